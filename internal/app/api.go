@@ -40,7 +40,7 @@ import (
 	"github.com/muster-fleet/muster/internal/version"
 )
 
-// openAPI makes the HTTP handlers of the listeners.
+// openAPI creates the HTTP handlers that answer requests on the listeners.
 func (s *Server) openAPI(context.Context) error {
 	addresses := agentAddresses(s.cfg, s.forAgents(), s.names)
 	tokens := intent.JoinTokens{Store: s.intent.Store()}
@@ -78,7 +78,7 @@ func (s *Server) openAPI(context.Context) error {
 		Reports:   reports.Options{Retention: time.Duration(s.cfg.HistoryRetention)},
 		Resources: resources.Options{Archives: s.archives},
 		Routing:   routing.Options{Handlers: s.reactor},
-		Runs:      apiruns.Options{New: func() apiruns.Runs { return runs{s.sessions.NewRuns(), s.sessions, s.bridge} }},
+		Runs:      apiruns.Options{New: func() apiruns.Runs { return runRequests{s.sessions.NewRuns(), s.sessions, s.bridge} }},
 		Server:    server.Options{Describe: s.describe, NotReady: s.NotReady, Pending: pending.Len},
 		Enrol: &pki.Enroller{
 			Authority: s.authority, Tokens: tokens, Registrar: s.intent.Enrolment, Servers: addresses, Admit: admit, Pending: ask,
@@ -90,7 +90,7 @@ func (s *Server) openAPI(context.Context) error {
 	} else {
 		s.handlers.people, s.handlers.enrol = api.NewSplit(options)
 	}
-	if s.bridge != nil { // users of Sensu's agents use sensuctl too
+	if s.bridge != nil { // users of Sensu agents also use sensuctl
 		s.handlers.people = sensuctl.New(sensuctl.Options{API: s.handlers.people, Registerer: s.registry, Log: s.log, Now: s.now})
 	}
 	mux := http.NewServeMux()
@@ -109,7 +109,7 @@ func (s *Server) openAPI(context.Context) error {
 	return nil
 }
 
-// assignedChunk finds the chunk of a check in the assignment of a node; nil: it has none.
+// assignedChunk returns the chunk of a check in the assignment of a node; nil: the assignment has no such chunk.
 func (s *Server) assignedChunk(node model.NodeID, check model.CheckID) *model.CheckChunk {
 	a := s.directory.For(node)
 	if a == nil {
@@ -121,8 +121,8 @@ func (s *Server) assignedChunk(node model.NodeID, check model.CheckID) *model.Ch
 	return nil
 }
 
-// newMonitor makes the monitor of the built-in events. It exists before the components that it measures, which report to
-// it while they open.
+// newMonitor creates the monitor that produces the built-in events about the server. It is created before the components
+// that it watches, because they report to the monitor while they open.
 func (s *Server) newMonitor() *selfcheck.Monitor {
 	return selfcheck.New(selfcheck.Options{
 		KeepaliveTimeout: time.Duration(s.cfg.KeepaliveTimeout), SnapshotCycle: s.cfg.SnapshotCycle.String(),
@@ -150,7 +150,7 @@ func (s *Server) newMonitor() *selfcheck.Monitor {
 	})
 }
 
-// hitsShown is the time for which the status shows a limit that was met.
+// hitsShown is how long the status shows that a limit was reached.
 const hitsShown = 10 * time.Minute
 
 // describe returns the server's state as the API shows it.
@@ -230,11 +230,11 @@ func (s *Server) limitUses(namespace string) []v1.LimitUse {
 	return out
 }
 
-// steadyAfter is the uptime from which the traffic per day is extrapolated: a new agent first sends its facts and runs
-// all its checks.
+// steadyAfter is the age of a session from which its traffic per day is extrapolated: a new agent first sends its facts
+// and runs all its checks.
 const steadyAfter = 10 * time.Minute
 
-// agentSession returns the state of a node's session in the API's form; false: the node has none.
+// agentSession returns the state of a node's session in the API's form; ok is false if the node has no session.
 func (s *Server) agentSession(node model.NodeID) (out v1.AgentSession, ok bool) {
 	a, ok := s.agent(node)
 	if !ok {
@@ -265,7 +265,7 @@ func (s *Server) agentSession(node model.NodeID) (out v1.AgentSession, ok bool) 
 	return out, true
 }
 
-// streamPosition returns a function that shows the position of a handler of every result.
+// streamPosition returns a function that returns the journal position of a handler that gets every result.
 func streamPosition(streams *follow.Set) func(route.Name) (v1.HandlerStream, bool) {
 	return func(handler route.Name) (v1.HandlerStream, bool) {
 		st, ok := streams.State(handler)
@@ -276,7 +276,7 @@ func streamPosition(streams *follow.Set) func(route.Name) (v1.HandlerStream, boo
 	}
 }
 
-// reportStatus keeps the line that systemctl status shows.
+// reportStatus updates the status line that `systemctl status` shows, until ctx ends.
 func (s *Server) reportStatus(ctx context.Context) error {
 	tick := time.NewTicker(5 * time.Second)
 	defer tick.Stop()

@@ -39,7 +39,7 @@ server work too: muster server --help.`,
 				return err
 			}
 			path := ""
-			if f := cmd.Flags().Lookup("context-file"); f != nil { // a flag of all commands
+			if f := cmd.Flags().Lookup("context-file"); f != nil { // this flag is defined for all commands
 				path = f.Value.String()
 			}
 			if path == "" {
@@ -108,8 +108,8 @@ func ServerCommand() *cobra.Command {
 	return c
 }
 
-// loadSettingsAndLog reads the settings, opens the log and limits the heap of a server's process. logFile is the default file of the
-// log in the data folder; empty: standard error.
+// loadSettingsAndLog reads the settings of a server, opens its log and limits the heap of the process. logFile is the
+// default log file in the data folder; empty: standard error.
 func loadSettingsAndLog(cmd *cobra.Command, logFile string) (*config.Server, *serverlog.Log, *slog.Logger, error) {
 	cfg, err := config.Load(cmd.Flags(), os.Getenv)
 	if err != nil {
@@ -132,8 +132,8 @@ func loadSettingsAndLog(cmd *cobra.Command, logFile string) (*config.Server, *se
 	return cfg, book, log, nil
 }
 
-// handleSignals ends its context at SIGINT or SIGTERM (a second one kills). At SIGHUP it
-// reopens the log and reads its level again.
+// handleSignals returns a context that ends at SIGINT or SIGTERM; a second signal kills the process. At SIGHUP it reopens
+// the log and reads the log level again.
 func handleSignals(ctx context.Context, cmd *cobra.Command, book *serverlog.Log, log *slog.Logger) (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	hup := make(chan os.Signal, 1)
@@ -162,7 +162,7 @@ func handleSignals(ctx context.Context, cmd *cobra.Command, book *serverlog.Log,
 	return ctx, stop
 }
 
-// heapGrowth is GOGC: the share of its live bytes, in per cent, by which the heap may grow before it is collected. It is
-// half of Go's default: a server's heap is mostly live (sessions, states), and memory is worth more here than one or two
-// per cent of CPU.
+// heapGrowth is the value of GOGC: the heap may grow by this percentage of its live bytes before a collection. It is half
+// of Go's default, because most of a server's heap is live (sessions, event states), and the saved memory is worth one
+// or two per cent of CPU.
 const heapGrowth = 50

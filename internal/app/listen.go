@@ -28,7 +28,7 @@ import (
 	"github.com/muster-fleet/muster/internal/watchdog"
 )
 
-// listenOn opens a TCP listener. setting is the flag that its errors name.
+// listenOn opens a TCP listener. setting is the name of the address flag, for errors.
 func listenOn(address, setting string) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -44,12 +44,12 @@ func listenOn(address, setting string) (net.Listener, error) {
 	return l, nil
 }
 
-// listeners hold the listeners; nil: there is none of this kind.
+// listeners holds the network listeners of the server; nil: a listener of this kind is not configured.
 type listeners struct {
 	people, agents, plain, admin, sensu net.Listener
 }
 
-// listen opens the listeners.
+// listen opens all configured listeners.
 func (s *Server) listen(context.Context) error {
 	for _, l := range []struct {
 		to      *net.Listener
@@ -84,6 +84,7 @@ func (s *Server) listen(context.Context) error {
 	return nil
 }
 
+// addressOf returns the TCP address of a listener; false for nil.
 func addressOf(l net.Listener) (*net.TCPAddr, bool) {
 	if l == nil {
 		return nil, false
@@ -92,7 +93,7 @@ func addressOf(l net.Listener) (*net.TCPAddr, bool) {
 	return a, ok
 }
 
-// forAgents returns the listener of agents: their own, or the one shared with people.
+// forAgents returns the listener that agents connect to: their own listener, or the one that they share with people.
 func (ls *listeners) forAgents() net.Listener {
 	if ls.agents != nil {
 		return ls.agents
@@ -106,13 +107,13 @@ func localAddress(l net.Listener) string {
 	return net.JoinHostPort("127.0.0.1", port)
 }
 
-// serveAgents accepts agents where they have listeners of their own.
+// serveAgents serves agents on their own listeners, if these are configured.
 func (s *Server) serveAgents(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	if s.agents != nil {
 		shared := muster.Listen(s.agents, s.authority, s.sessions, s.log)
 		g.Go(func() error { return shared.Run(ctx) })
-		// Enrolment has no client certificate.
+		// An agent that enrols has no client certificate yet.
 		g.Go(func() error { return serveHTTP(ctx, shared.People(), s.handlers.enrol, s.log) })
 	}
 	if s.plain != nil {
@@ -122,7 +123,7 @@ func (s *Server) serveAgents(ctx context.Context) error {
 	return g.Wait()
 }
 
-// servePeople accepts people, and agents unless they have a listener of their own.
+// servePeople serves people on the main listener, and also agents unless these have a listener of their own.
 func (s *Server) servePeople(ctx context.Context) error {
 	listen := muster.Listen
 	if s.agents != nil {
@@ -138,6 +139,7 @@ func (s *Server) servePeople(ctx context.Context) error {
 // adminConnections bounds the connections of the admin listener.
 const adminConnections = 64
 
+// serveAdmin serves metrics and profiles on the admin listener.
 func (s *Server) serveAdmin(ctx context.Context) error {
 	if s.admin == nil {
 		return nil
@@ -145,7 +147,7 @@ func (s *Server) serveAdmin(ctx context.Context) error {
 	return serveHTTP(ctx, netutil.LimitListener(s.admin, adminConnections), s.handlers.admin, s.log)
 }
 
-// serveSensu accepts Sensu's agents, with the certificate of all listeners unless --sensu-tls is off.
+// serveSensu serves Sensu agents, with the server's certificate unless --sensu-tls is off.
 func (s *Server) serveSensu(ctx context.Context) error {
 	var config *tls.Config
 	if s.cfg.SensuTLS != "off" {
@@ -169,13 +171,14 @@ func maxConnections() int {
 	return model.MaxConnections(int(l.Cur)) // the Go runtime has raised it to the hard limit
 }
 
-// answerTimeout is the time in which a client must read an answer. A watch moves its own deadline with every message.
+// answerTimeout is the time in which a client must read an HTTP response. A watch extends its own deadline with every
+// message.
 const answerTimeout = 2 * time.Minute
 
-// serveHTTP answers requests until ctx ends, then gives those under way five seconds.
+// serveHTTP answers requests until ctx ends; requests in progress then get five seconds to end.
 func serveHTTP(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger) error {
 	server := &http.Server{
-		// One connection is one person or program: its concurrent requests are bounded.
+		// One connection belongs to one person or program: its concurrent requests are bounded.
 		HTTP2:       &http.HTTP2Config{MaxConcurrentStreams: 50},
 		ConnContext: admission.WithConn, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		Handler: h, ReadHeaderTimeout: 10 * time.Second, WriteTimeout: answerTimeout, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
@@ -284,13 +287,13 @@ func sortForAgents(bound net.IP, names []string, containers map[string]bool) []s
 		ip := net.ParseIP(name)
 		switch {
 		case ip == nil && strings.Contains(name, "."):
-			return 0 // a full name outlives a change of address
+			return 0 // a full host name stays valid when the address changes
 		case ip != nil && ip.IsLoopback():
 			return 6
 		case containers[name]:
 			return 5
 		case ip == nil:
-			return 4 // other machines may not resolve it
+			return 4 // other machines may not resolve a short name
 		case ip.To4() != nil:
 			return 1
 		case ip.IsPrivate():
@@ -312,7 +315,7 @@ func sortForAgents(bound net.IP, names []string, containers map[string]bool) []s
 // containerAddresses returns the addresses of this machine's bridges for containers and virtual machines.
 func containerAddresses() map[string]bool {
 	out := map[string]bool{}
-	list, _ := net.Interfaces() // after an error there are none
+	list, _ := net.Interfaces() // after an error the list is empty
 	for _, i := range list {
 		if !containerBridge.MatchString(i.Name) {
 			continue
@@ -329,8 +332,8 @@ func containerAddresses() map[string]bool {
 
 var containerBridge = regexp.MustCompile(`^(docker|br-|veth|virbr|vnet|lxc|lxd|cni|flannel|cali|podman|kube)`)
 
-// openWatchdog opens the watchdog, which sends a synthetic result to the server's own listener as an agent does, and
-// starts the monitor of the built-in events with it.
+// openWatchdog opens the watchdog, which sends a synthetic result to the server's own listener as an agent does. It also
+// starts the monitor of the built-in events.
 func (s *Server) openWatchdog(context.Context) (err error) {
 	s.courier, err = watchdog.NewCourier(s.authority, func(ctx context.Context) (net.Conn, error) {
 		return dialListener(ctx, s.forAgents(), s.cfg.Proxies())
@@ -354,8 +357,8 @@ func (s *Server) openWatchdog(context.Context) (err error) {
 	return nil
 }
 
-// dialListener connects to a listener of this process. From a network of trusted proxies, it sends a PROXY header as a
-// balancer does.
+// dialListener connects to a listener of this process. If this machine is in a network of trusted proxies, it sends a
+// PROXY header as a load balancer does.
 func dialListener(ctx context.Context, l net.Listener, proxies []netip.Prefix) (net.Conn, error) {
 	to, ok := addressOf(l)
 	if !ok {
@@ -376,7 +379,7 @@ func dialListener(ctx context.Context, l net.Listener, proxies []netip.Prefix) (
 	return conn, nil
 }
 
-// callDeadMan calls the dead-man's switch, which raises the alarm when it is not called.
+// callDeadMan calls the URL of a dead-man's switch: an outside service that raises the alarm when calls stop.
 func callDeadMan(ctx context.Context, out *handler.Out, url string, now time.Time) error {
 	note := &handler.Notification{Kind: handler.Beat, Node: model.ServerNodeName,
 		Space: model.DefaultNamespaceName, Status: model.OK.String(), Executed: now}

@@ -19,12 +19,11 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// With --listen-agents machines join and connect there and nowhere else, and people are
-// answered only at their own address.
+// With --listen-agents, machines join and connect at that listener only, and people are served at theirs only.
 func TestSeparateAgentListener(t *testing.T) {
 	together, _ := start(t, settings(t, filepath.Join(t.TempDir(), "data")))
 	apart, _ := start(t, settings(t, filepath.Join(t.TempDir(), "data"), "--listen-agents", "127.0.0.1:0"))
-	anybody := &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13} // which server this is, is not asked here
+	anybody := &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13} // the test does not verify the server's certificate
 	client := http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{TLSClientConfig: anybody, DisableKeepAlives: true}}
 	ask := func(l net.Listener, path string) (int, string) {
 		t.Helper()
@@ -41,7 +40,7 @@ func TestSeparateAgentListener(t *testing.T) {
 		people bool
 		agents bool
 	}{{"one address for all", together.people, true, true}, {"people's", apart.people, true, false}, {"agents'", apart.agents, false, true}} {
-		// A GET does not enrol, but the one who says so is enrolment.
+		// A GET does not enrol a machine, but its error shows that the path belongs to enrolment.
 		if status, body := ask(c.l, pki.EnrolPath); (status != http.StatusNotFound) != c.agents || strings.Contains(body, "enrolment is a POST") != c.agents {
 			t.Errorf("%s: enrolment answers %d %s", c.what, status, body)
 		}
@@ -71,8 +70,7 @@ func TestSeparateAgentListener(t *testing.T) {
 	}
 }
 
-// What may stand in --advertise and --agent-servers with a port, or in brackets, stands in
-// the certificate without.
+// Names in --advertise and --agent-servers may have a port or brackets; the certificate contains them without.
 func TestCertificateNames(t *testing.T) {
 	cfg := &config.Server{
 		Advertise:    []string{"muster.example.org", "10.0.0.7:9443", "[fd00::7]:8443", "[fd00::8]"},
@@ -84,7 +82,7 @@ func TestCertificateNames(t *testing.T) {
 	}
 }
 
-// A join token names first what leads somewhere from another machine.
+// A join token lists first the addresses that other machines can most likely reach.
 func TestSortForAgents(t *testing.T) {
 	names := []string{"localhost", "127.0.0.1", "::1", "tower", "tower.example.org", "172.17.0.1", "fd00::2", "192.0.2.2", "2001:db8::2", "10.0.0.2"}
 	inside := map[string]bool{"172.17.0.1": true}
@@ -103,8 +101,8 @@ func TestSortForAgents(t *testing.T) {
 	}
 }
 
-// A result goes from a session with a certificate to a delivery, and the address outside is
-// called; also behind a balancer on this machine, and with a listener for agents alone.
+// The watchdog's result passes from a session with a certificate to a delivery, and the dead-man's switch is called;
+// also behind a load balancer, and with a separate listener for agents.
 func TestWatchdogEndToEnd(t *testing.T) {
 	for name, args := range map[string][]string{
 		"usual":    nil,

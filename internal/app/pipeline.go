@@ -25,27 +25,29 @@ import (
 	"github.com/muster-fleet/muster/internal/store/snapshot"
 )
 
-// pipeline leads from a commit to its effects: journal, event view, reactions. Snapshots of the view let the journal be
-// cut.
+// pipeline holds the components that take a commit from the journal through the event view to reactions. Snapshots of
+// the view allow the journal to be cut.
 type pipeline struct {
 	journal   *journal.Log
-	consumers journal.Consumers // the journal is cut below the lowest
+	consumers journal.Consumers // the journal is cut below the lowest position of these consumers
 	recorder  *recorder.Recorder
 	reactor   *react.Reactor
 	view      *event.View
 	snapshots *snapshot.Store
 	passes    *rederive.Source
-	streams   *follow.Set // handlers of every result
-	replayed  replay
+	streams   *follow.Set // handlers that get every result
+	replayed  replayGate
 }
 
-// replay holds commits back from the view until it has replayed the journal: it gets each once, in order.
-type replay struct {
+// replayGate keeps new commits from the event view until the view has replayed the journal. So the view gets each
+// commit once, and in order.
+type replayGate struct {
 	ended chan struct{} // closed when the replay ended or failed
 	last  uint64        // number of the last commit that the replay delivered. Written before ended is closed
 }
 
-func (r *replay) end(last uint64) {
+// end marks the replay as ended; last is the number of the last replayed commit.
+func (r *replayGate) end(last uint64) {
 	select {
 	case <-r.ended:
 	default:
@@ -54,8 +56,8 @@ func (r *replay) end(last uint64) {
 	}
 }
 
-// openJournal opens the journal behind the positions that snapshots and history have, and records its incarnation in
-// the intent store.
+// openJournal opens the journal, which must not end before the positions of snapshots and history, and records the
+// journal's incarnation in the intent store.
 func (s *Server) openJournal(ctx context.Context) error {
 	o := datadir.JournalOptions(s.cfg)
 	names, err := snapshot.ReadNames(disk.OS{}, datadir.Snapshots(s.cfg))
@@ -80,7 +82,7 @@ func (s *Server) openJournal(ctx context.Context) error {
 		return err
 	}
 	s.onClose(func() error {
-		s.replayed.end(^uint64(0)) // a replay that failed lets the committer go
+		s.replayed.end(^uint64(0)) // releases the committer, which waits for the end of the replay
 		return s.journal.Close()
 	})
 	shown.Open(s.journal)
@@ -97,7 +99,7 @@ type journalClock struct {
 func (c journalClock) Wall() int64         { return c.now().UnixNano() }
 func (c journalClock) Mono() time.Duration { return c.now().Sub(c.began) }
 
-// deliver hands a durable commit to the view. The committer waits in it for the end of the replay.
+// deliver passes a durable commit to the event view. The journal's committer waits here until the replay has ended.
 func (p *pipeline) deliver(c journal.Commit) {
 	<-p.replayed.ended
 	if c.Position().Number > p.replayed.last {
@@ -105,7 +107,7 @@ func (p *pipeline) deliver(c journal.Commit) {
 	}
 }
 
-// openReactions makes the reactor, which reads its position from the history store.
+// openReactions creates the reactor, which reads its position from the history store.
 func (s *Server) openReactions(ctx context.Context) error {
 	s.reactor = react.New(react.Options{
 		Store: s.history, Names: directoryWithFaults{s.directory, s.planner.Inspector(), s.turns}, Journal: s.journal,
@@ -133,7 +135,7 @@ func (s *Server) openReactions(ctx context.Context) error {
 		Pipelines: react.PipelineOptions{Table: s.pipelines, Kept: s.directory.FilterContext},
 		Delivery: react.DeliveryOptions{
 			Beat: func(output string) {
-				if s.watchdog != nil { // nil while the server opens: results of an earlier run come first
+				if s.watchdog != nil { // nil while the server opens and replays results of an earlier run
 					s.watchdog.ConfirmDelivery(output)
 				}
 			},
@@ -146,7 +148,8 @@ func (s *Server) openReactions(ctx context.Context) error {
 	return s.reactor.Load(ctx, s.journal.CommonPosition)
 }
 
-// shardOptions returns the options that decide the effects of a commit. A second view gets the same.
+// shardOptions returns the settings that decide the effects of a commit. The live view and the second view of a
+// rederive pass use the same settings.
 func (s *Server) shardOptions() shard.Options {
 	return shard.Options{
 		Chunks: s.directory.Chunk, Grace: time.Duration(s.cfg.ReconnectGrace), KeepaliveTimeout: time.Duration(s.cfg.KeepaliveTimeout), Logger: s.log,
@@ -167,7 +170,7 @@ func (s *Server) openView(ctx context.Context) (err error) {
 	s.view = event.New(shard.New(o), event.Options{Emit: s.reactor.Emit, Limits: s.intent.NamespaceLimits, Registerer: s.registry, Queues: s.queues})
 	s.recorder.Applied = s.view.WaitApplied
 	s.passes = &rederive.Source{Journal: s.journal, Snapshots: s.snapshots, Live: s.view, Options: s.shardOptions, Parallel: workerCount()}
-	s.consumers.Add(s.snapshots.Consumers) // before the passes, which begin at snapshots
+	s.consumers.Add(s.snapshots.Consumers) // before the rederive passes, which begin at snapshots
 	s.consumers.Add(s.passes.Consumers)
 	s.consumers.Add(s.reactor.Consumers)
 	s.registry.MustRegister(metrics.Consumers{List: &s.consumers, Behind: s.journal.SizeAfter})
@@ -178,7 +181,7 @@ func (s *Server) openView(ctx context.Context) (err error) {
 			s.log.Error("event view stopped", "err", err)
 		}
 	})
-	s.onClose(func() error { // before the journal: its committer may wait for the view
+	s.onClose(func() error { // closes before the journal, whose committer may wait for the view
 		end()
 		running.Wait()
 		return nil
@@ -212,8 +215,8 @@ func (s *Server) openView(ctx context.Context) (err error) {
 	return nil
 }
 
-// runSnapshots saves partitions in turn and cuts the journal behind its lowest consumer. At a planned stop it saves all
-// partitions, so that the next start replays little.
+// runSnapshots saves the partitions in turn and cuts the journal below its lowest consumer. At a planned stop it saves
+// all partitions, so that the next start replays little.
 func (s *Server) runSnapshots(ctx context.Context) error {
 	cycle := &snapshot.Cycle{
 		Store: s.snapshots, View: s.passes, Gates: []snapshot.Gate{{Reducer: "events", Wait: s.waitRecorded}}, Period: time.Duration(s.cfg.SnapshotCycle), Logger: s.log, Queues: s.queues,
@@ -230,7 +233,7 @@ func (s *Server) runSnapshots(ctx context.Context) error {
 		return err
 	}
 	if s.passes.Underway() {
-		return nil // the next start reads the journal anyway, for history
+		return nil // history is behind, so the next start must replay the journal anyway
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
 	defer cancel()
@@ -254,7 +257,7 @@ func (p *pipeline) waitRecorded(ctx context.Context, at journal.Position) error 
 	return err
 }
 
-// openStreams reads the cursors of handlers that get every result.
+// openStreams opens the streams to handlers that get every result, and reads their cursors.
 func (s *Server) openStreams(context.Context) (err error) {
 	s.streams, err = follow.Open(follow.Options{
 		Journal: s.journal, View: s.view, Directory: s.directory, Dir: s.cfg.Data,

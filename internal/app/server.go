@@ -52,7 +52,7 @@ type Server struct {
 	handlers httpHandlers
 }
 
-// base holds the dependencies of all components.
+// base holds the values that every component uses: configuration, clock, log, metrics.
 type base struct {
 	cfg      *config.Server
 	log      *slog.Logger
@@ -66,7 +66,7 @@ type base struct {
 	manager  sdnotify.Manager       // set before Run
 }
 
-// stores hold declared resources, history and files.
+// stores holds the stores of declared resources, history and files.
 type stores struct {
 	intent   *intent.Service
 	access   *access.Service
@@ -76,7 +76,7 @@ type stores struct {
 	secrets  *secret.Resolver
 }
 
-// compiled holds the forms of intent that the other components read.
+// compiled holds the compiled forms of intent that other components read.
 type compiled struct {
 	planner   *plan.Planner
 	directory *directory.Directory // published by the planner
@@ -91,7 +91,7 @@ type selfWatch struct {
 	courier  *watchdog.Courier // sends the watchdog's results as an agent does
 }
 
-// httpHandlers answer the requests of the listeners.
+// httpHandlers holds the HTTP handlers of the listeners.
 type httpHandlers struct {
 	people http.Handler // API
 	enrol  http.Handler // of agents, where they have a listener of their own
@@ -103,8 +103,8 @@ func Open(ctx context.Context, cfg *config.Server, log *slog.Logger) (*Server, e
 	return OpenAt(ctx, cfg, log, time.Now)
 }
 
-// OpenAt is Open with a clock. Its times must have a monotonic reading, as time.Now has: deadlines run on it when
-// the wall clock is set.
+// OpenAt does the work of Open with the clock now. The clock's times must have a monotonic reading, as those of time.Now:
+// deadlines depend on it when the wall clock is set.
 func OpenAt(ctx context.Context, cfg *config.Server, log *slog.Logger, now func() time.Time) (s *Server, err error) {
 	s = &Server{base: base{
 		cfg: cfg, log: log, now: now, started: now(), registry: prometheus.NewRegistry(), queues: newQueues(cfg), guard: &guard.Guard{Log: log},
@@ -122,20 +122,20 @@ func OpenAt(ctx context.Context, cfg *config.Server, log *slog.Logger, now func(
 	costs := collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/(sync/mutex/wait/total:seconds|cpu/classes/gc/total:cpu-seconds)$`)}
 	s.registry.MustRegister(metrics.Queues{Of: s.queues}, collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(costs)),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	// Each component needs those before it. Run starts their tasks in this order, Close closes them in the reverse one.
+	// Each component needs the components before it. Run starts the tasks in this order, Close closes in reverse order.
 	for _, c := range []component{
 		{"data folder", s.openFolder},  // its lock keeps a second server out
 		{"intent", s.openIntent},       // resources
 		{"history", s.openHistory},     // the position of reactions: the journal cannot end before it
-		{"journal", s.openJournal},     // its incarnation: ids and positions of another one are refused
+		{"journal", s.openJournal},     // its incarnation: ids and positions of another incarnation are refused
 		{"planner", s.openPlanner},     // compiles intent: chunks that judge the results in the journal, names
 		{"reactions", s.openReactions}, // record transitions from the first commit on
 		{"event view", s.openView},     // from snapshots, then by replay
-		{"streams", s.openStreams},     // their cursors: the journal is not cut beyond them
+		{"streams", s.openStreams},     // cursors of handlers of every result: the journal is not cut beyond them
 		{"assets", s.openArchives},     // archives that agents fetch
 		{"sessions", s.openSessions},   // certificates and sessions of agents
-		{"bridge", s.openBridge},       // the same for Sensu's agents
-		{"alerts", s.openAlerts},       // of Prometheus and Grafana
+		{"bridge", s.openBridge},       // sessions of Sensu agents
+		{"alerts", s.openAlerts},       // receives alerts of Prometheus and Grafana
 		{"self-watch", s.openWatchdog}, // sends results through sessions
 		{"listeners", s.listen},        // late: a connection finds all components open
 		{"API", s.openAPI},             // after the listeners: it names their ports
@@ -149,6 +149,7 @@ func OpenAt(ctx context.Context, cfg *config.Server, log *slog.Logger, now func(
 	return s, nil
 }
 
+// openFolder locks the data folder.
 func (s *Server) openFolder(context.Context) error {
 	lock, err := datadir.Lock(s.cfg.Data)
 	if err == nil {
@@ -168,6 +169,7 @@ func (s *Server) Close() error {
 	return s.close()
 }
 
+// notReady sets the reason why the server is not ready.
 func (b *base) notReady(reason string) { b.ready.Store(&reason) }
 
 // NotReady returns the reasons why the server is not ready; none: it is ready.
@@ -190,13 +192,15 @@ func newQueues(cfg *config.Server) *queue.Registry {
 	return queue.NewRegistry(settings)
 }
 
+// workerCount returns the number of workers of the event view.
 func workerCount() int { return max(2, runtime.GOMAXPROCS(0)) }
 
-// drainTime is how long agents get to confirm that they were sent away.
+// drainTime is how long a stop waits for agents to confirm the end of their sessions.
 const drainTime = 5 * time.Second
 
-// Run runs the server until ctx ends, then stops it in stages (lifecycle): it refuses connections, sends agents away,
-// finishes the accepted work, and records its last transitions. The event view runs already, since Open, and until Close.
+// Run runs the server until ctx ends, then stops it in stages (lifecycle): it refuses connections, ends the sessions
+// of agents, finishes the accepted work, and records the last transitions. The event view runs already, since Open,
+// and until Close.
 func (s *Server) Run(ctx context.Context) error {
 	st := newStages(ctx, s.tasks)
 	defer st.stopBack()
@@ -206,11 +210,11 @@ func (s *Server) Run(ctx context.Context) error {
 	if err := s.recordStart(ctx); err != nil {
 		st.stopBack()
 		if ctx.Err() != nil {
-			err = nil // stopped before it listened
+			err = nil // the server was stopped before it listened
 		}
 		return errors.Join(err, st.group.Wait())
 	}
-	// The front opens when the journal has the start of listening: deadlines count from there.
+	// Listeners accept connections once the journal has recorded the start of listening: deadlines count from there.
 	st.start(front, s.tasks)
 	s.ready.Store(nil)
 	s.manager.Notify("READY=1")
@@ -228,8 +232,8 @@ func (s *Server) Run(ctx context.Context) error {
 	return st.group.Wait()
 }
 
-// recordStart records in the journal that the server listens again, the nodes whose results a crash kept from being
-// forgotten, and the revision of the intent in force.
+// recordStart records in the journal that the server listens again, the revision of the intent in force, and marks to
+// forget the results of checks and nodes that were removed before a crash.
 func (s *Server) recordStart(ctx context.Context) error {
 	if err := s.recorder.Started(ctx); err != nil {
 		return err
@@ -242,23 +246,23 @@ func (s *Server) recordStart(ctx context.Context) error {
 	return s.recorder.Intent(ctx, s.directory.Revision())
 }
 
-// component is a part of the server. open makes it, registers its tasks and its close function with the lifecycle.
+// component is one part of the server, by name. open creates it and registers its tasks and its close function.
 type component struct {
 	name string
 	open func(context.Context) error
 }
 
-// stage is the part of a stop in which a task ends.
+// stage is the stage of a planned stop in which a task ends.
 type stage int
 
-// Stages, in the order in which a stop ends them.
+// Stages of a stop, in the order in which their tasks end.
 const (
 	front     stage = iota // accepts connections and gives work: ends first
 	back                   // works off accepted data: ends when the agents have been sent away
 	reactions              // records transitions: ends when all tasks of back have ended, for the last snapshots wait for it
 )
 
-// task runs until the context of its stage ends.
+// task is a function that runs until the context of its stage ends.
 type task struct {
 	name  string
 	stage stage

@@ -26,8 +26,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// settings for a server of a test: everything in a folder, every port chosen by the
-// kernel.
+// settings returns the configuration of a test server: all files in one folder, all ports chosen by the kernel.
 func settings(t *testing.T, dir string, args ...string) *config.Server {
 	t.Helper()
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
@@ -97,8 +96,7 @@ func TestCollectOldDefinitions(t *testing.T) {
 	}
 }
 
-// What `muster get queues` lists is what docs/reference/queues.md says, and settings
-// are in force.
+// `muster get queues` lists the queues that docs/reference/queues.md describes, and their settings are in force.
 func TestAllQueuesListed(t *testing.T) {
 	s, _ := start(t, settings(t, filepath.Join(t.TempDir(), "data"), "--sensu-listen", "127.0.0.1:0", "--queues", "reactions=block,requests=7,journal=9MiB,event-view=40,deliveries=11"))
 	testenv.Until(t, "all parts run", func() bool {
@@ -130,7 +128,7 @@ func TestAllQueuesListed(t *testing.T) {
 	}
 }
 
-// The event of a clone outlives a restart. That the next server continues it: see package selfcheck.
+// The event of a cloned agent survives a restart. Package selfcheck tests that the next server continues the event.
 func TestCloneEventSurvivesRestart(t *testing.T) {
 	cfg := settings(t, filepath.Join(t.TempDir(), "data"))
 	s, stop := start(t, cfg)
@@ -155,7 +153,7 @@ func TestCloneEventSurvivesRestart(t *testing.T) {
 	}
 }
 
-// criticalCommit is a commit in which the server says that its first node is not well.
+// criticalCommit is a commit with a critical result of the server about its first node.
 type criticalCommit struct{}
 
 func (criticalCommit) Position() journal.Position  { return journal.Position{Log: 1, Number: 1} }
@@ -169,8 +167,8 @@ func (criticalCommit) Entries(_ journal.Section, fn func([]byte) error) error {
 		ServerResult: &wire.ServerResult{Chunk: model.BuiltinChunk(model.KeepaliveCheck), Status: model.Critical, Output: []byte("silent")}}))
 }
 
-// A snapshot that is made between a commit and what it caused is of no use before that has been
-// handed on and recorded: a restart from it would never tell of the problem.
+// A snapshot gets its name only after the transitions of its commits are recorded: otherwise a restart from the
+// snapshot would never notify of the problem.
 func TestSnapshotWaitsForRecordedTransitions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		emits, goOn := make(chan struct{}), make(chan struct{})
@@ -207,8 +205,7 @@ func TestSnapshotWaitsForRecordedTransitions(t *testing.T) {
 	})
 }
 
-// What history lost of an open problem, as a server does that is killed between two writes, is found
-// when it starts again.
+// An open problem that history lost, as when the server is killed between two writes, is restored at the next start.
 func TestLostProblemRestoredAtStart(t *testing.T) {
 	cfg := settings(t, filepath.Join(t.TempDir(), "data"))
 	s, stop := start(t, cfg)
@@ -237,8 +234,8 @@ func TestLostProblemRestoredAtStart(t *testing.T) {
 	})
 }
 
-// Another machine may take a node's place when the node's silence was reported and the grace is over; a start of the
-// server, or of the node, restarts the count.
+// Another machine may take over a node after the node's silence was reported and the reconnect grace is over; a start
+// of the server or of the node restarts this time.
 func TestRemainingAbsence(t *testing.T) {
 	now := time.Unix(10_000, 0)
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }

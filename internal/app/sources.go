@@ -25,7 +25,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// sources take signals in. A node has a session with its own agent, or with a Sensu agent.
+// sources holds the components that take signals in. A node has a session with a Muster agent or with a Sensu agent.
 type sources struct {
 	authority *pki.Authority
 	names     []string // of the server's certificate, in the order in which join tokens have them
@@ -33,7 +33,7 @@ type sources struct {
 	bridge    *sensu.Server      // of Sensu's agents; nil: there is no listener for them
 	sensuCA   *sensu.Authorities // of Sensu agents' certificates; nil: these are refused
 	alerts    *alertmanager.Server
-	turns     *turns.Engine // of round-robin checks
+	turns     *turns.Engine // distributes runs of round-robin checks
 }
 
 // connected reports whether a node has a session now.
@@ -50,7 +50,7 @@ func (so *sources) connectedNodes() int {
 	return n
 }
 
-// agent returns the state of a node's session; false: it has none.
+// agent returns the state of a node's session; false: the node has no session.
 func (so *sources) agent(node model.NodeID) (core.Agent, bool) {
 	a, ok := so.sessions.Agent(node)
 	if !ok && so.bridge != nil {
@@ -59,27 +59,27 @@ func (so *sources) agent(node model.NodeID) (core.Agent, bool) {
 	return a, ok
 }
 
-// giveTurn gives a run of a round-robin check to a node's session; false: the node has none.
+// giveTurn gives a run of a round-robin check to the session of a node; false: the node has no session.
 func (so *sources) giveTurn(node model.NodeID, g wire.TurnRun) bool {
 	return so.sessions.Give(node, g) || so.bridge != nil && so.bridge.Give(node, g)
 }
 
-// runs asks the session of a node for a run.
-type runs struct {
+// runRequests asks agents for single runs, each through the session of its node.
+type runRequests struct {
 	*core.Runs
 	sessions *muster.Server
 	bridge   *sensu.Server
 }
 
-// Ask implements api.Runs.
-func (r runs) Ask(node model.NodeID, run wire.Run) error {
+// Ask implements api.Runs: it asks the agent of a node for a run.
+func (r runRequests) Ask(node model.NodeID, run wire.Run) error {
 	if r.bridge != nil && r.bridge.Connected(node) {
 		return r.bridge.Ask(r.Runs, node, run)
 	}
 	return r.sessions.Ask(r.Runs, node, run)
 }
 
-// openSessions opens the authority, which signs certificates, the engine of round-robin checks, and the sessions of
+// openSessions opens the certificate authority, the engine that distributes round-robin checks, and the sessions of
 // agents.
 func (s *Server) openSessions(ctx context.Context) (err error) {
 	s.names = certificateNames(ctx, s.cfg)
@@ -93,7 +93,7 @@ func (s *Server) openSessions(ctx context.Context) (err error) {
 	})
 	queued, _ := s.queues.Bounds("journal")
 	s.sessions, err = muster.New(muster.Config{
-		Config: s.sourceConfig(), Nodes: nodes{s.intent, s.directory, &s.courier}, View: s.view, SigningKey: s.authority.SigningKey(),
+		Config: s.sourceConfig(), Nodes: agentNodes{s.intent, s.directory, &s.courier}, View: s.view, SigningKey: s.authority.SigningKey(),
 		Servers: s.cfg.AgentServers, ProxyFrom: s.cfg.Proxies(),
 		Limits: muster.Limits{
 			SessionLimits: sessionLimits(s.cfg), Connections: maxConnections(),
@@ -101,7 +101,7 @@ func (s *Server) openSessions(ctx context.Context) (err error) {
 			JournalQueueBytes: queued,
 		},
 		Pressures: []muster.Pressure{func() (share float64, reason string) {
-			if s.history.Trouble() != nil { // slower agents do not help a store that does not answer
+			if s.history.Trouble() != nil { // the history store does not answer: slower agents would not help
 				return 0, ""
 			}
 			return s.reactor.Fullness(), "the server's history is behind"
@@ -122,7 +122,7 @@ func sessionLimits(cfg *config.Server) core.SessionLimits {
 		Keepalive: time.Duration(cfg.KeepaliveInterval), Timeout: time.Duration(cfg.KeepaliveTimeout)}
 }
 
-// sourceConfig returns the settings that the sources of agents have in common.
+// sourceConfig returns the settings that the sources of Muster agents and Sensu agents share.
 func (s *Server) sourceConfig() core.Config {
 	return core.Config{
 		Journal: s.journal, Assignments: s.directory, Secret: s.secretValue, OnClone: s.monitor.Clone, OnRan: s.turns.RecordResult,
@@ -139,10 +139,10 @@ func (s *Server) lastRun(node model.NodeID, check model.CheckID) (at time.Time, 
 	return time.Unix(0, st.Received), true
 }
 
-// missedBatch is the largest number of results in one commit of recordMissed.
+// missedBatch bounds the results that recordMissed writes in one commit.
 const missedBatch = 1000
 
-// recordMissed records an UNKNOWN result for each proxy node whose round-robin check no member could run.
+// recordMissed records an UNKNOWN result for each proxy node whose round-robin check no connected node could run.
 func (s *Server) recordMissed(ctx context.Context, list []turns.Missed) error {
 	results := make([]recorder.Result, 0, len(list))
 	for _, m := range list {
@@ -158,8 +158,8 @@ func (s *Server) recordMissed(ctx context.Context, list []turns.Missed) error {
 	return nil
 }
 
-// directoryWithFaults is the directory with the planner's explanations. It adds the faults of round-robin checks
-// without a member to the faults of the planner.
+// directoryWithFaults is the directory with the faults that the planner found. It adds a fault for each round-robin check
+// that no connected node can run.
 type directoryWithFaults struct {
 	*directory.Directory
 	*plan.Inspector
@@ -173,16 +173,16 @@ func (l directoryWithFaults) Faults(namespace string) (list []plan.Fault, nodes 
 	return append(idle, list...), nodes + about
 }
 
-// currentDirectory is the directory for sources that declare a resource and need it at once.
+// currentDirectory is the directory for sources that declare a resource and need its compiled form at once.
 type currentDirectory struct {
 	*directory.Directory
 	planner *plan.Planner
 }
 
-// CatchUp brings the directory to all that is committed.
+// CatchUp compiles all committed changes of intent into the directory.
 func (d currentDirectory) CatchUp(ctx context.Context) error { return d.planner.CatchUp(ctx) }
 
-// openBridge opens the sessions of Sensu's agents, if there is a listener for them.
+// openBridge opens the sessions of Sensu agents, if a listener for them is configured.
 func (s *Server) openBridge(context.Context) (err error) {
 	if s.cfg.SensuListen == "" || s.cfg.SensuListen == "off" {
 		return nil
@@ -214,7 +214,7 @@ func (s *Server) openBridge(context.Context) (err error) {
 // eventIndex implements sensu.Config.View.
 type eventIndex struct{ *event.View }
 
-// Known reports whether an event exists.
+// HasEvent reports whether a check on a node has an event.
 func (v eventIndex) HasEvent(node model.NodeID, check model.CheckID) bool {
 	_, ok := v.Get(node, check)
 	return ok
@@ -236,8 +236,8 @@ func (s *Server) openAlerts(context.Context) (err error) {
 	return err
 }
 
-// nodeChanged ends the session of a node whose key, name or keepalive changed: the agent learns of it as it connects
-// again. A former machine of the node is sent away.
+// nodeChanged ends the session of a node whose key, name or keepalive changed: the agent gets the new values when it
+// connects again. The former machine of the node is refused.
 func (s *Server) nodeChanged(was, is intent.NodeInfo) {
 	restartBridge := func() {
 		if s.bridge != nil {
@@ -247,7 +247,7 @@ func (s *Server) nodeChanged(was, is intent.NodeInfo) {
 	switch {
 	case s.sessions == nil: // the server opens
 	case was.Key != is.Key:
-		s.sessions.Replaced(is.ID, nodes{s.intent, s.directory, &s.courier}.Retirement(uuid.Nil, was.Key))
+		s.sessions.Replaced(is.ID, agentNodes{s.intent, s.directory, &s.courier}.Retirement(uuid.Nil, was.Key))
 		restartBridge()
 	case was.Name != is.Name:
 		restartBridge()
@@ -257,17 +257,18 @@ func (s *Server) nodeChanged(was, is intent.NodeInfo) {
 	}
 }
 
-// absenceLeft returns how long a node must stay away before another machine may take its place by its name: the time until
-// its silence is reported plus the reconnect grace, in listening time since its last sign of life.
+// absenceLeft returns how long a node must stay away before another machine may become the node by its name: until the
+// node's silence is reported, plus the reconnect grace, in listening time since its last result or keepalive.
 func (s *Server) absenceLeft(node intent.NodeInfo) time.Duration {
 	need := cmp.Or(node.Timeout, time.Duration(s.cfg.KeepaliveTimeout)) + time.Duration(s.cfg.ReconnectGrace)
 	sum := s.view.Summaries([]model.NodeID{node.ID})[0]
 	return remainingAbsence(sum, need, s.started, node.Written, s.now())
 }
 
-// remainingAbsence counts from the last of these: the start of the server, the write of the node's row (a machine that
-// joined a moment ago connects soon), its last sign of life. A node that the listening clock does not call silent yet has
-// at least a second left, unless it stopped on purpose or never connected.
+// remainingAbsence returns the rest of the needed absence of a node. The absence counts from the last of: the start of
+// the server, the write of the node's row (a machine that just joined connects soon), the node's last sign of life. A
+// node that the listening clock does not call silent yet has at least a second left, unless it stopped on purpose or
+// never connected.
 func remainingAbsence(sum event.Summary, need time.Duration, started, written, now time.Time) time.Duration {
 	since := started
 	for _, at := range []time.Time{written, time.Unix(0, sum.Heard)} {
@@ -282,15 +283,15 @@ func remainingAbsence(sum event.Summary, need time.Duration, started, written, n
 	return max(wait, 0)
 }
 
-// nodes implements muster.Nodes by the intent and the planner.
-type nodes struct {
+// agentNodes implements muster.Nodes with intent and the planner's directory.
+type agentNodes struct {
 	intent    *intent.Service
 	directory *directory.Directory
 	courier   **watchdog.Courier // points to nil until the watchdog is open
 }
 
-// Lookup returns a node by its id. The watchdog comes as a node that is the server itself.
-func (n nodes) Lookup(uid uuid.UUID) (core.Node, bool) {
+// Lookup returns a node by its uid. The uid of the watchdog belongs to the server's own node.
+func (n agentNodes) Lookup(uid uuid.UUID) (core.Node, bool) {
 	if uid == watchdog.UID {
 		if *n.courier == nil {
 			return core.Node{}, false
@@ -304,8 +305,8 @@ func (n nodes) Lookup(uid uuid.UUID) (core.Node, bool) {
 	return core.Node{ID: info.ID, Name: info.Name, Namespace: info.NamespaceID, Key: info.Key, Keepalive: info.Interval, Timeout: info.Timeout, Warning: info.Warning}, true
 }
 
-// Gone returns why a node or a key does not exist any more.
-func (n nodes) Retirement(uid uuid.UUID, key string) muster.Retirement {
+// Retirement returns the reason why a node or a key was removed; empty: it was not.
+func (n agentNodes) Retirement(uid uuid.UUID, key string) muster.Retirement {
 	t, ok := n.intent.Tombstone(uid)
 	if !ok {
 		if t, ok = n.intent.TombstoneByKey(key); !ok {
@@ -315,20 +316,20 @@ func (n nodes) Retirement(uid uuid.UUID, key string) muster.Retirement {
 	return muster.Retirement{Code: t.Why, Sentence: t.Sentence(), Type: t.Hint()}
 }
 
-// FirstKey returns the first key of a node, and the node that holds a key.
-func (n nodes) FirstKey(uid uuid.UUID, key string) (onRecord, holder string) {
+// FirstKey records the first key of a node. It returns the key on record, and the other node that has the key already.
+func (n agentNodes) FirstKey(uid uuid.UUID, key string) (onRecord, holder string) {
 	return n.intent.RecordFirstKey(uid, key)
 }
 
 // Namespace returns the limits of a namespace.
-func (n nodes) Namespace(id model.NamespaceID) core.NamespaceLimits {
+func (n agentNodes) Namespace(id model.NamespaceID) core.NamespaceLimits {
 	name, _ := n.directory.NamespaceName(id)
 	l := n.intent.NamespaceLimits(id)
 	return core.NamespaceLimits{Namespace: name, ResultsPerSec: l.ResultsPerSec, NodeResultsPerSec: l.NodeResultsSec, OutputBytes: l.OutputBytes}
 }
 
 // RecordAgent records the facts, labels and groups of an agent's Hello, and returns the limit that refused some of them.
-func (n nodes) RecordAgent(node core.Node, hello *wire.Hello) (limit, reason string) {
+func (n agentNodes) RecordAgent(node core.Node, hello *wire.Hello) (limit, reason string) {
 	info, ok := n.intent.LookupNode(hello.Node)
 	if !ok {
 		return "", ""

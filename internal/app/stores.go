@@ -65,7 +65,7 @@ func (s *Server) openIntent(ctx context.Context) error {
 	return s.intent.CloseInterruptedRuns(ctx)
 }
 
-// previewImpact returns the effect of writes on assignments, by the planner.
+// previewImpact returns the effect of writes on assignments, as the planner computes it.
 func (s *Server) previewImpact(ctx context.Context, writes []intent.Write) ([]intent.Placement, int, error) {
 	if err := s.planner.CatchUp(ctx); err != nil {
 		return nil, 0, err
@@ -73,7 +73,8 @@ func (s *Server) previewImpact(ctx context.Context, writes []intent.Write) ([]in
 	return s.planner.Preview(ctx, writes)
 }
 
-// recordLimitHit reports a limit that refused a machine without a node. The lowest node of the namespace carries the event.
+// recordLimitHit reports that a limit refused a machine, which has no node. The limits event of the namespace's node with
+// the lowest id shows it.
 func (s *Server) recordLimitHit(namespace, limit, reason string) {
 	id, ok := s.directory.NamespaceByName(namespace)
 	var lowest model.NodeID
@@ -108,7 +109,7 @@ func (s *Server) openPlanner(ctx context.Context) (err error) {
 	s.tools, err = tools.Open(tools.Options{
 		Dir: s.path("tools"), Facts: facts.New(facts.LocalSystem()).Measure(), Log: s.log,
 		Arrived: func() {
-			if s.reactor != nil { // nil while the server opens: it sends nothing yet
+			if s.reactor != nil { // nil while the server opens and sends nothing
 				s.reactor.AssetArrived()
 			}
 		},
@@ -127,7 +128,7 @@ func (s *Server) openPlanner(ctx context.Context) (err error) {
 	s.recorder.Nodes = s.directory
 	s.secrets = secret.New(secret.Options{Secret: s.directory.Secret})
 	s.task(back, "planner", func(ctx context.Context) error { return s.planner.Run(ctx, s.intent.CommitSignal()) }) // compiles changes of the store
-	s.task(back, "intent mark", func(ctx context.Context) error {                                                   // for the next start
+	s.task(back, "intent mark", func(ctx context.Context) error {                                                   // records the revision in force for the next start
 		return s.recorder.MarkIntent(ctx, s.directory.Revision)
 	})
 	s.task(back, "tools", s.tools.Run) // extracts Assets
@@ -167,10 +168,10 @@ func (s *Server) openArchives(context.Context) (err error) {
 	return err
 }
 
-// enforce puts changed declarations in force. Routes and windows are first, their users later.
+// enforce puts changed declarations in force: first routes and windows, then the components that use them.
 func (s *Server) enforce(c directory.Change) {
 	err := errors.Join(s.routes.Apply(c.Declarations), s.pipelines.Apply(c.Declarations))
-	if err != nil { // intent refuses such a resource: it comes from another version
+	if err != nil { // intent refuses such a resource, so another version of Muster stored it
 		s.log.Error("cannot put a resource in force; its last valid definition stays", "error", err)
 	}
 	if c.Dependencies {

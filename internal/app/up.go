@@ -42,13 +42,13 @@ type Up struct {
 	Demo    int    // number of simulated nodes
 	NoDemo  bool   // deletes the simulated nodes of an earlier start
 	Context string // path of the context file
-	Program string // name of this program in the commands that are shown
+	Program string // name of this program in printed commands
 	Out     io.Writer
 	Log     *slog.Logger
 	Book    *serverlog.Log // destination of Log; nil: another one
 
-	replacedServer string // server of a foreign context that was in Context; empty: there was none
-	replacedFile   string // file to which it moved
+	replacedServer string // server of another server's context that was in the file Context; empty: none
+	replacedFile   string // file to which the other server's context moved
 }
 
 // Run runs server and agent until ctx ends.
@@ -82,7 +82,7 @@ func (u *Up) Run(ctx context.Context) error {
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	// Agents stop before the server: a node whose planned stop the server does not hear counts as silent.
+	// Agents stop before the server: otherwise the server does not learn of their planned stop and calls the nodes silent.
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopServing()
 	g.Go(func() error { return s.Run(serving) })
@@ -134,8 +134,8 @@ const agentStopTime = 6 * time.Second
 // slowStart is the duration of a start after which its reason is shown.
 const slowStart = 3 * time.Second
 
-// awaitReady prints the start page when the server is ready; after slowStart also the reason why it is not. It shows a
-// new password in any case.
+// awaitReady prints the start page when the server is ready. After slowStart it prints the reason why the server is not
+// ready. It prints a new password in any case.
 func (u *Up) awaitReady(ctx context.Context, s *Server, password string) {
 	late, tick := time.After(slowStart), time.NewTicker(20*time.Millisecond)
 	defer tick.Stop()
@@ -164,8 +164,8 @@ func (u *Up) showPassword(password string) {
 	}
 }
 
-// createAdmin creates the user admin if there are no users. It takes the password from a file, or makes one and returns
-// it.
+// createAdmin creates the user admin if there are no users. It reads the password from a file, or generates and returns
+// a password.
 func createAdmin(ctx context.Context, users *access.Service, passwordFile string) (password string, err error) {
 	if users.HasUsers() {
 		return "", nil
@@ -211,7 +211,7 @@ func applyStarter(ctx context.Context, service *intent.Service) error {
 	return err
 }
 
-// newAgent makes the agent of this machine: an ordinary one, with a session over TCP.
+// newAgent creates the agent of this machine: an ordinary agent that connects by TCP.
 func (u *Up) newAgent(ctx context.Context, s *Server) (*agent.Agent, error) {
 	address := localAddress(s.forAgents())
 	cfg := agent.Config{
@@ -285,9 +285,9 @@ func runDemo(ctx context.Context, s *Server, nodes int) error {
 	return demo.Fleet{Nodes: nodes, Server: localAddress(s.people), TLS: certificates, Service: s.intent, Log: s.log.With("part", "demo")}.Run(ctx)
 }
 
-// saveContext writes the context file by which the command line finds this server. It keeps a valid token of this server.
-// The context of another server moves to a file beside it first; an earlier context of this server that was moved so is
-// used again.
+// saveContext writes the context file by which the command line finds this server. A valid token of this server in the
+// file stays. The context of another server first moves to a file beside it; an earlier context of this server that
+// moved in this way is used again.
 func (u *Up) saveContext(ctx context.Context, s *Server) error {
 	c := client.Context{Server: localURL(s.people), CA: string(s.authority.CAPEM())}
 	if s.admin != nil {
@@ -321,8 +321,8 @@ func (u *Up) saveContext(ctx context.Context, s *Server) error {
 	return client.SaveContext(u.Context, c)
 }
 
-// sameServer reports whether a context belongs to the server of another one. An equal address is not enough: another data
-// folder is another server. Nor are CA and tokens, which a copy of the data folder also has.
+// sameServer reports whether the context c belongs to this server, whose context is now. An equal address is not enough:
+// another data folder is another server. Equal CA and tokens are not enough: a copy of the data folder has them, too.
 func sameServer(users *access.Service, c, now *client.Context) bool {
 	if c.Server != "" && c.Server != now.Server && c.Data != now.Data {
 		return false
@@ -334,8 +334,8 @@ func sameServer(users *access.Service, c, now *client.Context) bool {
 	return err == nil
 }
 
-// movedContext returns a context of this server, with a valid token, that moved when another server wrote its own; empty:
-// there is none.
+// movedContext returns the context of this server, with a valid token, that moved aside when another server wrote its
+// context; empty: there is none.
 func movedContext(users *access.Service, path string, now *client.Context) client.Context {
 	for _, file := range client.ContextBackups(path, now.Server) {
 		c, err := client.LoadContext(file)

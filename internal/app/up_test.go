@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// newTestUp is a server whose context file can be written, without an agent.
+// newTestUp returns `muster up` without an agent, whose context file holds the given text.
 func newTestUp(t *testing.T, context string) (*Up, *Server) {
 	t.Helper()
 	cfg := settings(t, filepath.Join(t.TempDir(), "data"))
@@ -38,8 +38,8 @@ func saveAndLoad(t *testing.T, u *Up, s *Server) client.Context {
 	return c
 }
 
-// A server is told by its CA and its tokens, not by its address: another data folder at the same
-// one is another server.
+// A server is recognised by its CA and its tokens, not by its address: another data folder at the same address is
+// another server, whose context moves aside.
 func TestContextOfAnotherServerMoves(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "context.yaml")
 	u, s := newTestUp(t, path)
@@ -64,7 +64,7 @@ func TestContextOfAnotherServerMoves(t *testing.T) {
 	}
 }
 
-// Two servers take turns at one context file: each finds its own login again.
+// Two servers use one context file in turn: each finds its own login again.
 func TestMovedContextReturns(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "context.yaml")
@@ -91,7 +91,7 @@ func TestMovedContextReturns(t *testing.T) {
 	}
 }
 
-// What is there of this server stays as it is, also when it moved to another port.
+// A valid context of this server stays, also after the server moved to another port.
 func TestUpKeepsValidToken(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "context.yaml")
 	u, s := newTestUp(t, path)
@@ -108,7 +108,7 @@ func TestUpKeepsValidToken(t *testing.T) {
 	}
 }
 
-// What muster up begins with is what the pages let people begin a server with.
+// The starter set of `muster up` equals the example in the documentation.
 func TestStarterSetEqualsExample(t *testing.T) {
 	const example = "../../docs/examples/starter.yaml"
 	got, err := os.ReadFile(example)

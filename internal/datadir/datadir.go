@@ -23,11 +23,11 @@ import (
 	"github.com/muster-fleet/muster/internal/store/snapshot"
 )
 
-// lockFile in the data folder keeps a second process away from all that is in it.
+// lockFile is the file in the data folder whose lock keeps a second process from using the folder.
 const lockFile = "LOCK"
 
-// Lock makes the data folder if need be and takes it for this process until the result is closed.
-// The error has the class Conflict where another process has it.
+// Lock creates the data folder if it is missing, and locks it for this process until the result is closed. If another
+// process has the lock, the error has the class Conflict.
 func Lock(dir string) (io.Closer, error) {
 	if err := makeFolder(dir); err != nil {
 		return nil, err
@@ -41,11 +41,11 @@ func Lock(dir string) (io.Closer, error) {
 	return held, err
 }
 
-// LockStopped takes a data folder that exists; NotFound where the folder is none of a server.
+// LockStopped locks the existing data folder of a stopped server; NotFound if the folder is not a server's data folder.
 func LockStopped(dir string) (io.Closer, error) {
 	names, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(names) == 0 {
-		return nil, model.Errorf(model.NotFound, "%q is not a server's data folder", dir).WithHint("name it with --data DIR")
+		return nil, model.Errorf(model.NotFound, "%q is not a server's data folder", dir).WithHint("name the data folder with --data DIR")
 	}
 	if err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func LockStopped(dir string) (io.Closer, error) {
 	return Lock(dir)
 }
 
-// makeFolder makes a folder and its parents, so that they outlive a power failure.
+// makeFolder creates a folder and its parents and syncs them, so that they survive a power failure.
 func makeFolder(dir string) error {
 	if _, err := os.Stat(dir); err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -68,8 +68,8 @@ func makeFolder(dir string) error {
 	return disk.OS{}.SyncDir(up)
 }
 
-// Explain adds a hint to an error of the file system: the owner of the file, or the state of the
-// disk, and the command to type. Other errors come back as they are.
+// Explain adds a hint to an error of the file system: the owner of the file, or the state of the disk, and the command
+// to type. It returns other errors unchanged.
 func Explain(err error, data string) error {
 	var path *fs.PathError
 	var explained *model.Error
@@ -87,15 +87,15 @@ func Explain(err error, data string) error {
 		owner, info := nearestExisting(path.Path)
 		self := userName(os.Geteuid())
 		refused := model.Errorf(model.Forbidden, "%w: %q belongs to %s, this process runs as %s", err, owner, userOf(info), self)
-		if folder, _ := os.Stat(data); userOf(folder) == self { // a copy by root, into a folder of the server's
+		if folder, _ := os.Stat(data); userOf(folder) == self { // root has copied files into a folder of the server's user
 			return refused.WithHint("change the owner of the folder to %s: chown -R %s: %s", self, self, data)
 		}
-		return refused.WithHint("run it as that user (sudo -u %s muster …), or change the owner: chown -R %s %s", userOf(info), self, data)
+		return refused.WithHint("run the command as that user (sudo -u %s muster …), or change the owner: chown -R %s %s", userOf(info), self, data)
 	}
 	return err
 }
 
-// nearestExisting returns the path, or the nearest folder above it that exists.
+// nearestExisting returns the path if it exists, otherwise the nearest existing folder above it.
 func nearestExisting(path string) (string, fs.FileInfo) {
 	for {
 		info, err := os.Stat(path)
@@ -107,6 +107,7 @@ func nearestExisting(path string) (string, fs.FileInfo) {
 	}
 }
 
+// userOf returns the name of the user that owns a file.
 func userOf(info fs.FileInfo) string {
 	if info == nil {
 		return "another user"
@@ -117,6 +118,7 @@ func userOf(info fs.FileInfo) string {
 	return "another user"
 }
 
+// userName returns the name of a user id, or the number for an unknown id.
 func userName(uid int) string {
 	id := strconv.Itoa(uid)
 	if u, err := user.LookupId(id); err == nil {
@@ -136,8 +138,7 @@ func Journal(cfg *config.Server) string {
 	return filepath.Join(cfg.Data, "journal")
 }
 
-// JournalOptions returns the options with which the server, and the commands that repair its
-// journal, open it.
+// JournalOptions returns the options with which the server, and the commands that repair its journal, open the journal.
 func JournalOptions(cfg *config.Server) journal.Options {
 	return journal.Options{
 		Budget: int64(cfg.JournalBudget), Reserve: int64(cfg.JournalReserve), Partitions: model.Partitions,
@@ -146,7 +147,7 @@ func JournalOptions(cfg *config.Server) journal.Options {
 	}
 }
 
-// StoppedCommand returns the line of `muster doctor` to type on the server's machine while the
+// StoppedCommand returns the command line of `muster doctor` with a verb, to type on the server's machine while the
 // server is stopped.
 func StoppedCommand(cfg *config.Server, verb string) string {
 	command := "muster doctor " + verb + " --data " + cfg.Data
@@ -156,12 +157,12 @@ func StoppedCommand(cfg *config.Server, verb string) string {
 	return command
 }
 
-// BecomeOwner changes a process of root into one of the folder's owner, for good: the server, which
-// runs as that user, reads the files that a command writes. Another user's process stays as it is.
+// BecomeOwner changes the user of a process of root to the owner of the data folder, for good, so that the server, which
+// runs as that user, can read the files that a command writes. A process of another user stays unchanged.
 func BecomeOwner(data string) error {
 	info, err := os.Stat(data)
 	if err != nil || os.Geteuid() != 0 {
-		return nil // whoever opens the folder reports that it is missing
+		return nil // the code that opens the folder reports that the folder is missing
 	}
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || owner.Uid == 0 {

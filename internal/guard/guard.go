@@ -14,23 +14,23 @@ import (
 	"time"
 )
 
-// Guard starts commands that do not outlive this program. The zero value is ready;
-// nil starts them unguarded. One Guard serves a whole program.
+// Guard starts commands that die with this program. The zero value is ready; a nil Guard starts commands without guarding
+// them. One Guard serves a whole program.
 type Guard struct {
 	Log *slog.Logger // gets one warning if no shell starts; nil: no log
 
 	mu     sync.Mutex   // guards the fields below
 	live   map[int]bool // process groups of commands that have not ended
-	shell  *exec.Cmd    // nil: none runs
-	pipe   *os.File     // input of the shell, which ends when it closes
-	warned bool         // Log has the warning
+	shell  *exec.Cmd    // the shell that kills the groups; nil: none runs
+	pipe   *os.File     // input of the shell; the shell ends when the pipe closes
+	warned bool         // Log has got the warning
 
-	program string // the shell; empty: /bin/sh. Tests try others
+	program string // path of the shell; empty: /bin/sh. Tests use other shells
 }
 
-// script is the program of the shell. It knows a group from "+ N" to "- N", and ends with
-// its input only: it ignores the signals that a service manager sends to all processes of a
-// service. It uses kill without --, because not all shells know that.
+// script is the program that the shell runs. It reads "+ N" when the process group N begins and "- N" when it ends. It
+// ends only with its input, and ignores the signals that a service manager sends to all processes of a service. It uses
+// kill without --, because not all shells support --.
 const script = `trap '' HUP INT QUIT TERM
 live=' '
 while read -r change group; do
@@ -58,12 +58,12 @@ func (g *Guard) Start(cmd *exec.Cmd) error {
 		g.live = map[int]bool{}
 	}
 	g.live[cmd.Process.Pid] = true
-	g.report("+", cmd.Process.Pid)
+	g.reportGroup("+", cmd.Process.Pid)
 	return nil
 }
 
-// Release ends the guarding of a command. Callers call it as soon as Wait has returned:
-// from then on the system may use its process id again.
+// Release ends the guarding of a command. Call it as soon as Wait has returned, because then the system may reuse the
+// command's process id.
 func (g *Guard) Release(cmd *exec.Cmd) {
 	if g == nil {
 		return
@@ -71,7 +71,7 @@ func (g *Guard) Release(cmd *exec.Cmd) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.live, cmd.Process.Pid)
-	g.report("-", cmd.Process.Pid)
+	g.reportGroup("-", cmd.Process.Pid)
 }
 
 // Close kills all commands that have not ended, and the shell.
@@ -88,10 +88,10 @@ func (g *Guard) Close() {
 	g.stopShell()
 }
 
-// report sends a change to the shell. If the shell has ended or does not read, report
-// starts another one with all live groups. The caller holds mu.
-func (g *Guard) report(change string, group int) {
-	if g.pipe != nil && g.write(fmt.Sprintln(change, group)) == nil {
+// reportGroup tells the shell that a process group began (+) or ended (-). If the shell has ended or does not read,
+// reportGroup starts another shell with all live groups. The caller holds mu.
+func (g *Guard) reportGroup(change string, group int) {
+	if g.pipe != nil && g.writeToShell(fmt.Sprintln(change, group)) == nil {
 		return
 	}
 	g.stopShell()
@@ -118,7 +118,7 @@ func (g *Guard) startShell() error {
 	if program == "" {
 		program = "/bin/sh"
 	}
-	// It inherits its end of the pipe and nothing else: no lock, no listener, no
+	// The shell inherits its end of the pipe and nothing else: no lock, no listener, no
 	// environment with passwords, no working directory, no terminal and its Ctrl-C.
 	shell := exec.Command(program, "-c", script, "muster-guard")
 	shell.Stdin, shell.Env, shell.Dir = input, []string{}, "/"
@@ -132,17 +132,18 @@ func (g *Guard) startShell() error {
 	for group := range g.live {
 		fmt.Fprintln(&all, "+", group)
 	}
-	return g.write(all.String())
+	return g.writeToShell(all.String())
 }
 
-// write waits five seconds for a slow shell.
-func (g *Guard) write(text string) error {
+// writeToShell writes a text to the shell's input, and waits at most five seconds for a slow shell.
+func (g *Guard) writeToShell(text string) error {
 	_ = g.pipe.SetWriteDeadline(time.Now().Add(5 * time.Second))
 	_, err := io.WriteString(g.pipe, text)
 	return err
 }
 
-// stopShell kills the shell before its pipe closes, because its groups may be outdated. The caller holds mu.
+// stopShell kills the shell before its pipe closes: otherwise the shell would kill its groups, which may be outdated. The
+// caller holds mu.
 func (g *Guard) stopShell() {
 	if g.shell == nil {
 		return

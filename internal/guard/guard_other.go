@@ -7,7 +7,7 @@ import (
 	"os/exec"
 )
 
-// Guard guards nothing: other systems have no process groups. Built, not run.
+// Guard starts commands without guarding them: systems other than Unix have no process groups. This file is only built.
 type Guard struct{ Log *slog.Logger }
 
 // Start calls cmd.Start.

@@ -18,17 +18,17 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// victim names the shell for the process that the test kills.
+// victim is the environment variable that makes the test binary a process to be killed; its value is the shell.
 const victim = "MUSTER_GUARD_VICTIM"
 
-// TestMain is the victim where it is asked for: it does what its input says, a word and a name each line, and answers
-// with a number: "start", "end" (then "no" guards it any more), "shell".
+// TestMain runs the tests or, with the variable victim, the process to be killed. That process reads orders from its
+// input, one line with a word and the name of a command ("start", "end", "shell", "close"), and answers each with a number.
 func TestMain(m *testing.M) {
 	program, ok := os.LookupEnv(victim)
 	if !ok {
 		os.Exit(m.Run())
 	}
-	// What a server holds, and nobody may inherit.
+	// Files and listeners that a server has open, and that no command may inherit.
 	if _, err := os.Open(os.Args[0]); err != nil {
 		panic(err)
 	}
@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 				panic(err)
 			}
 			fmt.Println(commands[name].Process.Pid)
-		case "end": // of the command itself; what it began goes on
+		case "end": // ends the command itself, not the processes that it started
 			_ = commands[name].Process.Kill()
 			_ = commands[name].Wait()
 			g.Release(commands[name])
@@ -60,19 +60,20 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// target is a process that guards commands, to be killed.
-type target struct {
+// guardedProgram is a process that guards commands; the test kills it.
+type guardedProgram struct {
 	t   *testing.T
 	cmd *exec.Cmd
 	in  *os.File
 	out *bufio.Reader
 }
 
-func startTarget(t *testing.T, program string) *target {
+// startProgram starts the process, with a shell for its guard.
+func startProgram(t *testing.T, program string) *guardedProgram {
 	t.Helper()
 	theirs, in, err := os.Pipe()
 	testenv.NoError(t, err)
-	v := &target{t: t, cmd: exec.Command(os.Args[0]), in: in}
+	v := &guardedProgram{t: t, cmd: exec.Command(os.Args[0]), in: in}
 	v.cmd.Env = append(os.Environ(), victim+"="+program)
 	v.cmd.Stdin, v.cmd.Stderr = theirs, os.Stderr
 	out, err := v.cmd.StdoutPipe()
@@ -88,8 +89,8 @@ func startTarget(t *testing.T, program string) *target {
 	return v
 }
 
-// ask gives an order and returns the number that comes back.
-func (v *target) ask(order string) int {
+// order sends an order to the process and returns the number in its answer.
+func (v *guardedProgram) order(order string) int {
 	v.t.Helper()
 	if _, err := fmt.Fprintln(v.in, order); err != nil {
 		v.t.Fatal(err)
@@ -102,26 +103,28 @@ func (v *target) ask(order string) int {
 	return n
 }
 
-// start begins a command and returns its group, once all of it runs.
-func (v *target) start(name string) int {
+// startCommand makes the process start a command, and returns the command's group once all its processes run.
+func (v *guardedProgram) startCommand(name string) int {
 	v.t.Helper()
-	group := v.ask("start " + name)
+	group := v.order("start " + name)
 	v.t.Cleanup(func() { _ = syscall.Kill(-group, syscall.SIGKILL) })
 	testenv.Until(v.t, "sh, two sleeps and cat run", func() bool { return slices.Equal(processesOf(group), []string{"cat", "sh", "sleep", "sleep"}) })
 	return group
 }
 
-func (v *target) kill() {
+// kill kills the process with SIGKILL.
+func (v *guardedProgram) kill() {
 	_ = v.cmd.Process.Kill()
 	_, _ = v.cmd.Process.Wait()
 }
 
-func (v *target) exited(what string, group int) {
+// waitForExit waits until a process group has no living processes.
+func (v *guardedProgram) waitForExit(what string, group int) {
 	v.t.Helper()
 	testenv.Until(v.t, what+" is gone", func() bool { return len(processesOf(group)) == 0 })
 }
 
-// processesOf are the names of a group's living processes.
+// processesOf returns the names of the living processes of a group.
 func processesOf(group int) (names []string) {
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, path := range stats {
@@ -139,7 +142,7 @@ func processesOf(group int) (names []string) {
 	return names
 }
 
-// shells are those that stand for /bin/sh somewhere, as far as they are here.
+// shells returns the installed shells that are /bin/sh on some system.
 func shells() (list []string) {
 	for _, name := range []string{"sh", "dash", "bash", "mksh"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -149,17 +152,17 @@ func shells() (list []string) {
 	return list
 }
 
-func TestKilledWithTheProgram(t *testing.T) {
+func TestCommandsDieWithTheProgram(t *testing.T) {
 	for _, shell := range shells() {
 		t.Run(filepath.Base(shell), func(t *testing.T) {
-			v := startTarget(t, shell)
-			one, two, three := v.start("one"), v.start("two"), v.start("three")
-			v.ask("end two")
-			guard := v.ask("shell")
+			v := startProgram(t, shell)
+			one, two, three := v.startCommand("one"), v.startCommand("two"), v.startCommand("three")
+			v.order("end two")
+			guard := v.order("shell")
 			v.kill()
-			v.exited("the first command", one)
-			v.exited("the third command", three)
-			v.exited("the guard", guard)
+			v.waitForExit("the first command", one)
+			v.waitForExit("the third command", three)
+			v.waitForExit("the guard", guard)
 			if left := processesOf(two); len(left) != 3 {
 				t.Errorf("of what a command left behind when it ended %v runs", left)
 			}
@@ -168,37 +171,37 @@ func TestKilledWithTheProgram(t *testing.T) {
 }
 
 func TestReplacedWriteGuard(t *testing.T) {
-	v := startTarget(t, "/bin/sh")
-	one := v.start("one")
-	first := v.ask("shell")
+	v := startProgram(t, "/bin/sh")
+	one := v.startCommand("one")
+	first := v.order("shell")
 	testenv.NoError(t, syscall.Kill(first, syscall.SIGKILL))
-	v.exited("the guard", first)
-	two := v.start("two")
-	if second := v.ask("shell"); second == first {
+	v.waitForExit("the guard", first)
+	two := v.startCommand("two")
+	if second := v.order("shell"); second == first {
 		t.Error("no other guard has come")
 	}
 	v.kill()
-	v.exited("the first command", one)
-	v.exited("the second command", two)
+	v.waitForExit("the first command", one)
+	v.waitForExit("the second command", two)
 }
 
-// Signals to all processes of a service do not end the guard before the program.
+// Signals that a service manager sends to all processes do not end the guard's shell before the program.
 func TestWriteGuardStopsLast(t *testing.T) {
-	v := startTarget(t, "/bin/sh")
-	one := v.start("one")
-	guard := v.ask("shell")
+	v := startProgram(t, "/bin/sh")
+	one := v.startCommand("one")
+	guard := v.order("shell")
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT} {
 		testenv.NoError(t, syscall.Kill(guard, s))
 	}
 	v.kill()
-	v.exited("the command", one)
-	v.exited("the guard", guard)
+	v.waitForExit("the command", one)
+	v.waitForExit("the guard", guard)
 }
 
 func TestWriteGuardBuffersNothing(t *testing.T) {
-	v := startTarget(t, "/bin/sh")
-	v.start("one")
-	guard := v.ask("shell")
+	v := startProgram(t, "/bin/sh")
+	v.startCommand("one")
+	guard := v.order("shell")
 	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", guard))
 	if err != nil || len(fds) < 3 {
 		t.Fatalf("descriptors %v, %v", fds, err)
@@ -207,7 +210,7 @@ func TestWriteGuardBuffersNothing(t *testing.T) {
 		if n, _ := strconv.Atoi(fd.Name()); n <= 2 {
 			continue
 		}
-		// Whoever runs the tests may have left something open: that is no secret of the victim.
+		// A file that the test runner has left open is not a leak of the process.
 		theirs, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", guard, fd.Name()))
 		if ours, err := os.Readlink("/proc/self/fd/" + fd.Name()); err != nil || ours != theirs {
 			t.Errorf("it holds %s, descriptor %s", theirs, fd.Name())
@@ -223,11 +226,11 @@ func TestWriteGuardBuffersNothing(t *testing.T) {
 	} else {
 		t.Logf("%d kB resident", kB)
 	}
-	v.ask("close")
-	v.exited("the guard", guard)
+	v.order("close")
+	v.waitForExit("the guard", guard)
 }
 
-func TestWithoutAShell(t *testing.T) {
+func TestMissingShellLeavesCommandsUnguarded(t *testing.T) {
 	g := &Guard{program: "/no/such/shell"}
 	defer g.Close()
 	for range 2 {

@@ -1,7 +1,7 @@
 // Package hide redacts secrets in the output of commands: it replaces them by model.RedactedText before the
-// output is stored, cut or sent. It finds a secret as it is, and in the forms that programs commonly
+// output is stored, cut or sent. It finds a secret in clear text, and in the encodings that programs commonly
 // print: base64 at any offset, hexadecimal, URL-encoded, in JSON and in quotes. Agents redact the output
-// of their commands, the server that of handlers and of Sensu's agents. In: secrets and output. Out:
+// of their commands; the server redacts the output of handlers and of Sensu agents. In: secrets and output. Out:
 // redacted output. No goroutines and no locks. Start at New.
 package hide
 
@@ -18,9 +18,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Hider redacts one text that arrives in pieces.
+// Hider redacts secrets in one text that arrives in pieces.
 type Hider struct {
-	words   [][]byte // all forms of all secrets, longest first
+	words   [][]byte // all encodings of all secrets, longest first
 	pending []byte   // the end of the input so far, which may be the beginning of a word
 }
 
@@ -47,7 +47,7 @@ func New(secrets []string) *Hider {
 	return h
 }
 
-// secretEncodings returns the forms of a secret that are searched for.
+// secretEncodings returns the encodings of a secret to search for.
 func secretEncodings(secret string) []string {
 	list := []string{secret, strings.TrimSpace(secret), url.QueryEscape(secret), url.PathEscape(secret),
 		hex.EncodeToString([]byte(secret)), strings.ToUpper(hex.EncodeToString([]byte(secret))),
@@ -57,13 +57,13 @@ func secretEncodings(secret string) []string {
 	}
 	for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 		list = append(list, encoding.EncodeToString([]byte(secret)))
-		for before := range 3 { // bytes before the secret in its group of three, such as user: in a header
+		for before := range 3 { // base64 encodes groups of three bytes: number of bytes before the secret in its first group
 			coded := encoding.EncodeToString(append(make([]byte, before), secret...))
 			coded = coded[[...]int{0, 2, 3}[before]:]
 			if (before+len(secret))%3 != 0 {
 				coded = coded[:len(coded)-1]
 			}
-			if len(coded) >= 6 { // shorter ones match unrelated text
+			if len(coded) >= 6 { // shorter encodings would match unrelated text
 				list = append(list, coded)
 			}
 		}
@@ -71,7 +71,7 @@ func secretEncodings(secret string) []string {
 	return list
 }
 
-// NewText returns a Hider with the same secrets for another text; nil for nil.
+// NewText returns a Hider with the same secrets for another text; nil for a nil Hider.
 func (h *Hider) NewText() *Hider {
 	if h == nil {
 		return nil
@@ -79,7 +79,7 @@ func (h *Hider) NewText() *Hider {
 	return &Hider{words: h.words}
 }
 
-// Redact returns a whole text without the secrets. Goroutines may call it concurrently. On nil it returns the text.
+// Redact returns a complete text without the secrets. It is safe for concurrent use. A nil Hider returns the text.
 func (h *Hider) Redact(text []byte) []byte {
 	if h == nil {
 		return text
@@ -90,8 +90,8 @@ func (h *Hider) Redact(text []byte) []byte {
 // Buffered returns the number of bytes that wait for the next piece, because a word may begin with them.
 func (h *Hider) Buffered() int { return len(h.pending) }
 
-// Next takes the next piece of the text and returns the redacted part that is certain by now; last marks
-// the end of the text. The result is valid until the next call.
+// Next takes the next piece of the text and returns the redacted text up to the first word that may continue in the next
+// piece; last marks the end of the text. The result is valid until the next call.
 func (h *Hider) Next(p []byte, last bool) []byte {
 	text := append(h.pending, p...)
 	h.pending = nil
@@ -138,7 +138,7 @@ func (h *Hider) findSecret(text []byte, at, before int) (from, to int) {
 	from = -1
 	for _, word := range h.words {
 		until := min(len(text), before+len(word)-1)
-		if from >= 0 { // only an earlier match replaces the one found
+		if from >= 0 { // only an earlier match replaces the present one
 			until = min(until, from+len(word)-1)
 		}
 		if until <= at {

@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// redacted returns a text that arrives in pieces of so many bytes, redacted.
-func redacted(secrets []string, text string, piece int) string {
+// redactPieces redacts a text that arrives in pieces of piece bytes.
+func redactPieces(secrets []string, text string, piece int) string {
 	h := New(secrets)
 	var out []byte
 	for len(text) > 0 {
@@ -23,13 +23,13 @@ func redacted(secrets []string, text string, piece int) string {
 	return string(append(out, h.Next(nil, true)...))
 }
 
-func TestHides(t *testing.T) {
+func TestSecretEncodingsAreHidden(t *testing.T) {
 	const s = `pa ss/"w'ord+ü`
 	quoted, _ := json.Marshal(s)
 	for _, c := range []struct{ text, want string }{
 		{"plain " + s + " end", "plain (hidden) end"},
 		{s + s, "(hidden)(hidden)"},
-		{"begins " + s[:6], "begins " + s[:6]}, // is not all there: it was never written
+		{"begins " + s[:6], "begins " + s[:6]}, // half a secret is not redacted
 		{base64.StdEncoding.EncodeToString([]byte(s)), "(hidden)"},
 		{string(quoted), `"(hidden)"`},
 		{"https://db/?p=" + url.QueryEscape(s) + "&x", "https://db/?p=(hidden)&x"},
@@ -37,7 +37,7 @@ func TestHides(t *testing.T) {
 		{"nothing", "nothing"},
 	} {
 		for _, piece := range []int{1, 3, 1000} {
-			if got := redacted([]string{s}, c.text, piece); got != c.want {
+			if got := redactPieces([]string{s}, c.text, piece); got != c.want {
 				t.Errorf("%q in pieces of %d: %q, want %q", c.text, piece, got, c.want)
 			}
 		}
@@ -45,20 +45,20 @@ func TestHides(t *testing.T) {
 			t.Errorf("%q as a whole: %q, want %q", c.text, got, c.want)
 		}
 	}
-	if got := redacted([]string{"abcd", "abcdefgh"}, "abcd abcdefgh abcdef", 1); got != "(hidden) (hidden) (hidden)ef" {
+	if got := redactPieces([]string{"abcd", "abcdefgh"}, "abcd abcdefgh abcdef", 1); got != "(hidden) (hidden) (hidden)ef" {
 		t.Errorf("the longer one does not win: %q", got)
 	}
 }
 
-// Whatever stands around it and in whatever pieces it comes, nothing of a secret is left but what
-// the neighbours' bits hide: of base64 one byte on each side.
-func TestHidesInAnything(t *testing.T) {
+// A redacted text holds nothing of a secret, whatever text surrounds it and in whatever pieces the text arrives,
+// except the bits that base64 mixes with a neighbouring byte.
+func TestSecretsAreHiddenInAnyText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		secret := rapid.StringMatching(`[a-zA-Z0-9+/_=-]{8,40}`).Draw(t, "secret")
 		before, after := rapid.StringMatching(`[ -~]{0,9}`).Draw(t, "before"), rapid.StringMatching(`[ -~]{0,9}`).Draw(t, "after")
 		whole := before + secret + after
 		text := whole + "\n" + base64.StdEncoding.EncodeToString([]byte(whole)) + "\n" + base64.URLEncoding.EncodeToString([]byte(whole)) + "\n" + hex.EncodeToString([]byte(whole))
-		got := redacted([]string{secret}, text, rapid.IntRange(1, 50).Draw(t, "piece"))
+		got := redactPieces([]string{secret}, text, rapid.IntRange(1, 50).Draw(t, "piece"))
 		inner := secret[1 : len(secret)-1]
 		if strings.Contains(got, secret) || strings.Contains(got, hex.EncodeToString([]byte(secret))) {
 			t.Fatalf("%q is left in %q", secret, got)

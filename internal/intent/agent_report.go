@@ -18,16 +18,17 @@ import (
 type AgentReport struct {
 	Facts, Labels map[string]string
 	Groups        []string
-	// Hears names the wanted receivers of its keepalive; nil: the agent names none.
+	// Hears names the handlers and pipelines that the agent wants for its node's keepalive event; nil: the agent names
+	// none.
 	Hears *model.KeepaliveReceivers
 }
 
-// recordedReport returns the report in a node's row.
+// recordedReport returns the agent's report that the spec of a node holds.
 func recordedReport(spec *model.NodeSpec) AgentReport {
 	return AgentReport{spec.Facts, spec.AgentLabels, spec.AgentGroups, spec.AgentReceivers}
 }
 
-// writeTo writes the report into a node. Receivers that name nobody are left out.
+// writeTo copies the report into the spec of a node. An empty list of keepalive receivers is left out.
 func (s AgentReport) writeTo(spec *model.NodeSpec) {
 	spec.Facts, spec.AgentLabels, spec.AgentGroups, spec.AgentReceivers = s.Facts, s.Labels, s.Groups, s.Hears
 	if s.Hears.Empty() {
@@ -35,8 +36,8 @@ func (s AgentReport) writeTo(spec *model.NodeSpec) {
 	}
 }
 
-// orElse fills the parts that were not accepted (nil) from the report on record.
-func (s AgentReport) orElse(before AgentReport) AgentReport {
+// withRecordedParts replaces each rejected (nil) field of the report by the field of the report on record.
+func (s AgentReport) withRecordedParts(before AgentReport) AgentReport {
 	if s.Facts == nil {
 		s.Facts = before.Facts
 	}
@@ -52,14 +53,15 @@ func (s AgentReport) orElse(before AgentReport) AgentReport {
 	return s
 }
 
+// equal reports whether two reports have the same facts, labels, groups and keepalive receivers.
 func (s AgentReport) equal(o AgentReport) bool {
 	return maps.Equal(s.Facts, o.Facts) && maps.Equal(s.Labels, o.Labels) && slices.Equal(s.Groups, o.Groups) && s.Hears.Equal(o.Hears)
 }
 
-// fingerprint returns a hash that ignores the order of facts and labels.
+// fingerprint returns a hash of the report. The order of facts and labels does not change the hash.
 func (s AgentReport) fingerprint() uint64 {
 	sum := uint64(len(s.Facts))<<40 | uint64(len(s.Labels))<<20 | uint64(len(s.Groups))
-	add := func(seed uint64, k, v string) {
+	addPair := func(seed uint64, k, v string) {
 		d := xxhash.NewWithSeed(seed)
 		_, _ = d.WriteString(k)
 		_, _ = d.WriteString("\x00")
@@ -67,37 +69,37 @@ func (s AgentReport) fingerprint() uint64 {
 		sum += d.Sum64()
 	}
 	for k, v := range s.Facts {
-		add(0, k, v)
+		addPair(0, k, v)
 	}
 	for k, v := range s.Labels {
-		add(1, k, v)
+		addPair(1, k, v)
 	}
 	for _, g := range s.Groups {
-		add(2, g, "")
+		addPair(2, g, "")
 	}
 	if !s.Hears.Empty() {
-		add(3, strings.Join(s.Hears.Handlers, "\x00"), strings.Join(s.Hears.Pipelines, "\x00"))
+		addPair(3, strings.Join(s.Hears.Handlers, "\x00"), strings.Join(s.Hears.Pipelines, "\x00"))
 	}
 	return sum
 }
 
-// sortedGroups returns groups in order, each once; never nil.
+// sortedGroups returns the names of groups sorted and without repetitions. The result is never nil.
 func sortedGroups(groups []string) []string {
 	sorted := append([]string{}, groups...)
 	slices.Sort(sorted)
 	return slices.Compact(sorted)
 }
 
-// Bounds of a report: it is stored with its node and recorded with every change. A part over its bound is dropped, the
-// recorded part stays, and the operator sees the reason.
+// Bounds of an agent's report: the server stores the report with the node and records each change of it. Facts, labels
+// or groups over their bound are dropped, the recorded ones stay, and the operator sees the reason.
 const (
 	maxFacts        = 256
 	maxReportGroups = 64
 	maxReportBytes  = 32 << 10 // of facts or of labels, keys and values
 )
 
-// rejectLabels returns why labels are not accepted; empty: they are.
-func (r *repository) rejectLabels(namespace string, labels map[string]string) (reason string) {
+// labelRejection returns the reason to reject the labels of an agent's report; empty: they are accepted.
+func (r *repository) labelRejection(namespace string, labels map[string]string) (reason string) {
 	if most := r.namespaces.limitsByName(namespace).Labels; most > 0 && len(labels) > most {
 		return fmt.Sprintf("the agent sent %d labels, namespace %s allows %d", len(labels), namespace, most)
 	}
@@ -114,8 +116,8 @@ func (r *repository) rejectLabels(namespace string, labels map[string]string) (r
 	return ""
 }
 
-// rejectGroups returns why groups are not accepted; empty: they are.
-func rejectGroups(namespace string, groups []string) (reason string) {
+// groupRejection returns the reason to reject the groups that an agent requests; empty: they are accepted.
+func groupRejection(namespace string, groups []string) (reason string) {
 	if len(groups) > maxReportGroups {
 		return fmt.Sprintf("the agent requests %d groups, the limit is %d", len(groups), maxReportGroups)
 	}
@@ -131,8 +133,8 @@ func rejectGroups(namespace string, groups []string) (reason string) {
 	return ""
 }
 
-// rejectFacts returns why facts are not accepted; empty: they are.
-func rejectFacts(facts map[string]string) (reason string) {
+// factRejection returns the reason to reject the facts of an agent's report; empty: they are accepted.
+func factRejection(facts map[string]string) (reason string) {
 	if len(facts) > maxFacts {
 		return fmt.Sprintf("the agent sent %d facts, the limit is %d", len(facts), maxFacts)
 	}
@@ -146,7 +148,7 @@ func rejectFacts(facts map[string]string) (reason string) {
 	return ""
 }
 
-// AgentReports keeps the self-descriptions of agents and writes them into their nodes' rows.
+// AgentReports keeps the reports of agents in memory and writes them into the rows of their nodes.
 type AgentReports struct{ *repository }
 
 // RecordReport keeps a report in memory; WriteReports writes it soon, if it differs from the record. A fleet that
@@ -160,13 +162,13 @@ func (s *AgentReports) RecordReport(info NodeInfo, report AgentReport) (limit, r
 		report.Labels = map[string]string{}
 	}
 	report.Groups = sortedGroups(report.Groups)
-	if reason = rejectFacts(report.Facts); reason != "" {
+	if reason = factRejection(report.Facts); reason != "" {
 		limit, report.Facts = "facts", nil
 	}
-	if why := s.rejectLabels(info.Namespace, report.Labels); why != "" {
+	if why := s.labelRejection(info.Namespace, report.Labels); why != "" {
 		limit, reason, report.Labels = "labels", why, nil
 	}
-	if why := rejectGroups(info.Namespace, report.Groups); why != "" {
+	if why := groupRejection(info.Namespace, report.Groups); why != "" {
 		limit, reason, report.Groups = "groups", why, nil
 	}
 	fingerprint := report.fingerprint()
@@ -204,39 +206,40 @@ func (s *AgentReports) WriteReports(ctx context.Context) error {
 	}
 }
 
-// A node with ever-changing reports is written (and planned) at this rate at most: some changes at once, for a machine
-// that boots, then one per reportInterval.
+// A node whose reports keep changing is written (and planned) at this rate at most: reportBurst changes at once, for a
+// machine that boots, then one change per reportInterval.
 const (
 	reportBurst    = 4
 	reportInterval = 30 * time.Second
 )
 
-// reportPace is a node's used share of reportBurst at a time.
-type reportPace struct {
+// reportBudget is the used part of a node's reportBurst at a time.
+type reportBudget struct {
 	used float64
 	at   time.Time
 }
 
-func (p reportPace) now(now time.Time) reportPace {
-	return reportPace{max(0, p.used-float64(now.Sub(p.at))/float64(reportInterval)), now}
+// refilled returns the budget at a later time, after time has refilled a part of it.
+func (p reportBudget) refilled(refilled time.Time) reportBudget {
+	return reportBudget{max(0, p.used-float64(refilled.Sub(p.at))/float64(reportInterval)), refilled}
 }
 
 // maxReportBatch bounds the nodes of one transaction.
 const maxReportBatch = 2000
 
-// pendingBatch returns the reports and first keys for the next transaction. A newer report replaces an older one that
-// still waits, so nothing outdated is written.
+// pendingBatch returns the reports, and the first keys of machines, for the next transaction. A newer report of a node
+// replaces an older pending one, so that nothing outdated is written.
 func (s *AgentReports) pendingBatch() (seen map[uuid.UUID]AgentReport, keys map[uuid.UUID]string) {
 	now := s.opts.Now()
 	s.nodes.mu.Lock()
 	defer s.nodes.mu.Unlock()
-	maps.DeleteFunc(s.nodes.paces, func(_ uuid.UUID, p reportPace) bool { return p.now(now).used == 0 })
+	maps.DeleteFunc(s.nodes.paces, func(_ uuid.UUID, p reportBudget) bool { return p.refilled(now).used == 0 })
 	if len(s.nodes.paces) == 0 {
-		s.nodes.paces = map[uuid.UUID]reportPace{}
+		s.nodes.paces = map[uuid.UUID]reportBudget{}
 	}
 	seen, keys = map[uuid.UUID]AgentReport{}, map[uuid.UUID]string{}
 	for uid, report := range s.nodes.reports {
-		if s.nodes.paces[uid].now(now).used > reportBurst-1 {
+		if s.nodes.paces[uid].refilled(now).used > reportBurst-1 {
 			continue
 		}
 		if seen[uid] = report; len(seen) == maxReportBatch {
@@ -251,7 +254,7 @@ func (s *AgentReports) pendingBatch() (seen map[uuid.UUID]AgentReport, keys map[
 	return seen, keys
 }
 
-// writePending writes batches until none is left.
+// writePending writes pending reports, batch by batch, until none is pending.
 func (s *AgentReports) writePending(ctx context.Context) error {
 	for {
 		seen, keys := s.pendingBatch()
@@ -260,14 +263,14 @@ func (s *AgentReports) writePending(ctx context.Context) error {
 		}
 		written, err := s.writeBatch(ctx, seen, keys)
 		if err != nil {
-			return err // all reports stay for the next round
+			return err // all reports stay pending for the next round
 		}
 		s.markWritten(seen, keys, written)
 	}
 }
 
-// writeBatch writes the reports of a batch that differ from the rows, and returns their nodes. It holds writing, so
-// that no row changes or moves between reading and writing.
+// writeBatch writes the reports of a batch that differ from the rows of their nodes, and returns the written nodes. It
+// holds the lock writing, so that no row changes or moves between reading and writing.
 func (s *AgentReports) writeBatch(ctx context.Context, seen map[uuid.UUID]AgentReport, keys map[uuid.UUID]string) (written []uuid.UUID, err error) {
 	all := maps.Clone(seen)
 	for uid := range keys {
@@ -291,14 +294,15 @@ func (s *AgentReports) writeBatch(ctx context.Context, seen map[uuid.UUID]AgentR
 	return written, err
 }
 
-// markWritten removes written reports and counts the writes of each node. A node with a newer report waits for the next round.
+// markWritten removes written reports from the pending ones and counts the writes of each node. A node with a newer
+// report waits for the next round.
 func (s *AgentReports) markWritten(seen map[uuid.UUID]AgentReport, keys map[uuid.UUID]string, written []uuid.UUID) {
 	now := s.opts.Now()
 	s.nodes.mu.Lock()
 	defer s.nodes.mu.Unlock()
 	for _, uid := range written {
-		p := s.nodes.paces[uid].now(now)
-		s.nodes.paces[uid] = reportPace{p.used + 1, now}
+		p := s.nodes.paces[uid].refilled(now)
+		s.nodes.paces[uid] = reportBudget{p.used + 1, now}
 	}
 	for uid, report := range seen {
 		if now, ok := s.nodes.reports[uid]; ok && now.equal(report) {
@@ -308,7 +312,7 @@ func (s *AgentReports) markWritten(seen map[uuid.UUID]AgentReport, keys map[uuid
 	for uid := range keys {
 		delete(s.nodes.firstKeys, uid)
 	}
-	if len(s.nodes.reports) == 0 { // a map keeps the room that a fleet took which came at once
+	if len(s.nodes.reports) == 0 { // a Go map keeps the memory of its largest size
 		s.nodes.reports = map[uuid.UUID]AgentReport{}
 	}
 	if len(s.nodes.firstKeys) == 0 {
@@ -316,9 +320,10 @@ func (s *AgentReports) markWritten(seen map[uuid.UUID]AgentReport, keys map[uuid
 	}
 }
 
-// reportWrite returns the write of a node's row with its report; ok is false where the row has it already.
+// reportWrite returns the write that puts a report into the row of a node; ok is false where the row already holds the
+// report.
 func (s *AgentReports) reportWrite(ctx context.Context, uid uuid.UUID, report AgentReport, machine string) (w Write, ok bool, err error) {
-	info, ok := s.nodes.lookup(uid)
+	info, ok := s.nodes.lookupUID(uid)
 	if !ok {
 		return w, false, nil
 	}
@@ -336,7 +341,7 @@ func (s *AgentReports) reportWrite(ctx context.Context, uid uuid.UUID, report Ag
 	}
 	spec := r.Spec.(*model.NodeSpec)
 	before := recordedReport(spec)
-	if report = report.orElse(before); spec.Key != "" {
+	if report = report.withRecordedParts(before); spec.Key != "" {
 		machine = spec.Key
 	}
 	if report.equal(before) && spec.Key == machine {

@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// A fact that comes and goes costs the store a write for every half minute, whatever
-// the agent says meanwhile; other nodes do not wait for it, and the last word stands.
+// A node whose facts keep changing costs the store one write per half minute. Other nodes do not wait for it, and the
+// last report is stored.
 func TestChangingReportsAreThrottled(t *testing.T) {
 	w := newTestService(t)
 	joined := func(name string) intent.NodeInfo {
@@ -60,8 +60,8 @@ func TestChangingReportsAreThrottled(t *testing.T) {
 	}
 }
 
-// What is said goes with the machine where its node gets another name meanwhile; what is
-// beyond a bound is not taken, and the rest is.
+// A report that waits follows its machine when the node is renamed. Facts, labels or groups beyond their bound are
+// rejected, the rest of the report is stored.
 func TestReportIsBoundedAndStored(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	member, err := w.Register(ctx, "key", pki.JoinToken{Groups: []string{"web"}}, pki.EnrolRequest{Name: "web01", Groups: []string{"web", "canary", "web"}})
@@ -91,7 +91,7 @@ func TestReportIsBoundedAndStored(t *testing.T) {
 			t.Errorf("%q: %v, facts %v, groups %v", c.groups, n.AgentGroups, n.Facts, n.AssignedGroups())
 		}
 	}
-	// An operator's apply does not change it.
+	// An operator's apply does not change the report.
 	r := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "web01"}, Spec: &model.NodeSpec{AgentGroups: []string{"root"}}}
 	w.apply(t, r)
 	if n := node(); len(n.AgentGroups) != 0 || n.Facts == nil {
@@ -99,8 +99,8 @@ func TestReportIsBoundedAndStored(t *testing.T) {
 	}
 }
 
-// Whom an agent wants to hear of its keepalive is kept with the node, over what is applied, until it
-// says otherwise; an agent that does not say leaves it as it is.
+// The keepalive receivers that an agent names are stored with its node, and an apply does not change them, until the
+// agent names others. A report without receivers leaves them.
 func TestReportedReceiversAreStored(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	member, err := w.Register(ctx, "key", pki.JoinToken{}, pki.EnrolRequest{Name: "web01"})

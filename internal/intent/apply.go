@@ -27,12 +27,13 @@ type ApplyOptions struct {
 	Redact bool
 }
 
-// prunes reports whether a prune may delete a resource.
+// prunes reports whether an apply with these options may delete an undeclared resource: the prune may be bound to
+// namespaces.
 func (o *ApplyOptions) prunes(key Key) bool {
 	return o.Namespaces == nil || slices.Contains(o.Namespaces, key.Namespace)
 }
 
-// Op is the effect on a resource.
+// Op is the effect of an apply on a resource: created, updated, deleted and so on.
 type Op string
 
 const (
@@ -53,10 +54,10 @@ type Outcome struct {
 	Revision int64     `json:"revision"`
 	Diff     string    `json:"diff,omitempty"`
 	Warnings []string  `json:"warnings,omitempty"`
-	Pruned   bool      `json:"pruned,omitempty"` // its owner no longer declares it
+	Pruned   bool      `json:"pruned,omitempty"` // deleted because its owner no longer declares it
 }
 
-// ApplyResult is the outcome of one apply.
+// ApplyResult holds the outcomes of one apply for all its resources.
 type ApplyResult struct {
 	Revision int64     `json:"revision"`
 	Affected int       `json:"affected"` // assignments that change
@@ -67,43 +68,45 @@ type ApplyResult struct {
 // Apply makes all resources as declared, in one transaction, or returns all reasons why not.
 func (s *Resources) Apply(ctx context.Context, by Actor, resources []model.Resource, o ApplyOptions) (ApplyResult, error) {
 	by.Owner = o.Owner
-	a := application{repo: s.repository, by: by, opts: o, deleted: map[Key]bool{}}
+	a := pendingApply{repo: s.repository, by: by, opts: o, deleted: map[Key]bool{}}
 	if err := a.prepare(ctx, resources); err != nil {
 		return ApplyResult{}, err
 	}
 	return a.previewAndCommit(ctx)
 }
 
-// application is one apply on its way: prepare collects the writes, finish previews, guards and commits them.
-type application struct {
+// pendingApply is one apply in progress: prepare collects the writes, previewAndCommit previews, guards and commits
+// them.
+type pendingApply struct {
 	repo     *repository
 	by       Actor
 	opts     ApplyOptions
 	writes   []Write
 	outcomes []Outcome
-	written  []int // index into outcomes, by write
+	written  []int // for each write the index of its outcome
 
 	applied    map[Key]*model.Resource
-	deleted    map[Key]bool // by the prune
+	deleted    map[Key]bool // resources that the prune deletes
 	proposal   *proposal
 	nodes      map[Key]Row       // rows of nodes as they were read
-	claims     map[string]Key    // nodes that get the uid of a file
+	claims     map[string]Key    // nodes whose uid the applied file declares, by uid
 	tombstones []Write           // of deleted nodes
 	implied    map[Key]bool      // groups of new namespaces: they have no owner
 	foreign    []foreignResource // resources of other owners
 	dangling   error             // a reference to a pruned resource
 }
 
-func (a *application) addWrite(w Write, o Outcome) {
+// addWrite adds a write to the apply, with the outcome to report for its resource.
+func (a *pendingApply) addWrite(w Write, o Outcome) {
 	a.writes = append(a.writes, w)
 	a.written = append(a.written, len(a.outcomes))
 	a.outcomes = append(a.outcomes, o)
 }
 
-// prepare turns resources into writes and returns all problems at once, in these steps: add the groups of new
-// namespaces, check each resource by itself, read all rows that are needed, check each against the others, find
-// cycles and secrets that would reach untrusted machines, prune.
-func (a *application) prepare(ctx context.Context, resources []model.Resource) error {
+// prepare turns resources into writes and returns all problems at once, in these steps: it adds the groups of new
+// namespaces, checks each resource by itself, reads all needed rows, checks each resource against the others, finds
+// cycles and secrets that would reach untrusted machines, and prunes.
+func (a *pendingApply) prepare(ctx context.Context, resources []model.Resource) error {
 	resources, err := a.addAllGroups(ctx, resources)
 	if err != nil {
 		return err
@@ -139,7 +142,7 @@ func (a *application) prepare(ctx context.Context, resources []model.Resource) e
 	if err != nil {
 		return err
 	}
-	if err := a.proposal.readAll(ctx); err != nil {
+	if err := a.proposal.readReferencedRows(ctx); err != nil {
 		return err
 	}
 	for i := range resources {
@@ -175,6 +178,7 @@ const maxProblems = 50
 // maxBody bounds a stored resource, in bytes.
 const maxBody = 512 << 10
 
+// joinProblems returns one Invalid error that lists the first maxProblems problems; nil for none.
 func joinProblems(problems []error) error {
 	if len(problems) == 0 {
 		return nil
@@ -185,8 +189,8 @@ func joinProblems(problems []error) error {
 	return model.Errorf(model.Invalid, "%w", errors.Join(problems...))
 }
 
-// prepareResource checks one resource against the proposal and adds its write, unless nothing changes.
-func (a *application) prepareResource(ctx context.Context, r *model.Resource) error {
+// prepareResource checks one resource against the proposal and adds its write, unless the resource is unchanged.
+func (a *pendingApply) prepareResource(ctx context.Context, r *model.Resource) error {
 	s, key := a.repo, KeyOf(r)
 	warnings, err := a.proposal.checkReferences(ctx, r)
 	if err != nil {
@@ -195,7 +199,7 @@ func (a *application) prepareResource(ctx context.Context, r *model.Resource) er
 	if err := a.proposal.checkTrust(ctx, r); err != nil {
 		return err
 	}
-	found, err := a.proposal.row(ctx, key)
+	found, err := a.proposal.storedRow(ctx, key)
 	if err != nil {
 		return err
 	}
@@ -214,7 +218,7 @@ func (a *application) prepareResource(ctx context.Context, r *model.Resource) er
 	owners := a.checkOwner(r, row, exists)
 	if node, ok := r.Spec.(*model.NodeSpec); ok {
 		if exists {
-			a.keepNodeRow(row)
+			a.rememberNodeRow(row)
 		}
 		was, err := s.keepReported(node, row, exists)
 		if err != nil {
@@ -256,23 +260,24 @@ func (a *application) prepareResource(ctx context.Context, r *model.Resource) er
 	return nil
 }
 
-// sameBody compares two bodies as far as the caller may see them.
-func (a *application) sameBody(key Key, before, after []byte) bool {
+// sameBody reports whether two bodies of a resource are equal, secrets left out if the caller may not see them.
+func (a *pendingApply) sameBody(key Key, before, after []byte) bool {
 	if a.opts.Redact {
-		before, after = a.repo.redacted(key, before), a.repo.redacted(key, after)
+		before, after = a.repo.redactBody(key, before), a.repo.redactBody(key, after)
 	}
 	return sameJSON(before, after)
 }
 
-func (a *application) difference(key Key, before, after []byte) string {
+// difference returns the unified difference of two bodies of a resource, redacted if the caller may not see secrets.
+func (a *pendingApply) difference(key Key, before, after []byte) string {
 	if a.opts.Redact {
-		before, after = a.repo.redacted(key, before), a.repo.redacted(key, after)
+		before, after = a.repo.redactBody(key, before), a.repo.redactBody(key, after)
 	}
 	return difference(before, after)
 }
 
-// keepReported copies the machine's identity and its agent's report from the row into a declared node: an operator
-// cannot change them. Grants that the file leaves out stay. It returns the node as it was.
+// keepReported copies the machine's identity and the agent's report from the row of a node into the declared node: an
+// operator cannot change them. Grants that the file leaves out stay. It returns the node before the apply.
 func (r *repository) keepReported(node *model.NodeSpec, row Row, exists bool) (before *model.NodeSpec, err error) {
 	before = &model.NodeSpec{}
 	if exists {
@@ -296,18 +301,19 @@ func (r *repository) keepReported(node *model.NodeSpec, row Row, exists bool) (b
 	node.Key = before.Key
 	recordedReport(before).writeTo(node)
 	if node.JoinGrant == nil {
-		node.JoinGrant = before.JoinGrant // a file never holds it
+		node.JoinGrant = before.JoinGrant // no applied file holds a join grant
 	} else if node.JoinGrant.Empty() {
 		node.JoinGrant = nil
 	}
 	return before, nil
 }
 
-// previewAndCommit previews the landing of all writes, guards, and commits.
-func (a *application) previewAndCommit(ctx context.Context) (ApplyResult, error) {
+// previewAndCommit previews the effect of all writes on nodes, refuses the apply where a guard requires a
+// confirmation, and commits the writes.
+func (a *pendingApply) previewAndCommit(ctx context.Context) (ApplyResult, error) {
 	out := ApplyResult{Outcomes: a.outcomes}
 	if impact := a.repo.opts.Impact; impact != nil {
-		// Unchanged resources too: people want to see where they are in force.
+		// The preview includes unchanged resources, because people want to see on which nodes they are in force.
 		asked := slices.Clone(a.writes)
 		at := slices.Clone(a.written)
 		for i := range a.outcomes {
@@ -354,12 +360,12 @@ func (a *application) previewAndCommit(ctx context.Context) (ApplyResult, error)
 	return out, nil
 }
 
-// unchangedRow returns the row of a resource that the apply leaves as it is.
-func (a *application) unchangedRow(ctx context.Context, key Key) (Row, error) {
+// unchangedRow returns the stored row of a resource that the apply does not change.
+func (a *pendingApply) unchangedRow(ctx context.Context, key Key) (Row, error) {
 	if a.proposal == nil {
 		return a.repo.opts.Store.Get(ctx, key)
 	}
-	row, err := a.proposal.row(ctx, key)
+	row, err := a.proposal.storedRow(ctx, key)
 	if err == nil && row == nil {
 		err = model.Errorf(model.NotFound, "%s does not exist", key)
 	}
@@ -369,8 +375,8 @@ func (a *application) unchangedRow(ctx context.Context, key Key) (Row, error) {
 	return *row, nil
 }
 
-// checkAffected refuses changes of more assignments than allowed without a confirmation.
-func (a *application) checkAffected(affected int) error {
+// checkAffected refuses an apply that changes more assignments than allowed without a confirmation.
+func (a *pendingApply) checkAffected(affected int) error {
 	most := a.opts.MaxAffected
 	if most <= 0 {
 		most = max(50, a.repo.nodes.len()/5)

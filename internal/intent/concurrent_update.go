@@ -8,10 +8,10 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// keepNodeRow keeps the row of a node as it was read. Agents' reports are written at any time, also between an
-// operator's reading of a node and the write. That is no conflict: the operator declares one part of the row and
-// the agent reports the other.
-func (a *application) keepNodeRow(row Row) {
+// rememberNodeRow remembers the row of a node as the apply read it, for rebaseNodeWrite. An agent may report between
+// the moment an operator's apply reads the node and the moment it writes. That is no conflict: the operator declares
+// other fields of the row than the agent reports.
+func (a *pendingApply) rememberNodeRow(row Row) {
 	if row.Kind != "Node" {
 		return
 	}
@@ -21,13 +21,13 @@ func (a *application) keepNodeRow(row Row) {
 	a.nodes[row.Key] = row
 }
 
-// commit writes everything, on top of reports that agents made meanwhile.
-func (a *application) commit(ctx context.Context) (CommitResult, error) {
+// commit writes all resources of the apply, and keeps the reports that agents sent since the apply read the rows.
+func (a *pendingApply) commit(ctx context.Context) (CommitResult, error) {
 	r := a.repo
 	r.writing.Lock()
 	defer r.writing.Unlock()
 	for i := range a.writes {
-		if err := a.rebaseWrite(ctx, &a.writes[i]); err != nil {
+		if err := a.rebaseNodeWrite(ctx, &a.writes[i]); err != nil {
 			return CommitResult{}, err
 		}
 	}
@@ -39,9 +39,9 @@ func (a *application) commit(ctx context.Context) (CommitResult, error) {
 	return r.commitLocked(ctx, a.by, slices.Concat(a.writes, a.tombstones))
 }
 
-// rebaseWrite puts the write of a node on the current row, if only its agent has changed that since it was read. A
-// revision that the caller stated stays.
-func (a *application) rebaseWrite(ctx context.Context, w *Write) error {
+// rebaseNodeWrite repeats the write of a node on its current row, if only the node's agent has changed the row since
+// the apply read it. A revision that the caller stated stays.
+func (a *pendingApply) rebaseNodeWrite(ctx context.Context, w *Write) error {
 	source := w.Source()
 	before, ok := a.nodes[source]
 	if _, stated := a.opts.Expect[source]; !ok || stated || w.Expect != before.Revision {
@@ -50,7 +50,7 @@ func (a *application) rebaseWrite(ctx context.Context, w *Write) error {
 	now, err := a.repo.opts.Store.Get(ctx, source)
 	if err != nil || now.Revision == before.Revision || now.ID != before.ID {
 		if model.ClassOf(err) == model.NotFound {
-			err = nil // the commit says so
+			err = nil // the commit reports the missing row
 		}
 		return err
 	}
@@ -77,7 +77,7 @@ func (a *application) rebaseWrite(ctx context.Context, w *Write) error {
 	return err
 }
 
-// declaredBody returns the body of a node without its machine's identity and its agent's report.
+// declaredBody returns the body of a node's row without the machine's identity and without the agent's report.
 func declaredBody(row Row) ([]byte, error) {
 	r, spec, err := decodeNode(row)
 	if err != nil {
@@ -88,22 +88,22 @@ func declaredBody(row Row) ([]byte, error) {
 	return encode(r)
 }
 
-// Check compares the row with the write's expectation: existence and revision. A difference is a model.Conflict.
+// Check compares a row with the existence and the revision that the write expects. A difference is a model.Conflict.
 func (write Write) Check(exists bool, revision int64) error {
 	key := write.Source()
 	switch {
 	case write.Expect < 0 || exists && write.Expect == revision || !exists && write.Expect == 0:
 		return nil
 	case !exists:
-		return model.Errorf(model.Conflict, "%s was deleted since you read it", key).WithHint("read it again, then repeat your change")
+		return model.Errorf(model.Conflict, "%s was deleted since you read it", key).WithHint("read the resource again, then repeat your change")
 	case write.Expect == 0:
 		return model.Errorf(model.Conflict, "%s already exists (revision %d)", key, revision)
 	}
-	return model.Errorf(model.Conflict, "%s has changed since you read it: it has revision %d, you had %d", key, revision, write.Expect).
-		WithHint("read it again, then repeat your change")
+	return model.Errorf(model.Conflict, "%s has changed since you read it: the resource has revision %d, you had %d", key, revision, write.Expect).
+		WithHint("read the resource again, then repeat your change")
 }
 
-// Source returns the key of the row before the write. A move changes it to Key.
+// Source returns the key of the row before the write; a write that moves the row changes that key to Write.Key.
 func (write Write) Source() Key {
 	key := write.Key
 	if write.From != "" {
@@ -112,8 +112,8 @@ func (write Write) Source() Key {
 	return key
 }
 
-// staleError turns the Conflict of a write with a stated revision into model.Stale (RFC 9110, 13.1): only the caller
-// can resolve it.
+// staleError turns a Conflict into model.Stale (RFC 9110, 13.1), where the caller stated the revision: only the caller
+// can resolve such a conflict.
 func staleError(err error) error {
 	var report *model.Error
 	if !errors.As(err, &report) || report.Class != model.Conflict {
@@ -124,8 +124,8 @@ func staleError(err error) error {
 	return &again
 }
 
-// concurrentApplyError explains the Conflict of an apply of files: two ran at once, or somebody changed a resource by
-// hand. Nothing was written; the next apply reads everything anew.
+// concurrentApplyError explains the Conflict of an apply of files: two applies ran at once, or a person changed a
+// resource by hand. Nothing was written; the next apply reads all resources anew.
 func concurrentApplyError(err error) error {
 	var report *model.Error
 	if !errors.As(err, &report) {

@@ -18,8 +18,8 @@ func nodeKey(name string) intent.Key {
 	return intent.Key{Kind: "Node", Namespace: "default", Name: name}
 }
 
-// What agents say is written between what an operator's change reads and what it writes:
-// both are kept, unless the operator has stated a revision.
+// An agent's report is written between the reading and the writing of an operator's change: both are stored, unless
+// the operator stated a revision.
 func TestReportDuringOperatorChangeIsNoConflict(t *testing.T) {
 	for name, c := range map[string]struct {
 		do    func(w *testService, revision int64) error
@@ -53,8 +53,8 @@ func TestReportDuringOperatorChangeIsNoConflict(t *testing.T) {
 			testenv.NoError(t, err)
 			before, err := w.Get(t.Context(), nodeKey("web01"))
 			testenv.NoError(t, err)
-			w.between = func() {
-				w.between = nil
+			w.beforeApplyWrites = func() {
+				w.beforeApplyWrites = nil
 				info, _ := w.LookupNode(member.UID)
 				w.RecordReport(info, intent.AgentReport{Facts: map[string]string{"kernel": "6.12"}})
 				if err := w.WriteReportsNow(t.Context()); err != nil {
@@ -80,11 +80,11 @@ func TestReportDuringOperatorChangeIsNoConflict(t *testing.T) {
 			}
 		})
 	}
-	// What another operator said meanwhile is one.
+	// A change of another operator meanwhile is a conflict.
 	w := newTestService(t)
 	testenv.Value(w.Register(t.Context(), "k", pki.JoinToken{}, pki.EnrolRequest{Name: "web01"}))(t)
-	w.between = func() {
-		w.between = nil
+	w.beforeApplyWrites = func() {
+		w.beforeApplyWrites = nil
 		if err := w.label(t, nil); err != nil {
 			t.Error(err)
 		}
@@ -95,14 +95,15 @@ func TestReportDuringOperatorChangeIsNoConflict(t *testing.T) {
 	}
 }
 
+// label sets a label on a node by an apply with expected revisions.
 func (w *testService) label(t *testing.T, expect map[intent.Key]int64) error {
 	r := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "web01", Labels: map[string]string{"rack": "a7"}}, Spec: &model.NodeSpec{}}
 	_, err := w.Apply(t.Context(), ada, []model.Resource{r}, intent.ApplyOptions{Expect: expect})
 	return err
 }
 
-// While the facts of a fleet are written, nodes are renamed, retired and given other
-// machines: nothing of that fails, and memory knows afterwards what the rows say.
+// While facts of a fleet are written, nodes are renamed, retired and given other machines: no call fails, and
+// afterwards the index in memory equals the rows.
 func TestConcurrentChangesAndReports(t *testing.T) {
 	const each = 12
 	w, ctx := newTestService(t), t.Context()
@@ -183,7 +184,7 @@ func TestConcurrentChangesAndReports(t *testing.T) {
 	}
 }
 
-// The hundredth instance of an image costs as much as the first.
+// The hundredth machine of one name costs as many queries as the first.
 func TestMachinesOfOneNameGetNumbers(t *testing.T) {
 	w := newTestService(t)
 	for i := range 20 {
@@ -197,7 +198,7 @@ func TestMachinesOfOneNameGetNumbers(t *testing.T) {
 	}
 }
 
-// counted is a store that counts its transactions. countingStore counts queries and transactions.
+// countingStore is a store that counts queries and transactions.
 type countingStore struct {
 	intent.Store
 	w *testService
@@ -205,8 +206,8 @@ type countingStore struct {
 
 func (c countingStore) Commit(ctx context.Context, by intent.Actor, writes []intent.Write) (intent.CommitResult, error) {
 	c.w.commits.Add(1)
-	if c.w.committing != nil {
-		c.w.committing()
+	if c.w.beforeCommit != nil {
+		c.w.beforeCommit()
 	}
 	return c.Store.Commit(ctx, by, writes)
 }

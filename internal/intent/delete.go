@@ -14,12 +14,12 @@ import (
 
 // Delete removes resources in one transaction, guarded like Apply; a namespace only with everything in it.
 func (s *Resources) Delete(ctx context.Context, by Actor, keys []Key, o ApplyOptions) (ApplyResult, error) {
-	a := application{repo: s.repository, by: by, opts: o}
+	a := pendingApply{repo: s.repository, by: by, opts: o}
 	deleted := map[Key]bool{}
 	for _, key := range keys {
 		deleted[key] = true
 	}
-	if n, namer, err := s.referrer(ctx, deleted, nil); err != nil {
+	if n, namer, err := s.findReferrer(ctx, deleted, nil); err != nil {
 		return ApplyResult{}, err
 	} else if namer != nil {
 		return ApplyResult{}, model.Errorf(model.Conflict, "%s refers to %s in %s", keyWithOwner(namer), keyOfReference(n), n.Field).
@@ -44,13 +44,13 @@ func (s *Resources) Delete(ctx context.Context, by Actor, keys []Key, o ApplyOpt
 		if key.Kind == "Node" {
 			a.addTombstone(row, Tombstone{Why: ReasonDeleted, Reason: by.Why})
 		}
-		a.keepNodeRow(row)
+		a.rememberNodeRow(row)
 		a.addWrite(Write{Key: key, Expect: row.Revision}, Outcome{Key: key, Op: OpDeleted, Diff: difference(row.Body, nil), Warnings: deleteWarning(row)})
 	}
 	return a.previewAndCommit(ctx)
 }
 
-// deletionOrder puts namespaces behind their content.
+// deletionOrder returns the rank of a key in a deletion: resources in a namespace come before the namespace itself.
 func deletionOrder(key Key) int {
 	if key.Kind == "Namespace" {
 		return 1
@@ -83,9 +83,9 @@ func (r *repository) checkNamespaceDeletion(ctx context.Context, key Key, delete
 	return nil
 }
 
-// referrer finds a resource that requires a deleted one; nil: there is none. It ignores resources that the apply also
-// deletes, and those that it writes (applied), which checkReferences covers.
-func (r *repository) referrer(ctx context.Context, deleted map[Key]bool, applied map[Key]*model.Resource) (ref kind.Reference, by *model.Resource, err error) {
+// findReferrer returns a resource that requires one of the deleted resources; nil: there is none. It ignores resources
+// that the apply also deletes, and those that the apply writes (applied): checkReferences covers them.
+func (r *repository) findReferrer(ctx context.Context, deleted map[Key]bool, applied map[Key]*model.Resource) (ref kind.Reference, by *model.Resource, err error) {
 	if len(deleted) == 0 {
 		return ref, nil, nil
 	}
@@ -99,7 +99,7 @@ func (r *repository) referrer(ctx context.Context, deleted map[Key]bool, applied
 				return ref, nil, err
 			}
 			if deleted[row.Key] || applied[row.Key] != nil || !containsName(row.Body, names) {
-				continue // most of a hundred thousand nodes refer to nothing
+				continue // most nodes of a large fleet refer to no resource
 			}
 			resource, err := r.decode(row)
 			if err != nil {
@@ -115,7 +115,8 @@ func (r *repository) referrer(ctx context.Context, deleted map[Key]bool, applied
 	return ref, nil, nil
 }
 
-// containsName reports whether a JSON text holds one of the names as a string. Names need no escapes.
+// containsName reports whether a JSON text holds one of the names as a string. Names have no characters that JSON
+// escapes.
 func containsName(body []byte, names map[string]bool) bool {
 	for {
 		start := bytes.IndexByte(body, '"')
@@ -143,41 +144,41 @@ func containsName(body []byte, names map[string]bool) bool {
 // Retire removes nodes in one commit, guarded like Apply. Their events go with them; tombstones stay, so that a
 // returning machine learns why it is refused.
 func (s *Resources) Retire(ctx context.Context, by Actor, keys []Key, o ApplyOptions) (ApplyResult, error) {
-	return s.deregister(ctx, by, keys, Tombstone{Why: ReasonRetired, Reason: by.Why}, o)
+	return s.deregisterNodes(ctx, by, keys, Tombstone{Why: ReasonRetired, Reason: by.Why}, o)
 }
 
-// deregister removes nodes and leaves tombstones.
-func (r *repository) deregister(ctx context.Context, by Actor, keys []Key, t Tombstone, o ApplyOptions) (ApplyResult, error) {
-	a := application{repo: r, by: by, opts: o}
+// deregisterNodes removes nodes and leaves a tombstone for each machine.
+func (r *repository) deregisterNodes(ctx context.Context, by Actor, keys []Key, t Tombstone, o ApplyOptions) (ApplyResult, error) {
+	a := pendingApply{repo: r, by: by, opts: o}
 	for _, key := range keys {
 		row, err := r.opts.Store.Get(ctx, key)
 		if err != nil {
 			return ApplyResult{}, err
 		}
 		a.addTombstone(row, t)
-		a.keepNodeRow(row)
+		a.rememberNodeRow(row)
 		a.addWrite(Write{Key: key, Expect: row.Revision, Retire: t.Why == ReasonRetired}, Outcome{Key: key, Op: OpRetired, Warnings: deleteWarning(row)})
 	}
 	return a.previewAndCommit(ctx)
 }
 
-// addTombstone adds the tombstone of a node's row. A node that never had a machine leaves none; a deleted one leaves
-// one only if its machine's key is known.
-func (a *application) addTombstone(row Row, t Tombstone) {
+// addTombstone adds a write of the tombstone for a removed node. A node that never had a machine gets no tombstone; a
+// deleted (not retired) node gets one only if its machine's key is known.
+func (a *pendingApply) addTombstone(row Row, t Tombstone) {
 	r, err := a.repo.decode(row)
 	if err != nil {
-		return // no machine can be a node that cannot be read
+		return // no machine can have this node: its row is unreadable
 	}
 	spec := r.Spec.(*model.NodeSpec)
 	uid, err := uuid.Parse(spec.UID)
 	if err != nil {
 		return
 	}
-	if info, ok := a.repo.nodes.lookup(uid); ok {
+	if info, ok := a.repo.nodes.lookupUID(uid); ok {
 		if info.ID != model.NodeID(row.ID) {
-			return // the machine belongs to the other node with this uid
+			return // two nodes have this uid, and the machine belongs to the other one
 		}
-		spec.Key = cmp.Or(spec.Key, info.Key) // recorded in memory, not yet in the row
+		spec.Key = cmp.Or(spec.Key, info.Key) // the first key is in memory and not yet in the row
 	}
 	if spec.Key == "" && t.Why == ReasonDeleted {
 		return

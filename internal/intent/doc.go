@@ -2,10 +2,10 @@
 // enrols nodes.
 //
 // Store (store.go) is the small interface to SQL; internal/store/intentdb implements it, and tests its promises on SQLite
-// and PostgreSQL. Service (service.go) is the sum of its parts: Resources, Nodes,
-// Enrolment, Tombstones, AgentReports, Namespaces, Runs and Retention. All stand on one repository,
-// which commits rows and keeps the indexes in memory in step. Start reading at Service; one apply is apply.go from top to
-// bottom, and proposal.go is intent as that apply would leave it. Sessions are answered from the indexes.
+// and PostgreSQL. Service (service.go) consists of Resources, Nodes, Enrolment, Tombstones, AgentReports, Namespaces,
+// Runs and Retention. All of them use one repository, which commits rows and then updates the indexes in memory.
+// Sessions read these indexes and not the store. Start reading at Service; apply.go shows one apply from top to bottom,
+// and proposal.go shows intent as that apply would leave it.
 //
 // Goroutines: WriteReports, ForgetAbsentNodes and EnforceRetention, each until its context ends. Locks: see repository.
 package intent

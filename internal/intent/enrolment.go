@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
-// Enrolment makes machines nodes. It implements pki.Registrar.
+// Enrolment turns machines that join into nodes. It implements pki.Registrar.
 type Enrolment struct {
 	*repository
 	queue joinQueue
@@ -37,8 +37,8 @@ func (s *Enrolment) RefuseKey(key string) error {
 
 // UnknownNode implements pki.Registrar.
 func (s *Enrolment) UnknownNode(node uuid.UUID) bool {
-	_, exists := s.nodes.lookup(node)
-	_, removed := s.tombstones.lookup(node.String())
+	_, exists := s.nodes.lookupUID(node)
+	_, removed := s.tombstones.lookupRow(node.String())
 	return !exists && !removed
 }
 
@@ -52,22 +52,22 @@ func (s *Enrolment) Register(ctx context.Context, key string, token pki.JoinToke
 // reports them.
 func (s *Enrolment) Accept(ctx context.Context, by Actor, key string, token pki.JoinToken, request pki.EnrolRequest, confirmed bool) (pki.Member, error) {
 	j := &joinRequest{ctx: ctx, by: by, key: key, token: token, request: request, confirmed: confirmed}
-	if rejectFacts(request.Facts) != "" {
+	if factRejection(request.Facts) != "" {
 		j.request.Facts = nil
 	}
-	if s.rejectLabels(j.namespace(), request.Labels) != "" {
+	if s.labelRejection(j.namespace(), request.Labels) != "" {
 		j.request.Labels = nil
 	}
-	if rejectGroups(j.namespace(), request.Groups) != "" {
+	if groupRejection(j.namespace(), request.Groups) != "" {
 		j.request.Groups = nil
 	}
 	return s.join(j)
 }
 
-// enrolOne enrols one machine in a commit of its own. It tries in this order: the node that the token replaces, a
-// declared node that waits for a machine, a new node by the wanted name, or by that name with a number. The caller
-// holds enrolling: a machine that asks twice at once becomes one node.
-func (s *Enrolment) enrolOne(j *joinRequest) (pki.Member, error) {
+// enrolMachine enrols one machine in a commit of its own. It tries in this order: the node whose machine the token
+// replaces, a declared node that waits for a machine, a new node by the wanted name, a new node by that name with a
+// number. The caller holds nodeIndex.enrolling, so that two requests of one machine make one node.
+func (s *Enrolment) enrolMachine(j *joinRequest) (pki.Member, error) {
 	namespace, base := j.namespace(), NodeName(j.request.Name)
 	if member, ok := s.nodes.claimKey(j.key); ok {
 		return member, nil
@@ -80,7 +80,7 @@ func (s *Enrolment) enrolOne(j *joinRequest) (pki.Member, error) {
 		}
 		if !j.confirmed && s.reserved.contains(namespace, base) {
 			return pki.Member{}, model.Errorf(model.Forbidden, "a trusted group lists the name %s, and any machine can claim it", base).
-				WithHint("if it is that machine: muster node accept %s", base)
+				WithHint("if this machine is meant: muster node accept %s", base)
 		}
 	}
 	node, ok, err := s.replaceableNode(j.ctx, j.token, namespace, base)
@@ -94,11 +94,11 @@ func (s *Enrolment) enrolOne(j *joinRequest) (pki.Member, error) {
 		return pki.Member{}, model.Errorf(model.Conflict, "the node of join token %s no longer exists", j.token.ID).
 			WithHint("create a token for a new node on the server: muster node token")
 	}
-	if member, ok, err := s.claimDeclared(j, Key{"Node", namespace, base}); ok || err != nil {
+	if member, ok, err := s.claimDeclaredNode(j, Key{"Node", namespace, base}); ok || err != nil {
 		return member, err
 	}
-	if s.freeSlots(namespace) <= 0 {
-		return pki.Member{}, s.refuseFull(namespace)
+	if s.freeNodeSlots(namespace) <= 0 {
+		return pki.Member{}, s.refuseOverNodeLimit(namespace)
 	}
 	uid := nodeUID(j.request)
 	for i := 1; i <= 1000; i++ {
@@ -110,7 +110,7 @@ func (s *Enrolment) enrolOne(j *joinRequest) (pki.Member, error) {
 			continue // a reserved name is taken, or no machine may choose it
 		}
 		if s.nodes.hasMachine([]string{namespace}, name) {
-			continue // the store is asked for names alone that no machine has
+			continue // a machine has this name: no query is needed
 		}
 		body, err := newNode(j, name, uid)
 		if err != nil {
@@ -121,23 +121,24 @@ func (s *Enrolment) enrolOne(j *joinRequest) (pki.Member, error) {
 			_, err = s.commit(j.ctx, j.by, writes)
 		}
 		if model.ClassOf(err) == model.Conflict && writes != nil {
-			continue // that name is taken
+			continue // another resource took the name
 		}
 		return pki.Member{UID: uid, Name: name, Namespace: namespace}, err
 	}
 	return pki.Member{}, model.Errorf(model.Conflict, "a thousand nodes already have names that begin with %s", base).WithHint("start the agent with --name")
 }
 
-// joinWrites returns the writes of a machine's commit: its node, the end of its key's tombstone, one use of its token.
+// joinWrites returns the writes that enrol a machine: its node, the deletion of its key's tombstone, and one use of
+// its token.
 func (s *Enrolment) joinWrites(j *joinRequest, node Write) ([]Write, error) {
-	used, err := JoinTokens{s.opts.Store}.use(j.ctx, j.token)
+	used, err := JoinTokens{s.opts.Store}.useWrites(j.ctx, j.token)
 	if err != nil {
 		return nil, err
 	}
-	return slices.Concat([]Write{node}, s.tombstones.liftWrites(keyTombstone+j.key), used), nil
+	return slices.Concat([]Write{node}, s.tombstones.deletionWrites(keyTombstone+j.key), used), nil
 }
 
-// nodeUID returns the uid of the node that a machine becomes: its former one, or a new one.
+// nodeUID returns the uid of the node that a joining machine becomes: the uid that it had before, or a new one.
 func nodeUID(request pki.EnrolRequest) uuid.UUID {
 	if request.Returns != nil {
 		return request.Returns.UID
@@ -145,7 +146,7 @@ func nodeUID(request pki.EnrolRequest) uuid.UUID {
 	return uuid.New()
 }
 
-// NodeName turns the name that a machine gives itself into the name of a resource.
+// NodeName makes a valid resource name of the name that a machine reports.
 func NodeName(wanted string) string {
 	name := model.CleanName(wanted)
 	name = strings.Trim(name[:min(len(name), 240)], "-._") // leaves bytes for a number
@@ -155,8 +156,8 @@ func NodeName(wanted string) string {
 	return name
 }
 
-// freeSlots returns how many more machines the limit of a namespace allows.
-func (s *Enrolment) freeSlots(namespace string) int {
+// freeNodeSlots returns how many more machines the node limit of a namespace allows.
+func (s *Enrolment) freeNodeSlots(namespace string) int {
 	most := s.namespaces.limitsByName(namespace).Nodes
 	if most <= 0 {
 		return math.MaxInt
@@ -164,8 +165,9 @@ func (s *Enrolment) freeSlots(namespace string) int {
 	return most - len(s.nodes.names([]string{namespace}))
 }
 
-// refuseFull returns the error for a machine over the limit of its namespace, and reports it to Full.
-func (s *Enrolment) refuseFull(namespace string) error {
+// refuseOverNodeLimit returns the error for a machine over the node limit of its namespace, and reports the limit to
+// Options.Full.
+func (s *Enrolment) refuseOverNodeLimit(namespace string) error {
 	err := model.Errorf(model.Limited, "namespace %s has reached its limit of %d nodes", namespace, s.namespaces.limitsByName(namespace).Nodes).
 		WithHint("raise spec.limits.nodes: muster edit namespace %s; or retire unused machines: muster node retire NAME", namespace)
 	if s.opts.Full != nil {
@@ -181,7 +183,7 @@ func newNode(j *joinRequest, name string, uid uuid.UUID) ([]byte, error) {
 	return encode(&model.Resource{Kind: "Node", Metadata: model.Metadata{Name: name, Namespace: j.namespace()}, Spec: spec})
 }
 
-// CheckJoinGrant refuses grants (of a join token or an approval) that an applied Node could not declare.
+// CheckJoinGrant refuses the grants of a join token, or of an approval, that an applied Node could not declare.
 func (s *Enrolment) CheckJoinGrant(ctx context.Context, token pki.JoinToken) error {
 	r := model.Resource{
 		Kind: "Node", Metadata: model.Metadata{Name: "node", Namespace: token.Namespace, Labels: token.Labels},
@@ -200,7 +202,7 @@ func (s *Enrolment) CheckJoinGrant(ctx context.Context, token pki.JoinToken) err
 	return nil
 }
 
-// newJoinGrant returns the grants of a token; nil: none.
+// newJoinGrant returns the grants of a join token in the form of a node's spec; nil: none.
 func newJoinGrant(token pki.JoinToken) *model.JoinGrant {
 	g := &model.JoinGrant{Token: token.ID, Groups: token.Groups, Labels: token.Labels, Lifecycle: token.Lifecycle}
 	if g.Empty() {
@@ -209,11 +211,12 @@ func newJoinGrant(token pki.JoinToken) *model.JoinGrant {
 	return g
 }
 
-// claimDeclared makes a machine the declared node of the wanted name that waits for one: the row gets its ids and the
-// token's grants. It judges the row again where somebody changed it meanwhile, at most five times.
-func (s *Enrolment) claimDeclared(j *joinRequest, at Key) (member pki.Member, ok bool, err error) {
+// claimDeclaredNode gives a machine the declared node of the wanted name that waits for one: the row gets the
+// machine's ids and the token's grants. If another write changes the row meanwhile, it checks the row again, at most
+// five times.
+func (s *Enrolment) claimDeclaredNode(j *joinRequest, at Key) (member pki.Member, ok bool, err error) {
 	for range 5 {
-		member, ok, err = s.claimDeclaredOnce(j, at)
+		member, ok, err = s.tryClaimDeclaredNode(j, at)
 		if model.ClassOf(err) != model.Conflict {
 			break
 		}
@@ -221,9 +224,9 @@ func (s *Enrolment) claimDeclared(j *joinRequest, at Key) (member pki.Member, ok
 	return member, ok, err
 }
 
-// claimDeclaredOnce reads, judges and writes the row. A node in a trusted group waits until a person confirms the
-// name: else a machine would be trusted for the name that it chose.
-func (s *Enrolment) claimDeclaredOnce(j *joinRequest, at Key) (pki.Member, bool, error) {
+// tryClaimDeclaredNode reads, checks and writes the row of the declared node. A node in a trusted group waits until a
+// person confirms the name: otherwise a machine would be trusted because of the name that it chose.
+func (s *Enrolment) tryClaimDeclaredNode(j *joinRequest, at Key) (pki.Member, bool, error) {
 	if s.nodes.hasMachine([]string{at.Namespace}, at.Name) {
 		return pki.Member{}, false, nil
 	}
@@ -265,12 +268,12 @@ func (s *Enrolment) claimDeclaredOnce(j *joinRequest, at Key) (pki.Member, bool,
 	return pki.Member{UID: uid, Name: at.Name, Namespace: at.Namespace}, err == nil, err
 }
 
-// replaceableNode returns the node whose machine the bearer of a token replaces: the node that the token names, or,
-// where the token allows it, the node of the wanted name after a long enough absence. A name proves little: no
+// replaceableNode returns the node whose machine the bearer of a join token may replace: the node that the token names
+// or, where the token allows it, the node of the wanted name after a long enough absence. A name proves little: no
 // machine replaces one in a trusted group by name alone.
 func (s *Enrolment) replaceableNode(ctx context.Context, token pki.JoinToken, namespace, name string) (node NodeInfo, ok bool, err error) {
 	if token.Node != uuid.Nil {
-		node, ok = s.nodes.lookup(token.Node)
+		node, ok = s.nodes.lookupUID(token.Node)
 		return node, ok, nil
 	}
 	if !token.Replace {
@@ -280,7 +283,7 @@ func (s *Enrolment) replaceableNode(ctx context.Context, token pki.JoinToken, na
 	node, ok = s.nodes.byUID[s.nodes.keys[Key{"Node", namespace, name}]]
 	s.nodes.mu.RUnlock()
 	if !ok || s.opts.Connected != nil && s.opts.Connected(node.ID) {
-		return node, false, nil // a connected node is another machine of that name
+		return node, false, nil // the node is connected, so the joining machine is another one with the same name
 	}
 	trusted, err := s.isTrustedNode(ctx, node.ID, namespace, name)
 	if err != nil {
@@ -288,7 +291,7 @@ func (s *Enrolment) replaceableNode(ctx context.Context, token pki.JoinToken, na
 	}
 	if trusted {
 		return node, false, model.Errorf(model.Forbidden, "node %s is in a trusted group: a machine cannot take it over by its name", name).
-			WithHint("if it is that machine, on the server: muster node replace %s; if not, choose another name: --name", name)
+			WithHint("if this machine is meant, on the server: muster node replace %s; if not, choose another name: --name", name)
 	}
 	if s.opts.Absent == nil {
 		return node, true, nil
@@ -300,19 +303,20 @@ func (s *Enrolment) replaceableNode(ctx context.Context, token pki.JoinToken, na
 	return node, true, nil
 }
 
-// replacedTombstoneLife is the life of a replaced machine's tombstone: until its last certificate can be neither used nor renewed.
+// replacedTombstoneLife returns the life of a replaced machine's tombstone: until its last certificate can be neither
+// used nor renewed.
 func (s *Enrolment) replacedTombstoneLife() time.Duration {
 	return cmp.Or(s.opts.CertificateLife, pki.NodeLife) + pki.RenewableFor
 }
 
-// replaceMachine gives a node the machine of a request. The node keeps its ids, events and history; the former machine
-// gets a tombstone.
+// replaceMachine gives a node to the machine of a join request. The node keeps its ids, events and history; the former
+// machine gets a tombstone.
 func (s *Enrolment) replaceMachine(j *joinRequest, node NodeInfo) (pki.Member, error) {
 	s.writing.Lock() // no write comes between reading and writing
 	defer s.writing.Unlock()
-	node, ok := s.nodes.lookup(node.UID)
+	node, ok := s.nodes.lookupUID(node.UID)
 	if !ok {
-		return pki.Member{}, model.Errorf(model.NotFound, "the node that it replaces was deleted meanwhile").WithHint("wait until the machine asks again")
+		return pki.Member{}, model.Errorf(model.NotFound, "the node whose machine would be replaced was deleted meanwhile").WithHint("wait until the machine asks again")
 	}
 	at := Key{"Node", node.Namespace, node.Name}
 	row, err := s.opts.Store.Get(j.ctx, at)

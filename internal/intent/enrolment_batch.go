@@ -14,37 +14,39 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
-// joinRequest is one machine that waits to become a node.
+// joinRequest is the request of one machine to become a node.
 type joinRequest struct {
 	ctx       context.Context // of the waiting caller
 	by        Actor
 	key       string
 	token     pki.JoinToken
 	request   pki.EnrolRequest
-	confirmed bool // a person stands for the name, and not the machine alone
+	confirmed bool // a person confirmed the name that the machine wants
 
-	// The outcome. The holder of nodeIndex.enrolling reads and writes it.
+	// The outcome of the request. Only the holder of the lock nodeIndex.enrolling reads and writes these fields.
 	done   bool
 	member pki.Member
 	err    error
 }
 
+// setOutcome records the node of the machine, or the error of the request.
 func (j *joinRequest) setOutcome(member pki.Member, err error) {
 	j.done, j.member, j.err = true, member, err
 }
 
+// namespace returns the namespace of the node that the machine becomes.
 func (j *joinRequest) namespace() string {
 	return cmp.Or(j.token.Namespace, model.DefaultNamespaceName)
 }
 
-// report returns the agent's first report; its first session names the receivers of its keepalive.
+// report returns the agent's first report, without keepalive receivers: the agent's first session names those.
 func (j *joinRequest) report() AgentReport {
 	return AgentReport{Facts: j.request.Facts, Labels: j.request.Labels, Groups: sortedGroups(j.request.Groups)}
 }
 
-// joinQueue holds waiting requests, the oldest first. Machines are written one commit after the other, so that no
-// two get one name, one key or the last use of a token. All that wait while a commit runs are written together by
-// the next: a fleet that joins at once costs some commits, not one for each machine.
+// joinQueue holds waiting join requests, the oldest first. One commit follows the other, so that no two machines get
+// one name, one key or the last use of a token. The next commit writes all machines that came while a commit ran: a
+// fleet that joins at once costs a few commits, not one for each machine.
 type joinQueue struct {
 	mu    sync.Mutex
 	waits []*joinRequest
@@ -53,12 +55,14 @@ type joinQueue struct {
 // maxJoinBatch bounds the machines of one commit.
 const maxJoinBatch = 500
 
+// add appends a join request to the queue.
 func (q *joinQueue) add(j *joinRequest) {
 	q.mu.Lock()
 	q.waits = append(q.waits, j)
 	q.mu.Unlock()
 }
 
+// takeBatch removes and returns the oldest requests, at most maxJoinBatch.
 func (q *joinQueue) takeBatch() []*joinRequest {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -68,26 +72,26 @@ func (q *joinQueue) takeBatch() []*joinRequest {
 	return list
 }
 
-// join makes a machine a node, in one commit with others that wait.
+// join enrols a machine, in one commit with the other machines that wait.
 func (s *Enrolment) join(j *joinRequest) (pki.Member, error) {
 	s.queue.add(j)
 	s.nodes.enrolling.Lock()
 	defer s.nodes.enrolling.Unlock()
 	for !j.done {
 		list := s.queue.takeBatch()
-		if len(list) > 1 { // a batch must not end with one caller
+		if len(list) > 1 { // a batch goes on when the caller of one request has gone
 			s.enrolBatch(context.WithoutCancel(j.ctx), list)
 		}
 		for _, other := range list {
 			if !other.done {
-				other.setOutcome(s.enrolOne(other))
+				other.setOutcome(s.enrolMachine(other))
 			}
 		}
 	}
 	return j.member, j.err
 }
 
-// joinBatch is one commit of several machines.
+// joinBatch collects the writes that enrol several machines in one commit.
 type joinBatch struct {
 	writes []Write
 	of     []*joinRequest
@@ -95,13 +99,13 @@ type joinBatch struct {
 	names  map[Key]bool
 	uids   map[uuid.UUID]bool
 	tokens map[string]*usedToken
-	room   map[string]int // for nodes in namespaces that have a limit
+	freeSlots   map[string]int // node slots left, for each namespace with a node limit
 }
 
-// enrolBatch writes the requests that become new nodes. It leaves replacements and declared nodes to enrolOne, and
-// all of them where a row changed since it was read.
+// enrolBatch writes the join requests that become new nodes. It leaves replacements and declared nodes to
+// enrolMachine, and all requests if a row changed since the batch read it.
 func (s *Enrolment) enrolBatch(ctx context.Context, list []*joinRequest) {
-	t := &joinBatch{names: map[Key]bool{}, uids: map[uuid.UUID]bool{}, tokens: map[string]*usedToken{}, room: map[string]int{}}
+	t := &joinBatch{names: map[Key]bool{}, uids: map[uuid.UUID]bool{}, tokens: map[string]*usedToken{}, freeSlots: map[string]int{}}
 	defer s.nodes.releaseKeys()
 	for _, j := range list {
 		if err := s.addToBatch(ctx, t, j); err != nil {
@@ -127,7 +131,7 @@ func (s *Enrolment) enrolBatch(ctx context.Context, list []*joinRequest) {
 	}
 }
 
-// addToBatch adds a machine to a batch, where it becomes a new node by an unused name.
+// addToBatch adds a machine to a batch, if the machine becomes a new node by an unused name.
 func (s *Enrolment) addToBatch(ctx context.Context, t *joinBatch, j *joinRequest) error {
 	if j.ctx.Err() != nil || j.token.Node != uuid.Nil || j.token.Replace {
 		return nil
@@ -142,7 +146,7 @@ func (s *Enrolment) addToBatch(ctx context.Context, t *joinBatch, j *joinRequest
 		return nil
 	}
 	if _, err := s.opts.Store.Get(ctx, at); model.ClassOf(err) != model.NotFound {
-		return nil // declared, or the store is in trouble: enrolOne says so
+		return nil // a declared node has the name, or the store fails: enrolMachine handles both
 	}
 	used := t.tokens[j.token.ID]
 	if j.token.Stored && used == nil {
@@ -157,16 +161,16 @@ func (s *Enrolment) addToBatch(ctx context.Context, t *joinBatch, j *joinRequest
 			return err
 		}
 	}
-	if _, known := t.room[namespace]; !known {
-		t.room[namespace] = s.freeSlots(namespace)
+	if _, known := t.freeSlots[namespace]; !known {
+		t.freeSlots[namespace] = s.freeNodeSlots(namespace)
 	}
-	if t.room[namespace] <= 0 {
-		return s.refuseFull(namespace)
+	if t.freeSlots[namespace] <= 0 {
+		return s.refuseOverNodeLimit(namespace)
 	}
 	if _, taken := s.nodes.claimKey(j.key); taken {
 		return nil
 	}
-	t.room[namespace]--
+	t.freeSlots[namespace]--
 	body, err := newNode(j, name, uid)
 	if err != nil {
 		return err
@@ -176,7 +180,7 @@ func (s *Enrolment) addToBatch(ctx context.Context, t *joinBatch, j *joinRequest
 		t.tokens[j.token.ID] = used
 	}
 	t.names[at], t.uids[uid] = true, true
-	for _, w := range append(s.tombstones.liftWrites(keyTombstone+j.key), Write{Key: at, Body: body}) {
+	for _, w := range append(s.tombstones.deletionWrites(keyTombstone+j.key), Write{Key: at, Body: body}) {
 		w.By = &j.by
 		t.writes = append(t.writes, w)
 	}
@@ -190,7 +194,8 @@ const tokenKind = "jointoken"
 // JoinTokens stores join tokens as rows of intent.
 type JoinTokens struct{ Store Store }
 
-func tokenKey(id string) Key { return Key{Kind: tokenKind, Name: id} }
+// joinTokenKey returns the key of the row of a join token.
+func joinTokenKey(id string) Key { return Key{Kind: tokenKind, Name: id} }
 
 // Create adds a token.
 func (s JoinTokens) Create(ctx context.Context, by Actor, t pki.JoinToken) error {
@@ -198,7 +203,7 @@ func (s JoinTokens) Create(ctx context.Context, by Actor, t pki.JoinToken) error
 	if err != nil {
 		return fmt.Errorf("keep join token %s: %w", t.ID, err)
 	}
-	_, err = s.Store.Commit(ctx, by, []Write{{Key: tokenKey(t.ID), Body: body}})
+	_, err = s.Store.Commit(ctx, by, []Write{{Key: joinTokenKey(t.ID), Body: body}})
 	return err
 }
 
@@ -219,7 +224,7 @@ func (s JoinTokens) List(ctx context.Context) ([]pki.JoinToken, error) {
 
 // Delete removes a token; nodes that joined with it stay.
 func (s JoinTokens) Delete(ctx context.Context, by Actor, id string) error {
-	_, err := s.Store.Commit(ctx, by, []Write{{Key: tokenKey(id), Expect: -1}})
+	_, err := s.Store.Commit(ctx, by, []Write{{Key: joinTokenKey(id), Expect: -1}})
 	return err
 }
 
@@ -229,8 +234,9 @@ func (s JoinTokens) Find(ctx context.Context, id string) (pki.JoinToken, error) 
 	return t, err
 }
 
+// find returns a join token and the revision of its row.
 func (s JoinTokens) find(ctx context.Context, id string) (t pki.JoinToken, revision int64, err error) {
-	row, err := s.Store.Get(ctx, tokenKey(id))
+	row, err := s.Store.Get(ctx, joinTokenKey(id))
 	if err != nil {
 		return t, 0, err
 	}
@@ -241,9 +247,9 @@ func (s JoinTokens) find(ctx context.Context, id string) (t pki.JoinToken, revis
 	return t, row.Revision, nil
 }
 
-// use returns the write that counts one use of a token. It goes into the commit that creates the node, so that no
-// use is without a node; nil for a token that is not stored. The caller holds nodeIndex.enrolling.
-func (s JoinTokens) use(ctx context.Context, token pki.JoinToken) ([]Write, error) {
+// useWrites returns the writes that count one use of a join token; nil for a token that is not stored. The commit that
+// creates the node contains them, so that no use is counted without a node. The caller holds nodeIndex.enrolling.
+func (s JoinTokens) useWrites(ctx context.Context, token pki.JoinToken) ([]Write, error) {
 	if !token.Stored {
 		return nil, nil
 	}
@@ -259,16 +265,17 @@ func (s JoinTokens) use(ctx context.Context, token pki.JoinToken) ([]Write, erro
 	return []Write{write}, err
 }
 
-// usedToken is a stored token with uses that are not written yet.
+// usedToken is a stored join token with uses that are not written yet.
 type usedToken struct {
 	pki.JoinToken
-	revision int64 // of its row when it was read
+	revision int64 // revision of the token's row when the row was read
 }
 
+// write returns the write that stores the uses of the token.
 func (u *usedToken) write() (Write, error) {
 	body, err := json.Marshal(u.JoinToken)
 	if err != nil {
 		return Write{}, fmt.Errorf("keep join token %s: %w", u.ID, err)
 	}
-	return Write{Key: tokenKey(u.ID), Body: body, Expect: u.revision}, nil
+	return Write{Key: joinTokenKey(u.ID), Body: body, Expect: u.revision}, nil
 }

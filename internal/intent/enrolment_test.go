@@ -18,9 +18,9 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// Machines that come while one is written are written together, and each is what it would be
-// by itself: a name, a use of its token, an entry of its own in the record of changes. Who
-// asks twice is one node, who was declared is that node, and who comes too late is refused.
+// Machines that ask to join while another one is written are enrolled in one commit, each with the result that it
+// would have alone: a name, a use of its token, a change record of its own. Two requests of one machine make one node,
+// a declared node gets its machine, and a machine over the limit is refused.
 func TestConcurrentEnrolmentsShareACommit(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	tokens := intent.JoinTokens{Store: w.Store()}
@@ -51,10 +51,10 @@ func TestConcurrentEnrolmentsShareACommit(t *testing.T) {
 	const rest = 50 + 2 + 2 + 3 + 2
 	w.commits.Store(0)
 	var once sync.Once
-	w.committing = func() {
+	w.beforeCommit = func() {
 		once.Do(func() {
 			for range 50 {
-				join("", "web", pki.JoinToken{}) // strangers that have one name
+				join("", "web", pki.JoinToken{}) // machines without a token, all of one name
 			}
 			join("twice", "db", pki.JoinToken{})
 			join("twice", "db", pki.JoinToken{})
@@ -69,7 +69,7 @@ func TestConcurrentEnrolmentsShareACommit(t *testing.T) {
 					note(info.Name, info.UID, err)
 				})
 			}
-			w.await(t, rest)
+			w.awaitJoinRequests(t, rest)
 		})
 	}
 	join("first", "first", pki.JoinToken{})
@@ -86,14 +86,14 @@ func TestConcurrentEnrolmentsShareACommit(t *testing.T) {
 	}
 }
 
-// A thousand new machines cost some commits.
+// A thousand new machines are enrolled in a few commits.
 func TestFleetEnrolsInFewCommits(t *testing.T) {
 	w := newTestService(t)
 	const many = 1000
 	var group sync.WaitGroup
 	var once sync.Once
 	w.commits.Store(0)
-	w.committing = func() {
+	w.beforeCommit = func() {
 		once.Do(func() {
 			for i := range many {
 				group.Go(func() {
@@ -102,7 +102,7 @@ func TestFleetEnrolsInFewCommits(t *testing.T) {
 					}
 				})
 			}
-			w.await(t, many)
+			w.awaitJoinRequests(t, many)
 		})
 	}
 	testenv.Value(w.join(t, "first", "first", pki.JoinToken{}))(t)
@@ -112,14 +112,14 @@ func TestFleetEnrolsInFewCommits(t *testing.T) {
 	}
 }
 
-// await waits until so many machines wait for the one that is being written.
-func (w *testService) await(t *testing.T, n int) {
+// await waits until n join requests wait for the commit in progress.
+func (w *testService) awaitJoinRequests(t *testing.T, n int) {
 	t.Helper()
 	testenv.Until(t, fmt.Sprint(n, " machines wait"), func() bool { return w.WaitingRequests() >= n })
 }
 
-// A namespace that has its nodes takes no more machines, however they come and however many at once; one
-// that was declared may come.
+// A namespace at its node limit refuses further machines, one by one and many at once; a machine of a declared node
+// may join.
 func TestNamespaceNodeLimit(t *testing.T) {
 	var told atomic.Int64
 	w, ctx := newTestService(t), t.Context()
@@ -164,9 +164,9 @@ func TestNamespaceNodeLimit(t *testing.T) {
 	}
 }
 
-// What a machine got when it joined stays when its file is applied again, whether the node
-// was declared before or after; a file that speaks of it has its way.
-func TestJoinGrantStays(t *testing.T) {
+// The grants of a join token stay when the file of the node is applied again, whether the node was declared before or
+// after the join; a file that declares the grant replaces it.
+func TestJoinGrantSurvivesApply(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	apply := func(name string, given *model.JoinGrant) intent.Op {
 		t.Helper()
@@ -235,7 +235,7 @@ func TestJoinGrantStays(t *testing.T) {
 	if info, _ := w.LookupNode(uids["before"]); info.ForgetAfter != 0 {
 		t.Errorf("%+v", info)
 	}
-	// Who is accepted is given things, too.
+	// A machine that an operator accepts gets grants, too.
 	member, err := w.Accept(ctx, ada, "k9", pki.JoinToken{Groups: []string{"db"}}, pki.EnrolRequest{Name: "db01"}, true)
 	testenv.NoError(t, err)
 	if spec, _ := node(member.Name); !reflect.DeepEqual(spec.JoinGrant, &model.JoinGrant{Groups: []string{"db"}}) {
@@ -243,7 +243,8 @@ func TestJoinGrantStays(t *testing.T) {
 	}
 }
 
-// A node whose resource declares groups, labels and a lifecycle has them, also where no token gave it any.
+// A declared node keeps its declared groups, labels and lifecycle when a machine joins, also without grants of a
+// token.
 func TestDeclaredNodeKeepsItsDeclaration(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	uid := uuid.New()
@@ -262,8 +263,8 @@ func TestDeclaredNodeKeepsItsDeclaration(t *testing.T) {
 	}
 }
 
-// A use is counted in the commit that makes the node or gives it another machine: where that
-// is not kept, the token is as good as before, and of many with one use one gets it.
+// A use of a token is counted in the commit that creates the node or replaces its machine. If that commit fails, the
+// use is not counted; of many machines with a token for one use, one joins.
 func TestTokenUseIsCountedWithItsNode(t *testing.T) {
 	w := newTestService(t)
 	first, err := w.join(t, "k0", "web01", pki.JoinToken{})
@@ -315,8 +316,8 @@ func TestTokenUseIsCountedWithItsNode(t *testing.T) {
 	}
 }
 
-// A node that is declared waits for the machine that joins under its name, and keeps its id
-// and what is declared; one that a trusted group holds waits for a person's word.
+// A declared node waits for the machine that joins by its name, and keeps its id and its declaration. A declared node
+// in a trusted group waits for a person's confirmation.
 func TestDeclaredNodeGetsItsMachine(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	declare := func(name string, groups ...string) model.Resource {
@@ -345,7 +346,7 @@ func TestDeclaredNodeGetsItsMachine(t *testing.T) {
 	if labels := spec.OperatorLabels(after.Metadata); !slices.Equal(spec.AssignedGroups(), []string{"web", "canary"}) || spec.Facts["key"] != "k1" || labels["rack"] != "a7" || labels["os"] != "linux" {
 		t.Errorf("%+v, labels %v", spec, labels)
 	}
-	apply() // the files once more: it stays the machine's
+	apply() // the same files again: the node keeps its machine
 	if info, ok := w.LookupNode(member.UID); !ok || info.Key != "k1" {
 		t.Errorf("after the next apply: %+v", info)
 	}
@@ -365,8 +366,8 @@ func TestDeclaredNodeGetsItsMachine(t *testing.T) {
 	}
 }
 
-// Nobody becomes a node, declared or away, while it is not known whether a trusted group
-// holds it; and what is written is what was judged.
+// No machine becomes a declared or absent node while the server does not know whether a trusted group contains the
+// node; and a row that changes during this check is checked again.
 func TestUnknownTrustRefusesEnrolment(t *testing.T) {
 	w := newTestService(t)
 	pay := func(role string) model.Resource {
@@ -374,17 +375,17 @@ func TestUnknownTrustRefusesEnrolment(t *testing.T) {
 	}
 	w.apply(t, pay("none"))
 	testenv.Value(w.join(t, "k1", "web01", pki.JoinToken{ID: "t"}))(t)
-	w.unjudged = model.Errorf(model.Unavailable, "the planner is behind")
+	w.trustError = model.Errorf(model.Unavailable, "the planner is behind")
 	for name, token := range map[string]pki.JoinToken{"pay01": {ID: "t"}, "web01": {ID: "r", Replace: true}} {
 		if got, err := w.join(t, "k2", name, token); model.ClassOf(err) != model.Unavailable {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
-	w.unjudged = nil
-	w.judging = func() { // an operator makes it one of a trusted group while it is looked at
-		w.judging = nil
+	w.trustError = nil
+	w.duringTrustCheck = func() { // an operator adds the node to a trusted group during the check
+		w.duringTrustCheck = nil
 		w.apply(t, pay("payment"))
-		w.judging = func() { w.trusted = "payment" }
+		w.duringTrustCheck = func() { w.trusted = "payment" }
 	}
 	if got, err := w.join(t, "k2", "pay01", pki.JoinToken{ID: "t"}); err != nil || got.Name != "pay01-2" {
 		t.Errorf("%+v, %v", got, err)

@@ -15,33 +15,33 @@ func (s *Service) EnforceRetentionNow(ctx context.Context) error { return s.dele
 // WriteReportsNow does one round of WriteReports.
 func (s *Service) WriteReportsNow(ctx context.Context) error { return s.writePending(ctx) }
 
-// ForgetAbsentNow lets time pass for absent ephemeral nodes.
+// ForgetAbsentNow does one round of ForgetAbsentNodes after the passed time.
 func (s *Service) ForgetAbsentNow(ctx context.Context, away map[uuid.UUID]time.Duration, passed time.Duration) error {
 	return s.Nodes.forgetAbsent(ctx, away, passed)
 }
 
-// IndexSizes counts the entries of the indexes of nodes and tombstones.
+// IndexSizes counts the nodes and tombstones in the indexes.
 func (s *Service) IndexSizes() (nodes, keys, ephemeral, tombstones int) {
 	s.nodes.mu.RLock()
 	defer s.nodes.mu.RUnlock()
 	return len(s.nodes.byUID) + len(s.nodes.keys), len(s.nodes.byKey) + len(s.tombstones.byKey), len(s.nodes.ephemeral), len(s.tombstones.byRow)
 }
 
-// ResetPaces lets every node be written at once again.
+// ResetPaces gives each node its full budget of report writes again.
 func (s *Service) ResetPaces() {
 	s.nodes.mu.Lock()
 	defer s.nodes.mu.Unlock()
 	clear(s.nodes.paces)
 }
 
-// WaitingRequests counts the machines that wait for those being written.
+// WaitingRequests counts the join requests that wait for the commit in progress.
 func (s *Service) WaitingRequests() int {
 	s.queue.mu.Lock()
 	defer s.queue.mu.Unlock()
 	return len(s.queue.waits)
 }
 
-// A fleet that comes back says what it said before: nothing of it waits to be written, and the store is not asked.
+// After a fleet reconnects with unchanged reports, no report waits to be written, and the store gets no query.
 func TestRecordedReportIsNotWrittenAgain(t *testing.T) {
 	facts, labels := map[string]string{"os": "linux", "arch": "amd64"}, map[string]string{"env": "prod"}
 	info := NodeInfo{UID: uuid.New(), Name: "web01", Namespace: "default", report: AgentReport{facts, labels, []string{"canary", "web"}, nil}.fingerprint()}

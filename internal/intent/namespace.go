@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Namespaces answers for the limits of namespaces, from memory.
+// Namespaces returns the limits of namespaces, from memory.
 type Namespaces struct{ *repository }
 
 // namespaceIndex holds the number and the limits in force of each namespace.
@@ -21,17 +21,19 @@ type namespaceIndex struct {
 	limits   map[model.NamespaceID]model.Limits
 }
 
+// namespaceInfo holds the id of one namespace and its limits in force.
 type namespaceInfo struct {
 	id     model.NamespaceID
 	limits model.Limits
 }
 
+// newNamespaceIndex returns an empty index with the server's default limits.
 func newNamespaceIndex(defaults model.Limits) namespaceIndex {
 	return namespaceIndex{defaults: defaults, byName: map[string]namespaceInfo{}, limits: map[model.NamespaceID]model.Limits{}}
 }
 
-// put keeps the limits of a namespace, merged with the server's defaults.
-func (x *namespaceIndex) put(name string, id model.NamespaceID, own *model.Limits) {
+// putLimits sets the limits of a namespace: its own, and the server's defaults where it sets none.
+func (x *namespaceIndex) putLimits(name string, id model.NamespaceID, own *model.Limits) {
 	info := namespaceInfo{id: id, limits: x.defaults}
 	if own != nil {
 		l := &info.limits
@@ -51,26 +53,30 @@ func (x *namespaceIndex) put(name string, id model.NamespaceID, own *model.Limit
 	x.byName[name], x.limits[id] = info, info.limits
 }
 
-func (x *namespaceIndex) remove(name string) {
+// removeNamespace removes a namespace from the index.
+func (x *namespaceIndex) removeNamespace(name string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	delete(x.limits, x.byName[name].id)
 	delete(x.byName, name)
 }
 
-func (x *namespaceIndex) id(name string) (model.NamespaceID, bool) {
+// idByName returns the id of a namespace; false: the namespace does not exist.
+func (x *namespaceIndex) idByName(name string) (model.NamespaceID, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	info, ok := x.byName[name]
 	return info.id, ok
 }
 
+// names returns the names of all namespaces, in no order.
 func (x *namespaceIndex) names() []string {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	return slices.Collect(maps.Keys(x.byName))
 }
 
+// limitsByName returns the limits in force of a namespace; the server's defaults for an unknown one.
 func (x *namespaceIndex) limitsByName(name string) model.Limits {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -98,20 +104,22 @@ func (s *Namespaces) NamespaceLimits(id model.NamespaceID) model.Limits {
 
 // CheckNamespace returns an error for a namespace that does not exist.
 func (s *Namespaces) CheckNamespace(name string) error {
-	if _, ok := s.namespaces.id(name); !ok {
+	if _, ok := s.namespaces.idByName(name); !ok {
 		return missingNamespaceError(name)
 	}
 	return nil
 }
 
+// missingNamespaceError returns the NotFound error for a namespace that does not exist.
 func missingNamespaceError(name string) error {
 	return model.Errorf(model.NotFound, "namespace %q does not exist", name).WithHint("list them: muster get namespaces; create one: muster apply, kind Namespace")
 }
 
-// allGroupName is the group of all nodes that every namespace gets at its creation, so that a check may target "all" at
-// once. Afterwards it is an ordinary group: a person may delete it.
+// allGroupName is the name of the group of all nodes that every namespace gets at its creation, so that a check may
+// target "all" at once. After its creation the group is an ordinary one: a person may delete it.
 const allGroupName = "all"
 
+// allGroupKey returns the key of the group "all" of a namespace.
 func allGroupKey(namespace string) Key { return Key{"Group", namespace, allGroupName} }
 
 // newAllGroup returns the group of all nodes of a namespace.
@@ -123,8 +131,8 @@ func newAllGroup(namespace string) model.Resource {
 	return model.Resource{Kind: "Group", Metadata: model.Metadata{Name: allGroupName, Namespace: namespace, DisplayName: title}, Spec: &model.GroupSpec{Where: "true"}}
 }
 
-// addAllGroups adds the groups of namespaces that this apply creates.
-func (a *application) addAllGroups(ctx context.Context, resources []model.Resource) ([]model.Resource, error) {
+// addAllGroups adds the group "all" of each namespace that this apply creates.
+func (a *pendingApply) addAllGroups(ctx context.Context, resources []model.Resource) ([]model.Resource, error) {
 	declared := map[Key]bool{}
 	for i := range resources {
 		declared[KeyOf(&resources[i])] = true
@@ -136,7 +144,7 @@ func (a *application) addAllGroups(ctx context.Context, resources []model.Resour
 		}
 		_, err := a.repo.opts.Store.Get(ctx, key)
 		if err == nil {
-			continue // it got its group at its creation
+			continue // the namespace exists already, and got its group at its creation
 		} else if model.ClassOf(err) != model.NotFound {
 			return nil, err
 		}
@@ -150,10 +158,11 @@ func (a *application) addAllGroups(ctx context.Context, resources []model.Resour
 	return resources, nil
 }
 
+// isAllGroup reports whether a key names the group "all" of a namespace.
 func isAllGroup(key Key) bool { return key.Kind == "Group" && key.Name == allGroupName }
 
-// allGroupRow returns the row of a namespace's group; exists is false after somebody deleted it.
-func (r *repository) allGroupRow(ctx context.Context, namespace string) (row Row, there bool, err error) {
+// allGroupRow returns the row of the group "all" of a namespace; exists is false after a person deleted the group.
+func (r *repository) allGroupRow(ctx context.Context, namespace string) (row Row, exists bool, err error) {
 	row, err = r.opts.Store.Get(ctx, allGroupKey(namespace))
 	if model.ClassOf(err) == model.NotFound {
 		return row, false, nil
@@ -161,26 +170,27 @@ func (r *repository) allGroupRow(ctx context.Context, namespace string) (row Row
 	return row, err == nil, err
 }
 
-// deleteAllGroup deletes the group with its namespace.
-func (a *application) deleteAllGroup(ctx context.Context, namespace Key, deleted map[Key]bool) error {
+// deleteAllGroup deletes the group "all" of a namespace that the apply deletes.
+func (a *pendingApply) deleteAllGroup(ctx context.Context, namespace Key, deleted map[Key]bool) error {
 	if namespace.Kind != "Namespace" || deleted[allGroupKey(namespace.Name)] {
 		return nil
 	}
-	row, there, err := a.repo.allGroupRow(ctx, namespace.Name)
-	if there {
+	row, exists, err := a.repo.allGroupRow(ctx, namespace.Name)
+	if exists {
 		a.addWrite(Write{Key: row.Key, Expect: row.Revision}, Outcome{Key: row.Key, Op: OpDeleted, Diff: difference(row.Body, nil), Warnings: deleteWarning(row)})
 	}
 	return err
 }
 
-// pruneAllGroups decides about groups that an owner no longer declares: they are built in and go only with their namespace.
-func (a *application) pruneAllGroups(ctx context.Context, list []undeclared) ([]undeclared, error) {
+// pruneAllGroups decides about groups "all" that an owner no longer declares: they are built in, so a prune deletes
+// them only with their namespace.
+func (a *pendingApply) pruneAllGroups(ctx context.Context, list []undeclaredResource) ([]undeclaredResource, error) {
 	for i := range list {
 		switch key := list[i].row.Key; {
 		case isAllGroup(key) && a.deleted[Key{Kind: "Namespace", Name: key.Namespace}]:
 			a.deleted[key] = true
 		case isAllGroup(key):
-			list[i].keep = "it is built in and has no owner from now on"
+			list[i].keep = "the group is built in and has no owner from now on"
 		}
 	}
 	for i := 0; i < len(list); i++ {
@@ -188,21 +198,22 @@ func (a *application) pruneAllGroups(ctx context.Context, list []undeclared) ([]
 		if key.Kind != "Namespace" || list[i].keep != "" || a.deleted[allGroupKey(key.Name)] {
 			continue
 		}
-		row, there, err := a.repo.allGroupRow(ctx, key.Name)
+		row, exists, err := a.repo.allGroupRow(ctx, key.Name)
 		if err != nil {
 			return nil, err
 		}
-		if there {
+		if exists {
 			a.deleted[row.Key] = true
-			list = slices.Insert(list, i, undeclared{row: row}) // before the namespace
+			list = slices.Insert(list, i, undeclaredResource{row: row}) // before the namespace
 			i++
 		}
 	}
 	return list, nil
 }
 
-// releaseOwner removes the owner of a group that it no longer declares, so that no later apply names it again.
-func (a *application) releaseOwner(row Row, o Outcome) error {
+// releaseOwner removes the owner from a built-in group that the owner no longer declares, so that later applies do not
+// report the group again.
+func (a *pendingApply) releaseOwner(row Row, o Outcome) error {
 	r, err := a.repo.decode(row)
 	if err != nil {
 		return err

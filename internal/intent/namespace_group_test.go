@@ -37,7 +37,7 @@ func TestNamespaceIsCreatedWithGroupAll(t *testing.T) {
 	if r := w.allGroup(t, "shop"); r == nil || r.Spec.(*model.GroupSpec).Where != "true" {
 		t.Fatalf("%+v", r)
 	}
-	// Who declares it has what they declare, and who takes it away has none: also after a restart.
+	// A declared group "all" stays as declared, and a deleted one stays away, also after a restart.
 	own := inNamespace("own", group("all"))
 	own.Spec = &model.GroupSpec{Where: `node.labels.env == "prod"`}
 	w.apply(t, namespace("own"), own)
@@ -75,7 +75,7 @@ func TestGroupAllIsDeletedWithItsNamespace(t *testing.T) {
 	}
 }
 
-// What is made by itself belongs to nobody, so that no apply of files fights with it.
+// The built-in group "all" has no owner, so that no apply with --prune reports it again and again.
 func TestPruneReleasesGroupAll(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	ofA := intent.ApplyOptions{Owner: "team-a", Prune: true}
@@ -109,7 +109,7 @@ func TestPruneReleasesGroupAll(t *testing.T) {
 	if _, there := w.Get(ctx, intent.Key{Kind: "Namespace", Name: "shop"}); err != nil || model.ClassOf(there) != model.NotFound || w.allGroup(t, "shop") != nil {
 		t.Fatalf("%+v, %v, %v", done, err, there)
 	}
-	// Another's group is another's: the namespace stays with it.
+	// A group of another owner keeps the namespace from being pruned.
 	testenv.Value(w.Apply(ctx, ada, []model.Resource{namespace("shop"), check("x")}, ofA))(t)
 	testenv.Value(w.Apply(ctx, ada, []model.Resource{inNamespace("shop", group("all", "db"))}, intent.ApplyOptions{Owner: "team-b"}))(t)
 	done, err = w.Apply(ctx, ada, []model.Resource{check("x")}, ofA)

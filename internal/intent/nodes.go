@@ -13,16 +13,18 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
-// Nodes answers for nodes with a machine, and removes ephemeral ones that stay away.
+// Nodes finds nodes with a machine, and removes ephemeral nodes that stay away.
 type Nodes struct{ *repository }
 
-func (x *nodeIndex) lookup(uid uuid.UUID) (NodeInfo, bool) {
+// lookupUID finds a node by its uid.
+func (x *nodeIndex) lookupUID(uid uuid.UUID) (NodeInfo, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	info, ok := x.byUID[uid]
 	return info, ok
 }
 
+// lookupKey finds a node by the fingerprint of its machine's key.
 func (x *nodeIndex) lookupKey(key string) (NodeInfo, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -31,12 +33,12 @@ func (x *nodeIndex) lookupKey(key string) (NodeInfo, bool) {
 }
 
 // LookupNode finds a node by its uid, from memory.
-func (s *Nodes) LookupNode(uid uuid.UUID) (NodeInfo, bool) { return s.nodes.lookup(uid) }
+func (s *Nodes) LookupNode(uid uuid.UUID) (NodeInfo, bool) { return s.nodes.lookupUID(uid) }
 
 // LookupKey finds a node by the fingerprint of its machine's key, from memory.
 func (s *Nodes) LookupKey(key string) (NodeInfo, bool) { return s.nodes.lookupKey(key) }
 
-// HasMachine reports whether the node of a name has a machine, and is not only declared.
+// HasMachine reports whether a machine has enrolled under the name of a node; a node that is only declared has none.
 func (s *Nodes) HasMachine(namespace, name string) bool {
 	return s.nodes.hasMachine([]string{namespace}, name)
 }
@@ -98,24 +100,24 @@ func (s *Nodes) CreateNodes(ctx context.Context, by Actor, namespace string, nod
 	return nil
 }
 
-// NodeInfo is the part of a node that sessions need, kept in memory.
+// NodeInfo holds the fields of a node that sessions need. It is kept in memory.
 type NodeInfo struct {
 	ID          model.NodeID
 	UID         uuid.UUID
 	Name        string
 	Namespace   string
 	NamespaceID model.NamespaceID
-	Interval    time.Duration // keepalive; zero: the server's default
+	Interval    time.Duration // of its keepalives; zero: the server's default
 	Timeout     time.Duration
-	Warning     time.Duration // zero: never
-	ForgetAfter time.Duration // of an ephemeral node, without a session; zero: it stays
+	Warning     time.Duration // silence after which its keepalive turns warning; zero: never
+	ForgetAfter time.Duration // time without a session after which the ephemeral node is removed; zero: never
 	Key         string        // pki.Fingerprint of its machine's key; empty: not known yet
-	Written     time.Time     // when its row was last
+	Written     time.Time     // time of the last write of its row
 
 	report uint64 // fingerprint of the facts and labels on record
 }
 
-// nodeIndex answers for sessions without SQL: after a restart every agent asks within seconds.
+// nodeIndex finds nodes for sessions without SQL: after a restart every agent connects within seconds.
 type nodeIndex struct {
 	enrolling sync.Mutex // held while joining machines are written
 
@@ -127,17 +129,18 @@ type nodeIndex struct {
 	claimed   map[string]bool // keys of machines that are being written
 
 	// Reports that wait to be written.
-	reports     map[uuid.UUID]AgentReport // a nil member: that part was not accepted
+	reports     map[uuid.UUID]AgentReport // a nil field: the facts, labels or groups were rejected
 	reportCount uint64                    // reports ever kept
 	firstKeys   map[uuid.UUID]string      // keys of machines that had none on record
-	paces       map[uuid.UUID]reportPace  // of nodes that were written lately
+	paces       map[uuid.UUID]reportBudget  // of recently written nodes
 }
 
 func newNodeIndex() nodeIndex {
 	return nodeIndex{byUID: map[uuid.UUID]NodeInfo{}, keys: map[Key]uuid.UUID{}, byKey: map[string]uuid.UUID{}, ephemeral: map[uuid.UUID]bool{}, claimed: map[string]bool{},
-		reports: map[uuid.UUID]AgentReport{}, firstKeys: map[uuid.UUID]string{}, paces: map[uuid.UUID]reportPace{}}
+		reports: map[uuid.UUID]AgentReport{}, firstKeys: map[uuid.UUID]string{}, paces: map[uuid.UUID]reportBudget{}}
 }
 
+// len returns the number of nodes that enrolled.
 func (x *nodeIndex) len() int {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -151,6 +154,7 @@ func (x *nodeIndex) hasMachine(namespaces []string, name string) bool {
 	return slices.ContainsFunc(namespaces, func(ns string) bool { _, ok := x.keys[Key{"Node", ns, name}]; return ok })
 }
 
+// names returns the names of the enrolled nodes of the namespaces.
 func (x *nodeIndex) names(namespaces []string) (names []string) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -162,7 +166,8 @@ func (x *nodeIndex) names(namespaces []string) (names []string) {
 	return names
 }
 
-func (x *nodeIndex) remove(key Key) {
+// removeKey removes the node of a key from the index.
+func (x *nodeIndex) removeKey(key Key) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	uid, ok := x.keys[key]
@@ -175,8 +180,8 @@ func (x *nodeIndex) remove(key Key) {
 	delete(x.firstKeys, uid)
 }
 
-// move gives a node its new name.
-func (x *nodeIndex) move(from, to Key) {
+// renameNode changes the key of a node in the index.
+func (x *nodeIndex) renameNode(from, to Key) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if uid, ok := x.keys[from]; ok {
@@ -185,7 +190,7 @@ func (x *nodeIndex) move(from, to Key) {
 	}
 }
 
-// removeUID removes a node. The caller holds mu.
+// removeUID removes a node from the index. The caller holds mu.
 func (x *nodeIndex) removeUID(uid uuid.UUID) {
 	if info := x.byUID[uid]; x.byKey[info.Key] == uid {
 		delete(x.byKey, info.Key)
@@ -194,20 +199,21 @@ func (x *nodeIndex) removeUID(uid uuid.UUID) {
 	delete(x.ephemeral, uid)
 }
 
-// indexNode indexes a node that has enrolled, and reports a changed name or machine to NodeChanged.
+// indexNode puts a node that has enrolled into the index, and reports a changed name or machine to
+// Options.NodeChanged.
 func (r *repository) indexNode(row Row, spec *model.NodeSpec) {
 	uid, err := uuid.Parse(spec.UID)
 	if err != nil {
-		return // declared, not enrolled yet
+		return // the node is declared and has not enrolled yet
 	}
-	ns, _ := r.namespaces.id(row.Namespace)
+	ns, _ := r.namespaces.idByName(row.Namespace)
 	info := NodeInfo{ID: model.NodeID(row.ID), UID: uid, Name: row.Name, Namespace: row.Namespace, NamespaceID: ns, Key: spec.Key, Written: row.Updated, ForgetAfter: spec.EffectiveLifecycle().ForgetDelay(),
 		report: recordedReport(spec).fingerprint()}
 	if spec.Keepalive != nil {
 		info.Interval, info.Timeout = time.Duration(spec.Keepalive.Interval), time.Duration(spec.Keepalive.Timeout)
 		info.Warning = time.Duration(spec.Keepalive.Warning)
 	}
-	was, known, twin, sharer := r.nodes.put(row.Key, &info)
+	was, known, twin, sharer := r.nodes.putNode(row.Key, &info)
 	if sharer != (Key{}) {
 		r.opts.Logger.Error("two nodes have the same key, which belongs to the older one; set the machine of the newer: muster node replace", "newer", sharer.String(), "key", spec.Key)
 	}
@@ -219,10 +225,10 @@ func (r *repository) indexNode(row Row, spec *model.NodeSpec) {
 	}
 }
 
-// put replaces the entry of a node and returns the previous one. Where another row has the same uid, the older
-// node keeps the machine, and twin names the newer. Where another has the same key, the older node keeps the
-// key, and sharer names the newer.
-func (x *nodeIndex) put(key Key, info *NodeInfo) (was NodeInfo, known bool, twin, sharer Key) {
+// putNode sets the information of a node and returns the previous one. If another row has the same uid, the older node
+// keeps the machine, and twin names the newer node. If another row has the same key, the older node keeps the key, and
+// sharer names the newer node.
+func (x *nodeIndex) putNode(key Key, info *NodeInfo) (was NodeInfo, known bool, twin, sharer Key) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if old, ok := x.keys[key]; ok && old != info.UID {
@@ -237,7 +243,7 @@ func (x *nodeIndex) put(key Key, info *NodeInfo) (was NodeInfo, known bool, twin
 		x.removeUID(info.UID)
 		delete(x.keys, twin)
 	}
-	info.Key = cmp.Or(info.Key, x.firstKeys[info.UID]) // recorded in memory, not yet in the row
+	info.Key = cmp.Or(info.Key, x.firstKeys[info.UID]) // the first key is in memory and not yet in the row
 	if other, ok := x.byUID[x.byKey[info.Key]]; ok && other.UID != info.UID {
 		if other.ID < info.ID {
 			sharer, info.Key = key, ""
@@ -258,7 +264,7 @@ func (x *nodeIndex) put(key Key, info *NodeInfo) (was NodeInfo, known bool, twin
 	return was, known, twin, sharer
 }
 
-// claimKey reserves a key for a machine that is being written, until releaseKeys. taken is true where a node or
+// claimKey reserves the key of a machine that is being enrolled, until releaseKeys. taken is true where a node or
 // another claim has the key; member is that node. The caller holds enrolling.
 func (x *nodeIndex) claimKey(key string) (member pki.Member, taken bool) {
 	x.mu.Lock()
@@ -273,18 +279,19 @@ func (x *nodeIndex) claimKey(key string) (member pki.Member, taken bool) {
 	return pki.Member{}, false
 }
 
+// member returns the node in the form of package pki.
 func (n NodeInfo) member() pki.Member {
 	return pki.Member{UID: n.UID, Name: n.Name, Namespace: n.Namespace}
 }
 
-// releaseKeys drops all claims of keys.
+// releaseKeys ends all reservations of keys.
 func (x *nodeIndex) releaseKeys() {
 	x.mu.Lock()
 	clear(x.claimed)
 	x.mu.Unlock()
 }
 
-// ephemeralNodes returns the ephemeral nodes and deletes all others from away.
+// ephemeralNodes returns the ephemeral nodes, and deletes all other nodes from away, the absences by uid.
 func (x *nodeIndex) ephemeralNodes(away map[uuid.UUID]time.Duration) []NodeInfo {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -300,8 +307,9 @@ func (x *nodeIndex) ephemeralNodes(away map[uuid.UUID]time.Duration) []NodeInfo 
 	return list
 }
 
-// claimUID records that a file gives a node its uid: the machine of that uid is this node from then on.
-func (a *application) claimUID(key Key, uid string) error {
+// claimUID records that an applied file declares the uid of a node: from then on the machine of that uid belongs to
+// this node.
+func (a *pendingApply) claimUID(key Key, uid string) error {
 	if other, ok := a.claims[uid]; ok {
 		return model.Errorf(model.Conflict, "%s and %s have the same spec.uid: one machine cannot be two nodes", other, key).
 			WithHint("omit spec.uid: the join of a machine sets it")
@@ -316,55 +324,56 @@ func (a *application) claimUID(key Key, uid string) error {
 	return nil
 }
 
-// checkUID refuses a uid that another node has, or whose machine has a tombstone. A file from before does not undo
-// a removal.
+// checkUID refuses a declared uid that another node has, or whose machine has a tombstone: an old file must not undo
+// the removal of a node.
 func (r *repository) checkUID(key Key, uid string) error {
 	id, err := uuid.Parse(uid)
 	if err != nil {
-		return nil // not an id; Validate says so
+		return nil // Validate reports the malformed uid
 	}
-	if info, ok := r.nodes.lookup(id); ok && (Key{"Node", info.Namespace, info.Name}) != key {
+	if info, ok := r.nodes.lookupUID(id); ok && (Key{"Node", info.Namespace, info.Name}) != key {
 		return model.Errorf(model.Conflict, "%s has the spec.uid of %s: one machine cannot be two nodes", key, Key{"Node", info.Namespace, info.Name}).
 			WithHint("omit spec.uid: the join of a machine sets it; to rename the machine's node: muster node rename %s %s", info.Name, key.Name)
 	}
-	if t, ok := r.tombstones.lookup(uid); ok {
+	if t, ok := r.tombstones.lookupRow(uid); ok {
 		return model.Errorf(model.Conflict, "the spec.uid of %s belongs to a machine that must not return: %s", key, t.Sentence()).
 			WithHint("omit spec.uid, then the node waits for a machine; to accept this machine again: muster node forgive %s, then apply again", uid)
 	}
 	return nil
 }
 
-// ExternalAgent is a machine with the agent of another system. It has no key; the other system's name identifies it.
+// ExternalAgent is a machine with an agent of another monitoring system. The machine has no key; its name in that
+// system identifies it.
 type ExternalAgent struct {
-	System      string // the system of its agent: sensu
+	System      string // name of the other monitoring system: sensu
 	Namespace   string
-	Name        string // in that system; NodeName makes it a valid name
+	Name        string // name of the machine in that system; NodeName makes a valid node name of it
 	AgentReport AgentReport
 	Lifecycle   *model.Lifecycle // of a new node; nil: permanent
 }
 
 // UID returns the uid of the machine's node, derived from system, namespace and name.
 func (m *ExternalAgent) UID() uuid.UUID {
-	space := uuid.MustParse("5d1c9a0e-6f3b-4c55-9a59-0d6f1c2b7e44") // ours, for ids of strangers
+	space := uuid.MustParse("5d1c9a0e-6f3b-4c55-9a59-0d6f1c2b7e44") // UUID namespace for uids of external agents
 	return uuid.NewSHA1(space, []byte(m.System+"\x00"+m.Namespace+"\x00"+m.Name))
 }
 
-// IsExternalAgent reports whether a uid was derived by ExternalAgent.UID; uids of our agents are random.
+// IsExternalAgent reports whether ExternalAgent.UID derived a uid; uids of Muster's own agents are random.
 func IsExternalAgent(uid uuid.UUID) bool { return uid.Version() == 5 }
 
 // RegisterExternal returns the node of an external agent and creates it at its first connection: by its name, or by
-// that name with a number where another machine has it. Its labels and groups bring it into nothing trusted. After
-// it was forgotten it comes as a new node, since it has no identity to reset.
+// that name with a number where another machine has the name. Its labels and groups bring the node into no trusted
+// group. After the node was forgotten, the agent gets a new node, because an external agent has no identity to reset.
 func (s *Enrolment) RegisterExternal(ctx context.Context, by Actor, m *ExternalAgent) (NodeInfo, error) {
 	uid := m.UID()
-	if info, ok := s.nodes.lookup(uid); ok {
+	if info, ok := s.nodes.lookupUID(uid); ok {
 		return info, nil
 	}
-	t, gone := s.tombstones.lookup(uid.String())
+	t, gone := s.tombstones.lookupRow(uid.String())
 	if gone && t.Why != ReasonForgotten {
 		return NodeInfo{}, model.Errorf(model.Forbidden, "%s", t.Sentence()).WithHint("%s", t.Hint())
 	}
-	if _, ok := s.namespaces.id(m.Namespace); !ok {
+	if _, ok := s.namespaces.idByName(m.Namespace); !ok {
 		return NodeInfo{}, missingNamespaceError(m.Namespace)
 	}
 	if gone {
@@ -376,11 +385,11 @@ func (s *Enrolment) RegisterExternal(ctx context.Context, by Actor, m *ExternalA
 		Name: m.Name, Namespace: m.Namespace, Facts: m.AgentReport.Facts, Labels: m.AgentReport.Labels, Groups: m.AgentReport.Groups,
 		Returns: &pki.Returning{UID: uid, Namespace: m.Namespace},
 	}, false)
-	info, ok := s.nodes.lookup(uid)
+	info, ok := s.nodes.lookupUID(uid)
 	if err == nil && !ok {
 		err = model.Errorf(model.Unavailable, "node %s was deleted right after its creation", m.Name)
 	}
-	if ok { // it came by two connections at once: the other one created it
+	if ok { // the agent opened two connections at once, and the other one created the node
 		return info, nil
 	}
 	return info, err

@@ -18,12 +18,13 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
+// withUID returns a declared node with a uid.
 func withUID(name string, uid uuid.UUID) model.Resource {
 	return model.Resource{Kind: "Node", Metadata: model.Metadata{Name: name}, Spec: &model.NodeSpec{UID: uid.String()}}
 }
 
-// A machine is one node, whatever files say: the uid of another is refused, also where two
-// nodes of one apply have it, or two applies at once.
+// An apply cannot declare the uid of another node, also if two nodes of one apply have the uid, or two applies declare
+// it at once.
 func TestApplyCannotTakeAnotherNodesUID(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	first, err := w.join(t, "k1", "n2", pki.JoinToken{ID: "t"})
@@ -45,8 +46,8 @@ func TestApplyCannotTakeAnotherNodesUID(t *testing.T) {
 			}
 		}
 	}
-	w.between = func() { // somebody else is quicker
-		w.between = nil
+	w.beforeApplyWrites = func() { // another apply commits first
+		w.beforeApplyWrites = nil
 		w.apply(t, withUID("a", fresh))
 	}
 	if _, err := w.Apply(ctx, ada, []model.Resource{withUID("b", fresh)}, intent.ApplyOptions{}); model.ClassOf(err) != model.Conflict {
@@ -60,8 +61,8 @@ func TestApplyCannotTakeAnotherNodesUID(t *testing.T) {
 	}
 }
 
-// Where a store has two rows with one uid all the same, the machine is the older one, in
-// whatever order they are read, and the newer can be taken away without harm to it.
+// If a store has two rows with one uid, the older node has the machine, in whatever order the rows are read; the newer
+// node can be deleted without effect on the older.
 func TestOlderNodeKeepsASharedUID(t *testing.T) {
 	for _, name := range []string{"copy2", "z2"} {
 		w, ctx := newTestService(t), t.Context()
@@ -97,9 +98,9 @@ func TestOlderNodeKeepsASharedUID(t *testing.T) {
 	}
 }
 
-// A stranger's node is the same whenever it comes, is told apart by its own system's name,
-// and comes no more once it was retired.
-func TestRegisterExternal(t *testing.T) {
+// An external agent gets the same node at each connection, is told apart by the name of its monitoring system, and is
+// refused after its node was retired.
+func TestExternalAgentKeepsItsNode(t *testing.T) {
 	s := newTestService(t)
 	ctx := t.Context()
 	by := intent.Actor{User: "sensu"}
@@ -137,11 +138,11 @@ func TestRegisterExternal(t *testing.T) {
 	}
 }
 
-// A stranger that comes and goes is forgotten like our own, and is a new node when it comes
-// again: nothing on its machine could be reset. One that was retired stays away.
+// An ephemeral external agent is forgotten like a Muster agent, and gets a new node when it returns. A retired
+// external agent is refused.
 func TestForgottenExternalAgentReturns(t *testing.T) {
 	w := newTestService(t)
-	w.here = func(model.NodeID) bool { return false }
+	w.hasSession = func(model.NodeID) bool { return false }
 	ctx := t.Context()
 	m := &intent.ExternalAgent{System: "sensu", Namespace: "default", Name: "web",
 		Lifecycle: &model.Lifecycle{Ephemeral: true, ForgetAfter: model.Duration(2 * time.Minute)}}
@@ -170,8 +171,8 @@ func TestForgottenExternalAgentReturns(t *testing.T) {
 	}
 }
 
-// Three hundred instances come and go within a day: each is forgotten an hour after it was
-// last there, no earlier; a week later nothing of them is left anywhere.
+// Three hundred ephemeral nodes come and go within a day: each is forgotten one hour after its last session and not
+// before. A week later the store and the indexes hold nothing of them.
 func TestEphemeralNodesAreForgotten(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	var forgotten []plan.Removal
@@ -184,7 +185,7 @@ func TestEphemeralNodesAreForgotten(t *testing.T) {
 	token := pki.JoinToken{ID: "t", Lifecycle: &model.Lifecycle{Ephemeral: true}}
 	here, away := map[uuid.UUID]time.Time{}, map[uuid.UUID]time.Duration{} // until when it lives
 	until := map[model.NodeID]time.Time{}
-	w.here = func(id model.NodeID) bool { return w.now.Before(until[id]) }
+	w.hasSession = func(id model.NodeID) bool { return w.now.Before(until[id]) }
 	begin := w.now
 	const step = 5 * time.Minute
 	most := 0

@@ -16,7 +16,7 @@ import (
 // metadata.owner names a team or a repository. An apply for an owner (ApplyOptions.Owner) writes that name on all
 // its resources and takes none of another owner unless told to; it takes resources without an owner and says so. A
 // change by hand leaves the owner.
-func (a *application) setOwner(r *model.Resource) error {
+func (a *pendingApply) setOwner(r *model.Resource) error {
 	switch of := r.Metadata.Owner; {
 	case a.opts.Owner == "" || of == a.opts.Owner:
 	case of != "":
@@ -28,8 +28,9 @@ func (a *application) setOwner(r *model.Resource) error {
 	return nil
 }
 
-// checkOwner compares a resource with the owner on record and collects resources of other owners in a.foreign.
-func (a *application) checkOwner(r *model.Resource, row Row, exists bool) (warnings []string) {
+// checkOwner compares the owner of an applied resource with the owner on record, and collects resources of other
+// owners in a.foreign.
+func (a *pendingApply) checkOwner(r *model.Resource, row Row, exists bool) (warnings []string) {
 	if !exists {
 		return nil
 	}
@@ -55,14 +56,14 @@ func (a *application) checkOwner(r *model.Resource, row Row, exists bool) (warni
 	return []string{"belongs to " + was}
 }
 
-// foreignResource is a resource of another owner.
+// foreignResource is an applied resource that another owner has declared.
 type foreignResource struct {
 	key   Key
 	owner string
 }
 
-// foreignResourcesError refuses all resources of other owners at once.
-func (a *application) foreignResourcesError() error {
+// foreignResourcesError returns one error that refuses all applied resources of other owners; nil: there are none.
+func (a *pendingApply) foreignResourcesError() error {
 	if len(a.foreign) == 0 {
 		return nil
 	}
@@ -86,7 +87,7 @@ func (a *application) foreignResourcesError() error {
 		WithHint("agree with the owner, or remove it from your files; to become its owner: --take-over")
 }
 
-// ownerOf returns the owner on record; empty: none.
+// ownerOf returns the owner of a stored resource; empty: it has none.
 func ownerOf(row Row) string {
 	var body struct {
 		Metadata struct {
@@ -99,7 +100,7 @@ func ownerOf(row Row) string {
 	return body.Metadata.Owner
 }
 
-// deleteWarning warns when a person deletes a resource that an owner declares.
+// deleteWarning returns a warning for a person who deletes a resource that an owner declares.
 func deleteWarning(row Row) []string {
 	if owner := ownerOf(row); owner != "" {
 		return []string{"it belongs to " + owner + ", whose next apply creates it again if its files still declare it"}
@@ -107,7 +108,7 @@ func deleteWarning(row Row) []string {
 	return nil
 }
 
-// renameWarning warns when a person renames a node that an owner declares.
+// renameWarning returns a warning for a person who renames a node that an owner declares.
 func renameWarning(row Row) []string {
 	if owner := ownerOf(row); owner != "" {
 		return []string{"it belongs to " + owner + ": change metadata.name in its files too, or its next apply creates a second node " + row.Name}
@@ -115,7 +116,7 @@ func renameWarning(row Row) []string {
 	return nil
 }
 
-// keyWithOwner names a resource with its owner.
+// keyWithOwner returns the key of a resource for messages, with its owner if it has one.
 func keyWithOwner(r *model.Resource) string {
 	if r.Metadata.Owner != "" {
 		return KeyOf(r).String() + " (of " + r.Metadata.Owner + ")"
@@ -123,8 +124,9 @@ func keyWithOwner(r *model.Resource) string {
 	return KeyOf(r).String()
 }
 
-// firstRefusal returns the first reason to refuse: resources of others, a dangling reference, too many changed nodes.
-func (a *application) firstRefusal(affected int) error {
+// firstRefusal returns the first reason to refuse the apply: resources of other owners, a dangling reference, too many
+// changed nodes.
+func (a *pendingApply) firstRefusal(affected int) error {
 	reasons := slices.DeleteFunc([]error{a.foreignResourcesError(), a.dangling, a.checkAffected(affected)}, func(err error) bool { return err == nil })
 	if len(reasons) == 0 {
 		return nil
@@ -132,15 +134,16 @@ func (a *application) firstRefusal(affected int) error {
 	return reasons[0]
 }
 
-// undeclared is a resource that its owner declared once and no longer declares.
-type undeclared struct {
+// undeclaredResource is a resource that its owner once declared and now leaves out of the apply.
+type undeclaredResource struct {
 	row  Row
-	keep string // the reason to keep it; empty: delete it
+	keep string // reason why the prune keeps the resource; empty: the prune deletes it
 }
 
-// findUndeclared returns the resources that the owner no longer declares and marks in a.deleted those to delete.
-// Resources of others or of nobody are ignored; joined machines, built-in resources and non-empty namespaces stay.
-func (a *application) findUndeclared(ctx context.Context, set map[Key]*model.Resource) (list []undeclared, err error) {
+// findUndeclared returns the resources that the owner of the apply no longer declares, and marks in a.deleted those to
+// delete. It ignores resources of other owners and without an owner; joined machines, built-in resources and non-empty
+// namespaces stay.
+func (a *pendingApply) findUndeclared(ctx context.Context, set map[Key]*model.Resource) (list []undeclaredResource, err error) {
 	if !a.opts.Prune {
 		return nil, nil
 	}
@@ -163,14 +166,14 @@ func (a *application) findUndeclared(ctx context.Context, set map[Key]*model.Res
 				return nil, err
 			}
 			if a.opts.prunes(row.Key) && set[row.Key] == nil && bytes.Contains(row.Body, name) && ownerOf(row) == a.opts.Owner {
-				list = append(list, undeclared{row: row})
+				list = append(list, undeclaredResource{row: row})
 			}
 		}
 	}
 	for i := range list {
 		row := list[i].row
 		if isAllGroup(row.Key) {
-			continue // as its namespace, which comes last
+			continue // the group goes with its namespace, which comes last
 		}
 		if list[i].keep, err = a.keepReason(ctx, row, set); err != nil {
 			return nil, err
@@ -182,8 +185,8 @@ func (a *application) findUndeclared(ctx context.Context, set map[Key]*model.Res
 	return a.pruneAllGroups(ctx, list)
 }
 
-// keepReason returns why a resource is not pruned; empty: it is.
-func (a *application) keepReason(ctx context.Context, row Row, set map[Key]*model.Resource) (why string, err error) {
+// keepReason returns the reason why a prune keeps an undeclared resource; empty: the prune deletes it.
+func (a *pendingApply) keepReason(ctx context.Context, row Row, set map[Key]*model.Resource) (why string, err error) {
 	switch row.Kind {
 	case "Node":
 		r, err := a.repo.decode(row)
@@ -214,8 +217,9 @@ func (a *application) keepReason(ctx context.Context, row Row, set map[Key]*mode
 	return "", nil
 }
 
-// prune adds the deletions. A handler that somebody still references stays: its problems would notify nobody.
-func (a *application) prune(ctx context.Context, list []undeclared) error {
+// prune adds the deletions of undeclared resources. A handler that a resource still references stays: otherwise the
+// problems of that resource would notify nobody.
+func (a *pendingApply) prune(ctx context.Context, list []undeclaredResource) error {
 	for _, s := range list {
 		o := Outcome{Key: s.row.Key, Revision: s.row.Revision, Pruned: true}
 		if s.keep != "" {
@@ -230,10 +234,10 @@ func (a *application) prune(ctx context.Context, list []undeclared) error {
 			continue
 		}
 		o.Op, o.Diff = OpDeleted, a.difference(s.row.Key, s.row.Body, nil)
-		a.keepNodeRow(s.row)
+		a.rememberNodeRow(s.row)
 		a.addWrite(Write{Key: s.row.Key, Expect: s.row.Revision}, o)
 	}
-	n, by, err := a.repo.referrer(ctx, a.deleted, a.applied)
+	n, by, err := a.repo.findReferrer(ctx, a.deleted, a.applied)
 	if err == nil && by != nil {
 		a.dangling = model.Errorf(model.Conflict, "%s is no longer declared, but %s refers to it in %s", keyOfReference(n), keyWithOwner(by), n.Field).
 			WithHint("keep its file until no resource refers to it; nothing was changed")
@@ -241,8 +245,8 @@ func (a *application) prune(ctx context.Context, list []undeclared) error {
 	return err
 }
 
-// pruneSummary names the resources to delete, for the guard's message.
-func (a *application) pruneSummary() string {
+// pruneSummary lists the resources that a prune would delete, for the message of the guard.
+func (a *pendingApply) pruneSummary() string {
 	var names []string
 	for _, o := range a.outcomes {
 		if o.Pruned && o.Op == OpDeleted {

@@ -45,11 +45,11 @@ func TestResourcesOfAnotherOwnerAreRefused(t *testing.T) {
 	hand := intent.ApplyOptions{}
 	for _, c := range []struct {
 		name    string
-		before  string // owner of check/x before
+		before  string // owner of check/x before the apply
 		apply   model.Resource
 		options intent.ApplyOptions
 		class   model.Class // of the refusal; 0: none
-		want    string      // in the warnings or the refusal; empty: no warning
+		want    string      // part of the warning or the refusal; empty: no warning
 		after   string
 	}{
 		{"is signed", "team-a", check("x", "h"), a, 0, "", "team-a"},
@@ -89,7 +89,7 @@ func TestResourcesOfAnotherOwnerAreRefused(t *testing.T) {
 	}
 }
 
-// Who edits what was read, with its owner, may change that too, and hears what follows.
+// An edit that states the revision, and so has read the owner, may remove the owner; a warning tells the effect.
 func TestEditMayReleaseOwner(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	testenv.Value(w.Apply(ctx, ada, []model.Resource{check("x")}, intent.ApplyOptions{Owner: "team-a"}))(t)
@@ -117,39 +117,39 @@ func TestPruneDeletesUndeclaredResources(t *testing.T) {
 	empty.AllowEmpty = true
 	for _, c := range []struct {
 		name    string
-		others  []model.Resource // as they say
-		before  []model.Resource // of team-a
+		others  []model.Resource // with the owners that they declare
+		before  []model.Resource // resources of team-a on record
 		apply   []model.Resource
 		options intent.ApplyOptions
 		class   model.Class
-		want    string // in the refusal, or in a warning
-		left    string // of what there was and is applied
+		want    string // part of the refusal or of a warning
+		left    string // resources after the apply
 	}{
 		{name: "an undeclared resource is deleted", before: []model.Resource{check("x"), check("y"), group("g")}, apply: []model.Resource{check("x")},
 			options: ofA, left: "check/x"},
-		{name: "what others own stays", others: []model.Resource{withOwner(check("b"), "team-b"), check("nobody"), withOwner(check("like"), "team-a2")},
+		{name: "resources of other owners stay", others: []model.Resource{withOwner(check("b"), "team-b"), check("nobody"), withOwner(check("like"), "team-a2")},
 			before: []model.Resource{check("y")}, apply: []model.Resource{check("x")}, options: ofA, left: "check/b check/like check/nobody check/x"},
-		{name: "without a word about it nothing goes", before: []model.Resource{check("y")}, apply: []model.Resource{check("x")},
+		{name: "without --prune nothing is deleted", before: []model.Resource{check("y")}, apply: []model.Resource{check("x")},
 			options: intent.ApplyOptions{Owner: "team-a"}, left: "check/x check/y"},
 		{name: "an empty input is refused", before: []model.Resource{check("y")}, options: ofA, class: model.Invalid, want: "--allow-empty", left: "check/y"},
-		{name: "nothing is declared, and meant so", before: []model.Resource{check("y")}, options: empty},
-		{name: "whose", before: []model.Resource{check("y")}, apply: []model.Resource{check("x")}, options: intent.ApplyOptions{Prune: true},
+		{name: "--allow-empty deletes all resources of the owner", before: []model.Resource{check("y")}, options: empty},
+		{name: "--prune without --owner is refused", before: []model.Resource{check("y")}, apply: []model.Resource{check("x")}, options: intent.ApplyOptions{Prune: true},
 			class: model.Invalid, want: "--owner", left: "check/y"},
-		{name: "a namespace with all in it", before: []model.Resource{namespace("shop"), inNamespace("shop", check("y"))}, apply: []model.Resource{check("x")},
+		{name: "a namespace is pruned with all its resources", before: []model.Resource{namespace("shop"), inNamespace("shop", check("y"))}, apply: []model.Resource{check("x")},
 			options: ofA, left: "check/x"},
-		{name: "a namespace with something of others", others: []model.Resource{namespace("shop"), inNamespace("shop", withOwner(check("b"), "team-b"))},
+		{name: "a namespace with resources of other owners stays", others: []model.Resource{namespace("shop"), inNamespace("shop", withOwner(check("b"), "team-b"))},
 			before: []model.Resource{namespace("shop"), inNamespace("shop", check("y"))}, apply: []model.Resource{check("x")}, options: ofA,
 			want: "not empty: it has check/shop/b", left: "check/shop/b check/x group/shop/all namespace/shop"},
-		{name: "a namespace that is still used", before: []model.Resource{namespace("shop")}, apply: []model.Resource{inNamespace("shop", check("x"))}, options: ofA,
+		{name: "a namespace with declared resources stays", before: []model.Resource{namespace("shop")}, apply: []model.Resource{inNamespace("shop", check("x"))}, options: ofA,
 			want: "it has check/shop/x", left: "check/shop/x group/shop/all namespace/shop"},
-		{name: "what is built in", before: []model.Resource{namespace("default"), group("all")}, apply: []model.Resource{check("x")}, options: ofA,
+		{name: "built-in resources stay", before: []model.Resource{namespace("default"), group("all")}, apply: []model.Resource{check("x")}, options: ofA,
 			want: "built in", left: "check/x group/all namespace/default"},
-		{name: "a handler that somebody names", others: []model.Resource{handler("pager"), withOwner(check("b", "pager"), "team-b")},
+		{name: "pruning a handler that another owner references is refused", others: []model.Resource{handler("pager"), withOwner(check("b", "pager"), "team-b")},
 			before: []model.Resource{handler("pager")}, apply: []model.Resource{check("x")}, options: ofA,
 			class: model.Conflict, want: "handler/pager is no longer declared, but check/b (of team-b) refers to it in spec.alert.handlers", left: "check/b handler/pager"},
-		{name: "a handler that is still named in the files", before: []model.Resource{handler("pager"), check("x", "pager")},
+		{name: "a handler that an applied resource references is refused", before: []model.Resource{handler("pager"), check("x", "pager")},
 			apply: []model.Resource{check("x", "pager")}, options: ofA, class: model.Invalid, want: `handler "pager" does not exist`, left: "check/x handler/pager"},
-		{name: "a handler with the last that named it", before: []model.Resource{handler("pager"), check("x", "pager")},
+		{name: "a handler is pruned with its last reference", before: []model.Resource{handler("pager"), check("x", "pager")},
 			apply: []model.Resource{check("x")}, options: ofA, left: "check/x"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -199,7 +199,7 @@ func TestPruneDeletesUndeclaredResources(t *testing.T) {
 	}
 }
 
-// A machine that joined is no file's to delete, though a file gave it labels once.
+// A prune keeps the node of a machine that joined, even if a file of the owner once declared the node.
 func TestPruneKeepsJoinedMachines(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	member, err := w.Register(ctx, "k1", pki.JoinToken{}, pki.EnrolRequest{Name: "web01"})
@@ -228,7 +228,7 @@ func TestPruneKeepsJoinedMachines(t *testing.T) {
 	}
 }
 
-// The guard counts what is pruned, and names it.
+// The guard counts the pruned resources, and its message lists them.
 func TestPruneIsGuarded(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	testenv.Value(w.Apply(ctx, ada, []model.Resource{check("x"), check("y")}, intent.ApplyOptions{Owner: "team-a"}))(t)
@@ -243,15 +243,15 @@ func TestPruneIsGuarded(t *testing.T) {
 	testenv.Value(w.Apply(ctx, ada, []model.Resource{check("x")}, intent.ApplyOptions{Owner: "team-a", Prune: true, Yes: true}))(t)
 }
 
-// Two pipelines apply the same folder at the same time: the second hears it, and nothing of it is kept.
+// Two pipelines apply the same folder at the same time: the second apply fails with a conflict and changes nothing.
 func TestConcurrentAppliesConflict(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	slow := check("x")
 	slow.Spec.(*model.CheckSpec).Disabled = true
 	ofA := intent.ApplyOptions{Owner: "team-a", Prune: true}
 	testenv.Value(w.Apply(ctx, ada, []model.Resource{check("x"), check("y")}, ofA))(t)
-	w.between = func() { // it has read all it needs, and has not written yet
-		w.between = nil
+	w.beforeApplyWrites = func() { // the first apply has read its rows and has not written yet
+		w.beforeApplyWrites = nil
 		if _, err := w.Apply(ctx, ada, []model.Resource{check("x", "h"), handler("h"), check("y")}, ofA); err != nil {
 			t.Error(err)
 		}
@@ -265,10 +265,10 @@ func TestConcurrentAppliesConflict(t *testing.T) {
 	}
 }
 
-// between is called when an apply has read all and not written yet.
+// impact stands in for the planner. It calls w.between after an apply has read its rows and before it writes.
 func (w *testService) impact(_ context.Context, writes []intent.Write) ([]intent.Placement, int, error) {
-	if w.between != nil {
-		w.between()
+	if w.beforeApplyWrites != nil {
+		w.beforeApplyWrites()
 	}
 	return make([]intent.Placement, len(writes)), w.affected, nil
 }

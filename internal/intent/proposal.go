@@ -11,22 +11,23 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// proposal is intent as an apply would leave it: the applied resources, then those on record. It reads each row once,
-// and rows known beforehand in one query. Use one proposal for one apply.
+// proposal is intent as an apply would leave it: the applied resources, then the stored ones. It reads each row once,
+// and rows known beforehand in one query. One proposal serves one apply.
 type proposal struct {
 	repo    *repository
 	applied map[Key]*model.Resource
 	deleted map[Key]bool
-	rows    map[Key]*Row // nil: not on record
+	rows    map[Key]*Row // nil: the store has no such row
 	decoded map[Key]*model.Resource
 }
 
+// newProposal returns the proposal of an apply that writes the applied resources and deletes others.
 func newProposal(repo *repository, applied map[Key]*model.Resource, deleted map[Key]bool) *proposal {
 	return &proposal{repo: repo, applied: applied, deleted: deleted, rows: map[Key]*Row{}, decoded: map[Key]*model.Resource{}}
 }
 
-// read reads the rows of all keys that are not known yet, in one query.
-func (p *proposal) read(ctx context.Context, keys []Key) error {
+// readRows reads the rows of all keys that the proposal does not have yet, in one query.
+func (p *proposal) readRows(ctx context.Context, keys []Key) error {
 	var missing []Key
 	for _, key := range keys {
 		if _, known := p.rows[key]; !known {
@@ -47,9 +48,9 @@ func (p *proposal) read(ctx context.Context, keys []Key) error {
 	return nil
 }
 
-// readAll reads the rows of all applied resources and of their references, along chains: one query for each step of
-// the longest chain.
-func (p *proposal) readAll(ctx context.Context) error {
+// readReferencedRows reads the rows of all applied resources and of the resources that they reference, along chains of
+// references: one query for each step of the longest chain.
+func (p *proposal) readReferencedRows(ctx context.Context) error {
 	keys := slices.Collect(maps.Keys(p.applied))
 	for _, r := range p.applied {
 		if ns := KeyOf(r).Namespace; ns != "" {
@@ -58,7 +59,7 @@ func (p *proposal) readAll(ctx context.Context) error {
 		keys = append(keys, p.referencedKeys(r, false)...)
 	}
 	for len(keys) > 0 {
-		if err := p.read(ctx, keys); err != nil {
+		if err := p.readRows(ctx, keys); err != nil {
 			return err
 		}
 		var next []Key
@@ -66,9 +67,9 @@ func (p *proposal) readAll(ctx context.Context) error {
 			if k, _ := p.repo.opts.Kinds.Of(key.Kind); k.Cycle.Problem == "" {
 				continue
 			}
-			r, err := p.resource(ctx, key)
+			r, err := p.resourceAfterApply(ctx, key)
 			if err != nil || r == nil {
-				continue // whoever needs the row reports the error
+				continue // the check that needs the row reports the error
 			}
 			for _, key := range p.referencedKeys(r, true) {
 				if _, known := p.rows[key]; !known {
@@ -81,12 +82,13 @@ func (p *proposal) readAll(ctx context.Context) error {
 	return nil
 }
 
-// referencedKeys returns the keys that a resource refers to. With chain it returns its own kind only. Nodes with a
-// machine are known without a query.
-func (p *proposal) referencedKeys(r *model.Resource, chain bool) (keys []Key) {
+// referencedKeys returns the keys of the resources that a resource references. With chainOnly it returns only
+// references that may form a cycle, such as a check that depends on a check: readReferencedRows follows those further.
+// Nodes with a machine are left out, because they are known without a query.
+func (p *proposal) referencedKeys(r *model.Resource, chainOnly bool) (keys []Key) {
 	lookups := 0
 	for _, ref := range p.repo.opts.Kinds.References(r) {
-		if chain && !ref.Chain {
+		if chainOnly && !ref.Chain {
 			continue
 		}
 		key := Key{ref.Kind, ref.Namespace, ref.Name}
@@ -101,16 +103,16 @@ func (p *proposal) referencedKeys(r *model.Resource, chain bool) (keys []Key) {
 	return keys
 }
 
-// row returns a row on record; nil: there is none.
-func (p *proposal) row(ctx context.Context, key Key) (*Row, error) {
-	if err := p.read(ctx, []Key{key}); err != nil {
+// storedRow returns the row of a key in the store; nil: there is none.
+func (p *proposal) storedRow(ctx context.Context, key Key) (*Row, error) {
+	if err := p.readRows(ctx, []Key{key}); err != nil {
 		return nil, err
 	}
 	return p.rows[key], nil
 }
 
-// resource returns a resource as the apply leaves it; nil: there is none.
-func (p *proposal) resource(ctx context.Context, key Key) (*model.Resource, error) {
+// resourceAfterApply returns a resource as the apply leaves it; nil: it does not exist then.
+func (p *proposal) resourceAfterApply(ctx context.Context, key Key) (*model.Resource, error) {
 	if p.deleted[key] {
 		return nil, nil
 	}
@@ -120,7 +122,7 @@ func (p *proposal) resource(ctx context.Context, key Key) (*model.Resource, erro
 	if r := p.decoded[key]; r != nil {
 		return r, nil
 	}
-	row, err := p.row(ctx, key)
+	row, err := p.storedRow(ctx, key)
 	if err != nil || row == nil {
 		return nil, err
 	}
@@ -132,9 +134,9 @@ func (p *proposal) resource(ctx context.Context, key Key) (*model.Resource, erro
 	return r, nil
 }
 
-// specOf returns the spec of a resource as the apply leaves it; nil: there is none.
-func specOf[S any](ctx context.Context, p *proposal, key Key) (*S, error) {
-	r, err := p.resource(ctx, key)
+// specAfterApply returns the spec of a resource as the apply leaves it; nil: the resource does not exist then.
+func specAfterApply[S any](ctx context.Context, p *proposal, key Key) (*S, error) {
+	r, err := p.resourceAfterApply(ctx, key)
 	if err != nil || r == nil {
 		return nil, err
 	}
@@ -142,18 +144,18 @@ func specOf[S any](ctx context.Context, p *proposal, key Key) (*S, error) {
 	return spec, nil
 }
 
-// keyOf returns the key of the resource that a reference names; namespace is that of the referring resource.
-func keyOf(kind, namespace, ref string) Key {
+// referenceKey returns the key of the resource that a reference names; namespace is the one of the referring resource.
+func referenceKey(kind, namespace, ref string) Key {
 	ns, name := model.SplitRef(namespace, ref)
 	return Key{kind, ns, name}
 }
 
-// checkReferences refuses a missing namespace and missing resources that the kind requires; it warns of missing groups
-// and nodes.
+// checkReferences refuses a resource in a missing namespace, or with references to missing resources that its kind
+// requires. It warns of missing groups and nodes.
 func (p *proposal) checkReferences(ctx context.Context, r *model.Resource) (warnings []string, err error) {
 	key := KeyOf(r)
 	if key.Namespace != "" {
-		namespace, err := p.resource(ctx, Key{Kind: "Namespace", Name: key.Namespace})
+		namespace, err := p.resourceAfterApply(ctx, Key{Kind: "Namespace", Name: key.Namespace})
 		if err != nil {
 			return nil, err
 		}
@@ -172,7 +174,7 @@ func (p *proposal) checkReferences(ctx context.Context, r *model.Resource) (warn
 			continue
 		}
 		to := keyOfReference(ref)
-		found, err := p.resource(ctx, to)
+		found, err := p.resourceAfterApply(ctx, to)
 		switch {
 		case err != nil:
 			return nil, err
@@ -196,9 +198,11 @@ func (p *proposal) checkReferences(ctx context.Context, r *model.Resource) (warn
 	return warnings, nil
 }
 
+// keyOfReference returns the key of the resource that a resolved reference names.
 func keyOfReference(ref kind.Reference) Key { return Key{ref.Kind, ref.Namespace, ref.Name} }
 
-// suggestName returns a hint with an existing name near a missing one.
+// suggestName returns a hint with the name of an existing resource that is similar to the missing name; empty: there
+// is none.
 func (p *proposal) suggestName(ctx context.Context, missing Key) string {
 	rows, err := p.repo.opts.Store.List(ctx, ListQuery{Kind: missing.Kind, Namespace: missing.Namespace, Limit: 1000})
 	if err != nil {
@@ -220,12 +224,12 @@ func (p *proposal) suggestName(ctx context.Context, missing Key) string {
 	return ""
 }
 
-// checkLifecycleHandlers refuses handlers of a lifecycle whose service keeps problems only: the message that a node
-// was forgotten would stay open there for ever. checkReferences reports missing handlers.
+// checkLifecycleHandlers refuses handlers of a lifecycle whose service accepts only problems, such as PagerDuty: the
+// message that a node was forgotten would stay open there for ever. checkReferences reports missing handlers.
 func (p *proposal) checkLifecycleHandlers(ctx context.Context, whose, namespace string, life *model.Lifecycle) error {
 	for _, ref := range life.Handlers {
-		key := keyOf("Handler", namespace, ref)
-		spec, err := specOf[model.HandlerSpec](ctx, p, key)
+		key := referenceKey("Handler", namespace, ref)
+		spec, err := specAfterApply[model.HandlerSpec](ctx, p, key)
 		if err != nil {
 			return err
 		}
@@ -240,8 +244,8 @@ func (p *proposal) checkLifecycleHandlers(ctx context.Context, whose, namespace 
 	return nil
 }
 
-// findCycles returns an error for each resource that refers to itself through others of its kind: groups that contain
-// themselves, nodes behind themselves, checks that depend on themselves.
+// findCycles returns an error for each resource that refers to itself through others of its kind: a group that
+// contains itself, a node behind itself, a check that depends on itself.
 func (p *proposal) findCycles(ctx context.Context) (problems []error) {
 	known := map[Key][]Key{}
 	next := func(key Key) []Key {
@@ -249,7 +253,7 @@ func (p *proposal) findCycles(ctx context.Context) (problems []error) {
 			return keys
 		}
 		known[key] = nil
-		if r, err := p.resource(ctx, key); err == nil && r != nil {
+		if r, err := p.resourceAfterApply(ctx, key); err == nil && r != nil {
 			for _, ref := range p.repo.opts.Kinds.References(r) {
 				if ref.Chain && ref.Kind == key.Kind {
 					known[key] = append(known[key], keyOfReference(ref))
@@ -263,7 +267,7 @@ func (p *proposal) findCycles(ctx context.Context) (problems []error) {
 		if k.Cycle.Problem == "" {
 			continue
 		}
-		from := map[Key]Key{} // the resource before each one on the way
+		from := map[Key]Key{} // for each visited resource the one that refers to it
 		stack := []Key{key}
 		for len(stack) > 0 {
 			at := stack[len(stack)-1]
@@ -287,14 +291,14 @@ func (p *proposal) findCycles(ctx context.Context) (problems []error) {
 	return problems
 }
 
-// Bounds of the search for missing nodes: a list may hold thousands.
+// Bounds of the search for missing nodes: a list of nodes may hold thousands of names.
 const (
 	maxMissingNodes = 5
-	maxNodeLookups  = 1000 // in the store; nodes that enrolled are known in memory
+	maxNodeLookups  = 1000 // queries of the store; enrolled nodes are known in memory
 )
 
-// missingNodes warns of nodes that a resource names and that do not exist (yet). A plain name in the namespace shared
-// means the nodes of that name in all namespaces.
+// missingNodes returns a warning for each node that a resource names and that does not exist (yet). A plain name in
+// the namespace shared means the nodes of that name in all namespaces.
 func (p *proposal) missingNodes(ctx context.Context, namespace string, refs []string) (warnings []string, err error) {
 	var named []string // in warnings
 	lookups := 0
@@ -312,7 +316,7 @@ func (p *proposal) missingNodes(ctx context.Context, namespace string, refs []st
 			if lookups++; lookups > maxNodeLookups {
 				return append(warnings, "did not check its other nodes: too many have not enrolled"), nil
 			}
-			row, err := p.row(ctx, Key{"Node", ns, name})
+			row, err := p.storedRow(ctx, Key{"Node", ns, name})
 			if err != nil {
 				return nil, err
 			}
@@ -332,7 +336,8 @@ func (p *proposal) missingNodes(ctx context.Context, namespace string, refs []st
 	return warnings, nil
 }
 
-// suggestNode returns a hint with an existing node near a missing one.
+// suggestNode returns a hint with the name of an existing node that is similar to the missing name; empty: there is
+// none.
 func (p *proposal) suggestNode(namespaces []string, name string) string {
 	names := p.repo.nodes.names(namespaces)
 	for key := range p.applied {

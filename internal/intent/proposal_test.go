@@ -51,7 +51,8 @@ func TestReferencesAreReadInOneQuery(t *testing.T) {
 	}
 }
 
-// A handler's Secret is one that is there, whose value the server knows, for as long as it is named.
+// A Secret that a handler names must exist, the server must know its value, and it cannot be deleted while the handler
+// names it.
 func TestHandlerNeedsServerSecret(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	pager := func(secret string) model.Resource {
@@ -65,7 +66,7 @@ func TestHandlerNeedsServerSecret(t *testing.T) {
 	served, local := secret(model.SecretSpec{File: "/etc/muster/s"}), secret(model.SecretSpec{AgentFile: "s"})
 	for _, c := range []struct {
 		apply []model.Resource
-		want  string // in the refusal; empty: it is done
+		want  string // part of the refusal; empty: the apply succeeds
 	}{
 		{[]model.Resource{pager("s")}, `handler/pager: spec.slack.url.secret: secret "s" does not exist`},
 		{[]model.Resource{pager("s"), local}, "the value of secret s is in the agent's file s, and handlers run on the server"},
@@ -87,7 +88,7 @@ func TestHandlerNeedsServerSecret(t *testing.T) {
 	}
 }
 
-// So is a mutator's.
+// A Secret that a mutator names must exist, and the server must know its value.
 func TestMutatorNeedsServerSecret(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	mutator := model.Resource{Kind: "Mutator", Metadata: model.Metadata{Name: "m"},
@@ -97,7 +98,7 @@ func TestMutatorNeedsServerSecret(t *testing.T) {
 	}
 	for _, c := range []struct {
 		apply []model.Resource
-		want  string // in the refusal; empty: it is done
+		want  string // part of the refusal; empty: the apply succeeds
 	}{
 		{[]model.Resource{mutator}, `mutator/m: spec.secrets[0].secret: secret "s" does not exist`},
 		{[]model.Resource{mutator, secret(model.SecretSpec{AgentFile: "s"})}, "the value of secret s is in the agent's file s, and mutators run on the server"},
@@ -111,8 +112,8 @@ func TestMutatorNeedsServerSecret(t *testing.T) {
 	}
 }
 
-// What a node is behind and a check depends on must be there, stays while it is named, goes
-// with its name, and never leads back.
+// The upstream of a node and the dependencies of a check must exist, cannot be deleted while they are referenced,
+// follow a rename, and cannot form a cycle.
 func TestUpstreamAndDependencyReferences(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	node := func(name string, behind *model.Upstream) model.Resource {
@@ -129,7 +130,7 @@ func TestUpstreamAndDependencyReferences(t *testing.T) {
 	}
 	for _, c := range []struct {
 		list []model.Resource
-		want string // "": it is taken
+		want string // part of the refusal; empty: the apply succeeds
 	}{
 		{[]model.Resource{node("web01", &model.Upstream{Node: "sw7"})}, `node/web01: spec.behind.node: node "sw7" does not exist`},
 		{[]model.Resource{node("web01", &model.Upstream{Node: "web01"})}, "node/web01 is behind itself: web01 → web01"},
@@ -171,7 +172,8 @@ func TestUpstreamAndDependencyReferences(t *testing.T) {
 	}
 }
 
-// A trusted group is made of what machines cannot say; what else is refused with what to write instead.
+// A trusted group consists only of lists, conditions and groups that machines cannot influence. Each refusal has a
+// hint with the correct form.
 func TestTrustedGroupContainsTrustedGroupsOnly(t *testing.T) {
 	w := newTestService(t)
 	group := func(name string, spec model.GroupSpec) model.Resource {
@@ -193,7 +195,7 @@ func TestTrustedGroupContainsTrustedGroupsOnly(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		rs   []model.Resource
-		want []string // of message and hint
+		want []string // parts of message and hint
 	}{
 		"facts": {[]model.Resource{group("g", model.GroupSpec{Trusted: true, Where: `node.facts.role == "db"`})},
 			[]string{"cannot read node.facts", "every machine reports its own facts", "node.labels"}},
@@ -218,7 +220,7 @@ func TestTrustedGroupContainsTrustedGroupsOnly(t *testing.T) {
 			}
 		}
 	}
-	// The name of a listed node is nobody's to take, also while no node has it.
+	// No machine can take the name of a listed node, also while no node has the name.
 	join := func(name string) string {
 		member, err := w.Register(t.Context(), uuid.NewString(), pki.JoinToken{}, pki.EnrolRequest{Name: name})
 		testenv.NoError(t, err)
@@ -236,7 +238,7 @@ func TestTrustedGroupContainsTrustedGroupsOnly(t *testing.T) {
 	if got := join("db01"); got != "db01" {
 		t.Errorf("joined as %s, and no group lists it any more", got)
 	}
-	// Both at once may stop being so, or begin to.
+	// One apply may change the trust of both groups.
 	if err := apply(group("outer", model.GroupSpec{Groups: []string{"inner"}}), group("inner", model.GroupSpec{})); err != nil {
 		t.Error(err)
 	}
@@ -245,8 +247,8 @@ func TestTrustedGroupContainsTrustedGroupsOnly(t *testing.T) {
 	}
 }
 
-// A service that takes problems only hears of no forgotten node: neither an applied Node nor a
-// join token may name it, whether it is there or comes in the same file.
+// A handler whose service accepts only problems cannot be a lifecycle handler: neither a Node nor a join token may
+// name it, whether the handler exists or is applied in the same file.
 func TestLifecycleHandlersTakeMessages(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	handler := func(name string, spec model.HandlerSpec) model.Resource {

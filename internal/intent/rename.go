@@ -39,18 +39,18 @@ func (s *Resources) Rename(ctx context.Context, by Actor, namespace, name, to st
 	if err != nil {
 		return ApplyResult{}, err
 	}
-	a := application{repo: s.repository, by: by, opts: o}
-	a.keepNodeRow(row)
+	a := pendingApply{repo: s.repository, by: by, opts: o}
+	a.rememberNodeRow(row)
 	a.addWrite(Write{Key: KeyOf(r), From: name, Body: body, Expect: row.Revision},
 		Outcome{Key: KeyOf(r), Op: OpRenamed, Was: name, Diff: difference(row.Body, body), Warnings: renameWarning(row)})
-	if err := a.renameReferences(ctx, renaming{namespace: namespace, old: name, new: to, others: s.existsElsewhere(namespace, name)}); err != nil {
+	if err := a.renameReferences(ctx, nodeRenaming{namespace: namespace, old: name, new: to, others: s.nameInOtherNamespace(namespace, name)}); err != nil {
 		return ApplyResult{}, err
 	}
 	return a.previewAndCommit(ctx)
 }
 
-// existsElsewhere reports whether a node of another namespace has the name.
-func (r *repository) existsElsewhere(namespace, name string) bool {
+// nameInOtherNamespace reports whether a node of another namespace has the name.
+func (r *repository) nameInOtherNamespace(namespace, name string) bool {
 	var others []string
 	for _, ns := range r.namespaces.names() {
 		if ns != namespace {
@@ -60,8 +60,8 @@ func (r *repository) existsElsewhere(namespace, name string) bool {
 	return r.nodes.hasMachine(others, name)
 }
 
-// renameReferences rewrites the resources that name the node.
-func (a *application) renameReferences(ctx context.Context, n renaming) error {
+// renameReferences changes the name of the renamed node in all resources that name the node.
+func (a *pendingApply) renameReferences(ctx context.Context, n nodeRenaming) error {
 	n.kinds = a.repo.opts.Kinds
 	for _, k := range n.kinds.Referring() {
 		for row, err := range a.repo.rows(ctx, ListQuery{Kind: k.Name}) {
@@ -93,15 +93,15 @@ func (a *application) renameReferences(ctx context.Context, n renaming) error {
 	return nil
 }
 
-// renaming is one node's new name, for all resources that name it.
-type renaming struct {
+// nodeRenaming holds the old and the new name of a node, to change the resources that name the node.
+type nodeRenaming struct {
 	namespace, old, new string
-	others              bool // nodes of other namespaces have the old name, too
+	others              bool // nodes of other namespaces also have the old name
 	kinds               *kind.Registry
 }
 
-// renameInResource replaces the name in a resource and reports whether it did.
-func (n renaming) renameInResource(r *model.Resource) (changed bool) {
+// renameInResource replaces the old name of the node in a resource, and reports whether the resource changed.
+func (n nodeRenaming) renameInResource(r *model.Resource) (changed bool) {
 	of := KeyOf(r).Namespace
 	switch spec := r.Spec.(type) {
 	case *model.NodeSpec:
@@ -127,9 +127,10 @@ func (n renaming) renameInResource(r *model.Resource) (changed bool) {
 	return changed
 }
 
-// renameInList replaces the name in refs. A plain name in the namespace shared means the nodes of that name in all
-// namespaces: where others have the old name, it stays beside the new one.
-func (n renaming) renameInList(of string, refs []string) (out []string, changed bool) {
+// renameInList replaces the old name of the node in a list of references. In the namespace shared a plain name means
+// the nodes of that name in all namespaces: if nodes of other namespaces have the old name, the list keeps it beside
+// the new one.
+func (n nodeRenaming) renameInList(of string, refs []string) (out []string, changed bool) {
 	for _, ref := range refs {
 		ns, name := model.SplitRef(of, ref)
 		if name != n.old || ns != n.namespace && ns != model.SharedNamespaceName {
@@ -144,10 +145,10 @@ func (n renaming) renameInList(of string, refs []string) (out []string, changed 
 	return out, changed
 }
 
-// mayMatchByCondition reports whether a condition of a resource may select the node by its name.
-func (n renaming) mayMatchByCondition(r *model.Resource) bool {
+// mayMatchByCondition reports whether a condition in a resource may select the node by its name.
+func (n nodeRenaming) mayMatchByCondition(r *model.Resource) bool {
 	if of := KeyOf(r).Namespace; of != n.namespace && of != model.SharedNamespaceName {
-		return false // it selects nodes of another namespace
+		return false // the resource selects nodes of another namespace
 	}
 	var texts []string
 	if spec, ok := r.Spec.(*model.GroupSpec); ok {

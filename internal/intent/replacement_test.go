@@ -16,13 +16,14 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
+// join lets a machine ask to join by a key, a name and a token.
 func (w *testService) join(t *testing.T, key, name string, token pki.JoinToken) (pki.Member, error) {
 	t.Helper()
 	return w.Register(t.Context(), key, token, pki.EnrolRequest{Name: name, Facts: map[string]string{"key": key}})
 }
 
-// What is done by hand to a node that somebody's files declare is undone by their next
-// apply: whoever does it hears so.
+// A rename or retirement by hand of a node that an owner declares returns a warning: the owner's next apply reverts
+// it.
 func TestRenameAndRetireWarnOfTheOwner(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	node := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "web01"}, Spec: &model.NodeSpec{UID: uuid.NewString()}}
@@ -45,8 +46,8 @@ func TestRenameAndRetireWarnOfTheOwner(t *testing.T) {
 	warned(done, err, "team-a", "creates it again")
 }
 
-// Another machine takes a node's place: by a token made for the node, or by one that may
-// replace, where nobody has a session.
+// A machine takes over a node by a token made for the node, or by a token that may replace machines if the node has no
+// session.
 func TestMachineReplacesAnotherByToken(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	first, err := w.join(t, "k1", "web01", pki.JoinToken{ID: "t"})
@@ -57,7 +58,7 @@ func TestMachineReplacesAnotherByToken(t *testing.T) {
 		key, name, want string
 		token           pki.JoinToken
 		connected       bool
-		same            bool // the first node
+		same            bool // the machine becomes the first node again
 	}{
 		{"k2", "anything", "web01", bound, true, true},
 		{"k3", "web01", "web01-2", open, true, false},
@@ -93,8 +94,8 @@ func TestMachineReplacesAnotherByToken(t *testing.T) {
 	}
 }
 
-// A name alone takes the place of a machine only when that was away for long enough, and
-// never of one that a trusted group holds; a token made for the node takes it at any time.
+// By name alone a machine takes over a node only after a long enough absence, and never a node in a trusted group;
+// with a token made for the node it does so at any time.
 func TestConnectedMachineIsNotReplacedByName(t *testing.T) {
 	w := newTestService(t)
 	first, err := w.join(t, "k1", "web01", pki.JoinToken{ID: "t"})
@@ -128,7 +129,7 @@ func TestConnectedMachineIsNotReplacedByName(t *testing.T) {
 	if got, err := w.join(t, "k2", "anything", pki.JoinToken{ID: "b", Node: first.UID}); err != nil || got.UID != first.UID {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	// The machine before hears of it as long as its certificate can be renewed.
+	// The replaced machine is told the reason as long as its certificate can be renewed.
 	w.now = w.now.Add((90 + 364) * 24 * time.Hour)
 	if _, ok := w.TombstoneByKey("k1"); !ok {
 		t.Error("the machine before is unknown already")
@@ -139,7 +140,7 @@ func TestConnectedMachineIsNotReplacedByName(t *testing.T) {
 	}
 }
 
-// The name that only the machine says is none of those that trusted groups list.
+// A machine that is accepted by its key gets no name that a trusted group lists.
 func TestAcceptByKeyGivesNoTrustedName(t *testing.T) {
 	w := newTestService(t)
 	db := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "db01"}, Spec: &model.NodeSpec{}}
@@ -158,8 +159,8 @@ func TestAcceptByKeyGivesNoTrustedName(t *testing.T) {
 	}
 }
 
-// Nodes that are retired are gone in one commit, and their machines hear why; so do
-// those of nodes that are deleted. Whoever forgives them says otherwise, and no file.
+// Retired and deleted nodes are removed in one commit, and their machines are told the reason. Only a person can lift
+// the refusal; an applied file cannot.
 func TestRetiredMachineIsRefusedUntilForgiven(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	key := func(name string) intent.Key { return intent.Key{Kind: "Node", Namespace: "default", Name: name} }
@@ -227,8 +228,8 @@ func TestRetiredMachineIsRefusedUntilForgiven(t *testing.T) {
 	}
 }
 
-// A machine that was a node, of which an older copy of the data says nothing, is that node
-// again, with its id; never beside another, and not under a name that it could have chosen.
+// A machine whose node is missing in a restored copy of the store becomes the same node again, with its id; never
+// beside another node, and not under a name that the machine could have chosen.
 func TestReturningNodeKeepsItsUID(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	returns := func(uid uuid.UUID, key, name string, named bool) (pki.Member, error) {
@@ -265,9 +266,9 @@ func TestReturningNodeKeepsItsUID(t *testing.T) {
 	}
 }
 
-// What is kept of a machine that may not come outlives the server, ends when its time is
-// over or when the machine joins with a token, and leaves nothing behind.
-func TestTombstoneOfAKey(t *testing.T) {
+// A tombstone of a key survives a restart, ends at its expiry or when the machine joins with a token, and leaves
+// nothing behind.
+func TestTombstoneOfOneMachine(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	tombs := func() int {
 		rows, err := w.Store().List(ctx, intent.ListQuery{Kind: "tombstone"})
@@ -311,8 +312,8 @@ func TestTombstoneOfAKey(t *testing.T) {
 	}
 }
 
-// A node that was made with its uid alone has no key on record: it gets the one that comes first,
-// at once and for good, whatever is written beside it.
+// A node without a key on record gets the key of the first machine that connects, at once and for good, even if other
+// writes happen meanwhile.
 func TestFirstKeyOfANodeStays(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	uid := uuid.New()
@@ -338,7 +339,7 @@ func TestFirstKeyOfANodeStays(t *testing.T) {
 	}
 }
 
-// No two nodes share a key: not by their first sessions, nor by rows that a store had before.
+// Two nodes never share a key: neither by their first sessions nor by rows of an older store.
 func TestNoTwoNodesShareAKey(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	one, err := w.Register(ctx, "k1", pki.JoinToken{ID: "t"}, pki.EnrolRequest{Name: "web01"})
@@ -352,7 +353,7 @@ func TestNoTwoNodesShareAKey(t *testing.T) {
 	testenv.NoError(t, err)
 	row.Body = []byte(strings.Replace(string(row.Body), `"uid":`, `"key":"k1","uid":`, 1))
 	testenv.Value(w.Store().Commit(ctx, ada, []intent.Write{{Key: row.Key, Body: row.Body, Expect: row.Revision}}))(t)
-	for range 2 { // as they are read, and once more
+	for range 2 { // after the first load, and after a second one
 		w.open(t)
 		if held, ok := w.LookupKey("k1"); !ok || held.UID != one.UID {
 			t.Fatalf("the key is of %+v", held)
@@ -373,7 +374,7 @@ func TestNoTwoNodesShareAKey(t *testing.T) {
 	}
 }
 
-// A node that is renamed is the same node, and everything that names it follows in the same commit.
+// A renamed node keeps its id, and all resources that name the node change in the same commit.
 func TestRenameUpdatesAllReferences(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	uid := uuid.New()
@@ -390,7 +391,7 @@ func TestRenameUpdatesAllReferences(t *testing.T) {
 	twin := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "web01", Namespace: "other"}, Spec: &model.NodeSpec{UID: uuid.NewString()}}
 	w.apply(t, other, twin, disk, shared, listed, byName, property)
 	before, _ := w.LookupNode(uid)
-	w.RecordReport(before, intent.AgentReport{Facts: map[string]string{"os": "linux"}}) // not written yet
+	w.RecordReport(before, intent.AgentReport{Facts: map[string]string{"os": "linux"}}) // the report is still pending
 	if got, _ := w.RecordFirstKey(uid, "k1"); got != "k1" {
 		t.Fatal(got)
 	}

@@ -37,7 +37,8 @@ func (s *Resources) List(ctx context.Context, q ListQuery, match func(*model.Res
 // pageBytes bounds the stored bytes of one page, without its last resource.
 const pageBytes = 8 << 20
 
-// Page is List from the key q.After on: at most q.Limit resources and about pageBytes. more: others follow.
+// Page lists resources from the key q.After on: at most q.Limit of them, and about pageBytes. more is true if further
+// resources follow.
 func (s *Resources) Page(ctx context.Context, q ListQuery, match func(*model.Resource) bool) (items []model.Resource, more bool, err error) {
 	return s.list(ctx, q, match, pageBytes)
 }
@@ -45,7 +46,8 @@ func (s *Resources) Page(ctx context.Context, q ListQuery, match func(*model.Res
 // rowsPerQuery is the number of rows in one query of a long list.
 const rowsPerQuery = 250
 
-func (s *Resources) list(ctx context.Context, q ListQuery, match func(*model.Resource) bool, most int) (out []model.Resource, more bool, err error) {
+// list returns the resources of a kind that match, up to q.Limit resources and about maxBytes (0: no bound).
+func (s *Resources) list(ctx context.Context, q ListQuery, match func(*model.Resource) bool, maxBytes int) (out []model.Resource, more bool, err error) {
 	limit, size := q.Limit, 0
 	q.Limit = rowsPerQuery
 	for row, err := range s.rows(ctx, q) {
@@ -59,7 +61,7 @@ func (s *Resources) list(ctx context.Context, q ListQuery, match func(*model.Res
 		if match != nil && !match(r) {
 			continue
 		}
-		if limit > 0 && len(out) == limit || most > 0 && size > most {
+		if limit > 0 && len(out) == limit || maxBytes > 0 && size > maxBytes {
 			return out, true, nil
 		}
 		out = append(out, *r)
@@ -80,8 +82,8 @@ type AuditEntry struct {
 	Diff     string    `json:"diff,omitempty"`
 }
 
-// Audit returns recorded changes, newest first; with differences, if the query wants bodies. redact hides secrets in
-// them.
+// Audit returns recorded changes, newest first, with differences if the query wants bodies. With redact, secrets in
+// the differences are hidden.
 func (s *Resources) Audit(ctx context.Context, q ChangeQuery, redact bool) ([]AuditEntry, error) {
 	q.NotKinds = []string{"chunk"} // compiled from recorded resources
 	changes, err := s.opts.Store.ChangesBefore(ctx, q)
@@ -91,7 +93,7 @@ func (s *Resources) Audit(ctx context.Context, q ChangeQuery, redact bool) ([]Au
 	out := make([]AuditEntry, len(changes))
 	for i, c := range changes {
 		if redact {
-			c.Before, c.After = s.redacted(c.Key, c.Before), s.redacted(c.Key, c.After)
+			c.Before, c.After = s.redactBody(c.Key, c.Before), s.redactBody(c.Key, c.After)
 		}
 		out[i] = AuditEntry{Revision: c.Revision, Part: c.Part, At: c.At, Who: c.Who, Key: c.Key, Op: c.Op, Was: c.Was, Diff: difference(c.Before, c.After)}
 	}
@@ -172,8 +174,8 @@ func sameJSON(a, b []byte) bool {
 	return bytes.Equal(ax, by)
 }
 
-// redacted returns a body without secrets; nil where it cannot be read.
-func (r *repository) redacted(key Key, body []byte) []byte {
+// redactBody returns the body of a resource without secrets; nil if the body cannot be decoded.
+func (r *repository) redactBody(key Key, body []byte) []byte {
 	if len(body) == 0 {
 		return nil
 	}
@@ -188,7 +190,7 @@ func (r *repository) redacted(key Key, body []byte) []byte {
 	return out
 }
 
-// difference returns the unified difference of two bodies, in YAML.
+// difference returns the unified difference of two bodies of a resource, in YAML.
 func difference(before, after []byte) string {
 	if before == nil && after == nil {
 		return ""
@@ -196,6 +198,7 @@ func difference(before, after []byte) string {
 	return udiff.Unified("before", "after", asYAML(before), asYAML(after))
 }
 
+// asYAML returns the body of a resource in YAML.
 func asYAML(body []byte) string {
 	if len(body) == 0 {
 		return ""
@@ -207,15 +210,15 @@ func asYAML(body []byte) string {
 	return string(text)
 }
 
-// runKind is the kind of rows whose changes record the runs that people ordered. The row named run is empty; every
-// other row is an action that has begun and not ended.
+// runKind is the kind of rows that record the runs that people ordered. Changes of the empty row named "run" record
+// short runs; every other row is a long action that has begun and not ended.
 const runKind = "run"
 
-// openRun is the body of an action's row.
+// openRun is the stored form of a long action that has begun and not ended.
 type openRun struct {
 	By       Actor  // By.Why names the action
-	Picked   string // its size, for people
-	Revision int64  // of the record of its begin
+	Picked   string // how many nodes or problems the action is about, for people
+	Revision int64  // of the change that recorded its begin
 }
 
 // Runs records the runs that people order on nodes.
@@ -227,8 +230,9 @@ func (s *Runs) RecordRun(ctx context.Context, by Actor) error {
 	return err
 }
 
-// BeginRun records the beginning of a long action: by.Why names it, picked its size, note more about it. The caller
-// calls ended with the outcome; without that, CloseInterruptedRuns closes the record at the next start.
+// BeginRun records the beginning of a long action: by.Why names the action, picked tells its size, note adds a remark.
+// The caller calls ended with the outcome. If the server stops before that, CloseInterruptedRuns closes the record at
+// the next start.
 func (s *Runs) BeginRun(ctx context.Context, by Actor, picked, note string) (ended func(came string) error, err error) {
 	key := Key{Kind: runKind, Name: uuid.NewString()}
 	of := openRun{By: by, Picked: picked}
@@ -242,17 +246,18 @@ func (s *Runs) BeginRun(ctx context.Context, by Actor, picked, note string) (end
 		return nil, err
 	}
 	of.Revision = done.Revision
-	ctx = context.WithoutCancel(ctx) // whoever asked may be gone
+	ctx = context.WithoutCancel(ctx) // the outcome is recorded even if the caller has disconnected
 	return func(came string) error {
-		ctx, cancel := context.WithTimeout(ctx, closeTimeout)
+		ctx, cancel := context.WithTimeout(ctx, closeRunTimeout)
 		defer cancel()
 		return s.closeRun(ctx, key, of, "", came)
 	}, nil
 }
 
-// closeTimeout bounds the record of an end.
-const closeTimeout = 30 * time.Second
+// closeRunTimeout bounds the time to record the outcome of an action.
+const closeRunTimeout = 30 * time.Second
 
+// closeRun records the outcome of a long action and deletes its row.
 func (s *Runs) closeRun(ctx context.Context, key Key, of openRun, how, came string) error {
 	by := of.By
 	by.Why = fmt.Sprintf("%s, begun in revision %d%s: %s", of.By.Why, of.Revision, how, came)
@@ -260,8 +265,8 @@ func (s *Runs) closeRun(ctx context.Context, key Key, of openRun, how, came stri
 	return err
 }
 
-// CloseInterruptedRuns records of each open action that the server ended before its outcome was recorded. Call it
-// before anybody can begin one.
+// CloseInterruptedRuns records for each open action that the server stopped before it recorded the outcome. Call it
+// at the start, before new actions begin.
 func (s *Runs) CloseInterruptedRuns(ctx context.Context) error {
 	for row, err := range s.rows(ctx, ListQuery{Kind: runKind}) {
 		if err != nil {
@@ -275,7 +280,7 @@ func (s *Runs) CloseInterruptedRuns(ctx context.Context) error {
 			return fmt.Errorf("read %s: %w", row.Key, err)
 		}
 		of.Revision = row.Revision
-		came := "it may be incomplete for " + of.Picked + ", because the server stopped before it recorded the outcome; repeat the command for the rest (--dry-run lists it)"
+		came := "the action may be incomplete for " + of.Picked + ", because the server stopped before it recorded the outcome; repeat the command for the rest (--dry-run lists it)"
 		if err := s.closeRun(ctx, row.Key, of, " and interrupted", came); err != nil {
 			return err
 		}

@@ -15,7 +15,7 @@ type Retention struct{ *repository }
 
 const (
 	retentionInterval = time.Hour
-	retentionBatch    = 1000 // changes removed in one transaction: others pass in between
+	retentionBatch    = 1000 // changes removed in one transaction: other writes run between two of them
 	// expiredTokenLife is how long people see a join token that has expired.
 	expiredTokenLife = 30 * 24 * time.Hour
 )
@@ -37,6 +37,7 @@ func (s *Retention) EnforceRetention(ctx context.Context) error {
 	}
 }
 
+// deleteExpired deletes the expired changes, join tokens, tombstones and silences.
 func (s *Retention) deleteExpired(ctx context.Context) error {
 	now := s.opts.Now()
 	for removed := retentionBatch; removed == retentionBatch && s.opts.AuditRetention > 0; {
@@ -69,7 +70,7 @@ func (s *Retention) deleteExpired(ctx context.Context) error {
 	return nil
 }
 
-// endedStay is how long an ended silence stays visible; its record stays in the audit.
+// endedStay is how long an ended silence stays visible; the audit keeps its changes.
 const endedSilenceLife = 7 * 24 * time.Hour
 
 // SilenceEnd is the end of a silence.
@@ -78,8 +79,8 @@ type SilenceEnd struct {
 	At time.Time
 }
 
-// EndSilences deletes silences on behalf of the server. It skips missing ones, and ones created after the end: that
-// is a new silence by the same name.
+// EndSilences deletes ended silences in the name of the server. It skips silences that do not exist any more, and new
+// silences of the same name that were created after the end.
 func (s *Retention) EndSilences(ctx context.Context, why string, ends []SilenceEnd) error {
 	for _, end := range ends {
 		row, err := s.opts.Store.Get(ctx, end.Key)
@@ -93,7 +94,7 @@ func (s *Retention) EndSilences(ctx context.Context, why string, ends []SilenceE
 	return nil
 }
 
-// tidySilences deletes silences that ended a week ago.
+// deleteEndedSilences deletes silences that ended a week ago.
 func (s *Retention) deleteEndedSilences(ctx context.Context, now time.Time) error {
 	rows, err := s.opts.Store.List(ctx, ListQuery{Kind: "Silence"})
 	if err != nil {
@@ -114,14 +115,14 @@ func (s *Retention) deleteEndedSilences(ctx context.Context, now time.Time) erro
 
 const (
 	absentTooLong = "away too long"
-	// forgottenTombstoneLife is how long a machine that was forgotten hears why.
+	// forgottenTombstoneLife is how long the machine of a forgotten node learns the reason when it connects.
 	forgottenTombstoneLife = 7 * 24 * time.Hour
 	forgetInterval         = 15 * time.Second
 	maxForgetBatch         = 500 // nodes of one commit
 )
 
-// ForgetAbsentNodes removes ephemeral nodes that had no session for their ForgetAfter, until ctx ends. Only
-// time in which the server listened counts, and each start counts from zero.
+// ForgetAbsentNodes removes ephemeral nodes that had no session for the time NodeInfo.ForgetAfter, until ctx ends. Only
+// listening time counts, and each start of the server counts from zero.
 func (s *Nodes) ForgetAbsentNodes(ctx context.Context) error {
 	away := map[uuid.UUID]time.Duration{}
 	tick := time.NewTicker(forgetInterval)
@@ -142,7 +143,8 @@ func (s *Nodes) ForgetAbsentNodes(ctx context.Context) error {
 	}
 }
 
-// forgetAbsent adds passed to the absence of each ephemeral node without a session and removes those absent for too long.
+// forgetAbsent adds the passed time to the absence of each ephemeral node without a session, and removes the nodes
+// that were absent for too long.
 func (s *Nodes) forgetAbsent(ctx context.Context, away map[uuid.UUID]time.Duration, passed time.Duration) error {
 	var keys []Key
 	for _, node := range s.nodes.ephemeralNodes(away) {
@@ -151,7 +153,7 @@ func (s *Nodes) forgetAbsent(ctx context.Context, away map[uuid.UUID]time.Durati
 			continue
 		}
 		before, known := away[node.UID]
-		if known { // a node that went since the last round waits one round longer
+		if known { // a node that disconnected since the last round starts with absence 0
 			before += passed
 		}
 		if away[node.UID] = before; before >= node.ForgetAfter && len(keys) < maxForgetBatch {
@@ -162,9 +164,9 @@ func (s *Nodes) forgetAbsent(ctx context.Context, away map[uuid.UUID]time.Durati
 		return nil
 	}
 	t := Tombstone{Why: ReasonForgotten, Until: s.opts.Now().UTC().Add(forgottenTombstoneLife)}
-	_, err := s.deregister(ctx, serverActor(absentTooLong), keys, t, ApplyOptions{Yes: true})
+	_, err := s.deregisterNodes(ctx, serverActor(absentTooLong), keys, t, ApplyOptions{Yes: true})
 	if class := model.ClassOf(err); err != nil && (class == model.Conflict || class == model.NotFound) {
-		return nil // changed or deleted meanwhile: the next round decides
+		return nil // the node was changed or deleted meanwhile: the next round decides
 	}
 	return err
 }
@@ -179,8 +181,8 @@ type ForgottenNode struct {
 	Why             string
 }
 
-// ForgottenNode returns the removal of an ephemeral node that a change records; nil for any other change, and
-// where no handler is to be notified.
+// ForgottenNode returns the ephemeral node whose removal the change records, with its handlers; nil for any other
+// change, and if the node has no handler to notify.
 func (c *Change) ForgottenNode() *ForgottenNode {
 	if c.Key.Kind != "Node" || c.After != nil || c.Who.User != "server" || c.Who.Why != absentTooLong {
 		return nil

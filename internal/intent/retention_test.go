@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// Changes and join tokens of long ago go; what is recent, and what never expires, stays.
+// Old changes and expired join tokens are deleted; recent changes and tokens without expiry stay.
 func TestExpiredRecordsAreDeleted(t *testing.T) {
 	now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	store, err := intentdb.Open(t.Context(), filepath.Join(t.TempDir(), "intent.db"), func() time.Time { return now })
@@ -58,7 +58,7 @@ func tokenIDs(list []pki.JoinToken) (out []string) {
 	return out
 }
 
-// A silence that ended a week ago goes, and what was recorded of it stays; others stay.
+// A silence that ended a week ago is deleted, and the audit keeps its changes; other silences stay.
 func TestEndedSilencesAreDeleted(t *testing.T) {
 	now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	store, err := intentdb.Open(t.Context(), filepath.Join(t.TempDir(), "intent.db"), func() time.Time { return now })
@@ -90,7 +90,7 @@ func TestEndedSilencesAreDeleted(t *testing.T) {
 	}
 	ever := intent.Key{Kind: "Silence", Namespace: "default", Name: "ever"}
 	for _, end := range []struct {
-		at   time.Time // a week ago it was made
+		at   time.Time // time of the test silence's creation
 		here bool
 	}{{now.Add(-8*24*time.Hour - time.Second), true}, {now, false}} {
 		if err := s.EndSilences(t.Context(), "its problem closed", []intent.SilenceEnd{{Key: key, At: now}, {Key: ever, At: end.at}}); err != nil {
@@ -102,8 +102,8 @@ func TestEndedSilencesAreDeleted(t *testing.T) {
 	}
 }
 
-// What somebody ran on many things says how many were picked when it begins, and what became of it when it
-// ends; where the server does not live to see that, its next start says so, once.
+// A long action records its size when it begins and its outcome when it ends. If the server stops before that, its
+// next start records the interruption once.
 func TestInterruptedRunsAreClosed(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	by := intent.Actor{User: "ada", Whence: "10.0.0.7", Why: "a bulk resolve"}

@@ -8,8 +8,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// reviewStored decodes the stored resources of a kind whose body holds a mark and that the apply does not write, and
-// passes them to review.
+// reviewStored calls review with each stored resource of a kind that the apply does not write and whose body contains
+// the text mark.
 func (p *proposal) reviewStored(ctx context.Context, kind, mark string, review func(*model.Resource) error) error {
 	for row, err := range p.repo.rows(ctx, ListQuery{Kind: kind}) {
 		if err != nil {
@@ -29,9 +29,9 @@ func (p *proposal) reviewStored(ctx context.Context, kind, mark string, review f
 	return nil
 }
 
-// checkSecretReach refuses checks that would hand the server's secrets to machines that chose their own groups: such a
-// check lands by lists of nodes and trusted groups alone. It covers the applied checks, and the stored ones where a
-// Group or Secret is applied.
+// checkSecretReach refuses checks that would give secrets of the server to machines that chose their own groups: a
+// check with such secrets may only target listed nodes and trusted groups. The function covers the applied checks and,
+// where a Group or Secret is applied, the stored ones.
 func (p *proposal) checkSecretReach(ctx context.Context) (problems []error, err error) {
 	review := func(r *model.Resource) error {
 		err := p.checkSecretTargets(ctx, r)
@@ -55,27 +55,28 @@ func (p *proposal) checkSecretReach(ctx context.Context) (problems []error, err 
 	return problems, err
 }
 
-// secretsMark is in the body of every check with secrets.
+// secretsMark is a text that the JSON body of every check with secrets contains.
 const secretsMark = `"secrets"`
 
-func namesSecrets(row Row) bool { return bytes.Contains(row.Body, []byte(secretsMark)) }
+// mayHaveSecrets reports whether the body of a stored check may name secrets.
+func mayHaveSecrets(row Row) bool { return bytes.Contains(row.Body, []byte(secretsMark)) }
 
-// checkSecretTargets is checkSecretReach for one check.
+// checkSecretTargets refuses one check with secrets of the server and targets that machines can choose to belong to.
 func (p *proposal) checkSecretTargets(ctx context.Context, r *model.Resource) error {
 	key, spec := KeyOf(r), r.Spec.(*model.CheckSpec)
-	secret, err := p.serverSecret(ctx, key, spec)
+	secret, err := p.firstServerSecret(ctx, key, spec)
 	if err != nil || secret == "" {
 		return err
 	}
 	for t, at := spec.Targets, "targets"; t != nil; t, at = t.Except, at+".except" {
 		refuse := func(hint, format string, args ...any) error {
-			return model.Errorf(model.Invalid, "%s: %s: it gives the secret %s to nodes, and %s", key, at, secret, fmt.Sprintf(format, args...)).WithHint("%s", hint)
+			return model.Errorf(model.Invalid, "%s: %s: the check gives the secret %s to nodes, and %s", key, at, secret, fmt.Sprintf(format, args...)).WithHint("%s", hint)
 		}
 		if t.Where != "" {
 			return refuse("move that condition to a group with trusted: true, and name the group here", "a condition here reads facts that machines report")
 		}
 		for _, name := range t.Groups {
-			found, err := specOf[model.GroupSpec](ctx, p, keyOf("Group", key.Namespace, name))
+			found, err := specAfterApply[model.GroupSpec](ctx, p, referenceKey("Group", key.Namespace, name))
 			switch {
 			case err != nil:
 				return err
@@ -96,13 +97,13 @@ func (p *proposal) checkSecretTargets(ctx context.Context, r *model.Resource) er
 	return nil
 }
 
-// serverSecret returns the first of a check's secrets whose value the server knows; empty: none.
-func (p *proposal) serverSecret(ctx context.Context, check Key, spec *model.CheckSpec) (string, error) {
+// firstServerSecret returns the first secret of a check whose value the server knows; empty: none.
+func (p *proposal) firstServerSecret(ctx context.Context, check Key, spec *model.CheckSpec) (string, error) {
 	if spec.Targets == nil {
 		return "", nil
 	}
 	for _, use := range spec.Secrets {
-		spec, err := specOf[model.SecretSpec](ctx, p, keyOf("Secret", check.Namespace, use.Secret))
+		spec, err := specAfterApply[model.SecretSpec](ctx, p, referenceKey("Secret", check.Namespace, use.Secret))
 		if err != nil {
 			return "", err
 		}
@@ -113,14 +114,15 @@ func (p *proposal) serverSecret(ctx context.Context, check Key, spec *model.Chec
 	return "", nil
 }
 
-// checkServerSecrets refuses handlers and mutators, which run on the server, that name a Secret whose value only agents
-// know. It covers the applied ones, and the stored ones where such a Secret is applied.
+// checkServerSecrets refuses handlers and mutators that name a Secret whose value only agents know: handlers and
+// mutators run on the server. The function covers the applied ones and, where such a Secret is applied, the stored
+// ones.
 func (p *proposal) checkServerSecrets(ctx context.Context) (problems []error, err error) {
 	review := func(r *model.Resource) error {
 		key := KeyOf(r)
 		k, _ := p.repo.opts.Kinds.Of(key.Kind)
 		for _, secret := range r.Spec.(interface{ NamedSecrets() []model.NamedSecret }).NamedSecrets() {
-			spec, err := specOf[model.SecretSpec](ctx, p, keyOf("Secret", key.Namespace, secret.Ref))
+			spec, err := specAfterApply[model.SecretSpec](ctx, p, referenceKey("Secret", key.Namespace, secret.Ref))
 			if err != nil {
 				return err
 			}
@@ -158,10 +160,10 @@ func (p *proposal) checkTrust(ctx context.Context, r *model.Resource) error {
 	}
 	key := KeyOf(r)
 	if !spec.Trusted {
-		return p.checkContainers(ctx, key)
+		return p.checkContainingGroups(ctx, key)
 	}
 	for _, name := range spec.Groups {
-		inside, err := specOf[model.GroupSpec](ctx, p, keyOf("Group", key.Namespace, name))
+		inside, err := specAfterApply[model.GroupSpec](ctx, p, referenceKey("Group", key.Namespace, name))
 		if err != nil {
 			return err
 		}
@@ -177,9 +179,9 @@ func (p *proposal) checkTrust(ctx context.Context, r *model.Resource) error {
 	return p.checkListedNodes(ctx, key, spec)
 }
 
-// checkContainers refuses to take trust from a group that a trusted one contains.
-func (p *proposal) checkContainers(ctx context.Context, key Key) error {
-	before, err := specOf[model.GroupSpec](ctx, newProposal(p.repo, nil, nil), key)
+// checkContainingGroups refuses to make a group untrusted while a trusted group contains it.
+func (p *proposal) checkContainingGroups(ctx context.Context, key Key) error {
+	before, err := specAfterApply[model.GroupSpec](ctx, newProposal(p.repo, nil, nil), key)
 	if err != nil || before == nil || !before.Trusted {
 		return err
 	}
@@ -187,30 +189,31 @@ func (p *proposal) checkContainers(ctx context.Context, key Key) error {
 		if err != nil {
 			return err
 		}
-		around, err := specOf[model.GroupSpec](ctx, p, row.Key)
+		around, err := specAfterApply[model.GroupSpec](ctx, p, row.Key)
 		if err != nil || around == nil || !around.Trusted {
-			continue // an unreadable group is refused when it is applied
+			continue // an apply of this unreadable group is refused anyway
 		}
 		for _, name := range around.Groups {
-			if keyOf("Group", row.Namespace, name) == key {
+			if referenceKey("Group", row.Namespace, name) == key {
 				return model.Errorf(model.Invalid, "%s must stay trusted: %s, which is trusted, contains it", key, row.Key).
-					WithHint("remove it from the groups of %s first: muster edit group %s -n %s", row.Name, row.Name, row.Namespace)
+					WithHint("remove this group from the groups of %s first: muster edit group %s -n %s", row.Name, row.Name, row.Namespace)
 			}
 		}
 	}
 	return nil
 }
 
-// checkListedNodes refuses names of missing nodes: the first machine to join by such a name would be in the group.
+// checkListedNodes refuses a trusted group that lists a missing node: the first machine to join by that name would be
+// in the group.
 func (p *proposal) checkListedNodes(ctx context.Context, key Key, spec *model.GroupSpec) error {
-	for _, name := range spec.Nodes { // one by one: the bound of look-ups is for one call
+	for _, name := range spec.Nodes { // one call for each name, because maxNodeLookups bounds one call
 		missing, err := p.missingNodes(ctx, key.Namespace, []string{name})
 		if err != nil {
 			return err
 		}
 		if len(missing) > 0 {
 			return model.Errorf(model.Invalid, "%s is trusted, and %s: the first machine with that name would become a member", key, missing[0]).
-				WithHint("let the machine join, check it, then list it; or join it with a token that names the group: muster node token --groups %s", key.Name)
+				WithHint("let the machine join, check the machine, then list its node; or let it join with a token that names the group: muster node token --groups %s", key.Name)
 		}
 	}
 	return nil

@@ -20,15 +20,16 @@ type Options struct {
 	Store Store
 	// Kinds are the kinds of resources; nil: all of Muster's.
 	Kinds *kind.Registry
-	// Impact compiles writes without keeping them. It returns where each lands, and the number of assignments
-	// that change in all.
+	// Impact compiles writes without committing them. It returns the nodes that each write reaches, and the
+	// number of assignments that would change.
 	Impact func(ctx context.Context, writes []Write) ([]Placement, int, error)
-	// NodeChanged is called when a node has another name or another machine, after LookupNode says so. May be nil.
+	// NodeChanged is called when a node got another name or another machine, after LookupNode returns the new one. May
+	// be nil.
 	NodeChanged func(was, is NodeInfo)
 	// Connected reports whether a node has a session now; nil: none has.
 	Connected func(model.NodeID) bool
-	// Absent returns how long a node without a session must still be away until a machine may take its place by
-	// its name alone; zero: now. Nil: zero.
+	// Absent returns how long a node without a session must still be away until another machine may become the node
+	// by its name alone; zero: now. Nil: zero.
 	Absent func(node NodeInfo) time.Duration
 	// Trusted names a trusted group of a node, as of all commits before the call; empty, or nil: none.
 	Trusted func(context.Context, model.NodeID) (string, error)
@@ -41,15 +42,15 @@ type Options struct {
 	// AuditRetention is the life of recorded changes; zero: for ever.
 	AuditRetention time.Duration
 
-	// Validate checks one resource by itself; nil: Kinds.Validate. A load run accepts intervals below a second.
+	// Validate checks one resource by itself; nil: Kinds.Validate. A load test accepts intervals below a second.
 	Validate func(*model.Resource) error
 
 	Now    func() time.Time
 	Logger *slog.Logger
 }
 
-// Service is all of intent: its parts by subject, on one repository. Callers that need one part take that part.
-// It is safe for concurrent use.
+// Service reads and changes intent. It consists of one type per subject (Resources, Nodes, …) on one repository; a
+// caller that needs one subject takes that type. It is safe for concurrent use.
 type Service struct {
 	*repository
 
@@ -100,8 +101,8 @@ type repository struct {
 	opts      Options
 	committed chan struct{} // has a value after each commit
 
-	// writing is held from before a row is written until the indexes have it, and by writers that read first.
-	// Readers of the indexes do not wait for it.
+	// writing is locked from before a row is written until the indexes have the row, also by writers that read first.
+	// Readers of the indexes do not take this lock.
 	writing sync.Mutex
 
 	nodes      nodeIndex
@@ -121,7 +122,7 @@ func (r *repository) Load(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if err := r.index(row, false); err != nil {
+			if err := r.indexRow(row, false); err != nil {
 				return fmt.Errorf("load %s: %w", row.Key, err)
 			}
 		}
@@ -129,6 +130,7 @@ func (r *repository) Load(ctx context.Context) error {
 	return nil
 }
 
+// createFirstResources creates the namespaces default and shared with their groups, if the store is new.
 func (r *repository) createFirstResources(ctx context.Context) error {
 	seeds := []model.Resource{
 		{Kind: "Namespace", Metadata: model.Metadata{Name: model.DefaultNamespaceName}, Spec: &model.NamespaceSpec{}},
@@ -155,7 +157,8 @@ func (r *repository) createFirstResources(ctx context.Context) error {
 // serverActor returns the server as the actor of a change that it makes by itself.
 func serverActor(why string) Actor { return Actor{User: "server", Whence: "local", Why: why} }
 
-// rows lists rows in key order, q.Limit in each query (0: all in one). After an error it yields no more rows.
+// rows iterates over rows in key order, with q.Limit rows per query (0: all in one). After an error the iteration
+// ends.
 func (r *repository) rows(ctx context.Context, q ListQuery) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		for {
@@ -177,15 +180,15 @@ func (r *repository) rows(ctx context.Context, q ListQuery) iter.Seq2[Row, error
 	}
 }
 
-// commit writes rows and updates the indexes. Every write of intent goes through it.
+// commit writes rows and then updates the indexes. Every write of package intent goes through this method.
 func (r *repository) commit(ctx context.Context, by Actor, writes []Write) (CommitResult, error) {
 	r.writing.Lock()
 	defer r.writing.Unlock()
 	return r.commitLocked(ctx, by, writes)
 }
 
-// commitLocked is commit for callers that hold writing. Nothing comes between the rows and the indexes, so the
-// row written last is also the row indexed last.
+// commitLocked does the work of commit for callers that hold the lock writing. No other write comes between rows and
+// indexes, so the row that is written last is also the row that is indexed last.
 func (r *repository) commitLocked(ctx context.Context, by Actor, writes []Write) (CommitResult, error) {
 	done, err := r.opts.Store.Commit(ctx, by, writes)
 	if err != nil {
@@ -193,9 +196,9 @@ func (r *repository) commitLocked(ctx context.Context, by Actor, writes []Write)
 	}
 	for i, row := range done.Rows {
 		if writes[i].From != "" && row.Kind == "Node" {
-			r.nodes.move(writes[i].Source(), row.Key)
+			r.nodes.renameNode(writes[i].Source(), row.Key)
 		}
-		if err := r.index(row, writes[i].Body == nil); err != nil {
+		if err := r.indexRow(row, writes[i].Body == nil); err != nil {
 			r.opts.Logger.Error("cannot read back a written row", "row", row.Key.String(), "err", err)
 		}
 	}
@@ -206,28 +209,28 @@ func (r *repository) commitLocked(ctx context.Context, by Actor, writes []Write)
 	return done, nil
 }
 
-// index updates the index of a kind after a row was written or deleted.
-func (r *repository) index(row Row, deleted bool) error {
+// indexRow updates the index of a row's kind after the row was written or deleted.
+func (r *repository) indexRow(row Row, deleted bool) error {
 	switch row.Kind {
 	case tombstoneKind:
 		if deleted {
-			r.tombstones.remove(row.Name)
+			r.tombstones.removeRow(row.Name)
 			return nil
 		}
-		return r.tombstones.put(row)
+		return r.tombstones.putRow(row)
 	case "Node":
 		if deleted {
-			r.nodes.remove(row.Key)
+			r.nodes.removeKey(row.Key)
 			return nil
 		}
 	case "Namespace":
 		if deleted {
-			r.namespaces.remove(row.Name)
+			r.namespaces.removeNamespace(row.Name)
 			return nil
 		}
 	case "Group", "Check":
-		if deleted || row.Kind == "Check" && !namesSecrets(row) {
-			r.reserved.set(row.Key, nil)
+		if deleted || row.Kind == "Check" && !mayHaveSecrets(row) {
+			r.reserved.setListed(row.Key, nil)
 			return nil
 		}
 	default:
@@ -241,19 +244,19 @@ func (r *repository) index(row Row, deleted bool) error {
 	case *model.NodeSpec:
 		r.indexNode(row, spec)
 	case *model.NamespaceSpec:
-		r.namespaces.put(row.Name, model.NamespaceID(row.ID), spec.Limits)
+		r.namespaces.putLimits(row.Name, model.NamespaceID(row.ID), spec.Limits)
 	case *model.GroupSpec:
 		var listed []string
 		if spec.Trusted {
 			listed = spec.Nodes
 		}
-		r.reserved.set(row.Key, nodeKeys(row.Namespace, listed))
+		r.reserved.setListed(row.Key, nodeKeys(row.Namespace, listed))
 	case *model.CheckSpec:
 		var listed []string
 		if len(spec.Secrets) > 0 && spec.Targets != nil {
 			listed = spec.Targets.Nodes
 		}
-		r.reserved.set(row.Key, nodeKeys(row.Namespace, listed))
+		r.reserved.setListed(row.Key, nodeKeys(row.Namespace, listed))
 	}
 	return nil
 }

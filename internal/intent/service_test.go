@@ -19,25 +19,26 @@ import (
 
 var ada = intent.Actor{User: "ada", Whence: "127.0.0.1", Why: "test"}
 
+// testService is an intent service on a temporary SQLite store, with fake neighbours that a test can set.
 type testService struct {
 	full func(namespace, limit, reason string)
 	*intent.Service
 	affected int
-	between  func()
+	beforeApplyWrites  func()
 	dsn      string
 	commits  atomic.Int64 // transactions tried
 	queries  atomic.Int64 // Get, GetAll and List
 	now      time.Time
 
-	committing func() // nil, or what happens before a transaction
+	beforeCommit func() // called before each transaction; nil: nothing
 
 	connected bool                    // whether nodes have sessions
-	here      func(model.NodeID) bool // nil: as connected says
-	wait      time.Duration           // until an absent node's place may be taken by its name
+	hasSession      func(model.NodeID) bool // per node; nil: connected holds for all nodes
+	wait      time.Duration           // time until another machine may become an absent node by its name
 	trusted   string                  // a trusted group that all nodes are in
-	unjudged  error                   // why that is not known
-	judging   func()                  // nil, or what happens meanwhile
-	changed   []string                // what NodeChanged heard
+	trustError  error                   // reason why the trusted group is unknown
+	duringTrustCheck   func()                  // called while trust is checked; nil: nothing
+	changed   []string                // calls of NodeChanged
 }
 
 func newTestService(t *testing.T) *testService {
@@ -46,6 +47,7 @@ func newTestService(t *testing.T) *testService {
 	return w
 }
 
+// open opens the store again, as a restart of the server does, with a new service on it.
 func (w *testService) open(t *testing.T) {
 	t.Helper()
 	store, err := intentdb.Open(t.Context(), w.dsn, func() time.Time { return w.now })
@@ -54,8 +56,8 @@ func (w *testService) open(t *testing.T) {
 	w.Service = intent.NewService(intent.Options{
 		Store: countingStore{store, w}, Now: func() time.Time { return w.now }, Limits: model.Limits{Labels: 3},
 		Connected: func(id model.NodeID) bool {
-			if w.here != nil {
-				return w.here(id)
+			if w.hasSession != nil {
+				return w.hasSession(id)
 			}
 			return w.connected
 		},
@@ -68,10 +70,10 @@ func (w *testService) open(t *testing.T) {
 		Impact: w.impact,
 		Absent: func(intent.NodeInfo) time.Duration { return w.wait },
 		Trusted: func(context.Context, model.NodeID) (string, error) {
-			if w.judging != nil {
-				w.judging()
+			if w.duringTrustCheck != nil {
+				w.duringTrustCheck()
 			}
-			return w.trusted, w.unjudged
+			return w.trusted, w.trustError
 		},
 	})
 	testenv.NoError(t, w.Load(t.Context()))
@@ -197,7 +199,7 @@ func TestOperatorCannotChangeReport(t *testing.T) {
 	if spec := r.Spec.(*model.NodeSpec); err != nil || spec.UID != uid.String() || spec.Facts["os"] != "linux" {
 		t.Fatalf("%+v, %v", r.Spec, err)
 	}
-	w.open(t) // after a restart it is the same
+	w.open(t) // a restart changes nothing
 	if info, ok := w.LookupNode(uid); !ok || info.Timeout != time.Hour {
 		t.Fatalf("%+v", info)
 	}
@@ -224,7 +226,7 @@ func TestNonEmptyNamespaceIsNotDeleted(t *testing.T) {
 	testenv.Value(w.Delete(ctx, ada, []intent.Key{key}, intent.ApplyOptions{}))(t)
 }
 
-// A node that is named and not there is warned of, with the name that was meant.
+// An apply warns of a named node that does not exist, and suggests a similar name.
 func TestMissingNodesAreReported(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	on := func(namespace string, nodes ...string) model.Resource {

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// Store keeps rows and their changes. All of one Commit is one transaction.
-// Implementations: internal/store/intentdb (SQLite and PostgreSQL). Safe for concurrent use.
+// Store keeps rows of intent and a record of their changes. Each Commit is one transaction. Package
+// internal/store/intentdb implements it on SQLite and PostgreSQL. Safe for concurrent use.
 type Store interface {
 	// Commit writes all rows or none, gives ids to new ones, records the changes and returns the new revision. Every
 	// Put and Delete states the revision it expects of the row (Expect); a difference is a model.Conflict.
 	Commit(ctx context.Context, by Actor, writes []Write) (CommitResult, error)
-	// Get returns a model.NotFound error where there is no such row.
+	// Get returns the row of a key; model.NotFound if the row does not exist.
 	Get(ctx context.Context, key Key) (Row, error)
-	// GetAll returns the rows of those keys that exist, in any order, with one query for many keys.
+	// GetAll returns the existing rows of the keys, in any order, with one query for many keys.
 	GetAll(ctx context.Context, keys []Key) ([]Row, error)
-	// List returns rows of a kind in key order, after the key After, at most Limit.
+	// List returns at most q.Limit rows of a kind in key order, from behind the key q.After.
 	List(ctx context.Context, q ListQuery) ([]Row, error)
 	// Changes returns the changes after a revision, the oldest first; whole revisions only.
 	Changes(ctx context.Context, after int64, limit int) ([]Change, error)
@@ -34,18 +34,18 @@ type Store interface {
 	Close() error
 }
 
-// IDGap is how many ids of each kind a restored copy passes over.
+// IDGap is the number of ids of each kind that a restored copy of the store leaves unused.
 const IDGap = 1_000_000
 
-// Key names a row. Kinds with a capital are resources; lower-case kinds are ours
-// (user, token, session, chunk, secret, …) and leave no body in the record of changes.
+// Key names a row. A kind with a capital is a kind of resources; a lower-case kind is internal to the server (user,
+// token, session, chunk, secret, …), and the record of changes keeps no body of its rows.
 type Key struct {
 	Kind      string
-	Namespace string // empty for Namespace and for our own kinds
+	Namespace string // empty for the kind Namespace and for internal kinds
 	Name      string
 }
 
-// Row is one stored resource or one of our own records. Body is JSON.
+// Row is one stored resource, or one internal record of the server. Body is JSON.
 type Row struct {
 	Key
 	ID       uint32 // numeric, per kind, never used again
@@ -59,15 +59,15 @@ type Row struct {
 type Write struct {
 	Key
 	Body []byte
-	// From moves the row of this name, of the same kind and namespace, to Key. The row keeps its id; no row may
-	// exist at Key. Expect applies to the moved row.
+	// From is the present name of a row that the write renames to Key.Name. The row keeps its id; no row may exist at
+	// Key. Expect applies to the renamed row.
 	From   string
 	Expect int64  // revision that the row must have; 0: the row must not exist; -1: any
-	Retire bool   // of a Delete: record it as a retirement
+	Retire bool   // the change record calls the deletion a retirement
 	By     *Actor // the author of this write, in a commit for several; nil: the committer
 }
 
-// CommitResult is the outcome: the rows as written, in the order of the writes.
+// CommitResult holds the revision of a commit and its rows as written, in the order of the writes.
 type CommitResult struct {
 	Revision int64
 	Rows     []Row
@@ -81,10 +81,10 @@ type Actor struct {
 	Owner  string
 }
 
-// Change is one recorded write.
+// Change is the record of one write.
 type Change struct {
 	Revision int64     `json:"revision"`
-	Part     int       `json:"part"` // its place within the revision
+	Part     int       `json:"part"` // index of the write in its revision
 	At       time.Time `json:"at"`
 	Who      Actor     `json:"who"`
 	Key      Key       `json:"key"`
@@ -97,15 +97,15 @@ type Change struct {
 
 // ChangeQuery selects changes. Zero fields select everything.
 type ChangeQuery struct {
-	Kind, Namespace, Name string   // Name: also of those that had it before a rename
+	Kind, Namespace, Name string   // Name: also changes of rows that had this name before a rename
 	Namespaces            []string // nil: all
 	NotKinds              []string // excluded kinds
 	Resources             bool     // kinds of resources only
 	People                bool     // without changes of the server itself and of joining machines
-	Revision              int64    // before this revision, …
-	Part                  int      // … or in it, before this part
+	Revision              int64    // only changes before this revision, …
+	Part                  int      // … or in this revision, before this part
 	Limit                 int      // zero: all
-	Bodies                bool     // with Before and After
+	Bodies                bool     // return changes with Before and After
 	Gone                  bool     // deletions and retirements only
 	Since                 time.Time
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
-// tombstoneKind is the kind of rows that record a removed node or a refused machine. The name of such a row is the
-// uid of the node, or keyTombstone and the fingerprint of a key, where it is about one machine alone.
+// tombstoneKind is the kind of rows that record a removed node or a refused machine. The name of such a row is the uid
+// of the node; for a tombstone of one machine, keyTombstone and the fingerprint of the machine's key.
 const (
 	tombstoneKind = "tombstone"
 	keyTombstone  = "key:"
@@ -26,25 +26,25 @@ const (
 // Reasons of a tombstone; Refuse messages carry them as codes.
 const (
 	ReasonRetired   = "retired"   // an operator took the node out of service
-	ReasonReplaced  = "replaced"  // another machine has its place
-	ReasonDeclined  = "refused"   // an operator did not let it in
+	ReasonReplaced  = "replaced"  // another machine took over the node
+	ReasonDeclined  = "refused"   // an operator refused the machine that asked to join
 	ReasonForgotten = "forgotten" // an ephemeral node that was away for too long
 	ReasonDeleted   = "deleted"   // the node was deleted like any resource
 )
 
 // Tombstone records why a node was removed or a machine refused, so that the machine learns the reason.
 type Tombstone struct {
-	Name      string    `json:"name"` // of the node
+	Name      string    `json:"name"` // name of the node
 	Namespace string    `json:"namespace,omitempty"`
 	Key       string    `json:"key,omitempty"` // fingerprint of its machine's key, if that is known
 	Why       string    `json:"why"`
-	Reason    string    `json:"reason,omitempty"` // in somebody's words
+	Reason    string    `json:"reason,omitempty"` // as the operator wrote it
 	By        string    `json:"by,omitempty"`
 	At        time.Time `json:"at"`
 	Until     time.Time `json:"until,omitzero"` // zero: for good
 }
 
-// Sentence returns the fate of the machine in words: by whom, when and why.
+// Sentence tells in words by which person, when and why the machine was removed or refused.
 func (t *Tombstone) Sentence() string {
 	what := map[string]string{
 		ReasonRetired: "was retired", ReasonReplaced: "belongs to another machine now: this one was replaced", ReasonDeclined: "was refused",
@@ -54,7 +54,7 @@ func (t *Tombstone) Sentence() string {
 	switch {
 	case t.Name == "":
 		who = "this machine"
-	case t.Why == ReasonDeclined: // it never was a node
+	case t.Why == ReasonDeclined: // the machine never was a node
 		who = "machine " + t.Name
 	}
 	text := fmt.Sprintf("%s %s", who, what)
@@ -84,7 +84,7 @@ func (t *Tombstone) Err() error {
 	return model.Errorf(model.Forbidden, "%s", t.Sentence()).WithHint("%s", t.Hint())
 }
 
-// write returns the write of the tombstone's row.
+// write returns the write that stores the tombstone in a row of the name.
 func (t Tombstone) write(name string) Write {
 	body, err := json.Marshal(t)
 	if err != nil {
@@ -93,7 +93,7 @@ func (t Tombstone) write(name string) Write {
 	return Write{Key: Key{Kind: tombstoneKind, Name: name}, Body: body, Expect: -1}
 }
 
-// Tombstones answers for removed nodes and refused machines.
+// Tombstones finds and deletes tombstones of removed nodes and refused machines.
 type Tombstones struct{ *repository }
 
 // tombstoneIndex holds all tombstones in memory, for sessions and joining machines.
@@ -105,11 +105,13 @@ type tombstoneIndex struct {
 	byKey map[string]string    // the row's name, by the fingerprint of the key
 }
 
+// newTombstoneIndex returns an empty index; now tells which tombstones have expired.
 func newTombstoneIndex(now func() time.Time) tombstoneIndex {
 	return tombstoneIndex{now: now, byRow: map[string]Tombstone{}, byKey: map[string]string{}}
 }
 
-func (x *tombstoneIndex) put(row Row) error {
+// putRow adds the tombstone of a row to the index.
+func (x *tombstoneIndex) putRow(row Row) error {
 	var t Tombstone
 	if err := json.Unmarshal(row.Body, &t); err != nil {
 		return fmt.Errorf("read %s: %w", row.Key, err)
@@ -126,7 +128,8 @@ func (x *tombstoneIndex) put(row Row) error {
 	return nil
 }
 
-func (x *tombstoneIndex) remove(name string) {
+// removeRow removes the tombstone of a row from the index.
+func (x *tombstoneIndex) removeRow(name string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if t := x.byRow[name]; x.byKey[t.Key] == name {
@@ -135,17 +138,18 @@ func (x *tombstoneIndex) remove(name string) {
 	delete(x.byRow, name)
 }
 
+// inForce reports whether the tombstone has not expired.
 func (t *Tombstone) inForce(now time.Time) bool { return t.Until.IsZero() || now.Before(t.Until) }
 
-// lookup finds a tombstone in force by the name of its row.
-func (x *tombstoneIndex) lookup(name string) (Tombstone, bool) {
+// lookupRow finds a tombstone in force by the name of its row.
+func (x *tombstoneIndex) lookupRow(name string) (Tombstone, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	t, ok := x.byRow[name]
 	return t, ok && t.inForce(x.now())
 }
 
-// lookupKey finds the tombstone in force of a machine's key.
+// lookupKey finds the tombstone in force for the fingerprint of a machine's key.
 func (x *tombstoneIndex) lookupKey(key string) (Tombstone, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -153,8 +157,8 @@ func (x *tombstoneIndex) lookupKey(key string) (Tombstone, bool) {
 	return t, ok && t.inForce(x.now())
 }
 
-// liftWrites returns the write that deletes a tombstone; nil: there is none.
-func (x *tombstoneIndex) liftWrites(name string) []Write {
+// deletionWrites returns the write that deletes the tombstone of a row; nil: there is none.
+func (x *tombstoneIndex) deletionWrites(name string) []Write {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	if _, ok := x.byRow[name]; !ok {
@@ -175,7 +179,7 @@ func (x *tombstoneIndex) expiredWrites() (writes []Write) {
 	return writes
 }
 
-// list returns the tombstones in force that match.
+// list returns the tombstones in force for which match is true.
 func (x *tombstoneIndex) list(match func(*Tombstone) bool) (list []TombstoneEntry) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -190,7 +194,7 @@ func (x *tombstoneIndex) list(match func(*Tombstone) bool) (list []TombstoneEntr
 
 // Tombstone finds the tombstone of a node by its uid, from memory.
 func (s *Tombstones) Tombstone(uid uuid.UUID) (Tombstone, bool) {
-	return s.tombstones.lookup(uid.String())
+	return s.tombstones.lookupRow(uid.String())
 }
 
 // TombstoneByKey finds the tombstone of a machine by the fingerprint of its key, from memory.
@@ -205,7 +209,7 @@ func (s *Tombstones) TombstoneByName(namespace, name string) (Tombstone, bool) {
 	return list[0].Tombstone, true
 }
 
-// BlockKey writes a tombstone for one key: its machine cannot join, other machines can become the node. It fills in By and At.
+// BlockKey writes a tombstone for the key of one machine: that machine cannot join, other machines can. It sets By and At.
 func (s *Tombstones) BlockKey(ctx context.Context, by Actor, key string, t Tombstone) error {
 	t.Key, t.By, t.At = key, by.User, s.opts.Now().UTC()
 	_, err := s.commit(ctx, by, []Write{t.write(keyTombstone + key)})
@@ -225,7 +229,7 @@ func (s *Tombstones) ListTombstones() []TombstoneEntry {
 
 // LiftTombstone deletes a tombstone: its machine is unknown from then on and may ask to join.
 func (s *Tombstones) LiftTombstone(ctx context.Context, by Actor, id string) error {
-	writes := s.tombstones.liftWrites(id)
+	writes := s.tombstones.deletionWrites(id)
 	if writes == nil {
 		return ErrNoTombstone(id)
 	}
@@ -238,19 +242,20 @@ func ErrNoTombstone(id string) error {
 	return model.Errorf(model.NotFound, "tombstone %s does not exist", id).WithHint("list them: muster node list --retired")
 }
 
-// reservedNames are the names of nodes that trusted groups and checks with secrets list. A machine that joins gets
-// none of them while no node has it (after a deletion): its chosen name would bring it into the group.
+// reservedNames are the names of nodes that trusted groups and checks with secrets list. A joining machine cannot take
+// a reserved name that no node has (after a deletion): the name alone would bring the machine into the group.
 type reservedNames struct {
 	mu     sync.Mutex
-	listed map[Key][]Key // by group or check; a node of any namespace has none
+	listed map[Key][]Key // node names by the listing group or check; an empty namespace means any
 	count  map[Key]int
 }
 
+// newReservedNames returns an empty set of reserved names.
 func newReservedNames() reservedNames {
 	return reservedNames{listed: map[Key][]Key{}, count: map[Key]int{}}
 }
 
-// nodeKeys returns the keys of the nodes that a resource of a namespace lists.
+// nodeKeys returns the keys of the nodes that a resource of a namespace lists by name.
 func nodeKeys(namespace string, refs []string) (names []Key) {
 	for _, ref := range refs {
 		ns, name := model.SplitRef(namespace, ref)
@@ -262,8 +267,8 @@ func nodeKeys(namespace string, refs []string) (names []Key) {
 	return names
 }
 
-// set replaces the names that a group or check lists; nil: none.
-func (t *reservedNames) set(group Key, names []Key) {
+// setListed replaces the names that a group or check lists; nil: none.
+func (t *reservedNames) setListed(group Key, names []Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, name := range t.listed[group] {
@@ -281,14 +286,15 @@ func (t *reservedNames) set(group Key, names []Key) {
 	}
 }
 
-// contains reports whether a trusted group or a check with secrets lists a node of the name.
+// contains reports whether a trusted group, or a check with secrets, lists a node of the name.
 func (t *reservedNames) contains(namespace, name string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.count[Key{"Node", namespace, name}]+t.count[Key{"Node", "", name}] > 0
 }
 
-// isTrustedNode reports whether a node is in a trusted group, by its name or by its properties. On an error nobody may become the node.
+// isTrustedNode reports whether a node is in a trusted group, because of its name or of its properties. After an error
+// no machine may become the node.
 func (s *Enrolment) isTrustedNode(ctx context.Context, node model.NodeID, namespace, name string) (bool, error) {
 	if s.reserved.contains(namespace, name) {
 		return true, nil

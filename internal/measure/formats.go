@@ -8,9 +8,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// graphite reads "path value time", where time counts seconds and -1 or nothing means now;
+// parseGraphite reads a line "path value time", where time counts seconds and -1 or nothing means now;
 // tags stand in the path: disk.used;server=web01;mount=/ 42 1764007200.
-func (s *scan) graphite(line string) bool {
+func (s *valueScan) parseGraphite(line string) bool {
 	words := strings.Fields(line)
 	if len(words) != 2 && len(words) != 3 {
 		return false
@@ -35,10 +35,10 @@ func parsePairs(words []string) (tags map[string]string, ok bool) {
 	return tags, true
 }
 
-// influxdb reads "measurement,tag=value field=1,other=2i time", where time counts
-// nanoseconds. Each field with a number is a value measurement.field; texts are none, true
-// and false are 1 and 0.
-func (s *scan) influxdb(line string) bool {
+// parseInfluxdb reads a line "measurement,tag=value field=1,other=2i time", where time counts
+// nanoseconds. Each numeric field gives a value named measurement.field; text fields give no value, true
+// and false count as 1 and 0.
+func (s *valueScan) parseInfluxdb(line string) bool {
 	key, rest := cutAtAny(line, " ")
 	set, when := cutAtAny(strings.TrimLeft(rest, " "), " ")
 	at, ok := parseTime("0", 1)
@@ -77,7 +77,7 @@ func (s *scan) influxdb(line string) bool {
 	return true
 }
 
-// influxValue reads 1.5, 3i, 3u, true or "text"; number: it is one.
+// influxValue parses 1.5, 3i, 3u, true or "text"; number is true if the text has a numeric value.
 func influxValue(text string) (value float64, number, ok bool) {
 	switch text {
 	case "t", "T", "true", "True", "TRUE":
@@ -95,8 +95,8 @@ func influxValue(text string) (value float64, number, ok bool) {
 	return value, true, err == nil
 }
 
-// cutAtAny cuts a text before the first of the ends that stands outside quotes and is not
-// escaped; rest begins with it.
+// cutAtAny cuts a text before the first character of ends that is neither quoted nor escaped; rest begins with that
+// character.
 func cutAtAny(text, ends string) (head, rest string) {
 	quoted := false
 	for i := 0; i < len(text); i++ {
@@ -112,6 +112,7 @@ func cutAtAny(text, ends string) (head, rest string) {
 	return text, ""
 }
 
+// unescape removes the backslashes that escape characters of the line protocol of InfluxDB.
 func unescape(text string) string {
 	if strings.IndexByte(text, '\\') < 0 {
 		return text
@@ -119,9 +120,9 @@ func unescape(text string) string {
 	return strings.NewReplacer(`\,`, ",", `\=`, "=", `\ `, " ", `\\`, `\`).Replace(text)
 }
 
-// nagios reads perfdata: 'label'=value[unit];[warn];[crit];[min];[max] behind a |. The unit
+// parseNagios reads the performance data of an output: 'label'=value[unit];[warn];[crit];[min];[max] behind a |. The unit
 // becomes the tag unit.
-func (s *scan) nagios(output []byte) {
+func (s *valueScan) parseNagios(output []byte) {
 	out := model.ParseOutput(output)
 	s.bad += out.Malformed
 	for _, d := range out.PerfData {
@@ -135,9 +136,9 @@ func (s *scan) nagios(output []byte) {
 	}
 }
 
-// opentsdb reads "[put] metric time value tag=value …", where time counts seconds, or
+// parseOpentsdb reads a line "[put] metric time value tag=value …", where time counts seconds, or
 // milliseconds if it has more than ten digits.
-func (s *scan) opentsdb(line string) bool {
+func (s *valueScan) parseOpentsdb(line string) bool {
 	words := strings.Fields(line)
 	if len(words) > 0 && words[0] == "put" {
 		words = words[1:]
@@ -153,9 +154,9 @@ func (s *scan) opentsdb(line string) bool {
 	return ok && s.parseAndAdd(words[0], words[2], words[1], perSecond, tags)
 }
 
-// prometheus reads the text form of exporters: name{label="value",…} value [time], where
-// time counts milliseconds. Comments are passed over before.
-func (s *scan) prometheus(line string) bool {
+// parsePrometheus reads a line in the text format of exporters: name{label="value",…} value [time], where
+// time counts milliseconds. The caller has skipped comment lines.
+func (s *valueScan) parsePrometheus(line string) bool {
 	end := strings.IndexAny(line, "{ \t")
 	if end <= 0 {
 		return false
@@ -175,7 +176,7 @@ func (s *scan) prometheus(line string) bool {
 	return s.parseAndAdd(name, words[0], append(words, "0")[1], 1000, tags)
 }
 
-// parseLabels reads name="value" pairs up to the closing brace, and what follows it.
+// parseLabels reads name="value" pairs up to the closing brace, and returns the rest behind the brace.
 func parseLabels(text string) (tags map[string]string, rest string, ok bool) {
 	for {
 		text = strings.TrimLeft(text, " \t,")
@@ -198,8 +199,8 @@ func parseLabels(text string) (tags map[string]string, rest string, ok bool) {
 	}
 }
 
-// parseQuoted reads up to the closing quote; n is how many bytes that took, negative: there is
-// none.
+// parseQuoted reads a text up to the closing quote; n is the number of bytes read, negative if the closing quote is
+// missing.
 func parseQuoted(text string) (value string, n int) {
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {

@@ -15,8 +15,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// Each file of testdata is what a plug-in prints, with the values that are found in it below
-// a line of dashes.
+// TestFormatsGolden parses each file of testdata: an output of a plug-in, a line of dashes, and the values to find in
+// the output.
 func TestFormatsGolden(t *testing.T) {
 	for _, format := range model.MetricFormats {
 		files, err := filepath.Glob("testdata/" + format + "*.txt")
@@ -50,7 +50,7 @@ func formatValues(values []model.Value) string {
 	return b.String()
 }
 
-// Half a number is none.
+// A number that a cut output ends within gives no value.
 func TestCutOutputIsNotParsedPartly(t *testing.T) {
 	for format, output := range map[string]string{
 		"nagios": "OK|a=1 b=23… [cut 7 bytes]", "graphite": "a 1 1764007200\nb 23… [cut 7 bytes]",
@@ -63,7 +63,7 @@ func TestCutOutputIsNotParsedPartly(t *testing.T) {
 	}
 }
 
-func TestNoMoreThanAResultHolds(t *testing.T) {
+func TestValuesAreLimitedToOneResult(t *testing.T) {
 	values, bad := Parse("graphite", []byte(strings.Repeat("a 1\n", model.MaxValues+5)), false, nil)
 	if len(values) != model.MaxValues || bad != 5 {
 		t.Errorf("%d values, %d passed over", len(values), bad)
@@ -76,7 +76,7 @@ func FuzzInfluxdb(f *testing.F)   { fuzz(f, "influxdb") }
 func FuzzOpentsdb(f *testing.F)   { fuzz(f, "opentsdb") }
 func FuzzPrometheus(f *testing.F) { fuzz(f, "prometheus") }
 
-// Whatever is printed, what is found is within the bounds of the protocol.
+// fuzz checks that all values parsed from any output are within the limits of the protocol.
 func fuzz(f *testing.F, format string) {
 	files, err := filepath.Glob("testdata/" + format + "*.txt")
 	if err != nil || len(files) == 0 {

@@ -1,9 +1,8 @@
-// Package measure parses the metrics in a check's output, in the formats of formats.go, and compares
-// them with the check's thresholds. It skips and counts lines of other form,
-// because plug-ins print text for people beside their numbers; NaN and infinity are skipped
-// too. Agents do both for their checks, the server for checks of Sensu's agents. In: output
-// and thresholds. Out: values, status and messages. Pure functions: no goroutines, no locks.
-// Start reading at parse.go.
+// Package measure parses the metrics in a check's output, in the formats of formats.go, and compares them with the
+// check's thresholds. It skips and counts lines that do not have the format, because plug-ins also print text for
+// people; it also skips NaN and infinity. Agents use this package for their checks, the server for the checks of Sensu
+// agents. In: output and thresholds. Out: values, status and messages. Pure functions: no goroutines, no locks. Start
+// reading at parse.go.
 package measure
 
 import (
@@ -24,13 +23,13 @@ import (
 // the last line or word, which may be half a number. bad counts the entries of other form and
 // the values beyond model.MaxValues.
 func Parse(format string, output []byte, cut bool, tags map[string]string) (values []model.Value, bad int) {
-	s := &scan{tags: tags}
+	s := &valueScan{tags: tags}
 	if format == "nagios" {
-		s.nagios(completeLines(output, cut, " \n"))
+		s.parseNagios(completeLines(output, cut, " \n"))
 		return s.values, s.bad
 	}
-	line := map[string]func(*scan, string) bool{
-		"graphite": (*scan).graphite, "influxdb": (*scan).influxdb, "opentsdb": (*scan).opentsdb, "prometheus": (*scan).prometheus,
+	line := map[string]func(*valueScan, string) bool{
+		"graphite": (*valueScan).parseGraphite, "influxdb": (*valueScan).parseInfluxdb, "opentsdb": (*valueScan).parseOpentsdb, "prometheus": (*valueScan).parsePrometheus,
 	}[format]
 	if line == nil {
 		return nil, 0
@@ -43,7 +42,7 @@ func Parse(format string, output []byte, cut bool, tags map[string]string) (valu
 	return s.values, s.bad
 }
 
-// completeLines returns the output up to the last of ends that precedes the cut.
+// completeLines returns a cut output up to the last character of ends in it; an uncut output is returned whole.
 func completeLines(output []byte, cut bool, ends string) []byte {
 	if !cut {
 		return output
@@ -54,15 +53,15 @@ func completeLines(output []byte, cut bool, ends string) []byte {
 	return output[:bytes.LastIndexAny(output, ends)+1]
 }
 
-// scan collects values.
-type scan struct {
+// valueScan collects the values of one output.
+type valueScan struct {
 	tags   map[string]string
 	values []model.Value
 	bad    int
 }
 
-// add appends a value. It returns false for an invalid value and for one beyond model.MaxValues.
-func (s *scan) add(name string, value float64, at time.Time, own map[string]string) bool {
+// add appends a value to the collected ones. It returns false for an invalid value and for one beyond model.MaxValues.
+func (s *valueScan) add(name string, value float64, at time.Time, own map[string]string) bool {
 	if len(s.values) == model.MaxValues {
 		return false
 	}
@@ -73,8 +72,9 @@ func (s *scan) add(name string, value float64, at time.Time, own map[string]stri
 	return ok
 }
 
-// parseAndAdd adds a value whose number and time are texts; perSecond is the unit of the time.
-func (s *scan) parseAndAdd(name, number, when string, perSecond float64, tags map[string]string) bool {
+// parseAndAdd parses the texts of a value's number and time and adds the value; the time counts perSecond units in a
+// second.
+func (s *valueScan) parseAndAdd(name, number, when string, perSecond float64, tags map[string]string) bool {
 	value, err := strconv.ParseFloat(number, 64)
 	at, ok := parseTime(when, perSecond)
 	return ok && err == nil && s.add(name, value, at, tags)
@@ -134,13 +134,13 @@ func Judge(status model.Status, values []model.Value, thresholds []model.Thresho
 	return status, lines
 }
 
-// worseStatus orders statuses OK, WARNING, UNKNOWN, CRITICAL.
+// worseStatus reports whether a is worse than b in the order OK, WARNING, UNKNOWN, CRITICAL.
 func worseStatus(a, b model.Status) bool {
 	rank := [4]int{model.Warning: 1, model.Unknown: 2, model.Critical: 3}
 	return rank[a&3] > rank[b&3]
 }
 
-// judgeValues compares all values of one threshold's metric; the worst counts.
+// judgeValues compares all values of a threshold's metric with the threshold, and returns the worst status.
 func judgeValues(values []model.Value, t *model.Threshold) (status model.Status, line string) {
 	found := false
 	for i := range values {
@@ -165,6 +165,7 @@ func judgeValues(values []model.Value, t *model.Threshold) (status model.Status,
 	return status, line
 }
 
+// containsTags reports whether tags contain all wanted tags.
 func containsTags(tags, want map[string]string) bool {
 	for k, v := range want {
 		if got, ok := tags[k]; !ok || got != v {
@@ -174,7 +175,7 @@ func containsTags(tags, want map[string]string) bool {
 	return true
 }
 
-// violatedBound describes the bound that v exceeds; empty for none.
+// violatedBound describes the bound that the value v violates; empty if v violates none.
 func violatedBound(v float64, b *model.Bounds) string {
 	switch {
 	case b == nil:
@@ -186,7 +187,7 @@ func violatedBound(v float64, b *model.Bounds) string {
 	return ""
 }
 
-// nameWithTags returns NAME{KEY=VALUE,…}, keys sorted.
+// nameWithTags returns the name of a value with its tags, sorted by key: NAME{KEY=VALUE,…}.
 func nameWithTags(name string, tags map[string]string) string {
 	if len(tags) == 0 {
 		return name

@@ -11,20 +11,20 @@ type ChunkKind uint32
 // ChunkCheck is the kind of chunks that tell an agent to run a check.
 const ChunkCheck ChunkKind = 1
 
-// Chunk is one compiled definition of a unit: a declared thing that lands on nodes. The header is the same for all
-// kinds; the body is typed by Kind. Chunks are content-addressed, shared by every node that has them, immutable once
+// Chunk is one compiled definition of a unit, such as a check, for nodes. Chunks of all kinds have the same header; Kind
+// tells the type of the body. Chunks are content-addressed, shared by every node that has them, immutable once
 // sealed, and kept while the journal, a snapshot or a spool can name them.
 type Chunk struct {
 	ID        ChunkID
 	Hash      [16]byte // first half of SHA-256 of the encoded chunk (wire.AppendChunk)
 	Kind      ChunkKind
 	Unit      UnitID
-	Namespace NamespaceID // of the unit
-	Name      string      // of the unit, within its namespace
-	body      any         // *CheckChunk; []byte, still encoded: this build does not know the kind
+	Namespace NamespaceID // namespace of the unit
+	Name      string      // name of the unit in its namespace
+	body      any         // *CheckChunk, or the encoded body ([]byte) of a kind that this build does not know
 }
 
-// AsCheck returns the chunk with its body as a check; nil for nil and for other kinds.
+// AsCheck returns the body of a chunk of the kind ChunkCheck; nil for a nil chunk and for other kinds.
 func (c *Chunk) AsCheck() *CheckChunk {
 	if c == nil {
 		return nil
@@ -33,19 +33,19 @@ func (c *Chunk) AsCheck() *CheckChunk {
 	return check
 }
 
-// Body returns the body that Seal tied to the header.
+// Body returns the body of the chunk, which Seal has set.
 func (c *Chunk) Body() any { return c.body }
 
-// Seal ties a body to its header. The compiler or decoder of the kind calls it
-// once, before anyone else sees the chunk.
+// Seal sets kind and body of a chunk. The compiler or decoder of the kind calls it once, before other code reads the
+// chunk.
 func (c *Chunk) Seal(kind ChunkKind, body any) *Chunk {
 	c.Kind, c.body = kind, body
 	return c
 }
 
 // CheckChunk holds everything that an agent needs to run a check and that the event reducer needs to judge its
-// results. Unit is its CheckID. It has more than 25 fields because it mirrors the message CheckChunk of the protocol, field by
-// field: the codec is generated from that.
+// results. Its Unit is the CheckID. It has more than 25 fields because it mirrors the message CheckChunk of the
+// protocol, field by field: the codec is generated from that.
 type CheckChunk struct {
 	Chunk
 
@@ -60,7 +60,7 @@ type CheckChunk struct {
 	Assets        []ChunkAsset
 	Hooks         []Hook
 	MaxOutput     int  // bytes
-	DiscardOutput bool // no result keeps its output
+	DiscardOutput bool // results are sent without the output of the command
 
 	// Schedule.
 	Interval   time.Duration // zero with Cron
@@ -86,10 +86,10 @@ type CheckChunk struct {
 	Pipelines []string // imported from Sensu; they get every event
 }
 
-// Seal ties the check to its header and returns the header.
+// Seal makes the check the body of its chunk and returns the chunk.
 func (c *CheckChunk) Seal() *Chunk { return c.Chunk.Seal(ChunkCheck, c) }
 
-// OutputDiscarded replaces an output that DiscardOutput drops.
+// OutputDiscarded is the text of a result whose output DiscardOutput has dropped.
 const OutputDiscarded = "(output discarded)"
 
 // ChunkAsset is an Asset of a check, with everything an agent needs to choose its archive. It leaves out the
@@ -99,7 +99,7 @@ type ChunkAsset struct {
 	Builds []AssetBuild
 }
 
-// Span is a calendar with its zone: the part of a Window that an agent needs.
+// Span is a calendar with its time zone: the fields of a Window that an agent needs.
 type Span struct {
 	Zone  string // empty: UTC
 	Spans []WindowSpan

@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// FieldError is a template error with the place it stands in, such as command,
-// command[2], probe.args.path or env.HOME.
+// FieldError is a template error with the path of its field, such as command, command[2], probe.args.path or env.HOME.
 type FieldError struct {
 	Field string
 	Err   *TemplateError
@@ -19,8 +18,8 @@ type FieldError struct {
 func (e *FieldError) Error() string { return e.Field + ", " + e.Err.Error() }
 func (e *FieldError) Unwrap() error { return e.Err }
 
-// CommandTemplate is a command, probe arguments and environment with their variables parsed: once per chunk,
-// expanded once per assignment.
+// CommandTemplate is a command, its probe arguments and its environment with parsed variables. It is parsed once per
+// chunk and expanded once per assignment.
 type CommandTemplate struct {
 	line  lineTemplate
 	probe string
@@ -52,7 +51,7 @@ func (c *CheckChunk) TemplateTexts() TemplateTexts {
 	return TemplateTexts{Command: c.Command, Probe: c.Probe, Env: c.Env, RunAs: c.RunAs, Stdin: c.Stdin, Hooks: c.Hooks}
 }
 
-// ExpandedCommand is a command with the values of one node: the agent runs it as it is.
+// ExpandedCommand is a command with the property values of one node in place of variables, ready to run.
 type ExpandedCommand struct {
 	Shell string
 	Argv  []string
@@ -64,7 +63,7 @@ type ExpandedCommand struct {
 	Hooks []Command // in the chunk's order
 }
 
-// lineTemplate is a command; either shell or argv is set.
+// lineTemplate is the template of one command; either shell or argv is set.
 type lineTemplate struct {
 	shell *Template
 	argv  []*Template
@@ -128,10 +127,10 @@ func (x TemplateTexts) Parse() (*CommandTemplate, error) {
 // Template parses the variables of the chunk.
 func (c *CheckChunk) Template() (*CommandTemplate, error) { return c.TemplateTexts().Parse() }
 
-// Names lists the properties in use, sorted.
+// Names lists the properties that the template uses, sorted.
 func (t *CommandTemplate) Names() []string { return t.names }
 
-// Expand replaces the variables by the node's values. The error is a *MissingError.
+// Expand replaces the variables by a node's property values. The error is a *MissingError.
 func (t *CommandTemplate) Expand(values PropertyValues) (ExpandedCommand, error) {
 	var failed error
 	expand := func(p *Template) string {
@@ -202,16 +201,16 @@ func (w *Webhook) Expand(values PropertyValues) (*Webhook, error) {
 	return &out, nil
 }
 
-// escapeForURL escapes a value to one word in a path or query.
+// escapeForURL escapes a value so that it is one segment of a path, or one value of a query.
 func escapeForURL(value string) string {
-	switch value { // a path is walked by these
+	switch value { // these words would change the path
 	case ".", "..":
 		return strings.ReplaceAll(value, ".", "%2E")
 	}
 	return strings.ReplaceAll(url.QueryEscape(value), "+", "%20")
 }
 
-// Check validates templates and address of a webhook. It returns the wrong field with the error.
+// Check validates the templates and the address of a webhook. With an error it returns the name of the wrong field.
 func (w *Webhook) Check() (field string, err error) {
 	probe := func(value string) (*url.URL, error) {
 		t, err := ParseTemplate(w.URL, false)
@@ -247,6 +246,6 @@ func (w *Webhook) Check() (field string, err error) {
 
 var (
 	errNoWebServer = errors.New("is not the address of a web server")
-	// ErrHostVaries says that a property could choose the server that is called.
+	// ErrHostVaries reports an address in which a node's property could choose the server to call.
 	ErrHostVaries = errors.New("a property may fill path and query, but not the server")
 )

@@ -1,6 +1,6 @@
-// Package model holds the terms of Muster as types: declared resources, results of agents, events and problems of
-// the server, and the pure functions over them.
+// Package model declares the terms of Muster as types: declared resources, results of agents, events and problems of
+// the server, and pure functions on them.
 //
-// It imports nothing of ours, reads no clock, opens no file. Everything else in the house speaks in these types.
+// The package imports no other package of Muster, reads no clock and opens no file. All other packages use these types.
 // Start reading at ids.go, then resource.go (declared) and event.go (the state of a check on a node).
 package model

@@ -12,14 +12,14 @@ type Class uint8
 
 const (
 	Internal        Class = iota // a defect in Muster
-	Invalid                      // wrong input; the message names the place and the right form
+	Invalid                      // wrong input; the message names the wrong field and the correct form
 	NotFound                     // the object does not exist
 	Conflict                     // the object exists already, or was changed meanwhile
 	Unauthenticated              // missing or wrong credentials
 	Forbidden                    // not allowed for this subject
 	Limited                      // over a limit or quota
 	TooLarge                     // a frame or body over its bound
-	Unavailable                  // temporarily: starting, stopping, disk full, no server
+	Unavailable                  // temporary failure: starting, stopping, disk full, no server
 	Guarded                      // needs a confirmation (--yes, --force)
 	Stale                        // the object differs from the revision that the caller requires (If-Match)
 	Unsupported                  // not possible in this version
@@ -53,7 +53,7 @@ func (c Class) HTTP() int { return classes[c].http }
 // Exit returns the exit code of the command line.
 func (c Class) Exit() int { return classes[c].exit }
 
-// ClassOfHTTP returns the class of an answer's status code, for clients.
+// ClassOfHTTP returns the class for the status code of an HTTP response, for clients.
 func ClassOfHTTP(status int) Class {
 	for i, c := range classes {
 		if c.http == status {
@@ -61,12 +61,12 @@ func ClassOfHTTP(status int) Class {
 		}
 	}
 	if status >= 400 && status < 500 {
-		return Invalid // errors of HTTP itself: a method, a media type
+		return Invalid // other errors of HTTP, such as a wrong method or media type
 	}
 	return Internal
 }
 
-// Error is an operating error for people. Message names failure and object (with the text of a wrapped cause);
+// Error is an error to show to people. Message names the failure and its object (with the text of a wrapped cause);
 // Hint names the command to type or the change to make.
 type Error struct {
 	Class   Class
@@ -85,7 +85,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Cause }
 
-// Errorf makes an Error of the class; a %w in the format is its Cause.
+// Errorf returns an Error of a class; the argument for %w in the format becomes its Cause.
 func Errorf(class Class, format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)
 	return &Error{Class: class, Message: err.Error(), Cause: errors.Unwrap(err)}
@@ -109,7 +109,7 @@ func ClassOf(err error) Class {
 // OneLine returns the message and the hint of an error without line breaks, for a list.
 func OneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
-// Flaw is one error in a resource, with its place.
+// Flaw is one error in a resource file, with file, line and field.
 type Flaw struct {
 	File   string `json:"file,omitempty"` // where known
 	Line   int    `json:"line,omitempty"` // from 1; zero: unknown
@@ -118,9 +118,10 @@ type Flaw struct {
 	Text   string `json:"text"`            // the error
 	Hint   string `json:"hint,omitempty"`  // the correction
 
-	// Absent marks a missing field. Next to an unreadable field it is dropped: that field may be the missing one.
+	// Absent marks the flaw of a missing field. It is dropped if the same resource has an unreadable field, which may be
+	// the missing one.
 	Absent bool `json:"-"`
-	Zero   bool `json:"-"` // absent or zero, such as count: 0: where it stands there, it is not absent
+	Zero   bool `json:"-"` // the field is absent or zero; count: 0 in the file is not absent
 }
 
 func (f *Flaw) Error() string {
@@ -147,13 +148,13 @@ func (f *Flaw) Error() string {
 	return b.String()
 }
 
-// MaxFlaws bounds the flaws that one reading reports.
+// MaxFlaws bounds the flaws that reading one input reports.
 const MaxFlaws = 100
 
-// Flaws are all flaws of one reading, about MaxFlaws at most.
+// Flaws are all flaws of one input, about MaxFlaws at most.
 type Flaws []*Flaw
 
-// Shorten cuts foreign text to 500 bytes, for messages.
+// Shorten cuts a text from outside to 500 bytes, for messages.
 func Shorten(text string) string { return Truncate(text, 500) }
 
 // Err returns an Invalid error with one line per flaw and the Flaws as its cause; nil: no flaws.
@@ -175,7 +176,7 @@ func (f Flaws) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// LogAttr is for slog.HandlerOptions.ReplaceAttr: it puts the hint of an error behind the message, in the same line.
+// LogAttr writes message and hint of an error in one line. It is a function for slog.HandlerOptions.ReplaceAttr.
 func LogAttr(_ []string, a slog.Attr) slog.Attr {
 	if err, ok := a.Value.Any().(error); ok && strings.Contains(err.Error(), "\n  ") {
 		return slog.String(a.Key, strings.ReplaceAll(err.Error(), "\n  ", "; "))

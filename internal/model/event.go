@@ -24,32 +24,32 @@ type Event struct {
 	Status   Status    `json:"status"`
 	Severity Severity  `json:"severity"`
 	Output   string    `json:"output"`
-	Executed time.Time `json:"executed"` // received, less the result's age on arrival
+	Executed time.Time `json:"executed"` // time of the run: time of receipt minus the age of the result on arrival
 	Received time.Time `json:"received"`
-	Duration Duration  `json:"duration,omitempty"` // of the run
+	Duration Duration  `json:"duration,omitempty"` // duration of the run
 
 	// Judgement over time.
 	History      []Status  `json:"history"`          // oldest first, at most HistoryDepth
 	Occurrences  uint32    `json:"occurrences"`      // results in a row with this status
-	Watermark    uint32    `json:"watermark"`        // the highest Occurrences since the present failure began, as in Sensu
+	Watermark    uint32    `json:"watermark"`        // highest value of Occurrences since the present failure began, as in Sensu
 	State        string    `json:"state"`            // passing, failing or flapping
 	Change       uint32    `json:"totalStateChange"` // percent of changes in History, younger ones weigh more; 0 until it is full
 	LastOK       time.Time `json:"lastOK,omitzero"`
-	Changed      time.Time `json:"changed,omitzero"` // the latest change of Status
-	StateChanges uint32    `json:"stateChanges"`     // changes of Status ever
+	Changed      time.Time `json:"changed,omitzero"` // time of the latest change of Status
+	StateChanges uint32    `json:"stateChanges"`     // number of changes of Status so far
 
 	// Origin of the results.
-	Results uint64       `json:"results"`           // applied ever
-	Lost    uint64       `json:"lost,omitempty"`    // dropped by the agent's full spool
-	Stream  StreamID     `json:"stream"`            // of the last result
-	Number  uint64       `json:"number"`            // of the last result, within Stream
-	Order   ResultDigest `json:"order,omitempty"`   // absent: not known
-	RanBy   string       `json:"ranBy,omitempty"`   // of a proxy node: the node that ran it, NAME or NAMESPACE/NAME
-	Expired bool         `json:"expired,omitempty"` // a missed deadline set the status, and no result
+	Results uint64       `json:"results"`           // number of results ever applied
+	Lost    uint64       `json:"lost,omitempty"`    // number of results that the agent's full spool dropped
+	Stream  StreamID     `json:"stream"`            // stream of the last result
+	Number  uint64       `json:"number"`            // number of the last result in its stream
+	Order   ResultDigest `json:"order,omitempty"`   // digest of all applied results; absent: unknown
+	RanBy   string       `json:"ranBy,omitempty"`   // for a proxy node: the node that ran the check, NAME or NAMESPACE/NAME
+	Expired bool         `json:"expired,omitempty"` // a missed deadline, and not a result, set the status
 
-	Problem *Problem     `json:"problem,omitempty"` // the open one
-	Hooks   []HookResult `json:"hooks,omitempty"`   // of the last result; in answers about one event only
-	Values  []Value      `json:"values,omitempty"`  // likewise
+	Problem *Problem     `json:"problem,omitempty"` // the open problem; nil: none
+	Hooks   []HookResult `json:"hooks,omitempty"`   // hook results of the last result; only in API answers about one event
+	Values  []Value      `json:"values,omitempty"`  // values of the last result; only in API answers about one event
 }
 
 // StreamID identifies a stream of results. Text and JSON have 16 hexadecimal digits: many JSON readers round
@@ -58,10 +58,10 @@ type StreamID uint64
 
 func (s StreamID) String() string { return fmt.Sprintf("%016x", uint64(s)) }
 
-// MarshalText writes the 16 digits.
+// MarshalText writes the stream's 16 hexadecimal digits.
 func (s StreamID) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads the 16 digits.
+// UnmarshalText reads the stream's 16 hexadecimal digits.
 func (s *StreamID) UnmarshalText(text []byte) error {
 	n, err := strconv.ParseUint(string(text), 16, 64)
 	if err != nil {
@@ -76,18 +76,18 @@ func (s *StreamID) UnmarshalText(text []byte) error {
 type Problem struct {
 	ID          string    `json:"id"` // derived from journal position, node and source: the same after any replay
 	NodeID      NodeID    `json:"nodeId"`
-	Source      Source    `json:"-"`               // the API shows it with its name
-	Chunk       ChunkID   `json:"chunk,omitempty"` // the check's definition that judged it; other sources have none
-	Status      Status    `json:"status"`          // worst so far
+	Source      Source    `json:"-"`               // the API shows the source with its name
+	Chunk       ChunkID   `json:"chunk,omitempty"` // definition of the check by which its results were judged; empty for other sources
+	Status      Status    `json:"status"`          // worst status so far
 	Severity    Severity  `json:"severity"`
 	Opened      time.Time `json:"opened"`
 	Closed      time.Time `json:"closed,omitzero"`
-	Output      string    `json:"output"` // at opening
+	Output      string    `json:"output"` // output of the result that opened the problem
 	Ack         *Ack      `json:"acknowledged,omitempty"`
-	KeptOutputs int       `json:"-"` // that history kept of it while it was open
+	KeptOutputs int       `json:"-"` // number of changed outputs that history kept of the open problem
 }
 
-// Ack records that a person takes care of a problem. It ends with the problem.
+// Ack is an acknowledgement: a person takes care of a problem. It ends at the latest when the problem closes.
 type Ack struct {
 	By    string    `json:"by"`
 	Note  string    `json:"note,omitempty"`
@@ -122,7 +122,7 @@ func (s Status) String() string {
 	return "INVALID"
 }
 
-// ParseStatus reads a name ("critical", any case) or a digit 0–3.
+// ParseStatus returns the status for a name ("critical", in any case) or a digit 0–3.
 func ParseStatus(text string) (Status, bool) {
 	for i, name := range statusNames {
 		if equalFold(text, name) || (len(text) == 1 && int(text[0]-'0') == i) {
@@ -178,7 +178,7 @@ func DefaultSeverity(s Status) Severity {
 	return NotClassified
 }
 
-// ParseSeverity reads a name in any case.
+// ParseSeverity returns the severity for a name in any case.
 func ParseSeverity(text string) (Severity, bool) {
 	for i, name := range severityNames {
 		if strings.EqualFold(text, name) {
@@ -191,17 +191,17 @@ func ParseSeverity(text string) (Severity, bool) {
 // SeverityNames lists the names of all severities, the lowest first.
 func SeverityNames() []string { return severityNames[:] }
 
-// SourceKind names a judge of statuses, which opens problems. Its numbers are kept in
-// history: one is never used for another kind.
+// SourceKind is the kind of a problem source, such as a check. History stores its numbers: a number is never reused for
+// another kind.
 type SourceKind uint8
 
 // SourceCheck is a check: results of agents, keepalives and the server's own events.
 const SourceCheck SourceKind = 0
 
-// unnamedSource begins the text of a kind that this release does not know.
+// unnamedSource is the prefix of the text for a kind that this release does not know.
 const unnamedSource = "source-"
 
-// String returns the kind's word.
+// String returns the word for the kind of source.
 func (k SourceKind) String() string {
 	if k == SourceCheck {
 		return "check"
@@ -209,7 +209,7 @@ func (k SourceKind) String() string {
 	return unnamedSource + strconv.Itoa(int(k))
 }
 
-// Label names a source of the kind for people: a check by its name, another with its kind before it.
+// Label returns the name of a source for people: a check by its name, any other source with its kind before the name.
 func (k SourceKind) Label(name string) string {
 	if k == SourceCheck || name == "" {
 		return name
@@ -217,7 +217,7 @@ func (k SourceKind) Label(name string) string {
 	return k.String() + " " + name
 }
 
-// ParseSourceKind reads the texts of String.
+// ParseSourceKind returns the kind for a text that String has made.
 func ParseSourceKind(text string) (SourceKind, error) {
 	if text == SourceCheck.String() {
 		return SourceCheck, nil
@@ -230,18 +230,18 @@ func ParseSourceKind(text string) (SourceKind, error) {
 	return 0, Errorf(Invalid, "unknown kind of problem source %q", text).WithHint("write %s", SourceCheck)
 }
 
-// MarshalText writes the kind's word.
+// MarshalText writes the word for the kind of source.
 func (k SourceKind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
-// UnmarshalText reads the texts of MarshalText.
+// UnmarshalText reads a text that MarshalText has made.
 func (k *SourceKind) UnmarshalText(text []byte) (err error) {
 	*k, err = ParseSourceKind(string(text))
 	return err
 }
 
-// Source identifies the origin of a problem on its node. The id is of the source's kind (for a check its
-// CheckID); the instance tells apart several findings of one source on one node (a file system, an
-// interface, an index), and is empty for checks. Its name is in the directory.
+// Source identifies the source of a problem on its node. ID is an id of the kind (for a check the CheckID). Instance
+// tells several failures of one source on one node apart (a file system, an interface, an index), and is empty for
+// checks. The directory holds the name of the source.
 type Source struct {
 	Kind     SourceKind `json:"kind"`
 	ID       uint32     `json:"id"`
@@ -251,7 +251,7 @@ type Source struct {
 // CheckSource returns the source of a check's problems.
 func CheckSource(id CheckID) Source { return Source{Kind: SourceCheck, ID: uint32(id)} }
 
-// Check returns the check's id; zero where the source is no check.
+// Check returns the id of the check that is the source; zero for any other source.
 func (s Source) Check() CheckID {
 	if s.Kind != SourceCheck {
 		return 0
@@ -259,7 +259,7 @@ func (s Source) Check() CheckID {
 	return CheckID(s.ID)
 }
 
-// PlaceholderName returns a stand-in for the name when the directory has none: check-1234.
+// PlaceholderName returns a name such as check-1234 for a source whose name the directory does not know.
 func (s Source) PlaceholderName() string { return fmt.Sprintf("%s-%d", s.Kind, s.ID) }
 
 // ResultDigest is a digest of the streams and numbers of all applied results, in order: 32 bits, so two different
@@ -267,11 +267,11 @@ func (s Source) PlaceholderName() string { return fmt.Sprintf("%s-%d", s.Kind, s
 // function must not change.
 type ResultDigest uint32
 
-// orderStep is odd, so that nothing of an older result is ever shifted out, and 3 modulo 8, so
-// that its powers differ as much as they can.
+// orderStep is the factor of the digest. It is odd, so that no bit of an older result is lost, and 3 modulo 8, so that
+// its powers modulo 2^32 repeat as late as possible.
 const orderStep ResultDigest = 0x9e3779b3
 
-// Append returns the digest with one result more.
+// Append returns the digest after one more result.
 func (o ResultDigest) Append(stream, number uint64) ResultDigest {
 	x := (stream ^ number) + 0x9e3779b97f4a7c15
 	x = (x ^ x>>32) * 0xd6e8feb86659fd93
@@ -279,8 +279,8 @@ func (o ResultDigest) Append(stream, number uint64) ResultDigest {
 	return o*orderStep + ResultDigest(x>>32)
 }
 
-// Prepend returns the digest of earlier results followed by the results of o, which are count: a list kept apart
-// can be put behind the list before it.
+// Prepend returns the digest of the results of others followed by the results of o, whose number is these. So the digest
+// of a later list can be computed first and joined with the earlier list afterwards.
 func (o ResultDigest) Prepend(others ResultDigest, these uint64) ResultDigest {
 	for step := orderStep; these > 0; these >>= 1 {
 		if these&1 > 0 {
@@ -293,10 +293,10 @@ func (o ResultDigest) Prepend(others ResultDigest, these uint64) ResultDigest {
 
 func (o ResultDigest) String() string { return fmt.Sprintf("%08x", uint32(o)) }
 
-// MarshalText writes 8 hexadecimal digits.
+// MarshalText writes the digest's 8 hexadecimal digits.
 func (o ResultDigest) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
 
-// UnmarshalText reads the 8 digits.
+// UnmarshalText reads the digest's 8 hexadecimal digits.
 func (o *ResultDigest) UnmarshalText(text []byte) error {
 	n, err := strconv.ParseUint(string(text), 16, 32)
 	if err != nil {
@@ -311,7 +311,7 @@ type HookResult struct {
 	Name     string   `json:"name"`
 	Status   Status   `json:"status"`
 	Output   string   `json:"output"`
-	Cut      uint64   `json:"cut,omitempty"` // bytes of output that are not here
+	Cut      uint64   `json:"cut,omitempty"` // number of bytes that were cut from the output
 	Duration Duration `json:"duration,omitempty"`
 }
 
@@ -320,28 +320,28 @@ type Value struct {
 	Name  string            `json:"name"`
 	Tags  map[string]string `json:"tags,omitempty"`
 	Value float64           `json:"value"`       // finite
-	At    time.Time         `json:"at,omitzero"` // as the output has it, to the millisecond; zero: when the check ran
+	At    time.Time         `json:"at,omitzero"` // time in the output, to the millisecond; zero: the time of the run
 }
 
-// MetricFormats are the output formats with values.
+// MetricFormats are the formats of outputs from which values can be parsed.
 var MetricFormats = [...]string{"nagios", "graphite", "influxdb", "opentsdb", "prometheus"}
 
-// Bounds of the parts of a result beside its output.
+// Bounds of hooks and values in a result.
 const (
-	MaxHooks      = 16       // of one check, and results of them
+	MaxHooks      = 16       // hooks of one check, and hook results of one result
 	MaxHookOutput = 32 << 10 // bytes of one hook's output
-	MaxValues     = 1000     // of one result
-	MaxValueTags  = 32       // of one value
+	MaxValues     = 1000     // values of one result
+	MaxValueTags  = 32       // tags of one value
 )
 
-// RunAnswer is a piece of a node's answer to an ordered run.
+// RunAnswer is one piece of the output of a run that a person ordered on a node.
 type RunAnswer struct {
 	Node     NodeID
 	Output   []byte
-	Done     bool // the last piece; the fields below are set in it only
+	Done     bool // this piece is the last one; only the last piece has the following fields
 	Status   Status
 	Duration time.Duration
 	Cut      uint64 // bytes of output that were cut, on the agent or on the server
-	Refused  string // why nothing ran
-	Lost     string // why its end stays unknown
+	Refused  string // reason why the node ran nothing
+	Lost     string // reason why the end of the run is unknown
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// ServiceText is one text of a handler's service.
+// ServiceText is one text field of a handler's service, such as pagerduty.routingKey.
 type ServiceText struct {
 	Field  string // pagerduty.routingKey
 	Form   string // struct tag text: fixed (no variables), url (values are escaped), or empty
@@ -18,7 +18,7 @@ type ServiceText struct {
 	Value  string
 }
 
-// mapTexts returns a copy of v in which fn has replaced each text. Maps and lists are new; v does not change.
+// mapTexts returns a deep copy of v in which fn has replaced each text. v does not change.
 func mapTexts(v reflect.Value, at ServiceText, fn func(ServiceText) string) reflect.Value {
 	out := reflect.New(v.Type()).Elem()
 	out.Set(v)
@@ -59,8 +59,8 @@ func mapTexts(v reflect.Value, at ServiceText, fn func(ServiceText) string) refl
 	return out
 }
 
-// MapTexts returns a copy of the handler in which fn has replaced each text of its service; command and webhook
-// have none. It does not change s.
+// MapTexts returns a copy of the handler in which fn has replaced each text of its service. The texts of command and
+// webhook stay. It does not change s.
 func (s *HandlerSpec) MapTexts(fn func(ServiceText) string) *HandlerSpec {
 	out := *s
 	v := reflect.ValueOf(&out).Elem()
@@ -74,9 +74,9 @@ func (s *HandlerSpec) MapTexts(fn func(ServiceText) string) *HandlerSpec {
 	return &out
 }
 
-// HandlerService is one way to notify that a handler may name.
+// HandlerService is one way to notify, such as pagerduty or email, of which a handler names one.
 type HandlerService struct {
-	Name  string // of its field
+	Name  string // name of its field in the spec
 	index []int
 }
 
@@ -138,8 +138,8 @@ func (s *HandlerSpec) Expand(values PropertyValues) (*HandlerSpec, error) {
 	return out, failed
 }
 
-// Reveal returns the handler with the values of all secrets. hidden are these values and all other texts that no
-// output may show.
+// Reveal returns the handler with the values of all secrets. hidden holds these values and all other texts that no output
+// may show.
 func (s *HandlerSpec) Reveal(read func(Secret) (string, error)) (out *HandlerSpec, hidden []string, err error) {
 	out = s.MapTexts(func(t ServiceText) string { return t.Value }) // a copy
 	v := reflect.ValueOf(out).Elem()
@@ -154,7 +154,7 @@ func (s *HandlerSpec) Reveal(read func(Secret) (string, error)) (out *HandlerSpe
 			for _, value := range hook.Headers {
 				hidden = append(hidden, value)
 			}
-			if u, err := url.Parse(hook.URL); err == nil && len(u.RequestURI()) > 8 { // a word such as hook is no secret
+			if u, err := url.Parse(hook.URL); err == nil && len(u.RequestURI()) > 8 { // a short word such as hook is no secret
 				hidden = append(hidden, strings.TrimPrefix(u.RequestURI(), "/"), u.User.String())
 			}
 		}
@@ -208,8 +208,8 @@ func (s *HandlerSpec) eachSecret(visit func(field string, secret *Secret) error)
 
 // NamedSecret is a reference of a handler or mutator to a Secret.
 type NamedSecret struct {
-	Field string // where
-	Ref   string // as it is written
+	Field string // path of the field with the reference
+	Ref   string // the reference as written: NAME or NAMESPACE/NAME
 }
 
 // NamedSecrets returns all Secrets that the handler names.
@@ -223,7 +223,8 @@ func (s *HandlerSpec) NamedSecrets() (list []NamedSecret) {
 	return append(list, namedSecretsOf(s.Secrets)...)
 }
 
-// QualifyReferences changes the Secrets and Assets of the handler to NAMESPACE/NAME: senders know no namespace.
+// QualifyReferences changes the references to Secrets and Assets into NAMESPACE/NAME, because the senders of messages do
+// not know the handler's namespace.
 func (s *HandlerSpec) QualifyReferences(namespace string) {
 	whole := func(ref string) string { return QualifyRef(namespace, ref) }
 	for i, name := range s.Assets {
@@ -238,7 +239,7 @@ func (s *HandlerSpec) QualifyReferences(namespace string) {
 	s.Secrets = qualifySecrets(namespace, s.Secrets)
 }
 
-// Secrets in the environment of a command that the server runs, a handler's or a mutator's: one way for both.
+// The following functions handle Secrets in the environment of commands that the server runs, of handlers and mutators.
 
 // namedSecretsOf returns the Secrets that a command names.
 func namedSecretsOf(secrets []CommandSecret) (list []NamedSecret) {
@@ -248,7 +249,8 @@ func namedSecretsOf(secrets []CommandSecret) (list []NamedSecret) {
 	return list
 }
 
-// qualifySecrets returns the secrets with references as NAMESPACE/NAME: the runner of a command knows no namespace.
+// qualifySecrets returns the secrets with references as NAMESPACE/NAME, because the code that runs a command does not
+// know the namespace.
 func qualifySecrets(namespace string, secrets []CommandSecret) []CommandSecret {
 	whole := slices.Clone(secrets)
 	for i := range whole {
@@ -257,7 +259,7 @@ func qualifySecrets(namespace string, secrets []CommandSecret) []CommandSecret {
 	return whole
 }
 
-// environmentWithSecrets returns a new environment with the values of the secrets.
+// environmentWithSecrets returns a copy of an environment with the values of the secrets added.
 func environmentWithSecrets(env map[string]string, secrets []CommandSecret, read func(Secret) (string, error)) (map[string]string, error) {
 	if len(secrets) == 0 {
 		return env, nil
@@ -289,8 +291,8 @@ func environmentValues(env map[string]string) (hidden []string) {
 // NamedSecrets returns all Secrets that the mutator names.
 func (s *MutatorSpec) NamedSecrets() []NamedSecret { return namedSecretsOf(s.Secrets) }
 
-// QualifyReferences returns the mutator with its Secrets and Assets as NAMESPACE/NAME: the runner of its command
-// knows no namespace. It does not change s.
+// QualifyReferences returns the mutator with references to Secrets and Assets as NAMESPACE/NAME, because the code that
+// runs its command does not know the namespace. It does not change s.
 func (s *MutatorSpec) QualifyReferences(namespace string) *MutatorSpec {
 	out := *s
 	out.Assets, out.Secrets = slices.Clone(s.Assets), qualifySecrets(namespace, s.Secrets)
@@ -310,8 +312,8 @@ func (s *MutatorSpec) Reveal(read func(Secret) (string, error)) (out *MutatorSpe
 	return &with, environmentValues(with.Env), nil
 }
 
-// ProblemService names the handler's service if it keeps problems, which open and close: the single message that a
-// node was forgotten would stay open there. Empty: the handler takes any message.
+// ProblemService returns the name of the handler's service if that accepts only problems, which open and close, such as
+// PagerDuty: a single message, such as that a node was forgotten, would stay open there. Empty: any message is accepted.
 func (s *HandlerSpec) ProblemService() string {
 	switch {
 	case s.PagerDuty != nil:

@@ -7,8 +7,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Numeric ids are given once by the intent store and never used again. The wire,
-// the journal and snapshots hold ids; names live in intent. Zero means none.
+// The intent store gives each numeric id once and never again. The wire protocol, the journal and snapshots hold ids;
+// only intent holds the names. Zero means none.
 type (
 	// NodeID is the number of a node.
 	NodeID uint32
@@ -27,26 +27,26 @@ type (
 // ServerNode is the node of the server's own events.
 const ServerNode NodeID = 1
 
-// KeepaliveCheck is the event of a node itself: OK while its agent is heard. It is no resource, and no chunk
-// judges it. Ids below FirstCheck are reserved for built-in checks.
+// KeepaliveCheck is the check keepalive of every node: its event is OK while the server hears the node's agent. It is
+// no resource, and no chunk judges it. Ids below FirstCheck are reserved for built-in checks.
 const (
 	KeepaliveCheck CheckID = 1
 	FirstCheck     CheckID = 1000 // intent gives ids to checks from here on
 )
 
-// Partition is one of the 256 fixed shares of all nodes.
+// Partition is the number of one of the 256 fixed shares of all nodes.
 type Partition uint8
 
-// Partitions is fixed for ever: it is part of the journal's format.
+// Partitions is the number of partitions. It never changes, because the format of the journal depends on it.
 const Partitions = 256
 
-// PartitionOf returns xxhash64 of the node's sixteen id bytes, modulo Partitions.
+// PartitionOf returns the partition of a node: xxhash64 of the sixteen bytes of its uid, modulo Partitions.
 func PartitionOf(node uuid.UUID) Partition { return Partition(xxhash.Sum64(node[:]) % Partitions) }
 
 // Namespaces that exist from the first start on, with fixed numbers.
 const (
 	DefaultNamespace NamespaceID = 1
-	SharedNamespace  NamespaceID = 2 // its checks may target the nodes of all
+	SharedNamespace  NamespaceID = 2 // its checks may target the nodes of all namespaces
 
 	DefaultNamespaceName = "default"
 	SharedNamespaceName  = "shared"
@@ -57,20 +57,20 @@ const ServerNodeName = "muster-server"
 
 // Built-in checks of the server and of nodes. The server judges them itself.
 const (
-	SessionsCheck CheckID = 2 // many sessions ended at once
-	JournalCheck  CheckID = 3 // the journal's disk budget, and whether it commits
-	HistoryCheck  CheckID = 4 // the history store accepts writes
-	IdentityCheck CheckID = 5 // of a node: exactly one machine uses its identity
-	WatchdogCheck CheckID = 6 // a synthetic result passes all stages, once a minute
-	StreamsCheck  CheckID = 7 // handlers of every result keep up
-	LimitsCheck   CheckID = 8 // of a node: it keeps its namespace's limits
-	MetricsCheck  CheckID = 9 // of a node: metrics that its Sensu agent measured without a check
+	SessionsCheck CheckID = 2 // fails when many sessions ended at once
+	JournalCheck  CheckID = 3 // fails when the journal's disk budget is used up or commits fail
+	HistoryCheck  CheckID = 4 // fails when the history store refuses writes
+	IdentityCheck CheckID = 5 // of a node: fails when several machines use its identity
+	WatchdogCheck CheckID = 6 // fails when the watchdog's result, once a minute, does not pass all stages
+	StreamsCheck  CheckID = 7 // fails when handlers that get every result fall behind
+	LimitsCheck   CheckID = 8 // of a node: fails when the node reaches a limit of its namespace
+	MetricsCheck  CheckID = 9 // of a node: holds metrics that its Sensu agent measured without a check
 )
 
 // KeepaliveCheckName is the name of KeepaliveCheck.
 const KeepaliveCheckName = "keepalive"
 
-// BuiltinCheckName names the checks below FirstCheck; "" for an unknown number.
+// BuiltinCheckName returns the name of a built-in check (an id below FirstCheck); "" for an unknown id.
 func BuiltinCheckName(id CheckID) string {
 	switch id {
 	case KeepaliveCheck:
@@ -95,7 +95,7 @@ func BuiltinCheckName(id CheckID) string {
 	return ""
 }
 
-// BuiltinCheck is the reverse of BuiltinCheckName; zero for an unknown name.
+// BuiltinCheck returns the id of the built-in check with a name; zero for an unknown name.
 func BuiltinCheck(name string) CheckID {
 	for id := KeepaliveCheck; id < FirstCheck && BuiltinCheckName(id) != ""; id++ {
 		if BuiltinCheckName(id) == name {
@@ -105,13 +105,14 @@ func BuiltinCheck(name string) CheckID {
 	return 0
 }
 
-// firstBuiltinChunk is far above all ids that the intent store gives.
+// firstBuiltinChunk is the first id of built-in chunks, far above all ids that the intent store gives.
 const firstBuiltinChunk ChunkID = 0xffff0000
 
 // BuiltinChunk returns the id of the chunk that judges a built-in check.
 func BuiltinChunk(check CheckID) ChunkID { return firstBuiltinChunk + ChunkID(check) }
 
-// BuiltinChunkOf returns the chunk of such an id; nil for any other. The caller owns the chunk.
+// BuiltinChunkOf returns the chunk of a built-in check for an id of BuiltinChunk; nil for any other id. The caller owns
+// the chunk.
 func BuiltinChunkOf(id ChunkID) *CheckChunk {
 	if id < firstBuiltinChunk {
 		return nil

@@ -2,14 +2,14 @@ package model
 
 import "time"
 
-// Limits and defaults have their only definition in this file. Tests compare the comments of resource.go, the tags of
+// This file is the only definition of limits and defaults. Tests compare the comments of resource.go, the tags of
 // internal/config and the pages under docs/ with it. Bounds of the protocol are in internal/wire, of the journal in
 // internal/journal.
 
 // Defaults of the limits of a node or a namespace.
 const (
 	DefaultStatesPerNode = 1000
-	DefaultLabels        = 64   // of one node
+	DefaultLabels        = 64   // labels of one node
 	DefaultNodeRate      = 1000 // results per second of one node
 	DefaultUnackedBytes  = 1 << 20
 
@@ -34,9 +34,9 @@ const (
 
 // Defaults and bounds of a check.
 const (
-	DefaultTimeout     = 60 * time.Second // or its interval, if that is shorter
+	DefaultTimeout     = 60 * time.Second // or the interval of the check, if that is shorter
 	DefaultOutputBytes = 64 << 10
-	MaxOutputBytes     = 1 << 20 // the most that it may say, and that a server takes
+	MaxOutputBytes     = 1 << 20 // largest maxOutput of a check, and largest output that a server accepts
 	MaxInterval        = 366 * 24 * time.Hour
 )
 

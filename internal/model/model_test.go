@@ -24,7 +24,7 @@ func TestBuiltinChecksAndChunksHaveNames(t *testing.T) {
 	}
 }
 
-// A client finds the class by the status, a script by the exit code: each has its own.
+// Each class of errors has an HTTP status and an exit code of its own, so that clients and scripts can tell it.
 func TestEveryClassHasItsOwnStatusAndExitCode(t *testing.T) {
 	status, exit := map[int]bool{}, map[int]bool{}
 	for i := range classes {
@@ -89,7 +89,7 @@ func TestCheckHostPort(t *testing.T) {
 	}
 }
 
-// Two letters that changed places are one slip.
+// Two exchanged letters count as one typing error.
 func TestNearest(t *testing.T) {
 	for _, c := range []struct {
 		word, want string
@@ -118,7 +118,7 @@ func TestSizeForPeople(t *testing.T) {
 	}
 }
 
-// The folders of assets come first in the lists, and what is set by hand stands in the place of what is inherited.
+// The folders of assets come first in lists such as PATH, and a declared variable replaces the inherited one.
 func TestAssetEnvironment(t *testing.T) {
 	inherited := []string{"PATH=/bin", "HOME=/root", "CPATH=/usr/include"}
 	own := map[string]string{"LD_LIBRARY_PATH": "/opt/lib", "A": "b", "PATH": "/opt/bin"}
@@ -142,7 +142,7 @@ func TestAssetEnvironment(t *testing.T) {
 	}
 }
 
-// came is the order of these numbers of one stream.
+// digestOf returns the digest of results with these numbers in one stream.
 func digestOf(numbers []uint64) (o ResultDigest) {
 	for _, n := range numbers {
 		o = o.Append(0xaabb, n)
@@ -150,7 +150,7 @@ func digestOf(numbers []uint64) (o ResultDigest) {
 	return o
 }
 
-// Snapshots hold it: another function would call every state another one.
+// Snapshots hold the digest: with another function every restored state would seem to have other results.
 func TestResultDigestIsStable(t *testing.T) {
 	for text, numbers := range map[string][]uint64{
 		"00000000": nil, "69d53342": {1}, "e91361e0": {1, 2}, "20895ad2": {1, 2, 3}, "d211395f": {1, 2, 3, 5},
@@ -164,7 +164,7 @@ func TestResultDigestIsStable(t *testing.T) {
 	}
 }
 
-// What a server can do wrong with the results of a state while count and last number are right.
+// The digest detects lists of results that are wrong although their count and last number are right.
 func TestResultDigestSeparatesLists(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 20_000 {
@@ -175,7 +175,7 @@ func TestResultDigestSeparatesLists(t *testing.T) {
 			next += step
 		}
 		i := random.IntN(len(right) - 2)
-		k := i + 1 + random.IntN(len(right)-i-2) // neither is the last
+		k := i + 1 + random.IntN(len(right)-i-2) // i and k are not the last index
 		swapped, doubled, early, other := slices.Clone(right), slices.Clone(right), slices.Clone(right), slices.Clone(right)
 		swapped[i], swapped[k] = right[k], right[i]
 		copy(doubled[i:k], right[i+1:k+1]) // i is dropped, k comes twice

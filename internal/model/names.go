@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// NameError returns the error in a name; nil: it is valid.
+// NameError returns the error in the name of a resource; nil: the name is valid.
 func NameError(text string) error {
 	if text == "" {
 		return fmt.Errorf("missing")
@@ -22,8 +22,8 @@ func NameError(text string) error {
 	return fmt.Errorf("invalid name %q: use lower-case letters, digits, and . _ - between them", text)
 }
 
-// CleanName turns any text into a name: other characters become dashes. It returns "" where nothing is left, and a
-// valid name unchanged.
+// CleanName makes a resource name of any text: invalid characters become dashes, a valid name stays. It returns "" if no
+// valid character is left.
 func CleanName(text string) string {
 	clean := strings.Map(func(c rune) rune {
 		switch {
@@ -40,7 +40,7 @@ func CleanName(text string) string {
 	return strings.Trim(clean, "._-")
 }
 
-// LabelError returns the error in a label; nil: it is valid.
+// LabelError returns the error in a label; nil: the label is valid.
 func LabelError(key, value string) error {
 	switch {
 	case !IsLabelName(key):
@@ -81,7 +81,7 @@ func SplitRef(namespace, ref string) (ns, name string) {
 	return namespace, ref
 }
 
-// QualifyRef returns such a reference as NAMESPACE/NAME.
+// QualifyRef returns a reference (NAME or NAMESPACE/NAME) of a resource in namespace as NAMESPACE/NAME.
 func QualifyRef(namespace, ref string) string {
 	ns, name := SplitRef(namespace, ref)
 	return ns + "/" + name
@@ -96,7 +96,7 @@ func Nearest(word string, candidates []string) string {
 	best, bestDistance := "", len(word)/3+2
 	for _, c := range candidates {
 		if len(c)-len(word) >= bestDistance || len(word)-len(c) >= bestDistance {
-			continue // so many bytes are missing at least
+			continue // the difference in length is a lower bound of the distance
 		}
 		if d := editDistance(word, c); d < bestDistance {
 			best, bestDistance = c, d
@@ -110,7 +110,7 @@ const maxTyped = 100
 
 // editDistance returns the Levenshtein distance in bytes; two exchanged neighbours count as one edit.
 func editDistance(a, b string) int {
-	row, above := make([]int, len(b)+1), make([]int, len(b)+1) // above: the row before the one that row replaces
+	row, above := make([]int, len(b)+1), make([]int, len(b)+1) // above: the row two rows before the new one
 	for j := range row {
 		row[j] = j
 	}

@@ -13,14 +13,14 @@ import (
 type Perfdatum struct {
 	Label string
 	Value float64 // NaN where the plug-in wrote U: could not be determined
-	Unit  string  // as written: s, ms, %, B, KB, c, …
-	Warn  *Range  // nil: none given
+	Unit  string  // unit as written: s, ms, %, B, KB, c, …
+	Warn  *Range  // threshold of WARNING; nil: not given
 	Crit  *Range
 	Min   float64 // NaN: none given
 	Max   float64 // NaN: none given
 }
 
-// Output is the output of a plug-in in its parts.
+// Output is the output of a plug-in, split into summary, details and performance data.
 type Output struct {
 	Summary   []byte // first line, without perfdata
 	Details   []byte // the lines after it, without perfdata
@@ -46,7 +46,7 @@ func ParseOutput(output []byte) Output {
 	return out
 }
 
-// appendPerfdata adds performance data; bad counts malformed words.
+// appendPerfdata appends the performance data in a text to perf; bad counts malformed words.
 func appendPerfdata(perf []Perfdatum, text []byte) (_ []Perfdatum, bad int) {
 	for {
 		text = bytes.TrimLeft(text, " \t\r\n")
@@ -74,7 +74,7 @@ func appendPerfdata(perf []Perfdatum, text []byte) (_ []Perfdatum, bad int) {
 	}
 }
 
-// perfLabel reads up to and including the = sign. A label with blanks stands in single quotes, and two quotes in
+// perfLabel reads a label up to and including the = sign. A label with blanks stands in single quotes, and two quotes in
 // it mean one. Without a label, rest is the text from the blank on.
 func perfLabel(text []byte) (label string, rest []byte, ok bool) {
 	if text[0] != '\'' {
@@ -109,6 +109,7 @@ func perfLabel(text []byte) (label string, rest []byte, ok bool) {
 
 var errNotPerfdata = errors.New("not perfdata")
 
+// parsePerfValue parses the part of a performance datum behind the = sign.
 func parsePerfValue(word []byte) (Perfdatum, error) {
 	d := Perfdatum{Min: math.NaN(), Max: math.NaN()}
 	fields := bytes.Split(word, []byte(";"))
@@ -161,7 +162,7 @@ func parsePerfValue(word []byte) (Perfdatum, error) {
 	return d, nil
 }
 
-// isPerfdataUnit refuses the continuation of a number: behind "0E0" neither ",0" nor "E5" is a unit.
+// isPerfdataUnit reports whether a text is a unit and not the continuation of a number, such as ",0" or "E5" in "0E0,0".
 func isPerfdataUnit(unit []byte) bool {
 	if len(unit) == 0 {
 		return true
@@ -205,6 +206,7 @@ func numberPrefix(text []byte) int {
 	return i
 }
 
+// parseNumber parses a decimal number; a comma counts as decimal point.
 func parseNumber(text []byte) (float64, error) {
 	v, err := strconv.ParseFloat(string(bytes.ReplaceAll(text, []byte(","), []byte("."))), 64)
 	if err != nil {
@@ -213,7 +215,7 @@ func parseNumber(text []byte) (float64, error) {
 	return v, nil
 }
 
-// Append appends the datum in the form that ParseOutput reads.
+// Append appends the datum to dst, in the form that ParseOutput reads.
 func (d Perfdatum) Append(dst []byte) []byte {
 	if bytes.ContainsAny([]byte(d.Label), " \t\r\n'=|") {
 		dst = append(dst, '\'')
@@ -222,7 +224,7 @@ func (d Perfdatum) Append(dst []byte) []byte {
 			case '\'':
 				dst = append(dst, '\'', '\'')
 			case '\n', '\r', '|':
-				dst = append(dst, '_') // would end the line or begin the perfdata
+				dst = append(dst, '_') // this character would end the line or begin the performance data
 			default:
 				dst = append(dst, c)
 			}
@@ -255,16 +257,17 @@ func (d Perfdatum) Append(dst []byte) []byte {
 	return dst[:end]
 }
 
+// appendNumber appends a number without an exponent.
 func appendNumber(dst []byte, v float64) []byte { return strconv.AppendFloat(dst, v, 'f', -1, 64) }
 
-// Range is a threshold by the Nagios convention: a value outside Start … End alerts, or, with Inside, one within.
+// Range is a threshold by the Nagios convention: a value outside Start … End alerts; with Inside, a value within.
 type Range struct {
 	Start, End float64 // may be infinite
 	Inside     bool
 }
 
-// ParseRange reads "10" (alert below 0 or above 10), "10:" (below 10), "~:10" (above
-// 10), "10:20" (outside), "@10:20" (inside, ends included).
+// ParseRange parses a threshold: "10" alerts below 0 or above 10, "10:" below 10, "~:10" above 10, "10:20" outside of
+// both numbers, "@10:20" between them or at one of them.
 func ParseRange(text string) (Range, error) {
 	r := Range{Start: 0, End: math.Inf(1)}
 	bad := func() (Range, error) {

@@ -13,8 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestParseOutputGolden reads testdata/perfdata/*.txt (outputs of plug-ins) and
-// compares what is understood with the .golden beside each.
+// TestParseOutputGolden parses testdata/perfdata/*.txt (outputs of plug-ins) and compares each result with the .golden
+// file beside it.
 func TestParseOutputGolden(t *testing.T) {
 	files, _ := filepath.Glob("testdata/perfdata/*.txt")
 	if len(files) == 0 {
@@ -82,7 +82,7 @@ func FuzzParseOutput(f *testing.F) {
 			printed := d.Append(nil)
 			again, bad := appendPerfdata(nil, printed)
 			if strings.ContainsAny(d.Label, "\n\r|") {
-				continue // cannot be printed as it is
+				continue // this label cannot be printed unchanged
 			}
 			if bad != 0 || len(again) != 1 || string(again[0].Append(nil)) != string(printed) {
 				t.Fatalf("%q printed as %q and read as %+v", data, printed, again)
@@ -94,8 +94,8 @@ func FuzzParseOutput(f *testing.F) {
 	})
 }
 
-// What is read of a duration, a size, a threshold, a status, a severity, a stream's
-// number or an order is printed as it can be read again.
+// FuzzQuantities checks that a parsed duration, size, threshold, status, severity, stream or digest is printed in a
+// form that parses to the same value.
 func FuzzQuantities(f *testing.F) {
 	for _, text := range []string{
 		"30s", "1h30m", "7d", "-5m", "0", "5", "1e3s", "99999999999d", "64KiB", "1.5GiB", "4 MB", "-1", "1e400GiB", "1e20B", "65536",

@@ -20,7 +20,7 @@ type Resource struct {
 	Status     *ResourceStatus `json:"status,omitempty"` // set by the server; ignored by apply
 }
 
-// Spec is one of the *XxxSpec types; the kind says which.
+// Spec is the spec of a resource: one of the types *NodeSpec, *CheckSpec …, depending on the kind.
 type Spec interface{ Kind() string }
 
 // Metadata is the same in every kind.
@@ -147,7 +147,7 @@ type Upstream struct {
 	Check string `json:"check,omitempty"`
 }
 
-// CheckName returns the check that shows the upstream node is down.
+// CheckName returns the name of the check whose problem means that the upstream node is down.
 func (b *Upstream) CheckName() string { return cmp.Or(b.Check, KeepaliveCheckName) }
 
 // JoinGrant holds the grants of a join token, or of the operator that accepted the machine.
@@ -448,11 +448,13 @@ type Webhook struct {
 	URL string `json:"url"`
 	// More headers of the request.
 	Headers map[string]string `json:"headers,omitempty"`
-	// Signs each request: header Muster-Signature is v1= and the HMAC-SHA256 in hex of Muster-Timestamp, a dot, and the body.
+	// Signs each request: header Muster-Signature is v1= and the HMAC-SHA256 in hex of Muster-Timestamp, a dot, and
+	// the body.
 	Secret Secret `json:"secret,omitzero"`
 	// For a bearer token: header Authorization.
 	Token Secret `json:"token,omitzero"`
-	// The body, in Go's text/template over the fields of the notification: {{ json .summary }}. Not "define", "template", "block".
+	// The body, in Go's text/template over the fields of the notification: {{ json .summary }}. Not "define",
+	// "template", "block".
 	Template string `json:"template,omitempty"`
 	// The type of the template's output; default application/json.
 	ContentType string `json:"contentType,omitempty"`

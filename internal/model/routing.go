@@ -72,10 +72,10 @@ type RouteRate struct {
 	Per Duration `json:"per,omitempty"`
 }
 
-// Period returns the time in which messages are counted.
+// Period returns the time span in which messages count for the rate.
 func (r *RouteRate) Period() time.Duration { return time.Duration(cmp.Or(r.Per, Duration(time.Hour))) }
 
-// String returns a rate for people.
+// String describes the rate for people: 10 messages in 1h.
 func (r *RouteRate) String() string {
 	if r.Messages == 1 {
 		return "1 message in " + Duration(r.Period()).String()
@@ -225,7 +225,7 @@ const (
 // SensuPipeline returns the name of the pipeline for a handler that reads Sensu's events.
 func SensuPipeline(handler string) string { return "sensu-" + handler }
 
-// BuiltinFilter reports whether a filter is built in.
+// BuiltinFilter reports whether a filter of this name is built in, such as is_incident.
 func BuiltinFilter(name string) bool {
 	return name == FilterIncident || name == FilterNotSilenced || name == FilterHasMetrics
 }

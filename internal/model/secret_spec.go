@@ -59,18 +59,18 @@ type CommandSecret struct {
 // ChunkSecret is the form of a CommandSecret for agents: a place on the node, or a name to ask the server for.
 type ChunkSecret struct {
 	Env       string
-	Name      string // NAMESPACE/NAME
-	AgentEnv  string // one of these, or else the server knows the value
+	Name      string // of the Secret: NAMESPACE/NAME
+	AgentEnv  string // AgentEnv or AgentFile is set, or the server knows the value
 	AgentFile string
 }
 
-// OnServer reports whether the server knows the value.
+// OnServer reports whether the server knows the value of the secret.
 func (s *SecretSpec) OnServer() bool { return s.AgentEnv == "" && s.AgentFile == "" }
 
-// OnServer reports whether the server knows the value.
+// OnServer reports whether the server knows the value of the secret.
 func (s *ChunkSecret) OnServer() bool { return s.AgentEnv == "" && s.AgentFile == "" }
 
-// Location describes the place of the value.
+// Location describes the place of the secret value for people.
 func (s *SecretSpec) Location() string {
 	switch {
 	case s.AgentEnv != "":
@@ -91,18 +91,19 @@ func (s *SecretSpec) Location() string {
 func (*SecretSpec) Kind() string { return "Secret" }
 
 const (
-	// SecretVariable begins the variables of an agent's environment that are secrets.
+	// SecretVariable is the prefix of variables in an agent's environment that hold secrets.
 	SecretVariable = "MUSTER_SECRET_"
-	// DefaultSecretLease is how long an agent keeps a value.
+	// DefaultSecretLease is how long an agent keeps the value of a secret in memory.
 	DefaultSecretLease = 5 * time.Minute
-	// MinSecret is the least length of a value in bytes, MaxSecret the greatest: a shorter one occurs in ordinary words and cannot be hidden
-	// in an output.
+	// MinSecret is the least length of a secret value in bytes, MaxSecret the greatest. Ordinary words contain shorter
+	// values, so that an output could not hide them.
 	MinSecret, MaxSecret = 4, 16 << 10
 	// MaxCheckSecrets bounds the secrets of one check.
 	MaxCheckSecrets = 16
 )
 
-// CheckSecretValue returns why a value cannot be a secret: no command can receive it, or no output can hide it.
+// CheckSecretValue returns the reason why a value cannot be a secret: no command can receive the value, or no output can
+// hide it.
 func CheckSecretValue(value string) error {
 	switch {
 	case value == "":
@@ -112,7 +113,7 @@ func CheckSecretValue(value string) error {
 	case len(value) > MaxSecret:
 		return fmt.Errorf("it is longer than %s", Size(MaxSecret))
 	case strings.IndexByte(value, 0) >= 0:
-		return errors.New("it contains a zero byte, which a command cannot receive")
+		return errors.New("the value contains a zero byte, which a command cannot receive")
 	}
 	return nil
 }
@@ -120,7 +121,7 @@ func CheckSecretValue(value string) error {
 // SecretOfFile returns the content of a secret file without the line break at its end.
 func SecretOfFile(data []byte) string { return strings.TrimRight(string(data), "\r\n") }
 
-// MarshalJSON writes the text, or where it is read from.
+// MarshalJSON writes the text of the secret, or an object with the source of the text.
 func (s Secret) MarshalJSON() ([]byte, error) {
 	if s.FromFile == "" && s.FromEnv == "" && s.Named == "" {
 		return json.Marshal(s.Text)
@@ -129,7 +130,7 @@ func (s Secret) MarshalJSON() ([]byte, error) {
 	return json.Marshal(plain(s))
 }
 
-// UnmarshalJSON reads either form.
+// UnmarshalJSON reads a text, or an object with the source of the text.
 func (s *Secret) UnmarshalJSON(data []byte) error {
 	*s = Secret{}
 	if err := json.Unmarshal(data, &s.Text); err == nil {
@@ -144,14 +145,14 @@ func (s *Secret) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// IsZero says that nothing was written.
+// IsZero reports whether neither a text nor a source is set.
 func (s Secret) IsZero() bool { return s == Secret{} }
 
 // RedactedText replaces a secret for readers without access.
 const RedactedText = "(hidden)"
 
-// RedactURL keeps scheme and host of an address: the rest may be a secret. The address may hold variables, so it
-// need not parse as a URL.
+// RedactURL returns only scheme and host of an address, because the rest may be a secret. The address may hold variables
+// and need not be a valid URL.
 func RedactURL(address string) string {
 	scheme, rest, ok := strings.Cut(address, "://")
 	if !ok {
@@ -169,7 +170,7 @@ func RedactURL(address string) string {
 	return scheme + "://" + host + "/" + RedactedText
 }
 
-// RedactQuery keeps an address up to its query, which may hold tokens and signatures.
+// RedactQuery returns an address without its query, which may hold tokens and signatures.
 func RedactQuery(address string) string {
 	if place, _, ok := strings.Cut(address, "?"); ok {
 		return place + "?" + RedactedText

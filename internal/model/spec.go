@@ -29,7 +29,7 @@ func jsonName(f reflect.StructField) string {
 	return name
 }
 
-// KindInfo names a kind of resource in files, paths and on the command line.
+// KindInfo holds the names of a kind of resources in files, in paths and on the command line.
 type KindInfo struct {
 	Name       string // in a file: Check
 	Plural     string // in the API's paths: checks
@@ -37,7 +37,7 @@ type KindInfo struct {
 	Namespaced bool
 }
 
-// MarshalJSON writes a string for a shell line and a list for a program.
+// MarshalJSON writes a shell line as a string and a program with arguments as a list.
 func (c Command) MarshalJSON() ([]byte, error) {
 	if c.Argv != nil {
 		return json.Marshal(c.Argv)
@@ -45,7 +45,7 @@ func (c Command) MarshalJSON() ([]byte, error) {
 	return json.Marshal(c.Shell)
 }
 
-// UnmarshalJSON reads either form.
+// UnmarshalJSON reads a string as a shell line and a list as a program.
 func (c *Command) UnmarshalJSON(data []byte) error {
 	*c = Command{}
 	if err := json.Unmarshal(data, &c.Shell); err == nil {
@@ -57,7 +57,7 @@ func (c *Command) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Runs reports whether the hook runs after a result; code is the command's exit code, negative where it has none.
+// Runs reports whether the hook runs after a result with a status and an exit code; a negative code means none.
 func (h *Hook) Runs(status Status, code int) bool {
 	for _, when := range h.When {
 		if n, err := strconv.Atoi(when); err == nil {
@@ -71,7 +71,7 @@ func (h *Hook) Runs(status Status, code int) bool {
 	return false
 }
 
-// Source describes the origin: join token ID, or an operator's approval.
+// Source describes the origin of the grant for people: a join token with its ID, or an operator's approval.
 func (g *JoinGrant) Source() string {
 	if g.Token == "" {
 		return "operator who accepted it"
@@ -90,6 +90,7 @@ func (s *NodeSpec) AssignedGroups() []string { return s.withGrantedGroups(s.Grou
 // JoinableGroups returns the groups that the agent may join by itself, each once.
 func (s *NodeSpec) JoinableGroups() []string { return s.withGrantedGroups(s.MayJoin) }
 
+// withGrantedGroups returns the groups and the groups of the join grant, each once.
 func (s *NodeSpec) withGrantedGroups(groups []string) []string {
 	if s.JoinGrant == nil {
 		return groups
@@ -122,10 +123,10 @@ func (s *NodeSpec) OperatorLabels(meta Metadata) map[string]string {
 	return labels
 }
 
-// Absence after which an ephemeral node is removed.
+// Bounds of the absence after which an ephemeral node is removed.
 const (
 	DefaultForgetAfter = time.Hour
-	MinForgetAfter     = time.Minute // an agent that lost its server is back by then
+	MinForgetAfter     = time.Minute // an agent that lost its connection has reconnected by then
 	MaxForgetAfter     = 365 * 24 * time.Hour
 )
 
@@ -140,7 +141,7 @@ func (l *Lifecycle) ForgetDelay() time.Duration {
 	return time.Duration(l.ForgetAfter)
 }
 
-// EffectiveTimes returns interval and timeout with their defaults.
+// EffectiveTimes returns interval and timeout of the keepalive, or their defaults.
 func (k *Keepalive) EffectiveTimes() (interval, timeout Duration) {
 	interval, timeout = Duration(DefaultKeepalive), Duration(DefaultKeepaliveTimeout)
 	if k != nil && k.Interval > 0 {
@@ -152,8 +153,8 @@ func (k *Keepalive) EffectiveTimes() (interval, timeout Duration) {
 	return interval, timeout
 }
 
-// KeepaliveReceivers returns the handlers and pipelines of the node's keepalive; nil: none are named. fromAgent:
-// its agent names them, so some may not exist.
+// KeepaliveReceivers returns the handlers and pipelines of the node's keepalive; nil: none are named. fromAgent is true
+// if the node's agent names them: some may not exist.
 func (s *NodeSpec) KeepaliveReceivers() (h *KeepaliveReceivers, said bool) {
 	if k := s.Keepalive; k != nil && len(k.Handlers)+len(k.Pipelines) > 0 {
 		return &KeepaliveReceivers{k.Handlers, k.Pipelines}, false
@@ -167,7 +168,7 @@ func (s *NodeSpec) KeepaliveReceivers() (h *KeepaliveReceivers, said bool) {
 // Empty reports whether no receiver is named.
 func (h *KeepaliveReceivers) Empty() bool { return h == nil || len(h.Handlers)+len(h.Pipelines) == 0 }
 
-// Equal reports whether both name the same receivers.
+// Equal reports whether two values name the same receivers.
 func (h *KeepaliveReceivers) Equal(o *KeepaliveReceivers) bool {
 	if h.Empty() || o.Empty() {
 		return h.Empty() == o.Empty()

@@ -16,10 +16,11 @@ type Template struct {
 	names []string
 }
 
+// templatePart is a literal text or one variable of a template.
 type templatePart struct {
-	literal string   // when path is nil
-	path    []string // property, then members
-	column  int      // of the braces, from 1, in bytes
+	literal string   // the text, if path is nil
+	path    []string // name of the property, then names of members
+	column  int      // column of the variable's braces, from 1, in bytes
 	deflt   *string
 	quote   shellQuote
 }
@@ -32,7 +33,7 @@ type TemplateError struct {
 
 func (e *TemplateError) Error() string { return fmt.Sprintf("column %d: %s", e.Column, e.Reason) }
 
-// MissingError is a property without a value on this node.
+// MissingError reports a property without a value on the node.
 type MissingError struct {
 	Property string // the path as written, without .props
 	Reason   string
@@ -79,6 +80,7 @@ func ParseTemplate(text string, shell bool) (*Template, error) {
 	return t, nil
 }
 
+// appendLiteral appends literal text to the template.
 func (t *Template) appendLiteral(s string) {
 	if s == "" {
 		return
@@ -90,14 +92,14 @@ func (t *Template) appendLiteral(s string) {
 	t.parts = append(t.parts, templatePart{literal: s})
 }
 
-// Names lists the properties in use, each once, in order of appearance. It omits members of objects: .props.a.b
-// uses "a".
+// Names lists the properties that the template uses, each once, in order of appearance. It omits members of objects:
+// .props.a.b uses "a".
 func (t *Template) Names() []string { return t.names }
 
-// Expand returns the text with values. The error is a *MissingError.
+// Expand returns the text with property values in place of variables. The error is a *MissingError.
 func (t *Template) Expand(values PropertyValues) (string, error) { return t.expand(values, nil) }
 
-// expand passes each value through escape, if there is one.
+// expand returns the text with property values in place of variables, each escaped by escape (nil: not escaped).
 func (t *Template) expand(values PropertyValues, escape func(string) string) (string, error) {
 	if len(t.parts) == 0 {
 		return "", nil
@@ -127,7 +129,7 @@ func (t *Template) expand(values PropertyValues, escape func(string) string) (st
 	return b.String(), nil
 }
 
-// fillWith returns the text with one word in place of every value.
+// fillWith returns the text with one word in place of each variable.
 func (t *Template) fillWith(word string) string {
 	var b strings.Builder
 	for i := range t.parts {
@@ -140,6 +142,7 @@ func (t *Template) fillWith(word string) string {
 	return b.String()
 }
 
+// value returns the text of a variable: the property's value, or the default.
 func (p *templatePart) value(values PropertyValues) (string, error) {
 	raw, conflict, ok := values(p.path[0])
 	if conflict != "" {
@@ -177,7 +180,7 @@ func propertyText(raw []byte) string {
 	return string(raw)
 }
 
-// PropertyNameError returns why {{ .props.name }} cannot reach a name; nil: it can.
+// PropertyNameError returns the error in the name of a property that {{ .props.NAME }} cannot name; nil: the name is valid.
 func PropertyNameError(name string) error {
 	if name == "" || len(name) > MaxName {
 		return fmt.Errorf("a property needs a name of at most %d characters", MaxName)
@@ -194,7 +197,7 @@ func isPathByte(c byte) bool {
 	return c == '_' || c == '-' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-// parseAction reads one {{ … }} that begins at start and returns where it ends. A part without path is literal text.
+// parseAction parses one {{ … }} that begins at the offset start, and returns its end. A part without path is literal text.
 func parseAction(text string, start int) (end int, part templatePart, err error) {
 	fail := func(at int, format string, args ...any) (int, templatePart, error) {
 		return 0, templatePart{}, &TemplateError{at + 1, fmt.Sprintf(format, args...)}
@@ -254,6 +257,7 @@ func parseAction(text string, start int) (end int, part templatePart, err error)
 	return at + 2, part, nil
 }
 
+// skipSpace returns the offset of the next character that is no space.
 func skipSpace(text string, at int) int {
 	for at < len(text) && (text[at] == ' ' || text[at] == '\t' || text[at] == '\n' || text[at] == '\r') {
 		at++
@@ -261,6 +265,7 @@ func skipSpace(text string, at int) int {
 	return at
 }
 
+// quotedString parses a quoted string at an offset and returns the offset behind it.
 func quotedString(text string, at int) (value string, next int, ok bool) {
 	prefix, err := strconv.QuotedPrefix(text[at:])
 	if err != nil {
@@ -287,16 +292,17 @@ func defaultValue(text string, at int) (value string, next int, ok bool) {
 	return value, next, err == nil && value != ""
 }
 
-// shellQuote is the way to quote a value at its place in a shell line, so that the shell takes it as text.
+// shellQuote is the way to quote a property value in a shell line, so that the shell reads the value as plain text.
 type shellQuote uint8
 
 const (
 	quoteNone   shellQuote = iota // not for a shell
-	quoteBare                     // outside quotes: the value brings its own
+	quoteBare                     // outside quotes: the value gets its own quotes
 	quoteSingle                   // between '…'
 	quoteDouble                   // between "…"
 )
 
+// write writes a value quoted in this way.
 func (q shellQuote) write(b *strings.Builder, value string) {
 	switch q {
 	case quoteNone:
@@ -333,13 +339,14 @@ func (q shellQuote) write(b *strings.Builder, value string) {
 type shellScan struct {
 	on      bool
 	in      byte   // 0 bare, '\'' single, '"' double, '#' comment
-	escaped bool   // a backslash stands just before
-	last    uint32 // the four bytes before, the nearest lowest
-	before  uint32 // last, as it was at a backslash
+	escaped bool   // the previous character is a backslash
+	last    uint32 // the previous four bytes, the last one in the lowest bits
+	before  uint32 // value of last before a backslash
 	subst   bool   // inside $(…)
 	unclear string // the construct that the scan does not follow
 }
 
+// advance follows the quoting through a text.
 func (s *shellScan) advance(text string) {
 	if !s.on {
 		return
@@ -352,13 +359,15 @@ func (s *shellScan) advance(text string) {
 	}
 }
 
+// prev returns the previous character.
 func (s *shellScan) prev() byte { return byte(s.last) }
 
+// step follows the quoting through one character.
 func (s *shellScan) step(c byte) {
 	if s.escaped {
 		s.escaped = false
 		s.last = 'x'
-		if c == '\n' { // a continued line: both bytes are gone
+		if c == '\n' { // a line continuation: the shell removes both bytes
 			s.last = s.before
 		}
 		return
@@ -410,7 +419,7 @@ func (s *shellScan) step(c byte) {
 	}
 }
 
-// variable returns how to quote a value at this place.
+// variable returns the way to quote the value of a variable at the present position, or the reason to refuse it.
 func (s *shellScan) variable(column int) (shellQuote, error) {
 	if !s.on {
 		return quoteNone, nil

@@ -136,8 +136,7 @@ func TestCommandTemplate(t *testing.T) {
 	}
 }
 
-// Whatever a value holds, a shell takes it for one word of text, in each place where
-// the parser lets a variable stand.
+// A shell reads any value as one word of plain text, at each position where the parser accepts a variable.
 func TestShellQuoting(t *testing.T) {
 	if _, err := exec.LookPath("/bin/sh"); err != nil {
 		t.Skip("no /bin/sh")

@@ -11,7 +11,7 @@ import (
 // Duration is a time span written with a unit: 500ms, 30s, 5m, 1h30m, 7d. A bare number is an error.
 type Duration time.Duration
 
-// ParseDuration reads time.ParseDuration's forms and whole days ("7d").
+// ParseDuration parses the forms of time.ParseDuration and whole days ("7d").
 func ParseDuration(text string) (Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		if n, err := strconv.Atoi(days); err == nil {
@@ -45,10 +45,10 @@ func (d Duration) String() string {
 	return s
 }
 
-// MarshalJSON writes the form that ParseDuration reads.
+// MarshalJSON writes the duration in the form that ParseDuration parses.
 func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(d.String()) }
 
-// UnmarshalJSON refuses a bare number and names the right form.
+// UnmarshalJSON reads a duration with a unit; the error for a bare number names the correct form.
 func (d *Duration) UnmarshalJSON(data []byte) error {
 	var text string
 	if err := json.Unmarshal(data, &text); err != nil {
@@ -67,7 +67,7 @@ var sizeUnits = [...]struct {
 	bytes  int64
 }{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}, {"B", 1}}
 
-// ParseSize reads bytes with or without a unit.
+// ParseSize parses a number of bytes with or without a unit.
 func ParseSize(text string) (Size, error) {
 	for _, u := range sizeUnits {
 		if number, ok := strings.CutSuffix(text, u.suffix); ok {
@@ -107,7 +107,7 @@ func (s Size) Approximate() string {
 	return strconv.FormatInt(int64(s), 10) + " B"
 }
 
-// MarshalJSON writes the form that ParseSize reads.
+// MarshalJSON writes the size in the form that ParseSize parses.
 func (s Size) MarshalJSON() ([]byte, error) { return json.Marshal(s.String()) }
 
 // UnmarshalJSON reads a string with a unit or a bare number of bytes.
@@ -121,7 +121,7 @@ func (s *Size) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// Time is an instant in a file.
+// Time is an instant as resource files write it.
 type Time struct{ time.Time }
 
 // UnmarshalJSON reads RFC 3339, also with a space in place of the T and without seconds. An offset is required.
@@ -149,7 +149,7 @@ func CountNoun[N int | int64 | uint64](n N, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// ListFirst joins the first names and the number of the others: a, b and 3 more.
+// ListFirst joins the first names, at most most, and the number of the remaining ones: a, b and 3 more.
 func ListFirst(names []string, most int) string {
 	if len(names) <= most {
 		return strings.Join(names, ", ")
@@ -157,7 +157,7 @@ func ListFirst(names []string, most int) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-// Truncate cuts a text to most bytes and marks the cut.
+// Truncate cuts a text to at most most bytes and marks the cut.
 func Truncate(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -165,7 +165,7 @@ func Truncate(text string, most int) string {
 	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
-// Age returns the time since then in its largest units: 45s, 3m, 2h10m, 5d; zero: never.
+// Age returns the time from then to now in its largest units: 45s, 3m, 2h10m, 5d. For a zero then it returns never.
 func Age(now, then time.Time) string {
 	if then.IsZero() {
 		return "never"
@@ -179,6 +179,7 @@ func TimeSpan(d time.Duration) string { return spanUnits(d, time.Duration.Trunca
 // RoundTimeSpan returns a duration in its largest units, rounded to the nearest.
 func RoundTimeSpan(d time.Duration) string { return spanUnits(d, time.Duration.Round) }
 
+// spanUnits returns a duration in its largest units; whole truncates or rounds the duration to the smaller unit.
 func spanUnits(d time.Duration, whole func(d, unit time.Duration) time.Duration) string {
 	d = max(d, 0)
 	unit := 24 * time.Hour

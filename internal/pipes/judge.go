@@ -10,14 +10,14 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 )
 
-// Event is the input of workflows. Fields that few workflows read are functions, called at first
-// use and possibly again.
+// Event is the event that workflows decide about. Fields that few workflows read are functions, which are
+// called when a workflow needs them, possibly several times.
 type Event struct {
 	Incident   bool // the status is not OK
-	Resolution bool // the status is OK and was not before
-	Metrics    bool // it carries values
+	Resolution bool // the status is OK and the previous one was not
+	Metrics    bool // the event has values
 	Silenced   func() bool
-	Shape      func() map[string]any // for expressions: see filter.Shape
+	Shape      func() map[string]any // returns the event in Sensu's form for expressions: see filter.Shape
 }
 
 // Verdict is the decision of one workflow about an event.
@@ -25,12 +25,12 @@ type Verdict struct {
 	Pipeline route.Name
 	Workflow *model.Workflow // nil: the pipeline does not exist
 	Pass     bool
-	Filter   string   // the filter that dropped it; empty: none
-	Reason   string   // for people
+	Filter   string   // name of the filter that dropped the event; empty: none
+	Reason   string   // reason of the decision, for people
 	Failed   []string // name and error of each expression that failed
 }
 
-// Handler returns the handler of an event that passes.
+// Handler returns the workflow's handler, which gets an event that passes.
 func (v *Verdict) Handler() route.Name {
 	return qualifiedName(v.Pipeline.Namespace, v.Workflow.Handler)
 }
@@ -46,7 +46,7 @@ func (v *Verdict) Mutator() string {
 	return qualifiedName(v.Pipeline.Namespace, v.Workflow.Mutator).String()
 }
 
-// Name returns PIPELINE/WORKFLOW, for people.
+// Name returns the names of pipeline and workflow as PIPELINE/WORKFLOW, for people.
 func (v *Verdict) Name() string {
 	if v.Workflow == nil {
 		return v.Pipeline.Name
@@ -54,8 +54,8 @@ func (v *Verdict) Name() string {
 	return v.Pipeline.Name + "/" + v.Workflow.Name
 }
 
-// Judge returns the verdict of each workflow of the pipelines that a check names; ns is the check's
-// namespace. Filters run in order, up to the first that drops the event. A failing expression is
+// Judge returns the verdict about an event of each workflow in the pipelines that its check names; ns is
+// the check's namespace. Filters run in order, up to the first that drops the event. A failing expression is
 // skipped (filter.Decide) and listed in the verdict.
 func (t *Table) Judge(ctx context.Context, ns string, pipelines []string, e *Event, now time.Time) (list []Verdict) {
 	in := t.state.Load()
@@ -69,7 +69,7 @@ func (t *Table) Judge(ctx context.Context, ns string, pipelines []string, e *Eve
 		for i := range spec.Workflows {
 			v := Verdict{Pipeline: pipeline, Workflow: &spec.Workflows[i], Pass: true}
 			for _, name := range v.Workflow.Filters {
-				if in.ask(ctx, &v, name, e, now); !v.Pass {
+				if in.applyFilter(ctx, &v, name, e, now); !v.Pass {
 					break
 				}
 			}
@@ -82,8 +82,8 @@ func (t *Table) Judge(ctx context.Context, ns string, pipelines []string, e *Eve
 	return list
 }
 
-// ask applies one filter. Built-in ones need no JavaScript.
-func (s *state) ask(ctx context.Context, v *Verdict, name string, e *Event, now time.Time) {
+// applyFilter applies one filter to an event and sets the verdict. Built-in filters need no JavaScript.
+func (s *compiledState) applyFilter(ctx context.Context, v *Verdict, name string, e *Event, now time.Time) {
 	drop := func(reason string) { v.Pass, v.Filter, v.Reason = false, name, reason }
 	switch name {
 	case model.FilterIncident:
@@ -113,8 +113,8 @@ func (s *state) ask(ctx context.Context, v *Verdict, name string, e *Event, now 
 		}
 		return
 	}
-	script, err := f.get()
-	if err != nil { // like a failing expression
+	script, err := f.program()
+	if err != nil { // the filter is skipped, as for a failing expression
 		v.Failed = append(v.Failed, "filter "+name+": "+err.Error())
 		return
 	}
@@ -127,14 +127,15 @@ func (s *state) ask(ctx context.Context, v *Verdict, name string, e *Event, now 
 	}
 }
 
+// qualifiedName returns the name of a referenced resource with its namespace.
 func qualifiedName(ns, ref string) route.Name {
 	ns, name := model.SplitRef(ns, ref)
 	return route.Name{Namespace: ns, Name: name}
 }
 
-// Mutate transforms an event's JSON for a handler by a built-in or JavaScript mutator; it calls
-// event only for the latter. For a command mutator it returns the command instead, whose output
-// goes to the handler.
+// Mutate transforms the JSON of an event for a handler by a built-in or JavaScript mutator; it calls
+// event only for a JavaScript mutator. For a mutator with a command, Mutate returns the command: the
+// caller runs it and passes its output to the handler.
 func (t *Table) Mutate(ctx context.Context, mutator string, event func() (map[string]any, error), now time.Time) (body []byte, command *model.MutatorSpec, err error) {
 	ns, name := model.SplitRef("", mutator)
 	if ns == "" {
@@ -151,7 +152,7 @@ func (t *Table) Mutate(ctx context.Context, mutator string, event func() (map[st
 	if err != nil {
 		return nil, nil, err
 	}
-	script, err := m.Javascript.get()
+	script, err := m.Javascript.program()
 	if err != nil {
 		return nil, nil, err
 	}

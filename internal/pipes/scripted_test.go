@@ -13,10 +13,9 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestScriptsOfAssets checks that a filter and a mutator use the current JavaScript of their
-// assets; while it is missing the filter is skipped with a message and the mutator's delivery
-// waits.
-func TestScriptsOfAssets(t *testing.T) {
+// TestScriptsOfAssets checks that a filter and a mutator use the present JavaScript of their assets. While an asset is
+// missing, the filter is skipped with a message and the delivery with the mutator waits.
+func TestFilterAndMutatorUseScriptsOfAssets(t *testing.T) {
 	var source, key string
 	read := 0
 	table := NewTable()

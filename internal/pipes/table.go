@@ -1,8 +1,8 @@
-// Package pipes holds the resources kept from Sensu (filters, mutators, pipelines), compiled, and
-// decides by them about events. Package react shows it events and delivers those that pass.
+// Package pipes compiles the resources kept from Sensu (filters, mutators, pipelines) and decides by them about
+// events. Package react passes events to it and delivers those that a workflow lets through.
 //
-// The planner calls Table.Set and Table.Remove; Table.Judge uses the state at its start. No lock is
-// held while JavaScript runs: the state is immutable and replaced by changes. No goroutines. Start
+// The server calls Table.Apply with changed declarations; Table.Judge uses the resources in force at its start.
+// No lock is held while JavaScript runs, because a change replaces the immutable state. No goroutines. Start
 // reading at judge.go.
 package pipes
 
@@ -21,35 +21,35 @@ import (
 	"github.com/muster-fleet/muster/internal/window"
 )
 
-// Table is the state in force. Safe for concurrent use.
+// Table holds the compiled filters, mutators, pipelines and windows in force. Safe for concurrent use.
 type Table struct {
-	// Libraries reads the JavaScript of Assets, NAMESPACE/NAME; see Find. Nil: there is none. Set
-	// it before any other call.
+	// Libraries reads the JavaScript of Assets (NAMESPACE/NAME), see Find; nil: there are no Assets. Set it
+	// before any other call.
 	Libraries Find
 
-	mu    sync.Mutex // of writers
-	state atomic.Pointer[state]
+	mu    sync.Mutex // serializes changes of the state
+	state atomic.Pointer[compiledState]
 }
 
-// state is immutable.
-type state struct {
-	filters   map[route.Name]*scripted[*filter.Filter]
+// compiledState holds all compiled resources in force. It is immutable.
+type compiledState struct {
+	filters   map[route.Name]*assetScript[*filter.Filter]
 	mutators  map[route.Name]*Mutator
 	pipelines map[route.Name]*model.PipelineSpec
 	windows   map[route.Name]*window.Calendar
 }
 
-// Mutator is a compiled model.MutatorSpec. Immutable.
+// Mutator is a mutator with its compiled JavaScript. It is immutable.
 type Mutator struct {
 	Spec       *model.MutatorSpec
-	Javascript *scripted[*filter.Mutation] // nil: a command
+	Javascript *assetScript[*filter.Mutation] // nil: the mutator is a command
 }
 
 // NewTable returns an empty table.
 func NewTable() *Table {
 	t := &Table{}
-	t.state.Store(&state{
-		filters: map[route.Name]*scripted[*filter.Filter]{}, mutators: map[route.Name]*Mutator{},
+	t.state.Store(&compiledState{
+		filters: map[route.Name]*assetScript[*filter.Filter]{}, mutators: map[route.Name]*Mutator{},
 		pipelines: map[route.Name]*model.PipelineSpec{}, windows: map[route.Name]*window.Calendar{},
 	})
 	return t
@@ -62,12 +62,12 @@ func (t *Table) Apply(list []route.Declaration) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.state.Load()
-	next := state{maps.Clone(now.filters), maps.Clone(now.mutators), maps.Clone(now.pipelines), maps.Clone(now.windows)}
+	next := compiledState{maps.Clone(now.filters), maps.Clone(now.mutators), maps.Clone(now.pipelines), maps.Clone(now.windows)}
 	var failed []error
 	for _, d := range list {
 		if d.Spec == nil {
-			next.remove(d.Kind, d.Name)
-		} else if err := t.set(&next, d); err != nil {
+			next.removeDeclaration(d.Kind, d.Name)
+		} else if err := t.setDeclaration(&next, d); err != nil {
 			failed = append(failed, fmt.Errorf("%s %s: %w", d.Kind, d.Name, err))
 		}
 	}
@@ -75,12 +75,12 @@ func (t *Table) Apply(list []route.Declaration) error {
 	return errors.Join(failed...)
 }
 
-// set compiles one declaration into the next state. After an error the state is unchanged.
-func (t *Table) set(next *state, d route.Declaration) error {
+// setDeclaration compiles one declaration and puts it into the next state. After an error that state is unchanged.
+func (t *Table) setDeclaration(next *compiledState, d route.Declaration) error {
 	name, zone := d.Name, d.Zone
 	switch spec := d.Spec.(type) {
 	case *model.FilterSpec:
-		when, err := t.when(name, zone, spec.When)
+		when, err := t.filterTimes(name, zone, spec.When)
 		if err != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ func (t *Table) set(next *state, d route.Declaration) error {
 		for _, ref := range spec.Assets {
 			assets = append(assets, model.QualifyRef(name.Namespace, ref))
 		}
-		f, err := newScripted(t.find, assets, func(libraries []filter.Library) (*filter.Filter, error) {
+		f, err := newAssetScript(t.findLibraries, assets, func(libraries []filter.Library) (*filter.Filter, error) {
 			return filter.New(filter.Action(spec.Action), spec.Expressions, when, libraries...)
 		})
 		if err != nil {
@@ -100,7 +100,7 @@ func (t *Table) set(next *state, d route.Declaration) error {
 		m := &Mutator{Spec: within}
 		if spec.Command == nil {
 			var err error
-			m.Javascript, err = newScripted(t.find, within.Assets, func(libraries []filter.Library) (*filter.Mutation, error) {
+			m.Javascript, err = newAssetScript(t.findLibraries, within.Assets, func(libraries []filter.Library) (*filter.Mutation, error) {
 				return filter.CompileMutation(spec.Javascript, libraries...)
 			})
 			if err != nil {
@@ -120,7 +120,8 @@ func (t *Table) set(next *state, d route.Declaration) error {
 	return nil
 }
 
-func (s *state) remove(kind string, name route.Name) {
+// removeDeclaration removes the resource of a kind and name from the state.
+func (s *compiledState) removeDeclaration(kind string, name route.Name) {
 	switch kind {
 	case "Filter":
 		delete(s.filters, name)
@@ -133,15 +134,15 @@ func (s *state) remove(kind string, name route.Name) {
 	}
 }
 
-// Mutator returns a declared mutator; not ok if none has the name or it is built in.
+// Mutator returns the declared mutator of a name; ok is false for a missing and for a built-in mutator.
 func (t *Table) Mutator(name route.Name) (*Mutator, bool) {
 	m, ok := t.state.Load().mutators[name]
 	return m, ok
 }
 
-// when returns the times in which a filter is in force; nil: always. A Window is looked up at each
-// event, because it may change.
-func (t *Table) when(name route.Name, zone string, w *model.FilterWhen) (func(time.Time) bool, error) {
+// filterTimes returns a function that tells whether a filter is in force at a time; nil: always. The function looks up
+// a Window for each event, because the Window may change.
+func (t *Table) filterTimes(name route.Name, zone string, w *model.FilterWhen) (func(time.Time) bool, error) {
 	if w == nil {
 		return nil, nil
 	}
@@ -150,7 +151,7 @@ func (t *Table) when(name route.Name, zone string, w *model.FilterWhen) (func(ti
 		return func(now time.Time) bool {
 			c := t.state.Load().windows[route.Name{Namespace: ns, Name: of}]
 			if c == nil {
-				return true // intent refuses to delete a window in use; this filter comes from another version
+				return true // intent refuses to delete a used Window, so another version of Muster stored this filter
 			}
 			_, inside := c.Active(now)
 			return inside
@@ -166,14 +167,13 @@ func (t *Table) when(name route.Name, zone string, w *model.FilterWhen) (func(ti
 	}, nil
 }
 
-// Find reads the JavaScript of Assets; key identifies the contents. Where they are still known, it
-// reads nothing.
+// Find reads the JavaScript of Assets. key identifies the content; if it still equals known, Find reads no file.
 type Find func(assets []string, known string) (list []filter.Library, key string, err error)
 
-// scripted is JavaScript with libraries from Assets. It is compiled again when the libraries
+// assetScript is JavaScript of a resource together with libraries from Assets. It is compiled again when the libraries
 // change.
-type scripted[T any] struct {
-	plain   T // without libraries
+type assetScript[T any] struct {
+	plain   T // compiled without libraries
 	assets  []string
 	find    Find
 	compile func([]filter.Library) (T, error)
@@ -181,16 +181,18 @@ type scripted[T any] struct {
 	mu    sync.Mutex
 	key   string
 	whole T
-	err   error // of compiling with the libraries
+	err   error // error of compiling with the libraries
 }
 
-func newScripted[T any](find Find, assets []string, compile func([]filter.Library) (T, error)) (*scripted[T], error) {
+// newAssetScript compiles JavaScript; assets name its libraries.
+func newAssetScript[T any](find Find, assets []string, compile func([]filter.Library) (T, error)) (*assetScript[T], error) {
 	plain, err := compile(nil)
-	return &scripted[T]{plain: plain, assets: assets, find: find, compile: compile}, err
+	return &assetScript[T]{plain: plain, assets: assets, find: find, compile: compile}, err
 }
 
-// get returns the compiled program; the error names a missing asset or the fault in its JavaScript.
-func (s *scripted[T]) get() (T, error) {
+// program returns the compiled program with the present libraries. The error names a missing asset, or the fault in its
+// JavaScript.
+func (s *assetScript[T]) program() (T, error) {
 	if len(s.assets) == 0 {
 		return s.plain, nil
 	}
@@ -208,8 +210,8 @@ func (s *scripted[T]) get() (T, error) {
 	return s.whole, s.err
 }
 
-// find calls Libraries where there are assets.
-func (t *Table) find(assets []string, known string) ([]filter.Library, string, error) {
+// findLibraries calls Libraries, if the server has Assets.
+func (t *Table) findLibraries(assets []string, known string) ([]filter.Library, string, error) {
 	if t.Libraries == nil {
 		return nil, "", model.Errorf(model.Unavailable, "this server has no Assets")
 	}

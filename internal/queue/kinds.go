@@ -10,14 +10,14 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Kind describes one queue of the server and its settings.
+// Kind describes one kind of queue of the server, and its possible settings.
 type Kind struct {
 	Name     string
 	Unit     string   // items or bytes
-	Capacity int64    // default; 0: derived from other settings, cannot be set
-	Policies []Policy // allowed ones, the default first
-	Holds    string   // description of the items
-	Full     string   // effect of a full queue
+	Capacity int64    // default capacity; 0: other settings determine the capacity, and it cannot be set
+	Policies []Policy // allowed policies, the default first
+	Holds    string   // description of the items in the queue
+	Full     string   // effect when the queue is full
 }
 
 // Kinds returns all queues of a server, sorted by name.
@@ -56,6 +56,7 @@ func Kinds() []Kind {
 	}
 }
 
+// findKind returns the queue kind with a name.
 func findKind(name string) (Kind, bool) {
 	all := Kinds()
 	i := slices.IndexFunc(all, func(k Kind) bool { return k.Name == name })
@@ -65,8 +66,8 @@ func findKind(name string) (Kind, bool) {
 	return all[i], true
 }
 
-// Unit returns the unit of a queue's depth: items or bytes. Worker queues such as event-view-3
-// have the unit of event-view.
+// Unit returns the unit of a queue's depth: items or bytes. The queue of one worker, such as event-view-3, has the unit
+// of its kind event-view.
 func Unit(name string) string {
 	if k, ok := findKind(name); ok {
 		return k.Unit
@@ -79,10 +80,11 @@ func Unit(name string) string {
 	return "items"
 }
 
-// Settings are the operator's settings by name of the queue.
-type Settings map[string]setting
+// Settings holds the operator's settings of queues, by the name of the queue.
+type Settings map[string]queueSetting
 
-type setting struct {
+// queueSetting is the capacity and the policy that an operator has set for one queue.
+type queueSetting struct {
 	capacity int64
 	policy   Policy
 }
@@ -102,9 +104,9 @@ func ParseSettings(list []string) (Settings, error) {
 		set := out[name]
 		var err error
 		if value != "" && value[0] >= '0' && value[0] <= '9' {
-			set.capacity, err = k.capacity(value)
+			set.capacity, err = k.parseCapacity(value)
 		} else {
-			set.policy, err = k.policy(value)
+			set.policy, err = k.parsePolicy(value)
 		}
 		if err != nil {
 			problems = append(problems, fmt.Errorf("%s: %w", text, err))
@@ -114,6 +116,7 @@ func ParseSettings(list []string) (Settings, error) {
 	return out, errors.Join(problems...)
 }
 
+// unknownQueueError returns the error for a setting of a queue that does not exist.
 func unknownQueueError(text, name string) error {
 	var names []string
 	for _, k := range Kinds() {
@@ -125,7 +128,8 @@ func unknownQueueError(text, name string) error {
 	return fmt.Errorf("%s: unknown queue %q; queues: %s", text, name, strings.Join(names, ", "))
 }
 
-func (k Kind) capacity(text string) (int64, error) {
+// parseCapacity parses the capacity in a setting of this queue kind.
+func (k Kind) parseCapacity(text string) (int64, error) {
 	if k.Capacity == 0 {
 		return 0, fmt.Errorf("the capacity of %s cannot be set: %s", k.Name, k.Full)
 	}
@@ -143,14 +147,16 @@ func (k Kind) capacity(text string) (int64, error) {
 	return n, nil
 }
 
-func (k Kind) policy(text string) (Policy, error) {
+// parsePolicy parses the policy in a setting of this queue kind.
+func (k Kind) parsePolicy(text string) (Policy, error) {
 	if slices.Contains(k.Policies, Policy(text)) {
 		return Policy(text), nil
 	}
-	return "", fmt.Errorf("%q is not a policy of %s: expected one of %s", text, k.Name, k.policies())
+	return "", fmt.Errorf("%q is not a policy of %s: expected one of %s", text, k.Name, k.policyNames())
 }
 
-func (k Kind) policies() string {
+// policyNames lists the allowed policies of this queue kind.
+func (k Kind) policyNames() string {
 	names := make([]string, len(k.Policies))
 	for i, p := range k.Policies {
 		names[i] = string(p)
@@ -179,7 +185,7 @@ configuration file a list). The first policy of a queue is its default. This pag
 		case k.Capacity > 0:
 			capacity = fmt.Sprint(k.Capacity)
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", k.Name, capacity, k.policies(), k.Holds, k.Full)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", k.Name, capacity, k.policyNames(), k.Holds, k.Full)
 	}
 	b.WriteString(`
 ## On the agent

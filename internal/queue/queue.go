@@ -1,4 +1,4 @@
-// Package queue is the bounded hand-off between goroutines: a channel with a name, a
+// Package queue hands items from goroutine to goroutine in bounded queues: a channel with a name, a
 // capacity, an overflow policy and a depth (`muster get queues`; internal/metrics exports
 // it). A Registry lists all queues of one server; buffers of another form, such as the
 // journal's pending bytes, register themselves too. Kinds lists the server's queues with
@@ -15,22 +15,22 @@ import (
 	"sync/atomic"
 )
 
-// Policy decides about an item that finds the queue full.
+// Policy decides the fate of a new item when the queue is full.
 type Policy string
 
 const (
 	// Block makes the producer wait: back-pressure.
 	Block Policy = "block"
-	// Drop refuses the newest item and counts it.
+	// Drop refuses the new item and counts the loss.
 	Drop Policy = "drop"
 	// Rederive drops the item; the consumer rebuilds it from the journal.
 	Rederive Policy = "rederive"
-	// GiveUp records the item as given up, in the history.
+	// GiveUp does not queue the item and records it in the history as given up.
 	GiveUp Policy = "give-up"
-	// End ends the slow reader: it must list again.
+	// End disconnects the slow reader, which must then list everything again.
 	End Policy = "end"
-	// Merge has no overflow: each object has at most one entry, and later changes of the
-	// object join it.
+	// Merge never overflows: the queue has at most one item for each object, and later changes
+	// of the object are merged into it.
 	Merge Policy = "merge"
 )
 
@@ -41,8 +41,8 @@ type Info struct {
 	Depth    int64  `json:"depth"`
 	Unit     string `json:"unit"` // items or bytes
 	Policy   Policy `json:"policy"`
-	Passed   uint64 `json:"passed"`   // ever accepted
-	Overflow uint64 `json:"overflow"` // items that waited or were dropped, by policy
+	Passed   uint64 `json:"passed"`   // number of items ever accepted
+	Overflow uint64 `json:"overflow"` // number of items that found the queue full, and waited or were dropped
 }
 
 // Registry lists the queues of one server. The zero value is ready; nil registers
@@ -56,8 +56,8 @@ type Registry struct {
 // NewRegistry returns a Registry whose queues have the given settings.
 func NewRegistry(s Settings) *Registry { return &Registry{settings: s} }
 
-// Bounds returns the capacity and the policy of the queue kind of that name. An unknown
-// name panics.
+// Bounds returns the capacity and the policy in force for the queue kind with a name. It panics for an
+// unknown name.
 func (r *Registry) Bounds(name string) (capacity int64, policy Policy) {
 	k, ok := findKind(name)
 	if !ok {
@@ -77,7 +77,7 @@ func (r *Registry) Bounds(name string) (capacity int64, policy Policy) {
 	return capacity, policy
 }
 
-// Register adds or replaces a queue by name.
+// Register adds a queue to the registry, or replaces the queue of the same name. info returns its state.
 func (r *Registry) Register(name string, info func() Info) {
 	if r == nil {
 		return
@@ -114,7 +114,7 @@ type Queue[T any] struct {
 	overflow atomic.Uint64
 }
 
-// New makes a queue and registers it; r may be nil.
+// New creates a queue and registers it in r, which may be nil.
 func New[T any](r *Registry, name string, capacity int, policy Policy) *Queue[T] {
 	q := &Queue[T]{name: name, policy: policy, items: make(chan T, capacity)}
 	r.Register(name, q.Info)
@@ -149,7 +149,7 @@ func (q *Queue[T]) Items() <-chan T { return q.items }
 // Close ends the queue. The caller makes sure that no Put follows.
 func (q *Queue[T]) Close() { close(q.items) }
 
-// Info describes the queue now.
+// Info returns the present state of the queue.
 func (q *Queue[T]) Info() Info {
 	return Info{
 		Name: q.name, Capacity: int64(cap(q.items)), Depth: int64(len(q.items)), Unit: "items",
@@ -157,10 +157,10 @@ func (q *Queue[T]) Info() Info {
 	}
 }
 
-// Slots is a counting semaphore with the name, capacity and policy of a queue.
+// Slots is a counting semaphore that limits concurrent work; it has the name, capacity and policy of a queue.
 type Slots struct{ taken *Queue[struct{}] }
 
-// NewSlots returns slots of the queue kind of that name, and registers them. An unknown name panics.
+// NewSlots creates and registers the slots for the queue kind with a name. It panics for an unknown name.
 func NewSlots(r *Registry, name string) *Slots {
 	capacity, policy := r.Bounds(name)
 	return &Slots{New[struct{}](r, name, int(capacity), policy)}
@@ -170,5 +170,5 @@ func NewSlots(r *Registry, name string) *Slots {
 // ErrFull. Every successful Enter needs one Leave.
 func (s *Slots) Enter(ctx context.Context) error { return s.taken.Put(ctx, struct{}{}) }
 
-// Leave returns a slot.
+// Leave gives a slot back.
 func (s *Slots) Leave() { <-s.taken.Items() }

@@ -49,7 +49,7 @@ func TestBlockWaitsForCapacityOrContext(t *testing.T) {
 	})
 }
 
-func TestRegistryLists(t *testing.T) {
+func TestRegistryListsQueues(t *testing.T) {
 	var r Registry
 	New[int](&r, "b", 4, Block)
 	a := New[int](&r, "a", 2, Drop)
@@ -67,11 +67,11 @@ func TestReferencePageIsUpToDate(t *testing.T) {
 	testenv.Golden(t, path, Reference())
 }
 
-func TestSettings(t *testing.T) {
+func TestQueueSettings(t *testing.T) {
 	s, err := ParseSettings([]string{"reactions=128MiB", "reactions = block", " requests =7"})
 	testenv.NoError(t, err)
 	r := NewRegistry(s)
-	for name, want := range map[string]setting{
+	for name, want := range map[string]queueSetting{
 		"reactions": {128 << 20, Block}, "requests": {7, Drop}, "journal": {32 << 20, Block}, "facts": {0, Merge},
 	} {
 		if capacity, policy := r.Bounds(name); capacity != want.capacity || policy != want.policy {
@@ -116,7 +116,7 @@ func TestSlots(t *testing.T) {
 	}
 }
 
-func TestUnits(t *testing.T) {
+func TestQueueUnits(t *testing.T) {
 	for name, want := range map[string]string{"journal": "bytes", "reactions": "bytes", "event-view": "items", "event-view-13": "items", "run-output": "bytes", "journal-x": "items", "-1": "items", "": "items"} {
 		if got := Unit(name); got != want {
 			t.Errorf("%q is counted in %s, want %s", name, got, want)
@@ -124,7 +124,7 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// FuzzSettings parses settings of queues: each one is stored as written or refused with a message.
+// FuzzSettings checks that each setting of a queue is stored as written, or refused with a message.
 func FuzzSettings(f *testing.F) {
 	for _, text := range []string{"journal=8MiB", "journal=1", "requests=block", "requests=9999999999", "facts=7", "reactions=rederive", "nobody=1", "journal", "=", ""} {
 		f.Add(text)

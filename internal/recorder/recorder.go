@@ -1,6 +1,5 @@
 // Package recorder appends the server's own records to the journal: results of the server about itself
-// and about nodes, actions of people, marks. A batch of results that an agent sends does not come this way:
-// see package source/core.
+// and about nodes, actions of people, marks. Package source/core appends the batches of agents.
 package recorder
 
 import (
@@ -18,8 +17,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Recorder writes records of kinds that need no agent. Its fields are set before its first use; then
-// it is safe for concurrent use.
+// Recorder appends records that do not come from agents. Set its fields before the first use; after that the
+// Recorder is safe for concurrent use.
 type Recorder struct {
 	Journal interface {
 		Append(ctx context.Context, entries ...journal.Entry) error
@@ -27,14 +26,14 @@ type Recorder struct {
 	Nodes interface {
 		NodeUID(node model.NodeID) uuid.UUID // uuid.Nil: the node was deleted
 	}
-	Applied func(ctx context.Context, at journal.Position) error // waits until the view has applied a commit
+	Applied func(ctx context.Context, at journal.Position) error // waits until the event view has applied the commit at a position
 	Log     *slog.Logger
 }
 
-// maxMarks bounds the marks of one call of Journal.Append, which a deletion of a whole fleet makes.
+// maxMarks bounds the marks in one call of Journal.Append: the deletion of a whole fleet makes very many marks.
 const maxMarks = 1000
 
-// Result is a result of the server about a node, judged by a chunk.
+// Result is a result that the server itself records about a node. Chunk tells by which rules it is judged.
 type Result struct {
 	Node   model.NodeID
 	Chunk  model.ChunkID
@@ -42,17 +41,20 @@ type Result struct {
 	Output string
 }
 
-// waiter receives the outcome of the commit that has its entry.
-type waiter chan outcome
+// commitWaiter receives the outcome of the commit that contains its entry.
+type commitWaiter chan commitOutcome
 
-type outcome struct {
+// commitOutcome is the journal position of a commit, or its error.
+type commitOutcome struct {
 	at  journal.Position
 	err error
 }
 
-func (w waiter) Committed(_ uint64, at journal.Position, err error) { w <- outcome{at, err} }
+// Committed implements the journal's callback for an entry.
+func (w commitWaiter) Committed(_ uint64, at journal.Position, err error) { w <- commitOutcome{at, err} }
 
-func (w waiter) wait(ctx context.Context) (journal.Position, error) {
+// wait waits for the commit, or for the end of ctx.
+func (w commitWaiter) wait(ctx context.Context) (journal.Position, error) {
 	select {
 	case o := <-w:
 		if o.err != nil {
@@ -64,9 +66,9 @@ func (w waiter) wait(ctx context.Context) (journal.Position, error) {
 	}
 }
 
-// Append writes one record and returns when it is durable and applied.
+// Append writes one record to the journal and returns when the record is durable and the view has applied it.
 func (r *Recorder) Append(ctx context.Context, section journal.Section, record *wire.Record) error {
-	w := make(waiter, 1)
+	w := make(commitWaiter, 1)
 	if err := r.append(ctx, journal.Entry{Section: section, Data: wire.AppendRecord(nil, record), Waiter: w}); err != nil {
 		return err
 	}
@@ -77,6 +79,7 @@ func (r *Recorder) Append(ctx context.Context, section journal.Section, record *
 	return r.Applied(ctx, at)
 }
 
+// append appends entries to the journal and waits until the view has applied them.
 func (r *Recorder) append(ctx context.Context, entries ...journal.Entry) error {
 	if err := r.Journal.Append(ctx, entries...); err != nil {
 		return fmt.Errorf("append to the journal: %w", err)
@@ -84,7 +87,7 @@ func (r *Recorder) append(ctx context.Context, entries ...journal.Entry) error {
 	return nil
 }
 
-// section returns the partition of a node that still exists, otherwise all of them.
+// section returns the journal section of a node's partition; for a deleted node the section of all partitions.
 func (r *Recorder) section(node model.NodeID) journal.Section {
 	if node == model.ServerNode {
 		return 0
@@ -95,12 +98,12 @@ func (r *Recorder) section(node model.NodeID) journal.Section {
 	return journal.All
 }
 
-// OwnResult writes a result of a built-in check about the server itself.
+// OwnResult records a result of a built-in check about the server itself.
 func (r *Recorder) OwnResult(ctx context.Context, check model.CheckID, status model.Status, output string) error {
 	return r.NodeResult(ctx, model.ServerNode, check, status, output)
 }
 
-// NodeResult writes a result of a built-in check about a node.
+// NodeResult records a result of a built-in check about a node.
 func (r *Recorder) NodeResult(ctx context.Context, node model.NodeID, check model.CheckID, status model.Status, output string) error {
 	return r.Append(ctx, r.section(node), &wire.Record{
 		Kind: wire.RecordServerResult, Node: node,
@@ -108,7 +111,7 @@ func (r *Recorder) NodeResult(ctx context.Context, node model.NodeID, check mode
 	})
 }
 
-// Results writes results in their order, in one call of Journal.Append. durable waits until they are.
+// Results records results in their order, in one call of Journal.Append. durable waits until they are durable.
 func (r *Recorder) Results(ctx context.Context, results []Result) (durable func(context.Context) error, err error) {
 	entries := make([]journal.Entry, len(results))
 	for i, x := range results {
@@ -119,7 +122,7 @@ func (r *Recorder) Results(ctx context.Context, results []Result) (durable func(
 	if len(entries) == 0 {
 		return func(context.Context) error { return nil }, nil
 	}
-	w := make(waiter, 1)
+	w := make(commitWaiter, 1)
 	entries[len(entries)-1].Waiter = w
 	if err := r.append(ctx, entries...); err != nil {
 		return nil, err
@@ -127,8 +130,8 @@ func (r *Recorder) Results(ctx context.Context, results []Result) (durable func(
 	return func(ctx context.Context) error { _, err := w.wait(ctx); return err }, nil
 }
 
-// Forget tells the views which results are expected no more. The planner calls it before a change is
-// in force; after an error the next start finds the same marks missing and writes them.
+// Forget records marks that the views need not expect results of some checks and nodes any more. The planner calls it
+// before a change is in force. After an error the next start writes the missing marks.
 func (r *Recorder) Forget(list []plan.Removal) {
 	for part := range slices.Chunk(list, maxMarks) {
 		entries := make([]journal.Entry, len(part))
@@ -149,18 +152,18 @@ func (r *Recorder) Forget(list []plan.Removal) {
 	}
 }
 
-// Started marks that the server listens again: deadlines count from here.
+// Started records a mark that the server listens again: deadlines count from this mark.
 func (r *Recorder) Started(ctx context.Context) error {
 	return r.Append(ctx, journal.All, &wire.Record{Kind: wire.RecordStarted})
 }
 
-// Intent marks which revision of the intent is in force.
+// Intent records a mark with the revision of the intent in force.
 func (r *Recorder) Intent(ctx context.Context, revision int64) error {
 	return r.Append(ctx, journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: revision})
 }
 
-// MarkIntent records the revision in force whenever it has changed, looking once a second until ctx
-// ends, so that a start after a crash knows from where to look for forgotten results.
+// MarkIntent records the revision in force each time it has changed, and looks for changes once a second until ctx
+// ends. So a start after a crash knows from which revision on it must look for results to forget.
 func (r *Recorder) MarkIntent(ctx context.Context, revision func() int64) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -183,7 +186,7 @@ func (r *Recorder) MarkIntent(ctx context.Context, revision func() int64) error 
 	}
 }
 
-// Act writes an action of a person on an event. It implements api.Actions.
+// Act records an action of a person on an event, such as an acknowledgement. It implements api.Actions.
 func (r *Recorder) Act(ctx context.Context, node model.NodeID, action wire.Action) error {
 	return r.Append(ctx, r.section(node), &wire.Record{Kind: wire.RecordAction, Node: node, Action: &action})
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// BenchmarkCatchUp makes all changes of a journal again: in one pass, and as it was done
-// before, one partition after the other. What records them costs nothing here.
+// BenchmarkCatchUp computes all transitions of a journal again: in one pass for all partitions and, for comparison, one
+// partition after the other. Recording the transitions costs nothing in this benchmark.
 func BenchmarkCatchUp(b *testing.B) {
 	fs := memfs.New()
-	f := &fleet{rng: rand.New(rand.NewPCG(1, 1)), clock: &manualClock{}, output: 100}
+	f := &testFleet{rng: rand.New(rand.NewPCG(1, 1)), clock: &manualClock{}, output: 100}
 	l := openJournalLife(b, fs, journal.Options{FS: fs, Clock: f.clock, Tick: -1, Reserve: -1})
 	defer l.log.Close()
 	f.write(b, l.log, 3000)
@@ -39,8 +39,8 @@ func BenchmarkCatchUp(b *testing.B) {
 		}},
 		{"one for each partition", model.Partitions, func() (changes int) {
 			for p := range model.Partitions {
-				view := event.New(shard.New(options()), event.Options{Emit: func(ts []event.Transition) { changes += len(ts) }})
-				testenv.NoError(b, l.log.Read(b.Context(), journal.Position{}, func(c journal.Commit) error { return view.Apply(part{c, journal.Section(p)}) }))
+				view := event.New(shard.New(shardOptions()), event.Options{Emit: func(ts []event.Transition) { changes += len(ts) }})
+				testenv.NoError(b, l.log.Read(b.Context(), journal.Position{}, func(c journal.Commit) error { return view.Apply(partitionCommit{c, journal.Section(p)}) }))
 			}
 			return changes
 		}},
@@ -56,13 +56,13 @@ func BenchmarkCatchUp(b *testing.B) {
 	}
 }
 
-// part is a commit of which one partition is seen.
-type part struct {
+// partitionCommit is a commit reduced to the entries of one partition.
+type partitionCommit struct {
 	journal.Commit
 	section journal.Section
 }
 
-func (c part) Sections() (list []journal.Section) {
+func (c partitionCommit) Sections() (list []journal.Section) {
 	for _, s := range c.Commit.Sections() {
 		if s == c.section || s == journal.All {
 			list = append(list, s)

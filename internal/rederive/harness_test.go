@@ -19,8 +19,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// chunk is one of eight checks; half of them are expected every few seconds.
-func chunk(id model.ChunkID) *model.CheckChunk {
+// testChunk returns the definition of one of eight checks; half of them have a TTL of a few seconds.
+func testChunk(id model.ChunkID) *model.CheckChunk {
 	c := &model.CheckChunk{Chunk: model.Chunk{ID: id, Unit: model.CheckID(1000 + id%8), Namespace: 1}, FailAfter: uint32(id % 3), TTL: time.Duration(id%2) * 6 * time.Second}
 	for s := range c.Severities {
 		c.Severities[s] = model.DefaultSeverity(model.Status(s))
@@ -28,8 +28,9 @@ func chunk(id model.ChunkID) *model.CheckChunk {
 	return c
 }
 
-func options() shard.Options {
-	return shard.Options{Chunks: func(id model.ChunkID) *model.Chunk { return chunk(id).Seal() }, Grace: 2 * time.Second, BacklogWait: 5 * time.Second, KeepaliveTimeout: 5 * time.Second}
+// shardOptions returns the settings of both event views.
+func shardOptions() shard.Options {
+	return shard.Options{Chunks: func(id model.ChunkID) *model.Chunk { return testChunk(id).Seal() }, Grace: 2 * time.Second, BacklogWait: 5 * time.Second, KeepaliveTimeout: 5 * time.Second}
 }
 
 // manualClock is a clock set by hand.
@@ -51,10 +52,10 @@ func openJournalLife(t testing.TB, fs disk.FS, o journal.Options) *journalLife {
 	t.Helper()
 	log := testenv.Value(journal.Open("/journal", o))(t)
 	store := testenv.Value(snapshot.Open(snapshot.Options{FS: fs, Dir: "/snapshots", Head: log.Head(), Resolve: log.Resolve}))(t)
-	return &journalLife{log: log, store: store, Source: &Source{Journal: log, Snapshots: store, Live: event.New(shard.New(options()), event.Options{}), Options: options, Parallel: 2}}
+	return &journalLife{log: log, store: store, Source: &Source{Journal: log, Snapshots: store, Live: event.New(shard.New(shardOptions()), event.Options{}), Options: shardOptions, Parallel: 2}}
 }
 
-// save snapshots every partition, of which history must have all.
+// save saves a snapshot of every partition; history must have recorded all their transitions.
 func (l *journalLife) save(t testing.TB, recorded uint64) {
 	t.Helper()
 	for i := range model.Partitions {
@@ -73,6 +74,7 @@ func (l *journalLife) save(t testing.TB, recorded uint64) {
 	}
 }
 
+// cut cuts the journal below its floor.
 func (l *journalLife) cut(t testing.TB) {
 	t.Helper()
 	if floor := l.floor(); floor.Number > 0 {
@@ -80,9 +82,9 @@ func (l *journalLife) cut(t testing.TB) {
 	}
 }
 
-// copiedCommit is a commit in memory.
+// copiedCommit is a copy of a commit, which stays valid after the view has applied the commit.
 type copiedCommit struct {
-	journal.Commit // nil: all of it is below
+	journal.Commit // nil: the fields below hold the whole commit
 	at             journal.Position
 	received       int64
 	listening      time.Duration
@@ -117,7 +119,7 @@ func (c *copiedCommit) Entries(s journal.Section, fn func([]byte) error) error {
 	return nil
 }
 
-// onlyPartition is the commit with nothing but one partition.
+// onlyPartition returns the commit reduced to one partition.
 func (c *copiedCommit) onlyPartition(p model.Partition) *copiedCommit {
 	out := *c
 	out.sections = nil
@@ -129,15 +131,15 @@ func (c *copiedCommit) onlyPartition(p model.Partition) *copiedCommit {
 	return &out
 }
 
-// used are the partitions of nodes, in section.
+// used holds the partitions of the test nodes, see section.
 const used, apart = 7, 37
 
-// rederiveEachPartition makes the transitions of each partition from all there ever was, each on its own.
+// rederiveEachPartition computes the transitions of each partition from all commits, with a view of that partition alone.
 func rederiveEachPartition(t testing.TB, all []*copiedCommit) (out [model.Partitions][]event.Transition) {
 	t.Helper()
 	for i := range used {
 		p := model.Partition(i * apart)
-		view := event.New(shard.New(options()), event.Options{Emit: func(ts []event.Transition) {
+		view := event.New(shard.New(shardOptions()), event.Options{Emit: func(ts []event.Transition) {
 			for _, x := range ts {
 				if x.Partition == p {
 					out[p] = append(out[p], x)
@@ -151,26 +153,27 @@ func rederiveEachPartition(t testing.TB, all []*copiedCommit) (out [model.Partit
 	return out
 }
 
-// transitionKey is all of a transition that history has.
+// transitionKey returns a text with all fields of a transition that history records.
 func transitionKey(t *event.Transition) string {
 	problem, _ := json.Marshal(t.Problem)
 	return fmt.Sprint(t.At, t.Index, t.Partition, t.Kind, t.Node, t.Namespace, t.Source, t.Chunk, t.Status, t.Previous, t.First, t.Severity, t.Received, t.Executed, t.Output, t.Count, t.Expired, string(problem))
 }
 
-// fleet writes what a dozen nodes in seven partitions do.
-type fleet struct {
+// testFleet makes the journal entries of a dozen nodes in seven partitions.
+type testFleet struct {
 	rng    *rand.Rand
 	clock  *manualClock
-	output int // bytes of an output, beside a few
+	output int // length of an output in bytes
 	number [13]uint64
 }
 
-func (f *fleet) section(node model.NodeID) journal.Section {
+// section returns the journal section of a node's partition.
+func (f *testFleet) section(node model.NodeID) journal.Section {
 	return journal.Section(node % used * apart)
 }
 
-// entry is something that one of them does, a while after the last.
-func (f *fleet) entry(t testing.TB) journal.Entry {
+// entry returns a random entry of one of the nodes, some time after the last entry.
+func (f *testFleet) entry(t testing.TB) journal.Entry {
 	f.clock.ns.Add(f.rng.Int64N(int64(3 * time.Second)))
 	node := model.NodeID(1 + f.rng.IntN(12))
 	e := journal.Entry{Section: f.section(node)}
@@ -196,7 +199,8 @@ func (f *fleet) entry(t testing.TB) journal.Entry {
 	return e
 }
 
-func (f *fleet) text() []byte {
+// text returns a random output.
+func (f *testFleet) text() []byte {
 	text := fmt.Appendf(nil, "%x", f.rng.Uint64())
 	for len(text) < f.output {
 		text = append(text, byte('0'+f.rng.IntN(64)))
@@ -204,15 +208,15 @@ func (f *fleet) text() []byte {
 	return text
 }
 
-// waiter hears that an entry is kept.
-type waiter chan error
+// commitWaiter receives the error of the commit of its entry.
+type commitWaiter chan error
 
-func (w waiter) Committed(_ uint64, _ journal.Position, err error) { w <- err }
+func (w commitWaiter) Committed(_ uint64, _ journal.Position, err error) { w <- err }
 
-// write puts entries into the journal, each in a commit of its own.
-func (f *fleet) write(t testing.TB, log *journal.Log, count int) {
+// write appends count entries to the journal, each in a commit of its own.
+func (f *testFleet) write(t testing.TB, log *journal.Log, count int) {
 	t.Helper()
-	kept := make(waiter, 1)
+	kept := make(commitWaiter, 1)
 	for range count {
 		e := f.entry(t)
 		e.Waiter = kept
@@ -226,7 +230,7 @@ func (f *fleet) write(t testing.TB, log *journal.Log, count int) {
 	}
 }
 
-// floor is how far the journal may be cut.
+// floor returns the position below which the journal may be cut.
 func (l *journalLife) floor() journal.Position {
 	var c journal.Consumers
 	c.Add(l.store.Consumers)

@@ -1,16 +1,16 @@
-// Package rederive makes the event view's transitions again, for reactions that fell so
-// far behind that their queue dropped some.
+// Package rederive computes transitions of the event view again, for a reactor that fell so far
+// behind that its queue dropped transitions.
 //
-// A Pass is a second event view. It begins at the newest snapshots of all partitions, none of them ahead of history,
-// and reads the journal once, for all partitions together: commit by commit, as fast as its transitions are recorded.
-// It ends when it has caught up with the first view. Its memory is a second view and the transitions of one commit,
-// however much it reads.
+// A Pass has a second event view. It begins at the newest snapshots of all partitions, none of which is ahead of
+// history, and reads the journal once for all partitions: commit by commit, as fast as history records the transitions.
+// The pass ends when it has caught up with the live view. It needs the memory of a second view and of the transitions
+// of one commit, however much it reads.
 //
-// During a pass, snapshots are made of its view: the first view is ahead of history. So the
-// journal is cut behind the pass, and takes new commits meanwhile.
+// During a pass, snapshots are saved of its view, because the live view is ahead of history. So the journal can be cut
+// behind the pass while new commits are appended.
 //
 // Goroutines: only the loaders of snapshots. One lock guards the pass in progress. Start reading
-// at pass.go (the calls of the server), then pass.go.
+// at BeginPass.
 package rederive
 
 import (
@@ -25,20 +25,20 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
 )
 
-// Pass is one way through the journal. It has one caller.
+// Pass reads the journal once through a second event view. Only one goroutine uses it.
 type Pass struct {
 	source  *Source
 	view    *event.View
-	ready   atomic.Bool // every partition is restored
+	ready   atomic.Bool // true once every partition is restored
 	at      atomic.Pointer[journal.Position]
 	emitted []event.Transition
 }
 
-// BeginPass restores a view from snapshots. Until Close the journal is not cut beyond the pass.
+// BeginPass restores a second event view from snapshots. Until Close the journal is not cut beyond the pass.
 func (s *Source) BeginPass() (*Pass, error) {
 	p := &Pass{source: s}
-	p.at.Store(&journal.Position{}) // nothing is cut while snapshots are chosen
-	s.set(p)
+	p.at.Store(&journal.Position{}) // the journal is not cut while snapshots are chosen
+	s.setPass(p)
 	p.view = event.New(shard.New(s.Options()), event.Options{
 		Emit: func(ts []event.Transition) { p.emitted = append(p.emitted, ts...) },
 	})
@@ -52,11 +52,11 @@ func (s *Source) BeginPass() (*Pass, error) {
 	return p, nil
 }
 
-// At is up to where the pass has come.
+// At returns the journal position up to which the pass has read.
 func (p *Pass) At() journal.Position { return *p.at.Load() }
 
-// Read goes on from where the last Read ended to the journal's head of now, which it returns. fn hears of every commit,
-// also of one that changed nothing; ts is used again once fn returns. After an error the pass has to be closed.
+// Read reads the journal from the end of the last Read to the present head, which it returns. It calls fn for every
+// commit, also for one without transitions; the slice ts is reused once fn returns. After an error close the pass.
 func (p *Pass) Read(ctx context.Context, fn func(at journal.Position, received int64, ts []event.Transition) error) (journal.Position, error) {
 	head := p.source.Journal.Head()
 	err := p.source.Journal.Read(ctx, p.At(), func(c journal.Commit) error {
@@ -76,61 +76,64 @@ func (p *Pass) Read(ctx context.Context, fn func(at journal.Position, received i
 	return head, nil
 }
 
-// Close ends the pass and lets go of its view.
-func (p *Pass) Close() { p.source.set(nil) }
+// Close ends the pass and frees its view.
+func (p *Pass) Close() { p.source.setPass(nil) }
 
-// Journal is the part of *journal.Log that a pass reads.
+// Journal is the interface of *journal.Log that a pass uses.
 type Journal interface {
 	Read(ctx context.Context, from journal.Position, fn func(journal.Commit) error) error
 	Head() journal.Position
 }
 
-// Snapshots are where a pass begins: *snapshot.Store.
+// Snapshots restores the event view at which a pass begins; *snapshot.Store implements it.
 type Snapshots interface {
 	Restore(parallel int, fn func(p model.Partition, at journal.Position, body []byte) error) (from journal.Position, restored int, err error)
 }
 
-// Source is where passes begin, and where snapshots are made meanwhile. Its methods may be called by any goroutine.
+// Source begins passes, and gives the snapshot cycle the view to save: that of the pass in progress, else the live view.
+// It is safe for concurrent use.
 type Source struct {
 	Journal   Journal
 	Snapshots Snapshots
-	Live      *event.View          // the first view; snapshots are made of it while there is no pass
-	Options   func() shard.Options // of the first view's shard: settings that decide the effects of a commit
-	Parallel  int                  // snapshots that are loaded at the same time
+	Live      *event.View          // the live view; snapshots are saved of it while no pass is in progress
+	Options   func() shard.Options // returns the settings of the live view that decide the effects of a commit
+	Parallel  int                  // number of snapshots that are loaded at the same time
 
 	mu   sync.Mutex
-	pass *Pass // under way; nil: none
+	pass *Pass // the pass in progress; nil: none
 }
 
-// Snapshot returns a partition of the pass, else of the first view.
+// Snapshot appends the state of a partition: from the pass in progress, else from the live view.
 func (s *Source) Snapshot(p model.Partition, dst []byte) (body []byte, at journal.Position) {
-	if pass := s.underway(); pass != nil && pass.ready.Load() {
+	if pass := s.currentPass(); pass != nil && pass.ready.Load() {
 		return pass.view.Snapshot(p, dst)
 	}
 	return s.Live.Snapshot(p, dst)
 }
 
-// Revision is the intent revision in force.
+// Revision returns the intent revision in force in the live view.
 func (s *Source) Revision() int64 { return s.Live.Revision() }
 
 // Underway reports whether a pass is in progress.
-func (s *Source) Underway() bool { return s.underway() != nil }
+func (s *Source) Underway() bool { return s.currentPass() != nil }
 
-// Consumers lists a pass in progress as a consumer of the journal: it reads on from where it is.
+// Consumers lists a pass in progress as a consumer of the journal, with the position from which the pass reads on.
 func (s *Source) Consumers() []journal.Consumer {
-	if pass := s.underway(); pass != nil {
+	if pass := s.currentPass(); pass != nil {
 		return []journal.Consumer{{Name: "rederive", At: pass.At()}}
 	}
 	return nil
 }
 
-func (s *Source) underway() *Pass {
+// currentPass returns the pass in progress; nil: none.
+func (s *Source) currentPass() *Pass {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.pass
 }
 
-func (s *Source) set(p *Pass) {
+// setPass sets the pass in progress; nil: none.
+func (s *Source) setPass(p *Pass) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pass = p

@@ -14,9 +14,10 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// Whatever the journal holds, wherever passes begin and end, are snapshotted, cut behind and killed: history has of
-// each partition what a view of this partition alone makes of the whole journal, in the same order, once.
-func TestOnePassIsEqualToOneForEachPartition(t *testing.T) {
+// Whatever the journal holds, and wherever passes begin, end, are snapshotted, cut behind or killed: history gets for
+// each partition the transitions that a view of this partition alone computes from the whole journal, in the same
+// order, each once.
+func TestOnePassEqualsViewsOfEachPartition(t *testing.T) {
 	seeds := 10
 	if testing.Short() {
 		seeds = 4
@@ -26,7 +27,7 @@ func TestOnePassIsEqualToOneForEachPartition(t *testing.T) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 3))
 			var all []*copiedCommit
-			f := &fleet{rng: rng, clock: &manualClock{}}
+			f := &testFleet{rng: rng, clock: &manualClock{}}
 			fs := memfs.New()
 			open := func() *journalLife {
 				return openJournalLife(t, fs, journal.Options{FS: fs, Clock: f.clock, Tick: -1, Reserve: -1, SegmentSize: 4 << 10,
@@ -34,7 +35,7 @@ func TestOnePassIsEqualToOneForEachPartition(t *testing.T) {
 			}
 			l := open()
 			var recorded [model.Partitions][]event.Transition
-			var places [2][model.Partitions]history.Place // of history, and of pipelines
+			var places [2][model.Partitions]history.Place // recorded places of history and of pipelines
 			stop := errors.New("stop")
 			for round := range 12 {
 				f.write(t, l.log, rng.IntN(60))
@@ -77,7 +78,7 @@ func TestOnePassIsEqualToOneForEachPartition(t *testing.T) {
 					testenv.NoError(t, l.log.Close())
 					fs = crashed
 					l = open()
-					all = all[:l.log.Head().Number] // what closing sealed it with is not of the next life
+					all = all[:l.log.Head().Number] // commits that Close appended do not belong to the next run
 				}
 			}
 			if l.log.Tail().Number > 1 {

@@ -24,55 +24,56 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// names are those of the fleet; nobody is told.
-type names struct{}
+// testNames is the directory of the test fleet; no check has a handler.
+type testNames struct{}
 
-func (names) NodeName(id model.NodeID) (string, string, bool) {
+func (testNames) NodeName(id model.NodeID) (string, string, bool) {
 	return "default", fmt.Sprint("node-", id), true
 }
-func (names) NodeLabels(model.NodeID) map[string]string { return nil }
-func (names) NodeFacts(model.NodeID) map[string]string  { return nil }
-func (names) NodeGroups(model.NodeID) []string          { return nil }
-func (names) NodeProperties(model.NodeID) model.PropertyValues {
+func (testNames) NodeLabels(model.NodeID) map[string]string { return nil }
+func (testNames) NodeFacts(model.NodeID) map[string]string  { return nil }
+func (testNames) NodeGroups(model.NodeID) []string          { return nil }
+func (testNames) NodeProperties(model.NodeID) model.PropertyValues {
 	return func(string) ([]byte, string, bool) { return nil, "", false }
 }
-func (names) SourceName(s model.Source) (string, string, bool) {
+func (testNames) SourceName(s model.Source) (string, string, bool) {
 	return "default", s.PlaceholderName(), true
 }
-func (names) NamespaceName(model.NamespaceID) (string, bool)    { return "default", true }
-func (names) NamespaceHandlers(string) []string                 { return nil }
-func (names) Handler(string, string) (*model.HandlerSpec, bool) { return nil, false }
-func (names) CheckChunk(id model.ChunkID) *model.CheckChunk     { return chunk(id) }
-func (names) Keepalive(model.NodeID) *model.CheckChunk          { return nil }
+func (testNames) NamespaceName(model.NamespaceID) (string, bool)    { return "default", true }
+func (testNames) NamespaceHandlers(string) []string                 { return nil }
+func (testNames) Handler(string, string) (*model.HandlerSpec, bool) { return nil, false }
+func (testNames) CheckChunk(id model.ChunkID) *model.CheckChunk     { return testChunk(id) }
+func (testNames) Keepalive(model.NodeID) *model.CheckChunk          { return nil }
 
-// store is SQLite that does not answer while it is down.
-type store struct {
+// failingStore is a history store on SQLite that fails while it is down.
+type failingStore struct {
 	history.Store
 	down atomic.Bool
 }
 
-func (s *store) Record(ctx context.Context, b history.Batch) error {
+func (s *failingStore) Record(ctx context.Context, b history.Batch) error {
 	if s.down.Load() {
 		return errors.New("the disk of the database is away")
 	}
 	return s.Store.Record(ctx, b)
 }
 
-// server is the way from the journal to history, with a small journal and a small queue.
-type server struct {
+// testServer connects a journal, an event view, a reactor and history, with a small journal and a small queue.
+type testServer struct {
 	*journalLife
 	reactor  *react.Reactor
-	history  *store
-	expected []event.Transition // what a view makes that nobody holds up
+	history  *failingStore
+	expected []event.Transition // transitions of a view that never falls behind
 }
 
-func serve(t *testing.T, budget, queued int64) *server {
+// newTestServer starts a test server; budget bounds its journal, queued its queue of transitions.
+func newTestServer(t *testing.T, budget, queued int64) *testServer {
 	t.Helper()
 	db := testenv.Value(history.Open(t.Context(), filepath.Join(t.TempDir(), "history.db")))(t)
-	s := &server{history: &store{Store: db}}
-	fast := event.New(shard.New(options()), event.Options{Emit: func(ts []event.Transition) { s.expected = append(s.expected, ts...) }})
+	s := &testServer{history: &failingStore{Store: db}}
+	fast := event.New(shard.New(shardOptions()), event.Options{Emit: func(ts []event.Transition) { s.expected = append(s.expected, ts...) }})
 	var live *event.View
-	built := make(chan struct{}) // until then the journal's ticks wait for the view
+	built := make(chan struct{}) // closed once the view exists; the journal's ticks wait for that
 	fs := memfs.New()
 	s.journalLife = openJournalLife(t, fs, journal.Options{FS: fs, Tick: 50 * time.Millisecond, Reserve: -1, Budget: budget, MaxCommit: 16 << 10, QueueBytes: 64 << 10, Deliver: func(c journal.Commit) {
 		<-built
@@ -82,10 +83,10 @@ func serve(t *testing.T, budget, queued int64) *server {
 		live.Deliver(c)
 	}})
 	s.reactor = react.New(react.Options{
-		Store: s.history, Names: names{}, Journal: s.log, Batches: react.BatchOptions{Capacity: queued, Size: 25}, Retention: 100 * 365 * 24 * time.Hour,
+		Store: s.history, Names: testNames{}, Journal: s.log, Batches: react.BatchOptions{Capacity: queued, Size: 25}, Retention: 100 * 365 * 24 * time.Hour,
 		Rederive: func() (react.Replay, error) { return s.BeginPass() }, Queues: &queue.Registry{},
 	})
-	o := options()
+	o := shardOptions()
 	o.Workers = 2
 	live = event.New(shard.New(o), event.Options{Emit: s.reactor.Emit})
 	s.Live = live
@@ -123,8 +124,8 @@ func serve(t *testing.T, budget, queued int64) *server {
 	return s
 }
 
-// equal compares history with what a fast store would have got.
-func (s *server) equal(t *testing.T) {
+// equal compares history with the transitions that a view computes that never falls behind.
+func (s *testServer) equal(t *testing.T) {
 	t.Helper()
 	entries := testenv.Value(s.history.Entries(t.Context(), history.EntryQuery{Limit: 1 << 20}))(t)
 	var got, want []string
@@ -158,16 +159,16 @@ func (s *server) equal(t *testing.T) {
 	}
 }
 
-// The store is away until the journal is full and nothing is taken any more. Once it answers, the journal is cut behind
-// the pass: it goes on by itself, while many times what the journal holds comes through, and nothing is lost.
+// The history store fails until the journal is full and accepts nothing any more. Once the store answers, the journal
+// is cut behind the pass and accepts records again, and no transition is lost.
 func TestStoreOutageUntilTheJournalIsFull(t *testing.T) {
 	if testing.Short() {
 		t.Skip("fills a journal")
 	}
 	const budget = 2 << 20
-	s := serve(t, budget, 64<<10)
+	s := newTestServer(t, budget, 64<<10)
 	s.history.down.Store(true)
-	f := &fleet{rng: rand.New(rand.NewPCG(1, 1)), clock: &manualClock{}, output: 2000}
+	f := &testFleet{rng: rand.New(rand.NewPCG(1, 1)), clock: &manualClock{}, output: 2000}
 	written := make(chan struct{})
 	go func() {
 		defer close(written)

@@ -22,42 +22,43 @@ import (
 type Limiter struct {
 	now      func() time.Time
 	mu       sync.Mutex // guards the fields below and all networks
-	networks map[netip.Prefix]*network
-	overflow *network  // shared by all networks that do not fit in the table
+	networks map[netip.Prefix]*networkBucket
+	overflow *networkBucket  // shared by all networks that do not fit in the table
 	swept    time.Time // time of the last sweep
 }
 
-// network is the token bucket of one network and its attempts in check.
-type network struct {
+// networkBucket is the token bucket of one network, and the number of its attempts that are being checked.
+type networkBucket struct {
 	*rate.Limiter
 	checking int           // attempts between Acquire and release
 	released chan struct{} // closed at the next release; nil: no caller waits
-	reported bool          // Acquire has returned first since the bucket was full
+	reported bool          // Acquire has reported the exhaustion since the bucket was last full
 }
 
 const (
 	Burst    = 10              // attempts of a full bucket
 	Interval = 3 * time.Second // between two refills by one
-	// maxNetworks limits the table. A sweep removes full buckets; networks that find the table
-	// full share the bucket overflow.
+	// maxNetworks bounds the table of networks. A sweep removes full buckets; networks without a place in
+	// the table share the bucket overflow.
 	maxNetworks = 10_000
 )
 
-// New returns a Limiter on which every network has a full bucket.
+// New returns a Limiter in which every network has a full bucket.
 func New(now func() time.Time) *Limiter {
-	return &Limiter{now: now, networks: map[netip.Prefix]*network{}, overflow: newNetwork()}
+	return &Limiter{now: now, networks: map[netip.Prefix]*networkBucket{}, overflow: newBucket()}
 }
 
-func newNetwork() *network { return &network{Limiter: rate.NewLimiter(rate.Every(Interval), Burst)} }
+// newBucket returns a full bucket.
+func newBucket() *networkBucket { return &networkBucket{Limiter: rate.NewLimiter(rate.Every(Interval), Burst)} }
 
 // Allow counts one attempt and reports whether it may go on.
 func (l *Limiter) Allow(address string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.network(Network(address)).AllowN(l.now(), 1)
+	return l.bucketOf(Network(address)).AllowN(l.now(), 1)
 }
 
-// Exhausted reports whether the next attempt would be refused. It counts none.
+// Exhausted reports whether the next attempt of the address's network would be refused. It counts no attempt.
 func (l *Limiter) Exhausted(address string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,8 +66,8 @@ func (l *Limiter) Exhausted(address string) bool {
 	return n != nil && n.TokensAt(l.now()) < 1
 }
 
-// network returns the bucket of a network; the caller holds mu.
-func (l *Limiter) network(prefix netip.Prefix) *network {
+// bucketOf returns the bucket of a network; the caller holds mu.
+func (l *Limiter) bucketOf(prefix netip.Prefix) *networkBucket {
 	if n := l.networks[prefix]; n != nil {
 		return n
 	}
@@ -81,13 +82,13 @@ func (l *Limiter) network(prefix netip.Prefix) *network {
 	if len(l.networks) >= maxNetworks {
 		return l.overflow
 	}
-	n := newNetwork()
+	n := newBucket()
 	l.networks[prefix] = n
 	return n
 }
 
 // Network returns the network of an address that one person may hold: an IPv4 address or 64 bits of
-// IPv6. All texts that are no address share the zero Prefix.
+// IPv6. All texts that are not an address belong to the zero Prefix.
 func Network(address string) netip.Prefix {
 	ip, err := netip.ParseAddr(address)
 	if err != nil {
@@ -105,18 +106,18 @@ func Network(address string) netip.Prefix {
 // ErrExhausted means that a network has no attempts left for now.
 var ErrExhausted = errors.New("too many wrong secrets from this network")
 
-// Acquire waits until one more attempt of the address's network may be checked. A network has at most its remaining
-// attempts in check: of ten thousand at once, ten are checked. The caller calls release once, with the outcome; a right
-// secret costs no attempt. Acquire fails with ErrExhausted if the network has no attempts left, and first is true for
-// the first such failure since its burst was full; or with the error of ctx.
+// Acquire waits until one more attempt of the address's network may be checked. Of one network at most its remaining
+// attempts are checked at the same time: of ten thousand concurrent attempts, ten are checked. The caller calls
+// release once, with the outcome; a right secret costs no attempt. Acquire fails with ErrExhausted if the network has
+// no attempts left, and first is true for the first such failure since its burst was full; or with the error of ctx.
 func (l *Limiter) Acquire(ctx context.Context, address string) (release func(wrong bool), first bool, err error) {
 	for {
-		n, wait, first := l.enter(address)
+		n, wait, first := l.startAttempt(address)
 		switch {
 		case n == nil && wait == nil:
 			return nil, first, ErrExhausted
 		case n != nil:
-			return func(wrong bool) { l.release(n, wrong) }, false, nil
+			return func(wrong bool) { l.endAttempt(n, wrong) }, false, nil
 		}
 		select {
 		case <-wait:
@@ -126,12 +127,13 @@ func (l *Limiter) Acquire(ctx context.Context, address string) (release func(wro
 	}
 }
 
-// enter adds an attempt to its network and returns the network. If all remaining attempts are in check,
-// it returns wait, which is closed when one of them is released; if none remain, neither.
-func (l *Limiter) enter(address string) (n *network, wait <-chan struct{}, first bool) {
+// startAttempt counts an attempt in the bucket of its network and returns the bucket. If all remaining attempts are being
+// checked, it returns wait instead, a channel that is closed when one of them is released. If no attempts remain, it
+// returns neither.
+func (l *Limiter) startAttempt(address string) (n *networkBucket, wait <-chan struct{}, first bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n = l.network(Network(address))
+	n = l.bucketOf(Network(address))
 	remaining := n.TokensAt(l.now())
 	if remaining >= Burst {
 		n.reported = false
@@ -150,7 +152,8 @@ func (l *Limiter) enter(address string) (n *network, wait <-chan struct{}, first
 	return nil, n.released, false
 }
 
-func (l *Limiter) release(n *network, wrong bool) {
+// endAttempt ends an attempt; a wrong secret costs a token of the bucket.
+func (l *Limiter) endAttempt(n *networkBucket, wrong bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n.checking--

@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Phase returns the offset of a check within its interval on one node. The two ids determine it.
+// Phase returns the offset of a check within its interval on one node. The ids of node and check determine the offset.
 func Phase(node uuid.UUID, check model.CheckID, interval time.Duration) time.Duration {
 	if interval <= 0 {
 		return 0
@@ -28,7 +28,7 @@ func Phase(node uuid.UUID, check model.CheckID, interval time.Duration) time.Dur
 	return time.Duration(xxhash.Sum64(key[:]) % uint64(interval))
 }
 
-// OnGrid returns the first time after now that is phase modulo interval.
+// OnGrid returns the first time after now whose remainder by interval is phase.
 func OnGrid(now, interval, phase time.Duration) time.Duration {
 	next := now - now%interval + phase
 	if next <= now {
@@ -53,9 +53,9 @@ func ParseCron(expr, zone string) (*time.Location, error) {
 	return location, nil
 }
 
-// Next returns the time after now at which the agent runs a check, zero for never. Intervals
-// count from the start of the last run on the boot clock; cron follows the machine's wall
-// clock, which is ahead of the caller's by skew.
+// Next returns the time after now at which the agent next runs a check; zero: never. An interval
+// counts from the start of the last run on the boot clock. A cron expression follows the machine's
+// wall clock, which is ahead of the caller's clock by skew.
 func Next(interval time.Duration, cron, zone string, last, now time.Time, skew time.Duration) time.Time {
 	if cron == "" {
 		if interval <= 0 || last.IsZero() {
@@ -75,15 +75,15 @@ func Next(interval time.Duration, cron, zone string, last, now time.Time, skew t
 }
 
 // NextCron returns the first tick after now on the wall clock of location. Ticks in an hour that
-// daylight saving skips are left out. Of an hour that it repeats, the first counts; the second
-// counts too if the expression does not name the hour (*, */2).
+// daylight saving skips do not occur. In an hour that daylight saving repeats, ticks occur in the
+// first pass, and in the second one only if the expression does not name the hour (*, */2).
 func NextCron(expr string, location *time.Location, now time.Time) (time.Time, error) {
 	named := false
 	if segments, err := gronx.Segments(expr); err == nil { // second, minute, hour, …
 		named = !strings.Contains(segments[2], "*")
 	}
-	// The library does not know daylight saving: each span with one offset is searched in a fixed
-	// zone with that offset.
+	// The cron library ignores daylight saving. So each time span with a constant offset is searched in
+	// a fixed zone with that offset.
 	from, in := now, now.In(location)
 	for {
 		_, offset := in.Zone()
@@ -93,7 +93,7 @@ func NextCron(expr string, location *time.Location, now time.Time) (time.Time, e
 			return next.In(location), err
 		}
 		if end.IsZero() || next.Before(end) {
-			if next = next.In(location); !named || !repeated(next) {
+			if next = next.In(location); !named || !isRepeatedTime(next) {
 				return next, nil
 			}
 			from = next
@@ -107,8 +107,8 @@ func NextCron(expr string, location *time.Location, now time.Time) (time.Time, e
 	}
 }
 
-// repeated reports whether the wall clock shows t for the second time, after it was set back.
-func repeated(t time.Time) bool {
+// isRepeatedTime reports whether the wall clock shows the time t for the second time, because it was set back.
+func isRepeatedTime(t time.Time) bool {
 	start, _ := t.ZoneBounds()
 	if start.IsZero() {
 		return false

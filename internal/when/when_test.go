@@ -7,15 +7,15 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-func TestCron(t *testing.T) {
+func TestNextCronTick(t *testing.T) {
 	paris, err := ParseCron("30 2 * * *", "Europe/Paris")
 	testenv.NoError(t, err)
 	for _, c := range []struct{ expr, from, want string }{
 		{"30 2 * * *", "2026-03-27T12:00:00+01:00", "2026-03-28T02:30:00+01:00"},
 		{"30 2 * * *", "2026-03-28T12:00:00+01:00", "2026-03-30T02:30:00+02:00"}, // 02:30 does not exist on the 29th
-		{"0 3 * * *", "2026-03-28T12:00:00+01:00", "2026-03-29T03:00:00+02:00"},  // at once after what is skipped
+		{"0 3 * * *", "2026-03-28T12:00:00+01:00", "2026-03-29T03:00:00+02:00"},  // right after the skipped hour
 		{"*/30 * * * *", "2026-03-29T01:30:00+01:00", "2026-03-29T03:00:00+02:00"},
-		// On 25 October three o'clock is two again.
+		// On 25 October the clock is set back from three o'clock to two.
 		{"30 2 * * *", "2026-10-24T12:00:00+02:00", "2026-10-25T02:30:00+02:00"},
 		{"30 2 * * *", "2026-10-25T02:30:00+02:00", "2026-10-26T02:30:00+01:00"},
 		{"30 2 * * *", "2026-10-25T02:10:00+01:00", "2026-10-26T02:30:00+01:00"},
@@ -43,8 +43,7 @@ func TestCron(t *testing.T) {
 	}
 }
 
-// FuzzCron: an expression is refused, or has a next time after now (or none at all, as
-// 30 February), found at once.
+// FuzzCron checks that an expression is refused, or that its next tick after now (none for 30 February) is found quickly.
 func FuzzCron(f *testing.F) {
 	for _, c := range [][2]string{
 		{"*/5 8-18 * * 1-5", ""}, {"0 0 30 2 *", "UTC"}, {"@daily", "Europe/Berlin"}, {"@every 5m", ""}, {"30 2 29 2 *", "America/New_York"},

@@ -7,17 +7,17 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Calendar is a union of spans in one zone. Safe for concurrent use.
+// Calendar is a union of time spans in one time zone. Safe for concurrent use.
 type Calendar struct {
 	zone  *time.Location
 	spans []span
 }
 
-// span is one of a calendar's spans.
+// span is a time span of a calendar, which may occur many times.
 type span interface {
-	// containing returns the occurrence that contains t; from belongs to it, until does not.
+	// containing returns the bounds of the occurrence that contains t; from belongs to the occurrence, until does not.
 	containing(t time.Time, zone *time.Location) (from, until time.Time, ok bool)
-	// next returns the first beginning later than t, zero for none.
+	// next returns the beginning of the first occurrence later than t; zero: there is none.
 	next(t time.Time, zone *time.Location) time.Time
 }
 
@@ -26,7 +26,7 @@ type span interface {
 func New(zone string, spans []model.WindowSpan) (*Calendar, error) {
 	location, err := time.LoadLocation(zone)
 	if err != nil || zone == "Local" {
-		return nil, model.Errorf(model.Invalid, "unknown time zone %q", zone).WithHint("an IANA name such as Europe/Paris or UTC")
+		return nil, model.Errorf(model.Invalid, "unknown time zone %q", zone).WithHint("use an IANA name such as Europe/Paris or UTC")
 	}
 	c := &Calendar{zone: location}
 	for _, s := range spans {
@@ -39,14 +39,14 @@ func New(zone string, spans []model.WindowSpan) (*Calendar, error) {
 	return c, nil
 }
 
-// ParseDuring parses one line, "22:00-07:00 Europe/Paris" or "sat,sun": a During, then
-// perhaps a zone, which wins over the argument zone.
+// ParseDuring parses one line of weekly times, such as "22:00-07:00 Europe/Paris" or "sat,sun". A zone in the line wins
+// over the argument zone.
 func ParseDuring(text, zone string) (*Calendar, error) {
 	s := Inline(text, zone)
 	return New(s.Zone, s.Spans)
 }
 
-// Inline returns a line of ParseDuring as a span with its zone.
+// Inline returns a line that ParseDuring accepts as a calendar with its zone.
 func Inline(text, zone string) model.Span {
 	words := strings.Fields(text)
 	if n := len(words); n > 1 && strings.ContainsAny(words[n-1], "/ABCDEFGHIJKLMNOPQRSTUVWXYZ") {
@@ -55,7 +55,7 @@ func Inline(text, zone string) model.Span {
 	return model.Span{Zone: zone, Spans: []model.WindowSpan{{During: strings.Join(words, " ")}}}
 }
 
-// Set is a union of calendars, each with its zone. Safe for concurrent use.
+// Set is a union of calendars, each with its own zone. Safe for concurrent use.
 type Set []*Calendar
 
 // NewSet returns the union of a check's calendars.
@@ -70,7 +70,7 @@ func NewSet(list []model.Span) (set Set, err error) {
 	return set, nil
 }
 
-// Active reports whether a calendar is active at t, and until when without a gap.
+// Active reports whether any calendar is active at t, and the time until which one is active without a gap.
 func (s Set) Active(t time.Time) (until time.Time, active bool) {
 	until = t
 	for range maxJoined {
@@ -88,8 +88,8 @@ func (s Set) Active(t time.Time) (until time.Time, active bool) {
 	return until, until.After(t)
 }
 
-// LastEnd returns the end of the last active time that overlaps [from, to]; it may lie
-// after to. ok is false if there is none.
+// LastEnd returns the end of the last active time that overlaps [from, to]; the end may lie after to. ok is false if no
+// active time overlaps.
 func (s Set) LastEnd(from, to time.Time) (end time.Time, ok bool) {
 	for at := from; !at.After(to); {
 		if until, in := s.Active(at); in {
@@ -110,12 +110,12 @@ func (s Set) LastEnd(from, to time.Time) (end time.Time, ok bool) {
 	return end, ok
 }
 
-// maxJoined limits the adjacent spans that are joined to find an end: one span a day for more
-// than a year.
+// maxJoined limits the adjacent occurrences that Active joins to find an end: one per day for more than a year.
 const maxJoined = 400
 
 // Active reports whether a span is active at t, and until when: spans that touch or overlap
-// count as one. An end more than a year away may be too early; callers ask again then.
+// count as one. For an end more than a year away the result may be too early, so callers ask
+// again at that time.
 func (c *Calendar) Active(t time.Time) (until time.Time, active bool) {
 	until = t
 	for range maxJoined {

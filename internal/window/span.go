@@ -13,6 +13,7 @@ import (
 // maxFor limits the length of a span that begins with a cron tick.
 const maxFor = 31 * 24 * time.Hour
 
+// parseSpan parses a span of a Window: a weekly span, a cron span or a fixed span.
 func parseSpan(s model.WindowSpan, zone *time.Location) (span, error) {
 	forms := 0
 	for _, text := range []string{s.During, s.Cron, s.From + s.To} {
@@ -38,12 +39,13 @@ type cronSpan struct {
 	length time.Duration
 }
 
+// parseCron parses a span with a cron expression and a length.
 func parseCron(s model.WindowSpan) (span, error) {
 	if len(strings.Fields(s.Cron)) != 5 || !gronx.IsValid(s.Cron) {
 		return nil, model.Errorf(model.Invalid, "cron %q: expected five fields (minute hour day month weekday)", s.Cron).WithHint(`"0 2 * * sun"`)
 	}
 	if d := time.Duration(s.For); d < time.Minute || d > maxFor {
-		return nil, model.Errorf(model.Invalid, "cron %q: for is its duration: expected 1m to 31d", s.Cron)
+		return nil, model.Errorf(model.Invalid, "cron %q: the field for (the duration) must be 1m to 31d", s.Cron)
 	}
 	return cronSpan{s.Cron, time.Duration(s.For)}, nil
 }
@@ -53,6 +55,7 @@ type fixedSpan struct{ from, to time.Time }
 
 const dateForm = "2006-01-02 15:04"
 
+// parseFixed parses a span from one date and time to another.
 func parseFixed(s model.WindowSpan, zone *time.Location) (span, error) {
 	var o fixedSpan
 	for _, end := range []struct {
@@ -68,7 +71,7 @@ func parseFixed(s model.WindowSpan, zone *time.Location) (span, error) {
 		if err != nil {
 			return nil, model.Errorf(model.Invalid, "%q is not a date with a time", end.text).WithHint("2026-12-24 18:00")
 		}
-		first, last := dateOf(wall).instants(wall.Hour()*60+wall.Minute(), zone)
+		first, last := dateOf(wall).spanInstants(wall.Hour()*60+wall.Minute(), zone)
 		if *end.into = first; end.last {
 			*end.into = last
 		}
@@ -90,18 +93,18 @@ func (o fixedSpan) next(t time.Time, _ *time.Location) time.Time {
 	return time.Time{}
 }
 
-// weekly occurs on some days of each week. begin and end are minutes after midnight of the day of its
-// beginning; an end past midnight exceeds 24 hours.
-type weekly struct {
+// weeklySpan occurs on some days of each week. begin and end are minutes after midnight of the day on which the
+// occurrence begins; an end on the next day is more than 24 hours.
+type weeklySpan struct {
 	days       [7]bool // from Sunday
 	begin, end int
 }
 
 const minutesOfDay = 24 * 60
 
-func (w weekly) containing(t time.Time, zone *time.Location) (from, until time.Time, ok bool) {
+func (w weeklySpan) containing(t time.Time, zone *time.Location) (from, until time.Time, ok bool) {
 	today := dateOf(t.In(zone))
-	for _, d := range []date{today.plus(-1), today} {
+	for _, d := range []calendarDate{today.plusDays(-1), today} {
 		if from, until = w.occurrence(d, zone); w.days[d.weekday()] && !t.Before(from) && t.Before(until) {
 			return from, until, true
 		}
@@ -109,10 +112,10 @@ func (w weekly) containing(t time.Time, zone *time.Location) (from, until time.T
 	return time.Time{}, time.Time{}, false
 }
 
-func (w weekly) next(t time.Time, zone *time.Location) time.Time {
+func (w weeklySpan) next(t time.Time, zone *time.Location) time.Time {
 	today := dateOf(t.In(zone))
-	for i := range 15 { // clocks may skip a whole day of one week
-		d := today.plus(i)
+	for i := range 15 { // a time zone may skip a whole day of one week
+		d := today.plusDays(i)
 		if from, until := w.occurrence(d, zone); w.days[d.weekday()] && from.After(t) && until.After(from) {
 			return from
 		}
@@ -120,10 +123,10 @@ func (w weekly) next(t time.Time, zone *time.Location) time.Time {
 	return time.Time{}
 }
 
-// occurrence returns the bounds of the occurrence that begins on day d.
-func (w weekly) occurrence(d date, zone *time.Location) (from, until time.Time) {
-	from, _ = d.instants(w.begin, zone)
-	_, until = d.plus(w.end/minutesOfDay).instants(w.end%minutesOfDay, zone)
+// occurrence returns the bounds of the occurrence that begins on the day d.
+func (w weeklySpan) occurrence(d calendarDate, zone *time.Location) (from, until time.Time) {
+	from, _ = d.spanInstants(w.begin, zone)
+	_, until = d.plusDays(w.end/minutesOfDay).spanInstants(w.end%minutesOfDay, zone)
 	return from, until
 }
 
@@ -131,25 +134,26 @@ var dayNames = map[string]time.Weekday{"sun": 0, "mon": 1, "tue": 2, "wed": 3, "
 
 const duringHint = `days, times, or both: "22:00-07:00", "sat,sun", "mon-fri 12:00-13:00"`
 
-func parseWeekly(text string) (w weekly, err error) {
+// parseWeekly parses days, times of the day, or both.
+func parseWeekly(text string) (w weeklySpan, err error) {
 	w.end = minutesOfDay
 	words := strings.Fields(strings.ToLower(text))
 	if len(words) == 0 || len(words) > 2 {
-		return w, wrongDuring(text, "%d words, expected one or two", len(words))
+		return w, duringError(text, "%d words, expected one or two", len(words))
 	}
 	times := words[len(words)-1]
 	hasTimes := strings.Contains(times, ":")
 	if len(words) == 2 && !hasTimes {
-		return w, wrongDuring(text, "%q is not a time", times)
+		return w, duringError(text, "%q is not a time", times)
 	}
 	if hasTimes {
 		if w.begin, w.end, err = parseTimes(times); err != nil {
-			return w, wrongDuring(text, "%v", err)
+			return w, duringError(text, "%v", err)
 		}
 	}
 	if len(words) == 2 || !hasTimes {
 		if w.days, err = parseDays(words[0]); err != nil {
-			return w, wrongDuring(text, "%v", err)
+			return w, duringError(text, "%v", err)
 		}
 	} else {
 		w.days = [7]bool{true, true, true, true, true, true, true}
@@ -157,10 +161,12 @@ func parseWeekly(text string) (w weekly, err error) {
 	return w, nil
 }
 
-func wrongDuring(text, format string, args ...any) error {
+// duringError returns the error for a malformed weekly span.
+func duringError(text, format string, args ...any) error {
 	return model.Errorf(model.Invalid, "invalid time span %q: %s", text, fmt.Sprintf(format, args...)).WithHint("%s", duringHint)
 }
 
+// parseTimes parses two times of the day, such as 22:00-07:00, as minutes after midnight.
 func parseTimes(text string) (begin, end int, err error) {
 	a, b, ok := strings.Cut(text, "-")
 	if !ok {
@@ -181,7 +187,7 @@ func parseTimes(text string) (begin, end int, err error) {
 	return begin, end, nil
 }
 
-// parseTime parses 7:30, 07:30 and 24:00.
+// parseTime parses a time of the day such as 7:30, 07:30 or 24:00 as minutes after midnight.
 func parseTime(text string) (minute int, err error) {
 	var h, m int
 	if n, err := fmt.Sscanf(text, "%d:%d", &h, &m); err != nil || n != 2 || h < 0 || m < 0 || m > 59 || h*60+m > minutesOfDay ||
@@ -191,6 +197,7 @@ func parseTime(text string) (minute int, err error) {
 	return h*60 + m, nil
 }
 
+// parseDays parses days of the week, such as mon-fri or sat,sun.
 func parseDays(text string) (days [7]bool, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		a, b, isRange := strings.Cut(part, "-")
@@ -211,26 +218,27 @@ func parseDays(text string) (days [7]bool, err error) {
 	return days, nil
 }
 
-// maxShift limits the change of a zone's offset.
+// maxShift bounds the size of one change of a time zone's offset.
 const maxShift = 3 * time.Hour
 
-// Ticks are times of the wall clock: a skipped one is at the instant of the change, a repeated one at
-// its first instant. Hourly expressions tick in both passes of a repeated hour.
+// Ticks of a cron expression are times of the wall clock. If the clock skips a tick, the tick is at the instant of the
+// change; if the clock repeats a tick, only the first one counts. Hourly expressions tick in both passes of a repeated
+// hour.
 
 func (c cronSpan) containing(t time.Time, zone *time.Location) (from, until time.Time, ok bool) {
-	if from, ok = c.last(t, zone); !ok {
+	if from, ok = c.lastTick(t, zone); !ok {
 		return time.Time{}, time.Time{}, false
 	}
 	until = from.Add(c.length)
 	return from, until, t.Before(until)
 }
 
-// last returns the last tick up to t.
-func (c cronSpan) last(t time.Time, zone *time.Location) (tick time.Time, ok bool) {
+// lastTick returns the last tick at or before t.
+func (c cronSpan) lastTick(t time.Time, zone *time.Location) (tick time.Time, ok bool) {
 	wall := wallOf(t, zone)
 	_, before := t.Add(-maxShift).In(zone).Zone()
 	_, now := t.In(zone).Zone()
-	wall = wall.Add(time.Duration(max(0, before-now)) * time.Second) // a clock that was set back has shown later times already
+	wall = wall.Add(time.Duration(max(0, before-now)) * time.Second) // a clock that was set back has already shown later times
 	for {
 		at, err := gronx.PrevTickBefore(c.expr, wall, true)
 		if err != nil {
@@ -272,49 +280,52 @@ func (c cronSpan) next(t time.Time, zone *time.Location) (tick time.Time) {
 // hourly reports whether the expression ticks in every hour.
 func (c cronSpan) hourly() bool { return strings.Fields(c.expr)[1] == "*" }
 
-// wallOf returns the wall clock's time as if it were UTC, where no time is skipped or repeated.
+// wallOf returns the time that the wall clock of a zone shows at t, as a UTC time: UTC skips and repeats no time.
 func wallOf(t time.Time, zone *time.Location) time.Time {
 	l := t.In(zone)
 	return time.Date(l.Year(), l.Month(), l.Day(), l.Hour(), l.Minute(), l.Second(), 0, time.UTC)
 }
 
-// instantOf returns the first instant at which the wall clock shows wall.
+// instantOf returns the first instant at which the wall clock of a zone shows the time wall.
 func instantOf(wall time.Time, zone *time.Location) time.Time {
-	first, _ := dateOf(wall).instants(wall.Hour()*60+wall.Minute(), zone)
+	first, _ := dateOf(wall).spanInstants(wall.Hour()*60+wall.Minute(), zone)
 	return first
 }
 
-// fixedZone returns t in a fixed zone with the present offset of zone.
+// fixedZone returns t in a zone with a constant offset: the offset of zone at t.
 func fixedZone(t time.Time, zone *time.Location) time.Time {
 	_, offset := t.In(zone).Zone()
 	return t.In(time.FixedZone("", offset))
 }
 
-// date is a day of the calendar.
-type date struct {
+// calendarDate is a day in a calendar, without a time zone.
+type calendarDate struct {
 	year  int
 	month time.Month
 	day   int
 }
 
-func dateOf(t time.Time) date {
+// dateOf returns the day of a time in its zone.
+func dateOf(t time.Time) calendarDate {
 	y, m, d := t.Date()
-	return date{y, m, d}
+	return calendarDate{y, m, d}
 }
 
-func (d date) plus(days int) date {
+// plusDays returns the day that many days later.
+func (d calendarDate) plusDays(days int) calendarDate {
 	return dateOf(time.Date(d.year, d.month, d.day+days, 0, 0, 0, 0, time.UTC))
 }
 
-func (d date) weekday() time.Weekday {
+// weekday returns the day of the week.
+func (d calendarDate) weekday() time.Weekday {
 	return time.Date(d.year, d.month, d.day, 0, 0, 0, 0, time.UTC).Weekday()
 }
 
-// instants returns the instants at which a span begins, and at which one ends, at a minute of the
-// day on the wall clock of the zone. They differ in a repeated hour: a span begins in the first pass
-// and ends in the second, unless clocks are set back to exactly that minute, because then no
+// spanInstants returns the instant at which a span begins, and the instant at which a span ends, if its declared
+// beginning or end is this minute of the day on the wall clock of the zone. They differ in a repeated hour: a span
+// begins in the first pass and ends in the second, unless clocks are set back to exactly that minute, because then no
 // earlier minute repeats. In a skipped hour both are the instant of the change.
-func (d date) instants(minute int, zone *time.Location) (begin, end time.Time) {
+func (d calendarDate) spanInstants(minute int, zone *time.Location) (begin, end time.Time) {
 	wall := time.Date(d.year, d.month, d.day, 0, minute, 0, 0, time.UTC)
 	at := func(day time.Time) time.Time {
 		_, offset := day.In(zone).Zone()

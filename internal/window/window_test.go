@@ -11,6 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
+// at parses a time in a zone.
 func at(t *testing.T, text, zone string) time.Time {
 	t.Helper()
 	location, err := time.LoadLocation(zone)
@@ -25,7 +26,7 @@ func at(t *testing.T, text, zone string) time.Time {
 	return parsed
 }
 
-func TestInside(t *testing.T) {
+func TestCalendarActive(t *testing.T) {
 	nights := []model.WindowSpan{{During: "22:00-07:00"}}
 	weekend := []model.WindowSpan{{During: "sat,sun"}}
 	for _, test := range []struct {
@@ -63,7 +64,7 @@ func TestInside(t *testing.T) {
 	}
 }
 
-func TestWindowOnTheLongNight(t *testing.T) {
+func TestWindowInRepeatedHour(t *testing.T) {
 	c, err := ParseDuring("02:00-03:00 Europe/Paris", "")
 	testenv.NoError(t, err)
 	first := time.Date(2026, 10, 25, 0, 0, 0, 0, time.UTC) // 02:00 for the first time
@@ -76,9 +77,9 @@ func TestWindowOnTheLongNight(t *testing.T) {
 	}
 }
 
-// A span that begins with a tick is as long as it says in the night that skips its tick, and begins
-// once in the one that has it twice, east and west of Greenwich.
-func TestTicksInBothNights(t *testing.T) {
+// In the night that skips its tick a cron span has its declared length; in the night that repeats its tick the span
+// begins once; east and west of Greenwich.
+func TestCronSpansWhenClocksChange(t *testing.T) {
 	for _, c := range []struct {
 		what, zone, cron string
 		length           time.Duration
@@ -129,10 +130,9 @@ func TestTicksInBothNights(t *testing.T) {
 	}
 }
 
-// TestWeeklyAsTheWallClockHasIt compares spans with what a walk along the wall clock, minute
-// by minute, says of them, in zones whose clocks change by an hour, by half an hour, at
-// midnight, and never.
-func TestWeeklyAsTheWallClockHasIt(t *testing.T) {
+// TestWeeklyAsTheWallClockHasIt compares weekly spans with a walk along the wall clock, minute by minute, in zones
+// whose clocks change by an hour, by half an hour, at midnight, and never.
+func TestWeeklySpansFollowTheWallClock(t *testing.T) {
 	for _, night := range [][2]string{
 		{"Europe/Paris", "2026-03-29"}, {"Europe/Paris", "2026-10-25"}, {"America/New_York", "2026-03-08"}, {"America/New_York", "2026-11-01"},
 		{"Australia/Lord_Howe", "2026-04-05"}, {"Australia/Lord_Howe", "2026-10-04"}, {"America/Santiago", "2026-04-05"}, {"America/Santiago", "2026-09-06"},
@@ -143,25 +143,25 @@ func TestWeeklyAsTheWallClockHasIt(t *testing.T) {
 		testenv.NoError(t, err)
 		rapid.Check(t, func(t *rapid.T) {
 			begin := rapid.IntRange(0, 95).Draw(t, "begin") * 15
-			w := weekly{begin: begin, end: begin + 15*rapid.IntRange(1, 96).Draw(t, "length")}
+			w := weeklySpan{begin: begin, end: begin + 15*rapid.IntRange(1, 96).Draw(t, "length")}
 			for i := range w.days {
 				w.days[i] = rapid.Bool().Draw(t, "day")
 			}
 			day, _ := time.ParseInLocation("2006-01-02", change, zone)
 			when := day.Add(time.Duration(rapid.IntRange(-30*60, 30*60).Draw(t, "minutes")) * time.Minute)
 			_, got := (&Calendar{zone, []span{w}}).Active(when)
-			if want := walked(w, when, zone); got != want {
+			if want := activeByWalk(w, when, zone); got != want {
 				t.Fatalf("%s: %+v at %s: inside %v, the wall clock says %v", name, w, when, got, want)
 			}
 		})
 	}
 }
 
-// walked says whether t lies between the first minute that shows the beginning of a span
-// or later, and the last one that shows less than its end.
-func walked(w weekly, t time.Time, zone *time.Location) bool {
+// activeByWalk reports whether a weekly span is active at t: it walks from the first minute at which the wall clock
+// shows the span's beginning or later, to the last minute before its end.
+func activeByWalk(w weeklySpan, t time.Time, zone *time.Location) bool {
 	for back := range 4 {
-		d := dateOf(t.In(zone)).plus(1 - back)
+		d := dateOf(t.In(zone)).plusDays(1 - back)
 		if !w.days[d.weekday()] {
 			continue
 		}

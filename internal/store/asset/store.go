@@ -1,7 +1,7 @@
-// Package asset keeps the archives of Assets in a folder, each under its SHA-512: a file
-// of that name is whole, has that sum, and is on the disk, because it was written beside,
-// checked, synced and only then renamed. Archives that no Asset names are removed after a
-// while. It has no goroutines; its lock guards the table of names. Start at store.go.
+// Package asset keeps the archives of Assets in a folder, each in a file named by its SHA-512.
+// A file with such a name is complete, has that sum, and is durable: an upload is written to a
+// temporary file, checked, synced and only then renamed. Archives that no Asset names are
+// removed after a while. No goroutines; one lock guards the table of names. Start at store.go.
 package asset
 
 import (
@@ -24,10 +24,10 @@ import (
 // Sum is the SHA-512 of an archive.
 type Sum = [64]byte
 
-// unfinishedSuffix is the end of the name of a file that is not whole yet.
+// unfinishedSuffix ends the name of a temporary file, whose upload is not complete.
 const unfinishedSuffix = ".new"
 
-// minFreeBytes is the free disk space that an upload leaves: the journal may use the same disk.
+// minFreeBytes is the disk space that an upload must leave free: the journal may use the same disk.
 const minFreeBytes = 512 << 20
 
 // Options holds the dependencies of a Store.
@@ -43,14 +43,15 @@ type Store struct {
 
 	mu       sync.Mutex
 	archives map[Sum]storedArchive
-	number   int // of the next file that is not whole yet
+	number   int // number of the next temporary file
 }
 
+// storedArchive is the state of one archive in the folder.
 type storedArchive struct {
 	size    int64
-	came    time.Time // when it was stored or, of one that was there at the start, when that was
-	damaged string    // its damage: the archive counts as absent. Empty: it is whole
-	file    int       // tells files of the same archive apart
+	storedAt    time.Time // time of its storing; for an older archive the time of the start
+	damaged string    // description of its damage, which makes it count as absent; empty: undamaged
+	file    int       // number of its file: a new upload of the archive gets another number
 }
 
 // Open creates the folder if it does not exist, lists its archives, and removes the remains of a crash.
@@ -82,7 +83,7 @@ func Open(o Options) (*Store, error) {
 		}
 		sum, err := model.ParseAssetSum(name)
 		if err != nil {
-			continue // not ours
+			continue // a foreign file
 		}
 		f, err := o.FS.Open(path)
 		if err != nil {
@@ -93,12 +94,12 @@ func Open(o Options) (*Store, error) {
 		if err != nil {
 			return nil, fmt.Errorf("size of asset %s: %w", path, err)
 		}
-		s.archives[sum] = storedArchive{size: size, came: o.Now()}
+		s.archives[sum] = storedArchive{size: size, storedAt: o.Now()}
 	}
 	return s, nil
 }
 
-// Size is how long an archive is; not ok: it is not here.
+// Size returns the length of an archive in bytes; ok is false if the server has no such archive.
 func (s *Store) Size(sum Sum) (bytes int64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,8 +123,8 @@ func (s *Store) Open(sum Sum) (io.ReadSeekCloser, error) {
 	}{io.NewSectionReader(f, 0, size), f}, nil
 }
 
-// Put stores the archive that r reads if its SHA-512 is sum, and returns its length; it is durable then. It does not read
-// an archive that is stored already and whole.
+// Put stores the archive that r reads, if its SHA-512 is sum, and returns its length. The archive is durable when Put
+// returns. If the archive is already stored and undamaged, Put does not read r.
 func (s *Store) Put(sum Sum, r io.Reader) (size int64, err error) {
 	if size, ok := s.renewGrace(sum); ok && s.Check(sum) == nil {
 		return size, nil
@@ -136,7 +137,7 @@ func (s *Store) Put(sum Sum, r io.Reader) (size int64, err error) {
 	got, size, err := s.copyArchive(f, r)
 	if err == nil && got != sum {
 		err = model.Errorf(model.Invalid, "the archive differs from the announced one: its SHA-512 is %s, not %s", Short(got), Short(sum)).
-			WithHint("it changed or was truncated during the upload, or the sum belongs to another file: sha512sum FILE")
+			WithHint("the archive changed or was truncated during the upload, or the sum belongs to another file: sha512sum FILE")
 	}
 	if err == nil {
 		err = s.uploadError(f.SyncData())
@@ -157,7 +158,7 @@ func (s *Store) Put(sum Sum, r io.Reader) (size int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.number++
-	s.archives[sum] = storedArchive{size: size, came: s.opts.Now(), file: s.number}
+	s.archives[sum] = storedArchive{size: size, storedAt: s.opts.Now(), file: s.number}
 	return size, nil
 }
 
@@ -197,15 +198,15 @@ func (s *Store) uploadError(err error) error {
 	return model.Errorf(model.Unavailable, "store the archive in %s: %w", s.opts.Dir, err).WithHint("df -h %s", s.opts.Dir)
 }
 
-// Grace is how long an archive may be here before an Asset names it.
+// Grace is how long the server keeps an uploaded archive that no Asset names yet.
 const Grace = time.Hour
 
-// RemoveUnused removes the archives that no Asset names and that did not come just now.
+// RemoveUnused removes the archives that no Asset names and whose Grace is over.
 func (s *Store) RemoveUnused(named func(Sum) bool) (removed int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for sum, k := range s.archives {
-		if named(sum) || s.opts.Now().Sub(k.came) < Grace {
+		if named(sum) || s.opts.Now().Sub(k.storedAt) < Grace {
 			continue
 		}
 		if err := s.opts.FS.Remove(s.path(sum)); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -217,8 +218,10 @@ func (s *Store) RemoveUnused(named func(Sum) bool) (removed int, err error) {
 	return removed, nil
 }
 
+// path returns the path of an archive's file.
 func (s *Store) path(sum Sum) string { return filepath.Join(s.opts.Dir, hex.EncodeToString(sum[:])) }
 
+// newFileName returns the path of a new temporary file.
 func (s *Store) newFileName() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -226,24 +229,24 @@ func (s *Store) newFileName() string {
 	return strconv.Itoa(s.number) + unfinishedSuffix
 }
 
-// renewGrace returns the size of an archive and starts its Grace again; ok is false where no whole archive is stored.
-func (s *Store) renewGrace(sum Sum) (renewGrace int64, ok bool) {
+// renewGrace restarts the Grace of an archive and returns its size; ok is false where no undamaged archive is stored.
+func (s *Store) renewGrace(sum Sum) (size int64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k, ok := s.archives[sum]
 	if ok {
-		k.came = s.opts.Now()
+		k.storedAt = s.opts.Now()
 		s.archives[sum] = k
 	}
 	return k.size, ok && k.damaged == ""
 }
 
-// Short is a sum for people: as much of it as tells archives apart.
+// Short returns the beginning of a sum, which is enough for people to tell archives apart.
 func Short(sum Sum) string { return hex.EncodeToString(sum[:6]) + "…" }
 
-// Check reads an archive and holds it to its sum. One that is damaged is from then on as if it
-// were not here, so that it is uploaded or fetched again; its file stays until then, or until
-// no Asset names it.
+// Check reads an archive and compares its content with its SHA-512. A damaged archive counts as
+// absent from then on, so that it is uploaded or fetched again; its file stays until then, or
+// until no Asset names the archive.
 func (s *Store) Check(sum Sum) error {
 	s.mu.Lock()
 	file := s.archives[sum].file
@@ -266,7 +269,8 @@ func (s *Store) Check(sum Sum) error {
 	return nil
 }
 
-// recordDamage records that a file of an archive is damaged, and returns the error. It leaves a newer file of the archive as it is.
+// recordDamage records that a file of an archive is damaged, and returns the error. If a newer upload has replaced the
+// file, the archive stays undamaged.
 func (s *Store) recordDamage(sum Sum, file int, what string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -277,11 +281,12 @@ func (s *Store) recordDamage(sum Sum, file int, what string) error {
 	return damagedError(sum, what)
 }
 
+// damagedError returns the error for a damaged archive.
 func damagedError(sum Sum, what string) error {
 	return model.Errorf(model.NotFound, "the server's copy of the archive %s is damaged: %s", Short(sum), what).WithHint("muster asset add NAME FILE")
 }
 
-// Damaged returns the damage that is known of an archive; nil: none is.
+// Damaged returns the recorded damage of an archive as an error; nil: there is none.
 func (s *Store) Damaged(sum Sum) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -22,7 +22,7 @@ import (
 
 const folder = "/data/assets"
 
-// folderTest is a machine with a store.
+// folderTest is a test with a store on a disk that can crash.
 type folderTest struct {
 	*Store
 	t    *testing.T
@@ -65,7 +65,7 @@ func (h *folderTest) read(sum Sum) []byte {
 	return data
 }
 
-// wantFiles are the names in the folder.
+// wantFiles checks that the folder holds exactly the files of these archives.
 func (h *folderTest) wantFiles(want ...Sum) {
 	h.t.Helper()
 	var names []string
@@ -80,7 +80,8 @@ func (h *folderTest) wantFiles(want ...Sum) {
 
 func testArchive(fill byte) []byte { return bytes.Repeat([]byte{fill}, 300<<10) }
 
-// What was taken is there, whole and from any byte on, also after the machine lost its power at once.
+// An archive that Put has stored is complete, and readable from any offset, also after a loss of power right after
+// Put.
 func TestAcknowledgedArchiveSurvivesCrash(t *testing.T) {
 	fs := memfs.New()
 	h := newFolderTest(t, fs)
@@ -109,7 +110,7 @@ func TestAcknowledgedArchiveSurvivesCrash(t *testing.T) {
 	}
 }
 
-// interruptedReader gives its bytes and then an error, and counts how often it was read.
+// interruptedReader returns its bytes and then an error, and counts the reads.
 type interruptedReader struct {
 	io.Reader
 	err   error
@@ -124,9 +125,9 @@ func (e *interruptedReader) Read(p []byte) (int, error) {
 	return 0, e.err
 }
 
-// An upload that is cut, by its sender, the network or the power, leaves nothing; the same upload is then taken. What is there
-// already is not read again.
-func TestInterruptedUpload(t *testing.T) {
+// An upload that its sender, the network or a loss of power interrupts leaves no file; a repetition of the upload
+// succeeds. A stored archive is not read again.
+func TestInterruptedUploadLeavesNoFile(t *testing.T) {
 	fs := memfs.New()
 	h := newFolderTest(t, fs)
 	data := testArchive('a')
@@ -157,7 +158,7 @@ func TestInterruptedUpload(t *testing.T) {
 	testenv.Value(h.Put(sum, io.MultiReader(io.LimitReader(held, 260<<10), callbackReader(func() { crashed = fs.Crash(100, 1) }), held)))(t)
 	h.wantFiles(sum)
 	h.fs = crashed
-	h.open() // removes the half that the crash left
+	h.open() // removes the temporary file that the crash left
 	h.wantFiles()
 	h.put(data)
 	again := &interruptedReader{Reader: strings.NewReader("anything"), err: io.EOF}
@@ -166,12 +167,12 @@ func TestInterruptedUpload(t *testing.T) {
 	}
 }
 
-// callbackReader does something when all before it was read.
+// callbackReader calls a function when the content before it was read.
 type callbackReader func()
 
 func (f callbackReader) Read([]byte) (int, error) { f(); return 0, io.EOF }
 
-// Uploads of the same archive at once, while others read it and what nobody names is removed, are one archive.
+// Concurrent uploads of one archive store one archive, also while others read it and unused archives are removed.
 func TestConcurrentUploads(t *testing.T) {
 	h := newFolderTest(t, memfs.New())
 	data := testArchive('a')
@@ -203,12 +204,13 @@ func TestConcurrentUploads(t *testing.T) {
 	h.wantFiles(sum)
 }
 
-// What no Asset names goes an hour after it came, was uploaded again, or the server started; whoever reads it then reads on.
-func TestCollectUnnamedArchives(t *testing.T) {
+// An archive that no Asset names is removed an hour after its upload, its repeated upload, or the start of the server.
+// A reader that has the archive open reads to its end.
+func TestUnusedArchivesAreRemoved(t *testing.T) {
 	fs := memfs.New()
 	h := newFolderTest(t, fs)
 	named, gone, again := h.put(testArchive('a')), h.put(testArchive('b')), h.put(testArchive('c'))
-	if f, err := fs.Create(filepath.Join(folder, "README")); err != nil || f.Close() != nil { // not ours
+	if f, err := fs.Create(filepath.Join(folder, "README")); err != nil || f.Close() != nil { // a foreign file
 		t.Fatal(err)
 	}
 	collect := func(want int, left ...Sum) {
@@ -226,7 +228,7 @@ func TestCollectUnnamedArchives(t *testing.T) {
 	collect(0, named, gone, again)
 	h.hour = 1
 	h.put(testArchive('c'))
-	h.open() // an hour from the start on
+	h.open() // the start of the server renews the hour
 	collect(0, named, gone, again)
 	h.hour = 2
 	h.put(testArchive('c'))
@@ -249,7 +251,7 @@ func TestCollectUnnamedArchives(t *testing.T) {
 	}
 }
 
-// fullDisk is a disk that has no room, or breaks, from some call on.
+// fullDisk is a disk that becomes full, or fails, after some calls.
 type fullDisk struct {
 	disk.FS
 	free   int64
@@ -270,6 +272,7 @@ func (f *fullDisk) Rename(from, to string) error {
 	return f.FS.Rename(from, to)
 }
 
+// fullFile is a file on a fullDisk.
 type fullFile struct {
 	disk.File
 	of *fullDisk
@@ -284,8 +287,8 @@ func (f fullFile) WriteAt(p []byte, at int64) (int, error) {
 
 func (f fullFile) SyncData() error { return errors.Join(f.of.sync, f.File.SyncData()) }
 
-// A disk that has no room for it, or breaks, is the server's trouble and not the archive's: said as such, and nothing is left.
-func TestFullDisk(t *testing.T) {
+// A full or failing disk is reported as a fault of the server and not of the archive, and leaves no file.
+func TestFullDiskLeavesNoFile(t *testing.T) {
 	f := &fullDisk{FS: memfs.New(), free: 1 << 40}
 	h := newFolderTest(t, f)
 	for what, x := range map[string]struct {
@@ -309,7 +312,7 @@ func TestFullDisk(t *testing.T) {
 	h.wantFiles(h.put(testArchive('a')))
 }
 
-// endlessReader is zeros without an end.
+// endlessReader returns zeros without an end and counts them.
 type endlessReader struct{ n int64 }
 
 func (e *endlessReader) Read(p []byte) (int, error) {
@@ -318,8 +321,9 @@ func (e *endlessReader) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// discardingFS is a disk that keeps nothing of what is written.
+// discardingFS is a disk that discards all written content.
 type discardingFS struct{ disk.FS }
+// discardingFile is a file on a discardingFS.
 type discardingFile struct{ disk.File }
 
 func (b discardingFS) Create(name string) (disk.File, error) {
@@ -328,8 +332,8 @@ func (b discardingFS) Create(name string) (disk.File, error) {
 }
 func (discardingFile) WriteAt(p []byte, _ int64) (int, error) { return len(p), nil }
 
-// An upload without an end is left where it is longer than archives may be.
-func TestTooLarge(t *testing.T) {
+// An endless upload is refused once it is longer than an archive may be.
+func TestTooLargeUploadIsRefused(t *testing.T) {
 	h := newFolderTest(t, discardingFS{memfs.New()})
 	zeros := &endlessReader{}
 	if _, err := h.Put(Sum{}, zeros); model.ClassOf(err) != model.TooLarge || zeros.n > model.MaxAssetBytes+1<<20 {
@@ -338,7 +342,7 @@ func TestTooLarge(t *testing.T) {
 	h.wantFiles()
 }
 
-// damage writes something else over an archive, or cuts it.
+// damage overwrites the file of an archive with other data, or truncates it.
 func (h *folderTest) damage(sum Sum, data []byte) {
 	h.t.Helper()
 	f, err := h.fs.Create(filepath.Join(folder, hex.EncodeToString(sum[:])))
@@ -349,9 +353,9 @@ func (h *folderTest) damage(sum Sum, data []byte) {
 	}
 }
 
-// An archive that is damaged is as if it were not there from when that is found on, and the next upload takes its
-// place; one that nobody has looked at is looked at then.
-func TestReplaceDamagedArchive(t *testing.T) {
+// A damaged archive counts as absent once Check or a reader finds the damage, and the next upload replaces it. Put
+// checks a stored archive that nobody has checked yet.
+func TestDamagedArchiveIsReplaced(t *testing.T) {
 	data := testArchive('a')
 	flipped := bytes.Clone(data)
 	flipped[1000] ^= 1
@@ -381,7 +385,7 @@ func TestReplaceDamagedArchive(t *testing.T) {
 		}
 		h.damage(sum, bad)
 		h.open()
-		h.put(data) // nobody has looked
+		h.put(data) // no Check has found the damage yet
 		if got := h.read(sum); !bytes.Equal(got, data) {
 			t.Errorf("%s: kept", what)
 		}
@@ -389,7 +393,7 @@ func TestReplaceDamagedArchive(t *testing.T) {
 	}
 }
 
-// A file that somebody removed is not here; nor is one that is found damaged kept when nothing names it.
+// An archive whose file a person deleted is absent; a damaged archive that no Asset names is removed.
 func TestMissingArchive(t *testing.T) {
 	h := newFolderTest(t, memfs.New())
 	sum := h.put(testArchive('a'))

@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 )
 
-// A fleet of so many nodes and checks changes in no order.
+// The size of the fleet whose events change in random order.
 const (
 	benchNodes  = 10_000
 	benchChecks = 40
@@ -25,29 +25,31 @@ const (
 	benchOpen   = 20_000                 // events that fail, of 400,000
 )
 
-// fleet makes batches of changes of status. With problems, half of them open one and half
-// close one, once benchOpen events fail, and one handler is told.
-type fleet struct {
+// benchFleet makes batches of status changes. With problems, half of the changes open a problem and half close one,
+// once benchOpen events fail; each problem notifies one handler.
+type benchFleet struct {
 	rand     *rand.Rand
 	problems bool
 	now      time.Time
 	number   uint64
 	open     map[int]*Problem
-	failing  []int // those with an open problem, in no order
-	often    int   // the event that one change of a hundred is of; 0: none
+	failing  []int // events with an open problem, in no order
+	often    int   // event to which one of a hundred changes belongs; 0: none
 }
 
-func newFleet(problems bool) *fleet {
-	return &fleet{rand: rand.New(rand.NewPCG(1, 2)), problems: problems, now: noonOfBench, open: map[int]*Problem{}}
+// newFleet returns a fleet in which no event fails yet.
+func newFleet(problems bool) *benchFleet {
+	return &benchFleet{rand: rand.New(rand.NewPCG(1, 2)), problems: problems, now: noonOfBench, open: map[int]*Problem{}}
 }
 
 var noonOfBench = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-func (f *fleet) batch(n int) Batch {
+// batch returns a batch of n status changes.
+func (f *benchFleet) batch(n int) Batch {
 	b := Batch{Places: map[model.Partition]Place{}}
 	f.now = f.now.Add(benchEvery)
 	for range n {
-		which := f.next()
+		which := f.nextEvent()
 		node, check := which/benchChecks, which%benchChecks
 		p := model.Partition(node % model.Partitions)
 		f.number++
@@ -57,16 +59,16 @@ func (f *fleet) batch(n int) Batch {
 			NodeID: model.NodeID(node + 1), SourceName: fmt.Sprintf("web-check-%03d", check), Source: model.CheckSource(model.CheckID(1000 + check)),
 			Status: model.Critical, Previous: model.OK, Output: "DISK CRITICAL - free space: / 1024 MB (2% inode=98%):", Partition: p, Place: place}
 		if f.problems {
-			f.problem(&b, which, &e)
+			f.addProblem(&b, which, &e)
 		}
 		b.Entries = append(b.Entries, e)
 	}
 	return b
 }
 
-// next is the event that changes. With problems it is one that fails as often as not, once
-// there are enough of them.
-func (f *fleet) next() int {
+// nextEvent chooses the event that changes next. With problems, every second one is a failing event, once there are
+// enough of them.
+func (f *benchFleet) nextEvent() int {
 	if f.often > 0 && f.rand.IntN(100) == 0 {
 		return f.often
 	}
@@ -77,13 +79,13 @@ func (f *fleet) next() int {
 	return f.failing[i]
 }
 
-// problem opens or closes one, as the router writes it.
-func (f *fleet) problem(b *Batch, which int, e *Entry) {
+// addProblem adds the opening or closing of a problem to a batch, as the router writes it.
+func (f *benchFleet) addProblem(b *Batch, which int, e *Entry) {
 	pager := HandlerRef{Namespace: "load", Name: "pager"}
 	p, kind := f.open[which], "closed"
 	if p == nil {
 		kind = "opened"
-		p = &Problem{Problem: model.Problem{ID: f.id(), NodeID: e.NodeID, Source: e.Source, Chunk: 7,
+		p = &Problem{Problem: model.Problem{ID: f.problemID(), NodeID: e.NodeID, Source: e.Source, Chunk: 7,
 			Status: e.Status, Severity: model.High, Opened: f.now, Output: e.Output}, Namespace: e.Namespace, Node: e.Node, SourceName: e.SourceName}
 		f.open[which], f.failing = p, append(f.failing, which)
 		b.Opened = append(b.Opened, *p)
@@ -103,8 +105,8 @@ func (f *fleet) problem(b *Batch, which int, e *Entry) {
 		Payload: []byte(strings.Repeat(`{"payload":"of about 700 bytes"}`, 22)), Created: f.now})
 }
 
-// id is what the event view calls a problem: sixteen characters.
-func (f *fleet) id() string { return fmt.Sprintf("%08x%08x", f.now.Unix(), f.rand.Uint32()) }
+// problemID returns a problem id of sixteen characters, as the event view makes it.
+func (f *benchFleet) problemID() string { return fmt.Sprintf("%08x%08x", f.now.Unix(), f.rand.Uint32()) }
 
 // recordDeliveries records a successful attempt of each delivery that is due.
 func recordDeliveries(b *testing.B, s Store, now time.Time) {
@@ -126,8 +128,8 @@ func recordDeliveries(b *testing.B, s Store, now time.Time) {
 	}
 }
 
-// BenchmarkRecord is one change of status, in batches of the reactor's size, over 400,000
-// events in no order: go test -bench Record -benchtime 400000x.
+// BenchmarkRecord measures Record: one status change per iteration, in batches of the reactor's size, over 400,000
+// events in random order: go test -bench Record -benchtime 400000x.
 func BenchmarkRecord(b *testing.B) {
 	for _, kind := range []string{"changes", "problems"} {
 		b.Run(kind, func(b *testing.B) {
@@ -151,7 +153,7 @@ func BenchmarkRecord(b *testing.B) {
 				}
 				storing += time.Since(began)
 			}
-			if err := s.Close(); err != nil { // what is in the log goes to its place
+			if err := s.Close(); err != nil { // writes the WAL into the tables
 				b.Fatal(err)
 			}
 			b.StopTimer()
@@ -164,8 +166,8 @@ func BenchmarkRecord(b *testing.B) {
 	}
 }
 
-// BenchmarkEntries reads 100 changes out of three million, which takes a minute to write:
-// go test -bench Entries -benchtime 20x.
+// BenchmarkEntries measures a query of 100 entries among three million, which take a minute to write: go test -bench
+// Entries -benchtime 20x.
 func BenchmarkEntries(b *testing.B) {
 	s, err := Open(b.Context(), filepath.Join(b.TempDir(), "history.db"))
 	if err != nil {
@@ -221,7 +223,7 @@ func writtenBytes(b *testing.B) (n int64) {
 	return 0
 }
 
-// used is the processor time of this process.
+// processorTime returns the CPU time of this process.
 func processorTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -230,6 +232,7 @@ func processorTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
+// folderBytes returns the size of all files in a folder.
 func folderBytes(b *testing.B, dir string) (n int64) {
 	list, err := os.ReadDir(dir)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 const deliveryColumns = `id, key, problem, handler_ns, handler, kind, payload, created, state, attempts, next_at, last_error, ended, replayed, route, tells, problems`
 
+// scanDelivery reads the columns of a delivery.
 func scanDelivery(scan sqldb.Scan) (d Delivery, err error) {
 	var created, next, ended, replayed int64
 	err = scan(&d.ID, &d.Key, &d.Problem, &d.Handler.Namespace, &d.Handler.Name, &d.Kind, &d.Payload,
@@ -20,7 +21,7 @@ func scanDelivery(scan sqldb.Scan) (d Delivery, err error) {
 	return d, err
 }
 
-// deliveries lists the outbox by a condition, with order and limit.
+// deliveries lists deliveries of the outbox; tail is the SQL with condition, order and limit.
 func (s *sqlStore) deliveries(ctx context.Context, tail string, args ...any) ([]Delivery, error) {
 	return sqldb.List(ctx, s.db, "outbox", scanDelivery, `SELECT `+deliveryColumns+` FROM history_outbox o WHERE `+tail, args...)
 }
@@ -29,7 +30,7 @@ func (s *sqlStore) Deliveries(ctx context.Context, problem string) ([]Delivery, 
 	return s.deliveries(ctx, `problem = ? OR key IN (SELECT key FROM history_delivery_problems WHERE problem = ?) ORDER BY id`, problem, problem)
 }
 
-// isFirst holds where no older delivery of the same problem and handler is pending.
+// isFirst is an SQL condition: no older delivery of the same problem and handler is pending.
 const isFirst = `NOT EXISTS (SELECT 1 FROM history_outbox p WHERE p.problem = o.problem AND p.handler = o.handler
 	AND p.handler_ns = o.handler_ns AND p.state = 'pending' AND p.id < o.id)`
 
@@ -123,7 +124,7 @@ func (s *sqlStore) RecordAttempts(ctx context.Context, list ...Outcome) error {
 	return nil
 }
 
-// scanRef reads the columns handler_ns and handler.
+// scanRef reads the columns handler_ns and handler into a HandlerRef.
 func scanRef(scan sqldb.Scan) (ref HandlerRef, err error) {
 	err = scan(&ref.Namespace, &ref.Name)
 	return ref, err
@@ -137,6 +138,7 @@ func (s *sqlStore) DeadLetters(ctx context.Context, h HandlerRef, before int64, 
 	return s.deliveries(ctx, w.SQL("")+` ORDER BY id DESC`+limitClause(n), w.Args...)
 }
 
+// deadLetterCondition selects the dead letters of a handler.
 func deadLetterCondition(h HandlerRef) *sqldb.Where {
 	w := &sqldb.Where{}
 	w.And(`o.state = 'dead' AND o.handler_ns = ? AND o.handler = ?`, h.Namespace, h.Name)
@@ -173,7 +175,7 @@ func (s *sqlStore) Revive(ctx context.Context, h HandlerRef, now time.Time, q Re
 		w := &sqldb.Where{}
 		sqldb.AndIn(w, `id`, ids)
 		which, args := w.SQL(""), append([]any{sqldb.Nanos(now), sqldb.Nanos(now)}, w.Args...)
-		if q.Ended { // the closing of a problem goes again, behind its opening
+		if q.Ended { // the closing of a problem is sent again after its opening
 			which += ` OR kind = 'closed' AND state <> 'pending' AND handler_ns = ? AND handler = ? AND problem IN
 				(SELECT problem FROM history_outbox WHERE kind = 'opened' AND ` + w.SQL("") + `)`
 			args = append(append(args, h.Namespace, h.Name), w.Args...)
@@ -203,12 +205,12 @@ func (s *sqlStore) OpenDeliveries(ctx context.Context, h HandlerRef, after int64
 	return s.deliveries(ctx, `id IN (SELECT o.id `+openDelivered+` AND o.handler_ns = ? AND o.handler = ? AND o.id > ?) ORDER BY id`+limitClause(n), h.Namespace, h.Name, after)
 }
 
-// Message is one delivery that has ended, as reports count it, with the names of its problem.
+// Message is one sent or shadow delivery that has ended, with the names of its problem, for reports.
 type Message struct {
 	ID         int64
 	Ended      time.Time
 	Problem    string
-	Namespace  string // empty: the problem's row is gone
+	Namespace  string // empty: the row of the problem was deleted
 	Node       string
 	SourceKind model.SourceKind
 	SourceName string
@@ -224,14 +226,14 @@ type Message struct {
 // MessageQuery selects messages that ended. Withheld deliveries and beats are none.
 type MessageQuery struct {
 	Namespace    string   // of the node; empty: all
-	Namespaces   []string // bounds Namespace; nil: all
+	Namespaces   []string // namespaces that the caller may read; nil: all
 	Shadow       bool     // shadow deliveries only, with their payload
 	Since, Until time.Time
 	Limit        int
-	BeforeID     int64 // page: at Until with a smaller id, or before Until
+	BeforeID     int64 // next page: messages at Until with a smaller id, and messages before Until
 }
 
-// Messages reads the outbox by its index of ends, and of each delivery the row of its problem.
+// Messages lists ended messages by the outbox's index of end times, joined with the rows of their problems.
 func (s *sqlStore) Messages(ctx context.Context, q MessageQuery) ([]Message, error) {
 	w, payload := &sqldb.Where{}, `''`
 	if q.Shadow {

@@ -13,6 +13,7 @@ import (
 
 const problemColumns = `id, namespace, node, node_id, source_kind, source_id, source_instance, source_name, chunk, status, severity, opened, closed, output`
 
+// scanProblem reads the columns of a problem.
 func scanProblem(scan sqldb.Scan) (Problem, error) {
 	var p Problem
 	var opened, closed int64
@@ -56,7 +57,7 @@ func (s *sqlStore) KnownProblems(ctx context.Context, ids []string) (map[string]
 	return known, nil
 }
 
-// newProblemTable returns the table of problems, which are numbered as they open.
+// newProblemTable returns the table of problems, numbered in the order of their openings, in segments of size rows.
 func newProblemTable(size int64) segmentedTable[Problem] {
 	return segmentedTable[Problem]{
 		table: "history_problems", id: "no", at: "opened", columns: problemColumns, size: size, scan: scanProblem,
@@ -74,7 +75,7 @@ func (s *sqlStore) Problems(ctx context.Context, q ProblemQuery) ([]Problem, err
 	return s.problems.list(ctx, s.db, w, effectiveLimit(q.Limit))
 }
 
-// recordProblems writes problems that opened and problems that closed.
+// recordProblems writes the opened and the closed problems of a batch.
 func (s *sqlStore) recordProblems(ctx context.Context, tx *sqldb.Tx, opened, closed []Problem) error {
 	if len(opened)+len(closed) == 0 {
 		return nil
@@ -115,6 +116,7 @@ func (s *sqlStore) Oldest(ctx context.Context) (time.Time, error) {
 
 const entryColumns = `partition_no, log, number, idx, at, executed, kind, namespace, node, node_id, source_kind, source_id, source_instance, source_name, status, previous, output, count, expired`
 
+// newEntryTable returns the table of entries, in segments of size rows.
 func newEntryTable(size int64) segmentedTable[Entry] {
 	return segmentedTable[Entry]{
 		table: "history_entries", id: "id", at: "at", columns: `id, ` + entryColumns, size: size, scan: scanEntry,
@@ -123,6 +125,7 @@ func newEntryTable(size int64) segmentedTable[Entry] {
 	}
 }
 
+// scanEntry reads the columns of an entry.
 func scanEntry(scan sqldb.Scan) (Entry, error) {
 	var e Entry
 	var log, number, at, executed, previous, count int64
@@ -143,7 +146,7 @@ func (s *sqlStore) Entries(ctx context.Context, q EntryQuery) ([]Entry, error) {
 	return s.entries.list(ctx, s.db, w, effectiveLimit(q.Limit))
 }
 
-// markKinds is the condition of the index history_entries_marks; SQLite uses that only for the same words.
+// markKinds is the condition of the index history_entries_marks; SQLite uses the index only if a query has the same text.
 const markKinds = `e.kind IN ('flapping', 'acknowledged')`
 
 func (s *sqlStore) Marks(ctx context.Context, q EntryQuery) ([]Entry, error) {
@@ -153,8 +156,8 @@ func (s *sqlStore) Marks(ctx context.Context, q EntryQuery) ([]Entry, error) {
 	return s.entries.list(ctx, s.db, w, effectiveLimit(q.Limit))
 }
 
-// recordEntries writes entries, but none that was recorded before. An entry has no key of its own, so the
-// place of its partition tells.
+// recordEntries writes the entries that were not recorded before. An entry has no key, so the function compares it with
+// the recorded place of its partition.
 func (s *sqlStore) recordEntries(ctx context.Context, tx *sqldb.Tx, list []Entry) error {
 	if len(list) == 0 {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"github.com/muster-fleet/muster/internal/store/sqldb"
 )
 
-// boundToPage bounds rows to a time, and to those behind the last row of a page: before a time, or at it with a
-// smaller id.
+// boundToPage limits a query to rows since a time, and to the page behind the last row of the previous page: rows
+// before the time of that row, or at that time with a smaller id.
 func boundToPage(w *sqldb.Where, at, id string, since, before time.Time, beforeID any) {
 	if !since.IsZero() {
 		w.And(at+` >= ?`, sqldb.Nanos(since))
@@ -23,6 +23,7 @@ func boundToPage(w *sqldb.Where, at, id string, since, before time.Time, beforeI
 // defaultLimit bounds lists whose query names no limit.
 const defaultLimit = 1000
 
+// effectiveLimit returns the limit of a list, or defaultLimit for none.
 func effectiveLimit(n int) int {
 	if n <= 0 {
 		return defaultLimit
@@ -30,9 +31,10 @@ func effectiveLimit(n int) int {
 	return n
 }
 
+// limitClause returns the LIMIT clause of a list.
 func limitClause(n int) string { return fmt.Sprintf(` LIMIT %d`, effectiveLimit(n)) }
 
-// cleanText replaces bytes that PostgreSQL refuses: NUL and broken UTF-8. Both engines store the same.
+// cleanText replaces bytes that PostgreSQL refuses: NUL and invalid UTF-8. SQLite gets the same text.
 func cleanText(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }

@@ -1,7 +1,7 @@
 package history
 
-// schema has one step for each version of the tables. Tables that grow have only indexes that grow at their
-// end, too: history_index finds the rows of a node and check (shelf.go).
+// schema has one step for each version of the tables. A table that grows at its end has only indexes that do the same;
+// history_index finds the rows of a node and check (shelf.go).
 var schema = []string{`
 	CREATE TABLE history_entries (
 		id {id}, partition_no BIGINT NOT NULL, log BIGINT NOT NULL, number BIGINT NOT NULL, idx BIGINT NOT NULL,

@@ -13,37 +13,38 @@ import (
 )
 
 // segmentedTable is a table that grows at its end only, with a segmented index by node and check. One index over all
-// rows would cost a random page for each row, written twice. Instead the shelf closes a segment every size
+// rows would cost a random page for each row, written twice. Instead the table closes a segment every size
 // rows: history_index then holds the nodes and checks of the segment, sorted, and grows at its end, too. A
 // query for a node looks into each segment whose time fits, the newest first, and scans the rows behind the
 // last segment, at most one segment's worth. See docs/decisions/0008-history-segments.md.
 type segmentedTable[T any] struct {
-	table   string // as history_segments and history_index name it
-	id, at  string // columns: the row number, and the time
+	table   string // name in history_segments and history_index
+	id, at  string // names of the columns with the row number and the time
 	columns string
 	size    int64 // rows of a segment
 	scan    func(sqldb.Scan) (T, error)
-	compare func(a, b *T) int // newest first; at is in the same order
+	compare func(a, b *T) int // order of lists, newest first; the column at has the same order
 	time    func(*T) int64
-	ends    *sql.Stmt // of end, which every batch asks
+	ends    *sql.Stmt // prepared query of the last numbers, for every batch
 }
 
-// prepare prepares the statement that every batch runs.
+// prepare prepares the query that every batch runs.
 func (f *segmentedTable[T]) prepare(ctx context.Context, db *sqldb.DB) (err error) {
 	f.ends, err = db.Prepare(ctx, f.sql(`SELECT (SELECT COALESCE(MAX(last), 0) FROM history_segments WHERE shelf = '{table}'), (SELECT COALESCE(MAX({id}), 0) FROM {table})`))
 	return err
 }
 
-// segmentRows is the size of a segment. A hundred million rows make 3,000 segments, each looked into in 10 µs;
-// the rows behind the last one are scanned in 10 ms.
+// segmentRows is the size of a segment. A hundred million rows make 3,000 segments. A query looks up one segment in
+// 10 µs and scans the rows behind the last segment in 10 ms.
 const segmentRows = 1 << 15
 
-// numberedRow is an item to insert, with the number of its row.
+// numberedRow is an item to insert and its row number.
 type numberedRow[T any] struct {
 	id   int64
 	item *T
 }
 
+// numberRows gives the items of a list row numbers from next on.
 func numberRows[T any](next int64, list []T) []numberedRow[T] {
 	out := make([]numberedRow[T], len(list))
 	for i := range list {
@@ -52,11 +53,12 @@ func numberRows[T any](next int64, list []T) []numberedRow[T] {
 	return out
 }
 
+// sql replaces {table}, {id}, {at} and {columns} in a query by the names of this table.
 func (f *segmentedTable[T]) sql(query string) string {
 	return strings.NewReplacer("{table}", f.table, "{id}", f.id, "{at}", f.at, "{columns}", f.columns).Replace(query)
 }
 
-// lastNumbers returns the last row in a segment, and the number of the next row to be written.
+// lastNumbers returns the number of the last row in a closed segment, and of the next row to write.
 func (f *segmentedTable[T]) lastNumbers(ctx context.Context, tx *sqldb.Tx) (filed, next int64, err error) {
 	if err := tx.StmtContext(ctx, f.ends).QueryRowContext(ctx).Scan(&filed, &next); err != nil {
 		return 0, 0, err
@@ -64,10 +66,10 @@ func (f *segmentedTable[T]) lastNumbers(ctx context.Context, tx *sqldb.Tx) (file
 	return filed, max(filed, next) + 1, nil
 }
 
-// nameDay is the resolution of the time at which history_names has seen a name last.
+// nameDay is the resolution of the column of history_names with the time at which a name was last used.
 const nameDay = 24 * time.Hour
 
-// closeSegment makes a segment of the rows behind the last one, if they are enough.
+// closeSegment makes a segment of the rows behind the last segment, if there are at least size rows.
 func (f *segmentedTable[T]) closeSegment(ctx context.Context, tx *sqldb.Tx) error {
 	filed, next, err := f.lastNumbers(ctx, tx)
 	if err != nil || next-1-filed < f.size {
@@ -115,7 +117,7 @@ func (f *segmentedTable[T]) deleteEmptySegment(ctx context.Context, tx *sqldb.Tx
 	return nil
 }
 
-// selection is the WHERE clause of a shelf's list, with the fields by which segments are chosen.
+// selection is the WHERE clause of a list of a segmentedTable, and the fields by which segments are chosen.
 type selection struct {
 	sqldb.Where
 	namespace, node, check string
@@ -123,6 +125,7 @@ type selection struct {
 	since, until           int64 // Unix ns; until 0: any
 }
 
+// newSelection selects rows by namespace, node and check. Empty texts select all.
 func newSelection(namespace string, namespaces []string, node, check string, id model.NodeID) *selection {
 	w := &selection{namespace: namespace, node: node, check: check, nodeID: id}
 	w.AndEqual(`e.namespace`, namespace)
@@ -137,13 +140,13 @@ func newSelection(namespace string, namespaces []string, node, check string, id 
 	return w
 }
 
-// boundToTime limits a selection to the rows of a time and of one page (boundToPage).
+// boundToTime limits a selection to a time span and to one page of it (boundToPage).
 func (w *selection) boundToTime(at string, since, before time.Time, beforeID any) {
 	w.since, w.until = sqldb.Nanos(since), sqldb.Nanos(before)
 	boundToPage(&w.Where, at, `e.id`, since, before, beforeID)
 }
 
-// nodeIDs returns all ids that nodes of the selected name had.
+// nodeIDs returns the ids of all nodes that ever had the selected name.
 func (w *selection) nodeIDs(ctx context.Context, db *sqldb.DB) ([]int64, error) {
 	if w.nodeID != 0 {
 		return []int64{int64(w.nodeID)}, nil
@@ -155,7 +158,7 @@ func (w *selection) nodeIDs(ctx context.Context, db *sqldb.DB) ([]int64, error) 
 	return sqldb.List(ctx, db, "names of nodes", sqldb.ScanColumn[int64], query, args...)
 }
 
-// rowRange is a range of rows that one query reads: a segment, or the rows behind the last one.
+// rowRange is a range of rows that one query reads: a segment, or the rows behind the last segment.
 type rowRange struct {
 	after, segment int64 // segment 0: the rows behind after
 	ended          int64
@@ -222,7 +225,7 @@ func (f *segmentedTable[T]) list(ctx context.Context, db *sqldb.DB, w *selection
 	return out, nil
 }
 
-// read runs one query. plus is + where SQLite must not use the index of the time.
+// read runs the query of one row range. plus is "+" where SQLite must not use the index of the time column.
 func (f *segmentedTable[T]) read(ctx context.Context, db *sqldb.DB, from string, args []any, most int, plus string) ([]T, error) {
 	return sqldb.List(ctx, db, f.table, f.scan, f.sql(`SELECT {columns} `+from+` ORDER BY `+plus+`e.{at} DESC, e.id DESC`+limitClause(most)), args...)
 }

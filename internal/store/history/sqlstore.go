@@ -31,6 +31,7 @@ type sqlStore struct {
 // Open opens the history store at dsn (see sqldb.Open) and creates its schema.
 func Open(ctx context.Context, dsn string) (Store, error) { return open(ctx, dsn, segmentRows) }
 
+// open opens the store with segments of the given number of rows.
 func open(ctx context.Context, dsn string, segment int64) (Store, error) {
 	db, err := sqldb.Open(ctx, dsn, "history")
 	if err != nil {
@@ -46,9 +47,12 @@ func open(ctx context.Context, dsn string, segment int64) (Store, error) {
 	return s, nil
 }
 
+// Close closes the database.
 func (s *sqlStore) Close() error   { return s.db.Close() }
+// Trouble returns the reason why the database did not answer the last request; nil: it did.
 func (s *sqlStore) Trouble() error { return s.db.Trouble() }
 
+// Record implements Store: one transaction writes the batch and its places.
 func (s *sqlStore) Record(ctx context.Context, b Batch) error {
 	s.recording.Lock()
 	defer s.recording.Unlock()
@@ -78,12 +82,13 @@ func (s *sqlStore) Record(ctx context.Context, b Batch) error {
 	return nil
 }
 
-// partitionPlace is a row of history_places.
+// partitionPlace is a row of history_places: how far the transitions of a partition are recorded.
 type partitionPlace struct {
 	partition model.Partition
 	place     Place
 }
 
+// sortedPlaces returns places as rows, sorted by partition.
 func sortedPlaces(of map[model.Partition]Place) []partitionPlace {
 	list := make([]partitionPlace, 0, len(of))
 	for _, p := range slices.Sorted(maps.Keys(of)) {
@@ -104,6 +109,7 @@ func (s *sqlStore) PipelinePlaces(ctx context.Context) (map[model.Partition]Plac
 	return placeMap(list), err
 }
 
+// placeMap returns rows of places as a map by partition.
 func placeMap(list []partitionPlace) map[model.Partition]Place {
 	out := make(map[model.Partition]Place, len(list))
 	for _, p := range list {
@@ -112,6 +118,7 @@ func placeMap(list []partitionPlace) map[model.Partition]Place {
 	return out
 }
 
+// scanPlace reads the columns of a place.
 func scanPlace(scan sqldb.Scan) (p partitionPlace, err error) {
 	var log, number int64
 	err = scan(&p.partition, &log, &number, &p.place.Index)
@@ -146,7 +153,7 @@ func (s *sqlStore) Rates(ctx context.Context) ([]Rate, error) {
 	}, `SELECT route, shadow, ends, sent FROM history_rates ORDER BY route, shadow`)
 }
 
-// inserters write the rows of a batch: one prepared statement per table and purpose.
+// inserters holds the prepared inserts of a batch: one per table and purpose.
 type inserters struct {
 	entry          *sqldb.Inserter[numberedRow[Entry]]
 	opened         *sqldb.Inserter[numberedRow[Problem]]
@@ -184,7 +191,7 @@ func (in *inserters) prepare(ctx context.Context, db *sqldb.DB) (err error) {
 	return err
 }
 
-// prepareInsert prepares one inserter, unless one before it failed.
+// prepareInsert prepares one inserter, unless the preparation of an earlier one failed.
 func prepareInsert[T any](ctx context.Context, db *sqldb.DB, failed *error, into, onConflict string, row func(args []any, item *T) []any) *sqldb.Inserter[T] {
 	if *failed != nil {
 		return nil
@@ -202,9 +209,10 @@ func boolColumn(b bool) int64 {
 	return 0
 }
 
-// noStatus is the column previous of an event's first status.
+// noStatus is the value of the column previous for the first status of an event.
 const noStatus = -1
 
+// appendEntryRow appends the column values of an entry to args.
 func appendEntryRow(args []any, row *numberedRow[Entry]) []any {
 	e := row.item
 	previous := int64(e.Previous)
@@ -216,32 +224,37 @@ func appendEntryRow(args []any, row *numberedRow[Entry]) []any {
 		int64(e.Status), previous, cleanText(e.Output), int64(e.Count), boolColumn(e.Expired))
 }
 
+// appendOpenedRow appends the column values of an opened problem to args.
 func appendOpenedRow(args []any, row *numberedRow[Problem]) []any {
 	return appendProblemRow(args, row, 0)
 }
 
+// appendClosedRow appends the column values of a closed problem to args.
 func appendClosedRow(args []any, row *numberedRow[Problem]) []any {
 	return appendProblemRow(args, row, sqldb.Nanos(row.item.Closed))
 }
 
+// appendProblemRow appends the column values of a problem to args; closed is the closing time, 0 for an open problem.
 func appendProblemRow(args []any, row *numberedRow[Problem], closed int64) []any {
 	p := row.item
 	return append(args, row.id, p.ID, p.Namespace, p.Node, int64(p.NodeID), int64(p.Source.Kind), int64(p.Source.ID), cleanText(p.Source.Instance), p.SourceName, int64(p.Chunk),
 		int64(p.Status), int64(p.Severity), sqldb.Nanos(p.Opened), closed, cleanText(p.Output))
 }
 
+// appendDeliveryRow appends the column values of a delivery to args.
 func appendDeliveryRow(args []any, d *Delivery) []any {
 	return append(args, d.Key, d.Problem, d.Handler.Namespace, d.Handler.Name, d.Kind, d.Payload, sqldb.Nanos(d.Created),
 		string(cmp.Or(d.State, Pending)), int64(0), sqldb.Nanos(d.Created), cleanText(d.LastError), sqldb.Nanos(d.Ended),
 		d.Route, d.Tells, int64(d.Count))
 }
 
+// appendPlaceRow appends the column values of a place to args.
 func appendPlaceRow(args []any, r *partitionPlace) []any {
 	return append(args, int64(r.partition), int64(r.place.At.Log), int64(r.place.At.Number), int64(r.place.Index))
 }
 
-// endedDeliveries selects deliveries that ended before a time, but none of an open problem: those say which
-// handlers are to hear of its end.
+// endedDeliveries selects deliveries that ended before a time, except those of open problems: they tell which handlers
+// must be notified of the closing.
 const endedDeliveries = `FROM history_outbox o WHERE ended > 0 AND ended < ?
 	AND NOT EXISTS (SELECT 1 FROM history_problems p WHERE p.id = o.problem AND p.closed = 0) ORDER BY id LIMIT ?`
 
@@ -277,15 +290,16 @@ func (s *sqlStore) Clean(ctx context.Context, before time.Time, n int) (int, err
 	return removed, nil
 }
 
-// deliveryProblem is a row of history_delivery_problems: a further problem of a delivery.
+// deliveryProblem is a row of history_delivery_problems: one more problem that a delivery reports.
 type deliveryProblem struct{ key, problem string }
 
-// encodedEscalation is a row of history_escalations.
+// encodedEscalation is a row of history_escalations, with the escalation as JSON.
 type encodedEscalation struct {
 	EscalationKey
 	body []byte
 }
 
+// encodeEscalations encodes escalations as rows of history_escalations.
 func encodeEscalations(list []Escalation) ([]encodedEscalation, error) {
 	out := make([]encodedEscalation, len(list))
 	for i := range list {
@@ -298,6 +312,7 @@ func encodeEscalations(list []Escalation) ([]encodedEscalation, error) {
 	return out, nil
 }
 
+// decodeEscalation decodes the JSON of an escalation.
 func decodeEscalation(key EscalationKey, body []byte) (Escalation, error) {
 	e := Escalation{EscalationKey: key}
 	if err := json.Unmarshal(body, &e); err != nil {
@@ -307,7 +322,7 @@ func decodeEscalation(key EscalationKey, body []byte) (Escalation, error) {
 	return e, nil
 }
 
-// recordEscalations writes the escalations of a batch, and the further problems of its deliveries.
+// recordEscalations writes the escalations of a batch, and the additional problems that its deliveries report.
 func (s *sqlStore) recordEscalations(ctx context.Context, tx *sqldb.Tx, b *Batch) error {
 	rows, err := encodeEscalations(b.Escalations)
 	if err != nil {
@@ -342,6 +357,7 @@ func (s *sqlStore) EscalationsOf(ctx context.Context, problem string) ([]Escalat
 	return sqldb.List(ctx, s.db, "escalations", scanEscalation, `SELECT problem, route, body FROM history_escalations WHERE problem = ? ORDER BY route`, problem)
 }
 
+// scanEscalation reads the columns of an escalation.
 func scanEscalation(scan sqldb.Scan) (Escalation, error) {
 	var key EscalationKey
 	var body []byte

@@ -13,12 +13,11 @@ import (
 
 // Store is the history of a server, on SQLite or PostgreSQL. It is safe for concurrent use.
 type Store interface {
-	// Record writes a batch, with the places up to which it reaches, in one transaction. Recording it again
-	// changes nothing.
+	// Record writes a batch and its places in one transaction. Recording the same batch again changes nothing.
 	Record(ctx context.Context, b Batch) error
-	// Places returns how far transitions are recorded, by partition.
+	// Places returns for each partition the place of its last recorded transition.
 	Places(ctx context.Context) (map[model.Partition]Place, error)
-	// PipelinePlaces returns how far deliveries of pipelines are recorded, by partition.
+	// PipelinePlaces returns for each partition the place of the last event that pipelines have evaluated.
 	PipelinePlaces(ctx context.Context) (map[model.Partition]Place, error)
 
 	// RecordAlive records the time up to which history is complete. A copy of the database keeps the time at
@@ -40,7 +39,7 @@ type Store interface {
 	Entries(ctx context.Context, q EntryQuery) ([]Entry, error)
 	// Marks lists the entries of the kinds Acknowledged and FlappingStarted, newest first.
 	Marks(ctx context.Context, q EntryQuery) ([]Entry, error)
-	// Oldest returns the time of the oldest entry or problem; zero: there is none.
+	// Oldest returns the time of the oldest entry or problem; zero: there is neither.
 	Oldest(ctx context.Context) (time.Time, error)
 
 	// Escalations lists the escalations of open problems, and of closed ones whose closing is not yet sent.
@@ -50,8 +49,8 @@ type Store interface {
 	// Rates lists the rates of all routes that ever had one.
 	Rates(ctx context.Context) ([]Rate, error)
 
-	// Due returns pending deliveries whose time has come, oldest first: of one problem and handler only the
-	// oldest, and none of the handlers in except. next is when the next one comes due; zero: none waits.
+	// Due returns n pending deliveries that are due, oldest first: of one problem and handler only the oldest, and
+	// none of the handlers in except. next is the time at which another delivery is due; zero: none waits.
 	Due(ctx context.Context, now time.Time, limit int, except []HandlerRef) (due []Delivery, next time.Time, err error)
 	// ClampDue makes pending deliveries due now that would wait beyond latest, because the clock was set back
 	// since their last attempt.
@@ -66,15 +65,15 @@ type Store interface {
 	RecordAttempts(ctx context.Context, list ...Outcome) error
 	// DeadLetters lists the dead letters of a handler, newest first, before an id (zero: all).
 	DeadLetters(ctx context.Context, handler HandlerRef, before int64, limit int) ([]Delivery, error)
-	// Revive makes dead letters of a handler pending again, oldest first.
+	// Revive makes dead letters of a handler pending again, so that they are sent, oldest first.
 	Revive(ctx context.Context, handler HandlerRef, now time.Time, q Revival) (Revived, error)
-	// HandlersWithOpen lists the handlers that got the opening of a problem that is open.
+	// HandlersWithOpen lists the handlers that were notified of the opening of a problem that is still open.
 	HandlersWithOpen(ctx context.Context) ([]HandlerRef, error)
-	// OpenDeliveries lists the openings of open problems that a handler got, by id, after one.
+	// OpenDeliveries lists the delivered openings of open problems for a handler, by id, from behind an id.
 	OpenDeliveries(ctx context.Context, handler HandlerRef, after int64, limit int) ([]Delivery, error)
 	// Deliveries lists the deliveries of a problem, oldest first.
 	Deliveries(ctx context.Context, problem string) ([]Delivery, error)
-	// AlsoProblems lists the further problems of a delivery, by id.
+	// AlsoProblems lists the ids of the further problems that a delivery reports.
 	AlsoProblems(ctx context.Context, key string) ([]string, error)
 	// Messages lists deliveries that ended, newest first.
 	Messages(ctx context.Context, q MessageQuery) ([]Message, error)
@@ -82,19 +81,19 @@ type Store interface {
 	// Clean removes rows that ended before a time, at most limit of each kind, and returns how many. The
 	// rows of open problems stay.
 	Clean(ctx context.Context, before time.Time, limit int) (int, error)
-	// Trouble returns why the database did not answer the last request; nil: it did.
+	// Trouble returns the reason why the database did not answer the last request; nil: the database did.
 	Trouble() error
 	// Close closes the database.
 	Close() error
 }
 
-// Place is a transition's place in the order of its partition.
+// Place is the position of a transition in the order of its partition: a journal position and an index in that commit.
 type Place struct {
 	At    journal.Position
 	Index uint32
 }
 
-// Reached reports whether a transition at (at, index) lies at or before the place.
+// Reached reports whether the transition with a journal position and index lies at or before the place.
 func (p Place) Reached(at journal.Position, index uint32) bool {
 	if at.Log != p.At.Log {
 		return false // positions of another incarnation of the journal do not compare
@@ -102,39 +101,39 @@ func (p Place) Reached(at journal.Position, index uint32) bool {
 	return at.Number < p.At.Number || at.Number == p.At.Number && index <= p.Index
 }
 
-// Of returns the place in the journal's present incarnation. shared maps a position of an earlier one to the
-// last position that both have; nil: there was none.
+// Of returns the place in the journal's present incarnation. shared maps a position of an earlier incarnation to the
+// last position that both incarnations have; nil: there was no earlier one.
 func (p Place) Of(shared func(journal.Position) journal.Position) Place {
 	if shared == nil {
 		return p
 	}
 	at := shared(p.At)
 	if at.Number < p.At.Number {
-		p.Index = math.MaxUint32 // it reached beyond, so all of that commit is recorded
+		p.Index = math.MaxUint32 // the place lay behind this commit, so all of the commit is recorded
 	}
 	p.At = at
 	return p
 }
 
-// Batch is the content of one transaction.
+// Batch is everything that the reactor records in one transaction.
 type Batch struct {
 	Entries        []Entry
 	Opened         []Problem
-	Closed         []Problem // with all columns: the opening's row may be gone
+	Closed         []Problem // complete, because the row of the opening may have been deleted
 	Deliveries     []Delivery
 	Places         map[model.Partition]Place
-	PipelinePlaces map[model.Partition]Place // pipelines evaluated events up to there
-	Escalations    []Escalation              // replaced whole
+	PipelinePlaces map[model.Partition]Place // last events that pipelines have evaluated
+	Escalations    []Escalation              // to replace as a whole
 	Finished       []EscalationKey           // deleted
-	Rates          []Rate                    // replaced whole
+	Rates          []Rate                    // to replace as a whole
 }
 
-// Rate is the used part of a route's rate.
+// Rate is how much of its message rate a route has used in the present time span.
 type Rate struct {
 	Route  string    // NAMESPACE/NAME
 	Shadow bool      // of shadow deliveries
-	Ends   time.Time // of the span in which Sent counts
-	Sent   int       // messages, with those beyond the rate
+	Ends   time.Time // end of the span in which Sent counts
+	Sent   int       // messages in the span, including those that exceeded the rate
 }
 
 // EscalationKey identifies an escalation.
@@ -150,38 +149,39 @@ type Escalation struct {
 	NodeID   model.NodeID      `json:"node"`
 	Source   model.Source      `json:"source"`
 	Group    string            `json:"group"`
-	Lead     string            `json:"lead"` // the problem whose id is the group's first incident
+	Lead     string            `json:"lead"` // id of the problem that is the first incident of the message group
 	Opened   time.Time         `json:"opened"`
 	Direct   []HandlerRef      `json:"direct,omitempty"` // handlers, where there is no route
 	Next     route.Escalation  `json:"next"`
-	Notified []NotifiedHandler `json:"told,omitempty"` // of the opening
+	Notified []NotifiedHandler `json:"told,omitempty"` // handlers that were notified of the opening
 	Held     *route.Hold       `json:"held,omitempty"` // why a due step was withheld
-	// Severity is the highest that a notification had.
+	// Severity is the highest severity that a notification of the problem had.
 	Severity model.Severity `json:"severity,omitempty"`
 	Shadow   bool           `json:"shadow,omitempty"` // its messages are recorded and not sent
-	Late     bool           `json:"late,omitempty"`   // its opening was lost, and found when the server started
-	// Closing is the notification of the closing, as JSON, while it waits for others of its group, until Due.
+	Late     bool           `json:"late,omitempty"`   // history had lost the opening; the server found it at its start
+	// Closing is the notification of the closing, as JSON, while it waits for other problems of its message group until
+	// the time Due.
 	Closing json.RawMessage `json:"closing,omitempty"`
 	Due     time.Time       `json:"due,omitzero"`
-	// AckEnds is the end of the acknowledgement that handlers were notified of; zero: none ends.
+	// AckEnds is the end of the acknowledgement that the handlers were notified of; zero: the acknowledgement has no end.
 	AckEnds time.Time `json:"ackEnds,omitzero"`
 }
 
 // NotifiedHandler is a handler that was notified of a problem.
 type NotifiedHandler struct {
 	HandlerRef
-	// Incident is the id under which the handler knows the problem: a problem's id, and behind that .1, .2, …
-	// where acknowledgements ended.
+	// Incident is the id under which the handler knows the problem: the id of a problem, with .1, .2, … appended
+	// each time an acknowledgement ended.
 	Incident string `json:"under,omitempty"`
-	// Acked means that the handler was notified of the acknowledgement of all open problems of the incident, or
-	// that the incident ended acknowledged.
+	// Acked is true after the handler was notified that all open problems of the incident are acknowledged, or that the
+	// incident ended while it was acknowledged.
 	Acked bool `json:"acked,omitempty"`
 }
 
-// EntryKind is the kind of a change, as a word.
+// EntryKind is the kind of an entry of the history, as a word.
 type EntryKind string
 
-// The kinds of entries. Output of an acknowledgement names the person, with their note.
+// The kinds of entries. In an acknowledgement, Output holds the person and their note.
 const (
 	StatusChanged    EntryKind = "status"
 	ResultsLost      EntryKind = "lost"
@@ -190,11 +190,11 @@ const (
 	Unacknowledged   EntryKind = "unacknowledged"
 	FlappingStarted  EntryKind = "flapping"
 	FlappingEnded    EntryKind = "steady"
-	TextChanged      EntryKind = "text"      // of an open problem, the first few
+	TextChanged      EntryKind = "text"      // the output of an open problem changed; only the first few changes
 	NodeDeregistered EntryKind = "forgotten" // an ephemeral node was away for too long
 )
 
-// Entry is one change of an event, with the names of its time.
+// Entry is one change of an event, with the names that node and check had at that time.
 type Entry struct {
 	At         time.Time       `json:"at"` // received
 	Executed   time.Time       `json:"executed"`
@@ -206,7 +206,7 @@ type Entry struct {
 	SourceName string          `json:"sourceName"`
 	Status     model.Status    `json:"status"`
 	Previous   model.Status    `json:"previous"`
-	First      bool            `json:"first,omitempty"` // no status before: Previous means nothing
+	First      bool            `json:"first,omitempty"` // the event's first status: Previous is not set
 	Output     string          `json:"output,omitempty"`
 	Count      uint64          `json:"count,omitempty"` // results lost
 	Expired    bool            `json:"expired,omitempty"`
@@ -215,7 +215,7 @@ type Entry struct {
 	ID         int64           `json:"-"` // assigned by the store, ascending
 }
 
-// Problem is one problem with the names of its time.
+// Problem is one problem, with the names that node and check had when it opened.
 type Problem struct {
 	model.Problem
 	Namespace  string `json:"namespace"`
@@ -241,16 +241,16 @@ const (
 	Shadow    DeliveryState = "shadow"   // recorded only, because its namespace has notifications: shadow
 )
 
-// Delivery is one message to one handler.
+// Delivery is one notification to one handler, with its attempts.
 type Delivery struct {
 	ID      int64      `json:"id"`
 	Key     string     `json:"key"` // idempotency key: the same on every attempt
 	Problem string     `json:"problem"`
-	Also    []string   `json:"also,omitempty"` // further problems of the message; Store.AlsoProblems reads them
+	Also    []string   `json:"also,omitempty"` // ids of further problems that the message reports; Store.AlsoProblems reads them
 	Handler HandlerRef `json:"handler"`
 	Kind    string     `json:"kind"`            // the form: opened, closed, reminder, summary …
 	Route   string     `json:"route,omitempty"` // NAMESPACE/NAME; empty: handlers named without a route
-	// Tells is the meaning, for reports: opened, reminder, closed or acknowledged.
+	// Tells is the meaning of the message for reports: opened, reminder, closed or acknowledged.
 	Tells     string        `json:"tells,omitempty"`
 	Count     int           `json:"count,omitempty"` // problems in the message
 	Payload   []byte        `json:"-"`
@@ -263,7 +263,7 @@ type Delivery struct {
 	Replayed  time.Time     `json:"replayed,omitzero"` // when a person replayed it
 }
 
-// Since returns the time from which on attempts of a delivery are counted.
+// Since returns the time from which the attempts of a delivery count: its creation or its replay.
 func (d *Delivery) Since() time.Time {
 	if d.Replayed.After(d.Created) {
 		return d.Replayed
@@ -278,20 +278,20 @@ type Revival struct {
 	Limit int
 }
 
-// Revived counts the deliveries that are pending again, the dead letters of closed problems that stay
+// Revived counts the dead letters that are pending again (Revived), those that stay because their problem is closed
 // (Over), and those beyond the limit (More).
 type Revived struct{ Revived, Over, More int }
 
 // Unsent sums up the pending deliveries of one handler.
 type Unsent struct {
 	Handler   HandlerRef
-	Waiting   int       // deliveries
-	Failing   int       // of them, with an attempt that failed
-	Since     time.Time // creation of the oldest
-	LastError string    // of a failing one
+	Waiting   int       // number of pending deliveries
+	Failing   int       // pending deliveries with a failed attempt
+	Since     time.Time // creation of the oldest pending delivery
+	LastError string    // error of one of the failing deliveries
 }
 
-// Attempt is the outcome of one try.
+// Attempt is the result of one try to deliver.
 type Attempt struct {
 	At     time.Time
 	State  DeliveryState // Pending: the next try is at NextAt
@@ -299,7 +299,7 @@ type Attempt struct {
 	Error  string
 }
 
-// Outcome is the attempt of one delivery.
+// Outcome is the attempt of the delivery with an id.
 type Outcome struct {
 	ID int64
 	Attempt
@@ -310,13 +310,13 @@ type ProblemQuery struct {
 	Namespace  string
 	Namespaces []string // bounds Namespace; nil: all
 	Node       string
-	NodeID     model.NodeID // by any name
+	NodeID     model.NodeID // of the node, whatever names it had
 	Check      string
 	Open       bool
-	Since      time.Time // opened then or later
+	Since      time.Time // problems that opened at this time or later
 	Limit      int
-	Before     time.Time // page: opened before this
-	BeforeID   string    // … or at it, with a smaller id
+	Before     time.Time // next page: problems that opened before this time
+	BeforeID   string    // … or at this time, with a smaller id
 }
 
 // EntryQuery selects entries. Zero fields select everything.
@@ -324,11 +324,11 @@ type EntryQuery struct {
 	Namespace  string
 	Namespaces []string // bounds Namespace; nil: all
 	Node       string
-	NodeID     model.NodeID // by any name
+	NodeID     model.NodeID // of the node, whatever names it had
 	Check      string
 	Kind       EntryKind
 	Since      time.Time
 	Limit      int
-	Before     time.Time // page: before this
-	BeforeID   int64     // … or at it, with a smaller ID
+	Before     time.Time // next page: entries before this time
+	BeforeID   int64     // … or at this time, with a smaller ID
 }

@@ -27,12 +27,15 @@ var (
 	mail  = HandlerRef{Namespace: "default", Name: "mail"}
 )
 
+// afterNoon returns a time some minutes after the noon at which the tests begin.
 func afterNoon(minutes int) time.Time { return noon.Add(time.Duration(minutes) * time.Minute) }
 
+// place returns a place by commit number and index.
 func place(number uint64, index uint32) Place {
 	return Place{At: journal.Position{Log: 1 << 63, Number: number}, Index: index}
 }
 
+// problem returns an open problem of a node.
 func problem(id, node string, opened int) Problem {
 	return Problem{
 		Problem: model.Problem{
@@ -43,6 +46,7 @@ func problem(id, node string, opened int) Problem {
 	}
 }
 
+// delivery returns a delivery to a handler about a problem.
 func delivery(problem, kind string, to HandlerRef, created int) Delivery {
 	return Delivery{
 		Key: problem + "/" + kind + "/" + to.Name, Problem: problem, Handler: to, Kind: kind,
@@ -50,6 +54,7 @@ func delivery(problem, kind string, to HandlerRef, created int) Delivery {
 	}
 }
 
+// entry returns a status change in the commit with a number.
 func entry(number uint64, minute int) Entry {
 	return Entry{
 		At: afterNoon(minute), Executed: afterNoon(minute), Kind: StatusChanged, Namespace: "default", Node: "web01", NodeID: 7,
@@ -64,23 +69,26 @@ type restartableStore struct {
 	reopen func() Store
 }
 
+// restart closes the store and opens it again.
 func (s *restartableStore) restart(t *testing.T) {
 	t.Helper()
 	must(t, s.Close())
 	s.Store = s.reopen()
 }
 
+// record records a batch and ends the test on an error.
 func (s *restartableStore) record(t *testing.T, b Batch) {
 	t.Helper()
 	must(t, s.Record(t.Context(), b))
 }
 
+// attempt records an attempt of a delivery and ends the test on an error.
 func (s *restartableStore) attempt(t *testing.T, id int64, a Attempt) {
 	t.Helper()
 	must(t, s.RecordAttempts(t.Context(), Outcome{ID: id, Attempt: a}))
 }
 
-// due returns the keys of the deliveries that are due at a minute, and when the next is.
+// due returns the keys of the deliveries that are due at a minute, and the time of the next due delivery.
 func (s *restartableStore) due(t *testing.T, minute int) ([]string, time.Time) {
 	t.Helper()
 	list, next, err := s.Due(t.Context(), afterNoon(minute), 10, nil)
@@ -88,8 +96,8 @@ func (s *restartableStore) due(t *testing.T, minute int) ([]string, time.Time) {
 	return deliveryKeys(list), next
 }
 
-// runSuite runs the conformance suite of Store; dsn makes an empty database. Rows are found in segments as they are after
-// the last one: the suite is run with both.
+// runSuite runs the conformance tests of Store twice: with small segments, and with rows behind the last segment only.
+// dsn creates an empty database.
 func runSuite(t *testing.T, dsn func(t *testing.T) string) {
 	for name, segment := range map[string]int64{"nothing is in a segment": 1 << 15, "segments of 3": 3} {
 		t.Run(name, func(t *testing.T) {
@@ -170,14 +178,14 @@ func testBatch(t *testing.T, s *restartableStore) {
 	equal(t, "places", noError(s.Places(t.Context())), b.Places)
 	equal(t, "problem", noError(s.Problem(t.Context(), "p1")), b.Opened[0])
 	entries := noError(s.Entries(t.Context(), EntryQuery{}))
-	slices.Reverse(entries) // newest first; of the same time, the last recorded first
+	slices.Reverse(entries) // newest first; at the same time, the last recorded first
 	equal(t, "entries", withoutIDs(entries), b.Entries)
 	equal(t, "also told of", noError(s.AlsoProblems(t.Context(), b.Deliveries[0].Key)), []string{"p2", "p3"})
 	if _, err := s.Problem(t.Context(), "none"); model.ClassOf(err) != model.NotFound {
 		t.Errorf("no such problem: %v", err)
 	}
 	ids := []string{"none", "p1"}
-	for i := range 600 { // more than one query asks for
+	for i := range 600 { // more than the keys of one query
 		ids = append(ids, fmt.Sprint("none", i))
 	}
 	equal(t, "known", noError(s.KnownProblems(t.Context(), ids)), map[string]bool{"p1": true})
@@ -194,7 +202,7 @@ func testRepeatedBatch(t *testing.T, s *restartableStore) {
 	for range 2 {
 		s.record(t, b)
 	}
-	// Again by a store that was opened anew, and by one that was interrupted since.
+	// The batch is recorded again after a restart, and after an interrupted transaction.
 	s.restart(t)
 	s.record(t, b)
 	stopped, stop := context.WithCancel(t.Context())
@@ -405,7 +413,7 @@ func testDue(t *testing.T, s *restartableStore) {
 	equal(t, "next", next, time.Time{})
 }
 
-// testClampDue sets the clock back by two hours.
+// testClampDue checks deliveries after the clock was set back by two hours.
 func testClampDue(t *testing.T, s *restartableStore) {
 	s.record(t, Batch{Deliveries: []Delivery{
 		delivery("p1", "opened", pager, 120), delivery("p2", "opened", mail, 4),
@@ -416,7 +424,7 @@ func testClampDue(t *testing.T, s *restartableStore) {
 	equal(t, "what waits no longer than it may goes on waiting", next, afterNoon(4))
 }
 
-// testAlive keeps the time of the last RecordAlive.
+// testAlive checks that the store keeps the time of the last RecordAlive.
 func testAlive(t *testing.T, s *restartableStore) {
 	is := func(want time.Time) {
 		t.Helper()
@@ -434,7 +442,7 @@ func testAlive(t *testing.T, s *restartableStore) {
 	is(at.Add(-time.Hour))
 }
 
-// testRates: what is used of a rate is what was recorded last.
+// testRates checks that Rates returns the rates that were recorded last.
 func testRates(t *testing.T, s *restartableStore) {
 	equal(t, "none", len(noError(s.Rates(t.Context()))), 0)
 	first := Rate{Route: "default/default", Ends: afterNoon(60), Sent: 1}
@@ -445,7 +453,7 @@ func testRates(t *testing.T, s *restartableStore) {
 	equal(t, "rates", noError(s.Rates(t.Context())), []Rate{first, shadow})
 }
 
-// testMakeDue makes the named pending deliveries due, and no others.
+// testMakeDue checks that MakeDue makes the selected pending deliveries due, and no others.
 func testMakeDue(t *testing.T, s *restartableStore) {
 	s.record(t, Batch{Deliveries: []Delivery{
 		delivery("p1", "opened", pager, 60), delivery("p2", "opened", pager, 60), delivery("p3", "opened", pager, 0),
@@ -550,7 +558,7 @@ func testAllOrNothing(t *testing.T, s *restartableStore) {
 	}
 }
 
-// testDead replays dead letters of open problems, of closed ones, and of closed ones whose opening was
+// testDead replays dead letters of open problems, of closed problems, and of closed problems whose opening was
 // delivered.
 func testDead(t *testing.T, s *restartableStore) {
 	ended := problem("ended", "web02", 0)
@@ -596,8 +604,8 @@ func testDead(t *testing.T, s *restartableStore) {
 	if d := list[0]; !d.Replayed.Equal(afterNoon(60)) || d.Attempts != 0 || !d.Ended.IsZero() || !d.Since().Equal(afterNoon(60)) || !d.Created.Equal(afterNoon(0)) {
 		t.Errorf("%+v", d)
 	}
-	// The closing of an ended problem goes with it, although it was delivered before: first the opening, then
-	// the closing.
+	// The replay of a closed problem's opening also replays its closing, although that was delivered: first the
+	// opening, then the closing.
 	equal(t, "ended too", revive(Revival{Limit: 10, Ended: true}), Revived{Revived: 2})
 	end("open/opened/pager", Delivered)
 	end("heard/closed/pager", Delivered)
@@ -614,7 +622,8 @@ func testDead(t *testing.T, s *restartableStore) {
 	equal(t, "after that", deliveryKeys(noError(s.OpenDeliveries(t.Context(), pager, list[0].ID, 10))), []string(nil))
 }
 
-// testEscalations lists escalations of all problems or one, as they were written last, until they finish.
+// testEscalations checks that the escalations of all problems, or of one, are listed as written last, until they are
+// finished.
 func testEscalations(t *testing.T, s *restartableStore) {
 	key := func(problem, route string) EscalationKey {
 		return EscalationKey{Problem: problem, Route: route}
@@ -635,8 +644,8 @@ func testEscalations(t *testing.T, s *restartableStore) {
 	equal(t, "of one that is over", len(noError(s.EscalationsOf(t.Context(), "p2"))), 0)
 }
 
-// testMessages lists sent and shadow deliveries by time and page, with the names of their problems. Pending
-// and withheld deliveries and beats are no messages.
+// testMessages checks lists of sent and shadow deliveries by time and page, with the names of their problems. Pending
+// deliveries, withheld deliveries and beats of the watchdog are no messages.
 func testMessages(t *testing.T, s *restartableStore) {
 	b := Batch{Opened: []Problem{problem("one", "web01", 0), problem("two", "web02", 0)}}
 	b.Opened[1].Namespace = "beside"
@@ -686,7 +695,7 @@ func testMessages(t *testing.T, s *restartableStore) {
 	equal(t, "of a time", list(MessageQuery{Since: afterNoon(2), Until: afterNoon(4)}), sent[:1])
 }
 
-// testMarks lists acknowledgements and starts of flapping, and no other entries.
+// testMarks checks that Marks lists acknowledgements and starts of flapping, and no other entries.
 func testMarks(t *testing.T, s *restartableStore) {
 	equal(t, "nothing is kept", noError(s.Oldest(t.Context())), time.Time{})
 	var b Batch
@@ -735,8 +744,8 @@ func TestStoreOnPostgreSQL(t *testing.T) {
 	runSuite(t, func(t *testing.T) string { return server.Database(t) })
 }
 
-// testNextVersion: version 2 is one more step on the tables of version 1, whose rows stay; a program
-// that knows only version 1 refuses the database from then on.
+// testNextVersion checks a schema upgrade: version 2 adds one step to the tables of version 1, whose rows stay. A
+// program that knows only version 1 then refuses the database.
 func testNextVersion(t *testing.T, dsn string) {
 	until := time.Unix(7, 0).UTC()
 	s := opener(t, dsn, 3)()
@@ -757,7 +766,7 @@ func testNextVersion(t *testing.T, dsn string) {
 	}
 }
 
-// What is read is written as it was, whatever bytes a row holds.
+// FuzzDecodeEscalation checks that an escalation that is decoded from any bytes encodes to the same escalation.
 func FuzzDecodeEscalation(f *testing.F) {
 	f.Add([]byte(`{}`))
 	f.Add([]byte(`{"group":"default/web","lead":"01J","told":["a"],"next":[null]}`))
@@ -773,7 +782,7 @@ func FuzzDecodeEscalation(f *testing.F) {
 		}
 		list, err := encodeEscalations([]Escalation{read})
 		if err != nil {
-			return // a time beyond the year 9999 is read, and not written
+			return // a time after the year 9999 decodes but does not encode
 		}
 		again, err := decodeEscalation(key, list[0].body)
 		if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/sqldb"
 )
 
-// sqlStore is intent.Store on SQLite and on PostgreSQL. Names compare byte by byte in both.
+// sqlStore implements intent.Store on SQLite and PostgreSQL. Both compare names byte by byte.
 type sqlStore struct {
 	db  *sqldb.DB
 	now func() time.Time
@@ -45,7 +45,7 @@ var schema = []string{`
 	INSERT INTO intent_life (one, incarnation, skipped) VALUES (1, '', 0);
 `}
 
-// Open opens the intent store at dsn (see sqldb.Open) and makes its schema. now is for the times of changes.
+// Open opens the intent store at dsn (see sqldb.Open) and creates its schema. now gives the times of changes.
 func Open(ctx context.Context, dsn string, now func() time.Time) (intent.Store, error) {
 	db, err := sqldb.Open(ctx, dsn, "intent")
 	if err != nil {
@@ -60,7 +60,7 @@ func Open(ctx context.Context, dsn string, now func() time.Time) (intent.Store, 
 func (s *sqlStore) Close() error   { return s.db.Close() }
 func (s *sqlStore) Trouble() error { return s.db.Trouble() }
 
-// firstID returns the first id of a kind: smaller ones are reserved for built-in things.
+// firstID returns the first id that the store gives to a kind: smaller ids are reserved for built-in resources.
 func firstID(kind string) uint32 {
 	switch kind {
 	case "Check":
@@ -71,7 +71,7 @@ func firstID(kind string) uint32 {
 	return 1
 }
 
-// fixedID gives the namespaces of the first start their numbers.
+// fixedID returns the fixed id of a namespace that exists from the first start on; 0 for any other key.
 func fixedID(key intent.Key) uint32 {
 	if key.Kind == "Namespace" {
 		switch key.Name {
@@ -84,11 +84,11 @@ func fixedID(key intent.Key) uint32 {
 	return 0
 }
 
-// isResource: kinds with a capital are resources, whose bodies are recorded with
-// every change; the others are ours and may hold secrets.
+// isResource reports whether a kind is a kind of resources, whose names begin with a capital. The record of changes
+// keeps bodies of resources only: rows of internal kinds may hold secrets.
 func isResource(kind string) bool { return kind != "" && kind[0] >= 'A' && kind[0] <= 'Z' }
 
-// Commit takes the revision first: its row is the lock that orders writers.
+// Commit implements intent.Store. It updates the row of the revision first: the lock of that row orders writers.
 func (s *sqlStore) Commit(ctx context.Context, by intent.Actor, writes []intent.Write) (out intent.CommitResult, err error) {
 	at := s.now().UTC()
 	err = s.db.Write(ctx, func(tx *sqldb.Tx) error {
@@ -117,18 +117,19 @@ func (s *sqlStore) Commit(ctx context.Context, by intent.Actor, writes []intent.
 	return out, nil
 }
 
-// writer holds the statements of one commit: a bulk load writes tens of thousands of rows.
-type writer struct {
+// commitWriter holds the prepared statements of one commit: a bulk load writes tens of thousands of rows.
+type commitWriter struct {
 	tx                       *sqldb.Tx
 	revision                 int64
 	at                       time.Time
 	by                       intent.Actor
 	get, put, remove, change *sql.Stmt
-	ids                      map[string]uint32 // last given, per kind
+	ids                      map[string]uint32 // last given id of each kind
 }
 
-func newWriter(ctx context.Context, tx *sqldb.Tx, revision int64, at time.Time, by intent.Actor) (*writer, error) {
-	w := &writer{tx: tx, revision: revision, at: at, by: by, ids: map[string]uint32{}}
+// newWriter prepares the statements of a commit with a revision, time and author.
+func newWriter(ctx context.Context, tx *sqldb.Tx, revision int64, at time.Time, by intent.Actor) (*commitWriter, error) {
+	w := &commitWriter{tx: tx, revision: revision, at: at, by: by, ids: map[string]uint32{}}
 	for _, p := range []struct {
 		to   **sql.Stmt
 		text string
@@ -150,7 +151,8 @@ func newWriter(ctx context.Context, tx *sqldb.Tx, revision int64, at time.Time, 
 	return w, nil
 }
 
-func (w *writer) close() {
+// close closes the prepared statements.
+func (w *commitWriter) close() {
 	for _, stmt := range []*sql.Stmt{w.get, w.put, w.remove, w.change} {
 		if stmt != nil {
 			stmt.Close()
@@ -158,8 +160,8 @@ func (w *writer) close() {
 	}
 }
 
-// read returns the row of a key as it is in the transaction; exists is false where there is none.
-func (w *writer) read(ctx context.Context, key intent.Key) (row intent.Row, exists bool, err error) {
+// read returns the row of a key as the transaction sees it; exists is false if there is no such row.
+func (w *commitWriter) read(ctx context.Context, key intent.Key) (row intent.Row, exists bool, err error) {
 	row.Key = key
 	var created int64
 	err = w.get.QueryRowContext(ctx, key.Kind, key.Namespace, key.Name).Scan(&row.ID, &row.Revision, &created, &row.Body)
@@ -173,8 +175,8 @@ func (w *writer) read(ctx context.Context, key intent.Key) (row intent.Row, exis
 	return row, true, nil
 }
 
-// write executes one write of the commit, records it as the part of that number, and returns the row as written.
-func (w *writer) write(ctx context.Context, part int, write intent.Write) (intent.Row, error) {
+// write executes one write of the commit, records the change as the part of that number, and returns the written row.
+func (w *commitWriter) write(ctx context.Context, part int, write intent.Write) (intent.Row, error) {
 	key, source := write.Key, write.Source()
 	before, exists, err := w.read(ctx, source)
 	if err != nil {
@@ -232,7 +234,8 @@ func (w *writer) write(ctx context.Context, part int, write intent.Write) (inten
 	return row, nil
 }
 
-func (w *writer) nextID(ctx context.Context, key intent.Key) (uint32, error) {
+// nextID returns a new id for the row of a key.
+func (w *commitWriter) nextID(ctx context.Context, key intent.Key) (uint32, error) {
 	if id := fixedID(key); id != 0 {
 		return id, nil
 	}
@@ -252,7 +255,7 @@ func (w *writer) nextID(ctx context.Context, key intent.Key) (uint32, error) {
 }
 
 // storeLastIDs stores the last id of each kind that got new rows.
-func (w *writer) storeLastIDs(ctx context.Context) error {
+func (w *commitWriter) storeLastIDs(ctx context.Context) error {
 	for kind, last := range w.ids {
 		_, err := w.tx.Exec(ctx, `INSERT INTO intent_ids (kind, last) VALUES (?, ?) ON CONFLICT (kind) DO UPDATE SET last = excluded.last`, kind, int64(last))
 		if err != nil {
@@ -320,7 +323,8 @@ func limit(n int) string {
 	return fmt.Sprintf(` LIMIT %d`, n)
 }
 
-// changes runs a query of recorded changes. tail is the SQL from WHERE on. Without bodies it reads neither Before nor After.
+// changes runs a query of recorded changes. tail is the SQL from WHERE on. With bodies it also reads the bodies before
+// and after the change.
 func (s *sqlStore) changes(ctx context.Context, bodies bool, tail string, args ...any) ([]intent.Change, error) {
 	columns := `NULL, NULL`
 	if bodies {
@@ -338,7 +342,7 @@ func (s *sqlStore) changes(ctx context.Context, bodies bool, tail string, args .
 func (s *sqlStore) Changes(ctx context.Context, after int64, most int) ([]intent.Change, error) {
 	w := &sqldb.Where{}
 	w.And(`revision > ?`, after)
-	if most > 0 { // whole revisions only: a reader continues after the last one that it got
+	if most > 0 { // whole revisions only: a reader continues after the last revision that it read
 		w.And(`revision <= (SELECT COALESCE(MAX(revision), 0) FROM
 			(SELECT revision FROM intent_changes WHERE revision > ? ORDER BY revision, part LIMIT ?) AS page)`, after, most)
 	}
@@ -366,7 +370,7 @@ func (s *sqlStore) ChangesBefore(ctx context.Context, q intent.ChangeQuery) ([]i
 		w.And(`at >= ?`, q.Since.UnixNano())
 	}
 	if q.Resources {
-		w.And(`kind < ?`, "a") // capitals come before it
+		w.And(`kind < ?`, "a") // names of resource kinds begin with a capital, which sorts before a
 	}
 	if q.Revision > 0 {
 		w.And(`(revision < ? OR (revision = ? AND part < ?))`, q.Revision, q.Revision, q.Part)
@@ -377,7 +381,7 @@ func (s *sqlStore) ChangesBefore(ctx context.Context, q intent.ChangeQuery) ([]i
 func (s *sqlStore) ForgetChanges(ctx context.Context, before time.Time, limit int) (int, error) {
 	removed := 0
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
-		// The oldest first by key, so that later rows are not read.
+		// The query finds the oldest changes by the primary key, so that it does not read later rows.
 		result, err := tx.Exec(ctx, `DELETE FROM intent_changes WHERE at < ? AND (revision, part) IN
 			(SELECT revision, part FROM intent_changes ORDER BY revision, part LIMIT ?)`, before.UnixNano(), limit)
 		if err != nil {
@@ -407,7 +411,7 @@ func (s *sqlStore) BeginLife(ctx context.Context, incarnation uint64) error {
 		}
 		gap := int64(intent.IDGap)
 		if was == "" {
-			gap = 0 // the first life
+			gap = 0 // the first incarnation
 		}
 		if _, err := tx.Exec(ctx, `UPDATE intent_life SET incarnation = ?, skipped = skipped + ? WHERE one = 1`, now, gap); err != nil {
 			return err

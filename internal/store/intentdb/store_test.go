@@ -39,7 +39,7 @@ func TestStoreOnPostgreSQL(t *testing.T) {
 	testStore(t, func(t *testing.T) func() intent.Store { return opener(t, server.Database(t)) })
 }
 
-// The planner on a real store: chunks keep their ids over restarts, and an edit gets a new one.
+// The planner on a real store keeps the ids of chunks across restarts, and gives an edited check a new chunk id.
 func TestPlannerAcrossRestarts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "intent.db")
 	open := func() (intent.Store, *plan.Planner) {
@@ -126,7 +126,7 @@ func testStore(t *testing.T, newStore func(t *testing.T) (open func() intent.Sto
 		return c
 	}
 
-	t.Run("what is written is read, with its id, revision and times", func(t *testing.T) {
+	t.Run("a written row is read with its id, revision and times", func(t *testing.T) {
 		open := newStore(t)
 		s := open()
 		c := commit(t, s, put("Check", "default", "disk", `{"a":1}`, 0), put("Check", "default", "load", `{}`, 0))
@@ -149,7 +149,7 @@ func testStore(t *testing.T, newStore func(t *testing.T) (open func() intent.Sto
 		}
 	})
 
-	t.Run("all of one commit or nothing", func(t *testing.T) {
+	t.Run("a commit writes all its rows or none", func(t *testing.T) {
 		s := newStore(t)()
 		defer s.Close()
 		commit(t, s, put("Group", "default", "a", `{}`, 0))
@@ -278,7 +278,7 @@ func testStore(t *testing.T, newStore func(t *testing.T) (open func() intent.Sto
 		}
 	})
 
-	t.Run("every change is recorded with who, whence, why and the difference", func(t *testing.T) {
+	t.Run("every change is recorded with author, address, reason and bodies", func(t *testing.T) {
 		s := newStore(t)()
 		defer s.Close()
 		commit(t, s, put("Check", "default", "a", `{"v":1}`, 0), put("user", "", "ada", `{"hash":"secret"}`, 0))
@@ -311,7 +311,7 @@ func testStore(t *testing.T, newStore func(t *testing.T) (open func() intent.Sto
 		}
 	})
 
-	t.Run("changes are found newest first, by what and by whom", func(t *testing.T) {
+	t.Run("changes are listed newest first, by kind, name and author", func(t *testing.T) {
 		s := newStore(t)()
 		defer s.Close()
 		commit(t, s, put("Check", "default", "a", `{"v":1}`, 0), put("user", "", "ada", `{}`, 0), put("chunk", "", "1", `{}`, 0)) // 1
@@ -350,7 +350,7 @@ func testStore(t *testing.T, newStore func(t *testing.T) (open func() intent.Sto
 		}
 	})
 
-	t.Run("writers at the same time: each revision once, one winner per expectation", func(t *testing.T) {
+	t.Run("of concurrent writers with one expected revision one succeeds", func(t *testing.T) {
 		s := newStore(t)()
 		defer s.Close()
 		commit(t, s, put("Group", "default", "g", `{}`, 0))
@@ -374,7 +374,7 @@ func testStore(t *testing.T, newStore func(t *testing.T) (open func() intent.Sto
 		}
 	})
 
-	t.Run("a fleet in one commit", func(t *testing.T) {
+	t.Run("one commit writes the nodes of a whole fleet", func(t *testing.T) {
 		s := newStore(t)()
 		defer s.Close()
 		n := 10_000
@@ -390,14 +390,14 @@ func testStore(t *testing.T, newStore func(t *testing.T) (open func() intent.Sto
 		}
 	})
 
-	t.Run("another life skips the ids of the one before", func(t *testing.T) {
+	t.Run("another incarnation skips ids of the previous one", func(t *testing.T) {
 		open := newStore(t)
 		s := open()
 		begin := func(incarnation uint64) {
 			t.Helper()
 			testenv.NoError(t, s.BeginLife(ctx, incarnation))
 		}
-		begin(1 << 63) // the first life: nothing to skip
+		begin(1 << 63) // the first incarnation: no ids to skip
 		commit(t, s, put("Check", "default", "a", `{}`, 0))
 		begin(1 << 63)
 		if c := commit(t, s, put("Check", "default", "b", `{}`, 0)); c.Rows[0].ID != uint32(model.FirstCheck)+1 {

@@ -31,8 +31,7 @@ type Server struct {
 	up       bool
 }
 
-// Start runs PostgreSQL until the test (or the whole run, from TestMain's subtests) ends, or skips
-// the test where it is not installed.
+// Start starts PostgreSQL and stops it at the end of the test. It skips the test if PostgreSQL is not installed.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	initdb := testenv.Program(t, "initdb", "postgresql", "/usr/lib/postgresql/*/bin")
@@ -57,8 +56,10 @@ func Start(t testing.TB) *Server {
 	return s
 }
 
+// data returns the data folder of the server.
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
+// run runs a program of PostgreSQL and ends the test on an error.
 func (s *Server) run(t testing.TB, name string, args ...string) {
 	t.Helper()
 	cmd := exec.Command(filepath.Join(s.bin, name), args...)
@@ -77,18 +78,18 @@ func (s *Server) Restart(t testing.TB) {
 	s.up = true
 }
 
-// Stop stops the server as for an upgrade: connections are cut.
+// Stop stops the server as an upgrade does: it cuts all connections.
 func (s *Server) Stop(t testing.TB) {
 	t.Helper()
 	s.run(t, "pg_ctl", "-D", s.data(), "-m", "fast", "-w", "stop")
 	s.up = false
 }
 
-// Pause stops every process of the server until Resume: a database that stalls.
+// Pause suspends all processes of the server until Resume, as if the database stalled.
 func (s *Server) Pause()  { s.signal(syscall.SIGSTOP) }
 func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
 
-// signal reaches the postmaster first, so that no child is missed.
+// signal sends a signal to the postmaster first and then to its children, so that no new child is missed.
 func (s *Server) signal(sig syscall.Signal) {
 	text, _ := os.ReadFile(filepath.Join(s.data(), "postmaster.pid"))
 	first, _, _ := strings.Cut(string(text), "\n")
@@ -130,7 +131,7 @@ func (s *Server) Database(t testing.TB) string {
 	return s.DSN(name, "muster", "")
 }
 
-// Exec runs a statement from outside the tested program.
+// Exec runs a statement on a connection of its own, outside the tested program.
 func (s *Server) Exec(t testing.TB, dsn, statement string) {
 	t.Helper()
 	db, err := sql.Open("pgx", dsn)
@@ -143,7 +144,7 @@ func (s *Server) Exec(t testing.TB, dsn, statement string) {
 	}
 }
 
-// Guard requires passwords from now on, except of the user muster.
+// Guard makes the server require passwords from all users except the user muster.
 func (s *Server) Guard(t testing.TB) {
 	t.Helper()
 	rules := "local all muster trust\nlocal all all scram-sha-256\n"

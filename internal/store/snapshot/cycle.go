@@ -15,53 +15,53 @@ import (
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
-// View is the view that a Cycle saves.
+// View is the event view whose partitions a Cycle saves.
 type View interface {
-	// Snapshot appends the partition's body to dst, and returns the position that it reflects.
+	// Snapshot appends the state of a partition to dst, and returns the journal position of that state.
 	Snapshot(p model.Partition, dst []byte) ([]byte, journal.Position)
 	// Revision is the intent revision in force.
 	Revision() int64
 }
 
-// Cycle saves the partitions in turn, one at a time, spread evenly.
+// Cycle saves snapshots of all partitions in turn, one at a time, spread evenly over its period.
 type Cycle struct {
 	Store *Store
 	View  View
-	// Gates are waited for, in this order, before a snapshot takes its name: each reducer of
-	// the view has its own.
+	// Gates are the conditions for a snapshot to get its final name: Cycle waits for each of them, in this
+	// order. Each reducer of the view has one gate.
 	Gates []Gate
-	// Saved is called after each full cycle: Store.Floor may have moved. It may be nil.
+	// Saved is called after each full cycle, which may have moved Store.Floor. May be nil.
 	Saved  func()
 	Period time.Duration // of a full cycle; default 60s
-	// Pressure is how full the log is, from 0 to 1: above a half cycles take less than
-	// their period. nil: never.
+	// Pressure returns how full the journal is, from 0 to 1: above one half, cycles take less than
+	// their period. nil: cycles always take their period.
 	Pressure func() float64
 	Logger   *slog.Logger
-	Queues   *queue.Registry // where the snapshots are listed that wait for reactions; nil: nowhere
+	Queues   *queue.Registry // lists the snapshots that wait for reactions as a queue; nil: not listed
 
-	body, file []byte // one partition's, used again
+	body, file []byte // buffers for one partition, reused
 }
 
 // Gate waits until the consumers of one reducer have recorded the effects of all commits up to
-// a snapshot's position: a restart from the snapshot does not cause them again.
+// the position of a snapshot: a restart from that snapshot does not repeat these effects.
 type Gate struct {
 	Reducer string
-	// Wait returns ErrSkip where the snapshot is not worth waiting for.
+	// Wait returns ErrSkip to discard the snapshot instead of waiting for it.
 	Wait func(context.Context, journal.Position) error
 }
 
-// ErrSkip reports that a gate discards the snapshot; a later one of the partition takes its place.
+// ErrSkip reports that a gate discards a snapshot; the next cycle saves a new snapshot of the partition.
 var ErrSkip = errors.New("skipped a snapshot")
 
-// The journal is cut below the older of two snapshots. When it fills up, cycles become shorter: at shortenFrom
-// they take their period, at shortenMost only shortestCycle.
+// The journal is cut below the older of the two snapshots of a partition. When the journal fills up, cycles become
+// shorter: at the fill level shortenFrom a cycle takes its period, at shortenMost only shortestCycle.
 const (
 	shortenFrom   = 0.5
 	shortenMost   = 0.75
 	shortestCycle = time.Second
 )
 
-// saveInterval returns the time from saving one partition to saving the next.
+// saveInterval returns the time between the snapshots of two partitions.
 func (c *Cycle) saveInterval() time.Duration {
 	period := c.Period
 	if period <= 0 {
@@ -78,14 +78,13 @@ func (c *Cycle) saveInterval() time.Duration {
 // partitions, so that one partition never has two of them.
 const maxPending = model.Partitions / 2
 
-// Run saves until ctx ends. A partition that cannot be saved is tried again in the
-// next cycle; its last snapshots stay. However far reactions are behind, the next
-// partitions are written meanwhile: a cycle takes its period, or less under Pressure.
+// Run saves snapshots until ctx ends. If a partition cannot be saved, its last snapshots stay and the next cycle
+// tries again. Run does not wait for reactions that are behind: a cycle takes its period, or less under Pressure.
 func (c *Cycle) Run(ctx context.Context) error {
 	every := c.saveInterval()
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
-	written := queue.New[*Pending](c.Queues, "snapshots", maxPending, queue.Block) // nil: a cycle is complete
+	written := queue.New[*Pending](c.Queues, "snapshots", maxPending, queue.Block) // a nil item ends a cycle
 	var landing sync.WaitGroup
 	landing.Go(func() {
 		for pending := range written.Items() {
@@ -122,8 +121,8 @@ func (c *Cycle) Run(ctx context.Context) error {
 	}
 }
 
-// SaveAll saves every partition at once: for a planned stop, so that the next start
-// replays nothing. Not while Run does.
+// SaveAll saves all partitions at once, before a planned stop, so that the next start replays nothing. It must not be
+// called while Run runs.
 func (c *Cycle) SaveAll(ctx context.Context) error {
 	for p := range model.Partitions {
 		if err := c.Save(ctx, model.Partition(p)); err != nil {
@@ -134,7 +133,7 @@ func (c *Cycle) SaveAll(ctx context.Context) error {
 	return nil
 }
 
-// Save writes one partition and waits until it has its name.
+// Save writes a snapshot of one partition and waits until the snapshot has its final name.
 func (c *Cycle) Save(ctx context.Context, p model.Partition) error {
 	pending, err := c.write(p)
 	if pending == nil {
@@ -143,7 +142,8 @@ func (c *Cycle) Save(ctx context.Context, p model.Partition) error {
 	return c.commitWhenRecorded(ctx, pending)
 }
 
-// write puts one partition on disk; nil without an error: nothing has happened since.
+// write writes a snapshot of one partition to disk, without its final name; nil without an error: the partition has not
+// changed since its last snapshot.
 func (c *Cycle) write(p model.Partition) (*Pending, error) {
 	begun := time.Now()
 	body, at := c.View.Snapshot(p, c.body[:0])
@@ -160,7 +160,7 @@ func (c *Cycle) write(p model.Partition) (*Pending, error) {
 	return pending, err
 }
 
-// commitWhenRecorded gives a pending snapshot its name as soon as all gates let it pass.
+// commitWhenRecorded waits for all gates and then gives a pending snapshot its final name.
 func (c *Cycle) commitWhenRecorded(ctx context.Context, pending *Pending) error {
 	for _, gate := range c.Gates {
 		if err := gate.Wait(ctx, pending.at); err != nil {
@@ -178,6 +178,7 @@ func (c *Cycle) commitWhenRecorded(ctx context.Context, pending *Pending) error 
 	return nil
 }
 
+// reportError logs and counts the error of a snapshot, unless ctx has ended.
 func (c *Cycle) reportError(ctx context.Context, err error) {
 	if err == nil || ctx.Err() != nil {
 		return
@@ -188,6 +189,7 @@ func (c *Cycle) reportError(ctx context.Context, err error) {
 	}
 }
 
+// endCycle calls Saved and removes unneeded snapshot files.
 func (c *Cycle) endCycle() {
 	if err := c.Store.Sweep(); err != nil {
 		c.reportError(context.Background(), err)
@@ -198,6 +200,7 @@ func (c *Cycle) endCycle() {
 	}
 }
 
+// metrics holds the Prometheus metrics of a Cycle.
 type metrics struct {
 	saved, failed, cycles, unusable, bytes prometheus.Counter
 	encode                                 prometheus.Histogram

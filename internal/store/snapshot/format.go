@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// FormatVersion is the version of the file, not of the body inside.
+// FormatVersion is the version of the file format; the body inside has a version of its own.
 const FormatVersion = 1
 
 // The file, little-endian:
@@ -37,23 +37,24 @@ const (
 // exhaust the memory.
 const MaxBody = 4 << 30
 
-// Snapshot is one partition at one position. Body belongs to the view.
+// Snapshot is the state of one partition at one journal position. Only the event view reads Body.
 type Snapshot struct {
 	Partition model.Partition
 	At        journal.Position
-	Revision  int64 // of the intent, for people
+	Revision  int64 // revision of the intent at that position, for people
 	Body      []byte
 }
 
-// ErrDamaged reports that a file has other bytes than were written.
+// ErrDamaged reports that a snapshot file does not have the bytes that were written.
 var ErrDamaged = errors.New("snapshot is damaged")
 
+// checksum returns the CRC-32C of a file without the checksum itself.
 func checksum(data []byte) uint32 {
 	table := crc32.MakeTable(crc32.Castagnoli)
 	return crc32.Update(crc32.Update(0, table, data[:checksumOffset]), table, data[headerSize:])
 }
 
-// Append writes the file of a snapshot to dst[:0].
+// Append encodes a snapshot as the content of its file, into dst[:0].
 func Append(dst []byte, s *Snapshot) []byte {
 	need := headerSize + s2.MaxEncodedLen(len(s.Body))
 	if cap(dst) < need {
@@ -72,7 +73,7 @@ func Append(dst []byte, s *Snapshot) []byte {
 	return dst
 }
 
-// Parse reads a whole file. The body is a copy.
+// Parse decodes the content of a snapshot file. The body is a copy.
 func Parse(data []byte) (s Snapshot, err error) {
 	le := binary.LittleEndian
 	switch {
@@ -110,17 +111,19 @@ const (
 	aheadSuffix      = ".ahead"
 )
 
+// fileName returns the file name of a snapshot of a partition at a position.
 func fileName(p model.Partition, at journal.Position) string {
 	return fmt.Sprintf("p%03d-%016x-%020d%s", p, at.Log, at.Number, snapshotSuffix)
 }
 
+// parseName returns the partition and the position in a file name.
 func parseName(name string) (p model.Partition, at journal.Position, ok bool) {
 	n, err := fmt.Sscanf(name, "p%03d-%016x-%020d"+snapshotSuffix, &p, &at.Log, &at.Number)
 	return p, at, n == 3 && err == nil && name == fileName(p, at)
 }
 
-// Names sums up a folder of snapshots for a journal that is to be opened. Only the names of the
-// files are read: reading a file needs the journal.
+// Names summarizes the file names of a snapshot folder before the journal is opened. It reads no file content, because
+// that needs the journal.
 type Names struct {
 	// Seen has the highest position of each incarnation of the journal.
 	Seen []journal.Position
@@ -129,7 +132,7 @@ type Names struct {
 	Oldest journal.Position
 }
 
-// ReadNames reads a folder; one that is not there holds nothing.
+// ReadNames reads the file names of a folder; a missing folder counts as empty.
 func ReadNames(fsys disk.FS, dir string) (n Names, err error) {
 	names, err := fsys.List(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -16,16 +16,16 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Keep is how many snapshots of a partition are kept.
+// Keep is the number of snapshots that the store keeps of each partition.
 const Keep = 2
 
 // Options are the settings of a Store.
 type Options struct {
 	FS  disk.FS // default disk.OS{}
 	Dir string
-	// Head is the log's last commit: a snapshot ahead of it is never used.
+	// Head is the last commit of the journal: a snapshot ahead of Head is never used.
 	Head journal.Position
-	// Resolve translates a position of an earlier incarnation of the log (see
+	// Resolve translates a position of an earlier incarnation of the journal (see
 	// journal.Log.Resolve); nil: only positions of Head's incarnation are used.
 	Resolve func(journal.Position) (journal.Position, error)
 
@@ -39,17 +39,18 @@ type Store struct {
 	metrics *metrics
 
 	mu   sync.Mutex
-	kept [model.Partitions][]file // ascending by number
+	kept [model.Partitions][]snapshotFile // ascending by number
 }
 
-type file struct {
+// snapshotFile is one snapshot file in the folder.
+type snapshotFile struct {
 	name string
-	at   journal.Position // in the present incarnation
-	log  uint64           // that wrote it, as the name says
+	at   journal.Position // position in the journal's present incarnation
+	log  uint64           // incarnation of the journal that wrote the file, as in the file name
 }
 
-// Open lists the folder, creates it where it is missing, and sets snapshots aside that are ahead
-// of the journal. Load reads the files.
+// Open lists the snapshot folder, creates a missing one, and renames snapshots that are ahead of the journal, so that
+// they are never used. Load reads the files.
 func Open(o Options) (*Store, error) {
 	if o.FS == nil {
 		o.FS = disk.OS{}
@@ -92,7 +93,7 @@ func Open(o Options) (*Store, error) {
 		o.Logger.Warn("ignoring snapshots of another incarnation of the data or of another server", "folder", o.Dir, "files", foreign)
 	}
 	for p := range s.kept {
-		slices.SortFunc(s.kept[p], func(a, b file) int { order, _ := a.at.Compare(b.at); return order })
+		slices.SortFunc(s.kept[p], func(a, b snapshotFile) int { order, _ := a.at.Compare(b.at); return order })
 	}
 	return s, nil
 }
@@ -101,7 +102,7 @@ func Open(o Options) (*Store, error) {
 func (s *Store) indexFile(name string) (mine bool, err error) {
 	path := filepath.Join(s.opts.Dir, name)
 	if strings.HasSuffix(name, unfinishedSuffix) {
-		return true, s.opts.FS.Remove(path) // of a write that a crash ended
+		return true, s.opts.FS.Remove(path) // a crash interrupted the write of this file
 	}
 	p, at, ok := parseName(name)
 	if !ok {
@@ -112,7 +113,7 @@ func (s *Store) indexFile(name string) (mine bool, err error) {
 		return false, nil //nolint:nilerr // the caller logs it, once for all files
 	}
 	if order, _ := now.Compare(s.opts.Head); order > 0 {
-		// The log would grow past it with other commits: it must never be found again.
+		// The journal would grow past this position with other commits: the snapshot must never be used again.
 		s.opts.Logger.Error("snapshot is ahead of the journal; setting it aside",
 			"file", path, "snapshot", now.Number, "journal", s.opts.Head.Number)
 		s.metrics.unusable.Inc()
@@ -121,20 +122,19 @@ func (s *Store) indexFile(name string) (mine bool, err error) {
 		}
 		return true, s.opts.FS.SyncDir(s.opts.Dir)
 	}
-	s.kept[p] = append(s.kept[p], file{name, now, at.Log})
+	s.kept[p] = append(s.kept[p], snapshotFile{name, now, at.Log})
 	return true, nil
 }
 
-// Load returns the newest whole snapshot of a partition; ok is false where there is
-// none. It logs skipped files and returns their errors, which explain a longer replay. Partitions
-// may be loaded at the same time.
+// Load returns the newest undamaged snapshot of a partition; ok is false if there is none. It logs skipped files and
+// returns their errors, which explain a longer replay. Several goroutines may load partitions at the same time.
 func (s *Store) Load(p model.Partition) (snap Snapshot, ok bool, passed []error) {
 	s.mu.Lock()
 	files := slices.Clone(s.kept[p])
 	s.mu.Unlock()
 	slices.Reverse(files)
 	for _, f := range files {
-		snap, err := s.read(p, f)
+		snap, err := s.readFile(p, f)
 		if err != nil {
 			err = fmt.Errorf("read snapshot %q: %w", filepath.Join(s.opts.Dir, f.name), err)
 			s.opts.Logger.Error("snapshot is unusable; using an older one or the journal",
@@ -149,16 +149,15 @@ func (s *Store) Load(p model.Partition) (snap Snapshot, ok bool, passed []error)
 	return Snapshot{}, false, passed
 }
 
-// Restore hands the newest whole snapshot of every partition to fn, side by side, and
-// returns the lowest of their positions: from there on the log has to be read. A partition
-// without any is to be made from the log's beginning.
+// Restore calls fn in parallel with the newest undamaged snapshot of each partition, and returns the lowest of their
+// positions: from there the caller replays the journal. If a partition has no snapshot, that is the journal's beginning.
 func (s *Store) Restore(parallel int, fn func(p model.Partition, at journal.Position, body []byte) error) (from journal.Position, restored int, err error) {
 	var positions [model.Partitions]journal.Position
 	var g errgroup.Group
 	g.SetLimit(parallel)
 	for p := range positions {
 		g.Go(func() error {
-			snap, ok, _ := s.Load(model.Partition(p)) // it logs skipped files
+			snap, ok, _ := s.Load(model.Partition(p)) // Load logs skipped files
 			if !ok {
 				return nil
 			}
@@ -191,7 +190,8 @@ func (s *Store) newest(p model.Partition) journal.Position {
 	return journal.Position{}
 }
 
-func (s *Store) read(p model.Partition, f file) (Snapshot, error) {
+// readFile reads and decodes one snapshot file.
+func (s *Store) readFile(p model.Partition, f snapshotFile) (Snapshot, error) {
 	data, err := disk.ReadFile(s.opts.FS, filepath.Join(s.opts.Dir, f.name))
 	if err != nil {
 		return Snapshot{}, err
@@ -208,13 +208,13 @@ func (s *Store) read(p model.Partition, f file) (Snapshot, error) {
 }
 
 // removeFromIndex removes a file from kept; Sweep deletes the file.
-func (s *Store) removeFromIndex(p model.Partition, f file) {
+func (s *Store) removeFromIndex(p model.Partition, f snapshotFile) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.kept[p] = slices.DeleteFunc(s.kept[p], func(o file) bool { return o == f })
+	s.kept[p] = slices.DeleteFunc(s.kept[p], func(o snapshotFile) bool { return o == f })
 }
 
-// Pending is a snapshot that is on disk and has no name yet.
+// Pending is a snapshot on disk that does not have its final name yet.
 type Pending struct {
 	store     *Store
 	partition model.Partition
@@ -231,8 +231,8 @@ func (s *Store) Write(p model.Partition, at journal.Position, data []byte) (*Pen
 	return &Pending{s, p, at, path}, nil
 }
 
-// Commit gives the snapshot its name and removes all but the last two. It discards a snapshot
-// that is older than the newest.
+// Commit gives the snapshot its final name and removes all but the last two snapshots of the partition. It discards
+// the snapshot if a newer one has its name already.
 func (x *Pending) Commit() error {
 	s := x.store
 	if x.at.Number < s.newest(x.partition).Number {
@@ -249,9 +249,9 @@ func (x *Pending) Commit() error {
 		return fmt.Errorf("sync snapshot folder: %w", err)
 	}
 	s.mu.Lock()
-	files := slices.DeleteFunc(s.kept[x.partition], func(f file) bool { return f.name == name })
-	files = append(files, file{name, x.at, x.at.Log})
-	var old []file
+	files := slices.DeleteFunc(s.kept[x.partition], func(f snapshotFile) bool { return f.name == name })
+	files = append(files, snapshotFile{name, x.at, x.at.Log})
+	var old []snapshotFile
 	if n := len(files) - Keep; n > 0 {
 		old, files = slices.Clone(files[:n]), files[n:]
 	}
@@ -268,8 +268,8 @@ func (x *Pending) Commit() error {
 // Discard removes the file.
 func (x *Pending) Discard() { _ = x.store.opts.FS.Remove(x.path) }
 
-// Floor returns the position of the oldest snapshot, once every partition has two; zero before. The
-// journal keeps all commits behind it.
+// Floor returns the position of the oldest snapshot, once every partition has two snapshots; zero before that. The
+// journal keeps all commits behind the floor.
 func (s *Store) Floor() journal.Position {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -285,13 +285,13 @@ func (s *Store) Floor() journal.Position {
 	return floor
 }
 
-// Consumers lists the snapshots as a consumer of the journal: a restart reads it from Floor.
+// Consumers lists the snapshots as a consumer of the journal: a restart replays the journal from Floor.
 func (s *Store) Consumers() []journal.Consumer {
 	return []journal.Consumer{{Name: "snapshots", At: s.Floor()}}
 }
 
-// Sweep removes files that no start needs: of partitions with two good snapshots the damaged files, the ones
-// set aside, and the ones of other incarnations.
+// Sweep removes files that no start needs. If a partition has two good snapshots, these are its damaged files, its
+// snapshots that were ahead of the journal, and its snapshots of other incarnations.
 func (s *Store) Sweep() error {
 	names, err := s.opts.FS.List(s.opts.Dir)
 	if err != nil {
@@ -301,7 +301,7 @@ func (s *Store) Sweep() error {
 	defer s.mu.Unlock()
 	for _, name := range names {
 		p, _, ok := parseName(strings.TrimSuffix(name, aheadSuffix))
-		if !ok || len(s.kept[p]) < Keep || slices.ContainsFunc(s.kept[p], func(f file) bool { return f.name == name }) {
+		if !ok || len(s.kept[p]) < Keep || slices.ContainsFunc(s.kept[p], func(f snapshotFile) bool { return f.name == name }) {
 			continue
 		}
 		if err := s.opts.FS.Remove(filepath.Join(s.opts.Dir, name)); err != nil {

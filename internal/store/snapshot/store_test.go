@@ -23,8 +23,10 @@ import (
 
 const dir = "/snapshots"
 
+// testPosition returns the journal position of a commit number.
 func testPosition(number uint64) journal.Position { return journal.Position{Log: 7, Number: number} }
 
+// open opens a store whose journal ends with the commit head.
 func open(t *testing.T, fs disk.FS, head uint64) *Store {
 	t.Helper()
 	s, err := Open(Options{FS: fs, Dir: dir, Head: testPosition(head)})
@@ -32,6 +34,7 @@ func open(t *testing.T, fs disk.FS, head uint64) *Store {
 	return s
 }
 
+// testBody returns a body that differs by partition and commit number.
 func testBody(p model.Partition, number uint64) []byte {
 	return bytes.Repeat(fmt.Appendf(nil, "partition %d at %d;", p, number), 10)
 }
@@ -64,6 +67,7 @@ func loadNumber(t *testing.T, s *Store, p model.Partition) uint64 {
 	return snap.At.Number
 }
 
+// fileNames returns the names of all files in the snapshot folder.
 func fileNames(t *testing.T, fs disk.FS) string {
 	t.Helper()
 	list, err := fs.List(dir)
@@ -71,7 +75,7 @@ func fileNames(t *testing.T, fs disk.FS) string {
 	return strings.Join(list, " ")
 }
 
-func TestGoldenBytes(t *testing.T) {
+func TestSnapshotGoldenBytes(t *testing.T) {
 	got := hex.Dump(Append(nil, &Snapshot{
 		Partition: 200, At: journal.Position{Log: 0x0102030405060708, Number: 99}, Revision: 5, Body: testBody(200, 99),
 	}))
@@ -89,7 +93,7 @@ func TestLastTwoSnapshotsAreKept(t *testing.T) {
 	if s = open(t, fs, 100); loadNumber(t, s, 4) != 30 {
 		t.Fatal("the newest was not loaded")
 	}
-	mustSave(t, s, 4, 30) // the same position again replaces it
+	mustSave(t, s, 4, 30) // a second snapshot of the same position replaces the first
 	if got := loadNumber(t, open(t, fs, 100), 4); got != 30 {
 		t.Fatalf("loaded %d", got)
 	}
@@ -111,7 +115,7 @@ func TestFloorIsBelowEveryOlderSnapshot(t *testing.T) {
 	}
 }
 
-// What is found at a start, and what is made of it.
+// Load chooses the newest undamaged snapshot that is not ahead of the journal.
 func TestLoadChoosesTheNewestGoodOne(t *testing.T) {
 	damage := func(t *testing.T, fs disk.FS, number uint64, change func([]byte) []byte) {
 		path := filepath.Join(dir, fileName(4, testPosition(number)))
@@ -164,7 +168,7 @@ func TestLoadChoosesTheNewestGoodOne(t *testing.T) {
 					t.Fatalf("the error does not say what and where: %v", err)
 				}
 			}
-			// What was ahead stays away for ever; two good ones clear the rest.
+			// A snapshot that was ahead of the journal is never used again; Sweep removes it once there are two good ones.
 			mustSave(t, s, 4, 200, 300)
 			testenv.NoError(t, s.Sweep())
 			if got := len(strings.Fields(fileNames(t, fs))); got != Keep {
@@ -174,7 +178,7 @@ func TestLoadChoosesTheNewestGoodOne(t *testing.T) {
 	}
 }
 
-func TestNames(t *testing.T) {
+func TestReadNames(t *testing.T) {
 	fs := memfs.New()
 	if n, err := ReadNames(fs, dir); n.Seen != nil || n.Oldest.Number != 0 || err != nil {
 		t.Fatalf("no folder: %v, %v", n, err)
@@ -196,7 +200,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-func TestAnotherLifeOfTheData(t *testing.T) {
+func TestSnapshotsOfAnotherIncarnation(t *testing.T) {
 	fs := memfs.New()
 	mustSave(t, open(t, fs, 100), 4, 10, 20)
 	s, err := Open(Options{FS: fs, Dir: dir, Head: journal.Position{Log: 8, Number: 100}})
@@ -204,7 +208,7 @@ func TestAnotherLifeOfTheData(t *testing.T) {
 	if got := loadNumber(t, s, 4); got != 0 {
 		t.Fatalf("used %d of another life", got)
 	}
-	// A copy restored from a backup shares what came before it was made.
+	// A restored copy of the journal has the same commits up to the backup.
 	s, err = Open(Options{FS: fs, Dir: dir, Head: journal.Position{Log: 8, Number: 100}, Resolve: func(p journal.Position) (journal.Position, error) {
 		if p.Number > 15 {
 			return p, journal.ErrTrimmed
@@ -220,8 +224,8 @@ func TestAnotherLifeOfTheData(t *testing.T) {
 	}
 }
 
-// Power fails at every operation on the disk, with all, half or none of what was not
-// synced kept: the newest snapshot whose Commit returned, or a newer one, is there.
+// The power fails at each operation on the disk, and all, half or none of the unsynced data is kept: the newest
+// snapshot whose Commit returned, or a newer one, can be loaded.
 func TestCrashAtEveryOperation(t *testing.T) {
 	stop := errors.New("power fails")
 	for fail := 0; ; fail++ {
@@ -262,7 +266,7 @@ func TestCrashAtEveryOperation(t *testing.T) {
 	}
 }
 
-// fakeView is at a later position each time it is asked.
+// fakeView is a view whose position grows with each snapshot.
 type fakeView struct{ number uint64 }
 
 func (v *fakeView) Snapshot(p model.Partition, dst []byte) ([]byte, journal.Position) {

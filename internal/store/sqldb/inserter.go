@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// rowsPerInsert are the numbers of rows per INSERT. The cost of a statement, over a network a round
-// trip, is shared by its rows; preparation grows with them, so the prepared statements are kept.
+// rowsPerInsert are the numbers of rows of the prepared INSERT statements. The rows of a statement share its cost (over
+// a network: a round trip). Preparation costs more with more rows, so the statements are prepared once and kept.
 var rowsPerInsert = [...]int{64, 16, 4, 1}
 
 // Inserter writes rows of one table from values of T. Create it after Migrate; it lives as long as

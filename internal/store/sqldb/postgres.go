@@ -24,11 +24,12 @@ const oldestPostgres = 13
 
 const (
 	connectWithin = 10 * time.Second
-	// claimWithin bounds the wait for the lock: PostgreSQL may not have noticed yet that a killed
+	// claimWithin bounds the wait for the writer lock: PostgreSQL may not have noticed yet that a killed
 	// server is gone.
 	claimWithin = 3 * time.Second
 )
 
+// openPostgres opens a PostgreSQL database for a component.
 func openPostgres(ctx context.Context, dsn, component string) (*DB, error) {
 	db := &DB{Dialect: PostgreSQL, component: component, name: "PostgreSQL"}
 	if u, err := url.Parse(dsn); err == nil {
@@ -45,7 +46,7 @@ func openPostgres(ctx context.Context, dsn, component string) (*DB, error) {
 	}
 	for name, value := range map[string]string{
 		"application_name": me,
-		// The lock of a server that vanished must be released soon.
+		// PostgreSQL must soon release the lock of a server that vanished from the network.
 		"tcp_keepalives_idle": "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "3",
 	} {
 		if _, set := cfg.RuntimeParams[name]; !set || name == "application_name" {
@@ -77,7 +78,7 @@ func openPostgres(ctx context.Context, dsn, component string) (*DB, error) {
 	return db, nil
 }
 
-// applicationName identifies this process to operators, and to itself after a lost connection.
+// applicationName returns the name by which operators, and this process after a lost connection, recognise its sessions.
 // PostgreSQL keeps 63 bytes.
 func applicationName(component string) (string, error) {
 	var own [4]byte
@@ -88,7 +89,7 @@ func applicationName(component string) (string, error) {
 	return fmt.Sprintf("muster %s: process %d on %.20s [%s]", component, os.Getpid(), host, hex.EncodeToString(own[:])), nil
 }
 
-// checkServer refuses a database on which our statements would fail, or text would be damaged.
+// checkServer refuses a database on which Muster's statements would fail, or whose encoding would damage text.
 func checkServer(_ context.Context, conn *pgx.Conn) error {
 	if err := checkServerVersion(conn.PgConn().ParameterStatus("server_version")); err != nil {
 		return err
@@ -100,10 +101,11 @@ func checkServer(_ context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
+// checkServerVersion refuses a PostgreSQL that is older than oldestPostgres.
 func checkServerVersion(version string) error {
 	major := 0
 	if _, err := fmt.Sscan(version, &major); err != nil {
-		return nil // another server with this protocol, and version numbers of its own
+		return nil // another product with PostgreSQL's protocol and its own version numbers
 	}
 	if major < oldestPostgres {
 		return model.Errorf(model.Invalid, "PostgreSQL %s is too old, Muster needs %d or later", version, oldestPostgres).
@@ -121,6 +123,7 @@ var errDatabaseTaken = errors.New("another server uses this database")
 
 const claimKey = `hashtextextended('muster ' || $1 || ' ' || current_schema(), 0)`
 
+// acquire takes the lock for a new writing connection; errDatabaseTaken if another server has it.
 func (c *writerLock) acquire(ctx context.Context, conn *pgx.Conn) error {
 	deadline := time.Now().Add(claimWithin)
 	for {
@@ -132,7 +135,7 @@ func (c *writerLock) acquire(ctx context.Context, conn *pgx.Conn) error {
 		if err != nil {
 			return err
 		}
-		if holder == c.me { // our own dead connection
+		if holder == c.me { // a dead connection of this process still has the lock
 			if _, err := conn.Exec(ctx, `SELECT pg_terminate_backend($1)`, pid); err != nil {
 				return err
 			}
@@ -147,7 +150,7 @@ func (c *writerLock) acquire(ctx context.Context, conn *pgx.Conn) error {
 	}
 }
 
-// holder returns the session that holds the lock; empty if it was just released.
+// holder returns the session that holds the lock; an empty name if the lock was just released.
 func (c *writerLock) holder(ctx context.Context, conn *pgx.Conn) (pid int32, name, where string, since time.Time, err error) {
 	err = conn.QueryRow(ctx, `SELECT a.pid, COALESCE(NULLIF(a.application_name, ''), 'unknown'), COALESCE(' at ' || host(a.client_addr), ''), COALESCE(a.backend_start, now())
 		FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid

@@ -18,7 +18,7 @@ type Cursor interface {
 	Close() error
 }
 
-// Collect reads all rows, each by scan, and closes the cursor. err is the error of the query.
+// Collect reads all rows of a query with scan and closes the cursor. err is the error of the query.
 func Collect[T any](rows Cursor, err error, scan func(Scan) (T, error)) (list []T, _ error) {
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func List[T any](ctx context.Context, db *DB, subject string, scan func(Scan) (T
 	return list, nil
 }
 
-// Single runs a query outside of transactions that has one row of one column.
+// Single runs a query outside of transactions and returns the value of its only row and column.
 func Single[T any](ctx context.Context, db *DB, subject, query string, args ...any) (value T, err error) {
 	if err = db.QueryRow(ctx, query, args...).Scan(&value); err != nil {
 		return value, fmt.Errorf("read %s: %w", subject, err)
@@ -52,14 +52,14 @@ func Single[T any](ctx context.Context, db *DB, subject, query string, args ...a
 	return value, nil
 }
 
-// ScanColumn reads a row of one column.
+// ScanColumn reads the value of a row with one column.
 func ScanColumn[T any](scan Scan) (value T, err error) {
 	err = scan(&value)
 	return value, err
 }
 
-// Where is a WHERE clause: terms that all hold, with their arguments. {+} in a term becomes a +, which keeps SQLite from
-// using the index of the column behind it.
+// Where is a WHERE clause: terms joined by AND, with their arguments. {+} in a term becomes a +, which keeps SQLite from
+// using the index of the following column.
 type Where struct {
 	Terms []string
 	Args  []any
@@ -88,7 +88,7 @@ func AndIn[T any](w *Where, column string, values []T) {
 	}
 }
 
-// SQL returns the terms without the word WHERE. plus replaces {+}: "+" or nothing.
+// SQL returns the terms joined by AND, without the word WHERE. plus ("+" or "") replaces {+}.
 func (w *Where) SQL(plus string) string {
 	if len(w.Terms) == 0 {
 		return `1 = 1`

@@ -37,7 +37,7 @@ const (
 // DB is an open database. Safe for concurrent use.
 type DB struct {
 	Dialect   Dialect
-	component string // the component that it holds: intent, history
+	component string // the component whose tables it has: intent or history
 	writer    *sql.DB
 	reader    *sql.DB
 	name      string // for messages; without a password
@@ -54,6 +54,7 @@ func Open(ctx context.Context, dsn, component string) (*DB, error) {
 	return openSQLite(ctx, dsn, component)
 }
 
+// openSQLite opens or creates a SQLite file for a component.
 func openSQLite(ctx context.Context, path, component string) (*DB, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("open database %q: %w", path, err)
@@ -95,7 +96,7 @@ func (db *DB) Close() error {
 	return errors.Join(db.reader.Close(), db.writer.Close())
 }
 
-// Rebind turns ? into the engine's placeholders. No statement of ours has a literal ?.
+// Rebind replaces each ? by the engine's placeholder. Muster's statements have no literal question mark.
 func (db *DB) Rebind(query string) string {
 	if db.Dialect == SQLite {
 		return query
@@ -119,14 +120,14 @@ const (
 	writeWithin = 2 * time.Minute
 )
 
-// Rows is the answer to a Query; close it.
+// Rows is the result of a Query. The caller closes it.
 type Rows struct {
 	*sql.Rows
 	db     *DB
 	cancel context.CancelFunc
 }
 
-// Next reads the next row; after the last it does not ask the database again.
+// Next moves to the next row. After the last row it does not call the database again.
 func (r *Rows) Next() bool {
 	if r.Rows.Next() {
 		return true
@@ -135,7 +136,7 @@ func (r *Rows) Next() bool {
 	return false
 }
 
-// Close ends the reading.
+// Close ends the reading of the rows.
 func (r *Rows) Close() error {
 	defer r.cancel()
 	return r.Rows.Close()
@@ -144,7 +145,7 @@ func (r *Rows) Close() error {
 // Err returns the error that ended the rows early.
 func (r *Rows) Err() error { return r.db.recordTrouble(r.Rows.Err()) }
 
-// Query reads, outside any transaction.
+// Query runs a reading statement outside of transactions.
 func (db *DB) Query(ctx context.Context, query string, args ...any) (*Rows, error) {
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
 	rows, err := db.reader.QueryContext(ctx, db.Rebind(query), args...)
@@ -155,7 +156,7 @@ func (db *DB) Query(ctx context.Context, query string, args ...any) (*Rows, erro
 	return &Rows{rows, db, cancel}, nil
 }
 
-// Row is the answer to a QueryRow; scan it.
+// Row is the result of a QueryRow. The caller scans it.
 type Row struct {
 	row    *sql.Row
 	db     *DB
@@ -168,7 +169,7 @@ func (r *Row) Scan(dest ...any) error {
 	return r.db.recordTrouble(r.row.Scan(dest...))
 }
 
-// QueryRow reads one row.
+// QueryRow reads one row outside of transactions.
 func (db *DB) QueryRow(ctx context.Context, query string, args ...any) *Row {
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
 	return &Row{db.reader.QueryRowContext(ctx, db.Rebind(query), args...), db, cancel}
@@ -210,14 +211,15 @@ func (db *DB) Prepare(ctx context.Context, query string) (*sql.Stmt, error) {
 	return stmt, nil
 }
 
-// Write runs fn in one transaction: all of it is durable, or none. There is one writer at a time:
-// this process, on one connection.
+// Write runs fn in one transaction: all its changes are durable, or none. Only this process writes, on one connection,
+// so one transaction runs at a time.
 func (db *DB) Write(ctx context.Context, fn func(tx *Tx) error) error {
 	ctx, cancel := context.WithTimeout(ctx, writeWithin)
 	defer cancel()
 	return db.recordTrouble(db.write(ctx, fn))
 }
 
+// write does the work of Write without a time limit.
 func (db *DB) write(ctx context.Context, fn func(tx *Tx) error) error {
 	tx, err := db.writer.BeginTx(ctx, nil)
 	if err != nil {
@@ -232,6 +234,7 @@ func (db *DB) write(ctx context.Context, fn func(tx *Tx) error) error {
 	return nil
 }
 
+// rollback ends a transaction without its changes; an ended transaction is no error.
 func rollback(tx *sql.Tx) error {
 	if err := tx.Rollback(); err != nil && !errors.Is(err, sql.ErrTxDone) {
 		return fmt.Errorf("roll back: %w", err)
@@ -250,7 +253,7 @@ func (db *DB) Migrate(ctx context.Context, steps []string) error {
 	return nil
 }
 
-// migrate has no time limit: an index over a large table may take long.
+// migrate does the work of Migrate. It has no time limit, because an index over a large table may take long.
 func (db *DB) migrate(ctx context.Context, steps []string) error {
 	err := db.write(ctx, func(tx *Tx) error {
 		_, err := tx.Exec(ctx, `CREATE TABLE IF NOT EXISTS schema_version (component TEXT PRIMARY KEY, version BIGINT NOT NULL)`)
@@ -269,7 +272,7 @@ func (db *DB) migrate(ctx context.Context, steps []string) error {
 			}
 			if version > len(steps) {
 				return model.Errorf(model.Conflict, "%s: %s has schema version %d, this program knows %d", db.name, db.component, version, len(steps)).
-					WithHint("it was written by a newer Muster: install that version, or restore a backup")
+					WithHint("a newer Muster wrote this database: install that version, or restore a backup")
 			}
 			if done = version == len(steps); done {
 				return nil
@@ -292,6 +295,7 @@ func (db *DB) migrate(ctx context.Context, steps []string) error {
 	}
 }
 
+// translate replaces the {…} of a schema step by the words of the engine.
 func (db *DB) translate(step string) string {
 	if db.Dialect == PostgreSQL {
 		return strings.NewReplacer("{blob}", "BYTEA", "{serial}", "BIGSERIAL PRIMARY KEY", "{id}", "BIGINT PRIMARY KEY", "{text}", `TEXT COLLATE "C"`, "{clustered}", "").Replace(step)

@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-func TestSQLiteKeepsThePromises(t *testing.T) {
+func TestSQLiteTransactions(t *testing.T) {
 	testTransactions(t, filepath.Join(t.TempDir(), "a b?.db"))
 }
 
@@ -24,7 +24,7 @@ func testTransactions(t *testing.T, dsn string) {
 	db, err := Open(ctx, dsn, "test")
 	testenv.NoError(t, err)
 	defer db.Close()
-	for range 2 { // the second time has no work
+	for range 2 { // the second migration has no work
 		testenv.NoError(t, db.Migrate(ctx, steps))
 	}
 	stop := errors.New("stop")
@@ -66,7 +66,7 @@ func TestPostgreSQL(t *testing.T) {
 		t.Skip("starts a server")
 	}
 	server := pgtest.Start(t)
-	t.Run("while it runs", func(t *testing.T) { // most of its time is waiting for a lock
+	t.Run("PostgreSQL runs", func(t *testing.T) { // most of its time is waiting for a lock
 		for name, test := range map[string]func(*testing.T, *pgtest.Server){
 			"promises":                               func(t *testing.T, server *pgtest.Server) { testTransactions(t, server.Database(t)) },
 			"refusals say what to type":              testRefusedDatabases,
@@ -76,7 +76,7 @@ func TestPostgreSQL(t *testing.T) {
 			t.Run(name, func(t *testing.T) { t.Parallel(); test(t, server) })
 		}
 	})
-	t.Run("it comes back", func(t *testing.T) { testWritesAfterRestart(t, server) })
+	t.Run("PostgreSQL restarts", func(t *testing.T) { testWritesAfterRestart(t, server) })
 }
 
 // testRefusedDatabases checks the messages for a wrong address and for an unsuitable database.
@@ -121,7 +121,7 @@ func testRefusedDatabases(t *testing.T, server *pgtest.Server) {
 			}
 		})
 	}
-	t.Run("may not make tables", func(t *testing.T) {
+	t.Run("the user may not create tables", func(t *testing.T) {
 		db, err := Open(t.Context(), server.DSN(name, "ada", "right"), "history")
 		testenv.NoError(t, err)
 		defer db.Close()
@@ -142,8 +142,8 @@ func TestOldVersions(t *testing.T) {
 	}
 }
 
-// testSecondServerIsRefused checks that a second server is refused until the first releases the lock; another
-// component or schema is another database.
+// testSecondServerIsRefused checks that a second server is refused until the first one releases the lock. Another
+// component, or another schema, has a lock of its own.
 func testSecondServerIsRefused(t *testing.T, server *pgtest.Server) {
 	dsn := server.Database(t)
 	first := mustOpen(t, dsn, "history")
@@ -157,8 +157,8 @@ func testSecondServerIsRefused(t *testing.T, server *pgtest.Server) {
 	mustOpen(t, dsn, "history").Close()
 }
 
-// testWritesAfterRestart stops and starts PostgreSQL: queries meanwhile return the reason; then everything
-// continues, with the lock.
+// testWritesAfterRestart stops and starts PostgreSQL: queries meanwhile return the reason; afterwards reads and writes
+// succeed, and the server has the lock again.
 func testWritesAfterRestart(t *testing.T, server *pgtest.Server) {
 	dsn := server.Database(t)
 	db := mustOpen(t, dsn, "history")
@@ -198,8 +198,8 @@ func testWritesAfterRestart(t *testing.T, server *pgtest.Server) {
 	}
 }
 
-// testLostConnection breaks the writing connection before PostgreSQL notices: the lock can be taken
-// from it.
+// testLostConnection breaks the writing connection, which PostgreSQL has not noticed yet: the server takes the lock
+// over from its own dead connection.
 func testLostConnection(t *testing.T, server *pgtest.Server) {
 	db := mustOpen(t, server.Database(t), "history")
 	hold, err := db.writer.Conn(t.Context()) // the old connection, still alive on the server

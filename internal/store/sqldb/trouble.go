@@ -28,8 +28,8 @@ func (db *DB) Trouble() error {
 // flagName returns the name of the flag that selects the database.
 func (db *DB) flagName() string { return db.component + "-db" }
 
-// recordTrouble remembers, and explains to people, that the database does not answer. Other errors, those of
-// statements, stay as they are.
+// recordTrouble records that the database does not answer, and returns that error with a hint for people. It returns
+// errors of statements unchanged.
 func (db *DB) recordTrouble(err error) error {
 	var said *model.Error
 	if err == nil || errors.Is(err, sql.ErrNoRows) {
@@ -56,7 +56,7 @@ func (db *DB) recordTrouble(err error) error {
 	return err
 }
 
-// unavailableHint reports whether the database failed rather than the statement, with a hint.
+// unavailableHint reports whether the error is a failure of the database and not of a statement, with a hint for people.
 func (db *DB) unavailableHint(err error) (hint string, ok bool) {
 	var lite *sqlite.Error
 	if errors.As(err, &lite) {
@@ -89,7 +89,7 @@ func (db *DB) unavailableHint(err error) (hint string, ok bool) {
 	return "", false
 }
 
-// postgresHint translates PostgreSQL's codes (appendix A of its manual).
+// postgresHint returns the hint for an error code of PostgreSQL (appendix A of its manual).
 func (db *DB) postgresHint(pg *pgconn.PgError) (hint string, ok bool) {
 	switch {
 	case strings.HasPrefix(pg.Code, "28"): // invalid authorization
