@@ -93,13 +93,13 @@ func (s *Enrolment) join(j *joinRequest) (pki.Member, error) {
 
 // joinBatch collects the writes that enrol several machines in one commit.
 type joinBatch struct {
-	writes []Write
-	of     []*joinRequest
-	as     []pki.Member
-	names  map[Key]bool
-	uids   map[uuid.UUID]bool
-	tokens map[string]*usedToken
-	freeSlots   map[string]int // node slots left, for each namespace with a node limit
+	writes    []Write
+	of        []*joinRequest
+	as        []pki.Member
+	names     map[Key]bool
+	uids      map[uuid.UUID]bool
+	tokens    map[string]*usedToken
+	freeSlots map[string]int // node slots left, for each namespace with a node limit
 }
 
 // enrolBatch writes the join requests that become new nodes. It leaves replacements and declared nodes to

@@ -129,10 +129,10 @@ type nodeIndex struct {
 	claimed   map[string]bool // keys of machines that are being written
 
 	// Reports that wait to be written.
-	reports     map[uuid.UUID]AgentReport // a nil field: the facts, labels or groups were rejected
-	reportCount uint64                    // reports ever kept
-	firstKeys   map[uuid.UUID]string      // keys of machines that had none on record
-	paces       map[uuid.UUID]reportBudget  // of recently written nodes
+	reports     map[uuid.UUID]AgentReport  // a nil field: the facts, labels or groups were rejected
+	reportCount uint64                     // reports ever kept
+	firstKeys   map[uuid.UUID]string       // keys of machines that had none on record
+	paces       map[uuid.UUID]reportBudget // of recently written nodes
 }
 
 func newNodeIndex() nodeIndex {

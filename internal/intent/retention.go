@@ -70,7 +70,7 @@ func (s *Retention) deleteExpired(ctx context.Context) error {
 	return nil
 }
 
-// endedStay is how long an ended silence stays visible; the audit keeps its changes.
+// endedSilenceLife is how long an ended silence stays visible; the audit keeps its changes.
 const endedSilenceLife = 7 * 24 * time.Hour
 
 // SilenceEnd is the end of a silence.

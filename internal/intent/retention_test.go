@@ -139,5 +139,5 @@ func TestInterruptedRunsAreClosed(t *testing.T) {
 		testenv.NoError(t, w.CloseInterruptedRuns(ctx))
 	}
 	is(append(first, "a bulk resolve: 5 events picked (all)", "check disk on 3 nodes",
-		"a bulk resolve, begun in revision 4 and interrupted: it may be incomplete for 5 events picked, because the server stopped before it recorded the outcome; repeat the command for the rest (--dry-run lists it)")...)
+		"a bulk resolve, begun in revision 4 and interrupted: the action may be incomplete for 5 events picked, because the server stopped before it recorded the outcome; repeat the command for the rest (--dry-run lists it)")...)
 }

@@ -23,22 +23,22 @@ var ada = intent.Actor{User: "ada", Whence: "127.0.0.1", Why: "test"}
 type testService struct {
 	full func(namespace, limit, reason string)
 	*intent.Service
-	affected int
-	beforeApplyWrites  func()
-	dsn      string
-	commits  atomic.Int64 // transactions tried
-	queries  atomic.Int64 // Get, GetAll and List
-	now      time.Time
+	affected          int
+	beforeApplyWrites func()
+	dsn               string
+	commits           atomic.Int64 // transactions tried
+	queries           atomic.Int64 // Get, GetAll and List
+	now               time.Time
 
 	beforeCommit func() // called before each transaction; nil: nothing
 
-	connected bool                    // whether nodes have sessions
-	hasSession      func(model.NodeID) bool // per node; nil: connected holds for all nodes
-	wait      time.Duration           // time until another machine may become an absent node by its name
-	trusted   string                  // a trusted group that all nodes are in
-	trustError  error                   // reason why the trusted group is unknown
-	duringTrustCheck   func()                  // called while trust is checked; nil: nothing
-	changed   []string                // calls of NodeChanged
+	connected        bool                    // whether nodes have sessions
+	hasSession       func(model.NodeID) bool // per node; nil: connected holds for all nodes
+	wait             time.Duration           // time until another machine may become an absent node by its name
+	trusted          string                  // a trusted group that all nodes are in
+	trustError       error                   // reason why the trusted group is unknown
+	duringTrustCheck func()                  // called while trust is checked; nil: nothing
+	changed          []string                // calls of NodeChanged
 }
 
 func newTestService(t *testing.T) *testService {

@@ -51,7 +51,9 @@ type commitOutcome struct {
 }
 
 // Committed implements the journal's callback for an entry.
-func (w commitWaiter) Committed(_ uint64, at journal.Position, err error) { w <- commitOutcome{at, err} }
+func (w commitWaiter) Committed(_ uint64, at journal.Position, err error) {
+	w <- commitOutcome{at, err}
+}
 
 // wait waits for the commit, or for the end of ctx.
 func (w commitWaiter) wait(ctx context.Context) (journal.Position, error) {

@@ -23,8 +23,8 @@ type Limiter struct {
 	now      func() time.Time
 	mu       sync.Mutex // guards the fields below and all networks
 	networks map[netip.Prefix]*networkBucket
-	overflow *networkBucket  // shared by all networks that do not fit in the table
-	swept    time.Time // time of the last sweep
+	overflow *networkBucket // shared by all networks that do not fit in the table
+	swept    time.Time      // time of the last sweep
 }
 
 // networkBucket is the token bucket of one network, and the number of its attempts that are being checked.
@@ -49,7 +49,9 @@ func New(now func() time.Time) *Limiter {
 }
 
 // newBucket returns a full bucket.
-func newBucket() *networkBucket { return &networkBucket{Limiter: rate.NewLimiter(rate.Every(Interval), Burst)} }
+func newBucket() *networkBucket {
+	return &networkBucket{Limiter: rate.NewLimiter(rate.Every(Interval), Burst)}
+}
 
 // Allow counts one attempt and reports whether it may go on.
 func (l *Limiter) Allow(address string) bool {

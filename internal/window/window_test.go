@@ -216,7 +216,7 @@ func TestMistypedWindows(t *testing.T) {
 		{model.WindowSpan{During: "07:00-07:00"}, "is empty; a whole day is 00:00-24:00"},
 		{model.WindowSpan{During: "mon tue wed"}, "3 words, expected one or two"},
 		{model.WindowSpan{Cron: "0 2 * *", For: model.Duration(time.Hour)}, "expected five fields"},
-		{model.WindowSpan{Cron: "0 2 * * *"}, "for is its duration"},
+		{model.WindowSpan{Cron: "0 2 * * *"}, "the field for (the duration) must be"},
 		{model.WindowSpan{From: "2026-12-24 18:00"}, `"" is not a date with a time`},
 		{model.WindowSpan{From: "2026-12-24 18:00", To: "2026-12-24 17:00"}, "is empty: the end must be after the start"},
 		{model.WindowSpan{}, "exactly one of"},

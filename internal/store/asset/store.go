@@ -48,10 +48,10 @@ type Store struct {
 
 // storedArchive is the state of one archive in the folder.
 type storedArchive struct {
-	size    int64
-	storedAt    time.Time // time of its storing; for an older archive the time of the start
-	damaged string    // description of its damage, which makes it count as absent; empty: undamaged
-	file    int       // number of its file: a new upload of the archive gets another number
+	size     int64
+	storedAt time.Time // time of its storing; for an older archive the time of the start
+	damaged  string    // description of its damage, which makes it count as absent; empty: undamaged
+	file     int       // number of its file: a new upload of the archive gets another number
 }
 
 // Open creates the folder if it does not exist, lists its archives, and removes the remains of a crash.

@@ -323,6 +323,7 @@ func (e *endlessReader) Read(p []byte) (int, error) {
 
 // discardingFS is a disk that discards all written content.
 type discardingFS struct{ disk.FS }
+
 // discardingFile is a file on a discardingFS.
 type discardingFile struct{ disk.File }
 

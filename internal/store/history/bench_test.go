@@ -106,7 +106,9 @@ func (f *benchFleet) addProblem(b *Batch, which int, e *Entry) {
 }
 
 // problemID returns a problem id of sixteen characters, as the event view makes it.
-func (f *benchFleet) problemID() string { return fmt.Sprintf("%08x%08x", f.now.Unix(), f.rand.Uint32()) }
+func (f *benchFleet) problemID() string {
+	return fmt.Sprintf("%08x%08x", f.now.Unix(), f.rand.Uint32())
+}
 
 // recordDeliveries records a successful attempt of each delivery that is due.
 func recordDeliveries(b *testing.B, s Store, now time.Time) {

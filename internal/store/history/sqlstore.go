@@ -48,7 +48,8 @@ func open(ctx context.Context, dsn string, segment int64) (Store, error) {
 }
 
 // Close closes the database.
-func (s *sqlStore) Close() error   { return s.db.Close() }
+func (s *sqlStore) Close() error { return s.db.Close() }
+
 // Trouble returns the reason why the database did not answer the last request; nil: it did.
 func (s *sqlStore) Trouble() error { return s.db.Trouble() }
 
