@@ -108,7 +108,7 @@ func (a *Agent) runOnStateFolder(ctx context.Context) error {
 		return err
 	}
 	a.name.Store(&id.Name)
-	assignment, err := loadAssignment(a.cfg.StateDir, id, a.units.decodeChunk)
+	assignment, err := loadAssignment(a.cfg.StateDir, id, a.units.supportedChunk)
 	if err != nil {
 		a.cfg.Log.Error("stored assignment is not used, the server sends it again", "err", err)
 	}

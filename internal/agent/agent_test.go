@@ -357,7 +357,7 @@ func TestEachKindOfChunkRunsInItsChunkRunner(t *testing.T) {
 	}
 	var assignment link.Assignment
 	for id, kind := range []model.ChunkKind{toyKind, otherKind, toyKind} {
-		chunk, err := a.units.decodeChunk(model.ChunkID(id+1), wire.AppendChunk(nil, (&model.Chunk{Unit: 9}).Seal(kind, []byte("body"))))
+		chunk, err := a.units.supportedChunk(model.ChunkID(id+1), wire.AppendChunk(nil, (&model.Chunk{Unit: 9}).Seal(kind, []byte("body"))))
 		if (err == nil) != (kind == toyKind) {
 			t.Fatalf("kind %d: %v", kind, err)
 		}

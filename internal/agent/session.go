@@ -74,7 +74,7 @@ func (a *Agent) linkConfig(id *pki.Identity, assignment *link.Assignment) link.R
 	}
 	return link.RunConfig{
 		Config: link.Config{
-			Node: id.Node, ServerKey: id.ServerKey, Dial: a.cfg.Dial, Chunk: a.units.decodeChunk,
+			Node: id.Node, ServerKey: id.ServerKey, Dial: a.cfg.Dial, Chunk: a.units.supportedChunk,
 			BootMs: a.cfg.Machine.BootMs, Now: a.cfg.Machine.Now, Log: a.cfg.Log,
 		},
 		Servers: servers, SavedServers: a.lastSession.Servers, TLS: a.credentials.tls.Load, RetryNow: a.retryNow, Linger: a.cfg.Linger,
@@ -223,8 +223,8 @@ func (u *assignedUnits) chunkFeatures() (list []string) {
 	return list
 }
 
-// decodeChunk decodes one chunk. An error refuses only this chunk: it is malformed, or no chunkRunner runs its kind.
-func (u *assignedUnits) decodeChunk(id model.ChunkID, data []byte) (*model.Chunk, error) {
+// supportedChunk decodes one chunk. An error refuses only this chunk: it is malformed, or no chunkRunner runs its kind.
+func (u *assignedUnits) supportedChunk(id model.ChunkID, data []byte) (*model.Chunk, error) {
 	chunk, err := wire.DecodeChunk(id, data)
 	if err == nil && u.runners[chunk.Kind] == nil {
 		return nil, fmt.Errorf("this agent does not support chunks of kind %d", chunk.Kind)

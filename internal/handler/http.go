@@ -100,7 +100,7 @@ func (o *Out) sendRequest(ctx context.Context, m *Message, r *request) (Receipt,
 		}
 		return receipt, nil
 	case retried:
-		return receipt, &Failure{Err: failed, After: parseRetryAfter(resp.Header.Get("Retry-After"), o.opts.Now())}
+		return receipt, &Failure{Err: failed, After: retryAfterOf(resp.Header.Get("Retry-After"), o.opts.Now())}
 	}
 	return receipt, FinalError(failed)
 }
@@ -170,9 +170,9 @@ func (o jsonObject) MarshalJSON() ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// parseRetryAfter returns the pause in a Retry-After header, which has seconds or a time (RFC 9110, 10.2.3). Zero: the
+// retryAfterOf returns the pause in a Retry-After header, which has seconds or a time (RFC 9110, 10.2.3). Zero: the
 // header has neither.
-func parseRetryAfter(text string, now time.Time) time.Duration {
+func retryAfterOf(text string, now time.Time) time.Duration {
 	if seconds, err := strconv.Atoi(text); err == nil {
 		return time.Duration(max(0, min(seconds, 86400))) * time.Second
 	}

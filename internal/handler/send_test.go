@@ -68,7 +68,7 @@ func TestRetryAfterIsParsed(t *testing.T) {
 		{"", 0}, {"soon", 0}, {"-5", 0}, {"7", 7 * time.Second}, {"999999", 24 * time.Hour},
 		{testTime.Add(90 * time.Second).Format(http.TimeFormat), 90 * time.Second}, {testTime.Add(-time.Hour).Format(http.TimeFormat), 0},
 	} {
-		if got := parseRetryAfter(c.header, testTime); got != c.want {
+		if got := retryAfterOf(c.header, testTime); got != c.want {
 			t.Errorf("%q: %s, want %s", c.header, got, c.want)
 		}
 	}

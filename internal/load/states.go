@@ -132,7 +132,7 @@ type inProcess struct{ view event.Reader }
 func InProcess(view event.Reader) View { return inProcess{view} }
 
 func (v inProcess) Each(ctx context.Context, fn func(Kept) error) error {
-	q := event.Query{Limit: 1000}
+	q := event.Query{Limit: 1000, ByNode: true}
 	for {
 		page, err := v.view.List(ctx, q)
 		if err != nil {

@@ -29,8 +29,8 @@ const (
 	GiveUp Policy = "give-up"
 	// End disconnects the slow reader, which must then list everything again.
 	End Policy = "end"
-	// Merge never overflows: the queue has at most one item for each object, and later changes
-	// of the object are merged into it.
+	// Merge keeps at most one item for each object and merges later changes of the object into it, so that the queue
+	// never overflows.
 	Merge Policy = "merge"
 )
 

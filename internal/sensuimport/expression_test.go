@@ -53,9 +53,9 @@ func TestAssetFiltersBecomePlatforms(t *testing.T) {
 		`parseInt(` + major + `) >= 8`:                              "a build can only test os",
 		`entity.system.platform_version.match(/^7/)`:                "a build can only test os",
 		`entity.system.platform_version.indexOf('7.') == 0`:         "a build can only test os",
-		major + ` === 7`:                                            "never that",
-		`parseInt(` + major + `) === '7'`:                           "never that",
-		major + ` == '07'`:                                          "never that",
+		major + ` === 7`:                                            "never equals",
+		`parseInt(` + major + `) === '7'`:                           "never equals",
+		major + ` == '07'`:                                          "never equals",
 		major + ` == 'x'`:                                           "never \"x\"",
 		`entity.system.arm_version == 7`:                            "cannot test arm_version",
 		`entity.system.libc_type == 'musl'`:                         "cannot test libc_type",
@@ -66,7 +66,7 @@ func TestAssetFiltersBecomePlatforms(t *testing.T) {
 		`entity.system.os == `:                                      "Unexpected end of input",
 		`entity.system.os == 'linux'; while (true) {}`:              "is not one expression",
 		strings.Repeat("true && ", maxExpression) + "true":          "is too long",
-		strings.Repeat("entity.system.os == 'a' || ", 300) + "true": "more than 256 kinds",
+		strings.Repeat("entity.system.os == 'a' || ", 300) + "true": "more than 256",
 	} {
 		if _, _, err := platformsOf(strings.Split(source, "; ")); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", source, err, want)

@@ -8,6 +8,6 @@ const aheadBytes = 8 << 10
 
 type rawReader struct{}
 
-func rawOf(net.Conn, *Conn) *rawReader { return nil }
+func newRawReader(net.Conn, *Conn) *rawReader { return nil }
 
-func (c *Conn) waitRaw() error { panic("BUG: there is no raw connection here") }
+func (c *Conn) waitAndReadRaw() error { panic("BUG: there is no raw connection here") }

@@ -76,7 +76,9 @@ func (s *Server) loadOpenEvents(ctx context.Context) error {
 	if len(checks) == 0 {
 		return nil
 	}
-	q := event.Query{Checks: checks, Statuses: []model.Status{model.Warning, model.Critical, model.Unknown}, Limit: event.MaxLimit}
+	q := event.Query{Checks: checks, Statuses: []model.Status{model.Warning, model.Critical, model.Unknown}, Limit: event.MaxLimit,
+		ByNode: true, // a list by severity misses events that become worse meanwhile
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for {

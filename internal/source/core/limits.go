@@ -134,7 +134,7 @@ func StatesLimit(code string) string {
 	return "node_states"
 }
 
-// Budget holds the token buckets that one session pays from: those of its node, and those of its namespace. Its methods
+// Budget holds the token buckets that one session pays from: the buckets of its node and the buckets of its namespace. Its methods
 // Spend and Wait belong to the session's reader.
 type Budget struct {
 	limiter   *Limiter

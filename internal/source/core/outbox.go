@@ -92,7 +92,7 @@ func (o *Outbox[S]) Add(x S, duties Duties) {
 	o.AddLocked(x, duties)
 }
 
-// AddLocked does what Add does, for callers that hold the session's Mu.
+// AddLocked is Add for callers that hold the session's Mu.
 func (o *Outbox[S]) AddLocked(x S, duties Duties) {
 	out := &x.Base().Outgoing
 	out.duties[o.lane] |= duties

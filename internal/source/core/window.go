@@ -63,7 +63,7 @@ func (w *Window) Ended() bool {
 	return w.ended
 }
 
-// EndedLocked does what Ended does, for callers that hold Mu.
+// EndedLocked is Ended for callers that hold Mu.
 func (w *Window) EndedLocked() bool { return w.ended }
 
 // End ends the appends of the session: it takes no more entries.
@@ -73,7 +73,7 @@ func (w *Window) End() {
 	w.Mu.Unlock()
 }
 
-// EndLocked does what End does, for callers that hold Mu.
+// EndLocked is End for callers that hold Mu.
 func (w *Window) EndLocked() {
 	w.ended = true
 	w.Changed.Broadcast()

@@ -98,7 +98,7 @@ func (l *Limits) completeNode(n *core.Node) {
 // Retirement is the reason why a machine is refused: its node was deleted, retired or replaced.
 type Retirement struct {
 	Code     string // code of the Refuse; empty: the reason is unknown
-	Sentence string // sentence for people: who ended the node, when and why
+	Sentence string // sentence for people with the user, time and reason of the end
 	Type     string // a command that lets the machine in again
 }
 

@@ -260,8 +260,8 @@ func (s *Server) writeMark(ctx context.Context, x, older *session, hello *wire.H
 	return last, nil
 }
 
-// joinStreams returns the streams of a session: those that the agent names in Hello, and those of which the event view
-// knows a last number.
+// joinStreams returns the streams of a session: streams that the agent names in Hello, and streams whose last number
+// the event view knows.
 func joinStreams(held []wire.StreamRange, last []wire.StreamLast) []sessionStream {
 	list := make([]sessionStream, len(held), len(held)+1)
 	for i, h := range held {

@@ -50,7 +50,7 @@ type sessionStream struct {
 	due   bool   // an Ack is due
 }
 
-const maxStreams = 16 // streams of one session: those of two lanes, and those of spools that were deleted
+const maxStreams = 16 // streams of one session: two lanes of the present spool and of deleted spools
 
 // sessionClosing describes how a session ends.
 type sessionClosing struct {

@@ -88,13 +88,13 @@ func selectJob(list []*checkJob, matches func(*checkJob) bool) *checkJob {
 	return nil
 }
 
-// preparedChecks holds the prepared checks that all sessions share: those of chunks without properties of a node.
+// preparedChecks holds the prepared checks that all sessions share: checks of chunks without properties of a node.
 type preparedChecks struct {
 	mu      sync.Mutex
 	byChunk map[model.ChunkID]*preparedCheck
 }
 
-// maxPreparedChecks bounds the number of prepared checks that are kept; those of deleted chunks go first.
+// maxPreparedChecks bounds the number of prepared checks that are kept; checks of deleted chunks go first.
 const maxPreparedChecks = 20_000
 
 // planJobs makes the session's jobs of its node's assignment. The reader calls it when the session starts, a writer when the

@@ -190,7 +190,7 @@ func (x *session) adoptKeepalive(received *sensuwire.Received) {
 		x.keepalive.assumed = false
 		return
 	}
-	x.WithAppendLock(func() { // so that the mark comes before those of a later session
+	x.WithAppendLock(func() { // so that the mark comes before the marks of a later session
 		before := x.keepalive
 		x.keepalive = k
 		if x.srv.cfg.Journal.Append(x.srv.life.Base, journal.Entry{Section: x.Section, Data: x.mark(wire.SessionMark{Begun: true})}) != nil {
@@ -283,7 +283,7 @@ func reachableAddresses(networks []string) string {
 	return strings.Join(append(ipv4, ipv6...), ",")
 }
 
-// agentDeparture says what happens to the node when its agent stops.
+// agentDeparture holds the actions on a node whose agent stops.
 type agentDeparture struct {
 	requested bool // the agent has the setting deregister
 	ephemeral bool // the node is deleted when the agent stops
