@@ -4,8 +4,6 @@ package wsconn
 
 import "net"
 
-const aheadBytes = 8 << 10
-
 type rawReader struct{}
 
 func newRawReader(net.Conn, *Conn) *rawReader { return nil }
