@@ -101,7 +101,7 @@ func (f *fleet) builder(p *pass) *builder {
 // content returns the content of a node's assignment: the composition of its units with the node's property
 // values. Nodes with the same units and values share it.
 func (b *builder) content(n *node) *content {
-	c := b.compose(n.units)
+	c := b.compositionOf(n.units)
 	var properties []wire.Property
 	var key string
 	var hash [32]byte
