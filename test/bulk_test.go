@@ -289,7 +289,9 @@ func (b *bulk) compare() {
 			fail("the audit lacks %s:\n%s", note, record)
 		}
 		for _, line := range lines { // every action that began has an end in the audit, or an entry that it has none
-			if id, ok := revisionOf(line, note); ok && !slices.ContainsFunc(lines, func(end string) bool { return strings.Contains(end, "(revision "+id+"): ") }) {
+			if id, ok := revisionOf(line, note); ok && !slices.ContainsFunc(lines, func(end string) bool {
+				return strings.Contains(end, "begun in revision "+id+":") || strings.Contains(end, "begun in revision "+id+" and interrupted")
+			}) {
 				fail("the audit lacks the outcome of %q:\n%s", line, record)
 			}
 		}

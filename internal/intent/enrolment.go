@@ -342,7 +342,9 @@ func (s *Enrolment) replaceMachine(j *joinRequest, node NodeInfo) (pki.Member, e
 	if node.Key != "" && node.Key != j.key {
 		old := Tombstone{Name: node.Name, Namespace: node.Namespace, Key: node.Key, Why: ReasonReplaced, Reason: j.token.Note, By: j.token.By, At: s.opts.Now().UTC()}
 		old.Until = old.At.Add(s.replacedTombstoneLife())
-		writes = append(writes, old.write(keyTombstone+node.Key))
+		// The tombstone comes before the node: the change of the node's key ends the session of the old machine, and the
+		// refusal reads the tombstone.
+		writes = slices.Insert(writes, 0, old.write(keyTombstone+node.Key))
 	}
 	_, err = s.commitLocked(j.ctx, Actor{User: "token:" + j.token.ID, Why: "replaced the machine"}, writes)
 	return pki.Member{UID: node.UID, Name: node.Name, Namespace: node.Namespace}, err
