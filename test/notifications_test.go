@@ -167,7 +167,7 @@ func TestKillRepeatsNoEscalationStep(t *testing.T) {
 	check.Exit(2)
 	pager.awaitKinds("disk", "opened")
 	opened := time.Now()
-	// A kill before the record of a delivery repeats the delivery (TestKilledBetweenDeliveryAndRecord).
+	// A kill before the record of a delivery repeats the delivery (TestKilledServerRepeatsTheDeliveryWithItsKey).
 	s.AwaitOutput("describe event web01/disk", "pager (opened): delivered")
 	s.Kill()
 	s.Start()

@@ -5,9 +5,9 @@
 // and errors of the classes Unauthenticated and Forbidden. Users and tokens are rows of the intent database (kinds
 // user and token); their bodies stay out of the record of changes.
 //
-// Goroutines: one for each program's password under comparison, which ends with it. Locks, in the
-// order in which they are taken: Service.accountsMu (a change of users, from decision to write),
-// Service.writeMu (from the row to the index), index.mu (look-ups). programPasswordCache.mu is taken alone.
+// Goroutines: one for each program's password under comparison, which ends with it. Lock order:
+// Service.accountsMu (a change of users, from decision to write), then Service.writeMu (from the row to the index),
+// then index.mu (look-ups). A goroutine holds no other lock with programPasswordCache.mu.
 //
 // Start reading at Grants (the meaning of roles), then Need, Subject and Service.
 package access

@@ -173,7 +173,7 @@ type passwordComparison struct {
 	done          chan struct{}
 	good          bool
 	err           error
-	evictableFrom time.Time // time from which a wrong password may be evicted from the cache
+	evictableFrom time.Time // earliest eviction of a wrong password from the cache
 }
 
 func newProgramPasswordCache() *programPasswordCache {

@@ -35,11 +35,11 @@ type Service struct {
 	hashSlots        chan struct{} // at most two passwords of people at a time: argon2 costs memory
 	programPasswords *programPasswordCache
 
-	// accounts is held during a change of users or passwords, from the check that decides about the
+	// accountsMu is held during a change of users or passwords, from the check that decides about the
 	// change to the write, and while a session is created.
 	accountsMu sync.Mutex
-	// writing is held from before a row is written until the index has it, so that rows reach
-	// the index in the order in which they were written.
+	// writeMu is held from the write of a row to its entry in the index, so that the index changes in the order of
+	// the writes.
 	writeMu sync.Mutex
 }
 

@@ -152,7 +152,7 @@ const (
 	// Cluster operations are about the server, or about all namespaces at once: the role itself
 	// has to permit them, bindings do not.
 	Cluster
-	// Namespaced operations read and change only namespaces in which the subject has the access.
+	// Namespaced operations read and change only the namespaces that the grants of the subject permit.
 	Namespaced
 )
 

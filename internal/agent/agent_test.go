@@ -294,8 +294,8 @@ func TestDamagedAssignmentIsSentAgain(t *testing.T) {
 	s.awaitCondition("a result of the restarted agent", func() bool { return len(s.resultsOf(1)) == 2 })
 }
 
-// TestLargeAssignmentRunsWithoutItsRefusedUnit applies 10 MB of chunks, one of which is invalid: see
-// docs/decisions/0013-large-bodies.md.
+// TestLargeAssignmentRunsWithoutItsRefusedUnit applies 10 MB of chunks with one invalid chunk
+// (docs/decisions/0013-large-bodies.md).
 func TestLargeAssignmentRunsWithoutItsRefusedUnit(t *testing.T) {
 	s := newTestServer(t)
 	const units, bodyBytes = 45, 230 << 10

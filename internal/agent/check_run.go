@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// run runs one check once, with its hooks, and spools the result. A result with another status than
+// runCheck runs one check once, with its hooks, and spools the result. A result with another status than
 // before leaves at once.
 func (c *checks) runCheck(ctx context.Context, x *check) {
 	var stream func([]byte)

@@ -50,14 +50,11 @@ func (a *Agent) serverTime() time.Time {
 	return a.cfg.Machine.Now().Add(-offset)
 }
 
-// maxClockOffset is the offset above which the log warns.
-const maxClockOffset = 5 * time.Second
-
 // logClockOffset warns when this machine's clock differs from the server's, and logs when the clocks agree
 // again. Only cron checks and the times that people read depend on it.
 func (a *Agent) logClockOffset() {
 	offset, ok := a.ServerOffset()
-	off := ok && offset.Abs() > maxClockOffset
+	off := ok && offset.Abs() > probe.MaxClockOffset
 	switch warned := a.clock.warned.Swap(off); {
 	case off && !warned:
 		a.cfg.Log.Warn("this machine's clock differs from the server's", "ahead", offset.Round(time.Millisecond), "hint", "synchronise it here: timedatectl set-ntp true")

@@ -25,7 +25,7 @@ const (
 	spoolFolder    = "spool"
 )
 
-// session has the data of the last session that the next start of the agent needs.
+// savedSession has the data of the last session that the next start of the agent needs.
 type savedSession struct {
 	Incarnation       uint64   `json:"incarnation"`
 	Servers           []string `json:"servers,omitempty"` // of its Welcome

@@ -202,7 +202,7 @@ func operationRequests(t *testing.T, r *apitest.Server, ns string) (out []operat
 	for _, path := range slices.Sorted(maps.Keys(doc.Paths)) {
 		for _, method := range slices.Sorted(maps.Keys(doc.Paths[path])) {
 			op := doc.Paths[path][method]
-			if op.ID == "watchEvents" || op.ID == "putArchive" || op.ID == "logout" { // a stream (TestBoundWatch), raw bytes, the subject's own
+			if op.ID == "watchEvents" || op.ID == "putArchive" || op.ID == "logout" { // a stream (TestWatchOfABoundCallerShowsItsNamespace), raw bytes, the subject's own
 				continue
 			}
 			method := strings.ToUpper(method)
@@ -314,7 +314,7 @@ func (p *operationRequest) sendAndReadAnswer(t *testing.T, r *apitest.Server, to
 	return fmt.Sprint(status, " ", revisionPattern.ReplaceAllString(text, ""))
 }
 
-// hiddenNamespaceState returns all stored and shown state of the namespaces in which the subject has no role.
+// hiddenNamespaceState returns all stored and shown state of the namespaces without a role of the subject.
 func hiddenNamespaceState(t *testing.T, r *apitest.Server) (out []string) {
 	for _, k := range kind.All().Kinds() {
 		rows, err := r.Intent.Store().List(t.Context(), intent.ListQuery{Kind: k.Name})

@@ -4,6 +4,6 @@
 // state but the context file, and Env is its only way to the machine, so tests run all of it in process.
 // It has no lock. Only a debug bundle starts goroutines: one for each part, with a time-out.
 //
-// Commands that need the server's engines (up, server, load) come from cmd/muster as ExtraCommands.
+// Commands that need the server's engines (up, server, load) come from cmd/muster as values of ExtraCommand.
 // Start reading at main.go, then command.go and get.go.
 package cli

@@ -120,7 +120,7 @@ func NewCommandTree(env *Env, extras ...ExtraCommand) *cobra.Command {
 		}
 		parent.AddCommand(command)
 	}
-	root.InitDefaultCompletionCmd() // now, so that checkArguments sees it
+	root.InitDefaultCompletionCmd() // now, so that explainWrongArguments sees it
 	root.SetHelpCommand(s.helpCommand(root))
 	s.explainWrongArguments(root)
 	s.completeFlags(root)

@@ -155,7 +155,7 @@ func (f *Follower) sendNew(ctx context.Context) error {
 
 var errStopReading = errors.New("read far enough")
 
-// readCommits hands the results after position from, up to position to, to reader.handle, and each commit to done.
+// readCommits hands the results after position from, up to position to, to reader.readCommit, and each commit to done.
 func (f *Follower) readCommits(ctx context.Context, from, to journal.Position, done func(journal.Commit) error) error {
 	err := f.opts.Journal.Read(ctx, from, func(c journal.Commit) error {
 		if c.Position().Number > to.Number {

@@ -361,7 +361,7 @@ func answersTable() string {
 	return b.String()
 }
 
-// docs/handlers.md has the table of answers.
+// TestDocumentedAnswersAreCurrent compares the table of answers in docs/handlers.md with answers.go.
 func TestDocumentedAnswersAreCurrent(t *testing.T) {
 	const file, begin, end = "../../docs/handlers.md", "-update -->\n", "<!-- answers end -->"
 	page, err := os.ReadFile(file)

@@ -112,7 +112,7 @@ func TestFleetEnrolsInFewCommits(t *testing.T) {
 	}
 }
 
-// await waits until n join requests wait for the commit in progress.
+// awaitJoinRequests waits until n join requests wait for the commit in progress.
 func (w *testService) awaitJoinRequests(t *testing.T, n int) {
 	t.Helper()
 	testenv.Until(t, fmt.Sprint(n, " machines wait"), func() bool { return w.WaitingRequests() >= n })

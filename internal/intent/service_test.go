@@ -61,7 +61,13 @@ func (w *testService) open(t *testing.T) {
 			}
 			return w.connected
 		},
-		NodeChanged: func(was, is intent.NodeInfo) { w.changed = append(w.changed, is.Name+":"+was.Key+">"+is.Key) },
+		NodeChanged: func(was, is intent.NodeInfo) {
+			change := is.Name + ":" + was.Key + ">" + is.Key
+			if _, ok := w.TombstoneByKey(was.Key); was.Key != is.Key && !ok { // the refusal of the old machine gives its reason
+				change += " without tombstone"
+			}
+			w.changed = append(w.changed, change)
+		},
 		Full: func(namespace, limit, reason string) {
 			if w.full != nil {
 				w.full(namespace, limit, reason)

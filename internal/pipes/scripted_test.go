@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestScriptsOfAssets checks that a filter and a mutator use the present JavaScript of their assets. While an asset is
+// TestFilterAndMutatorUseScriptsOfAssets checks that a filter and a mutator use the present JavaScript of their assets. While an asset is
 // missing, the filter is skipped with a message and the delivery with the mutator waits.
 func TestFilterAndMutatorUseScriptsOfAssets(t *testing.T) {
 	var source, key string

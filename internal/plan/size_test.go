@@ -196,8 +196,8 @@ func TestValidSpecsCompile(t *testing.T) {
 	}
 }
 
-// memoryStore is an intent.Store for tests of the planner: what it does with SQL is not
-// their subject, that every write gets an id and a revision is.
+// memoryStore is an intent.Store in memory for tests of the planner: each write gets an id and a revision, as in a
+// database.
 type memoryStore struct {
 	mu       sync.Mutex
 	rows     map[intent.Key]intent.Row

@@ -45,9 +45,9 @@ func New(o Options) *Reactor {
 	return r
 }
 
-// Load reads up to which places history has recorded transitions, so that a replay records none twice. shared returns,
-// for a position of an earlier life of the journal, the last position that both lives have (see journal.Log.Shared);
-// nil: there was no earlier life.
+// Load reads the last recorded transition of each partition from history, so that a replay records no transition
+// twice. shared converts a position of a journal that was replaced into the last position that both journals have (see
+// journal.Log.CommonPosition); nil: no journal was replaced.
 func (r *Reactor) Load(ctx context.Context, shared func(journal.Position) journal.Position) error {
 	places, err := r.opts.Store.Places(ctx)
 	if err != nil {

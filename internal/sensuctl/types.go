@@ -21,7 +21,7 @@ type resourceType struct {
 	objects func(*request) ([]object, error)
 
 	word   string // first word of the type's fields in selectors
-	fields string // that selectors may use, beside everyField
+	fields string // that selectors may use, beside commonFields
 
 	// commands are the commands of Muster that read, create and delete; %s is the name. Empty: the usual commands of a kind.
 	commands [3]string

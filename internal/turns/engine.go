@@ -105,7 +105,7 @@ func (e *Engine) Run(ctx context.Context) error {
 func (e *Engine) runDueTurns(now time.Duration) (missed []Missed, wait time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.followWallClock(now)
+	e.adjustToClockChange(now)
 	if e.revision < 0 || now-e.reloaded >= reloadEvery {
 		e.reloadChecks(now)
 	}

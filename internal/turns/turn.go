@@ -233,8 +233,8 @@ func (e *Engine) scheduleNext(t *turn, now time.Duration) {
 	t.dueTime, t.next = r.nextDueTime, time.Duration(r.nextDueTime.UnixNano())-e.skew
 }
 
-// followWallClock detects a clock set by hand: due times that were skipped are due now, once.
-func (e *Engine) followWallClock(now time.Duration) {
+// adjustToClockChange detects a wall clock that was set by hand: a skipped due time is due now, once.
+func (e *Engine) adjustToClockChange(now time.Duration) {
 	skew := time.Duration(e.o.Wall().UnixNano()) - now
 	if (skew - e.skew).Abs() < minClockStep {
 		return

@@ -130,7 +130,7 @@ func TestCronSpansWhenClocksChange(t *testing.T) {
 	}
 }
 
-// TestWeeklyAsTheWallClockHasIt compares weekly spans with a walk along the wall clock, minute by minute, in zones
+// TestWeeklySpansFollowTheWallClock compares weekly spans with a walk along the wall clock, minute by minute, in zones
 // whose clocks change by an hour, by half an hour, at midnight, and never.
 func TestWeeklySpansFollowTheWallClock(t *testing.T) {
 	for _, night := range [][2]string{

@@ -198,7 +198,7 @@ func TestHashesAndSignedBytes(t *testing.T) {
 	}
 }
 
-// docs/protocol shows some of the golden bytes: they must be these.
+// TestPageShowsGoldenBytes checks that the golden bytes on the page docs/protocol are the bytes of the codec.
 func TestPageShowsGoldenBytes(t *testing.T) {
 	page, err := os.ReadFile("../../docs/protocol/README.md")
 	if err != nil {

@@ -238,7 +238,7 @@ func (s *systemdService) systemctl(ctx context.Context, words ...string) (string
 	return s.runCommand(ctx, "systemctl", words...)
 }
 
-// run runs a command for at most two minutes: a hanging systemd must not block join.
+// runCommand runs a command for at most two minutes: a hanging systemd must not block join.
 func (s *systemdService) runCommand(ctx context.Context, name string, words ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()

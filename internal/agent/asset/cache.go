@@ -83,7 +83,7 @@ type cachedArchive struct {
 	retryWait       time.Duration
 	evicted         bool   // the cache removed the archive because other wanted archives filled Config.Bytes
 	missingReason   string // the reason why the archive is missing; empty: no attempt has failed yet
-	runningCommands int    // running commands that use the archive, which is not removed meanwhile
+	runningCommands int    // running commands that use the archive; above zero, the cache keeps the archive
 	verifiedAt      time.Time
 }
 

@@ -58,7 +58,7 @@ func linkHeader(kind byte, name, target string) tar.Header {
 	return tar.Header{Name: name, Typeflag: kind, Linkname: target}
 }
 
-// extract unpacks an archive into a folder and fails if a file beside the folder changed.
+// extractToTemp unpacks an archive into a folder and fails if a file beside the folder changed.
 func extractToTemp(t testing.TB, data []byte, limits Limits) (dir string, err error) {
 	t.Helper()
 	outer := t.TempDir()

@@ -101,7 +101,7 @@ func (r *sessionRunner) pumpSignals(ctx context.Context, s *Session, ended chan 
 	now := r.base.Now()
 	sent, tick := now, now.Add(tickEvery)
 	stats := r.firstStats(now)
-	var lingering time.Time // time at which the oldest unsent signal arrived; zero: no signal is unsent
+	var oldest time.Time // arrival of the oldest unsent signal; zero: no signal is unsent
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var outputs, requests <-chan struct{}
@@ -143,16 +143,16 @@ func (r *sessionRunner) pumpSignals(ctx context.Context, s *Session, ended chan 
 			if err := r.source.Keepalive(); err != nil {
 				return err
 			}
-			sent, lingering = now, now.Add(-time.Hour)
+			sent, oldest = now, now.Add(-time.Hour)
 		}
 		signals, urgent := r.source.Unsent()
 		switch {
 		case signals == 0 && !r.batchWaits:
-			lingering = time.Time{}
-		case lingering.IsZero():
-			lingering = now
+			oldest = time.Time{}
+		case oldest.IsZero():
+			oldest = now
 		}
-		due, slowed := r.sendTime(now, lingering)
+		due, slowed := r.sendTime(now, oldest)
 		if r.batchWaits || signals > 0 && (!slowed && (urgent || signals >= frameFull) || !now.Before(due)) {
 			sentAny, err := r.sendBatches(s)
 			if err != nil {
@@ -161,7 +161,7 @@ func (r *sessionRunner) pumpSignals(ctx context.Context, s *Session, ended chan 
 			if sentAny {
 				sent = now
 			}
-			lingering, due = time.Time{}, time.Time{}
+			oldest, due = time.Time{}, time.Time{}
 		}
 		if err := r.sendRunOutputs(s); err != nil {
 			return err
@@ -214,13 +214,13 @@ func (r *sessionRunner) sendFacts(s *Session) error {
 	return s.SendFacts(&now)
 }
 
-// sendTime returns the time at which a signal that waits since lingering is sent (lingering is zero: no
-// signal waits). slowed: true under back-pressure, when urgent signals wait, too.
-func (r *sessionRunner) sendTime(now, lingering time.Time) (due time.Time, slowed bool) {
+// sendTime returns the latest time of the next batch, if oldest is the arrival of the oldest unsent signal; zero: no
+// signal is unsent. slowed reports back-pressure, which delays urgent signals, too.
+func (r *sessionRunner) sendTime(now, oldest time.Time) (due time.Time, slowed bool) {
 	r.paceMu.Lock()
 	defer r.paceMu.Unlock()
-	if !lingering.IsZero() {
-		due = r.began.Add(r.pace.Due(lingering.Sub(r.began), r.cfg.Linger))
+	if !oldest.IsZero() {
+		due = r.began.Add(r.pace.Due(oldest.Sub(r.began), r.cfg.Linger))
 	}
 	return due, r.pace.Slow(now.Sub(r.began))
 }

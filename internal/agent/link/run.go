@@ -220,20 +220,20 @@ func (p *Pace) Ask(now time.Duration, m *wire.BackPressure, share float64) {
 // Slow returns whether back-pressure holds: urgent results wait, too.
 func (p *Pace) Slow(now time.Duration) bool { return p.lingerAt(now) > 0 }
 
-// lingerAt returns the linger of a signal that arrives at since: the linger of BackPressure, and after its end a
-// linearly shrinking one.
-func (p *Pace) lingerAt(since time.Duration) time.Duration {
-	return max(0, p.linger-max(0, since-p.until)/wire.BackPressureEasing)
+// lingerAt returns the linger of a signal by its arrival: the linger of BackPressure, which shrinks linearly after the
+// end of the back-pressure.
+func (p *Pace) lingerAt(arrival time.Duration) time.Duration {
+	return max(0, p.linger-max(0, arrival-p.until)/wire.BackPressureEasing)
 }
 
-// Due returns the time at which the agent sends a signal that arrived at since. A linger that started under
-// back-pressure lasts beyond its end, so that agents do not send all at once.
-func (p *Pace) Due(since, usual time.Duration) time.Duration {
-	due := since + p.lingerAt(since)
-	if since <= p.first {
+// Due returns the latest time to send a signal, by its arrival and the usual linger. A linger that began under
+// back-pressure outlasts the back-pressure, so that the agents of a fleet do not send at the same moment.
+func (p *Pace) Due(arrival, usual time.Duration) time.Duration {
+	due := arrival + p.lingerAt(arrival)
+	if arrival <= p.first {
 		due = min(due, p.first)
 	}
-	return max(since+usual, due)
+	return max(arrival+usual, due)
 }
 
 const (
@@ -258,7 +258,7 @@ func (a statsSchedule) due(now time.Time, batchSent bool) bool {
 	return (batchSent || a.first) && !now.Before(a.at)
 }
 
-// wakeTime returns the time at which the first Stats of a session are due, or other if other is earlier.
+// wakeTime returns the earlier of other and the due time of the first Stats of a session.
 func (a statsSchedule) wakeTime(other time.Time) time.Time {
 	if !a.first {
 		return other

@@ -184,8 +184,8 @@ func runProcesses(ctx context.Context, env *Env, a argValues, r *report) error {
 	return nil
 }
 
-// isProgram returns whether a process runs the program of this name. It compares the kernel's name of the
-// process, which has at most 15 bytes, or else the first word of the command line.
+// isProgram reports whether a process runs a program. It compares the program's name with comm, the kernel's name of
+// the process (at most 15 bytes), then with the first word of the command line.
 func (e *Env) isProgram(pid, comm, name string) bool {
 	if comm == name {
 		return true

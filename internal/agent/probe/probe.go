@@ -184,14 +184,14 @@ func (a argValues) bool(name string) bool             { v, _ := a[name].(bool); 
 func (a argValues) size(name string) (int64, bool)    { v, ok := a[name].(int64); return v, ok }
 func (a argValues) regexp(name string) *regexp.Regexp { v, _ := a[name].(*regexp.Regexp); return v }
 
-// free returns the thresholds of a free amount.
+// freeThresholdsOf returns the thresholds of a free amount.
 func (a argValues) freeThresholdsOf(warn, crit string) (l freeThresholds) {
 	l.warn, _ = a[warn].(freeThreshold)
 	l.crit, _ = a[crit].(freeThreshold)
 	return l
 }
 
-// levels returns the thresholds of a value. A Range counts as it is; bound makes a range of a Number or of
+// thresholdsOf returns the thresholds of a value. A Range counts as it is; bound makes a range of a Number or of
 // a Duration in seconds.
 func (a argValues) thresholdsOf(warn, crit string, bound func(float64) *model.Range) thresholds {
 	level := func(name string) *model.Range {

@@ -194,8 +194,8 @@ type Self struct {
 	Runs, Skipped, Late, Forks uint64
 }
 
-// maxClockOffset is the clock offset above which the probe agent warns.
-const maxClockOffset = 5 * time.Second
+// MaxClockOffset is the offset from the server's clock above which the agent and its probe warn.
+const MaxClockOffset = 5 * time.Second
 
 func runAgent(_ context.Context, env *Env, a argValues, r *report) error {
 	if env.Self == nil {
@@ -226,7 +226,7 @@ func runAgent(_ context.Context, env *Env, a argValues, r *report) error {
 		r.addPerformanceData(c.name, float64(c.now), "c", thresholds{}, noBound(), noBound())
 	}
 	if env.ServerOffset != nil {
-		if offset, ok := env.ServerOffset(); ok && math.Abs(offset.Seconds()) > maxClockOffset.Seconds() {
+		if offset, ok := env.ServerOffset(); ok && math.Abs(offset.Seconds()) > MaxClockOffset.Seconds() {
 			r.addFinding(model.Warning, "the clock is %s, compared with the Muster server", offsetText(offset))
 		}
 	}

@@ -241,7 +241,7 @@ func (s *Scheduler) runDue() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.cfg.Boot()
-	s.followWallClock(now)
+	s.adjustToClockChange(now)
 	for len(s.heap) > 0 && s.heap[0].due <= now {
 		e := s.heap[0]
 		if e.job.Paused != nil && e.job.Paused() {
@@ -277,9 +277,9 @@ func (s *Scheduler) skipMissed(e *scheduledJob, was, now time.Duration) {
 	}
 }
 
-// followWallClock plans cron checks again after somebody set the wall clock. A check whose time the jump
+// adjustToClockChange plans cron checks again after somebody set the wall clock. A check whose time the jump
 // passed runs once.
-func (s *Scheduler) followWallClock(now time.Duration) {
+func (s *Scheduler) adjustToClockChange(now time.Duration) {
 	if !s.hasCron {
 		return
 	}

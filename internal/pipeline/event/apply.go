@@ -87,7 +87,6 @@ func (p *eventPartition) setRunner(id uint32, s *stateSlot, by model.NodeID) {
 const minimumTTLWait = 10 * time.Second
 
 // applyServerResult applies a result that the server itself made about a node.
-// newState makes the state of a check. A node that never had a session (the server
 func (w *eventApplier) applyServerResult(p *eventPartition, node model.NodeID, r *wire.ServerResult) shard.Outcome {
 	c := w.checkOfChunk(r.Chunk)
 	if c == nil {
@@ -121,10 +120,8 @@ func (w *eventApplier) applyServerResult(p *eventPartition, node model.NodeID, r
 	return shard.Applied
 }
 
-// createState makes the state of a check. A node that never had a session (the server
 // createState makes the event state of a check on a node. A node that never had a session (only the server
 // reports results about it) is in the namespace of its first check.
-// emit adds a transition of the state; nil while transitions are recorded already. It counts
 func (w *eventApplier) createState(p *eventPartition, n uint32, c *model.CheckChunk) (uint32, *stateSlot) {
 	if p.Node(n).Namespace == 0 && c.Namespace != 0 {
 		p.MoveNode(n, c.Namespace)
@@ -175,7 +172,6 @@ func (w *eventApplier) Gap(n uint32, g *wire.Gap) {
 	}
 }
 
-// emitTransition adds a transition of the state; nil while transitions are recorded already. It counts
 // emitTransition adds a transition of the state, or returns nil if reactions have recorded the transition already. It advances
 // the transition index in both cases, so that a replay gives equal indexes.
 func (w *eventApplier) emitTransition(p *eventPartition, kind TransitionKind, s *stateSlot) *Transition {

@@ -120,7 +120,6 @@ func (r *runningView) drainEmitted() []Transition {
 }
 
 // checkIndexes fails the test if an index of the partition disagrees with the states in its slots.
-// judge gives a state its next status, and shows it to the readers of every event and to
 func (p *eventPartition) checkIndexes(t testing.TB) {
 	t.Helper()
 	states := 0

@@ -198,7 +198,6 @@ func (w *eventApplier) emitTextChange(p *eventPartition, id uint32, s *stateSlot
 	}
 }
 
-// differOnlyInNumbers reports whether two outputs differ only in numbers, as the outputs of a disk that
 // differOnlyInNumbers reports whether two outputs are equal except for numbers, such as two outputs about a disk that
 // fills up.
 func differOnlyInNumbers(a, b []byte) bool {
@@ -229,10 +228,9 @@ type Observation struct {
 	FlappingEnded bool
 }
 
-// emitObservation emits the event as it is now, behind the transitions of the same verdict, where
-// somebody reads every event: the check names pipelines, the values name pipelines, or it is a
-// keepalive, whose node may name them and which counts only where its status changed. status and
-// flags are those before the verdict.
+// emitObservation emits the event as it is now, behind the transitions of the same verdict, if
+// pipelines read every event: the check names pipelines, the values name pipelines, or the event is a keepalive (its node
+// may name pipelines) whose status changed. status and flags are from before the verdict.
 func (w *eventApplier) emitObservation(
 	p *eventPartition, id uint32, s *stateSlot, c *model.CheckChunk, status model.Status, flags slotFlags, extra []byte,
 ) {
@@ -282,7 +280,7 @@ const (
 	// FlappingEnded follows the StatusChanged that caused it, if there was one.
 	FlappingEnded TransitionKind = 9
 	// TextChanged means that the output of an open problem changed in more than its numbers. Each
-	// problem has model.MaxTexts of them at most.
+	// problem has model.MaxProblemOutputs of them at most.
 	TextChanged TransitionKind = 10
 	// Beat is a synthetic result of the watchdog. History does not keep it.
 	Beat TransitionKind = 11

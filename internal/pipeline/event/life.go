@@ -74,7 +74,6 @@ func (w *eventApplier) endHeartbeatWait(p *eventPartition, n uint32) {
 }
 
 // endBacklogWait expires the TTLs that waited for the node's backlog.
-// suppresses says whether a run that ended at this time may not make a new state: its node or
 func (w *eventApplier) endBacklogWait(p *eventPartition, n uint32) {
 	until := p.Node(n).BacklogUntil
 	for _, e := range p.nodes[n].states {
@@ -219,8 +218,6 @@ type stateKey struct {
 	check model.CheckID
 }
 
-// suppressesState says whether a run that ended at this time may not make a new state: its node or
-// suppressesState reports whether a run that ended at this time must not create a state, because its node or
 // suppressesState reports whether a run that ended at this time must not create a state, because its node or
 // check was forgotten.
 func (p *eventPartition) suppressesState(node model.NodeID, check model.CheckID, executed int64) bool {

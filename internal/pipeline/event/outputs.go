@@ -57,7 +57,6 @@ func sizeOfClass(class int) int {
 }
 
 // text returns the text of a reference; the text is valid until the next setText or dropText.
-// rawOutput is the output of a state and its encoded extra fields. Both are valid until the
 func (o *outputStore) text(r outputRef) []byte {
 	switch {
 	case r.size == 0:
@@ -153,7 +152,6 @@ func (p *eventPartition) storeOutput(s *stateSlot, output, extra []byte) {
 	s.output = p.outputs.setText(s.output, p.textScratch)
 }
 
-// rawOutput returns the output of a state and its encoded extra fields. Both are valid until the
 // rawOutput returns the output of a state and its encoded extra fields. Both are valid until the
 // next storeOutput.
 func (p *eventPartition) rawOutput(s *stateSlot) (output, extra []byte) {

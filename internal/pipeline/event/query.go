@@ -218,8 +218,6 @@ func sortedCopy[T cmp.Ordered](list []T) []T {
 }
 
 // isWantedID reports whether a sorted list of wanted ids contains id; an empty list wants every id.
-// Power fails again and again, between any two commits and snapshots; after each
-// start everything acknowledged is there once, and the view that began at snapshots
 func isWantedID[T cmp.Ordered](wanted []T, id T) bool {
 	if len(wanted) == 0 {
 		return true

@@ -75,7 +75,6 @@ func (s *transitionScript) flush() {
 }
 
 // scriptArguments has the first word of a script's line, its plain arguments and its key=value arguments.
-// describe is a transition in a word, such as 3/1000:OK>CRITICAL, or 3/1000:>CRITICAL for
 type scriptArguments struct {
 	s     *transitionScript
 	verb  string
@@ -257,8 +256,6 @@ func (s *transitionScript) runLine(line string) {
 	}
 }
 
-// describeTransition is a transition in a word, such as 3/1000:OK>CRITICAL, or 3/1000:>CRITICAL for
-// describeTransition returns a transition as one word, such as 3/1000:OK>CRITICAL, or 3/1000:>CRITICAL for
 // describeTransition returns a transition as one word, such as 3/1000:OK>CRITICAL, or 3/1000:>CRITICAL for
 // a first result.
 func describeTransition(t *Transition) string {

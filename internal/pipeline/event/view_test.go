@@ -275,7 +275,6 @@ func TestActionOnClosedProblemChangesNothing(t *testing.T) {
 }
 
 // newGoldenView returns a view with one of each element that a snapshot contains.
-// Another version of the container or of a section is refused by its number, a section that nobody
 func newGoldenView(t testing.TB) *View {
 	r := replayCommits(t, map[model.ChunkID]*model.CheckChunk{
 		10: {Chunk: model.Chunk{ID: 10, Unit: 1000}, TTL: time.Hour, Severities: [4]model.Severity{0, 2, 4, 3}},

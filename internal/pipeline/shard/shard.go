@@ -246,7 +246,6 @@ func (s *Shard) WaitApplied(ctx context.Context, p journal.Position) error {
 }
 
 // wakeWaiters ends the WaitApplied calls whose position is applied.
-// counter is a whole reducer, as ARCHITECTURE.md ("Add a reducer") walks through it. It counts the signals of
 func (s *Shard) wakeWaiters() {
 	if s.waits.Load() == 0 {
 		return

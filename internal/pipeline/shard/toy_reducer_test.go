@@ -11,9 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// signalCounter is a whole reducer, as ARCHITECTURE.md ("Add a reducer") walks through it. It counts the signals of
-// signalCounter is a whole reducer; ARCHITECTURE.md ("Add a reducer") explains the reducer's parts. signalCounter counts the
-// signals of one kind per node, and reports a node that sent none for countTimeout.
+// signalCounter is a whole reducer; ARCHITECTURE.md ("Add a reducer") explains its parts. It counts the signals of one kind
+// per node, and reports a node that sent none for countTimeout.
 type signalCounter struct {
 	partitions [model.Partitions]countPartition
 	silent     []model.NodeID // in the order of the journal, with one worker
