@@ -27,15 +27,15 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// hostile holds a server, some nodes with certificates, and one well-behaved agent whose results must always be acknowledged.
-type hostile struct {
+// hostileAgents holds a server, some nodes with certificates, and one well-behaved agent whose results must always be acknowledged.
+type hostileAgents struct {
 	*harness.Server
 	t            *testing.T
 	certificates func(uuid.UUID) (*tls.Config, error)
 }
 
 // newHostile starts a server with so many nodes.
-func newHostile(t *testing.T, nodes int, prepare func(*harness.Server), args ...string) *hostile {
+func newHostile(t *testing.T, nodes int, prepare func(*harness.Server), args ...string) *hostileAgents {
 	t.Helper()
 	t.Parallel()
 	s := harness.NewServer(t, args...)
@@ -46,14 +46,14 @@ func newHostile(t *testing.T, nodes int, prepare func(*harness.Server), args ...
 	s.Prepare(harness.Fleet{Agents: nodes, Checks: 2, Interval: time.Minute})
 	s.Start()
 	certificates := testenv.Value(simulated.Certificates(s.Authority()))(t)
-	return &hostile{Server: s, t: t, certificates: certificates}
+	return &hostileAgents{Server: s, t: t, certificates: certificates}
 }
 
 // nodeUID returns the id of the i-th node.
 func nodeUID(i int) uuid.UUID { return simulated.NodeUID(0, i) }
 
 // tls returns the TLS configuration of the i-th node's agent.
-func (h *hostile) tls(i int) *tls.Config {
+func (h *hostileAgents) tls(i int) *tls.Config {
 	h.t.Helper()
 	cfg := testenv.Value(h.certificates(nodeUID(i)))(h.t)
 	return cfg
@@ -61,7 +61,7 @@ func (h *hostile) tls(i int) *tls.Config {
 
 // neighbour is a well-behaved agent that sends results and measures the time to each acknowledgement.
 type neighbour struct {
-	h       *hostile
+	h       *hostileAgents
 	session *link.Session
 	cancel  context.CancelFunc
 	done    chan struct{}
@@ -80,13 +80,13 @@ type neighbour struct {
 var neighbourKey = wire.StreamKey{Stream: 4711}
 
 // startNeighbour opens the session of a well-behaved agent, which lasts until expectFast or the end of the test.
-func (h *hostile) startNeighbour(i int, every time.Duration) *neighbour {
+func (h *hostileAgents) startNeighbour(i int, every time.Duration) *neighbour {
 	h.t.Helper()
 	return h.startNeighbourAs(nodeUID(i), every)
 }
 
 // startNeighbourAs opens a neighbour's session for the node with this id.
-func (h *hostile) startNeighbourAs(uid uuid.UUID, every time.Duration) *neighbour {
+func (h *hostileAgents) startNeighbourAs(uid uuid.UUID, every time.Duration) *neighbour {
 	h.t.Helper()
 	certificate, err := h.certificates(uid)
 	testenv.NoError(h.t, err)
@@ -168,7 +168,7 @@ func (g *neighbour) awaitState(ctx context.Context, ok func() bool) bool {
 
 // watch starts a neighbour. The returned function fails the test unless each of the neighbour's results was acknowledged within
 // a time and the server's memory grew by at most so many MiB.
-func (h *hostile) watch() (unharmed func(within time.Duration, mebibytes int64)) {
+func (h *hostileAgents) watch() (unharmed func(within time.Duration, mebibytes int64)) {
 	h.t.Helper()
 	g, before := h.startNeighbour(0, 20*time.Millisecond), h.residentBytes()
 	return func(within time.Duration, mebibytes int64) {
@@ -258,7 +258,7 @@ type attacker struct {
 
 // dial opens a TLS connection. Its error is that of the handshake or, as TLS 1.3 reports a refused client afterwards, of the
 // first read.
-func (h *hostile) dial(cfg *tls.Config) (*attacker, error) {
+func (h *hostileAgents) dial(cfg *tls.Config) (*attacker, error) {
 	nc, err := net.Dial("tcp", h.Listen)
 	if err != nil {
 		return nil, err
@@ -273,7 +273,7 @@ func (h *hostile) dial(cfg *tls.Config) (*attacker, error) {
 }
 
 // open opens a TLS connection with a WebSocket on it.
-func (h *hostile) open(cfg *tls.Config) (*attacker, error) {
+func (h *hostileAgents) open(cfg *tls.Config) (*attacker, error) {
 	e, err := h.dial(cfg)
 	if err != nil {
 		return nil, err
@@ -300,7 +300,7 @@ func (e *attacker) receive() (wire.Kind, []byte, error) {
 }
 
 // hello opens a TLS connection and a session of the i-th node.
-func (h *hostile) hello(i int) *attacker {
+func (h *hostileAgents) hello(i int) *attacker {
 	h.t.Helper()
 	e := testenv.Value(h.open(h.tls(i)))(h.t)
 	e.send(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: nodeUID(i), Features: wire.Features(), Streams: []wire.StreamRange{{StreamKey: neighbourKey, First: 1}}}))
@@ -357,7 +357,9 @@ func frameHeader(h ws.Header, payload string) []byte {
 }
 
 // residentBytes returns the server's resident memory in bytes.
-func (h *hostile) residentBytes() int64 { return int64(h.Metric("process_resident_memory_bytes")) }
+func (h *hostileAgents) residentBytes() int64 {
+	return int64(h.Metric("process_resident_memory_bytes"))
+}
 
 // exchangeRaw sends raw bytes and returns the answer.
 func exchangeRaw(conn io.ReadWriter, request string) string {

@@ -306,3 +306,41 @@ func writeWords(t *testing.T, counts map[string]wordCount) {
 	}
 	testenv.NoError(t, os.WriteFile(wordsFile, []byte(text), 0o644))
 }
+
+// TestDocCommentsNameTheirDeclaration finds doc comments that name another declaration, and comments with two
+// versions of one line: both remain when a rename or a merge goes wrong. The load tester keeps its old names.
+func TestDocCommentsNameTheirDeclaration(t *testing.T) {
+	verb, testName := regexp.MustCompile(`^[a-z]+s$`), regexp.MustCompile(`^(Test|Fuzz|Benchmark)[A-Z]`)
+	for _, f := range goFiles(t) {
+		if strings.HasPrefix(f.path, "internal/load/") || strings.HasPrefix(f.path, "bench/") || strings.HasSuffix(f.path, "gen.go") {
+			continue
+		}
+		checkName := func(name string, doc *ast.CommentGroup) {
+			words := strings.Fields(doc.Text())
+			if len(words) < 2 || strings.TrimRight(words[0], ":,") == name {
+				return
+			}
+			if testName.MatchString(words[0]) || token.IsIdentifier(words[0]) && !token.IsExported(words[0]) && verb.MatchString(words[1]) {
+				t.Errorf("%s: the comment of %s begins with %s", f.path, name, words[0])
+			}
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				checkName(n.Name.Name, n.Doc)
+			case *ast.GenDecl:
+				if spec, ok := n.Specs[0].(*ast.TypeSpec); ok && len(n.Specs) == 1 {
+					checkName(spec.Name.Name, n.Doc)
+				}
+			}
+			return true
+		})
+		for _, group := range f.ast.Comments {
+			for i, line := range group.List[1:] {
+				if begin := group.List[i].Text; len(begin) > 40 && strings.HasPrefix(line.Text, begin[:40]) {
+					t.Errorf("%s: a comment has two versions of the line %q", f.path, line.Text)
+				}
+			}
+		}
+	}
+}

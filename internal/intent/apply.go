@@ -156,7 +156,7 @@ func (a *pendingApply) prepare(ctx context.Context, resources []model.Resource) 
 		}
 	}
 	problems = append(problems, a.proposal.findCycles(ctx)...)
-	reached, err := a.proposal.checkSecretReach(ctx)
+	reached, err := a.proposal.refuseSecretsForOpenGroups(ctx)
 	if err != nil {
 		return err
 	}

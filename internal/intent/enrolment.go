@@ -131,7 +131,7 @@ func (s *Enrolment) enrolMachine(j *joinRequest) (pki.Member, error) {
 // joinWrites returns the writes that enrol a machine: its node, the deletion of its key's tombstone, and one use of
 // its token.
 func (s *Enrolment) joinWrites(j *joinRequest, node Write) ([]Write, error) {
-	used, err := JoinTokens{s.opts.Store}.useWrites(j.ctx, j.token)
+	used, err := JoinTokens{s.opts.Store}.tokenUseWrites(j.ctx, j.token)
 	if err != nil {
 		return nil, err
 	}

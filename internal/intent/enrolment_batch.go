@@ -247,9 +247,9 @@ func (s JoinTokens) find(ctx context.Context, id string) (t pki.JoinToken, revis
 	return t, row.Revision, nil
 }
 
-// useWrites returns the writes that count one use of a join token; nil for a token that is not stored. The commit that
+// tokenUseWrites returns the writes that count one use of a join token; nil for a token that is not stored. The commit that
 // creates the node contains them, so that no use is counted without a node. The caller holds nodeIndex.enrolling.
-func (s JoinTokens) useWrites(ctx context.Context, token pki.JoinToken) ([]Write, error) {
+func (s JoinTokens) tokenUseWrites(ctx context.Context, token pki.JoinToken) ([]Write, error) {
 	if !token.Stored {
 		return nil, nil
 	}

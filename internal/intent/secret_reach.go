@@ -29,10 +29,10 @@ func (p *proposal) reviewStored(ctx context.Context, kind, mark string, review f
 	return nil
 }
 
-// checkSecretReach refuses checks that would give secrets of the server to machines that chose their own groups: a
+// refuseSecretsForOpenGroups refuses checks that would give secrets of the server to machines that chose their own groups: a
 // check with such secrets may only target listed nodes and trusted groups. The function covers the applied checks and,
 // where a Group or Secret is applied, the stored ones.
-func (p *proposal) checkSecretReach(ctx context.Context) (problems []error, err error) {
+func (p *proposal) refuseSecretsForOpenGroups(ctx context.Context) (problems []error, err error) {
 	review := func(r *model.Resource) error {
 		err := p.checkSecretTargets(ctx, r)
 		if model.ClassOf(err) == model.Invalid {

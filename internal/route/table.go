@@ -209,7 +209,7 @@ func (t *Table) Holds(m *Problem, r *Route, now time.Time) (list []Hold) {
 	return list
 }
 
-// WindowState says when a Window begins and ends, as seen from an instant.
+// WindowState holds the begin and end of a Window, as seen from an instant.
 type WindowState struct {
 	Inside bool
 	Ends   time.Time // end of the current span; zero: no span is on

@@ -47,6 +47,16 @@ type StatusHistory struct {
 	StateChanges uint32
 }
 
+// Statuses returns the last statuses, oldest first, as statuses or as their numbers.
+func Statuses[T model.Status | int](h *StatusHistory) []T {
+	n := min(int(h.HistoryLen), model.HistoryDepth)
+	out := make([]T, n)
+	for i := range n {
+		out[n-1-i] = T(h.History >> (2 * i) & 3)
+	}
+	return out
+}
+
 // Counters has the numbers of results of an event, and the stream of the last one.
 type Counters struct {
 	Results uint64

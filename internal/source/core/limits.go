@@ -228,7 +228,7 @@ var loadNames = [loads]struct{ unit, limit string }{
 type Charge [loads]int
 
 // loadBuckets holds the token buckets of a node or of a namespace, one for each Load.
-type loadBuckets [loads]Bucket
+type loadBuckets [loads]TokenBucket
 
 // loadRates holds the rate limits of a node or of a namespace, in tokens per second of each Load; zero: no limit.
 type loadRates [loads]float64
@@ -275,9 +275,9 @@ func (d *Debt) Reason() string {
 	return fmt.Sprintf("%s is at its limit of %g %s per second", subject, d.perSec, loadNames[d.load].unit)
 }
 
-// Bucket is a token bucket that may go into debt: it takes a batch whole, and the session then waits until the debt is
+// TokenBucket is a token bucket that may go into debt: it takes a batch whole, and the session then waits until the debt is
 // paid. So a limit never loses a result that an agent has spooled, and a node over its limit delays only itself.
-type Bucket struct {
+type TokenBucket struct {
 	mu     sync.Mutex
 	tokens float64
 	at     int64 // of tokens, ns of a monotonic clock; zero: full
@@ -285,7 +285,7 @@ type Bucket struct {
 
 // Spend takes n tokens of a bucket that fills at rate per second and holds burst of it, and returns the time until its
 // debt is paid.
-func (b *Bucket) Spend(n int, rate float64, burst time.Duration, now int64) time.Duration {
+func (b *TokenBucket) Spend(n int, rate float64, burst time.Duration, now int64) time.Duration {
 	if rate <= 0 {
 		return 0
 	}
@@ -306,14 +306,14 @@ func (b *Bucket) Spend(n int, rate float64, burst time.Duration, now int64) time
 }
 
 // Refund gives n tokens back to the bucket.
-func (b *Bucket) Refund(n int) {
+func (b *TokenBucket) Refund(n int) {
 	b.mu.Lock()
 	b.tokens += float64(n)
 	b.mu.Unlock()
 }
 
 // IdleSince returns the monotonic time (ns) of the last Spend.
-func (b *Bucket) IdleSince() int64 {
+func (b *TokenBucket) IdleSince() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.at

@@ -21,7 +21,7 @@ import (
 type arrivalLimits struct {
 	mu      sync.Mutex
 	opening map[uuid.UUID]int
-	hellos  map[model.NodeID]*core.Bucket
+	hellos  map[model.NodeID]*core.TokenBucket
 	swept   int64 // time of the last sweep, ns
 }
 
@@ -60,7 +60,7 @@ func (a *arrivalLimits) countHello(node model.NodeID, now int64) (wait time.Dura
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.hellos == nil {
-		a.hellos, a.swept = map[model.NodeID]*core.Bucket{}, now
+		a.hellos, a.swept = map[model.NodeID]*core.TokenBucket{}, now
 	}
 	if now-a.swept > int64(helloBurst) { // a bucket that idled for so long is full, like a new one
 		a.swept = now
@@ -72,7 +72,7 @@ func (a *arrivalLimits) countHello(node model.NodeID, now int64) (wait time.Dura
 	}
 	b := a.hellos[node]
 	if b == nil {
-		b = new(core.Bucket)
+		b = new(core.TokenBucket)
 		a.hellos[node] = b
 	}
 	wait = b.Spend(1, helloRate, helloBurst, now)
