@@ -293,16 +293,6 @@ func (s *eventPipeline) silenced(t *event.Transition, now time.Time) (names []st
 	return names
 }
 
-// statusHistory returns the previous statuses of an event, oldest first.
-func statusHistory(st *event.State) []model.Status {
-	n := min(int(st.HistoryLen), model.HistoryDepth)
-	out := make([]model.Status, n)
-	for i := range n {
-		out[n-1-i] = model.Status(st.History >> (2 * i) & 3)
-	}
-	return out
-}
-
 // note returns the notification of the event for handlers that write to people.
 func (s *pipelineEvent) note() *handler.Notification {
 	e := &s.event
