@@ -9,7 +9,6 @@ PACKAGE := github.com/muster-fleet/muster/internal/version
 LDFLAGS := -s -w -X $(PACKAGE).version=$(VERSION) -X $(PACKAGE).commit=$(COMMIT)
 BUILD := $(GO) build -trimpath -ldflags "$(LDFLAGS)"
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
-GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 SHORT ?= -short
 FUZZTIME ?= 1m
 
@@ -48,15 +47,14 @@ cross: ## build agent and command line for the other platforms
 fuzz: ## every fuzz target for FUZZTIME (1m)
 	@scripts/fuzz.sh $(FUZZTIME)
 
-fuzz-api: ## the fuzz targets of the API, its client and its documents for FUZZTIME (1m)
-	@scripts/fuzz.sh $(FUZZTIME) internal/api internal/api/events internal/api/nodes internal/api/resources internal/api/view internal/client internal/model
+fuzz-api: ## requests made from the OpenAPI document, with each role: no server error (schemathesis, from PyPI)
+	@scripts/fuzz-api.sh
 
 corpus: ## keep in the tree the fuzzing inputs that reach new code
 	@scripts/corpus.sh
 
-audit: ## known vulnerabilities (needs vuln.go.dev) and the licences of all modules that the binaries link
-	@$(GO) test -count=1 -run Licen ./internal/house
-	@$(GO) run $(GOVULNCHECK) ./...
+audit: build ## licences, a bill of materials of each binary in bin/ and known vulnerabilities (needs vuln.go.dev)
+	@scripts/audit.sh
 
 bench: build ## the release check, 9 min: does a result cost more than it did? SCENARIOS="muster-churn" for some, BASELINE=write (bench/README.md)
 	@bin/muster load check $(if $(filter write,$(BASELINE)),--write) $(if $(RUNS),--runs $(RUNS)) $(SCENARIOS)

@@ -16,7 +16,9 @@ for part in "$@"; do
   case $part in
     packages) step "$part" make -s test SHORT= ;;
     blackbox) step "$part" go test -vet=off -count=1 -timeout 25m -skip "$hostile" ./test/... ;;
-    hostile) step "$part" go test -vet=off -count=1 -timeout 10m -run "$hostile" ./test ;;
+    hostile)
+      step "$part" go test -vet=off -count=1 -timeout 10m -run "$hostile" ./test
+      step "$part: requests made from the OpenAPI document" scripts/fuzz-api.sh ;;
     fuzz) step "$part" scripts/fuzz.sh "${FUZZTIME:-1m}" ;;
     race) step "$part" scripts/race.sh all ;;
     cross) step "$part" scripts/cross.sh ;;
