@@ -20,6 +20,7 @@ import (
 	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/muster-fleet/muster/internal/api/admin"
 	"github.com/muster-fleet/muster/internal/config"
 	"github.com/muster-fleet/muster/internal/handler"
 	"github.com/muster-fleet/muster/internal/model"
@@ -114,7 +115,7 @@ func (s *Server) serveAgents(ctx context.Context) error {
 		shared := muster.Listen(s.agents, s.authority, s.sessions, s.log)
 		g.Go(func() error { return shared.Run(ctx) })
 		// An agent that enrols has no client certificate yet.
-		g.Go(func() error { return serveHTTP(ctx, shared.People(), s.handlers.enrol, s.log) })
+		g.Go(func() error { return serveHTTP(ctx, shared.People(), admission.WithConn, s.handlers.enrol, s.log) })
 	}
 	if s.plain != nil {
 		s.log.Warn("the plain listener accepts agents without a certificate", "address", s.plain.Addr().String())
@@ -132,7 +133,7 @@ func (s *Server) servePeople(ctx context.Context) error {
 	listener := listen(s.people, s.authority, s.sessions, s.log)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return listener.Run(ctx) })
-	g.Go(func() error { return serveHTTP(ctx, listener.People(), s.handlers.people, s.log) })
+	g.Go(func() error { return serveHTTP(ctx, listener.People(), admission.WithConn, s.handlers.people, s.log) })
 	return g.Wait()
 }
 
@@ -144,7 +145,7 @@ func (s *Server) serveAdmin(ctx context.Context) error {
 	if s.admin == nil {
 		return nil
 	}
-	return serveHTTP(ctx, netutil.LimitListener(s.admin, adminConnections), s.handlers.admin, s.log)
+	return serveHTTP(ctx, netutil.LimitListener(s.admin, adminConnections), admin.WithConn, s.handlers.admin, s.log)
 }
 
 // serveSensu serves Sensu agents, with the server's certificate unless --sensu-tls is off.
@@ -175,12 +176,12 @@ func maxConnections() int {
 // message.
 const answerTimeout = 2 * time.Minute
 
-// serveHTTP answers requests until ctx ends; requests in progress then get five seconds to end.
-func serveHTTP(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger) error {
+// serveHTTP answers requests on l with h until ctx ends; connContext gives each connection its context; requests in progress then get five seconds to end.
+func serveHTTP(ctx context.Context, l net.Listener, connContext func(context.Context, net.Conn) context.Context, h http.Handler, log *slog.Logger) error {
 	server := &http.Server{
 		// One connection belongs to one person or program: its concurrent requests are bounded.
 		HTTP2:       &http.HTTP2Config{MaxConcurrentStreams: 50},
-		ConnContext: admission.WithConn, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		ConnContext: connContext, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		Handler: h, ReadHeaderTimeout: 10 * time.Second, WriteTimeout: answerTimeout, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}

@@ -5,10 +5,12 @@
 package admin
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -49,10 +51,9 @@ func Handler(o Options) http.Handler {
 
 // LocalOnly admits programs of the server's own user and of root on this machine to profiles, log, settings and states,
 // without a token, on whatever address the admin listener is bound. Metrics and health need neither. A page in a
-// browser is refused: its request has the name of another host, or a header with another origin.
-func LocalOnly(next http.Handler) http.Handler { return localOnly(next, isOwnUserOrRoot) }
-
-func localOnly(next http.Handler, own func(peer, us netip.AddrPort) bool) http.Handler {
+// browser is refused: its request has the name of another host, or a header with another origin. The listener's
+// http.Server must have WithConn as its ConnContext.
+func LocalOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/metrics", "/livez", "/readyz":
@@ -64,8 +65,7 @@ func localOnly(next http.Handler, own func(peer, us netip.AddrPort) bool) http.H
 				WithHint("use 127.0.0.1 on that machine, or collect everything: muster debug bundle"))
 			return
 		}
-		peer, us := connectionAddresses(r)
-		if !own(peer, us) {
+		if admitted, ok := r.Context().Value(admittedKey{}).(func() bool); !ok || !admitted() {
 			op.WriteError(w, model.Errorf(model.Forbidden, "the admin listener answers only programs of the server's user and of root").
 				WithHint("run it as one of them, for example: sudo -u USER muster debug bundle"))
 			return
@@ -74,13 +74,20 @@ func localOnly(next http.Handler, own func(peer, us netip.AddrPort) bool) http.H
 	})
 }
 
-// connectionAddresses returns the remote address (peer) and the local address (us) of a request's connection.
-func connectionAddresses(r *http.Request) (peer, us netip.AddrPort) {
-	peer, _ = netip.ParseAddrPort(r.RemoteAddr)
-	if a, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
-		us, _ = netip.ParseAddrPort(a.String())
-	}
-	return netip.AddrPortFrom(peer.Addr().Unmap(), peer.Port()), netip.AddrPortFrom(us.Addr().Unmap(), us.Port())
+type admittedKey struct{}
+
+// WithConn returns ctx with the check of c's peer. The check runs once per connection, at the first request that needs it:
+// it reads the kernel's table of sockets, which has a line for each agent that is connected.
+func WithConn(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, admittedKey{}, sync.OnceValue(func() bool {
+		return isOwnUserOrRoot(addrPort(c.RemoteAddr()), addrPort(c.LocalAddr()))
+	}))
+}
+
+// addrPort returns the address and port of a TCP address, an IPv4 address in its short form
+func addrPort(a net.Addr) netip.AddrPort {
+	p, _ := netip.ParseAddrPort(a.String())
+	return netip.AddrPortFrom(p.Addr().Unmap(), p.Port())
 }
 
 func isLocalRequest(r *http.Request) bool {

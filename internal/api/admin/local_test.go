@@ -1,15 +1,15 @@
 package admin
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"testing"
 )
 
 func TestProfilesNeedALocalCaller(t *testing.T) {
-	everybody := func(netip.AddrPort, netip.AddrPort) bool { return true }
-	h := localOnly(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }), everybody)
+	h := LocalOnly(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))
+	admitted := context.WithValue(t.Context(), admittedKey{}, func() bool { return true })
 	for _, c := range []struct {
 		name, path, peer, host string
 		header                 map[string]string
@@ -27,7 +27,7 @@ func TestProfilesNeedALocalCaller(t *testing.T) {
 		{"a script elsewhere", "/debug/log", "127.0.0.1:5000", "localhost:8444", map[string]string{"Origin": "https://evil.example"}, 403},
 		{"typed into a browser", "/debug/pprof/", "127.0.0.1:5000", "localhost:8444", map[string]string{"Sec-Fetch-Site": "none"}, 200},
 	} {
-		r := httptest.NewRequest("GET", c.path, nil)
+		r := httptest.NewRequestWithContext(admitted, "GET", c.path, nil)
 		r.RemoteAddr, r.Host = c.peer, c.host
 		for k, v := range c.header {
 			r.Header.Set(k, v)

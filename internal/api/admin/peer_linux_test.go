@@ -15,7 +15,9 @@ import (
 
 // Profiles are only for processes of the server's user: the kernel knows the owner of each socket.
 func TestProfilesNeedTheServersUser(t *testing.T) {
-	s := httptest.NewServer(LocalOnly(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
+	s := httptest.NewUnstartedServer(LocalOnly(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
+	s.Config.ConnContext = WithConn
+	s.Start()
 	defer s.Close()
 	answer, err := http.Get(s.URL + "/debug/log")
 	testenv.NoError(t, err)
