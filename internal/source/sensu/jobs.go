@@ -16,6 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/sensuwire"
 	"github.com/muster-fleet/muster/internal/when"
+	"github.com/muster-fleet/muster/internal/window"
 	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
@@ -25,6 +26,7 @@ type preparedCheck struct {
 	chunk    *model.CheckChunk
 	request  sensuwire.Ask
 	location *time.Location // time zone of the cron expression
+	except   window.Set     // times at which the check does not run
 	problem  string         // reason why a Sensu agent cannot run it, the output of an UNKNOWN result; empty: it can
 
 	encoded [2]atomic.Pointer[[]byte] // the request without its time, by codec; nil: not used yet
@@ -188,6 +190,9 @@ func (x *session) prepareCheck(c *model.CheckChunk, of *runSubject) *preparedChe
 	}
 	if err == nil && c.Cron != "" {
 		made.location, err = when.ParseCron(c.Cron, c.TimeZone)
+	}
+	if err == nil {
+		made.except, err = window.NewSet(c.Except)
 	}
 	switch {
 	case err != nil:

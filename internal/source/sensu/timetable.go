@@ -129,20 +129,23 @@ func (s *Server) requestDue(x *session) {
 	}
 }
 
-// takeDue appends the due jobs of a session and schedules their next runs.
+// takeDue appends the due jobs of a session and schedules their next runs. A job that is due within its check's
+// exceptions does not run; its next time stays on its slot.
 func (s *Server) takeDue(t *timetable, now int64, due []*checkJob) []*checkJob {
+	wall := s.cfg.Now()
 	for _, j := range t.jobs {
-		switch {
-		case j.at > now:
+		if j.at > now {
 			continue
-		case j.prepared.location == nil:
-			due = append(due, j)
-			s.scheduleInterval(j, now)
-			continue
-		case !s.cfg.Now().Before(j.cronTime):
+		}
+		cron := j.prepared.location != nil
+		if _, excepted := j.prepared.except.Active(wall); !excepted && (!cron || !wall.Before(j.cronTime)) {
 			due = append(due, j)
 		}
-		s.scheduleCron(j, now)
+		if cron {
+			s.scheduleCron(j, now)
+		} else {
+			s.scheduleInterval(j, now)
+		}
 	}
 	t.findNextDue()
 	return due

@@ -12,6 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/sensuwire"
 	"github.com/muster-fleet/muster/internal/testenv"
+	"github.com/muster-fleet/muster/internal/window"
 	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
@@ -158,5 +159,41 @@ func TestResultsThatArriveTogetherAreOneCommit(t *testing.T) {
 	}
 	if batches != 2 {
 		t.Errorf("%d entries of a keepalive and three results", batches)
+	}
+}
+
+// TestExceptedTimesRequestNoRuns lets a check with schedule.except be due all day: the server requests no run within the
+// exception, and the runs after it stay in the check's slot.
+func TestExceptedTimesRequestNoRuns(t *testing.T) {
+	began := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
+	for _, cron := range []string{"", "*/5 * * * *"} {
+		now := began
+		s := &Server{started: began}
+		s.cfg.Now = func() time.Time { return now }
+		x := &session{srv: s, agentIdentity: agentIdentity{namespace: "default"}}
+		x.UID = uuid.NewSHA1(uuid.NameSpaceDNS, []byte("web01"))
+		prepared := x.prepareCheck(newCheck(1, "load", "x", func(c *model.CheckChunk) {
+			c.Interval, c.Cron, c.TimeZone = 5*time.Minute, cron, "UTC"
+			c.Except = []model.Span{window.Inline("22:00-06:00", "UTC")}
+		}), &runSubject{})
+		s.setJobs(x, []*checkJob{{x: x, prepared: prepared}})
+		x.timetable.timer.Stop() // the test moves the clock
+		runs, last := 0, time.Time{}
+		for end := began.Add(24 * time.Hour); x.timetable.at <= end.UnixNano(); {
+			now = began.Add(time.Duration(x.timetable.at-began.UnixNano()) + minSleep)
+			for range s.takeDue(&x.timetable, s.monotonicTime(), nil) {
+				runs++
+				if h := now.Hour(); h < 6 || h >= 22 {
+					t.Errorf("cron %q: a run at %v", cron, now)
+				}
+				if off := now.Sub(last) - 5*time.Minute; !last.IsZero() && off.Abs() > 2*minSleep {
+					t.Errorf("cron %q: %v after the run before", cron, now.Sub(last))
+				}
+				last = now
+			}
+		}
+		if runs < 191 || runs > 193 { // 16 hours, every 5 minutes
+			t.Errorf("cron %q: %d runs, want 192", cron, runs)
+		}
 	}
 }
