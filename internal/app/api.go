@@ -91,7 +91,7 @@ func (s *Server) openAPI(context.Context) error {
 		s.handlers.people, s.handlers.enrol = api.NewSplit(options)
 	}
 	if s.bridge != nil { // users of Sensu agents also use sensuctl
-		s.handlers.people = sensuctl.New(sensuctl.Options{API: s.handlers.people, Registerer: s.registry, Log: s.log, Now: s.now})
+		s.handlers.people = sensuctl.New(sensuctl.Options{API: s.handlers.people, Registerer: s.registry, Log: s.log, Now: s.now, MaxAffected: s.cfg.SensuMaxAffected})
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/", admin.Handler(admin.Options{

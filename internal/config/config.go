@@ -40,6 +40,8 @@ type Server struct {
 	ProxyFrom      []string `name:"proxy-from" doc:"Addresses or networks of load balancers (HAProxy: send-proxy-v2). Their connections must begin with a PROXY header, version 1 or 2, and the server uses its address as the address of the peer. The server trusts no other PROXY headers. See docs/listeners.md."`
 	Advertise      []string `name:"advertise" doc:"Names and addresses in the server's certificate and in join tokens. Default: localhost, host name, full name and addresses of this machine."`
 
+	SensuMaxAffected int `name:"sensu-max-affected" default:"0" doc:"Largest number of nodes that a change by sensuctl may affect. 0: unlimited, as in Sensu; muster audit then marks changes of more than a fifth of the nodes, at least 50."`
+
 	Pending string `name:"pending" default:"on" doc:"on: a machine without a join token may ask to join, and waits for muster node accept. off: the server refuses it."`
 
 	IntentDB  string `name:"intent-db" doc:"Database of intent: a postgres:// address. Default: intent.db (SQLite) in the data folder."`
@@ -145,6 +147,7 @@ func (s *Server) validate() []error {
 		"sensu-client-ca (%s) with sensu-tls off: without TLS agents send no certificate", s.SensuClientCA)
 	wrong(s.SensuClientCRL != "" && s.SensuClientCA == "",
 		"sensu-client-crl (%s) without sensu-client-ca: the authorities of the list are missing", s.SensuClientCRL)
+	wrong(s.SensuMaxAffected < 0, "sensu-max-affected (%d) must be 0 or more", s.SensuMaxAffected)
 	for _, name := range s.Advertise {
 		if _, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil || !strings.ContainsAny(name, ":/") {
 			continue

@@ -3,7 +3,9 @@ package intent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -343,6 +345,9 @@ func (a *pendingApply) previewAndCommit(ctx context.Context) (ApplyResult, error
 	if refused != nil || len(a.writes) == 0 {
 		return out, refused
 	}
+	if most := a.usualMaxAffected(); out.Affected > most { // for the audit
+		a.by.Why = strings.TrimPrefix(fmt.Sprintf("%s (changes %d nodes; more than %d need a confirmation)", a.by.Why, out.Affected, most), " ")
+	}
 	done, err := a.commit(ctx)
 	if model.ClassOf(err) == model.Conflict && a.opts.Owner != "" {
 		err = concurrentApplyError(err)
@@ -375,11 +380,14 @@ func (a *pendingApply) unchangedRow(ctx context.Context, key Key) (Row, error) {
 	return *row, nil
 }
 
+// usualMaxAffected returns the number of assignments that an apply may change without a confirmation.
+func (a *pendingApply) usualMaxAffected() int { return max(50, a.repo.nodes.len()/5) }
+
 // checkAffected refuses an apply that changes more assignments than allowed without a confirmation.
 func (a *pendingApply) checkAffected(affected int) error {
 	most := a.opts.MaxAffected
 	if most <= 0 {
-		most = max(50, a.repo.nodes.len()/5)
+		most = a.usualMaxAffected()
 	}
 	if a.opts.Yes || affected <= most {
 		return nil

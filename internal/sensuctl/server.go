@@ -27,6 +27,8 @@ type Options struct {
 	Registerer prometheus.Registerer
 	Log        *slog.Logger
 	Now        func() time.Time
+
+	MaxAffected int // largest number of nodes that a change may affect; 0: no limit, as in Sensu
 }
 
 // Server is an http.Handler that answers sensuctl and passes all other requests to the API.
@@ -36,11 +38,13 @@ type Server struct {
 	log      *slog.Logger
 	now      func() time.Time
 	requests *prometheus.CounterVec
+
+	maxAffected int
 }
 
 // New returns a Server for the listener of people.
 func New(o Options) *Server {
-	s := &Server{api: o.API, kinds: kind.All(), log: o.Log, now: o.Now, requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+	s := &Server{api: o.API, kinds: kind.All(), log: o.Log, now: o.Now, maxAffected: o.MaxAffected, requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "muster_sensuctl_requests_total", Help: "Requests of sensuctl, by class (login, read, write, elsewhere) and status.",
 	}, []string{"class", "status"})}
 	if s.log == nil {

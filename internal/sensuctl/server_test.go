@@ -401,10 +401,11 @@ func TestSensuctlConversationMatchesGolden(t *testing.T) {
 	w.compareTranscript("conversation.txt")
 }
 
-// TestGuardedRequestsNameCommand checks that a change to most of a fleet is refused with the command to type: sensuctl
-// has no --yes.
+// TestGuardedRequestsNameCommand checks that a change to more nodes than the server's limit is refused with the command
+// to type, because sensuctl has no --yes; and that a server without a limit accepts it and marks it in the audit.
 func TestGuardedRequestsNameCommand(t *testing.T) {
 	w := newTestServer(t)
+	w.server.maxAffected = 50
 	names := make([]string, 60)
 	for i := range names {
 		names[i] = fmt.Sprintf("web%02d", i)
@@ -433,6 +434,14 @@ func TestGuardedRequestsNameCommand(t *testing.T) {
 	refused("PUT", core+"/checks/load", `{"metadata":{"name":"load"},"command":"true","interval":60,"publish":true,"subscriptions":["linux"]}`, applyCommand)
 	refused("DELETE", core+"/checks/disk", "", "muster delete check disk --yes")
 	w.expectStatus(201, "POST", core+"/silenced", `{"metadata":{"namespace":"default"},"subscription":"entity:web01","expire":60,"reason":"x"}`)
+	w.server.maxAffected = 0
+	w.expectStatus(201, "POST", core+"/silenced", silence)
+	w.expectStatus(201, "PUT", core+"/checks/load", `{"metadata":{"name":"load"},"command":"true","interval":60,"publish":true,"subscriptions":["linux"]}`)
+	w.expectStatus(204, "DELETE", core+"/checks/disk", "")
+	audit := w.expectStatus(200, "GET", "/api/v1/changes?kind=Check&limit=2", "")
+	if want := "by sensuctl (changes 60 nodes; more than 50 need a confirmation)"; strings.Count(audit, want) != 2 {
+		t.Errorf("the audit of two changes lacks %q: %s", want, audit)
+	}
 }
 
 // TestSilenceCommandHasAllFields checks the command that makes a given silence.

@@ -146,7 +146,7 @@ func (r *request) putSilence() (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	_, err = r.muster.Notifications.Silence(r.Context(), v1.SilenceRequest{Namespace: r.namespace, Spec: spec})
+	_, err = r.muster.Notifications.Silence(r.Context(), v1.SilenceRequest{Namespace: r.namespace, Spec: spec, MaxAffected: r.server.maxAffected, Yes: r.server.maxAffected == 0})
 	return answer{}, hintCommand(err, silenceCommand(r.namespace, made.main.Spec.(*model.SilenceSpec)))
 }
 

@@ -90,7 +90,7 @@ func (r *request) replaceResource(is *model.Resource, made *importedDocument) er
 // applyDocuments sends resources to the API. Fields that were not carried are recorded in an annotation, the audit log and
 // the server's log.
 func (r *request) applyDocuments(list ...*importedDocument) error {
-	in := v1.ApplyRequest{Message: "by sensuctl", Owner: owner}
+	in := v1.ApplyRequest{Message: "by sensuctl", Owner: owner, MaxAffected: r.server.maxAffected, Yes: r.server.maxAffected == 0}
 	for _, made := range list {
 		setListAnnotation(made.main, missingAnnotation, made.missingReferences, ", ")
 		setListAnnotation(made.main, lossAnnotation, made.lostFields, "; ")
@@ -258,6 +258,6 @@ func (r *request) deleteResource() (answer, error) {
 	if len(refs) == 0 { // the API decides between not found and forbidden
 		refs = append(refs, v1.Ref{Kind: sensuTypes[r.kind].kind, Namespace: r.namespace, Name: r.name(0)})
 	}
-	_, err = r.muster.Resources.DeleteMany(r.Context(), v1.DeleteRequest{Resources: refs, Message: "by sensuctl"})
+	_, err = r.muster.Resources.DeleteMany(r.Context(), v1.DeleteRequest{Resources: refs, Message: "by sensuctl", MaxAffected: r.server.maxAffected, Yes: r.server.maxAffected == 0})
 	return answer{}, hintCommand(err, musterCommand("delete", refs[0], "--yes"))
 }
