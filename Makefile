@@ -5,26 +5,29 @@ export CGO_ENABLED := 0
 GO ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
-PACKAGE := github.com/muster-fleet/muster/internal/version
-LDFLAGS := -s -w -X $(PACKAGE).version=$(VERSION) -X $(PACKAGE).commit=$(COMMIT)
-BUILD := $(GO) build -trimpath -ldflags "$(LDFLAGS)"
+# Folders are in it, because a removed file changes nothing else.
+SOURCES := go.mod go.sum $(shell find cmd internal -name testdata -prune -o ! -name '*_test.go' -print)
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 SHORT ?= -short
 FUZZTIME ?= 1m
 
-.PHONY: help up build test check nightly lint race cross fuzz fuzz-api corpus audit bench measure deps docs clean
+.PHONY: help up build test check nightly lint race cross fuzz fuzz-api corpus audit bench measure packages deps docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-9s %s\n", $$1, $$2}'
 
-up: build ## build, then run a server and an agent for this machine (ARGS="--demo 300" for a simulated fleet)
-	@bin/muster up $(ARGS)
+up: $(if $(shell command -v $(GO)),build) ## run a server and an agent for this machine; without Go, the program that is built or installed (ARGS="--demo 300" for a simulated fleet)
+	@muster=$$(command -v bin/muster || command -v muster) || { echo "make up needs Go 1.26, bin/muster or an installed muster, and found none: docs/install.md" >&2; exit 1; }; \
+	echo "starting $$muster: $$($$muster --version)"; exec $$muster up $(ARGS)
 
-build: ## bin/muster and bin/muster-agent
-	@mkdir -p bin
-	@echo "building bin/muster and bin/muster-agent (the first time takes a minute or two)"
-	@$(BUILD) -o bin/muster ./cmd/muster
-	@$(BUILD) -o bin/muster-agent ./cmd/muster-agent
+build: bin/muster ## bin/muster and bin/muster-agent, if a source or the version changed
+
+bin/muster bin/muster-agent &: $(SOURCES) bin/.version
+	@GO="$(GO)" VERSION="$(VERSION)" COMMIT="$(COMMIT)" scripts/build.sh
+
+bin/.version: FORCE
+	@mkdir -p bin; echo "$(VERSION) $(COMMIT)" | cmp -s - $@ || echo "$(VERSION) $(COMMIT)" >$@
+FORCE:
 
 test: ## package tests, 2 min: type it all day (SHORT= runs the long ones too)
 	@$(GO) test -vet=off $(SHORT) -timeout 8m $$($(GO) list ./... | grep -v /muster/test)
@@ -32,7 +35,7 @@ test: ## package tests, 2 min: type it all day (SHORT= runs the long ones too)
 check: ## everything that must hold before a change lands, 6 min: format, build, vet, tests, smoke, race on the spine, lint
 	@scripts/check.sh
 
-nightly: ## everything else, 90 min: scripts/nightly.sh names the parts, PARTS="fuzz race" runs some
+nightly: ## everything else, 100 min: scripts/nightly.sh names the parts, PARTS="fuzz race" runs some
 	@scripts/nightly.sh $(PARTS)
 
 lint: ## staticcheck, as staticcheck.conf says
@@ -62,6 +65,9 @@ bench: build ## the release check, 9 min: does a result cost more than it did? S
 measure: build ## measure this machine, 25 min: SCENARIOS="rate-16k crash-500k" for some (bench/run.sh list), SECONDS_EACH=15, DIVIDE=20
 	@bench/run.sh $(SCENARIOS)
 
+packages: ## deb, rpm, OCI images, Helm chart, bills of materials and checksums in dist/ (VERSION=1.2.3, GOARCH=arm64)
+	@VERSION="$(VERSION)" COMMIT="$(COMMIT)" scripts/packages.sh
+
 deps: ## install the Debian packages that the tests use (asks for root)
 	@scripts/deps.sh install
 
@@ -69,4 +75,4 @@ docs: ## write the generated reference pages
 	$(GO) generate ./...
 
 clean: ## remove what was built (not your data)
-	rm -rf bin
+	rm -rf bin dist

@@ -26,4 +26,5 @@ raced=$(scripts/race.sh list all | grep -vxF "$(scripts/race.sh list spine)" | c
 # shellcheck disable=SC2086
 [ -z "$raced" ] || spare 3 "race detector on changed packages" scripts/race.sh $raced
 ! touches '^(cmd|internal/(agent|cli|doctor|pki|journal))/|^go\.mod$|_(windows|darwin|other|unix)\.go$' || spare 4 "cross-building" scripts/nightly.sh cross
+! touches '^(deploy/|scripts/(packages|test-packages|build))' || spare 12 "installed packages" scripts/nightly.sh installs
 ! touches '^(test/hostile|internal/(api|guard|wire|wsconn|sensuwire|source)/)' || spare 5 "hostile suite" scripts/nightly.sh hostile

@@ -6,7 +6,7 @@ missing=$(scripts/deps.sh missing | tr '\n' ' ')
 [ -z "${missing// /}" ] || echo "missing Debian packages: $missing(make deps installs them; the tests that need them are named at the end)"
 
 step "format" bash -c 'files=$(gofmt -l .); [ -z "$files" ] || { echo "gofmt -w these: $files"; exit 1; }'
-step "build and vet" bash -c 'go build ./... && go vet ./... && cd bench/ws && go vet .'
+step "build and vet" bash -c 'go build ./... && go vet ./... && for module in bench/ws deploy/oci; do (cd $module && go vet .) || exit 1; done'
 step "package tests" make -s test
 step "black-box smoke" go test -vet=off -short -timeout 5m -run '^TestSmoke' ./test
 spare 4 "race detector on the spine" scripts/race.sh spine

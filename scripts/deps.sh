@@ -10,6 +10,9 @@ have() {
     systemd) command -v systemd-analyze >/dev/null ;;
     squid) test -x /usr/sbin/squid ;;
     haproxy) test -x /usr/sbin/haproxy ;;
+    debootstrap) PATH="$PATH:/usr/sbin:/sbin" command -v debootstrap >/dev/null ;;
+    rpm) command -v rpm >/dev/null ;;
+    systemd-container) command -v systemd-nspawn >/dev/null ;;
     chromium) command -v chromium >/dev/null ;;
     strace) command -v strace >/dev/null ;;
     prometheus-alertmanager) command -v prometheus-alertmanager >/dev/null ;;
@@ -19,7 +22,7 @@ have() {
     iproute2) PATH="$PATH:/usr/sbin:/sbin" command -v ip >/dev/null ;;
   esac
 }
-missing() { for p in monitoring-plugins-basic postgresql gcc strace systemd squid haproxy iproute2 chromium prometheus-alertmanager prometheus exim4-daemon-light; do have "$p" || echo "$p"; done; }
+missing() { for p in monitoring-plugins-basic postgresql gcc strace systemd squid haproxy iproute2 debootstrap rpm systemd-container chromium prometheus-alertmanager prometheus exim4-daemon-light; do have "$p" || echo "$p"; done; }
 case "${1:-missing}" in
   missing) missing ;;
   install)

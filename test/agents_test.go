@@ -27,14 +27,16 @@ func eventOf(t testing.TB, api *client.Client, node, check string) v1.Event {
 	return e
 }
 
-// awaitAllResults blocks new runs until the server has applied the result of every run exactly once.
+// awaitAllResults pauses new runs of a check until the server has applied the result of every earlier run exactly
+// once.
 func awaitAllResults(t *testing.T, api *client.Client, node, check string, c *harness.Counter) {
 	t.Helper()
 	awaitLastResult(t, api, node, check, c)
 	c.Unblock()
 }
 
-// awaitLastResult blocks new runs and waits until the server has applied every run exactly once. The check stays blocked.
+// awaitLastResult pauses new runs of a check and waits until the server has applied every run exactly once. The check
+// stays blocked.
 func awaitLastResult(t *testing.T, api *client.Client, node, check string, c *harness.Counter) {
 	t.Helper()
 	c.Block()
@@ -253,8 +255,8 @@ func TestStateLimitRefusesChecks(t *testing.T) {
 	assert(t, n == 10, "%d events after a restart, want 10", n)
 }
 
-// TestChangeReachesAffectedAgents changes a check that ten of 2,000 connected agents run. The agents confirm the change within
-// a second, and the server sends ten assignments.
+// TestChangeReachesAffectedAgents checks that a changed check reaches the ten of 2,000 agents that run it, and only
+// those. The agents confirm the change within a second, and the server sends ten assignments.
 func TestChangeReachesAffectedAgents(t *testing.T) {
 	t.Parallel()
 	agents := inShort(200, 2000)

@@ -53,6 +53,7 @@ func writeArchive(t *testing.T, files map[string]string) (path, sum string) {
 	return path, hex.EncodeToString(digest[:])
 }
 
+// assetCheck returns a check in YAML that runs a command of assets.
 func assetCheck(name, command, assets string) string {
 	return "---\nkind: Check\nmetadata: {name: " + name + "}\nspec: {targets: {nodes: [web01]}, interval: 1s, command: " + command + ", assets: [" + assets + "]}\n"
 }
@@ -63,9 +64,9 @@ func awaitOutputOf(t *testing.T, c *client.Client, check string, status model.St
 	awaitEvent(t, c, "web01", check, text, func(e v1.Event) bool { return e.Status == status && strings.Contains(e.Output, text) })
 }
 
-// TestChecksRunUploadedAssets uploads an archive. The agent fetches it with its certificate, verifies its checksum and runs
-// its program. A faulty archive is reported on the event. Archives survive a restart of the server, and an agent that lost
-// them fetches them again.
+// TestChecksRunUploadedAssets checks that checks run programs of an uploaded asset archive. The agent fetches it with
+// its certificate, verifies its checksum and runs its program. A faulty archive is reported on the event. Archives
+// survive a restart of the server, and an agent that lost them fetches them again.
 func TestChecksRunUploadedAssets(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)

@@ -21,9 +21,9 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// TestKillLeavesBulkActionWhole acts on thousands of events at once while results arrive and the server is killed. Every
-// selected event is changed, or the answer counts it as skipped.
-func TestKillLeavesBulkActionWhole(t *testing.T) {
+// TestKilledServerAppliesBulkActionOnce checks that a bulk action on thousands of events is applied once as a whole
+// although the server is killed meanwhile. Every selected event is changed, or the answer counts it as skipped.
+func TestKilledServerAppliesBulkActionOnce(t *testing.T) {
 	t.Parallel()
 	b := newBulk(t)
 	rounds := []func(int){b.acknowledge, b.resolve, b.silence, b.acknowledge, b.delete, b.unacknowledge, b.acknowledge, b.resolve}
@@ -45,7 +45,7 @@ func TestKillLeavesBulkActionWhole(t *testing.T) {
 	b.server.Stop()
 }
 
-// bulk holds a server and a fleet whose events are acted on.
+// bulk runs bulk actions on the events of a server with a fleet.
 type bulk struct {
 	t      *testing.T
 	server *harness.Server
@@ -61,14 +61,14 @@ type bulk struct {
 	silencedSince time.Time              // start of the silence over the nodes of silencedNode
 }
 
-// bulkAction sums up the answers to one bulk action, however often it was requested.
+// bulkAction sums up the answers to one bulk action, also of repeated requests.
 type bulkAction struct {
 	verb               string
 	done, closed, left int // events by outcome; closed: their problems closed before; left: the action failed
 	cut                int // requests without an answer
 }
 
-// newBulk starts a server, a webhook and a fleet, and waits until a fifth of the fleet's events are problems.
+// newBulk starts a server, webhook and fleet, and waits until a fifth of the events are problems.
 func newBulk(t *testing.T) *bulk {
 	b := &bulk{t: t, actions: map[string]*bulkAction{}, expectedEnds: map[string]string{}, stop: make(chan string)}
 	seed := rand.Uint64()
@@ -100,8 +100,8 @@ func (b *bulk) awaitProblems(n int) {
 	})
 }
 
-// actWithKill requests an action and kills the server meanwhile. It repeats the request until every event was changed or no
-// longer needs to be.
+// actWithKill requests a bulk action, kills the server during the request, and repeats the request after the restart.
+// It repeats the request until every event was changed or no longer needs to be.
 func (b *bulk) actWithKill(note, verb string, ask func(context.Context) (v1.BulkDone, error)) {
 	b.t.Helper()
 	said := &bulkAction{verb: verb}
@@ -147,6 +147,7 @@ func (b *bulk) actWithKill(note, verb string, ask func(context.Context) (v1.Bulk
 	})
 }
 
+// reasons returns the counts and reasons of events that a bulk action left out.
 func reasons(left []v1.BulkLeft) (text []string) {
 	for _, l := range left {
 		text = append(text, fmt.Sprintf("%d: %s", l.Count, l.Reason))
@@ -154,7 +155,7 @@ func reasons(left []v1.BulkLeft) (text []string) {
 	return text
 }
 
-// actOn runs a bulk action on the events of a condition, and returns the note that marks it in history.
+// actOn runs a bulk action on the events that match a condition, and returns the note by which history shows it.
 func (b *bulk) actOn(i int, verb, where string) (note string) {
 	note = fmt.Sprintf("round %d", i)
 	b.actWithKill(note, verb, func(ctx context.Context) (v1.BulkDone, error) {
@@ -163,17 +164,21 @@ func (b *bulk) actOn(i int, verb, where string) (note string) {
 	return note
 }
 
+// acknowledge acknowledges all events that are not acknowledged.
 func (b *bulk) acknowledge(i int) { b.actOn(i, "acknowledge", `!event.acknowledged`) }
 
+// unacknowledge removes all acknowledgements.
 func (b *bulk) unacknowledge(i int) { b.actOn(i, "unacknowledge", `event.acknowledged`) }
 
+// resolve resolves the events of the checks whose name ends in 1 or 2.
 func (b *bulk) resolve(i int) {
 	b.endProblems(i, "resolve", `event.check.endsWith("1") || event.check.endsWith("2")`)
 }
 
+// delete deletes the events of the checks whose name ends in 3.
 func (b *bulk) delete(i int) { b.endProblems(i, "delete", `event.check.endsWith("3")`) }
 
-// endProblems runs an action that closes problems, and remembers the problems that were open before.
+// endProblems runs a bulk action that closes problems, and records which problems were open before.
 func (b *bulk) endProblems(i int, verb, where string) {
 	open := openEvents(b.t, b.api, where)
 	note := b.actOn(i, verb, where)
@@ -185,6 +190,7 @@ func (b *bulk) endProblems(i int, verb, where string) {
 // silencedNode reports whether the test's silence covers a node.
 func silencedNode(name string) bool { return strings.HasSuffix(name, "7") }
 
+// silence silences every node whose name ends in 7, and kills the server during the request.
 func (b *bulk) silence(int) {
 	spec := json.RawMessage(`{"reason":"racks move","targets":{"where":"node.name.endsWith(\"7\")"}}`)
 	b.actWithKill("silence", "silence", func(ctx context.Context) (v1.BulkDone, error) {
@@ -214,13 +220,13 @@ func awaitDelivered(t *testing.T, api *client.Client) {
 	}
 }
 
-// resolveRemaining resolves all remaining events; no results arrive any more.
+// resolveRemaining resolves all remaining events after the end of results.
 func (b *bulk) resolveRemaining() {
 	done, err := b.api.Events.Bulk(b.t.Context(), "resolve", v1.BulkRequest{Namespace: "load", All: true, Note: "the end", Yes: true})
 	assert(b.t, err == nil && done.Done == done.Matched && len(done.Left) == 0, "the rest: %+v, %v", done, err)
 }
 
-// revisionOf returns the audit revision of the line that records the beginning of the bulk action with this note.
+// revisionOf returns the audit revision that records the start of the bulk action with this note.
 func revisionOf(line, note string) (revision string, ok bool) {
 	revision, _, _ = strings.Cut(strings.TrimSpace(line), " ")
 	return revision, strings.Contains(line, " picked (") && strings.HasSuffix(line, ": "+note)
@@ -237,7 +243,7 @@ func openEvents(t *testing.T, api *client.Client, where string) []v1.Event {
 	})
 }
 
-// fleetProblems returns the problems of the namespace "load"; open: without those that have closed.
+// fleetProblems returns the problems of the namespace load; open: only open ones.
 func fleetProblems(t *testing.T, api *client.Client, open bool) []v1.Problem {
 	t.Helper()
 	return collectPages(func(after string) ([]v1.Problem, string) {

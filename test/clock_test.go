@@ -26,6 +26,7 @@ import (
 // wallClock imitates time.Now on a machine whose clock somebody sets: the wall clock jumps, the monotonic reading continues.
 type wallClock struct{ ahead atomic.Int64 } // seconds
 
+// now returns a time with the shifted wall clock and the true monotonic reading.
 func (c *wallClock) now() time.Time {
 	t := time.Now()
 	// A Time with a monotonic reading keeps its wall seconds in bits 30 to 62 of its first
@@ -35,7 +36,7 @@ func (c *wallClock) now() time.Time {
 	return t
 }
 
-// setAhead moves the clock by a duration, to three seconds before a full minute.
+// setAhead sets the wall clock ahead by a duration, to three seconds before a full minute.
 func (c *wallClock) setAhead(by time.Duration) {
 	to := c.now().Add(by).Truncate(time.Minute).Add(57 * time.Second)
 	c.ahead.Add(int64(to.Sub(c.now().Round(0)) / time.Second))
@@ -135,7 +136,7 @@ func TestClockJumpsEndNoSession(t *testing.T) {
 	assert(t, e.Status == model.OK, "the server reports lost sessions: %+v", e)
 }
 
-// inProcessSettings returns the settings of a harness server, for a server in this process.
+// inProcessSettings returns a harness server's settings for a server that runs in this process.
 func inProcessSettings(t *testing.T, s *harness.Server) *config.Server {
 	t.Helper()
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)

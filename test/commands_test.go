@@ -121,8 +121,8 @@ func TestKillEndsCommands(t *testing.T) {
 	})
 }
 
-// newProcessMark returns a value that the test puts into the environment of its commands. Processes with it are killed when
-// the test ends.
+// newProcessMark returns a random value for the environment of commands, by which their processes are found.
+// Processes with it are killed when the test ends.
 func newProcessMark(t *testing.T) string {
 	mark := filepath.Base(filepath.Dir(t.TempDir()))
 	t.Cleanup(func() {
@@ -133,7 +133,7 @@ func newProcessMark(t *testing.T) string {
 	return mark
 }
 
-// markedProcessNames returns the names of the running processes whose environment contains a mark.
+// markedProcessNames returns the names of processes with a mark in their environment.
 func markedProcessNames(mark string) (names []string) {
 	for _, one := range markedProcesses(mark) {
 		names = append(names, one.name)
@@ -142,7 +142,7 @@ func markedProcessNames(mark string) (names []string) {
 	return names
 }
 
-// markedProcesses returns the running processes whose environment contains a mark.
+// markedProcesses returns the processes with a mark in their environment.
 func markedProcesses(mark string) map[int]process {
 	list := processes()
 	for pid := range list {
@@ -184,7 +184,7 @@ func processes() map[int]process {
 	return list
 }
 
-// descendants returns the processes that a process and its children have started.
+// descendants returns the processes that a process and its children started.
 func descendants(pid int) map[int]process {
 	all, found := processes(), map[int]process{}
 	for more := true; more; {
@@ -198,8 +198,9 @@ func descendants(pid int) map[int]process {
 	return found
 }
 
-// TestMisbehavingCommandsEnd runs commands that flood, hang, ignore signals or leave children. Each ends with all its
-// processes, and its event says why. The agent's memory stays small and its other checks keep their intervals.
+// TestMisbehavingCommandsEnd checks that commands that flood, hang, ignore signals or leave children are ended. Each
+// ends with all its processes, and its event says why. The agent's memory stays small and its other checks keep their
+// intervals.
 func TestMisbehavingCommandsEnd(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -266,7 +267,7 @@ func peakMemory(t *testing.T, pid int) int {
 	return kB
 }
 
-// commandsIn returns the command lines that contain a folder's name, without those of agents.
+// commandsIn returns the running command lines that contain a folder's name, except agents.
 func commandsIn(dir string) (out []string) {
 	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, path := range lines {

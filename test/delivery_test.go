@@ -95,7 +95,7 @@ type webhook struct {
 	got    int
 }
 
-// newWebhook starts a webhook that refuses every refuse-th message; 0 refuses none.
+// newWebhook starts a webhook that refuses every nth message; 0: none.
 func newWebhook(t *testing.T, refuse int) *webhook {
 	w := &webhook{refuse: refuse, kinds: map[string][]string{}, bodies: map[string]string{}}
 	w.Server = httptest.NewServer(w)
@@ -103,7 +103,7 @@ func newWebhook(t *testing.T, refuse int) *webhook {
 	return w
 }
 
-// ServeHTTP records a message. A repetition must have the same key and body.
+// ServeHTTP records a message, or refuses it. A repetition must have the same key and body.
 func (w *webhook) ServeHTTP(answer http.ResponseWriter, r *http.Request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -292,7 +292,7 @@ func (p *lineReceiver) read(conn net.Conn) {
 	}
 }
 
-// kill resets all connections, like the kernel does when a process with unread bytes ends.
+// kill resets all connections, as the kernel does for a killed process with unread bytes.
 func (p *lineReceiver) kill() {
 	p.listener.Close()
 	p.mu.Lock()

@@ -88,8 +88,8 @@ var (
 	thread    = regexp.MustCompile(`^\d+`)
 )
 
-// syncAfterFailure reads a trace and returns the number of journal segments with a failed call, and one that was synced after
-// its failure.
+// syncAfterFailure returns from a trace how many journal segments had a failed call, and a segment that was synced
+// after its failure.
 func syncAfterFailure(lines []string) (again string, failed int) {
 	calling, bad := map[string]string{}, map[string]bool{} // segment by thread; failed segments
 	for _, line := range lines {
@@ -152,6 +152,30 @@ func TestServerRecoversFromFullDisk(t *testing.T) {
 	_, err := os.Stat(reserve)
 	assert(t, err == nil, "the reserve file is missing: %v", err)
 	s.Stop()
+}
+
+// TestNodeCannotFillDisk lets two nodes send long outputs as fast as they can, each with another status, on a small disk: the
+// server stays ready, the other nodes are not delayed, and history stays small.
+func TestNodeCannotFillDisk(t *testing.T) {
+	testenv.Root(t)
+	h := newHostile(t, 3, func(s *harness.Server) { mountSmallDisk(t, s, "400m") }, "--journal-reserve", "32MiB", "--snapshot-cycle", "3s")
+	unharmed := h.watch()
+	h.Client()
+	for node := 1; node <= 2; node++ {
+		a := h.startNeighbour(node, time.Millisecond)
+		a.setOutputSize(240_000)
+		a.flipStatus()
+	}
+	ends := time.Now().Add(20 * time.Second)
+	harness.Until(t, 40*time.Second, "twenty seconds of attack", func() (string, bool) {
+		why, ready := h.Ready()
+		require(t, ready, "readyz says %q after the nodes sent %.0f MB", why, h.Metric("muster_session_bytes_received_total")/1e6)
+		return "", time.Now().After(ends)
+	})
+	info := testenv.Value(os.Stat(filepath.Join(h.Data, "history.db")))(t)
+	assert(t, info.Size() < 120<<20, "history.db has %d MiB", info.Size()>>20)
+	h.Try("status").Expect(harness.AnyCode, "1048576 bytes per second; spec.limits.nodeBytesPerSec: muster edit namespace")
+	unharmed(5*time.Second, 200)
 }
 
 // mountSmallDisk puts the server's data folder on a small disk.
@@ -264,16 +288,21 @@ func TestDiskProbeReportsFullDisk(t *testing.T) {
 	becomes(model.OK, false)
 }
 
-// serialAgent is an agent that sends each result after the acknowledgement of the one before.
+// serialAgent is an agent that sends one result at a time, after the previous acknowledgement.
 type serialAgent struct {
 	link.Handler // nil: the test expects no other call
 	assigned     chan *link.Assignment
 	acked        chan uint64
 }
 
-func (o *serialAgent) OpenedSession(*link.Session, *wire.Welcome)      {}
+// OpenedSession implements link.Handler and does nothing.
+func (o *serialAgent) OpenedSession(*link.Session, *wire.Welcome) {}
+
+// Assigned implements link.Handler: it passes on the assignment.
 func (o *serialAgent) Assigned(_ *link.Session, held *link.Assignment) { o.assigned <- held }
-func (o *serialAgent) Acked(_ *link.Session, ack *wire.Ack)            { o.acked <- ack.Last[0].Last }
+
+// Acked implements link.Handler: it passes on the acknowledged sequence number.
+func (o *serialAgent) Acked(_ *link.Session, ack *wire.Ack) { o.acked <- ack.Last[0].Last }
 
 // TestJournalIsSyncedBeforeAcknowledgement traces the server's system calls: between two acknowledgements to an agent, the
 // journal is written and then synced.
@@ -324,8 +353,9 @@ var (
 	ack = regexp.MustCompile(`"\\x82\\x..\\x3a`)
 )
 
-// checkSyncOrder counts the acknowledgements to connections of an address in a trace. It fails the test for an acknowledgement
-// without a write and a sync of the journal since the one before.
+// checkSyncOrder checks in a system call trace that each acknowledgement to an address follows a sync, and counts the
+// acknowledgements. It fails the test for an acknowledgement without a write and a sync of the journal since the one
+// before.
 func checkSyncOrder(t testing.TB, trace, plain string) (acks int) {
 	t.Helper()
 	var written, synced bool
@@ -359,6 +389,7 @@ func checkSyncOrder(t testing.TB, trace, plain string) (acks int) {
 	return acks
 }
 
+// TestSyncOrderCheckFindsEarlyAcknowledgement checks that checkSyncOrder detects an acknowledgement before a sync.
 func TestSyncOrderCheckFindsEarlyAcknowledgement(t *testing.T) {
 	const plain = "127.0.0.1:1"
 	write := `1 pwrite64(20</d/journal/1.log>, "x"..., 98, 1) = 98` + "\n"
@@ -391,5 +422,8 @@ type errorCounter struct {
 	errors int
 }
 
-func (q *errorCounter) Helper()               {}
+// Helper implements testing.TB.
+func (q *errorCounter) Helper() {}
+
+// Errorf counts an error.
 func (q *errorCounter) Errorf(string, ...any) { q.errors++ }

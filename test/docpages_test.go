@@ -22,7 +22,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// startUp prepares `muster up` in an empty folder with an empty home directory.
+// startUp returns a `muster up` command for an empty folder and home directory.
 func startUp(t *testing.T) (s *harness.Server, home string) {
 	t.Helper()
 	s = harness.NewServer(t)
@@ -111,7 +111,7 @@ type pageReader struct {
 	said    map[string]string // output of each line
 }
 
-// followUntil follows a page up to the line that begins with until, and returns the rest.
+// followUntil follows a page up to the line that starts with until, and returns the rest.
 func (f *pageReader) followUntil(page, until string) (rest string) {
 	f.t.Helper()
 	lines := strings.SplitAfter(page, "\n")
@@ -142,7 +142,8 @@ func (f *pageReader) followUntil(page, until string) (rest string) {
 	return ""
 }
 
-// runLine runs one line of a page. It repeats a command that failed because no result has arrived yet.
+// runLine runs one command line of a page in the shell. It repeats a command that failed because no result has
+// arrived yet.
 func (f *pageReader) runLine(line string) {
 	f.t.Helper()
 	if line == "make up" {
@@ -308,11 +309,13 @@ func startPageServer(t *testing.T) *pageReader {
 	return &pageReader{t: t, s: s, said: map[string]string{}, replace: strings.NewReplacer("FILE", "starter.yaml")}
 }
 
+// readPage returns the text of a page in docs.
 func readPage(t *testing.T, name string) string {
 	t.Helper()
 	return string(readFile(t, filepath.Join(harness.Root(), "docs", name)))
 }
 
+// linkBinary links the muster binary into dir/bin.
 func linkBinary(t *testing.T, dir string) {
 	t.Helper()
 	bin := filepath.Join(dir, "bin")

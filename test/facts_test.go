@@ -20,7 +20,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// memberCount returns the number of nodes of the namespace "load" in a group.
+// memberCount returns how many nodes of namespace load are in a group.
 func memberCount(t *testing.T, api *client.Client, group string) int {
 	t.Helper()
 	k := kind.Group().KindInfo
@@ -28,8 +28,8 @@ func memberCount(t *testing.T, api *client.Client, group string) int {
 	return state.Nodes
 }
 
-// TestFleetFactChange changes a fact on every node of a fleet while results flow: groups follow within seconds, and the
-// planner evaluates each condition once per changed node.
+// TestFleetFactChange checks that a fact changed on every node moves groups within seconds and evaluates each
+// condition once per changed node.
 func TestFleetFactChange(t *testing.T) {
 	t.Parallel()
 	agents := 2000
@@ -86,8 +86,8 @@ func TestFleetFactChange(t *testing.T) {
 		agents, told, took.Seconds(), counted("nodes_visited_total"), counted("conditions_evaluated_total"), 4, counted("groups_evaluated_total"), counted("checks_evaluated_total"))
 }
 
-// TestAgentJoinsOnlyOpenGroups lets an agent measure its machine and claim groups: it joins the groups that are open to agents
-// and no trusted one, and `describe node` shows the outcome.
+// TestAgentJoinsOnlyOpenGroups checks that an agent joins the groups that are open to agents, but no trusted group,
+// and that `describe node` shows why.
 func TestAgentJoinsOnlyOpenGroups(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)

@@ -82,7 +82,7 @@ func TestFaultsAlertExactlyOnce(t *testing.T) {
 	}
 }
 
-// startSubject starts a server that is prepared for a scenario. The caller stops it.
+// startSubject starts a server under test, prepared for a load scenario. The caller stops it.
 func startSubject(t *testing.T, dir string, sc *scenario.Scenario) *subject.Subject {
 	t.Helper()
 	return testenv.Value(subject.Start(t.Context(), subject.Options{Binary: harness.Binary(), Dir: dir, Flags: []string{"--journal-reserve", "1MiB"},
@@ -237,8 +237,8 @@ func buildFaultyServer(t *testing.T) string {
 	return binary
 }
 
-// TestSubjectLeavesNoFileOrProcess prepares, kills, stops and restarts the server under test: its figures can be read meanwhile,
-// and no file or process remains.
+// TestSubjectLeavesNoFileOrProcess checks that the server under test can be prepared, killed and restarted and leaves
+// no file or process.
 func TestSubjectLeavesNoFileOrProcess(t *testing.T) {
 	t.Parallel()
 	sc := &scenario.Scenario{Name: "tiny", Agents: []scenario.Class{{Name: "web", Count: 3, Checks: []scenario.Check{{Name: "ping", Count: 2, Interval: model.Duration(time.Second)}}}}}
@@ -285,7 +285,7 @@ func TestSubjectLeavesNoFileOrProcess(t *testing.T) {
 	assert(t, err != nil, "Kill started the server after Stop")
 }
 
-// TestSubjectCountsSystemCalls counts the system calls of a running server by kind.
+// TestSubjectCountsSystemCalls checks that the load tester counts a running server's system calls by kind.
 func TestSubjectCountsSystemCalls(t *testing.T) {
 	t.Parallel()
 	testenv.Program(t, "strace", "strace")

@@ -20,9 +20,10 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
+// TestMain builds the binary and runs the tests.
 func TestMain(m *testing.M) { os.Exit(harness.Main(m)) }
 
-// assert fails the test, which continues, unless ok holds.
+// assert fails the test but lets it continue, unless ok is true.
 func assert(t testing.TB, ok bool, format string, args ...any) {
 	t.Helper()
 	if !ok {
@@ -30,7 +31,7 @@ func assert(t testing.TB, ok bool, format string, args ...any) {
 	}
 }
 
-// require ends the test unless ok holds.
+// require ends the test unless ok is true.
 func require(t testing.TB, ok bool, format string, args ...any) {
 	t.Helper()
 	if !ok {
@@ -46,7 +47,7 @@ func skipIfShort(t testing.TB, why string) {
 	}
 }
 
-// inShort returns short under -short, otherwise full.
+// inShort returns short under go test -short, otherwise full.
 func inShort[T any](short, full T) T {
 	if testing.Short() {
 		return short
@@ -62,7 +63,7 @@ func equal[T comparable](t testing.TB, what string, got, want T) {
 	}
 }
 
-// awaitEqual waits until get returns want.
+// awaitEqual waits until the function get returns want.
 func awaitEqual[T comparable](t testing.TB, what string, want T, got func() T) {
 	t.Helper()
 	harness.Until(t, 2*time.Minute, fmt.Sprintf("%s: %v", what, want), func() (string, bool) {
@@ -71,7 +72,7 @@ func awaitEqual[T comparable](t testing.TB, what string, want T, got func() T) {
 	})
 }
 
-// awaitFile waits until a file contains a text at least so many times.
+// awaitFile waits until a file contains a text at least n times.
 func awaitFile(t testing.TB, path string, times int, text string) {
 	t.Helper()
 	harness.Until(t, time.Minute, fmt.Sprintf("%s holds %q %d times", path, text, times), func() (string, bool) {
@@ -80,6 +81,7 @@ func awaitFile(t testing.TB, path string, times int, text string) {
 	})
 }
 
+// decodeJSON decodes JSON text.
 func decodeJSON[T ~string | ~[]byte](t testing.TB, text T, into any) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(text), into); err != nil {
@@ -108,13 +110,14 @@ func mountTmpfs(t testing.TB, dir, size string) {
 	t.Cleanup(func() { unmount(t, dir) })
 }
 
+// unmount unmounts a file system.
 func unmount(t testing.TB, dir string) {
 	t.Helper()
 	err := syscall.Unmount(dir, syscall.MNT_DETACH)
 	assert(t, err == nil, "unmount: %v", err)
 }
 
-// openFolder makes a temporary folder that other users may read.
+// openFolder creates a temporary folder that other users may read.
 func openFolder(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "muster-test-")
@@ -123,6 +126,7 @@ func openFolder(t testing.TB) string {
 	return dir
 }
 
+// writeFile writes a file.
 func writeFile[T ~string | ~[]byte](t testing.TB, path string, data T) {
 	t.Helper()
 	testenv.NoError(t, os.WriteFile(path, []byte(data), 0o600))
@@ -144,13 +148,14 @@ func tempFile[T ~string | ~[]byte](t testing.TB, name string, data T) (path stri
 	return path
 }
 
+// readFile returns the content of a file.
 func readFile(t testing.TB, path string) []byte {
 	t.Helper()
 	data := testenv.Value(os.ReadFile(path))(t)
 	return data
 }
 
-// readReport reads the report that a load run left in a folder.
+// readReport reads the report of a load run.
 func readReport(t testing.TB, dir string) *report.Report {
 	t.Helper()
 	rep := testenv.Value(report.Read(filepath.Join(dir, "run.json")))(t)
@@ -167,7 +172,7 @@ func expectTexts(t testing.TB, text string, wants ...string) {
 	}
 }
 
-// refuseTexts fails the test for each of these texts that is present.
+// refuseTexts fails the test if an output contains one of the texts.
 func refuseTexts(t testing.TB, text string, unwanted ...string) {
 	t.Helper()
 	for _, one := range unwanted {

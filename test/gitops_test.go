@@ -30,7 +30,7 @@ type gitOps struct {
 	flags string            // MUSTER_FLAGS of the run
 }
 
-// job is one job of a GitLab or GitHub pipeline; each step runs in one shell.
+// job is a job of a GitLab or GitHub pipeline: shell scripts.
 type job struct {
 	env   map[string]string
 	steps []string
@@ -63,7 +63,7 @@ func newGitOps(t *testing.T, read func(t *testing.T, file string) map[string]job
 	return p
 }
 
-// run runs a job for a namespace, with no home directory and no context file, and returns output and exit code.
+// run runs a pipeline job for a namespace without home directory and context file; it returns output and exit code.
 func (p *gitOps) run(name, team string) (said string, code int) {
 	p.t.Helper()
 	j, ok := p.jobs[name]
@@ -109,7 +109,7 @@ func (p *gitOps) run(name, team string) (said string, code int) {
 	return all.String(), 0
 }
 
-// want runs a pipeline job and fails the test unless the job has this exit code and output.
+// want runs a pipeline job and checks its exit code and output.
 func (p *gitOps) want(name, team string, code int, texts ...string) {
 	p.t.Helper()
 	said, got := p.run(name, team)
@@ -128,7 +128,7 @@ func (p *gitOps) edit(file, text string) {
 	testenv.NoError(p.t, err)
 }
 
-// gitlabJobs reads .gitlab-ci.yml; all lines of a script run in one shell.
+// gitlabJobs returns the jobs of .gitlab-ci.yml; all lines of a script share one shell.
 func gitlabJobs(t *testing.T, file string) map[string]job {
 	t.Helper()
 	var doc map[string]yaml.Node
@@ -146,7 +146,7 @@ func gitlabJobs(t *testing.T, file string) map[string]job {
 	return jobs
 }
 
-// githubJobs reads a GitHub workflow; each `run` is a shell.
+// githubJobs returns the jobs of a GitHub workflow; each `run` is a shell script.
 func githubJobs(t *testing.T, file string) map[string]job {
 	t.Helper()
 	var doc struct {
@@ -169,6 +169,7 @@ func githubJobs(t *testing.T, file string) map[string]job {
 	return jobs
 }
 
+// decodeFile decodes a YAML file.
 func decodeFile(t *testing.T, file string, into any) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -197,7 +198,7 @@ func TestGitOpsPipelinesApplyTheirRepository(t *testing.T) {
 	}
 }
 
-// follow plays the life of a repository: review, apply, drift, deletion.
+// follow runs through the life of a repository: review, apply, drift, deletion.
 func (p *gitOps) follow() {
 	guarded, invalid := model.Guarded.Exit(), model.Invalid.Exit()
 	nodes := func(from, to int) string {

@@ -105,10 +105,11 @@ func TestIdleConnectionsCloseFirst(t *testing.T) {
 	h.Stop()
 }
 
+// tailOf returns the last 2,000 bytes of a text.
 func tailOf(text string) string { return text[max(0, len(text)-2000):] }
 
-// TestSlowPeersHoldNobodyUp connects peers that are slow at every layer: other agents are not delayed.
-func TestSlowPeersHoldNobodyUp(t *testing.T) {
+// TestSlowPeersDelayNoOtherAgent checks that slow peers at any layer delay no other agent.
+func TestSlowPeersDelayNoOtherAgent(t *testing.T) {
 	h := newHostile(t, 60, nil)
 	unharmed := h.watch()
 	ctx, cancel := context.WithCancel(t.Context())

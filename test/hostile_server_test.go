@@ -89,6 +89,7 @@ func TestAgentSurvivesMaliciousServer(t *testing.T) {
 	harness.Until(t, 40*time.Second, "the agent's own server gets more results", func() (string, bool) { return a.Log(), results() > before+2 })
 }
 
+// varint returns the protobuf varint of a number.
 func varint(n int) (b []byte) {
 	for ; n >= 0x80; n >>= 7 {
 		b = append(b, byte(n)|0x80)
@@ -96,7 +97,7 @@ func varint(n int) (b []byte) {
 	return append(b, byte(n))
 }
 
-// manyPacked returns an Assignment with many compressed fields, each of which unpacks to the size of a frame.
+// manyPacked returns an Assignment with many compressed fields that each decompress to a frame's size.
 func manyPacked() []byte {
 	chunk := append(append([]byte{0x22}, varint(256<<10+4)...), append([]byte{0x12}, append(varint(256<<10), make([]byte, 256<<10)...)...)...)
 	one := s2.Encode(nil, chunk)
@@ -107,15 +108,17 @@ func manyPacked() []byte {
 	return append(append([]byte{0x22}, varint(len(body))...), body...)
 }
 
-// maliciousServer sends another malicious message on each connection.
+// maliciousServer is a server that sends a different malicious message on each connection.
 type maliciousServer struct {
 	address string
 	mu      sync.Mutex
 	n       int
 }
 
+// connections returns the number of connections so far.
 func (l *maliciousServer) connections() int { l.mu.Lock(); defer l.mu.Unlock(); return l.n }
 
+// startMaliciousServer starts a server with a valid certificate that sends a malicious message on each connection.
 func startMaliciousServer(t *testing.T, s *harness.Server, lies map[string][]byte, names []string) *maliciousServer {
 	t.Helper()
 	authority := s.Authority()
@@ -135,6 +138,7 @@ func startMaliciousServer(t *testing.T, s *harness.Server, lies map[string][]byt
 	return l
 }
 
+// serve serves one connection: a session in which one message is malicious.
 func (l *maliciousServer) serve(nc net.Conn, lies map[string][]byte, names []string) {
 	defer nc.Close()
 	_ = nc.SetDeadline(time.Now().Add(5 * time.Second))
@@ -156,4 +160,38 @@ func (l *maliciousServer) serve(nc net.Conn, lies map[string][]byte, names []str
 			return
 		}
 	}
+}
+
+// TestHandlersReachNoOwnListener sends messages to the server's own listeners and to a link-local address: dead or waiting,
+// and never answered. The setting allows exceptions.
+func TestHandlersReachNoOwnListener(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t)
+	for name, c := range map[string]struct{ url, want string }{
+		"api": {"https://" + s.Listen + "/api/v1/me", "is a listener of this server"}, "admin": {"http://" + s.Admin + "/metrics", "is a listener of this server"},
+		"localhost": {"http://localhost" + s.Admin[strings.LastIndexByte(s.Admin, ':'):] + "/metrics", "is a listener of this server"},
+		"cloud":     {"http://169.254.169.254/latest/meta-data", "is a link-local address"},
+	} {
+		s.Apply(fmt.Sprintf("{kind: Handler, metadata: {name: %s}, spec: {webhook: {url: %q}}}", name, c.url))
+		if result := s.Try("handler", "test", name); !harness.Contains(result.Out+result.Errors, c.want) {
+			t.Errorf("%s: %s", name, result.Out+result.Errors)
+		}
+	}
+	s.Stop()
+}
+
+// TestIdleConnectionsLeaveTheAdminListener opens as many idle connections as the admin listener takes: metrics and health
+// still answer.
+func TestIdleConnectionsLeaveTheAdminListener(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t)
+	for range 100 {
+		conn := testenv.Value(net.Dial("tcp", s.Admin))(t)
+		t.Cleanup(func() { conn.Close() })
+	}
+	harness.Until(t, 20*time.Second, "the admin listener answers", func() (string, bool) {
+		code, _, err := s.Get("/livez")
+		return fmt.Sprint(code, err), code == 200
+	})
+	s.Stop()
 }

@@ -27,14 +27,15 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// hostileAgents holds a server, some nodes with certificates, and one well-behaved agent whose results must always be acknowledged.
+// hostileAgents holds a server, nodes with certificates for misbehaving agents, and a well-behaved agent whose
+// results must always be acknowledged.
 type hostileAgents struct {
 	*harness.Server
 	t            *testing.T
 	certificates func(uuid.UUID) (*tls.Config, error)
 }
 
-// newHostile starts a server with so many nodes.
+// newHostile starts a server with n nodes for misbehaving agents.
 func newHostile(t *testing.T, nodes int, prepare func(*harness.Server), args ...string) *hostileAgents {
 	t.Helper()
 	t.Parallel()
@@ -59,7 +60,7 @@ func (h *hostileAgents) tls(i int) *tls.Config {
 	return cfg
 }
 
-// neighbour is a well-behaved agent that sends results and measures the time to each acknowledgement.
+// neighbour is a well-behaved agent beside hostile ones; it measures the time to each acknowledgement.
 type neighbour struct {
 	h       *hostileAgents
 	session *link.Session
@@ -69,6 +70,7 @@ type neighbour struct {
 	mu    sync.Mutex
 	chunk model.ChunkID
 	text  []byte
+	flips bool // each result of a batch has another status
 	acked uint64
 	sent  time.Time
 	most  time.Duration
@@ -79,13 +81,13 @@ type neighbour struct {
 
 var neighbourKey = wire.StreamKey{Stream: 4711}
 
-// startNeighbour opens the session of a well-behaved agent, which lasts until expectFast or the end of the test.
+// startNeighbour starts a well-behaved agent that sends results until expectFast or the test's end.
 func (h *hostileAgents) startNeighbour(i int, every time.Duration) *neighbour {
 	h.t.Helper()
 	return h.startNeighbourAs(nodeUID(i), every)
 }
 
-// startNeighbourAs opens a neighbour's session for the node with this id.
+// startNeighbourAs starts a well-behaved agent for the node with this id.
 func (h *hostileAgents) startNeighbourAs(uid uuid.UUID, every time.Duration) *neighbour {
 	h.t.Helper()
 	certificate, err := h.certificates(uid)
@@ -120,22 +122,23 @@ func (h *hostileAgents) startNeighbourAs(uid uuid.UUID, every time.Duration) *ne
 func (g *neighbour) run(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	for number := uint64(1); ; number++ {
+	for last := uint64(0); ; {
 		if !g.awaitState(ctx, func() bool { return g.chunk != 0 }) {
 			return
 		}
 		g.mu.Lock()
 		g.sent = time.Now()
-		chunk, text := g.chunk, g.text
+		batch := g.batchLocked(last + 1)
+		last += uint64(len(batch.Signals))
 		g.mu.Unlock()
-		err := g.session.Send(&wire.Batch{StreamKey: neighbourKey, First: number, Signals: []wire.Signal{wire.ResultSignal(wire.Signal{Chunk: chunk}, wire.Result{Output: text})}})
+		err := g.session.Send(batch)
 		if err != nil && ctx.Err() == nil {
 			g.mu.Lock()
 			g.err = err
 			g.mu.Unlock()
 			return
 		}
-		if !g.awaitState(ctx, func() bool { return g.acked >= number }) {
+		if !g.awaitState(ctx, func() bool { return g.acked >= last }) {
 			return
 		}
 		g.mu.Lock()
@@ -147,6 +150,25 @@ func (g *neighbour) run(ctx context.Context, every time.Duration) {
 			return
 		}
 	}
+}
+
+// batchLocked returns a batch of one result, or of four with changing statuses.
+func (g *neighbour) batchLocked(first uint64) *wire.Batch {
+	result := func(status model.Status) wire.Signal {
+		return wire.ResultSignal(wire.Signal{Chunk: g.chunk}, wire.Result{Status: status, Output: g.text})
+	}
+	b := &wire.Batch{StreamKey: neighbourKey, First: first, Signals: []wire.Signal{result(model.OK)}}
+	if g.flips {
+		b.Signals = append(b.Signals, result(model.Critical), result(model.OK), result(model.Critical))
+	}
+	return b
+}
+
+// flipStatus lets each batch have four results with changing statuses.
+func (g *neighbour) flipStatus() {
+	g.mu.Lock()
+	g.flips = true
+	g.mu.Unlock()
 }
 
 // awaitState waits until ok holds; false: ctx ended or sending failed.
@@ -166,8 +188,8 @@ func (g *neighbour) awaitState(ctx context.Context, ok func() bool) bool {
 	}
 }
 
-// watch starts a neighbour. The returned function fails the test unless each of the neighbour's results was acknowledged within
-// a time and the server's memory grew by at most so many MiB.
+// watch starts a well-behaved agent and observes its acknowledgements. The returned function fails the test unless
+// each of the neighbour's results was acknowledged within a time and the server's memory grew by at most so many MiB.
 func (h *hostileAgents) watch() (unharmed func(within time.Duration, mebibytes int64)) {
 	h.t.Helper()
 	g, before := h.startNeighbour(0, 20*time.Millisecond), h.residentBytes()
@@ -186,7 +208,7 @@ func (g *neighbour) setOutputSize(n int) {
 	g.mu.Unlock()
 }
 
-// wakeRun wakes neighbour.run, which then reads the neighbour's state again.
+// wakeRun wakes the sending goroutine after a change of state.
 func (g *neighbour) wakeRun() {
 	select {
 	case g.wake <- struct{}{}:
@@ -194,7 +216,7 @@ func (g *neighbour) wakeRun() {
 	}
 }
 
-// expectFast ends the neighbour and fails the test if an acknowledgement took longer.
+// expectFast stops the agent and fails the test if an acknowledgement took longer than a limit.
 func (g *neighbour) expectFast(within time.Duration) {
 	g.h.t.Helper()
 	g.mu.Lock()
@@ -219,14 +241,17 @@ func (g *neighbour) takeSlowest() (time.Duration, int) {
 	return most, n
 }
 
-// peekSlowest returns the longest time to an acknowledgement and the number of results, without resetting them.
+// peekSlowest returns the longest time to an acknowledgement and the number of results, without a reset.
 func (g *neighbour) peekSlowest() (time.Duration, int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.most, g.n
 }
 
+// OpenedSession implements link.Handler and does nothing.
 func (g *neighbour) OpenedSession(*link.Session, *wire.Welcome) {}
+
+// Assigned implements link.Handler: it takes the chunk for its results.
 func (g *neighbour) Assigned(_ *link.Session, held *link.Assignment) {
 	g.mu.Lock()
 	if len(held.Chunks) > 0 {
@@ -235,6 +260,8 @@ func (g *neighbour) Assigned(_ *link.Session, held *link.Assignment) {
 	g.mu.Unlock()
 	g.wakeRun()
 }
+
+// Acked implements link.Handler: it measures the time to the acknowledgement.
 func (g *neighbour) Acked(_ *link.Session, ack *wire.Ack) {
 	g.mu.Lock()
 	for _, l := range ack.Last {
@@ -243,10 +270,20 @@ func (g *neighbour) Acked(_ *link.Session, ack *wire.Ack) {
 	g.mu.Unlock()
 	g.wakeRun()
 }
-func (g *neighbour) RunNow(*link.Session, *wire.Run)                  {}
-func (g *neighbour) Turn(*link.Session, *wire.Turn)                   {}
-func (g *neighbour) Reply(*link.Session, *wire.Exchange)              {}
-func (g *neighbour) BackPressure(*link.Session, *wire.BackPressure)   {}
+
+// RunNow implements link.Handler and does nothing.
+func (g *neighbour) RunNow(*link.Session, *wire.Run) {}
+
+// Turn implements link.Handler and does nothing.
+func (g *neighbour) Turn(*link.Session, *wire.Turn) {}
+
+// Reply implements link.Handler and does nothing.
+func (g *neighbour) Reply(*link.Session, *wire.Exchange) {}
+
+// BackPressure implements link.Handler and does nothing.
+func (g *neighbour) BackPressure(*link.Session, *wire.BackPressure) {}
+
+// ServerStops implements link.Handler and does nothing.
 func (g *neighbour) ServerStops(*link.Session, time.Duration, string) {}
 
 // attacker is a connection that sends arbitrary bytes to the server.
@@ -282,10 +319,12 @@ func (h *hostileAgents) open(cfg *tls.Config) (*attacker, error) {
 	return e, err
 }
 
+// send sends a message.
 func (e *attacker) send(frame []byte) {
 	_ = e.ws.Write(append(make([]byte, wsconn.Headroom), frame...))
 }
 
+// receive reads the next binary message.
 func (e *attacker) receive() (wire.Kind, []byte, error) {
 	for {
 		op, frame, err := e.ws.Read(wire.MaxFrame)
@@ -299,7 +338,7 @@ func (e *attacker) receive() (wire.Kind, []byte, error) {
 	}
 }
 
-// hello opens a TLS connection and a session of the i-th node.
+// hello opens a TLS connection and a session as the i-th node.
 func (h *hostileAgents) hello(i int) *attacker {
 	h.t.Helper()
 	e := testenv.Value(h.open(h.tls(i)))(h.t)
@@ -309,7 +348,7 @@ func (h *hostileAgents) hello(i int) *attacker {
 	return e
 }
 
-// readChecks reads up to the Assignment and returns the node's chunks.
+// readChecks reads messages up to the Assignment and returns the node's chunks.
 func (e *attacker) readChecks(t *testing.T) (ids []model.ChunkID) {
 	t.Helper()
 	for {
@@ -327,7 +366,7 @@ func (e *attacker) readChecks(t *testing.T) (ids []model.ChunkID) {
 	}
 }
 
-// readRefusal reads up to the Refuse message.
+// readRefusal reads messages up to the Refuse.
 func (e *attacker) readRefusal() (r wire.Refuse, err error) {
 	for {
 		kind, body, err := e.receive()
@@ -361,7 +400,7 @@ func (h *hostileAgents) residentBytes() int64 {
 	return int64(h.Metric("process_resident_memory_bytes"))
 }
 
-// exchangeRaw sends raw bytes and returns the answer.
+// exchangeRaw sends raw bytes on a connection and returns the answer.
 func exchangeRaw(conn io.ReadWriter, request string) string {
 	_, _ = io.WriteString(conn, request)
 	text, _ := io.ReadAll(io.LimitReader(conn, 1<<20))

@@ -17,9 +17,9 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// TestCloneIsSentAway starts a copied agent on a second machine: the server refuses it with a command to type, one event names
-// both machines, and only the first machine's results count.
-func TestCloneIsSentAway(t *testing.T) {
+// TestClonedAgentIsRefused checks that a copied agent on a second machine is refused with a command to type, and that
+// an event names both machines.
+func TestClonedAgentIsRefused(t *testing.T) {
 	t.Parallel()
 	const one, other = "3f2a91c0aaaaaaaaaaaaaaaaaaaaaaaa", "77ab12cdbbbbbbbbbbbbbbbbbbbbbbbb"
 	s := harness.StartServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", "60s")
@@ -129,8 +129,8 @@ func certificateOf(t *testing.T, a *harness.Agent) *x509.Certificate {
 	return cert
 }
 
-// TestAgentRenewsItsCertificate uses short-lived certificates: an agent renews its certificate during its session, also an
-// expired one on its next connection. The agent of a deleted node is told what to type.
+// TestAgentRenewsItsCertificate checks with short-lived certificates that an agent renews during its session, and an
+// expired one at the next connection. The agent of a deleted node is told what to type.
 func TestAgentRenewsItsCertificate(t *testing.T) {
 	skipIfShort(t, "certificates run out")
 	t.Parallel()

@@ -36,21 +36,24 @@ type joiner struct {
 	config string
 }
 
+// newJoiner returns a machine with empty folders.
 func newJoiner(t *testing.T) *joiner {
 	dir := t.TempDir()
 	return &joiner{t, filepath.Join(dir, "state"), filepath.Join(dir, "agent.env")}
 }
 
+// env returns the environment variables for the machine's folders.
 func (m *joiner) env() []string {
 	return []string{"MUSTER_CONFIG=" + m.config, "MUSTER_STATE_DIR=" + m.state}
 }
 
-// runAgent runs `muster agent` to its end.
+// runAgent runs `muster agent` until it ends.
 func (m *joiner) runAgent(words ...string) harness.Result {
 	m.t.Helper()
 	return harness.Run(m.t, m.env(), append([]string{"agent"}, words...)...)
 }
 
+// launchAgent starts `muster agent` with these arguments.
 func (m *joiner) launchAgent(words ...string) *harness.Process {
 	m.t.Helper()
 	return harness.Launch(m.t, m.env(), append([]string{"agent"}, words...)...)
@@ -64,6 +67,7 @@ func (m *joiner) mustJoin(words ...string) *pki.Identity {
 	return m.identity()
 }
 
+// identity returns the machine's stored identity.
 func (m *joiner) identity() *pki.Identity {
 	m.t.Helper()
 	id := testenv.Value(pki.LoadIdentity(m.state))(m.t)
@@ -96,6 +100,7 @@ func joinWordsIn(t *testing.T, text string) []string {
 	return nil
 }
 
+// nodeNames returns the names of all nodes.
 func nodeNames(t *testing.T, s *harness.Server) (names []string) {
 	t.Helper()
 	var list []struct{ Metadata struct{ Name string } }
@@ -225,7 +230,7 @@ func TestLostAnswerMakesNoSecondNode(t *testing.T) {
 	assert(t, id.Name == "once" && len(names) == 1, "it is %s, and there are %v", id.Name, names)
 }
 
-// startAnswerLossProxy starts a proxy that drops all bytes from the server once the client has sent its request within TLS.
+// startAnswerLossProxy starts a proxy that drops the server's answers after the client's request.
 func startAnswerLossProxy(t *testing.T, server string) string {
 	l := testenv.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	var lines sync.WaitGroup
@@ -315,7 +320,7 @@ func TestRetiredNodeRejoins(t *testing.T) {
 	agent.Stop()
 }
 
-// requestEntry starts a machine without a token, and returns its process and the key that it prints.
+// requestEntry starts an agent without a token, and returns its process and the key that it prints.
 func (m *joiner) requestEntry(s *harness.Server, words ...string) (p *harness.Process, key string) {
 	m.t.Helper()
 	p = m.launchAgent(append([]string{"join", "--server", s.Listen}, words...)...)
@@ -327,9 +332,9 @@ func (m *joiner) requestEntry(s *harness.Server, words ...string) (p *harness.Pr
 	return p, key
 }
 
-// TestApprovalLetsMachineIn starts a machine without a token: it waits, people see the same key as on the machine, also after
-// restarts, and approve it.
-func TestApprovalLetsMachineIn(t *testing.T) {
+// TestApprovedMachineEnrols checks that a machine without a token waits and becomes a node when a person approves its
+// key.
+func TestApprovedMachineEnrols(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	hash := strings.Fields(s.CLI("node", "ca"))[0]
@@ -357,9 +362,9 @@ func TestApprovalLetsMachineIn(t *testing.T) {
 	agent.Stop()
 }
 
-// TestRejectedMachineIsToldWhy lets two machines ask for one name: their keys tell them apart, and the rejected machine gets
-// the reason, now and when it asks again.
-func TestRejectedMachineIsToldWhy(t *testing.T) {
+// TestRejectedMachineGetsTheReason checks that of two machines with one name the rejected one gets the reason, now
+// and at the next request.
+func TestRejectedMachineGetsTheReason(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	hash := strings.Fields(s.CLI("node", "ca"))[0]
@@ -378,6 +383,7 @@ func TestRejectedMachineIsToldWhy(t *testing.T) {
 	bad.mustJoin(joinWords(t, s)[1])
 }
 
+// TestDisabledPendingRefusesMachines checks that a server with --pending off refuses a machine without a token.
 func TestDisabledPendingRefusesMachines(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--pending", "off")
@@ -426,6 +432,7 @@ func TestPendingFloodIsBounded(t *testing.T) {
 	assert(t, n == float64(refused), "the metric counts %v refused, want %d", n, refused)
 }
 
+// newCSR returns a certificate request with a new key.
 func newCSR(t *testing.T) []byte {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -167,7 +167,7 @@ objectives: {beyond-p99: 60s, serving: 1s}
 	}
 }
 
-// stageScenario writes a scenario of results alone for a target.
+// stageScenario writes a load scenario of results for one stage of the server.
 func stageScenario(t *testing.T, target, more string) string {
 	t.Helper()
 	return tempFile(t, "alone.yaml", `scenario: muster.load/v1
@@ -210,6 +210,7 @@ func TestLoadStage(t *testing.T) {
 	}
 }
 
+// TestLoadStageRefusals checks the errors for load scenarios that a stage of the server cannot run.
 func TestLoadStageRefusals(t *testing.T) {
 	t.Parallel()
 	temp := t.TempDir()
@@ -231,7 +232,7 @@ func TestLoadStageRefusals(t *testing.T) {
 	assert(t, len(left) == 0, "left behind: %v", left)
 }
 
-// TestLoadCompare compares folders of runs: exit code 20 only for a gate that failed, 21 for lost results.
+// TestLoadCompare compares folders of runs: exit code 20 for a failed gate, 21 for lost results.
 func TestLoadCompare(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -288,8 +289,8 @@ phases:
 `)
 }
 
-// TestLoadCompareInterleaved plays two servers in turns, each with a folder of its own; Ctrl-C compares the finished runs. The
-// same program costs the same.
+// TestLoadCompareInterleaved runs load against two servers alternately and compares the finished runs, also after
+// Ctrl-C. The same program costs the same.
 func TestLoadCompareInterleaved(t *testing.T) {
 	t.Parallel()
 	temp, out := t.TempDir(), filepath.Join(t.TempDir(), "turns")
@@ -326,7 +327,7 @@ func TestLoadCompareInterleaved(t *testing.T) {
 		"code %d\n%s%s", again.Code, again.Out, again.Errors)
 }
 
-// TestLoadCheck takes a baseline, passes a server that costs no more, and fails one that does, with profiles of it.
+// TestLoadCheck records a baseline, accepts a server of equal cost, and rejects a slower one with its profiles.
 func TestLoadCheck(t *testing.T) {
 	t.Parallel()
 	skipIfShort(t, "six short load runs")

@@ -50,7 +50,7 @@ func joinTokenOf(t *testing.T, run *harness.Process) (token string) {
 	return token
 }
 
-// startJoinedRun starts a run of three loaders.
+// startJoinedRun starts a load run of three loader processes.
 func startJoinedRun(t *testing.T, file string) (run *loadRun, others []*harness.Process) {
 	t.Helper()
 	run = startLoadRun(t, file, "--loaders", "3")
@@ -63,7 +63,7 @@ func startJoinedRun(t *testing.T, file string) (run *loadRun, others []*harness.
 	return run, others
 }
 
-// TestLoadJoin plays one run with three processes: each has a third of the agents, and there is one report.
+// TestLoadJoin runs one load run with three loader processes: a third of the agents each, and one report.
 func TestLoadJoin(t *testing.T) {
 	t.Parallel()
 	run, others := startJoinedRun(t, joinScenario(t, "5s"))
@@ -114,7 +114,7 @@ func TestLoadJoin(t *testing.T) {
 	assert(t, len(processesOf(t, run.temp)) == 0, "the run's server still runs")
 }
 
-// TestLoadJoinLoaderKilled kills a loader in the middle of a run: the run ends at once and names the loader.
+// TestLoadJoinLoaderKilled checks that killing a loader ends the run at once with the loader's name.
 func TestLoadJoinLoaderKilled(t *testing.T) {
 	t.Parallel()
 	run, others := startJoinedRun(t, joinScenario(t, "10m"))
@@ -131,7 +131,7 @@ func TestLoadJoinLoaderKilled(t *testing.T) {
 	awaitNoProcess(t, run.temp)
 }
 
-// awaitJoinedResults waits until results flow; before that there is nothing to report.
+// awaitJoinedResults waits until a run of several loaders receives results.
 func awaitJoinedResults(t *testing.T, run *loadRun, others []*harness.Process) {
 	t.Helper()
 	harness.Until(t, time.Minute, "results flow on all", func() (string, bool) {
@@ -140,7 +140,7 @@ func awaitJoinedResults(t *testing.T, run *loadRun, others []*harness.Process) {
 	})
 }
 
-// TestLoadJoinAlerts lets machines and checks of all loaders fail: each alert is counted once for the whole run.
+// TestLoadJoinAlerts checks that alerts of a run with several loaders are counted once.
 func TestLoadJoinAlerts(t *testing.T) {
 	t.Parallel()
 	file := tempFile(t, "alerts.yaml", `scenario: muster.load/v1
@@ -168,8 +168,8 @@ objectives: {detect: 60s, clear: 60s}
 	assert(t, s != nil && s.Machines == 12 && s.Extra == 0 && s.Unjudged == "", "silence %+v", s)
 }
 
-// TestLoadJoinInterrupted sends Ctrl-C to one loader: the present phase ends for all loaders, and the report contains what was
-// played.
+// TestLoadJoinInterrupted checks that Ctrl-C at one loader ends the present phase for all loaders, and that the
+// report has the finished part.
 func TestLoadJoinInterrupted(t *testing.T) {
 	t.Parallel()
 	run, others := startJoinedRun(t, joinScenario(t, "10m"))
@@ -193,8 +193,8 @@ func TestLoadJoinInterrupted(t *testing.T) {
 	expectTexts(t, strings.Join(rep.Label, "; "), " late that the timetable ends")
 }
 
-// TestLoadJoinOnRunningServer plays a joined run against a running server: followers need no login, get the keys of their
-// machines, and all use TLS.
+// TestLoadJoinOnRunningServer checks a run of several loaders against a running server: the other loaders need no
+// login and get their machines' keys.
 func TestLoadJoinOnRunningServer(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)

@@ -15,8 +15,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// TestLoadPeople plays a scenario with people at work: pages, watches and written resources; checks and groups that are
-// created, changed and deleted, and that every affected agent confirms.
+// TestLoadPeople runs load with simulated people: they read pages, watch and change checks and groups, and affected
+// agents confirm each change.
 func TestLoadPeople(t *testing.T) {
 	t.Parallel()
 	file := tempFile(t, "people.yaml", `scenario: muster.load/v1
@@ -49,7 +49,7 @@ objectives: {holds-p99: 60s, list-p99: 60s, apply-p99: 60s, watch-p99: 60s}
 	}
 }
 
-// expectWorked fails the test unless operators made at least so many requests of each kind without a failure.
+// expectWorked fails the test unless simulated operators made at least n requests of each kind without failure.
 func expectWorked(t *testing.T, rep *report.Report, least uint64, kinds ...string) {
 	t.Helper()
 	for _, kind := range kinds {
@@ -82,8 +82,7 @@ func TestLoadRefusals(t *testing.T) {
 	}
 }
 
-// TestLoadMixed loads each pipeline in turn while the others are timed: every message about a problem arrives once, by a
-// handler and by a route, also while people silence machines, and no delivery is given up.
+// TestLoadMixed loads each pipeline in turn while others are timed: each message arrives once by handler and route.
 func TestLoadMixed(t *testing.T) {
 	t.Parallel()
 	file := tempFile(t, "mixed.yaml", `scenario: muster.load/v1
@@ -134,8 +133,8 @@ objectives: {beyond-p99: 60s, list-p99: 60s, apply-p99: 60s, silence-p99: 60s, r
 	expectTexts(t, string(readFile(t, filepath.Join(out, "report.html"))), "Who was told", "operators ×4")
 }
 
-// TestLoadProxies lets simulated agents run checks of proxy nodes, all of them or in turn: a hanging agent is replaced in the
-// documented time, no interval is without a run, and alerts name the proxy nodes.
+// TestLoadProxies runs proxy checks by simulated agents, all or in turn: a hanging agent is replaced in time and no
+// interval is without a run.
 func TestLoadProxies(t *testing.T) {
 	skipIfShort(t, "waits for turns of several intervals")
 	t.Parallel()

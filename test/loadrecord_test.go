@@ -27,7 +27,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// readStream reads a recorded stream: its head, and for each state one word per result.
+// readStream reads a recorded result stream: its head, and a word per result for each state.
 func readStream(t *testing.T, path string) (h stream.Head, states map[[2]uint32][]string) {
 	t.Helper()
 	r, file, err := stream.Open(path)
@@ -50,8 +50,7 @@ func isRotation(x, y []string) bool {
 	return len(x) == len(y) && strings.Contains(strings.Join(append(slices.Clone(y), y...), ""), strings.Join(x, ""))
 }
 
-// TestLoadRecord records a fleet, both running and stopped, and plays the stream three times as large: no result is lost, the
-// report names the stream, and the new journal contains each state three times.
+// TestLoadRecord records a fleet's results and replays them three times as large, without loss.
 func TestLoadRecord(t *testing.T) {
 	t.Parallel()
 	skipIfShort(t, "two runs of some seconds")

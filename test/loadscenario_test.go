@@ -23,7 +23,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// tinyScenario writes a scenario of some seconds with both kinds of connections.
+// tinyScenario writes a load scenario of some seconds with both kinds of agents.
 func tinyScenario(t *testing.T, more string) string {
 	t.Helper()
 	return tempFile(t, "tiny.yaml", `scenario: muster.load/v1
@@ -39,7 +39,7 @@ phases:
 `+more)
 }
 
-// processesOf returns the command lines that name a folder.
+// processesOf returns the command lines of processes that name a folder.
 func processesOf(t *testing.T, dir string) (list []string) {
 	t.Helper()
 	files := testenv.Value(filepath.Glob("/proc/[0-9]*/cmdline"))(t)
@@ -51,8 +51,8 @@ func processesOf(t *testing.T, dir string) (list []string) {
 	return list
 }
 
-// runLoad plays a scenario with a server of its own and reads the report. It fails the test if files or processes remain.
-// Objectives that the machine is too slow for do not count.
+// runLoad runs a load scenario with its own server and reads the report. It fails the test if files or processes
+// remain. Objectives that the machine is too slow for do not count.
 func runLoad(t *testing.T, file string, more ...string) (ran harness.Result, rep *report.Report, out string) {
 	t.Helper()
 	temp, out := t.TempDir(), filepath.Join(t.TempDir(), "report")
@@ -63,11 +63,12 @@ func runLoad(t *testing.T, file string, more ...string) (ran harness.Result, rep
 	return ran, rep, out
 }
 
+// loadWords returns the arguments of a load run of a scenario file.
 func loadWords(file, out string, more ...string) []string {
 	return append([]string{"load", "run", file, "--out", out, "--max-lag", "1h", "--server-flag=--journal-reserve=1MiB"}, more...)
 }
 
-// loadRun is a running load run.
+// loadRun is a load run in progress.
 type loadRun struct {
 	*harness.Process
 	temp, cache, out string
@@ -81,7 +82,7 @@ func startLoadRun(t *testing.T, file string, more ...string) *loadRun {
 	return r
 }
 
-// awaitSecond waits until the run has recorded a second.
+// awaitSecond waits until the run has measured for a second.
 func (r *loadRun) awaitSecond(t *testing.T) {
 	t.Helper()
 	harness.Until(t, time.Minute, "samples.csv has a second", func() (string, bool) {
@@ -98,7 +99,7 @@ func expectNothingLeft(t *testing.T, temp string) {
 	assert(t, len(left) == 0 && len(running) == 0, "files or processes remain: %v, %v", left, running)
 }
 
-// expectNoReport fails the test if a folder contains a part of a report.
+// expectNoReport fails the test if a folder contains any part of a load report.
 func expectNoReport(t *testing.T, out string) {
 	t.Helper()
 	left, _ := filepath.Glob(filepath.Join(out, "r*"))
@@ -326,8 +327,8 @@ func TestLoadScenarioWithoutLogin(t *testing.T) {
 	}
 }
 
-// TestLoadGroupChecksReachAgentsOnce plays checks of groups: they reach the agents of several classes once each, and each failing
-// check raises its alert.
+// TestLoadGroupChecksReachAgentsOnce checks that checks of groups reach the agents of several classes once each and
+// raise their alerts.
 func TestLoadGroupChecksReachAgentsOnce(t *testing.T) {
 	t.Parallel()
 	file := tempFile(t, "groups.yaml", `scenario: muster.load/v1
@@ -400,7 +401,7 @@ func TestLoadSecondInterrupt(t *testing.T) {
 	expectNoReport(t, run.out)
 }
 
-// signalServerIn sends a signal to the server whose data folder lies below a folder.
+// signalServerIn sends a signal to the server process whose data folder lies in a folder.
 func signalServerIn(t *testing.T, dir string, sig syscall.Signal) {
 	t.Helper()
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")

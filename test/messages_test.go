@@ -123,7 +123,7 @@ var frequentErrors = []struct {
 	{"frame-refused", (*transcript).frameRefused},
 }
 
-// transcript collects the texts that a person reads.
+// transcript collects commands, messages and log lines for a documentation page.
 type transcript struct {
 	t    *testing.T
 	s    *harness.Server
@@ -132,7 +132,7 @@ type transcript struct {
 	hide [][2]string // a text that differs between runs, and its placeholder
 }
 
-// server starts a server, and an agent if node is not empty.
+// server starts a server, and an agent unless node is empty.
 func (x *transcript) server(node string, args ...string) *harness.Agent {
 	x.t.Helper()
 	x.s = harness.StartServer(x.t, args...)
@@ -144,7 +144,7 @@ func (x *transcript) server(node string, args ...string) *harness.Agent {
 	return a
 }
 
-// heading adds a heading that says where the next text is read.
+// heading records a heading that says where the following text appears.
 func (x *transcript) heading(format string, args ...any) {
 	if x.text.Len() > 0 {
 		x.text.WriteByte('\n')
@@ -152,7 +152,7 @@ func (x *transcript) heading(format string, args ...any) {
 	fmt.Fprintf(&x.text, format+"\n", args...)
 }
 
-// command adds a command line and its output.
+// command runs a command and records its line and output.
 func (x *transcript) command(env []string, line string) {
 	x.t.Helper()
 	if x.s != nil {
@@ -164,7 +164,7 @@ func (x *transcript) command(env []string, line string) {
 	x.heading("$ muster %s\n%s", line, strings.TrimSpace(r.Out+r.Errors))
 }
 
-// logLine waits for a line with these words in a log, and adds it.
+// logLine waits for a log line with these words and records it.
 func (x *transcript) logLine(where string, log func() string, words string) {
 	x.t.Helper()
 	harness.Until(x.t, 60*time.Second, fmt.Sprintf("%s says %q", where, words), func() (string, bool) {
@@ -185,7 +185,7 @@ func (x *transcript) logLine(where string, log func() string, words string) {
 	})
 }
 
-// eventOutput waits for the event of a check, and adds its output.
+// eventOutput waits for the event of a check and records its output.
 func (x *transcript) eventOutput(check string) {
 	x.t.Helper()
 	harness.Until(x.t, 40*time.Second, check+" has a result", func() (string, bool) {
@@ -197,16 +197,18 @@ func (x *transcript) eventOutput(check string) {
 	})
 }
 
+// file writes a file in the transcript's folder.
 func (x *transcript) file(name, text string) {
 	x.t.Helper()
 	writeFile(x.t, filepath.Join(x.dir, name), text)
 }
 
-// replaceText replaces a text that differs on each machine by a name.
+// replaceText replaces a text that differs between machines by a placeholder.
 func (x *transcript) replaceText(text, name string) {
 	x.hide = append(x.hide, [2]string{regexp.QuoteMeta(text), name})
 }
 
+// golden compares the transcript with a golden file.
 func (x *transcript) golden(name string) {
 	x.t.Helper()
 	said := x.text.String()
@@ -227,12 +229,13 @@ func (x *transcript) golden(name string) {
 	golden(x.t, filepath.Join("messages", name+".golden"), said+"\n")
 }
 
-// startAgentWithoutSession starts an agent that never gets a session.
+// startAgentWithoutSession starts an agent that the server never accepts.
 func (x *transcript) startAgentWithoutSession(server, token string, more ...string) *harness.Process {
 	args := append([]string{"agent", "--state-dir", filepath.Join(x.dir, "state"), "--name", "web01", "--server", server}, more...)
 	return harness.Launch(x.t, []string{"MUSTER_TOKEN=" + token}, args...)
 }
 
+// noServer records the messages of a command and an agent without a server.
 func (x *transcript) noServer() {
 	address := harness.Port(x.t)
 	x.replaceText(address[strings.LastIndexByte(address, ':'):], ":8443")
@@ -249,6 +252,7 @@ func (x *transcript) noServer() {
 	x.logLine("log of the agent, when the server goes", b.Log, "no session")
 }
 
+// wrongCA records the messages about a server of another CA.
 func (x *transcript) wrongCA() {
 	x.server("")
 	testenv.Value(pki.Open(filepath.Join(x.dir, "other"), []string{"localhost"}, time.Now))(x.t)
@@ -258,6 +262,7 @@ func (x *transcript) wrongCA() {
 	x.replaceText(other.Listen[strings.LastIndexByte(other.Listen, ':'):], ":9443")
 }
 
+// tokenExpired records the messages about an expired API token.
 func (x *transcript) tokenExpired() {
 	x.server("")
 	token := strings.TrimSpace(x.s.CLI("auth", "token", "create", "--expires", "1s"))
@@ -274,6 +279,7 @@ func (x *transcript) tokenExpired() {
 	x.logLine("an agent that joins with it", x.startAgentWithoutSession(x.s.Listen, join).Log, "expired at")
 }
 
+// portTaken records the messages about a port in use.
 func (x *transcript) portTaken() {
 	x.server("")
 	second := harness.NewServer(x.t)
@@ -295,6 +301,7 @@ func linesForPeople(log string) (lines []string) {
 	return lines
 }
 
+// plugInMissing records the messages about a missing plug-in.
 func (x *transcript) plugInMissing() {
 	x.server("web01")
 	x.file("mail.yaml", "kind: Check\nmetadata: {name: mail}\nspec: {interval: 1s, command: check_smtp_tls -H localhost, targets: {groups: [all]}}\n")
@@ -305,6 +312,7 @@ func (x *transcript) plugInMissing() {
 	}
 }
 
+// groupEmpty records the messages about a check whose group has no members.
 func (x *transcript) groupEmpty() {
 	x.server("web01")
 	x.file("web.yaml", "kind: Group\nmetadata: {name: web}\nspec: {where: 'node.labels.role == \"web\"'}\n---\nkind: Check\nmetadata: {name: https}\nspec: {interval: 60s, probe: {name: tcp, args: {address: 'localhost:443'}}, targets: {groups: [web]}}\n")
@@ -313,6 +321,7 @@ func (x *transcript) groupEmpty() {
 	x.command(nil, "why web01/https")
 }
 
+// propertyUnset records the messages about a check with an unset property.
 func (x *transcript) propertyUnset() {
 	x.server("web01")
 	x.file("queue.yaml", "kind: Check\nmetadata: {name: queue}\nspec: {interval: 1s, command: 'ls {{ .props.queue_dir }}', targets: {groups: [all]}}\n")
@@ -320,7 +329,7 @@ func (x *transcript) propertyUnset() {
 	x.eventOutput("queue")
 }
 
-// clockOff runs a real agent in this process, because only there the test sets its clock.
+// clockOff records the messages about an agent with a wrong clock; the agent runs in this process.
 func (x *transcript) clockOff() {
 	x.server("")
 	x.s.Apply("kind: Check\nmetadata: {name: clock}\nspec: {interval: 1s, probe: {name: clock}, targets: {groups: [all]}}\n")
@@ -347,6 +356,7 @@ func (x *transcript) clockOff() {
 	x.hide = append(x.hide, [2]string{`(1h0m|59m5\d|3600|3599|1h|59m)[0-9.]*m?s?`, "1h0m0s"})
 }
 
+// diskBudget records the messages about a journal at its disk budget.
 func (x *transcript) diskBudget() {
 	fleet := harness.Fleet{Agents: 8, Checks: 4, Interval: 100 * time.Millisecond}
 	x.s = harness.StartFleet(x.t, fleet, "--journal-budget", "64MiB")
@@ -369,6 +379,7 @@ func (x *transcript) diskBudget() {
 	x.hide = append(x.hide, [2]string{`history is \S+ behind, by [0-9.]+ \wiB of the journal( \(its queue [^)]*\))?`, "history is 40s behind, by 60.0 MiB of the journal"})
 }
 
+// frameRefused records the messages about results refused for a limit.
 func (x *transcript) frameRefused() {
 	a := x.server("web01", "--node-states", "3")
 	var checks strings.Builder
@@ -392,12 +403,13 @@ func (x *transcript) frameRefused() {
 	x.logLine("log of an agent whose node was deleted", a.Log, "no session")
 }
 
-// logBuffer is a log that can be read while it is written.
+// logBuffer is a log that a test reads while the server writes it.
 type logBuffer struct {
 	mu   sync.Mutex
 	text strings.Builder
 }
 
+// Write implements io.Writer.
 func (l *logBuffer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -25,10 +25,12 @@ type lanMachine struct {
 	process *harness.Process
 }
 
+// env returns the environment variables for the machine's folders.
 func (b *lanMachine) env() []string {
 	return []string{"MUSTER_CONFIG=" + b.config, "MUSTER_STATE_DIR=" + b.state}
 }
 
+// runCommand runs `muster agent` with these arguments on the machine.
 func (b *lanMachine) runCommand(words ...string) string {
 	b.t.Helper()
 	r := b.Run(b.env(), append([]string{"agent"}, words...)...)
@@ -36,8 +38,10 @@ func (b *lanMachine) runCommand(words ...string) string {
 	return r.Out
 }
 
+// startAgent starts the agent on the machine.
 func (b *lanMachine) startAgent() { b.t.Helper(); b.process = b.Launch(b.env(), "agent") }
 
+// awaitLog waits until the agent's log has all words.
 func (b *lanMachine) awaitLog(within time.Duration, words ...string) {
 	b.t.Helper()
 	harness.Until(b.t, within, fmt.Sprintf("the agent on %s says %q", b.Name, words), func() (string, bool) {
@@ -51,13 +55,14 @@ func (b *lanMachine) awaitLog(within time.Duration, words ...string) {
 	})
 }
 
-// lan is a server and machines, each in network namespaces of its own.
+// lan is a server and machines in network namespaces.
 type lan struct {
 	t      *testing.T
 	net    *harness.Network
 	server *harness.Server
 }
 
+// newLAN starts a server in a network of machines.
 func newLAN(t *testing.T, args ...string) *lan {
 	l := &lan{t: t, net: harness.NewNetwork(t)}
 	l.server = harness.NewServer(t, args...)
@@ -68,6 +73,7 @@ func newLAN(t *testing.T, args ...string) *lan {
 	return l
 }
 
+// machine adds a machine with its own folders to the network.
 func (l *lan) machine(name string) *lanMachine {
 	l.t.Helper()
 	dir := l.t.TempDir()
@@ -98,13 +104,14 @@ func (l *lan) event(node, check string) v1.Event {
 	return list.Items[0]
 }
 
-// awaitResults waits for so many more results.
+// awaitResults waits until n more results of a node arrive.
 func (l *lan) awaitResults(node, check string, more uint64) {
 	l.t.Helper()
 	want := l.event(node, check).Results + more
 	l.awaitEvent(node, check, fmt.Sprintf("%d results", want), func(e v1.Event) bool { return e.Results >= want })
 }
 
+// awaitEvent waits until the event of a check fulfils a condition and returns it.
 func (l *lan) awaitEvent(node, check, what string, ok func(v1.Event) bool) v1.Event {
 	l.t.Helper()
 	var e v1.Event
@@ -148,7 +155,8 @@ func TestMachinesSurviveNetworkFaults(t *testing.T) {
 	}
 }
 
-// pullCable pulls a machine's cable: its keepalive is missed. With the cable back, its results of the meantime are applied.
+// pullCable unplugs a machine's network cable and checks that its keepalive is missed. With the cable back, its
+// results of the meantime are applied.
 func (l *lan) pullCable(b *lanMachine) {
 	l.t.Helper()
 	before := l.event(b.Name, "where-"+b.Name)
@@ -224,7 +232,7 @@ func (l *lan) replaceMachine(b *lanMachine, node, check string) {
 	l.awaitResults(node, check, 1)
 }
 
-// retireNode retires a node: its events go, and its machine is told why and what to type.
+// retireNode retires a node and checks that its events are removed and its machine gets the reason.
 func (l *lan) retireNode(b *lanMachine, node string) {
 	l.t.Helper()
 	l.server.CLI("node", "retire", node, "-m", "sold", "--yes")

@@ -85,7 +85,7 @@ func TestAgentsWorkThroughHAProxy(t *testing.T) {
 	s.Stop()
 }
 
-// throughBalancer returns the server as clients reach it through a balancer.
+// throughBalancer returns the server with the load balancer's addresses, as clients reach it.
 func throughBalancer(t *testing.T, s *harness.Server, front string) *harness.Server {
 	t.Helper()
 	text := readFile(t, s.Context)
@@ -95,7 +95,7 @@ func throughBalancer(t *testing.T, s *harness.Server, front string) *harness.Ser
 	return &through
 }
 
-// curl runs curl and expects an exit code; -1 expects any failure.
+// curl runs curl and checks the exit code; -1: any failure.
 func curl(t *testing.T, code int, args ...string) string {
 	t.Helper()
 	program := testenv.Program(t, "curl", "curl")
@@ -106,6 +106,7 @@ func curl(t *testing.T, code int, args ...string) string {
 	return string(out)
 }
 
+// awaitLogLine waits until the server's log has a text.
 func awaitLogLine(t *testing.T, s *harness.Server, text string) {
 	t.Helper()
 	s.AwaitLog(text)
@@ -240,7 +241,7 @@ func TestAgentsWorkThroughSquid(t *testing.T) {
 	s.Stop()
 }
 
-// awaitResultCount waits until the event of a check has n results.
+// awaitResultCount waits until the event of a check has received n results.
 func awaitResultCount(t *testing.T, s *harness.Server, check string, n uint64) {
 	t.Helper()
 	harness.Until(t, 90*time.Second, "results reach the server", func() (string, bool) {
@@ -295,6 +296,7 @@ func TestAgentsConnectOverIPv6(t *testing.T) {
 	}
 }
 
+// hostOf returns the host of an address.
 func hostOf(address string) string {
 	if h, _, err := net.SplitHostPort(address); err == nil {
 		return h
@@ -354,8 +356,8 @@ func TestUnknownServerNameIsReported(t *testing.T) {
 	s.Stop()
 }
 
-// TestNewCAIsReported starts a server without its pki folder: agents report both CAs and the command to type, and return when
-// the folder is restored.
+// TestNewCAIsReported checks that agents report a changed CA with the command to type, and return when the old pki
+// folder is restored.
 func TestNewCAIsReported(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -368,6 +370,7 @@ func TestNewCAIsReported(t *testing.T) {
 	}
 	s.Stop()
 	move(pki, kept)
+	runRepair(t, s, startRefused(t, s)) // the operator accepts a new CA
 	s.Start()
 	a.AwaitLog("the server at "+s.Listen+" is not the one that this machine joined: its certificate is of the CA sha256:", ", expected the CA sha256:",
 		"if the server lost its DATA/pki, restore that from the backup and restart it", "muster-agent reset-identity")
@@ -376,6 +379,7 @@ func TestNewCAIsReported(t *testing.T) {
 	testenv.NoError(t, os.RemoveAll(pki))
 	move(kept, pki)
 	was := strings.Count(a.Log(), "msg=connected")
+	runRepair(t, s, startRefused(t, s))
 	s.Start()
 	harness.Until(t, 90*time.Second, "the agent is connected again", func() (string, bool) { return a.Log(), strings.Count(a.Log(), "msg=connected") > was })
 	s.Stop()

@@ -51,9 +51,9 @@ func TestRenamedNodeKeepsItsEvents(t *testing.T) {
 	runs.Unblock()
 }
 
-// TestReplacedAndRetiredMachinesStayAway gives a node another machine and retires it later: the former machines are refused
-// with the reason, also after a kill of the server. Everybody who was notified of a problem is notified of its end.
-func TestReplacedAndRetiredMachinesStayAway(t *testing.T) {
+// TestReplacedAndRetiredMachinesAreRefused checks that former machines of a replaced or retired node are refused with
+// the reason, also after a kill. Everybody who was notified of a problem is notified of its end.
+func TestReplacedAndRetiredMachinesAreRefused(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	told := filepath.Join(t.TempDir(), "told")
@@ -202,9 +202,9 @@ func TestDeclaredNodeKeepsItsMachine(t *testing.T) {
 	says(apply(exported), model.Conflict.Exit(), "was retired", "muster node forgive "+m.identity().Node.String())
 }
 
-// TestFleetLifecycle renames, replaces and retires hundreds of 2,000 nodes while results flow, and kills the server right
-// after the last answer. No other node loses a result, no event of a retired node remains, and the planner's work grows with
-// the changed nodes only.
+// TestFleetLifecycle renames, replaces and retires hundreds of 2,000 nodes while results flow, and kills the server
+// after the last answer. No other node loses a result, no event of a retired node remains, and the planner's work
+// grows with the changed nodes only.
 func TestFleetLifecycle(t *testing.T) {
 	skipIfShort(t, "two thousand agents take their time")
 	t.Parallel()

@@ -12,22 +12,23 @@ import (
 	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// notificationFile is a handler that appends each notification to a file, one line each.
+// notificationFile is a handler that appends each notification as a line to a file.
 type notificationFile struct {
 	t    *testing.T
 	path string
 }
 
-// newNotificationFile chooses a file; handlerYAML declares its handler.
+// newNotificationFile returns a handler that appends to a new file.
 func newNotificationFile(t *testing.T) *notificationFile {
 	t.Helper()
 	return &notificationFile{t, filepath.Join(t.TempDir(), "told")}
 }
 
-// handlerYAML declares the handler under a name.
+// handlerYAML returns the declaration of the handler under a name.
 func (n *notificationFile) handlerYAML(name string) string {
 	return fmt.Sprintf("kind: Handler\nmetadata: {name: %s}\nspec: {command: 'cat >> %s'}\n---\n", name, n.path)
 }
@@ -294,4 +295,57 @@ spec:
 	s.Try("describe", "event", "web01/jobs").Expect(0, "CRITICAL: jobs.waiting{queue=mail,team=print} is 42, more than 10", "hook locks (took ", "  the lock is held by 4711", "jobs.waiting{queue=print,team=print} = 1")
 	yaml := s.CLI("get", "event", "web01/jobs", "-o", "yaml")
 	expectTexts(t, yaml, "name: jobs.waiting", "queue: mail", "name: locks")
+}
+
+// TestRouteTellsOpenProblems applies a route while problems are open: apply says how many it tells and when, why gives a time
+// or a reason, and the handler gets one message about all of them, or none with --only-new until a person asks for it.
+func TestRouteTellsOpenProblems(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t)
+	book := newNotificationFile(t)
+	s.Apply(book.handlerYAML("book"))
+	s.StartAgent("web01")
+	for _, name := range []string{"disk", "load"} {
+		check := s.Counter(name, "web01")
+		check.Exit(2)
+		s.AwaitOutput("why web01/"+name, "is open since")
+	}
+	s.AwaitOutput("why web01/disk", "! not told, because the check names no route (alert.route)", "to tell it now: apply a Route called default")
+	apply := func(name, more string, flags ...string) string {
+		path := filepath.Join(t.TempDir(), name)
+		testenv.NoError(t, os.WriteFile(path, []byte("kind: Route\nmetadata: {name: "+name+"}\nspec: {groupWait: 3s, steps: [{to: [book]}]"+more+"}\n"), 0o600))
+		return s.CLI(append([]string{"apply", "-f", path}, flags...)...)
+	}
+	out := apply("default", "", "--only-new")
+	expectTexts(t, out, "2 open problems: route default notifies book of none now")
+	s.AwaitOutput("why web01/disk", "! route default: not told, because it was open before route default/default took it (admin: applied with --only-new); to tell it now: muster event notify web01/disk")
+	out = apply("web", ", match: {targets: {nodes: [web01]}}")
+	expectTexts(t, out, "2 open problems: route web notifies book at ", ", in one message")
+	s.AwaitOutput("why web01/disk", "! route web tells book: waits (groupWait 3s) until")
+	awaitFile(t, book.path, 1, `"kind":"summary"`)
+	expectTexts(t, s.CLI("event", "notify", "web01/disk", "-m", "now"), "1 open problem: route default notifies book at ")
+	book.awaitKinds("disk", "summary", "opened")
+}
+
+// TestFirstPageAtNight makes a first pager by one command and follows one alert: message, acknowledgement, recovery, and the
+// timeline in the morning. A handler that does not work is in no route, and status warns of one that fails.
+func TestFirstPageAtNight(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t)
+	book := newNotificationFile(t)
+	s.StartAgent("web01")
+	s.Try("handler", "create", "pager", "--command", "exit 3").Expect(9, "the handler pager exists and does not work, so no route names it")
+	s.Try("handler", "create", "pager", "--command", "cat >> "+book.path).Expect(0, "handler/pager updated", "accepted a test message", "route/default created")
+	check := s.Counter("disk", "web01")
+	check.Exit(2)
+	book.awaitKinds("disk", "opened")
+	s.AwaitOutput("status", "Not well: 1 problem (1 critical)", "web01/disk")
+	s.CLI("event", "ack", "web01/disk", "-m", "on it")
+	book.awaitKinds("disk", "opened", "acknowledged")
+	s.AwaitOutput("status", "no problem but 1 handled one", "1 acknowledged")
+	check.Exit(0)
+	book.awaitKinds("disk", "opened", "acknowledged", "closed")
+	var list v1.ProblemList
+	require(t, json.Unmarshal([]byte(s.CLI("get", "problems", "-o", "json")), &list) == nil && len(list.Items) > 0, "no problem")
+	s.AwaitOutput("describe problem "+list.Items[0].ID, "opened CRITICAL", "told pager by route default: exit status 0", "acknowledged by admin: on it", "told of the end pager", "closed after")
 }

@@ -106,7 +106,7 @@ func startLoadWith(t *testing.T, cfg load.Config) <-chan loadResult {
 	return end
 }
 
-// playLoad plays a load run beside the test until its end, the test's end, or stop.
+// playLoad runs load beside the test until it ends or stop is called.
 func playLoad(t *testing.T, cfg load.Config) (end chan loadResult, stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	end, done := make(chan loadResult, 1), make(chan struct{})
@@ -133,7 +133,7 @@ func awaitMeasurement(cfg *load.Config) <-chan struct{} {
 	return measures
 }
 
-// sleep waits for a chosen instant. Tests never use it to wait for a condition.
+// sleep waits for a time that the test needs without a condition to poll. Tests never use it to wait for a condition.
 // house: sleeps because a kill has to come at any instant.
 func sleep(ctx context.Context, d time.Duration) {
 	select {
@@ -142,8 +142,9 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// TestOutageLosesNoResult stops the server for longer than results count as live. Agents spool and deliver all results, one
-// agent after a kill of its own. Late results are history and do not change the present state; no node is reported as down.
+// TestOutageLosesNoResult checks that no result is lost while the server is down for longer than results count as
+// live. Agents spool and deliver all results, one agent after a kill of its own. Late results are history and do not
+// change the present state; no node is reported as down.
 func TestOutageLosesNoResult(t *testing.T) {
 	skipIfShort(t, "half a minute")
 	t.Parallel()
@@ -306,7 +307,7 @@ func keepaliveEvents(t *testing.T, api *client.Client) map[string]v1.Event {
 	return out
 }
 
-// eventChanges returns the history of an event, empty for an event that never existed.
+// eventChanges returns the recorded changes of an event; empty if it never existed.
 func eventChanges(t *testing.T, api *client.Client, namespace, node, check string) []v1.Entry {
 	t.Helper()
 	list, err := api.Events.History(t.Context(), namespace, node, check, 100)

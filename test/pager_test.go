@@ -23,7 +23,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// pagingService imitates PagerDuty or Opsgenie: the messages it receives and its callbacks.
+// pagingService simulates PagerDuty or Opsgenie: received messages and callbacks.
 type pagingService struct {
 	name, by string
 	handler  string // %q: its address, %q: the secret
@@ -34,6 +34,7 @@ type pagingService struct {
 
 const callbackSecret = "the secret that the service shares"
 
+// pagingServices returns the simulated PagerDuty and Opsgenie.
 func pagingServices() []pagingService {
 	return []pagingService{
 		{"PagerDuty", "Ada Lovelace (PagerDuty)", "pagerduty: {routingKey: R0123, url: %q, callback: %q}",
@@ -68,7 +69,7 @@ func pagingServices() []pagingService {
 	}
 }
 
-// pagedServer is a server whose default route notifies a paging service of alerts.
+// pagedServer is a server whose default route notifies a simulated paging service.
 type pagedServer struct {
 	*harness.Server
 	t             *testing.T
@@ -83,7 +84,7 @@ const (
 	pageGroups = "kind: Route\nmetadata: {name: default}\nspec: {groupBy: [check], groupWait: 3s, steps: [{to: [pager], repeat: 1h}]}\n"
 )
 
-// startPaged starts a server whose default route notifies a paging service, by problem or in groups by check.
+// startPaged starts a server whose default route notifies a paging service, per problem or per group of a check.
 func startPaged(t *testing.T, service *pagingService, tells string) *pagedServer {
 	p := &pagedServer{t: t, service: service, opened: make(chan string, 100), ended: make(chan string, 100)}
 	peer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -108,7 +109,7 @@ func startPaged(t *testing.T, service *pagingService, tells string) *pagedServer
 	return p
 }
 
-// nextKey returns the key of the service's next message.
+// nextKey returns the deduplication key of the service's next message.
 func (p *pagedServer) nextKey(of chan string) string { p.t.Helper(); return receive(p.t, of) }
 
 // fireAlert sends a firing alert for each of these nodes.
@@ -138,8 +139,8 @@ func (p *pagedServer) callHandler(handler, verb, key, secret string, code int) {
 	require(p.t, got == code, "%s %s at %s: %d %s, want %d", verb, key, handler, got, text, code)
 }
 
-// expectAcknowledged fails the test unless the problems are acknowledged by the person at the service, or (want is false) not
-// acknowledged.
+// expectAcknowledged fails the test unless the person at the paging service has acknowledged the problems (want
+// false: nobody has).
 func (p *pagedServer) expectAcknowledged(check string, want bool, nodes ...string) {
 	p.t.Helper()
 	for _, node := range nodes {
@@ -294,8 +295,9 @@ func TestPagerResolvesItsIncident(t *testing.T) {
 	s.Try("audit", "run").Expect(0, "a replay of dead letters of handler default/pager: mended")
 }
 
-// TestSlowCallbackClientsTakeNoPlaces opens slow callbacks from strangers: they are ended and do not delay other clients.
-func TestSlowCallbackClientsTakeNoPlaces(t *testing.T) {
+// TestSlowCallbackClientsDelayNoOthers checks that slow callbacks of unauthenticated clients are ended and do not
+// delay other clients.
+func TestSlowCallbackClientsDelayNoOthers(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--queues", "requests=10")
 	s.Apply("kind: Handler\nmetadata: {name: pager}\nspec:\n  " + fmt.Sprintf(pagingServices()[0].handler, "http://127.0.0.1:1", callbackSecret) + "\n")

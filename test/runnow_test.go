@@ -36,6 +36,7 @@ func awaitConnected(t *testing.T, s *harness.Server, n int) {
 	s.AwaitMetric(float64(n), "muster_session_handshakes_total", `"welcome"`) // before it, no session gets a request
 }
 
+// runLines decodes the output lines of a run.
 func runLines(t *testing.T, text string) (list []v1.RunLine) {
 	t.Helper()
 	for line := range strings.Lines(text) {
@@ -161,7 +162,7 @@ func TestCancelledRunEndsOnItsMachine(t *testing.T) {
 	s.Try("run", "--command", "id", "--on", "all").Expect(21, "web01  LOST: ", "1 OK  1 lost (web01)")
 }
 
-// sleepingProcesses returns the sleep commands whose command line contains a folder's name.
+// sleepingProcesses returns the `sleep` processes whose command line contains a folder's name.
 func sleepingProcesses(dir string) (out []string) {
 	for _, line := range commandsIn(dir) {
 		if strings.Contains(line, "sleep 1000") && !strings.Contains(line, "began") {

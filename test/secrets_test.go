@@ -59,7 +59,8 @@ func (f *secretFinder) expectNone(texts map[string]string) {
 	}
 }
 
-// searchFolder fails the test for each file of a folder that contains a secret, and counts the files that contain the canary.
+// searchFolder fails the test for files of a folder that contain a secret, and counts the files that contain the
+// harmless canary value.
 func (f *secretFinder) searchFolder(dir, canary string) (canaries int) {
 	f.t.Helper()
 	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -80,6 +81,7 @@ func (f *secretFinder) searchFolder(dir, canary string) (canaries int) {
 	return canaries
 }
 
+// randomText returns a random text of 24 characters.
 func randomText(t *testing.T) string {
 	t.Helper()
 	b := make([]byte, 18)
@@ -87,6 +89,7 @@ func randomText(t *testing.T) string {
 	return base64.URLEncoding.EncodeToString(b)
 }
 
+// digest returns a short SHA-256 of a text in hexadecimal.
 func digest(s string) string { sum := sha256.Sum256([]byte(s)); return hex.EncodeToString(sum[:8]) }
 
 // TestSecretsOnlyInCommands gives a check secrets from every provider: the command has their values, and no output, file, log

@@ -30,7 +30,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// unpackBundle returns the files of a debug bundle by name, without the folder.
+// unpackBundle returns the files of a debug bundle by name without the bundle's folder.
 func unpackBundle(t *testing.T, file string) map[string]string {
 	t.Helper()
 	f := testenv.Value(os.Open(file))(t)
@@ -48,8 +48,8 @@ func unpackBundle(t *testing.T, file string) map[string]string {
 	}
 }
 
-// TestDebugBundleHoldsNoSecret takes a debug bundle of a working server, which is complete, and of a hanging one, which names
-// what is missing. Neither contains a secret.
+// TestDebugBundleHoldsNoSecret checks the debug bundle of a working server for completeness and secrets, and of a
+// hanging server for the list of missing parts. Neither contains a secret.
 func TestDebugBundleHoldsNoSecret(t *testing.T) {
 	t.Parallel()
 	s := harness.NewServer(t, "--log-file", filepath.Join(t.TempDir(), "muster.log"))
@@ -167,8 +167,8 @@ func TestPasswordResetEndsSessions(t *testing.T) {
 	s.Stop()
 }
 
-// TestServiceManagerHearsReadiness reports to systemd: readiness, status, and the reason of a failed start.
-func TestServiceManagerHearsReadiness(t *testing.T) {
+// TestServiceManagerGetsReadiness reports to systemd: readiness, status, and the reason of a failed start.
+func TestServiceManagerGetsReadiness(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "notify")
 	manager := testenv.Value(net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"}))(t)
@@ -257,7 +257,7 @@ func TestUnusableDataFolderStopsStart(t *testing.T) {
 	}
 }
 
-// runAsOther runs the server as user 4000002, on a data folder that this user may read.
+// runAsOther makes the server run as user 4000002 with access to its data folder.
 func runAsOther(t *testing.T, s *harness.Server) {
 	t.Helper()
 	data := filepath.Join(openFolder(t), "data")
@@ -266,7 +266,7 @@ func runAsOther(t *testing.T, s *harness.Server) {
 	s.Wrap = []string{testenv.Program(t, "setpriv", "util-linux"), "--reuid=4000002", "--regid=4000002", "--clear-groups"}
 }
 
-// outputBesideLog returns a server's output without the structured log.
+// outputBesideLog returns a server's output without its structured log.
 func outputBesideLog(s *harness.Server) string {
 	var b strings.Builder
 	for line := range strings.Lines(s.Log()) {
@@ -288,7 +288,7 @@ func editFormat(t *testing.T, s *harness.Server, old, changed string) {
 	writeFile(t, path, fmt.Appendf(nil, "%scrc %08x\n", text, crc32.Checksum([]byte(text), crc32.MakeTable(crc32.Castagnoli))))
 }
 
-// setNewerSchema marks a database as written by a newer version.
+// setNewerSchema raises a database's schema version above the program's.
 func setNewerSchema(t *testing.T, s *harness.Server, file, component string) {
 	t.Helper()
 	db := testenv.Value(sql.Open("sqlite", filepath.Join(s.Data, file)))(t)
@@ -365,7 +365,7 @@ func TestRootKeepsFolderOwner(t *testing.T) {
 	s.Try("doctor", "restored", "--data", s.Data).Expect(6, "a folder above it")
 }
 
-// golden compares a text with testdata/NAME after replacements of what differs between machines.
+// golden compares a text with testdata/NAME, after replacing parts that differ between machines.
 func golden(t *testing.T, name, got string, replace ...string) {
 	t.Helper()
 	got = strings.NewReplacer(replace...).Replace(got)

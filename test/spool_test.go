@@ -20,8 +20,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// TestReplacedSpoolAppliesRunsOnce deletes an agent's spool, or restores an older copy of it: results flow again, each run is
-// applied once, no handshake is repeated, and the keepalive event says what happened.
+// TestReplacedSpoolAppliesRunsOnce checks that an agent with a deleted or older spool sends results again, that each
+// run is applied once, and that the keepalive event reports the change.
 func TestReplacedSpoolAppliesRunsOnce(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -126,7 +126,8 @@ func TestReplacedSpoolAppliesRunsOnce(t *testing.T) {
 	}
 }
 
-// awaitNewestResult waits until the newest run is applied. One to six runs may be lost; none is applied twice.
+// awaitNewestResult waits until the server has applied the check's newest run. One to six runs may be lost; none is
+// applied twice.
 func awaitNewestResult(t *testing.T, api *client.Client, node, check string, c *harness.Counter) {
 	t.Helper()
 	c.Block()
@@ -260,7 +261,7 @@ func damageSpool(t *testing.T, folder string) {
 	testenv.Value(f.WriteAt(b, at))(t)
 }
 
-// incompressibleText returns a text of n bytes that does not compress well.
+// incompressibleText returns a random text of n bytes.
 func incompressibleText(n int) string {
 	random := rand.NewChaCha8([32]byte{})
 	b := make([]byte, n/2)
@@ -310,7 +311,7 @@ func TestSpoolOverflowDropsOldestResults(t *testing.T) {
 	s.AwaitOutput("describe event full/agent", "signals: it was full, or they were too old or damaged")
 }
 
-// expectNoBadFrames fails the test if the server counted frames that break the protocol.
+// expectNoBadFrames fails the test if the server counted malformed frames.
 func expectNoBadFrames(t *testing.T, s *harness.Server) {
 	t.Helper()
 	for _, code := range []string{"hole", "streams", "malformed"} {

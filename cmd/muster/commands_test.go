@@ -75,7 +75,7 @@ var commandLine = regexp.MustCompile(`\bmuster(-agent)?((?: [^\s;|)` + "`" + `]+
 // quoted matches a quoted word.
 var quoted = regexp.MustCompile(`'[^']*'|"[^"]*"`)
 
-// commandChecker looks up mentioned commands and flags.
+// commandChecker checks that commands and flags in documents and messages exist in the tree of commands.
 type commandChecker struct {
 	root  *cobra.Command
 	agent map[string]bool
@@ -122,7 +122,7 @@ func (c *commandChecker) reportUnknownCommands(t *testing.T, path, text string) 
 // commandGroups are the commands that only contain others.
 var commandGroups = map[string]bool{"auth": true, "completion": true, "debug": true, "event": true, "load": true, "node": true}
 
-// subcommand returns the command of a name below a command; nil: none.
+// subcommand finds a direct subcommand of a command by its name; nil: none.
 func subcommand(c *cobra.Command, word string) *cobra.Command {
 	for _, sub := range c.Commands() {
 		if sub.Name() == word || sub.HasAlias(word) {
@@ -132,7 +132,7 @@ func subcommand(c *cobra.Command, word string) *cobra.Command {
 	return nil
 }
 
-// hasFlag reports whether a command has the flag that a word names.
+// hasFlag reports whether a command has the flag that a word of a command line names.
 func hasFlag(c *cobra.Command, word string) bool {
 	if strings.Contains(word, "%") {
 		return true // a format, filled in at run time
@@ -183,7 +183,8 @@ func codeInMarkdown(text string) (code []string) {
 	return code
 }
 
-// TestFlagErrors names the accepted values and an example for a wrong flag or argument.
+// TestFlagErrors runs commands with a wrong flag or argument and expects an error with the accepted values and an
+// example.
 func TestFlagErrors(t *testing.T) {
 	for line, want := range map[string]string{
 		"load size muster-sizing --factors a,b": `--factors: "a,b": expected a list of numbers, comma-separated, such as 1,2,4`,

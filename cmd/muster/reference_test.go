@@ -46,7 +46,7 @@ func makeReferencePage(root *cobra.Command) string {
 	return strings.TrimRight(b.String(), "\n") + "\n"
 }
 
-// writeCommand writes the section of one command.
+// writeCommand writes the section of one command to the reference page.
 func writeCommand(b *strings.Builder, c *cobra.Command) {
 	if c.Hidden {
 		return
@@ -70,7 +70,7 @@ func writeCommand(b *strings.Builder, c *cobra.Command) {
 	}
 }
 
-// writeFlags writes a table of flags. The server's settings have a page of their own.
+// writeFlags writes a table of flags to the reference page. The server's settings have a page of their own.
 func writeFlags(b *strings.Builder, flags *pflag.FlagSet) {
 	setting := map[string]bool{}
 	for _, f := range config.Fields() {

@@ -15,7 +15,8 @@ func (s *Service) NewSession(ctx context.Context, user string) (string, error) {
 	return token, err
 }
 
-// When the cache of passwords is full, a wrong password evicts another wrong one, never a good one.
+// TestFullPasswordCacheEvictsWrongPasswords fills the cache of password comparisons: a wrong password evicts another
+// wrong one, never a right one.
 func TestFullPasswordCacheEvictsWrongPasswords(t *testing.T) {
 	r, noon := newProgramPasswordCache(), time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	ended := make(chan struct{})

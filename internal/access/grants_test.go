@@ -8,8 +8,11 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
+// roleBindings maps a namespace to the role that its binding grants.
 type roleBindings = map[string]string
 
+// TestContradictoryGrantsAreRefused validates grants without a role, with unknown roles and with rights that
+// contradict their role.
 func TestContradictoryGrantsAreRefused(t *testing.T) {
 	for _, c := range []struct {
 		grants access.Grants

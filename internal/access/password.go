@@ -22,12 +22,13 @@ import (
 // login of a known one.
 const unknownUserHash = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 
-// passwordCost returns the argon2id parameters that OWASP recommends: 19 MiB of memory, two passes.
+// passwordCost returns the argon2id parameters for password hashes, as OWASP recommends: 19 MiB of memory, two
+// passes.
 func passwordCost() *argon2id.Params {
 	return &argon2id.Params{Memory: 19 << 10, Iterations: 2, Parallelism: 1, SaltLength: 16, KeyLength: 32}
 }
 
-// HashPassword makes the hash that is stored; an empty password is replaced by a generated one.
+// HashPassword hashes a password with argon2id for the database; it generates a password when the given one is empty.
 func HashPassword(password string) (plain, hash string, err error) {
 	if password == "" {
 		secret := make([]byte, 15)
@@ -45,7 +46,7 @@ func HashPassword(password string) (plain, hash string, err error) {
 	return password, hash, nil
 }
 
-// hashPassword hashes a password like HashPassword; it waits while too many passwords are being hashed.
+// hashPassword hashes a password like HashPassword, in one of the slots of enterHashSlot.
 func (s *Service) hashPassword(ctx context.Context, password string) (plain, hash string, err error) {
 	leave, err := s.enterHashSlot(ctx)
 	if err != nil {
@@ -55,7 +56,7 @@ func (s *Service) hashPassword(ctx context.Context, password string) (plain, has
 	return HashPassword(password)
 }
 
-// enterHashSlot waits until another password may be hashed; leave lets the next one in.
+// enterHashSlot waits for one of the few slots for hashing passwords; leave frees the slot.
 func (s *Service) enterHashSlot(ctx context.Context) (leave func(), err error) {
 	select {
 	case s.hashSlots <- struct{}{}:
@@ -65,7 +66,7 @@ func (s *Service) enterHashSlot(ctx context.Context) (leave func(), err error) {
 	}
 }
 
-// checkPassword returns the person with this name, if the password is right.
+// checkPassword returns the user of this name if the password is correct.
 func (s *Service) checkPassword(ctx context.Context, user, password string) (userRow, error) {
 	leave, err := s.enterHashSlot(ctx)
 	if err != nil {
@@ -82,13 +83,14 @@ func (s *Service) checkPassword(ctx context.Context, user, password string) (use
 	return row, nil
 }
 
+// errBadLogin returns the error about a wrong user name or password.
 func errBadLogin() error {
 	return model.Errorf(model.Unauthenticated, "user name or password is wrong").
 		WithHint("forgotten? on the server: muster auth reset-password --data DIR")
 }
 
-// ResetPassword stores a hash that HashPassword made. All sessions of the user end; grants and
-// tokens stay. With mayRun, the user may run commands from then on.
+// ResetPassword replaces the password hash of a user by one that HashPassword made. All sessions of the user end;
+// grants and tokens stay. With mayRun, the user may run commands from then on.
 func (s *Service) ResetPassword(ctx context.Context, by intent.Actor, user, hash string, mayRun bool) error {
 	if _, _, _, err := argon2id.DecodeHash(hash); err != nil {
 		return model.Errorf(model.Invalid, "not a password hash: %w", err)
@@ -127,7 +129,8 @@ func (s *Service) ChangePassword(ctx context.Context, by intent.Actor, session, 
 	return s.storePasswordHash(ctx, by, by.User, hash, session, false)
 }
 
-// storePasswordHash stores a hash and ends all sessions of the user but one. The caller holds accounts.
+// storePasswordHash stores a password hash and ends all sessions of the user except the one that changed the
+// password. The caller holds accounts.
 func (s *Service) storePasswordHash(ctx context.Context, by intent.Actor, user, hash, but string, mayRun bool) error {
 	row, ok := s.index.findUser(user)
 	if !ok {
@@ -153,11 +156,11 @@ const (
 	wrongPasswordMemory = 10 * time.Second
 )
 
-// Admit is a function that decides whether a password that is not cached may be compared: it waits, refuses or admits.
-// The caller then passes to done whether the password was wrong.
+// Admit decides whether an uncached password of a program may be compared: it waits, refuses or admits. The caller
+// then passes to done whether the password was wrong.
 type Admit func(ctx context.Context) (done func(wrong bool), err error)
 
-// programPasswordCache caches whether passwords of programs are right: a fleet has few passwords, and all agents send
+// programPasswordCache caches which passwords of programs are right: a fleet has few passwords, and all agents send
 // them at once. Keys are keyed hashes of name, password and the stored hash, so that a new password counts at once.
 type programPasswordCache struct {
 	comparisonSlots chan struct{} // at most two comparisons at a time; passwords of people are bounded by Service
@@ -167,8 +170,8 @@ type programPasswordCache struct {
 	comparisons map[[32]byte]*passwordComparison
 }
 
-// passwordComparison is the comparison of one password. done is closed when it ended: good is set, or err tells why
-// no one compared.
+// passwordComparison is the cached outcome of comparing one program's password with its hash. done is closed when it
+// ended: good is set, or err tells why no one compared.
 type passwordComparison struct {
 	done          chan struct{}
 	good          bool
@@ -176,14 +179,15 @@ type passwordComparison struct {
 	evictableFrom time.Time // earliest eviction of a wrong password from the cache
 }
 
+// newProgramPasswordCache returns an empty cache with a random hash key and two slots for comparisons.
 func newProgramPasswordCache() *programPasswordCache {
 	c := &programPasswordCache{comparisonSlots: make(chan struct{}, 2), comparisons: map[[32]byte]*passwordComparison{}}
 	_, _ = rand.Read(c.hashKey[:]) // never fails
 	return c
 }
 
-// checkPassword compares a password with a hash, or returns the cached outcome. Callers with the same password wait for
-// one comparison; where the first caller was not admitted, the next caller compares.
+// checkPassword returns whether a password matches a hash: from the cache, or by a comparison. Callers with the same
+// password wait for one comparison; where the first caller was not admitted, the next caller compares.
 func (c *programPasswordCache) checkPassword(ctx context.Context, name, password, hash string, now func() time.Time, admit Admit) (good bool, err error) {
 	sum := c.cacheKey(name, password, hash)
 	for {
@@ -211,7 +215,8 @@ func (c *programPasswordCache) checkPassword(ctx context.Context, name, password
 	}
 }
 
-// comparePassword compares one password. An admitted comparison goes on when the request of its caller ends.
+// comparePassword compares one password with its hash and caches the outcome. An admitted comparison goes on when the
+// request of its caller ends.
 func (c *programPasswordCache) comparePassword(ctx context.Context, v *passwordComparison, sum [32]byte, password, hash string, now func() time.Time, admit Admit) {
 	defer close(v.done)
 	done := func(bool) {}
@@ -239,12 +244,13 @@ func (c *programPasswordCache) comparePassword(ctx context.Context, v *passwordC
 	}
 }
 
+// errTooManyPasswords returns the error of a login while all slots for hashing passwords are taken.
 func errTooManyPasswords() error {
 	return model.Errorf(model.Unavailable, "too many passwords are being checked").WithHint("try again in a moment")
 }
 
-// evictWrongPassword evicts one wrong password when the cache is full, never a right one, because the whole fleet needs those.
-// evictWrongPassword returns false where no wrong password can be evicted. The caller holds mu.
+// evictWrongPassword removes one wrong password from a full cache, never a right one, because the whole fleet needs
+// those. evictWrongPassword returns false where no wrong password can be evicted. The caller holds mu.
 func (c *programPasswordCache) evictWrongPassword(now time.Time) bool {
 	if len(c.comparisons) < maxCachedPasswords {
 		return true
@@ -270,6 +276,8 @@ func (c *programPasswordCache) evictWrongPassword(now time.Time) bool {
 	return false
 }
 
+// cacheKey returns the keyed hash of a name, a password and the stored hash: the key of their comparison in the
+// cache.
 func (c *programPasswordCache) cacheKey(parts ...string) (sum [32]byte) {
 	h := hmac.New(sha256.New, c.hashKey[:])
 	for _, part := range parts {

@@ -14,7 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// Agents that share a password cost one comparison. The password of an agent user permits neither logins nor alerts.
+// TestAgentPasswordIsCheckedOnce counts password comparisons: agents that share a password cost one comparison. The
+// password of an agent user permits neither logins nor alerts.
 func TestAgentPasswordIsCheckedOnce(t *testing.T) {
 	s := newTestAccounts(t)
 	ctx := t.Context()
@@ -70,7 +71,8 @@ func TestAgentPasswordIsCheckedOnce(t *testing.T) {
 	assertRefused(t, model.Unavailable, "")(s.LoginProgram(over, access.Agent, "sensu", "never seen", nil))
 }
 
-// Admit throttles comparisons of new passwords only for their sender. A cached outcome needs no admission.
+// TestWrongPasswordsThrottleOnlyTheirSender sends wrong passwords from one address: only new passwords of that
+// address wait. A cached outcome needs no admission.
 func TestWrongPasswordsThrottleOnlyTheirSender(t *testing.T) {
 	s := newTestAccounts(t)
 	ctx := t.Context()

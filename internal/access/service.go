@@ -21,14 +21,15 @@ const (
 	tokenKind = "token"
 )
 
-// Options are the dependencies of a Service.
+// Options has the dependencies of a Service: database, clock and limits.
 type Options struct {
 	Store  intent.Store
 	Now    func() time.Time // nil: time.Now
 	Logger *slog.Logger     // nil: none
 }
 
-// Service keeps users and tokens, and finds in memory the subject of a token. It is safe for concurrent use.
+// Service keeps users and tokens in the database, and finds the subject of a token in memory. It is safe for
+// concurrent use.
 type Service struct {
 	opts             Options
 	index            accountIndex
@@ -43,7 +44,7 @@ type Service struct {
 	writeMu sync.Mutex
 }
 
-// NewService makes a service; call Load before anything else.
+// NewService returns a service without users and tokens; call Load before any other method.
 func NewService(o Options) *Service {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -54,7 +55,7 @@ func NewService(o Options) *Service {
 	return &Service{opts: o, index: newAccountIndex(), hashSlots: make(chan struct{}, 2), programPasswords: newProgramPasswordCache()}
 }
 
-// Load reads users and tokens.
+// Load reads all users and tokens from the database into the in-memory index.
 func (s *Service) Load(ctx context.Context) error {
 	for _, kind := range []string{userKind, tokenKind} {
 		rows, err := s.opts.Store.List(ctx, intent.ListQuery{Kind: kind})
@@ -70,7 +71,8 @@ func (s *Service) Load(ctx context.Context) error {
 	return nil
 }
 
-// commitRows writes rows to the database, then to the index. No other function writes either.
+// commitRows writes rows of users and tokens to the database, then to the in-memory index. No other function writes
+// either.
 func (s *Service) commitRows(ctx context.Context, by intent.Actor, writes []intent.Write) error {
 	s.writeMu.Lock()
 	defer s.writeMu.Unlock()
@@ -88,8 +90,10 @@ func (s *Service) commitRows(ctx context.Context, by intent.Actor, writes []inte
 	return nil
 }
 
+// userKey returns the database key of a user.
 func userKey(name string) intent.Key { return intent.Key{Kind: userKind, Name: name} }
 
+// tokenKey returns the database key of a token.
 func tokenKey(id string) intent.Key { return intent.Key{Kind: tokenKind, Name: id} }
 
 // userRow is the database row of a user.
@@ -114,10 +118,12 @@ type accountIndex struct {
 	tokens map[[32]byte]AccessToken
 }
 
+// newAccountIndex returns an index without users and tokens.
 func newAccountIndex() accountIndex {
 	return accountIndex{users: map[string]userRow{}, tokens: map[[32]byte]AccessToken{}}
 }
 
+// putRow decodes a database row of a user or token and puts it into the index.
 func (x *accountIndex) putRow(row intent.Row) error {
 	var u userRow
 	var t tokenRow
@@ -141,6 +147,7 @@ func (x *accountIndex) putRow(row intent.Row) error {
 	return nil
 }
 
+// removeRow removes a deleted user or token from the index.
 func (x *accountIndex) removeRow(key intent.Key) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -155,6 +162,7 @@ func (x *accountIndex) removeRow(key intent.Key) {
 	}
 }
 
+// findUser returns the user of this name from the index.
 func (x *accountIndex) findUser(name string) (userRow, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -162,8 +170,8 @@ func (x *accountIndex) findUser(name string) (userRow, bool) {
 	return u, ok
 }
 
-// findToken finds a token by its SHA-256. A session has the grants that its user has now; a session whose user was
-// deleted is not found.
+// findToken returns the token with this SHA-256 hash. A session has the grants that its user has now; a session whose
+// user was deleted is not found.
 func (x *accountIndex) findToken(sum [32]byte) (AccessToken, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -171,7 +179,8 @@ func (x *accountIndex) findToken(sum [32]byte) (AccessToken, bool) {
 	return x.withCurrentGrants(t), ok && (!t.Session || x.users[t.User].Hash != "")
 }
 
-// withCurrentGrants returns a token with the grants that it has now: a session has those of its user. The caller holds mu.
+// withCurrentGrants returns a token with its present grants: a session has the grants of its user. The caller holds
+// mu.
 func (x *accountIndex) withCurrentGrants(t AccessToken) AccessToken {
 	if t.Session {
 		t.Grants = x.users[t.User].Grants
@@ -193,9 +202,11 @@ const (
 	Alerts = "alerts" // role of a user or token: an Alertmanager client may post alerts
 )
 
+// isProgramRole reports whether a role is for programs (agent or alerts), not for people.
 func isProgramRole(role string) bool { return role == Agent || role == Alerts }
 
-// roleRank returns the rank of a role of people, from 1 for viewers; 0: the role has no rights in the API.
+// roleRank returns the rank of a role of people (viewer 1, higher roles more); 0 for a role without rights in the
+// API.
 func roleRank(role string) int { return slices.Index([]string{Viewer, Operator, Admin}, role) + 1 }
 
 // Grants are the rights of a user or a token.
@@ -210,7 +221,7 @@ type Grants struct {
 	Run bool `json:"run,omitempty"`
 }
 
-// Validate refuses grants that contradict themselves.
+// Validate returns an error if the grants contradict themselves or name an unknown role.
 func (g *Grants) Validate() error {
 	if isProgramRole(g.Role) {
 		switch {
@@ -226,7 +237,7 @@ func (g *Grants) Validate() error {
 		role := g.Bindings[namespace]
 		switch {
 		case roleRank(role) == 0:
-			return unknownRole(role)
+			return unknownRoleError(role)
 		case namespace == model.SharedNamespaceName:
 			return model.Errorf(model.Invalid, "users cannot be bound to namespace %s: its resources reach the nodes of all namespaces", namespace).
 				WithHint("give the role in every namespace: --role %s", role)
@@ -240,23 +251,24 @@ func (g *Grants) Validate() error {
 	case len(g.Namespaces) > 0:
 		return model.Errorf(model.Invalid, "namespaces limit only the roles %s and %s; bind a person to a namespace: --bind NAMESPACE=ROLE", Agent, Alerts)
 	case roleRank(g.Role) == 0 && (g.Role != "" || len(g.Bindings) == 0):
-		return unknownRole(g.Role)
+		return unknownRoleError(g.Role)
 	case g.Run && highest < roleRank(Operator):
 		return model.Errorf(model.Invalid, "the role %s cannot run commands", Viewer).WithHint("give the role %s too", Operator)
 	}
 	return nil
 }
 
-func unknownRole(role string) error {
+// unknownRoleError returns the error about an unknown role, with the known ones.
+func unknownRoleError(role string) error {
 	return model.Errorf(model.Invalid, "unknown role %q: expected %s, %s or %s", role, Admin, Operator, Viewer)
 }
 
-// roleRankIn returns the rank of the subject's role in one namespace.
+// roleRankIn returns the rank of the role that the grants give in one namespace.
 func (g *Grants) roleRankIn(namespace string) int {
 	return max(roleRank(g.Role), roleRank(g.Bindings[namespace]))
 }
 
-// CoveredBy reports whether g permits nothing that o does not permit.
+// CoveredBy reports whether every right of g is also a right of o.
 func (g *Grants) CoveredBy(o *Grants) bool {
 	if isProgramRole(g.Role) {
 		elsewhere := func(namespace string) bool { return o.roleRankIn(namespace) < roleRank(Admin) }

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -9,12 +10,16 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Subject is the user, with a session or a token, that makes a request.
+// Subject is the user with a session or token that makes a request.
 type Subject struct {
 	User  string
+	Maker string // maker of the token; empty: User
 	Token string // id of the session or token used
 	Grants
 }
+
+// Owner returns the user behind the subject: the maker of its token, or else its name.
+func (s *Subject) Owner() string { return cmp.Or(s.Maker, s.User) }
 
 // May reports whether the subject may use the verb in a namespace.
 func (s *Subject) May(verb Verb, namespace string) bool { return s.roleRankIn(namespace) >= int(verb) }
@@ -25,13 +30,13 @@ func (s *Subject) MayEverywhere(verb Verb) bool { return roleRank(s.Role) >= int
 // MayRun reports whether the subject may run commands on nodes of a namespace.
 func (s *Subject) MayRun(namespace string) bool { return s.Run && s.May(Operate, namespace) }
 
-// NamespacesFor lists, sorted, the namespaces in which a binding grants the verb. Call it only
-// where MayEverywhere is false.
+// NamespacesFor returns the sorted namespaces in which a role binding permits the verb. Call it only where
+// MayEverywhere is false.
 func (s *Subject) NamespacesFor(verb Verb) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(s.Bindings)), func(namespace string) bool { return !s.May(verb, namespace) })
 }
 
-// Allow returns an error where the subject may use an operation in no namespace.
+// Allow returns an error if the subject may use an operation in no namespace at all.
 func (s *Subject) Allow(n Need) error {
 	switch {
 	case n.Scope == Public:
@@ -46,8 +51,8 @@ func (s *Subject) Allow(n Need) error {
 	return s.RefusalError(n)
 }
 
-// AllowIn returns an error where the subject may not use an operation in a namespace. The error does not reveal whether
-// the namespace exists.
+// AllowIn returns an error if the subject may not use an operation in this namespace. The error does not reveal
+// whether the namespace exists.
 func (s *Subject) AllowIn(n Need, namespace string) error {
 	if s.May(n.Verb, namespace) {
 		return nil
@@ -62,7 +67,7 @@ func (s *Subject) AllowIn(n Need, namespace string) error {
 	return err.WithHint("ask an administrator for a role: muster auth user grant %s --bind %s=%s", s.User, namespace, lowestRoleFor(n.Verb))
 }
 
-// lowestRoleFor returns the lowest role that permits a verb.
+// lowestRoleFor returns the role with the fewest rights that still permits a verb.
 func lowestRoleFor(verb Verb) string {
 	return [...]string{Read: Viewer, Operate: Operator, Change: Admin}[verb]
 }
@@ -91,6 +96,7 @@ type Caller struct {
 	Address string
 }
 
+// callerKey is the context key of the Caller of a request.
 type callerKey struct{}
 
 // WithCaller returns a context that carries the caller of a request.
@@ -98,13 +104,13 @@ func WithCaller(ctx context.Context, c Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
-// CallerOf returns the caller of a request; the zero Caller, which may do nothing, where the request carries none.
+// CallerOf returns the caller that a request's context carries, or the zero Caller, which may do nothing.
 func CallerOf(ctx context.Context) Caller {
 	c, _ := ctx.Value(callerKey{}).(Caller)
 	return c
 }
 
-// AuthorOf names the caller of a request in the record of changes, with the reason for the change.
+// AuthorOf returns the author of a change for the audit: the caller of a request, with the reason for the change.
 func AuthorOf(ctx context.Context, reason string) intent.Actor {
 	c := CallerOf(ctx)
 	return intent.Actor{User: c.User, Whence: c.Address, Why: reason}
@@ -117,7 +123,8 @@ func MayChange(ctx context.Context, namespace string) bool {
 	return c.May(Change, namespace)
 }
 
-// ViewerGrants returns the grants of a token that is created without grants: it may read wherever the caller may read.
+// ViewerGrants returns the default grants of a new token: the role viewer in every namespace that the caller may
+// read.
 func (c *Caller) ViewerGrants() Grants {
 	if c.MayEverywhere(Read) {
 		return Grants{Role: Viewer}
@@ -129,7 +136,7 @@ func (c *Caller) ViewerGrants() Grants {
 	return g
 }
 
-// Verb is the class of an operation: it reads, operates or changes.
+// Verb is the class of an operation for access: read, operate or change.
 type Verb uint8
 
 // Verbs, each of which takes the role of the same rank.
@@ -139,7 +146,7 @@ const (
 	Change                  // admin
 )
 
-// Scope tells to which namespaces an operation applies, and so where its caller needs the role.
+// Scope tells in which namespaces the caller of an operation needs the role: in one, in any, or in the cluster.
 type Scope uint8
 
 // Scopes of operations.
@@ -156,30 +163,31 @@ const (
 	Namespaced
 )
 
-// Need is the access that an operation of the API needs: verb, kind and scope. Each operation declares its need. The
-// zero value is no declaration.
+// Need declares the access that an operation of the API needs: verb, kind and scope. Each operation declares its
+// need. The zero value is no declaration.
 type Need struct {
 	Verb  Verb
 	Kind  string // a kind of resources, or a singular noun: event, problem, queue
 	Scope Scope
 }
 
-// NeedOn declares a verb on a kind, within the subject's namespaces.
+// NeedOn returns the Need of a verb on a kind, in the namespaces of the request.
 func NeedOn(verb Verb, kind string) Need { return Need{verb, kind, Namespaced} }
 
-// NeedOnCluster declares a verb on a kind of the server.
+// NeedOnCluster returns the Need of a verb on a cluster-wide kind, which belongs to no namespace.
 func NeedOnCluster(verb Verb, kind string) Need { return Need{verb, kind, Cluster} }
 
-// NeedAnybody declares an operation about the caller alone, or about nothing that a namespace holds.
+// NeedAnybody returns the Need of an operation that every logged-in caller may use, because it reads no data of a
+// namespace.
 func NeedAnybody(kind string) Need { return Need{Read, kind, Anybody} }
 
-// NeedNoToken declares an operation that needs no token.
+// NeedNoToken returns the Need of an operation that is open to callers without a token.
 func NeedNoToken(kind string) Need { return Need{Read, kind, Public} }
 
-// Declared reports whether the operation has declared its need: the zero Need is none.
+// Declared reports whether an operation has declared the access that it needs: the zero Need declares none.
 func (n Need) Declared() bool { return n.Verb != 0 && n.Kind != "" && n.Scope != 0 }
 
-// Program is a user with the role agent or alerts, as it was when its password was checked.
+// Program is a user with the role agent or alerts, as recorded when its password was last checked.
 type Program struct {
 	Name       string
 	Namespaces []string // where its agents may be, or its alerts go; empty: everywhere
@@ -187,12 +195,13 @@ type Program struct {
 	hash       string
 }
 
-// May reports whether the program may act in a namespace.
+// May reports whether a program (an agent or a source of alerts) may act in a namespace.
 func (p *Program) May(namespace string) bool {
 	return len(p.Namespaces) == 0 || slices.Contains(p.Namespaces, namespace)
 }
 
-// AgentProgram finds a user with the role agent that has proven its name without a password, such as by a certificate.
+// AgentProgram returns the user with the role agent and this name, which a certificate has proven in place of a
+// password.
 func (s *Service) AgentProgram(name string) (Program, error) {
 	row, ok := s.index.findUser(name)
 	if !ok || row.Role != Agent {
@@ -201,8 +210,8 @@ func (s *Service) AgentProgram(name string) (Program, error) {
 	return Program{Name: name, Namespaces: row.Namespaces, role: Agent, hash: row.Hash}, nil
 }
 
-// LoginProgram checks the password of a user with a role of programs. A password that was seen
-// before, right or wrong, is found in the cache, and admit, which may be nil, is not called.
+// LoginProgram checks the password of a program, which is a user with the role agent or alerts. A password that was
+// seen before, right or wrong, is found in the cache, and admit, which may be nil, is not called.
 func (s *Service) LoginProgram(ctx context.Context, role, name, password string, admit Admit) (Program, error) {
 	row, known := s.index.findUser(name)
 	if !known || row.Role != role {
@@ -218,12 +227,14 @@ func (s *Service) LoginProgram(ctx context.Context, role, name, password string,
 	return Program{Name: name, Namespaces: row.Namespaces, role: role, hash: row.Hash}, nil
 }
 
-// Current reports whether a program's user is unchanged since its password was checked.
+// Current reports whether the user of a program still has the role, password hash and namespaces of its last password
+// check.
 func (s *Service) Current(p *Program) bool {
 	row, ok := s.index.findUser(p.Name)
 	return ok && row.Role == p.role && row.Hash == p.hash && slices.Equal(row.Namespaces, p.Namespaces)
 }
 
+// errBadProgram returns the error about a wrong password of a program with this role.
 func errBadProgram(role string) error {
 	return model.Errorf(model.Unauthenticated, "no user with the role %s has this password", role).
 		WithHint("create one on the server: muster auth user create NAME --role %s", role)

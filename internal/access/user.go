@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -17,19 +18,28 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// User is a person or a program with a password.
+// User is an account with a password: a person, or a program such as an agent.
 type User struct {
 	Name string
 	Grants
 	Created  time.Time
 	Sessions int // number of open sessions
-	Tokens   int // number of API tokens with the name of the user
+	Tokens   int // number of API tokens with the name of the user, or made by the user
 }
 
 var userName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,62}$`)
 
 // reservedNames are names that users cannot have: they mean the server itself in the record of changes.
 var reservedNames = []string{"server", "local"}
+
+// checkName refuses a name that a user or token cannot have.
+func checkName(name string) error {
+	if userName.MatchString(name) && !slices.Contains(reservedNames, name) {
+		return nil
+	}
+	return model.Errorf(model.Invalid, "invalid user name %q", name).
+		WithHint("use letters, digits, and . _ @ - between them, at most 63; the names server and local are reserved")
+}
 
 // Users returns all users, sorted by name.
 func (s *Service) Users() []User {
@@ -41,7 +51,7 @@ func (s *Service) Users() []User {
 		u := User{Name: name, Grants: row.Grants, Created: row.created}
 		for _, t := range s.index.tokens {
 			switch {
-			case t.User != name || t.isExpired(s.opts.Now()):
+			case !t.belongsTo(name) || t.isExpired(s.opts.Now()):
 			case t.Session:
 				u.Sessions++
 			default:
@@ -53,7 +63,7 @@ func (s *Service) Users() []User {
 	return out
 }
 
-// HasUsers reports whether anybody can log in.
+// HasUsers reports whether the server has at least one user, so that somebody can log in.
 func (s *Service) HasUsers() bool {
 	s.index.mu.RLock()
 	defer s.index.mu.RUnlock()
@@ -63,9 +73,8 @@ func (s *Service) HasUsers() bool {
 // CreateUser creates a user with the name and grants of u. An empty password is replaced by a generated
 // one. The function returns the password.
 func (s *Service) CreateUser(ctx context.Context, by intent.Actor, u User, password string) (string, error) {
-	if !userName.MatchString(u.Name) || slices.Contains(reservedNames, u.Name) {
-		return "", model.Errorf(model.Invalid, "invalid user name %q", u.Name).
-			WithHint("use letters, digits, and . _ @ - between them, at most 63; the names server and local are reserved")
+	if err := checkName(u.Name); err != nil {
+		return "", err
 	}
 	if err := u.Validate(); err != nil {
 		return "", err
@@ -90,7 +99,7 @@ func (s *Service) CreateUser(ctx context.Context, by intent.Actor, u User, passw
 }
 
 // Grant replaces the grants of a user and returns the user as it is then. The user's sessions have them at once;
-// tokens of that name that permit more end in the same transaction. The last administrator keeps the role.
+// tokens of that name or made by the user that permit more end in the same transaction. The last administrator keeps the role.
 func (s *Service) Grant(ctx context.Context, by intent.Actor, name string, g Grants) (User, error) {
 	if err := g.Validate(); err != nil {
 		return User{}, err
@@ -113,7 +122,7 @@ func (s *Service) Grant(ctx context.Context, by intent.Actor, name string, g Gra
 		return User{}, err
 	}
 	err = s.writeUser(ctx, by, intent.Write{Key: userKey(name), Body: body, Expect: -1},
-		func(t AccessToken) bool { return t.User == name && !t.Session && !t.CoveredBy(&g) })
+		func(t AccessToken) bool { return t.belongsTo(name) && !t.Session && !t.CoveredBy(&g) })
 	if err != nil {
 		return User{}, err
 	}
@@ -121,8 +130,8 @@ func (s *Service) Grant(ctx context.Context, by intent.Actor, name string, g Gra
 	return all[slices.IndexFunc(all, func(u User) bool { return u.Name == name })], nil
 }
 
-// DeleteUser ends a user, and in the same transaction all sessions and tokens of that name. The
-// last administrator cannot be deleted. DeleteUser returns the deleted user.
+// DeleteUser ends a user, and in the same transaction all sessions and tokens of that name, and the tokens
+// of other names that the user made. The last administrator cannot be deleted. DeleteUser returns the deleted user.
 func (s *Service) DeleteUser(ctx context.Context, by intent.Actor, name string) (User, error) {
 	s.accountsMu.Lock()
 	defer s.accountsMu.Unlock()
@@ -134,11 +143,10 @@ func (s *Service) DeleteUser(ctx context.Context, by intent.Actor, name string) 
 	if s.isLastAdmin(name) {
 		return User{}, errLastAdmin(name)
 	}
-	return all[i], s.writeUser(ctx, by, intent.Write{Key: userKey(name), Expect: -1},
-		func(t AccessToken) bool { return t.User == name })
+	return all[i], s.writeUser(ctx, by, intent.Write{Key: userKey(name), Expect: -1}, func(t AccessToken) bool { return t.belongsTo(name) })
 }
 
-// writeUser writes a user and ends tokens in one transaction. If a token is revoked at the same time,
+// writeUser writes a user and ends tokens of this user in one transaction. If a token is revoked at the same time,
 // the transaction is repeated without it.
 func (s *Service) writeUser(ctx context.Context, by intent.Actor, user intent.Write, ends func(AccessToken) bool) (err error) {
 	for range 5 {
@@ -167,16 +175,19 @@ func (s *Service) isLastAdmin(name string) bool {
 	return s.index.users[name].Role == Admin
 }
 
+// errLastAdmin returns the error of a change that would leave the server without an administrator.
 func errLastAdmin(name string) error {
 	return model.Errorf(model.Conflict, "%s is the last administrator", name).
 		WithHint("create another administrator first: muster auth user create NAME --role admin")
 }
 
+// errUserExists returns the error about a new user whose name is taken.
 func errUserExists(name string) error {
 	return model.Errorf(model.Conflict, "user %s exists already", name).
 		WithHint("for a forgotten password, on the server: muster auth reset-password --data DIR --user %s", name)
 }
 
+// errNoUser returns the error about an unknown user, with the nearest name as a hint.
 func (s *Service) errNoUser(name string) error {
 	e := model.Errorf(model.NotFound, "user %q does not exist", name)
 	s.index.mu.RLock()
@@ -200,10 +211,12 @@ const (
 	maxExpiredPerToken = 100
 )
 
-// AccessToken describes a session or a token of a program. It never holds the secret.
+// AccessToken describes a login session of a person, or an API token of a program. It never holds the secret.
 type AccessToken struct {
 	ID   string `json:"id"`
 	User string `json:"user"` // name in the record of changes
+	// Maker is the user whose session or token made this token; empty: the server. The token ends with its maker.
+	Maker string `json:"maker,omitempty"`
 	Grants
 	Session bool      `json:"session"` // made by a login: it has its user's grants
 	Note    string    `json:"note,omitempty"`
@@ -211,11 +224,14 @@ type AccessToken struct {
 	Expires time.Time `json:"expires,omitzero"`
 }
 
+// belongsTo reports whether the token has the name of a user, or the user made it.
+func (t *AccessToken) belongsTo(user string) bool { return t.User == user || t.Maker == user }
+
 func (t *AccessToken) isExpired(now time.Time) bool {
 	return !t.Expires.IsZero() && !now.Before(t.Expires)
 }
 
-// Login checks a password and makes a session.
+// Login checks a password and returns the token of a new session.
 func (s *Service) Login(ctx context.Context, user, password, whence string) (token string, t AccessToken, err error) {
 	row, err := s.checkPassword(ctx, user, password)
 	if err != nil {
@@ -231,15 +247,27 @@ func (s *Service) Login(ctx context.Context, user, password, whence string) (tok
 	})
 }
 
+// TokenLifetime is the lifetime of a token for which nobody chose another one.
+const TokenLifetime = 365 * 24 * time.Hour
+
 // CreateToken makes a token for a program.
 func (s *Service) CreateToken(ctx context.Context, by intent.Actor, t AccessToken) (string, AccessToken, error) {
+	if err := checkName(t.User); err != nil {
+		return "", t, err
+	}
 	if err := t.Validate(); err != nil {
 		return "", t, err
 	}
 	t.Session = false
+	text := fmt.Sprintf("token %s, made by %s, role %s", t.User, cmp.Or(t.Maker, by.User), &t.Grants)
+	if by.Why != "" {
+		text += ": " + by.Why
+	}
+	by.Why = text
 	return s.storeNewToken(ctx, by, t)
 }
 
+// storeNewToken generates the secret of a token, stores its SHA-256 and returns the secret with the stored token.
 func (s *Service) storeNewToken(ctx context.Context, by intent.Actor, t AccessToken) (string, AccessToken, error) {
 	secret := make([]byte, 32)
 	if _, err := rand.Read(secret); err != nil {
@@ -261,7 +289,8 @@ func (s *Service) storeNewToken(ctx context.Context, by intent.Actor, t AccessTo
 	return token, t, err
 }
 
-// deletionsOfObsoleteTokens returns the deletions that go with a new token: of expired tokens, and of the user's oldest sessions.
+// deletionsOfObsoleteTokens returns the deletions of expired tokens and of the user's oldest sessions, which are
+// written together with a new token.
 func (s *Service) deletionsOfObsoleteTokens(made AccessToken) (writes []intent.Write) {
 	var sessions []AccessToken // oldest first
 	remove := func(t AccessToken) {
@@ -284,7 +313,7 @@ func (s *Service) deletionsOfObsoleteTokens(made AccessToken) (writes []intent.W
 	return writes
 }
 
-// Authenticate returns the subject of a token; it reads the in-memory index alone.
+// Authenticate returns the subject of an API token from the in-memory index, without a query of the database.
 func (s *Service) Authenticate(token string) (Subject, error) {
 	t, ok := s.index.findToken(sha256.Sum256([]byte(token)))
 	if !ok {
@@ -293,7 +322,7 @@ func (s *Service) Authenticate(token string) (Subject, error) {
 	if t.isExpired(s.opts.Now()) {
 		return Subject{}, model.Errorf(model.Unauthenticated, "this token expired at %s", t.Expires.Format(time.RFC3339)).WithHint("log in again: muster login; for programs: muster auth token create")
 	}
-	return Subject{User: t.User, Token: t.ID, Grants: t.Grants}, nil
+	return Subject{User: t.User, Maker: t.Maker, Token: t.ID, Grants: t.Grants}, nil
 }
 
 // Tokens returns all tokens and sessions, oldest first.
@@ -308,7 +337,7 @@ func (s *Service) Tokens() []AccessToken {
 	return out
 }
 
-// RevokeToken ends a token at once.
+// RevokeToken deletes a token or session, which is refused from then on.
 func (s *Service) RevokeToken(ctx context.Context, by intent.Actor, id string) error {
 	err := s.commitRows(ctx, by, []intent.Write{{Key: tokenKey(id), Expect: -1}})
 	if model.ClassOf(err) == model.NotFound {

@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// assertRefused returns a function that takes the results of a call and reports an error of another class, or without
-// a text in it.
+// assertRefused returns a function that fails the test unless the error of a call has this class and contains this
+// text.
 func assertRefused(t *testing.T, class model.Class, contains string) func(result any, err error) {
 	return func(_ any, err error) {
 		t.Helper()
@@ -25,6 +25,8 @@ func assertRefused(t *testing.T, class model.Class, contains string) func(result
 	}
 }
 
+// TestUsersAreCreatedAndDeleted creates and deletes users, also existing ones, invalid ones and the last
+// administrator.
 func TestUsersAreCreatedAndDeleted(t *testing.T) {
 	w, ctx := newTestAccounts(t), t.Context()
 	create := func(name, role, password string) error {
@@ -172,13 +174,14 @@ type accountsFixture struct {
 	now   time.Time
 }
 
+// newTestAccounts returns an access service with a new database and a clock that the test sets.
 func newTestAccounts(t *testing.T) *accountsFixture {
 	w := &accountsFixture{dsn: filepath.Join(t.TempDir(), "intent.db"), now: time.Unix(1000, 0)}
 	w.restart(t)
 	return w
 }
 
-// restart starts the service, as after a restart of the server.
+// restart opens the database and loads a new service, as a restart of the server does.
 func (w *accountsFixture) restart(t *testing.T) {
 	t.Helper()
 	store, err := intentdb.Open(t.Context(), w.dsn, func() time.Time { return w.now })
@@ -188,6 +191,7 @@ func (w *accountsFixture) restart(t *testing.T) {
 	testenv.NoError(t, w.Load(t.Context()))
 }
 
+// TestLoginsAndTokensAuthenticate logs in, creates tokens and authenticates with both, also after a restart.
 func TestLoginsAndTokensAuthenticate(t *testing.T) {
 	w, ctx := newTestAccounts(t), t.Context()
 	password, err := w.CreateUser(ctx, adaAuthor, access.User{Name: "admin", Grants: access.Grants{Role: access.Admin}}, "")

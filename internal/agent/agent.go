@@ -48,7 +48,7 @@ type Agent struct {
 	credentials credentials
 }
 
-// New returns an agent that does nothing before Run.
+// New returns an agent that starts its work in Run.
 func New(cfg Config) (*Agent, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -92,6 +92,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	return ErrForgotten
 }
 
+// runOnStateFolder locks the state folder, loads or enrols the identity, opens the spool and runs until ctx ends.
 func (a *Agent) runOnStateFolder(ctx context.Context) error {
 	ctx, a.stop = context.WithCancel(ctx)
 	defer a.stop()
@@ -140,8 +141,8 @@ func (a *Agent) runOnStateFolder(ctx context.Context) error {
 	return a.runUntilStopped(ctx, id, assignment)
 }
 
-// runUntilStopped runs checks and session until ctx ends. It stops checks and requested commands first,
-// then the session, which thus sends the last results; Run then closes the spool.
+// runUntilStopped runs checks and keeps a session until ctx ends. It stops checks and requested commands first, then
+// the session, which thus sends the last results; Run then closes the spool.
 func (a *Agent) runUntilStopped(ctx context.Context, id *pki.Identity, assignment *link.Assignment) error {
 	checksCtx, stopChecks := context.WithCancel(ctx)
 	defer stopChecks()
@@ -169,8 +170,8 @@ func (a *Agent) runUntilStopped(ctx context.Context, id *pki.Identity, assignmen
 	return <-linked
 }
 
-// Config has the settings of an agent. Only StateDir is required, and Token at the first start of a
-// machine that has not joined.
+// Config has the settings of an Agent. Only StateDir is required, and Token at the first start of a machine that has
+// not joined.
 type Config struct {
 	StateDir string            // identity, assignment and spool; mode 0700
 	Token    string            // join token; used while there is no identity
@@ -196,7 +197,8 @@ type Config struct {
 	Log     *slog.Logger
 }
 
-// Commands bounds the commands that an agent runs.
+// Commands has the limits of commands on this machine: how many run at once, PATH, priority, allowed programs and
+// secrets.
 type Commands struct {
 	MaxConcurrent int          // checks at once; default CPUs, at least 2
 	PluginPath    string       // appended to PATH; default run.DefaultPluginPath
@@ -208,13 +210,13 @@ type Commands struct {
 	Guard         *guard.Guard // ends commands if the agent is killed; the caller closes it; nil: they go on
 }
 
-// SpoolLimits bounds the spool.
+// SpoolLimits has the limits of the spool: bytes and age.
 type SpoolLimits struct {
 	Bytes int64         // on disk; default 64 MiB
 	Age   time.Duration // of a signal; default 24 h
 }
 
-// restrictions lists for Hello the requests that the settings refuse.
+// restrictions returns the kinds of requests that the agent's settings refuse, such as runs on request, for Hello.
 func (c *Config) restrictions() (list []string) {
 	if c.Commands.NoRun {
 		list = append(list, wire.RestrictRuns)
@@ -228,7 +230,7 @@ func (c *Config) restrictions() (list []string) {
 	return list
 }
 
-// Machine describes the machine that the agent runs on; tests replace it.
+// Machine has the clocks, host name and facts of the computer that the agent runs on; tests replace it.
 type Machine struct {
 	ID     string // of the installation; empty if unknown
 	Boot   string // changes with every start of the machine
@@ -240,7 +242,7 @@ type Machine struct {
 	Resolve func(ctx context.Context)
 }
 
-// ThisMachine returns the machine that the program runs on.
+// ThisMachine returns the Machine with the clocks, host name and facts of this computer.
 func ThisMachine() Machine {
 	host, _ := os.Hostname()
 	meter := facts.New(facts.LocalSystem())
@@ -250,6 +252,7 @@ func ThisMachine() Machine {
 	}
 }
 
+// firstLineOfFile returns the trimmed first line of the first readable file; empty: no file is readable.
 func firstLineOfFile(files ...string) string {
 	for _, f := range files {
 		if data, err := os.ReadFile(f); err == nil {
@@ -260,6 +263,7 @@ func firstLineOfFile(files ...string) string {
 	return ""
 }
 
+// withDefaults returns the settings with defaults filled in, or an error about invalid ones.
 func (c Config) withDefaults() (Config, error) {
 	if c.StateDir == "" {
 		return c, model.Errorf(model.Invalid, "the agent needs a state folder")
@@ -294,6 +298,11 @@ func (c Config) withDefaults() (Config, error) {
 // spoolClock adapts a Machine to spool.Clock.
 type spoolClock struct{ m *Machine }
 
+// BootMs returns the boot clock in milliseconds.
 func (c spoolClock) BootMs() uint64 { return c.m.BootMs() }
+
+// BootID returns the id of this boot of the machine.
 func (c spoolClock) BootID() string { return c.m.Boot }
-func (c spoolClock) WallMs() int64  { return c.m.Now().UnixMilli() }
+
+// WallMs returns the wall clock in milliseconds since 1970.
+func (c spoolClock) WallMs() int64 { return c.m.Now().UnixMilli() }

@@ -40,6 +40,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
+// testConfig returns agent settings with short delays, for the test server.
 func testConfig(s *testServer, dir string) Config {
 	return Config{
 		StateDir: dir, Token: s.token, Linger: 20 * time.Millisecond, FirstWithin: 50 * time.Millisecond,
@@ -47,7 +48,8 @@ func testConfig(s *testServer, dir string) Config {
 	}
 }
 
-// startAgent runs an agent. The returned function stops the agent and returns the error of Run.
+// startAgent starts an agent and returns the function that stops it. The returned function stops the agent and
+// returns the error of Run.
 func startAgent(t testing.TB, cfg Config) (*Agent, func() error) {
 	t.Helper()
 	a, err := New(cfg)
@@ -77,6 +79,7 @@ func startAgent(t testing.TB, cfg Config) (*Agent, func() error) {
 	return a, stop
 }
 
+// shellCheck returns a check that runs a shell line in each interval.
 func shellCheck(id model.ChunkID, line string, interval time.Duration) *model.CheckChunk {
 	return &model.CheckChunk{
 		Chunk: model.Chunk{ID: id, Unit: model.FirstCheck + model.CheckID(id), Name: "check"}, Command: &model.Command{Shell: line},
@@ -84,6 +87,7 @@ func shellCheck(id model.ChunkID, line string, interval time.Duration) *model.Ch
 	}
 }
 
+// TestJoinedAgentRunsItsChecks enrols an agent and expects results of commands and probes, with expanded properties.
 func TestJoinedAgentRunsItsChecks(t *testing.T) {
 	s := newTestServer(t)
 	disk := shellCheck(2, "", time.Hour)
@@ -191,8 +195,8 @@ func TestChecksRunAndSpoolWithoutServer(t *testing.T) {
 	s.awaitCondition("what was spooled", func() bool { return len(s.resultsOf(1)) >= had+5 })
 }
 
-// TestRefusedMachineSuspendsItsChecks restarts the agent with a server that refuses it as retired, then as
-// unknown, and then accepts it.
+// TestRefusedMachineSuspendsItsChecks restarts the agent with a server that refuses it as retired, then as unknown,
+// and then accepts it: no check runs in between.
 func TestRefusedMachineSuspendsItsChecks(t *testing.T) {
 	s := newTestServer(t)
 	s.assign(nil, shellCheck(1, "true", 100*time.Millisecond))
@@ -227,7 +231,8 @@ func TestRefusedMachineSuspendsItsChecks(t *testing.T) {
 	}
 }
 
-// TestKilledAgentSendsItsSpooledResults kills the agent with SIGKILL and starts it again.
+// TestKilledAgentSendsItsSpooledResults kills the agent with SIGKILL, restarts it and expects its spooled results at
+// the server.
 func TestKilledAgentSendsItsSpooledResults(t *testing.T) {
 	s := newTestServer(t)
 	dir := t.TempDir()
@@ -261,6 +266,8 @@ func TestKilledAgentSendsItsSpooledResults(t *testing.T) {
 	}
 }
 
+// TestSecondAgentAndInvalidTokenAreRefused starts a second agent on a state folder, and agents with invalid join
+// tokens.
 func TestSecondAgentAndInvalidTokenAreRefused(t *testing.T) {
 	s := newTestServer(t)
 	cfg := testConfig(s, t.TempDir())
@@ -278,6 +285,8 @@ func TestSecondAgentAndInvalidTokenAreRefused(t *testing.T) {
 	}
 }
 
+// TestDamagedAssignmentIsSentAgain damages the stored assignment, restarts the agent and expects the whole assignment
+// from the server.
 func TestDamagedAssignmentIsSentAgain(t *testing.T) {
 	s := newTestServer(t)
 	s.assign(nil, shellCheck(1, "echo fine", time.Hour))
@@ -335,17 +344,20 @@ func TestLargeAssignmentRunsWithoutItsRefusedUnit(t *testing.T) {
 	}
 }
 
-// countingChunkRunner is a chunkRunner that counts the chunks of its kind.
+// countingChunkRunner is a chunkRunner that only counts its chunks.
 type countingChunkRunner struct{ chunks int }
 
+// applyChunks counts the chunks of an assignment.
 func (p *countingChunkRunner) applyChunks(_ *link.Assignment, chunks []*model.Chunk) error {
 	p.chunks = len(chunks)
 	return nil
 }
+
+// suspendChunks sets the count of chunks to zero.
 func (p *countingChunkRunner) suspendChunks() { p.chunks = 0 }
 
-// TestEachKindOfChunkRunsInItsChunkRunner expects assignedUnits.runners to decide the features of Hello,
-// the refused chunks and the runner of each chunk.
+// TestEachKindOfChunkRunsInItsChunkRunner expects the table of chunk runners to decide the features of Hello, the
+// refused chunks and the runner of each chunk.
 func TestEachKindOfChunkRunsInItsChunkRunner(t *testing.T) {
 	a, err := New(Config{StateDir: t.TempDir()})
 	testenv.NoError(t, err)
@@ -380,6 +392,7 @@ func TestEachKindOfChunkRunsInItsChunkRunner(t *testing.T) {
 	}
 }
 
+// TestRequestedCheckRunsAtOnce requests a run of a daily check, and of an unknown one: the first runs at once.
 func TestRequestedCheckRunsAtOnce(t *testing.T) {
 	s := newTestServer(t)
 	s.assign(nil, shellCheck(1, "echo now", 24*time.Hour))
@@ -431,6 +444,8 @@ func TestShippedAgentStaysSmall(t *testing.T) {
 	}
 }
 
+// TestAgentImportsNoServerPackages lists the imports of muster-agent and fails on databases and packages of the
+// server.
 func TestAgentImportsNoServerPackages(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", "../../cmd/muster-agent").Output()
 	testenv.NoError(t, err)

@@ -72,7 +72,7 @@ func (c *checks) assetDirs(ctx context.Context, x *check) (list []run.Asset, pro
 	return list, ""
 }
 
-// retryWithAsset runs the checks that failed because an asset was missing: one has arrived.
+// retryWithAsset runs all checks again that failed because this archive was missing.
 func (c *checks) retryWithAsset(asset.Sum) {
 	var keys []schedule.Key
 	c.mu.Lock()
@@ -87,8 +87,8 @@ func (c *checks) retryWithAsset(asset.Sum) {
 	}
 }
 
-// fetchAsset requests an archive from byte offset from on. It asks one server after the other, in the order
-// of sessions.
+// fetchAsset requests the archive of an asset from the servers, from a byte offset on. It asks one server after the
+// other, in the order of sessions.
 func (a *Agent) fetchAsset(ctx context.Context, sum asset.Sum, from int64) (*asset.Source, error) {
 	err := errors.New("no server is configured")
 	for _, server := range *a.credentials.servers.Load() {
@@ -100,7 +100,7 @@ func (a *Agent) fetchAsset(ctx context.Context, sum asset.Sum, from int64) (*ass
 	return nil, err
 }
 
-// fetchAssetFrom requests an archive from one server.
+// fetchAssetFrom requests the archive of an asset from one server.
 func (a *Agent) fetchAssetFrom(ctx context.Context, server string, sum asset.Sum, from int64) (*asset.Source, error) {
 	config := link.TLSFor(wire.AssetProtocol, a.credentials.id.Load(), a.cfg.Machine.Now)
 	client := &http.Client{Transport: &http.Transport{

@@ -59,8 +59,8 @@ func (c *checks) maxResultBytes() int {
 	return model.MaxOutputBytes
 }
 
-// withSecrets returns a copy of the check for one run, with the values of its secrets in the
-// environment, or with the problem that one of them is missing.
+// withSecrets returns a copy of the check for one run: secrets in its environment, or the missing secret as its
+// problem.
 func (c *checks) withSecrets(ctx context.Context, x *check) *check {
 	now := *x
 	values, err := c.agent.secrets.Find(ctx, x.chunk.Secrets)
@@ -98,7 +98,7 @@ func (c *checks) runProbeOrCommand(ctx context.Context, x *check, stream func([]
 	})
 }
 
-// runProbe runs the probe of a check and cuts its output to keep bytes.
+// runProbe runs the built-in probe of a check and cuts its output to keep bytes.
 func (c *checks) runProbe(ctx context.Context, x *check, keep int) run.Result {
 	if x.chunk.Timeout > 0 {
 		var cancel context.CancelFunc
@@ -147,9 +147,9 @@ func (c *checks) encodeExtraFields(ctx context.Context, x *check, result *run.Re
 	return extra
 }
 
-// judgeValues finds the values in a result and compares them with their thresholds. A value out of
-// bounds raises the status and adds a line to the output. A result that is UNKNOWN by itself, or has
-// no plug-in exit code, is not judged.
+// judgeValues extracts the values in a check's output and raises the status by their thresholds. A value out of
+// bounds raises the status and adds a line to the output. A result that is UNKNOWN by itself, or has no plug-in exit
+// code, is not judged.
 func judgeValues(x *check, result *run.Result, keep int) []model.Value {
 	m := x.chunk.Metrics
 	if m == nil || result.Code < 0 || result.Code > 3 {
@@ -248,7 +248,7 @@ func (c *checks) hookInput(x *check, h *model.Hook, result *run.Result) string {
 	return string(text) + "\n"
 }
 
-// discardOutput drops the output of a check with discardOutput. The agent's own lines stay: how the
+// discardOutput removes the output from the result of a check with discardOutput. The agent's own lines stay: how the
 // run ended, and which value is out of bounds.
 func discardOutput(x *check, result *run.Result) {
 	if !x.chunk.DiscardOutput || result.Code < 0 && result.Note == "" {

@@ -10,7 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestCheckGetsItsStandardInput expects stdin with the node's properties, and no expansion by a shell.
+// TestCheckGetsItsStandardInput runs a check with stdin and expects the node's properties in it, unexpanded by a
+// shell.
 func TestCheckGetsItsStandardInput(t *testing.T) {
 	s := newTestServer(t)
 	given, missing := shellCheck(1, "", time.Hour), shellCheck(2, "cat", time.Hour)
@@ -109,8 +110,8 @@ func TestThresholdsRaiseTheStatus(t *testing.T) {
 	}
 }
 
-// TestDiscardOutputKeepsTheNotesOfTheAgent expects values and hooks to use the output before it is
-// discarded.
+// TestDiscardOutputKeepsTheNotesOfTheAgent runs a check with discardOutput: values and hooks still read its output,
+// and notes of the agent stay.
 func TestDiscardOutputKeepsTheNotesOfTheAgent(t *testing.T) {
 	s := newTestServer(t)
 	most := 10.0

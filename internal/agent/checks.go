@@ -27,8 +27,8 @@ import (
 // unknown time zone. Each result reports the fault.
 const fallbackInterval = 5 * time.Minute
 
-// checks is the chunkRunner for chunks of kind ChunkCheck: checks schedules them, fetches
-// their assets and spools their results. mu guards the two maps and is never held during a run.
+// checks schedules the checks of the assignment, fetches their assets and spools their results. mu guards the two
+// maps and is never held during a run.
 type checks struct {
 	agent       *Agent
 	runner      *run.Runner
@@ -42,7 +42,7 @@ type checks struct {
 	checkOfChunk map[model.ChunkID]model.CheckID // requests name chunks
 }
 
-// check is one definition that is ready to run on this node. It is immutable.
+// check is the definition of a check, expanded and ready to run on this node. It is immutable.
 type check struct {
 	chunk         *model.CheckChunk
 	proxyNode     model.NodeID // the proxy node of its results; zero: this node
@@ -59,7 +59,7 @@ type checkState struct {
 	missingAsset atomic.Bool   // the last run failed because an asset was missing
 }
 
-// openSchedulerAndAssets makes the scheduler and opens the folder of assets.
+// openSchedulerAndAssets makes the scheduler of checks and opens the cache of assets.
 func (c *checks) openSchedulerAndAssets(node uuid.UUID) (err error) {
 	cfg := &c.agent.cfg
 	c.scheduler = schedule.New(schedule.Config{
@@ -73,7 +73,7 @@ func (c *checks) openSchedulerAndAssets(node uuid.UUID) (err error) {
 	return err
 }
 
-// findCheck returns the check of a chunk. own is false for a proxy check, which runs for other nodes.
+// findCheck returns the check that a chunk id names. own is false for a proxy check, which runs for other nodes.
 func (c *checks) findCheck(chunk model.ChunkID) (check model.CheckID, own, assigned bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -128,7 +128,7 @@ func (c *checks) applyChunks(a *link.Assignment, chunks []*model.Chunk) error {
 // suspendChunks implements chunkRunner.
 func (c *checks) suspendChunks() { _ = c.scheduler.Set(nil) } // an empty list has no error
 
-// scheduleJob returns the times of a check and the function that runs it. An invalid schedule becomes the
+// scheduleJob returns the schedule of a check, with the function that runs the check. An invalid schedule becomes the
 // problem of x, which no other goroutine has yet.
 func (c *checks) scheduleJob(x *check, key schedule.Key) schedule.Job {
 	chunk := x.chunk
@@ -156,7 +156,7 @@ func (c *checks) scheduleJob(x *check, key schedule.Key) schedule.Job {
 	return job
 }
 
-// prepareCheck expands a check's definition with the properties of its target. err is the error of the
+// prepareCheck expands the definition of a check with the properties of its target node. err is the error of the
 // command template.
 func prepareCheck(chunk *model.CheckChunk, template *model.CommandTemplate, err error, t resultTarget) *check {
 	x := &check{chunk: chunk, proxyNode: t.node, state: &checkState{}}
@@ -183,7 +183,7 @@ func prepareCheck(chunk *model.CheckChunk, template *model.CommandTemplate, err 
 	return x
 }
 
-// propertyLookup returns a lookup in properties that are sorted by name.
+// propertyLookup returns a function that finds a property by name in a sorted list.
 func propertyLookup(list []wire.Property) model.PropertyValues {
 	return func(name string) ([]byte, string, bool) {
 		i, ok := slices.BinarySearchFunc(list, name, func(p wire.Property, name string) int { return strings.Compare(p.Name, name) })
@@ -205,7 +205,7 @@ type resultTarget struct {
 	values model.PropertyValues
 }
 
-// proxyTargets returns the proxy nodes of each chunk.
+// proxyTargets returns, for each chunk, the proxy nodes whose results it makes.
 func proxyTargets(p *wire.ProxyChecks) map[model.ChunkID][]resultTarget {
 	nodes := make(map[model.NodeID]resultTarget, len(p.Nodes))
 	for i := range p.Nodes {

@@ -16,8 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// FuzzState reads random bytes as the files of the state folder except the identity: as they are, and as a
-// signed assignment. Accepted content is encoded and read again.
+// FuzzState writes random bytes into the files of the state folder, except the identity: unsigned, and as a signed
+// assignment. Accepted content is encoded and read again.
 func FuzzState(f *testing.F) {
 	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 	id := &pki.Identity{Node: uuid.UUID{1}, ServerKey: key.Public().(ed25519.PublicKey)}
@@ -55,7 +55,7 @@ func FuzzState(f *testing.F) {
 	})
 }
 
-// signAssignment sets hash and signature of an assignment, where its chunks can be decoded.
+// signAssignment sets the hash and signature of a random assignment, if its chunks can be decoded.
 func signAssignment(key ed25519.PrivateKey, id *pki.Identity, a *wire.Assignment) *wire.Assignment {
 	var h link.Assignment
 	for _, c := range a.Add {

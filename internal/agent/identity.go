@@ -21,8 +21,9 @@ const (
 	Waits     = "waits to join"
 )
 
-// loadOrEnrolIdentity loads the node's identity, or enrols the machine. It repeats while no server answers or
-// no person has accepted the machine, and fails at the first refusal. Nil without an error: ctx ended.
+// loadOrEnrolIdentity loads the node's key and certificate from the state folder, or enrols the machine. It repeats
+// while no server answers or no person has accepted the machine, and fails at the first refusal. Nil without an
+// error: ctx ended.
 func (a *Agent) loadOrEnrolIdentity(ctx context.Context) (*pki.Identity, error) {
 	id, err := pki.LoadIdentity(a.cfg.StateDir)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -51,8 +52,8 @@ func (a *Agent) loadOrEnrolIdentity(ctx context.Context) (*pki.Identity, error) 
 	}
 }
 
-// RetryJoin returns whether another Join can succeed after err, and the delay before it: wait with
-// jitter, or the one that the server named.
+// RetryJoin reports whether another Join may succeed after err, and returns the delay before it: wait with jitter, or
+// the server's own delay.
 func RetryJoin(err error, wait time.Duration) (delay time.Duration, retry bool) {
 	var pending *pki.PendingError
 	if errors.As(err, &pending) && pending.Again > 0 {
@@ -96,9 +97,9 @@ func (c *Config) enrolmentRequest(anyCA bool) (pki.EnrolConfig, error) {
 	return enrol, nil
 }
 
-// Join makes this machine a node and asks each server once. already: the machine was a node before. Without
-// a token the machine asks to be accepted (pki.PendingError). Without a CA it trusts the first one that a
-// server sends, and calls trusted before it sends anything. No agent may run on the state folder.
+// Join enrols this machine: it asks each server once. already: the machine was a node before. Without a token the
+// machine asks to be accepted (pki.PendingError). Without a CA it trusts the first one that a server sends, and calls
+// trusted before it sends anything. No agent may run on the state folder.
 func Join(ctx context.Context, c Config, trusted func(ca [32]byte)) (id *pki.Identity, already bool, err error) {
 	if c, err = c.withDefaults(); err != nil {
 		return nil, false, err
@@ -124,7 +125,7 @@ func Join(ctx context.Context, c Config, trusted func(ca [32]byte)) (id *pki.Ide
 	return id, false, err
 }
 
-// checkSameServer returns an error where the identity is of another server than the settings name.
+// checkSameServer returns an error if the stored identity belongs to another server than the settings name.
 func (c *Config) checkSameServer(id *pki.Identity) error {
 	wanted := c.CA
 	if c.Token != "" {
@@ -149,7 +150,7 @@ const renewalCheckEvery = time.Hour
 // requests one.
 const renewalPause = 20 * time.Second
 
-// credentials hold the present identity; the next session uses a renewed certificate.
+// credentials holds the agent's present key and certificate; the next session uses a renewed certificate.
 type credentials struct {
 	id      atomic.Pointer[pki.Identity]
 	tls     atomic.Pointer[tls.Config] // with the session tickets of this certificate
@@ -158,13 +159,13 @@ type credentials struct {
 	renewNow chan struct{} // capacity 1: a server refused the certificate as expired, or its node as unknown
 }
 
+// setIdentity replaces the identity and the TLS settings for the next session.
 func (c *credentials) setIdentity(id *pki.Identity, now func() time.Time) {
 	c.id.Store(id)
 	c.tls.Store(link.TLSConfig(id, now))
 }
 
-// checkRefusal starts a renewal where a server refused the certificate as expired or the node as
-// unknown.
+// checkRefusal starts the renewal of the certificate if the server refused it as expired, or the node as unknown.
 func (c *credentials) checkRefusal(err error) {
 	var refused *link.RefusedError
 	if !pki.Expired(err) && !(errors.As(err, &refused) && refused.Code == "unknown") {
@@ -191,7 +192,7 @@ func (a *Agent) keepCertificateValid(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		period := min(renewalCheckEvery, pki.Life(c.id.Load())/24)
+		period := min(renewalCheckEvery, pki.Lifetime(c.id.Load())/24)
 		if due || !a.serverTime().Before(pki.RenewAt(c.id.Load())) {
 			retry := a.renewCertificate(ctx, pending)
 			if pending = retry > 0; pending {
@@ -210,9 +211,9 @@ func (a *Agent) keepCertificateValid(ctx context.Context) {
 	}
 }
 
-// renewCertificate requests a certificate and logs the outcome. A positive retry is the pause before the
-// next request, because a person must accept the node. wasPending says that a person had to accept the node
-// at the last attempt, too.
+// renewCertificate requests a renewed certificate from the server and logs the outcome. A positive retry is the pause
+// before the next request, because a person must accept the node. wasPending says that a person had to accept the
+// node at the last attempt, too.
 func (a *Agent) renewCertificate(ctx context.Context, wasPending bool) (retry time.Duration) {
 	next, err := pki.Renew(ctx, pki.RenewConfig{
 		Identity: a.credentials.id.Load(), StateDir: a.cfg.StateDir, Servers: *a.credentials.servers.Load(), Dial: a.cfg.Dial, Now: a.cfg.Machine.Now,

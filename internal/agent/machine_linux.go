@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bootMs reads CLOCK_BOOTTIME: it never jumps, and goes on while the machine sleeps.
+// bootMs returns a function that reads CLOCK_BOOTTIME in milliseconds: it never jumps, and goes on while the machine
+// sleeps.
 func bootMs() func() uint64 {
 	return func() uint64 {
 		var t unix.Timespec
@@ -19,9 +20,10 @@ func bootMs() func() uint64 {
 	}
 }
 
+// bootID returns the kernel's id of this boot, which changes with every start of the machine.
 func bootID() string { return firstLineOfFile("/proc/sys/kernel/random/boot_id") }
 
-// residentBytes is the memory of this process.
+// residentBytes returns the resident memory of this process in bytes.
 func residentBytes() uint64 {
 	fields := strings.Fields(firstLineOfFile("/proc/self/statm"))
 	if len(fields) < 2 {

@@ -8,15 +8,15 @@ import (
 	"github.com/google/uuid"
 )
 
-// bootMs counts from the process's start: the other systems' boot clocks are not
-// read yet, so ages do not count the time asleep there.
+// bootMs returns a function that counts milliseconds since the start of the process: boot clocks are read on Linux
+// only, so ages elsewhere omit the time asleep.
 func bootMs() func() uint64 {
 	began := time.Now()
 	return func() uint64 { return uint64(time.Since(began).Milliseconds()) }
 }
 
-// bootID is new with every process, because bootMs is.
+// bootID returns a random id for this process, because bootMs counts from the start of the process.
 func bootID() string { return uuid.NewString() }
 
-// residentBytes is not known here.
+// residentBytes returns 0: resident memory is read on Linux only.
 func residentBytes() uint64 { return 0 }

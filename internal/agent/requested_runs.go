@@ -25,7 +25,7 @@ const (
 	maxCommandTime = time.Hour
 )
 
-// requestedRuns are the runs that the present session requested, with their unsent output: at most
+// requestedRuns has the runs that people requested in the present session, with their unsent output: at most
 // Run.MaxOutput bytes each. It implements link.Outbox. mu is never held during a run.
 type requestedRuns struct {
 	agent *Agent
@@ -40,7 +40,7 @@ type requestedRuns struct {
 	running        sync.WaitGroup
 }
 
-// requestedRun is one run; requestedRuns.mu guards it.
+// requestedRun is one run that a person requested through the server; requestedRuns.mu guards it.
 type requestedRun struct {
 	id             uint64
 	check          model.CheckID           // zero: the run is a command
@@ -55,15 +55,15 @@ type requestedRun struct {
 	abandoned      bool            // the session has ended, or a person cancelled the run
 }
 
-// acceptRequests accepts requests; ctx ends their commands.
+// acceptRequests starts to accept requests for runs; the end of ctx cancels their commands.
 func (k *requestedRuns) acceptRequests(ctx context.Context) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.ctx, k.runsByID = ctx, map[uint64]*requestedRun{}
 }
 
-// handleRequest starts the run of a check or command, or cancels one. The server counts its own requests:
-// requests beyond maxRequests have no answer.
+// handleRequest handles the server's message Run: it starts a check or command, or cancels one. The server counts its
+// own requests: requests beyond maxRequests have no answer.
 func (k *requestedRuns) handleRequest(r *wire.Run) {
 	if r.Cancel {
 		k.cancelRun(r.ID)
@@ -106,7 +106,7 @@ func (k *requestedRuns) handleRequest(r *wire.Run) {
 	}
 }
 
-// runCommand runs a command of a person, within the limits of checks.
+// runCommand runs an ad-hoc command that a person requested, within the limits of checks.
 func (k *requestedRuns) runCommand(ctx context.Context, x *requestedRun, r *wire.Run) {
 	defer x.cancel(nil)
 	timeout := min(time.Duration(r.TimeoutMs)*time.Millisecond, maxCommandTime)
@@ -121,7 +121,7 @@ func (k *requestedRuns) runCommand(ctx context.Context, x *requestedRun, r *wire
 	k.finishRun(x, result)
 }
 
-// runsOfCheckLocked returns the requested runs of a check that have not ended.
+// runsOfCheckLocked returns the unfinished requests for a check; the lock must be held.
 func (k *requestedRuns) runsOfCheckLocked(check model.CheckID) (list []*requestedRun) {
 	for _, x := range k.runsByID {
 		if x.check == check && x.endMessage == nil {
@@ -131,8 +131,8 @@ func (k *requestedRuns) runsOfCheckLocked(check model.CheckID) (list []*requeste
 	return list
 }
 
-// outputReceiver returns a function that receives the output of a check that starts, for its requests; nil:
-// there are none.
+// outputReceiver returns a function that streams the output of a starting check to its requests; nil: nobody
+// requested the check.
 func (k *requestedRuns) outputReceiver(check model.CheckID) func([]byte) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -147,7 +147,7 @@ func (k *requestedRuns) outputReceiver(check model.CheckID) func([]byte) {
 	}
 }
 
-// finishRunsOfCheck ends the requests of a check, also those that arrived while it ran.
+// finishRunsOfCheck ends all requests for a check with the result of its run.
 func (k *requestedRuns) finishRunsOfCheck(check model.CheckID, result run.Result) {
 	k.mu.Lock()
 	list := k.runsOfCheckLocked(check)
@@ -157,7 +157,7 @@ func (k *requestedRuns) finishRunsOfCheck(check model.CheckID, result run.Result
 	}
 }
 
-// addOutput keeps a piece of output until it is sent.
+// addOutput buffers a piece of a run's output until the link sends it.
 func (k *requestedRuns) addOutput(x *requestedRun, p []byte) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -183,7 +183,7 @@ func (k *requestedRuns) addOutput(x *requestedRun, p []byte) {
 	}
 }
 
-// finishRun ends a run with its result.
+// finishRun ends a requested run with its status and last output.
 func (k *requestedRuns) finishRun(x *requestedRun, result run.Result) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -256,7 +256,7 @@ func (k *requestedRuns) Next(most int) (wire.RunOutput, bool) {
 	return wire.RunOutput{}, false
 }
 
-// lengthOfWholeRunes returns the length of p without an incomplete character at its end.
+// lengthOfWholeRunes returns the length of p without an incomplete UTF-8 character at its end.
 func lengthOfWholeRunes(p []byte) int {
 	for back := 1; back <= min(len(p), utf8.UTFMax-1); back++ {
 		if at := len(p) - back; utf8.RuneStart(p[at]) {
@@ -274,7 +274,7 @@ var (
 	errNoSession = errors.New("ended because the session with the server ended")
 )
 
-// cancelRun ends a command. A check continues, only its answer is dropped.
+// cancelRun cancels the command of a requested run. A check continues, only its answer is dropped.
 func (k *requestedRuns) cancelRun(id uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -289,7 +289,7 @@ func (k *requestedRuns) cancelRun(id uint64) {
 	}
 }
 
-// abandonRuns drops all requests at the end of their session and ends its commands.
+// abandonRuns cancels all requested commands at the end of the session, and discards their unsent output.
 func (k *requestedRuns) abandonRuns() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -303,7 +303,7 @@ func (k *requestedRuns) abandonRuns() {
 	k.runsWithOutput = nil
 }
 
-// stopRuns starts no more runs and waits for the commands, which end with the context of start.
+// stopRuns refuses new runs and waits until all requested commands have ended.
 func (k *requestedRuns) stopRuns() {
 	k.mu.Lock()
 	k.stopped = true

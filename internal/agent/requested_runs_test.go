@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// newRequestTest returns an agent without a session: the test takes the place of the link.
+// newRequestTest returns an agent without a server: the test sends it requests directly.
 func newRequestTest(t *testing.T, change func(*Config)) (*Agent, context.CancelCauseFunc) {
 	t.Helper()
 	cfg := Config{StateDir: t.TempDir(), Name: "web01"}
@@ -33,9 +33,10 @@ func newRequestTest(t *testing.T, change func(*Config)) (*Agent, context.CancelC
 	return a, stop
 }
 
+// shellCommand returns a command that runs a shell line.
 func shellCommand(text string) *model.Command { return &model.Command{Shell: text} }
 
-// collectOutputs reads outputs until this many runs have ended, and returns them by id.
+// collectOutputs reads outputs of requested runs until this many runs have ended, and returns the outputs by run id.
 func collectOutputs(t *testing.T, a *Agent, runs int) map[uint64]wire.RunOutput {
 	t.Helper()
 	all := map[uint64]wire.RunOutput{}
@@ -62,6 +63,8 @@ func collectOutputs(t *testing.T, a *Agent, runs int) map[uint64]wire.RunOutput 
 	return all
 }
 
+// TestRequestedCommandReturnsItsOutputAndStatus requests commands and expects their output, and the status of their
+// exit code.
 func TestRequestedCommandReturnsItsOutputAndStatus(t *testing.T) {
 	a, _ := newRequestTest(t, nil)
 	for i, c := range []struct {
@@ -106,6 +109,8 @@ func TestCommandOutputIsStreamed(t *testing.T) {
 	}
 }
 
+// TestRequestedCommandEndsWithItsCause ends requested commands by timeout, cancellation and end of session, and
+// expects no process left.
 func TestRequestedCommandEndsWithItsCause(t *testing.T) {
 	if _, err := os.Stat("/proc"); err != nil {
 		testenv.LeftOut(t, "no /proc to look for processes in", "")
@@ -160,7 +165,7 @@ func TestRequestedCommandEndsWithItsCause(t *testing.T) {
 	})
 }
 
-// processesNaming returns the ids of processes whose command line contains a folder.
+// processesNaming returns the process ids whose command line contains this folder.
 func processesNaming(dir string) (pids []string) {
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, f := range files {
@@ -171,6 +176,8 @@ func processesNaming(dir string) (pids []string) {
 	return pids
 }
 
+// TestRequestedCommandsAreLimited requests more commands than may run at once, and more than may wait: the agent
+// refuses the excess.
 func TestRequestedCommandsAreLimited(t *testing.T) {
 	a, _ := newRequestTest(t, nil)
 	for id := uint64(1); id <= maxCommands+1; id++ {
@@ -240,8 +247,8 @@ func TestRequestedCheckReturnsItsResult(t *testing.T) {
 	}
 }
 
-// TestOutputGathersBeforeItIsSent expects small pieces in one message, after a delay or when they are long
-// enough.
+// TestOutputGathersBeforeItIsSent writes small pieces of output and expects one message, sent after a delay or when
+// it is long enough.
 func TestOutputGathersBeforeItIsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, _ := newRequestTest(t, nil)

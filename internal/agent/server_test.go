@@ -51,6 +51,7 @@ type testServer struct {
 
 const testNode model.NodeID = 77
 
+// newTestServer starts a server with journal, TLS and enrolment on a loopback port.
 func newTestServer(t testing.TB) *testServer {
 	t.Helper()
 	s := &testServer{
@@ -98,7 +99,7 @@ func (s *testServer) serveAgents(l net.Listener) {
 	})
 }
 
-// restart serves again on the same address.
+// restart stops the server and starts it again on the same address.
 func (s *testServer) restart() {
 	s.t.Helper()
 	l, err := net.Listen("tcp", s.addr)
@@ -106,6 +107,8 @@ func (s *testServer) restart() {
 	s.serveAgents(l)
 }
 
+// recordCommitted decodes the records of a commit and keeps results, last signal numbers and clean ends of sessions
+// for the test.
 func (s *testServer) recordCommitted(c journal.Commit) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,7 +152,7 @@ func (s *testServer) recordCommitted(c journal.Commit) {
 	}
 }
 
-// assign puts an assignment of these chunks and properties in force.
+// assign gives the node an assignment of these chunks and properties.
 func (s *testServer) assign(properties []wire.Property, chunks ...*model.CheckChunk) {
 	s.mu.Lock()
 	s.revision++
@@ -184,7 +187,7 @@ func (s *testServer) awaitCondition(what string, ok func() bool) {
 	}
 }
 
-// decodedResult is a signal with its decoded body; the body of a keepalive is empty.
+// decodedResult is a signal that the test server received, with its decoded body; the body of a keepalive is empty.
 type decodedResult struct {
 	wire.Signal
 	wire.Result
@@ -202,12 +205,14 @@ func (s *testServer) resultsOf(chunk model.ChunkID) (list []decodedResult) {
 
 // Nodes.
 
+// Retirement returns the retirement that the test has set.
 func (s *testServer) Retirement(uuid.UUID, string) muster.Retirement {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.retirement
 }
 
+// FirstKey records the first machine key and returns the key on record.
 func (s *testServer) FirstKey(_ uuid.UUID, key string) (onRecord, holder string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -217,14 +222,17 @@ func (s *testServer) FirstKey(_ uuid.UUID, key string) (onRecord, holder string)
 	return s.machineKey, ""
 }
 
+// Lookup returns the only node, unless it is retired or the uid is wrong.
 func (s *testServer) Lookup(uid uuid.UUID) (core.Node, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return core.Node{ID: testNode, Name: "web01", Namespace: 1, Key: s.machineKey}, uid == s.uid && s.retirement.Code == ""
 }
 
+// Namespace returns no limits.
 func (s *testServer) Namespace(model.NamespaceID) core.NamespaceLimits { return core.NamespaceLimits{} }
 
+// RecordAgent records a Hello.
 func (s *testServer) RecordAgent(_ core.Node, hello *wire.Hello) (limit, reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -235,6 +243,7 @@ func (s *testServer) RecordAgent(_ core.Node, hello *wire.Hello) (limit, reason 
 
 // View.
 
+// LastNumbers returns the last durable signal number of each stream.
 func (s *testServer) LastNumbers(context.Context, model.NodeID, journal.Position) (list []wire.StreamLast, _ error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -244,10 +253,12 @@ func (s *testServer) LastNumbers(context.Context, model.NodeID, journal.Position
 	return list, nil
 }
 
+// Admit admits every result.
 func (s *testServer) Admit(model.NodeID, *model.CheckChunk) (code, reason string) { return "", "" }
 
 // Assignments.
 
+// For returns the assignment of the only node.
 func (s *testServer) For(model.NodeID) *directory.Assignment {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -259,12 +270,14 @@ func (s *testServer) For(model.NodeID) *directory.Assignment {
 	return &a
 }
 
+// Chunk returns the chunk with this id.
 func (s *testServer) Chunk(id model.ChunkID) *model.Chunk {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.chunks[id]
 }
 
+// Subscribe stores the callback for changed assignments.
 func (s *testServer) Subscribe(fn func(directory.Change)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -273,6 +286,7 @@ func (s *testServer) Subscribe(fn func(directory.Change)) {
 
 // Enrolment.
 
+// Find returns a join token by its id.
 func (s *testServer) Find(_ context.Context, id string) (pki.JoinToken, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -283,10 +297,16 @@ func (s *testServer) Find(_ context.Context, id string) (pki.JoinToken, error) {
 	return t, nil
 }
 
+// NodeOfKey finds no node: every key enrols anew.
 func (s *testServer) NodeOfKey(string) (pki.Member, bool) { return pki.Member{}, false }
-func (s *testServer) RefuseKey(string) error              { return nil }
-func (s *testServer) UnknownNode(uuid.UUID) bool          { return false }
 
+// RefuseKey refuses no key.
+func (s *testServer) RefuseKey(string) error { return nil }
+
+// UnknownNode reports that no node is unknown.
+func (s *testServer) UnknownNode(uuid.UUID) bool { return false }
+
+// Register records an enrolment and names the node web01.
 func (s *testServer) Register(_ context.Context, _ string, t pki.JoinToken, request pki.EnrolRequest) (pki.Member, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -23,18 +23,19 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// serverClock relates the server's clock to this machine's boot clock as of the last Welcome, so that a
-// jump of the wall clock shows at once. The zero value knows no server.
+// serverClock computes the server's time from the last Welcome and this machine's boot clock, so that a jump of the
+// wall clock shows at once. The zero value knows no server.
 type serverClock struct {
 	welcome atomic.Pointer[struct{ serverMs, bootMs int64 }]
 	warned  atomic.Bool // the log has reported the offset
 }
 
+// setTimes stores the server's time from Welcome together with this machine's boot clock.
 func (c *serverClock) setTimes(serverMs int64, bootMs uint64) {
 	c.welcome.Store(&struct{ serverMs, bootMs int64 }{serverMs, int64(bootMs)})
 }
 
-// ServerOffset returns this machine's clock minus the server's; ok is false before the first session.
+// ServerOffset returns this machine's clock minus the server's clock; ok is false before the first session.
 func (a *Agent) ServerOffset() (offset time.Duration, ok bool) {
 	w := a.clock.welcome.Load()
 	if w == nil {
@@ -63,7 +64,7 @@ func (a *Agent) logClockOffset() {
 	}
 }
 
-// linkConfig returns the settings of the link.
+// linkConfig returns the settings of the agent's sessions with the server.
 func (a *Agent) linkConfig(id *pki.Identity, assignment *link.Assignment) link.RunConfig {
 	servers := a.cfg.Servers
 	if len(servers) == 0 {
@@ -90,12 +91,13 @@ func (a *Agent) composeHello() wire.Hello {
 	}
 }
 
-// currentFacts returns the facts that a session must know. The maps are shared and never changed.
+// currentFacts returns the facts, labels and groups that a session sends to the server. The maps are shared and never
+// changed.
 func (a *Agent) currentFacts() wire.Facts {
 	return wire.Facts{Labels: a.cfg.Labels, Facts: a.facts.lastMeasured(), Groups: a.cfg.Groups}
 }
 
-// probeCounters returns the agent's counters for its probe "agent".
+// probeCounters returns the spool's size and the counters that the built-in probe "agent" reports.
 func (a *Agent) probeCounters() probe.Self {
 	plan, spool := a.checks.scheduler.Stats(), a.spool.Stats()
 	return probe.Self{
@@ -105,7 +107,7 @@ func (a *Agent) probeCounters() probe.Self {
 	}
 }
 
-// statsMessage returns the agent's counters as a message for the server.
+// statsMessage returns the agent's counters as the message Stats to the server.
 func (a *Agent) statsMessage() wire.Stats {
 	self := a.probeCounters()
 	x := wire.Stats{
@@ -119,7 +121,8 @@ func (a *Agent) statsMessage() wire.Stats {
 	return x
 }
 
-// linkEvents implements link.Events for the agent. The link calls it from one goroutine at a time.
+// linkEvents implements link.Events: it passes events of the session to the agent. The link calls it from one
+// goroutine at a time.
 type linkEvents Agent
 
 // Connected implements link.Events.
@@ -186,13 +189,17 @@ func (e *linkEvents) Assigned(_ *link.Session, assignment *link.Assignment) {
 	a.cfg.Log.Info("assignment in force", "checks", len(assignment.Chunks), "revision", assignment.Generation.Revision)
 }
 
-// Turn, Reply and RunNow implement link.Events: they pass the server's messages to checks, secrets and
-// requested runs.
-func (e *linkEvents) Turn(_ *link.Session, t *wire.Turn)      { (*Agent)(e).checks.runRoundRobin(t) }
-func (e *linkEvents) Reply(_ *link.Session, x *wire.Exchange) { (*Agent)(e).secrets.Reply(x) }
-func (e *linkEvents) RunNow(_ *link.Session, r *wire.Run)     { (*Agent)(e).requests.handleRequest(r) }
+// Turn runs the round-robin checks whose turn the server gives to this node.
+func (e *linkEvents) Turn(_ *link.Session, t *wire.Turn) { (*Agent)(e).checks.runRoundRobin(t) }
 
-// chunkRunner runs the units of one kind of chunk. assignedUnits makes one call at a time, with its lock held.
+// Reply passes the server's answer to a request for secrets to the keeper of secrets.
+func (e *linkEvents) Reply(_ *link.Session, x *wire.Exchange) { (*Agent)(e).secrets.Reply(x) }
+
+// RunNow passes the server's request for a run to the requested runs.
+func (e *linkEvents) RunNow(_ *link.Session, r *wire.Run) { (*Agent)(e).requests.handleRequest(r) }
+
+// chunkRunner runs all units of one kind of chunk, such as checks. assignedUnits makes one call at a time, with its
+// lock held.
 type chunkRunner interface {
 	// applyChunks puts the chunks of the runner's kind in force and ends all other units. a has the node's
 	// properties.
@@ -201,8 +208,9 @@ type chunkRunner interface {
 	suspendChunks()
 }
 
-// assignedUnits puts assignments in force. The table runners has the kinds of chunks that this agent runs:
-// the table decides the features in Hello, the refused chunks and the chunkRunner of each other chunk.
+// assignedUnits keeps the assignment in force and hands its chunks to the runners of their kinds. The table runners
+// has the kinds of chunks that this agent runs: the table decides the features in Hello, the refused chunks and the
+// chunkRunner of each other chunk.
 type assignedUnits struct {
 	runners map[model.ChunkKind]chunkRunner
 	log     *slog.Logger
@@ -212,7 +220,7 @@ type assignedUnits struct {
 	suspended bool             // the server refused this machine
 }
 
-// chunkFeatures lists the kinds of chunks in the table, for Hello.Features.
+// chunkFeatures lists the kinds of chunks that this agent runs, for the features in Hello.
 func (u *assignedUnits) chunkFeatures() (list []string) {
 	for _, kind := range slices.Sorted(maps.Keys(u.runners)) {
 		list = append(list, wire.ChunkFeature(kind))
@@ -220,7 +228,8 @@ func (u *assignedUnits) chunkFeatures() (list []string) {
 	return list
 }
 
-// supportedChunk decodes one chunk. An error refuses only this chunk: it is malformed, or no chunkRunner runs its kind.
+// supportedChunk decodes one chunk, or returns the reason why this agent cannot run it. An error refuses only this
+// chunk: it is malformed, or no chunkRunner runs its kind.
 func (u *assignedUnits) supportedChunk(id model.ChunkID, data []byte) (*model.Chunk, error) {
 	chunk, err := wire.DecodeChunk(id, data)
 	if err == nil && u.runners[chunk.Kind] == nil {
@@ -229,7 +238,8 @@ func (u *assignedUnits) supportedChunk(id model.ChunkID, data []byte) (*model.Ch
 	return chunk, err
 }
 
-// applyAssignment puts an assignment in force. An error of one chunkRunner leaves the units of the others running.
+// applyAssignment replaces the running checks by those of a new assignment. An error of one chunkRunner leaves the
+// units of the others running.
 func (u *assignedUnits) applyAssignment(a *link.Assignment) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -237,6 +247,7 @@ func (u *assignedUnits) applyAssignment(a *link.Assignment) error {
 	return u.applyCurrentLocked()
 }
 
+// applyCurrentLocked hands the chunks of the present assignment to the runners of their kinds; the lock must be held.
 func (u *assignedUnits) applyCurrentLocked() (err error) {
 	byKind := map[model.ChunkKind][]*model.Chunk{}
 	for _, chunk := range u.current.Chunks {
@@ -253,7 +264,7 @@ func (u *assignedUnits) applyCurrentLocked() (err error) {
 // copy of its data.
 var suspendingCodes = []string{"retired", "deleted", "replaced", "refused", "clone"}
 
-// suspendChecks ends all checks until resumeChecks or the next assignment. code is the server's refusal.
+// suspendChecks stops all checks until resumeChecks or the next assignment. code is the server's refusal.
 func (u *assignedUnits) suspendChecks(code string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -267,7 +278,7 @@ func (u *assignedUnits) suspendChecks(code string) {
 	}
 }
 
-// resumeChecks puts the suspended assignment in force again.
+// resumeChecks runs the checks of the suspended assignment again.
 func (u *assignedUnits) resumeChecks() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -288,24 +299,24 @@ const (
 	resolveTimeout = 5 * time.Second
 )
 
-// factWatcher measures the machine's facts again and again.
+// factWatcher measures the machine's facts periodically.
 type factWatcher struct {
 	measured atomic.Pointer[map[string]string] // the map is never changed
 	changed  chan struct{}                     // capacity 1: the facts differ from before
 }
 
-// lastMeasured returns the facts of the last measurement. The map must not be changed.
+// lastMeasured returns the machine's facts as of the last measurement. The map must not be changed.
 func (f *factWatcher) lastMeasured() map[string]string { return *f.measured.Load() }
 
-// measureFacts stores the present facts and returns whether they differ from the last ones.
+// measureFacts measures the machine's facts and reports whether they have changed.
 func (f *factWatcher) measureFacts(m *Machine) bool {
 	now := m.Facts()
 	before := f.measured.Swap(&now)
 	return before == nil || !maps.Equal(*before, now)
 }
 
-// watchFacts measures until ctx ends and wakes the link when facts change. It asks the resolver at the
-// start and then once an hour: no other goroutine waits for DNS.
+// watchFacts measures the machine's facts periodically until ctx ends, and wakes the link when they change. It asks
+// the resolver at the start and then once an hour: no other goroutine waits for DNS.
 func (f *factWatcher) watchFacts(ctx context.Context, cfg *Config) {
 	m, every := &cfg.Machine, cfg.FactsEvery
 	var nextResolve uint64 // boot clock, ms

@@ -25,7 +25,7 @@ const (
 	spoolFolder    = "spool"
 )
 
-// savedSession has the data of the last session that the next start of the agent needs.
+// savedSession is the stored data of the last session that the agent needs after a restart.
 type savedSession struct {
 	Incarnation       uint64   `json:"incarnation"`
 	Servers           []string `json:"servers,omitempty"` // of its Welcome
@@ -47,8 +47,8 @@ func lockStateFolder(dir string) (io.Closer, error) {
 	return file, err
 }
 
-// loadAssignment reads the assignment of the last run of the agent and verifies it like one from the
-// network. It returns nil where there is none or it cannot be verified; the server sends it again.
+// loadAssignment loads the stored assignment at the start of the agent and verifies its signature. It returns nil
+// where there is none or it cannot be verified; the server sends it again.
 func loadAssignment(dir string, id *pki.Identity, decode link.DecodeChunk) (*link.Assignment, error) {
 	path := filepath.Join(dir, assignmentFile)
 	data, err := os.ReadFile(path)
@@ -65,7 +65,7 @@ func loadAssignment(dir string, id *pki.Identity, decode link.DecodeChunk) (*lin
 	return a, nil
 }
 
-// decodeAssignment reads the frames of a stored assignment, one for each of its parts.
+// decodeAssignment decodes the stored assignment, a sequence of frames with one part each.
 func decodeAssignment(data []byte, id *pki.Identity, decode link.DecodeChunk) (*link.Assignment, error) {
 	var parts wire.PartialAssignment
 	for {
@@ -91,7 +91,7 @@ func decodeAssignment(data []byte, id *pki.Identity, decode link.DecodeChunk) (*
 	}
 }
 
-// encodeAssignment writes an assignment as decodeAssignment reads it.
+// encodeAssignment encodes an assignment as the sequence of frames that decodeAssignment reads.
 func encodeAssignment(a *link.Assignment) (data []byte) {
 	for _, part := range a.Message().Parts() {
 		data = wire.AppendAssignment(data, part)
@@ -109,6 +109,7 @@ func loadSavedSession(dir string) savedSession {
 	return decodeSavedSession(data)
 }
 
+// decodeSavedSession decodes the data of the last session; invalid data count as none.
 func decodeSavedSession(data []byte) (s savedSession) {
 	if json.Unmarshal(data, &s) != nil {
 		return savedSession{}
@@ -116,6 +117,7 @@ func decodeSavedSession(data []byte) (s savedSession) {
 	return s
 }
 
+// storeSavedSession writes the data of the last session to the state folder.
 func storeSavedSession(dir string, s savedSession) error {
 	data, err := json.Marshal(s)
 	if err != nil {
@@ -124,10 +126,10 @@ func storeSavedSession(dir string, s savedSession) error {
 	return disk.WriteFile(disk.OS{}, dir, sessionFile, data)
 }
 
-// Reset removes from a state folder all that belongs to its node: spool, assignment, memory of the
-// server and, last, the identity, so that an interrupted reset can be repeated. confirm is called
-// before anything is removed, with the identity (nil: none that can be read) and the names to
-// remove; its error ends the reset. Reset refuses while an agent runs on the folder.
+// Reset removes all data of a node from a state folder: spool, assignment, saved session and, last, the identity, so
+// that an interrupted reset can be repeated. confirm is called before anything is removed, with the identity (nil:
+// none that can be read) and the names to remove; its error ends the reset. Reset refuses while an agent runs on the
+// folder.
 func Reset(stateDir string, confirm func(id *pki.Identity, names []string) error) error {
 	if _, err := os.Stat(stateDir); errors.Is(err, fs.ErrNotExist) {
 		return confirm(nil, nil)
@@ -158,5 +160,5 @@ func Reset(stateDir string, confirm func(id *pki.Identity, names []string) error
 	return nil
 }
 
-// errorOnOneLine writes an error in one line.
+// errorOnOneLine returns the text of an error without line breaks.
 func errorOnOneLine(err error) string { return strings.Join(strings.Fields(fmt.Sprint(err)), " ") }

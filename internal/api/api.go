@@ -30,7 +30,7 @@ import (
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
-// Options are the dependencies of the API, by sub-package.
+// Options has the dependencies of the API, by sub-package.
 type Options struct {
 	view.Stores
 	view.Live
@@ -56,8 +56,9 @@ type Options struct {
 // apiHandler is the HTTP handler of the API, with request log, metrics, authentication, and a bound of concurrent requests.
 type apiHandler struct {
 	*op.Routes
-	requestSlots *queue.Slots // slots of requests whose path has no bound of its own
-	vouch        func(context.Context)
+	requestSlots  *queue.Slots      // slots of requests whose path has no bound of its own
+	requestShares *op.Quota[string] // the same, by user
+	vouch         func(context.Context)
 }
 
 // New returns the handler of a listener for people and agents.
@@ -69,8 +70,7 @@ func New(o Options) http.Handler {
 	return h.peopleHandler()
 }
 
-// NewSplit returns the handlers of two listeners: one for people, and one on which machines enrol
-// and nothing else is answered.
+// NewSplit returns two handlers: one for people and agents' API, and one for a listener on which machines only enrol.
 func NewSplit(o Options) (people, agents http.Handler) {
 	h := newHandler(o)
 	mux := http.NewServeMux()
@@ -79,6 +79,7 @@ func NewSplit(o Options) (people, agents http.Handler) {
 	return h.peopleHandler(), h.observeRequests(mux, mux)
 }
 
+// peopleHandler returns the handler of requests by people, with logging, authentication and limits.
 func (h *apiHandler) peopleHandler() http.Handler {
 	return h.observeRequests(h.Mux, h.authenticate(h.limitRequests(h.Mux)))
 }
@@ -87,7 +88,7 @@ func (h *apiHandler) peopleHandler() http.Handler {
 func newHandler(o Options) *apiHandler {
 	r := op.NewRoutes(op.Options{View: view.New(o.Stores, o.Live), Access: o.Access, Queues: o.Queues, Registry: o.Registry, Logger: o.Logger})
 	server.Register(r, o.Server)
-	people.Register(r)
+	people.Register(r, o.Nodes.JoinTokens)
 	resources.Register(r, o.Resources)
 	events.Register(r, o.Events)
 	problems.Register(r)
@@ -99,10 +100,10 @@ func newHandler(o Options) *apiHandler {
 	op.HandleDocument(r.Huma, r.Mux)
 	inbound.Register(r, o.Inbound)
 	r.Mux.HandleFunc("/", answerUnknownPath(r.Mux))
-	return &apiHandler{Routes: r, requestSlots: queue.NewSlots(o.Queues, "requests"), vouch: o.Vouch}
+	return &apiHandler{Routes: r, requestSlots: queue.NewSlots(o.Queues, "requests"), requestShares: op.NewShares(o.Queues, "requests"), vouch: o.Vouch}
 }
 
-// limitRequests lets a bounded number of requests in at the same time. Paths without a token (health,
+// limitRequests lets a bounded number of requests in at the same time, and of one user a share of them. Paths without a token (health,
 // login, enrolment), watches and runs have bounds of their own.
 func (h *apiHandler) limitRequests(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -110,11 +111,20 @@ func (h *apiHandler) limitRequests(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
+		c := access.CallerOf(r.Context())
+		leave, ok := h.requestShares.Enter(c.Owner())
+		if !ok {
+			h.CountRefusal("requests_share")
+			op.RefuseUnread(w, r, op.RequestShareError())
+			return
+		}
+		defer leave()
 		op.ServeInSlot(h.requestSlots, w, r, next)
 	})
 }
 
-// isOpenPath reports whether requests of a path need no token: the path shows nothing private, or checks another proof.
+// isOpenPath reports whether a path needs no token, because it shows nothing private or checks another proof of
+// identity.
 func isOpenPath(path string) bool {
 	switch path {
 	case "/livez", "/readyz", "/api/v1/login", pki.EnrolPath, pki.RenewPath:
@@ -123,7 +133,7 @@ func isOpenPath(path string) bool {
 	return inbound.IsInboundPath(path)
 }
 
-// authenticate finds the caller of a request by its token. Users for programs
+// authenticate identifies the caller of a request by its token and adds the caller to the context. Users for programs
 // (roles agent and alerts) are refused; every operation refuses other callers by its declaration.
 func (h *apiHandler) authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -185,7 +195,7 @@ func (h *apiHandler) observeRequests(routes *http.ServeMux, next http.Handler) h
 	})
 }
 
-// logRequest counts and logs one request.
+// logRequest logs one request and counts it in the metrics.
 func (h *apiHandler) logRequest(r *http.Request, status int, took time.Duration) {
 	route := r.Pattern
 	if route == "" || route == "/" {
@@ -208,7 +218,7 @@ func (h *apiHandler) logRequest(r *http.Request, status int, took time.Duration)
 		"took", took, "from", model.HostOf(r.RemoteAddr))
 }
 
-// answerUnknownPath answers requests that match no route: 405 where the path has other methods, else 404.
+// answerUnknownPath answers requests that match no route: 405 if the path exists for other methods, else 404.
 func answerUnknownPath(routes *http.ServeMux) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var allowed []string
@@ -231,7 +241,7 @@ func answerUnknownPath(routes *http.ServeMux) http.HandlerFunc {
 	}
 }
 
-// refusePeople answers requests of people on the listener for agents.
+// refusePeople refuses requests of people on the listener for agents.
 func refusePeople(w http.ResponseWriter, _ *http.Request) {
 	op.WriteError(w, model.Errorf(model.NotFound, "only agents use this address").WithHint("the address for people is the server's --listen"))
 }

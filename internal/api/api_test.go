@@ -36,6 +36,7 @@ metadata: {name: load}
 spec: {targets: {where: 'node.labels.env == "prod"'}, interval: 30s, command: [check_load, -w, "5"]}
 `
 
+// newTestClient returns a client of the test server with this token.
 func newTestClient(t *testing.T, r *apitest.Server, token string) *client.Client {
 	t.Helper()
 	c, err := client.New(client.Context{Server: r.URL, Token: token})
@@ -65,7 +66,7 @@ func sendRequest(t *testing.T, r *apitest.Server, method, path, token, body stri
 	return answer.StatusCode, answer.Header, string(data)
 }
 
-// assertAnswer makes one request and reports an answer with another status, or without a text in its body.
+// assertAnswer sends a request and fails the test unless the answer has this status and text.
 func assertAnswer(t *testing.T, r *apitest.Server, status int, contains, method, path, token, body string, header map[string]string) {
 	t.Helper()
 	got, _, answer := sendRequest(t, r, method, path, token, body, header)
@@ -74,8 +75,8 @@ func assertAnswer(t *testing.T, r *apitest.Server, status int, contains, method,
 	}
 }
 
-// assertRefused returns a function that takes the results of a call and reports an error of another class, or without
-// a text in it.
+// assertRefused returns a function that fails the test unless the error of a call has this class and contains this
+// text.
 func assertRefused(t *testing.T, class model.Class, contains string) func(result any, err error) {
 	return func(_ any, err error) {
 		t.Helper()
@@ -85,6 +86,7 @@ func assertRefused(t *testing.T, class model.Class, contains string) func(result
 	}
 }
 
+// TestEveryPrivateOperationNeedsAToken calls every operation without a token and with a wrong one, and expects 401.
 func TestEveryPrivateOperationNeedsAToken(t *testing.T) {
 	r := apitest.NewServer(t)
 	_, _, page := sendRequest(t, r, "GET", "/api/v1/openapi.json", r.Token, "", nil)
@@ -123,6 +125,8 @@ func TestEveryPrivateOperationNeedsAToken(t *testing.T) {
 	assertAnswer(t, r, 503, "disk of the journal", "GET", "/readyz", "", "", nil)
 }
 
+// TestLoginTokensAndRoles logs in, uses a viewer's token until it expires, logs out, and guesses passwords until the
+// server throttles.
 func TestLoginTokensAndRoles(t *testing.T) {
 	r := apitest.NewServer(t)
 	ctx := context.Background()
@@ -147,11 +151,55 @@ func TestLoginTokensAndRoles(t *testing.T) {
 	}
 	testenv.NoError(t, c.Access.Logout(ctx))
 	assertRefused(t, model.Unauthenticated, "")(c.Access.WhoAmI(ctx))
+	for range 20 { // right passwords are no attempts
+		if _, err := c.Access.Login(ctx, "admin", apitest.Password); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for range 20 {
 		_, err = c.Access.Login(ctx, "admin", "guess")
 	}
 	if model.ClassOf(err) != model.Limited {
 		t.Errorf("wrong passwords are not throttled: %v", err)
+	}
+}
+
+// A token has a name that no other user has, the audit says who made it and what it may do, and it ends with its maker.
+func TestTokensEndWithTheirMaker(t *testing.T) {
+	r := apitest.NewServer(t)
+	ctx := t.Context()
+	admin := newTestClient(t, r, r.Token)
+	testenv.Value(admin.Access.CreateUser(ctx, v1.UserRequest{Name: "mallory", UserGrants: v1.UserGrants{Role: access.Admin}, Password: "battery staple"}))(t)
+	mallory := newTestClient(t, r, "")
+	testenv.Value(mallory.Access.Login(ctx, "mallory", "battery staple"))(t)
+	for name, class := range map[string]model.Class{"admin": model.Forbidden, "server": model.Invalid, "local": model.Invalid, "a\u0085b": model.Invalid, "a b": model.Invalid} {
+		assertRefused(t, class, "")(mallory.Access.CreateToken(ctx, v1.TokenRequest{User: name}))
+	}
+	first := testenv.Value(mallory.Access.CreateToken(ctx, v1.TokenRequest{User: "ci", Role: access.Admin, Note: "builds"}))(t)
+	second := testenv.Value(newTestClient(t, r, first.Secret).Access.CreateToken(ctx, v1.TokenRequest{User: "deploy", Role: access.Operator}))(t)
+	if first.Maker != "mallory" || second.Maker != "mallory" {
+		t.Errorf("made by %q and %q", first.Maker, second.Maker)
+	}
+	join := testenv.Value(mallory.Enrolment.CreateToken(ctx, v1.JoinTokenRequest{}))(t)
+	changes := testenv.Value(admin.Resources.Changes(ctx, "", "", "", 20, ""))(t)
+	if !slices.ContainsFunc(changes.Items, func(c v1.Change) bool {
+		return c.Kind == "token" && c.User == "mallory" && c.Message == "token ci, made by mallory, role admin: builds"
+	}) {
+		t.Errorf("the audit: %+v", changes.Items)
+	}
+	_, err := admin.Access.DeleteUser(ctx, "mallory", false)
+	for _, want := range []string{"token " + first.ID + " (ci, admin)", "token " + second.ID + " (deploy, operator)", "join token " + join.ID} {
+		if model.ClassOf(err) != model.Guarded || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	testenv.Value(newTestClient(t, r, second.Secret).Access.WhoAmI(ctx))(t)
+	testenv.Value(admin.Access.DeleteUser(ctx, "mallory", true))(t)
+	for _, secret := range []string{first.Secret, second.Secret} {
+		assertRefused(t, model.Unauthenticated, "")(newTestClient(t, r, secret).Access.WhoAmI(ctx))
+	}
+	if list := testenv.Value(admin.Enrolment.Tokens(ctx))(t); len(list.Items) != 0 {
+		t.Errorf("join tokens: %+v", list.Items)
 	}
 }
 
@@ -300,6 +348,8 @@ func TestResourcesAreAppliedReadAndDeleted(t *testing.T) {
 	}
 }
 
+// TestApplyUsesTheRequestedNamespace applies a resource without a namespace and expects it in the namespace of the
+// request.
 func TestApplyUsesTheRequestedNamespace(t *testing.T) {
 	r := apitest.NewServer(t)
 	r.Apply(`{apiVersion: muster/v1, kind: Namespace, metadata: {name: team}}`)
@@ -311,6 +361,7 @@ func TestApplyUsesTheRequestedNamespace(t *testing.T) {
 	}
 }
 
+// TestEventsAreSelectedByFilters lists events by status, node, check, label and condition.
 func TestEventsAreSelectedByFilters(t *testing.T) {
 	r := apitest.NewServer(t)
 	ctx := context.Background()
@@ -395,7 +446,7 @@ func TestEventsAreSelectedByFilters(t *testing.T) {
 	if err != nil || e.Occurrences != 2 || e.Problem == nil || len(e.History) != 2 || e.Results != 2 {
 		t.Errorf("event: %+v %v", e, err)
 	}
-	assertRefused(t, model.NotFound, "no result has arrived yet")(c.Events.Get(ctx, "default", "web02", "load"))
+	assertRefused(t, model.NotFound, "has no result yet")(c.Events.Get(ctx, "default", "web02", "load"))
 	testenv.NoError(t, c.Events.Resolve(ctx, "default", "web02", "disk", "cleaned up"))
 	if e, err := c.Events.Get(ctx, "default", "web02", "disk"); err != nil || e.Status != model.OK || e.Problem != nil {
 		t.Errorf("after resolve: %+v %v", e, err)
@@ -407,6 +458,7 @@ func TestEventsAreSelectedByFilters(t *testing.T) {
 	}
 }
 
+// eventNames joins the names of events as NODE/CHECK.
 func eventNames(events []v1.Event) string {
 	list := make([]string, len(events))
 	for i, e := range events {
@@ -415,6 +467,7 @@ func eventNames(events []v1.Event) string {
 	return strings.Join(list, " ")
 }
 
+// TestWatchStreamsMatchingEvents watches events with a filter and expects only matching changes in the stream.
 func TestWatchStreamsMatchingEvents(t *testing.T) {
 	r := apitest.NewServer(t)
 	r.DeclareNodes("default", nil, "web01", "web02")
@@ -454,6 +507,7 @@ func TestWatchStreamsMatchingEvents(t *testing.T) {
 	}
 }
 
+// TestJoinTokensAreListedAndDeleted creates, lists and deletes a join token; the list does not show its secret.
 func TestJoinTokensAreListedAndDeleted(t *testing.T) {
 	r := apitest.NewServer(t)
 	ctx := context.Background()
@@ -472,6 +526,7 @@ func TestJoinTokensAreListedAndDeleted(t *testing.T) {
 	testenv.NoError(t, c.Enrolment.DeleteToken(ctx, made.ID))
 }
 
+// TestErrorsAreProblemJSON sends wrong requests and expects errors in the form of RFC 9457, with the right status.
 func TestErrorsAreProblemJSON(t *testing.T) {
 	r := apitest.NewServer(t)
 	for _, test := range []struct {
@@ -518,7 +573,8 @@ func TestWrongMethodListsAllowedOnes(t *testing.T) {
 	}
 }
 
-// documentedStatuses finds the statuses that the OpenAPI page lists for a request; nil: the page does not know its path.
+// documentedStatuses returns the error statuses that the OpenAPI document lists for a request; nil: the document
+// lacks the path.
 func documentedStatuses(t testing.TB, r *apitest.Server) func(*http.Request) []string {
 	t.Helper()
 	request := httptest.NewRequest("GET", "/api/v1/openapi.json", nil)
@@ -699,7 +755,7 @@ func TestViewerChangesOnlyTheOwnPassword(t *testing.T) {
 		t.Fatal(err)
 	}
 	assertRefused(t, model.Forbidden, "")(ada.Access.CreateUser(ctx, v1.UserRequest{Name: "eve", UserGrants: v1.UserGrants{Role: access.Admin}}))
-	assertRefused(t, model.Forbidden, "")(ada.Access.DeleteUser(ctx, "bob"))
+	assertRefused(t, model.Forbidden, "")(ada.Access.DeleteUser(ctx, "bob", false))
 	if list, err := ada.Access.Users(ctx); err != nil || len(list.Items) != 1 || list.Items[0].Name != "ada" {
 		t.Errorf("the users that a viewer sees: %v %v", list, err)
 	}
@@ -721,7 +777,7 @@ func TestViewerChangesOnlyTheOwnPassword(t *testing.T) {
 		})
 	}()
 	<-began
-	if u, err := admin.Access.DeleteUser(ctx, "ada"); err != nil || u.Sessions != 2 {
+	if u, err := admin.Access.DeleteUser(ctx, "ada", false); err != nil || u.Sessions != 2 {
 		t.Fatal(u, err)
 	}
 	r.RecordResult("default", "web01", "disk", model.Critical, "full")

@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"net"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/api"
 	"github.com/muster-fleet/muster/internal/api/apitest"
+	"github.com/muster-fleet/muster/internal/api/inbound"
 	"github.com/muster-fleet/muster/internal/api/nodes"
 	"github.com/muster-fleet/muster/internal/api/server"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
@@ -129,6 +131,56 @@ func TestOnlyWrongJoinTokensThrottleANetwork(t *testing.T) {
 	}
 	if codes := tries(pki.RenewPath, func(int) any { return pki.RenewRequest{Certificate: []byte("none"), CSR: csr} }); codes[http.StatusTooManyRequests] != 0 {
 		t.Errorf("statuses for certificate renewals: %v", codes)
+	}
+
+	// Right tokens and certificates from the same network are accepted meanwhile.
+	send := func(path string, request, answer any) {
+		t.Helper()
+		body, err := json.Marshal(request)
+		testenv.NoError(t, err)
+		response, err := http.Post(listener.URL+path, "application/json", bytes.NewReader(body))
+		testenv.NoError(t, err)
+		defer response.Body.Close()
+		if err := json.NewDecoder(response.Body).Decode(answer); err != nil || response.StatusCode != http.StatusOK {
+			t.Errorf("%s with the right secret: %d, %v", path, response.StatusCode, err)
+		}
+	}
+	token, keep, err = authority.NewToken([]string{address}, pki.JoinToken{Namespace: model.DefaultNamespaceName})
+	testenv.NoError(t, err)
+	testenv.NoError(t, tokens.Create(t.Context(), intent.Actor{User: "ada"}, keep))
+	var enrolled pki.EnrolAnswer
+	send(pki.EnrolPath, pki.EnrolRequest{Secret: token.Secret[:], CSR: csr, Name: "web01"}, &enrolled)
+	block, _ := pem.Decode(enrolled.Certificate)
+	other, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	testenv.NoError(t, err)
+	wrong, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, other)
+	testenv.NoError(t, err)
+	if codes := tries(pki.RenewPath, func(int) any { return pki.RenewRequest{Certificate: block.Bytes, CSR: wrong} }); codes[http.StatusTooManyRequests] < 20 {
+		t.Errorf("statuses for renewals without a proof: %v", codes)
+	}
+	send(pki.RenewPath, pki.RenewRequest{Certificate: block.Bytes, CSR: csr}, new(pki.RenewAnswer))
+}
+
+// Wrong tokens of alerts throttle their network, but not the right ones from it.
+func TestWrongTokensOfAlertsLockNobodyOut(t *testing.T) {
+	handler := api.New(api.Options{Queues: queue.NewRegistry(nil), Server: server.Options{NotReady: func() []string { return nil }}, Inbound: inbound.Options{
+		Alerts: func(r *http.Request, _ string) error {
+			if r.Header.Get("Authorization") != "Bearer right" {
+				return model.Errorf(model.Unauthenticated, "wrong")
+			}
+			return nil
+		},
+	}})
+	codes := map[int]int{}
+	for n := range 41 {
+		request := httptest.NewRequest("POST", "/alertmanager/api/v2/alerts", strings.NewReader("[]"))
+		request.Header.Set("Authorization", map[bool]string{true: "Bearer right", false: "Bearer wrong"}[n == 40])
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, request)
+		codes[w.Code]++
+	}
+	if codes[200] != 1 || codes[401] < 9 || codes[429] < 20 {
+		t.Errorf("%v", codes)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/api/apitest"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/store/history"
@@ -67,7 +69,7 @@ func TestHostileJSONBodiesUseBoundedMemory(t *testing.T) {
 		status     int
 		says       string
 	}{
-		{"very many resources", list(fill("{},", 16*mib)), 422, "resource 50:"},
+		{"very many resources", list(fill("{},", 16*mib)), 413, "more than 10000 resources"},
 		{"very many that are right", list(fill(check(`"interval":"60s","command":"x"`)+",", 4*mib)), 413, "more than 10000 resources"},
 		{"one with very many values", list(check(`"interval":"60s","command":[` + strings.TrimSuffix(fill("1,", 16*mib), ",") + `]`)), 413, "524288"},
 		{"one with many values", list(check(`"interval":"60s","command":[` + strings.TrimSuffix(fill("1,", 500<<10), ",") + `]`)), 422, "values"},
@@ -75,6 +77,7 @@ func TestHostileJSONBodiesUseBoundedMemory(t *testing.T) {
 		{"deep", `{"resources":` + fill("[", 5*mib), 400, ""},
 		{"deep within a resource", list(check(`"interval":"60s","command":` + fill("[", 200<<10))), 400, ""},
 		{"deep and whole", list(check(`"interval":"60s","command":` + fill("[", 5000) + fill("]", 5000))), 422, "deep"},
+		{"many wrong ones", list(strings.Repeat("{},", 9000)), 422, "resource 50:"},
 		{"long names", list(fill(`{"kind":"`+strings.Repeat("x", 400<<10)+`"},`, 12*mib)), 422, ""},
 		{"one long word", `{"message":"` + fill("x", 8*mib) + `","resources":[{}]}`, 422, ""},
 		{"other fields without end", `{"resources":[{}],` + strings.TrimSuffix(bodyWithManyFields(200_000), ",") + `}`, 422, "more than 20 fields"},
@@ -108,6 +111,7 @@ func TestHostileJSONBodiesUseBoundedMemory(t *testing.T) {
 	}
 }
 
+// bodyWithManyFields returns the beginning of a JSON object with n fields.
 func bodyWithManyFields(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -221,26 +225,107 @@ func TestSecretsNeedWriteAccess(t *testing.T) {
 	assertAnswer(t, r, 422, "PAGER_KEY", "PUT", "/api/v1/handlers/default/pager", r.Token, seen, nil)
 }
 
-// One token can have 32 open watches; the next one is refused.
-func TestWatchesPerTokenAreBounded(t *testing.T) {
+// One user has a quarter of all watches, with however many tokens; other users have the rest.
+func TestUserHasShareOfWatches(t *testing.T) {
 	r := apitest.NewServer(t)
-	open := func() (*http.Response, error) {
-		request, _ := http.NewRequestWithContext(t.Context(), "GET", r.URL+"/api/v1/events/watch", nil)
-		request.Header.Set("Authorization", "Bearer "+r.Token)
-		return http.DefaultClient.Do(request)
+	c := newTestClient(t, r, r.Token)
+	tokens := []string{r.Token}
+	for range 3 {
+		tokens = append(tokens, testenv.Value(c.Access.CreateToken(t.Context(), v1.TokenRequest{User: "dashboard"}))(t).Secret)
 	}
-	var last *http.Response
-	for i := range 33 {
-		answer, err := open()
-		testenv.NoError(t, err)
-		defer answer.Body.Close()
-		if last = answer; answer.StatusCode != 200 && i < 32 {
-			t.Fatalf("watch %d: %d", i, answer.StatusCode)
+	open := func(token string) int {
+		request, _ := http.NewRequestWithContext(t.Context(), "GET", r.URL+"/api/v1/events/watch", nil)
+		request.Header.Set("Authorization", "Bearer "+token)
+		answer := testenv.Value(http.DefaultClient.Do(request))(t)
+		t.Cleanup(func() { answer.Body.Close() })
+		return answer.StatusCode
+	}
+	for i := range 64 {
+		if status := open(tokens[i%len(tokens)]); status != 200 {
+			t.Fatalf("watch %d: %d", i, status)
 		}
 	}
-	if last.StatusCode != model.Limited.HTTP() {
-		t.Errorf("the 33rd watch of a token: %d", last.StatusCode)
+	for _, token := range tokens {
+		if status := open(token); status != model.Limited.HTTP() {
+			t.Errorf("the 65th watch of a user: %d", status)
+		}
 	}
+	other, _, err := r.Access.CreateToken(t.Context(), intent.Actor{User: "server"}, access.AccessToken{User: "eve", Grants: access.Grants{Role: access.Viewer}})
+	testenv.NoError(t, err)
+	if status := open(other); status != 200 {
+		t.Errorf("the first watch of another user: %d", status)
+	}
+}
+
+// slowRequests sends the heads of requests whose bodies never arrive, and returns the statuses of the answers.
+func slowRequests(t *testing.T, r *apitest.Server, n int, path, token string) <-chan int {
+	t.Helper()
+	statuses := make(chan int, n)
+	client := &http.Client{Transport: &http.Transport{}}
+	ctx, cancel := context.WithCancel(t.Context())
+	var sending sync.WaitGroup
+	t.Cleanup(func() { cancel(); sending.Wait(); client.CloseIdleConnections() })
+	for range n {
+		body, never := io.Pipe()
+		context.AfterFunc(ctx, func() { never.Close() })
+		sending.Go(func() {
+			request, _ := http.NewRequestWithContext(ctx, "POST", r.URL+path, body)
+			request.Header.Set("Authorization", "Bearer "+token)
+			if answer, err := client.Do(request); err == nil {
+				answer.Body.Close()
+				statuses <- answer.StatusCode
+			}
+		})
+	}
+	return statuses
+}
+
+// Slow bodies delay nobody: a turn begins when the body has arrived, a preview waits only for other previews, and one user
+// has a quarter of the places.
+func TestSlowBodiesDelayNobodyElse(t *testing.T) {
+	r := apitest.NewServer(t)
+	viewer, _, err := r.Access.CreateToken(t.Context(), intent.Actor{User: "server"}, access.AccessToken{User: "eve", Grants: access.Grants{Role: access.Viewer}})
+	testenv.NoError(t, err)
+	admin, _, err := r.Access.CreateToken(t.Context(), intent.Actor{User: "server"}, access.AccessToken{User: "mallory", Grants: access.Grants{Role: access.Admin}})
+	testenv.NoError(t, err)
+	const apply = `{"resources":[{"apiVersion":"muster/v1","kind":"Property","metadata":{"name":"x"},"spec":{"value":1}}]}`
+	for _, token := range []string{viewer, admin} {
+		if status := <-slowRequests(t, r, 20, "/api/v1/apply", token); status != 503 {
+			t.Errorf("one slow apply of twenty is refused: %d", status)
+		}
+		assertAnswer(t, r, 200, "", "POST", "/api/v1/apply", r.Token, apply, nil)
+	}
+	if status := <-slowRequests(t, r, 200, "/api/v1/me/password", viewer); status != 503 {
+		t.Errorf("one slow request of two hundred is refused: %d", status)
+	}
+	assertAnswer(t, r, 200, "", "GET", "/api/v1/kinds", r.Token, "", nil)
+	assertAnswer(t, r, 503, "as one user may have", "GET", "/api/v1/kinds", viewer, "", nil)
+}
+
+// Numbers out of range are errors of the caller.
+func TestNumbersOutOfRangeAreRefused(t *testing.T) {
+	r := apitest.NewServer(t)
+	for _, number := range []string{"-1", "1.5", "1e300", "9223372036854775808", "99999999999999999999999"} {
+		for path, body := range map[string]string{
+			"/api/v1/apply":  `{"resources":[{"apiVersion":"muster/v1","kind":"Property","metadata":{"name":"x"},"spec":{"value":1}}],"maxAffected":%s}`,
+			"/api/v1/delete": `{"resources":[{"kind":"Property","name":"x"}],"maxAffected":%s}`, "/api/v1/retire": `{"nodes":[{"name":"x"}],"maxAffected":%s}`,
+			"/api/v1/tokens": `{"expiresInSeconds":%s}`, "/api/v1/jointokens": `{"maxUses":%s}`, "/api/v1/runs": `{"command":["true"],"maxAffected":%s}`,
+		} {
+			if status, _, text := sendRequest(t, r, "POST", path, r.Token, fmt.Sprintf(body, number), nil); status != 422 && status != 400 {
+				t.Errorf("%s %s: %d %s", path, number, status, text)
+			}
+		}
+		if status, _, text := sendRequest(t, r, "DELETE", "/api/v1/properties/default/x?maxAffected="+number, r.Token, "", nil); status != 422 && status != 400 {
+			t.Errorf("DELETE %s: %d %s", number, status, text)
+		}
+	}
+}
+
+// Resources are counted before the first one is decoded.
+func TestResourcesAreCountedFirst(t *testing.T) {
+	r := apitest.NewServer(t)
+	body := `{"resources":[` + strings.Repeat(`{"kind":"None"},`, 10_001) + `{}]}`
+	assertAnswer(t, r, 413, "more than 10000 resources", "POST", "/api/v1/apply", r.Token, body, nil)
 }
 
 // FuzzRequest sends any request with an administrator's token: every error has the form of RFC 9457
@@ -291,8 +376,9 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// newServerWithReplacedProblem returns a server with an open problem. Before an action on it is written, the problem
-// closes and another one opens; problem returns the open one.
+// newServerWithReplacedProblem returns a test server with an open problem, and a function that returns the event's
+// present problem. Before an action on it is written, the problem closes and another one opens; problem returns the
+// open one.
 func newServerWithReplacedProblem(t *testing.T) (r *apitest.Server, problem func() *model.Problem) {
 	r = apitest.NewServer(t)
 	r.Apply("kind: Check\nmetadata: {name: disk}\nspec: {command: check_disk, interval: 1m, targets: {nodes: [web01]}}\n")
@@ -313,6 +399,8 @@ func newServerWithReplacedProblem(t *testing.T) (r *apitest.Server, problem func
 	}
 }
 
+// TestBulkActionAppliesToSelectedProblems runs a bulk action while its problem is replaced by a newer one, and
+// expects the newer one unchanged.
 func TestBulkActionAppliesToSelectedProblems(t *testing.T) {
 	for _, verb := range []string{"acknowledge", "resolve"} {
 		r, problem := newServerWithReplacedProblem(t)
@@ -343,6 +431,8 @@ func TestAcknowledgementOfClosedProblemConflicts(t *testing.T) {
 	}
 }
 
+// TestCallbackAppliesToTheNotifiedProblem sends a callback about a closed problem and expects the event's newer
+// problem unchanged.
 func TestCallbackAppliesToTheNotifiedProblem(t *testing.T) {
 	for _, verb := range []string{"Acknowledge", "Close"} {
 		r, problem := newServerWithReplacedProblem(t)

@@ -25,6 +25,7 @@ func documentedOperations(h *apiHandler) map[string]string {
 	return out
 }
 
+// TestEveryOperationDeclaresItsAccess fails if an operation of the OpenAPI document declares no access.
 func TestEveryOperationDeclaresItsAccess(t *testing.T) {
 	h := newHandler(Options{Queues: &queue.Registry{}, Resources: resources.Options{Archives: struct{ resources.Archives }{}}})
 	all := documentedOperations(h)
@@ -41,7 +42,7 @@ func TestEveryOperationDeclaresItsAccess(t *testing.T) {
 // Viewers may call every GET. Operators may also call the operations that this test lists; the others are for administrators.
 func TestRolesPermitTheirOperations(t *testing.T) {
 	h := newHandler(Options{Queues: &queue.Registry{}, Resources: resources.Options{Archives: struct{ resources.Archives }{}}})
-	operators := strings.Fields(`run silence endSilence testHandler replayHandler resolveEvent acknowledgeEvent unacknowledgeEvent
+	operators := strings.Fields(`run silence endSilence testHandler replayHandler resolveEvent acknowledgeEvent unacknowledgeEvent notifyEvent
 		resolveEvents acknowledgeEvents unacknowledgeEvents`)
 	anybody := strings.Fields(`login logout changePassword apply`) // an apply of a viewer is a dry run
 	subject := func(role string) access.Subject { return access.Subject{User: role, Grants: access.Grants{Role: role}} }

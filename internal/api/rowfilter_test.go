@@ -85,6 +85,7 @@ func newServerWithAllLists(t *testing.T) *apitest.Server {
 	return r
 }
 
+// TestListsFilterByLabelsAndConditions filters lists by label selectors and conditions.
 func TestListsFilterByLabelsAndConditions(t *testing.T) {
 	r := newServerWithAllLists(t)
 	c := newTestClient(t, r, r.Token)

@@ -110,7 +110,7 @@ spec: {workflows: [{name: zzmarkerzz, handler: hush-pager}]}
 `
 )
 
-// fillHiddenNamespace fills namespace quiet with everything that a server keeps.
+// fillHiddenNamespace fills a namespace, which the tested caller may not see, with every kind of stored data.
 func fillHiddenNamespace(t *testing.T, r *apitest.Server) {
 	t.Helper()
 	ctx, by := t.Context(), intent.Actor{User: "ada", Whence: "10.9.9.9", Why: marker}
@@ -151,6 +151,7 @@ var foreignRequestBodies = map[string][]string{
 	"login": {`{"user":"hush-user","password":"guess guess"}`}, "changePassword": {`{"old":"guess guess","new":"guess guess2"}`},
 	"createToken": {`{"bindings":{"NS":"viewer"}}`, `{"role":"viewer"}`, `{"role":"admin"}`, `{"user":"hush-user","bindings":{"alpha":"viewer"}}`, `{"role":"alerts"}`, `{"role":"alerts","namespaces":["NS"]}`},
 	"createUser":  {`{"name":"eve","bindings":{"NS":"viewer"}}`, `{"name":"eve"}`}, "grantUser": {`{"role":"admin"}`, `{"bindings":{"NS":"admin"}}`},
+	"notifyEvent": {`{}`},
 	"apply": {
 		`{"resources":[{"kind":"Check","metadata":{"name":"hush-disk","namespace":"NS"},"spec":{"targets":{"groups":["all"]},"interval":"60s","command":"id"}}]}`,
 		`{"dryRun":true,"resources":[{"kind":"Check","metadata":{"name":"hush-disk","namespace":"NS"},"spec":{"targets":{"groups":["all"]},"interval":"60s","command":"id"}}]}`,
@@ -184,7 +185,7 @@ var foreignRequestBodies = map[string][]string{
 
 var foreignBulkBodies = []string{`{"namespace":"NS","all":true,"yes":true}`, `{"node":"hush1","yes":true}`, `{"check":"hush-disk","yes":true}`, `{"group":"NS/hush-group","yes":true}`, `{"where":"node.namespace == \"NS\"","yes":true}`}
 
-// operationRequest is one request of an API operation that the tested subject sends.
+// operationRequest is one request of an API operation, sent with the token of the tested caller.
 type operationRequest struct{ operation, method, path, body string }
 
 // operationRequests returns requests of every operation of the OpenAPI document: reads of all namespaces, and writes
@@ -222,7 +223,7 @@ func operationRequests(t *testing.T, r *apitest.Server, ns string) (out []operat
 				if method == "GET" {
 					for _, p := range op.Parameters {
 						if p.In == "query" {
-							queries = append(queries, foreignQueryValues(p.Name, ns)...)
+							queries = append(queries, hiddenNamespaceQueries(p.Name, ns)...)
 						}
 					}
 				}
@@ -237,7 +238,8 @@ func operationRequests(t *testing.T, r *apitest.Server, ns string) (out []operat
 	return out
 }
 
-// pathsWithParameters fills in the parameters of a path; for reads also with resources that the subject may see.
+// pathsWithParameters returns a path with its parameters filled in, and for reads also with resources that the caller
+// may see.
 func pathsWithParameters(path, method, ns string) (out []string) {
 	values := map[string][]string{
 		"{namespace}": {ns}, "{node}": {"hush1"}, "{check}": {"hush-disk", "ping"}, "{id}": {"Phush", "hushtoken"}, "{sha512}": {strings.Repeat("ab", 64)},
@@ -266,7 +268,8 @@ func pathsWithParameters(path, method, ns string) (out []string) {
 	return out
 }
 
-func foreignQueryValues(name, ns string) []string {
+// hiddenNamespaceQueries returns values for a query parameter that refer to a namespace which the caller may not see.
+func hiddenNamespaceQueries(name, ns string) []string {
 	values := map[string][]string{
 		"namespace": {ns, "alpha", "shared", "alpha&namespace=" + ns}, "node": {"hush1", "a1"}, "name": {"hush1", "a1"}, "check": {"hush-disk", "ping"}, "group": {ns + "/hush-group", "all", "shared/all"},
 		"selector": {"owner", "!owner"}, "where": {"true", `node.namespace == "` + ns + `"`, `row.namespace == "` + ns + `"`, `metadata.namespace != "alpha"`, `node.labels.owner != ""`},
@@ -284,7 +287,8 @@ func foreignQueryValues(name, ns string) []string {
 	return out
 }
 
-// newBoundServer returns a server with resources in namespace alpha, and the token of an administrator of that namespace alone.
+// newBoundServer returns a server with resources in namespace alpha, and the token of an administrator of that
+// namespace alone.
 func newBoundServer(t *testing.T) (r *apitest.Server, token string) {
 	r = apitest.NewServer(t)
 	r.Apply(alpha)
@@ -304,7 +308,7 @@ func newBoundServer(t *testing.T) (r *apitest.Server, token string) {
 
 var revisionPattern = regexp.MustCompile(`"revision":\d+`)
 
-// sendAndReadAnswer sends the request and returns the answer without revisions, which all namespaces share.
+// sendAndReadAnswer sends the request and returns the answer without revision numbers, which all namespaces share.
 func (p *operationRequest) sendAndReadAnswer(t *testing.T, r *apitest.Server, token string) string {
 	t.Helper()
 	status, _, text := sendRequest(t, r, p.method, p.path, token, p.body, nil)
@@ -314,7 +318,7 @@ func (p *operationRequest) sendAndReadAnswer(t *testing.T, r *apitest.Server, to
 	return fmt.Sprint(status, " ", revisionPattern.ReplaceAllString(text, ""))
 }
 
-// hiddenNamespaceState returns all stored and shown state of the namespaces without a role of the subject.
+// hiddenNamespaceState returns all stored data and answers about the namespaces that the tested caller may not see.
 func hiddenNamespaceState(t *testing.T, r *apitest.Server) (out []string) {
 	for _, k := range kind.All().Kinds() {
 		rows, err := r.Intent.Store().List(t.Context(), intent.ListQuery{Kind: k.Name})
@@ -340,7 +344,8 @@ func hiddenNamespaceState(t *testing.T, r *apitest.Server) (out []string) {
 	return append(out, fmt.Sprint(len(tokens), len(r.Intent.ListTombstones())))
 }
 
-// A subject bound to one namespace gets the same answers whether another namespace exists or not, and changes nothing in it.
+// A subject bound to one namespace gets the same answers whether another namespace exists or not, and changes nothing
+// in it.
 func TestBoundCallerSeesOnlyItsNamespaces(t *testing.T) {
 	r, token := newBoundServer(t)
 	list := operationRequests(t, r, "quiet")
@@ -442,7 +447,7 @@ func TestBindingPermitsOperationsOfItsRole(t *testing.T) {
 
 		t.Errorf("events: %+v %v", list, err)
 	}
-	if st, err := c.Status(ctx, ""); err != nil || st.Nodes != 2 || st.Events != 4 || len(st.Wrong) != 1 || len(st.Namespaces) != 0 {
+	if st, err := c.Status(ctx, ""); err != nil || st.Nodes != 2 || st.Events != 4 || st.Problems != 1 || st.Handled.Silenced != 1 || len(st.Namespaces) != 0 {
 		t.Errorf("status: %+v %v", st, err)
 	}
 	if why, err := c.Events.Trace(ctx, "alpha", "a2", "ping"); err != nil || len(why.Links) < 5 {

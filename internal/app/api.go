@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -31,16 +32,18 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/react"
 	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/selfcheck"
 	"github.com/muster-fleet/muster/internal/sensuctl"
 	"github.com/muster-fleet/muster/internal/source/admission"
 	"github.com/muster-fleet/muster/internal/source/core"
+	"github.com/muster-fleet/muster/internal/store/history"
 	"github.com/muster-fleet/muster/internal/version"
 )
 
-// openAPI creates the HTTP handlers that answer requests on the listeners.
+// openAPI creates the HTTP handlers of all listeners.
 func (s *Server) openAPI(context.Context) error {
 	addresses := agentAddresses(s.cfg, s.forAgents(), s.names)
 	tokens := intent.JoinTokens{Store: s.intent.Store()}
@@ -76,7 +79,7 @@ func (s *Server) openAPI(context.Context) error {
 			},
 		},
 		Reports:   reports.Options{Retention: time.Duration(s.cfg.HistoryRetention)},
-		Resources: resources.Options{Archives: s.archives},
+		Resources: resources.Options{Archives: s.archives, ChangeRouting: changeRouting(s.reactor, s.planner, s.log)},
 		Routing:   routing.Options{Handlers: s.reactor},
 		Runs:      apiruns.Options{New: func() apiruns.Runs { return runRequests{s.sessions.NewRuns(), s.sessions, s.bridge} }},
 		Server:    server.Options{Describe: s.describe, NotReady: s.NotReady, Pending: pending.Len},
@@ -109,7 +112,7 @@ func (s *Server) openAPI(context.Context) error {
 	return nil
 }
 
-// assignedChunk returns the chunk of a check in the assignment of a node; nil: the assignment has no such chunk.
+// assignedChunk returns the chunk of a check in the assignment of a node; nil: none.
 func (s *Server) assignedChunk(node model.NodeID, check model.CheckID) *model.CheckChunk {
 	a := s.directory.For(node)
 	if a == nil {
@@ -121,13 +124,13 @@ func (s *Server) assignedChunk(node model.NodeID, check model.CheckID) *model.Ch
 	return nil
 }
 
-// newMonitor creates the monitor that produces the built-in events about the server. It is created before the components
-// that it watches, because they report to the monitor while they open.
+// newMonitor creates the monitor that reports the server's own state as built-in events. It is created before the
+// components that it watches, because they report to the monitor while they open.
 func (s *Server) newMonitor() *selfcheck.Monitor {
 	return selfcheck.New(selfcheck.Options{
 		KeepaliveTimeout: time.Duration(s.cfg.KeepaliveTimeout), SnapshotCycle: s.cfg.SnapshotCycle.String(),
 		RestoredCommand: datadir.StoppedCommand(s.cfg, "restored"), Now: s.now, Log: s.log,
-		Record: s.recorder.NodeResult,
+		Record: s.recorder.RecordNodeResult,
 		Event:  func(node model.NodeID, check model.CheckID) (event.State, bool) { return s.view.Get(node, check) },
 		Events: func(ctx context.Context, q event.Query) (event.Page, error) { return s.view.List(ctx, q) },
 
@@ -146,6 +149,8 @@ func (s *Server) newMonitor() *selfcheck.Monitor {
 		},
 		Lag:     func() react.Lag { return s.reactor.Lag() },
 		Trouble: func() error { return s.history.Trouble() },
+		History: func() history.Use { return s.history.Use() },
+		Files:   s.files.changed,
 		Streams: func() []follow.State { return s.streams.States() },
 	})
 }
@@ -153,7 +158,7 @@ func (s *Server) newMonitor() *selfcheck.Monitor {
 // hitsShown is how long the status shows that a limit was reached.
 const hitsShown = 10 * time.Minute
 
-// describe returns the server's state as the API shows it.
+// describe returns the server's status in the API's form.
 func (s *Server) describe() v1.Status {
 	st := s.journal.Stats()
 	out := v1.Status{
@@ -193,7 +198,7 @@ func (s *Server) describe() v1.Status {
 	return out
 }
 
-// limitUses returns the limits in force in a namespace and their use.
+// limitUses returns the limits of a namespace with their present use.
 func (s *Server) limitUses(namespace string) []v1.LimitUse {
 	l := s.intent.LimitsFor(namespace)
 	id, ok := s.directory.NamespaceByName(namespace)
@@ -213,6 +218,8 @@ func (s *Server) limitUses(namespace string) []v1.LimitUse {
 		{Name: "outputBytes", Limit: float64(l.OutputBytes)},
 		{Name: "resultsPerSec", Limit: l.ResultsPerSec},
 		{Name: "nodeResultsPerSec", Limit: l.NodeResultsSec},
+		{Name: "bytesPerSec", Limit: l.BytesPerSec},
+		{Name: "nodeBytesPerSec", Limit: l.NodeBytesPerSec},
 		{Name: "passivePerNode", Limit: float64(l.PassivePerNode)},
 	}
 	hits := s.sessions.Limiter().Hits(time.Time{})
@@ -234,7 +241,7 @@ func (s *Server) limitUses(namespace string) []v1.LimitUse {
 // and runs all its checks.
 const steadyAfter = 10 * time.Minute
 
-// agentSession returns the state of a node's session in the API's form; ok is false if the node has no session.
+// agentSession returns the session of a node in the API's form; ok is false if the node has none.
 func (s *Server) agentSession(node model.NodeID) (out v1.AgentSession, ok bool) {
 	a, ok := s.agent(node)
 	if !ok {
@@ -265,7 +272,7 @@ func (s *Server) agentSession(node model.NodeID) (out v1.AgentSession, ok bool) 
 	return out, true
 }
 
-// streamPosition returns a function that returns the journal position of a handler that gets every result.
+// streamPosition returns a function that returns the journal position of a handler that receives every result.
 func streamPosition(streams *follow.Set) func(route.Name) (v1.HandlerStream, bool) {
 	return func(handler route.Name) (v1.HandlerStream, bool) {
 		st, ok := streams.State(handler)
@@ -276,7 +283,7 @@ func streamPosition(streams *follow.Set) func(route.Name) (v1.HandlerStream, boo
 	}
 }
 
-// reportStatus updates the status line that `systemctl status` shows, until ctx ends.
+// reportStatus updates the status line in systemctl status until ctx ends.
 func (s *Server) reportStatus(ctx context.Context) error {
 	tick := time.NewTicker(5 * time.Second)
 	defer tick.Stop()
@@ -293,10 +300,26 @@ func (s *Server) reportStatus(ctx context.Context) error {
 	}
 }
 
-// statusLine describes the server's state in one line.
+// statusLine describes the server's state in one line for systemctl status.
 func (s *Server) statusLine() string {
 	if why := s.NotReady(); len(why) > 0 {
 		return "not ready: " + strings.Join(why, "; ")
 	}
 	return fmt.Sprintf("ready at %s; agents connected: %d", s.people.Addr(), s.connectedNodes())
+}
+
+// changeRouting returns a function that runs a change of resources, which may change routes, and returns the open problems
+// that routes take since.
+func changeRouting(r *react.Reactor, p *plan.Planner, log *slog.Logger) func(context.Context, react.RoutingChange, func() error) ([]react.RoutedProblems, bool, error) {
+	return func(ctx context.Context, c react.RoutingChange, change func() error) ([]react.RoutedProblems, bool, error) {
+		return r.ChangeRouting(ctx, c, func() error {
+			if err := change(); err != nil {
+				return err
+			}
+			if err := p.CatchUp(ctx); err != nil {
+				log.Warn("the change is stored, and the planner compiles it a moment later", "err", err)
+			}
+			return nil
+		})
+	}
 }

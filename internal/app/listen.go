@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/pires/go-proxyproto"
-	"golang.org/x/net/netutil"
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/muster-fleet/muster/internal/api/admin"
@@ -29,7 +29,7 @@ import (
 	"github.com/muster-fleet/muster/internal/watchdog"
 )
 
-// listenOn opens a TCP listener. setting is the name of the address flag, for errors.
+// listenOn opens a TCP listener at a configured address. setting is the name of the address flag, for errors.
 func listenOn(address, setting string) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -45,9 +45,19 @@ func listenOn(address, setting string) (net.Listener, error) {
 	return l, nil
 }
 
-// listeners holds the network listeners of the server; nil: a listener of this kind is not configured.
+// listeners has the server's network listeners; nil: not configured.
 type listeners struct {
 	people, agents, plain, admin, sensu net.Listener
+}
+
+// addresses returns the addresses of the listeners.
+func (ls *listeners) addresses() (list []net.Addr) {
+	for _, l := range []net.Listener{ls.people, ls.agents, ls.plain, ls.admin, ls.sensu} {
+		if l != nil {
+			list = append(list, l.Addr())
+		}
+	}
+	return list
 }
 
 // listen opens all configured listeners.
@@ -85,7 +95,7 @@ func (s *Server) listen(context.Context) error {
 	return nil
 }
 
-// addressOf returns the TCP address of a listener; false for nil.
+// addressOf returns the TCP address of a listener; false: the listener is nil.
 func addressOf(l net.Listener) (*net.TCPAddr, bool) {
 	if l == nil {
 		return nil, false
@@ -94,7 +104,7 @@ func addressOf(l net.Listener) (*net.TCPAddr, bool) {
 	return a, ok
 }
 
-// forAgents returns the listener that agents connect to: their own listener, or the one that they share with people.
+// forAgents returns the listener for agents: one of their own, or the main one.
 func (ls *listeners) forAgents() net.Listener {
 	if ls.agents != nil {
 		return ls.agents
@@ -102,13 +112,13 @@ func (ls *listeners) forAgents() net.Listener {
 	return ls.people
 }
 
-// localAddress returns a listener's address on the loopback interface.
+// localAddress returns the address of a listener as programs on this machine reach it, by loopback.
 func localAddress(l net.Listener) string {
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	return net.JoinHostPort("127.0.0.1", port)
 }
 
-// serveAgents serves agents on their own listeners, if these are configured.
+// serveAgents serves agents on the listeners that only they use, if configured.
 func (s *Server) serveAgents(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	if s.agents != nil {
@@ -145,7 +155,12 @@ func (s *Server) serveAdmin(ctx context.Context) error {
 	if s.admin == nil {
 		return nil
 	}
-	return serveHTTP(ctx, netutil.LimitListener(s.admin, adminConnections), admin.WithConn, s.handlers.admin, s.log)
+	// The one of the longest silence gives way to a new connection.
+	limit := admission.New(adminConnections, nil, nil, prometheus.NewRegistry())
+	withConn := func(ctx context.Context, c net.Conn) context.Context {
+		return admin.WithConn(admission.WithConn(ctx, c), c)
+	}
+	return serveHTTP(ctx, limit.Limit(s.admin), withConn, s.handlers.admin, s.log)
 }
 
 // serveSensu serves Sensu agents, with the server's certificate unless --sensu-tls is off.
@@ -163,7 +178,7 @@ func (s *Server) serveSensu(ctx context.Context) error {
 	return s.bridge.Listen(ctx, s.sensu, config)
 }
 
-// maxConnections returns the largest number of connections that the limit of open files allows; 0: no limit.
+// maxConnections returns the number of connections that the limit of open files allows; 0: no limit.
 func maxConnections() int {
 	var l syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil || l.Cur > 1<<24 {
@@ -201,8 +216,8 @@ func serveHTTP(ctx context.Context, l net.Listener, connContext func(context.Con
 	return nil
 }
 
-// certificateNames returns the names and addresses of the server's certificate: --advertise (by default the names and
-// addresses of this machine) and --agent-servers.
+// certificateNames returns the host names and addresses for the server's certificate: --advertise (by default those
+// of this machine) and --agent-servers.
 func certificateNames(ctx context.Context, cfg *config.Server) []string {
 	names := []string{"localhost", "127.0.0.1", "::1"}
 	add := func(address string) {
@@ -239,8 +254,8 @@ func certificateNames(ctx context.Context, cfg *config.Server) []string {
 	return names
 }
 
-// fullHostName returns the machine's name from the hosts file or the resolver if it begins with the host
-// name, otherwise the host name. A resolver that does not answer delays the start by a second.
+// fullHostName returns the full name of this machine from the hosts file or DNS, else its host name. A resolver that
+// does not answer delays the start by a second.
 func fullHostName(ctx context.Context, host string) string {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -251,7 +266,8 @@ func fullHostName(ctx context.Context, host string) string {
 	return full
 }
 
-// agentAddresses returns the addresses of this server for join tokens. names are the names of its certificate.
+// agentAddresses returns the addresses that join tokens contain, at which machines reach this server. names are the
+// names of its certificate.
 func agentAddresses(cfg *config.Server, listener net.Listener, names []string) []string {
 	if len(cfg.AgentServers) > 0 {
 		return cfg.AgentServers
@@ -276,9 +292,9 @@ func agentAddresses(cfg *config.Server, listener net.Listener, names []string) [
 	return out
 }
 
-// sortForAgents orders names and addresses by how likely other machines reach them: a machine that joins loses some
-// seconds with each one that it cannot reach. bound is the address of the listener; containers has the addresses that only
-// this machine's containers reach.
+// sortForAgents sorts names and addresses by the likelihood that other machines reach them, because a joining machine
+// loses seconds with each failure. bound is the address of the listener; containers has the addresses that only this
+// machine's containers reach.
 func sortForAgents(bound net.IP, names []string, containers map[string]bool) []string {
 	if bound != nil && !bound.IsUnspecified() {
 		return []string{bound.String()}
@@ -333,8 +349,8 @@ func containerAddresses() map[string]bool {
 
 var containerBridge = regexp.MustCompile(`^(docker|br-|veth|virbr|vnet|lxc|lxd|cni|flannel|cali|podman|kube)`)
 
-// openWatchdog opens the watchdog, which sends a synthetic result to the server's own listener as an agent does. It also
-// starts the monitor of the built-in events.
+// openWatchdog opens the watchdog, which sends a synthetic result through the server's own listener every minute. It
+// also starts the monitor of the built-in events.
 func (s *Server) openWatchdog(context.Context) (err error) {
 	s.courier, err = watchdog.NewCourier(s.authority, func(ctx context.Context) (net.Conn, error) {
 		return dialListener(ctx, s.forAgents(), s.cfg.Proxies())
@@ -345,7 +361,7 @@ func (s *Server) openWatchdog(context.Context) (err error) {
 	o := watchdog.Options{
 		Every: time.Duration(s.cfg.WatchdogInterval), Send: s.courier.Send, Now: s.now, Logger: s.log, Registerer: s.registry,
 		Own: func(ctx context.Context, status model.Status, output string) error {
-			return s.recorder.OwnResult(ctx, model.WatchdogCheck, status, output)
+			return s.recorder.RecordServerResult(ctx, model.WatchdogCheck, status, output)
 		},
 	}
 	if url := s.cfg.WatchdogURL; url != "" {
@@ -358,8 +374,8 @@ func (s *Server) openWatchdog(context.Context) (err error) {
 	return nil
 }
 
-// dialListener connects to a listener of this process. If this machine is in a network of trusted proxies, it sends a
-// PROXY header as a load balancer does.
+// dialListener connects to a listener of this process without the network. If this machine is in a network of trusted
+// proxies, it sends a PROXY header as a load balancer does.
 func dialListener(ctx context.Context, l net.Listener, proxies []netip.Prefix) (net.Conn, error) {
 	to, ok := addressOf(l)
 	if !ok {
@@ -380,7 +396,8 @@ func dialListener(ctx context.Context, l net.Listener, proxies []netip.Prefix) (
 	return conn, nil
 }
 
-// callDeadMan calls the URL of a dead-man's switch: an outside service that raises the alarm when calls stop.
+// callDeadMan calls the URL of a dead-man's switch periodically: an outside service that raises the alarm when the
+// calls stop.
 func callDeadMan(ctx context.Context, out *handler.Out, url string, now time.Time) error {
 	note := &handler.Notification{Kind: handler.Beat, Node: model.ServerNodeName,
 		Space: model.DefaultNamespaceName, Status: model.OK.String(), Executed: now}

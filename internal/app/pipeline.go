@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -22,13 +24,15 @@ import (
 	"github.com/muster-fleet/muster/internal/recorder"
 	"github.com/muster-fleet/muster/internal/rederive"
 	"github.com/muster-fleet/muster/internal/route"
+	"github.com/muster-fleet/muster/internal/store/attempt"
 	"github.com/muster-fleet/muster/internal/store/snapshot"
 )
 
-// pipeline holds the components that take a commit from the journal through the event view to reactions. Snapshots of
-// the view allow the journal to be cut.
+// pipeline has the components on the way of a commit from the journal through the event view to the reactor.
+// Snapshots of the view allow the journal to be cut.
 type pipeline struct {
 	journal   *journal.Log
+	beside    *datadir.Stores   // which the journal's marks name
 	consumers journal.Consumers // the journal is cut below the lowest position of these consumers
 	recorder  *recorder.Recorder
 	reactor   *react.Reactor
@@ -39,14 +43,14 @@ type pipeline struct {
 	replayed  replayGate
 }
 
-// replayGate keeps new commits from the event view until the view has replayed the journal. So the view gets each
-// commit once, and in order.
+// replayGate holds new commits back until the event view has replayed the journal. So the view gets each commit once,
+// and in order.
 type replayGate struct {
 	ended chan struct{} // closed when the replay ended or failed
 	last  uint64        // number of the last commit that the replay delivered. Written before ended is closed
 }
 
-// end marks the replay as ended; last is the number of the last replayed commit.
+// end opens the gate after the replay; last is the number of the last replayed commit.
 func (r *replayGate) end(last uint64) {
 	select {
 	case <-r.ended:
@@ -86,20 +90,27 @@ func (s *Server) openJournal(ctx context.Context) error {
 		return s.journal.Close()
 	})
 	shown.Open(s.journal)
+	s.files.add(filepath.Join(datadir.Journal(s.cfg), "FORMAT"), filepath.Join(datadir.Journal(s.cfg), "LOCK"))
+	s.files.missing = s.journal.MissingSegments
 	s.recorder.Journal = s.journal
-	return s.intent.Store().BeginLife(ctx, s.journal.Incarnation().ID)
+	s.beside = &datadir.Stores{Config: s.cfg, Journal: s.journal, Intent: s.intent.Store(), History: s.history}
+	return nil
 }
 
-// journalClock is the server's clock as the journal reads it.
+// journalClock provides the server's clock to the journal.
 type journalClock struct {
 	now   func() time.Time
 	began time.Time
 }
 
-func (c journalClock) Wall() int64         { return c.now().UnixNano() }
+// Wall returns the wall clock in nanoseconds since 1970.
+func (c journalClock) Wall() int64 { return c.now().UnixNano() }
+
+// Mono returns the time since the clock's start.
 func (c journalClock) Mono() time.Duration { return c.now().Sub(c.began) }
 
-// deliver passes a durable commit to the event view. The journal's committer waits here until the replay has ended.
+// deliver passes a durable commit of the journal to the event view. The journal's committer waits here until the
+// replay has ended.
 func (p *pipeline) deliver(c journal.Commit) {
 	<-p.replayed.ended
 	if c.Position().Number > p.replayed.last {
@@ -107,8 +118,13 @@ func (p *pipeline) deliver(c journal.Commit) {
 	}
 }
 
-// openReactions creates the reactor, which reads its position from the history store.
+// openReactions creates the reactor, which continues at its position in the history store.
 func (s *Server) openReactions(ctx context.Context) error {
+	attempts, err := attempt.Open(s.path("attempts"))
+	if err != nil {
+		return err
+	}
+	s.onClose(attempts.Close)
 	s.reactor = react.New(react.Options{
 		Store: s.history, Names: directoryWithFaults{s.directory, s.planner.Inspector(), s.turns}, Journal: s.journal,
 		Rederive: func() (react.Replay, error) {
@@ -119,7 +135,7 @@ func (s *Server) openReactions(ctx context.Context) error {
 			return pass, nil
 		},
 		Routing: react.RoutingOptions{
-			Table: s.routes, NodesSilent: s.monitor.Silent, MassOutage: s.monitor.MassOutage, Shadow: s.directory.Shadow,
+			Table: s.routes, NodesSilent: s.monitor.ReportSilentNodes, MassOutage: s.monitor.MassOutage, Shadow: s.directory.Shadow,
 			Present: react.EventState(func(node model.NodeID, check model.CheckID) (event.State, bool) { return s.view.Get(node, check) }),
 			Dependencies: func(node model.NodeID, source model.Source) []route.Dependency {
 				return s.directory.Dependencies(node, source.Check())
@@ -139,17 +155,18 @@ func (s *Server) openReactions(ctx context.Context) error {
 					s.watchdog.ConfirmDelivery(output)
 				}
 			},
-			Options: handler.Options{Secret: s.secretText, Assets: s.tools.Use, Guard: s.guard, ProblemLink: s.cfg.ProblemLink},
+			Attempts: attempts,
+			Options:  handler.Options{Secret: s.secretText, Assets: s.tools.Use, Guard: s.guard, ProblemLink: s.cfg.ProblemLink, Dialer: s.outbound.Dialer()},
 		},
-		Batches:   react.BatchOptions{Gather: 250 * time.Millisecond, GatherOpened: 50 * time.Millisecond}, // docs/decisions/0005-reactions-gather.md
-		Retention: time.Duration(s.cfg.HistoryRetention), Now: s.now, Logger: s.log, Registerer: s.registry, Queues: s.queues,
+		Batches:      react.BatchOptions{Gather: 250 * time.Millisecond, GatherOpened: 50 * time.Millisecond}, // docs/decisions/0005-reactions-gather.md
+		MarkRecorded: func(ctx context.Context) { markRecorded(ctx, s) }, Retention: time.Duration(s.cfg.HistoryRetention), Now: s.now, Logger: s.log, Registerer: s.registry, Queues: s.queues,
 	})
 	s.task(reactions, "reactions", s.reactor.Run)
-	return s.reactor.Load(ctx, s.journal.CommonPosition)
+	return s.reactor.LoadPlaces(ctx, s.journal.CommonPosition)
 }
 
-// shardOptions returns the settings that decide the effects of a commit. The live view and the second view of a
-// rederive pass use the same settings.
+// shardOptions returns the settings of the event view's workers. The live view and the second view of a rederive pass
+// use the same settings.
 func (s *Server) shardOptions() shard.Options {
 	return shard.Options{
 		Chunks: s.directory.Chunk, Grace: time.Duration(s.cfg.ReconnectGrace), KeepaliveTimeout: time.Duration(s.cfg.KeepaliveTimeout), Logger: s.log,
@@ -204,6 +221,17 @@ func (s *Server) openView(ctx context.Context) (err error) {
 	if err := s.view.WaitApplied(ctx, head); err != nil {
 		return err
 	}
+	last := s.view.IntentMark()
+	if err := s.beside.Refuse(ctx, last); err != nil {
+		return err
+	}
+	unknownUntil, err := s.beside.BeginLife(ctx, last)
+	if err != nil {
+		return err
+	}
+	if err := s.reactor.LoadOutbox(ctx, unknownUntil); err != nil {
+		return err
+	}
 	s.reactor.Compare(head, s.view.OpenProblems)
 	s.replayed.end(head.Number)
 	s.log.Info("event view is up to date", "partitions", restored, "replayed", head.Number-from.Number, "took", time.Since(began))
@@ -215,11 +243,11 @@ func (s *Server) openView(ctx context.Context) (err error) {
 	return nil
 }
 
-// runSnapshots saves the partitions in turn and cuts the journal below its lowest consumer. At a planned stop it saves
-// all partitions, so that the next start replays little.
+// runSnapshots saves the partitions of the event view in turn and deletes journal segments that no consumer needs. At
+// a planned stop it saves all partitions, so that the next start replays little.
 func (s *Server) runSnapshots(ctx context.Context) error {
 	cycle := &snapshot.Cycle{
-		Store: s.snapshots, View: s.passes, Gates: []snapshot.Gate{{Reducer: "events", Wait: s.waitRecorded}}, Period: time.Duration(s.cfg.SnapshotCycle), Logger: s.log, Queues: s.queues,
+		Store: s.snapshots, View: s.passes, Gates: []snapshot.Gate{{Reducer: "events", Wait: s.waitRecorded}}, Period: time.Duration(s.cfg.SnapshotCycle), Times: s.journal.Times, Logger: s.log, Queues: s.queues,
 		Pressure: func() float64 { st := s.journal.Stats(); return st.Pressure() },
 		Saved: func() {
 			if lowest, ok := s.consumers.Floor(); ok {
@@ -243,9 +271,9 @@ func (s *Server) runSnapshots(ctx context.Context) error {
 	return nil
 }
 
-// waitRecorded is the gate of snapshots: it waits until the view has emitted the transitions of the commit at a position
-// and history has recorded them. While history is far behind, it skips the live view's snapshot: the pass that history
-// follows saves its own.
+// waitRecorded waits, before a snapshot is saved, until history has recorded the transitions of all commits up to its
+// position. While history is far behind, it skips the live view's snapshot: the pass that history follows saves its
+// own.
 func (p *pipeline) waitRecorded(ctx context.Context, at journal.Position) error {
 	if err := p.view.WaitApplied(ctx, at); err != nil {
 		return err
@@ -257,10 +285,13 @@ func (p *pipeline) waitRecorded(ctx context.Context, at journal.Position) error 
 	return err
 }
 
-// openStreams opens the streams to handlers that get every result, and reads their cursors.
+// openStreams opens the handlers that receive every result, each at its cursor in the journal.
 func (s *Server) openStreams(context.Context) (err error) {
 	s.streams, err = follow.Open(follow.Options{
 		Journal: s.journal, View: s.view, Directory: s.directory, Dir: s.cfg.Data,
+		Dial: func(ctx context.Context, address string, secure bool, ca string) (net.Conn, error) {
+			return handler.Dial(ctx, s.outbound.Dialer(), address, secure, ca)
+		},
 		Now: s.now, Logger: s.log, Registerer: s.registry,
 	})
 	if err == nil {

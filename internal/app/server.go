@@ -26,6 +26,7 @@ import (
 	"github.com/muster-fleet/muster/internal/guard"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/metrics"
+	"github.com/muster-fleet/muster/internal/outbound"
 	"github.com/muster-fleet/muster/internal/pipes"
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/queue"
@@ -39,7 +40,8 @@ import (
 	"github.com/muster-fleet/muster/internal/watchdog"
 )
 
-// Server is a Muster server. Open opens it, Run runs it, Close closes its files. A process may have several.
+// Server is a running Muster server with all its components. Open opens it, Run runs it, Close closes its files. A
+// process may have several.
 type Server struct {
 	base
 	lifecycle
@@ -52,7 +54,7 @@ type Server struct {
 	handlers httpHandlers
 }
 
-// base holds the values that every component uses: configuration, clock, log, metrics.
+// base has the values that every component uses: configuration, clock, log, metrics.
 type base struct {
 	cfg      *config.Server
 	log      *slog.Logger
@@ -61,7 +63,9 @@ type base struct {
 	registry *prometheus.Registry // of metrics
 	queues   *queue.Registry
 	guard    *guard.Guard           // ends commands with this process, also after kill -9
+	outbound *outbound.Policy       // bounds the addresses of handlers and downloads
 	ready    atomic.Pointer[string] // reason why the server is not ready; nil: ready
+	files    fileWatch              // of the data folder
 	logTail  func() []byte          // returns the log's last lines. Set before Run; nil: they are not kept
 	manager  sdnotify.Manager       // set before Run
 }
@@ -76,7 +80,7 @@ type stores struct {
 	secrets  *secret.Resolver
 }
 
-// compiled holds the compiled forms of intent that other components read.
+// compiled has the compiled forms of the intent that other components read: directory, routes, pipelines.
 type compiled struct {
 	planner   *plan.Planner
 	directory *directory.Directory // published by the planner
@@ -84,14 +88,14 @@ type compiled struct {
 	pipelines *pipes.Table         // Sensu's pipelines in force
 }
 
-// selfWatch holds the components by which the server watches itself.
+// selfWatch has the components by which the server watches itself.
 type selfWatch struct {
 	monitor  *selfcheck.Monitor // of the built-in events
 	watchdog *watchdog.Watchdog
 	courier  *watchdog.Courier // sends the watchdog's results as an agent does
 }
 
-// httpHandlers holds the HTTP handlers of the listeners.
+// httpHandlers has the HTTP handlers of all listeners.
 type httpHandlers struct {
 	people http.Handler // API
 	enrol  http.Handler // of agents, where they have a listener of their own
@@ -103,12 +107,15 @@ func Open(ctx context.Context, cfg *config.Server, log *slog.Logger) (*Server, e
 	return OpenAt(ctx, cfg, log, time.Now)
 }
 
-// OpenAt does the work of Open with the clock now. The clock's times must have a monotonic reading, as those of time.Now:
-// deadlines depend on it when the wall clock is set.
+// OpenAt opens the server like Open, with the clock now. The clock's times must have a monotonic reading, as those of
+// time.Now: deadlines depend on it when the wall clock is set.
 func OpenAt(ctx context.Context, cfg *config.Server, log *slog.Logger, now func() time.Time) (s *Server, err error) {
 	s = &Server{base: base{
 		cfg: cfg, log: log, now: now, started: now(), registry: prometheus.NewRegistry(), queues: newQueues(cfg), guard: &guard.Guard{Log: log},
 	}}
+	if s.outbound, err = outbound.Parse(cfg.OutboundAllow, s.addresses); err != nil {
+		return nil, err
+	}
 	s.recorder = &recorder.Recorder{Log: log}
 	s.replayed.ended = make(chan struct{})
 	s.monitor = s.newMonitor()
@@ -124,21 +131,21 @@ func OpenAt(ctx context.Context, cfg *config.Server, log *slog.Logger, now func(
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	// Each component needs the components before it. Run starts the tasks in this order, Close closes in reverse order.
 	for _, c := range []component{
-		{"data folder", s.openFolder},  // its lock keeps a second server out
-		{"intent", s.openIntent},       // resources
-		{"history", s.openHistory},     // the position of reactions: the journal cannot end before it
-		{"journal", s.openJournal},     // its incarnation: ids and positions of another incarnation are refused
-		{"planner", s.openPlanner},     // compiles intent: chunks that judge the results in the journal, names
-		{"reactions", s.openReactions}, // record transitions from the first commit on
-		{"event view", s.openView},     // from snapshots, then by replay
-		{"streams", s.openStreams},     // cursors of handlers of every result: the journal is not cut beyond them
-		{"assets", s.openArchives},     // archives that agents fetch
-		{"sessions", s.openSessions},   // certificates and sessions of agents
-		{"bridge", s.openBridge},       // sessions of Sensu agents
-		{"alerts", s.openAlerts},       // receives alerts of Prometheus and Grafana
-		{"self-watch", s.openWatchdog}, // sends results through sessions
-		{"listeners", s.listen},        // late: a connection finds all components open
-		{"API", s.openAPI},             // after the listeners: it names their ports
+		{"data folder", s.openFolder},   // its lock keeps a second server out
+		{"intent", s.openIntent},        // resources
+		{"history", s.openHistory},      // the position of reactions: the journal cannot end before it
+		{"journal", s.openJournal},      // its incarnation: ids and positions of another incarnation are refused
+		{"planner", s.openPlanner},      // compiles intent: chunks that judge the results in the journal, names
+		{"reactions", s.openReactions},  // record transitions from the first commit on
+		{"event view", s.openView},      // from snapshots, then by replay
+		{"streams", s.openStreams},      // cursors of handlers of every result: the journal is not cut beyond them
+		{"assets", s.openArchives},      // archives that agents fetch
+		{"sessions", s.openSessions},    // certificates and sessions of agents
+		{"bridge", s.openSensuReceiver}, // sessions of Sensu agents
+		{"alerts", s.openAlerts},        // receives alerts of Prometheus and Grafana
+		{"self-watch", s.openWatchdog},  // sends results through sessions
+		{"listeners", s.listen},         // late: a connection finds all components open
+		{"API", s.openAPI},              // after the listeners: it names their ports
 	} {
 		began := time.Now()
 		if err := c.open(ctx); err != nil {
@@ -149,16 +156,17 @@ func OpenAt(ctx context.Context, cfg *config.Server, log *slog.Logger, now func(
 	return s, nil
 }
 
-// openFolder locks the data folder.
+// openFolder makes the data folder and locks it against a second server.
 func (s *Server) openFolder(context.Context) error {
 	lock, err := datadir.Lock(s.cfg.Data)
 	if err == nil {
 		s.onClose(lock.Close)
+		s.files.add(s.path("LOCK"))
 	}
 	return err
 }
 
-// path returns a path in the data folder.
+// path returns the path of a file in the data folder.
 func (b *base) path(elem ...string) string {
 	return filepath.Join(append([]string{b.cfg.Data}, elem...)...)
 }
@@ -169,7 +177,7 @@ func (s *Server) Close() error {
 	return s.close()
 }
 
-// notReady sets the reason why the server is not ready.
+// notReady sets the reason why the server is not ready, which /readyz shows.
 func (b *base) notReady(reason string) { b.ready.Store(&reason) }
 
 // NotReady returns the reasons why the server is not ready; none: it is ready.
@@ -180,10 +188,10 @@ func (s *Server) NotReady() (reasons []string) {
 	if err := s.journal.Stats().Blocked; err != nil {
 		reasons = append(reasons, "the journal does not commit: "+err.Error()+s.monitor.CutReason())
 	}
-	return reasons
+	return append(reasons, s.files.changed()...)
 }
 
-// newQueues returns the registry of queues with the bounds of the configuration.
+// newQueues returns the registry of queues with the capacities in the configuration.
 func newQueues(cfg *config.Server) *queue.Registry {
 	settings, err := queue.ParseSettings(cfg.Queues)
 	if err != nil {
@@ -192,15 +200,14 @@ func newQueues(cfg *config.Server) *queue.Registry {
 	return queue.NewRegistry(settings)
 }
 
-// workerCount returns the number of workers of the event view.
+// workerCount returns the number of workers of the event view, by CPUs.
 func workerCount() int { return max(2, runtime.GOMAXPROCS(0)) }
 
 // drainTime is how long a stop waits for agents to confirm the end of their sessions.
 const drainTime = 5 * time.Second
 
-// Run runs the server until ctx ends, then stops it in stages (lifecycle): it refuses connections, ends the sessions
-// of agents, finishes the accepted work, and records the last transitions. The event view runs already, since Open,
-// and until Close.
+// Run runs the server until ctx ends, then stops it in stages: refuse connections, end agents' sessions, finish
+// accepted work, record the last transitions. The event view runs already, since Open, and until Close.
 func (s *Server) Run(ctx context.Context) error {
 	st := newStages(ctx, s.tasks)
 	defer st.stopBack()
@@ -232,10 +239,10 @@ func (s *Server) Run(ctx context.Context) error {
 	return st.group.Wait()
 }
 
-// recordStart records in the journal that the server listens again, the revision of the intent in force, and marks to
-// forget the results of checks and nodes that were removed before a crash.
+// recordStart records in the journal the server's start and the revision of the intent, and removes results of checks
+// and nodes deleted before a crash.
 func (s *Server) recordStart(ctx context.Context) error {
-	if err := s.recorder.Started(ctx); err != nil {
+	if err := s.recorder.RecordStart(ctx); err != nil {
 		return err
 	}
 	forgotten, err := s.planner.RemovalsSince(ctx, s.view.Revision())
@@ -243,10 +250,11 @@ func (s *Server) recordStart(ctx context.Context) error {
 		return err
 	}
 	s.recorder.Forget(forgotten)
-	return s.recorder.Intent(ctx, s.directory.Revision())
+	return s.recorder.RecordIntent(ctx, intentMark(s))
 }
 
-// component is one part of the server, by name. open creates it and registers its tasks and its close function.
+// component is one part of the server with its name and open function. open creates it and registers its tasks and
+// its close function.
 type component struct {
 	name string
 	open func(context.Context) error
@@ -269,21 +277,21 @@ type task struct {
 	run   func(context.Context) error
 }
 
-// lifecycle holds the tasks and close functions of the components that are open, in the order of opening.
+// lifecycle has the tasks and close functions of the open components, in the order of opening.
 type lifecycle struct {
 	tasks   []task
 	closers []func() error
 }
 
-// task registers a function that Run starts. It must return when its context ends.
+// task registers a task that Run starts and stops in its stage. It must return when its context ends.
 func (l *lifecycle) task(at stage, name string, run func(context.Context) error) {
 	l.tasks = append(l.tasks, task{name, at, run})
 }
 
-// onClose registers a function that Close calls after those registered later.
+// onClose registers a close function; the last registered one is called first.
 func (l *lifecycle) onClose(fn func() error) { l.closers = append(l.closers, fn) }
 
-// close calls the close functions in reverse order.
+// close calls the registered close functions in reverse order.
 func (l *lifecycle) close() error {
 	var errs []error
 	for _, fn := range slices.Backward(l.closers) {
@@ -293,7 +301,7 @@ func (l *lifecycle) close() error {
 	return errors.Join(errs...)
 }
 
-// stages runs the tasks of a lifecycle.
+// stages runs the tasks of a lifecycle and stops them stage by stage.
 type stages struct {
 	group     *errgroup.Group
 	contexts  [3]context.Context
@@ -302,7 +310,8 @@ type stages struct {
 	accepted  sync.WaitGroup // tasks of back that have not ended
 }
 
-// newStages derives the contexts of the stages. The front ends with ctx; a task that fails ends the front and the back.
+// newStages creates the contexts of the stages of a planned stop. The front ends with ctx; a task that fails ends the
+// front and the back.
 func newStages(ctx context.Context, tasks []task) *stages {
 	s := &stages{}
 	for _, t := range tasks {
@@ -325,7 +334,7 @@ func newStages(ctx context.Context, tasks []task) *stages {
 	return s
 }
 
-// start starts the tasks of a stage.
+// start starts the tasks of a stage, each in a goroutine.
 func (s *stages) start(at stage, tasks []task) {
 	for _, t := range tasks {
 		if t.stage != at {

@@ -38,7 +38,7 @@ func settings(t *testing.T, dir string, args ...string) *config.Server {
 	return cfg
 }
 
-// start runs a server until stop is called, and waits until it is ready.
+// start runs a test server until stop is called, and waits until it is ready.
 func start(t *testing.T, cfg *config.Server) (s *Server, stop func()) {
 	t.Helper()
 	s, err := Open(t.Context(), cfg, slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})))
@@ -65,10 +65,12 @@ func start(t *testing.T, cfg *config.Server) (s *Server, stop func()) {
 	return s, stop
 }
 
+// TestOwnEventsSurviveRestart expects the events about the server itself after a restart, and refuses a second server
+// on the data folder.
 func TestOwnEventsSurviveRestart(t *testing.T) {
 	cfg := settings(t, filepath.Join(t.TempDir(), "data"))
 	s, stop := start(t, cfg)
-	testenv.NoError(t, s.recorder.OwnResult(t.Context(), model.JournalCheck, model.Warning, "a word"))
+	testenv.NoError(t, s.recorder.RecordServerResult(t.Context(), model.JournalCheck, model.Warning, "a word"))
 	before, ok := s.view.Get(model.ServerNode, model.JournalCheck)
 	if !ok || before.Status != model.Warning || before.Output != "a word" {
 		t.Fatalf("%+v", before)
@@ -84,6 +86,7 @@ func TestOwnEventsSurviveRestart(t *testing.T) {
 	}
 }
 
+// TestCollectOldDefinitions deletes compiled definitions that neither the view nor the journal needs any more.
 func TestCollectOldDefinitions(t *testing.T) {
 	began := time.Now()
 	s, _ := start(t, settings(t, filepath.Join(t.TempDir(), "data")))
@@ -136,7 +139,7 @@ func TestCloneEventSurvivesRestart(t *testing.T) {
 	testenv.NoError(t, err)
 	info, _ := s.intent.LookupNode(member.UID)
 	testenv.Until(t, "the planner knows the node", func() bool { return s.directory.For(info.ID) != nil })
-	s.monitor.Clone(core.Clone{
+	s.monitor.ReportClone(core.Clone{
 		Node:    core.Node{ID: info.ID, Name: info.Name},
 		Holder:  core.Peer{Address: "10.0.0.1", Machine: "11111111", Since: time.Unix(1_700_000_000, 0).UTC()},
 		Refused: core.Peer{Address: "10.0.0.2", Machine: "22222222"},
@@ -153,15 +156,28 @@ func TestCloneEventSurvivesRestart(t *testing.T) {
 	}
 }
 
-// criticalCommit is a commit with a critical result of the server about its first node.
+// criticalCommit is a journal commit with one critical keepalive of the first node.
 type criticalCommit struct{}
 
-func (criticalCommit) Position() journal.Position  { return journal.Position{Log: 1, Number: 1} }
-func (criticalCommit) Received() int64             { return int64(365 * 24 * time.Hour) }
-func (criticalCommit) Listening() time.Duration    { return time.Second }
+// Position returns position 1.
+func (criticalCommit) Position() journal.Position { return journal.Position{Log: 1, Number: 1} }
+
+// Received returns a fixed time.
+func (criticalCommit) Received() int64 { return int64(365 * 24 * time.Hour) }
+
+// Listening returns a listening time of one second.
+func (criticalCommit) Listening() time.Duration { return time.Second }
+
+// Sections returns the section of the first node.
 func (criticalCommit) Sections() []journal.Section { return []journal.Section{1} }
-func (criticalCommit) Retain()                     {}
-func (criticalCommit) Release()                    {}
+
+// Retain does nothing.
+func (criticalCommit) Retain() {}
+
+// Release does nothing.
+func (criticalCommit) Release() {}
+
+// Entries passes the record of a critical keepalive to fn.
 func (criticalCommit) Entries(_ journal.Section, fn func([]byte) error) error {
 	return fn(wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordServerResult, Node: 1,
 		ServerResult: &wire.ServerResult{Chunk: model.BuiltinChunk(model.KeepaliveCheck), Status: model.Critical, Output: []byte("silent")}}))
@@ -209,7 +225,7 @@ func TestSnapshotWaitsForRecordedTransitions(t *testing.T) {
 func TestLostProblemRestoredAtStart(t *testing.T) {
 	cfg := settings(t, filepath.Join(t.TempDir(), "data"))
 	s, stop := start(t, cfg)
-	testenv.NoError(t, s.recorder.OwnResult(t.Context(), model.IdentityCheck, model.Critical, "two of them"))
+	testenv.NoError(t, s.recorder.RecordServerResult(t.Context(), model.IdentityCheck, model.Critical, "two of them"))
 	var id string
 	testenv.Until(t, "history has the problem", func() bool {
 		if st, ok := s.view.Get(model.ServerNode, model.IdentityCheck); ok && st.Problem != nil {

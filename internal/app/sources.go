@@ -25,7 +25,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// sources holds the components that take signals in. A node has a session with a Muster agent or with a Sensu agent.
+// sources has the receivers of signals: Muster agents, Sensu agents, alerts. A node has a session with a Muster agent
+// or with a Sensu agent.
 type sources struct {
 	authority *pki.Authority
 	names     []string // of the server's certificate, in the order in which join tokens have them
@@ -36,12 +37,12 @@ type sources struct {
 	turns     *turns.Engine // distributes runs of round-robin checks
 }
 
-// connected reports whether a node has a session now.
+// connected reports whether a node has a session with any kind of agent.
 func (so *sources) connected(node model.NodeID) bool {
 	return so.sessions != nil && so.sessions.Connected(node) || so.bridge != nil && so.bridge.Connected(node)
 }
 
-// connectedNodes counts the nodes that have a session.
+// connectedNodes returns the number of nodes with a session.
 func (so *sources) connectedNodes() int {
 	n := so.sessions.Sessions()
 	if so.bridge != nil {
@@ -50,7 +51,7 @@ func (so *sources) connectedNodes() int {
 	return n
 }
 
-// agent returns the state of a node's session; false: the node has no session.
+// agent returns the state of a node's session with any kind of agent; false: no session.
 func (so *sources) agent(node model.NodeID) (core.Agent, bool) {
 	a, ok := so.sessions.Agent(node)
 	if !ok && so.bridge != nil {
@@ -59,19 +60,19 @@ func (so *sources) agent(node model.NodeID) (core.Agent, bool) {
 	return a, ok
 }
 
-// giveTurn gives a run of a round-robin check to the session of a node; false: the node has no session.
+// giveTurn gives one run of a round-robin check to a node's session; false: the node has none.
 func (so *sources) giveTurn(node model.NodeID, g wire.TurnRun) bool {
 	return so.sessions.Give(node, g) || so.bridge != nil && so.bridge.Give(node, g)
 }
 
-// runRequests asks agents for single runs, each through the session of its node.
+// runRequests requests single runs from agents, through the sessions of their nodes.
 type runRequests struct {
 	*core.Runs
 	sessions *muster.Server
 	bridge   *sensu.Server
 }
 
-// Ask implements api.Runs: it asks the agent of a node for a run.
+// Ask implements api.Runs: it requests a run from the agent of a node.
 func (r runRequests) Ask(node model.NodeID, run wire.Run) error {
 	if r.bridge != nil && r.bridge.Connected(node) {
 		return r.bridge.Ask(r.Runs, node, run)
@@ -79,17 +80,21 @@ func (r runRequests) Ask(node model.NodeID, run wire.Run) error {
 	return r.sessions.Ask(r.Runs, node, run)
 }
 
-// openSessions opens the certificate authority, the engine that distributes round-robin checks, and the sessions of
-// agents.
+// openSessions opens the certificate authority, the engine of round-robin checks, and the receiver of agents'
+// sessions.
 func (s *Server) openSessions(ctx context.Context) (err error) {
 	s.names = certificateNames(ctx, s.cfg)
 	if s.authority, err = pki.Open(s.path("pki"), s.names, s.now); err != nil {
 		return err
 	}
+	s.files.add(pki.Files(s.path("pki"))...)
+	if s.beside.Authority, err = pki.FolderIdentity(s.path("pki")); err != nil {
+		return err
+	}
 	s.authority.NodeLife = time.Duration(s.cfg.CertificateLife)
 	s.turns = turns.New(turns.Options{
 		Revision: s.directory.Revision, RoundRobins: s.directory.RoundRobins, Give: s.giveTurn,
-		Missed: s.recordMissed, Last: s.lastRun, Grace: time.Duration(s.cfg.ReconnectGrace), Now: s.now, Log: s.log,
+		Missed: s.recordMissedRuns, Last: s.lastRun, Grace: time.Duration(s.cfg.ReconnectGrace), Now: s.now, Log: s.log,
 	})
 	queued, _ := s.queues.Bounds("journal")
 	s.sessions, err = muster.New(muster.Config{
@@ -106,7 +111,7 @@ func (s *Server) openSessions(ctx context.Context) (err error) {
 			}
 			return s.reactor.Fullness(), "the server's history is behind"
 		}},
-		OnShed: s.monitor.Shed, OnBehind: s.monitor.OlderData, Assets: s.archives.Open,
+		OnSessionLoss: s.monitor.ReportSessionLoss, OnOlderData: s.monitor.ReportOlderData, Assets: s.archives.Open,
 	})
 	if err != nil {
 		return err
@@ -116,21 +121,21 @@ func (s *Server) openSessions(ctx context.Context) (err error) {
 	return nil
 }
 
-// sessionLimits returns the limits of sessions that an operator may set.
+// sessionLimits returns the configured limits of agents' sessions.
 func sessionLimits(cfg *config.Server) core.SessionLimits {
 	return core.SessionLimits{UnackedBytes: int(cfg.MaxUnacked),
 		Keepalive: time.Duration(cfg.KeepaliveInterval), Timeout: time.Duration(cfg.KeepaliveTimeout)}
 }
 
-// sourceConfig returns the settings that the sources of Muster agents and Sensu agents share.
+// sourceConfig returns the settings that the receivers of Muster and Sensu agents share.
 func (s *Server) sourceConfig() core.Config {
 	return core.Config{
-		Journal: s.journal, Assignments: s.directory, Secret: s.secretValue, OnClone: s.monitor.Clone, OnRan: s.turns.RecordResult,
-		OnEnded: s.turns.SessionEnded, Now: s.now, Queues: s.queues, Log: s.log, Registerer: s.registry,
+		Journal: s.journal, Assignments: s.directory, Secret: s.secretValue, OnClone: s.monitor.ReportClone, OnRan: s.turns.RecordResult,
+		OnEnded: s.turns.SessionEnded, Stalled: s.journal.Stalled, Now: s.now, Queues: s.queues, Log: s.log, Registerer: s.registry,
 	}
 }
 
-// lastRun returns the time of the last result of a round-robin check that an agent sent.
+// lastRun returns the time of the last result of a round-robin check, from any node.
 func (s *Server) lastRun(node model.NodeID, check model.CheckID) (at time.Time, ok bool) {
 	st, ok := s.view.Get(node, check)
 	if !ok || st.Stream == 0 { // stream 0: results of the server itself
@@ -139,11 +144,11 @@ func (s *Server) lastRun(node model.NodeID, check model.CheckID) (at time.Time, 
 	return time.Unix(0, st.Received), true
 }
 
-// missedBatch bounds the results that recordMissed writes in one commit.
+// missedBatch bounds the results that recordMissedRuns writes in one commit.
 const missedBatch = 1000
 
-// recordMissed records an UNKNOWN result for each proxy node whose round-robin check no connected node could run.
-func (s *Server) recordMissed(ctx context.Context, list []turns.Missed) error {
+// recordMissedRuns records an UNKNOWN result for each proxy node whose round-robin check no connected node could run.
+func (s *Server) recordMissedRuns(ctx context.Context, list []turns.Missed) error {
 	results := make([]recorder.Result, 0, len(list))
 	for _, m := range list {
 		if s.directory.RunsUnit(m.About, m.Chunk.Unit) { // otherwise the node was deleted with its events
@@ -151,15 +156,15 @@ func (s *Server) recordMissed(ctx context.Context, list []turns.Missed) error {
 		}
 	}
 	for part := range slices.Chunk(results, missedBatch) {
-		if _, err := s.recorder.Results(ctx, part); err != nil {
+		if _, err := s.recorder.RecordResults(ctx, part); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// directoryWithFaults is the directory with the faults that the planner found. It adds a fault for each round-robin check
-// that no connected node can run.
+// directoryWithFaults is the directory together with the planner's list of assignment errors. It adds a fault for
+// each round-robin check that no connected node can run.
 type directoryWithFaults struct {
 	*directory.Directory
 	*plan.Inspector
@@ -179,11 +184,11 @@ type currentDirectory struct {
 	planner *plan.Planner
 }
 
-// CatchUp compiles all committed changes of intent into the directory.
+// CatchUp compiles all committed changes of the intent into the directory before it returns.
 func (d currentDirectory) CatchUp(ctx context.Context) error { return d.planner.CatchUp(ctx) }
 
-// openBridge opens the sessions of Sensu agents, if a listener for them is configured.
-func (s *Server) openBridge(context.Context) (err error) {
+// openSensuReceiver opens the receiver of Sensu agents' sessions, if a listener is configured for them.
+func (s *Server) openSensuReceiver(context.Context) (err error) {
 	if s.cfg.SensuListen == "" || s.cfg.SensuListen == "off" {
 		return nil
 	}
@@ -211,7 +216,7 @@ func (s *Server) openBridge(context.Context) (err error) {
 	return nil
 }
 
-// eventIndex implements sensu.Config.View.
+// eventIndex implements sensu.Config.View on the event view.
 type eventIndex struct{ *event.View }
 
 // HasEvent reports whether a check on a node has an event.
@@ -220,13 +225,20 @@ func (v eventIndex) HasEvent(node model.NodeID, check model.CheckID) bool {
 	return ok
 }
 
-// openAlerts opens the receiver of alerts.
+// openAlerts opens the receiver of alerts from Prometheus and Grafana.
 func (s *Server) openAlerts(context.Context) (err error) {
 	s.alerts, err = alertmanager.New(alertmanager.Config{
 		Access: s.access, Intent: s.intent, Plan: currentDirectory{s.directory, s.planner}, View: s.view,
-		Write: s.recorder.Results,
+		Write: s.recorder.RecordResults,
 		Hit: func(node model.NodeID, name string, namespace model.NamespaceID, limit, reason string) {
 			s.sessions.Limiter().Hit(&core.Node{ID: node, Name: name, Namespace: namespace}, limit, reason)
+		},
+		Charge: func(namespace, user string, bytes int) (reason string) {
+			id, _ := s.directory.NamespaceByName(namespace)
+			if debt := s.sessions.Limiter().ChargeSender(id, user, bytes); debt.Wait > 0 {
+				return debt.Reason()
+			}
+			return ""
 		},
 		Now: s.now, Log: s.log, Registerer: s.registry,
 	})
@@ -236,8 +248,8 @@ func (s *Server) openAlerts(context.Context) (err error) {
 	return err
 }
 
-// nodeChanged ends the session of a node whose key, name or keepalive changed: the agent gets the new values when it
-// connects again. The former machine of the node is refused.
+// nodeChanged ends the session of a node whose key, name or keepalive changed, so that its agent reconnects with the
+// new values. The former machine of the node is refused.
 func (s *Server) nodeChanged(was, is intent.NodeInfo) {
 	restartBridge := func() {
 		if s.bridge != nil {
@@ -257,18 +269,18 @@ func (s *Server) nodeChanged(was, is intent.NodeInfo) {
 	}
 }
 
-// absenceLeft returns how long a node must stay away before another machine may become the node by its name: until the
-// node's silence is reported, plus the reconnect grace, in listening time since its last result or keepalive.
+// absenceLeft returns how much longer a node must be absent before another machine may take its name: until its
+// silence is reported, plus the reconnect grace, in listening time.
 func (s *Server) absenceLeft(node intent.NodeInfo) time.Duration {
 	need := cmp.Or(node.Timeout, time.Duration(s.cfg.KeepaliveTimeout)) + time.Duration(s.cfg.ReconnectGrace)
 	sum := s.view.Summaries([]model.NodeID{node.ID})[0]
 	return remainingAbsence(sum, need, s.started, node.Written, s.now())
 }
 
-// remainingAbsence returns the rest of the needed absence of a node. The absence counts from the last of: the start of
-// the server, the write of the node's row (a machine that just joined connects soon), the node's last sign of life. A
-// node that the listening clock does not call silent yet has at least a second left, unless it stopped on purpose or
-// never connected.
+// remainingAbsence returns how much longer a node must be absent before another machine may take its name. The
+// absence counts from the last of: the start of the server, the write of the node's row (a machine that just joined
+// connects soon), the node's last sign of life. A node that the listening clock does not call silent yet has at least
+// a second left, unless it stopped on purpose or never connected.
 func remainingAbsence(sum event.Summary, need time.Duration, started, written, now time.Time) time.Duration {
 	since := started
 	for _, at := range []time.Time{written, time.Unix(0, sum.Heard)} {
@@ -290,7 +302,7 @@ type agentNodes struct {
 	courier   **watchdog.Courier // points to nil until the watchdog is open
 }
 
-// Lookup returns a node by its uid. The uid of the watchdog belongs to the server's own node.
+// Lookup returns the node with this uid. The uid of the watchdog belongs to the server's own node.
 func (n agentNodes) Lookup(uid uuid.UUID) (core.Node, bool) {
 	if uid == watchdog.UID {
 		if *n.courier == nil {
@@ -305,7 +317,7 @@ func (n agentNodes) Lookup(uid uuid.UUID) (core.Node, bool) {
 	return core.Node{ID: info.ID, Name: info.Name, Namespace: info.NamespaceID, Key: info.Key, Keepalive: info.Interval, Timeout: info.Timeout, Warning: info.Warning}, true
 }
 
-// Retirement returns the reason why a node or a key was removed; empty: it was not.
+// Retirement returns the reason why a node or its key was retired; empty: it was not.
 func (n agentNodes) Retirement(uid uuid.UUID, key string) muster.Retirement {
 	t, ok := n.intent.Tombstone(uid)
 	if !ok {
@@ -316,19 +328,22 @@ func (n agentNodes) Retirement(uid uuid.UUID, key string) muster.Retirement {
 	return muster.Retirement{Code: t.Why, Sentence: t.Sentence(), Type: t.Hint()}
 }
 
-// FirstKey records the first key of a node. It returns the key on record, and the other node that has the key already.
+// FirstKey records the first key of a node and returns the key on record. It returns the key on record, and the other
+// node that has the key already.
 func (n agentNodes) FirstKey(uid uuid.UUID, key string) (onRecord, holder string) {
 	return n.intent.RecordFirstKey(uid, key)
 }
 
-// Namespace returns the limits of a namespace.
+// Namespace returns the limits of a namespace for its nodes.
 func (n agentNodes) Namespace(id model.NamespaceID) core.NamespaceLimits {
 	name, _ := n.directory.NamespaceName(id)
 	l := n.intent.NamespaceLimits(id)
-	return core.NamespaceLimits{Namespace: name, ResultsPerSec: l.ResultsPerSec, NodeResultsPerSec: l.NodeResultsSec, OutputBytes: l.OutputBytes}
+	return core.NamespaceLimits{Namespace: name, ResultsPerSec: l.ResultsPerSec, NodeResultsPerSec: l.NodeResultsSec,
+		BytesPerSec: l.BytesPerSec, NodeBytesPerSec: l.NodeBytesPerSec, OutputBytes: l.OutputBytes}
 }
 
-// RecordAgent records the facts, labels and groups of an agent's Hello, and returns the limit that refused some of them.
+// RecordAgent stores the facts, labels and groups in an agent's Hello, and returns the limit that refused some of
+// them.
 func (n agentNodes) RecordAgent(node core.Node, hello *wire.Hello) (limit, reason string) {
 	info, ok := n.intent.LookupNode(hello.Node)
 	if !ok {

@@ -9,8 +9,10 @@ import (
 	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/agent/facts"
 	"github.com/muster-fleet/muster/internal/archive"
+	"github.com/muster-fleet/muster/internal/datadir"
 	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/journal/disk"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/offline"
 	"github.com/muster-fleet/muster/internal/pipes"
@@ -23,19 +25,17 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 	"github.com/muster-fleet/muster/internal/store/intentdb"
 	"github.com/muster-fleet/muster/internal/tools"
+	"github.com/muster-fleet/muster/internal/wire"
 )
 
 // openIntent opens the store of resources, users and nodes.
 func (s *Server) openIntent(ctx context.Context) error {
-	dsn := s.cfg.IntentDB
-	if dsn == "" {
-		dsn = s.path("intent.db")
-	}
-	store, err := intentdb.Open(ctx, dsn, s.now)
+	store, err := intentdb.Open(ctx, datadir.IntentDB(s.cfg), s.now)
 	if err != nil {
 		return err
 	}
 	s.onClose(store.Close)
+	s.files.addDatabase(datadir.IntentDB(s.cfg))
 	s.intent = intent.NewService(intent.Options{
 		AuditRetention: time.Duration(s.cfg.AuditRetention),
 		Store:          store, Impact: s.previewImpact, NodeChanged: s.nodeChanged, Connected: s.sources.connected, Absent: s.absenceLeft, Full: s.recordLimitHit,
@@ -44,6 +44,7 @@ func (s *Server) openIntent(ctx context.Context) error {
 		Limits: model.Limits{
 			StatesPerNode: s.cfg.NodeStates, Labels: s.cfg.MaxLabels, OutputBytes: int(s.cfg.MaxOutput),
 			ResultsPerSec: s.cfg.NamespaceRate, NodeResultsSec: s.cfg.NodeRate,
+			BytesPerSec: float64(s.cfg.NamespaceByteRate), NodeBytesPerSec: float64(s.cfg.NodeByteRate),
 		},
 	})
 	_, policy := s.queues.Bounds("facts")
@@ -65,7 +66,8 @@ func (s *Server) openIntent(ctx context.Context) error {
 	return s.intent.CloseInterruptedRuns(ctx)
 }
 
-// previewImpact returns the effect of writes on assignments, as the planner computes it.
+// previewImpact returns the placement of each planned write and the number of affected nodes, as the planner computes
+// them.
 func (s *Server) previewImpact(ctx context.Context, writes []intent.Write) ([]intent.Placement, int, error) {
 	if err := s.planner.CatchUp(ctx); err != nil {
 		return nil, 0, err
@@ -73,8 +75,8 @@ func (s *Server) previewImpact(ctx context.Context, writes []intent.Write) ([]in
 	return s.planner.Preview(ctx, writes)
 }
 
-// recordLimitHit reports that a limit refused a machine, which has no node. The limits event of the namespace's node with
-// the lowest id shows it.
+// recordLimitHit counts that a limit refused a machine that is no node yet. The limits event of the namespace's node
+// with the lowest id shows it.
 func (s *Server) recordLimitHit(namespace, limit, reason string) {
 	id, ok := s.directory.NamespaceByName(namespace)
 	var lowest model.NodeID
@@ -92,14 +94,32 @@ func (s *Server) recordLimitHit(namespace, limit, reason string) {
 
 // openHistory opens the store of problems, transitions and deliveries.
 func (s *Server) openHistory(ctx context.Context) (err error) {
-	dsn := s.cfg.HistoryDB
-	if dsn == "" {
-		dsn = s.path("history.db")
+	s.history, err = history.Open(ctx, datadir.HistoryDB(s.cfg), history.SizeLimit{
+		Budget: int64(s.cfg.HistoryBudget), KeepFree: max(int64(s.cfg.JournalReserve), leastFree),
+		Free: func() (int64, error) { return disk.OS{}.Free(s.cfg.Data) },
+	})
+	if err != nil {
+		return err
 	}
-	if s.history, err = history.Open(ctx, dsn); err == nil {
-		s.onClose(s.history.Close)
+	s.onClose(s.history.Close)
+	s.files.addDatabase(datadir.HistoryDB(s.cfg))
+	return nil
+}
+
+// leastFree is the least free disk space that history leaves to the journal, beside the journal's reserve.
+const leastFree = 64 << 20
+
+// intentMark returns the mark of the intent and the stores in force.
+func intentMark(s *Server) wire.IntentMark { return s.beside.Mark(s.directory.Revision()) }
+
+// markRecorded records the mark in the journal, so that messages leave only when the journal knows how far history is. A
+// journal that does not commit delays them by a short time.
+func markRecorded(ctx context.Context, s *Server) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	if err := s.recorder.RecordIntent(ctx, intentMark(s)); err != nil {
+		s.log.Warn("messages leave although the journal does not know how far history is", "err", err)
 	}
-	return err
 }
 
 // openPlanner compiles the intent into assignments, routes and pipelines, and opens the Assets of the server's own
@@ -124,33 +144,33 @@ func (s *Server) openPlanner(ctx context.Context) (err error) {
 		Registry: s.registry, Removed: s.recorder.Forget,
 	})
 	s.directory = s.planner.Directory()
-	s.directory.Subscribe(s.enforce)
+	s.directory.Subscribe(s.applyDeclarations)
 	s.recorder.Nodes = s.directory
-	s.secrets = secret.New(secret.Options{Secret: s.directory.Secret})
+	s.secrets = secret.New(secret.Options{Secret: s.directory.Secret, Outbound: s.outbound})
 	s.task(back, "planner", func(ctx context.Context) error { return s.planner.Run(ctx, s.intent.CommitSignal()) }) // compiles changes of the store
 	s.task(back, "intent mark", func(ctx context.Context) error {                                                   // records the revision in force for the next start
-		return s.recorder.MarkIntent(ctx, s.directory.Revision)
+		return s.recorder.MarkIntent(ctx, func() wire.IntentMark { return intentMark(s) })
 	})
 	s.task(back, "tools", s.tools.Run) // extracts Assets
 	return s.planner.Load(ctx)
 }
 
-// secretValue resolves a Secret for an agent.
+// secretValue returns the value of a Secret for an agent.
 func (st *stores) secretValue(ctx context.Context, namespace, name string) (core.SecretValue, error) {
 	v, err := st.secrets.Resolve(ctx, namespace, name)
 	return core.SecretValue{Text: v.Text, Lease: v.Lease}, err
 }
 
-// secretText resolves a Secret for a handler.
+// secretText returns the value of a Secret for a handler.
 func (st *stores) secretText(ctx context.Context, namespace, name string) (string, error) {
 	v, err := st.secrets.Resolve(ctx, namespace, name)
 	return v.Text, err
 }
 
-// openArchives opens the archives of Assets.
+// openArchives opens the store of Assets' archives.
 func (s *Server) openArchives(context.Context) (err error) {
 	s.archives, err = archive.Open(archive.Options{
-		Dir: s.path("assets"), Revision: s.directory.Revision, Arrived: s.tools.ArchiveArrived, Now: s.now, Log: s.log,
+		Dir: s.path("assets"), Revision: s.directory.Revision, Arrived: s.tools.ArchiveArrived, Outbound: s.outbound, Now: s.now, Log: s.log,
 		Assets: func(ctx context.Context) ([]model.Resource, error) {
 			return s.intent.List(ctx, intent.ListQuery{Kind: "Asset"}, nil)
 		},
@@ -168,14 +188,15 @@ func (s *Server) openArchives(context.Context) (err error) {
 	return err
 }
 
-// enforce puts changed declarations in force: first routes and windows, then the components that use them.
-func (s *Server) enforce(c directory.Change) {
+// applyDeclarations hands changed declarations to the components: routes and maintenance windows first, then their
+// users.
+func (s *Server) applyDeclarations(c directory.Change) {
 	err := errors.Join(s.routes.Apply(c.Declarations), s.pipelines.Apply(c.Declarations))
 	if err != nil { // intent refuses such a resource, so another version of Muster stored it
 		s.log.Error("cannot put a resource in force; its last valid definition stays", "error", err)
 	}
-	if c.Dependencies {
-		s.routes.Announce()
+	if c.Dependencies || c.Receivers {
+		s.routes.Announce(c.Receivers)
 	}
 	s.tools.Apply(c.Declarations)
 }

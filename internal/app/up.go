@@ -51,7 +51,7 @@ type Up struct {
 	replacedFile   string // file to which the other server's context moved
 }
 
-// Run runs server and agent until ctx ends.
+// Run runs muster up, a server and an agent in one process, until ctx ends.
 func (u *Up) Run(ctx context.Context) error {
 	s, err := Open(ctx, u.Config, u.Log)
 	if err != nil {
@@ -134,8 +134,8 @@ const agentStopTime = 6 * time.Second
 // slowStart is the duration of a start after which its reason is shown.
 const slowStart = 3 * time.Second
 
-// awaitReady prints the start page when the server is ready. After slowStart it prints the reason why the server is not
-// ready. It prints a new password in any case.
+// awaitReady prints the start page when the server is ready. After slowStart it prints the reason why the server is
+// not ready. It prints a new password in any case.
 func (u *Up) awaitReady(ctx context.Context, s *Server, password string) {
 	late, tick := time.After(slowStart), time.NewTicker(20*time.Millisecond)
 	defer tick.Stop()
@@ -157,15 +157,15 @@ func (u *Up) awaitReady(ctx context.Context, s *Server, password string) {
 	u.showStart(s, password)
 }
 
-// showPassword prints a new password where the start page is not printed.
+// showPassword prints the new administrator's password if the start page is not printed.
 func (u *Up) showPassword(password string) {
 	if password != "" {
 		fmt.Fprintf(u.Out, "user admin, password %s (shown once)\n", password)
 	}
 }
 
-// createAdmin creates the user admin if there are no users. It reads the password from a file, or generates and returns
-// a password.
+// createAdmin creates the user admin on a server without users. It reads the password from a file, or generates and
+// returns a password.
 func createAdmin(ctx context.Context, users *access.Service, passwordFile string) (password string, err error) {
 	if users.HasUsers() {
 		return "", nil
@@ -176,19 +176,19 @@ func createAdmin(ctx context.Context, users *access.Service, passwordFile string
 			return "", fmt.Errorf("admin-password-file: %w", err)
 		}
 	}
-	made, err := users.CreateUser(ctx, byServer("first start"), access.User{Name: "admin", Grants: access.Grants{Role: access.Admin, Run: true}}, given)
+	made, err := users.CreateUser(ctx, serverActor("first start"), access.User{Name: "admin", Grants: access.Grants{Role: access.Admin, Run: true}}, given)
 	if err != nil || given != "" {
 		return "", err
 	}
 	return made, nil
 }
 
-// byServer names the server as the author of a change.
-func byServer(reason string) intent.Actor {
+// serverActor returns the server as the author of a change in the audit.
+func serverActor(reason string) intent.Actor {
 	return intent.Actor{User: "server", Whence: "local", Why: reason}
 }
 
-// applyStarter applies the starter set to an installation that never had checks.
+// applyStarter applies the starter set of checks to a new installation, which has had no checks yet.
 func applyStarter(ctx context.Context, service *intent.Service) error {
 	changes, err := service.Store().Changes(ctx, 0, 1000)
 	if err != nil {
@@ -207,11 +207,11 @@ func applyStarter(ctx context.Context, service *intent.Service) error {
 	for i := range decoded {
 		resources[i] = decoded[i].Resource
 	}
-	_, err = service.Apply(ctx, byServer("first start: the starter set"), resources, intent.ApplyOptions{Yes: true})
+	_, err = service.Apply(ctx, serverActor("first start: the starter set"), resources, intent.ApplyOptions{Yes: true})
 	return err
 }
 
-// newAgent creates the agent of this machine: an ordinary agent that connects by TCP.
+// newAgent creates the agent of this machine, which connects by TCP like any other.
 func (u *Up) newAgent(ctx context.Context, s *Server) (*agent.Agent, error) {
 	address := localAddress(s.forAgents())
 	cfg := agent.Config{
@@ -226,7 +226,7 @@ func (u *Up) newAgent(ctx context.Context, s *Server) (*agent.Agent, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := (intent.JoinTokens{Store: s.intent.Store()}).Create(ctx, byServer("join token created"), keep); err != nil {
+		if err := (intent.JoinTokens{Store: s.intent.Store()}).Create(ctx, serverActor("join token created"), keep); err != nil {
 			return nil, err
 		}
 		cfg.Token = token.String()
@@ -276,7 +276,7 @@ func (u *Up) showStart(s *Server, password string) {
 	fmt.Fprint(u.Out, "\nCtrl-C stops Muster; its data stays.\n")
 }
 
-// runDemo simulates machines beside this one, over sessions with certificates.
+// runDemo runs simulated machines with certificates beside the real one, for muster up --demo.
 func runDemo(ctx context.Context, s *Server, nodes int) error {
 	certificates, err := simulated.Certificates(s.authority)
 	if err != nil {
@@ -285,9 +285,9 @@ func runDemo(ctx context.Context, s *Server, nodes int) error {
 	return demo.Fleet{Nodes: nodes, Server: localAddress(s.people), TLS: certificates, Service: s.intent, Log: s.log.With("part", "demo")}.Run(ctx)
 }
 
-// saveContext writes the context file by which the command line finds this server. A valid token of this server in the
-// file stays. The context of another server first moves to a file beside it; an earlier context of this server that
-// moved in this way is used again.
+// saveContext writes the context file by which the command line finds this server. A valid token of this server in
+// the file stays. The context of another server first moves to a file beside it; an earlier context of this server
+// that moved in this way is used again.
 func (u *Up) saveContext(ctx context.Context, s *Server) error {
 	c := client.Context{Server: localURL(s.people), CA: string(s.authority.CAPEM())}
 	if s.admin != nil {
@@ -313,12 +313,21 @@ func (u *Up) saveContext(ctx context.Context, s *Server) error {
 	if c.User = who.User; err != nil {
 		c.User = "admin"
 		c.Token, _, err = s.access.CreateToken(ctx, intent.Actor{User: "admin", Whence: "local", Why: "muster up"},
-			access.AccessToken{User: "admin", Grants: access.Grants{Role: access.Admin}, Note: "context file of muster up"})
+			access.AccessToken{User: "admin", Grants: adminGrants(s.access), Expires: s.now().Add(access.TokenLifetime).UTC(), Note: "context file of muster up"})
 		if err != nil {
 			return err
 		}
 	}
 	return client.SaveContext(u.Context, c)
+}
+
+// adminGrants returns the rights of the user admin, with the right to run commands if the user has it.
+func adminGrants(users *access.Service) access.Grants {
+	g := access.Grants{Role: access.Admin}
+	for _, u := range users.Users() {
+		g.Run = g.Run || u.Name == "admin" && u.Run
+	}
+	return g
 }
 
 // sameServer reports whether the context c belongs to this server, whose context is now. An equal address is not enough:
@@ -334,8 +343,8 @@ func sameServer(users *access.Service, c, now *client.Context) bool {
 	return err == nil
 }
 
-// movedContext returns the context of this server, with a valid token, that moved aside when another server wrote its
-// context; empty: there is none.
+// movedContext returns the saved context of this server that another server's context replaced, if its token is
+// valid; empty: none.
 func movedContext(users *access.Service, path string, now *client.Context) client.Context {
 	for _, file := range client.ContextBackups(path, now.Server) {
 		c, err := client.LoadContext(file)
@@ -349,7 +358,7 @@ func movedContext(users *access.Service, path string, now *client.Context) clien
 	return client.Context{}
 }
 
-// localURL returns the address of a listener for programs on this machine.
+// localURL returns the URL of a listener for programs on this machine.
 func localURL(l net.Listener) string {
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	return "https://" + net.JoinHostPort("localhost", port)

@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// newTestUp returns `muster up` without an agent, whose context file holds the given text.
+// newTestUp returns a muster up without an agent, with its context file at this path.
 func newTestUp(t *testing.T, context string) (*Up, *Server) {
 	t.Helper()
 	cfg := settings(t, filepath.Join(t.TempDir(), "data"))
@@ -26,6 +26,7 @@ func newTestUp(t *testing.T, context string) (*Up, *Server) {
 	return &Up{Config: cfg, Context: context, Program: "muster", Out: io.Discard, Log: s.log}, s
 }
 
+// saveAndLoad saves the context file of muster up and loads it again.
 func saveAndLoad(t *testing.T, u *Up, s *Server) client.Context {
 	t.Helper()
 	u.replacedServer, u.replacedFile = "", ""
@@ -100,6 +101,9 @@ func TestUpKeepsValidToken(t *testing.T) {
 	token, _, err := s.access.CreateToken(t.Context(), by, access.AccessToken{User: "ada", Grants: access.Grants{Role: access.Viewer}})
 	testenv.NoError(t, err)
 	c := saveAndLoad(t, u, s)
+	if first, err := s.access.Authenticate(c.Token); err != nil || !first.MayRun("default") {
+		t.Errorf("the first administrator may not run commands by the context file: %+v, %v", first, err)
+	}
 	c.Token, c.User, c.Namespace, c.Server = token, "ada", "web", "https://localhost:1"
 	testenv.NoError(t, client.SaveContext(path, c))
 	got := saveAndLoad(t, u, s)

@@ -19,6 +19,7 @@ import (
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/doctor"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/outbound"
 	"github.com/muster-fleet/muster/internal/store/asset"
 )
 
@@ -32,19 +33,20 @@ const (
 	responseHeader = 30 * time.Second // from request to the header of the response
 )
 
-// Options holds the folder, and the functions by which an Archive reads the intent and reports.
+// Options has the folder of archives, and functions that read the intent and report errors.
 type Options struct {
 	Dir      string // folder of the store
 	Assets   func(ctx context.Context) ([]model.Resource, error)
-	Revision func() int64 // of the intent: Assets is called when it changes
-	Changed  func()       // called after each look at the intent
-	Arrived  func()       // called when the store has one more archive
+	Revision func() int64     // of the intent: Assets is called when it changes
+	Outbound *outbound.Policy // bounds the addresses to fetch from; nil: none
+	Changed  func()           // called after each look at the intent
+	Arrived  func()           // called when the store has one more archive
 	Now      func() time.Time
 	Log      *slog.Logger
 }
 
-// Archive holds the archives that Assets name. It fetches those with an address, and removes those that no
-// Asset names any more. Safe for concurrent use.
+// Archive stores the archives that Assets name, and fetches missing ones. It fetches those with an address, and
+// removes those that no Asset names any more. Safe for concurrent use.
 type Archive struct {
 	o     Options
 	store *asset.Store
@@ -63,7 +65,7 @@ type fetchFailure struct {
 	retry time.Time
 }
 
-// Open opens the store. Call Run to fetch.
+// Open opens the store of archives in a folder. Call Run to fetch.
 func Open(o Options) (*Archive, error) {
 	store, err := asset.Open(asset.Options{Dir: o.Dir, Now: o.Now})
 	if err != nil {
@@ -72,10 +74,11 @@ func Open(o Options) (*Archive, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.DisableCompression = true // the sum covers the bytes on the wire
 	transport.ResponseHeaderTimeout = responseHeader
-	return &Archive{o: o, store: store, http: &http.Client{Transport: transport}, fetching: map[asset.Sum]bool{}, failed: map[asset.Sum]fetchFailure{}}, nil
+	transport.DialContext = o.Outbound.Dialer().DialContext
+	return &Archive{o: o, store: store, http: &http.Client{Transport: transport, CheckRedirect: o.Outbound.CheckRedirect}, fetching: map[asset.Sum]bool{}, failed: map[asset.Sum]fetchFailure{}}, nil
 }
 
-// Run fetches and removes archives until ctx ends, then waits for fetches under way.
+// Run fetches archives that Assets name and removes others, until ctx ends.
 func (a *Archive) Run(ctx context.Context) error {
 	var fetches sync.WaitGroup
 	defer fetches.Wait()
@@ -111,7 +114,7 @@ func (a *Archive) Run(ctx context.Context) error {
 	}
 }
 
-// readAssets reads from the intent which archives Assets name, and from which addresses to fetch them.
+// readAssets reads from the intent the archives of all Assets with their addresses.
 func (a *Archive) readAssets(ctx context.Context) error {
 	all, err := a.o.Assets(ctx)
 	if err != nil {
@@ -142,6 +145,7 @@ func (a *Archive) readAssets(ctx context.Context) error {
 	return nil
 }
 
+// isNamed reports whether an Asset names the archive with this sum.
 func (a *Archive) isNamed(sum asset.Sum) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -149,7 +153,7 @@ func (a *Archive) isNamed(sum asset.Sum) bool {
 	return ok
 }
 
-// takeDueFetches returns the archives to fetch now and marks them as being fetched.
+// takeDueFetches returns the archives that are due for a fetch and marks them as being fetched.
 func (a *Archive) takeDueFetches(now time.Time) (list []asset.Sum) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -188,6 +192,7 @@ func (a *Archive) fetchFromAnyAddress(ctx context.Context, sum asset.Sum) {
 	a.o.Log.Warn("cannot download an asset's archive; trying again", "sha512", asset.Short(sum), "in", wait, "err", err)
 }
 
+// fetchFromAddress downloads an archive from one URL into the store.
 func (a *Archive) fetchFromAddress(ctx context.Context, sum asset.Sum, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
@@ -212,7 +217,7 @@ func (a *Archive) fetchFromAddress(ctx context.Context, sum asset.Sum, url strin
 	return nil
 }
 
-// Open opens a stored archive for reading; the error has the reason why the store does not have the archive. Open serves as
+// Open opens a stored archive for reading; the error says why the archive is missing. Open serves as
 // muster.Config.Assets.
 func (a *Archive) Open(sum asset.Sum) (io.ReadSeekCloser, error) {
 	state := a.State(sum)
@@ -236,7 +241,7 @@ func (a *Archive) Put(sum asset.Sum, r io.Reader) (int64, error) {
 	return size, err
 }
 
-// OpenChecked compares a stored archive with its sum, then opens it for reading. OpenChecked serves as
+// OpenChecked opens a stored archive for reading after comparing it with its SHA-512. OpenChecked serves as
 // tools.Options.Archive.
 func (a *Archive) OpenChecked(sum asset.Sum) (io.ReadSeekCloser, error) {
 	if _, here := a.store.Size(sum); here {
@@ -278,7 +283,7 @@ func (a *Archive) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(report) // an error means that the client went away
 }
 
-// examineArchives reads the archives, one after the other, until ctx ends; Unread counts the rest.
+// examineArchives compares the stored archives with their sums one by one until ctx ends; Unread counts the rest.
 func (a *Archive) examineArchives(ctx context.Context) (out doctor.Assets, err error) {
 	all, err := a.o.Assets(context.WithoutCancel(ctx))
 	if err != nil {
@@ -313,7 +318,7 @@ func (a *Archive) examineArchives(ctx context.Context) (out doctor.Assets, err e
 // notRead is the trouble of an archive that examineArchives had no time to read.
 const notRead = "not read"
 
-// archiveTrouble returns the reason why agents cannot get an archive; empty: agents can get it, or a fetch is under way.
+// archiveTrouble returns the reason why agents cannot download an archive; empty: they can, or a fetch is running.
 // fetched means that an Asset has an address for the archive. read means to compare a stored archive with its sum.
 func (a *Archive) archiveTrouble(sum asset.Sum, fetched, read bool) string {
 	if _, here := a.store.Size(sum); here {
@@ -337,7 +342,7 @@ func (a *Archive) archiveTrouble(sum asset.Sum, fetched, read bool) string {
 	return "nobody has uploaded it"
 }
 
-// machinesOfBuild describes the machines that a build is for; empty: all machines.
+// machinesOfBuild describes the platforms of an Asset's build; empty: all machines.
 func machinesOfBuild(b *model.AssetBuild) string {
 	return strings.Join(strings.Fields(strings.Join([]string{b.OS, b.Arch, b.Distribution, b.DistributionVersion}, " ")), " ")
 }

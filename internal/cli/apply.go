@@ -19,13 +19,14 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// changeFlags are the flags of every command that changes resources.
+// changeFlags has the flags that every command that changes resources takes.
 type changeFlags struct {
 	message     string
 	dryRun, yes bool
 	maxAffected int
 }
 
+// registerFlags adds the flags of commands that change resources: --message, --dry-run, --yes, --max-affected.
 func (f *changeFlags) registerFlags(flags *pflag.FlagSet) {
 	registerMessageFlag(flags, &f.message, "reason, recorded with the change (MUSTER_MESSAGE)")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "show the effect and change nothing")
@@ -58,15 +59,18 @@ type applyFlags struct {
 	files                       []string
 	owner                       string
 	prune, takeOver, allowEmpty bool
+	onlyNew                     bool
 	exitCode                    bool // of plan and diff: 20 if something would change
 	docs                        []declaredResource
 }
 
+// registerFlags adds the flags of muster apply.
 func (f *applyFlags) registerFlags(flags *pflag.FlagSet) {
 	registerFileFlag(flags, &f.files)
 	f.changeFlags.registerFlags(flags)
 	flags.StringVar(&f.owner, "owner", "", "owner of the resources: a team or repository; written into metadata.owner")
 	flags.BoolVar(&f.prune, "prune", false, "delete resources of --owner that are not in the files")
+	flags.BoolVar(&f.onlyNew, "only-new", false, "notify nobody of problems that are open now and that a route or handler list takes since this change")
 	flags.BoolVar(&f.takeOver, "take-over", false, "also change resources of another owner")
 	flags.BoolVar(&f.allowEmpty, "allow-empty", false, "with --prune: accept files without any resource")
 }
@@ -121,7 +125,7 @@ func (f *applyFlags) readResources(c *commandCall) ([]declaredResource, error) {
 func (f *applyFlags) applyOrPreview(c *commandCall) (v1.Applied, error) {
 	request := v1.ApplyRequest{
 		DryRun: f.dryRun, Message: c.changeReason(&f.changeFlags), MaxAffected: f.maxAffected, Yes: f.yes, Namespace: c.namespace,
-		Owner: f.owner, Prune: f.prune, TakeOver: f.takeOver, AllowEmpty: f.allowEmpty,
+		Owner: f.owner, Prune: f.prune, TakeOver: f.takeOver, AllowEmpty: f.allowEmpty, OnlyNew: f.onlyNew,
 		Resources: make([]json.RawMessage, len(f.docs)),
 	}
 	for i, d := range f.docs {
@@ -130,10 +134,11 @@ func (f *applyFlags) applyOrPreview(c *commandCall) (v1.Applied, error) {
 	return c.api.Resources.Apply(c.ctx, request)
 }
 
+// applyCommand makes the command muster apply, which declares resources.
 func applyCommand(s *commandLine) *cobra.Command {
 	f := &applyFlags{}
 	return s.buildCommand(command{
-		use: "apply -f FILE...", short: "Declare resources, all of them or none",
+		use: "apply -f FILE...", oneNamespace: true, short: "Declare resources, all of them or none",
 		flags: f.registerFlags, check: f.validate,
 		run: func(c *commandCall) error {
 			if f.prune && !f.dryRun {
@@ -150,19 +155,22 @@ func applyCommand(s *commandLine) *cobra.Command {
 	})
 }
 
+// planCommand makes the command muster plan, which shows the effect of apply.
 func planCommand(s *commandLine) *cobra.Command {
 	return previewCommand(s, command{
-		use: "plan -f FILE...", short: "Show the effect of apply and the number of affected nodes",
+		use: "plan -f FILE...", oneNamespace: true, short: "Show the effect of apply and the number of affected nodes",
 	}, printResourceChanges)
 }
 
+// diffCommand makes the command muster diff, which shows the differences that apply would make.
 func diffCommand(s *commandLine) *cobra.Command {
 	return previewCommand(s, command{
-		use: "diff -f FILE...", short: "Show the differences that apply would make",
+		use: "diff -f FILE...", oneNamespace: true, short: "Show the differences that apply would make",
 	}, printResourceDiffs)
 }
 
-// previewCommand completes a command such as plan or diff, which shows the effect of apply and changes nothing.
+// previewCommand completes the description of muster plan or muster diff, which show the effect of apply and change
+// nothing.
 func previewCommand(s *commandLine, d command, print func(*commandCall, v1.Applied) error) *cobra.Command {
 	f := &applyFlags{}
 	d.flags, d.check = f.registerPreviewFlags, f.validate
@@ -206,11 +214,43 @@ func printResourceChanges(c *commandCall, applied v1.Applied) error {
 			c.Printf("  %s %s\n", screen.Warning, w)
 		}
 	}
+	printTakenProblems(c, applied.Routed)
 	if applied.DryRun {
 		c.Printf("dry run: nothing was changed; %s would get a new assignment\n", model.CountNoun(applied.Affected, "node"))
 		printApplyRefusal(c, applied)
 	}
 	return nil
+}
+
+// printTakenProblems writes which handlers are notified of open problems since a change of routes.
+func printTakenProblems(c *commandCall, r v1.Routed) {
+	for _, t := range r.Taken {
+		var handlers []string
+		for _, ref := range t.Handlers {
+			namespace, name, _ := strings.Cut(ref, "/")
+			handlers = append(handlers, nameWithNamespace(namespace, name))
+		}
+		namespace, name, _ := strings.Cut(t.Route, "/")
+		who := strings.Join(handlers, ", ")
+		if t.Route != "" {
+			who = "route " + nameWithNamespace(namespace, name) + " notifies " + who
+		} else {
+			who += " is notified"
+		}
+		text := model.CountNoun(t.Problems, "open problem") + ": " + who
+		switch told := t.Problems - t.Held; {
+		case told == 0:
+			text += " of none now; the reason, and the command that notifies: muster why NODE/CHECK"
+		case t.Held > 0:
+			text += fmt.Sprintf(" of %d of them at %s, in one message; the reason for the others: muster why NODE/CHECK", told, c.TimeOfDay(t.At))
+		default:
+			text += fmt.Sprintf(" at %s, in one message", c.TimeOfDay(t.At))
+		}
+		c.Wrapf(2, "%s", text)
+	}
+	if r.TakenLate {
+		c.Wrapf(2, "! history is behind: handlers are told of open problems that this change concerns when it has caught up (muster status)")
+	}
 }
 
 // resourceChangeText returns the change of a resource in words: "created", "would be renamed shop01".
@@ -283,6 +323,7 @@ func previewExitError(applied v1.Applied) error {
 	return nil
 }
 
+// editCommand makes the command muster edit.
 func editCommand(s *commandLine) *cobra.Command {
 	f := &changeFlags{}
 	var k kind.Kind
@@ -301,10 +342,14 @@ func editCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// editResource edits and replaces one resource. The text stays in its file until the server took it;
-// the ETag of the first read makes a concurrent change a conflict.
+// editResource opens a resource in the editor and applies the edited text. The text stays in its file until the
+// server took it; the ETag of the first read makes a concurrent change a conflict.
 func editResource(c *commandCall, k kind.Kind, name string, f *changeFlags) error {
-	data, tag, err := c.api.Resources.Get(c.ctx, k.KindInfo, c.objectNamespace(), name)
+	namespace, name, err := c.findObject(k.KindInfo, name)
+	if err != nil {
+		return err
+	}
+	data, tag, err := c.api.Resources.Get(c.ctx, k.KindInfo, namespace, name)
 	if err != nil {
 		return err
 	}
@@ -334,7 +379,7 @@ func editResource(c *commandCall, k kind.Kind, name string, f *changeFlags) erro
 		c.Printf("no change\n")
 		return nil
 	}
-	applied, err := replaceWithEditedText(c, k, name, f, path, data, after, tag)
+	applied, err := replaceWithEditedText(c, k, f, path, data, after, tag)
 	if err != nil {
 		c.Notef("your text is in %s. Correct the file, then: muster apply -f %s\n", path, path)
 		return err
@@ -346,7 +391,7 @@ func editResource(c *commandCall, k kind.Kind, name string, f *changeFlags) erro
 // replaceWithEditedText replaces a resource by the text that the user edited; kind, name and namespace must be
 // unchanged.
 func replaceWithEditedText(
-	c *commandCall, k kind.Kind, name string, f *changeFlags, path string, before, after []byte, tag string,
+	c *commandCall, k kind.Kind, f *changeFlags, path string, before, after []byte, tag string,
 ) (v1.Applied, error) {
 	docs, err := c.decodeDocuments(path, after)
 	if err != nil {
@@ -362,5 +407,5 @@ func replaceWithEditedText(
 	if refToResource(&docs[0].located.Resource) != refToResource(old) {
 		return v1.Applied{}, model.Errorf(model.Invalid, "kind, name and namespace cannot be edited").WithHint("declare a new resource: muster apply -f %s", path)
 	}
-	return c.api.Resources.Put(c.ctx, k.KindInfo, c.objectNamespace(), name, docs[0].body, tag, c.changeReason(f), f.maxAffected, f.dryRun, f.yes)
+	return c.api.Resources.Put(c.ctx, k.KindInfo, old.Metadata.Namespace, old.Metadata.Name, docs[0].body, tag, c.changeReason(f), f.maxAffected, f.dryRun, f.yes)
 }

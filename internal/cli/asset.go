@@ -19,16 +19,18 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
+// assetCommand makes the command group muster asset.
 func assetCommand(s *commandLine) *cobra.Command {
 	return s.buildCommandGroup("asset", "Upload and list archives with programs for checks and handlers",
 		assetAddCommand(s), assetListCommand(s))
 }
 
+// assetAddCommand makes the command muster asset add, which uploads an archive as a build of an asset.
 func assetAddCommand(s *commandLine) *cobra.Command {
 	f := &changeFlags{}
 	var build model.AssetBuild
 	return s.buildCommand(command{
-		use: "add NAME [FILE]", short: "Upload an archive as a build of an asset",
+		use: "add NAME [FILE]", oneNamespace: true, short: "Upload an archive as a build of an asset",
 		args: cobra.RangeArgs(1, 2), complete: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault),
 		flags: func(flags *pflag.FlagSet) {
 			f.registerFlags(flags)
@@ -88,9 +90,13 @@ func sha512OfFile(path string) (string, error) {
 // concurrent change of the asset is a conflict.
 func addBuildToAsset(c *commandCall, f *changeFlags, name string, build model.AssetBuild) (v1.Applied, error) {
 	k := kind.Asset()
-	r := model.Resource{APIVersion: model.APIVersion, Kind: k.Name, Metadata: model.Metadata{Name: name, Namespace: c.objectNamespace()}}
+	namespace, name, err := c.findObject(k.KindInfo, name)
+	if err != nil {
+		return v1.Applied{}, err
+	}
+	r := model.Resource{APIVersion: model.APIVersion, Kind: k.Name, Metadata: model.Metadata{Name: name, Namespace: namespace}}
 	spec := &model.AssetSpec{}
-	data, tag, err := c.api.Resources.Get(c.ctx, k.KindInfo, c.objectNamespace(), name)
+	data, tag, err := c.api.Resources.Get(c.ctx, k.KindInfo, namespace, name)
 	switch {
 	case err == nil:
 		stored, err := c.Kinds.DecodeResource(data)
@@ -113,7 +119,7 @@ func addBuildToAsset(c *commandCall, f *changeFlags, name string, build model.As
 		return v1.Applied{}, fmt.Errorf("encode asset: %w", err)
 	}
 	if tag != "" {
-		return c.api.Resources.Put(c.ctx, k.KindInfo, c.objectNamespace(), name, body, tag, c.changeReason(f), f.maxAffected, f.dryRun, f.yes)
+		return c.api.Resources.Put(c.ctx, k.KindInfo, namespace, name, body, tag, c.changeReason(f), f.maxAffected, f.dryRun, f.yes)
 	}
 	return c.api.Resources.Apply(c.ctx, v1.ApplyRequest{
 		Resources: []json.RawMessage{body}, DryRun: f.dryRun, Message: c.changeReason(f), MaxAffected: f.maxAffected, Yes: f.yes, Namespace: c.namespace,
@@ -128,6 +134,7 @@ type assetBuildRow struct {
 	Archive   v1.Archive       `json:"archive"`
 }
 
+// assetListCommand makes the command muster asset list.
 func assetListCommand(s *commandLine) *cobra.Command {
 	f := listFlags{}
 	return s.buildCommand(command{
@@ -139,7 +146,7 @@ func assetListCommand(s *commandLine) *cobra.Command {
 		run: readAndPrintList(func(c *commandCall) (listOutput[assetBuildRow], error) {
 			k := kind.Asset().KindInfo
 			rows, _, err := client.Pages(0, func(size int, after string) (rows []assetBuildRow, _ string, _ error) {
-				page, err := c.api.Resources.List(c.ctx, k, c.objectNamespace(), v1.ResourceFilter{Selector: f.Selector, Where: f.Where}, false, size, after)
+				page, err := c.api.Resources.List(c.ctx, k, c.listNamespace(), v1.ResourceFilter{Selector: f.Selector, Where: f.Where}, false, size, after)
 				if err != nil {
 					return nil, "", err
 				}
@@ -158,8 +165,8 @@ func assetListCommand(s *commandLine) *cobra.Command {
 				}
 				return rows, page.Next, nil
 			})
-			return listOutput[assetBuildRow]{value: rows, items: rows, columns: screen.SplitColumns("NAME|FOR|SHA512|ARCHIVE"), row: func(r assetBuildRow) []any {
-				return []any{r.Name, r.Build.Platform(), r.Build.SHA512[:min(12, len(r.Build.SHA512))], archiveText(&r.Archive)}
+			return listOutput[assetBuildRow]{value: rows, items: rows, columns: screen.SplitColumns("NAMESPACE|NAME|FOR|SHA512|ARCHIVE").HideUnless(c.allNamespaces, "NAMESPACE"), row: func(r assetBuildRow) []any {
+				return []any{r.Namespace, r.Name, r.Build.Platform(), r.Build.SHA512[:min(12, len(r.Build.SHA512))], archiveText(&r.Archive)}
 			}}, err
 		}),
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
+// auditCommand makes the command muster audit, which lists recorded changes.
 func auditCommand(s *commandLine) *cobra.Command {
 	f := listFlags{}
 	var diff bool
@@ -47,8 +48,15 @@ func auditCommand(s *commandLine) *cobra.Command {
 			return err
 		},
 		run: func(c *commandCall) error {
+			namespace := textWhen(!c.allNamespaces, c.namespace)
+			if at, bare, named := strings.Cut(name, "/"); named {
+				if err := c.checkNamespaceFlag(at, name); err != nil {
+					return err
+				}
+				namespace, name = at, bare
+			}
 			items, next, err := client.Pages(f.limit, func(size int, after string) ([]v1.Change, string, error) {
-				page, err := c.api.Resources.Changes(c.ctx, kind, c.namespace, name, min(size, 200), after, f.Narrow)
+				page, err := c.api.Resources.Changes(c.ctx, kind, namespace, name, min(size, 200), after, f.Narrow)
 				return page.Items, page.Next, err
 			})
 			if err != nil {
@@ -56,7 +64,7 @@ func auditCommand(s *commandLine) *cobra.Command {
 			}
 			return c.printValue(v1.ChangeList{Items: items, Next: next}, func() {
 				if len(items) == 0 {
-					c.Printf("%s\n", noChangesText(kind, c.namespace, name))
+					c.Printf("%s\n", noChangesText(kind, namespace, name))
 				}
 				for _, changes := range groupChangesByRevision(items) {
 					printChangesOfRevision(c, changes, diff, f.limit)
@@ -153,20 +161,17 @@ func printPatch(c *commandCall, patch string) {
 	}
 }
 
+// whyCommand makes the command muster why, which traces a check from its declaration to its notifications.
 func whyCommand(s *commandLine) *cobra.Command {
 	return s.buildCommand(command{
 		use: "why NODE[/CHECK]", short: "Trace a check on a node, from its declaration to its notifications",
 		args: cobra.ExactArgs(1), complete: s.completeEvents,
-		check: func(c *commandCall) error {
-			if node, _, _ := strings.Cut(c.args[0], "/"); node == "" || strings.HasSuffix(c.args[0], "/") {
-				_, _, err := splitNodeCheck(c.args[0])
-				return err
+		run: fetchAndPrint(func(c *commandCall) (t v1.Trace, err error) {
+			n, err := c.findNodeOrEvent(c.args[0])
+			if err != nil {
+				return t, err
 			}
-			return nil
-		},
-		run: fetchAndPrint(func(c *commandCall) (v1.Trace, error) {
-			node, check, _ := strings.Cut(c.args[0], "/")
-			return c.api.Events.Trace(c.ctx, c.objectNamespace(), node, check)
+			return c.api.Events.Trace(c.ctx, n.namespace, n.node, n.check)
 		}, printCheckTrace),
 	})
 }

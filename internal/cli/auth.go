@@ -15,6 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
+// authCommand makes the command group muster auth, for users, tokens and passwords.
 func authCommand(s *commandLine) *cobra.Command {
 	return s.buildCommandGroup("auth", "Manage users, API tokens and passwords; show your name and rights",
 		s.buildCommandGroup("token", "Manage tokens for programs that call the API", tokenCreateCommand(s), tokenListCommand(s), tokenRevokeCommand(s)),
@@ -23,6 +24,7 @@ func authCommand(s *commandLine) *cobra.Command {
 		passwordCommand(s), whoamiCommand(s))
 }
 
+// whoamiCommand makes the command muster auth whoami, which shows your name and rights.
 func whoamiCommand(s *commandLine) *cobra.Command {
 	return s.buildCommand(command{
 		use: "whoami", short: "Show your name and rights", args: cobra.NoArgs,
@@ -54,9 +56,10 @@ func userRightsText(role string, bindings map[string]string, run bool) string {
 	return strings.Join(parts, ", ")
 }
 
+// tokenCreateCommand makes the command muster auth token create.
 func tokenCreateCommand(s *commandLine) *cobra.Command {
 	var r v1.TokenRequest
-	var expires string
+	var expires, never string
 	const alertsHelp = "alerts sends alerts only (docs/alerts.md)"
 	return s.buildCommand(command{
 		use: "create", short: "Create a token and show it once", args: cobra.NoArgs,
@@ -65,8 +68,9 @@ func tokenCreateCommand(s *commandLine) *cobra.Command {
 			flags.StringToStringVar(&r.Bindings, "bind", nil, bindHelp+". Without --role, the user has only these roles")
 			flags.StringSliceVar(&r.Namespaces, "in", nil, "with --role alerts: namespaces for its alerts, comma-separated. Default: all")
 			flags.BoolVar(&r.Run, "may-run-commands", false, mayRunHelp)
-			flags.StringVar(&r.User, "user", "", "name in the audit; default: your name")
-			flags.StringVar(&expires, "expires", "0", "lifetime (0: without end)")
+			flags.StringVar(&r.User, "user", "", "name of the program in the audit; default: your name")
+			flags.StringVar(&expires, "expires", "365d", "lifetime: 90d, 24h")
+			flags.StringVar(&never, "never-expires", "", "reason why the token has no end")
 			registerMessageFlag(flags, &r.Note, "purpose of the token")
 		},
 		check: func(c *commandCall) (err error) {
@@ -76,8 +80,18 @@ func tokenCreateCommand(s *commandLine) *cobra.Command {
 			if len(r.Bindings) > 0 && !c.cmd.Flags().Changed("role") {
 				r.Role = ""
 			}
-			r.ExpiresIn, err = parseLifetime("--expires", expires)
-			return err
+			if r.ExpiresIn, err = parseLifetime("--expires", expires); err != nil {
+				return err
+			}
+			switch never = strings.TrimSpace(never); {
+			case never != "" && c.cmd.Flags().Changed("expires"):
+				return model.Errorf(model.Invalid, "--expires and --never-expires exclude each other").WithHint("keep one")
+			case never != "":
+				r.ExpiresIn, r.NeverExpires = 0, never
+			case r.ExpiresIn == 0 || c.cmd.Flags().Changed("never-expires"):
+				return model.Errorf(model.Invalid, "a token without end needs a reason").WithHint("%s --never-expires REASON", c.cmd.CommandPath())
+			}
+			return nil
 		},
 		run: fetchAndPrint(func(c *commandCall) (v1.Token, error) { return c.api.Access.CreateToken(c.ctx, r) }, func(c *commandCall, t v1.Token) {
 			c.Printf("%s\n", t.Secret)
@@ -86,6 +100,7 @@ func tokenCreateCommand(s *commandLine) *cobra.Command {
 	})
 }
 
+// tokenListCommand makes the command muster auth token list.
 func tokenListCommand(s *commandLine) *cobra.Command {
 	f := listFlags{}
 	return s.buildCommand(command{
@@ -95,17 +110,18 @@ func tokenListCommand(s *commandLine) *cobra.Command {
 		},
 		run: readAndPrintList(func(c *commandCall) (listOutput[v1.Token], error) {
 			l, err := c.api.Access.Tokens(c.ctx, f.Narrow)
-			return listOutput[v1.Token]{value: l, items: l.Items, columns: screen.SplitColumns("ID|USER|ROLE|TYPE|EXPIRES|MADE|FOR"), row: func(t v1.Token) []any {
+			return listOutput[v1.Token]{value: l, items: l.Items, columns: screen.SplitColumns("ID|USER|ROLE|TYPE|EXPIRES|MADE|BY|FOR"), row: func(t v1.Token) []any {
 				kind := "token"
 				if t.Session {
 					kind = "session"
 				}
-				return []any{t.ID, t.User, userRightsText(t.Role, t.Bindings, t.Run), kind, c.TimeUntil(t.Expires), c.AgeText(t.Created), t.Note}
+				return []any{t.ID, t.User, userRightsText(t.Role, t.Bindings, t.Run), kind, c.TimeUntil(t.Expires), c.AgeText(t.Created), t.Maker, t.Note}
 			}}, err
 		}),
 	})
 }
 
+// tokenRevokeCommand makes the command muster auth token revoke.
 func tokenRevokeCommand(s *commandLine) *cobra.Command {
 	return s.buildCommand(command{
 		use: "revoke ID...", short: "Revoke tokens or sessions at once", args: cobra.MinimumNArgs(1), noFormat: true,
@@ -127,6 +143,7 @@ func registerGrantFlags(flags *pflag.FlagSet, g *v1.UserGrants) {
 	flags.BoolVar(&g.Run, "may-run-commands", false, mayRunHelp)
 }
 
+// userCreateCommand makes the command muster auth user create.
 func userCreateCommand(s *commandLine) *cobra.Command {
 	var r v1.UserRequest
 	var file string
@@ -154,6 +171,7 @@ func userCreateCommand(s *commandLine) *cobra.Command {
 	})
 }
 
+// userGrantCommand makes the command muster auth user grant.
 func userGrantCommand(s *commandLine) *cobra.Command {
 	var g v1.UserGrants
 	return s.buildCommand(command{
@@ -165,6 +183,7 @@ func userGrantCommand(s *commandLine) *cobra.Command {
 	})
 }
 
+// userListCommand makes the command muster auth user list.
 func userListCommand(s *commandLine) *cobra.Command {
 	f := listFlags{}
 	return s.buildCommand(command{
@@ -179,9 +198,14 @@ func userListCommand(s *commandLine) *cobra.Command {
 	})
 }
 
+// userDeleteCommand makes the command muster auth user delete.
 func userDeleteCommand(s *commandLine) *cobra.Command {
+	var yes bool
 	return s.buildCommand(command{
 		use: "delete NAME...", short: "Delete users, with their sessions and tokens", args: cobra.MinimumNArgs(1), noFormat: true,
+		flags: func(flags *pflag.FlagSet) {
+			flags.BoolVar(&yes, "yes", false, "also end tokens of other names, and join tokens, that the users made")
+		},
 		complete: func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 			return s.completeFromServer(c, typed, func(ctx context.Context, api *client.Client) ([]string, error) {
 				l, err := api.Access.Users(ctx)
@@ -190,7 +214,7 @@ func userDeleteCommand(s *commandLine) *cobra.Command {
 		},
 		run: func(c *commandCall) error {
 			for _, name := range c.args {
-				u, err := c.api.Access.DeleteUser(c.ctx, name)
+				u, err := c.api.Access.DeleteUser(c.ctx, name, yes)
 				if err != nil {
 					return err
 				}

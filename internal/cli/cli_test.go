@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"net/http/httptest"
 	"os"
@@ -117,10 +118,10 @@ func TestDoctorTakesServerSettings(t *testing.T) {
 	}
 }
 
-// FuzzArguments parses any text as a time, age, lifetime, status, target and document: each is a value
-// or an error with a message.
+// FuzzArguments parses random texts as time, age, lifetime, status, target and document: each gives a value or an
+// error with a message.
 func FuzzArguments(f *testing.F) {
-	for _, text := range []string{"03:00", "24h", "2026-12-24 18:00", "0", "critical,2", `web01,group:web,where:node.labels.env == "a,b"`, "kind: Check\nmetadata: {name: disk}\nspec: {interval: 60s, command: x}\n"} {
+	for _, text := range []string{"03:00", "24h", "2026-12-24 18:00", "0", "critical,2", `web01,group:web,where:node.labels.env == "a,b"`, "kind: Check\nmetadata: {name: disk}\nspec: {interval: 60s, command: x}\n", `{"items": [{"kind": "Check", "metadata": {"name": "disk"}}, {"namespace": "shop", "node": "web01", "check": "disk"}]}`, "shop/web01/disk"} {
 		f.Add(text)
 	}
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -140,6 +141,12 @@ func FuzzArguments(f *testing.F) {
 		}
 		if targets, err := parseTargets("on", []string{text}); err == nil && targets != nil && len(targets.Nodes)+len(targets.Groups) == 0 && targets.Where == "" {
 			t.Errorf("%q selects nothing", text)
+		}
+		if n, err := parseEventName(text); err == nil && strings.TrimPrefix(n.namespace+"/"+n.node+"/"+n.check, "/") != text {
+			t.Errorf("%q names %+v", text, n)
+		}
+		if names, err := namesOfObjects(json.RawMessage(text)); err == nil && slices.Contains(names, "") {
+			t.Errorf("%q has an object with an empty name", text)
 		}
 		if docs, err := s.decodeDocuments("text", []byte(text)); err != nil && (err.Error() == "" || len(docs) > 0) {
 			t.Errorf("%q: %d documents with %q", text, len(docs), err)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,19 +25,21 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// command describes one command of the tree. Its description and examples stand in help.md.
+// command describes one command of the tree: usage, help, flags, completion and run function. Its description and
+// examples stand in help.md.
 type command struct {
-	use, short string
-	aliases    []string
-	args       cobra.PositionalArgs // nil: any
-	complete   completion           // of arguments
-	flags      func(*pflag.FlagSet)
-	formats    []string                 // of -o, besides table, wide, json and yaml
-	noFormat   bool                     // the command has no -o
-	check      func(*commandCall) error // looks at flags and arguments before the command connects
-	offline    bool                     // run needs no server: call.api is nil
-	run        func(*commandCall) error // nil: the command prints its help
-	commands   []*cobra.Command         // below this one
+	use, short   string
+	aliases      []string
+	args         cobra.PositionalArgs // nil: any
+	complete     completion           // of arguments
+	flags        func(*pflag.FlagSet)
+	formats      []string                 // of -o, besides table, wide, json and yaml
+	noFormat     bool                     // the command has no -o
+	check        func(*commandCall) error // looks at flags and arguments before the command connects
+	offline      bool                     // run needs no server: call.api is nil
+	oneNamespace bool                     // the command writes to one namespace and refuses -A
+	run          func(*commandCall) error // nil: the command prints its help
+	commands     []*cobra.Command         // below this one
 }
 
 // commandCall is one execution of a command: its flags and arguments, the API client, and the screen to write to.
@@ -47,6 +50,8 @@ type commandCall struct {
 	cmd  *cobra.Command
 	args []string
 	api  *client.Client
+
+	sortBy string // path of the values by which a list is sorted; empty: the list's own order
 }
 
 // buildCommand makes the cobra command of a description.
@@ -66,6 +71,12 @@ func (s *commandLine) buildCommand(d command) *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		x := &commandCall{commandLine: s, Screen: s.screen(), ctx: c.Context(), cmd: c, args: args}
 		x.Format = format
+		switch {
+		case d.oneNamespace && s.allNamespaces:
+			return model.Errorf(model.Invalid, "%s has no -A: it writes to one namespace", c.CommandPath()).WithHint("name the namespace: %s -n NAMESPACE", c.CommandPath())
+		case slices.Contains(args, ""):
+			return model.Errorf(model.Invalid, "an argument is empty").WithHint("%s --help", c.CommandPath())
+		}
 		if d.check != nil {
 			if err := d.check(x); err != nil {
 				return err
@@ -113,8 +124,8 @@ func (c *commandCall) printValue(value any, people func()) error {
 	return nil
 }
 
-// fetchAndPrint returns the action of a command that fetches one value: -o json and yaml write the value as it is,
-// print writes it for people.
+// fetchAndPrint returns the run function of a command that fetches one value: -o json and yaml write the value as it
+// is, print writes it for people.
 func fetchAndPrint[T any](fetch func(*commandCall) (T, error), print func(*commandCall, T)) func(*commandCall) error {
 	return func(c *commandCall) error {
 		value, err := fetch(c)
@@ -136,8 +147,8 @@ func readAndPrintList[T any](read func(*commandCall) (listOutput[T], error)) fun
 	}
 }
 
-// forEachArgument returns the action of a command that treats each argument alone; done is the line to print after
-// each.
+// forEachArgument returns the run function of a command that handles its arguments one by one; done is the line
+// printed after each.
 func forEachArgument(do func(*commandCall, string) error, done string) func(*commandCall) error {
 	return func(c *commandCall) error {
 		for _, arg := range c.args {
@@ -150,7 +161,7 @@ func forEachArgument(do func(*commandCall, string) error, done string) func(*com
 	}
 }
 
-// textWhen returns the text if show is true, and an empty text otherwise.
+// textWhen returns the text if show is true, else an empty text.
 func textWhen(show bool, text string) string {
 	if show {
 		return text
@@ -158,7 +169,7 @@ func textWhen(show bool, text string) string {
 	return ""
 }
 
-// mapTexts calls a function for each item and returns the texts.
+// mapTexts converts each item to a text and returns the texts.
 func mapTexts[T any](items []T, text func(T) string) []string {
 	list := make([]string, len(items))
 	for i, item := range items {
@@ -177,7 +188,41 @@ type listOutput[T any] struct {
 	notes   []string      // lines below the table; empty ones are left out
 }
 
+// sortRows sorts items in place by the value at a path; an empty path keeps their order.
+func sortRows[T any](path string, items []T) error {
+	if path == "" {
+		return nil
+	}
+	order, err := screen.SortByPath(items, path)
+	if err != nil {
+		return err
+	}
+	unsorted := slices.Clone(items)
+	for to, from := range order {
+		items[to] = unsorted[from]
+	}
+	return nil
+}
+
+// WriteValue writes a value for programs; with -o name the names of its objects, which describe takes.
+func (c *commandCall) WriteValue(value any) error {
+	if c.Format != screen.Name {
+		return c.Screen.WriteValue(value)
+	}
+	names, err := namesOfObjects(value)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		c.Printf("%s\n", name)
+	}
+	return nil
+}
+
 func (l listOutput[T]) print(c *commandCall) error {
+	if err := sortRows(c.sortBy, l.items); err != nil {
+		return err
+	}
 	if c.Format.IsForPrograms() {
 		return c.WriteValue(l.value)
 	}
@@ -197,13 +242,7 @@ func (l listOutput[T]) print(c *commandCall) error {
 // listFlags holds the flags that several list commands share; each command registers those that it needs.
 type listFlags struct {
 	v1.Narrow
-	all   bool
 	limit int
-}
-
-// registerAllNamespaces adds the flag -A to a command.
-func (f *listFlags) registerAllNamespaces(flags *pflag.FlagSet) {
-	flags.BoolVarP(&f.all, "all-namespaces", "A", false, "of all namespaces")
 }
 
 // registerLimit adds the flag --limit to a command; rows is its default.
@@ -233,7 +272,7 @@ func (f *listFlags) emptyText(plural string, narrowed bool, namespace, hint stri
 	switch {
 	case narrowed || f.hasFilter():
 		return "no " + plural + " match"
-	case f.all:
+	case namespace == "":
 		return "no " + plural + " yet. " + hint
 	}
 	return "no " + plural + " in namespace " + namespace + ". All namespaces: -A. " + hint
@@ -251,6 +290,7 @@ type commandLine struct {
 	server, ca, contextFile string
 	namespace               string
 	namespaceImplied        bool // namespace comes from the context or the default, not from -n
+	allNamespaces           bool // -A
 }
 
 // screen returns a new screen for the output of a command.
@@ -318,26 +358,35 @@ func (s *commandLine) objectNamespace() string {
 }
 
 // listNamespace returns the namespace that a list command reads; empty means all namespaces (-A).
-func (s *commandLine) listNamespace(all bool) string {
-	if all {
+func (s *commandLine) listNamespace() string {
+	if s.allNamespaces {
 		return ""
 	}
 	return s.objectNamespace()
 }
 
+// kindNamespace returns the namespace in which a command lists the objects of a kind; empty: in all, or the kind has none.
+func (s *commandLine) kindNamespace(k model.KindInfo) string {
+	if !k.Namespaced {
+		return ""
+	}
+	return s.listNamespace()
+}
+
 // Env holds everything that a command line gets from its process: arguments, standard streams, environment
 // variables, clock and terminal.
 type Env struct {
-	Args   []string       // without the program's name
-	Kinds  *kind.Registry // nil: every kind of Muster
-	Stdin  io.Reader
-	Stdout io.Writer
-	Stderr io.Writer
-	Getenv func(string) string
-	Now    func() time.Time
-	Zone   *time.Location // of times that people read
-	Width  int            // columns of the terminal; 0: no terminal, nothing is cut
-	Colour bool           // whether Stdout takes colours
+	Program string         // the name that the program was called by, for hints; empty: muster
+	Args    []string       // without the program's name
+	Kinds   *kind.Registry // nil: every kind of Muster
+	Stdin   io.Reader
+	Stdout  io.Writer
+	Stderr  io.Writer
+	Getenv  func(string) string
+	Now     func() time.Time
+	Zone    *time.Location // of times that people read
+	Width   int            // columns of the terminal; 0: no terminal, nothing is cut
+	Colour  bool           // whether Stdout takes colours
 	// ReadPassword asks on the terminal without an echo; nil: no terminal.
 	ReadPassword func(prompt string) (string, error)
 	// Edit opens a file in the user's editor and waits for its end.
@@ -347,7 +396,7 @@ type Env struct {
 // NewProcessEnv returns the Env of this process.
 func NewProcessEnv() *Env {
 	e := &Env{
-		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Program: os.Args[0], Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Getenv: os.Getenv, Now: time.Now, Zone: time.Local,
 	}
 	e.Edit = e.openInEditor

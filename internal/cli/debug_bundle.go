@@ -29,6 +29,7 @@ import (
 	"github.com/muster-fleet/muster/internal/version"
 )
 
+// debugCommand makes the command group muster debug.
 func debugCommand(s *commandLine) *cobra.Command {
 	return s.buildCommandGroup("debug", "Collect evidence about a faulty server", bundleCommand(s))
 }
@@ -43,6 +44,7 @@ type bundleWriter struct {
 	apiErr           error // why api is nil
 }
 
+// bundleCommand makes the command muster debug bundle.
 func bundleCommand(s *commandLine) *cobra.Command {
 	var b bundleWriter
 	timeout := model.Duration(10 * time.Second)
@@ -63,6 +65,7 @@ func bundleCommand(s *commandLine) *cobra.Command {
 	})
 }
 
+// writeBundle collects the files of a debug bundle and writes them into one archive.
 func writeBundle(c *commandCall, b bundleWriter) (err error) {
 	if b.seconds < 1 || b.seconds > 60 {
 		return model.Errorf(model.Invalid, "--seconds %d: expected 1 to 60", b.seconds)
@@ -216,7 +219,7 @@ func (b *bundleWriter) serverProcessFiles(context.Context) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// adminURL returns the URL of the admin listener for HOST:PORT or a URL.
+// adminURL converts HOST:PORT or a URL to the URL of the admin listener.
 func adminURL(text string) string {
 	if strings.Contains(text, "://") {
 		return strings.TrimRight(text, "/")

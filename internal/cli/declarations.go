@@ -221,10 +221,12 @@ func (s *commandLine) sensuNotes(docs []declaredResource) (notes []string) {
 	return notes
 }
 
+// importCommand makes the command group muster import.
 func importCommand(s *commandLine) *cobra.Command {
 	return s.buildCommandGroup("import", "Convert the resources of another system", importSensuCommand(s))
 }
 
+// importSensuCommand makes the command muster import sensu, which converts a dump of sensuctl.
 func importSensuCommand(s *commandLine) *cobra.Command {
 	var out string
 	var strict bool
@@ -255,6 +257,7 @@ func importSensuCommand(s *commandLine) *cobra.Command {
 	})
 }
 
+// readSensuFiles reads the files of a sensuctl dump.
 func readSensuFiles(c *commandCall) (files []sensuimport.File, err error) {
 	for _, path := range c.args {
 		name, data, err := c.readFile(path)

@@ -21,6 +21,7 @@ type deleteFlags struct {
 	all, cascade bool
 }
 
+// registerFlags adds the flags of muster delete.
 func (f *deleteFlags) registerFlags(flags *pflag.FlagSet) {
 	f.changeFlags.registerFlags(flags)
 	registerFileFlag(flags, &f.files)
@@ -57,6 +58,7 @@ func (f *deleteFlags) validate(c *commandCall) error {
 	return nil
 }
 
+// deleteCommand makes the command muster delete.
 func deleteCommand(s *commandLine) *cobra.Command {
 	f := &deleteFlags{}
 	return s.buildCommand(command{
@@ -66,8 +68,8 @@ func deleteCommand(s *commandLine) *cobra.Command {
 			if names, err := eventsToDelete(c, f); err != nil {
 				return err
 			} else if len(names) > 0 {
-				return actOnEvents(c, names, "deleted", func(node, check string) error {
-					return c.api.Events.Delete(c.ctx, c.objectNamespace(), node, check, c.changeReason(&f.changeFlags))
+				return actOnEvents(c, names, "deleted", func(n eventName) error {
+					return c.api.Events.Delete(c.ctx, n.namespace, n.node, n.check, c.changeReason(&f.changeFlags))
 				})
 			}
 			refs, err := f.resourcesToDelete(c)
@@ -134,7 +136,7 @@ func (f *deleteFlags) resourcesToDelete(c *commandCall) (refs []v1.Ref, err erro
 		if err != nil {
 			return nil, err
 		}
-		if refs, err = c.resourceRefs(c.ctx, c.api, k.KindInfo, c.listNamespace(!k.Namespaced), f.selector); err != nil {
+		if refs, err = c.resourceRefs(c.ctx, c.api, k.KindInfo, c.kindNamespace(k.KindInfo), f.selector); err != nil {
 			return nil, err
 		}
 	}
@@ -183,7 +185,11 @@ func parseResourceRefs(c *commandCall) (refs []v1.Ref, err error) {
 		if err != nil {
 			return nil, err
 		}
-		refs = append(refs, v1.Ref{Kind: k.Name, Name: name})
+		namespace, name, err := c.findObject(k.KindInfo, name)
+		if err != nil {
+			return nil, err
+		}
+		refs = append(refs, v1.Ref{Kind: k.Name, Namespace: namespace, Name: name})
 	}
 	return refs, nil
 }
@@ -192,6 +198,6 @@ func parseResourceRefs(c *commandCall) (refs []v1.Ref, err error) {
 func printNothingToDelete(c *commandCall, k kind.Kind, selector string) error {
 	return c.printValue(v1.Applied{Outcomes: []v1.Outcome{}}, func() {
 		labels := textWhen(selector != "", " with labels "+selector)
-		c.Printf("no %s%s%s: nothing to delete\n", k.Plural, labels, textWhen(k.Namespaced, " in namespace "+c.objectNamespace()))
+		c.Printf("no %s%s%s: nothing to delete\n", k.Plural, labels, textWhen(k.Namespaced && !c.allNamespaces, " in namespace "+c.objectNamespace()))
 	})
 }

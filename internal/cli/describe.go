@@ -20,6 +20,7 @@ const describeRows = 15
 // fieldColumns is the width of the names of fields in a description.
 const fieldColumns = 14
 
+// describeCommand makes the command muster describe.
 func describeCommand(s *commandLine) *cobra.Command {
 	var word, name string
 	return s.buildCommand(command{
@@ -50,8 +51,8 @@ func (c *commandCall) printField(name, format string, args ...any) {
 	c.Field(fieldColumns, name, format, args...)
 }
 
-// printFieldIf writes one field of a description, unless its text is empty.
-func (c *commandCall) printFieldIf(name, text string) {
+// printNonEmptyField prints one field of a description, unless its text is empty.
+func (c *commandCall) printNonEmptyField(name, text string) {
 	if text != "" {
 		c.printField(name, "%s", text)
 	}
@@ -64,7 +65,11 @@ func (c *commandCall) printItem(name, format string, args ...any) {
 
 // describeResource shows a resource, its effect, related events or nodes, changes and declaration.
 func describeResource(c *commandCall, k kind.Kind, name string) error {
-	data, _, err := c.api.Resources.Get(c.ctx, k.KindInfo, c.objectNamespace(), name)
+	namespace, name, err := c.findObject(k.KindInfo, name)
+	if err != nil {
+		return err
+	}
+	data, _, err := c.api.Resources.Get(c.ctx, k.KindInfo, namespace, name)
 	if err != nil {
 		return err
 	}
@@ -72,7 +77,6 @@ func describeResource(c *commandCall, k kind.Kind, name string) error {
 	if err != nil {
 		return err
 	}
-	namespace := c.listNamespace(!k.Namespaced)
 	if node, ok := view.Resource.Spec.(*model.NodeSpec); ok {
 		err = describeNode(c, view.Resource, node)
 	} else {
@@ -93,16 +97,16 @@ func describeResource(c *commandCall, k kind.Kind, name string) error {
 // describeDeclared shows the effect of a resource, and the details that its kind declares.
 func describeDeclared(c *commandCall, k kind.Kind, view kind.View) (err error) {
 	r := view.Resource
-	if view.State, err = c.api.Resources.State(c.ctx, k.KindInfo, c.objectNamespace(), r.Metadata.Name); err != nil {
+	if view.State, err = c.api.Resources.State(c.ctx, k.KindInfo, r.Metadata.Namespace, r.Metadata.Name); err != nil {
 		return err
 	}
 	c.Printf("%s\n\n", resourceTitle(r))
-	c.printFieldIf("namespace", textWhen(k.Namespaced, r.Metadata.Namespace))
-	c.printFieldIf("labels", labelText(r.Metadata.Labels))
+	c.printNonEmptyField("namespace", textWhen(k.Namespaced, r.Metadata.Namespace))
+	c.printNonEmptyField("labels", labelText(r.Metadata.Labels))
 	if parts := k.FromSensu(r.Spec); parts != "" {
 		c.printField("from Sensu", "%s: works as in Sensu. Muster's own kind is Route: %s", parts, model.SensuKindsPage)
 	}
-	c.printFieldIf("effect", view.State.Note)
+	c.printNonEmptyField("effect", view.State.Note)
 	for _, detail := range k.Details(view, r.Spec) {
 		c.printField(detail.Name, "%s", detail.Text)
 	}
@@ -133,7 +137,7 @@ func describeRelated(c *commandCall, k kind.Kind, namespace, name string) error 
 		c.Printf("\nnodes, worst first\n")
 		left := l.Total - len(l.Items)
 		more := textWhen(left > 0, fmt.Sprintf("%d more: muster get nodes --group %s", left, name))
-		return nodeList(c, l, false, "", more).print(c)
+		return nodeList(c, l, "", more).print(c)
 	default:
 		return nil
 	}
@@ -211,11 +215,11 @@ func handlersWithFaults(c *commandCall, namespace string, refs []string) (string
 
 // describeEvent shows an event: its fields, output, hooks, problem, deliveries and history.
 func describeEvent(c *commandCall, name string) error {
-	node, check, err := splitNodeCheck(name)
+	n, err := c.findEvent(name)
 	if err != nil {
 		return err
 	}
-	e, err := c.api.Events.Get(c.ctx, c.objectNamespace(), node, check)
+	e, err := c.api.Events.Get(c.ctx, n.namespace, n.node, n.check)
 	if err != nil {
 		return err
 	}
@@ -234,7 +238,7 @@ func describeEvent(c *commandCall, name string) error {
 			return err
 		}
 	}
-	entries, err := c.api.Events.History(c.ctx, c.objectNamespace(), node, check, 10)
+	entries, err := c.api.Events.History(c.ctx, n.namespace, n.node, n.check, 10)
 	if err != nil {
 		return err
 	}
@@ -247,12 +251,13 @@ func describeEvent(c *commandCall, name string) error {
 	return nil
 }
 
+// printEventFields prints the fields of an event: times, severity, counts.
 func printEventFields(c *commandCall, e *v1.Event) {
 	c.printField("namespace", "%s", e.Namespace)
 	if e.Status != model.OK {
 		c.printField("severity", "%s", e.Severity)
 	}
-	c.printFieldIf("expired", textWhen(e.Expired, "yes: no result arrived within the TTL"))
+	c.printNonEmptyField("expired", textWhen(e.Expired, "yes: no result arrived within the TTL"))
 	c.printField("received", "%s", c.TimeAndAge(e.Received))
 	c.printField("executed", "%s", c.TimeAndAge(e.Executed)+textWhen(e.Duration > 0, ", took "+e.Duration.String())+textWhen(e.RanBy != "", ", by "+e.RanBy))
 	c.printField("since", "%s", c.TimeAndAge(e.Changed))
@@ -341,12 +346,13 @@ func printDeliveries(c *commandCall, problem string) error {
 	return nil
 }
 
-// describeProblem shows a problem: its fields, holds, deliveries and output.
+// describeProblem shows a problem: its fields, holds, timeline and output.
 func describeProblem(c *commandCall, id string) error {
-	p, err := c.api.Problems.Get(c.ctx, id)
+	l, err := c.api.Problems.Timeline(c.ctx, id)
 	if err != nil {
 		return err
 	}
+	p := l.Problem
 	state := "open"
 	if !p.Closed.IsZero() {
 		state = "closed"
@@ -359,8 +365,12 @@ func describeProblem(c *commandCall, id string) error {
 	if !p.Closed.IsZero() {
 		c.printField("closed", "%s, lasted %s", c.TimeAndAge(p.Closed), model.TimeSpan(p.Closed.Sub(p.Opened)))
 	}
-	if err := printDeliveries(c, id); err != nil {
-		return err
+	c.Printf("\ntimeline\n")
+	for _, m := range l.Items {
+		c.Wrapf(23, "  %s  %s", c.DateAndTime(m.At), m.Kind+" "+m.Text)
+	}
+	if p.Closed.IsZero() {
+		c.Wrapf(2, "  the next message, or why there is none: muster why %s", p.Node+"/"+p.Source.String()+textWhen(p.Namespace != model.DefaultNamespaceName, " -n "+p.Namespace))
 	}
 	printOutput(c, "output at opening", p.Output)
 	return nil

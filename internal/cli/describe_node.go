@@ -92,7 +92,7 @@ func describeAgent(c *commandCall, namespace, node string) error {
 	if !s.CertificateExpires.IsZero() {
 		c.printField("certificate", "expires %s, %s", s.CertificateExpires.In(c.Zone).Format(time.DateOnly), c.TimeUntil(s.CertificateExpires))
 	}
-	c.printFieldIf("refuses", strings.Join(s.Refuses, ", "))
+	c.printNonEmptyField("refuses", strings.Join(s.Refuses, ", "))
 	for _, u := range s.IdleUnits {
 		c.printField("not in force", "%s: %s", u.Name, u.Reason)
 	}
@@ -100,7 +100,7 @@ func describeAgent(c *commandCall, namespace, node string) error {
 		c.printField("load", "%d runs, %s processes a minute, %s sent%s%s", st.Runs, rateText(st.ForksPerMinute), model.Size(st.BytesSent).Approximate(),
 			textWhen(st.BytesPerDay > 0, " ("+sizeTextIfKnown(st.BytesPerDay)+" a day)"), textWhen(st.ResidentBytes > 0, ", "+sizeTextIfKnown(st.ResidentBytes)+" of memory"))
 	}
-	c.printFieldIf("trouble", strings.Join(l.Items[0].Trouble, "; "))
+	c.printNonEmptyField("trouble", strings.Join(l.Items[0].Trouble, "; "))
 	return nil
 }
 
@@ -118,12 +118,12 @@ func describeFacts(c *commandCall, facts map[string]string) {
 			others = append(others, name+"="+facts[name])
 		}
 	}
-	c.printFieldIf("host", cmp.Or(facts["fqdn"], facts["hostname"]))
-	c.printFieldIf("system", operatingSystemText(facts))
-	c.printFieldIf("hardware", hardwareText(facts))
-	c.printFieldIf("cloud", joinNonEmpty(" ", facts["cloud"], facts["cloudInstance"], facts["cloudType"], cmp.Or(facts["cloudZone"], facts["cloudRegion"])))
-	c.printFieldIf("addresses", strings.ReplaceAll(facts["addresses"], ",", ", "))
-	c.printFieldIf("more facts", strings.Join(others, ", "))
+	c.printNonEmptyField("host", cmp.Or(facts["fqdn"], facts["hostname"]))
+	c.printNonEmptyField("system", operatingSystemText(facts))
+	c.printNonEmptyField("hardware", hardwareText(facts))
+	c.printNonEmptyField("cloud", joinNonEmpty(" ", facts["cloud"], facts["cloudInstance"], facts["cloudType"], cmp.Or(facts["cloudZone"], facts["cloudRegion"])))
+	c.printNonEmptyField("addresses", strings.ReplaceAll(facts["addresses"], ",", ", "))
+	c.printNonEmptyField("more facts", strings.Join(others, ", "))
 }
 
 // operatingSystemText returns the operating system: debian 12 amd64, kernel 6.12.
@@ -196,7 +196,7 @@ func describeLifecycle(c *commandCall, namespace string, spec *model.NodeSpec) e
 
 // describeLimits shows the node's limits, and the last time that each was reached.
 func describeLimits(c *commandCall, limits []v1.LimitUse) {
-	c.printFieldIf("limits", strings.Join(mapTexts(limits, func(l v1.LimitUse) string {
+	c.printNonEmptyField("limits", strings.Join(mapTexts(limits, func(l v1.LimitUse) string {
 		text := l.Name + " " + strconv.FormatFloat(l.Limit, 'f', -1, 64)
 		if l.Used != nil {
 			text += fmt.Sprintf(" (%d used)", *l.Used)

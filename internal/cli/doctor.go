@@ -20,6 +20,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
+// doctorCommand makes the command muster doctor, which finds faults of this machine.
 func doctorCommand(s *commandLine) *cobra.Command {
 	p := doctor.Target{}
 	var admin string

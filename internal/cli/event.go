@@ -38,20 +38,22 @@ var eventVerbs = [...]eventAction{
 // eventFlags holds the flags of an action on events; the flags may select events by a filter in place of names.
 type eventFlags struct {
 	v1.BulkRequest
-	allNamespaces bool
-	length        model.Duration // of an acknowledgement; 0: until its problem closes
+	length model.Duration // of an acknowledgement; 0: until its problem closes
 }
 
+// eventCommand makes the command group muster event.
 func eventCommand(s *commandLine) *cobra.Command {
 	d := command{
-		use: "event", short: "Acknowledge, resolve or delete events",
+		use: "event", short: "Acknowledge, resolve or delete events, or notify of them",
 	}
 	for _, verb := range eventVerbs {
 		d.commands = append(d.commands, eventActionCommand(s, verb))
 	}
+	d.commands = append(d.commands, eventNotifyCommand(s))
 	return s.buildCommand(d)
 }
 
+// eventActionCommand makes the command of one action on events, such as muster event acknowledge.
 func eventActionCommand(s *commandLine, verb eventAction) *cobra.Command {
 	f := &eventFlags{}
 	d := command{
@@ -66,11 +68,11 @@ func eventActionCommand(s *commandLine, verb eventAction) *cobra.Command {
 		check: f.validate,
 		run: func(c *commandCall) error {
 			if len(c.args) > 0 {
-				return actOnEvents(c, c.args, f.resultText(verb, 1), func(node, check string) error {
+				return actOnEvents(c, c.args, f.resultText(verb, 1), func(n eventName) error {
 					if verb.act == nil {
-						return c.api.Events.Acknowledge(c.ctx, c.objectNamespace(), node, check, f.Note, f.untilTime(c))
+						return c.api.Events.Acknowledge(c.ctx, n.namespace, n.node, n.check, f.Note, f.untilTime(c))
 					}
-					return verb.act(c.api.Events, c.ctx, c.objectNamespace(), node, check, f.Note)
+					return verb.act(c.api.Events, c.ctx, n.namespace, n.node, n.check, f.Note)
 				})
 			}
 			return actOnSelection(c, verb, f)
@@ -82,6 +84,32 @@ func eventActionCommand(s *commandLine, verb eventAction) *cobra.Command {
 	return s.buildCommand(d)
 }
 
+// eventNotifyCommand notifies of problems that opened before their route.
+func eventNotifyCommand(s *commandLine) *cobra.Command {
+	var note string
+	return s.buildCommand(command{
+		use: "notify NODE/CHECK...", short: "Notify handlers of problems that were open before a route took them",
+		args: cobra.MinimumNArgs(1), complete: s.completeEvents,
+		flags: func(flags *pflag.FlagSet) { registerMessageFlag(flags, &note, "reason, recorded with the action") },
+		run: func(c *commandCall) error {
+			for _, name := range c.args {
+				e, err := c.findEvent(name)
+				if err != nil {
+					return err
+				}
+				routed, err := c.api.Events.Notify(c.ctx, e.namespace, e.node, e.check, note)
+				if err != nil {
+					return err
+				}
+				if printTakenProblems(c, routed); len(routed.Taken) == 0 && !routed.TakenLate {
+					c.Printf("event %s: its handlers are notified already, or nobody is: muster why %s\n", name, name)
+				}
+			}
+			return nil
+		},
+	})
+}
+
 func (f *eventFlags) registerFlags(flags *pflag.FlagSet) {
 	flags.StringVarP(&f.Selector, "selector", "l", "", "events of nodes with these labels: env=prod,tier!=db")
 	flags.StringVar(&f.Where, "where", "", "condition on events: CEL over event and node")
@@ -90,7 +118,6 @@ func (f *eventFlags) registerFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.Node, "node", "", "events of this node")
 	flags.StringVar(&f.Group, "group", "", "events of nodes in this group")
 	flags.BoolVar(&f.All, "all", false, "all events of the namespace")
-	flags.BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "of all namespaces")
 	flags.IntVar(&f.MaxAffected, "max-affected", 0, "largest number of events without --yes (0: a fifth of all, at least 50)")
 	flags.BoolVar(&f.Yes, "yes", false, "confirm an action on any number of events")
 	flags.BoolVar(&f.DryRun, "dry-run", false, "show the matching events and change nothing")
@@ -133,13 +160,13 @@ func (f *eventFlags) untilTime(c *commandCall) (until time.Time) {
 }
 
 // actOnEvents performs an action on each named event; it stops at the first failure.
-func actOnEvents(c *commandCall, names []string, done string, act func(node, check string) error) error {
+func actOnEvents(c *commandCall, names []string, done string, act func(eventName) error) error {
 	for _, name := range names {
-		node, check, err := splitNodeCheck(name)
+		n, err := c.findEvent(name)
 		if err != nil {
 			return err
 		}
-		if err := act(node, check); err != nil {
+		if err := act(n); err != nil {
 			return err
 		}
 		c.Printf("event %s %s\n", name, done)
@@ -150,7 +177,11 @@ func actOnEvents(c *commandCall, names []string, done string, act func(node, che
 // actOnSelection lists the events that the flags select, then performs the action on all of them in one request.
 func actOnSelection(c *commandCall, verb eventAction, f *eventFlags) error {
 	r := f.BulkRequest
-	r.Namespace, r.Until = c.listNamespace(f.allNamespaces), f.untilTime(c)
+	var err error
+	if r.Namespace, err = c.takeNamespace(&r.Group, &r.Node, &r.Check); err != nil {
+		return err
+	}
+	r.Until = f.untilTime(c)
 	if !r.DryRun && !c.Format.IsForPrograms() {
 		preview := r
 		preview.DryRun = true
@@ -158,7 +189,7 @@ func actOnSelection(c *commandCall, verb eventAction, f *eventFlags) error {
 		if err != nil {
 			return err
 		}
-		if printMatchingEvents(c, &found, f.allNamespaces); found.Matched == 0 {
+		if printMatchingEvents(c, &found, c.allNamespaces); found.Matched == 0 {
 			return nil
 		}
 	}
@@ -172,7 +203,7 @@ func actOnSelection(c *commandCall, verb eventAction, f *eventFlags) error {
 	}
 	err = c.printValue(done, func() {
 		if r.DryRun {
-			printMatchingEvents(c, &done, f.allNamespaces)
+			printMatchingEvents(c, &done, c.allNamespaces)
 			c.Printf("dry run: nothing was changed\n")
 		} else {
 			printBulkResult(c, &done, f.resultText(verb, done.Done))
@@ -189,6 +220,7 @@ func actOnSelection(c *commandCall, verb eventAction, f *eventFlags) error {
 	return nil
 }
 
+// printMatchingEvents prints the events that an action would change.
 func printMatchingEvents(c *commandCall, found *v1.BulkDone, all bool) {
 	switch found.Matched {
 	case 0:
@@ -217,6 +249,7 @@ func bulkEventName(e v1.BulkEvent, all bool) string {
 	return name
 }
 
+// printBulkResult prints how many events an action changed, and why it skipped others.
 func printBulkResult(c *commandCall, done *v1.BulkDone, result string) {
 	c.Printf("%s %s\n", model.CountNoun(done.Done, "event"), result)
 	for _, left := range done.Left {

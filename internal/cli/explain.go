@@ -12,10 +12,11 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
+// explainCommand makes the command muster explain, which explains kinds and their fields.
 func explainCommand(s *commandLine) *cobra.Command {
 	return s.buildCommand(command{
 		use: "explain [KIND[.FIELD]]", short: "Explain the kinds of resources and their fields",
-		args: cobra.MaximumNArgs(1), complete: completeFirstArgument(cobra.FixedCompletions(s.kindWords(), noFiles)), offline: true,
+		args: cobra.MaximumNArgs(1), complete: completeFirstArgument(s.completeFields), offline: true,
 		run: func(c *commandCall) error {
 			if len(c.args) == 0 {
 				return printKinds(c)
@@ -32,6 +33,35 @@ func explainCommand(s *commandLine) *cobra.Command {
 			return c.printValue(e, func() { printExplanation(c, e) })
 		},
 	})
+}
+
+// completeFields offers kinds and, behind a dot, the fields of a kind or field.
+func (s *commandLine) completeFields(_ *cobra.Command, _ []string, typed string) (words []string, _ cobra.ShellCompDirective) {
+	at := strings.LastIndex(typed, ".")
+	if at < 0 {
+		return s.kindWords(), noFiles
+	}
+	word, path, _ := strings.Cut(typed[:at], ".")
+	k, ok := s.Kinds.Of(word)
+	if !ok {
+		return nil, noFiles
+	}
+	e, err := s.Kinds.Explain(k.Name, path)
+	if err != nil {
+		return nil, noFiles
+	}
+	fields := e.Fields
+	for _, f := range e.Fields {
+		if path == "" && f.Name() == "spec" { // its fields are found without spec, too
+			fields = append(fields, f.Fields...)
+		}
+	}
+	for i := range fields {
+		if word := typed[:at+1] + fields[i].Name(); strings.HasPrefix(word, typed) {
+			words = append(words, word)
+		}
+	}
+	return words, noFiles | cobra.ShellCompDirectiveNoSpace
 }
 
 // printKinds prints the table of all kinds.
@@ -52,15 +82,16 @@ func printKinds(c *commandCall) error {
 // printExplanation writes the explanation of a kind or field, of its fields, and an example.
 func printExplanation(c *commandCall, e *kind.Explanation) {
 	c.Printf("%s: %s\n%s\n", screen.Cell{Text: e.Path, Colour: screen.Bold}, e.Type, screen.PaintedText(e.Text))
+	if e.Example != "" {
+		c.Printf("\nExample (muster apply -f FILE):\n%s\n", screen.PaintedText(screen.Indent(e.Example)))
+	}
 	if len(e.Fields) > 0 {
 		c.Printf("\nFields (* required):\n")
 		printExplainedFields(c, e, "  ")
 	}
-	if e.Example != "" {
-		printOutput(c, "Example:", e.Example)
-	}
 }
 
+// printExplainedFields prints the fields of a kind with their explanations, nested ones indented.
 func printExplainedFields(c *commandCall, e *kind.Explanation, indent string) {
 	for i := range e.Fields {
 		f := &e.Fields[i]
@@ -76,7 +107,7 @@ func lintCommand(s *commandLine) *cobra.Command {
 	var owner string
 	return s.buildCommand(command{
 		use: "lint FILE...", short: "Check files without a server",
-		args: cobra.ArbitraryArgs, offline: true,
+		args: cobra.ArbitraryArgs, complete: completeFiles, offline: true,
 		flags: func(flags *pflag.FlagSet) {
 			registerFileFlag(flags, &files)
 			flags.StringVar(&owner, "owner", "", "owner of the resources: a file that names another owner is an error")

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -27,21 +28,25 @@ type getFlags struct {
 	period                     timeRange
 	version                    string
 	spooling, disconnected     bool
+	noHeaders                  bool
+	sortBy                     string
 }
 
+// registerFlags adds the flags of muster get.
 func (g *getFlags) registerFlags(flags *pflag.FlagSet) {
 	g.registerSelector(flags, "labels; of the node in events, problems, history and agents")
 	g.registerWhere(flags, "event and node (events), node (nodes), metadata and spec (resources), or row, as -o json shows it, and node (other lists)")
-	g.registerAllNamespaces(flags)
-	flags.BoolVarP(&g.watch, "watch", "w", false, "events: continue with each change of status (-o wide: also of output)")
+	flags.BoolVarP(&g.watch, "watch", "w", false, "events, problems, nodes: continue with each change (events with -o wide: also of output); with -o json only changes, one object per line")
 	flags.IntVar(&g.limit, "limit", 50, "maximum number of rows (0: all); JSON and YAML of resources are always complete")
 	flags.StringVar(&g.group, "group", "", "nodes, events: of this group")
 	flags.StringVar(&g.node, "node", "", "events, problems, history: of this node")
 	flags.StringVar(&g.check, "check", "", "events, problems, history: of this check")
 	flags.StringVar(&g.status, "status", "", "events: ok, warning, critical, unknown; comma-separated")
-	flags.BoolVar(&g.problem, "problem", false, "events: only with an open problem")
+	flags.BoolVar(&g.problem, "problem", false, "events: only with an open problem; history: with the id of a problem, what happened to it")
 	flags.BoolVar(&g.open, "open", false, "problems: only open ones")
 	g.period.registerFlags(flags, "", "history: ")
+	flags.BoolVar(&g.noHeaders, "no-headers", false, "leave the heads of tables out")
+	flags.StringVar(&g.sortBy, "sort-by", "", "sort all rows by a field of -o json: .metadata.name, .received")
 	flags.StringVar(&g.at, "at", "", "events: their state at this time; an age such as 24h, or 2026-12-24T18:00:00Z")
 	flags.StringVar(&g.version, "version", "", "agents: with this version; 1.2 also means 1.2.x")
 	flags.BoolVar(&g.spooling, "spooling", false, "agents: only agents with results that wait longer than a minute")
@@ -53,6 +58,7 @@ func (g *getFlags) selectsAllEvents() bool {
 	return g.node+g.check+g.status+g.group == "" && !g.hasFilter() && !g.problem
 }
 
+// getCommand makes the command muster get.
 func getCommand(s *commandLine) *cobra.Command {
 	var g getFlags
 	var word string
@@ -63,6 +69,7 @@ func getCommand(s *commandLine) *cobra.Command {
 		args:     cobra.MinimumNArgs(1),
 		complete: s.completeObjects(1000),
 		flags:    g.registerFlags,
+		formats:  []string{"name"},
 		run: func(c *commandCall) (err error) {
 			if word, names, err = c.kindAndNames(c.cmd, c.args); err != nil {
 				return err
@@ -70,40 +77,78 @@ func getCommand(s *commandLine) *cobra.Command {
 			if g.limit < 0 {
 				return model.Errorf(model.Invalid, "--limit %d: expected a number of rows, or 0 for all", g.limit)
 			}
-			list, _ := findServerStateList(word)
-			if err := validateGetFlags(c, cmp.Or(string(list), word)); err != nil {
-				return err
+			if c.NoHeaders, c.sortBy = g.noHeaders, g.sortBy; g.sortBy != "" {
+				g.limit = 0
 			}
-			get := map[serverStateList]func(*commandCall, []string, *getFlags) error{
-				events: getEvents, problems: getProblems, queues: getQueues, history: getHistory, agents: getAgents,
-			}[list]
-			if get != nil {
-				return get(c, names, &g)
+			if words := strings.Split(word, ","); len(words) > 1 {
+				return getSeveralKinds(c, words, names, &g)
 			}
-			k, err := c.findKind(word)
-			if err != nil {
-				return err
-			}
-			return getResources(c, k, names, &g)
+			return getKind(c, word, names, &g)
 		},
 	})
 	_ = c.RegisterFlagCompletionFunc("status", cobra.FixedCompletions([]string{"ok", "warning", "critical", "unknown"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
+// getSeveralKinds prints one list after another; as JSON one object with a list for each kind.
+func getSeveralKinds(c *commandCall, words, names []string, g *getFlags) error {
+	if len(names) > 0 || g.watch {
+		return model.Errorf(model.Invalid, "several kinds exclude names and -w").WithHint("muster get %s", words[0])
+	}
+	out, objects := c.Out, map[string]json.RawMessage{}
+	for i, word := range words {
+		var one bytes.Buffer
+		if c.Format == screen.JSON {
+			c.Out = &one
+		} else if i > 0 && c.Format == screen.YAML {
+			c.Printf("---\n")
+		} else if i > 0 && !c.Format.IsForPrograms() {
+			c.Printf("\n")
+		}
+		err := getKind(c, word, nil, g)
+		if c.Out = out; err != nil {
+			return err
+		}
+		objects[word] = one.Bytes()
+	}
+	if c.Format == screen.JSON {
+		return c.WriteValue(objects)
+	}
+	return nil
+}
+
+// getKind prints the list of a kind, or the named objects of it.
+func getKind(c *commandCall, word string, names []string, g *getFlags) error {
+	list, _ := findServerStateList(word)
+	if err := validateGetFlags(c, cmp.Or(string(list), word)); err != nil {
+		return err
+	}
+	get := map[serverStateList]func(*commandCall, []string, *getFlags) error{
+		events: getEvents, problems: getProblems, queues: getQueues, history: getHistory, agents: getAgents,
+	}[list]
+	if get != nil {
+		return get(c, names, g)
+	}
+	k, err := c.findKind(word)
+	if err != nil {
+		return err
+	}
+	return getResources(c, k, names, g)
+}
+
 // listOwnFlags are the flags of get that only some lists take.
 var listOwnFlags = map[string][]string{
 	"events":   {"watch", "node", "check", "status", "group", "problem", "at"},
-	"problems": {"node", "check", "open"},
-	"history":  {"node", "check", "since", "until"},
+	"problems": {"watch", "node", "check", "open"},
+	"history":  {"node", "check", "since", "until", "problem"},
 	"agents":   {"version", "spooling", "disconnected"},
-	"nodes":    {"group"},
+	"nodes":    {"watch", "group"},
 }
 
 // validateGetFlags refuses flags that belong to another list: a flag without effect would show more rows than the
 // user asked for.
 func validateGetFlags(c *commandCall, list string) (err error) {
-	common := []string{"output", "selector", "all-namespaces", "limit", "where", "help"}
+	common := []string{"output", "selector", "limit", "where", "help", "no-headers", "sort-by"}
 	if k, ok := c.Kinds.Of(list); ok {
 		list = k.Plural
 	}
@@ -118,7 +163,7 @@ func validateGetFlags(c *commandCall, list string) (err error) {
 		case f.Name == "status" && list == "problems":
 			err = e.WithHint("muster get problems --where 'row.status == %s'", strings.ToUpper(strings.Split(f.Value.String(), ",")[0]))
 		case f.Name == "watch":
-			err = model.Errorf(model.Invalid, "only events can be watched").WithHint("muster get events -w")
+			err = model.Errorf(model.Invalid, "only events, problems and nodes can be watched").WithHint("muster get events -w")
 		default:
 			err = e.WithHint("flags of each list: muster get --help")
 		}
@@ -132,22 +177,28 @@ func getResources(c *commandCall, k kind.Kind, names []string, g *getFlags) (err
 	var states []v1.State
 	next := ""
 	switch {
+	case len(names) > 0 && g.watch:
+		return model.Errorf(model.Invalid, "-w watches a list, not single nodes").WithHint("muster get events -w --node %s", names[0])
 	case len(names) > 0:
 		for _, name := range names {
-			item, _, err := c.api.Resources.Get(c.ctx, k.KindInfo, c.objectNamespace(), name)
+			namespace, name, err := c.findObject(k.KindInfo, name)
+			if err != nil {
+				return err
+			}
+			item, _, err := c.api.Resources.Get(c.ctx, k.KindInfo, namespace, name)
 			if err != nil {
 				return err
 			}
 			items = append(items, item)
 			if !c.Format.IsForPrograms() {
-				state, err := c.api.Resources.State(c.ctx, k.KindInfo, c.objectNamespace(), name)
+				state, err := c.api.Resources.State(c.ctx, k.KindInfo, namespace, name)
 				if err != nil {
 					return err
 				}
 				states = append(states, state)
 			}
 		}
-	case k.Name == "Node" && !c.Format.IsForPrograms():
+	case k.Name == "Node" && (g.watch || !c.Format.IsForPrograms()):
 		return getNodes(c, g)
 	default:
 		limit := g.limit
@@ -155,13 +206,27 @@ func getResources(c *commandCall, k kind.Kind, names []string, g *getFlags) (err
 			limit = 0
 		}
 		items, next, err = client.Pages(limit, func(size int, after string) ([]json.RawMessage, string, error) {
-			page, err := c.api.Resources.List(c.ctx, k.KindInfo, c.listNamespace(g.all || !k.Namespaced), v1.ResourceFilter{Selector: g.Selector, Where: g.Where}, !c.Format.IsForPrograms(), size, after)
+			page, err := c.api.Resources.List(c.ctx, k.KindInfo, c.kindNamespace(k.KindInfo), v1.ResourceFilter{Selector: g.Selector, Where: g.Where}, !c.Format.IsForPrograms(), size, after)
 			states = append(states, page.States...)
 			return page.Items, page.Next, err
 		})
 		if err != nil {
 			return err
 		}
+	}
+	if c.sortBy != "" {
+		order, err := screen.SortByPath(items, c.sortBy)
+		if err != nil {
+			return err
+		}
+		sorted, sortedStates := slices.Clone(items), slices.Clone(states)
+		for to, from := range order {
+			sorted[to] = items[from]
+			if from < len(states) {
+				sortedStates[to] = states[from]
+			}
+		}
+		items, states, c.sortBy = sorted, sortedStates, ""
 	}
 	switch {
 	case c.Format.IsForPrograms() && len(names) == 1:
@@ -185,7 +250,7 @@ func getResources(c *commandCall, k kind.Kind, names []string, g *getFlags) (err
 	}
 	empty := "no " + k.Plural
 	empty += textWhen(g.hasFilter(), " match")
-	empty += textWhen(!g.all && k.Namespaced, " in namespace "+c.objectNamespace())
+	empty += textWhen(!c.allNamespaces && k.Namespaced, " in namespace "+c.objectNamespace())
 	notes := []string{
 		textWhen(k.Sensu && len(items) > 0, "Sensu kinds: they work as in Sensu. Muster's own kind is Route: "+model.SensuKindsPage),
 		textWhen(next != "", "more rows: --limit 0 shows all, -l selects"),
@@ -196,7 +261,7 @@ func getResources(c *commandCall, k kind.Kind, names []string, g *getFlags) (err
 	}
 	return listOutput[kind.View]{
 		value: items, items: views, empty: empty, notes: notes,
-		columns: screen.SplitColumns(columns+"CHANGED|REVISION|LABELS").HideUnless(g.all && k.Namespaced, "NAMESPACE").
+		columns: screen.SplitColumns(columns+"CHANGED|REVISION|LABELS").HideUnless(c.allNamespaces && k.Namespaced, "NAMESPACE").
 			HideUnless(c.Format == screen.Wide, "REVISION", "LABELS"),
 		row: func(v kind.View) []any { return resourceCells(c, k, v) },
 	}.print(c)

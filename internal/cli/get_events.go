@@ -14,18 +14,23 @@ import (
 
 // getEvents lists events, worst first, or watches them.
 func getEvents(c *commandCall, names []string, g *getFlags) error {
+	namespace, err := c.takeNamespace(&g.group, &g.node, &g.check)
+	if err != nil {
+		return err
+	}
 	f := v1.EventFilter{
-		Namespace: c.listNamespace(g.all), Node: g.node, Check: g.check, Status: g.status, Group: g.group,
+		Namespace: namespace, Node: g.node, Check: g.check, Status: g.status, Group: g.group,
 		Selector: g.Selector, Where: g.Where, Problem: g.problem,
 	}
 	if len(names) > 1 {
 		return model.Errorf(model.Invalid, "expected one event").WithHint("muster get events --node NODE, or: muster get event NODE/CHECK")
 	}
 	if len(names) == 1 {
-		var err error
-		if f.Node, f.Check, err = splitNodeCheck(names[0]); err != nil {
+		n, err := c.findEvent(names[0])
+		if err != nil {
 			return err
 		}
+		f.Namespace, f.Node, f.Check = n.namespace, n.node, n.check
 	}
 	if g.at != "" {
 		return getEventsAt(c, f, g)
@@ -38,7 +43,7 @@ func getEvents(c *commandCall, names []string, g *getFlags) error {
 		return err
 	}
 	if len(names) == 1 && (len(list.Items) == 0 || c.Format.IsForPrograms()) {
-		one, err := c.api.Events.Get(c.ctx, c.objectNamespace(), f.Node, f.Check) // has every field; its error names the reason
+		one, err := c.api.Events.Get(c.ctx, f.Namespace, f.Node, f.Check) // has every field; its error names the reason
 		if err != nil {
 			return err
 		}
@@ -62,6 +67,7 @@ func readEvents(c *commandCall, f v1.EventFilter, limit int) (list v1.EventList,
 	return list, err
 }
 
+// printEvents prints the table of events.
 func printEvents(c *commandCall, list v1.EventList, g *getFlags) error {
 	others := textWhen(g.selectsAllEvents() && (c.namespaceImplied && !g.watch || len(list.Items) == 0), otherNamespacesText(list.Others))
 	return eventList(c, list, g, eventsLeftOutText(list, g), others).print(c)
@@ -73,7 +79,7 @@ func eventList(c *commandCall, l v1.EventList, g *getFlags, notes ...string) lis
 	empty := "no events match"
 	switch {
 	case !g.selectsAllEvents():
-	case g.all:
+	case c.allNamespaces:
 		empty = "no events yet. Declare a check: muster explain check"
 	default:
 		empty = "no events in namespace " + c.objectNamespace() + " yet. Declare a check: muster explain check"
@@ -82,7 +88,7 @@ func eventList(c *commandCall, l v1.EventList, g *getFlags, notes ...string) lis
 	return listOutput[v1.Event]{
 		value: l, items: l.Items, empty: empty, notes: notes,
 		columns: screen.SplitColumns("NAMESPACE|STATUS|NODE|CHECK|FOR|SEEN|SEVERITY|TIMES|RUN|HISTORY|PROBLEM|HELD|OUTPUT").
-			HideUnless(g.all, "NAMESPACE").HideUnless(wide, "SEVERITY", "TIMES", "RUN", "HISTORY", "PROBLEM").HideUnless(held, "HELD"),
+			HideUnless(c.allNamespaces, "NAMESPACE").HideUnless(wide, "SEVERITY", "TIMES", "RUN", "HISTORY", "PROBLEM").HideUnless(held, "HELD"),
 		row: func(e v1.Event) []any {
 			since, problem := e.Changed, ""
 			if since.IsZero() {
@@ -164,7 +170,7 @@ func getEventsAt(c *commandCall, f v1.EventFilter, g *getFlags) error {
 	more := textWhen(past.Next != "", "more rows: --limit 0 shows all")
 	return listOutput[v1.PastEvent]{
 		value: past, items: past.Items, empty: "history has no events at this time", notes: []string{more},
-		columns: screen.SplitColumns("NAMESPACE|STATUS|NODE|CHECK|SINCE|OUTPUT").HideUnless(g.all, "NAMESPACE"),
+		columns: screen.SplitColumns("NAMESPACE|STATUS|NODE|CHECK|SINCE|OUTPUT").HideUnless(c.allNamespaces, "NAMESPACE"),
 		row: func(e v1.PastEvent) []any {
 			return []any{
 				e.Namespace, statusCell(e.Status), nodeNameOrDeleted(e.Node, e.Gone), e.Check, screen.ValueIf(!e.Changed.IsZero(), c.DateAndTime(e.Changed)), outputSummary(e.Output),
@@ -178,7 +184,7 @@ func nodeNameOrDeleted(name string, gone time.Time) string {
 	return name + textWhen(!gone.IsZero(), " (gone)")
 }
 
-// statusRank orders statuses: critical, unknown, warning, ok.
+// statusRank returns the rank of a status by urgency: critical, unknown, warning, ok.
 func statusRank(s model.Status) int {
 	return [...]int{model.OK: 0, model.Warning: 1, model.Critical: 3, model.Unknown: 2}[s&3]
 }
@@ -200,7 +206,7 @@ func parseStatuses(text string) (map[model.Status]bool, error) {
 }
 
 // eventWatch is get events -w: the list, then one line per change. People see changes of status and of
-// problems, with -o wide also of output; programs get every event.
+// problems, with -o wide also of output; programs get these changes alone.
 type eventWatch struct {
 	*commandCall
 	flags     *getFlags
@@ -218,6 +224,7 @@ type eventState struct {
 	problem string // id of the open one
 }
 
+// watchEvents prints the events, then each change as the server streams it (get events -w).
 func watchEvents(c *commandCall, f v1.EventFilter, g *getFlags) error {
 	w := &eventWatch{commandCall: c, flags: g, last: map[eventKey]eventState{}, day: c.Now().In(c.Zone).Format(time.DateOnly)}
 	list := func() error {
@@ -230,13 +237,9 @@ func watchEvents(c *commandCall, f v1.EventFilter, g *getFlags) error {
 	return c.api.Events.Watch(c.ctx, f, list, w.printChange)
 }
 
+// printList prints the events at the start of a watch, and stores their states.
 func (w *eventWatch) printList(list v1.EventList) error {
 	for _, e := range list.Items {
-		if w.Format.IsForPrograms() {
-			if err := w.WriteDocument(e); err != nil {
-				return err
-			}
-		}
 		w.storeEventState(e)
 		w.widenNameColumn(w.eventName(e))
 	}
@@ -269,7 +272,7 @@ func (w *eventWatch) storeEventState(e v1.Event) (before eventState, known bool)
 // eventName returns the name of an event: NODE/CHECK, with its namespace in a watch of all namespaces.
 func (w *eventWatch) eventName(e v1.Event) string {
 	name := e.Node + "/" + e.Check
-	if w.flags.all {
+	if w.allNamespaces {
 		name = e.Namespace + "/" + name
 	}
 	return screen.Clean(name)
@@ -284,9 +287,6 @@ func (w *eventWatch) widenNameColumn(name string) {
 
 // printChange writes time, status, name and output of an event that changed.
 func (w *eventWatch) printChange(e v1.Event) error {
-	if w.Format.IsForPrograms() {
-		return w.WriteDocument(e)
-	}
 	before, known := w.storeEventState(e)
 	problem := ""
 	switch {
@@ -301,6 +301,9 @@ func (w *eventWatch) printChange(e v1.Event) error {
 	}
 	if !changed && problem == "" && w.Format != screen.Wide {
 		return nil
+	}
+	if w.Format.IsForPrograms() {
+		return w.WriteDocument(e)
 	}
 	at := e.Received
 	if e.Changed.After(at) { // a deadline changed the status after the last result

@@ -11,6 +11,7 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/cli/screen"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -19,7 +20,7 @@ const tokenHint = "Print the command for a new machine: muster node token"
 // maxRows is the most rows that the API returns at once.
 const maxRows = 100_000
 
-// rowLimit returns the number of rows to ask of an API list that has only one page.
+// rowLimit returns the number of rows to request from a list of the API that has only one page.
 func rowLimit(limit int) int {
 	if limit > 0 {
 		return limit
@@ -29,24 +30,36 @@ func rowLimit(limit int) int {
 
 // getNodes lists nodes with sessions and events, worst first.
 func getNodes(c *commandCall, g *getFlags) error {
-	namespace := c.listNamespace(g.all)
-	l, err := c.api.Nodes.States(c.ctx, v1.NodeFilter{Namespace: namespace, Selector: g.Selector, Where: g.Where, Group: g.group, Limit: rowLimit(g.limit)})
+	namespace, err := c.takeNamespace(&g.group)
 	if err != nil {
 		return err
 	}
-	empty := g.emptyText("nodes", g.group != "", namespace, tokenHint)
+	c.sortBy = strings.Replace(c.sortBy, ".metadata.", ".", 1) // rows have name, namespace and labels beside the state
+	filter := v1.NodeFilter{Namespace: namespace, Selector: g.Selector, Where: g.Where, Group: g.group, Limit: rowLimit(g.limit)}
+	if g.watch {
+		return watchNodes(c, filter, func() error { return listNodes(c, g, filter) })
+	}
+	return listNodes(c, g, filter)
+}
+
+func listNodes(c *commandCall, g *getFlags, filter v1.NodeFilter) error {
+	l, err := c.api.Nodes.States(c.ctx, filter)
+	if err != nil {
+		return err
+	}
+	empty := g.emptyText("nodes", g.group != "", filter.Namespace, tokenHint)
 	left := l.Total - len(l.Items)
 	more := textWhen(left > 0, fmt.Sprintf("%d more; %d of all %d are not well. --limit 0 shows all, -l selects", left, l.Wrong, l.Total))
 	others := textWhen(l.Others > 0 && l.Total > 0 && c.namespaceImplied, model.CountNoun(l.Others, "node")+" in other namespaces: -A shows all")
-	return nodeList(c, l, g.all, empty, more, others).print(c)
+	return nodeList(c, l, empty, more, others).print(c)
 }
 
 // nodeList returns the table of nodes, worst first.
-func nodeList(c *commandCall, l v1.NodeStateList, all bool, empty string, notes ...string) listOutput[v1.NodeState] {
+func nodeList(c *commandCall, l v1.NodeStateList, empty string, notes ...string) listOutput[v1.NodeState] {
 	return listOutput[v1.NodeState]{
 		value: l, items: l.Items, empty: empty, notes: notes,
 		columns: screen.SplitColumns("NAMESPACE|STATUS|NAME|NOT OK|SEEN|SESSION|GROUPS|OS|AGENT|PROBLEMS|LABELS").
-			HideUnless(all, "NAMESPACE").HideUnless(c.Format == screen.Wide, "AGENT", "PROBLEMS", "LABELS"),
+			HideUnless(c.allNamespaces, "NAMESPACE").HideUnless(c.Format == screen.Wide, "AGENT", "PROBLEMS", "LABELS"),
 		row: func(n v1.NodeState) []any {
 			seen, session := "never", "no"
 			if !n.Heard.IsZero() {
@@ -104,12 +117,16 @@ func getAgents(c *commandCall, names []string, g *getFlags) (err error) {
 	var l v1.AgentList
 	if len(names) == 0 {
 		l, err = c.api.Nodes.Agents(c.ctx, v1.AgentFilter{
-			Namespace: c.listNamespace(g.all), Selector: g.Selector, Where: g.Where, Version: g.version, Spooling: g.spooling,
+			Namespace: c.listNamespace(), Selector: g.Selector, Where: g.Where, Version: g.version, Spooling: g.spooling,
 			Disconnected: g.disconnected, Limit: rowLimit(g.limit),
 		})
 	}
 	for _, name := range names {
-		one, err := c.api.Nodes.Agents(c.ctx, v1.AgentFilter{Namespace: c.objectNamespace(), Name: name, Limit: 1})
+		namespace, name, err := c.findObject(kind.Node().KindInfo, name)
+		if err != nil {
+			return err
+		}
+		one, err := c.api.Nodes.Agents(c.ctx, v1.AgentFilter{Namespace: namespace, Name: name, Limit: 1})
 		if err != nil {
 			return err
 		}
@@ -132,11 +149,11 @@ func getAgents(c *commandCall, names []string, g *getFlags) (err error) {
 			textWhen(more > 0, fmt.Sprintf("%d more: --limit 0 shows all; --disconnected, --spooling, --version and -l select", more)), agentSummary(l),
 		}
 	}
-	empty := g.emptyText("agents", g.version != "" || g.spooling || g.disconnected, c.objectNamespace(), tokenHint)
+	empty := g.emptyText("agents", g.version != "" || g.spooling || g.disconnected, c.listNamespace(), tokenHint)
 	return listOutput[v1.Agent]{
 		value: l, items: l.Items, empty: empty, notes: notes,
 		columns: screen.SplitColumns("NAMESPACE|VERSION|NODE|SESSION|WAITS|SKIP/LATE|FORKS/MIN|SENT/DAY|LOST|MEMORY|ADDRESS|CLOCK|CERTIFICATE|REFUSES").
-			HideUnless(g.all, "NAMESPACE").HideUnless(c.Format == screen.Wide, "LOST", "MEMORY", "ADDRESS", "CLOCK", "CERTIFICATE", "REFUSES"),
+			HideUnless(c.allNamespaces, "NAMESPACE").HideUnless(c.Format == screen.Wide, "LOST", "MEMORY", "ADDRESS", "CLOCK", "CERTIFICATE", "REFUSES"),
 		row: func(a v1.Agent) []any { return agentCells(c, a) },
 	}.print(c)
 }
@@ -160,7 +177,7 @@ func agentSummary(l v1.AgentList) string {
 	return text
 }
 
-// agentCells returns the table cells of an agent; without a session its cells of session and statistics stay empty.
+// agentCells returns the table cells of an agent; without a session its cells of session and statistics are empty.
 func agentCells(c *commandCall, a v1.Agent) []any {
 	row := []any{a.Namespace, a.Version, a.Name, sessionCell(c, a)}
 	if a.Session == nil {

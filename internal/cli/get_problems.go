@@ -18,14 +18,25 @@ func getProblems(c *commandCall, names []string, g *getFlags) error {
 		if err != nil {
 			return err
 		}
-		return problemList(c, p, []v1.Problem{p}, g.all).print(c)
+		return problemList(c, p, []v1.Problem{p}).print(c)
 	}
-	items, next, err := readProblems(c, g, g.open)
+	namespace, err := c.takeNamespace(&g.group, &g.node, &g.check)
+	if err != nil {
+		return err
+	}
+	if g.watch {
+		return watchProblems(c, namespace, g, func() error { return listProblems(c, namespace, g) })
+	}
+	return listProblems(c, namespace, g)
+}
+
+func listProblems(c *commandCall, namespace string, g *getFlags) error {
+	items, next, err := readProblems(c, namespace, g, g.open)
 	if err != nil {
 		return err
 	}
 	if !g.open && !c.Format.IsForPrograms() {
-		open, moreOpen, err := readProblems(c, g, true)
+		open, moreOpen, err := readProblems(c, namespace, g, true)
 		if err != nil {
 			return err
 		}
@@ -41,27 +52,27 @@ func getProblems(c *commandCall, names []string, g *getFlags) error {
 	if g.open {
 		empty = "no open problems"
 	}
-	empty += textWhen(g.selectsAllEvents() && !g.all, " in namespace "+c.objectNamespace()+". All namespaces: -A")
+	empty += textWhen(g.selectsAllEvents() && !c.allNamespaces, " in namespace "+c.objectNamespace()+". All namespaces: -A")
 	more := textWhen(next != "", "more rows: --limit 0 shows all, --open only open problems")
-	l := problemList(c, v1.ProblemList{Items: items, Next: next}, items, g.all)
+	l := problemList(c, v1.ProblemList{Items: items, Next: next}, items)
 	l.empty, l.notes = empty, []string{more}
 	return l.print(c)
 }
 
 // readProblems reads g.limit problems; 0: all.
-func readProblems(c *commandCall, g *getFlags, open bool) ([]v1.Problem, string, error) {
+func readProblems(c *commandCall, namespace string, g *getFlags, open bool) ([]v1.Problem, string, error) {
 	return client.Pages(g.limit, func(size int, after string) ([]v1.Problem, string, error) {
-		page, err := c.api.Problems.List(c.ctx, c.listNamespace(g.all), g.node, g.check, open, size, after, g.Narrow)
+		page, err := c.api.Problems.List(c.ctx, namespace, g.node, g.check, open, size, after, g.Narrow)
 		return page.Items, page.Next, err
 	})
 }
 
 // problemList returns the table of problems; the column HELD appears only if a notification is held.
-func problemList(c *commandCall, value any, items []v1.Problem, all bool) listOutput[v1.Problem] {
+func problemList(c *commandCall, value any, items []v1.Problem) listOutput[v1.Problem] {
 	held := slices.ContainsFunc(items, func(p v1.Problem) bool { return holdText(c, &p.OpenProblem) != "" })
 	return listOutput[v1.Problem]{
 		value: value, items: items,
-		columns: screen.SplitColumns("NAMESPACE|ID|STATE|NODE|SOURCE|OPENED|LASTED|HELD|OUTPUT").HideUnless(all, "NAMESPACE").HideUnless(held, "HELD"),
+		columns: screen.SplitColumns("NAMESPACE|ID|STATE|NODE|SOURCE|OPENED|LASTED|HELD|OUTPUT").HideUnless(c.allNamespaces, "NAMESPACE").HideUnless(held, "HELD"),
 		row: func(p v1.Problem) []any {
 			end := p.Closed
 			if end.IsZero() {
@@ -132,13 +143,24 @@ func findQueuesByName(all []v1.Queue, names []string) (found []v1.Queue, err err
 }
 
 // getHistory lists entries of history, newest first; names holds at most one NODE or NODE/CHECK.
-func getHistory(c *commandCall, names []string, g *getFlags) (err error) {
-	q := v1.HistoryQuery{Namespace: c.listNamespace(g.all), Node: g.node, Check: g.check, Narrow: g.Narrow}
+func getHistory(c *commandCall, names []string, g *getFlags) error {
+	if g.problem {
+		return getTimeline(c, names)
+	}
+	namespace, err := c.takeNamespace(&g.group, &g.node, &g.check)
+	if err != nil {
+		return err
+	}
+	q := v1.HistoryQuery{Namespace: namespace, Node: g.node, Check: g.check, Narrow: g.Narrow}
 	if len(names) > 1 {
 		return model.Errorf(model.Invalid, "expected one node or event, or none for the history of all").WithHint("muster get history %s", names[0])
 	}
 	if len(names) == 1 {
-		q.Node, q.Check, _ = strings.Cut(names[0], "/")
+		n, err := c.findNodeOrEventOfList(names[0])
+		if err != nil {
+			return err
+		}
+		q.Namespace, q.Node, q.Check = n.namespace, n.node, n.check
 	}
 	if q.Since, q.Until, err = g.period.parseTimes(c.Now()); err != nil {
 		return err
@@ -155,7 +177,7 @@ func getHistory(c *commandCall, names []string, g *getFlags) (err error) {
 	return listOutput[v1.Entry]{
 		value: v1.EntryList{Items: items, Next: next}, items: items, notes: []string{more},
 		empty:   "no history: the server keeps changes of status for --history-retention",
-		columns: screen.SplitColumns("NAMESPACE|WHEN|NODE|CHECK|WHAT").HideUnless(g.all, "NAMESPACE"),
+		columns: screen.SplitColumns("NAMESPACE|WHEN|NODE|CHECK|WHAT").HideUnless(c.allNamespaces, "NAMESPACE"),
 		row: func(e v1.Entry) []any {
 			entry := screen.Cell{Text: historyEntryText(e)}
 			if e.Kind == "status" {
@@ -163,5 +185,20 @@ func getHistory(c *commandCall, names []string, g *getFlags) (err error) {
 			}
 			return []any{e.Namespace, c.DateAndTime(e.At), e.Node, e.Source.String(), entry}
 		},
+	}.print(c)
+}
+
+// getTimeline lists the timeline of a problem, oldest first.
+func getTimeline(c *commandCall, ids []string) error {
+	if len(ids) != 1 {
+		return model.Errorf(model.Invalid, "--problem needs the id of one problem").WithHint("list the ids: muster get problems; then: muster get history --problem ID")
+	}
+	l, err := c.api.Problems.Timeline(c.ctx, ids[0])
+	if err != nil {
+		return err
+	}
+	return listOutput[v1.Moment]{
+		value: l, items: l.Items, columns: screen.SplitColumns("WHEN|EVENT|WHAT"),
+		row: func(m v1.Moment) []any { return []any{c.DateAndTime(m.At), m.Kind, m.Text} },
 	}.print(c)
 }

@@ -70,7 +70,8 @@ func TestOtherNamespaces(t *testing.T) {
 	}
 }
 
-// historyWriter writes entries, problems and notifications into a server's history. Its times are relative to the server's now.
+// historyWriter writes entries, problems and notifications of a test into a server's history. Its times are relative
+// to the server's now.
 type historyWriter struct {
 	t      *testing.T
 	rig    *apitest.Server
@@ -94,8 +95,12 @@ func (w *historyWriter) recordEntry(e history.Entry, after time.Duration) {
 // recordStatusChange writes a change of an event's status in the namespace default.
 func (w *historyWriter) recordStatusChange(node model.NodeID, name, check string, after time.Duration, status, previous model.Status, output string) {
 	w.t.Helper()
+	var since time.Time
+	if previous != status {
+		since = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	}
 	w.recordEntry(history.Entry{Executed: w.rig.Now().Add(after), Kind: history.StatusChanged, Namespace: "default", Node: name, NodeID: node, SourceName: check,
-		Source: model.CheckSource(2000), Status: status, Previous: previous, First: previous == status, Output: output}, after)
+		Source: model.CheckSource(2000), Status: status, Previous: previous, Since: since, First: previous == status, Output: output}, after)
 }
 
 // TestGetHistory lists the history of an event, a node, a deleted node, and of all.
@@ -245,8 +250,55 @@ func TestGroupAvailability(t *testing.T) {
 	x.assertTranscript("group_availability.golden")
 }
 
-// awaitPlanner waits until the planner has applied all changes of intent.
+// awaitPlanner waits until the test server's planner has compiled all changes of the intent.
 func awaitPlanner(t *testing.T, rig *apitest.Server) {
 	t.Helper()
 	testenv.NoError(t, rig.Planner.CatchUp(t.Context()))
+}
+
+// TestTimelineOfAProblem shows what happened to a problem: whom it was told and what they answered, silences, also those that
+// were deleted, acknowledgement, escalation and end.
+func TestTimelineOfAProblem(t *testing.T) {
+	rig, x := openLoggedInTerminal(t)
+	rig.DeclareNodes("default", nil, "web01")
+	id, _ := rig.Directory.NodeByName("default", "web01")
+	rig.Apply(`
+{kind: Silence, metadata: {name: moving}, spec: {targets: {nodes: [web01]}, reason: racks}}
+---
+{kind: Silence, metadata: {name: other}, spec: {targets: {nodes: [web02]}, reason: other}}
+`)
+	opened := rig.Now()
+	source := model.CheckSource(2000)
+	problem := history.Problem{Namespace: "default", Node: "web01", SourceName: "disk", Problem: model.Problem{
+		ID: "p1", NodeID: id, Source: source, Status: model.Critical, Severity: model.High, Opened: opened, Output: "full | used=99%"}}
+	at := func(minutes int) time.Time { return opened.Add(time.Duration(minutes) * time.Minute) }
+	delivery := func(handler, tells string, minutes, count int, state history.DeliveryState, text string) history.Delivery {
+		d := history.Delivery{Key: fmt.Sprint(handler, tells, minutes), Problem: "p1", Handler: history.HandlerRef{Namespace: "default", Name: handler}, Kind: tells, Tells: tells,
+			Route: "default/default", Count: count, Payload: []byte("{}"), Created: at(minutes), State: state, LastError: text}
+		if state != history.Pending {
+			d.Ended = at(minutes)
+		}
+		return d
+	}
+	w := &historyWriter{t: t, rig: rig}
+	w.recordBatch(history.Batch{Opened: []history.Problem{problem}, Deliveries: []history.Delivery{
+		delivery("pager", "opened", 2, 3, history.Pending, ""), delivery("lead", "opened", 30, 1, history.Pending, ""),
+		delivery("chat", "opened", 31, 1, history.Dead, "answered 404"), delivery("pager", "closed", 50, 1, history.Pending, "")}})
+	list, err := rig.History.Deliveries(t.Context(), "p1")
+	testenv.NoError(t, err)
+	testenv.NoError(t, rig.History.RecordAttempts(t.Context(), history.Outcome{ID: list[0].ID, Attempt: history.Attempt{At: at(3), State: history.Delivered, Answer: "202 Accepted"}},
+		history.Outcome{ID: list[1].ID, Attempt: history.Attempt{At: at(30), State: history.Delivered, Answer: "exit status 0"}}))
+	w.recordEntry(history.Entry{Kind: history.StatusChanged, Namespace: "default", Node: "web01", NodeID: id, SourceName: "disk", Source: source, Status: model.Unknown, Previous: model.Critical, Output: "no df"}, 10*time.Minute)
+	w.recordEntry(history.Entry{Kind: history.Acknowledged, Namespace: "default", Node: "web01", NodeID: id, SourceName: "disk", Source: source, Output: "ann: on it"}, 40*time.Minute)
+	w.recordEntry(history.Entry{Kind: history.StatusChanged, Namespace: "default", Node: "web01", NodeID: id, SourceName: "load", Source: model.CheckSource(2001), Status: model.Critical, Output: "another check"}, 41*time.Minute)
+	rig.Advance(time.Minute)
+	x.expectOutput("", "silence end moving", 0)
+	rig.Advance(time.Hour)
+	x.runCommandLine("", "describe problem p1")
+	problem.Closed = at(49)
+	w.recordBatch(history.Batch{Closed: []history.Problem{problem}})
+	x.runCommandLine("", "get history --problem p1")
+	x.expectOutput("", "get history --problem", 2, "muster get problems")
+	x.expectOutput("", "get history --problem p2", 3)
+	x.assertTranscript("timeline.golden")
 }

@@ -16,11 +16,13 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
+// handlerCommand makes the command group muster handler.
 func handlerCommand(s *commandLine) *cobra.Command {
-	return s.buildCommandGroup("handler", "Test handlers; list and replay their dead letters",
-		handlerTestCommand(s), handlerDeadCommand(s), handlerReplayCommand(s))
+	return s.buildCommandGroup("handler", "Create and test handlers; list and replay their dead letters",
+		handlerCreateCommand(s), handlerTestCommand(s), handlerDeadCommand(s), handlerReplayCommand(s))
 }
 
+// handlerTestCommand makes the command muster handler test, which sends a test message.
 func handlerTestCommand(s *commandLine) *cobra.Command {
 	var node string
 	return s.buildCommand(command{
@@ -30,7 +32,11 @@ func handlerTestCommand(s *commandLine) *cobra.Command {
 			flags.StringVar(&node, "node", "", "node with the properties for the handler's variables")
 		},
 		run: func(c *commandCall) error {
-			t, err := c.api.Notifications.TestHandler(c.ctx, c.objectNamespace(), c.args[0], v1.HandlerTest{Node: node})
+			namespace, name, err := c.findObject(kind.Handler().KindInfo, c.args[0])
+			if err != nil {
+				return err
+			}
+			t, err := c.api.Notifications.TestHandler(c.ctx, namespace, name, v1.HandlerTest{Node: node})
 			if err != nil {
 				return err
 			}
@@ -46,6 +52,7 @@ func handlerTestCommand(s *commandLine) *cobra.Command {
 	})
 }
 
+// printHandlerTest prints the request and the answer of a handler test, and how the server judged the answer.
 func printHandlerTest(c *commandCall, name string, t *v1.HandlerTested) {
 	for _, part := range []struct{ title, text string }{{"sent", t.Sent}, {"answered", t.Answer}} {
 		if text := strings.TrimSpace(part.text); text != "" {
@@ -64,6 +71,7 @@ func printHandlerTest(c *commandCall, name string, t *v1.HandlerTested) {
 	c.Printf("%s\n  muster edit handler %s\n", screen.PaintedText(screen.Indent(t.Error)), name)
 }
 
+// handlerDeadCommand makes the command muster handler dead, which lists dead letters.
 func handlerDeadCommand(s *commandLine) *cobra.Command {
 	f := listFlags{}
 	return s.buildCommand(command{
@@ -74,8 +82,12 @@ func handlerDeadCommand(s *commandLine) *cobra.Command {
 			f.registerWhere(flags, whereRowHelp(`row.lastError.contains("401")`))
 		},
 		run: readAndPrintList(func(c *commandCall) (listOutput[v1.Delivery], error) {
+			namespace, name, err := c.findObject(kind.Handler().KindInfo, c.args[0])
+			if err != nil {
+				return listOutput[v1.Delivery]{}, err
+			}
 			items, next, err := client.Pages(max(f.limit, 1), func(size int, after string) ([]v1.Delivery, string, error) {
-				page, err := c.api.Notifications.DeadLetters(c.ctx, c.objectNamespace(), c.args[0], size, after, f.Narrow)
+				page, err := c.api.Notifications.DeadLetters(c.ctx, namespace, name, size, after, f.Narrow)
 				return page.Items, page.Next, err
 			})
 			empty := "no dead letters of handler " + c.args[0]
@@ -95,6 +107,7 @@ func handlerDeadCommand(s *commandLine) *cobra.Command {
 	})
 }
 
+// handlerReplayCommand makes the command muster handler replay, which sends dead letters again.
 func handlerReplayCommand(s *commandLine) *cobra.Command {
 	var r v1.HandlerReplay
 	return s.buildCommand(command{
@@ -115,8 +128,12 @@ func handlerReplayCommand(s *commandLine) *cobra.Command {
 			}
 			return nil
 		},
-		run: fetchAndPrint(func(c *commandCall) (v1.HandlerReplayed, error) {
-			return c.api.Notifications.ReplayHandler(c.ctx, c.objectNamespace(), c.args[0], r)
+		run: fetchAndPrint(func(c *commandCall) (done v1.HandlerReplayed, err error) {
+			namespace, name, err := c.findObject(kind.Handler().KindInfo, c.args[0])
+			if err != nil {
+				return done, err
+			}
+			return c.api.Notifications.ReplayHandler(c.ctx, namespace, name, r)
 		}, func(c *commandCall, done v1.HandlerReplayed) {
 			c.Printf("%s queued again\n", model.CountNoun(done.Sent, "message"))
 			if done.Over > 0 {
@@ -129,10 +146,12 @@ func handlerReplayCommand(s *commandLine) *cobra.Command {
 	})
 }
 
+// routeCommand makes the command group muster route.
 func routeCommand(s *commandLine) *cobra.Command {
 	return s.buildCommandGroup("route", "Test routes: recipients and times of the notifications of a problem", routeTestCommand(s))
 }
 
+// routeTestCommand makes the command muster route test, which predicts the notifications of a problem.
 func routeTestCommand(s *commandLine) *cobra.Command {
 	var at, status, severity string
 	var opened time.Time
@@ -145,18 +164,22 @@ func routeTestCommand(s *commandLine) *cobra.Command {
 			flags.StringVar(&severity, "severity", "", "severity; default: the check's for that status")
 		},
 		check: func(c *commandCall) (err error) {
-			if _, _, err = splitNodeCheck(c.args[0]); err == nil && at != "" {
+			if _, err = parseEventName(c.args[0]); err == nil && at != "" {
 				opened, err = c.parseTime(at, c.Now())
 			}
 			return err
 		},
-		run: fetchAndPrint(func(c *commandCall) (v1.RouteTest, error) {
-			node, check, _ := strings.Cut(c.args[0], "/")
-			return c.api.Notifications.TestRoute(c.ctx, c.objectNamespace(), node, check, opened, status, severity)
+		run: fetchAndPrint(func(c *commandCall) (t v1.RouteTest, err error) {
+			n, err := c.findEvent(c.args[0])
+			if err != nil {
+				return t, err
+			}
+			return c.api.Notifications.TestRoute(c.ctx, n.namespace, n.node, n.check, opened, status, severity)
 		}, printRouteTest),
 	})
 }
 
+// printRouteTest prints a route test: the routes of the assumed problem with their steps.
 func printRouteTest(c *commandCall, t v1.RouteTest) {
 	c.Printf("%s in namespace %s, %s (severity %s), starting at %s\n", t.Node+"/"+t.Check, t.Namespace, t.StatusName, t.SeverityName, c.DateTimeAndZone(t.At))
 	c.Wrapf(0, "%s", t.Why)
@@ -176,6 +199,7 @@ func printRouteTest(c *commandCall, t v1.RouteTest) {
 	}
 }
 
+// printRouteStep prints one step of a route test: time and handlers.
 func printRouteStep(c *commandCall, step *v1.RouteTestStep, opened time.Time) {
 	text := strings.Join(mapTexts(step.Handlers, func(h v1.RouteHandler) string {
 		return h.Name + textWhen(h.Missing, " (the handler does not exist)")

@@ -95,3 +95,20 @@ func TestUserCommands(t *testing.T) {
 	x.expectOutput("", "auth user delete admin", 0, "deleted")
 	x.expectOutput("", "auth user delete ada", 4, "last administrator")
 }
+
+// TestHandlerCreate makes a handler, tests it, and adds it to a route; no route gets a handler whose test fails.
+func TestHandlerCreate(t *testing.T) {
+	_, x := openLoggedInTerminal(t)
+	status := http.StatusOK
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
+	defer service.Close()
+	x.expectOutput("", "handler create pager", 2, "expected one way to notify, got 0", "--email")
+	x.expectOutput("", "handler create pager --slack "+service.URL+" --ntfy x", 2, "got 2")
+	status = http.StatusNotFound
+	x.expectOutput("", "handler create pager --webhook "+service.URL, 9, "handler/pager created", "the handler pager exists and does not work, so no route names it")
+	x.expectOutput("", "get route default", 3)
+	status = http.StatusOK
+	x.expectOutput("", "handler create pager --webhook "+service.URL, 0, "accepted a test message", "route/default created")
+	x.expectOutput("", "handler create chat --slack "+service.URL, 0, "handler/chat created", "route/default updated")
+	x.expectOutput("", "get route default -o yaml", 0, "- pager", "- chat")
+}

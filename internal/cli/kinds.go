@@ -86,7 +86,7 @@ func (s *commandLine) unknownKindError(word string) error {
 	return e.WithHint("kinds: %s", strings.Join(all, ", "))
 }
 
-// foreignWordHint is the Muster command to type in place of a word of another program.
+// foreignWordHint maps a word of another program to the Muster command to type.
 type foreignWordHint struct{ words, hint string }
 
 // foreignKinds are the commands that show things that get does not list, or lists by another name.
@@ -119,6 +119,9 @@ func (s *commandLine) kindAndNames(c *cobra.Command, args []string) (word string
 	}
 	if _, known := s.Kinds.Of(word); !known && !isServerStateList(word) && model.Nearest(strings.ToLower(word), s.listWords()) == "" {
 		return "", nil, model.Errorf(model.Invalid, "unknown kind %q", word).WithHint("for an event: %s event %s", c.CommandPath(), args[0])
+	}
+	if name == "" {
+		return "", nil, s.missingNameError(c, word)
 	}
 	names = []string{name}
 	for _, arg := range args[1:] {
@@ -157,19 +160,6 @@ func (s *commandLine) missingNameError(c *cobra.Command, word string) error {
 		return e.WithHint("%s %s ID. List problems: muster get problems", c.CommandPath(), word)
 	}
 	return s.unknownKindError(word)
-}
-
-// splitNodeCheck splits the argument NODE/CHECK.
-func splitNodeCheck(text string) (node, check string, err error) {
-	node, check, ok := strings.Cut(text, "/")
-	if !ok || node == "" || check == "" {
-		if node == "" {
-			node = "web01"
-		}
-		return "", "", model.Errorf(model.Invalid, "%q is not an event: expected NODE/CHECK, such as web01/disk", text).
-			WithHint("all events of a node: muster get events --node %s", node)
-	}
-	return node, check, nil
 }
 
 // resourceRefText returns a resource as KIND/NAME, or KIND/NAMESPACE/NAME outside the default namespace:

@@ -13,6 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
+// loginCommand makes the command muster login.
 func loginCommand(s *commandLine) *cobra.Command {
 	var user, passwordFile string
 	return s.buildCommand(command{
@@ -58,6 +59,12 @@ func loginCommand(s *commandLine) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if earlier, err := client.LoadContext(path); err == nil && earlier.Server != "" && earlier.Server != target.Server {
+				if _, err := client.BackUpContext(path, earlier); err != nil {
+					return err
+				}
+				c.Notef("the context of %s stays: muster context list\n", earlier.Server)
+			}
 			if err := client.SaveContext(path, target); err != nil {
 				return err
 			}
@@ -67,6 +74,7 @@ func loginCommand(s *commandLine) *cobra.Command {
 	})
 }
 
+// logoutCommand makes the command muster logout.
 func logoutCommand(s *commandLine) *cobra.Command {
 	return s.buildCommand(command{
 		use: "logout", short: "End the session and remove it from the context file", args: cobra.NoArgs, offline: true, noFormat: true,
@@ -99,6 +107,7 @@ func logoutCommand(s *commandLine) *cobra.Command {
 	})
 }
 
+// passwordCommand makes the command muster auth password.
 func passwordCommand(s *commandLine) *cobra.Command {
 	var file, oldFile string
 	return s.buildCommand(command{

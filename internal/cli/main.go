@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"syscall"
 
@@ -40,7 +41,7 @@ func Main(ctx context.Context, env *Env, extras ...ExtraCommand) int {
 	if errors.As(err, &exit) {
 		return exit.code
 	}
-	printError(&screen.Screen{Err: env.Stderr}, err)
+	printError(&screen.Screen{Err: env.Stderr}, err, env.Program)
 	var coded interface{ ExitCode() int } // of an extra command
 	if errors.As(err, &coded) {
 		return coded.ExitCode()
@@ -54,8 +55,12 @@ type exitError struct{ code int }
 // Error implements error.
 func (e *exitError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
 
-// printError writes the failure, and on the next line its hint.
-func printError(s *screen.Screen, err error) {
+// hintedCommand matches the program's name before a command within a hint.
+var hintedCommand = regexp.MustCompile(`(^|[^\w/.-])muster ([a-z])`)
+
+// printError writes the failure, and on the next line its hint. The commands of a hint begin with the name that the
+// program was called by; empty: muster.
+func printError(s *screen.Screen, err error, program string) {
 	var e *model.Error
 	if !errors.As(err, &e) {
 		s.Notef("muster: %s\n", screen.PaintedText(screen.CleanLines(err.Error())))
@@ -67,7 +72,11 @@ func printError(s *screen.Screen, err error) {
 	}
 	s.Notef("muster: %s\n", screen.PaintedText(screen.CleanLines(text)))
 	if e.Hint != "" {
-		s.Notef("  %s\n", screen.PaintedText(screen.CleanLines(e.Hint)))
+		hint := e.Hint
+		if program != "" {
+			hint = hintedCommand.ReplaceAllString(hint, "${1}"+strings.ReplaceAll(program, "$", "$$")+" ${2}")
+		}
+		s.Notef("  %s\n", screen.PaintedText(screen.CleanLines(hint)))
 	}
 }
 
@@ -90,6 +99,7 @@ func NewCommandTree(env *Env, extras ...ExtraCommand) *cobra.Command {
 	flags.StringVar(&s.ca, "ca", "", "PEM file with the server's CA (MUSTER_CA)")
 	flags.StringVar(&s.contextFile, "context-file", "", "file with server, CA and session (MUSTER_CONTEXT)")
 	flags.StringVarP(&s.namespace, "namespace", "n", "", "namespace; default: the context's, else default")
+	flags.BoolVarP(&s.allNamespaces, "all-namespaces", "A", false, "all namespaces; a name is searched in all of them")
 	root.SetFlagErrorFunc(flagError)
 
 	const look, change, operate = "look", "change", "operate"
@@ -102,9 +112,9 @@ func NewCommandTree(env *Env, extras ...ExtraCommand) *cobra.Command {
 		}
 	}
 	add(look, statusCommand, getCommand, describeCommand, whyCommand, reportCommand, auditCommand, explainCommand)
-	add(change, applyCommand, planCommand, diffCommand, editCommand, deleteCommand, lintCommand, eventCommand, silenceCommand, routeCommand,
+	add(change, applyCommand, planCommand, diffCommand, editCommand, labelCommand, annotateCommand, deleteCommand, lintCommand, eventCommand, silenceCommand, routeCommand,
 		handlerCommand, assetCommand, runCommand, nodeCommand, importCommand)
-	add(operate, loginCommand, logoutCommand, authCommand, doctorCommand, debugCommand, versionCommand)
+	add(operate, loginCommand, logoutCommand, contextCommand, authCommand, doctorCommand, debugCommand, versionCommand)
 	setHelp(root)
 	root.AddCommand(exitCodesTopic())
 	root.SetCompletionCommandGroupID(operate)
@@ -157,6 +167,7 @@ func (s *commandLine) helpCommand(root *cobra.Command) *cobra.Command {
 	}
 }
 
+// versionCommand makes the command muster version.
 func versionCommand(s *commandLine) *cobra.Command {
 	return s.buildCommand(command{
 		use: "version", short: "Print the build of this program and of the server", args: cobra.NoArgs, offline: true,

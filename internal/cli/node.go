@@ -12,11 +12,13 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
+// nodeCommand makes the command group muster node.
 func nodeCommand(s *commandLine) *cobra.Command {
 	return s.buildCommandGroup("node", "Enrol, list, rename, replace and retire nodes",
 		joinTokenCommand(s), nodeListCommand(s), nodeAcceptCommand(s), nodeRefuseCommand(s), nodeCACommand(s), nodeRenameCommand(s), nodeReplaceCommand(s), nodeRetireCommand(s), nodeForgiveCommand(s))
 }
 
+// nodeListCommand makes the command muster node list.
 func nodeListCommand(s *commandLine) *cobra.Command {
 	g, retired, pending := &getFlags{}, false, false
 	return s.buildCommand(command{
@@ -24,7 +26,6 @@ func nodeListCommand(s *commandLine) *cobra.Command {
 		flags: func(flags *pflag.FlagSet) {
 			g.registerSelector(flags, "nodes with these labels")
 			g.registerWhere(flags, "node; with --pending or --retired over row, as -o json shows it")
-			g.registerAllNamespaces(flags)
 			g.registerLimit(flags, 50)
 			flags.BoolVar(&retired, "retired", false, "machines that are no longer nodes, with the reason")
 			flags.BoolVar(&pending, "pending", false, "machines that asked to join without a token")
@@ -69,14 +70,19 @@ func listRetiredMachines(c *commandCall, g *getFlags) error {
 	}.print(c)
 }
 
+// nodeRenameCommand makes the command muster node rename.
 func nodeRenameCommand(s *commandLine) *cobra.Command {
 	f := &changeFlags{}
 	return s.buildCommand(command{
 		use: "rename OLD NEW", short: "Rename a node; it keeps its events and history",
 		args: cobra.ExactArgs(2), complete: s.completeNames(kind.Node().KindInfo), flags: f.registerFlags,
 		run: func(c *commandCall) error {
-			done, err := c.api.Nodes.Rename(c.ctx, c.objectNamespace(), c.args[0], v1.NodeRename{
-				To: c.args[1], DryRun: f.dryRun, Message: f.message, MaxAffected: f.maxAffected, Yes: f.yes,
+			namespace, name, err := c.findObject(kind.Node().KindInfo, c.args[0])
+			if err != nil {
+				return err
+			}
+			done, err := c.api.Nodes.Rename(c.ctx, namespace, name, v1.NodeRename{
+				To: strings.TrimPrefix(c.args[1], namespace+"/"), DryRun: f.dryRun, Message: f.message, MaxAffected: f.maxAffected, Yes: f.yes,
 			})
 			if err != nil {
 				return err
@@ -93,6 +99,7 @@ func nodeRenameCommand(s *commandLine) *cobra.Command {
 	})
 }
 
+// nodeReplaceCommand makes the command muster node replace, which gives a node to another machine.
 func nodeReplaceCommand(s *commandLine) *cobra.Command {
 	var message, lifetime string
 	return s.buildCommand(command{
@@ -107,7 +114,11 @@ func nodeReplaceCommand(s *commandLine) *cobra.Command {
 			if err != nil {
 				return t, err
 			}
-			return c.api.Nodes.Replace(c.ctx, c.objectNamespace(), c.args[0], v1.NodeReplace{ExpiresIn: seconds, Message: message})
+			namespace, name, err := c.findObject(kind.Node().KindInfo, c.args[0])
+			if err != nil {
+				return t, err
+			}
+			return c.api.Nodes.Replace(c.ctx, namespace, name, v1.NodeReplace{ExpiresIn: seconds, Message: message})
 		}, func(c *commandCall, t v1.JoinToken) {
 			until := textWhen(!t.Expires.IsZero(), " until "+c.DateTimeAndZone(t.Expires))
 			c.Printf("Paste on the machine that takes over %s:\n\n  muster-agent join %s\n\nThe command works once%s. Revoke it: muster node token delete %s\n", c.args[0], t.Token, until, t.ID)
@@ -115,6 +126,7 @@ func nodeReplaceCommand(s *commandLine) *cobra.Command {
 	})
 }
 
+// nodeRetireCommand makes the command muster node retire.
 func nodeRetireCommand(s *commandLine) *cobra.Command {
 	f := &changeFlags{}
 	var selector string
@@ -138,10 +150,14 @@ func nodeRetireCommand(s *commandLine) *cobra.Command {
 		run: func(c *commandCall) error {
 			r := v1.NodeRetire{DryRun: f.dryRun, Message: f.message, MaxAffected: f.maxAffected, Yes: f.yes}
 			for _, name := range c.args {
-				r.Nodes = append(r.Nodes, v1.NodeRef{Namespace: c.objectNamespace(), Name: name})
+				namespace, name, err := c.findObject(kind.Node().KindInfo, name)
+				if err != nil {
+					return err
+				}
+				r.Nodes = append(r.Nodes, v1.NodeRef{Namespace: namespace, Name: name})
 			}
 			if selector != "" {
-				refs, err := c.resourceRefs(c.ctx, c.api, kind.Node().KindInfo, c.objectNamespace(), selector)
+				refs, err := c.resourceRefs(c.ctx, c.api, kind.Node().KindInfo, c.listNamespace(), selector)
 				if err != nil {
 					return err
 				}
@@ -168,11 +184,13 @@ func nodeForgiveCommand(s *commandLine) *cobra.Command {
 // joinFlags holds the groups and labels that machines get when they join.
 type joinFlags struct{ groups, labels []string }
 
+// registerFlags adds the flags --groups and --labels for joining machines.
 func (f *joinFlags) registerFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.groups, "groups", nil, "groups of the machines, comma-separated")
 	flags.StringSliceVar(&f.labels, "labels", nil, "labels of the machines, NAME=VALUE, comma-separated")
 }
 
+// parseLabels parses the flag --labels: NAME=VALUE, several separated by commas.
 func (f *joinFlags) parseLabels() (map[string]string, error) {
 	var labels map[string]string
 	for _, pair := range f.labels {

@@ -18,6 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
+// joinTokenCommand makes the command group muster node token.
 func joinTokenCommand(s *commandLine) *cobra.Command {
 	create := joinTokenCreateCommand(s)
 	token := s.buildCommand(create)
@@ -27,7 +28,7 @@ func joinTokenCommand(s *commandLine) *cobra.Command {
 	return token
 }
 
-// joinTokenFlags are the flags of muster node token.
+// joinTokenFlags has the flags of muster node token.
 type joinTokenFlags struct {
 	joinFlags
 	token                 v1.JoinTokenRequest // without lifetime and labels, which request adds
@@ -35,6 +36,7 @@ type joinTokenFlags struct {
 	lifetime, forgetAfter string
 }
 
+// registerFlags adds the flags of muster node token create.
 func (f *joinTokenFlags) registerFlags(flags *pflag.FlagSet) {
 	f.joinFlags.registerFlags(flags)
 	flags.StringVar(&f.lifetime, "for", "24h", "lifetime of the token (0: without end)")
@@ -76,11 +78,12 @@ func (f *joinTokenFlags) buildRequest(namespace string) (r v1.JoinTokenRequest, 
 	return r, nil
 }
 
+// joinTokenCreateCommand describes the command muster node token create.
 func joinTokenCreateCommand(s *commandLine) command {
 	f := &joinTokenFlags{}
 	var r v1.JoinTokenRequest
 	return command{
-		use: "create", short: "Create a join token and print the command for the machine", args: cobra.NoArgs,
+		use: "create", oneNamespace: true, short: "Create a join token and print the command for the machine", args: cobra.NoArgs,
 		flags: f.registerFlags,
 		check: func(c *commandCall) (err error) { r, err = f.buildRequest(c.objectNamespace()); return err },
 		run: fetchAndPrint(func(c *commandCall) (v1.JoinToken, error) {
@@ -90,6 +93,7 @@ func joinTokenCreateCommand(s *commandLine) command {
 	}
 }
 
+// printJoinToken prints the command that joins a machine with a new token.
 func printJoinToken(c *commandCall, t *v1.JoinToken, groups []string) {
 	for _, g := range groups {
 		namespace, name := model.SplitRef(t.Namespace, g)
@@ -123,6 +127,7 @@ func printTokenAddresses(c *commandCall, text string) {
 	c.Notef("%s only this machine can reach this address. Start the server with --listen :PORT, or with --advertise NAME\n", screen.Warning)
 }
 
+// joinTokenListCommand makes the command muster node token list.
 func joinTokenListCommand(s *commandLine) *cobra.Command {
 	f := listFlags{}
 	return s.buildCommand(command{
@@ -149,6 +154,7 @@ func joinTokenListCommand(s *commandLine) *cobra.Command {
 	})
 }
 
+// joinTokenDeleteCommand makes the command muster node token delete.
 func joinTokenDeleteCommand(s *commandLine) *cobra.Command {
 	return s.buildCommand(command{
 		use: "delete ID...", short: "Revoke join tokens; nodes that joined with them stay", args: cobra.MinimumNArgs(1), noFormat: true,
@@ -166,6 +172,7 @@ func listPendingMachines(c *commandCall, g *getFlags) error {
 	return c.printValue(l, func() { printPendingMachines(c, l.Items, g.hasFilter()) })
 }
 
+// printPendingMachines prints the machines that wait to be accepted, and the commands that accept them.
 func printPendingMachines(c *commandCall, machines []v1.Pending, narrowed bool) {
 	switch {
 	case len(machines) == 0 && narrowed:
@@ -215,13 +222,14 @@ func shortLabelsText(pairs map[string]string) string {
 	return strings.Join(words, ", ")
 }
 
+// nodeAcceptCommand makes the command muster node accept, which accepts waiting machines.
 func nodeAcceptCommand(s *commandLine) *cobra.Command {
 	var f joinFlags
 	var name string
 	var all bool
 	var labels map[string]string
 	return s.buildCommand(command{
-		use: "accept NAME|KEY | --all-returning", short: "Accept a machine that asked to join without a token", args: cobra.MaximumNArgs(1), noFormat: true,
+		use: "accept NAME|KEY | --all-returning", oneNamespace: true, short: "Accept a machine that asked to join without a token", args: cobra.MaximumNArgs(1), noFormat: true,
 		flags: func(flags *pflag.FlagSet) {
 			f.registerFlags(flags)
 			flags.StringVar(&name, "name", "", "name of the node (default: the name that the machine asks for)")
@@ -271,6 +279,7 @@ func acceptReturningMachines(c *commandCall, r v1.PendingReturning) error {
 	return nil
 }
 
+// nodeRefuseCommand makes the command muster node refuse, which refuses a waiting machine for good.
 func nodeRefuseCommand(s *commandLine) *cobra.Command {
 	var reason string
 	return s.buildCommand(command{
@@ -287,6 +296,7 @@ func nodeRefuseCommand(s *commandLine) *cobra.Command {
 	})
 }
 
+// nodeCACommand makes the command muster node ca, which prints the hash of the server's CA.
 func nodeCACommand(s *commandLine) *cobra.Command {
 	return s.buildCommand(command{
 		use: "ca", short: "Print the hash of the server's CA, for machines that join without a token", args: cobra.NoArgs,

@@ -16,6 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
+// reportCommand makes the command group muster report.
 func reportCommand(s *commandLine) *cobra.Command {
 	return s.buildCommandGroup("report", "Report a period: availability, noise, and messages of shadow mode",
 		availabilityCommand(s), noiseCommand(s), shadowCommand(s))
@@ -28,19 +29,21 @@ type reportFlags struct {
 	since, until time.Time
 }
 
+// registerFlags adds the flags that all reports share.
 func (f *reportFlags) registerFlags(flags *pflag.FlagSet, since string, rows int) {
 	f.period.registerFlags(flags, since, "")
-	f.registerAllNamespaces(flags)
 	f.registerLimit(flags, rows)
 }
 
+// validate parses the period of the report.
 func (f *reportFlags) validate(c *commandCall) (err error) {
 	f.since, f.until, err = f.period.parseTimes(c.Now())
 	return err
 }
 
+// buildQuery returns the query of a report: namespace, condition and period.
 func (f *reportFlags) buildQuery(c *commandCall) v1.ReportQuery {
-	return v1.ReportQuery{Namespace: c.listNamespace(f.all), Where: f.Where, Since: f.since, Until: f.until}
+	return v1.ReportQuery{Namespace: c.listNamespace(), Where: f.Where, Since: f.since, Until: f.until}
 }
 
 // cutRows returns the rows up to the limit, and the number of rows that the limit cut off.
@@ -79,6 +82,7 @@ type availabilityFlags struct {
 	check, group, by string
 }
 
+// availabilityCommand makes the command muster report availability.
 func availabilityCommand(s *commandLine) *cobra.Command {
 	f := &availabilityFlags{}
 	c := s.buildCommand(command{
@@ -99,9 +103,17 @@ func availabilityCommand(s *commandLine) *cobra.Command {
 			return f.reportFlags.validate(c)
 		},
 		run: func(c *commandCall) error {
-			q := v1.AvailabilityQuery{Namespace: c.listNamespace(f.all), Check: f.check, Group: f.group, Selector: f.Selector, Where: f.Where, Since: f.since, Until: f.until}
+			namespace, err := c.takeNamespace(&f.group, &f.check)
+			if err != nil {
+				return err
+			}
+			q := v1.AvailabilityQuery{Namespace: namespace, Check: f.check, Group: f.group, Selector: f.Selector, Where: f.Where, Since: f.since, Until: f.until}
 			if len(c.args) == 1 {
-				q.Node, q.Check, _ = strings.Cut(c.args[0], "/")
+				n, err := c.findNodeOrEventOfList(c.args[0])
+				if err != nil {
+					return err
+				}
+				q.Namespace, q.Node, q.Check = n.namespace, n.node, cmp.Or(n.check, f.check)
 			}
 			if f.by == "group" {
 				return reportGroupAvailability(c, f, q)
@@ -168,6 +180,7 @@ func sumAvailability(items []v1.Availability, by string) []v1.Availability {
 	return rows
 }
 
+// printAvailability prints the table of muster report availability.
 func printAvailability(c *commandCall, f *availabilityFlags, l v1.AvailabilityList) error {
 	var total v1.Availability
 	for _, x := range l.Items {
@@ -179,12 +192,12 @@ func printAvailability(c *commandCall, f *availabilityFlags, l v1.AvailabilityLi
 	rows, more := cutRows(&f.reportFlags, l.Items)
 	var notes []string
 	if len(rows) > 0 {
-		notes = []string{cutRowsText(more), fmt.Sprintf("%s in total, from %s to %s", availablePercent(total), c.DateAndTime(l.Since), c.DateAndTime(l.Until))}
+		notes = []string{cutRowsText(more), availabilityTotalText(c, total, l)}
 	}
 	return listOutput[v1.Availability]{
 		value: l, items: rows, empty: "no events match", notes: notes,
 		columns: screen.SplitColumns("NAMESPACE|NODE|CHECK|AVAILABLE|WARNING|CRITICAL|UNKNOWN|NOTHING|CHANGES").
-			HideUnless(f.all, "NAMESPACE").HideUnless(f.by != "check", "NODE").HideUnless(f.by != "node", "CHECK"),
+			HideUnless(c.allNamespaces, "NAMESPACE").HideUnless(f.by != "check", "NODE").HideUnless(f.by != "node", "CHECK"),
 		row: func(x v1.Availability) []any {
 			return []any{
 				x.Namespace, nodeNameOrDeleted(x.Node, x.Gone), x.Check, availablePercent(x),
@@ -194,10 +207,21 @@ func printAvailability(c *commandCall, f *availabilityFlags, l v1.AvailabilityLi
 	}.print(c)
 }
 
+// availabilityTotalText returns the line with the availability of all rows, and the time of which it is.
+func availabilityTotalText(c *commandCall, total v1.Availability, l v1.AvailabilityList) string {
+	span := func(seconds float64) string { return model.TimeSpan(time.Duration(seconds * float64(time.Second))) }
+	period := fmt.Sprintf("from %s to %s", c.DateAndTime(l.Since), c.DateAndTime(l.Until))
+	if total.Covered() == 0 {
+		return "no event has results " + period
+	}
+	return fmt.Sprintf("%s in total, of %s with results%s, %s", availablePercent(total), span(total.Covered()),
+		textWhen(total.Nothing > 0, "; "+span(total.Nothing)+" are without and do not count"), period)
+}
+
 // reportGroupAvailability prints the availability of whole groups of nodes.
 func reportGroupAvailability(c *commandCall, f *availabilityFlags, q v1.AvailabilityQuery) error {
-	if q.Node != "" || f.hasFilter() || f.all {
-		return model.Errorf(model.Invalid, "--by group reports whole groups of one namespace").WithHint("muster report availability --by group --check %s", cmp.Or(q.Check, "http"))
+	if q.Node != "" || f.hasFilter() {
+		return model.Errorf(model.Invalid, "--by group reports whole groups").WithHint("muster report availability --by group --check %s", cmp.Or(q.Check, "http"))
 	}
 	l, err := c.api.Reports.GroupAvailability(c.ctx, q)
 	if err != nil {
@@ -214,10 +238,10 @@ func reportGroupAvailability(c *commandCall, f *availabilityFlags, q v1.Availabi
 	}
 	return listOutput[v1.GroupAvailability]{
 		value: l, items: rows, empty: "no group has nodes with matching events", notes: notes,
-		columns: screen.SplitColumns("GROUP|NODES|MEAN|WORST|WORST NODE|ALL UP|ANY UP"),
+		columns: screen.SplitColumns("NAMESPACE|GROUP|NODES|MEAN|WORST|WORST NODE|ALL UP|ANY UP").HideUnless(c.allNamespaces, "NAMESPACE"),
 		row: func(g v1.GroupAvailability) []any {
 			up := func(share float64) any { return screen.ValueIf(g.Nodes != 0, availabilityPercentText(share)) }
-			return []any{g.Group, g.Nodes, up(g.Mean), up(g.Worst), g.WorstNode, up(g.AllUp), up(g.AnyUp)}
+			return []any{g.Namespace, g.Group, g.Nodes, up(g.Mean), up(g.Worst), g.WorstNode, up(g.AllUp), up(g.AnyUp)}
 		},
 	}.print(c)
 }
@@ -235,6 +259,7 @@ func availabilityPercentText(share float64) string {
 	return fmt.Sprintf("%.3f %%", float64(int64(share*100_000))/1000)
 }
 
+// noiseCommand makes the command muster report noise.
 func noiseCommand(s *commandLine) *cobra.Command {
 	f := &reportFlags{}
 	return s.buildCommand(command{
@@ -284,13 +309,13 @@ func printReportSection[T any](c *commandCall, f *reportFlags, title string, row
 	}
 	c.Printf("\n%s\n", title)
 	shown, more := cutRows(f, rows)
-	return listOutput[T]{items: shown, columns: columns.HideUnless(f.all, "NAMESPACE"), row: row, notes: []string{cutRowsText(more)}}.print(c)
+	return listOutput[T]{items: shown, columns: columns.HideUnless(c.allNamespaces, "NAMESPACE"), row: row, notes: []string{cutRowsText(more)}}.print(c)
 }
 
-// countOrEmpty returns a count, and nothing for zero.
+// countOrEmpty formats a count; zero gives an empty text.
 func countOrEmpty(n int) any { return screen.ValueIf(n != 0, n) }
 
-// countsByWeek returns a count for each week, with blanks between them.
+// countsByWeek formats one count per week, separated by blanks.
 func countsByWeek(counts []int) string { return strings.Trim(fmt.Sprint(counts), "[]") }
 
 // printNoisyChecks writes the checks with the most problems.

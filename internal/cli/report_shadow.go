@@ -27,6 +27,7 @@ type shadowReportFlags struct {
 // shadowKeys are the properties by which the report may group messages.
 var shadowKeys = []string{"day", "handler", "route", "check", "node"}
 
+// shadowCommand makes the command muster report shadow.
 func shadowCommand(s *commandLine) *cobra.Command {
 	f := &shadowReportFlags{}
 	c := s.buildCommand(command{
@@ -123,14 +124,13 @@ type shadowMessageCounts struct {
 // countPages returns the number of messages that would have paged a person.
 func (r *shadowMessageCounts) countPages() int { return r.Opened + r.Reminded }
 
-// countShadowMessages counts the withheld messages by the keys of the report, most pages first; by day, in order of
-// time.
+// countShadowMessages counts the messages of the shadow report by its grouping, such as handler and route or day.
 func countShadowMessages(c *commandCall, f *shadowReportFlags, items []v1.ShadowMessage) []shadowMessageCounts {
 	byKey := map[shadowMessageCounts]*shadowMessageCounts{}
 	notified := map[[4]string]bool{} // by handler and event
 	for _, m := range slices.Backward(items) {
 		key := shadowMessageCounts{}
-		if f.all {
+		if c.allNamespaces {
 			key.Namespace = m.Namespace
 		}
 		for _, part := range f.by {
@@ -180,6 +180,7 @@ func countShadowMessages(c *commandCall, f *shadowReportFlags, items []v1.Shadow
 	return rows
 }
 
+// printShadowCounts prints the shadow report as a table of counts.
 func printShadowCounts(c *commandCall, f *shadowReportFlags, l *v1.ShadowList, rows []shadowMessageCounts) error {
 	sum := shadowMessageCounts{}
 	for _, r := range rows {
@@ -190,7 +191,7 @@ func printShadowCounts(c *commandCall, f *shadowReportFlags, l *v1.ShadowList, r
 		format = minuteFormat
 	}
 	shown, more := cutRows(&f.reportFlags, rows)
-	columns := screen.SplitColumns("NAMESPACE|DAY|HANDLER|ROUTE|CHECK|NODE|OPENED|AGAIN|REMINDED|CLOSED|FIRST|LAST").HideUnless(f.all, "NAMESPACE")
+	columns := screen.SplitColumns("NAMESPACE|DAY|HANDLER|ROUTE|CHECK|NODE|OPENED|AGAIN|REMINDED|CLOSED|FIRST|LAST").HideUnless(c.allNamespaces, "NAMESPACE")
 	for _, key := range shadowKeys {
 		columns.HideUnless(slices.Contains(f.by, key), strings.ToUpper(key))
 	}
@@ -203,11 +204,12 @@ func printShadowCounts(c *commandCall, f *shadowReportFlags, l *v1.ShadowList, r
 		model.CountNoun(sum.countPages(), "message"), reportPeriodText(c, l.Since, l.Until), sum.Opened, sum.Again, sum.Reminded)}}.print(c)
 }
 
+// printShadowMessages prints the single messages of the shadow report.
 func printShadowMessages(c *commandCall, f *shadowReportFlags, items []v1.ShadowMessage) error {
 	shown, more := cutRows(&f.reportFlags, items)
 	return listOutput[v1.ShadowMessage]{
 		items: shown, notes: []string{cutRowsText(more)},
-		columns: screen.SplitColumns("NAMESPACE|WHEN|HANDLER|TELLS|NODE|CHECK|STATUS|SUMMARY").HideUnless(f.all, "NAMESPACE"),
+		columns: screen.SplitColumns("NAMESPACE|WHEN|HANDLER|TELLS|NODE|CHECK|STATUS|SUMMARY").HideUnless(c.allNamespaces, "NAMESPACE"),
 		row: func(m v1.ShadowMessage) []any {
 			status, _ := model.ParseStatus(m.Status)
 			return []any{m.Namespace, m.At.In(c.Zone).Format("01-02 15:04:05"), nameWithoutNamespace(c, m.Handler), m.Tells, m.Node, m.Check,

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -24,7 +23,7 @@ const (
 	exitNotRun = 21 // a run did not start, or its end is unknown
 )
 
-// runFlags are the flags of muster run, and the request that buildRequest makes of them.
+// runFlags has the flags of muster run, and the request built from them.
 type runFlags struct {
 	v1.RunRequest
 	command, timeout string
@@ -32,13 +31,16 @@ type runFlags struct {
 	together         bool
 }
 
+// runCommand makes the command muster run, which runs a check or a command on many nodes now.
 func runCommand(s *commandLine) *cobra.Command {
 	f := &runFlags{}
 	return s.buildCommand(command{
 		use: "run [CHECK]", short: "Run a check or a command now, on many nodes at once",
 		args: cobra.MaximumNArgs(1), complete: completeFirstArgument(s.completeNames(kind.Check().KindInfo)), flags: f.registerFlags, check: f.buildRequest,
 		run: func(c *commandCall) error {
-			f.Namespace = c.objectNamespace()
+			if err := f.findNames(c); err != nil {
+				return err
+			}
 			p := &runPrinter{commandCall: c, together: f.together, nodes: map[string]*nodeRunProgress{}}
 			if err := c.api.Run(c.ctx, f.RunRequest, p.printServerLine); err != nil {
 				if nodes := p.nodesStillRunning(); len(nodes) > 0 && !c.Format.IsForPrograms() {
@@ -57,6 +59,7 @@ func runCommand(s *commandLine) *cobra.Command {
 	})
 }
 
+// registerFlags adds the flags of muster run.
 func (f *runFlags) registerFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.command, "command", "", "command line for the shell of the nodes, run as the agent's user")
 	flags.StringArrayVar(&f.on, "on", nil, targetsHelp)
@@ -104,6 +107,50 @@ func (f *runFlags) buildRequest(c *commandCall) (err error) {
 	return nil
 }
 
+// findNames finds the namespaces of check, nodes and groups, and sets the namespace of the run: theirs or, where they
+// are in several, shared.
+func (f *runFlags) findNames(c *commandCall) error {
+	type ref struct {
+		kind model.KindInfo
+		name *string
+	}
+	var refs []ref
+	namespaces, conditions := map[string]bool{}, false
+	if f.Check != "" {
+		refs = append(refs, ref{kind.Check().KindInfo, &f.Check})
+	}
+	for t := f.Targets; t != nil; t = t.Except {
+		for i := range t.Nodes {
+			refs = append(refs, ref{kind.Node().KindInfo, &t.Nodes[i]})
+		}
+		for i := range t.Groups {
+			refs = append(refs, ref{kind.Group().KindInfo, &t.Groups[i]})
+		}
+		conditions = conditions || t.Where != ""
+	}
+	for _, r := range refs {
+		namespace, name, err := c.findObject(r.kind, *r.name)
+		if err != nil {
+			return err
+		}
+		*r.name = namespace + "/" + name
+		if namespace != model.SharedNamespaceName {
+			namespaces[namespace] = true
+		}
+	}
+	if conditions || len(namespaces) == 0 {
+		namespaces[c.targetNamespace()] = true
+	}
+	f.Namespace = model.SharedNamespaceName
+	if len(namespaces) == 1 {
+		f.Namespace = slices.Collect(maps.Keys(namespaces))[0]
+	}
+	for _, r := range refs {
+		*r.name = strings.TrimPrefix(*r.name, f.Namespace+"/")
+	}
+	return nil
+}
+
 // runPrinter writes the output of a run: whole lines as they come, behind the name of their node, or
 // with together equal outputs once at the end. Programs get one line of JSON per line of the server.
 type runPrinter struct {
@@ -127,10 +174,7 @@ func (p *runPrinter) printServerLine(l v1.RunLine) error {
 	if l.Type == v1.RunSummary && l.Summary != nil {
 		p.counts = *l.Summary
 	}
-	switch p.Format {
-	case screen.JSON:
-		return json.NewEncoder(p.Out).Encode(l)
-	case screen.YAML:
+	if p.Format.IsForPrograms() {
 		return p.WriteDocument(l)
 	}
 	n := p.progressOfNode(l.Node)
@@ -180,6 +224,7 @@ func (p *runPrinter) progressOfNode(name string) *nodeRunProgress {
 	return n
 }
 
+// printNodeLine prints one line after the name of its node.
 func (p *runPrinter) printNodeLine(node, format string, args ...any) {
 	p.Printf("%s%s  %s\n", screen.Cell{Text: node, Colour: screen.Faint}, screen.PadToColumn(screen.Clean(node), p.nameWidth), p.Sprintf(format, args...))
 }

@@ -35,7 +35,7 @@ metadata: {name: notebook}
 spec: {command: 'cat >> /tmp/notebook'}
 `
 
-// testTerminal runs command lines against a test server and keeps a transcript.
+// testTerminal runs command lines against a test server and records a transcript.
 type testTerminal struct {
 	t     *testing.T
 	rig   *apitest.Server
@@ -45,13 +45,16 @@ type testTerminal struct {
 	edit  func(path string) error
 	wide  int
 	kinds *kind.Registry // nil: all of Muster's
+
+	program string // the name of the program; empty: muster
 }
 
+// newTerminal returns a test terminal for a server, with a folder of its own.
 func newTerminal(t *testing.T, rig *apitest.Server) *testTerminal {
 	return &testTerminal{t: t, rig: rig, dir: t.TempDir(), env: map[string]string{}, edit: func(string) error { return nil }}
 }
 
-// openLoggedInTerminal returns a server and a terminal that is logged in to it.
+// openLoggedInTerminal returns a test server, and a terminal that is logged in to it.
 func openLoggedInTerminal(t *testing.T) (*apitest.Server, *testTerminal) {
 	rig := apitest.NewServer(t)
 	x := newTerminal(t, rig)
@@ -68,7 +71,8 @@ func (x *testTerminal) runCommandLine(stdin, line string) (stdout string, code i
 	x.env["MUSTER_CONTEXT"] = filepath.Join(x.dir, "context.yaml")
 	var out, errs bytes.Buffer
 	env := &cli.Env{
-		Args: strings.Fields(strings.NewReplacer("DIR", x.dir, "URL", x.rig.URL).Replace(line)), Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &errs,
+		Program: x.program,
+		Args:    strings.Fields(strings.NewReplacer("DIR", x.dir, "URL", x.rig.URL).Replace(line)), Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &errs,
 		Getenv: func(k string) string { return x.env[k] }, Kinds: x.kinds, Now: x.rig.Now, Zone: time.UTC, Width: x.wide, Edit: x.edit,
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -144,6 +148,7 @@ func (x *testTerminal) assertWidth(output string, columns int, except string) {
 	}
 }
 
+// writeFile writes a file into the terminal's folder.
 func (x *testTerminal) writeFile(name, text string) {
 	x.t.Helper()
 	testenv.NoError(x.t, os.WriteFile(filepath.Join(x.dir, name), []byte(text), 0o600))
@@ -276,7 +281,9 @@ func TestCompletion(t *testing.T) {
 		{"get event we", "web01/ web02/"}, {"get event web01/", "web01/disk"}, {"event resolve web01/d", "web01/disk"}, {"describe event db01/", ""},
 		{"get events --node we", "web01 web02"}, {"get events --check d", "disk"}, {"get nodes --group w", "web"}, {"get events -n t", "team-a"},
 		{"explain n", "namespaces properties nodes groups handlers secrets windows routes silences assets checks"}, {"get check/d", "events problems history queues agents namespaces properties nodes groups handlers secrets windows routes silences assets checks"},
-		{"get events --status c", "ok warning critical unknown"}, {"get events -o w", "table wide json yaml"},
+		{"get events --status c", "ok warning critical unknown"}, {"get events -o w", "table wide json yaml jsonpath=TEMPLATE name"},
+		{"run disk --on w", "web01 web02 where:"}, {"run disk --on db01,w", "db01,web01 db01,web02 db01,where:"}, {"run disk --on group:w", "group:web"},
+		{"explain check.al", "check.alert"}, {"explain check.alert.fail", "check.alert.failAfter"}, {"apply -f D", "yaml yml json"}, {"lint D", "yaml yml json"},
 	} {
 		out, code := x.runCommandLine("", "__complete "+c.line)
 		var words []string

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// silenceFlags are the flags of muster silence: problems to match, start and end.
+// silenceFlags has the flags of muster silence: problems to match, start and end.
 type silenceFlags struct {
 	request             v1.SilenceRequest // without namespace and silence
 	silence             model.SilenceSpec // without nodes and times
@@ -23,34 +24,38 @@ type silenceFlags struct {
 	labels, from, until string
 	length              model.Duration
 	forever, everything bool
+	future              bool // nodes and checks need not exist yet
 }
 
+// silenceCommand makes the command muster silence.
 func silenceCommand(s *commandLine) *cobra.Command {
 	f := &silenceFlags{}
-	var specs []*model.SilenceSpec
 	return s.buildCommand(command{
 		use: "silence [NODE[/CHECK]...]", short: "Silence problems for a while",
 		args: cobra.ArbitraryArgs, complete: s.completeEvents, flags: f.registerFlags,
 		commands: []*cobra.Command{silenceListCommand(s), silenceEndCommand(s)},
-		check: func(c *commandCall) (err error) {
-			if len(c.args) > 0 || c.cmd.Flags().NFlag() > 0 {
-				specs, err = f.buildSilences(c)
-			}
-			return err
-		},
-		offline: true, // prints its help without a server
+		offline:  true, // prints its help without a server
 		run: func(c *commandCall) (err error) {
-			if specs == nil {
+			if len(c.args) == 0 && c.cmd.Flags().NFlag() == 0 {
 				return c.cmd.Help()
+			}
+			base, err := f.buildSilenceWithoutNodes(c)
+			if err != nil {
+				return err
 			}
 			if c.api, err = c.connect(); err != nil {
 				return err
 			}
-			return createSilences(c, f, specs)
+			requests, err := f.buildSilences(c, base)
+			if err != nil {
+				return err
+			}
+			return createSilences(c, requests)
 		},
 	})
 }
 
+// registerFlags adds the flags of muster silence.
 func (f *silenceFlags) registerFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.silence.Checks, "check", nil, "only these checks; keepalive is the check for silent agents")
 	flags.StringSliceVar(&f.targets.Groups, "group", nil, "nodes of these groups")
@@ -68,19 +73,26 @@ func (f *silenceFlags) registerFlags(flags *pflag.FlagSet) {
 	flags.StringVarP(&f.silence.Reason, "reason", "m", "", "reason, shown with each held problem")
 	flags.StringVar(&f.request.Name, "name", "", "name; default: node, check and time")
 	flags.IntVar(&f.request.MaxAffected, "max-affected", 0, "largest number of nodes without --yes (0: a fifth of all, at least 50)")
+	flags.BoolVar(&f.future, "future", false, "permit names of nodes and checks that do not exist yet")
 	flags.BoolVar(&f.request.DryRun, "dry-run", false, "show the matching nodes and create nothing")
 	flags.BoolVar(&f.request.Yes, "yes", false, "confirm a silence of any number of nodes")
 }
 
-func createSilences(c *commandCall, f *silenceFlags, specs []*model.SilenceSpec) error {
+// silence is a silence to create, without its spec in the request.
+type silence struct {
+	request v1.SilenceRequest
+	spec    model.SilenceSpec
+}
+
+func createSilences(c *commandCall, list []*silence) error {
 	var made []v1.Silenced
-	for _, spec := range specs {
+	for _, s := range list {
 		var err error
-		f.request.Namespace = c.objectNamespace()
-		if f.request.Spec, err = json.Marshal(spec); err != nil {
+		spec := &s.spec
+		if s.request.Spec, err = json.Marshal(spec); err != nil {
 			return fmt.Errorf("encode a silence: %w", err)
 		}
-		one, err := c.api.Notifications.Silence(c.ctx, f.request)
+		one, err := c.api.Notifications.Silence(c.ctx, s.request)
 		if err != nil {
 			return err
 		}
@@ -91,6 +103,7 @@ func createSilences(c *commandCall, f *silenceFlags, specs []*model.SilenceSpec)
 	return c.printValue(made, func() {})
 }
 
+// printSilence prints a created silence: its matches, its end, and the problems that it holds.
 func printSilence(c *commandCall, s *v1.Silenced, spec *model.SilenceSpec) {
 	verb := "silences"
 	if spec.Begin.After(c.Now()) {
@@ -122,49 +135,86 @@ func printSilence(c *commandCall, s *v1.Silenced, spec *model.SilenceSpec) {
 		c.Printf("  the silence matches no node. List nodes: muster get nodes\n")
 	}
 	if !s.DryRun {
-		namespace := textWhen(!c.namespaceImplied && c.objectNamespace() != model.DefaultNamespaceName, " -n "+c.objectNamespace())
-		c.Printf("  end it: muster silence end %s%s\n", s.Name, namespace)
+		c.Printf("  end it: muster silence end %s\n", nameWithNamespace(s.Namespace, s.Name))
 	}
 }
 
-// buildSilences returns the silences to create: nodes with the same checks share one silence.
-func (f *silenceFlags) buildSilences(c *commandCall) ([]*model.SilenceSpec, error) {
-	base, err := f.buildSilenceWithoutNodes(c)
-	if err != nil {
-		return nil, err
-	}
+// buildSilences returns the silences to create: nodes of one namespace with the same checks share one silence.
+func (f *silenceFlags) buildSilences(c *commandCall, base *model.SilenceSpec) ([]*silence, error) {
+	request := f.request
+	request.Namespace = c.targetNamespace()
 	if len(c.args) == 0 {
 		if base.Targets == nil && len(base.Labels) == 0 && len(base.Checks) == 0 && !f.everything {
 			return nil, model.Errorf(model.Invalid, "the nodes or checks of the silence are missing").
 				WithHint("muster silence NODE[/CHECK], or --check, --group, --where, -l; all nodes of namespace %s: --all", c.objectNamespace())
 		}
-		return []*model.SilenceSpec{base}, nil
+		return []*silence{{request, *base}}, f.checksExist(c, request.Namespace, base.Checks)
 	}
 	if base.Targets != nil {
 		return nil, model.Errorf(model.Invalid, "nodes exclude --group and --where").WithHint("create two silences, or name the node within --where: node.name == %q", c.args[0])
 	}
-	var specs []*model.SilenceSpec
+	var list []*silence
 	for _, arg := range c.args {
-		node, check, named := strings.Cut(arg, "/")
-		if node == "" || named && check == "" {
-			return nil, model.Errorf(model.Invalid, "%q: expected NODE or NODE/CHECK", arg).WithHint("muster silence web01, muster silence web01/disk")
+		n, err := c.findNodeOrEvent(arg)
+		if err != nil {
+			return nil, err
+		}
+		if err := f.checkExists(c, kind.Node().KindInfo, n.namespace, n.node); err != nil {
+			return nil, err
 		}
 		checks := base.Checks
-		if named {
+		if n.check != "" {
 			if len(base.Checks) > 0 {
-				return nil, model.Errorf(model.Invalid, "%s and --check both name a check", arg).WithHint("leave --check out, or write %s", node)
+				return nil, model.Errorf(model.Invalid, "%s and --check both name a check", arg).WithHint("leave --check out, or write %s", n.node)
 			}
-			checks = []string{check}
+			checks = []string{n.check}
 		}
-		at := slices.IndexFunc(specs, func(s *model.SilenceSpec) bool { return slices.Equal(s.Checks, checks) })
+		if err := f.checksExist(c, n.namespace, checks); err != nil {
+			return nil, err
+		}
+		at := slices.IndexFunc(list, func(s *silence) bool {
+			return s.request.Namespace == n.namespace && slices.Equal(s.spec.Checks, checks)
+		})
 		if at < 0 {
-			one := *base
-			one.Checks, one.Targets = checks, &model.Targets{}
-			specs, at = append(specs, &one), len(specs)
+			one := &silence{request, *base}
+			one.request.Namespace, one.spec.Checks, one.spec.Targets = n.namespace, checks, &model.Targets{}
+			list, at = append(list, one), len(list)
 		}
-		specs[at].Targets.Nodes = append(specs[at].Targets.Nodes, node)
+		list[at].spec.Targets.Nodes = append(list[at].spec.Targets.Nodes, n.node)
 	}
-	return specs, nil
+	return list, nil
+}
+
+// checkExists refuses the name of an object that does not exist: with a typing error the silence would hold nothing.
+func (f *silenceFlags) checkExists(c *commandCall, k model.KindInfo, namespace, name string) error {
+	_, _, err := c.api.Resources.Get(c.ctx, k, namespace, name)
+	var missing *model.Error
+	if f.future || !errors.As(err, &missing) || missing.Class != model.NotFound {
+		return nil // the request itself answers other errors
+	}
+	return model.Errorf(model.NotFound, "%s", missing.Message).WithHint("%s; a %s of the future: --future", missing.Hint, strings.ToLower(k.Name))
+}
+
+// checksExist refuses checks that exist neither in a namespace nor in shared. A silence of namespace shared may name checks
+// of all namespaces.
+func (f *silenceFlags) checksExist(c *commandCall, namespace string, names []string) error {
+	for _, name := range names {
+		if model.BuiltinCheck(name) != 0 || strings.ContainsAny(name, "/*") {
+			continue
+		}
+		if _, _, err := c.api.Resources.Get(c.ctx, kind.Check().KindInfo, model.SharedNamespaceName, name); err == nil {
+			continue
+		}
+		if namespace == model.SharedNamespaceName {
+			if found, err := c.namespacesWith(kind.Check().KindInfo, name); err != nil || len(found) > 0 {
+				continue
+			}
+		}
+		if err := f.checkExists(c, kind.Check().KindInfo, namespace, name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // buildSilenceWithoutNodes returns a silence with everything that the flags set, except its nodes.
@@ -180,8 +230,8 @@ func (f *silenceFlags) buildSilenceWithoutNodes(c *commandCall) (*model.SilenceS
 		if part = strings.TrimSpace(part); part == "" {
 			continue
 		}
-		name, value, ok := strings.Cut(part, "=")
-		if !ok || strings.HasSuffix(name, "!") || strings.HasPrefix(name, "!") {
+		name, value, ok := strings.Cut(strings.Replace(part, "==", "=", 1), "=")
+		if !ok || strings.Contains(value, "=") || strings.HasSuffix(name, "!") || strings.HasPrefix(name, "!") {
 			return nil, model.Errorf(model.Invalid, "-l %s: expected LABEL=VALUE", part).WithHint("for other conditions: --where 'node.labels.tier != \"db\"'")
 		}
 		if s.Labels == nil {
@@ -219,13 +269,13 @@ func (f *silenceFlags) setSilenceTimes(c *commandCall, s *model.SilenceSpec) err
 	return nil
 }
 
+// silenceListCommand makes the command muster silence list.
 func silenceListCommand(s *commandLine) *cobra.Command {
 	g := &getFlags{}
 	return s.buildCommand(command{
 		use: "list", short: "List silences: matches, end, author, reason, and problems held now",
 		args: cobra.NoArgs,
 		flags: func(flags *pflag.FlagSet) {
-			g.registerAllNamespaces(flags)
 			g.registerLimit(flags, 50)
 			g.registerSelector(flags, "silences with these labels")
 			g.registerWhere(flags, `metadata and spec: spec.creator == "ann"`)
@@ -234,6 +284,7 @@ func silenceListCommand(s *commandLine) *cobra.Command {
 	})
 }
 
+// silenceEndCommand makes the command muster silence end.
 func silenceEndCommand(s *commandLine) *cobra.Command {
 	var note string
 	return s.buildCommand(command{
@@ -243,7 +294,11 @@ func silenceEndCommand(s *commandLine) *cobra.Command {
 		run: func(c *commandCall) error {
 			var ended []v1.Silenced
 			for _, name := range c.args {
-				one, err := c.api.Notifications.EndSilence(c.ctx, c.objectNamespace(), name, note)
+				namespace, name, err := c.findObject(kind.Silence().KindInfo, name)
+				if err != nil {
+					return err
+				}
+				one, err := c.api.Notifications.EndSilence(c.ctx, namespace, name, note)
 				if err != nil {
 					return err
 				}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +20,7 @@ const (
 	exitNotWell    = 21
 )
 
+// statusCommand makes the command muster status.
 func statusCommand(s *commandLine) *cobra.Command {
 	var exitCode bool
 	return s.buildCommand(command{
@@ -28,7 +30,7 @@ func statusCommand(s *commandLine) *cobra.Command {
 			flags.BoolVar(&exitCode, "exit-code", false, "exit with 20 if the fleet has only warnings, with 21 if it is not well")
 		},
 		run: func(c *commandCall) error {
-			st, err := c.api.Status(c.ctx, c.namespace)
+			st, err := c.api.Status(c.ctx, textWhen(!c.allNamespaces, c.namespace))
 			if err != nil {
 				return err
 			}
@@ -46,9 +48,9 @@ func statusCommand(s *commandLine) *cobra.Command {
 // statusExitCode returns the exit code of muster status --exit-code: 0, exitNearlyWell or exitNotWell.
 func statusExitCode(s v1.Status) int {
 	switch {
-	case len(s.NotReady) > 0 || s.Silent+s.ByStatus.Critical+s.ByStatus.Unknown > 0:
+	case len(s.NotReady) > 0 || s.Silent+s.Unhandled.Critical+s.Unhandled.Unknown > 0:
 		return exitNotWell
-	case s.ByStatus.Warning > 0 || len(listServerAndAgentFaults(s)) > 0:
+	case s.Unhandled.Warning > 0 || len(listServerAndAgentFaults(s)) > 0:
 		return exitNearlyWell
 	}
 	return 0
@@ -64,10 +66,13 @@ func listServerAndAgentFaults(s v1.Status) (list []string) {
 	}
 	failing := 0
 	for _, u := range s.Unsent {
-		failing += u.Failing
+		failing += u.Failing + u.Dead
 	}
 	if failing > 0 {
 		list = append(list, model.CountNoun(failing, "message")+" not delivered")
+	}
+	if s.Unnotified.Problems > 0 {
+		list = append(list, model.CountNoun(s.Unnotified.Problems, "problem")+" that nobody is told of")
 	}
 	if len(s.Warnings) > 0 {
 		list = append(list, "warnings of the server")
@@ -89,17 +94,21 @@ func printStatus(c *commandCall, s v1.Status) {
 	for _, reason := range s.NotReady {
 		c.Wrapf(4, "  %s %s", screen.Cell{Text: "not ready:", Colour: screen.Red}, reason)
 	}
-	for _, warning := range s.Warnings[:min(shownWarnings, len(s.Warnings))] {
+	warnings := append(notificationWarnings(c, s), s.Warnings...)
+	for _, warning := range warnings[:min(shownWarnings, len(warnings))] {
 		c.Wrapf(4, "  %s %s", screen.Warning, warning)
 	}
-	if more := len(s.Warnings) - shownWarnings; more > 0 {
+	if more := len(warnings) - shownWarnings; more > 0 {
 		c.Printf("  and %d more warnings: muster status -o yaml\n", more)
 	}
-	if len(s.Wrong) > 0 {
+	if rows := problemRows(c, s); len(rows) > 0 {
 		c.Printf("\n")
-		_ = failingChecksTable(c, s.Wrong).Write(c.Screen)
+		_ = screen.NewTable(rows, screen.SplitColumns("STATUS|WHAT|FOR|OUTPUT"), func(row []any) []any { return row }).Write(c.Screen)
+		if more := s.Silent - uint64(len(s.SilentNow)); more > 0 {
+			c.Printf("%d more silent: muster get problems --open --check keepalive%s\n", more, namespaceFlagOfStatus(c))
+		}
 		if s.WrongMore > 0 {
-			c.Printf("%s more: muster get events --status critical,unknown,warning%s\n", model.CountNoun(s.WrongMore, "check"), namespaceFlagOfStatus(c))
+			c.Printf("%s more: muster get problems --open%s\n", model.CountNoun(s.WrongMore, "check"), namespaceFlagOfStatus(c))
 		}
 	}
 	if steps := adviseSetup(c, s); steps != nil && statusExitCode(s) == 0 {
@@ -121,24 +130,21 @@ func printStatus(c *commandCall, s v1.Status) {
 
 // statusSummary returns the first line: whether all is well.
 func statusSummary(c *commandCall, s v1.Status) screen.Cell {
-	by := s.ByStatus
-	by.Critical -= min(by.Critical, s.Silent) // silent nodes are counted apart
 	var failing []string
 	for _, part := range []struct {
 		n      uint64
 		status string
-	}{{by.Critical, "critical"}, {by.Unknown, "unknown"}, {by.Warning, "warning"}} {
+	}{{s.Unhandled.Critical, "critical"}, {s.Unhandled.Unknown, "unknown"}, {s.Unhandled.Warning, "warning"}} {
 		if part.n > 0 {
 			failing = append(failing, fmt.Sprintf("%d %s", part.n, part.status))
 		}
 	}
-	events := model.CountNoun(s.Events, "event")
 	var parts []string
-	if len(failing) > 0 {
-		parts = append(parts, strings.Join(failing, ", ")+" of "+events)
-	}
 	if s.Silent > 0 {
 		parts = append(parts, model.CountNoun(s.Silent, "node")+" silent")
+	}
+	if len(failing) > 0 {
+		parts = append(parts, model.CountNoun(s.Unhandled.NotOK(), "problem")+" ("+strings.Join(failing, ", ")+")")
 	}
 	level := statusExitCode(s)
 	if level == exitNearlyWell { // in a worse state they stand below
@@ -157,18 +163,47 @@ func statusSummary(c *commandCall, s v1.Status) screen.Cell {
 	if steps := adviseSetup(c, s); steps != nil {
 		return screen.Cell{Text: steps.text}
 	}
-	return screen.Cell{Text: fmt.Sprintf("All is well: %s, all OK.", events), Colour: screen.Green}
+	text = fmt.Sprintf("All is well: %s, no problem", model.CountNoun(s.Events, "event"))
+	text += textWhen(s.Handled.Sum() > 0, " but "+model.CountNoun(s.Handled.Sum(), "handled one"))
+	return screen.Cell{Text: text + ".", Colour: screen.Green}
 }
 
-// failingChecksTable returns a table with one row per check that is not OK, however many nodes the check fails on.
-func failingChecksTable(c *commandCall, wrong []v1.Wrong) *screen.Table {
-	return screen.NewTable(wrong, screen.SplitColumns("STATUS|WHAT|FOR|OUTPUT"), func(w v1.Wrong) []any {
+// notificationWarnings returns the faults on the way to people: handlers that fail, and problems that nobody is told of.
+func notificationWarnings(c *commandCall, s v1.Status) (list []string) {
+	for _, u := range s.Unsent {
+		if u.Failing+u.Dead == 0 {
+			continue
+		}
+		flag := textWhen(u.Namespace != model.DefaultNamespaceName, " -n "+u.Namespace)
+		text := fmt.Sprintf("handler %s fails: %s not delivered, the oldest of %s ago", nameWithNamespace(u.Namespace, u.Handler), model.CountNoun(u.Failing+u.Dead, "message"), model.Age(c.Now(), u.Since))
+		text += textWhen(u.Dead > 0, fmt.Sprintf(" (%d given up: muster handler dead %s%s)", u.Dead, u.Handler, flag))
+		list = append(list, fmt.Sprintf("%s; it answered: %s; try it: muster handler test %s%s", text, screen.FirstLine(u.LastError), u.Handler, flag))
+	}
+	if n := s.Unnotified.Problems; n > 0 {
+		list = append(list, fmt.Sprintf("nobody is told of %s (%s): no route takes them and their checks name no handler; make a pager: muster handler create --help",
+			model.CountNoun(n, "open problem"), exampleNamesText(s.Unnotified.Examples, n)))
+	}
+	return list
+}
+
+// problemRows returns the rows of the open problems that nobody handles: first silent nodes, then one row per check,
+// however many nodes it fails on.
+func problemRows(c *commandCall, s v1.Status) (rows [][]any) {
+	for _, n := range s.SilentNow {
+		heard, age := "never heard", model.Age(c.Now(), n.Since)
+		if !n.Heard.IsZero() {
+			heard, age = "last heard "+c.DateTimeAndZone(n.Heard), model.Age(c.Now(), n.Heard)
+		}
+		rows = append(rows, []any{screen.Cell{Text: "SILENT", Colour: screen.Red}, nameWithNamespace(n.Namespace, n.Node), age, heard})
+	}
+	for _, w := range s.Wrong {
 		name, output := w.Check+" on "+model.CountNoun(w.Nodes, "node"), exampleNamesText(w.Examples, w.Nodes)+": "+outputSummary(w.Output)
 		if w.Nodes == 1 {
 			name, output = w.Examples[0]+"/"+w.Check, outputSummary(w.Output)
 		}
-		return []any{statusCell(w.Status), name, model.Age(c.Now(), w.Since), output}
-	})
+		rows = append(rows, []any{statusCell(w.Status), name, model.Age(c.Now(), w.Since), output})
+	}
+	return rows
 }
 
 // exampleNamesText returns the first of n node names: web01, web02, …
@@ -184,17 +219,8 @@ func nodesWithExamplesText(n int, examples []string) string {
 	return fmt.Sprintf("%s (%s)", model.CountNoun(n, "node"), exampleNamesText(examples, n))
 }
 
+// printNodeStatus prints the lines of muster status about silent, stopped and unassigned nodes.
 func printNodeStatus(c *commandCall, s v1.Status) {
-	if s.Silent > 0 {
-		names := mapTexts(s.SilentNow, func(e v1.Event) string {
-			return nameWithNamespace(e.Namespace, e.Node) + " for " + model.Age(c.Now(), e.Changed)
-		})
-		text := model.CountNoun(s.Silent, "node") + ": " + strings.Join(names, ", ")
-		if more := s.Silent - uint64(len(names)); more > 0 {
-			text += fmt.Sprintf(" and %d more: muster get events --check keepalive --status critical%s", more, namespaceFlagOfStatus(c))
-		}
-		c.printStatusLine("silent", "%s", text)
-	}
 	if s.Stopped > 0 {
 		c.printStatusLine("stopped", "%s, on purpose: no alarm", nodesWithExamplesText(s.Stopped, s.StoppedNow))
 	}
@@ -203,24 +229,47 @@ func printNodeStatus(c *commandCall, s v1.Status) {
 	}
 }
 
+// printEventStatus prints the line of muster status about events by status.
 func printEventStatus(c *commandCall, s v1.Status) {
 	if s.Events == 0 {
 		c.printStatusLine("events", "none yet")
 	} else {
-		c.printStatusLine("events", "%d: %d critical, %d unknown, %d warning, %d ok", s.Events, s.ByStatus.Critical, s.ByStatus.Unknown, s.ByStatus.Warning, s.ByStatus.OK)
+		c.printStatusLine("events", "%d: %d critical, %d unknown, %d warning, %d ok%s", s.Events, s.ByStatus.Critical, s.ByStatus.Unknown, s.ByStatus.Warning, s.ByStatus.OK,
+			textWhen(s.NoProblem > 0, fmt.Sprintf("; %d of them no problem, because too few results failed (alert.failAfter)", s.NoProblem)))
 	}
 	if len(s.Namespaces) > 0 {
 		c.printStatusLine("", "%s; only one: -n %s", strings.Join(mapTexts(s.Namespaces, namespaceText), ", "), s.Namespaces[0].Namespace)
 	}
 	problems := fmt.Sprintf("%d open", s.Problems)
+	if parts := problemParts(s); len(parts) > 1 || s.Handled.Sum() > 0 {
+		problems += ": " + strings.Join(parts, ", ")
+	}
 	problems += textWhen(s.LastHour.Opened+s.LastHour.Closed > 0,
 		fmt.Sprintf("; in the last hour %d opened, %d closed", s.LastHour.Opened, s.LastHour.Closed))
 	c.printStatusLine("problems", "%s", problems)
-	for i, u := range s.Unsent {
+	waiting := slices.DeleteFunc(slices.Clone(s.Unsent), func(u v1.Unsent) bool { return u.Waiting == 0 })
+	for i, u := range waiting {
 		text := fmt.Sprintf("%d for handler %s, the oldest waits for %s", u.Waiting, nameWithNamespace(u.Namespace, u.Handler), model.Age(c.Now(), u.Since))
-		text += textWhen(u.Failing > 0, fmt.Sprintf("; %d failed: %s", u.Failing, screen.FirstLine(u.LastError)))
+		text += textWhen(u.Failing > 0, fmt.Sprintf("; %d failed", u.Failing))
 		c.printStatusLine(fieldNameOfFirst(i, "messages"), "%s", text)
 	}
+}
+
+// problemParts counts the open problems by their state; the parts add up to all.
+func problemParts(s v1.Status) (parts []string) {
+	if s.Silent > 0 {
+		parts = append(parts, model.CountNoun(s.Silent, "silent node"))
+	}
+	for _, part := range []struct {
+		n    uint64
+		text string
+	}{{s.Unhandled.NotOK(), "of checks"}, {s.Handled.Acknowledged, "acknowledged"}, {s.Handled.Silenced, "silenced"},
+		{s.Handled.Maintenance, "in maintenance"}, {s.Handled.Dependent, "behind a failed dependency"}} {
+		if part.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.text))
+		}
+	}
+	return parts
 }
 
 func printAgentStatus(c *commandCall, s v1.Status) {
@@ -251,6 +300,7 @@ func printAgentStatus(c *commandCall, s v1.Status) {
 // usualLag is how many commits are always on their way from the journal to the view.
 const usualLag = 10
 
+// printServerStatus prints the lines of muster status about the server: journal, queues, backups.
 func printServerStatus(c *commandCall, s v1.Status) {
 	if j := s.Journal; j.BudgetBytes > 0 {
 		text := fmt.Sprintf("%s of %s (%d %%)", model.Size(j.SizeBytes).Approximate(), model.Size(j.BudgetBytes).Approximate(), j.SizeBytes*100/j.BudgetBytes)
@@ -289,10 +339,10 @@ type setupAdvice struct {
 	next [][2]string // command and purpose
 }
 
-// adviseSetup returns the advice for a new server; nil: machines are checked already.
+// adviseSetup returns advice on the next steps for a new server; nil: it already checks machines.
 func adviseSetup(c *commandCall, s v1.Status) *setupAdvice {
 	var next [][2]string
-	const starter, starterPurpose = "muster apply -f docs/examples/starter.yaml", "declares eight checks for every machine"
+	const starter, starterPurpose = "muster apply -f docs/examples/starter.yaml", "declares eight checks, and a route into a log file"
 	switch {
 	case s.Nodes == 0 && c.namespace != "":
 		return &setupAdvice{"No nodes in namespace " + c.namespace + ".", [][2]string{{"muster get nodes -A", "lists the nodes of all namespaces"}}}
@@ -315,6 +365,7 @@ func adviseSetup(c *commandCall, s v1.Status) *setupAdvice {
 	return nil
 }
 
+// printAdvice prints the advised commands with their purposes, in two columns.
 func (s *setupAdvice) printAdvice(c *commandCall) {
 	wide := 0
 	for _, n := range s.next {

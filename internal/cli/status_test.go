@@ -9,6 +9,7 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // numberedNames returns n names with consecutive numbers.
@@ -128,13 +129,13 @@ func TestStatusWarnsWithoutRoute(t *testing.T) {
 		x.runCommandLine("", "status")
 		return strings.Join(strings.Fields(x.text.String()), " ")
 	}
-	const nobody = "problems in namespace default that match no Route"
+	const nobody = "nobody is told of 1 open problem (web01/disk)"
 	rig.RecordResult("default", "web01", "disk", model.OK, "fine")
 	if out := status(); strings.Contains(out, nobody) {
 		t.Errorf("a warning without a problem:\n%s", out)
 	}
 	rig.RecordResult("default", "web01", "disk", model.Critical, "full")
-	if out := status(); !strings.Contains(out, nobody) || !strings.Contains(out, "muster explain route") {
+	if out := status(); !strings.Contains(out, nobody) || !strings.Contains(out, "muster handler create") {
 		t.Errorf("the warning is missing:\n%s", out)
 	}
 	rig.Apply(`
@@ -144,6 +145,51 @@ func TestStatusWarnsWithoutRoute(t *testing.T) {
 `)
 	if out := status(); strings.Contains(out, nobody) {
 		t.Errorf("a warning despite the route:\n%s", out)
+	}
+}
+
+// TestStatusCountsHandledProblemsApart shows that an acknowledged, silenced or maintained problem, and a bad result below
+// failAfter, do not make the fleet unwell; a dead node comes first, and the counts of a screen agree.
+func TestStatusCountsHandledProblemsApart(t *testing.T) {
+	rig, x := openLoggedInTerminal(t)
+	x.wide = 100
+	rig.DeclareNodes("default", nil, "web01", "web02", "web03", "web04", "web05")
+	rig.Apply(`
+{kind: Handler, metadata: {name: pager}, spec: {command: "true"}}
+---
+{kind: Route, metadata: {name: default}, spec: {steps: [{to: [pager]}]}}
+---
+{kind: Check, metadata: {name: disk}, spec: {targets: {groups: [all]}, interval: 60s, command: "true"}}
+---
+{kind: Check, metadata: {name: load}, spec: {targets: {groups: [all]}, interval: 60s, command: "true", alert: {failAfter: 5}}}
+---
+{kind: Silence, metadata: {name: moving}, spec: {targets: {nodes: [web02]}, reason: "racks"}}
+---
+{kind: Window, metadata: {name: patches}, spec: {spans: [{during: "mon-sun"}], maintenance: {targets: {nodes: [web03]}}}}
+`)
+	rig.Advance(time.Hour)
+	for _, node := range []string{"web01", "web02", "web03"} {
+		rig.RecordResult("default", node, "disk", model.Critical, "full")
+	}
+	rig.RecordResult("default", "web01", "load", model.Critical, "high once")
+	rig.ChangeStatus = func(s *v1.Status) { s.Connected = 5 }
+	x.runCommandLine("", "event ack web01/disk -m mine")
+	x.expectOutput("", "status --exit-code", 0)
+	rig.RecordResult("default", "web05", "disk", model.Warning, "filling")
+	x.expectOutput("", "status --exit-code", 20)
+	rig.ConnectNodes("default", "web04")
+	rig.Advance(5 * time.Minute)
+	rig.RecordSilence("web04", "no sign of life for 2m")
+	x.expectOutput("", "status --exit-code", 21)
+	x.assertTranscript("status_handled.golden")
+	var s v1.Status
+	out, _ := x.runCommandLine("", "status -o json")
+	testenv.NoError(t, json.Unmarshal([]byte(out), &s))
+	if sum := s.Silent + s.Unhandled.NotOK() + s.Handled.Sum(); sum != s.Problems || s.Problems != 5 || s.NoProblem != 1 || s.Handled != (v1.Handled{Acknowledged: 1, Silenced: 1, Maintenance: 1}) {
+		t.Errorf("%d of %d problems: %+v, %+v, %d without a problem", sum, s.Problems, s.Unhandled, s.Handled, s.NoProblem)
+	}
+	if s.SilentNow[0].Node != "web04" || rig.Now().Sub(s.SilentNow[0].Heard) < 5*time.Minute {
+		t.Errorf("%+v", s.SilentNow)
 	}
 }
 

@@ -28,6 +28,7 @@ type ToySpec struct {
 // Kind implements model.Spec.
 func (*ToySpec) Kind() string { return "Toy" }
 
+// toyKind returns a kind of resource for tests.
 func toyKind() kind.Kind {
 	return kind.Define(kind.Definition[*ToySpec]{
 		KindInfo: model.KindInfo{Name: "Toy", Plural: "toys", Short: "to", Namespaced: true},

@@ -255,10 +255,35 @@ func nearestFlag(c *cobra.Command, word string) string {
 // completionTimeout limits the wait of a shell for names; after it there are none, and no error.
 const completionTimeout = 2 * time.Second
 
-// completion returns the words that the shell may offer at the cursor.
+// completion is a function that returns the words for the shell to offer at the cursor.
 type completion = func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective)
 
 const noFiles = cobra.ShellCompDirectiveNoFileComp
+
+// completeFiles offers files with resources.
+func completeFiles(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return []string{"yaml", "yml", "json"}, cobra.ShellCompDirectiveFilterFileExt
+}
+
+// completeTargets offers nodes and groups for --on and --except, behind the last comma.
+func (s *commandLine) completeTargets(c *cobra.Command, args []string, typed string) (words []string, _ cobra.ShellCompDirective) {
+	at := strings.LastIndex(typed, ",") + 1
+	before, last := typed[:at], typed[at:]
+	if group, named := strings.CutPrefix(last, "group:"); named {
+		names, _ := s.completeNames(kind.Group().KindInfo)(c, args, group)
+		for _, name := range names {
+			words = append(words, before+"group:"+name)
+		}
+		return words, noFiles | cobra.ShellCompDirectiveNoSpace
+	}
+	names, _ := s.completeNames(kind.Node().KindInfo)(c, args, last)
+	for _, name := range append(names, "all", "group:", "where:") {
+		if strings.HasPrefix(name, last) {
+			words = append(words, before+name)
+		}
+	}
+	return words, noFiles | cobra.ShellCompDirectiveNoSpace
+}
 
 // completeFirstArgument offers words for the first argument alone.
 func completeFirstArgument(words completion) completion {
@@ -285,7 +310,7 @@ func (s *commandLine) completeObjects(most int) completion {
 			return s.completeEvents(c, args[1:], typed)
 		case problems:
 			return s.completeFromServer(c, typed, func(ctx context.Context, api *client.Client) ([]string, error) {
-				list, err := api.Problems.List(ctx, s.objectNamespace(), "", "", true, 100, "")
+				list, err := api.Problems.List(ctx, s.listNamespace(), "", "", true, 100, "")
 				return mapTexts(list.Items, func(p v1.Problem) string { return p.ID + "\t" + p.Node + "/" + p.Source.String() }), err
 			})
 		case agents:
@@ -303,7 +328,7 @@ func (s *commandLine) completeObjects(most int) completion {
 func (s *commandLine) completeNames(k model.KindInfo) completion {
 	return func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		return s.completeFromServer(c, typed, func(ctx context.Context, api *client.Client) ([]string, error) {
-			refs, err := s.resourceRefs(ctx, api, k, s.listNamespace(!k.Namespaced), "")
+			refs, err := s.resourceRefs(ctx, api, k, s.kindNamespace(k), "")
 			return mapTexts(refs, func(ref v1.Ref) string { return ref.Name }), err
 		})
 	}
@@ -344,8 +369,13 @@ func (s *commandLine) completeFromServer(c *cobra.Command, typed string, list fu
 	return slices.Compact(words), noFiles
 }
 
-// completeFlags offers values for the flags --namespace, --node, --check and --group of all commands.
+// completeFlags offers values for the flags --namespace, --node, --check, --group, --file, --on and --except of all commands.
 func (s *commandLine) completeFlags(c *cobra.Command) {
+	for flag, words := range map[string]completion{"file": completeFiles, "on": s.completeTargets, "except": s.completeTargets} {
+		if c.Flags().Lookup(flag) != nil {
+			_ = c.RegisterFlagCompletionFunc(flag, words)
+		}
+	}
 	for flag, word := range map[string]string{"namespace": "Namespace", "node": "Node", "check": "Check", "group": "Group"} {
 		if c.Flags().Lookup(flag) == nil && c.PersistentFlags().Lookup(flag) == nil {
 			continue

@@ -27,7 +27,7 @@ import (
 	"github.com/muster-fleet/muster/internal/version"
 )
 
-// Client calls one server; its fields are the operations by subject. It is safe for concurrent use,
+// Client calls the API of one server; its fields group the operations by subject. It is safe for concurrent use,
 // except that Access.Login changes its token.
 type Client struct {
 	Events        Events
@@ -41,7 +41,7 @@ type Client struct {
 	c             *connection
 }
 
-// connection is the address of a server, with the trust and the token to call it.
+// connection has the address of a server with the CA to trust and the token to send.
 type connection struct {
 	base    *url.URL
 	http    *http.Client
@@ -50,11 +50,12 @@ type connection struct {
 	now     func() time.Time
 }
 
+// newClient returns a Client whose operations use this connection.
 func newClient(c *connection) *Client {
 	return &Client{Events{c}, Problems{c}, Resources{c}, Nodes{c}, Enrolment{c}, Access{c}, Notifications{c}, Reports{c}, c}
 }
 
-// New makes a client of the context's server. It does not connect yet.
+// New returns a client of the server that the context names. It does not connect yet.
 func New(c Context) (*Client, error) {
 	if c.Server == "" {
 		return nil, model.Errorf(model.Invalid, "no server is configured").
@@ -90,12 +91,13 @@ func New(c Context) (*Client, error) {
 	return newClient(&connection{base: base, http: &http.Client{Transport: transport}, token: c.Token, trusted: trusted, now: time.Now}), nil
 }
 
+// isLoopback reports whether a host is this machine's loopback address.
 func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// loadRoots returns the CA certificates to trust and the fingerprint of the first one; nil means the CAs of the system.
+// loadRoots returns the CA certificates to trust and the fingerprint of the first one; nil means the system's CAs.
 func (c Context) loadRoots() (*x509.CertPool, string, error) {
 	pem := []byte(c.CA)
 	if len(pem) == 0 && c.CAFile != "" {
@@ -117,7 +119,7 @@ func (c Context) loadRoots() (*x509.CertPool, string, error) {
 // Server returns the address of the server that the client calls.
 func (c *Client) Server() string { return c.c.base.String() }
 
-// Status returns the state of the server and its fleet; namespace empty: of all namespaces.
+// Status returns the status of the server and its fleet; an empty namespace means all.
 func (c *Client) Status(ctx context.Context, namespace string) (v1.Status, error) {
 	return getJSON[v1.Status](ctx, c.c, "/status", buildQuery("namespace", namespace))
 }
@@ -132,8 +134,8 @@ func (c *Client) Queues(ctx context.Context, narrow ...v1.Narrow) (v1.QueueList,
 	return getJSON[v1.QueueList](ctx, c.c, "/queues", addRowFilter(nil, narrow))
 }
 
-// Run runs a check or command on nodes and calls fn with each line, the summary last. When ctx
-// ends, the server cancels the runs that have not ended.
+// Run runs a check or command on nodes and calls fn with each line of the answer, the summary last. When ctx ends,
+// the server cancels the runs that have not ended.
 func (c *Client) Run(ctx context.Context, r v1.RunRequest, fn func(v1.RunLine) error) error {
 	complete, err := readStream(ctx, c.c, http.MethodPost, "/runs", nil, r, nil, func(l v1.RunLine) (last bool, err error) {
 		return l.Type == v1.RunSummary, fn(l)
@@ -152,8 +154,8 @@ func (c *Client) Run(ctx context.Context, r v1.RunRequest, fn func(v1.RunLine) e
 		WithHint("the server cancels unfinished runs. List runs: muster audit run")
 }
 
-// InProcess makes a client of an API in the same process. The API admits, limits and counts each
-// call as a request from that address with that token.
+// InProcess returns a client that calls an API in the same process without a network. The API admits, limits and
+// counts each call as a request from that address with that token.
 func InProcess(api http.Handler, from, token string) *Client {
 	return newClient(&connection{base: &url.URL{Scheme: "https", Host: "muster"}, http: &http.Client{Transport: inProcessTransport{api, from}}, token: token, now: time.Now})
 }
@@ -181,7 +183,7 @@ func (t inProcessTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// responseRecorder is an http.ResponseWriter that keeps the answer in memory.
+// responseRecorder is an http.ResponseWriter that records the answer in memory.
 type responseRecorder struct {
 	header http.Header
 	status int
@@ -204,7 +206,7 @@ func (w *responseRecorder) Write(p []byte) (int, error) {
 	return w.body.Write(p)
 }
 
-// refusalError converts an HTTP answer with a status of 300 or more to an error.
+// refusalError converts an HTTP answer with a status of 300 or more to an error of package model.
 func (c *connection) refusalError(answer *http.Response) error {
 	data, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
 	problem := v1.Error{Status: answer.StatusCode}
@@ -222,7 +224,7 @@ func (c *connection) refusalError(answer *http.Response) error {
 	return model.Errorf(model.ClassOfHTTP(answer.StatusCode), "%s answered %s: the answer is not from a Muster server", c.base.Host, answer.Status).WithHint("%s", hint)
 }
 
-// unreachableError converts a failed connection to an error with a hint.
+// unreachableError adds a hint to the error of a failed connection.
 func (c *connection) unreachableError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()

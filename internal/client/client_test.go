@@ -58,6 +58,7 @@ func TestContextBackupOverwritesNoOther(t *testing.T) {
 	}
 }
 
+// TestFileNameOfServerIsPortable converts addresses of servers to file names without special characters.
 func TestFileNameOfServerIsPortable(t *testing.T) {
 	for server, want := range map[string]string{
 		"https://host:8443/": "host-8443", "host": "host", "https://[::1]:8443/a/../b": "---1--8443-a-..-b", "": "earlier", "https://bücher.example": "b-cher.example",
@@ -85,14 +86,15 @@ func TestRefusedConnectionHintsAtThePort(t *testing.T) {
 	}
 }
 
-// fixedAnswerTransport is an http.RoundTripper that gives every request the same answer.
+// fixedAnswerTransport is an http.RoundTripper that answers every request the same.
 type fixedAnswerTransport http.Response
 
+// RoundTrip returns the fixed answer.
 func (p *fixedAnswerTransport) RoundTrip(*http.Request) (*http.Response, error) {
 	return (*http.Response)(p), nil
 }
 
-// FuzzAnswer decodes any answer: the result is a value, or an error with a message.
+// FuzzAnswer decodes random bytes as an answer of the API: the result is a value, or an error with a message.
 func FuzzAnswer(f *testing.F) {
 	f.Add(200, "application/json", []byte(`{"items":[{"node":"web01","check":"disk","status":"CRITICAL"}],"next":"AA"}`))
 	f.Add(200, "text/event-stream", []byte(": hello\n\ndata: {\"node\":\"web01\",\"status\":\"OK\"}\n\ndata: {\n"))
@@ -130,7 +132,7 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// FuzzContext reads any bytes as a context file; an accepted context is written and read again equal.
+// FuzzContext parses random bytes as a context file; an accepted context is written and read again unchanged.
 func FuzzContext(f *testing.F) {
 	f.Add([]byte("server: https://muster.example:8443\nca: |\n  -----BEGIN CERTIFICATE-----\ntoken: x\nuser: admin\nnamespace: default\nadmin: 127.0.0.1:9443\ndata: /var/lib/muster\n"))
 	f.Add([]byte("a: &a [*a]"))

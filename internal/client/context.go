@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,8 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Context is the content of a context file: the server, its CA and the session. `muster up` and
-// `muster login` write it.
+// Context is the content of a context file: server, CA, token and default namespace. `muster up` and `muster login`
+// write it.
 type Context struct {
 	Server    string `yaml:"server"`              // https://host:8443
 	CA        string `yaml:"ca,omitempty"`        // PEM of the server's CA; empty: the CAs of the system
@@ -28,8 +29,8 @@ type Context struct {
 	Data      string `yaml:"data,omitempty"`      // data folder, if the server is on this machine
 }
 
-// ContextPath returns the path of the context file: $MUSTER_CONTEXT, else context.yaml in the user's
-// folder for configuration.
+// ContextPath returns the path of the context file: $MUSTER_CONTEXT, else context.yaml in the user's configuration
+// folder.
 func ContextPath(getenv func(string) string) (string, error) {
 	if path := getenv("MUSTER_CONTEXT"); path != "" {
 		return path, nil
@@ -66,10 +67,11 @@ func LoadContext(path string) (Context, error) {
 	return c, nil
 }
 
+// decodeContext parses a context file.
 func decodeContext(data []byte) (c Context, err error) { return c, yaml.Unmarshal(data, &c) }
 
-// SaveContext writes a context file that only its owner can read. It replaces the old file in one
-// step: a failure leaves the old one.
+// SaveContext writes the context file, readable only by its owner. It replaces the old file in one step: a failure
+// leaves the old one.
 func SaveContext(path string, c Context) error {
 	data, err := yaml.Marshal(c)
 	if err != nil {
@@ -82,6 +84,7 @@ func SaveContext(path string, c Context) error {
 	return nil
 }
 
+// replaceFile replaces a file atomically: it writes a temporary file, syncs it and renames it.
 func replaceFile(path string, data []byte) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -101,8 +104,8 @@ func replaceFile(path string, data []byte) error {
 	return err
 }
 
-// WithEnv returns the context with MUSTER_SERVER, MUSTER_TOKEN and MUSTER_CA applied. The token of
-// the file is never sent to another server than the file names.
+// WithEnv returns the context with the variables MUSTER_SERVER, MUSTER_TOKEN and MUSTER_CA applied. The token of the
+// file is never sent to another server than the file names.
 func (c Context) WithEnv(getenv func(string) string) Context {
 	if server := getenv("MUSTER_SERVER"); server != "" {
 		c = c.ForServer(server)
@@ -116,7 +119,8 @@ func (c Context) WithEnv(getenv func(string) string) Context {
 	return c
 }
 
-// ForServer returns the context for a server. For another server than that of c, it keeps only the namespace of c.
+// ForServer returns the context for a server address. For another server it keeps only the
+// namespace of c.
 func (c Context) ForServer(server string) Context {
 	if server != c.Server {
 		c = Context{Server: server, Namespace: c.Namespace}
@@ -124,9 +128,9 @@ func (c Context) ForServer(server string) Context {
 	return c
 }
 
-// BackUpContext copies the context file at path, which holds c, before the context of another server
-// replaces it. The copy lies in the same folder; its name ends with the name of c's server. A
-// different copy is never overwritten: the new copy gets a number. The file at path stays.
+// BackUpContext copies the context file at path before the context of another server replaces it. The copy lies in
+// the same folder; its name ends with the name of c's server. A different copy is never overwritten: the new copy
+// gets a number. The file at path stays.
 func BackUpContext(path string, c Context) (backup string, err error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -151,7 +155,7 @@ func BackUpContext(path string, c Context) (backup string, err error) {
 	}
 }
 
-// ContextBackups returns the files beside path that may be backups of a server's contexts.
+// ContextBackups returns the paths of possible backups of the context file at path.
 func ContextBackups(path, server string) (list []string) {
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil {
@@ -164,6 +168,70 @@ func ContextBackups(path, server string) (list []string) {
 		}
 	}
 	return list
+}
+
+// NamedContext is a context with its name and its file.
+type NamedContext struct {
+	Context `json:"-"`
+	Name    string `json:"name"`
+	Current bool   `json:"current"` // the context that commands use
+	file    string
+}
+
+// MarshalJSON returns the context without its token.
+func (x NamedContext) MarshalJSON() ([]byte, error) {
+	return json.Marshal(map[string]any{"name": x.Name, "current": x.Current, "server": x.Server, "user": x.User, "namespace": x.Namespace})
+}
+
+// Contexts returns the context of a file and the contexts of files beside it, which BackUpContext wrote. Each has the
+// name of its server.
+func Contexts(path string) (list []NamedContext, err error) {
+	current, err := LoadContext(path)
+	if err != nil {
+		return nil, err
+	}
+	if current.Server != "" {
+		list = append(list, NamedContext{current, serverFileName(current.Server), true, path})
+	}
+	files, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
+	if err != nil {
+		return nil, fmt.Errorf("list contexts: %w", err)
+	}
+	for _, file := range files {
+		name, beside := strings.CutPrefix(filepath.Base(file), filepath.Base(path)+".")
+		if len(list) > 0 && name == list[0].Name {
+			name += ".earlier"
+		}
+		if c, err := LoadContext(file); beside && err == nil && c.Server != "" && !(c.Server == current.Server && c.Token == current.Token) {
+			list = append(list, NamedContext{c, name, false, file})
+		}
+	}
+	return list, nil
+}
+
+// UseContext makes a context that Contexts returned the one of a file; the present one moves to a file beside it.
+func UseContext(path string, x NamedContext) error {
+	current, err := LoadContext(path)
+	if err != nil {
+		return err
+	}
+	if current.Server != "" {
+		if _, err := BackUpContext(path, current); err != nil {
+			return err
+		}
+	}
+	if err := SaveContext(path, x.Context); err != nil {
+		return err
+	}
+	return x.Delete()
+}
+
+// Delete deletes the file of a context.
+func (x NamedContext) Delete() error {
+	if err := os.Remove(x.file); err != nil {
+		return fmt.Errorf("delete context: %w", err)
+	}
+	return nil
 }
 
 // serverFileName converts the address of a server to a part of a file name.
@@ -179,7 +247,7 @@ func serverFileName(server string) string {
 	}, server[:min(len(server), 100)])
 }
 
-// createFile writes a new file that only its owner can read; an existing file is an error.
+// createFile creates a file that only its owner can read; an existing file is an error.
 func createFile(path string, data []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

@@ -11,16 +11,18 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Events has the methods that call the operations on events and their history.
+// Events has the operations on events and their history.
 type Events struct{ c *connection }
 
+// eventQuery returns the URL query of a list of events.
 func eventQuery(f v1.EventFilter) url.Values {
 	return buildQuery("namespace", f.Namespace, "node", f.Node, "check", f.Check, "status", f.Status, "group", f.Group,
 		"selector", f.Selector, "where", f.Where, "after", f.After, "problem", boolParam(f.Problem), "limit", intParam(f.Limit))
 }
 
+// eventPath returns the API path of one event.
 func eventPath(namespace, node, check string) string {
-	return "/events/" + namespace + "/" + node + "/" + check
+	return escapePath("events", namespace, node, check)
 }
 
 // List returns a page of events, worst first.
@@ -52,22 +54,23 @@ func (e Events) Entries(ctx context.Context, q v1.HistoryQuery) (v1.EntryList, e
 	return getJSON[v1.EntryList](ctx, e.c, "/history", query)
 }
 
-// Trace returns the chain from the declaration of a check on a node to its notifications; check may be empty.
+// Trace returns the trace of a check on a node from its declaration to its notifications; an empty check means the
+// whole node.
 func (e Events) Trace(ctx context.Context, namespace, node, check string) (v1.Trace, error) {
-	path := "/why/" + namespace + "/" + node
+	path := escapePath("why", namespace, node)
 	if check != "" {
-		path += "/" + check
+		path += escapePath(check)
 	}
 	return getJSON[v1.Trace](ctx, e.c, path, nil)
 }
 
-// Resolve sets an event to OK until its next result. The method returns when the change is durable.
+// Resolve sets an event to OK until its next result arrives. The method returns when the change is durable.
 func (e Events) Resolve(ctx context.Context, namespace, node, check, note string) error {
 	return requestWithoutAnswer(ctx, e.c, http.MethodPost, eventPath(namespace, node, check)+"/resolve", nil, v1.Action{Note: note})
 }
 
-// Acknowledge acknowledges the problem of an event until a time (zero: until it closes). The method
-// returns when the change is durable.
+// Acknowledge acknowledges the problem of an event until a time (zero: until the problem closes). The method returns
+// when the change is durable.
 func (e Events) Acknowledge(ctx context.Context, namespace, node, check, note string, until time.Time) error {
 	return requestWithoutAnswer(ctx, e.c, http.MethodPost, eventPath(namespace, node, check)+"/acknowledge", nil, v1.Acknowledgement{Note: note, Until: until})
 }
@@ -77,19 +80,24 @@ func (e Events) Unacknowledge(ctx context.Context, namespace, node, check, note 
 	return requestWithoutAnswer(ctx, e.c, http.MethodPost, eventPath(namespace, node, check)+"/unacknowledge", nil, v1.Action{Note: note})
 }
 
+// Notify notifies the handlers of the open problem of an event that its routes name and that were not notified.
+func (e Events) Notify(ctx context.Context, namespace, node, check, note string) (v1.Routed, error) {
+	return postJSON[v1.Routed](ctx, e.c, eventPath(namespace, node, check)+"/notify", v1.Action{Note: note})
+}
+
 // Delete deletes an event. The method returns when the change is durable.
 func (e Events) Delete(ctx context.Context, namespace, node, check, note string) error {
 	return requestWithoutAnswer(ctx, e.c, http.MethodDelete, eventPath(namespace, node, check), buildQuery("note", note), nil)
 }
 
-// Bulk acknowledges, unacknowledges, resolves or deletes all events of a selection; verb is one
-// of these words without its final s. The method returns when the change is durable.
+// Bulk applies an action to all events of a selection; verb is acknowledge, unacknowledge, resolve or delete. The
+// method returns when the change is durable.
 func (e Events) Bulk(ctx context.Context, verb string, r v1.BulkRequest) (v1.BulkDone, error) {
 	return postJSON[v1.BulkDone](ctx, e.c, "/events/"+verb, r)
 }
 
-// Watch calls opened when the server watches, then fn with each event that changes, until ctx or
-// the connection ends. Changes during opened wait in the connection, so a list that opened requests misses no change.
+// Watch streams changed events to fn until ctx or the connection ends; it calls opened when the stream has begun.
+// Changes during opened wait in the connection, so a list that opened requests misses no change.
 func (e Events) Watch(ctx context.Context, f v1.EventFilter, opened func() error, fn func(v1.Event) error) error {
 	_, err := readStream(ctx, e.c, http.MethodGet, "/events/watch", eventQuery(f), nil, opened, func(event v1.Event) (bool, error) { return false, fn(event) })
 	switch {
@@ -103,7 +111,7 @@ func (e Events) Watch(ctx context.Context, f v1.EventFilter, opened func() error
 	return model.Errorf(model.Unavailable, "the server ended the watch").WithHint("repeat the command")
 }
 
-// Problems has the methods that call the operations on problems.
+// Problems has the operations on problems.
 type Problems struct{ c *connection }
 
 // List returns a page of problems, newest first.
@@ -114,34 +122,40 @@ func (p Problems) List(ctx context.Context, namespace, node, check string, open 
 
 // Get returns one problem.
 func (p Problems) Get(ctx context.Context, id string) (v1.Problem, error) {
-	return getJSON[v1.Problem](ctx, p.c, "/problems/"+id, nil)
+	return getJSON[v1.Problem](ctx, p.c, escapePath("problems", id), nil)
 }
 
 // Deliveries returns the notifications of a problem, oldest first.
 func (p Problems) Deliveries(ctx context.Context, problem string) (v1.DeliveryList, error) {
-	return getJSON[v1.DeliveryList](ctx, p.c, "/problems/"+problem+"/deliveries", nil)
+	return getJSON[v1.DeliveryList](ctx, p.c, escapePath("problems", problem, "deliveries"), nil)
+}
+
+// Timeline returns the timeline of a problem, oldest first.
+func (p Problems) Timeline(ctx context.Context, problem string) (v1.Timeline, error) {
+	return getJSON[v1.Timeline](ctx, p.c, "/problems/"+problem+"/timeline", nil)
 }
 
 // Notifications has the methods that call the operations on silences, routes and handlers.
 type Notifications struct{ c *connection }
 
-// Silence makes a silence.
+// Silence creates a silence.
 func (n Notifications) Silence(ctx context.Context, r v1.SilenceRequest) (v1.Silenced, error) {
 	return postJSON[v1.Silenced](ctx, n.c, "/silences", r)
 }
 
 // EndSilence ends a silence.
 func (n Notifications) EndSilence(ctx context.Context, namespace, name, note string) (v1.Silenced, error) {
-	return postJSON[v1.Silenced](ctx, n.c, "/silences/"+namespace+"/"+name+"/end", v1.Action{Note: note})
+	return postJSON[v1.Silenced](ctx, n.c, escapePath("silences", namespace, name, "end"), v1.Action{Note: note})
 }
 
-// TestRoute returns the notifications that a problem would cause; status and severity may be empty, the time zero.
+// TestRoute returns the notifications that an assumed problem would cause; status and severity may be empty, the time
+// zero.
 func (n Notifications) TestRoute(ctx context.Context, namespace, node, check string, at time.Time, status, severity string) (v1.RouteTest, error) {
 	query := buildQuery("status", status, "severity", severity, "at", timeParam(at.UTC()))
-	return getJSON[v1.RouteTest](ctx, n.c, "/routetest/"+namespace+"/"+node+"/"+check, query)
+	return getJSON[v1.RouteTest](ctx, n.c, escapePath("routetest", namespace, node, check), query)
 }
 
-func handlerPath(namespace, name string) string { return "/handlers/" + namespace + "/" + name }
+func handlerPath(namespace, name string) string { return escapePath("handlers", namespace, name) }
 
 // TestHandler sends a test message to a handler.
 func (n Notifications) TestHandler(ctx context.Context, namespace, name string, t v1.HandlerTest) (v1.HandlerTested, error) {
@@ -154,19 +168,20 @@ func (n Notifications) DeadLetters(ctx context.Context, namespace, name string, 
 	return getJSON[v1.DeliveryList](ctx, n.c, handlerPath(namespace, name)+"/dead", addRowFilter(query, narrow))
 }
 
-// ReplayHandler puts dead letters of a handler back into its outbox.
+// ReplayHandler sends dead letters of a handler again.
 func (n Notifications) ReplayHandler(ctx context.Context, namespace, name string, r v1.HandlerReplay) (v1.HandlerReplayed, error) {
 	return postJSON[v1.HandlerReplayed](ctx, n.c, handlerPath(namespace, name)+"/replay", r)
 }
 
-// Reports has the methods that request reports over a period of history.
+// Reports has the operations that report on a period of history.
 type Reports struct{ c *connection }
 
+// reportQuery returns the URL query of a report.
 func reportQuery(q v1.ReportQuery) url.Values {
 	return buildQuery("namespace", q.Namespace, "after", q.After, "where", q.Where, "since", timeParam(q.Since), "until", timeParam(q.Until))
 }
 
-// Shadow returns a page of messages of namespaces in shadow mode, newest first.
+// Shadow returns a page of notifications that shadow namespaces did not send, newest first.
 func (r Reports) Shadow(ctx context.Context, q v1.ReportQuery) (v1.ShadowList, error) {
 	return getJSON[v1.ShadowList](ctx, r.c, "/reports/shadow", reportQuery(q))
 }
@@ -176,12 +191,13 @@ func (r Reports) Noise(ctx context.Context, q v1.ReportQuery) (v1.Noise, error) 
 	return getJSON[v1.Noise](ctx, r.c, "/reports/noise", reportQuery(q))
 }
 
+// availabilityQuery returns the URL query of an availability report.
 func availabilityQuery(q v1.AvailabilityQuery) url.Values {
 	return buildQuery("namespace", q.Namespace, "node", q.Node, "check", q.Check, "group", q.Group, "selector", q.Selector,
 		"where", q.Where, "after", q.After, "since", timeParam(q.Since), "until", timeParam(q.Until))
 }
 
-// Availability returns a page of the seconds that events spent in each status.
+// Availability returns a page of event availabilities: seconds in each status.
 func (r Reports) Availability(ctx context.Context, q v1.AvailabilityQuery) (v1.AvailabilityList, error) {
 	return getJSON[v1.AvailabilityList](ctx, r.c, "/availability", availabilityQuery(q))
 }

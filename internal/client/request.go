@@ -24,29 +24,43 @@ const (
 	maxStreamLineBytes = 16 << 20  // bytes of one line of a stream: an event with its output as JSON
 )
 
-// getJSON reads a T from a path below the API's root. The caller does not escape the path.
+// escapePath returns a path whose segments are names: no name, not even one with a slash, leads to another path.
+func escapePath(segments ...string) string {
+	var b strings.Builder
+	for _, name := range segments {
+		b.WriteByte('/')
+		if name == "." || name == ".." {
+			b.WriteString(strings.ReplaceAll(name, ".", "%2E"))
+		} else {
+			b.WriteString(url.PathEscape(name))
+		}
+	}
+	return b.String()
+}
+
+// getJSON reads a T from an escaped path below the API's root.
 func getJSON[T any](ctx context.Context, c *connection, path string, query url.Values) (T, error) {
 	return requestJSON[T](ctx, c, http.MethodGet, path, query, nil)
 }
 
-// postJSON sends a body and returns the answer, a T.
+// postJSON sends a body by POST and decodes the answer as a T.
 func postJSON[T any](ctx context.Context, c *connection, path string, in any) (T, error) {
 	return requestJSON[T](ctx, c, http.MethodPost, path, nil, in)
 }
 
-// requestJSON makes one request whose answer is a T; in may be nil.
+// requestJSON sends one request and decodes the answer as a T; in may be nil.
 func requestJSON[T any](ctx context.Context, c *connection, method, path string, query url.Values, in any) (out T, err error) {
 	_, err = c.exchangeJSON(ctx, method, path, query, nil, in, &out)
 	return out, err
 }
 
-// requestWithoutAnswer makes one request and ignores the body of the answer; in may be nil.
+// requestWithoutAnswer sends one request and ignores the body of the answer; in may be nil.
 func requestWithoutAnswer(ctx context.Context, c *connection, method, path string, query url.Values, in any) error {
 	_, err := c.exchangeJSON(ctx, method, path, query, nil, in, nil)
 	return err
 }
 
-// exchangeJSON makes one request and decodes the JSON of its answer. header, in and out may be nil.
+// exchangeJSON sends one request and decodes the JSON answer. header, in and out may be nil.
 func (c *connection) exchangeJSON(ctx context.Context, method, path string, query url.Values, header http.Header, in, out any) (http.Header, error) {
 	var body io.Reader
 	if in != nil {
@@ -70,12 +84,16 @@ func (c *connection) exchangeJSON(ctx context.Context, method, path string, quer
 	return answer.Header, nil
 }
 
-// sendRequest makes one request. An answer with a status of 300 or more becomes an error.
+// sendRequest sends one HTTP request with the token and returns the answer. An answer with a status of 300 or more
+// becomes an error.
 func (c *connection) sendRequest(ctx context.Context, method, path string, query url.Values, header http.Header, body io.Reader) (*http.Response, error) {
 	target := *c.base
-	target.Path += apiRoot + path
-	target.RawPath = "" // url.URL escapes path
-	target.RawQuery = query.Encode()
+	target.RawPath = c.base.EscapedPath() + apiRoot + path
+	plain, err := url.PathUnescape(target.RawPath)
+	if err != nil {
+		return nil, fmt.Errorf("create request: %w", err)
+	}
+	target.Path, target.RawQuery = plain, query.Encode()
 	r, err := http.NewRequestWithContext(ctx, method, target.String(), body)
 	if err != nil {
 		return nil, fmt.Errorf("create request: %w", err)
@@ -103,13 +121,14 @@ func (c *connection) sendRequest(ctx context.Context, method, path string, query
 // streamReadError is the error of a connection that failed while a stream was read.
 type streamReadError struct{ error }
 
+// isStreamReadError reports whether an error is a connection that failed during a stream.
 func isStreamReadError(err error) bool {
 	var broken streamReadError
 	return errors.As(err, &broken)
 }
 
-// readStream reads server-sent events as T until fn reports the last one; complete is then true.
-// readStream calls opened, which may be nil, with the first line, which proves that the server streams.
+// readStream reads Server-Sent Events as values of type T and passes them to fn; complete is true if fn saw the last
+// one. readStream calls opened, which may be nil, with the first line, which proves that the server streams.
 func readStream[T any](ctx context.Context, c *connection, method, path string, query url.Values, in any, opened func() error, fn func(T) (last bool, err error)) (complete bool, err error) {
 	var body io.Reader
 	if in != nil {
@@ -150,7 +169,7 @@ func readStream[T any](ctx context.Context, c *connection, method, path string, 
 	return false, nil
 }
 
-// Pages reads pages of at most 500 items until limit items are read (0: all). The result next is the
+// Pages reads pages of a list, each of at most 500 items, until limit items are read (0: all). The result next is the
 // page token of the next page, empty at the end of the list.
 func Pages[T any](limit int, read func(size int, after string) (items []T, next string, err error)) (all []T, next string, err error) {
 	const most = 500
@@ -169,7 +188,7 @@ func Pages[T any](limit int, read func(size int, after string) (items []T, next 
 	}
 }
 
-// buildQuery builds URL query parameters of pairs of name and value; empty values are left out.
+// buildQuery returns URL query parameters from pairs of name and value, without empty values.
 func buildQuery(pairs ...string) url.Values {
 	query := url.Values{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -193,6 +212,7 @@ func addRowFilter(query url.Values, narrow []v1.Narrow) url.Values {
 	return query
 }
 
+// boolParam formats a query parameter: true, or empty for false.
 func boolParam(yes bool) string {
 	if yes {
 		return "true"
@@ -200,6 +220,7 @@ func boolParam(yes bool) string {
 	return ""
 }
 
+// intParam formats a query parameter; numbers below 1 give an empty text.
 func intParam(n int) string {
 	if n > 0 {
 		return strconv.Itoa(n)
@@ -207,6 +228,7 @@ func intParam(n int) string {
 	return ""
 }
 
+// timeParam formats a query parameter in RFC 3339; the zero time gives an empty text.
 func timeParam(t time.Time) string {
 	if t.IsZero() {
 		return ""

@@ -12,18 +12,19 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Resources has the methods that call the operations on declared resources, their changes and archives.
+// Resources has the operations on declared resources, their changes and archives.
 type Resources struct{ c *connection }
 
+// resourcePath returns the API path of a resource, or of all of its kind if the name is empty.
 func resourcePath(k model.KindInfo, namespace, name string) string {
 	path := "/" + k.Plural
 	if name == "" {
 		return path
 	}
 	if k.Namespaced {
-		path += "/" + namespace
+		path += escapePath(namespace)
 	}
-	return path + "/" + name
+	return path + escapePath(name)
 }
 
 // Apply declares resources, all or none.
@@ -38,28 +39,29 @@ func (r Resources) Get(ctx context.Context, k model.KindInfo, namespace, name st
 	return out, header.Get("ETag"), err
 }
 
-// State returns the nodes of a resource and the status of its events.
+// State returns on which nodes a resource lands, with the status of their events.
 func (r Resources) State(ctx context.Context, k model.KindInfo, namespace, name string) (v1.State, error) {
 	return getJSON[v1.State](ctx, r.c, resourcePath(k, namespace, name)+"/state", nil)
 }
 
-// List returns a page of resources; namespace empty: of all namespaces. If state is true, the page also holds the
+// List returns a page of resources of a kind; an empty namespace means all. If state is true, the page also holds the
 // state of each resource.
 func (r Resources) List(ctx context.Context, k model.KindInfo, namespace string, f v1.ResourceFilter, state bool, limit int, after string) (v1.ResourceList, error) {
 	query := buildQuery("state", boolParam(state), "namespace", namespace, "selector", f.Selector, "where", f.Where, "after", after, "limit", intParam(limit))
 	return getJSON[v1.ResourceList](ctx, r.c, resourcePath(k, "", ""), query)
 }
 
-// Put replaces one resource, if it still has the ETag; an empty ETag replaces any revision.
+// Put replaces one resource if its ETag is unchanged; an empty ETag replaces any revision.
 func (r Resources) Put(ctx context.Context, k model.KindInfo, namespace, name string, body json.RawMessage, etag, message string, maxAffected int, dryRun, yes bool) (v1.Applied, error) {
 	return r.changeResource(ctx, http.MethodPut, resourcePath(k, namespace, name), body, etag, message, maxAffected, dryRun, yes)
 }
 
-// Delete deletes a resource, if it still has the ETag; an empty ETag deletes any revision.
+// Delete deletes a resource if its ETag is unchanged; an empty ETag deletes any revision.
 func (r Resources) Delete(ctx context.Context, k model.KindInfo, namespace, name string, etag, message string, maxAffected int, dryRun, yes bool) (v1.Applied, error) {
 	return r.changeResource(ctx, http.MethodDelete, resourcePath(k, namespace, name), nil, etag, message, maxAffected, dryRun, yes)
 }
 
+// changeResource sends a PUT or DELETE of one resource with its ETag, reason and guards.
 func (r Resources) changeResource(ctx context.Context, method, path string, body json.RawMessage, etag, message string, maxAffected int, dryRun, yes bool) (out v1.Applied, err error) {
 	query := buildQuery("message", message, "maxAffected", intParam(maxAffected), "dryRun", boolParam(dryRun), "yes", boolParam(yes))
 	var header http.Header
@@ -79,7 +81,7 @@ func (r Resources) DeleteMany(ctx context.Context, in v1.DeleteRequest) (v1.Appl
 	return postJSON[v1.Applied](ctx, r.c, "/delete", in)
 }
 
-// Changes returns a page of recorded changes, newest first.
+// Changes returns a page of the audit, newest first.
 func (r Resources) Changes(ctx context.Context, kind, namespace, name string, limit int, after string, narrow ...v1.Narrow) (v1.ChangeList, error) {
 	query := buildQuery("limit", strconv.Itoa(limit), "kind", kind, "namespace", namespace, "name", name, "after", after)
 	return getJSON[v1.ChangeList](ctx, r.c, "/changes", addRowFilter(query, narrow))
@@ -87,22 +89,22 @@ func (r Resources) Changes(ctx context.Context, kind, namespace, name string, li
 
 // Archive returns the state of an Asset's archive on the server.
 func (r Resources) Archive(ctx context.Context, sha512 string) (v1.Archive, error) {
-	return getJSON[v1.Archive](ctx, r.c, "/archives/"+sha512, nil)
+	return getJSON[v1.Archive](ctx, r.c, escapePath("archives", sha512), nil)
 }
 
-// PutArchive uploads the archive of an Asset, whose SHA-512 is known.
+// PutArchive uploads the archive of an Asset, whose SHA-512 the caller knows.
 func (r Resources) PutArchive(ctx context.Context, sha512 string, archive io.Reader) error {
-	answer, err := r.c.sendRequest(ctx, http.MethodPut, "/archives/"+sha512, nil, nil, archive)
+	answer, err := r.c.sendRequest(ctx, http.MethodPut, escapePath("archives", sha512), nil, nil, archive)
 	if err != nil {
 		return err
 	}
 	return answer.Body.Close()
 }
 
-// Nodes has the methods that call the operations on nodes and their agents.
+// Nodes has the operations on nodes and their agents.
 type Nodes struct{ c *connection }
 
-func nodePath(namespace, name string) string { return "/nodes/" + namespace + "/" + name }
+func nodePath(namespace, name string) string { return escapePath("nodes", namespace, name) }
 
 // States returns nodes with their sessions and events, worst first.
 func (n Nodes) States(ctx context.Context, f v1.NodeFilter) (v1.NodeStateList, error) {
@@ -138,15 +140,15 @@ func (n Nodes) Tombstones(ctx context.Context, limit int, narrow ...v1.Narrow) (
 	return getJSON[v1.TombstoneList](ctx, n.c, "/tombstones", addRowFilter(url.Values{"limit": {strconv.Itoa(limit)}}, narrow))
 }
 
-// DeleteTombstone lets a retired, replaced or refused machine ask to join again.
+// DeleteTombstone deletes the tombstone of a retired, replaced or refused machine, which may then join again.
 func (n Nodes) DeleteTombstone(ctx context.Context, id string) error {
-	return requestWithoutAnswer(ctx, n.c, http.MethodDelete, "/tombstones/"+id, nil, nil)
+	return requestWithoutAnswer(ctx, n.c, http.MethodDelete, escapePath("tombstones", id), nil, nil)
 }
 
-// Access has the methods that call the operations on sessions, users and their tokens.
+// Access has the operations on sessions, users and API tokens.
 type Access struct{ c *connection }
 
-// Login opens a session; the client uses the token of the session from now on.
+// Login opens a session, whose token the client then uses.
 func (a Access) Login(ctx context.Context, user, password string) (v1.Session, error) {
 	session, err := postJSON[v1.Session](ctx, a.c, "/login", v1.Login{User: user, Password: password})
 	if err == nil {
@@ -155,7 +157,7 @@ func (a Access) Login(ctx context.Context, user, password string) (v1.Session, e
 	return session, err
 }
 
-// Logout ends the session.
+// Logout ends the client's session.
 func (a Access) Logout(ctx context.Context) error {
 	return requestWithoutAnswer(ctx, a.c, http.MethodPost, "/logout", nil, nil)
 }
@@ -165,39 +167,44 @@ func (a Access) WhoAmI(ctx context.Context) (v1.Caller, error) {
 	return getJSON[v1.Caller](ctx, a.c, "/me", nil)
 }
 
-// CreateToken makes an API token. No later answer holds its secret.
+// CreateToken creates an API token. No later answer holds its secret.
 func (a Access) CreateToken(ctx context.Context, r v1.TokenRequest) (v1.Token, error) {
 	return postJSON[v1.Token](ctx, a.c, "/tokens", r)
 }
 
-// Tokens returns API tokens and sessions.
+// Tokens returns all API tokens and sessions.
 func (a Access) Tokens(ctx context.Context, narrow ...v1.Narrow) (v1.TokenList, error) {
 	return getJSON[v1.TokenList](ctx, a.c, "/tokens", addRowFilter(nil, narrow))
 }
 
 // RevokeToken revokes an API token or session.
 func (a Access) RevokeToken(ctx context.Context, id string) error {
-	return requestWithoutAnswer(ctx, a.c, http.MethodDelete, "/tokens/"+id, nil, nil)
+	return requestWithoutAnswer(ctx, a.c, http.MethodDelete, escapePath("tokens", id), nil, nil)
 }
 
-// Users returns a list of the users.
+// Users returns all users.
 func (a Access) Users(ctx context.Context, narrow ...v1.Narrow) (v1.UserList, error) {
 	return getJSON[v1.UserList](ctx, a.c, "/users", addRowFilter(nil, narrow))
 }
 
-// CreateUser makes a user. No later answer holds a password that the server made.
+// CreateUser creates a user. No later answer holds a password that the server made.
 func (a Access) CreateUser(ctx context.Context, r v1.UserRequest) (v1.User, error) {
 	return postJSON[v1.User](ctx, a.c, "/users", r)
 }
 
 // GrantUser replaces the rights of a user.
 func (a Access) GrantUser(ctx context.Context, name string, g v1.UserGrants) (v1.User, error) {
-	return requestJSON[v1.User](ctx, a.c, http.MethodPut, "/users/"+name+"/grants", nil, g)
+	return requestJSON[v1.User](ctx, a.c, http.MethodPut, escapePath("users", name, "grants"), nil, g)
 }
 
-// DeleteUser deletes a user with all sessions and tokens, and returns the user.
-func (a Access) DeleteUser(ctx context.Context, name string) (v1.User, error) {
-	return requestJSON[v1.User](ctx, a.c, http.MethodDelete, "/users/"+name, nil, nil)
+// DeleteUser deletes a user with all sessions and tokens, and returns the user. With yes, tokens of other names that the
+// user made end too; without, they are an error.
+func (a Access) DeleteUser(ctx context.Context, name string, yes bool) (v1.User, error) {
+	var query url.Values
+	if yes {
+		query = url.Values{"yes": {"true"}}
+	}
+	return requestJSON[v1.User](ctx, a.c, http.MethodDelete, escapePath("users", name), query, nil)
 }
 
 // ChangePassword changes the caller's password.
@@ -205,22 +212,22 @@ func (a Access) ChangePassword(ctx context.Context, r v1.PasswordChange) error {
 	return requestWithoutAnswer(ctx, a.c, http.MethodPost, "/me/password", nil, r)
 }
 
-// Enrolment has the methods that call the operations on join tokens and on machines that ask to join without one.
+// Enrolment has the operations on join tokens, and on machines that ask to join without one.
 type Enrolment struct{ c *connection }
 
-// CreateToken makes a join token.
+// CreateToken creates a join token.
 func (e Enrolment) CreateToken(ctx context.Context, r v1.JoinTokenRequest) (v1.JoinToken, error) {
 	return postJSON[v1.JoinToken](ctx, e.c, "/jointokens", r)
 }
 
-// Tokens returns a list of the join tokens.
+// Tokens returns all join tokens.
 func (e Enrolment) Tokens(ctx context.Context, narrow ...v1.Narrow) (v1.JoinTokenList, error) {
 	return getJSON[v1.JoinTokenList](ctx, e.c, "/jointokens", addRowFilter(nil, narrow))
 }
 
 // DeleteToken deletes a join token; nodes that joined with it stay.
 func (e Enrolment) DeleteToken(ctx context.Context, id string) error {
-	return requestWithoutAnswer(ctx, e.c, http.MethodDelete, "/jointokens/"+id, nil, nil)
+	return requestWithoutAnswer(ctx, e.c, http.MethodDelete, escapePath("jointokens", id), nil, nil)
 }
 
 // Pending returns machines that asked to join without a token.
@@ -228,12 +235,12 @@ func (e Enrolment) Pending(ctx context.Context, narrow ...v1.Narrow) (v1.Pending
 	return getJSON[v1.PendingList](ctx, e.c, "/pending", addRowFilter(nil, narrow))
 }
 
-// Accept makes a pending machine a node.
+// Accept accepts a pending machine as a node.
 func (e Enrolment) Accept(ctx context.Context, r v1.PendingAccept) (v1.Member, error) {
 	return postJSON[v1.Member](ctx, e.c, "/pending/accept", r)
 }
 
-// AcceptReturning accepts all pending machines with a certificate of this server.
+// AcceptReturning accepts all pending former nodes, which have a certificate of this server.
 func (e Enrolment) AcceptReturning(ctx context.Context, r v1.PendingReturning) (v1.Returned, error) {
 	return postJSON[v1.Returned](ctx, e.c, "/pending/accept-returning", r)
 }

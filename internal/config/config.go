@@ -17,13 +17,14 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/outbound"
 	"github.com/muster-fleet/muster/internal/queue"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Server holds all settings of a server. SIGHUP reloads a field marked reload:"yes"; every other field needs a
-// restart. It has more than 25 fields because each is one flag, one variable and one line of the file, and flags
-// have no groups; blank lines divide them by subject.
+// Server has all settings of a server. SIGHUP reloads a field marked reload:"yes"; every other field needs a restart.
+// It has more than 25 fields because each is one flag, one variable and one line of the file, and flags have no
+// groups; blank lines divide them by subject.
 type Server struct {
 	Data    string `name:"data" default:"./muster-data" doc:"Folder for all data of the server."`
 	Journal string `name:"journal" doc:"Folder of the journal, to place it on a disk of its own. Default: journal in the data folder."`
@@ -40,7 +41,8 @@ type Server struct {
 	ProxyFrom      []string `name:"proxy-from" doc:"Addresses or networks of load balancers (HAProxy: send-proxy-v2). Their connections must begin with a PROXY header, version 1 or 2, and the server uses its address as the address of the peer. The server trusts no other PROXY headers. See docs/listeners.md."`
 	Advertise      []string `name:"advertise" doc:"Names and addresses in the server's certificate and in join tokens. Default: localhost, host name, full name and addresses of this machine."`
 
-	SensuMaxAffected int `name:"sensu-max-affected" default:"0" doc:"Largest number of nodes that a change by sensuctl may affect. 0: unlimited, as in Sensu; muster audit then marks changes of more than a fifth of the nodes, at least 50."`
+	SensuMaxAffected int      `name:"sensu-max-affected" default:"0" doc:"Largest number of nodes that a change by sensuctl may affect. 0: unlimited, as in Sensu; muster audit then marks changes of more than a fifth of the nodes, at least 50."`
+	OutboundAllow    []string `name:"outbound-allow" doc:"Addresses, networks and host names that handlers, downloads of Assets and Vault may reach beyond the default. By default they reach no link-local address (169.254.0.0/16, fe80::/10) and no listener of this server, and none is redirected to another host."`
 
 	Pending string `name:"pending" default:"on" doc:"on: a machine without a join token may ask to join, and waits for muster node accept. off: the server refuses it."`
 
@@ -50,6 +52,7 @@ type Server struct {
 	JournalBudget    model.Size     `name:"journal-budget" default:"4GiB" doc:"Maximum size of the journal on disk. Near it the server slows down agents; it deletes nothing early."`
 	JournalReserve   model.Size     `name:"journal-reserve" default:"256MiB" doc:"Reserved disk space: a full disk still has space for snapshots and clean-up."`
 	SnapshotCycle    model.Duration `name:"snapshot-cycle" default:"60s" doc:"Time in which the server writes a snapshot of every partition."`
+	HistoryBudget    model.Size     `name:"history-budget" default:"4GiB" doc:"Maximum size of history in history.db; the oldest changes, closed problems and sent messages make room for new ones before their retention ends. On a disk with less free space than journal-reserve (at least 64MiB) the present size is the maximum. On PostgreSQL there is none."`
 	HistoryRetention model.Duration `name:"history-retention" default:"90d" doc:"Retention of history."`
 	AuditRetention   model.Duration `name:"audit-retention" default:"400d" doc:"Retention of recorded changes of intent. 0s: unlimited."`
 
@@ -58,13 +61,15 @@ type Server struct {
 	CertificateLife   model.Duration `name:"certificate-life" default:"90d" doc:"Lifetime of node certificates. Agents renew them after two thirds of it; a change takes effect with the next renewal."`
 	ReconnectGrace    model.Duration `name:"reconnect-grace" default:"90s" doc:"Time added to the deadlines of nodes without a session after a time in which the server did not listen."`
 
-	MaxFrame      model.Size `name:"max-frame" default:"1MiB" doc:"Largest frame an agent may send."`
-	MaxUnacked    model.Size `name:"max-unacked" default:"1MiB" doc:"Maximum unacknowledged bytes of one agent."`
-	MaxOutput     model.Size `name:"max-output" default:"1MiB" doc:"Largest output of one result; a larger one is refused."`
-	NodeStates    int        `name:"node-states" default:"1000" doc:"Maximum number of event states of one node."`
-	NodeRate      float64    `name:"node-rate" default:"1000" unit:"results/s" doc:"Maximum average rate of results of one node."`
-	NamespaceRate float64    `name:"namespace-rate" default:"0" unit:"results/s" doc:"Maximum rate of results of all nodes of one namespace together; 0: no limit."`
-	MaxLabels     int        `name:"max-labels" default:"64" doc:"Maximum number of labels of one node."`
+	MaxFrame          model.Size `name:"max-frame" default:"1MiB" doc:"Largest frame an agent may send."`
+	MaxUnacked        model.Size `name:"max-unacked" default:"1MiB" doc:"Maximum unacknowledged bytes of one agent."`
+	MaxOutput         model.Size `name:"max-output" default:"1MiB" doc:"Largest output of one result; a larger one is refused."`
+	NodeStates        int        `name:"node-states" default:"1000" doc:"Maximum number of event states of one node."`
+	NodeRate          float64    `name:"node-rate" default:"1000" unit:"results/s" doc:"Maximum average rate of results of one node."`
+	NamespaceRate     float64    `name:"namespace-rate" default:"0" unit:"results/s" doc:"Maximum rate of results of all nodes of one namespace together; 0: no limit."`
+	NodeByteRate      model.Size `name:"node-byte-rate" default:"1MiB" unit:"bytes/s" doc:"Maximum average rate of bytes that one node, or one sender of alerts, sends. A node above it is delayed; nothing is lost."`
+	NamespaceByteRate model.Size `name:"namespace-byte-rate" default:"0B" unit:"bytes/s" doc:"Maximum rate of bytes of all nodes and senders of one namespace together; 0B: no limit."`
+	MaxLabels         int        `name:"max-labels" default:"64" doc:"Maximum number of labels of one node."`
 
 	ProblemLink string `name:"problem-link" doc:"Link in messages about a problem: an address of a dashboard or wiki with {problem}, {node}, {check} and {namespace}. Default: no link."`
 
@@ -89,7 +94,7 @@ func (s *Server) Proxies() []netip.Prefix {
 	return list
 }
 
-// parseNetworks reads addresses and networks; a single address becomes a network of one address.
+// parseNetworks parses a list of addresses and networks; a single address becomes a network of one address.
 func parseNetworks(words []string) ([]netip.Prefix, error) {
 	var list []netip.Prefix
 	for _, word := range words {
@@ -110,7 +115,7 @@ func parseNetworks(words []string) ([]netip.Prefix, error) {
 	return list, nil
 }
 
-// validate returns the errors of settings that contradict each other.
+// validate returns the errors about settings that contradict each other.
 func (s *Server) validate() []error {
 	var problems []error
 	wrong := func(is bool, format string, args ...any) {
@@ -128,6 +133,7 @@ func (s *Server) validate() []error {
 	wrong(s.CertificateLife < model.Duration(10*time.Second) || s.CertificateLife > model.Duration(10*365*24*time.Hour),
 		"certificate-life (%s) must be between 10s and 3650d", s.CertificateLife)
 	wrong(s.JournalBudget < 64<<20, "journal-budget (%s) must be at least 64MiB", s.JournalBudget)
+	wrong(s.HistoryBudget < 64<<20, "history-budget (%s) must be at least 64MiB", s.HistoryBudget)
 	wrong(s.JournalReserve >= s.JournalBudget, "journal-reserve (%s) must be smaller than journal-budget (%s)", s.JournalReserve, s.JournalBudget)
 	for name, d := range map[string]model.Duration{"history-retention": s.HistoryRetention, "audit-retention": s.AuditRetention} {
 		wrong(d < model.Duration(24*time.Hour) && (d != 0 || name == "history-retention"), "%s (%s) must be at least 1d", name, d)
@@ -162,6 +168,8 @@ func (s *Server) validate() []error {
 	wrong(len(s.AgentServers) > wire.MaxServers, "agent-servers: %d addresses, at most %d", len(s.AgentServers), wire.MaxServers)
 	_, err = parseNetworks(s.ProxyFrom)
 	wrong(err != nil, "proxy-from: %w", err)
+	_, err = outbound.Parse(s.OutboundAllow, nil)
+	wrong(err != nil, "outbound-allow: %w", err)
 	_, err = queue.ParseSettings(s.Queues)
 	wrong(err != nil, "queues: %w", err)
 	for _, db := range []struct{ name, address string }{{"intent-db", s.IntentDB}, {"history-db", s.HistoryDB}} {

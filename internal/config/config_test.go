@@ -21,11 +21,13 @@ import (
 
 const referencePage = "../../docs/reference/configuration.md"
 
+// TestReferencePageIsUpToDate compares docs/reference/configuration.md with the settings; make docs writes it with
+// -update.
 func TestReferencePageIsUpToDate(t *testing.T) {
 	testenv.Golden(t, referencePage, Reference())
 }
 
-// loadSettings loads the settings of environment variables and flags.
+// loadSettings loads the settings of a test from environment variables and flags.
 func loadSettings(t *testing.T, env map[string]string, args ...string) (*Server, error) {
 	t.Helper()
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
@@ -54,6 +56,7 @@ func TestFlagsOverrideEnvironmentOverridesFile(t *testing.T) {
 	}
 }
 
+// TestAllErrorsReportedTogether loads several invalid settings and expects one error with all of them.
 func TestAllErrorsReportedTogether(t *testing.T) {
 	path := writeSettingsFile(t, "listn: ':1'\nkeepalive-timeout: 5\nlog-level: loud\n")
 	_, err := loadSettings(t, map[string]string{"MUSTER_NODE_STATES": "many"}, "--config", path, "--listen-plain", "0.0.0.0:1")
@@ -72,6 +75,7 @@ func TestAllErrorsReportedTogether(t *testing.T) {
 	}
 }
 
+// TestAddressSettingsAreValidated loads valid and invalid addresses and expects an error that names the setting.
 func TestAddressSettingsAreValidated(t *testing.T) {
 	for given, want := range map[string]string{
 		"--advertise=muster.example.org,10.0.0.7:443,fd00::7,[fd00::8],[fd00::9]:443": "",
@@ -90,7 +94,7 @@ func TestAddressSettingsAreValidated(t *testing.T) {
 	}
 }
 
-// TestSettingsHidePasswords hides passwords in the addresses of databases.
+// TestSettingsHidePasswords expects the addresses of databases without passwords in Server.Settings.
 func TestSettingsHidePasswords(t *testing.T) {
 	for _, given := range []string{"postgres://muster:secret@db/muster", "postgresql://db/muster?password=secret", "postgres://secret%zz@db/muster"} {
 		s, err := loadSettings(t, nil, "--intent-db", given)
@@ -101,6 +105,7 @@ func TestSettingsHidePasswords(t *testing.T) {
 	}
 }
 
+// TestDefaultsEqualModelLimits compares the defaults of settings with the limits in package model.
 func TestDefaultsEqualModelLimits(t *testing.T) {
 	s, err := loadSettings(t, nil)
 	testenv.NoError(t, err)
@@ -123,6 +128,8 @@ func TestDefaultsEqualModelLimits(t *testing.T) {
 	}
 }
 
+// TestMisspeltVariablesAreFound expects MUSTER_LISTN as a misspelling of MUSTER_LISTEN, and no complaint about other
+// variables.
 func TestMisspeltVariablesAreFound(t *testing.T) {
 	got := Misspelt([]string{"MUSTER_LISTN=:1", "MUSTER_LISTEN=:2", "MUSTER_ADVERTISED=a", "MUSTER_TOKEN=x", "MUSTER_SERVER=x", "MUSTER_LEFT_OUT=x", "LISTN=x", "HOME=/"})
 	want := map[string]string{"MUSTER_LISTN": "MUSTER_LISTEN", "MUSTER_ADVERTISED": "MUSTER_ADVERTISE"}
@@ -131,8 +138,8 @@ func TestMisspeltVariablesAreFound(t *testing.T) {
 	}
 }
 
-// FuzzSettingsFile parses any bytes as a settings file: either the settings take effect or the error names the
-// wrong line.
+// FuzzSettingsFile parses random bytes as a settings file: the settings take effect, or the error names the wrong
+// line.
 func FuzzSettingsFile(f *testing.F) {
 	for _, text := range []string{
 		"", "listen: ':1'\nnode-states: 7\nadvertise: [a, b]\n", "listn: x", "keepalive-timeout: 5", "- a\n- b", "a: &x [*x]",

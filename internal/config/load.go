@@ -16,17 +16,17 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Field is one setting, read from the tags.
+// Field describes one setting by its struct tags: name, default, help.
 type Field struct {
 	Name, Default, Unit, Doc string
 	Reload                   bool
 	index                    int
 }
 
-// Env is the environment variable of the setting.
+// Env returns the environment variable of the setting.
 func (f Field) Env() string { return "MUSTER_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_")) }
 
-// Fields lists all settings in the order of the struct.
+// Fields returns all settings in the order of the struct Server.
 func Fields() []Field {
 	t := reflect.TypeFor[Server]()
 	fields := make([]Field, 0, t.NumField())
@@ -40,7 +40,7 @@ func Fields() []Field {
 	return fields
 }
 
-// Flags adds --config and a flag for every setting, or only for the settings in only.
+// Flags adds --config and a flag for every setting to a flag set; if only is given, for those settings alone.
 func Flags(flags *pflag.FlagSet, only ...string) {
 	flags.String("config", "", "file with settings (YAML); see docs/reference/configuration.md")
 	for _, f := range Fields() {
@@ -56,8 +56,8 @@ func Flags(flags *pflag.FlagSet, only ...string) {
 	}
 }
 
-// Load merges defaults, the file named by --config or MUSTER_CONFIG, the
-// environment and the flags. The error names every problem with its place.
+// Load merges settings by precedence: flags, environment, the file of --config or MUSTER_CONFIG, defaults. The error
+// names every problem with its place.
 func Load(flags *pflag.FlagSet, getenv func(string) string) (*Server, error) {
 	s := &Server{}
 	var problems []error
@@ -102,7 +102,7 @@ func Load(flags *pflag.FlagSet, getenv func(string) string) (*Server, error) {
 // otherVariables are the endings of variables that Muster's other programs read.
 var otherVariables = [...]string{"CONFIG", "SERVER", "TOKEN", "CA", "CONTEXT", "MESSAGE", "FLAGS"}
 
-// Misspelt returns environment variables that are probably misspelt settings, each with the most similar setting.
+// Misspelt returns the environment variables that look like misspelt settings, each with the most similar setting.
 // Variables that resemble no setting belong to other programs.
 func Misspelt(environ []string) map[string]string {
 	known := otherVariables[:]
@@ -120,7 +120,7 @@ func Misspelt(environ []string) map[string]string {
 	return meant
 }
 
-// parseSettingsFile reads a YAML file of settings and calls set for each of them.
+// parseSettingsFile parses a YAML file of settings and calls set for each.
 func parseSettingsFile(path string, data []byte, set func(f Field, text, where string)) []error {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(data, &doc); err != nil {
@@ -164,7 +164,7 @@ func parseSettingsFile(path string, data []byte, set func(f Field, text, where s
 	return problems
 }
 
-// setFieldFromText parses a text into a field of Server, by the field's type.
+// setFieldFromText parses a text by the type of a setting and stores it in the Server.
 func setFieldFromText(v reflect.Value, text string) error {
 	switch p := v.Addr().Interface().(type) {
 	case *string:
@@ -206,8 +206,8 @@ func setFieldFromText(v reflect.Value, text string) error {
 	return nil
 }
 
-// Settings returns the settings in force by name. Passwords inside database addresses are hidden; all other values are
-// safe to show.
+// Settings returns the settings in force by name, with passwords redacted. Passwords inside database addresses are
+// hidden; all other values are safe to show.
 func (s *Server) Settings() map[string]string {
 	out := map[string]string{}
 	for _, f := range Fields() {
@@ -217,7 +217,7 @@ func (s *Server) Settings() map[string]string {
 	return out
 }
 
-// redactDatabaseAddress hides the user, password and parameters in the address of a database.
+// redactDatabaseAddress removes user, password and parameters from the address of a database.
 func redactDatabaseAddress(text string) string {
 	if !strings.HasPrefix(text, "postgres://") && !strings.HasPrefix(text, "postgresql://") {
 		return text

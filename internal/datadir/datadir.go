@@ -4,6 +4,7 @@
 package datadir
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/muster-fleet/muster/internal/config"
@@ -26,8 +28,8 @@ import (
 // lockFile is the file in the data folder whose lock keeps a second process from using the folder.
 const lockFile = "LOCK"
 
-// Lock creates the data folder if it is missing, and locks it for this process until the result is closed. If another
-// process has the lock, the error has the class Conflict.
+// Lock creates the data folder if it is missing, and locks it until the result is closed. If another process has the
+// lock, the error has the class Conflict.
 func Lock(dir string) (io.Closer, error) {
 	if err := makeFolder(dir); err != nil {
 		return nil, err
@@ -41,7 +43,7 @@ func Lock(dir string) (io.Closer, error) {
 	return held, err
 }
 
-// LockStopped locks the existing data folder of a stopped server; NotFound if the folder is not a server's data folder.
+// LockStopped locks the data folder of a stopped server; NotFound if the folder is no server's data folder.
 func LockStopped(dir string) (io.Closer, error) {
 	names, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(names) == 0 {
@@ -68,8 +70,8 @@ func makeFolder(dir string) error {
 	return disk.OS{}.SyncDir(up)
 }
 
-// Explain adds a hint to an error of the file system: the owner of the file, or the state of the disk, and the command
-// to type. It returns other errors unchanged.
+// Explain adds a hint to a file-system error: the owner of the file or the state of the disk, and the command to
+// type. It returns other errors unchanged.
 func Explain(err error, data string) error {
 	var path *fs.PathError
 	var explained *model.Error
@@ -95,7 +97,7 @@ func Explain(err error, data string) error {
 	return err
 }
 
-// nearestExisting returns the path if it exists, otherwise the nearest existing folder above it.
+// nearestExisting returns the path itself or the nearest parent folder that exists.
 func nearestExisting(path string) (string, fs.FileInfo) {
 	for {
 		info, err := os.Stat(path)
@@ -118,7 +120,7 @@ func userOf(info fs.FileInfo) string {
 	return "another user"
 }
 
-// userName returns the name of a user id, or the number for an unknown id.
+// userName returns the name of a user id; an unknown id gives the number.
 func userName(uid int) string {
 	id := strconv.Itoa(uid)
 	if u, err := user.LookupId(id); err == nil {
@@ -138,6 +140,16 @@ func Journal(cfg *config.Server) string {
 	return filepath.Join(cfg.Data, "journal")
 }
 
+// IntentDB returns the data source of the intent store.
+func IntentDB(cfg *config.Server) string {
+	return cmp.Or(cfg.IntentDB, filepath.Join(cfg.Data, "intent.db"))
+}
+
+// HistoryDB returns the data source of the history store.
+func HistoryDB(cfg *config.Server) string {
+	return cmp.Or(cfg.HistoryDB, filepath.Join(cfg.Data, "history.db"))
+}
+
 // JournalOptions returns the options with which the server, and the commands that repair its journal, open the journal.
 func JournalOptions(cfg *config.Server) journal.Options {
 	return journal.Options{
@@ -147,18 +159,24 @@ func JournalOptions(cfg *config.Server) journal.Options {
 	}
 }
 
-// StoppedCommand returns the command line of `muster doctor` with a verb, to type on the server's machine while the
-// server is stopped.
+// StoppedCommand returns a muster doctor command line with a verb, which the operator types while the server is
+// stopped.
 func StoppedCommand(cfg *config.Server, verb string) string {
 	command := "muster doctor " + verb + " --data " + cfg.Data
-	if cfg.Journal != "" {
-		command += " --journal " + cfg.Journal
+	for _, flag := range [...]struct{ name, value string }{{"journal", cfg.Journal}, {"intent-db", cfg.IntentDB}, {"history-db", cfg.HistoryDB}} {
+		switch {
+		case flag.value == "":
+		case strings.Contains(flag.value, "://"): // may hold a password
+			command += " --" + flag.name + " URL"
+		default:
+			command += " --" + flag.name + " " + flag.value
+		}
 	}
 	return command
 }
 
-// BecomeOwner changes the user of a process of root to the owner of the data folder, for good, so that the server, which
-// runs as that user, can read the files that a command writes. A process of another user stays unchanged.
+// BecomeOwner changes a process of root permanently to the user that owns the data folder, so that the server can
+// read files that a command writes. A process of another user stays unchanged.
 func BecomeOwner(data string) error {
 	info, err := os.Stat(data)
 	if err != nil || os.Geteuid() != 0 {

@@ -13,8 +13,8 @@ import (
 
 // Look-ups that only concern units of kind Check.
 
-// PassiveCheck returns a check by name, for a source of signals that brings its results; not ok: the check does not
-// exist. The Chunk is nil if agents run the check.
+// PassiveCheck returns a passive check by name, whose results come from this source of signals; not ok: the check
+// does not exist. The Chunk is nil if agents run the check.
 func (d *Directory) PassiveCheck(namespace, name string) (c PassiveCheck, ok bool) {
 	u := d.now.Load().unit(checkKind, route.Name{Namespace: namespace, Name: name})
 	if u.Unit == nil {
@@ -27,7 +27,7 @@ func (d *Directory) PassiveCheck(namespace, name string) (c PassiveCheck, ok boo
 	return c, true
 }
 
-// PassiveChecks lists the passive checks of a namespace that are for a source of signals (empty: for any source).
+// PassiveChecks returns the passive checks of a namespace for a source of signals (empty: for any).
 func (d *Directory) PassiveChecks(namespace, source string) (ids []model.CheckID) {
 	for id, u := range d.now.Load().units.All() {
 		if u.Passive && (namespace == "" || u.Namespace == namespace) && (source == "" || u.Labels[model.SourceLabel] == source) {
@@ -37,7 +37,7 @@ func (d *Directory) PassiveChecks(namespace, source string) (ids []model.CheckID
 	return ids
 }
 
-// RoundRobins lists the round-robin checks that land on nodes, by id.
+// RoundRobins returns the round-robin checks that land on nodes, by id.
 func (d *Directory) RoundRobins() (list []RoundRobin) {
 	now := d.now.Load()
 	for _, u := range now.units.All() {
@@ -64,7 +64,7 @@ func (d *Directory) RoundRobins() (list []RoundRobin) {
 	return list
 }
 
-// FilterContext returns the fields of a node and a check that expressions imported from Sensu can read.
+// FilterContext returns the fields of a node and a check that only expressions imported from Sensu read.
 func (d *Directory) FilterContext(node model.NodeID, check model.CheckID) (c FilterContext) {
 	now := d.now.Load()
 	if n := now.nodes.Value(node).Node; n != nil {
@@ -81,9 +81,9 @@ func (d *Directory) FilterContext(node model.NodeID, check model.CheckID) (c Fil
 	return c
 }
 
-// Keepalive returns the definition of a node's keepalive, with the handlers and pipelines that the node names. Names
-// that come from the node's agent count only if the resources exist. A handler that reads Sensu's events is replaced by
-// the pipeline that the import made for it.
+// Keepalive returns the keepalive check of a node, with the node's own handlers and pipelines. Names that come from
+// the node's agent count only if the resources exist. A handler that reads Sensu's events is replaced by the pipeline
+// that the import made for it.
 func (d *Directory) Keepalive(id model.NodeID) *model.CheckChunk {
 	c := model.BuiltinChunkOf(model.BuiltinChunk(model.KeepaliveCheck))
 	now := d.now.Load()
@@ -129,9 +129,9 @@ const (
 	maxSettle       = 2 * time.Minute
 )
 
-// Dependencies lists the checks on which the problems of a check on a node depend: the checks on its upstream nodes, the
-// farthest first; then the checks in dependsOn; then the dependencies of all those. It leaves out checks that do not
-// exist.
+// Dependencies lists the checks on which the problems of a check on a node depend, directly or through others:
+// upstream nodes first, the farthest before the nearer ones, then those in dependsOn. It leaves out checks that do
+// not exist.
 func (d *Directory) Dependencies(node model.NodeID, check model.CheckID) (list []route.Dependency) {
 	now := d.now.Load()
 	n := now.nodes.Value(node).Node
@@ -167,6 +167,7 @@ func (d *Directory) Dependencies(node model.NodeID, check model.CheckID) (list [
 	return list
 }
 
+// dependency returns the dependency of a problem on a check of a node; false: the check does not exist.
 func (s *snapshot) dependency(node *Node, check route.Name) (route.Dependency, bool) {
 	m := route.Dependency{Node: node.ID, Name: route.Name{Namespace: node.Namespace, Name: node.Name.Name + "/" + check.Name}, Settle: maxSettle}
 	if m.Check = model.BuiltinCheck(check.Name); m.Check != 0 {

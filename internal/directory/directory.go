@@ -21,9 +21,9 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// Directory looks up names, nodes, units and assignments in the last published snapshot. It does not know deleted nodes
-// and resources. The caller owns returned lists and maps; nobody may change a specification. It is safe for concurrent
-// use; readers take no lock.
+// Directory answers queries about names, nodes, units and assignments from the last published snapshot. It does not
+// know deleted nodes and resources. The caller owns returned lists and maps; nobody may change a specification. It is
+// safe for concurrent use; readers take no lock.
 type Directory struct {
 	now atomic.Pointer[snapshot]
 
@@ -36,7 +36,7 @@ var (
 	_ Reader      = (*Directory)(nil)
 )
 
-// New makes an empty directory and the draft of its next snapshot.
+// New returns an empty directory and the draft of its next snapshot.
 func New() (*Directory, *Draft) {
 	d := &Directory{}
 	draft := &Draft{of: d}
@@ -44,14 +44,15 @@ func New() (*Directory, *Draft) {
 	return d, draft
 }
 
-// Subscribe implements Assignments.
+// Subscribe implements Assignments: fn is called with each published change.
 func (d *Directory) Subscribe(fn func(Change)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.subscribers = append(d.subscribers[:len(d.subscribers):len(d.subscribers)], fn)
 }
 
-// Revision returns the intent revision of the snapshot. While the revision stays, every answer of the directory stays.
+// Revision returns the intent revision of the published snapshot. While the revision stays, every answer of the
+// directory stays.
 func (d *Directory) Revision() int64 { return d.now.Load().revision }
 
 // NamespaceByName returns the id of a namespace.
@@ -73,13 +74,13 @@ func (d *Directory) NamespaceName(id model.NamespaceID) (string, bool) {
 	return d.now.Load().namespaceNames.Get(id)
 }
 
-// NamespaceHandlers lists the handlers of a namespace. They are notified of problems on its nodes whose check names no
-// handler.
+// NamespaceHandlers returns the default handlers of a namespace. They are notified of problems on its nodes whose
+// check names no handler.
 func (d *Directory) NamespaceHandlers(name string) []string {
 	return d.now.Load().namespace(name).Handlers
 }
 
-// Shadow reports whether notifications about the namespace's nodes are only recorded, not sent.
+// Shadow reports whether a namespace is a shadow, whose notifications are recorded and not sent.
 func (d *Directory) Shadow(namespace string) bool { return d.now.Load().namespace(namespace).Shadow }
 
 // NodeByName returns the id of a node.
@@ -113,10 +114,6 @@ func (d *Directory) NodeName(id model.NodeID) (namespace, name string, ok bool) 
 // NodeByUID finds a node by its immutable id.
 func (d *Directory) NodeByUID(uid uuid.UUID) (model.NodeID, bool) { return d.now.Load().uids.Get(uid) }
 
-// NodeUID returns the immutable id of a node, or ProxyUID for a proxy node. It returns Nil if the node is unknown or
-// never enrolled.
-func (d *Directory) NodeUID(id model.NodeID) uuid.UUID { return d.Node(id).UID }
-
 // NodeLabels returns the labels of a node: labels of the server win over labels of the agent, and those win over facts.
 func (d *Directory) NodeLabels(id model.NodeID) map[string]string {
 	if n := d.Node(id); n != unknownNode {
@@ -133,15 +130,15 @@ func (d *Directory) NodeFacts(id model.NodeID) map[string]string {
 	return nil
 }
 
-// Nodes lists the nodes of a namespace (empty: all), ascending.
+// Nodes returns the nodes of a namespace (empty: of all), ascending.
 func (d *Directory) Nodes(namespace string) []model.NodeID {
 	return nodeIDs(d.now.Load().members.Value(namespace).bitmap())
 }
 
-// Machines returns the number of nodes that are not proxy nodes.
+// Machines returns the number of nodes with an agent, which are not proxy nodes.
 func (d *Directory) Machines() int { return d.now.Load().machines }
 
-// NodesMatching lists the nodes of a namespace (empty: all) that a selector selects, ascending.
+// NodesMatching returns the nodes of a namespace (empty: of all) that a selector matches, ascending.
 func (d *Directory) NodesMatching(namespace string, s Selector) []model.NodeID {
 	now := d.now.Load()
 	set := now.members.Value(namespace)
@@ -151,7 +148,7 @@ func (d *Directory) NodesMatching(namespace string, s Selector) []model.NodeID {
 	return nodeIDs(s.Filter(set.Clone(), now.nodesWithLabel, now.nodesWithLabelKey))
 }
 
-// NodeGroups lists the groups of a node by name; a shared group is shared/NAME.
+// NodeGroups returns the names of a node's groups; a shared group is shared/NAME.
 func (d *Directory) NodeGroups(id model.NodeID) (list []string) {
 	now := d.now.Load()
 	for _, g := range now.nodes.Value(id).Groups {
@@ -160,7 +157,7 @@ func (d *Directory) NodeGroups(id model.NodeID) (list []string) {
 	return list
 }
 
-// TrustedGroup returns one trusted group of a node; empty: the node is in none. Not ok: the node is unknown.
+// TrustedGroup returns a trusted group of a node; empty: none. Not ok: the node is unknown.
 func (d *Directory) TrustedGroup(id model.NodeID) (group string, ok bool) {
 	now := d.now.Load()
 	n, ok := now.nodes.Get(id)
@@ -172,12 +169,12 @@ func (d *Directory) TrustedGroup(id model.NodeID) (group string, ok bool) {
 	return group, ok
 }
 
-// GroupMembers lists the nodes of a group, ascending.
+// GroupMembers returns the members of a group, ascending.
 func (d *Directory) GroupMembers(namespace, name string) []model.NodeID {
 	return nodeIDs(d.now.Load().groups.Value(route.Name{Namespace: namespace, Name: name}).Members)
 }
 
-// CheckByName returns the id of a check. Built-in checks exist in every namespace.
+// CheckByName returns the id of a check by its namespace and name. Built-in checks exist in every namespace.
 func (d *Directory) CheckByName(namespace, name string) (model.CheckID, bool) {
 	if id := model.BuiltinCheck(name); id != 0 {
 		return id, true
@@ -191,11 +188,19 @@ func (d *Directory) CheckName(id model.CheckID) (namespace, name string, ok bool
 		name = model.BuiltinCheckName(id)
 		return model.DefaultNamespaceName, name, name != ""
 	}
-	u := d.now.Load().units.Value(id)
-	if u.Unit == nil || u.Kind != checkKind {
+	u := d.CheckUnit(id)
+	if u == nil {
 		return "", "", false
 	}
 	return u.Namespace, u.Name.Name, true
+}
+
+// CheckUnit returns the record of a declared check; nil: the check is built in or unknown.
+func (d *Directory) CheckUnit(id model.CheckID) *Unit {
+	if u := d.now.Load().units.Value(id); u.Unit != nil && u.Kind == checkKind {
+		return u.Unit
+	}
+	return nil
 }
 
 // SourceName returns the namespace and name of the source of a problem.
@@ -206,13 +211,12 @@ func (d *Directory) SourceName(s model.Source) (namespace, name string, ok bool)
 	return d.CheckName(s.Check())
 }
 
-// NodeUnits lists the units of a node, ascending.
+// NodeUnits returns the units of a node, ascending.
 func (d *Directory) NodeUnits(node model.NodeID) []model.UnitID {
 	return append([]model.UnitID(nil), d.now.Load().nodes.Value(node).Units...)
 }
 
-// UnitNodes lists the nodes of a unit, ascending: the nodes that run the unit, and the proxy nodes that it reports
-// about.
+// UnitNodes returns the nodes of a unit, ascending: those that run it, and the proxy nodes of its results.
 func (d *Directory) UnitNodes(unit model.UnitID) []model.NodeID {
 	return nodeIDs(d.now.Load().units.Value(unit).Nodes)
 }
@@ -223,7 +227,7 @@ func (d *Directory) RunsUnit(node model.NodeID, unit model.UnitID) bool {
 	return u.Nodes != nil && u.Nodes.Contains(uint32(node))
 }
 
-// For implements Assignments.
+// For implements Assignments: it returns the assignment of a node.
 func (d *Directory) For(id model.NodeID) *Assignment {
 	n := d.now.Load().nodes.Value(id)
 	if n.Content == nil {
@@ -235,14 +239,14 @@ func (d *Directory) For(id model.NodeID) *Assignment {
 	}
 }
 
-// Assignment returns the intent revision of a node's assignment; not ok: the node has no assignment.
+// Assignment returns the version of a node's assignment, an intent revision; not ok: the node has none.
 func (d *Directory) Assignment(node model.NodeID) (revision uint64, ok bool) {
 	n := d.now.Load().nodes.Value(node)
 	return n.Generation.Revision, n.Content != nil
 }
 
-// Chunk implements Assignments. The directory keeps a chunk as long as the journal or a spool can name it, see
-// Planner.Collect.
+// Chunk implements Assignments: it returns the chunk with an id. The directory keeps a chunk as long as the journal
+// or a spool can name it, see Planner.Collect.
 func (d *Directory) Chunk(id model.ChunkID) *model.Chunk {
 	if builtin := model.BuiltinChunkOf(id); builtin != nil {
 		return &builtin.Chunk
@@ -253,7 +257,7 @@ func (d *Directory) Chunk(id model.ChunkID) *model.Chunk {
 // Chunks returns the number of known chunks.
 func (d *Directory) Chunks() int { return d.now.Load().chunks.size }
 
-// CheckChunk returns the check's chunk with an id; nil: the id is unknown, or the chunk is of another kind.
+// CheckChunk returns the chunk with this id as a check; nil: unknown, or of another kind.
 func (d *Directory) CheckChunk(id model.ChunkID) *model.CheckChunk { return d.Chunk(id).AsCheck() }
 
 // Handler returns the specification of a handler.
@@ -261,12 +265,12 @@ func (d *Directory) Handler(namespace, name string) (*model.HandlerSpec, bool) {
 	return resource[*model.HandlerSpec](d.now.Load(), "Handler", namespace, name)
 }
 
-// Secret returns the specification of a secret, which says where to read its value.
+// Secret returns the declaration of a secret, which tells where its value is stored.
 func (d *Directory) Secret(namespace, name string) (*model.SecretSpec, bool) {
 	return resource[*model.SecretSpec](d.now.Load(), "Secret", namespace, name)
 }
 
-// Streams returns the handlers that are notified of every result.
+// Streams returns the handlers that receive every result.
 func (d *Directory) Streams() map[route.Name]*model.HandlerSpec {
 	list := map[route.Name]*model.HandlerSpec{}
 	for name, spec := range d.Handlers() {
@@ -277,7 +281,7 @@ func (d *Directory) Streams() map[route.Name]*model.HandlerSpec {
 	return list
 }
 
-// Handlers lists the handlers.
+// Handlers returns the names of all handlers.
 func (d *Directory) Handlers() iter.Seq2[route.Name, *model.HandlerSpec] {
 	return func(yield func(route.Name, *model.HandlerSpec) bool) {
 		for r, spec := range d.now.Load().resources.All() {
@@ -288,7 +292,7 @@ func (d *Directory) Handlers() iter.Seq2[route.Name, *model.HandlerSpec] {
 	}
 }
 
-// Change lists the differences between a published snapshot and the snapshot before it.
+// Change lists the differences between a new published snapshot and the one before.
 type Change struct {
 	Revision int64 // intent revision of the new snapshot
 	// Assignments lists the nodes whose assignment changed, including deleted nodes.
@@ -298,10 +302,12 @@ type Change struct {
 	Declarations []route.Declaration
 	// Dependencies says that checks depend on other checks than before (see Directory.Dependencies).
 	Dependencies bool
+	// Receivers says that a check, node or namespace names other handlers, another route or other pipelines.
+	Receivers bool
 }
 
-// Reader is the part of the Directory that the API reads for people. It does not know deleted nodes and resources. The
-// caller owns returned lists and maps; nobody may change a specification.
+// Reader is the part of the Directory that the API reads. It does not know deleted nodes and resources. The caller
+// owns returned lists and maps; nobody may change a specification.
 type Reader interface {
 	NamespaceByName(name string) (model.NamespaceID, bool)
 	NamespaceName(id model.NamespaceID) (string, bool)
@@ -318,6 +324,7 @@ type Reader interface {
 	GroupMembers(namespace, name string) []model.NodeID
 	CheckByName(namespace, name string) (model.CheckID, bool)
 	CheckName(id model.CheckID) (namespace, name string, ok bool)
+	CheckUnit(id model.CheckID) *Unit
 	SourceName(s model.Source) (namespace, name string, ok bool)
 	NodeUnits(node model.NodeID) []model.UnitID
 	UnitNodes(unit model.UnitID) []model.NodeID
@@ -330,14 +337,14 @@ type Reader interface {
 	Dependencies(node model.NodeID, check model.CheckID) []route.Dependency
 }
 
-// PassiveCheck is a check whose results a source of signals brings, as opposed to an agent.
+// PassiveCheck is a check that no agent runs: a source of signals brings its results.
 type PassiveCheck struct {
 	Chunk    *model.CheckChunk // definition that judges results now; nil: agents run this check
 	Disabled bool              // the server refuses results of this check
 	Source   string            // the check's label source: the program that the check was made for; empty: any
 }
 
-// RoundRobin is a check with roundRobin: in each interval the server lets one member run it.
+// RoundRobin is a round-robin check: in each interval one of its members runs it.
 type RoundRobin struct {
 	Chunk     *model.CheckChunk
 	Namespace string
@@ -347,8 +354,8 @@ type RoundRobin struct {
 	Subjects []ProxyNode
 }
 
-// FilterContext holds the fields of a node and a check that only expressions imported from Sensu read. Nobody may change
-// its maps.
+// FilterContext has the fields of a node and a check that only expressions imported from Sensu read. Nobody may
+// change its maps.
 type FilterContext struct {
 	NodeAnnotations, CheckLabels, CheckAnnotations map[string]string
 	Groups                                         []string // groups that the check targets
@@ -358,10 +365,10 @@ type FilterContext struct {
 // checkKind is the kind of the units whose results become events.
 const checkKind = "Check"
 
-// groupName returns the name of a group as people write it: a shared group with its namespace.
+// groupName formats the name of a group: shared groups with their namespace.
 func (s *snapshot) groupName(g GroupID) string { return GroupText(s.groupNames[g]) }
 
-// GroupText returns the name of a group as its members' namespace writes it.
+// GroupText formats the name of a group for people of a namespace.
 func GroupText(name route.Name) string {
 	if name.Namespace == model.SharedNamespaceName {
 		return name.Namespace + "/" + name.Name
@@ -369,21 +376,26 @@ func GroupText(name route.Name) string {
 	return name.Name
 }
 
+// unit returns the unit with this kind and name.
 func (s *snapshot) unit(kind string, name route.Name) PlacedUnit {
 	return s.units.Value(s.unitNames.Value(unitName{kind, name}))
 }
 
+// resource returns the spec of a resource without a record of its own, such as a handler.
 func resource[S model.Spec](s *snapshot, kind, namespace, name string) (spec S, ok bool) {
 	spec, ok = s.resources.Value(Resource{kind, route.Name{Namespace: namespace, Name: name}}).(S)
 	return spec, ok
 }
 
+// nodesWithLabel returns the nodes that have a label with this value.
 func (s *snapshot) nodesWithLabel(p where.Pair) *roaring.Bitmap { return s.byLabel.Value(p).bitmap() }
 
+// nodesWithLabelKey returns the nodes that have a label with this key.
 func (s *snapshot) nodesWithLabelKey(key unique.Handle[string]) *roaring.Bitmap {
 	return s.byLabelKey.Value(key).bitmap()
 }
 
+// bitmap returns the bitmap of the set; nil for an absent set.
 func (s *nodeSet) bitmap() *roaring.Bitmap {
 	if s == nil {
 		return nil
@@ -391,6 +403,7 @@ func (s *nodeSet) bitmap() *roaring.Bitmap {
 	return s.Bitmap
 }
 
+// nodeIDs returns the node ids in a bitmap, ascending.
 func nodeIDs(b *roaring.Bitmap) []model.NodeID {
 	if b == nil {
 		return nil

@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// snapshot is one version of the directory. Versions share the shards of maps and the node sets that did not change: a
-// Draft copies a shard or set of an older version before it changes it.
+// snapshot is one immutable version of the directory. Versions share the shards of maps and the node sets that did
+// not change: a Draft copies a shard or set of an older version before it changes it.
 type snapshot struct {
 	revision   int64
 	nodes      Map[model.NodeID, PlacedNode]
@@ -36,21 +36,22 @@ type snapshot struct {
 	chunks         Map[model.ChunkID, *model.Chunk]
 }
 
-// nodeSet is a set of nodes. Only the draft that made the set may change it, and only before it is published.
+// nodeSet is a set of nodes, shared between snapshots. Only the draft that made the set may change it, and only
+// before it is published.
 type nodeSet struct {
 	*roaring.Bitmap
 	draft uint64
 }
 
-// Draft is the next snapshot of the directory. The planner alone changes it, from one goroutine at a time. Readers see
-// the changes after Publish.
+// Draft collects changes for the next snapshot of the directory. The planner alone changes it, from one goroutine at
+// a time. Readers see the changes after Publish.
 type Draft struct {
 	snapshot
 	number uint64 // number of this draft, from 1; shards and sets with the number are not yet shared with readers
 	of     *Directory
 }
 
-// Publish makes the draft the snapshot that readers see, with its intent revision.
+// Publish makes the draft the snapshot that readers see, at this intent revision.
 func (d *Draft) Publish(revision int64) {
 	d.revision = revision
 	d.number++
@@ -95,7 +96,7 @@ func (d *Draft) DeleteNode(id model.NodeID) {
 	}
 }
 
-// removeFromIndexes removes a node from the indexes under all names and labels that its next record does not have.
+// removeFromIndexes removes a node from the indexes of names and labels that its next record no longer has.
 func (d *Draft) removeFromIndexes(old, next *Node) {
 	if at, ok := d.nodeNames.Get(old.Name); ok && at == old.ID && next.Name != old.Name {
 		d.nodeNames.delete(old.Name, d.number)
@@ -106,8 +107,8 @@ func (d *Draft) removeFromIndexes(old, next *Node) {
 	d.updateIndexSets(old, next, false)
 }
 
-// updateIndexSets adds a node to the index sets of its namespace and labels, or removes it from them. It skips the sets
-// that the other record of the node also belongs to.
+// updateIndexSets adds a node to the indexes of its namespace and labels, or removes it. It skips the sets that the
+// other record of the node also belongs to.
 func (d *Draft) updateIndexSets(n, other *Node, add bool) {
 	if other.ID == 0 {
 		changeIndexSet(d, &d.members, "", n.ID, add)
@@ -134,7 +135,7 @@ func (d *Draft) updateIndexSets(n, other *Node, add bool) {
 	}
 }
 
-// changeIndexSet adds a node to one set of an index, or removes it from the set.
+// changeIndexSet adds a node to one set of an index, or removes it.
 func changeIndexSet[K comparable](d *Draft, index *Map[K, *nodeSet], key K, id model.NodeID, add bool) {
 	set := index.Value(key)
 	switch {
@@ -154,7 +155,7 @@ func changeIndexSet[K comparable](d *Draft, index *Map[K, *nodeSet], key K, id m
 	}
 }
 
-// SetUnit adds or replaces the record of a unit. Nobody may change its set of nodes afterwards.
+// SetUnit adds or replaces the record of a unit in the draft. Nobody may change its set of nodes afterwards.
 func (d *Draft) SetUnit(u PlacedUnit) {
 	if old, known := d.units.Get(u.ID); known && old.Name != u.Name {
 		d.forgetUnitName(old.Unit)
@@ -171,17 +172,17 @@ func (d *Draft) DeleteUnit(id model.UnitID) {
 	}
 }
 
-// forgetUnitName removes the name of a unit from the index, unless another unit has the name now.
+// forgetUnitName removes the name of a unit from the index, unless another unit has taken the name.
 func (d *Draft) forgetUnitName(u *Unit) {
 	if name := (unitName{u.Kind, u.Name}); d.unitNames.Value(name) == u.ID {
 		d.unitNames.delete(name, d.number)
 	}
 }
 
-// SetGroup adds or replaces the record of a group. Nobody may change its members afterwards.
+// SetGroup adds or replaces the record of a group in the draft. Nobody may change its members afterwards.
 func (d *Draft) SetGroup(name route.Name, g Group) { d.groups.set(name, g, d.number) }
 
-// SetGroupNames sets the names of groups by GroupID. Names may be added to the list, but not changed.
+// SetGroupNames sets the table of group names, indexed by GroupID. Names may be added to the list, but not changed.
 func (d *Draft) SetGroupNames(names []route.Name) { d.groupNames = names }
 
 // SetNamespace adds or replaces the record of a namespace.
@@ -205,10 +206,10 @@ func (d *Draft) SetResource(r Resource, spec model.Spec) {
 	}
 }
 
-// SetChunk adds a chunk. A chunk never changes.
+// SetChunk adds a chunk to the draft. A chunk never changes.
 func (d *Draft) SetChunk(c *model.Chunk) { d.chunks.set(c.ID, c, d.number) }
 
-// DeleteChunk removes a chunk that no reader can name any more.
+// DeleteChunk removes a chunk that no reader can ask for any more.
 func (d *Draft) DeleteChunk(id model.ChunkID) { d.chunks.delete(id, d.number) }
 
 // shards is the number of shards of a Map. A map of 20,000 nodes has about 80 entries in each shard.
@@ -216,20 +217,22 @@ const shards = 256
 
 var seed = maphash.MakeSeed()
 
-// Map is a map in 256 shards. Only the draft that is being written can change a Map; published versions are immutable. A
-// change of n keys copies at most n shards, whatever the size of the map. The zero Map is empty.
+// Map is a persistent map in 256 shards: a change copies one shard, and older versions stay valid. Only the draft
+// that is being written can change a Map; published versions are immutable. A change of n keys copies at most n
+// shards, whatever the size of the map. The zero Map is empty.
 type Map[K comparable, V any] struct {
 	shards *[shards]shard[K, V]
 	draft  uint64 // number of the draft that made the array; zero: the array is missing
 	size   int
 }
 
-// shard holds a part of a Map's entries, with the number of the draft that made it.
+// shard has a part of a Map's entries, and the number of the draft that may change it in place.
 type shard[K comparable, V any] struct {
 	entries map[K]V
 	draft   uint64
 }
 
+// shard returns the shard of a key.
 func (m *Map[K, V]) shard(key K) *shard[K, V] { return &m.shards[uint8(maphash.Comparable(seed, key))] }
 
 // Get returns the value of a key.
@@ -247,7 +250,7 @@ func (m *Map[K, V]) Value(key K) V {
 	return v
 }
 
-// All yields keys and values in no order.
+// All yields all keys and values, unordered.
 func (m *Map[K, V]) All() iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
 		if m.shards == nil {
@@ -263,8 +266,8 @@ func (m *Map[K, V]) All() iter.Seq2[K, V] {
 	}
 }
 
-// entriesToChange returns the entries of the shard that holds a key. The draft may change them: the shard was copied if
-// an older draft made it.
+// entriesToChange returns the entries of a key's shard for a change by this draft, copied on the first one. The draft
+// may change them: the shard was copied if an older draft made it.
 func (m *Map[K, V]) entriesToChange(key K, draft uint64) map[K]V {
 	if m.draft != draft {
 		next := new([shards]shard[K, V])
@@ -283,6 +286,7 @@ func (m *Map[K, V]) entriesToChange(key K, draft uint64) map[K]V {
 	return s.entries
 }
 
+// set sets the value of a key in the draft, without changing published versions.
 func (m *Map[K, V]) set(key K, v V, draft uint64) {
 	entries := m.entriesToChange(key, draft)
 	before := len(entries)
@@ -290,6 +294,7 @@ func (m *Map[K, V]) set(key K, v V, draft uint64) {
 	m.size += len(entries) - before
 }
 
+// delete removes a key in the draft, without changing published versions.
 func (m *Map[K, V]) delete(key K, draft uint64) {
 	if _, ok := m.Get(key); ok {
 		delete(m.entriesToChange(key, draft), key)

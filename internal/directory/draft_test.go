@@ -56,8 +56,8 @@ func TestMapMatchesPlainMap(t *testing.T) {
 	})
 }
 
-// TestIndexesMatchTheNodes compares the indexes of a published snapshot with those that its nodes
-// give, and an older snapshot with its own.
+// TestIndexesMatchTheNodes compares the indexes of a published snapshot with its nodes, and an older snapshot's
+// indexes with its own nodes.
 func TestIndexesMatchTheNodes(t *testing.T) {
 	type counts struct{ all, west, prod, env, machines int }
 	count := func(d *Directory) (c counts) {
@@ -118,7 +118,7 @@ func TestIndexesMatchTheNodes(t *testing.T) {
 	})
 }
 
-// The label index and the labels of a node select the same.
+// FuzzParseSelector parses random selectors: the label index and the labels of a node give the same result.
 func FuzzParseSelector(f *testing.F) {
 	for _, text := range []string{"", "env=prod", "a!=b,c", "os in (linux, bsd)", "x notin (1)", "!old", "a==b", "(", "a in ()", ",,", "=,!"} {
 		f.Add(text)

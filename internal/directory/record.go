@@ -13,8 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// GroupID is a number for a group's name within this process; numbers are smaller and faster to compare than names.
-// Every group name that a resource mentions has a number, even if no such group is declared.
+// GroupID is the number of a group's name within this process, smaller and faster to compare than the name. Every
+// group name that a resource mentions has a number, even if no such group is declared.
 type GroupID uint32
 
 // Records are immutable: after a change the node, unit, group or namespace gets a new record.
@@ -29,11 +29,11 @@ type (
 		Shadow   bool          // notifications are only recorded, not sent
 	}
 
-	// Node is the declared part of a node.
+	// Node has the declared fields of a node.
 	Node struct {
 		route.Name
 		ID          model.NodeID
-		UID         uuid.UUID   // Nil: the node never enrolled; ProxyUID: a proxy node
+		UID         uuid.UUID   // immutable id; Nil: the node never enrolled; ProxyUID: a proxy node
 		Labels      where.Pairs // of the server, the agent and facts, see EffectiveLabels
 		Facts       where.Pairs
 		Annotations map[string]string
@@ -43,10 +43,10 @@ type (
 		Keepalive   *Keepalive // receivers of the node's keepalive; nil: the node names none
 	}
 
-	// Upstream is a check on another node, usually the keepalive of a router in front of the node.
+	// Upstream is a check on another node that must be OK, usually the keepalive of the router before the node.
 	Upstream struct{ Node, Check route.Name }
 
-	// Keepalive names the handlers and pipelines that receive a node's keepalive.
+	// Keepalive has the handlers and pipelines that receive the keepalive of a node.
 	Keepalive struct {
 		*model.KeepaliveReceivers
 		FromAgent bool // the node's agent named them: some may not exist
@@ -61,7 +61,7 @@ type (
 		Generation wire.Generation
 	}
 
-	// Content is the part of an assignment that several nodes share.
+	// Content is the part of an assignment that nodes with equal chunks share.
 	Content struct {
 		Hash       [32]byte // computed by wire.AssignmentHash
 		Chunks     []*model.Chunk
@@ -69,12 +69,14 @@ type (
 		Proxied    *ProxyTargets
 	}
 
-	// Unit is the declared part of a unit, with the chunk that agents get now.
+	// Unit has the declared fields of a unit, with the chunk that agents receive now.
 	Unit struct {
 		route.Name
 		ID          model.UnitID
 		Kind        string // kind of the declared resource
 		Chunk       *model.Chunk
+		DisplayName string // metadata.displayName
+		Runbook     string // link to the page with the steps to take when the check fails
 		Labels      map[string]string
 		Annotations map[string]string
 		Groups      []GroupID    // groups that the unit targets
@@ -85,32 +87,33 @@ type (
 		Proxied     bool // the check reports about proxy nodes
 	}
 
-	// PlacedUnit is a unit with its nodes: the nodes that run the unit, and the proxy nodes that it reports about.
+	// PlacedUnit is a unit with its nodes: those that run it, and the proxy nodes of its results.
 	PlacedUnit struct {
 		*Unit
 		Nodes *roaring.Bitmap
 	}
 
-	// Group is a group with its members.
+	// Group is a declared group with its members.
 	Group struct {
 		Members *roaring.Bitmap
 		Trusted bool // no machine can bring itself in
 	}
 
-	// Resource names a resource that has no record of its own, such as a handler.
+	// Resource identifies a resource without a record of its own, such as a handler.
 	Resource struct {
 		Kind string
 		route.Name
 	}
 
+	// unitName is the key of a unit in the index of names.
 	unitName struct {
 		kind string
 		route.Name
 	}
 )
 
-// Receivers returns the receivers of the node's keepalive; nil: the node names none. For a Sensu agent that names no
-// handler it returns the handler named keepalive, as Sensu's backend does.
+// Receivers returns the handlers and pipelines of the node's keepalive; nil: the node names none. For a Sensu agent
+// that names no handler it returns the handler named keepalive, as Sensu's backend does.
 func (n *Node) Receivers() *Keepalive {
 	k := n.Keepalive
 	if k == nil && n.External {
@@ -122,8 +125,8 @@ func (n *Node) Receivers() *Keepalive {
 	return k
 }
 
-// Assignment is the list of all chunks and property values of one node. It is immutable; nodes with the same units share
-// the list Chunks.
+// Assignment has all chunks and property values of one node. It is immutable; nodes with the same units share the
+// list Chunks.
 type Assignment struct {
 	Node       model.NodeID
 	UID        uuid.UUID
@@ -134,7 +137,7 @@ type Assignment struct {
 	Proxied    *ProxyTargets   // proxy nodes of its proxy checks; nil: the node runs no proxy check
 }
 
-// Assignments is the part of the Directory that sessions read.
+// Assignments is the part of the Directory that agents' sessions read.
 type Assignments interface {
 	// For returns the present assignment of a node; nil: the node is unknown, or a proxy node.
 	For(node model.NodeID) *Assignment
@@ -144,7 +147,7 @@ type Assignments interface {
 	Subscribe(fn func(Change))
 }
 
-// ProxyTargets lists the proxy nodes that the proxy checks of an assignment report about. It is immutable; all nodes
+// ProxyTargets has, for each proxy check of an assignment, the proxy nodes of its results. It is immutable; all nodes
 // that run the same units share it.
 type ProxyTargets struct {
 	wire.ProxyChecks
@@ -152,15 +155,15 @@ type ProxyTargets struct {
 	byUnit map[model.UnitID][]model.NodeID // ascending
 }
 
-// ProxyNode has the ids by which the journal names a proxy node.
+// ProxyNode has the id, uid and namespace of a proxy node, as journal records contain them.
 type ProxyNode struct {
 	ID        model.NodeID
 	UID       uuid.UUID
 	Namespace model.NamespaceID
 }
 
-// NewProxyTargets indexes the proxy nodes of an assignment with these chunks. nodes must be the nodes of list,
-// ascending.
+// NewProxyTargets returns the index of the proxy nodes in an assignment with these chunks. nodes must be the nodes of
+// list, ascending.
 func NewProxyTargets(list wire.ProxyChecks, nodes []ProxyNode, chunks []*model.Chunk) *ProxyTargets {
 	p := &ProxyTargets{ProxyChecks: list, nodes: nodes, byUnit: map[model.UnitID][]model.NodeID{}}
 	units := make(map[model.ChunkID]model.UnitID, len(chunks))
@@ -175,7 +178,7 @@ func NewProxyTargets(list wire.ProxyChecks, nodes []ProxyNode, chunks []*model.C
 	return p
 }
 
-// Wire returns the proxy targets in the form that an agent gets; nil targets: nil.
+// Wire converts the proxy targets to the form in an assignment message; nil stays nil.
 func (p *ProxyTargets) Wire() *wire.ProxyChecks {
 	if p == nil {
 		return nil
@@ -183,9 +186,9 @@ func (p *ProxyTargets) Wire() *wire.ProxyChecks {
 	return &p.ProxyChecks
 }
 
-// ProxyNode returns the proxy node that a result of a unit is about. Not ok: the assignment does not allow its agent to
-// report about that node. A source of signals must call ProxyNode before it accepts a result about a node other than the
-// sender. The assignment may be nil.
+// ProxyNode returns the proxy node with this id if a unit of the assignment may report results about it. Not ok: the
+// assignment does not allow its agent to report about that node. A source of signals must call ProxyNode before it
+// accepts a result about a node other than the sender. The assignment may be nil.
 func (a *Assignment) ProxyNode(unit model.UnitID, node model.NodeID) (ProxyNode, bool) {
 	if _, ok := slices.BinarySearch(a.ProxyNodes(unit), node); !ok {
 		return ProxyNode{}, false
@@ -197,7 +200,7 @@ func (a *Assignment) ProxyNode(unit model.UnitID, node model.NodeID) (ProxyNode,
 	return a.Proxied.nodes[at], true
 }
 
-// ProxyNodes returns the proxy nodes that a unit of the assignment reports about, ascending.
+// ProxyNodes returns the proxy nodes of a unit in the assignment, ascending.
 func (a *Assignment) ProxyNodes(unit model.UnitID) []model.NodeID {
 	if a == nil || a.Proxied == nil {
 		return nil
@@ -205,8 +208,8 @@ func (a *Assignment) ProxyNodes(unit model.UnitID) []model.NodeID {
 	return a.Proxied.byUnit[unit]
 }
 
-// ProxyUID returns the immutable id of a proxy node, which has no certificate. The id decides the node's partition; no
-// certificate can contain it.
+// ProxyUID returns the uid of a proxy node, computed from its id because it has no certificate. The id decides the
+// node's partition; no certificate can contain it.
 func ProxyUID(id model.NodeID) uuid.UUID {
 	return uuid.UUID{'p', 'r', 'o', 'x', 'y', 12: byte(id >> 24), 13: byte(id >> 16), 14: byte(id >> 8), 15: byte(id)}
 }

@@ -11,19 +11,20 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// Selector is a parsed label selector: requirements that must all hold.
+// Selector is a parsed label selector, a list of requirements that must all hold.
 //
 //	env=prod   env!=prod (also without the label)   os in (linux,bsd)   os notin (a,b)
 //	owner (there is such a label)   !owner (there is none)
 type Selector struct{ requirements []requirement }
 
+// requirement is one part of a label selector: a key, its values, and whether they are excluded.
 type requirement struct {
 	key    string
 	values []string // none: the requirement is about the key alone
 	not    bool
 }
 
-// ParseSelector parses a label selector, such as the value of the flag -l. An empty text selects everything.
+// ParseSelector parses a label selector such as env=prod,tier!=db. An empty text selects everything.
 func ParseSelector(text string) (Selector, error) {
 	var s Selector
 	for _, part := range splitOutsideParentheses(text) {
@@ -38,7 +39,7 @@ func ParseSelector(text string) (Selector, error) {
 	return s, nil
 }
 
-// splitOutsideParentheses splits a text at the commas that are not in parentheses.
+// splitOutsideParentheses splits a text at commas outside parentheses.
 func splitOutsideParentheses(text string) (parts []string) {
 	if strings.TrimSpace(text) == "" {
 		return nil
@@ -60,6 +61,7 @@ func splitOutsideParentheses(text string) (parts []string) {
 	return append(parts, text[start:])
 }
 
+// parseRequirement parses one part of a selector, such as tier!=db or env in (test, prod).
 func parseRequirement(part string) (requirement, bool) {
 	if key, list, ok := strings.Cut(part, "("); ok {
 		list, closed := strings.CutSuffix(strings.TrimSpace(list), ")")
@@ -74,26 +76,28 @@ func parseRequirement(part string) (requirement, bool) {
 		return r, isLabelKey(r.key)
 	}
 	if key, value, ok := strings.Cut(part, "!="); ok {
-		return valued(key, value, true)
+		return newRequirement(key, value, true)
 	}
 	if key, value, ok := strings.Cut(part, "=="); ok {
-		return valued(key, value, false)
+		return newRequirement(key, value, false)
 	}
 	if key, value, ok := strings.Cut(part, "="); ok {
-		return valued(key, value, false)
+		return newRequirement(key, value, false)
 	}
 	key, not := strings.CutPrefix(part, "!")
 	return requirement{key: strings.TrimSpace(key), not: not}, isLabelKey(strings.TrimSpace(key))
 }
 
-func valued(key, value string, not bool) (requirement, bool) {
+// newRequirement returns the selector requirement key=value, or key!=value if not is true.
+func newRequirement(key, value string, not bool) (requirement, bool) {
 	key, value = strings.TrimSpace(key), strings.TrimSpace(value)
 	return requirement{key: key, values: []string{value}, not: not}, isLabelKey(key) && !strings.ContainsAny(value, "=!()")
 }
 
+// isLabelKey reports whether a text may be the key of a label.
 func isLabelKey(key string) bool { return key != "" && !strings.ContainsAny(key, " \t=!(),") }
 
-// Matches reports whether the selector selects a set of labels.
+// Matches reports whether the selector matches a set of labels.
 func (s Selector) Matches(labels map[string]string) bool {
 	for _, r := range s.requirements {
 		value, found := labels[r.key]
@@ -107,8 +111,8 @@ func (s Selector) Matches(labels map[string]string) bool {
 	return true
 }
 
-// Filter removes the nodes that the selector does not select from a set, and returns the set. It reads the node sets of
-// labels and label keys, and visits no single node.
+// Filter removes from a set of nodes those that the selector does not match. It reads the node sets of labels and
+// label keys, and visits no single node.
 func (s Selector) Filter(nodes *roaring.Bitmap, byLabel func(where.Pair) *roaring.Bitmap, byKey func(unique.Handle[string]) *roaring.Bitmap) *roaring.Bitmap {
 	for _, r := range s.requirements {
 		selected := roaring.New()

@@ -29,7 +29,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
-// Verdict rates a finding.
+// Verdict is the rating of a finding: fine, warning or bad.
 type Verdict string
 
 // The verdicts.
@@ -39,7 +39,7 @@ const (
 	Bad  Verdict = "bad"  // does not work
 )
 
-// Finding is one measured fact.
+// Finding is one result of the examination: its name, measured value, verdict and the command to type.
 type Finding struct {
 	Verdict  Verdict `json:"verdict"`
 	What     string  `json:"what"`
@@ -48,8 +48,7 @@ type Finding struct {
 	Mend     string  `json:"mend,omitempty"` // command to type
 }
 
-// failUnless returns the finding as it is if the machine is well, and otherwise with a verdict and the command that
-// mends the fault.
+// failUnless returns the finding unchanged if ok, else with a verdict and the command that mends the fault.
 func (f Finding) failUnless(well bool, verdict Verdict, mend string) []Finding {
 	if !well {
 		f.Verdict, f.Mend = verdict, mend
@@ -57,7 +56,7 @@ func (f Finding) failUnless(well bool, verdict Verdict, mend string) []Finding {
 	return []Finding{f}
 }
 
-// Target is the machine, folder and server to examine.
+// Target has the machine, data folder and server URL to examine.
 type Target struct {
 	Data    string // data folder; may be missing
 	Journal string // journal folder; empty: in the data folder
@@ -68,7 +67,7 @@ type Target struct {
 	Admin   string // URL of the admin listener; empty: none is examined
 }
 
-// Examine returns all findings, in a fixed order.
+// Examine examines a machine and a server, and returns all findings in a fixed order.
 func Examine(ctx context.Context, p Target) []Finding {
 	var out []Finding
 	m := newMachineReader()
@@ -78,13 +77,13 @@ func Examine(ctx context.Context, p Target) []Finding {
 	out = append(out, examineSyncTimes(ctx, p)...)
 	out = append(out, examineClock(p, m)...)
 	out = append(out, examineCertificates(p)...)
-	for _, examine := range []func(context.Context, Target) []Finding{examineAddresses, examineHistoryLag, examineAssets} {
+	for _, examine := range []func(context.Context, Target) []Finding{examineDatabases, examineAddresses, examineHistoryLag, examineAssets} {
 		out = append(out, examine(ctx, p)...)
 	}
 	return out
 }
 
-// machineReader reads limits, memory, disk and clock of the machine from the kernel; tests replace its functions.
+// machineReader reads limits, memory, disk and clock from the kernel; tests replace its functions.
 type machineReader struct {
 	read  func(path string) ([]byte, error) // of /proc and /sys
 	files func() (soft, hard uint64)        // limits of open files; 0: unknown
@@ -97,7 +96,7 @@ func newMachineReader() machineReader {
 	return machineReader{os.ReadFile, fileLimits, diskFree, clockSynchronised}
 }
 
-// readNumber reads a file that contains one number.
+// readNumber reads a file of the kernel that contains one number.
 func (m machineReader) readNumber(path string) (int64, bool) {
 	data, err := m.read(path)
 	if err != nil {
@@ -107,7 +106,7 @@ func (m machineReader) readNumber(path string) (int64, bool) {
 	return n, err == nil
 }
 
-// examineOpenFiles reports whether the limit of open files is high enough for all agents.
+// examineOpenFiles examines whether the limit of open files suffices for all agents.
 func examineOpenFiles(p Target, m machineReader) []Finding {
 	soft, hard := m.files()
 	if hard == 0 {
@@ -122,8 +121,8 @@ func examineOpenFiles(p Target, m machineReader) []Finding {
 		failUnless(hard >= need, Bad, fmt.Sprintf("systemctl edit muster: [Service] LimitNOFILE=%d", need*2))
 }
 
-// examineConnectionQueues reports whether the kernel's queues of new connections are long enough for all agents to
-// reconnect at once.
+// examineConnectionQueues examines whether the kernel's queues for new connections suffice when all agents reconnect
+// at once.
 func examineConnectionQueues(p Target, m machineReader) []Finding {
 	var out []Finding
 	for _, q := range []struct{ file, key string }{
@@ -141,7 +140,7 @@ func examineConnectionQueues(p Target, m machineReader) []Finding {
 	return out
 }
 
-// examinePortRange reports the range of local ports.
+// examinePortRange rates the size of the kernel's range of local ports.
 func examinePortRange(_ Target, m machineReader) []Finding {
 	data, err := m.read("/proc/sys/net/ipv4/ip_local_port_range")
 	if err != nil {
@@ -155,7 +154,7 @@ func examinePortRange(_ Target, m machineReader) []Finding {
 	return f.failUnless(high-low+1 >= 20000, Warn, "sysctl -w net.ipv4.ip_local_port_range='15000 65000'")
 }
 
-// examineMemory reports whether the available memory is enough for all agents.
+// examineMemory examines whether the available memory suffices for all agents.
 func examineMemory(p Target, m machineReader) []Finding {
 	available, ok := m.availableMemory()
 	if !ok {
@@ -170,7 +169,7 @@ func examineMemory(p Target, m machineReader) []Finding {
 	return out
 }
 
-// examineDisk reports the free disk space and the file system of the data folder.
+// examineDisk examines free space and file system of the data folder's disk.
 func examineDisk(p Target, m machineReader) []Finding {
 	folder := nearestFolder(p.journalFolder())
 	free, kind, err := m.disk(folder)
@@ -191,7 +190,7 @@ func examineDisk(p Target, m machineReader) []Finding {
 	return append(out, k)
 }
 
-// examineClock reports whether the clock is synchronised.
+// examineClock examines whether the clock is synchronised.
 func examineClock(_ Target, m machineReader) []Finding {
 	synced, ok := m.clock()
 	if !ok {
@@ -203,7 +202,7 @@ func examineClock(_ Target, m machineReader) []Finding {
 	return []Finding{{Fine, "clock", "synchronised", "", ""}}
 }
 
-// examineCertificates reports unreadable and expiring certificates of the data folder.
+// examineCertificates finds unreadable and soon expiring certificates in the data folder.
 func examineCertificates(p Target) []Finding {
 	var out []Finding
 	files, _ := filepath.Glob(filepath.Join(p.Data, "pki", "*.pem"))
@@ -257,7 +256,7 @@ func rateCertificateLife(cert *x509.Certificate, file string, now time.Time) Fin
 	return f
 }
 
-// examineAddresses reports whether the server answers at its URL and is ready.
+// examineAddresses examines whether the server answers at its URL and is ready.
 func examineAddresses(ctx context.Context, p Target) []Finding {
 	if p.URL == "" {
 		return nil
@@ -299,7 +298,7 @@ func examineAddresses(ctx context.Context, p Target) []Finding {
 	return []Finding{{Fine, "server", p.URL + " is ready", "", ""}}
 }
 
-// journalFolder returns the folder of the journal.
+// journalFolder returns the folder of the examined server's journal.
 func (p Target) journalFolder() string {
 	if p.Journal != "" {
 		return p.Journal
@@ -307,7 +306,7 @@ func (p Target) journalFolder() string {
 	return filepath.Join(p.Data, "journal")
 }
 
-// nearestFolder returns the folder at path, or the nearest existing one above it.
+// nearestFolder returns the folder at path or its nearest existing parent.
 func nearestFolder(path string) string {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -334,10 +333,10 @@ func folderSize(path string) (total int64) {
 	return total
 }
 
+// formatSize formats a size in bytes for people: 1.5 GiB.
 func formatSize(bytes int64) string { return model.Size(bytes).Approximate() }
 
-// openAdminPage opens a page of the admin listener; nil: no listener is configured, or it does not answer properly,
-// which another finding reports.
+// openAdminPage opens a page of the admin listener; nil: it is not configured or does not answer.
 func openAdminPage(ctx context.Context, p Target, path string, timeout time.Duration) io.ReadCloser {
 	if p.Admin == "" {
 		return nil

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// requireFinding returns the finding of this name and fails the test without one.
+// requireFinding returns the finding with this name, and fails the test if it is missing.
 func requireFinding(t *testing.T, findings []Finding, what string) Finding {
 	t.Helper()
 	for _, f := range findings {
@@ -28,6 +28,8 @@ func requireFinding(t *testing.T, findings []Finding, what string) Finding {
 	return Finding{}
 }
 
+// TestFaultsOnThisMachineHaveCommands examines this machine with impossible demands and expects complaints with
+// commands.
 func TestFaultsOnThisMachineHaveCommands(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("measured on Linux")
@@ -44,7 +46,7 @@ func TestFaultsOnThisMachineHaveCommands(t *testing.T) {
 	}
 }
 
-// TestUnknownHostIsNotAStoppedServer requires a hint about the host name, and not the advice to start the server.
+// TestUnknownHostIsNotAStoppedServer expects a hint about the unknown host name, not the advice to start the server.
 func TestUnknownHostIsNotAStoppedServer(t *testing.T) {
 	list := examineAddresses(t.Context(), Target{URL: "https://nosuch..invalid:8443"})
 	f := requireFinding(t, list, "server")
@@ -53,7 +55,7 @@ func TestUnknownHostIsNotAStoppedServer(t *testing.T) {
 	}
 }
 
-// TestHealthyMachineHasNoFaults requires that this machine permits enough open files for ten agents.
+// TestHealthyMachineHasNoFaults expects no complaint about open files on this machine for ten agents.
 func TestHealthyMachineHasNoFaults(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("measured on Linux")
@@ -64,6 +66,7 @@ func TestHealthyMachineHasNoFaults(t *testing.T) {
 	}
 }
 
+// TestCertificateLifeIsRated rates certificates by the time that is left until their end.
 func TestCertificateLifeIsRated(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
@@ -83,7 +86,7 @@ func TestCertificateLifeIsRated(t *testing.T) {
 	}
 }
 
-// healthyMachine returns a machine without faults, and its files by path, which a test can change.
+// healthyMachine returns a machine reader without faults, and its files, which a test can change.
 func healthyMachine() (machineReader, map[string]string) {
 	files := map[string]string{
 		"/proc/sys/net/core/somaxconn": "4096\n", "/proc/sys/net/ipv4/tcp_max_syn_backlog": "4096\n",
@@ -103,8 +106,8 @@ func healthyMachine() (machineReader, map[string]string) {
 	}, files
 }
 
-// TestEachFaultIsOneFindingWithCommand spoils one property of a healthy machine at a time: each fault is one
-// finding, with the command that mends it.
+// TestEachFaultIsOneFindingWithCommand breaks one property of a healthy machine at a time and expects one finding
+// with the command that mends it.
 func TestEachFaultIsOneFindingWithCommand(t *testing.T) {
 	const group = "/sys/fs/cgroup/system.slice"
 	for _, c := range []struct {
@@ -159,8 +162,7 @@ func TestEachFaultIsOneFindingWithCommand(t *testing.T) {
 	}
 }
 
-// findingNameForVerdict returns the name of the finding of a healthy machine in place of one that only a failure
-// has.
+// findingNameForVerdict returns the name under which a finding without a fault is shown.
 func findingNameForVerdict(what, failure, instead string) string {
 	if what == failure {
 		return instead
@@ -168,8 +170,7 @@ func findingNameForVerdict(what, failure, instead string) string {
 	return what
 }
 
-// TestSyncTimesAreRatedByPercentile rates few times of fdatasync by the slowest, many by the 99th percentile, and
-// gives no finding without times.
+// TestSyncTimesAreRatedByPercentile rates few times of fdatasync by the slowest, many by the 99th percentile.
 func TestSyncTimesAreRatedByPercentile(t *testing.T) {
 	if got := rateSyncTimes(nil); got != nil {
 		t.Errorf("nothing measured: %+v", got)
@@ -197,6 +198,7 @@ func TestSyncTimesAreRatedByPercentile(t *testing.T) {
 	}
 }
 
+// TestHistoryLagIsReported reads metrics of a server whose history keeps up, lags, or is derived again.
 func TestHistoryLagIsReported(t *testing.T) {
 	for _, c := range []struct {
 		name, metrics string
@@ -230,6 +232,8 @@ func TestHistoryLagIsReported(t *testing.T) {
 	}
 }
 
+// TestUnusableArchivesAreReported reads pages about archives and expects a finding for each one that agents cannot
+// get.
 func TestUnusableArchivesAreReported(t *testing.T) {
 	wrong := func(n int) string {
 		one := `{"asset":"default/tools","for":"linux amd64","trouble":"nobody has uploaded it","mend":"muster asset add tools FILE -n default"}`

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// availableMemory returns the available bytes: of the machine, or of the control groups that contain this process,
-// if that is less.
+// availableMemory returns the available memory in bytes: of the machine, or of this process's control groups if that
+// is less.
 func (m machineReader) availableMemory() (available int64, known bool) {
 	data, err := m.read("/proc/meminfo")
 	if err != nil {
@@ -62,7 +62,7 @@ const (
 	slowSync   = 50 * time.Millisecond // a p99 above it is a fault
 )
 
-// examineSyncTimes measures fdatasync, for which every acknowledgement waits.
+// examineSyncTimes measures fdatasync on the journal's disk, which delays every acknowledgement.
 func examineSyncTimes(ctx context.Context, p Target) []Finding {
 	file, err := os.CreateTemp(nearestFolder(p.journalFolder()), ".doctor-")
 	if err != nil {
@@ -85,7 +85,7 @@ func examineSyncTimes(ctx context.Context, p Target) []Finding {
 	return rateSyncTimes(times)
 }
 
-// rateSyncTimes rates the measured times of fdatasync; without times it returns no finding.
+// rateSyncTimes rates measured times of fdatasync; without times it returns no finding.
 func rateSyncTimes(times []time.Duration) []Finding {
 	if len(times) == 0 {
 		return nil
@@ -100,7 +100,7 @@ func rateSyncTimes(times []time.Duration) []Finding {
 	return f.failUnless(slow <= slowSync, Warn, "put the journal on a faster disk: --journal DIR")
 }
 
-// formatMillis returns a short time for people: 0.34 ms, 12 ms.
+// formatMillis formats a short time for people: 0.34 ms, 12 ms.
 func formatMillis(d time.Duration) string {
 	ms := float64(d) / 1e6
 	if ms < 10 {
@@ -112,7 +112,7 @@ func formatMillis(d time.Duration) string {
 // maxHistoryLag is the largest lag of history that is no fault.
 const maxHistoryLag = 30 * time.Second
 
-// examineHistoryLag reports how far history is behind the journal, by the server's metrics.
+// examineHistoryLag examines how far history is behind the journal.
 func examineHistoryLag(ctx context.Context, p Target) []Finding {
 	page := openAdminPage(ctx, p, "/metrics", 5*time.Second)
 	if page == nil {
@@ -137,7 +137,7 @@ func examineHistoryLag(ctx context.Context, p Target) []Finding {
 	return []Finding{f}
 }
 
-// readGauges reads gauges by name from a page of metrics.
+// readGauges parses gauges by name from a page of Prometheus metrics.
 func readGauges(page io.Reader, names ...string) map[string]float64 {
 	out := map[string]float64{}
 	lines := bufio.NewScanner(io.LimitReader(page, 16<<20))
@@ -156,14 +156,14 @@ func readGauges(page io.Reader, names ...string) map[string]float64 {
 // AssetsPath is the page of the admin listener with the faults of Asset archives.
 const AssetsPath = "/debug/assets"
 
-// Assets is the content of the page at AssetsPath.
+// Assets is the JSON page about archives that agents cannot get.
 type Assets struct {
 	Archives int          `json:"archives"` // that Assets name
 	Unread   int          `json:"unread"`   // archives among them that the time did not allow to read
 	Wrong    []WrongAsset `json:"wrong"`
 }
 
-// WrongAsset is an archive that no agent can get.
+// WrongAsset is an archive of an Asset that agents cannot get, with the reason.
 type WrongAsset struct {
 	Asset   string `json:"asset"` // NAMESPACE/NAME
 	For     string `json:"for"`   // the machines; empty: all
@@ -177,7 +177,7 @@ const LookAtAssets = 20 * time.Second
 // shownAssets is how many wrong archives are findings of their own.
 const shownAssets = 20
 
-// examineAssets reports archives that no agent can get.
+// examineAssets finds archives of Assets that agents cannot get.
 func examineAssets(ctx context.Context, p Target) (out []Finding) {
 	page := openAdminPage(ctx, p, AssetsPath, LookAtAssets+10*time.Second)
 	if page == nil {

@@ -22,7 +22,7 @@ var fileSystems = map[int64]string{
 	unix.NFS_SUPER_MAGIC: "nfs", unix.SMB2_SUPER_MAGIC: "cifs", unix.FUSE_SUPER_MAGIC: "fuse",
 }
 
-// diskFree returns the free bytes of a disk and its type of file system.
+// diskFree returns the free bytes of a disk and the type of its file system.
 func diskFree(path string) (free int64, kind string, err error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(path, &st); err != nil {
@@ -35,10 +35,10 @@ func diskFree(path string) (free int64, kind string, err error) {
 	return int64(st.Bavail) * int64(st.Bsize), kind, nil
 }
 
-// syncData writes the data of a file to the disk by fdatasync.
+// syncData syncs the data of a file to the disk by fdatasync.
 func syncData(f *os.File) error { return unix.Fdatasync(int(f.Fd())) }
 
-// clockSynchronised reports whether the kernel says that its clock is synchronised.
+// clockSynchronised reports whether the kernel regards its clock as synchronised.
 func clockSynchronised() (synced, known bool) {
 	var tx unix.Timex
 	state, err := unix.Adjtimex(&tx)

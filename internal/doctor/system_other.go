@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// fileLimits returns the limits of open files of this process.
+// fileLimits returns zero limits, which mean unknown.
 func fileLimits() (soft, hard uint64) { return 0, 0 }
 
 // diskFree returns the free bytes of a disk and its type of file system.
@@ -15,8 +15,8 @@ func diskFree(string) (int64, string, error) {
 	return 0, "", errors.New("free disk is measured on Linux only")
 }
 
-// syncData writes the data of a file to the disk by fdatasync.
+// syncData syncs a file to the disk.
 func syncData(f *os.File) error { return f.Sync() }
 
-// clockSynchronised reports whether the kernel says that its clock is synchronised.
+// clockSynchronised returns unknown: the state of the clock is read on Linux only.
 func clockSynchronised() (synced, known bool) { return false, false }

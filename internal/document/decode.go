@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Decoder decodes the tree of one document into Go values and records the place of each field.
+// Decoder decodes the parsed tree of one document into Go values and records the place of each field.
 type Decoder struct {
 	*Reader
 	// UnknownFieldHint returns a hint for an unknown field of the document itself, or with spec of its spec,
@@ -25,12 +25,12 @@ type Decoder struct {
 	base   string       // field of root; empty: the document
 }
 
-// Decoder returns a decoder for one document or resource of the file.
+// Decoder returns a decoder for one document or resource in the file.
 func (r *Reader) Decoder(t *Tree) *Decoder {
 	return &Decoder{Reader: r, places: map[string]place{"": t.place}}
 }
 
-// Fields decodes the fields of a mapping into the struct that v points to, except those listed.
+// Fields decodes all fields of a mapping, except the listed ones, into the struct that v points to.
 func (d *Decoder) Fields(t *Tree, v any, except ...string) {
 	d.skip = except
 	d.decodeValue(t, reflect.ValueOf(v).Elem(), "")
@@ -50,8 +50,7 @@ func (d *Decoder) Field(t *Tree, name string, v any) {
 	}
 }
 
-// FieldPlaces returns the places of all decoded fields; flaws that were recorded after the first from flaws belong
-// to this document.
+// FieldPlaces returns the line and column of all decoded fields, which later flaws of this document refer to.
 func (d *Decoder) FieldPlaces(from int) FieldPlaces {
 	w := FieldPlaces{File: d.file, places: d.places}
 	for _, f := range d.Flaws[min(from, len(d.Flaws)):] {
@@ -60,7 +59,7 @@ func (d *Decoder) FieldPlaces(from int) FieldPlaces {
 	return w
 }
 
-// FlawAt records a flaw at the place of a decoded field.
+// FlawAt records an error at the line and column of a decoded field.
 func (d *Decoder) FlawAt(field, hint, format string, args ...any) {
 	d.recordFlaw(d.places[field], field, hint, format, args...)
 }
@@ -71,7 +70,7 @@ var (
 	secretType  = reflect.TypeFor[model.Secret]()
 )
 
-// decodeValue decodes t into v and continues after a flaw.
+// decodeValue decodes a parsed tree into a Go value, and continues after an error.
 func (d *Decoder) decodeValue(t *Tree, v reflect.Value, field string) {
 	if t.kind == null || d.Full() {
 		return // as if left out
@@ -144,7 +143,7 @@ func (d *Decoder) decodeValue(t *Tree, v reflect.Value, field string) {
 	}
 }
 
-// requireType reports whether a tree has the expected type of value, and records a flaw with a hint if it does not.
+// requireType reports whether a tree has the expected type, and records an error with a hint if not.
 func (d *Decoder) requireType(t *Tree, kind valueType, field string) bool {
 	if t.kind == kind {
 		return true
@@ -162,7 +161,7 @@ func (d *Decoder) requireType(t *Tree, kind valueType, field string) bool {
 	return false
 }
 
-// decodeCommand decodes a command: text for the shell, or a list of arguments.
+// decodeCommand decodes a command, which is a text for the shell or a list of arguments.
 func (d *Decoder) decodeCommand(t *Tree, c *model.Command, field string) {
 	switch t.kind {
 	case text:
@@ -214,7 +213,7 @@ func (d *Decoder) decodeMap(t *Tree, v reflect.Value, field string) {
 	}
 }
 
-// decodeStruct decodes a mapping into the fields of a struct; an unknown key is a flaw.
+// decodeStruct decodes a mapping into the fields of a struct; an unknown key is an error.
 func (d *Decoder) decodeStruct(t *Tree, v reflect.Value, field string) {
 	for _, k := range t.keys {
 		if d.Full() {
@@ -245,13 +244,13 @@ func findStructField(t reflect.Type, name string) (index []int, found bool) {
 	return nil, false
 }
 
-// JSONName returns the name of a field in JSON and YAML.
+// JSONName returns the name of a struct field in JSON and YAML.
 func JSONName(f reflect.StructField) string {
 	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 	return name
 }
 
-// fieldNames returns the JSON names of all fields, also of embedded structs.
+// fieldNames returns the JSON names of all fields of a struct, also of embedded ones.
 func fieldNames(t reflect.Type) (names []string) {
 	for _, f := range reflect.VisibleFields(t) {
 		if !f.Anonymous {

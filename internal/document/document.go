@@ -15,6 +15,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v4"
@@ -22,7 +23,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Decode decodes one document, YAML or JSON, into the value that v points to. It is strict: an unknown field, a wrong
+// Decode decodes one YAML or JSON document into the value that v points to. It is strict: an unknown field, a wrong
 // type, a duration without unit are flaws with file, line and a hint. check then validates the value and names fields
 // as decoding does: agents[0].checks[1].ttl; its argument tells a field that is written (count: 0) from one that is
 // left out. All flaws come in one Invalid error, in the order of the file; they are its cause.
@@ -49,18 +50,18 @@ func Decode(file string, data []byte, v any, check func(written func(field strin
 	return r.Flaws.Err()
 }
 
-// place is the line and the column of a value in a file.
+// place is the line and column of a value in a file.
 type place struct{ line, column int }
 
-// FieldPlaces holds the places of the fields of one decoded document or resource.
+// FieldPlaces has line and column of each field in one decoded document.
 type FieldPlaces struct {
 	File   string
 	places map[string]place // by field: spec.alert, spec.targets.groups[1]
 	flawed []string         // fields that could not be decoded
 }
 
-// Place fills in file, line and column of the flaws of validation: the place of the field or, where it is absent, of
-// the nearest field around it. It drops flaws that only follow from a field that could not be decoded.
+// Place sets file, line and column of validation errors: the place of the field, or of the nearest field around an
+// absent one. It drops flaws that only follow from a field that could not be decoded.
 func (w *FieldPlaces) Place(flaws model.Flaws) model.Flaws {
 	flaws = slices.DeleteFunc(flaws, w.followsFromUndecodedField)
 	for _, f := range flaws {
@@ -69,15 +70,15 @@ func (w *FieldPlaces) Place(flaws model.Flaws) model.Flaws {
 	return flaws
 }
 
-// Locate fills in file, line and column of one flaw, by the field that the flaw names.
+// Locate sets file, line and column of an error, by the field that it names.
 func (w *FieldPlaces) Locate(f *model.Flaw) *model.Flaw {
 	at := w.nearestPlace(f.Field)
 	f.File, f.Line, f.Column = w.File, at.line, at.column
 	return f
 }
 
-// followsFromUndecodedField reports whether a flaw only follows from a field that could not be decoded: the flaw is
-// about this field, a field within or around it, or a missing field.
+// followsFromUndecodedField reports whether an error only follows from a field that could not be decoded, so that
+// people need not see it.
 func (w *FieldPlaces) followsFromUndecodedField(f *model.Flaw) bool {
 	within := func(inner, outer string) bool {
 		rest, ok := strings.CutPrefix(inner, outer)
@@ -88,16 +89,16 @@ func (w *FieldPlaces) followsFromUndecodedField(f *model.Flaw) bool {
 	})
 }
 
-// Complete reports whether every field was decoded.
+// Complete reports whether every field of the document could be decoded.
 func (w *FieldPlaces) Complete() bool { return len(w.flawed) == 0 }
 
-// hasField reports whether the file has the field.
+// hasField reports whether the document contains the field.
 func (w *FieldPlaces) hasField(field string) bool {
 	_, ok := w.places[field]
 	return ok
 }
 
-// nearestPlace returns the place of a field, or of the nearest field around it.
+// nearestPlace returns the line and column of a field, or of the nearest field around it.
 func (w *FieldPlaces) nearestPlace(field string) place {
 	for {
 		if at, ok := w.places[field]; ok || field == "" {
@@ -107,12 +108,12 @@ func (w *FieldPlaces) nearestPlace(field string) place {
 	}
 }
 
-// Sort orders flaws by their places in the file.
+// Sort sorts errors by their place in the file.
 func Sort(flaws model.Flaws) {
 	slices.SortStableFunc(flaws, func(a, b *model.Flaw) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })
 }
 
-// explainYAMLError explains a syntax error of the YAML library: text for people, and a hint.
+// explainYAMLError converts a syntax error of the YAML library to a text for people and a hint.
 func explainYAMLError(message string, line []byte) (text, hint string) {
 	text = "not YAML: " + message
 	indent := line[:len(line)-len(bytes.TrimLeft(line, " \t"))]
@@ -139,13 +140,14 @@ func lineOfText(data []byte, number int) []byte {
 	return nil
 }
 
-// placeAt returns the line and column of a byte offset.
+// placeAt converts a byte offset to line and column.
 func placeAt(data []byte, offset int) place {
 	before := data[:min(max(offset, 0), len(data))]
 	return place{bytes.Count(before, []byte("\n")) + 1, len(before) - bytes.LastIndexByte(before, '\n')}
 }
 
-// findBinaryByte finds the first byte that a text file cannot hold: the file is a program or an archive.
+// findBinaryByte returns the first byte that no text file contains, which means that the file is a program or an
+// archive.
 func findBinaryByte(data []byte) (at place, hint string) {
 	number := 0
 	for line := range bytes.Lines(data) {
@@ -162,7 +164,7 @@ func findBinaryByte(data []byte) (at place, hint string) {
 	return place{}, ""
 }
 
-// spellingHint returns a hint for an unknown field: the right spelling, or the right place of the field.
+// spellingHint returns a hint for an unknown field: its right spelling, or where it belongs.
 func (d *Decoder) spellingHint(t reflect.Type, word, at string) string {
 	names := fieldNames(t)
 	if at == "" {
@@ -196,7 +198,7 @@ func (d *Decoder) spellingHint(t reflect.Type, word, at string) string {
 	return "fields here: " + strings.Join(names, ", ")
 }
 
-// findFieldPath returns the path of the field of this name that is nearest to the root of a spec; empty: none.
+// findFieldPath returns the path of the field with this name that is nearest to the root of a spec; empty: none.
 func findFieldPath(t reflect.Type, word, path string, depth int) string {
 	if t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()
@@ -222,8 +224,8 @@ func HasField(v any, name string) bool {
 	return ok
 }
 
-// YAML writes one JSON document as YAML, fields in their order; Documents parses it back to the
-// same values. Commands show stored JSON this way: get -o yaml, edit, differences.
+// YAML converts one JSON document to YAML with its fields in the same order; Documents parses it back to the same
+// values. Commands show stored JSON this way: get -o yaml, edit, differences.
 func YAML(document []byte) ([]byte, error) {
 	r := &Reader{}
 	docs := r.Documents(document)
@@ -241,7 +243,30 @@ func YAML(document []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("write YAML: %w", err)
 	}
-	return out.Bytes(), nil
+	return EscapeControls(out.Bytes()), nil
+}
+
+// isControl reports whether a terminal may obey a character, or write in another direction after it: C1 controls and
+// bidirectional controls. Encoders of JSON and YAML escape the others.
+func isControl(r rune) bool { return r >= 0x7f && r < 0xa0 || unicode.Is(unicode.Bidi_Control, r) }
+
+// EscapeControls replaces C1 and bidirectional controls in quoted texts of JSON or YAML by their escapes, so that a terminal
+// shows them. The values stay the same.
+func EscapeControls(data []byte) []byte {
+	if bytes.IndexFunc(data, isControl) < 0 {
+		return data
+	}
+	var b bytes.Buffer
+	for rest := data; len(rest) > 0; {
+		r, n := utf8.DecodeRune(rest)
+		if isControl(r) {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		} else {
+			b.Write(rest[:n])
+		}
+		rest = rest[n:]
+	}
+	return b.Bytes()
 }
 
 var errNotOneDocument = errors.New("not one document")
@@ -255,7 +280,7 @@ func (t *Tree) toYAML() *yaml.Node {
 	switch t.kind {
 	case text:
 		n := scalar("!!str")
-		if yaml11Booleans[strings.ToLower(t.text)] {
+		if yaml11Booleans[strings.ToLower(t.text)] || strings.IndexFunc(t.text, isControl) >= 0 {
 			n.Style = yaml.DoubleQuotedStyle
 		}
 		return n

@@ -9,11 +9,13 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
+// inner is a struct that testItem embeds.
 type inner struct {
 	Sum   int        `json:"sum"`
 	Items []testItem `json:"items,omitempty"`
 }
 
+// testItem is a struct with fields of several types for decoding.
 type testItem struct {
 	inner
 	Name string         `json:"name"`
@@ -21,9 +23,9 @@ type testItem struct {
 	Seed uint64         `json:"seed,omitempty"`
 }
 
-// TestDecode reports flaws of form and content together, in the order of the file, and leaves out flaws that only
-// follow from a field that cannot be decoded.
-func TestDecode(t *testing.T) {
+// TestDecodeReportsAllFlaws decodes documents with errors of form and content: they are reported together, in the
+// order of the file, without mere consequences.
+func TestDecodeReportsAllFlaws(t *testing.T) {
 	check := func(v *inner) func(func(string) bool) model.Flaws {
 		return func(written func(string) bool) (list model.Flaws) {
 			for i, it := range v.Items {
@@ -70,7 +72,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// FuzzDecode decodes any bytes to a value or an error of class Invalid.
+// FuzzDecode decodes random bytes: the result is a value or an error of class Invalid.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte("items:\n  - {name: a, sum: 3, wait: 1s, seed: 7}"))
 	f.Add([]byte(`{"items": [{"items": [{"wait": 5}]}]}`))
@@ -84,7 +86,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// TestSyntaxErrors explains text that is not YAML, with its place and a hint.
+// TestSyntaxErrors parses texts that are no YAML and expects the place of the error and a hint.
 func TestSyntaxErrors(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"tab":               {"kind: Check\nspec:\n\tinterval: 30s\n", "f.yaml:3:1: not YAML: this line is indented with a TAB; indent with spaces"},

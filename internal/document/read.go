@@ -13,9 +13,8 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// Documents parses all documents of a file, YAML or JSON: JSON is a subset of YAML. After a
-// document with a syntax error it continues at the next line "---". A JSON file may hold
-// several objects, one behind the other; a syntax error ends it.
+// Documents parses all documents of a YAML or JSON file. After a document with a syntax error it continues at the
+// next line "---". A JSON file may hold several objects, one behind the other; a syntax error ends it.
 func (r *Reader) Documents(data []byte) []*Tree {
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
 	if looksLikeJSON(data) {
@@ -24,14 +23,14 @@ func (r *Reader) Documents(data []byte) []*Tree {
 	return r.parseYAMLDocuments(data)
 }
 
-// looksLikeJSON reports whether a file is JSON ({"kind": …) and not YAML in braces ({kind: … or {}).
+// looksLikeJSON reports whether a file is JSON ({"kind": …), not YAML in braces ({kind: … or {).
 func looksLikeJSON(data []byte) bool {
 	rest, object := bytes.CutPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{"))
 	return object && bytes.HasPrefix(bytes.TrimLeft(rest, " \t\r\n"), []byte(`"`))
 }
 
-// parseJSONDocuments splits a file into JSON objects and parses each as YAML. Text that is YAML
-// but not JSON, such as {"a": b}, is parsed as YAML.
+// parseJSONDocuments splits a file into JSON objects and parses each one. Text that is YAML but not JSON, such as
+// {"a": b}, is parsed as YAML.
 func (r *Reader) parseJSONDocuments(data []byte) (docs []*Tree) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	for {
@@ -54,8 +53,7 @@ func (r *Reader) parseJSONDocuments(data []byte) (docs []*Tree) {
 	}
 }
 
-// retryAsYAML parses the rest of a file as YAML after a JSON error; if the rest is no YAML either, it records the
-// JSON error.
+// retryAsYAML parses the rest of a file as YAML after a JSON error; if that fails too, it records the JSON error.
 func (r *Reader) retryAsYAML(data []byte, offset int64, err error) []*Tree {
 	rest := &Reader{file: r.file, skipped: bytes.Count(data[:offset], []byte("\n"))}
 	if docs := rest.parseYAMLDocuments(data[offset:]); len(rest.Flaws) == 0 {
@@ -110,8 +108,8 @@ func (r *Reader) parseYAMLDocuments(data []byte) (docs []*Tree) {
 	}
 }
 
-// textFromNextDocument returns the text from the first "---" below a line on, and the number of lines above it;
-// nil: no document follows.
+// textFromNextDocument returns the text from the first "---" after a line, and the number of lines before it; nil: no
+// document follows.
 func textFromNextDocument(data []byte, line int) (rest []byte, lines int) {
 	for len(data) > 0 {
 		if lines >= line && bytes.HasPrefix(data, []byte("---")) {
@@ -126,8 +124,8 @@ func textFromNextDocument(data []byte, line int) (rest []byte, lines int) {
 	return nil, 0
 }
 
-// parseYAMLUntilError parses documents to the end of the file, or to the first syntax error, whose line it returns,
-// counted from 1.
+// parseYAMLUntilError parses YAML documents until the end or the first syntax error, whose line it returns, counted
+// from 1.
 func (r *Reader) parseYAMLUntilError(data []byte) (docs []*Tree, line int) {
 	loader, err := yaml.NewLoader(bytes.NewReader(data))
 	for err == nil {
@@ -169,7 +167,7 @@ func (r *Reader) parseYAMLUntilError(data []byte) (docs []*Tree, line int) {
 	return docs, line
 }
 
-// placeOf returns the place of a node in the file.
+// placeOf returns line and column of a YAML node.
 func (r *Reader) placeOf(n *yaml.Node) place { return place{n.Line + r.skipped, n.Column} }
 
 // treeFromYAML converts a node of the YAML library to a tree.
@@ -209,7 +207,7 @@ func (r *Reader) treeFromYAML(n *yaml.Node, depth int) (*Tree, error) {
 	return t, nil
 }
 
-// readYAMLMapping converts the keys and values of a YAML mapping; it records a flaw for a key that occurs twice.
+// readYAMLMapping converts a YAML mapping to a tree; a repeated key is an error.
 func (r *Reader) readYAMLMapping(t *Tree, n *yaml.Node, depth int) error {
 	var merged []mappingKey
 	seen := make(map[string]bool, len(n.Content)/2)
@@ -247,7 +245,7 @@ func (r *Reader) readYAMLMapping(t *Tree, n *yaml.Node, depth int) error {
 	return nil
 }
 
-// readYAMLScalar sets the type and the text of a tree from a YAML scalar.
+// readYAMLScalar converts a YAML scalar to a tree with its type and text.
 func (r *Reader) readYAMLScalar(t *Tree, n *yaml.Node) {
 	switch tag := n.ShortTag(); tag {
 	case "!!null":

@@ -17,14 +17,14 @@ type Tree struct {
 	items []*Tree
 }
 
-// mappingKey is one key of a mapping, with its place and value.
+// mappingKey is one key of a mapping with its place and value.
 type mappingKey struct {
 	place
 	name  string
 	value *Tree
 }
 
-// valueType is the type of a value in YAML or JSON: null, text, number, boolean, list or mapping.
+// valueType is the type of a YAML or JSON value: null, text, number, boolean, list or mapping.
 type valueType uint8
 
 const (
@@ -40,7 +40,7 @@ func (k valueType) String() string {
 	return [...]string{"nothing", "text", "a number", "true or false", "a list", "a mapping"}[k]
 }
 
-// Get returns the value of a key of a mapping; nil: absent.
+// Get returns the value of a key in a mapping; nil: the key is absent.
 func (t *Tree) Get(name string) *Tree {
 	for _, k := range t.keys {
 		if k.name == name {
@@ -50,16 +50,16 @@ func (t *Tree) Get(name string) *Tree {
 	return nil
 }
 
-// Text returns a scalar as text; empty: null, a list or a mapping.
+// Text returns a scalar as text; null, lists and mappings give an empty text.
 func (t *Tree) Text() string { return t.text }
 
 // IsMapping reports whether the value is a mapping.
 func (t *Tree) IsMapping() bool { return t.kind == mapping }
 
-// IsNull reports whether the value is empty.
+// IsNull reports whether the value is null or empty.
 func (t *Tree) IsNull() bool { return t.kind == null }
 
-// Items returns the resources or values of a list, or the tree itself.
+// Items returns the elements of a list; a tree that is no list is its own only element.
 func (t *Tree) Items() []*Tree {
 	switch t.kind {
 	case null:
@@ -70,10 +70,10 @@ func (t *Tree) Items() []*Tree {
 	return []*Tree{t}
 }
 
-// Kind names the type of the value for error messages: text, a list.
+// Kind returns the type of the value in words for error messages: text, a list.
 func (t *Tree) Kind() string { return t.kind.String() }
 
-// appendJSON writes the tree as JSON, for types that implement json.Unmarshaler.
+// appendJSON encodes the tree as JSON for types that implement json.Unmarshaler.
 func (t *Tree) appendJSON(b []byte) []byte {
 	switch t.kind {
 	case text:
@@ -117,7 +117,7 @@ const (
 	maxValues = 1_000_000
 )
 
-// Reader parses one file into trees and collects its flaws. Use one reader for one file.
+// Reader parses one file into trees and collects the errors in it. Use one reader for one file.
 type Reader struct {
 	Flaws   model.Flaws
 	file    string
@@ -127,15 +127,15 @@ type Reader struct {
 	skipped int // lines before the current document
 }
 
-// NewReader returns a reader whose flaws name the file.
+// NewReader returns a reader for a file of this name, which its errors mention.
 func NewReader(file string) *Reader { return &Reader{file: file} }
 
-// Flaw records a flaw of a field at the place of a tree. The hint is the text to write.
+// Flaw records an error of a field at the place of its value. The hint is the text to write.
 func (r *Reader) Flaw(t *Tree, field, hint, format string, args ...any) {
 	r.recordFlaw(t.place, field, hint, format, args...)
 }
 
-// recordFlaw records a flaw, at most model.MaxFlaws of them.
+// recordFlaw records an error, at most model.MaxFlaws of them.
 func (r *Reader) recordFlaw(at place, field, hint, format string, args ...any) {
 	if !r.Full() {
 		r.Flaws = append(r.Flaws, &model.Flaw{File: r.file, Line: at.line, Column: at.column,
@@ -143,12 +143,12 @@ func (r *Reader) recordFlaw(at place, field, hint, format string, args ...any) {
 	}
 }
 
-// Full reports whether the reader has recorded model.MaxFlaws flaws, after which it stops.
+// Full reports whether the reader has recorded model.MaxFlaws errors, the most that it reports.
 func (r *Reader) Full() bool { return len(r.Flaws) >= model.MaxFlaws }
 
 var errTooBig = errors.New("too big")
 
-// countValue counts a parsed value; too many values, or values nested too deep, are an error.
+// countValue counts parsed values; too many or too deeply nested ones are an error.
 func (r *Reader) countValue(at place, depth int) error {
 	if r.aliases > 0 {
 		r.aliased++

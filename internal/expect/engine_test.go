@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestEngineAgreesWithScan compares the engine with a map that is scanned for passed deadlines.
+// TestEngineAgreesWithScan compares the engine with a map of deadlines that is scanned, over random operations.
 func TestEngineAgreesWithScan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var e Engine
@@ -49,6 +49,7 @@ func TestEngineAgreesWithScan(t *testing.T) {
 	})
 }
 
+// TestRefreshAddsNoHeapEntry moves one deadline a thousand times and expects one heap entry.
 func TestRefreshAddsNoHeapEntry(t *testing.T) {
 	var e Engine
 	for i := range 1000 {
@@ -65,6 +66,7 @@ func TestRefreshAddsNoHeapEntry(t *testing.T) {
 	}
 }
 
+// BenchmarkRefresh measures moving a deadline to a later time.
 func BenchmarkRefresh(b *testing.B) {
 	var e Engine
 	for id := range uint32(10_000) {
@@ -78,6 +80,7 @@ func BenchmarkRefresh(b *testing.B) {
 	}
 }
 
+// BenchmarkExpireAndRearm measures the expiry of deadlines that are set again at once.
 func BenchmarkExpireAndRearm(b *testing.B) {
 	var e Engine
 	for id := range uint32(10_000) {

@@ -6,7 +6,8 @@
 // (slots of the view). Start at Engine.
 package expect
 
-// Engine holds at most one deadline per id. Times are nanoseconds of listening time; zero means none.
+// Engine has at most one deadline per id, in a heap with lazy updates. Times are nanoseconds of listening time; zero
+// means none.
 //
 // Deadlines are refreshed far more often than they pass, so a refresh to a later time is one store: the id's heap
 // entry keeps its old time, and Expired pushes it again when that time comes. Invariant: an id with a deadline has a
@@ -17,12 +18,13 @@ type Engine struct {
 	heap       []heapEntry // a binary min-heap by time
 }
 
+// heapEntry is an entry of the heap: a time at which the deadline of an id is checked.
 type heapEntry struct {
 	at int64
 	id uint32
 }
 
-// Set replaces the id's deadline; at is > 0.
+// Set sets or replaces the deadline of an id; at must be positive.
 func (e *Engine) Set(id uint32, at int64) {
 	if int(id) >= len(e.deadlines) {
 		e.growIDs(int(id) + 1)
@@ -35,14 +37,14 @@ func (e *Engine) Set(id uint32, at int64) {
 	e.pushEntry(heapEntry{at, id})
 }
 
-// Clear removes the id's deadline.
+// Clear removes the deadline of an id.
 func (e *Engine) Clear(id uint32) {
 	if int(id) < len(e.deadlines) {
 		e.deadlines[id] = 0
 	}
 }
 
-// Due returns the id's deadline, zero for none.
+// Due returns the deadline of an id; zero: none.
 func (e *Engine) Due(id uint32) int64 {
 	if int(id) >= len(e.deadlines) {
 		return 0
@@ -50,7 +52,8 @@ func (e *Engine) Due(id uint32) int64 {
 	return e.deadlines[id]
 }
 
-// Next returns a lower bound of all deadlines, zero for none. The earliest deadline may be later.
+// Next returns a time before which no deadline expires; zero: there is no deadline. The earliest deadline may be
+// later.
 func (e *Engine) Next() int64 {
 	if len(e.heap) == 0 {
 		return 0
@@ -58,8 +61,8 @@ func (e *Engine) Next() int64 {
 	return e.heap[0].at
 }
 
-// Expired appends to dst every id whose deadline is at or before now, and clears those deadlines. The order of ids depends
-// on earlier calls: a caller that needs the same order after a restore has to sort them.
+// Expired appends to dst every id whose deadline is at or before now, and removes those deadlines. The order of ids
+// depends on earlier calls: a caller that needs the same order after a restore has to sort them.
 func (e *Engine) Expired(now int64, dst []uint32) []uint32 {
 	for len(e.heap) > 0 && e.heap[0].at <= now {
 		top := e.popEntry()
@@ -80,12 +83,13 @@ func (e *Engine) Expired(now int64, dst []uint32) []uint32 {
 	return dst
 }
 
-// Len returns a bound of the ids: every id that has a deadline is smaller than Len.
+// Len returns an upper bound of the ids: each id with a deadline is smaller.
 func (e *Engine) Len() int { return len(e.deadlines) }
 
-// Entries returns the size of the heap: at least the number of deadlines.
+// Entries returns the number of heap entries, at least the number of deadlines.
 func (e *Engine) Entries() int { return len(e.heap) }
 
+// growIDs extends the tables to ids below n.
 func (e *Engine) growIDs(n int) {
 	if n > cap(e.deadlines) {
 		// Grow by a quarter: at a million states, doubling wastes memory.
@@ -97,6 +101,7 @@ func (e *Engine) growIDs(n int) {
 	e.entryTimes = e.entryTimes[:n]
 }
 
+// pushEntry adds an entry to the heap.
 func (e *Engine) pushEntry(x heapEntry) {
 	if len(e.heap) == cap(e.heap) {
 		e.heap = append(make([]heapEntry, 0, len(e.heap)+len(e.heap)/4+16), e.heap...)
@@ -114,6 +119,7 @@ func (e *Engine) pushEntry(x heapEntry) {
 	e.heap[i] = x
 }
 
+// popEntry removes and returns the heap entry with the earliest time.
 func (e *Engine) popEntry() heapEntry {
 	top := e.heap[0]
 	last := len(e.heap) - 1

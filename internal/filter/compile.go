@@ -23,7 +23,7 @@ const (
 	maxPatternSteps = 256 // instructions of one regular expression
 )
 
-// Program is a compiled expression.
+// Program is a compiled filter expression with its pool of interpreters.
 type Program struct {
 	source string
 	code   *goja.Program
@@ -31,8 +31,8 @@ type Program struct {
 	slow   suspension
 }
 
-// Compile reads an expression: statements, the last of which is the value. Errors say line
-// and column, in characters from 1.
+// Compile compiles a filter expression: JavaScript statements, the last of which is the value. Errors say line and
+// column, in characters from 1.
 func Compile(expression string, libraries ...Library) (*Program, error) {
 	if len(expression) > MaxSource {
 		return nil, model.Errorf(model.TooLarge, "the expression has %d bytes, the limit is %d", len(expression), MaxSource)
@@ -43,8 +43,8 @@ func Compile(expression string, libraries ...Library) (*Program, error) {
 	return compileFunction(expression, true, libraries...)
 }
 
-// compileFunction makes a function of an event from a source. With value, the function returns the value of its last
-// statement.
+// compileFunction compiles JavaScript source to a function of an event. With value, the function returns the value of
+// its last statement.
 func compileFunction(source string, value bool, libraries ...Library) (*Program, error) {
 	expression, err := withLibraries(libraries, source)
 	if err != nil {
@@ -88,7 +88,8 @@ func compileFunction(source string, value bool, libraries ...Library) (*Program,
 // functionHead begins the function that an expression becomes.
 const functionHead = `(function(event){"use strict";`
 
-// parseSource parses a source. before is the number of characters that functionHead adds in front of the first line.
+// parseSource parses JavaScript source to a syntax tree. before is the number of characters that functionHead adds in
+// front of the first line.
 func parseSource(source string, before int) (*ast.Program, error) {
 	whole, err := parser.ParseFile(nil, "", source, 0, parser.WithDisableSourceMaps)
 	if err == nil {
@@ -105,7 +106,8 @@ func parseSource(source string, before int) (*ast.Program, error) {
 	return nil, model.Errorf(model.Invalid, "the expression is wrong: %w", err)
 }
 
-// errorAt returns an error with line and column. idx counts from 1 in functionHead and the expression.
+// errorAt returns an error about an expression with line and column. idx counts from 1 in functionHead and the
+// expression.
 func errorAt(expression string, idx file.Idx, format string, args ...any) error {
 	offset := min(max(int(idx)-1-len(functionHead), 0), len(expression))
 	line, column := 1, 1
@@ -118,7 +120,7 @@ func errorAt(expression string, idx file.Idx, format string, args ...any) error 
 	return model.Errorf(model.Invalid, "the expression is wrong at line %d, column %d: %w", line, column, err)
 }
 
-// lastStatement finds the last statement of a function that is not empty: its value is the value of the expression.
+// lastStatement returns the last non-empty statement of a function, which gives the value of the expression.
 func lastStatement(body *ast.BlockStatement) (*ast.Statement, bool) {
 	for i := len(body.List) - 1; i > 0; i-- { // 0 is "use strict"
 		switch body.List[i].(type) {
@@ -132,7 +134,7 @@ func lastStatement(body *ast.BlockStatement) (*ast.Statement, bool) {
 	return nil, false
 }
 
-// checkPattern allows regular expressions that are matched in one pass and are small.
+// checkPattern accepts a regular expression only if it is small and matched in one pass.
 func checkPattern(pattern string) error {
 	plain, err := parser.TransformRegExp(pattern, false, false)
 	if err != nil {
@@ -152,8 +154,8 @@ func checkPattern(pattern string) error {
 	return nil
 }
 
-// Library is a script whose functions and variables an expression uses. It runs before each evaluation in the same function:
-// its variables end with the evaluation.
+// Library is a JavaScript file whose functions and variables expressions may use. It runs before each evaluation in
+// the same function: its variables end with the evaluation.
 type Library struct {
 	Name   string // for people
 	Source string
@@ -162,8 +164,8 @@ type Library struct {
 // MaxLibraries bounds the libraries of one program together, in bytes.
 const MaxLibraries = 256 << 10
 
-// withLibraries returns the source of an expression behind the sources of its libraries. Each library is checked alone by
-// the rules of expressions, so that errors name it.
+// withLibraries returns the source of an expression with the sources of its libraries before it. Each library is
+// checked alone by the rules of expressions, so that errors name it.
 func withLibraries(libraries []Library, expression string) (string, error) {
 	var b strings.Builder
 	size := 0
@@ -189,28 +191,30 @@ func withLibraries(libraries []Library, expression string) (string, error) {
 // spell its name.
 const addend = " addend"
 
-// checkSyntax refuses syntax that is not on the list below, and wraps the right side of every +,
-// so that a text cannot double itself thirty times before anybody looks.
+// checkSyntax refuses JavaScript syntax outside the allowed list, and puts a length check around the right side of
+// every +.
 func checkSyntax(whole *ast.Program, expression string) error {
 	k := &syntaxChecker{expression: expression}
 	walkNodes(reflect.ValueOf(whole.Body), func(n ast.Node) bool { k.checkNode(n); return k.err == nil })
 	return k.err
 }
 
+// syntaxChecker walks the syntax tree of an expression and records the first forbidden construct.
 type syntaxChecker struct {
 	expression string
 	at         file.Idx
 	err        error
 }
 
+// refuseSyntax records the first forbidden construct with its position.
 func (k *syntaxChecker) refuseSyntax(what string) {
 	if k.err == nil {
 		k.err = errorAt(k.expression, k.at, "filters cannot use %s", what)
 	}
 }
 
-// checkNode checks one node of the syntax tree. It refuses all syntax that is not listed: classes, generators, async,
-// spread, destructuring, template texts, getters, with.
+// checkNode checks one node of the syntax tree against the list of allowed syntax. It refuses all syntax that is not
+// listed: classes, generators, async, spread, destructuring, template texts, getters, with.
 func (k *syntaxChecker) checkNode(n ast.Node) {
 	switch n := n.(type) {
 	case *ast.BinaryExpression:
@@ -267,6 +271,7 @@ func (k *syntaxChecker) checkNode(n ast.Node) {
 	}
 }
 
+// guardAddend returns the right side of a + with a length check, unless it is a literal.
 func guardAddend(right ast.Expression) ast.Expression {
 	switch right.(type) {
 	case *ast.StringLiteral, *ast.NumberLiteral:
@@ -275,18 +280,20 @@ func guardAddend(right ast.Expression) ast.Expression {
 	return callAddend(right)
 }
 
+// callAddend returns the syntax tree of a call that checks the right side of a +.
 func callAddend(right ast.Expression) ast.Expression {
 	at := right.Idx0()
 	return &ast.CallExpression{Callee: &ast.Identifier{Name: addend, Idx: at}, LeftParenthesis: at, ArgumentList: []ast.Expression{right}, RightParenthesis: at}
 }
 
+// isLogical reports whether an expression is &&, || or ??.
 func isLogical(x ast.Expression) bool {
 	b, ok := x.(*ast.BinaryExpression)
 	return ok && (b.Operator == token.LOGICAL_AND || b.Operator == token.LOGICAL_OR || b.Operator == token.COALESCE)
 }
 
-// isConstant reports whether the interpreter's compiler would compute the value of x. The compiler computes both sides of &&
-// and || repeatedly: each operand more in true && true && … doubles the time.
+// isConstant reports whether the JavaScript compiler would compute the value of x itself. The compiler computes both
+// sides of && and || repeatedly: each operand more in true && true && … doubles the time.
 func isConstant(x ast.Expression) bool {
 	switch x := x.(type) {
 	case *ast.BooleanLiteral, *ast.NumberLiteral, *ast.StringLiteral, *ast.NullLiteral:
@@ -299,9 +306,9 @@ func isConstant(x ast.Expression) bool {
 	return false
 }
 
-// declareAssignedVariables declares the undeclared variables to which a library assigns. Libraries are written for
-// interpreters in which such a variable is global, and the most used ones have some; here they belong to the function
-// around the library.
+// declareAssignedVariables declares the undeclared variables that a library assigns, so that they end with the event.
+// Libraries are written for interpreters in which such a variable is global, and the most used ones have some; here
+// they belong to the function around the library.
 func declareAssignedVariables(library *ast.Program) string {
 	var names []string
 	add := func(e any) {
@@ -339,7 +346,7 @@ func declareAssignedVariables(library *ast.Program) string {
 	return "var " + strings.Join(names, ", ") + ";"
 }
 
-// walkNodes calls visit with each node before its inner nodes, until visit returns false.
+// walkNodes calls visit for each node of a syntax tree, parents first, until visit returns false.
 func walkNodes(v reflect.Value, visit func(ast.Node) (more bool)) bool {
 	switch v.Kind() {
 	case reflect.Interface, reflect.Pointer:

@@ -10,9 +10,8 @@
 // Libraries (compile.go) run before an expression, in its function and within its time.
 //
 // Bounded are: source (MaxSource, MaxLibraries), time (interrupted between two instructions), depth of calls, and the work
-// of one built-in (length of texts and arrays, size of regular expressions, none of which backtrack). Not bounded are: the
-// memory that a loop allocates within the time limit, and the duration of one call of a built-in, which is not interrupted:
-// the slowest of them end late, but end.
+// of one built-in (length of texts and arrays, size of regular expressions, none of which backtrack). Regular expressions end with the time, too, although the interpreter's second engine for them backtracks. Not
+// bounded is the memory that a loop allocates within the time limit.
 //
 // A program that exceeds its time limit several times in a row is suspended for a while (run.go).
 //

@@ -9,7 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Action is the effect of a filter on events for which its expressions are true.
+// Action is the effect of a filter on events for which its expressions are true: allow or deny.
 type Action string
 
 const (
@@ -24,8 +24,9 @@ type Filter struct {
 	when     func(time.Time) bool
 }
 
-// New compiles a filter. when says at which times it is in force (nil: always): outside these times
-// an allow filter drops and a deny filter passes every event. The error names every expression that is wrong.
+// New compiles the expressions of an event filter. when says at which times it is in force (nil: always): outside
+// these times an allow filter drops and a deny filter passes every event. The error names every expression that is
+// wrong.
 func New(action Action, expressions []string, when func(time.Time) bool, libraries ...Library) (*Filter, error) {
 	f := &Filter{action: action, when: when}
 	if action != Allow && action != Deny {
@@ -48,15 +49,15 @@ func New(action Action, expressions []string, when func(time.Time) bool, librari
 	return f, nil
 }
 
-// Verdict is the result of a filter for one event.
+// Verdict is the decision of a filter about one event: pass or not, with the reason.
 type Verdict struct {
 	Pass   bool
 	Reason string   // reason why the event was dropped, or the error; else empty
 	Failed []string // of each expression that could not be evaluated: which, and why; belongs on the event
 }
 
-// Decide returns whether an event in Sensu's shape passes. An expression that fails is left out: the other expressions
-// decide, and without any the event passes; the verdict holds the error.
+// Decide returns whether the filter lets an event in Sensu's shape pass, with the reason. An expression that fails is
+// left out: the other expressions decide, and without any the event passes; the verdict holds the error.
 func (f *Filter) Decide(ctx context.Context, event map[string]any, now time.Time) Verdict {
 	if v, outside := f.NotInForce(now); outside {
 		return v
@@ -65,12 +66,12 @@ func (f *Filter) Decide(ctx context.Context, event map[string]any, now time.Time
 	for i, p := range f.programs {
 		answer, err := p.Run(ctx, event, now)
 		if err != nil {
-			v.Failed = append(v.Failed, fmt.Sprintf("expression %d (%s): %v", i+1, shorten(p.source), err))
+			v.Failed = append(v.Failed, fmt.Sprintf("expression %d (%s): %v", i+1, shortenSource(p.source), err))
 			continue
 		}
 		if answer == (f.action == Deny) {
 			v.Pass = false
-			v.Reason = fmt.Sprintf("expression %d (%s) is %t, and the filter's action is %s", i+1, shorten(p.source), answer, f.action)
+			v.Reason = fmt.Sprintf("expression %d (%s) is %t, and the filter's action is %s", i+1, shortenSource(p.source), answer, f.action)
 			return v
 		}
 	}
@@ -80,7 +81,7 @@ func (f *Filter) Decide(ctx context.Context, event map[string]any, now time.Time
 	return v
 }
 
-// NotInForce returns the verdict for every event at a time at which the filter is not in force; false: it is in force.
+// NotInForce returns the verdict about every event while the filter is not in force; false: the filter is in force.
 func (f *Filter) NotInForce(now time.Time) (v Verdict, outside bool) {
 	if f.when == nil || f.when(now) {
 		return v, false
@@ -91,7 +92,8 @@ func (f *Filter) NotInForce(now time.Time) (v Verdict, outside bool) {
 	return Verdict{Pass: true}, true
 }
 
-func shorten(source string) string {
+// shortenSource shortens the source of an expression to one line of at most 60 characters.
+func shortenSource(source string) string {
 	line := strings.Join(strings.Fields(source), " ")
 	if r := []rune(line); len(r) > 60 {
 		return string(r[:60]) + "…"
@@ -99,7 +101,7 @@ func shorten(source string) string {
 	return line
 }
 
-// Subject holds the fields of Sensu's shape that model.Event does not have.
+// Subject has an event together with the fields of Sensu's form that model.Event lacks.
 type Subject struct {
 	Event         *model.Event
 	ID            string // id of this event
@@ -122,8 +124,8 @@ type Subject struct {
 	FlappingEnded bool
 }
 
-// Shape writes an event as Sensu's expressions know it: times in seconds since 1970,
-// durations in seconds. Node and groups are entity and subscriptions.
+// Shape converts an event to the form that Sensu's expressions read: times in seconds since 1970, durations in
+// seconds. Node and groups are entity and subscriptions.
 func Shape(s Subject) map[string]any {
 	e := s.Event
 	issued := s.Issued
@@ -171,6 +173,7 @@ func Shape(s Subject) map[string]any {
 	return shape
 }
 
+// statusBefore returns the status before the event's last result; false: unknown.
 func statusBefore(s Subject) (model.Status, bool) {
 	if s.Before != nil {
 		return *s.Before, true
@@ -181,10 +184,12 @@ func statusBefore(s Subject) (model.Status, bool) {
 	return model.OK, false
 }
 
+// metadataShape converts name, namespace, labels and annotations to Sensu's form.
 func metadataShape(name, namespace string, of, notes map[string]string) map[string]any {
 	return map[string]any{"name": name, "namespace": namespace, "labels": nonNilLabels(of), "annotations": nonNilLabels(notes)}
 }
 
+// pointsShape converts the measured values of an event to Sensu's metric points.
 func pointsShape(e *model.Event) []any {
 	points := make([]any, len(e.Values))
 	for i, v := range e.Values {
@@ -201,6 +206,7 @@ func pointsShape(e *model.Event) []any {
 	return points
 }
 
+// hooksShape converts hook results to Sensu's form.
 func hooksShape(of []model.HookResult) []any {
 	out := make([]any, len(of))
 	for i, h := range of {
@@ -209,6 +215,7 @@ func hooksShape(of []model.HookResult) []any {
 	return out
 }
 
+// seconds converts a time to seconds since 1970; the zero time gives 0.
 func seconds(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -216,10 +223,10 @@ func seconds(t time.Time) int64 {
 	return t.Unix()
 }
 
+// wholeSeconds converts a duration to whole seconds.
 func wholeSeconds(d time.Duration) int64 { return int64(d / time.Second) }
 
-// nonNilLabels returns an empty object for nil: Sensu's JSON has empty fields too, so that reading an unset label is no
-// error.
+// nonNilLabels replaces nil by an empty map, so that reading an unset label is no error, as in Sensu.
 func nonNilLabels(m map[string]string) map[string]string {
 	if m == nil {
 		return map[string]string{}
@@ -227,6 +234,7 @@ func nonNilLabels(m map[string]string) map[string]string {
 	return m
 }
 
+// nonNilList replaces nil by an empty list.
 func nonNilList(l []string) []string {
 	if l == nil {
 		return []string{}

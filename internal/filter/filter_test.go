@@ -10,10 +10,10 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// eventTime is a Monday, 18:51:53 UTC.
+// eventTime returns the time of test events: a Monday, 18:51:53 UTC.
 func eventTime() time.Time { return time.Unix(1520275913, 0) }
 
-// failingEvent returns an event in Sensu's shape whose status is 2.
+// failingEvent returns a CRITICAL test event in Sensu's shape.
 func failingEvent() map[string]any {
 	at := eventTime()
 	return Shape(Subject{
@@ -24,7 +24,7 @@ func failingEvent() map[string]any {
 	})
 }
 
-// TestCommonExpressionsEvaluate evaluates expressions as people write them.
+// TestCommonExpressionsEvaluate evaluates filter expressions that are usual in Sensu installations.
 func TestCommonExpressionsEvaluate(t *testing.T) {
 	for _, c := range []struct {
 		expression string
@@ -73,6 +73,7 @@ func TestCommonExpressionsEvaluate(t *testing.T) {
 	}
 }
 
+// TestSyntaxErrorsHavePositions compiles invalid expressions and expects line and column in the error.
 func TestSyntaxErrorsHavePositions(t *testing.T) {
 	for expression, want := range map[string]string{
 		"":                                   "does not end with a value",
@@ -99,6 +100,7 @@ func TestSyntaxErrorsHavePositions(t *testing.T) {
 	}
 }
 
+// TestFailingExpressionsExplainWhy evaluates failing expressions and expects the reason in the error.
 func TestFailingExpressionsExplainWhy(t *testing.T) {
 	for expression, want := range map[string]string{
 		"event.check.nothing.here == 1": "failed: Cannot read property",
@@ -125,7 +127,8 @@ func TestFailingExpressionsExplainWhy(t *testing.T) {
 	}
 }
 
-// TestSandboxReachesNoHost refuses expressions that reach the host, run texts as code, or outlive their evaluation.
+// TestSandboxReachesNoHost compiles expressions that try to reach the host, run text as code, or leave a trace: each
+// is refused.
 func TestSandboxReachesNoHost(t *testing.T) {
 	for _, name := range strings.Fields("require eval Function process console globalThis Proxy Reflect Symbol Promise Map WeakRef ArrayBuffer Uint8Array BigInt setTimeout escape encodeURIComponent") {
 		p, err := Compile("typeof " + name + " === 'undefined'")
@@ -153,6 +156,8 @@ func TestSandboxReachesNoHost(t *testing.T) {
 	}
 }
 
+// TestEvaluationLeavesNoTraceForNextEvent evaluates an expression that assigns variables and expects none of them in
+// the next evaluation.
 func TestEvaluationLeavesNoTraceForNextEvent(t *testing.T) {
 	p, err := Compile("var seen; var before = seen; seen = true; event.check.status = 0; event.entity.labels.x = 'y'; before === undefined")
 	if err != nil {
@@ -174,6 +179,7 @@ func TestEvaluationLeavesNoTraceForNextEvent(t *testing.T) {
 	}
 }
 
+// TestDecideFollowsActionAndTime decides events by filters that allow or deny, with several expressions and times.
 func TestDecideFollowsActionAndTime(t *testing.T) {
 	never := func(time.Time) bool { return false }
 	for _, c := range []struct {
@@ -222,6 +228,7 @@ func TestDecideFollowsActionAndTime(t *testing.T) {
 	}
 }
 
+// BenchmarkRun measures one evaluation of a filter expression.
 func BenchmarkRun(b *testing.B) {
 	p, err := Compile("event.is_incident && event.check.occurrences % (3600 / event.check.interval) == 0")
 	if err != nil {
@@ -236,7 +243,8 @@ func BenchmarkRun(b *testing.B) {
 	}
 }
 
-// TestLibrariesBeginAnewWithEachEvent calls functions of libraries from expressions and mutators.
+// TestLibrariesBeginAnewWithEachEvent calls library functions that keep a count and expects it to begin at zero for
+// each event.
 func TestLibrariesBeginAnewWithEachEvent(t *testing.T) {
 	libraries := []Library{
 		{"a.js", "// how often\nvar seen = 0;\nfunction often(event, n) { seen++; return event.check.occurrences % n == 0 && seen == 1 }"},
@@ -273,7 +281,8 @@ func TestLibrariesBeginAnewWithEachEvent(t *testing.T) {
 	}
 }
 
-// TestFaultyLibrariesAreRefused checks that libraries keep the rules of expressions and that errors name the library.
+// TestFaultyLibrariesAreRefused compiles libraries that break the rules of expressions and expects errors that name
+// the library.
 func TestFaultyLibrariesAreRefused(t *testing.T) {
 	for source, want := range map[string]string{
 		"var x = require('fs')\nclass A {}": "library x.js: the expression is wrong at line 2",
@@ -297,7 +306,8 @@ func TestFaultyLibrariesAreRefused(t *testing.T) {
 	}
 }
 
-// TestUndeclaredLibraryVariablesEndWithEvent assigns to variables that a library does not declare.
+// TestUndeclaredLibraryVariablesEndWithEvent assigns to undeclared variables in a library and expects them undefined
+// at the next event.
 func TestUndeclaredLibraryVariablesEndWithEvent(t *testing.T) {
 	library := Library{"x.js", "const fixed = 2; let kept = 1; kept = 3\nfunction each(e) { try { every = e.check.interval } catch (x) {}\n for (i = 0; i < 3; i++) {}\n for (k in {a: 1}) {}\n n = fixed; n--; return every + i + n + kept }\nevent = event"}
 	for expression, want := range map[string]bool{"each(event) == 67 && k == 'a' && event.check.status == 2": true, "every === undefined": true} {
@@ -318,6 +328,8 @@ func TestUndeclaredLibraryVariablesEndWithEvent(t *testing.T) {
 	}
 }
 
+// TestMutationReturnsHandlerInput runs mutators that return texts, objects or nothing, and expects the handler's
+// input.
 func TestMutationReturnsHandlerInput(t *testing.T) {
 	for _, c := range []struct{ body, want, wrong string }{
 		{"return event.check.output", "CRITICAL: 97% used\n", ""},
@@ -357,7 +369,7 @@ func TestMutationReturnsHandlerInput(t *testing.T) {
 	}
 }
 
-// TestProgramBeyondTimeLimitIsSuspended exceeds the time limit three times: the program rests for a minute, then runs once.
+// TestProgramBeyondTimeLimitIsSuspended exceeds the time limit three times: the program is suspended for a minute.
 func TestProgramBeyondTimeLimitIsSuspended(t *testing.T) {
 	p, err := Compile("for (;;) {}\ntrue")
 	if err != nil {
@@ -384,6 +396,7 @@ func TestProgramBeyondTimeLimitIsSuspended(t *testing.T) {
 	try(eventTime().Add(61*time.Second), true, "18:53:53")
 }
 
+// FuzzMutation compiles and runs random bodies of mutators: the result has a bounded size.
 func FuzzMutation(f *testing.F) {
 	f.Add("return JSON.stringify(event)")
 	f.Add("delete event.check; return")

@@ -19,8 +19,8 @@ const TimeLimit = 100 * time.Millisecond
 
 const maxEventDepth = 32 // maps and lists inside each other in an event
 
-// Run evaluates the expression over a copy of an event in Sensu's shape: maps, slices, texts, numbers and booleans. now is
-// the time of seconds_since and new Date. It ends after TimeLimit, or with ctx. A value that is not a boolean is an error.
+// Run evaluates the compiled expression over a copy of an event in Sensu's shape. now is the time of seconds_since
+// and new Date. It ends after TimeLimit, or with ctx. A value that is not a boolean is an error.
 //
 // A program that exceeds TimeLimit several times in a row is suspended for a while, see suspension.
 func (p *Program) Run(ctx context.Context, event map[string]any, now time.Time) (answer bool, err error) {
@@ -37,7 +37,7 @@ func (p *Program) Run(ctx context.Context, event map[string]any, now time.Time) 
 	return answer, err
 }
 
-// run calls the program's function, then calls take with the returned value and the event as the function changed it. An
+// run calls the compiled function, then take with the returned value and the event as the function left it. An
 // interpreter in which an evaluation failed is not used again.
 func (p *Program) run(ctx context.Context, event map[string]any, now time.Time, take func(s *sandbox, result, event goja.Value) error) (err error) {
 	if err := ctx.Err(); err != nil {
@@ -58,11 +58,12 @@ func (p *Program) run(ctx context.Context, event map[string]any, now time.Time, 
 		}
 	}()
 	s.now = now
+	s.late.Store(false)
 	value, err := s.copyIn(event, 0)
 	if err != nil {
 		return err
 	}
-	limit := time.AfterFunc(TimeLimit, func() { s.runtime.Interrupt(ErrSlow) })
+	limit := time.AfterFunc(TimeLimit, func() { s.late.Store(true); s.runtime.Interrupt(ErrSlow) })
 	ended := context.AfterFunc(ctx, func() { s.runtime.Interrupt(context.Cause(ctx)) })
 	result, err := s.decide(goja.Undefined(), value)
 	clean := limit.Stop()
@@ -84,6 +85,7 @@ func (p *Program) run(ctx context.Context, event map[string]any, now time.Time, 
 // the expression is not proven to be slow.
 var ErrSlow = errors.New("it took longer than " + TimeLimit.String())
 
+// describeValue formats a JavaScript value for an error message.
 func describeValue(v goja.Value) string {
 	if _, object := v.(*goja.Object); object {
 		return "an object"
@@ -91,7 +93,7 @@ func describeValue(v goja.Value) string {
 	return fmt.Sprintf("%.40s", v.String())
 }
 
-// explainFailure returns the reason why an evaluation ended. It runs no code of the expression.
+// explainFailure converts the error of an evaluation to a reason for people. It runs no code of the expression.
 func explainFailure(err error) error {
 	var stopped *goja.InterruptedError
 	var deep *goja.StackOverflowError
@@ -116,7 +118,7 @@ func explainFailure(err error) error {
 	return model.Errorf(model.Invalid, "the expression failed: %w", err)
 }
 
-// copyIn makes a value of the interpreter by copying, so that expressions cannot change the event.
+// copyIn copies a Go value into the interpreter, so that expressions cannot change the event.
 func (s *sandbox) copyIn(v any, depth int) (goja.Value, error) {
 	if depth > maxEventDepth {
 		return nil, model.Errorf(model.Invalid, "the event has more than %d levels, or contains itself", maxEventDepth)
@@ -141,7 +143,7 @@ func (s *sandbox) copyIn(v any, depth int) (goja.Value, error) {
 		}
 		return o, nil
 	case map[string]string:
-		return s.copyIn(anyValues(v), depth)
+		return s.copyIn(anyMap(v), depth)
 	case []any:
 		return s.newArray(len(v), func(i int) (goja.Value, error) { return s.copyIn(v[i], depth+1) })
 	case []string:
@@ -150,7 +152,8 @@ func (s *sandbox) copyIn(v any, depth int) (goja.Value, error) {
 	return nil, model.Errorf(model.Internal, "the event has a %T, which expressions do not support", v)
 }
 
-func anyValues(m map[string]string) map[string]any {
+// anyMap converts a map of texts to a map of any values.
+func anyMap(m map[string]string) map[string]any {
 	out := make(map[string]any, len(m))
 	for k, v := range m {
 		out[k] = v
@@ -158,6 +161,7 @@ func anyValues(m map[string]string) map[string]any {
 	return out
 }
 
+// newArray makes a JavaScript array of n values.
 func (s *sandbox) newArray(n int, at func(int) (goja.Value, error)) (goja.Value, error) {
 	values := make([]any, min(n, math.MaxInt32))
 	for i := range values {
@@ -175,14 +179,15 @@ const (
 	suspensionTime = time.Minute // duration of a suspension
 )
 
-// suspension stops the evaluation of a program that exceeds its time limit several times in a row: it would take the time
-// of other programs and decide nothing. Its events are treated as events of an expression that fails.
+// suspension suspends a program that exceeded its time limit several times in a row, because it would use the time of
+// others and decide nothing. Its events are treated as events of an expression that fails.
 type suspension struct {
 	mu         sync.Mutex
 	slowInARow int       // in a row
 	until      time.Time // end of the suspension
 }
 
+// refuseSuspended returns an error while the program is suspended.
 func (r *suspension) refuseSuspended(now time.Time) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -193,7 +198,8 @@ func (r *suspension) refuseSuspended(now time.Time) error {
 		ErrSlow, maxSlowInARow, r.until.UTC().Format(time.TimeOnly))
 }
 
-// recordEvaluation counts evaluations that exceeded the time limit. err is the result of the last one.
+// recordEvaluation counts evaluations in a row that exceeded the time limit, and suspends the program after several.
+// err is the result of the last one.
 func (r *suspension) recordEvaluation(err error, now time.Time) {
 	var stopped *goja.InterruptedError
 	r.mu.Lock()
@@ -210,10 +216,10 @@ func (r *suspension) recordEvaluation(err error, now time.Time) {
 // MaxMutated bounds the output of a mutation, in bytes.
 const MaxMutated = 1 << 20
 
-// Mutation is a compiled mutator: the body of a function of event.
+// Mutation is a compiled mutator, which computes the input of a handler from an event.
 type Mutation struct{ program *Program }
 
-// CompileMutation reads the body of a function of event. Errors say line and column.
+// CompileMutation compiles the body of a JavaScript function that changes an event. Errors say line and column.
 func CompileMutation(body string, libraries ...Library) (*Mutation, error) {
 	if len(body) > MaxSource {
 		return nil, model.Errorf(model.TooLarge, "the mutator has %d bytes, the limit is %d", len(body), MaxSource)
@@ -225,8 +231,8 @@ func CompileMutation(body string, libraries ...Library) (*Mutation, error) {
 	return &Mutation{p}, nil
 }
 
-// Mutate returns the input of a handler for an event: the text that the function returns, another returned value as JSON, or
-// without a value the event as the function changed it, as JSON. Its bounds are those of Program.Run and MaxMutated.
+// Mutate runs the function on an event and returns the handler's input: the returned text, another value as JSON, or
+// the changed event as JSON. Its bounds are those of Program.Run and MaxMutated.
 func (m *Mutation) Mutate(ctx context.Context, event map[string]any, now time.Time) (body []byte, err error) {
 	err = m.program.run(ctx, event, now, func(s *sandbox, result, event goja.Value) error {
 		if text, ok := result.(goja.String); ok {
@@ -245,7 +251,7 @@ func (m *Mutation) Mutate(ctx context.Context, event map[string]any, now time.Ti
 	return body, err
 }
 
-// encodeJSON encodes a value of the interpreter as JSON without running code of the program.
+// encodeJSON encodes a value of the interpreter as JSON without running JavaScript.
 func (s *sandbox) encodeJSON(v goja.Value) ([]byte, error) {
 	room := MaxMutated
 	plain, err := s.copyOut(v, 0, &room)
@@ -259,8 +265,8 @@ func (s *sandbox) encodeJSON(v goja.Value) ([]byte, error) {
 	return text, nil
 }
 
-// copyOut copies a value out of the interpreter as JSON.stringify does, without calling toJSON. room is the approximate
-// number of bytes that the output may still have.
+// copyOut copies a value of the interpreter to Go as JSON.stringify would, without calling toJSON. room is the
+// approximate number of bytes that the output may still have.
 func (s *sandbox) copyOut(v goja.Value, depth int, room *int) (any, error) {
 	if depth > maxEventDepth {
 		return nil, model.Errorf(model.Invalid, "the value has more than %d levels, or contains itself", maxEventDepth)
@@ -323,7 +329,8 @@ func (s *sandbox) copyOut(v goja.Value, depth int, room *int) (any, error) {
 	return out, nil
 }
 
-// boundedStringify replaces JSON.stringify: it bounds the output and ignores all arguments but the value.
+// boundedStringify replaces JSON.stringify by a function that bounds the output and ignores all arguments but the
+// first.
 func (s *sandbox) boundedStringify(call goja.FunctionCall) goja.Value {
 	v := call.Argument(0)
 	if f, ok := v.(*goja.Object); ok && f.ClassName() == "Function" || goja.IsUndefined(v) {

@@ -3,8 +3,11 @@ package filter
 import (
 	"errors"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/dlclark/regexp2/v2"
 	"github.com/dop251/goja"
 
 	"github.com/muster-fleet/muster/internal/model"
@@ -12,13 +15,18 @@ import (
 
 const maxCalls = 128 // JavaScript calls inside each other
 
-// sandbox is one interpreter with a program loaded.
+// sandbox is one restricted JavaScript interpreter with a program loaded.
 type sandbox struct {
 	runtime *goja.Runtime
 	decide  goja.Callable
-	now     time.Time // time of new Date() and seconds_since()
-	depth   int       // calls of Array.join inside each other
+	now     time.Time   // time of new Date() and seconds_since()
+	depth   int         // calls of Array.join inside each other
+	late    atomic.Bool // the evaluation has reached its time limit
 }
+
+// boundBacktracking bounds one match of the interpreter's second engine of regular expressions, which takes over behind the
+// first match in a text and backtracks.
+var boundBacktracking = sync.OnceFunc(func() { regexp2.DefaultMatchTimeout = TimeLimit })
 
 // allowedBuiltins returns the built-ins that stay, by object: their work is bounded by themselves or by sandbox.go. Absent
 // are those that run texts as code, use property descriptors (getters), double texts or recurse by themselves (repeat, …);
@@ -50,7 +58,9 @@ func allowedBuiltins() map[string]string {
 
 const globals = "Object Array String Number Boolean Date RegExp Math JSON Error TypeError RangeError SyntaxError ReferenceError isNaN isFinite parseInt parseFloat undefined NaN Infinity hour minute second weekday seconds_since"
 
+// newSandbox returns an interpreter with the program loaded and its built-ins restricted.
 func newSandbox(code *goja.Program) (*sandbox, error) {
+	boundBacktracking()
 	s := &sandbox{runtime: goja.New()}
 	s.runtime.SetMaxCallStackSize(maxCalls)
 	s.runtime.SetTimeSource(func() time.Time { return s.now })
@@ -70,7 +80,7 @@ func newSandbox(code *goja.Program) (*sandbox, error) {
 	return s, nil
 }
 
-// restrictBuiltins removes, bounds and freezes built-ins.
+// restrictBuiltins removes dangerous built-ins, and bounds and freezes the others.
 func (s *sandbox) restrictBuiltins() error {
 	global := s.runtime.GlobalObject()
 	object := global.Get("Object").ToObject(s.runtime)
@@ -115,6 +125,7 @@ func (s *sandbox) restrictBuiltins() error {
 	return nil
 }
 
+// keepProperties deletes all properties of a built-in object except the named ones.
 func keepProperties(o *goja.Object, names string) error {
 	stays := map[string]bool{}
 	for _, name := range strings.Fields(names) {
@@ -133,7 +144,7 @@ func keepProperties(o *goja.Object, names string) error {
 	return nil
 }
 
-// addClock adds Sensu's built-in functions such as hour and weekday, which take a time in seconds since 1970, UTC.
+// addClock adds Sensu's functions hour, minute and weekday, which take seconds since 1970 in UTC.
 func (s *sandbox) addClock(global *goja.Object) {
 	of := func(f func(time.Time) int) func(goja.FunctionCall) goja.Value {
 		return func(call goja.FunctionCall) goja.Value {
@@ -154,16 +165,18 @@ const (
 	maxText      = 1 << 20  // bytes of the text and its arguments together
 	maxAddend    = 64 << 10 // characters on the right side of a +
 	maxMatch     = 16 << 10 // characters that a regular expression looks at
+	maxSought    = 4 << 10  // characters of a text that is sought in another, or in an array
 	maxArray     = 10_000   // elements
 	maxSort      = 1_000
 	maxJoinDepth = 32 // arrays inside each other
 )
 
+// throwTooLarge throws a JavaScript error about a value that is too large for a filter.
 func (s *sandbox) throwTooLarge(what string) {
 	panic(s.runtime.NewTypeError("too large for a filter: " + what))
 }
 
-// boundBuiltins replaces built-ins by functions that check their arguments first.
+// boundBuiltins replaces built-in methods by functions that check the size of their arguments first.
 func (s *sandbox) boundBuiltins(objects map[string]*goja.Object) {
 	before := func(path, names string, look func(name string, call goja.FunctionCall)) {
 		for _, name := range strings.Fields(names) {
@@ -186,7 +199,12 @@ func (s *sandbox) boundBuiltins(objects map[string]*goja.Object) {
 	before("Array.prototype", without("Array.prototype", "constructor"), s.checkArray)
 	before("String.prototype", without("String.prototype", "constructor"), s.checkTextCall)
 	before("JSON", "parse", func(_ string, call goja.FunctionCall) { s.checkLength(maxText/4, call.Argument(0)) })
-	before("RegExp.prototype", "exec test", func(_ string, call goja.FunctionCall) { s.checkLength(maxMatch, call.Argument(0)) })
+	before("RegExp.prototype", "exec test", func(_ string, call goja.FunctionCall) {
+		if s.late.Load() { // match, replace and split call exec for each match, without an instruction between two calls
+			panic(s.runtime.NewTypeError("out of time"))
+		}
+		s.checkLength(maxMatch, call.Argument(0))
+	})
 	before("Function.prototype", "apply", func(_ string, call goja.FunctionCall) {
 		if o, ok := call.Argument(1).(*goja.Object); ok {
 			s.arrayLength(o, maxArray)
@@ -200,7 +218,7 @@ func (s *sandbox) boundBuiltins(objects map[string]*goja.Object) {
 	s.boundPatterns(objects["RegExp.prototype"])
 }
 
-// checkAddend returns the right side of a + unchanged, and refuses a text that is too long.
+// checkAddend returns the right side of a + unchanged, and throws if it is a too long text.
 func (s *sandbox) checkAddend(call goja.FunctionCall) goja.Value {
 	v := call.Argument(0)
 	switch v := v.(type) {
@@ -214,7 +232,7 @@ func (s *sandbox) checkAddend(call goja.FunctionCall) goja.Value {
 	return v
 }
 
-// checkLength refuses texts that are longer than limit together, and objects, whose length is not known.
+// checkLength throws if texts are longer than limit together, or if one argument is an object.
 func (s *sandbox) checkLength(limit int, texts ...goja.Value) {
 	sum := 0
 	for _, v := range texts {
@@ -229,7 +247,8 @@ func (s *sandbox) checkLength(limit int, texts ...goja.Value) {
 	}
 }
 
-// arrayLength returns the length of an array. It refuses other values and arrays longer than limit.
+// arrayLength returns the length of an array, and throws if it exceeds the limit. It refuses other values and arrays
+// longer than limit.
 func (s *sandbox) arrayLength(o *goja.Object, limit int64) int64 {
 	if o.ClassName() != "Array" {
 		panic(s.runtime.NewTypeError("expected an array"))
@@ -241,6 +260,7 @@ func (s *sandbox) arrayLength(o *goja.Object, limit int64) int64 {
 	return n
 }
 
+// checkArray checks the sizes of arrays in a call of an array method.
 func (s *sandbox) checkArray(name string, call goja.FunctionCall) {
 	this, ok := call.This.(*goja.Object)
 	if !ok {
@@ -248,6 +268,10 @@ func (s *sandbox) checkArray(name string, call goja.FunctionCall) {
 	}
 	if name != "sort" {
 		s.arrayLength(this, maxArray)
+		switch name {
+		case "indexOf", "lastIndexOf", "includes":
+			s.checkSought(call.Argument(0))
+		}
 		for _, a := range call.Arguments {
 			if o, ok := a.(*goja.Object); ok && name == "concat" && o.ClassName() == "Array" {
 				s.arrayLength(o, maxArray)
@@ -267,7 +291,7 @@ func (s *sandbox) checkArray(name string, call goja.FunctionCall) {
 	}
 }
 
-// boundedJoin replaces Array.prototype.join by a function with bounds on depth and length.
+// boundedJoin replaces Array.prototype.join by a function that bounds depth and length.
 func (s *sandbox) boundedJoin(call goja.FunctionCall) goja.Value {
 	this, ok := call.This.(*goja.Object)
 	if !ok {
@@ -298,7 +322,7 @@ func (s *sandbox) boundedJoin(call goja.FunctionCall) goja.Value {
 	return s.runtime.ToValue(b.String())
 }
 
-// checkTextCall checks the arguments of a method of texts.
+// checkTextCall checks the sizes of the arguments of a text method.
 func (s *sandbox) checkTextCall(name string, call goja.FunctionCall) {
 	if name == "toString" || name == "valueOf" {
 		return
@@ -312,12 +336,23 @@ func (s *sandbox) checkTextCall(name string, call goja.FunctionCall) {
 	}
 	s.checkLength(maxText, append([]goja.Value{call.This}, args...)...)
 	switch name {
+	case "indexOf", "lastIndexOf", "includes", "split", "replace":
+		s.checkSought(call.Argument(0))
+	}
+	switch name {
 	case "match", "search":
 		if !pattern {
 			panic(s.runtime.NewTypeError(name + " needs a regular expression, such as /text/"))
 		}
 	case "replace":
 		s.checkReplace(call.This, call.Argument(1))
+	}
+}
+
+// checkSought refuses a long text that is sought: the search may compare it at each place.
+func (s *sandbox) checkSought(v goja.Value) {
+	if text, ok := v.(goja.String); ok && text.Length() > maxSought {
+		s.throwTooLarge("the text that is sought")
 	}
 }
 
@@ -335,7 +370,7 @@ func (s *sandbox) checkReplace(this, by goja.Value) {
 	}
 }
 
-// boundPatterns replaces the built-in RegExp by one that accepts only patterns that literals may have.
+// boundPatterns replaces the built-in RegExp by one that accepts only patterns that checkPattern accepts.
 func (s *sandbox) boundPatterns(prototype *goja.Object) {
 	original := s.runtime.Get("RegExp")
 	constructor := s.runtime.ToValue(func(call goja.ConstructorCall) *goja.Object {

@@ -28,7 +28,7 @@ const (
 	cursorFile    = "cursors"
 )
 
-// cursor is the position up to which a handler got the results of the journal.
+// cursor is the saved journal position up to which a handler has received all results.
 type cursor struct {
 	Namespace, Name string // of the handler
 	Address         string // address of the handler; a handler with another address does not use this cursor
@@ -39,7 +39,8 @@ type cursor struct {
 // errDamagedCursors reports that the file of cursors has other bytes than were written.
 var errDamagedCursors = errors.New("file of cursors is damaged")
 
-// loadCursors reads the file of cursors in a folder. A missing file is no error: there are no cursors then.
+// loadCursors reads and decodes the file of cursors in a folder; no file means no cursors. A missing file is no
+// error: there are no cursors then.
 func loadCursors(fsys disk.FS, dir string) ([]cursor, error) {
 	path := filepath.Join(dir, cursorFile)
 	data, err := disk.ReadFile(fsys, path)
@@ -64,7 +65,7 @@ func saveCursors(fsys disk.FS, dir string, list []cursor) error {
 	return nil
 }
 
-// appendCursors appends the content of the file of cursors to dst.
+// appendCursors encodes the file of cursors and appends it to dst.
 func appendCursors(dst []byte, list []cursor) []byte {
 	begin := len(dst)
 	dst = append(dst, cursorMagic...)
@@ -82,7 +83,7 @@ func appendCursors(dst []byte, list []cursor) []byte {
 	return dst
 }
 
-// parseCursors decodes the content of the file of cursors, as appendCursors encodes it.
+// parseCursors decodes the file of cursors.
 func parseCursors(data []byte) (list []cursor, err error) {
 	if len(data) < cursorHeader || string(data[:8]) != cursorMagic {
 		return nil, errDamagedCursors
@@ -113,6 +114,7 @@ func parseCursors(data []byte) (list []cursor, err error) {
 	return list, nil
 }
 
+// cursorChecksum returns the CRC-32C of the file of cursors.
 func cursorChecksum(data []byte) uint32 {
 	return crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli))
 }

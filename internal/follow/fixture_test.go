@@ -35,6 +35,7 @@ type testDirectory struct {
 	shadow   map[string]bool
 }
 
+// NodeName returns the name of a node; every tenth is in namespace other.
 func (d *testDirectory) NodeName(id model.NodeID) (string, string, bool) {
 	switch {
 	case id == model.ServerNode:
@@ -46,32 +47,49 @@ func (d *testDirectory) NodeName(id model.NodeID) (string, string, bool) {
 	}
 	return "default", fmt.Sprint("n", id), true
 }
+
+// NodeLabels returns the label os=linux for every node.
 func (d *testDirectory) NodeLabels(model.NodeID) map[string]string {
 	return map[string]string{"os": "linux"}
 }
+
+// NodeFacts returns no facts.
 func (d *testDirectory) NodeFacts(model.NodeID) map[string]string { return nil }
-func (d *testDirectory) NodeGroups(model.NodeID) []string         { return nil }
+
+// NodeGroups returns no groups.
+func (d *testDirectory) NodeGroups(model.NodeID) []string { return nil }
+
+// SourceName returns the name of a check.
 func (d *testDirectory) SourceName(s model.Source) (string, string, bool) {
 	return "default", fmt.Sprint("c", s.Check()-model.CheckID(firstTestChunk)), true
 }
+
+// Revision returns the revision that change has increased.
 func (d *testDirectory) Revision() int64 { d.mu.Lock(); defer d.mu.Unlock(); return d.revision }
+
+// CheckChunk returns a check with one result per minute for any chunk id.
 func (d *testDirectory) CheckChunk(id model.ChunkID) *model.CheckChunk {
 	if c := model.BuiltinChunkOf(id); c != nil {
 		return c
 	}
 	return &model.CheckChunk{Chunk: model.Chunk{ID: id, Unit: model.CheckID(id), Namespace: 1}, Severities: [4]model.Severity{0, model.SeverityWarning, model.High, model.Average}, FailAfter: 1, RecoverAfter: 1}
 }
+
+// Shadow reports whether the test made a namespace a shadow.
 func (d *testDirectory) Shadow(namespace string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.shadow[namespace]
 }
+
+// Streams returns the declared handlers that receive every result.
 func (d *testDirectory) Streams() map[route.Name]*model.HandlerSpec {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return maps.Clone(d.streams)
 }
 
+// change runs fn under the lock and increases the revision.
 func (d *testDirectory) change(fn func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -95,6 +113,7 @@ type testServer struct {
 	stop func()
 }
 
+// newTestServer returns a server with a journal in memory, an event view and no handlers.
 func newTestServer(t testing.TB) *testServer {
 	r := &testServer{t: t, fs: memfs.New(), directory: &testDirectory{streams: map[route.Name]*model.HandlerSpec{}, shadow: map[string]bool{}}, numbers: map[model.NodeID]uint64{}, timeout: time.Second}
 	r.view = event.New(shard.New(shard.Options{Chunks: func(id model.ChunkID) *model.Chunk { return r.directory.CheckChunk(id).Seal() }, Workers: 2}), event.Options{})
@@ -116,7 +135,8 @@ func newTestServer(t testing.TB) *testServer {
 	return r
 }
 
-// start runs the followers of the server. stop ends the followers, and waits until they have returned.
+// start starts the followers, as a start of the server does. stop ends the followers, and waits until they have
+// returned.
 func (r *testServer) start() {
 	r.t.Helper()
 	set := testenv.Value(Open(Options{Journal: r.log, View: r.view, Directory: r.directory, FS: r.fs, Dir: "d", Limit: r.limit, Timeout: r.timeout}))(r.t)
@@ -126,6 +146,7 @@ func (r *testServer) start() {
 	r.set, r.stop = set, func() { end(); <-done; r.stop = nil }
 }
 
+// addHandler declares a handler that sends every result to an address.
 func (r *testServer) addHandler(address string, connections int) *model.HandlerSpec {
 	spec := &model.HandlerSpec{Stream: &model.Stream{Address: address, Connections: connections, Results: model.AllResults, From: "oldest"}}
 	r.directory.change(func() { r.directory.streams[handlerName("lake")] = spec })
@@ -156,7 +177,7 @@ func (r *testServer) appendResults(nodes, checks, count int) {
 	testenv.NoError(r.t, r.view.WaitApplied(context.Background(), r.log.Head()))
 }
 
-// randomText returns text that cannot be compressed.
+// randomText returns a text that does not compress.
 func (r *testServer) randomText() string {
 	text := make([]byte, r.noise)
 	for i := range text {
@@ -165,11 +186,13 @@ func (r *testServer) randomText() string {
 	return string(text)
 }
 
+// commitWaiter is a channel that receives the outcome of an append.
 type commitWaiter chan error
 
+// Committed sends the outcome of the append to the test.
 func (w commitWaiter) Committed(_ uint64, _ journal.Position, err error) { w <- err }
 
-// receivingPeer is the program at a handler's address. It stores the lines that it receives.
+// receivingPeer is a test receiver at a handler's address, which reads lines. It stores the lines that it receives.
 type receivingPeer struct {
 	t             testing.TB
 	listener      net.Listener
@@ -185,13 +208,16 @@ type receivingPeer struct {
 	seen          map[string]bool
 }
 
+// newReceivingPeer starts a receiver of lines on a free loopback port.
 func newReceivingPeer(t testing.TB) *receivingPeer { return newReceivingPeerAt(t, "127.0.0.1:0") }
 
+// newReceivingPeerAt starts a receiver of lines at an address.
 func newReceivingPeerAt(t testing.TB, address string) *receivingPeer {
 	listener := testenv.Value(net.Listen("tcp", address))(t)
 	return newReceivingPeerOn(t, listener)
 }
 
+// newReceivingPeerOn starts a receiver of lines on a listener.
 func newReceivingPeerOn(t testing.TB, listener net.Listener) *receivingPeer {
 	l := &receivingPeer{t: t, listener: listener, conns: map[net.Conn]bool{}, last: map[string]uint64{}, received: make(chan struct{}, 1), seen: map[string]bool{}, reads: make(chan struct{})}
 	var all sync.WaitGroup
@@ -211,8 +237,10 @@ func newReceivingPeerOn(t testing.TB, listener net.Listener) *receivingPeer {
 	return l
 }
 
+// address returns the address of the receiver.
 func (l *receivingPeer) address() string { return l.listener.Addr().String() }
 
+// readLines reads lines from a connection and counts repeated and late ones.
 func (l *receivingPeer) readLines(conn net.Conn) {
 	defer conn.Close()
 	if l.hangs.Load() {
@@ -247,14 +275,14 @@ func (l *receivingPeer) readLines(conn net.Conn) {
 	}
 }
 
-// countDistinctLines returns the number of distinct lines that came.
+// countDistinctLines returns the number of distinct lines received.
 func (l *receivingPeer) countDistinctLines() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.seen)
 }
 
-// closeConnections closes all connections of the peer.
+// closeConnections closes all connections of the receiver.
 func (l *receivingPeer) closeConnections() {
 	if l.hangs.CompareAndSwap(true, false) {
 		close(l.reads)
@@ -267,7 +295,7 @@ func (l *receivingPeer) closeConnections() {
 	}
 }
 
-// waitLines waits until n distinct lines have come.
+// waitLines waits until the receiver has n distinct lines.
 func (l *receivingPeer) waitLines(n int) {
 	l.t.Helper()
 	late := time.After(time.Minute)
@@ -284,7 +312,7 @@ func (l *receivingPeer) waitLines(n int) {
 	}
 }
 
-// waitState waits until the state of the handler's follower is as ok says, and returns it.
+// waitState waits until ok is true for the state of the handler's follower, and returns that state.
 func (r *testServer) waitState(what string, ok func(State) bool) (st State) {
 	r.t.Helper()
 	testenv.Until(r.t, what, func() (there bool) {
@@ -294,4 +322,5 @@ func (r *testServer) waitState(what string, ok func(State) bool) (st State) {
 	return st
 }
 
+// handlerName returns the name of a handler in namespace default.
 func handlerName(text string) route.Name { return route.Name{Namespace: "default", Name: text} }

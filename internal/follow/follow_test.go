@@ -18,6 +18,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
+// TestHandlerGetsEveryResultAsOneLineInOrder sends results of many nodes over several connections and expects each as
+// one line, in order for each event.
 func TestHandlerGetsEveryResultAsOneLineInOrder(t *testing.T) {
 	r, peer := newTestServer(t), newReceivingPeer(t)
 	r.addHandler(peer.address(), 7)
@@ -48,6 +50,7 @@ func TestHandlerGetsEveryResultAsOneLineInOrder(t *testing.T) {
 	}
 }
 
+// TestPlannedServerStopRepeatsNoLine stops and starts the server several times and expects no line twice.
 func TestPlannedServerStopRepeatsNoLine(t *testing.T) {
 	r, peer := newTestServer(t), newReceivingPeer(t)
 	r.addHandler(peer.address(), 3)
@@ -86,6 +89,7 @@ func TestBrokenConnectionRepeatsUnsettledLines(t *testing.T) {
 	}
 }
 
+// TestReconnectedPeerGetsMissedLines closes the peer, opens it again and expects every line.
 func TestReconnectedPeerGetsMissedLines(t *testing.T) {
 	r, first := newTestServer(t), newReceivingPeer(t)
 	address := first.address()
@@ -139,6 +143,8 @@ func TestResultsBeyondTheLagLimitAreSkipped(t *testing.T) {
 	}
 }
 
+// TestHandlerGetsSelectedResultsOnly restricts handlers by check, status and node and expects only the selected
+// results.
 func TestHandlerGetsSelectedResultsOnly(t *testing.T) {
 	r, peer := newTestServer(t), newReceivingPeer(t)
 	spec := r.addHandler(peer.address(), 2)
@@ -164,6 +170,8 @@ func TestHandlerGetsSelectedResultsOnly(t *testing.T) {
 	}
 }
 
+// TestFollowerStartsAtItsSavedCursor changes the address of a handler and restarts: the follower continues at its
+// saved cursor, unless the journal is another one.
 func TestFollowerStartsAtItsSavedCursor(t *testing.T) {
 	r, peer := newTestServer(t), newReceivingPeer(t)
 	r.appendResults(3, 1, 2)
@@ -200,10 +208,12 @@ func TestFollowerStartsAtItsSavedCursor(t *testing.T) {
 // foreignJournal is a journal that knows none of the saved positions.
 type foreignJournal struct{ *journal.Log }
 
+// Resolve returns ErrTrimmed for every position.
 func (foreignJournal) Resolve(journal.Position) (journal.Position, error) {
 	return journal.Position{}, journal.ErrTrimmed
 }
 
+// TestResultsOfServerAndProxyNodesAreSent expects lines also for results of the server itself and about proxy nodes.
 func TestResultsOfServerAndProxyNodesAreSent(t *testing.T) {
 	r, peer := newTestServer(t), newReceivingPeer(t)
 	r.addHandler(peer.address(), 1)

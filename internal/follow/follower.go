@@ -19,7 +19,7 @@ const (
 	lastRetry    = 5 * time.Second
 )
 
-// Journal is the part of *journal.Log that followers read.
+// Journal is the part of *journal.Log that followers use.
 type Journal interface {
 	Read(ctx context.Context, from journal.Position, fn func(journal.Commit) error) error
 	Head() journal.Position
@@ -29,7 +29,7 @@ type Journal interface {
 	Stats() journal.Stats
 }
 
-// Follower sends every result in the journal to one handler, as lines of JSON.
+// Follower reads every result from the journal and sends it to one handler as a JSON line.
 type Follower struct {
 	spec     *model.HandlerSpec
 	stop     context.CancelFunc // ends run
@@ -47,7 +47,7 @@ type Follower struct {
 	savedLines uint64 // state.Lines at the last Set.linesWritten
 }
 
-// State is the present state of a follower, for pages and metrics.
+// State is the present state of a follower, as pages and metrics show it.
 type State struct {
 	Handler     route.Name
 	Address     string
@@ -67,6 +67,7 @@ type State struct {
 	settled  journal.Position
 }
 
+// newFollower returns a follower of a handler that starts at a position.
 func newFollower(o *Options, name route.Name, spec *model.HandlerSpec, from journal.Position, was State) (*Follower, error) {
 	w, err := newNameCache(o.Directory, name.Namespace, spec.Stream.Only)
 	if err != nil {
@@ -84,9 +85,9 @@ func newFollower(o *Options, name route.Name, spec *model.HandlerSpec, from jour
 	return f, nil
 }
 
-// run sends results to the handler until ctx ends.
+// run sends new results to the handler until ctx ends.
 func (f *Follower) run(ctx context.Context) {
-	defer context.AfterFunc(ctx, f.pool.cutWrite)()
+	defer context.AfterFunc(ctx, f.pool.interruptWrite)()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	retry := firstRetry
@@ -155,7 +156,8 @@ func (f *Follower) sendNew(ctx context.Context) error {
 
 var errStopReading = errors.New("read far enough")
 
-// readCommits hands the results after position from, up to position to, to reader.readCommit, and each commit to done.
+// readCommits reads the commits after position from, up to position to; it passes their results to reader.readCommit
+// and each commit to done.
 func (f *Follower) readCommits(ctx context.Context, from, to journal.Position, done func(journal.Commit) error) error {
 	err := f.opts.Journal.Read(ctx, from, func(c journal.Commit) error {
 		if c.Position().Number > to.Number {
@@ -172,6 +174,7 @@ func (f *Follower) readCommits(ctx context.Context, from, to journal.Position, d
 	return err
 }
 
+// flushLines writes the waiting lines of all connections, and counts them.
 func (f *Follower) flushLines(ctx context.Context) error {
 	lines, err := f.pool.flushLanes(ctx, false)
 	if lines > 0 {
@@ -183,7 +186,7 @@ func (f *Follower) flushLines(ctx context.Context) error {
 	return err
 }
 
-// markLinesWritten notes that all lines up to f.position are written.
+// markLinesWritten records that all lines up to f.position were written just now.
 func (f *Follower) markLinesWritten() {
 	f.settled.add(f.opts.Now(), f.position)
 	for f.opts.Journal.SizeAfter(f.settled.at()) > f.opts.lagLimit() && f.settled.settleOldest() {
@@ -193,7 +196,7 @@ func (f *Follower) markLinesWritten() {
 	})
 }
 
-// resendBroken opens broken connections again, and writes to them the lines since the settled position.
+// resendBroken reopens broken connections and sends them the lines since the settled position again.
 func (f *Follower) resendBroken(ctx context.Context) error {
 	f.settled.reset(f.opts.Now(), f.settled.at())
 	broken, err := f.pool.reopen(ctx)
@@ -227,14 +230,15 @@ func (f *Follower) resendBroken(ctx context.Context) error {
 	return nil
 }
 
-// flushBroken writes the waiting lines of broken lanes only; a lane is one connection.
+// flushBroken writes the waiting lines of connections that were reopened after a failure.
 func (f *Follower) flushBroken(ctx context.Context) error {
 	lines, err := f.pool.flushLanes(ctx, true)
 	f.updateState(func(s *State) { s.Lines += lines })
 	return err
 }
 
-// closeConnections closes the connections. If all peers have read to the end, no line is sent again after the next start.
+// closeConnections closes the connections to the handler. If all peers have read to the end, no line is sent again
+// after the next start.
 func (f *Follower) closeConnections() {
 	if read := f.pool.close(); read && f.pool.waitingBytes == 0 {
 		f.settled.reset(f.opts.Now(), f.position)
@@ -242,20 +246,21 @@ func (f *Follower) closeConnections() {
 	f.updateState(func(s *State) { s.settled, s.Connections = f.settled.at(), 0 })
 }
 
-// recordCommit records the position of the last commit read.
+// recordCommit stores the position of the last commit read.
 func (f *Follower) recordCommit(c journal.Commit) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.state.at, f.state.received = f.position, c.Received()
 }
 
+// updateState changes the follower's state under its lock.
 func (f *Follower) updateState(change func(*State)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	change(&f.state)
 }
 
-// reportProgress logs the reason (err) once when the follower makes no progress, and once when it makes progress again.
+// reportProgress logs the error once when the follower stops making progress, and once when it continues.
 func (f *Follower) reportProgress(err error) {
 	f.mu.Lock()
 	was := f.state.Trouble
@@ -272,7 +277,7 @@ func (f *Follower) reportProgress(err error) {
 	}
 }
 
-// State returns the follower's present state.
+// State returns the present state of the follower: position, delay and last error.
 func (f *Follower) State() State {
 	f.mu.Lock()
 	s := f.state
@@ -288,23 +293,23 @@ func (f *Follower) State() State {
 // connection breaks. TCP does not report how much its peer has read.
 const Settle = 15 * time.Second
 
-// settledPosition is the position up to which all lines were written at least Settle ago.
+// settledPosition computes the position up to which all lines were written at least Settle ago.
 type settledPosition struct {
 	marks []writtenMark // ascending; the first is settled
 }
 
-// writtenMark notes that all lines up to position at were written at a time.
+// writtenMark records when all lines up to a position were written.
 type writtenMark struct {
 	writtenAt time.Time
 	at        journal.Position
 }
 
-// reset settles all lines up to position at, and none after it.
+// reset sets the settled position, and forgets later marks.
 func (s *settledPosition) reset(now time.Time, at journal.Position) {
 	s.marks = append(s.marks[:0], writtenMark{now, at})
 }
 
-// add notes that all lines up to position at are written now.
+// add records that all lines up to position at were written now.
 func (s *settledPosition) add(now time.Time, at journal.Position) {
 	if now.Sub(s.marks[len(s.marks)-1].writtenAt) < time.Second {
 		return
@@ -317,8 +322,8 @@ func (s *settledPosition) add(now time.Time, at journal.Position) {
 	s.marks = append(s.marks[:0], s.marks[old:]...)
 }
 
-// settleOldest settles the oldest mark before the time Settle has passed, because the follower keeps too much of the
-// journal. It returns false if no mark is left.
+// settleOldest settles the oldest mark early, because the follower keeps too much of the journal from deletion. It
+// returns false if no mark is left.
 func (s *settledPosition) settleOldest() bool {
 	if len(s.marks) < 2 {
 		return false
@@ -327,13 +332,14 @@ func (s *settledPosition) settleOldest() bool {
 	return true
 }
 
-// at returns the settled position. It does not advance while no lines can be written, because nobody calls add.
+// at returns the position up to which all lines were written at least Settle ago. It does not advance while no lines
+// can be written, because nobody calls add.
 func (s *settledPosition) at() journal.Position { return s.marks[0].at }
 
 // Share is the largest part of the journal's budget that one follower may keep from being cut.
 const Share = 0.25
 
-// lagsBeyondShare reports whether the follower lags by more than its share of the journal.
+// lagsBeyondShare reports whether the unread part of the journal exceeds the follower's share of its budget.
 func (f *Follower) lagsBeyondShare() bool {
 	f.mu.Lock()
 	at := f.state.at
@@ -374,8 +380,8 @@ func (f *Follower) skipOldest(ctx context.Context) error {
 	return nil
 }
 
-// restartAtTail continues with the oldest commit: the journal was cut beyond the follower, which only a repair
-// does. The lost results cannot be counted.
+// restartAtTail continues with the journal's oldest commit, because a repair has removed the commits at the
+// follower's position. The lost results cannot be counted.
 func (f *Follower) restartAtTail() error {
 	f.position = f.opts.Journal.Tail()
 	f.position.Number--
@@ -384,6 +390,7 @@ func (f *Follower) restartAtTail() error {
 	return nil
 }
 
+// countSkippedResults counts results that the follower skipped, and continues after them.
 func (f *Follower) countSkippedResults(n uint64) {
 	now := f.opts.Now()
 	f.pool.clearBroken()

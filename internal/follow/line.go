@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Line is one result as a handler gets it: one line of JSON. docs/handlers.md explains the fields.
+// Line is the JSON form of one result, sent as one line. docs/handlers.md explains the fields.
 type Line struct {
 	Version   int               `json:"version"` // 1; raised when a field changes its meaning, not by new ones
 	Kind      string            `json:"kind"`    // result: routes send notifications the same way
@@ -39,7 +39,7 @@ type Line struct {
 	Event     *Event            `json:"event,omitempty"`
 }
 
-// Value is one measured value of a line.
+// Value is the JSON form of one measured value in a line.
 type Value struct {
 	Name  string            `json:"name"`
 	Tags  map[string]string `json:"tags,omitempty"`
@@ -47,7 +47,7 @@ type Value struct {
 	At    time.Time         `json:"at,omitzero"`
 }
 
-// Event is the state of the event after the result; left out where a newer result was judged.
+// Event is the JSON form of an event after a result; omitted if a newer result was judged first.
 type Event struct {
 	State        string    `json:"state"` // passing, failing or flapping
 	Occurrences  uint32    `json:"occurrences"`
@@ -57,7 +57,8 @@ type Event struct {
 	Acknowledged bool      `json:"acknowledged,omitempty"`
 }
 
-// streamedResult is one result that becomes a line. Its bytes are valid until the reader reads the next entry.
+// streamedResult is one result with everything that its line contains. Its bytes are valid until the reader reads the
+// next entry.
 type streamedResult struct {
 	at       journal.Position
 	index    int // among the results of its commit
@@ -115,6 +116,7 @@ func appendLine(dst []byte, r *streamedResult) []byte {
 	return append(dst, "}\n"...)
 }
 
+// appendEvent appends the event's state after the result to the line.
 func appendEvent(dst []byte, s *event.Verdict) []byte {
 	state := "passing"
 	switch {
@@ -161,11 +163,13 @@ func appendValues(dst []byte, extra []byte) []byte {
 	return append(dst, ']')
 }
 
+// appendTime appends a time, in nanoseconds since 1970, as a JSON string.
 func appendTime(dst []byte, ns int64) []byte {
 	dst = time.Unix(0, ns).UTC().AppendFormat(append(dst, '"'), time.RFC3339Nano)
 	return append(dst, '"')
 }
 
+// appendHex appends a number as 16 hexadecimal digits.
 func appendHex(dst []byte, n uint64) []byte {
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], n)
@@ -211,7 +215,7 @@ func appendText[T string | []byte](dst []byte, text T) []byte {
 	return append(append(dst, text[done:]...), '"')
 }
 
-// runeLen returns the length in bytes of the character at the beginning of text; zero: the bytes are not UTF-8.
+// runeLen returns the length in bytes of the first UTF-8 character of a text; zero: it is invalid.
 func runeLen[T string | []byte](text T) int {
 	var b [utf8.UTFMax]byte
 	r, size := utf8.DecodeRune(b[:copy(b[:], text)])
@@ -221,7 +225,7 @@ func runeLen[T string | []byte](text T) int {
 	return size
 }
 
-// Directory returns the present names of nodes and checks, as the planner has them.
+// Directory is the interface to the present names of nodes and checks.
 type Directory interface {
 	route.Directory
 	// Revision returns a number that changes whenever any other method would return another answer.
@@ -233,7 +237,7 @@ type Directory interface {
 	Streams() map[route.Name]*model.HandlerSpec
 }
 
-// nameCache caches the parts of lines that depend on names only, for one revision of intent.
+// nameCache caches the parts of lines that depend on names only, until the intent changes.
 type nameCache struct {
 	directory Directory
 	namespace string                    // of the handler
@@ -243,7 +247,7 @@ type nameCache struct {
 	checks    map[model.ChunkID]*checkText
 }
 
-// nodeText is the part of lines that describes a node.
+// nodeText has the encoded fields of a line that describe the node.
 type nodeText struct {
 	name     string // with the namespace in front, if that is not the handler's
 	text     []byte // "namespace":…,"node":…,"labels":…
@@ -252,7 +256,7 @@ type nodeText struct {
 	problem  *route.Problem
 }
 
-// checkText is the part of lines that describes a check.
+// checkText has the encoded fields of a line that describe the check.
 type checkText struct {
 	id         model.CheckID
 	name       route.Name
@@ -260,6 +264,7 @@ type checkText struct {
 	severities [4]model.Severity
 }
 
+// newNameCache returns an empty cache for a handler's selector.
 func newNameCache(d Directory, namespace string, only *model.Selector) (*nameCache, error) {
 	w := &nameCache{directory: d, namespace: namespace}
 	if only != nil {
@@ -272,19 +277,20 @@ func newNameCache(d Directory, namespace string, only *model.Selector) (*nameCac
 	return w, nil
 }
 
+// clear empties the cache and notes the present intent revision.
 func (w *nameCache) clear() {
 	w.revision = w.directory.Revision()
 	w.nodes, w.checks = map[model.NodeID]*nodeText{}, map[model.ChunkID]*checkText{}
 }
 
-// refresh empties the cache when intent changed.
+// refresh empties the cache if the intent has changed.
 func (w *nameCache) refresh() {
 	if w.directory.Revision() != w.revision {
 		w.clear()
 	}
 }
 
-// nodeText returns the text of a node; nil: it was deleted.
+// nodeText returns the line's part about a node; nil: the node was deleted.
 func (w *nameCache) nodeText(id model.NodeID) *nodeText {
 	if n, ok := w.nodes[id]; ok {
 		return n
@@ -308,7 +314,7 @@ func (w *nameCache) nodeText(id model.NodeID) *nodeText {
 	return n
 }
 
-// checkText returns the text of a check by one of its chunks; nil: the chunk is unknown.
+// checkText returns the line's part about the check of a chunk; nil: the chunk is unknown.
 func (w *nameCache) checkText(id model.ChunkID) *checkText {
 	if c, ok := w.checks[id]; ok {
 		return c
@@ -327,7 +333,7 @@ func (w *nameCache) checkText(id model.ChunkID) *checkText {
 	return c
 }
 
-// selectsResult reports whether the handler's stream.only selects a result.
+// selectsResult reports whether the handler's selector stream.only matches a result.
 func (w *nameCache) selectsResult(r *streamedResult) bool {
 	if !r.node.selected || w.matches == nil {
 		return r.node.selected
@@ -340,6 +346,7 @@ func (w *nameCache) selectsResult(r *streamedResult) bool {
 	return w.matches(p)
 }
 
+// appendMap appends a map as a JSON object with sorted keys.
 func appendMap(dst []byte, m map[string]string) []byte {
 	dst = append(dst, '{')
 	for i, key := range slices.Sorted(maps.Keys(m)) {

@@ -20,6 +20,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
+// sampleResult returns a result with every field set.
 func sampleResult(t testing.TB) *streamedResult {
 	w := testenv.Value(newNameCache(&testDirectory{}, "default", nil))(t)
 	at := time.Date(2026, 3, 1, 12, 0, 0, 250e6, time.UTC).UnixNano()
@@ -38,6 +39,7 @@ const goldenLine = `{"version":1,"kind":"result","id":"0000000000000abc-17-4","n
 	`"values":[{"name":"/","tags":{"a":"1","b":"2"},"value":97.5,"at":"2026-03-01T12:00:00.25Z"},{"name":"n","value":3}],` +
 	`"event":{"state":"failing","occurrences":3,"watermark":3,"since":"2026-03-01T11:59:00.25Z","problem":"abcdefgh23456789","acknowledged":true}}` + "\n"
 
+// TestLineHasTheGoldenBytes compares the JSON line of a result with golden bytes.
 func TestLineHasTheGoldenBytes(t *testing.T) {
 	text := appendLine(nil, sampleResult(t))
 	if string(text) != goldenLine {
@@ -58,7 +60,7 @@ func TestLineHasTheGoldenBytes(t *testing.T) {
 	}
 }
 
-// FuzzAppendText compares appendText with encoding/json for arbitrary bytes.
+// FuzzAppendText compares appendText with encoding/json on random bytes.
 func FuzzAppendText(f *testing.F) {
 	for _, text := range []string{"", "plain", "\"\\\x00\x1f\x7f", "é漢\U0001F600", "\xff\xc3", "\xe2\x80\xa8<&>"} {
 		f.Add([]byte(text))
@@ -78,7 +80,7 @@ func FuzzAppendText(f *testing.F) {
 	})
 }
 
-// replaceInvalidUTF8 replaces each byte that belongs to no UTF-8 character by U+FFFD, as appendText must do.
+// replaceInvalidUTF8 replaces each invalid byte of a text by U+FFFD, as appendText must do.
 func replaceInvalidUTF8(text []byte) (parts [][]byte) {
 	for len(text) > 0 {
 		r, size := utf8.DecodeRune(text)
@@ -88,6 +90,7 @@ func replaceInvalidUTF8(text []byte) (parts [][]byte) {
 	return parts
 }
 
+// BenchmarkLine measures formatting one result as a JSON line.
 func BenchmarkLine(b *testing.B) {
 	r := sampleResult(b)
 	r.extra, r.output = nil, []byte("DISK OK - free space: / 3326 MB (56%); | /=2643MB;5948;5958;0;5968")
@@ -100,7 +103,7 @@ func BenchmarkLine(b *testing.B) {
 	b.SetBytes(int64(len(buf)))
 }
 
-// BenchmarkRead reads results from the journal and writes their lines to the buffers of 100 connections.
+// BenchmarkRead measures reading results from the journal and buffering their lines for 100 connections.
 func BenchmarkRead(b *testing.B) {
 	r := newTestServer(b)
 	r.appendResults(500, 8, 5)
@@ -131,6 +134,7 @@ const goldenCursorBytes = "4d5553544355525301000000ae397b90" +
 	"0764656661756c74046c616b65156c616b652e6578616d706c652e6f72673a39303030" + "0700000000000000" + "87d6120000000000" + "0000000000000000" +
 	"036f707304636f7079075b3a3a315d3a39" + "0000000000000080" + "0100000000000000" + "6300000000000000"
 
+// TestCursorFileHasTheGoldenBytes compares the file of cursors with golden bytes; another version is refused.
 func TestCursorFileHasTheGoldenBytes(t *testing.T) {
 	data := appendCursors(nil, goldenCursors)
 	if got := hex.EncodeToString(data); got != goldenCursorBytes {
@@ -145,6 +149,7 @@ func TestCursorFileHasTheGoldenBytes(t *testing.T) {
 	}
 }
 
+// TestSavedCursorsAreLoaded saves cursors and loads them again; a missing file means no cursors.
 func TestSavedCursorsAreLoaded(t *testing.T) {
 	fs := memfs.New()
 	if list, err := loadCursors(fs, "d"); err != nil || list != nil {
@@ -159,6 +164,8 @@ func TestSavedCursorsAreLoaded(t *testing.T) {
 	}
 }
 
+// FuzzParseCursors parses random bytes as the file of cursors; an accepted file is encoded and parsed again
+// unchanged.
 func FuzzParseCursors(f *testing.F) {
 	f.Add(appendCursors(nil, goldenCursors))
 	f.Add([]byte(cursorMagic))

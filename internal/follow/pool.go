@@ -28,7 +28,7 @@ const (
 	closeTimeout = time.Second
 )
 
-// connPool holds the connections of one handler. Only its follower uses it, except for cutWrite.
+// connPool has the connections to one handler. Only its follower uses it, except for interruptWrite.
 type connPool struct {
 	spec         *model.Stream
 	timeout      time.Duration // of a write of at most sendBuffer bytes
@@ -38,7 +38,7 @@ type connPool struct {
 	writingConn  atomic.Pointer[net.Conn]
 }
 
-// connLane is one connection and its waiting lines: all lines of one event take the same lane, in order.
+// connLane is one connection with its buffered lines; all lines of one event take the same lane, in order.
 type connLane struct {
 	conn       net.Conn      // nil: none is open
 	peerClosed chan struct{} // closed when the peer has closed the connection
@@ -47,6 +47,7 @@ type connLane struct {
 	broken     bool          // the connection broke: lines since the settled position must be sent again
 }
 
+// newConnPool returns the pool of a handler's connections, all closed.
 func newConnPool(spec *model.Stream, timeout time.Duration, dial Dial) *connPool {
 	count := spec.Connections
 	if count <= 0 {
@@ -55,13 +56,13 @@ func newConnPool(spec *model.Stream, timeout time.Duration, dial Dial) *connPool
 	return &connPool{spec: spec, timeout: timeout, dial: dial, lanes: make([]connLane, min(count, model.MaxStreamConnections))}
 }
 
-// laneOf returns the lane of an event, always the same one.
+// laneOf returns the lane of an event, by a hash that never changes.
 func (p *connPool) laneOf(node model.NodeID, check model.CheckID) *connLane {
 	h := (uint64(node)<<32 | uint64(check)) * 0x9e3779b97f4a7c15
 	return &p.lanes[(h>>33)%uint64(len(p.lanes))]
 }
 
-// addLine appends the line of a result to the waiting lines of a lane.
+// addLine appends the line of a result to the buffer of a lane.
 func (p *connPool) addLine(l *connLane, r *streamedResult) {
 	before := len(l.buf)
 	l.buf = appendLine(l.buf, r)
@@ -69,8 +70,8 @@ func (p *connPool) addLine(l *connLane, r *streamedResult) {
 	p.waitingBytes += len(l.buf) - before
 }
 
-// flushLanes writes the waiting lines of the broken lanes, or of the others, and returns the number of lines. After an error the
-// lane is broken, or could not be opened and keeps its lines.
+// flushLanes writes the buffered lines of the broken lanes, or of the others, and returns the number of lines. After
+// an error the lane is broken, or could not be opened and keeps its lines.
 func (p *connPool) flushLanes(ctx context.Context, broken bool) (lines uint64, err error) {
 	if p.waitingBytes == 0 {
 		return 0, nil
@@ -95,6 +96,7 @@ func (p *connPool) flushLanes(ctx context.Context, broken bool) (lines uint64, e
 	return lines, nil
 }
 
+// writeLane writes the buffered lines of a lane to its connection.
 func (p *connPool) writeLane(ctx context.Context, l *connLane) error {
 	conn := l.conn
 	for rest := l.buf; len(rest) > 0; {
@@ -102,7 +104,7 @@ func (p *connPool) writeLane(ctx context.Context, l *connLane) error {
 			return err
 		}
 		p.writingConn.Store(&conn)
-		err := ctx.Err() // cutWrite may have run before writingConn was set
+		err := ctx.Err() // interruptWrite may have run before writingConn was set
 		if err == nil {
 			var n int
 			n, err = conn.Write(rest[:min(len(rest), sendBuffer)])
@@ -116,13 +118,14 @@ func (p *connPool) writeLane(ctx context.Context, l *connLane) error {
 	return nil
 }
 
-// cutWrite makes a write to a connection that is under way fail. Any goroutine may call it.
-func (p *connPool) cutWrite() {
+// interruptWrite makes a running write fail by an expired deadline. Any goroutine may call it.
+func (p *connPool) interruptWrite() {
 	if conn := p.writingConn.Load(); conn != nil {
 		_ = (*conn).SetWriteDeadline(time.Unix(1, 0))
 	}
 }
 
+// openLane opens the connection of a lane.
 func (p *connPool) openLane(ctx context.Context, l *connLane) error {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
@@ -150,14 +153,14 @@ func (p *connPool) openLane(ctx context.Context, l *connLane) error {
 	return nil
 }
 
-// breakLane closes the connection of a lane and drops its lines, which are read again from the journal.
+// breakLane closes the connection of a lane and drops its buffered lines, which are read from the journal again.
 func (p *connPool) breakLane(l *connLane) {
 	l.conn.Close()
 	l.conn, l.broken = nil, true
 	p.clearLane(l)
 }
 
-// clearLane drops the waiting lines of a lane.
+// clearLane drops the buffered lines of a lane.
 func (p *connPool) clearLane(l *connLane) {
 	p.waitingBytes -= len(l.buf)
 	l.lineCount = 0
@@ -166,7 +169,7 @@ func (p *connPool) clearLane(l *connLane) {
 	}
 }
 
-// findBroken breaks the lanes whose peer has closed the connection, and reports whether any lane is broken.
+// findBroken marks lanes as broken whose peer has closed the connection, and reports whether any lane is broken.
 func (p *connPool) findBroken() (broken bool) {
 	for i := range p.lanes {
 		l := &p.lanes[i]
@@ -182,7 +185,7 @@ func (p *connPool) findBroken() (broken bool) {
 	return broken
 }
 
-// reopen opens the connections of broken lanes, and returns their number. Lanes stay broken until clearBroken.
+// reopen opens the connections of broken lanes and returns how many succeeded. Lanes stay broken until clearBroken.
 func (p *connPool) reopen(ctx context.Context) (n int, err error) {
 	for i := range p.lanes {
 		l := &p.lanes[i]
@@ -200,7 +203,7 @@ func (p *connPool) reopen(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-// clearBroken marks all lanes as whole: their lines were sent again.
+// clearBroken marks all lanes as unbroken, after their lines were sent again.
 func (p *connPool) clearBroken() {
 	for i := range p.lanes {
 		p.lanes[i].broken = false
@@ -217,14 +220,14 @@ func (p *connPool) countOpen() (n int) {
 	return n
 }
 
-// dropLines drops the waiting lines of all lanes.
+// dropLines drops the buffered lines of all lanes.
 func (p *connPool) dropLines() {
 	for i := range p.lanes {
 		p.clearLane(&p.lanes[i])
 	}
 }
 
-// close closes all connections, and reports whether every peer has read all lines and closed its half.
+// close closes all connections and reports whether every peer had read all lines.
 func (p *connPool) close() (read bool) {
 	read = true
 	for i := range p.lanes {

@@ -10,13 +10,13 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// View is the part of *event.View that lines need: the state of a result's event.
+// View is the part of *event.View that followers use: the state of a result's event.
 type View interface {
 	VerdictOn(node model.NodeID, check model.CheckID, stream, number uint64, received int64) (event.Verdict, bool)
 	Applied() journal.Position
 }
 
-// resultReader reads the results in commits of the journal.
+// resultReader decodes the results in commits of the journal.
 type resultReader struct {
 	names        *nameCache
 	view         View
@@ -30,7 +30,7 @@ type resultReader struct {
 	shadow       uint64                // results that are not sent, of namespaces with notifications: shadow
 }
 
-// readCommit hands each result of a commit to handle, in order.
+// readCommit passes each result of a commit to handle, in order.
 func (x *resultReader) readCommit(c journal.Commit) error {
 	x.result = streamedResult{at: c.Position(), received: c.Received()}
 	for _, section := range c.Sections() {
@@ -41,7 +41,7 @@ func (x *resultReader) readCommit(c journal.Commit) error {
 	return nil
 }
 
-// readEntry reads the results of one journal entry. It skips malformed entries, which the view logs.
+// readEntry reads the results in one journal entry. It skips malformed entries, which the view logs.
 func (x *resultReader) readEntry(data []byte) error {
 	if kind := wire.RecordKind(data[0]); kind != wire.RecordBatch && kind != wire.RecordServerResult && kind != wire.RecordProxyResult {
 		return nil
@@ -68,7 +68,7 @@ func (x *resultReader) readEntry(data []byte) error {
 	return nil
 }
 
-// readBatch reads the results of a batch, except for those about proxy nodes.
+// readBatch reads the results in a batch of an agent, except those about proxy nodes.
 func (x *resultReader) readBatch(rec *wire.Record) error {
 	b := &x.batch
 	if b.Reset(rec.Batch) != nil || b.Gap != nil {
@@ -99,7 +99,7 @@ func (x *resultReader) readResultSignal(nowMs uint64) {
 	x.selectResult(s.Chunk)
 }
 
-// selectResult completes x.result and hands it to handle, if the handler gets it.
+// selectResult completes x.result and passes it to handle, if the handler's selector matches.
 func (x *resultReader) selectResult(chunk model.ChunkID) {
 	r := &x.result
 	r.node, r.check = x.names.nodeText(r.nodeID), x.names.checkText(chunk)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"net"
 	"reflect"
 	"slices"
 	"sync"
@@ -19,14 +20,14 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 )
 
-// Options are the settings of a Set. Zero fields get the defaults named beside them.
+// Options has the dependencies and settings of a Set. Zero fields get the defaults named beside them.
 type Options struct {
 	Journal    Journal
 	View       View
 	Directory  Directory
 	FS         disk.FS       // default disk.OS{}
 	Dir        string        // where the file of cursors lies
-	Dial       Dial          // default handler.Dial
+	Dial       Dial          // default handler.Dial to any address
 	Timeout    time.Duration // of a write without progress, for handlers without a timeout; default handler.DefaultTimeout
 	Limit      int64         // bytes that a follower may lag; default Share of the journal's budget
 	Now        func() time.Time
@@ -34,6 +35,7 @@ type Options struct {
 	Registerer prometheus.Registerer
 }
 
+// lagLimit returns the bytes of journal that a follower may lag behind.
 func (o *Options) lagLimit() int64 {
 	if o.Limit > 0 {
 		return o.Limit
@@ -41,8 +43,8 @@ func (o *Options) lagLimit() int64 {
 	return int64(Share * float64(o.Journal.Stats().BudgetBytes))
 }
 
-// Set holds the followers of all handlers with stream.results: all. Run has one caller;
-// the other methods may be called by any goroutine.
+// Set runs one follower for each handler with stream.results: all. Run has one caller; the other methods may be
+// called by any goroutine.
 type Set struct {
 	opts Options
 
@@ -57,11 +59,13 @@ const (
 	idleSaveInterval  = 10 * time.Second // between writes of the file while no lines are written
 )
 
-// Open reads the file of cursors. From then on the journal keeps what lies after these cursors, because Consumers lists
-// them.
+// Open reads the file of cursors and returns the set of followers. From then on the journal keeps what lies after
+// these cursors, because Consumers lists them.
 func Open(o Options) (*Set, error) {
 	if o.Dial == nil {
-		o.Dial = handler.Dial
+		o.Dial = func(ctx context.Context, address string, secure bool, ca string) (net.Conn, error) {
+			return handler.Dial(ctx, &net.Dialer{}, address, secure, ca)
+		}
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -107,13 +111,14 @@ func (s *Set) Run(ctx context.Context) error {
 	}
 }
 
+// followers returns the running followers.
 func (s *Set) followers() []*Follower {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Values(s.list))
 }
 
-// reconcile starts and stops followers, so that they match the declared handlers.
+// reconcile starts a follower for each new handler and stops the followers of deleted or changed ones.
 func (s *Set) reconcile(ctx context.Context) {
 	declared := s.opts.Directory.Streams()
 	for _, f := range s.followers() {
@@ -126,7 +131,7 @@ func (s *Set) reconcile(ctx context.Context) {
 			s.saved[f.name] = cursorOf(&last)
 			s.mu.Unlock()
 		} else if f.lagsBeyondShare() {
-			f.pool.cutWrite() // a write without progress blocks its loop
+			f.pool.interruptWrite() // a write without progress blocks its loop
 		}
 	}
 	var missing []route.Name
@@ -143,8 +148,8 @@ func (s *Set) reconcile(ctx context.Context) {
 	}
 }
 
-// startFollower starts a follower at the handler's cursor. A handler without a cursor, with one of another address or of
-// another incarnation of the journal, begins at stream.from.
+// startFollower starts a follower at the saved cursor of its handler. A handler without a cursor, with one of another
+// address or of another incarnation of the journal, begins at stream.from.
 func (s *Set) startFollower(ctx context.Context, name route.Name, spec *model.HandlerSpec) {
 	s.mu.Lock()
 	c, known := s.saved[name]
@@ -187,12 +192,14 @@ func (s *Set) startFollower(ctx context.Context, name route.Name, spec *model.Ha
 	}
 }
 
+// cursorOf returns the cursor of a follower, as the file stores it.
 func cursorOf(st *State) cursor {
 	return cursor{Namespace: st.Handler.Namespace, Name: st.Handler.Name, Address: st.Address, At: st.settled, Skipped: st.Skipped}
 }
 
-// saveCursors writes the file of cursors. Without always, it writes moved cursors only, and while no lines are written once per
-// idleSaveInterval. A failure is logged and tried again; the journal is not cut beyond the old cursors meanwhile.
+// saveCursors writes the cursors of all followers to their file. Without always, it writes moved cursors only, and
+// while no lines are written once per idleSaveInterval. A failure is logged and tried again; the journal is not cut
+// beyond the old cursors meanwhile.
 func (s *Set) saveCursors(always bool) {
 	now := s.opts.Now()
 	s.mu.Lock()
@@ -219,7 +226,7 @@ func (s *Set) saveCursors(always bool) {
 	s.saved, s.savedAt = want, now
 }
 
-// linesWritten reports whether followers have written lines since the last call. The caller holds mu.
+// linesWritten reports whether any follower has written lines since the last call. The caller holds mu.
 func (s *Set) linesWritten() (any bool) {
 	for _, f := range s.list {
 		f.mu.Lock()
@@ -230,7 +237,7 @@ func (s *Set) linesWritten() (any bool) {
 	return any
 }
 
-// Consumers lists the handlers as consumers of the journal: each reads on from its cursor.
+// Consumers returns the followers as consumers of the journal, each with the position of its cursor.
 func (s *Set) Consumers() (list []journal.Consumer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -262,7 +269,7 @@ func (s *Set) State(handler route.Name) (State, bool) {
 	return f.State(), true
 }
 
-// stateCollector is a prometheus.Collector of the states of the followers.
+// stateCollector is a prometheus.Collector of the states of all followers.
 type stateCollector struct{ set *Set }
 
 // stateMetric is one metric of a follower's state.
@@ -272,6 +279,7 @@ type stateMetric struct {
 	value func(*State) float64
 }
 
+// metrics returns the metrics of a follower's state.
 func (*stateCollector) metrics() []stateMetric {
 	newMetric := func(name, help string, kind prometheus.ValueType, value func(*State) float64) stateMetric {
 		return stateMetric{prometheus.NewDesc("muster_stream_"+name, help, []string{"namespace", "handler"}, nil), kind, value}

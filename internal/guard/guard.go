@@ -74,7 +74,7 @@ func (g *Guard) Release(cmd *exec.Cmd) {
 	g.reportGroup("-", cmd.Process.Pid)
 }
 
-// Close kills all commands that have not ended, and the shell.
+// Close stops the guarding shell and kills all commands that have not ended.
 func (g *Guard) Close() {
 	if g == nil {
 		return
@@ -88,8 +88,8 @@ func (g *Guard) Close() {
 	g.stopShell()
 }
 
-// reportGroup tells the shell that a process group began (+) or ended (-). If the shell has ended or does not read,
-// reportGroup starts another shell with all live groups. The caller holds mu.
+// reportGroup tells the guarding shell that a process group began (+) or ended (-). If the shell has ended or does
+// not read, reportGroup starts another shell with all live groups. The caller holds mu.
 func (g *Guard) reportGroup(change string, group int) {
 	if g.pipe != nil && g.writeToShell(fmt.Sprintln(change, group)) == nil {
 		return
@@ -107,7 +107,7 @@ func (g *Guard) reportGroup(change string, group int) {
 	}
 }
 
-// startShell starts a shell and sends it all live groups. The caller holds mu.
+// startShell starts the guarding shell and sends it the ids of all live process groups. The caller holds mu.
 func (g *Guard) startShell() error {
 	input, output, err := os.Pipe()
 	if err != nil {
@@ -135,15 +135,15 @@ func (g *Guard) startShell() error {
 	return g.writeToShell(all.String())
 }
 
-// writeToShell writes a text to the shell's input, and waits at most five seconds for a slow shell.
+// writeToShell writes a line to the guarding shell, and waits at most five seconds for it.
 func (g *Guard) writeToShell(text string) error {
 	_ = g.pipe.SetWriteDeadline(time.Now().Add(5 * time.Second))
 	_, err := io.WriteString(g.pipe, text)
 	return err
 }
 
-// stopShell kills the shell before its pipe closes: otherwise the shell would kill its groups, which may be outdated. The
-// caller holds mu.
+// stopShell kills the guarding shell before its pipe closes, because it would kill process groups that may belong to
+// others by now. The caller holds mu.
 func (g *Guard) stopShell() {
 	if g.shell == nil {
 		return

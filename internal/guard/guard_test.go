@@ -21,8 +21,9 @@ import (
 // victim is the environment variable that makes the test binary a process to be killed; its value is the shell.
 const victim = "MUSTER_GUARD_VICTIM"
 
-// TestMain runs the tests or, with the variable victim, the process to be killed. That process reads orders from its
-// input, one line with a word and the name of a command ("start", "end", "shell", "close"), and answers each with a number.
+// TestMain runs the tests, or with the variable victim the program that a test kills. That process reads orders from
+// its input, one line with a word and the name of a command ("start", "end", "shell", "close"), and answers each with
+// a number.
 func TestMain(m *testing.M) {
 	program, ok := os.LookupEnv(victim)
 	if !ok {
@@ -60,7 +61,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// guardedProgram is a process that guards commands; the test kills it.
+// guardedProgram is a process that guards commands, which the test kills.
 type guardedProgram struct {
 	t   *testing.T
 	cmd *exec.Cmd
@@ -68,7 +69,7 @@ type guardedProgram struct {
 	out *bufio.Reader
 }
 
-// startProgram starts the process, with a shell for its guard.
+// startProgram starts the program that guards commands with this shell.
 func startProgram(t *testing.T, program string) *guardedProgram {
 	t.Helper()
 	theirs, in, err := os.Pipe()
@@ -89,7 +90,7 @@ func startProgram(t *testing.T, program string) *guardedProgram {
 	return v
 }
 
-// order sends an order to the process and returns the number in its answer.
+// order sends an order to the program and returns the number in its answer.
 func (v *guardedProgram) order(order string) int {
 	v.t.Helper()
 	if _, err := fmt.Fprintln(v.in, order); err != nil {
@@ -103,7 +104,7 @@ func (v *guardedProgram) order(order string) int {
 	return n
 }
 
-// startCommand makes the process start a command, and returns the command's group once all its processes run.
+// startCommand makes the program start a command, and returns its process group when all processes run.
 func (v *guardedProgram) startCommand(name string) int {
 	v.t.Helper()
 	group := v.order("start " + name)
@@ -112,19 +113,19 @@ func (v *guardedProgram) startCommand(name string) int {
 	return group
 }
 
-// kill kills the process with SIGKILL.
+// kill kills the program with SIGKILL.
 func (v *guardedProgram) kill() {
 	_ = v.cmd.Process.Kill()
 	_, _ = v.cmd.Process.Wait()
 }
 
-// waitForExit waits until a process group has no living processes.
+// waitForExit waits until a process group has no living process.
 func (v *guardedProgram) waitForExit(what string, group int) {
 	v.t.Helper()
 	testenv.Until(v.t, what+" is gone", func() bool { return len(processesOf(group)) == 0 })
 }
 
-// processesOf returns the names of the living processes of a group.
+// processesOf returns the names of the living processes in a group.
 func processesOf(group int) (names []string) {
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, path := range stats {
@@ -142,8 +143,8 @@ func processesOf(group int) (names []string) {
 	return names
 }
 
-// shells returns the installed shells that are /bin/sh on some system.
-func shells() (list []string) {
+// installedShells returns the installed shells that serve as /bin/sh on some system.
+func installedShells() (list []string) {
 	for _, name := range []string{"sh", "dash", "bash", "mksh"} {
 		if path, err := exec.LookPath(name); err == nil {
 			list = append(list, path)
@@ -152,8 +153,9 @@ func shells() (list []string) {
 	return list
 }
 
+// TestCommandsDieWithTheProgram kills a program that guards commands and expects all of them to end.
 func TestCommandsDieWithTheProgram(t *testing.T) {
-	for _, shell := range shells() {
+	for _, shell := range installedShells() {
 		t.Run(filepath.Base(shell), func(t *testing.T) {
 			v := startProgram(t, shell)
 			one, two, three := v.startCommand("one"), v.startCommand("two"), v.startCommand("three")
@@ -170,7 +172,8 @@ func TestCommandsDieWithTheProgram(t *testing.T) {
 	}
 }
 
-func TestReplacedWriteGuard(t *testing.T) {
+// TestKilledShellIsReplaced kills the guarding shell: the next command starts another one, which knows both commands.
+func TestKilledShellIsReplaced(t *testing.T) {
 	v := startProgram(t, "/bin/sh")
 	one := v.startCommand("one")
 	first := v.order("shell")
@@ -186,7 +189,7 @@ func TestReplacedWriteGuard(t *testing.T) {
 }
 
 // Signals that a service manager sends to all processes do not end the guard's shell before the program.
-func TestWriteGuardStopsLast(t *testing.T) {
+func TestShellOutlivesSignalsToAllProcesses(t *testing.T) {
 	v := startProgram(t, "/bin/sh")
 	one := v.startCommand("one")
 	guard := v.order("shell")
@@ -198,7 +201,9 @@ func TestWriteGuardStopsLast(t *testing.T) {
 	v.waitForExit("the guard", guard)
 }
 
-func TestWriteGuardBuffersNothing(t *testing.T) {
+// TestShellHoldsNoResources expects the guarding shell to open no file, and to have an empty environment and
+// little memory.
+func TestShellHoldsNoResources(t *testing.T) {
 	v := startProgram(t, "/bin/sh")
 	v.startCommand("one")
 	guard := v.order("shell")
@@ -230,6 +235,7 @@ func TestWriteGuardBuffersNothing(t *testing.T) {
 	v.waitForExit("the guard", guard)
 }
 
+// TestMissingShellLeavesCommandsUnguarded guards commands without a shell: they run all the same.
 func TestMissingShellLeavesCommandsUnguarded(t *testing.T) {
 	g := &Guard{program: "/no/such/shell"}
 	defer g.Close()

@@ -20,6 +20,7 @@ const (
 	alertKept  = time.Hour
 )
 
+// alert is one alert in Alertmanager's JSON form.
 type alert struct {
 	Labels       map[string]string `json:"labels"`
 	Annotations  map[string]string `json:"annotations"`
@@ -41,8 +42,7 @@ func (o *Out) alertmanager(ctx context.Context, a *model.Alertmanager, m *Messag
 	return o.postAlerts(ctx, m, a, []alert{o.newAlert(a, m.Note, opened, w)})
 }
 
-// ResendProblems sends open problems to a handler of kind alertmanager again, because an Alertmanager forgets alerts
-// that are not repeated.
+// ResendProblems sends open problems to an Alertmanager again, which forgets alerts that are not repeated.
 func (o *Out) ResendProblems(ctx context.Context, spec *model.HandlerSpec, notes []*Notification) error {
 	spec, hidden, err := spec.Reveal(o.secretReader(ctx))
 	if err != nil {
@@ -59,8 +59,8 @@ func (o *Out) ResendProblems(ctx context.Context, spec *model.HandlerSpec, notes
 	return redactError(err, m.hider)
 }
 
-// newAlert returns the alert of a notification. It has the labels of the opening, because labels identify an alert, even
-// if the node has other labels now.
+// newAlert converts a notification to an alert of Alertmanager. It has the labels of the opening, because labels
+// identify an alert, even if the node has other labels now.
 func (o *Out) newAlert(a *model.Alertmanager, n, opened *Notification, w *messageText) alert {
 	out := alert{
 		Labels: map[string]string{}, StartsAt: n.Opened.UTC(), EndsAt: o.opts.Now().UTC().Add(alertKept).Truncate(time.Second), GeneratorURL: w.link,
@@ -68,6 +68,11 @@ func (o *Out) newAlert(a *model.Alertmanager, n, opened *Notification, w *messag
 	}
 	if len(w.commands) > 0 {
 		out.Annotations["type"] = strings.Join(w.commands, "\n")
+	}
+	for name, value := range map[string]string{"runbook_url": n.Runbook, "display_name": n.DisplayName} {
+		if value != "" {
+			out.Annotations[name] = value
+		}
 	}
 	for name, value := range opened.Labels {
 		out.Labels[labelName(name)] = value
@@ -90,8 +95,8 @@ func (o *Out) newAlert(a *model.Alertmanager, n, opened *Notification, w *messag
 	return out
 }
 
-// postAlerts posts alerts to all members of a cluster. It succeeds if one member accepts them, because that member
-// passes them to the others.
+// postAlerts sends alerts to all members of an Alertmanager cluster. It succeeds if one member accepts them, because
+// that member passes them to the others.
 func (o *Out) postAlerts(ctx context.Context, m *Message, a *model.Alertmanager, list []alert) (Receipt, error) {
 	var receipt Receipt
 	var failed []error
@@ -122,8 +127,7 @@ func (o *Out) postAlerts(ctx context.Context, m *Message, a *model.Alertmanager,
 	return receipt, &Failure{Err: errors.Join(failed...), After: wait}
 }
 
-// labelName replaces the characters of a label's name that some version of Alertmanager refuses; letters, digits and _
-// stay.
+// labelName replaces characters that Alertmanager refuses in a label name; letters, digits and _ stay.
 func labelName(s string) string {
 	out := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {

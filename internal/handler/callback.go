@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Callback is an action of a person in a service, which the service reported by a callback.
+// Callback is a person's action in a service such as PagerDuty, which the service reported to the server.
 type Callback struct {
 	Verb     string // acknowledge, unacknowledge or resolve; empty: Muster does nothing
 	Problem  string // id of the problem
@@ -26,7 +26,8 @@ type Callback struct {
 // maxPersonName is the longest name of a person, in bytes.
 const maxPersonName = 200
 
-// CallbackSecret returns the secret that proves callbacks of a handler's service; zero: the service sends no callbacks.
+// CallbackSecret returns the key that signs or authorises callbacks to a handler; zero: the service sends no
+// callbacks.
 func CallbackSecret(spec *model.HandlerSpec) model.Secret {
 	switch {
 	case spec.PagerDuty != nil:
@@ -37,7 +38,7 @@ func CallbackSecret(spec *model.HandlerSpec) model.Secret {
 	return model.Secret{}
 }
 
-// Secret returns the text of a secret, which a Secret resource, an environment variable or a file holds.
+// Secret returns the value of a secret in a Secret resource, an environment variable or a file.
 func (o *Out) Secret(ctx context.Context, s model.Secret) (string, error) {
 	if s.Text != "" {
 		return s.Text, nil
@@ -45,8 +46,8 @@ func (o *Out) Secret(ctx context.Context, s model.Secret) (string, error) {
 	return o.secret(ctx, s)
 }
 
-// ReadCallback reads a callback of a handler's service. It first checks the proof that the service knows the secret, and
-// refuses a callback without it.
+// ReadCallback verifies and decodes a callback of a handler's service. It first checks the proof that the service
+// knows the secret, and refuses a callback without it.
 func ReadCallback(spec *model.HandlerSpec, secret string, header http.Header, text []byte) (c Callback, err error) {
 	switch {
 	case secret == "":
@@ -76,8 +77,7 @@ func ReadCallback(spec *model.HandlerSpec, secret string, header http.Header, te
 	return c, nil
 }
 
-// Service returns the name of a service that sends callbacks; people read it behind the name of the person that acted in
-// the service.
+// Service returns the name of the service that sends callbacks of a handler, as people read it.
 func Service(spec *model.HandlerSpec) string {
 	switch {
 	case spec == nil:
@@ -89,8 +89,8 @@ func Service(spec *model.HandlerSpec) string {
 	return ""
 }
 
-// isSignedBy reports whether one of the signatures is the HMAC-SHA256 of the body. PagerDuty sends two signatures while
-// its secret changes.
+// isSignedBy reports whether one of the signatures is the HMAC-SHA256 of a callback's body. PagerDuty sends two
+// signatures while its secret changes.
 func isSignedBy(secret string, values []string, text []byte) bool {
 	h := hmac.New(sha256.New, []byte(secret))
 	h.Write(text)
@@ -106,7 +106,8 @@ func isSignedBy(secret string, values []string, text []byte) bool {
 	return false
 }
 
-// parsePagerduty parses a webhook v3 of PagerDuty: https://developer.pagerduty.com/docs/webhooks-overview.
+// parsePagerduty decodes a callback of PagerDuty (webhook v3):
+// https://developer.pagerduty.com/docs/webhooks-overview.
 func parsePagerduty(text []byte) (c Callback, err error) {
 	var said struct {
 		Event struct {
@@ -124,10 +125,10 @@ func parsePagerduty(text []byte) (c Callback, err error) {
 		return c, unreadableCallback(err)
 	}
 	verb := map[string]string{"incident.acknowledged": "acknowledge", "incident.unacknowledged": "unacknowledge", "incident.resolved": "resolve"}[said.Event.Type]
-	return Callback{Verb: verb, Problem: said.Event.Data.Key, By: said.Event.Agent.Summary, Note: boundedNote(said.Event.Data.URL)}, nil
+	return Callback{Verb: verb, Problem: said.Event.Data.Key, By: said.Event.Agent.Summary, Note: cutNote(said.Event.Data.URL)}, nil
 }
 
-// parseOpsgenie parses a webhook of Opsgenie or Jira Service Management.
+// parseOpsgenie decodes a callback of Opsgenie or Jira Service Management.
 func parseOpsgenie(text []byte) (c Callback, err error) {
 	var said struct {
 		Action string `json:"action"`
@@ -141,10 +142,11 @@ func parseOpsgenie(text []byte) (c Callback, err error) {
 		return c, unreadableCallback(err)
 	}
 	verb := map[string]string{"Acknowledge": "acknowledge", "UnAcknowledge": "unacknowledge", "Close": "resolve"}[said.Action]
-	return Callback{Verb: verb, Problem: said.Alert.Alias, By: said.Alert.User, Note: boundedNote(said.Alert.Note)}, nil
+	return Callback{Verb: verb, Problem: said.Alert.Alias, By: said.Alert.User, Note: cutNote(said.Alert.Note)}, nil
 }
 
-func boundedNote(text string) string { return body.Cut(strings.ToValidUTF8(text, ""), 1000) }
+// cutNote cuts the note of a person's action in a callback to 1,000 bytes of valid UTF-8.
+func cutNote(text string) string { return body.Cut(strings.ToValidUTF8(text, ""), 1000) }
 
 // unreadableCallback returns the error of a callback whose body cannot be parsed.
 func unreadableCallback(err error) error {

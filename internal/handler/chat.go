@@ -19,7 +19,8 @@ const (
 	slackText    = 4000 // recommended for the text of a message
 )
 
-// slack returns the request of https://api.slack.com/messaging/webhooks, with blocks in a coloured attachment.
+// slack returns the request for an incoming webhook of Slack, with blocks in a coloured attachment
+// (api.slack.com/messaging/webhooks).
 func slack(s *model.Slack, m *Message, w *messageText) *request {
 	block := func(kind, format, text string) jsonObject {
 		return jsonObject{{"type", kind}, {"text", jsonObject{{"type", format}, {"text", text}}}}
@@ -42,12 +43,12 @@ func slack(s *model.Slack, m *Message, w *messageText) *request {
 	return &request{kind: "slack", hidden: true, url: s.URL.Text, key: m.Key, body: encodeJSON(message)}
 }
 
-// slackEscape escapes a text so that Slack finds no mention and no link in it.
+// slackEscape escapes a text so that Slack interprets no mention and no link in it.
 func slackEscape(s string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(s)
 }
 
-// fencedText returns a text between fences (```), in at most n bytes. The text cannot end the fence.
+// fencedText formats a text as a Markdown code block of at most n bytes. The text cannot end the fence.
 func fencedText(s string, n int) string {
 	const fence = "```"
 	return fence + "\n" + body.Cut(strings.ReplaceAll(s, fence, "'''"), n-2*len(fence)-2) + "\n" + fence
@@ -56,8 +57,7 @@ func fencedText(s string, n int) string {
 // teamsMessage is the largest body of a request; Teams refuses more than about 28 KB.
 const teamsMessage = 25_000
 
-// teams returns the request with an Adaptive Card, for a workflow that begins with "When a Teams webhook request
-// is received".
+// teams returns the request with an Adaptive Card for a Teams workflow.
 func teams(t *model.MSTeams, m *Message, w *messageText) *request {
 	output, facts := w.output, w.facts
 	card := encodeJSON(teamsCard(w, facts, output))
@@ -72,7 +72,7 @@ func teams(t *model.MSTeams, m *Message, w *messageText) *request {
 	return &request{kind: "teams", hidden: true, url: t.URL.Text, key: m.Key, body: card, refused: teamsRefused}
 }
 
-// teamsCard returns an Adaptive Card whose texts are runs: Teams does not read Markdown in runs.
+// teamsCard returns an Adaptive Card from text runs, in which Teams interprets no Markdown.
 func teamsCard(w *messageText, facts [][2]string, output string) jsonObject {
 	color := map[tone]string{good: "good", mild: "warning", bad: "attention", unclear: "accent", plain: "default"}[w.tone]
 	text := func(text string, style ...jsonField) jsonObject {
@@ -97,12 +97,12 @@ func teamsCard(w *messageText, facts [][2]string, output string) jsonObject {
 		{"attachments", []jsonObject{{{"contentType", "application/vnd.microsoft.card.adaptive"}, {"content", card}}}}}
 }
 
-// escapeMarkdown escapes a value in those parts of a card where Teams reads Markdown.
+// escapeMarkdown escapes a text for the parts of a Teams card that interpret Markdown.
 func escapeMarkdown(s string) string {
 	return strings.NewReplacer("\\", "\\\\", "*", "\\*", "_", "\\_", "[", "\\[", "]", "\\]").Replace(s)
 }
 
-// teamsRefused returns an error if the body of a workflow's successful answer says that Teams refused the message.
+// teamsRefused returns an error if a successful answer of a Teams workflow contains a refusal.
 func teamsRefused(answer string) error {
 	if strings.Contains(answer, "HTTP error") {
 		return errors.New("teams answered: " + answer)
@@ -113,8 +113,8 @@ func teamsRefused(answer string) error {
 // mattermostText is the longest text of an attachment; a post has at most 16,383 characters.
 const mattermostText = 7600
 
-// mattermost returns the request of https://developers.mattermost.com/integrate/webhooks/incoming/ with one
-// attachment.
+// mattermost returns the request for an incoming webhook of Mattermost
+// (developers.mattermost.com/integrate/webhooks/incoming).
 func mattermost(s *model.Mattermost, m *Message, w *messageText) *request {
 	var parts []string
 	for _, text := range w.fixedWidthTexts() {
@@ -130,7 +130,7 @@ func mattermost(s *model.Mattermost, m *Message, w *messageText) *request {
 	return &request{kind: "mattermost", hidden: true, url: s.URL.Text, key: m.Key, ca: s.CA, body: encodeJSON(message)}
 }
 
-// codeSpan returns a text as code, in which Mattermost reads neither Markdown nor @all.
+// codeSpan formats a text as code, in which Mattermost interprets neither Markdown nor @all.
 func codeSpan(s string) string {
 	if s == "" {
 		return ""
@@ -145,7 +145,7 @@ const (
 	ntfyRequest = 8000 // largest JSON body, which may take twice the bytes of its message
 )
 
-// ntfy returns the request of https://docs.ntfy.sh/publish/#publish-as-json.
+// ntfy returns the request that publishes a message on ntfy (docs.ntfy.sh/publish).
 func ntfy(t *model.Ntfy, m *Message, w *messageText) *request {
 	tag := map[tone]string{good: "white_check_mark", mild: "warning", bad: "rotating_light", unclear: "question", plain: "speech_balloon"}[w.tone]
 	message := func(text string) []byte {
@@ -161,7 +161,7 @@ func ntfy(t *model.Ntfy, m *Message, w *messageText) *request {
 		header: authorization(t.Username, t.Password.Text, t.Token.Text)}
 }
 
-// ntfyPriority returns the priority of a message for ntfy, from 1 (no sound) to 5 (rings long).
+// ntfyPriority returns the priority of a message for ntfy, from 1 (silent) to 5 (long ring).
 func ntfyPriority(n *Notification, w *messageText) int {
 	if w.tone == good || w.tone == plain {
 		return 3
@@ -169,8 +169,7 @@ func ntfyPriority(n *Notification, w *messageText) int {
 	return rankSeverity(n, [5]int{2, 3, 3, 4, 5})
 }
 
-// authorization returns the header for a bearer token, or for a user name and password; it returns no header if
-// all are empty.
+// authorization returns the Authorization header for a bearer token or for user and password; none if all are empty.
 func authorization(username, password, token string) [][2]string {
 	switch {
 	case token != "":

@@ -29,7 +29,7 @@ func (o *Out) command(ctx context.Context, spec *model.HandlerSpec, m *Message, 
 		return receipt, err
 	}
 	defer done()
-	out := &capture{limit: 512, tail: true, hider: m.hider.NewText()}
+	out := &outputCapture{limit: 512, tail: true, hider: m.hider.NewText()}
 	// Commands that read whole lines, such as `cat >> file`, need the newline.
 	stdin := io.MultiReader(bytes.NewReader(m.Payload), strings.NewReader("\n"))
 	state, err := o.execute(ctx, withAssetPath(argv, assets), environment(os.Environ(), spec.Env, assets, m.Key), stdin, out, out, timeout)
@@ -39,8 +39,9 @@ func (o *Out) command(ctx context.Context, spec *model.HandlerSpec, m *Message, 
 	return receipt, err
 }
 
-// execute runs a command until it ends or ctx ends. The returned state is nil if the command did not start.
-func (o *Out) execute(ctx context.Context, argv, env []string, stdin io.Reader, stdout io.Writer, stderr *capture, timeout time.Duration) (state *os.ProcessState, err error) {
+// execute runs a command of a handler or mutator until it ends or ctx ends, and returns its output. The returned
+// state is nil if the command did not start.
+func (o *Out) execute(ctx context.Context, argv, env []string, stdin io.Reader, stdout io.Writer, stderr *outputCapture, timeout time.Duration) (state *os.ProcessState, err error) {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = stdin, stdout, stderr, env
 	killProcessGroup(cmd)
@@ -75,9 +76,9 @@ func environment(base []string, own map[string]string, assets []model.AssetDir, 
 // DefaultMutatorTimeout is the time-out of a mutator's command if its spec has none.
 const DefaultMutatorTimeout = 10 * time.Second
 
-// Mutate runs a mutator's command with an event on its standard input, and returns its standard output, which becomes
-// the handler's input unchanged. The spec names assets and secrets as NAMESPACE/NAME. The returned list hidden has the
-// secrets for Message.Hidden.
+// Mutate runs a mutator's command with an event on its standard input, and returns its standard output as the
+// handler's input. The spec names assets and secrets as NAMESPACE/NAME. The returned list hidden has the secrets for
+// Message.Hidden.
 func (o *Out) Mutate(ctx context.Context, spec *model.MutatorSpec, event []byte) (made []byte, hidden []string, err error) {
 	spec, hidden, err = spec.Reveal(o.secretReader(ctx))
 	if err != nil {
@@ -88,6 +89,7 @@ func (o *Out) Mutate(ctx context.Context, spec *model.MutatorSpec, event []byte)
 	return made, hidden, redactError(err, h)
 }
 
+// mutate runs a mutator's command with its assets and secrets.
 func (o *Out) mutate(ctx context.Context, spec *model.MutatorSpec, event []byte, h *hide.Hider) ([]byte, error) {
 	timeout := time.Duration(spec.Timeout)
 	if timeout <= 0 {
@@ -100,7 +102,7 @@ func (o *Out) mutate(ctx context.Context, spec *model.MutatorSpec, event []byte,
 		return nil, err
 	}
 	defer done()
-	said, made := &capture{limit: 512, tail: true, hider: h.NewText()}, &capture{limit: filter.MaxMutated}
+	said, made := &outputCapture{limit: 512, tail: true, hider: h.NewText()}, &outputCapture{limit: filter.MaxMutated}
 	if _, err := o.execute(ctx, withAssetPath(commandArgs(spec.Command), assets), environment(os.Environ(), spec.Env, assets, ""), bytes.NewReader(event), made, said, timeout); err != nil {
 		return nil, err
 	}
@@ -110,9 +112,9 @@ func (o *Out) mutate(ctx context.Context, spec *model.MutatorSpec, event []byte,
 	return made.buf, nil
 }
 
-// capture keeps the beginning of a command's output or, with tail, its end, and drops the rest. It hides secrets
-// before it cuts the output.
-type capture struct {
+// outputCapture keeps the first or, with tail, the last bytes of a command's output. It hides secrets before it cuts
+// the output.
+type outputCapture struct {
 	buf   []byte
 	limit int // most bytes that buf may have
 	tail  bool
@@ -120,12 +122,13 @@ type capture struct {
 	hider *hide.Hider // hides secrets; nil: there are none
 }
 
-func (c *capture) Write(p []byte) (int, error) {
+func (c *outputCapture) Write(p []byte) (int, error) {
 	c.add(p, false)
 	return len(p), nil
 }
 
-func (c *capture) add(p []byte, last bool) {
+// add appends a piece of output, redacted and bounded; last marks the final piece.
+func (c *outputCapture) add(p []byte, last bool) {
 	if c.hider != nil {
 		p = c.hider.Next(p, last)
 	}
@@ -138,14 +141,14 @@ func (c *capture) add(p []byte, last bool) {
 	c.buf, c.cut = append(c.buf, p[:n]...), c.cut || n < len(p)
 }
 
-// String returns the kept part of the output. No write may follow.
-func (c *capture) String() string {
+// String returns the captured output; a mark shows where it was cut. No write may follow.
+func (c *outputCapture) String() string {
 	c.add(nil, true)
 	return strings.TrimSpace(string(c.buf))
 }
 
-// assets returns the directories of the Assets that a command names. A missing Asset may arrive later, so the error is a
-// Failure with Asset set, and not final. The caller calls done after the command has ended.
+// assets returns the folders of the assets of a command. A missing Asset may arrive later, so the error is a Failure
+// with Asset set, and not final. The caller calls done after the command has ended.
 func (o *Out) assets(ctx context.Context, names []string) (list []model.AssetDir, done func(), err error) {
 	switch {
 	case len(names) == 0:
@@ -160,7 +163,8 @@ func (o *Out) assets(ctx context.Context, names []string) (list []model.AssetDir
 	return list, done, nil
 }
 
-// commandArgs returns the argument list of a command. A command that is a single text runs in a shell.
+// commandArgs returns the argument list of a handler's command, or of the shell that runs it. A command that is a
+// single text runs in a shell.
 func commandArgs(c *model.Command) []string {
 	if c.Argv == nil {
 		return []string{"/bin/sh", "-c", c.Shell}
@@ -168,8 +172,8 @@ func commandArgs(c *model.Command) []string {
 	return c.Argv
 }
 
-// withAssetPath returns the arguments of a shell that finds the command in the PATH of its assets and replaces itself by
-// the command (exec).
+// withAssetPath returns the arguments of a shell that puts the assets into PATH and then replaces itself by the
+// command.
 func withAssetPath(argv []string, assets []model.AssetDir) []string {
 	if len(assets) == 0 || len(argv) == 0 || argv[0] == "/bin/sh" {
 		return argv
@@ -177,9 +181,9 @@ func withAssetPath(argv []string, assets []model.AssetDir) []string {
 	return append([]string{"/bin/sh", "-c", `exec "$@"`, "sh"}, argv...)
 }
 
-// inheritsVariable reports whether commands get a variable of the server's environment: only variables that programs
-// need. All others may be secrets, such as settings with passwords of databases, values of Secrets (env, fromEnv) or
-// keys of clouds, and handlers may belong to any namespace.
+// inheritsVariable reports whether handler commands inherit a variable of the server's environment: only common ones
+// such as PATH. All others may be secrets, such as settings with passwords of databases, values of Secrets (env,
+// fromEnv) or keys of clouds, and handlers may belong to any namespace.
 func inheritsVariable(name string) bool {
 	switch strings.ToUpper(name) {
 	case "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR",

@@ -4,4 +4,5 @@ package handler
 
 import "os/exec"
 
+// killProcessGroup does nothing: only Unix has process groups.
 func killProcessGroup(*exec.Cmd) {}

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// killProcessGroup kills the command with all processes of its process group.
+// killProcessGroup makes the end of the command's context kill its whole process group.
 func killProcessGroup(cmd *exec.Cmd) {
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 }

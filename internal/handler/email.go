@@ -25,11 +25,11 @@ import (
 // mailSubject is the longest subject of a mail, in bytes.
 const mailSubject = 200
 
-// email sends a mail in an SMTP session of its own. If the server refuses one of several recipients, each recipient
-// gets a separate mail.
+// email sends a message as a mail, in an SMTP session of its own. If the server refuses one of several recipients,
+// each recipient gets a separate mail.
 func (o *Out) email(ctx context.Context, e *model.Email, m *Message, w *messageText) (Receipt, error) {
 	all := append(slices.Clone(e.To), e.CC...)
-	some := o.mailed.of(m.Key)
+	some := o.mailed.progressOf(m.Key)
 	if some == nil {
 		receipt, err := o.sendMail(ctx, e, m, w)
 		if len(all) == 1 || !refusesRecipients(err) {
@@ -64,11 +64,13 @@ func (o *Out) email(ctx context.Context, e *model.Email, m *Message, w *messageT
 	return receipt, nil
 }
 
+// refusesRecipients reports whether an error of the mail client is that the server refused recipients.
 func refusesRecipients(err error) bool {
 	var refused *gomail.SendError
 	return errors.As(err, &refused) && refused.Reason == gomail.ErrSMTPRcptTo
 }
 
+// sendMail sends a mail to all recipients that have not received it yet.
 func (o *Out) sendMail(ctx context.Context, e *model.Email, m *Message, w *messageText) (Receipt, error) {
 	msg, err := o.composeMail(e, m, w)
 	if err != nil {
@@ -79,7 +81,7 @@ func (o *Out) sendMail(ctx context.Context, e *model.Email, m *Message, w *messa
 		return Receipt{}, FinalError(fmt.Errorf("email: %w", err))
 	}
 	receipt := Receipt{Sent: fmt.Sprintf("smtp %s\n%s", e.Server, text.Bytes())}
-	var conns mailConns
+	conns := mailConns{dialer: o.opts.Dialer}
 	defer conns.close()
 	defer context.AfterFunc(ctx, conns.close)()
 	client, err := mailClient(ctx, e, &conns)
@@ -97,22 +99,24 @@ func (o *Out) sendMail(ctx context.Context, e *model.Email, m *Message, w *messa
 	return receipt, fmt.Errorf("email by %s: %w", e.Server, err)
 }
 
-// isPermanent reports whether the mail server's error is permanent, so that another attempt would fail too.
+// isPermanent reports whether an error of a mail server is permanent (5xx).
 func isPermanent(err error) bool {
 	var refused *gomail.SendError
 	var reply *textproto.Error
 	return errors.As(err, &refused) && refused.ErrorCode() >= 500 || errors.As(err, &reply) && reply.Code >= 500
 }
 
-// mailConns closes the connections of a mail client, because the client leaves them open when a login fails.
+// mailConns records the connections of a mail client to close them, because the client leaves them open after a
+// failed login.
 type mailConns struct {
-	mu   sync.Mutex
-	list []net.Conn
+	dialer *net.Dialer
+	mu     sync.Mutex
+	list   []net.Conn
 }
 
+// dial opens a connection for the mail client and records it.
 func (c *mailConns) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, network, address)
+	conn, err := c.dialer.DialContext(ctx, network, address)
 	if err == nil {
 		c.mu.Lock()
 		c.list = append(c.list, conn)
@@ -121,6 +125,7 @@ func (c *mailConns) dial(ctx context.Context, network, address string) (net.Conn
 	return conn, err
 }
 
+// close closes all connections that the mail client has opened.
 func (c *mailConns) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -129,6 +134,7 @@ func (c *mailConns) close() {
 	}
 }
 
+// mailClient returns an SMTP client for the handler's server, with TLS and login.
 func mailClient(ctx context.Context, e *model.Email, c *mailConns) (*gomail.Client, error) {
 	host, port, err := net.SplitHostPort(e.Server)
 	if err != nil {
@@ -168,8 +174,8 @@ func mailClient(ctx context.Context, e *model.Email, c *mailConns) (*gomail.Clie
 	return gomail.NewClient(host, options...)
 }
 
-// composeMail returns a mail in the thread of its problem: the first mail has an id made of the problem's id, and the
-// other mails refer to that id. A repeated attempt has the same id.
+// composeMail returns the mail of a message, as a reply to the first mail about the same problem. A repeated attempt
+// has the same id.
 func (o *Out) composeMail(e *model.Email, m *Message, w *messageText) (*gomail.Msg, error) {
 	n := m.Note
 	msg := gomail.NewMsg(gomail.WithNoDefaultUserAgent(), gomail.WithBoundary("muster-"+headerToken(n.Problem+n.Kind)))
@@ -209,7 +215,7 @@ func (o *Out) composeMail(e *model.Email, m *Message, w *messageText) (*gomail.M
 	return msg, nil
 }
 
-// htmlText returns the message as simple HTML, which all mail programs show in the same way.
+// htmlText formats the message as simple HTML, which all mail programs show the same.
 func (w *messageText) htmlText() string {
 	var b strings.Builder
 	esc := html.EscapeString
@@ -228,7 +234,7 @@ func (w *messageText) htmlText() string {
 	return b.String()
 }
 
-// headerToken replaces the characters of an id that a mail header does not allow; letters, digits, - and _ stay.
+// headerToken replaces characters that a mail header id must not have; letters, digits, - and _ stay.
 func headerToken(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' {
@@ -238,14 +244,14 @@ func headerToken(s string) string {
 	}, s)
 }
 
-// mailProgress is the progress of a mail that some of its recipients did not get yet.
+// mailProgress has the outcome of a mail for each recipient, so that another attempt sends it to the others only.
 type mailProgress struct {
 	sent    string
 	answers []string
 	ended   map[string]error // by recipient; nil: the recipient has the mail; else the permanent refusal
 }
 
-// refused returns the permanent refusals, each with its recipient.
+// refused returns the recipients that the mail server refused permanently, with the errors.
 func (m *mailProgress) refused(all []string) (list []error) {
 	listed := map[string]bool{}
 	for _, to := range all {
@@ -257,9 +263,9 @@ func (m *mailProgress) refused(all []string) (list []error) {
 	return list
 }
 
-// mailRetries keeps the progress of mails that wait for another attempt, by the key of the message, so that no recipient
-// gets the same mail twice. After a restart, or with more than maxMails mails, progress is lost: then all recipients get
-// the mail again, with the same id, by which mail programs drop duplicates.
+// mailRetries keeps the progress of mails between attempts, by message key, so that no recipient gets a mail twice.
+// After a restart, or with more than maxMails mails, progress is lost: then all recipients get the mail again, with
+// the same id, by which mail programs drop duplicates.
 type mailRetries struct {
 	mu sync.Mutex
 	by map[string]*mailProgress
@@ -267,13 +273,14 @@ type mailRetries struct {
 
 const maxMails = 1000
 
-func (m *mailRetries) of(key string) *mailProgress {
+// progressOf returns the progress of the mail with this message key; nil: none is stored.
+func (m *mailRetries) progressOf(key string) *mailProgress {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.by[key]
 }
 
-// keep stores the progress of a mail; a nil progress deletes it.
+// keep stores the progress of a mail for the next attempt; nil deletes it.
 func (m *mailRetries) keep(key string, one *mailProgress) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

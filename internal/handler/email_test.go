@@ -22,7 +22,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// exim is a real mail server with STARTTLS on one port and TLS from the first byte on another. It accepts mail from the user
+// exim is a real mail server for tests, with STARTTLS on one port and TLS on another. It accepts mail from the user
 // muster.
 type exim struct {
 	starttls, tls string // addresses
@@ -78,6 +78,7 @@ plain:
   server_set_id = $auth2
 `
 
+// startExim starts a real Exim mail server in a temporary folder.
 func startExim(t *testing.T) *exim {
 	t.Helper()
 	program := testenv.Program(t, "exim4", "exim4-daemon-light", "/usr/sbin")
@@ -132,7 +133,7 @@ func startExim(t *testing.T) *exim {
 	return e
 }
 
-// writeCertificate writes a self-signed certificate for 127.0.0.1, and its key.
+// writeCertificate writes a self-signed certificate for 127.0.0.1 and its key into a folder.
 func writeCertificate(t *testing.T, dir string) {
 	t.Helper()
 	server := httptest.NewTLSServer(http.NotFoundHandler())
@@ -147,7 +148,7 @@ func writeCertificate(t *testing.T, dir string) {
 	write("key.pem", "PRIVATE KEY", key, 0o600)
 }
 
-// receivedMails waits for n mails and returns them.
+// receivedMails waits until the mail server has n mails and returns them.
 func (e *exim) receivedMails(t *testing.T, n int) (list []*mail.Message) {
 	var found []string
 	testenv.Until(t, fmt.Sprintf("%d mails", n), func() bool {

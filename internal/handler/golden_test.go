@@ -24,6 +24,7 @@ import (
 func testNotifications() map[string]*Notification {
 	base := Notification{
 		Problem: "01J9ZK3T7Q8V", Node: "web01", Labels: map[string]string{"env": "prod", "team": "ops & <web>", "9rack": "a\"b"}, Check: "disk", Source: Source{Name: "disk"}, Space: "shop",
+		DisplayName: "Room on *every* mount", Runbook: "https://wiki.example.org/disk?a=1&b=2",
 		Status: "CRITICAL", Worst: "CRITICAL", Severity: "high", Opened: testTime, Executed: testTime.Add(-time.Second),
 		Output: "disk 97% full | used=97%\n/var is `full` ```@all``` <!channel> & \"more\" *bold*\x1b[31m\nline 3\n4\n5\n6\n7\n8\n9\n10\n11\n12",
 	}
@@ -46,6 +47,7 @@ func testNotifications() map[string]*Notification {
 	return out
 }
 
+// message returns a message with this notification.
 func (n *Notification) message(t testing.TB) *Message {
 	t.Helper()
 	payload, err := n.Encode()
@@ -53,9 +55,10 @@ func (n *Notification) message(t testing.TB) *Message {
 	return &Message{Key: n.Problem + "/" + n.Kind + "/default/x", Payload: payload, Note: n}
 }
 
+// secret returns a secret with its value in the resource itself.
 func secret(s string) model.Secret { return model.Secret{Text: s} }
 
-// httpServices returns a handler of each kind that sends HTTP requests, with an address.
+// httpServices returns one handler for each kind of HTTP service, all with this address.
 func httpServices(address string) map[string]*model.HandlerSpec {
 	return map[string]*model.HandlerSpec{
 		"webhook": {Webhook: &model.Webhook{URL: address + "/hook", Secret: secret("s3cret-key"), Headers: map[string]string{"X-Team": "ops"}}},
@@ -71,7 +74,7 @@ func httpServices(address string) map[string]*model.HandlerSpec {
 	}
 }
 
-// capturedRequest is a request as it came over the wire.
+// capturedRequest is a request that a fake service received.
 type capturedRequest struct {
 	method, uri string
 	header      http.Header
@@ -97,13 +100,14 @@ func (c *capturedRequest) String() string {
 	return b.String()
 }
 
-// fakeService is a local service that checks each request by the documentation of the real one, and answers.
+// fakeService is a local HTTP service that validates each request by the documentation of the real one.
 type fakeService struct {
 	*httptest.Server
 	got    chan capturedRequest
 	answer func(w http.ResponseWriter)
 }
 
+// newFakeService starts a local HTTP service that validates each request with check.
 func newFakeService(t testing.TB, check func(*capturedRequest) error) *fakeService {
 	p := &fakeService{got: make(chan capturedRequest, 100), answer: func(w http.ResponseWriter) { w.WriteHeader(http.StatusOK) }}
 	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -175,7 +179,7 @@ func TestTextsFitLimitsOfServices(t *testing.T) {
 	}
 }
 
-// requestBodies sends a notification to each kind of service, which checks the request, and returns the bodies by kind.
+// requestBodies sends a notification to each kind of HTTP service and returns the validated bodies by kind.
 func requestBodies(t *testing.T, n *Notification, showLabels []string) map[string]string {
 	t.Helper()
 	bodies := map[string]string{}
@@ -333,7 +337,7 @@ func TestSecretsAreReadForEachMessage(t *testing.T) {
 	}
 }
 
-// answersTable returns the table of answers in docs/handlers.md.
+// answersTable returns the table of answers for docs/handlers.md.
 func answersTable() string {
 	var b strings.Builder
 	b.WriteString("| handler | answer | the message is | because |\n|---|---|---|---|\n")
@@ -395,8 +399,8 @@ func TestMailsOfAGroupHaveDifferentIDs(t *testing.T) {
 	}
 }
 
-// FuzzDecode makes a request of any stored notification, also of another release, for each kind of handler: its body
-// is JSON, and no line of a mail begins another header.
+// FuzzDecode sends any decoded notification to each kind of handler: the request body is JSON, and a mail header has
+// one line.
 func FuzzDecode(f *testing.F) {
 	for _, n := range testNotifications() {
 		payload, err := n.Encode()

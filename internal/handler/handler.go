@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"slices"
@@ -18,8 +19,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Failure is the error of an attempt that says more about the next attempt. After any other error the message is sent
-// again.
+// Failure is the error of an attempt with details for the next one, such as the delay that the service asks for.
+// After any other error the message is sent again.
 type Failure struct {
 	Err   error
 	Final bool // another attempt would fail in the same way
@@ -32,13 +33,13 @@ type Failure struct {
 func (e *Failure) Error() string { return e.Err.Error() }
 func (e *Failure) Unwrap() error { return e.Err }
 
-// FinalError wraps an error after which the message must not be sent again.
+// FinalError marks an error as final: the message must not be sent again.
 func FinalError(err error) error { return &Failure{Err: err, Final: true} }
 
-// IsFinal reports whether another attempt would fail in the same way.
+// IsFinal reports whether an error is final, so that another attempt is useless.
 func IsFinal(err error) bool { return FailureOf(err).Final }
 
-// FailureOf returns the Failure in an error, or the zero Failure.
+// FailureOf returns the Failure that an error wraps, or the zero Failure.
 func FailureOf(err error) Failure {
 	if failed := (*Failure)(nil); errors.As(err, &failed) {
 		return *failed
@@ -46,7 +47,7 @@ func FailureOf(err error) Failure {
 	return Failure{}
 }
 
-// Message is one notification that is sent to one handler.
+// Message is one notification to one handler, with its idempotency key.
 type Message struct {
 	Key     string // idempotency key: the same in every attempt
 	Payload []byte // encoded notification (JSON)
@@ -60,7 +61,7 @@ type Message struct {
 	hider *hide.Hider // hides the secrets of this attempt; nil: there are none
 }
 
-// Receipt holds the request and the answer of an attempt for people, with secrets hidden.
+// Receipt has the request and the answer of an attempt for people, with secrets redacted.
 type Receipt struct {
 	Sent   string
 	Answer string
@@ -68,8 +69,7 @@ type Receipt struct {
 	Refused error
 }
 
-// Options has the settings and other parts of the server that an Out uses. The zero value uses the environment of the
-// process.
+// Options has the dependencies and settings of an Out. The zero value uses the environment of the process.
 type Options struct {
 	Guard *guard.Guard // ends commands when the server ends; nil: commands survive a kill -9 of the server
 	// ProblemLink is the address of a page about a problem, with the placeholders {problem}, {node}, {check} and
@@ -84,11 +84,12 @@ type Options struct {
 	// Assets returns the directories of the Assets with these names (NAMESPACE/NAME), which stay until done is called.
 	// Its error is shown to people. Nil: there are no Assets.
 	Assets func(ctx context.Context, names []string) (list []model.AssetDir, done func(), err error)
+	Dialer *net.Dialer // opens connections to services; nil: to any address
 	Logger *slog.Logger
 }
 
-// Out sends messages to services. It keeps HTTP clients and connections of streams open until Close. It is safe for
-// concurrent use.
+// Out sends messages to handlers of every kind. It keeps HTTP clients and connections of streams open until Close. It
+// is safe for concurrent use.
 type Out struct {
 	opts    Options
 	mu      sync.Mutex
@@ -97,7 +98,7 @@ type Out struct {
 	mailed  mailRetries
 }
 
-// New makes an Out with options.
+// New returns an Out, which sends messages.
 func New(o Options) *Out {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -108,13 +109,16 @@ func New(o Options) *Out {
 	if o.Getenv == nil {
 		o.Getenv = os.LookupEnv
 	}
+	if o.Dialer == nil {
+		o.Dialer = &net.Dialer{}
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Out{opts: o, clients: map[string]*http.Client{}, streams: map[streamKey]*streamConn{}}
 }
 
-// Close closes all connections that Out keeps open.
+// Close closes the connections of streams to handlers.
 func (o *Out) Close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -130,8 +134,8 @@ func (o *Out) Close() {
 // DefaultTimeout is the time-out of an attempt if the handler has none.
 const DefaultTimeout = 30 * time.Second
 
-// Send makes one attempt to send a message to a handler. The caller has expanded the variables of spec; Send reads the
-// secrets.
+// Send makes one attempt to send a message to a handler and returns the receipt. The caller has expanded the
+// variables of spec; Send reads the secrets.
 func (o *Out) Send(ctx context.Context, spec *model.HandlerSpec, m *Message) (Receipt, error) {
 	spec, hidden, err := spec.Reveal(o.secretReader(ctx))
 	if err != nil {
@@ -150,6 +154,7 @@ func (o *Out) Send(ctx context.Context, spec *model.HandlerSpec, m *Message) (Re
 	return receipt, redactError(err, one.hider)
 }
 
+// send sends a message by the kind of its handler.
 func (o *Out) send(ctx context.Context, spec *model.HandlerSpec, m *Message, timeout time.Duration) (Receipt, error) {
 	w := o.messageText(m.Note, spec.ShowLabels)
 	if m.Note.Kind == Deregistered && spec.ProblemService() != "" {
@@ -189,6 +194,7 @@ func (o *Out) send(ctx context.Context, spec *model.HandlerSpec, m *Message, tim
 // maxSecret is the largest file with a secret, in bytes.
 const maxSecret = 64 << 10
 
+// readSecretFile reads a secret from a file, up to a maximum length.
 func readSecretFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -198,8 +204,8 @@ func readSecretFile(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxSecret))
 }
 
-// secret returns a secret from a Secret resource, an environment variable or a file. A missing secret may exist
-// later, so the error is not final.
+// secret returns the value of a secret in a Secret resource, an environment variable or a file. A missing secret may
+// exist later, so the error is not final.
 func (o *Out) secret(ctx context.Context, s model.Secret) (string, error) {
 	if s.Named != "" {
 		namespace, name, _ := strings.Cut(s.Named, "/")
@@ -227,13 +233,15 @@ func (o *Out) secret(ctx context.Context, s model.Secret) (string, error) {
 	return value, err
 }
 
+// secretReader returns a function that returns the values of secrets.
 func (o *Out) secretReader(ctx context.Context) func(model.Secret) (string, error) {
 	return func(s model.Secret) (string, error) { return o.secret(ctx, s) }
 }
 
+// redactText redacts secrets in a text.
 func redactText(text string, h *hide.Hider) string { return string(h.Redact([]byte(text))) }
 
-// redactError hides secrets in the text of an error, and keeps a Failure a Failure.
+// redactError redacts secrets in the text of an error, which stays a Failure.
 func redactError(err error, h *hide.Hider) error {
 	if err == nil {
 		return nil

@@ -27,7 +27,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// request is an HTTP request to a service, made by one kind of handler.
+// request is an HTTP request of a handler to its service, with an optional next one.
 type request struct {
 	kind        string // kind of handler, whose rules judge the answer
 	method      string // empty: POST
@@ -47,7 +47,7 @@ type request struct {
 // maxAnswer is the most bytes of an answer that are read.
 const maxAnswer = 64 << 10
 
-// postRequests sends a request and the requests that follow it (next), until the service refuses one.
+// postRequests sends a request and the requests after it in the chain next, until the service refuses one.
 func (o *Out) postRequests(ctx context.Context, m *Message, r *request) (Receipt, error) {
 	receipt, err := o.sendRequest(ctx, m, r)
 	if err != nil || r.next == nil {
@@ -59,7 +59,7 @@ func (o *Out) postRequests(ctx context.Context, m *Message, r *request) (Receipt
 	return receipt, err
 }
 
-// sendRequest sends one request and judges the answer of the service.
+// sendRequest sends one HTTP request and converts the answer of the service to an outcome.
 func (o *Out) sendRequest(ctx context.Context, m *Message, r *request) (Receipt, error) {
 	r.method, r.contentType = cmp.Or(r.method, http.MethodPost), cmp.Or(r.contentType, "application/json")
 	receipt := Receipt{Sent: r.String()}
@@ -84,7 +84,7 @@ func (o *Out) sendRequest(ctx context.Context, m *Message, r *request) (Receipt,
 		return receipt, fmt.Errorf("%s at %s: %w", r.kind, req.URL.Host, withoutURL(err))
 	}
 	defer resp.Body.Close()
-	text := &capture{limit: 512, hider: m.hider.NewText()}
+	text := &outputCapture{limit: 512, hider: m.hider.NewText()}
 	_, _ = io.Copy(text, io.LimitReader(resp.Body, maxAnswer))
 	answer := strings.TrimSpace(body.Clean(text.String()))
 	receipt.Answer = strings.TrimSpace(resp.Status + "\n" + answer)
@@ -105,7 +105,7 @@ func (o *Out) sendRequest(ctx context.Context, m *Message, r *request) (Receipt,
 	return receipt, FinalError(failed)
 }
 
-// String returns the request as a text for people; the caller hides secrets in it.
+// String formats the request for people; the caller redacts secrets.
 func (r *request) String() string {
 	var b strings.Builder
 	address := r.url
@@ -134,7 +134,7 @@ func (r *request) String() string {
 	return b.String()
 }
 
-// encodeJSON returns a value as JSON, without the escapes for HTML.
+// encodeJSON encodes a value as JSON without escapes for HTML.
 func encodeJSON(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -145,10 +145,11 @@ func encodeJSON(v any) []byte {
 	return bytes.TrimSpace(b.Bytes())
 }
 
-// jsonObject is a JSON object whose fields keep their order. A field whose name ends with "?" is left out if its text or
-// list is empty.
+// jsonObject is a JSON object with fields in a fixed order. A field whose name ends with "?" is left out if its text
+// or list is empty.
 type jsonObject []jsonField
 
+// jsonField is one field of a JSON object.
 type jsonField struct {
 	name  string
 	value any
@@ -170,7 +171,7 @@ func (o jsonObject) MarshalJSON() ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// retryAfterOf returns the pause in a Retry-After header, which has seconds or a time (RFC 9110, 10.2.3). Zero: the
+// retryAfterOf returns the delay in a Retry-After header, which has seconds or a time (RFC 9110, 10.2.3). Zero: the
 // header has neither.
 func retryAfterOf(text string, now time.Time) time.Duration {
 	if seconds, err := strconv.Atoi(text); err == nil {
@@ -182,8 +183,7 @@ func retryAfterOf(text string, now time.Time) time.Duration {
 	return 0
 }
 
-// withoutURL returns the cause of a failed request without the address, because the address may contain a secret and
-// people read the error in the log.
+// withoutURL removes the address from the error of a failed request, because it may contain a secret.
 func withoutURL(err error) error {
 	var of *url.Error
 	if errors.As(err, &of) {
@@ -192,8 +192,8 @@ func withoutURL(err error) error {
 	return err
 }
 
-// client returns the HTTP client for a file of CAs. It keeps the client for later messages, so that thousands of
-// messages need few TLS handshakes, and replaces the client when the file changes.
+// client returns the HTTP client that trusts the CAs in a file. It keeps the client for later messages, so that
+// thousands of messages need few TLS handshakes, and replaces the client when the file changes.
 func (o *Out) client(ca string) (*http.Client, error) {
 	key := ca
 	if ca != "" {
@@ -214,7 +214,7 @@ func (o *Out) client(ca string) (*http.Client, error) {
 	}
 	c := &http.Client{
 		Transport: &http.Transport{
-			Proxy: http.ProxyFromEnvironment, TLSClientConfig: roots, ForceAttemptHTTP2: true,
+			Proxy: http.ProxyFromEnvironment, DialContext: o.opts.Dialer.DialContext, TLSClientConfig: roots, ForceAttemptHTTP2: true,
 			MaxIdleConnsPerHost: 4, MaxIdleConns: 100, IdleConnTimeout: 30 * time.Second,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -229,7 +229,8 @@ func (o *Out) client(ca string) (*http.Client, error) {
 	return c, nil
 }
 
-// trustConfig returns TLS settings that trust the CAs in a file; nil for an empty name: the CAs of the system.
+// trustConfig returns a TLS configuration that trusts the CAs in a file; nil for an empty name, which means the
+// system's CAs.
 func trustConfig(ca string) (*tls.Config, error) {
 	if ca == "" {
 		return nil, nil
@@ -245,7 +246,7 @@ func trustConfig(ca string) (*tls.Config, error) {
 	return &tls.Config{RootCAs: roots}, nil
 }
 
-// outcome is the effect that the answer of a service has on a message.
+// outcome is the effect of a service's answer on a message: taken, retried or given up.
 type outcome int
 
 const (
@@ -256,8 +257,8 @@ const (
 
 func (o outcome) String() string { return [...]string{"taken", "tried again", "given up"}[o] }
 
-// answerRule maps a range of HTTP statuses to an outcome. The first matching rule applies; rules of a single kind come
-// first.
+// answerRule maps a range of HTTP statuses to an outcome of the message. The first matching rule applies; rules of a
+// single kind come first.
 type answerRule struct {
 	kind     string // kind of handler; empty: every kind with HTTP requests
 	from, to int    // range of HTTP statuses, both included
@@ -265,7 +266,8 @@ type answerRule struct {
 	why      string
 }
 
-// answerRules returns all rules. docs/handlers.md has them as a table.
+// answerRules returns the rules that map the HTTP status of an answer to an outcome. docs/handlers.md has them as a
+// table.
 func answerRules() []answerRule {
 	return []answerRule{
 		{"pagerduty", 400, 400, final, "PagerDuty refuses the event: a wrong routing key or field"},
@@ -289,7 +291,7 @@ func answerRules() []answerRule {
 	}
 }
 
-// judgeAnswer returns the outcome of an HTTP status by the first matching rule.
+// judgeAnswer returns the outcome of an HTTP answer by the first matching rule.
 func judgeAnswer(kind string, status int) outcome {
 	for _, r := range answerRules() {
 		if (r.kind == "" || r.kind == kind) && r.from <= status && status <= r.to {
@@ -299,12 +301,12 @@ func judgeAnswer(kind string, status int) outcome {
 	return final
 }
 
-// webhook posts the notification, or the output of the handler's template. It signs the request if the handler has a
+// webhook sends a notification, or the handler's filled template, by POST. It signs the request if the handler has a
 // secret.
 func (o *Out) webhook(ctx context.Context, hook *model.Webhook, m *Message) (Receipt, error) {
 	r := &request{kind: "webhook", hidden: true, url: hook.URL, contentType: hook.ContentType, key: m.Key, ca: hook.CA, body: m.Payload}
 	if hook.Template != "" {
-		made, err := body.Render(hook.Template, m.Payload)
+		made, err := body.Render(ctx, hook.Template, m.Payload)
 		if err != nil {
 			return Receipt{}, FinalError(fmt.Errorf("webhook: %w", err))
 		}
@@ -322,8 +324,8 @@ func (o *Out) webhook(ctx context.Context, hook *model.Webhook, m *Message) (Rec
 	return o.postRequests(ctx, m, r)
 }
 
-// signature returns headers that prove the sender and the body of a request: a time stamp, and the HMAC of time
-// stamp, dot and body. A receiver can refuse an old time stamp, and so a replayed request.
+// signature returns the headers that sign a request: a time stamp, and the HMAC of time stamp and body. A receiver
+// can refuse an old time stamp, and so a replayed request.
 func signature(secret, timestamp string, body []byte) [][2]string {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write([]byte(timestamp + "."))

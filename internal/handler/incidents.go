@@ -18,9 +18,9 @@ const (
 	pagerdutyDetails = 64 << 10 // all values of custom_details together: an event has at most 512 KB, and JSON writes a byte as up to six
 )
 
-// pagerduty returns a request of https://developer.pagerduty.com/docs/send-alert-event: trigger, acknowledge and
-// resolve share a dedup_key. PagerDuty calls nobody for another trigger of an acknowledged incident, and cannot remove
-// an acknowledgement: then a new incident replaces the acknowledged one.
+// pagerduty returns the request of PagerDuty's Events API for a message: trigger, acknowledge or resolve, with one
+// dedup_key per problem. PagerDuty calls nobody for another trigger of an acknowledged incident, and cannot remove an
+// acknowledgement: then a new incident replaces the acknowledged one.
 func pagerduty(p *model.PagerDuty, m *Message, w *messageText) *request {
 	n := m.Note
 	r := &request{kind: "pagerduty", key: m.Key, url: strings.TrimRight(cmp.Or(p.URL, "https://events.pagerduty.com"), "/") + "/v2/enqueue"}
@@ -56,8 +56,8 @@ func pagerduty(p *model.PagerDuty, m *Message, w *messageText) *request {
 	return r
 }
 
-// rankSeverity returns the rank of a notification's severity in a service. ranks has the ranks for information (and
-// tests), warning, average, high and disaster.
+// rankSeverity converts the severity of a notification to one of a service's levels. ranks has the ranks for
+// information (and tests), warning, average, high and disaster.
 func rankSeverity[T any](n *Notification, ranks [5]T) T {
 	s, _ := model.ParseSeverity(n.Severity)
 	if n.Kind == Test {
@@ -81,9 +81,8 @@ const (
 // close alerts.
 const jiraIntegration = "/jsm/ops/integration"
 
-// opsgenie returns a request of https://docs.opsgenie.com/docs/alert-api, which Jira Service Management also
-// serves: create, raise, acknowledge and close share an alias. An acknowledged alert cannot call a person again: then a
-// new alert replaces it.
+// opsgenie returns the request of the Opsgenie alert API for a message: create, raise, acknowledge or close, with one
+// alias per problem. An acknowledged alert cannot call a person again: then a new alert replaces it.
 func opsgenie(g *model.Opsgenie, m *Message, w *messageText) *request {
 	n := m.Note
 	address := "https://api.opsgenie.com"

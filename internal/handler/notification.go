@@ -29,24 +29,27 @@ const (
 	Beat         = "beat"         // for the watchdog, which waits for the text in Output; no handler gets it
 )
 
-// Notification is the input of handlers: on standard input of a command, or as the body of a POST. It has more than 25
-// fields because programs read them in one flat JSON object, whose names are documented (docs/handlers.md).
+// Notification is the JSON input of handlers: on standard input of a command, or as the body of a POST. It has more
+// than 25 fields because programs read them in one flat JSON object, whose names are documented (docs/handlers.md).
 type Notification struct {
-	Version  int               `json:"version"`
-	Kind     string            `json:"kind"`    // opened | closed | …
-	Problem  string            `json:"problem"` // id: the deduplication key
-	Node     string            `json:"node"`
-	Labels   map[string]string `json:"labels,omitempty"` // labels of the node
-	Check    string            `json:"check,omitempty"`  // name of the source, where it is a check
-	Source   Source            `json:"source"`
-	Space    string            `json:"namespace"`
-	Status   string            `json:"status"`            // present status
-	Worst    string            `json:"worst"`             // worst status of the problem so far
-	Severity string            `json:"severity"`          // severity of the worst status
-	Was      string            `json:"was,omitempty"`     // last notified severity, in a reminder of a higher one
-	Raised   bool              `json:"raised,omitempty"`  // the severity exceeds all notified under this incident
-	Output   string            `json:"output"`            // present output
-	Unacked  bool              `json:"unacked,omitempty"` // an acknowledgement that the handler knows of has ended
+	Version int               `json:"version"`
+	Kind    string            `json:"kind"`    // opened | closed | …
+	Problem string            `json:"problem"` // id: the deduplication key
+	Node    string            `json:"node"`
+	Labels  map[string]string `json:"labels,omitempty"` // labels of the node
+	Check   string            `json:"check,omitempty"`  // name of the source, where it is a check
+	Source  Source            `json:"source"`
+	// Of the check now: its name for people, and the link to the page with the steps to take.
+	DisplayName string `json:"displayName,omitempty"`
+	Runbook     string `json:"runbook,omitempty"`
+	Space       string `json:"namespace"`
+	Status      string `json:"status"`            // present status
+	Worst       string `json:"worst"`             // worst status of the problem so far
+	Severity    string `json:"severity"`          // severity of the worst status
+	Was         string `json:"was,omitempty"`     // last notified severity, in a reminder of a higher one
+	Raised      bool   `json:"raised,omitempty"`  // the severity exceeds all notified under this incident
+	Output      string `json:"output"`            // present output
+	Unacked     bool   `json:"unacked,omitempty"` // an acknowledgement that the handler knows of has ended
 	// Incident is the id under which services know the problem, if an acknowledgement under its own id ended: PROBLEM.1, .2,
 	// …, because services cannot reopen one. Instead is the incident that it replaces.
 	Incident string             `json:"incident,omitempty"`
@@ -70,25 +73,33 @@ type Notification struct {
 	Mutator  string          `json:"mutator,omitempty"`
 }
 
-// Source names the source of a problem.
+// Source is the JSON form of a problem source.
 type Source struct {
 	model.Source
 	Name string `json:"name"`
 }
 
-// SetSource sets the source of the notification's problem; the name of a check also becomes the field Check.
+// SetSource sets the problem source of the notification; the name of a check also becomes the field Check.
 func (n *Notification) SetSource(s model.Source, name string) {
 	if n.Source = (Source{s, name}); s.Kind == model.SourceCheck {
 		n.Check = name
 	}
 }
 
-// Subject returns the name of the source for people: disk, or disk-full[/var] for one of several instances.
+// Subject returns the name of the problem source for people: disk, or disk-full[/var] for one of several instances.
 func (n *Notification) Subject() string {
 	if n.Source.Instance == "" {
 		return n.Source.Name
 	}
 	return n.Source.Name + "[" + n.Source.Instance + "]"
+}
+
+// SubjectWithTitle returns the name of the source with its name for people: disk (Room on every mount).
+func (n *Notification) SubjectWithTitle() string {
+	if n.DisplayName == "" {
+		return n.Subject()
+	}
+	return n.Subject() + " (" + n.DisplayName + ")"
 }
 
 // incident returns the id by which a service knows the alert of the problem.
@@ -97,18 +108,20 @@ func (n *Notification) incident() string { return cmp.Or(n.Incident, n.Problem) 
 // MaxProblems is the most problems that a notification lists.
 const MaxProblems = 1000
 
-// Listed is one of the problems in a notification about several.
+// Listed is one problem in a notification about several problems.
 type Listed struct {
-	Problem  string    `json:"problem"`
-	Space    string    `json:"namespace"`
-	Node     string    `json:"node"`
-	Check    string    `json:"check,omitempty"`
-	Source   Source    `json:"source"`
-	Status   string    `json:"status"`
-	Severity string    `json:"severity"`
-	Was      string    `json:"was,omitempty"` // severity of the last notification, if the present one is higher
-	Opened   time.Time `json:"opened"`
-	Closed   time.Time `json:"closed,omitzero"`
+	Problem     string    `json:"problem"`
+	Space       string    `json:"namespace"`
+	Node        string    `json:"node"`
+	Check       string    `json:"check,omitempty"`
+	Source      Source    `json:"source"`
+	DisplayName string    `json:"displayName,omitempty"`
+	Runbook     string    `json:"runbook,omitempty"`
+	Status      string    `json:"status"`
+	Severity    string    `json:"severity"`
+	Was         string    `json:"was,omitempty"` // severity of the last notification, if the present one is higher
+	Opened      time.Time `json:"opened"`
+	Closed      time.Time `json:"closed,omitzero"`
 }
 
 // Encode sets the field Summary and returns the notification as JSON.
@@ -121,7 +134,7 @@ func (n *Notification) Encode() ([]byte, error) {
 	return data, nil
 }
 
-// Decode parses the output of Encode.
+// Decode decodes a notification, as Notification.Encode encodes it.
 func Decode(payload []byte) (*Notification, error) {
 	n := &Notification{}
 	if err := json.Unmarshal(payload, n); err != nil {
@@ -130,8 +143,8 @@ func Decode(payload []byte) (*Notification, error) {
 	return n, nil
 }
 
-// messageText is the text of a message for people. Each kind of handler puts the same text into the format of its
-// service. The reader may just have been woken up.
+// messageText has the texts of a message for people: title, facts, output, commands. Each kind of handler puts the
+// same text into the format of its service. The reader may just have been woken up.
 type messageText struct {
 	title    string      // one line with status, subject, node and output
 	facts    [][2]string // names and values: times, severity, the labels in showLabels
@@ -141,7 +154,7 @@ type messageText struct {
 	tone     tone
 }
 
-// tone selects the colour or symbol of a message.
+// tone classifies a message as good, mild, bad, unclear or plain, which selects its colour and symbol.
 type tone int
 
 const (
@@ -152,7 +165,7 @@ const (
 	plain               // the message shows no state of a problem: tests, acknowledgements
 )
 
-// color returns the colour of the tone as #rrggbb.
+// color returns the colour of a tone as #rrggbb.
 func (t tone) color() string {
 	return [...]string{"#2e7d32", "#f9a825", "#c62828", "#6a1b9a", "#546e7a"}[t]
 }
@@ -164,7 +177,7 @@ const (
 	maxSummary = 200 // bytes of output in a title
 )
 
-// messageText returns the text of a notification for people; labels are the names of the node's labels to show.
+// messageText returns the texts of a message for people; labels names the node labels to show.
 func (o *Out) messageText(n *Notification, labels []string) *messageText {
 	w := &messageText{title: n.title(), link: problemLink(o.opts.ProblemLink, n), tone: n.tone()}
 	fact := func(name, format string, args ...any) {
@@ -183,6 +196,9 @@ func (o *Out) messageText(n *Notification, labels []string) *messageText {
 	} else {
 		n.addProblemFacts(fact)
 	}
+	for _, link := range n.runbooks() {
+		fact("runbook", "%s", link)
+	}
 	if n.By != "" {
 		fact("by", "%s", strings.TrimSuffix(n.By+": "+n.Note, ": "))
 	}
@@ -200,10 +216,24 @@ func (o *Out) messageText(n *Notification, labels []string) *messageText {
 	return w
 }
 
+// maxRunbooks is the most links to runbooks in one message.
+const maxRunbooks = 3
+
+// runbooks returns the different runbooks of the problems in a notification, of the worst problems first.
+func (n *Notification) runbooks() (links []string) {
+	list := append([]Listed{{Runbook: n.Runbook}}, n.Problems...)
+	for i := range list {
+		if link := list[i].Runbook; link != "" && len(links) < maxRunbooks && !slices.Contains(links, link) {
+			links = append(links, link)
+		}
+	}
+	return links
+}
+
 // addProblemFacts calls fact with the node, subject, status, severity and times of the problem.
 func (n *Notification) addProblemFacts(fact func(name, format string, args ...any)) {
 	fact("node", "%s", n.Node)
-	fact(n.Source.Kind.String(), "%s", n.Subject())
+	fact(n.Source.Kind.String(), "%s", n.SubjectWithTitle())
 	if n.Space != model.DefaultNamespaceName {
 		fact("namespace", "%s", n.Space)
 	}
@@ -225,7 +255,7 @@ func (n *Notification) addProblemFacts(fact func(name, format string, args ...an
 	fact("since", "%s", formatTime(n.Opened))
 }
 
-// commands returns the commands that help the reader of the notification.
+// commands returns the muster commands that help the reader, such as acknowledge.
 func (n *Notification) commands() []string {
 	flag := ""
 	if n.Space != model.DefaultNamespaceName {
@@ -238,7 +268,7 @@ func (n *Notification) commands() []string {
 	return []string{"muster why " + event, "muster event ack " + event + ` -m "on it"`}
 }
 
-// title returns one line with status, subject, node and output.
+// title returns the title of a message: status, subject, node and output in one line.
 func (n *Notification) title() string {
 	what := fmt.Sprintf("%s on %s: %s", n.Subject(), n.Node, firstLine(n.Output))
 	switch n.Kind {
@@ -276,6 +306,7 @@ func (n *Notification) title() string {
 	return body.Line(what)
 }
 
+// tone returns the tone of a message: good, mild, bad, plain or unclear, by kind and status.
 func (n *Notification) tone() tone {
 	switch {
 	case n.Kind == Closed:
@@ -294,13 +325,13 @@ func (n *Notification) tone() tone {
 	return unclear
 }
 
-// fixedWidthTexts returns the output and the commands, which are shown in a font of fixed width.
+// fixedWidthTexts returns the texts to show in a fixed-width font: the output and the commands.
 func (w *messageText) fixedWidthTexts() []string {
 	all := []string{w.output, strings.Join(w.commands, "\n")}
 	return slices.DeleteFunc(all, func(text string) bool { return text == "" })
 }
 
-// plainText returns the message without its title.
+// plainText formats the message as plain text, without the title.
 func (w *messageText) plainText() string {
 	var b strings.Builder
 	for _, f := range w.facts {
@@ -318,8 +349,7 @@ func (w *messageText) plainText() string {
 	return b.String()
 }
 
-// firstLines returns the beginning of an output for people: a few lines without performance data, and the number of
-// omitted lines.
+// firstLines returns the first lines of an output without performance data, and the number of omitted lines.
 func firstLines(output string) string {
 	lines := strings.Split(strings.TrimSpace(body.Clean(output)), "\n")
 	for i, line := range lines {
@@ -348,9 +378,10 @@ func firstLine(s string) string {
 	return strings.TrimSpace(s)
 }
 
+// formatTime formats a time in UTC.
 func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
-// formatDuration returns a duration in its two largest units.
+// formatDuration formats a duration in its two largest units, such as 2 h 5 min.
 func formatDuration(d time.Duration) string {
 	switch d = d.Round(time.Second); {
 	case d < time.Minute:
@@ -363,7 +394,7 @@ func formatDuration(d time.Duration) string {
 	return fmt.Sprintf("%d d %d h", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
 }
 
-// problemLink replaces the placeholders in an address by fields of a notification.
+// problemLink fills in the placeholders of a link about a problem with fields of the notification.
 func problemLink(address string, n *Notification) string {
 	if address == "" || n.Problem == "" {
 		return ""
@@ -372,8 +403,9 @@ func problemLink(address string, n *Notification) string {
 		"{check}", url.QueryEscape(n.Source.Name), "{namespace}", url.QueryEscape(n.Space)).Replace(address)
 }
 
-// boundedFacts returns facts by name. A value has at most each bytes, and all facts together at most all bytes. It
-// leaves out facts from the end, where the labels are, and adds their number.
+// boundedFacts returns the facts of the problem by name, cut to the limits of a service. A value has at most each
+// bytes, and all facts together at most all bytes. It leaves out facts from the end, where the labels are, and adds
+// their number.
 func boundedFacts(facts [][2]string, each, all int) map[string]string {
 	const more = "and more"
 	out := map[string]string{}

@@ -101,11 +101,10 @@ func TestAlertmanagerShowsOpenProblems(t *testing.T) {
 	}
 }
 
-// ntfyServer is a real server in which the user muster may write to the topic pages, the user phone may read it, and nobody
-// else has access.
+// ntfyServer is a real ntfy server for tests, with one user for publishing and one for reading.
 type ntfyServer struct{ url, token, dir string }
 
-// publishedMessage is a message as ntfy's API gives it to subscribers.
+// publishedMessage is a message in the JSON form of ntfy's subscribe API.
 type publishedMessage struct {
 	Event, Topic, Title, Message, Click string
 	Priority                            int
@@ -113,6 +112,7 @@ type publishedMessage struct {
 	Attachment                          *struct{ Name string }
 }
 
+// startNtfy starts a real ntfy server with two users.
 func startNtfy(t *testing.T) *ntfyServer {
 	t.Helper()
 	program := os.Getenv("MUSTER_NTFY")
@@ -160,7 +160,7 @@ func startNtfy(t *testing.T) *ntfyServer {
 	return s
 }
 
-// receivedMessages returns all messages of the topic, oldest first.
+// receivedMessages returns all messages published on the topic, oldest first.
 func (s *ntfyServer) receivedMessages(t *testing.T) (list []publishedMessage) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), "GET", s.url+"/pages/json?poll=1&since=all", nil)

@@ -20,8 +20,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// documentedRules returns the rules of each service by its own documentation: method, path, headers, required fields, and
-// sizes.
+// documentedRules returns, for each service, the function that validates requests by its documentation.
 func documentedRules() map[string]func(*capturedRequest) error {
 	return map[string]func(*capturedRequest) error{
 		"webhook": func(c *capturedRequest) error {
@@ -47,6 +46,7 @@ func documentedRules() map[string]func(*capturedRequest) error {
 	}
 }
 
+// checkRequest returns an error unless a request has this method, path and content type.
 func checkRequest(c *capturedRequest, method, path, typ string) error {
 	if c.method != method || !regexp.MustCompile(path).MatchString(c.uri) {
 		return fmt.Errorf("%s %s is not served", c.method, c.uri)
@@ -57,7 +57,8 @@ func checkRequest(c *capturedRequest, method, path, typ string) error {
 	return nil
 }
 
-// readObject reads a body. It fails if a required field is missing, or a field exceeds its limit (in characters).
+// readObject decodes the JSON body of a captured request. It fails if a required field is missing, or a field exceeds
+// its limit (in characters).
 func readObject(c *capturedRequest, required []string, limits map[string]int) (map[string]any, error) {
 	var v map[string]any
 	if err := json.Unmarshal(c.body, &v); err != nil {
@@ -76,7 +77,7 @@ func readObject(c *capturedRequest, required []string, limits map[string]int) (m
 	return v, nil
 }
 
-// valueAt returns the value at a path of names.
+// valueAt returns the value in nested JSON objects at a path of names.
 func valueAt(v any, path string) any {
 	for _, name := range strings.Split(path, ".") {
 		m, ok := v.(map[string]any)
@@ -88,14 +89,15 @@ func valueAt(v any, path string) any {
 	return v
 }
 
-func oneOf(v any, words ...string) error {
+// requireOneOf returns an error unless a value is one of these words.
+func requireOneOf(v any, words ...string) error {
 	if s, _ := v.(string); !slices.Contains(words, s) {
 		return fmt.Errorf("%v is none of %v", v, words)
 	}
 	return nil
 }
 
-// pagerdutyRules checks a request by https://developer.pagerduty.com/docs/send-alert-event
+// pagerdutyRules validates a request by https://developer.pagerduty.com/docs/send-alert-event.
 func pagerdutyRules(c *capturedRequest) error {
 	v, err := readObject(c, []string{"routing_key", "event_action", "dedup_key"}, map[string]int{"routing_key": 32, "dedup_key": 255, "payload.summary": 1024})
 	if err != nil {
@@ -113,17 +115,17 @@ func pagerdutyRules(c *capturedRequest) error {
 				return fmt.Errorf("%s is missing", name)
 			}
 		}
-		if err := oneOf(valueAt(v, "payload.severity"), "critical", "warning", "error", "info"); err != nil {
+		if err := requireOneOf(valueAt(v, "payload.severity"), "critical", "warning", "error", "info"); err != nil {
 			return err
 		}
 		if _, err := time.Parse(time.RFC3339, valueAt(v, "payload.timestamp").(string)); err != nil {
 			return err
 		}
 	}
-	return errors.Join(oneOf(v["event_action"], "trigger", "acknowledge", "resolve"), checkRequest(c, "POST", "^/v2/enqueue$", "application/json"))
+	return errors.Join(requireOneOf(v["event_action"], "trigger", "acknowledge", "resolve"), checkRequest(c, "POST", "^/v2/enqueue$", "application/json"))
 }
 
-// opsgenieRules checks a request by https://docs.opsgenie.com/docs/alert-api
+// opsgenieRules validates a request by https://docs.opsgenie.com/docs/alert-api.
 func opsgenieRules(c *capturedRequest) error {
 	if c.header.Get("Authorization") != "GenieKey genie-key" {
 		return errors.New("who are you?")
@@ -133,7 +135,7 @@ func opsgenieRules(c *capturedRequest) error {
 		if err == nil && len(v) != 1 {
 			err = fmt.Errorf("%v", v)
 		}
-		return errors.Join(err, oneOf(v["priority"], "P1", "P2", "P3", "P4", "P5"), checkRequest(c, "PUT", `^/v2/alerts/[^/]+/priority\?identifierType=alias$`, "application/json"))
+		return errors.Join(err, requireOneOf(v["priority"], "P1", "P2", "P3", "P4", "P5"), checkRequest(c, "PUT", `^/v2/alerts/[^/]+/priority\?identifierType=alias$`, "application/json"))
 	}
 	if strings.Contains(c.uri, "identifierType") {
 		_, err := readObject(c, nil, map[string]int{"user": 100, "source": 100, "note": 25000})
@@ -152,15 +154,16 @@ func opsgenieRules(c *capturedRequest) error {
 	}
 	if list, ok := v["responders"].([]any); ok {
 		for _, r := range list {
-			if err := oneOf(valueAt(r, "type"), "team", "user", "escalation", "schedule"); err != nil {
+			if err := requireOneOf(valueAt(r, "type"), "team", "user", "escalation", "schedule"); err != nil {
 				return err
 			}
 		}
 	}
-	return errors.Join(oneOf(v["priority"], "P1", "P2", "P3", "P4", "P5"), checkRequest(c, "POST", "^/v2/alerts$", "application/json"))
+	return errors.Join(requireOneOf(v["priority"], "P1", "P2", "P3", "P4", "P5"), checkRequest(c, "POST", "^/v2/alerts$", "application/json"))
 }
 
-// alertmanagerRules checks a request by https://github.com/prometheus/alertmanager/blob/main/api/v2/openapi.yaml
+// alertmanagerRules validates a request by the Alertmanager API:
+// https://github.com/prometheus/alertmanager/blob/main/api/v2/openapi.yaml.
 func alertmanagerRules(c *capturedRequest) error {
 	var list []struct {
 		Labels, Annotations map[string]string
@@ -185,7 +188,8 @@ func alertmanagerRules(c *capturedRequest) error {
 	return checkRequest(c, "POST", "^/api/v2/alerts$", "application/json")
 }
 
-// slackRules checks a request by https://api.slack.com/messaging/webhooks, https://api.slack.com/reference/block-kit/blocks
+// slackRules validates a request by https://api.slack.com/messaging/webhooks and
+// https://api.slack.com/reference/block-kit/blocks.
 func slackRules(c *capturedRequest) error {
 	v, err := readObject(c, []string{"text"}, map[string]int{"text": 40000})
 	if err != nil {
@@ -210,7 +214,7 @@ func slackRules(c *capturedRequest) error {
 	return checkRequest(c, "POST", "^/services/T0/B0/xyz$", "application/json")
 }
 
-// mattermostRules checks a request by https://developers.mattermost.com/integrate/webhooks/incoming/
+// mattermostRules validates a request by https://developers.mattermost.com/integrate/webhooks/incoming/.
 func mattermostRules(c *capturedRequest) error {
 	v, err := readObject(c, []string{"attachments"}, nil)
 	if err != nil {
@@ -230,7 +234,7 @@ func mattermostRules(c *capturedRequest) error {
 	return checkRequest(c, "POST", "^/hooks/xyz$", "application/json")
 }
 
-// teamsRules checks a request by https://learn.microsoft.com/connectors/teams/ and adaptivecards.io/explorer
+// teamsRules validates a request by https://learn.microsoft.com/connectors/teams/ and adaptivecards.io/explorer.
 func teamsRules(c *capturedRequest) error {
 	v, err := readObject(c, []string{"type", "attachments"}, nil)
 	if err != nil {
@@ -244,15 +248,15 @@ func teamsRules(c *capturedRequest) error {
 			return fmt.Errorf("no adaptive card: %v", a)
 		}
 		for _, e := range valueAt(a, "content.body").([]any) {
-			if err := oneOf(valueAt(e, "type"), "RichTextBlock", "FactSet"); err != nil {
+			if err := requireOneOf(valueAt(e, "type"), "RichTextBlock", "FactSet"); err != nil {
 				return err
 			}
 		}
 	}
-	return errors.Join(oneOf(v["type"], "message"), checkRequest(c, "POST", "^/workflows/xyz$", "application/json"))
+	return errors.Join(requireOneOf(v["type"], "message"), checkRequest(c, "POST", "^/workflows/xyz$", "application/json"))
 }
 
-// ntfyRules checks a request by https://docs.ntfy.sh/publish/#publish-as-json
+// ntfyRules validates a request by https://docs.ntfy.sh/publish/#publish-as-json.
 func ntfyRules(c *capturedRequest) error {
 	v, err := readObject(c, []string{"topic"}, nil)
 	if err != nil {
@@ -273,7 +277,8 @@ func ntfyRules(c *capturedRequest) error {
 	return checkRequest(c, "POST", "^/$", "application/json")
 }
 
-// A higher severity raises the priority of the alert by a second request. The message is taken when both requests are.
+// A higher severity raises the priority of the alert by a second request. The message is taken when both requests
+// are.
 func TestOpsgenieRaisesThePriority(t *testing.T) {
 	worse := *testNotifications()[Reminder]
 	worse.Raised = true
@@ -325,6 +330,7 @@ const (
 	opsgenieCalls  = `{"action":"Acknowledge","alert":{"alertId":"052652ac","message":"disk","tags":["muster"],"tinyId":"23","entity":"web01","alias":"p1234","userId":"daed1180","username":"ada@example.org"},"source":{"name":"web","type":"web"},"integrationName":"muster","integrationId":"d3bf6b1f"}`
 )
 
+// TestCallbacksNeedTheirProof sends callbacks with right, wrong and missing signatures: only right ones are accepted.
 func TestCallbacksNeedTheirProof(t *testing.T) {
 	pagerduty := &model.HandlerSpec{PagerDuty: &model.PagerDuty{}}
 	opsgenie := &model.HandlerSpec{Opsgenie: &model.Opsgenie{}}
@@ -373,13 +379,14 @@ func TestCallbacksNeedTheirProof(t *testing.T) {
 	}
 }
 
-// hexHMAC returns a signature as PagerDuty makes it.
+// hexHMAC returns the hexadecimal HMAC-SHA256 of a text, with which PagerDuty signs callbacks.
 func hexHMAC(secret, text string) string {
 	h := hmac.New(sha256.New, []byte(secret))
 	h.Write([]byte(text))
 	return hex.EncodeToString(h.Sum(nil))
 }
 
+// FuzzCallback reads random callbacks of PagerDuty and Opsgenie: an accepted one names a person.
 func FuzzCallback(f *testing.F) {
 	f.Add(true, "v1=00", []byte(pagerdutyCalls))
 	f.Add(false, "Bearer x", []byte(opsgenieCalls))
@@ -398,7 +405,8 @@ func FuzzCallback(f *testing.F) {
 	})
 }
 
-// A message to an Alertmanager cluster is taken when one member takes it, and final only when all members refuse it finally.
+// A message to an Alertmanager cluster is taken when one member takes it, and final only when all members refuse it
+// finally.
 func TestAlertmanagerClusterRetriesUnlessAllRefuse(t *testing.T) {
 	member := func(status int) string {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
@@ -422,6 +430,23 @@ func TestAlertmanagerClusterRetriesUnlessAllRefuse(t *testing.T) {
 		_, err := out.Send(t.Context(), spec, testNotifications()[Opened].message(t))
 		if (err == nil) != c.accepted || err != nil && IsFinal(err) != c.final {
 			t.Errorf("members answer %v: %v", c.statuses, err)
+		}
+	}
+}
+
+// Every message about a problem has the display name and the runbook of its check.
+func TestEveryMessageHasDisplayNameAndRunbook(t *testing.T) {
+	o := New(Options{})
+	for kind, n := range testNotifications() {
+		text := o.messageText(n, nil).plainText()
+		if kind == Summary || kind == Test {
+			n.Problems = []Listed{{Runbook: n.Runbook}, {Runbook: "https://wiki.example.org/load"}}
+			text = o.messageText(n, nil).plainText()
+		} else if !strings.Contains(text, "disk ("+n.DisplayName+")") {
+			t.Errorf("%s has no display name:\n%s", kind, text)
+		}
+		if strings.Count(text, n.Runbook) != 1 {
+			t.Errorf("%s does not have the runbook once:\n%s", kind, text)
 		}
 	}
 }

@@ -25,7 +25,7 @@ const maxWait = 30 * time.Second
 
 var testTime = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// newMessage returns a message with the notification of a payload.
+// newMessage returns a message with a key and the notification in this payload.
 func newMessage(key, payload string) *Message {
 	n, err := Decode([]byte(payload))
 	if err != nil {
@@ -34,14 +34,14 @@ func newMessage(key, payload string) *Message {
 	return &Message{Key: key, Payload: []byte(payload), Note: n}
 }
 
-// newTestOut returns an Out that the end of the test closes.
+// newTestOut returns an Out that is closed at the end of the test.
 func newTestOut(t testing.TB, o Options) *Out {
 	out := New(o)
 	t.Cleanup(out.Close)
 	return out
 }
 
-// sendOnce makes one attempt with a new Out.
+// sendOnce sends a message with a new Out, in one attempt.
 func sendOnce(ctx context.Context, spec *model.HandlerSpec, m *Message) error {
 	out := New(Options{Now: func() time.Time { return testTime }})
 	defer out.Close()
@@ -49,6 +49,7 @@ func sendOnce(ctx context.Context, spec *model.HandlerSpec, m *Message) error {
 	return err
 }
 
+// receiveFrom returns the next value of a channel, and fails the test if none arrives in time.
 func receiveFrom[T any](t testing.TB, what string, ch <-chan T) T {
 	t.Helper()
 	select {
@@ -60,6 +61,7 @@ func receiveFrom[T any](t testing.TB, what string, ch <-chan T) T {
 	}
 }
 
+// TestRetryAfterIsParsed parses Retry-After headers with seconds, times and nonsense.
 func TestRetryAfterIsParsed(t *testing.T) {
 	for _, c := range []struct {
 		header string
@@ -74,6 +76,7 @@ func TestRetryAfterIsParsed(t *testing.T) {
 	}
 }
 
+// TestWebhookTrustsItsCA sends webhooks to a TLS server whose CA is or is not in the handler's file.
 func TestWebhookTrustsItsCA(t *testing.T) {
 	got := make(chan string, 2)
 	server := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -98,6 +101,8 @@ func TestWebhookTrustsItsCA(t *testing.T) {
 	}
 }
 
+// TestCommandGetsTheNotification runs a handler's command and expects the notification on standard input and its key
+// in the environment.
 func TestCommandGetsTheNotification(t *testing.T) {
 	one := newMessage("p1/opened/default/pager", `{"version":1}`)
 	dir := t.TempDir()
@@ -121,6 +126,7 @@ func TestCommandGetsTheNotification(t *testing.T) {
 	}
 }
 
+// TestCommandTimeoutKillsChildren cancels a handler's command and expects its child process to end.
 func TestCommandTimeoutKillsChildren(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pid")
 	spec := &model.HandlerSpec{Command: &model.Command{Shell: `sleep 600 & echo $! > "$F.new"; mv "$F.new" "$F"; wait`}, Env: map[string]string{"F": file}}

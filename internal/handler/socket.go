@@ -22,11 +22,11 @@ const maxDatagram = 8 << 10
 // maxEvent is the largest UDP datagram that is possible, in bytes.
 const maxEvent = 65507
 
-// tcp opens a connection, writes the message as one line and closes the connection.
+// tcp opens a TCP connection, writes the message as one line and closes it.
 func (o *Out) tcp(ctx context.Context, t *model.TCP, m *Message) (Receipt, error) {
 	text := jsonLine(m)
 	receipt := Receipt{Sent: fmt.Sprintf("tcp %s\n%s", t.Address, text)}
-	conn, err := Dial(ctx, t.Address, t.TLS, t.CA)
+	conn, err := Dial(ctx, o.opts.Dialer, t.Address, t.TLS, t.CA)
 	if err != nil {
 		return receipt, fmt.Errorf("tcp: %w", err)
 	}
@@ -34,15 +34,14 @@ func (o *Out) tcp(ctx context.Context, t *model.TCP, m *Message) (Receipt, error
 	return receipt, errors.Join(err, conn.Close())
 }
 
-// udp sends the message as one datagram.
+// udp sends a message as one UDP datagram.
 func (o *Out) udp(ctx context.Context, u *model.UDP, m *Message) (Receipt, error) {
 	text, err := encodeDatagram(m)
 	receipt := Receipt{Sent: fmt.Sprintf("udp %s\n%s\n", u.Address, text)}
 	if err != nil {
 		return receipt, FinalError(err)
 	}
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "udp", u.Address)
+	conn, err := o.opts.Dialer.DialContext(ctx, "udp", u.Address)
 	if err != nil {
 		return receipt, fmt.Errorf("udp: %w", err)
 	}
@@ -53,11 +52,11 @@ func (o *Out) udp(ctx context.Context, u *model.UDP, m *Message) (Receipt, error
 	return receipt, nil
 }
 
-// jsonLine returns the notification as one line of JSON.
+// jsonLine encodes a notification as one line of JSON.
 func jsonLine(m *Message) []byte { return append(bytes.TrimSpace(bytes.Clone(m.Payload)), '\n') }
 
-// encodeDatagram returns the notification as JSON that fits in a datagram. It first cuts the output, then removes the
-// labels.
+// encodeDatagram encodes a notification as JSON that fits in a datagram, with a shortened output if needed. It first
+// cuts the output, then removes the labels.
 func encodeDatagram(m *Message) ([]byte, error) {
 	if len(m.Payload) <= maxDatagram {
 		return m.Payload, nil
@@ -84,22 +83,21 @@ func encodeDatagram(m *Message) ([]byte, error) {
 	}
 }
 
-// Dial opens a connection to HOST:PORT, with TLS if secure is true. ca is a PEM file with trusted CAs; empty: the CAs of
+// Dial opens a connection to HOST:PORT by a dialer, with TLS if secure is true. ca is a PEM file with trusted CAs; empty: the CAs of
 // the system.
-func Dial(ctx context.Context, address string, secure bool, ca string) (net.Conn, error) {
+func Dial(ctx context.Context, dialer *net.Dialer, address string, secure bool, ca string) (net.Conn, error) {
 	if !secure {
-		var d net.Dialer
-		return d.DialContext(ctx, "tcp", address)
+		return dialer.DialContext(ctx, "tcp", address)
 	}
 	config, err := trustConfig(ca)
 	if err != nil {
 		return nil, err
 	}
-	d := tls.Dialer{Config: config}
+	d := tls.Dialer{NetDialer: dialer, Config: config}
 	return d.DialContext(ctx, "tcp", address)
 }
 
-// writeInTime writes a text before the deadline of ctx, and returns the number of written bytes.
+// writeInTime writes a text before the deadline of ctx and returns the number of written bytes.
 func writeInTime(ctx context.Context, conn net.Conn, text []byte) (int, error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		if err := conn.SetWriteDeadline(deadline); err != nil {
@@ -112,7 +110,7 @@ func writeInTime(ctx context.Context, conn net.Conn, text []byte) (int, error) {
 // streamIdle is the time without writes after which the connection of a stream is closed.
 const streamIdle = 10 * time.Minute
 
-// streamKey identifies one connection of a stream to an address.
+// streamKey identifies one of the connections to a stream handler's address.
 type streamKey struct {
 	address string
 	tls     bool
@@ -120,16 +118,17 @@ type streamKey struct {
 	number  uint32
 }
 
-// streamConn is one connection of a stream. A writer waits for the writers before it. A peer that does not read blocks
-// writers until their time-out; meanwhile messages wait in the outbox.
+// streamConn is one open connection of a stream handler. A writer waits for the writers before it. A peer that does
+// not read blocks writers until their time-out; meanwhile messages wait in the outbox.
 type streamConn struct {
-	key  streamKey
-	busy chan struct{}            // capacity 1: full while a writer uses the connection
-	conn atomic.Pointer[net.Conn] // nil: no connection is open
+	dialer *net.Dialer
+	key    streamKey
+	busy   chan struct{}            // capacity 1: full while a writer uses the connection
+	conn   atomic.Pointer[net.Conn] // nil: no connection is open
 }
 
-// stream writes the message as one line into one of the handler's connections. All messages about a problem use
-// the same connection, which keeps their order.
+// stream writes a message as one line to one of the handler's open connections. All messages about a problem use the
+// same connection, which keeps their order.
 func (o *Out) stream(ctx context.Context, s *model.Stream, m *Message) (Receipt, error) {
 	text := jsonLine(m)
 	receipt := Receipt{Sent: fmt.Sprintf("stream %s\n%s", s.Address, text)}
@@ -152,20 +151,20 @@ func (o *Out) stream(ctx context.Context, s *model.Stream, m *Message) (Receipt,
 	return receipt, nil
 }
 
-// streamConn returns the connection with a key, which may not be open yet.
+// streamConn returns the connection for a key, which may still be closed.
 func (o *Out) streamConn(key streamKey) *streamConn {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	c := o.streams[key]
 	if c == nil {
-		c = &streamConn{key: key, busy: make(chan struct{}, 1)}
+		c = &streamConn{dialer: o.opts.Dialer, key: key, busy: make(chan struct{}, 1)}
 		o.streams[key] = c
 	}
 	return c
 }
 
-// write writes a text into the connection, and opens the connection first if necessary. If a broken connection took no
-// byte of the text, write opens a new one and repeats. The caller has the connection (busy).
+// write writes a text to the connection, which it opens if needed. If a broken connection took no byte of the text,
+// write opens a new one and repeats. The caller has the connection (busy).
 func (c *streamConn) write(ctx context.Context, text []byte) error {
 	for attempt := 0; ; attempt++ {
 		conn, fresh, err := c.open(ctx)
@@ -183,12 +182,12 @@ func (c *streamConn) write(ctx context.Context, text []byte) error {
 	}
 }
 
-// open returns the connection if it is open, or opens a fresh one.
+// open returns the open connection, or opens one.
 func (c *streamConn) open(ctx context.Context) (conn *net.Conn, fresh bool, err error) {
 	if conn := c.conn.Load(); conn != nil {
 		return conn, false, nil
 	}
-	opened, err := Dial(ctx, c.key.address, c.key.tls, c.key.ca)
+	opened, err := Dial(ctx, c.dialer, c.key.address, c.key.tls, c.key.ca)
 	if err != nil {
 		return nil, false, err
 	}
@@ -204,7 +203,7 @@ func (c *streamConn) open(ctx context.Context) (conn *net.Conn, fresh bool, err 
 	return &opened, true, nil
 }
 
-// closeConn closes a connection, if it is not nil.
+// closeConn closes a connection, which may be nil.
 func (c *streamConn) closeConn(conn *net.Conn) {
 	if conn != nil {
 		c.conn.CompareAndSwap(conn, nil)

@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// lineReceiver accepts connections and reads lines of JSON from them.
+// lineReceiver is a TCP server for tests that reads JSON lines.
 type lineReceiver struct {
 	net.Listener
 	mu    sync.Mutex
@@ -24,6 +24,7 @@ type lineReceiver struct {
 	got   chan *Notification
 }
 
+// newLineReceiver starts a TCP server that decodes each line as a notification.
 func newLineReceiver(t *testing.T, config *tls.Config) *lineReceiver {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	testenv.NoError(t, err)
@@ -47,6 +48,7 @@ func newLineReceiver(t *testing.T, config *tls.Config) *lineReceiver {
 	return p
 }
 
+// read decodes each line of a connection as a notification.
 func (p *lineReceiver) read(t *testing.T, conn net.Conn) {
 	for r := bufio.NewReader(conn); ; {
 		line, err := r.ReadBytes('\n')
@@ -74,6 +76,7 @@ func (p *lineReceiver) closeConnections() int {
 	return n
 }
 
+// TestTCPSendsOneLine sends messages by TCP with and without TLS and expects one JSON line each.
 func TestTCPSendsOneLine(t *testing.T) {
 	dir := t.TempDir()
 	writeCertificate(t, dir)
@@ -102,6 +105,7 @@ func TestTCPSendsOneLine(t *testing.T) {
 	}
 }
 
+// TestUDPDatagramFitsItsLimit sends long notifications by UDP and expects each in one datagram, with its output cut.
 func TestUDPDatagramFitsItsLimit(t *testing.T) {
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
 	testenv.NoError(t, err)

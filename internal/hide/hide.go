@@ -24,7 +24,7 @@ type Hider struct {
 	pending []byte   // the end of the input so far, which may be the beginning of a word
 }
 
-// New returns a Hider for secrets, nil if there are none.
+// New returns a Hider of these secrets; nil: there are none.
 func New(secrets []string) *Hider {
 	if len(secrets) == 0 {
 		return nil
@@ -47,7 +47,7 @@ func New(secrets []string) *Hider {
 	return h
 }
 
-// secretEncodings returns the encodings of a secret to search for.
+// secretEncodings returns a secret in every form to search for, such as plain, base64, hex, URL and JSON.
 func secretEncodings(secret string) []string {
 	list := []string{secret, strings.TrimSpace(secret), url.QueryEscape(secret), url.PathEscape(secret),
 		hex.EncodeToString([]byte(secret)), strings.ToUpper(hex.EncodeToString([]byte(secret))),
@@ -71,7 +71,7 @@ func secretEncodings(secret string) []string {
 	return list
 }
 
-// NewText returns a Hider with the same secrets for another text; nil for a nil Hider.
+// NewText returns a Hider of the same secrets for another text; a nil Hider gives nil.
 func (h *Hider) NewText() *Hider {
 	if h == nil {
 		return nil
@@ -79,7 +79,8 @@ func (h *Hider) NewText() *Hider {
 	return &Hider{words: h.words}
 }
 
-// Redact returns a complete text without the secrets. It is safe for concurrent use. A nil Hider returns the text.
+// Redact returns a complete text with all secrets redacted. It is safe for concurrent use. A nil Hider returns the
+// text.
 func (h *Hider) Redact(text []byte) []byte {
 	if h == nil {
 		return text
@@ -87,11 +88,11 @@ func (h *Hider) Redact(text []byte) []byte {
 	return h.NewText().Next(text, true)
 }
 
-// Buffered returns the number of bytes that wait for the next piece, because a word may begin with them.
+// Buffered returns the number of bytes held back because a secret may begin with them.
 func (h *Hider) Buffered() int { return len(h.pending) }
 
-// Next takes the next piece of the text and returns the redacted text up to the first word that may continue in the next
-// piece; last marks the end of the text. The result is valid until the next call.
+// Next adds the next piece of the text and returns the redacted text that is certain; last marks the final piece. The
+// result is valid until the next call.
 func (h *Hider) Next(p []byte, last bool) []byte {
 	text := append(h.pending, p...)
 	h.pending = nil
@@ -117,7 +118,7 @@ func (h *Hider) Next(p []byte, last bool) []byte {
 	return shown
 }
 
-// partialMatch returns the offset of the longest suffix of text that is a proper prefix of a word.
+// partialMatch returns the offset at which the text may end with the beginning of a secret.
 func (h *Hider) partialMatch(text []byte) int {
 	if len(h.words) == 0 {
 		return len(text)
@@ -132,7 +133,7 @@ func (h *Hider) partialMatch(text []byte) int {
 	return len(text)
 }
 
-// findSecret returns the bounds of the first word that begins in text[at:before]; of several at one offset, the
+// findSecret returns start and end of the first secret that begins in text[at:before]; of several at one offset the
 // longest. from is -1 if there is none.
 func (h *Hider) findSecret(text []byte, at, before int) (from, to int) {
 	from = -1

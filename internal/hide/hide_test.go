@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// redactPieces redacts a text that arrives in pieces of piece bytes.
+// redactPieces redacts a text that arrives in pieces of this many bytes.
 func redactPieces(secrets []string, text string, piece int) string {
 	h := New(secrets)
 	var out []byte
@@ -23,6 +23,7 @@ func redactPieces(secrets []string, text string, piece int) string {
 	return string(append(out, h.Next(nil, true)...))
 }
 
+// TestSecretEncodingsAreHidden redacts secrets in plain, base64, hex, URL and JSON form.
 func TestSecretEncodingsAreHidden(t *testing.T) {
 	const s = `pa ss/"w'ord+ü`
 	quoted, _ := json.Marshal(s)
@@ -50,8 +51,8 @@ func TestSecretEncodingsAreHidden(t *testing.T) {
 	}
 }
 
-// A redacted text holds nothing of a secret, whatever text surrounds it and in whatever pieces the text arrives,
-// except the bits that base64 mixes with a neighbouring byte.
+// TestSecretsAreHiddenInAnyText redacts random texts in random pieces: no part of a secret remains, except bits that
+// base64 mixes with a neighbouring byte.
 func TestSecretsAreHiddenInAnyText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		secret := rapid.StringMatching(`[a-zA-Z0-9+/_=-]{8,40}`).Draw(t, "secret")
@@ -73,6 +74,7 @@ func TestSecretsAreHiddenInAnyText(t *testing.T) {
 	})
 }
 
+// BenchmarkHide measures the redaction of two secrets in 32 KB of output.
 func BenchmarkHide(b *testing.B) {
 	text := []byte(strings.Repeat("OK - 17 of 120 connections are used, oldest query 0.3 s\n", 585)) // 32 KiB
 	b.SetBytes(int64(len(text)))

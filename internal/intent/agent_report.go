@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// AgentReport is the self-description of an agent: measured facts, labels of its configuration, and wanted groups.
+// AgentReport is an agent's report about its node: measured facts, configured labels, requested groups.
 type AgentReport struct {
 	Facts, Labels map[string]string
 	Groups        []string
@@ -23,12 +23,12 @@ type AgentReport struct {
 	Hears *model.KeepaliveReceivers
 }
 
-// recordedReport returns the agent's report that the spec of a node holds.
+// recordedReport returns the agent report in a node's spec.
 func recordedReport(spec *model.NodeSpec) AgentReport {
 	return AgentReport{spec.Facts, spec.AgentLabels, spec.AgentGroups, spec.AgentReceivers}
 }
 
-// writeTo copies the report into the spec of a node. An empty list of keepalive receivers is left out.
+// writeTo copies the report into a node's spec. An empty list of keepalive receivers is left out.
 func (s AgentReport) writeTo(spec *model.NodeSpec) {
 	spec.Facts, spec.AgentLabels, spec.AgentGroups, spec.AgentReceivers = s.Facts, s.Labels, s.Groups, s.Hears
 	if s.Hears.Empty() {
@@ -36,7 +36,7 @@ func (s AgentReport) writeTo(spec *model.NodeSpec) {
 	}
 }
 
-// withRecordedParts replaces each rejected (nil) field of the report by the field of the report on record.
+// withRecordedParts replaces each rejected (nil) field of the report by the stored value.
 func (s AgentReport) withRecordedParts(before AgentReport) AgentReport {
 	if s.Facts == nil {
 		s.Facts = before.Facts
@@ -53,12 +53,13 @@ func (s AgentReport) withRecordedParts(before AgentReport) AgentReport {
 	return s
 }
 
-// equal reports whether two reports have the same facts, labels, groups and keepalive receivers.
+// equal reports whether two agent reports have the same facts, labels, groups and keepalive receivers.
 func (s AgentReport) equal(o AgentReport) bool {
 	return maps.Equal(s.Facts, o.Facts) && maps.Equal(s.Labels, o.Labels) && slices.Equal(s.Groups, o.Groups) && s.Hears.Equal(o.Hears)
 }
 
-// fingerprint returns a hash of the report. The order of facts and labels does not change the hash.
+// fingerprint returns a hash of the report, to find unchanged ones. The order of facts and labels does not change the
+// hash.
 func (s AgentReport) fingerprint() uint64 {
 	sum := uint64(len(s.Facts))<<40 | uint64(len(s.Labels))<<20 | uint64(len(s.Groups))
 	addPair := func(seed uint64, k, v string) {
@@ -98,7 +99,7 @@ const (
 	maxReportBytes  = 32 << 10 // of facts or of labels, keys and values
 )
 
-// labelRejection returns the reason to reject the labels of an agent's report; empty: they are accepted.
+// labelRejection returns the reason to reject the labels in an agent's report; empty: accepted.
 func (r *repository) labelRejection(namespace string, labels map[string]string) (reason string) {
 	if most := r.namespaces.limitsByName(namespace).Labels; most > 0 && len(labels) > most {
 		return fmt.Sprintf("the agent sent %d labels, namespace %s allows %d", len(labels), namespace, most)
@@ -116,7 +117,7 @@ func (r *repository) labelRejection(namespace string, labels map[string]string) 
 	return ""
 }
 
-// groupRejection returns the reason to reject the groups that an agent requests; empty: they are accepted.
+// groupRejection returns the reason to reject the groups that an agent requests; empty: accepted.
 func groupRejection(namespace string, groups []string) (reason string) {
 	if len(groups) > maxReportGroups {
 		return fmt.Sprintf("the agent requests %d groups, the limit is %d", len(groups), maxReportGroups)
@@ -133,7 +134,7 @@ func groupRejection(namespace string, groups []string) (reason string) {
 	return ""
 }
 
-// factRejection returns the reason to reject the facts of an agent's report; empty: they are accepted.
+// factRejection returns the reason to reject the facts in an agent's report; empty: accepted.
 func factRejection(facts map[string]string) (reason string) {
 	if len(facts) > maxFacts {
 		return fmt.Sprintf("the agent sent %d facts, the limit is %d", len(facts), maxFacts)
@@ -148,12 +149,12 @@ func factRejection(facts map[string]string) (reason string) {
 	return ""
 }
 
-// AgentReports keeps the reports of agents in memory and writes them into the rows of their nodes.
+// AgentReports stores agents' reports in memory and writes changed ones to the rows of their nodes.
 type AgentReports struct{ *repository }
 
-// RecordReport keeps a report in memory; WriteReports writes it soon, if it differs from the record. A fleet that
-// returns with known reports costs no query. Where a part is over a limit, limit (facts, labels or groups) and
-// reason say so.
+// RecordReport stores an agent's report in memory, to be written soon if it differs from the stored one. A fleet that
+// returns with known reports costs no query. Where a part is over a limit, limit (facts, labels or groups) and reason
+// say so.
 func (s *AgentReports) RecordReport(info NodeInfo, report AgentReport) (limit, reason string) {
 	if report.Facts == nil {
 		report.Facts = map[string]string{}
@@ -183,14 +184,14 @@ func (s *AgentReports) RecordReport(info NodeInfo, report AgentReport) (limit, r
 	return limit, reason
 }
 
-// ReportBacklog returns the nodes whose reports wait to be written, all nodes that enrolled, and the reports ever kept.
+// ReportBacklog returns the number of unwritten reports, of enrolled nodes, and of all reports ever recorded.
 func (s *AgentReports) ReportBacklog() (waiting, nodes int, ever uint64) {
 	s.nodes.mu.RLock()
 	defer s.nodes.mu.RUnlock()
 	return len(s.nodes.reports), len(s.nodes.byUID), s.nodes.reportCount
 }
 
-// WriteReports writes reports every two seconds, many nodes in one transaction, until ctx ends.
+// WriteReports writes changed reports to the nodes' rows every two seconds, many in one transaction, until ctx ends.
 func (s *AgentReports) WriteReports(ctx context.Context) error {
 	tick := time.NewTicker(2 * time.Second)
 	defer tick.Stop()
@@ -207,11 +208,24 @@ func (s *AgentReports) WriteReports(ctx context.Context) error {
 }
 
 // A node whose reports keep changing is written (and planned) at this rate at most: reportBurst changes at once, for a
-// machine that boots, then one change per reportInterval.
+// machine that boots, then one change per reportInterval. A report larger than reportUnit counts once per reportUnit:
+// the audit keeps each change with both reports.
 const (
 	reportBurst    = 4
 	reportInterval = 30 * time.Second
+	reportUnit     = 2 << 10 // bytes
 )
+
+// units returns the changes that a change to this report counts as.
+func (s AgentReport) units() float64 {
+	size := 0
+	for _, m := range []map[string]string{s.Facts, s.Labels} {
+		for k, v := range m {
+			size += len(k) + len(v)
+		}
+	}
+	return max(1, float64(size)/reportUnit)
+}
 
 // reportBudget is the used part of a node's reportBurst at a time.
 type reportBudget struct {
@@ -219,7 +233,7 @@ type reportBudget struct {
 	at   time.Time
 }
 
-// refilled returns the budget at a later time, after time has refilled a part of it.
+// refilled returns the report budget of a node at a later time, partly refilled.
 func (p reportBudget) refilled(refilled time.Time) reportBudget {
 	return reportBudget{max(0, p.used-float64(refilled.Sub(p.at))/float64(reportInterval)), refilled}
 }
@@ -227,8 +241,8 @@ func (p reportBudget) refilled(refilled time.Time) reportBudget {
 // maxReportBatch bounds the nodes of one transaction.
 const maxReportBatch = 2000
 
-// pendingBatch returns the reports, and the first keys of machines, for the next transaction. A newer report of a node
-// replaces an older pending one, so that nothing outdated is written.
+// pendingBatch returns the reports and first machine keys for the next transaction. A newer report of a node replaces
+// an older pending one, so that nothing outdated is written.
 func (s *AgentReports) pendingBatch() (seen map[uuid.UUID]AgentReport, keys map[uuid.UUID]string) {
 	now := s.opts.Now()
 	s.nodes.mu.Lock()
@@ -269,8 +283,8 @@ func (s *AgentReports) writePending(ctx context.Context) error {
 	}
 }
 
-// writeBatch writes the reports of a batch that differ from the rows of their nodes, and returns the written nodes. It
-// holds the lock writing, so that no row changes or moves between reading and writing.
+// writeBatch writes the changed reports of a batch in one transaction, and returns the written nodes. It holds the
+// lock writing, so that no row changes or moves between reading and writing.
 func (s *AgentReports) writeBatch(ctx context.Context, seen map[uuid.UUID]AgentReport, keys map[uuid.UUID]string) (written []uuid.UUID, err error) {
 	all := maps.Clone(seen)
 	for uid := range keys {
@@ -302,7 +316,7 @@ func (s *AgentReports) markWritten(seen map[uuid.UUID]AgentReport, keys map[uuid
 	defer s.nodes.mu.Unlock()
 	for _, uid := range written {
 		p := s.nodes.paces[uid].refilled(now)
-		s.nodes.paces[uid] = reportBudget{p.used + 1, now}
+		s.nodes.paces[uid] = reportBudget{p.used + seen[uid].units(), now}
 	}
 	for uid, report := range seen {
 		if now, ok := s.nodes.reports[uid]; ok && now.equal(report) {
@@ -320,8 +334,7 @@ func (s *AgentReports) markWritten(seen map[uuid.UUID]AgentReport, keys map[uuid
 	}
 }
 
-// reportWrite returns the write that puts a report into the row of a node; ok is false where the row already holds the
-// report.
+// reportWrite returns the write that stores a report in a node's row; ok is false if the row already has it.
 func (s *AgentReports) reportWrite(ctx context.Context, uid uuid.UUID, report AgentReport, machine string) (w Write, ok bool, err error) {
 	info, ok := s.nodes.lookupUID(uid)
 	if !ok {

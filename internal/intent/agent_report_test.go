@@ -2,6 +2,7 @@ package intent_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,6 +58,27 @@ func TestChangingReportsAreThrottled(t *testing.T) {
 	}
 	if waiting, _, _ := w.ReportBacklog(); waiting != 0 {
 		t.Errorf("%d nodes wait", waiting)
+	}
+}
+
+// The audit keeps both reports of each change, so large reports change less often: facts of 32 KiB that change each second
+// are written once in five minutes.
+func TestLargeChangingReportsAreWrittenRarely(t *testing.T) {
+	w := newTestService(t)
+	member, err := w.Register(t.Context(), "key", pki.JoinToken{}, pki.EnrolRequest{Name: "large"})
+	testenv.NoError(t, err)
+	info, _ := w.LookupNode(member.UID)
+	written := map[int64]bool{}
+	for second := range 300 {
+		w.now = w.now.Add(time.Second)
+		w.RecordReport(info, intent.AgentReport{Facts: map[string]string{"text": strings.Repeat(fmt.Sprintf("%04d", second), 7500)}})
+		testenv.NoError(t, w.WriteReportsNow(t.Context()))
+		r, err := w.Get(t.Context(), intent.Key{Kind: "Node", Namespace: "default", Name: "large"})
+		testenv.NoError(t, err)
+		written[r.Status.Revision] = true
+	}
+	if len(written) != 1 {
+		t.Errorf("300 changes of 30 kB in 300 s: %d writes", len(written))
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// ApplyOptions are the options of an apply, delete, rename or retirement.
+// ApplyOptions has the options of an apply, delete, rename or retirement.
 type ApplyOptions struct {
 	DryRun      bool
 	Yes         bool // confirms changes beyond MaxAffected
@@ -29,8 +29,7 @@ type ApplyOptions struct {
 	Redact bool
 }
 
-// prunes reports whether an apply with these options may delete an undeclared resource: the prune may be bound to
-// namespaces.
+// prunes reports whether an apply with these options may delete an undeclared resource of this namespace.
 func (o *ApplyOptions) prunes(key Key) bool {
 	return o.Namespaces == nil || slices.Contains(o.Namespaces, key.Namespace)
 }
@@ -59,7 +58,7 @@ type Outcome struct {
 	Pruned   bool      `json:"pruned,omitempty"` // deleted because its owner no longer declares it
 }
 
-// ApplyResult holds the outcomes of one apply for all its resources.
+// ApplyResult has the outcome of an apply for each resource.
 type ApplyResult struct {
 	Revision int64     `json:"revision"`
 	Affected int       `json:"affected"` // assignments that change
@@ -67,7 +66,7 @@ type ApplyResult struct {
 	Refused  error     `json:"-"` // of a dry run: the reason why an apply would be refused
 }
 
-// Apply makes all resources as declared, in one transaction, or returns all reasons why not.
+// Apply declares resources in one transaction, or returns all reasons why it cannot.
 func (s *Resources) Apply(ctx context.Context, by Actor, resources []model.Resource, o ApplyOptions) (ApplyResult, error) {
 	by.Owner = o.Owner
 	a := pendingApply{repo: s.repository, by: by, opts: o, deleted: map[Key]bool{}}
@@ -77,8 +76,7 @@ func (s *Resources) Apply(ctx context.Context, by Actor, resources []model.Resou
 	return a.previewAndCommit(ctx)
 }
 
-// pendingApply is one apply in progress: prepare collects the writes, previewAndCommit previews, guards and commits
-// them.
+// pendingApply is one apply in progress: it prepares, previews, guards and commits its writes.
 type pendingApply struct {
 	repo     *repository
 	by       Actor
@@ -98,16 +96,15 @@ type pendingApply struct {
 	dangling   error             // a reference to a pruned resource
 }
 
-// addWrite adds a write to the apply, with the outcome to report for its resource.
+// addWrite adds a write to the apply, with the outcome of its resource.
 func (a *pendingApply) addWrite(w Write, o Outcome) {
 	a.writes = append(a.writes, w)
 	a.written = append(a.written, len(a.outcomes))
 	a.outcomes = append(a.outcomes, o)
 }
 
-// prepare turns resources into writes and returns all problems at once, in these steps: it adds the groups of new
-// namespaces, checks each resource by itself, reads all needed rows, checks each resource against the others, finds
-// cycles and secrets that would reach untrusted machines, and prunes.
+// prepare validates resources, adds the groups of new namespaces, reads the needed rows and prunes: it turns the
+// apply into writes and returns all problems at once.
 func (a *pendingApply) prepare(ctx context.Context, resources []model.Resource) error {
 	resources, err := a.addAllGroups(ctx, resources)
 	if err != nil {
@@ -180,7 +177,7 @@ const maxProblems = 50
 // maxBody bounds a stored resource, in bytes.
 const maxBody = 512 << 10
 
-// joinProblems returns one Invalid error that lists the first maxProblems problems; nil for none.
+// joinProblems joins problems to one error of class Invalid that lists the first maxProblems; nil: none.
 func joinProblems(problems []error) error {
 	if len(problems) == 0 {
 		return nil
@@ -227,7 +224,7 @@ func (a *pendingApply) prepareResource(ctx context.Context, r *model.Resource) e
 			return err
 		}
 		if node.UID != was.UID {
-			if err := a.claimUID(key, node.UID); err != nil {
+			if err := a.recordDeclaredUID(key, node.UID); err != nil {
 				return err
 			}
 		}
@@ -262,7 +259,7 @@ func (a *pendingApply) prepareResource(ctx context.Context, r *model.Resource) e
 	return nil
 }
 
-// sameBody reports whether two bodies of a resource are equal, secrets left out if the caller may not see them.
+// sameBody reports whether two bodies of a resource are equal, without secrets if the caller may not see them.
 func (a *pendingApply) sameBody(key Key, before, after []byte) bool {
 	if a.opts.Redact {
 		before, after = a.repo.redactBody(key, before), a.repo.redactBody(key, after)
@@ -278,8 +275,8 @@ func (a *pendingApply) difference(key Key, before, after []byte) string {
 	return difference(before, after)
 }
 
-// keepReported copies the machine's identity and the agent's report from the row of a node into the declared node: an
-// operator cannot change them. Grants that the file leaves out stay. It returns the node before the apply.
+// keepReported copies machine identity and agent report from a node's row into the declared node, because operators
+// cannot change them. Grants that the file leaves out stay. It returns the node before the apply.
 func (r *repository) keepReported(node *model.NodeSpec, row Row, exists bool) (before *model.NodeSpec, err error) {
 	before = &model.NodeSpec{}
 	if exists {

@@ -8,8 +8,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// rememberNodeRow remembers the row of a node as the apply read it, for rebaseNodeWrite. An agent may report between
-// the moment an operator's apply reads the node and the moment it writes. That is no conflict: the operator declares
+// rememberNodeRow stores the row of a node as the apply read it, for rebaseNodeWrite. An agent may report between the
+// moment an operator's apply reads the node and the moment it writes. That is no conflict: the operator declares
 // other fields of the row than the agent reports.
 func (a *pendingApply) rememberNodeRow(row Row) {
 	if row.Kind != "Node" {
@@ -21,7 +21,7 @@ func (a *pendingApply) rememberNodeRow(row Row) {
 	a.nodes[row.Key] = row
 }
 
-// commit writes all resources of the apply, and keeps the reports that agents sent since the apply read the rows.
+// commit writes all resources of the apply, with the agent reports that arrived in the meantime.
 func (a *pendingApply) commit(ctx context.Context) (CommitResult, error) {
 	r := a.repo
 	r.writing.Lock()
@@ -39,8 +39,8 @@ func (a *pendingApply) commit(ctx context.Context) (CommitResult, error) {
 	return r.commitLocked(ctx, a.by, slices.Concat(a.writes, a.tombstones))
 }
 
-// rebaseNodeWrite repeats the write of a node on its current row, if only the node's agent has changed the row since
-// the apply read it. A revision that the caller stated stays.
+// rebaseNodeWrite repeats the write of a node on its present row, if only the agent's report has changed since. A
+// revision that the caller stated stays.
 func (a *pendingApply) rebaseNodeWrite(ctx context.Context, w *Write) error {
 	source := w.Source()
 	before, ok := a.nodes[source]
@@ -77,7 +77,7 @@ func (a *pendingApply) rebaseNodeWrite(ctx context.Context, w *Write) error {
 	return err
 }
 
-// declaredBody returns the body of a node's row without the machine's identity and without the agent's report.
+// declaredBody returns the body of a node's row without machine identity and agent report.
 func declaredBody(row Row) ([]byte, error) {
 	r, spec, err := decodeNode(row)
 	if err != nil {
@@ -88,7 +88,8 @@ func declaredBody(row Row) ([]byte, error) {
 	return encode(r)
 }
 
-// Check compares a row with the existence and the revision that the write expects. A difference is a model.Conflict.
+// Check returns an error unless a row has the existence and revision that the write expects. A difference is a
+// model.Conflict.
 func (write Write) Check(exists bool, revision int64) error {
 	key := write.Source()
 	switch {
@@ -103,7 +104,7 @@ func (write Write) Check(exists bool, revision int64) error {
 		WithHint("read the resource again, then repeat your change")
 }
 
-// Source returns the key of the row before the write; a write that moves the row changes that key to Write.Key.
+// Source returns the key of the row before the write, which differs from Write.Key if the write renames the row.
 func (write Write) Source() Key {
 	key := write.Key
 	if write.From != "" {
@@ -112,8 +113,7 @@ func (write Write) Source() Key {
 	return key
 }
 
-// staleError turns a Conflict into model.Stale (RFC 9110, 13.1), where the caller stated the revision: only the caller
-// can resolve such a conflict.
+// staleError converts a Conflict to model.Stale (RFC 9110, 13.1) if the caller stated the expected revision.
 func staleError(err error) error {
 	var report *model.Error
 	if !errors.As(err, &report) || report.Class != model.Conflict {
@@ -124,8 +124,8 @@ func staleError(err error) error {
 	return &again
 }
 
-// concurrentApplyError explains the Conflict of an apply of files: two applies ran at once, or a person changed a
-// resource by hand. Nothing was written; the next apply reads all resources anew.
+// concurrentApplyError explains the conflict of an apply: another apply ran at once, or a person changed a resource
+// by hand. Nothing was written; the next apply reads all resources anew.
 func concurrentApplyError(err error) error {
 	var report *model.Error
 	if !errors.As(err, &report) {

@@ -14,6 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
+// nodeKey returns the key of a node in namespace default.
 func nodeKey(name string) intent.Key {
 	return intent.Key{Kind: "Node", Namespace: "default", Name: name}
 }
@@ -95,7 +96,7 @@ func TestReportDuringOperatorChangeIsNoConflict(t *testing.T) {
 	}
 }
 
-// label sets a label on a node by an apply with expected revisions.
+// label sets a label on a node by an apply with an expected revision.
 func (w *testService) label(t *testing.T, expect map[intent.Key]int64) error {
 	r := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "web01", Labels: map[string]string{"rack": "a7"}}, Spec: &model.NodeSpec{}}
 	_, err := w.Apply(t.Context(), ada, []model.Resource{r}, intent.ApplyOptions{Expect: expect})
@@ -198,12 +199,13 @@ func TestMachinesOfOneNameGetNumbers(t *testing.T) {
 	}
 }
 
-// countingStore is a store that counts queries and transactions.
+// countingStore is a store that counts queries and commits.
 type countingStore struct {
 	intent.Store
 	w *testService
 }
 
+// Commit counts the commit and calls the store.
 func (c countingStore) Commit(ctx context.Context, by intent.Actor, writes []intent.Write) (intent.CommitResult, error) {
 	c.w.commits.Add(1)
 	if c.w.beforeCommit != nil {
@@ -212,16 +214,19 @@ func (c countingStore) Commit(ctx context.Context, by intent.Actor, writes []int
 	return c.Store.Commit(ctx, by, writes)
 }
 
+// Get counts the query and calls the store.
 func (c countingStore) Get(ctx context.Context, key intent.Key) (intent.Row, error) {
 	c.w.queries.Add(1)
 	return c.Store.Get(ctx, key)
 }
 
+// GetAll counts the query and calls the store.
 func (c countingStore) GetAll(ctx context.Context, keys []intent.Key) ([]intent.Row, error) {
 	c.w.queries.Add(1)
 	return c.Store.GetAll(ctx, keys)
 }
 
+// List counts the query and calls the store.
 func (c countingStore) List(ctx context.Context, q intent.ListQuery) ([]intent.Row, error) {
 	c.w.queries.Add(1)
 	return c.Store.List(ctx, q)

@@ -12,7 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Delete removes resources in one transaction, guarded like Apply; a namespace only with everything in it.
+// Delete deletes resources in one transaction with the guards of Apply; a namespace must be empty or deleted with its
+// content.
 func (s *Resources) Delete(ctx context.Context, by Actor, keys []Key, o ApplyOptions) (ApplyResult, error) {
 	a := pendingApply{repo: s.repository, by: by, opts: o}
 	deleted := map[Key]bool{}
@@ -50,7 +51,7 @@ func (s *Resources) Delete(ctx context.Context, by Actor, keys []Key, o ApplyOpt
 	return a.previewAndCommit(ctx)
 }
 
-// deletionOrder returns the rank of a key in a deletion: resources in a namespace come before the namespace itself.
+// deletionOrder returns the rank of a key in a deletion: resources are deleted before their namespace.
 func deletionOrder(key Key) int {
 	if key.Kind == "Namespace" {
 		return 1
@@ -58,7 +59,7 @@ func deletionOrder(key Key) int {
 	return 0
 }
 
-// checkNamespaceDeletion refuses to delete a built-in namespace, or one with remaining resources.
+// checkNamespaceDeletion refuses to delete a built-in namespace, or one that still has resources.
 func (r *repository) checkNamespaceDeletion(ctx context.Context, key Key, deleted map[Key]bool) error {
 	if key.Kind != "Namespace" {
 		return nil
@@ -83,8 +84,8 @@ func (r *repository) checkNamespaceDeletion(ctx context.Context, key Key, delete
 	return nil
 }
 
-// findReferrer returns a resource that requires one of the deleted resources; nil: there is none. It ignores resources
-// that the apply also deletes, and those that the apply writes (applied): checkReferences covers them.
+// findReferrer returns a resource that refers to one of the deleted ones; nil: none. It ignores resources that the
+// apply also deletes, and those that the apply writes (applied): checkReferences covers them.
 func (r *repository) findReferrer(ctx context.Context, deleted map[Key]bool, applied map[Key]*model.Resource) (ref kind.Reference, by *model.Resource, err error) {
 	if len(deleted) == 0 {
 		return ref, nil, nil
@@ -115,7 +116,7 @@ func (r *repository) findReferrer(ctx context.Context, deleted map[Key]bool, app
 	return ref, nil, nil
 }
 
-// containsName reports whether a JSON text holds one of the names as a string. Names have no characters that JSON
+// containsName reports whether a JSON text contains one of the names as a string. Names have no characters that JSON
 // escapes.
 func containsName(body []byte, names map[string]bool) bool {
 	for {
@@ -141,8 +142,8 @@ func containsName(body []byte, names map[string]bool) bool {
 	}
 }
 
-// Retire removes nodes in one commit, guarded like Apply. Their events go with them; tombstones stay, so that a
-// returning machine learns why it is refused.
+// Retire removes nodes in one commit, with the guards of Apply, and leaves tombstones for their machines. Their
+// events go with them; tombstones stay, so that a returning machine learns why it is refused.
 func (s *Resources) Retire(ctx context.Context, by Actor, keys []Key, o ApplyOptions) (ApplyResult, error) {
 	return s.deregisterNodes(ctx, by, keys, Tombstone{Why: ReasonRetired, Reason: by.Why}, o)
 }
@@ -162,7 +163,7 @@ func (r *repository) deregisterNodes(ctx context.Context, by Actor, keys []Key, 
 	return a.previewAndCommit(ctx)
 }
 
-// addTombstone adds a write of the tombstone for a removed node. A node that never had a machine gets no tombstone; a
+// addTombstone adds the write of a removed node's tombstone. A node that never had a machine gets no tombstone; a
 // deleted (not retired) node gets one only if its machine's key is known.
 func (a *pendingApply) addTombstone(row Row, t Tombstone) {
 	r, err := a.repo.decode(row)

@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
-// Enrolment turns machines that join into nodes. It implements pki.Registrar.
+// Enrolment enrols joining machines as nodes. It implements pki.Registrar.
 type Enrolment struct {
 	*repository
 	queue joinQueue
@@ -47,9 +47,9 @@ func (s *Enrolment) Register(ctx context.Context, key string, token pki.JoinToke
 	return s.Accept(ctx, Actor{User: "token:" + token.ID, Why: "joined"}, key, token, request, false)
 }
 
-// Accept makes a machine a node; token holds the grants and need not be a stored token. confirmed: a person chose the name,
-// so it may be one that a trusted group lists. Accept drops facts, labels and groups over their limits: the first session
-// reports them.
+// Accept enrols a waiting machine as a node with the namespace, groups and labels in token, which need not be stored.
+// confirmed: a person chose the name, so it may be one that a trusted group lists. Accept drops facts, labels and
+// groups over their limits: the first session reports them.
 func (s *Enrolment) Accept(ctx context.Context, by Actor, key string, token pki.JoinToken, request pki.EnrolRequest, confirmed bool) (pki.Member, error) {
 	j := &joinRequest{ctx: ctx, by: by, key: key, token: token, request: request, confirmed: confirmed}
 	if factRejection(request.Facts) != "" {
@@ -64,7 +64,7 @@ func (s *Enrolment) Accept(ctx context.Context, by Actor, key string, token pki.
 	return s.join(j)
 }
 
-// enrolMachine enrols one machine in a commit of its own. It tries in this order: the node whose machine the token
+// enrolMachine enrols one machine in its own commit. It tries in this order: the node whose machine the token
 // replaces, a declared node that waits for a machine, a new node by the wanted name, a new node by that name with a
 // number. The caller holds nodeIndex.enrolling, so that two requests of one machine make one node.
 func (s *Enrolment) enrolMachine(j *joinRequest) (pki.Member, error) {
@@ -128,8 +128,7 @@ func (s *Enrolment) enrolMachine(j *joinRequest) (pki.Member, error) {
 	return pki.Member{}, model.Errorf(model.Conflict, "a thousand nodes already have names that begin with %s", base).WithHint("start the agent with --name")
 }
 
-// joinWrites returns the writes that enrol a machine: its node, the deletion of its key's tombstone, and one use of
-// its token.
+// joinWrites returns the writes that enrol a machine: its node, the deletion of its tombstone, one use of its token.
 func (s *Enrolment) joinWrites(j *joinRequest, node Write) ([]Write, error) {
 	used, err := JoinTokens{s.opts.Store}.tokenUseWrites(j.ctx, j.token)
 	if err != nil {
@@ -138,7 +137,7 @@ func (s *Enrolment) joinWrites(j *joinRequest, node Write) ([]Write, error) {
 	return slices.Concat([]Write{node}, s.tombstones.deletionWrites(keyTombstone+j.key), used), nil
 }
 
-// nodeUID returns the uid of the node that a joining machine becomes: the uid that it had before, or a new one.
+// nodeUID returns the uid for the node of a joining machine: its former one, or a new random one.
 func nodeUID(request pki.EnrolRequest) uuid.UUID {
 	if request.Returns != nil {
 		return request.Returns.UID
@@ -146,7 +145,7 @@ func nodeUID(request pki.EnrolRequest) uuid.UUID {
 	return uuid.New()
 }
 
-// NodeName makes a valid resource name of the name that a machine reports.
+// NodeName converts the name that a machine reports to a valid resource name.
 func NodeName(wanted string) string {
 	name := model.CleanName(wanted)
 	name = strings.Trim(name[:min(len(name), 240)], "-._") // leaves bytes for a number
@@ -156,7 +155,7 @@ func NodeName(wanted string) string {
 	return name
 }
 
-// freeNodeSlots returns how many more machines the node limit of a namespace allows.
+// freeNodeSlots returns how many more nodes the limit of a namespace allows.
 func (s *Enrolment) freeNodeSlots(namespace string) int {
 	most := s.namespaces.limitsByName(namespace).Nodes
 	if most <= 0 {
@@ -165,7 +164,7 @@ func (s *Enrolment) freeNodeSlots(namespace string) int {
 	return most - len(s.nodes.names([]string{namespace}))
 }
 
-// refuseOverNodeLimit returns the error for a machine over the node limit of its namespace, and reports the limit to
+// refuseOverNodeLimit returns the error of a machine beyond the node limit of its namespace, and reports it to
 // Options.Full.
 func (s *Enrolment) refuseOverNodeLimit(namespace string) error {
 	err := model.Errorf(model.Limited, "namespace %s has reached its limit of %d nodes", namespace, s.namespaces.limitsByName(namespace).Nodes).
@@ -183,7 +182,7 @@ func newNode(j *joinRequest, name string, uid uuid.UUID) ([]byte, error) {
 	return encode(&model.Resource{Kind: "Node", Metadata: model.Metadata{Name: name, Namespace: j.namespace()}, Spec: spec})
 }
 
-// CheckJoinGrant refuses the grants of a join token, or of an approval, that an applied Node could not declare.
+// CheckJoinGrant returns an error if a join token or approval grants anything that an applied Node could not declare.
 func (s *Enrolment) CheckJoinGrant(ctx context.Context, token pki.JoinToken) error {
 	r := model.Resource{
 		Kind: "Node", Metadata: model.Metadata{Name: "node", Namespace: token.Namespace, Labels: token.Labels},
@@ -202,7 +201,7 @@ func (s *Enrolment) CheckJoinGrant(ctx context.Context, token pki.JoinToken) err
 	return nil
 }
 
-// newJoinGrant returns the grants of a join token in the form of a node's spec; nil: none.
+// newJoinGrant returns the grants of a join token as a node spec; nil: the token grants nothing.
 func newJoinGrant(token pki.JoinToken) *model.JoinGrant {
 	g := &model.JoinGrant{Token: token.ID, Groups: token.Groups, Labels: token.Labels, Lifecycle: token.Lifecycle}
 	if g.Empty() {
@@ -211,9 +210,8 @@ func newJoinGrant(token pki.JoinToken) *model.JoinGrant {
 	return g
 }
 
-// claimDeclaredNode gives a machine the declared node of the wanted name that waits for one: the row gets the
-// machine's ids and the token's grants. If another write changes the row meanwhile, it checks the row again, at most
-// five times.
+// claimDeclaredNode gives a joining machine the declared node of its name that has no machine yet. If another write
+// changes the row meanwhile, it checks the row again, at most five times.
 func (s *Enrolment) claimDeclaredNode(j *joinRequest, at Key) (member pki.Member, ok bool, err error) {
 	for range 5 {
 		member, ok, err = s.tryClaimDeclaredNode(j, at)
@@ -224,8 +222,9 @@ func (s *Enrolment) claimDeclaredNode(j *joinRequest, at Key) (member pki.Member
 	return member, ok, err
 }
 
-// tryClaimDeclaredNode reads, checks and writes the row of the declared node. A node in a trusted group waits until a
-// person confirms the name: otherwise a machine would be trusted because of the name that it chose.
+// tryClaimDeclaredNode reads, checks and writes the row of the declared node for a joining machine, in one attempt. A
+// node in a trusted group waits until a person confirms the name: otherwise a machine would be trusted because of the
+// name that it chose.
 func (s *Enrolment) tryClaimDeclaredNode(j *joinRequest, at Key) (pki.Member, bool, error) {
 	if s.nodes.hasMachine([]string{at.Namespace}, at.Name) {
 		return pki.Member{}, false, nil
@@ -268,9 +267,8 @@ func (s *Enrolment) tryClaimDeclaredNode(j *joinRequest, at Key) (pki.Member, bo
 	return pki.Member{UID: uid, Name: at.Name, Namespace: at.Namespace}, err == nil, err
 }
 
-// replaceableNode returns the node whose machine the bearer of a join token may replace: the node that the token names
-// or, where the token allows it, the node of the wanted name after a long enough absence. A name proves little: no
-// machine replaces one in a trusted group by name alone.
+// replaceableNode returns the node whose machine a join token may replace: the one it names, or the long absent one
+// with the wanted name. A name proves little: no machine replaces one in a trusted group by name alone.
 func (s *Enrolment) replaceableNode(ctx context.Context, token pki.JoinToken, namespace, name string) (node NodeInfo, ok bool, err error) {
 	if token.Node != uuid.Nil {
 		node, ok = s.nodes.lookupUID(token.Node)
@@ -303,14 +301,14 @@ func (s *Enrolment) replaceableNode(ctx context.Context, token pki.JoinToken, na
 	return node, true, nil
 }
 
-// replacedTombstoneLife returns the life of a replaced machine's tombstone: until its last certificate can be neither
-// used nor renewed.
+// replacedTombstoneLife returns how long the tombstone of a replaced machine is kept: until its certificate can no
+// longer be used or renewed.
 func (s *Enrolment) replacedTombstoneLife() time.Duration {
 	return cmp.Or(s.opts.CertificateLife, pki.NodeLife) + pki.RenewableFor
 }
 
-// replaceMachine gives a node to the machine of a join request. The node keeps its ids, events and history; the former
-// machine gets a tombstone.
+// replaceMachine gives an existing node to the joining machine, in place of its former one. The node keeps its ids,
+// events and history; the former machine gets a tombstone.
 func (s *Enrolment) replaceMachine(j *joinRequest, node NodeInfo) (pki.Member, error) {
 	s.writing.Lock() // no write comes between reading and writing
 	defer s.writing.Unlock()

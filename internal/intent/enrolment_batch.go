@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
-// joinRequest is the request of one machine to become a node.
+// joinRequest is the request of one machine to become a node, with its outcome.
 type joinRequest struct {
 	ctx       context.Context // of the waiting caller
 	by        Actor
@@ -29,22 +29,22 @@ type joinRequest struct {
 	err    error
 }
 
-// setOutcome records the node of the machine, or the error of the request.
+// setOutcome sets the node of the joined machine, or the error of the request.
 func (j *joinRequest) setOutcome(member pki.Member, err error) {
 	j.done, j.member, j.err = true, member, err
 }
 
-// namespace returns the namespace of the node that the machine becomes.
+// namespace returns the namespace that the machine's node gets.
 func (j *joinRequest) namespace() string {
 	return cmp.Or(j.token.Namespace, model.DefaultNamespaceName)
 }
 
-// report returns the agent's first report, without keepalive receivers: the agent's first session names those.
+// report returns the first agent report of the machine, without keepalive receivers, which its first session brings.
 func (j *joinRequest) report() AgentReport {
 	return AgentReport{Facts: j.request.Facts, Labels: j.request.Labels, Groups: sortedGroups(j.request.Groups)}
 }
 
-// joinQueue holds waiting join requests, the oldest first. One commit follows the other, so that no two machines get
+// joinQueue has the waiting join requests, oldest first. One commit follows the other, so that no two machines get
 // one name, one key or the last use of a token. The next commit writes all machines that came while a commit ran: a
 // fleet that joins at once costs a few commits, not one for each machine.
 type joinQueue struct {
@@ -62,7 +62,7 @@ func (q *joinQueue) add(j *joinRequest) {
 	q.mu.Unlock()
 }
 
-// takeBatch removes and returns the oldest requests, at most maxJoinBatch.
+// takeBatch removes and returns the oldest join requests, at most maxJoinBatch.
 func (q *joinQueue) takeBatch() []*joinRequest {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -72,7 +72,7 @@ func (q *joinQueue) takeBatch() []*joinRequest {
 	return list
 }
 
-// join enrols a machine, in one commit with the other machines that wait.
+// join enrols a machine, together with other waiting machines in one commit.
 func (s *Enrolment) join(j *joinRequest) (pki.Member, error) {
 	s.queue.add(j)
 	s.nodes.enrolling.Lock()
@@ -102,8 +102,8 @@ type joinBatch struct {
 	freeSlots map[string]int // node slots left, for each namespace with a node limit
 }
 
-// enrolBatch writes the join requests that become new nodes. It leaves replacements and declared nodes to
-// enrolMachine, and all requests if a row changed since the batch read it.
+// enrolBatch writes the join requests that create new nodes in one commit. It leaves replacements and declared nodes
+// to enrolMachine, and all requests if a row changed since the batch read it.
 func (s *Enrolment) enrolBatch(ctx context.Context, list []*joinRequest) {
 	t := &joinBatch{names: map[Key]bool{}, uids: map[uuid.UUID]bool{}, tokens: map[string]*usedToken{}, freeSlots: map[string]int{}}
 	defer s.nodes.releaseKeys()
@@ -131,7 +131,7 @@ func (s *Enrolment) enrolBatch(ctx context.Context, list []*joinRequest) {
 	}
 }
 
-// addToBatch adds a machine to a batch, if the machine becomes a new node by an unused name.
+// addToBatch adds a join request to a batch if it creates a new node with an unused name.
 func (s *Enrolment) addToBatch(ctx context.Context, t *joinBatch, j *joinRequest) error {
 	if j.ctx.Err() != nil || j.token.Node != uuid.Nil || j.token.Replace {
 		return nil
@@ -191,13 +191,13 @@ func (s *Enrolment) addToBatch(ctx context.Context, t *joinBatch, j *joinRequest
 // tokenKind is the kind of the rows of join tokens.
 const tokenKind = "jointoken"
 
-// JoinTokens stores join tokens as rows of intent.
+// JoinTokens stores join tokens as rows of the intent.
 type JoinTokens struct{ Store Store }
 
-// joinTokenKey returns the key of the row of a join token.
+// joinTokenKey returns the key of a join token's row.
 func joinTokenKey(id string) Key { return Key{Kind: tokenKind, Name: id} }
 
-// Create adds a token.
+// Create stores a join token.
 func (s JoinTokens) Create(ctx context.Context, by Actor, t pki.JoinToken) error {
 	body, err := json.Marshal(t)
 	if err != nil {
@@ -207,7 +207,7 @@ func (s JoinTokens) Create(ctx context.Context, by Actor, t pki.JoinToken) error
 	return err
 }
 
-// List returns all tokens, by id.
+// List returns all join tokens, sorted by id.
 func (s JoinTokens) List(ctx context.Context) ([]pki.JoinToken, error) {
 	rows, err := s.Store.List(ctx, ListQuery{Kind: tokenKind})
 	if err != nil {
@@ -247,7 +247,7 @@ func (s JoinTokens) find(ctx context.Context, id string) (t pki.JoinToken, revis
 	return t, row.Revision, nil
 }
 
-// tokenUseWrites returns the writes that count one use of a join token; nil for a token that is not stored. The commit that
+// tokenUseWrites returns the write that counts one use of a join token; nil: the token is not stored. The commit that
 // creates the node contains them, so that no use is counted without a node. The caller holds nodeIndex.enrolling.
 func (s JoinTokens) tokenUseWrites(ctx context.Context, token pki.JoinToken) ([]Write, error) {
 	if !token.Stored {
@@ -265,13 +265,13 @@ func (s JoinTokens) tokenUseWrites(ctx context.Context, token pki.JoinToken) ([]
 	return []Write{write}, err
 }
 
-// usedToken is a stored join token with uses that are not written yet.
+// usedToken is a stored join token with uses that are not yet written.
 type usedToken struct {
 	pki.JoinToken
 	revision int64 // revision of the token's row when the row was read
 }
 
-// write returns the write that stores the uses of the token.
+// write returns the write that stores the new number of uses of a join token.
 func (u *usedToken) write() (Write, error) {
 	body, err := json.Marshal(u.JoinToken)
 	if err != nil {

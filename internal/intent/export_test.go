@@ -9,32 +9,32 @@ import (
 	"github.com/google/uuid"
 )
 
-// EnforceRetentionNow does one round of EnforceRetention.
+// EnforceRetentionNow does one round of EnforceRetention, for tests.
 func (s *Service) EnforceRetentionNow(ctx context.Context) error { return s.deleteExpired(ctx) }
 
-// WriteReportsNow does one round of WriteReports.
+// WriteReportsNow does one round of WriteReports, for tests.
 func (s *Service) WriteReportsNow(ctx context.Context) error { return s.writePending(ctx) }
 
-// ForgetAbsentNow does one round of ForgetAbsentNodes after the passed time.
+// ForgetAbsentNow does one round of ForgetAbsentNodes as if this time had passed, for tests.
 func (s *Service) ForgetAbsentNow(ctx context.Context, away map[uuid.UUID]time.Duration, passed time.Duration) error {
 	return s.Nodes.forgetAbsent(ctx, away, passed)
 }
 
-// IndexSizes counts the nodes and tombstones in the indexes.
+// IndexSizes returns the number of nodes and of tombstones in the indexes.
 func (s *Service) IndexSizes() (nodes, keys, ephemeral, tombstones int) {
 	s.nodes.mu.RLock()
 	defer s.nodes.mu.RUnlock()
 	return len(s.nodes.byUID) + len(s.nodes.keys), len(s.nodes.byKey) + len(s.tombstones.byKey), len(s.nodes.ephemeral), len(s.tombstones.byRow)
 }
 
-// ResetPaces gives each node its full budget of report writes again.
+// ResetPaces restores the full report budget of each node, for tests.
 func (s *Service) ResetPaces() {
 	s.nodes.mu.Lock()
 	defer s.nodes.mu.Unlock()
 	clear(s.nodes.paces)
 }
 
-// WaitingRequests counts the join requests that wait for the commit in progress.
+// WaitingRequests returns the number of join requests that wait for the running commit.
 func (s *Service) WaitingRequests() int {
 	s.queue.mu.Lock()
 	defer s.queue.mu.Unlock()

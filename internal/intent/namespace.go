@@ -10,10 +10,10 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Namespaces returns the limits of namespaces, from memory.
+// Namespaces returns namespaces and their limits, from memory.
 type Namespaces struct{ *repository }
 
-// namespaceIndex holds the number and the limits in force of each namespace.
+// namespaceIndex has the id and limits of each namespace in memory.
 type namespaceIndex struct {
 	mu       sync.RWMutex
 	defaults model.Limits // of the server
@@ -21,7 +21,7 @@ type namespaceIndex struct {
 	limits   map[model.NamespaceID]model.Limits
 }
 
-// namespaceInfo holds the id of one namespace and its limits in force.
+// namespaceInfo has the id of one namespace and its limits.
 type namespaceInfo struct {
 	id     model.NamespaceID
 	limits model.Limits
@@ -32,7 +32,7 @@ func newNamespaceIndex(defaults model.Limits) namespaceIndex {
 	return namespaceIndex{defaults: defaults, byName: map[string]namespaceInfo{}, limits: map[model.NamespaceID]model.Limits{}}
 }
 
-// putLimits sets the limits of a namespace: its own, and the server's defaults where it sets none.
+// putLimits sets the limits of a namespace, with the server's defaults for the unset ones.
 func (x *namespaceIndex) putLimits(name string, id model.NamespaceID, own *model.Limits) {
 	info := namespaceInfo{id: id, limits: x.defaults}
 	if own != nil {
@@ -47,6 +47,7 @@ func (x *namespaceIndex) putLimits(name string, id model.NamespaceID, own *model
 			*limit.to = cmp.Or(limit.own, *limit.to)
 		}
 		l.ResultsPerSec, l.NodeResultsSec = cmp.Or(own.ResultsPerSec, l.ResultsPerSec), cmp.Or(own.NodeResultsSec, l.NodeResultsSec)
+		l.BytesPerSec, l.NodeBytesPerSec = cmp.Or(own.BytesPerSec, l.BytesPerSec), cmp.Or(own.NodeBytesPerSec, l.NodeBytesPerSec)
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -102,7 +103,7 @@ func (s *Namespaces) NamespaceLimits(id model.NamespaceID) model.Limits {
 	return s.namespaces.defaults
 }
 
-// CheckNamespace returns an error for a namespace that does not exist.
+// CheckNamespace returns an error if a namespace does not exist.
 func (s *Namespaces) CheckNamespace(name string) error {
 	if _, ok := s.namespaces.idByName(name); !ok {
 		return missingNamespaceError(name)
@@ -122,7 +123,7 @@ const allGroupName = "all"
 // allGroupKey returns the key of the group "all" of a namespace.
 func allGroupKey(namespace string) Key { return Key{"Group", namespace, allGroupName} }
 
-// newAllGroup returns the group of all nodes of a namespace.
+// newAllGroup returns the built-in group "all" of a namespace.
 func newAllGroup(namespace string) model.Resource {
 	title := "every node of the namespace"
 	if namespace == model.SharedNamespaceName {
@@ -131,7 +132,7 @@ func newAllGroup(namespace string) model.Resource {
 	return model.Resource{Kind: "Group", Metadata: model.Metadata{Name: allGroupName, Namespace: namespace, DisplayName: title}, Spec: &model.GroupSpec{Where: "true"}}
 }
 
-// addAllGroups adds the group "all" of each namespace that this apply creates.
+// addAllGroups adds the built-in group "all" of each namespace that the apply creates.
 func (a *pendingApply) addAllGroups(ctx context.Context, resources []model.Resource) ([]model.Resource, error) {
 	declared := map[Key]bool{}
 	for i := range resources {
@@ -161,7 +162,7 @@ func (a *pendingApply) addAllGroups(ctx context.Context, resources []model.Resou
 // isAllGroup reports whether a key names the group "all" of a namespace.
 func isAllGroup(key Key) bool { return key.Kind == "Group" && key.Name == allGroupName }
 
-// allGroupRow returns the row of the group "all" of a namespace; exists is false after a person deleted the group.
+// allGroupRow returns the row of a namespace's group "all"; exists is false after a person deleted it.
 func (r *repository) allGroupRow(ctx context.Context, namespace string) (row Row, exists bool, err error) {
 	row, err = r.opts.Store.Get(ctx, allGroupKey(namespace))
 	if model.ClassOf(err) == model.NotFound {
@@ -170,7 +171,7 @@ func (r *repository) allGroupRow(ctx context.Context, namespace string) (row Row
 	return row, err == nil, err
 }
 
-// deleteAllGroup deletes the group "all" of a namespace that the apply deletes.
+// deleteAllGroup deletes the built-in group "all" of a deleted namespace.
 func (a *pendingApply) deleteAllGroup(ctx context.Context, namespace Key, deleted map[Key]bool) error {
 	if namespace.Kind != "Namespace" || deleted[allGroupKey(namespace.Name)] {
 		return nil
@@ -182,8 +183,7 @@ func (a *pendingApply) deleteAllGroup(ctx context.Context, namespace Key, delete
 	return err
 }
 
-// pruneAllGroups decides about groups "all" that an owner no longer declares: they are built in, so a prune deletes
-// them only with their namespace.
+// pruneAllGroups keeps undeclared groups "all", which are built in, unless their namespace is deleted.
 func (a *pendingApply) pruneAllGroups(ctx context.Context, list []undeclaredResource) ([]undeclaredResource, error) {
 	for i := range list {
 		switch key := list[i].row.Key; {
@@ -211,8 +211,7 @@ func (a *pendingApply) pruneAllGroups(ctx context.Context, list []undeclaredReso
 	return list, nil
 }
 
-// releaseOwner removes the owner from a built-in group that the owner no longer declares, so that later applies do not
-// report the group again.
+// releaseOwner removes the owner from a built-in group that the owner no longer declares.
 func (a *pendingApply) releaseOwner(row Row, o Outcome) error {
 	r, err := a.repo.decode(row)
 	if err != nil {

@@ -9,10 +9,12 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
+// allGroupKey returns the key of the built-in group "all" of a namespace.
 func allGroupKey(namespace string) intent.Key {
 	return intent.Key{Kind: "Group", Namespace: namespace, Name: "all"}
 }
 
+// allGroup returns the group "all" of a namespace; nil: none.
 func (w *testService) allGroup(t *testing.T, namespace string) *model.Resource {
 	t.Helper()
 	r, err := w.Get(t.Context(), allGroupKey(namespace))
@@ -23,6 +25,7 @@ func (w *testService) allGroup(t *testing.T, namespace string) *model.Resource {
 	return r
 }
 
+// TestNamespaceIsCreatedWithGroupAll applies a namespace and expects its built-in group "all".
 func TestNamespaceIsCreatedWithGroupAll(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	done, err := w.Apply(ctx, ada, []model.Resource{inNamespace("shop", check("x")), namespace("shop")}, intent.ApplyOptions{})
@@ -58,6 +61,7 @@ func TestNamespaceIsCreatedWithGroupAll(t *testing.T) {
 	}
 }
 
+// TestGroupAllIsDeletedWithItsNamespace deletes a namespace: its built-in group "all" goes with it.
 func TestGroupAllIsDeletedWithItsNamespace(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	w.apply(t, namespace("shop"), inNamespace("shop", group("g")))

@@ -13,10 +13,10 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
-// Nodes finds nodes with a machine, and removes ephemeral nodes that stay away.
+// Nodes finds enrolled nodes in memory, and removes ephemeral ones after a long absence.
 type Nodes struct{ *repository }
 
-// lookupUID finds a node by its uid.
+// lookupUID returns the node with a uid.
 func (x *nodeIndex) lookupUID(uid uuid.UUID) (NodeInfo, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -24,7 +24,7 @@ func (x *nodeIndex) lookupUID(uid uuid.UUID) (NodeInfo, bool) {
 	return info, ok
 }
 
-// lookupKey finds a node by the fingerprint of its machine's key.
+// lookupKey returns the node whose machine has the key with this fingerprint.
 func (x *nodeIndex) lookupKey(key string) (NodeInfo, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -32,20 +32,20 @@ func (x *nodeIndex) lookupKey(key string) (NodeInfo, bool) {
 	return x.byUID[uid], ok
 }
 
-// LookupNode finds a node by its uid, from memory.
+// LookupNode returns the node with a uid, from memory.
 func (s *Nodes) LookupNode(uid uuid.UUID) (NodeInfo, bool) { return s.nodes.lookupUID(uid) }
 
-// LookupKey finds a node by the fingerprint of its machine's key, from memory.
+// LookupKey returns the node whose machine has the key with this fingerprint, from memory.
 func (s *Nodes) LookupKey(key string) (NodeInfo, bool) { return s.nodes.lookupKey(key) }
 
-// HasMachine reports whether a machine has enrolled under the name of a node; a node that is only declared has none.
+// HasMachine reports whether a machine has enrolled under a node's name; a declared node may have none.
 func (s *Nodes) HasMachine(namespace, name string) bool {
 	return s.nodes.hasMachine([]string{namespace}, name)
 }
 
-// RecordFirstKey records the key of a node that has none: in memory at once, and WriteReports writes it soon. It
-// returns the key on record afterwards. Where another node has the key, or is about to get it, holder names that
-// node and nothing is recorded: no two nodes share a key.
+// RecordFirstKey records the machine key of a node without one: in memory at once, and soon in its row. It returns
+// the key on record afterwards. Where another node has the key, or is about to get it, holder names that node and
+// nothing is recorded: no two nodes share a key.
 func (s *Nodes) RecordFirstKey(uid uuid.UUID, key string) (onRecord, holder string) {
 	s.nodes.mu.Lock()
 	defer s.nodes.mu.Unlock()
@@ -64,7 +64,7 @@ func (s *Nodes) RecordFirstKey(uid uuid.UUID, key string) (onRecord, holder stri
 	return key, ""
 }
 
-// BulkNode is a node created without enrolment, for load tests.
+// BulkNode is a node that a load test creates without enrolment.
 type BulkNode struct {
 	UID    uuid.UUID
 	Name   string
@@ -74,7 +74,7 @@ type BulkNode struct {
 	Keepalive *model.Keepalive
 }
 
-// CreateNodes creates nodes in transactions of at most 5,000; existing ones stay as they are.
+// CreateNodes creates nodes without enrolment in transactions of at most 5,000; existing ones stay unchanged.
 func (s *Nodes) CreateNodes(ctx context.Context, by Actor, namespace string, nodes []BulkNode) error {
 	var writes []Write
 	for _, n := range nodes {
@@ -100,7 +100,7 @@ func (s *Nodes) CreateNodes(ctx context.Context, by Actor, namespace string, nod
 	return nil
 }
 
-// NodeInfo holds the fields of a node that sessions need. It is kept in memory.
+// NodeInfo has the fields of a node that sessions need: id, name, key, namespace. It is kept in memory.
 type NodeInfo struct {
 	ID          model.NodeID
 	UID         uuid.UUID
@@ -117,7 +117,7 @@ type NodeInfo struct {
 	report uint64 // fingerprint of the facts and labels on record
 }
 
-// nodeIndex finds nodes for sessions without SQL: after a restart every agent connects within seconds.
+// nodeIndex finds nodes in memory without SQL, because after a restart all agents connect within seconds.
 type nodeIndex struct {
 	enrolling sync.Mutex // held while joining machines are written
 
@@ -135,19 +135,20 @@ type nodeIndex struct {
 	paces       map[uuid.UUID]reportBudget // of recently written nodes
 }
 
+// newNodeIndex returns an empty index of nodes.
 func newNodeIndex() nodeIndex {
 	return nodeIndex{byUID: map[uuid.UUID]NodeInfo{}, keys: map[Key]uuid.UUID{}, byKey: map[string]uuid.UUID{}, ephemeral: map[uuid.UUID]bool{}, claimed: map[string]bool{},
 		reports: map[uuid.UUID]AgentReport{}, firstKeys: map[uuid.UUID]string{}, paces: map[uuid.UUID]reportBudget{}}
 }
 
-// len returns the number of nodes that enrolled.
+// len returns the number of enrolled nodes.
 func (x *nodeIndex) len() int {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	return len(x.byUID)
 }
 
-// hasMachine reports whether a machine has enrolled under the name in one of the namespaces.
+// hasMachine reports whether a machine has enrolled under this node name in one of the namespaces.
 func (x *nodeIndex) hasMachine(namespaces []string, name string) bool {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -190,7 +191,7 @@ func (x *nodeIndex) renameNode(from, to Key) {
 	}
 }
 
-// removeUID removes a node from the index. The caller holds mu.
+// removeUID removes a node from the index by its uid. The caller holds mu.
 func (x *nodeIndex) removeUID(uid uuid.UUID) {
 	if info := x.byUID[uid]; x.byKey[info.Key] == uid {
 		delete(x.byKey, info.Key)
@@ -199,8 +200,7 @@ func (x *nodeIndex) removeUID(uid uuid.UUID) {
 	delete(x.ephemeral, uid)
 }
 
-// indexNode puts a node that has enrolled into the index, and reports a changed name or machine to
-// Options.NodeChanged.
+// indexNode stores an enrolled node in the index, and reports a changed name or machine to Options.NodeChanged.
 func (r *repository) indexNode(row Row, spec *model.NodeSpec) {
 	uid, err := uuid.Parse(spec.UID)
 	if err != nil {
@@ -225,9 +225,9 @@ func (r *repository) indexNode(row Row, spec *model.NodeSpec) {
 	}
 }
 
-// putNode sets the information of a node and returns the previous one. If another row has the same uid, the older node
-// keeps the machine, and twin names the newer node. If another row has the same key, the older node keeps the key, and
-// sharer names the newer node.
+// putNode stores a node in the index and returns its previous entry. If another row has the same uid, the older node
+// keeps the machine, and twin names the newer node. If another row has the same key, the older node keeps the key,
+// and sharer names the newer node.
 func (x *nodeIndex) putNode(key Key, info *NodeInfo) (was NodeInfo, known bool, twin, sharer Key) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -264,8 +264,8 @@ func (x *nodeIndex) putNode(key Key, info *NodeInfo) (was NodeInfo, known bool, 
 	return was, known, twin, sharer
 }
 
-// claimKey reserves the key of a machine that is being enrolled, until releaseKeys. taken is true where a node or
-// another claim has the key; member is that node. The caller holds enrolling.
+// claimKey reserves a machine key during its enrolment, until releaseKeys. taken is true where a node or another
+// claim has the key; member is that node. The caller holds enrolling.
 func (x *nodeIndex) claimKey(key string) (member pki.Member, taken bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -279,19 +279,19 @@ func (x *nodeIndex) claimKey(key string) (member pki.Member, taken bool) {
 	return pki.Member{}, false
 }
 
-// member returns the node in the form of package pki.
+// member converts the node to the form of package pki.
 func (n NodeInfo) member() pki.Member {
 	return pki.Member{UID: n.UID, Name: n.Name, Namespace: n.Namespace}
 }
 
-// releaseKeys ends all reservations of keys.
+// releaseKeys releases all reserved machine keys.
 func (x *nodeIndex) releaseKeys() {
 	x.mu.Lock()
 	clear(x.claimed)
 	x.mu.Unlock()
 }
 
-// ephemeralNodes returns the ephemeral nodes, and deletes all other nodes from away, the absences by uid.
+// ephemeralNodes returns the ephemeral nodes, and removes all others from away, the map of absences by uid.
 func (x *nodeIndex) ephemeralNodes(away map[uuid.UUID]time.Duration) []NodeInfo {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -307,9 +307,9 @@ func (x *nodeIndex) ephemeralNodes(away map[uuid.UUID]time.Duration) []NodeInfo 
 	return list
 }
 
-// claimUID records that an applied file declares the uid of a node: from then on the machine of that uid belongs to
-// this node.
-func (a *pendingApply) claimUID(key Key, uid string) error {
+// recordDeclaredUID records that an applied file declares the uid of a node, to which the machine of that uid then
+// belongs.
+func (a *pendingApply) recordDeclaredUID(key Key, uid string) error {
 	if other, ok := a.claims[uid]; ok {
 		return model.Errorf(model.Conflict, "%s and %s have the same spec.uid: one machine cannot be two nodes", other, key).
 			WithHint("omit spec.uid: the join of a machine sets it")
@@ -324,8 +324,8 @@ func (a *pendingApply) claimUID(key Key, uid string) error {
 	return nil
 }
 
-// checkUID refuses a declared uid that another node has, or whose machine has a tombstone: an old file must not undo
-// the removal of a node.
+// checkUID refuses a declared uid of another node or of a machine with a tombstone: an old file must not undo a
+// removal.
 func (r *repository) checkUID(key Key, uid string) error {
 	id, err := uuid.Parse(uid)
 	if err != nil {
@@ -342,8 +342,8 @@ func (r *repository) checkUID(key Key, uid string) error {
 	return nil
 }
 
-// ExternalAgent is a machine with an agent of another monitoring system. The machine has no key; its name in that
-// system identifies it.
+// ExternalAgent is a machine with the agent of another monitoring system, such as Sensu. The machine has no key; its
+// name in that system identifies it.
 type ExternalAgent struct {
 	System      string // name of the other monitoring system: sensu
 	Namespace   string
@@ -352,18 +352,19 @@ type ExternalAgent struct {
 	Lifecycle   *model.Lifecycle // of a new node; nil: permanent
 }
 
-// UID returns the uid of the machine's node, derived from system, namespace and name.
+// UID returns the uid of the node of an external agent, derived from system, namespace and name.
 func (m *ExternalAgent) UID() uuid.UUID {
 	space := uuid.MustParse("5d1c9a0e-6f3b-4c55-9a59-0d6f1c2b7e44") // UUID namespace for uids of external agents
 	return uuid.NewSHA1(space, []byte(m.System+"\x00"+m.Namespace+"\x00"+m.Name))
 }
 
-// IsExternalAgent reports whether ExternalAgent.UID derived a uid; uids of Muster's own agents are random.
+// IsExternalAgent reports whether a uid is of an external agent, such as Sensu's, by its derived form; uids of
+// Muster's agents are random.
 func IsExternalAgent(uid uuid.UUID) bool { return uid.Version() == 5 }
 
-// RegisterExternal returns the node of an external agent and creates it at its first connection: by its name, or by
-// that name with a number where another machine has the name. Its labels and groups bring the node into no trusted
-// group. After the node was forgotten, the agent gets a new node, because an external agent has no identity to reset.
+// RegisterExternal returns the node of an agent of another monitoring system, and creates it at the first connection.
+// Its labels and groups bring the node into no trusted group. After the node was forgotten, the agent gets a new
+// node, because an external agent has no identity to reset.
 func (s *Enrolment) RegisterExternal(ctx context.Context, by Actor, m *ExternalAgent) (NodeInfo, error) {
 	uid := m.UID()
 	if info, ok := s.nodes.lookupUID(uid); ok {
@@ -383,7 +384,7 @@ func (s *Enrolment) RegisterExternal(ctx context.Context, by Actor, m *ExternalA
 	}
 	_, err := s.Accept(ctx, by, "", pki.JoinToken{Namespace: m.Namespace, Lifecycle: m.Lifecycle}, pki.EnrolRequest{
 		Name: m.Name, Namespace: m.Namespace, Facts: m.AgentReport.Facts, Labels: m.AgentReport.Labels, Groups: m.AgentReport.Groups,
-		Returns: &pki.Returning{UID: uid, Namespace: m.Namespace},
+		Returns: &pki.LostNode{UID: uid, Namespace: m.Namespace},
 	}, false)
 	info, ok := s.nodes.lookupUID(uid)
 	if err == nil && !ok {

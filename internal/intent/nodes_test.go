@@ -18,7 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// withUID returns a declared node with a uid.
+// withUID returns a test node that declares this uid.
 func withUID(name string, uid uuid.UUID) model.Resource {
 	return model.Resource{Kind: "Node", Metadata: model.Metadata{Name: name}, Spec: &model.NodeSpec{UID: uid.String()}}
 }

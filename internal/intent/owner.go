@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// setOwner writes the owner of the apply on a resource.
+// setOwner sets the owner of the apply on a resource.
 //
 // metadata.owner names a team or a repository. An apply for an owner (ApplyOptions.Owner) writes that name on all
 // its resources and takes none of another owner unless told to; it takes resources without an owner and says so. A
@@ -28,8 +28,7 @@ func (a *pendingApply) setOwner(r *model.Resource) error {
 	return nil
 }
 
-// checkOwner compares the owner of an applied resource with the owner on record, and collects resources of other
-// owners in a.foreign.
+// checkOwner checks that no other owner has declared an applied resource, and collects those resources in a.foreign.
 func (a *pendingApply) checkOwner(r *model.Resource, row Row, exists bool) (warnings []string) {
 	if !exists {
 		return nil
@@ -56,13 +55,13 @@ func (a *pendingApply) checkOwner(r *model.Resource, row Row, exists bool) (warn
 	return []string{"belongs to " + was}
 }
 
-// foreignResource is an applied resource that another owner has declared.
+// foreignResource is an applied resource that another owner has already declared.
 type foreignResource struct {
 	key   Key
 	owner string
 }
 
-// foreignResourcesError returns one error that refuses all applied resources of other owners; nil: there are none.
+// foreignResourcesError returns the error about applied resources of other owners; nil: none.
 func (a *pendingApply) foreignResourcesError() error {
 	if len(a.foreign) == 0 {
 		return nil
@@ -87,7 +86,7 @@ func (a *pendingApply) foreignResourcesError() error {
 		WithHint("agree with the owner, or remove it from your files; to become its owner: --take-over")
 }
 
-// ownerOf returns the owner of a stored resource; empty: it has none.
+// ownerOf returns the owner of a stored resource; empty: none.
 func ownerOf(row Row) string {
 	var body struct {
 		Metadata struct {
@@ -100,7 +99,7 @@ func ownerOf(row Row) string {
 	return body.Metadata.Owner
 }
 
-// deleteWarning returns a warning for a person who deletes a resource that an owner declares.
+// deleteWarning returns a warning about deleting by hand a resource that an owner declares.
 func deleteWarning(row Row) []string {
 	if owner := ownerOf(row); owner != "" {
 		return []string{"it belongs to " + owner + ", whose next apply creates it again if its files still declare it"}
@@ -108,7 +107,7 @@ func deleteWarning(row Row) []string {
 	return nil
 }
 
-// renameWarning returns a warning for a person who renames a node that an owner declares.
+// renameWarning returns a warning about renaming by hand a node that an owner declares.
 func renameWarning(row Row) []string {
 	if owner := ownerOf(row); owner != "" {
 		return []string{"it belongs to " + owner + ": change metadata.name in its files too, or its next apply creates a second node " + row.Name}
@@ -134,14 +133,14 @@ func (a *pendingApply) firstRefusal(affected int) error {
 	return reasons[0]
 }
 
-// undeclaredResource is a resource that its owner once declared and now leaves out of the apply.
+// undeclaredResource is a resource that its owner once declared and no longer does.
 type undeclaredResource struct {
 	row  Row
 	keep string // reason why the prune keeps the resource; empty: the prune deletes it
 }
 
-// findUndeclared returns the resources that the owner of the apply no longer declares, and marks in a.deleted those to
-// delete. It ignores resources of other owners and without an owner; joined machines, built-in resources and non-empty
+// findUndeclared returns the resources that the owner no longer declares, and marks in a.deleted those to delete. It
+// ignores resources of other owners and without an owner; joined machines, built-in resources and non-empty
 // namespaces stay.
 func (a *pendingApply) findUndeclared(ctx context.Context, set map[Key]*model.Resource) (list []undeclaredResource, err error) {
 	if !a.opts.Prune {
@@ -185,7 +184,7 @@ func (a *pendingApply) findUndeclared(ctx context.Context, set map[Key]*model.Re
 	return a.pruneAllGroups(ctx, list)
 }
 
-// keepReason returns the reason why a prune keeps an undeclared resource; empty: the prune deletes it.
+// keepReason returns the reason why a prune keeps an undeclared resource; empty: it deletes the resource.
 func (a *pendingApply) keepReason(ctx context.Context, row Row, set map[Key]*model.Resource) (why string, err error) {
 	switch row.Kind {
 	case "Node":
@@ -245,7 +244,7 @@ func (a *pendingApply) prune(ctx context.Context, list []undeclaredResource) err
 	return err
 }
 
-// pruneSummary lists the resources that a prune would delete, for the message of the guard.
+// pruneSummary lists the resources that a prune would delete, for the refusal by the guard.
 func (a *pendingApply) pruneSummary() string {
 	var names []string
 	for _, o := range a.outcomes {

@@ -13,25 +13,29 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
+// withOwner returns the resource with an owner.
 func withOwner(r model.Resource, owner string) model.Resource {
 	r.Metadata.Owner = owner
 	return r
 }
 
+// handler returns a test handler.
 func handler(name string) model.Resource {
 	return model.Resource{Kind: "Handler", Metadata: model.Metadata{Name: name}, Spec: &model.HandlerSpec{Command: &model.Command{Shell: "true"}}}
 }
 
+// namespace returns a test namespace.
 func namespace(name string) model.Resource {
 	return model.Resource{Kind: "Namespace", Metadata: model.Metadata{Name: name}, Spec: &model.NamespaceSpec{}}
 }
 
-// inNamespace puts a resource into a namespace.
+// inNamespace returns the resource in a namespace.
 func inNamespace(namespace string, r model.Resource) model.Resource {
 	r.Metadata.Namespace = namespace
 	return r
 }
 
+// owner returns the owner of a resource.
 func (w *testService) owner(t *testing.T, kind, name string) string {
 	t.Helper()
 	r, err := w.Get(t.Context(), intent.Key{Kind: kind, Namespace: model.DefaultNamespaceName, Name: name})
@@ -39,6 +43,8 @@ func (w *testService) owner(t *testing.T, kind, name string) string {
 	return r.Metadata.Owner
 }
 
+// TestResourcesOfAnotherOwnerAreRefused applies resources that another owner declared: they are refused unless the
+// apply takes them over.
 func TestResourcesOfAnotherOwnerAreRefused(t *testing.T) {
 	a, b := intent.ApplyOptions{Owner: "team-a"}, intent.ApplyOptions{Owner: "team-b"}
 	take := intent.ApplyOptions{Owner: "team-b", TakeOver: true}
@@ -111,6 +117,8 @@ func TestEditMayReleaseOwner(t *testing.T) {
 	}
 }
 
+// TestPruneDeletesUndeclaredResources applies with --prune: the owner's resources that are no longer declared are
+// deleted, other owners' stay.
 func TestPruneDeletesUndeclaredResources(t *testing.T) {
 	ofA := intent.ApplyOptions{Owner: "team-a", Prune: true}
 	empty := ofA
@@ -265,7 +273,8 @@ func TestConcurrentAppliesConflict(t *testing.T) {
 	}
 }
 
-// impact stands in for the planner. It calls w.between after an apply has read its rows and before it writes.
+// impact returns the numbers that the test has set, in place of the planner. It calls w.between after an apply has
+// read its rows and before it writes.
 func (w *testService) impact(_ context.Context, writes []intent.Write) ([]intent.Placement, int, error) {
 	if w.beforeApplyWrites != nil {
 		w.beforeApplyWrites()

@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// proposal is intent as an apply would leave it: the applied resources, then the stored ones. It reads each row once,
-// and rows known beforehand in one query. One proposal serves one apply.
+// proposal is the intent as an apply would leave it, for checks across resources. It reads each row once, and rows
+// known beforehand in one query. One proposal serves one apply.
 type proposal struct {
 	repo    *repository
 	applied map[Key]*model.Resource
@@ -21,12 +21,12 @@ type proposal struct {
 	decoded map[Key]*model.Resource
 }
 
-// newProposal returns the proposal of an apply that writes the applied resources and deletes others.
+// newProposal returns the proposal of an apply that writes and deletes these resources.
 func newProposal(repo *repository, applied map[Key]*model.Resource, deleted map[Key]bool) *proposal {
 	return &proposal{repo: repo, applied: applied, deleted: deleted, rows: map[Key]*Row{}, decoded: map[Key]*model.Resource{}}
 }
 
-// readRows reads the rows of all keys that the proposal does not have yet, in one query.
+// readRows reads in one query the rows that the proposal does not have yet.
 func (p *proposal) readRows(ctx context.Context, keys []Key) error {
 	var missing []Key
 	for _, key := range keys {
@@ -48,8 +48,8 @@ func (p *proposal) readRows(ctx context.Context, keys []Key) error {
 	return nil
 }
 
-// readReferencedRows reads the rows of all applied resources and of the resources that they reference, along chains of
-// references: one query for each step of the longest chain.
+// readReferencedRows reads the rows of all applied resources and of those that they reference, one query for each
+// step of a chain.
 func (p *proposal) readReferencedRows(ctx context.Context) error {
 	keys := slices.Collect(maps.Keys(p.applied))
 	for _, r := range p.applied {
@@ -82,9 +82,9 @@ func (p *proposal) readReferencedRows(ctx context.Context) error {
 	return nil
 }
 
-// referencedKeys returns the keys of the resources that a resource references. With chainOnly it returns only
-// references that may form a cycle, such as a check that depends on a check: readReferencedRows follows those further.
-// Nodes with a machine are left out, because they are known without a query.
+// referencedKeys returns the keys of the resources to which a resource refers. With chainOnly it returns only
+// references that may form a cycle, such as a check that depends on a check: readReferencedRows follows those
+// further. Nodes with a machine are left out, because they are known without a query.
 func (p *proposal) referencedKeys(r *model.Resource, chainOnly bool) (keys []Key) {
 	lookups := 0
 	for _, ref := range p.repo.opts.Kinds.References(r) {
@@ -103,7 +103,7 @@ func (p *proposal) referencedKeys(r *model.Resource, chainOnly bool) (keys []Key
 	return keys
 }
 
-// storedRow returns the row of a key in the store; nil: there is none.
+// storedRow returns the stored row of a key; nil: none.
 func (p *proposal) storedRow(ctx context.Context, key Key) (*Row, error) {
 	if err := p.readRows(ctx, []Key{key}); err != nil {
 		return nil, err
@@ -111,7 +111,7 @@ func (p *proposal) storedRow(ctx context.Context, key Key) (*Row, error) {
 	return p.rows[key], nil
 }
 
-// resourceAfterApply returns a resource as the apply leaves it; nil: it does not exist then.
+// resourceAfterApply returns a resource as it will be after the apply; nil: it will not exist.
 func (p *proposal) resourceAfterApply(ctx context.Context, key Key) (*model.Resource, error) {
 	if p.deleted[key] {
 		return nil, nil
@@ -134,7 +134,7 @@ func (p *proposal) resourceAfterApply(ctx context.Context, key Key) (*model.Reso
 	return r, nil
 }
 
-// specAfterApply returns the spec of a resource as the apply leaves it; nil: the resource does not exist then.
+// specAfterApply returns the spec of a resource as it will be after the apply; nil: it will not exist.
 func specAfterApply[S any](ctx context.Context, p *proposal, key Key) (*S, error) {
 	r, err := p.resourceAfterApply(ctx, key)
 	if err != nil || r == nil {
@@ -144,14 +144,14 @@ func specAfterApply[S any](ctx context.Context, p *proposal, key Key) (*S, error
 	return spec, nil
 }
 
-// referenceKey returns the key of the resource that a reference names; namespace is the one of the referring resource.
+// referenceKey returns the key of a referenced resource; namespace is the referring resource's.
 func referenceKey(kind, namespace, ref string) Key {
 	ns, name := model.SplitRef(namespace, ref)
 	return Key{kind, ns, name}
 }
 
-// checkReferences refuses a resource in a missing namespace, or with references to missing resources that its kind
-// requires. It warns of missing groups and nodes.
+// checkReferences refuses a resource in a missing namespace, or with a reference to a missing resource. It warns of
+// missing groups and nodes.
 func (p *proposal) checkReferences(ctx context.Context, r *model.Resource) (warnings []string, err error) {
 	key := KeyOf(r)
 	if key.Namespace != "" {
@@ -198,11 +198,10 @@ func (p *proposal) checkReferences(ctx context.Context, r *model.Resource) (warn
 	return warnings, nil
 }
 
-// keyOfReference returns the key of the resource that a resolved reference names.
+// keyOfReference returns the key of the resource that a resolved reference points to.
 func keyOfReference(ref kind.Reference) Key { return Key{ref.Kind, ref.Namespace, ref.Name} }
 
-// suggestName returns a hint with the name of an existing resource that is similar to the missing name; empty: there
-// is none.
+// suggestName returns a hint with the existing name nearest to a missing one; empty: none.
 func (p *proposal) suggestName(ctx context.Context, missing Key) string {
 	rows, err := p.repo.opts.Store.List(ctx, ListQuery{Kind: missing.Kind, Namespace: missing.Namespace, Limit: 1000})
 	if err != nil {
@@ -224,8 +223,8 @@ func (p *proposal) suggestName(ctx context.Context, missing Key) string {
 	return ""
 }
 
-// checkLifecycleHandlers refuses handlers of a lifecycle whose service accepts only problems, such as PagerDuty: the
-// message that a node was forgotten would stay open there for ever. checkReferences reports missing handlers.
+// checkLifecycleHandlers refuses lifecycle handlers for services that accept only problems, such as PagerDuty, where
+// a message about a forgotten node would stay open. checkReferences reports missing handlers.
 func (p *proposal) checkLifecycleHandlers(ctx context.Context, whose, namespace string, life *model.Lifecycle) error {
 	for _, ref := range life.Handlers {
 		key := referenceKey("Handler", namespace, ref)
@@ -244,8 +243,8 @@ func (p *proposal) checkLifecycleHandlers(ctx context.Context, whose, namespace 
 	return nil
 }
 
-// findCycles returns an error for each resource that refers to itself through others of its kind: a group that
-// contains itself, a node behind itself, a check that depends on itself.
+// findCycles returns an error for each resource that depends on itself: a group in itself, a node upstream of itself,
+// a check on itself.
 func (p *proposal) findCycles(ctx context.Context) (problems []error) {
 	known := map[Key][]Key{}
 	next := func(key Key) []Key {
@@ -297,8 +296,8 @@ const (
 	maxNodeLookups  = 1000 // queries of the store; enrolled nodes are known in memory
 )
 
-// missingNodes returns a warning for each node that a resource names and that does not exist (yet). A plain name in
-// the namespace shared means the nodes of that name in all namespaces.
+// missingNodes returns a warning for each node that a resource lists and that does not exist yet. A plain name in the
+// namespace shared means the nodes of that name in all namespaces.
 func (p *proposal) missingNodes(ctx context.Context, namespace string, refs []string) (warnings []string, err error) {
 	var named []string // in warnings
 	lookups := 0
@@ -336,8 +335,7 @@ func (p *proposal) missingNodes(ctx context.Context, namespace string, refs []st
 	return warnings, nil
 }
 
-// suggestNode returns a hint with the name of an existing node that is similar to the missing name; empty: there is
-// none.
+// suggestNode returns a hint with the existing node nearest to a missing one; empty: none.
 func (p *proposal) suggestNode(namespaces []string, name string) string {
 	names := p.repo.nodes.names(namespaces)
 	for key := range p.applied {

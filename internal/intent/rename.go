@@ -9,8 +9,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Rename gives a node another name, in one commit with everything that names it. The node keeps its ids, and with
-// them events, problems and history. Conditions that name it stay; warnings list them.
+// Rename renames a node in one commit with all resources that refer to it. The node keeps its ids, and with them
+// events, problems and history. Conditions that name it stay; warnings list them.
 func (s *Resources) Rename(ctx context.Context, by Actor, namespace, name, to string, o ApplyOptions) (ApplyResult, error) {
 	key := Key{"Node", namespace, name}
 	row, err := s.opts.Store.Get(ctx, key)
@@ -49,7 +49,7 @@ func (s *Resources) Rename(ctx context.Context, by Actor, namespace, name, to st
 	return a.previewAndCommit(ctx)
 }
 
-// nameInOtherNamespace reports whether a node of another namespace has the name.
+// nameInOtherNamespace reports whether a node of another namespace has this name.
 func (r *repository) nameInOtherNamespace(namespace, name string) bool {
 	var others []string
 	for _, ns := range r.namespaces.names() {
@@ -60,7 +60,7 @@ func (r *repository) nameInOtherNamespace(namespace, name string) bool {
 	return r.nodes.hasMachine(others, name)
 }
 
-// renameReferences changes the name of the renamed node in all resources that name the node.
+// renameReferences changes the name of a renamed node in all resources that refer to it.
 func (a *pendingApply) renameReferences(ctx context.Context, n nodeRenaming) error {
 	n.kinds = a.repo.opts.Kinds
 	for _, k := range n.kinds.Referring() {
@@ -93,14 +93,14 @@ func (a *pendingApply) renameReferences(ctx context.Context, n nodeRenaming) err
 	return nil
 }
 
-// nodeRenaming holds the old and the new name of a node, to change the resources that name the node.
+// nodeRenaming has the old and the new name of a node, to change resources that refer to it.
 type nodeRenaming struct {
 	namespace, old, new string
 	others              bool // nodes of other namespaces also have the old name
 	kinds               *kind.Registry
 }
 
-// renameInResource replaces the old name of the node in a resource, and reports whether the resource changed.
+// renameInResource replaces the node's old name in a resource, and reports whether the resource changed.
 func (n nodeRenaming) renameInResource(r *model.Resource) (changed bool) {
 	of := KeyOf(r).Namespace
 	switch spec := r.Spec.(type) {
@@ -127,9 +127,9 @@ func (n nodeRenaming) renameInResource(r *model.Resource) (changed bool) {
 	return changed
 }
 
-// renameInList replaces the old name of the node in a list of references. In the namespace shared a plain name means
-// the nodes of that name in all namespaces: if nodes of other namespaces have the old name, the list keeps it beside
-// the new one.
+// renameInList replaces the node's old name in a list of references. In the namespace shared a plain name means the
+// nodes of that name in all namespaces: if nodes of other namespaces have the old name, the list keeps it beside the
+// new one.
 func (n nodeRenaming) renameInList(of string, refs []string) (out []string, changed bool) {
 	for _, ref := range refs {
 		ns, name := model.SplitRef(of, ref)

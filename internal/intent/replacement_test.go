@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// join lets a machine ask to join by a key, a name and a token.
+// join enrols a machine with a key, a name and a token.
 func (w *testService) join(t *testing.T, key, name string, token pki.JoinToken) (pki.Member, error) {
 	t.Helper()
 	return w.Register(t.Context(), key, token, pki.EnrolRequest{Name: name, Facts: map[string]string{"key": key}})
@@ -46,8 +46,8 @@ func TestRenameAndRetireWarnOfTheOwner(t *testing.T) {
 	warned(done, err, "team-a", "creates it again")
 }
 
-// A machine takes over a node by a token made for the node, or by a token that may replace machines if the node has no
-// session.
+// A machine takes over a node by a token made for the node, or by a token that may replace machines if the node has
+// no session.
 func TestMachineReplacesAnotherByToken(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	first, err := w.join(t, "k1", "web01", pki.JoinToken{ID: "t"})
@@ -233,7 +233,7 @@ func TestRetiredMachineIsRefusedUntilForgiven(t *testing.T) {
 func TestReturningNodeKeepsItsUID(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	returns := func(uid uuid.UUID, key, name string, named bool) (pki.Member, error) {
-		return w.Accept(ctx, ada, key, pki.JoinToken{}, pki.EnrolRequest{Name: name, Returns: &pki.Returning{UID: uid}}, named)
+		return w.Accept(ctx, ada, key, pki.JoinToken{}, pki.EnrolRequest{Name: name, Returns: &pki.LostNode{UID: uid}}, named)
 	}
 	one, two, three, four := uuid.New(), uuid.New(), uuid.New(), uuid.New()
 	if m, err := returns(four, "k5", "vault", false); err != nil || m.UID != four {
@@ -268,7 +268,7 @@ func TestReturningNodeKeepsItsUID(t *testing.T) {
 
 // A tombstone of a key survives a restart, ends at its expiry or when the machine joins with a token, and leaves
 // nothing behind.
-func TestTombstoneOfOneMachine(t *testing.T) {
+func TestTombstoneEndsByJoinOrExpiry(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	tombs := func() int {
 		rows, err := w.Store().List(ctx, intent.ListQuery{Kind: "tombstone"})

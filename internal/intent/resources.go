@@ -27,7 +27,7 @@ func (s *Resources) Get(ctx context.Context, key Key) (*model.Resource, error) {
 	return s.decode(row)
 }
 
-// List returns all resources of a kind that match, in key order. match may be nil.
+// List returns all resources of a kind that match a query, in key order. match may be nil.
 func (s *Resources) List(ctx context.Context, q ListQuery, match func(*model.Resource) bool) ([]model.Resource, error) {
 	q.Limit = 0
 	out, _, err := s.list(ctx, q, match, 0)
@@ -37,8 +37,8 @@ func (s *Resources) List(ctx context.Context, q ListQuery, match func(*model.Res
 // pageBytes bounds the stored bytes of one page, without its last resource.
 const pageBytes = 8 << 20
 
-// Page lists resources from the key q.After on: at most q.Limit of them, and about pageBytes. more is true if further
-// resources follow.
+// Page returns the next resources after the key q.After: at most q.Limit of them, and about pageBytes. more is true
+// if further resources follow.
 func (s *Resources) Page(ctx context.Context, q ListQuery, match func(*model.Resource) bool) (items []model.Resource, more bool, err error) {
 	return s.list(ctx, q, match, pageBytes)
 }
@@ -46,7 +46,7 @@ func (s *Resources) Page(ctx context.Context, q ListQuery, match func(*model.Res
 // rowsPerQuery is the number of rows in one query of a long list.
 const rowsPerQuery = 250
 
-// list returns the resources of a kind that match, up to q.Limit resources and about maxBytes (0: no bound).
+// list returns resources of a kind that match, up to q.Limit and about maxBytes (0: unlimited).
 func (s *Resources) list(ctx context.Context, q ListQuery, match func(*model.Resource) bool, maxBytes int) (out []model.Resource, more bool, err error) {
 	limit, size := q.Limit, 0
 	q.Limit = rowsPerQuery
@@ -70,7 +70,7 @@ func (s *Resources) list(ctx context.Context, q ListQuery, match func(*model.Res
 	return out, false, nil
 }
 
-// AuditEntry is one recorded change of a resource, for people.
+// AuditEntry is one audit record of a changed resource.
 type AuditEntry struct {
 	Revision int64     `json:"revision"`
 	Part     int       `json:"part"`
@@ -82,8 +82,8 @@ type AuditEntry struct {
 	Diff     string    `json:"diff,omitempty"`
 }
 
-// Audit returns recorded changes, newest first, with differences if the query wants bodies. With redact, secrets in
-// the differences are hidden.
+// Audit returns audit records, newest first, with differences if the query wants bodies. With redact, secrets in the
+// differences are hidden.
 func (s *Resources) Audit(ctx context.Context, q ChangeQuery, redact bool) ([]AuditEntry, error) {
 	q.NotKinds = []string{"chunk"} // compiled from recorded resources
 	changes, err := s.opts.Store.ChangesBefore(ctx, q)
@@ -100,7 +100,7 @@ func (s *Resources) Audit(ctx context.Context, q ChangeQuery, redact bool) ([]Au
 	return out, nil
 }
 
-// String returns a key as messages show it: check/disk, or check/shared/disk outside the default namespace.
+// String formats a key for messages: check/disk, or check/shared/disk outside the default namespace.
 func (k Key) String() string {
 	text := strings.ToLower(k.Kind) + "/"
 	if k.Namespace != "" && k.Namespace != "default" {
@@ -109,7 +109,7 @@ func (k Key) String() string {
 	return text + k.Name
 }
 
-// KeyOf returns the key of the row that holds a resource.
+// KeyOf returns the key of a resource's row.
 func KeyOf(r *model.Resource) Key {
 	key := Key{Kind: r.Kind, Namespace: r.Metadata.Namespace, Name: r.Metadata.Name}
 	if key.Kind == "Namespace" {
@@ -120,7 +120,7 @@ func KeyOf(r *model.Resource) Key {
 	return key
 }
 
-// encode returns the body of a resource's row: the resource without the fields that the server adds.
+// encode encodes a resource for its row, without the fields that the server computes.
 func encode(r *model.Resource) ([]byte, error) {
 	body, err := json.Marshal(struct {
 		APIVersion string         `json:"apiVersion"`
@@ -134,7 +134,7 @@ func encode(r *model.Resource) ([]byte, error) {
 	return body, nil
 }
 
-// decode returns the resource of a row, with its id, revision and times.
+// decode decodes the resource of a row, with id, revision and times.
 func (r *repository) decode(row Row) (*model.Resource, error) {
 	var body struct {
 		Metadata model.Metadata  `json:"metadata"`
@@ -153,7 +153,7 @@ func (r *repository) decode(row Row) (*model.Resource, error) {
 	}, nil
 }
 
-// decodeNode decodes the row of a node, without the kind registry.
+// decodeNode decodes the row of a node without the kind registry.
 func decodeNode(row Row) (*model.Resource, *model.NodeSpec, error) {
 	spec := &model.NodeSpec{}
 	r := &model.Resource{Spec: spec}
@@ -163,7 +163,7 @@ func decodeNode(row Row) (*model.Resource, *model.NodeSpec, error) {
 	return r, spec, nil
 }
 
-// sameJSON reports whether two bodies hold equal values.
+// sameJSON reports whether two JSON texts have equal values.
 func sameJSON(a, b []byte) bool {
 	var x, y any
 	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {
@@ -190,7 +190,7 @@ func (r *repository) redactBody(key Key, body []byte) []byte {
 	return out
 }
 
-// difference returns the unified difference of two bodies of a resource, in YAML.
+// difference returns the unified difference between two bodies of a resource, in YAML.
 func difference(before, after []byte) string {
 	if before == nil && after == nil {
 		return ""
@@ -214,23 +214,23 @@ func asYAML(body []byte) string {
 // short runs; every other row is a long action that has begun and not ended.
 const runKind = "run"
 
-// openRun is the stored form of a long action that has begun and not ended.
+// openRun is the stored record of a long action that has begun and not ended.
 type openRun struct {
 	By       Actor  // By.Why names the action
 	Picked   string // how many nodes or problems the action is about, for people
 	Revision int64  // of the change that recorded its begin
 }
 
-// Runs records the runs that people order on nodes.
+// Runs records runs and bulk actions of people in the audit.
 type Runs struct{ *repository }
 
-// RecordRun records a run before it is sent; by.Why describes it.
+// RecordRun records a run on nodes in the audit before it is sent; by.Why describes it.
 func (s *Runs) RecordRun(ctx context.Context, by Actor) error {
 	_, err := s.commit(ctx, by, []Write{{Key: Key{Kind: runKind, Name: "run"}, Body: []byte("{}"), Expect: -1}})
 	return err
 }
 
-// BeginRun records the beginning of a long action: by.Why names the action, picked tells its size, note adds a remark.
+// BeginRun records the start of a long action in the audit: by.Why names it, picked tells its size, note is a remark.
 // The caller calls ended with the outcome. If the server stops before that, CloseInterruptedRuns closes the record at
 // the next start.
 func (s *Runs) BeginRun(ctx context.Context, by Actor, picked, note string) (ended func(came string) error, err error) {
@@ -257,7 +257,7 @@ func (s *Runs) BeginRun(ctx context.Context, by Actor, picked, note string) (end
 // closeRunTimeout bounds the time to record the outcome of an action.
 const closeRunTimeout = 30 * time.Second
 
-// closeRun records the outcome of a long action and deletes its row.
+// closeRun records the outcome of a long action in the audit and deletes its row.
 func (s *Runs) closeRun(ctx context.Context, key Key, of openRun, how, came string) error {
 	by := of.By
 	by.Why = fmt.Sprintf("%s, begun in revision %d%s: %s", of.By.Why, of.Revision, how, came)
@@ -265,8 +265,8 @@ func (s *Runs) closeRun(ctx context.Context, key Key, of openRun, how, came stri
 	return err
 }
 
-// CloseInterruptedRuns records for each open action that the server stopped before it recorded the outcome. Call it
-// at the start, before new actions begin.
+// CloseInterruptedRuns records in the audit, at start, that the server stopped before the outcome of each open
+// action. Call it at the start, before new actions begin.
 func (s *Runs) CloseInterruptedRuns(ctx context.Context) error {
 	for row, err := range s.rows(ctx, ListQuery{Kind: runKind}) {
 		if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Retention deletes expired records.
+// Retention deletes expired audit records, join tokens, tombstones and silences.
 type Retention struct{ *repository }
 
 const (
@@ -20,8 +20,8 @@ const (
 	expiredTokenLife = 30 * 24 * time.Hour
 )
 
-// EnforceRetention deletes, every hour until ctx ends, recorded changes older than the retention, and join tokens,
-// tombstones and silences that expired long ago.
+// EnforceRetention deletes old audit records and expired join tokens, tombstones and silences, every hour until ctx
+// ends.
 func (s *Retention) EnforceRetention(ctx context.Context) error {
 	tick := time.NewTicker(retentionInterval)
 	defer tick.Stop()
@@ -73,14 +73,14 @@ func (s *Retention) deleteExpired(ctx context.Context) error {
 // endedSilenceLife is how long an ended silence stays visible; the audit keeps its changes.
 const endedSilenceLife = 7 * 24 * time.Hour
 
-// SilenceEnd is the end of a silence.
+// SilenceEnd is a silence that has ended, with its end.
 type SilenceEnd struct {
 	Key
 	At time.Time
 }
 
-// EndSilences deletes ended silences in the name of the server. It skips silences that do not exist any more, and new
-// silences of the same name that were created after the end.
+// EndSilences deletes silences that have ended, with the server as author. It skips silences that do not exist any
+// more, and new silences of the same name that were created after the end.
 func (s *Retention) EndSilences(ctx context.Context, why string, ends []SilenceEnd) error {
 	for _, end := range ends {
 		row, err := s.opts.Store.Get(ctx, end.Key)
@@ -121,8 +121,8 @@ const (
 	maxForgetBatch         = 500 // nodes of one commit
 )
 
-// ForgetAbsentNodes removes ephemeral nodes that had no session for the time NodeInfo.ForgetAfter, until ctx ends. Only
-// listening time counts, and each start of the server counts from zero.
+// ForgetAbsentNodes removes ephemeral nodes that had no session for NodeInfo.ForgetAfter, periodically until ctx
+// ends. Only listening time counts, and each start of the server counts from zero.
 func (s *Nodes) ForgetAbsentNodes(ctx context.Context) error {
 	away := map[uuid.UUID]time.Duration{}
 	tick := time.NewTicker(forgetInterval)
@@ -143,8 +143,8 @@ func (s *Nodes) ForgetAbsentNodes(ctx context.Context) error {
 	}
 }
 
-// forgetAbsent adds the passed time to the absence of each ephemeral node without a session, and removes the nodes
-// that were absent for too long.
+// forgetAbsent adds the passed time to the absence of each ephemeral node without a session, and removes those absent
+// too long.
 func (s *Nodes) forgetAbsent(ctx context.Context, away map[uuid.UUID]time.Duration, passed time.Duration) error {
 	var keys []Key
 	for _, node := range s.nodes.ephemeralNodes(away) {
@@ -174,15 +174,14 @@ func (s *Nodes) forgetAbsent(ctx context.Context, away map[uuid.UUID]time.Durati
 // EphemeralNodes returns the nodes with an ephemeral lifecycle.
 func (s *Nodes) EphemeralNodes() []NodeInfo { return s.nodes.ephemeralNodes(nil) }
 
-// ForgottenNode is an ephemeral node that the server removed, with the handlers to notify.
+// ForgottenNode is an ephemeral node that the server removed after its absence, with the handlers to notify.
 type ForgottenNode struct {
 	Namespace, Node string
 	Tell            []string // handlers, NAMESPACE/NAME
 	Why             string
 }
 
-// ForgottenNode returns the ephemeral node whose removal the change records, with its handlers; nil for any other
-// change, and if the node has no handler to notify.
+// ForgottenNode returns the ephemeral node that a change removed, with the handlers to notify; nil: no such change.
 func (c *Change) ForgottenNode() *ForgottenNode {
 	if c.Key.Kind != "Node" || c.After != nil || c.Who.User != "server" || c.Who.Why != absentTooLong {
 		return nil

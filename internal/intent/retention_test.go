@@ -51,6 +51,7 @@ func TestExpiredRecordsAreDeleted(t *testing.T) {
 	}
 }
 
+// tokenIDs returns the ids of join tokens.
 func tokenIDs(list []pki.JoinToken) (out []string) {
 	for _, t := range list {
 		out = append(out, t.ID)

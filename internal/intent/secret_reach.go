@@ -8,8 +8,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// reviewStored calls review with each stored resource of a kind that the apply does not write and whose body contains
-// the text mark.
+// reviewStored calls review with each stored resource of a kind that the apply leaves unchanged and whose body
+// contains mark.
 func (p *proposal) reviewStored(ctx context.Context, kind, mark string, review func(*model.Resource) error) error {
 	for row, err := range p.repo.rows(ctx, ListQuery{Kind: kind}) {
 		if err != nil {
@@ -29,9 +29,8 @@ func (p *proposal) reviewStored(ctx context.Context, kind, mark string, review f
 	return nil
 }
 
-// refuseSecretsForOpenGroups refuses checks that would give secrets of the server to machines that chose their own groups: a
-// check with such secrets may only target listed nodes and trusted groups. The function covers the applied checks and,
-// where a Group or Secret is applied, the stored ones.
+// refuseSecretsForOpenGroups refuses checks that would send secrets of the server to machines that chose their own
+// groups. The function covers the applied checks and, where a Group or Secret is applied, the stored ones.
 func (p *proposal) refuseSecretsForOpenGroups(ctx context.Context) (problems []error, err error) {
 	review := func(r *model.Resource) error {
 		err := p.checkSecretTargets(ctx, r)
@@ -58,10 +57,11 @@ func (p *proposal) refuseSecretsForOpenGroups(ctx context.Context) (problems []e
 // secretsMark is a text that the JSON body of every check with secrets contains.
 const secretsMark = `"secrets"`
 
-// mayHaveSecrets reports whether the body of a stored check may name secrets.
+// mayHaveSecrets reports whether the body of a stored check may contain references to secrets.
 func mayHaveSecrets(row Row) bool { return bytes.Contains(row.Body, []byte(secretsMark)) }
 
-// checkSecretTargets refuses one check with secrets of the server and targets that machines can choose to belong to.
+// checkSecretTargets refuses a check with secrets of the server if its targets contain groups that machines can
+// choose.
 func (p *proposal) checkSecretTargets(ctx context.Context, r *model.Resource) error {
 	key, spec := KeyOf(r), r.Spec.(*model.CheckSpec)
 	secret, err := p.firstServerSecret(ctx, key, spec)
@@ -97,7 +97,7 @@ func (p *proposal) checkSecretTargets(ctx context.Context, r *model.Resource) er
 	return nil
 }
 
-// firstServerSecret returns the first secret of a check whose value the server knows; empty: none.
+// firstServerSecret returns the first secret of a check whose value is on the server; empty: none.
 func (p *proposal) firstServerSecret(ctx context.Context, check Key, spec *model.CheckSpec) (string, error) {
 	if spec.Targets == nil {
 		return "", nil
@@ -114,9 +114,8 @@ func (p *proposal) firstServerSecret(ctx context.Context, check Key, spec *model
 	return "", nil
 }
 
-// checkServerSecrets refuses handlers and mutators that name a Secret whose value only agents know: handlers and
-// mutators run on the server. The function covers the applied ones and, where such a Secret is applied, the stored
-// ones.
+// checkServerSecrets refuses handlers and mutators with a Secret whose value only agents know. The function covers
+// the applied ones and, where such a Secret is applied, the stored ones.
 func (p *proposal) checkServerSecrets(ctx context.Context) (problems []error, err error) {
 	review := func(r *model.Resource) error {
 		key := KeyOf(r)
@@ -152,7 +151,8 @@ func (p *proposal) checkServerSecrets(ctx context.Context) (problems []error, er
 	return problems, err
 }
 
-// checkTrust requires that each group inside a trusted one is trusted too. Package where checks the group's own condition.
+// checkTrust returns an error if a trusted group contains an untrusted one. Package where checks the group's own
+// condition.
 func (p *proposal) checkTrust(ctx context.Context, r *model.Resource) error {
 	spec, ok := r.Spec.(*model.GroupSpec)
 	if !ok {
@@ -203,8 +203,7 @@ func (p *proposal) checkContainingGroups(ctx context.Context, key Key) error {
 	return nil
 }
 
-// checkListedNodes refuses a trusted group that lists a missing node: the first machine to join by that name would be
-// in the group.
+// checkListedNodes refuses a trusted group that lists a missing node, whose name any machine could take.
 func (p *proposal) checkListedNodes(ctx context.Context, key Key, spec *model.GroupSpec) error {
 	for _, name := range spec.Nodes { // one call for each name, because maxNodeLookups bounds one call
 		missing, err := p.missingNodes(ctx, key.Namespace, []string{name})

@@ -12,10 +12,10 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Placement is the effect of one write on nodes; the planner computes it.
+// Placement is the effect of one write on nodes, as the planner computes it.
 type Placement = kind.Placement
 
-// Options are the dependencies and settings of a Service.
+// Options has the dependencies and settings of a Service.
 type Options struct {
 	Store Store
 	// Kinds are the kinds of resources; nil: all of Muster's.
@@ -49,8 +49,9 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Service reads and changes intent. It consists of one type per subject (Resources, Nodes, …) on one repository; a
-// caller that needs one subject takes that type. It is safe for concurrent use.
+// Service reads and changes the intent: declared resources, nodes, join tokens. It consists of one type per subject
+// (Resources, Nodes, …) on one repository; a caller that needs one subject takes that type. It is safe for
+// concurrent use.
 type Service struct {
 	*repository
 
@@ -64,7 +65,7 @@ type Service struct {
 	*Retention
 }
 
-// NewService returns a service. Call Load before anything else.
+// NewService returns a service on a store; call Load first. Call Load before anything else.
 func NewService(o Options) *Service {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -88,13 +89,13 @@ func NewService(o Options) *Service {
 	}
 }
 
-// CommitSignal returns a channel that has a value after each commit.
+// CommitSignal returns a channel that receives a value after each commit.
 func (s *Service) CommitSignal() <-chan struct{} { return s.committed }
 
-// Store returns the store that the planner reads.
+// Store returns the store of rows, which the planner reads.
 func (s *Service) Store() Store { return s.opts.Store }
 
-// repository commits rows and keeps the indexes in memory in step with them. All parts of a Service share one.
+// repository commits rows to the store and keeps the in-memory indexes consistent. All parts of a Service share one.
 //
 // Lock order: nodeIndex.enrolling, then writing, then the lock of one index. No lock of an index is held across SQL.
 type repository struct {
@@ -111,8 +112,8 @@ type repository struct {
 	reserved   reservedNames
 }
 
-// Load creates the namespaces default and shared, each with its group all, at the first start, and reads the
-// indexes. Call it before anything else.
+// Load reads all indexes from the store, and creates the namespaces default and shared at the first start. Call it
+// before anything else.
 func (r *repository) Load(ctx context.Context) error {
 	if err := r.createFirstResources(ctx); err != nil {
 		return err
@@ -130,7 +131,7 @@ func (r *repository) Load(ctx context.Context) error {
 	return nil
 }
 
-// createFirstResources creates the namespaces default and shared with their groups, if the store is new.
+// createFirstResources creates the namespaces default and shared with their groups in a new store.
 func (r *repository) createFirstResources(ctx context.Context) error {
 	seeds := []model.Resource{
 		{Kind: "Namespace", Metadata: model.Metadata{Name: model.DefaultNamespaceName}, Spec: &model.NamespaceSpec{}},
@@ -154,11 +155,10 @@ func (r *repository) createFirstResources(ctx context.Context) error {
 	return err
 }
 
-// serverActor returns the server as the actor of a change that it makes by itself.
+// serverActor returns the server as the author of its own changes.
 func serverActor(why string) Actor { return Actor{User: "server", Whence: "local", Why: why} }
 
-// rows iterates over rows in key order, with q.Limit rows per query (0: all in one). After an error the iteration
-// ends.
+// rows yields rows in key order, q.Limit per query (0: all in one). After an error the iteration ends.
 func (r *repository) rows(ctx context.Context, q ListQuery) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		for {
@@ -180,14 +180,14 @@ func (r *repository) rows(ctx context.Context, q ListQuery) iter.Seq2[Row, error
 	}
 }
 
-// commit writes rows and then updates the indexes. Every write of package intent goes through this method.
+// commit writes rows to the store, then updates the indexes. Every write of package intent goes through this method.
 func (r *repository) commit(ctx context.Context, by Actor, writes []Write) (CommitResult, error) {
 	r.writing.Lock()
 	defer r.writing.Unlock()
 	return r.commitLocked(ctx, by, writes)
 }
 
-// commitLocked does the work of commit for callers that hold the lock writing. No other write comes between rows and
+// commitLocked does the work of commit while the caller holds the lock writing. No other write comes between rows and
 // indexes, so the row that is written last is also the row that is indexed last.
 func (r *repository) commitLocked(ctx context.Context, by Actor, writes []Write) (CommitResult, error) {
 	done, err := r.opts.Store.Commit(ctx, by, writes)
@@ -209,7 +209,7 @@ func (r *repository) commitLocked(ctx context.Context, by Actor, writes []Write)
 	return done, nil
 }
 
-// indexRow updates the index of a row's kind after the row was written or deleted.
+// indexRow updates the in-memory index of a kind after a row was written or deleted.
 func (r *repository) indexRow(row Row, deleted bool) error {
 	switch row.Kind {
 	case tombstoneKind:

@@ -19,7 +19,7 @@ import (
 
 var ada = intent.Actor{User: "ada", Whence: "127.0.0.1", Why: "test"}
 
-// testService is an intent service on a temporary SQLite store, with fake neighbours that a test can set.
+// testService is an intent service on a temporary SQLite store, with a planner and clock that the test sets.
 type testService struct {
 	full func(namespace, limit, reason string)
 	*intent.Service
@@ -41,13 +41,14 @@ type testService struct {
 	changed          []string                // calls of NodeChanged
 }
 
+// newTestService returns an intent service with a new SQLite store.
 func newTestService(t *testing.T) *testService {
 	w := &testService{dsn: filepath.Join(t.TempDir(), "intent.db"), now: time.Unix(1000, 0)}
 	w.open(t)
 	return w
 }
 
-// open opens the store again, as a restart of the server does, with a new service on it.
+// open opens the store again with a new service, as a restart of the server does.
 func (w *testService) open(t *testing.T) {
 	t.Helper()
 	store, err := intentdb.Open(t.Context(), w.dsn, func() time.Time { return w.now })
@@ -91,6 +92,7 @@ func (w *testService) apply(t *testing.T, resources ...model.Resource) intent.Ap
 	return testenv.Value(w.Apply(t.Context(), ada, resources, intent.ApplyOptions{}))(t)
 }
 
+// check returns a test check with these handlers.
 func check(name string, handlers ...string) model.Resource {
 	return model.Resource{Kind: "Check", Metadata: model.Metadata{Name: name}, Spec: &model.CheckSpec{
 		Command: &model.Command{Shell: "true"}, Interval: model.Duration(time.Minute), Targets: &model.Targets{Groups: []string{"all"}},
@@ -98,10 +100,12 @@ func check(name string, handlers ...string) model.Resource {
 	}}
 }
 
+// group returns a test group of these groups.
 func group(name string, inner ...string) model.Resource {
 	return model.Resource{Kind: "Group", Metadata: model.Metadata{Name: name}, Spec: &model.GroupSpec{Groups: inner}}
 }
 
+// TestApplyReportsOutcomeOfEachResource applies created, changed and unchanged resources and expects these outcomes.
 func TestApplyReportsOutcomeOfEachResource(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	if out := w.apply(t, check("a"), check("b")); out.Outcomes[0].Op != intent.OpCreated || out.Outcomes[1].Key.String() != "check/b" {
@@ -130,6 +134,8 @@ func TestApplyReportsOutcomeOfEachResource(t *testing.T) {
 	}
 }
 
+// TestApplyIsAtomicAndReportsEveryProblem applies good and bad resources together: none is stored, and the error
+// lists every problem.
 func TestApplyIsAtomicAndReportsEveryProblem(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	lost := check("c")
@@ -148,6 +154,7 @@ func TestApplyIsAtomicAndReportsEveryProblem(t *testing.T) {
 	}
 }
 
+// TestApplyIsGuarded applies a change of more nodes than the guard allows: it needs a confirmation.
 func TestApplyIsGuarded(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	w.affected = 51
@@ -162,6 +169,7 @@ func TestApplyIsGuarded(t *testing.T) {
 	}
 }
 
+// TestStaleRevisionIsRefused applies with an outdated expected revision and expects the class Stale.
 func TestStaleRevisionIsRefused(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	key := intent.Key{Kind: "Group", Namespace: "default", Name: "all"}
@@ -179,6 +187,8 @@ func TestStaleRevisionIsRefused(t *testing.T) {
 	testenv.Value(w.Apply(ctx, ada, []model.Resource{*r}, fresh))(t)
 }
 
+// TestOperatorCannotChangeReport applies a Node with another uid and other facts: the machine's own stay, also after
+// a restart.
 func TestOperatorCannotChangeReport(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	var uid uuid.UUID
@@ -215,6 +225,7 @@ func TestOperatorCannotChangeReport(t *testing.T) {
 	}
 }
 
+// TestNonEmptyNamespaceIsNotDeleted deletes a namespace with resources and expects a refusal that names one.
 func TestNonEmptyNamespaceIsNotDeleted(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	team := model.Resource{Kind: "Namespace", Metadata: model.Metadata{Name: "team"}, Spec: &model.NamespaceSpec{Limits: &model.Limits{Labels: 9}}}

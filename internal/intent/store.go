@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Store keeps rows of intent and a record of their changes. Each Commit is one transaction. Package
-// internal/store/intentdb implements it on SQLite and PostgreSQL. Safe for concurrent use.
+// Store stores the rows of the intent together with an audit record of each change. Each Commit is one transaction.
+// Package internal/store/intentdb implements it on SQLite and PostgreSQL. Safe for concurrent use.
 type Store interface {
 	// Commit writes all rows or none, gives ids to new ones, records the changes and returns the new revision. Every
 	// Put and Delete states the revision it expects of the row (Expect); a difference is a model.Conflict.
@@ -26,26 +26,40 @@ type Store interface {
 	ForgetChanges(ctx context.Context, before time.Time, limit int) (int, error)
 	// Revision returns the newest revision.
 	Revision(ctx context.Context) (int64, error)
+	// Identity returns the random number that the store got at its creation, and LastID the highest id that it has
+	// given to any kind.
+	Identity() uint64
+	LastID() uint32
 	// BeginLife records the incarnation of the journal that the rows belong to from now on. With a new incarnation
-	// ids skip IDGap numbers: the rows may be an older copy, and agents may know ids that were given later.
-	BeginLife(ctx context.Context, incarnation uint64) error
+	// ids and revisions continue above those that the journal has seen, and ids skip IDGap more numbers: the rows may be
+	// an older copy or new, and agents may know ids that were given later.
+	BeginLife(ctx context.Context, incarnation uint64, seen KnownIntent) error
+	// Life returns the incarnation of the last BeginLife; zero: there was none.
+	Life(ctx context.Context) (incarnation uint64, err error)
 	// Trouble returns the error of the last query; nil: it succeeded.
 	Trouble() error
 	Close() error
 }
 
+// KnownIntent is the newest revision and the highest id of the intent that a journal knows. Zero: the journal is new.
+type KnownIntent struct {
+	Revision int64
+	LastID   uint32
+}
+
 // IDGap is the number of ids of each kind that a restored copy of the store leaves unused.
 const IDGap = 1_000_000
 
-// Key names a row. A kind with a capital is a kind of resources; a lower-case kind is internal to the server (user,
-// token, session, chunk, secret, …), and the record of changes keeps no body of its rows.
+// Key identifies a row by kind, namespace and name. A kind with a capital is a kind of resources; a lower-case kind
+// is internal to the server (user, token, session, chunk, secret, …), and the record of changes keeps no body of
+// its rows.
 type Key struct {
 	Kind      string
 	Namespace string // empty for the kind Namespace and for internal kinds
 	Name      string
 }
 
-// Row is one stored resource, or one internal record of the server. Body is JSON.
+// Row is one stored row: a resource or an internal record of the server. Body is JSON.
 type Row struct {
 	Key
 	ID       uint32 // numeric, per kind, never used again
@@ -55,7 +69,7 @@ type Row struct {
 	Body     []byte
 }
 
-// Write is a Put (Body set) or a Delete (Body nil).
+// Write is one change of a row: a put (Body set) or a delete (Body nil).
 type Write struct {
 	Key
 	Body []byte
@@ -67,13 +81,13 @@ type Write struct {
 	By     *Actor // the author of this write, in a commit for several; nil: the committer
 }
 
-// CommitResult holds the revision of a commit and its rows as written, in the order of the writes.
+// CommitResult has the revision of a commit, and its rows as written.
 type CommitResult struct {
 	Revision int64
 	Rows     []Row
 }
 
-// Actor is the author of a change, with address and reason.
+// Actor is the author of a change for the audit: user, address and reason.
 type Actor struct {
 	User   string // or "server", "agent:<uid>"
 	Whence string // remote address, or "local"
@@ -81,7 +95,7 @@ type Actor struct {
 	Owner  string
 }
 
-// Change is the record of one write.
+// Change is the audit record of one write.
 type Change struct {
 	Revision int64     `json:"revision"`
 	Part     int       `json:"part"` // index of the write in its revision
@@ -95,7 +109,7 @@ type Change struct {
 	After    []byte    `json:"after,omitempty"`
 }
 
-// ChangeQuery selects changes. Zero fields select everything.
+// ChangeQuery selects audit records by kind, namespace, name and revision. Zero fields select everything.
 type ChangeQuery struct {
 	Kind, Namespace, Name string   // Name: also changes of rows that had this name before a rename
 	Namespaces            []string // nil: all

@@ -32,7 +32,7 @@ const (
 	ReasonDeleted   = "deleted"   // the node was deleted like any resource
 )
 
-// Tombstone records why a node was removed or a machine refused, so that the machine learns the reason.
+// Tombstone records why a node was removed or a machine refused, so that the machine can show the reason.
 type Tombstone struct {
 	Name      string    `json:"name"` // name of the node
 	Namespace string    `json:"namespace,omitempty"`
@@ -44,7 +44,7 @@ type Tombstone struct {
 	Until     time.Time `json:"until,omitzero"` // zero: for good
 }
 
-// Sentence tells in words by which person, when and why the machine was removed or refused.
+// Sentence describes the removal or refusal of the machine in words: person, time and reason.
 func (t *Tombstone) Sentence() string {
 	what := map[string]string{
 		ReasonRetired: "was retired", ReasonReplaced: "belongs to another machine now: this one was replaced", ReasonDeclined: "was refused",
@@ -68,7 +68,7 @@ func (t *Tombstone) Sentence() string {
 	return text
 }
 
-// Hint returns the command that makes the machine a node again.
+// Hint returns the hint for a refused machine: the command that lets it join again.
 func (t *Tombstone) Hint() string {
 	switch t.Why {
 	case ReasonReplaced:
@@ -79,12 +79,12 @@ func (t *Tombstone) Hint() string {
 	return "to undo that, " + pki.HintJoinAgain
 }
 
-// Err returns the refusal of a machine that asks to join.
+// Err returns the error with which the server refuses a machine that was retired, replaced or refused.
 func (t *Tombstone) Err() error {
 	return model.Errorf(model.Forbidden, "%s", t.Sentence()).WithHint("%s", t.Hint())
 }
 
-// write returns the write that stores the tombstone in a row of the name.
+// write returns the write that stores the tombstone under this row name.
 func (t Tombstone) write(name string) Write {
 	body, err := json.Marshal(t)
 	if err != nil {
@@ -93,10 +93,10 @@ func (t Tombstone) write(name string) Write {
 	return Write{Key: Key{Kind: tombstoneKind, Name: name}, Body: body, Expect: -1}
 }
 
-// Tombstones finds and deletes tombstones of removed nodes and refused machines.
+// Tombstones finds and deletes the tombstones of removed nodes and refused machines.
 type Tombstones struct{ *repository }
 
-// tombstoneIndex holds all tombstones in memory, for sessions and joining machines.
+// tombstoneIndex has all tombstones in memory.
 type tombstoneIndex struct {
 	now func() time.Time
 
@@ -105,7 +105,7 @@ type tombstoneIndex struct {
 	byKey map[string]string    // the row's name, by the fingerprint of the key
 }
 
-// newTombstoneIndex returns an empty index; now tells which tombstones have expired.
+// newTombstoneIndex returns an empty index; now is its clock for expiry.
 func newTombstoneIndex(now func() time.Time) tombstoneIndex {
 	return tombstoneIndex{now: now, byRow: map[string]Tombstone{}, byKey: map[string]string{}}
 }
@@ -138,10 +138,10 @@ func (x *tombstoneIndex) removeRow(name string) {
 	delete(x.byRow, name)
 }
 
-// inForce reports whether the tombstone has not expired.
+// inForce reports whether the tombstone is not expired yet.
 func (t *Tombstone) inForce(now time.Time) bool { return t.Until.IsZero() || now.Before(t.Until) }
 
-// lookupRow finds a tombstone in force by the name of its row.
+// lookupRow returns the tombstone in force in the row with this name.
 func (x *tombstoneIndex) lookupRow(name string) (Tombstone, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -149,7 +149,7 @@ func (x *tombstoneIndex) lookupRow(name string) (Tombstone, bool) {
 	return t, ok && t.inForce(x.now())
 }
 
-// lookupKey finds the tombstone in force for the fingerprint of a machine's key.
+// lookupKey returns the tombstone in force of the machine key with this fingerprint.
 func (x *tombstoneIndex) lookupKey(key string) (Tombstone, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -157,7 +157,7 @@ func (x *tombstoneIndex) lookupKey(key string) (Tombstone, bool) {
 	return t, ok && t.inForce(x.now())
 }
 
-// deletionWrites returns the write that deletes the tombstone of a row; nil: there is none.
+// deletionWrites returns the write that deletes a row's tombstone; nil: there is none.
 func (x *tombstoneIndex) deletionWrites(name string) []Write {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -167,7 +167,7 @@ func (x *tombstoneIndex) deletionWrites(name string) []Write {
 	return []Write{{Key: Key{Kind: tombstoneKind, Name: name}, Expect: -1}}
 }
 
-// expiredWrites returns the writes that delete expired tombstones.
+// expiredWrites returns the writes that delete expired tombstones from the store.
 func (x *tombstoneIndex) expiredWrites() (writes []Write) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -192,15 +192,15 @@ func (x *tombstoneIndex) list(match func(*Tombstone) bool) (list []TombstoneEntr
 	return list
 }
 
-// Tombstone finds the tombstone of a node by its uid, from memory.
+// Tombstone returns the tombstone of a removed node by its uid, from memory.
 func (s *Tombstones) Tombstone(uid uuid.UUID) (Tombstone, bool) {
 	return s.tombstones.lookupRow(uid.String())
 }
 
-// TombstoneByKey finds the tombstone of a machine by the fingerprint of its key, from memory.
+// TombstoneByKey returns the tombstone of a machine by the fingerprint of its key, from memory.
 func (s *Tombstones) TombstoneByKey(key string) (Tombstone, bool) { return s.tombstones.lookupKey(key) }
 
-// TombstoneByName finds the latest tombstone of a node's name, from memory.
+// TombstoneByName returns the latest tombstone of a node name, from memory.
 func (s *Tombstones) TombstoneByName(namespace, name string) (Tombstone, bool) {
 	list := s.tombstones.list(func(t *Tombstone) bool { return t.Namespace == namespace && t.Name == name })
 	if len(list) == 0 {
@@ -209,7 +209,7 @@ func (s *Tombstones) TombstoneByName(namespace, name string) (Tombstone, bool) {
 	return list[0].Tombstone, true
 }
 
-// BlockKey writes a tombstone for the key of one machine: that machine cannot join, other machines can. It sets By and At.
+// BlockKey stores a tombstone for a machine's key, so that this machine can no longer join. It sets By and At.
 func (s *Tombstones) BlockKey(ctx context.Context, by Actor, key string, t Tombstone) error {
 	t.Key, t.By, t.At = key, by.User, s.opts.Now().UTC()
 	_, err := s.commit(ctx, by, []Write{t.write(keyTombstone + key)})
@@ -227,7 +227,7 @@ func (s *Tombstones) ListTombstones() []TombstoneEntry {
 	return s.tombstones.list(func(*Tombstone) bool { return true })
 }
 
-// LiftTombstone deletes a tombstone: its machine is unknown from then on and may ask to join.
+// LiftTombstone deletes a tombstone, so that its machine may ask to join again.
 func (s *Tombstones) LiftTombstone(ctx context.Context, by Actor, id string) error {
 	writes := s.tombstones.deletionWrites(id)
 	if writes == nil {
@@ -237,13 +237,14 @@ func (s *Tombstones) LiftTombstone(ctx context.Context, by Actor, id string) err
 	return err
 }
 
-// ErrNoTombstone returns the error for an id without a tombstone.
+// ErrNoTombstone returns the error about a tombstone id that does not exist.
 func ErrNoTombstone(id string) error {
 	return model.Errorf(model.NotFound, "tombstone %s does not exist", id).WithHint("list them: muster node list --retired")
 }
 
-// reservedNames are the names of nodes that trusted groups and checks with secrets list. A joining machine cannot take
-// a reserved name that no node has (after a deletion): the name alone would bring the machine into the group.
+// reservedNames has the node names that trusted groups and checks with secrets list, which no machine may take by
+// itself. A joining machine cannot take a reserved name that no node has (after a deletion): the name alone would
+// bring the machine into the group.
 type reservedNames struct {
 	mu     sync.Mutex
 	listed map[Key][]Key // node names by the listing group or check; an empty namespace means any
@@ -255,7 +256,7 @@ func newReservedNames() reservedNames {
 	return reservedNames{listed: map[Key][]Key{}, count: map[Key]int{}}
 }
 
-// nodeKeys returns the keys of the nodes that a resource of a namespace lists by name.
+// nodeKeys returns the keys of the nodes that a resource lists by name.
 func nodeKeys(namespace string, refs []string) (names []Key) {
 	for _, ref := range refs {
 		ns, name := model.SplitRef(namespace, ref)
@@ -267,7 +268,7 @@ func nodeKeys(namespace string, refs []string) (names []Key) {
 	return names
 }
 
-// setListed replaces the names that a group or check lists; nil: none.
+// setListed sets the node names that a group or check lists; nil: none.
 func (t *reservedNames) setListed(group Key, names []Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -286,15 +287,15 @@ func (t *reservedNames) setListed(group Key, names []Key) {
 	}
 }
 
-// contains reports whether a trusted group, or a check with secrets, lists a node of the name.
+// contains reports whether a trusted group or a check with secrets lists this node name.
 func (t *reservedNames) contains(namespace, name string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.count[Key{"Node", namespace, name}]+t.count[Key{"Node", "", name}] > 0
 }
 
-// isTrustedNode reports whether a node is in a trusted group, because of its name or of its properties. After an error
-// no machine may become the node.
+// isTrustedNode reports whether a trusted group contains a node, by its name or properties. After an error no machine
+// may become the node.
 func (s *Enrolment) isTrustedNode(ctx context.Context, node model.NodeID, namespace, name string) (bool, error) {
 	if s.reserved.contains(namespace, name) {
 		return true, nil

@@ -17,7 +17,7 @@ import (
 // resultWireBytes is the size of one encoded result that the speed goals assume.
 const resultWireBytes = 116
 
-// newResultEntry returns a journal entry with a number of results of one agent, as a session makes it.
+// newResultEntry returns an entry with the results of one agent, as a session makes it.
 func newResultEntry(rng *rand.Rand, results int) []byte {
 	var b []byte
 	for range results {
@@ -28,18 +28,21 @@ func newResultEntry(rng *rand.Rand, results int) []byte {
 	return b[:min(len(b), results*resultWireBytes)]
 }
 
+// processCPUTime returns the CPU time of this process so far.
 func processCPUTime() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
+// waitGroupWaiter is a Waiter that counts committed entries in a wait group.
 type waitGroupWaiter struct{ sync.WaitGroup }
 
+// Committed marks one entry as done in the wait group.
 func (g *waitGroupWaiter) Committed(uint64, journal.Position, error) { g.Done() }
 
-// BenchmarkCommit measures one commit with its fsync, for several sizes of the commit, in entries of
-// eight results: latency of the commit and CPU time per result.
+// BenchmarkCommit measures latency of one commit with its fsync and CPU time per result, for several sizes of the
+// commit.
 func BenchmarkCommit(b *testing.B) {
 	for _, size := range []int{1 << 10, 16 << 10, 512 << 10} {
 		b.Run(fmt.Sprintf("%dKiB", size>>10), func(b *testing.B) {
@@ -78,8 +81,8 @@ func BenchmarkCommit(b *testing.B) {
 	}
 }
 
-// BenchmarkAppend measures a steady flow of entries of eight results, as many as the disk
-// accepts; group commit determines the size of commits.
+// BenchmarkAppend measures a steady flow of entries with eight results, as many as the disk accepts; group commit
+// determines the size of commits.
 func BenchmarkAppend(b *testing.B) {
 	l, err := journal.Open(b.TempDir(), journal.Options{Tick: -1, Reserve: -1})
 	if err != nil {
@@ -114,8 +117,7 @@ func BenchmarkAppend(b *testing.B) {
 	b.ReportMetric(float64(b.N*8)/b.Elapsed().Seconds(), "results/s")
 }
 
-// BenchmarkReplay measures a restart: it opens a log of results, verifies each
-// byte, and reads each entry.
+// BenchmarkReplay measures a restart that opens a log of results, verifies each byte and reads each entry.
 func BenchmarkReplay(b *testing.B) {
 	dir := b.TempDir()
 	l, err := journal.Open(dir, journal.Options{Tick: -1, Reserve: -1})
@@ -160,8 +162,7 @@ func BenchmarkReplay(b *testing.B) {
 	b.ReportMetric(float64(b.N*entries*8)/opening.Seconds(), "results-checked/s")
 }
 
-// BenchmarkLinger measures a moderate flow, 2,000 entries of eight results a second, with
-// and without a linger before a commit.
+// BenchmarkLinger measures 2,000 entries per second, with and without a linger before each commit.
 func BenchmarkLinger(b *testing.B) {
 	for _, linger := range []time.Duration{0, 2 * time.Millisecond, 5 * time.Millisecond} {
 		b.Run(linger.String(), func(b *testing.B) {

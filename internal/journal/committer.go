@@ -10,7 +10,7 @@ import (
 	"github.com/klauspost/compress/s2"
 )
 
-// runCommitter commits the batches of the queue in order, from Open to Close of the log.
+// runCommitter commits the batches of the queue one by one, from Open to Close.
 func (l *Log) runCommitter() {
 	defer close(l.done)
 	tick := time.NewTimer(time.Hour)
@@ -31,11 +31,11 @@ func (l *Log) runCommitter() {
 	l.commitEmptyEnd()
 }
 
-// awaitBatch returns the next batch of the queue. It returns nil and true when an empty commit (a tick) is due, nil and false
-// when the log closes and the queue is empty.
+// awaitBatch waits for the next batch of the queue and returns it. It returns nil and true when an empty commit (a
+// tick) is due, nil and false when the log closes and the queue is empty.
 func (l *Log) awaitBatch(tick *time.Timer) (b *batch, open bool) {
 	if l.opts.Linger > 0 && !l.queue.empty() {
-		l.lingerUntilFull()
+		lingerUntilFull(l)
 	}
 	if b := l.queue.takeBatch(); b != nil {
 		return b, true
@@ -54,7 +54,7 @@ func (l *Log) awaitBatch(tick *time.Timer) (b *batch, open bool) {
 			return l.queue.takeBatch(), false
 		}
 		if l.opts.Linger > 0 {
-			l.lingerUntilFull()
+			lingerUntilFull(l)
 		}
 		if b := l.queue.takeBatch(); b != nil {
 			return b, true
@@ -62,8 +62,8 @@ func (l *Log) awaitBatch(tick *time.Timer) (b *batch, open bool) {
 	}
 }
 
-// lingerUntilFull waits until a batch of the queue is full, but at most Options.Linger.
-func (l *Log) lingerUntilFull() {
+// lingerUntilFull waits up to Options.Linger for more appends, or until a batch is full.
+func lingerUntilFull(l *Log) {
 	timer := time.NewTimer(l.opts.Linger)
 	defer timer.Stop()
 	select {
@@ -73,10 +73,14 @@ func (l *Log) lingerUntilFull() {
 	}
 }
 
-// commitBatch makes one batch durable, delivers the batch to the views and calls its Waiters. It returns false if the log was
-// closed before the disk accepted the batch.
+// commitBatch writes and syncs one batch, delivers it to the views and calls its Waiters. It returns false if the log
+// was closed before the disk accepted the batch.
 func (l *Log) commitBatch(b *batch) bool {
 	began := time.Now()
+	mono := l.opts.Clock.Mono()
+	if l.writer.noticeStall(mono, &l.stalled) {
+		rejectAged(b, &l.queue)
+	}
 	c := newCommit(&l.commits)
 	defer c.Release()
 	c.log, c.whole = l.folder.incarnation.ID, true
@@ -86,7 +90,7 @@ func (l *Log) commitBatch(b *batch) bool {
 	var err error
 	for {
 		c.head.chain, c.head.number = l.head.chain, l.head.number+1 // only this goroutine changes the head
-		c.head.received, c.head.listening = l.writer.nextCommitTimes(&l.opts, l.head)
+		c.head.received, c.head.listening = l.writer.nextCommitTimes(&l.opts, l.head, mono)
 		l.writer.bytes = c.encode(l.writer.bytes)
 		at, err = l.writeUntilDurable(l.writer.bytes, c.head)
 		if !errors.Is(err, errNoSpaceForEntries) {
@@ -98,6 +102,7 @@ func (l *Log) commitBatch(b *batch) bool {
 			err = ErrClosed
 			break
 		}
+		mono = l.opts.Clock.Mono()
 	}
 	if err == nil {
 		l.publishCommit(b, c, at)
@@ -111,6 +116,34 @@ func (l *Log) commitBatch(b *batch) bool {
 	notifyWaiters(b, c.Position(), err)
 	l.queue.keepForReuse(b)
 	return err == nil
+}
+
+// noticeStall returns whether the ages in the next batch are wrong, because the process or the disk stood still. The batch
+// behind it is refused, too: it may have entries that were read before the stall was noticed. A stall right behind another is
+// no reason, so that a disk which takes long for each commit accepts something.
+func (w *segmentWriter) noticeStall(mono time.Duration, stalled *atomic.Pointer[time.Time]) bool {
+	switch step := mono - w.mono; {
+	case step <= listeningStep:
+		w.flowing = true
+	case w.flowing:
+		now := time.Now()
+		stalled.Store(&now)
+		w.flowing, w.staleBatches = false, 2
+	}
+	if w.staleBatches == 0 {
+		return false
+	}
+	w.staleBatches--
+	return true
+}
+
+// rejectAged removes the aged entries from a batch and calls their Waiters with ErrStalled.
+func rejectAged(b *batch, q *batchQueue) {
+	before := b.raw
+	for _, w := range b.removeAged() {
+		w.waiter.Committed(w.token, Position{}, ErrStalled)
+	}
+	q.releaseSpace(before - b.raw)
 }
 
 // publishCommit makes a commit visible to readers and frees the commit's space in the queue.
@@ -144,24 +177,23 @@ func notifyWaiters(b *batch, at Position, err error) {
 	}
 }
 
-// rejectQueued calls the Waiters of batches that the disk did not accept before Close.
+// rejectQueued calls the Waiters of batches that were never committed, with the error, at Close.
 func (l *Log) rejectQueued() {
 	for b := l.queue.takeBatch(); b != nil; b = l.queue.takeBatch() {
 		notifyWaiters(b, Position{}, ErrClosed)
 	}
 }
 
-// commitEmptyEnd ends the log with an empty commit. Damage of the last commit looks like a torn write and is cut,
-// so the last commit should have no entries.
+// commitEmptyEnd writes an empty commit at the end of the log. Damage of the last commit looks like a torn write and
+// is cut, so the last commit should have no entries.
 func (l *Log) commitEmptyEnd() {
 	if l.writer.endsInEntries && l.Stats().Blocked == nil {
 		l.commitBatch(&batch{})
 	}
 }
 
-// nextCommitTimes returns the receive time and listening time of the next commit.
-func (w *segmentWriter) nextCommitTimes(o *Options, before checkpoint) (received int64, listening time.Duration) {
-	mono := o.Clock.Mono()
+// nextCommitTimes returns the receive time and listening time of the next commit, at a reading of the clock.
+func (w *segmentWriter) nextCommitTimes(o *Options, before checkpoint, mono time.Duration) (received int64, listening time.Duration) {
 	step := max(0, mono-w.mono)
 	w.mono = mono
 	if !w.blocked.IsZero() {
@@ -176,8 +208,8 @@ func (w *segmentWriter) nextCommitTimes(o *Options, before checkpoint) (received
 	return received, before.listening + min(step, listeningStep)
 }
 
-// commit implements Commit. The committer fills the field raw with entries; a commit from a file has compressed entries in the
-// field packed, which are uncompressed into raw when a section is requested.
+// commit implements Commit for one commit in memory. The committer fills the field raw with entries; a commit from a
+// file has compressed entries in the field packed, which are uncompressed into raw when a section is requested.
 type commit struct {
 	head  commitHeader
 	log   uint64        // present incarnation of its log
@@ -197,7 +229,7 @@ type commit struct {
 
 var _ Commit = (*commit)(nil)
 
-// newCommit takes an empty commit with one user from the pool.
+// newCommit returns an empty commit with one use, from the pool.
 func newCommit(pool *sync.Pool) *commit {
 	c, _ := pool.Get().(*commit)
 	if c == nil {
@@ -210,12 +242,13 @@ func newCommit(pool *sync.Pool) *commit {
 	return c
 }
 
+// addSpan adds a section to the commit's section table.
 func (c *commit) addSpan(s sectionSpan) {
 	c.spans = append(c.spans, s)
 	c.names = append(c.names, s.section)
 }
 
-// copyVerified copies the bytes of a commit that was read from a file and verified.
+// copyVerified copies the bytes of a verified commit that was read from a file.
 func (c *commit) copyVerified(h commitHeader, body []byte) (err error) {
 	c.head = h
 	if h.flags&flagLost != 0 {
@@ -230,11 +263,19 @@ func (c *commit) copyVerified(h commitHeader, body []byte) (err error) {
 	return err
 }
 
-func (c *commit) Position() Position       { return Position{Log: c.log, Number: c.head.number} }
-func (c *commit) Received() int64          { return c.head.received }
-func (c *commit) Listening() time.Duration { return c.head.listening }
-func (c *commit) Sections() []Section      { return c.names }
+// Position returns the position of the commit.
+func (c *commit) Position() Position { return Position{Log: c.log, Number: c.head.number} }
 
+// Received returns the wall clock at which the commit was received, in nanoseconds since 1970.
+func (c *commit) Received() int64 { return c.head.received }
+
+// Listening returns the listening time of the commit.
+func (c *commit) Listening() time.Duration { return c.head.listening }
+
+// Sections returns the sections that have entries in the commit.
+func (c *commit) Sections() []Section { return c.names }
+
+// Entries calls fn for each entry of a section.
 func (c *commit) Entries(s Section, fn func(data []byte) error) error {
 	low, high := 0, len(c.spans)
 	for low < high {
@@ -254,7 +295,7 @@ func (c *commit) Entries(s Section, fn func(data []byte) error) error {
 	return forEachEntry(c.raw[row.start:row.end], row.count, fn)
 }
 
-// unpackEntries uncompresses the entries of a commit, once for all readers of the commit.
+// unpackEntries decompresses the entries of the commit, once for all readers.
 func (c *commit) unpackEntries() error {
 	c.inflate.Lock()
 	defer c.inflate.Unlock()
@@ -273,12 +314,14 @@ func (c *commit) unpackEntries() error {
 	return err
 }
 
+// Retain adds one use of the commit, so that its memory is not reused before Release.
 func (c *commit) Retain() {
 	if c.refs.Add(1) < 2 {
 		panic("BUG: a commit was retained after its last release")
 	}
 }
 
+// Release ends one use of the commit; after the last one its memory is reused.
 func (c *commit) Release() {
 	switch left := c.refs.Add(-1); {
 	case left == 0:
@@ -288,7 +331,7 @@ func (c *commit) Release() {
 	}
 }
 
-// encode appends the commit's bytes to dst and writes the checksums into its header.
+// encode appends the encoded commit to dst, with the checksums in its header.
 func (c *commit) encode(dst []byte) []byte {
 	c.head.entries, c.head.raw = 0, uint32(len(c.raw))
 	for _, s := range c.spans {

@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal/memfs"
 )
 
-// journalFixture opens the log of one test, on one disk, as often as the test closes the log.
+// journalFixture opens and reopens the log of one conformance test on one disk.
 type journalFixture struct {
 	*testing.T
 	fs   disk.FS
@@ -23,18 +23,20 @@ type journalFixture struct {
 	acks *journaltest.Acks
 }
 
+// openLog opens the log of the test with these options.
 func (b *journalFixture) openLog(o journal.Options) *journal.Log {
 	b.Helper()
 	o.FS, o.Tick, o.Reserve = b.fs, -1, 1<<16
 	return openTestLog(b.T, b.dir, o)
 }
 
+// appendEntry appends one entry to a section.
 func (b *journalFixture) appendEntry(l *journal.Log, token int, s journal.Section, text string) {
 	b.Helper()
 	b.requireNoError(l.Append(context.Background(), journal.Entry{Section: s, Data: []byte(text), Waiter: b.acks, Token: uint64(token)}))
 }
 
-// appendEntries appends n entries to section 1, each in a commit of its own.
+// appendEntries appends n entries to section 1, each in its own commit.
 func (b *journalFixture) appendEntries(l *journal.Log, n int, text string) {
 	b.Helper()
 	before := len(b.acks.Results())
@@ -44,6 +46,7 @@ func (b *journalFixture) appendEntries(l *journal.Log, n int, text string) {
 	}
 }
 
+// requireNoError ends the test on an error.
 func (b *journalFixture) requireNoError(err error) {
 	b.Helper()
 	if err != nil {
@@ -61,9 +64,10 @@ func awaitAcksInOrder(t *testing.T, a *journaltest.Acks, n int) {
 	}
 }
 
+// ignoreCommit does nothing with a commit.
 func ignoreCommit(journal.Commit) error { return nil }
 
-// TestConformance asserts the promises of journal.Journal, in memory and on disk.
+// TestConformance tests the promises of journal.Journal, in memory and on disk.
 func TestConformance(t *testing.T) {
 	for name, test := range map[string]func(*journalFixture){
 		"KeepsOrderWithinASection":    checkSectionOrder,
@@ -84,6 +88,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
+// checkSectionOrder appends to several sections and expects the order within each.
 func checkSectionOrder(b *journalFixture) {
 	l := b.openLog(journal.Options{})
 	defer l.Close()
@@ -111,8 +116,8 @@ func checkSectionOrder(b *journalFixture) {
 	}
 }
 
-// checkAppendIsOneCommit checks that all entries of an Append are in one commit. It changes the data after Append, which must
-// have copied the data.
+// checkAppendIsOneCommit expects all entries of one Append in one commit. It changes the data after Append, which
+// must have copied the data.
 func checkAppendIsOneCommit(b *journalFixture) {
 	l := b.openLog(journal.Options{})
 	defer l.Close()
@@ -141,6 +146,7 @@ func checkAppendIsOneCommit(b *journalFixture) {
 	}))
 }
 
+// checkDeliveryBeforeAck expects each commit delivered to the views before its entries are acknowledged.
 func checkDeliveryBeforeAck(b *journalFixture) {
 	var mu sync.Mutex
 	delivered, numbers := map[string]bool{}, []uint64{}
@@ -171,6 +177,7 @@ func checkDeliveryBeforeAck(b *journalFixture) {
 	}
 }
 
+// checkReopenedLog reopens a log and expects the same entries and incarnation.
 func checkReopenedLog(b *journalFixture) {
 	l := b.openLog(journal.Options{})
 	for i := range 100 {
@@ -194,7 +201,7 @@ func checkReopenedLog(b *journalFixture) {
 	}
 }
 
-// checkNumbersWithoutHoles checks that commit numbers have no holes and that times never go back, also over restarts.
+// checkNumbersWithoutHoles expects commit numbers without holes and times that never go back, also over restarts.
 func checkNumbersWithoutHoles(b *journalFixture) {
 	for round := range 3 {
 		l := b.openLog(journal.Options{SegmentSize: 4096})
@@ -223,6 +230,7 @@ func checkNumbersWithoutHoles(b *journalFixture) {
 	}
 }
 
+// checkReadFromPosition reads from each position and expects exactly the later entries.
 func checkReadFromPosition(b *journalFixture) {
 	l := b.openLog(journal.Options{SegmentSize: 4096})
 	defer l.Close()
@@ -242,7 +250,8 @@ func checkReadFromPosition(b *journalFixture) {
 	}
 }
 
-// checkRefusedPositions checks the errors for positions outside the log, and for all calls after Close.
+// checkRefusedPositions reads from positions outside the log, and calls every method after Close, and expects their
+// errors.
 func checkRefusedPositions(b *journalFixture) {
 	l := b.openLog(journal.Options{})
 	b.appendEntry(l, 0, 1, "x")
@@ -264,6 +273,7 @@ func checkRefusedPositions(b *journalFixture) {
 	b.requireNoError(l.Close())
 }
 
+// checkCut cuts a log and expects earlier segments deleted and later entries readable.
 func checkCut(b *journalFixture) {
 	l := b.openLog(journal.Options{SegmentSize: 4096})
 	b.appendEntries(l, 100, string(make([]byte, 500)))
@@ -295,6 +305,7 @@ func checkCut(b *journalFixture) {
 	above("after opening again")
 }
 
+// checkFullQueueBlocksAppend fills the queue and expects Append to wait until its context ends.
 func checkFullQueueBlocksAppend(b *journalFixture) {
 	hold := make(chan struct{})
 	l := b.openLog(journal.Options{QueueBytes: 1000, Deliver: func(journal.Commit) { <-hold }})
@@ -314,6 +325,7 @@ func checkFullQueueBlocksAppend(b *journalFixture) {
 	b.requireNoError(l.Close())
 }
 
+// checkCloseCommitsQueue closes a log with queued entries and expects them committed and acknowledged.
 func checkCloseCommitsQueue(b *journalFixture) {
 	l := b.openLog(journal.Options{})
 	for i := range 300 {
@@ -323,6 +335,7 @@ func checkCloseCommitsQueue(b *journalFixture) {
 	awaitAcksInOrder(b.T, b.acks, 300)
 }
 
+// checkRetainedCommits retains delivered commits and expects their entries unchanged after later commits.
 func checkRetainedCommits(b *journalFixture) {
 	var kept []journal.Commit
 	l := b.openLog(journal.Options{Deliver: func(c journal.Commit) {
@@ -345,6 +358,7 @@ func checkRetainedCommits(b *journalFixture) {
 	}
 }
 
+// checkConcurrentAppends appends from eight goroutines and expects every entry once.
 func checkConcurrentAppends(b *journalFixture) {
 	l := b.openLog(journal.Options{SegmentSize: 64 << 10, QueueBytes: 20_000})
 	const writers, each = 8, 300

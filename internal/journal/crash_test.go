@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal/memfs"
 )
 
-// crashedDisk is a file system after a loss of power, with the range of entries that must be on it.
+// crashedDisk is a file system after a power failure, with the range of entries that it must contain.
 type crashedDisk struct {
 	op    faultfs.Op
 	fs    *memfs.FS
@@ -22,9 +22,9 @@ type crashedDisk struct {
 	cut   uint64 // commits up to here may be gone
 }
 
-// TestCrashKeepsAcknowledgedEntries loses power before every operation that changes the
-// disk, and keeps none or a part of the unsynced bytes. Each acknowledged entry
-// must be in the log once and in order, and the log must accept new entries.
+// TestCrashKeepsAcknowledgedEntries cuts the power before every operation on the disk and expects each acknowledged
+// entry after the restart. Each acknowledged entry must be in the log once and in order, and the log must accept new
+// entries.
 func TestCrashKeepsAcknowledgedEntries(t *testing.T) {
 	inner := memfs.New()
 	fs := faultfs.New(inner)
@@ -85,10 +85,12 @@ func TestCrashKeepsAcknowledgedEntries(t *testing.T) {
 	}
 }
 
+// numberedEntry returns the n-th test entry, with a length that depends on n.
 func numberedEntry(n int) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(n)), strings.Repeat("x", n%100*8)...)
 }
 
+// checkAfterCrash opens the log after a crash and expects every acknowledged entry, in order.
 func checkAfterCrash(t *testing.T, c crashedDisk, o journal.Options) {
 	t.Helper()
 	o.FS = c.fs
@@ -148,8 +150,8 @@ func checkAfterCrash(t *testing.T, c crashedDisk, o journal.Options) {
 	}
 }
 
-// TestSyncPrecedesAcknowledgement reads a trace of disk operations:
-// between the write of a commit and the acknowledgement of its entries is a sync.
+// TestSyncPrecedesAcknowledgement records disk operations and expects a sync between the write of a commit and its
+// acknowledgements.
 func TestSyncPrecedesAcknowledgement(t *testing.T) {
 	fs := faultfs.New(memfs.New())
 	fs.Record()
@@ -190,8 +192,10 @@ func TestSyncPrecedesAcknowledgement(t *testing.T) {
 	}
 }
 
+// waiterFunc is a Waiter that calls a function with the token.
 type waiterFunc func(token uint64)
 
+// Committed calls the function with the token of a committed entry.
 func (w waiterFunc) Committed(token uint64, _ journal.Position, err error) {
 	if err == nil {
 		w(token)

@@ -18,7 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal/memfs"
 )
 
-// writtenLog has the files of a log of about three segments, and its entries.
+// writtenLog has the files and entries of a small log, to damage them.
 type writtenLog struct {
 	files   map[string][]byte
 	names   []string // of the segments
@@ -28,6 +28,7 @@ type writtenLog struct {
 
 var smallSegmentOptions = journal.Options{Tick: -1, Reserve: -1, SegmentSize: 1000}
 
+// writeSmallLog writes a log of about three segments and returns its files and entries.
 func writeSmallLog(t *testing.T) writtenLog {
 	t.Helper()
 	fs := memfs.New()
@@ -53,6 +54,7 @@ func writeSmallLog(t *testing.T) writtenLog {
 	return w
 }
 
+// readJournalFiles returns the contents of the journal's files, and the names of its segments.
 func readJournalFiles(t *testing.T, fs disk.FS) (segments []string, files map[string][]byte) {
 	t.Helper()
 	files = map[string][]byte{}
@@ -76,7 +78,7 @@ func readJournalFiles(t *testing.T, fs disk.FS) (segments []string, files map[st
 	return segments, files
 }
 
-// withChangedFile returns a file system with the log, in which one file has the content data (nil: the file is removed).
+// withChangedFile returns a file system with the log, in which one file has other content (nil: it is removed).
 func (w writtenLog) withChangedFile(t *testing.T, name string, data []byte) *memfs.FS {
 	t.Helper()
 	fs := memfs.New()
@@ -95,6 +97,7 @@ func (w writtenLog) withChangedFile(t *testing.T, name string, data []byte) *mem
 	return fs
 }
 
+// openWithChangedFile opens the log with one changed file.
 func (w writtenLog) openWithChangedFile(t *testing.T, name string, data []byte) (*journal.Log, *memfs.FS, error) {
 	t.Helper()
 	fs := w.withChangedFile(t, name, data)
@@ -104,7 +107,7 @@ func (w writtenLog) openWithChangedFile(t *testing.T, name string, data []byte) 
 	return l, fs, err
 }
 
-// lastCommitOffset returns the file and offset at which the last commit begins.
+// lastCommitOffset returns file and offset of the last commit.
 func (w writtenLog) lastCommitOffset(t *testing.T) (name string, offset int) {
 	t.Helper()
 	name = w.names[len(w.names)-1]
@@ -122,8 +125,8 @@ func (w writtenLog) lastCommitOffset(t *testing.T) (name string, offset int) {
 	}
 }
 
-// TestTornLastCommitIsCut truncates the log or flips a bit at every byte of its last commit: the commit is
-// cut and counted, all earlier commits are readable, and the log accepts new entries.
+// TestTornLastCommitIsCut damages the last commit at every byte: it is removed and counted, and the log accepts new
+// entries.
 func TestTornLastCommitIsCut(t *testing.T) {
 	w := writeSmallLog(t)
 	name, start := w.lastCommitOffset(t)
@@ -170,8 +173,8 @@ func TestTornLastCommitIsCut(t *testing.T) {
 	check("zeros behind", start, append(slices.Clone(data[:start]), make([]byte, 700)...))
 }
 
-// TestDamagedLogIsRefusedAndRepaired flips bits before the last commit: Open fails with file, offset,
-// lost commits and repair command, and after Repair exactly the lost commits are missing.
+// TestDamagedLogIsRefusedAndRepaired flips bits before the last commit: Open fails with the repair command, and
+// Repair loses only the named commits.
 func TestDamagedLogIsRefusedAndRepaired(t *testing.T) {
 	w := writeSmallLog(t)
 	last, start := w.lastCommitOffset(t)
@@ -195,8 +198,8 @@ func TestDamagedLogIsRefusedAndRepaired(t *testing.T) {
 	}
 }
 
-// TestOpenVerifiesCommitsAboveSnapshot damages a log: Open does not verify commits below the oldest snapshot, and Read
-// reports their damage. Open always verifies commits above the oldest snapshot.
+// TestOpenVerifiesCommitsAboveSnapshot damages a log below and above the oldest snapshot: Open verifies only the
+// upper part, Read reports the rest. Open always verifies commits above the oldest snapshot.
 func TestOpenVerifiesCommitsAboveSnapshot(t *testing.T) {
 	w := writeSmallLog(t)
 	l, _, err := w.openWithChangedFile(t, "", nil)
@@ -260,8 +263,8 @@ func TestOpenVerifiesCommitsAboveSnapshot(t *testing.T) {
 	}
 }
 
-// TestRepairRestoresFormatFile removes the file FORMAT: Open fails, and Repair writes the file again
-// from the headers of the segments.
+// TestRepairRestoresFormatFile removes the file FORMAT: Open fails, and Repair writes it again from the segment
+// headers.
 func TestRepairRestoresFormatFile(t *testing.T) {
 	w := writeSmallLog(t)
 	for _, changed := range [][]byte{nil, []byte("muster journal 1\n")} {
@@ -283,6 +286,7 @@ func TestRepairRestoresFormatFile(t *testing.T) {
 	}
 }
 
+// checkDamage opens the log with one changed file and expects a DamageError that names the lost commits.
 func (w writtenLog) checkDamage(t *testing.T, name string, at int, changed []byte) {
 	t.Helper()
 	l, fs, err := w.openWithChangedFile(t, name, changed)
@@ -333,9 +337,9 @@ func (w writtenLog) checkDamage(t *testing.T, name string, at int, changed []byt
 	}
 }
 
-// TestRepairKeepsUndamagedCommits changes bytes, truncates files and removes files in many places at once. The repaired
-// log must open, accept new entries, contain no entry that was never written, and keep
-// every entry whose commit Repair does not report as lost.
+// TestRepairKeepsUndamagedCommits damages a log in many places at once and expects Repair to keep every other commit.
+// The repaired log must open, accept new entries, contain no entry that was never written, and keep every entry whose
+// commit Repair does not report as lost.
 func TestRepairKeepsUndamagedCommits(t *testing.T) {
 	w := writeSmallLog(t)
 	rapid.Check(t, func(r *rapid.T) {

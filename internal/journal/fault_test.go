@@ -21,6 +21,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
+// appendTestEntry appends the n-th test entry to a log.
 func appendTestEntry(t *testing.T, l *journal.Log, a *journaltest.Acks, n int) {
 	t.Helper()
 	err := l.Append(context.Background(), journal.Entry{Section: 1, Data: numberedEntry(n), Waiter: a, Token: uint64(n)})
@@ -29,8 +30,8 @@ func appendTestEntry(t *testing.T, l *journal.Log, a *journaltest.Acks, n int) {
 	}
 }
 
-// TestFullDiskBlocksCommits fills the disk: no entry is acknowledged, Append waits when the queue is full, the
-// reserve file is deleted, and commits continue when the disk has space for the reserve again.
+// TestFullDiskBlocksCommits fills the disk: commits and then Append wait, the reserve file is deleted, and commits
+// continue when space is free.
 func TestFullDiskBlocksCommits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := faultfs.New(memfs.New())
@@ -85,8 +86,7 @@ func TestFullDiskBlocksCommits(t *testing.T) {
 	})
 }
 
-// TestFailedSyncRepeatsCommitInNewSegment fails a sync or write: the commit is written again in a new segment, on a new
-// descriptor, and a reader gets the commit once.
+// TestFailedSyncRepeatsCommitInNewSegment fails a sync or write and expects the commit once, in a new segment.
 func TestFailedSyncRepeatsCommitInNewSegment(t *testing.T) {
 	for _, kind := range []faultfs.Kind{faultfs.Sync, faultfs.Write} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -141,8 +141,8 @@ func TestFailedSyncRepeatsCommitInNewSegment(t *testing.T) {
 	}
 }
 
-// TestLostAcknowledgedCommitsStopLog fails a sync that loses acknowledged bytes: the log
-// reports the loss and commits nothing more.
+// TestLostAcknowledgedCommitsStopLog fails a sync so that acknowledged bytes are lost: the log reports the loss and
+// commits nothing more.
 func TestLostAcknowledgedCommitsStopLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := memfs.New()
@@ -213,7 +213,7 @@ func TestBudgetBlocksCommitsUntilCut(t *testing.T) {
 	})
 }
 
-// TestSizeAfterCountsUnreadBytes checks SizeAfter at every position: from the size of the whole log down to zero.
+// TestSizeAfterCountsUnreadBytes compares SizeAfter at every position, from the size of the whole log down to zero.
 func TestSizeAfterCountsUnreadBytes(t *testing.T) {
 	l := openTestLog(t, "/j", journal.Options{FS: memfs.New(), Tick: -1, Reserve: -1, SegmentSize: 1 << 20})
 	defer l.Close()
@@ -236,14 +236,17 @@ func TestSizeAfterCountsUnreadBytes(t *testing.T) {
 	}
 }
 
-// manualClock is a clock that the test sets.
+// manualClock is a Clock that the test sets.
 type manualClock struct{ wall, mono atomic.Int64 }
 
-func (h *manualClock) Wall() int64         { return h.wall.Load() }
+// Wall returns the wall clock that the test has set.
+func (h *manualClock) Wall() int64 { return h.wall.Load() }
+
+// Mono returns the monotonic time that the test has set.
 func (h *manualClock) Mono() time.Duration { return time.Duration(h.mono.Load()) }
 
-// TestListeningTimeStopsWhileServerIsDown checks that listening time stands still while the process is stopped, its disk
-// stalls or the process is down. Receive time follows the wall clock but never goes back.
+// TestListeningTimeStopsWhileServerIsDown stops the process, its disk or its clock and expects listening time to
+// stand still. Receive time follows the wall clock but never goes back.
 func TestListeningTimeStopsWhileServerIsDown(t *testing.T) {
 	clock := &manualClock{}
 	clock.wall.Store(1_700_000_000e9)
@@ -295,8 +298,8 @@ func TestListeningTimeStopsWhileServerIsDown(t *testing.T) {
 	}
 }
 
-// TestSilenceMakesEmptyCommits appends nothing: the log makes an empty commit each second.
-func TestSilenceMakesEmptyCommits(t *testing.T) {
+// TestIdleLogMakesEmptyCommits appends nothing and expects an empty commit each second.
+func TestIdleLogMakesEmptyCommits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var commits atomic.Int32
 		l := openTestLog(t, "/j", journal.Options{FS: memfs.New(), Reserve: -1, Deliver: func(c journal.Commit) {
@@ -314,6 +317,7 @@ func TestSilenceMakesEmptyCommits(t *testing.T) {
 	})
 }
 
+// TestSecondOpenOfFolderIsRefused opens a folder twice and expects the class Conflict, then opens it after Close.
 func TestSecondOpenOfFolderIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	o := journal.Options{Tick: -1, Reserve: -1}
@@ -328,8 +332,8 @@ func TestSecondOpenOfFolderIsRefused(t *testing.T) {
 	_ = openTestLog(t, dir, o).Close()
 }
 
-// TestNewIncarnationKeepsOldPositions restores a copy of a log: its commits are readable by their old positions,
-// and positions after the copy, which only the original log has, are refused.
+// TestNewIncarnationKeepsOldPositions restores a copy of a log and expects old positions to work, except those after
+// the copy.
 func TestNewIncarnationKeepsOldPositions(t *testing.T) {
 	fs := memfs.New()
 	o := journal.Options{FS: fs, Tick: -1, Reserve: -1}
@@ -373,8 +377,8 @@ func TestNewIncarnationKeepsOldPositions(t *testing.T) {
 	}
 }
 
-// TestBlockedLogMovesPositionsWithoutListening blocks a log by its budget or a full disk: empty commits move the position,
-// because the tail is cut only after snapshots of later positions. Listening time stands still.
+// TestBlockedLogMovesPositionsWithoutListening blocks a log by its budget or a full disk and expects empty commits,
+// because deletion needs snapshots at later positions. Listening time stands still.
 func TestBlockedLogMovesPositionsWithoutListening(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -446,6 +450,7 @@ func TestBlockedLogMovesPositionsWithoutListening(t *testing.T) {
 	}
 }
 
+// TestNewerStoreVersionIsRefused opens a folder whose stores a newer program wrote, and expects a refusal.
 func TestNewerStoreVersionIsRefused(t *testing.T) {
 	fs := memfs.New()
 	o := journal.Options{FS: fs, Tick: -1, Reserve: -1, Stores: map[string]int{"snapshots": 2}}
@@ -462,8 +467,8 @@ func TestNewerStoreVersionIsRefused(t *testing.T) {
 	}
 }
 
-// TestStalledSyncStopsListeningTime stalls the disk for a minute: acknowledgements are delayed, and
-// listening time does not count the minute.
+// TestStalledSyncStopsListeningTime stalls the disk for a minute: acknowledgements wait, and listening time does not
+// count the minute.
 func TestStalledSyncStopsListeningTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := faultfs.New(memfs.New())
@@ -500,11 +505,59 @@ func TestStalledSyncStopsListeningTime(t *testing.T) {
 	})
 }
 
-// TestLostLogEndStartsNewIncarnation opens a log that lost its end, or is an older copy: the log continues
-// as a new incarnation, so that new commits are not confused with the lost ones.
-func TestLostLogEndStartsNewIncarnation(t *testing.T) {
+// TestStallRefusesAgedEntries stalls the disk for a minute: entries with an age that waited are refused, and others are kept. A
+// stall right behind another refuses nothing, so that a slow disk accepts something.
+func TestStallRefusesAgedEntries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := faultfs.New(memfs.New())
+		l := openTestLog(t, "/j", journal.Options{FS: fs, Reserve: -1})
+		defer l.Close()
+		appendAged := func(n int) *journaltest.Acks {
+			a := journaltest.NewAcks()
+			if err := l.Append(t.Context(), journal.Entry{Section: 1, Data: numberedEntry(n), Waiter: a, Token: uint64(n), Aged: true, Signals: 3}); err != nil {
+				t.Fatal(err)
+			}
+			return a
+		}
+		if err := appendAged(0).Wait(1)[0].Err; err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3*time.Second + 100*time.Millisecond) // ticks: nothing stalls, and none is due now
+		if l.Stalled() != nil {
+			t.Fatal("a stall without one")
+		}
+		fs.OnOperation(func(op faultfs.Op) error {
+			if op.Kind == faultfs.Sync {
+				time.Sleep(time.Minute)
+			}
+			return nil
+		})
+		writing := appendAged(1)
+		time.Sleep(time.Second)
+		waiting, plain := appendAged(2), journaltest.NewAcks()
+		appendTestEntry(t, l, plain, 3)
+		if err := writing.Wait(1)[0].Err; err != nil {
+			t.Errorf("what was written when the disk stalled: %v", err)
+		}
+		if err := waiting.Wait(1)[0].Err; !errors.Is(err, journal.ErrStalled) || l.Stalled() == nil {
+			t.Errorf("what waited during the stall: %v", err)
+		}
+		if err := plain.Wait(1)[0].Err; err != nil {
+			t.Errorf("an entry without an age: %v", err)
+		}
+		_ = appendAged(4).Wait(1) // the batch behind the stall
+		if err := appendAged(5).Wait(1)[0].Err; err != nil {
+			t.Errorf("a disk that stalls for each commit accepts nothing: %v", err)
+		}
+		fs.OnOperation(nil)
+	})
+}
+
+// TestLostLogEndIsRefusedUntilRepair opens a log that lost its end, or is an older copy: Open fails. Repair puts an empty
+// commit in place of the lost end, so that snapshots ahead of the log stay usable, and starts a new incarnation.
+func TestLostLogEndIsRefusedUntilRepair(t *testing.T) {
 	fs := memfs.New()
-	o := journal.Options{FS: fs, Tick: -1, Reserve: -1}
+	o := journal.Options{FS: fs, Tick: -1, Reserve: -1, RepairCommand: "mend it"}
 	l := openTestLog(t, "/j", o)
 	a := journaltest.NewAcks()
 	appendTestEntry(t, l, a, 0)
@@ -521,37 +574,62 @@ func TestLostLogEndStartsNewIncarnation(t *testing.T) {
 
 	ahead := journal.Position{Log: at.Log, Number: head.Number + 5}
 	o.KnownPositions = []journal.Position{at, ahead}
+	o.KnownTimes = journal.Times{Listening: 24 * time.Hour}
+	_, err := journal.Open("/j", o)
+	if err == nil || !strings.HasSuffix(err.Error(), "mend it") || !strings.Contains(err.Error(), fmt.Sprintf("lost: commits %d to %d", head.Number+1, ahead.Number)) {
+		t.Fatalf("Open of a log without its end: %v", err)
+	}
+	for round, want := range []int{1, 0} {
+		if lost, err := journal.Repair("/j", o); err != nil || len(lost) != want {
+			t.Fatalf("repair %d returns losses %v and error %v", round, lost, err)
+		}
+	}
 	l = openTestLog(t, "/j", o)
+	defer l.Close()
 	born := l.Incarnation().ID
 	if born == at.Log {
 		t.Fatal("the log keeps its incarnation although its end is missing")
 	}
-	if p, err := l.Resolve(ahead); !errors.Is(err, journal.ErrTrimmed) {
-		t.Fatalf("a position of the end that is gone: %+v, %v", p, err)
+	if l.Times().Listening < 24*time.Hour {
+		t.Errorf("the log continues with a listening time of %v", l.Times().Listening)
 	}
-	for _, c := range []struct{ of, want journal.Position }{
-		{at, journal.Position{Log: born, Number: at.Number}},
-		{ahead, journal.Position{Log: born, Number: head.Number}},
-		{journal.Position{Log: 77, Number: 500}, journal.Position{}},
-	} {
-		if p := l.CommonPosition(c.of); p != c.want {
-			t.Errorf("shared with %+v: %+v, want %+v", c.of, p, c.want)
-		}
+	if p, err := l.Resolve(ahead); err != nil || p != (journal.Position{Log: born, Number: ahead.Number}) {
+		t.Fatalf("the position of a snapshot ahead of the log: %+v, %v", p, err)
+	}
+	if p := l.CommonPosition(journal.Position{Log: 77, Number: 500}); p != (journal.Position{}) {
+		t.Errorf("shared with another log: %+v", p)
 	}
 	appendTestEntry(t, l, a, 1)
-	if got := a.Wait(2)[1].At; got != (journal.Position{Log: born, Number: head.Number + 1}) {
-		t.Fatalf("goes on at %+v", got)
-	}
-	_ = l.Close()
-	l = openTestLog(t, "/j", o) // other stores still have positions of the former incarnation
-	defer l.Close()
-	if l.Incarnation().ID != born {
-		t.Fatal("the log starts a new incarnation at every start, want only one")
+	if got := a.Wait(2)[1].At; got.Log != born || got.Number <= ahead.Number {
+		t.Fatalf("continues at %+v", got)
 	}
 }
 
+// TestForeignLogIsRefusedUntilRepair opens a log that has none of the positions which other stores know.
+func TestForeignLogIsRefusedUntilRepair(t *testing.T) {
+	o := journal.Options{FS: memfs.New(), Tick: -1, Reserve: -1, RepairCommand: "mend it"}
+	l := openTestLog(t, "/j", o)
+	a := journaltest.NewAcks()
+	appendTestEntry(t, l, a, 0)
+	_ = l.Close()
+	o.KnownPositions = []journal.Position{{Log: 77, Number: 500}, {Log: 78, Number: 1}}
+	if _, err := journal.Open("/j", o); err == nil || !strings.HasSuffix(err.Error(), "mend it") {
+		t.Fatalf("Open of another log: %v", err)
+	}
+	for round, want := range []int{1, 0} {
+		if lost, err := journal.Repair("/j", o); err != nil || len(lost) != want {
+			t.Fatalf("repair %d returns losses %v and error %v", round, lost, err)
+		}
+	}
+	l = openTestLog(t, "/j", o)
+	if _, err := l.Resolve(o.KnownPositions[0]); !errors.Is(err, journal.ErrTrimmed) {
+		t.Errorf("a position of the other log: %v", err)
+	}
+	_ = l.Close()
+}
+
 // TestMissingLogIsRefusedUntilRepair opens an empty folder although other stores have positions of its log: Open fails until
-// Repair creates a new log.
+// Repair creates a new log, which continues behind these positions.
 func TestMissingLogIsRefusedUntilRepair(t *testing.T) {
 	o := journal.Options{FS: memfs.New(), Tick: -1, Reserve: -1, KnownPositions: []journal.Position{{Log: 77, Number: 500}}, RepairCommand: "mend it"}
 	_, err := journal.Open("/j", o)
@@ -559,14 +637,17 @@ func TestMissingLogIsRefusedUntilRepair(t *testing.T) {
 		t.Fatal(err)
 	}
 	lost, err := journal.Repair("/j", o)
-	if err != nil || !slices.Equal(lost, []journal.Loss{{File: "/j", First: 1, Last: journal.ToEnd}}) {
+	if err != nil || !slices.Equal(lost, []journal.Loss{{File: "/j", First: 1, Last: 500}}) {
 		t.Fatalf("Repair returns losses %v and error %v", lost, err)
 	}
 	l := openTestLog(t, "/j", o)
 	defer l.Close()
+	if _, err := l.Resolve(o.KnownPositions[0]); err != nil {
+		t.Errorf("the position of a snapshot: %v", err)
+	}
 	a := journaltest.NewAcks()
 	appendTestEntry(t, l, a, 0)
-	if at := a.Wait(1)[0].At; at.Number != 1 {
+	if at := a.Wait(1)[0].At; at.Number <= 500 {
 		t.Fatalf("the repaired log is at position %+v", at)
 	}
 }

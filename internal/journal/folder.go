@@ -23,7 +23,7 @@ const formatFile = "FORMAT"
 // lockFile is the name of the file that a process locks while it has the journal folder open.
 const lockFile = "LOCK"
 
-// folderFormat is the content of the file FORMAT in a journal folder.
+// folderFormat is the decoded file FORMAT of a journal folder: partitions, stores, incarnations.
 type folderFormat struct {
 	incarnation Incarnation
 	partitions  int
@@ -31,13 +31,13 @@ type folderFormat struct {
 	ancestors   []ancestorIncarnation // oldest first
 }
 
-// ancestorIncarnation is an earlier incarnation of a journal, whose commits up to last are in the present incarnation too.
+// ancestorIncarnation is an earlier incarnation of a journal, whose commits up to last belong to the present one too.
 type ancestorIncarnation struct {
 	Incarnation
 	last uint64
 }
 
-// isKnown returns whether id is the present incarnation of the journal folder or an earlier one.
+// isKnown reports whether an id is the present incarnation of the journal or an earlier one.
 func (f *folderFormat) isKnown(id uint64) bool {
 	if id == f.incarnation.ID {
 		return true
@@ -50,6 +50,7 @@ func (f *folderFormat) isKnown(id uint64) bool {
 	return false
 }
 
+// encode encodes the file FORMAT.
 func (f *folderFormat) encode() []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "muster journal %d\n", version)
@@ -70,6 +71,7 @@ var (
 	errFormatMissing = errors.New("the file is missing")
 )
 
+// parseFolder decodes the file FORMAT and verifies its checksum.
 func parseFolder(data []byte) (*folderFormat, error) {
 	f := &folderFormat{stores: map[string]int{}}
 	text := string(data)
@@ -114,7 +116,7 @@ func parseFolder(data []byte) (*folderFormat, error) {
 	return f, nil
 }
 
-// readFolder reads the file FORMAT of a journal folder; it returns nil and no error if the file does not exist.
+// readFolder reads the file FORMAT of a journal folder; nil without an error: the file does not exist.
 func readFolder(fsys disk.FS, dir string) (*folderFormat, error) {
 	path := filepath.Join(dir, formatFile)
 	data, err := disk.ReadFile(fsys, path)
@@ -134,12 +136,13 @@ func readFolder(fsys disk.FS, dir string) (*folderFormat, error) {
 	return f, nil
 }
 
-// newerError reports a file that a newer version of the program wrote.
+// newerError returns the error about a file that a newer version of the program wrote.
 func newerError(path string) error {
 	return model.Errorf(model.Conflict, "%q was %w", path, errNewerVersion).
 		WithHint("install the version of Muster that wrote it, or a later one")
 }
 
+// writeFormatFile writes the file FORMAT to the journal folder.
 func (f *folderFormat) writeFormatFile(fsys disk.FS, dir string) error {
 	if err := disk.WriteFile(fsys, dir, formatFile, f.encode()); err != nil {
 		return fmt.Errorf("write %q: %w", filepath.Join(dir, formatFile), err)
@@ -147,7 +150,7 @@ func (f *folderFormat) writeFormatFile(fsys disk.FS, dir string) error {
 	return nil
 }
 
-// checkOptions compares the folder with the options, and raises the versions of stores.
+// checkOptions compares the file FORMAT with the options, and raises the versions of stores in it.
 func (f *folderFormat) checkOptions(o *Options, dir string) (changed bool, err error) {
 	if f.partitions != o.Partitions {
 		return false, model.Errorf(model.Conflict,
@@ -167,15 +170,15 @@ func (f *folderFormat) checkOptions(o *Options, dir string) (changed bool, err e
 	return changed, nil
 }
 
-// newFolder returns the content of a new file FORMAT, without an incarnation yet.
+// newFolder returns the content of a new file FORMAT, which has no incarnation yet.
 func newFolder(o *Options) *folderFormat {
 	f := &folderFormat{partitions: o.Partitions, stores: map[string]int{}}
 	maps.Copy(f.stores, o.Stores)
 	return f
 }
 
-// startIncarnation gives the journal folder a new incarnation, which shares the commits up to last with the present incarnation
-// (zero: the folder is new).
+// startIncarnation starts a new incarnation, which shares the commits up to number last with the former one (zero:
+// the folder is new).
 func (f *folderFormat) startIncarnation(o *Options, last uint64) error {
 	var id [8]byte
 	if _, err := io.ReadFull(o.Rand, id[:]); err != nil {
@@ -205,9 +208,9 @@ func lockFolder(o *Options, dir string) (io.Closer, error) {
 	return held, nil
 }
 
-// NewIncarnation gives a restored backup a new incarnation before it is opened. Its commits stay
-// readable by their old positions, and commits that the original wrote after the backup cannot be
-// confused with its own.
+// NewIncarnation gives the restored backup of a journal a new incarnation before it is opened. Its commits stay
+// readable by their old positions, and commits that the original wrote after the backup cannot be confused with its
+// own.
 func NewIncarnation(dir string, o Options) (Incarnation, error) {
 	o.Tick, o.Reserve, o.Deliver, o.renew = -1, -1, nil, true
 	l, err := Open(dir, o)

@@ -22,10 +22,11 @@ func followTestSection(ctx context.Context, fs *memfs.FS, more func() bool) (ent
 	return entries, err
 }
 
+// stopFollowing makes Follow stop at the end of the log.
 func stopFollowing() bool { return false }
 
-// TestFollowReadsOpenLogCompletely follows a log while another process writes it, over many segments and restarts: Follow reads
-// every entry and changes no file.
+// TestFollowReadsOpenLogCompletely follows a log that another process writes, over segments and restarts, and expects
+// every entry.
 func TestFollowReadsOpenLogCompletely(t *testing.T) {
 	fs := memfs.New()
 	o := smallSegmentOptions
@@ -62,8 +63,8 @@ func TestFollowReadsOpenLogCompletely(t *testing.T) {
 	}
 }
 
-// TestFollowReportsDamageAndNotTornEnd follows damaged logs: Follow returns the error that Open returns. A torn end after a crash
-// is no error.
+// TestFollowReportsDamageAndNotTornEnd follows damaged logs and expects the error of Open; a half-written last commit
+// is none. A torn end after a crash is no error.
 func TestFollowReportsDamageAndNotTornEnd(t *testing.T) {
 	w := writeSmallLog(t)
 	first, middle, last := w.names[0], w.names[1], w.names[len(w.names)-1]
@@ -119,7 +120,7 @@ func TestFollowReportsDamageAndNotTornEnd(t *testing.T) {
 	}
 }
 
-// TestSlowFollowGetsErrTrimmed follows a log that is cut before Follow has read it: Follow returns ErrTrimmed.
+// TestSlowFollowGetsErrTrimmed follows a log that is cut before it was read, and expects ErrTrimmed.
 func TestSlowFollowGetsErrTrimmed(t *testing.T) {
 	fs := memfs.New()
 	o := smallSegmentOptions
@@ -144,6 +145,7 @@ func TestSlowFollowGetsErrTrimmed(t *testing.T) {
 	}
 }
 
+// openTestLog opens a log and ends the test on an error.
 func openTestLog(t *testing.T, dir string, o journal.Options) *journal.Log {
 	t.Helper()
 	l, err := journal.Open(dir, o)

@@ -37,7 +37,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// checkpoint has the number, chain value and times of a commit, from which the next commit continues.
+// checkpoint has number, chain value and times of a commit, which the next commit continues.
 type checkpoint struct {
 	number    uint64
 	chain     uint32 // CRC of that commit
@@ -45,7 +45,7 @@ type checkpoint struct {
 	listening time.Duration
 }
 
-// segmentHeader is the header of a segment file; its field before describes the last commit of the segment before.
+// segmentHeader is the header of a segment file; its field before describes the last commit of the previous segment.
 //
 //	 0 u64 magic with version
 //	 8 u32 CRC32C of bytes 0 … 8 and 12 … 64
@@ -61,6 +61,7 @@ type segmentHeader struct {
 	before      checkpoint
 }
 
+// append encodes the header of a segment.
 func (h segmentHeader) append(dst []byte) []byte {
 	at := len(dst)
 	le := binary.LittleEndian
@@ -77,12 +78,12 @@ func (h segmentHeader) append(dst []byte) []byte {
 	return dst
 }
 
-// segmentSum returns the CRC of a segment header without the field of the CRC.
+// segmentSum returns the CRC of a segment header without the CRC field in it.
 func segmentSum(b []byte) uint32 {
 	return crc32.Update(crc32.Checksum(b[:8], castagnoli), castagnoli, b[12:segmentHeaderSize])
 }
 
-// commitSum returns the CRC of a commit header without its two fields of CRCs.
+// commitSum returns the CRC of a commit header without the two CRC fields in it.
 func commitSum(b []byte) uint32 {
 	return crc32.Update(crc32.Checksum(b[:4], castagnoli), castagnoli, b[12:commitHeaderSize])
 }
@@ -98,6 +99,7 @@ var (
 	errNewerVersion     = errors.New("written by a newer version of Muster")
 )
 
+// parseSegmentHeader decodes and verifies the header of a segment.
 func parseSegmentHeader(b []byte) (h segmentHeader, err error) {
 	le := binary.LittleEndian
 	switch {
@@ -121,7 +123,7 @@ func parseSegmentHeader(b []byte) (h segmentHeader, err error) {
 	return h, nil
 }
 
-// commitHeader is the part of a commit with a fixed length.
+// commitHeader is the fixed-length header of a commit.
 //
 //	 0 u32 magic with version
 //	 4 u32 CRC32C of bytes 0 … 4, 12 … 64 and of the body; the next commit's chain
@@ -150,8 +152,7 @@ type commitHeader struct {
 	flags       uint16
 }
 
-// sealCommit writes the header, with the checksums of header and body, over the first commitHeaderSize bytes of b. b is a whole
-// commit.
+// sealCommit encodes the header with its checksums into the first commitHeaderSize bytes of b. b is a whole commit.
 func (h *commitHeader) sealCommit(b []byte) {
 	le := binary.LittleEndian
 	h.body = uint32(len(b) - commitHeaderSize)
@@ -172,7 +173,7 @@ func (h *commitHeader) sealCommit(b []byte) {
 	le.PutUint32(b[4:], h.crc)
 }
 
-// parseHeader reads the header of a commit, and verifies the checksum of the header alone.
+// parseHeader decodes the header of a commit and verifies the header's own checksum.
 func parseHeader(b []byte) (h commitHeader, err error) {
 	le := binary.LittleEndian
 	switch {
@@ -207,14 +208,14 @@ func parseHeader(b []byte) (h commitHeader, err error) {
 	return h, nil
 }
 
-// hasValidChecksum returns whether the checksum of a commit's header and body is right.
+// hasValidChecksum reports whether the checksum over header and body of the commit is right.
 func (h *commitHeader) hasValidChecksum(headerBytes, body []byte) bool {
 	own := binary.LittleEndian.Uint32(headerBytes[8:])
 	return crc32.Update(own, castagnoli, body) == h.crc
 }
 
-// firstNumberAndChain returns the lowest number that a commit stands for, and the chain value of the next commit.
-// They differ from number and crc only in a commit that Repair wrote in place of lost commits.
+// firstNumberAndChain returns the lowest commit number that the commit stands for, and the chain value for the next
+// commit. They differ from number and crc only in a commit that Repair wrote in place of lost commits.
 func (h *commitHeader) firstNumberAndChain(body []byte) (firstNumberAndChain uint64, next uint32, err error) {
 	if h.flags&flagLost == 0 {
 		return h.number, h.crc, nil
@@ -235,8 +236,8 @@ type sectionSpan struct {
 	start, end uint32 // in the raw entries
 }
 
-// appendSectionTable encodes the section table of a commit. A row has the section (as the difference to the section of the row
-// before), the number of entries and their raw length.
+// appendSectionTable encodes the section table of a commit, which lists the entries of each section. A row has the
+// section (as the difference to the section of the row before), the number of entries and their raw length.
 func appendSectionTable(dst []byte, spans []sectionSpan) []byte {
 	before := uint64(0)
 	for _, s := range spans {
@@ -248,7 +249,7 @@ func appendSectionTable(dst []byte, spans []sectionSpan) []byte {
 	return dst
 }
 
-// parseSectionTable decodes the section table at the start of a commit's body and returns the table and the rest of the body.
+// parseSectionTable decodes the section table at the start of a commit's body, and returns the rest of the body.
 func parseSectionTable(spans []sectionSpan, h *commitHeader, body []byte) ([]sectionSpan, []byte, error) {
 	section, start, count := uint64(0), uint64(0), uint64(0)
 	for i := range int(h.sections) {
@@ -299,7 +300,7 @@ func forEachEntry(raw []byte, count uint32, fn func([]byte) error) error {
 	return nil
 }
 
-// uvarintLen returns the number of bytes that n takes as a varint.
+// uvarintLen returns the bytes of n encoded as a varint.
 func uvarintLen(n int) int {
 	size := 1
 	for n >= 0x80 {

@@ -18,19 +18,22 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// steppingClock is a clock that moves on by a second with each reading.
+// steppingClock is a Clock that advances by a second at each reading.
 type steppingClock struct{ wall, mono int64 }
 
+// Wall advances the wall clock by a second and returns it.
 func (s *steppingClock) Wall() int64 { s.wall += 1e9; return s.wall }
 
+// Mono advances the monotonic time by a second and returns it.
 func (s *steppingClock) Mono() time.Duration { s.mono += 1e9; return time.Duration(s.mono) }
 
-// ackChannel receives a value when its entry is committed.
+// ackChannel is a Waiter that sends a value for each committed entry.
 type ackChannel chan struct{}
 
+// Committed sends a value to the test.
 func (e ackChannel) Committed(uint64, Position, error) { e <- struct{}{} }
 
-// newGoldenLog makes the small log whose bytes testdata/golden has.
+// newGoldenLog creates the small log whose bytes are in testdata/golden.
 func newGoldenLog(t *testing.T) *memfs.FS {
 	t.Helper()
 	fs := memfs.New()
@@ -58,6 +61,7 @@ func newGoldenLog(t *testing.T) *memfs.FS {
 	return fs
 }
 
+// TestLogWritesGoldenBytes writes a small log and compares its files with golden bytes.
 func TestLogWritesGoldenBytes(t *testing.T) {
 	fs := newGoldenLog(t)
 	for _, name := range []string{"FORMAT", "00000000000000000001.log"} {
@@ -73,7 +77,7 @@ func TestLogWritesGoldenBytes(t *testing.T) {
 	}
 }
 
-// TestLogReadsGoldenBytes reads a log that an earlier version wrote.
+// TestLogReadsGoldenBytes reads a log with golden bytes, as an earlier version wrote it.
 func TestLogReadsGoldenBytes(t *testing.T) {
 	segment := goldenSegment(t)
 	format, err := os.ReadFile("testdata/golden/FORMAT")
@@ -103,7 +107,7 @@ func TestLogReadsGoldenBytes(t *testing.T) {
 	}
 }
 
-// goldenSegment returns the bytes of the segment in testdata/golden.
+// goldenSegment returns the golden bytes of a segment in testdata.
 func goldenSegment(t testing.TB) []byte {
 	t.Helper()
 	dump, err := os.ReadFile("testdata/golden/00000000000000000001.log")
@@ -124,8 +128,8 @@ func goldenSegment(t testing.TB) []byte {
 	return segment
 }
 
-// FuzzCommit parses any bytes as a commit, unchanged and with right
-// checksums: the parser never panics, and all entries of an accepted commit can be read.
+// FuzzCommit parses random bytes as a commit, as they are and with right checksums: all entries of an accepted commit
+// can be read.
 func FuzzCommit(f *testing.F) {
 	segment := goldenSegment(f)
 	for at := segmentHeaderSize; at < len(segment); {
@@ -169,7 +173,7 @@ func FuzzCommit(f *testing.F) {
 	})
 }
 
-// FuzzSegment opens any bytes as the only segment of a log, then repairs it.
+// FuzzSegment opens random bytes as the only segment of a log, then repairs it.
 func FuzzSegment(f *testing.F) {
 	segment := goldenSegment(f)
 	f.Add(segment)
@@ -205,7 +209,7 @@ func FuzzSegment(f *testing.F) {
 	})
 }
 
-// FuzzFormatFile parses any bytes as the file FORMAT; accepted content is encoded to equal bytes.
+// FuzzFormatFile parses random bytes as the file FORMAT; accepted content is encoded to equal bytes.
 func FuzzFormatFile(f *testing.F) {
 	format, err := os.ReadFile("testdata/golden/FORMAT")
 	if err != nil {
@@ -224,6 +228,7 @@ func FuzzFormatFile(f *testing.F) {
 	})
 }
 
+// TestAppendDoesNotAllocate appends entries to a warm log and expects no allocation.
 func TestAppendDoesNotAllocate(t *testing.T) {
 	l, err := Open(t.TempDir(), Options{Tick: -1, Reserve: -1})
 	if err != nil {
@@ -272,8 +277,8 @@ func TestFormatPageShowsGoldenBytes(t *testing.T) {
 	}
 }
 
-// TestConsumersFloorIsLowestPosition checks that the floor is the lowest position of all consumers, with the consumer's name. A
-// consumer that ended no longer counts.
+// TestConsumersFloorIsLowestPosition expects the floor at the lowest position of all consumers, with the name of that
+// consumer. A consumer that ended no longer counts.
 func TestConsumersFloorIsLowestPosition(t *testing.T) {
 	var c Consumers
 	if lowest, ok := c.Floor(); ok {

@@ -16,14 +16,14 @@ import (
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
-// Position is a place in one log: all commits up to and including Number. Only the journal interprets
-// it. The zero Position is before all commits.
+// Position is a place in the log: all commits up to and including Number. Only the journal interprets it. The zero
+// Position is before all commits.
 type Position struct {
 	Log    uint64 // the incarnation's number; a restored copy starts a new one
 	Number uint64 // of the commit, from 1 without holes
 }
 
-// Compare orders two positions of one log; ok is false for different logs.
+// Compare compares two positions of one log; ok is false for positions of different logs.
 func (p Position) Compare(q Position) (order int, ok bool) {
 	if p.Number == 0 || q.Number == 0 || p.Log == q.Log {
 		switch {
@@ -37,29 +37,32 @@ func (p Position) Compare(q Position) (order int, ok bool) {
 	return 0, false
 }
 
-// Section is the part of a commit that an entry belongs to: a partition's number, or All.
+// Section groups entries within a commit: the number of a partition, or All.
 type Section uint16
 
 // All is the section that every reader reads, whatever partitions it follows.
 const All Section = 256
 
-// Entry is one record to commit. The journal copies Data before Append returns.
+// Entry is one record to append, with its section and Waiter. The journal copies Data before Append returns.
 type Entry struct {
 	Section Section
 	Data    []byte // the commit stores its length
 	Waiter  Waiter // nil: none
 	Token   uint64 // passed to the Waiter
 	Signals int    // signals in it; counted for CommitStats
+	// Aged marks data that states its age at the Append. After a stall of the process or the disk that age is wrong: the
+	// entry is refused with ErrStalled, and the source asks for it again. All entries of one Append have the same value.
+	Aged bool
 }
 
-// Waiter is called with the outcome of its entry, on the journal's goroutine: it must not block. err
-// is nil when the entry is durable and delivered to the views. After an error the entry is not kept.
+// Waiter receives the outcome of an entry's commit on the journal's goroutine, and must not block. err is nil when
+// the entry is durable and delivered to the views. After an error the entry is not kept.
 type Waiter interface {
 	Committed(token uint64, at Position, err error)
 }
 
-// Commit is one durable group of entries. It is valid until Release; copy the data that must live
-// longer.
+// Commit is one durable group of entries, as readers receive it. It is valid until Release; copy the data that must
+// live longer.
 type Commit interface {
 	Position() Position
 	// Received is the journal's clock in Unix nanoseconds; it never goes back.
@@ -97,11 +100,17 @@ type Journal interface {
 	Close() error
 }
 
-// Incarnation names one life of a data folder. Epoch orders lives: a later one
-// (restored copy) has a higher Epoch.
+// Incarnation identifies one life of a data folder: a restored backup begins another one. Epoch orders lives: a later
+// one (restored copy) has a higher Epoch.
 type Incarnation struct {
 	ID    uint64 // random
 	Epoch uint64 // Unix seconds at birth, higher than any before
+}
+
+// Times are the two clocks of a journal at a commit.
+type Times struct {
+	Received  int64         // Unix nanoseconds
+	Listening time.Duration // since the creation of the journal
 }
 
 // CommitStats measures one commit.
@@ -112,7 +121,7 @@ type CommitStats struct {
 	Bytes   int // on disk
 }
 
-// Stats are counters since opening and gauges now.
+// Stats has counters since the opening of a log, and present gauges.
 type Stats struct {
 	Commits, Entries uint64
 	RawBytes         uint64 // before compression
@@ -125,7 +134,7 @@ type Stats struct {
 	Blocked          error // the reason why nothing is committed now, such as a full disk; else nil
 }
 
-// Pressure returns the used share of the journal's budget, from 0 to 1, and 1 while it commits nothing.
+// Pressure returns the used share of the journal's budget, from 0 to 1, or 1 while commits are blocked.
 func (s *Stats) Pressure() float64 {
 	switch {
 	case s.Blocked != nil:
@@ -139,36 +148,37 @@ func (s *Stats) Pressure() float64 {
 var (
 	// ErrClosed reports that the journal was closed.
 	ErrClosed = errors.New("journal is closed")
+	// ErrStalled reports an entry whose age is wrong, because the process or the disk stood still before its commit.
+	ErrStalled = errors.New("the journal stood still, and the age of what waited is not known")
 	// ErrTrimmed reports a position below the oldest commit of the log, or of another incarnation.
 	ErrTrimmed = errors.New("journal position is no longer in the journal")
 	// ErrAhead reports a position above the head, which is of another log.
 	ErrAhead = errors.New("journal position is ahead of the journal")
 )
 
-// Consumer is a reader that the journal keeps commits for. It has applied all commits up to At, and
-// reads the later ones again after a restart.
+// Consumer is a reader of the journal with a name and a position, whose unread commits are not deleted. It has
+// applied all commits up to At, and reads the later ones again after a restart.
 type Consumer struct {
 	Name string
 	At   Position
 }
 
-// Consumers is the list of a journal's consumers. Commits below its Floor may be cut. Any
-// goroutine may call its methods; sources are called with no lock held, and must not block.
+// Consumers has all consumers of a journal. Commits below its Floor may be cut. Any goroutine may call its methods;
+// sources are called with no lock held, and must not block.
 type Consumers struct {
 	mu      sync.Mutex
 	sources []func() []Consumer
 }
 
-// Add registers a source of consumers: it returns those that exist now, none included, with
-// positions of the journal's present incarnation. Call it before the first Cut: the journal
-// does not wait for consumers that it does not know.
+// Add registers a function that returns the present consumers of one component, with their positions. Call it before
+// the first Cut: the journal does not wait for consumers that it does not know.
 func (c *Consumers) Add(source func() []Consumer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sources = append(c.sources, source)
 }
 
-// List returns the consumers that exist now, the one furthest behind first.
+// List returns the present consumers, the one furthest behind first.
 func (c *Consumers) List() (list []Consumer) {
 	c.mu.Lock()
 	sources := slices.Clone(c.sources)
@@ -180,8 +190,8 @@ func (c *Consumers) List() (list []Consumer) {
 	return list
 }
 
-// Floor returns the consumer furthest behind: the journal may be cut up to its position. ok is
-// false where there is no consumer, so that nothing may be cut.
+// Floor returns the consumer with the lowest position, below which the journal may be deleted. ok is false where
+// there is no consumer, so that nothing may be cut.
 func (c *Consumers) Floor() (lowest Consumer, ok bool) {
 	list := c.List()
 	if len(list) == 0 {
@@ -194,7 +204,7 @@ func (c *Consumers) Floor() (lowest Consumer, ok bool) {
 // goal leaves room for (docs/decisions/0006-journal-linger.md).
 const ServerLinger = 20 * time.Millisecond
 
-// Options configures a Log. The zero value suits the server's journal.
+// Options has the settings and dependencies of a Log. The zero value suits the server's journal.
 type Options struct {
 	FS    disk.FS   // default disk.OS{}
 	Clock Clock     // default SystemClock()
@@ -208,11 +218,15 @@ type Options struct {
 	// Position verifies the whole log.
 	VerifyFrom Position
 
-	// KnownPositions are the positions that other stores (snapshots, reactions) have applied. A log that
-	// ends before one of them has lost its end, or is an older copy. It starts a new incarnation, so
-	// that its next numbers are not confused with the known ones. A folder without a log is refused.
+	// KnownPositions are the positions that other stores (snapshots, reactions) have applied. Open refuses a
+	// log that ends before one of them, because it lost its end or is an older copy, and a log that has none of
+	// them, because it belongs to other data. Repair and NewIncarnation put one empty commit in place of the lost
+	// end, so that the snapshots ahead of it stay usable.
 	KnownPositions []Position
-	renew          bool // see NewIncarnation
+	// KnownTimes are the times of the newest snapshot: a log whose end is lost continues from them.
+	KnownTimes Times
+	renew      bool // see NewIncarnation
+	mendEnd    bool // see Repair
 
 	Budget      int64         // bytes on disk; default 4 GiB; at the budget commits wait for a Cut
 	Reserve     int64         // bytes held back, released when the disk is full; default 256 MiB, negative: none
@@ -239,7 +253,7 @@ type Options struct {
 	Logger        *slog.Logger    // default: discard
 }
 
-// Clock is the source of the journal's time.
+// Clock is the source of wall and monotonic time for the journal.
 type Clock interface {
 	// Wall returns Unix nanoseconds; it may jump.
 	Wall() int64
@@ -247,12 +261,16 @@ type Clock interface {
 	Mono() time.Duration
 }
 
-// SystemClock returns the machine's clock, or in a testing/synctest bubble the bubble's.
+// SystemClock returns the machine's clock, or the clock of the testing/synctest bubble in which it is called.
 func SystemClock() Clock { return systemClock{start: time.Now()} }
 
+// systemClock is the machine's clock.
 type systemClock struct{ start time.Time }
 
-func (systemClock) Wall() int64           { return time.Now().UnixNano() }
+// Wall returns the wall clock in nanoseconds since 1970.
+func (systemClock) Wall() int64 { return time.Now().UnixNano() }
+
+// Mono returns the time since the clock was made.
 func (c systemClock) Mono() time.Duration { return time.Since(c.start) }
 
 // Defaults of Options.
@@ -267,6 +285,7 @@ const (
 // MaxAppend is the largest Append in raw bytes.
 const MaxAppend = 8 << 20
 
+// withDefaults returns the options with defaults filled in, and limits made consistent.
 func (o Options) withDefaults(dir string) Options {
 	or := func(value *int64, preset int64) { *value = max(0, cmp.Or(*value, preset)) }
 	o.FS, o.Clock, o.Rand = cmp.Or[disk.FS](o.FS, disk.OS{}), cmp.Or(o.Clock, SystemClock()), cmp.Or(o.Rand, rand.Reader)

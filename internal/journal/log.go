@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
@@ -27,16 +30,18 @@ type Log struct {
 	folder *folderFormat
 
 	queue   batchQueue
-	cuts    chan struct{} // capacity 1: a cut may have freed disk space
-	closing chan struct{} // closed by Close
-	done    chan struct{} // closed by the committer
-	commits sync.Pool     // of *commit
-	writer  segmentWriter // owned by the committer
+	stalled atomic.Pointer[time.Time] // end of the last stall, with its monotonic reading; nil: there was none
+	cuts    chan struct{}             // capacity 1: a cut may have freed disk space
+	closing chan struct{}             // closed by Close
+	done    chan struct{}             // closed by the committer
+	commits sync.Pool                 // of *commit
+	writer  segmentWriter             // owned by the committer
 
 	mu       sync.Mutex
 	segments []*segment // oldest first, never empty; the last is being written
 	head     checkpoint // last durable commit
 	cut      uint64     // highest number that Cut was called with
+	lost     []Loss     // recorded by Open for Repair and NewIncarnation
 	closed   bool
 	stats    Stats // without QueuedBytes
 }
@@ -68,6 +73,36 @@ func (l *Log) Head() Position {
 	return Position{Log: l.folder.incarnation.ID, Number: l.head.number}
 }
 
+// MissingSegments returns the files of the log that are no longer in its folder: somebody deleted or moved them.
+func (l *Log) MissingSegments() (paths []string) {
+	l.mu.Lock()
+	segments := slices.Clone(l.segments)
+	l.mu.Unlock()
+	names, err := l.opts.FS.List(l.dir)
+	if err != nil {
+		return nil // the folder cannot be read now: the next commit or start reports it
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range segments {
+		if !slices.Contains(names, filepath.Base(s.path)) && slices.Contains(l.segments, s) { // else it was cut meanwhile
+			paths = append(paths, s.path)
+		}
+	}
+	return paths
+}
+
+// Stalled returns when the last stall ended: more than two seconds in which the process or the disk stood still. nil: there
+// was none since Open. The pointer is another one after each stall.
+func (l *Log) Stalled() *time.Time { return l.stalled.Load() }
+
+// Times returns the times of the last durable commit.
+func (l *Log) Times() Times {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return Times{l.head.received, l.head.listening}
+}
+
 // Tail implements Journal. In an empty log the tail is one above the head.
 func (l *Log) Tail() Position {
 	l.mu.Lock()
@@ -87,8 +122,8 @@ func (l *Log) Stats() Stats {
 	return stats
 }
 
-// SizeAfter returns the number of bytes in the log after a position, accurate to a few hundred kilobytes: the bytes that a
-// reader at this position has not read.
+// SizeAfter returns the bytes of log after a position, which its reader has not read yet, accurate to a few hundred
+// kilobytes.
 func (l *Log) SizeAfter(p Position) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -106,11 +141,14 @@ func (l *Log) SizeAfter(p Position) int64 {
 	return size
 }
 
-// Resolve translates a position of an earlier incarnation into the present one. It returns ErrTrimmed
-// for a commit that this incarnation does not share, and for a position of another journal.
+// Resolve converts a position of an earlier incarnation to the present one. It returns ErrTrimmed for a commit that
+// this incarnation does not share, and for a position of another journal.
 func (l *Log) Resolve(p Position) (Position, error) {
 	return l.folder.resolvePosition(p)
 }
+
+// KnowsIncarnation returns whether an incarnation is the present one of the log or an earlier one.
+func (l *Log) KnowsIncarnation(incarnation uint64) bool { return l.folder.isKnown(incarnation) }
 
 func (f *folderFormat) resolvePosition(p Position) (Position, error) {
 	now := Position{Log: f.incarnation.ID, Number: p.Number}
@@ -125,8 +163,8 @@ func (f *folderFormat) resolvePosition(p Position) (Position, error) {
 	return Position{}, ErrTrimmed
 }
 
-// CommonPosition returns the last commit at or before p that this incarnation of the log shares with the incarnation of
-// p; zero: no shared commit is known.
+// CommonPosition returns the last commit at or before p that the present incarnation shares with p's; zero: none is
+// known.
 func (l *Log) CommonPosition(p Position) Position {
 	if now, err := l.folder.resolvePosition(p); err == nil {
 		return now
@@ -139,7 +177,7 @@ func (l *Log) CommonPosition(p Position) Position {
 	return Position{}
 }
 
-// Cut implements Journal: whole segments below the position are deleted.
+// Cut implements Journal: it deletes whole segments below the position.
 func (l *Log) Cut(p Position) error {
 	p, err := l.Resolve(p)
 	if err != nil {
@@ -159,11 +197,11 @@ func (l *Log) Cut(p Position) error {
 	l.segments = append([]*segment(nil), l.segments[n:]...)
 	l.mu.Unlock()
 	defer signalChannel(l.cuts) // the committer may wait for the freed space
-	return l.remove(removed)
+	return l.removeSegments(removed)
 }
 
-// remove deletes segment files, oldest first, so that a crash leaves no hole between segments.
-func (l *Log) remove(segments []*segment) error {
+// removeSegments deletes segment files, oldest first, so that a crash leaves no gap between segments.
+func (l *Log) removeSegments(segments []*segment) error {
 	for _, s := range segments {
 		if err := l.opts.FS.Remove(s.path); err != nil {
 			return fmt.Errorf("cut journal: %w", err)
@@ -207,7 +245,7 @@ func (l *Log) Close() error {
 // was stopped, or waited for its disk, accepted nothing.
 const listeningStep = 2 * time.Second
 
-// OldestReceived returns the time at which the oldest commit in a journal was received; zero: the journal is empty.
+// OldestReceived returns the receive time of the oldest commit in a journal; zero: the journal is empty.
 func OldestReceived(ctx context.Context, l *Log) (at time.Time, err error) {
 	first := l.Tail()
 	first.Number--

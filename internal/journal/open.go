@@ -4,13 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/muster-fleet/muster/internal/journal/disk"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Open opens the log in dir, or makes a new one.
+// Open opens the log in a folder, or creates a new one.
 //
 // It locks the folder, reads FORMAT, verifies every commit above Options.VerifyFrom (at least those of
 // the last segment) against its predecessor, cuts a torn last commit, and syncs the found commits
@@ -34,6 +35,7 @@ func Open(dir string, o Options) (*Log, error) {
 	return l, nil
 }
 
+// openFolderAndSegments locks the journal folder, reads FORMAT, verifies the segments and opens the last one.
 func (l *Log) openFolderAndSegments() (err error) {
 	o := &l.opts
 	if err := o.FS.MkdirAll(l.dir); err != nil {
@@ -73,7 +75,7 @@ func (l *Log) openFolderAndSegments() (err error) {
 	return l.compareKnownPositions()
 }
 
-// refuseMissingLog returns an error if an empty folder had a log, which the known positions of other stores show.
+// refuseMissingLog returns an error if the folder is empty although other stores know positions of a log in it.
 func (o *Options) refuseMissingLog(dir string) error {
 	last := uint64(0)
 	for _, p := range o.KnownPositions {
@@ -84,33 +86,75 @@ func (o *Options) refuseMissingLog(dir string) error {
 	}
 	return model.Errorf(model.Unavailable,
 		"journal folder %q has no journal, but this data had one up to commit %d or later: check that its disk is mounted", dir, last).
-		WithHint("mount it, or restore it from a backup; if it is lost, start a new one: %s", o.RepairCommand)
+		WithHint("mount it, or restore it from a backup; if it is lost, continue with the states in the snapshots: %s", o.RepairCommand)
 }
 
-// compareKnownPositions starts a new incarnation if a position that other stores know is above the head of the log.
+// Reasons why a log does not fit the positions that other stores know.
+var (
+	errEndLost    = errors.New("the log ends before commits that snapshots or history have recorded: its end is lost, or it is an older copy")
+	errForeignLog = errors.New("snapshots and history belong to another journal")
+)
+
+// compareKnownPositions refuses a log that lacks commits which other stores know. Repair and NewIncarnation record the loss
+// instead, and start a new incarnation.
 func (l *Log) compareKnownPositions() error {
-	seen := l.head.number
-	for _, p := range l.opts.KnownPositions {
+	o, seen, foreign := &l.opts, l.head.number, len(l.opts.KnownPositions) > 0
+	for _, p := range o.KnownPositions {
+		foreign = foreign && p.Number > 0 && !l.folder.isKnown(p.Log)
 		if p.Log == l.folder.incarnation.ID {
 			seen = max(seen, p.Number)
 		}
 	}
-	if seen == l.head.number && !l.opts.renew {
+	end := l.segments[len(l.segments)-1]
+	switch lost := seen > l.head.number; {
+	case foreign && !o.renew && !o.mendEnd:
+		return (&DamageError{File: end.path, Reason: errForeignLog}).withRepairHint(o)
+	case lost && !o.renew && !o.mendEnd:
+		return (&DamageError{File: end.path, Offset: end.end, First: l.head.number + 1, Last: seen, Reason: errEndLost}).withRepairHint(o)
+	case lost:
+		if err := recordLostEnd(l, seen); err != nil {
+			return err
+		}
+	case foreign:
+		l.lost = append(l.lost, Loss{File: l.dir, foreign: true})
+		for _, p := range o.KnownPositions {
+			if !l.folder.isKnown(p.Log) { // from now on a known incarnation without shared commits
+				l.folder.ancestors = append(l.folder.ancestors, ancestorIncarnation{Incarnation: Incarnation{ID: p.Log}})
+			}
+		}
+	case !o.renew:
 		return nil
 	}
-	if err := l.folder.startIncarnation(&l.opts, l.head.number); err != nil {
+	if err := l.folder.startIncarnation(o, l.head.number); err != nil {
 		return err
 	}
-	if err := l.folder.writeFormatFile(l.opts.FS, l.dir); err != nil {
+	if err := l.folder.writeFormatFile(o.FS, l.dir); err != nil {
 		return err
-	}
-	if seen > l.head.number {
-		l.opts.Logger.Error("journal ends before positions that snapshots or history have recorded: it lost its end or is an older copy; starting a new incarnation",
-			"lost", describeCommits(l.head.number+1, seen), "incarnation", fmt.Sprintf("%016x", l.folder.incarnation.ID))
 	}
 	// A new segment: its header has the incarnation, should FORMAT be lost.
 	_ = l.writer.close()
 	return l.startSegment(l.head.number + 1)
+}
+
+// recordLostEnd writes one empty commit in place of the lost commits up to number last, in a segment of its own. The log
+// continues from Options.KnownTimes: deadlines in the snapshots count on listening time.
+func recordLostEnd(l *Log, last uint64) error {
+	first := l.head.number + 1
+	l.lost = append(l.lost, Loss{File: l.dir, First: first, Last: last})
+	h := segmentHeader{incarnation: l.folder.incarnation, before: l.head}
+	l.head.received = max(l.head.received, l.opts.KnownTimes.Received)
+	l.head.listening = max(l.head.listening, l.opts.KnownTimes.Listening)
+	data, next := appendLostCommit(h.append(nil), l.folder.incarnation.ID, l.head, last, 0)
+	if err := disk.WriteFile(l.opts.FS, l.dir, segmentName(first), data); err != nil {
+		return fmt.Errorf("record the lost end of the journal: %w", err)
+	}
+	_ = l.writer.close()
+	l.segments = slices.DeleteFunc(l.segments, func(s *segment) bool { return s.first == first })
+	l.segments = append(l.segments, &segment{
+		path: filepath.Join(l.dir, segmentName(first)), first: first, limit: ToEnd, last: last, end: int64(len(data)), disk: int64(len(data)),
+	})
+	l.head = next
+	return nil
 }
 
 // openFolder reads the file FORMAT of a journal folder, or writes the file in an empty folder.
@@ -139,7 +183,7 @@ func openFolder(o *Options, dir string, empty bool) (*folderFormat, error) {
 	return f, err
 }
 
-// removeTemporary removes the files that a crash left half written.
+// removeTemporary removes half-written files that a crash left.
 func removeTemporary(o *Options, dir string) error {
 	names, err := o.FS.List(dir)
 	if err != nil {
@@ -155,7 +199,7 @@ func removeTemporary(o *Options, dir string) error {
 	return nil
 }
 
-// logVerification verifies the segments of a log that is being opened, and collects the log's head and size.
+// logVerification verifies the segments of a log at opening, and finds its last commit and size.
 type logVerification struct {
 	opts     *Options
 	folder   *folderFormat
@@ -168,7 +212,7 @@ type logVerification struct {
 	offset int64      // of its next commit
 }
 
-// verifySegments verifies all segments from the segment that holds VerifyFrom to the last.
+// verifySegments verifies all segments from the one that contains VerifyFrom to the last.
 func (v *logVerification) verifySegments() error {
 	// A position of another log (Resolve would refuse it) verifies all.
 	from, _ := v.folder.resolvePosition(v.opts.VerifyFrom)
@@ -189,7 +233,7 @@ func (v *logVerification) verifySegments() error {
 	return nil
 }
 
-// skipVerifiedSegment takes the commit numbers of a segment that need not be verified from the next segment's name.
+// skipVerifiedSegment derives the commit numbers of a segment from the next segment's name, without reading it.
 func (v *logVerification) skipVerifiedSegment(s *segment) error {
 	file, err := v.opts.FS.Open(s.path)
 	if err != nil {
@@ -201,8 +245,8 @@ func (v *logVerification) skipVerifiedSegment(s *segment) error {
 	return err
 }
 
-// verifySegment verifies the commits of one segment and leaves the last segment open. If follows is true, the first commit must
-// continue v.head, else the commit that the segment's header names.
+// verifySegment verifies the commits of one segment, and keeps the last one open for writing. If follows is true, the
+// first commit must continue v.head, else the commit that the segment's header names.
 func (v *logVerification) verifySegment(s *segment, follows bool) error {
 	file, err := v.opts.FS.OpenWrite(s.path)
 	if err != nil {
@@ -252,8 +296,8 @@ func (v *logVerification) verifySegment(s *segment, follows bool) error {
 	return nil
 }
 
-// cutTornCommit logs the bytes after the last whole commit. The next commit starts a new segment, whose
-// number ends the present segment, so that readers ignore these bytes.
+// cutTornCommit logs the bytes after the last complete commit, which a crash left and readers ignore. The next commit
+// starts a new segment, whose number ends the present segment, so that readers ignore these bytes.
 func (v *logVerification) cutTornCommit(s *segment, w *commitWalker, reason error) {
 	v.torn++
 	entries := "unknown"

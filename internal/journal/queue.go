@@ -2,14 +2,15 @@ package journal
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
-// batchQueue holds the entries that wait for their commit, in batches. Append fills the last batch
-// and the committer takes the first. A batch never exceeds Options.MaxCommit, except for one large
-// Append, because an Append is never split over two commits.
+// batchQueue has the entries that wait for their commit, grouped in batches. Append fills the last batch and the
+// committer takes the first. A batch never exceeds Options.MaxCommit, except for one large Append, because an Append
+// is never split over two commits.
 type batchQueue struct {
 	name      string
 	capacity  int64 // raw bytes; Append waits above it
@@ -31,6 +32,7 @@ type batchQueue struct {
 // maxIdleBatches is the largest number of batches kept for reuse.
 const maxIdleBatches = 3
 
+// newBatchQueue returns an empty queue with the capacity in the options.
 func newBatchQueue(o *Options) batchQueue {
 	return batchQueue{
 		name: o.Name, capacity: o.QueueBytes, maxCommit: o.MaxCommit,
@@ -38,7 +40,7 @@ func newBatchQueue(o *Options) batchQueue {
 	}
 }
 
-// appendEntries copies entries into a batch of the queue, and waits for space until ctx ends. raw is the size of the entries.
+// appendEntries copies entries into a batch of the queue, and waits for space first. raw is the size of the entries.
 func (q *batchQueue) appendEntries(ctx context.Context, raw int, entries []Entry) error {
 	q.mu.Lock()
 	if err := q.waitForSpaceLocked(ctx, int64(raw)); err != nil {
@@ -60,6 +62,7 @@ func (q *batchQueue) appendEntries(ctx context.Context, raw int, entries []Entry
 	return nil
 }
 
+// waitForSpaceLocked waits until the queue has space for raw bytes; the lock must be held.
 func (q *batchQueue) waitForSpaceLocked(ctx context.Context, raw int64) error {
 	for waited := false; ; waited = true {
 		switch {
@@ -87,7 +90,8 @@ func (q *batchQueue) waitForSpaceLocked(ctx context.Context, raw int64) error {
 	}
 }
 
-// openBatchLocked returns a batch with room for raw more bytes: the last batch of the queue, or a new one. The caller holds mu.
+// openBatchLocked returns a batch with room for raw more bytes: the queue's last one, or a new one; the lock must be
+// held. The caller holds mu.
 func (q *batchQueue) openBatchLocked(raw int) *batch {
 	if n := len(q.pending); n > 0 {
 		if b := q.pending[n-1]; b.raw+raw <= q.maxCommit {
@@ -104,7 +108,7 @@ func (q *batchQueue) openBatchLocked(raw int) *batch {
 	return b
 }
 
-// takeBatch removes the first batch from the queue and returns the batch; nil: the queue is empty.
+// takeBatch removes and returns the first batch of the queue; nil: the queue is empty.
 func (q *batchQueue) takeBatch() *batch {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -118,14 +122,15 @@ func (q *batchQueue) takeBatch() *batch {
 	return b
 }
 
-// empty returns whether no batch waits.
+// empty reports whether no batch is waiting.
 func (q *batchQueue) empty() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.pending) == 0
 }
 
-// releaseSpace frees the space of a committed batch, so that waiting Appends continue. raw is the size of the batch.
+// releaseSpace releases the space of a committed batch, so that waiting appends continue. raw is the size of the
+// batch.
 func (q *batchQueue) releaseSpace(raw int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -133,7 +138,7 @@ func (q *batchQueue) releaseSpace(raw int) {
 	q.wakeCommitterLocked()
 }
 
-// keepForReuse keeps an empty batch, so that a later commit needs no new memory.
+// keepForReuse stores an emptied batch, whose memory a later commit uses again.
 func (q *batchQueue) keepForReuse(b *batch) {
 	b.clearEntries()
 	q.mu.Lock()
@@ -143,7 +148,7 @@ func (q *batchQueue) keepForReuse(b *batch) {
 	}
 }
 
-// close closes the queue: all later and waiting Appends return ErrClosed.
+// close closes the queue, so that waiting and later appends return ErrClosed.
 func (q *batchQueue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -151,6 +156,7 @@ func (q *batchQueue) close() {
 	q.wakeCommitterLocked()
 }
 
+// wakeCommitterLocked wakes the appends that wait for space; the lock must be held.
 func (q *batchQueue) wakeCommitterLocked() {
 	if q.space != nil {
 		close(q.space)
@@ -158,14 +164,14 @@ func (q *batchQueue) wakeCommitterLocked() {
 	}
 }
 
-// queuedBytes returns the number of raw bytes that wait in the queue for their commit.
+// queuedBytes returns the uncompressed bytes that wait for their commit.
 func (q *batchQueue) queuedBytes() int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.queued
 }
 
-// describeQueue returns the name, capacity and depth of the queue, for the list of all queues.
+// describeQueue returns name, capacity and depth of the queue for the list of queues.
 func (q *batchQueue) describeQueue() queue.Info {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -175,7 +181,7 @@ func (q *batchQueue) describeQueue() queue.Info {
 	}
 }
 
-// signalChannel wakes the receiver of a channel of capacity 1: it sends a value unless one is waiting already.
+// signalChannel sends a value to a channel of capacity 1, unless one is waiting already.
 func signalChannel(ch chan struct{}) {
 	select {
 	case ch <- struct{}{}:
@@ -183,8 +189,8 @@ func signalChannel(ch chan struct{}) {
 	}
 }
 
-// batch collects the entries of one commit, copied by Append in order, and their Waiters. Batches are
-// reused, so that a steady flow allocates nothing.
+// batch has the copied entries of one future commit, with their Waiters. Batches are reused, so that a steady flow
+// allocates nothing.
 type batch struct {
 	data    []byte      // the entries' bytes, back to back
 	entries []entrySpan // of each in data
@@ -193,27 +199,51 @@ type batch struct {
 	raw     int // size of the entries grouped by section, lengths included
 }
 
+// entrySpan is the place of an entry in a batch's data: section, offset and length.
 type entrySpan struct {
 	section Section
+	aged    bool
+	signals uint32
 	at, n   uint32
 }
 
+// entryWaiter is a Waiter with the token of its entry, to be called when the entry is committed.
 type entryWaiter struct {
 	waiter Waiter
 	token  uint64
+	aged   bool
 }
 
-// rawSize returns the bytes of an entry in a commit before compression.
+// rawSize returns the uncompressed bytes of an entry in a commit.
 func rawSize(e *Entry) int { return uvarintLen(len(e.Data)) + len(e.Data) }
 
+// addEntry copies an entry into the batch, with its Waiter.
 func (b *batch) addEntry(e *Entry) {
-	b.entries = append(b.entries, entrySpan{section: e.Section, at: uint32(len(b.data)), n: uint32(len(e.Data))})
+	b.entries = append(b.entries, entrySpan{section: e.Section, aged: e.Aged, signals: uint32(e.Signals), at: uint32(len(b.data)), n: uint32(len(e.Data))})
 	b.data = append(b.data, e.Data...)
 	b.raw += rawSize(e)
 	b.signals += e.Signals
 	if e.Waiter != nil {
-		b.waiters = append(b.waiters, entryWaiter{e.Waiter, e.Token})
+		b.waiters = append(b.waiters, entryWaiter{e.Waiter, e.Token, e.Aged})
 	}
+}
+
+// removeAged removes the aged entries, and returns their Waiters.
+func (b *batch) removeAged() (waiters []entryWaiter) {
+	b.entries = slices.DeleteFunc(b.entries, func(e entrySpan) bool {
+		if e.aged {
+			b.raw -= uvarintLen(int(e.n)) + int(e.n)
+			b.signals -= int(e.signals)
+		}
+		return e.aged
+	})
+	b.waiters = slices.DeleteFunc(b.waiters, func(w entryWaiter) bool {
+		if w.aged {
+			waiters = append(waiters, w)
+		}
+		return w.aged
+	})
+	return waiters
 }
 
 func (b *batch) clearEntries() {
@@ -227,7 +257,7 @@ type sectionGrouper struct {
 	size  [int(All) + 1]uint32
 }
 
-// groupEntries fills the section table and the raw bytes of commit c with the entries of batch b.
+// groupEntries sorts the entries of a batch by section into a commit.
 func (g *sectionGrouper) groupEntries(b *batch, c *commit) {
 	clear(g.count[:])
 	clear(g.size[:])
@@ -260,7 +290,7 @@ func (g *sectionGrouper) groupEntries(b *batch, c *commit) {
 	}
 }
 
-// resizeBuffer returns b, or a larger buffer, with length n. Its content is undefined.
+// resizeBuffer returns the buffer with length n, or a larger one. Its content is undefined.
 func resizeBuffer(b []byte, n int) []byte {
 	if cap(b) >= n {
 		return b[:n]

@@ -18,12 +18,13 @@ func (l *Log) Read(ctx context.Context, from Position, fn func(Commit) error) er
 	return l.readCommits(ctx, from, false, fn)
 }
 
-// ReadUndamaged reads like Read and skips damaged commits, so that numbers are missing. It is for a
-// reader that can use the rest, such as a spool.
+// ReadUndamaged reads commits like Read, but skips damaged ones. It is for a reader that can use the rest, such as a
+// spool.
 func (l *Log) ReadUndamaged(ctx context.Context, from Position, fn func(Commit) error) error {
 	return l.readCommits(ctx, from, true, fn)
 }
 
+// readCommits reads the commits after a position, oldest first; pass skips damaged ones.
 func (l *Log) readCommits(ctx context.Context, from Position, pass bool, fn func(Commit) error) error {
 	from, err := l.Resolve(from)
 	if err != nil {
@@ -45,8 +46,8 @@ func (l *Log) readCommits(ctx context.Context, from Position, pass bool, fn func
 	return nil
 }
 
-// FolderDeleted returns whether the log's folder was deleted or emptied while the log is open: later
-// commits are lost.
+// FolderDeleted reports whether the log's folder was deleted or emptied while the log is open, so that later commits
+// are lost.
 func (l *Log) FolderDeleted() bool {
 	f, err := l.opts.FS.Open(filepath.Join(l.dir, formatFile))
 	if err == nil {
@@ -55,7 +56,7 @@ func (l *Log) FolderDeleted() bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// segmentsAbove returns copies of the segments that have commits above number from, and the number of the head.
+// segmentsAbove returns copies of the segments with commits above number from, and the number of the last commit.
 func (l *Log) segmentsAbove(from uint64) ([]segment, uint64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -76,6 +77,7 @@ func (l *Log) segmentsAbove(from uint64) ([]segment, uint64, error) {
 	return list, l.head.number, nil
 }
 
+// readSegment reads the commits of one segment in a range of numbers; pass skips damaged ones.
 func (l *Log) readSegment(ctx context.Context, s *segment, from, to uint64, pass bool, fn func(Commit) error) error {
 	file, err := l.opts.FS.Open(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -117,7 +119,7 @@ func (l *Log) readSegment(ctx context.Context, s *segment, from, to uint64, pass
 	return w.requireCommitsRead(&l.opts, s, to, err)
 }
 
-// deliverCommit decodes a commit of incarnation log and passes it to fn. raw is header and body.
+// deliverCommit decodes a commit and passes it to fn. raw is header and body.
 func deliverCommit(pool *sync.Pool, log uint64, h commitHeader, raw []byte, fn func(Commit) error) error {
 	c := newCommit(pool)
 	defer c.Release()
@@ -128,9 +130,9 @@ func deliverCommit(pool *sync.Pool, log uint64, h commitHeader, raw []byte, fn f
 	return fn(c)
 }
 
-// Follow reads the commits of a journal, oldest first, also while another process has it open: it takes
-// no lock and changes nothing. It uses the option FS alone. Each commit is verified against its
-// predecessor; damage is a *DamageError, and a folder without a journal is NotFound.
+// Follow reads the commits of a journal, oldest first, also while another process writes it: it takes no lock and
+// changes nothing. It uses the option FS alone. Each commit is verified against its predecessor; damage is a
+// *DamageError, and a folder without a journal is NotFound.
 //
 // At the end Follow calls more, which waits and returns whether to read on. A commit may not be durable
 // yet, and after a failed write an entry may come again in another commit: callers that count must
@@ -147,7 +149,7 @@ func Follow(ctx context.Context, dir string, o Options, more func() bool, fn fun
 	}
 }
 
-// followPosition is the position of a reader that follows a log which another process writes.
+// followPosition is the position of a reader in a log that another process writes.
 type followPosition struct {
 	dir     string
 	opts    Options
@@ -158,7 +160,7 @@ type followPosition struct {
 	before  checkpoint // state that the next commit continues
 }
 
-// readPresentCommits reads all commits that are in the log's files now, from the reader's position on.
+// readPresentCommits reads all commits that the log's files contain now, from the reader's position on.
 func (f *followPosition) readPresentCommits(ctx context.Context, fn func(Commit) error) (err error) {
 	if f.folder, err = readFolder(f.opts.FS, f.dir); err != nil {
 		return err
@@ -180,7 +182,7 @@ func (f *followPosition) readPresentCommits(ctx context.Context, fn func(Commit)
 	return nil
 }
 
-// readSegment reads the rest of one segment up to its last whole commit.
+// readSegment reads the rest of one segment up to its last complete commit.
 func (f *followPosition) readSegment(ctx context.Context, s *segment, fn func(Commit) error) error {
 	file, err := f.opts.FS.Open(s.path)
 	if errors.Is(err, fs.ErrNotExist) {

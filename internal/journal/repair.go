@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -12,14 +13,18 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Loss is a range of lost commits that Repair recorded in the log.
+// Loss is a range of lost commits that Repair has recorded in the log.
 type Loss struct {
 	File        string
 	First, Last uint64 // commits lost; Last may be ToEnd; zero: none, the file is FORMAT
+	foreign     bool   // nothing is lost here: the log belongs to other data
 }
 
 func (r Loss) String() string {
-	if r.First == 0 {
+	switch {
+	case r.foreign:
+		return r.File + ": accepted in place of the journal that snapshots and history belong to; their states are not used"
+	case r.First == 0:
 		return r.File + ": rewritten; earlier incarnations may be missing in it"
 	}
 	return r.File + ": " + describeCommits(r.First, r.Last) + " lost"
@@ -27,9 +32,23 @@ func (r Loss) String() string {
 
 // Repair makes a damaged log openable, for `muster doctor repair`. It rewrites damaged files with all
 // their whole commits and puts one empty commit in place of each damaged run; numbers stay. It leaves
-// all other files alone, and returns the losses.
+// all other files alone, and returns the losses. Where the log ends before Options.KnownPositions, the empty commit
+// reaches up to them, and the log starts a new incarnation.
 func Repair(dir string, o Options) ([]Loss, error) {
-	o = o.withDefaults(dir)
+	losses, err := repairSegments(dir, o.withDefaults(dir))
+	if err != nil {
+		return losses, err
+	}
+	o.Tick, o.Reserve, o.Deliver, o.mendEnd = -1, -1, nil, true
+	l, err := Open(dir, o)
+	if err != nil {
+		return losses, err
+	}
+	return append(losses, l.lost...), l.Close()
+}
+
+// repairSegments rewrites the damaged files of a log.
+func repairSegments(dir string, o Options) ([]Loss, error) {
 	if err := o.FS.MkdirAll(dir); err != nil {
 		return nil, fmt.Errorf("make journal folder %q: %w", dir, err)
 	}
@@ -43,7 +62,7 @@ func Repair(dir string, o Options) ([]Loss, error) {
 		return nil, err
 	}
 	if len(segments) == 0 {
-		return createEmpty(&o, dir)
+		return createEmptyLog(&o, dir)
 	}
 	r := &logRepair{o: &o, dir: dir}
 	if err := r.readFolder(segments); err != nil {
@@ -57,12 +76,19 @@ func Repair(dir string, o Options) ([]Loss, error) {
 	return r.losses, nil
 }
 
-// createEmpty makes an empty log in place of a log whose files are gone.
-func createEmpty(o *Options, dir string) ([]Loss, error) {
-	f := newFolder(o)
+// createEmptyLog makes an empty log in place of a log whose files are gone. It keeps the incarnation that the newest known
+// position has.
+func createEmptyLog(o *Options, dir string) ([]Loss, error) {
+	f, newest := newFolder(o), Position{}
+	for _, p := range o.KnownPositions {
+		if p.Number > newest.Number {
+			newest = p
+		}
+	}
 	if err := f.startIncarnation(o, 0); err != nil {
 		return nil, err
 	}
+	f.incarnation.ID = cmp.Or(newest.Log, f.incarnation.ID)
 	if err := f.writeFormatFile(o.FS, dir); err != nil {
 		return nil, err
 	}
@@ -70,9 +96,13 @@ func createEmpty(o *Options, dir string) ([]Loss, error) {
 	if err := disk.WriteFile(o.FS, dir, segmentName(1), h.append(nil)); err != nil {
 		return nil, fmt.Errorf("start journal: %w", err)
 	}
+	if newest.Number > 0 {
+		return nil, nil // Repair records the commits up to the known positions as lost
+	}
 	return []Loss{{File: dir, First: 1, Last: ToEnd}}, nil
 }
 
+// logRepair repairs the segments of a log in order, and collects the lost commits.
 type logRepair struct {
 	o      *Options
 	dir    string
@@ -81,7 +111,7 @@ type logRepair struct {
 	losses []Loss
 }
 
-// readFolder reads FORMAT, or rebuilds it from the incarnations in the segments.
+// readFolder reads the file FORMAT, or rebuilds it from the segment headers.
 func (r *logRepair) readFolder(segments []*segment) (err error) {
 	r.folder, err = readFolder(r.o.FS, r.dir)
 	if err == nil && r.folder != nil || err != nil && !errors.Is(err, errFormatDamaged) {
@@ -111,7 +141,7 @@ func (r *logRepair) readFolder(segments []*segment) (err error) {
 	return r.folder.writeFormatFile(r.o.FS, r.dir)
 }
 
-// repairSegment verifies one segment against the segments beside it, and rewrites a damaged segment.
+// repairSegment verifies one segment together with its neighbours and rewrites a damaged one.
 func (r *logRepair) repairSegment(s *segment) error {
 	file, err := r.o.FS.Open(s.path)
 	if err != nil {
@@ -174,7 +204,7 @@ func (r *logRepair) repairSegment(s *segment) error {
 	return disk.WriteFile(r.o.FS, r.dir, segmentName(s.first), append(head.append(nil), out.body...))
 }
 
-// segmentRewriter builds the new content of a damaged segment.
+// segmentRewriter builds the repaired content of a damaged segment.
 type segmentRewriter struct {
 	*logRepair
 	path    string
@@ -186,7 +216,7 @@ type segmentRewriter struct {
 	cut     bool // no whole commit follows the damaged bytes
 }
 
-// copyCommit copies a whole commit into the new segment, and records the commits that are missing before it.
+// copyCommit copies an undamaged commit into the new segment, and records the commits missing before it.
 func (w *segmentRewriter) copyCommit(h commitHeader, raw []byte) error {
 	first, chain, err := h.firstNumberAndChain(raw[commitHeaderSize:])
 	if err != nil {
@@ -208,25 +238,31 @@ func (w *segmentRewriter) copyCommit(h commitHeader, raw []byte) error {
 	return nil
 }
 
-// replaceCommits writes one empty commit in place of all lost commits up to number last. chain is the chain value of the commit
-// after it.
+// replaceCommits writes one empty commit in place of all lost ones up to number last. chain is the chain value of the
+// commit after it.
 func (w *segmentRewriter) replaceCommits(last uint64, chain uint32) {
 	w.damaged = true
-	le := binary.LittleEndian
-	b := make([]byte, commitHeaderSize, commitHeaderSize+lostBodySize)
-	b = le.AppendUint64(b, w.before.number+1)
-	b = le.AppendUint32(b, chain)
-	h := commitHeader{
-		chain: w.before.chain, incarnation: w.folder.incarnation.ID, number: last,
-		received: w.before.received, listening: w.before.listening, flags: flagLost,
-	}
-	h.sealCommit(b)
 	w.losses = append(w.losses, Loss{File: w.path, First: w.before.number + 1, Last: last})
-	w.body = append(w.body, b...)
-	w.before.number, w.before.chain = last, chain
+	w.body, w.before = appendLostCommit(w.body, w.folder.incarnation.ID, w.before, last, chain)
 }
 
-// recordLossToEnd records the loss of a segment's last commits. The header of the next segment has the chain
+// appendLostCommit encodes an empty commit in place of all commits after before up to number last, and returns the
+// checkpoint after it. chain is the chain value of the next commit.
+func appendLostCommit(dst []byte, incarnation uint64, before checkpoint, last uint64, chain uint32) ([]byte, checkpoint) {
+	le := binary.LittleEndian
+	b := make([]byte, commitHeaderSize, commitHeaderSize+lostBodySize)
+	b = le.AppendUint64(b, before.number+1)
+	b = le.AppendUint32(b, chain)
+	h := commitHeader{
+		chain: before.chain, incarnation: incarnation, number: last,
+		received: before.received, listening: before.listening, flags: flagLost,
+	}
+	h.sealCommit(b)
+	before.number, before.chain = last, chain
+	return append(dst, b...), before
+}
+
+// recordLossToEnd records that the last commits of a segment are lost. The header of the next segment has the chain
 // value that follows the lost commits.
 func (w *segmentRewriter) recordLossToEnd(limit uint64) error {
 	chain := uint32(0)
@@ -248,7 +284,7 @@ func (w *segmentRewriter) recordLossToEnd(limit uint64) error {
 	return nil
 }
 
-// DamageError reports the loss of bytes that were durable: more than a crash can cause.
+// DamageError is the error about lost bytes that were durable: more than a crash can cause.
 type DamageError struct {
 	File   string
 	Offset int64
@@ -258,7 +294,10 @@ type DamageError struct {
 }
 
 func (e *DamageError) Error() string {
-	if e.First == 0 {
+	switch {
+	case e.First == 0 && errors.Is(e.Reason, errForeignLog):
+		return fmt.Sprintf("journal is another one: %s: %v", e.File, e.Reason)
+	case e.First == 0:
 		return fmt.Sprintf("journal is damaged: %s: %v; lost: nothing but this file", e.File, e.Reason)
 	}
 	lost := describeCommits(e.First, e.Last)
@@ -268,7 +307,7 @@ func (e *DamageError) Error() string {
 // ToEnd is DamageError.Last and Loss.Last where the number of lost commits is unknown.
 const ToEnd = math.MaxUint64
 
-// describeCommits returns a range of commit numbers as text for messages.
+// describeCommits formats a range of commit numbers for messages.
 func describeCommits(first, last uint64) string {
 	switch {
 	case last == ToEnd:

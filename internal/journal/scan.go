@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal/disk"
 )
 
-// fileWindow reads a file forwards through one buffer.
+// fileWindow reads a file sequentially through one buffer.
 type fileWindow struct {
 	file disk.File
 	size int64 // of the file, when opened
@@ -26,7 +26,7 @@ type fileWindow struct {
 
 const windowSize = 256 << 10
 
-// peekBytes returns n bytes of the file at offset, valid until the next peekBytes. It returns errTruncatedCommit if the
+// peekBytes returns n bytes of the file at offset, valid until the next call. It returns errTruncatedCommit if the
 // file ends before.
 func (w *fileWindow) peekBytes(offset int64, n int) ([]byte, error) {
 	if offset+int64(n) > w.size {
@@ -49,7 +49,7 @@ func (w *fileWindow) peekBytes(offset int64, n int) ([]byte, error) {
 	return w.buf[from : from+n : from+n], nil
 }
 
-// commitWalker reads the commits of one segment and verifies each commit against its predecessor.
+// commitWalker reads the commits of one segment and verifies each against its predecessor.
 type commitWalker struct {
 	fileWindow
 	known     func(incarnation uint64) bool
@@ -59,7 +59,8 @@ type commitWalker struct {
 	afterJump bool       // do not check that the next commit continues before (after a jump)
 }
 
-// newCommitWalker reads a segment's header. It returns an invalidBytesError if the header is damaged.
+// newCommitWalker reads a segment's header and returns the reader of its commits. It returns an invalidBytesError if
+// the header is damaged.
 func newCommitWalker(file disk.File, known func(uint64) bool) (*commitWalker, error) {
 	w := &commitWalker{known: known, offset: segmentHeaderSize, limit: ToEnd}
 	w.file = file
@@ -83,8 +84,8 @@ func newCommitWalker(file disk.File, known func(uint64) bool) (*commitWalker, er
 	return w, err
 }
 
-// newDamageError returns the error for lost commits first to last at the walker's offset. In the last segment of a log, whose
-// number of commits is unknown, last is ToEnd.
+// newDamageError returns the error about the lost commits first to last at the present offset. In the last segment of
+// a log, whose number of commits is unknown, last is ToEnd.
 func (w *commitWalker) newDamageError(o *Options, s *segment, first, last uint64, reason error) error {
 	if last == ToEnd-1 {
 		last = ToEnd
@@ -92,7 +93,8 @@ func (w *commitWalker) newDamageError(o *Options, s *segment, first, last uint64
 	return (&DamageError{File: s.path, Offset: w.offset, First: first, Last: max(first, last), Reason: reason}).withRepairHint(o)
 }
 
-// requireCommitsRead returns an error if the walk ended before commit last. why is the error that ended the walk.
+// requireCommitsRead returns an error if the segment ended before the commit with number last. why is the error that
+// ended the walk.
 func (w *commitWalker) requireCommitsRead(o *Options, s *segment, last uint64, why error) error {
 	if errors.Is(why, io.EOF) {
 		if w.before.number >= last {
@@ -103,8 +105,9 @@ func (w *commitWalker) requireCommitsRead(o *Options, s *segment, last uint64, w
 	return w.newDamageError(o, s, w.before.number+1, last, why)
 }
 
-// checkSegmentEnd returns an error if the segment must not end where the walk ended. why is the error that ended the walk. With
-// torn true the log ends there, and later bytes are a commit that is being written, or was when the process stopped.
+// checkSegmentEnd decides whether the segment may end at the walker's offset; torn means that a crash left the last
+// commit incomplete. why is the error that ended the walk. With torn true the log ends there, and later bytes are a
+// commit that is being written, or was when the process stopped.
 func (w *commitWalker) checkSegmentEnd(o *Options, s *segment, why error) (torn bool, err error) {
 	bad := invalidBytesError{}
 	switch {
@@ -132,14 +135,15 @@ func (w *commitWalker) checkSegmentEnd(o *Options, s *segment, why error) (torn 
 	return false, w.newDamageError(o, s, w.before.number+1, w.limit-1, why)
 }
 
-// invalidBytesError wraps the reason why the bytes at the walker's offset are no valid commit.
+// invalidBytesError is the reason why the bytes at an offset are no valid commit.
 type invalidBytesError struct{ reason error }
 
 func (e invalidBytesError) Error() string { return e.reason.Error() }
 func (e invalidBytesError) Unwrap() error { return e.reason }
 
-// nextCommit returns the next commit of the segment, valid until the next call. It returns io.EOF at the end of the segment
-// and an invalidBytesError at invalid bytes; other errors come from the disk. raw is the commit's header and body.
+// nextCommit returns the next verified commit of the segment, valid until the next call. It returns io.EOF at the end
+// of the segment and an invalidBytesError at invalid bytes; other errors come from the disk. raw is the commit's
+// header and body.
 func (w *commitWalker) nextCommit() (h commitHeader, raw []byte, err error) {
 	if w.before.number+1 >= w.limit && !w.afterJump || w.offset == w.size {
 		return h, nil, io.EOF
@@ -164,7 +168,7 @@ func (w *commitWalker) nextCommit() (h commitHeader, raw []byte, err error) {
 	return h, raw, nil
 }
 
-// parseCommit reads the commit at offset and verifies the commit alone, without its predecessor.
+// parseCommit decodes and verifies the commit at offset, without comparing it with its predecessor.
 func (w *commitWalker) parseCommit(offset int64) (h commitHeader, raw []byte, err error) {
 	raw, err = w.peekBytes(offset, commitHeaderSize)
 	if err == nil {
@@ -189,9 +193,8 @@ func (w *commitWalker) parseCommit(offset int64) (h commitHeader, raw []byte, er
 	return h, nil, err // a disk error, or errNewerVersion: skipping bytes does not help
 }
 
-// skipToWholeCommit searches after invalid bytes for the next whole commit with a number above the walker's, and
-// moves the walker there. Such a commit proves damage, because a commit is written only after its predecessor is
-// durable.
+// skipToWholeCommit skips invalid bytes up to the next valid commit with a higher number. Such a commit proves
+// damage, because a commit is written only after its predecessor is durable.
 func (w *commitWalker) skipToWholeCommit() (h commitHeader, found bool, err error) {
 	magic := binary.LittleEndian.AppendUint32(nil, commitMagic)
 	for at := w.offset + 1; at+commitHeaderSize <= w.size; {
@@ -220,8 +223,8 @@ func (w *commitWalker) skipToWholeCommit() (h commitHeader, found bool, err erro
 	return h, false, nil
 }
 
-// segment is one file of the log. Its content ends before the first number of the next segment: later
-// bytes are the rest of a failed write or a crash. Log.mu guards it once the log is open.
+// segment is one segment file of the log with its range of commits. Its content ends before the first number of the
+// next segment: later bytes are the rest of a failed write or a crash. Log.mu guards it once the log is open.
 type segment struct {
 	path          string
 	first         uint64         // number of the first commit
@@ -232,7 +235,7 @@ type segment struct {
 	commitOffsets []commitOffset // offsets of some commits, ascending
 }
 
-// commitOffset is the offset of a commit in its segment.
+// commitOffset is the recorded file offset of a commit in its segment.
 type commitOffset struct {
 	number uint64
 	offset int64
@@ -241,13 +244,14 @@ type commitOffset struct {
 // minOffsetDistance is the least number of bytes between two recorded commit offsets.
 const minOffsetDistance = 256 << 10
 
+// addCommitOffset records the offset of a commit, at most one per minOffsetDistance bytes.
 func (s *segment) addCommitOffset(number uint64, offset int64) {
 	if n := len(s.commitOffsets); n == 0 || offset-s.commitOffsets[n-1].offset >= minOffsetDistance {
 		s.commitOffsets = append(s.commitOffsets, commitOffset{number, offset})
 	}
 }
 
-// nearestOffset returns the recorded offset nearest to a commit, at or before the commit.
+// nearestOffset returns the recorded offset of the commit or the nearest earlier one.
 func (s *segment) nearestOffset(number uint64) (offset int64, known bool) {
 	i := sort.Search(len(s.commitOffsets), func(i int) bool { return s.commitOffsets[i].number > number })
 	if i == 0 {
@@ -258,8 +262,10 @@ func (s *segment) nearestOffset(number uint64) (offset int64, known bool) {
 
 const segmentSuffix = ".log"
 
+// segmentName returns the file name of the segment with this first commit number.
 func segmentName(first uint64) string { return fmt.Sprintf("%020d%s", first, segmentSuffix) }
 
+// parseSegmentName returns the number of the first commit in a segment from the file name.
 func parseSegmentName(name string) (first uint64, ok bool) {
 	digits, found := strings.CutSuffix(name, segmentSuffix)
 	if !found || len(digits) != 20 {

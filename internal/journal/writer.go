@@ -10,12 +10,14 @@ import (
 	"github.com/muster-fleet/muster/internal/journal/disk"
 )
 
-// segmentWriter has the open segment, the reserve and the present failure; only the committer uses it.
+// segmentWriter has the open segment, the reserve and the present failure; only the committer goroutine uses it.
 type segmentWriter struct {
 	grouper       sectionGrouper
 	bytes         []byte        // the commit being written
 	mono          time.Duration // clock at the last stamp
 	endsInEntries bool          // the last commit has entries
+	flowing       bool          // the last commit came without a stall
+	staleBatches  int           // next batches whose aged entries are refused
 
 	file               disk.File // open segment; nil: the next commit opens one
 	offset             int64     // where its next commit goes
@@ -31,9 +33,9 @@ var ErrBudget = errors.New("journal is at its size budget: waiting until snapsho
 // errNoSpaceForEntries reports that the disk has no space for entries, but may have space for an empty commit (a tick).
 var errNoSpaceForEntries = errors.New("no room for entries")
 
-// writeUntilDurable makes a commit durable and returns the commit's offset. While the disk refuses, it repeats the attempt
-// until the log closes. It returns errNoSpaceForEntries only in a log with ticks: empty commits may move the head before the
-// next attempt.
+// writeUntilDurable repeats the write and sync of a commit until both succeed, and returns the commit's offset. While
+// the disk refuses, it repeats the attempt until the log closes. It returns errNoSpaceForEntries only in a log with
+// ticks: empty commits may move the head before the next attempt.
 func (l *Log) writeUntilDurable(data []byte, h commitHeader) (offset int64, err error) {
 	w := &l.writer
 	tick := h.entries == 0 && l.opts.Tick > 0
@@ -65,7 +67,8 @@ func (l *Log) writeUntilDurable(data []byte, h commitHeader) (offset int64, err 
 	}
 }
 
-// checkDiskSpace returns the reason why the log must not write more bytes now.
+// checkDiskSpace returns the reason why the log must not write more bytes now: no space for the reserve file, or the
+// budget is used up.
 func (l *Log) checkDiskSpace(more int64) error {
 	if err := l.writer.reserve.allocate(); err != nil {
 		return err
@@ -73,7 +76,7 @@ func (l *Log) checkDiskSpace(more int64) error {
 	return l.checkBudget(more)
 }
 
-// writeAndSync writes a commit and syncs the segment, in one attempt.
+// writeAndSync writes a commit and syncs the segment, once.
 func (l *Log) writeAndSync(data []byte, number uint64) (offset int64, err error) {
 	w := &l.writer
 	if w.broken != nil {
@@ -106,8 +109,8 @@ func (l *Log) writeAndSync(data []byte, number uint64) (offset int64, err error)
 	return offset, nil
 }
 
-// startSegment starts a segment whose first commit has this number. The segment's header is written atomically: once the earlier
-// segments are cut, the header alone has the position and time of the log.
+// startSegment creates a segment file whose first commit has this number. The segment's header is written atomically:
+// once the earlier segments are cut, the header alone has the position and time of the log.
 func (l *Log) startSegment(number uint64) error {
 	name := segmentName(number)
 	h := segmentHeader{incarnation: l.folder.incarnation, before: l.head}
@@ -134,9 +137,10 @@ func (l *Log) startSegment(number uint64) error {
 	return nil
 }
 
-// abandonSegment closes the open segment after a failed write or sync. The kernel may have dropped the dirty
-// pages and marked them clean, so this descriptor is never synced again. abandonSegment reads the segment's
-// acknowledged commits back and verifies them; the present commit goes into a new segment.
+// abandonSegment closes the open segment after a failed write or sync, so that the commit is repeated in a new one.
+// The kernel may have dropped the dirty pages and marked them clean, so this descriptor is never synced again.
+// abandonSegment reads the segment's acknowledged commits back and verifies them; the present commit goes into a new
+// segment.
 func (l *Log) abandonSegment(cause error, number uint64) error {
 	_ = l.writer.close()
 	l.mu.Lock()
@@ -159,7 +163,7 @@ func (l *Log) abandonSegment(cause error, number uint64) error {
 	return cause
 }
 
-// verifySegmentAgain reads and verifies a segment from its start to its last acknowledged commit.
+// verifySegmentAgain reads a segment again and verifies all acknowledged commits in it.
 func (l *Log) verifySegmentAgain(s *segment) error {
 	file, err := l.opts.FS.Open(s.path)
 	if err != nil {
@@ -184,7 +188,7 @@ func (l *Log) verifySegmentAgain(s *segment) error {
 	return w.requireCommitsRead(&l.opts, s, s.last, err)
 }
 
-// checkBudget returns ErrBudget where the log would exceed its budget. An open segment that is wholly
+// checkBudget returns ErrBudget if the commit would make the log exceed its budget. An open segment that is wholly
 // below the cut is closed and deleted.
 func (l *Log) checkBudget(more int64) error {
 	l.mu.Lock()
@@ -207,6 +211,7 @@ func (l *Log) checkBudget(more int64) error {
 	return nil
 }
 
+// close closes the open segment file.
 func (w *segmentWriter) close() error {
 	if w.file == nil {
 		return nil
@@ -216,7 +221,7 @@ func (w *segmentWriter) close() error {
 	return file.Close()
 }
 
-// reportBlocked logs the reason why nothing is committed, and shows the reason in Stats.Blocked.
+// reportBlocked logs once why commits are blocked, and shows the reason in Stats.Blocked.
 func (l *Log) reportBlocked(err error) {
 	w := &l.writer
 	if w.blocked.IsZero() {
@@ -226,6 +231,7 @@ func (l *Log) reportBlocked(err error) {
 	l.updateStats(func(s *Stats) { s.Blocked = err })
 }
 
+// reportUnblocked logs that commits continue, with the time for which they were blocked.
 func (l *Log) reportUnblocked() {
 	w := &l.writer
 	if w.blocked.IsZero() {
@@ -236,8 +242,8 @@ func (l *Log) reportUnblocked() {
 	l.updateStats(func(s *Stats) { s.Blocked = nil })
 }
 
-// waitForRetry waits Options.Retry before the next attempt, or until a cut frees space. It returns false if
-// the log closes.
+// waitForRetry waits Options.Retry, or until a cut frees space, before a blocked commit is tried again. It returns
+// false if the log closes.
 func (l *Log) waitForRetry() bool {
 	retry := time.NewTimer(l.opts.Retry)
 	defer retry.Stop()
@@ -251,6 +257,7 @@ func (l *Log) waitForRetry() bool {
 	}
 }
 
+// updateStats changes the statistics under the lock.
 func (l *Log) updateStats(change func(*Stats)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -259,8 +266,8 @@ func (l *Log) updateStats(change func(*Stats)) {
 
 const reserveFile = "RESERVE"
 
-// reserve is a file that holds disk space back. When the disk is full it is deleted, so that snapshots
-// can be written and the log be cut; commits wait until it can be allocated again. A disk with less
+// reserve is a file that reserves disk space, deleted when the disk is full. When the disk is full it is deleted, so
+// that snapshots can be written and the log be cut; commits wait until it can be allocated again. A disk with less
 // free space than the reserve counts as full. The committer owns it.
 type reserve struct {
 	fs     disk.FS
@@ -271,7 +278,7 @@ type reserve struct {
 	held   bool
 }
 
-// allocate creates the reserve file if the file is missing. An error reports that the disk is full.
+// allocate creates the reserve file, unless it exists. An error reports that the disk is full.
 func (r *reserve) allocate() error {
 	if r.size == 0 || r.held {
 		return nil
@@ -304,7 +311,7 @@ func (r *reserve) allocate() error {
 	return nil
 }
 
-// release deletes the reserve file if cause is a full disk.
+// release deletes the reserve file if the cause of an error is a full disk.
 func (r *reserve) release(cause error) {
 	if !r.held || !disk.IsFull(cause) {
 		return

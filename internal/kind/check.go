@@ -3,6 +3,7 @@ package kind
 import (
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -11,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Check returns the kind of checks.
+// Check returns the kind Check: a command or probe that runs on nodes.
 func Check() Kind {
 	return Define(Definition[*model.CheckSpec]{
 		KindInfo: model.KindInfo{Name: "Check", Plural: "checks", Short: "ch", Namespaced: true},
@@ -64,7 +65,7 @@ spec:
 	})
 }
 
-// addReferencesOfCheck adds the references of a check to other resources.
+// addReferencesOfCheck adds all references of a check to other resources.
 func addReferencesOfCheck(refs *References, s *model.CheckSpec) {
 	from := len(refs.list)
 	for i, name := range s.DependsOn {
@@ -88,7 +89,7 @@ func addReferencesOfCheck(refs *References, s *model.CheckSpec) {
 	}
 }
 
-// requireCheck adds a reference to a check that must exist, unless the check is built in.
+// requireCheck adds a reference to a check, which must exist unless it is built in.
 func (c *References) requireCheck(field, name string) {
 	if model.BuiltinCheck(name) == 0 {
 		c.Require("Check", field, name)
@@ -124,6 +125,9 @@ func detailsOfCheck(view View, s *model.CheckSpec) []Detail {
 		{"runs", checkCommandText(s)}, {"when", when}, {"targets", targetText(s.Targets)},
 		{"problem", fmt.Sprintf("opens after %s not OK, closes after %d OK; %s", model.CountNoun(max(alert.FailAfter, 1), "result"), max(alert.RecoverAfter, 1), notifies)},
 	}
+	if s.Runbook != "" {
+		list = append(list, Detail{"runbook", s.Runbook})
+	}
 	if len(s.Pipelines) > 0 {
 		list = append(list, Detail{"pipelines", strings.Join(s.Pipelines, ", ") + " receive every event"})
 	}
@@ -134,7 +138,7 @@ func detailsOfCheck(view View, s *model.CheckSpec) []Detail {
 	return list
 }
 
-// effectOfCheck describes the nodes that a check runs on after an apply.
+// effectOfCheck describes on which nodes a check runs after an apply.
 func effectOfCheck(r *model.Resource, s *model.CheckSpec, l Placement, changed bool) (note, warning string) {
 	nodes := l.nodesText()
 	switch {
@@ -154,7 +158,7 @@ func effectOfCheck(r *model.Resource, s *model.CheckSpec, l Placement, changed b
 	return "runs on " + nodes, ""
 }
 
-// secondsText writes a duration as people say it: 60 s, 5 min.
+// secondsText formats a duration for people: 60 s, 5 min.
 func secondsText(d model.Duration) string {
 	s := int64(d) / 1e9
 	switch {
@@ -166,7 +170,7 @@ func secondsText(d model.Duration) string {
 	return fmt.Sprintf("%d s", s)
 }
 
-// checkCommandText returns the command or the probe of a check.
+// checkCommandText formats the command or probe of a check.
 func checkCommandText(s *model.CheckSpec) string {
 	switch {
 	case s.Passive:
@@ -177,7 +181,7 @@ func checkCommandText(s *model.CheckSpec) string {
 	return commandText(s.Command)
 }
 
-// checkScheduleText returns the interval or the cron expression of a check.
+// checkScheduleText formats the interval or cron expression of a check.
 func checkScheduleText(s *model.CheckSpec) string {
 	switch {
 	case s.Disabled:
@@ -190,6 +194,7 @@ func checkScheduleText(s *model.CheckSpec) string {
 	return s.Interval.String()
 }
 
+// validateCheck validates the spec of a Check.
 func validateCheck(v *Validator, s *model.CheckSpec) {
 	v.validateTargets("spec.targets", s.Targets, false)
 	v.validateTargets("spec.proxy", s.Proxy, false)
@@ -238,7 +243,16 @@ func validateCheck(v *Validator, s *model.CheckSpec) {
 			"spec.alert.handlers", "remove one: a route names handlers in its steps", "route and handlers exclude each other")
 	}
 	validateSeverities(v, s.Severity)
+	validateRunbook(v, s.Runbook)
 	v.validateTemplates(s.TemplateTexts())
+}
+
+// validateRunbook requires an address that a click in a message opens.
+func validateRunbook(v *Validator, link string) {
+	v.Line("spec.runbook", link, maxNote)
+	u, err := url.Parse(link)
+	v.FlawIf(link != "" && (err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http"),
+		"spec.runbook", "write a link such as https://wiki.example.org/disk", "%q is not a link", model.Shorten(link))
 }
 
 // validatePassive refuses fields that tell how and where to run a passive check: external systems send its results,
@@ -258,6 +272,7 @@ func validatePassive(v *Validator, s *model.CheckSpec) {
 	}
 }
 
+// validateRoundRobin validates the fields of a round-robin check.
 func validateRoundRobin(v *Validator, s *model.CheckSpec) {
 	if !s.RoundRobin {
 		return
@@ -285,6 +300,7 @@ func validateSeverities(v *Validator, m map[string]string) {
 	}
 }
 
+// validateProbe validates the probe of a check with its arguments.
 func validateProbe(v *Validator, p *model.Probe) {
 	if p.Name == "" {
 		v.Missing("spec.probe.name", "", "missing")

@@ -14,6 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 )
 
+// validateScheduleExceptions validates the exceptions in the schedule of a check.
 func validateScheduleExceptions(v *Validator, s *model.Schedule) {
 	if s == nil {
 		return
@@ -25,6 +26,7 @@ func validateScheduleExceptions(v *Validator, s *model.Schedule) {
 	}
 }
 
+// validateSchedule validates the interval or cron expression of a check.
 func validateSchedule(v *Validator, s *model.CheckSpec) {
 	switch {
 	case s.Interval == 0 && s.Cron == "":
@@ -58,7 +60,7 @@ var cronFields = [...]struct{ name, values string }{
 	{"minute", "0 to 59"}, {"hour", "0 to 23"}, {"day of the month", "1 to 31"}, {"month", "1 to 12 or JAN to DEC"}, {"weekday", "0 to 6 or SUN to SAT"},
 }
 
-// explainWrongCron returns the wrong field of an invalid cron expression, and a hint to mend it.
+// explainWrongCron returns the wrong part of an invalid cron expression, with a hint.
 func explainWrongCron(fields []string) (text, hint string) {
 	for i, field := range fields {
 		alone := []string{"*", "*", "*", "*", "*"}
@@ -73,6 +75,7 @@ func explainWrongCron(fields []string) (text, hint string) {
 // hookWhen lists the results that a hook may run after, besides exit codes.
 var hookWhen = [...]string{"ok", "warning", "critical", "unknown", "non-ok"}
 
+// validateHooksOfCheck validates the hooks of a check.
 func validateHooksOfCheck(v *Validator, list []model.Hook) {
 	v.FlawIf(len(list) > model.MaxHooks,
 		"spec.hooks", "put several commands into a script", "%d, at most %d", len(list), model.MaxHooks)
@@ -98,6 +101,7 @@ func validateHooksOfCheck(v *Validator, list []model.Hook) {
 	}
 }
 
+// validateMetricsOfCheck validates how a check parses values from its output.
 func validateMetricsOfCheck(v *Validator, s *model.CheckSpec) {
 	if m := s.Metrics; m != nil {
 		hint := "write " + strings.Join(model.MetricFormats[:], ", ")
@@ -128,7 +132,7 @@ func validateMetricsOfCheck(v *Validator, s *model.CheckSpec) {
 	}
 }
 
-// validateThresholdBounds requires a minimum or a maximum of a threshold, in the right order.
+// validateThresholdBounds records an error unless a threshold has a minimum or maximum, in the right order.
 func validateThresholdBounds(v *Validator, at string, b *model.Bounds) {
 	switch {
 	case b == nil:
@@ -141,8 +145,7 @@ func validateThresholdBounds(v *Validator, at string, b *model.Bounds) {
 	}
 }
 
-// validateTargets validates the nodes, groups and condition of targets; inner: the targets are themselves under
-// except.
+// validateTargets validates nodes, groups and condition of targets; inner is true for targets under except.
 func (v *Validator) validateTargets(field string, t *model.Targets, inner bool) {
 	if t == nil {
 		return
@@ -161,7 +164,7 @@ func (v *Validator) validateTargets(field string, t *model.Targets, inner bool) 
 		field, "write groups, nodes or where; groups: [all] means every node of the namespace", "names nothing")
 }
 
-// validateSelector validates a selector of problems; nil is correct.
+// validateSelector validates a selector of problems; nil is allowed.
 func (v *Validator) validateSelector(field string, s *model.Selector) {
 	if s == nil {
 		return

@@ -9,18 +9,18 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// readSpecFlaws reads a resource with a spec in YAML and returns its flaws.
+// readSpecFlaws reads a resource with this spec in YAML and returns the errors.
 func readSpecFlaws(kind, spec string) error {
 	_, err := All().Read("a.yaml", []byte("kind: "+kind+"\nmetadata: {name: a}\nspec: "+spec+"\n"))
 	return err
 }
 
-// validateSpec returns the flaws of a resource with a spec.
+// validateSpec validates a resource with this spec and returns the errors.
 func validateSpec(spec model.Spec) error {
 	return All().Validate(&model.Resource{APIVersion: model.APIVersion, Kind: spec.Kind(), Metadata: model.Metadata{Name: "a", Namespace: "default"}, Spec: spec})
 }
 
-// assertFlaw requires an error that contains a text; an empty text requires that there is no error.
+// assertFlaw fails the test unless an error contains a text; an empty text expects no error.
 func assertFlaw(t *testing.T, err error, want string) {
 	t.Helper()
 	if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
@@ -28,7 +28,7 @@ func assertFlaw(t *testing.T, err error, want string) {
 	}
 }
 
-// TestPassiveCheckIsValidated refuses fields of a passive check that tell how or where to run it.
+// TestPassiveCheckIsValidated validates passive checks: fields that tell how or where to run are refused.
 func TestPassiveCheckIsValidated(t *testing.T) {
 	for yaml, want := range map[string]string{
 		"passive: true, ttl: 5m, alert: {failAfter: 2}, severity: {critical: disaster}": "",
@@ -43,12 +43,15 @@ func TestPassiveCheckIsValidated(t *testing.T) {
 	}
 }
 
-// TestCheckIsValidated finds the flaws of a check, each with its field.
+// TestCheckIsValidated validates checks with errors and expects each error with its field.
 func TestCheckIsValidated(t *testing.T) {
 	for yaml, want := range map[string]string{
 		"targets: {where: 'node.labels.env == \"prod\" && \"web\" in node.groups'}\n  probe: {name: disk, args: {warn: \"20%\"}}": "",
 		"command: 'mail-check'\n  stdin: |\n    hello\n    {{ .props.name }}":                                                     "",
 		"probe: {name: load}\n  stdin: x":                                                                     "a probe reads no standard input",
+		"command: 'true'\n  runbook: https://wiki.example.org/disk":                                           "",
+		"command: 'true'\n  runbook: see the wiki":                                                            "spec.runbook: \"see the wiki\" is not a link",
+		"command: 'true'\n  runbook: javascript:alert(1)":                                                     "is not a link",
 		"command: 'true'\n  stdin: '{{ .name }}'":                                                             "spec.stdin: column 1",
 		"command: 'true'\n  stdin: '(hidden)'":                                                                "spec.stdin: (hidden) is the placeholder",
 		"command: x\n  hooks: [{name: top, when: [critical, non-ok, \"127\"], command: top -bn1}]":            "",
@@ -77,7 +80,7 @@ func TestCheckIsValidated(t *testing.T) {
 	}
 }
 
-// TestCronFlawNamesItsField names the wrong field of a cron expression.
+// TestCronFlawNamesItsField validates wrong cron expressions and expects the name of the wrong part.
 func TestCronFlawNamesItsField(t *testing.T) {
 	for cron, want := range map[string]string{
 		"61 * * * *":   `: invalid "61" for minute`,
@@ -92,6 +95,8 @@ func TestCronFlawNamesItsField(t *testing.T) {
 	}
 }
 
+// TestRoundRobinIsValidated validates round-robin checks: a cron expression needs a time zone, a TTL needs proxy
+// nodes.
 func TestRoundRobinIsValidated(t *testing.T) {
 	for spec, want := range map[string]string{
 		"{command: a, interval: 10s, roundRobin: true}":                               "",
@@ -105,7 +110,7 @@ func TestRoundRobinIsValidated(t *testing.T) {
 	}
 }
 
-// TestEffectCountsUsers counts all users of a handler, pipeline, secret or asset.
+// TestEffectCountsUsers counts the resources that use a handler, pipeline, secret or asset.
 func TestEffectCountsUsers(t *testing.T) {
 	handler, every := &model.HandlerSpec{}, &model.HandlerSpec{Stream: &model.Stream{Results: model.AllResults}}
 	for want, of := range map[string]struct {
@@ -133,6 +138,8 @@ func TestEffectCountsUsers(t *testing.T) {
 	}
 }
 
+// TestMutatorSecretsAreValidatedAndRevealed validates references of mutators to Secrets and replaces them by their
+// values.
 func TestMutatorSecretsAreValidatedAndRevealed(t *testing.T) {
 	command := &model.Command{Shell: "mutate"}
 	for _, c := range map[string]struct {
@@ -163,6 +170,7 @@ func TestMutatorSecretsAreValidatedAndRevealed(t *testing.T) {
 	}
 }
 
+// TestSensuKindsAreValidated validates filters, mutators, hooks and pipelines with errors.
 func TestSensuKindsAreValidated(t *testing.T) {
 	for _, c := range []struct{ kind, spec, want string }{
 		{"Filter", `{action: allow, expressions: ["event.check.status == 2"]}`, ""},

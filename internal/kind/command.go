@@ -73,14 +73,13 @@ func (v *Validator) validateAssets(names []string) {
 	v.Names("spec.assets", names, v.SharedName)
 }
 
-// validateCommandAssets validates the names of a command's assets; a spec that has assets and no command gets the
-// flaw noCommand.
+// validateCommandAssets validates the names of a command's assets; assets without a command are the error noCommand.
 func (v *Validator) validateCommandAssets(names []string, c *model.Command, noCommand string) {
 	v.validateAssets(names)
 	v.MissingIf(len(names) > 0 && c == nil, "spec.assets", "leave it out", "%s", noCommand)
 }
 
-// validateTemplates records the flaws of template variables in the texts of a spec.
+// validateTemplates validates the template variables in the texts of a spec.
 func (v *Validator) validateTemplates(texts model.TemplateTexts) {
 	_, err := texts.Parse()
 	joined, ok := err.(interface{ Unwrap() []error })
@@ -94,7 +93,7 @@ func (v *Validator) validateTemplates(texts model.TemplateTexts) {
 	}
 }
 
-// Secret returns the kind Secret, which names the place where the server or agent reads a secret value.
+// Secret returns the kind Secret, which names the place of a secret value.
 func Secret() Kind {
 	return Define(Definition[*model.SecretSpec]{
 		KindInfo: model.KindInfo{Name: "Secret", Plural: "secrets", Short: "se", Namespaced: true},
@@ -116,6 +115,7 @@ spec:
 
 const secretHint = "write agentFile: NAME, agentEnv: NAME, file: /etc/muster/NAME, env: NAME or vault: {…}; for their meaning: muster explain secret"
 
+// validateSecret validates the spec of a Secret.
 func validateSecret(v *Validator, s *model.SecretSpec) {
 	places := countTrue(s.AgentEnv != "", s.AgentFile != "", s.Env != "", s.File != "", s.Vault != nil)
 	v.MissingIf(places == 0, "spec", secretHint, "the place of the value is missing")
@@ -141,6 +141,7 @@ func validateSecret(v *Validator, s *model.SecretSpec) {
 		"spec.lease", "leave it out", "the agent reads the value again for each run")
 }
 
+// validateVault validates the address and path of a secret in Vault.
 func validateVault(v *Validator, w *model.Vault) {
 	if w == nil {
 		return
@@ -166,6 +167,7 @@ func validateVault(v *Validator, w *model.Vault) {
 	validateFullPath(v, "spec.vault.ca", w.CA)
 }
 
+// validateVaultPath records an error unless a text is a clean path in Vault.
 func validateVaultPath(v *Validator, field, text string, needed bool) {
 	switch {
 	case text == "" && needed:
@@ -175,13 +177,13 @@ func validateVaultPath(v *Validator, field, text string, needed bool) {
 	}
 }
 
-// validateFullPath requires an absolute path on the server.
+// validateFullPath records an error unless a text is an absolute path.
 func validateFullPath(v *Validator, field, text string) {
 	v.FlawIf(text != "" && (!strings.HasPrefix(text, "/") || len(text) > model.MaxText || model.HasControl(text)),
 		field, "write the absolute path on the server, from /", "%q is not an absolute path", text)
 }
 
-// Asset returns the kind of archives with programs.
+// Asset returns the kind Asset: archives with programs for commands.
 func Asset() Kind {
 	return Define(Definition[*model.AssetSpec]{
 		KindInfo: model.KindInfo{Name: "Asset", Plural: "assets", Short: "as", Namespaced: true},
@@ -227,6 +229,7 @@ spec:
 	})
 }
 
+// validateAsset validates the spec of an Asset.
 func validateAsset(v *Validator, s *model.AssetSpec) {
 	v.MissingIf(len(s.Builds) == 0,
 		"spec.builds", "upload an archive: muster asset add NAME FILE --os linux --arch amd64", "no archive is declared")

@@ -17,8 +17,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestDecodeGolden decodes and validates each file testdata/resources/NAME.in; its golden file holds every flaw or,
-// without a flaw, the resources as YAML.
+// TestDecodeGolden decodes and validates testdata/resources/NAME.in and compares the errors, or the resources as
+// YAML, with a golden file.
 func TestDecodeGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/resources/*.in")
 	if err != nil || len(files) == 0 {
@@ -36,7 +36,7 @@ func TestDecodeGolden(t *testing.T) {
 	}
 }
 
-// decodeAndListFlaws decodes a file and returns its flaws or, without flaws, its resources as YAML.
+// decodeAndListFlaws decodes a file and returns its errors or, without errors, its resources as YAML.
 func decodeAndListFlaws(name string, data []byte) string {
 	list, err := All().Read(name, data)
 	if err != nil {
@@ -53,6 +53,7 @@ func decodeAndListFlaws(name string, data []byte) string {
 	return string(out)
 }
 
+// encodeYAML encodes resources as YAML documents.
 func encodeYAML(resources ...*model.Resource) ([]byte, error) {
 	var all []byte
 	for i, r := range resources {
@@ -72,7 +73,7 @@ func encodeYAML(resources ...*model.Resource) ([]byte, error) {
 	return all, nil
 }
 
-// TestJSONAndYAMLAgree finds the same flaws in a file as YAML and as JSON.
+// TestJSONAndYAMLAgree validates a file as YAML and as JSON and expects the same errors.
 func TestJSONAndYAMLAgree(t *testing.T) {
 	asJSON := `{"kind":"Check","metadata":{"name":"x"},"spec":{"command":["a","b\ud83d\ude00"],"interval":"1m","labls":{}}}`
 	var v any
@@ -93,8 +94,8 @@ func TestJSONAndYAMLAgree(t *testing.T) {
 	}
 }
 
-// TestRoundTrip decodes encoded resources, of files and of the store, to equal resources.
-func TestRoundTrip(t *testing.T) {
+// TestResourcesSurviveEncoding encodes and decodes random resources and expects them equal.
+func TestResourcesSurviveEncoding(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := drawRandomResource(t)
 		out, err := encodeYAML(r)
@@ -156,7 +157,7 @@ func drawRandomResource(t *rapid.T) *model.Resource {
 	return r
 }
 
-// TestAliasBombIsRefused refuses aliases that expand to too many values, and lists that are nested too deep.
+// TestAliasBombIsRefused decodes YAML with exponentially expanding aliases and deep nesting, and expects an error.
 func TestAliasBombIsRefused(t *testing.T) {
 	bomb := "a0: &a0 [x,x,x,x,x,x,x,x,x]\n"
 	for i := 1; i < 9; i++ {
@@ -171,7 +172,7 @@ func TestAliasBombIsRefused(t *testing.T) {
 	}
 }
 
-// FuzzDecodeResources decodes any bytes: each resource without flaws survives encoding and decoding.
+// FuzzDecodeResources decodes random bytes: each accepted resource survives encoding and decoding.
 func FuzzDecodeResources(f *testing.F) {
 	files, _ := filepath.Glob("testdata/resources/*.in")
 	for _, file := range files {

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Explanation documents a kind or one of its fields.
+// Explanation is the documentation of a kind or field, with the fields in it.
 type Explanation struct {
 	Path    string        `json:"path"` // check.spec.alert
 	Type    string        `json:"type"` // for people: text, duration, list of text, …
@@ -24,7 +24,7 @@ type Explanation struct {
 	Fields  []Explanation `json:"fields,omitempty"`
 }
 
-// Explain documents a kind or a field of it: Explain("check", "spec.alert"). An empty path means
+// Explain returns the explanation of a kind or one of its fields: Explain("check", "spec.alert"). An empty path means
 // the whole kind; "alert" is short for spec.alert. The text comes from the comments of the Go types.
 func (r *Registry) Explain(kind, path string) (*Explanation, error) {
 	k := r.findKind(kind)
@@ -49,7 +49,7 @@ func (r *Registry) Explain(kind, path string) (*Explanation, error) {
 	return at, nil
 }
 
-// findField returns the field of this name, in any case; nil: none.
+// findField returns the field with this name in any case; nil: none.
 func (e *Explanation) findField(name string) *Explanation {
 	for i := range e.Fields {
 		if strings.EqualFold(e.Fields[i].Name(), name) {
@@ -59,7 +59,7 @@ func (e *Explanation) findField(name string) *Explanation {
 	return nil
 }
 
-// unknownFieldError returns the error for a field that does not exist, with the nearest field as a hint.
+// unknownFieldError returns the error about an unknown field, with the nearest field as a hint.
 func (e *Explanation) unknownFieldError(name string) error {
 	err := model.Errorf(model.NotFound, "%s has no field %q", e.Path, name)
 	names := make([]string, len(e.Fields))
@@ -75,7 +75,7 @@ func (e *Explanation) unknownFieldError(name string) error {
 	return err
 }
 
-// Name returns the last word of the path.
+// Name returns the field's name, the last word of its path.
 func (e *Explanation) Name() string { return e.Path[strings.LastIndexByte(e.Path, '.')+1:] }
 
 // explainKind returns the explanation of a kind and all its fields.
@@ -92,8 +92,8 @@ func (c sourceComments) explainKind(k *Kind) *Explanation {
 	return e
 }
 
-// explainFieldType describes a type and its fields; around lists the types that contain it, because targets may
-// contain targets.
+// explainFieldType explains a field's type and the fields in it; around lists the enclosing types, because targets
+// may contain targets.
 func (c sourceComments) explainFieldType(t reflect.Type, path string, around []reflect.Type) Explanation {
 	e := Explanation{Path: path, Type: typeNameForPeople(t)}
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice && scalars[t] == "" { // a list is explained by its elements
@@ -132,7 +132,7 @@ var scalars = map[reflect.Type]string{
 	reflect.TypeFor[model.Size]():      "size (65536, 64KiB, 1MiB)",
 }
 
-// typeNameForPeople returns the name of a Go type in words of YAML: text, list of text.
+// typeNameForPeople returns the YAML word for a Go type: text, list of text.
 func typeNameForPeople(t reflect.Type) string {
 	if name := scalars[t]; name != "" {
 		return name
@@ -156,10 +156,10 @@ func typeNameForPeople(t reflect.Type) string {
 	return "text"
 }
 
-// sourceComments holds the comments of the Go types of specs, by "Type" and "Type.Field".
+// sourceComments has the Go comments of spec types, by "Type" and "Type.Field".
 type sourceComments map[string]string
 
-// parseSpecComments parses the Go source of all specs and returns its comments.
+// parseSpecComments parses the Go source of all spec types and returns their comments, which explain the fields.
 func (r *Registry) parseSpecComments() sourceComments {
 	found := sourceComments{}
 	files, err := model.SpecSource.ReadDir(".")
@@ -181,7 +181,7 @@ func (r *Registry) parseSpecComments() sourceComments {
 	return found
 }
 
-// parseSource adds the comments of one Go source file.
+// parseSource reads the comments of one Go source file.
 func (c sourceComments) parseSource(source string) {
 	file, err := parser.ParseFile(token.NewFileSet(), "", source, parser.ParseComments)
 	if err != nil {
@@ -208,7 +208,7 @@ func (c sourceComments) parseSource(source string) {
 	}
 }
 
-// firstParagraph puts the first paragraph of a comment into one line.
+// firstParagraph returns the first paragraph of a Go comment in one line.
 func firstParagraph(text string) string {
 	text, _, _ = strings.Cut(text, "\n\n")
 	return strings.Join(strings.Fields(text), " ")

@@ -51,6 +51,7 @@ func writeFieldTable(b *strings.Builder, e Explanation) {
 	b.WriteByte('\n')
 }
 
+// writeFieldRows writes the rows of a Markdown table about fields, nested ones below their parent.
 func writeFieldRows(b *strings.Builder, e Explanation, cut string) {
 	escape := strings.NewReplacer("|", `\|`, "{{", "`{{", "}}", "}}`")
 	for _, f := range e.Fields {
@@ -63,7 +64,7 @@ func writeFieldRows(b *strings.Builder, e Explanation, cut string) {
 	}
 }
 
-// TestEveryFieldIsExplained requires a comment of each field of each kind.
+// TestEveryFieldIsExplained requires a Go comment for each field of each kind, because explain shows it.
 func TestEveryFieldIsExplained(t *testing.T) {
 	var walk func(e Explanation)
 	walk = func(e Explanation) {
@@ -81,7 +82,8 @@ func TestEveryFieldIsExplained(t *testing.T) {
 	}
 }
 
-// TestExplainFindsKindsAndFields explains kinds by each of their names and fields by their paths, and suggests near words.
+// TestExplainFindsKindsAndFields explains kinds by each name and fields by path, and expects suggestions for misspelt
+// words.
 func TestExplainFindsKindsAndFields(t *testing.T) {
 	for _, c := range []struct{ kind, path, want string }{
 		{"check", "", "check: A Check is "},
@@ -102,7 +104,7 @@ func TestExplainFindsKindsAndFields(t *testing.T) {
 	}
 }
 
-// TestExplanationsNameTheLimits requires that comments name the limits and defaults of the code.
+// TestExplanationsNameTheLimits requires that the comments of fields state the limits and defaults in the code.
 func TestExplanationsNameTheLimits(t *testing.T) {
 	seconds := func(d time.Duration) string { return strconv.Itoa(int(d/time.Second)) + "s" }
 	for _, c := range []struct{ kind, path, want string }{
@@ -121,7 +123,7 @@ func TestExplanationsNameTheLimits(t *testing.T) {
 	}
 }
 
-// TestSizesAreBounded refuses lists, mappings and texts that are too large, each with its field.
+// TestSizesAreBounded validates too large lists, mappings and texts and expects each error with its field.
 func TestSizesAreBounded(t *testing.T) {
 	many := map[string]string{}
 	values := map[string]json.RawMessage{}
@@ -170,7 +172,8 @@ func TestSizesAreBounded(t *testing.T) {
 	}
 }
 
-// TestReferenceToAnotherNamespaceIsRefused permits names in the resource's own namespace and in the shared one.
+// TestReferenceToAnotherNamespaceIsRefused validates references: only those to the own namespace and to shared are
+// allowed.
 func TestReferenceToAnotherNamespaceIsRefused(t *testing.T) {
 	for name, ok := range map[string]bool{"pager": true, "shared/pager": true, "web/pager": true, "db/pager": false, "a/b/c": false, "/pager": false} {
 		for _, r := range []*model.Resource{
@@ -186,7 +189,7 @@ func TestReferenceToAnotherNamespaceIsRefused(t *testing.T) {
 	}
 }
 
-// TestExamplesAreValid requires one valid resource of its kind in each example.
+// TestExamplesAreValid requires one valid resource in the example of each kind.
 func TestExamplesAreValid(t *testing.T) {
 	for _, k := range All().Kinds() {
 		list, err := All().Read(k.Name, []byte(k.Example))

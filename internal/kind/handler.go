@@ -71,7 +71,7 @@ func redactHandler(s *model.HandlerSpec) *model.HandlerSpec {
 	return out
 }
 
-// handlerDestinationText returns the service of a handler and its address.
+// handlerDestinationText formats the service and the address of a handler.
 func handlerDestinationText(s *model.HandlerSpec) string {
 	switch {
 	case s.Webhook != nil:
@@ -95,7 +95,7 @@ func handlerDestinationText(s *model.HandlerSpec) string {
 	return strings.Join(s.Services(), ", ")
 }
 
-// streamDetails returns the progress and the faults of a handler that streams every result.
+// streamDetails returns the progress and errors of a handler that receives every result.
 func streamDetails(view View) []Detail {
 	s := view.State.Stream
 	if s == nil {
@@ -125,6 +125,7 @@ func streamDetails(view View) []Detail {
 	return list
 }
 
+// validateHandler validates the spec of a Handler.
 func validateHandler(v *Validator, s *model.HandlerSpec) {
 	switch kinds := s.Services(); len(kinds) {
 	case 0:

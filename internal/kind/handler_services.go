@@ -41,7 +41,7 @@ func validateServiceText(v *Validator, t model.ServiceText) {
 	}
 }
 
-// validateService validates the fields of the service that a handler notifies.
+// validateService validates the fields of a handler's service.
 func validateService(v *Validator, s *model.HandlerSpec) {
 	if p := s.PagerDuty; p != nil {
 		validateSecretText(v, "spec.pagerduty.routingKey", p.RoutingKey, true)
@@ -104,12 +104,13 @@ func validateService(v *Validator, s *model.HandlerSpec) {
 	}
 }
 
-// validateCallback validates the secret of a callback: anybody who guesses it can acknowledge problems.
+// validateCallback validates the secret of a callback: whoever guesses it can acknowledge problems.
 func validateCallback(v *Validator, field string, s model.Secret) {
 	validateSecretText(v, field, s, false)
 	v.FlawIf(s.Text != "" && len(s.Text) < 16, field, "create one: openssl rand -hex 32", "shorter than 16 bytes")
 }
 
+// validateEmail validates the mail settings of a handler.
 func validateEmail(v *Validator, e *model.Email) {
 	if e == nil {
 		return
@@ -129,7 +130,7 @@ func validateEmail(v *Validator, e *model.Email) {
 	}
 }
 
-// validateMailbox checks an address that holds no variable.
+// validateMailbox validates a mail address without template variables.
 func validateMailbox(v *Validator, field, address string) {
 	if address == "" {
 		v.Missing(field, "write name@example.org", "missing")
@@ -138,7 +139,7 @@ func validateMailbox(v *Validator, field, address string) {
 	}
 }
 
-// validateHostPort checks HOST:PORT.
+// validateHostPort validates an address HOST:PORT.
 func validateHostPort(v *Validator, field, text string) {
 	if text == "" {
 		v.Missing(field, "write HOST:PORT", "missing")
@@ -147,14 +148,14 @@ func validateHostPort(v *Validator, field, text string) {
 	}
 }
 
-// validateBaseURL checks the address of a web server, if there is one.
+// validateBaseURL validates the address of a web server; an empty one is allowed.
 func validateBaseURL(v *Validator, field, text string) {
 	if u, err := url.Parse(text); text != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.User != nil) {
 		v.Flaw(field, "write https://HOST, without a name and password", "%q is not the address of a web server", text)
 	}
 }
 
-// validateLogin validates that a service has either a user name with its password, or a token.
+// validateLogin validates that a service has either a user with password, or a token.
 func validateLogin(v *Validator, field, username string, password, token model.Secret) {
 	validateSecretText(v, field+".password", password, username != "")
 	validateSecretText(v, field+".token", token, false)
@@ -162,6 +163,7 @@ func validateLogin(v *Validator, field, username string, password, token model.S
 	v.FlawIf(username != "" && !token.IsZero(), field+".token", "keep one of them", "username and token exclude each other")
 }
 
+// validateWebhook validates the webhook of a handler.
 func validateWebhook(v *Validator, w *model.Webhook) {
 	if w == nil {
 		return
@@ -200,7 +202,7 @@ func validateWebhook(v *Validator, w *model.Webhook) {
 		"spec.webhook.contentType", "write a media type such as text/plain, and a template", "%q is not a media type for a template", w.ContentType)
 }
 
-// validateSecretText checks that a secret names one place of its value; needed: it must have one.
+// validateSecretText validates that a secret names exactly one place of its value; needed: it must name one.
 func validateSecretText(v *Validator, field string, s model.Secret, needed bool) {
 	places := countTrue(s.Text != "", s.FromFile != "", s.FromEnv != "", s.Named != "")
 	switch {

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestHandlerIsValidated finds the flaws of each service of a handler, each with its field.
+// TestHandlerIsValidated validates handlers of each service with errors and expects each error with its field.
 func TestHandlerIsValidated(t *testing.T) {
 	for yaml, want := range map[string]string{
 		`pagerduty: {routingKey: {fromFile: /etc/muster/pd}}`: "",
@@ -43,8 +43,8 @@ func TestHandlerIsValidated(t *testing.T) {
 	}
 }
 
-// TestServiceSecretsAreRedacted hides the text of a secret from readers, shows the place of a stored one, and refuses
-// the placeholder as a new value.
+// TestServiceSecretsAreRedacted redacts service secrets, shows where a stored one comes from, and refuses the
+// placeholder as a new value.
 func TestServiceSecretsAreRedacted(t *testing.T) {
 	spec := &model.HandlerSpec{Ntfy: &model.Ntfy{Topic: model.Secret{Text: "s3cret"}, Token: model.Secret{FromFile: "/etc/muster/ntfy"}}}
 	seen := redactSpec(spec)
@@ -59,6 +59,8 @@ func TestServiceSecretsAreRedacted(t *testing.T) {
 	}
 }
 
+// TestHandlerSecretsAreValidated validates references of handlers to Secrets: a Secret of another namespace is
+// refused.
 func TestHandlerSecretsAreValidated(t *testing.T) {
 	command := &model.Command{Shell: "page"}
 	for name, c := range map[string]struct {
@@ -86,6 +88,7 @@ func TestHandlerSecretsAreValidated(t *testing.T) {
 	}
 }
 
+// TestHandlerSecretsAreRevealed replaces the references of a handler to Secrets by their values.
 func TestHandlerSecretsAreRevealed(t *testing.T) {
 	var spec model.HandlerSpec
 	testenv.NoError(t, json.Unmarshal([]byte(`{"opsgenie":{"apiKey":{"secret":"ops"},"callback":{"secret":"shared/back"}},"command":"page","env":{"A":"b"},"secrets":[{"env":"KEY","secret":"key"}]}`), &spec))
@@ -114,6 +117,7 @@ func TestHandlerSecretsAreRevealed(t *testing.T) {
 	}
 }
 
+// TestPropertyCannotChangeWebhookHost validates webhook addresses: properties may change the path, never the host.
 func TestPropertyCannotChangeWebhookHost(t *testing.T) {
 	for url, want := range map[string]string{
 		"https://x/{{ .props.a }}?b={{ .props.c.d }}": "",
@@ -128,7 +132,7 @@ func TestPropertyCannotChangeWebhookHost(t *testing.T) {
 	}
 }
 
-// TestRedactionHidesSecrets hides secrets of handlers, checks and assets, and leaves the original unchanged.
+// TestRedactionHidesSecrets redacts handlers, checks and assets and expects the originals unchanged.
 func TestRedactionHidesSecrets(t *testing.T) {
 	for _, c := range []struct{ url, want string }{
 		{"https://hooks.example/services/T0/B1/s3cret", "https://hooks.example/(hidden)"},
@@ -172,7 +176,7 @@ func TestRedactionHidesSecrets(t *testing.T) {
 	assertFlaw(t, All().Validate(hook), "spec.webhook.headers.A")
 }
 
-// redactSpec returns a resource with a spec, as readers without the right to change it get it.
+// redactSpec returns a resource with this spec after redaction.
 func redactSpec(spec model.Spec) *model.Resource {
 	return All().Redact(&model.Resource{APIVersion: model.APIVersion, Kind: spec.Kind(), Metadata: model.Metadata{Name: "a", Namespace: "default"}, Spec: spec})
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Definition declares a kind whose specs are of type S. All functions are optional.
+// Definition defines a kind whose specs have the type S. All functions are optional.
 type Definition[S model.Spec] struct {
 	model.KindInfo
 	Sensu   bool    // imports from Sensu create it; Muster teaches Route instead
@@ -42,14 +42,15 @@ type Definition[S model.Spec] struct {
 	Effect func(r *model.Resource, spec S, l Placement, changed bool) (note, warning string)
 }
 
-// Kind is everything that the program knows of one kind of resource. Define makes one. Its functions take
-// specs of this kind only. Validate, References, Targets and Effect may be nil.
+// Kind has everything that the program knows about one kind of resource: validation, references, redaction, columns,
+// example. Define makes one. Its functions take specs of this kind only. Validate, References, Targets and Effect may
+// be nil.
 type Kind struct {
 	Definition[model.Spec]
 	New func() model.Spec // returns an empty spec
 }
 
-// Related names the rows of the server that stand below the details of a resource.
+// Related tells which rows of the server (events, nodes) muster describe lists below a resource.
 type Related uint8
 
 // The rows that describe shows for a kind.
@@ -60,29 +61,29 @@ const (
 	GroupMembers
 )
 
-// Cycle holds the error text and hint for resources that refer to themselves through others of their kind.
+// Cycle has the error text and hint for resources that refer to themselves through others of their kind.
 type Cycle struct {
 	Problem string // "contains itself"
 	Hint    string
 }
 
-// Column is one column of a table of resources.
+// Column describes one table column of a kind.
 type Column[S model.Spec] struct {
 	Name string
 	Max  int // columns of the terminal, except with -o wide; 0: never cut
 	Cell func(view View, spec S) string
 }
 
-// Detail is one line of the output of muster describe: a name and its text.
+// Detail is one line of muster describe: a name and its text.
 type Detail struct{ Name, Text string }
 
-// FieldTargets holds the targets that one field of a spec declares.
+// FieldTargets has the targets in one field of a spec.
 type FieldTargets struct {
 	Field string // spec.targets
 	*model.Targets
 }
 
-// View is a resource together with the state that the server computed for it.
+// View is a resource with the state that the server computed for it.
 type View struct {
 	Resource *model.Resource
 	State    v1.State
@@ -90,7 +91,7 @@ type View struct {
 	Zone     *time.Location // of times that people read
 }
 
-// Define makes a Kind from the definition of one type of spec.
+// Define converts the definition for one type of spec to a Kind.
 func Define[T any, S interface {
 	*T
 	model.Spec
@@ -129,7 +130,7 @@ func Define[T any, S interface {
 	return k
 }
 
-// adaptToAnySpec wraps a function of one type of spec, so that it takes the interface model.Spec; nil stays nil.
+// adaptToAnySpec converts a function of one spec type to a function of model.Spec; nil stays nil.
 func adaptToAnySpec[S model.Spec, R any](of func(S) R) func(model.Spec) R {
 	if of == nil {
 		return nil
@@ -137,13 +138,13 @@ func adaptToAnySpec[S model.Spec, R any](of func(S) R) func(model.Spec) R {
 	return func(spec model.Spec) R { return of(spec.(S)) }
 }
 
-// adaptViewToAnySpec wraps a function of a view and one type of spec, so that it takes the interface model.Spec.
+// adaptViewToAnySpec converts a function of a view and one spec type to a function of model.Spec.
 func adaptViewToAnySpec[S model.Spec, R any](of func(View, S) R) func(View, model.Spec) R {
 	return func(view View, spec model.Spec) R { return of(view, spec.(S)) }
 }
 
-// adaptWriterToAnySpec wraps a function that writes into a target, so that it takes the interface model.Spec; nil
-// stays nil.
+// adaptWriterToAnySpec converts a function that writes into a target for one spec type to a function of model.Spec;
+// nil stays nil.
 func adaptWriterToAnySpec[Target any, S model.Spec](of func(Target, S)) func(Target, model.Spec) {
 	if of == nil {
 		return nil
@@ -151,11 +152,11 @@ func adaptWriterToAnySpec[Target any, S model.Spec](of func(Target, S)) func(Tar
 	return func(target Target, spec model.Spec) { of(target, spec.(S)) }
 }
 
-// Registry holds the kinds that a program knows, in the order in which resources build on each other. It never
-// changes, so any number of goroutines may use it.
+// Registry has all kinds, in the order in which resources depend on each other. It never changes, so any number of
+// goroutines may use it.
 type Registry struct{ kinds []Kind }
 
-// All returns a registry of every kind of Muster.
+// All returns the registry of all kinds.
 func All() *Registry {
 	return &Registry{[]Kind{
 		Namespace(), Property(), Node(), Group(), Handler(), Secret(), Window(), Route(), Silence(),
@@ -163,15 +164,15 @@ func All() *Registry {
 	}}
 }
 
-// With returns a registry with more kinds, behind the others.
+// With returns a registry with further kinds at its end.
 func (r *Registry) With(more ...Kind) *Registry {
 	return &Registry{append(slices.Clone(r.kinds), more...)}
 }
 
-// Kinds returns all kinds, in the order in which resources build on each other.
+// Kinds returns all kinds, in the order in which resources depend on each other.
 func (r *Registry) Kinds() []Kind { return slices.Clone(r.kinds) }
 
-// Of finds a kind by its name, plural or short name, in any case.
+// Of returns the kind with a name, plural or short name, in any case.
 func (r *Registry) Of(word string) (Kind, bool) {
 	if k := r.findKind(word); k != nil {
 		return *k, true
@@ -179,7 +180,7 @@ func (r *Registry) Of(word string) (Kind, bool) {
 	return Kind{}, false
 }
 
-// findKind finds a kind by its name, plural or short name, in any case; nil: none.
+// findKind returns the kind with a name, plural or short name in any case; nil: none.
 func (r *Registry) findKind(word string) *Kind {
 	for i := range r.kinds {
 		if k := &r.kinds[i]; strings.EqualFold(word, k.Name) || strings.EqualFold(word, k.Plural) || strings.EqualFold(word, k.Short) {
@@ -189,7 +190,7 @@ func (r *Registry) findKind(word string) *Kind {
 	return nil
 }
 
-// Unknown returns the error for a word that names no kind.
+// Unknown returns the error about a word that names no kind.
 func (r *Registry) Unknown(word string) *model.Error {
 	err := model.Errorf(model.Invalid, "unknown kind %q", word)
 	if near := model.Nearest(word, r.kindNames()); near != "" {
@@ -207,8 +208,8 @@ func (r *Registry) kindNames() []string {
 	return names
 }
 
-// DecodeSpec decodes a spec that Muster itself stored or sent. It ignores unknown fields, so that
-// data of a newer release can be read; Read decodes files of people.
+// DecodeSpec decodes a spec that Muster itself stored or sent, without strict checks. It ignores unknown fields, so
+// that data of a newer release can be read; Read decodes files of people.
 func (r *Registry) DecodeSpec(kind string, data []byte) (model.Spec, error) {
 	k := r.findKind(kind)
 	if k == nil {
@@ -224,7 +225,7 @@ func (r *Registry) DecodeSpec(kind string, data []byte) (model.Spec, error) {
 	return spec, nil
 }
 
-// DecodeResource decodes a resource that Muster itself stored or sent, as DecodeSpec does.
+// DecodeResource decodes a resource that Muster itself stored or sent, without strict checks.
 func (r *Registry) DecodeResource(data []byte) (*model.Resource, error) {
 	var raw struct {
 		APIVersion string                `json:"apiVersion"`
@@ -243,8 +244,8 @@ func (r *Registry) DecodeResource(data []byte) (*model.Resource, error) {
 	return &model.Resource{APIVersion: raw.APIVersion, Kind: raw.Kind, Metadata: raw.Metadata, Spec: spec, Status: raw.Status}, nil
 }
 
-// Defaults fills in version and namespace where the envelope has none. The planner applies the
-// defaults of a spec, so that the stored resource equals the declared one.
+// Defaults sets version and namespace of a resource that lacks them. The planner applies the defaults of a spec, so
+// that the stored resource equals the declared one.
 func (r *Registry) Defaults(res *model.Resource) {
 	res.APIVersion = cmp.Or(res.APIVersion, model.APIVersion)
 	if k := r.findKind(res.Kind); k != nil && k.Namespaced && res.Metadata.Namespace == "" {
@@ -252,8 +253,7 @@ func (r *Registry) Defaults(res *model.Resource) {
 	}
 }
 
-// Redact returns the resource for readers without the right to change it: model.RedactedText replaces
-// secrets. res is not changed.
+// Redact returns a copy of the resource with model.RedactedText in place of secrets. res is not changed.
 func (r *Registry) Redact(res *model.Resource) *model.Resource {
 	out := *res
 	if k := r.findKind(res.Kind); k != nil && res.Spec != nil {
@@ -262,7 +262,7 @@ func (r *Registry) Redact(res *model.Resource) *model.Resource {
 	return &out
 }
 
-// redactValues returns a mapping with the placeholder in place of each value.
+// redactValues returns a map with the placeholder in place of each value.
 func redactValues(m map[string]string) map[string]string {
 	if m == nil {
 		return nil

@@ -66,6 +66,7 @@ spec:
 	})
 }
 
+// validateNode validates the spec of a Node.
 func validateNode(v *Validator, s *model.NodeSpec) {
 	if s.Proxy {
 		validateProxyNode(v, s)
@@ -104,7 +105,7 @@ func validateNode(v *Validator, s *model.NodeSpec) {
 	}
 }
 
-// validateProxyNode refuses fields that only a machine with an agent can have.
+// validateProxyNode refuses fields of a proxy node that only a machine with an agent can have.
 func validateProxyNode(v *Validator, s *model.NodeSpec) {
 	const hint = "leave it out: a proxy node has no agent"
 	for _, field := range [...]struct {
@@ -118,6 +119,7 @@ func validateProxyNode(v *Validator, s *model.NodeSpec) {
 	}
 }
 
+// validateLifecycle validates the lifecycle of a node or join token.
 func validateLifecycle(v *Validator, field string, l *model.Lifecycle) {
 	if l == nil {
 		return
@@ -133,7 +135,7 @@ func validateLifecycle(v *Validator, field string, l *model.Lifecycle) {
 	v.InRange(field+".forgetAfter", l.ForgetAfter, model.Duration(model.MinForgetAfter), model.Duration(model.MaxForgetAfter))
 }
 
-// Group returns the kind of named sets of nodes.
+// Group returns the kind Group: named sets of nodes.
 func Group() Kind {
 	return Define(Definition[*model.GroupSpec]{
 		KindInfo: model.KindInfo{Name: "Group", Plural: "groups", Short: "gr", Namespaced: true},
@@ -167,7 +169,7 @@ spec:
 	})
 }
 
-// groupMembersText returns the rules by which nodes become members of a group.
+// groupMembersText describes the rules of a group's membership.
 func groupMembersText(s *model.GroupSpec) string {
 	var from []string
 	if len(s.Nodes) > 0 {
@@ -189,6 +191,7 @@ func groupMembersText(s *model.GroupSpec) string {
 	return dashIfEmpty(strings.Join(from, "; "))
 }
 
+// validateGroup validates the spec of a Group.
 func validateGroup(v *Validator, s *model.GroupSpec) {
 	name := v.resource.Metadata.Name
 	v.Names("spec.nodes", s.Nodes, v.NodeName)
@@ -209,7 +212,7 @@ func validateGroup(v *Validator, s *model.GroupSpec) {
 	validateProperties(v, "spec.properties", s.Properties)
 }
 
-// Property returns the kind of values for templates.
+// Property returns the kind Property: values for templates.
 func Property() Kind {
 	return Define(Definition[*model.PropertySpec]{
 		KindInfo: model.KindInfo{Name: "Property", Plural: "properties", Short: "prop", Namespaced: true},
@@ -253,6 +256,7 @@ func compactJSON(raw json.RawMessage) string {
 	return b.String()
 }
 
+// validateProperty validates the spec of a Property.
 func validateProperty(v *Validator, s *model.PropertySpec) {
 	name := v.resource.Metadata.Name
 	if s.Property != "" {
@@ -273,11 +277,12 @@ func validateProperty(v *Validator, s *model.PropertySpec) {
 	}
 }
 
+// validatePropertyName records an error unless a text is a valid property name.
 func validatePropertyName(v *Validator, field, name string) {
 	v.recordCompileError(field, model.PropertyNameError(name))
 }
 
-// validateProperties checks values that stand in a node or group.
+// validateProperties validates the property values in a node or group.
 func validateProperties(v *Validator, field string, values map[string]json.RawMessage) {
 	v.Bound(field, len(values))
 	for _, name := range slices.Sorted(maps.Keys(values)) {
@@ -287,12 +292,13 @@ func validateProperties(v *Validator, field string, values map[string]json.RawMe
 	}
 }
 
+// validatePropertyValue records an error if a property value is too large.
 func validatePropertyValue(v *Validator, field string, value json.RawMessage) {
 	v.FlawIf(len(value) > maxPropertyValue,
 		field, "keep large things in a file on the node", "%d bytes of JSON; at most %d", len(value), maxPropertyValue)
 }
 
-// Namespace returns the kind of namespaces.
+// Namespace returns the kind Namespace.
 func Namespace() Kind {
 	return Define(Definition[*model.NamespaceSpec]{
 		KindInfo: model.KindInfo{Name: "Namespace", Plural: "namespaces", Short: "ns"},
@@ -321,8 +327,7 @@ spec:
 	})
 }
 
-// limitDetails returns a line for each limit of a namespace: its value, its use, and the last time that it was
-// reached.
+// limitDetails returns one line for each limit of a namespace: value, use, and when it was last reached.
 func limitDetails(view View) (list []Detail) {
 	name := "limits"
 	for _, l := range view.State.Limits {
@@ -341,6 +346,7 @@ func limitDetails(view View) (list []Detail) {
 	return list
 }
 
+// validateLimits validates the limits of a namespace.
 func validateLimits(v *Validator, l *model.Limits) {
 	if l == nil {
 		return
@@ -351,7 +357,7 @@ func validateLimits(v *Validator, l *model.Limits) {
 	}{
 		{"states", float64(l.States)}, {"nodes", float64(l.Nodes)}, {"statesPerNode", float64(l.StatesPerNode)}, {"labels", float64(l.Labels)},
 		{"outputBytes", float64(l.OutputBytes)}, {"resultsPerSec", l.ResultsPerSec}, {"nodeResultsPerSec", l.NodeResultsSec},
-		{"passivePerNode", float64(l.PassivePerNode)},
+		{"bytesPerSec", l.BytesPerSec}, {"nodeBytesPerSec", l.NodeBytesPerSec}, {"passivePerNode", float64(l.PassivePerNode)},
 	} {
 		v.FlawIf(f.value < 0, "spec.limits."+f.name, "leave it out for the server's default", "cannot be negative")
 	}

@@ -60,7 +60,8 @@ func TestDocumentationExamplesAreValid(t *testing.T) {
 	}
 }
 
-// TestReadReportsConditionsAndProbes reports flaws in conditions and probes with their places, and no flaw in variables.
+// TestReadReportsConditionsAndProbes reads files with wrong conditions and probes and expects each error with its
+// place.
 func TestReadReportsConditionsAndProbes(t *testing.T) {
 	_, err := kind.All().Read("a.yaml", []byte(`
 kind: Check

@@ -8,7 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Pipeline returns the kind of Sensu's pipelines.
+// Pipeline returns the kind Pipeline: pipelines kept from Sensu.
 func Pipeline() Kind {
 	return Define(Definition[*model.PipelineSpec]{
 		KindInfo: model.KindInfo{Name: "Pipeline", Plural: "pipelines", Short: "pi", Namespaced: true},
@@ -43,7 +43,7 @@ spec:
 	})
 }
 
-// workflowsText returns the workflows of a pipeline in one line: slack: is_incident > json > slack.
+// workflowsText formats the workflows of a pipeline in one line: slack: is_incident > json > slack.
 func workflowsText(s *model.PipelineSpec) string {
 	var parts []string
 	for i := range s.Workflows {
@@ -57,6 +57,7 @@ func workflowsText(s *model.PipelineSpec) string {
 	return strings.Join(parts, "; ")
 }
 
+// validatePipeline validates the spec of a Pipeline.
 func validatePipeline(v *Validator, s *model.PipelineSpec) {
 	v.MissingIf(len(s.Workflows) == 0,
 		"spec.workflows", "write workflows: [{name: slack, filters: [is_incident], handler: slack}]", "the action is missing")
@@ -71,7 +72,7 @@ func validatePipeline(v *Validator, s *model.PipelineSpec) {
 	}
 }
 
-// Filter returns the kind of Sensu's event filters.
+// Filter returns the kind Filter: event filters kept from Sensu.
 func Filter() Kind {
 	return Define(Definition[*model.FilterSpec]{
 		KindInfo: model.KindInfo{Name: "Filter", Plural: "filters", Short: "fi", Namespaced: true},
@@ -96,7 +97,7 @@ spec:
 	})
 }
 
-// filterText describes the events that pass a filter.
+// filterText describes in words which events pass a filter.
 func filterText(s *model.FilterSpec) string {
 	word := map[string]string{"allow": "all of: ", "deny": "none of: "}[s.Action]
 	if s.When != nil {
@@ -109,6 +110,7 @@ func filterText(s *model.FilterSpec) string {
 	return word + strings.Join(parts, "; ")
 }
 
+// validateFilter validates the spec of a Filter.
 func validateFilter(v *Validator, s *model.FilterSpec) {
 	v.MissingIf(s.Action == "", "spec.action", "write allow or deny", "missing")
 	v.requireOneOf("spec.action", s.Action, "allow", "deny")
@@ -136,7 +138,7 @@ func validateFilter(v *Validator, s *model.FilterSpec) {
 	validateWindowSpans(v, "spec.when.spans", w.Spans)
 }
 
-// Mutator returns the kind of Sensu's mutators.
+// Mutator returns the kind Mutator: mutators kept from Sensu.
 func Mutator() Kind {
 	return Define(Definition[*model.MutatorSpec]{
 		KindInfo: model.KindInfo{Name: "Mutator", Plural: "mutators", Short: "mu", Namespaced: true},
@@ -163,7 +165,7 @@ spec:
 	})
 }
 
-// mutatorText returns the command or the JavaScript of a mutator.
+// mutatorText formats the command or JavaScript of a mutator.
 func mutatorText(s *model.MutatorSpec) string {
 	if s.Command != nil {
 		return commandText(s.Command)
@@ -174,6 +176,7 @@ func mutatorText(s *model.MutatorSpec) string {
 // maxJavascript limits the JavaScript of a mutator, in bytes.
 const maxJavascript = 64 << 10
 
+// validateMutator validates the spec of a Mutator.
 func validateMutator(v *Validator, s *model.MutatorSpec) {
 	switch {
 	case s.Command == nil && strings.TrimSpace(s.Javascript) == "":
@@ -192,7 +195,7 @@ func validateMutator(v *Validator, s *model.MutatorSpec) {
 	v.InRange("spec.timeout", s.Timeout, minHandlerTimeout, maxHandlerTimeout)
 }
 
-// Hook returns the kind of Sensu's hooks.
+// Hook returns the kind Hook: hooks kept from Sensu.
 func Hook() Kind {
 	return Define(Definition[*model.HookSpec]{
 		KindInfo: model.KindInfo{Name: "Hook", Plural: "hooks", Short: "hk", Namespaced: true},
@@ -212,6 +215,7 @@ spec:
 	})
 }
 
+// validateHook validates the spec of a Hook.
 func validateHook(v *Validator, s *model.HookSpec) {
 	v.MissingIf(s.Command == nil, "spec.command", "", "missing")
 	v.validateCommand("spec.command", s.Command)

@@ -8,24 +8,23 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Located is a resource of a file, together with the place of each of its fields in the file.
+// Located is a resource of a file, with the line and column of each of its fields.
 type Located struct {
 	model.Resource
 	document.FieldPlaces
 }
 
-// Decode decodes a file of resources that people write, YAML or JSON, strictly: an unknown field, a wrong type, a
-// duration without unit are flaws with file, line and a hint, and the error holds all of them (model.Flaws). It
-// returns the resources without flaws, too. It ignores a status, so that the output of get can be applied; an
-// absent namespace stays empty (see Defaults).
+// Decode decodes a file of resources strictly and returns all errors in it, each with file, line and hint
+// (model.Flaws). It returns the resources without flaws, too. It ignores a status, so that the output of get can be
+// applied; an absent namespace stays empty (see Defaults).
 func (r *Registry) Decode(file string, data []byte) ([]Located, error) {
 	list, flaws := r.decodeFile(file, data)
 	list = slices.DeleteFunc(list, func(l Located) bool { return !l.Complete() })
 	return list, flaws.Err()
 }
 
-// Read decodes and validates a file of resources: lint and apply do it first. The error holds all
-// flaws of form and content, in the order of the file.
+// Read decodes and validates a file of resources, as lint and apply need it. The error holds all flaws of form and
+// content, in the order of the file.
 func (r *Registry) Read(file string, data []byte) ([]Located, error) {
 	list, flaws := r.decodeFile(file, data)
 	for i := range list {
@@ -38,8 +37,7 @@ func (r *Registry) Read(file string, data []byte) ([]Located, error) {
 	return list, flaws.Err()
 }
 
-// decodeFile decodes all resources of a file; it also returns resources with flaws, as far as they could be
-// decoded.
+// decodeFile decodes all resources of a file, also those with errors as far as possible.
 func (r *Registry) decodeFile(file string, data []byte) ([]Located, model.Flaws) {
 	reader := document.NewReader(file)
 	var out []Located
@@ -54,7 +52,7 @@ func (r *Registry) decodeFile(file string, data []byte) ([]Located, model.Flaws)
 	return out, reader.Flaws
 }
 
-// decodeTree decodes one parsed document as a resource and appends the resource to out.
+// decodeTree decodes one parsed document as a resource and appends it to out.
 func (r *Registry) decodeTree(reader *document.Reader, out []Located, t *document.Tree) []Located {
 	before := len(reader.Flaws)
 	if !t.IsMapping() {
@@ -86,7 +84,7 @@ func (r *Registry) decodeTree(reader *document.Reader, out []Located, t *documen
 	})
 }
 
-// kindOfDocument finds the kind of a document, or the kind that a misspelt word probably means; nil: none.
+// kindOfDocument returns the kind of a document, also if the word is misspelt; nil: none.
 func (r *Registry) kindOfDocument(reader *document.Reader, t *document.Tree) *Kind {
 	word := t.Get("kind")
 	if word == nil || word.IsNull() {
@@ -122,7 +120,7 @@ var otherWords = map[string]string{
 	"value":            "agentFile: NAME, or another place of the value: a Secret does not contain the value itself",
 }
 
-// unknownFieldHint returns a hint for an unknown field of a spec (spec is true) or of the envelope; empty: none.
+// unknownFieldHint returns the hint for an unknown field of a spec (spec is true) or of the envelope; empty: none.
 // fields lists the fields of the spec.
 func (r *Registry) unknownFieldHint(word string, spec bool, fields []string) string {
 	if spec {

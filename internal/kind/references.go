@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Reference is the name of another resource in a spec.
+// Reference is the reference of a spec to another resource.
 type Reference struct {
 	Kind, Namespace, Name string
 	Field                 string // spec.alert.handlers[0]
@@ -19,24 +19,23 @@ type Reference struct {
 	Chain                 bool   // of the same kind: apply refuses a chain that leads back
 }
 
-// References collects the references of one resource.
+// References collects the references of one resource to others.
 type References struct {
 	namespace string
 	list      []Reference
 }
 
-// Require adds references to resources that must exist: apply refuses the resource otherwise.
+// Require adds references to resources that must exist, or apply refuses the resource.
 func (c *References) Require(kind, field string, names ...string) {
 	c.addReferences(Reference{Kind: kind, Required: true}, field, names)
 }
 
-// Mention adds references to resources that may exist later: apply only warns if they do not exist.
+// Mention adds references to resources that need not exist yet: apply only warns about missing ones.
 func (c *References) Mention(kind, field string, names ...string) {
 	c.addReferences(Reference{Kind: kind}, field, names)
 }
 
-// addReferences adds a reference for each name that is not empty, and adds the index to the field if the field is a
-// list.
+// addReferences adds a reference for each non-empty name; in a list the field gets the index.
 func (c *References) addReferences(ref Reference, field string, names []string) {
 	for i, name := range names {
 		if name == "" {
@@ -51,15 +50,14 @@ func (c *References) addReferences(ref Reference, field string, names []string) 
 	}
 }
 
-// refuseLoops marks the references from an index on as links between resources of one kind: apply refuses them if
-// they lead back to the resource.
+// refuseLoops marks the references from an index on as links of one kind that must not lead back to the resource.
 func (c *References) refuseLoops(from int) {
 	for i := range c.list[from:] {
 		c.list[from+i].Chain = true
 	}
 }
 
-// Targets returns all targets of a resource; targets under except come after the targets that contain them.
+// Targets returns all targets in a resource, those under except after the ones that contain them.
 func (r *Registry) Targets(res *model.Resource) (list []FieldTargets) {
 	k := r.findKind(res.Kind)
 	if k == nil || k.Targets == nil || res.Spec == nil {
@@ -73,8 +71,8 @@ func (r *Registry) Targets(res *model.Resource) (list []FieldTargets) {
 	return list
 }
 
-// References returns all references of a resource. A plain name means the resource's own namespace; in a Namespace
-// it means the namespace itself.
+// References returns all references of a resource to others. A plain name means the resource's own namespace; in a
+// Namespace it means the namespace itself.
 func (r *Registry) References(res *model.Resource) []Reference {
 	k := r.findKind(res.Kind)
 	if k == nil || res.Spec == nil {
@@ -97,7 +95,7 @@ func (r *Registry) References(res *model.Resource) []Reference {
 	return refs.list
 }
 
-// Referring returns the kinds whose resources can refer to other resources.
+// Referring returns the kinds whose resources may refer to others.
 func (r *Registry) Referring() (list []Kind) {
 	for _, k := range r.kinds {
 		if k.References != nil || k.Targets != nil {
@@ -107,27 +105,27 @@ func (r *Registry) Referring() (list []Kind) {
 	return list
 }
 
-// nodesColumn returns the column with the number of nodes that a resource lands on.
+// nodesColumn returns the table column with the number of nodes that a resource lands on.
 func nodesColumn[S model.Spec]() Column[S] {
 	return Column[S]{"NODES", 0, func(v View, _ S) string { return fmt.Sprint(v.State.Nodes) }}
 }
 
-// checksColumn returns the column with the number of checks that use a resource.
+// checksColumn returns the table column with the number of checks that use a resource.
 func checksColumn[S model.Spec](name string) Column[S] {
 	return Column[S]{name, 0, func(v View, _ S) string { return fmt.Sprint(v.State.Checks) }}
 }
 
-// usersColumn returns the column with the number of users of a resource: checks, routes, handlers.
+// usersColumn returns the table column with the number of resources that use a resource.
 func usersColumn[S model.Spec]() Column[S] {
 	return Column[S]{"USED BY", 0, func(v View, _ S) string { return dashIfEmpty(v.State.UsedBy) }}
 }
 
-// effectOfUsers describes the users of a resource, and the nodes that their checks run on.
+// effectOfUsers describes which resources use a resource, and on which nodes their checks run.
 func effectOfUsers[S model.Spec](_ *model.Resource, _ S, l Placement, _ bool) (note, warning string) {
 	return "used by " + cmp.Or(l.UsedBy(" on "+l.nodesText()), "nothing yet"), ""
 }
 
-// assetDetails appends the names of a spec's assets to the lines of muster describe.
+// assetDetails appends the assets of a spec to the lines of muster describe.
 func assetDetails(list []Detail, names []string) []Detail {
 	if len(names) > 0 {
 		list = append(list, Detail{"assets", strings.Join(names, ", ")})
@@ -135,7 +133,7 @@ func assetDetails(list []Detail, names []string) []Detail {
 	return list
 }
 
-// commandText returns a command in one line.
+// commandText formats a command in one line.
 func commandText(c *model.Command) string {
 	switch {
 	case c == nil:
@@ -146,7 +144,7 @@ func commandText(c *model.Command) string {
 	return c.Shell
 }
 
-// targetText lists groups, nodes and the condition of targets.
+// targetText formats groups, nodes and condition of targets.
 func targetText(t *model.Targets) string {
 	if t == nil {
 		return "-"
@@ -159,7 +157,7 @@ func targetText(t *model.Targets) string {
 	return dashIfEmpty(joinNonEmpty(", ", append(on, t.Where)...))
 }
 
-// selectorText describes the problems that a selector matches: disk if critical on group web.
+// selectorText describes which problems a selector matches: disk if critical on group web.
 func selectorText(s *model.Selector) string {
 	on := []string{strings.TrimPrefix(targetText(s.Targets), "-")}
 	for _, name := range slices.Sorted(maps.Keys(s.Labels)) {
@@ -183,14 +181,15 @@ func joinNonEmpty(between string, parts ...string) string {
 // dashIfEmpty returns the text, or a dash if it is empty.
 func dashIfEmpty(text string) string { return cmp.Or(text, "-") }
 
-// requireSecrets adds references to the Secrets in the environment of a command; they must exist.
+// requireSecrets adds references to the Secrets of a command, which must exist.
 func (c *References) requireSecrets(list []model.CommandSecret) {
 	for i := range list {
 		c.Require("Secret", fmt.Sprintf("spec.secrets[%d].secret", i), list[i].Secret)
 	}
 }
 
-// Placement counts the nodes that one resource lands on and the users that name it; the planner computes it.
+// Placement has the counts of nodes on which a resource lands and of resources that use it, as the planner computes
+// them.
 type Placement struct {
 	Nodes      int // that hold it (check), are members (group), read it (property), are in it (namespace)
 	ProxyNodes int // proxy nodes that it is about (check)
@@ -207,7 +206,7 @@ type Placement struct {
 	Warnings []string `json:"-"`
 }
 
-// UsedBy returns the users of a resource in words; empty: none. where is a text to write behind the number of
+// UsedBy lists in words which resources use a resource; empty: none. where is a text to write behind the number of
 // checks.
 func (l Placement) UsedBy(where string) string {
 	var by []string
@@ -229,8 +228,7 @@ func (l Placement) UsedBy(where string) string {
 	return strings.Join(by, "")
 }
 
-// nodesText returns the number of nodes that a resource lands on, and of the proxy nodes whose results a check
-// reports.
+// nodesText formats the number of nodes that a resource lands on, and of its proxy nodes.
 func (l Placement) nodesText() string {
 	nodes := model.CountNoun(l.Nodes, "node")
 	if l.ProxyNodes > 0 {
@@ -239,8 +237,8 @@ func (l Placement) nodesText() string {
 	return nodes
 }
 
-// Effect describes the nodes and users that a resource reaches, and warns if it reaches none. changed: an apply has
-// just changed the resource.
+// Effect describes the nodes on which a resource lands and the resources that use it, with a warning if there are
+// none. changed: an apply has just changed the resource.
 func (r *Registry) Effect(res *model.Resource, l Placement, changed bool) (note, warning string) {
 	k := r.findKind(res.Kind)
 	switch {
@@ -259,7 +257,7 @@ func (r *Registry) Effect(res *model.Resource, l Placement, changed bool) (note,
 	return note, ""
 }
 
-// Removal describes the nodes that a deleted resource reached before.
+// Removal describes the nodes on which a deleted resource had landed.
 func (r *Registry) Removal(kind string, l Placement) string {
 	if k := r.findKind(kind); k != nil && k.LandsAs != "" {
 		return k.LandsAs + " " + model.CountNoun(l.Nodes, "node")

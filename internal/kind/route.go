@@ -70,7 +70,7 @@ spec:
 // defaultRoute is the name of the route for problems that no other route takes.
 const defaultRoute = "default"
 
-// routeStepsText returns the steps of a route in one line: pager (every 4h); after 30m lead.
+// routeStepsText formats the steps of a route in one line: pager (every 4h); after 30m lead.
 func routeStepsText(s *model.RouteSpec) string {
 	steps := slices.Clone(s.Steps)
 	slices.SortStableFunc(steps, func(a, b model.RouteStep) int { return cmp.Compare(a.After, b.After) })
@@ -91,6 +91,7 @@ func routeStepsText(s *model.RouteSpec) string {
 // maxHold is the longest wait of a step, of its repetition and of a rate.
 const maxHold = model.Duration(30 * 24 * time.Hour)
 
+// validateRoute validates the spec of a Route.
 func validateRoute(v *Validator, s *model.RouteSpec) {
 	v.validateSelector("spec.match", s.Match)
 	v.Bound("spec.groupBy", len(s.GroupBy))
@@ -125,7 +126,7 @@ func validateRoute(v *Validator, s *model.RouteSpec) {
 	}
 }
 
-// Silence returns the kind of silences.
+// Silence returns the kind Silence.
 func Silence() Kind {
 	return Define(Definition[*model.SilenceSpec]{
 		KindInfo: model.KindInfo{Name: "Silence", Plural: "silences", Short: "si", Namespaced: true},
@@ -149,7 +150,7 @@ spec:
 	})
 }
 
-// silenceEndText returns the end of a silence, relative to now.
+// silenceEndText formats the end of a silence, relative to now.
 func silenceEndText(v View, s *model.SilenceSpec) string {
 	switch {
 	case !s.Until.IsZero() && !s.Until.After(v.Now):
@@ -164,6 +165,7 @@ func silenceEndText(v View, s *model.SilenceSpec) string {
 	return "a user ends it"
 }
 
+// validateSilence validates the spec of a Silence.
 func validateSilence(v *Validator, s *model.SilenceSpec) {
 	v.validateSelector("spec", &s.Selector)
 	v.MissingIf(strings.TrimSpace(s.Reason) == "",
@@ -214,7 +216,7 @@ spec:
 	})
 }
 
-// windowSpansText returns the times of a calendar in one line.
+// windowSpansText formats the times of a calendar in one line.
 func windowSpansText(s *model.WindowSpec) string {
 	var parts []string
 	for _, span := range s.Spans {
@@ -230,6 +232,7 @@ func windowSpansText(s *model.WindowSpec) string {
 	return strings.Join(parts, "; ") + strings.TrimSuffix(" "+s.TimeZone, " ")
 }
 
+// validateWindow validates the spec of a Window.
 func validateWindow(v *Validator, s *model.WindowSpec) {
 	v.MissingIf(len(s.Spans) == 0, "spec.spans", `write spans: [{during: "22:00-07:00"}]`, "the time is missing")
 	v.Bound("spec.spans", len(s.Spans))
@@ -239,7 +242,7 @@ func validateWindow(v *Validator, s *model.WindowSpec) {
 	v.Line("spec.reason", s.Reason, maxNote)
 }
 
-// validateWindowSpans compiles each time span of a calendar and records its flaw.
+// validateWindowSpans validates each time span of a calendar.
 func validateWindowSpans(v *Validator, field string, spans []model.WindowSpan) {
 	for i := range spans {
 		_, err := window.New("", spans[i:i+1])
@@ -247,7 +250,7 @@ func validateWindowSpans(v *Validator, field string, spans []model.WindowSpan) {
 	}
 }
 
-// requireTimeOrWindow requires either a time of the week (during) or the name of a Window.
+// requireTimeOrWindow records an error unless exactly one of a weekly time (during) and a Window is set.
 func requireTimeOrWindow(v *Validator, at, during, windowName, hint string) {
 	switch {
 	case during == "" && windowName == "":

@@ -11,16 +11,15 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// Validator collects the flaws of one resource by itself; apply looks up its references. Its methods are checks that
-// several kinds share; the checks of one kind are functions in the file of that kind.
+// Validator collects the errors in one resource; apply checks its references. Its methods are checks that several
+// kinds share; the checks of one kind are functions in the file of that kind.
 type Validator struct {
 	resource  *model.Resource
 	namespace string // of the resource; of a Namespace, its own name
 	flaws     model.Flaws
 }
 
-// Check validates one resource without looking at others (apply looks up its references), and returns all its
-// flaws. An absent namespace is correct.
+// Check validates one resource without its references, and returns all errors in it. An absent namespace is correct.
 func (r *Registry) Check(res *model.Resource) model.Flaws {
 	v := &Validator{resource: res, namespace: res.Metadata.Namespace}
 	k := r.findKind(res.Kind)
@@ -32,41 +31,41 @@ func (r *Registry) Check(res *model.Resource) model.Flaws {
 	return v.flaws
 }
 
-// Validate validates one resource without looking at others, and returns all its flaws in one error.
+// Validate validates one resource without its references, and returns all errors as one.
 func (r *Registry) Validate(res *model.Resource) error { return r.Check(res).Err() }
 
-// Flaw records a flaw of a field, at most model.MaxFlaws of them. hint is the text to write.
+// Flaw records an error in a field, at most model.MaxFlaws of them. hint is the text to write.
 func (v *Validator) Flaw(field, hint, format string, args ...any) {
 	v.recordFlaw(false, field, hint, format, args)
 }
 
-// FlawIf records a flaw of a field if wrong is true.
+// FlawIf records an error in a field if wrong is true.
 func (v *Validator) FlawIf(wrong bool, field, hint, format string, args ...any) {
 	if wrong {
 		v.recordFlaw(false, field, hint, format, args)
 	}
 }
 
-// Missing records the flaw of an absent field.
+// Missing records that a field is missing.
 func (v *Validator) Missing(field, hint, format string, args ...any) {
 	v.recordFlaw(true, field, hint, format, args)
 }
 
-// MissingIf records the flaw of an absent field if missing is true.
+// MissingIf records that a field is missing if missing is true.
 func (v *Validator) MissingIf(missing bool, field, hint, format string, args ...any) {
 	if missing {
 		v.recordFlaw(true, field, hint, format, args)
 	}
 }
 
-// recordFlaw adds a flaw, at most model.MaxFlaws of them; absent: the flaw is that the field is missing.
+// recordFlaw records an error in a field, at most model.MaxFlaws of them; absent: the field is missing.
 func (v *Validator) recordFlaw(absent bool, field, hint, format string, args []any) {
 	if len(v.flaws) < model.MaxFlaws {
 		v.flaws = append(v.flaws, &model.Flaw{Field: model.Shorten(field), Hint: model.Shorten(hint), Text: model.Shorten(fmt.Sprintf(format, args...)), Absent: absent})
 	}
 }
 
-// Name requires a valid name.
+// Name records an error unless a text is a valid resource name.
 func (v *Validator) Name(field, text string) {
 	if text == "" {
 		v.Missing(field, "", "%v", model.NameError(text))
@@ -84,7 +83,8 @@ func (v *Validator) Name(field, text string) {
 	}
 }
 
-// SharedName requires the name of a resource in the same namespace (NAME) or in the shared one (shared/NAME).
+// SharedName records an error unless a text names a resource of the same namespace (NAME) or of the shared one
+// (shared/NAME).
 func (v *Validator) SharedName(field, text string) {
 	namespace, name, found := strings.Cut(text, "/")
 	switch {
@@ -97,7 +97,7 @@ func (v *Validator) SharedName(field, text string) {
 	}
 }
 
-// NodeName requires NAME, of the same namespace; in the namespace shared also NAMESPACE/NAME.
+// NodeName records an error unless a text names a node: NAME, or in namespace shared NAMESPACE/NAME.
 func (v *Validator) NodeName(field, text string) {
 	namespace, name, found := strings.Cut(text, "/")
 	switch {
@@ -111,7 +111,7 @@ func (v *Validator) NodeName(field, text string) {
 	}
 }
 
-// Names checks each name of a list and refuses repetitions.
+// Names validates each name of a list, and records repeated ones as errors.
 func (v *Validator) Names(field string, names []string, check func(field, text string)) {
 	seen := make(map[string]bool, len(names))
 	for i, name := range names {
@@ -132,25 +132,25 @@ func (v *Validator) validateSharedNames(field string, names []string) {
 	v.Names(field, names, v.SharedName)
 }
 
-// Bound bounds a list or mapping.
+// Bound records an error if a list or mapping has too many elements.
 func (v *Validator) Bound(field string, n int) {
 	v.FlawIf(n > maxEntries, field, "", "%d entries, at most %d", n, maxEntries)
 }
 
-// Line requires a text of one line of at most so many bytes.
+// Line records an error unless a text is one line of at most this many bytes.
 func (v *Validator) Line(field, text string, most int) {
 	v.FlawIf(len(text) > most || model.HasControl(text), field, "", "expected one line of at most %d bytes", most)
 }
 
-// validateOptionalName validates a name as SharedName does; an empty name is correct.
+// validateOptionalName validates a name like SharedName; an empty name is allowed.
 func (v *Validator) validateOptionalName(field, text string) {
 	if text != "" {
 		v.SharedName(field, text)
 	}
 }
 
-// requireUniqueTitle requires a title in one line that is not in seen, and adds the title to seen. noun names the
-// titled thing.
+// requireUniqueTitle records an error unless a title is one line and not yet in seen, to which it is added. noun
+// names the titled thing.
 func (v *Validator) requireUniqueTitle(field, noun, title, hint string, seen map[string]bool) {
 	v.MissingIf(title == "", field, hint, "missing")
 	v.Line(field, title, model.MaxName)
@@ -164,29 +164,28 @@ func (v *Validator) validateSeverity(field, name string) {
 	v.FlawIf(!ok, field, "write "+strings.Join(model.SeverityNames(), ", "), "unknown severity %q", name)
 }
 
-// InRange requires a duration from low to high; zero means the default.
+// InRange records an error unless a duration is zero (the default) or from low to high.
 func (v *Validator) InRange(field string, d, low, high model.Duration) {
 	v.FlawIf(d != 0 && (d < low || d > high), field, "", "expected %s to %s, got %s", low, high, d)
 }
 
-// validateCount requires a number from 0, which means the default, to maxCount.
+// validateCount records an error unless a number is from 0 (the default) to maxCount.
 func (v *Validator) validateCount(field string, n int) {
 	v.FlawIf(n < 0 || n > maxCount, field, "", "expected 1 to %d, got %d", maxCount, n)
 }
 
-// requireOneOf requires one of the words; an empty text is correct.
+// requireOneOf records an error unless a text is empty or one of the words.
 func (v *Validator) requireOneOf(field, text string, words ...string) {
 	v.FlawIf(text != "" && !slices.Contains(words, text), field, "write "+strings.Join(words, " or "), "unknown value %q", text)
 }
 
-// validateTimeZone requires the name of a time zone; an empty name means the default.
+// validateTimeZone records an error unless a text is empty or the name of a time zone.
 func (v *Validator) validateTimeZone(field, zone string) {
 	_, err := time.LoadLocation(zone)
 	v.FlawIf(err != nil || zone == "Local", field, "write one such as Europe/Paris or UTC", "unknown time zone %q", zone)
 }
 
-// recordCompileError records the error of a compiler of conditions, calendars or JavaScript; a nil error is
-// correct.
+// recordCompileError records the error of compiling a condition, calendar or JavaScript; nil is no error.
 func (v *Validator) recordCompileError(field string, err error) {
 	if e, ok := err.(*model.Error); ok {
 		v.Flaw(field, e.Hint, "%s", strings.TrimPrefix(e.Message, "where: ")) // the field names the condition
@@ -207,7 +206,8 @@ func (v *Validator) validateCondition(field, expr string, more func(*where.Condi
 	v.recordCompileError(field, err)
 }
 
-// refuseRedacted refuses the placeholder of a hidden value: a reader without rights has applied the resource again.
+// refuseRedacted records an error if a value is the placeholder of a hidden secret, which a reader without rights
+// applied again.
 func (v *Validator) refuseRedacted(field, value string) {
 	v.FlawIf(strings.Contains(value, model.RedactedText),
 		field, "write the real value, or read the resource as a user who may change it", "%s is the placeholder of a hidden value", model.RedactedText)
@@ -260,7 +260,7 @@ func (v *Validator) validateMetricTags(field string, tags map[string]string) {
 	}
 }
 
-// countTrue returns how many conditions hold.
+// countTrue returns how many of the conditions are true.
 func countTrue(conditions ...bool) (n int) {
 	for _, holds := range conditions {
 		if holds {

@@ -140,8 +140,10 @@ func (a *agent) open(ctx context.Context) (session, error) {
 	return a.run.connect(context.WithValue(ctx, cableOf{}, a), a.cfg, a.class.addr, &hello, assigned, a)
 }
 
-// renamed is how a server refuses a session whose node has another name now.
-const renamed = "changed"
+const (
+	renamed = "changed" // code of the refusal of a session whose node has another name now
+	stalled = "stalled" // code of the refusal by which a server that stood still asks for results again
+)
 
 // left notes the end of a session; one that the run itself ends is no loss.
 func (a *agent) left(ctx context.Context, err error) {
@@ -153,7 +155,7 @@ func (a *agent) left(ctx context.Context, err error) {
 	a.depart()
 	a.uncount()
 	var refused *link.RefusedError
-	if errors.As(err, &refused) && refused.Code == renamed && a.class.spec.Churn.Renames != "" {
+	if errors.As(err, &refused) && (refused.Code == stalled || refused.Code == renamed && a.class.spec.Churn.Renames != "") {
 		a.excuse()
 	}
 	excused := a.fate.excused

@@ -8,8 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// parseGraphite reads a line "path value time", where time counts seconds and -1 or nothing means now;
-// tags stand in the path: disk.used;server=web01;mount=/ 42 1764007200.
+// parseGraphite parses a line "path value time", with the time in seconds (-1 or none: now) and tags in the path.
 func (s *valueScan) parseGraphite(line string) bool {
 	words := strings.Fields(line)
 	if len(words) != 2 && len(words) != 3 {
@@ -20,7 +19,7 @@ func (s *valueScan) parseGraphite(line string) bool {
 	return ok && s.parseAndAdd(parts[0], words[1], append(words, "0")[2], 1, tags)
 }
 
-// parsePairs reads words of the form key=value.
+// parsePairs parses words of the form key=value.
 func parsePairs(words []string) (tags map[string]string, ok bool) {
 	for _, word := range words {
 		k, v, ok := strings.Cut(word, "=")
@@ -35,9 +34,8 @@ func parsePairs(words []string) (tags map[string]string, ok bool) {
 	return tags, true
 }
 
-// parseInfluxdb reads a line "measurement,tag=value field=1,other=2i time", where time counts
-// nanoseconds. Each numeric field gives a value named measurement.field; text fields give no value, true
-// and false count as 1 and 0.
+// parseInfluxdb parses a line "measurement,tag=value field=1,other=2i time", with the time in nanoseconds. Each
+// numeric field gives a value named measurement.field; text fields give no value, true and false count as 1 and 0.
 func (s *valueScan) parseInfluxdb(line string) bool {
 	key, rest := cutAtAny(line, " ")
 	set, when := cutAtAny(strings.TrimLeft(rest, " "), " ")
@@ -60,7 +58,7 @@ func (s *valueScan) parseInfluxdb(line string) bool {
 		if tags == nil {
 			tags = map[string]string{}
 		}
-		tags[unescape(k)] = unescape(v[1:])
+		tags[unescapeInflux(k)] = unescapeInflux(v[1:])
 	}
 	for set = "," + set; set != ""; {
 		var one string
@@ -70,14 +68,14 @@ func (s *valueScan) parseInfluxdb(line string) bool {
 			return false
 		}
 		value, number, ok := influxValue(v[1:])
-		if !ok || number && !s.add(unescape(measurement)+"."+unescape(k), value, at, tags) {
+		if !ok || number && !s.add(unescapeInflux(measurement)+"."+unescapeInflux(k), value, at, tags) {
 			return false
 		}
 	}
 	return true
 }
 
-// influxValue parses 1.5, 3i, 3u, true or "text"; number is true if the text has a numeric value.
+// influxValue parses a field value of InfluxDB: 1.5, 3i, 3u, true or "text"; number is true for numeric ones.
 func influxValue(text string) (value float64, number, ok bool) {
 	switch text {
 	case "t", "T", "true", "True", "TRUE":
@@ -95,8 +93,7 @@ func influxValue(text string) (value float64, number, ok bool) {
 	return value, true, err == nil
 }
 
-// cutAtAny cuts a text before the first character of ends that is neither quoted nor escaped; rest begins with that
-// character.
+// cutAtAny cuts a text before the first unquoted, unescaped character of ends, with which rest then begins.
 func cutAtAny(text, ends string) (head, rest string) {
 	quoted := false
 	for i := 0; i < len(text); i++ {
@@ -112,16 +109,16 @@ func cutAtAny(text, ends string) (head, rest string) {
 	return text, ""
 }
 
-// unescape removes the backslashes that escape characters of the line protocol of InfluxDB.
-func unescape(text string) string {
+// unescapeInflux removes the backslashes of InfluxDB's line protocol.
+func unescapeInflux(text string) string {
 	if strings.IndexByte(text, '\\') < 0 {
 		return text
 	}
 	return strings.NewReplacer(`\,`, ",", `\=`, "=", `\ `, " ", `\\`, `\`).Replace(text)
 }
 
-// parseNagios reads the performance data of an output: 'label'=value[unit];[warn];[crit];[min];[max] behind a |. The unit
-// becomes the tag unit.
+// parseNagios parses the performance data after the bar in an output: 'label'=value[unit];[warn];[crit];[min];[max].
+// The unit becomes the tag unit.
 func (s *valueScan) parseNagios(output []byte) {
 	out := model.ParseOutput(output)
 	s.bad += out.Malformed
@@ -136,8 +133,8 @@ func (s *valueScan) parseNagios(output []byte) {
 	}
 }
 
-// parseOpentsdb reads a line "[put] metric time value tag=value …", where time counts seconds, or
-// milliseconds if it has more than ten digits.
+// parseOpentsdb parses a line "[put] metric time value tag=value …", with the time in seconds, or in milliseconds
+// if it has more than ten digits.
 func (s *valueScan) parseOpentsdb(line string) bool {
 	words := strings.Fields(line)
 	if len(words) > 0 && words[0] == "put" {
@@ -154,8 +151,8 @@ func (s *valueScan) parseOpentsdb(line string) bool {
 	return ok && s.parseAndAdd(words[0], words[2], words[1], perSecond, tags)
 }
 
-// parsePrometheus reads a line in the text format of exporters: name{label="value",…} value [time], where
-// time counts milliseconds. The caller has skipped comment lines.
+// parsePrometheus parses a line name{label="value",…} value [time], with the time in milliseconds. The caller has
+// skipped comment lines.
 func (s *valueScan) parsePrometheus(line string) bool {
 	end := strings.IndexAny(line, "{ \t")
 	if end <= 0 {
@@ -176,7 +173,7 @@ func (s *valueScan) parsePrometheus(line string) bool {
 	return s.parseAndAdd(name, words[0], append(words, "0")[1], 1000, tags)
 }
 
-// parseLabels reads name="value" pairs up to the closing brace, and returns the rest behind the brace.
+// parseLabels parses name="value" pairs up to the closing brace, and returns the rest after it.
 func parseLabels(text string) (tags map[string]string, rest string, ok bool) {
 	for {
 		text = strings.TrimLeft(text, " \t,")
@@ -199,8 +196,7 @@ func parseLabels(text string) (tags map[string]string, rest string, ok bool) {
 	}
 }
 
-// parseQuoted reads a text up to the closing quote; n is the number of bytes read, negative if the closing quote is
-// missing.
+// parseQuoted parses a text up to its closing quote; n is the number of bytes, negative if the quote is missing.
 func parseQuoted(text string) (value string, n int) {
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {

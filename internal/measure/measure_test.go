@@ -15,8 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestFormatsGolden parses each file of testdata: an output of a plug-in, a line of dashes, and the values to find in
-// the output.
+// TestFormatsGolden parses each output in testdata and compares its values with the golden part of the file.
 func TestFormatsGolden(t *testing.T) {
 	for _, format := range model.MetricFormats {
 		files, err := filepath.Glob("testdata/" + format + "*.txt")
@@ -34,6 +33,7 @@ func TestFormatsGolden(t *testing.T) {
 	}
 }
 
+// formatValues formats values, one a line.
 func formatValues(values []model.Value) string {
 	var b strings.Builder
 	for _, v := range values {
@@ -63,6 +63,7 @@ func TestCutOutputIsNotParsedPartly(t *testing.T) {
 	}
 }
 
+// TestValuesAreLimitedToOneResult parses more values than a result may have and expects the rest to be counted.
 func TestValuesAreLimitedToOneResult(t *testing.T) {
 	values, bad := Parse("graphite", []byte(strings.Repeat("a 1\n", model.MaxValues+5)), false, nil)
 	if len(values) != model.MaxValues || bad != 5 {
@@ -70,14 +71,23 @@ func TestValuesAreLimitedToOneResult(t *testing.T) {
 	}
 }
 
-func FuzzNagios(f *testing.F)     { fuzz(f, "nagios") }
-func FuzzGraphite(f *testing.F)   { fuzz(f, "graphite") }
-func FuzzInfluxdb(f *testing.F)   { fuzz(f, "influxdb") }
-func FuzzOpentsdb(f *testing.F)   { fuzz(f, "opentsdb") }
-func FuzzPrometheus(f *testing.F) { fuzz(f, "prometheus") }
+// FuzzNagios parses random outputs with performance data of Nagios plug-ins.
+func FuzzNagios(f *testing.F) { fuzzFormat(f, "nagios") }
 
-// fuzz checks that all values parsed from any output are within the limits of the protocol.
-func fuzz(f *testing.F, format string) {
+// FuzzGraphite parses random outputs in the format of Graphite.
+func FuzzGraphite(f *testing.F) { fuzzFormat(f, "graphite") }
+
+// FuzzInfluxdb parses random outputs in the format of InfluxDB.
+func FuzzInfluxdb(f *testing.F) { fuzzFormat(f, "influxdb") }
+
+// FuzzOpentsdb parses random outputs in the format of OpenTSDB.
+func FuzzOpentsdb(f *testing.F) { fuzzFormat(f, "opentsdb") }
+
+// FuzzPrometheus parses random outputs in the text format of Prometheus.
+func FuzzPrometheus(f *testing.F) { fuzzFormat(f, "prometheus") }
+
+// fuzzFormat parses random outputs in a format and expects values within the limits of the protocol.
+func fuzzFormat(f *testing.F, format string) {
 	files, err := filepath.Glob("testdata/" + format + "*.txt")
 	if err != nil || len(files) == 0 {
 		f.Fatal("no examples", err)
@@ -104,6 +114,7 @@ func fuzz(f *testing.F, format string) {
 	})
 }
 
+// TestThresholdsRaiseTheStatus compares values with thresholds and expects the worst status and its line.
 func TestThresholdsRaiseTheStatus(t *testing.T) {
 	number := func(v float64) *float64 { return &v }
 	values := []model.Value{

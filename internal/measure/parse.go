@@ -18,10 +18,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Parse parses an output in one of model.MetricFormats. It adds tags to the tags of each
-// value, which win over them. cut means that the end of the output is missing: Parse skips
-// the last line or word, which may be half a number. bad counts the entries of other form and
-// the values beyond model.MaxValues.
+// Parse parses measured values from an output in one of model.MetricFormats. It adds tags to the tags of each value,
+// which win over them. cut means that the end of the output is missing: Parse skips the last line or word, which may
+// be half a number. bad counts the entries of other form and the values beyond model.MaxValues.
 func Parse(format string, output []byte, cut bool, tags map[string]string) (values []model.Value, bad int) {
 	s := &valueScan{tags: tags}
 	if format == "nagios" {
@@ -42,7 +41,7 @@ func Parse(format string, output []byte, cut bool, tags map[string]string) (valu
 	return s.values, s.bad
 }
 
-// completeLines returns a cut output up to the last character of ends in it; an uncut output is returned whole.
+// completeLines returns a cut output up to the last complete line or word; an uncut one is returned whole.
 func completeLines(output []byte, cut bool, ends string) []byte {
 	if !cut {
 		return output
@@ -53,14 +52,15 @@ func completeLines(output []byte, cut bool, ends string) []byte {
 	return output[:bytes.LastIndexAny(output, ends)+1]
 }
 
-// valueScan collects the values of one output.
+// valueScan collects the measured values of one output.
 type valueScan struct {
 	tags   map[string]string
 	values []model.Value
 	bad    int
 }
 
-// add appends a value to the collected ones. It returns false for an invalid value and for one beyond model.MaxValues.
+// add appends a parsed value, within the limit. It returns false for an invalid value and for one beyond
+// model.MaxValues.
 func (s *valueScan) add(name string, value float64, at time.Time, own map[string]string) bool {
 	if len(s.values) == model.MaxValues {
 		return false
@@ -72,16 +72,15 @@ func (s *valueScan) add(name string, value float64, at time.Time, own map[string
 	return ok
 }
 
-// parseAndAdd parses the texts of a value's number and time and adds the value; the time counts perSecond units in a
-// second.
+// parseAndAdd parses the texts of a number and its time and appends the value; perSecond time units are a second.
 func (s *valueScan) parseAndAdd(name, number, when string, perSecond float64, tags map[string]string) bool {
 	value, err := strconv.ParseFloat(number, 64)
 	at, ok := parseTime(when, perSecond)
 	return ok && err == nil && s.add(name, value, at, tags)
 }
 
-// Value returns a value with its own tags, which win over the others. ok is false for NaN,
-// infinity and names or tags beyond the limits of the protocol.
+// Value returns a measured value whose own tags win over common ones. ok is false for NaN, infinity and names or tags
+// beyond the limits of the protocol.
 func Value(name string, value float64, at time.Time, own, others map[string]string) (v model.Value, ok bool) {
 	if name == "" || len(name) > maxText || math.IsNaN(value) || math.IsInf(value, 0) {
 		return v, false
@@ -106,8 +105,8 @@ func Value(name string, value float64, at time.Time, own, others map[string]stri
 // maxText limits names and tags, in bytes, as the protocol does.
 const maxText = 255
 
-// parseTime parses a time in units since 1970, perSecond to a second. A number outside of the years
-// 1970 to 6429, such as -1, is the zero time: the value then has the time of the run.
+// parseTime parses a time in units since 1970, perSecond of them per second. A number outside of the years 1970 to
+// 6429, such as -1, is the zero time: the value then has the time of the run.
 func parseTime(text string, perSecond float64) (at time.Time, ok bool) {
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.IsNaN(n) {
@@ -120,8 +119,8 @@ func parseTime(text string, perSecond float64) (at time.Time, ok bool) {
 	return time.UnixMilli(int64(ms)).UTC(), true
 }
 
-// Judge compares values with thresholds. It returns the worst of status and all exceeded
-// thresholds, and a line for each exceeded threshold.
+// Judge compares measured values with thresholds and returns the worst status. It returns the worst of status and all
+// exceeded thresholds, and a line for each exceeded threshold.
 func Judge(status model.Status, values []model.Value, thresholds []model.Threshold) (_ model.Status, lines []string) {
 	for i := range thresholds {
 		if raised, line := judgeValues(values, &thresholds[i]); raised != model.OK {
@@ -140,7 +139,7 @@ func worseStatus(a, b model.Status) bool {
 	return rank[a&3] > rank[b&3]
 }
 
-// judgeValues compares all values of a threshold's metric with the threshold, and returns the worst status.
+// judgeValues compares all values of a metric with its threshold and returns the worst status.
 func judgeValues(values []model.Value, t *model.Threshold) (status model.Status, line string) {
 	found := false
 	for i := range values {
@@ -175,7 +174,7 @@ func containsTags(tags, want map[string]string) bool {
 	return true
 }
 
-// violatedBound describes the bound that the value v violates; empty if v violates none.
+// violatedBound describes the bound that a value violates; empty: none.
 func violatedBound(v float64, b *model.Bounds) string {
 	switch {
 	case b == nil:

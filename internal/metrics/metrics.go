@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
-// Journal shows one log.
+// Journal has the metrics of one log.
 type Journal struct {
 	reg                              prometheus.Registerer
 	labels                           prometheus.Labels
@@ -20,8 +20,8 @@ type Journal struct {
 	entryBytes, signalBytes          prometheus.Histogram
 }
 
-// NewJournal registers the metrics of the log called name: its Committed is for
-// journal.Options; Open shows the rest once the log is open.
+// NewJournal registers the metrics of the log with this name; pass its Committed to journal.Options and call Open
+// when the log is open.
 func NewJournal(reg prometheus.Registerer, name string) *Journal {
 	j := &Journal{reg: reg, labels: prometheus.Labels{"log": name}}
 	histogram := func(name, help string, buckets []float64) prometheus.Histogram {
@@ -40,7 +40,7 @@ func NewJournal(reg prometheus.Registerer, name string) *Journal {
 	return j
 }
 
-// Committed is journal.Options.Committed.
+// Committed records the sizes and durations of a commit, as journal.Options.Committed.
 func (j *Journal) Committed(c journal.CommitStats) {
 	j.latency.Observe(c.Took.Seconds())
 	j.entries.Observe(float64(c.Entries))
@@ -54,7 +54,7 @@ func (j *Journal) Committed(c journal.CommitStats) {
 	}
 }
 
-// Open shows the log's counters and gauges, read when somebody asks.
+// Open adds the counters and gauges of the opened log, which are read at each scrape.
 func (j *Journal) Open(log journal.Journal) {
 	counter := func(name, help string, of func(journal.Stats) uint64) {
 		j.reg.MustRegister(prometheus.NewCounterFunc(
@@ -81,7 +81,7 @@ func (j *Journal) Open(log journal.Journal) {
 	})
 }
 
-// Queues shows the queues of a registry; it is a prometheus.Collector.
+// Queues is a prometheus.Collector of the queues in a registry.
 type Queues struct{ Of *queue.Registry }
 
 var (
@@ -109,8 +109,8 @@ func (q Queues) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// Consumers shows how far the consumers of a journal are behind; it is a prometheus.Collector.
-// The largest value names the consumer that keeps the journal from being cut.
+// Consumers is a prometheus.Collector that shows how far the consumers of a journal are behind. The largest value
+// names the consumer that keeps the journal from being cut.
 type Consumers struct {
 	List *journal.Consumers
 	// Behind returns the bytes of the journal after a position.

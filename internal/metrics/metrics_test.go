@@ -14,6 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
+// TestQueueMetrics expects depth, capacity and overflow of each queue.
 func TestQueueMetrics(t *testing.T) {
 	var r queue.Registry
 	queue.New[int](&r, "b", 4, queue.Block)
@@ -31,7 +32,7 @@ func TestQueueMetrics(t *testing.T) {
 	}
 }
 
-// What a log counts is what is shown.
+// TestJournalMetrics compares the metrics of a log with its statistics.
 func TestJournalMetrics(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	m := NewJournal(reg, "test")
@@ -39,7 +40,7 @@ func TestJournalMetrics(t *testing.T) {
 	testenv.NoError(t, err)
 	defer log.Close()
 	m.Open(log)
-	done := make(committed, 1)
+	done := make(ackWaiter, 1)
 	testenv.NoError(t, log.Append(t.Context(), journal.Entry{Data: []byte("one"), Waiter: done, Signals: 3}, journal.Entry{Data: []byte("two"), Signals: 1}))
 	select {
 	case <-done:
@@ -73,6 +74,8 @@ func TestJournalMetrics(t *testing.T) {
 	}
 }
 
-type committed chan struct{}
+// ackWaiter is a Waiter that sends a value for each committed entry.
+type ackWaiter chan struct{}
 
-func (k committed) Committed(uint64, journal.Position, error) { k <- struct{}{} }
+// Committed sends a value to the test.
+func (k ackWaiter) Committed(uint64, journal.Position, error) { k <- struct{}{} }

@@ -16,8 +16,7 @@ type AssetSpec struct {
 	Builds []AssetBuild `json:"builds"`
 }
 
-// AssetBuild is one archive (zip, or tar, plain or packed with gzip or bzip2) for the machines that match all its
-// conditions.
+// AssetBuild is one archive of an Asset, for the machines that match all its conditions.
 type AssetBuild struct {
 	// The archive's SHA-512, as sha512sum prints it. Archives reach the server by muster asset add, or from url.
 	SHA512 string `json:"sha512"`
@@ -33,6 +32,7 @@ type AssetBuild struct {
 	DistributionVersion string `json:"distributionVersion,omitempty"`
 }
 
+// Kind implements Spec.
 func (*AssetSpec) Kind() string { return "Asset" }
 
 const (
@@ -43,7 +43,7 @@ const (
 	MaxAssetBytes = 512 << 20
 )
 
-// ParseAssetSum reads a SHA-512 in hexadecimal digits.
+// ParseAssetSum parses a SHA-512 in hexadecimal digits.
 func ParseAssetSum(text string) (sum [64]byte, err error) {
 	if len(text) == 2*len(sum) {
 		if _, err := hex.Decode(sum[:], []byte(text)); err == nil && strings.ToLower(text) == text {
@@ -53,7 +53,7 @@ func ParseAssetSum(text string) (sum [64]byte, err error) {
 	return sum, Errorf(Invalid, "%q is not a SHA-512: expected 128 characters of 0-9 and a-f", Shorten(text)).WithHint("sha512sum FILE; muster asset add NAME FILE does this for you")
 }
 
-// Matches reports whether the archive is for a machine with these facts.
+// Matches reports whether the build is for a machine with these facts.
 func (b *AssetBuild) Matches(facts map[string]string) bool {
 	is := func(want, fact string) bool { return want == "" || want == facts[fact] }
 	version := facts["distributionVersion"]
@@ -61,7 +61,7 @@ func (b *AssetBuild) Matches(facts map[string]string) bool {
 		(is(b.DistributionVersion, "distributionVersion") || strings.HasPrefix(version, b.DistributionVersion+"."))
 }
 
-// Platform describes the machines that the archive is for.
+// Platform describes the machines that the build is for: linux amd64.
 func (b *AssetBuild) Platform() string {
 	text := strings.Join(strings.Fields(b.OS+" "+b.Arch+" "+b.Distribution+" "+b.DistributionVersion), " ")
 	if text == "" {
@@ -70,19 +70,19 @@ func (b *AssetBuild) Platform() string {
 	return text
 }
 
-// AssetDir is the folder with the extracted archive of an Asset.
+// AssetDir is the extracted folder of an Asset for a command.
 type AssetDir struct {
 	Name string // as it was named; its variable NAME_PATH is called after it
 	Dir  string
 }
 
-// assetPathVariables maps variables that hold lists of folders to the folder of an asset that is put in front.
+// assetPathVariables maps list variables such as PATH to the folder in an asset that is put in front.
 func assetPathVariables() map[string]string {
 	return map[string]string{"PATH": "bin", "LD_LIBRARY_PATH": "lib", "CPATH": "include"}
 }
 
-// AssetEnvironment returns the environment of a command: inherited variables, own ones, and the folders of its
-// assets. A list of folders in own replaces the inherited list; the folders of assets come before either.
+// AssetEnvironment returns the environment of a command: inherited variables, its own, and PATH-like ones with its
+// assets' folders. A list of folders in own replaces the inherited list; the folders of assets come before either.
 func AssetEnvironment(inherited []string, own map[string]string, assets []AssetDir) []string {
 	lists := assetPathVariables()
 	before := map[string]string{}
@@ -121,7 +121,8 @@ func AssetEnvironment(inherited []string, own map[string]string, assets []AssetD
 	return env
 }
 
-// AssetVariable returns the variable that holds an asset's folder, as in Sensu: CHECK_PLUGINS_PATH for check-plugins.
+// AssetVariable returns the environment variable with an asset's folder, named as in Sensu: CHECK_PLUGINS_PATH for
+// check-plugins.
 func AssetVariable(name string) string {
 	name = name[strings.LastIndexByte(name, '/')+1:]
 	return strings.Map(func(r rune) rune {
@@ -132,7 +133,7 @@ func AssetVariable(name string) string {
 	}, strings.ToUpper(name)) + "_PATH"
 }
 
-// SelectBuild returns the first archive for a machine with these facts; nil: there is none.
+// SelectBuild returns the first build for a machine with these facts; nil: none.
 func SelectBuild(builds []AssetBuild, facts map[string]string) *AssetBuild {
 	for i := range builds {
 		if builds[i].Matches(facts) {
@@ -142,8 +143,8 @@ func SelectBuild(builds []AssetBuild, facts map[string]string) *AssetBuild {
 	return nil
 }
 
-// MissingBuildError returns the error for an asset without an archive for a machine with these facts. whose names
-// the machine in the message: this machine.
+// MissingBuildError returns the error about an asset without a build for a machine with these facts. whose names the
+// machine in the message: this machine.
 func MissingBuildError(name, whose string, facts map[string]string) error {
 	machine := AssetBuild{OS: facts["os"], Arch: facts["arch"], Distribution: facts["distribution"], DistributionVersion: facts["distributionVersion"]}
 	asset := name

@@ -5,15 +5,15 @@ import "time"
 // MaxSpoolAge bounds how long an agent keeps a result that no server has acknowledged.
 const MaxSpoolAge = 7 * 24 * time.Hour
 
-// ChunkKind names the type of a chunk's body. It is part of the wire and of stored chunks.
+// ChunkKind is the type of a chunk's body. It is part of the wire and of stored chunks.
 type ChunkKind uint32
 
 // ChunkCheck is the kind of chunks that tell an agent to run a check.
 const ChunkCheck ChunkKind = 1
 
-// Chunk is one compiled definition of a unit, such as a check, for nodes. Chunks of all kinds have the same header; Kind
-// tells the type of the body. Chunks are content-addressed, shared by every node that has them, immutable once
-// sealed, and kept while the journal, a snapshot or a spool can name them.
+// Chunk is the compiled definition of a unit, such as a check, that agents receive. Chunks of all kinds have the same
+// header; Kind tells the type of the body. Chunks are content-addressed, shared by every node that has them,
+// immutable once sealed, and kept while the journal, a snapshot or a spool can name them.
 type Chunk struct {
 	ID        ChunkID
 	Hash      [16]byte // first half of SHA-256 of the encoded chunk (wire.AppendChunk)
@@ -24,7 +24,7 @@ type Chunk struct {
 	body      any         // *CheckChunk, or the encoded body ([]byte) of a kind that this build does not know
 }
 
-// AsCheck returns the body of a chunk of the kind ChunkCheck; nil for a nil chunk and for other kinds.
+// AsCheck returns the body of a check's chunk; nil: nil or another kind.
 func (c *Chunk) AsCheck() *CheckChunk {
 	if c == nil {
 		return nil
@@ -33,17 +33,17 @@ func (c *Chunk) AsCheck() *CheckChunk {
 	return check
 }
 
-// Body returns the body of the chunk, which Seal has set.
+// Body returns the body that Seal has set.
 func (c *Chunk) Body() any { return c.body }
 
-// Seal sets kind and body of a chunk. The compiler or decoder of the kind calls it once, before other code reads the
-// chunk.
+// Seal sets kind and body of the chunk. The compiler or decoder of the kind calls it once, before other code reads
+// the chunk.
 func (c *Chunk) Seal(kind ChunkKind, body any) *Chunk {
 	c.Kind, c.body = kind, body
 	return c
 }
 
-// CheckChunk holds everything that an agent needs to run a check and that the event reducer needs to judge its
+// CheckChunk is the compiled form of a check: everything that the agent needs to run it and the reducer to judge its
 // results. Its Unit is the CheckID. It has more than 25 fields because it mirrors the message CheckChunk of the
 // protocol, field by field: the codec is generated from that.
 type CheckChunk struct {
@@ -86,20 +86,20 @@ type CheckChunk struct {
 	Pipelines []string // imported from Sensu; they get every event
 }
 
-// Seal makes the check the body of its chunk and returns the chunk.
+// Seal sets the check as the body of its chunk and returns the chunk.
 func (c *CheckChunk) Seal() *Chunk { return c.Chunk.Seal(ChunkCheck, c) }
 
 // OutputDiscarded is the text of a result whose output DiscardOutput has dropped.
 const OutputDiscarded = "(output discarded)"
 
-// ChunkAsset is an Asset of a check, with everything an agent needs to choose its archive. It leaves out the
-// address (URL) that the server fetched the archive from.
+// ChunkAsset is an Asset in the compiled form of a check, with all builds. It leaves out the address (URL) that the
+// server fetched the archive from.
 type ChunkAsset struct {
 	Name   string
 	Builds []AssetBuild
 }
 
-// Span is a calendar with its time zone: the fields of a Window that an agent needs.
+// Span is a calendar with its time zone, in the form for agents.
 type Span struct {
 	Zone  string // empty: UTC
 	Spans []WindowSpan

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// FieldError is a template error with the path of its field, such as command, command[2], probe.args.path or env.HOME.
+// FieldError is a template error with the path of its field, such as command[2] or env.HOME.
 type FieldError struct {
 	Field string
 	Err   *TemplateError
@@ -18,8 +18,8 @@ type FieldError struct {
 func (e *FieldError) Error() string { return e.Field + ", " + e.Err.Error() }
 func (e *FieldError) Unwrap() error { return e.Err }
 
-// CommandTemplate is a command, its probe arguments and its environment with parsed variables. It is parsed once per
-// chunk and expanded once per assignment.
+// CommandTemplate is a command with its arguments and environment as parsed templates. It is parsed once per chunk
+// and expanded once per assignment.
 type CommandTemplate struct {
 	line  lineTemplate
 	probe string
@@ -31,7 +31,7 @@ type CommandTemplate struct {
 	names []string
 }
 
-// TemplateTexts are the texts of a check or handler that may hold variables.
+// TemplateTexts has the texts of a check or handler that may contain template variables.
 type TemplateTexts struct {
 	Command *Command // exactly one of Command and Probe
 	Probe   *Probe
@@ -41,17 +41,17 @@ type TemplateTexts struct {
 	Hooks   []Hook
 }
 
-// TemplateTexts returns the texts of a check.
+// TemplateTexts returns the texts of a check that may contain template variables.
 func (s *CheckSpec) TemplateTexts() TemplateTexts {
 	return TemplateTexts{Command: s.Command, Probe: s.Probe, Env: s.Env, RunAs: s.RunAs, Stdin: s.Stdin, Hooks: s.Hooks}
 }
 
-// TemplateTexts returns the texts of the chunk.
+// TemplateTexts returns the texts of the chunk that may contain template variables.
 func (c *CheckChunk) TemplateTexts() TemplateTexts {
 	return TemplateTexts{Command: c.Command, Probe: c.Probe, Env: c.Env, RunAs: c.RunAs, Stdin: c.Stdin, Hooks: c.Hooks}
 }
 
-// ExpandedCommand is a command with the property values of one node in place of variables, ready to run.
+// ExpandedCommand is a command with a node's property values in place of template variables, ready to run.
 type ExpandedCommand struct {
 	Shell string
 	Argv  []string
@@ -63,13 +63,13 @@ type ExpandedCommand struct {
 	Hooks []Command // in the chunk's order
 }
 
-// lineTemplate is the template of one command; either shell or argv is set.
+// lineTemplate is the parsed template of a command: either a shell line or a list of arguments.
 type lineTemplate struct {
 	shell *Template
 	argv  []*Template
 }
 
-// Parse parses all variables. The error joins a *FieldError for each wrong text.
+// Parse parses the template variables in all texts. The error joins a *FieldError for each wrong text.
 func (x TemplateTexts) Parse() (*CommandTemplate, error) {
 	t := &CommandTemplate{}
 	var errs []error
@@ -124,13 +124,13 @@ func (x TemplateTexts) Parse() (*CommandTemplate, error) {
 	return t, nil
 }
 
-// Template parses the variables of the chunk.
+// Template parses the template variables in the chunk's texts.
 func (c *CheckChunk) Template() (*CommandTemplate, error) { return c.TemplateTexts().Parse() }
 
-// Names lists the properties that the template uses, sorted.
+// Names returns the sorted names of the properties in the template.
 func (t *CommandTemplate) Names() []string { return t.names }
 
-// Expand replaces the variables by a node's property values. The error is a *MissingError.
+// Expand replaces the template variables of a command by a node's property values. The error is a *MissingError.
 func (t *CommandTemplate) Expand(values PropertyValues) (ExpandedCommand, error) {
 	var failed error
 	expand := func(p *Template) string {
@@ -166,8 +166,8 @@ func (t *CommandTemplate) Expand(values PropertyValues) (ExpandedCommand, error)
 	return out, failed
 }
 
-// Expand replaces the variables in address and headers by the values of a node. It escapes values in the address:
-// each fills one place in path or query.
+// Expand replaces the template variables in address and headers by the values of a node. It escapes values in the
+// address: each fills one place in path or query.
 func (w *Webhook) Expand(values PropertyValues) (*Webhook, error) {
 	out := *w
 	t, err := ParseTemplate(w.URL, false)
@@ -201,7 +201,7 @@ func (w *Webhook) Expand(values PropertyValues) (*Webhook, error) {
 	return &out, nil
 }
 
-// escapeForURL escapes a value so that it is one segment of a path, or one value of a query.
+// escapeForURL escapes a value for one segment of a path or one value of a query.
 func escapeForURL(value string) string {
 	switch value { // these words would change the path
 	case ".", "..":
@@ -210,14 +210,15 @@ func escapeForURL(value string) string {
 	return strings.ReplaceAll(url.QueryEscape(value), "+", "%20")
 }
 
-// Check validates the templates and the address of a webhook. With an error it returns the name of the wrong field.
+// Check returns the error in the templates or the address of a webhook, with the field. With an error it returns the
+// name of the wrong field.
 func (w *Webhook) Check() (field string, err error) {
 	probe := func(value string) (*url.URL, error) {
 		t, err := ParseTemplate(w.URL, false)
 		if err != nil {
 			return nil, err
 		}
-		return url.Parse(t.fillWith(value))
+		return url.Parse(t.fillVariables(value))
 	}
 	one, err := probe("a")
 	if err != nil {

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// Class is the kind of a failure. One table maps it to an HTTP status, an exit code and a metric label.
+// Class is the class of an error, which decides HTTP status and exit code. One table maps it to an HTTP status, an
+// exit code and a metric label.
 type Class uint8
 
 const (
@@ -44,16 +45,16 @@ var classes = [...]struct {
 	Unsupported:     {"unsupported", 501, 12},
 }
 
-// Label returns the metric label, which is also the last part of the RFC 9457 type.
+// Label returns the class as a word, for metrics and the type of RFC 9457 errors.
 func (c Class) Label() string { return classes[c].label }
 
-// HTTP returns the status code of the API's answer.
+// HTTP returns the HTTP status of the API for an error of this class.
 func (c Class) HTTP() int { return classes[c].http }
 
-// Exit returns the exit code of the command line.
+// Exit returns the exit code of muster for an error of this class.
 func (c Class) Exit() int { return classes[c].exit }
 
-// ClassOfHTTP returns the class for the status code of an HTTP response, for clients.
+// ClassOfHTTP returns the error class for the HTTP status of an answer.
 func ClassOfHTTP(status int) Class {
 	for i, c := range classes {
 		if c.http == status {
@@ -66,8 +67,8 @@ func ClassOfHTTP(status int) Class {
 	return Internal
 }
 
-// Error is an error to show to people. Message names the failure and its object (with the text of a wrapped cause);
-// Hint names the command to type or the change to make.
+// Error is an error for people, with class, message and hint. Message names the failure and its object (with the text
+// of a wrapped cause); Hint names the command to type or the change to make.
 type Error struct {
 	Class   Class
 	Message string
@@ -85,7 +86,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Cause }
 
-// Errorf returns an Error of a class; the argument for %w in the format becomes its Cause.
+// Errorf returns an Error with a class and a formatted message; the argument for %w becomes its Cause.
 func Errorf(class Class, format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)
 	return &Error{Class: class, Message: err.Error(), Cause: errors.Unwrap(err)}
@@ -97,7 +98,7 @@ func (e *Error) WithHint(format string, args ...any) *Error {
 	return e
 }
 
-// ClassOf returns the class of the first *Error in the chain of err, else Internal.
+// ClassOf returns the class of the first *Error that err wraps, else Internal.
 func ClassOf(err error) Class {
 	var e *Error
 	if errors.As(err, &e) {
@@ -106,7 +107,7 @@ func ClassOf(err error) Class {
 	return Internal
 }
 
-// OneLine returns the message and the hint of an error without line breaks, for a list.
+// OneLine formats message and hint of an error in one line.
 func OneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
 // Flaw is one error in a resource file, with file, line and field.
@@ -151,13 +152,13 @@ func (f *Flaw) Error() string {
 // MaxFlaws bounds the flaws that reading one input reports.
 const MaxFlaws = 100
 
-// Flaws are all flaws of one input, about MaxFlaws at most.
+// Flaws is a list of errors in one input, about MaxFlaws at most.
 type Flaws []*Flaw
 
-// Shorten cuts a text from outside to 500 bytes, for messages.
+// Shorten cuts a text from outside to 500 bytes for use in messages.
 func Shorten(text string) string { return Truncate(text, 500) }
 
-// Err returns an Invalid error with one line per flaw and the Flaws as its cause; nil: no flaws.
+// Err joins the errors to one of class Invalid with one line each; nil: there are none.
 func (f Flaws) Err() error {
 	if len(f) == 0 {
 		return nil
@@ -176,7 +177,8 @@ func (f Flaws) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// LogAttr writes message and hint of an error in one line. It is a function for slog.HandlerOptions.ReplaceAttr.
+// LogAttr is a slog.ReplaceAttr function that writes message and hint of an error in one line. It is a function for
+// slog.HandlerOptions.ReplaceAttr.
 func LogAttr(_ []string, a slog.Attr) slog.Attr {
 	if err, ok := a.Value.Any().(error); ok && strings.Contains(err.Error(), "\n  ") {
 		return slog.String(a.Key, strings.ReplaceAll(err.Error(), "\n  ", "; "))

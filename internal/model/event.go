@@ -52,16 +52,16 @@ type Event struct {
 	Values  []Value      `json:"values,omitempty"`  // values of the last result; only in API answers about one event
 }
 
-// StreamID identifies a stream of results. Text and JSON have 16 hexadecimal digits: many JSON readers round
-// numbers of 64 bits.
+// StreamID is the id of a stream of signals, drawn at random by the agent's spool. Text and JSON have 16 hexadecimal
+// digits: many JSON readers round numbers of 64 bits.
 type StreamID uint64
 
 func (s StreamID) String() string { return fmt.Sprintf("%016x", uint64(s)) }
 
-// MarshalText writes the stream's 16 hexadecimal digits.
+// MarshalText encodes the id as 16 hexadecimal digits.
 func (s StreamID) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads the stream's 16 hexadecimal digits.
+// UnmarshalText decodes 16 hexadecimal digits.
 func (s *StreamID) UnmarshalText(text []byte) error {
 	n, err := strconv.ParseUint(string(text), 16, 64)
 	if err != nil {
@@ -71,8 +71,7 @@ func (s *StreamID) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Problem is an event that failed failAfter times in a row, until recoverAfter results in a row are OK. Its id is
-// the deduplication key everywhere.
+// Problem is a failing event from its opening to its closing, with an id. Its id is the deduplication key everywhere.
 type Problem struct {
 	ID          string    `json:"id"` // derived from journal position, node and source: the same after any replay
 	NodeID      NodeID    `json:"nodeId"`
@@ -87,7 +86,7 @@ type Problem struct {
 	KeptOutputs int       `json:"-"` // number of changed outputs that history kept of the open problem
 }
 
-// Ack is an acknowledgement: a person takes care of a problem. It ends at the latest when the problem closes.
+// Ack is the acknowledgement of a problem: a person takes care of it. It ends at the latest when the problem closes.
 type Ack struct {
 	By    string    `json:"by"`
 	Note  string    `json:"note,omitempty"`
@@ -95,7 +94,7 @@ type Ack struct {
 	Until time.Time `json:"until,omitzero"` // zero: until the problem ends
 }
 
-// Active reports whether the acknowledgement is in force.
+// Active reports whether the acknowledgement is in force at now.
 func (a *Ack) Active(now time.Time) bool {
 	return a != nil && (a.Until.IsZero() || now.Before(a.Until))
 }
@@ -122,7 +121,7 @@ func (s Status) String() string {
 	return "INVALID"
 }
 
-// ParseStatus returns the status for a name ("critical", in any case) or a digit 0–3.
+// ParseStatus returns the status with this name ("critical", in any case) or digit 0–3.
 func ParseStatus(text string) (Status, bool) {
 	for i, name := range statusNames {
 		if equalFold(text, name) || (len(text) == 1 && int(text[0]-'0') == i) {
@@ -132,6 +131,7 @@ func ParseStatus(text string) (Status, bool) {
 	return 0, false
 }
 
+// equalFold reports whether two ASCII texts are equal in any case.
 func equalFold(a, b string) bool {
 	if len(a) != len(b) {
 		return false
@@ -165,7 +165,7 @@ func (s Severity) String() string {
 	return "invalid"
 }
 
-// DefaultSeverity returns the severity of a status for checks that do not set one.
+// DefaultSeverity returns the severity of a status for checks that set none.
 func DefaultSeverity(s Status) Severity {
 	switch s {
 	case Warning:
@@ -178,7 +178,7 @@ func DefaultSeverity(s Status) Severity {
 	return NotClassified
 }
 
-// ParseSeverity returns the severity for a name in any case.
+// ParseSeverity returns the severity with this name, in any case.
 func ParseSeverity(text string) (Severity, bool) {
 	for i, name := range severityNames {
 		if strings.EqualFold(text, name) {
@@ -188,7 +188,7 @@ func ParseSeverity(text string) (Severity, bool) {
 	return 0, false
 }
 
-// SeverityNames lists the names of all severities, the lowest first.
+// SeverityNames returns the names of all severities, lowest first.
 func SeverityNames() []string { return severityNames[:] }
 
 // SourceKind is the kind of a problem source, such as a check. History stores its numbers: a number is never reused for
@@ -201,7 +201,7 @@ const SourceCheck SourceKind = 0
 // unnamedSource is the prefix of the text for a kind that this release does not know.
 const unnamedSource = "source-"
 
-// String returns the word for the kind of source.
+// String returns the kind as its word, such as check.
 func (k SourceKind) String() string {
 	if k == SourceCheck {
 		return "check"
@@ -209,7 +209,7 @@ func (k SourceKind) String() string {
 	return unnamedSource + strconv.Itoa(int(k))
 }
 
-// Label returns the name of a source for people: a check by its name, any other source with its kind before the name.
+// Label formats a problem source for people: a check by name alone, any other with its kind before the name.
 func (k SourceKind) Label(name string) string {
 	if k == SourceCheck || name == "" {
 		return name
@@ -217,7 +217,7 @@ func (k SourceKind) Label(name string) string {
 	return k.String() + " " + name
 }
 
-// ParseSourceKind returns the kind for a text that String has made.
+// ParseSourceKind returns the kind of problem source with this word.
 func ParseSourceKind(text string) (SourceKind, error) {
 	if text == SourceCheck.String() {
 		return SourceCheck, nil
@@ -230,28 +230,28 @@ func ParseSourceKind(text string) (SourceKind, error) {
 	return 0, Errorf(Invalid, "unknown kind of problem source %q", text).WithHint("write %s", SourceCheck)
 }
 
-// MarshalText writes the word for the kind of source.
+// MarshalText encodes the kind as its word.
 func (k SourceKind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
-// UnmarshalText reads a text that MarshalText has made.
+// UnmarshalText decodes the word of a kind.
 func (k *SourceKind) UnmarshalText(text []byte) (err error) {
 	*k, err = ParseSourceKind(string(text))
 	return err
 }
 
-// Source identifies the source of a problem on its node. ID is an id of the kind (for a check the CheckID). Instance
-// tells several failures of one source on one node apart (a file system, an interface, an index), and is empty for
-// checks. The directory holds the name of the source.
+// Source identifies the subject of a problem on its node: kind, id and instance. ID is an id of the kind (for a check
+// the CheckID). Instance tells several failures of one source on one node apart (a file system, an interface, an
+// index), and is empty for checks. The directory holds the name of the source.
 type Source struct {
 	Kind     SourceKind `json:"kind"`
 	ID       uint32     `json:"id"`
 	Instance string     `json:"instance,omitempty"`
 }
 
-// CheckSource returns the source of a check's problems.
+// CheckSource returns the problem source of a check.
 func CheckSource(id CheckID) Source { return Source{Kind: SourceCheck, ID: uint32(id)} }
 
-// Check returns the id of the check that is the source; zero for any other source.
+// Check returns the id of the check; zero: the source is no check.
 func (s Source) Check() CheckID {
 	if s.Kind != SourceCheck {
 		return 0
@@ -259,19 +259,18 @@ func (s Source) Check() CheckID {
 	return CheckID(s.ID)
 }
 
-// PlaceholderName returns a name such as check-1234 for a source whose name the directory does not know.
+// PlaceholderName returns a name such as check-1234 for a problem source that the directory no longer knows.
 func (s Source) PlaceholderName() string { return fmt.Sprintf("%s-%d", s.Kind, s.ID) }
 
-// ResultDigest is a digest of the streams and numbers of all applied results, in order: 32 bits, so two different
-// lists collide once in four billion. Zero: no result. Snapshots hold it (docs/snapshot-format.md), so the
-// function must not change.
+// ResultDigest is a 32-bit digest of the numbers of all applied results in order, to detect lost or repeated ones.
+// Zero: no result. Snapshots hold it (docs/snapshot-format.md), so the function must not change.
 type ResultDigest uint32
 
 // orderStep is the factor of the digest. It is odd, so that no bit of an older result is lost, and 3 modulo 8, so that
 // its powers modulo 2^32 repeat as late as possible.
 const orderStep ResultDigest = 0x9e3779b3
 
-// Append returns the digest after one more result.
+// Append returns the digest after one more result with this number.
 func (o ResultDigest) Append(stream, number uint64) ResultDigest {
 	x := (stream ^ number) + 0x9e3779b97f4a7c15
 	x = (x ^ x>>32) * 0xd6e8feb86659fd93
@@ -279,8 +278,8 @@ func (o ResultDigest) Append(stream, number uint64) ResultDigest {
 	return o*orderStep + ResultDigest(x>>32)
 }
 
-// Prepend returns the digest of the results of others followed by the results of o, whose number is these. So the digest
-// of a later list can be computed first and joined with the earlier list afterwards.
+// Prepend returns the digest of other results followed by the results of this digest, whose count is given. So the
+// digest of a later list can be computed first and joined with the earlier list afterwards.
 func (o ResultDigest) Prepend(others ResultDigest, these uint64) ResultDigest {
 	for step := orderStep; these > 0; these >>= 1 {
 		if these&1 > 0 {
@@ -293,10 +292,10 @@ func (o ResultDigest) Prepend(others ResultDigest, these uint64) ResultDigest {
 
 func (o ResultDigest) String() string { return fmt.Sprintf("%08x", uint32(o)) }
 
-// MarshalText writes the digest's 8 hexadecimal digits.
+// MarshalText encodes the digest as 8 hexadecimal digits.
 func (o ResultDigest) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
 
-// UnmarshalText reads the digest's 8 hexadecimal digits.
+// UnmarshalText decodes 8 hexadecimal digits.
 func (o *ResultDigest) UnmarshalText(text []byte) error {
 	n, err := strconv.ParseUint(string(text), 16, 32)
 	if err != nil {
@@ -334,7 +333,7 @@ const (
 	MaxValueTags  = 32       // tags of one value
 )
 
-// RunAnswer is one piece of the output of a run that a person ordered on a node.
+// RunAnswer is one piece of output of a run that a person requested on a node.
 type RunAnswer struct {
 	Node     NodeID
 	Output   []byte

@@ -18,7 +18,7 @@ type ServiceText struct {
 	Value  string
 }
 
-// mapTexts returns a deep copy of v in which fn has replaced each text. v does not change.
+// mapTexts returns a deep copy of v with each text replaced by fn. v does not change.
 func mapTexts(v reflect.Value, at ServiceText, fn func(ServiceText) string) reflect.Value {
 	out := reflect.New(v.Type()).Elem()
 	out.Set(v)
@@ -59,7 +59,7 @@ func mapTexts(v reflect.Value, at ServiceText, fn func(ServiceText) string) refl
 	return out
 }
 
-// MapTexts returns a copy of the handler in which fn has replaced each text of its service. The texts of command and
+// MapTexts returns a copy of the handler with each text of its service replaced by fn. The texts of command and
 // webhook stay. It does not change s.
 func (s *HandlerSpec) MapTexts(fn func(ServiceText) string) *HandlerSpec {
 	out := *s
@@ -74,13 +74,13 @@ func (s *HandlerSpec) MapTexts(fn func(ServiceText) string) *HandlerSpec {
 	return &out
 }
 
-// HandlerService is one way to notify, such as pagerduty or email, of which a handler names one.
+// HandlerService describes one service that a handler may use, such as pagerduty or email.
 type HandlerService struct {
 	Name  string // name of its field in the spec
 	index []int
 }
 
-// HandlerServices lists all services, in the order of HandlerSpec.
+// HandlerServices returns all services of handlers, in the order of HandlerSpec.
 func HandlerServices() (list []HandlerService) {
 	t := reflect.TypeFor[HandlerSpec]()
 	for i := range t.NumField() {
@@ -91,7 +91,7 @@ func HandlerServices() (list []HandlerService) {
 	return list
 }
 
-// Services lists the services that the handler names; a valid handler names one.
+// Services returns the services that the handler sets; a valid handler sets one.
 func (s *HandlerSpec) Services() (kinds []string) {
 	for _, k := range HandlerServices() {
 		if !reflect.ValueOf(s).Elem().FieldByIndex(k.index).IsNil() {
@@ -101,8 +101,8 @@ func (s *HandlerSpec) Services() (kinds []string) {
 	return kinds
 }
 
-// Expand replaces the variables in all texts of a handler by the values of a node. The error is a *MissingError,
-// or a *TemplateError that Validate would have found.
+// Expand replaces the template variables in a handler by the values of a node. The error is a *MissingError, or a
+// *TemplateError that Validate would have found.
 func (s *HandlerSpec) Expand(values PropertyValues) (*HandlerSpec, error) {
 	var failed error
 	out := s.MapTexts(func(t ServiceText) string {
@@ -138,8 +138,8 @@ func (s *HandlerSpec) Expand(values PropertyValues) (*HandlerSpec, error) {
 	return out, failed
 }
 
-// Reveal returns the handler with the values of all secrets. hidden holds these values and all other texts that no output
-// may show.
+// Reveal returns a copy of the handler with the values of all its secrets. hidden holds these values and all other
+// texts that no output may show.
 func (s *HandlerSpec) Reveal(read func(Secret) (string, error)) (out *HandlerSpec, hidden []string, err error) {
 	out = s.MapTexts(func(t ServiceText) string { return t.Value }) // a copy
 	v := reflect.ValueOf(out).Elem()
@@ -186,7 +186,7 @@ func (s *HandlerSpec) Reveal(read func(Secret) (string, error)) (out *HandlerSpe
 // A handler names Secrets wherever a key, a password or a secret address stands, and in the environment of its
 // command. The server reads them when it sends: they stand in no row, no message and no log.
 
-// eachSecret visits all secret texts of a handler. The server reads them when it sends: they stand in no row,
+// eachSecret calls fn for each secret in a handler. The server reads them when it sends: they stand in no row,
 // message or log.
 func (s *HandlerSpec) eachSecret(visit func(field string, secret *Secret) error) error {
 	v := reflect.ValueOf(s).Elem()
@@ -206,13 +206,13 @@ func (s *HandlerSpec) eachSecret(visit func(field string, secret *Secret) error)
 	return nil
 }
 
-// NamedSecret is a reference of a handler or mutator to a Secret.
+// NamedSecret is one reference of a handler or mutator to a Secret.
 type NamedSecret struct {
 	Field string // path of the field with the reference
 	Ref   string // the reference as written: NAME or NAMESPACE/NAME
 }
 
-// NamedSecrets returns all Secrets that the handler names.
+// NamedSecrets returns all references of the handler to Secrets.
 func (s *HandlerSpec) NamedSecrets() (list []NamedSecret) {
 	_ = s.eachSecret(func(field string, secret *Secret) error {
 		if secret.Named != "" {
@@ -223,8 +223,8 @@ func (s *HandlerSpec) NamedSecrets() (list []NamedSecret) {
 	return append(list, namedSecretsOf(s.Secrets)...)
 }
 
-// QualifyReferences changes the references to Secrets and Assets into NAMESPACE/NAME, because the senders of messages do
-// not know the handler's namespace.
+// QualifyReferences changes references to Secrets and Assets to NAMESPACE/NAME, because senders do not know the
+// handler's namespace.
 func (s *HandlerSpec) QualifyReferences(namespace string) {
 	whole := func(ref string) string { return QualifyRef(namespace, ref) }
 	for i, name := range s.Assets {
@@ -241,7 +241,7 @@ func (s *HandlerSpec) QualifyReferences(namespace string) {
 
 // The following functions handle Secrets in the environment of commands that the server runs, of handlers and mutators.
 
-// namedSecretsOf returns the Secrets that a command names.
+// namedSecretsOf returns the references of a command to Secrets.
 func namedSecretsOf(secrets []CommandSecret) (list []NamedSecret) {
 	for i, one := range secrets {
 		list = append(list, NamedSecret{fmt.Sprintf("secrets[%d].secret", i), one.Secret})
@@ -249,7 +249,7 @@ func namedSecretsOf(secrets []CommandSecret) (list []NamedSecret) {
 	return list
 }
 
-// qualifySecrets returns the secrets with references as NAMESPACE/NAME, because the code that runs a command does not
+// qualifySecrets returns secrets with references as NAMESPACE/NAME, because the code that runs a command does not
 // know the namespace.
 func qualifySecrets(namespace string, secrets []CommandSecret) []CommandSecret {
 	whole := slices.Clone(secrets)
@@ -259,7 +259,7 @@ func qualifySecrets(namespace string, secrets []CommandSecret) []CommandSecret {
 	return whole
 }
 
-// environmentWithSecrets returns a copy of an environment with the values of the secrets added.
+// environmentWithSecrets returns a copy of an environment with the values of secrets added.
 func environmentWithSecrets(env map[string]string, secrets []CommandSecret, read func(Secret) (string, error)) (map[string]string, error) {
 	if len(secrets) == 0 {
 		return env, nil
@@ -278,7 +278,7 @@ func environmentWithSecrets(env map[string]string, secrets []CommandSecret, read
 	return all, nil
 }
 
-// environmentValues returns the values of an environment, which no output may show.
+// environmentValues returns the values of environment variables, which no output may show.
 func environmentValues(env map[string]string) (hidden []string) {
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		if env[name] != "" {
@@ -288,11 +288,11 @@ func environmentValues(env map[string]string) (hidden []string) {
 	return hidden
 }
 
-// NamedSecrets returns all Secrets that the mutator names.
+// NamedSecrets returns all references of the mutator to Secrets.
 func (s *MutatorSpec) NamedSecrets() []NamedSecret { return namedSecretsOf(s.Secrets) }
 
-// QualifyReferences returns the mutator with references to Secrets and Assets as NAMESPACE/NAME, because the code that
-// runs its command does not know the namespace. It does not change s.
+// QualifyReferences changes references to Secrets and Assets to NAMESPACE/NAME, because the code that runs the
+// mutator does not know its namespace. It does not change s.
 func (s *MutatorSpec) QualifyReferences(namespace string) *MutatorSpec {
 	out := *s
 	out.Assets, out.Secrets = slices.Clone(s.Assets), qualifySecrets(namespace, s.Secrets)
@@ -302,8 +302,8 @@ func (s *MutatorSpec) QualifyReferences(namespace string) *MutatorSpec {
 	return &out
 }
 
-// Reveal returns the mutator with the values of its secrets in its environment, like HandlerSpec.Reveal. hidden
-// are all values of that environment. It does not change s.
+// Reveal returns a copy of the mutator with the values of its secrets in its environment. hidden are all values of
+// that environment. It does not change s.
 func (s *MutatorSpec) Reveal(read func(Secret) (string, error)) (out *MutatorSpec, hidden []string, err error) {
 	with := *s
 	if with.Env, err = environmentWithSecrets(s.Env, s.Secrets, read); err != nil {
@@ -312,8 +312,8 @@ func (s *MutatorSpec) Reveal(read func(Secret) (string, error)) (out *MutatorSpe
 	return &with, environmentValues(with.Env), nil
 }
 
-// ProblemService returns the name of the handler's service if that accepts only problems, which open and close, such as
-// PagerDuty: a single message, such as that a node was forgotten, would stay open there. Empty: any message is accepted.
+// ProblemService returns the name of the handler's service if it accepts only problems that open and close, such as
+// PagerDuty; empty: any message. Empty: any message is accepted.
 func (s *HandlerSpec) ProblemService() string {
 	switch {
 	case s.PagerDuty != nil:

@@ -1,6 +1,6 @@
 package model
 
-// Secret is a text that readers without access never see: written in the file, or read by the server at each use.
+// Secret is a secret text, written in the resource or read by the server from a source at each use.
 type Secret struct {
 	Text string `json:"-"`
 	// A file on the server. White space around its content is ignored.
@@ -11,8 +11,8 @@ type Secret struct {
 	Named string `json:"secret,omitempty"`
 }
 
-// PagerDuty is the Events API v2 of PagerDuty. The problem's id is the key of the incident, which is triggered,
-// acknowledged and resolved with it.
+// PagerDuty configures a handler for PagerDuty's Events API v2. The problem's id is the key of the incident, which is
+// triggered, acknowledged and resolved with it.
 type PagerDuty struct {
 	// The integration key of a service with the integration "Events API v2".
 	RoutingKey Secret `json:"routingKey"`
@@ -23,8 +23,8 @@ type PagerDuty struct {
 	Callback Secret `json:"callback,omitzero" text:"fixed"`
 }
 
-// Opsgenie is the Alert API of Opsgenie and of Jira Service Management. The problem's id is the alias of the
-// alert, which is created, acknowledged and closed with it.
+// Opsgenie configures a handler for the Alert API of Opsgenie and Jira Service Management. The problem's id is the
+// alias of the alert, which is created, acknowledged and closed with it.
 type Opsgenie struct {
 	// The key of an API integration.
 	APIKey Secret `json:"apiKey"`
@@ -41,8 +41,8 @@ type Opsgenie struct {
 	Callback Secret `json:"callback,omitzero" text:"fixed"`
 }
 
-// Alertmanager is Prometheus' Alertmanager, 0.16 or later. Like Prometheus, Muster sends an open alert again every
-// minute.
+// Alertmanager configures a handler that sends alerts to Prometheus' Alertmanager, 0.16 or later. Like Prometheus,
+// Muster sends an open alert again every minute.
 type Alertmanager struct {
 	// http://… or https://… of each member of the cluster. All get every alert; one that accepts it is enough.
 	URLs []string `json:"urls" text:"fixed"`
@@ -58,13 +58,13 @@ type Alertmanager struct {
 	CA string `json:"ca,omitempty" text:"fixed"`
 }
 
-// Slack is an incoming webhook of Slack.
+// Slack configures a handler that posts to an incoming webhook of Slack.
 type Slack struct {
 	// The webhook's address, as Slack shows it. Everybody with it can post there.
 	URL Secret `json:"url" text:"url"`
 }
 
-// Mattermost is an incoming webhook of Mattermost.
+// Mattermost configures a handler that posts to an incoming webhook of Mattermost.
 type Mattermost struct {
 	// The webhook's address, as Mattermost shows it. Everybody with it can post there.
 	URL Secret `json:"url" text:"url"`
@@ -76,14 +76,14 @@ type Mattermost struct {
 	CA string `json:"ca,omitempty" text:"fixed"`
 }
 
-// MSTeams is a workflow of Microsoft Teams, "Post to a channel when a webhook request is received". (The
-// Connectors of Office 365 were retired.)
+// MSTeams configures a handler that posts to a Teams workflow, "Post to a channel when a webhook request is
+// received". (The Connectors of Office 365 were retired.)
 type MSTeams struct {
 	// The workflow's address, as Teams shows it. Everybody with it can post there.
 	URL Secret `json:"url" text:"url"`
 }
 
-// Ntfy is a topic of ntfy.sh or of another ntfy server.
+// Ntfy configures a handler that publishes to a topic of ntfy.sh or of another ntfy server.
 type Ntfy struct {
 	// The topic. On a server without accounts everybody with its name can read it.
 	Topic Secret `json:"topic"`
@@ -101,7 +101,7 @@ type Ntfy struct {
 	CA string `json:"ca,omitempty" text:"fixed"`
 }
 
-// Email is a mail by SMTP with plain text and HTML. All mails of one problem are one thread.
+// Email configures a handler that sends mail by SMTP. All mails of one problem are one thread.
 type Email struct {
 	// HOST:PORT of the mail server.
 	Server string `json:"server" text:"fixed"`
@@ -121,7 +121,7 @@ type Email struct {
 	CA string `json:"ca,omitempty" text:"fixed"`
 }
 
-// TCP sends each notification as one line of JSON over a new connection.
+// TCP configures a handler that sends each notification as a JSON line over a new connection.
 type TCP struct {
 	// HOST:PORT.
 	Address string `json:"address" text:"fixed"`
@@ -131,14 +131,15 @@ type TCP struct {
 	CA string `json:"ca,omitempty" text:"fixed"`
 }
 
-// UDP sends each notification as one datagram of JSON. It cuts the output to fit 8 KiB. Loss goes unnoticed.
+// UDP configures a handler that sends each notification as one JSON datagram. It cuts the output to fit 8 KiB. Loss
+// goes unnoticed.
 type UDP struct {
 	// HOST:PORT.
 	Address string `json:"address" text:"fixed"`
 }
 
-// Stream sends notifications as lines of JSON over kept connections. All messages of one problem take the same
-// connection. With results it also sends every result of every check.
+// Stream configures a handler that sends JSON lines over permanent connections. All messages of one problem take the
+// same connection. With results it also sends every result of every check.
 type Stream struct {
 	// HOST:PORT.
 	Address string `json:"address" text:"fixed"`

@@ -10,17 +10,17 @@ import (
 // The intent store gives each numeric id once and never again. The wire protocol, the journal and snapshots hold ids;
 // only intent holds the names. Zero means none.
 type (
-	// NodeID is the number of a node.
+	// NodeID is the id of a node, for its whole life.
 	NodeID uint32
-	// UnitID is the number of a unit: a resource that lands on nodes. It survives edits
-	// of the unit. All kinds of units must draw from one sequence.
+	// UnitID is the id of a unit, which is a resource that lands on nodes. It survives edits of the unit. All kinds of
+	// units must draw from one sequence.
 	UnitID uint32
-	// CheckID is the number of a unit that is a check.
+	// CheckID is the id of a unit that is a check.
 	CheckID = UnitID
-	// ChunkID is the number of one compiled definition of a unit (see Chunk): a
-	// new one for every edit that changes execution or judgement.
+	// ChunkID is the id of a compiled definition (see Chunk): each edit that changes execution or judgement makes a new
+	// one.
 	ChunkID uint32
-	// NamespaceID is the number of a namespace.
+	// NamespaceID is the id of a namespace.
 	NamespaceID uint32
 )
 
@@ -34,13 +34,13 @@ const (
 	FirstCheck     CheckID = 1000 // intent gives ids to checks from here on
 )
 
-// Partition is the number of one of the 256 fixed shares of all nodes.
+// Partition is the number of one of the 256 fixed partitions of nodes.
 type Partition uint8
 
 // Partitions is the number of partitions. It never changes, because the format of the journal depends on it.
 const Partitions = 256
 
-// PartitionOf returns the partition of a node: xxhash64 of the sixteen bytes of its uid, modulo Partitions.
+// PartitionOf returns the partition of a node: xxhash64 of its uid, modulo Partitions.
 func PartitionOf(node uuid.UUID) Partition { return Partition(xxhash.Sum64(node[:]) % Partitions) }
 
 // Namespaces that exist from the first start on, with fixed numbers.
@@ -65,12 +65,14 @@ const (
 	StreamsCheck  CheckID = 7 // fails when handlers that get every result fall behind
 	LimitsCheck   CheckID = 8 // of a node: fails when the node reaches a limit of its namespace
 	MetricsCheck  CheckID = 9 // of a node: holds metrics that its Sensu agent measured without a check
+
+	FilesCheck CheckID = 10 // fails when a file of the data folder was deleted or replaced under the server
 )
 
 // KeepaliveCheckName is the name of KeepaliveCheck.
 const KeepaliveCheckName = "keepalive"
 
-// BuiltinCheckName returns the name of a built-in check (an id below FirstCheck); "" for an unknown id.
+// BuiltinCheckName returns the name of the built-in check with this id; empty: unknown.
 func BuiltinCheckName(id CheckID) string {
 	switch id {
 	case KeepaliveCheck:
@@ -91,11 +93,13 @@ func BuiltinCheckName(id CheckID) string {
 		return "limits"
 	case MetricsCheck:
 		return "sensu-metrics"
+	case FilesCheck:
+		return "muster-files"
 	}
 	return ""
 }
 
-// BuiltinCheck returns the id of the built-in check with a name; zero for an unknown name.
+// BuiltinCheck returns the id of the built-in check with this name; zero: unknown.
 func BuiltinCheck(name string) CheckID {
 	for id := KeepaliveCheck; id < FirstCheck && BuiltinCheckName(id) != ""; id++ {
 		if BuiltinCheckName(id) == name {
@@ -108,11 +112,10 @@ func BuiltinCheck(name string) CheckID {
 // firstBuiltinChunk is the first id of built-in chunks, far above all ids that the intent store gives.
 const firstBuiltinChunk ChunkID = 0xffff0000
 
-// BuiltinChunk returns the id of the chunk that judges a built-in check.
+// BuiltinChunk returns the chunk id of a built-in check.
 func BuiltinChunk(check CheckID) ChunkID { return firstBuiltinChunk + ChunkID(check) }
 
-// BuiltinChunkOf returns the chunk of a built-in check for an id of BuiltinChunk; nil for any other id. The caller owns
-// the chunk.
+// BuiltinChunkOf returns the chunk of a built-in check by its chunk id; nil: any other id. The caller owns the chunk.
 func BuiltinChunkOf(id ChunkID) *CheckChunk {
 	if id < firstBuiltinChunk {
 		return nil

@@ -9,8 +9,9 @@ import "time"
 // Defaults of the limits of a node or a namespace.
 const (
 	DefaultStatesPerNode = 1000
-	DefaultLabels        = 64   // labels of one node
-	DefaultNodeRate      = 1000 // results per second of one node
+	DefaultLabels        = 64      // labels of one node
+	DefaultNodeRate      = 1000    // results per second of one node
+	DefaultNodeBytes     = 1 << 20 // bytes per second of one node
 	DefaultUnackedBytes  = 1 << 20
 
 	DefaultKeepalive        = 20 * time.Second
@@ -18,8 +19,8 @@ const (
 	DefaultReconnectGrace   = 90 * time.Second
 )
 
-// MaxConnections returns the number of agents and people that a server accepts if its process may open files
-// files, at least one. Journal, stores, snapshots and handlers' commands need the rest.
+// MaxConnections returns the number of connections that a server accepts with this limit of open files, at least one.
+// Journal, stores, snapshots and handlers' commands need the rest.
 func MaxConnections(files int) int { return max(files-min(max(files/8, 64), 1024), 1) }
 
 // SourceLabel is the label of passive checks that were created for incoming results; its value names their origin.

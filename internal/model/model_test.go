@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
+// TestBuiltinChecksAndChunksHaveNames converts ids of built-in checks to names and chunks and back.
 func TestBuiltinChecksAndChunksHaveNames(t *testing.T) {
-	for _, id := range []CheckID{KeepaliveCheck, SessionsCheck, JournalCheck, HistoryCheck, IdentityCheck, WatchdogCheck, StreamsCheck, LimitsCheck} {
+	for _, id := range []CheckID{KeepaliveCheck, SessionsCheck, JournalCheck, HistoryCheck, IdentityCheck, WatchdogCheck, StreamsCheck, LimitsCheck, MetricsCheck, FilesCheck} {
 		name := BuiltinCheckName(id)
 		if name == "" || BuiltinCheck(name) != id {
 			t.Errorf("check %d: name %q leads to %d", id, name, BuiltinCheck(name))
@@ -44,6 +45,7 @@ func TestEveryClassHasItsOwnStatusAndExitCode(t *testing.T) {
 	}
 }
 
+// TestStreamsAreTextInJSON encodes stream ids in JSON as text, because numbers above 2⁵³ lose digits.
 func TestStreamsAreTextInJSON(t *testing.T) {
 	for _, id := range []StreamID{0, 7, 1 << 53, 1<<64 - 1} {
 		data, err := json.Marshal(Event{Stream: id})
@@ -62,6 +64,7 @@ func TestStreamsAreTextInJSON(t *testing.T) {
 	}
 }
 
+// TestCheckHostPort checks addresses with and without ports and brackets, and expects the right spelling in errors.
 func TestCheckHostPort(t *testing.T) {
 	for text, want := range map[string]string{
 		"muster.example.org:8443": "", "10.0.0.7:8443": "", "[::1]:8443": "", "[fe80::1%eth0]:8443": "",
@@ -89,8 +92,8 @@ func TestCheckHostPort(t *testing.T) {
 	}
 }
 
-// Two exchanged letters count as one typing error.
-func TestNearest(t *testing.T) {
+// TestNearestFindsTypingErrors finds similar words; two exchanged letters count as one typing error.
+func TestNearestFindsTypingErrors(t *testing.T) {
 	for _, c := range []struct {
 		word, want string
 		of         []string
@@ -108,6 +111,7 @@ func TestNearest(t *testing.T) {
 	}
 }
 
+// TestSizeForPeople formats sizes such as 1.5 MiB.
 func TestSizeForPeople(t *testing.T) {
 	for size, want := range map[Size]string{
 		0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1536 << 10: "1.5 MiB", 4 << 30: "4.0 GiB", 3 << 40: "3.0 TiB", -2048: "-2.0 KiB",
@@ -142,7 +146,7 @@ func TestAssetEnvironment(t *testing.T) {
 	}
 }
 
-// digestOf returns the digest of results with these numbers in one stream.
+// digestOf returns the digest of results with these numbers of one stream.
 func digestOf(numbers []uint64) (o ResultDigest) {
 	for _, n := range numbers {
 		o = o.Append(0xaabb, n)
@@ -150,7 +154,7 @@ func digestOf(numbers []uint64) (o ResultDigest) {
 	return o
 }
 
-// Snapshots hold the digest: with another function every restored state would seem to have other results.
+// TestResultDigestIsStable compares a digest with a fixed value, because snapshots contain digests.
 func TestResultDigestIsStable(t *testing.T) {
 	for text, numbers := range map[string][]uint64{
 		"00000000": nil, "69d53342": {1}, "e91361e0": {1, 2}, "20895ad2": {1, 2, 3}, "d211395f": {1, 2, 3, 5},
@@ -195,6 +199,7 @@ func TestResultDigestSeparatesLists(t *testing.T) {
 	}
 }
 
+// TestResultDigestIsTextInJSON encodes digests in JSON as hexadecimal text.
 func TestResultDigestIsTextInJSON(t *testing.T) {
 	data, err := json.Marshal(Event{Order: 0x0abc})
 	var m map[string]any
@@ -212,6 +217,7 @@ func TestResultDigestIsTextInJSON(t *testing.T) {
 	}
 }
 
+// BenchmarkOrder measures appending one result to a digest.
 func BenchmarkOrder(b *testing.B) {
 	var o ResultDigest
 	n := uint64(0)

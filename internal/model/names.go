@@ -22,8 +22,8 @@ func NameError(text string) error {
 	return fmt.Errorf("invalid name %q: use lower-case letters, digits, and . _ - between them", text)
 }
 
-// CleanName makes a resource name of any text: invalid characters become dashes, a valid name stays. It returns "" if no
-// valid character is left.
+// CleanName converts a text to a valid resource name: invalid characters become dashes. It returns "" if no valid
+// character is left.
 func CleanName(text string) string {
 	clean := strings.Map(func(c rune) rune {
 		switch {
@@ -51,7 +51,7 @@ func LabelError(key, value string) error {
 	return nil
 }
 
-// IsLabelName reports whether a text may name a label or an annotation.
+// IsLabelName reports whether a text is a valid name of a label or annotation.
 func IsLabelName(name string) bool {
 	if name == "" || len(name) > MaxText {
 		return false
@@ -64,16 +64,17 @@ func IsLabelName(name string) bool {
 	return true
 }
 
+// isLetterOrDigit reports whether a byte is an ASCII letter or digit.
 func isLetterOrDigit(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-// HasControl reports whether a text holds a control character, such as a line break.
+// HasControl reports whether a text contains a control character, such as a line break.
 func HasControl(text string) bool {
 	return strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c == 0x7f })
 }
 
-// SplitRef splits a reference of a resource in namespace: NAME for the same namespace, or NAMESPACE/NAME.
+// SplitRef splits a reference into namespace and name; a plain NAME is in the given namespace.
 func SplitRef(namespace, ref string) (ns, name string) {
 	if ns, name, ok := strings.Cut(ref, "/"); ok {
 		return ns, name
@@ -81,14 +82,14 @@ func SplitRef(namespace, ref string) (ns, name string) {
 	return namespace, ref
 }
 
-// QualifyRef returns a reference (NAME or NAMESPACE/NAME) of a resource in namespace as NAMESPACE/NAME.
+// QualifyRef converts a reference NAME of a resource in a namespace to NAMESPACE/NAME.
 func QualifyRef(namespace, ref string) string {
 	ns, name := SplitRef(namespace, ref)
 	return ns + "/" + name
 }
 
-// Nearest returns the candidate with the smallest edit distance to word, if it is near enough for a typing error;
-// else "". Words over maxTyped bytes are never typing errors.
+// Nearest returns the candidate with the smallest edit distance to a word, if it may be a typing error; else an empty
+// text. Words over maxTyped bytes are never typing errors.
 func Nearest(word string, candidates []string) string {
 	if len(word) > maxTyped {
 		return ""
@@ -133,8 +134,8 @@ func editDistance(a, b string) int {
 	return row[len(b)]
 }
 
-// CheckHostPort returns the error in an address HOST:PORT. HOST is a name, an IPv4 address or an IPv6 address in
-// brackets.
+// CheckHostPort returns the error in an address HOST:PORT; nil: it is valid. HOST is a name, an IPv4 address or an
+// IPv6 address in brackets.
 func CheckHostPort(text string) error {
 	bad := func(format string, args ...any) error {
 		return Errorf(Invalid, "server address "+format, args...).WithHint("write HOST:PORT: muster.example.org:8443, 10.0.0.7:8443 or [fd00::7]:8443")
@@ -169,7 +170,7 @@ func CheckHostPort(text string) error {
 	return bad("%q: an IPv6 address needs brackets, write [%s]:%s", text, text[:at], text[at+1:])
 }
 
-// HostOf returns the host of HOST:PORT; a text without a port is a host.
+// HostOf returns the host in HOST:PORT; a text without a port is the host.
 func HostOf(address string) string {
 	if host, _, err := net.SplitHostPort(address); err == nil {
 		return host
@@ -177,8 +178,10 @@ func HostOf(address string) string {
 	return address
 }
 
+// isIP reports whether a text is an IP address.
 func isIP(text string) bool { _, err := netip.ParseAddr(text); return err == nil }
 
+// isPort reports whether a text is a port number.
 func isPort(text string) bool {
 	n, err := strconv.ParseUint(text, 10, 16)
 	return err == nil && n > 0

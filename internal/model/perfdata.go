@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// Perfdatum is one number that a plug-in prints after its text, by the Nagios
-// plug-in conventions: 'label'=value[unit];[warn];[crit];[min];[max].
+// Perfdatum is one performance datum of a plug-in, by the Nagios conventions:
+// 'label'=value[unit];[warn];[crit];[min];[max].
 type Perfdatum struct {
 	Label string
 	Value float64 // NaN where the plug-in wrote U: could not be determined
@@ -28,7 +28,7 @@ type Output struct {
 	Malformed int // malformed words of the performance data
 }
 
-// ParseOutput splits the output of a plug-in. The slices alias the input.
+// ParseOutput splits the output of a plug-in into summary, details and performance data. The slices alias the input.
 //
 // The first line is the summary, with performance data behind a |. Lines that
 // follow are details up to one that holds a |; all after it is perfdata again.
@@ -46,7 +46,7 @@ func ParseOutput(output []byte) Output {
 	return out
 }
 
-// appendPerfdata appends the performance data in a text to perf; bad counts malformed words.
+// appendPerfdata parses performance data from a text and appends it to perf; bad counts malformed words.
 func appendPerfdata(perf []Perfdatum, text []byte) (_ []Perfdatum, bad int) {
 	for {
 		text = bytes.TrimLeft(text, " \t\r\n")
@@ -74,8 +74,8 @@ func appendPerfdata(perf []Perfdatum, text []byte) (_ []Perfdatum, bad int) {
 	}
 }
 
-// perfLabel reads a label up to and including the = sign. A label with blanks stands in single quotes, and two quotes in
-// it mean one. Without a label, rest is the text from the blank on.
+// perfLabel parses the label of a performance datum, up to and including the = sign. A label with blanks stands in
+// single quotes, and two quotes in it mean one. Without a label, rest is the text from the blank on.
 func perfLabel(text []byte) (label string, rest []byte, ok bool) {
 	if text[0] != '\'' {
 		equal := bytes.IndexByte(text, '=')
@@ -109,7 +109,7 @@ func perfLabel(text []byte) (label string, rest []byte, ok bool) {
 
 var errNotPerfdata = errors.New("not perfdata")
 
-// parsePerfValue parses the part of a performance datum behind the = sign.
+// parsePerfValue parses value and thresholds of a performance datum, after the = sign.
 func parsePerfValue(word []byte) (Perfdatum, error) {
 	d := Perfdatum{Min: math.NaN(), Max: math.NaN()}
 	fields := bytes.Split(word, []byte(";"))
@@ -162,7 +162,7 @@ func parsePerfValue(word []byte) (Perfdatum, error) {
 	return d, nil
 }
 
-// isPerfdataUnit reports whether a text is a unit and not the continuation of a number, such as ",0" or "E5" in "0E0,0".
+// isPerfdataUnit reports whether a text is a unit of performance data, not the rest of a number such as ",0" or "E5".
 func isPerfdataUnit(unit []byte) bool {
 	if len(unit) == 0 {
 		return true
@@ -176,7 +176,7 @@ func isPerfdataUnit(unit []byte) bool {
 	return true
 }
 
-// numberPrefix returns the length of the decimal number at the beginning of text. A comma counts as decimal point:
+// numberPrefix returns the length of the decimal number at the start of a text. A comma counts as decimal point:
 // plug-ins print it under some locales.
 func numberPrefix(text []byte) int {
 	i, digits := 0, false
@@ -215,7 +215,7 @@ func parseNumber(text []byte) (float64, error) {
 	return v, nil
 }
 
-// Append appends the datum to dst, in the form that ParseOutput reads.
+// Append appends the datum to dst in Nagios' form.
 func (d Perfdatum) Append(dst []byte) []byte {
 	if bytes.ContainsAny([]byte(d.Label), " \t\r\n'=|") {
 		dst = append(dst, '\'')
@@ -257,7 +257,7 @@ func (d Perfdatum) Append(dst []byte) []byte {
 	return dst[:end]
 }
 
-// appendNumber appends a number without an exponent.
+// appendNumber appends a number without exponent.
 func appendNumber(dst []byte, v float64) []byte { return strconv.AppendFloat(dst, v, 'f', -1, 64) }
 
 // Range is a threshold by the Nagios convention: a value outside Start … End alerts; with Inside, a value within.
@@ -266,8 +266,8 @@ type Range struct {
 	Inside     bool
 }
 
-// ParseRange parses a threshold: "10" alerts below 0 or above 10, "10:" below 10, "~:10" above 10, "10:20" outside of
-// both numbers, "@10:20" between them or at one of them.
+// ParseRange parses a Nagios threshold: "10" alerts below 0 or above 10, "10:" below 10, "~:10" above 10, "10:20"
+// outside, "@10:20" inside of both numbers.
 func ParseRange(text string) (Range, error) {
 	r := Range{Start: 0, End: math.Inf(1)}
 	bad := func() (Range, error) {
@@ -309,7 +309,7 @@ func ParseRange(text string) (Range, error) {
 	return r, nil
 }
 
-// Violates reports whether the value violates the threshold.
+// Violates reports whether a value alerts by this threshold.
 func (r Range) Violates(v float64) bool {
 	within := v >= r.Start && v <= r.End
 	return within == r.Inside
@@ -317,6 +317,7 @@ func (r Range) Violates(v float64) bool {
 
 func (r Range) String() string { return string(r.append(nil)) }
 
+// append appends the range in Nagios' form.
 func (r Range) append(dst []byte) []byte {
 	if r.Inside {
 		dst = append(dst, '@')

@@ -13,8 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestParseOutputGolden parses testdata/perfdata/*.txt (outputs of plug-ins) and compares each result with the .golden
-// file beside it.
+// TestParseOutputGolden parses testdata/perfdata/*.txt (outputs of plug-ins) and compares each result with the
+// .golden file beside it.
 func TestParseOutputGolden(t *testing.T) {
 	files, _ := filepath.Glob("testdata/perfdata/*.txt")
 	if len(files) == 0 {
@@ -34,7 +34,8 @@ func TestParseOutputGolden(t *testing.T) {
 	}
 }
 
-func TestRange(t *testing.T) {
+// TestParseRangeFollowsNagios parses Nagios thresholds and expects which values alert.
+func TestParseRangeFollowsNagios(t *testing.T) {
 	for _, c := range []struct {
 		text       string
 		alerts, ok []float64
@@ -71,6 +72,7 @@ func TestRange(t *testing.T) {
 	}
 }
 
+// FuzzParseOutput parses random plug-in outputs; performance data survives printing and parsing.
 func FuzzParseOutput(f *testing.F) {
 	files, _ := filepath.Glob("testdata/perfdata/*.txt")
 	for _, file := range files {
@@ -94,8 +96,8 @@ func FuzzParseOutput(f *testing.F) {
 	})
 }
 
-// FuzzQuantities checks that a parsed duration, size, threshold, status, severity, stream or digest is printed in a
-// form that parses to the same value.
+// FuzzQuantities parses random durations, sizes, thresholds, statuses and ids; accepted ones survive printing and
+// parsing.
 func FuzzQuantities(f *testing.F) {
 	for _, text := range []string{
 		"30s", "1h30m", "7d", "-5m", "0", "5", "1e3s", "99999999999d", "64KiB", "1.5GiB", "4 MB", "-1", "1e400GiB", "1e20B", "65536",

@@ -9,7 +9,7 @@ import (
 // APIVersion is the one version of resources so far.
 const APIVersion = "muster/v1"
 
-// Resource is one declared thing: the envelope and one Spec.
+// Resource is one declared resource: kind, metadata and spec.
 //
 // The comments of its fields, and of all types below, are the text of muster explain and of the reference page.
 type Resource struct {
@@ -41,7 +41,7 @@ type Metadata struct {
 	Owner string `json:"owner,omitempty"`
 }
 
-// ResourceStatus is the part of a resource that the server adds.
+// ResourceStatus is the part of a resource that the server sets.
 type ResourceStatus struct {
 	ID       uint32    `json:"id"`       // numeric, never used again
 	Revision int64     `json:"revision"` // of the last change; the ETag
@@ -80,8 +80,8 @@ type NamespaceSpec struct {
 // NotificationsShadow is the value of Notifications for a namespace that sends nothing.
 const NotificationsShadow = "shadow"
 
-// Limits are the bounds of a namespace or a node. Anything beyond is refused, counted and reported, without effect on other
-// namespaces.
+// Limits has the limits of a namespace or a node. Anything beyond is refused, counted and reported, without effect on
+// other namespaces.
 type Limits struct {
 	// Event states of the whole namespace.
 	States int `json:"states,omitempty"`
@@ -98,6 +98,10 @@ type Limits struct {
 	ResultsPerSec float64 `json:"resultsPerSec,omitempty"`
 	// Results per second of one node.
 	NodeResultsSec float64 `json:"nodeResultsPerSec,omitempty"`
+	// Bytes per second of what all nodes and senders of alerts send, together.
+	BytesPerSec float64 `json:"bytesPerSec,omitempty"`
+	// Bytes per second of what one node, or one sender of alerts, sends; default 1 MiB.
+	NodeBytesPerSec float64 `json:"nodeBytesPerSec,omitempty"`
 	// Passive checks that unsolicited events of one node's Sensu agent may create, where no Check has their name;
 	// default none: such an event is refused.
 	PassivePerNode int `json:"passivePerNode,omitempty"`
@@ -138,7 +142,7 @@ type NodeSpec struct {
 	AgentGroups []string `json:"agentGroups,omitempty"`
 }
 
-// Upstream is the node in front of another, and the check that shows it is down.
+// Upstream is the node in front of another one, such as its router, with the check that shows whether it is down.
 type Upstream struct {
 	// Its name, of the same namespace or shared/NAME.
 	Node string `json:"node"`
@@ -147,10 +151,10 @@ type Upstream struct {
 	Check string `json:"check,omitempty"`
 }
 
-// CheckName returns the name of the check whose problem means that the upstream node is down.
+// CheckName returns the name of the check that shows whether the upstream node is down.
 func (b *Upstream) CheckName() string { return cmp.Or(b.Check, KeepaliveCheckName) }
 
-// JoinGrant holds the grants of a join token, or of the operator that accepted the machine.
+// JoinGrant has the grants to a node from its join token, or from the operator that accepted the machine.
 type JoinGrant struct {
 	// Id of the join token; empty: an operator accepted the machine.
 	Token string `json:"token,omitempty"`
@@ -162,7 +166,7 @@ type JoinGrant struct {
 	Lifecycle *Lifecycle `json:"lifecycle,omitempty"`
 }
 
-// Lifecycle is for machines that come and go by themselves.
+// Lifecycle configures ephemeral nodes, which the server removes after a time without a session.
 type Lifecycle struct {
 	// Removes the node after a long absence of its machine.
 	Ephemeral bool `json:"ephemeral,omitempty"`
@@ -172,7 +176,7 @@ type Lifecycle struct {
 	Handlers []string `json:"handlers,omitempty"`
 }
 
-// Keepalive says how often the agent of a node must be heard, and names the receivers.
+// Keepalive configures how often the agent of a node must report, and the receivers of its silence.
 type Keepalive struct {
 	// How often the agent sends a keepalive; default 20s.
 	Interval Duration `json:"interval,omitempty"`
@@ -188,7 +192,7 @@ type Keepalive struct {
 	Pipelines []string `json:"pipelines,omitempty"`
 }
 
-// KeepaliveReceivers are the receivers that an agent names for its node's keepalive.
+// KeepaliveReceivers has the handlers and pipelines that an agent names for its node's keepalive.
 type KeepaliveReceivers struct {
 	// Handlers of the node's namespace.
 	Handlers []string `json:"handlers,omitempty"`
@@ -246,7 +250,7 @@ type CheckSpec struct {
 	// A probe that is built into the agent and needs no package on the node.
 	Probe *Probe `json:"probe,omitempty"`
 	// No agent runs it. Its results come from outside, such as alerts of a Prometheus or events that a program hands
-	// to its Sensu agent. It may set only alert, severity, ttl, maxOutput, dependsOn, pipelines and disabled.
+	// to its Sensu agent. It may set only alert, runbook, severity, ttl, maxOutput, dependsOn, pipelines and disabled.
 	Passive bool `json:"passive,omitempty"`
 	// How often it runs. Each node has a fixed offset of its own within the interval.
 	Interval Duration `json:"interval,omitempty"`
@@ -286,6 +290,9 @@ type CheckSpec struct {
 	Thresholds []Threshold `json:"thresholds,omitempty"`
 	// When a problem opens and closes, and the receivers of its notifications.
 	Alert *Alert `json:"alert,omitempty"`
+	// The link to the page with the steps to take when it fails. It stands in every message, beside
+	// metadata.displayName.
+	Runbook string `json:"runbook,omitempty"`
 	// Checks on the same node that this one needs, of the same namespace or shared/NAME: while one of them has a
 	// critical or unknown problem, problems of this check notify nobody.
 	DependsOn []string `json:"dependsOn,omitempty"`
@@ -299,13 +306,13 @@ type CheckSpec struct {
 	Disabled bool `json:"disabled,omitempty"`
 }
 
-// Schedule limits the times of a check.
+// Schedule restricts the times at which a check runs.
 type Schedule struct {
 	// Times without runs; the TTL stands still meanwhile.
 	Except []ScheduleException `json:"except,omitempty"`
 }
 
-// ScheduleException is a calendar without runs; exactly one of during and window.
+// ScheduleException is a calendar in which a check does not run; exactly one of during and window.
 type ScheduleException struct {
 	// "22:00-07:00 Europe/Paris", "sat,sun". The zone is by default the namespace's, else UTC.
 	During string `json:"during,omitempty"`
@@ -319,7 +326,7 @@ type Command struct {
 	Argv  []string
 }
 
-// Probe names a probe of the agent with its arguments.
+// Probe selects a probe of the agent and its arguments.
 type Probe struct {
 	// Its name: disk, memory, load, tcp, http, …
 	Name string `json:"name"`
@@ -327,7 +334,7 @@ type Probe struct {
 	Args map[string]string `json:"args,omitempty"`
 }
 
-// Hook is a command that runs after a result.
+// Hook is a command that a check runs after a result.
 type Hook struct {
 	// The title of its output; with hook, default that name.
 	Name string `json:"name,omitempty"`
@@ -345,7 +352,7 @@ type Hook struct {
 	Stdin bool `json:"-"`
 }
 
-// Metrics says how numbers are parsed from an output.
+// Metrics configures how values are parsed from the output of a check.
 type Metrics struct {
 	// nagios (perfdata), graphite, influxdb, opentsdb or prometheus.
 	Format string `json:"format"`
@@ -353,7 +360,7 @@ type Metrics struct {
 	Tags map[string]string `json:"tags,omitempty"`
 }
 
-// Threshold bounds the values of one metric.
+// Threshold is the allowed range of one metric's values.
 type Threshold struct {
 	// The metric's name.
 	Metric string `json:"metric"`
@@ -369,7 +376,7 @@ type Threshold struct {
 	Missing string `json:"missing,omitempty"`
 }
 
-// Bounds are the least and the largest good value.
+// Bounds has the lowest and highest good value of a threshold.
 type Bounds struct {
 	// A smaller value is out of bounds.
 	Min *float64 `json:"min,omitempty"`
@@ -377,7 +384,7 @@ type Bounds struct {
 	Max *float64 `json:"max,omitempty"`
 }
 
-// Alert says when a problem opens and closes, and names its receivers.
+// Alert configures when the results of a check open and close a problem, and the receivers of notifications.
 type Alert struct {
 	// Results that are not OK, in a row, that open a problem; default 1.
 	FailAfter int `json:"failAfter,omitempty"`
@@ -391,8 +398,8 @@ type Alert struct {
 	Flapping *Flapping `json:"flapping,omitempty"`
 }
 
-// Flapping is the share of the last 21 results that differ in status from the result before, in percent; younger
-// ones weigh more. While an event flaps, its problem stays open.
+// Flapping is the weighted share of status changes among the last 21 results, in percent; younger ones weigh more.
+// While an event flaps, its problem stays open.
 type Flapping struct {
 	// The share at which flapping begins: 50 is a change with every second result.
 	Start int `json:"start"`
@@ -442,7 +449,7 @@ type HandlerSpec struct {
 	Assets []string `json:"assets,omitempty"`
 }
 
-// Webhook is an HTTP POST of the notification as JSON, or of a template's output.
+// Webhook configures a handler that posts the notification as JSON, or a template's output, to a URL.
 type Webhook struct {
 	// The address: http://… or https://….
 	URL string `json:"url"`
@@ -462,9 +469,20 @@ type Webhook struct {
 	CA string `json:"ca,omitempty"`
 }
 
+// Kind implements Spec.
 func (*NamespaceSpec) Kind() string { return "Namespace" }
-func (*NodeSpec) Kind() string      { return "Node" }
-func (*GroupSpec) Kind() string     { return "Group" }
-func (*PropertySpec) Kind() string  { return "Property" }
-func (*CheckSpec) Kind() string     { return "Check" }
-func (*HandlerSpec) Kind() string   { return "Handler" }
+
+// Kind implements Spec.
+func (*NodeSpec) Kind() string { return "Node" }
+
+// Kind implements Spec.
+func (*GroupSpec) Kind() string { return "Group" }
+
+// Kind implements Spec.
+func (*PropertySpec) Kind() string { return "Property" }
+
+// Kind implements Spec.
+func (*CheckSpec) Kind() string { return "Check" }
+
+// Kind implements Spec.
+func (*HandlerSpec) Kind() string { return "Handler" }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Selector picks problems for which all its conditions hold. Without conditions it picks all problems of the nodes
-// of its namespace; in the namespace shared, of all nodes.
+// Selector selects the problems for which all its conditions hold. Without conditions it picks all problems of the
+// nodes of its namespace; in the namespace shared, of all nodes.
 type Selector struct {
 	// The nodes of the problems.
 	Targets *Targets `json:"targets,omitempty"`
@@ -44,7 +44,7 @@ type RouteSpec struct {
 	Rate *RouteRate `json:"rate,omitempty"`
 }
 
-// RouteStep is the handlers to notify after a problem has been open for a time.
+// RouteStep is one step of a route: the handlers to notify when a problem has been open for a time.
 type RouteStep struct {
 	// Handlers, of the same namespace or shared/NAME.
 	To []string `json:"to"`
@@ -54,7 +54,7 @@ type RouteStep struct {
 	Repeat Duration `json:"repeat,omitempty"`
 }
 
-// RouteMute holds problems back at some times.
+// RouteMute configures times in which a route sends nothing.
 type RouteMute struct {
 	// The problems; default all of the route.
 	Selector
@@ -64,7 +64,7 @@ type RouteMute struct {
 	Window string `json:"window,omitempty"`
 }
 
-// RouteRate bounds messages.
+// RouteRate limits the messages of a route per time.
 type RouteRate struct {
 	// The number of messages …
 	Messages int `json:"messages"`
@@ -72,10 +72,10 @@ type RouteRate struct {
 	Per Duration `json:"per,omitempty"`
 }
 
-// Period returns the time span in which messages count for the rate.
+// Period returns the time in which messages count for the rate.
 func (r *RouteRate) Period() time.Duration { return time.Duration(cmp.Or(r.Per, Duration(time.Hour))) }
 
-// String describes the rate for people: 10 messages in 1h.
+// String formats the rate for people: 10 messages in 1h.
 func (r *RouteRate) String() string {
 	if r.Messages == 1 {
 		return "1 message in " + Duration(r.Period()).String()
@@ -114,7 +114,7 @@ type WindowSpec struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// WindowSpan is a time span; exactly one of during, cron and from.
+// WindowSpan is one time span of a calendar; exactly one of during, cron and from.
 type WindowSpan struct {
 	// Days, times, or both: "22:00-07:00", "sat,sun", "mon-fri 12:00-13:00".
 	During string `json:"during,omitempty"`
@@ -128,9 +128,14 @@ type WindowSpan struct {
 	To string `json:"to,omitempty"`
 }
 
-func (*RouteSpec) Kind() string   { return "Route" }
+// Kind implements Spec.
+func (*RouteSpec) Kind() string { return "Route" }
+
+// Kind implements Spec.
 func (*SilenceSpec) Kind() string { return "Silence" }
-func (*WindowSpec) Kind() string  { return "Window" }
+
+// Kind implements Spec.
+func (*WindowSpec) Kind() string { return "Window" }
 
 // FilterSpec is an event filter of Sensu, kept by an import: it decides which events of a check pass a workflow.
 // Muster's own resource for notifications is Route.
@@ -147,7 +152,7 @@ type FilterSpec struct {
 	Assets []string `json:"assets,omitempty"`
 }
 
-// FilterWhen is the time in which a filter is in force; exactly one of spans and window.
+// FilterWhen configures when a filter is active; exactly one of spans and window.
 type FilterWhen struct {
 	// The IANA zone of spans; default the namespace's, else UTC.
 	TimeZone string `json:"timeZone,omitempty"`
@@ -194,7 +199,7 @@ type PipelineSpec struct {
 	Workflows []Workflow `json:"workflows"`
 }
 
-// Workflow is the way of an event: filters, then a mutator, then a handler.
+// Workflow is one way of an event in a pipeline: filters, then a mutator, then a handler.
 type Workflow struct {
 	// Its name, unique within the pipeline.
 	Name string `json:"name"`
@@ -207,9 +212,16 @@ type Workflow struct {
 	Handler string `json:"handler"`
 }
 
-func (*FilterSpec) Kind() string   { return "Filter" }
-func (*MutatorSpec) Kind() string  { return "Mutator" }
-func (*HookSpec) Kind() string     { return "Hook" }
+// Kind implements Spec.
+func (*FilterSpec) Kind() string { return "Filter" }
+
+// Kind implements Spec.
+func (*MutatorSpec) Kind() string { return "Mutator" }
+
+// Kind implements Spec.
+func (*HookSpec) Kind() string { return "Hook" }
+
+// Kind implements Spec.
 func (*PipelineSpec) Kind() string { return "Pipeline" }
 
 // Built-in filters and mutators of a Sensu backend.
@@ -222,21 +234,21 @@ const (
 	MutatorOnlyOutput = "only_check_output"
 )
 
-// SensuPipeline returns the name of the pipeline for a handler that reads Sensu's events.
+// SensuPipeline returns the name of the pipeline that replaces a handler of Sensu's events.
 func SensuPipeline(handler string) string { return "sensu-" + handler }
 
-// BuiltinFilter reports whether a filter of this name is built in, such as is_incident.
+// BuiltinFilter reports whether Sensu has a built-in filter with this name, such as is_incident.
 func BuiltinFilter(name string) bool {
 	return name == FilterIncident || name == FilterNotSilenced || name == FilterHasMetrics
 }
 
-// BuiltinMutator reports whether a mutator is built in.
+// BuiltinMutator reports whether Sensu has a built-in mutator with this name.
 func BuiltinMutator(name string) bool { return name == MutatorJSON || name == MutatorOnlyOutput }
 
 // SensuKindsPage is the page about the kinds kept from Sensu.
 const SensuKindsPage = "docs/sensu-filters.md"
 
-// Title returns the heading of the hook's output.
+// Title returns the title under which the hook's output is shown.
 func (h *Hook) Title() string {
 	if h.Name != "" {
 		return h.Name

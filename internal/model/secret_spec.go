@@ -28,7 +28,7 @@ type SecretSpec struct {
 	Lease Duration `json:"lease,omitempty"`
 }
 
-// Vault is the place of a value in HashiCorp Vault or OpenBao.
+// Vault is the place of a secret value in HashiCorp Vault or OpenBao.
 type Vault struct {
 	// https://vault.example.org:8200
 	Address string `json:"address"`
@@ -48,7 +48,7 @@ type Vault struct {
 	CA string `json:"ca,omitempty"`
 }
 
-// CommandSecret is a Secret in a variable of the command of a check, a handler or a mutator.
+// CommandSecret sets an environment variable of a command to the value of a Secret.
 type CommandSecret struct {
 	// The variable for the command, and for the hooks of a check.
 	Env string `json:"env"`
@@ -56,7 +56,8 @@ type CommandSecret struct {
 	Secret string `json:"secret"`
 }
 
-// ChunkSecret is the form of a CommandSecret for agents: a place on the node, or a name to ask the server for.
+// ChunkSecret is a secret in the compiled form of a check: its place on the node, or the name to request from the
+// server.
 type ChunkSecret struct {
 	Env       string
 	Name      string // of the Secret: NAMESPACE/NAME
@@ -64,13 +65,13 @@ type ChunkSecret struct {
 	AgentFile string
 }
 
-// OnServer reports whether the server knows the value of the secret.
+// OnServer reports whether the server can read the secret value, as opposed to agents.
 func (s *SecretSpec) OnServer() bool { return s.AgentEnv == "" && s.AgentFile == "" }
 
-// OnServer reports whether the server knows the value of the secret.
+// OnServer reports whether the value of the secret is on the server, not on the node.
 func (s *ChunkSecret) OnServer() bool { return s.AgentEnv == "" && s.AgentFile == "" }
 
-// Location describes the place of the secret value for people.
+// Location describes for people where the secret value is stored.
 func (s *SecretSpec) Location() string {
 	switch {
 	case s.AgentEnv != "":
@@ -102,8 +103,8 @@ const (
 	MaxCheckSecrets = 16
 )
 
-// CheckSecretValue returns the reason why a value cannot be a secret: no command can receive the value, or no output can
-// hide it.
+// CheckSecretValue returns the reason why a text cannot be a secret value: a command cannot receive it, or an output
+// cannot hide it.
 func CheckSecretValue(value string) error {
 	switch {
 	case value == "":
@@ -118,10 +119,10 @@ func CheckSecretValue(value string) error {
 	return nil
 }
 
-// SecretOfFile returns the content of a secret file without the line break at its end.
+// SecretOfFile returns the value in a secret file, without the line break at its end.
 func SecretOfFile(data []byte) string { return strings.TrimRight(string(data), "\r\n") }
 
-// MarshalJSON writes the text of the secret, or an object with the source of the text.
+// MarshalJSON encodes the text of the secret, or an object with its source.
 func (s Secret) MarshalJSON() ([]byte, error) {
 	if s.FromFile == "" && s.FromEnv == "" && s.Named == "" {
 		return json.Marshal(s.Text)
@@ -130,7 +131,7 @@ func (s Secret) MarshalJSON() ([]byte, error) {
 	return json.Marshal(plain(s))
 }
 
-// UnmarshalJSON reads a text, or an object with the source of the text.
+// UnmarshalJSON decodes a text, or an object with the source of the secret.
 func (s *Secret) UnmarshalJSON(data []byte) error {
 	*s = Secret{}
 	if err := json.Unmarshal(data, &s.Text); err == nil {
@@ -145,14 +146,14 @@ func (s *Secret) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// IsZero reports whether neither a text nor a source is set.
+// IsZero reports whether the secret has neither a text nor a source.
 func (s Secret) IsZero() bool { return s == Secret{} }
 
 // RedactedText replaces a secret for readers without access.
 const RedactedText = "(hidden)"
 
-// RedactURL returns only scheme and host of an address, because the rest may be a secret. The address may hold variables
-// and need not be a valid URL.
+// RedactURL returns only scheme and host of an address, because the rest may be secret. The address may hold
+// variables and need not be a valid URL.
 func RedactURL(address string) string {
 	scheme, rest, ok := strings.Cut(address, "://")
 	if !ok {
@@ -170,7 +171,7 @@ func RedactURL(address string) string {
 	return scheme + "://" + host + "/" + RedactedText
 }
 
-// RedactQuery returns an address without its query, which may hold tokens and signatures.
+// RedactQuery removes the query from an address, because it may contain tokens.
 func RedactQuery(address string) string {
 	if place, _, ok := strings.Cut(address, "?"); ok {
 		return place + "?" + RedactedText

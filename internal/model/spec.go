@@ -23,13 +23,13 @@ var (
 	secretType  = reflect.TypeFor[Secret]()
 )
 
-// jsonName returns the name of a field in JSON.
+// jsonName returns the JSON name of a struct field.
 func jsonName(f reflect.StructField) string {
 	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 	return name
 }
 
-// KindInfo holds the names of a kind of resources in files, in paths and on the command line.
+// KindInfo has the names of a kind: in files, in URLs and on the command line.
 type KindInfo struct {
 	Name       string // in a file: Check
 	Plural     string // in the API's paths: checks
@@ -37,7 +37,7 @@ type KindInfo struct {
 	Namespaced bool
 }
 
-// MarshalJSON writes a shell line as a string and a program with arguments as a list.
+// MarshalJSON encodes a shell line as a string, and a program with arguments as a list.
 func (c Command) MarshalJSON() ([]byte, error) {
 	if c.Argv != nil {
 		return json.Marshal(c.Argv)
@@ -45,7 +45,7 @@ func (c Command) MarshalJSON() ([]byte, error) {
 	return json.Marshal(c.Shell)
 }
 
-// UnmarshalJSON reads a string as a shell line and a list as a program.
+// UnmarshalJSON decodes a string as a shell line, and a list as a program with arguments.
 func (c *Command) UnmarshalJSON(data []byte) error {
 	*c = Command{}
 	if err := json.Unmarshal(data, &c.Shell); err == nil {
@@ -57,7 +57,7 @@ func (c *Command) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Runs reports whether the hook runs after a result with a status and an exit code; a negative code means none.
+// Runs reports whether the hook runs after a result with this status and exit code; a negative code means none.
 func (h *Hook) Runs(status Status, code int) bool {
 	for _, when := range h.When {
 		if n, err := strconv.Atoi(when); err == nil {
@@ -71,7 +71,7 @@ func (h *Hook) Runs(status Status, code int) bool {
 	return false
 }
 
-// Source describes the origin of the grant for people: a join token with its ID, or an operator's approval.
+// Source describes the origin of the grant: a join token with its id, or an operator's approval.
 func (g *JoinGrant) Source() string {
 	if g.Token == "" {
 		return "operator who accepted it"
@@ -79,18 +79,18 @@ func (g *JoinGrant) Source() string {
 	return "join token " + g.Token
 }
 
-// Empty reports whether the grant holds nothing; nil is empty.
+// Empty reports whether the grant contains nothing; nil is empty.
 func (g *JoinGrant) Empty() bool {
 	return g == nil || g.Token == "" && len(g.Groups) == 0 && len(g.Labels) == 0 && g.Lifecycle == nil
 }
 
-// AssignedGroups returns the groups that operators or the join token put the node into, each once.
+// AssignedGroups returns the groups that operators and the join token assigned to the node, without repetitions.
 func (s *NodeSpec) AssignedGroups() []string { return s.withGrantedGroups(s.Groups) }
 
-// JoinableGroups returns the groups that the agent may join by itself, each once.
+// JoinableGroups returns the groups that the agent may join by itself, without repetitions.
 func (s *NodeSpec) JoinableGroups() []string { return s.withGrantedGroups(s.MayJoin) }
 
-// withGrantedGroups returns the groups and the groups of the join grant, each once.
+// withGrantedGroups returns groups together with the groups of the join grant, without repetitions.
 func (s *NodeSpec) withGrantedGroups(groups []string) []string {
 	if s.JoinGrant == nil {
 		return groups
@@ -104,7 +104,7 @@ func (s *NodeSpec) withGrantedGroups(groups []string) []string {
 	return all
 }
 
-// EffectiveLifecycle returns the declared lifecycle, else the granted one; nil: the default.
+// EffectiveLifecycle returns the declared lifecycle, else the one of the join token; nil: the default.
 func (s *NodeSpec) EffectiveLifecycle() *Lifecycle {
 	if s.Lifecycle == nil && s.JoinGrant != nil {
 		return s.JoinGrant.Lifecycle
@@ -112,8 +112,8 @@ func (s *NodeSpec) EffectiveLifecycle() *Lifecycle {
 	return s.Lifecycle
 }
 
-// OperatorLabels returns the labels of operators and join tokens; declared ones win. The caller must not change
-// the map.
+// OperatorLabels returns the labels from operators and join token; declared ones win. The caller must not change the
+// map.
 func (s *NodeSpec) OperatorLabels(meta Metadata) map[string]string {
 	if s.JoinGrant == nil || len(s.JoinGrant.Labels) == 0 {
 		return meta.Labels
@@ -130,7 +130,7 @@ const (
 	MaxForgetAfter     = 365 * 24 * time.Hour
 )
 
-// ForgetDelay returns the time without a session after which the node is removed; zero: never.
+// ForgetDelay returns the time without a session after which an ephemeral node is removed; zero: never.
 func (l *Lifecycle) ForgetDelay() time.Duration {
 	switch {
 	case l == nil || !l.Ephemeral:
@@ -141,7 +141,7 @@ func (l *Lifecycle) ForgetDelay() time.Duration {
 	return time.Duration(l.ForgetAfter)
 }
 
-// EffectiveTimes returns interval and timeout of the keepalive, or their defaults.
+// EffectiveTimes returns interval and timeout of the keepalive, with defaults for unset ones.
 func (k *Keepalive) EffectiveTimes() (interval, timeout Duration) {
 	interval, timeout = Duration(DefaultKeepalive), Duration(DefaultKeepaliveTimeout)
 	if k != nil && k.Interval > 0 {
@@ -153,8 +153,8 @@ func (k *Keepalive) EffectiveTimes() (interval, timeout Duration) {
 	return interval, timeout
 }
 
-// KeepaliveReceivers returns the handlers and pipelines of the node's keepalive; nil: none are named. fromAgent is true
-// if the node's agent names them: some may not exist.
+// KeepaliveReceivers returns the handlers and pipelines of the node's keepalive; nil: none. fromAgent is true if the
+// node's agent names them: some may not exist.
 func (s *NodeSpec) KeepaliveReceivers() (h *KeepaliveReceivers, said bool) {
 	if k := s.Keepalive; k != nil && len(k.Handlers)+len(k.Pipelines) > 0 {
 		return &KeepaliveReceivers{k.Handlers, k.Pipelines}, false
@@ -165,10 +165,10 @@ func (s *NodeSpec) KeepaliveReceivers() (h *KeepaliveReceivers, said bool) {
 	return s.AgentReceivers, true
 }
 
-// Empty reports whether no receiver is named.
+// Empty reports whether no handler and no pipeline is named.
 func (h *KeepaliveReceivers) Empty() bool { return h == nil || len(h.Handlers)+len(h.Pipelines) == 0 }
 
-// Equal reports whether two values name the same receivers.
+// Equal reports whether both name the same handlers and pipelines.
 func (h *KeepaliveReceivers) Equal(o *KeepaliveReceivers) bool {
 	if h.Empty() || o.Empty() {
 		return h.Empty() == o.Empty()

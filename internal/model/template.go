@@ -33,7 +33,7 @@ type TemplateError struct {
 
 func (e *TemplateError) Error() string { return fmt.Sprintf("column %d: %s", e.Column, e.Reason) }
 
-// MissingError reports a property without a value on the node.
+// MissingError is the error about a property without a value on the node.
 type MissingError struct {
 	Property string // the path as written, without .props
 	Reason   string
@@ -41,12 +41,12 @@ type MissingError struct {
 
 func (e *MissingError) Error() string { return fmt.Sprintf("property %q %s", e.Property, e.Reason) }
 
-// PropertyValues returns the value of a node's property as JSON, or the conflict of two groups that replaces it.
-// ok is false for an unset property.
+// PropertyValues is a function that returns the value of a node's property as JSON, or the conflict between two
+// groups. ok is false for an unset property.
 type PropertyValues func(name string) (value []byte, conflict string, ok bool)
 
-// ParseTemplate reads a template. With shell, every value will be quoted for the POSIX shell, and a variable in a
-// place where that cannot be done safely is an error. Errors are *TemplateError.
+// ParseTemplate parses a text with {{ .props.NAME }} variables. With shell, every value will be quoted for the POSIX
+// shell, and a variable in a place where that cannot be done safely is an error. Errors are *TemplateError.
 func ParseTemplate(text string, shell bool) (*Template, error) {
 	t := &Template{}
 	scan := shellScan{on: shell}
@@ -92,14 +92,15 @@ func (t *Template) appendLiteral(s string) {
 	t.parts = append(t.parts, templatePart{literal: s})
 }
 
-// Names lists the properties that the template uses, each once, in order of appearance. It omits members of objects:
-// .props.a.b uses "a".
+// Names returns the names of the properties in the template, without repetitions, in order of appearance. It omits
+// members of objects: .props.a.b uses "a".
 func (t *Template) Names() []string { return t.names }
 
-// Expand returns the text with property values in place of variables. The error is a *MissingError.
+// Expand returns the text with property values in place of its variables. The error is a *MissingError.
 func (t *Template) Expand(values PropertyValues) (string, error) { return t.expand(values, nil) }
 
-// expand returns the text with property values in place of variables, each escaped by escape (nil: not escaped).
+// expand returns the text with property values in place of its variables, each passed through escape (nil:
+// unchanged).
 func (t *Template) expand(values PropertyValues, escape func(string) string) (string, error) {
 	if len(t.parts) == 0 {
 		return "", nil
@@ -129,8 +130,8 @@ func (t *Template) expand(values PropertyValues, escape func(string) string) (st
 	return b.String(), nil
 }
 
-// fillWith returns the text with one word in place of each variable.
-func (t *Template) fillWith(word string) string {
+// fillVariables returns the text with the same word in place of each variable.
+func (t *Template) fillVariables(word string) string {
 	var b strings.Builder
 	for i := range t.parts {
 		if p := &t.parts[i]; p.path == nil {
@@ -142,7 +143,7 @@ func (t *Template) fillWith(word string) string {
 	return b.String()
 }
 
-// value returns the text of a variable: the property's value, or the default.
+// value returns the value of a template variable: the property's, or the default.
 func (p *templatePart) value(values PropertyValues) (string, error) {
 	raw, conflict, ok := values(p.path[0])
 	if conflict != "" {
@@ -167,7 +168,7 @@ func (p *templatePart) value(values PropertyValues) (string, error) {
 	return propertyText(raw), nil
 }
 
-// propertyText returns a JSON value for a command: a string without quotes, anything else as compact JSON.
+// propertyText converts a JSON value to text for a command: a string without quotes, anything else as compact JSON.
 func propertyText(raw []byte) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {
@@ -180,7 +181,8 @@ func propertyText(raw []byte) string {
 	return string(raw)
 }
 
-// PropertyNameError returns the error in the name of a property that {{ .props.NAME }} cannot name; nil: the name is valid.
+// PropertyNameError returns the error in the name of a property, which templates could not refer to; nil: the name is
+// valid.
 func PropertyNameError(name string) error {
 	if name == "" || len(name) > MaxName {
 		return fmt.Errorf("a property needs a name of at most %d characters", MaxName)
@@ -193,11 +195,12 @@ func PropertyNameError(name string) error {
 	return nil
 }
 
+// isPathByte reports whether a byte may be in the name of a property.
 func isPathByte(c byte) bool {
 	return c == '_' || c == '-' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-// parseAction parses one {{ … }} that begins at the offset start, and returns its end. A part without path is literal text.
+// parseAction parses one {{ … }} at offset start and returns its end. A part without path is literal text.
 func parseAction(text string, start int) (end int, part templatePart, err error) {
 	fail := func(at int, format string, args ...any) (int, templatePart, error) {
 		return 0, templatePart{}, &TemplateError{at + 1, fmt.Sprintf(format, args...)}
@@ -257,7 +260,7 @@ func parseAction(text string, start int) (end int, part templatePart, err error)
 	return at + 2, part, nil
 }
 
-// skipSpace returns the offset of the next character that is no space.
+// skipSpace returns the offset of the next character that is not a space.
 func skipSpace(text string, at int) int {
 	for at < len(text) && (text[at] == ' ' || text[at] == '\t' || text[at] == '\n' || text[at] == '\r') {
 		at++
@@ -265,7 +268,7 @@ func skipSpace(text string, at int) int {
 	return at
 }
 
-// quotedString parses a quoted string at an offset and returns the offset behind it.
+// quotedString parses a quoted string at an offset and returns the offset after it.
 func quotedString(text string, at int) (value string, next int, ok bool) {
 	prefix, err := strconv.QuotedPrefix(text[at:])
 	if err != nil {
@@ -275,7 +278,7 @@ func quotedString(text string, at int) (value string, next int, ok bool) {
 	return value, at + len(prefix), err == nil
 }
 
-// defaultValue reads a quoted string, a number, true or false.
+// defaultValue parses the default in a template: a quoted string, a number, true or false.
 func defaultValue(text string, at int) (value string, next int, ok bool) {
 	if at < len(text) && (text[at] == '"' || text[at] == '`') {
 		return quotedString(text, at)
@@ -292,7 +295,7 @@ func defaultValue(text string, at int) (value string, next int, ok bool) {
 	return value, next, err == nil && value != ""
 }
 
-// shellQuote is the way to quote a property value in a shell line, so that the shell reads the value as plain text.
+// shellQuote is the quoting that makes a POSIX shell read a property value as plain text at one place.
 type shellQuote uint8
 
 const (
@@ -302,7 +305,7 @@ const (
 	quoteDouble                   // between "…"
 )
 
-// write writes a value quoted in this way.
+// write appends a value, quoted for its place in the shell line.
 func (q shellQuote) write(b *strings.Builder, value string) {
 	switch q {
 	case quoteNone:
@@ -331,11 +334,10 @@ func (q shellQuote) write(b *strings.Builder, value string) {
 	}
 }
 
-// shellScan follows the quoting of a POSIX shell line up to a variable. It knows
-// plain words, '…', "…", backslashes, comments and plain $(…) without quotes or
-// brackets in it; as soon as it meets something else (here documents, backquotes,
-// nested substitution, $'…') it refuses every variable that follows instead of
-// guessing, because a wrong guess would let a value run as code.
+// shellScan tracks the quoting of a POSIX shell line up to a variable. It knows plain words, '…', "…",
+// backslashes, comments and plain $(…) without quotes or brackets in it; as soon as it meets something else (here
+// documents, backquotes, nested substitution, $'…') it refuses every variable that follows instead of guessing,
+// because a wrong guess would let a value run as code.
 type shellScan struct {
 	on      bool
 	in      byte   // 0 bare, '\'' single, '"' double, '#' comment
@@ -346,7 +348,7 @@ type shellScan struct {
 	unclear string // the construct that the scan does not follow
 }
 
-// advance follows the quoting through a text.
+// advance tracks the state of shell quoting through a text.
 func (s *shellScan) advance(text string) {
 	if !s.on {
 		return
@@ -359,10 +361,10 @@ func (s *shellScan) advance(text string) {
 	}
 }
 
-// prev returns the previous character.
+// prev returns the character before the present one.
 func (s *shellScan) prev() byte { return byte(s.last) }
 
-// step follows the quoting through one character.
+// step tracks the state of shell quoting through one character.
 func (s *shellScan) step(c byte) {
 	if s.escaped {
 		s.escaped = false
@@ -419,7 +421,7 @@ func (s *shellScan) step(c byte) {
 	}
 }
 
-// variable returns the way to quote the value of a variable at the present position, or the reason to refuse it.
+// variable returns how to quote a variable at the present position, or the reason to refuse it there.
 func (s *shellScan) variable(column int) (shellQuote, error) {
 	if !s.on {
 		return quoteNone, nil

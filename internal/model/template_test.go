@@ -11,6 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
+// valuesOf returns property values from a map; the name torn is in conflict.
 func valuesOf(m map[string]string) PropertyValues {
 	return func(name string) ([]byte, string, bool) {
 		if name == "torn" {
@@ -21,6 +22,7 @@ func valuesOf(m map[string]string) PropertyValues {
 	}
 }
 
+// TestTemplateExpand expands templates with values of each JSON type, also quoted for a shell.
 func TestTemplateExpand(t *testing.T) {
 	values := valuesOf(map[string]string{
 		"warn": `"20%"`, "n": `15`, "yes": `true`, "list": `[1, "a"]`, "null": `null`,
@@ -59,7 +61,8 @@ func TestTemplateExpand(t *testing.T) {
 	}
 }
 
-func TestTemplateMissing(t *testing.T) {
+// TestMissingPropertiesAreErrors expands templates with missing and conflicting properties and expects the reason.
+func TestMissingPropertiesAreErrors(t *testing.T) {
 	values := valuesOf(map[string]string{"n": "1", "null": "null"})
 	for in, want := range map[string]string{
 		`{{ .props.gone }}`:                  `property "gone" is not set and has no default`,
@@ -78,6 +81,7 @@ func TestTemplateMissing(t *testing.T) {
 	}
 }
 
+// TestTemplateErrors parses wrong templates and expects the column and reason.
 func TestTemplateErrors(t *testing.T) {
 	for _, c := range []struct {
 		in     string
@@ -116,6 +120,7 @@ func TestTemplateErrors(t *testing.T) {
 	}
 }
 
+// TestCommandTemplate expands a command, its environment and standard input with property values.
 func TestCommandTemplate(t *testing.T) {
 	tmpl, err := TemplateTexts{
 		Command: &Command{Argv: []string{"x", "{{ .props.b }}", "{{ .props.a }}"}},
@@ -166,11 +171,13 @@ func TestShellQuoting(t *testing.T) {
 	})
 }
 
+// jsonString encodes a text as a JSON string.
 func jsonString(s string) []byte {
 	b, _ := Command{Shell: s}.MarshalJSON()
 	return b
 }
 
+// FuzzParseTemplate parses and expands random templates, also for a shell.
 func FuzzParseTemplate(f *testing.F) {
 	for _, s := range []string{"", "a {{ .props.x }}", `{{ .props.x | default "y" }}`, `"{{ .props.x.y }}" $(a) # b`, "{{", `{{ "{{" }}`} {
 		f.Add(s, true)

@@ -11,7 +11,7 @@ import (
 // Duration is a time span written with a unit: 500ms, 30s, 5m, 1h30m, 7d. A bare number is an error.
 type Duration time.Duration
 
-// ParseDuration parses the forms of time.ParseDuration and whole days ("7d").
+// ParseDuration parses a duration in the form of time.ParseDuration, or in whole days (7d).
 func ParseDuration(text string) (Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		if n, err := strconv.Atoi(days); err == nil {
@@ -67,7 +67,7 @@ var sizeUnits = [...]struct {
 	bytes  int64
 }{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}, {"B", 1}}
 
-// ParseSize parses a number of bytes with or without a unit.
+// ParseSize parses a number of bytes with or without a unit: 64KiB.
 func ParseSize(text string) (Size, error) {
 	for _, u := range sizeUnits {
 		if number, ok := strings.CutSuffix(text, u.suffix); ok {
@@ -93,7 +93,7 @@ func (s Size) String() string {
 	return strconv.FormatInt(int64(s), 10)
 }
 
-// Approximate returns the size for people: 1.2 GiB.
+// Approximate formats the size for people: 1.2 GiB.
 func (s Size) Approximate() string {
 	v := float64(s)
 	for _, u := range [...]struct {
@@ -138,7 +138,7 @@ func (t *Time) UnmarshalJSON(data []byte) error {
 	return Errorf(Invalid, "%s is not a time: write 2026-12-24T18:00:00Z, or with an offset 2026-12-24T19:00:00+01:00", data)
 }
 
-// CountNoun returns a number with its noun: 1 node, 2 nodes, 3 proxies.
+// CountNoun formats a number with its noun: 1 node, 2 nodes, 3 proxies.
 func CountNoun[N int | int64 | uint64](n N, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -149,7 +149,7 @@ func CountNoun[N int | int64 | uint64](n N, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// ListFirst joins the first names, at most most, and the number of the remaining ones: a, b and 3 more.
+// ListFirst joins the first most names and the count of the others: a, b and 3 more.
 func ListFirst(names []string, most int) string {
 	if len(names) <= most {
 		return strings.Join(names, ", ")
@@ -157,7 +157,7 @@ func ListFirst(names []string, most int) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-// Truncate cuts a text to at most most bytes and marks the cut.
+// Truncate cuts a text to at most most bytes, with a mark at the cut.
 func Truncate(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -165,7 +165,7 @@ func Truncate(text string, most int) string {
 	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
-// Age returns the time from then to now in its largest units: 45s, 3m, 2h10m, 5d. For a zero then it returns never.
+// Age formats the time from then to now in its largest units: 45s, 3m, 2h10m, 5d. For a zero then it returns never.
 func Age(now, then time.Time) string {
 	if then.IsZero() {
 		return "never"
@@ -173,13 +173,13 @@ func Age(now, then time.Time) string {
 	return TimeSpan(now.Sub(then))
 }
 
-// TimeSpan returns a duration in its largest units, rounded down.
+// TimeSpan formats a duration in its largest units, rounded down.
 func TimeSpan(d time.Duration) string { return spanUnits(d, time.Duration.Truncate) }
 
-// RoundTimeSpan returns a duration in its largest units, rounded to the nearest.
+// RoundTimeSpan formats a duration in its largest units, rounded to the nearest.
 func RoundTimeSpan(d time.Duration) string { return spanUnits(d, time.Duration.Round) }
 
-// spanUnits returns a duration in its largest units; whole truncates or rounds the duration to the smaller unit.
+// spanUnits formats a duration in its two largest units; whole truncates or rounds to the smaller unit.
 func spanUnits(d time.Duration, whole func(d, unit time.Duration) time.Duration) string {
 	d = max(d, 0)
 	unit := 24 * time.Hour

@@ -1,11 +1,15 @@
 package offline
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,16 +19,24 @@ import (
 	"github.com/muster-fleet/muster/internal/journal/disk"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
+	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/store/history"
+	"github.com/muster-fleet/muster/internal/store/intentdb"
 	"github.com/muster-fleet/muster/internal/store/snapshot"
+	"github.com/muster-fleet/muster/internal/wire"
 )
 
 // RepairCommand returns the command `muster doctor repair`.
 func RepairCommand() *cobra.Command {
 	return commandForStoppedServer(&cobra.Command{
 		Use:   "repair --data DIR",
-		Short: "Remove damaged parts of a stopped server's journal or snapshots, and print the losses",
-		Long: `Remove the damaged parts of the journal of a stopped server, so that it starts again, and print
-the losses. Undamaged parts stay unchanged.`,
+		Short: "Repair the files of a stopped server, and print the losses",
+		Long: `Repair the files of a stopped server, so that it starts again, and print the losses: journal, snapshots,
+intent.db, history.db and pki. Undamaged parts stay unchanged. Copy the folder first.
+
+The command also accepts files that are older than the others or not of this folder, which the server refuses.
+Ids that were used are not given again. Messages that an older history may have lost are not
+sent a second time.`,
 		Example: "  muster doctor repair --data /var/lib/muster",
 	}, repairData)
 }
@@ -43,7 +55,7 @@ page tokens and ETags. You can safely repeat the command.`,
 }
 
 // commandForStoppedServer completes a command that works on the data folder of a stopped server.
-func commandForStoppedServer(c *cobra.Command, do func(cfg *config.Server, out io.Writer) error) *cobra.Command {
+func commandForStoppedServer(c *cobra.Command, do func(ctx context.Context, cfg *config.Server, out io.Writer) error) *cobra.Command {
 	c.Args = cobra.NoArgs
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := config.Load(cmd.Flags(), os.Getenv)
@@ -57,50 +69,195 @@ func commandForStoppedServer(c *cobra.Command, do func(cfg *config.Server, out i
 		if err != nil {
 			return datadir.Explain(err, cfg.Data)
 		}
-		return datadir.Explain(errors.Join(do(cfg, cmd.OutOrStdout()), held.Close()), cfg.Data)
+		return datadir.Explain(errors.Join(do(cmd.Context(), cfg, cmd.OutOrStdout()), held.Close()), cfg.Data)
 	}
-	config.Flags(c.Flags(), "data", "journal", "journal-budget", "journal-reserve")
+	config.Flags(c.Flags(), "data", "journal", "journal-budget", "journal-reserve", "intent-db", "history-db")
 	return c
 }
 
-func repairData(cfg *config.Server, out io.Writer) error {
-	lost, err := journal.Repair(datadir.Journal(cfg), datadir.JournalOptions(cfg))
+// repairData repairs all files of the data folder, and prints the losses.
+func repairData(ctx context.Context, cfg *config.Server, out io.Writer) error {
+	changed := false
+	say := func(format string, args ...any) {
+		changed = true
+		fmt.Fprintf(out, format+"\n", args...)
+	}
+	if err := repairAuthority(filepath.Join(cfg.Data, "pki"), say); err != nil {
+		return err
+	}
+	resources, err := intentdb.Repair(ctx, datadir.IntentDB(cfg))
+	changes, err2 := history.Repair(ctx, datadir.HistoryDB(cfg))
+	for _, l := range append(resources, changes...) {
+		say("%s", l)
+	}
+	if err := errors.Join(err, err2); err != nil {
+		return err
+	}
+	o, err := knownPositions(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	lost, err := journal.Repair(datadir.Journal(cfg), o)
 	for _, l := range lost {
-		fmt.Fprintln(out, l)
+		say("%s", l)
 	}
 	if err != nil {
 		return err
 	}
-	emptied, from, err := repairSnapshots(cfg)
+	differences, err := repairOpened(ctx, cfg, say)
 	if err != nil {
 		return err
 	}
-	if emptied > 0 {
-		fmt.Fprintf(out, "%s: the event states of %d of %d partitions before commit %d are lost; the next results restore them\n",
-			datadir.Snapshots(cfg), emptied, model.Partitions, from)
+	if differences {
+		if _, err := journal.NewIncarnation(datadir.Journal(cfg), o); err != nil {
+			return err
+		}
+		if _, err := repairOpened(ctx, cfg, say); err != nil {
+			return err
+		}
 	}
-	if len(lost) == 0 && emptied == 0 {
-		fmt.Fprintln(out, "journal and snapshots are undamaged: nothing was changed")
+	if !changed {
+		fmt.Fprintln(out, "all files are undamaged and belong together: nothing was changed")
 	}
 	return nil
 }
 
-// repairSnapshots writes an empty snapshot for each partition that neither a snapshot nor the
-// journal can restore.
-func repairSnapshots(cfg *config.Server) (emptied int, from uint64, err error) {
+// repairAuthority moves a damaged certificate authority aside, so that the server makes a new one.
+func repairAuthority(dir string, say func(string, ...any)) error {
+	err := pki.Verify(dir)
+	if err == nil {
+		return nil
+	}
+	aside := fmt.Sprintf("%s.damaged-%d", dir, time.Now().Unix())
+	say("%s: %v; it is now %s. The server makes a new CA: every agent must join again", dir, err, aside)
+	return os.Rename(dir, aside)
+}
+
+// repairOpened repairs what needs an open journal: snapshots, and the stores beside it. The result is true if stores differ
+// from the journal's last mark: after a new incarnation of the journal the next call accepts them.
+func repairOpened(ctx context.Context, cfg *config.Server, say func(string, ...any)) (differences bool, err error) {
 	o := datadir.JournalOptions(cfg)
 	o.Tick, o.Reserve = -1, -1
 	log, err := journal.Open(datadir.Journal(cfg), o)
 	if err != nil {
-		return 0, 0, err
+		return false, err
 	}
 	defer log.Close()
-	store, err := snapshot.Open(snapshot.Options{
+	snapshots, err := snapshot.Open(snapshot.Options{
 		Dir: datadir.Snapshots(cfg), Head: log.Head(), Resolve: log.Resolve, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
-		return 0, 0, err
+		return false, err
 	}
+	last, whole, err := lastMark(ctx, log, snapshots)
+	if err != nil {
+		return false, err
+	}
+	if emptied, from, err := repairSnapshots(log, snapshots); err != nil {
+		return false, err
+	} else if emptied > 0 {
+		say("%s: the event states of %d of %d partitions before commit %d are lost; the next results restore them",
+			datadir.Snapshots(cfg), emptied, model.Partitions, from)
+	}
+	resources, err := intentdb.Open(ctx, datadir.IntentDB(cfg), time.Now)
+	if err != nil {
+		return false, err
+	}
+	defer resources.Close()
+	past, err := history.Open(ctx, datadir.HistoryDB(cfg), history.SizeLimit{})
+	if err != nil {
+		return false, err
+	}
+	defer past.Close()
+	stores := &datadir.Stores{Config: cfg, Journal: log, Intent: resources, History: past}
+	list, err := stores.Differences(ctx, last)
+	if err != nil {
+		return false, err
+	}
+	if last.Incarnation == log.Incarnation().ID && len(list) > 0 {
+		for _, difference := range list {
+			say("%s: accepted as it is", difference)
+		}
+		return true, nil
+	}
+	before, err := past.Incarnation(ctx)
+	if err != nil {
+		return false, err
+	}
+	unknownUntil, err := stores.BeginLife(ctx, last)
+	if err != nil || unknownUntil.IsZero() || before == log.Incarnation().ID {
+		return false, err
+	}
+	kept := "changes that only the lost part had are gone"
+	if whole { // without snapshots the next start replays all
+		kept = "the next start makes all changes again from the journal"
+		if err := errors.Join(past.ForgetChanges(ctx), snapshots.Clear()); err != nil {
+			return false, err
+		}
+	}
+	say("%s: it is not known which messages were sent before %s: none of them is sent again; %s",
+		datadir.HistoryDB(cfg), unknownUntil.UTC().Format(time.RFC3339), kept)
+	return false, nil
+}
+
+// lastMark returns the last mark of the stores in snapshots and journal; zero: there is none. whole reports that the journal
+// has all commits since the first.
+func lastMark(ctx context.Context, log *journal.Log, snapshots *snapshot.Store) (last wire.IntentMark, whole bool, err error) {
+	at := uint64(0)
+	for p := range model.Partitions {
+		if snap, ok, _ := snapshots.Load(model.Partition(p)); ok && snap.At.Number >= at {
+			if mark := shard.SnapshotMark(snap.Body); mark != nil {
+				last, at = *mark, snap.At.Number
+			}
+		}
+	}
+	from := log.Tail()
+	from.Number--
+	read := uint64(0)
+	whole = true
+	err = log.Read(ctx, from, func(c journal.Commit) error {
+		read++
+		whole = whole && c.Position().Number == read // an empty commit in place of lost ones has the number of the last one
+		return c.Entries(journal.All, func(data []byte) error {
+			var r wire.Record
+			if c.Position().Number > at && r.Decode(data) == nil && r.Intent != nil {
+				last = *r.Intent
+			}
+			return nil
+		})
+	})
+	return last, whole, err
+}
+
+// knownPositions returns the options of the journal with the positions that snapshots and history know.
+func knownPositions(ctx context.Context, cfg *config.Server) (o journal.Options, err error) {
+	o = datadir.JournalOptions(cfg)
+	names, err := snapshot.ReadNames(disk.OS{}, datadir.Snapshots(cfg))
+	if err != nil {
+		return o, err
+	}
+	o.KnownPositions = names.Seen
+	if o.KnownTimes, err = snapshot.NewestTimes(disk.OS{}, datadir.Snapshots(cfg)); err != nil {
+		return o, err
+	}
+	if _, err := os.Stat(datadir.HistoryDB(cfg)); cfg.HistoryDB == "" && errors.Is(err, fs.ErrNotExist) {
+		return o, nil
+	}
+	store, err := history.Open(ctx, datadir.HistoryDB(cfg), history.SizeLimit{})
+	if err != nil {
+		return o, err
+	}
+	defer store.Close()
+	places, err := store.Places(ctx)
+	for _, place := range places {
+		o.KnownPositions = append(o.KnownPositions, place.At)
+	}
+	return o, err
+}
+
+// repairSnapshots writes an empty snapshot for each partition that neither a snapshot nor the
+// journal can restore.
+func repairSnapshots(log *journal.Log, store *snapshot.Store) (emptied int, from uint64, err error) {
 	at := log.Tail()
 	from = at.Number
 	at.Number-- // the last commit before the journal's first
@@ -121,13 +278,11 @@ func repairSnapshots(cfg *config.Server) (emptied int, from uint64, err error) {
 	return emptied, from, nil
 }
 
-func beginNewIncarnation(cfg *config.Server, out io.Writer) error {
-	o := datadir.JournalOptions(cfg)
-	names, err := snapshot.ReadNames(disk.OS{}, datadir.Snapshots(cfg))
+func beginNewIncarnation(ctx context.Context, cfg *config.Server, out io.Writer) error {
+	o, err := knownPositions(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	o.KnownPositions = names.Seen
 	life, err := journal.NewIncarnation(datadir.Journal(cfg), o)
 	if err != nil {
 		return err

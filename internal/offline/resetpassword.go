@@ -70,7 +70,7 @@ of the folder. It does not create users: see muster auth user.`,
 	return c
 }
 
-// ReadPassword reads a password from a file; - is standard input.
+// ReadPassword reads a new password from a file; - is standard input.
 func ReadPassword(file string, stdin io.Reader) (string, error) {
 	var data []byte
 	var err error
@@ -89,8 +89,8 @@ func ReadPassword(file string, stdin io.Reader) (string, error) {
 	return password, nil
 }
 
-// ResetPassword sets a password in a data folder. It writes into the store of a stopped server; a
-// running server owns its store, so it gets a request file.
+// ResetPassword sets a user's password in a data folder, also while the server runs. It writes into the store of a
+// stopped server; a running server owns its store, so it gets a request file.
 func ResetPassword(ctx context.Context, cfg *config.Server, user, password string, mayRun bool) (string, error) {
 	held, err := datadir.LockStopped(cfg.Data)
 	if model.ClassOf(err) == model.Conflict {
@@ -100,9 +100,8 @@ func ResetPassword(ctx context.Context, cfg *config.Server, user, password strin
 		return "", err
 	}
 	defer held.Close()
-	dsn := cfg.IntentDB
-	if dsn == "" {
-		dsn = filepath.Join(cfg.Data, "intent.db")
+	dsn := datadir.IntentDB(cfg)
+	if cfg.IntentDB == "" {
 		if _, err := os.Stat(dsn); err != nil {
 			return "", model.Errorf(model.NotFound, "%s is not the data folder of a server: %w", cfg.Data, err).WithHint("name it with --data DIR")
 		}
@@ -123,12 +122,13 @@ func ResetPassword(ctx context.Context, cfg *config.Server, user, password strin
 	return password, service.ResetPassword(ctx, resetActor(), user, hash, mayRun)
 }
 
+// resetActor returns the author of a password reset for the audit.
 func resetActor() intent.Actor {
 	return intent.Actor{User: "local", Whence: "local", Why: "muster auth reset-password"}
 }
 
-// passwordRequest is the request file for a running server. It holds the hash that the store keeps,
-// not the password.
+// passwordRequest is the request file of a password reset for a running server. It holds the hash that the store
+// keeps, not the password.
 type passwordRequest struct {
 	User string `json:"user"`
 	Hash string `json:"hash"`
@@ -142,7 +142,7 @@ const (
 	passwordAnswerTimeout = 15 * time.Second // a running server handles a request within passwordTick
 )
 
-// requestPasswordReset leaves a request in the folder and waits for the server's answer.
+// requestPasswordReset writes a request into the data folder and waits for the running server's answer.
 func requestPasswordReset(ctx context.Context, data, user, password string, mayRun bool) (string, error) {
 	password, hash, err := access.HashPassword(password)
 	if err != nil {
@@ -178,7 +178,7 @@ func requestPasswordReset(ctx context.Context, data, user, password string, mayR
 	}
 }
 
-// refusalOfRequest returns the server's reason for refusing a request; nil: accepted.
+// refusalOfRequest returns the reason why the server refused a request to reset a password; nil: accepted.
 func refusalOfRequest(path string) error {
 	body, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -194,15 +194,15 @@ func refusalOfRequest(path string) error {
 	return said
 }
 
-// PasswordRequests handles the requests that `muster auth reset-password` leaves in the data folder
-// of a running server.
+// PasswordRequests applies the password resets that muster auth reset-password requests in the data folder of a
+// running server.
 type PasswordRequests struct {
 	Data   string // folder
 	Access *access.Service
 	Log    *slog.Logger
 }
 
-// Run looks for a request each second until ctx ends.
+// Run looks for a request to reset a password each second until ctx ends.
 func (p *PasswordRequests) Run(ctx context.Context) error {
 	tick := time.NewTicker(passwordTick)
 	defer tick.Stop()
@@ -218,6 +218,7 @@ func (p *PasswordRequests) Run(ctx context.Context) error {
 	}
 }
 
+// applyRequest applies the request in the data folder, if there is one, and writes the answer.
 func (p *PasswordRequests) applyRequest(ctx context.Context) error {
 	path := filepath.Join(p.Data, passwordRequestFile)
 	body, err := os.ReadFile(path)

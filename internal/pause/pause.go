@@ -18,7 +18,7 @@ func For(ctx context.Context, d time.Duration) error {
 	return ctx.Err()
 }
 
-// Wake puts a value into a channel of capacity 1, unless it has one: its receiver wakes up once.
+// Wake sends a value to a channel of capacity 1 unless it is full, so that its receiver wakes up once.
 func Wake(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:

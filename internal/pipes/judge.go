@@ -13,9 +13,10 @@ import (
 // Event is the event that workflows decide about. Fields that few workflows read are functions, which are
 // called when a workflow needs them, possibly several times.
 type Event struct {
-	Incident   bool // the status is not OK
-	Resolution bool // the status is OK and the previous one was not
-	Metrics    bool // the event has values
+	Incident   bool  // the status is not OK
+	Resolution bool  // the status is OK and the previous one was not
+	Metrics    bool  // the event has values
+	Unfiltered error // reason why no filter may see the event; nil: all see it
 	Silenced   func() bool
 	Shape      func() map[string]any // returns the event in Sensu's form for expressions: see filter.Shape
 }
@@ -68,6 +69,11 @@ func (t *Table) Judge(ctx context.Context, ns string, pipelines []string, e *Eve
 		}
 		for i := range spec.Workflows {
 			v := Verdict{Pipeline: pipeline, Workflow: &spec.Workflows[i], Pass: true}
+			if e.Unfiltered != nil {
+				v.Reason = e.Unfiltered.Error()
+				list = append(list, v)
+				continue
+			}
 			for _, name := range v.Workflow.Filters {
 				if in.applyFilter(ctx, &v, name, e, now); !v.Pass {
 					break
@@ -127,7 +133,7 @@ func (s *compiledState) applyFilter(ctx context.Context, v *Verdict, name string
 	}
 }
 
-// qualifiedName returns the name of a referenced resource with its namespace.
+// qualifiedName returns the name of a referenced resource with the namespace that it lies in.
 func qualifiedName(ns, ref string) route.Name {
 	ns, name := model.SplitRef(ns, ref)
 	return route.Name{Namespace: ns, Name: name}

@@ -23,9 +23,9 @@ import (
 
 // Table holds the compiled filters, mutators, pipelines and windows in force. Safe for concurrent use.
 type Table struct {
-	// Libraries reads the JavaScript of Assets (NAMESPACE/NAME), see Find; nil: there are no Assets. Set it
+	// Libraries reads the JavaScript of Assets (NAMESPACE/NAME), see FindScripts; nil: there are no Assets. Set it
 	// before any other call.
-	Libraries Find
+	Libraries FindScripts
 
 	mu    sync.Mutex // serializes changes of the state
 	state atomic.Pointer[compiledState]
@@ -55,9 +55,9 @@ func NewTable() *Table {
 	return t
 }
 
-// Apply puts Filters, Mutators, Pipelines and Windows in force, all at once, and removes deleted ones. It
-// ignores other kinds. The error joins those of all declarations that do not compile; what they replace
-// stays in force.
+// Apply replaces the compiled Filters, Mutators, Pipelines and Windows atomically, and removes deleted ones. It
+// ignores other kinds. The error joins those of all declarations that do not compile; what they replace stays in
+// force.
 func (t *Table) Apply(list []route.Declaration) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -75,7 +75,7 @@ func (t *Table) Apply(list []route.Declaration) error {
 	return errors.Join(failed...)
 }
 
-// setDeclaration compiles one declaration and puts it into the next state. After an error that state is unchanged.
+// setDeclaration compiles one declaration and adds it to the next state. After an error that state is unchanged.
 func (t *Table) setDeclaration(next *compiledState, d route.Declaration) error {
 	name, zone := d.Name, d.Zone
 	switch spec := d.Spec.(type) {
@@ -140,8 +140,8 @@ func (t *Table) Mutator(name route.Name) (*Mutator, bool) {
 	return m, ok
 }
 
-// filterTimes returns a function that tells whether a filter is in force at a time; nil: always. The function looks up
-// a Window for each event, because the Window may change.
+// filterTimes returns a function that reports whether a filter is in force at a time; nil: always. The function looks
+// up a Window for each event, because the Window may change.
 func (t *Table) filterTimes(name route.Name, zone string, w *model.FilterWhen) (func(time.Time) bool, error) {
 	if w == nil {
 		return nil, nil
@@ -167,15 +167,16 @@ func (t *Table) filterTimes(name route.Name, zone string, w *model.FilterWhen) (
 	}, nil
 }
 
-// Find reads the JavaScript of Assets. key identifies the content; if it still equals known, Find reads no file.
-type Find func(assets []string, known string) (list []filter.Library, key string, err error)
+// FindScripts returns the JavaScript of named Assets. key identifies the content; if it still equals known,
+// FindScripts reads no file.
+type FindScripts func(assets []string, known string) (list []filter.Library, key string, err error)
 
 // assetScript is JavaScript of a resource together with libraries from Assets. It is compiled again when the libraries
 // change.
 type assetScript[T any] struct {
 	plain   T // compiled without libraries
 	assets  []string
-	find    Find
+	find    FindScripts
 	compile func([]filter.Library) (T, error)
 
 	mu    sync.Mutex
@@ -185,13 +186,13 @@ type assetScript[T any] struct {
 }
 
 // newAssetScript compiles JavaScript; assets name its libraries.
-func newAssetScript[T any](find Find, assets []string, compile func([]filter.Library) (T, error)) (*assetScript[T], error) {
+func newAssetScript[T any](find FindScripts, assets []string, compile func([]filter.Library) (T, error)) (*assetScript[T], error) {
 	plain, err := compile(nil)
 	return &assetScript[T]{plain: plain, assets: assets, find: find, compile: compile}, err
 }
 
-// program returns the compiled program with the present libraries. The error names a missing asset, or the fault in its
-// JavaScript.
+// program returns the compiled program and compiles it again after a change of its libraries. The error names a
+// missing asset, or the fault in its JavaScript.
 func (s *assetScript[T]) program() (T, error) {
 	if len(s.assets) == 0 {
 		return s.plain, nil
@@ -210,7 +211,7 @@ func (s *assetScript[T]) program() (T, error) {
 	return s.whole, s.err
 }
 
-// findLibraries calls Libraries, if the server has Assets.
+// findLibraries returns the JavaScript of the named Assets, if the server has an asset store.
 func (t *Table) findLibraries(assets []string, known string) ([]filter.Library, string, error) {
 	if t.Libraries == nil {
 		return nil, "", model.Errorf(model.Unavailable, "this server has no Assets")

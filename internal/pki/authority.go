@@ -11,6 +11,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -90,6 +91,42 @@ func Open(dir string, names []string, now func() time.Time) (*Authority, error) 
 	return a, err
 }
 
+// FolderIdentity returns a number that identifies the CA and the signing key in a folder; zero: one of their files is missing or
+// cannot be read as such, which Open reports.
+func FolderIdentity(dir string) (uint64, error) {
+	sum := sha256.New()
+	for _, name := range []string{caFile, caKeyFile, signKeyFile} {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			return 0, nil
+		}
+		if err != nil {
+			return 0, fmt.Errorf("read the server's CA: %w", err)
+		}
+		sum.Write(data)
+	}
+	return binary.LittleEndian.Uint64(sum.Sum(nil)) | 1, nil
+}
+
+// Verify returns the fault of a CA's folder that Open would refuse; nil for a folder without one, or with none of its files.
+func Verify(dir string) error {
+	for _, path := range Files(dir) {
+		if _, err := os.Stat(path); err == nil {
+			a := &Authority{dir: dir, now: time.Now}
+			if a.ca, a.caKey, err = a.loadKeyPair(caFile, caKeyFile); err != nil {
+				return err
+			}
+			return a.loadSigningKey()
+		}
+	}
+	return nil
+}
+
+// Files returns the files of a CA's folder that stay the same for its life.
+func Files(dir string) []string {
+	return []string{filepath.Join(dir, caFile), filepath.Join(dir, caKeyFile), filepath.Join(dir, signKeyFile)}
+}
+
 func (a *Authority) openCA() error {
 	cert, key, err := a.loadKeyPair(caFile, caKeyFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -103,6 +140,7 @@ func (a *Authority) openCA() error {
 	return nil
 }
 
+// makeCA creates the CA's certificate and key on the first start.
 func (a *Authority) makeCA() (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	// A key without its certificate, or a certificate without its key, is damage and not a first
 	// start.
@@ -117,7 +155,7 @@ func (a *Authority) makeCA() (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	}, caLife)
 }
 
-// makeKeyPair makes a key, has its certificate signed by the CA, or by itself before there is one, and stores both.
+// makeKeyPair creates a key with a certificate of the CA (or a self-signed one before the CA exists) and stores both.
 func (a *Authority) makeKeyPair(certName, keyName string, t *x509.Certificate, life time.Duration) (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -143,9 +181,10 @@ func (a *Authority) makeKeyPair(certName, keyName string, t *x509.Certificate, l
 	return cert, key, err
 }
 
+// openSigningKey loads the key that signs assignments, or creates it on the first start.
 func (a *Authority) openSigningKey() error {
 	path := filepath.Join(a.dir, signKeyFile)
-	data, err := os.ReadFile(path)
+	err := a.loadSigningKey()
 	if errors.Is(err, fs.ErrNotExist) {
 		_, key, err := ed25519.GenerateKey(rand.Reader)
 		if err != nil {
@@ -155,20 +194,31 @@ func (a *Authority) openSigningKey() error {
 		return writeKey(path, key)
 	}
 	if err == nil {
-		var key crypto.PrivateKey
-		if key, err = parseKey(data); err == nil {
-			var ok bool
-			if a.signKey, ok = key.(ed25519.PrivateKey); ok {
-				return nil
-			}
-			err = errors.New("not an Ed25519 key")
-		}
+		return nil
 	}
-	return fmt.Errorf("read the key that signs assignments %s: %w", path, err)
+	return model.Errorf(model.Unavailable, "read the key that signs assignments %s: %w", path, err).
+		WithHint("restore %s from a backup of the data folder", path)
 }
 
-// signCertificate completes a template: serial number, times, and the signature of the CA, or of t's own key before there
-// is one.
+// loadSigningKey reads the key that signs assignments.
+func (a *Authority) loadSigningKey() error {
+	data, err := os.ReadFile(filepath.Join(a.dir, signKeyFile))
+	if err != nil {
+		return err
+	}
+	key, err := parseKey(data)
+	if err != nil {
+		return err
+	}
+	var ok bool
+	if a.signKey, ok = key.(ed25519.PrivateKey); !ok {
+		return errors.New("not an Ed25519 key")
+	}
+	return nil
+}
+
+// signCertificate completes a certificate template with serial number and times, and signs it by the CA or, before
+// the CA exists, by the template's own key.
 func (a *Authority) signCertificate(t *x509.Certificate, life time.Duration, pub crypto.PublicKey, key *ecdsa.PrivateKey) ([]byte, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 126))
 	if err != nil {
@@ -230,14 +280,15 @@ func (a *Authority) isServing() bool {
 	return a.server != nil && a.now().Before(a.server.Leaf.NotAfter)
 }
 
-// isFresh reports whether a server certificate needs no renewal: our CA, our names, less than two
-// thirds of its lifetime over.
+// isFresh reports whether a server certificate needs no renewal yet: signed by this CA, for the present names, with
+// less than two thirds of its lifetime over.
 func (a *Authority) isFresh(cert *x509.Certificate) bool {
 	left := cert.NotAfter.Sub(a.now())
 	return cert.CheckSignatureFrom(a.ca) == nil && slices.Equal(namesOf(cert), a.names) &&
 		left > cert.NotAfter.Sub(cert.NotBefore)/3 && !a.now().Before(cert.NotBefore)
 }
 
+// namesOf returns the sorted DNS names and IP addresses of a certificate.
 func namesOf(cert *x509.Certificate) []string {
 	names := slices.Clone(cert.DNSNames)
 	for _, ip := range cert.IPAddresses {
@@ -247,6 +298,7 @@ func namesOf(cert *x509.Certificate) []string {
 	return names
 }
 
+// makeServer creates the server's certificate and key.
 func (a *Authority) makeServer() (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	t := &x509.Certificate{
 		Subject: pkix.Name{CommonName: "Muster server"}, KeyUsage: x509.KeyUsageDigitalSignature,
@@ -288,6 +340,7 @@ func requestKey(csr []byte) (*ecdsa.PublicKey, error) {
 	return key, nil
 }
 
+// issueNode signs the certificate of a node for its public key and uid.
 func (a *Authority) issueNode(key *ecdsa.PublicKey, uid uuid.UUID) ([]byte, error) {
 	der, err := a.signCertificate(&x509.Certificate{
 		Subject: pkix.Name{CommonName: "Muster node"}, URIs: []*url.URL{nodeURI(uid)},
@@ -299,6 +352,7 @@ func (a *Authority) issueNode(key *ecdsa.PublicKey, uid uuid.UUID) ([]byte, erro
 	return certPEM(der), nil
 }
 
+// nodeURI returns the URI that names a node in its certificate.
 func nodeURI(uid uuid.UUID) *url.URL {
 	return &url.URL{Scheme: "muster", Opaque: nodePrefix + uid.String()}
 }
@@ -334,7 +388,7 @@ func (a *Authority) CopyTo(dir string) error {
 	return nil
 }
 
-// Until returns the expiry of the CA.
+// Until returns the time at which the CA expires.
 func (a *Authority) Until() time.Time { return a.ca.NotAfter }
 
 // ticketDays is the lifetime of a TLS session ticket, in days.

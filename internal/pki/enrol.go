@@ -1,6 +1,7 @@
 package pki
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/rand"
@@ -36,8 +37,8 @@ type EnrolRequest struct {
 	Whence    string            `json:"-"`                // source address as the server sees it
 
 	// For a machine that returns to a server that does not know its node.
-	Namespace string     `json:"namespace,omitempty"` // the node's former namespace
-	Returns   *Returning `json:"-"`                   // proven by its certificate
+	Namespace string    `json:"namespace,omitempty"` // the node's former namespace
+	Returns   *LostNode `json:"-"`                   // proven by its certificate
 }
 
 // EnrolAnswer is the server's answer that makes a machine a node.
@@ -52,12 +53,12 @@ type EnrolAnswer struct {
 	Pending     *Pending  `json:"pending,omitempty"` // set alone: a person has to decide
 }
 
-// Pending asks a machine to wait until a person accepts it.
+// Pending is the server's answer that a person has to accept the machine first.
 type Pending struct {
 	AgainMs int64 `json:"againMs"` // milliseconds until the next request
 }
 
-// Member is the node as which a machine is enrolled.
+// Member is the node under which a machine is enrolled.
 type Member struct {
 	UID       uuid.UUID
 	Name      string
@@ -80,7 +81,7 @@ type Registrar interface {
 	Register(ctx context.Context, key string, token JoinToken, request EnrolRequest) (Member, error)
 }
 
-// Enroller answers EnrolPath and RenewPath.
+// Enroller serves the HTTP requests for enrolment (EnrolPath) and renewal (RenewPath).
 type Enroller struct {
 	Authority *Authority
 	Tokens    Tokens
@@ -103,13 +104,15 @@ type problemBody struct {
 }
 
 // ServeHTTP calls Serve.
-func (e *Enroller) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.Serve(w, r) }
+func (e *Enroller) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.Serve(w, r, countNoGuess) }
 
-// Serve enrols one machine. guess is the id of an unknown token, which may be a guess; it is empty
-// for an expired or used one.
-func (e *Enroller) Serve(w http.ResponseWriter, r *http.Request) (guess string) {
+func countNoGuess(string) error { return nil }
+
+// Serve enrols one machine. An unknown token may be a guess: Serve then calls guessed with its id, and answers with the error
+// that guessed returns. An expired or used token is no guess.
+func (e *Enroller) Serve(w http.ResponseWriter, r *http.Request, guessed func(tokenID string) error) {
 	var request EnrolRequest
-	err := serveRequest(w, r, "enrolment", maxEnrol, &request, func() (any, *Pending, error) {
+	_ = serveRequest(w, r, "enrolment", maxEnrol, &request, func() (any, *Pending, error) {
 		leave, err := e.admitRequest(r.Context())
 		if err != nil {
 			return nil, nil, err
@@ -117,16 +120,15 @@ func (e *Enroller) Serve(w http.ResponseWriter, r *http.Request) (guess string) 
 		defer leave()
 		request.Whence = r.RemoteAddr
 		answer, err := e.Enrol(r.Context(), request)
+		if errors.Is(err, errNoToken) {
+			err = cmp.Or(guessed(tokenID(request.Secret)), err)
+		}
 		return answer, answer.Pending, err
 	})
-	if errors.Is(err, errNoToken) {
-		return tokenID(request.Secret)
-	}
-	return ""
 }
 
-// serveRequest reads a request of at most limit bytes and writes the answer of do, or the error that it returns.
-// name is the request in messages.
+// serveRequest reads a request of at most limit bytes and writes the answer or the error of the function do. name is
+// the request in messages.
 func serveRequest(w http.ResponseWriter, r *http.Request, name string, limit int64, request any, do func() (answer any, pending *Pending, err error)) error {
 	var answer any
 	var pending *Pending
@@ -157,7 +159,7 @@ func serveRequest(w http.ResponseWriter, r *http.Request, name string, limit int
 	return nil
 }
 
-// writeRefusal answers with an error.
+// writeRefusal writes an error as the HTTP answer.
 func writeRefusal(w http.ResponseWriter, title string, err error) {
 	class := model.ClassOf(err)
 	p := problemBody{Type: "about:blank#" + class.Label(), Title: title, Status: class.HTTP(), Detail: err.Error()}
@@ -170,7 +172,7 @@ func writeRefusal(w http.ResponseWriter, title string, err error) {
 	_ = json.NewEncoder(w).Encode(p)
 }
 
-// admitRequest asks Admit for leave to handle a request; without Admit every request is admitted.
+// admitRequest returns the error of the callback Admit; without Admit every request may proceed.
 func (e *Enroller) admitRequest(ctx context.Context) (leave func(), err error) {
 	if e.Admit == nil {
 		return func() {}, nil
@@ -178,9 +180,9 @@ func (e *Enroller) admitRequest(ctx context.Context) (leave func(), err error) {
 	return e.Admit(ctx)
 }
 
-// Enrol makes a machine a node. A machine with the key of a node is that node, with or without a
-// token, so a repeated request after a lost answer creates no second node. Tokens are verified
-// first: a wrong one costs no signature and creates no node.
+// Enrol enrols a machine as a node. A machine with the key of a node is that node, with or without a token, so a
+// repeated request after a lost answer creates no second node. Tokens are verified first: a wrong one costs no
+// signature and creates no node.
 func (e *Enroller) Enrol(ctx context.Context, request EnrolRequest) (EnrolAnswer, error) {
 	public, err := requestKey(request.CSR)
 	if err != nil {
@@ -209,8 +211,8 @@ func (e *Enroller) Enrol(ctx context.Context, request EnrolRequest) (EnrolAnswer
 	}, nil
 }
 
-// checkToken refuses a machine that already is a node but shows a token for another node. An
-// unknown or used token passes, because machines repeat requests after lost answers.
+// checkToken refuses a machine that already is a node but shows a join token for another node. An unknown or used
+// token passes, because machines repeat requests after lost answers.
 func (e *Enroller) checkToken(ctx context.Context, node Member, request EnrolRequest) error {
 	token, err := e.Tokens.Find(ctx, tokenID(request.Secret))
 	if err != nil || subtle.ConstantTimeCompare(token.Hash, secretHash(request.Secret)) != 1 {
@@ -237,7 +239,7 @@ func isNumberedName(name, wanted string) bool {
 	return ok && err == nil
 }
 
-// waitForPerson handles a request without a token: a person decides, unless the key was refused before.
+// waitForPerson stores a request without a join token for a person to accept, unless a person has refused the key.
 func (e *Enroller) waitForPerson(key string, request EnrolRequest) (EnrolAnswer, error) {
 	if err := e.Registrar.RefuseKey(key); err != nil {
 		return EnrolAnswer{}, err
@@ -251,7 +253,8 @@ func (e *Enroller) waitForPerson(key string, request EnrolRequest) (EnrolAnswer,
 	return EnrolAnswer{Pending: &Pending{AgainMs: again.Milliseconds()}}, err
 }
 
-// admitByToken makes a machine with a new key a node. A valid token overrides an earlier refusal of the key.
+// admitByToken enrols a machine with a new key by its join token. A valid token overrides an earlier refusal of the
+// key.
 func (e *Enroller) admitByToken(ctx context.Context, key string, request EnrolRequest) (Member, error) {
 	token, err := e.Tokens.Find(ctx, tokenID(request.Secret))
 	if model.ClassOf(err) == model.NotFound {
@@ -281,8 +284,8 @@ const (
 	RenewableFor = 365 * 24 * time.Hour
 )
 
-// RenewRequest proves possession of the certificate's key by a certificate request. The key stays
-// the same; `muster node replace` changes it.
+// RenewRequest proves by a certificate request that the agent has the key of its certificate. The key stays the same;
+// `muster node replace` changes it.
 type RenewRequest struct {
 	Certificate []byte `json:"certificate"` // DER
 	CSR         []byte `json:"csr"`         // DER
@@ -291,15 +294,15 @@ type RenewRequest struct {
 	Return *EnrolRequest `json:"return,omitempty"`
 }
 
-// RenewAnswer is the new certificate.
+// RenewAnswer is the server's answer with the new certificate.
 type RenewAnswer struct {
 	Certificate []byte   `json:"certificate,omitempty"` // PEM
 	Pending     *Pending `json:"pending,omitempty"`     // set alone: a person has to admit the machine again
 }
 
-// Returning is a node proven by a certificate of this CA but missing in the server's data, because
-// the server runs on an older copy of them.
-type Returning struct {
+// LostNode describes a node that proves a certificate of this CA but is missing in the server's data, such as after
+// a restore of an old backup.
+type LostNode struct {
 	UID       uuid.UUID
 	Certified time.Time // issue time of the certificate
 	Namespace string    // claimed by the machine
@@ -319,8 +322,9 @@ const (
 	RenewFailed    = "failed" // fault of the server, or too many at once
 )
 
-// ServeRenewal answers one renewal and returns its outcome.
-func (e *Enroller) ServeRenewal(w http.ResponseWriter, r *http.Request) (outcome string) {
+// ServeRenewal answers one renewal and returns its outcome. For a certificate without its proof it calls guessed, and
+// answers with the error that guessed returns.
+func (e *Enroller) ServeRenewal(w http.ResponseWriter, r *http.Request, guessed func(string) error) (outcome string) {
 	var request RenewRequest
 	outcome = RenewMalformed
 	_ = serveRequest(w, r, "renewal", maxRenew, &request, func() (any, *Pending, error) {
@@ -334,7 +338,9 @@ func (e *Enroller) ServeRenewal(w http.ResponseWriter, r *http.Request) (outcome
 			request.Return.Whence = r.RemoteAddr
 		}
 		var answer RenewAnswer
-		answer, outcome, err = e.Renew(request)
+		if answer, outcome, err = e.Renew(request); model.ClassOf(err) == model.Unauthenticated {
+			err = cmp.Or(guessed(""), err)
+		}
 		return answer, answer.Pending, err
 	})
 	return outcome
@@ -399,10 +405,10 @@ func (e *Enroller) Renew(request RenewRequest) (RenewAnswer, string, error) {
 	return RenewAnswer{Certificate: made}, Renewed, nil
 }
 
-// waitForReturn handles a machine whose node is missing in the server's data.
+// waitForReturn stores the request of a machine that proves a certificate of a node unknown to the server's data.
 func (e *Enroller) waitForReturn(key string, uid uuid.UUID, cert *x509.Certificate, request EnrolRequest) (RenewAnswer, string, error) {
 	request.Secret, request.CSR = nil, nil
-	request.Returns = &Returning{UID: uid, Certified: cert.NotBefore.Add(backdate), Namespace: request.Namespace}
+	request.Returns = &LostNode{UID: uid, Certified: cert.NotBefore.Add(backdate), Namespace: request.Namespace}
 	again, err := e.Pending(key, request)
 	if err != nil {
 		return RenewAnswer{}, RenewFailed, err
@@ -410,11 +416,10 @@ func (e *Enroller) waitForReturn(key string, uid uuid.UUID, cert *x509.Certifica
 	return RenewAnswer{Pending: &Pending{AgainMs: again.Milliseconds()}}, RenewPending, nil
 }
 
-// RenewAt returns the time of the next renewal: after two thirds of the certificate's lifetime plus
-// up to half of the rest, by node id, so that a fleet that joined within an hour renews over two
-// weeks.
+// RenewAt returns the time of the next renewal: after two thirds of the certificate's lifetime plus up to half of the
+// rest, spread by node id.
 func RenewAt(id *Identity) time.Time {
-	life := Life(id)
+	life := Lifetime(id)
 	var share float64
 	for _, b := range id.Node[8:] { // the id is random
 		share = (share + float64(b)) / 256
@@ -422,13 +427,13 @@ func RenewAt(id *Identity) time.Time {
 	return id.Certificate.Leaf.NotAfter.Add(-life/3 + time.Duration(share*float64(life/6)))
 }
 
-// Life returns the lifetime of the identity's certificate.
-func Life(id *Identity) time.Duration {
+// Lifetime returns the lifetime of the identity's certificate.
+func Lifetime(id *Identity) time.Duration {
 	cert := id.Certificate.Leaf
 	return max(time.Second, cert.NotAfter.Sub(cert.NotBefore.Add(backdate)))
 }
 
-// Expired reports whether a server refused our certificate because of its date.
+// Expired reports whether a server refused the agent's certificate because it is outside its lifetime.
 func Expired(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "remote error: tls: expired certificate")
 }

@@ -96,6 +96,8 @@ func (s RefusedCertificate) explainToJoining(chain []*x509.Certificate) *model.E
 	return e
 }
 
+// explainForeignServer returns the error about a server whose certificate no CA of Muster issued, such as a TLS
+// proxy's.
 func (s RefusedCertificate) explainForeignServer(whose string) *model.Error {
 	return model.Errorf(model.Unavailable, "%s is not a Muster server: its certificate is of %s", s.Server, whose).
 		WithHint("a proxy that intercepts TLS causes this error: exclude %s from interception; else name the server with --server HOST:8443", s.Server)
@@ -117,6 +119,7 @@ func (s RefusedCertificate) explainWrongClock(err error) *model.Error {
 		WithHint("compare date -u here and on the server and correct the wrong clock: timedatectl set-ntp true; if both are right, restart the server: it renews its certificate")
 }
 
+// host returns the server's host name without the port.
 func (s RefusedCertificate) host() string {
 	if host, _, err := net.SplitHostPort(s.Server); err == nil {
 		return host
@@ -124,7 +127,8 @@ func (s RefusedCertificate) host() string {
 	return strings.Trim(s.Server, "[]")
 }
 
-// issuerOf names the issuer of a refused certificate; ours reports that the issuer is a CA of Muster.
+// issuerOf returns the name of a refused certificate's issuer; ours reports whether the issuer is another CA of
+// Muster.
 func issuerOf(err error) (whose string, ours bool) {
 	var failed *tls.CertificateVerificationError
 	if !errors.As(err, &failed) || len(failed.UnverifiedCertificates) == 0 {
@@ -151,6 +155,7 @@ func Advertise(names []string, more string) []string {
 // maxNames bounds the names of a certificate in a message.
 const maxNames = 12
 
+// listNames joins names for a message: at most maxNames, or the word nothing.
 func listNames(names []string) string {
 	if len(names) == 0 {
 		return "nothing"

@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// handshakeError returns the client's error about a server's certificate.
+// handshakeError returns the client's error in a TLS handshake with a server of this certificate.
 func handshakeError(t *testing.T, server *tls.Config, client *tls.Config) error {
 	t.Helper()
 	here, there := net.Pipe()
@@ -30,6 +30,7 @@ func handshakeError(t *testing.T, server *tls.Config, client *tls.Config) error 
 	return err
 }
 
+// TestCertificateErrorsAreExplained checks the messages for people and agents about refused server certificates.
 func TestCertificateErrorsAreExplained(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	clock := func() time.Time { return now }
@@ -87,6 +88,7 @@ func TestCertificateErrorsAreExplained(t *testing.T) {
 	}
 }
 
+// selfSigned returns a self-signed certificate as a TLS proxy presents it.
 func selfSigned(t *testing.T, now time.Time) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

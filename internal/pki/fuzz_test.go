@@ -30,8 +30,8 @@ func sampleEnrolment(f *testing.F) (*Authority, EnrolAnswer, []byte) {
 	}, pem
 }
 
-// FuzzIdentity reads arbitrary bytes as an identity file and as an enrolment answer. An accepted
-// identity is complete.
+// FuzzIdentity reads arbitrary bytes as an identity file and as an enrolment answer. An accepted identity is
+// complete.
 func FuzzIdentity(f *testing.F) {
 	_, answer, key := sampleEnrolment(f)
 	add := func(change func(*storedIdentity)) {
@@ -80,9 +80,8 @@ func FuzzIdentity(f *testing.F) {
 	})
 }
 
-// FuzzEnrol sends arbitrary bytes to the enrolment address, and arbitrary certificate requests with
-// a valid token: bad ones are refused as the caller's fault, and no machine becomes a node without
-// a certificate.
+// FuzzEnrol sends arbitrary bytes to the enrolment address, and arbitrary certificate requests with a valid token:
+// faulty ones are refused as the client's error, and only a machine with a certificate becomes a node.
 func FuzzEnrol(f *testing.F) {
 	a, _, _ := sampleEnrolment(f)
 	token, keep, err := a.NewToken([]string{"127.0.0.1:8443"}, JoinToken{Namespace: "default"})

@@ -72,6 +72,7 @@ func storeIdentity(dir string, key *ecdsa.PrivateKey, answer *EnrolAnswer, t Tok
 	return id, nil
 }
 
+// identity verifies the stored certificate and key and returns the identity.
 func (s *storedIdentity) identity() (*Identity, error) {
 	cert, err := tls.X509KeyPair(s.Certificate, s.Key)
 	if err != nil {
@@ -128,6 +129,7 @@ func LoadIdentity(stateDir string) (*Identity, error) {
 	return loadState(stateDir, IdentityFile, "identity ", decodeIdentity)
 }
 
+// decodeIdentity decodes the content of the identity file.
 func decodeIdentity(data []byte) (*Identity, error) {
 	var s storedIdentity
 	if err := json.Unmarshal(data, &s); err != nil {
@@ -156,6 +158,7 @@ func LoadJoinState(stateDir string) (*JoinState, error) {
 	return loadState(stateDir, JoiningFile, "", decodeJoining)
 }
 
+// decodeJoining decodes the stored joining state.
 func decodeJoining(data []byte) (*JoinState, error) {
 	j := &JoinState{}
 	if err := json.Unmarshal(data, j); err != nil {
@@ -172,8 +175,8 @@ func decodeJoining(data []byte) (*JoinState, error) {
 	return j, nil
 }
 
-// openJoining reads the joining state, or creates a new key where it is missing, unreadable or
-// another machine's.
+// openJoining returns the stored joining state, or a new key if the state is missing, unreadable or of another
+// machine.
 func openJoining(dir, machine string) (*JoinState, error) {
 	j, err := LoadJoinState(dir)
 	if err == nil && j.Machine == machine {
@@ -192,6 +195,7 @@ func openJoining(dir, machine string) (*JoinState, error) {
 	return j, nil
 }
 
+// store writes the joining state to the state folder.
 func (j *JoinState) store(dir string) error { return writeState(dir, JoiningFile, j) }
 
 // writeState writes a JSON file of the agent's state folder.
@@ -221,7 +225,7 @@ func SumOf(pem []byte) (sum [32]byte, err error) {
 	return sha256.Sum256(cert.Raw), nil
 }
 
-// ParseSum reads sha256: and 64 hexadecimal digits.
+// ParseSum parses a SHA-256 sum of the form sha256: and 64 hexadecimal digits.
 func ParseSum(text string) (sum [32]byte, err error) {
 	digits := strings.TrimPrefix(strings.ToLower(strings.TrimSpace(text)), sumPrefix)
 	b, err := hex.DecodeString(strings.NewReplacer(":", "", " ", "").Replace(digits))
@@ -234,7 +238,7 @@ func ParseSum(text string) (sum [32]byte, err error) {
 
 const sumPrefix = "sha256:"
 
-// SumText writes the form that ParseSum reads.
+// SumText returns a sum in the form that ParseSum reads.
 func SumText(sum [32]byte) string { return sumPrefix + hex.EncodeToString(sum[:]) }
 
 // Fingerprint identifies a machine's public key: the SHA-256 of its SubjectPublicKeyInfo (DER), as
@@ -251,15 +255,18 @@ func Fingerprint(key crypto.PublicKey) string {
 // FingerprintOf returns the Fingerprint of a certificate's key.
 func FingerprintOf(cert *x509.Certificate) string { return fingerprint(cert.RawSubjectPublicKeyInfo) }
 
+// fingerprint returns the SHA-256 of a public key (SubjectPublicKeyInfo) in hexadecimal digits.
 func fingerprint(spki []byte) string {
 	sum := sha256.Sum256(spki)
 	return hex.EncodeToString(sum[:])
 }
 
+// certPEM encodes a certificate as PEM.
 func certPEM(der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
+// parseCert parses a PEM certificate.
 func parseCert(data []byte) (*x509.Certificate, error) {
 	block, _ := pem.Decode(data)
 	if block == nil || block.Type != "CERTIFICATE" {
@@ -268,6 +275,7 @@ func parseCert(data []byte) (*x509.Certificate, error) {
 	return x509.ParseCertificate(block.Bytes)
 }
 
+// parseKey parses a PEM private key (PKCS #8).
 func parseKey(data []byte) (crypto.PrivateKey, error) {
 	block, _ := pem.Decode(data)
 	if block == nil || block.Type != "PRIVATE KEY" {
@@ -276,6 +284,7 @@ func parseKey(data []byte) (crypto.PrivateKey, error) {
 	return x509.ParsePKCS8PrivateKey(block.Bytes)
 }
 
+// keyPEM encodes a private key as PEM (PKCS #8).
 func keyPEM(key crypto.PrivateKey) ([]byte, error) {
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
@@ -284,6 +293,7 @@ func keyPEM(key crypto.PrivateKey) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
 }
 
+// writeKey writes a private key to a file that only its owner may read.
 func writeKey(path string, key crypto.PrivateKey) error {
 	data, err := keyPEM(key)
 	if err != nil {

@@ -36,10 +36,10 @@ type EnrolConfig struct {
 	Trusted  func(ca [32]byte) // called with a CA that is trusted on first use; may be nil
 }
 
-// Dial connects to a server.
+// Dial opens a connection to a server.
 type Dial = func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// PendingError reports that the server stored the request and a person has to accept it.
+// PendingError reports that the server stored the join request and waits until a person accepts the machine.
 type PendingError struct {
 	Server string        // the server that answered
 	Key    string        // Fingerprint of the machine's key
@@ -50,6 +50,7 @@ func (e *PendingError) Error() string {
 	return fmt.Sprintf("this machine waits to be accepted at %s, its key is %s; there: muster node accept %.16s", e.Server, e.Key, e.Key)
 }
 
+// publicKey returns the public half of a signing key.
 func publicKey(key ed25519.PrivateKey) []byte { return key.Public().(ed25519.PublicKey) }
 
 // Enrol stores a key in StateDir, has it certified and stores the identity there. It tries the
@@ -141,9 +142,8 @@ func Enrol(ctx context.Context, cfg EnrolConfig) (*Identity, error) {
 	return nil, none.WithHint("check that the server runs and that no firewall blocks its port; use another address: --server HOST:PORT")
 }
 
-// pinnedTLS accepts a server whose chain holds a CA certificate with this sum, under any name: the
-// token is the authority on addresses. Without a sum, trust decides about the server's CA before anything is
-// sent.
+// pinnedTLS returns a TLS configuration that accepts a server under any name if its chain has the CA certificate with
+// this sum. Without a sum, trust decides about the server's CA before anything is sent.
 func pinnedTLS(shown RefusedCertificate, sum [32]byte, trust func(ca [32]byte) error) *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS13,
@@ -223,6 +223,7 @@ func answerError(status int, data []byte) error {
 	return answered
 }
 
+// decodeAnswer decodes the server's answer to an enrolment.
 func decodeAnswer(data []byte) (*EnrolAnswer, error) {
 	var answer EnrolAnswer
 	if err := json.Unmarshal(data, &answer); err != nil {
@@ -292,6 +293,7 @@ func (id *Identity) serverTLS(address string, now func() time.Time) *tls.Config 
 	}
 }
 
+// readRenewal verifies the server's answer to a renewal and returns the identity with the new certificate.
 func (id *Identity) readRenewal(dir, address string, data []byte) (*Identity, error) {
 	var answer RenewAnswer
 	if err := json.Unmarshal(data, &answer); err != nil {

@@ -30,6 +30,7 @@ type memoryTokens struct {
 	rows map[string]JoinToken
 }
 
+// Find implements Tokens: it returns the token of an id.
 func (m *memoryTokens) Find(_ context.Context, id string) (JoinToken, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -40,6 +41,7 @@ func (m *memoryTokens) Find(_ context.Context, id string) (JoinToken, error) {
 	return t, nil
 }
 
+// use counts one use of a token, or returns the error for a token without uses left.
 func (m *memoryTokens) use(id string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -52,6 +54,7 @@ func (m *memoryTokens) use(id string) error {
 	return nil
 }
 
+// memoryRegistrar implements Registrar in memory.
 type memoryRegistrar struct {
 	got        []uuid.UUID
 	nodesByKey map[string]Member
@@ -60,12 +63,19 @@ type memoryRegistrar struct {
 	uses       *memoryTokens
 }
 
+// NodeOfKey implements Registrar: it returns the node of a key's fingerprint.
 func (r *memoryRegistrar) NodeOfKey(key string) (Member, bool) {
 	m, ok := r.nodesByKey[key]
 	return m, ok
 }
-func (r *memoryRegistrar) RefuseKey(string) error     { return r.keyRefusal }
+
+// RefuseKey implements Registrar: it returns the error that the test has set for keys.
+func (r *memoryRegistrar) RefuseKey(string) error { return r.keyRefusal }
+
+// UnknownNode implements Registrar: it reports that the server's data lost the node if the test has set so.
 func (r *memoryRegistrar) UnknownNode(uuid.UUID) bool { return r.nodesLost }
+
+// Register implements Registrar: it creates a node and uses up the token once.
 func (r *memoryRegistrar) Register(_ context.Context, key string, t JoinToken, q EnrolRequest) (Member, error) {
 	if r.uses != nil {
 		if err := r.uses.use(t.ID); err != nil {
@@ -80,6 +90,7 @@ func (r *memoryRegistrar) Register(_ context.Context, key string, t JoinToken, q
 	return m, nil
 }
 
+// openAuthority opens an authority for a test with a clock and the names of the server certificate.
 func openAuthority(t testing.TB, dir string, now func() time.Time, names ...string) *Authority {
 	t.Helper()
 	a, err := Open(dir, names, now)
@@ -350,8 +361,10 @@ type deadlineRecorder struct {
 	until time.Time
 }
 
+// SetReadDeadline records the read deadline.
 func (d *deadlineRecorder) SetReadDeadline(t time.Time) error { d.until = t; return nil }
 
+// TestEnrolmentHasATimeLimit checks that the server sets a read deadline for an enrolment request.
 func TestEnrolmentHasATimeLimit(t *testing.T) {
 	e := &Enroller{Authority: openAuthority(t, t.TempDir(), nil), Tokens: &memoryTokens{rows: map[string]JoinToken{}}}
 	w := &deadlineRecorder{ResponseRecorder: httptest.NewRecorder()}

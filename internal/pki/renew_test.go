@@ -18,7 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// enrolMember returns the identity of an enrolled machine, stored in dir.
+// enrolMember enrols a machine and returns its identity, stored in dir.
 func enrolMember(t testing.TB, a *Authority, nodes *memoryRegistrar, dir string) *Identity {
 	t.Helper()
 	key, _ := machineKey(t)
@@ -42,7 +42,7 @@ func enrolMember(t testing.TB, a *Authority, nodes *memoryRegistrar, dir string)
 // serveRenewals serves renewals over TLS with the authority's own certificate.
 func serveRenewals(t *testing.T, r *Enroller) (address string, outcomes map[string]int) {
 	outcomes = map[string]int{}
-	return serveTLS(t, r.Authority, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { outcomes[r.ServeRenewal(w, q)]++ })), outcomes
+	return serveTLS(t, r.Authority, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { outcomes[r.ServeRenewal(w, q, countNoGuess)]++ })), outcomes
 }
 
 // TestRenewKeepsKey checks renewals with the same key, before expiry and up to a year after; other fields
@@ -211,7 +211,7 @@ func TestRenewalsAreSpread(t *testing.T) {
 	a := openAuthority(t, t.TempDir(), nil)
 	id := enrolMember(t, a, &memoryRegistrar{}, t.TempDir())
 	end := id.Certificate.Leaf.NotAfter
-	if life := Life(id); life.Round(time.Minute) != NodeLife {
+	if life := Lifetime(id); life.Round(time.Minute) != NodeLife {
 		t.Fatalf("a life of %s", life)
 	}
 	days := map[int]int{}
@@ -251,8 +251,8 @@ func TestServerCertificateOnFullDisk(t *testing.T) {
 	}
 }
 
-// FuzzRenew sends arbitrary bytes to the renewal address, and reads them as a server's answer: only
-// nodes get a certificate, and an accepted answer is the node's.
+// FuzzRenew sends arbitrary bytes to the renewal address, and reads them as a server's answer: only nodes get a
+// certificate, and the client accepts only a certificate of its own node.
 func FuzzRenew(f *testing.F) {
 	a := openAuthority(f, f.TempDir(), nil)
 	nodes, dir := &memoryRegistrar{}, f.TempDir()
@@ -268,7 +268,7 @@ func FuzzRenew(f *testing.F) {
 	f.Add([]byte(`[`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		w := httptest.NewRecorder()
-		outcome := (&Enroller{Authority: a, Registrar: nodes}).ServeRenewal(w, httptest.NewRequest(http.MethodPost, RenewPath, strings.NewReader(string(data))))
+		outcome := (&Enroller{Authority: a, Registrar: nodes}).ServeRenewal(w, httptest.NewRequest(http.MethodPost, RenewPath, strings.NewReader(string(data))), countNoGuess)
 		if (w.Code == http.StatusOK) != (outcome == Renewed) || w.Code >= 500 {
 			t.Fatalf("%d %s %s", w.Code, outcome, w.Body)
 		}

@@ -20,8 +20,8 @@ import (
 
 const tokenPrefix = "mj1."
 
-// Token lets machines enrol: mj1.<base64url>. It tells the agent the server and the trusted CA
-// before anything is sent.
+// Token is a join token, by which machines enrol, in the text form mj1.<base64url>. It tells the agent the server and
+// the trusted CA before anything is sent.
 type Token struct {
 	Addresses []string // host:port, in order of preference
 	CA        [32]byte // SHA-256 of the CA certificate
@@ -42,7 +42,7 @@ func (t Token) String() string {
 	return tokenPrefix + base64.RawURLEncoding.EncodeToString(b)
 }
 
-// ParseToken reads the form of String; the error names the fault.
+// ParseToken parses the text form of a join token; the error names the fault.
 func ParseToken(text string) (Token, error) {
 	encoded, ok := strings.CutPrefix(strings.TrimSpace(text), tokenPrefix)
 	if !ok {
@@ -85,7 +85,7 @@ type JoinToken struct {
 	Stored  bool      `json:"-"` // read from the store, which counts uses
 }
 
-// NewToken makes a token and its record: it fills in keep's ID, Hash and Created.
+// NewToken creates a join token and completes the server's record of it: ID, Hash and Created.
 func (a *Authority) NewToken(addresses []string, keep JoinToken) (Token, JoinToken, error) {
 	if len(addresses) == 0 {
 		return Token{}, JoinToken{}, errors.New("create a join token: no address for agents is configured")
@@ -111,12 +111,13 @@ func tokenID(secret []byte) string {
 	return hex.EncodeToString(sum[:8])
 }
 
+// secretHash returns the hash of a join token's secret that the server stores.
 func secretHash(secret []byte) []byte {
 	sum := sha256.Sum256(append([]byte("muster join token\n"), secret...))
 	return sum[:]
 }
 
-// verify reports whether the secret opens this token now, in constant time.
+// verify compares the secret with the token's hash in constant time and reports whether the token is valid now.
 func (t *JoinToken) verify(secret []byte, now time.Time) error {
 	switch {
 	case subtle.ConstantTimeCompare(t.Hash, secretHash(secret)) != 1:
@@ -140,6 +141,7 @@ func (t *JoinToken) Exhausted() error {
 // errNoToken is the cause of errUnknownToken's errors.
 var errNoToken = errors.New("the join token does not exist")
 
+// errUnknownToken returns the error for a join token that the server does not know.
 func errUnknownToken() error {
 	e := model.Errorf(model.Unauthenticated, "the server does not know this join token").
 		WithHint("create one on the server: muster node token")

@@ -14,22 +14,22 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// build composes the assignments of the nodes that a pass marked. It returns the nodes whose assignment
-// differs from the one before. An unchanged assignment keeps its generation. A node whose assignment would be too large
-// gets none: its agent keeps running its last one (see recordExcess).
+// build composes the assignments of the nodes that the pass marked. It returns the nodes whose assignment differs
+// from the one before. An unchanged assignment keeps its generation. A node whose assignment would be too large gets
+// none: its agent keeps running its last one (see recordExcess).
 func (f *fleet) build(p *pass, generation wire.Generation) []model.NodeID {
 	var changed []model.NodeID
 	for _, n := range p.deleted {
 		n.dropContent()
 	}
-	for id := range values32(roaring.And(p.nodes, f.proxies)) { // a proxy node may have been a machine before
+	for id := range bitmapIDs(roaring.And(p.nodes, f.proxies)) { // a proxy node may have been a machine before
 		n := f.nodes[model.NodeID(id)]
 		n.dropContent()
 		f.recordExcess(n, 0)
 		n.generation = wire.Generation{}
 	}
 	b := f.builder(p)
-	for id := range values32(p.build) {
+	for id := range bitmapIDs(p.build) {
 		n := f.nodes[model.NodeID(id)]
 		f.counts.Built++
 		made := b.content(n)
@@ -56,7 +56,7 @@ func (f *fleet) build(p *pass, generation wire.Generation) []model.NodeID {
 	return changed
 }
 
-// dropContent removes the content of a node from the node.
+// dropContent releases the content of a node's assignment.
 func (n *node) dropContent() {
 	if c := n.content; c != nil {
 		if c.refs--; c.refs == 0 {
@@ -66,12 +66,12 @@ func (n *node) dropContent() {
 	}
 }
 
-// compareAssignments returns the nodes whose assignment build would change, without changing an assignment.
-// It fails if a node would get an assignment that exceeds the limit and is larger than the node's present one.
+// compareAssignments returns the nodes whose assignment build would change, and changes none. It fails if a node
+// would get an assignment that exceeds the limit and is larger than the node's present one.
 func (f *fleet) compareAssignments(p *pass) (nodes []model.NodeID, err error) {
 	b := f.builder(p)
 	var large []string
-	for id := range values32(p.build) {
+	for id := range bitmapIDs(p.build) {
 		n := f.nodes[model.NodeID(id)]
 		made := b.content(n)
 		if over := made.bytesOverLimit(); over > n.excess {
@@ -94,6 +94,7 @@ type builder struct {
 	made         []*content
 }
 
+// builder returns the builder of assignments for one pass.
 func (f *fleet) builder(p *pass) *builder {
 	return &builder{f: f, p: p, resolver: f.resolver(), compositions: map[*unitSet]*composition{}}
 }
@@ -136,8 +137,8 @@ func (b *builder) keepsProperties(n *node, c *composition) bool {
 		(n.content.composition == c || slices.Equal(n.content.names, c.names))
 }
 
-// compositionOf returns the composition of a unit set. It composes the set again if the pass changed the definition of
-// one of its units.
+// compositionOf returns the composition of a unit set, from the cache of this pass. It composes the set again if the
+// pass changed the definition of one of its units.
 func (b *builder) compositionOf(s *unitSet) *composition {
 	if c := b.compositions[s]; c != nil {
 		return c
@@ -154,12 +155,12 @@ func (b *builder) compositionOf(s *unitSet) *composition {
 	return c
 }
 
-// compose makes the composition of a unit set from the definitions of its units.
+// compose makes the composition (all chunks) of a unit set from the definitions of its units.
 func (b *builder) compose(s *unitSet) *composition {
 	c := &composition{contents: map[string]*content{}}
 	for _, id := range s.ids {
 		def := b.f.units[id].def
-		body := def.in(s)
+		body := def.bodyOn(s)
 		c.chunks = append(c.chunks, body.chunk)
 		c.size += wire.ChunkSize(body.size)
 		if def.proxies == nil {
@@ -175,8 +176,8 @@ func (b *builder) compose(s *unitSet) *composition {
 	return c
 }
 
-// recompose makes a composition from the set's previous one: it replaces the chunks of redefined units. It returns nil
-// if more than chunks differs.
+// recompose updates a composition of the previous pass: it replaces only the chunks of redefined units. It returns
+// nil if more than chunks differs.
 func (b *builder) recompose(s *unitSet) *composition {
 	old := s.composed
 	if old.proxied != nil {
@@ -192,7 +193,7 @@ func (b *builder) recompose(s *unitSet) *composition {
 		if was == nil || was.proxies != nil || unit.proxies != nil {
 			return nil
 		}
-		before, now := was.in(s), unit.in(s)
+		before, now := was.bodyOn(s), unit.bodyOn(s)
 		if !slices.Equal(before.properties, now.properties) {
 			return nil
 		}
@@ -209,9 +210,10 @@ func (b *builder) recompose(s *unitSet) *composition {
 	return c
 }
 
+// compareChunk orders a chunk before or after a chunk id.
 func compareChunk(c *model.Chunk, id model.ChunkID) int { return cmp.Compare(c.ID, id) }
 
-// discardUnusedContents removes the contents that no node uses any more from the compositions of this pass.
+// discardUnusedContents removes contents that no node uses any more from the compositions of this pass.
 func (b *builder) discardUnusedContents() {
 	for _, made := range b.made {
 		if made.refs == 0 {
@@ -239,7 +241,7 @@ func propertiesKey(list []wire.Property) string {
 // changed labels and facts of machines also bring checks to nodes, and nobody can refuse those. Then the node gets no
 // new assignment: its last one stays in force, and the reason is logged, counted and listed by Oversized.
 
-// recordExcess notes by how many bytes the assignment of a node would be too large.
+// recordExcess records by how many bytes the assignment of a node exceeds the size limit.
 func (f *fleet) recordExcess(n *node, excess int) {
 	if n.excess > 0 {
 		f.oversized--
@@ -250,7 +252,7 @@ func (f *fleet) recordExcess(n *node, excess int) {
 	n.excess = excess
 }
 
-// oversizedReason says why the assignment of a node would be too large, with its largest parts.
+// oversizedReason returns the reason why a node's assignment exceeds the size limit, with the largest parts.
 func oversizedReason(n *node, c *content) string {
 	type part struct {
 		name string
@@ -273,9 +275,11 @@ func oversizedReason(n *node, c *content) string {
 		n.def.Name, kibibytes(c.size), len(c.chunks), len(c.Properties), kibibytes(wire.MaxAssignment), strings.Join(largest, ", "))
 }
 
+// kibibytes formats a number of bytes as KiB for messages.
 func kibibytes(n int) string { return fmt.Sprintf("%.1f KiB", float64(n)/1024) }
 
-// oversizedError is the error of a change; nil where no node is concerned.
+// oversizedError returns the error for a change that makes an assignment too large; nil if every node's assignment
+// fits.
 func oversizedError(nodes []string) error {
 	if len(nodes) == 0 {
 		return nil
@@ -288,7 +292,7 @@ func oversizedError(nodes []string) error {
 		WithHint("move long texts to files on the nodes, or run fewer checks on one node")
 }
 
-// Oversized lists the nodes whose assignment would be too large, at most so many, each with the reason.
+// Oversized returns at most limit nodes whose assignment exceeds the size limit, each with the reason.
 func (i *Inspector) Oversized(most int) (list []string) {
 	none := false
 	if i.withFleet(func(f inspection) { none = f.oversized == 0 }); none {

@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// compileCheck makes the unit of a Check. Its chunk contains the text of the Windows, Hooks, Secrets and
-// Assets that the check names: an agent knows no other resources.
+// compileCheck compiles a Check to its unit. Its chunk contains the text of the Windows, Hooks, Secrets and Assets
+// that the check names: an agent knows no other resources.
 func compileCheck(c *unitCompiler, d *declared) (*unit, error) {
 	spec, ns, id := d.spec.(*model.CheckSpec), d.key.Namespace, model.UnitID(d.id)
 	chunk, err := checkChunk(c, d, spec)
@@ -39,7 +39,7 @@ func compileCheck(c *unitCompiler, d *declared) (*unit, error) {
 	u := &unit{
 		Unit: &directory.Unit{
 			ID: id, Kind: d.key.Kind, Name: d.name(), Labels: d.meta.Labels, Annotations: d.meta.Annotations,
-			Passive: spec.Passive, Disabled: spec.Disabled, Proxied: spec.Proxy != nil,
+			DisplayName: d.meta.DisplayName, Runbook: spec.Runbook, Passive: spec.Passive, Disabled: spec.Disabled, Proxied: spec.Proxy != nil,
 		},
 		body:  b,
 		needs: needs{"Asset": spec.Assets, "Pipeline": spec.Pipelines, "Handler": chunk.Handlers},
@@ -68,8 +68,8 @@ func compileCheck(c *unitCompiler, d *declared) (*unit, error) {
 	return u, err
 }
 
-// checkChunk applies the defaults and inserts the text of other resources. The ID comes later, see
-// chunkStore.number.
+// checkChunk compiles a check to its chunk with defaults and the text of the resources that it names. The ID comes
+// later, see chunkStore.number.
 func checkChunk(c *unitCompiler, d *declared, spec *model.CheckSpec) (*model.CheckChunk, error) {
 	ns := d.key.Namespace
 	out := &model.CheckChunk{
@@ -135,6 +135,7 @@ func checkChunk(c *unitCompiler, d *declared, spec *model.CheckSpec) (*model.Che
 	return out, nil
 }
 
+// setSeverities sets the severity of each status of a check: the default, or the declared one.
 func setSeverities(c *model.CheckChunk, declared map[string]string) error {
 	for s := range c.Severities {
 		c.Severities[s] = model.DefaultSeverity(model.Status(s))
@@ -155,7 +156,7 @@ func setSeverities(c *model.CheckChunk, declared map[string]string) error {
 	return nil
 }
 
-// exceptSpan returns a time span in which a check does not run, with its time zone.
+// exceptSpan returns the compiled time span in which a check does not run, with its time zone.
 func exceptSpan(c *unitCompiler, ns string, e model.ScheduleException) model.Span {
 	if e.Window == "" {
 		return window.Inline(e.During, c.namespace(ns).Zone)
@@ -178,7 +179,7 @@ func chunkSize(c *model.Chunk) (int, error) {
 	return len(data), nil
 }
 
-// splitName splits the name of a resource into namespace and name; ns is the namespace of a name without one.
+// splitName splits a resource name into namespace and name; a name without a namespace gets ns.
 func splitName(ns, name string) (n route.Name) {
 	n.Namespace, n.Name = model.SplitRef(ns, name)
 	return n
@@ -199,7 +200,7 @@ type unit struct {
 	needs  needs        // resources that the unit names, counted by their Placement
 }
 
-// body is one compiled definition of a unit.
+// body is one compiled definition of a unit; during a rollout a unit has two.
 type body struct {
 	chunk      *model.Chunk
 	size       int      // length of the encoded chunk, in bytes
@@ -209,19 +210,21 @@ type body struct {
 	try func(model.PropertyValues) error
 }
 
-// rollout is a second body that some nodes of a unit run instead of the first. An edit of the unit can move more nodes
-// to the second body; an edit with the second body alone ends the roll-out.
+// rollout is the second body of a unit and the nodes that run it. An edit of the unit can move more nodes to the
+// second body; an edit with the second body alone ends the roll-out.
 type rollout struct {
 	*body
 	nodes *roaring.Bitmap
 }
 
-// onNext reports whether a node runs the second body of the unit. A nil unit has no second body.
-func (u *unit) onNext(id uint32) bool { return u != nil && u.next != nil && u.next.nodes.Contains(id) }
+// runsSecondBody reports whether a node runs the second body of the unit. A nil unit has no second body.
+func (u *unit) runsSecondBody(id uint32) bool {
+	return u != nil && u.next != nil && u.next.nodes.Contains(id)
+}
 
-// in returns the body of the unit that the nodes of a unit set run.
-func (u *unit) in(s *unitSet) *body {
-	if u.next != nil && s.onNext(u.ID) {
+// bodyOn returns the body that the nodes of a unit set run.
+func (u *unit) bodyOn(s *unitSet) *body {
+	if u.next != nil && s.runsSecondBody(u.ID) {
 		return u.next.body
 	}
 	return u.body
@@ -238,7 +241,7 @@ func changedNodes(old, new *unit) *roaring.Bitmap {
 	return roaring.Xor(nodes(old), nodes(new))
 }
 
-// targetLists returns the targets by which the planner finds the nodes of the unit: none for a unit that lands nowhere.
+// targetLists returns the targets of the unit's nodes; none for a unit that lands nowhere.
 func (u *unit) targetLists() (list []*targets) {
 	if u == nil || u.targets == nil {
 		return nil
@@ -250,11 +253,11 @@ func (u *unit) targetLists() (list []*targets) {
 	return list
 }
 
-// needs are the names of resources that a unit or another resource needs, by kind. A name is written as in the
-// namespace of the needing resource.
+// needs holds the names of the resources that a resource refers to, by kind. A name is written as in the namespace of
+// the needing resource.
 type needs map[string][]string
 
-// reads returns the names of the properties that the bodies of the unit read, ascending within each body.
+// reads returns the names of the properties that the unit's bodies read, ascending within each body.
 func (u *unit) reads() []string {
 	if u.next == nil {
 		return u.properties

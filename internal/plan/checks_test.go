@@ -17,7 +17,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Passive checks are found by name, and counted by what they were made for.
+// TestPassiveChecksReachTheirSource checks that passive checks are found by name and counted by the source that made
+// them.
 func TestPassiveChecksReachTheirSource(t *testing.T) {
 	h := newTestPlanner(t)
 	h.apply("Check", "default", "declared", nil, &model.CheckSpec{Passive: true})
@@ -42,8 +43,8 @@ func TestPassiveChecksReachTheirSource(t *testing.T) {
 	}
 }
 
-// The command of a Hook reaches the nodes with the check that names it, with its properties,
-// and again when it changes.
+// TestHooksByNameReachTheNodes checks that a Hook's command reaches the nodes of the check that names it, with its
+// properties, and again after a change.
 func TestHooksByNameReachTheNodes(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("web01", nil, "web")
@@ -74,8 +75,8 @@ func TestHooksByNameReachTheNodes(t *testing.T) {
 	}
 }
 
-// A problem hangs on all that is in front of its node, the farthest first, and on what its
-// check depends on, however far; who waits for that hears of a change.
+// TestDependenciesComeFromChecksAndUpstreams checks that the dependencies of a problem are the upstream nodes,
+// farthest first, and the checks that its check depends on.
 func TestDependenciesComeFromChecksAndUpstreams(t *testing.T) {
 	h := newTestPlanner(t)
 	ping := commandCheck("true", nil)
@@ -119,7 +120,7 @@ func TestDependenciesComeFromChecksAndUpstreams(t *testing.T) {
 	}
 }
 
-// What turns are given by: who runs it, and what it is about.
+// TestRoundRobinChecksHaveMembers checks the members of a round-robin check and the proxy nodes that it is about.
 func TestRoundRobinChecksHaveMembers(t *testing.T) {
 	h := newTestPlanner(t)
 	h.apply("Group", "default", "pollers", nil, &model.GroupSpec{})
@@ -162,8 +163,8 @@ func TestRoundRobinChecksHaveMembers(t *testing.T) {
 	}
 }
 
-// The times in which a check does not run reach its nodes with its definition, and again when
-// its Window changes, or the zone that both inherit.
+// TestWindowsOfSchedulesReachTheNodes checks that the exceptions of a schedule reach the nodes, and again after a
+// change of the Window or of the time zone.
 func TestWindowsOfSchedulesReachTheNodes(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("web01", nil, "web")
@@ -191,9 +192,8 @@ func TestWindowsOfSchedulesReachTheNodes(t *testing.T) {
 	held("UTC", "23:00-05:00")
 }
 
-// The builds of an Asset reach the nodes with the checks that name it, in their order and without the addresses from which the
-// server has them, and again when it changes; another namespace's Asset of that name is another, and that of the shared namespace
-// is named with it.
+// TestAssetsReachTheNodes checks that builds of an Asset reach the nodes of the checks that name it, without source
+// addresses, and again after a change; an equal name in another namespace is another Asset.
 func TestAssetsReachTheNodes(t *testing.T) {
 	h := newTestPlanner(t)
 	sum := func(letter string) string { return strings.Repeat(letter, 128) }
@@ -253,8 +253,8 @@ func TestAssetsReachTheNodes(t *testing.T) {
 	held("cpu")
 }
 
-// Two bodies of a unit are in force at once; nodes move from the first to the second, and nothing changes
-// for them when the second becomes the only one.
+// TestRolloutMovesNodesToTheSecondBody checks that two bodies of a unit are in force during a rollout, and that a
+// node changes only when it moves to the second body.
 func TestRolloutMovesNodesToTheSecondBody(t *testing.T) {
 	h := newTestPlanner(t)
 	a, b, c := h.node("a", nil, "web"), h.node("b", nil, "web"), h.node("c", nil)
@@ -326,19 +326,21 @@ func TestRolloutMovesNodesToTheSecondBody(t *testing.T) {
 	expect("after", "new", "new", 0)
 }
 
+// proxy declares a proxy node of a switch and returns its id.
 func (h *testPlanner) proxy(name, address string) model.NodeID {
 	h.apply("Node", "default", name, map[string]string{"kind": "switch"}, &model.NodeSpec{Proxy: true, Properties: map[string]json.RawMessage{"address": json.RawMessage(`"` + address + `"`)}})
 	return h.id(name)
 }
 
+// pingCheck returns a proxy check that the group pollers runs for all switches.
 func pingCheck() *model.CheckSpec {
 	c := commandCheck("ping {{ .props.address }}", &model.Targets{Groups: []string{"pollers"}})
 	c.Proxy = &model.Targets{Where: `node.labels.kind == "switch"`}
 	return c
 }
 
-// A proxy check lands on machines, which run it, and on proxy nodes, which it is about: the
-// assignments of the former name the latter with their properties, and nobody else's.
+// TestProxyCheckLandsOnMachinesAndProxyNodes checks that a proxy check lands on the machines that run it and on its
+// proxy nodes, whose properties only those assignments contain.
 func TestProxyCheckLandsOnMachinesAndProxyNodes(t *testing.T) {
 	h := newTestPlanner(t)
 	h.apply("Group", "default", "pollers", nil, &model.GroupSpec{})
@@ -363,7 +365,7 @@ func TestProxyCheckLandsOnMachinesAndProxyNodes(t *testing.T) {
 		if got.Hash != wire.AssignmentHash(got.Chunks, got.Properties, &got.Proxied.ProxyChecks) {
 			t.Error("the hash does not cover whom the checks speak of")
 		}
-		if p, ok := got.ProxyNode(check, s2); !ok || p.ID != s2 || p.Namespace != 1 || p.UID != h.p.directory.NodeUID(s2) {
+		if p, ok := got.ProxyNode(check, s2); !ok || p.ID != s2 || p.Namespace != 1 || p.UID != h.p.directory.Node(s2).UID {
 			t.Errorf("speaks for s2: %+v %v", p, ok)
 		}
 		if _, ok := got.ProxyNode(check, other); ok {

@@ -36,13 +36,15 @@ type chunkKey struct {
 	unit model.UnitID
 }
 
+// chunkKeyOf returns the hash and unit of a chunk.
 func chunkKeyOf(c *model.Chunk) chunkKey { return chunkKey{c.Hash, c.Unit} }
 
+// row returns the key of the chunk's row in the intent store.
 func (k chunkKey) row() intent.Key {
 	return intent.Key{Kind: chunkKind, Name: fmt.Sprintf("%s-%d", hex.EncodeToString(k.hash[:]), k.unit)}
 }
 
-// chunkRow is the JSON body of a row.
+// chunkRow is the JSON body of a chunk's row in the intent store.
 type chunkRow struct {
 	Unit    model.UnitID `json:"check"`
 	Name    string       `json:"name"` // name of the unit, for people
@@ -50,6 +52,7 @@ type chunkRow struct {
 	Retired time.Time    `json:"retired,omitzero"`
 }
 
+// newChunkStore returns an empty chunk store.
 func newChunkStore(store intent.Store, draft *directory.Draft) *chunkStore {
 	return &chunkStore{store: store, draft: draft, byKey: map[chunkKey]*model.Chunk{}, retired: map[model.ChunkID]time.Time{}}
 }
@@ -88,7 +91,7 @@ func (s *chunkStore) add(row intent.Row) error {
 	return nil
 }
 
-// hash computes the hash of each body's chunk. A chunk that the store already knows replaces the body's one. It
+// hash computes the hash of the chunk of each body. A chunk that the store already knows replaces the body's one. It
 // returns the bodies with new chunks, whose id is zero.
 func (s *chunkStore) hash(units []*unit) (fresh []*body) {
 	one := func(b *body) {
@@ -149,11 +152,10 @@ func (s *chunkStore) number(ctx context.Context, units []*unit) error {
 // collectBatch is the largest number of chunks in one transaction of Collect.
 const collectBatch = 500
 
-// Collect removes chunks that nothing can name any more, and returns how many. A chunk is retired once no
-// unit uses it and named, the chunks that judged the event view's states, does not have it: an agent that
-// was away and still runs it has such a state. From then on spools can hold its results for
-// model.MaxSpoolAge, and the journal until its tail has passed those. A chunk that is used or named again
-// is retired no more.
+// Collect removes chunks that no assignment and no journal record names any more, and returns how many. A chunk is
+// retired once no unit uses it and named, the chunks that judged the event view's states, does not have it: an agent
+// that was away and still runs it has such a state. From then on spools can hold its results for model.MaxSpoolAge,
+// and the journal until its tail has passed those. A chunk that is used or named again is retired no more.
 //
 // Call it from time to time; tail is when the oldest commit of the journal was received.
 func (p *Planner) Collect(ctx context.Context, named map[model.ChunkID]bool, tail, now time.Time) (removed int, err error) {
@@ -170,6 +172,8 @@ func (p *Planner) Collect(ctx context.Context, named map[model.ChunkID]bool, tai
 	return removed, err
 }
 
+// collect marks unused chunks as retired, revives used ones, and removes those retired long enough; it returns how
+// many.
 func (s *chunkStore) collect(ctx context.Context, used func(model.ChunkID) bool, tail, now time.Time) (removed int, err error) {
 	var retire, revive, remove []*model.Chunk
 	for _, c := range s.byKey {
@@ -235,6 +239,7 @@ func (s *chunkStore) retire(ctx context.Context, chunks []*model.Chunk, since ti
 	return nil
 }
 
+// remove deletes chunks from the intent store and the directory.
 func (s *chunkStore) remove(ctx context.Context, chunks []*model.Chunk) error {
 	writes := make([]intent.Write, len(chunks))
 	for i, c := range chunks {
@@ -286,6 +291,7 @@ func (c *Collector) Run(ctx context.Context) error {
 	}
 }
 
+// collect removes the chunks that no assignment uses and no reader of old journal records needs, once.
 func (c *Collector) collect(ctx context.Context) (removed int, err error) {
 	oldest, err := c.Oldest(ctx)
 	if err != nil {

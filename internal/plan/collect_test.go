@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// A check that is edited for years leaves nothing behind but what can still be named.
+// TestExpiredDefinitionsAreRemoved checks that old definitions of a check are removed once no reader can name them.
 func TestExpiredDefinitionsAreRemoved(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("a", nil)
@@ -89,8 +89,8 @@ func TestExpiredDefinitionsAreRemoved(t *testing.T) {
 	}
 }
 
-// Readers at any time see an assignment whose hash is that of its content. Worth
-// running with -race.
+// TestReadersSeeConsistentAssignments checks that concurrent readers see only assignments whose hash matches their
+// content. Worth running with -race.
 func TestReadersSeeConsistentAssignments(t *testing.T) {
 	h := newTestPlanner(t)
 	for i := range 20 {
@@ -131,7 +131,7 @@ func TestReadersSeeConsistentAssignments(t *testing.T) {
 	readers.Wait()
 }
 
-// A namespace is in the shadow from the moment it says so until it does not any more.
+// TestShadowFollowsTheNamespace checks that a namespace is in shadow mode exactly while its resource declares so.
 func TestShadowFollowsTheNamespace(t *testing.T) {
 	h := newTestPlanner(t)
 	for _, c := range []struct {

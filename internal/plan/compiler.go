@@ -28,7 +28,7 @@ var unitCompilers = map[string]func(*unitCompiler, *declared) (*unit, error){
 // resourceKinds lists the kinds that become no unit: the server itself uses such resources, or units read them.
 var resourceKinds = []string{"Handler", "Secret", "Window", "Route", "Silence", "Filter", "Mutator", "Hook", "Pipeline", "Asset"}
 
-// compiledKinds lists the kinds that the planner reads. A kind that others refer to comes before them.
+// compiledKinds returns the kinds of resources that the planner reads. A kind that others refer to comes before them.
 func compiledKinds() []string {
 	kinds := append([]string{"Namespace", "Node", "Group", "Property"}, resourceKinds...)
 	return append(kinds, slices.Sorted(maps.Keys(unitCompilers))...)
@@ -42,6 +42,7 @@ type declared struct {
 	spec model.Spec
 }
 
+// name returns the qualified name of the declared resource.
 func (d *declared) name() route.Name { return routeName(d.key.Namespace, d.key.Name) }
 
 // compiler turns resources into definitions. Only the holder of Planner.compiling uses it.
@@ -51,11 +52,12 @@ type compiler struct {
 	conditions map[string]*where.Condition // compiled conditions by expression
 }
 
+// newCompiler returns a compiler of resources with an empty cache of conditions.
 func newCompiler(groups *groupNumbers, kinds *kind.Registry) *compiler {
 	return &compiler{groups: groups, kinds: kinds, conditions: map[string]*where.Condition{}}
 }
 
-// decode decodes the stored body of a resource.
+// decode decodes a stored resource by its kind.
 func (c *compiler) decode(key intent.Key, id uint32, data []byte) (*declared, error) {
 	kind, ok := c.kinds.Of(key.Kind)
 	if !ok {
@@ -77,7 +79,7 @@ func (c *compiler) decode(key intent.Key, id uint32, data []byte) (*declared, er
 	return d, nil
 }
 
-// define makes the definition of a resource that is not a unit.
+// define returns the compiled definition of a resource that is not a unit.
 func (c *compiler) define(d *declared) (def any, err error) {
 	switch spec := d.spec.(type) {
 	case *model.NamespaceSpec:
@@ -130,6 +132,7 @@ func (c *unitCompiler) namespace(name string) *directory.Namespace {
 	return &directory.Namespace{}
 }
 
+// use returns the definition of a resource and records that the unit reads it.
 func (c *unitCompiler) use(key intent.Key) any {
 	if !slices.Contains(c.uses, key) {
 		c.uses = append(c.uses, key)
@@ -152,7 +155,7 @@ func (c *compiler) unit(d *declared, lookup func(intent.Key) any) (*unit, error)
 // maxConditions is the most compiled conditions that the cache keeps.
 const maxConditions = 4096
 
-// condition compiles a CEL expression, or returns it from the cache.
+// condition returns a compiled CEL condition, from the cache where it can.
 func (c *compiler) condition(expr string) (*where.Condition, error) {
 	if w := c.conditions[expr]; w != nil {
 		return w, nil
@@ -175,6 +178,7 @@ const shared = model.SharedNamespaceName
 // *resourceDef. They are immutable: an edit makes a new one, so that a return to the one before undoes
 // the edit exactly.
 type (
+	// nodeDef is the compiled definition of a Node.
 	nodeDef struct {
 		*directory.Node
 		operatorLabels where.Pairs         // labels that no machine can set
@@ -184,6 +188,8 @@ type (
 		properties     values
 		endHandlers    []string // notified when the node was removed as absent
 	}
+	// groupDef is the compiled definition of a Group. Definitions are *nodeDef, *groupDef, *propertyDef,
+	// *directory.Namespace, *unit and *resourceDef.
 	groupDef struct {
 		route.Name
 		id         directory.GroupID
@@ -192,6 +198,7 @@ type (
 		selfJoin   bool // agents may put their own nodes in
 		trusted    bool // no machine can bring itself in
 	}
+	// propertyDef is the compiled definition of a Property.
 	propertyDef struct {
 		route.Name
 		property string
@@ -205,14 +212,14 @@ type (
 	}
 )
 
-// joinGrant holds the groups that a node got when its machine joined the fleet, and their origin.
+// joinGrant holds the groups that a node received when its machine enrolled, and their origin.
 type joinGrant struct {
 	token  string // id of the join token; empty: a person accepted the machine
 	text   string // the origin of the grant, written for people
 	groups []directory.GroupID
 }
 
-// scope is the place of a Property resource in the chain global, namespace, group, node.
+// scope is the scope that a Property resource sets: global, a namespace, a group or a node.
 type scope struct {
 	level level
 	ns    string
@@ -220,6 +227,7 @@ type scope struct {
 	node  route.Name
 }
 
+// level is a level of scopes, from global to node.
 type level uint8
 
 const (
@@ -229,14 +237,16 @@ const (
 	nodeLevel
 )
 
-// values are property names with their values, ascending by name.
+// values is a list of property names with values, sorted by name.
 type values []namedValue
 
+// namedValue is a property name with its JSON value.
 type namedValue struct {
 	name  string
 	value json.RawMessage
 }
 
+// newPropertyValues returns a map of property values as a list sorted by name.
 func newPropertyValues(m map[string]json.RawMessage) values {
 	v := make(values, 0, len(m))
 	for _, name := range slices.Sorted(maps.Keys(m)) {
@@ -245,6 +255,7 @@ func newPropertyValues(m map[string]json.RawMessage) values {
 	return v
 }
 
+// get returns the value of a name.
 func (v values) get(name string) (json.RawMessage, bool) {
 	i, ok := slices.BinarySearchFunc(v, name, func(x namedValue, name string) int { return strings.Compare(x.name, name) })
 	if !ok {
@@ -253,6 +264,7 @@ func (v values) get(name string) (json.RawMessage, bool) {
 	return v[i].value, true
 }
 
+// node compiles a Node to its definition with the merged labels.
 func (c *compiler) node(d *declared, spec *model.NodeSpec) *nodeDef {
 	uid, _ := uuid.Parse(spec.UID) // a node that never enrolled has no UID
 	if spec.Proxy {
@@ -298,7 +310,8 @@ func (c *compiler) groupList(ns string, names []string) (list []directory.GroupI
 	return list
 }
 
-// joinRequests returns the groups that a node's agent wants to join. It leaves out group names that intent would refuse.
+// joinRequests returns the groups that a node's agent requests to join. It leaves out group names that intent would
+// refuse.
 func (c *compiler) joinRequests(ns string, spec *model.NodeSpec) (list []joinRequest) {
 	if len(spec.AgentGroups) == 0 {
 		return nil
@@ -312,6 +325,7 @@ func (c *compiler) joinRequests(ns string, spec *model.NodeSpec) (list []joinReq
 	return list
 }
 
+// group compiles a Group to its definition.
 func (c *compiler) group(name route.Name, spec *model.GroupSpec) (*groupDef, error) {
 	t, err := c.targets(name.Namespace, &model.Targets{Nodes: spec.Nodes, Groups: spec.Groups, Where: spec.Where})
 	if err != nil {
@@ -332,6 +346,7 @@ func (c *compiler) group(name route.Name, spec *model.GroupSpec) (*groupDef, err
 	}, nil
 }
 
+// property compiles a Property to its definition: scope and value.
 func (c *compiler) property(name route.Name, spec *model.PropertySpec) (*propertyDef, error) {
 	d := &propertyDef{Name: name, property: cmp.Or(spec.Property, name.Name), value: spec.Value}
 	level, of, _ := strings.Cut(spec.Scope, ":")
@@ -355,11 +370,12 @@ func (c *compiler) property(name route.Name, spec *model.PropertySpec) (*propert
 	return d, nil
 }
 
+// routeName returns a qualified name.
 func routeName(namespace, name string) route.Name {
 	return route.Name{Namespace: namespace, Name: name}
 }
 
-// nodeName splits the name of a node as a resource of a namespace writes it. In the shared namespace a name without a
+// nodeName splits a node name in a resource into namespace and name. In the shared namespace a name without a
 // namespace means the nodes of that name in all namespaces: then the result has an empty Namespace.
 func nodeName(ns, name string) route.Name {
 	if before, after, ok := strings.Cut(name, "/"); ok {
@@ -371,13 +387,13 @@ func nodeName(ns, name string) route.Name {
 	return routeName(ns, name)
 }
 
-// matchesNode reports whether a name returned by nodeName means a node.
+// matchesNode reports whether a qualified node name, as nodeName returns it, means a node.
 func matchesNode(name, node route.Name) bool {
 	return name.Name == node.Name && (name.Namespace == "" || name.Namespace == node.Namespace)
 }
 
-// groupName splits the name of a group as a resource of a namespace writes it: NAME for a group of its own namespace, or
-// shared/NAME. Not ok: the group is of another namespace, and cannot be named.
+// groupName splits a group name in a resource into namespace and name: NAME in its own namespace, or shared/NAME. Not
+// ok: the group is of another namespace, and cannot be named.
 func groupName(ns, name string) (route.Name, bool) {
 	before, after, ok := strings.Cut(name, "/")
 	switch {

@@ -13,15 +13,14 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 )
 
-// Explanation is a sentence for people that says why a resource lands on a node or why not, with the explanations of its
-// reasons below.
+// Explanation is a reason for people why a resource lands on a node or does not, with nested reasons.
 type Explanation struct {
 	Lands bool          `json:"lands"`
 	Text  string        `json:"text"`
 	Under []Explanation `json:"under,omitempty"`
 }
 
-// ExplainCheck returns why a check lands on a node or not; not ok: the node or the check does not exist.
+// ExplainCheck returns why a check lands on a node or does not; ok is false if the node or the check does not exist.
 func (i *Inspector) ExplainCheck(node model.NodeID, check model.CheckID) (e Explanation, ok bool) {
 	i.withFleet(func(f inspection) {
 		n, u := f.nodes[node], f.units[check]
@@ -32,6 +31,7 @@ func (i *Inspector) ExplainCheck(node model.NodeID, check model.CheckID) (e Expl
 	return e, ok
 }
 
+// explain explains for people why a unit lands on a node or does not.
 func (f inspection) explain(n *node, u *unit) Explanation {
 	name := strings.ToLower(u.Kind) + " " + nameFor(u.Name, n)
 	switch {
@@ -77,8 +77,8 @@ type explainer struct {
 	open map[directory.GroupID]bool // groups whose explanation is not finished, to stop at cycles
 }
 
-// nameFor returns the name of a resource as the namespace of a node writes it: with namespace only where the namespaces
-// differ.
+// nameFor returns the name of a resource as a node's namespace writes it: with its own namespace only if that
+// differs.
 func nameFor(name route.Name, n *node) string {
 	if name.Namespace == n.def.Namespace {
 		return name.Name
@@ -108,8 +108,7 @@ func (w *explainer) targets(name string, t *targets, owner string) Explanation {
 	return Explanation{Lands: true, Text: name + " is assigned to this node", Under: yes}
 }
 
-// closestGroup returns a hint which change would make targets select the node, or an empty text if no single change
-// would.
+// closestGroup returns a hint: the one change that would make the targets select the node, or an empty text.
 func (w *explainer) closestGroup(name string, t *targets) string {
 	for _, g := range t.groups {
 		r := w.f.groupNumbers.name(g)
@@ -123,8 +122,7 @@ func (w *explainer) closestGroup(name string, t *targets) string {
 	return ""
 }
 
-// items explains each group, node name and condition of targets: yes has those that select the node, no the
-// rest.
+// items explains each group, node name and condition of targets: yes lists those that select the node, no the others.
 func (w *explainer) items(t *targets) (yes, no []Explanation) {
 	sort := func(y Explanation) {
 		if y.Lands {
@@ -243,7 +241,7 @@ func LabelOrigins(meta model.Metadata, spec *model.NodeSpec) []LabelOrigin {
 	return out
 }
 
-// PropertyOrigins is one property of a node: its value in force, and every declared value for it.
+// PropertyOrigins is a node's property: the value in force and every declared value.
 type PropertyOrigins struct {
 	Name     string
 	Value    json.RawMessage // value in force; nil: Conflict says why the property has no value
@@ -251,7 +249,7 @@ type PropertyOrigins struct {
 	From     []PropertyOrigin // declared values, from global to node
 }
 
-// PropertyOrigin is one declared value of a property, with its place.
+// PropertyOrigin is one declared value of a property with the scope that declares it.
 type PropertyOrigin struct {
 	Level  string // global, namespace, group or node
 	From   string // place for people: property proxy (group web)
@@ -302,6 +300,8 @@ func (f inspection) propertyNames(n *node) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
+// origins returns a property of a node: the value in force and the origin of every declared value; ok is false
+// without a value.
 func (f inspection) origins(n *node, name string) (o PropertyOrigins, ok bool) {
 	levels := append(f.sharedSources(n, name), f.properties.nodeValues(n, name))
 	value := mergeLevels(name, levels)
@@ -316,13 +316,13 @@ func (f inspection) origins(n *node, name string) (o PropertyOrigins, ok bool) {
 	}
 	for i, level := range [...]string{"global", "namespace", "group", "node"} {
 		for _, s := range levels[i] {
-			o.From = append(o.From, PropertyOrigin{level, s.from, s.value, valueEffect(tree(s, 0), value)})
+			o.From = append(o.From, PropertyOrigin{level, s.from, s.value, valueEffect(parseTree(s, 0), value)})
 		}
 	}
 	return o, true
 }
 
-// valueEffect compares a declared value with the value in force.
+// valueEffect returns the effect of a declared value on the value in force, such as used or overridden.
 func valueEffect(said, now any) string {
 	var same, other, clashes int
 	var walk func(said, now any)
@@ -359,9 +359,9 @@ func valueEffect(said, now any) string {
 	return Overridden
 }
 
-// mergeLevels merges the values of all levels into one value tree, in which two differing values of one level are a
-// clash. It returns nil if there is no value. Values of one level are merged in a fixed order, so that an error has
-// the same text on every node.
+// mergeLevels merges the values of all levels into one value tree; two different values of one level become a clash.
+// It returns nil if there is no value. Values of one level are merged in a fixed order, so that an error has the same
+// text on every node.
 func mergeLevels(name string, levels [][]source) (value any) {
 	for _, level := range levels {
 		slices.SortFunc(level, func(a, b source) int {
@@ -369,9 +369,9 @@ func mergeLevels(name string, levels [][]source) (value any) {
 		})
 		var here any
 		for _, s := range level {
-			here = mergeValues(name, here, tree(s, 0))
+			here = mergeValues(name, here, parseTree(s, 0))
 		}
-		value = override(value, here)
+		value = overrideTree(value, here)
 	}
 	return value
 }

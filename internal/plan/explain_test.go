@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// flattenExplanation is a Explanation as people read it.
+// flattenExplanation returns an Explanation as the lines that people read.
 func flattenExplanation(w Explanation) string {
 	text := "- "
 	if w.Lands {
@@ -23,6 +23,8 @@ func flattenExplanation(w Explanation) string {
 	return text
 }
 
+// TestExplainCheckShowsTheChain checks the explanation of why a check lands on a node: check, targets, group,
+// condition.
 func TestExplainCheckShowsTheChain(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("web01", map[string]string{"env": "prod"}, "web")
@@ -84,8 +86,8 @@ func TestExplainCheckShowsTheChain(t *testing.T) {
 	}
 }
 
-// What is said of a property is listed from global to node with what became of it, and
-// the value shown is the one that agents are sent.
+// TestPropertiesShowTheirSources checks that the sources of a property are listed from global to node, and that the
+// shown value is the one in the assignment.
 func TestPropertiesShowTheirSources(t *testing.T) {
 	h := newTestPlanner(t)
 	raw := func(s string) map[string]json.RawMessage { return map[string]json.RawMessage{"p": json.RawMessage(s)} }
@@ -137,6 +139,7 @@ global default/everywhere in force`,
 	}
 }
 
+// TestLabelsHaveOwners checks that each label of a node has one owner (server or agent), and which values it hides.
 func TestLabelsHaveOwners(t *testing.T) {
 	meta := model.Metadata{Labels: map[string]string{"a": "server", "b": "server"}}
 	spec := &model.NodeSpec{AgentLabels: map[string]string{"b": "agent", "c": "agent"}, Facts: map[string]string{"a": "facts", "b": "facts", "c": "facts", "d": "facts"}}
@@ -155,7 +158,8 @@ func TestLabelsHaveOwners(t *testing.T) {
 	}
 }
 
-// What keeps nodes from running a check is found on each of them, and counted over all.
+// TestFaultsNameResourceAndReason checks that the faults that keep nodes from running a check are listed per node and
+// counted over all nodes.
 func TestFaultsNameResourceAndReason(t *testing.T) {
 	h := newTestPlanner(t)
 	for i := range 5 {
@@ -201,7 +205,7 @@ func TestFaultsNameResourceAndReason(t *testing.T) {
 	}
 }
 
-// Merged values are JSON, in one spelling whatever the order of the sources.
+// FuzzResolve checks that merged property values are JSON and independent of the order of their sources.
 func FuzzResolve(f *testing.F) {
 	for _, v := range []string{`1`, `{"a":1}`, `{"a":{"b":2}}`, `[]`, `null`, ` {"a" : "x"} `, `{"a":1,"a":2}`, strings.Repeat(`{"a":`, 40) + `1` + strings.Repeat(`}`, 40)} {
 		f.Add(v, `{"a":2}`, `{"c":true}`)

@@ -15,9 +15,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// fleet holds all definitions and the fields that the planner derives from them: members of groups and nodes of units.
-// It has no lock and does no input or output. Only apply changes it (pass.go). A test computes all derived fields
-// from the definitions and compares.
+// fleet holds all definitions and the state derived from them: members of groups and nodes of units. It has no lock
+// and does no input or output. Only apply changes it (pass.go). A test computes all derived fields from the
+// definitions and compares.
 type fleet struct {
 	definitions map[intent.Key]any
 	resources   map[directory.Resource]model.Spec // specs of resources that land on no node
@@ -42,7 +42,8 @@ type fleet struct {
 	oversized int // nodes whose assignment would be too large
 }
 
-// Counts is the planner's work since the start. Tests use it to check that a small change causes little work.
+// Counts holds counters of the planner's work since the start. Tests use it to check that a small change causes
+// little work.
 type Counts struct {
 	Passes     uint64 // lists of changes compiled
 	Nodes      uint64 // nodes whose groups and units were computed
@@ -53,6 +54,7 @@ type Counts struct {
 	Changed    uint64 // assignments that differ from before
 }
 
+// node holds the definition of a node and its derived state: groups, units and assignment.
 type node struct {
 	def        *nodeDef
 	groups     *groupSet
@@ -62,6 +64,7 @@ type node struct {
 	generation wire.Generation
 }
 
+// group holds the definition of a group, its members and the join requests for it.
 type group struct {
 	def      *groupDef       // nil: resources name the group, but it is not declared
 	assigned *roaring.Bitmap // nodes that an operator or a join token put in
@@ -72,48 +75,54 @@ type group struct {
 	units    []model.UnitID // units that target the group
 }
 
-// users are the groups and units that name a node or have a condition.
+// users holds the groups and units that name one node or use one condition.
 type users struct {
 	groups []directory.GroupID
 	units  []model.UnitID
 }
 
-// placedUnit is a unit with its nodes: the nodes that run it, and the proxy nodes that it reports about.
+// placedUnit is a unit with the nodes that run it and the proxy nodes that it reports about.
 type placedUnit struct {
 	def   *unit
 	nodes sharedSet
 }
 
-// sharedSet is a set of nodes. After share, a reader of the directory uses the same bitmap, so the next change copies it
-// first.
+// sharedSet is a copy-on-write set of nodes. After share, a reader of the directory uses the same bitmap, so the next
+// change copies it first.
 type sharedSet struct {
 	*roaring.Bitmap
 	shared bool
 }
 
+// newSharedSet returns an empty set of nodes.
 func newSharedSet() sharedSet { return sharedSet{Bitmap: roaring.New()} }
 
+// add adds a node and copies the bitmap first if readers share it.
 func (s *sharedSet) add(id model.NodeID) {
 	s.copyShared()
 	s.Add(uint32(id))
 }
 
+// remove removes a node and copies the bitmap first if readers share it.
 func (s *sharedSet) remove(id model.NodeID) {
 	s.copyShared()
 	s.Remove(uint32(id))
 }
 
+// copyShared copies the bitmap if readers share it, before a change.
 func (s *sharedSet) copyShared() {
 	if s.shared {
 		s.Bitmap, s.shared = s.Bitmap.Clone(), false
 	}
 }
 
+// share returns the bitmap for readers; the next change copies it.
 func (s *sharedSet) share() *roaring.Bitmap {
 	s.shared = true
 	return s.Bitmap
 }
 
+// newFleet returns a fleet without definitions.
 func newFleet(numbers *groupNumbers) *fleet {
 	return &fleet{
 		definitions: map[intent.Key]any{}, resources: map[directory.Resource]model.Spec{}, namespaces: map[string]*directory.Namespace{},
@@ -125,7 +134,7 @@ func newFleet(numbers *groupNumbers) *fleet {
 	}
 }
 
-// group returns the group with a number, and adds an undeclared one if the fleet has none.
+// group returns the group of a number and adds an undeclared one if it is missing.
 func (f *fleet) group(g directory.GroupID) *group {
 	found := f.groups[g]
 	if found == nil {
@@ -140,7 +149,7 @@ func (f *fleet) groupText(g directory.GroupID) string {
 	return directory.GroupText(f.groupNumbers.name(g))
 }
 
-// nodesNamed returns the nodes that a name returned by nodeName means.
+// nodesNamed returns the nodes of a qualified node name in targets.
 func (f *fleet) nodesNamed(name route.Name) []model.NodeID {
 	if name.Namespace == "" {
 		return f.byBareName[name.Name]
@@ -153,6 +162,7 @@ func (f *fleet) nodesNamed(name route.Name) []model.NodeID {
 	return nil
 }
 
+// namespaceID returns the id of a namespace, or zero if it is unknown.
 func (f *fleet) namespaceID(name string) model.NamespaceID {
 	if n := f.namespaces[name]; n != nil {
 		return n.ID
@@ -160,7 +170,7 @@ func (f *fleet) namespaceID(name string) model.NamespaceID {
 	return 0
 }
 
-// sweep removes the unit sets and group sets that no node has.
+// sweep removes unit sets and group sets without nodes.
 func (f *fleet) sweep() {
 	f.groupSets.sweep()
 	f.unitSets.sweep()
@@ -173,10 +183,12 @@ type groupNumbers struct {
 	names []route.Name
 }
 
+// newGroupNumbers returns an empty numbering of groups.
 func newGroupNumbers() *groupNumbers {
 	return &groupNumbers{ids: map[route.Name]directory.GroupID{}}
 }
 
+// number returns the number of a group's name and assigns the next number to a new one.
 func (g *groupNumbers) number(name route.Name) directory.GroupID {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -189,6 +201,7 @@ func (g *groupNumbers) number(name route.Name) directory.GroupID {
 	return id
 }
 
+// name returns the name of a group's number.
 func (g *groupNumbers) name(id directory.GroupID) route.Name {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -202,6 +215,7 @@ func (g *groupNumbers) list() []route.Name {
 	return g.names[:len(g.names):len(g.names)]
 }
 
+// bitmapForKey returns the bitmap of a key and adds a missing one.
 func bitmapForKey[K comparable](m map[K]*roaring.Bitmap, key K) *roaring.Bitmap {
 	b := m[key]
 	if b == nil {
@@ -211,6 +225,7 @@ func bitmapForKey[K comparable](m map[K]*roaring.Bitmap, key K) *roaring.Bitmap 
 	return b
 }
 
+// clearBit removes an id from the bitmap of a key, and removes an empty bitmap.
 func clearBit[K comparable](m map[K]*roaring.Bitmap, key K, id uint32) {
 	if b := m[key]; b != nil {
 		b.Remove(id)
@@ -220,7 +235,8 @@ func clearBit[K comparable](m map[K]*roaring.Bitmap, key K, id uint32) {
 	}
 }
 
-// set is a sorted list of group or unit ids. All nodes with the same list share one set. ids and next never change.
+// set is a shared, sorted list of group or unit ids. All nodes with the same list share one set. ids and next never
+// change.
 type set[T ~uint32] struct {
 	ids  []T
 	next []T // only in a unit set: the units whose second body the nodes run, see rollout
@@ -232,22 +248,25 @@ type set[T ~uint32] struct {
 }
 
 type (
+	// groupSet is a shared set of group ids, equal for all nodes in the same groups.
 	groupSet = set[directory.GroupID]
-	unitSet  = set[model.UnitID]
+	// unitSet is a shared set of unit ids, equal for all nodes with the same units.
+	unitSet = set[model.UnitID]
 )
 
+// has reports whether the set contains an id.
 func (s *set[T]) has(id T) bool {
 	_, found := slices.BinarySearch(s.ids, id)
 	return found
 }
 
-// onNext reports whether the nodes of a unit set run the second body of a unit.
-func (s *set[T]) onNext(id T) bool {
+// runsSecondBody reports whether the nodes of a unit set run the second body of a unit in a rollout.
+func (s *set[T]) runsSecondBody(id T) bool {
 	_, found := slices.BinarySearch(s.next, id)
 	return found
 }
 
-// sets keeps one shared set for each different list of ids. The empty set always exists.
+// sets interns equal sets, so that nodes with the same ids share one. The empty set always exists.
 type sets[T ~uint32] struct {
 	byKey  map[string]*set[T]
 	empty  *set[T]
@@ -255,12 +274,13 @@ type sets[T ~uint32] struct {
 	unused []*set[T] // sets that had no node at some time of this pass
 }
 
+// newSets returns the shared sets of ids, with only the empty set.
 func newSets[T ~uint32]() *sets[T] {
 	empty := &set[T]{refs: 1}
 	return &sets[T]{byKey: map[string]*set[T]{"": empty}, empty: empty}
 }
 
-// intern returns the shared set for two lists of ids (sorted, without duplicates). It copies the lists.
+// intern returns the shared set of a sorted list of ids and creates a missing one. It copies the lists.
 func (s *sets[T]) intern(ids, next []T) *set[T] {
 	s.buf = s.buf[:0]
 	for _, id := range ids {
@@ -281,7 +301,7 @@ func (s *sets[T]) intern(ids, next []T) *set[T] {
 	return made
 }
 
-// move moves a node's reference from one set to another.
+// move moves one node's reference from a set to another set.
 func (s *sets[T]) move(at **set[T], to *set[T]) {
 	to.refs++
 	from := *at
@@ -291,7 +311,7 @@ func (s *sets[T]) move(at **set[T], to *set[T]) {
 	}
 }
 
-// sweep removes the sets that no node has.
+// sweep removes the sets that no node refers to.
 func (s *sets[T]) sweep() {
 	for _, d := range s.unused {
 		if d.refs == 0 {
@@ -312,7 +332,7 @@ type composition struct {
 	contents map[string]*content
 }
 
-// content is the part of an assignment that all nodes with the same unit set and the same property values share.
+// content is the part of an assignment that nodes with the same units and property values share.
 type content struct {
 	*composition
 	directory.Content
@@ -323,7 +343,7 @@ type content struct {
 	faults         atomic.Pointer[[]fault] // faults of the content; nil: not computed yet
 }
 
-// bytesOverLimit returns by how many bytes, at least one, the content exceeds the limit of an assignment; zero: it fits.
+// bytesOverLimit returns by how many bytes the content exceeds the size limit of an assignment; zero: it fits.
 func (c *content) bytesOverLimit() int {
 	most := max(len(c.chunks), len(c.Properties))
 	if c.proxied != nil {
@@ -349,6 +369,7 @@ func insert[T ~uint32](list []T, v T) []T {
 	return slices.Insert(list, i, v)
 }
 
+// remove removes a value from a sorted list without duplicates.
 func remove[T ~uint32](list []T, v T) []T {
 	i, found := slices.BinarySearch(list, v)
 	if !found {

@@ -30,7 +30,7 @@ func (f *fleet) evaluate(p *pass, readsGroups bool) {
 		f.counts.Conditions++
 		f.conditions.match(s, id)
 	}
-	for id := range values32(p.nodes) {
+	for id := range bitmapIDs(p.nodes) {
 		n := f.nodes[model.NodeID(id)]
 		see(n)
 		f.conditions.inNamespace(n.def.Namespace, func(s *conditionState) {
@@ -48,7 +48,7 @@ func (f *fleet) evaluate(p *pass, readsGroups bool) {
 			over = f.inNamespace[s.key.ns]
 		}
 		if over != nil {
-			for id := range values32(over) {
+			for id := range bitmapIDs(over) {
 				see(f.nodes[model.NodeID(id)])
 				match(s, id)
 			}
@@ -69,8 +69,8 @@ func (f *fleet) groupNames(s *groupSet) []string {
 	return s.names
 }
 
-// updateMembersOfGroups computes the members of changed groups and, where they differ, of the groups that contain them.
-// Nodes that joined or left a group are added to p.nodes.
+// updateMembersOfGroups recomputes the members of changed groups and, where these differ, of the groups that contain
+// them. Nodes that joined or left a group are added to p.nodes.
 func (f *fleet) updateMembersOfGroups(p *pass) {
 	reach := map[directory.GroupID]bool{} // groups to compute; false: not visited yet
 	var up func(directory.GroupID)
@@ -131,7 +131,7 @@ func (f *fleet) updateMembersOfGroups(p *pass) {
 	}
 }
 
-// updateGroupsOfNode computes all groups of a node anew.
+// updateGroupsOfNode recomputes all groups of a node.
 func (f *fleet) updateGroupsOfNode(p *pass, n *node) {
 	f.counts.Nodes++
 	id, ns := uint32(n.def.ID), n.def.Namespace
@@ -192,6 +192,7 @@ type conditionKey struct {
 	operatorLabels bool
 }
 
+// condition is a compiled CEL condition with its key in the index.
 type condition struct {
 	key conditionKey
 	*where.Condition
@@ -207,6 +208,7 @@ type conditionState struct {
 	users
 }
 
+// newConditionIndex returns an index without conditions.
 func newConditionIndex() *conditionIndex {
 	return &conditionIndex{
 		byKey: map[conditionKey]*conditionState{}, byNamespace: map[string][]*conditionState{},
@@ -259,10 +261,10 @@ func (x *conditionIndex) inNamespace(ns string, fn func(*conditionState)) {
 	}
 }
 
-// matches returns the nodes that a condition selects; a group or unit must use the condition.
+// matches returns the nodes that a condition in use selects.
 func (x *conditionIndex) matches(c *condition) *roaring.Bitmap { return x.byKey[c.key].matches }
 
-// set sets the node on which match evaluates conditions.
+// set chooses the node on which match evaluates conditions.
 func (x *conditionIndex) set(n *nodeDef, groups func() []string) {
 	x.all.Set(n.Namespace, n.Name.Name, n.Labels, n.Facts)
 	x.operators.Set(n.Namespace, "", n.operatorLabels, nil)
@@ -271,7 +273,7 @@ func (x *conditionIndex) set(n *nodeDef, groups func() []string) {
 	}
 }
 
-// match evaluates a condition on the node of set and adds the node to the selected ones, or removes it.
+// match evaluates a condition on the node of set, and adds the node to the condition's matches or removes it.
 func (x *conditionIndex) match(s *conditionState, id uint32) {
 	seen := x.all
 	if s.key.operatorLabels {
@@ -291,7 +293,7 @@ type joinRequest struct {
 	vouched bool
 }
 
-// setJoinRequest adds a node's request to join to the group, or removes the request.
+// setJoinRequest adds or removes the join request of a node.
 func (g *group) setJoinRequest(id uint32, r joinRequest, add bool) {
 	change := func(b **roaring.Bitmap) {
 		switch {
@@ -309,7 +311,7 @@ func (g *group) setJoinRequest(id uint32, r joinRequest, add bool) {
 	}
 }
 
-// accepts reports whether the group takes in a node because the node's agent wants to join.
+// accepts reports whether the group accepts a node because the node's agent requests to join.
 func (g *group) accepts(r joinRequest) bool {
 	if g.def == nil {
 		return r.vouched
@@ -317,7 +319,7 @@ func (g *group) accepts(r joinRequest) bool {
 	return !g.def.trusted && (g.def.selfJoin || r.vouched)
 }
 
-// decide reports whether the group accepts a join request, and returns the reason for people.
+// decide reports whether the group accepts a join request, and the reason.
 func (g *group) decide(r joinRequest) (accepted bool, reason string) {
 	switch accepted = g.accepts(r); {
 	case accepted && r.vouched:

@@ -17,8 +17,8 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// Any list of changes leads to the same fleet as a start from nothing, and both to
-// what a naive reading of the definitions says.
+// TestIncrementalPlanEqualsFullPlan checks that random changes lead to the same fleet as a fresh load and as a naive
+// model.
 func TestIncrementalPlanEqualsFullPlan(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		h := newTestPlanner(t)
@@ -69,7 +69,7 @@ func TestIncrementalPlanEqualsFullPlan(t *testing.T) {
 	})
 }
 
-// drawRename makes some writes of nodes moves: of a node that is there, to a name that is free.
+// drawRename turns some random writes of a node into renames of an existing node to a free name.
 func (h *testPlanner) drawRename(rt *rapid.T, w intent.Write) intent.Write {
 	if w.Kind != "Node" || w.Body == nil || rapid.IntRange(0, 2).Draw(rt, "move") > 0 {
 		return w
@@ -84,7 +84,7 @@ func (h *testPlanner) drawRename(rt *rapid.T, w intent.Write) intent.Write {
 	return w
 }
 
-// removedSinceStart are the nodes of which RemovalsSince, from the start on, says that they are gone.
+// removedSinceStart returns the nodes that RemovalsSince reports as removed since the start.
 func removedSinceStart(rt *rapid.T, h *testPlanner) (nodes []model.NodeID) {
 	marks, err := h.p.RemovalsSince(rt.Context(), 0)
 	if err != nil {
@@ -98,6 +98,7 @@ func removedSinceStart(rt *rapid.T, h *testPlanner) (nodes []model.NodeID) {
 	return nodes
 }
 
+// snapshotWithoutGenerations returns the published state without revisions, to compare two planners.
 func (h *testPlanner) snapshotWithoutGenerations() map[string]any {
 	seen := h.snapshot()
 	for key, v := range seen {
@@ -117,6 +118,7 @@ var (
 	trustedWheres = []string{"", `node.labels.a == "1"`, `node.labels.a != "1"`, `has(node.labels.b)`}
 )
 
+// drawWrite draws a random write of a resource.
 func drawWrite(rt *rapid.T) intent.Write {
 	pick := func(label string, from []string) string { return rapid.SampledFrom(from).Draw(rt, label) }
 	some := func(label string, from []string) []string {
@@ -204,7 +206,8 @@ func drawWrite(rt *rapid.T) intent.Write {
 	return w
 }
 
-// compareWithNaivePlanner reads every definition again for every node and check.
+// compareWithNaivePlanner compares the plan with a naive model that reads every definition again for each node and
+// check.
 func (h *testPlanner) compareWithNaivePlanner(rt *rapid.T) {
 	type resource[S any] struct {
 		Metadata model.Metadata
@@ -331,7 +334,7 @@ func (h *testPlanner) compareWithNaivePlanner(rt *rapid.T) {
 	}
 }
 
-// newTestFleet has n nodes of which each tenth is in a rack of ten, and 40 checks on all.
+// newTestFleet returns n nodes in racks of ten with 40 checks on each node.
 func newTestFleet(t testing.TB, n int) *testPlanner {
 	h := newTestPlanner(t)
 	p := h.p
@@ -362,7 +365,8 @@ func newTestFleet(t testing.TB, n int) *testPlanner {
 	return h
 }
 
-// Work is in proportion to the change, not to the fleet.
+// TestWorkDependsOnTheChangeNotTheFleet checks that the planner's work is proportional to the change, not to the
+// fleet.
 func TestWorkDependsOnTheChangeNotTheFleet(t *testing.T) {
 	h := newTestFleet(t, 2000)
 	work := func(change func()) (changed int, c Counts) {

@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Inspector answers questions of people from the definitions: why a unit lands on a node, where a property's value comes
+// Inspector answers diagnostic questions about the plan: why a unit lands on a node, where a property value comes
 // from, which faults nodes have. It holds the planner's read lock meanwhile, so frequent look-ups belong in the
 // directory.
 type Inspector struct{ p *Planner }
@@ -27,6 +27,7 @@ type inspection struct{ *fleet }
 // Inspector returns the inspector of this planner.
 func (p *Planner) Inspector() *Inspector { return &Inspector{p} }
 
+// withFleet calls fn under the read lock of the planner's fleet.
 func (i *Inspector) withFleet(fn func(inspection)) {
 	i.p.mu.RLock()
 	defer i.p.mu.RUnlock()
@@ -50,14 +51,15 @@ func (i *Inspector) NodeProperties(id model.NodeID) model.PropertyValues {
 	}
 }
 
-// Placement counts the nodes, or the users, of a declared resource; a zero Placement: the resource is not declared.
+// Placement counts the nodes or users of a declared resource; a zero Placement means that the resource is not
+// declared.
 func (i *Inspector) Placement(key intent.Key) (l intent.Placement) {
 	i.withFleet(func(f inspection) { l = f.placementOf(f.definitions[key]) })
 	return l
 }
 
-// Select returns the nodes that targets declared in a namespace would select. It fails if a condition does not compile.
-// It evaluates each condition on every node of the namespace.
+// Select returns the nodes that these targets would select, declared in a namespace. It fails if a condition does not
+// compile. It evaluates each condition on every node of the namespace.
 func (i *Inspector) Select(namespace string, t *model.Targets) (ids []model.NodeID, err error) {
 	i.p.compiling.Lock()
 	compiled, err := i.p.compiler.targets(namespace, t)
@@ -71,8 +73,8 @@ func (i *Inspector) Select(namespace string, t *model.Targets) (ids []model.Node
 	return ids, nil
 }
 
-// evaluateOnce returns the nodes that a condition selects, of those that a namespace's resources may reach. It does not
-// add the condition to the fleet.
+// evaluateOnce evaluates a condition once on the nodes that resources of a namespace may select. It does not add the
+// condition to the fleet.
 func (f inspection) evaluateOnce(c *condition, namespace string) *roaring.Bitmap {
 	found, over := roaring.New(), f.all
 	if namespace != shared {
@@ -82,7 +84,7 @@ func (f inspection) evaluateOnce(c *condition, namespace string) *roaring.Bitmap
 		return found
 	}
 	seen := where.NewNode()
-	for id := range values32(over) {
+	for id := range bitmapIDs(over) {
 		n := f.nodes[model.NodeID(id)]
 		seen.Set(n.def.Namespace, n.def.Name.Name, n.def.Labels, n.def.Facts)
 		if c.ReadsGroups() {
@@ -99,8 +101,8 @@ func (f inspection) evaluateOnce(c *condition, namespace string) *roaring.Bitmap
 	return found
 }
 
-// Fault is a reason why nodes cannot do all their work: a check reads a property that is not set, or that two groups set
-// differently; or an assignment would be too large.
+// Fault is a reason why a node cannot do all its work: a property is missing or contradictory, or the assignment is
+// too large.
 type Fault struct {
 	Check    model.CheckID // zero: the fault concerns the whole node
 	Text     string
@@ -108,7 +110,7 @@ type Fault struct {
 	Examples []model.NodeID // some of the nodes with the fault, by id
 }
 
-// fault is a fault of one content: all nodes that use the content have it.
+// fault is a fault of one assignment content, shared by all nodes with that content.
 type fault struct {
 	unit model.UnitID
 	text string
@@ -189,7 +191,7 @@ func (f inspection) faultsOfNode(n *node) []fault {
 	return found
 }
 
-// faultsOfContent runs the templates of every body that reads properties, as the agents will, and lists the errors as
+// faultsOfContent runs the templates of each body that reads properties, as agents do, and returns the errors as
 // faults.
 func (f inspection) faultsOfContent(c *content) (list []fault) {
 	if len(c.names) == 0 {
@@ -239,7 +241,7 @@ func (u *unit) faults(list []fault, b *body, properties []wire.Property) []fault
 	return list
 }
 
-// placementOf counts the nodes and units that the definition of a resource reaches, or the resources that name it.
+// placementOf counts the nodes and units on which a resource has an effect, or the resources that name it.
 func (f inspection) placementOf(def any) (l intent.Placement) {
 	switch d := def.(type) {
 	case *directory.Namespace:
@@ -313,7 +315,7 @@ func (f inspection) countUsers(l *intent.Placement, of directory.Resource) {
 	}
 }
 
-// resourceNeeds returns the names of resources in a resource that lands on no node.
+// resourceNeeds returns the names of the resources that a resource without placement on nodes refers to.
 func resourceNeeds(spec model.Spec) needs {
 	n := needs{}
 	switch spec := spec.(type) {
@@ -346,6 +348,7 @@ func containsName(of route.Name, namespace string, names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return splitName(namespace, name) == of })
 }
 
+// countNodes counts the nodes whose definition fulfils fn.
 func (f inspection) countNodes(fn func(*nodeDef) bool) (nodes int) {
 	for _, n := range f.nodes {
 		if fn(n.def) {

@@ -10,6 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
+// members returns the names of a group's members.
 func (h *testPlanner) members(group string) (names []string) {
 	for _, id := range h.p.directory.GroupMembers("default", group) {
 		_, name, _ := h.p.directory.NodeName(id)
@@ -18,8 +19,8 @@ func (h *testPlanner) members(group string) (names []string) {
 	return names
 }
 
-// An agent is in the groups that it names where group or node allows it, and hears of
-// each change of that; in a trusted group it never is.
+// TestAgentsJoinOnlyPermittedGroups checks that an agent joins a group that it names only where group or node permits
+// that, and never a trusted group.
 func TestAgentsJoinOnlyPermittedGroups(t *testing.T) {
 	h := newTestPlanner(t)
 	h.apply("Node", "default", "n1", nil, &model.NodeSpec{AgentGroups: []string{"canary", "web", "root"}, MayJoin: []string{"web", "root"}})
@@ -64,8 +65,8 @@ func TestAgentsJoinOnlyPermittedGroups(t *testing.T) {
 	}
 }
 
-// The condition of a trusted group sees labels of the server only, whatever the machine
-// says under the same name.
+// TestTrustedConditionsSeeTheServersLabels checks that the condition of a trusted group reads only labels of the
+// server, not equal names from the machine.
 func TestTrustedConditionsSeeTheServersLabels(t *testing.T) {
 	h := newTestPlanner(t)
 	const expr = `node.labels.role == "db"`
@@ -82,8 +83,8 @@ func TestTrustedConditionsSeeTheServersLabels(t *testing.T) {
 	}
 }
 
-// A fact changes on every node of a fleet, in batches as intent writes them: what is
-// computed is the changes, each looked at by each condition once, and nothing else.
+// TestChangedFactsOfAFleetCostTheChanges checks that batches of changed facts evaluate each condition once per
+// changed node and do no other work.
 func TestChangedFactsOfAFleetCostTheChanges(t *testing.T) {
 	const nodes, batch = 2000, 250
 	h := newTestFleet(t, nodes)
@@ -122,8 +123,8 @@ func TestChangedFactsOfAFleetCostTheChanges(t *testing.T) {
 	}
 }
 
-// Who brings machines into a trusted group that joined by a token is told, once for each
-// node that he writes and once for each group; of all others he is not.
+// TestPreviewWarnsOfTokensInTrustedGroups checks that a preview warns a person whose write adds token-joined machines
+// to a trusted group, once per node and group.
 func TestPreviewWarnsOfTokensInTrustedGroups(t *testing.T) {
 	h := newTestPlanner(t)
 	token := &model.JoinGrant{Token: "4f1c"}
@@ -183,7 +184,8 @@ func TestPreviewWarnsOfTokensInTrustedGroups(t *testing.T) {
 	}
 }
 
-// A handler or pipeline that nodes name for their keepalive or their end is used by them.
+// TestHandlersCountTheNodesThatNameThem checks that nodes which name a handler or pipeline for keepalive or
+// deregistration count as its users.
 func TestHandlersCountTheNodesThatNameThem(t *testing.T) {
 	h := newTestPlanner(t)
 	for _, name := range []string{"web01", "web02", "web03", "web04"} {
@@ -215,7 +217,8 @@ func TestHandlersCountTheNodesThatNameThem(t *testing.T) {
 	uses("one less", 2, 2)
 }
 
-// Routes, pipelines and Sensu agents that name no handler use handlers, too, from when they are applied together.
+// TestHandlersListTheirUsers checks that routes, pipelines and Sensu agents which name a handler count as its users,
+// also in the same apply.
 func TestHandlersListTheirUsers(t *testing.T) {
 	h := newTestPlanner(t)
 	uses := func(what, handler string, want intent.Placement) {
@@ -247,7 +250,8 @@ func TestHandlersListTheirUsers(t *testing.T) {
 	uses("it names another", "pager", intent.Placement{NotifiedNodes: 1})
 }
 
-// What commands and expressions on the server need is used by them.
+// TestSecretsAndAssetsCountTheirUsers checks that commands and expressions of the server count as users of the
+// secrets and assets that they name.
 func TestSecretsAndAssetsCountTheirUsers(t *testing.T) {
 	h := newTestPlanner(t)
 	h.apply("Secret", "default", "key", nil, &model.SecretSpec{})
@@ -264,8 +268,8 @@ func TestSecretsAndAssetsCountTheirUsers(t *testing.T) {
 	}
 }
 
-// Whom a node names hears of its keepalive; of those whom its agent names, who is there, and
-// nobody of them where the node names others.
+// TestReceiversOfAKeepalive checks which handlers a node's keepalive uses: those that the node names, otherwise the
+// existing ones that its agent names.
 func TestReceiversOfAKeepalive(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("web01", nil)
@@ -297,8 +301,8 @@ func TestReceiversOfAKeepalive(t *testing.T) {
 	}
 }
 
-// Where a Sensu agent names no handler, that called keepalive is meant, as with Sensu's backend, if it
-// is there; of our own agents' nodes nobody means it.
+// TestSensuAgentsHaveADefaultKeepalive checks that the keepalive of a Sensu agent without handlers uses the handler
+// keepalive if it exists, and that other nodes' keepalives do not.
 func TestSensuAgentsHaveADefaultKeepalive(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("ours", nil)

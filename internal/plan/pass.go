@@ -16,7 +16,7 @@ type placement struct {
 	unit model.UnitID
 }
 
-// pass collects the work that a list of edits causes: each stage of apply adds work for the later stages.
+// pass collects the work of one list of edits: each stage of fleet.apply adds work for later stages.
 type pass struct {
 	fresh     []*conditionState          // new conditions, not evaluated yet
 	nodes     *roaring.Bitmap            // nodes whose groups and units have to be computed
@@ -36,8 +36,8 @@ type pass struct {
 	oversized []string // nodes whose assignment would be too large, for people
 }
 
-// apply makes the edits and brings everything derived up to date, except assignments: p.build lists
-// those. From top to bottom:
+// apply applies edits to the fleet and updates all derived state except assignments: p.build lists those to compose.
+// From top to bottom:
 //
 //  1. definitions, and the indexes of names, conditions and readers
 //  2. conditions: a new one sees each node that it may select, once; a changed node is seen by each
@@ -61,18 +61,18 @@ func (f *fleet) apply(edits []edit) *pass {
 	}
 	f.evaluate(p, false)
 	f.updateMembersOfGroups(p)
-	for id := range values32(p.nodes) {
+	for id := range bitmapIDs(p.nodes) {
 		f.updateGroupsOfNode(p, f.nodes[model.NodeID(id)])
 	}
 	f.evaluate(p, true)
 	for id := range p.units {
 		f.updateTargets(p, id)
 	}
-	for id := range values32(p.nodes) {
+	for id := range bitmapIDs(p.nodes) {
 		f.updateUnitsOfNode(p, f.nodes[model.NodeID(id)])
 	}
 	p.moved.AndNot(p.nodes)
-	for id := range values32(roaring.And(p.moved, f.all)) {
+	for id := range bitmapIDs(roaring.And(p.moved, f.all)) {
 		n := f.nodes[model.NodeID(id)]
 		f.assignUnits(p, n, n.units.ids)
 	}
@@ -101,12 +101,12 @@ func (p *pass) deletedNodes() map[model.NodeID]uuid.UUID {
 	return deleted
 }
 
-// values32 iterates over the ids of a bitmap's copy, so the loop may change the bitmap.
-func values32(b *roaring.Bitmap) func(func(uint32) bool) {
+// bitmapIDs iterates over the ids of a bitmap's copy, so that the loop may change the bitmap.
+func bitmapIDs(b *roaring.Bitmap) func(func(uint32) bool) {
 	return slices.Values(b.ToArray())
 }
 
-// define puts one edit into the definitions and indexes, and marks the derived fields that have to be computed again.
+// define applies one edit to the definitions and indexes, and marks the derived state to compute again.
 func (f *fleet) define(p *pass, e edit) {
 	switch def := newestDefinition(e.new, e.old).(type) {
 	case *nodeDef:
@@ -136,6 +136,7 @@ func (f *fleet) define(p *pass, e edit) {
 	}
 }
 
+// newestDefinition returns the new definition of an edit, or the old one if the edit removes the resource.
 func newestDefinition(a, b any) any {
 	if a != nil {
 		return a
@@ -143,9 +144,13 @@ func newestDefinition(a, b any) any {
 	return b
 }
 
+// oldDefinition returns the old definition of an edit as type D, or nil for another type.
 func oldDefinition[D any](e edit) D { d, _ := e.old.(D); return d }
+
+// newDefinition returns the new definition of an edit as type D, or nil for another type.
 func newDefinition[D any](e edit) D { d, _ := e.new.(D); return d }
 
+// defineNode replaces the definition of a node and marks the derived state to compute again.
 func (f *fleet) defineNode(p *pass, old, new *nodeDef) {
 	if old != nil {
 		id := uint32(old.ID)
@@ -195,6 +200,7 @@ func (f *fleet) defineNode(p *pass, old, new *nodeDef) {
 	p.nodes.Add(id)
 }
 
+// removeNode removes a deleted node from its groups and units, and records the lost placements.
 func (f *fleet) removeNode(p *pass, id model.NodeID) {
 	n := f.nodes[id]
 	for _, g := range n.groups.ids {
@@ -216,6 +222,7 @@ func (f *fleet) removeNode(p *pass, id model.NodeID) {
 	p.deleted = append(p.deleted, n)
 }
 
+// defineGroup replaces the definition of a group and marks the derived state to compute again.
 func (f *fleet) defineGroup(p *pass, id directory.GroupID, old, new *groupDef) {
 	g := f.group(id)
 	g.def = new
@@ -252,6 +259,7 @@ func (f *fleet) defineGroup(p *pass, id directory.GroupID, old, new *groupDef) {
 	}
 }
 
+// defineUnit replaces the definition of a unit and marks the derived state to compute again.
 func (f *fleet) defineUnit(p *pass, id model.UnitID, old, new *unit) {
 	u := f.units[id]
 	if old != nil {
@@ -301,13 +309,13 @@ func (f *fleet) defineUnit(p *pass, id model.UnitID, old, new *unit) {
 		if new.proxies == nil {
 			list = &p.gained
 		}
-		for n := range values32(f.runners(u)) {
+		for n := range bitmapIDs(f.runners(u)) {
 			*list = append(*list, placement{model.NodeID(n), id})
 		}
 	}
 }
 
-// addUsers calls change, which adds or removes a user, for the users of each node name and condition in targets. The
+// addUsers calls change for the users of each node name and condition in targets, to add or remove one. The
 // conditions must be acquired.
 func (f *fleet) addUsers(t targets, change func(*users)) {
 	for _, name := range t.nodes {

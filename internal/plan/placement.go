@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// updateTargets computes the nodes of a unit whose targets may have changed.
+// updateTargets recomputes the nodes of a unit whose targets may have changed.
 func (f *fleet) updateTargets(p *pass, id model.UnitID) {
 	f.counts.Units++
 	u := f.units[id]
@@ -21,7 +21,7 @@ func (f *fleet) updateTargets(p *pass, id model.UnitID) {
 	if u.def != nil {
 		nodes = f.landingNodes(u.def)
 	}
-	for n := range values32(roaring.Xor(nodes, u.nodes.Bitmap)) {
+	for n := range bitmapIDs(roaring.Xor(nodes, u.nodes.Bitmap)) {
 		if p.nodes.Contains(n) && u.def != nil {
 			continue // updateUnitsOfNode computes all units of this node at once
 		}
@@ -37,7 +37,7 @@ func (f *fleet) updateTargets(p *pass, id model.UnitID) {
 	}
 }
 
-// updateUnitsOfNode computes all units of a node anew.
+// updateUnitsOfNode recomputes all units of a node.
 func (f *fleet) updateUnitsOfNode(p *pass, n *node) {
 	id := uint32(n.def.ID)
 	var found []model.UnitID
@@ -65,7 +65,7 @@ func (f *fleet) updateUnitsOfNode(p *pass, n *node) {
 	f.assignUnits(p, n, slices.Compact(found))
 }
 
-// assignUnits sets the units of a node, and for each unit the body that the node runs.
+// assignUnits sets the units of a node and the body of each that the node runs.
 func (f *fleet) assignUnits(p *pass, n *node, units []model.UnitID) {
 	id := n.def.ID
 	difference(n.units.ids, units,
@@ -79,7 +79,7 @@ func (f *fleet) assignUnits(p *pass, n *node, units []model.UnitID) {
 		})
 	var next []model.UnitID
 	for _, u := range units {
-		if f.units[u].def.onNext(uint32(id)) {
+		if f.units[u].def.runsSecondBody(uint32(id)) {
 			next = append(next, u)
 		}
 	}
@@ -87,7 +87,7 @@ func (f *fleet) assignUnits(p *pass, n *node, units []model.UnitID) {
 	p.build.Add(uint32(id))
 }
 
-// readersOf returns the nodes that read a property and get values from this place of the chain.
+// readersOf returns the nodes that read a property and inherit from this scope.
 func (f *fleet) readersOf(at propertyPlace) *roaring.Bitmap {
 	readers := roaring.New()
 	for _, u := range f.properties.readers[at.property] {
@@ -112,8 +112,8 @@ func (f *fleet) readersOf(at propertyPlace) *roaring.Bitmap {
 	return readers
 }
 
-// targets are compiled model.Targets. They select all nodes of the listed groups, the listed nodes and the nodes of the
-// condition, without the nodes of except.
+// targets holds compiled model.Targets. They select all nodes of the listed groups, the listed nodes and the nodes of
+// the condition, without the nodes of except.
 type targets struct {
 	groups []directory.GroupID
 	nodes  []route.Name
@@ -153,7 +153,7 @@ func (c *compiler) targets(ns string, t *model.Targets) (*targets, error) {
 	return out, nil
 }
 
-// conditions lists all conditions in the targets, with those in except.
+// conditions returns all conditions of the targets and of their except.
 func (t *targets) conditions() (list []*condition) {
 	for ; t != nil; t = t.except {
 		if t.where != nil {
@@ -169,7 +169,7 @@ func (f *fleet) selected(t *targets, owner string) *roaring.Bitmap {
 	return f.selectedNodesBy(t, owner, func(c *condition) *roaring.Bitmap { return f.conditions.matches(c) })
 }
 
-// selectedNodesBy returns the nodes that targets select, and calls holds for the nodes of each condition.
+// selectedNodesBy returns the nodes that targets select; the function holds returns the nodes of each condition.
 func (f *fleet) selectedNodesBy(t *targets, owner string, holds func(*condition) *roaring.Bitmap) *roaring.Bitmap {
 	set := roaring.New()
 	if t == nil {
@@ -257,8 +257,8 @@ func (f *fleet) runners(u *placedUnit) *roaring.Bitmap {
 	return roaring.AndNot(u.nodes.Bitmap, f.proxies)
 }
 
-// markProxyRunners marks the machines that run a proxy check whose proxy nodes appeared, disappeared or changed, because
-// their assignments name those nodes.
+// markProxyRunners marks the machines that run a proxy check for recomposition if its proxy nodes changed, because
+// their assignments name these.
 func (f *fleet) markProxyRunners(p *pass) {
 	mark := func(id model.UnitID) {
 		if u := f.units[id]; u != nil && u.def != nil && u.def.proxies != nil {
@@ -275,17 +275,17 @@ func (f *fleet) markProxyRunners(p *pass) {
 	for _, id := range p.turned {
 		mark(id)
 	}
-	for id := range values32(roaring.And(p.build, f.proxies)) {
+	for id := range bitmapIDs(roaring.And(p.build, f.proxies)) {
 		for _, u := range f.nodes[model.NodeID(id)].units.ids {
 			mark(u)
 		}
 	}
 }
 
-// skipProxies removes the proxy nodes from the nodes that get an assignment, because proxy nodes have no agent. It also
-// discards the compositions of their unit sets, so that a machine with the same set composes it again.
+// skipProxies removes proxy nodes, which have no agent, from the nodes that get an assignment. It also discards the
+// compositions of their unit sets, so that a machine with the same set composes it again.
 func (f *fleet) skipProxies(p *pass) {
-	for id := range values32(roaring.And(p.build, f.proxies)) {
+	for id := range bitmapIDs(roaring.And(p.build, f.proxies)) {
 		f.nodes[model.NodeID(id)].units.composed = nil
 	}
 	p.build.AndNot(f.proxies)
@@ -304,7 +304,7 @@ func (b *builder) proxied(s *unitSet, chunks []*model.Chunk) *directory.ProxyTar
 			continue
 		}
 		found = true
-		body := u.def.in(s)
+		body := u.def.bodyOn(s)
 		subjects := nodeIDs(roaring.And(u.nodes.Bitmap, b.f.proxies))
 		key := string(nodeListKey(subjects))
 		at, known := sets[key]
@@ -334,6 +334,7 @@ func (b *builder) proxied(s *unitSet, chunks []*model.Chunk) *directory.ProxyTar
 	return directory.NewProxyTargets(list, nodes, chunks)
 }
 
+// nodeIDs returns the node ids of a bitmap, ascending.
 func nodeIDs(b *roaring.Bitmap) []model.NodeID {
 	ids := make([]model.NodeID, 0, b.GetCardinality())
 	for it := b.Iterator(); it.HasNext(); {
@@ -342,6 +343,7 @@ func nodeIDs(b *roaring.Bitmap) []model.NodeID {
 	return ids
 }
 
+// nodeListKey encodes a list of node ids as a map key.
 func nodeListKey(ids []model.NodeID) []byte {
 	key := make([]byte, 0, 4*len(ids))
 	for _, id := range ids {

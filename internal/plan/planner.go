@@ -20,7 +20,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Options are the surroundings of a Planner.
+// Options holds the settings and dependencies of a Planner.
 type Options struct {
 	Store    intent.Store
 	Epoch    uint64 // epoch of the journal: the first half of every generation
@@ -77,7 +77,7 @@ func New(o Options) *Planner {
 // Directory returns the directory in which the planner publishes nodes and assignments.
 func (p *Planner) Directory() *directory.Directory { return p.directory }
 
-// Load compiles all resources of the intent store. Call it once, before any other method.
+// Load reads and compiles all resources of the intent store. Call it once, before any other method.
 func (p *Planner) Load(ctx context.Context) error {
 	revision, err := p.o.Store.Revision(ctx)
 	if err != nil {
@@ -126,7 +126,7 @@ func (p *Planner) Run(ctx context.Context, wake <-chan struct{}) error {
 // catchUpChanges is the most changes in one pass of CatchUp.
 const catchUpChanges = 10_000
 
-// CatchUp applies all changes that were recorded after the last applied change.
+// CatchUp applies the recorded changes of intent since the last applied change.
 func (p *Planner) CatchUp(ctx context.Context) error {
 	for {
 		changes, err := p.o.Store.Changes(ctx, p.Revision(), catchUpChanges)
@@ -151,6 +151,7 @@ func (p *Planner) Apply(ctx context.Context, changes []intent.Change) ([]model.N
 	return p.apply(ctx, changes, changes[len(changes)-1].Revision)
 }
 
+// apply compiles changes of intent up to a revision and commits the new plan.
 func (p *Planner) apply(ctx context.Context, changes []intent.Change, revision int64) ([]model.NodeID, error) {
 	p.compiling.Lock()
 	defer p.compiling.Unlock()
@@ -161,8 +162,8 @@ func (p *Planner) apply(ctx context.Context, changes []intent.Change, revision i
 	return p.commit(t, revision), nil
 }
 
-// commit moves the fleet to the definitions of a translation. Then it publishes the directory, reports removals and
-// notifies subscribers, in this order. The caller holds compiling.
+// commit applies translated definitions to the fleet and publishes the changed assignments. Then it publishes the
+// directory, reports removals and notifies subscribers, in this order. The caller holds compiling.
 func (p *Planner) commit(t *translation, revision int64) []model.NodeID {
 	p.mu.Lock()
 	pass := p.fleet.apply(t.edits)
@@ -172,7 +173,8 @@ func (p *Planner) commit(t *translation, revision int64) []model.NodeID {
 	p.revision = max(p.revision, revision)
 	p.broken += t.broken
 	p.fleet.publish(p.draft, pass, t)
-	change := directory.Change{Revision: p.revision, Declarations: p.fleet.declarations(t), Dependencies: slices.ContainsFunc(t.edits, dependenciesDiffer)}
+	change := directory.Change{Revision: p.revision, Declarations: p.fleet.declarations(t), Dependencies: slices.ContainsFunc(t.edits, dependenciesDiffer),
+		Receivers: slices.ContainsFunc(t.edits, receiversDiffer)}
 	p.mu.Unlock()
 	p.draft.Publish(change.Revision)
 
@@ -185,7 +187,7 @@ func (p *Planner) commit(t *translation, revision int64) []model.NodeID {
 	if removals := t.removals(pass.lost, deleted); len(removals) > 0 {
 		p.o.Removed(removals)
 	}
-	if len(change.Assignments)+len(change.Declarations) > 0 || change.Dependencies {
+	if len(change.Assignments)+len(change.Declarations) > 0 || change.Dependencies || change.Receivers {
 		p.draft.Notify(change)
 	}
 	return changed
@@ -194,8 +196,9 @@ func (p *Planner) commit(t *translation, revision int64) []model.NodeID {
 // Revision returns the intent revision that the published assignments implement.
 func (p *Planner) Revision() int64 { return p.directory.Revision() }
 
-// TrustedGroup returns a trusted group of a node, by all changes that were committed before the call; empty: the node is
-// in none. An unknown node, and anything else that makes the answer uncertain, is an error (model.Unavailable).
+// TrustedGroup returns the name of a trusted group that contains the node, after all changes committed before the
+// call; empty: none does. An unknown node, and anything else that makes the answer uncertain, is an error
+// (model.Unavailable).
 func (p *Planner) TrustedGroup(ctx context.Context, id model.NodeID) (string, error) {
 	if err := p.CatchUp(ctx); err != nil {
 		return "", model.Errorf(model.Unavailable, "cannot check now whether node %d is in a trusted group: %w", id, err).WithHint("the machine can try again in a moment")
@@ -207,8 +210,8 @@ func (p *Planner) TrustedGroup(ctx context.Context, id model.NodeID) (string, er
 	return group, nil
 }
 
-// publish writes the records that a pass changed into the draft of the directory. Its cost depends on the number
-// of changed records, not on the size of the fleet.
+// publish writes the records that the pass changed into the draft of the next directory. Its cost depends on the
+// number of changed records, not on the size of the fleet.
 func (f *fleet) publish(draft *directory.Draft, p *pass, t *translation) {
 	for _, e := range t.edits {
 		switch def := newestDefinition(e.new, e.old).(type) {
@@ -310,6 +313,32 @@ func dependenciesDiffer(e edit) bool {
 	return false
 }
 
+// receiversDiffer reports whether an edit changes the handlers, the route or the pipelines that a check, node or namespace
+// names for its problems.
+func receiversDiffer(e edit) bool {
+	if e.old == nil || e.new == nil {
+		return false // a new one has no problems, and the problems of a deleted one close
+	}
+	return !slices.Equal(receiversOf(e.old), receiversOf(e.new))
+}
+
+// receiversOf lists the names of the receivers in a definition.
+func receiversOf(def any) []string {
+	switch d := def.(type) {
+	case *directory.Namespace:
+		return d.Handlers
+	case *nodeDef:
+		if k := d.Receivers(); k != nil {
+			return slices.Concat(k.Handlers, []string{""}, k.Pipelines)
+		}
+	case *unit:
+		if c := d.chunk.AsCheck(); c != nil {
+			return slices.Concat(c.Handlers, []string{"", c.Route}, c.Pipelines)
+		}
+	}
+	return nil
+}
+
 func upstreamOf(def any) directory.Upstream {
 	if n, ok := def.(*nodeDef); ok && n.Upstream != nil {
 		return *n.Upstream
@@ -317,6 +346,7 @@ func upstreamOf(def any) directory.Upstream {
 	return directory.Upstream{}
 }
 
+// dependsOn returns the names of the checks that a unit depends on; nil for other definitions.
 func dependsOn(def any) []route.Name {
 	if u, ok := def.(*unit); ok {
 		return u.DependsOn
@@ -341,6 +371,7 @@ var (
 	knownDesc      = prometheus.NewDesc("muster_plan_known", "Objects in the planner, by kind.", []string{"kind"}, nil)
 )
 
+// newDesc returns the descriptor of a planner metric.
 func newDesc(name, help string) *prometheus.Desc {
 	return prometheus.NewDesc("muster_plan_"+name, help, nil, nil)
 }
@@ -371,7 +402,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// Counts returns the work since the start.
+// Counts returns the planner's work counters since the start.
 func (p *Planner) Counts() Counts {
 	p.mu.RLock()
 	defer p.mu.RUnlock()

@@ -63,11 +63,13 @@ func TestTargetsSelectTheirNodes(t *testing.T) {
 	}
 }
 
+// sameStrings reports whether two lists hold the same strings in any order.
 func sameStrings(a, b []string) bool {
 	a, b = slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))
 	return slices.Equal(a, b)
 }
 
+// TestChunkDefaultsAndIdentity checks a check's default values, and that a label of the check makes no new chunk.
 func TestChunkDefaultsAndIdentity(t *testing.T) {
 	h := newTestPlanner(t)
 	node := h.node("web01", nil)
@@ -114,6 +116,8 @@ func TestChunkDefaultsAndIdentity(t *testing.T) {
 	}
 }
 
+// TestPropertiesComeThroughTheChain checks that a property's value comes from the narrowest scope: global, namespace,
+// group, node.
 func TestPropertiesComeThroughTheChain(t *testing.T) {
 	h := newTestPlanner(t)
 	raw := func(s string) json.RawMessage { return json.RawMessage(s) }
@@ -155,6 +159,8 @@ func TestPropertiesComeThroughTheChain(t *testing.T) {
 	want("plain", wire.Property{Name: "disk", Value: raw(`{"crit":10,"warn":20}`)})
 }
 
+// TestRemovedChecksLoseTheirResults checks that RemovalsSince reports checks and nodes that were removed or no longer
+// placed.
 func TestRemovedChecksLoseTheirResults(t *testing.T) {
 	h := newTestPlanner(t)
 	a, b := h.node("a", map[string]string{"env": "prod"}), h.node("b", nil)
@@ -242,6 +248,7 @@ func TestPreviewChangesNothing(t *testing.T) {
 	}
 }
 
+// TestStoreFailureChangesNothing checks that a failed write of chunks leaves the published plan unchanged.
 func TestStoreFailureChangesNothing(t *testing.T) {
 	h := newTestPlanner(t)
 	node := h.node("a", nil)
@@ -262,6 +269,7 @@ func TestStoreFailureChangesNothing(t *testing.T) {
 	}
 }
 
+// TestSelectorsMatchLabels checks which nodes label selectors select.
 func TestSelectorsMatchLabels(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("a", map[string]string{"env": "prod", "os": "linux"})
@@ -322,7 +330,7 @@ func TestGroupCyclesAreRefused(t *testing.T) {
 	}
 }
 
-// snapshot is all that readers can see.
+// snapshot returns all published state that readers can see, by key.
 func (h *testPlanner) snapshot() map[string]any {
 	seen := map[string]any{}
 	for _, id := range h.p.directory.Nodes("") {
@@ -343,8 +351,8 @@ func (h *testPlanner) snapshot() map[string]any {
 	return seen
 }
 
-// A node that gets another name stays the node that it is: what it holds stays, nothing
-// of it is forgotten, also after a crash that swallowed what came of the change.
+// TestRenamedNodeKeepsItsAssignment checks that a renamed node keeps its id, assignment and states, also after a
+// crash during the change.
 func TestRenamedNodeKeepsItsAssignment(t *testing.T) {
 	h := newTestPlanner(t)
 	id := h.node("old", nil, "web")

@@ -17,9 +17,9 @@ import (
 // alone.
 const previewIDs = 1 << 31
 
-// Preview compiles writes without applying them. It returns the placement of each write, and how many existing nodes
-// would get another assignment or be deleted. It fails if a write does not compile, if a group would contain itself, or
-// if an assignment would exceed wire.MaxAssignment.
+// Preview returns the effect of writes without applying them. It returns the placement of each write, and how many
+// existing nodes would get another assignment or be deleted. It fails if a write does not compile, if a group would
+// contain itself, or if an assignment would exceed wire.MaxAssignment.
 func (p *Planner) Preview(ctx context.Context, writes []intent.Write) (landings []intent.Placement, affected int, err error) {
 	p.compiling.Lock()
 	defer p.compiling.Unlock()
@@ -142,7 +142,7 @@ func (f inspection) tokenWarnings(writes []intent.Write, before map[directory.Gr
 			members.AndNot(was)
 		}
 		var others []string
-		for id := range values32(members) {
+		for id := range bitmapIDs(members) {
 			d := f.nodes[model.NodeID(id)].def
 			if d.grant == nil || d.grant.token == "" {
 				continue
@@ -165,7 +165,7 @@ func (f inspection) tokenWarnings(writes []intent.Write, before map[directory.Gr
 	return out
 }
 
-// joinedByToken returns a text that counts nodes that joined by a token, and names some of them.
+// joinedByToken returns a text for people: how many nodes joined by a token, and the names of some.
 func joinedByToken(nodes []string) string {
 	slices.Sort(nodes)
 	n, more := len(nodes), ""

@@ -20,15 +20,15 @@ import (
 // later level sets one. A Property resource reaches only nodes of its own namespace, whatever its scope, unless its
 // namespace is shared.
 
-// propertyIndex has the Property resources and the readers of each property. Properties that groups and nodes set in
-// their own spec are in their definitions.
+// propertyIndex indexes the Property resources and the readers of each property. Properties that groups and nodes set
+// in their own spec are in their definitions.
 type propertyIndex struct {
 	declared map[propertyPlace][]*propertyDef
 	sources  map[string]*propertySources // groups and resources with a value, by property
 	readers  map[string][]model.UnitID   // units that read the property, by property
 }
 
-// propertyPlace is a place in the chain (a scope) of one property.
+// propertyPlace is a scope and the name of a property declared in it.
 type propertyPlace struct {
 	property string
 	scope    scope
@@ -41,10 +41,12 @@ type propertySources struct {
 	nodes  int
 }
 
+// newPropertyIndex returns an index without properties.
 func newPropertyIndex() *propertyIndex {
 	return &propertyIndex{declared: map[propertyPlace][]*propertyDef{}, sources: map[string]*propertySources{}, readers: map[string][]model.UnitID{}}
 }
 
+// place returns the scope and name of a Property as the key of the index.
 func (d *propertyDef) place() propertyPlace { return propertyPlace{d.property, d.scope} }
 
 // add adds a Property resource to the index. Like remove, it returns the change of the number of resources.
@@ -80,8 +82,8 @@ func (x *propertyIndex) groupsWith(n *node, name string, fn func(directory.Group
 	}
 }
 
-// at returns the values of the Property resources at one place of the chain that reach nodes of a namespace.
-func (x *propertyIndex) at(place propertyPlace, ns, from string) (list []source) {
+// valuesAt returns the Property values declared at one scope that apply to nodes of a namespace.
+func (x *propertyIndex) valuesAt(place propertyPlace, ns, from string) (list []source) {
 	for _, def := range x.declared[place] {
 		if reachesNamespace(def.Namespace, ns) {
 			list = append(list, source{def.value, fmt.Sprintf("property %s (%s)", def.Name, from)})
@@ -90,7 +92,7 @@ func (x *propertyIndex) at(place propertyPlace, ns, from string) (list []source)
 	return list
 }
 
-// nodeValues returns the values that a property has at the level of the node itself.
+// nodeValues returns the values that a property has at the level of a single node.
 func (x *propertyIndex) nodeValues(n *node, name string) (list []source) {
 	from := "node " + n.def.Name.Name
 	if v, ok := n.def.properties.get(name); ok {
@@ -100,13 +102,13 @@ func (x *propertyIndex) nodeValues(n *node, name string) (list []source) {
 		return list
 	}
 	for _, of := range [...]route.Name{n.def.Name, routeName("", n.def.Name.Name)} {
-		list = append(list, x.at(propertyPlace{name, scope{level: nodeLevel, node: of}}, n.def.Namespace, from)...)
+		list = append(list, x.valuesAt(propertyPlace{name, scope{level: nodeLevel, node: of}}, n.def.Namespace, from)...)
 	}
 	return list
 }
 
-// updatePropertyUsers marks the nodes whose value of a property may change because of a change at one place, and adds to
-// the number of Property resources there.
+// updatePropertyUsers marks the nodes whose property value may change because of a change at one scope, and counts
+// the Property resources there.
 func (f *fleet) updatePropertyUsers(p *pass, at propertyPlace, resources int) {
 	p.revalued = append(p.revalued, at)
 	x := f.properties
@@ -134,13 +136,13 @@ func (f *fleet) updatePropertyUsers(p *pass, at propertyPlace, resources int) {
 	}
 }
 
-// source is one declared value of a property, with its place as a text for people.
+// source is one declared value of a property, with the scope's text for people.
 type source struct {
 	value json.RawMessage
 	from  string
 }
 
-// resolver computes the values of properties during one pass. It remembers the values that many nodes have in common.
+// resolver computes property values of nodes during one pass. It remembers the values that many nodes have in common.
 type resolver struct {
 	f    *fleet
 	memo map[commonKey]*wire.Property
@@ -153,6 +155,7 @@ type commonKey struct {
 	groups       string // ids of the node's groups that set the property, 4 bytes each
 }
 
+// resolver returns a resolver of property values for one pass.
 func (f *fleet) resolver() *resolver {
 	return &resolver{f: f, memo: map[commonKey]*wire.Property{}}
 }
@@ -168,7 +171,7 @@ func (r *resolver) properties(n *node, names []string) []wire.Property {
 	return list
 }
 
-// property returns a node's value of a property; nil: the property has no value.
+// property returns a node's value of a property, or nil.
 func (r *resolver) property(n *node, name string) *wire.Property {
 	if own := r.f.properties.nodeValues(n, name); len(own) > 0 {
 		return resolve(name, append(r.f.sharedSources(n, name), own))
@@ -194,24 +197,25 @@ func (f *fleet) sharedSources(n *node, name string) [][]source {
 				groups = append(groups, source{v, from})
 			}
 		}
-		groups = append(groups, x.at(propertyPlace{name, scope{level: groupLevel, group: g}}, ns, from)...)
+		groups = append(groups, x.valuesAt(propertyPlace{name, scope{level: groupLevel, group: g}}, ns, from)...)
 	})
 	return [][]source{
-		x.at(propertyPlace{name, scope{level: globalLevel}}, ns, "global"),
-		x.at(propertyPlace{name, scope{level: namespaceLevel, ns: ns}}, ns, "namespace "+ns),
+		x.valuesAt(propertyPlace{name, scope{level: globalLevel}}, ns, "global"),
+		x.valuesAt(propertyPlace{name, scope{level: namespaceLevel, ns: ns}}, ns, "namespace "+ns),
 		groups,
 	}
 }
 
-// clash replaces a value in a value tree where two values of one level differ.
+// clash marks a place in a value tree where two values of one level differ.
 type clash struct{ path, a, b string }
 
-// leaf is a value in a value tree with the place that declares it, for the text of a clash.
+// leaf is a plain value in a value tree with the place that declares it.
 type leaf struct {
 	text string // compact JSON
 	from string
 }
 
+// object is a JSON object in a value tree, by member name.
 type object map[string]any // values are of type object, leaf or clash
 
 // resolve merges the values of all levels of a property; nil: no level has one.
@@ -234,13 +238,14 @@ func resolve(name string, levels [][]source) *wire.Property {
 // maxDepth is the depth to which JSON objects are merged member by member; a deeper object is one value.
 const maxDepth = 16
 
-func tree(s source, depth int) any {
+// parseTree parses a JSON value into a value tree: objects to maxDepth levels, anything else as a leaf.
+func parseTree(s source, depth int) any {
 	if trimmed := bytes.TrimSpace(s.value); depth < maxDepth && len(trimmed) > 0 && trimmed[0] == '{' {
 		var members map[string]json.RawMessage
 		if err := json.Unmarshal(trimmed, &members); err == nil {
 			o := make(object, len(members))
 			for key, v := range members {
-				o[key] = tree(source{v, s.from}, depth+1)
+				o[key] = parseTree(source{v, s.from}, depth+1)
 			}
 			return o
 		}
@@ -273,11 +278,11 @@ func mergeValues(path string, a, b any) any {
 	if pIs && qIs && p.text == q.text {
 		return a
 	}
-	return clash{path, origin(a), origin(b)}
+	return clash{path, originOf(a), originOf(b)}
 }
 
-// override lays the value tree of a later level over that of an earlier one. It may change both trees.
-func override(under, over any) any {
+// overrideTree merges the value tree of a narrower level over that of a wider one. It may change both trees.
+func overrideTree(under, over any) any {
 	if over == nil {
 		return under
 	}
@@ -287,12 +292,13 @@ func override(under, over any) any {
 		return over
 	}
 	for key, v := range y {
-		x[key] = override(x[key], v)
+		x[key] = overrideTree(x[key], v)
 	}
 	return x
 }
 
-func origin(v any) string {
+// originOf returns the place that declares a value, for the message about a clash.
+func originOf(v any) string {
 	switch v := v.(type) {
 	case leaf:
 		return v.from
@@ -300,12 +306,13 @@ func origin(v any) string {
 		return v.a
 	case object:
 		for _, key := range slices.Sorted(maps.Keys(v)) {
-			return origin(v[key])
+			return originOf(v[key])
 		}
 	}
 	return "an empty object"
 }
 
+// findClash returns a clash anywhere in a merged value: two sources of one level set one key differently; nil: none.
 func findClash(v any) *clash {
 	switch v := v.(type) {
 	case clash:

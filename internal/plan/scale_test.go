@@ -78,8 +78,8 @@ func scaleFleet(tb testing.TB) *testPlanner {
 	return h
 }
 
-// cpuSeconds is the processor time of this process: on a busy machine it says more than
-// the clock.
+// cpuSeconds returns the processor time of this process in seconds, which a busy machine distorts less than the
+// clock.
 func cpuSeconds() float64 {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // cannot fail for the own process

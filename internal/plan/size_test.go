@@ -17,6 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
+// preview previews the write of one resource and returns the error.
 func (h *testPlanner) preview(kind, name string, spec model.Spec) error {
 	h.t.Helper()
 	_, _, err := h.p.Preview(h.t.Context(), []intent.Write{{
@@ -25,10 +26,11 @@ func (h *testPlanner) preview(kind, name string, spec model.Spec) error {
 	return err
 }
 
+// longText returns a text of n bytes, to fill an assignment in a test.
 func longText(n int) string { return ": " + strings.Repeat("x", n) }
 
-// A change that would make an assignment larger than a node may hold is refused, and says whose,
-// how large, and what makes it so.
+// TestAssignmentHasALimit checks that a change is refused if an assignment would exceed the size limit, with node,
+// size and cause in the error.
 func TestAssignmentHasALimit(t *testing.T) {
 	h := newTestPlanner(t)
 	web := h.node("web01", nil, "web")
@@ -82,7 +84,7 @@ func TestAssignmentHasALimit(t *testing.T) {
 	}
 }
 
-// A frame also bounds how many checks there are, and each value.
+// TestMergedPropertiesHaveALimit checks the limits for the number of property values and the size of each.
 func TestMergedPropertiesHaveALimit(t *testing.T) {
 	h := newTestPlanner(t)
 	node := h.node("n", nil, "a", "b", "c", "d", "e")
@@ -106,7 +108,8 @@ func TestMergedPropertiesHaveALimit(t *testing.T) {
 	}
 }
 
-// No resource, however it came into the store, stops the planner for all others.
+// TestUnreadableResourceBlocksNoOthers checks that an unreadable resource in the store does not stop the planner for
+// other resources.
 func TestUnreadableResourceBlocksNoOthers(t *testing.T) {
 	h := newTestPlanner(t)
 	node := h.node("n", nil)
@@ -148,8 +151,7 @@ func TestUnreadableResourceBlocksNoOthers(t *testing.T) {
 	}
 }
 
-// What validation lets through by itself, an agent can be told: each bound of the model
-// is within that of the protocol.
+// TestValidSpecsCompile checks that every valid spec fits the limits of the protocol.
 func TestValidSpecsCompile(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("n", nil)
@@ -207,10 +209,12 @@ type memoryStore struct {
 	fail     error // of the next Commit
 }
 
+// newMemoryStore returns an empty intent store in memory.
 func newMemoryStore() *memoryStore {
 	return &memoryStore{rows: map[intent.Key]intent.Row{}, lastID: map[string]uint32{"Node": 1, "Check": 999, "Namespace": 0}}
 }
 
+// Commit implements intent.Store: it applies writes as one revision, or fails once if the test has set an error.
 func (m *memoryStore) Commit(_ context.Context, by intent.Actor, writes []intent.Write) (intent.CommitResult, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -246,6 +250,7 @@ func (m *memoryStore) Commit(_ context.Context, by intent.Actor, writes []intent
 	return done, nil
 }
 
+// Get implements intent.Store: it returns the row of a key.
 func (m *memoryStore) Get(_ context.Context, key intent.Key) (intent.Row, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -256,6 +261,7 @@ func (m *memoryStore) Get(_ context.Context, key intent.Key) (intent.Row, error)
 	return row, nil
 }
 
+// GetAll implements intent.Store: it returns the rows of the keys that exist.
 func (m *memoryStore) GetAll(_ context.Context, keys []intent.Key) (rows []intent.Row, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -267,6 +273,7 @@ func (m *memoryStore) GetAll(_ context.Context, keys []intent.Key) (rows []inten
 	return rows, nil
 }
 
+// List implements intent.Store: it returns all rows of a kind.
 func (m *memoryStore) List(_ context.Context, q intent.ListQuery) (rows []intent.Row, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -281,6 +288,7 @@ func (m *memoryStore) List(_ context.Context, q intent.ListQuery) (rows []intent
 	return rows, nil
 }
 
+// Changes implements intent.Store: it returns the changes after a revision.
 func (m *memoryStore) Changes(_ context.Context, after int64, limit int) (list []intent.Change, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -292,22 +300,30 @@ func (m *memoryStore) Changes(_ context.Context, after int64, limit int) (list [
 	return list, nil
 }
 
+// ChangesBefore implements intent.Store and returns nothing, because the planner does not read the change history.
 func (m *memoryStore) ChangesBefore(context.Context, intent.ChangeQuery) ([]intent.Change, error) {
 	return nil, nil // for people; the planner does not ask
 }
 
+// Revision implements intent.Store: it returns the last revision.
 func (m *memoryStore) Revision(context.Context) (int64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.revision, nil
 }
 
+// ForgetChanges implements intent.Store and removes nothing.
 func (m *memoryStore) ForgetChanges(context.Context, time.Time, int) (int, error) { return 0, nil }
 
-func (m *memoryStore) Close() error   { return nil }
+func (m *memoryStore) Close() error { return nil }
+
+// Trouble implements intent.Store and reports no fault.
 func (m *memoryStore) Trouble() error { return nil }
 
-func (m *memoryStore) BeginLife(context.Context, uint64) error { return nil }
+func (m *memoryStore) Identity() uint64                                     { return 1 }
+func (m *memoryStore) LastID() uint32                                       { return 0 }
+func (m *memoryStore) BeginLife(context.Context, uint64, intent.KnownIntent) error { return nil }
+func (m *memoryStore) Life(context.Context) (uint64, error)                 { return 0, nil }
 
 // testPlanner is a planner on a store, for tests.
 type testPlanner struct {
@@ -318,6 +334,7 @@ type testPlanner struct {
 	changed   []model.NodeID // of the last put
 }
 
+// newTestPlanner returns a planner on a memory store with the namespaces default and shared.
 func newTestPlanner(t testing.TB) *testPlanner {
 	t.Helper()
 	h := &testPlanner{t: t, memoryStore: newMemoryStore()}
@@ -327,7 +344,7 @@ func newTestPlanner(t testing.TB) *testPlanner {
 	return h
 }
 
-// start begins with a new planner, as after a restart.
+// start replaces the planner by a new one on the same store, like a restart.
 func (h *testPlanner) start() {
 	h.t.Helper()
 	h.p = New(Options{Store: h.memoryStore, Epoch: 7, Removed: func(f []Removal) { h.forgotten = append(h.forgotten, f...) }})
@@ -337,6 +354,7 @@ func (h *testPlanner) start() {
 	h.p.directory.Subscribe(func(c directory.Change) { h.changed = append(h.changed, c.Assignments...) })
 }
 
+// encode returns a resource as the intent store holds it, for a test.
 func encode(t testing.TB, kind, ns, name string, labels map[string]string, spec model.Spec) []byte {
 	t.Helper()
 	data, err := json.Marshal(model.Resource{
@@ -349,6 +367,7 @@ func encode(t testing.TB, kind, ns, name string, labels map[string]string, spec 
 	return data
 }
 
+// apply writes or (nil spec) deletes one resource and lets the planner catch up.
 func (h *testPlanner) apply(kind, ns, name string, labels map[string]string, spec model.Spec) {
 	h.t.Helper()
 	w := intent.Write{Key: intent.Key{Kind: kind, Namespace: ns, Name: name}, Expect: -1}
@@ -358,6 +377,7 @@ func (h *testPlanner) apply(kind, ns, name string, labels map[string]string, spe
 	h.write(w)
 }
 
+// write commits writes and lets the planner catch up.
 func (h *testPlanner) write(writes ...intent.Write) {
 	h.t.Helper()
 	if _, err := h.Commit(context.Background(), intent.Actor{User: "test"}, writes); err != nil {
@@ -371,12 +391,14 @@ func (h *testPlanner) write(writes ...intent.Write) {
 	}
 }
 
+// node declares a node with labels and groups and returns its id.
 func (h *testPlanner) node(name string, labels map[string]string, groups ...string) model.NodeID {
 	h.t.Helper()
 	h.apply("Node", "default", name, labels, &model.NodeSpec{Groups: groups})
 	return h.id(name)
 }
 
+// id returns the id of a node by its name.
 func (h *testPlanner) id(name string) model.NodeID {
 	h.t.Helper()
 	id, ok := h.p.directory.NodeByName("default", name)
@@ -386,10 +408,12 @@ func (h *testPlanner) id(name string) model.NodeID {
 	return id
 }
 
+// commandCheck returns a check that runs a shell command once a minute on targets.
 func commandCheck(line string, t *model.Targets) *model.CheckSpec {
 	return &model.CheckSpec{Targets: t, Command: &model.Command{Shell: line}, Interval: model.Duration(60e9)}
 }
 
+// checkNames returns the names of the checks in a node's assignment.
 func (h *testPlanner) checkNames(node string) (names []string) {
 	for _, c := range h.p.directory.For(h.id(node)).Chunks {
 		names = append(names, c.Name)

@@ -15,10 +15,11 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// edit replaces the definition old by the definition new; nil (untyped): the resource does not exist. An edit
-// with old and new exchanged undoes the edit.
+// edit replaces the old definition of a resource by the new one; nil (untyped) means that the resource does not
+// exist. An edit with old and new exchanged undoes the edit.
 type edit struct{ old, new any }
 
+// reverseEdits returns the edits that undo a list of edits.
 func reverseEdits(edits []edit) []edit {
 	back := make([]edit, 0, len(edits))
 	for _, e := range slices.Backward(edits) {
@@ -37,11 +38,12 @@ type translation struct {
 	broken       uint64
 }
 
+// newTranslation returns an empty translation.
 func newTranslation() *translation { return &translation{defs: map[intent.Key]any{}} }
 
-// translate decodes and compiles changes. Of several changes of one resource the last counts. A resource that does not
-// compile keeps its last valid definition: intent refuses such a resource, so another version of Muster has stored it.
-// The caller holds compiling.
+// translate decodes changes and compiles them to edits of definitions. Of several changes of one resource the last
+// counts. A resource that does not compile keeps its last valid definition: intent refuses such a resource, so
+// another version of Muster has stored it. The caller holds compiling.
 func (p *Planner) translate(ctx context.Context, changes []intent.Change) (*translation, error) {
 	t := newTranslation()
 	skip := func(key intent.Key, err error) {
@@ -80,7 +82,7 @@ func (p *Planner) translate(ctx context.Context, changes []intent.Change) (*tran
 	return t, nil
 }
 
-// decode decodes a stored body: a unit into a *declared, any other resource into its definition.
+// decode decodes a stored body: the body of a unit into *declared, another body into its definition.
 func (p *Planner) decode(key intent.Key, id uint32, data []byte) (any, error) {
 	d, err := p.compiler.decode(key, id, data)
 	if err != nil {
@@ -92,8 +94,8 @@ func (p *Planner) decode(key intent.Key, id uint32, data []byte) (any, error) {
 	return p.compiler.define(d)
 }
 
-// compile compiles the declared units, and compiles present units again that read a changed resource. It calls
-// broken with the error of a unit; if broken returns nil, the last valid definition of the unit stays.
+// compile compiles the declared units, and again the existing units that read a changed resource. It calls broken
+// with the error of a unit; if broken returns nil, the last valid definition of the unit stays.
 func (p *Planner) compile(t *translation, broken func(intent.Key, error) error) error {
 	present := p.fleet.definitions
 	changed := func(key intent.Key) bool { _, ok := t.defs[key]; return ok }
@@ -129,7 +131,7 @@ func (p *Planner) compile(t *translation, broken func(intent.Key, error) error) 
 	return nil
 }
 
-// recordRemoval records that an absent node was removed, with the handlers to notify.
+// recordRemoval records the removal of a node, with the handlers to notify of its deregistration.
 func (t *translation) recordRemoval(c *intent.Change) {
 	if end := c.ForgottenNode(); end != nil {
 		if t.ends == nil {
@@ -144,6 +146,7 @@ func keyBeforeChange(c intent.Change) intent.Key {
 	return intent.Key{Kind: c.Key.Kind, Namespace: c.Key.Namespace, Name: c.Was}
 }
 
+// set records the new definition of a resource.
 func (t *translation) set(key intent.Key, def any) {
 	if _, again := t.defs[key]; !again {
 		t.keys = append(t.keys, key)
@@ -161,8 +164,8 @@ func (t *translation) units() (list []*unit) {
 	return list
 }
 
-// compare makes the edits that lead from the present definitions to the new ones. A name that another id has now
-// is a deletion and a creation; an id with another name is an edit.
+// compare returns the edits that lead from the present definitions to the new ones. A name that another id has now is
+// a deletion and a creation; an id with another name is an edit.
 func (t *translation) compare(present map[intent.Key]any) {
 	var removed, added []any
 	addedAt := map[identity]int{} // index in added
@@ -203,6 +206,7 @@ type identity struct {
 	id   uint32
 }
 
+// resourceIdentityOf returns the kind and lasting id of a definition's resource; zero if its kind has no id.
 func resourceIdentityOf(def any) identity {
 	switch d := def.(type) {
 	case *nodeDef:
@@ -247,15 +251,15 @@ func (p *Planner) changesSince(ctx context.Context, revision int64) (all []inten
 	return all, nil
 }
 
-// Removal is a unit that a node no longer has, or a deleted unit or node. The server must forget its results.
+// Removal is a unit that a node no longer runs, or a deleted unit or node. The server must forget its results.
 type Removal struct {
 	Node model.NodeID // zero: all nodes have lost the unit
 	UID  uuid.UUID    // immutable id of a deleted node, which no directory has any more
 	Mark wire.ForgetMark
 }
 
-// removals makes removals of lost placements: one for all nodes of a deleted unit, and one for all units of a deleted
-// node.
+// removals returns the lost placements as removals: one per deleted unit for all nodes, one per deleted node for all
+// units.
 func (t *translation) removals(lost []placement, deleted map[model.NodeID]uuid.UUID) (list []Removal) {
 	deletedUnits := map[model.UnitID]bool{}
 	for _, u := range t.deletedUnits {
@@ -277,10 +281,10 @@ func (t *translation) removals(lost []placement, deleted map[model.NodeID]uuid.U
 	return list
 }
 
-// RemovalsSince returns the removals by the changes after a revision, up to Revision. A crash after the commit of a
-// change to intent, but before the journal has its removals, loses them. After a restart call RemovalsSince with the
-// last revision in the journal (wire.RecordIntent), write the returned list into the journal, then record Revision. To
-// write a removal twice does no harm.
+// RemovalsSince returns the placements that the changes after a revision removed, up to Revision. A crash after the
+// commit of a change to intent, but before the journal has its removals, loses them. After a restart call
+// RemovalsSince with the last revision in the journal (wire.RecordIntent), write the returned list into the journal,
+// then record Revision. To write a removal twice does no harm.
 func (p *Planner) RemovalsSince(ctx context.Context, revision int64) ([]Removal, error) {
 	if revision >= p.Revision() {
 		return nil, nil
@@ -321,9 +325,9 @@ func (p *Planner) RemovalsSince(ctx context.Context, revision int64) ([]Removal,
 	return list, nil
 }
 
-// revert restores the definition before a change. Changes come oldest first. Only the oldest change of a resource
-// counts, because it has the definition before all of them. A body that does not compile now did not compile then, so no
-// node ran it.
+// revert restores the definitions that were in force before a change. Changes come oldest first. Only the oldest
+// change of a resource counts, because it has the definition before all of them. A body that does not compile now did
+// not compile then, so no node ran it.
 func (t *translation) revert(c intent.Change, decode func(intent.Key, uint32, []byte) (any, error)) {
 	at := c.Key
 	if c.Was != "" {
@@ -345,7 +349,7 @@ func (t *translation) revert(c intent.Change, decode func(intent.Key, uint32, []
 	t.set(at, def)
 }
 
-// tryEdits applies edits, calls look with the result, and undoes the edits. Assignments, generations and the directory
+// tryEdits applies edits, calls look on the result, and undoes the edits. Assignments, generations and the directory
 // stay. The caller holds compiling.
 func (p *Planner) tryEdits(edits []edit, look func(*pass)) {
 	p.mu.Lock()

@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Handle adds the handlers to mux. refuse answers a request for a profile that is being taken already.
+// Handle registers the profile handlers in mux. refuse answers a request for a profile that is being taken already.
 func Handle(mux *http.ServeMux, refuse func(http.ResponseWriter, *model.Error)) {
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	// No cmdline: it may contain the URL of a database with its password.
@@ -38,8 +38,7 @@ func Handle(mux *http.ServeMux, refuse func(http.ResponseWriter, *model.Error)) 
 	}))
 }
 
-// sampleHandler switches sampling on for the duration of one request: the mutex and block profiles slow
-// the process down while they are on.
+// sampleHandler turns sampling of locks on during one request, because the mutex and block profiles slow the process.
 func sampleHandler(name string, refuse func(http.ResponseWriter, *model.Error), sample func(on bool)) http.Handler {
 	var one sync.Mutex
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// A profile of locks has the waits of the seconds that it was asked for.
+// TestSampleLocksDuringRequest checks that a profile of locks contains the waits during the seconds of the request.
 func TestSampleLocksDuringRequest(t *testing.T) {
 	mux := http.NewServeMux()
 	Handle(mux, func(w http.ResponseWriter, err *model.Error) { http.Error(w, err.Error(), err.Class.HTTP()) })
@@ -50,7 +50,7 @@ func TestSampleLocksDuringRequest(t *testing.T) {
 	waiting.Wait()
 }
 
-// fetchProfile returns a profile unpacked: protobuf, in which names are as they are.
+// fetchProfile requests a profile and returns the uncompressed protobuf.
 func fetchProfile(t *testing.T, url string) string {
 	t.Helper()
 	answer, err := http.Get(url)
@@ -65,6 +65,7 @@ func fetchProfile(t *testing.T, url string) string {
 	return string(text)
 }
 
+// TestOneProfileAtATime checks that a second request for a profile is refused while one is being taken.
 func TestOneProfileAtATime(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	h := sampleHandler("goroutine", func(w http.ResponseWriter, err *model.Error) { http.Error(w, err.Error(), err.Class.HTTP()) }, func(on bool) {

@@ -24,7 +24,7 @@ type Kind struct {
 func Kinds() []Kind {
 	return []Kind{
 		{"alerts", "items", 64, []Policy{Drop, Block}, "Requests with alerts (`/alertmanager/`) in progress.", "drop: refused, the sender repeats the request; block: requests wait."},
-		{"applies", "items", 34, []Policy{Drop}, "Applies in progress and applies that wait; two run at once, because a body may be large.", "Refused; try again."},
+		{"applies", "items", 66, []Policy{Drop}, "Applies in progress and applies that wait; two run at once. One user has a quarter of the places.", "Refused; try again."},
 		{"asset-fetches", "items", 64, []Policy{Drop}, "Agents that are fetching an archive of an Asset.", "Refused; the agent tries again later, and the results of the checks that need the Asset report it."},
 		{"callbacks", "items", 32, []Policy{Drop}, "Calls of services (`/callback/`) in progress; any client can open one.", "Refused; the service repeats the call."},
 		{"deliveries", "items", 100_000, []Policy{GiveUp}, "Deliveries that a handler has not accepted yet, per handler; the depth is the maximum of all handlers. The history store holds them.",
@@ -39,10 +39,11 @@ func Kinds() []Kind {
 			"The server refuses a new machine, which asks again; it forgets machines that did not ask for five minutes."},
 		{"pipelines", "bytes", 64 << 20, []Policy{Rederive, Block}, "Events that Sensu pipelines have not processed yet.",
 			"As for reactions: rederive: drops items and derives them again from the journal; block: the event view waits, and all acknowledgements wait."},
+		{"previews", "items", 34, []Policy{Drop}, "Applies of users who may not change resources, in progress and waiting; two run at once.", "Refused; try again."},
 		{"reactions", "bytes", 64 << 20, []Policy{Rederive, Block}, "Transitions that history has not recorded yet.",
 			"rederive: drops transitions and derives them again from the journal, which retains their records; block: the event view waits, and all acknowledgements wait."},
 		{"reports", "items", 18, []Policy{Drop}, "Reports on noise in progress and reports that wait; two run at once, because each reads much of the history.", "Refused; try again."},
-		{"requests", "items", 500, []Policy{Drop, Block}, "API requests in progress, without watches and logins.", "drop: refused, try again; block: requests wait."},
+		{"requests", "items", 500, []Policy{Drop, Block}, "API requests in progress, without watches and logins. One user has a quarter of the places.", "drop: refused, try again; block: requests wait."},
 		{"run-output", "bytes", 32 << 20, []Policy{Drop}, "Output of runs (`muster run`) that their callers have not fetched yet.", "The output is truncated, and the run shows by how many bytes."},
 		{"runs", "items", 16, []Policy{Drop}, "Open calls of `muster run`.", "The server refuses more."},
 		{"sensu-pushes", "items", 0, []Policy{Merge}, "Sessions of Sensu agents with a run request or another message to send.", "At most one entry for each session. Exists only with --sensu-listen."},
@@ -52,7 +53,7 @@ func Kinds() []Kind {
 			"At most one for every two partitions; then the next snapshot waits, and the journal deletes no segments."},
 		{"uploads", "items", 4, []Policy{Drop}, "Archives of Assets that are being uploaded now (`muster asset add`).", "Refused; try again."},
 		{"watch-events", "items", 1 << 16, []Policy{End}, "Changed events that a watch has not read yet, per watch; the depth is the maximum of all watches.", "The watch ends, and its client lists the events again."},
-		{"watches", "items", 256, []Policy{Drop}, "Open watches (`get events -w`).", "The server refuses more."},
+		{"watches", "items", 256, []Policy{Drop}, "Open watches (`get events -w`). One user has a quarter of the places.", "The server refuses more."},
 	}
 }
 
@@ -83,13 +84,13 @@ func Unit(name string) string {
 // Settings holds the operator's settings of queues, by the name of the queue.
 type Settings map[string]queueSetting
 
-// queueSetting is the capacity and the policy that an operator has set for one queue.
+// queueSetting holds the capacity and policy that an operator has set for one queue.
 type queueSetting struct {
 	capacity int64
 	policy   Policy
 }
 
-// ParseSettings parses NAME=CAPACITY and NAME=POLICY. The error lists every problem.
+// ParseSettings parses queue settings of the form NAME=CAPACITY or NAME=POLICY. The error lists every problem.
 func ParseSettings(list []string) (Settings, error) {
 	out := Settings{}
 	var problems []error

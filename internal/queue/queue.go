@@ -15,7 +15,7 @@ import (
 	"sync/atomic"
 )
 
-// Policy decides the fate of a new item when the queue is full.
+// Policy is the rule for a new item when the queue is full: wait, drop or fail.
 type Policy string
 
 const (
@@ -121,8 +121,8 @@ func New[T any](r *Registry, name string, capacity int, policy Policy) *Queue[T]
 	return q
 }
 
-// Put adds an item. If the queue is full, Put waits until ctx ends (Block) or returns
-// ErrFull.
+// Put adds an item, and at a full queue follows the queue's policy. If the queue is full, Put waits until ctx ends
+// (Block) or returns ErrFull.
 func (q *Queue[T]) Put(ctx context.Context, item T) error {
 	select {
 	case q.items <- item:
@@ -146,7 +146,8 @@ func (q *Queue[T]) Put(ctx context.Context, item T) error {
 // Items returns the channel that consumers receive from.
 func (q *Queue[T]) Items() <-chan T { return q.items }
 
-// Close ends the queue. The caller makes sure that no Put follows.
+// Close ends the queue: Put returns, and consumers read the remaining items. The caller makes sure that no Put
+// follows.
 func (q *Queue[T]) Close() { close(q.items) }
 
 // Info returns the present state of the queue.
@@ -160,15 +161,16 @@ func (q *Queue[T]) Info() Info {
 // Slots is a counting semaphore that limits concurrent work; it has the name, capacity and policy of a queue.
 type Slots struct{ taken *Queue[struct{}] }
 
-// NewSlots creates and registers the slots for the queue kind with a name. It panics for an unknown name.
+// NewSlots creates a semaphore with the name and capacity of a queue kind, and registers it. It panics for an unknown
+// name.
 func NewSlots(r *Registry, name string) *Slots {
 	capacity, policy := r.Bounds(name)
 	return &Slots{New[struct{}](r, name, int(capacity), policy)}
 }
 
-// Enter takes a slot. If none is free, Enter waits until ctx ends (Block) or returns
-// ErrFull. Every successful Enter needs one Leave.
+// Enter takes a slot, and waits for one or fails by the queue's policy. If none is free, Enter waits until ctx ends
+// (Block) or returns ErrFull. Every successful Enter needs one Leave.
 func (s *Slots) Enter(ctx context.Context) error { return s.taken.Put(ctx, struct{}{}) }
 
-// Leave gives a slot back.
+// Leave returns a slot.
 func (s *Slots) Leave() { <-s.taken.Items() }

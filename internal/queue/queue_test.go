@@ -89,6 +89,7 @@ func TestQueueSettings(t *testing.T) {
 	}
 }
 
+// TestSlots checks the limit and the policy of a semaphore.
 func TestSlots(t *testing.T) {
 	s, err := ParseSettings([]string{"requests=1", "enrolments=1", "enrolments=block"})
 	testenv.NoError(t, err)
@@ -116,6 +117,7 @@ func TestSlots(t *testing.T) {
 	}
 }
 
+// TestQueueUnits checks the unit of each queue's depth.
 func TestQueueUnits(t *testing.T) {
 	for name, want := range map[string]string{"journal": "bytes", "reactions": "bytes", "event-view": "items", "event-view-13": "items", "run-output": "bytes", "journal-x": "items", "-1": "items", "": "items"} {
 		if got := Unit(name); got != want {
@@ -124,7 +126,7 @@ func TestQueueUnits(t *testing.T) {
 	}
 }
 
-// FuzzSettings checks that each setting of a queue is stored as written, or refused with a message.
+// FuzzSettings checks that each queue setting is stored as written, or refused with a message.
 func FuzzSettings(f *testing.F) {
 	for _, text := range []string{"journal=8MiB", "journal=1", "requests=block", "requests=9999999999", "facts=7", "reactions=rederive", "nobody=1", "journal", "=", ""} {
 		f.Add(text)

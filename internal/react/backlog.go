@@ -42,7 +42,7 @@ type backlog struct {
 	moved    chan struct{} // closed and replaced each time that transitions were recorded
 }
 
-// unrecorded counts the transitions of a partition that are not in the store yet.
+// unrecorded counts the transitions of a partition that history lacks.
 type unrecorded struct {
 	count int // transitions that wait, or were taken and are not recorded yet
 	// first is the position of the oldest waiting transition, or of the last recorded one.
@@ -85,7 +85,7 @@ func transitionSize(t *event.Transition) int64 {
 	return int64(n)
 }
 
-// setRunning sets whether a consumer runs; only then may add wait for room.
+// setRunning sets whether a consumer runs; only then add may wait for room.
 func (b *backlog) setRunning(running bool) {
 	b.mu.Lock()
 	b.running = running
@@ -150,15 +150,16 @@ func (b *backlog) add(ts []event.Transition) (repeated int) {
 	return repeated
 }
 
-// accepts reports whether the backlog takes transitions of a kind.
+// accepts reports whether the backlog takes transitions of this kind now.
 func (b *backlog) accepts(kind event.TransitionKind) bool {
 	return (kind == event.Observed) == b.observed
 }
 
-// hasRoom reports whether a transition of some size fits. An empty backlog takes even a transition that is larger than
-// the capacity.
+// hasRoom reports whether the queue has room for a transition of this size. An empty backlog takes even a transition
+// that is larger than the capacity.
 func (b *backlog) hasRoom(size int64) bool { return b.bytes == 0 || b.bytes+size <= b.capacity }
 
+// waitForRoom blocks until the queue has room for a transition or the consumer stops.
 func (b *backlog) waitForRoom(size int64) {
 	for waited := false; b.running && !b.hasRoom(size); waited = true {
 		if !waited {
@@ -169,6 +170,7 @@ func (b *backlog) waitForRoom(size int64) {
 	}
 }
 
+// push appends a transition to the ring buffer and doubles a full one.
 func (b *backlog) push(t *event.Transition) {
 	if b.n == len(b.items) {
 		larger := make([]event.Transition, max(2*b.n, 1024))
@@ -183,8 +185,8 @@ func (b *backlog) push(t *event.Transition) {
 	}
 }
 
-// wait returns when n transitions wait, when half of the capacity is used, when the backlog lags or, with
-// opened, when a problem opened.
+// wait returns when n transitions are queued, half of the capacity is used, the queue lags or, with opened, a problem
+// opened.
 func (b *backlog) wait(ctx context.Context, n int, opened bool) error {
 	for {
 		b.mu.Lock()
@@ -202,7 +204,7 @@ func (b *backlog) wait(ctx context.Context, n int, opened bool) error {
 	}
 }
 
-// takeBatch returns the oldest transitions, one batch at most. They use capacity until release.
+// takeBatch removes and returns the oldest transitions, at most one batch. They use capacity until release.
 func (b *backlog) takeBatch(most int) []event.Transition {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -222,7 +224,7 @@ func (b *backlog) takeBatch(most int) []event.Transition {
 	return out
 }
 
-// release frees the capacity of transitions of takeBatch that are in the store now.
+// release frees the capacity of recorded transitions.
 func (b *backlog) release(ts []event.Transition) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -237,14 +239,14 @@ func (b *backlog) release(ts []event.Transition) {
 	b.announce()
 }
 
-// announce wakes all callers of awaitRecorded. The caller holds mu.
+// announce wakes all callers that wait for recorded transitions. The caller holds mu.
 func (b *backlog) announce() {
 	close(b.moved)
 	b.moved = make(chan struct{})
 }
 
-// oldest returns the position of the oldest unrecorded transition, or an earlier one; the time at which that
-// transition was received (Unix ns); and a channel that closes when the answer may have changed.
+// oldest returns position and receive time (Unix ns) of the oldest unrecorded transition, and a channel that closes
+// on a change.
 func (b *backlog) oldest() (at journal.Position, since int64, waits bool, moved <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -289,10 +291,11 @@ func (r *Reactor) Lag() Lag {
 // than the queue. It is zero with the policy rederive, by which a full queue blocks nobody.
 func (r *Reactor) Fullness() float64 { return r.backlog.fullness() }
 
-// lag is the lag of a backlog that overflowed. The backlog takes no transitions until its consumer has recorded
-// the waiting ones and a pass over the journal (see Replay) has derived the dropped ones again. Near the end of the
-// journal the backlog collects: it takes new transitions again, which are recorded after the pass has reached the first
-// of them. If the backlog overflows meanwhile, it discards the collected transitions, and the pass goes on.
+// lag describes a backlog that overflowed: dropped transitions that a pass over the journal derives again. The
+// backlog takes no transitions until its consumer has recorded the waiting ones and a pass over the journal (see
+// Replay) has derived the dropped ones again. Near the end of the journal the backlog collects: it takes new
+// transitions again, which are recorded after the pass has reached the first of them. If the backlog overflows
+// meanwhile, it discards the collected transitions, and the pass goes on.
 type lag struct {
 	on       bool
 	from     journal.Position // history has all transitions before this position
@@ -302,7 +305,7 @@ type lag struct {
 	reached  journal.Position // the last commit that the pass has read
 }
 
-// drop counts a transition that does not fit. The caller holds mu.
+// drop counts a transition that does not fit in the queue. The caller holds mu.
 func (b *backlog) drop(t *event.Transition) {
 	b.overflow++
 	switch l := &b.lag; {
@@ -316,7 +319,8 @@ func (b *backlog) drop(t *event.Transition) {
 	}
 }
 
-// discard drops all waiting transitions. The caller holds mu, and no transition is being recorded.
+// discard drops all queued transitions, which a pass will derive again. The caller holds mu, and no transition is
+// being recorded.
 func (b *backlog) discard() {
 	b.overflow += uint64(b.n)
 	clear(b.items)
@@ -326,14 +330,14 @@ func (b *backlog) discard() {
 	}
 }
 
-// isLagging reports whether transitions were dropped and not yet derived again.
+// isLagging reports whether dropped transitions still have to be derived again.
 func (b *backlog) isLagging() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.lag.on
 }
 
-// beginPass records the begin of a pass at a position: history has all transitions before that position.
+// beginPass records the start of a replay pass at a position before which history is complete.
 func (b *backlog) beginPass(at journal.Position) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -345,7 +349,7 @@ func (b *backlog) beginPass(at journal.Position) {
 	b.announce() // callers of awaitRecorded give up on positions far ahead of the pass
 }
 
-// endPass records the end of a pass, whether or not the pass derived all dropped transitions.
+// endPass records the end of a replay pass, complete or not.
 func (b *backlog) endPass() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -357,7 +361,7 @@ func (b *backlog) endPass() {
 	b.announce()
 }
 
-// setPassRead records the last commit that the pass has read.
+// setPassRead records the last commit that the replay pass has read.
 func (b *backlog) setPassRead(at journal.Position) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -376,21 +380,21 @@ func (b *backlog) setPassRecorded(at journal.Position, received int64) {
 	b.announce()
 }
 
-// isBeyondPass reports whether the pass has still to reach a commit.
+// isBeyondPass reports whether a commit lies behind the position that the pass has reached.
 func (b *backlog) isBeyondPass(at journal.Position) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.lag.passing && at.Number > b.lag.reached.Number+1 // the pass may be reading the next commit now
 }
 
-// collect lets a lagging backlog take new transitions again.
+// collect accepts new transitions again while a pass derives the dropped ones.
 func (b *backlog) collect() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.lag.collects = true
 }
 
-// endLag ends the lag, unless a transition was dropped since collect. The pass must have reached the end that
+// endLag ends the lag, unless the queue dropped a transition since collect. The pass must have reached the end that
 // the journal had after that call.
 func (b *backlog) endLag() bool {
 	b.mu.Lock()

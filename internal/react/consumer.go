@@ -26,7 +26,7 @@ type consumer struct {
 	yields  bool // a pass of this consumer ends when another consumer waits for a pass
 }
 
-// recorder records the transitions that a consumer takes.
+// recorder records the transitions that a consumer takes from its backlog.
 type recorder interface {
 	// persist records transitions, and repeats a write that fails. It returns only the context's error.
 	persist(ctx context.Context, ts []event.Transition) error
@@ -54,7 +54,7 @@ func (l *consumer) start(ctx context.Context) (stop func()) {
 	}
 }
 
-// work records the next batch, or derives dropped transitions again. False: no transitions waited.
+// work records the next batch, or derives dropped transitions again if the queue lags. False: no transitions waited.
 func (l *consumer) work(ctx context.Context) (worked bool, err error) {
 	if ts := l.backlog.takeBatch(l.batch); len(ts) > 0 {
 		if err := l.persist(ctx, ts); err != nil {
@@ -95,8 +95,7 @@ func (l *consumer) age(now time.Time) time.Duration {
 	return 0
 }
 
-// retry repeats a step with back-off until it succeeds, and logs each failure as trouble. It returns only the context's
-// error.
+// retry repeats a step with back-off until it succeeds, and logs each failure. It returns only the context's error.
 func (l *consumer) retry(ctx context.Context, trouble string, transitions int, step func() error) error {
 	for attempt := 0; ; attempt++ {
 		err := step()
@@ -115,7 +114,7 @@ func (l *consumer) retry(ctx context.Context, trouble string, transitions int, s
 	}
 }
 
-// rederive derives dropped transitions from the journal until history lacks none.
+// rederive derives dropped transitions from the journal until history is complete.
 func (l *consumer) rederive(ctx context.Context) error {
 	if l.opts.Rederive == nil {
 		panic("BUG: react: dropped transitions cannot be derived again")
@@ -145,8 +144,8 @@ func (l *consumer) rederive(ctx context.Context) error {
 	}
 }
 
-// replay reads the journal to its end in one pass. After a read that found few transitions the next read is the last
-// one: transitions emitted meanwhile fit in the backlog.
+// replay reads the journal to its end and records the transitions that history lacks. After a read that found few
+// transitions the next read is the last one: transitions emitted meanwhile fit in the backlog.
 func (l *consumer) replay(ctx context.Context) error {
 	if !l.yields {
 		l.passes.wanted.Store(true)
@@ -190,7 +189,7 @@ const (
 	batchBytes = 4 << 20
 )
 
-// passBatch gathers the transitions of a pass into transactions.
+// passBatch collects the transitions of a replay pass into transactions.
 type passBatch struct {
 	*consumer
 	ctx      context.Context
@@ -202,6 +201,7 @@ type passBatch struct {
 	began    time.Time
 }
 
+// add adds the transitions of one commit to the pass's batch, and records a full batch.
 func (s *passBatch) add(at journal.Position, received int64, ts []event.Transition) error {
 	if s.yields && s.passes.wanted.Load() {
 		return errYield
@@ -221,7 +221,7 @@ func (s *passBatch) add(at journal.Position, received int64, ts []event.Transiti
 	return s.record()
 }
 
-// record records the gathered transitions, then sends due messages.
+// record records the collected transitions, then sends due messages.
 func (s *passBatch) record() error {
 	for ts := s.ts; len(ts) > 0; {
 		n := batchLength(ts, s.batch)

@@ -6,13 +6,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/filter"
 	"github.com/muster-fleet/muster/internal/handler"
+	"github.com/muster-fleet/muster/internal/handler/body"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pause"
+	"github.com/muster-fleet/muster/internal/store/attempt"
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
@@ -25,6 +28,7 @@ type Retry struct {
 	PerHandler int
 }
 
+// withDefaults returns the retry limits with defaults in place of zero values.
 func (r Retry) withDefaults() Retry {
 	return Retry{cmp.Or(max(r.First, 0), time.Second), cmp.Or(max(r.Most, 0), 10*time.Minute),
 		cmp.Or(max(r.GiveUp, 0), 24*time.Hour), cmp.Or(max(r.PerHandler, 0), 4)}
@@ -41,19 +45,21 @@ type deliverer struct {
 	alertmanagerLocks alertmanagerLocks
 	outcomes          outcomes
 	out               *handler.Out
+	suspects          suspects
 }
 
+// newDeliverer returns the deliverer of a reactor's outbox.
 func newDeliverer(o *Options, m *metrics) *deliverer {
 	sending := o.Delivery.Options
 	sending.Now, sending.Logger = o.Now, o.Logger
 	d := &deliverer{
-		opts: o, metrics: m, wake: make(chan struct{}, 1), outcomes: outcomes{store: o.Store}, out: handler.New(sending),
+		opts: o, metrics: m, wake: make(chan struct{}, 1), outcomes: outcomes{store: o.Store}, out: handler.New(sending), suspects: suspects{log: o.Delivery.Attempts},
 	}
 	d.outbox = newOutbox(o.Queues, d.messageSlots)
 	return d
 }
 
-// enqueued counts deliveries that were written to the outbox, and wakes the deliverer.
+// enqueued counts deliveries written to the outbox table and wakes the deliverer.
 func (d *deliverer) enqueued(list []history.Delivery) {
 	d.outbox.add(list)
 	pause.Wake(d.wake)
@@ -62,7 +68,7 @@ func (d *deliverer) enqueued(list []history.Delivery) {
 // perSocket is the most messages at the same time to a handler that sends no answers (stream or UDP).
 const perSocket = 32
 
-// messageSlots returns the most messages that a handler gets at the same time.
+// messageSlots returns how many messages a handler may receive in parallel.
 func (d *deliverer) messageSlots(ref history.HandlerRef) int {
 	if spec, ok := d.opts.Names.Handler(ref.Namespace, ref.Name); ok && (spec.Stream != nil || spec.UDP != nil) {
 		return max(perSocket, d.opts.Delivery.Retry.PerHandler)
@@ -86,8 +92,9 @@ func (d *deliverer) run(ctx context.Context) {
 	}
 }
 
-// startDueMessages starts due messages, and returns how long to wait before the next call. Its query leaves out handlers
-// without a free slot: however many messages wait for a handler that hangs, the query finds messages for other handlers.
+// startDueMessages starts the deliveries that are due, and returns the wait until the next call. Its query leaves out
+// handlers without a free slot: however many messages wait for a handler that hangs, the query finds messages for
+// other handlers.
 func (d *deliverer) startDueMessages(ctx context.Context, under shutdown) time.Duration {
 	d.retryAssetWaits(ctx)
 	for {
@@ -126,13 +133,20 @@ func (d *deliverer) startDueMessages(ctx context.Context, under shutdown) time.D
 // deliver attempts to send one message, and records the result.
 func (d *deliverer) deliver(under shutdown, one *history.Delivery) attemptEnd {
 	began := d.opts.Now()
-	refused, err := d.attemptDelivery(under.sending, one)
+	var receipt handler.Receipt
+	end, err := d.suspects.start("delivery " + one.Key)
+	if err != nil {
+		err = handler.FinalError(err)
+	} else {
+		receipt, err = d.attemptDelivery(under.sending, one)
+	}
+	end()
 	if err != nil && under.sending.Err() != nil {
 		return unsettled // the stop of the server aborted it: sent again after the start, with the same key
 	}
 	now := d.opts.Now()
 	d.metrics.deliverSeconds.Observe(now.Sub(began).Seconds())
-	a, outcome := d.outcomeOf(one, refused, err, now)
+	a, outcome := d.outcomeOf(one, receipt, err, now)
 	d.metrics.attempts.WithLabelValues(outcome).Inc()
 	for attempt := 0; ; attempt++ {
 		failed := d.outcomes.record(under.recording, one.ID, a)
@@ -151,13 +165,35 @@ func (d *deliverer) deliver(under shutdown, one *history.Delivery) attemptEnd {
 	}
 }
 
-// outcomeOf returns the result of an attempt as a row, and as a label for the metric. refused is the error of those
-// receivers that refused a message which other receivers accepted.
-func (d *deliverer) outcomeOf(one *history.Delivery, refused, err error, now time.Time) (a history.Attempt, label string) {
+// suspects keeps work that was under way at crashes of the server from crashing it again and again.
+type suspects struct {
+	log *attempt.Log
+	mu  sync.Mutex // held during work that may cause the next, last crash: only the culprit has it on its account
+}
+
+// start notes that work begins; end notes its end. The error says that the work was under way at too many crashes.
+func (s *suspects) start(key string) (end func(), err error) {
+	switch crashes := s.log.Crashes(key); {
+	case crashes >= attempt.MaxCrashes:
+		return func() { s.log.Forget(key) }, fmt.Errorf("it was under way at %d crashes of the server in a row, and may cause them: look at its handler, filters and mutator", crashes)
+	case crashes == attempt.MaxCrashes-1:
+		s.mu.Lock()
+		end := s.log.Start(key)
+		return func() { end(); s.mu.Unlock() }, nil
+	}
+	return s.log.Start(key), nil
+}
+
+// maxAnswer is the most bytes of an answer that history keeps.
+const maxAnswer = 200
+
+// outcomeOf returns the result of an attempt as a row, and as a label for the metric.
+func (d *deliverer) outcomeOf(one *history.Delivery, receipt handler.Receipt, err error, now time.Time) (a history.Attempt, label string) {
 	a = history.Attempt{At: now, State: history.Delivered}
 	if err == nil {
-		if refused != nil {
-			a.Error = refused.Error()
+		a.Answer = body.Cut(body.Line(strings.TrimSpace(receipt.Answer)), maxAnswer)
+		if receipt.Refused != nil {
+			a.Error = receipt.Refused.Error()
 		}
 		return a, "delivered"
 	}
@@ -174,41 +210,43 @@ func (d *deliverer) outcomeOf(one *history.Delivery, refused, err error, now tim
 }
 
 // attemptDelivery makes one attempt to send a message.
-func (d *deliverer) attemptDelivery(ctx context.Context, one *history.Delivery) (refused, err error) {
+func (d *deliverer) attemptDelivery(ctx context.Context, one *history.Delivery) (handler.Receipt, error) {
+	if len(one.Payload) == 0 {
+		return handler.Receipt{}, handler.FinalError(errors.New("history was full while the message waited, and kept no text: raise --history-budget"))
+	}
 	note, err := handler.Decode(one.Payload)
 	if err != nil {
-		return nil, handler.FinalError(err)
+		return handler.Receipt{}, handler.FinalError(err)
 	}
 	if one.Handler == watchdog {
 		if d.opts.Delivery.Beat != nil {
 			d.opts.Delivery.Beat(note.Output)
 		}
-		return nil, nil
+		return handler.Receipt{}, nil
 	}
 	spec, ok := d.opts.Names.Handler(one.Handler.Namespace, one.Handler.Name)
 	if !ok {
-		return nil, fmt.Errorf("handler %s/%s does not exist: apply it, then this message is sent", one.Handler.Namespace, one.Handler.Name)
+		return handler.Receipt{}, fmt.Errorf("handler %s/%s does not exist: apply it, then this message is sent", one.Handler.Namespace, one.Handler.Name)
 	}
-	body, hidden, err := d.mutatedBody(ctx, note, one.Payload)
+	payload, hidden, err := d.mutatedBody(ctx, note, one.Payload)
 	if err != nil {
-		return nil, err
+		return handler.Receipt{}, err
 	}
 	spec, err = expandVariables(spec, func(name string) ([]byte, string, bool) { return d.property(ctx, one, name) })
 	if err != nil {
-		return nil, err
+		return handler.Receipt{}, err
 	}
 	if spec.Alertmanager != nil {
-		gate := d.alertmanagerLocks.of(one.Handler)
+		gate := d.alertmanagerLocks.lockOf(one.Handler)
 		gate.RLock()
 		defer gate.RUnlock()
 	}
-	receipt, err := d.out.Send(ctx, spec, &handler.Message{Key: one.Key, Payload: body, Note: note, Hidden: hidden, Opened: func(ctx context.Context) (*handler.Notification, error) {
+	return d.out.Send(ctx, spec, &handler.Message{Key: one.Key, Payload: payload, Note: note, Hidden: hidden, Opened: func(ctx context.Context) (*handler.Notification, error) {
 		return d.openingOf(ctx, one)
 	}})
-	return receipt.Refused, err
 }
 
-// property returns a property of the node of a message. It is called only for handlers with variables.
+// property returns a property of the node that a message is about. It is called only for handlers with variables.
 func (d *deliverer) property(ctx context.Context, one *history.Delivery, name string) (value []byte, reason string, ok bool) {
 	if one.Kind == handler.Deregistered {
 		return nil, "", false // the node was deleted, and its properties with it
@@ -235,7 +273,7 @@ func expandVariables(spec *model.HandlerSpec, values model.PropertyValues) (*mod
 	return out, nil
 }
 
-// openingOf returns the notification of the problem's opening that the same handler got; nil: the handler got none.
+// openingOf returns the notification by which the handler learned of a problem's opening, or nil.
 func (d *deliverer) openingOf(ctx context.Context, one *history.Delivery) (*handler.Notification, error) {
 	list, err := d.opts.Store.Deliveries(ctx, one.Problem)
 	if err != nil {
@@ -281,7 +319,7 @@ func (d *deliverer) removeOldHistory(ctx context.Context) {
 	}
 }
 
-// shutdown gives messages under way some time to be sent and recorded when the server stops. Without that time a command
+// shutdown gives running deliveries time to finish and be recorded when the server stops. Without that time a command
 // would be killed, and a message that was sent but not recorded would be sent again after the next start.
 type shutdown struct {
 	sending   context.Context // ends a fixed time after the server begins to stop
@@ -289,7 +327,7 @@ type shutdown struct {
 	end       func()
 }
 
-// newShutdown makes the contexts that end messages under way a fixed time after ctx ends.
+// newShutdown returns the contexts that end running deliveries a fixed time after ctx ends.
 func (d *deliverer) newShutdown(ctx context.Context) shutdown {
 	sending, cut := context.WithCancel(context.WithoutCancel(ctx))
 	recording, give := context.WithCancel(context.WithoutCancel(ctx))
@@ -302,8 +340,8 @@ func (d *deliverer) newShutdown(ctx context.Context) shutdown {
 	return shutdown{sending, recording, func() { stop(); cut(); give() }}
 }
 
-// mutatedBody returns the body that a program gets: the recorded notification or, for an event of a pipeline, the output
-// of its mutator. The mutator runs in each attempt of its delivery, so that a slow or failing mutator delays only that
+// mutatedBody returns the body for a program: the recorded notification or, for a pipeline's event, the output of its
+// mutator. The mutator runs in each attempt of its delivery, so that a slow or failing mutator delays only that
 // delivery. hidden lists the secrets that logs must not show.
 func (d *deliverer) mutatedBody(ctx context.Context, note *handler.Notification, payload []byte) (body []byte, hidden []string, err error) {
 	switch {

@@ -31,6 +31,8 @@ import (
 
 var fastRetry = Retry{First: time.Millisecond, Most: 2 * time.Millisecond, GiveUp: time.Hour, PerHandler: 2}
 
+// TestStatusCodeDecidesAboutTheNextAttempt checks for which HTTP status codes a webhook delivery is retried, done or
+// a dead letter.
 func TestStatusCodeDecidesAboutTheNextAttempt(t *testing.T) {
 	for code, want := range map[int]history.DeliveryState{
 		200: history.Delivered, 204: history.Delivered, 302: history.Dead, 400: history.Dead, 404: history.Dead,
@@ -116,6 +118,8 @@ func TestTransportErrorsAreRetried(t *testing.T) {
 	}
 }
 
+// TestClosingWaitsForItsFailedOpening checks that the closing of a problem is delivered after its opening, which
+// failed three times.
 func TestClosingWaitsForItsFailedOpening(t *testing.T) {
 	s := openSQLite(t)
 	tries := 0
@@ -149,8 +153,8 @@ func TestExpiredDeliveryIsADeadLetter(t *testing.T) {
 	}
 }
 
-// A handler that takes no messages does not fill the disk: messages beyond its limit are dead letters at once, and other
-// handlers are notified.
+// TestDeliveriesBeyondTheLimitAreDeadLetters checks that messages beyond the limit of a stuck handler become dead
+// letters at once, and other handlers are notified.
 func TestDeliveriesBeyondTheLimitAreDeadLetters(t *testing.T) {
 	settings, err := queue.ParseSettings([]string{"deliveries=3"})
 	testenv.NoError(t, err)
@@ -184,6 +188,8 @@ func TestDeliveriesBeyondTheLimitAreDeadLetters(t *testing.T) {
 	}
 }
 
+// TestHandlerAppliedLaterGetsItsMessages checks that messages for a missing handler are delivered once it is
+// declared.
 func TestHandlerAppliedLaterGetsItsMessages(t *testing.T) {
 	s := openSQLite(t)
 	n := newTestDirectory(map[string]*model.HandlerSpec{})
@@ -243,7 +249,7 @@ func TestKilledServerRepeatsTheDeliveryWithItsKey(t *testing.T) {
 	s.expectAttempt(t, history.Delivered)
 }
 
-// deliverUntilKilled delivers without recording the attempt, until the parent process kills this one.
+// deliverUntilKilled sends a message without recording the attempt, until the parent process kills this process.
 func deliverUntilKilled(t *testing.T) {
 	s := openObservedStore(t, os.Getenv("MUSTER_REACT_CHILD"))
 	spec := &model.HandlerSpec{Webhook: &model.Webhook{URL: os.Getenv("MUSTER_REACT_URL")}}
@@ -253,8 +259,10 @@ func deliverUntilKilled(t *testing.T) {
 	select {}
 }
 
+// stalledAttemptStore is a history store whose RecordAttempts blocks.
 type stalledAttemptStore struct{ history.Store }
 
+// RecordAttempts blocks until ctx ends.
 func (stalledAttemptStore) RecordAttempts(ctx context.Context, _ ...history.Outcome) error {
 	<-ctx.Done()
 	return ctx.Err()
@@ -287,8 +295,8 @@ func TestCommandsGetQuotedProperties(t *testing.T) {
 	}
 }
 
-// A planned stop waits for deliveries under way and records them, so that they are not repeated. A delivery that takes longer
-// is aborted and repeated.
+// TestStopFinishesDeliveries checks that a planned stop waits for deliveries in progress and records them. A delivery
+// that takes longer is aborted and repeated.
 func TestStopFinishesDeliveries(t *testing.T) {
 	s := openSQLite(t)
 	taking, took := make(chan struct{}), false
@@ -368,7 +376,8 @@ func TestArrivedAssetReleasesItsMessages(t *testing.T) {
 	}
 }
 
-// Thousands of problems that open at once arrive once each, over few connections. MUSTER_STORM=20000 sets their number.
+// TestStreamDeliversEachProblemOnce checks that thousands of problems that open at once are delivered once each, over
+// few connections. MUSTER_STORM=20000 sets their number.
 func TestStreamDeliversEachProblemOnce(t *testing.T) {
 	n := 200
 	if testing.Short() {

@@ -23,6 +23,7 @@ type deliveryBatch struct {
 	opened     map[string]*event.Transition // openings of problems in this batch, by problem
 }
 
+// newDeliveryBatch returns an empty batch of deliveries at a time.
 func newDeliveryBatch(r *router, now time.Time) *deliveryBatch {
 	return &deliveryBatch{router: r, now: now, written: map[history.EscalationKey]*escalation{}, finished: map[history.EscalationKey]bool{},
 		rates: map[groupKey]*history.Rate{}, opened: map[string]*event.Transition{}}
@@ -53,12 +54,13 @@ func (o *deliveryBatch) addRowsTo(b *history.Batch) {
 	}
 }
 
+// empty reports whether the batch has no row to write.
 func (o *deliveryBatch) empty() bool {
 	return len(o.written) == 0 && len(o.finished) == 0 && len(o.deliveries) == 0 && len(o.rates) == 0
 }
 
-// enqueueDelivery adds a delivery of a notification for some escalations. tells is the kind of the message for reports;
-// note.Kind decides the form of its text.
+// enqueueDelivery adds a delivery of a notification to the batch and records it in the escalations. tells is the kind
+// of the message for reports; note.Kind decides the form of its text.
 func (o *deliveryBatch) enqueueDelivery(list []*escalation, ref history.HandlerRef, note *handler.Notification, tells string) error {
 	payload, err := note.Encode()
 	if err != nil {
@@ -72,8 +74,11 @@ func (o *deliveryBatch) enqueueDelivery(list []*escalation, ref history.HandlerR
 	if route := list[0].Route; route != "" || note.Kind != handler.Opened && note.Kind != handler.Closed { // the message may be repeated: its key needs a time
 		d.Key += fmt.Sprintf("/%s/%d", route, o.now.UnixNano())
 	}
-	if list[0].Shadow {
+	switch {
+	case list[0].Shadow:
 		d.State, d.Ended = history.Shadow, o.now
+	case o.isUnknown(list[0].at):
+		d.State, d.Ended, d.LastError = history.Withheld, o.now, history.ReasonUnknown
 	}
 	for _, e := range list {
 		if e.Problem != d.Problem {
@@ -84,8 +89,8 @@ func (o *deliveryBatch) enqueueDelivery(list []*escalation, ref history.HandlerR
 	return nil
 }
 
-// EventState returns a function for RoutingOptions.Present that reads the states of checks from the event view. The
-// function knows no other kind of source.
+// EventState returns a function for RoutingOptions.Present: it reads the present state of a check from the event
+// view. The function knows no other kind of source.
 func EventState(get func(model.NodeID, model.CheckID) (event.State, bool)) func(model.NodeID, model.Source) *event.Transition {
 	return func(node model.NodeID, source model.Source) *event.Transition {
 		if source.Kind != model.SourceCheck {
@@ -102,8 +107,7 @@ func EventState(get func(model.NodeID, model.CheckID) (event.State, bool)) func(
 	}
 }
 
-// problemNow returns the open problem of a source with the source's present status, because a problem itself keeps its
-// worst status; nil: no problem is open.
+// problemNow returns the open problem of a source with its present status (a problem itself keeps its worst), or nil.
 func problemNow(state *event.Transition) *model.Problem {
 	if state == nil || state.Problem == nil {
 		return nil
@@ -113,8 +117,8 @@ func problemNow(state *event.Transition) *model.Problem {
 	return &now
 }
 
-// presentState returns the present state of an escalation's problem, from this batch or else from the event view; nil:
-// the problem has closed, and the transition follows.
+// presentState returns the present state of an escalation's problem, from this batch or the event view; nil if the
+// problem has closed.
 func (o *deliveryBatch) presentState(e *escalation) *event.Transition {
 	if t := o.opened[e.Problem]; t != nil {
 		return t
@@ -126,15 +130,26 @@ func (o *deliveryBatch) presentState(e *escalation) *event.Transition {
 }
 
 // newNotification returns a notification of a problem in the state after a transition.
-func newNotification(kind string, t *event.Transition, p *history.Problem, labels map[string]string) *handler.Notification {
+func newNotification(names Names, kind string, t *event.Transition, p *history.Problem) *handler.Notification {
 	n := &handler.Notification{
-		Kind: kind, Problem: p.ID, Node: p.Node, Labels: labels, Space: p.Namespace,
+		Kind: kind, Problem: p.ID, Node: p.Node, Labels: names.NodeLabels(t.Node), Space: p.Namespace,
 		Status: t.Status.String(), Worst: p.Status.String(), Severity: p.Severity.String(), Output: t.Output,
 		Opened: p.Opened.UTC(), Executed: time.Unix(0, t.Executed).UTC(), Expired: t.Expired, Hooks: t.Hooks,
 	}
 	n.SetSource(p.Source, p.SourceName)
+	addCheckTexts(n, names, p.Source)
 	if !p.Closed.IsZero() {
-		n.Closed = p.Closed.UTC()
+		n.Closed, n.Output = p.Closed.UTC(), model.Truncate(n.Output, history.MaxChangeOutput)
 	}
 	return n
+}
+
+// addCheckTexts sets the display name and the runbook of a notification, as the check declares them now.
+func addCheckTexts(n *handler.Notification, names Names, source model.Source) {
+	if source.Kind != model.SourceCheck {
+		return
+	}
+	if unit := names.CheckUnit(source.Check()); unit != nil {
+		n.DisplayName, n.Runbook = unit.DisplayName, unit.Runbook
+	}
 }

@@ -18,7 +18,8 @@
 //     idempotency key that stays the same over attempts.
 //
 // Beside them: event_pipeline.go evaluates events by the pipelines kept from Sensu, with its own queue and positions;
-// reconcile.go compares history with the view at the start; operator_actions.go tests handlers, replays dead letters and
+// reconcile.go compares history with the view at the start; routing_change.go routes problems that
+// opened before their route; operator_actions.go tests handlers, replays dead letters and
 // repeats open problems to Alertmanagers.
 //
 // A problem is of a node and a source (model.Source). Nothing here knows checks but the definitions that name handlers,

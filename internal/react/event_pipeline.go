@@ -39,12 +39,13 @@ type eventPipeline struct {
 	last map[eventRef]Verdicts
 }
 
+// eventRef identifies an event by node and check.
 type eventRef struct {
 	node  model.NodeID
 	check model.CheckID
 }
 
-// Verdicts are the last verdicts of pipelines on an event.
+// Verdicts holds the last verdicts of pipelines on an event.
 type Verdicts struct {
 	At   time.Time // time at which the event's result was received
 	List []pipes.Verdict
@@ -53,6 +54,7 @@ type Verdicts struct {
 // pipelineBatch is the most events in one batch: the batch is evaluated, then its deliveries are recorded.
 const pipelineBatch = 500
 
+// newEventPipeline returns the consumer that evaluates events by pipelines.
 func newEventPipeline(r *Reactor) *eventPipeline {
 	s := &eventPipeline{r: r, parallel: max(1, runtime.GOMAXPROCS(0)/2), reached: map[model.Partition]history.Place{}, moved: map[model.Partition]bool{}, last: map[eventRef]Verdicts{}}
 	s.consumer = consumer{opts: &r.opts, metrics: r.metrics, backlog: newBacklog("pipelines", r.opts.Batches.Capacity, r.opts.Queues), batch: pipelineBatch,
@@ -60,7 +62,7 @@ func newEventPipeline(r *Reactor) *eventPipeline {
 	return s
 }
 
-// load reads the recorded places, so that no event is evaluated twice.
+// load reads the recorded positions, so that no event is evaluated twice.
 func (s *eventPipeline) load(ctx context.Context, shared func(journal.Position) journal.Position) error {
 	places, err := s.opts.Store.PipelinePlaces(ctx)
 	if err != nil {
@@ -84,11 +86,11 @@ func (s *eventPipeline) run(ctx context.Context) {
 	}
 }
 
-// afterBatch implements recorder. Pipelines have no due messages to send.
+// afterBatch implements recorder and does nothing. Pipelines have no due messages to send.
 func (s *eventPipeline) afterBatch(context.Context) error { return nil }
 
-// persist evaluates events, and records a delivery for each workflow that an event passes. It returns only
-// the context's error.
+// persist evaluates events and records a delivery for each workflow that an event passes. It returns only the
+// context's error.
 func (s *eventPipeline) persist(ctx context.Context, ts []event.Transition) error {
 	began := s.opts.Now()
 	made := make([][]history.Delivery, len(ts))
@@ -112,6 +114,11 @@ func (s *eventPipeline) persist(ctx context.Context, ts []event.Transition) erro
 			continue
 		}
 		s.reached[t.Partition], s.moved[t.Partition] = history.Place{At: t.At, Index: t.Index}, true
+		if s.r.router.isUnknown(time.Unix(0, t.Received)) {
+			for k := range made[i] {
+				made[i][k].State, made[i][k].Ended, made[i][k].LastError = history.Withheld, began, history.ReasonUnknown
+			}
+		}
 		b.Deliveries = append(b.Deliveries, made[i]...)
 	}
 	s.metrics.pipelineEvents.Add(float64(len(ts)))
@@ -129,7 +136,7 @@ func (s *eventPipeline) persist(ctx context.Context, ts []event.Transition) erro
 	}
 	clear(s.moved)
 	s.metrics.pipelinePassed.Add(float64(len(b.Deliveries)))
-	s.r.deliver.enqueued(b.Deliveries)
+	s.r.send(ctx, b.Deliveries)
 	return nil
 }
 
@@ -151,6 +158,9 @@ func (s *eventPipeline) evaluate(ctx context.Context, t *event.Transition, now t
 		return nil
 	}
 	subject := s.newEvent(t, chunk, now)
+	end, crashed := s.r.deliver.suspects.start("event " + subject.id)
+	defer end()
+	subject.Unfiltered = crashed
 	verdicts := s.opts.Pipelines.Table.Judge(ctx, ns, chunk.Pipelines, &subject.Event, now)
 	if ctx.Err() != nil {
 		return nil
@@ -167,6 +177,9 @@ func (s *eventPipeline) evaluate(ctx context.Context, t *event.Transition, now t
 		if err != nil {
 			s.opts.Logger.Error("cannot pass on an event", "pipeline", v.Name(), "err", err)
 			continue
+		}
+		if crashed != nil && d.State == "" {
+			d.State, d.Ended, d.LastError = history.Dead, now, v.Reason
 		}
 		list = append(list, d)
 	}
@@ -185,7 +198,7 @@ func (s *eventPipeline) evaluate(ctx context.Context, t *event.Transition, now t
 // maxVerdicts is the most events whose verdicts are kept, more than a fleet has events with pipelines.
 const maxVerdicts = 1 << 17
 
-// Verdicts returns the last verdicts of pipelines on an event; not ok: there was none since the start of the server.
+// Verdicts returns the last pipeline verdicts on an event; ok is false if the server has made none since its start.
 func (r *Reactor) Verdicts(node model.NodeID, check model.CheckID) (v Verdicts, ok bool) {
 	if r.pipeline == nil {
 		return v, false
@@ -221,6 +234,7 @@ func (s *pipelineEvent) delivery(v *pipes.Verdict, now time.Time) (history.Deliv
 // pipelineEvent is an event in the form that pipelines read, after one result.
 type pipelineEvent struct {
 	pipes.Event
+	names  Names
 	event  model.Event
 	id     string // id of the event after this result; a replay gives the same id
 	labels map[string]string
@@ -233,7 +247,7 @@ func (s *eventPipeline) newEvent(t *event.Transition, chunk *model.CheckChunk, n
 	namespace, node, check := namesOf(s.opts.Names, t)
 	x, _ := wire.DecodeExtra(t.Observation.Extra) // the session validated the encoded bytes; malformed ones count as empty
 	out := &pipelineEvent{
-		id:     uuid.NewSHA1(uuid.NameSpaceURL, fmt.Appendf(nil, "muster:%d/%d/%d/%d", t.At.Log, t.At.Number, t.Partition, t.Index)).String(),
+		names: s.opts.Names, id: uuid.NewSHA1(uuid.NameSpaceURL, fmt.Appendf(nil, "muster:%d/%d/%d/%d", t.At.Log, t.At.Number, t.Partition, t.Index)).String(),
 		labels: s.opts.Names.NodeLabels(t.Node), shadow: s.opts.Routing.Shadow != nil && s.opts.Routing.Shadow(namespace),
 	}
 	out.event = model.Event{
@@ -284,7 +298,7 @@ func (s *eventPipeline) newEvent(t *event.Transition, chunk *model.CheckChunk, n
 	return out
 }
 
-// silenced lists the silences and maintenance windows that hold messages about the event now.
+// silenced returns the silences and maintenance windows that hold messages about the event now.
 func (s *eventPipeline) silenced(t *event.Transition, now time.Time) (names []string) {
 	m := route.Describe(s.opts.Names, t.Node, t.Source, t.Status, t.Severity)
 	for _, h := range s.opts.Routing.Table.Holds(m, nil, now) {
@@ -293,7 +307,7 @@ func (s *eventPipeline) silenced(t *event.Transition, now time.Time) (names []st
 	return names
 }
 
-// note returns the notification of the event for handlers that write to people.
+// note returns the notification of the event for handlers that notify people.
 func (s *pipelineEvent) note() *handler.Notification {
 	e := &s.event
 	n := &handler.Notification{
@@ -302,6 +316,7 @@ func (s *pipelineEvent) note() *handler.Notification {
 		Expired: e.Expired, Hooks: e.Hooks,
 	}
 	n.SetSource(model.CheckSource(e.CheckID), e.Check)
+	addCheckTexts(n, s.names, n.Source.Source)
 	if e.Problem != nil {
 		n.Opened, n.Worst, n.Severity = e.Problem.Opened.UTC(), e.Problem.Status.String(), e.Problem.Severity.String()
 	}
@@ -311,13 +326,13 @@ func (s *pipelineEvent) note() *handler.Notification {
 	return n
 }
 
-// eventKey returns the id that messages of pipelines about an event have in place of a problem's id. By this id they
-// stay in order, and services keep one alert per event.
+// eventKey returns the id that replaces a problem id in pipeline messages about an event. By this id they stay in
+// order, and services keep one alert per event.
 func eventKey(node model.NodeID, check model.CheckID) string {
 	return fmt.Sprintf("event-%d-%d", node, check)
 }
 
-// nodeOfEventKey returns the node in an id made by eventKey.
+// nodeOfEventKey returns the node in an id that eventKey returned.
 func nodeOfEventKey(key string) (node model.NodeID, ok bool) {
 	var check uint32
 	_, err := fmt.Sscanf(key, "event-%d-%d", &node, &check)

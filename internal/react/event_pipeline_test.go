@@ -18,7 +18,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// observedResult returns the event of node 10 and check 1001 after a result. The statuses are its history, oldest first.
+// observedResult returns the observation of check 1001 on node 10 after a result. The statuses are its history,
+// oldest first.
 func observedResult(commit uint64, statuses ...model.Status) event.Transition {
 	t := statusTransition(1, commit, 0)
 	t.Kind, t.Output = event.Observed, ""
@@ -35,7 +36,7 @@ func observedResult(commit uint64, statuses ...model.Status) event.Transition {
 	return t
 }
 
-// pipelineTable returns a table with pipelines, filters and mutators.
+// pipelineTable returns a compiled table of pipelines, filters and mutators.
 func pipelineTable(t *testing.T, specs map[string]model.Spec) *pipes.Table {
 	t.Helper()
 	table := pipes.NewTable()

@@ -16,8 +16,9 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// closeProblem ends a problem on its routes. Handlers that were notified get a closing, together with the rest of the
-// problem's group. For all other handlers a withheld delivery records why they were not notified.
+// closeProblem ends the escalations of a closed problem and notifies its handlers. Handlers that were notified get a
+// closing, together with the rest of the problem's group. For all other handlers a withheld delivery records why they
+// were not notified.
 func (o *deliveryBatch) closeProblem(t *event.Transition, p *history.Problem) error {
 	var now []*escalation
 	o.dependencyClosed(p.ID, o.now)
@@ -28,7 +29,7 @@ func (o *deliveryBatch) closeProblem(t *event.Transition, p *history.Problem) er
 			o.finishEscalation(e)
 			continue
 		}
-		body, err := json.Marshal(newNotification(handler.Closed, t, p, o.names.NodeLabels(t.Node)))
+		body, err := json.Marshal(newNotification(o.names, handler.Closed, t, p))
 		if err != nil {
 			return fmt.Errorf("encode the end of problem %s: %w", p.ID, err)
 		}
@@ -47,6 +48,9 @@ func (o *deliveryBatch) closeProblem(t *event.Transition, p *history.Problem) er
 			}
 			e.Due = g.ends
 		}
+		if at := time.Unix(0, t.Received); o.isUnknown(at) {
+			e.Due = at
+		}
 		o.schedule(e)
 		o.writeEscalation(e)
 		if !e.Due.After(o.now) {
@@ -56,7 +60,7 @@ func (o *deliveryBatch) closeProblem(t *event.Transition, p *history.Problem) er
 	return o.evaluate(o, now)
 }
 
-// withholdMessages records why handlers were never notified of a closed problem.
+// withholdMessages records the reason why the handlers of a closed problem were never notified.
 func (o *deliveryBatch) withholdMessages(e *escalation) {
 	why := "it closed before the first step was due"
 	if h := e.Held; h != nil {
@@ -94,8 +98,8 @@ func (o *deliveryBatch) recordWithheld(e *escalation, why string) {
 	}
 }
 
-// notifyClosed sends the closings of a group's problems. While other problems of an incident are open, the message must
-// not end the incident.
+// notifyClosed notifies the handlers that problems of a group have closed. While other problems of an incident are
+// open, the message must not end the incident.
 func (o *deliveryBatch) notifyClosed(key groupKey, list []*escalation) error {
 	ends := map[history.NotifiedHandler][]*escalation{} // closed problems by handler and incident
 	for _, e := range list {
@@ -141,8 +145,7 @@ func (o *deliveryBatch) notifyClosed(key groupKey, list []*escalation) error {
 	return nil
 }
 
-// notifyAcknowledged tells the notified handlers that a problem was acknowledged, or that the acknowledgement was
-// removed.
+// notifyAcknowledged notifies the handlers of a problem's acknowledgement or of its removal.
 func (o *deliveryBatch) notifyAcknowledged(t *event.Transition, p *history.Problem) error {
 	var again []*escalation
 	for _, e := range slices.Clone(o.of[p.ID]) {
@@ -158,7 +161,7 @@ func (o *deliveryBatch) notifyAcknowledged(t *event.Transition, p *history.Probl
 			continue
 		}
 		for _, k := range e.Notified {
-			note := newNotification(handler.Acknowledged, t, p, o.names.NodeLabels(t.Node))
+			note := newNotification(o.names, handler.Acknowledged, t, p)
 			note.By, note.Note = p.Ack.By, p.Ack.Note
 			if setIncident(note, k.Incident); o.notifiesEachProblem(k.HandlerRef) {
 				setIncident(note, e.Problem)
@@ -178,7 +181,7 @@ func (o *deliveryBatch) notifyAcknowledged(t *event.Transition, p *history.Probl
 	return o.evaluate(o, again)
 }
 
-// remindUnacked reminds the handlers that know of an acknowledgement, after the acknowledgement ended or was removed.
+// remindUnacked schedules a reminder to the handlers that were notified of an acknowledgement which has ended.
 func (o *deliveryBatch) remindUnacked(e *escalation) {
 	e.AckEnds = time.Time{}
 	o.writeEscalation(e)
@@ -251,8 +254,8 @@ func (e *escalation) notifiedSeverity(ref history.HandlerRef) model.Severity {
 	return cmp.Or(e.previousSeverity, e.Severity)
 }
 
-// worstNotified returns the highest severity that a handler was notified of under an incident; false: the handler was
-// not notified.
+// worstNotified returns the highest severity that a handler was notified of under an incident; false: no
+// notification.
 func (g *group) worstNotified(ref history.HandlerRef, id string) (worst model.Severity, known bool) {
 	g.anyNotified(ref, id, func(e *escalation) bool {
 		worst, known = max(worst, e.notifiedSeverity(ref)), true
@@ -282,6 +285,7 @@ func (e *escalation) isStepNotified(to *route.Route, i int) bool {
 	return e.Next[i].IsZero() || step.Repeat > 0 && e.Next[i].After(e.Opened.Add(step.After))
 }
 
+// removeNames returns a list of names without some of them.
 func removeNames(list, some []route.Name) (left []route.Name) {
 	for _, n := range list {
 		if !slices.Contains(some, n) {

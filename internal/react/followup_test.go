@@ -98,8 +98,8 @@ func TestAcknowledgedIncidentIDIsNotReused(t *testing.T) {
 		after 1h; expect pager opened p1.1; close p1; close p2; after 1m; expect pager closed p1 | pager closed p1.1`)
 }
 
-// Each handler has its own incidents: a handler of a later step that acknowledged all of them gets a new one for the next
-// problem.
+// TestLaterStepHasItsOwnIncidents checks that each handler has its own incidents: after an acknowledgement of all,
+// the next problem opens a new one.
 func TestLaterStepHasItsOwnIncidents(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}, {To: []string{"lead"}, After: minutes(30)}}}})
 	p.describeIncidents()
@@ -113,7 +113,8 @@ func TestLaterStepHasItsOwnIncidents(t *testing.T) {
 		left 0`)
 }
 
-// A service in which a person removed the acknowledgement calls again by itself, so it gets no new incident.
+// TestServiceThatRemovedItsAcknowledgementKeepsTheIncident checks that a service in which a person removed the
+// acknowledgement gets no new incident, because it calls again itself.
 func TestServiceThatRemovedItsAcknowledgementKeepsTheIncident(t *testing.T) {
 	for name, row := range map[string]struct {
 		by   string
@@ -226,7 +227,8 @@ func TestNotifiedHandlersReadThePreviousSeverity(t *testing.T) {
 	}
 }
 
-// A service raises the incident of a group only for a severity above all that it was notified of.
+// TestOnlyTheWorstSeverityRaisesAnIncident checks that a service raises a group's incident only for a higher severity
+// than all earlier ones.
 func TestOnlyTheWorstSeverityRaisesAnIncident(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	var sent []history.Delivery

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
@@ -30,11 +31,13 @@ type testDirectory struct {
 	handlers map[string]*model.HandlerSpec
 	props    map[string]string // "NODE/NAME" to a JSON value
 	defaults []string          // handlers of the namespace
+	unit     *directory.Unit   // the check disk as it is declared now; nil: it is deleted
 	gone     bool              // the node web01 and disk are deleted
 
 	keepalive func(*model.CheckChunk) // sets the handlers and pipelines that nodes name for their keepalive
 }
 
+// newTestDirectory returns a directory whose check disk names these handlers.
 func newTestDirectory(handlers map[string]*model.HandlerSpec) *testDirectory {
 	n := &testDirectory{handlers: handlers}
 	n.chunk = model.CheckChunk{Chunk: model.Chunk{ID: 3, Unit: 1001, Namespace: 1, Name: "disk"}}
@@ -44,6 +47,7 @@ func newTestDirectory(handlers map[string]*model.HandlerSpec) *testDirectory {
 	return n
 }
 
+// NodeName implements Names: node 10 is web01, until the nodes are gone.
 func (n *testDirectory) NodeName(id model.NodeID) (string, string, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -53,6 +57,7 @@ func (n *testDirectory) NodeName(id model.NodeID) (string, string, bool) {
 	return "default", fmt.Sprintf("web%02d", id-9), true
 }
 
+// NodeLabels implements Names with the label env=prod, until the node is gone.
 func (n *testDirectory) NodeLabels(model.NodeID) map[string]string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -62,10 +67,13 @@ func (n *testDirectory) NodeLabels(model.NodeID) map[string]string {
 	return map[string]string{"env": "prod"}
 }
 
+// NodeFacts implements Names without facts.
 func (n *testDirectory) NodeFacts(model.NodeID) map[string]string { return nil }
 
+// NodeGroups implements Names with the groups web and shared/all.
 func (n *testDirectory) NodeGroups(model.NodeID) []string { return []string{"web", "shared/all"} }
 
+// SourceName implements Names: a check is disk, another source a rule.
 func (n *testDirectory) SourceName(s model.Source) (string, string, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -75,17 +83,29 @@ func (n *testDirectory) SourceName(s model.Source) (string, string, bool) {
 	return "default", "disk", !n.gone
 }
 
+// NamespaceName implements Names with namespaces default (1) and shared (2).
 func (n *testDirectory) NamespaceName(id model.NamespaceID) (string, bool) {
 	return map[model.NamespaceID]string{1: "default", 2: "shared"}[id], id == 1 || id == 2
 }
 
+// NamespaceHandlers implements Names by the test's default handlers.
 func (n *testDirectory) NamespaceHandlers(string) []string { return n.defaults }
 
+// CheckChunk implements Names: every check has the definition of disk.
 func (n *testDirectory) CheckChunk(id model.ChunkID) *model.CheckChunk {
 	if builtin := model.BuiltinChunkOf(id); builtin != nil {
 		return builtin
 	}
 	return &n.chunk
+}
+
+// testUnit is the record of the check disk.
+var testUnit = &directory.Unit{DisplayName: "Room on every mount", Runbook: "https://wiki.example.org/disk"}
+
+func (n *testDirectory) CheckUnit(id model.CheckID) *directory.Unit {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.unit
 }
 
 func (n *testDirectory) Keepalive(model.NodeID) *model.CheckChunk {
@@ -98,6 +118,7 @@ func (n *testDirectory) Keepalive(model.NodeID) *model.CheckChunk {
 	return c
 }
 
+// Handler implements Names by the test's handlers.
 func (n *testDirectory) Handler(_, name string) (*model.HandlerSpec, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -105,6 +126,7 @@ func (n *testDirectory) Handler(_, name string) (*model.HandlerSpec, bool) {
 	return spec, ok
 }
 
+// NodeProperties implements Names by the test's properties.
 func (n *testDirectory) NodeProperties(id model.NodeID) model.PropertyValues {
 	return func(name string) ([]byte, string, bool) {
 		n.mu.Lock()
@@ -114,7 +136,7 @@ func (n *testDirectory) NodeProperties(id model.NodeID) model.PropertyValues {
 	}
 }
 
-// change runs do while the reactor reads nothing of the directory.
+// change changes the directory while the reactor cannot read it.
 func (n *testDirectory) change(do func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -129,6 +151,7 @@ type observedStore struct {
 	attempts     chan history.Attempt
 }
 
+// Record implements history.Store and calls the test's hooks before and after.
 func (h *observedStore) Record(ctx context.Context, b history.Batch) error {
 	if h.beforeRecord != nil {
 		if err := h.beforeRecord(b); err != nil {
@@ -142,6 +165,7 @@ func (h *observedStore) Record(ctx context.Context, b history.Batch) error {
 	return err
 }
 
+// RecordAttempts implements history.Store and passes the recorded attempts to the test.
 func (h *observedStore) RecordAttempts(ctx context.Context, list ...history.Outcome) error {
 	err := h.Store.RecordAttempts(ctx, list...)
 	for _, o := range list {
@@ -177,25 +201,28 @@ func (h *observedStore) expectAttempt(t testing.TB, state history.DeliveryState,
 	}
 }
 
+// openObservedStore opens a history store that a test can stall and observe.
 func openObservedStore(t testing.TB, dsn string) *observedStore {
 	t.Helper()
-	s, err := history.Open(context.Background(), dsn)
+	s, err := history.Open(context.Background(), dsn, history.SizeLimit{})
 	testenv.NoError(t, err)
 	t.Cleanup(func() { s.Close() })
 	return &observedStore{Store: s, attempts: make(chan history.Attempt, 10_000)}
 }
 
+// openSQLite opens an observed history store on SQLite.
 func openSQLite(t testing.TB) *observedStore {
 	return openObservedStore(t, filepath.Join(t.TempDir(), "history.db"))
 }
 
-// runningReactor is a reactor at work.
+// runningReactor is a reactor that runs until the test ends.
 type runningReactor struct {
 	*Reactor
 	t    testing.TB
 	stop func()
 }
 
+// startReactor starts a reactor with short pauses for a test and stops it at the end.
 func startReactor(t testing.TB, o Options, before ...func(*Reactor)) *runningReactor {
 	t.Helper()
 	o.Retention = 100 * 365 * 24 * time.Hour // the test time is in the past
@@ -221,7 +248,7 @@ func startReactor(t testing.TB, o Options, before ...func(*Reactor)) *runningRea
 	return &runningReactor{Reactor: r, t: t, stop: stop}
 }
 
-// waitRecorded waits until the store has everything up to at.
+// waitRecorded waits until history has recorded all transitions up to a position.
 func (r *runningReactor) waitRecorded(at journal.Position) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), maxWait)
@@ -231,6 +258,7 @@ func (r *runningReactor) waitRecorded(at journal.Position) {
 	}
 }
 
+// receiveFrom returns the next value of a channel, or fails the test after maxWait.
 func receiveFrom[T any](t testing.TB, what string, ch <-chan T) T {
 	t.Helper()
 	select {
@@ -242,10 +270,12 @@ func receiveFrom[T any](t testing.TB, what string, ch <-chan T) T {
 	}
 }
 
+// positionAt returns the position of a commit number in the test's journal.
 func positionAt(number uint64) journal.Position { return journal.Position{Log: 9, Number: number} }
 
 var testTime = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
+// statusTransition returns a status change of check disk on node 10.
 func statusTransition(p model.Partition, commit uint64, index uint32) event.Transition {
 	return event.Transition{
 		At: positionAt(commit), Index: index, Partition: p, Kind: event.StatusChanged, Node: 10, Namespace: 1, Source: model.CheckSource(1001), Chunk: 3,
@@ -254,6 +284,7 @@ func statusTransition(p model.Partition, commit uint64, index uint32) event.Tran
 	}
 }
 
+// openingTransition returns a transition that opens a test problem.
 func openingTransition(id string, commit uint64) event.Transition {
 	t := statusTransition(1, commit, 0)
 	t.Kind, t.Severity, t.Output = event.ProblemOpened, model.High, "disk 97% full | used=97%"
@@ -264,6 +295,7 @@ func openingTransition(id string, commit uint64) event.Transition {
 	return t
 }
 
+// closingTransition returns a transition that closes a test problem.
 func closingTransition(id string, commit uint64) event.Transition {
 	t := openingTransition(id, commit-1)
 	t.At, t.Kind, t.Status, t.Previous, t.Output = positionAt(commit), event.ProblemClosed, model.OK, model.Critical, "disk 40% full"

@@ -40,7 +40,8 @@ func (b *recordedBatch) nodesSilentSince() (at []time.Time) {
 	return at
 }
 
-// composeBatch makes rows of transitions, without changing any state. It skips transitions that are already recorded.
+// composeBatch returns the history rows of transitions without changing any state. It skips transitions that are
+// already recorded.
 func (r *Reactor) composeBatch(ctx context.Context, ts []event.Transition) (recordedBatch, error) {
 	b := recordedBatch{Batch: history.Batch{Places: map[model.Partition]history.Place{}}}
 	for i := range ts {
@@ -100,14 +101,19 @@ var entryKinds = [...]history.EntryKind{
 	event.FlappingStarted: history.FlappingStarted, event.FlappingEnded: history.FlappingEnded, event.TextChanged: history.TextChanged,
 }
 
+// entry returns the history row of a transition.
 func (r *Reactor) entry(t *event.Transition) history.Entry {
 	namespace, node, source := namesOf(r.opts.Names, t)
-	return history.Entry{
+	e := history.Entry{
 		At: time.Unix(0, t.Received), Executed: time.Unix(0, t.Executed), Kind: entryKinds[t.Kind],
 		Namespace: namespace, Node: node, NodeID: t.Node, Source: t.Source, SourceName: source,
-		Status: t.Status, Previous: t.Previous, First: t.First, Output: t.Output, Count: t.Count, Expired: t.Expired,
+		Status: t.Status, Previous: t.Previous, First: t.First, Output: model.Truncate(t.Output, history.MaxChangeOutput), Count: t.Count, Expired: t.Expired,
 		Partition: t.Partition, Place: history.Place{At: t.At, Index: t.Index},
 	}
+	if t.Since != 0 {
+		e.Since = time.Unix(0, t.Since)
+	}
+	return e
 }
 
 // namesOf returns the names of a transition's node and source, or placeholders if they were deleted.
@@ -133,8 +139,8 @@ func problemOf(names Names, t *event.Transition) history.Problem {
 	return history.Problem{Problem: *t.Problem, Namespace: namespace, Node: node, SourceName: source}
 }
 
-// closing returns the problem of a closing. A deleted node or check, which may be the cause of the closing, keeps
-// the name that it had at the opening.
+// closing returns the recorded problem that a transition closes. A deleted node or check, which may be the cause of
+// the closing, keeps the name that it had at the opening.
 func (r *Reactor) closing(ctx context.Context, t *event.Transition) (history.Problem, error) {
 	p := problemOf(r.opts.Names, t)
 	_, _, nodeKnown := r.opts.Names.NodeName(t.Node)
@@ -153,8 +159,8 @@ func (r *Reactor) closing(ctx context.Context, t *event.Transition) (history.Pro
 	return p, nil
 }
 
-// deregister writes that an ephemeral node was deregistered, with a delivery for each handler of the node. It
-// takes the names from the transition, because the node is deleted. A replay makes the same keys, so each handler is
+// deregister records the deregistration of an ephemeral node, with a delivery for each handler of the node. It takes
+// the names from the transition, because the node is deleted. A replay makes the same keys, so each handler is
 // notified once.
 func (r *Reactor) deregister(t *event.Transition, b *recordedBatch) error {
 	namespace, node, _ := strings.Cut(t.Deregistered.Deregistered, "/")
@@ -180,6 +186,8 @@ func (r *Reactor) deregister(t *event.Transition, b *recordedBatch) error {
 		d := history.Delivery{Key: id + "/" + ref, Problem: id, Handler: history.HandlerRef{Namespace: ns, Name: name}, Kind: handler.Deregistered, Payload: payload, Created: now}
 		if r.opts.Routing.Shadow != nil && r.opts.Routing.Shadow(namespace) {
 			d.State, d.Ended = history.Shadow, now
+		} else if r.router.isUnknown(at) {
+			d.State, d.Ended, d.LastError = history.Withheld, now, history.ReasonUnknown
 		}
 		b.Deliveries = append(b.Deliveries, d)
 	}
@@ -218,7 +226,7 @@ func (r *Reactor) isOpeningMissing(ctx context.Context, b *recordedBatch, t *eve
 	return false, err // history knows the problem: it had no handlers when it opened
 }
 
-// recordUnnotified writes a withheld delivery for each handler of a problem whose opening was never notified.
+// recordUnnotified records a withheld delivery for each handler of a closed problem that was never notified.
 func (o *deliveryBatch) recordUnnotified(t *problemChange) {
 	_, routes := o.chooseRoutes(t.Transition, &t.problem)
 	for _, to := range routes {

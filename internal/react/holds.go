@@ -51,7 +51,8 @@ func addSilenceEnd(list []SilenceEnd, end SilenceEnd) []SilenceEnd {
 	return list
 }
 
-// endSilences deletes silences that have ended. After a failure it tries again in a minute, and nothing waits for that.
+// endSilences ends the silences with untilResolved whose problem has closed. After a failure it tries again in a
+// minute, and nothing waits for that.
 func (r *Reactor) endSilences(ctx context.Context, ends []SilenceEnd) {
 	for _, end := range r.pendingEnds {
 		ends = addSilenceEnd(ends, end)
@@ -65,8 +66,8 @@ func (r *Reactor) endSilences(ctx context.Context, ends []SilenceEnd) {
 	}
 }
 
-// dependencyHold returns the hold of a problem while the problem of a dependency is open, may be about to open, or
-// closed a moment ago; nil: no dependency holds the problem.
+// dependencyHold returns the hold by a dependency whose problem is open, may be about to open, or has just closed;
+// nil: none.
 func (r *router) dependencyHold(e *escalation, p *model.Problem, now time.Time) *route.Hold {
 	if r.Dependencies == nil {
 		return nil
@@ -109,8 +110,8 @@ func (r *router) dependencyHold(e *escalation, p *model.Problem, now time.Time) 
 	return settling
 }
 
-// twoIntervals returns twice the interval of the problem's check: within that time a new result shows whether the
-// problem goes on.
+// twoIntervals returns twice the interval of the problem's check; within that time a new result shows whether the
+// problem continues.
 func (r *router) twoIntervals(p *model.Problem) time.Duration {
 	if c := r.names.CheckChunk(p.Chunk); p.Source.Kind == model.SourceCheck && c != nil && c.Interval > 0 {
 		return 2 * c.Interval
@@ -118,7 +119,7 @@ func (r *router) twoIntervals(p *model.Problem) time.Duration {
 	return 2 * time.Minute // the check has a calendar instead of an interval
 }
 
-// waitForDependency registers an escalation, which is evaluated again when the problem of its dependency closes.
+// waitForDependency registers an escalation for re-evaluation when its dependency's problem closes.
 func (r *router) waitForDependency(e *escalation, dependency string) {
 	if e.dependency == dependency {
 		return
@@ -130,6 +131,7 @@ func (r *router) waitForDependency(e *escalation, dependency string) {
 	r.dependents[dependency][e] = true
 }
 
+// releaseDependency removes an escalation from the waiters for its dependency.
 func (r *router) releaseDependency(e *escalation) {
 	if delete(r.dependents[e.dependency], e); len(r.dependents[e.dependency]) == 0 {
 		delete(r.dependents, e.dependency)
@@ -137,7 +139,7 @@ func (r *router) releaseDependency(e *escalation) {
 	e.dependency = ""
 }
 
-// dependencyImproved evaluates dependent escalations again when the status of their dependency is no longer critical.
+// dependencyImproved re-evaluates dependent escalations when their dependency is no longer critical.
 func (r *router) dependencyImproved(t *event.Transition, now time.Time) {
 	if t.Status >= model.Critical {
 		return
@@ -147,7 +149,7 @@ func (r *router) dependencyImproved(t *event.Transition, now time.Time) {
 	}
 }
 
-// dependencyClosed evaluates the escalations again that depend on a closed problem.
+// dependencyClosed re-evaluates the escalations that depend on a closed problem.
 func (r *router) dependencyClosed(dependency string, now time.Time) {
 	for e := range r.dependents[dependency] {
 		r.releaseDependency(e)
@@ -155,6 +157,7 @@ func (r *router) dependencyClosed(dependency string, now time.Time) {
 	}
 }
 
+// heldByRate reports whether the route's rate limit holds the escalation.
 func (e *escalation) heldByRate() bool { return e.Held != nil && e.Held.Kind == route.OverRate }
 
 // countOpeningMessage counts one message that opens problems on a route, and reports whether the route's rate allows it.
@@ -195,8 +198,8 @@ func (o *deliveryBatch) holdRateExcess(list []*escalation) []*escalation {
 	})
 }
 
-// rateHoldLasts reports whether the route's rate still holds an escalation, and schedules the escalation for the end of
-// the hold. Other problems may have begun the next span of the rate meanwhile.
+// rateHoldLasts reports whether the route's rate still holds an escalation, and schedules it for the end of the hold.
+// Other problems may have begun the next span of the rate meanwhile.
 func (r *router) rateHoldLasts(e *escalation, now time.Time) bool {
 	to := r.routeOf(e)
 	if !e.heldByRate() || !now.Before(e.Held.Until) || to == nil || to.Rate == nil {
@@ -207,8 +210,8 @@ func (r *router) rateHoldLasts(e *escalation, now time.Time) bool {
 	return true
 }
 
-// notifyRateExcess sends one message of all problems that the route's rate held, open and closed. The open problems
-// become one group.
+// notifyRateExcess sends one message about all problems, open or closed, that the route's rate held. The open
+// problems become one group.
 func (o *deliveryBatch) notifyRateExcess(list []*escalation, step int) error {
 	slices.SortFunc(list, func(a, b *escalation) int {
 		return cmp.Or(compareBools(a.Closing != nil)-compareBools(b.Closing != nil), cmp.Compare(a.Problem, b.Problem))

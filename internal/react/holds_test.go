@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// limitedRoute returns a route that notifies of each problem by itself and at once, at most two in an hour.
+// limitedRoute returns a route with one message per problem, sent at once, and a rate of two an hour.
 func limitedRoute(steps ...model.RouteStep) *model.RouteSpec {
 	at := model.Duration(0)
 	return &model.RouteSpec{GroupBy: []string{"node", "check"}, GroupWait: &at, Rate: &model.RouteRate{Messages: 2}, Steps: append([]model.RouteStep{{To: []string{"pager"}}}, steps...)}
@@ -59,7 +59,8 @@ func TestRateLimitsOpeningsOnly(t *testing.T) {
 		after 1h; expect pager opened p3`)
 }
 
-// A problem that opens just after the hour does not delay the held ones by another hour; nor does a server that was down then.
+// TestRateExcessIsNotDelayedByTheNextHour checks that a problem just after the full hour does not delay held ones by
+// another hour, also after a restart.
 func TestRateExcessIsNotDelayedByTheNextHour(t *testing.T) {
 	for _, restarts := range []bool{false, true} {
 		p := newRouterScenario(t, map[string]model.Spec{"default": limitedRoute()})
@@ -74,7 +75,7 @@ func TestRateExcessIsNotDelayedByTheNextHour(t *testing.T) {
 	}
 }
 
-// A clock that is set back keeps nothing back for longer.
+// TestClockSetBackExtendsNoRateHold checks that a clock that jumps back prolongs no hold by the rate limit.
 func TestClockSetBackExtendsNoRateHold(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": limitedRoute()})
 	p.script(`open p1 10; open p2 11; open p3 12; expect pager opened p1 | pager opened p2
@@ -124,7 +125,8 @@ func (p *routerScenario) dependOn(front model.NodeID) {
 	p.names.chunk.Interval = 30 * time.Second
 }
 
-// A failed switch sends one message instead of 4,000. Problems that remain two intervals after its recovery are notified.
+// TestFailedSwitchSendsOneMessage checks that the failure of a switch sends one message instead of 4,000. Problems
+// that remain two intervals after its recovery are notified.
 func TestFailedSwitchSendsOneMessage(t *testing.T) {
 	nodes := 4000
 	if testing.Short() {
@@ -185,7 +187,8 @@ func TestFailedSwitchSendsOneMessage(t *testing.T) {
 	p.script(`expect pager closed p1+p0; after 29s; expect; after 1m; expect pager summary p1+p2+p3`)
 }
 
-// A problem whose dependency is OK is notified once that is known. A hold survives a restart.
+// TestProblemsOfAHealthyDependencyAreNotified checks that a problem is notified as soon as a new result proves its
+// dependency OK. A hold survives a restart.
 func TestProblemsOfAHealthyDependencyAreNotified(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	p.dependOn(10)
@@ -209,7 +212,7 @@ func TestProblemsOfAHealthyDependencyAreNotified(t *testing.T) {
 	p.script(`open p2 12; after 11s; expect pager opened p1+p2  # it was seen to be well after p2 opened`)
 }
 
-// A warning of the dependency keeps nothing back.
+// TestWarningOfADependencyHoldsNoProblem checks that a dependency with status WARNING holds no problem.
 func TestWarningOfADependencyHoldsNoProblem(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	p.dependOn(10)
@@ -218,7 +221,8 @@ func TestWarningOfADependencyHoldsNoProblem(t *testing.T) {
 	p.script(`after 2m; expect pager opened sw; open p1 11; after 2m; expect pager opened sw+p1`)
 }
 
-// Two intervals after a dependency fell from critical to warning its dependents are notified.
+// TestDependencyBelowCriticalHoldsNoProblem checks that dependents are notified two intervals after their dependency
+// fell from critical to warning.
 func TestDependencyBelowCriticalHoldsNoProblem(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	p.dependOn(10)

@@ -73,8 +73,8 @@ func (o *deliveryBatch) messagesFor(list []*escalation, ref history.HandlerRef) 
 	return out
 }
 
-// incidentFor returns the incident for the first message about a problem to a handler: an incident of the group that is
-// not acknowledged, or else a new incident.
+// incidentFor returns the incident for a handler's first message about a problem: one of the group without
+// acknowledgement, or a new one.
 func (o *deliveryBatch) incidentFor(g *group, ref history.HandlerRef, e *escalation, anew map[string]*message) string {
 	var calls []string
 	for _, m := range anew {
@@ -103,8 +103,8 @@ func (o *deliveryBatch) incidentFor(g *group, ref history.HandlerRef, e *escalat
 	return nextIncident(e.Problem, func(id string) bool { return g.usesIncident(ref, id) })
 }
 
-// incidentAcked reports whether all open problems of a handler's incident are acknowledged, or the handler was told so:
-// a service keeps an acknowledgement that has ended in Muster.
+// incidentAcked reports whether all open problems of a handler's incident are acknowledged, or the service still
+// keeps an acknowledgement that ended in Muster.
 func (o *deliveryBatch) incidentAcked(g *group, ref history.HandlerRef, id string) (acked bool) {
 	for e := range g.members {
 		k := e.notifiedHandler(ref)
@@ -122,7 +122,7 @@ func (o *deliveryBatch) incidentAcked(g *group, ref history.HandlerRef, id strin
 	return acked
 }
 
-// hasOtherUnacked reports whether the handler's incident has another open problem that nobody acknowledged.
+// hasOtherUnacked reports whether the incident of a handler has another open problem without acknowledgement.
 func (o *deliveryBatch) hasOtherUnacked(e *escalation, k history.NotifiedHandler) bool {
 	g := o.groups[e.groupKey()]
 	return g.anyNotified(k.HandlerRef, k.Incident, func(other *escalation) bool {
@@ -144,8 +144,7 @@ func (o *deliveryBatch) recordIncidentAcked(e *escalation, k history.NotifiedHan
 	}
 }
 
-// anyNotified reports whether the function so is true for a problem of the group that the handler knows under the
-// incident.
+// anyNotified reports whether so is true for any problem of the group whose handler was notified under the incident.
 func (g *group) anyNotified(ref history.HandlerRef, id string, so func(*escalation) bool) bool {
 	if g == nil {
 		return false
@@ -158,11 +157,12 @@ func (g *group) anyNotified(ref history.HandlerRef, id string, so func(*escalati
 	return false
 }
 
+// usesIncident reports whether a handler was notified of a problem of the group under this incident.
 func (g *group) usesIncident(ref history.HandlerRef, id string) bool {
 	return g.anyNotified(ref, id, func(*escalation) bool { return true })
 }
 
-// nextIncident returns an incident id that is not in use: PROBLEM.1, .2, …
+// nextIncident returns an unused incident id: PROBLEM.1, PROBLEM.2, ….
 func nextIncident(id string, taken func(string) bool) string {
 	problem, _, _ := strings.Cut(id, ".")
 	for n := 1; ; n++ {

@@ -25,8 +25,8 @@ func (r *router) notifyDue(o *deliveryBatch) error {
 	return r.evaluate(o, due)
 }
 
-// evaluate evaluates due escalations and notifies handlers, with one message for each group and step. An
-// error concerns one message, which is tried again in a minute.
+// evaluate evaluates due escalations and enqueues one message per group and step. An error concerns one message,
+// which is tried again in a minute.
 func (r *router) evaluate(o *deliveryBatch, due []*escalation) error {
 	open, over, closing := map[groupKey][]*escalation{}, map[groupKey][]*escalation{}, map[groupKey][]*escalation{}
 	for _, e := range due {
@@ -81,8 +81,8 @@ func (r *router) evaluate(o *deliveryBatch, due []*escalation) error {
 	return errors.Join(errs...)
 }
 
-// readyStep returns the step of an escalation that is due and not held. It records a hold, with the reason, until the
-// hold ends.
+// readyStep returns the due step of an escalation, unless a hold applies. It records a hold, with the reason, until
+// the hold ends.
 func (o *deliveryBatch) readyStep(e *escalation, to *route.Route) (step int, ready bool) {
 	is := o.presentState(e)
 	if is == nil {
@@ -115,6 +115,7 @@ func (o *deliveryBatch) readyStep(e *escalation, to *route.Route) (step int, rea
 	return 0, false
 }
 
+// holdsOf returns all holds on an escalation now: silences, windows, mutes, acknowledgement, rate and dependency.
 func (r *router) holdsOf(e *escalation, to *route.Route, p *model.Problem, now time.Time) []route.Hold {
 	list := r.Table.Holds(r.describeProblem(e.NodeID, e.Source, p.Status, p.Severity), to, now)
 	if ack := p.Ack; ack.Active(now) {
@@ -151,6 +152,7 @@ func decidingHold(list []route.Hold) *route.Hold {
 	return &h
 }
 
+// compareBools orders false before true.
 func compareBools(more bool) int {
 	if more {
 		return 1
@@ -158,8 +160,8 @@ func compareBools(more bool) int {
 	return -1
 }
 
-// reroute moves a problem whose route was deleted to its present routes. Handlers that were notified are not
-// notified again, but get the closing: by the new route, or by the rest of the deleted one if the new route has another
+// reroute moves a problem of a deleted route to its present routes. Handlers that were notified are not notified
+// again, but get the closing: by the new route, or by the rest of the deleted one if the new route has another
 // incident or there is no new route.
 func (o *deliveryBatch) reroute(e *escalation) {
 	is := o.presentState(e)
@@ -201,6 +203,9 @@ func (o *deliveryBatch) reroute(e *escalation) {
 func (o *deliveryBatch) notify(list []*escalation, step int, why string) error {
 	for _, name := range list[0].route.Steps[step].To {
 		ref := history.HandlerRef(name)
+		if !slices.ContainsFunc(list, func(e *escalation) bool { return !e.onlyAdded || e.notifiedHandler(ref) == nil }) {
+			continue
+		}
 		for _, m := range o.messagesFor(list, ref) {
 			if err := o.notifyHandler(m, ref, why); err != nil {
 				return err
@@ -214,7 +219,7 @@ func (o *deliveryBatch) notify(list []*escalation, step int, why string) error {
 		}
 		e.Next.Sent(e.route, step, o.now)
 		e.recordSeverity(e.present.Problem.Severity, o.now)
-		e.present = nil
+		e.present, e.onlyAdded = nil, false
 		o.schedule(e)
 		o.writeEscalation(e)
 	}
@@ -270,7 +275,7 @@ func (r *router) notificationOf(m *message, ref history.HandlerRef, kind string)
 			ended++
 		} else {
 			problem := problemOf(r.names, e.present)
-			note := newNotification(kind, e.present, &problem, r.names.NodeLabels(e.NodeID))
+			note := newNotification(r.names, kind, e.present, &problem)
 			if was := e.notifiedSeverity(ref); was != 0 && was < e.present.Problem.Severity {
 				note.Was = was.String()
 			}
@@ -300,7 +305,7 @@ func summarizeNotifications(notes []*handler.Notification, id, kind string) *han
 	var lines []string
 	for i, one := range notes {
 		if i < handler.MaxProblems {
-			n.Problems = append(n.Problems, handler.Listed{Problem: one.Problem, Space: one.Space, Node: one.Node, Check: one.Check, Source: one.Source, Status: one.Status, Severity: one.Severity, Was: one.Was, Opened: one.Opened, Closed: one.Closed})
+			n.Problems = append(n.Problems, handler.Listed{Problem: one.Problem, Space: one.Space, Node: one.Node, Check: one.Check, Source: one.Source, DisplayName: one.DisplayName, Runbook: one.Runbook, Status: one.Status, Severity: one.Severity, Was: one.Was, Opened: one.Opened, Closed: one.Closed})
 		}
 		if n.Closed.Before(one.Closed) {
 			n.Closed = one.Closed
@@ -314,7 +319,7 @@ func summarizeNotifications(notes []*handler.Notification, id, kind string) *han
 			if one.Was != "" {
 				status += fmt.Sprintf(" (severity %s, was %s)", one.Severity, one.Was)
 			}
-			lines = append(lines, fmt.Sprintf("%s/%s %s: %s", one.Node, one.Subject(), status, first))
+			lines = append(lines, fmt.Sprintf("%s/%s %s: %s", one.Node, one.SubjectWithTitle(), status, first))
 		}
 	}
 	if more := len(notes) - maxListed; more > 0 {
@@ -325,6 +330,7 @@ func summarizeNotifications(notes []*handler.Notification, id, kind string) *han
 	return &n
 }
 
+// severityRank returns the severity of a word.
 func severityRank(severity string) model.Severity {
 	s, _ := model.ParseSeverity(severity)
 	return s

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// Trial is the result of a test message to a handler.
+// Trial is the result of sending a test message to a handler.
 type Trial struct {
 	handler.Receipt
 	Took  time.Duration
@@ -75,7 +75,7 @@ func (r *Reactor) Replay(ctx context.Context, ref history.HandlerRef, q history.
 // refreshPageSize is the number of open problems in one request to an Alertmanager.
 const refreshPageSize = 500
 
-// refreshAlertmanagers posts the open problems to Alertmanagers periodically, because an Alertmanager forgets alerts
+// refreshAlertmanagers posts the open problems to Alertmanagers periodically, because an Alertmanager drops alerts
 // that are not repeated.
 func (d *deliverer) refreshAlertmanagers(ctx context.Context) {
 	for pause.For(ctx, handler.AlertEvery) == nil {
@@ -109,7 +109,7 @@ func (d *deliverer) refreshHandler(ctx context.Context, ref history.HandlerRef) 
 // refreshPage posts one page of open problems to an Alertmanager. Meanwhile no closing is sent to the same handler: the
 // page could begin an alert again that the closing has ended.
 func (d *deliverer) refreshPage(ctx context.Context, ref history.HandlerRef, spec *model.HandlerSpec, after int64) (last int64, more bool, err error) {
-	gate := d.alertmanagerLocks.of(ref)
+	gate := d.alertmanagerLocks.lockOf(ref)
 	gate.Lock()
 	defer gate.Unlock()
 	list, err := d.opts.Store.OpenDeliveries(ctx, ref, after, refreshPageSize)
@@ -128,10 +128,12 @@ func (d *deliverer) refreshPage(ctx context.Context, ref history.HandlerRef, spe
 	return last, len(list) == refreshPageSize, d.out.ResendProblems(ctx, spec, notes)
 }
 
-// alertmanagerLocks has one lock for each Alertmanager: sending a message holds it for reading, a refresh for writing.
+// alertmanagerLocks holds one read-write lock per Alertmanager: sending a message takes it for reading, a refresh of
+// all problems for writing.
 type alertmanagerLocks struct{ locks sync.Map } // a *sync.RWMutex by history.HandlerRef
 
-func (g *alertmanagerLocks) of(ref history.HandlerRef) *sync.RWMutex {
+// lockOf returns the lock of one Alertmanager handler.
+func (g *alertmanagerLocks) lockOf(ref history.HandlerRef) *sync.RWMutex {
 	lock, _ := g.locks.LoadOrStore(ref, new(sync.RWMutex))
 	return lock.(*sync.RWMutex)
 }

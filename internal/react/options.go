@@ -17,10 +17,11 @@ import (
 	"github.com/muster-fleet/muster/internal/pipes"
 	"github.com/muster-fleet/muster/internal/queue"
 	"github.com/muster-fleet/muster/internal/route"
+	"github.com/muster-fleet/muster/internal/store/attempt"
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// Options are the settings and the other parts of the server that a Reactor uses.
+// Options holds the settings of a Reactor and the parts of the server that it uses.
 type Options struct {
 	Store history.Store
 	Names Names
@@ -28,6 +29,11 @@ type Options struct {
 	Rederive func() (Replay, error)
 	// Journal is used to measure how far history is behind; nil: Lag has no commits and bytes.
 	Journal Journal
+
+	// MarkRecorded writes the number of transactions of the store into the journal. The reactor calls it between the
+	// record of deliveries and their sending, so that a store that lost the record is found to be older than its journal;
+	// nil: it is not found.
+	MarkRecorded func(ctx context.Context)
 
 	Routing   RoutingOptions
 	Pipelines PipelineOptions
@@ -44,7 +50,7 @@ type Options struct {
 	shutdownWait time.Duration // time that messages under way get when the server stops; default 5 s
 }
 
-// RoutingOptions has the parts of the server that decide about notifications.
+// RoutingOptions holds the parts of the server that decide about notifications.
 type RoutingOptions struct {
 	// Table finds routes and holds; nil: only the handlers that checks and namespaces name are notified.
 	Table *route.Table
@@ -68,19 +74,21 @@ type RoutingOptions struct {
 	Shadow func(namespace string) bool
 }
 
-// PipelineOptions are for the pipelines kept from Sensu; with a nil Table there are none.
+// PipelineOptions holds the settings of Sensu pipelines; a nil Table turns pipelines off.
 type PipelineOptions struct {
 	Table *pipes.Table
 	// Kept returns the additional fields that filter expressions read; nil: there are none.
 	Kept func(node model.NodeID, check model.CheckID) directory.FilterContext
 }
 
-// DeliveryOptions are for sending messages.
+// DeliveryOptions holds the settings for sending messages.
 type DeliveryOptions struct {
-	handler.Options // Now and Logger are those of the reactor
+	handler.Options // the reactor sets Now and Logger
 	// Beat gets the output of each synthetic result that was delivered; nil: such outputs are dropped.
 	Beat  func(output string)
 	Retry Retry
+	// Attempts counts the crashes of the server during deliveries and evaluations of pipelines; nil: none counts.
+	Attempts *attempt.Log
 }
 
 // BatchOptions limits the queue of transitions and its transactions.
@@ -124,6 +132,8 @@ type Names interface {
 	NamespaceHandlers(namespace string) []string
 	Handler(namespace, name string) (*model.HandlerSpec, bool)
 	CheckChunk(id model.ChunkID) *model.CheckChunk
+	// CheckUnit returns the record of a check as it is declared now; nil: the check is built in or deleted.
+	CheckUnit(id model.CheckID) *directory.Unit
 	// Keepalive returns the definition of a node's keepalive, with the handlers that the node names.
 	Keepalive(node model.NodeID) *model.CheckChunk
 }
@@ -150,12 +160,13 @@ type Replay interface {
 	Close()
 }
 
-// Journal is the part of *journal.Log by which lag is measured.
+// Journal is the part of *journal.Log that measures lag.
 type Journal interface {
 	Head() journal.Position
 	SizeAfter(p journal.Position) int64
 }
 
+// metrics holds the metrics of the reactor.
 type metrics struct {
 	recorded, repeated, recordFailed, rederived, replayed, unopened prometheus.Counter
 	recordSeconds, deliverSeconds                                   prometheus.Histogram
@@ -166,8 +177,9 @@ type metrics struct {
 }
 
 // newMetrics makes the metrics of a reactor and registers them, unless registerer is nil. lag returns how far history is
-// behind.
-func newMetrics(registerer prometheus.Registerer, lag func() Lag) *metrics {
+// behind,
+// use the size of history.
+func newMetrics(registerer prometheus.Registerer, lag func() Lag, use func() history.Use) *metrics {
 	factory := promauto.With(registerer)
 	counterOpts := func(name, help string) prometheus.CounterOpts {
 		return prometheus.CounterOpts{Namespace: "muster", Subsystem: "react", Name: name, Help: help}
@@ -190,6 +202,17 @@ func newMetrics(registerer prometheus.Registerer, lag func() Lag) *metrics {
 		}
 		return 0
 	})
+	for _, g := range []struct {
+		name, help string
+		value      func(history.Use) float64
+	}{
+		{"bytes", "Bytes of rows in history.db; zero: on PostgreSQL.", func(u history.Use) float64 { return float64(u.Bytes) }},
+		{"budget_bytes", "Maximum of these bytes: --history-budget, or the present size of the file on a full disk.", func(u history.Use) float64 { return float64(u.Budget) }},
+	} {
+		factory.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "muster", Subsystem: "history", Name: g.name, Help: g.help}, func() float64 { return g.value(use()) })
+	}
+	factory.NewCounterFunc(prometheus.CounterOpts{Namespace: "muster", Subsystem: "history", Name: "evicted_total",
+		Help: "Changes, closed problems and messages removed before their retention ended, to make room."}, func() float64 { return float64(use().Evicted) })
 	return &metrics{
 		recorded:     counter("transitions_total", "Changes recorded in history."),
 		repeated:     counter("repeated_total", "Changes that history already had (after a restart)."),

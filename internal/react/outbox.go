@@ -39,6 +39,7 @@ type outbox struct {
 // maxAssetWaits is the most messages that wait for assets in memory, more than are attempted within an hour.
 const maxAssetWaits = 1 << 17
 
+// newOutbox returns an empty outbox with the limits of the queue deliveries.
 func newOutbox(queues *queue.Registry, slots func(history.HandlerRef) int) *outbox {
 	most, policy := queues.Bounds("deliveries")
 	o := &outbox{limit: int(most), slots: slots, pending: map[history.HandlerRef]int{}, underway: map[int64]bool{},
@@ -55,7 +56,7 @@ func newOutbox(queues *queue.Registry, slots func(history.HandlerRef) int) *outb
 	return o
 }
 
-// load counts the messages that wait in the store since before the start.
+// load reads how many messages waited in the store at the start.
 func (o *outbox) load(ctx context.Context, store history.Store) error {
 	pending, err := store.Pending(ctx)
 	if err != nil {
@@ -91,7 +92,7 @@ func (o *outbox) limitDeliveries(list []history.Delivery) {
 	}
 }
 
-// add counts deliveries that were written to the outbox table.
+// add counts new deliveries per handler after their transaction.
 func (o *outbox) add(list []history.Delivery) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -106,7 +107,7 @@ func (o *outbox) add(list []history.Delivery) {
 	}
 }
 
-// countReplayed counts dead letters that were put back into the outbox table.
+// countReplayed counts replayed dead letters as waiting messages of their handler.
 func (o *outbox) countReplayed(ref history.HandlerRef, n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -123,9 +124,10 @@ const (
 	minDue = 8
 )
 
-// beginQuery begins a query of the outbox table. It returns the handlers without a free slot, and the number of rows
-// that the other handlers can use; messages under way are among those rows. A query follows each message that ends, so
-// its cost must not grow with the number of waiting messages.
+// beginQuery marks the start of a query for due messages, so that deliveries written meanwhile cause another query.
+// It returns the handlers without a free slot, and the number of rows that the other handlers can use; messages under
+// way are among those rows. A query follows each message that ends, so its cost must not grow with the number of
+// waiting messages.
 func (o *outbox) beginQuery() (full []history.HandlerRef, n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -146,7 +148,7 @@ func (o *outbox) beginQuery() (full []history.HandlerRef, n int) {
 	return full, min(max(n, minDue), maxDue)
 }
 
-// reserve gives a message a slot of its handler; false: the message has a slot already, or all slots are in use. The
+// reserve assigns a free slot of the handler to a message; false: the message has one already, or none is free. The
 // caller passes arrivals to release.
 func (o *outbox) reserve(one *history.Delivery) (arrivals uint64, ok bool) {
 	most := o.slots(one.Handler)
@@ -161,7 +163,7 @@ func (o *outbox) reserve(one *history.Delivery) (arrivals uint64, ok bool) {
 	return o.arrivals, true
 }
 
-// attemptEnd is the state of a message after an attempt, as the store has it.
+// attemptEnd is the state of a message that the store records after an attempt.
 type attemptEnd int
 
 const (
@@ -170,8 +172,8 @@ const (
 	missingAsset                   // the message is tried again, at once when its missing asset arrives
 )
 
-// release frees the slot of a message. If an asset arrived since reserve, a message that lacked an asset is due
-// at once.
+// release frees the handler's slot that a finished message used. If an asset arrived since reserve, a message that
+// lacked an asset is due at once.
 func (o *outbox) release(one *history.Delivery, as attemptEnd, arrivals uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -187,13 +189,14 @@ func (o *outbox) release(one *history.Delivery, as attemptEnd, arrivals uint64) 
 	}
 }
 
+// subtractOne subtracts one from a handler's count and removes a zero count.
 func subtractOne(counts map[history.HandlerRef]int, ref history.HandlerRef) {
 	if counts[ref]--; counts[ref] <= 0 {
 		delete(counts, ref)
 	}
 }
 
-// AssetArrived makes deliveries due that wait for an asset. It does not block.
+// AssetArrived makes the deliveries due that wait for a missing asset. It does not block.
 func (r *Reactor) AssetArrived() {
 	o := r.deliver.outbox
 	o.mu.Lock()
@@ -205,7 +208,7 @@ func (r *Reactor) AssetArrived() {
 	}
 }
 
-// retryAssetWaits makes deliveries due in the store whose asset has arrived.
+// retryAssetWaits makes the stored deliveries due whose missing asset has arrived.
 func (d *deliverer) retryAssetWaits(ctx context.Context) {
 	o := d.outbox
 	o.mu.Lock()
@@ -233,8 +236,8 @@ type outcomes struct {
 	writing bool
 }
 
-// record returns when the attempt is in the store. A caller that finds no write in progress writes for all
-// callers that wait.
+// record writes the result of an attempt to the store and returns after the transaction. A caller that finds no write
+// in progress writes for all callers that wait.
 func (o *outcomes) record(ctx context.Context, id int64, a history.Attempt) error {
 	written := make(chan error, 1)
 	o.mu.Lock()

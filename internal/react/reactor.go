@@ -26,16 +26,16 @@ type Reactor struct {
 	pendingEnds    []SilenceEnd                      // Run's: silences whose deletion failed, to be deleted at endRetry
 	endRetry       time.Time                         // Run's
 	lastClock      time.Time                         // Run's: time of the last clockStep
-	aliveUntil     time.Time                         // time up to which history was complete at the start
-	aliveRecorded  time.Time                         // Run's: time of the last recordAlive
 	reconciliation *reconciliation                   // Run's; nil: history lacks no problem
+	changes        routingChanges
+	receivers      uint64 // Run's: state of the routing by which open problems were routed last; zero: not since the start
 }
 
-// New makes a reactor. Call Load before the event view is restored; the view then calls Emit.
+// New makes a reactor. Call LoadPlaces before the event view is restored; the view then calls Emit.
 func New(o Options) *Reactor {
 	o = o.withDefaults()
-	r := &Reactor{opts: o, places: map[model.Partition]history.Place{}, router: newRouter(o)}
-	m := newMetrics(o.Registerer, r.Lag)
+	r := &Reactor{opts: o, places: map[model.Partition]history.Place{}, router: newRouter(o), changes: routingChanges{requests: make(chan *rerouting, 1)}}
+	m := newMetrics(o.Registerer, r.Lag, func() history.Use { return o.Store.Use() })
 	r.deliver = newDeliverer(&r.opts, m)
 	r.consumer = consumer{opts: &r.opts, metrics: m, backlog: newBacklog("reactions", o.Batches.Capacity, o.Queues), batch: o.Batches.Size,
 		recorder: r, name: "history", passes: &passes{admitted: make(chan struct{}, 1)}}
@@ -45,21 +45,28 @@ func New(o Options) *Reactor {
 	return r
 }
 
-// Load reads the last recorded transition of each partition from history, so that a replay records no transition
-// twice. shared converts a position of a journal that was replaced into the last position that both journals have (see
-// journal.Log.CommonPosition); nil: no journal was replaced.
+// Load does the work of LoadPlaces and LoadOutbox, for a history that knows all messages to handlers.
 func (r *Reactor) Load(ctx context.Context, shared func(journal.Position) journal.Position) error {
-	places, err := r.opts.Store.Places(ctx)
-	if err != nil {
-		return err
-	}
-	if r.aliveUntil, err = r.opts.Store.AliveUntil(ctx); err != nil {
-		return err
-	}
+	return errors.Join(r.LoadPlaces(ctx, shared), r.LoadOutbox(ctx, time.Time{}))
+}
+
+// LoadOutbox reads the messages that wait, and the state of the escalations. Call it before Compare. unknownUntil is the
+// time up to which history does not know the messages to handlers (history.Store.BeginLife): earlier messages are
+// recorded and not sent.
+func (r *Reactor) LoadOutbox(ctx context.Context, unknownUntil time.Time) error {
+	r.router.unknownUntil = unknownUntil
 	if err := r.deliver.outbox.load(ctx, r.opts.Store); err != nil {
 		return err
 	}
-	if err := r.router.load(ctx); err != nil {
+	return r.router.load(ctx)
+}
+
+// LoadPlaces reads the last recorded transition of each partition from history, so that a replay records no transition
+// twice. shared converts a position of a journal that was replaced into the last position that both journals have (see
+// journal.Log.CommonPosition); nil: no journal was replaced.
+func (r *Reactor) LoadPlaces(ctx context.Context, shared func(journal.Position) journal.Position) error {
+	places, err := r.opts.Store.Places(ctx)
+	if err != nil {
 		return err
 	}
 	for p, place := range places {
@@ -133,6 +140,7 @@ func (r *Reactor) Run(ctx context.Context) error {
 	return nil
 }
 
+// run records batches of transitions and sends due messages until ctx ends.
 func (r *Reactor) run(ctx context.Context) error {
 	r.router.changed = r.opts.Routing.Table.Changed()
 	r.router.reevaluateAll(r.now()) // silences may have ended while the server was down
@@ -141,7 +149,6 @@ func (r *Reactor) run(ctx context.Context) error {
 		if err := r.reconcile(ctx); err != nil {
 			return err
 		}
-		r.recordAlive(ctx)
 		if err := r.await(ctx, last); err != nil {
 			return err
 		}
@@ -159,16 +166,19 @@ func (r *Reactor) run(ctx context.Context) error {
 	}
 }
 
-// await waits for transitions, for a due message, or for a change of routing, but at most aliveInterval, because the
+// await waits for transitions, for a due message, or for a change of routing, but at most maxIdle, because the
 // clock may have been set or the machine may have slept.
 func (r *Reactor) await(ctx context.Context, last time.Time) error {
 	next := r.router.nextDue()
 	if len(r.pendingEnds) > 0 && (next.IsZero() || r.endRetry.Before(next)) {
 		next = r.endRetry
 	}
-	wait := aliveInterval
+	wait := maxIdle
 	if !next.IsZero() {
 		wait = min(next.Sub(r.now()), wait)
+	}
+	if r.receivers != r.opts.Routing.Table.Receivers() { // see routeChanged
+		wait = min(wait, 100*time.Millisecond)
 	}
 	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -185,6 +195,9 @@ func (r *Reactor) await(ctx context.Context, last time.Time) error {
 	}
 	return nil
 }
+
+// maxIdle is the longest time between two looks at the clock.
+const maxIdle = 20 * time.Second
 
 // gather waits until a batch is worth recording. The first transition after a pause is recorded at once. The next
 // ones wait for more: at most for Gather, or for GatherOpened if a problem opened.
@@ -219,21 +232,25 @@ func (r *Reactor) afterBatch(ctx context.Context) error {
 		r.router.reevaluateAll(o.now)
 	default:
 	}
+	finish := r.routeChanged(o)
 	if err := r.router.notifyDue(o); err != nil {
 		r.opts.Logger.Error("cannot compose a message", "err", err)
 	}
-	if o.empty() {
-		return nil
+	if !o.empty() {
+		var b history.Batch
+		o.addRowsTo(&b)
+		if err := r.record(ctx, b, 0); err != nil {
+			return err
+		}
 	}
-	var b history.Batch
-	o.addRowsTo(&b)
-	return r.record(ctx, b, 0)
+	finish()
+	return nil
 }
 
 // now returns the time of the wall clock without its monotonic part, because due times have to survive a restart.
 func (r *Reactor) now() time.Time { return r.opts.Now().Round(0) }
 
-// clockStep returns by how much the wall clock was set back since the last call, if by more than 5 s.
+// clockStep returns by how much the wall clock jumped back since the last call, if by more than 5 s.
 func (r *Reactor) clockStep() time.Duration {
 	now, last := r.opts.Now(), r.lastClock
 	if r.lastClock = now; last.IsZero() {
@@ -245,7 +262,7 @@ func (r *Reactor) clockStep() time.Duration {
 	return 0
 }
 
-// persist records transitions, together with the escalations and deliveries that follow from them.
+// persist records transitions with their escalations and deliveries in one transaction.
 func (r *Reactor) persist(ctx context.Context, ts []event.Transition) error {
 	var all recordedBatch
 	if err := r.retry(ctx, "cannot read history", len(ts), func() (err error) {
@@ -265,9 +282,16 @@ func (r *Reactor) write(ctx context.Context, all recordedBatch, transitions int)
 	o := newDeliveryBatch(r.router, r.now())
 	for i := range all.changes {
 		t := &all.changes[i]
+		switch unknown := r.router.isUnknown(time.Unix(0, t.Received)); {
+		case unknown && t.Kind == event.ProblemOpened:
+			t.unnotified = cmp.Or(t.unnotified, history.ReasonUnknown)
+		case unknown && t.Kind != event.ProblemClosed:
+			continue
+		}
 		if t.unnotified != "" {
 			o.recordUnnotified(t)
 			if t.Kind == event.ProblemOpened {
+				o.adopt(t)
 				continue
 			}
 			r.metrics.unopened.Inc()
@@ -297,8 +321,17 @@ func (r *Reactor) record(ctx context.Context, b history.Batch, transitions int) 
 	}
 	r.metrics.recorded.Add(float64(transitions))
 	r.metrics.recordSeconds.Observe(r.opts.Now().Sub(began).Seconds())
-	if len(b.Deliveries) > 0 {
-		r.deliver.enqueued(b.Deliveries)
-	}
+	r.send(ctx, b.Deliveries)
 	return nil
+}
+
+// send hands recorded deliveries to the deliverer.
+func (r *Reactor) send(ctx context.Context, list []history.Delivery) {
+	if len(list) == 0 {
+		return
+	}
+	if r.opts.MarkRecorded != nil {
+		r.opts.MarkRecorded(ctx)
+	}
+	r.deliver.enqueued(list)
 }

@@ -29,6 +29,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
+// TestReactorWithSQLite runs the reactor with a history on SQLite: deliveries, random failures and restarts.
 func TestReactorWithSQLite(t *testing.T) {
 	t.Run("a problem is notified", func(t *testing.T) { testProblemIsNotified(t, openSQLite(t)) })
 	seeds := 10
@@ -40,6 +41,7 @@ func TestReactorWithSQLite(t *testing.T) {
 	}
 }
 
+// TestReactorWithPostgreSQL runs the reactor with a history on PostgreSQL: deliveries, random failures and restarts.
 func TestReactorWithPostgreSQL(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a server")
@@ -162,7 +164,7 @@ func TestHandlersOfAProblem(t *testing.T) {
 	}
 }
 
-// randomTransitions returns up to two transitions of each of some commits, as the view emits them.
+// randomTransitions returns up to two transitions for each of some commits, in the view's order.
 func randomTransitions(p model.Partition, commits int, rnd *rand.Rand) (ts []event.Transition) {
 	for c := range commits {
 		for i := range rnd.IntN(3) {
@@ -184,7 +186,7 @@ func recordedOutputs(t testing.TB, s history.Store) (list []string) {
 	return list
 }
 
-// outputsOf returns the outputs of transitions, sorted.
+// outputsOf returns the sorted outputs of transitions.
 func outputsOf(streams ...[]event.Transition) (list []string) {
 	for _, ts := range streams {
 		for _, x := range ts {
@@ -195,8 +197,8 @@ func outputsOf(streams ...[]event.Transition) (list []string) {
 	return list
 }
 
-// testRestartsLoseNothing fails the store at random, and stops and replays the reactor from positions before the recorded ones:
-// history has every transition once.
+// testRestartsLoseNothing fails the store at random and restarts the reactor at earlier positions: history records
+// every transition once.
 func testRestartsLoseNothing(t *testing.T, seed int, s *observedStore) {
 	rnd := rand.New(rand.NewPCG(uint64(seed), 1))
 	streams := [][]event.Transition{randomTransitions(1, 40, rnd), randomTransitions(2, 40, rnd)}
@@ -323,6 +325,7 @@ type memoryJournal struct {
 	reading func() error // is called at the begin of each read
 }
 
+// add adds transitions to the commits of their positions.
 func (j *memoryJournal) add(ts ...event.Transition) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -332,25 +335,30 @@ func (j *memoryJournal) add(ts ...event.Transition) {
 	}
 }
 
+// Head returns the position of the last commit.
 func (j *memoryJournal) Head() journal.Position {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return positionAt(j.head)
 }
 
-// SizeAfter counts a byte for each commit.
+// SizeAfter implements Journal with one byte per commit.
 func (j *memoryJournal) SizeAfter(p journal.Position) int64 { return int64(j.Head().Number - p.Number) }
 
+// beginPass returns a pass that reads the journal from its start.
 func (j *memoryJournal) beginPass() (Replay, error) { return &reader{j: j}, nil }
 
-// reader reads it from the beginning.
+// reader reads a memoryJournal from its start.
 type reader struct {
 	j  *memoryJournal
 	at uint64
 }
 
+// At returns the position that the reader has reached.
 func (x *reader) At() journal.Position { return positionAt(x.at) }
 func (x *reader) Close()               {}
+
+// Read calls fn with the transitions of each commit up to the journal's head.
 func (x *reader) Read(_ context.Context, fn func(journal.Position, int64, []event.Transition) error) (journal.Position, error) {
 	head := x.j.Head()
 	if err := x.j.reading(); err != nil {
@@ -368,6 +376,7 @@ func (x *reader) Read(_ context.Context, fn func(journal.Position, int64, []even
 	return head, nil
 }
 
+// queueInfo returns the state of the queue with a name.
 func queueInfo(t *testing.T, queues *queue.Registry, name string) queue.Info {
 	t.Helper()
 	for _, q := range queues.List() {
@@ -509,6 +518,7 @@ func TestOpenedProblemEndsTheGathering(t *testing.T) {
 	})
 }
 
+// TestGatheringEndsWithItsContext checks that gather returns when its context ends.
 func TestGatheringEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := New(Options{Batches: BatchOptions{Gather: time.Minute, Size: 100}})
@@ -521,8 +531,8 @@ func TestGatheringEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// The end of a problem whose opening was lost leaves a withheld delivery for each of its handlers; without handlers it leaves
-// none.
+// TestMissingOpeningLeavesAWithheldDelivery checks that the closing of a problem with a lost opening records a
+// withheld delivery per handler.
 func TestMissingOpeningLeavesAWithheldDelivery(t *testing.T) {
 	spec, got := newWebhook(t, nil)
 	s, n := openSQLite(t), newTestDirectory(map[string]*model.HandlerSpec{"pager": spec})
@@ -551,10 +561,13 @@ func TestMissingOpeningLeavesAWithheldDelivery(t *testing.T) {
 	}
 }
 
+// TestNotificationGolden compares the notifications of an opened and a closed problem with golden files.
 func TestNotificationGolden(t *testing.T) {
+	names := newTestDirectory(nil)
+	names.unit = testUnit
 	for kind, transition := range map[string]event.Transition{"opened": openingTransition("p1", 1), "closed": closingTransition("p1", 61)} {
 		p := history.Problem{Problem: *transition.Problem, Namespace: "default", Node: "web01", SourceName: "disk"}
-		data, err := newNotification(kind, &transition, &p, map[string]string{"env": "prod"}).Encode()
+		data, err := newNotification(names, kind, &transition, &p).Encode()
 		testenv.NoError(t, err)
 		var got bytes.Buffer
 		testenv.NoError(t, json.Indent(&got, data, "", "  "))
@@ -650,7 +663,7 @@ func BenchmarkRecord(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/change")
 }
 
-// BenchmarkEmit measures the cost of a transition for the view's worker.
+// BenchmarkEmit measures the cost of one transition for the worker of the event view.
 func BenchmarkEmit(b *testing.B) {
 	backlog := newBacklog("reactions", 131072, nil)
 	ts := []event.Transition{statusTransition(1, 1, 0)}
@@ -662,5 +675,22 @@ func BenchmarkEmit(b *testing.B) {
 				b.Fatal("not all taken")
 			}
 		}
+	}
+}
+
+// History keeps the whole output of an opening, and a few KiB with each other change.
+func TestHistoryKeepsLongOutputsOfOpeningsOnly(t *testing.T) {
+	store, long := openSQLite(t), strings.Repeat("é", 100_000)
+	r := startReactor(t, Options{Store: store, Names: newTestDirectory(nil)})
+	opened, status := openingTransition("p", 1), statusTransition(1, 1, 1)
+	opened.Problem.Output, opened.Output, status.Output = long, long, long
+	r.Emit([]event.Transition{opened, status})
+	r.waitRecorded(positionAt(1))
+	if p, err := store.Problem(t.Context(), "p"); err != nil || p.Output != long {
+		t.Errorf("the problem has %d bytes of output, %v", len(p.Output), err)
+	}
+	entries, err := store.Entries(t.Context(), history.EntryQuery{})
+	if err != nil || len(entries) != 1 || len(entries[0].Output) > history.MaxChangeOutput+len("…") || !strings.HasSuffix(entries[0].Output, "é…") {
+		t.Errorf("%d entries, the first with %d bytes of output, %v", len(entries), len(entries[0].Output), err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -21,12 +22,11 @@ type reconciliation struct {
 	closed map[string]sourceOnNode // problems that are open in history and not in the view
 }
 
-// Compare finds the open problems in which history differs from the event view. The view has applied all commits up to a
-// position; each calls fn with each of its open problems. Call Compare after Load and before Run, before new transitions
-// are emitted.
+// Compare compares open problems of the event view with history, and records the differences for reconcile. The view
+// has applied all commits up to a position; each calls fn with each of its open problems. Call Compare after Load and
+// before Run, before new transitions are emitted.
 func (r *Reactor) Compare(at journal.Position, each func(fn func(*model.Problem))) {
-	m := &reconciliation{at: at, closed: r.router.openInHistory}
-	r.router.openInHistory = nil
+	m := &reconciliation{at: at, closed: maps.Clone(r.router.open)}
 	each(func(p *model.Problem) {
 		if _, known := m.closed[p.ID]; known {
 			delete(m.closed, p.ID)
@@ -53,8 +53,8 @@ func (r *Reactor) reconcile(ctx context.Context) error {
 	return r.closeMissed(ctx, m)
 }
 
-// openMissed opens the problems whose opening was lost. Problems that opened before this history was created or restored
-// are only recorded, because history does not know which handlers were notified.
+// openMissed opens the problems whose opening was lost. Problems that opened while an older or new history did not know
+// which handlers were notified are only recorded.
 func (r *Reactor) openMissed(ctx context.Context, m *reconciliation) error {
 	var known map[string]bool
 	if err := r.retry(ctx, "cannot read history", 0, func() (err error) {
@@ -78,12 +78,12 @@ func (r *Reactor) openMissed(ctx context.Context, m *reconciliation) error {
 		for _, p := range some {
 			t := r.lostOpening(p)
 			change := problemChange{Transition: t, problem: problemOf(r.opts.Names, t), late: true}
-			if r.wasComplete(p.Opened) {
+			if !r.router.isUnknown(p.Opened) {
 				r.metrics.missed.WithLabelValues("opened").Inc()
 				r.opts.Logger.Error("the opening of a problem is missing in history; notifying it now", "problem", p.ID,
 					"namespace", change.problem.Namespace, "node", change.problem.Node, "source", change.problem.SourceName, "opened", p.Opened)
 			} else {
-				change.unnotified = "history was created or restored after it opened, and does not know which handlers were notified"
+				change.unnotified = history.ReasonUnknown
 				adopted++
 				r.metrics.missed.WithLabelValues("adopted").Inc()
 			}
@@ -94,12 +94,12 @@ func (r *Reactor) openMissed(ctx context.Context, m *reconciliation) error {
 		}
 	}
 	if adopted > 0 {
-		r.opts.Logger.Warn("history is new or restored and lacks open problems: recording them without notification", "problems", adopted, "attended", r.aliveUntil)
+		r.opts.Logger.Warn("history is new or restored and lacks open problems: recording them without notification", "problems", adopted, "until", r.router.unknownUntil)
 	}
 	return nil
 }
 
-// lostOpening returns the lost opening of a problem, made from the state in the event view.
+// lostOpening returns the opening transition that history lacks, made from the state in the event view.
 func (r *Reactor) lostOpening(p *model.Problem) *event.Transition {
 	t := event.Transition{Node: p.NodeID, Source: p.Source}
 	if s := r.opts.Routing.Present(p.NodeID, p.Source); s != nil {
@@ -109,8 +109,8 @@ func (r *Reactor) lostOpening(p *model.Problem) *event.Transition {
 	return &t
 }
 
-// closeMissed closes the problems whose closing was lost. If the view has no state of an existing event, the problem
-// stays open, because nobody can tell whether it has ended.
+// closeMissed closes the problems in history whose closing transition was lost. If the view has no state of an
+// existing event, the problem stays open, because nobody can tell whether it has ended.
 func (r *Reactor) closeMissed(ctx context.Context, m *reconciliation) error {
 	var b recordedBatch
 	for id, of := range m.closed {
@@ -146,8 +146,8 @@ func (r *Reactor) closeMissed(ctx context.Context, m *reconciliation) error {
 	return r.write(ctx, b, 0)
 }
 
-// lostClosing returns the lost closing of a problem, made from the present state of its source. The time of the closing
-// is known only if the source is OK.
+// lostClosing returns the closing transition that history lacks, made from the present state of the problem's source.
+// The time of the closing is known only if the source is OK.
 func (r *Reactor) lostClosing(p history.Problem, state *event.Transition) problemChange {
 	t := &event.Transition{Kind: event.ProblemClosed, Node: p.NodeID, Source: p.Source, Chunk: p.Chunk, Status: model.OK,
 		Received: r.now().UnixNano()}
@@ -164,53 +164,36 @@ func (r *Reactor) lostClosing(p history.Problem, state *event.Transition) proble
 	return problemChange{Transition: t, problem: p}
 }
 
-// latenessNote returns the sentence that explains why a first message is late.
-func latenessNote(list []*escalation, ref history.HandlerRef) string {
-	var first time.Time
-	n := 0
+// latenessNote returns the sentences that explain why a first message is late.
+func latenessNote(list []*escalation, ref history.HandlerRef) (note string) {
+	var first, opened time.Time
+	late, earlier := 0, 0
 	for _, e := range list {
-		if e.Late && e.notifiedHandler(ref) == nil {
-			if n++; first.IsZero() || e.Opened.Before(first) {
+		if e.notifiedHandler(ref) != nil {
+			continue
+		}
+		if e.Late {
+			if late++; first.IsZero() || e.Opened.Before(first) {
 				first = e.Opened
+			}
+		}
+		if e.present != nil && e.present.Problem.Opened.Before(e.Opened) {
+			if earlier++; opened.IsZero() || e.present.Problem.Opened.Before(opened) {
+				opened = e.present.Problem.Opened
 			}
 		}
 	}
 	switch {
-	case n == 0:
-		return ""
-	case len(list) == 1:
-		return fmt.Sprintf("\nlate: it opened at %s; the server recovered it at its start", first.UTC().Format(time.RFC3339))
+	case late == 1 && len(list) == 1:
+		note = fmt.Sprintf("\nlate: it opened at %s; the server recovered it at its start", first.UTC().Format(time.RFC3339))
+	case late > 0:
+		note = fmt.Sprintf("\nlate: %d of them opened from %s on; the server recovered them at its start", late, first.UTC().Format(time.RFC3339))
 	}
-	return fmt.Sprintf("\nlate: %d of them opened from %s on; the server recovered them at its start", n, first.UTC().Format(time.RFC3339))
-}
-
-const (
-	// aliveInterval is the interval at which the server records up to when history is complete.
-	aliveInterval = 20 * time.Second
-	// aliveSlack is added to the recorded time, which can be an interval old. History need not know problems that opened
-	// later.
-	aliveSlack = 3 * aliveInterval
-)
-
-// recordAlive writes the time up to which history is complete. If the event view has a problem at the next start that
-// opened later, history was restored from a copy made before the problem opened. While a reconciliation is due,
-// recordAlive writes nothing: if this server stops now, the next one has to reconcile.
-func (r *Reactor) recordAlive(ctx context.Context) {
-	now := r.opts.Now()
-	if r.reconciliation != nil || !r.aliveRecorded.IsZero() && now.Sub(r.aliveRecorded) < aliveInterval {
-		return
+	switch {
+	case earlier == 1 && len(list) == 1:
+		note += fmt.Sprintf("\nit is open since %s; nobody was notified, because its route is newer", opened.UTC().Format(time.RFC3339))
+	case earlier > 0:
+		note += fmt.Sprintf("\n%d of them are open since %s or later; nobody was notified, because the route is newer", earlier, opened.UTC().Format(time.RFC3339))
 	}
-	r.aliveRecorded = now
-	until := now
-	if _, since, waits, _ := r.backlog.oldest(); waits {
-		until = time.Unix(0, since)
-	}
-	if err := r.opts.Store.RecordAlive(ctx, until); err != nil && ctx.Err() == nil {
-		r.opts.Logger.Debug("cannot record the time up to which history is complete", "err", err)
-	}
-}
-
-// wasComplete reports whether history was complete when a problem opened, and so should know the problem.
-func (r *Reactor) wasComplete(opened time.Time) bool {
-	return !opened.After(r.aliveUntil.Add(aliveSlack))
+	return note
 }

@@ -1,6 +1,7 @@
 package react
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -24,7 +25,8 @@ type testView struct {
 	okSince map[model.NodeID]int64 // Unix ns
 }
 
-func (v *testView) opens(node model.NodeID, id string) {
+// openProblem opens a problem on a node in this view.
+func (v *testView) openProblem(node model.NodeID, id string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.open == nil {
@@ -33,6 +35,7 @@ func (v *testView) opens(node model.NodeID, id string) {
 	v.open[node] = &model.Problem{ID: id, NodeID: node, Source: model.CheckSource(1001), Chunk: 3, Status: model.Critical, Severity: model.High, Opened: testTime, Output: "as it opened"}
 }
 
+// present returns the present state of a source as a transition.
 func (v *testView) present(node model.NodeID, source model.Source) *event.Transition {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -47,6 +50,7 @@ func (v *testView) present(node model.NodeID, source model.Source) *event.Transi
 	return nil
 }
 
+// eachOpen calls fn with each open problem.
 func (v *testView) eachOpen(fn func(*model.Problem)) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -55,14 +59,17 @@ func (v *testView) eachOpen(fn func(*model.Problem)) {
 	}
 }
 
-func (v *testView) compared(at uint64) func(*Reactor) {
+// compareProblems returns a setup function that compares history with this view's open problems.
+func (v *testView) compareProblems(at uint64) func(*Reactor) {
 	return func(r *Reactor) { r.Compare(positionAt(at), v.eachOpen) }
 }
 
+// missedProblems returns the counter of lost openings or closings that the reactor has mended.
 func missedProblems(r *runningReactor, done string) float64 {
 	return testutil.ToFloat64(r.metrics.missed.WithLabelValues(done))
 }
 
+// decodeRequest decodes the notification that a webhook received.
 func decodeRequest(t *testing.T, p webhookRequest) *handler.Notification {
 	t.Helper()
 	n := &handler.Notification{}
@@ -87,8 +94,8 @@ func TestStartNotifiesProblemsMissingInHistory(t *testing.T) {
 	receiveFrom(t, "message", got)
 	r.stop()
 
-	v.opens(10, "lost")
-	v.opens(13, "coming") // the replay brings its opening after the start
+	v.openProblem(10, "lost")
+	v.openProblem(13, "coming") // the replay brings its opening after the start
 	v.okSince = map[model.NodeID]int64{11: testTime.Add(time.Hour).UnixNano()}
 	coming := openingTransition("coming", 5)
 	coming.Node, coming.Problem.NodeID = 13, 13
@@ -97,7 +104,7 @@ func TestStartNotifiesProblemsMissingInHistory(t *testing.T) {
 		<-hold
 		return nil
 	}
-	r = startReactor(t, o, v.compared(5), func(r *Reactor) { r.Emit([]event.Transition{coming}) })
+	r = startReactor(t, o, v.compareProblems(5), func(r *Reactor) { r.Emit([]event.Transition{coming}) })
 	if len(got) != 0 {
 		t.Error("a handler was notified before the replay was recorded")
 	}
@@ -131,7 +138,7 @@ func TestStartNotifiesProblemsMissingInHistory(t *testing.T) {
 	}
 	r.stop()
 
-	r = startReactor(t, o, v.compared(5)) // nothing is notified again
+	r = startReactor(t, o, v.compareProblems(5)) // nothing is notified again
 	r.Emit([]event.Transition{closingTransition("lost", 6)})
 	r.waitRecorded(positionAt(6))
 	if m := receiveFrom(t, "message", got); m.key != "lost/closed/default/pager" || len(got) != 0 {
@@ -142,38 +149,37 @@ func TestStartNotifiesProblemsMissingInHistory(t *testing.T) {
 	}
 }
 
-// unrelatedTransition returns a transition of another node: once it is recorded, so are the lost ones before it.
+// unrelatedTransition returns a transition of another node; when history has it, earlier lost transitions are
+// recorded too.
 func unrelatedTransition(commit uint64) event.Transition {
 	t := statusTransition(1, commit, 0)
 	t.Node = 9999
 	return t
 }
 
-// A new or restored history does not know who was notified of problems that opened before its time: it adopts them silently, at
-// every start. Problems that opened in its time were lost and are notified.
-func TestNewHistoryAdoptsOpenProblemsSilently(t *testing.T) {
+// A new or older history does not know who was notified of problems from before its time: it adopts them without a message, at
+// every start. Problems that opened later were lost and are notified.
+func TestOlderHistoryAdoptsOpenProblemsSilently(t *testing.T) {
 	for name, row := range map[string]struct {
-		aliveUntil time.Time // history was complete up to then; zero: history is empty
-		open       int
-		done       string
+		unknownUntil time.Time // zero: history is complete
+		open         int
+		done         string
 	}{
-		"empty":        {time.Time{}, 1, "adopted"},
-		"restored":     {testTime.Add(-5 * time.Minute), 1, "adopted"},
-		"a large one":  {testTime.Add(-24 * time.Hour), 200, "adopted"},
-		"one was lost": {testTime.Add(-5 * time.Second), 1, "opened"},
-		"many were":    {testTime.Add(time.Hour), 200, "opened"},
+		"new":          {testTime.Add(time.Hour), 1, "adopted"},
+		"older":        {testTime, 1, "adopted"},
+		"a large one":  {testTime.Add(24 * time.Hour), 200, "adopted"},
+		"one was lost": {testTime.Add(-time.Second), 1, "opened"},
+		"many were":    {time.Time{}, 200, "opened"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, n, v := openSQLite(t), newTestDirectory(map[string]*model.HandlerSpec{}), &testView{}
 			n.chunk.Handlers = []string{"pager"}
 			o := Options{Store: s, Names: n, Routing: RoutingOptions{Present: v.present}}
-			if !row.aliveUntil.IsZero() {
-				testenv.NoError(t, s.RecordAlive(t.Context(), row.aliveUntil))
-			}
 			for i := range row.open {
-				v.opens(model.NodeID(10+i), fmt.Sprintf("lost%d", i))
+				v.openProblem(model.NodeID(10+i), fmt.Sprintf("lost%d", i))
 			}
-			r := startReactor(t, o, v.compared(5))
+			unknown := func(r *Reactor) { r.router.unknownUntil = row.unknownUntil }
+			r := startReactor(t, o, unknown, v.compareProblems(5))
 			r.Emit([]event.Transition{unrelatedTransition(6)})
 			r.waitRecorded(positionAt(6))
 			if n := missedProblems(r, row.done); n != float64(row.open) {
@@ -184,7 +190,7 @@ func TestNewHistoryAdoptsOpenProblemsSilently(t *testing.T) {
 				t.Errorf("%+v, %v", list, err)
 			}
 			r.stop()
-			r = startReactor(t, o, v.compared(6))
+			r = startReactor(t, o, unknown, v.compareProblems(6))
 			r.Emit([]event.Transition{unrelatedTransition(7)})
 			r.waitRecorded(positionAt(7))
 			if n := missedProblems(r, "opened") + missedProblems(r, "adopted"); n != 0 {
@@ -194,32 +200,43 @@ func TestNewHistoryAdoptsOpenProblemsSilently(t *testing.T) {
 	}
 }
 
-// History records the time up to which it is complete, at most every interval, and not while it reconciles: the next server has
-// to do that then.
-func TestHistoryRecordsUntilWhenItIsComplete(t *testing.T) {
+// An older history gets the transitions of the journal again: their openings and closings are recorded and sent to nobody,
+// because they may have been sent. Later ones are sent.
+func TestOlderHistoryTellsNobodyTwice(t *testing.T) {
+	spec, got := newWebhook(t, nil)
 	s, v := openSQLite(t), &testView{}
-	now := testTime
-	r := New(Options{Store: s, Names: newTestDirectory(nil), Routing: RoutingOptions{Present: v.present}, Now: func() time.Time { return now }})
-	is := func(what string, want time.Time) {
-		t.Helper()
-		r.recordAlive(t.Context())
-		if got, err := s.AliveUntil(t.Context()); err != nil || !got.Equal(want) {
-			t.Errorf("%s: %v, want %v, %v", what, got, want, err)
+	marks := 0
+	o := Options{Store: s, Names: newTestDirectory(map[string]*model.HandlerSpec{"pager": spec}), Routing: RoutingOptions{Present: v.present},
+		MarkRecorded: func(context.Context) { marks++ }}
+	r := startReactor(t, o)
+	r.Emit([]event.Transition{openingTransition("known", 1)})
+	r.waitRecorded(positionAt(1))
+	receiveFrom(t, "message", got)
+	if r.stop(); marks != 1 {
+		t.Errorf("%d marks for one message", marks)
+	}
+
+	// The records of a second problem and of the closing were lost.
+	lost, closed := openingTransition("lost", 2), closingTransition("known", 3)
+	r = startReactor(t, o, func(r *Reactor) { r.router.unknownUntil = time.Unix(0, max(lost.Received, closed.Received)) })
+	lost.Node, lost.Problem.NodeID = 11, 11
+	later := openingTransition("later", 4)
+	later.Node, later.Problem.NodeID = 12, 12
+	later.Received = max(lost.Received, closed.Received) + 1
+	r.Emit([]event.Transition{lost, closed, later})
+	r.waitRecorded(positionAt(4))
+	if m := receiveFrom(t, "message", got); m.key != "later/opened/default/pager" {
+		t.Errorf("sent %s", m.key)
+	}
+	for problem, want := range map[string]history.DeliveryState{"lost": history.Withheld, "known": history.Withheld} {
+		list, err := s.Deliveries(t.Context(), problem)
+		if last := len(list) - 1; err != nil || last < 0 || list[last].State != want || list[last].LastError != history.ReasonUnknown {
+			t.Errorf("%s: %+v, %v", problem, list, err)
 		}
 	}
-	r.reconciliation = &reconciliation{}
-	is("it misses something", time.Time{})
-	r.reconciliation = nil
-	is("it is there", testTime)
-	now = now.Add(aliveInterval - time.Second)
-	is("not that often", testTime)
-	now = now.Add(time.Second)
-	is("later", now)
-	waits := openingTransition("p1", 1)
-	waits.Received = now.Add(-time.Second).UnixNano()
-	r.Emit([]event.Transition{waits})
-	now = now.Add(aliveInterval)
-	is("something waits", time.Unix(0, waits.Received).UTC())
+	if p, err := s.Problem(t.Context(), "known"); err != nil || p.Closed.IsZero() || len(got) != 0 {
+		t.Errorf("%+v, %v; %d more messages", p, err, len(got))
+	}
 }
 
 // A problem that is withheld, silenced or waits for its group is known to history, so it is not notified as lost.
@@ -228,7 +245,7 @@ func TestHeldProblemsAreNotMissing(t *testing.T) {
 	p.openProblem("p1", 10, model.Critical, model.High)
 	testenv.NoError(t, p.store.Record(t.Context(), history.Batch{Opened: []history.Problem{{Problem: *p.open["p1"], Namespace: "default", Node: "web01", SourceName: "disk"}}}))
 	v := &testView{}
-	v.opens(10, "p1")
+	v.openProblem(10, "p1")
 	r := New(Options{Store: p.store, Names: p.names, Routing: RoutingOptions{Table: p.table, Present: v.present}})
 	testenv.NoError(t, r.Load(t.Context(), nil))
 	r.Compare(positionAt(1), v.eachOpen)

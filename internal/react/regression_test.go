@@ -13,6 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
+// TestHigherSeverityIsRoutedAgain checks that a problem with a higher severity also notifies the routes that match
+// only now.
 func TestHigherSeverityIsRoutedAgain(t *testing.T) {
 	warnings := &model.SilenceSpec{Selector: model.Selector{Statuses: []string{"warning"}}, Reason: "known"}
 	p := newRouterScenario(t, map[string]model.Spec{
@@ -24,8 +26,8 @@ func TestHigherSeverityIsRoutedAgain(t *testing.T) {
 		left 0`)
 }
 
-// A handler that was notified of a warning hears once that it is critical, with the rest of its group, and not while it is
-// acknowledged.
+// TestHigherSeverityIsNotifiedOnce checks that a handler notified of a warning gets one message when the group turns
+// critical, and none while it is acknowledged.
 func TestHigherSeverityIsNotifiedOnce(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}, {To: []string{"lead"}, After: minutes(30)}}}})
 	p.script(`warn p1 10; warn p2 11`)
@@ -52,6 +54,7 @@ func TestHigherSeverityIsNotifiedOnce(t *testing.T) {
 	p.script(`expect mail opened p3; after 1m; status p3 critical high; after 0s; expect mail reminder p3`)
 }
 
+// TestDeletedRouteFinishesItsEscalations checks that the escalations of a deleted route end or move to another route.
 func TestDeletedRouteFinishesItsEscalations(t *testing.T) {
 	both := func() map[string]model.Spec {
 		return map[string]model.Spec{"a": routeTo("pager", &model.Selector{}), "b": routeTo("chat", &model.Selector{})}
@@ -85,7 +88,7 @@ func TestAddedRouteStepIsNotified(t *testing.T) {
 	p.script(`after 1h; expect lead opened p1`)
 }
 
-// Problems that were notified in one message end in one message.
+// TestEndsAreGroupedLikeOpenings checks that problems opened in one message are closed in one message.
 func TestEndsAreGroupedLikeOpenings(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	p.script(`open p1 10; open p2 11; open p3 12; open p4 13; after 1m; expect pager summary p1+p2+p3+p4`)
@@ -113,13 +116,14 @@ func TestSilenceDeletedWhileDownHoldsNoProblem(t *testing.T) {
 	p.script(`restart; after 0s; expect pager opened p1`)
 }
 
+// TestNewAcknowledgementReplacesTheEnd checks that a second acknowledgement replaces the end of the first.
 func TestNewAcknowledgementReplacesTheEnd(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": onCallRoute()})
 	p.script(`open p1 10; after 1m; ack p1 ann; after 2h; expect pager opened p1 | pager acknowledged p1
 		ack p1 ann 1m; after 1h; expect pager acknowledged p1 | lead opened p1 | pager reminder p1`)
 }
 
-// The machine's clock jumps back by hours: no step waits for that long.
+// TestClockSetBackDelaysNoStep checks that no escalation step waits for hours when the clock jumps back by hours.
 func TestClockSetBackDelaysNoStep(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": onCallRoute()})
 	p.script(`open p1 10; after 1m; expect pager opened p1`)
@@ -163,6 +167,7 @@ func TestWithheldDeliveriesAreNotQueued(t *testing.T) {
 	}
 }
 
+// TestReturnedRouteKeepsItsEscalation checks that an escalation finished and written in one batch is kept.
 func TestReturnedRouteKeepsItsEscalation(t *testing.T) {
 	e := &escalation{Escalation: history.Escalation{EscalationKey: history.EscalationKey{Problem: "p1", Route: "default/a"}}}
 	o := newDeliveryBatch(nil, testTime)
@@ -206,6 +211,7 @@ func TestSilenceUntilResolvedEndsWithItsProblem(t *testing.T) {
 	}
 }
 
+// TestFailedEndOfSilencesIsRetried checks that a failed deletion of ended silences is tried again.
 func TestFailedEndOfSilencesIsRetried(t *testing.T) {
 	fails := true
 	var ended []route.Name

@@ -18,16 +18,17 @@ import (
 // uses it.
 type router struct {
 	RoutingOptions
-	store         history.Store
-	names         Names
-	all           map[history.EscalationKey]*escalation
-	of            map[string][]*escalation        // escalations by problem
-	dependents    map[string]map[*escalation]bool // held escalations, by the problem of the dependency that holds them
-	groups        map[groupKey]*group
-	rates         map[groupKey]*history.Rate // counts of messages that open problems, by route
-	due           dueHeap
-	changed       <-chan struct{}         // closed when routing has changed since the last evaluation
-	openInHistory map[string]sourceOnNode // problems that are open in history, until Compare
+	store        history.Store
+	names        Names
+	all          map[history.EscalationKey]*escalation
+	of           map[string][]*escalation        // escalations by problem
+	dependents   map[string]map[*escalation]bool // held escalations, by the problem of the dependency that holds them
+	groups       map[groupKey]*group
+	rates        map[groupKey]*history.Rate // counts of messages that open problems, by route
+	due          dueHeap
+	changed      <-chan struct{}         // closed when routing has changed since the last evaluation
+	open         map[string]sourceOnNode // problems that are open in history
+	unknownUntil time.Time               // history does not know the messages to handlers up to here; zero: it does
 }
 
 // sourceOnNode identifies the source of a problem on its node.
@@ -36,7 +37,7 @@ type sourceOnNode struct {
 	source model.Source
 }
 
-// escalation is a row of the table history_escalations, with its place in the heap of due escalations.
+// escalation is a row of the table history_escalations and its index in the heap of due escalations.
 type escalation struct {
 	history.Escalation
 	route            *route.Route
@@ -44,6 +45,7 @@ type escalation struct {
 	index            int               // index in the heap; -1: the escalation is not in it
 	dependency       string            // id of the problem whose closing the escalation waits for; empty: none
 	present          *event.Transition // state of the problem at its last evaluation, for the message of the same batch
+	onlyAdded        bool              // the next message is for handlers that were added to a step which was sent
 	previousSeverity model.Severity    // severity notified before Severity, until all steps were sent with Severity
 }
 
@@ -55,28 +57,37 @@ type group struct {
 	members map[*escalation]bool
 }
 
-// groupKey identifies escalations that share something: the messages of a group, the rate of a route, or one step of
-// either. Fields that do not matter are zero. Problems of a shadow namespace share neither messages nor a rate with
-// other problems.
+// groupKey identifies the escalations that share a message group, a rate or one step of either. Fields that do not
+// matter are zero. Problems of a shadow namespace share neither messages nor a rate with other problems.
 type groupKey struct {
 	route, group string
 	shadow       bool
 	step         int
 }
 
+// compare orders keys by route, group, shadow and step.
 func (k groupKey) compare(o groupKey) int {
 	return cmp.Or(cmp.Compare(k.route, o.route), cmp.Compare(k.group, o.group), compareBools(k.shadow)-compareBools(o.shadow), cmp.Compare(k.step, o.step))
 }
 
+// groupKey returns the key of the message group to which the escalation belongs.
 func (e *escalation) groupKey() groupKey { return groupKey{route: e.Route, group: e.Group} }
-func (e *escalation) rateKey() groupKey  { return groupKey{route: e.Route, shadow: e.Shadow} }
 
+// rateKey returns the key of the rate limit that applies to the escalation.
+func (e *escalation) rateKey() groupKey { return groupKey{route: e.Route, shadow: e.Shadow} }
+
+// newRouter returns a router without escalations.
 func newRouter(o Options) *router {
 	return &router{
 		RoutingOptions: o.Routing, store: o.Store, names: o.Names, all: map[history.EscalationKey]*escalation{},
 		of: map[string][]*escalation{}, dependents: map[string]map[*escalation]bool{}, groups: map[groupKey]*group{},
-		rates: map[groupKey]*history.Rate{}, openInHistory: map[string]sourceOnNode{},
+		rates: map[groupKey]*history.Rate{}, open: map[string]sourceOnNode{},
 	}
+}
+
+// isUnknown reports whether a message that was due at a time may have been sent: history does not know.
+func (r *router) isUnknown(due time.Time) bool {
+	return !due.IsZero() && !due.After(r.unknownUntil)
 }
 
 // load reads the escalations, rates and open problems of the store.
@@ -101,7 +112,7 @@ func (r *router) load(ctx context.Context) error {
 			return err
 		}
 		for _, p := range page {
-			r.openInHistory[p.ID] = sourceOnNode{p.NodeID, p.Source}
+			r.open[p.ID] = sourceOnNode{p.NodeID, p.Source}
 		}
 		if len(page) < q.Limit {
 			return nil
@@ -122,6 +133,7 @@ func (r *router) addEscalation(e *escalation) {
 	r.schedule(e)
 }
 
+// group returns the group of a key and creates a missing one.
 func (r *router) group(key groupKey, lead string) *group {
 	if r.groups[key] == nil {
 		r.groups[key] = &group{lead: lead, members: map[*escalation]bool{}}
@@ -153,7 +165,7 @@ func (r *router) leaveGroup(e *escalation) {
 	}
 }
 
-// apply routes the opening or closing of a problem, or its changed status or acknowledgement.
+// apply applies a problem change to the routes: opening, closing, changed status or acknowledgement.
 func (r *router) apply(o *deliveryBatch, t *problemChange) error {
 	switch t.Kind {
 	case event.StatusChanged:
@@ -161,6 +173,7 @@ func (r *router) apply(o *deliveryBatch, t *problemChange) error {
 		r.statusChanged(o, t.Transition)
 		return nil
 	case event.ProblemOpened:
+		r.open[t.problem.ID] = sourceOnNode{t.Node, t.Source}
 		if len(r.of[t.problem.ID]) > 0 {
 			return nil // the opening was derived from the journal again, and was routed before
 		}
@@ -174,14 +187,15 @@ func (r *router) apply(o *deliveryBatch, t *problemChange) error {
 		}
 		return r.evaluate(o, now)
 	case event.ProblemClosed:
+		delete(r.open, t.problem.ID)
 		return o.closeProblem(t.Transition, &t.problem)
 	default:
 		return o.notifyAcknowledged(t.Transition, &t.problem)
 	}
 }
 
-// reevaluateAll evaluates all held escalations again, because a silence may have ended or a window moved. It also
-// evaluates escalations whose route was deleted or has other steps.
+// reevaluateAll makes all held escalations due, because a silence may have ended or a window moved. It also evaluates
+// escalations whose route was deleted or has other steps.
 func (r *router) reevaluateAll(now time.Time) {
 	for _, e := range r.all {
 		if e.Closing != nil {
@@ -199,7 +213,7 @@ func (r *router) reevaluateAll(now time.Time) {
 	}
 }
 
-// reevaluate makes a held escalation due now, unless its hold drops the message.
+// reevaluate makes a held escalation due now, unless the hold drops its messages.
 func (r *router) reevaluate(e *escalation, now time.Time) {
 	if e.Held != nil && !e.Held.Drop && e.Closing == nil {
 		e.Due = now
@@ -207,8 +221,8 @@ func (r *router) reevaluate(e *escalation, now time.Time) {
 	}
 }
 
-// statusChanged evaluates an open problem again after a change of status: the hold may not match the new status, and
-// more routes may match.
+// statusChanged re-evaluates an open problem after a change of status, because holds and routes may match
+// differently.
 func (r *router) statusChanged(o *deliveryBatch, t *event.Transition) {
 	if t.First || t.Status == model.OK {
 		return
@@ -218,6 +232,7 @@ func (r *router) statusChanged(o *deliveryBatch, t *event.Transition) {
 		return // the transition that opens or closes the problem follows
 	}
 	for _, e := range r.of[s.Problem.ID] {
+		r.notifyChangedProblem(e, o.now)
 		r.reevaluate(e, o.now)
 		o.notifyHigherSeverity(e, s.Problem.Severity)
 	}
@@ -265,6 +280,7 @@ func (r *router) schedule(e *escalation) {
 	r.scheduleAt(e, at)
 }
 
+// scheduleAt puts an escalation into the heap of due escalations at a time; zero removes it.
 func (r *router) scheduleAt(e *escalation, at time.Time) {
 	if e.index >= 0 {
 		heap.Remove(&r.due, e.index)
@@ -274,7 +290,7 @@ func (r *router) scheduleAt(e *escalation, at time.Time) {
 	}
 }
 
-// nextDue returns the earliest due time of all escalations; zero: none is due at any time.
+// nextDue returns the earliest due time of all escalations; zero: none is scheduled.
 func (r *router) nextDue() time.Time {
 	if len(r.due) == 0 {
 		return time.Time{}
@@ -291,7 +307,7 @@ func directRoute(handlers []history.HandlerRef) *route.Route {
 	return route.Direct(names)
 }
 
-// routeOf returns the route that an escalation follows now; nil: the route was deleted.
+// routeOf returns the present route of an escalation, or nil if the route was deleted.
 func (r *router) routeOf(e *escalation) *route.Route {
 	if e.Route == "" {
 		return directRoute(e.Direct)
@@ -301,8 +317,8 @@ func (r *router) routeOf(e *escalation) *route.Route {
 	return found
 }
 
-// describeProblem returns a problem in the form that routes and silences match, with the present labels, facts and
-// groups of its node.
+// describeProblem returns a problem with the present labels, facts and groups of its node, as routes and silences
+// match it.
 func (r *router) describeProblem(node model.NodeID, source model.Source, status model.Status, severity model.Severity) *route.Problem {
 	return route.Describe(r.names, node, source, status, severity)
 }
@@ -311,11 +327,11 @@ func (r *router) describeProblem(node model.NodeID, source model.Source, status 
 func (r *router) chooseRoutes(t *event.Transition, p *history.Problem) (*route.Problem, []*route.Route) {
 	m := r.describeProblem(t.Node, t.Source, p.Status, p.Severity)
 	namespace, _ := r.names.NamespaceName(t.Namespace)
-	routes, _ := route.Choose(r.Table, r.names, m, definition(r.names, t), namespace)
+	routes, _ := route.Choose(r.Table, r.names, m, receivers(r.names, t), namespace)
 	return m, routes
 }
 
-// openEscalations starts an escalation of a problem on each of its routes, unless the problem has one there.
+// openEscalations starts an escalation of a problem on each of its routes that has none yet.
 func (r *router) openEscalations(t *event.Transition, p *history.Problem, now time.Time) (list []*escalation) {
 	m, routes := r.chooseRoutes(t, p)
 	opened := p.Opened
@@ -364,8 +380,8 @@ func (r *router) inShadow(problem, namespace string) bool {
 	return r.Shadow != nil && r.Shadow(namespace)
 }
 
-// groupFlush returns when the next message of an escalation's group is sent: with the problems that wait already, or
-// else after the route's groupWait.
+// groupFlush returns when the next message of an escalation's group is sent: with already waiting problems, or after
+// the route's groupWait.
 func (r *router) groupFlush(e *escalation, to *route.Route, now time.Time) time.Time {
 	g := r.group(e.groupKey(), e.Problem)
 	e.Lead = g.lead
@@ -385,7 +401,11 @@ func (h dueHeap) Less(i, j int) bool {
 	return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.Problem, b.Problem), cmp.Compare(a.Route, b.Route)) < 0
 }
 func (h dueHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i]; h[i].index, h[j].index = i, j }
-func (h *dueHeap) Push(x any)   { e := x.(*escalation); e.index = len(*h); *h = append(*h, e) }
+
+// Push implements heap.Interface.
+func (h *dueHeap) Push(x any) { e := x.(*escalation); e.index = len(*h); *h = append(*h, e) }
+
+// Pop implements heap.Interface.
 func (h *dueHeap) Pop() any {
 	old := *h
 	e := old[len(old)-1]

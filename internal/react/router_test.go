@@ -36,6 +36,7 @@ type routerScenario struct {
 	incidents bool // describe messages by their incidents
 }
 
+// newRouterScenario returns a router on an SQLite store with these resources, for a script.
 func newRouterScenario(t *testing.T, resources map[string]model.Spec) *routerScenario {
 	p := &routerScenario{t: t, names: newTestDirectory(nil), table: route.NewTable(), store: openSQLite(t), now: testTime, open: map[string]*model.Problem{}}
 	for ref, spec := range resources {
@@ -45,6 +46,7 @@ func newRouterScenario(t *testing.T, resources map[string]model.Spec) *routerSce
 	return p
 }
 
+// apply declares a resource in the routing table.
 func (p *routerScenario) apply(ref string, spec model.Spec) {
 	p.t.Helper()
 	ns, name := model.SplitRef("default", ref)
@@ -82,12 +84,14 @@ func (p *routerScenario) restart() {
 	p.r.reevaluateAll(p.now)
 }
 
+// applyTransition applies one transition of a problem to the router.
 func (p *routerScenario) applyTransition(kind event.TransitionKind, id string, change func(*event.Transition)) {
 	p.t.Helper()
 	of := p.problemChange(kind, id, change)
 	p.recordBatch(func(o *deliveryBatch) error { return p.r.apply(o, of) })
 }
 
+// problemChange returns one transition of a problem for the router.
 func (p *routerScenario) problemChange(kind event.TransitionKind, id string, change func(*event.Transition)) *problemChange {
 	problem := *p.open[id]
 	t := &event.Transition{Kind: kind, Node: problem.NodeID, Source: problem.Source, Namespace: 1, Chunk: 3, Status: problem.Status, Severity: problem.Severity,
@@ -149,6 +153,7 @@ func (p *routerScenario) script(text string) {
 	}
 }
 
+// runStep runs one step of the script.
 func (p *routerScenario) runStep(verb string, args []string) {
 	p.t.Helper()
 	duration := func(text string) time.Duration {
@@ -194,6 +199,7 @@ func (p *routerScenario) runStep(verb string, args []string) {
 	}
 }
 
+// openProblem opens a problem on a node with status and severity.
 func (p *routerScenario) openProblem(id string, node model.NodeID, status model.Status, severity model.Severity) {
 	p.t.Helper()
 	p.open[id] = &model.Problem{ID: id, NodeID: node, Source: model.CheckSource(1001), Chunk: 3, Status: status, Severity: severity, Opened: p.now}
@@ -212,11 +218,13 @@ func (p *routerScenario) changeStatus(id string, status model.Status, severity m
 	})
 }
 
+// removeResource removes a resource from the routing table.
 func (p *routerScenario) removeResource(kind, name string) {
 	_ = p.table.Apply([]route.Declaration{{Kind: kind, Name: routeName(name)}})
 	p.r.reevaluateAll(p.now)
 }
 
+// closeProblem closes a problem of the scenario.
 func (p *routerScenario) closeProblem(id string) {
 	p.t.Helper()
 	p.applyTransition(event.ProblemClosed, id, func(t *event.Transition) {
@@ -226,6 +234,7 @@ func (p *routerScenario) closeProblem(id string) {
 	delete(p.open, id)
 }
 
+// acknowledge sets or (nil) removes the acknowledgement of a problem.
 func (p *routerScenario) acknowledge(id string, ack *model.Ack) {
 	p.t.Helper()
 	p.open[id].Ack = ack
@@ -236,7 +245,7 @@ func (p *routerScenario) acknowledge(id string, ack *model.Ack) {
 	p.applyTransition(kind, id, nil)
 }
 
-// advance moves the clock, and evaluates what is due on the way, in order.
+// advance moves the clock and evaluates everything that becomes due, in order.
 func (p *routerScenario) advance(d time.Duration) {
 	p.t.Helper()
 	end := p.now.Add(d)
@@ -249,7 +258,7 @@ func (p *routerScenario) advance(d time.Duration) {
 	p.now = end
 }
 
-// describeIncidents makes expectMessages compare the incidents of messages.
+// describeIncidents makes expectMessages compare incidents too.
 func (p *routerScenario) describeIncidents() { p.incidents = true }
 
 // describeIncident returns handler, kind and incident of a message, and the incident that it replaces.
@@ -286,6 +295,7 @@ func (p *routerScenario) expectEscalations(want int) {
 	}
 }
 
+// minutes returns a duration of n minutes.
 func minutes(n int) model.Duration { return model.Duration(n) * model.Duration(time.Minute) }
 
 // routeTo returns a route with one step and one handler.
@@ -293,13 +303,16 @@ func routeTo(to string, match *model.Selector) *model.RouteSpec {
 	return &model.RouteSpec{Match: match, Steps: []model.RouteStep{{To: []string{to}}}}
 }
 
+// routeName returns a name in the namespace default.
 func routeName(name string) route.Name { return route.Name{Namespace: "default", Name: name} }
 
-// onCallRoute repeats its first step every hour, and notifies the lead after 30 minutes.
+// onCallRoute returns a route that repeats its first step every hour and notifies the lead after 30 minutes.
 func onCallRoute() *model.RouteSpec {
 	return &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}, Repeat: minutes(60)}, {To: []string{"lead"}, After: minutes(30)}}}
 }
 
+// TestStepsAndRepeatsKeepTheirTimes checks that steps and repeats of a route are due at their times, also after a
+// restart.
 func TestStepsAndRepeatsKeepTheirTimes(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": onCallRoute()})
 	p.script(`open p1 10; expect; after 10s; expect pager opened p1; after 30m; expect lead opened p1
@@ -327,7 +340,7 @@ func TestHandlersWithoutRouteAreNotifiedAtOnce(t *testing.T) {
 	p.script(`open p4 13; close p4; expect`)
 }
 
-// While many nodes are silent at once, none of them is notified by itself.
+// TestManySilentNodesAreHeld checks that during a mass outage no single node's keepalive is notified.
 func TestManySilentNodesAreHeld(t *testing.T) {
 	p := newRouterScenario(t, nil)
 	p.names.chunk.Handlers = []string{"mail"}
@@ -348,6 +361,8 @@ func TestManySilentNodesAreHeld(t *testing.T) {
 		close p2; expect mail closed p2`)
 }
 
+// TestSilencesHoldAndDropMessages checks that a silence holds messages until its end, and that a problem that closes
+// meanwhile is recorded as withheld.
 func TestSilencesHoldAndDropMessages(t *testing.T) {
 	hour := model.Time{Time: testTime.Add(time.Hour)}
 	disk := model.Selector{Checks: []string{"disk"}}
@@ -368,8 +383,8 @@ func TestSilencesHoldAndDropMessages(t *testing.T) {
 		close p3; after 10s; expect pager closed p3 | lead closed p3`)
 }
 
-// A problem that a mute or a maintenance window holds is notified at the end if it is still open; otherwise its record states
-// the hold.
+// TestMutedProblemIsNotifiedAtTheEnd checks that a problem held by a mute or maintenance window is notified when the
+// hold ends, if it is still open.
 func TestMutedProblemIsNotifiedAtTheEnd(t *testing.T) {
 	lunch := "13:00-14:00 Europe/Paris" // noon in UTC
 	muted := routeTo("pager", nil)
@@ -388,6 +403,7 @@ func TestMutedProblemIsNotifiedAtTheEnd(t *testing.T) {
 	}
 }
 
+// TestAcknowledgementHoldsStepsAndRepeats checks that an acknowledged problem sends no steps and repeats.
 func TestAcknowledgementHoldsStepsAndRepeats(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": onCallRoute()})
 	p.script(`open p1 10; after 1m; expect pager opened p1; ack p1 ann 2h; expect pager acknowledged p1
@@ -398,6 +414,8 @@ func TestAcknowledgementHoldsStepsAndRepeats(t *testing.T) {
 		expect lead acknowledged p1 | pager acknowledged p1 | lead closed p1 | pager closed p1`)
 }
 
+// TestChangedRouteKeepsElapsedTimes checks that the steps of a changed route are due by the time since the problem
+// opened.
 func TestChangedRouteKeepsElapsedTimes(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": onCallRoute()})
 	p.script(`open p1 10; after 1m; expect pager opened p1`)
@@ -463,7 +481,8 @@ func TestNewProblemInAnAcknowledgedGroupIsNotified(t *testing.T) {
 		ack p3 ann; after 1h; expect pager acknowledged p3 | pager opened p2`)
 }
 
-// A problem that closes while another one of its group opens ends its own, acknowledged incident.
+// TestAcknowledgedIncidentEndsWhenTheNextOpens checks that a closing problem ends its acknowledged incident while
+// another problem of its group opens.
 func TestAcknowledgedIncidentEndsWhenTheNextOpens(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	p.script(`open p1 10; after 1m; ack p1 ann; expect pager opened p1 | pager acknowledged p1

@@ -11,20 +11,21 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Recorder appends records that do not come from agents. Set its fields before the first use; after that the
-// Recorder is safe for concurrent use.
+// Recorder appends records of the server, not of agents, to the journal. Set its fields before the first use; after
+// that the Recorder is safe for concurrent use.
 type Recorder struct {
 	Journal interface {
 		Append(ctx context.Context, entries ...journal.Entry) error
 	}
 	Nodes interface {
-		NodeUID(node model.NodeID) uuid.UUID // uuid.Nil: the node was deleted
+		Node(id model.NodeID) *directory.Node // its UID is uuid.Nil where the node was deleted
 	}
 	Applied func(ctx context.Context, at journal.Position) error // waits until the event view has applied the commit at a position
 	Log     *slog.Logger
@@ -50,7 +51,7 @@ type commitOutcome struct {
 	err error
 }
 
-// Committed implements the journal's callback for an entry.
+// Committed implements journal.Waiter: it passes the commit's outcome to wait.
 func (w commitWaiter) Committed(_ uint64, at journal.Position, err error) {
 	w <- commitOutcome{at, err}
 }
@@ -89,32 +90,32 @@ func (r *Recorder) append(ctx context.Context, entries ...journal.Entry) error {
 	return nil
 }
 
-// section returns the journal section of a node's partition; for a deleted node the section of all partitions.
+// section returns the journal section of a node's partition; for a deleted node, the section All.
 func (r *Recorder) section(node model.NodeID) journal.Section {
 	if node == model.ServerNode {
 		return 0
 	}
-	if uid := r.Nodes.NodeUID(node); uid != uuid.Nil {
+	if uid := r.Nodes.Node(node).UID; uid != uuid.Nil {
 		return journal.Section(model.PartitionOf(uid))
 	}
 	return journal.All
 }
 
-// OwnResult records a result of a built-in check about the server itself.
-func (r *Recorder) OwnResult(ctx context.Context, check model.CheckID, status model.Status, output string) error {
-	return r.NodeResult(ctx, model.ServerNode, check, status, output)
+// RecordServerResult journals a result of a built-in check about the server itself.
+func (r *Recorder) RecordServerResult(ctx context.Context, check model.CheckID, status model.Status, output string) error {
+	return r.RecordNodeResult(ctx, model.ServerNode, check, status, output)
 }
 
-// NodeResult records a result of a built-in check about a node.
-func (r *Recorder) NodeResult(ctx context.Context, node model.NodeID, check model.CheckID, status model.Status, output string) error {
+// RecordNodeResult journals a result of a built-in check about a node.
+func (r *Recorder) RecordNodeResult(ctx context.Context, node model.NodeID, check model.CheckID, status model.Status, output string) error {
 	return r.Append(ctx, r.section(node), &wire.Record{
 		Kind: wire.RecordServerResult, Node: node,
 		ServerResult: &wire.ServerResult{Chunk: model.BuiltinChunk(check), Status: status, Output: []byte(output)},
 	})
 }
 
-// Results records results in their order, in one call of Journal.Append. durable waits until they are durable.
-func (r *Recorder) Results(ctx context.Context, results []Result) (durable func(context.Context) error, err error) {
+// RecordResults journals results in their order by one call of Journal.Append. durable waits until they are durable.
+func (r *Recorder) RecordResults(ctx context.Context, results []Result) (durable func(context.Context) error, err error) {
 	entries := make([]journal.Entry, len(results))
 	for i, x := range results {
 		entries[i] = journal.Entry{Section: r.section(x.Node), Data: wire.AppendRecord(nil, &wire.Record{
@@ -132,7 +133,7 @@ func (r *Recorder) Results(ctx context.Context, results []Result) (durable func(
 	return func(ctx context.Context) error { _, err := w.wait(ctx); return err }, nil
 }
 
-// Forget records marks that the views need not expect results of some checks and nodes any more. The planner calls it
+// Forget journals marks that the views need not expect results of some checks or nodes any more. The planner calls it
 // before a change is in force. After an error the next start writes the missing marks.
 func (r *Recorder) Forget(list []plan.Removal) {
 	for part := range slices.Chunk(list, maxMarks) {
@@ -154,33 +155,33 @@ func (r *Recorder) Forget(list []plan.Removal) {
 	}
 }
 
-// Started records a mark that the server listens again: deadlines count from this mark.
-func (r *Recorder) Started(ctx context.Context) error {
+// RecordStart journals a mark that the server listens again; deadlines count from this mark.
+func (r *Recorder) RecordStart(ctx context.Context) error {
 	return r.Append(ctx, journal.All, &wire.Record{Kind: wire.RecordStarted})
 }
 
-// Intent records a mark with the revision of the intent in force.
-func (r *Recorder) Intent(ctx context.Context, revision int64) error {
-	return r.Append(ctx, journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: revision})
+// RecordIntent records a mark of the intent and the stores in force.
+func (r *Recorder) RecordIntent(ctx context.Context, mark wire.IntentMark) error {
+	return r.Append(ctx, journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: &mark})
 }
 
-// MarkIntent records the revision in force each time it has changed, and looks for changes once a second until ctx
-// ends. So a start after a crash knows from which revision on it must look for results to forget.
-func (r *Recorder) MarkIntent(ctx context.Context, revision func() int64) error {
+// MarkIntent records the mark each time it has changed, and looks for changes once a second until ctx ends. So a start after
+// a crash knows from which revision on it must look for results to forget, and which stores belong to the journal.
+func (r *Recorder) MarkIntent(ctx context.Context, mark func() wire.IntentMark) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	last := revision()
+	var last wire.IntentMark
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
-		now := revision()
+		now := mark()
 		if now == last {
 			continue
 		}
-		if err := r.Intent(ctx, now); err == nil {
+		if err := r.RecordIntent(ctx, now); err == nil {
 			last = now
 		} else if ctx.Err() == nil {
 			r.Log.Warn("cannot record the intent in force; trying again", "err", err)
@@ -188,7 +189,7 @@ func (r *Recorder) MarkIntent(ctx context.Context, revision func() int64) error 
 	}
 }
 
-// Act records an action of a person on an event, such as an acknowledgement. It implements api.Actions.
+// Act journals an action of a person on an event, such as an acknowledgement. It implements api.Actions.
 func (r *Recorder) Act(ctx context.Context, node model.NodeID, action wire.Action) error {
 	return r.Append(ctx, r.section(node), &wire.Record{Kind: wire.RecordAction, Node: node, Action: &action})
 }

@@ -62,6 +62,7 @@ type partitionCommit struct {
 	section journal.Section
 }
 
+// Sections implements journal.Commit with one partition's section and the section All.
 func (c partitionCommit) Sections() (list []journal.Section) {
 	for _, s := range c.Commit.Sections() {
 		if s == c.section || s == journal.All {

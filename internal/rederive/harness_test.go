@@ -19,7 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// testChunk returns the definition of one of eight checks; half of them have a TTL of a few seconds.
+// testChunk returns one of eight test checks; half of them have a TTL of a few seconds.
 func testChunk(id model.ChunkID) *model.CheckChunk {
 	c := &model.CheckChunk{Chunk: model.Chunk{ID: id, Unit: model.CheckID(1000 + id%8), Namespace: 1}, FailAfter: uint32(id % 3), TTL: time.Duration(id%2) * 6 * time.Second}
 	for s := range c.Severities {
@@ -28,7 +28,7 @@ func testChunk(id model.ChunkID) *model.CheckChunk {
 	return c
 }
 
-// shardOptions returns the settings of both event views.
+// shardOptions returns the shard settings of the live view and the second view.
 func shardOptions() shard.Options {
 	return shard.Options{Chunks: func(id model.ChunkID) *model.Chunk { return testChunk(id).Seal() }, Grace: 2 * time.Second, BacklogWait: 5 * time.Second, KeepaliveTimeout: 5 * time.Second}
 }
@@ -36,18 +36,22 @@ func shardOptions() shard.Options {
 // manualClock is a clock set by hand.
 type manualClock struct{ ns atomic.Int64 }
 
+// Wall returns the wall clock in nanoseconds since 1970, advanced by the test.
 func (h *manualClock) Wall() int64 {
 	return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).UnixNano() + h.ns.Load()
 }
+
+// Mono returns the monotonic time that the test has set.
 func (h *manualClock) Mono() time.Duration { return time.Duration(h.ns.Load()) }
 
-// journalLife is a journal with its snapshots, as a server has them between two crashes.
+// journalLife is a journal with its snapshots between two crashes of a server.
 type journalLife struct {
 	*Source
 	log   *journal.Log
 	store *snapshot.Store
 }
 
+// openJournalLife opens a journal and its snapshots on a test file system.
 func openJournalLife(t testing.TB, fs disk.FS, o journal.Options) *journalLife {
 	t.Helper()
 	log := testenv.Value(journal.Open("/journal", o))(t)
@@ -74,7 +78,7 @@ func (l *journalLife) save(t testing.TB, recorded uint64) {
 	}
 }
 
-// cut cuts the journal below its floor.
+// cut removes the journal segments below the floor.
 func (l *journalLife) cut(t testing.TB) {
 	t.Helper()
 	if floor := l.floor(); floor.Number > 0 {
@@ -92,6 +96,7 @@ type copiedCommit struct {
 	entries        map[journal.Section][][]byte
 }
 
+// copyCommit returns a copy of a commit with all entries.
 func copyCommit(t testing.TB, c journal.Commit) *copiedCommit {
 	out := &copiedCommit{at: c.Position(), received: c.Received(), listening: c.Listening(), entries: map[journal.Section][][]byte{}}
 	for _, s := range c.Sections() {
@@ -106,10 +111,19 @@ func copyCommit(t testing.TB, c journal.Commit) *copiedCommit {
 	return out
 }
 
-func (c *copiedCommit) Position() journal.Position  { return c.at }
-func (c *copiedCommit) Received() int64             { return c.received }
-func (c *copiedCommit) Listening() time.Duration    { return c.listening }
+// Position implements journal.Commit.
+func (c *copiedCommit) Position() journal.Position { return c.at }
+
+// Received implements journal.Commit.
+func (c *copiedCommit) Received() int64 { return c.received }
+
+// Listening implements journal.Commit.
+func (c *copiedCommit) Listening() time.Duration { return c.listening }
+
+// Sections implements journal.Commit.
 func (c *copiedCommit) Sections() []journal.Section { return c.sections }
+
+// Entries implements journal.Commit: it calls fn with each entry of a section.
 func (c *copiedCommit) Entries(s journal.Section, fn func([]byte) error) error {
 	for _, data := range c.entries[s] {
 		if err := fn(data); err != nil {
@@ -134,7 +148,8 @@ func (c *copiedCommit) onlyPartition(p model.Partition) *copiedCommit {
 // used holds the partitions of the test nodes, see section.
 const used, apart = 7, 37
 
-// rederiveEachPartition computes the transitions of each partition from all commits, with a view of that partition alone.
+// rederiveEachPartition returns the transitions of each partition, computed by one view per partition from all
+// commits.
 func rederiveEachPartition(t testing.TB, all []*copiedCommit) (out [model.Partitions][]event.Transition) {
 	t.Helper()
 	for i := range used {
@@ -172,7 +187,7 @@ func (f *testFleet) section(node model.NodeID) journal.Section {
 	return journal.Section(node % used * apart)
 }
 
-// entry returns a random entry of one of the nodes, some time after the last entry.
+// entry returns a random journal entry of a node, some time after the last entry.
 func (f *testFleet) entry(t testing.TB) journal.Entry {
 	f.clock.ns.Add(f.rng.Int64N(int64(3 * time.Second)))
 	node := model.NodeID(1 + f.rng.IntN(12))
@@ -199,7 +214,7 @@ func (f *testFleet) entry(t testing.TB) journal.Entry {
 	return e
 }
 
-// text returns a random output.
+// text returns a random output of a check.
 func (f *testFleet) text() []byte {
 	text := fmt.Appendf(nil, "%x", f.rng.Uint64())
 	for len(text) < f.output {
@@ -208,9 +223,10 @@ func (f *testFleet) text() []byte {
 	return text
 }
 
-// commitWaiter receives the error of the commit of its entry.
+// commitWaiter is a channel that receives the commit error of one entry.
 type commitWaiter chan error
 
+// Committed implements journal.Waiter: it sends the commit's error.
 func (w commitWaiter) Committed(_ uint64, _ journal.Position, err error) { w <- err }
 
 // write appends count entries to the journal, each in a commit of its own.

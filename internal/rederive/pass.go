@@ -34,7 +34,8 @@ type Pass struct {
 	emitted []event.Transition
 }
 
-// BeginPass restores a second event view from snapshots. Until Close the journal is not cut beyond the pass.
+// BeginPass begins a pass over the journal with a second event view from snapshots. Until Close the journal is not
+// cut beyond the pass.
 func (s *Source) BeginPass() (*Pass, error) {
 	p := &Pass{source: s}
 	p.at.Store(&journal.Position{}) // the journal is not cut while snapshots are chosen
@@ -79,19 +80,19 @@ func (p *Pass) Read(ctx context.Context, fn func(at journal.Position, received i
 // Close ends the pass and frees its view.
 func (p *Pass) Close() { p.source.setPass(nil) }
 
-// Journal is the interface of *journal.Log that a pass uses.
+// Journal is the part of *journal.Log that a pass reads.
 type Journal interface {
 	Read(ctx context.Context, from journal.Position, fn func(journal.Commit) error) error
 	Head() journal.Position
 }
 
-// Snapshots restores the event view at which a pass begins; *snapshot.Store implements it.
+// Snapshots restores the event view from which a pass starts; *snapshot.Store implements it.
 type Snapshots interface {
 	Restore(parallel int, fn func(p model.Partition, at journal.Position, body []byte) error) (from journal.Position, restored int, err error)
 }
 
-// Source begins passes, and gives the snapshot cycle the view to save: that of the pass in progress, else the live view.
-// It is safe for concurrent use.
+// Source begins passes, and gives snapshots the view to save: the pass in progress, otherwise the live view. It is
+// safe for concurrent use.
 type Source struct {
 	Journal   Journal
 	Snapshots Snapshots
@@ -117,7 +118,7 @@ func (s *Source) Revision() int64 { return s.Live.Revision() }
 // Underway reports whether a pass is in progress.
 func (s *Source) Underway() bool { return s.currentPass() != nil }
 
-// Consumers lists a pass in progress as a consumer of the journal, with the position from which the pass reads on.
+// Consumers returns the pass in progress as a consumer of the journal with its position.
 func (s *Source) Consumers() []journal.Consumer {
 	if pass := s.currentPass(); pass != nil {
 		return []journal.Consumer{{Name: "rederive", At: pass.At()}}

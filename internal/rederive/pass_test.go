@@ -14,9 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// Whatever the journal holds, and wherever passes begin, end, are snapshotted, cut behind or killed: history gets for
-// each partition the transitions that a view of this partition alone computes from the whole journal, in the same
-// order, each once.
+// TestOnePassEqualsViewsOfEachPartition checks with random journals, crashes and snapshots that history receives the
+// transitions of each partition in order, each once, as a view of that partition alone computes them.
 func TestOnePassEqualsViewsOfEachPartition(t *testing.T) {
 	seeds := 10
 	if testing.Short() {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/journal/memfs"
 	"github.com/muster-fleet/muster/internal/model"
@@ -27,23 +28,47 @@ import (
 // testNames is the directory of the test fleet; no check has a handler.
 type testNames struct{}
 
+// NodeName implements react.Names: a node's name contains its id.
 func (testNames) NodeName(id model.NodeID) (string, string, bool) {
 	return "default", fmt.Sprint("node-", id), true
 }
+
+// NodeLabels implements react.Names without labels.
 func (testNames) NodeLabels(model.NodeID) map[string]string { return nil }
-func (testNames) NodeFacts(model.NodeID) map[string]string  { return nil }
-func (testNames) NodeGroups(model.NodeID) []string          { return nil }
+
+// NodeFacts implements react.Names without facts.
+func (testNames) NodeFacts(model.NodeID) map[string]string { return nil }
+
+// NodeGroups implements react.Names without groups.
+func (testNames) NodeGroups(model.NodeID) []string { return nil }
+
+// NodeProperties implements react.Names without properties.
 func (testNames) NodeProperties(model.NodeID) model.PropertyValues {
 	return func(string) ([]byte, string, bool) { return nil, "", false }
 }
+
+// SourceName implements react.Names with placeholder names.
 func (testNames) SourceName(s model.Source) (string, string, bool) {
 	return "default", s.PlaceholderName(), true
 }
-func (testNames) NamespaceName(model.NamespaceID) (string, bool)    { return "default", true }
-func (testNames) NamespaceHandlers(string) []string                 { return nil }
+
+// NamespaceName implements react.Names: every namespace is default.
+func (testNames) NamespaceName(model.NamespaceID) (string, bool) { return "default", true }
+
+// NamespaceHandlers implements react.Names without handlers.
+func (testNames) NamespaceHandlers(string) []string { return nil }
+
+// Handler implements react.Names without handlers.
 func (testNames) Handler(string, string) (*model.HandlerSpec, bool) { return nil, false }
-func (testNames) CheckChunk(id model.ChunkID) *model.CheckChunk     { return testChunk(id) }
-func (testNames) Keepalive(model.NodeID) *model.CheckChunk          { return nil }
+
+// CheckChunk implements react.Names by testChunk.
+func (testNames) CheckChunk(id model.ChunkID) *model.CheckChunk { return testChunk(id) }
+
+// CheckUnit implements react.Names without declared checks.
+func (testNames) CheckUnit(model.CheckID) *directory.Unit { return nil }
+
+// Keepalive implements react.Names without keepalive handlers.
+func (testNames) Keepalive(model.NodeID) *model.CheckChunk { return nil }
 
 // failingStore is a history store on SQLite that fails while it is down.
 type failingStore struct {
@@ -51,6 +76,7 @@ type failingStore struct {
 	down atomic.Bool
 }
 
+// Record fails while the store is down.
 func (s *failingStore) Record(ctx context.Context, b history.Batch) error {
 	if s.down.Load() {
 		return errors.New("the disk of the database is away")
@@ -66,10 +92,10 @@ type testServer struct {
 	expected []event.Transition // transitions of a view that never falls behind
 }
 
-// newTestServer starts a test server; budget bounds its journal, queued its queue of transitions.
+// newTestServer starts a test server; budget limits its journal and queued its queue of transitions, in bytes.
 func newTestServer(t *testing.T, budget, queued int64) *testServer {
 	t.Helper()
-	db := testenv.Value(history.Open(t.Context(), filepath.Join(t.TempDir(), "history.db")))(t)
+	db := testenv.Value(history.Open(t.Context(), filepath.Join(t.TempDir(), "history.db"), history.SizeLimit{}))(t)
 	s := &testServer{history: &failingStore{Store: db}}
 	fast := event.New(shard.New(shardOptions()), event.Options{Emit: func(ts []event.Transition) { s.expected = append(s.expected, ts...) }})
 	var live *event.View
@@ -124,8 +150,8 @@ func newTestServer(t *testing.T, budget, queued int64) *testServer {
 	return s
 }
 
-// equal compares history with the transitions that a view computes that never falls behind.
-func (s *testServer) equal(t *testing.T) {
+// requireEqualHistory fails the test unless history equals the transitions of a view that never fell behind.
+func (s *testServer) requireEqualHistory(t *testing.T) {
 	t.Helper()
 	entries := testenv.Value(s.history.Entries(t.Context(), history.EntryQuery{Limit: 1 << 20}))(t)
 	var got, want []string
@@ -159,8 +185,9 @@ func (s *testServer) equal(t *testing.T) {
 	}
 }
 
-// The history store fails until the journal is full and accepts nothing any more. Once the store answers, the journal
-// is cut behind the pass and accepts records again, and no transition is lost.
+// TestStoreOutageUntilTheJournalIsFull checks recovery after an outage of the history store that lasted until the
+// journal was full. Once the store answers, the journal is cut behind the pass and accepts records again, and no
+// transition is lost.
 func TestStoreOutageUntilTheJournalIsFull(t *testing.T) {
 	if testing.Short() {
 		t.Skip("fills a journal")
@@ -186,5 +213,5 @@ func TestStoreOutageUntilTheJournalIsFull(t *testing.T) {
 	if st := s.log.Stats(); st.WrittenBytes < 4*budget || st.SizeBytes > budget+(64<<10) {
 		t.Errorf("%d bytes were written, %d are held: the budget is %d", st.WrittenBytes, st.SizeBytes, budget)
 	}
-	s.equal(t)
+	s.requireEqualHistory(t)
 }

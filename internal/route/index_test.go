@@ -12,12 +12,12 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// drawOne draws one of some values.
+// drawOne returns a random element of a list.
 func drawOne[T any](t *rapid.T, label string, from ...T) T {
 	return rapid.SampledFrom(from).Draw(t, label)
 }
 
-// drawProblem draws a problem.
+// drawProblem returns a random problem.
 func drawProblem(t *rapid.T) *Problem {
 	ns := drawOne(t, "namespace", "default", "team", "shared")
 	m := &Problem{
@@ -34,7 +34,7 @@ func drawProblem(t *rapid.T) *Problem {
 	return m
 }
 
-// drawTargets draws targets; inner allows an except.
+// drawTargets returns random targets; inner allows an except.
 func drawTargets(t *rapid.T, inner bool) *model.Targets {
 	x := &model.Targets{}
 	for _, n := range []string{"a", "b"} {
@@ -55,7 +55,7 @@ func drawTargets(t *rapid.T, inner bool) *model.Targets {
 	return x
 }
 
-// drawSelector draws a selector.
+// drawSelector returns a random selector.
 func drawSelector(t *rapid.T) *model.Selector {
 	s := &model.Selector{Severity: drawOne(t, "from severity", "", "", "high")}
 	if rapid.Bool().Draw(t, "targets") {

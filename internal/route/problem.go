@@ -13,11 +13,12 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// Name is a name in a namespace.
+// Name is a namespace and a name in it.
 type Name struct{ Namespace, Name string }
 
 func (n Name) String() string { return n.Namespace + "/" + n.Name }
 
+// compare orders names by namespace, then name.
 func (n Name) compare(other Name) int {
 	return cmp.Or(cmp.Compare(n.Namespace, other.Namespace), cmp.Compare(n.Name, other.Name))
 }
@@ -58,7 +59,7 @@ func (p *Problem) satisfiesCondition(c *where.Condition) bool {
 	return holds
 }
 
-// conditionNode returns the problem's node as conditions see it.
+// conditionNode returns the problem's node as CEL conditions read it.
 func (p *Problem) conditionNode() *where.Node {
 	if p.node == nil {
 		p.node = where.NewNode()
@@ -127,8 +128,7 @@ type Directory interface {
 	SourceName(s model.Source) (namespace, name string, ok bool)
 }
 
-// Describe returns the problem of a source on a node with the node's present labels, facts and
-// groups.
+// Describe returns a problem of a source on a node, with the node's present labels, facts and groups.
 func Describe(d Directory, node model.NodeID, source model.Source, status model.Status, severity model.Severity) *Problem {
 	p := &Problem{Status: status, Severity: severity, Labels: d.NodeLabels(node), Facts: d.NodeFacts(node)}
 	p.Node.Namespace, p.Node.Name, _ = d.NodeName(node)
@@ -158,7 +158,7 @@ var problemConditions = where.Language{
 	},
 }
 
-// CheckCondition returns the error of a condition in a selector's `where`.
+// CheckCondition returns the error of a selector's CEL condition (`where`), or nil.
 func CheckCondition(expr string) error {
 	_, err := problemConditions.Compile(expr)
 	return err
@@ -170,7 +170,7 @@ const (
 	Dependent   HoldKind = "dependent"   // a check that the problem's check depends on fails
 )
 
-// Dependency is an event whose problems hold the problems of other events.
+// Dependency is an event whose open problem holds the problems of dependent events.
 type Dependency struct {
 	Node   model.NodeID
 	Check  model.CheckID

@@ -28,12 +28,13 @@ type Route struct {
 	matches bool // the route has a selector (spec.match)
 }
 
-// Step names the handlers that are notified once a problem has been open for a time.
+// Step names the handlers to notify once a problem has been open for a time.
 type Step struct {
 	To            []Name // handlers to notify
 	After, Repeat time.Duration
 }
 
+// mute is a compiled mute of a route: a selector and the times at which it holds messages.
 type mute struct {
 	selector *selector
 	calendar *window.Calendar // nil: the mute names a Window, whose calendar applies
@@ -41,6 +42,7 @@ type mute struct {
 	during   string
 }
 
+// newRoute compiles a Route.
 func newRoute(name Name, zone string, spec *model.RouteSpec) (*Route, error) {
 	r := &Route{Name: name, GroupWait: DefaultGroupWait, Rate: spec.Rate, groupBy: spec.GroupBy, matches: spec.Match != nil}
 	if spec.GroupWait != nil {
@@ -75,7 +77,7 @@ func newRoute(name Name, zone string, spec *model.RouteSpec) (*Route, error) {
 	return r, nil
 }
 
-// Group returns the text by which problems of the route are grouped: problems with the same text share a message.
+// Group returns the group key of a problem: problems with equal keys share messages.
 func (r *Route) Group(m *Problem) string {
 	parts := make([]string, len(r.groupBy))
 	for i, by := range r.groupBy {
@@ -97,19 +99,19 @@ func (r *Route) Group(m *Problem) string {
 	return strings.Join(parts, "\x00")
 }
 
-// GroupBy returns the fields of problems that the route's groups are made of.
+// GroupBy returns the problem fields that form the route's group key.
 func (r *Route) GroupBy() []string { return r.groupBy }
 
-// Direct returns a route without a name that notifies handlers at once, one message per problem.
+// Direct returns an unnamed route that notifies handlers at once, one message per problem.
 func Direct(handlers []Name) *Route {
 	return &Route{Steps: []Step{{To: handlers}}, groupBy: []string{"node", "check"}}
 }
 
-// Escalation has the time at which each step of a route is due for one problem; zero: the step sends nothing any more.
+// Escalation holds the due time of each route step for one problem; zero: the step sends nothing any more.
 type Escalation []time.Time
 
-// Escalate returns the escalation of a problem that opened at a time; first is the time of its group's first message,
-// before which no step is due.
+// Escalate returns the escalation of a problem that opened at a time; no step is due before first, the time of its
+// group's first message.
 func (r *Route) Escalate(opened, first time.Time) Escalation {
 	c := make(Escalation, len(r.Steps))
 	for i, s := range r.Steps {
@@ -130,7 +132,7 @@ func (c Escalation) Due() (step int, at time.Time, ok bool) {
 	return step, at, ok
 }
 
-// Sent records that a step was sent: it schedules the repetition of the step, or ends the step.
+// Sent records that a step was sent: it schedules the step's repetition or ends the step.
 func (c Escalation) Sent(r *Route, step int, now time.Time) {
 	c[step] = time.Time{}
 	if repeat := r.Steps[step].Repeat; repeat > 0 {
@@ -147,7 +149,7 @@ func (c Escalation) Refit(r *Route, opened time.Time) Escalation {
 	return append(c, r.Escalate(opened, time.Time{})[len(c):]...)
 }
 
-// Choice names the rule that chose the recipients of a problem.
+// Choice names the rule by which the routes of a problem were chosen.
 type Choice int
 
 const (
@@ -160,7 +162,7 @@ const (
 	ByPipelines               // no route and no handler: the check's pipelines notify
 )
 
-// Namespaces is the part of the directory that knows namespaces and their handlers.
+// Namespaces is the part of the directory that returns the names and handlers of namespaces.
 type Namespaces interface {
 	NamespaceName(id model.NamespaceID) (name string, ok bool)
 	// NamespaceHandlers returns the handlers for problems on the namespace's nodes that no route
@@ -174,9 +176,9 @@ type Routes interface {
 	Matching(m *Problem) []*Route
 }
 
-// Choose returns the routes of a problem of a check on a node in the namespace, and the rule that chose them; c nil: the
-// definition of the check is unknown. The reactor, the API and explanations all use Choose. The handlers that a check or
-// namespace names are returned as one route without a name.
+// Choose returns the routes of a problem and the rule that chose them; c is nil if the check's definition is unknown.
+// The reactor, the API and explanations all use Choose. The handlers that a check or namespace names are returned as
+// one route without a name.
 func Choose(t Routes, namespaces Namespaces, m *Problem, c *model.CheckChunk, namespace string) ([]*Route, Choice) {
 	ref, piped := "", false
 	if c != nil {
@@ -209,6 +211,7 @@ func Choose(t Routes, namespaces Namespaces, m *Problem, c *model.CheckChunk, na
 	return routes, ByMatch
 }
 
+// directRoute returns a Direct route for handler names relative to a namespace.
 func directRoute(namespace string, handlers []string) *Route {
 	names := make([]Name, len(handlers))
 	for i, h := range handlers {

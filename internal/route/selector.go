@@ -29,6 +29,7 @@ type targets struct {
 	except *targets
 }
 
+// compileSelector compiles the selector of a resource in a namespace.
 func compileSelector(namespace string, s *model.Selector) (*selector, error) {
 	c := &selector{namespace: namespace}
 	if s == nil {
@@ -59,6 +60,7 @@ func compileSelector(namespace string, s *model.Selector) (*selector, error) {
 	return c, err
 }
 
+// compileTargets compiles the targets of a resource in a namespace.
 func compileTargets(namespace string, t *model.Targets) (*targets, error) {
 	if t == nil {
 		return nil, nil
@@ -104,6 +106,7 @@ func (s *selector) matches(m *Problem) bool {
 	return (s.targets == nil || s.targets.includes(m)) && (s.where == nil || s.where.Evaluate(m))
 }
 
+// includes reports whether the targets select the problem's node.
 func (t *targets) includes(m *Problem) bool {
 	chosen := slices.ContainsFunc(t.nodes, func(n Name) bool {
 		return n.Name == m.Node.Name && (n.Namespace == "" || n.Namespace == m.Node.Namespace)
@@ -123,6 +126,7 @@ type index[T any] struct {
 	byKey   map[indexKey][]*entry[T]
 }
 
+// entry is a selector in the index with its name, value and keys.
 type entry[T any] struct {
 	name     Name
 	selector *selector // nil: the entry matches no problem
@@ -130,7 +134,7 @@ type entry[T any] struct {
 	keys     []indexKey
 }
 
-// indexKey is one value of one criterion.
+// indexKey is one value of a criterion, by which the index finds selectors.
 type indexKey struct {
 	by        kind
 	namespace string // of a node, group or check, or else of the selector's resource; empty: any
@@ -138,6 +142,7 @@ type indexKey struct {
 	value     string // value of a label
 }
 
+// kind is the kind of an index key: check, label, node and others.
 type kind uint8
 
 const (
@@ -148,6 +153,7 @@ const (
 	byNamespace
 )
 
+// newIndex returns an empty index.
 func newIndex[T any]() *index[T] {
 	return &index[T]{entries: map[Name]*entry[T]{}, byKey: map[indexKey][]*entry[T]{}}
 }
@@ -173,6 +179,7 @@ func (x *index[T]) set(name Name, selects *model.Selector, value T) error {
 	return nil
 }
 
+// remove removes the entry of a name from the index.
 func (x *index[T]) remove(name Name) {
 	e := x.entries[name]
 	if e == nil {
@@ -189,7 +196,7 @@ func (x *index[T]) remove(name Name) {
 	}
 }
 
-// find returns the entries whose selectors match a problem, by name.
+// find returns the index entries whose selectors match a problem, sorted by name.
 func (x *index[T]) find(m *Problem) []*entry[T] {
 	var found []*entry[T]
 	addMatches := func(p indexKey) {
@@ -218,7 +225,7 @@ func (x *index[T]) find(m *Problem) []*entry[T] {
 	return slices.Compact(found)
 }
 
-// narrowestCriterion returns the keys of the selector's criterion under which the fewest selectors are stored now.
+// narrowestCriterion returns the index keys of the selector's criterion with the fewest selectors so far.
 func (x *index[T]) narrowestCriterion(s *selector) []indexKey {
 	best, fewest := []indexKey{{by: byNamespace, namespace: s.namespace}}, math.MaxInt
 	for _, posts := range s.criteria() {
@@ -233,7 +240,7 @@ func (x *index[T]) narrowestCriterion(s *selector) []indexKey {
 	return best
 }
 
-// criteria returns the keys of each criterion of the selector: a matching problem has at least one key of every list.
+// criteria returns one list of index keys per criterion; a matching problem has at least one key of every list.
 func (s *selector) criteria() (kinds [][]indexKey) {
 	if s.targets != nil {
 		kinds = s.targets.criteria(s.namespace)
@@ -254,7 +261,8 @@ func (s *selector) criteria() (kinds [][]indexKey) {
 	return kinds
 }
 
-// criteria returns one list of keys for the listed nodes and groups, and one for each requirement of the condition.
+// criteria returns a list of index keys for the listed nodes and groups, and one for each requirement of the
+// condition.
 func (t *targets) criteria(namespace string) (kinds [][]indexKey) {
 	var list []indexKey
 	for _, n := range t.nodes {
@@ -282,6 +290,7 @@ func (t *targets) criteria(namespace string) (kinds [][]indexKey) {
 	return kinds
 }
 
+// uniqueKeys returns index keys without duplicates.
 func uniqueKeys(list []indexKey) []indexKey {
 	seen := map[indexKey]bool{}
 	for _, p := range list {

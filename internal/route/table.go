@@ -13,11 +13,13 @@ import (
 
 // Table holds the compiled routes, silences and windows that apply now. It is safe for concurrent use.
 type Table struct {
-	mu       sync.RWMutex
-	changed  chan struct{}
-	routes   *index[*Route] // indexed by spec.match of the route
-	silences *index[*model.SilenceSpec]
-	windows  *index[namedWindow] // indexed by spec.maintenance of the window
+	mu      sync.RWMutex
+	changed chan struct{}
+	// receivers counts changes of routes and handler lists, from 1 on.
+	receivers uint64
+	routes    *index[*Route] // indexed by spec.match of the route
+	silences  *index[*model.SilenceSpec]
+	windows   *index[namedWindow] // indexed by spec.maintenance of the window
 }
 
 // namedWindow is a compiled Window.
@@ -28,7 +30,7 @@ type namedWindow struct {
 
 // NewTable returns a table without resources.
 func NewTable() *Table {
-	return &Table{changed: make(chan struct{}), routes: newIndex[*Route](), silences: newIndex[*model.SilenceSpec](), windows: newIndex[namedWindow]()}
+	return &Table{changed: make(chan struct{}), receivers: 1, routes: newIndex[*Route](), silences: newIndex[*model.SilenceSpec](), windows: newIndex[namedWindow]()}
 }
 
 // Changed returns a channel that is closed at the next change of the table.
@@ -38,21 +40,32 @@ func (t *Table) Changed() <-chan struct{} {
 	return t.changed
 }
 
-// Announce closes the channel of Changed, for a change outside the table that decides about notifications.
-func (t *Table) Announce() {
+// Receivers returns a number that differs after each change that may give an open problem other handlers.
+func (t *Table) Receivers() uint64 {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.receivers
+}
+
+// Announce closes the channel of Changed, for a change outside the table that decides about notifications. receivers says
+// that handler lists changed.
+func (t *Table) Announce(receivers bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if receivers {
+		t.receivers++
+	}
 	t.announce()
 }
 
-// announce closes the channel of Changed. The caller holds mu.
+// announce closes the channel of Changed and replaces it. The caller holds mu.
 func (t *Table) announce() {
 	close(t.changed)
 	t.changed = make(chan struct{})
 }
 
-// Apply compiles the Routes, Silences and Windows of a list into the table and removes deleted ones. It ignores other
-// kinds. Its error joins the errors of all resources that do not compile; the former versions of those still apply.
+// Apply compiles Routes, Silences and Windows into the table and removes deleted ones. It ignores other kinds. Its
+// error joins the errors of all resources that do not compile; the former versions of those still apply.
 func (t *Table) Apply(list []Declaration) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -76,7 +89,9 @@ func (t *Table) Apply(list []Declaration) error {
 		default:
 			continue
 		}
-		changed = true
+		if changed = true; d.Kind == "Route" {
+			t.receivers++
+		}
 	}
 	if changed {
 		t.announce()
@@ -84,7 +99,7 @@ func (t *Table) Apply(list []Declaration) error {
 	return errors.Join(failed...)
 }
 
-// set compiles one declared resource into the table. An error changes nothing. The caller holds mu.
+// set compiles one declared resource and enters it in the table. An error changes nothing. The caller holds mu.
 func (t *Table) set(d Declaration) error {
 	name, zone := d.Name, d.Zone
 	switch spec := d.Spec.(type) {
@@ -106,7 +121,7 @@ func (t *Table) set(d Declaration) error {
 	return nil
 }
 
-// Route returns the route with a name.
+// Route returns the route of a name.
 func (t *Table) Route(name Name) (*Route, bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -145,7 +160,7 @@ func (t *Table) Matching(m *Problem) (list []*Route) {
 	return list
 }
 
-// HoldKind is the kind of a hold.
+// HoldKind is the kind of a hold, such as silence or maintenance.
 type HoldKind string
 
 const (
@@ -156,12 +171,13 @@ const (
 
 // These kinds of holds are known to the reactor alone.
 const (
+	Earlier      HoldKind = "opened before its route" // handlers are not notified of a problem that was open already
 	Acknowledged HoldKind = "acknowledged"
 	OverRate     HoldKind = "over the rate"                                // the message would exceed the route's rate
 	ManySilent   HoldKind = "one of many nodes that became silent at once" // a mass outage holds the keepalive problem
 )
 
-// Hold is one reason why the message about a problem waits.
+// Hold is a reason why the message about a problem waits, such as a silence.
 type Hold struct {
 	Kind          HoldKind  `json:"kind"`
 	By            Name      `json:"by"` // name of the silence, window or route
@@ -209,6 +225,13 @@ func (t *Table) Holds(m *Problem, r *Route, now time.Time) (list []Hold) {
 	return list
 }
 
+// MayHold reports whether any silence or maintenance window exists.
+func (t *Table) MayHold() bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return len(t.silences.entries)+len(t.windows.entries) > 0
+}
+
 // WindowState holds the begin and end of a Window, as seen from an instant.
 type WindowState struct {
 	Inside bool
@@ -216,7 +239,7 @@ type WindowState struct {
 	Begins time.Time // begin of the next span; zero: there is none
 }
 
-// Window returns the state of a window at an instant; false: there is no window with the name.
+// Window returns whether a window is open at an instant; false: the window does not exist.
 func (t *Table) Window(name Name, now time.Time) (WindowState, bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -231,7 +254,8 @@ func (t *Table) Window(name Name, now time.Time) (WindowState, bool) {
 	return at, true
 }
 
-// Maintained returns the function that matches problems that a window holds for maintenance; nil: the window holds none.
+// Maintained returns the function that matches problems under a window's maintenance; nil: the window holds no
+// problem.
 func (t *Table) Maintained(name Name) func(*Problem) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

@@ -12,7 +12,7 @@ import (
 
 var evening = time.Date(2026, 11, 21, 22, 30, 0, 0, time.UTC)
 
-// newTestTable returns a table with resources in force.
+// newTestTable returns a table with compiled resources.
 func newTestTable(t *testing.T, resources map[string]model.Spec) *Table {
 	t.Helper()
 	table := NewTable()
@@ -101,6 +101,7 @@ func TestHoldsOfAProblem(t *testing.T) {
 	}
 }
 
+// TestGroupByFields checks by which fields a route groups problems.
 func TestGroupByFields(t *testing.T) {
 	for by, want := range map[string]string{"": "default/disk", "node": "default/web1", "severity": "high", "label:rack": "label:rack=7", "namespace": "default"} {
 		spec := &model.RouteSpec{Steps: oneStep("mail")}
@@ -118,12 +119,16 @@ func TestGroupByFields(t *testing.T) {
 // namespaceHandlers is one namespace, default, with these handlers.
 type namespaceHandlers []string
 
+// NamespaceName implements Namespaces: namespace 1 is default.
 func (r namespaceHandlers) NamespaceName(id model.NamespaceID) (string, bool) {
 	return "default", id == 1
 }
+
+// NamespaceHandlers implements Namespaces: it returns the test's handlers.
 func (r namespaceHandlers) NamespaceHandlers(string) []string { return r }
 
-// TestChooseKeepsTheOrderOfItsRules also checks that a check with pipelines is not notified twice.
+// TestChooseKeepsTheOrderOfItsRules checks the order of the rules that choose routes, and that a check with pipelines
+// is not notified twice.
 func TestChooseKeepsTheOrderOfItsRules(t *testing.T) {
 	table := NewTable()
 	set := func(name string, match *model.Selector) {

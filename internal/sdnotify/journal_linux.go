@@ -6,9 +6,9 @@ import (
 	"syscall"
 )
 
-// InJournal reports whether w is the connection to systemd's journal, which stamps each line with
-// its time. stream is JOURNAL_STREAM of the environment: device and inode of that connection
-// (systemd.exec(5)). A child of a service has the variable too, wherever it writes.
+// InJournal reports whether w writes to systemd's journal, which adds the time to each line itself. stream is
+// JOURNAL_STREAM of the environment: device and inode of that connection (systemd.exec(5)). A child of a service has
+// the variable too, wherever it writes.
 func InJournal(stream string, w any) bool {
 	f, ok := w.(*os.File)
 	if !ok || stream == "" {

@@ -13,11 +13,11 @@ type Manager struct {
 	Socket string // NOTIFY_SOCKET of the environment
 }
 
-// Status sets the line that systemctl status shows.
+// Status sets the status line that systemctl status shows.
 func (m Manager) Status(text string) { m.Notify("STATUS=" + strings.Join(strings.Fields(text), " ")) }
 
-// Notify sends lines of the form NAME=VALUE. It waits for no answer and ignores errors: a program
-// runs without its manager, too.
+// Notify sends lines NAME=VALUE to the service manager. It waits for no answer and ignores errors: a program runs
+// without its manager, too.
 func (m Manager) Notify(lines string) {
 	if m.Socket == "" {
 		return

@@ -12,9 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestResolverReadsRealVault checks the values and messages of a real OpenBao: wrong, expired and
-// renewed tokens, its own agent with AppRole, both engines, namespaces, a sealed, restarted and
-// absent server.
+// TestResolverReadsRealVault checks values and error messages against a real OpenBao: tokens, its own agent with
+// AppRole, both KV engines, namespaces, and a sealed, restarted and absent server.
 func TestResolverReadsRealVault(t *testing.T) {
 	b := testenv.NewBao(t)
 	const password, other = "correct horse battery", "the value of a team"
@@ -129,8 +128,8 @@ func TestResolverReadsRealVault(t *testing.T) {
 	}
 }
 
-// testAppRole has OpenBao's own agent log in by AppRole and write the token file, as docs/secrets.md
-// says; after expiry it writes the next one.
+// testAppRole runs OpenBao's agent, which logs in by AppRole and writes the token file as docs/secrets.md describes,
+// again after the token's expiry.
 func testAppRole(t *testing.T, b *testenv.Bao, at func(func(*model.Vault)) *model.SecretSpec, ask func(*model.SecretSpec) (Value, error)) {
 	t.Helper()
 	b.Must("POST", "sys/auth/approle", "", map[string]any{"type": "approle"}, nil)

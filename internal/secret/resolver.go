@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/outbound"
 )
 
 const (
@@ -29,16 +30,17 @@ type Options struct {
 	Getenv   func(string) (string, bool)                        // default os.LookupEnv
 	ReadFile func(path string) ([]byte, error)                  // default: a bounded read of the file
 	Client   func(ca string) (client *http.Client, err error)   // for Vault, with that CA; default: one with the system's proxies
+	Outbound *outbound.Policy                                   // bounds the addresses of Vault; nil: none
 	After    func(d time.Duration, f func()) (stop func() bool) // default time.AfterFunc
 }
 
-// Value is the value of a Secret.
+// Value is the value of a Secret and how long it may be cached.
 type Value struct {
 	Text  string
 	Lease time.Duration // time for which an agent may keep the value
 }
 
-// Resolver reads the values of Secrets. Safe for concurrent use.
+// Resolver reads and caches the values of Secrets. Safe for concurrent use.
 type Resolver struct {
 	o Options
 
@@ -46,14 +48,14 @@ type Resolver struct {
 	answers map[string]*cachedAnswer // by the encoded source of the value (file, variable, Vault path), not by the Secret's name
 }
 
-// cachedAnswer is the value or error of a source; done is closed when the read has ended.
+// cachedAnswer holds the value or error read from a secret's source; done is closed after the read.
 type cachedAnswer struct {
 	done  chan struct{}
 	value Value
 	err   error
 }
 
-// New returns a Resolver.
+// New returns a Resolver of secrets.
 func New(o Options) *Resolver {
 	if o.Getenv == nil {
 		o.Getenv = os.LookupEnv
@@ -62,7 +64,7 @@ func New(o Options) *Resolver {
 		o.ReadFile = readFile
 	}
 	if o.Client == nil {
-		o.Client = (&clientCache{readFile: o.ReadFile}).get
+		o.Client = (&clientCache{readFile: o.ReadFile, outbound: o.Outbound}).get
 	}
 	if o.After == nil {
 		o.After = func(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop }
@@ -99,6 +101,7 @@ func (r *Resolver) Resolve(ctx context.Context, namespace, name string) (Value, 
 	}
 }
 
+// fillAnswer reads a secret's value and stores it, or the error, in the cached answer.
 func (r *Resolver) fillAnswer(a *cachedAnswer, spec *model.SecretSpec, where string) {
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
@@ -116,6 +119,7 @@ func (r *Resolver) fillAnswer(a *cachedAnswer, spec *model.SecretSpec, where str
 	})
 }
 
+// readValue reads a secret's value from its source: environment, file or Vault.
 func (r *Resolver) readValue(ctx context.Context, spec *model.SecretSpec) (Value, error) {
 	v := Value{Lease: cmp.Or(time.Duration(spec.Lease), model.DefaultSecretLease)}
 	switch {
@@ -139,6 +143,7 @@ func (r *Resolver) readValue(ctx context.Context, spec *model.SecretSpec) (Value
 	return v, nil
 }
 
+// readFile reads a CA or secret file of at most 256 KiB.
 func readFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
+// newTestResolver returns a resolver over test declarations with a fake environment and clock.
 func newTestResolver(specs map[string]*model.SecretSpec, change func(*Options)) *Resolver {
 	o := Options{
 		Secret: func(namespace, name string) (*model.SecretSpec, bool) {

@@ -17,13 +17,14 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/outbound"
 )
 
 // maxAnswer bounds the bytes that are read of Vault's answer.
 const maxAnswer = 1 << 20
 
-// readVault reads one key of a KV engine: GET /v1/MOUNT/PATH of version 1, GET /v1/MOUNT/data/PATH of
-// version 2 (developer.hashicorp.com/vault/api-docs/secret/kv).
+// readVault reads one key from Vault's KV engine: GET /v1/MOUNT/PATH of version 1, GET /v1/MOUNT/data/PATH of version
+// 2 (developer.hashicorp.com/vault/api-docs/secret/kv).
 func (r *Resolver) readVault(ctx context.Context, at *model.Vault, lease time.Duration) (Value, error) {
 	token, err := r.o.ReadFile(at.TokenFile)
 	if err != nil {
@@ -76,6 +77,7 @@ func (r *Resolver) readVault(ctx context.Context, at *model.Vault, lease time.Du
 	return Value{Text: text, Lease: lease}, nil
 }
 
+// vaultURL returns the URL of a secret in Vault.
 func vaultURL(at *model.Vault) string {
 	parts := pathParts(at)
 	for i := range parts {
@@ -84,7 +86,7 @@ func vaultURL(at *model.Vault) string {
 	return strings.TrimSuffix(at.Address, "/") + "/v1/" + strings.Join(parts, "/")
 }
 
-// pathParts returns the parts of the API path, as policies name it.
+// pathParts returns the segments of a secret's API path, as Vault policies name it.
 func pathParts(at *model.Vault) []string {
 	parts := strings.Split(cmp.Or(at.Mount, "secret"), "/")
 	if at.Engine != "v1" {
@@ -93,6 +95,7 @@ func pathParts(at *model.Vault) []string {
 	return append(parts, strings.Split(at.Path, "/")...)
 }
 
+// vaultPath returns the mount and path of a secret in Vault.
 func vaultPath(at *model.Vault) string { return cmp.Or(at.Mount, "secret") + "/" + at.Path }
 
 // kvValues holds the keys and values that Vault has at one path.
@@ -139,7 +142,7 @@ func (k kvValues) textOf(name string) (string, error) {
 	return string(bytes.TrimSpace(raw)), nil
 }
 
-// vaultError explains Vault's refusal, with its text in one line.
+// vaultError returns the error for an answer of Vault that is no success, with Vault's text in one line.
 func vaultError(at *model.Vault, status int, body []byte) error {
 	var said struct {
 		Errors []string `json:"errors"`
@@ -163,7 +166,7 @@ func vaultError(at *model.Vault, status int, body []byte) error {
 	return fmt.Errorf("Vault at %s answers %d%s", model.RedactURL(at.Address), status, words)
 }
 
-// oneLine joins Vault's error text, which may be a list under the line "2 errors occurred:".
+// oneLine returns Vault's error text as one line; the text may be a list under the line "2 errors occurred:".
 func oneLine(text string) string {
 	var parts []string
 	for line := range strings.SplitSeq(strings.TrimSpace(text), "\n") {
@@ -177,16 +180,19 @@ func oneLine(text string) string {
 
 // clientCache keeps one HTTP client per CA of Vault, with its connections.
 type clientCache struct {
+	outbound *outbound.Policy
 	readFile func(string) ([]byte, error)
 	mu       sync.Mutex
 	by       map[string]cachedClient
 }
 
+// cachedClient is an HTTP client and the CA that it was made for.
 type cachedClient struct {
 	pem  string
 	http *http.Client
 }
 
+// get returns the HTTP client for a CA file and makes a new one after a change of the file.
 func (c *clientCache) get(ca string) (*http.Client, error) {
 	var roots *tls.Config
 	pem := []byte(nil)
@@ -210,13 +216,13 @@ func (c *clientCache) get(ca string) (*http.Client, error) {
 		c.by = map[string]cachedClient{}
 	}
 	made := &http.Client{
-		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: roots, ForceAttemptHTTP2: true, MaxConnsPerHost: 16, MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute},
+		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DialContext: c.outbound.Dialer().DialContext, TLSClientConfig: roots, ForceAttemptHTTP2: true, MaxConnsPerHost: 16, MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute},
 		// A standby redirects to the leader, once; like Vault's own client, follow with the token.
 		CheckRedirect: func(req *http.Request, via []*http.Request) error {
 			if len(via) > 1 || via[0].URL.Scheme == "https" && req.URL.Scheme != "https" {
 				return errors.New("the server redirects the request: set the address of Vault's leader")
 			}
-			return nil
+			return c.outbound.CheckRedirect(req, via)
 		},
 	}
 	c.by[ca] = cachedClient{string(pem), made}

@@ -2,7 +2,7 @@
 // and of nodes identity (a second machine has the node's identity) and limits (a namespace's limit was
 // met). It also decides when so many nodes fall silent at once that messages about each are held back.
 //
-// In come measurements of the server (Options) and reports of its other rooms (Shed, Silent, Clone,
-// OlderData), which never block. Out go results that Options.Record writes. Monitor.Run starts two
+// In come measurements of the server (Options) and reports of other packages (ReportSessionLoss, ReportSilentNodes,
+// ReportClone, ReportOlderData), which never block. Out go results that Options.Record writes. Monitor.Run starts two
 // goroutines, for events of the server and of nodes; each owns its events alone. Start reading at monitor.go.
 package selfcheck

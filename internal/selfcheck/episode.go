@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/source/core"
 )
 
-// episodes writes one built-in event of nodes: the event opens at the first occurrence of a fault and closes after
-// ten minutes without another. It counts ticks, none of which pass while the server is stopped or hangs.
+// episodes records one built-in event of nodes: it opens at the first occurrence of a fault and closes ten minutes
+// after the last. It counts ticks, none of which pass while the server is stopped or hangs.
 type episodes struct {
 	write  func(node model.NodeID, status model.Status, text string) error
 	status model.Status // of an open event
@@ -23,7 +23,7 @@ type episodes struct {
 	open   map[model.NodeID]*episode
 }
 
-// episode is the time in which a fault occurs on one node, from the first to the last occurrence.
+// episode is the period in which a fault occurs on one node, from the first to the last occurrence.
 type episode struct {
 	sinceSeen    int    // ticks since the last occurrence
 	sinceWritten int    // ticks since the last result
@@ -36,7 +36,7 @@ const (
 	episodeLength = 120 // ticks without an occurrence after which the event closes
 )
 
-// newEpisodes finds the events that an earlier run of the server left open, and continues them.
+// newEpisodes returns the open events of a built-in check that an earlier run of the server left, to continue them.
 func (m *Monitor) newEpisodes(ctx context.Context, check model.CheckID, status model.Status, closed string) (*episodes, error) {
 	e := &episodes{status: status, closed: closed, open: map[model.NodeID]*episode{}}
 	e.write = func(node model.NodeID, status model.Status, text string) error {
@@ -65,8 +65,8 @@ func (m *Monitor) newEpisodes(ctx context.Context, check model.CheckID, status m
 	}
 }
 
-// recordOccurrence writes a result for the node, unless the last result has the same subject and is recent. It
-// reports whether the event opens.
+// recordOccurrence writes a failing result for the node, unless the last result is recent and about the same subject.
+// It reports whether the event opens.
 func (e *episodes) recordOccurrence(node model.NodeID, subject, text string) (first bool) {
 	current := e.open[node]
 	if first = current == nil; first {
@@ -80,8 +80,8 @@ func (e *episodes) recordOccurrence(node model.NodeID, subject, text string) (fi
 	return first
 }
 
-// closeEventsWithoutOccurrence closes events without a recent occurrence; a result that the journal refuses is
-// written by a later tick.
+// closeEventsWithoutOccurrence closes events whose fault has not occurred recently; a refused result is written at a
+// later tick.
 func (e *episodes) closeEventsWithoutOccurrence() {
 	for node, current := range e.open {
 		current.sinceWritten++
@@ -95,18 +95,17 @@ func (e *episodes) closeEventsWithoutOccurrence() {
 	}
 }
 
-// Clone reports a machine that was refused because another one is connected with its identity. It is
+// ReportClone reports a machine that was refused because another one is connected with its identity. It is
 // muster.Config.OnClone.
-func (m *Monitor) Clone(c core.Clone) {
+func (m *Monitor) ReportClone(c core.Clone) {
 	m.mu.Lock()
 	m.clones[c.Node.ID] = c
 	m.mu.Unlock()
 	pause.Wake(m.cloned)
 }
 
-// watchNodes keeps the events of nodes: `identity`, critical while a second machine connects with a node's
-// identity, and `limits`, a warning of the node that met a limit of its namespace, so that the namespace's
-// people see it. Where many nodes meet one limit, the first one has the event.
+// watchNodes maintains the events of nodes: identity (a second machine uses the node's identity) and limits (the node
+// reached a limit of its namespace). Where many nodes meet one limit, the first one has the event.
 func (m *Monitor) watchNodes(ctx context.Context) error {
 	identity, err := m.newEpisodes(ctx, model.IdentityCheck, model.Critical, "no second machine used the identity of this node")
 	if err != nil {
@@ -145,7 +144,7 @@ func (m *Monitor) watchNodes(ctx context.Context) error {
 	}
 }
 
-// identityEventText returns the output of the event identity: two machines use the identity of one node.
+// identityEventText returns the output of the event identity: two machines use one node's identity.
 func identityEventText(c core.Clone) string {
 	return fmt.Sprintf("two machines use the identity of this node: %s is connected since %s; the server refused %s. "+
 		"One is a copy of the other. On the copy, type: systemctl stop muster-agent; muster-agent reset-identity; then join it with a new token. "+
@@ -153,18 +152,18 @@ func identityEventText(c core.Clone) string {
 		c.Holder, c.Holder.Since.Format(time.RFC3339), c.Refused, model.Duration(episodeLength*episodeTick))
 }
 
-// limitEvents writes the event limits: it maps each reached limit of a namespace to the node that shows the event.
+// limitEvents records the event limits and remembers, for each reached limit of a namespace, the node that shows the
+// event.
 type limitEvents struct {
 	*episodes
 	nodes    map[namespaceLimit]model.NodeID
 	findNode func(namespace, name string) (model.NodeID, bool)
 }
 
-// namespaceLimit names a limit of a namespace.
+// namespaceLimit identifies a limit of a namespace.
 type namespaceLimit struct{ namespace, name string }
 
-// updateEvents takes the refusals of the last ten minutes and writes the events of limits that were reached after
-// last.
+// updateEvents reads the limits reached in the last ten minutes and records the events of those reached since last.
 func (l *limitEvents) updateEvents(hits []core.Hit, last time.Time) {
 	maps.DeleteFunc(l.nodes, func(_ namespaceLimit, node model.NodeID) bool { return l.open[node] == nil })
 	byNode := map[model.NodeID][]core.Hit{}
@@ -199,10 +198,10 @@ func (l *limitEvents) updateEvents(hits []core.Hit, last time.Time) {
 // limitFields has the field of spec.limits for each limit that one raises.
 var limitFields = [...][2]string{
 	{"output", "outputBytes"}, {"node_states", "statesPerNode"}, {"namespace_states", "states"}, {"node_rate", "nodeResultsPerSec"},
-	{"namespace_rate", "resultsPerSec"}, {"namespace_nodes", "nodes"}, {"labels", "labels"}, {"node_passive", "passivePerNode"},
+	{"node_bytes_rate", "nodeBytesPerSec"}, {"namespace_bytes_rate", "bytesPerSec"}, {"namespace_rate", "resultsPerSec"}, {"namespace_nodes", "nodes"}, {"labels", "labels"}, {"node_passive", "passivePerNode"},
 }
 
-// LimitField returns the field of a Namespace's spec.limits that raises a limit; "": none does.
+// LimitField returns the field in a Namespace's spec.limits that raises a limit; empty: no field does.
 func LimitField(limit string) string {
 	for _, f := range limitFields {
 		if f[0] == limit {
@@ -212,7 +211,7 @@ func LimitField(limit string) string {
 	return ""
 }
 
-// LimitText names the namespace and the limit that was met, and the command that raises it.
+// LimitText returns the namespace, the limit that was reached, and the command that raises it.
 func LimitText(h core.Hit) string {
 	text := fmt.Sprintf("namespace %s reached a limit %d times, last by node %s: %s", h.Namespace, h.Count, h.Node, h.Reason)
 	if field := LimitField(h.Limit); field != "" {

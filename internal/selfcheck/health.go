@@ -10,6 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/react"
 	"github.com/muster-fleet/muster/internal/source/core"
+	"github.com/muster-fleet/muster/internal/store/history"
 )
 
 const (
@@ -23,15 +24,25 @@ const (
 	LagCritical = 5 * time.Minute
 )
 
-// serverReport is one built-in event about the server itself, and the function that computes its status and text.
+// serverReport is a built-in event about the server and the function that computes its status and text.
 type serverReport struct {
 	check   model.CheckID
 	examine func() (model.Status, string)
+	seldom  bool // an event that was never needed is not recorded
 }
 
-// serverReports returns the events about journal, history and streams.
-func (m *Monitor) serverReports() [3]serverReport {
-	return [...]serverReport{{model.JournalCheck, m.journalHealth}, {model.HistoryCheck, m.historyHealth}, {model.StreamsCheck, m.streamsHealth}}
+// serverReports returns the events about journal, history, files and streams. A seldom one has no event until it is needed.
+func (m *Monitor) serverReports() [4]serverReport {
+	return [...]serverReport{{model.JournalCheck, m.journalHealth, false}, {model.HistoryCheck, m.historyHealth, false},
+		{model.FilesCheck, m.filesHealth, true}, {model.StreamsCheck, m.streamsHealth, len(m.o.Streams()) == 0}}
+}
+
+// filesHealth returns status and text of the event files.
+func (m *Monitor) filesHealth() (model.Status, string) {
+	if list := m.o.Files(); len(list) > 0 {
+		return model.Critical, strings.Join(list, "\n")
+	}
+	return model.OK, "the files of the data folder are those that the server opened"
 }
 
 // Warnings returns the texts of all built-in events about the server that are not OK now.
@@ -44,8 +55,8 @@ func (m *Monitor) Warnings() (texts []string) {
 	return texts
 }
 
-// watchHealth records mass outages, and the reports: once a minute, and at once when a status changes. While the journal
-// is blocked it records nothing: readyz and the log have the reason.
+// watchHealth records mass outages at once, and the server's own events once a minute and when a status changes.
+// While the journal is blocked it records nothing: readyz and the log have the reason.
 func (m *Monitor) watchHealth(ctx context.Context) error {
 	tick := time.NewTicker(healthTick)
 	defer tick.Stop()
@@ -67,15 +78,15 @@ func (m *Monitor) watchHealth(ctx context.Context) error {
 		now := m.o.Now()
 		for _, r := range m.serverReports() {
 			before, ok := last[r.check]
-			if r.check == model.StreamsCheck && !ok && len(m.o.Streams()) == 0 {
-				if _, exists := m.o.Event(model.ServerNode, model.StreamsCheck); !exists {
-					continue // most servers have none: they need no event
+			status, text := r.examine()
+			if r.seldom && !ok && status == model.OK {
+				if _, exists := m.o.Event(model.ServerNode, r.check); !exists {
+					continue
 				}
 			}
 			if m.o.Journal().Blocked != nil {
 				break
 			}
-			status, text := r.examine()
 			if ok && before.status == status && now.Sub(before.at) < healthRepeat {
 				continue
 			}
@@ -110,7 +121,7 @@ func (m *Monitor) journalHealth() (model.Status, string) {
 	return model.OK, text
 }
 
-// CutReason returns a full stop and a sentence: the reason why the journal is not cut now.
+// CutReason returns a full stop and a sentence with the reason why the journal cannot remove old segments now.
 func (m *Monitor) CutReason() string {
 	lag, trouble := m.o.Lag(), m.o.Trouble()
 	if lag.Age <= LagWarning && !lag.Again && (trouble == nil || lag.Age == 0) {
@@ -132,7 +143,23 @@ func (m *Monitor) historyHealth() (model.Status, string) {
 	case lag.Age > LagWarning:
 		return model.Warning, text
 	}
+	if text := evictionText(m.o.History()); text != "" {
+		return model.Warning, text
+	}
 	return model.OK, "history keeps up"
+}
+
+// evictionText returns the reason why history removed rows before their retention ended, and what to type; "": it removed
+// none, or has room again.
+func evictionText(use history.Use) string {
+	if use.Evicted == 0 || use.Bytes < use.Budget-use.Budget/16 {
+		return ""
+	}
+	text := fmt.Sprintf("history.db is full: to make room, history removed %s up to %s", model.CountNoun(use.Evicted, "row"), use.Oldest.UTC().Format(time.DateTime+" UTC"))
+	if use.DiskFull {
+		return text + "; its disk is nearly full, so the file does not grow beyond " + model.Size(use.Budget).Approximate() + ". Free disk space"
+	}
+	return text + "; raise --history-budget (now " + model.Size(use.Budget).String() + "), or find what changes so often: muster report noise"
 }
 
 // historyLagText returns how far history is behind the journal.
@@ -144,7 +171,7 @@ func historyLagText(lag react.Lag) string {
 	return text
 }
 
-// historyLagAdvice returns the advice for a history store that does not answer (trouble) or is slow.
+// historyLagAdvice returns advice about a history store that is slow or does not answer.
 func historyLagAdvice(trouble error) string {
 	if trouble != nil {
 		return "; " + model.OneLine(trouble) + ". Nothing is lost; history continues when the store answers"
@@ -192,9 +219,9 @@ func streamHealth(st *follow.State, now time.Time) (model.Status, string) {
 	return model.OK, text
 }
 
-// OlderData reports an agent whose server acknowledged more than this one holds. It is
-// muster.Config.OnBehind.
-func (m *Monitor) OlderData(node core.Node) {
+// ReportOlderData reports an agent to which the server has acknowledged more signals than its journal holds, such as
+// after a restore of old data. It is muster.Config.OnOlderData.
+func (m *Monitor) ReportOlderData(node core.Node) {
 	m.mu.Lock()
 	first := m.ahead == 0
 	if m.ahead++; first {
@@ -207,7 +234,7 @@ func (m *Monitor) OlderData(node core.Node) {
 	}
 }
 
-// olderDataText returns the warning about agents that OlderData reported; empty: none.
+// olderDataText returns the warning about agents that ReportOlderData reported, or an empty text.
 func (m *Monitor) olderDataText() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -17,6 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/source/muster"
+	"github.com/muster-fleet/muster/internal/store/history"
 )
 
 // Options lists the measurements of a Monitor and its output. Run and the other methods call the
@@ -42,7 +43,9 @@ type Options struct {
 	Holder    func() (name string, bytes int64) // consumer that keeps most of the journal from being cut; "": none
 	Lag       func() react.Lag                  // of history
 	Trouble   func() error                      // of the history store
+	History   func() history.Use                // size of history
 	Streams   func() []follow.State             // of handlers of every result
+	Files     func() []string                   // files of the data folder that were deleted or replaced, as sentences
 }
 
 // Monitor computes the built-in events about the server and about faulty nodes, and detects mass outages.
@@ -58,12 +61,12 @@ type Monitor struct {
 	firstAhead string                      // the first one's node
 }
 
-// New makes a monitor. Its reporting methods may be called before Run.
+// New returns a monitor. Its reporting methods may be called before Run.
 func New(o Options) *Monitor {
 	return &Monitor{o: o, outages: outageDetector{timeout: o.KeepaliveTimeout}, clones: map[model.NodeID]core.Clone{}, cloned: make(chan struct{}, 1), lost: make(chan string, 1)}
 }
 
-// Run keeps the events until ctx ends.
+// Run updates the built-in events until ctx ends.
 func (m *Monitor) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return m.watchHealth(ctx) })
@@ -82,7 +85,7 @@ type outageDetector struct {
 	reason string
 }
 
-// silentNodeCount is a number of nodes that fell silent at about the same time.
+// silentNodeCount is the number of nodes that fell silent at about one time.
 type silentNodeCount struct {
 	at    time.Time
 	nodes int
@@ -94,8 +97,8 @@ const (
 	massLeast = 10
 )
 
-// countSilentNodes counts nodes that fell silent at an instant. It returns the number of silent nodes within the
-// time-out before the instant, and whether they are a mass outage.
+// countSilentNodes counts nodes that fell silent at an instant, and detects a mass outage. It returns the number of
+// silent nodes within the time-out before the instant, and whether they are a mass outage.
 func (o *outageDetector) countSilentNodes(at time.Time, nodes, all int) (sum int, mass bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -125,7 +128,7 @@ func (o *outageDetector) startOrExtend(now time.Time, reason string) (first bool
 	return first
 }
 
-// currentHold returns the hold of messages by a mass outage at an instant; nil: no mass outage.
+// currentHold returns the hold on messages by the present mass outage, or nil.
 func (o *outageDetector) currentHold(now time.Time) *route.Hold {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -135,22 +138,21 @@ func (o *outageDetector) currentHold(now time.Time) *route.Hold {
 	return &route.Hold{Kind: route.ManySilent, Reason: o.reason, Until: o.until}
 }
 
-// MassOutage returns the hold of messages by a mass outage at an instant; nil: no mass outage. It is
-// react.Options.MassOutage.
+// MassOutage returns the hold on messages during a mass outage, or nil. It is react.Options.MassOutage.
 func (m *Monitor) MassOutage(now time.Time) *route.Hold { return m.outages.currentHold(now) }
 
-// Shed reports that many sessions ended at once, before their nodes can fall silent. It is
-// muster.Config.OnShed.
-func (m *Monitor) Shed(loss muster.Shed) {
+// ReportSessionLoss reports that many sessions ended at once, before their nodes count as silent. It is
+// muster.Config.OnSessionLoss.
+func (m *Monitor) ReportSessionLoss(loss muster.SessionLoss) {
 	text := fmt.Sprintf("%d of %d agents lost their sessions within %s: check the network of this server first", loss.Lost, loss.Before, loss.Window)
 	m.o.Log.Error("many agents lost their sessions at once", "lost", loss.Lost, "before", loss.Before)
 	m.outages.startOrExtend(m.o.Now(), text)
 	m.queueOutageReport(text)
 }
 
-// Silent reports the instants at which nodes fell silent: their connections hang, or they did not come
-// back after this server did. It is react.Options.NodesSilent.
-func (m *Monitor) Silent(at []time.Time) {
+// ReportSilentNodes reports the times at which nodes fell silent: their connections hang, or they have not
+// reconnected since the server's start. It is react.Options.NodesSilent.
+func (m *Monitor) ReportSilentNodes(at []time.Time) {
 	all, sum := m.o.Machines(), 0
 	for _, instant := range at {
 		if n, mass := m.outages.countSilentNodes(instant, 1, all); mass {
@@ -167,7 +169,7 @@ func (m *Monitor) Silent(at []time.Time) {
 	}
 }
 
-// queueOutageReport hands the text of a mass outage to the goroutine that records it; it never waits for the
+// queueOutageReport queues the text of a mass outage for the goroutine that records it, without waiting for the
 // journal.
 func (m *Monitor) queueOutageReport(text string) {
 	select {
@@ -176,7 +178,7 @@ func (m *Monitor) queueOutageReport(text string) {
 	}
 }
 
-// recordSessionsEvent writes the event sessions about a mass outage.
+// recordSessionsEvent records the event sessions, which reports a mass outage.
 func (m *Monitor) recordSessionsEvent(ctx context.Context, text string) {
 	within, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -188,7 +190,7 @@ func (m *Monitor) recordSessionsEvent(ctx context.Context, text string) {
 // outageCalm is how long no more sessions must have ended before the event `sessions` closes.
 const outageCalm = 5 * time.Minute
 
-// closeSessionsEvent closes the event sessions; if the journal refuses the result, the next call closes it.
+// closeSessionsEvent closes the event sessions; if the journal refuses the result, the next call tries again.
 func (m *Monitor) closeSessionsEvent(ctx context.Context, now time.Time) {
 	event, ok := m.o.Event(model.ServerNode, model.SessionsCheck)
 	if ok && (event.Status == model.OK || now.Sub(time.Unix(0, event.Received)) < outageCalm) {

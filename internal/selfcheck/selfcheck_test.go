@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/source/core"
 )
 
-// cloneReport returns a report of a second machine with a node's identity.
+// cloneReport returns a test report of a second machine with a node's identity.
 func cloneReport(address string) core.Clone {
 	return core.Clone{
 		Node:    core.Node{ID: 7, Name: "web01"},
@@ -24,9 +24,8 @@ func cloneReport(address string) core.Clone {
 	}
 }
 
-// TestIdentityEventFollowsClones requires that the event identity is written when its text changes and about once a
-// minute while a second machine connects, closes after ten minutes without one, and is written again if the journal
-// refused it.
+// TestIdentityEventFollowsClones checks that the event identity is recorded on a new text, about once a minute while
+// a second machine connects, and after a refused write, and closes after ten minutes without one.
 func TestIdentityEventFollowsClones(t *testing.T) {
 	var written []string
 	var fail error
@@ -87,8 +86,8 @@ func TestIdentityEventFollowsClones(t *testing.T) {
 	}
 }
 
-// TestOpenEventsAreFoundAfterRestart requires that events which an earlier run of the server left open are found on
-// all pages, so that they close.
+// TestOpenEventsAreFoundAfterRestart checks that open events of an earlier run of the server are found on all pages,
+// so that they can close.
 func TestOpenEventsAreFoundAfterRestart(t *testing.T) {
 	asked := 0
 	m := New(Options{Events: func(_ context.Context, q event.Query) (event.Page, error) {
@@ -160,8 +159,8 @@ func TestLimitsEventNamesNodeAndLimit(t *testing.T) {
 	}
 }
 
-// TestMassOutage counts silent nodes within a time-out against the size of the fleet: when they are a mass outage,
-// when a new one begins, and how long messages are held.
+// TestMassOutage checks when silent nodes within a time-out, compared to the fleet's size, are a mass outage, and how
+// long messages are held.
 func TestMassOutage(t *testing.T) {
 	start := time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC)
 	m := &outageDetector{timeout: 2 * time.Minute}

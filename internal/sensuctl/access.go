@@ -19,7 +19,7 @@ func (r *request) listCollection() (answer, error) {
 	return r.selectForms(forms, "")
 }
 
-// getFromCollection answers with the object of a read-only type that has the name in the path.
+// getFromCollection answers with one object of a read-only type, by the name in the path.
 func (r *request) getFromCollection() (answer, error) {
 	forms, err := sensuTypes[r.kind].objects(r)
 	if err != nil {
@@ -33,7 +33,7 @@ func (r *request) getFromCollection() (answer, error) {
 	return answer{}, model.Errorf(model.NotFound, "%s does not exist in %s", model.Shorten(r.names[0]), r.kind).WithHint("%s", commandsOf(r.kind)[0])
 }
 
-// putInCollection accepts an object that the server has, such as an object of a dump; Muster has other commands for changes.
+// putInCollection accepts an unchanged object of a read-only type, such as from a dump, and refuses changes.
 func (r *request) putInCollection() (answer, error) {
 	_, same, err := r.readDocument()
 	if err == nil && !same {
@@ -56,11 +56,12 @@ var sensuRoles = []struct {
 
 const readableTypes = "assets,checks,entities,events,filters,handlers,hooks,mutators,namespaces,pipelines,silenced"
 
+// permissionRule returns a rule of a Sensu role.
 func permissionRule(verbs, resources string) object {
 	return object{"verbs": strings.Split(verbs, ","), "resources": strings.Split(resources, ","), "resource_names": []string{}}
 }
 
-// listUsers returns the users as Sensu's objects, without users that have no role in Sensu.
+// listUsers returns users in Sensu's form, only those with a role that Sensu knows.
 func listUsers(r *request) (list []object, err error) {
 	got, err := r.muster.Access.Users(r.Context())
 	for i := range got.Items {
@@ -73,6 +74,7 @@ func listUsers(r *request) (list []object, err error) {
 	return list, err
 }
 
+// listClusterRoles returns Muster's roles as ClusterRoles of Sensu.
 func listClusterRoles(*request) (list []object, err error) {
 	for _, role := range sensuRoles {
 		list = append(list, object{"metadata": object{"name": role.clusterRole}, "rules": role.rules})
@@ -80,6 +82,7 @@ func listClusterRoles(*request) (list []object, err error) {
 	return list, nil
 }
 
+// listClusterRoleBindings returns Muster's roles as ClusterRoleBindings of Sensu.
 func listClusterRoleBindings(*request) (list []object, err error) {
 	for _, role := range sensuRoles {
 		list = append(list, object{"metadata": object{"name": role.clusterRole}, "role_ref": object{"type": "ClusterRole", "name": role.clusterRole},
@@ -88,6 +91,7 @@ func listClusterRoleBindings(*request) (list []object, err error) {
 	return list, nil
 }
 
+// listNothing returns an empty list for types that Muster does not have.
 func listNothing(*request) ([]object, error) { return nil, nil }
 
 // answerLogin answers the paths below /auth with users, passwords and sessions of Muster.
@@ -130,7 +134,8 @@ func (s *Server) answerLogin(r *http.Request) (answer, error) {
 	return out, model.Errorf(model.NotFound, "path %s does not exist", model.Shorten(r.URL.Path))
 }
 
-// openSession logs in with the user and the password of a request. The client keeps the session.
+// openSession logs in with the user and password of a request and returns a session's tokens. The client keeps the
+// session.
 func openSession(r *http.Request, c *client.Client) (session v1.Session, err error) {
 	user, password, ok := r.BasicAuth()
 	if !ok || user == "" || password == "" {
@@ -142,7 +147,8 @@ func openSession(r *http.Request, c *client.Client) (session v1.Session, err err
 // endlessLife is the lifetime that sensuctl gets for a token without an end.
 const endlessLife = 10 * 365 * 24 * time.Hour
 
-// tokenAnswer returns the answer to a login. The refresh token, which sensuctl requires, is the session's own.
+// tokenAnswer returns the body of the answer to a login. The refresh token, which sensuctl requires, is the session's
+// own.
 func tokenAnswer(secret string, expires time.Time) object {
 	if expires.IsZero() {
 		expires = time.Now().Add(endlessLife)

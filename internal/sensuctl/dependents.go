@@ -18,7 +18,7 @@ import (
 // dependencies maps the path of a type whose resources a check can miss to its word in missingAnnotation.
 var dependencies = map[string]string{"handlers": "handler", "hooks": "hook", "pipelines": "pipeline", "assets": "asset"}
 
-// importDependents imports the checks and sets again that depend on a resource which was written.
+// importDependents imports the checks and handler sets again that depend on a written resource.
 func (r *request) importDependents(name string) error {
 	word := dependencies[r.kind]
 	if word == "" {
@@ -61,8 +61,7 @@ func (r *request) importDependents(name string) error {
 	return r.applyDocuments(list...)
 }
 
-// importFormAgain imports the Sensu form of a resource again, as if sensuctl had sent the form to the path; nil: the
-// import changes nothing.
+// importFormAgain imports a resource's own Sensu form, as if sensuctl had sent it; nil: nothing changes.
 func (r *request) importFormAgain(path string, m *model.Resource) (*importedDocument, error) {
 	doc, err := r.formOf(path, m)
 	if err != nil || doc == nil {
@@ -86,8 +85,7 @@ func equalSpecs(a, b *model.Resource) bool {
 	return err1 == nil && err2 == nil && string(x) == string(y)
 }
 
-// setDocument writes a pipeline that was imported from a handler set as a document of that set; nil: the pipeline is not
-// from a set.
+// setDocument returns the handler set from which a pipeline was imported; nil: the pipeline is not from a set.
 func setDocument(m *model.Resource) *document {
 	members := splitList(m.Metadata.Annotations[sensuimport.SetOf])
 	if len(members) == 0 {
@@ -101,8 +99,8 @@ func setDocument(m *model.Resource) *document {
 	return newDocument("handlers", m.Metadata.Namespace, object{"metadata": object{"name": name}, "type": "set", "handlers": names})
 }
 
-// isHookChange reports whether a request is one of sensuctl check set-hooks and remove-hook: PUT checks/NAME/hooks/TYPE
-// and DELETE checks/NAME/hooks/TYPE/hook/NAME.
+// isHookChange reports whether a request is sensuctl check set-hooks or remove-hook: PUT checks/NAME/hooks/TYPE or
+// DELETE checks/NAME/hooks/TYPE/hook/NAME.
 func isHookChange(method string, r *request) bool {
 	if r.kind != "checks" || len(r.names) < 3 || r.names[1] != "hooks" {
 		return false
@@ -110,7 +108,7 @@ func isHookChange(method string, r *request) bool {
 	return method == http.MethodPut && len(r.names) == 3 || method == http.MethodDelete && len(r.names) == 5 && r.names[3] == "hook"
 }
 
-// changeHooks adds hooks to a check for results of one type (critical, non-zero), or removes one hook.
+// changeHooks adds hooks to a check for one result type (critical, non-zero) or removes one hook.
 func (r *request) changeHooks() (answer, error) {
 	var body object
 	if err := json.NewDecoder(r.Body).Decode(&body); err != nil && r.Method == http.MethodPut {
@@ -131,7 +129,7 @@ func (r *request) changeHooks() (answer, error) {
 	return answer{status: http.StatusNoContent}, r.retryStale(func() error { return r.replaceHooks(added) })
 }
 
-// replaceHooks imports the form of a check with the added hooks, or without the hook in the path, in place of the check.
+// replaceHooks imports a check's form with hooks added, or without the hook in the path.
 func (r *request) replaceHooks(added []string) error {
 	m, err := r.readResource("Check", r.namespace, r.name(0))
 	if err != nil {
@@ -156,7 +154,7 @@ func (r *request) replaceHooks(added []string) error {
 	return r.replaceResource(m, made)
 }
 
-// removeHook removes a hook from those lists of a check's hooks that are for one type of results.
+// removeHook removes a hook from a check's lists of hooks for one result type.
 func removeHook(lists []any, when, hook string) (found bool) {
 	for _, item := range lists {
 		list, _ := item.(object)

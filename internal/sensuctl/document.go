@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/sensuimport"
 )
 
-// document is a resource in Sensu's form.
+// document is a resource in Sensu's form as read from a request.
 type document struct {
 	kind, namespace, name string // kind is Sensu's type
 	spec, meta            object
@@ -45,8 +45,8 @@ func (r *request) readDocument() (doc *document, same bool, err error) {
 	return doc, err == nil && reflect.DeepEqual(doc.declaredContent(), shown.declaredContent()), err
 }
 
-// parseDocument reads a resource with or without a wrapper {type, api_version, metadata, spec}. The name in the path
-// replaces the name in the body.
+// parseDocument parses a resource with or without the wrapper {type, api_version, metadata, spec}. The name in the
+// path replaces the name in the body.
 func parseDocument(data []byte, r *request) (*document, error) {
 	var body object
 	if err := json.Unmarshal(data, &body); err != nil || body == nil {
@@ -63,7 +63,7 @@ func parseDocument(data []byte, r *request) (*document, error) {
 	return d, nil
 }
 
-// newDocument returns the document of a body that was sent to the path of a type.
+// newDocument parses a request's body as the document for a type's path.
 func newDocument(path, namespace string, body object) *document {
 	d := &document{kind: sensuTypes[path].sensu, namespace: namespace, spec: body}
 	if spec, ok := body["spec"].(object); ok && body["type"] != nil {
@@ -96,7 +96,7 @@ func textOrStar(v any) string {
 	return "*"
 }
 
-// importFile returns the document as a file that sensuimport can read.
+// importFile returns the document as a file for sensuimport.
 func (d *document) importFile() sensuimport.File {
 	data, _ := json.Marshal(object{"type": d.kind, "api_version": "core/v2", "metadata": d.meta, "spec": d.spec}) // parsed from JSON
 	return sensuimport.File{Name: "sensuctl", Data: data}
@@ -108,8 +108,8 @@ const managedByLabel = "sensu.io/managed_by"
 // measuredFields are fields of entities that agents report.
 var measuredFields = []string{"last_seen", "system", "sensu_agent_version", "redact", "user"}
 
-// declaredContent returns the declared fields of a document, for comparison. Empty fields are left out: sensuctl and the
-// server write them differently.
+// declaredContent returns the declared fields of a document, to compare two documents. Empty fields are left out:
+// sensuctl and the server write them differently.
 func (d *document) declaredContent() any {
 	if d.kind == "Entity" || d.kind == "EntityConfig" {
 		for _, field := range measuredFields {
@@ -123,7 +123,7 @@ func (d *document) declaredContent() any {
 	return dropEmptyValues(object{"spec": d.spec, "metadata": d.meta})
 }
 
-// dropEmptyValues returns a JSON value without empty texts, numbers, lists and objects; nil: nothing remains.
+// dropEmptyValues returns a JSON value without empty texts, numbers, lists and objects; nil if nothing remains.
 func dropEmptyValues(v any) any {
 	switch v := v.(type) {
 	case object:
@@ -172,8 +172,8 @@ func toJSON(v any) (out object, err error) {
 	return out, err
 }
 
-// checkReplaceable refuses to replace a resource that belongs to another owner than sensu, or that uses a field for which
-// Sensu has no form: replacing it whole would lose that field.
+// checkReplaceable refuses to replace a resource of another owner than sensu, or with fields that Sensu cannot
+// express and would lose.
 func (r *request) checkReplaceable(is *model.Resource) error {
 	if o := is.Metadata.Owner; o != "" && o != owner {
 		return refuseChange(is, "it belongs to "+o, "edit")
@@ -185,8 +185,8 @@ func (r *request) checkReplaceable(is *model.Resource) error {
 	return err
 }
 
-// firstInexpressibleField returns the first field of a resource that is lost when its form in Sensu is imported; empty: no
-// field is lost. A handler that an import replaced by one of Muster's own has no form, but sensuctl may replace it.
+// firstInexpressibleField returns the first field that would be lost if the resource's Sensu form were imported;
+// empty: none. A handler that an import replaced by one of Muster's own has no form, but sensuctl may replace it.
 func (r *request) firstInexpressibleField(is *model.Resource) (string, error) {
 	doc, err := r.formOf(r.kind, is)
 	if err != nil {
@@ -214,7 +214,7 @@ func (r *request) firstInexpressibleField(is *model.Resource) (string, error) {
 	return field, err
 }
 
-// declaredSpec returns the spec without the fields that the server writes into nodes.
+// declaredSpec returns a node's spec without the fields that the server writes.
 func declaredSpec(spec model.Spec) model.Spec {
 	n, ok := spec.(*model.NodeSpec)
 	if !ok {
@@ -223,7 +223,7 @@ func declaredSpec(spec model.Spec) model.Spec {
 	return &model.NodeSpec{Proxy: n.Proxy, Groups: n.Groups, MayJoin: n.MayJoin, Properties: n.Properties, Upstream: n.Upstream, Keepalive: n.Keepalive, Lifecycle: n.Lifecycle}
 }
 
-// firstLostField returns the path of the first field of has, by name, that back lacks or has with another value; empty:
+// firstLostField returns the path of the first field, by name, that has another value in back or is missing; empty:
 // none.
 func firstLostField(path string, has, back object) string {
 	for _, name := range sortedKeys(has) {
@@ -242,7 +242,7 @@ func firstLostField(path string, has, back object) string {
 	return ""
 }
 
-// formOf returns a resource in Sensu's form, with declared labels and groups only; nil: Sensu has no form for the resource.
+// formOf returns a resource in Sensu's form with only declared labels and groups; nil: Sensu has no form for it.
 func (r *request) formOf(path string, m *model.Resource) (*document, error) {
 	if m.Kind != sensuTypes[path].kind {
 		if m.Kind == "Pipeline" { // of a set, sent as a handler
@@ -263,7 +263,7 @@ func (r *request) formOf(path string, m *model.Resource) (*document, error) {
 	return newDocument(path, m.Metadata.Namespace, body), nil
 }
 
-// refuseChange is the error for a resource that sensuctl must not change, with the command of Muster that does.
+// refuseChange returns the error for a resource that sensuctl must not change, with the command of Muster that can.
 func refuseChange(m *model.Resource, reason, verb string) error {
 	text := "not by sensuctl: " + strings.ToLower(m.Kind) + " " + m.Metadata.Name + ": " + reason + "; type " + musterCommand(verb, refOf(m))
 	return &sensuError{http.StatusNotImplemented, text, codeNotFound}

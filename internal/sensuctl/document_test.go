@@ -18,7 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// listRevisions writes key, revision and body of every declared resource.
+// listRevisions returns key, revision and body of every declared resource as text.
 func (w *testServer) listRevisions() string {
 	w.t.Helper()
 	out := ""
@@ -31,8 +31,7 @@ func (w *testServer) listRevisions() string {
 	return out
 }
 
-// dumpResources reads lists as sensuctl dump does and returns each object with the path that sensuctl create sends it
-// to.
+// dumpResources reads lists as sensuctl dump does and returns each object with its path for sensuctl create.
 func (w *testServer) dumpResources(kinds ...string) (paths []string, docs []object) {
 	w.t.Helper()
 	for _, kind := range kinds {
@@ -104,8 +103,8 @@ metadata: {name: much, namespace: default}
 spec: {checks: [web, ping], reason: move, until: 2036-12-24T18:00:00Z}
 `
 
-// TestDumpAppliesWithoutChange sends a dump back: no resource changes, even where Sensu has no form for a field. A changed
-// field is applied.
+// TestDumpAppliesWithoutChange checks that a dump that is sent back changes no resource, even fields that Sensu
+// cannot express. A changed field is applied.
 func TestDumpAppliesWithoutChange(t *testing.T) {
 	w := newTestServer(t)
 	text := testenv.Value(os.ReadFile("testdata/imported.yaml"))(t)
@@ -133,7 +132,7 @@ func TestDumpAppliesWithoutChange(t *testing.T) {
 	w.expectStatus(501, "PUT", core+"/events/web01/nothing", `{"check":{"status":0,"output":"fine","executed":1}}`)
 }
 
-// TestDumpImportsUnchanged imports a dump into an empty server: the resources are those that were dumped.
+// TestDumpImportsUnchanged checks that a dump imported into an empty server yields the dumped resources.
 func TestDumpImportsUnchanged(t *testing.T) {
 	w := newTestServer(t)
 	text := testenv.Value(os.ReadFile("testdata/imported.yaml"))(t)
@@ -180,7 +179,8 @@ func TestDumpImportsUnchanged(t *testing.T) {
 	}
 }
 
-// TestAssetFormImportsSameBuilds checks that an import of an asset's form makes the same builds in the same order.
+// TestAssetFormImportsSameBuilds checks that the import of an asset's Sensu form yields the same builds in the same
+// order.
 func TestAssetFormImportsSameBuilds(t *testing.T) {
 	a, b := strings.Repeat("a", 128), strings.Repeat("b", 128)
 	url := "https://example.com/x.tar.gz"
@@ -200,12 +200,13 @@ func TestAssetFormImportsSameBuilds(t *testing.T) {
 	}
 }
 
-// resourceKeyOf returns the key of a resource in the namespace default.
+// resourceKeyOf returns the key of a resource in namespace default.
 func resourceKeyOf(kind, name string) intent.Key {
 	return intent.Key{Kind: kind, Namespace: "default", Name: name}
 }
 
-// TestSelectorsMatchFieldsAndLabels matches an event, and refuses unknown fields and faulty syntax.
+// TestSelectorsMatchFieldsAndLabels checks selectors on an event, and that unknown fields and faulty syntax are
+// refused.
 func TestSelectorsMatchFieldsAndLabels(t *testing.T) {
 	event := object{
 		"entity": object{"metadata": object{"name": "web01", "namespace": "default", "labels": map[string]string{"region": "eu"}}, "subscriptions": []string{"linux", "web", "web01.example.org"}},

@@ -9,7 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// entityForm writes a node as an Entity.
+// entityForm returns a node in Sensu's form (Entity).
 func entityForm(r *request, m *model.Resource) (object, error) {
 	n := m.Spec.(*model.NodeSpec)
 	state, err := r.nodeState(m.Metadata.Namespace, m.Metadata.Name)
@@ -51,8 +51,8 @@ func entityForm(r *request, m *model.Resource) (object, error) {
 	return o, nil
 }
 
-// effectiveLabelsAndGroups returns the labels and groups of a node: the declared ones; with state, also the agent's and
-// the groups whose conditions it matches.
+// effectiveLabelsAndGroups returns the declared labels and groups of a node and, if its state is given, those of its
+// agent and matching groups.
 func effectiveLabelsAndGroups(m *model.Resource, n *model.NodeSpec, state *v1.NodeState) (labels map[string]string, groups []string) {
 	labels, all := m.Metadata.Labels, n.Groups
 	if state != nil {
@@ -71,7 +71,8 @@ func effectiveLabelsAndGroups(m *model.Resource, n *model.NodeSpec, state *v1.No
 	return labels, groups
 }
 
-// deregistrationForm writes the handler of a node's deregistration: the first one, because a Sensu entity has only one.
+// deregistrationForm returns the first deregistration handler of a node in Sensu's form, because an entity has only
+// one.
 func deregistrationForm(l *model.Lifecycle) object {
 	if l == nil || len(l.Handlers) == 0 {
 		return object{}
@@ -79,17 +80,17 @@ func deregistrationForm(l *model.Lifecycle) object {
 	return object{"handler": l.Handlers[0]}
 }
 
-// entityConfigForm writes the declaration of a node. In core/v3 an Entity has two parts.
+// entityConfigForm returns a node's declaration in Sensu's form (EntityConfig). In core/v3 an Entity has two parts.
 func entityConfigForm(r *request, m *model.Resource) (object, error) {
 	return entityPartForm(r, m, "EntityConfig", "entity_class", "subscriptions", "deregister", "deregistration", "keepalive_handlers")
 }
 
-// entityStateForm writes the measurements of a node.
+// entityStateForm returns a node's measured state in Sensu's form (EntityState).
 func entityStateForm(r *request, m *model.Resource) (object, error) {
 	return entityPartForm(r, m, "EntityState", "system", "last_seen", "sensu_agent_version")
 }
 
-// entityPartForm writes some fields of an Entity in the wrapper {type, api_version, metadata, spec} of core/v3.
+// entityPartForm wraps some fields of an Entity as {type, api_version, metadata, spec} of core/v3.
 func entityPartForm(r *request, m *model.Resource, kind string, fields ...string) (object, error) {
 	whole, err := entityForm(r, m)
 	spec := object{}
@@ -101,15 +102,15 @@ func entityPartForm(r *request, m *model.Resource, kind string, fields ...string
 	return object{"type": kind, "api_version": "core/v3", "metadata": whole["metadata"], "spec": spec}, err
 }
 
-// ignoreEntityState accepts the measurements of an entity and drops them, because the node's agent reports its own.
+// ignoreEntityState accepts and drops the measurements of an entity, because the node's agent reports its own.
 func (r *request) ignoreEntityState() (answer, error) {
 	_, err := r.readResource("Node", r.namespace, r.name(0))
 	return answer{status: http.StatusOK}, err
 }
 
-// keepUndeclaredNodeFields copies the declared fields of an imported node into the server's node, which also has the
-// machine's id, key and facts. The import repeats labels and groups that the server shows of the node but that its agent,
-// a token or a condition gave the node; those stay undeclared.
+// keepUndeclaredNodeFields copies the declared fields of an imported node onto the server's node, which keeps machine
+// id, key and facts. The import repeats labels and groups that the server shows of the node but that its agent, a
+// token or a condition gave the node; those stay undeclared.
 func (r *request) keepUndeclaredNodeFields(made, is *model.Resource) error {
 	now, ok := made.Spec.(*model.NodeSpec)
 	was, ok2 := is.Spec.(*model.NodeSpec)

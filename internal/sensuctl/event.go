@@ -39,7 +39,7 @@ func (r *request) getEvent() (answer, error) {
 	return answer{body: o}, err
 }
 
-// eventName returns the names of the node and the check in the path of an event.
+// eventName returns the names of node and check from the path of an event.
 func eventName(r *request) (node, check string, err error) {
 	if node, check = r.name(0), r.name(1); node == "" || check == "" {
 		err = model.Errorf(model.NotFound, "the path has no valid names of an entity and a check")
@@ -47,8 +47,8 @@ func eventName(r *request) (node, check string, err error) {
 	return node, check, err
 }
 
-// eventForm writes an event with its entity and its check. It writes only the name of an undeclared check, such as
-// keepalive.
+// eventForm returns an event in Sensu's form, with its entity and check. It writes only the name of an undeclared
+// check, such as keepalive.
 func eventForm(r *request, e v1.Event) (object, error) {
 	entity, err := eventPartForm(r, "Node", e.Namespace, e.Node, entityForm)
 	if err != nil {
@@ -98,7 +98,8 @@ func eventForm(r *request, e v1.Event) (object, error) {
 	}, nil
 }
 
-// eventPartForm writes the entity or the check of an event. A resource that does not exist has a name only.
+// eventPartForm returns the entity or the check of an event in Sensu's form. A resource that does not exist has a
+// name only.
 func eventPartForm(r *request, kind, namespace, name string, write formWriter) (o object, err error) {
 	m, err := r.findResource(kind, namespace, name)
 	if err == nil && m != nil {
@@ -113,8 +114,8 @@ func eventPartForm(r *request, kind, namespace, name string, write formWriter) (
 // resolvedOutput is the output of the event that sensuctl event resolve sends. No other command sends this text.
 const resolvedOutput = "Resolved manually by sensuctl"
 
-// putEvent resolves an event. It refuses other events, which only agents may send. It accepts an event that the server
-// already has, such as an event of a dump, and changes nothing.
+// putEvent resolves an event, as sensuctl event resolve requests. It refuses other events, which only agents may
+// send. It accepts an event that the server already has, such as an event of a dump, and changes nothing.
 func (r *request) putEvent() (answer, error) {
 	var sent struct {
 		Check struct {

@@ -13,10 +13,10 @@ import (
 	"github.com/muster-fleet/muster/internal/sensuimport"
 )
 
-// formWriter writes a resource of Muster in Sensu's form; nil: Sensu has no form for the resource.
+// formWriter converts a resource of Muster to Sensu's form; nil: Sensu has no form for it.
 type formWriter = func(*request, *model.Resource) (object, error)
 
-// resourceForm makes a formWriter of a function that needs the spec only, and adds the resource's metadata to the form.
+// resourceForm returns a formWriter that adds metadata to the form of a spec.
 func resourceForm[S model.Spec](write func(S) object) formWriter {
 	return func(_ *request, m *model.Resource) (object, error) {
 		o := write(m.Spec.(S))
@@ -27,7 +27,7 @@ func resourceForm[S model.Spec](write func(S) object) formWriter {
 	}
 }
 
-// checkForm writes a check as a CheckConfig, without the fields that Sensu does not have.
+// checkForm returns a Check in Sensu's form (CheckConfig), without fields that Sensu lacks.
 func checkForm(r *request, m *model.Resource) (object, error) {
 	c := m.Spec.(*model.CheckSpec)
 	o := object{
@@ -76,8 +76,8 @@ func checkForm(r *request, m *model.Resource) (object, error) {
 	return o, addSubdues(r, o, m, c.Schedule)
 }
 
-// hookListsForm writes the hooks of a check as lists by type. Hooks whose command is part of the check have no form. An
-// import of the lists makes the same hooks in the same order.
+// hookListsForm returns the hooks of a check in Sensu's form: lists by result type. Hooks whose command is part of
+// the check have no form. An import of the lists makes the same hooks in the same order.
 func hookListsForm(hooks []model.Hook) []object {
 	out := []object{}
 	for _, h := range hooks {
@@ -94,7 +94,7 @@ func hookListsForm(hooks []model.Hook) []object {
 	return out
 }
 
-// addHookToList adds a hook to the last of the lists if that list is for the hook's type of results, else to a new list.
+// addHookToList adds a hook to the last list of hooks if its result type fits, otherwise to a new list.
 func addHookToList(lists []object, when, hook string) []object {
 	if n := len(lists); n > 0 {
 		if names, ok := lists[n-1][when].([]string); ok {
@@ -105,7 +105,7 @@ func addHookToList(lists []object, when, hook string) []object {
 	return append(lists, object{when: []string{hook}})
 }
 
-// thresholdsForm writes the thresholds of a check in Sensu's form.
+// thresholdsForm returns a check's thresholds in Sensu's form.
 func thresholdsForm(list []model.Threshold) []object {
 	out := []object{}
 	for i := range list {
@@ -124,7 +124,7 @@ func thresholdsForm(list []model.Threshold) []object {
 	return out
 }
 
-// addSubdues adds the times in which a check does not run: times by day in UTC, and the windows that an import made.
+// addSubdues adds the exceptions of a check's schedule to its Sensu form: UTC times by weekday, and imported windows.
 func addSubdues(r *request, o object, m *model.Resource, s *model.Schedule) error {
 	if s == nil {
 		return nil
@@ -159,7 +159,8 @@ func addSubdues(r *request, o object, m *model.Resource, s *model.Schedule) erro
 	return nil
 }
 
-// addMissingReferences adds the names of resources that did not exist when the check was imported (missingAnnotation).
+// addMissingReferences adds the references to resources that were missing when the check was imported (annotation
+// missingAnnotation).
 func addMissingReferences(o object, m *model.Resource) {
 	for _, entry := range splitList(m.Metadata.Annotations[missingAnnotation]) {
 		words := strings.Fields(entry)
@@ -179,7 +180,8 @@ func addMissingReferences(o object, m *model.Resource) {
 	}
 }
 
-// assetForm writes an asset with filters for the machines of each build. An import of the form makes the same builds.
+// assetForm returns an Asset in Sensu's form, with filters for each build's machines. An import of the form makes the
+// same builds.
 func assetForm(a *model.AssetSpec) object {
 	o := object{"url": "", "sha512": "", "filters": []string{}, "builds": nil, "headers": nil}
 	if len(a.Builds) == 1 {
@@ -200,7 +202,7 @@ func assetForm(a *model.AssetSpec) object {
 	return o
 }
 
-// assetFilters writes the platform of a build as expressions over an entity.
+// assetFilters returns the platform of a build as Sensu's filter expressions over an entity.
 func assetFilters(b *model.AssetBuild) []string {
 	out := []string{}
 	for _, f := range [...]struct{ of, is string }{{"os", b.OS}, {"arch", b.Arch}, {"platform", b.Distribution}} {
@@ -221,15 +223,17 @@ func assetFilters(b *model.AssetBuild) []string {
 // escapeQuotes escapes a text for single quotes in JavaScript.
 func escapeQuotes(text string) string { return strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(text) }
 
+// namespaceForm returns a Namespace in Sensu's form.
 func namespaceForm(_ *request, m *model.Resource) (object, error) {
 	return object{"name": m.Metadata.Name}, nil
 }
 
+// hookForm returns a Hook in Sensu's form.
 func hookForm(h *model.HookSpec) object {
 	return object{"command": shellCommand(h.Command), "timeout": cmp.Or(wholeSeconds(h.Timeout), 10), "stdin": h.Stdin, "runtime_assets": []string{}}
 }
 
-// filterForm writes a filter; nil: the filter has times that Sensu cannot express, which knows times by day in UTC only.
+// filterForm returns a Filter in Sensu's form; nil if its times are not UTC times by weekday.
 func filterForm(f *model.FilterSpec) object {
 	o := object{"action": f.Action, "expressions": nonNil(f.Expressions), "runtime_assets": nonNil(f.Assets), "when": nil}
 	if f.When == nil {
@@ -247,6 +251,7 @@ func filterForm(f *model.FilterSpec) object {
 	return o
 }
 
+// mutatorForm returns a Mutator in Sensu's form.
 func mutatorForm(u *model.MutatorSpec) object {
 	o := object{"timeout": wholeSeconds(u.Timeout), "env_vars": envVars(u.Env), "runtime_assets": nonNil(u.Assets), "secrets": secretsForm(u.Secrets)}
 	if u.Javascript != "" {
@@ -257,8 +262,8 @@ func mutatorForm(u *model.MutatorSpec) object {
 	return o
 }
 
-// handlerForm writes a handler that is a program or a socket, with the filters and the mutator of its own pipeline, which
-// an import made of them. Other handlers have no form.
+// handlerForm returns a program or socket handler in Sensu's form, with the filters and mutator of the pipeline that
+// an import made for it. Other handlers have no form.
 func handlerForm(r *request, m *model.Resource) (object, error) {
 	h := m.Spec.(*model.HandlerSpec)
 	o := object{
@@ -285,6 +290,7 @@ func handlerForm(r *request, m *model.Resource) (object, error) {
 	return o, nil
 }
 
+// pipelineForm returns a Pipeline in Sensu's form.
 func pipelineForm(p *model.PipelineSpec) object {
 	flows := []object{}
 	for _, w := range p.Workflows {
@@ -297,7 +303,7 @@ func pipelineForm(p *model.PipelineSpec) object {
 	return object{"workflows": flows}
 }
 
-// socketForm writes an address HOST:PORT as Sensu's {host, port}.
+// socketForm returns an address HOST:PORT as Sensu's {host, port}.
 func socketForm(address string) object {
 	host, port, _ := net.SplitHostPort(address)
 	n, _ := strconv.Atoi(port)
@@ -314,7 +320,7 @@ func wholeSeconds(d model.Duration) int64 {
 	return int64((max(time.Duration(d), 0) + time.Second - 1) / time.Second)
 }
 
-// unixTime returns seconds since 1970; 0: no time.
+// unixTime returns seconds since 1970; 0 for the zero time.
 func unixTime(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -322,7 +328,7 @@ func unixTime(t time.Time) int64 {
 	return t.Unix()
 }
 
-// subscriptionsOf writes the targets of a check as Sensu's subscriptions: a group by name, a node as entity:NAME.
+// subscriptionsOf returns a check's targets as Sensu's subscriptions: a group by name, a node as entity:NAME.
 func subscriptionsOf(t *model.Targets) []string {
 	out := []string{}
 	if t == nil {
@@ -350,12 +356,12 @@ func shellCommand(c *model.Command) string {
 	return sensuTokens(strings.Join(words, " "))
 }
 
-// sensuTokens writes properties as Sensu's tokens, which an import turns into the same properties.
+// sensuTokens replaces property templates by Sensu's tokens, from which an import makes the same properties.
 func sensuTokens(text string) string {
 	return strings.NewReplacer("{{ .props.entity_name", "{{ .name", "{{ .props.", "{{ .labels.").Replace(text)
 }
 
-// envVars writes environment variables as a list of NAME=VALUE.
+// envVars returns environment variables as a list of NAME=VALUE.
 func envVars(env map[string]string) []string {
 	out := []string{}
 	for _, name := range sortedKeys(env) {
@@ -364,6 +370,7 @@ func envVars(env map[string]string) []string {
 	return out
 }
 
+// secretsForm returns the secrets of a command in Sensu's form.
 func secretsForm(list []model.CommandSecret) []object {
 	out := []object{}
 	for _, s := range list {
@@ -380,7 +387,7 @@ func nonNil(list []string) []string {
 	return list
 }
 
-// referencesForm writes Sensu's references {name, type, api_version} to resources of one kind.
+// referencesForm returns references {name, type, api_version} of Sensu to resources of one kind.
 func referencesForm(kind string, names []string) []object {
 	out := []object{}
 	for _, name := range names {
@@ -389,7 +396,7 @@ func referencesForm(kind string, names []string) []object {
 	return out
 }
 
-// boundText writes the bound of a threshold; empty: the threshold has no such bound.
+// boundText returns one bound of a threshold; empty: the threshold has no such bound.
 func boundText(n *float64) string {
 	if n == nil {
 		return ""
@@ -397,6 +404,7 @@ func boundText(n *float64) string {
 	return strconv.FormatFloat(*n, 'g', -1, 64)
 }
 
+// metricTagsForm returns metric tags in Sensu's form.
 func metricTagsForm(tags map[string]string) []object {
 	out := []object{}
 	for _, name := range sortedKeys(tags) {

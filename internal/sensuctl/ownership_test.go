@@ -64,7 +64,7 @@ spec:
   alert: {handlers: [chat]}
 `
 
-// changeResource does what sensuctl check set-… does: it reads the form of a resource and sends it with one change.
+// changeResource reads a resource's form and sends it back with one change, as sensuctl check set-… does.
 func (w *testServer) changeResource(status int, path string, change func(object)) string {
 	w.t.Helper()
 	var o object
@@ -74,7 +74,7 @@ func (w *testServer) changeResource(status int, path string, change func(object)
 	return w.expectStatus(status, "PUT", path, string(data))
 }
 
-// declaredResource reads a declared resource.
+// declaredResource returns a declared resource of the server.
 func (w *testServer) declaredResource(kind, name string) *model.Resource {
 	w.t.Helper()
 	m := testenv.Value(w.Intent.Get(w.t.Context(), resourceKeyOf(kind, name)))(w.t)
@@ -146,7 +146,7 @@ func TestHooksAreAddedAndRemoved(t *testing.T) {
 	}
 }
 
-// TestConcurrentHookChangesAreAllKept adds hooks to one check at the same time.
+// TestConcurrentHookChangesAreAllKept checks that hooks added to one check in parallel are all kept.
 func TestConcurrentHookChangesAreAllKept(t *testing.T) {
 	w := newTestServer(t)
 	w.Apply(musterYAML)
@@ -270,8 +270,8 @@ spec: {where: 'node.labels["a"] == "b"'}
 	}
 }
 
-// TestPutRefusesForeignAndInexpressibleResources checks that the answer names Muster's command and that nothing
-// changes.
+// TestPutRefusesForeignAndInexpressibleResources checks that sensuctl cannot replace resources of other owners or
+// with fields Sensu lacks, and that the error names Muster's command.
 func TestPutRefusesForeignAndInexpressibleResources(t *testing.T) {
 	w := newTestServer(t)
 	w.Apply(musterYAML + `---
@@ -335,7 +335,8 @@ func TestSetUsesFiltersOfItsHandlers(t *testing.T) {
 	}
 }
 
-// TestSetFollowsChangesOfItsHandlers changes filters of handlers in a set, adds missing handlers, and nests sets.
+// TestSetFollowsChangesOfItsHandlers checks that a handler set follows changed filters, added handlers and nested
+// sets.
 func TestSetFollowsChangesOfItsHandlers(t *testing.T) {
 	w := newTestServer(t)
 	put := func(status int, o string) string {

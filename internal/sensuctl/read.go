@@ -11,7 +11,7 @@ import (
 // declared values.
 const maxStates = 1000
 
-// nodeState returns the server's state of a node; nil: the node is unknown, or the request shows declared values only.
+// nodeState returns the server's state of a node; nil if the node is unknown or the request is about declared values.
 func (r *request) nodeState(namespace, name string) (*v1.NodeState, error) {
 	if r.declaredOnly {
 		return nil, nil
@@ -47,13 +47,13 @@ func metadataForm(m *model.Resource, name string) object {
 	return out
 }
 
-// sensuName returns the name that a resource had in Sensu: the display name if the import derived the name from that, else
+// sensuName returns a resource's name in Sensu: the display name if the import derived the name from it, otherwise
 // the name.
 func sensuName(m *model.Resource) string {
 	return originalName(m.Metadata.Name, m.Metadata.DisplayName)
 }
 
-// originalName returns original if Muster's form of original is name, else name.
+// originalName returns the original name in Sensu if its form in Muster is name, otherwise name.
 func originalName(name, original string) string {
 	if model.CleanName(original) == name {
 		return original
@@ -89,7 +89,7 @@ func (r *request) readResource(kind, namespace, name string) (*model.Resource, e
 	return r.server.kinds.DecodeResource(data)
 }
 
-// findResource reads a resource; nil: it does not exist. The request keeps each answer until forgetResources.
+// findResource returns a resource, or nil if it does not exist. The request keeps each answer until forgetResources.
 func (r *request) findResource(kind, namespace, name string) (*model.Resource, error) {
 	k := resourceKey{kind, namespace, name}
 	if m, ok := r.resources[k]; ok {
@@ -103,7 +103,7 @@ func (r *request) findResource(kind, namespace, name string) (*model.Resource, e
 	return m, nil
 }
 
-// forgetResources drops the resources and node states that the request has read, because a write may have changed them.
+// forgetResources drops the cached resources and node states of the request, because a write may have changed them.
 func (r *request) forgetResources() {
 	clear(r.resources)
 	r.nodeStates = nil
@@ -155,7 +155,7 @@ func (r *request) listResources() (answer, error) {
 	return r.selectForms(forms, next)
 }
 
-// formsOf writes items in Sensu's form.
+// formsOf returns resources in Sensu's form.
 func formsOf[T any](r *request, items []T, form func(*request, T) (object, error)) (forms []object, err error) {
 	for _, item := range items {
 		o, err := form(r, item)
@@ -167,8 +167,8 @@ func formsOf[T any](r *request, items []T, form func(*request, T) (object, error
 	return forms, nil
 }
 
-// selectForms answers with the objects that match the selectors of a request. A nil object stands for a resource without a
-// form in Sensu. It returns an error for an empty list of a namespace that does not exist.
+// selectForms answers with the objects that match the request's selectors. A nil object stands for a resource without
+// a form in Sensu. It returns an error for an empty list of a namespace that does not exist.
 func (r *request) selectForms(forms []object, next string) (answer, error) {
 	chosen, err := parseSelectors(r.URL.Query(), r.kind)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 // check.name == "disk" && region in [eu, us] && "db" notin entity.subscriptions.
 type selectors []selectorTerm
 
-// selectorTerm compares one operand with others. An operand is the path of a field, or a text, which may be in quotation
-// marks.
+// selectorTerm is one comparison of a selector: an operand, an operator and other operands. An operand is the path of
+// a field, or a text, which may be in quotation marks.
 type selectorTerm struct {
 	onLabels    bool // operands are names of labels, not paths of fields
 	left        string
@@ -27,7 +27,7 @@ type selectorTerm struct {
 // maxSelector bounds the length of a selector, in bytes.
 const maxSelector = 4096
 
-// parseSelectors reads the selectors of a query for a list of a type.
+// parseSelectors parses the field and label selectors of a list request for a type.
 func parseSelectors(query url.Values, kind string) (all selectors, err error) {
 	for _, of := range []string{"fieldSelector", "labelSelector"} {
 		for _, text := range query[of] {
@@ -50,7 +50,7 @@ func parseSelectors(query url.Values, kind string) (all selectors, err error) {
 	return all, nil
 }
 
-// parseSelector reads terms with && between them.
+// parseSelector parses the terms of a selector, joined by &&.
 func parseSelector(text string) (list selectors, err error) {
 	words := selectorWord.FindAllString(text, -1)
 	if slices.Contains(words, `"`) || slices.Contains(words, "'") {
@@ -73,7 +73,7 @@ func parseSelector(text string) (list selectors, err error) {
 // selectorWord matches a text in quotation marks, a mark that is not closed, a sign, or anything up to a blank or sign.
 var selectorWord = regexp.MustCompile(`"[^"]*"|'[^']*'|["'\[\],]|==|!=|&&|[^ \t][^ \t\[\],=!&"']*`)
 
-// parseTerm reads one term of a selector; not ok: the words are no term.
+// parseTerm parses one term of a selector; ok is false if the words are no term.
 func parseTerm(words []string) (t selectorTerm, ok bool) {
 	if len(words) < 3 || !slices.Contains([]string{"==", "!=", "in", "notin", "matches"}, words[1]) {
 		return t, false
@@ -101,6 +101,7 @@ func (l selectors) matches(kind string, o object) bool {
 	return true
 }
 
+// matches reports whether the term is true for an object.
 func (t *selectorTerm) matches(kind string, o object) bool {
 	left := t.operandValues(t.left, kind, o, false)
 	var right []string
@@ -119,8 +120,8 @@ func (t *selectorTerm) matches(kind string, o object) bool {
 	return common
 }
 
-// operandValues returns the values of the field that an operand names, or the operand's text. A path that the object does
-// not have is a text on the right side of a term and empty on the left side.
+// operandValues returns the values of the field that an operand names, or the operand itself as text. A path that the
+// object does not have is a text on the right side of a term and empty on the left side.
 func (t *selectorTerm) operandValues(word, kind string, o object, right bool) []string {
 	path, isPath := strings.CutPrefix(word, sensuTypes[kind].word+".")
 	switch {
@@ -141,7 +142,7 @@ func (t *selectorTerm) operandValues(word, kind string, o object, right bool) []
 	return []string{""}
 }
 
-// labelValues returns the values of a label of an object; an event also has the labels of its entity and its check.
+// labelValues returns the values of a label of an object; for an event, also of its entity and check.
 func labelValues(o object, name string) []string {
 	for _, of := range []any{o, o["entity"], o["check"]} {
 		of, _ := of.(object)
@@ -191,7 +192,7 @@ func fieldValues(kind string, o object, path string) []string {
 	return []string{string(data)}
 }
 
-// refuseUnknownField refuses a term with a field that the type does not have: the term would match nothing, or everything.
+// refuseUnknownField refuses a term with a field that the type lacks, because it would match nothing or everything.
 func (t *selectorTerm) refuseUnknownField(kind string) error {
 	field := t.left
 	if (t.op == "in" || t.op == "notin") && !t.listOperand { // db in entity.subscriptions

@@ -65,7 +65,7 @@ const (
 	requestTimeout = 2 * time.Minute // duration of one request with all of its calls to the API
 )
 
-// answer is the response to a request that did not fail.
+// answer is the response to a request that succeeded.
 type answer struct {
 	status int // 0: 200 to GET, 201 to PUT and POST, 204 to DELETE
 	body   any
@@ -87,6 +87,7 @@ type request struct {
 	nodeStates   map[resourceKey]*v1.NodeState // nil: not read yet
 }
 
+// resourceKey is the key of a resource: kind, namespace and name.
 type resourceKey struct{ kind, namespace, name string }
 
 // ServeHTTP answers the paths of Sensu's API and passes all others to Muster's.
@@ -111,7 +112,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	writeAnswer(w, out)
 }
 
-// answer authenticates the request before it reads anything of the body.
+// answer authenticates a request before it reads the body, then answers the request.
 func (s *Server) answer(r *http.Request) (class string, out answer, err error) {
 	switch path := r.URL.Path; {
 	case path == "/version":
@@ -148,7 +149,7 @@ func (s *Server) answer(r *http.Request) (class string, out answer, err error) {
 	return class, out, err
 }
 
-// tokenOf returns the Muster token in a request: sensuctl sends it as the token of a session or as an API key.
+// tokenOf returns Muster's token in a request, which sensuctl sends as a session token or an API key.
 func tokenOf(r *http.Request) string {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if scheme == "Bearer" || scheme == "Key" {
@@ -177,7 +178,7 @@ type sensuPath struct {
 
 const maxPathParts = 16
 
-// parsePath splits an escaped path. Muster's own paths (/api/v1) are not ok.
+// parsePath splits the escaped path of a Sensu API request. Muster's own paths (/api/v1) are not ok.
 func parsePath(path string) (p sensuPath, ok bool) {
 	rest, ok := strings.CutPrefix(path, "/api/")
 	if !ok {
@@ -209,7 +210,7 @@ func parsePath(path string) (p sensuPath, ok bool) {
 	return p, p.kind != ""
 }
 
-// name returns Muster's form of the i-th name after the type; empty: there is none.
+// name returns the i-th name after the type in Muster's form; empty: the path is shorter.
 func (p *sensuPath) name(i int) string {
 	if i >= len(p.names) {
 		return ""
@@ -240,8 +241,8 @@ var codes = map[model.Class]int{
 	model.NotFound: codeNotFound, model.Conflict: codeExists, model.Forbidden: codeDenied, model.Unauthenticated: codeUnauthenticated,
 }
 
-// sensuErrorOf converts an error of Muster's API to Sensu's form: one line with the hint. An internal error is logged, and
-// its text stays on the server.
+// sensuErrorOf converts an error of Muster's API to Sensu's form: one line, with the hint. An internal error is
+// logged, and its text stays on the server.
 func (s *Server) sensuErrorOf(err error) *sensuError {
 	if e := (*sensuError)(nil); errors.As(err, &e) {
 		return e
@@ -262,7 +263,7 @@ func (s *Server) sensuErrorOf(err error) *sensuError {
 	return &sensuError{e.Class.HTTP(), message, codes[e.Class]}
 }
 
-// writeAnswer writes a text as it is and anything else as JSON.
+// writeAnswer writes the answer: a text unchanged, another value as JSON.
 func writeAnswer(w http.ResponseWriter, a answer) {
 	if a.next != "" {
 		w.Header().Set("Sensu-Continue", a.next)
@@ -285,11 +286,11 @@ func writeAnswer(w http.ResponseWriter, a answer) {
 	}
 }
 
-// typeOperations holds the functions that answer requests about one type; nil: sensuctl cannot do this, Muster has another
-// command.
+// typeOperations holds the functions that answer requests about one type; nil: sensuctl cannot do that, Muster has
+// another command.
 type typeOperations struct{ list, get, create, replace, remove operation }
 
-// operation returns the function that answers a method and a path; nil: Muster has another command for the request, or none.
+// operation returns the function for a method and path; nil: sensuctl cannot do this here.
 func (r *request) operation(method string) operation {
 	depth, t := len(r.names), sensuTypes[r.kind]
 	collection, one := depth == 0, depth == 1

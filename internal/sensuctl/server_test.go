@@ -19,14 +19,14 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// requestWithPassword makes a request with a user and a password.
+// requestWithPassword sends a request with user and password.
 func (w *testServer) requestWithPassword(path, user, password string) *http.Response {
 	r := httptest.NewRequest(http.MethodGet, path, nil)
 	r.SetBasicAuth(user, password)
 	return w.serveRequest(r)
 }
 
-// TestLoginOpensSessionOfMuster checks passwords, refresh, logout, and the limit of wrong passwords.
+// TestLoginOpensSessionOfMuster checks login, refresh, logout and the limit for wrong passwords.
 func TestLoginOpensSessionOfMuster(t *testing.T) {
 	w := newTestServer(t)
 	answer := w.requestWithPassword("/auth", "admin", apitest.Password)
@@ -67,7 +67,7 @@ func TestLoginOpensSessionOfMuster(t *testing.T) {
 	}
 }
 
-// TestAPIKeyIsTokenOfMuster sends a token in the form of a Sensu API key.
+// TestAPIKeyIsTokenOfMuster checks that a token of Muster is accepted in the form of a Sensu API key.
 func TestAPIKeyIsTokenOfMuster(t *testing.T) {
 	w := newTestServer(t)
 	r := httptest.NewRequest(http.MethodGet, core+"/checks", nil)
@@ -99,7 +99,8 @@ func TestRolesDecidePermissions(t *testing.T) {
 	w.expectStatus(401, "GET", "/api/core/v2/clusterroles", "")
 }
 
-// TestFaultyRequestsAreRefused sends invalid names, unknown namespaces, long bodies and bodies that are not JSON.
+// TestFaultyRequestsAreRefused checks that invalid names, unknown namespaces, too long bodies and non-JSON bodies are
+// refused.
 func TestFaultyRequestsAreRefused(t *testing.T) {
 	w := newTestServer(t)
 	w.expectStatus(404, "GET", "/api/core/v2/namespaces/nope/checks", "")
@@ -139,7 +140,7 @@ func TestPassiveCheckRoundTrip(t *testing.T) {
 	passive()
 }
 
-// TestPutKeepsReferencedResources checks that a document does not change the group and the node that it names.
+// TestPutKeepsReferencedResources checks that a written document leaves the groups and nodes that it names unchanged.
 func TestPutKeepsReferencedResources(t *testing.T) {
 	w := newTestServer(t)
 	w.Apply("apiVersion: muster/v1\nkind: Group\nmetadata: {name: linux}\nspec: {where: 'node.facts.os == \"linux\"'}\n---\napiVersion: muster/v1\nkind: Node\nmetadata: {name: switch1, labels: {rack: a7}}\nspec: {proxy: true}\n")
@@ -156,7 +157,8 @@ func TestPutKeepsReferencedResources(t *testing.T) {
 	}
 }
 
-// TestCheckGetsLaterReferences sends a check before its handlers, hooks, pipelines and assets, as sensuctl create does.
+// TestCheckGetsLaterReferences checks that a check sent before its handlers, hooks, pipelines and assets gets them
+// later, as sensuctl create needs.
 func TestCheckGetsLaterReferences(t *testing.T) {
 	w := newTestServer(t)
 	w.expectStatus(201, "PUT", core+"/checks/disk", `{"metadata":{"name":"disk"},"command":"true","interval":10,"publish":true,"subscriptions":["all"],"handlers":["Keep","chat"],"check_hooks":[{"non-zero":["ps"]},{"critical":["df"]}],"pipelines":[{"name":"flow","type":"Pipeline","api_version":"core/v2"}],"runtime_assets":["Tools"]}`)
@@ -185,8 +187,8 @@ func TestCheckGetsLaterReferences(t *testing.T) {
 	}
 }
 
-// TestUnsupportedRequestsNameCommand checks the command of Muster in each refusal, and the code by which a dump
-// continues.
+// TestUnsupportedRequestsNameCommand checks that each refusal names Muster's command and has the status by which
+// sensuctl continues a dump.
 func TestUnsupportedRequestsNameCommand(t *testing.T) {
 	w := newTestServer(t)
 	for path, want := range map[string]string{
@@ -229,7 +231,7 @@ func TestEveryTypeHasCommands(t *testing.T) {
 	}
 }
 
-// TestListsArePaged reads three checks in two pages.
+// TestListsArePaged checks that three checks are listed in two pages.
 func TestListsArePaged(t *testing.T) {
 	w := newTestServer(t)
 	for _, name := range []string{"a", "b", "c"} {
@@ -254,7 +256,8 @@ func TestListsArePaged(t *testing.T) {
 	}
 }
 
-// TestRolesAreReadOnly lists roles and bindings. A role of a dump can be sent back unchanged; no other is accepted.
+// TestRolesAreReadOnly checks that roles and bindings are listed and cannot be written. A role of a dump can be sent
+// back unchanged; no other is accepted.
 func TestRolesAreReadOnly(t *testing.T) {
 	w := newTestServer(t)
 	var list []struct {
@@ -302,7 +305,7 @@ func TestRolesAreReadOnly(t *testing.T) {
 	w.expectStatus(422, "GET", "/api/core/v2/clusterroles?fieldSelector=check.name%20%3D%3D%20view", "")
 }
 
-// fakeAPI knows every user and has one check.
+// fakeAPI is an API that accepts every user and has one check.
 func fakeAPI(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	switch r.URL.Path {
@@ -317,7 +320,8 @@ func fakeAPI(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// FuzzRequest sends arbitrary requests of a known user: no answer is an internal error or invalid JSON.
+// FuzzRequest sends arbitrary requests of a known user and checks that no answer is an internal error or invalid
+// JSON.
 func FuzzRequest(f *testing.F) {
 	f.Add("GET", "/api/core/v2/namespaces/default/checks", "fieldSelector=check.name == x", "")
 	f.Add("GET", "/api/core/v2/namespaces/default/checks/x", "", "")
@@ -444,7 +448,7 @@ func TestGuardedRequestsNameCommand(t *testing.T) {
 	}
 }
 
-// TestSilenceCommandHasAllFields checks the command that makes a given silence.
+// TestSilenceCommandHasAllFields checks that the suggested command makes a silence with all given fields.
 func TestSilenceCommandHasAllFields(t *testing.T) {
 	w := newTestServer(t)
 	at := model.Time{Time: w.Now()}

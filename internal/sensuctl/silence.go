@@ -9,8 +9,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// listSilences answers /silenced, /silenced/subscriptions/S and /silenced/checks/C in one page: sensuctl asks for the
-// first page only.
+// listSilences answers /silenced, /silenced/subscriptions/S and /silenced/checks/C with one page, because sensuctl
+// reads only the first.
 func (r *request) listSilences() (answer, error) {
 	all, err := r.readAll("Silence")
 	if err != nil {
@@ -37,7 +37,7 @@ func (r *request) getSilence() (answer, error) {
 	return answer{body: silenceForm(found[0])}, nil
 }
 
-// matchSilences returns the silences with the name in the path: SUBSCRIPTION:CHECK, as Sensu names them, or Muster's name.
+// matchSilences returns the silences of a name in the path, as Sensu (SUBSCRIPTION:CHECK) or Muster writes it.
 // Several silences may have the same name in Sensu.
 func (r *request) matchSilences() (found []*model.Resource, err error) {
 	all, err := r.readAll("Silence")
@@ -65,17 +65,18 @@ func objectName(o object) string {
 // silenceName returns the name of a silence in Sensu.
 func silenceName(m *model.Resource) string { return objectName(silenceForm(m)) }
 
-// equalNames reports whether two names are equal, or become equal in Muster's form.
+// equalNames reports whether two names are equal as written or in Muster's form.
 func equalNames(a, b string) bool { return a == b || model.CleanName(a) == model.CleanName(b) }
 
-// equalSilenceNames reports whether two names SUBSCRIPTION:CHECK are equal part by part; the last colon divides the parts.
+// equalSilenceNames reports whether two silence names SUBSCRIPTION:CHECK are equal part by part, divided at the last
+// colon.
 func equalSilenceNames(a, b string) bool {
 	i, j := strings.LastIndexByte(a, ':'), strings.LastIndexByte(b, ':')
 	return i >= 0 && j >= 0 && equalNames(a[:i], b[:j]) && equalNames(a[i+1:], b[j+1:])
 }
 
-// silenceForm writes a silence as Silenced. A silence whose scope is more than a subscription and a check keeps Muster's
-// name, and its reason names the command that shows the scope.
+// silenceForm returns a Silence in Sensu's form (Silenced). A silence whose scope is more than a subscription and a
+// check keeps Muster's name, and its reason names the command that shows the scope.
 func silenceForm(m *model.Resource) object {
 	spec := m.Spec.(*model.SilenceSpec)
 	subscription, check := "*", "*"
@@ -117,7 +118,7 @@ func silenceForm(m *model.Resource) object {
 	return o
 }
 
-// putSilence creates a silence (POST, PUT), or replaces the one with the same scope (PUT).
+// putSilence creates a silence (POST, PUT) or replaces the one of the same scope (PUT).
 func (r *request) putSilence() (answer, error) {
 	doc, same, err := r.readDocument()
 	if err != nil || same {
@@ -150,7 +151,7 @@ func (r *request) putSilence() (answer, error) {
 	return answer{}, hintCommand(err, silenceCommand(r.namespace, made.main.Spec.(*model.SilenceSpec)))
 }
 
-// deleteSilence ends all silences with the name in the path.
+// deleteSilence deletes all silences with the name in the path.
 func (r *request) deleteSilence() (answer, error) {
 	found, err := r.matchSilences()
 	if err != nil {

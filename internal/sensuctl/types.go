@@ -38,10 +38,10 @@ const commonFields = "name namespace labels annotations"
 // eventCheckFields lists the fields that the check of an event has and a CheckConfig has not.
 const eventCheckFields = "duration executed issued history output state status total_state_change last_ok occurrences occurrences_watermark is_silenced silenced scheduler"
 
-// sameCommands returns one command for reading, creating and deleting.
+// sameCommands returns one command of Muster for reading, creating and deleting.
 func sameCommands(command string) [3]string { return [3]string{command, command, command} }
 
-// commandsOf returns Muster's commands for a type; empty: Muster has no counterpart of the type.
+// commandsOf returns Muster's commands for a type of Sensu; empty: Muster has no counterpart.
 func commandsOf(path string) [3]string {
 	t, known := sensuTypes[path]
 	if !known || t.commands != [3]string{} {
@@ -150,7 +150,8 @@ var sensuTypes = map[string]resourceType{
 	"license": {commands: sameCommands("Muster has no licences")},
 }
 
-// unsupportedRequestError is the error for a request that sensuctl cannot do with Muster; its hint has Muster's command.
+// unsupportedRequestError returns the error for a request that sensuctl cannot do here, with Muster's command in the
+// hint.
 func unsupportedRequestError(r *request) error {
 	text := commandFor(r)
 	if strings.HasPrefix(text, "muster ") {
@@ -159,7 +160,7 @@ func unsupportedRequestError(r *request) error {
 	return &sensuError{http.StatusNotImplemented, "not by sensuctl: " + text, codeNotFound}
 }
 
-// commandFor returns the command of Muster that does what a request of sensuctl asks for.
+// commandFor returns Muster's command for the task of a sensuctl request.
 func commandFor(r *request) string {
 	switch kind, last := r.kind, len(r.names)-1; {
 	case kind == "checks" && last == 1 && r.names[1] == "execute":
@@ -192,8 +193,8 @@ func commandFor(r *request) string {
 	return strings.ReplaceAll(text, "%s", name)
 }
 
-// hintCommand puts a command of Muster into the hint of a guarded operation: sensuctl has neither --yes nor --dry-run,
-// which the API's hint names.
+// hintCommand puts a command of Muster into the hint of a refused risky operation, because sensuctl has no --yes or
+// --dry-run.
 func hintCommand(err error, command string) error {
 	var e *model.Error
 	if !errors.As(err, &e) || e.Class != model.Guarded {
@@ -212,7 +213,7 @@ func musterCommand(verb string, ref v1.Ref, flags ...string) string {
 	return strings.Join(append(words, namespaceFlags(ref.Namespace, flags...)...), " ")
 }
 
-// silenceCommand returns the command of Muster that makes a silence with the same fields.
+// silenceCommand returns the command of Muster that creates a silence with the same fields.
 func silenceCommand(namespace string, s *model.SilenceSpec) string {
 	words := []string{"muster silence"}
 	if s.Targets != nil {
@@ -245,7 +246,7 @@ func silenceCommand(namespace string, s *model.SilenceSpec) string {
 	return strings.Join(append(words, namespaceFlags(namespace, "--yes")...), " ")
 }
 
-// namespaceFlags returns the flags of a command, with -n for another namespace than the default one.
+// namespaceFlags returns the flag -n for a namespace other than default.
 func namespaceFlags(namespace string, more ...string) []string {
 	if namespace == "" || namespace == model.DefaultNamespaceName {
 		return more

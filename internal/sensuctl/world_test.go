@@ -30,6 +30,7 @@ type testServer struct {
 	transcript bytes.Buffer
 }
 
+// newTestServer returns a test server over real stores.
 func newTestServer(t *testing.T) *testServer {
 	w := &testServer{Server: apitest.NewServer(t), t: t, registry: prometheus.NewRegistry()}
 	w.server = New(Options{API: w.Handler, Now: w.Now, Registerer: w.registry})
@@ -37,7 +38,7 @@ func newTestServer(t *testing.T) *testServer {
 	return w
 }
 
-// loginAs makes a user and gives requests its token.
+// loginAs creates a user and uses its token for the next requests.
 func (w *testServer) loginAs(user, role string) {
 	w.t.Helper()
 	secret, _, err := w.Access.CreateToken(context.Background(), intent.Actor{User: "server"}, access.AccessToken{User: user, Grants: access.Grants{Role: role}})
@@ -47,7 +48,7 @@ func (w *testServer) loginAs(user, role string) {
 	w.token = secret
 }
 
-// request makes a request as sensuctl does and returns the answer.
+// request sends a request as sensuctl does and returns the answer.
 func (w *testServer) request(method, path, body string) *http.Response {
 	w.t.Helper()
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
@@ -57,14 +58,14 @@ func (w *testServer) request(method, path, body string) *http.Response {
 	return w.serveRequest(r)
 }
 
-// serveRequest answers a request.
+// serveRequest passes a request to the server's handler and returns the answer.
 func (w *testServer) serveRequest(r *http.Request) *http.Response {
 	answer := httptest.NewRecorder()
 	w.server.ServeHTTP(answer, r)
 	return answer.Result()
 }
 
-// expectStatus makes a request, compares the status and returns the body.
+// expectStatus sends a request, compares the status of the answer and returns the body.
 func (w *testServer) expectStatus(status int, method, path, body string) string {
 	w.t.Helper()
 	answer := w.request(method, path, body)
@@ -75,7 +76,7 @@ func (w *testServer) expectStatus(status int, method, path, body string) string 
 	return string(data)
 }
 
-// recordExchange makes a request and appends it with its answer to the transcript.
+// recordExchange sends a request and appends request and answer to the transcript.
 func (w *testServer) recordExchange(method, path, body string) {
 	w.t.Helper()
 	answer := w.request(method, path, body)

@@ -20,7 +20,7 @@ const (
 	missingAnnotation = "sensuctl/waits-for"   // resources that a check names and that did not exist: dependents.go
 )
 
-// importedDocument is a document as resources of Muster.
+// importedDocument is a document converted to resources of Muster.
 type importedDocument struct {
 	main              *model.Resource
 	neededResources   []*model.Resource // resources that main needs and that did not exist
@@ -45,8 +45,8 @@ func (r *request) putResource() (answer, error) {
 	return answer{}, err
 }
 
-// retryStale repeats a read and write that failed because somebody else wrote in between. The loop ends, because one
-// writer succeeds in each round.
+// retryStale repeats a read and write that failed because of a concurrent write. The loop ends, because one writer
+// succeeds in each round.
 func (r *request) retryStale(do func() error) error {
 	for {
 		r.forgetResources()
@@ -56,7 +56,7 @@ func (r *request) retryStale(do func() error) error {
 	}
 }
 
-// createResource imports a document and applies the result, in place of a resource that has the same name.
+// createResource imports a document and applies it in place of a resource of that name.
 func (r *request) createResource(doc *document) error {
 	made, err := r.convertDocument(doc)
 	if err != nil {
@@ -74,8 +74,8 @@ func (r *request) createResource(doc *document) error {
 	return r.replaceResource(is, made)
 }
 
-// replaceResource applies an imported document in place of the resource is, if sensuctl may replace that and nobody
-// changed it since.
+// replaceResource applies an imported document over the resource is, if sensuctl may replace it and it has not
+// changed since.
 func (r *request) replaceResource(is *model.Resource, made *importedDocument) error {
 	if err := r.checkReplaceable(is); err != nil {
 		return err
@@ -87,8 +87,8 @@ func (r *request) replaceResource(is *model.Resource, made *importedDocument) er
 	return r.applyDocuments(made)
 }
 
-// applyDocuments sends resources to the API. Fields that were not carried are recorded in an annotation, the audit log and
-// the server's log.
+// applyDocuments applies imported documents through the API. Fields that were not carried are recorded in an
+// annotation, the audit log and the server's log.
 func (r *request) applyDocuments(list ...*importedDocument) error {
 	in := v1.ApplyRequest{Message: "by sensuctl", Owner: owner, MaxAffected: r.server.maxAffected, Yes: r.server.maxAffected == 0}
 	for _, made := range list {
@@ -114,11 +114,12 @@ func (r *request) applyDocuments(list ...*importedDocument) error {
 	return hintCommand(err, applyCommand)
 }
 
+// refOf returns the reference to a resource.
 func refOf(m *model.Resource) v1.Ref {
 	return v1.Ref{Kind: m.Kind, Namespace: m.Metadata.Namespace, Name: m.Metadata.Name}
 }
 
-// setListAnnotation writes a list into an annotation; an empty list removes the annotation.
+// setListAnnotation sets an annotation to a list; an empty list removes it.
 func setListAnnotation(m *model.Resource, name string, list []string, separator string) {
 	if len(list) == 0 {
 		delete(m.Metadata.Annotations, name)
@@ -130,7 +131,7 @@ func setListAnnotation(m *model.Resource, name string, list []string, separator 
 	m.Metadata.Annotations[name] = truncate(strings.Join(list, separator), 16<<10)
 }
 
-// splitList reads an annotation that is a list.
+// splitList returns the list in an annotation.
 func splitList(annotation string) []string {
 	if annotation == "" {
 		return nil
@@ -149,7 +150,7 @@ func truncate(text string, most int) string {
 // maxLookups bounds the resources that one document may name.
 const maxLookups = 500
 
-// convertDocument imports a document into the resources of its namespace. The import does not see the resource of the
+// convertDocument imports a Sensu document as resources of a namespace. The import does not see the resource of the
 // document's own name, because the document replaces it whole.
 func (r *request) convertDocument(doc *document) (*importedDocument, error) {
 	name, kind := model.CleanName(doc.name), kindOfDocument(doc)
@@ -200,7 +201,7 @@ func (r *request) convertDocument(doc *document) (*importedDocument, error) {
 	return made, checkHandlerKind(r, doc, made, set)
 }
 
-// checkHandlerKind refuses to replace a handler by a handler set, and a handler set by a handler.
+// checkHandlerKind refuses to replace a handler by a handler set or the reverse.
 func checkHandlerKind(r *request, doc *document, made *importedDocument, set bool) error {
 	if doc.kind != "Handler" {
 		return nil
@@ -216,7 +217,7 @@ func checkHandlerKind(r *request, doc *document, made *importedDocument, set boo
 	return refuseChange(m, "a handler cannot become a set, nor a set a handler", "delete")
 }
 
-// kindOfDocument returns Muster's kind of a document.
+// kindOfDocument returns the kind of Muster that corresponds to a document's type.
 func kindOfDocument(doc *document) string {
 	for _, t := range sensuTypes {
 		if t.sensu == doc.kind {

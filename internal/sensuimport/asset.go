@@ -23,9 +23,8 @@ type assetArchive struct {
 	platforms []model.AssetBuild // platforms that the archive's filters match
 }
 
-// importAsset imports the archives of an asset with the platforms that their filters match. Of all builds that match a
-// machine Sensu takes the first of those with the most filters, Muster the first: builds are sorted by the number of
-// filters.
+// importAsset imports an asset: its archives with the platforms of their filters. Of all builds that match a machine
+// Sensu takes the first of those with the most filters, Muster the first: builds are sorted by the number of filters.
 func importAsset(o *object) {
 	var builds []assetArchive
 	if list := o.spec.objects("builds"); len(list) > 0 {
@@ -64,7 +63,7 @@ func importAsset(o *object) {
 	o.declareResource(spec)
 }
 
-// readArchive reads one archive of an asset; false: the archive is left out, and a note has the reason.
+// readArchive reads one archive of an asset; false: it is omitted with a note.
 func readArchive(o *object, b *assetArchive) bool {
 	b.filters = b.spec.texts("filters")
 	sum := strings.ToLower(b.spec.text("sha512"))
@@ -87,7 +86,7 @@ func readArchive(o *object, b *assetArchive) bool {
 	return true
 }
 
-// assetURL returns the address from which the server may fetch the archive; empty: somebody has to upload it. Notes hold
+// assetURL returns the URL from which the server may fetch the archive; empty: a person has to upload it. Notes hold
 // no passwords.
 func assetURL(o *object, at, text string, headers map[string]string) string {
 	upload := "download the archive yourself, then type muster asset add " + musterName(o.name) + " FILE"
@@ -121,13 +120,13 @@ func assetURL(o *object, at, text string, headers map[string]string) string {
 	return text
 }
 
-// isSecretHeader reports whether the name of a header means that its value is secret, such as Authorization.
+// isSecretHeader reports whether an HTTP header such as Authorization holds a secret value.
 func isSecretHeader(header string) bool {
 	header = strings.ToLower(header)
 	return slices.ContainsFunc([]string{"auth", "cookie", "token", "key", "secret", "password"}, func(word string) bool { return strings.Contains(header, word) })
 }
 
-// addArchiveBuilds adds a build to the asset for each platform of an archive. A platform that an earlier build matches is
+// addArchiveBuilds adds one build per platform of an archive to an asset. A platform that an earlier build matches is
 // left out: as in Sensu, the later build would never be used.
 func addArchiveBuilds(o *object, spec *model.AssetSpec, b *assetArchive) {
 	if len(b.platforms) == 0 {
@@ -158,8 +157,8 @@ func addArchiveBuilds(o *object, spec *model.AssetSpec, b *assetArchive) {
 // maxPlatforms bounds the platforms that the filters of one archive match.
 const maxPlatforms = 256
 
-// platformsOf translates the filters of an asset into the platforms for which all filters hold. wider lists the
-// versions that also match longer versions (9 matches 9.4). The error names the part that Muster has no counterpart for.
+// platformsOf returns the platforms for which all filters of an asset are true. wider lists the versions that also
+// match longer versions (9 matches 9.4). The error names the part that Muster has no counterpart for.
 func platformsOf(filters []string) (list []model.AssetBuild, wider []string, err error) {
 	list = []model.AssetBuild{{}}
 	var f assetFilter
@@ -179,10 +178,10 @@ func platformsOf(filters []string) (list []model.AssetBuild, wider []string, err
 	return list, f.widerVersions, nil
 }
 
-// assetFilter translates the filters of one build.
+// assetFilter translates the filters of one build to platforms.
 type assetFilter struct{ widerVersions []string }
 
-// platforms returns the platforms for which an expression is true.
+// platforms returns the platforms for which a filter expression is true.
 func (f *assetFilter) platforms(e ast.Expression) ([]model.AssetBuild, error) {
 	switch e := e.(type) {
 	case *ast.BooleanLiteral:
@@ -218,7 +217,7 @@ func (f *assetFilter) platforms(e ast.Expression) ([]model.AssetBuild, error) {
 	return nil, fmt.Errorf("a build can only test os, arch, distribution and distributionVersion")
 }
 
-// platformsOfComparison returns the platforms for which the comparison of == literal is true.
+// platformsOfComparison returns the platforms for which a comparison with a literal is true.
 func (f *assetFilter) platformsOfComparison(of, literal ast.Expression, operator token.Token) ([]model.AssetBuild, error) {
 	want, whole := literalOf(literal), numberText(literal) != ""
 	if major, parsed := majorOf(of); major {
@@ -267,8 +266,8 @@ func (f *assetFilter) platformsOfComparison(of, literal ast.Expression, operator
 	return list, nil
 }
 
-// majorOf reports whether an expression reads the first number of platform_version, in one of the ways in which people write
-// that. parsed reports that the value is a number, not a text.
+// majorOf reports whether an expression reads the major number of platform_version, in one of the usual ways. parsed
+// reports that the value is a number, not a text.
 func majorOf(e ast.Expression) (is, parsed bool) {
 	if call, ok := e.(*ast.CallExpression); ok {
 		callee, ok := call.Callee.(*ast.Identifier)
@@ -294,7 +293,7 @@ func majorOf(e ast.Expression) (is, parsed bool) {
 	return err == nil && strings.Join(path, ".") == "entity.system.platform_version.split", false
 }
 
-// literalOf returns the value of a text or number as it is written; empty: the expression is neither.
+// literalOf returns the text of a string or number literal; empty: the expression is neither.
 func literalOf(e ast.Expression) string {
 	if s, ok := e.(*ast.StringLiteral); ok {
 		return s.Value.String()
@@ -302,7 +301,7 @@ func literalOf(e ast.Expression) string {
 	return numberText(e)
 }
 
-// intersectPlatformLists returns the platforms that match one platform of each list.
+// intersectPlatformLists returns the platforms that match an element of each list.
 func intersectPlatformLists(left, right []model.AssetBuild) (list []model.AssetBuild, err error) {
 	if len(left)*len(right) > maxPlatforms*maxPlatforms {
 		return nil, fmt.Errorf("the filter matches more than %d platforms", maxPlatforms)
@@ -320,7 +319,7 @@ func intersectPlatformLists(left, right []model.AssetBuild) (list []model.AssetB
 	return list, nil
 }
 
-// intersectPlatforms returns the platform that both a and b allow; false: a and b exclude each other.
+// intersectPlatforms returns the platform that both a and b allow; false: they exclude each other.
 func intersectPlatforms(a, b model.AssetBuild) (out model.AssetBuild, ok bool) {
 	both := func(x, y string) string {
 		if x == "" || y == "" || x == y {

@@ -56,7 +56,8 @@ func importCheck(o *object) {
 	}
 }
 
-// importPassiveCheck imports a check without a command and with publish: false: agents send its results unasked.
+// importPassiveCheck imports a check without a command and with publish: false, whose results agents send
+// unrequested.
 func importPassiveCheck(o *object) {
 	s := o.spec
 	c := &model.CheckSpec{Passive: true, TTL: seconds(s.integer("ttl")), MaxOutput: model.Size(s.integer("max_output_size"))}
@@ -67,7 +68,7 @@ func importPassiveCheck(o *object) {
 	o.declareResource(c)
 }
 
-// importFlapping imports the low and the high threshold of flapping. Sensu uses them only if both are set.
+// importFlapping imports the low and high threshold of flapping. Sensu uses them only if both are set.
 func importFlapping(o *object, c *model.CheckSpec) {
 	high, low := o.spec.integer("high_flap_threshold"), o.spec.integer("low_flap_threshold")
 	switch {
@@ -80,7 +81,7 @@ func importFlapping(o *object, c *model.CheckSpec) {
 	}
 }
 
-// ensureAlert returns the alert of a check; it adds an empty alert to a check without one.
+// ensureAlert returns the alert of a check, after adding an empty one if it has none.
 func ensureAlert(c *model.CheckSpec) *model.Alert {
 	if c.Alert == nil {
 		c.Alert = &model.Alert{}
@@ -91,7 +92,7 @@ func ensureAlert(c *model.CheckSpec) *model.Alert {
 // seconds returns a duration of n seconds.
 func seconds(n int) model.Duration { return model.Duration(time.Duration(n) * time.Second) }
 
-// targetsOf returns the nodes and groups that subscriptions reach.
+// targetsOf returns the nodes and groups that correspond to subscriptions.
 func targetsOf(o *object, subscriptions []string) *model.Targets {
 	if len(subscriptions) == 0 {
 		return nil
@@ -107,7 +108,7 @@ func targetsOf(o *object, subscriptions []string) *model.Targets {
 	return t
 }
 
-// environmentOf returns environment variables by name from a list of NAME=VALUE.
+// environmentOf converts a list of NAME=VALUE to environment variables by name.
 func environmentOf(o *object, list []string) map[string]string {
 	out := map[string]string{}
 	for _, line := range list {
@@ -121,7 +122,7 @@ func environmentOf(o *object, list []string) map[string]string {
 	return nonEmpty(out)
 }
 
-// importProxy imports the proxy entities about which a check has results.
+// importProxy imports the proxy entities of a check.
 func importProxy(o *object, c *model.CheckSpec) {
 	s := o.spec
 	c.RoundRobin = s.boolean("round_robin")
@@ -144,13 +145,14 @@ func importProxy(o *object, c *model.CheckSpec) {
 	requests.ignore("splay", "splay_coverage") // each proxy node has an offset of its own, always
 }
 
-// entityNamed returns the entity of a name in the object's namespace; nil: the files have no such entity.
+// entityNamed returns an entity of the files in the object's namespace by name, or nil.
 func (o *object) entityNamed(name string) *object {
 	by := o.importer.objectsByKey
 	return cmp.Or(by[resourceKey{"Entity", o.namespace, name}], by[resourceKey{"EntityConfig", o.namespace, name}])
 }
 
-// importHooks imports the hooks of a check: lists by type, [{critical: [name]}], or {type, hooks} by the API.
+// importHooks imports the hooks of a check in both forms: lists by type, [{critical: [name]}], or {type, hooks} of
+// the API.
 func importHooks(o *object, c *model.CheckSpec) {
 	at := map[string]int{}
 	for _, list := range o.spec.objects("check_hooks") {
@@ -200,7 +202,7 @@ var metricFormats = map[string]string{
 	"nagios_perfdata": "nagios", "graphite_plaintext": "graphite", "influxdb_line": "influxdb", "opentsdb_line": "opentsdb", "prometheus_text": "prometheus",
 }
 
-// SensuMetricFormat returns the name that Sensu has for a format of metrics.
+// SensuMetricFormat returns Sensu's name for a metric format.
 func SensuMetricFormat(format string) string {
 	for sensu, ours := range metricFormats {
 		if ours == format {
@@ -248,6 +250,7 @@ func importMetrics(o *object, c *model.CheckSpec) {
 	}
 }
 
+// importMetricTags imports the tags of a check's metrics.
 func importMetricTags(o *object, list []*objectFields) map[string]string {
 	out := map[string]string{}
 	for _, t := range list {
@@ -274,7 +277,7 @@ func importRecipients(o *object, c *model.CheckSpec) {
 	}
 }
 
-// importCheckAssets adds the assets that a check names and the assets of its hooks, which run with the check's.
+// importCheckAssets adds the assets of a check and of its hooks, which run with the check's assets.
 func importCheckAssets(o *object, c *model.CheckSpec) {
 	for _, of := range o.spec.texts("runtime_assets") {
 		addAsset(o, &c.Assets, of, "check")
@@ -304,7 +307,7 @@ func assetsOf(o *object, what string) (list []string) {
 	return list
 }
 
-// addAsset adds an asset to the list of a check, handler, mutator or filter; false: the asset does not exist.
+// addAsset adds an asset to the list of the resource that names it; false: the asset does not exist.
 func addAsset(o *object, list *[]string, of, what string) bool {
 	ref := musterName(of)
 	switch {
@@ -324,7 +327,7 @@ func addAsset(o *object, list *[]string, of, what string) bool {
 	return true
 }
 
-// noteHookAssets notes that the assets of a hook are lost, because no check names the hook.
+// noteHookAssets notes that the assets of a hook are lost because no check names the hook.
 func noteHookAssets(o *object) {
 	at := resourceKey{"Hook", o.targetNamespace(), musterName(o.name)}
 	if list := o.importer.hookAssets[at]; (o.kind == "Hook" || o.kind == "HookConfig") && len(list) > 0 && !o.importer.hooksInUse[at] {
@@ -332,7 +335,7 @@ func noteHookAssets(o *object) {
 	}
 }
 
-// assetsSharePlatform reports whether two assets have builds for the same platform, so that one machine could use both.
+// assetsSharePlatform reports whether one machine could use builds of both assets.
 func assetsSharePlatform(o *object, a, b string) bool {
 	for _, x := range assetBuildsOf(o, a) {
 		for _, y := range assetBuildsOf(o, b) {
@@ -344,6 +347,7 @@ func assetsSharePlatform(o *object, a, b string) bool {
 	return false
 }
 
+// assetBuildsOf returns the builds of an imported asset.
 func assetBuildsOf(o *object, of string) []model.AssetBuild {
 	return o.findResource("Asset", of).Spec.(*model.AssetSpec).Builds
 }
@@ -351,14 +355,14 @@ func assetBuildsOf(o *object, of string) []model.AssetBuild {
 // invalidVariableChars matches the characters that Sensu replaces in the name of an asset's environment variable.
 var invalidVariableChars = regexp.MustCompile("[^a-zA-Z0-9]+")
 
-// assetFolderVariable returns the environment variable with the folder of an asset.
+// assetFolderVariable returns the environment variable that holds an asset's folder.
 func assetFolderVariable(asset string) string {
 	return strings.NewReplacer(".", "_", "-", "_").Replace(strings.ToUpper(asset)) + "_PATH"
 }
 
 var tokenAsset = regexp.MustCompile(`^assetPath\s+["` + "`" + `]([^"` + "`" + `]+)["` + "`" + `]$`)
 
-// assetPathVariable returns the environment variable for the token {{ assetPath "x" }}.
+// assetPathVariable returns the environment variable that replaces the token {{ assetPath "x" }}.
 func assetPathVariable(token string) (variable string, ok bool) {
 	m := tokenAsset.FindStringSubmatch(token)
 	if m == nil {

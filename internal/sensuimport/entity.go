@@ -9,7 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// importEntity imports an entity as a node that waits for its machine, or as a proxy node.
+// importEntity imports an entity as a node that waits for its machine to enrol, or as a proxy node.
 func importEntity(o *object) {
 	s := o.spec
 	class := s.text("entity_class")
@@ -66,7 +66,7 @@ func importEntity(o *object) {
 	o.declareResource(n)
 }
 
-// importKeepaliveHandlers routes the keepalive of a node to the handlers that its entity names. For an entity without
+// importKeepaliveHandlers routes a node's keepalive to the handlers that its entity names. For an entity without
 // handlers Sensu uses the handler named keepalive, if that exists.
 func importKeepaliveHandlers(o *object, n *model.NodeSpec, handlers []string) {
 	named := len(handlers) > 0
@@ -95,7 +95,7 @@ func importKeepaliveHandlers(o *object, n *model.NodeSpec, handlers []string) {
 	}
 }
 
-// importSilence imports a silence by subscription and check; either may be * or missing.
+// importSilence imports a silence by subscription and check; either may be * or absent.
 func importSilence(o *object) {
 	s := o.spec
 	subscription, check := s.text("subscription"), s.text("check")
@@ -142,7 +142,7 @@ func importSilence(o *object) {
 	o.declareResource(spec)
 }
 
-// timeOfUnix returns a time that Sensu wrote as seconds since 1970; zero: Sensu wrote no time.
+// timeOfUnix converts seconds since 1970 to a time; 0 to the zero time.
 func timeOfUnix(n int) time.Time {
 	if n <= 0 {
 		return time.Time{}
@@ -150,7 +150,7 @@ func timeOfUnix(n int) time.Time {
 	return time.Unix(int64(n), 0).UTC()
 }
 
-// importUser notes the command that creates the user: Sensu stores passwords as hashes that only Sensu can verify.
+// importUser notes the command that creates the user, because only Sensu can verify its password hashes.
 func importUser(o *object) {
 	s := o.spec
 	user, groups := s.text("username"), s.texts("groups")
@@ -166,6 +166,7 @@ func importUser(o *object) {
 	}
 }
 
+// roleOf returns the role in Muster for the groups of a Sensu user.
 func roleOf(groups []string) string {
 	for _, g := range groups {
 		switch g {
@@ -201,12 +202,13 @@ func importBinding(o *object) {
 	o.noteLoss("role %s for %s: %s", role, strings.Join(who, ", "), advice)
 }
 
-// secretProvider is a store from which Sensu reads secrets. Its settings become part of each imported Secret.
+// secretProvider is the store from which Sensu reads a secret. Its settings become part of each imported Secret.
 type secretProvider struct {
 	env   bool
 	vault model.Vault
 }
 
+// importProvider imports a secrets provider, for the secrets that name it.
 func importProvider(o *object) {
 	p := secretProvider{env: o.kind == "Env"}
 	if !p.env {
@@ -219,6 +221,7 @@ func importProvider(o *object) {
 	o.importer.providers[o.name] = p
 }
 
+// importSecret imports a secret of the environment or of Vault.
 func importSecret(o *object) {
 	id, of := o.spec.text("id"), o.spec.text("provider")
 	p, ok := o.importer.providers[of]
@@ -251,8 +254,8 @@ func importSecret(o *object) {
 	o.declareResource(spec)
 }
 
-// importCheckSecrets imports the secrets of a check. The server hands their values only to machines of trusted groups,
-// which people have to declare.
+// importCheckSecrets imports the secrets of a check. The server hands their values only to machines of trusted
+// groups, which people have to declare.
 func importCheckSecrets(o *object, c *model.CheckSpec) {
 	c.Secrets = commandSecrets(o, "check")
 	if len(c.Secrets) > 0 {
@@ -260,7 +263,7 @@ func importCheckSecrets(o *object, c *model.CheckSpec) {
 	}
 }
 
-// commandSecrets imports the secrets in the environment of a command.
+// commandSecrets converts the secrets in a command's environment.
 func commandSecrets(o *object, what string) (list []model.CommandSecret) {
 	for _, secret := range o.spec.objects("secrets") {
 		of, as := secret.text("secret"), secret.text("name")

@@ -16,7 +16,7 @@ import (
 // maxExpression bounds an expression, in bytes.
 const maxExpression = 16 << 10
 
-// nodeCondition translates expressions over an entity, all of which must hold, into a condition over a node. The error names
+// nodeCondition translates the conjunction of expressions over an entity to a condition over a node. The error names
 // the part that has no counterpart.
 func nodeCondition(expressions []string) (string, error) {
 	var parts []string
@@ -47,7 +47,7 @@ func nodeCondition(expressions []string) (string, error) {
 	return strings.Join(parts, " && "), nil
 }
 
-// parseExpression parses one expression of JavaScript.
+// parseExpression parses one JavaScript expression.
 func parseExpression(source string) (ast.Expression, error) {
 	if len(source) > maxExpression {
 		return nil, fmt.Errorf("an expression of %d bytes is too long", len(source))
@@ -64,7 +64,7 @@ func parseExpression(source string) (ast.Expression, error) {
 	return nil, fmt.Errorf("%q is not one expression", source)
 }
 
-// translateBoolean translates an expression that is true or false.
+// translateBoolean translates a boolean expression to CEL.
 func translateBoolean(e ast.Expression) (string, error) {
 	switch e := e.(type) {
 	case *ast.BooleanLiteral:
@@ -100,7 +100,7 @@ func translateBoolean(e ast.Expression) (string, error) {
 	return "", fmt.Errorf("Muster has no such condition over a node")
 }
 
-// translateLogical translates a conjunction or a disjunction.
+// translateLogical translates a conjunction or disjunction to CEL.
 func translateLogical(e *ast.BinaryExpression) (string, error) {
 	left, err := translateBoolean(e.Left)
 	if err != nil {
@@ -130,7 +130,7 @@ func translateLogical(e *ast.BinaryExpression) (string, error) {
 	return left + " && " + right, nil
 }
 
-// translateEquality translates a comparison with a text.
+// translateEquality translates a comparison with a text to CEL.
 func translateEquality(e *ast.BinaryExpression) (string, error) {
 	same := e.Operator == token.EQUAL || e.Operator == token.STRICT_EQUAL
 	left, right := e.Left, e.Right
@@ -151,7 +151,7 @@ func translateEquality(e *ast.BinaryExpression) (string, error) {
 	return of + map[bool]string{true: " == ", false: " != "}[same] + strconv.Quote(literal.Value.String()), nil
 }
 
-// translateCall translates a call of one of the allowed functions on a text or on the subscriptions.
+// translateCall translates a call of an allowed function on a text or on the subscriptions to CEL.
 func translateCall(e *ast.CallExpression, allowed ...string) (string, error) {
 	dot, ok := e.Callee.(*ast.DotExpression)
 	if !ok || len(e.ArgumentList) != 1 {
@@ -192,7 +192,7 @@ func translateCall(e *ast.CallExpression, allowed ...string) (string, error) {
 	return of + "." + function + "(" + text + ")", nil
 }
 
-// translateField translates an expression that reads a field of an entity.
+// translateField translates the reading of an entity's field to CEL.
 func translateField(e ast.Expression) (string, error) {
 	path, err := pathOf(e)
 	if err != nil {
@@ -219,7 +219,7 @@ func translateField(e ast.Expression) (string, error) {
 	return "", fmt.Errorf("a node has no %s", strings.Join(path, "."))
 }
 
-// pathOf returns the names in a path such as entity.labels.region.
+// pathOf returns the parts of a path such as entity.labels.region.
 func pathOf(e ast.Expression) ([]string, error) {
 	switch e := e.(type) {
 	case *ast.Identifier:
@@ -236,7 +236,7 @@ func pathOf(e ast.Expression) ([]string, error) {
 	return nil, fmt.Errorf("Muster has no such condition over a node")
 }
 
-// numberText returns a number in an expression as text; empty: the expression is not a number.
+// numberText returns a number in an expression as text; empty: it is no number.
 func numberText(e ast.Expression) string {
 	switch e := e.(type) {
 	case *ast.NumberLiteral:
@@ -262,7 +262,7 @@ var attributeWords = []struct {
 	{regexp.MustCompile(`node\.(name|namespace)\b`), `entity.$1`},
 }
 
-// Attributes writes a condition over proxy nodes as Sensu's expressions over entities. not ok: an import of the
+// Attributes converts a condition over proxy nodes to Sensu's expressions over entities. not ok: an import of the
 // expressions makes another condition.
 func Attributes(where string) (expressions []string, ok bool) {
 	expressions = []string{"entity.entity_class == 'proxy'"} // Muster's condition selects proxy nodes only
@@ -276,7 +276,7 @@ func Attributes(where string) (expressions []string, ok bool) {
 	return expressions, err == nil && back == where
 }
 
-// conjunctsOf returns the parts of a condition that && joins.
+// conjunctsOf returns the operands of a condition joined by &&.
 func conjunctsOf(where string) (parts []string) {
 	depth, from, quoted := 0, 0, false
 	for i := 0; i < len(where); i++ {
@@ -299,7 +299,8 @@ func conjunctsOf(where string) (parts []string) {
 	return append(parts, where[from:])
 }
 
-// entityField is the field of an entity that a token {{ }} in a command reads. A property of the node gets the field's value.
+// entityField is a field of an entity that a token {{ }} in a command reads. A property of the node gets the field's
+// value.
 type entityField struct{ field, key string } // {labels disk_warn}, {name ""}
 
 var (
@@ -309,8 +310,8 @@ var (
 	invalidPropertyChars = regexp.MustCompile(`[^A-Za-z0-9_]`)
 )
 
-// translateTokens translates {{ .labels.x | default "y" }} in a text; the labels that the tokens read become properties of
-// the nodes.
+// translateTokens replaces Sensu's tokens such as {{ .labels.x | default "y" }} in a text by properties, which it
+// adds to the nodes.
 func translateTokens(o *object, field, text string) string {
 	return tokenPattern.ReplaceAllStringFunc(text, func(whole string) string {
 		inner := tokenPattern.FindStringSubmatch(whole)[1]
@@ -341,7 +342,7 @@ func translateTokens(o *object, field, text string) string {
 	})
 }
 
-// parseToken reads a token without its braces and its default; not ok: the text is not a token.
+// parseToken parses a token without braces and default; ok is false if the text is no token.
 func parseToken(text string) (entityField, bool) {
 	if m := indexToken.FindStringSubmatch(text); m != nil {
 		return entityField{m[1], m[2]}, true
@@ -356,7 +357,7 @@ func parseToken(text string) (entityField, bool) {
 	return entityField{m[1], m[2]}, m[2] != ""
 }
 
-// property returns the name of the node property that replaces the token.
+// property returns the name of the node property that replaces the field's token.
 func (t entityField) property() string {
 	switch t.field {
 	case "labels", "annotations":
@@ -371,7 +372,7 @@ func (t entityField) property() string {
 	return "entity_" + t.field
 }
 
-// valueFor returns the value that the token has for an entity; false: the entity has no such field.
+// valueFor returns an entity's value for the token; false: the entity lacks the field.
 func (t entityField) valueFor(o *object, labels, annotations map[string]string) (value string, ok bool) {
 	switch t.field {
 	case "labels":

@@ -7,7 +7,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// platformsText lists the platforms of builds.
+// platformsText returns the platforms of builds as text.
 func platformsText(list []model.AssetBuild) string {
 	var out []string
 	for i := range list {
@@ -16,7 +16,7 @@ func platformsText(list []model.AssetBuild) string {
 	return strings.Join(out, ", ")
 }
 
-// TestAssetFiltersBecomePlatforms translates filters as people write them.
+// TestAssetFiltersBecomePlatforms checks that usual asset filters become the right platforms.
 func TestAssetFiltersBecomePlatforms(t *testing.T) {
 	major := "entity.system.platform_version.split('.')[0]"
 	for source, want := range map[string]string{
@@ -74,7 +74,7 @@ func TestAssetFiltersBecomePlatforms(t *testing.T) {
 	}
 }
 
-// TestAttributesInvertConditions checks that an import of Attributes makes the same condition, or that it reports no
+// TestAttributesInvertConditions checks that Attributes and the import are inverse, or that Attributes reports no
 // form.
 func TestAttributesInvertConditions(t *testing.T) {
 	for _, where := range []string{

@@ -50,7 +50,7 @@ func importHandler(o *object) {
 	o.declareResource(spec)
 }
 
-// importStream imports a handler that keeps TCP connections open.
+// importStream imports a handler that keeps TCP connections open (tcp_stream).
 func importStream(o *object) {
 	s := o.spec
 	spec := &model.HandlerSpec{Stream: &model.Stream{Address: s.text("address"), Connections: s.integer("max_connections")}}
@@ -62,13 +62,13 @@ func importStream(o *object) {
 	o.declareResource(spec)
 }
 
-// readsEvents reports whether a handler gets Sensu's events by a pipeline: it is a program or a socket that reads them.
+// readsEvents reports whether a handler gets events in Sensu's form by a pipeline, as a program or socket does.
 func readsEvents(h *model.HandlerSpec) bool {
 	return h.Command != nil || h.TCP != nil || h.UDP != nil || h.Stream != nil
 }
 
-// routeToHandler sends a check's events to a handler: one that sends messages by itself gets problems, a program or a socket
-// gets events in Sensu's form by a pipeline that is made for it.
+// routeToHandler routes a check's events to a handler: a built-in handler gets problems, a program or socket gets
+// events by its own pipeline.
 func routeToHandler(o *object, c *model.CheckSpec, handler string, filters []string) {
 	if routeToExisting(o, c, handler, filters) {
 		return
@@ -103,9 +103,8 @@ func routeToHandler(o *object, c *model.CheckSpec, handler string, filters []str
 	}
 }
 
-// importHandlerPipeline makes the pipeline of a handler that reads Sensu's events and that nothing in these files names,
-// of a handler that filters more than routes do, or of a set: agents also name handlers for their keepalives and for the
-// events of their local API.
+// importHandlerPipeline makes a pipeline for a handler that no file names or whose filters exceed those of routes,
+// because agents may name it for keepalives and local events.
 func importHandlerPipeline(o *object) {
 	if o.kind != "Handler" && o.kind != "TCPStreamHandler" || o.importer.made[resourceKey{"Pipeline", o.targetNamespace(), PipelineOf(o.name)}] != nil {
 		return
@@ -125,8 +124,8 @@ const SetOf = "sensuctl/set-of"
 
 const mostSetOf = 16 << 10
 
-// importSet makes the pipeline that an agent reaches by the name of a set. Checks that name it name its
-// handlers instead.
+// importSet makes the pipeline by which an agent reaches a handler set. Checks that name it name its handlers
+// instead.
 func importSet(o *object) {
 	spec := &model.PipelineSpec{}
 	for _, h := range handlersOf(o, o.name, 0) {
@@ -152,24 +151,24 @@ func importSet(o *object) {
 	}
 }
 
-// passesIncidentsOnly reports whether filters pass exactly the events that open and close a problem and are not silenced, as
-// routes do.
+// passesIncidentsOnly reports whether filters pass exactly the events that routes notify of: problems that open or
+// close without a silence.
 func passesIncidentsOnly(filters []string) bool {
 	return slices.Contains(filters, model.FilterIncident) && !slices.ContainsFunc(filters, isCustomFilter)
 }
 
-// isCustomFilter reports whether a filter is neither is_incident nor not_silenced, whose effect routes have anyway.
+// isCustomFilter reports whether a filter differs from is_incident and not_silenced, which routes apply anyway.
 func isCustomFilter(filter string) bool {
 	return filter != model.FilterIncident && filter != model.FilterNotSilenced
 }
 
-// handlerNamed returns the handler of a name in the object's namespace; nil: the files have no such handler.
+// handlerNamed returns a handler of the files in the object's namespace by name, or nil.
 func (o *object) handlerNamed(name string) *object {
 	by := o.importer.objectsByKey
 	return cmp.Or(by[resourceKey{"Handler", o.namespace, name}], by[resourceKey{"TCPStreamHandler", o.namespace, name}])
 }
 
-// handlersOf returns the handlers in a handler set and in the sets inside that set; for another handler, the handler itself.
+// handlersOf returns the handlers of a set, including nested sets; for a single handler, itself.
 func handlersOf(o *object, handler string, depth int) []*object {
 	h := o.handlerNamed(handler)
 	if h == nil {
@@ -222,8 +221,8 @@ func importPipeline(o *object) {
 	o.declareResource(spec)
 }
 
-// addFilters gives a workflow its filters and its mutator. A filter that does not exist is created to deny all, because
-// without it the workflow would pass every event.
+// addFilters adds the filters and the mutator of a handler to a workflow. A filter that does not exist is created to
+// deny all, because without it the workflow would pass every event.
 func addFilters(o *object, flow *model.Workflow, filters []string, mutator string) {
 	for _, f := range filters {
 		ref := musterName(f)
@@ -243,8 +242,8 @@ func addFilters(o *object, flow *model.Workflow, filters []string, mutator strin
 	flow.Mutator = musterName(mutator)
 }
 
-// importPlugin makes a handler of Muster's own out of a well-known program that names all required values; false: the
-// handler stays a command.
+// importPlugin converts a well-known handler program with all required values to a built-in handler; false: it stays
+// a command.
 func importPlugin(o *object, command string, h *model.HandlerSpec) bool {
 	words := strings.Fields(command)
 	if len(words) == 0 || strings.ContainsAny(command, "|;&<>`$\\") {

@@ -4,6 +4,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
+// importHook imports a hook.
 func importHook(o *object) {
 	s := o.spec
 	spec := &model.HookSpec{Command: &model.Command{Shell: translateTokens(o, "command", s.text("command"))}, Timeout: seconds(s.integer("timeout")), Stdin: s.boolean("stdin")}
@@ -17,6 +18,7 @@ func importHook(o *object) {
 	}
 }
 
+// importMutator imports a mutator.
 func importMutator(o *object) {
 	s := o.spec
 	spec := &model.MutatorSpec{Env: environmentOf(o, s.texts("env_vars")), Timeout: seconds(s.integer("timeout"))}
@@ -30,6 +32,7 @@ func importMutator(o *object) {
 	o.declareResource(spec)
 }
 
+// importFilter imports an event filter with its times.
 func importFilter(o *object) {
 	s := o.spec
 	spec := &model.FilterSpec{Action: s.text("action"), Expressions: s.texts("expressions"), Assets: assetsOf(o, "filter")}

@@ -19,13 +19,13 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// File is one file of Sensu's with the name that notes show.
+// File is a file of Sensu with its name for notes.
 type File struct {
 	Name string
 	Data []byte
 }
 
-// Note is a remark on one resource of Sensu's.
+// Note is a remark about the import of one Sensu resource.
 type Note struct {
 	Where string // FILE:LINE
 	What  string // CheckConfig default/disk
@@ -54,13 +54,14 @@ func (r *Result) LostCount() (n int) {
 	return n
 }
 
-// Import translates files. kinds decide which resources are valid; now is the start of silences that end after a time.
-// It fails on a file that holds no Sensu resource.
+// Import converts files of Sensu to resources of Muster. kinds decide which resources are valid; now is the start of
+// silences that end after a time. It fails on a file that holds no Sensu resource.
 func Import(files []File, kinds *kind.Registry, now time.Time) (*Result, error) {
 	return ImportInto(nil, files, kinds, now)
 }
 
-// ImportInto is Import into a server that has resources already: files may name these, and the result holds none of them.
+// ImportInto converts files like Import for a server with existing resources: files may refer to these, and the
+// result does not repeat them.
 func ImportInto(server Lookup, files []File, kinds *kind.Registry, now time.Time) (*Result, error) {
 	im := &importer{
 		kinds: kinds, now: now.UTC().Truncate(time.Second), server: server, objectsByKey: map[resourceKey]*object{}, made: map[resourceKey]*model.Resource{},
@@ -94,8 +95,8 @@ func ImportInto(server Lookup, files []File, kinds *kind.Registry, now time.Time
 	return im.result(), im.serverError
 }
 
-// sensuType is a type of Sensu's objects: a function imports them, or a note says why they are not imported. A type without
-// function and note is left out silently.
+// sensuType is a type of Sensu: the function that imports its objects, or the note why it is not imported. A type
+// without function and note is left out silently.
 type sensuType struct {
 	name string
 	read func(*object)
@@ -104,7 +105,7 @@ type sensuType struct {
 
 const rolesNote = "the roles are admin, operator, viewer, agent and alerts: see who is bound to it"
 
-// sensuTypes returns the types in the order of their import: a type comes after the types that it names. Entities come
+// sensuTypes returns Sensu's types in the order of import: a type follows the types that it refers to. Entities come
 // after checks, whose tokens read fields of entities.
 func sensuTypes() []sensuType {
 	return []sensuType{
@@ -133,11 +134,11 @@ func sensuTypes() []sensuType {
 	}
 }
 
-// resourceKey names a resource of Sensu's, or one of Muster's.
+// resourceKey identifies a resource of Sensu or Muster.
 type resourceKey struct{ kind, namespace, name string }
 
-// importer holds the objects that were read and the resources that were made. Each object has a
-// reference to the importer.
+// importer holds the objects read from files and the resources made of them. Each object has a reference to the
+// importer.
 type importer struct {
 	kinds          *kind.Registry
 	now            time.Time
@@ -156,18 +157,19 @@ type importer struct {
 	hooksInUse map[resourceKey]bool      // hooks that a check names
 }
 
-// noteLoss notes a field of the object that is not imported.
+// noteLoss notes a field that was not imported.
 func (o *object) noteLoss(format string, args ...any) { o.note(true, format, args...) }
 
-// noteChange notes a field that is imported in another form.
+// noteChange notes a field that was imported in another form.
 func (o *object) noteChange(format string, args ...any) { o.note(false, format, args...) }
 
+// note adds a note about the object; lost: a field was not imported.
 func (o *object) note(lost bool, format string, args ...any) {
 	o.importer.notes = append(o.importer.notes, orderedNote{Note{o.position(), o.title(), fmt.Sprintf(format, args...), lost, ""}, o.file, o.line})
 }
 
-// addResource adds a resource to the object's namespace, unless the files or the server have a resource of that name
-// already.
+// addResource adds a resource to the object's namespace, unless one of that name exists in the files or on the
+// server.
 func (o *object) addResource(name string, spec model.Spec) *model.Resource {
 	if r := o.findResource(spec.Kind(), name); r != nil {
 		return r
@@ -193,7 +195,7 @@ func (o *object) declareResource(spec model.Spec) *model.Resource {
 	return r
 }
 
-// metadataOf returns labels or annotations without those that Sensu's tools write for themselves.
+// metadataOf returns labels or annotations without those that Sensu's own tools write.
 func metadataOf(o *object, field string) map[string]string {
 	out := map[string]string{}
 	for k, v := range o.meta.labels(field) {
@@ -219,6 +221,7 @@ func nonEmpty(m map[string]string) map[string]string {
 // maxLabel bounds the value of a label, in bytes.
 const maxLabel = 1024
 
+// importNamespace imports a namespace other than default.
 func importNamespace(o *object) {
 	if name := cmp.Or(o.spec.text("name"), o.name); name != "default" {
 		o.name, o.namespace = name, ""
@@ -226,8 +229,8 @@ func importNamespace(o *object) {
 	}
 }
 
-// noteUnread notes every field that is not empty and that no function read. For a type that is not imported the note has
-// the reason.
+// noteUnread notes every field with a value that no import function read. For a type that is not imported the note
+// has the reason.
 func (o *object) noteUnread() {
 	types := sensuTypes()
 	i := slices.IndexFunc(types, func(t sensuType) bool { return t.name == o.kind })
@@ -243,7 +246,7 @@ func (o *object) noteUnread() {
 	}
 }
 
-// result returns the resources in the order in which they build on each other, without those that the rules refuse.
+// result returns the valid resources in the order of their dependencies.
 func (im *importer) result() *Result {
 	out := &Result{Read: len(im.objects)}
 	for _, kind := range im.kinds.Kinds() {
@@ -266,15 +269,15 @@ func (im *importer) result() *Result {
 	return out
 }
 
-// orderedNote is a note with the file and line that order the notes. A note without a line has the file "\xff", which
-// sorts last.
+// orderedNote is a note with its file and line, by which notes are sorted. A note without a line has the file "\xff",
+// which sorts last.
 type orderedNote struct {
 	Note
 	file string
 	line int
 }
 
-// targetNamespace returns the namespace of an object's resources.
+// targetNamespace returns the namespace of the resources that the object becomes.
 func (o *object) targetNamespace() string {
 	if o.kind == "Namespace" {
 		return ""
@@ -282,8 +285,8 @@ func (o *object) targetNamespace() string {
 	return cmp.Or(model.CleanName(o.namespace), "default")
 }
 
-// uniqueName returns Muster's name for a name of Sensu's, which may hold capitals and colons. A note reports two names of
-// Sensu's that become the same name.
+// uniqueName returns an unused name in Muster for a name in Sensu, which may hold capitals and colons. A note reports
+// two names of Sensu's that become the same name.
 func (o *object) uniqueName(kind, name string) string {
 	clean := cmp.Or(model.CleanName(name), "unnamed")
 	at := resourceKey{kind, cmp.Or(o.targetNamespace(), "default"), clean}
@@ -299,10 +302,10 @@ func (o *object) uniqueName(kind, name string) string {
 	return clean
 }
 
-// musterName returns Muster's name for a resource with this name in Sensu.
+// musterName returns the name in Muster for a name in Sensu.
 func musterName(sensu string) string { return cmp.Or(model.CleanName(sensu), "unnamed") }
 
-// subscriptionGroup returns the group of a subscription, which is added at the first use. Agents may join the group by
+// subscriptionGroup returns the group for a subscription, added at its first use. Agents may join the group by
 // themselves, as agents of Sensu choose their subscriptions.
 func (o *object) subscriptionGroup(subscription string) string {
 	clean := o.uniqueName("Group", subscription)
@@ -310,11 +313,10 @@ func (o *object) subscriptionGroup(subscription string) string {
 	return clean
 }
 
-// Lookup returns a resource of the server; nil: the server has none.
+// Lookup returns an existing resource of the server, or nil.
 type Lookup func(kind, namespace, name string) (*model.Resource, error)
 
-// findResource returns a resource in the object's namespace that the import made or that the server has; nil: neither has
-// one.
+// findResource returns an imported or existing resource in the object's namespace, or nil.
 func (o *object) findResource(kind, name string) *model.Resource {
 	if r := o.importer.made[resourceKey{kind, o.targetNamespace(), name}]; r != nil {
 		return r
@@ -322,7 +324,7 @@ func (o *object) findResource(kind, name string) *model.Resource {
 	return o.findOnServer(kind, name)
 }
 
-// findOnServer returns a resource that the server has in the object's namespace. The first error of the server ends the
+// findOnServer returns a resource of the server in the object's namespace. The first error of the server ends the
 // import.
 func (o *object) findOnServer(kind, name string) (r *model.Resource) {
 	im := o.importer
@@ -333,14 +335,14 @@ func (o *object) findOnServer(kind, name string) (r *model.Resource) {
 	return r
 }
 
-// noteMissing notes that a resource which the object names does not exist. use is the type of results for a hook, else
-// empty.
+// noteMissing notes that the object names a resource which does not exist. use is the type of results for a hook,
+// else empty.
 func (o *object) noteMissing(kind, name, use string) {
 	o.noteLoss("%s %s %s", kind, name, o.absenceText())
 	o.importer.notes[len(o.importer.notes)-1].Missing = strings.TrimSpace(kind + " " + model.CleanName(name) + " " + use)
 }
 
-// absenceText returns the words by which a note says that a resource does not exist.
+// absenceText returns the words by which notes say that a resource does not exist.
 func (o *object) absenceText() string {
 	if o.importer.server != nil {
 		return "does not exist yet"
@@ -348,8 +350,9 @@ func (o *object) absenceText() string {
 	return "is not in these files"
 }
 
-// existingHandler returns a handler or a set of the server in Sensu's form, with the filters and the mutator of its own
-// pipeline. A handler that sends messages by itself has no pipeline and gets incidents. nil: the server has no such handler.
+// existingHandler returns a handler or set of the server in Sensu's form, with the filters and mutator of its own
+// pipeline. A handler that sends messages by itself has no pipeline and gets incidents. nil: the server has no such
+// handler.
 func existingHandler(o *object, handler string) *object {
 	h := o.findOnServer("Handler", musterName(handler))
 	own := o.findOnServer("Pipeline", PipelineOf(handler))
@@ -369,7 +372,7 @@ func existingHandler(o *object, handler string) *object {
 	return &object{importer: o.importer, kind: "Handler", name: handler, namespace: o.namespace, spec: newFields("", spec)}
 }
 
-// anyList returns texts as a list of JSON values.
+// anyList converts a list of texts to a list of JSON values.
 func anyList(texts []string) (list []any) {
 	for _, t := range texts {
 		list = append(list, t)
@@ -377,8 +380,8 @@ func anyList(texts []string) (list []any) {
 	return list
 }
 
-// routeToExisting sends a check's events to a handler of the server: by the pipeline that was made for the handler, or
-// by the check's alert where the handler sends messages by itself. false: the server has no such handler.
+// routeToExisting routes a check's events to a handler of the server: by its pipeline, or by the check's alert if it
+// is a built-in handler. false: the server has no such handler.
 func routeToExisting(o *object, c *model.CheckSpec, handler string, filters []string) bool {
 	if o.handlerNamed(handler) != nil {
 		return false
@@ -404,10 +407,10 @@ func routeToExisting(o *object, c *model.CheckSpec, handler string, filters []st
 	return true
 }
 
-// PipelineOf returns the name of the pipeline that is made for a handler that reads Sensu's events.
+// PipelineOf returns the name of the pipeline that an import makes for a handler that reads Sensu's events.
 func PipelineOf(handler string) string { return model.SensuPipeline(musterName(handler)) }
 
-// withFilters returns copies of workflows, each with the filters added to its own.
+// withFilters returns copies of workflows with additional filters.
 func withFilters(flows []model.Workflow, filters []string) []model.Workflow {
 	out := slices.Clone(flows)
 	for i := range out {

@@ -19,7 +19,8 @@ import (
 
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-// TestImportedDumpMatchesGolden compares resources and notes of dumps with golden files. The resources are valid.
+// TestImportedDumpMatchesGolden compares resources and notes of imported dumps with golden files. The resources are
+// valid.
 func TestImportedDumpMatchesGolden(t *testing.T) {
 	for _, name := range []string{"dump", "assets"} {
 		t.Run(name, func(t *testing.T) { compareImport(t, name) })
@@ -46,7 +47,7 @@ func compareImport(t *testing.T, name string) {
 	testenv.Golden(t, path, out.Bytes())
 }
 
-// importText imports a file and returns its notes, or the error, as text.
+// importText imports a file and returns its notes or the error as text.
 func importText(t *testing.T, text string) (*sensuimport.Result, string) {
 	t.Helper()
 	result, err := sensuimport.Import([]sensuimport.File{{Name: "f", Data: []byte(text)}}, kind.All(), noon)
@@ -60,12 +61,12 @@ func importText(t *testing.T, text string) (*sensuimport.Result, string) {
 	return result, strings.Join(notes, "\n")
 }
 
-// checkJSON returns a check with more fields.
+// checkJSON returns a check of Sensu with additional fields.
 func checkJSON(spec string) string {
 	return `{"type":"CheckConfig","api_version":"core/v2","metadata":{"name":"c","namespace":"default"},"spec":{"command":"true","interval":10,"subscriptions":["s"]` + spec + `}}`
 }
 
-// TestFileFormsAreRead reads YAML, JSON and lists, and refuses other files.
+// TestFileFormsAreRead checks that YAML, JSON and lists are read and other files refused.
 func TestFileFormsAreRead(t *testing.T) {
 	bare := `{"type":"CheckConfig","spec":{"metadata":{"name":"c"},"command":"true","interval":10,"subscriptions":["s"]}}`
 	for name, tt := range map[string]struct {
@@ -100,7 +101,7 @@ func TestFileFormsAreRead(t *testing.T) {
 	}
 }
 
-// TestCheckFieldsAreImported imports one field of a check per case.
+// TestCheckFieldsAreImported checks the import of each field of a check.
 func TestCheckFieldsAreImported(t *testing.T) {
 	for spec, want := range map[string]string{
 		`,"cron":"@every 5m","interval":0`:                    `"interval":"5m"`,
@@ -152,8 +153,8 @@ func TestUnpublishedCheckIsDisabledOrPassive(t *testing.T) {
 	}
 }
 
-// TestEntityAttributesBecomeConditions translates expressions as people write them; a check with another expression is
-// disabled.
+// TestEntityAttributesBecomeConditions checks the translation of usual entity attributes; a check with another
+// expression is disabled.
 func TestEntityAttributesBecomeConditions(t *testing.T) {
 	for source, want := range map[string]string{
 		`entity.entity_class == 'proxy'`:                                        `true`,
@@ -191,7 +192,7 @@ func TestEntityAttributesBecomeConditions(t *testing.T) {
 	}
 }
 
-// importCondition returns the condition that an expression over entities becomes, or the notes.
+// importCondition translates an entity expression to a condition, or returns notes why it cannot.
 func importCondition(t *testing.T, source string) string {
 	t.Helper()
 	result, said := importText(t, checkJSON(`,"proxy_requests":{"entity_attributes":[`+quoteJSON(source)+`]}`))
@@ -203,14 +204,14 @@ func importCondition(t *testing.T, source string) string {
 	return said
 }
 
-// quoteJSON returns a JSON string.
+// quoteJSON returns a text as a JSON string.
 func quoteJSON(text string) string {
 	data, _ := json.Marshal(text)
 	return string(data)
 }
 
-// TestCheckHandlersBecomeAlertsOrPipelines: handlers of known services get problems, programs get events. A missing
-// filter passes nothing.
+// TestCheckHandlersBecomeAlertsOrPipelines checks that handlers of known services become alert handlers, and that
+// programs get events by pipelines. A missing filter passes nothing.
 func TestCheckHandlersBecomeAlertsOrPipelines(t *testing.T) {
 	handler := func(name, spec string) string {
 		return `{"type":"Handler","api_version":"core/v2","metadata":{"name":"` + name + `","namespace":"default"},"spec":{` + spec + `}}` + "\n"
@@ -263,7 +264,7 @@ func TestMetricHandlersGetEventsWithMetrics(t *testing.T) {
 	}
 }
 
-// TestKeepaliveHandlersAreImported routes the keepalive of a node to the handlers of its entity.
+// TestKeepaliveHandlersAreImported checks that the keepalive of a node is routed to the handlers of its entity.
 func TestKeepaliveHandlersAreImported(t *testing.T) {
 	handler := func(name, spec string) string {
 		return `{"type":"Handler","api_version":"core/v2","metadata":{"name":"` + name + `","namespace":"default"},"spec":{` + spec + `}}` + "\n"
@@ -287,7 +288,8 @@ func TestKeepaliveHandlersAreImported(t *testing.T) {
 	}
 }
 
-// TestUnreferencedHandlersHavePipelines checks handlers that no file names: agents may name them.
+// TestUnreferencedHandlersHavePipelines checks that handlers which no file names get a pipeline, because agents may
+// name them.
 func TestUnreferencedHandlersHavePipelines(t *testing.T) {
 	handler := func(name, spec string) string {
 		return `{"type":"Handler","api_version":"core/v2","metadata":{"name":"` + name + `","namespace":"default"},"spec":{` + spec + `}}` + "\n"
@@ -309,7 +311,7 @@ func TestUnreferencedHandlersHavePipelines(t *testing.T) {
 	}
 }
 
-// TestEndedSilencesAreLeftOut imports silences with and without an end.
+// TestEndedSilencesAreLeftOut checks that ended silences are not imported.
 func TestEndedSilencesAreLeftOut(t *testing.T) {
 	silence := func(spec string) string {
 		return `{"type":"Silenced","metadata":{"name":"s:c","namespace":"default"},"spec":{` + spec + `}}`
@@ -329,7 +331,8 @@ func TestEndedSilencesAreLeftOut(t *testing.T) {
 	}
 }
 
-// FuzzImport imports arbitrary files: the result is an error, or valid resources with a note for each unread field.
+// FuzzImport imports arbitrary files and checks that the result is an error, or valid resources with a note for each
+// unread field.
 func FuzzImport(f *testing.F) {
 	data, err := os.ReadFile(filepath.Join("testdata", "dump.yaml"))
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// object is one resource of Sensu, the context of the function that imports its kind.
+// object is one Sensu resource and the context of the function that imports its kind.
 type object struct {
 	importer       *importer
 	file           string
@@ -32,8 +32,8 @@ type object struct {
 // maxDocument bounds a file, in bytes.
 const maxDocument = 64 << 20
 
-// readObjects reads the objects of a file: YAML documents, JSON objects one after the other (wrapped-json of a dump), or
-// a list of either.
+// readObjects reads the objects of a file: YAML documents, concatenated JSON objects (a wrapped-json dump) or a list
+// of either.
 func readObjects(file string, data []byte) ([]object, error) {
 	if len(data) > maxDocument {
 		return nil, model.Errorf(model.TooLarge, "%s has %d bytes, the limit is %d", file, len(data), maxDocument).WithHint("dump one type, or one namespace, at a time")
@@ -45,6 +45,7 @@ func readObjects(file string, data []byte) ([]object, error) {
 	return readYAML(file, data)
 }
 
+// readJSON reads the objects of a JSON file, each with its line.
 func readJSON(file string, data []byte) (list []object, err error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	for {
@@ -62,10 +63,12 @@ func readJSON(file string, data []byte) (list []object, err error) {
 	}
 }
 
+// lineOf returns the line number of an offset in a file.
 func lineOf(data []byte, offset int64) int {
 	return 1 + bytes.Count(data[:min(offset, int64(len(data)))], []byte("\n"))
 }
 
+// readYAML reads the objects of a YAML file, each with its line.
 func readYAML(file string, data []byte) (list []object, err error) {
 	dec, err := yaml.NewLoader(bytes.NewReader(data))
 	if err != nil {
@@ -115,7 +118,7 @@ func appendObjects(list []object, file string, line int, value any) (_ []object,
 	return nil, model.Errorf(model.Invalid, "%s:%d: not a Sensu resource", file, line).WithHint("sensuctl dump all --all-namespaces --format yaml --file sensu.yaml")
 }
 
-// readWrapped reads {type, api_version, metadata, spec}. The metadata may be inside spec.
+// readWrapped reads a wrapped object {type, api_version, metadata, spec}. The metadata may be inside spec.
 func readWrapped(file string, line int, v map[string]any) (object, error) {
 	top := newFields("", v)
 	o := object{file: file, line: line, kind: top.text("type")}
@@ -134,16 +137,15 @@ func readWrapped(file string, line int, v map[string]any) (object, error) {
 	return o, nil
 }
 
-// position returns the file and line of the object as FILE:LINE.
+// position returns the object's place as FILE:LINE.
 func (o *object) position() string { return fmt.Sprintf("%s:%d", o.file, o.line) }
 
-// title returns the object's type and Sensu's name.
+// title returns the object's type and name in Sensu.
 func (o *object) title() string {
 	return strings.TrimSuffix(o.kind+" "+strings.TrimPrefix(o.namespace+"/"+o.name, "/"), " ")
 }
 
-// objectFields holds the fields of a JSON object by name and records which fields were read; unread returns the other
-// fields.
+// objectFields holds the fields of a JSON object and which of them an import function has read.
 type objectFields struct {
 	path   string
 	values map[string]any
@@ -151,6 +153,7 @@ type objectFields struct {
 	inner  []*objectFields
 }
 
+// newFields returns the fields of a JSON object, all unread.
 func newFields(path string, v map[string]any) *objectFields {
 	return &objectFields{path: path, values: v, read: map[string]bool{}}
 }
@@ -171,7 +174,7 @@ func valueOf[T any](f *objectFields, name string) T {
 	return v
 }
 
-// ignore marks fields as read because Muster does not need them, so that no note reports them.
+// ignore marks fields as read that Muster does not need, so that no note reports them.
 func (f *objectFields) ignore(names ...string) {
 	for _, name := range names {
 		f.read[name] = true
@@ -184,7 +187,7 @@ func (f *objectFields) reference() string {
 	return f.text("name")
 }
 
-// appendNew appends a text to a list that does not have it.
+// appendNew appends a text to a list, unless the list contains it.
 func appendNew(list []string, text string) []string {
 	if slices.Contains(list, text) {
 		return list
@@ -192,10 +195,13 @@ func appendNew(list []string, text string) []string {
 	return append(list, text)
 }
 
-func (f *objectFields) text(name string) string  { return valueOf[string](f, name) }
+// text returns the text value of a field.
+func (f *objectFields) text(name string) string { return valueOf[string](f, name) }
+
+// boolean returns the boolean value of a field.
 func (f *objectFields) boolean(name string) bool { return valueOf[bool](f, name) }
 
-// integer returns a number without a fraction that an int holds.
+// integer returns the integer value of a field; zero: it is no integer.
 func (f *objectFields) integer(name string) int {
 	v, ok := numberOf(f.value(name))
 	if !ok && f.values[name] != nil || v != math.Trunc(v) || math.Abs(v) > 1<<40 {
@@ -205,7 +211,7 @@ func (f *objectFields) integer(name string) int {
 	return int(v)
 }
 
-// numberOf returns a finite number from a JSON number or from a text with a number.
+// numberOf returns the finite number of a JSON number or numeric text.
 func numberOf(v any) (n float64, ok bool) {
 	switch v := v.(type) {
 	case int, int64, uint64, float64:
@@ -229,7 +235,7 @@ func (f *objectFields) texts(name string) (list []string) {
 	return list
 }
 
-// labels returns the texts of a field that is an object, by name.
+// labels returns the string members of a field that is an object.
 func (f *objectFields) labels(name string) map[string]string {
 	out := map[string]string{}
 	for k, v := range valueOf[map[string]any](f, name) {
@@ -240,7 +246,7 @@ func (f *objectFields) labels(name string) map[string]string {
 	return nonEmpty(out)
 }
 
-// object returns the fields of the inner object with a name; empty: the object has no such field.
+// object returns the fields of an inner object; empty: the field is absent.
 func (f *objectFields) object(name string) *objectFields {
 	return f.add(name, valueOf[map[string]any](f, name))
 }
@@ -257,14 +263,15 @@ func (f *objectFields) objects(name string) (list []*objectFields) {
 	return list
 }
 
-// add returns the fields of an inner object. unread of the outer object also returns the inner fields that nobody read.
+// add returns the fields of an inner object and records it for unread. unread of the outer object also returns the
+// inner fields that nobody read.
 func (f *objectFields) add(name string, v map[string]any) *objectFields {
 	inner := newFields(strings.TrimPrefix(f.path+"."+name, "."), v)
 	f.inner = append(f.inner, inner)
 	return inner
 }
 
-// unread returns the names and values of fields that nobody read, without empty ones.
+// unread returns the fields with a value that no import function read.
 func (f *objectFields) unread() (list []string) {
 	for name, v := range f.values {
 		if !f.read[name] && !isDefaultValue(v) {
@@ -296,7 +303,7 @@ func isDefaultValue(v any) bool {
 	return reflect.ValueOf(v).IsZero()
 }
 
-// shortJSON writes a value for a note.
+// shortJSON returns a value as short JSON for a note.
 func shortJSON(v any) string {
 	data, err := json.Marshal(v)
 	if err != nil {

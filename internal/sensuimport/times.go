@@ -18,7 +18,7 @@ var cronMacros = map[string]string{
 	"@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
 }
 
-// importTimes imports the interval or the cron expression of a check.
+// importTimes imports a check's interval or cron expression.
 func importTimes(o *object, c *model.CheckSpec) {
 	c.Interval = seconds(o.spec.integer("interval"))
 	cron := o.spec.text("cron")
@@ -47,8 +47,8 @@ func importTimes(o *object, c *model.CheckSpec) {
 // weekdays are Sensu's names of days, by time.Weekday. Muster writes the first three letters.
 var weekdays = []string{"sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"}
 
-// weekdaySpans returns the times by day of the week of a field {days: {monday: [{begin, end}]}}: "mon 15:00-17:00", in
-// UTC. The day "all" has no name.
+// weekdaySpans returns the UTC times by weekday of a field {days: {monday: [{begin, end}]}} as "mon 15:00-17:00". The
+// day "all" has no name.
 func (o *object) weekdaySpans(field string) (spans []string) {
 	days := o.spec.object(field).object("days")
 	for _, day := range slices.Sorted(maps.Keys(days.values)) {
@@ -82,8 +82,8 @@ func timeOfDay(text string) (string, bool) {
 	return "", false
 }
 
-// WeekdayTimes writes spans of time in UTC, "[mon ]HH:MM-HH:MM", as Sensu has them: by day of the week. An import of the
-// result makes the same spans. not ok: a span has another form.
+// WeekdayTimes converts UTC time spans "[mon ]HH:MM-HH:MM" to Sensu's form: spans by weekday. An import of the result
+// makes the same spans. not ok: a span has another form.
 func WeekdayTimes(spans []string) (out map[string]any, ok bool) {
 	byDay := map[string]any{}
 	for _, during := range spans {
@@ -107,8 +107,8 @@ func WeekdayTimes(spans []string) (out map[string]any, ok bool) {
 	return map[string]any{"days": byDay}, true
 }
 
-// importSubdues imports the times in which a check does not run: subdue by days of the week, subdues by a first time and
-// a rule of repetition.
+// importSubdues imports the exceptions of a check's schedule: subdue by weekday, and subdues by start time and
+// repetition rule.
 func importSubdues(o *object, c *model.CheckSpec) {
 	var except []model.ScheduleException
 	for _, during := range o.weekdaySpans("subdue") {
@@ -141,7 +141,7 @@ func importSubdues(o *object, c *model.CheckSpec) {
 	}
 }
 
-// zoneOf returns the time zone for a time that was written with an offset; UTC if no zone has that offset.
+// zoneOf returns a time zone with a UTC offset; UTC if none has it.
 func zoneOf(t time.Time) (name string, in *time.Location) {
 	_, offset := t.Zone()
 	if offset == 0 || offset%3600 != 0 {
@@ -162,7 +162,7 @@ var repeatRules = []struct{ rule, day, month, weekday string }{
 // spanTime is the layout of begin and end of a time span that is not repeated.
 const spanTime = "2006-01-02 15:04"
 
-// repeatedSpans returns the time spans of a window from begin to end that Sensu's rules repeat.
+// repeatedSpans returns the time spans of a window that repeats from begin to end by Sensu's rule.
 func repeatedSpans(begin, end time.Time, rules []string) (spans []model.WindowSpan, err error) {
 	if len(rules) == 0 {
 		return []model.WindowSpan{{From: begin.Format(spanTime), To: end.Format(spanTime)}}, nil
@@ -181,8 +181,8 @@ func repeatedSpans(begin, end time.Time, rules []string) (spans []model.WindowSp
 	return spans, nil
 }
 
-// Subdue writes a window that an import made of a check's subdue in Sensu's form again. not ok: the window is not from a
-// subdue.
+// Subdue converts a Window that an import made of a check's subdue back to Sensu's form. not ok: the window is not
+// from a subdue.
 func Subdue(w *model.WindowSpec) (subdue map[string]any, ok bool) {
 	in, err := time.LoadLocation(w.TimeZone)
 	if err != nil || len(w.Spans) == 0 {

@@ -35,7 +35,7 @@ type Event struct {
 	MetricsOnly bool     // the event has no check
 }
 
-// Entity is the machine of a simulated agent.
+// Entity describes the machine of a simulated agent.
 type Entity struct {
 	Name              string
 	Namespace         string
@@ -54,7 +54,7 @@ const (
 	keepaliveCheck = "keepalive"
 )
 
-// redactedWords returns the keys that agents redact by default; every event has them.
+// redactedWords returns the keys that agents redact by default; every event lists them.
 func redactedWords() []string {
 	return []string{"password", "passwd", "pass", "api_key", "api_token", "access_key", "secret_key", "private_key", "secret"}
 }
@@ -85,6 +85,7 @@ func (c Codec) AppendEvent(dst []byte, m *Event) []byte {
 	})
 }
 
+// writeCheck writes the check of an event, or the keepalive's fields.
 func (m *Event) writeCheck(e *encoder) {
 	if m.Check == nil {
 		e.writeInt(5, "interval", int64(m.Interval))
@@ -103,8 +104,8 @@ func (m *Event) writeCheck(e *encoder) {
 	e.writeText(45, "processed_by", m.Entity.Name)
 }
 
-// copyCheckConfig copies the fields of a CheckConfig into a Check, whose numbers in protobuf differ. The config was decoded
-// before, so there is no error.
+// copyCheckConfig writes the fields of a CheckConfig as fields of a Check, whose protobuf numbers differ. The config
+// was decoded before, so there is no error.
 func (e *encoder) copyCheckConfig(config []byte) {
 	if e.codec == JSON {
 		_ = forEachMember(config, func(key, raw []byte) bool {
@@ -134,7 +135,7 @@ func isResultKey(key string) bool {
 	return slices.Contains([]string{"duration", "executed", "issued", "output", "status", "hooks", "processed_by"}, key)
 }
 
-// checkFieldNumber returns the protobuf number in Check of a field of CheckConfig; 0: Check has no such field.
+// checkFieldNumber returns the protobuf number in Check of a CheckConfig's field; 0: Check lacks the field.
 func checkFieldNumber(number uint64) uint64 {
 	switch {
 	case number <= 21:
@@ -151,6 +152,7 @@ func checkFieldNumber(number uint64) uint64 {
 	return 0
 }
 
+// write writes the result of a hook.
 func (h *HookResult) write(e *encoder) {
 	if e.codec == JSON { // a HookConfig is in line
 		e.writeMeta(1, h.Name, "")
@@ -162,6 +164,7 @@ func (h *HookResult) write(e *encoder) {
 	e.writeInt(6, "status", int64(h.Status))
 }
 
+// writeMetrics writes the metrics of an event.
 func (m *Event) writeMetrics(e *encoder) {
 	e.writeTexts(1, "handlers", m.Handlers)
 	e.writeMessages(2, "points", len(m.Points), func(i int) {
@@ -177,6 +180,7 @@ func (m *Event) writeMetrics(e *encoder) {
 	})
 }
 
+// write writes the entity of a simulated agent.
 func (x *Entity) write(e *encoder, lastSeen int64) {
 	e.writeText(1, "entity_class", entityClass)
 	e.writeMessage(3, "system", func() {
@@ -206,7 +210,7 @@ func (x *Entity) write(e *encoder, lastSeen int64) {
 	e.writeTexts(16, "keepalive_handlers", x.KeepaliveHandlers)
 }
 
-// Machine is the entity of an agent.
+// Machine is the entity in an event: the agent's machine.
 type Machine struct {
 	Name, Namespace   string
 	Class             string
@@ -267,7 +271,7 @@ var networkFields = []field[System]{
 
 var interfaceFields = []field[System]{textsField(3, "addresses", func(y *System) *[]string { return &y.Addresses })}
 
-// ReadMachine decodes the entity of an event.
+// ReadMachine decodes the entity of an event, which describes the agent's machine.
 func (s *Received) ReadMachine() (*Machine, error) {
 	m := new(Machine)
 	if err := s.codec.decode("an entity", s.Machine, func(v fieldValue) bool { return readFields(v, machineFields, m) }); err != nil {

@@ -21,8 +21,10 @@ type fieldValue struct {
 	number uint64 // protobuf: other fields
 }
 
+// isNull reports whether the value is JSON null.
 func (v fieldValue) isNull() bool { return v.codec == JSON && string(v.raw) == "null" }
 
+// text returns the text value.
 func (v fieldValue) text() string {
 	if v.codec == Protobuf {
 		return string(v.raw)
@@ -31,6 +33,7 @@ func (v fieldValue) text() string {
 	return string(s)
 }
 
+// int returns the integer value and truncates a fraction.
 func (v fieldValue) int() int64 {
 	if v.codec == Protobuf {
 		return int64(v.number)
@@ -43,7 +46,7 @@ func (v fieldValue) int() int64 {
 	return n
 }
 
-// float returns NaN for a JSON value that is no number.
+// float returns the floating-point value; NaN for JSON that is no number.
 func (v fieldValue) float() float64 {
 	if v.codec == Protobuf {
 		return math.Float64frombits(v.number)
@@ -55,9 +58,10 @@ func (v fieldValue) float() float64 {
 	return f
 }
 
+// bool returns the boolean value.
 func (v fieldValue) bool() bool { return v.number != 0 || string(v.raw) == "true" }
 
-// forEach calls f for each item of a list. In protobuf each item is a field of its own.
+// forEach calls f with each element of a list value. In protobuf each item is a field of its own.
 func (v fieldValue) forEach(f func(fieldValue) bool) bool {
 	if v.codec == Protobuf {
 		return f(v)
@@ -65,7 +69,7 @@ func (v fieldValue) forEach(f func(fieldValue) bool) bool {
 	return forEachElement(v.raw, func(raw []byte) bool { return f(fieldValue{codec: JSON, raw: raw}) })
 }
 
-// field describes how one field of a message is read into a T: by its number and wire type in protobuf, by its name in
+// field describes how one field of a message is decoded into a T: by number and wire type in protobuf, by name in
 // JSON. read returns false for a value that cannot be decoded. Tables ascend by tag.
 type field[T any] struct {
 	tag  uint64
@@ -80,6 +84,7 @@ const (
 	lengths = uint64(protowire.BytesType)
 )
 
+// tagOf returns the protobuf tag of a field number and wire type.
 func tagOf(number int, wireType uint64) uint64 { return uint64(number)<<3 | wireType }
 
 // readFields decodes a message by the table of its fields; false: the message is malformed. JSON's null is an empty message.
@@ -119,8 +124,8 @@ func readFields[T any](v fieldValue, fields []field[T], into *T) bool {
 	return true
 }
 
-// nextField takes one field from the front of a protobuf message; not ok: the message is malformed. raw is the content of a
-// length-delimited field, number the value of others. All results fit into registers.
+// nextField splits the first field off a protobuf message; ok is false if the message is malformed. raw is the
+// content of a length-delimited field, number the value of others. All results fit into registers.
 func nextField(message []byte) (tag, number uint64, raw, rest []byte, ok bool) {
 	n := 1
 	if tag = uint64(message[0]); tag >= 0x80 {
@@ -151,7 +156,7 @@ func nextField(message []byte) (tag, number uint64, raw, rest []byte, ok bool) {
 	return tag, number, raw, message[n:], true
 }
 
-// decode decodes the body of a message by read; name is the message's name in the error.
+// decode decodes a message's body by the function read; name appears in the error.
 func (c Codec) decode(name string, body []byte, read func(fieldValue) bool) error {
 	if read(fieldValue{codec: c, raw: body}) {
 		return nil
@@ -160,6 +165,7 @@ func (c Codec) decode(name string, body []byte, read func(fieldValue) bool) erro
 	return model.Errorf(model.Invalid, "message %s is not valid %s", name, encoding)
 }
 
+// textField describes a text field.
 func textField[T any](number int, name string, at func(*T) *string) field[T] {
 	return field[T]{tagOf(number, lengths), name, func(m *T, v fieldValue) bool { *at(m) = v.text(); return true }}
 }
@@ -176,10 +182,12 @@ func textsField[T any](number int, name string, at func(*T) *[]string) field[T] 
 	}}
 }
 
+// intField describes an integer field.
 func intField[T any, N int32 | int64 | uint32](number int, name string, at func(*T) *N) field[T] {
 	return field[T]{tagOf(number, varint), name, func(m *T, v fieldValue) bool { *at(m) = N(v.int()); return true }}
 }
 
+// floatField describes a floating-point field.
 func floatField[T any](number int, name string, at func(*T) *float64) field[T] {
 	return field[T]{tagOf(number, fixed64), name, func(m *T, v fieldValue) bool { *at(m) = v.float(); return true }}
 }
@@ -202,7 +210,7 @@ func messagesField[T, M any](number int, name string, fields []field[M], add fun
 	}}
 }
 
-// keyValue is an entry of a map of texts, or a tag of a metric point.
+// keyValue is an entry of a map of texts or a tag of a metric point.
 type keyValue struct{ key, text string }
 
 // keyValueFields lists the fields of a map entry, which protobuf encodes as a message.
@@ -211,7 +219,7 @@ var keyValueFields = []field[keyValue]{
 	textField(2, "value", func(p *keyValue) *string { return &p.text }),
 }
 
-// addKeyValue adds an entry to a map, unless the map has maxItems entries already.
+// addKeyValue adds an entry to a map with fewer than maxItems entries.
 func addKeyValue(m *map[string]string, p *keyValue) {
 	if *m == nil {
 		*m = map[string]string{}
@@ -243,8 +251,8 @@ func pairsField[T any](number int, name string, at func(*T) *map[string]string) 
 	}}
 }
 
-// forEachMember calls f with each member of a JSON object: its key without quotes and its value, both not decoded. Values
-// are not checked here: the reader of a value reports its errors.
+// forEachMember calls f with each member of a JSON object: the unquoted key and the raw value. Values are not checked
+// here: the reader of a value reports its errors.
 func forEachMember(object []byte, f func(key, value []byte) bool) bool {
 	i := skipSpace(object, 0)
 	if i == len(object) || object[i] != '{' {
@@ -309,8 +317,7 @@ func skipSpace(b []byte, i int) int {
 	return i
 }
 
-// scanString returns the JSON string that begins at i, with its quotes, and the index after the string; -1: no string
-// begins at i.
+// scanString returns the quoted JSON string at index i and the index behind it; -1: no string.
 func scanString(b []byte, i int) (string []byte, end int) {
 	if i >= len(b) || b[i] != '"' {
 		return nil, -1
@@ -332,7 +339,7 @@ func scanString(b []byte, i int) (string []byte, end int) {
 	}
 }
 
-// scanValue returns the index after the JSON value that begins at i; -1: no value begins at i.
+// scanValue returns the index behind the JSON value at index i; -1: no value.
 func scanValue(b []byte, i int) int {
 	depth := 0
 	for i < len(b) {
@@ -378,7 +385,7 @@ func isDelimiter(c byte) bool {
 	return false
 }
 
-// appendString appends the text of a JSON string to dst; not ok: value is not a JSON string.
+// appendString appends the decoded text of a JSON string to dst; ok is false if value is no JSON string.
 func appendString(dst, value []byte) ([]byte, bool) {
 	if string(value) == "null" {
 		return dst, true

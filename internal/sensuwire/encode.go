@@ -29,7 +29,7 @@ type encoder struct {
 	comma bool // JSON: the object has a member
 }
 
-// encode appends a message to dst; write appends the message's fields.
+// encode appends a message to dst; the function write appends its fields.
 func (c Codec) encode(dst []byte, write func(*encoder)) []byte {
 	e := encoder{codec: c, b: dst}
 	e.writeObject(func() { write(&e) })
@@ -48,7 +48,7 @@ func (e *encoder) writeObject(write func()) {
 	e.b, e.comma = append(e.b, '}'), outer
 }
 
-// beginMember writes the key of a JSON object's member; the caller writes the value next.
+// beginMember writes the key of a JSON member; the caller writes the value.
 func (e *encoder) beginMember(name string) {
 	if e.comma {
 		e.b = append(e.b, ',')
@@ -57,6 +57,7 @@ func (e *encoder) beginMember(name string) {
 	e.comma = true
 }
 
+// writeString writes a JSON string.
 func (e *encoder) writeString(text string) {
 	quoted, err := json.Marshal(text)
 	if err != nil {
@@ -65,10 +66,12 @@ func (e *encoder) writeString(text string) {
 	e.b = append(e.b, quoted...)
 }
 
+// writeTag writes a protobuf tag: field number and wire type.
 func (e *encoder) writeTag(number int, kind protowire.Type) {
 	e.b = protowire.AppendTag(e.b, protowire.Number(number), kind)
 }
 
+// writeText writes a text field, omitted if empty.
 func (e *encoder) writeText(number int, name, writeText string) {
 	switch {
 	case writeText == "":
@@ -81,7 +84,7 @@ func (e *encoder) writeText(number int, name, writeText string) {
 	}
 }
 
-// writeTexts writes a list of texts. In protobuf an empty text is an item, too.
+// writeTexts writes a field that is a list of texts. In protobuf an empty text is an item, too.
 func (e *encoder) writeTexts(number int, name string, list []string) {
 	if e.codec == JSON {
 		e.writeArray(number, name, len(list), func(i int) { e.writeString(list[i]) })
@@ -93,6 +96,7 @@ func (e *encoder) writeTexts(number int, name string, list []string) {
 	}
 }
 
+// writeInt writes an integer field, omitted if zero.
 func (e *encoder) writeInt(number int, name string, n int64) {
 	switch {
 	case n == 0:
@@ -105,6 +109,7 @@ func (e *encoder) writeInt(number int, name string, n int64) {
 	}
 }
 
+// writeBool writes a boolean field, omitted if false.
 func (e *encoder) writeBool(number int, name string, is bool) {
 	switch {
 	case is && e.codec == JSON:
@@ -115,6 +120,7 @@ func (e *encoder) writeBool(number int, name string, is bool) {
 	}
 }
 
+// writeFloat writes a floating-point field, omitted if zero.
 func (e *encoder) writeFloat(number int, name string, f float64) {
 	switch {
 	case f == 0:
@@ -165,7 +171,7 @@ func (e *encoder) writeArray(_ int, name string, n int, write func(i int)) {
 	e.b = append(e.b, ']')
 }
 
-// writeTextMap writes a map of texts, ascending by key.
+// writeTextMap writes a field that is a map of texts, ascending by key.
 func (e *encoder) writeTextMap(number int, name string, m map[string]string) {
 	keys := slices.Sorted(maps.Keys(m))
 	if e.codec == Protobuf {
@@ -218,13 +224,13 @@ func Parse(message []byte) (kind, body []byte, err error) {
 	return kind, body, nil
 }
 
-// NewMessage returns the beginning of a message for wsconn: its headroom and the type. The body is appended.
+// NewMessage returns the start of a message for wsconn: headroom and type. The body is appended.
 func NewMessage(kind string) []byte {
 	return append(append(make([]byte, wsconn.Headroom, wsconn.Headroom+1024), kind...), '\n')
 }
 
-// Literal escapes a text in which the agent expands tokens. The agent runs Go's template over the check, encoded as JSON,
-// so a quotation mark must not be inside the braces.
+// Literal escapes a text so that the agent expands no tokens in it. The agent runs Go's template over the check,
+// encoded as JSON, so a quotation mark must not be inside the braces.
 func Literal(text string) string {
 	if !strings.Contains(text, "{{") {
 		return text
@@ -235,7 +241,7 @@ func Literal(text string) string {
 // UnknownEntity is the name of an entity_config that leaves the agent's own configuration unchanged.
 const UnknownEntity = "not found"
 
-// Config is an entity_config: the configuration that the backend wants of the agent.
+// Config is an entity_config: the agent configuration that the backend sets.
 type Config struct {
 	Name          string // UnknownEntity: the agent keeps its own
 	Namespace     string
@@ -250,10 +256,12 @@ var metaFields = []field[objectMeta]{
 	textField(2, "namespace", func(m *objectMeta) *string { return &m.namespace }),
 }
 
+// writeMeta writes a name and namespace as Sensu's ObjectMeta.
 func (e *encoder) writeMeta(number int, name, namespace string) {
 	e.writeMetaWithLabels(number, name, namespace, nil)
 }
 
+// writeMetaWithLabels writes a name, namespace and labels as Sensu's ObjectMeta.
 func (e *encoder) writeMetaWithLabels(number int, name, namespace string, labels map[string]string) {
 	e.writeMessage(number, "metadata", func() {
 		e.writeText(1, "name", name)

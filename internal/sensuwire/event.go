@@ -36,10 +36,10 @@ type Received struct {
 	hooks     [][]byte // encoded results: each of them, or the list in JSON
 }
 
-// HasHooks reports whether hooks of the check ran.
+// HasHooks reports whether the event has results of hooks.
 func (s *Received) HasHooks() bool { return len(s.hooks) > 0 }
 
-// readText reads a text without a copy; a text with JSON escapes is decoded into scratch.
+// readText returns a text field without a copy; a text with JSON escapes is decoded into scratch.
 func (s *Received) readText(v fieldValue, into *[]byte) bool {
 	if v.codec == Protobuf {
 		*into = v.raw
@@ -52,11 +52,12 @@ func (s *Received) readText(v fieldValue, into *[]byte) bool {
 	return ok
 }
 
+// bytesField describes a text field of an event that is kept as bytes without a copy.
 func bytesField(number int, name string, at func(*Received) *[]byte) field[Received] {
 	return field[Received]{tagOf(number, lengths), name, func(s *Received, v fieldValue) bool { return s.readText(v, at(s)) }}
 }
 
-// sumField describes a field whose value is added to the sum Received.Sum.
+// sumField describes a field whose value is added to Received.Sum.
 func sumField(number int, name string) field[Received] {
 	return field[Received]{tagOf(number, lengths), name, func(s *Received, v fieldValue) bool { s.Sum += xxhash.Sum64(v.raw); return true }}
 }
@@ -134,8 +135,8 @@ var receivedCheckFields = []field[Received]{
 
 var receivedCheckMetaFields = []field[Received]{bytesField(1, "name", func(s *Received) *[]byte { return &s.Check })}
 
-// ReadEvent decodes the fields of an event that every event needs. It refuses an event without an entity, and a check
-// without a name.
+// ReadEvent decodes the fields that every event needs; other Read… methods decode the rest on demand. It refuses an
+// event without an entity, and a check without a name.
 func (c Codec) ReadEvent(body []byte, s *Received) error {
 	*s = Received{codec: c, scratch: s.scratch[:0], hooks: s.hooks[:0], pipelines: s.pipelines[:0]}
 	if !readFields(fieldValue{codec: c, raw: body}, receivedFields, s) {
@@ -150,8 +151,7 @@ func (c Codec) ReadEvent(body []byte, s *Received) error {
 	return nil
 }
 
-// CheckRules is the configuration of a check in an event: a backend that did not request the check knows nothing else
-// about it.
+// CheckRules is the check configuration in an event, which is all that a backend knows of a check it did not request.
 type CheckRules struct {
 	Handlers, Pipelines []string // names
 	FlapLow, FlapHigh   uint32   // percent of change; 0: not set
@@ -164,20 +164,20 @@ var ruleFields = []field[CheckRules]{
 	messagesField(46, "pipelines", metaFields, func(r *CheckRules, m *objectMeta) { addText(&r.Pipelines, m.name) }),
 }
 
+// addText adds a text to a list with fewer than maxItems elements.
 func addText(list *[]string, text string) {
 	if len(*list) < maxItems {
 		*list = append(*list, text)
 	}
 }
 
-// ReadRules decodes the description of the event's check.
+// ReadRules decodes the check configuration in the event.
 func (s *Received) ReadRules() (r CheckRules, err error) {
 	err = s.codec.decode("a check", s.check, func(v fieldValue) bool { return readFields(v, ruleFields, &r) })
 	return r, err
 }
 
-// ReadPipelines decodes the names of the pipelines that the event itself names, not its check, such as the pipelines of a
-// keepalive.
+// ReadPipelines decodes the pipelines that the event itself names (not its check), such as those of a keepalive.
 func (s *Received) ReadPipelines() (names []string, err error) {
 	err = s.decodeEach("an event's pipelines", s.pipelines, func(v fieldValue) bool {
 		var m objectMeta // a ResourceReference has its name under the number of a meta
@@ -188,7 +188,7 @@ func (s *Received) ReadPipelines() (names []string, err error) {
 	return names, err
 }
 
-// decodeEach reads encoded messages; in JSON each is a list of them.
+// decodeEach decodes a list of messages: in JSON an array, in protobuf repeated fields.
 func (s *Received) decodeEach(name string, messages [][]byte, read func(fieldValue) bool) error {
 	for _, raw := range messages {
 		if err := s.codec.decode(name, raw, func(v fieldValue) bool { return v.forEach(read) }); err != nil {
@@ -230,7 +230,7 @@ func (s *Received) ReadHooks(limit int) (list []HookResult, err error) {
 	return list, err
 }
 
-// Point is one value of an event's metrics.
+// Point is one metric point of an event.
 type Point struct {
 	Name  string
 	Value float64
@@ -238,8 +238,8 @@ type Point struct {
 	Tags  map[string]string
 }
 
-// At returns the time of a point. Senders count seconds, milliseconds, microseconds or nanoseconds: the unit is the one
-// that gives a year within a few thousand.
+// At returns the time of a metric point, whatever unit the agent used. Senders count seconds, milliseconds,
+// microseconds or nanoseconds: the unit is the one that gives a year within a few thousand.
 func (p *Point) At() time.Time {
 	switch n := p.Time; {
 	case n <= 0:
@@ -277,7 +277,7 @@ var metricsFields = []field[metricsReader]{
 	}),
 }
 
-// ReadPoints calls f with each point of the event's metrics.
+// ReadPoints calls f with each metric point of the event.
 func (s *Received) ReadPoints(f func(*Point)) error {
 	_, err := s.readMetrics(f)
 	return err
@@ -286,6 +286,7 @@ func (s *Received) ReadPoints(f func(*Point)) error {
 // ReadMetricHandlers decodes the names of the handlers that the event's metrics name.
 func (s *Received) ReadMetricHandlers() (names []string, err error) { return s.readMetrics(nil) }
 
+// readMetrics decodes the metrics of the event: it calls f with each point and returns the handlers.
 func (s *Received) readMetrics(f func(*Point)) (handlers []string, err error) {
 	if s.points == nil {
 		return nil, nil

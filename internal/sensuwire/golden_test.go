@@ -13,10 +13,10 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// codecs returns the encodings by name.
+// codecs returns both codecs by name.
 func codecs() map[string]Codec { return map[string]Codec{"protobuf": Protobuf, "json": JSON} }
 
-// sampleMessages returns a request, a keepalive and a result.
+// sampleMessages returns a request, a keepalive and a result for golden files.
 func sampleMessages() (asked *Ask, alive, result *Event) {
 	x := &Entity{Name: "web-00000", Namespace: "default", User: "agent", Subscriptions: []string{"web", "entity:web-00000"}, Labels: map[string]string{"class": "web", "env": "test"}}
 	id := [16]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}
@@ -33,7 +33,8 @@ func messageLine(c Codec, message []byte) string {
 	return string(message) + "\n"
 }
 
-// TestMessagesMatchGoldenBytes compares each kind of message in both encodings with golden bytes and reads it back.
+// TestMessagesMatchGoldenBytes compares each kind of message in both encodings with golden bytes and decodes it
+// again.
 func TestMessagesMatchGoldenBytes(t *testing.T) {
 	for name, c := range codecs() {
 		asked, alive, result := sampleMessages()
@@ -53,7 +54,7 @@ func TestMessagesMatchGoldenBytes(t *testing.T) {
 	}
 }
 
-// TestBackendReadsEventsOfAgents encodes events as an agent and decodes them as a backend, in both encodings.
+// TestBackendReadsEventsOfAgents checks in both encodings that a backend decodes the events that an agent encodes.
 func TestBackendReadsEventsOfAgents(t *testing.T) {
 	for name, c := range codecs() {
 		asked, alive, result := sampleMessages()
@@ -183,7 +184,7 @@ func FuzzMessage(f *testing.F) {
 	})
 }
 
-// FuzzMembers compares the members that the scanner finds in a JSON object with those of encoding/json.
+// FuzzMembers compares the members that the JSON scanner finds with those of encoding/json.
 func FuzzMembers(f *testing.F) {
 	f.Add([]byte(`{"a":1,"b":[1,{"c":"]}\"\\"}], "d" : null ,"e":{}, "f":-1.5e3,"g":true}`))
 	f.Add([]byte(`{}`))
@@ -209,6 +210,7 @@ func FuzzMembers(f *testing.F) {
 	})
 }
 
+// BenchmarkReadEvent measures the decoding of an event in both encodings.
 func BenchmarkReadEvent(b *testing.B) {
 	asked, _, result := sampleMessages()
 	for name, c := range codecs() {
@@ -243,7 +245,7 @@ func TestFieldTablesAscend(t *testing.T) {
 	assertAscending(t, systemFields)
 }
 
-// assertAscending checks that a table ascends by tag.
+// assertAscending fails the test if a field table does not ascend by tag.
 func assertAscending[T any](t *testing.T, fields []field[T]) {
 	t.Helper()
 	if !slices.IsSortedFunc(fields, func(a, b field[T]) int { return cmp.Compare(a.tag, b.tag) }) {
@@ -251,7 +253,7 @@ func assertAscending[T any](t *testing.T, fields []field[T]) {
 	}
 }
 
-// sampleHooksAndAssets returns a request with hooks and assets and its result with hooks and metrics.
+// sampleHooksAndAssets returns a request with hooks and assets, and its result with hooks and metrics.
 func sampleHooksAndAssets() (asked *Ask, result *Event) {
 	asked, _, result = sampleMessages()
 	asked.Hooks = []Hook{
@@ -264,7 +266,8 @@ func sampleHooksAndAssets() (asked *Ask, result *Event) {
 	return asked, result
 }
 
-// TestHooksAssetsAndMetricsMatchGoldenBytes compares hooks, assets and metrics with golden bytes and reads them back.
+// TestHooksAssetsAndMetricsMatchGoldenBytes compares encoded hooks, assets and metrics with golden bytes and decodes
+// them again.
 func TestHooksAssetsAndMetricsMatchGoldenBytes(t *testing.T) {
 	for name, c := range codecs() {
 		asked, result := sampleHooksAndAssets()
@@ -304,7 +307,7 @@ func TestHooksAssetsAndMetricsMatchGoldenBytes(t *testing.T) {
 	}
 }
 
-// TestPointTimesInAnyUnit reads times in seconds, milliseconds, microseconds and nanoseconds.
+// TestPointTimesInAnyUnit checks that point times in s, ms, µs and ns are recognized.
 func TestPointTimesInAnyUnit(t *testing.T) {
 	for _, n := range []int64{1795236430, 1795236430_000, 1795236430_000_000, 1795236430_000_000_000} {
 		p := Point{Time: n}
@@ -317,8 +320,8 @@ func TestPointTimesInAnyUnit(t *testing.T) {
 	}
 }
 
-// TestRequestSecretsMatchGoldenBytes compares a request with secrets with golden bytes. The event of the request repeats
-// none of them.
+// TestRequestSecretsMatchGoldenBytes compares a request that contains secrets with golden bytes. The event of the
+// request repeats none of them.
 func TestRequestSecretsMatchGoldenBytes(t *testing.T) {
 	for name, c := range codecs() {
 		asked, _, result := sampleMessages()

@@ -30,7 +30,8 @@ type Hook struct {
 	Stdin   bool     // the event, as JSON
 }
 
-// Asset is an archive of a check_request. The agent fetches and unpacks it, and caches it by its sum.
+// Asset is an asset (archive with programs) in a check_request. The agent fetches and unpacks it, and caches it by
+// its sum.
 type Asset struct {
 	Name, Namespace string
 	URL             string
@@ -38,12 +39,12 @@ type Asset struct {
 	Headers         map[string]string // of the fetch; agents split values at commas
 }
 
-// AppendAsk appends a check_request: AppendStable, AppendSecrets and AppendIssued.
+// AppendAsk appends a complete check_request: AppendStable, AppendSecrets and AppendIssued.
 func (c Codec) AppendAsk(dst []byte, a *Ask) []byte {
 	return c.AppendIssued(c.AppendSecrets(c.AppendStable(dst, a), a.Secrets), a.Issued)
 }
 
-// AppendStable appends the part of a check_request that is the same for each run of the check.
+// AppendStable appends the part of a check_request that is equal for each run of the check.
 func (c Codec) AppendStable(dst []byte, a *Ask) []byte {
 	dst = c.encode(dst, func(e *encoder) {
 		e.writeMessage(1, "config", func() { a.writeConfig(e) })
@@ -63,6 +64,7 @@ func (c Codec) AppendStable(dst []byte, a *Ask) []byte {
 	return dst
 }
 
+// writeConfig writes the check configuration of a check_request.
 func (a *Ask) writeConfig(e *encoder) {
 	e.writeText(1, "command", a.Command)
 	e.writeInt(5, "interval", int64(a.Interval))
@@ -83,6 +85,7 @@ func (a *Ask) writeConfig(e *encoder) {
 	e.writeMeta(26, a.Name, a.Namespace)
 }
 
+// write writes the fields of an asset.
 func (a *Asset) write(e *encoder) {
 	e.writeText(2, "url", a.URL)
 	e.writeText(3, "sha512", a.SHA512)
@@ -90,7 +93,7 @@ func (a *Asset) write(e *encoder) {
 	e.writeTextMap(9, "headers", a.Headers)
 }
 
-// writeHookAssets writes the assets of each hook, which are the check's assets, as a map of lists by the hook's name.
+// writeHookAssets writes the assets of each hook, which are the check's, as a map by the hook's name.
 func (a *Ask) writeHookAssets(e *encoder) {
 	if len(a.Assets) == 0 || len(a.Hooks) == 0 {
 		return
@@ -119,7 +122,7 @@ func (c Codec) AppendSecrets(dst []byte, secrets []string) []byte {
 	return e.b
 }
 
-// AppendIssued appends the issue time, which is the last field of a check_request.
+// AppendIssued appends the issue time, the last field of a check_request.
 func (c Codec) AppendIssued(dst []byte, issued int64) []byte {
 	if c == JSON {
 		return append(strconv.AppendInt(append(dst, `,"issued":`...), issued, 10), '}')
@@ -139,7 +142,7 @@ type Request struct {
 	Check    []byte   // its CheckConfig, encoded, for the event; it lies in the message
 }
 
-// Key identifies a check on an agent.
+// Key returns the key of the requested check on an agent: check and proxy entity.
 func (r *Request) Key() string {
 	if r.Proxy == "" {
 		return r.Name

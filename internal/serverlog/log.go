@@ -52,7 +52,7 @@ func Open(cfg *config.Server, stderr io.Writer, stream string) (*Log, error) {
 	return l, nil
 }
 
-// openLogError adds a hint where the log cannot be written.
+// openLogError returns the error for a log file that cannot be opened, with a hint.
 func openLogError(err error, path string) error {
 	err = datadir.Explain(err, filepath.Dir(path))
 	if model.ClassOf(err) == model.Internal {
@@ -61,7 +61,7 @@ func openLogError(err error, path string) error {
 	return err
 }
 
-// Logger returns a logger in a format: json or text.
+// Logger returns a logger that writes in a format: json or text.
 func (l *Log) Logger(format string) *slog.Logger {
 	o := &slog.HandlerOptions{Level: &l.level, ReplaceAttr: model.LogAttr}
 	if format == "json" {
@@ -70,8 +70,8 @@ func (l *Log) Logger(format string) *slog.Logger {
 	return slog.New(slog.NewTextHandler(l, o))
 }
 
-// Reopen opens the file by its name again, after logrotate has moved the old one away. After an error
-// the log goes on in the old file.
+// Reopen reopens the file by name after logrotate has moved the old one. After an error the log goes on in the old
+// file.
 func (l *Log) Reopen() error {
 	if l.path == "" {
 		return nil
@@ -120,9 +120,10 @@ func (l *Log) Tail() []byte {
 	return bytes.Clone(tail)
 }
 
-// SetLevel changes the lowest level that is written: debug, info, warn, error.
+// SetLevel changes the lowest level that is logged: debug, info, warn, error.
 func (l *Log) SetLevel(level string) { l.level.Set(levelByName(level)) }
 
+// levelByName returns the log level of a valid name.
 func levelByName(text string) slog.Level {
 	var l slog.Level
 	_ = l.UnmarshalText([]byte(text)) // config has checked it

@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// The tail keeps whole lines, the newest, and not more than it should.
+// TestTailKeepsTheLastLines checks that the tail holds the newest whole lines within its size.
 func TestTailKeepsTheLastLines(t *testing.T) {
 	var out bytes.Buffer
 	b, err := Open(&config.Server{LogLevel: "info"}, &out, "")
@@ -32,7 +32,7 @@ func TestTailKeepsTheLastLines(t *testing.T) {
 	}
 }
 
-// What logrotate does: the file is moved away, then SIGHUP.
+// TestReopen checks that the log reopens its file on SIGHUP after logrotate has moved it.
 func TestReopen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "logs", "muster.log")
 	b, err := Open(&config.Server{LogLevel: "warn", LogFile: path}, nil, "")
@@ -58,8 +58,8 @@ func TestReopen(t *testing.T) {
 	}
 }
 
-// Under the journal lines go without the time that it gives them; elsewhere with it, and
-// the tail keeps it always.
+// TestSystemdJournalLines checks that lines for systemd's journal have no time stamp, and that the tail always has
+// one.
 func TestSystemdJournalLines(t *testing.T) {
 	for _, plain := range []bool{false, true} {
 		var out bytes.Buffer

@@ -7,7 +7,7 @@ import (
 	"net"
 )
 
-// reservePort only looks whether the port is free.
+// reservePort checks only that the port is free now.
 func reservePort(port int) (release func(), err error) {
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {

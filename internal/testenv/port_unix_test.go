@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestPortIsReserved checks that no other test gets a reserved port, before, while and after its server listens.
+// TestPortIsReserved checks that no other test gets a reserved port before, while and after its server listens.
 func TestPortIsReserved(t *testing.T) {
 	address := Port(t)
 	_, text, _ := net.SplitHostPort(address)

@@ -19,20 +19,20 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 )
 
-// LeftOut skips the test and adds it to the list that `make check` prints at its end: test, reason, and the command that makes
-// it run.
+// LeftOut skips the test and records test, reason and the command that makes it run, which `make check` prints at its
+// end.
 func LeftOut(t testing.TB, why, command string) {
 	t.Helper()
 	t.Skip("left out: " + recordLeftOut(t, why, "To run it: "+command))
 }
 
-// Shortened adds the test to the list of LeftOut and lets it continue: it covers less than it could.
+// Shortened records that the test covers less than it could, and lets it continue.
 func Shortened(t testing.TB, how, command string) {
 	t.Helper()
 	t.Log("shortened: " + recordLeftOut(t, how, "In full: "+command))
 }
 
-// recordLeftOut adds a line to the file that MUSTER_LEFT_OUT names, and returns it.
+// recordLeftOut appends a line to the file named by MUSTER_LEFT_OUT and returns it.
 func recordLeftOut(t testing.TB, what, command string) string {
 	line := fmt.Sprintf("%s: %s. %s", t.Name(), what, command)
 	if path := os.Getenv("MUSTER_LEFT_OUT"); path != "" {
@@ -44,8 +44,7 @@ func recordLeftOut(t testing.TB, what, command string) string {
 	return line
 }
 
-// Program returns the path of a program, searched for in PATH and the given
-// folders (glob patterns), or leaves the test out.
+// Program returns the path of a program from PATH or given folders (glob patterns), or skips the test by LeftOut.
 func Program(t testing.TB, name, debianPackage string, folders ...string) string {
 	t.Helper()
 	if path, err := exec.LookPath(name); err == nil {
@@ -60,13 +59,13 @@ func Program(t testing.TB, name, debianPackage string, folders ...string) string
 	return ""
 }
 
-// Plugin returns the path of a Nagios plug-in, or leaves the test out.
+// Plugin returns the path of a Nagios plug-in, or skips the test by LeftOut.
 func Plugin(t testing.TB, name string) string {
 	t.Helper()
 	return Program(t, name, "monitoring-plugins-basic", "/usr/lib/nagios/plugins", "/usr/lib64/nagios/plugins")
 }
 
-// Root leaves the test out unless it runs as root on Linux.
+// Root skips the test by LeftOut unless it runs as root on Linux.
 func Root(t testing.TB) {
 	t.Helper()
 	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
@@ -74,8 +73,8 @@ func Root(t testing.TB) {
 	}
 }
 
-// Port returns a loopback address that belongs to the test until it ends, also while nobody listens. The port lies below the
-// range from which the kernel takes ports, and no other process can take it.
+// Port returns a loopback address reserved for the test until its end, even while nothing listens. The port lies
+// below the range from which the kernel takes ports, and no other process can take it.
 func Port(t testing.TB) string {
 	t.Helper()
 	for range 1000 {
@@ -89,7 +88,7 @@ func Port(t testing.TB) string {
 	return ""
 }
 
-// Until polls a condition that no channel reports, for at most a minute.
+// Until polls a condition for at most a minute, for conditions without a channel.
 func Until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	deadline := time.After(time.Minute)
@@ -104,7 +103,7 @@ func Until(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// Value returns a function that returns v, or ends the test if err is not nil: f := testenv.Value(os.Open(name))(t).
+// Value returns a function that returns v or ends the test on err: f := testenv.Value(os.Open(name))(t).
 func Value[T any](v T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()
@@ -115,7 +114,8 @@ func Value[T any](v T, err error) func(testing.TB) T {
 
 var update = flag.Bool("update", false, "write golden files and reference pages anew")
 
-// Golden compares got with a file; go test -update writes the file. before are commands that must run before -update.
+// Golden compares got with a golden file; go test -update writes the file. before are commands that must run before
+// -update.
 func Golden[T string | []byte](t testing.TB, path string, got T, before ...string) {
 	t.Helper()
 	if *update {
@@ -133,10 +133,10 @@ func Golden[T string | []byte](t testing.TB, path string, got T, before ...strin
 	}
 }
 
-// Updating reports whether golden files are written anew.
+// Updating reports whether the test run rewrites golden files.
 func Updating() bool { return *update }
 
-// NoError ends the test, one of package testing or of rapid, if err is not nil.
+// NoError ends the test (of testing or rapid) if err is not nil.
 func NoError(t interface {
 	Helper()
 	Fatal(args ...any)

@@ -39,7 +39,7 @@ type Vault struct {
 	requests int
 }
 
-// NewVault starts a Vault on loopback with TLS; the certificate of its CA is Server.Certificate.
+// NewVault starts a fake Vault on loopback with TLS; the CA is Server.Certificate.
 func NewVault(t testing.TB, token string) *Vault {
 	v := &Vault{Token: token, values: map[string]map[string]any{}, deleted: map[string]bool{}}
 	v.Server = httptest.NewTLSServer(v)
@@ -47,7 +47,7 @@ func NewVault(t testing.TB, token string) *Vault {
 	return v
 }
 
-// Put writes the values at mount/path.
+// Put writes values at a path of the fake Vault.
 func (v *Vault) Put(path string, values map[string]any) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -69,7 +69,7 @@ func (v *Vault) Seal(sealed bool) {
 	v.sealed = sealed
 }
 
-// Requests returns the number of requests.
+// Requests returns how many requests the fake Vault got.
 func (v *Vault) Requests() int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -136,7 +136,7 @@ type Bao struct {
 	web *http.Client
 }
 
-// NewBao starts an OpenBao, or leaves the test out where the program is not installed.
+// NewBao starts an OpenBao, or skips the test by LeftOut if it is not installed.
 func NewBao(t testing.TB) *Bao {
 	t.Helper()
 	b := &Bao{t: t, Program: os.Getenv("MUSTER_BAO")}
@@ -168,7 +168,7 @@ func NewBao(t testing.TB) *Bao {
 	return b
 }
 
-// Engines mounts both KV engines in a namespace (empty: the first one), and makes the policy.
+// Engines mounts both KV engines in a namespace (empty: root) and creates the policy.
 func (b *Bao) Engines(namespace string) {
 	b.t.Helper()
 	b.Must("POST", "sys/mounts/secret", namespace, map[string]any{"type": "kv", "options": map[string]string{"version": "2"}}, nil)
@@ -176,7 +176,7 @@ func (b *Bao) Engines(namespace string) {
 	b.Must("PUT", "sys/policies/acl/muster", namespace, map[string]string{"policy": "path \"secret/data/*\" { capabilities = [\"read\"] }\npath \"kv/*\" { capabilities = [\"read\"] }"}, nil)
 }
 
-// Write writes a file into the folder of the OpenBao, and returns its path.
+// Write writes a file into OpenBao's folder and returns its path.
 func (b *Bao) Write(name, text string) string {
 	b.t.Helper()
 	path := filepath.Join(b.dir, name)
@@ -184,7 +184,7 @@ func (b *Bao) Write(name, text string) string {
 	return path
 }
 
-// Start starts the program, with its storage sealed.
+// Start starts OpenBao, sealed.
 func (b *Bao) Start() {
 	b.t.Helper()
 	b.cmd = b.Command("server", "-config="+filepath.Join(b.dir, "server.hcl"))
@@ -195,14 +195,14 @@ func (b *Bao) Start() {
 	})
 }
 
-// Command returns a command of the program without environment variables that could name another server.
+// Command returns a command of the OpenBao program without environment variables for another server.
 func (b *Bao) Command(args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(context.WithoutCancel(b.t.Context()), b.Program, args...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + b.dir}
 	return cmd
 }
 
-// Stop kills the program.
+// Stop kills OpenBao.
 func (b *Bao) Stop() {
 	if b.cmd != nil {
 		_ = b.cmd.Process.Kill()
@@ -211,7 +211,7 @@ func (b *Bao) Stop() {
 	}
 }
 
-// Unseal unseals the storage.
+// Unseal unseals OpenBao.
 func (b *Bao) Unseal() {
 	b.t.Helper()
 	b.Must("PUT", "sys/unseal", "", map[string]string{"key": b.key}, nil)
@@ -221,10 +221,10 @@ func (b *Bao) Unseal() {
 	})
 }
 
-// Seal seals the storage.
+// Seal seals OpenBao.
 func (b *Bao) Seal() { b.t.Helper(); b.Must("PUT", "sys/seal", "", nil, nil) }
 
-// Token makes a token with the policy "muster".
+// Token creates a token with the policy muster.
 func (b *Bao) Token(namespace, ttl string) string {
 	b.t.Helper()
 	var made struct {
@@ -236,7 +236,7 @@ func (b *Bao) Token(namespace, ttl string) string {
 	return made.Auth.Token
 }
 
-// Must sends a request as root; a refusal ends the test.
+// Must sends a request with the root token and ends the test on a refusal.
 func (b *Bao) Must(method, path, namespace string, in, out any) {
 	b.t.Helper()
 	status, text, err := b.ask(method, path, namespace, b.Root, in)
@@ -250,6 +250,7 @@ func (b *Bao) Must(method, path, namespace string, in, out any) {
 	}
 }
 
+// ask sends an API request and returns status, body and error.
 func (b *Bao) ask(method, path, namespace, token string, in any) (int, string, error) {
 	var body io.Reader
 	if in != nil {
@@ -278,7 +279,7 @@ func (b *Bao) ask(method, path, namespace, token string, in any) (int, string, e
 	return answer.StatusCode, string(text), err
 }
 
-// certificate makes a self-signed certificate, which is also the CA.
+// certificate creates a self-signed certificate that is also the CA.
 func (b *Bao) certificate() *x509.CertPool {
 	key := Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(b.t)
 	is := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), IsCA: true,

@@ -46,7 +46,7 @@ type Options struct {
 	Log     *slog.Logger
 }
 
-// Box extracts the Assets of the server's own commands and hands out their folders. It is safe for concurrent use.
+// Box extracts the Assets of the server's own commands and returns their folders. It is safe for concurrent use.
 type Box struct {
 	opts  Options
 	cache *asset.Cache
@@ -63,7 +63,7 @@ type assetUser struct {
 	name route.Name
 }
 
-// Open makes a Box that extracts Assets into the folder o.Dir.
+// Open returns a Box that extracts Assets into the folder o.Dir.
 func Open(o Options) (*Box, error) {
 	if o.Arrived == nil {
 		o.Arrived = func() {}
@@ -77,17 +77,17 @@ func Open(o Options) (*Box, error) {
 	return b, err
 }
 
-// Run extracts the Assets that are named, until ctx ends.
+// Run extracts the named Assets until ctx ends.
 func (b *Box) Run(ctx context.Context) error {
 	b.cache.Run(ctx)
 	return nil
 }
 
-// ArchiveArrived makes the cache retry missing archives, because the store has a new archive.
+// ArchiveArrived makes the cache retry missing archives after an upload.
 func (b *Box) ArchiveArrived() { b.cache.RetryNow() }
 
-// Apply takes changed resources: it declares Assets, and records the Assets that Filters and Mutators name. It
-// ignores other kinds.
+// Apply applies changed resources: it declares Assets and records which ones Filters and Mutators name. It ignores
+// other kinds.
 func (b *Box) Apply(list []route.Declaration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -110,7 +110,7 @@ func (b *Box) Apply(list []route.Declaration) {
 	}
 }
 
-// recordUsedAssets records the Assets that a Filter or Mutator names. The caller holds the lock.
+// recordUsedAssets records the Assets that one Filter or Mutator names. The caller holds the lock.
 func (b *Box) recordUsedAssets(who assetUser, assets []string) {
 	before := len(b.users[who])
 	delete(b.users, who)
@@ -122,7 +122,7 @@ func (b *Box) recordUsedAssets(who assetUser, assets []string) {
 	}
 }
 
-// SetHandlerAssets sets the Assets that handlers name. The box extracts them, and evicts all others when it needs room.
+// SetHandlerAssets sets which Assets handlers name. The box extracts them, and evicts all others when it needs room.
 func (b *Box) SetHandlerAssets(handlers []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -130,8 +130,8 @@ func (b *Box) SetHandlerAssets(handlers []string) {
 	b.requestNamedArchives()
 }
 
-// requestNamedArchives tells the cache which archives Handlers, Filters and Mutators need on this machine. The
-// caller holds the lock.
+// requestNamedArchives requests from the cache all archives that Handlers, Filters and Mutators need on this machine.
+// The caller holds the lock.
 func (b *Box) requestNamedArchives() {
 	sums := map[asset.Sum]bool{}
 	for _, list := range append(slices.Collect(maps.Values(b.users)), b.named) {
@@ -144,14 +144,14 @@ func (b *Box) requestNamedArchives() {
 	b.cache.Want(sums)
 }
 
-// archiveSum returns the sum of the archive of an asset, NAMESPACE/NAME, for this machine.
+// archiveSum returns the SHA-512 of an asset's archive for this machine.
 func (b *Box) archiveSum(ref string) (asset.Sum, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.archiveSumLocked(ref)
 }
 
-// archiveSumLocked returns the sum of an asset's archive as archiveSum does. The caller holds the lock.
+// archiveSumLocked returns the sum of an asset's archive like archiveSum. The caller holds the lock.
 func (b *Box) archiveSumLocked(ref string) (asset.Sum, error) {
 	ns, name := model.SplitRef("", ref)
 	spec := b.assets[route.Name{Namespace: ns, Name: name}]
@@ -165,8 +165,8 @@ func (b *Box) archiveSumLocked(ref string) (asset.Sum, error) {
 	return build.SHA512, nil
 }
 
-// Use returns the folders of a command's assets, NAMESPACE/NAME. Their files stay unchanged until done is called, even if
-// an asset gets another archive. The error names the missing asset and the reason.
+// Use returns the extracted folders of a command's assets, named NAMESPACE/NAME. Their files stay unchanged until
+// done is called, even if an asset gets another archive. The error names the missing asset and the reason.
 func (b *Box) Use(ctx context.Context, refs []string) (list []model.AssetDir, done func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, assetWait)
 	defer cancel()
@@ -193,7 +193,7 @@ func (b *Box) Use(ctx context.Context, refs []string) (list []model.AssetDir, do
 	return list, done, nil
 }
 
-// fetchFromStore opens an archive of the server's store, for the cache.
+// fetchFromStore opens an archive of the server's store for the cache.
 func (b *Box) fetchFromStore(_ context.Context, text asset.Sum, from int64) (*asset.Source, error) {
 	sum, err := model.ParseAssetSum(text)
 	if err != nil {
@@ -213,9 +213,8 @@ func (b *Box) fetchFromStore(_ context.Context, text asset.Sum, from int64) (*as
 // maxScripts bounds the files that one asset may have as JavaScript.
 const maxScripts = 64
 
-// Scripts reads the JavaScript files (lib/*.js) of Assets, given as NAMESPACE/NAME. key identifies their content:
-// if it equals known, the list is nil. It does not wait for an Asset that is not extracted yet, but returns an
-// error.
+// Scripts returns the JavaScript files (lib/*.js) of Assets, named NAMESPACE/NAME. key identifies their content: if
+// it equals known, the list is nil. It does not wait for an Asset that is not extracted yet, but returns an error.
 func (b *Box) Scripts(refs []string, known string) (list []filter.Library, key string, err error) {
 	var sums []string
 	for _, ref := range refs {

@@ -29,6 +29,7 @@ type testBox struct {
 	arrivals atomic.Int64
 }
 
+// newTestBox returns a Box with a store in memory.
 func newTestBox(t *testing.T) *testBox {
 	t.Helper()
 	w := &testBox{t: t, store: map[[64]byte][]byte{}}
@@ -54,7 +55,7 @@ func newTestBox(t *testing.T) *testBox {
 	return w
 }
 
-// makeArchive returns an archive of files, by name and text in turn.
+// makeArchive returns an archive of files, given as alternating names and texts.
 func makeArchive(t *testing.T, files ...string) (data []byte, sum string) {
 	t.Helper()
 	var b bytes.Buffer
@@ -70,7 +71,7 @@ func makeArchive(t *testing.T, files ...string) (data []byte, sum string) {
 	return b.Bytes(), hex.EncodeToString(digest[:])
 }
 
-// upload puts an archive into the store of the testBox.
+// upload adds an archive to the store.
 func (w *testBox) upload(data []byte) {
 	w.mu.Lock()
 	w.store[sha512.Sum512(data)] = data
@@ -78,13 +79,13 @@ func (w *testBox) upload(data []byte) {
 	w.ArchiveArrived()
 }
 
-// declareAsset declares an asset with builds.
+// declareAsset declares an asset with these builds.
 func (w *testBox) declareAsset(name string, builds ...model.AssetBuild) {
 	w.t.Helper()
 	w.Apply([]route.Declaration{{Name: route.Name{Namespace: "default", Name: name}, Spec: &model.AssetSpec{Builds: builds}}})
 }
 
-// assertFile requires that the folders of assets contain a file with this text.
+// assertFile fails the test unless the assets' folders contain a file with this text.
 func (w *testBox) assertFile(dirs []model.AssetDir, file, text string) {
 	w.t.Helper()
 	if len(dirs) != 1 {
@@ -95,7 +96,7 @@ func (w *testBox) assertFile(dirs []model.AssetDir, file, text string) {
 	}
 }
 
-// TestExtractedAssetIsReported reports an asset that was extracted, and a declared one whose archive is in the store already.
+// TestExtractedAssetIsReported checks the report of an extracted asset and of a declared one that is already stored.
 func TestExtractedAssetIsReported(t *testing.T) {
 	w := newTestBox(t)
 	data, sum := makeArchive(t, "bin/x", "x")
@@ -120,7 +121,8 @@ func TestExtractedAssetIsReported(t *testing.T) {
 	}
 }
 
-// TestCommandKeepsFilesOfReplacedAsset extracts an archive once for many commands; a command keeps the files of a replaced asset.
+// TestCommandKeepsFilesOfReplacedAsset checks that an archive is extracted once for many commands, and that a command
+// keeps a replaced asset's files.
 func TestCommandKeepsFilesOfReplacedAsset(t *testing.T) {
 	w := newTestBox(t)
 	old, oldSum := makeArchive(t, "bin/x", "old")
@@ -155,7 +157,8 @@ func TestCommandKeepsFilesOfReplacedAsset(t *testing.T) {
 	done()
 }
 
-// TestMissingAssetErrorNamesReason names the reason why an asset is missing, and uses the asset once it is uploaded.
+// TestMissingAssetErrorNamesReason checks that the error names why an asset is missing, and that it works once
+// uploaded.
 func TestMissingAssetErrorNamesReason(t *testing.T) {
 	w := newTestBox(t)
 	data, sum := makeArchive(t, "bin/x", "text")
@@ -183,7 +186,7 @@ func TestMissingAssetErrorNamesReason(t *testing.T) {
 	})
 }
 
-// TestScriptsAreReadOnce reads the JavaScript of an asset in the order of names, and again only after a change.
+// TestScriptsAreReadOnce checks that JavaScript is read in the order of names, and again only after a change.
 func TestScriptsAreReadOnce(t *testing.T) {
 	w := newTestBox(t)
 	data, sum := makeArchive(t, "lib/b.js", "var b", "lib/a.js", "var a", "lib/c.txt", "no", "bin/d.js", "no", "lib/deep/e.js", "no")

@@ -1,8 +1,8 @@
 // Package tries throttles attempts at secrets: passwords, join tokens, signatures. Each network that
 // one person holds has a burst of attempts, then one every few seconds.
 //
-// In: addresses of peers. Out: whether an attempt may go on. Three ways to use a Limiter: Allow counts every attempt;
-// Exhausted before and Allow after count only failed ones; Acquire also bounds the attempts that are checked at the
+// In: addresses of peers. Out: whether an attempt may go on. Two ways to use a Limiter: Allow after a check counts failed
+// attempts, for secrets whose check is cheap: a right one is never refused; Acquire also bounds the attempts that are checked at the
 // same time, for secrets whose check is expensive (argon2): concurrent attempts then get no further than sequential
 // ones. No goroutines; a Limiter has one lock. Start reading at limiter.go.
 package tries
@@ -17,8 +17,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Limiter throttles attempts per network that one person holds (an IPv4 address, or 64 bits of IPv6):
-// a token bucket of Burst attempts, refilled by one per Interval.
+// Limiter limits attempts of secrets per network (an IPv4 address or a /64 of IPv6) by a token bucket of Burst,
+// refilled by one per Interval.
 type Limiter struct {
 	now      func() time.Time
 	mu       sync.Mutex // guards the fields below and all networks
@@ -27,7 +27,7 @@ type Limiter struct {
 	swept    time.Time      // time of the last sweep
 }
 
-// networkBucket is the token bucket of one network, and the number of its attempts that are being checked.
+// networkBucket is a network's token bucket with its number of running checks.
 type networkBucket struct {
 	*rate.Limiter
 	checking int           // attempts between Acquire and release
@@ -43,29 +43,21 @@ const (
 	maxNetworks = 10_000
 )
 
-// New returns a Limiter in which every network has a full bucket.
+// New returns a Limiter with a full bucket for every network.
 func New(now func() time.Time) *Limiter {
 	return &Limiter{now: now, networks: map[netip.Prefix]*networkBucket{}, overflow: newBucket()}
 }
 
-// newBucket returns a full bucket.
+// newBucket returns a full token bucket.
 func newBucket() *networkBucket {
 	return &networkBucket{Limiter: rate.NewLimiter(rate.Every(Interval), Burst)}
 }
 
-// Allow counts one attempt and reports whether it may go on.
+// Allow counts one attempt and reports whether it may proceed.
 func (l *Limiter) Allow(address string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.bucketOf(Network(address)).AllowN(l.now(), 1)
-}
-
-// Exhausted reports whether the next attempt of the address's network would be refused. It counts no attempt.
-func (l *Limiter) Exhausted(address string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	n := l.networks[Network(address)]
-	return n != nil && n.TokensAt(l.now()) < 1
 }
 
 // bucketOf returns the bucket of a network; the caller holds mu.
@@ -89,8 +81,8 @@ func (l *Limiter) bucketOf(prefix netip.Prefix) *networkBucket {
 	return n
 }
 
-// Network returns the network of an address that one person may hold: an IPv4 address or 64 bits of
-// IPv6. All texts that are not an address belong to the zero Prefix.
+// Network returns the network that one person may hold: an IPv4 address, or a /64 of IPv6. All texts that are not an
+// address belong to the zero Prefix.
 func Network(address string) netip.Prefix {
 	ip, err := netip.ParseAddr(address)
 	if err != nil {
@@ -108,7 +100,7 @@ func Network(address string) netip.Prefix {
 // ErrExhausted means that a network has no attempts left for now.
 var ErrExhausted = errors.New("too many wrong secrets from this network")
 
-// Acquire waits until one more attempt of the address's network may be checked. Of one network at most its remaining
+// Acquire waits until the network of an address may check one more secret. Of one network at most its remaining
 // attempts are checked at the same time: of ten thousand concurrent attempts, ten are checked. The caller calls
 // release once, with the outcome; a right secret costs no attempt. Acquire fails with ErrExhausted if the network has
 // no attempts left, and first is true for the first such failure since its burst was full; or with the error of ctx.
@@ -129,9 +121,9 @@ func (l *Limiter) Acquire(ctx context.Context, address string) (release func(wro
 	}
 }
 
-// startAttempt counts an attempt in the bucket of its network and returns the bucket. If all remaining attempts are being
-// checked, it returns wait instead, a channel that is closed when one of them is released. If no attempts remain, it
-// returns neither.
+// startAttempt counts an attempt in the token bucket of its network and returns the bucket. If all remaining attempts
+// are being checked, it returns wait instead, a channel that is closed when one of them is released. If no attempts
+// remain, it returns neither.
 func (l *Limiter) startAttempt(address string) (n *networkBucket, wait <-chan struct{}, first bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -154,7 +146,7 @@ func (l *Limiter) startAttempt(address string) (n *networkBucket, wait <-chan st
 	return nil, n.released, false
 }
 
-// endAttempt ends an attempt; a wrong secret costs a token of the bucket.
+// endAttempt ends an attempt; a wrong secret costs a token.
 func (l *Limiter) endAttempt(n *networkBucket, wrong bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

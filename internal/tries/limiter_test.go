@@ -40,16 +40,17 @@ func TestAttemptsAreCountedByNetwork(t *testing.T) {
 			t.Errorf("%s: %d tries, want %d", name, got, c.want)
 		}
 	}
-	if !l.Exhausted("192.0.2.1") || l.Exhausted("203.0.113.1") {
+	if l.Allow("192.0.2.1") || !l.Allow("203.0.113.1") {
 		t.Error("exhausted networks: expected 192.0.2.1 alone")
 	}
 	now = now.Add(time.Minute)
-	if l.Exhausted("192.0.2.1") {
+	if !l.Allow("192.0.2.1") {
 		t.Error("exhausted after a full refill")
 	}
 }
 
-// An attacker with very many networks neither fills the memory nor gets a full bucket again.
+// TestTableOfNetworksIsBounded checks that an attacker with very many networks neither fills memory nor regains a
+// full bucket.
 func TestTableOfNetworksIsBounded(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	l := New(func() time.Time { return now })
@@ -74,8 +75,8 @@ func TestTableOfNetworksIsBounded(t *testing.T) {
 	}
 }
 
-// Of ten thousand concurrent wrong secrets ten are checked; then the network is exhausted, and Acquire
-// reports that once until the bucket is full again. Other networks do not wait.
+// TestConcurrentAttemptsAreLimitedLikeSequentialOnes checks that of ten thousand concurrent wrong secrets ten are
+// checked, then Acquire reports the exhausted network once. Other networks do not wait.
 func TestConcurrentAttemptsAreLimitedLikeSequentialOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(time.Now)
@@ -122,7 +123,8 @@ func TestConcurrentAttemptsAreLimitedLikeSequentialOnes(t *testing.T) {
 	})
 }
 
-// Right secrets wait for each other and none is refused. A caller whose context ends stops waiting.
+// TestRightSecretsAreNeverRefused checks that concurrent right secrets wait for each other and none is refused. A
+// caller whose context ends stops waiting.
 func TestRightSecretsAreNeverRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(time.Now)

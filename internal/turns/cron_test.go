@@ -11,12 +11,14 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
+// cronRoundRobin returns a test round-robin check with a cron expression.
 func cronRoundRobin(check model.CheckID, cron, zone string, timeout time.Duration, members, proxies int) directory.RoundRobin {
 	r := roundRobinOf(check, 0, timeout, members, proxies)
 	r.Chunk.Cron, r.Chunk.TimeZone = cron, zone
 	return r
 }
 
+// parseTime parses a time in RFC 3339.
 func parseTime(text string) time.Time {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {

@@ -39,15 +39,15 @@ type Options struct {
 	Log   *slog.Logger
 }
 
-// Missed is a run about a proxy node for which no member was connected during the interval, or for
-// overdueAfter after its due time.
+// Missed is a run that no connected member could do in its interval, or within overdueAfter of its due time.
 type Missed struct {
 	About model.NodeID
 	Chunk *model.CheckChunk
 	Text  string
 }
 
-// Engine assigns turns. RecordResult, SessionEnded and Faults are safe for concurrent use.
+// Engine assigns the runs of round-robin checks to connected members in turn. RecordResult, SessionEnded and Faults
+// are safe for concurrent use.
 type Engine struct {
 	o     Options
 	began time.Time // time of New with its monotonic reading: setting the clock moves no interval, only cron
@@ -63,7 +63,7 @@ type Engine struct {
 	revision int64
 }
 
-// New returns an engine; Run starts it.
+// New returns an engine of round-robin turns.
 func New(o Options) *Engine {
 	if o.Wall == nil {
 		o.Wall = o.Now
@@ -75,12 +75,12 @@ func New(o Options) *Engine {
 // reloadEvery is the longest delay until a changed check takes effect.
 const reloadEvery = time.Second
 
-// engineTime returns the time since 1970, independent of clock changes.
+// engineTime returns the time since 1970 on a clock that ignores changes of the wall clock.
 func (e *Engine) engineTime() time.Duration {
 	return time.Duration(e.began.UnixNano()) + e.o.Now().Sub(e.began)
 }
 
-// Run assigns turns until ctx ends.
+// Run assigns the turns of round-robin checks until ctx ends.
 func (e *Engine) Run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -130,8 +130,8 @@ func (e *Engine) runDueTurns(now time.Duration) (missed []Missed, wait time.Dura
 	return missed, wait
 }
 
-// RecordResult ends the open turn of a check and proxy node (zero: none) by a result of this age. A
-// result that is older than the turn belongs to an earlier turn and ends nothing.
+// RecordResult closes the open turn of a check and proxy node (zero: none) by a result of this age. A result that is
+// older than the turn belongs to an earlier turn and ends nothing.
 func (e *Engine) RecordResult(check model.CheckID, about model.NodeID, age time.Duration) {
 	now := e.engineTime()
 	e.mu.Lock()
@@ -148,7 +148,7 @@ func (e *Engine) RecordResult(check model.CheckID, about model.NodeID, age time.
 // agentTimePrecision is the precision of times from agents.
 const agentTimePrecision = 2 * time.Millisecond
 
-// SessionEnded withdraws the open turns of a node whose session ended; other members get them at once.
+// SessionEnded withdraws the open turns of a node whose session ended, so that other members get them at once.
 func (e *Engine) SessionEnded(node model.NodeID) {
 	e.mu.Lock()
 	any := false

@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/window"
 )
 
-// rotation is one round-robin check with its members.
+// rotation is a round-robin check with its members and the last one used.
 type rotation struct {
 	chunk         *model.CheckChunk
 	namespace     string
@@ -30,7 +30,7 @@ type rotation struct {
 	noMemberUntil time.Duration // end of the pause after a search that found no connected member
 }
 
-// timeout returns the time after which an unanswered turn goes to another member.
+// timeout returns how long a member may take before another member gets its turn.
 func (r *rotation) timeout() time.Duration {
 	const most = 5 * time.Second
 	if r.location != nil {
@@ -39,7 +39,7 @@ func (r *rotation) timeout() time.Duration {
 	return r.chunk.Timeout + min(r.chunk.Interval*3/4, most)
 }
 
-// searchInterval returns the pause between searches for a member while no member is connected.
+// searchInterval returns the pause between searches while no member is connected.
 func (r *rotation) searchInterval() time.Duration {
 	if r.location != nil {
 		return time.Second
@@ -47,7 +47,7 @@ func (r *rotation) searchInterval() time.Duration {
 	return min(r.chunk.Interval/10, time.Second)
 }
 
-// reloadChecks reads the declared round-robin checks again if their revision changed.
+// reloadChecks reloads the declared round-robin checks after a new revision.
 func (e *Engine) reloadChecks(now time.Duration) {
 	e.reloaded = now
 	revision := e.o.Revision()
@@ -91,8 +91,8 @@ func (e *Engine) reloadChecks(now time.Duration) {
 	}
 }
 
-// memberBeforeFirstTurn returns the member after which a new check begins its rotation. It differs from check to check, so
-// that checks with the same members do not all begin with the same member.
+// memberBeforeFirstTurn returns the member after which a new check's rotation starts. It differs from check to check,
+// so that checks with the same members do not all begin with the same member.
 func memberBeforeFirstTurn(r directory.RoundRobin) model.NodeID {
 	n := r.Members.GetCardinality()
 	if n == 0 {
@@ -107,7 +107,7 @@ func memberBeforeFirstTurn(r directory.RoundRobin) model.NodeID {
 	return model.NodeID(id)
 }
 
-// isScheduled reports whether a turn that exists still fits the changed schedule of its check.
+// isScheduled reports whether an existing turn still fits its check's schedule.
 func (e *Engine) isScheduled(t *turn, about uuid.UUID, now time.Duration) bool {
 	c := t.robin.chunk
 	if t.cron != cronOf(c) {
@@ -116,7 +116,7 @@ func (e *Engine) isScheduled(t *turn, about uuid.UUID, now time.Duration) bool {
 	return c.Cron != "" || t.next%c.Interval == when.Phase(about, c.Unit, c.Interval) && t.next <= now+c.Interval
 }
 
-// reschedule gives the check's turns their offset in the interval, or their next due time.
+// reschedule sets the offset in the interval, or the next due time, of a check's turns.
 func (e *Engine) reschedule(r *rotation, before []directory.ProxyNode, now time.Duration) {
 	check := r.chunk.Unit
 	for _, s := range before {
@@ -143,6 +143,7 @@ func (e *Engine) reschedule(r *rotation, before []directory.ProxyNode, now time.
 	}
 }
 
+// dropTurn withdraws and removes a turn.
 func (e *Engine) dropTurn(k turnKey) {
 	t := e.turns[k]
 	if t == nil {
@@ -156,8 +157,8 @@ func (e *Engine) dropTurn(k turnKey) {
 // faultExamples bounds the nodes named in a fault.
 const faultExamples = 3
 
-// Faults returns the checks of a namespace (empty: all) without a connected member, and the number
-// of nodes that therefore have no event: proxy nodes, or the members themselves.
+// Faults returns the checks of a namespace (empty: all) without a connected member, and how many nodes have no event
+// because of that.
 func (e *Engine) Faults(namespace string) (list []plan.Fault, nodes int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

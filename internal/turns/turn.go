@@ -10,13 +10,14 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
+// turnKey identifies a turn by check and proxy node.
 type turnKey struct {
 	check model.CheckID
 	about model.NodeID // zero: a check without proxy nodes
 }
 
-// turn is the repeated run of a round-robin check, about one proxy node or none, that members do in turn. Durations are
-// times of the engine's clock.
+// turn is the repeated run of a round-robin check for one proxy node (or none), which its members do in turn.
+// Durations are times of the engine's clock.
 type turn struct {
 	turnKey
 	robin            *rotation
@@ -37,7 +38,8 @@ type turn struct {
 	missReported  bool          // the open run was reported as missed
 }
 
-// startInterval starts the interval that contains now. An interval that ends without an assignee was missed.
+// startInterval starts the interval of a turn that contains now. An interval that ends without an assignee was
+// missed.
 func (e *Engine) startInterval(t *turn, now time.Duration) (m Missed, missed bool) {
 	r := t.robin
 	began := t.next - r.chunk.Interval
@@ -68,8 +70,8 @@ func (e *Engine) startInterval(t *turn, now time.Duration) (m Missed, missed boo
 	return m, missed && t.about != 0
 }
 
-// giveTurn hands a turn to the next member and sets the time to look again. Without a result by then
-// another member gets the turn; a single member keeps it.
+// giveTurn assigns a turn to the next member and sets its wake time. Without a result by then another member gets the
+// turn; a single member keeps it.
 func (e *Engine) giveTurn(t *turn, now time.Duration) {
 	r, was := t.robin, t.assignee
 	if t.cron != "" && was == 0 && now > t.openRunDue {
@@ -97,12 +99,11 @@ func (e *Engine) giveTurn(t *turn, now time.Duration) {
 	}
 }
 
-// graceEnd returns the time from which missing members count.
+// graceEnd returns the end of the grace after a start, from which missing members are faults.
 func (e *Engine) graceEnd() time.Duration { return time.Duration(e.began.UnixNano()) + e.o.Grace }
 
-// chooseMember returns the next connected member for a turn: first the member after the check's last one, so that
-// all members are used evenly; after a timeout the member after the turn's last one, so that a turn tries every member
-// before it returns to a hanging one.
+// chooseMember returns the next connected member for a turn: after the check's last member, for even use; after a
+// timeout, after the turn's last member, so that each is tried before a hanging one again.
 func (e *Engine) chooseMember(t *turn, now time.Duration) model.NodeID {
 	r := t.robin
 	if now < r.noMemberUntil {
@@ -138,7 +139,7 @@ func (e *Engine) chooseMember(t *turn, now time.Duration) model.NodeID {
 	return 0
 }
 
-// withdrawTurn takes a turn from its assignee.
+// withdrawTurn withdraws a turn from its assigned member.
 func (e *Engine) withdrawTurn(t *turn) {
 	if t.assignee == 0 {
 		return
@@ -150,11 +151,12 @@ func (e *Engine) withdrawTurn(t *turn) {
 	t.assignee = 0
 }
 
+// noMemberText returns the text that no member of the check is connected.
 func (r *rotation) noMemberText() string {
 	return fmt.Sprintf("no member of %s's targets is connected", r.chunk.Name)
 }
 
-// turnHeap is a heap of turns, the one with the earliest wake time first.
+// turnHeap is a heap of turns, ordered by wake time.
 type turnHeap []*turn
 
 func (h turnHeap) Len() int           { return len(h) }
@@ -163,10 +165,14 @@ func (h turnHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
 	h[i].heapIndex, h[j].heapIndex = i, j
 }
+
+// Push implements heap.Interface.
 func (h *turnHeap) Push(t any) {
 	t.(*turn).heapIndex = len(*h)
 	*h = append(*h, t.(*turn))
 }
+
+// Pop implements heap.Interface.
 func (h *turnHeap) Pop() any {
 	last := len(*h) - 1
 	t := (*h)[last]
@@ -174,8 +180,14 @@ func (h *turnHeap) Pop() any {
 	*h = (*h)[:last]
 	return t
 }
-func (h *turnHeap) fix(t *turn)    { stdheap.Fix(h, t.heapIndex) }
-func (h *turnHeap) add(t *turn)    { stdheap.Push(h, t) }
+
+// fix restores the heap order after a change of the turn's wake time.
+func (h *turnHeap) fix(t *turn) { stdheap.Fix(h, t.heapIndex) }
+
+// add adds a turn to the heap.
+func (h *turnHeap) add(t *turn) { stdheap.Push(h, t) }
+
+// remove removes a turn from the heap.
 func (h *turnHeap) remove(t *turn) { stdheap.Remove(h, t.heapIndex) }
 
 // Turns by cron. Due times are wall-clock times in the check's zone. Each due time has one run; the
@@ -192,7 +204,7 @@ const (
 	neverDue = 365 * 24 * time.Hour
 )
 
-// cronOf returns the cron expression of a check with its zone; empty: the check has an interval.
+// cronOf returns a check's cron expression with its time zone; empty for an interval.
 func cronOf(c *model.CheckChunk) string {
 	if c.Cron == "" {
 		return ""
@@ -200,6 +212,7 @@ func cronOf(c *model.CheckChunk) string {
 	return c.Cron + " " + c.TimeZone
 }
 
+// locationOf returns the time zone of a check's cron expression; nil for an interval.
 func (e *Engine) locationOf(c *model.CheckChunk) *time.Location {
 	if c.Cron == "" {
 		return nil
@@ -212,11 +225,10 @@ func (e *Engine) locationOf(c *model.CheckChunk) *time.Location {
 	return location
 }
 
-// wallTime converts a time of the engine's clock to wall-clock time.
+// wallTime converts the engine's time to wall-clock time.
 func (e *Engine) wallTime(now time.Duration) time.Time { return time.Unix(0, int64(now+e.skew)) }
 
-// scheduleNext sets the next due time of a turn, after now and after the turn's last due time: a clock set back repeats no
-// run.
+// scheduleNext sets a turn's next due time, after now and its last due time, so that a clock set back repeats no run.
 func (e *Engine) scheduleNext(t *turn, now time.Duration) {
 	from := e.wallTime(now)
 	if t.formerDueTime.After(from) && t.formerDueTime.Sub(from) <= maxCatchUpAge {
@@ -233,7 +245,7 @@ func (e *Engine) scheduleNext(t *turn, now time.Duration) {
 	t.dueTime, t.next = r.nextDueTime, time.Duration(r.nextDueTime.UnixNano())-e.skew
 }
 
-// adjustToClockChange detects a wall clock that was set by hand: a skipped due time is due now, once.
+// adjustToClockChange handles a wall clock that was set by hand: a skipped due time becomes due once.
 func (e *Engine) adjustToClockChange(now time.Duration) {
 	skew := time.Duration(e.o.Wall().UnixNano()) - now
 	if (skew - e.skew).Abs() < minClockStep {
@@ -266,8 +278,7 @@ func (e *Engine) reportOverdue(t *turn, now time.Duration) (m Missed, ok bool) {
 	return Missed{t.about, t.robin.chunk, t.robin.noMemberText()}, t.about != 0
 }
 
-// resumeDueTimes restores due times after a start: a due time without a later result gets another run once its timeout is
-// over.
+// resumeDueTimes repeats the due times before a start that have no later result, once their timeout is over.
 func (e *Engine) resumeDueTimes(r *rotation, now time.Duration) {
 	if e.o.Last == nil {
 		return

@@ -36,16 +36,19 @@ type simulatedMembers struct {
 	lastResults    map[model.NodeID]time.Time
 }
 
+// pendingAnswer is a simulated member's answer, due at a time.
 type pendingAnswer struct {
 	at    time.Duration
 	by    model.NodeID
 	given wire.TurnRun
 }
 
+// simulateMembers starts an engine with simulated members at a fixed time.
 func simulateMembers(t *testing.T, robins ...directory.RoundRobin) *simulatedMembers {
 	return simulateMembersAt(t, time.Unix(1_800_000_000, 0), robins...)
 }
 
+// simulateMembersAt starts an engine with simulated members at a given time.
 func simulateMembersAt(t *testing.T, start time.Time, robins ...directory.RoundRobin) *simulatedMembers {
 	f := &simulatedMembers{t: t, start: start, rand: rand.New(rand.NewPCG(1, 2)), robins: robins, revision: 1,
 		disconnected: map[model.NodeID]bool{}, hanging: map[model.NodeID]bool{}, turnsGiven: map[model.NodeID]int{}, lastResults: map[model.NodeID]time.Time{}, runs: map[turnKey][]time.Duration{}}
@@ -53,6 +56,7 @@ func simulateMembersAt(t *testing.T, start time.Time, robins ...directory.RoundR
 	return f
 }
 
+// restartEngine replaces the engine by a new one, like a restart of the server.
 func (f *simulatedMembers) restartEngine() {
 	f.engine = New(Options{
 		Revision: func() int64 { return f.revision }, RoundRobins: func() []directory.RoundRobin { return f.robins },
@@ -66,6 +70,7 @@ func (f *simulatedMembers) restartEngine() {
 	})
 }
 
+// roundRobinOf returns a test round-robin check with an interval.
 func roundRobinOf(check model.CheckID, interval, timeout time.Duration, members, proxies int) directory.RoundRobin {
 	r := directory.RoundRobin{Chunk: &model.CheckChunk{Chunk: model.Chunk{ID: model.ChunkID(check), Unit: check, Name: fmt.Sprint("c", check)}, Interval: interval, Timeout: timeout},
 		Namespace: "default", Members: roaring.New(), Subjects: []directory.ProxyNode{{}}}
@@ -79,6 +84,7 @@ func roundRobinOf(check model.CheckID, interval, timeout time.Duration, members,
 	return r
 }
 
+// giveTurn implements Options.Give: it schedules the member's answer.
 func (f *simulatedMembers) giveTurn(node model.NodeID, g wire.TurnRun) bool {
 	if f.disconnected[node] {
 		return false
@@ -113,6 +119,7 @@ func (f *simulatedMembers) advance(d time.Duration) {
 	}
 }
 
+// disconnect ends the session of a member, which then answers no more.
 func (f *simulatedMembers) disconnect(node model.NodeID) {
 	f.disconnected[node] = true
 	f.pendingAnswers = slices.DeleteFunc(f.pendingAnswers, func(a pendingAnswer) bool { return a.by == node })

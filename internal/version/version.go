@@ -15,7 +15,7 @@ var (
 	commit  string
 )
 
-// Info is what `muster version -o json` and /api/v1/version show.
+// Info is the version information in `muster version -o json` and /api/v1/version.
 type Info struct {
 	Version string `json:"version"`
 	Commit  string `json:"commit,omitempty"`
@@ -26,7 +26,7 @@ type Info struct {
 	Arch    string `json:"arch"`
 }
 
-// Get reads the build's own record.
+// Get returns the build's version information.
 func Get() Info {
 	info := Info{Version: version, Commit: commit, Dirty: strings.HasSuffix(version, "-dirty"), Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
 	build, ok := debug.ReadBuildInfo()

@@ -25,8 +25,8 @@ import (
 // UID identifies model.ServerNode when it connects as an agent. Its partition has the server's results about itself.
 var UID = uuid.UUID{6: 0x80, 8: 0x80, 15: 0xff}
 
-// Courier sends results as an agent does: it opens a session with a certificate, sends, waits for the acknowledgement,
-// and closes it. Its key lives as long as the process.
+// Courier sends a result as an agent does: it opens a session with a certificate, sends, waits for the
+// acknowledgement and closes. Its key lives as long as the process.
 type Courier struct {
 	authority *pki.Authority
 	key       *ecdsa.PrivateKey
@@ -44,10 +44,10 @@ func NewCourier(authority *pki.Authority, dial func(ctx context.Context) (net.Co
 	return &Courier{authority: authority, key: key, dial: dial, stream: wire.StreamKey{Stream: wire.StreamID(mathrand.Uint64())}}, nil
 }
 
-// Key returns the fingerprint of the courier's key; the server accepts no other key for this node.
+// Key returns the fingerprint of the courier's key, the only key that the server accepts for its node.
 func (c *Courier) Key() string { return pki.Fingerprint(&c.key.PublicKey) }
 
-// Send implements Options.Send.
+// Send implements Options.Send: it sends one result over an agent session.
 func (c *Courier) Send(ctx context.Context, status model.Status, output string) error {
 	identity, err := c.issueIdentity()
 	if err != nil {
@@ -119,7 +119,7 @@ func (d *courierSession) finish(err error) {
 	}
 }
 
-// OpenedSession implements link.Handler.
+// OpenedSession implements link.Handler: it sends the result.
 func (d *courierSession) OpenedSession(_ *link.Session, w *wire.Welcome) {
 	for _, s := range w.Last {
 		if s.StreamKey == d.stream {
@@ -128,7 +128,7 @@ func (d *courierSession) OpenedSession(_ *link.Session, w *wire.Welcome) {
 	}
 }
 
-// Acked implements link.Handler.
+// Acked implements link.Handler: it ends the wait when the result is acknowledged.
 func (d *courierSession) Acked(_ *link.Session, ack *wire.Ack) {
 	for _, r := range ack.Refused {
 		if r.StreamKey == d.stream && r.Number == d.sequenceNumber {
@@ -142,10 +142,20 @@ func (d *courierSession) Acked(_ *link.Session, ack *wire.Ack) {
 	}
 }
 
-// The other methods of link.Handler do nothing: the session ends after one result.
-func (d *courierSession) Assigned(*link.Session, *link.Assignment)         {}
-func (d *courierSession) RunNow(*link.Session, *wire.Run)                  {}
-func (d *courierSession) Turn(*link.Session, *wire.Turn)                   {}
-func (d *courierSession) Reply(*link.Session, *wire.Exchange)              {}
-func (d *courierSession) BackPressure(*link.Session, *wire.BackPressure)   {}
+// Assigned implements link.Handler and, like the other methods, does nothing: the session ends after one result.
+func (d *courierSession) Assigned(*link.Session, *link.Assignment) {}
+
+// RunNow implements link.Handler and does nothing.
+func (d *courierSession) RunNow(*link.Session, *wire.Run) {}
+
+// Turn implements link.Handler and does nothing.
+func (d *courierSession) Turn(*link.Session, *wire.Turn) {}
+
+// Reply implements link.Handler and does nothing.
+func (d *courierSession) Reply(*link.Session, *wire.Exchange) {}
+
+// BackPressure implements link.Handler and does nothing.
+func (d *courierSession) BackPressure(*link.Session, *wire.BackPressure) {}
+
+// ServerStops implements link.Handler and does nothing.
 func (d *courierSession) ServerStops(*link.Session, time.Duration, string) {}

@@ -62,7 +62,7 @@ func New(o Options) *Watchdog {
 	return w
 }
 
-// Run sends a result every Options.Every until ctx ends. Each result reports the outcome of the one before.
+// Run sends a synthetic result every Options.Every until ctx ends. Each result reports the outcome of the one before.
 func (w *Watchdog) Run(ctx context.Context) error {
 	tick := time.NewTicker(w.opts.Every)
 	defer tick.Stop()
@@ -107,8 +107,8 @@ func (w *Watchdog) runRound(ctx context.Context, status model.Status, said strin
 	return f.status, f.text
 }
 
-// sendAndAwaitDelivery sends one synthetic result, waits until the reactor has delivered it, and calls the address
-// outside.
+// sendAndAwaitDelivery sends a synthetic result, waits until the reactor has delivered it, and calls the outside
+// watchdog's address.
 func (w *Watchdog) sendAndAwaitDelivery(ctx context.Context, status model.Status, output string) *roundFailure {
 	delivered := make(chan struct{})
 	w.mu.Lock()

@@ -28,7 +28,7 @@ func Phase(node uuid.UUID, check model.CheckID, interval time.Duration) time.Dur
 	return time.Duration(xxhash.Sum64(key[:]) % uint64(interval))
 }
 
-// OnGrid returns the first time after now whose remainder by interval is phase.
+// OnGrid returns the first time after now on the grid of interval with this offset (phase).
 func OnGrid(now, interval, phase time.Duration) time.Duration {
 	next := now - now%interval + phase
 	if next <= now {
@@ -53,9 +53,9 @@ func ParseCron(expr, zone string) (*time.Location, error) {
 	return location, nil
 }
 
-// Next returns the time after now at which the agent next runs a check; zero: never. An interval
-// counts from the start of the last run on the boot clock. A cron expression follows the machine's
-// wall clock, which is ahead of the caller's clock by skew.
+// Next returns the next time after now at which the agent runs a check; zero: never. An interval counts from the
+// start of the last run on the boot clock. A cron expression follows the machine's wall clock, which is ahead of the
+// caller's clock by skew.
 func Next(interval time.Duration, cron, zone string, last, now time.Time, skew time.Duration) time.Time {
 	if cron == "" {
 		if interval <= 0 || last.IsZero() {
@@ -74,9 +74,9 @@ func Next(interval time.Duration, cron, zone string, last, now time.Time, skew t
 	return next.Add(-skew)
 }
 
-// NextCron returns the first tick after now on the wall clock of location. Ticks in an hour that
-// daylight saving skips do not occur. In an hour that daylight saving repeats, ticks occur in the
-// first pass, and in the second one only if the expression does not name the hour (*, */2).
+// NextCron returns the first tick of a cron expression after now, on the wall clock of location. Ticks in an hour
+// that daylight saving skips do not occur. In an hour that daylight saving repeats, ticks occur in the first pass,
+// and in the second one only if the expression does not name the hour (*, */2).
 func NextCron(expr string, location *time.Location, now time.Time) (time.Time, error) {
 	named := false
 	if segments, err := gronx.Segments(expr); err == nil { // second, minute, hour, …

@@ -7,6 +7,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
+// webNode returns a test node with labels, facts and groups.
 func webNode() *Node {
 	n := NewNode()
 	n.Set("default", "web01",
@@ -77,6 +78,7 @@ func TestWrongConditionNamesColumnAndHint(t *testing.T) {
 	}
 }
 
+// TestReadsGroupsReportsGroupConditions checks for which conditions ReadsGroups is true.
 func TestReadsGroupsReportsGroupConditions(t *testing.T) {
 	for expr, want := range map[string]bool{`"a" in node.groups`: true, `node.name == "node.groups"`: false} {
 		if w, err := Compile(expr); err != nil || w.ReadsGroups() != want {
@@ -85,6 +87,7 @@ func TestReadsGroupsReportsGroupConditions(t *testing.T) {
 	}
 }
 
+// BenchmarkWhere measures the evaluation of a condition on a node.
 func BenchmarkWhere(b *testing.B) {
 	w, err := Compile(`node.labels.env == "prod" && node.facts.os == "linux"`)
 	testenv.NoError(b, err)
@@ -97,7 +100,7 @@ func BenchmarkWhere(b *testing.B) {
 	}
 }
 
-// FuzzCompile checks that a condition compiles or is refused with a reason, and that a compiled one evaluates.
+// FuzzCompile compiles arbitrary conditions: each is refused with a reason or evaluates.
 func FuzzCompile(f *testing.F) {
 	for _, expr := range []string{
 		``, `true`, `node.labels.env == "prod"`, `"web" in node.groups && node.facts.os != ""`, `node.labels.exists(k, k == "a")`,

@@ -8,14 +8,14 @@ import (
 	"cel.dev/cel-go/common/types"
 )
 
-// Need is a name, group, label or fact that every node has which matches a condition.
+// Need is a name, group, label or fact that every node matching a condition has.
 type Need struct {
 	Of    NeedKind
 	Key   string // of a label or fact
 	Value string // not empty, except with HasLabel
 }
 
-// NeedKind says whether a Need is a name, group, label or fact.
+// NeedKind is the kind of a Need: name, group, label or fact.
 type NeedKind uint8
 
 const (
@@ -26,8 +26,8 @@ const (
 	Fact                     // a fact of this key and value
 )
 
-// Needs returns the names, groups, labels or facts that every matching node has; an index finds the nodes by any one of
-// them. Empty: the condition has none.
+// Needs returns conditions that every matching node fulfils (a name, group, label or fact), for use as index keys.
+// Empty: the condition has none.
 func (c *Condition) Needs() []Need { return c.compiled.needs }
 
 // extractNeeds extracts the needs from the operands of &&. whole reports that the needs are the entire condition.
@@ -43,7 +43,7 @@ func extractNeeds(a *ast.AST, e ast.Expr) (needs []Need, whole bool) {
 	return nil, false
 }
 
-// extractNeed extracts the need of a single expression; ok reports that the need is the entire expression.
+// extractNeed extracts the need of one expression; ok is true if the need is equivalent to the expression.
 func extractNeed(a *ast.AST, e ast.Expr) (n Need, ok bool) {
 	if e.Kind() == ast.SelectKind && e.AsSelect().IsTestOnly() {
 		return Need{Of: HasLabel, Key: e.AsSelect().FieldName()}, variableName(a, e.AsSelect().Operand()) == "node.labels"
@@ -104,7 +104,7 @@ func needOfComparison(a *ast.AST, of, with ast.Expr) (n Need, ok bool) {
 	return n, false
 }
 
-// satisfies reports whether the node satisfies the need.
+// satisfies reports whether the node fulfils a Need.
 func (n *Node) satisfies(need Need) bool {
 	switch need.Of {
 	case Name:
@@ -132,6 +132,7 @@ func variableName(a *ast.AST, e ast.Expr) string {
 	return ""
 }
 
+// stringLiteral returns the text of a string literal; ok is false for another expression.
 func stringLiteral(e ast.Expr) (string, bool) {
 	if e.Kind() != ast.LiteralKind {
 		return "", false

@@ -57,8 +57,7 @@ func TestNeedsAreExtractedFromConditions(t *testing.T) {
 	}
 }
 
-// TestNeedsMatchSameNodesAsProgram compares needs with the program: the same nodes match, and every
-// matching node satisfies every need.
+// TestNeedsMatchSameNodesAsProgram compares matching by needs with the CEL program on random nodes.
 func TestNeedsMatchSameNodesAsProgram(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		words := rapid.SampledFrom([]string{"a", "b", "", "web1"})
@@ -90,7 +89,7 @@ func TestNeedsMatchSameNodesAsProgram(t *testing.T) {
 	})
 }
 
-// evaluateProgram runs the program even where Match uses needs.
+// evaluateProgram evaluates the CEL program, even where Match would use needs only.
 func evaluateProgram(t interface {
 	Helper()
 	Fatal(...any)
@@ -100,7 +99,7 @@ func evaluateProgram(t interface {
 	return c.Evaluate(n)
 }
 
-// TestEqualTextsShareOneCondition checks that equal texts share a condition, also after others were freed.
+// TestEqualTextsShareOneCondition checks that equal texts share one compiled condition, also after others were freed.
 func TestEqualTextsShareOneCondition(t *testing.T) {
 	const expr = `node.labels.env == "prod" && node.name == "web1"`
 	first, err := Compile(expr)

@@ -20,8 +20,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Node is the input of a condition. One Node is reused for a whole fleet, so that matching
-// allocates no activation per node: Set, then Match. Not safe for concurrent use.
+// Node holds the variables of a condition: one node's name, labels, facts and groups. One Node is reused for a whole
+// fleet, so that matching allocates no activation per node: Set, then Match. Not safe for concurrent use.
 type Node struct {
 	name, namespace types.String
 	labels, facts   pairMap
@@ -42,7 +42,7 @@ func NewNode() *Node {
 	return n
 }
 
-// Set loads a node's name, labels and facts. Groups stay as they were; see SetGroups.
+// Set sets a node's namespace, name, labels and facts. Groups stay as they were; see SetGroups.
 func (n *Node) Set(namespace, name string, labels, facts Pairs) {
 	if string(n.namespace) != namespace {
 		n.namespace = types.String(namespace)
@@ -53,12 +53,12 @@ func (n *Node) Set(namespace, name string, labels, facts Pairs) {
 	n.labels.pairs, n.facts.pairs = labels, facts
 }
 
-// SetGroups loads the node's groups.
+// SetGroups sets a node's groups.
 func (n *Node) SetGroups(groups []string) {
 	n.groups = types.NewStringList(types.DefaultTypeAdapter, groups)
 }
 
-// nodeVariables declares the variables of ResolveName.
+// nodeVariables declares the CEL variables of a node.
 func nodeVariables() []cel.EnvOption {
 	pairs := cel.MapType(cel.StringType, cel.StringType)
 	return []cel.EnvOption{
@@ -136,6 +136,7 @@ func (m *pairMap) Iterator() traits.Iterator {
 	return types.NewStringList(types.DefaultTypeAdapter, m.keys()).Iterator()
 }
 
+// keys returns the keys of the pairs.
 func (m *pairMap) keys() []string {
 	keys := make([]string, len(m.pairs))
 	for i, p := range m.pairs {
@@ -174,7 +175,7 @@ func (m *pairMap) Type() celref.Type { return types.MapType }
 // Value implements celref.Val.
 func (m *pairMap) Value() any { return m.pairs.Map() }
 
-// readsPairs reports roughly whether a condition reads labels or facts, to choose a hint.
+// readsPairs reports whether a condition's text seems to read labels or facts, to choose a hint.
 func readsPairs(expr string) bool {
 	return strings.Contains(expr, "node.facts") || strings.Contains(expr, "node.labels")
 }
@@ -182,7 +183,8 @@ func readsPairs(expr string) bool {
 // orderOperators lists the comparisons that differ between strings and numbers.
 var orderOperators = [...]string{operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals}
 
-// refuseQuotedNumbers refuses to order a variable against a quoted number: as strings, "16" comes before "4".
+// refuseQuotedNumbers refuses an order comparison of a variable with a quoted number, because as text "16" sorts
+// before "4".
 func (l *Language) refuseQuotedNumbers(checked *cel.Ast) error {
 	var found error
 	ast.PreOrderVisit(checked.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
@@ -215,14 +217,14 @@ func (l *Language) refuseQuotedNumbers(checked *cel.Ast) error {
 	return found
 }
 
-// Pair is a label or fact. Nodes with equal texts share both halves, so a fleet of equal machines
-// costs 16 bytes per label.
+// Pair is a label or fact: an interned key and value. Nodes with equal texts share both halves, so a fleet of equal
+// machines costs 16 bytes per label.
 type Pair struct{ Key, Value unique.Handle[string] }
 
-// Pairs is ascending by key, each key once. Immutable.
+// Pairs is a list of labels or facts, ascending by unique key. Immutable.
 type Pairs []Pair
 
-// MakePairs interns the entries of m.
+// MakePairs returns a map of labels or facts as sorted, interned pairs.
 func MakePairs(m map[string]string) Pairs {
 	if len(m) == 0 {
 		return nil

@@ -33,8 +33,8 @@ const (
 	assumedBytes   = 256 // of a string
 )
 
-// Language declares the variables and the maximum cost of one kind of condition. Compile checks the
-// cost of the worst input once, so evaluation needs no counting.
+// Language declares the variables and the maximum cost of a kind of CEL conditions. Compile checks the cost of the
+// worst input once, so evaluation needs no counting.
 type Language struct {
 	Of      string         // the subject of a condition in messages: node, event
 	Reads   string         // its variables, for messages
@@ -52,7 +52,7 @@ type Language struct {
 	err  error
 }
 
-// Compiled is a compiled condition with its program. Safe for concurrent use.
+// Compiled is a compiled condition: its CEL program and variables. Safe for concurrent use.
 type Compiled struct {
 	Program   cel.Program
 	names     []string // of the variables that it reads
@@ -70,7 +70,7 @@ func (c *Compiled) Reads(prefix string) bool {
 	return false
 }
 
-// Compile checks a condition. An error names the fault and its column.
+// Compile compiles a condition of this language and limits its cost. An error names the fault and its column.
 func (l *Language) Compile(expr string) (*Compiled, error) {
 	if strings.TrimSpace(expr) == "" {
 		return nil, model.Errorf(model.Invalid, "where: the condition is empty").WithHint("write a condition such as %s", l.Example)
@@ -113,6 +113,7 @@ func (l *Language) Compile(expr string) (*Compiled, error) {
 	return c, nil
 }
 
+// environment returns the CEL environment with the language's variables and limits.
 func (l *Language) environment() (*cel.Env, error) {
 	l.once.Do(func() {
 		options := []cel.EnvOption{cel.ParserExpressionSizeLimit(maxBytes), cel.ParserRecursionLimit(64)}
@@ -127,6 +128,7 @@ func (l *Language) environment() (*cel.Env, error) {
 	return l.env, l.err
 }
 
+// compileError returns CEL's error with column and hint, for people.
 func (l *Language) compileError(expr string, first *cel.Error) error {
 	message := strings.ReplaceAll(first.Message, " (in container '')", "")
 	message, _, _ = strings.Cut(message, " expecting ") // CEL lists its whole grammar there
@@ -148,7 +150,7 @@ func (l *Language) compileError(expr string, first *cel.Error) error {
 	return e.WithHint("the language is CEL, for example: %s", l.Example)
 }
 
-// typeName returns the type with its article: a string, an int.
+// typeName returns the name of a CEL type with its article: a string, an int.
 func typeName(t *cel.Type) string {
 	name := t.String()
 	if strings.ContainsAny(name[:1], "aeiou") {
@@ -157,9 +159,10 @@ func typeName(t *cel.Type) string {
 	return "a " + name
 }
 
-// sizeEstimator gives CEL's cost estimate the sizes of variables.
+// sizeEstimator tells CEL's cost estimator the assumed size of variables.
 type sizeEstimator struct{ language *Language }
 
+// EstimateSize implements CEL's estimator: it assumes a size for variables of unknown size.
 func (s sizeEstimator) EstimateSize(element cost.AstNode) *cost.SizeEstimate {
 	switch element.Type().Kind() {
 	case types.MapKind, types.ListKind:
@@ -175,6 +178,7 @@ func (s sizeEstimator) EstimateSize(element cost.AstNode) *cost.SizeEstimate {
 	return nil
 }
 
+// EstimateCallCost implements CEL's estimator without an estimate.
 func (sizeEstimator) EstimateCallCost(string, string, *cost.AstNode, []cost.AstNode) *cost.CallEstimate {
 	return nil
 }
@@ -195,8 +199,8 @@ var nodeConditions = Language{
 	Example: `node.labels.env == "prod" && node.name.startsWith("web")`,
 }
 
-// Compile checks a condition over a node. An error names the fault and its column. Equal texts
-// share one Condition while it is in use.
+// Compile compiles a condition over a node. An error names the fault and its column. Equal texts share one Condition
+// while it is in use.
 func Compile(expr string) (*Condition, error) {
 	if known, ok := nodeConditions.inUse.Load(expr); ok {
 		if c := known.(weak.Pointer[Condition]).Value(); c != nil {
@@ -217,11 +221,11 @@ func Compile(expr string) (*Condition, error) {
 	return c, nil
 }
 
-// ReadsGroups reports whether the condition reads node.groups, which a group's own `where` must not.
+// ReadsGroups reports whether the condition reads node.groups, which a group's `where` must not do.
 func (c *Condition) ReadsGroups() bool { return c.readsGroups }
 
-// Trusted returns an error if the condition reads values that a machine reports about itself; a
-// trusted group may read labels of the server only.
+// Trusted returns an error if the condition reads values that a machine reports, because trusted groups read only
+// labels of the server.
 func (c *Condition) Trusted() error {
 	for _, v := range [...]struct{ name, why string }{
 		{"node.facts", "every machine reports its own facts"},
@@ -236,7 +240,8 @@ func (c *Condition) Trusted() error {
 	return nil
 }
 
-// Match evaluates the condition. An evaluation error, such as an index out of range, is no match.
+// Match reports whether the condition is true for a node. An evaluation error, such as an index out of range, is no
+// match.
 func (c *Condition) Match(n *Node) bool {
 	if c.compiled.onlyNeeds { // the common case, at a tenth of the cost
 		return !slices.ContainsFunc(c.compiled.needs, func(need Need) bool { return !n.satisfies(need) })
@@ -244,7 +249,7 @@ func (c *Condition) Match(n *Node) bool {
 	return c.compiled.Evaluate(n)
 }
 
-// Evaluate evaluates the condition. An evaluation error is no match.
+// Evaluate evaluates the condition on variables. An evaluation error is no match.
 func (c *Compiled) Evaluate(vars interpreter.Activation) bool {
 	out, _, err := c.Program.Eval(vars)
 	return err == nil && out == types.True

@@ -21,8 +21,8 @@ type span interface {
 	next(t time.Time, zone *time.Location) time.Time
 }
 
-// New returns a calendar of spans. zone is an IANA name; empty means UTC. An error names the
-// span and the allowed form.
+// New returns a calendar of time spans. zone is an IANA name; empty means UTC. An error names the span and the
+// allowed form.
 func New(zone string, spans []model.WindowSpan) (*Calendar, error) {
 	location, err := time.LoadLocation(zone)
 	if err != nil || zone == "Local" {
@@ -55,10 +55,10 @@ func Inline(text, zone string) model.Span {
 	return model.Span{Zone: zone, Spans: []model.WindowSpan{{During: strings.Join(words, " ")}}}
 }
 
-// Set is a union of calendars, each with its own zone. Safe for concurrent use.
+// Set is a union of calendars, each in its own time zone. Safe for concurrent use.
 type Set []*Calendar
 
-// NewSet returns the union of a check's calendars.
+// NewSet returns the union of calendars.
 func NewSet(list []model.Span) (set Set, err error) {
 	for _, s := range list {
 		c, err := New(s.Zone, s.Spans)
@@ -113,9 +113,8 @@ func (s Set) LastEnd(from, to time.Time) (end time.Time, ok bool) {
 // maxJoined limits the adjacent occurrences that Active joins to find an end: one per day for more than a year.
 const maxJoined = 400
 
-// Active reports whether a span is active at t, and until when: spans that touch or overlap
-// count as one. For an end more than a year away the result may be too early, so callers ask
-// again at that time.
+// Active reports whether a span is active at t and until when; touching or overlapping spans count as one. For an end
+// more than a year away the result may be too early, so callers ask again at that time.
 func (c *Calendar) Active(t time.Time) (until time.Time, active bool) {
 	until = t
 	for range maxJoined {
@@ -133,8 +132,7 @@ func (c *Calendar) Active(t time.Time) (until time.Time, active bool) {
 	return until, until.After(t)
 }
 
-// Next returns the first beginning of a span later than t, also while another span is active;
-// zero for none.
+// Next returns the first start of a span later than t, even during another span; zero: none.
 func (c *Calendar) Next(t time.Time) (next time.Time) {
 	for _, s := range c.spans {
 		if at := s.next(t, c.zone); !at.IsZero() && (next.IsZero() || at.Before(next)) {

@@ -33,7 +33,7 @@ func parseSpan(s model.WindowSpan, zone *time.Location) (span, error) {
 	return parseFixed(s, zone)
 }
 
-// cronSpan begins with each tick of a cron expression.
+// cronSpan is a time span that starts at each tick of a cron expression.
 type cronSpan struct {
 	expr   string
 	length time.Duration
@@ -50,7 +50,7 @@ func parseCron(s model.WindowSpan) (span, error) {
 	return cronSpan{s.Cron, time.Duration(s.For)}, nil
 }
 
-// fixedSpan occurs once, from one instant to another.
+// fixedSpan is a single time span between two instants.
 type fixedSpan struct{ from, to time.Time }
 
 const dateForm = "2006-01-02 15:04"
@@ -82,10 +82,12 @@ func parseFixed(s model.WindowSpan, zone *time.Location) (span, error) {
 	return o, nil
 }
 
+// containing returns start and end of the span if it contains t.
 func (o fixedSpan) containing(t time.Time, _ *time.Location) (from, until time.Time, ok bool) {
 	return o.from, o.to, !t.Before(o.from) && t.Before(o.to)
 }
 
+// next returns the span's start if it lies after t, otherwise zero.
 func (o fixedSpan) next(t time.Time, _ *time.Location) time.Time {
 	if o.from.After(t) {
 		return o.from
@@ -93,8 +95,8 @@ func (o fixedSpan) next(t time.Time, _ *time.Location) time.Time {
 	return time.Time{}
 }
 
-// weeklySpan occurs on some days of each week. begin and end are minutes after midnight of the day on which the
-// occurrence begins; an end on the next day is more than 24 hours.
+// weeklySpan is a time span that recurs on days of the week. begin and end are minutes after midnight of the day on
+// which the occurrence begins; an end on the next day is more than 24 hours.
 type weeklySpan struct {
 	days       [7]bool // from Sunday
 	begin, end int
@@ -102,6 +104,7 @@ type weeklySpan struct {
 
 const minutesOfDay = 24 * 60
 
+// containing returns start and end of the span that contains t; ok is false without one.
 func (w weeklySpan) containing(t time.Time, zone *time.Location) (from, until time.Time, ok bool) {
 	today := dateOf(t.In(zone))
 	for _, d := range []calendarDate{today.plusDays(-1), today} {
@@ -112,6 +115,7 @@ func (w weeklySpan) containing(t time.Time, zone *time.Location) (from, until ti
 	return time.Time{}, time.Time{}, false
 }
 
+// next returns the first start of the span after t.
 func (w weeklySpan) next(t time.Time, zone *time.Location) time.Time {
 	today := dateOf(t.In(zone))
 	for i := range 15 { // a time zone may skip a whole day of one week
@@ -123,7 +127,7 @@ func (w weeklySpan) next(t time.Time, zone *time.Location) time.Time {
 	return time.Time{}
 }
 
-// occurrence returns the bounds of the occurrence that begins on the day d.
+// occurrence returns start and end of the span that starts on a date.
 func (w weeklySpan) occurrence(d calendarDate, zone *time.Location) (from, until time.Time) {
 	from, _ = d.spanInstants(w.begin, zone)
 	_, until = d.plusDays(w.end/minutesOfDay).spanInstants(w.end%minutesOfDay, zone)
@@ -225,6 +229,7 @@ const maxShift = 3 * time.Hour
 // change; if the clock repeats a tick, only the first one counts. Hourly expressions tick in both passes of a repeated
 // hour.
 
+// containing returns start and end of the span that contains t; ok is false without one.
 func (c cronSpan) containing(t time.Time, zone *time.Location) (from, until time.Time, ok bool) {
 	if from, ok = c.lastTick(t, zone); !ok {
 		return time.Time{}, time.Time{}, false
@@ -233,7 +238,7 @@ func (c cronSpan) containing(t time.Time, zone *time.Location) (from, until time
 	return from, until, t.Before(until)
 }
 
-// lastTick returns the last tick at or before t.
+// lastTick returns the last tick of the expression at or before t.
 func (c cronSpan) lastTick(t time.Time, zone *time.Location) (tick time.Time, ok bool) {
 	wall := wallOf(t, zone)
 	_, before := t.Add(-maxShift).In(zone).Zone()
@@ -258,6 +263,7 @@ func (c cronSpan) lastTick(t time.Time, zone *time.Location) (tick time.Time, ok
 	return tick, ok
 }
 
+// next returns the first tick of the expression after t.
 func (c cronSpan) next(t time.Time, zone *time.Location) (tick time.Time) {
 	for wall := wallOf(t, zone); ; {
 		at, err := gronx.NextTickAfter(c.expr, wall, false)
@@ -292,7 +298,7 @@ func instantOf(wall time.Time, zone *time.Location) time.Time {
 	return first
 }
 
-// fixedZone returns t in a zone with a constant offset: the offset of zone at t.
+// fixedZone returns t in a zone with the constant offset that zone has at t.
 func fixedZone(t time.Time, zone *time.Location) time.Time {
 	_, offset := t.In(zone).Zone()
 	return t.In(time.FixedZone("", offset))
@@ -311,7 +317,7 @@ func dateOf(t time.Time) calendarDate {
 	return calendarDate{y, m, d}
 }
 
-// plusDays returns the day that many days later.
+// plusDays returns the date a number of days later.
 func (d calendarDate) plusDays(days int) calendarDate {
 	return dateOf(time.Date(d.year, d.month, d.day+days, 0, 0, 0, 0, time.UTC))
 }
@@ -321,10 +327,10 @@ func (d calendarDate) weekday() time.Weekday {
 	return time.Date(d.year, d.month, d.day, 0, 0, 0, 0, time.UTC).Weekday()
 }
 
-// spanInstants returns the instant at which a span begins, and the instant at which a span ends, if its declared
-// beginning or end is this minute of the day on the wall clock of the zone. They differ in a repeated hour: a span
-// begins in the first pass and ends in the second, unless clocks are set back to exactly that minute, because then no
-// earlier minute repeats. In a skipped hour both are the instant of the change.
+// spanInstants returns the instants at which a span starts and ends on this date, by minutes of the zone's wall
+// clock. They differ in a repeated hour: a span begins in the first pass and ends in the second, unless clocks are
+// set back to exactly that minute, because then no earlier minute repeats. In a skipped hour both are the instant of
+// the change.
 func (d calendarDate) spanInstants(minute int, zone *time.Location) (begin, end time.Time) {
 	wall := time.Date(d.year, d.month, d.day, 0, minute, 0, 0, time.UTC)
 	at := func(day time.Time) time.Time {

@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// at parses a time in a zone.
-func at(t *testing.T, text, zone string) time.Time {
+// zonedTime parses a time in a time zone.
+func zonedTime(t *testing.T, text, zone string) time.Time {
 	t.Helper()
 	location, err := time.LoadLocation(zone)
 	testenv.NoError(t, err)
@@ -57,8 +57,8 @@ func TestCalendarActive(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", test.name, err)
 		}
-		until, inside := c.Active(at(t, test.when, "Europe/Paris"))
-		if inside != test.inside || inside && !until.Equal(at(t, test.until, "Europe/Paris")) {
+		until, inside := c.Active(zonedTime(t, test.when, "Europe/Paris"))
+		if inside != test.inside || inside && !until.Equal(zonedTime(t, test.until, "Europe/Paris")) {
 			t.Errorf("%s: at %s inside is %v until %s, want %v until %s", test.name, test.when, inside, until, test.inside, test.until)
 		}
 	}
@@ -77,8 +77,8 @@ func TestWindowInRepeatedHour(t *testing.T) {
 	}
 }
 
-// In the night that skips its tick a cron span has its declared length; in the night that repeats its tick the span
-// begins once; east and west of Greenwich.
+// TestCronSpansWhenClocksChange checks cron spans in nights of clock changes: a skipped tick keeps its length, a
+// repeated tick starts one span.
 func TestCronSpansWhenClocksChange(t *testing.T) {
 	for _, c := range []struct {
 		what, zone, cron string
@@ -130,8 +130,8 @@ func TestCronSpansWhenClocksChange(t *testing.T) {
 	}
 }
 
-// TestWeeklySpansFollowTheWallClock compares weekly spans with a walk along the wall clock, minute by minute, in zones
-// whose clocks change by an hour, by half an hour, at midnight, and never.
+// TestWeeklySpansFollowTheWallClock compares weekly spans with a minute-by-minute walk along the wall clock, in zones
+// with different clock changes.
 func TestWeeklySpansFollowTheWallClock(t *testing.T) {
 	for _, night := range [][2]string{
 		{"Europe/Paris", "2026-03-29"}, {"Europe/Paris", "2026-10-25"}, {"America/New_York", "2026-03-08"}, {"America/New_York", "2026-11-01"},
@@ -157,8 +157,7 @@ func TestWeeklySpansFollowTheWallClock(t *testing.T) {
 	}
 }
 
-// activeByWalk reports whether a weekly span is active at t: it walks from the first minute at which the wall clock
-// shows the span's beginning or later, to the last minute before its end.
+// activeByWalk reports whether a weekly span is active at t, by a minute-by-minute walk along the wall clock.
 func activeByWalk(w weeklySpan, t time.Time, zone *time.Location) bool {
 	for back := range 4 {
 		d := dateOf(t.In(zone)).plusDays(1 - back)
@@ -187,6 +186,7 @@ func activeByWalk(w weeklySpan, t time.Time, zone *time.Location) bool {
 	return false
 }
 
+// TestNextStartOfAWindow checks the start of the next span of a calendar.
 func TestNextStartOfAWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.SampledFrom([]string{"22:00-07:00", "sat,sun", "mon-fri 12:00-13:00", "02:30-02:45"}).Draw(t, "during")
@@ -203,6 +203,7 @@ func TestNextStartOfAWindow(t *testing.T) {
 	})
 }
 
+// TestMistypedWindows checks the errors for malformed time spans.
 func TestMistypedWindows(t *testing.T) {
 	for _, test := range []struct {
 		span model.WindowSpan

@@ -16,10 +16,12 @@ import (
 
 // Appending in protobuf's form. A zero value is left out, as proto3 has it.
 
+// appendTag appends a protobuf tag: field number and wire type.
 func appendTag(dst []byte, field, typ uint32) []byte {
 	return binary.AppendUvarint(dst, uint64(field<<3|typ))
 }
 
+// appendUint appends an unsigned varint field; zero is omitted.
 func appendUint(dst []byte, field uint32, v uint64) []byte {
 	if v == 0 {
 		return dst
@@ -27,6 +29,7 @@ func appendUint(dst []byte, field uint32, v uint64) []byte {
 	return binary.AppendUvarint(appendTag(dst, field, typeVarint), v)
 }
 
+// appendBool appends a boolean field; false is omitted.
 func appendBool(dst []byte, field uint32, v bool) []byte {
 	if !v {
 		return dst
@@ -34,6 +37,7 @@ func appendBool(dst []byte, field uint32, v bool) []byte {
 	return append(appendTag(dst, field, typeVarint), 1)
 }
 
+// appendFixed64 appends a fixed64 field; zero is omitted.
 func appendFixed64(dst []byte, field uint32, v uint64) []byte {
 	if v == 0 {
 		return dst
@@ -41,6 +45,7 @@ func appendFixed64(dst []byte, field uint32, v uint64) []byte {
 	return binary.LittleEndian.AppendUint64(appendTag(dst, field, typeFixed64), v)
 }
 
+// appendBytes appends a bytes field; empty is omitted.
 func appendBytes(dst []byte, field uint32, v []byte) []byte {
 	if len(v) == 0 {
 		return dst
@@ -49,6 +54,7 @@ func appendBytes(dst []byte, field uint32, v []byte) []byte {
 	return append(dst, v...)
 }
 
+// appendString appends a string field; empty is omitted.
 func appendString(dst []byte, field uint32, v string) []byte {
 	if v == "" {
 		return dst
@@ -56,7 +62,7 @@ func appendString(dst []byte, field uint32, v string) []byte {
 	return appendItem(dst, field, v)
 }
 
-// appendItem writes an element of a repeated field or of a map: also when it is empty.
+// appendItem appends an element of a repeated string field or map, even if empty.
 func appendItem(dst []byte, field uint32, v string) []byte {
 	if !utf8.ValidString(v) {
 		v = strings.ToValidUTF8(v, "\uFFFD")
@@ -65,7 +71,7 @@ func appendItem(dst []byte, field uint32, v string) []byte {
 	return append(dst, v...)
 }
 
-// appendFixed writes bytes of a fixed length; where all are zero, they are left out.
+// appendFixed appends a bytes field of fixed length; all zeroes are omitted.
 func appendFixed(dst []byte, field uint32, b []byte) []byte {
 	for _, c := range b {
 		if c != 0 {
@@ -75,7 +81,7 @@ func appendFixed(dst []byte, field uint32, b []byte) []byte {
 	return dst
 }
 
-// appendMap writes the entries by ascending key, so that equal maps are equal bytes.
+// appendMap appends a map field by ascending key, so that equal maps have equal bytes.
 func appendMap(dst []byte, field uint32, m map[string]string) []byte {
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		var start int
@@ -94,6 +100,7 @@ func openMessage(dst []byte, field uint32) (_ []byte, start int) {
 	return dst, len(dst)
 }
 
+// closeMessage inserts the length of a nested message that started at an offset.
 func closeMessage(dst []byte, start int) []byte {
 	size := len(dst) - start
 	if size < 0x80 {
@@ -108,10 +115,10 @@ func closeMessage(dst []byte, start int) []byte {
 	return dst
 }
 
-// varintBytes returns the bytes of a varint.
+// varintBytes returns how many bytes a varint takes.
 func varintBytes(v uint64) int { return (bits.Len64(v|1) + 6) / 7 }
 
-// uintFieldBytes returns the bytes that appendUint writes for a field below 16.
+// uintFieldBytes returns how many bytes appendUint writes for a field number below 16.
 func uintFieldBytes(v uint64) int {
 	if v == 0 {
 		return 0
@@ -119,19 +126,19 @@ func uintFieldBytes(v uint64) int {
 	return 1 + varintBytes(v)
 }
 
-// appendKey writes fields 1 and 2: stream and lane in every message that names a stream.
+// appendKey appends fields 1 and 2, the stream and lane of a message.
 func appendKey(dst []byte, k StreamKey) []byte {
 	dst = appendFixed64(dst, 1, uint64(k.Stream))
 	return appendUint(dst, 2, uint64(k.Lane))
 }
 
-// appendMessage writes x as a nested message.
+// appendMessage appends x as a nested message field.
 func appendMessage[T any](dst []byte, field uint32, x *T, content func([]byte, *T) []byte) []byte {
 	dst, start := openMessage(dst, field)
 	return closeMessage(content(dst, x), start)
 }
 
-// appendMessages writes each element of a repeated message field.
+// appendMessages appends each element of a repeated message field.
 func appendMessages[T any](dst []byte, field uint32, list []T, content func([]byte, *T) []byte) []byte {
 	for i := range list {
 		dst = appendMessage(dst, field, &list[i], content)
@@ -139,7 +146,7 @@ func appendMessages[T any](dst []byte, field uint32, list []T, content func([]by
 	return dst
 }
 
-// appendStrings writes each element of a repeated string field.
+// appendStrings appends each element of a repeated string field.
 func appendStrings(dst []byte, field uint32, list []string) []byte {
 	for _, v := range list {
 		dst = appendItem(dst, field, v)
@@ -147,7 +154,7 @@ func appendStrings(dst []byte, field uint32, list []string) []byte {
 	return dst
 }
 
-// appendNumbers writes a list of numbers in protobuf's packed form.
+// appendNumbers appends a repeated number field in protobuf's packed form.
 func appendNumbers[T ~uint32](dst []byte, field uint32, list []T) []byte {
 	if len(list) == 0 {
 		return dst
@@ -159,12 +166,12 @@ func appendNumbers[T ~uint32](dst []byte, field uint32, list []T) []byte {
 	return closeMessage(dst, in)
 }
 
-// appendDouble writes a number; zero is left out.
+// appendDouble appends a floating-point field; zero is omitted.
 func appendDouble(dst []byte, field uint32, v float64) []byte {
 	return appendFixed64(dst, field, math.Float64bits(v))
 }
 
-// appendOptionalDouble writes a number unless it is nil: also zero.
+// appendOptionalDouble appends a floating-point field, even zero; nil is omitted.
 func appendOptionalDouble(dst []byte, field uint32, v *float64) []byte {
 	if v == nil {
 		return dst
@@ -172,7 +179,7 @@ func appendOptionalDouble(dst []byte, field uint32, v *float64) []byte {
 	return binary.LittleEndian.AppendUint64(appendTag(dst, field, typeFixed64), math.Float64bits(*v))
 }
 
-// appendTime writes Unix milliseconds; the zero Time is left out.
+// appendTime appends a time field in Unix milliseconds; the zero time is omitted.
 func appendTime(dst []byte, field uint32, t time.Time) []byte {
 	if t.IsZero() {
 		return dst
@@ -180,7 +187,7 @@ func appendTime(dst []byte, field uint32, t time.Time) []byte {
 	return appendUint(dst, field, uint64(t.UnixMilli()))
 }
 
-// appendHex writes the bytes that a string names in hexadecimal digits.
+// appendHex appends a bytes field from hexadecimal digits.
 func appendHex(dst []byte, field uint32, digits string) []byte {
 	b, err := hex.DecodeString(digits)
 	if err != nil {
@@ -189,13 +196,13 @@ func appendHex(dst []byte, field uint32, digits string) []byte {
 	return appendBytes(dst, field, b)
 }
 
-// appendStatusName writes the status of that name; an empty name is left out, like OK.
+// appendStatusName appends the status of a name; an empty name is omitted, like OK.
 func appendStatusName(dst []byte, field uint32, name string) []byte {
 	status, _ := model.ParseStatus(name)
 	return appendUint(dst, field, uint64(status))
 }
 
-// appendSeverityList writes a byte for each severity.
+// appendSeverityList appends a bytes field with a byte per severity.
 func appendSeverityList(dst []byte, field uint32, list []model.Severity) []byte {
 	dst = binary.AppendUvarint(appendTag(dst, field, typeBytes), uint64(len(list)))
 	for _, s := range list {
@@ -204,7 +211,7 @@ func appendSeverityList(dst []byte, field uint32, list []model.Severity) []byte 
 	return dst
 }
 
-// appendBytesItem writes an element of a repeated field: also when it is empty.
+// appendBytesItem appends an element of a repeated bytes field, even if empty.
 func appendBytesItem(dst []byte, field uint32, v []byte) []byte {
 	dst = binary.AppendUvarint(appendTag(dst, field, typeBytes), uint64(len(v)))
 	return append(dst, v...)

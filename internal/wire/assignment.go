@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// AppendAssignment writes a whole frame without compression, as agents store it.
+// AppendAssignment appends an uncompressed Assignment frame, as agents store it.
 func AppendAssignment(dst []byte, a *Assignment) []byte {
 	dst, start := openMessage(dst, uint32(KindAssignment))
 	dst = appendAssignmentHead(dst, a)
@@ -24,8 +24,7 @@ func AppendAssignment(dst []byte, a *Assignment) []byte {
 // minPackedBytes is the least content in bytes that is compressed.
 const minPackedBytes = 512
 
-// AppendPackedAssignment writes a whole frame as servers send it: its content is compressed where that
-// makes it shorter.
+// AppendPackedAssignment appends an Assignment frame as servers send it, compressed if that is shorter.
 func AppendPackedAssignment(dst []byte, a *Assignment) []byte {
 	dst, start := openMessage(dst, uint32(KindAssignment))
 	dst = appendAssignmentHead(dst, a)
@@ -44,6 +43,7 @@ func AppendPackedAssignment(dst []byte, a *Assignment) []byte {
 	return closeMessage(dst, start)
 }
 
+// appendAssignmentHead appends the first fields of an assignment: generation, hash and base.
 func appendAssignmentHead(dst []byte, a *Assignment) []byte {
 	if a.Generation != (Generation{}) {
 		dst = appendMessage(dst, 1, &a.Generation, appendGeneration)
@@ -52,6 +52,7 @@ func appendAssignmentHead(dst []byte, a *Assignment) []byte {
 	return appendFixed(dst, 3, a.Base[:])
 }
 
+// appendAssignmentTail appends the last fields of an assignment: flags and signature.
 func appendAssignmentTail(dst []byte, a *Assignment) []byte {
 	dst = appendBool(dst, 7, a.HasProperties)
 	dst = appendBytes(dst, 8, a.Signature)
@@ -59,7 +60,7 @@ func appendAssignmentTail(dst []byte, a *Assignment) []byte {
 	return appendBool(dst, 13, a.More)
 }
 
-// appendAssignmentContent writes the fields that may be compressed.
+// appendAssignmentContent appends the fields of an assignment that may be compressed.
 func appendAssignmentContent(dst []byte, a *Assignment) []byte {
 	dst = appendMessages(dst, 4, a.Add, appendAssignedChunk)
 	dst = appendNumbers(dst, 5, a.Remove)
@@ -68,7 +69,7 @@ func appendAssignmentContent(dst []byte, a *Assignment) []byte {
 	return appendMessages(dst, 11, a.ProxyChecks.Sets, appendProxySet)
 }
 
-// Decode fills a from the body of a frame. Chunk bodies, property values and the signature alias the
+// Decode decodes the body of an Assignment frame into a. Chunk bodies, property values and the signature alias the
 // input, or a buffer with its unpacked content.
 func (a *Assignment) Decode(body []byte) error {
 	*a = Assignment{Add: a.Add[:0], Remove: a.Remove[:0], Properties: a.Properties[:0]}
@@ -110,7 +111,7 @@ func (a *Assignment) Decode(body []byte) error {
 	return f.err
 }
 
-// readContent reads the fields that may be compressed.
+// readContent decodes the fields that may be compressed.
 func (a *Assignment) readContent(f *fields) bool {
 	switch f.num {
 	case 4:
@@ -129,7 +130,8 @@ func (a *Assignment) readContent(f *fields) bool {
 	return true
 }
 
-// unpackFields returns a walk over compressed fields. It checks their unpacked length before it unpacks.
+// unpackFields returns the fields of a compressed part of the message. It checks their unpacked length before it
+// unpacks.
 func (f *fields) unpackFields(name, message string) fields {
 	packed := f.raw(name, MaxFrame)
 	if f.err != nil {
@@ -151,14 +153,14 @@ func (f *fields) unpackFields(name, message string) fields {
 	return fields{message: message, rest: plain}
 }
 
-// AssignmentHash identifies the content of an assignment. chunks ascend by id and have their hashes;
-// properties ascend by name. Server and agent compute it alike; docs/protocol/README.md has the layout.
+// AssignmentHash returns the hash of an assignment's content. chunks ascend by id and have their hashes; properties
+// ascend by name. Server and agent compute it alike; docs/protocol/README.md has the layout.
 func AssignmentHash(chunks []*model.Chunk, properties []Property, proxied *ProxyChecks) [32]byte {
 	return JoinHashes(ChunksHash(chunks, proxied), PropertiesHash(properties))
 }
 
-// JoinHashes returns the hash of an assignment from the hashes of its two parts. Many nodes share either
-// part, so that each is hashed once.
+// JoinHashes returns the hash of an assignment from the hashes of its chunks and of its property values. Many nodes
+// share either part, so that each is hashed once.
 func JoinHashes(chunks, properties [32]byte) [32]byte {
 	const title = "muster.v1 assignment\n"
 	var buf [len(title) + 64]byte
@@ -167,7 +169,7 @@ func JoinHashes(chunks, properties [32]byte) [32]byte {
 	return sha256.Sum256(buf[:])
 }
 
-// ChunksHash returns the hash of the part that nodes with the same chunks share.
+// ChunksHash returns the hash of an assignment's chunks, which nodes with the same chunks share.
 func ChunksHash(chunks []*model.Chunk, proxied *ProxyChecks) (sum [32]byte) {
 	h := sha256.New()
 	var buf [20]byte
@@ -184,7 +186,7 @@ func ChunksHash(chunks []*model.Chunk, proxied *ProxyChecks) (sum [32]byte) {
 	return sum
 }
 
-// PropertiesHash returns the hash of the part that nodes with the same values share.
+// PropertiesHash returns the hash of an assignment's property values, which nodes with the same values share.
 func PropertiesHash(list []Property) (sum [32]byte) {
 	h := sha256.New()
 	hashProperties(h, list)
@@ -192,6 +194,7 @@ func PropertiesHash(list []Property) (sum [32]byte) {
 	return sum
 }
 
+// hashProperties adds property names, values and errors to a hash.
 func hashProperties(h hash.Hash, list []Property) {
 	hashCount(h, len(list))
 	for i := range list {
@@ -203,14 +206,14 @@ func hashProperties(h hash.Hash, list []Property) {
 	}
 }
 
+// hashCount adds a 32-bit count to a hash.
 func hashCount(h hash.Hash, n int) {
 	var buf [4]byte
 	binary.BigEndian.PutUint32(buf[:], uint32(n))
 	h.Write(buf[:])
 }
 
-// SignedBytes returns the bytes that an assignment's signature covers: its node, its generation and the
-// hash of the whole assignment.
+// SignedBytes returns the bytes that an assignment's signature covers: node, generation and hash.
 func SignedBytes(node uuid.UUID, gen Generation, hash [32]byte) []byte {
 	b := append([]byte("muster.v1 signed assignment\n"), node[:]...)
 	b = binary.BigEndian.AppendUint64(b, gen.Epoch)
@@ -218,8 +221,8 @@ func SignedBytes(node uuid.UUID, gen Generation, hash [32]byte) []byte {
 	return append(b, hash[:]...)
 }
 
-// Parts splits an assignment into messages that each fit a frame: the lists in order, all other fields
-// and the signature in the last one. A small assignment is its only part.
+// Parts splits an assignment into messages that each fit in a frame; the last has the signature and all fields but
+// lists. A small assignment is its only part.
 func (a *Assignment) Parts() (parts []*Assignment) {
 	part := a.emptyPart()
 	size := 0
@@ -250,18 +253,19 @@ func (a *Assignment) Parts() (parts []*Assignment) {
 	return append(parts, &last)
 }
 
+// emptyPart returns a part of the assignment without chunks, to be followed by more.
 func (a *Assignment) emptyPart() *Assignment {
 	return &Assignment{Generation: a.Generation, Hash: a.Hash, More: true}
 }
 
-// PartialAssignment collects the parts of one assignment. It copies them, because they alias read buffers.
+// PartialAssignment joins the received parts of one assignment. It copies them, because they alias read buffers.
 type PartialAssignment struct {
 	sum  Assignment
 	size int
 }
 
-// Join returns the whole assignment with its last part; nil before that. Parts of another
-// assignment, and more than MaxAssignment of one, replace the parts collected before.
+// Join adds a part and returns the whole assignment after the last part, otherwise nil. Parts of another assignment,
+// and more than MaxAssignment of one, replace the parts collected before.
 func (p *PartialAssignment) Join(a *Assignment) *Assignment {
 	if p.size > 0 && (p.sum.Hash != a.Hash || p.sum.Generation != a.Generation || p.size > MaxAssignment) {
 		*p = PartialAssignment{}
@@ -291,30 +295,30 @@ func (p *PartialAssignment) Join(a *Assignment) *Assignment {
 	return nil
 }
 
-// ProxyChecks has the proxy nodes of an assignment, and the proxy checks of each.
+// ProxyChecks holds the proxy nodes of an assignment and the proxy checks of each.
 type ProxyChecks struct {
 	Nodes []ProxyNode // ascending by Node
 	Sets  []ProxySet
 }
 
-// ProxyNode is a node without an agent. Its Properties replace the properties of the node that runs
-// the check.
+// ProxyNode is a node without an agent in an assignment, with its properties. Its Properties replace the properties
+// of the node that runs the check.
 type ProxyNode struct {
 	Node       model.NodeID
 	Name       string
 	Properties []Property // ascending by name
 }
 
-// ProxySet runs each of Chunks once for each of Nodes. Both ascend.
+// ProxySet lists chunks to run once for each of some proxy nodes. Both ascend.
 type ProxySet struct {
 	Chunks []model.ChunkID
 	Nodes  []model.NodeID
 }
 
-// Empty returns whether there is no proxy check; p may be nil.
+// Empty reports whether the assignment has no proxy check; p may be nil.
 func (p *ProxyChecks) Empty() bool { return p == nil || len(p.Nodes)+len(p.Sets) == 0 }
 
-// Equal returns whether both have the same nodes and sets.
+// Equal reports whether two values have equal nodes and sets.
 func (p *ProxyChecks) Equal(q *ProxyChecks) bool {
 	if p.Empty() || q.Empty() {
 		return p.Empty() == q.Empty()
@@ -326,11 +330,12 @@ func (p *ProxyChecks) Equal(q *ProxyChecks) bool {
 	})
 }
 
+// equalProperty reports whether two properties are equal.
 func equalProperty(a, b Property) bool {
 	return a.Name == b.Name && a.Error == b.Error && string(a.Value) == string(b.Value)
 }
 
-// CloneProperties returns a copy that aliases no read buffer; nil where the list is empty.
+// CloneProperties returns a copy independent of the read buffer; nil for an empty list.
 func CloneProperties(list []Property) []Property {
 	if len(list) == 0 {
 		return nil
@@ -342,7 +347,7 @@ func CloneProperties(list []Property) []Property {
 	return own
 }
 
-// Clone returns a copy that aliases no read buffer.
+// Clone returns a copy independent of the read buffer.
 func (p *ProxyChecks) Clone() ProxyChecks {
 	own := ProxyChecks{Nodes: slices.Clone(p.Nodes), Sets: slices.Clone(p.Sets)}
 	for i := range own.Nodes {
@@ -354,7 +359,7 @@ func (p *ProxyChecks) Clone() ProxyChecks {
 	return own
 }
 
-// Size returns the most bytes that all of it adds to an assignment.
+// Size returns the maximum bytes that the proxy checks add to an assignment.
 func (p *ProxyChecks) Size() (size int) {
 	if p.Empty() {
 		return 0
@@ -368,7 +373,7 @@ func (p *ProxyChecks) Size() (size int) {
 	return size
 }
 
-// Size returns the most bytes that the node adds to an assignment. It must not exceed MaxPart.
+// Size returns the maximum bytes that the node adds to an assignment. It must not exceed MaxPart.
 func (n *ProxyNode) Size() int {
 	size := len(n.Name) + assignedOverhead
 	for k := range n.Properties {
@@ -377,9 +382,10 @@ func (n *ProxyNode) Size() int {
 	return size
 }
 
-// Size returns the most bytes that the set adds to an assignment.
+// Size returns the maximum bytes that the set adds to an assignment.
 func (s *ProxySet) Size() int { return assignedOverhead + 5*(len(s.Chunks)+len(s.Nodes)) }
 
+// hashProxyChecks adds proxy nodes and their checks to a hash.
 func hashProxyChecks(h hash.Hash, p *ProxyChecks) {
 	hashCount(h, len(p.Nodes))
 	for i := range p.Nodes {

@@ -35,6 +35,7 @@ func newLargeAssignment() *Assignment {
 	return a
 }
 
+// frameBody returns the body of an Assignment frame.
 func frameBody(t testing.TB, frame []byte) []byte {
 	t.Helper()
 	kind, body, err := FrameKind(frame)
@@ -72,8 +73,8 @@ func TestPackedAssignmentDecodesEqual(t *testing.T) {
 	}
 }
 
-// TestGoldenPackedAssignment decodes a compressed assignment of an earlier version. It compares no encoded bytes, because
-// compressors may differ.
+// TestGoldenPackedAssignment checks that a compressed assignment of an earlier version still decodes. It compares no
+// encoded bytes, because compressors may differ.
 func TestGoldenPackedAssignment(t *testing.T) {
 	path := filepath.Join("testdata", "golden", "14-assignment-packed.txt")
 	if testenv.Updating() {
@@ -108,8 +109,8 @@ func TestGoldenPackedAssignment(t *testing.T) {
 	}
 }
 
-// TestOversizedPackedContentIsRefused decodes small content that would unpack to more than a frame: the decoder refuses the
-// announced size before it unpacks a byte.
+// TestOversizedPackedContentIsRefused checks that content which would decompress to more than a frame is refused by
+// its announced size.
 func TestOversizedPackedContentIsRefused(t *testing.T) {
 	chunk := appendAssignmentContent(nil, &Assignment{Add: []AssignedChunk{{ID: 1, Body: make([]byte, maxBody)}}})
 	pack := func(plain []byte) []byte { return appendBytes(nil, 9, s2.Encode(nil, plain)) }
@@ -143,8 +144,8 @@ func TestOversizedPackedContentIsRefused(t *testing.T) {
 	}
 }
 
-// TestAssignmentPartsFitFrame splits an assignment of the largest allowed size: each part fits a frame,
-// also if the content cannot be compressed.
+// TestAssignmentPartsFitFrame checks that the parts of an assignment of maximum size fit in frames, even if
+// incompressible.
 func TestAssignmentPartsFitFrame(t *testing.T) {
 	a := &Assignment{Generation: Generation{Epoch: 1 << 63, Revision: 1 << 63}, Hash: [32]byte{1}, Base: [32]byte{2}, HasProperties: true, Signature: make([]byte, 64)}
 	for i := range 3000 {
@@ -199,13 +200,13 @@ func TestProtocolPageNamesTheLimits(t *testing.T) {
 	}
 }
 
-// formatSize returns a size in the form of the protocol page, such as 32 KiB.
+// formatSize formats a size as the protocol page does, such as 32 KiB.
 func formatSize(n int) string {
 	text := model.Size(n).String()
 	return text[:len(text)-3] + " " + text[len(text)-3:]
 }
 
-// The definition states limits as numbers; the code that keeps within them has names for the same numbers.
+// TestCodeLimitsEqualProtoLimits checks that the constants of the code equal the limits in the .proto definition.
 func TestCodeLimitsEqualProtoLimits(t *testing.T) {
 	find := compileDefinition(t)
 	limit := func(message, field, option string) (value uint64) {

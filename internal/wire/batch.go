@@ -12,7 +12,7 @@ const (
 	tagSignal   = fieldSignal<<3 | typeBytes
 )
 
-// AppendBatch writes a whole frame from decoded signals.
+// AppendBatch appends a Batch frame with encoded signals.
 func AppendBatch(dst []byte, b *Batch) []byte {
 	dst, start := openMessage(dst, uint32(KindBatch))
 	dst = appendBatchFields(dst, b.StreamKey, b.First, b.NowMs)
@@ -25,9 +25,8 @@ func AppendBatch(dst []byte, b *Batch) []byte {
 	return closeMessage(dst, start)
 }
 
-// AppendBatchHeader writes a whole frame but for signals of signalBytes in all,
-// encoded by AppendSignal, which the caller appends next, in the order of their
-// numbers. So a spool keeps signals encoded and copies them once.
+// AppendBatchHeader appends the start of a Batch frame; the caller appends signalBytes bytes of signals by
+// AppendSignal, in the order of their sequence numbers. So a spool keeps signals encoded and copies them once.
 func AppendBatchHeader(dst []byte, key StreamKey, first, nowMs uint64, signalBytes int) []byte {
 	var room [48]byte
 	header := appendBatchFields(room[:0], key, first, nowMs)
@@ -35,13 +34,14 @@ func AppendBatchHeader(dst []byte, key StreamKey, first, nowMs uint64, signalByt
 	return append(dst, header...)
 }
 
+// appendBatchFields appends the fields of a batch before its signals.
 func appendBatchFields(dst []byte, key StreamKey, first, nowMs uint64) []byte {
 	dst = appendKey(dst, key)
 	dst = appendUint(dst, 3, first)
 	return appendUint(dst, 4, nowMs)
 }
 
-// BatchHeader has the fields of a Batch without its signals.
+// BatchHeader holds the fields of a Batch without its signals.
 type BatchHeader struct {
 	StreamKey
 	First   uint64
@@ -50,7 +50,7 @@ type BatchHeader struct {
 	Gap     *Gap // instead of signals
 }
 
-// Last returns the highest number that the batch covers.
+// Last returns the highest sequence number of the batch.
 func (h *BatchHeader) Last() uint64 {
 	if h.Gap != nil {
 		return h.Gap.Last
@@ -58,9 +58,8 @@ func (h *BatchHeader) Last() uint64 {
 	return h.First + uint64(h.Signals) - 1
 }
 
-// BatchReader walks an encoded Batch without allocating. Reset reads the header,
-// counts the signals and checks that they are delimited; Next decodes one by one.
-// Use one reader again and again.
+// BatchReader decodes the signals of a Batch one by one without allocation. Reset reads the header, counts the
+// signals and checks that they are delimited; Next decodes one by one. Use one reader again and again.
 type BatchReader struct {
 	BatchHeader
 	gap  Gap
@@ -70,7 +69,7 @@ type BatchReader struct {
 	err  error
 }
 
-// Reset starts with the body of a frame. The reader and the signals that it returns alias body.
+// Reset starts reading the body of a Batch frame. The reader and the signals that it returns alias body.
 func (r *BatchReader) Reset(body []byte) error {
 	r.BatchHeader, r.body, r.raw, r.at, r.err = BatchHeader{}, body, nil, 0, nil
 	f := fields{message: "Batch"}
@@ -123,8 +122,8 @@ func (r *BatchReader) Reset(body []byte) error {
 	return f.err
 }
 
-// Next decodes the next signal into s, whose Body aliases the batch. It returns
-// false at the end and at something malformed; Err tells them apart.
+// Next decodes the next signal into s, whose Body is a part of the batch. It returns false at the end and at
+// something malformed; Err tells them apart.
 func (r *BatchReader) Next(s *Signal) bool {
 	body, i := r.body, r.at
 	for r.err == nil && i < len(body) {
@@ -146,17 +145,16 @@ func (r *BatchReader) Next(s *Signal) bool {
 	return false
 }
 
-// Raw returns the encoding of the last signal of Next, also where decoding failed; it aliases the batch.
+// Raw returns the encoding of Next's last signal, even a malformed one, as a part of the batch.
 func (r *BatchReader) Raw() []byte { return r.raw }
 
-// Err returns the error that ended Next before the last signal; nil: there is none.
+// Err returns the error that ended Next early, or nil.
 func (r *BatchReader) Err() error { return r.err }
 
-// SkipDamaged skips a signal that could not be decoded, so that Next goes on with the next one: a
-// damaged signal is refused by its number and does not block all that follow.
+// SkipDamaged skips a malformed signal, so that Next continues with the following one.
 func (r *BatchReader) SkipDamaged() { r.err = nil }
 
-// Decode fills b, reusing its Signals. Bodies alias the input. Hot paths use
+// Decode decodes the body of a Batch frame into b and reuses b.Signals. Bodies alias the input. Hot paths use
 // BatchReader.
 func (b *Batch) Decode(body []byte) error {
 	var r BatchReader
@@ -172,10 +170,9 @@ func (b *Batch) Decode(body []byte) error {
 	return r.Err()
 }
 
-// FrameKind opens the envelope: which message, and its encoded body (an alias of
-// data). Numbers 1 to 15 are messages, of which a frame holds exactly one; an
-// unknown one is returned as it is, for the receiver to ignore. Envelope fields
-// from 16 on are skipped.
+// FrameKind returns the kind of message in a frame and its encoded body, a part of data. Numbers 1 to 15 are
+// messages, of which a frame holds exactly one; an unknown one is returned as it is, for the receiver to ignore.
+// Envelope fields from 16 on are skipped.
 func FrameKind(data []byte) (Kind, []byte, error) {
 	if len(data) > MaxFrame {
 		return 0, nil, fmt.Errorf("decode Frame: %w: %d bytes, at most %d", ErrMalformed, len(data), MaxFrame)
@@ -205,8 +202,7 @@ func FrameKind(data []byte) (Kind, []byte, error) {
 	return kind, body, nil
 }
 
-// SplitFrame cuts the first frame off data, which holds several in a row, such as the parts of a
-// stored assignment.
+// SplitFrame splits the first frame off data with several frames, such as the parts of a stored assignment.
 func SplitFrame(data []byte) (frame, rest []byte, err error) {
 	f := fields{message: "Frame", rest: data}
 	if !f.next() {
@@ -219,7 +215,7 @@ func SplitFrame(data []byte) (frame, rest []byte, err error) {
 	return data[:n:n], f.rest, nil
 }
 
-// appendFrameHeader writes the envelope for a body of a known size.
+// appendFrameHeader appends the frame's kind and the length of its body.
 func appendFrameHeader(dst []byte, kind Kind, size int) []byte {
 	return binary.AppendUvarint(append(dst, byte(kind)<<3|typeBytes), uint64(size))
 }

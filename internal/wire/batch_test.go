@@ -7,6 +7,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
+// newHundredSignalBatch returns a batch of a hundred results with outputs of 100 bytes.
 func newHundredSignalBatch() *Batch {
 	b := &Batch{StreamKey: StreamKey{Stream: 0x1122334455667788}, First: 1 << 20, NowMs: 864_000_500}
 	for i := range 100 {
@@ -19,10 +20,12 @@ func newHundredSignalBatch() *Batch {
 	return b
 }
 
+// reportTimePerSignal reports the benchmark's time per signal in nanoseconds.
 func reportTimePerSignal(b *testing.B, n int) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/signal")
 }
 
+// BenchmarkReadBatch measures the decoding of a batch, per signal.
 func BenchmarkReadBatch(b *testing.B) {
 	_, body, _ := FrameKind(AppendBatch(nil, newHundredSignalBatch()))
 	var r BatchReader
@@ -44,6 +47,7 @@ func BenchmarkReadBatch(b *testing.B) {
 	reportTimePerSignal(b, 100)
 }
 
+// BenchmarkAppendSignal measures the encoding of a signal.
 func BenchmarkAppendSignal(b *testing.B) {
 	batch := newHundredSignalBatch()
 	results := make([]Result, len(batch.Signals))
@@ -64,6 +68,7 @@ func BenchmarkAppendSignal(b *testing.B) {
 	reportTimePerSignal(b, 100)
 }
 
+// BenchmarkAppendBatch measures the encoding of a batch, per signal.
 func BenchmarkAppendBatch(b *testing.B) {
 	batch := newHundredSignalBatch()
 	var buf []byte
@@ -74,6 +79,7 @@ func BenchmarkAppendBatch(b *testing.B) {
 	reportTimePerSignal(b, 100)
 }
 
+// BenchmarkResendBatch measures the copying of encoded signals into a batch, as a spool does.
 func BenchmarkResendBatch(b *testing.B) {
 	batch := newHundredSignalBatch()
 	var signals, buf []byte
@@ -88,8 +94,8 @@ func BenchmarkResendBatch(b *testing.B) {
 	reportTimePerSignal(b, 100)
 }
 
-// The long form of a varint is read eight bytes at once where there are eight: it
-// must agree with the library byte by byte, also at the end of the input.
+// TestUvarintEqualsStandardLibrary compares the fast varint decoder with the standard library, also at the end of the
+// input.
 func TestUvarintEqualsStandardLibrary(t *testing.T) {
 	for bits := range 64 {
 		for _, v := range []uint64{1 << bits, 1<<bits - 1, 1<<bits | 1, 0x5555555555555555 & (1<<bits - 1)} {

@@ -8,8 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// AppendChunk writes the chunk without its ID and Hash, which is of these bytes.
-// Equal chunks are equal bytes. The chunk must be sealed.
+// AppendChunk appends the encoded chunk without ID and Hash. Equal chunks are equal bytes. The chunk must be sealed.
 func AppendChunk(dst []byte, c *model.Chunk) []byte {
 	if c.Kind == 0 { // see OpaqueChunk
 		data, _ := c.Body().([]byte)
@@ -31,27 +30,27 @@ func AppendChunk(dst []byte, c *model.Chunk) []byte {
 	return closeMessage(dst, in)
 }
 
-// OpaqueChunk returns the chunk of an encoding that DecodeChunk cannot read: of kind 0, with
-// the whole encoding as its body. It encodes to the same bytes, so that its hash is the same.
+// OpaqueChunk returns a chunk of kind 0 for an encoding that this build cannot decode. It encodes to the same bytes,
+// so that its hash is the same.
 func OpaqueChunk(id model.ChunkID, data []byte) *model.Chunk {
 	return (&model.Chunk{ID: id, Hash: ChunkHash(data)}).Seal(0, slices.Clone(data))
 }
 
-// ChunkFeature names in Hello.Features that an agent understands the chunks of a kind.
+// ChunkFeature returns the feature by which Hello declares that the agent understands a kind of chunk.
 func ChunkFeature(kind model.ChunkKind) string { return fmt.Sprintf("chunk.%d", kind) }
 
-// Features lists the features of this build, for Hello.Features.
+// Features returns the features of this build for Hello.Features.
 func Features() []string { return []string{ChunkFeature(model.ChunkCheck)} }
 
-// ChunkHash is the first half of SHA-256 of an encoded chunk.
+// ChunkHash returns the first half of the SHA-256 of an encoded chunk.
 func ChunkHash(body []byte) (h [16]byte) {
 	sum := sha256.Sum256(body)
 	copy(h[:], sum[:])
 	return h
 }
 
-// DecodeChunk reads an encoded chunk. The chunk owns its memory. The body of a kind that
-// this build does not know stays encoded, as []byte.
+// DecodeChunk decodes a chunk. The chunk owns its memory. The body of a kind that this build does not know stays
+// encoded, as []byte.
 func DecodeChunk(id model.ChunkID, data []byte) (*model.Chunk, error) {
 	if len(data) > maxBody {
 		return nil, fmt.Errorf("decode Chunk: %w: %d bytes, at most %d", ErrMalformed, len(data), maxBody)
@@ -126,10 +125,10 @@ const (
 	assignedOverhead = 24
 )
 
-// ChunkSize returns the bytes that a chunk of body encoded bytes adds to an assignment.
+// ChunkSize returns how many bytes a chunk with a body of this size adds to an assignment.
 func ChunkSize(body int) int { return body + assignedOverhead }
 
-// PropertySize returns the bytes that a property adds to an assignment.
+// PropertySize returns how many bytes a property adds to an assignment.
 func PropertySize(p *Property) int {
 	return len(p.Name) + len(p.Value) + len(p.Error) + assignedOverhead
 }

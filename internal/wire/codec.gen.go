@@ -8,12 +8,12 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// AppendHello writes a whole frame.
+// AppendHello appends the Hello frame that holds x.
 func AppendHello(dst []byte, x *Hello) []byte {
 	return appendMessage(dst, uint32(KindHello), x, appendHello)
 }
 
-// Decode fills x from the body of a frame. It reuses lists of x; byte slices alias body.
+// Decode decodes the body of the Hello frame into x. It reuses lists of x; byte slices alias body.
 func (x *Hello) Decode(body []byte) error {
 	*x = Hello{Streams: x.Streams[:0], Groups: x.Groups[:0], Restrictions: x.Restrictions[:0], Features: x.Features[:0]}
 	f := fields{message: "Hello", rest: body}
@@ -21,6 +21,7 @@ func (x *Hello) Decode(body []byte) error {
 	return f.err
 }
 
+// appendHello appends the encoded fields of the message Hello.
 func appendHello(dst []byte, x *Hello) []byte {
 	dst = appendUint(dst, 1, uint64(x.Protocol))
 	dst = appendFixed(dst, 2, x.Node[:])
@@ -47,6 +48,7 @@ func appendHello(dst []byte, x *Hello) []byte {
 	return dst
 }
 
+// readHello decodes the fields of the message Hello into x.
 func readHello(f *fields, x *Hello) {
 	for f.next() {
 		switch f.num {
@@ -94,12 +96,14 @@ func readHello(f *fields, x *Hello) {
 	}
 }
 
+// appendGeneration appends the encoded fields of the message Generation.
 func appendGeneration(dst []byte, x *Generation) []byte {
 	dst = appendUint(dst, 1, x.Epoch)
 	dst = appendUint(dst, 2, x.Revision)
 	return dst
 }
 
+// readGeneration decodes the fields of the message Generation into x.
 func readGeneration(f *fields, x *Generation) {
 	for f.next() {
 		switch f.num {
@@ -111,6 +115,7 @@ func readGeneration(f *fields, x *Generation) {
 	}
 }
 
+// appendStreamRange appends the encoded fields of the message StreamRange.
 func appendStreamRange(dst []byte, x *StreamRange) []byte {
 	dst = appendFixed64(dst, 1, uint64(x.Stream))
 	dst = appendUint(dst, 2, uint64(x.Lane))
@@ -120,6 +125,7 @@ func appendStreamRange(dst []byte, x *StreamRange) []byte {
 	return dst
 }
 
+// readStreamRange decodes the fields of the message StreamRange into x.
 func readStreamRange(f *fields, x *StreamRange) {
 	for f.next() {
 		switch f.num {
@@ -137,6 +143,7 @@ func readStreamRange(f *fields, x *StreamRange) {
 	}
 }
 
+// appendStreamLast appends the encoded fields of the message StreamLast.
 func appendStreamLast(dst []byte, x *StreamLast) []byte {
 	dst = appendFixed64(dst, 1, uint64(x.Stream))
 	dst = appendUint(dst, 2, uint64(x.Lane))
@@ -144,6 +151,7 @@ func appendStreamLast(dst []byte, x *StreamLast) []byte {
 	return dst
 }
 
+// readStreamLast decodes the fields of the message StreamLast into x.
 func readStreamLast(f *fields, x *StreamLast) {
 	for f.next() {
 		switch f.num {
@@ -157,12 +165,12 @@ func readStreamLast(f *fields, x *StreamLast) {
 	}
 }
 
-// AppendWelcome writes a whole frame.
+// AppendWelcome appends the Welcome frame that holds x.
 func AppendWelcome(dst []byte, x *Welcome) []byte {
 	return appendMessage(dst, uint32(KindWelcome), x, appendWelcome)
 }
 
-// Decode fills x from the body of a frame. It reuses lists of x; byte slices alias body.
+// Decode decodes the body of the Welcome frame into x. It reuses lists of x; byte slices alias body.
 func (x *Welcome) Decode(body []byte) error {
 	*x = Welcome{Last: x.Last[:0], Servers: x.Servers[:0]}
 	f := fields{message: "Welcome", rest: body}
@@ -170,6 +178,7 @@ func (x *Welcome) Decode(body []byte) error {
 	return f.err
 }
 
+// appendWelcome appends the encoded fields of the message Welcome.
 func appendWelcome(dst []byte, x *Welcome) []byte {
 	dst = appendUint(dst, 1, uint64(x.Protocol))
 	dst = appendString(dst, 2, x.Name)
@@ -188,6 +197,7 @@ func appendWelcome(dst []byte, x *Welcome) []byte {
 	return dst
 }
 
+// readWelcome decodes the fields of the message Welcome into x.
 func readWelcome(f *fields, x *Welcome) {
 	for f.next() {
 		switch f.num {
@@ -223,12 +233,12 @@ func readWelcome(f *fields, x *Welcome) {
 	}
 }
 
-// AppendRefuse writes a whole frame.
+// AppendRefuse appends the Refuse frame that holds x.
 func AppendRefuse(dst []byte, x *Refuse) []byte {
 	return appendMessage(dst, uint32(KindRefuse), x, appendRefuse)
 }
 
-// Decode fills x from the body of a frame. It reuses lists of x; byte slices alias body.
+// Decode decodes the body of the Refuse frame into x. It reuses lists of x; byte slices alias body.
 func (x *Refuse) Decode(body []byte) error {
 	*x = Refuse{}
 	f := fields{message: "Refuse", rest: body}
@@ -236,6 +246,7 @@ func (x *Refuse) Decode(body []byte) error {
 	return f.err
 }
 
+// appendRefuse appends the encoded fields of the message Refuse.
 func appendRefuse(dst []byte, x *Refuse) []byte {
 	dst = appendString(dst, 1, x.Code)
 	dst = appendString(dst, 2, x.Message)
@@ -244,6 +255,7 @@ func appendRefuse(dst []byte, x *Refuse) []byte {
 	return dst
 }
 
+// readRefuse decodes the fields of the message Refuse into x.
 func readRefuse(f *fields, x *Refuse) {
 	for f.next() {
 		switch f.num {
@@ -259,6 +271,7 @@ func readRefuse(f *fields, x *Refuse) {
 	}
 }
 
+// appendProxyNode appends the encoded fields of the message ProxyNode.
 func appendProxyNode(dst []byte, x *ProxyNode) []byte {
 	dst = appendUint(dst, 1, uint64(x.Node))
 	dst = appendString(dst, 2, x.Name)
@@ -266,6 +279,7 @@ func appendProxyNode(dst []byte, x *ProxyNode) []byte {
 	return dst
 }
 
+// readProxyNode decodes the fields of the message ProxyNode into x.
 func readProxyNode(f *fields, x *ProxyNode) {
 	for f.next() {
 		switch f.num {
@@ -279,12 +293,14 @@ func readProxyNode(f *fields, x *ProxyNode) {
 	}
 }
 
+// appendProxySet appends the encoded fields of the message ProxySet.
 func appendProxySet(dst []byte, x *ProxySet) []byte {
 	dst = appendNumbers(dst, 1, x.Chunks)
 	dst = appendNumbers(dst, 2, x.Nodes)
 	return dst
 }
 
+// readProxySet decodes the fields of the message ProxySet into x.
 func readProxySet(f *fields, x *ProxySet) {
 	for f.next() {
 		switch f.num {
@@ -296,12 +312,14 @@ func readProxySet(f *fields, x *ProxySet) {
 	}
 }
 
+// appendAssignedChunk appends the encoded fields of the message AssignedChunk.
 func appendAssignedChunk(dst []byte, x *AssignedChunk) []byte {
 	dst = appendUint(dst, 1, uint64(x.ID))
 	dst = appendBytes(dst, 2, x.Body)
 	return dst
 }
 
+// readAssignedChunk decodes the fields of the message AssignedChunk into x.
 func readAssignedChunk(f *fields, x *AssignedChunk) {
 	for f.next() {
 		switch f.num {
@@ -313,6 +331,7 @@ func readAssignedChunk(f *fields, x *AssignedChunk) {
 	}
 }
 
+// appendProperty appends the encoded fields of the message Property.
 func appendProperty(dst []byte, x *Property) []byte {
 	dst = appendString(dst, 1, x.Name)
 	dst = appendBytes(dst, 2, x.Value)
@@ -320,6 +339,7 @@ func appendProperty(dst []byte, x *Property) []byte {
 	return dst
 }
 
+// readProperty decodes the fields of the message Property into x.
 func readProperty(f *fields, x *Property) {
 	for f.next() {
 		switch f.num {
@@ -333,6 +353,7 @@ func readProperty(f *fields, x *Property) {
 	}
 }
 
+// appendCheckChunk appends the encoded fields of the message CheckChunk.
 func appendCheckChunk(dst []byte, x *model.CheckChunk) []byte {
 	if x.Command != nil {
 		dst = appendMessage(dst, 1, x.Command, appendCommand)
@@ -371,6 +392,7 @@ func appendCheckChunk(dst []byte, x *model.CheckChunk) []byte {
 	return dst
 }
 
+// readCheckChunk decodes the fields of the message CheckChunk into x.
 func readCheckChunk(f *fields, x *model.CheckChunk) {
 	for f.next() {
 		switch f.num {
@@ -437,6 +459,7 @@ func readCheckChunk(f *fields, x *model.CheckChunk) {
 	}
 }
 
+// appendChunkSecret appends the encoded fields of the message ChunkSecret.
 func appendChunkSecret(dst []byte, x *model.ChunkSecret) []byte {
 	dst = appendString(dst, 1, x.Env)
 	dst = appendString(dst, 2, x.Name)
@@ -445,6 +468,7 @@ func appendChunkSecret(dst []byte, x *model.ChunkSecret) []byte {
 	return dst
 }
 
+// readChunkSecret decodes the fields of the message ChunkSecret into x.
 func readChunkSecret(f *fields, x *model.ChunkSecret) {
 	for f.next() {
 		switch f.num {
@@ -460,12 +484,14 @@ func readChunkSecret(f *fields, x *model.ChunkSecret) {
 	}
 }
 
+// appendChunkAsset appends the encoded fields of the message ChunkAsset.
 func appendChunkAsset(dst []byte, x *model.ChunkAsset) []byte {
 	dst = appendString(dst, 1, x.Name)
 	dst = appendMessages(dst, 2, x.Builds, appendAssetBuild)
 	return dst
 }
 
+// readChunkAsset decodes the fields of the message ChunkAsset into x.
 func readChunkAsset(f *fields, x *model.ChunkAsset) {
 	for f.next() {
 		switch f.num {
@@ -477,6 +503,7 @@ func readChunkAsset(f *fields, x *model.ChunkAsset) {
 	}
 }
 
+// appendAssetBuild appends the encoded fields of the message AssetBuild.
 func appendAssetBuild(dst []byte, x *model.AssetBuild) []byte {
 	dst = appendHex(dst, 1, x.SHA512)
 	dst = appendString(dst, 2, x.OS)
@@ -486,6 +513,7 @@ func appendAssetBuild(dst []byte, x *model.AssetBuild) []byte {
 	return dst
 }
 
+// readAssetBuild decodes the fields of the message AssetBuild into x.
 func readAssetBuild(f *fields, x *model.AssetBuild) {
 	for f.next() {
 		switch f.num {
@@ -503,12 +531,14 @@ func readAssetBuild(f *fields, x *model.AssetBuild) {
 	}
 }
 
+// appendCommand appends the encoded fields of the message Command.
 func appendCommand(dst []byte, x *model.Command) []byte {
 	dst = appendString(dst, 1, x.Shell)
 	dst = appendStrings(dst, 2, x.Argv)
 	return dst
 }
 
+// readCommand decodes the fields of the message Command into x.
 func readCommand(f *fields, x *model.Command) {
 	for f.next() {
 		switch f.num {
@@ -520,12 +550,14 @@ func readCommand(f *fields, x *model.Command) {
 	}
 }
 
+// appendProbe appends the encoded fields of the message Probe.
 func appendProbe(dst []byte, x *model.Probe) []byte {
 	dst = appendString(dst, 1, x.Name)
 	dst = appendMap(dst, 2, x.Args)
 	return dst
 }
 
+// readProbe decodes the fields of the message Probe into x.
 func readProbe(f *fields, x *model.Probe) {
 	for f.next() {
 		switch f.num {
@@ -537,6 +569,7 @@ func readProbe(f *fields, x *model.Probe) {
 	}
 }
 
+// appendHook appends the encoded fields of the message Hook.
 func appendHook(dst []byte, x *model.Hook) []byte {
 	dst = appendString(dst, 1, x.Name)
 	dst = appendStrings(dst, 2, x.When)
@@ -548,6 +581,7 @@ func appendHook(dst []byte, x *model.Hook) []byte {
 	return dst
 }
 
+// readHook decodes the fields of the message Hook into x.
 func readHook(f *fields, x *model.Hook) {
 	for f.next() {
 		switch f.num {
@@ -566,12 +600,14 @@ func readHook(f *fields, x *model.Hook) {
 	}
 }
 
+// appendMetrics appends the encoded fields of the message Metrics.
 func appendMetrics(dst []byte, x *model.Metrics) []byte {
 	dst = appendString(dst, 1, x.Format)
 	dst = appendMap(dst, 2, x.Tags)
 	return dst
 }
 
+// readMetrics decodes the fields of the message Metrics into x.
 func readMetrics(f *fields, x *model.Metrics) {
 	for f.next() {
 		switch f.num {
@@ -583,12 +619,14 @@ func readMetrics(f *fields, x *model.Metrics) {
 	}
 }
 
+// appendSpan appends the encoded fields of the message Span.
 func appendSpan(dst []byte, x *model.Span) []byte {
 	dst = appendString(dst, 1, x.Zone)
 	dst = appendMessages(dst, 2, x.Spans, appendWindowSpan)
 	return dst
 }
 
+// readSpan decodes the fields of the message Span into x.
 func readSpan(f *fields, x *model.Span) {
 	for f.next() {
 		switch f.num {
@@ -600,6 +638,7 @@ func readSpan(f *fields, x *model.Span) {
 	}
 }
 
+// appendWindowSpan appends the encoded fields of the message WindowSpan.
 func appendWindowSpan(dst []byte, x *model.WindowSpan) []byte {
 	dst = appendString(dst, 1, x.During)
 	dst = appendString(dst, 2, x.Cron)
@@ -609,6 +648,7 @@ func appendWindowSpan(dst []byte, x *model.WindowSpan) []byte {
 	return dst
 }
 
+// readWindowSpan decodes the fields of the message WindowSpan into x.
 func readWindowSpan(f *fields, x *model.WindowSpan) {
 	for f.next() {
 		switch f.num {
@@ -626,6 +666,7 @@ func readWindowSpan(f *fields, x *model.WindowSpan) {
 	}
 }
 
+// appendThreshold appends the encoded fields of the message Threshold.
 func appendThreshold(dst []byte, x *model.Threshold) []byte {
 	dst = appendString(dst, 1, x.Metric)
 	dst = appendMap(dst, 2, x.Tags)
@@ -642,6 +683,7 @@ func appendThreshold(dst []byte, x *model.Threshold) []byte {
 	return dst
 }
 
+// readThreshold decodes the fields of the message Threshold into x.
 func readThreshold(f *fields, x *model.Threshold) {
 	for f.next() {
 		switch f.num {
@@ -664,12 +706,14 @@ func readThreshold(f *fields, x *model.Threshold) {
 	}
 }
 
+// appendBounds appends the encoded fields of the message Bounds.
 func appendBounds(dst []byte, x *model.Bounds) []byte {
 	dst = appendOptionalDouble(dst, 1, x.Min)
 	dst = appendOptionalDouble(dst, 2, x.Max)
 	return dst
 }
 
+// readBounds decodes the fields of the message Bounds into x.
 func readBounds(f *fields, x *model.Bounds) {
 	for f.next() {
 		switch f.num {
@@ -683,12 +727,12 @@ func readBounds(f *fields, x *model.Bounds) {
 	}
 }
 
-// AppendAssignmentStatus writes a whole frame.
+// AppendAssignmentStatus appends the AssignmentStatus frame that holds x.
 func AppendAssignmentStatus(dst []byte, x *AssignmentStatus) []byte {
 	return appendMessage(dst, uint32(KindAssignmentStatus), x, appendAssignmentStatus)
 }
 
-// Decode fills x from the body of a frame. It reuses lists of x; byte slices alias body.
+// Decode decodes the body of the AssignmentStatus frame into x. It reuses lists of x; byte slices alias body.
 func (x *AssignmentStatus) Decode(body []byte) error {
 	*x = AssignmentStatus{Refused: x.Refused[:0]}
 	f := fields{message: "AssignmentStatus", rest: body}
@@ -696,6 +740,7 @@ func (x *AssignmentStatus) Decode(body []byte) error {
 	return f.err
 }
 
+// appendAssignmentStatus appends the encoded fields of the message AssignmentStatus.
 func appendAssignmentStatus(dst []byte, x *AssignmentStatus) []byte {
 	if x.Generation != (Generation{}) {
 		dst = appendMessage(dst, 1, &x.Generation, appendGeneration)
@@ -705,6 +750,7 @@ func appendAssignmentStatus(dst []byte, x *AssignmentStatus) []byte {
 	return dst
 }
 
+// readAssignmentStatus decodes the fields of the message AssignmentStatus into x.
 func readAssignmentStatus(f *fields, x *AssignmentStatus) {
 	for f.next() {
 		switch f.num {
@@ -718,12 +764,14 @@ func readAssignmentStatus(f *fields, x *AssignmentStatus) {
 	}
 }
 
+// appendRefusedChunk appends the encoded fields of the message RefusedChunk.
 func appendRefusedChunk(dst []byte, x *RefusedChunk) []byte {
 	dst = appendUint(dst, 1, uint64(x.Chunk))
 	dst = appendString(dst, 2, x.Reason)
 	return dst
 }
 
+// readRefusedChunk decodes the fields of the message RefusedChunk into x.
 func readRefusedChunk(f *fields, x *RefusedChunk) {
 	for f.next() {
 		switch f.num {
@@ -735,6 +783,7 @@ func readRefusedChunk(f *fields, x *RefusedChunk) {
 	}
 }
 
+// appendHookResult appends the encoded fields of the message HookResult.
 func appendHookResult(dst []byte, x *model.HookResult) []byte {
 	dst = appendString(dst, 1, x.Name)
 	dst = appendUint(dst, 2, uint64(x.Status))
@@ -744,6 +793,7 @@ func appendHookResult(dst []byte, x *model.HookResult) []byte {
 	return dst
 }
 
+// readHookResult decodes the fields of the message HookResult into x.
 func readHookResult(f *fields, x *model.HookResult) {
 	for f.next() {
 		switch f.num {
@@ -761,6 +811,7 @@ func readHookResult(f *fields, x *model.HookResult) {
 	}
 }
 
+// appendValue appends the encoded fields of the message Value.
 func appendValue(dst []byte, x *model.Value) []byte {
 	dst = appendString(dst, 1, x.Name)
 	dst = appendMap(dst, 2, x.Tags)
@@ -769,6 +820,7 @@ func appendValue(dst []byte, x *model.Value) []byte {
 	return dst
 }
 
+// readValue decodes the fields of the message Value into x.
 func readValue(f *fields, x *model.Value) {
 	for f.next() {
 		switch f.num {
@@ -784,6 +836,7 @@ func readValue(f *fields, x *model.Value) {
 	}
 }
 
+// appendGap appends the encoded fields of the message Gap.
 func appendGap(dst []byte, x *Gap) []byte {
 	dst = appendUint(dst, 1, x.Last)
 	dst = appendString(dst, 2, x.Reason)
@@ -791,6 +844,7 @@ func appendGap(dst []byte, x *Gap) []byte {
 	return dst
 }
 
+// readGap decodes the fields of the message Gap into x.
 func readGap(f *fields, x *Gap) {
 	for f.next() {
 		switch f.num {
@@ -804,6 +858,7 @@ func readGap(f *fields, x *Gap) {
 	}
 }
 
+// appendGapCount appends the encoded fields of the message GapCount.
 func appendGapCount(dst []byte, x *GapCount) []byte {
 	dst = appendUint(dst, 1, uint64(x.Kind))
 	dst = appendUint(dst, 2, uint64(x.Chunk))
@@ -811,6 +866,7 @@ func appendGapCount(dst []byte, x *GapCount) []byte {
 	return dst
 }
 
+// readGapCount decodes the fields of the message GapCount into x.
 func readGapCount(f *fields, x *GapCount) {
 	for f.next() {
 		switch f.num {
@@ -824,12 +880,12 @@ func readGapCount(f *fields, x *GapCount) {
 	}
 }
 
-// AppendAck writes a whole frame.
+// AppendAck appends the Ack frame that holds x.
 func AppendAck(dst []byte, x *Ack) []byte {
 	return appendMessage(dst, uint32(KindAck), x, appendAck)
 }
 
-// Decode fills x from the body of a frame. It reuses lists of x; byte slices alias body.
+// Decode decodes the body of the Ack frame into x. It reuses lists of x; byte slices alias body.
 func (x *Ack) Decode(body []byte) error {
 	*x = Ack{Last: x.Last[:0], Refused: x.Refused[:0]}
 	f := fields{message: "Ack", rest: body}
@@ -837,12 +893,14 @@ func (x *Ack) Decode(body []byte) error {
 	return f.err
 }
 
+// appendAck appends the encoded fields of the message Ack.
 func appendAck(dst []byte, x *Ack) []byte {
 	dst = appendMessages(dst, 1, x.Last, appendStreamLast)
 	dst = appendMessages(dst, 2, x.Refused, appendRefusedSignal)
 	return dst
 }
 
+// readAck decodes the fields of the message Ack into x.
 func readAck(f *fields, x *Ack) {
 	for f.next() {
 		switch f.num {
@@ -854,6 +912,7 @@ func readAck(f *fields, x *Ack) {
 	}
 }
 
+// appendRefusedSignal appends the encoded fields of the message RefusedSignal.
 func appendRefusedSignal(dst []byte, x *RefusedSignal) []byte {
 	dst = appendFixed64(dst, 1, uint64(x.Stream))
 	dst = appendUint(dst, 2, uint64(x.Lane))
@@ -863,6 +922,7 @@ func appendRefusedSignal(dst []byte, x *RefusedSignal) []byte {
 	return dst
 }
 
+// readRefusedSignal decodes the fields of the message RefusedSignal into x.
 func readRefusedSignal(f *fields, x *RefusedSignal) {
 	for f.next() {
 		switch f.num {
@@ -880,12 +940,12 @@ func readRefusedSignal(f *fields, x *RefusedSignal) {
 	}
 }
 
-// AppendRun writes a whole frame.
+// AppendRun appends the Run frame that holds x.
 func AppendRun(dst []byte, x *Run) []byte {
 	return appendMessage(dst, uint32(KindRun), x, appendRun)
 }
 
-// Decode fills x from the body of a frame. It reuses lists of x; byte slices alias body.
+// Decode decodes the body of the Run frame into x. It reuses lists of x; byte slices alias body.
 func (x *Run) Decode(body []byte) error {
 	*x = Run{}
 	f := fields{message: "Run", rest: body}
@@ -893,6 +953,7 @@ func (x *Run) Decode(body []byte) error {
 	return f.err
 }
 
+// appendRun appends the encoded fields of the message Run.
 func appendRun(dst []byte, x *Run) []byte {
 	dst = appendUint(dst, 1, uint64(x.Chunk))
 	dst = appendFixed64(dst, 2, x.ID)
@@ -905,6 +966,7 @@ func appendRun(dst []byte, x *Run) []byte {
 	return dst
 }
 
+// readRun decodes the fields of the message Run into x.
 func readRun(f *fields, x *Run) {
 	for f.next() {
 		switch f.num {
@@ -925,12 +987,12 @@ func readRun(f *fields, x *Run) {
 	}
 }
 
-// AppendRunOutput writes a whole frame.
+// AppendRunOutput appends the RunOutput frame that holds x.
 func AppendRunOutput(dst []byte, x *RunOutput) []byte {
 	return appendMessage(dst, uint32(KindRunOutput), x, appendRunOutput)
 }
 
-// Decode fills x from the body of a frame. It reuses lists of x; byte slices alias body.
+// Decode decodes the body of the RunOutput frame into x. It reuses lists of x; byte slices alias body.
 func (x *RunOutput) Decode(body []byte) error {
 	*x = RunOutput{}
 	f := fields{message: "RunOutput", rest: body}
@@ -938,6 +1000,7 @@ func (x *RunOutput) Decode(body []byte) error {
 	return f.err
 }
 
+// appendRunOutput appends the encoded fields of the message RunOutput.
 func appendRunOutput(dst []byte, x *RunOutput) []byte {
 	dst = appendFixed64(dst, 1, x.ID)
 	dst = appendBytes(dst, 2, x.Output)
@@ -949,6 +1012,7 @@ func appendRunOutput(dst []byte, x *RunOutput) []byte {
 	return dst
 }
 
+// readRunOutput decodes the fields of the message RunOutput into x.
 func readRunOutput(f *fields, x *RunOutput) {
 	for f.next() {
 		switch f.num {
@@ -970,12 +1034,12 @@ func readRunOutput(f *fields, x *RunOutput) {
 	}
 }
 
-// AppendFacts writes a whole frame.
+// AppendFacts appends the Facts frame that holds x.
 func AppendFacts(dst []byte, x *Facts) []byte {
 	return appendMessage(dst, uint32(KindFacts), x, appendFacts)
 }
 
-// Decode fills x from the body of a frame. It reuses lists of x; byte slices alias body.
+// Decode decodes the body of the Facts frame into x. It reuses lists of x; byte slices alias body.
 func (x *Facts) Decode(body []byte) error {
 	*x = Facts{Groups: x.Groups[:0]}
 	f := fields{message: "Facts", rest: body}
@@ -983,6 +1047,7 @@ func (x *Facts) Decode(body []byte) error {
 	return f.err
 }
 
+// appendFacts appends the encoded fields of the message Facts.
 func appendFacts(dst []byte, x *Facts) []byte {
 	dst = appendMap(dst, 1, x.Labels)
 	dst = appendMap(dst, 2, x.Facts)
@@ -990,6 +1055,7 @@ func appendFacts(dst []byte, x *Facts) []byte {
 	return dst
 }
 
+// readFacts decodes the fields of the message Facts into x.
 func readFacts(f *fields, x *Facts) {
 	for f.next() {
 		switch f.num {
@@ -1003,12 +1069,12 @@ func readFacts(f *fields, x *Facts) {
 	}
 }
 
-// AppendStats writes a whole frame.
+// AppendStats appends the Stats frame that holds x.
 func AppendStats(dst []byte, x *Stats) []byte {
 	return appendMessage(dst, uint32(KindStats), x, appendStats)
 }
 
-// Decode fills x from the body of a frame. It reuses lists of x; byte slices alias body.
+// Decode decodes the body of the Stats frame into x. It reuses lists of x; byte slices alias body.
 func (x *Stats) Decode(body []byte) error {
 	*x = Stats{}
 	f := fields{message: "Stats", rest: body}
@@ -1016,6 +1082,7 @@ func (x *Stats) Decode(body []byte) error {
 	return f.err
 }
 
+// appendStats appends the encoded fields of the message Stats.
 func appendStats(dst []byte, x *Stats) []byte {
 	dst = appendUint(dst, 1, x.UptimeMs)
 	dst = appendUint(dst, 2, x.Spooled)
@@ -1033,6 +1100,7 @@ func appendStats(dst []byte, x *Stats) []byte {
 	return dst
 }
 
+// readStats decodes the fields of the message Stats into x.
 func readStats(f *fields, x *Stats) {
 	for f.next() {
 		switch f.num {
@@ -1066,12 +1134,12 @@ func readStats(f *fields, x *Stats) {
 	}
 }
 
-// AppendBackPressure writes a whole frame.
+// AppendBackPressure appends the BackPressure frame that holds x.
 func AppendBackPressure(dst []byte, x *BackPressure) []byte {
 	return appendMessage(dst, uint32(KindBackPressure), x, appendBackPressure)
 }
 
-// Decode fills x from the body of a frame. It reuses lists of x; byte slices alias body.
+// Decode decodes the body of the BackPressure frame into x. It reuses lists of x; byte slices alias body.
 func (x *BackPressure) Decode(body []byte) error {
 	*x = BackPressure{}
 	f := fields{message: "BackPressure", rest: body}
@@ -1079,6 +1147,7 @@ func (x *BackPressure) Decode(body []byte) error {
 	return f.err
 }
 
+// appendBackPressure appends the encoded fields of the message BackPressure.
 func appendBackPressure(dst []byte, x *BackPressure) []byte {
 	dst = appendUint(dst, 1, uint64(x.LingerMs))
 	dst = appendString(dst, 2, x.Reason)
@@ -1086,6 +1155,7 @@ func appendBackPressure(dst []byte, x *BackPressure) []byte {
 	return dst
 }
 
+// readBackPressure decodes the fields of the message BackPressure into x.
 func readBackPressure(f *fields, x *BackPressure) {
 	for f.next() {
 		switch f.num {
@@ -1099,12 +1169,12 @@ func readBackPressure(f *fields, x *BackPressure) {
 	}
 }
 
-// AppendBye writes a whole frame.
+// AppendBye appends the Bye frame that holds x.
 func AppendBye(dst []byte, x *Bye) []byte {
 	return appendMessage(dst, uint32(KindBye), x, appendBye)
 }
 
-// Decode fills x from the body of a frame. It reuses lists of x; byte slices alias body.
+// Decode decodes the body of the Bye frame into x. It reuses lists of x; byte slices alias body.
 func (x *Bye) Decode(body []byte) error {
 	*x = Bye{}
 	f := fields{message: "Bye", rest: body}
@@ -1112,12 +1182,14 @@ func (x *Bye) Decode(body []byte) error {
 	return f.err
 }
 
+// appendBye appends the encoded fields of the message Bye.
 func appendBye(dst []byte, x *Bye) []byte {
 	dst = appendString(dst, 1, x.Reason)
 	dst = appendUint(dst, 2, uint64(x.RetryMs))
 	return dst
 }
 
+// readBye decodes the fields of the message Bye into x.
 func readBye(f *fields, x *Bye) {
 	for f.next() {
 		switch f.num {
@@ -1129,12 +1201,12 @@ func readBye(f *fields, x *Bye) {
 	}
 }
 
-// AppendTurn writes a whole frame.
+// AppendTurn appends the Turn frame that holds x.
 func AppendTurn(dst []byte, x *Turn) []byte {
 	return appendMessage(dst, uint32(KindTurn), x, appendTurn)
 }
 
-// Decode fills x from the body of a frame. It reuses lists of x; byte slices alias body.
+// Decode decodes the body of the Turn frame into x. It reuses lists of x; byte slices alias body.
 func (x *Turn) Decode(body []byte) error {
 	*x = Turn{Runs: x.Runs[:0]}
 	f := fields{message: "Turn", rest: body}
@@ -1142,11 +1214,13 @@ func (x *Turn) Decode(body []byte) error {
 	return f.err
 }
 
+// appendTurn appends the encoded fields of the message Turn.
 func appendTurn(dst []byte, x *Turn) []byte {
 	dst = appendMessages(dst, 1, x.Runs, appendTurnRun)
 	return dst
 }
 
+// readTurn decodes the fields of the message Turn into x.
 func readTurn(f *fields, x *Turn) {
 	for f.next() {
 		switch f.num {
@@ -1156,12 +1230,14 @@ func readTurn(f *fields, x *Turn) {
 	}
 }
 
+// appendTurnRun appends the encoded fields of the message TurnRun.
 func appendTurnRun(dst []byte, x *TurnRun) []byte {
 	dst = appendUint(dst, 1, uint64(x.Chunk))
 	dst = appendUint(dst, 2, uint64(x.Node))
 	return dst
 }
 
+// readTurnRun decodes the fields of the message TurnRun into x.
 func readTurnRun(f *fields, x *TurnRun) {
 	for f.next() {
 		switch f.num {
@@ -1173,12 +1249,12 @@ func readTurnRun(f *fields, x *TurnRun) {
 	}
 }
 
-// AppendExchange writes a whole frame.
+// AppendExchange appends the Exchange frame that holds x.
 func AppendExchange(dst []byte, x *Exchange) []byte {
 	return appendMessage(dst, uint32(KindExchange), x, appendExchange)
 }
 
-// Decode fills x from the body of a frame. It reuses lists of x; byte slices alias body.
+// Decode decodes the body of the Exchange frame into x. It reuses lists of x; byte slices alias body.
 func (x *Exchange) Decode(body []byte) error {
 	*x = Exchange{}
 	f := fields{message: "Exchange", rest: body}
@@ -1186,6 +1262,7 @@ func (x *Exchange) Decode(body []byte) error {
 	return f.err
 }
 
+// appendExchange appends the encoded fields of the message Exchange.
 func appendExchange(dst []byte, x *Exchange) []byte {
 	dst = appendFixed64(dst, 1, x.ID)
 	if x.SecretsRequest != nil {
@@ -1197,6 +1274,7 @@ func appendExchange(dst []byte, x *Exchange) []byte {
 	return dst
 }
 
+// readExchange decodes the fields of the message Exchange into x.
 func readExchange(f *fields, x *Exchange) {
 	for f.next() {
 		switch f.num {
@@ -1214,11 +1292,13 @@ func readExchange(f *fields, x *Exchange) {
 	}
 }
 
+// appendSecretsRequest appends the encoded fields of the message SecretsRequest.
 func appendSecretsRequest(dst []byte, x *SecretsRequest) []byte {
 	dst = appendStrings(dst, 1, x.Names)
 	return dst
 }
 
+// readSecretsRequest decodes the fields of the message SecretsRequest into x.
 func readSecretsRequest(f *fields, x *SecretsRequest) {
 	for f.next() {
 		switch f.num {
@@ -1228,11 +1308,13 @@ func readSecretsRequest(f *fields, x *SecretsRequest) {
 	}
 }
 
+// appendSecretsReply appends the encoded fields of the message SecretsReply.
 func appendSecretsReply(dst []byte, x *SecretsReply) []byte {
 	dst = appendMessages(dst, 1, x.Values, appendSecretValue)
 	return dst
 }
 
+// readSecretsReply decodes the fields of the message SecretsReply into x.
 func readSecretsReply(f *fields, x *SecretsReply) {
 	for f.next() {
 		switch f.num {
@@ -1242,6 +1324,7 @@ func readSecretsReply(f *fields, x *SecretsReply) {
 	}
 }
 
+// appendSecretValue appends the encoded fields of the message SecretValue.
 func appendSecretValue(dst []byte, x *SecretValue) []byte {
 	dst = appendString(dst, 1, x.Name)
 	dst = appendBytes(dst, 2, x.Value)
@@ -1250,6 +1333,7 @@ func appendSecretValue(dst []byte, x *SecretValue) []byte {
 	return dst
 }
 
+// readSecretValue decodes the fields of the message SecretValue into x.
 func readSecretValue(f *fields, x *SecretValue) {
 	for f.next() {
 		switch f.num {
@@ -1265,6 +1349,7 @@ func readSecretValue(f *fields, x *SecretValue) {
 	}
 }
 
+// appendSessionRecord appends the encoded fields of the message SessionRecord.
 func appendSessionRecord(dst []byte, x *Record) []byte {
 	dst = appendUint(dst, 1, uint64(x.Node))
 	dst = appendFixed64(dst, 2, x.Session.Session)
@@ -1279,6 +1364,7 @@ func appendSessionRecord(dst []byte, x *Record) []byte {
 	return dst
 }
 
+// readSessionRecord decodes the fields of the message SessionRecord into x.
 func readSessionRecord(f *fields, x *Record) {
 	for f.next() {
 		switch f.num {
@@ -1306,6 +1392,41 @@ func readSessionRecord(f *fields, x *Record) {
 	}
 }
 
+// appendIntentRecord appends the encoded fields of the message IntentRecord.
+func appendIntentRecord(dst []byte, x *Record) []byte {
+	dst = appendUint(dst, 1, uint64(x.Intent.Revision))
+	dst = appendFixed64(dst, 2, x.Intent.Incarnation)
+	dst = appendFixed64(dst, 3, x.Intent.Intent)
+	dst = appendUint(dst, 4, uint64(x.Intent.LastID))
+	dst = appendFixed64(dst, 5, x.Intent.History)
+	dst = appendUint(dst, 6, x.Intent.Recorded)
+	dst = appendFixed64(dst, 7, x.Intent.Authority)
+	return dst
+}
+
+// readIntentRecord decodes the fields of the message IntentRecord into x.
+func readIntentRecord(f *fields, x *Record) {
+	for f.next() {
+		switch f.num {
+		case 1:
+			x.Intent.Revision = f.int64("revision")
+		case 2:
+			x.Intent.Incarnation = f.fixed64("incarnation")
+		case 3:
+			x.Intent.Intent = f.fixed64("intent")
+		case 4:
+			x.Intent.LastID = f.uint32("last_id")
+		case 5:
+			x.Intent.History = f.fixed64("history")
+		case 6:
+			x.Intent.Recorded = f.uint64("recorded")
+		case 7:
+			x.Intent.Authority = f.fixed64("authority")
+		}
+	}
+}
+
+// appendForgetRecord appends the encoded fields of the message ForgetRecord.
 func appendForgetRecord(dst []byte, x *Record) []byte {
 	dst = appendUint(dst, 1, uint64(x.Node))
 	dst = appendUint(dst, 2, uint64(x.Forget.Check))
@@ -1316,6 +1437,7 @@ func appendForgetRecord(dst []byte, x *Record) []byte {
 	return dst
 }
 
+// readForgetRecord decodes the fields of the message ForgetRecord into x.
 func readForgetRecord(f *fields, x *Record) {
 	for f.next() {
 		switch f.num {
@@ -1335,6 +1457,7 @@ func readForgetRecord(f *fields, x *Record) {
 	}
 }
 
+// appendActionRecord appends the encoded fields of the message ActionRecord.
 func appendActionRecord(dst []byte, x *Record) []byte {
 	dst = appendUint(dst, 1, uint64(x.Node))
 	dst = appendString(dst, 2, x.Action.Verb)
@@ -1346,6 +1469,7 @@ func appendActionRecord(dst []byte, x *Record) []byte {
 	return dst
 }
 
+// readActionRecord decodes the fields of the message ActionRecord into x.
 func readActionRecord(f *fields, x *Record) {
 	for f.next() {
 		switch f.num {
@@ -1367,6 +1491,7 @@ func readActionRecord(f *fields, x *Record) {
 	}
 }
 
+// appendServerResultRecord appends the encoded fields of the message ServerResultRecord.
 func appendServerResultRecord(dst []byte, x *Record) []byte {
 	dst = appendUint(dst, 1, uint64(x.Node))
 	dst = appendUint(dst, 2, uint64(x.ServerResult.Chunk))
@@ -1375,6 +1500,7 @@ func appendServerResultRecord(dst []byte, x *Record) []byte {
 	return dst
 }
 
+// readServerResultRecord decodes the fields of the message ServerResultRecord into x.
 func readServerResultRecord(f *fields, x *Record) {
 	for f.next() {
 		switch f.num {
@@ -1390,6 +1516,7 @@ func readServerResultRecord(f *fields, x *Record) {
 	}
 }
 
+// appendProxyResultRecord appends the encoded fields of the message ProxyResultRecord.
 func appendProxyResultRecord(dst []byte, x *Record) []byte {
 	dst = appendFixed64(dst, 1, uint64(x.ProxyResult.Stream))
 	dst = appendUint(dst, 2, uint64(x.ProxyResult.Lane))
@@ -1402,6 +1529,7 @@ func appendProxyResultRecord(dst []byte, x *Record) []byte {
 	return dst
 }
 
+// readProxyResultRecord decodes the fields of the message ProxyResultRecord into x.
 func readProxyResultRecord(f *fields, x *Record) {
 	for f.next() {
 		switch f.num {

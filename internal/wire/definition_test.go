@@ -16,13 +16,14 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// messageCodec is one message of the definition as the tests see it: bodies without envelope, structs as pointers.
+// messageCodec encodes and decodes one message of the definition for tests.
 type messageCodec struct {
 	name   string // in the .proto file
 	encode func(v any) []byte
 	decode func(body []byte) (any, error)
 }
 
+// frameCodec returns a test codec for a message of Frame.
 func frameCodec[T any, P interface {
 	*T
 	Decode([]byte) error
@@ -44,7 +45,7 @@ func frameCodec[T any, P interface {
 	}
 }
 
-// batchCodec also decodes the bodies of signals, which decoding a batch does not.
+// batchCodec returns a test codec for Batch that also decodes the signals' bodies.
 func batchCodec() messageCodec {
 	c := frameCodec("Batch", AppendBatch)
 	whole := c.decode
@@ -74,6 +75,7 @@ func batchCodec() messageCodec {
 	return c
 }
 
+// recordCodec returns a test codec for a kind of journal record.
 func recordCodec(kind RecordKind, name string) messageCodec {
 	return messageCodec{
 		name:   "muster.journal.v1." + name,
@@ -86,6 +88,7 @@ func recordCodec(kind RecordKind, name string) messageCodec {
 	}
 }
 
+// codecs returns a test codec per message of the protocol.
 func codecs() []messageCodec {
 	return []messageCodec{
 		frameCodec("Hello", AppendHello), frameCodec("Welcome", AppendWelcome), frameCodec("Refuse", AppendRefuse),
@@ -120,17 +123,26 @@ func codecs() []messageCodec {
 	}
 }
 
+// drawText draws a short text.
 func drawText(t *rapid.T) string {
 	return rapid.StringN(0, 20, 60).Draw(t, "text")
 }
+
+// drawUint32 draws a 32-bit number.
 func drawUint32(t *rapid.T) uint32 { return rapid.Uint32().Draw(t, "u32") }
+
+// drawUint64 draws a 64-bit number.
 func drawUint64(t *rapid.T) uint64 { return rapid.Uint64().Draw(t, "u64") }
-func drawBool(t *rapid.T) bool     { return rapid.Bool().Draw(t, "bool") }
+
+// drawBool draws a boolean.
+func drawBool(t *rapid.T) bool { return rapid.Bool().Draw(t, "bool") }
+
+// drawBytes draws at most most bytes.
 func drawBytes(t *rapid.T, most int) []byte {
 	return rapid.SliceOfN(rapid.Byte(), 0, most).Draw(t, "bytes")
 }
 
-// compileDefinition compiles the .proto files, as another agent's author would.
+// compileDefinition compiles the .proto files as the author of another agent would.
 func compileDefinition(t testing.TB) func(name string) protoreflect.MessageDescriptor {
 	c := protocompile.Compiler{Resolver: protocompile.WithStandardImports(&protocompile.SourceResolver{ImportPaths: []string{"../../docs/protocol"}})}
 	files, err := c.Compile(t.Context(), "muster.proto", "records.proto")
@@ -146,9 +158,9 @@ func compileDefinition(t testing.TB) func(name string) protoreflect.MessageDescr
 	}
 }
 
-// TestCodecFollowsDefinition draws messages of the definition that keep the limits. What a protobuf library
-// writes, in the order it likes, we decode; what we encode, it reads as the same message, without unknown
-// fields, in as many bytes as it needs; and we decode it to the same value.
+// TestCodecFollowsDefinition checks with random messages that the codec and the .proto definition agree. What a
+// protobuf library writes, in the order it likes, we decode; what we encode, it reads as the same message, without
+// unknown fields, in as many bytes as it needs; and we decode it to the same value.
 func TestCodecFollowsDefinition(t *testing.T) {
 	find := compileDefinition(t)
 	for _, c := range codecs() {
@@ -184,6 +196,7 @@ func TestCodecFollowsDefinition(t *testing.T) {
 	}
 }
 
+// marshal encodes a message by the protobuf library.
 func marshal(t *rapid.T, m proto.Message, deterministic bool) []byte {
 	body, err := proto.MarshalOptions{Deterministic: deterministic}.Marshal(m)
 	if err != nil {
@@ -198,7 +211,7 @@ var requiredFields = map[protoreflect.FullName]bool{
 	"muster.v1.ValueBlock.rows": true, "muster.v1.ValueBlock.columns": true, "muster.v1.CheckChunk.severities": true,
 }
 
-// drawMessage sets some fields of a message, or all, with what the limits allow.
+// drawMessage sets random or all fields of a message within the limits.
 func drawMessage(t *rapid.T, desc protoreflect.MessageDescriptor) *dynamicpb.Message {
 	m := dynamicpb.NewMessage(desc)
 	oneof := map[string]bool{}
@@ -240,11 +253,13 @@ func drawMessage(t *rapid.T, desc protoreflect.MessageDescriptor) *dynamicpb.Mes
 	return m
 }
 
+// isZero reports whether a value of the definition is the default of its type.
 func isZero(v protoreflect.Value) bool {
 	b, isBytes := v.Interface().([]byte)
 	return isBytes && len(b) == 0 || !isBytes && reflect.ValueOf(v.Interface()).IsZero()
 }
 
+// drawField draws a value for a field of the definition.
 func drawField(t *rapid.T, f protoreflect.FieldDescriptor) protoreflect.Value {
 	switch f.Kind() {
 	case protoreflect.MessageKind:
@@ -316,6 +331,7 @@ func drawField(t *rapid.T, f protoreflect.FieldDescriptor) protoreflect.Value {
 	panic(fmt.Sprintf("BUG: no way to draw %s", f.FullName()))
 }
 
+// rejectUnknownFields fails the test if a message has fields that the definition lacks.
 func rejectUnknownFields(t *rapid.T, m protoreflect.Message) {
 	if len(m.GetUnknown()) > 0 {
 		t.Fatalf("%s: fields that the definition does not have: %x", m.Descriptor().FullName(), m.GetUnknown())

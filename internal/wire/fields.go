@@ -25,7 +25,7 @@ const (
 	typeFixed32 = 5
 )
 
-// uvarint reads a varint at data[i:]; n is the offset after it, or negative.
+// uvarint decodes a varint at data[i:]; n is the offset behind it, or negative if malformed.
 func uvarint(data []byte, i int) (v uint64, n int) {
 	if i < len(data) && data[i] < 0x80 {
 		return uint64(data[i]), i + 1
@@ -33,8 +33,8 @@ func uvarint(data []byte, i int) (v uint64, n int) {
 	return uvarintLong(data, i)
 }
 
-// uvarintLong reads up to eight bytes at once: the highest bit of each tells whether another follows,
-// and the groups of seven bits are shifted together.
+// uvarintLong decodes a long varint from eight bytes at once: the highest bits mark its end, and the groups of seven
+// bits are shifted together.
 func uvarintLong(data []byte, i int) (v uint64, n int) {
 	if uint(i) < uint(len(data)) && len(data)-i >= 8 {
 		x := binary.LittleEndian.Uint64(data[i:])
@@ -59,9 +59,8 @@ func uvarintLong(data []byte, i int) (v uint64, n int) {
 	return 0, -1
 }
 
-// fields walks the fields of one message. After next, num and typ describe the present field, and value
-// or bytes has its content, which the typed readers check. The first error ends the walk and stays in
-// err.
+// fields decodes the fields of one protobuf message. After next, num and typ describe the present field, and value or
+// bytes has its content, which the typed readers check. The first error ends the walk and stays in err.
 type fields struct {
 	message string
 	rest    []byte
@@ -72,6 +71,7 @@ type fields struct {
 	err     error
 }
 
+// next decodes the tag and value of the next field; false: the message has ended or is malformed.
 func (f *fields) next() bool {
 	if len(f.rest) == 0 || f.err != nil {
 		return false
@@ -119,12 +119,14 @@ func (f *fields) next() bool {
 	return true
 }
 
+// fail records the decoder's first error with message and field.
 func (f *fields) fail(name, format string, args ...any) {
 	if f.err == nil {
 		f.err = fmt.Errorf("decode %s.%s: %w: %s", f.message, name, ErrMalformed, fmt.Sprintf(format, args...))
 	}
 }
 
+// expect reports whether the field has a wire type, and records an error if not.
 func (f *fields) expect(name string, typ uint8) bool {
 	if f.typ != typ {
 		f.fail(name, "wire type %d, want %d", f.typ, typ)
@@ -133,6 +135,7 @@ func (f *fields) expect(name string, typ uint8) bool {
 	return true
 }
 
+// uint reads an unsigned varint field of at most limit.
 func (f *fields) uint(name string, limit uint64) uint64 {
 	if !f.expect(name, typeVarint) {
 		return 0
@@ -144,11 +147,19 @@ func (f *fields) uint(name string, limit uint64) uint64 {
 	return f.value
 }
 
+// uint32 reads a 32-bit varint field.
 func (f *fields) uint32(name string) uint32 { return uint32(f.uint(name, 1<<32-1)) }
-func (f *fields) uint64(name string) uint64 { return f.uint(name, 1<<64-1) }
-func (f *fields) int64(name string) int64   { return int64(f.uint(name, 1<<64-1)) }
-func (f *fields) bool(name string) bool     { return f.uint(name, 1<<64-1) != 0 }
 
+// uint64 reads a 64-bit varint field.
+func (f *fields) uint64(name string) uint64 { return f.uint(name, 1<<64-1) }
+
+// int64 reads a signed varint field.
+func (f *fields) int64(name string) int64 { return int64(f.uint(name, 1<<64-1)) }
+
+// bool reads a boolean field.
+func (f *fields) bool(name string) bool { return f.uint(name, 1<<64-1) != 0 }
+
+// fixed64 reads a fixed64 field.
 func (f *fields) fixed64(name string) uint64 {
 	if !f.expect(name, typeFixed64) {
 		return 0
@@ -156,7 +167,7 @@ func (f *fields) fixed64(name string) uint64 {
 	return f.value
 }
 
-// raw returns bytes that alias the input.
+// raw reads a bytes field as a part of the input, at most limit bytes.
 func (f *fields) raw(name string, limit int) []byte {
 	if !f.expect(name, typeBytes) {
 		return nil
@@ -171,6 +182,7 @@ func (f *fields) raw(name string, limit int) []byte {
 	return f.bytes
 }
 
+// string reads a string field of at most limit bytes in valid UTF-8.
 func (f *fields) string(name string, limit int) string {
 	b := f.raw(name, limit)
 	if !utf8.Valid(b) {
@@ -180,7 +192,7 @@ func (f *fields) string(name string, limit int) string {
 	return string(b)
 }
 
-// fixed copies bytes of exactly one length into dst.
+// fixed copies a bytes field of a fixed length into dst.
 func (f *fields) fixed(name string, dst []byte) {
 	if !f.expect(name, typeBytes) {
 		return
@@ -192,14 +204,14 @@ func (f *fields) fixed(name string, dst []byte) {
 	copy(dst, f.bytes)
 }
 
-// mergeError copies the error of a nested walk to the outer one.
+// mergeError copies the error of a nested message to the outer one.
 func (f *fields) mergeError(inner *fields) {
 	if f.err == nil {
 		f.err = inner.err
 	}
 }
 
-// checkCount returns whether a list with have elements may grow, and fails where it is full.
+// checkCount reports whether a list with have elements may grow, and records an error if it is full.
 func (f *fields) checkCount(name string, have, limit int) bool {
 	if have >= limit {
 		f.fail(name, "more than %d", limit)
@@ -207,7 +219,7 @@ func (f *fields) checkCount(name string, have, limit int) bool {
 	return f.err == nil
 }
 
-// entry reads one entry into the map *m, which may be nil.
+// entry reads one entry of a map field into *m, which may be nil.
 func (f *fields) entry(name string, m *map[string]string, limit int) {
 	if !f.checkCount(name, len(*m), limit) {
 		return
@@ -235,7 +247,7 @@ func (f *fields) entry(name string, m *map[string]string, limit int) {
 	(*m)[key] = value
 }
 
-// key reads fields 1 and 2: stream and lane in every message that names a stream.
+// key reads field 1 or 2, the stream and lane of a message.
 func (f *fields) key(k *StreamKey) {
 	if f.num == 1 {
 		k.Stream = StreamID(f.fixed64("stream"))
@@ -244,7 +256,7 @@ func (f *fields) key(k *StreamKey) {
 	}
 }
 
-// nested reads a message field.
+// nested reads a nested message field.
 func nested[T any](f *fields, name, message string, read func(*fields, *T)) (v T) {
 	if f.expect(name, typeBytes) {
 		in := fields{message: message, rest: f.bytes}
@@ -254,7 +266,7 @@ func nested[T any](f *fields, name, message string, read func(*fields, *T)) (v T
 	return v
 }
 
-// nestedList appends one element of a repeated message field to list, which holds at most limit elements.
+// nestedList appends an element of a repeated message field to a list of at most limit elements.
 func nestedList[T any](f *fields, name, message string, list []T, limit int, read func(*fields, *T)) []T {
 	if f.checkCount(name, len(list), limit) {
 		list = append(list, nested(f, name, message, read))
@@ -262,8 +274,8 @@ func nestedList[T any](f *fields, name, message string, list []T, limit int, rea
 	return list
 }
 
-// stringList appends one element of a repeated string field, at most maxBytes long, to list, which
-// holds at most limit elements.
+// stringList appends an element of a repeated string field (at most maxBytes long) to a list of at most limit
+// elements.
 func (f *fields) stringList(name string, list []string, limit, maxBytes int) []string {
 	if f.checkCount(name, len(list), limit) {
 		list = append(list, f.string(name, maxBytes))
@@ -271,7 +283,7 @@ func (f *fields) stringList(name string, list []string, limit, maxBytes int) []s
 	return list
 }
 
-// numbers reads one element of a repeated number, or a packed list of them.
+// numbers reads an element of a repeated number field, or a packed list of them.
 func numbers[T ~uint32](f *fields, name string, list []T, limit int) []T {
 	if f.typ == typeVarint {
 		if f.checkCount(name, len(list), limit) {
@@ -291,7 +303,7 @@ func numbers[T ~uint32](f *fields, name string, list []T, limit int) []T {
 	return list
 }
 
-// double reads a finite number.
+// double reads a finite floating-point field.
 func (f *fields) double(name string) float64 {
 	v := math.Float64frombits(f.fixed64(name))
 	if math.IsNaN(v) || math.IsInf(v, 0) {
@@ -300,7 +312,7 @@ func (f *fields) double(name string) float64 {
 	return v
 }
 
-// time reads Unix milliseconds; zero is the zero Time.
+// time reads Unix milliseconds as a time; zero as the zero time.
 func (f *fields) time(name string, limit uint64) (t time.Time) {
 	if ms := f.uint(name, limit); ms != 0 {
 		t = time.UnixMilli(int64(ms)).UTC()
@@ -308,14 +320,14 @@ func (f *fields) time(name string, limit uint64) (t time.Time) {
 	return t
 }
 
-// hex reads bytes of exactly one length as hexadecimal digits.
+// hex reads a bytes field of a fixed length as hexadecimal digits.
 func (f *fields) hex(name string, length int) string {
 	b := make([]byte, length)
 	f.fixed(name, b)
 	return hex.EncodeToString(b)
 }
 
-// readStatusName reads a status as its name in lower case; OK is the empty name.
+// readStatusName reads a status as its lower-case name; OK as the empty name.
 func (f *fields) readStatusName(name string) string {
 	status := model.Status(f.uint(name, uint64(model.Unknown)))
 	if status == model.OK {
@@ -324,7 +336,7 @@ func (f *fields) readStatusName(name string) string {
 	return strings.ToLower(status.String())
 }
 
-// readSeverityList reads a byte for each element of list.
+// readSeverityList reads a bytes field with a byte per severity.
 func (f *fields) readSeverityList(name string, list []model.Severity) {
 	b := make([]byte, len(list))
 	f.fixed(name, b)

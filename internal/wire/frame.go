@@ -25,7 +25,7 @@ const (
 	MaxSignals = 1000    // per Batch
 )
 
-// Kind is the field number of a message inside the Frame envelope.
+// Kind is the kind of a message: its field number in the envelope Frame.
 type Kind uint8
 
 const (
@@ -46,7 +46,7 @@ const (
 	KindExchange         Kind = 15 // the last one: see Exchange
 )
 
-// Lane orders the signals of an agent: live ones are sent first.
+// Lane is one of an agent's two queues of signals, live or backlog; live signals are sent first.
 type Lane uint8
 
 const (
@@ -54,30 +54,30 @@ const (
 	Backlog Lane = 1
 )
 
-// StreamID is random, made with the agent's spool. Signals are numbered per
-// (node, stream, lane), from 1 without holes.
+// StreamID is the random id of a spool's stream, made with the spool. Signals are numbered per (node, stream, lane),
+// from 1 without holes.
 type StreamID uint64
 
-// StreamKey names one numbering of one node.
+// StreamKey identifies a sequence of numbers of one node: stream and lane.
 type StreamKey struct {
 	Stream StreamID
 	Lane   Lane
 }
 
-// StreamRange is the range of numbers of a stream in the agent's spool.
+// StreamRange is the range of sequence numbers of a stream in the agent's spool.
 type StreamRange struct {
 	StreamKey
 	First, Last uint64 // numbers; First > Last: nothing
 	OldestAgeMs uint64
 }
 
-// StreamLast is the last number of a stream that the server has.
+// StreamLast is the last sequence number of a stream that the server has.
 type StreamLast struct {
 	StreamKey
 	Last uint64
 }
 
-// Hello opens a session.
+// Hello is the agent's first message; it opens a session.
 type Hello struct {
 	Protocol     uint32
 	Node         uuid.UUID
@@ -107,19 +107,19 @@ const (
 	RestrictChanges  = "changes"  // no commands on request
 )
 
-// Generation orders assignments: by Epoch (the journal's incarnation), then
-// Revision (of the intent). An agent refuses a lower one than it holds.
+// Generation orders assignments: by Epoch (the journal's incarnation), then by Revision (of the intent). An agent
+// refuses a lower one than it holds.
 type Generation struct {
 	Epoch    uint64
 	Revision uint64
 }
 
-// Less orders generations.
+// Less reports whether a generation is older than another.
 func (g Generation) Less(h Generation) bool {
 	return g.Epoch < h.Epoch || g.Epoch == h.Epoch && g.Revision < h.Revision
 }
 
-// Welcome accepts a session.
+// Welcome is the server's answer to Hello; it accepts the session.
 type Welcome struct {
 	Protocol      uint32
 	Name          string       // given
@@ -137,7 +137,7 @@ type Welcome struct {
 	Features      uint32 // bits: the requests that this server answers
 }
 
-// Refuse ends a session or its attempt.
+// Refuse is the server's last message: why it ends or rejects a session.
 type Refuse struct {
 	Code    string // one word: revoked, duplicate, limited, protocol, malformed, hole, …
 	Message string // the cause, for people
@@ -145,7 +145,7 @@ type Refuse struct {
 	Hint    string // the command that solves it
 }
 
-// Assignment is the work of an agent: whole, or as a difference to Base.
+// Assignment is an agent's assignment: whole, or the difference to the assignment with hash Base.
 type Assignment struct {
 	Generation     Generation
 	Hash           [32]byte // of the assignment after this message; see AssignmentHash
@@ -160,28 +160,28 @@ type Assignment struct {
 	More           bool        // a part; see Parts
 }
 
-// AssignedChunk carries one definition; Body is an encoded chunk.
+// AssignedChunk is an encoded chunk in an assignment, with its id.
 type AssignedChunk struct {
 	ID   model.ChunkID
 	Body []byte
 }
 
-// Property is a value for substitution: Value is JSON. Error replaces the value
-// where the chain has a conflict on this node.
+// Property is a property value (JSON) for the templates of checks. Error replaces the value where the chain has a
+// conflict on this node.
 type Property struct {
 	Name  string
 	Value []byte
 	Error string
 }
 
-// AssignmentStatus confirms an assignment.
+// AssignmentStatus confirms an assignment to the server and names refused chunks.
 type AssignmentStatus struct {
 	Generation Generation
 	Hash       [32]byte
 	Refused    []RefusedChunk // part of the assignment, but not run
 }
 
-// RefusedChunk is a chunk that an agent cannot run.
+// RefusedChunk names a chunk that the agent cannot run, with the reason.
 type RefusedChunk struct {
 	Chunk  model.ChunkID
 	Reason string // for people
@@ -190,7 +190,7 @@ type RefusedChunk struct {
 // MaxRefused is how many refused chunks one AssignmentStatus names.
 const MaxRefused = 1000
 
-// Batch carries consecutive signals of one stream: First, First+1, ….
+// Batch is a frame with consecutive signals of one stream, numbered First, First+1, ….
 type Batch struct {
 	StreamKey
 	First   uint64
@@ -199,28 +199,28 @@ type Batch struct {
 	Gap     *Gap // instead of Signals: covers First … Gap.Last
 }
 
-// Gap covers the numbers of signals that the spool evicted.
+// Gap stands in a stream for the sequence numbers of signals that the spool dropped.
 type Gap struct {
 	Last   uint64
 	Reason string
 	Counts []GapCount
 }
 
-// GapCount is the number of signals of one kind and chunk that were given up. News of the agent
-// itself is a count of zero of its keepalives.
+// GapCount is the number of dropped signals of one kind and chunk. News of the agent itself is a count of zero of its
+// keepalives.
 type GapCount struct {
 	Kind  SignalKind
 	Chunk model.ChunkID
 	Count uint64
 }
 
-// Ack confirms durable signals, and lists those that are refused for good.
+// Ack is the acknowledgement of durable signals, with the signals that the server refused for good.
 type Ack struct {
 	Last    []StreamLast
 	Refused []RefusedSignal
 }
 
-// RefusedSignal is a signal that the server will never keep: it is dropped and counted.
+// RefusedSignal names a signal that the server will never keep; the agent drops and counts it.
 type RefusedSignal struct {
 	StreamKey
 	Number uint64
@@ -228,10 +228,10 @@ type RefusedSignal struct {
 	Reason string
 }
 
-// Run requests one run now, besides the schedule: of an assigned chunk, or of a command.
+// Run requests one ad-hoc run, outside the schedule: of an assigned chunk or of a command.
 type Run struct {
 	Chunk     model.ChunkID
-	ID        uint64         // in the Ran that answer; zero: no output is sent
+	ID        uint64         // in the RunOutputs that answer; zero: no output is sent
 	Command   *model.Command // instead of Chunk
 	TimeoutMs uint32         // of Command
 	MaxOutput uint32         // bytes
@@ -242,29 +242,29 @@ type Run struct {
 // ended: the waiting signals arrive as a fifth more than the usual rate, not all at once.
 const BackPressureEasing = 5
 
-// BackPressure requests larger, rarer batches: linger at least LingerMs, for LastsMs from now on, and
-// then ever shorter.
+// BackPressure asks the agent for larger and rarer batches: linger at least LingerMs for LastsMs from now, then ever
+// shorter.
 type BackPressure struct {
 	LingerMs uint32 // zero: as usual again
 	Reason   string
 	LastsMs  uint32 // zero: as usual again
 }
 
-// Bye announces an end: a drain (from the server) or a planned stop (from the agent).
+// Bye announces the end of a session: a drain by the server, or a planned stop by the agent.
 type Bye struct {
 	Reason  string
 	RetryMs uint32
 }
 
-// Facts replaces labels, facts and groups of Hello. It is not journaled.
+// Facts replaces the labels, facts and groups that Hello named. It is not journaled.
 type Facts struct {
 	Labels map[string]string // from the agent's configuration
 	Facts  map[string]string // measured
 	Groups []string          // self-declared
 }
 
-// Stats has the agent's counters since its start, and the gauges Spooled, SpoolBytes, ResidentBytes and
-// OldestMs. It is not journaled.
+// Stats holds the agent's counters since its start, and the gauges Spooled, SpoolBytes, ResidentBytes and OldestMs.
+// It is not journaled.
 type Stats struct {
 	UptimeMs      uint64 // of the agent
 	Spooled       uint64 // signals that wait
@@ -281,7 +281,7 @@ type Stats struct {
 	OldestMs      uint64 // age of the oldest signal that waits
 }
 
-// RunOutput is a piece of the output of a Run with an id; the last one has Done. It is not journaled.
+// RunOutput is a part of an ad-hoc run's output; the last part has Done. It is not journaled.
 type RunOutput struct {
 	ID         uint64
 	Output     []byte // the next piece, as the command wrote it
@@ -292,9 +292,8 @@ type RunOutput struct {
 	Refused    string       // why nothing was run, for people; with Done
 }
 
-// Exchange is a request during a session, or the answer with the same id. 15 is the last number of a
-// message: later kinds of requests become fields here. An agent sends only requests that
-// Welcome.Features allows.
+// Exchange is a request during a session, or the answer with the same id. 15 is the last number of a message: later
+// kinds of requests become fields here. An agent sends only requests that Welcome.Features allows.
 type Exchange struct {
 	ID             uint64
 	SecretsRequest *SecretsRequest // agent to server
@@ -306,13 +305,13 @@ const (
 	FeatureSecrets uint32 = 1 << iota // SecretsRequest is answered
 )
 
-// SecretsRequest asks for the values of secrets that the agent's assignment names.
+// SecretsRequest requests the values of secrets in the agent's assignment.
 type SecretsRequest struct{ Names []string } // NAMESPACE/NAME
 
-// SecretsReply are the values asked for, each once. They are nowhere but in memory on either side.
+// SecretsReply answers a SecretsRequest with each value once. Both sides keep them in memory only.
 type SecretsReply struct{ Values []SecretValue }
 
-// SecretValue is one value, or why there is none.
+// SecretValue is the value of a secret, or the reason why it is missing.
 type SecretValue struct {
 	Name    string
 	Value   []byte
@@ -323,10 +322,10 @@ type SecretValue struct {
 // MaxSecretNames is the largest number of secrets in one Exchange.
 const MaxSecretNames = model.MaxCheckSecrets
 
-// Turn makes an agent run assigned round-robin checks now, each once.
+// Turn makes an agent run assigned round-robin checks once, now.
 type Turn struct{ Runs []TurnRun }
 
-// TurnRun is one run of Chunk; of a proxy check for Node.
+// TurnRun is one run of a round-robin check; Node is the proxy node of a proxy check.
 type TurnRun struct {
 	Chunk model.ChunkID
 	Node  model.NodeID

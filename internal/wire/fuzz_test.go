@@ -13,6 +13,7 @@ import (
 // Every fuzz target holds: no panic, errors wrap ErrMalformed, and what decodes,
 // encoded again, decodes to the same.
 
+// fuzzBodies seeds a fuzz target with the golden bodies of a kind, whole and cut.
 func fuzzBodies(f *testing.F, kind Kind) {
 	for _, g := range golden() {
 		if k, body, err := FrameKind(g.bytes); err == nil && (k == kind || kind == 0) {
@@ -25,6 +26,8 @@ func fuzzBodies(f *testing.F, kind Kind) {
 	}
 }
 
+// fuzzMessage decodes arbitrary bytes: a decoded message encodes and decodes to the same, and an error is
+// ErrMalformed.
 func fuzzMessage[T any, P interface {
 	*T
 	Decode([]byte) error
@@ -63,15 +66,15 @@ func FuzzAssignment(f *testing.F) {
 	f.Add(frameBody(f, AppendPackedAssignment(nil, newLargeAssignment())))
 	fuzzMessage(f, KindAssignment, AppendAssignment)
 }
-func FuzzHolding(f *testing.F)  { fuzzMessage(f, KindAssignmentStatus, AppendAssignmentStatus) }
-func FuzzAck(f *testing.F)      { fuzzMessage(f, KindAck, AppendAck) }
-func FuzzRun(f *testing.F)      { fuzzMessage(f, KindRun, AppendRun) }
-func FuzzSlow(f *testing.F)     { fuzzMessage(f, KindBackPressure, AppendBackPressure) }
-func FuzzFacts(f *testing.F)    { fuzzMessage(f, KindFacts, AppendFacts) }
-func FuzzStats(f *testing.F)    { fuzzMessage(f, KindStats, AppendStats) }
-func FuzzRan(f *testing.F)      { fuzzMessage(f, KindRunOutput, AppendRunOutput) }
-func FuzzExchange(f *testing.F) { fuzzMessage(f, KindExchange, AppendExchange) }
-func FuzzBye(f *testing.F)      { fuzzMessage(f, KindBye, AppendBye) }
+func FuzzAssignmentStatus(f *testing.F) { fuzzMessage(f, KindAssignmentStatus, AppendAssignmentStatus) }
+func FuzzAck(f *testing.F)              { fuzzMessage(f, KindAck, AppendAck) }
+func FuzzRun(f *testing.F)              { fuzzMessage(f, KindRun, AppendRun) }
+func FuzzBackPressure(f *testing.F)     { fuzzMessage(f, KindBackPressure, AppendBackPressure) }
+func FuzzFacts(f *testing.F)            { fuzzMessage(f, KindFacts, AppendFacts) }
+func FuzzStats(f *testing.F)            { fuzzMessage(f, KindStats, AppendStats) }
+func FuzzRunOutput(f *testing.F)        { fuzzMessage(f, KindRunOutput, AppendRunOutput) }
+func FuzzExchange(f *testing.F)         { fuzzMessage(f, KindExchange, AppendExchange) }
+func FuzzBye(f *testing.F)              { fuzzMessage(f, KindBye, AppendBye) }
 
 func FuzzBatch(f *testing.F) {
 	fuzzBodies(f, KindBatch)
@@ -173,7 +176,7 @@ func FuzzValueBlock(f *testing.F) {
 	fuzzBody(f, AppendValueBlock)
 }
 
-// fuzzBody holds the body of a signal to the same as fuzzMessage a message.
+// fuzzBody decodes arbitrary bytes as a signal's body, with the same checks as fuzzMessage.
 func fuzzBody[T any, P interface {
 	*T
 	Decode([]byte) error

@@ -21,6 +21,7 @@ import (
 
 var goldenNode = uuid.MustParse("0192f0c4-7e2a-7b1d-9c55-3f6a1e0d4b21")
 
+// goldenChunk returns the check of the golden files.
 func goldenChunk() *model.Chunk {
 	return (&model.CheckChunk{
 		Chunk:    model.Chunk{ID: 17, Unit: 5, Namespace: 2, Name: "disk"},
@@ -31,9 +32,10 @@ func goldenChunk() *model.Chunk {
 	}).Seal()
 }
 
+// bound returns a pointer to a threshold's bound.
 func bound(v float64) *float64 { return &v }
 
-// moreChunk holds what goldenChunk does not.
+// moreChunk returns a check with the fields that goldenChunk lacks.
 func moreChunk() *model.Chunk {
 	return (&model.CheckChunk{
 		Chunk: model.Chunk{Unit: 6, Namespace: 2, Name: "jobs"}, Command: &model.Command{Argv: []string{"check_sql"}}, Cron: "*/5 * * * *", TimeZone: "Europe/Paris",
@@ -47,7 +49,7 @@ func moreChunk() *model.Chunk {
 	}).Seal()
 }
 
-// golden is one example of each message and record, in the order of a session.
+// golden returns an example of each message and record, in the order of a session.
 func golden() []struct {
 	name    string
 	message string
@@ -144,7 +146,8 @@ func golden() []struct {
 			Begun: true, Namespace: 2, KeepaliveMs: 20000, TimeoutMs: 120000, Backlog: 3}})},
 		{"28-record-no-keepalive", "SessionRecord", record(Record{Kind: RecordSession, Node: model.ServerNode, Session: &SessionMark{Session: 0xfeedface, Begun: true, Namespace: 1, NoKeepalive: true}})},
 		{"22-record-started", "StartedRecord", record(Record{Kind: RecordStarted})},
-		{"23-record-intent", "IntentRecord", record(Record{Kind: RecordIntent, Intent: 42})},
+		{"23-record-intent", "IntentRecord", record(Record{Kind: RecordIntent, Intent: &IntentMark{Revision: 42, Incarnation: 0xfeedface, Intent: 0xcafe, LastID: 1007,
+			History: 0xbeef, Recorded: 99, Authority: 0xf00d}})},
 		{"24-record-deregistered", "ForgetRecord", record(Record{Kind: RecordForget, Node: 214, Forget: &ForgetMark{Deleted: true, Deregistered: "default/web01", Handlers: "default/cmdb,shared/log", Reason: "no session for 1h"}})},
 		{"24-record-forget", "ForgetRecord", record(Record{Kind: RecordForget, Node: 214, Forget: &ForgetMark{Check: 5, Deleted: true}})},
 		{"25-record-action", "ActionRecord", record(Record{Kind: RecordAction, Node: 214, Action: &Action{Verb: "resolve", Check: 5, By: "ada", Note: "replaced the disk"}})},
@@ -156,8 +159,8 @@ func golden() []struct {
 	}
 }
 
-// Golden files hold the message as text and its bytes in hex, for people who write
-// another agent. They change only together with a protocol number.
+// TestGoldenBytes compares encoded messages with golden files, which hold text and hexadecimal bytes for authors of
+// other agents. They change only together with a protocol number.
 func TestGoldenBytes(t *testing.T) {
 	find := compileDefinition(t)
 	for _, g := range golden() {
@@ -183,6 +186,7 @@ func TestGoldenBytes(t *testing.T) {
 	}
 }
 
+// TestHashesAndSignedBytes checks the hash of an assignment and the bytes that its signature covers.
 func TestHashesAndSignedBytes(t *testing.T) {
 	chunk := goldenChunk()
 	chunk.Hash = ChunkHash(AppendChunk(nil, chunk))
@@ -198,7 +202,7 @@ func TestHashesAndSignedBytes(t *testing.T) {
 	}
 }
 
-// TestPageShowsGoldenBytes checks that the golden bytes on the page docs/protocol are the bytes of the codec.
+// TestPageShowsGoldenBytes checks that the page docs/protocol shows the codec's golden bytes.
 func TestPageShowsGoldenBytes(t *testing.T) {
 	page, err := os.ReadFile("../../docs/protocol/README.md")
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// RecordKind is the first byte of every journal entry of the server.
+// RecordKind is the kind of a journal entry: its first byte.
 type RecordKind uint8
 
 const (
@@ -17,7 +17,7 @@ const (
 	RecordSession RecordKind = 2
 	// RecordStarted marks that the server listens again after a pause (section All).
 	RecordStarted RecordKind = 3
-	// RecordIntent marks that an intent revision is in force (section All).
+	// RecordIntent marks that an intent revision is in force, and which stores lie beside the journal (section All).
 	RecordIntent RecordKind = 4
 	// RecordForget marks event states of deleted checks or nodes.
 	RecordForget RecordKind = 5
@@ -30,7 +30,7 @@ const (
 	RecordProxyResult RecordKind = 8
 )
 
-// Record is one journal entry, decoded. Which fields are set depends on Kind.
+// Record is one decoded journal entry. Which fields are set depends on Kind.
 type Record struct {
 	Kind  RecordKind
 	Node  model.NodeID // Batch, Session, Forget (zero: all nodes), Action, Own, ProxyChecks (that it speaks of)
@@ -41,10 +41,22 @@ type Record struct {
 	Action       *Action
 	ServerResult *ServerResult
 	ProxyResult  *ProxyResult
-	Intent       int64 // revision
+	Intent       *IntentMark
 }
 
-// SessionMark is written before Welcome and after the end of a session.
+// IntentMark names the intent revision in force and the stores that lie beside the journal. A start compares the last mark
+// with the stores that it opens.
+type IntentMark struct {
+	Revision    int64
+	Incarnation uint64 // of the journal that the mark was written to
+	Intent      uint64 // identity of the intent store
+	LastID      uint32 // highest id that the intent store has given to any kind
+	History     uint64 // identity of the history store
+	Recorded    uint64 // transactions of the history store
+	Authority   uint64 // identity of the certificate authority
+}
+
+// SessionMark is the journal record of a session's start, written before Welcome, or of its end.
 type SessionMark struct {
 	Session     uint64
 	Begun       bool // else ended
@@ -57,7 +69,7 @@ type SessionMark struct {
 	NoKeepalive bool   // the session only delivers results: the node owes no keepalive
 }
 
-// ForgetMark ends the event states of a check, or of a node.
+// ForgetMark is the journal record by which views drop the event states of a check or node.
 type ForgetMark struct {
 	Check   model.CheckID // zero: all checks of the node
 	Deleted bool          // the resource itself is deleted: leave a tombstone
@@ -67,7 +79,7 @@ type ForgetMark struct {
 	Reason       string
 }
 
-// Action is an operator's action on an event. It is journaled before the API answers.
+// Action is a person's action on an event, such as an acknowledgement. It is journaled before the API answers.
 type Action struct {
 	Verb  string // resolve | delete | acknowledge | unacknowledge
 	Check model.CheckID
@@ -79,15 +91,15 @@ type Action struct {
 	Problem string
 }
 
-// ServerResult is a result without an agent: of the server itself (node model.ServerNode) or on behalf
-// of a node. The chunk has its check.
+// ServerResult is the journal record of a result that the server itself made, about itself (node model.ServerNode) or
+// a node. The chunk has its check.
 type ServerResult struct {
 	Chunk  model.ChunkID
 	Status model.Status
 	Output []byte
 }
 
-// ProxyResult is a result for a proxy node, as the node that ran the check sent it.
+// ProxyResult is the journal record of a result about a proxy node, with the node that ran the check.
 type ProxyResult struct {
 	StreamKey
 	Number    uint64            // in that node's stream
@@ -101,7 +113,7 @@ type ProxyResult struct {
 // varint and the encoded Batch, so that journaling a batch is a copy; the other bodies are the messages
 // of docs/protocol/records.proto.
 
-// AppendRecord writes one journal entry.
+// AppendRecord appends the encoding of a journal record.
 func AppendRecord(dst []byte, r *Record) []byte {
 	if r.Kind == RecordBatch {
 		return append(AppendBatchRecord(dst, r.Node), r.Batch...)
@@ -113,7 +125,7 @@ func AppendRecord(dst []byte, r *Record) []byte {
 	case RecordStarted:
 		return dst
 	case RecordIntent:
-		return appendUint(dst, 1, uint64(r.Intent))
+		return appendIntentRecord(dst, r)
 	case RecordForget:
 		return appendForgetRecord(dst, r)
 	case RecordAction:
@@ -126,13 +138,13 @@ func AppendRecord(dst []byte, r *Record) []byte {
 	panic(fmt.Sprintf("BUG: append record of kind %d", r.Kind))
 }
 
-// AppendBatchRecord writes the head of a RecordBatch; the caller appends the body of the agent's frame.
+// AppendBatchRecord appends the head of a journal record; the caller appends the body of the agent's Batch frame.
 func AppendBatchRecord(dst []byte, node model.NodeID) []byte {
 	return binary.AppendUvarint(append(dst, byte(RecordBatch)), uint64(node))
 }
 
-// Decode reads one journal entry. Byte slices alias data. An unknown kind is an error: a journal is never
-// newer than the program that reads it.
+// Decode decodes a journal record. Byte slices alias data. An unknown kind is an error: a journal is never newer than
+// the program that reads it.
 func (r *Record) Decode(data []byte) error {
 	*r = Record{}
 	if len(data) == 0 {
@@ -150,13 +162,13 @@ func (r *Record) Decode(data []byte) error {
 	case RecordSession:
 		f.message, r.Session = "SessionRecord", &SessionMark{}
 		readSessionRecord(&f, r)
-	case RecordStarted, RecordIntent:
-		f.message = "IntentRecord"
+	case RecordStarted:
+		f.message = "StartedRecord"
 		for f.next() {
-			if f.num == 1 && r.Kind == RecordIntent {
-				r.Intent = f.int64("revision")
-			}
 		}
+	case RecordIntent:
+		f.message, r.Intent = "IntentRecord", &IntentMark{}
+		readIntentRecord(&f, r)
 	case RecordForget:
 		f.message, r.Forget = "ForgetRecord", &ForgetMark{}
 		readForgetRecord(&f, r)

@@ -7,8 +7,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// SignalKind is the field number of a kind inside Signal: 10 to 31. A kind that this
-// program has no name for decodes like any other, so that its receiver refuses it by its number.
+// SignalKind is the kind of a signal: its body's field number in Signal, 10 to 31. A kind that this program has no
+// name for decodes like any other, so that its receiver refuses it by its number.
 type SignalKind uint8
 
 // Kinds of signals. The type of Body is named beside each; docs/protocol/muster.proto has all.
@@ -39,9 +39,8 @@ func (k SignalKind) String() string {
 	return fmt.Sprintf("signal kind %d", uint8(k))
 }
 
-// Signal is the envelope of one message that an agent numbers and keeps until the server has
-// it. The server's door reads the envelope alone; reducers decode Body by Kind. Decoded, Body
-// aliases the input.
+// Signal is a numbered message that an agent keeps until the server acknowledges it. Sessions decode only the
+// envelope; reducers decode Body by Kind. Decoded, Body aliases the input.
 type Signal struct {
 	Kind  SignalKind
 	Chunk model.ChunkID // definition that the signal comes from; zero: the agent itself
@@ -58,7 +57,7 @@ const (
 	tagFirstKind = byte(firstSignalKind)<<3 | typeBytes
 )
 
-// AppendSignal writes s as a field of a Batch.
+// AppendSignal appends a signal as a field of a Batch.
 func AppendSignal(dst []byte, s *Signal) []byte {
 	size := uintFieldBytes(s.AtMs) + uintFieldBytes(uint64(s.Chunk)) + uintFieldBytes(uint64(s.Node)) +
 		varintBytes(uint64(s.Kind)<<3) + varintBytes(uint64(len(s.Body))) + len(s.Body)
@@ -66,7 +65,8 @@ func AppendSignal(dst []byte, s *Signal) []byte {
 	return AppendSignalMessage(dst, s)
 }
 
-// AppendSignalMessage writes s as ProxyResult.Signal has it: without its tag and length in a batch.
+// AppendSignalMessage appends a signal in the encoding of ProxyResult.Signal, without the tag and length that it has
+// in a batch.
 func AppendSignalMessage(dst []byte, s *Signal) []byte {
 	if s.AtMs != 0 {
 		dst = binary.AppendUvarint(append(dst, tagAt), s.AtMs)
@@ -80,7 +80,7 @@ func AppendSignalMessage(dst []byte, s *Signal) []byte {
 	return appendBytesItem(dst, uint32(s.Kind), s.Body)
 }
 
-// Decode reads one encoded signal, which Body aliases.
+// Decode decodes a signal, whose Body is a part of data.
 func (s *Signal) Decode(data []byte) error {
 	*s = Signal{}
 	if s.decodeOrdered(data) {
@@ -89,6 +89,7 @@ func (s *Signal) Decode(data []byte) error {
 	return s.decodeFields(data)
 }
 
+// decodeFields decodes the fields of a signal in any order.
 func (s *Signal) decodeFields(data []byte) error {
 	*s = Signal{}
 	f := fields{message: "Signal", rest: data}
@@ -113,9 +114,8 @@ func (s *Signal) decodeFields(data []byte) error {
 	return f.err
 }
 
-// decodeOrdered reads a signal whose fields stand in ascending order and end with its kind, as
-// AppendSignal writes it: the hot path. False sends everything else, also malformed bytes, to
-// the general way, which names the fault.
+// decodeOrdered decodes a signal with ascending fields that end with its kind, as AppendSignal writes it: the fast
+// path. False sends everything else, also malformed bytes, to the general way, which names the fault.
 func (s *Signal) decodeOrdered(data []byte) bool {
 	i := 0
 	if i < len(data) && data[i] == tagAt {
@@ -185,19 +185,19 @@ const (
 	tagPipeline = fieldPipeline<<3 | typeBytes
 )
 
-// ResultSignal returns s as a signal with the body r, which it encodes.
+// ResultSignal returns a signal with the encoded result as its body.
 func ResultSignal(s Signal, r Result) Signal {
 	s.Kind, s.Body = SignalResult, AppendResult(nil, &r)
 	return s
 }
 
-// Result decodes the body of s, which is a SignalResult.
+// Result decodes the body of a SignalResult.
 func (s *Signal) Result() (r Result, err error) {
 	err = r.Decode(s.Body)
 	return r, err
 }
 
-// AppendResult writes r as the body of a signal.
+// AppendResult appends a result in the encoding of a signal's body.
 func AppendResult(dst []byte, r *Result) []byte {
 	if r.Status != 0 {
 		dst = append(dst, tagStatus, byte(r.Status))
@@ -215,7 +215,7 @@ func AppendResult(dst []byte, r *Result) []byte {
 	return append(dst, r.Extra...)
 }
 
-// Decode reads the body of a signal, which Output and Extra alias.
+// Decode decodes a signal's body into r; Output and Extra are parts of it.
 func (r *Result) Decode(body []byte) error {
 	*r = Result{}
 	if r.decodeOrdered(body) {
@@ -224,6 +224,7 @@ func (r *Result) Decode(body []byte) error {
 	return r.decodeFields(body)
 }
 
+// decodeFields decodes the fields of a result in any order.
 func (r *Result) decodeFields(body []byte) error {
 	*r = Result{}
 	f := fields{message: "Result", rest: body}
@@ -246,8 +247,8 @@ func (r *Result) decodeFields(body []byte) error {
 	return f.err
 }
 
-// decodeOrdered reads fields in ascending order, as AppendResult writes them. It returns
-// false for all other bytes, which decodeFields decodes or refuses with the fault.
+// decodeOrdered decodes the fields of a result in ascending order, as AppendResult writes them. It returns false for
+// all other bytes, which decodeFields decodes or refuses with the fault.
 func (r *Result) decodeOrdered(data []byte) bool {
 	i := 0
 	if i+1 < len(data) && data[i] == tagStatus {
@@ -289,33 +290,33 @@ func (r *Result) decodeOrdered(data []byte) bool {
 	if i == len(data) {
 		return true
 	}
-	if extras(data[i:]) != len(data)-i {
+	if extraFieldsLen(data[i:]) != len(data)-i {
 		return false
 	}
 	r.Extra = data[i:len(data):len(data)]
 	return true
 }
 
-// Extra has the parts of a result besides its output.
+// Extra holds the fields of a result other than status, output and duration, such as values and hooks.
 type Extra struct {
 	Hooks     []model.HookResult
 	Values    []model.Value
 	Pipelines []string // that get values of no check
 }
 
-// AppendExtra writes x as Result.Extra holds it.
+// AppendExtra appends an Extra in the encoding of Result.Extra.
 func AppendExtra(dst []byte, x *Extra) []byte {
 	dst = appendMessages(dst, fieldHook, x.Hooks, appendHookResult)
 	dst = appendMessages(dst, fieldValue, x.Values, appendValue)
 	return appendStrings(dst, fieldPipeline, x.Pipelines)
 }
 
-// AppendValue adds one value.
+// AppendValue appends one value of an Extra.
 func AppendValue(dst []byte, v *model.Value) []byte {
 	return appendMessage(dst, fieldValue, v, appendValue)
 }
 
-// DecodeExtra reads Result.Extra. The returned Extra owns its memory.
+// DecodeExtra decodes the extra fields of a result (Result.Extra). The returned Extra owns its memory.
 func DecodeExtra(data []byte) (x Extra, err error) {
 	f := fields{message: "Result", rest: data}
 	for f.next() {
@@ -331,8 +332,8 @@ func DecodeExtra(data []byte) (x Extra, err error) {
 	return x, f.err
 }
 
-// extras returns the bytes at the start of data that are fields of an Extra; negative: malformed.
-func extras(data []byte) int {
+// extraFieldsLen returns the length of the Extra fields at the start of data; negative: malformed.
+func extraFieldsLen(data []byte) int {
 	i := 0
 	for i < len(data) && (data[i] == tagHook || data[i] == tagValue || data[i] == tagPipeline) {
 		size, n := uvarint(data, i+1)
@@ -344,20 +345,20 @@ func extras(data []byte) int {
 	return i
 }
 
-// ValueBlock is the body of SignalValueBlock: rows of one chunk's items.
+// ValueBlock is the body of a SignalValueBlock: metric samples of one chunk's items in rows.
 type ValueBlock struct {
 	Rows    uint32 // values in Columns, which has at least a byte for each
 	Columns []byte
 }
 
-// AppendValueBlock writes b as the body of a signal.
+// AppendValueBlock appends a value block in the encoding of a signal's body.
 func AppendValueBlock(dst []byte, b *ValueBlock) []byte {
 	dst = appendUint(dst, 1, uint64(b.Rows))
 	return appendBytes(dst, 2, b.Columns)
 }
 
-// Decode reads the body of a signal, which Columns aliases. Rate limits charge Rows, so that a
-// block may not claim more of them than it has bytes.
+// Decode decodes a signal's body into a value block, whose Columns are parts of it. Rate limits charge Rows, so that
+// a block may not claim more of them than it has bytes.
 func (b *ValueBlock) Decode(body []byte) error {
 	*b = ValueBlock{}
 	f := fields{message: "ValueBlock", rest: body}

@@ -38,7 +38,7 @@ var (
 	ErrProtocol = errors.New("invalid WebSocket frame or handshake")
 )
 
-// CloseError is the close frame of the peer.
+// CloseError is the close frame that the peer sent: code and reason.
 type CloseError struct {
 	Code   uint16
 	Reason string
@@ -77,24 +77,25 @@ type Conn struct {
 	idleBuffer  [idleBufferBytes]byte
 }
 
+// newConn returns a WebSocket connection on nc, as client or server.
 func newConn(nc net.Conn, client bool, o Options) *Conn {
 	return &Conn{nc: nc, client: client, timeout: o.Timeout, buffers: o.Buffers, fragments: o.Fragments}
 }
 
-// NetConn returns the connection below (TCP or TLS).
+// NetConn returns the underlying connection (TCP or TLS).
 func (c *Conn) NetConn() net.Conn { return c.nc }
 
-// Close closes the connection below, without a close frame.
+// Close closes the underlying connection without a close frame.
 func (c *Conn) Close() error { return c.nc.Close() }
 
-// Write sends frame[Headroom:] as one binary message. The header goes into the headroom, so a message is one write without
-// a copy; a client masks it in place. After an error the connection is of no use.
+// Write sends frame[Headroom:] as one binary message. The header goes into the headroom, so a message is one write
+// without a copy; a client masks it in place. After an error the connection is of no use.
 func (c *Conn) Write(frame []byte) error { return c.write(ws.OpBinary, frame) }
 
 // Ping sends a ping. The peer's pong returns the payload (at most 125 bytes).
 func (c *Conn) Ping(payload []byte) error { return c.writeControl(ws.OpPing, payload) }
 
-// Pong sends an unsolicited pong: a peer that waits for one learns that this end is alive.
+// Pong sends an unsolicited pong, which proves to the peer that this end is alive.
 func (c *Conn) Pong() error { return c.writeControl(ws.OpPong, nil) }
 
 // WriteClose sends a close frame. The connection stays open for the peer's answer.
@@ -102,10 +103,12 @@ func (c *Conn) WriteClose(code uint16, reason string) error {
 	return c.writeControl(ws.OpClose, ws.NewCloseFrameBody(ws.StatusCode(code), reason[:min(len(reason), 120)]))
 }
 
+// writeControl sends a control frame.
 func (c *Conn) writeControl(op Op, payload []byte) error {
 	return c.write(op, append(make([]byte, Headroom, Headroom+len(payload)), payload...))
 }
 
+// write sends a frame whose header is put into the headroom; a client masks the payload.
 func (c *Conn) write(op Op, frame []byte) error {
 	payload := frame[Headroom:]
 	h := ws.Header{Fin: true, OpCode: op, Length: int64(len(payload))}
@@ -118,7 +121,7 @@ func (c *Conn) write(op Op, frame []byte) error {
 	return c.Send(frame[Headroom-size:])
 }
 
-// putHeader encodes a header at the front of b, which has room for the longest, and returns its size.
+// putHeader encodes a frame header at the start of b and returns its size.
 func putHeader(b []byte, h ws.Header) int {
 	if err := ws.WriteHeaderBuffer(io.Discard, h, b); err != nil {
 		panic("BUG: encode a frame's header: " + err.Error())
@@ -126,7 +129,7 @@ func putHeader(b []byte, h ws.Header) int {
 	return ws.HeaderSize(h)
 }
 
-// AppendFrame appends one binary message of a server, in parts: several messages are one Send.
+// AppendFrame appends a server's binary message as an encoded frame; one Send can write several.
 func AppendFrame(dst []byte, parts ...[]byte) []byte {
 	h := ws.Header{Fin: true, OpCode: ws.OpBinary}
 	for _, p := range parts {
@@ -151,8 +154,8 @@ func (c *Conn) Send(frames []byte) error {
 	return err
 }
 
-// moveDeadline keeps the write deadline between one and two timeouts ahead: the runtime's timer is set once per timeout,
-// not once per frame.
+// moveDeadline moves the write deadline to between one and two timeouts ahead, so that the timer is set once per
+// timeout, not per frame.
 func (c *Conn) moveDeadline() error {
 	now := time.Now() // its monotonic reading ignores changes of the wall clock
 	if c.deadline.Sub(now) > c.timeout {
@@ -165,9 +168,9 @@ func (c *Conn) moveDeadline() error {
 // maxDiscard bounds the bytes of a peer that CloseGracefully reads and drops.
 const maxDiscard = 8 << 20
 
-// CloseGracefully closes nc so that the peer can read what was written last. A close while bytes of the peer are unread
-// makes the kernel reset the connection, and the peer loses the message with the reason. So it ends the server's half,
-// drops incoming bytes for at most within, then closes. Nobody else may read meanwhile.
+// CloseGracefully closes a connection so that the peer can still read the last message. A close while bytes of the
+// peer are unread makes the kernel reset the connection, and the peer loses the message with the reason. So it ends
+// the server's half, drops incoming bytes for at most within, then closes. Nobody else may read meanwhile.
 func CloseGracefully(nc net.Conn, within time.Duration) {
 	defer nc.Close()
 	_ = nc.SetDeadline(time.Now().Add(within))
@@ -175,7 +178,7 @@ func CloseGracefully(nc net.Conn, within time.Duration) {
 	_, _ = io.CopyN(io.Discard, below, maxDiscard)
 }
 
-// closeWrite ends this half of nc and of the connections below it, and returns the lowest.
+// closeWrite closes the sending half of nc and of the connections below it, and returns the lowest connection.
 func closeWrite(nc net.Conn) (below net.Conn) {
 	for below = nc; ; {
 		if w, ok := below.(interface{ CloseWrite() error }); ok {
@@ -189,11 +192,11 @@ func closeWrite(nc net.Conn) (below net.Conn) {
 	}
 }
 
-// CloseGracefully closes the connection below by the function CloseGracefully.
+// CloseGracefully closes the underlying connection by the function CloseGracefully.
 func (c *Conn) CloseGracefully(within time.Duration) { CloseGracefully(c.nc, within) }
 
-// CloseWrite ends this half of the connection where another goroutine reads: it reads on until the peer closes too, for
-// at most within.
+// CloseWrite closes the sending half while another goroutine still reads, for at most within, until the peer closes
+// too.
 func (c *Conn) CloseWrite(within time.Duration) {
 	_ = c.nc.SetReadDeadline(time.Now().Add(within))
 	closeWrite(c.nc)

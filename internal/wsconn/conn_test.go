@@ -44,11 +44,12 @@ func newConnPair(t testing.TB) (server, client *Conn) {
 	return server, client
 }
 
+// newTestMessage returns a message of n bytes behind its headroom.
 func newTestMessage(n int) []byte {
 	return append(make([]byte, Headroom), bytes.Repeat([]byte{'m'}, n)...)
 }
 
-// TestMessagesOfAllSizesArrive sends messages around every boundary, several at once, both ways.
+// TestMessagesOfAllSizesArrive checks messages around every size boundary, several at once, in both directions.
 func TestMessagesOfAllSizesArrive(t *testing.T) {
 	server, client := newConnPair(t)
 	sizes := []int{0, 1, 125, 126, 127, idleBufferBytes - 8, idleBufferBytes - 1, idleBufferBytes, idleBufferBytes + 1, 4095, 65535, 65536, 1 << 20, 3, 900, 900, 900, 0}
@@ -86,7 +87,7 @@ func TestPingAndCloseAreAnswered(t *testing.T) {
 	}
 }
 
-// TestInvalidFramesAreRefused sends the server frames that RFC 6455 does not allow.
+// TestInvalidFramesAreRefused checks that frames that break RFC 6455 are refused.
 func TestInvalidFramesAreRefused(t *testing.T) {
 	mask := func(h ws.Header) ws.Header { h.Masked = true; return h }
 	huge := []byte{0x82, 0xff}
@@ -114,6 +115,7 @@ func TestInvalidFramesAreRefused(t *testing.T) {
 	}
 }
 
+// encodeFrame returns a frame with this header and a payload of zeroes.
 func encodeFrame(h ws.Header) []byte {
 	var b bytes.Buffer
 	_ = ws.WriteHeader(&b, h)
@@ -121,8 +123,8 @@ func encodeFrame(h ws.Header) []byte {
 	return b.Bytes()
 }
 
-// TestFragmentedMessagesAreJoined reads messages in several frames, with pings between the frames, where
-// Options.Fragments allows it.
+// TestFragmentedMessagesAreJoined checks that fragmented messages are joined where Options.Fragments allows, also
+// with pings in between.
 func TestFragmentedMessagesAreJoined(t *testing.T) {
 	part := func(op ws.OpCode, fin bool, text string) []byte {
 		f := ws.NewFrame(op, fin, []byte(text))
@@ -180,7 +182,7 @@ func TestInvalidHandshakesAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzRead reads arbitrary bytes as a server and as a client.
+// FuzzRead reads arbitrary frames as server and as client.
 func FuzzRead(f *testing.F) {
 	f.Add(encodeFrame(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary, Length: 5}), true)
 	f.Add(encodeFrame(ws.Header{Fin: true, OpCode: ws.OpBinary, Length: 2000}), false)
@@ -200,8 +202,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// FuzzHandshake opens with arbitrary bytes, as a server and as a client: a client that does not request path and
-// subprotocol is refused.
+// FuzzHandshake sends arbitrary handshakes to server and client: only a client that requests path and subprotocol is
+// accepted.
 func FuzzHandshake(f *testing.F) {
 	const request = "GET /path HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
 		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: sub.v1\r\n\r\n"
@@ -228,12 +230,19 @@ type replayConn struct {
 	r io.Reader
 }
 
-func (r *replayConn) Read(p []byte) (int, error)       { return r.r.Read(p) }
-func (r *replayConn) Write(p []byte) (int, error)      { return len(p), nil }
-func (r *replayConn) SetWriteDeadline(time.Time) error { return nil }
-func (r *replayConn) Close() error                     { return nil }
+// Read returns bytes from memory.
+func (r *replayConn) Read(p []byte) (int, error) { return r.r.Read(p) }
 
-// BenchmarkRoundTrip sends four results and reads their acknowledgement over loopback TCP.
+// Write discards the bytes.
+func (r *replayConn) Write(p []byte) (int, error) { return len(p), nil }
+
+// SetWriteDeadline implements net.Conn.
+func (r *replayConn) SetWriteDeadline(time.Time) error { return nil }
+
+// Close implements net.Conn.
+func (r *replayConn) Close() error { return nil }
+
+// BenchmarkRoundTrip measures a message with four results and its acknowledgement over loopback TCP.
 func BenchmarkRoundTrip(b *testing.B) {
 	server, client := newConnPair(b)
 	go func() {
@@ -255,8 +264,8 @@ func BenchmarkRoundTrip(b *testing.B) {
 	}
 }
 
-// A server connection reads messages that arrive together by one system call, whatever their length, and More reports
-// that another message is complete. Messages that the server sends together arrive one by one.
+// TestMessagesSentTogetherAreReadAtOnce checks that messages that arrive together are read by one system call, and
+// that More reports another complete message. Messages that the server sends together arrive one by one.
 func TestMessagesSentTogetherAreReadAtOnce(t *testing.T) {
 	sizes := []int{0, 3, 125, 126, 900, 900, 5000, readAheadBytes - 8, readAheadBytes, readAheadBytes + 1, 65536, 1 << 20, 7, 7}
 	accepted, client := newConnPair(t)
@@ -293,7 +302,8 @@ func TestMessagesSentTogetherAreReadAtOnce(t *testing.T) {
 	}
 }
 
-// A client whose message is too large reads the reason of the close frame, although the client is still sending.
+// TestPeerThatStillSendsReadsTheCloseReason checks that a client with a too large message reads the close frame's
+// reason while it still sends.
 func TestPeerThatStillSendsReadsTheCloseReason(t *testing.T) {
 	for range 5 {
 		server, client := newConnPair(t)
@@ -317,7 +327,8 @@ func TestPeerThatStillSendsReadsTheCloseReason(t *testing.T) {
 	}
 }
 
-// CloseGracefully returns soon although the peer neither reads nor closes.
+// TestCloseGracefullyEndsWithAHangingPeer checks that CloseGracefully returns soon even if the peer neither reads nor
+// closes.
 func TestCloseGracefullyEndsWithAHangingPeer(t *testing.T) {
 	server, _ := newConnPair(t)
 	began := time.Now()
@@ -327,7 +338,8 @@ func TestCloseGracefullyEndsWithAHangingPeer(t *testing.T) {
 	}
 }
 
-// A header that announces a long message allocates no memory until bytes of the message arrive.
+// TestAnnouncedLengthAllocatesNothing checks that a header with a large length allocates no memory before bytes of
+// the message arrive.
 func TestAnnouncedLengthAllocatesNothing(t *testing.T) {
 	server, client := newConnPair(t)
 	head := encodeFrame(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary, Length: 1 << 20})

@@ -19,12 +19,14 @@ const MaxHandshakeBytes = 64 << 10
 // ErrHandshakeSize means that an opening handshake is longer than MaxHandshakeBytes.
 var ErrHandshakeSize = errors.New("the opening handshake is larger than 64 KiB")
 
-// Handshake reads an opening handshake, at most MaxHandshakeBytes of it. Frames behind it are read from Conn itself.
+// Handshake limits the size of a WebSocket handshake to MaxHandshakeBytes. Frames behind it are read from Conn
+// itself.
 type Handshake struct {
 	net.Conn
 	read int
 }
 
+// Read reads at most MaxHandshakeBytes in total, then fails.
 func (h *Handshake) Read(p []byte) (int, error) {
 	left := MaxHandshakeBytes - h.read
 	if left <= 0 {
@@ -35,8 +37,8 @@ func (h *Handshake) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Accept answers the opening handshake of a client that requests path and subprotocol, and refuses all others with an
-// HTTP error. The caller sets the deadline of the handshake on nc.
+// Accept answers the WebSocket handshake of a client that requests this path and subprotocol, and refuses others with
+// an HTTP error. The caller sets the deadline of the handshake on nc.
 func Accept(nc net.Conn, path, subprotocol string, o Options) (*Conn, error) {
 	agreed := false
 	up := ws.Upgrader{
@@ -68,15 +70,15 @@ func Accept(nc net.Conn, path, subprotocol string, o Options) (*Conn, error) {
 	return newConn(nc, false, o), nil
 }
 
-// Upgraded returns the server's connection after a ws.Upgrader. If nc is a syscall.Conn, one system call reads several
-// messages.
+// Upgraded returns a server's connection for the result of ws.Upgrader. If nc is a syscall.Conn, one system call
+// reads several messages.
 func Upgraded(nc net.Conn, o Options) *Conn {
 	c := newConn(nc, false, o)
 	c.raw = newRawReader(nc, c)
 	return c
 }
 
-// Connect makes the opening handshake as a client. The caller sets the deadline of the handshake on nc.
+// Connect performs the WebSocket handshake as a client. The caller sets the deadline of the handshake on nc.
 func Connect(nc net.Conn, host, path, subprotocol string, o Options) (*Conn, error) {
 	d := ws.Dialer{ReadBufferSize: 4096, WriteBufferSize: 512, Protocols: []string{subprotocol}}
 	br, hs, err := d.Upgrade(nc, &url.URL{Scheme: "ws", Host: host, Path: path})
@@ -89,8 +91,8 @@ func Connect(nc net.Conn, host, path, subprotocol string, o Options) (*Conn, err
 	return Adopt(nc, br, o)
 }
 
-// Adopt returns the client's connection after a ws.Dialer. br is the reader that the dialer returned, with frames that came
-// with the answer; or nil.
+// Adopt returns a client's connection for the result of ws.Dialer. br is the reader that the dialer returned, with
+// frames that came with the answer; or nil.
 func Adopt(nc net.Conn, br *bufio.Reader, o Options) (*Conn, error) {
 	c := newConn(nc, true, o)
 	if br != nil {

@@ -12,8 +12,8 @@ import (
 // readAheadBytes bounds the bytes that one system call reads, which may be several messages.
 const readAheadBytes = 8 << 10
 
-// rawReader reads from the socket below a net.Conn. It takes a pooled buffer only when bytes have arrived, so that an
-// idle connection holds none.
+// rawReader reads from the socket below a net.Conn without an idle buffer. It takes a pooled buffer only when bytes
+// have arrived, so that an idle connection holds none.
 type rawReader struct {
 	conn syscall.RawConn
 	read func(fd uintptr) bool // made once, for all reads
@@ -21,7 +21,7 @@ type rawReader struct {
 	err  error
 }
 
-// newRawReader returns a reader of the socket below an unencrypted connection; nil: nc gives no access to a socket.
+// newRawReader returns a reader of the socket below an unencrypted connection, or nil if nc gives no access to one.
 func newRawReader(nc net.Conn, c *Conn) *rawReader {
 	f, ok := nc.(syscall.Conn)
 	if !ok {
@@ -48,6 +48,7 @@ func newRawReader(nc net.Conn, c *Conn) *rawReader {
 	return r
 }
 
+// waitAndReadRaw waits for readable bytes by the raw socket and reads them into the window.
 func (c *Conn) waitAndReadRaw() error {
 	if err := c.raw.conn.Read(c.raw.read); err != nil {
 		return err

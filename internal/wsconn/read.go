@@ -58,7 +58,7 @@ func (c *Conn) readFrame(limit int, continued bool) (h ws.Header, payload []byte
 	return h, payload, nil
 }
 
-// readRest reads the frames behind the first one of a message. Control frames may come between them.
+// readRest reads the continuation frames of a fragmented message. Control frames may come between them.
 func (c *Conn) readRest(first []byte, limit int) ([]byte, error) {
 	message := append(make([]byte, 0, min(2*len(first), limit)), first...)
 	for range maxFrames {
@@ -79,7 +79,7 @@ func (c *Conn) readRest(first []byte, limit int) ([]byte, error) {
 	return nil, fmt.Errorf("%w: a message in more than %d frames", ErrTooLarge, maxFrames)
 }
 
-// handleControl answers a ping with a pong, and a close frame with a close frame; then it returns a *CloseError.
+// handleControl answers a ping with a pong and a close frame with a close frame, then returns a *CloseError.
 func (c *Conn) handleControl(op Op, payload []byte) error {
 	switch op {
 	case ws.OpClose:
@@ -92,7 +92,7 @@ func (c *Conn) handleControl(op Op, payload []byte) error {
 	return nil
 }
 
-// findFrameViolation returns the reason why a frame is invalid; empty: it is valid.
+// findFrameViolation returns the rule of RFC 6455 that a frame breaks; empty: none.
 func (c *Conn) findFrameViolation(h *ws.Header, continued bool) string {
 	switch {
 	case h.Rsv != 0:
@@ -115,7 +115,7 @@ func (c *Conn) findFrameViolation(h *ws.Header, continued bool) string {
 	return ""
 }
 
-// readPayload returns the next n bytes: in the window if they fit there, else in a pooled buffer.
+// readPayload returns the next n bytes, in the read window if they fit, otherwise in a pooled buffer.
 func (c *Conn) readPayload(n int) ([]byte, error) {
 	have, window := c.unreadTo-c.unreadFrom, c.window()
 	if n <= have {
@@ -151,8 +151,8 @@ func (c *Conn) readPayload(n int) ([]byte, error) {
 	}
 }
 
-// Wait waits until bytes for Read have arrived, on a small stack: an idle connection waits here. The payload of the last
-// Read is no longer valid.
+// Wait waits for readable bytes on a small stack, for idle connections. The payload of the last Read is no longer
+// valid.
 func (c *Conn) Wait() error {
 	c.releaseBuffers()
 	if c.unreadFrom < c.unreadTo {
@@ -169,7 +169,7 @@ func (c *Conn) Wait() error {
 	return nil
 }
 
-// releaseBuffers gives pooled buffers back whose bytes were read.
+// releaseBuffers returns pooled buffers whose bytes have been read.
 func (c *Conn) releaseBuffers() {
 	if c.longPayload != nil {
 		c.buffers.put(c.longPayload)
@@ -181,7 +181,7 @@ func (c *Conn) releaseBuffers() {
 	}
 }
 
-// window returns the buffer that holds the unread bytes of the connection.
+// window returns the buffer of received bytes that Read has not consumed yet.
 func (c *Conn) window() []byte {
 	if c.readAhead != nil {
 		return *c.readAhead
@@ -189,7 +189,7 @@ func (c *Conn) window() []byte {
 	return c.idleBuffer[:]
 }
 
-// More reports whether the next frame has arrived whole, so that Read does not wait.
+// More reports whether the next frame is complete, so that Read would not block.
 func (c *Conn) More() bool {
 	b := c.window()[c.unreadFrom:c.unreadTo]
 	if len(b) < 2 {
@@ -208,9 +208,10 @@ func (c *Conn) More() bool {
 	return len(b) >= size+n
 }
 
-// windowReader reads from the window.
+// windowReader is an io.Reader over a connection's received bytes.
 type windowReader Conn
 
+// Read reads from the window and refills an empty one.
 func (r *windowReader) Read(p []byte) (int, error) {
 	c := (*Conn)(r)
 	if c.unreadFrom == c.unreadTo {
@@ -226,6 +227,7 @@ func (r *windowReader) Read(p []byte) (int, error) {
 // Buffers pools buffers for long messages by powers of two. The zero value is ready.
 type Buffers struct{ pools [21]sync.Pool } // 2^0 … 2^20
 
+// get returns a pooled buffer of at least n bytes.
 func (b *Buffers) get(n int) *[]byte {
 	class := bits.Len(uint(n - 1))
 	if class >= len(b.pools) {
@@ -239,6 +241,7 @@ func (b *Buffers) get(n int) *[]byte {
 	return &p
 }
 
+// put returns a buffer to its pool.
 func (b *Buffers) put(p *[]byte) {
 	if class := bits.Len(uint(cap(*p) - 1)); class < len(b.pools) && cap(*p) == 1<<class {
 		b.pools[class].Put(p)

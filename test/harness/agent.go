@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// Agent is muster-agent on a state folder.
+// Agent is muster-agent with its state folder.
 type Agent struct {
 	*Process
 	t testing.TB
@@ -44,7 +44,7 @@ func (s *Server) NewAgent(name string, args ...string) *Agent {
 	}
 }
 
-// StartAgent makes an agent and starts it.
+// StartAgent enrols an agent and starts it.
 func (s *Server) StartAgent(name string, args ...string) *Agent {
 	s.t.Helper()
 	a := s.NewAgent(name, args...)
@@ -95,7 +95,7 @@ type Counter struct {
 	dir  string
 }
 
-// Counter declares a check whose runs print "run N", N being the number of runs on this machine.
+// Counter declares a check whose runs print "run N", with the number of runs on this machine.
 func (s *Server) Counter(name string, node string, more ...string) *Counter {
 	s.t.Helper()
 	c := &Counter{t: s.t, name: name, dir: s.t.TempDir()}
@@ -117,7 +117,7 @@ func (c *Counter) Runs() uint64 {
 	return uint64(info.Size() / 2)
 }
 
-// Block lets the next run, and all later ones, wait until Unblock.
+// Block makes the next run and all later ones wait until Unblock.
 func (c *Counter) Block() { c.t.Helper(); c.file("hold", "") }
 
 // Unblock lets blocked runs continue.
@@ -126,15 +126,16 @@ func (c *Counter) Unblock() { _ = os.Remove(filepath.Join(c.dir, "hold")) }
 // Exit sets the exit code of later runs.
 func (c *Counter) Exit(code int) { c.t.Helper(); c.file("status", fmt.Sprint(code)) }
 
-// Print puts a text before the number in later outputs.
+// Print sets a text before the number in later outputs.
 func (c *Counter) Print(text string) { c.t.Helper(); c.file("more", text) }
 
+// file writes a file that controls the check's script.
 func (c *Counter) file(name, text string) {
 	c.t.Helper()
 	testenv.NoError(c.t, os.WriteFile(filepath.Join(c.dir, name), []byte(text), 0o600))
 }
 
-// AwaitRuns waits for n more runs.
+// AwaitRuns waits for n more runs of the check.
 func (c *Counter) AwaitRuns(n uint64) {
 	c.t.Helper()
 	want := c.Runs() + n
@@ -151,8 +152,8 @@ func (s *Server) Apply(yaml string) {
 	s.CLI("apply", "-f", file, "--yes")
 }
 
-// OnMachine lets the agent run, from its next start on, with this machine id and boot id, in a mount namespace of its own. The
-// test is left out where the kernel allows none.
+// OnMachine makes the agent's next starts see this machine id and boot id, in a mount namespace of its own. The test
+// is left out where the kernel allows none.
 func (a *Agent) OnMachine(machine, boot string) {
 	a.t.Helper()
 	enter := []string{"unshare", "--mount"}
@@ -166,14 +167,14 @@ func (a *Agent) OnMachine(machine, boot string) {
 	}
 }
 
-// machineCommand returns the beginning of a command that runs with these ids; it must run in a mount namespace.
+// machineCommand returns the first words of a command that sees these machine and boot ids.
 func machineCommand(t testing.TB, machine, boot string) []string {
 	t.Helper()
 	return []string{"sh", "-c", `mount --bind "$1/machine-id" /etc/machine-id && mount --bind "$1/boot_id" /proc/sys/kernel/random/boot_id && shift && exec "$@"`,
 		"sh", machineFiles(t, machine, boot)}
 }
 
-// machineFiles makes a folder with the files machine-id and boot_id.
+// machineFiles creates a folder with the files machine-id and boot_id.
 func machineFiles(t testing.TB, machine, boot string) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -46,7 +46,7 @@ type Machine struct {
 	Address string // 10.77.0.N
 }
 
-// NewNetwork makes a switch, or leaves the test out where the kernel does not allow it.
+// NewNetwork creates a switch for machines, or skips the test by testenv.LeftOut if the kernel forbids it.
 func NewNetwork(t testing.TB) *Network {
 	t.Helper()
 	testenv.Root(t)
@@ -61,7 +61,7 @@ func NewNetwork(t testing.TB) *Network {
 // ipPath is for scripts: Debian has ip in /usr/sbin, which is in root's PATH only.
 const ipPath = `PATH="$PATH:/usr/sbin:/sbin"; `
 
-// holdNamespaces starts a process with namespaces of its own, and returns after it has run the script in them.
+// holdNamespaces starts a process that keeps new namespaces alive, and runs a script in them first.
 func holdNamespaces(t testing.TB, script string, args ...string) *Process {
 	t.Helper()
 	words := append([]string{"unshare", "--net", "--mount", "--uts", "sh", "-c", ipPath + script + " && echo ready && exec sleep infinity", "sh"}, args...)
@@ -85,6 +85,7 @@ func (n *Network) Machine(name string) *Machine {
 	return m
 }
 
+// boot creates the machine's namespaces, host name, ids and network interface.
 func (m *Machine) boot() {
 	m.t.Helper()
 	m.boots++
@@ -98,7 +99,7 @@ func (m *Machine) boot() {
 	m.MustRun(ipPath + "ip addr add " + m.Address + "/24 dev eth0 && ip link set eth0 up")
 }
 
-// Crash ends the machine without any packet to its peers, and boots it with another boot id and no connections.
+// Crash ends the machine without any packet to its peers, and boots it with a new boot id and no connections.
 func (m *Machine) Crash(running ...*Process) {
 	m.t.Helper()
 	m.Pull() // without the cable, packets of the kernel for killed processes are lost
@@ -108,6 +109,7 @@ func (m *Machine) Crash(running ...*Process) {
 	m.boot()
 }
 
+// runOnSwitch runs an ip command in the switch's namespace.
 func (n *Network) runOnSwitch(args ...string) {
 	n.t.Helper()
 	words := append([]string{"--target", fmt.Sprint(n.holder.PID()), "--net", "ip"}, args...)
@@ -118,7 +120,7 @@ func (n *Network) runOnSwitch(args ...string) {
 	}
 }
 
-// Command returns the words that begin a command on this machine.
+// Command returns the first words of a command that runs on this machine.
 func (m *Machine) Command() []string {
 	return []string{"nsenter", "--target", fmt.Sprint(m.holder.PID()), "--net", "--mount", "--uts"}
 }
@@ -146,10 +148,10 @@ func (m *Machine) Launch(env []string, args ...string) *Process {
 	return LaunchCommand(m.t, env, append(append(m.Command(), Binary()), args...)...)
 }
 
-// Pull unplugs the cable: the link is down at both ends.
+// Pull unplugs the network cable: the link is down at both ends.
 func (m *Machine) Pull() { m.t.Helper(); m.network.runOnSwitch("link", "set", m.port, "down") }
 
-// Plug plugs the cable in.
+// Plug plugs the network cable in.
 func (m *Machine) Plug() { m.t.Helper(); m.network.runOnSwitch("link", "set", m.port, "up") }
 
 // MachineID returns the content of the machine's /etc/machine-id.
@@ -158,7 +160,7 @@ func (m *Machine) MachineID() string {
 	return strings.TrimSpace(m.MustRun("cat /etc/machine-id"))
 }
 
-// Dial connects from the network namespace of this machine.
+// Dial opens a connection from the machine's network namespace.
 func (m *Machine) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	runtime.LockOSThread() // the thread enters the machine's namespace and returns
 	here, err := os.Open(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()))
@@ -224,9 +226,10 @@ func NewProxyAt(t testing.TB, address, to string) *Proxy {
 	return p
 }
 
-// Mute drops all further bytes from the server on the present connections; it still forwards bytes to the server.
+// Mute drops further bytes from the server on present connections, but still forwards bytes to the server.
 func (p *Proxy) Mute() { p.muted.Store(p.last.Load()) }
 
+// pass forwards one connection to the server.
 func (p *Proxy) pass(from net.Conn, to string, number int64, ended <-chan struct{}) {
 	defer from.Close()
 	server, err := net.Dial("tcp", to)
@@ -236,21 +239,22 @@ func (p *Proxy) pass(from net.Conn, to string, number int64, ended <-chan struct
 	defer server.Close()
 	done := make(chan struct{}, 2)
 	go func() { _, _ = io.Copy(server, from); done <- struct{}{} }()
-	go func() { _, _ = io.Copy(&answers{from, p, number}, server); done <- struct{}{} }()
+	go func() { _, _ = io.Copy(&answerConn{from, p, number}, server); done <- struct{}{} }()
 	select {
 	case <-done:
 	case <-ended:
 	}
 }
 
-// answers forwards the server's bytes on one connection, until the proxy is muted.
-type answers struct {
+// answerConn forwards the server's bytes on one connection until the proxy is muted.
+type answerConn struct {
 	net.Conn
 	proxy  *Proxy
 	number int64
 }
 
-func (a *answers) Write(b []byte) (int, error) {
+// Write forwards the server's bytes, or drops them after Mute.
+func (a *answerConn) Write(b []byte) (int, error) {
 	if a.number <= a.proxy.muted.Load() {
 		return len(b), nil
 	}
@@ -283,8 +287,8 @@ func (d *Daemon) Start() {
 	})
 }
 
-// HAProxy balances TCP, from each address to a server's; both are host:port. The line
-// is added to every server line; connections that are silent are cut.
+// HAProxy starts HAProxy with TCP forwarding from each address to a server's address, both host:port. The line is
+// added to every server line; connections that are silent are cut.
 func HAProxy(t testing.TB, silent time.Duration, line string, passes map[string]string) *Daemon {
 	t.Helper()
 	program := testenv.Program(t, "haproxy", "haproxy", "/usr/sbin")
@@ -313,8 +317,7 @@ const (
 	squidEntry    = SquidUser + ":$apr1$muster$ztcQPoShqCDDkz7hqtjbp/\n"
 )
 
-// NewSquid starts one; hosts are names that it finds at 127.0.0.1, and ports those to
-// which it opens tunnels.
+// NewSquid starts Squid with these host names at 127.0.0.1 and these ports for tunnels.
 func NewSquid(t testing.TB, hosts []string, ports ...string) *Squid {
 	t.Helper()
 	program := testenv.Program(t, "squid", "squid", "/usr/sbin")
@@ -383,6 +386,7 @@ func (s *Squid) Tunnels() []string {
 	return strings.Split(strings.TrimSpace(string(data)), "\n")
 }
 
+// giveToUser changes the owner of a folder to a user.
 func giveToUser(t testing.TB, dir, name string) {
 	t.Helper()
 	who := testenv.Value(user.Lookup(name))(t)

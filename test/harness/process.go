@@ -22,7 +22,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// Process holds one run of the binary.
+// Process is one run of the muster binary.
 type Process struct {
 	t    testing.TB
 	cmd  *exec.Cmd
@@ -30,7 +30,8 @@ type Process struct {
 	done chan struct{}
 }
 
-// Launch starts muster with these arguments. The process is killed at the end of the test, and if the test itself is killed.
+// Launch starts a muster process with these arguments. The process is killed at the end of the test, and if the test
+// itself is killed.
 func Launch(t testing.TB, env []string, args ...string) *Process {
 	t.Helper()
 	return LaunchCommand(t, env, append([]string{Binary()}, args...)...)
@@ -42,6 +43,7 @@ func LaunchCommand(t testing.TB, env []string, words ...string) *Process {
 	return launch(t, "", env, words)
 }
 
+// launch starts a command as a Process in a folder.
 func launch(t testing.TB, dir string, env, words []string) *Process {
 	t.Helper()
 	p := &Process{t: t, done: make(chan struct{})}
@@ -67,7 +69,7 @@ func launch(t testing.TB, dir string, env, words []string) *Process {
 	return p
 }
 
-// PID returns the number of the process.
+// PID returns the process id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Log returns the standard output and error so far.
@@ -121,7 +123,7 @@ func (p *Process) Wait(within time.Duration) int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// AwaitExit waits until the process ends by itself, with this code and these texts in its log.
+// AwaitExit waits until the process ends by itself and checks its exit code and log.
 func (p *Process) AwaitExit(code int, texts ...string) {
 	p.t.Helper()
 	if is := p.Wait(2 * time.Minute); is != code && (code != AnyFailure || is == 0) {
@@ -143,12 +145,13 @@ func (p *Process) Stop() {
 	}
 }
 
-// buffer collects the output of two descriptors.
+// buffer collects the output of a process.
 type buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
 }
 
+// Write implements io.Writer.
 func (b *buffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -174,7 +177,7 @@ const binaryEnv = "MUSTER_TEST_BIN"
 // the number of processors.
 const maxParallelTests = 8
 
-// Main builds the binary, runs the tests and removes it again.
+// Main builds the muster binary, runs the tests and removes the binary.
 func Main(m *testing.M) int {
 	flag.Parse()
 	given := false
@@ -203,11 +206,11 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
-// Binary returns the path of muster.
+// Binary returns the path of the built muster binary.
 func Binary() string { return os.Getenv(binaryEnv) }
 
-// Root returns the root of the source tree: the folder of go.mod at or above the working
-// directory. Paths from the runtime would be wrong in a test built with -trimpath.
+// Root returns the folder of go.mod: the root of the source tree. Paths from the runtime would be wrong in a test
+// built with -trimpath.
 func Root() string {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -223,7 +226,7 @@ func Root() string {
 	}
 }
 
-// Result holds exit code and output of a command.
+// Result is the exit code and output of a command.
 type Result struct {
 	Code        int
 	Out, Errors string
@@ -238,8 +241,8 @@ const (
 	AnyFailure = -2 // any but 0
 )
 
-// Expect fails the test unless the command ended with this code and printed these texts. A space in a text also matches a line
-// break.
+// Expect fails the test unless the command's exit code is code and its output contains the texts. A space in a text
+// also matches a line break.
 func (r Result) Expect(code int, texts ...string) Result {
 	r.t.Helper()
 	if code != r.Code && code != AnyCode && (code != AnyFailure || r.Code == 0) {
@@ -253,7 +256,7 @@ func (r Result) Expect(code int, texts ...string) Result {
 	return r
 }
 
-// Lacks fails the test if the command printed one of these texts.
+// Lacks fails the test if the command's output contains one of the texts.
 func (r Result) Lacks(texts ...string) Result {
 	r.t.Helper()
 	for _, text := range texts {
@@ -264,18 +267,18 @@ func (r Result) Lacks(texts ...string) Result {
 	return r
 }
 
-// Contains reports whether a text contains another one, also across wrapped lines.
+// Contains reports whether a text contains another, also across wrapped lines.
 func Contains(text, want string) bool {
 	return strings.Contains(text, want) || strings.Contains(strings.Join(strings.Fields(text), " "), want)
 }
 
-// Run runs muster to its end, for at most a minute. The environment is PATH and env.
+// Run runs a muster command for at most a minute. The environment is PATH and env.
 func Run(t testing.TB, env []string, args ...string) Result {
 	t.Helper()
 	return runCommand(t, env, append([]string{Binary()}, args...)...)
 }
 
-// runCommand runs a command to its end, for at most a minute. The environment is PATH and env.
+// runCommand runs a command for at most a minute. The environment is PATH and env.
 func runCommand(t testing.TB, env []string, words ...string) Result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -291,28 +294,31 @@ func runCommand(t testing.TB, env []string, words ...string) Result {
 	return Result{cmd.ProcessState.ExitCode(), out.String(), errs.String(), t, words[1:]}
 }
 
-// Command returns a muster command that is not started, for tests that read its output while it runs. It ends with the test.
+// Command returns an unstarted muster command, for tests that read its output while it runs. It ends with the test.
 func Command(t testing.TB, env []string, args ...string) *exec.Cmd {
 	t.Helper()
 	return command(t.Context(), env, append([]string{Binary()}, args...))
 }
 
+// command returns a command with this environment and a PATH.
 func command(ctx context.Context, env, words []string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
+	if words[0] == Binary() {
+		cmd.Args[0] = "muster" // the hints of the program name it so
+	}
 	cmd.WaitDelay = 5 * time.Second
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH")}, env...)
 	return cmd
 }
 
-// Tracer is strace on a running process: it records system calls, and lets them fail or stall.
+// Tracer is strace attached to a running process: it records system calls and can make them fail or stall.
 type Tracer struct {
 	*Process
 	t    testing.TB
 	file string
 }
 
-// Trace attaches strace with these arguments (strace(1), -e trace= and -e inject=) to all threads of the process, and returns
-// when it is attached.
+// Trace attaches strace with these arguments (strace(1), -e trace= and -e inject=) to all threads of the process.
 func (p *Process) Trace(args ...string) *Tracer {
 	p.t.Helper()
 	strace := testenv.Program(p.t, "strace", "strace")
@@ -328,8 +334,8 @@ func (p *Process) Trace(args ...string) *Tracer {
 	return x
 }
 
-// Detach lets the process continue without strace, and returns the trace: a line for each call, or two if other calls came
-// between its beginning and its end.
+// Detach detaches strace and returns the trace: a line per call, or two if other calls came between its start and
+// end.
 func (x *Tracer) Detach() []string {
 	x.t.Helper()
 	if !x.Ended() {

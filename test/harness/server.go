@@ -24,7 +24,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// Server is a data folder with its ports, and the process that serves it; Process is nil while none runs.
+// Server is a data folder with ports and the server process; Process is nil while none runs.
 type Server struct {
 	*Process
 	t testing.TB
@@ -47,7 +47,7 @@ type Server struct {
 // password of the administrator of every server here.
 const password = "four plain test words"
 
-// NewServer chooses folders and ports; it starts no process.
+// NewServer returns a server with a new data folder and free ports; it starts no process.
 func NewServer(t testing.TB, args ...string) *Server {
 	t.Helper()
 	dir := t.TempDir()
@@ -76,7 +76,7 @@ func StartFleet(t testing.TB, f Fleet, args ...string) *Server {
 	return s
 }
 
-// Env returns the environment of commands that talk to the server.
+// Env returns the environment variables by which commands reach the server.
 func (s *Server) Env() []string {
 	return append([]string{"MUSTER_CONTEXT=" + s.Context}, s.Environ...)
 }
@@ -120,7 +120,7 @@ func (s *Server) WaitReady(within time.Duration) {
 	})
 }
 
-// Ready returns the answer of readyz and whether the server is ready.
+// Ready returns the answer of readyz, and whether the server is ready.
 func (s *Server) Ready() (string, bool) {
 	code, body, err := s.Get("/readyz")
 	if err != nil {
@@ -129,7 +129,7 @@ func (s *Server) Ready() (string, bool) {
 	return body, code == http.StatusOK
 }
 
-// Get sends a request to the admin listener.
+// Get returns the answer of the admin listener to a request.
 func (s *Server) Get(path string) (int, string, error) {
 	transport := &http.Transport{DisableKeepAlives: true}
 	if s.On != nil {
@@ -145,7 +145,7 @@ func (s *Server) Get(path string) (int, string, error) {
 	return resp.StatusCode, string(body), err
 }
 
-// Metric returns the sum of a metric over all label sets that contain these texts.
+// Metric returns the sum of a metric over all series whose labels contain these texts.
 func (s *Server) Metric(name string, labels ...string) float64 {
 	s.t.Helper()
 	_, body, err := s.Get("/metrics")
@@ -172,7 +172,7 @@ next:
 	return sum
 }
 
-// AwaitMetric waits until Metric is at least so much.
+// AwaitMetric waits until the sum of a metric, as Metric returns it, reaches a value.
 func (s *Server) AwaitMetric(least float64, name string, labels ...string) {
 	s.t.Helper()
 	Until(s.t, time.Minute, fmt.Sprintf("%s %v is at least %v", name, labels, least), func() (string, bool) {
@@ -181,11 +181,13 @@ func (s *Server) AwaitMetric(least float64, name string, labels ...string) {
 	})
 }
 
-// Pause sends SIGSTOP, Resume sends SIGCONT.
-func (s *Server) Pause()  { s.t.Helper(); s.Signal(syscall.SIGSTOP) }
+// Pause suspends the server by SIGSTOP until Resume.
+func (s *Server) Pause() { s.t.Helper(); s.Signal(syscall.SIGSTOP) }
+
+// Resume continues the server by SIGCONT.
 func (s *Server) Resume() { s.t.Helper(); s.Signal(syscall.SIGCONT) }
 
-// Try runs a command against the server.
+// Try runs a command against the server and returns its result.
 func (s *Server) Try(args ...string) Result {
 	s.t.Helper()
 	if s.On != nil {
@@ -194,7 +196,7 @@ func (s *Server) Try(args ...string) Result {
 	return Run(s.t, s.Env(), args...)
 }
 
-// Login writes the context file of commands.
+// Login logs in and writes the commands' context file.
 func (s *Server) Login() {
 	s.t.Helper()
 	s.CLI("login", "https://"+s.Listen, "--ca", filepath.Join(s.Data, "pki", "ca.crt"), "--password-file", filepath.Join(filepath.Dir(s.Context), "password"))
@@ -210,7 +212,7 @@ func (s *Server) CLI(args ...string) string {
 	return r.Out
 }
 
-// AwaitOutput runs a command, words separated by spaces, until it prints all these texts, as Expect compares them.
+// AwaitOutput repeats a command (words separated by spaces) until it prints all texts.
 func (s *Server) AwaitOutput(command string, texts ...string) (output string) {
 	s.t.Helper()
 	Until(s.t, 90*time.Second, fmt.Sprintf("muster %s prints %q", command, texts), func() (string, bool) {
@@ -221,7 +223,7 @@ func (s *Server) AwaitOutput(command string, texts ...string) (output string) {
 	return output
 }
 
-// Client logs in as administrator and writes the context file of commands.
+// Client returns an API client logged in as administrator and writes the commands' context file.
 func (s *Server) Client() *client.Client {
 	s.t.Helper()
 	var c client.Context
@@ -245,7 +247,7 @@ func (s *Server) Client() *client.Client {
 	return api
 }
 
-// Authority opens the server's CA, to make certificates with.
+// Authority opens the server's CA, to issue certificates.
 func (s *Server) Authority() *pki.Authority {
 	s.t.Helper()
 	a := testenv.Value(pki.Open(filepath.Join(s.Data, "pki"), []string{"localhost"}, time.Now))(s.t)
@@ -270,13 +272,13 @@ type Fleet struct {
 	Interval       time.Duration
 }
 
-// Prepare makes the fleet's nodes and checks; the server must not run. More arguments name its stores.
+// Prepare creates the fleet's nodes and checks in the stopped server's data. More arguments name its stores.
 func (s *Server) Prepare(f Fleet, args ...string) {
 	s.t.Helper()
 	s.CLI(append([]string{"load", "prepare", "--data", s.Data, "--agents", fmt.Sprint(f.Agents), "--checks", fmt.Sprint(f.Checks), "--interval", f.Interval.String()}, args...)...)
 }
 
-// Load returns the configuration of a run of the fleet that compares its ledger with the view.
+// Load returns the configuration of a load run that compares its own record with the event view.
 func (s *Server) Load(f Fleet, duration time.Duration) load.Config {
 	return load.Config{
 		Server: s.Plain, Agents: f.Agents, Checks: f.Checks, Interval: f.Interval, Duration: duration, Warmup: time.Second,
@@ -286,7 +288,7 @@ func (s *Server) Load(f Fleet, duration time.Duration) load.Config {
 	}
 }
 
-// LoadTLS returns Load with mutual TLS: every agent has a certificate of the server's CA.
+// LoadTLS returns the configuration of Load with mutual TLS by the server's CA.
 func (s *Server) LoadTLS(f Fleet, duration time.Duration) load.Config {
 	s.t.Helper()
 	cfg := s.Load(f, duration)
@@ -295,13 +297,13 @@ func (s *Server) LoadTLS(f Fleet, duration time.Duration) load.Config {
 	return cfg
 }
 
-// View reads the server's event states.
+// View returns a reader of the server's event states.
 func (s *Server) View() load.View { return load.HTTPView("http://" + s.Admin + "/debug/states") }
 
-// Place names one event state.
+// Place identifies an event state by node and check.
 type Place struct{ Node, Check uint64 }
 
-// States reads all event states.
+// States returns all event states by node and check.
 func (s *Server) States() map[Place]load.Kept {
 	s.t.Helper()
 	out := map[Place]load.Kept{}
@@ -317,7 +319,7 @@ func (s *Server) States() map[Place]load.Kept {
 	return out
 }
 
-// FleetStates returns the states of declared checks, without the built-in ones.
+// FleetStates returns the event states of declared checks.
 func (s *Server) FleetStates() map[Place]load.Kept {
 	s.t.Helper()
 	all := s.States()

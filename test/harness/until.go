@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// Until checks a condition every 20 ms and fails the test if it is not true in time. ok returns its last observation for the
-// message.
+// Until polls a condition every 20 ms and fails the test if it does not become true in time. ok returns its last
+// observation for the message.
 func Until(t testing.TB, within time.Duration, what string, ok func() (saw string, done bool)) {
 	t.Helper()
 	deadline := time.NewTimer(within)
@@ -35,7 +35,7 @@ func Until(t testing.TB, within time.Duration, what string, ok func() (saw strin
 // longOutagesEnv lets outages last as long as they do on a bad day.
 const longOutagesEnv = "MUSTER_TEST_LONG"
 
-// Duration returns the length of an outage: short in an ordinary run, long where MUSTER_TEST_LONG is set.
+// Duration returns the length of a test's outage: short, or long if MUSTER_TEST_LONG is set.
 func Duration(t testing.TB, short, long time.Duration) time.Duration {
 	t.Helper()
 	if os.Getenv(longOutagesEnv) != "" {
@@ -47,7 +47,7 @@ func Duration(t testing.TB, short, long time.Duration) time.Duration {
 	return short
 }
 
-// LogFigure logs a figure of a test; bench/life.sh reads these lines from a run with -v.
+// LogFigure logs a measured figure, which bench/life.sh reads from a run with -v.
 func LogFigure(t testing.TB, format string, args ...any) {
 	t.Helper()
 	t.Logf("figure: %s", fmt.Sprintf(format, args...))

@@ -30,7 +30,7 @@ import (
 	"github.com/muster-fleet/muster/internal/version"
 )
 
-// Options has the values of flags, environment and file of settings.
+// Options has all settings of the agent after command line, environment and settings file are merged.
 type Options struct {
 	Agent    agent.Config
 	Config   string            // the file of settings
@@ -42,12 +42,14 @@ type Options struct {
 	Rest     []string
 }
 
-// Parse reads flags. A setting without a flag comes from the environment (MUSTER_STATE_DIR for --state-
-// dir), then from the settings file. Parse returns flag.ErrHelp after --help.
+// Parse parses the command line, the environment and the settings file into Options. A setting without a flag comes
+// from the environment (MUSTER_STATE_DIR for --state- dir), then from the settings file. Parse returns flag.ErrHelp
+// after --help.
 func Parse(args []string, getenv func(string) string, helpOut io.Writer) (*Options, error) {
 	return parseFlags(args, getenv, helpOut, subcommand{})
 }
 
+// parseFlags parses the flags of the agent or of one subcommand, then environment and settings file.
 func parseFlags(args []string, getenv func(string) string, helpOut io.Writer, c subcommand) (*Options, error) {
 	o, w := &Options{}, rawValues{}
 	set := agentFlags(o, &w)
@@ -86,7 +88,7 @@ func parseFlags(args []string, getenv func(string) string, helpOut io.Writer, c 
 	return o, nil
 }
 
-// convertTexts sets the options that are texts on the command line, and returns all faults.
+// convertTexts converts the raw texts of flags and stores them in the options; it returns all errors together.
 func (w *rawValues) convertTexts(o *Options, getenv func(string) string) (errs []error) {
 	check := func(flag string, err error) {
 		if err != nil {
@@ -95,7 +97,7 @@ func (w *rawValues) convertTexts(o *Options, getenv func(string) string) (errs [
 	}
 	a := &o.Agent
 	a.Servers, a.Groups = splitList(w.servers), splitList(w.groups)
-	a.StateDir = cmp.Or(a.StateDir, pathForUser(getenv, "/var/lib/muster-agent", "XDG_STATE_HOME", ".local/state", "muster-agent"))
+	a.StateDir = cmp.Or(a.StateDir, pathForUser(getenv, defaultStateDir, "XDG_STATE_HOME", ".local/state", "muster-agent"))
 	var err error
 	a.CA, err = w.trustedCA()
 	check("", err)
@@ -129,9 +131,8 @@ func (w *rawValues) convertTexts(o *Options, getenv func(string) string) (errs [
 	return errs
 }
 
-// fillFromEnvironment sets flags that the command line does not have from the environment, and then from
-// the settings file. mustExist: a settings file that was named must exist, except for join, which writes
-// it.
+// fillFromEnvironment fills flags that the command line lacks from the environment, then from the settings file.
+// mustExist: a settings file that was named must exist, except for join, which writes it.
 func (o *Options) fillFromEnvironment(set *flag.FlagSet, getenv func(string) string, mustExist bool) (errs []error) {
 	o.Given = map[string]string{}
 	set.Visit(func(f *flag.Flag) { o.Given[f.Name] = f.Value.String() })
@@ -162,7 +163,7 @@ func (o *Options) fillFromEnvironment(set *flag.FlagSet, getenv func(string) str
 	return errs
 }
 
-// Env is the surroundings of the command line.
+// Env has the process environment of the command line: program name, variables, input and outputs.
 type Env struct {
 	Program  string // as it is typed: muster-agent, or muster agent
 	Getenv   func(string) string
@@ -185,11 +186,12 @@ func Main(ctx context.Context, args []string, env Env) int {
 	return model.ClassOf(err).Exit()
 }
 
-// exitCode is an error that sets the exit code of the program and prints no message.
+// exitCode is an error that ends the program with this exit code and prints no message.
 type exitCode int
 
 func (e exitCode) Error() string { return fmt.Sprint("ends with ", int(e)) }
 
+// runSubcommand runs the subcommand that the first argument names, else the agent.
 func runSubcommand(ctx context.Context, args []string, env Env) error {
 	if len(args) > 0 {
 		for _, c := range subcommands() {
@@ -215,7 +217,7 @@ func runSubcommand(ctx context.Context, args []string, env Env) error {
 	return runAgent(ctx, o, env)
 }
 
-// withoutTimeAttr leaves the time out of lines, which systemd's journal adds.
+// withoutTimeAttr removes the time from log lines, because systemd's journal adds its own.
 func withoutTimeAttr(groups []string, a slog.Attr) slog.Attr {
 	if len(groups) == 0 && a.Key == slog.TimeKey && a.Value.Kind() == slog.KindTime {
 		return slog.Attr{}
@@ -223,7 +225,7 @@ func withoutTimeAttr(groups []string, a slog.Attr) slog.Attr {
 	return model.LogAttr(groups, a)
 }
 
-// runAgent runs the agent until ctx ends.
+// runAgent runs the agent until ctx ends, and writes its log.
 func runAgent(ctx context.Context, o *Options, env Env) error {
 	limitMemory(env.Getenv)
 	handler := &slog.HandlerOptions{Level: o.LogLevel, ReplaceAttr: model.LogAttr}
@@ -255,8 +257,7 @@ func runAgent(ctx context.Context, o *Options, env Env) error {
 	return err
 }
 
-// limitMemory keeps the agent small: its heap has a few MiB, so that frequent garbage collection is
-// cheap.
+// limitMemory sets the garbage collector to run often: the agent's heap has a few MiB, so each run is cheap.
 func limitMemory(getenv func(string) string) {
 	if getenv("GOGC") == "" {
 		debug.SetGCPercent(50)
@@ -286,13 +287,13 @@ func runProbe(ctx context.Context, words []string, out, errOut io.Writer) int {
 	return int(status)
 }
 
-// defaultConfig returns the settings file of the machine for root, else the settings file of the user.
+// defaultConfig returns the default path of the settings file: /etc/muster/agent.env for root, else a file in the
+// user's folder.
 func defaultConfig(getenv func(string) string) string {
 	return pathForUser(getenv, "/etc/muster/agent.env", "XDG_CONFIG_HOME", ".config", "muster/agent.env")
 }
 
-// pathForUser returns system for root, else name in the folder of the variable xdg, or in the folder below
-// HOME.
+// pathForUser returns the path system for root, else the path name below the user's XDG folder or HOME.
 func pathForUser(getenv func(string) string, system, xdg, folder, name string) string {
 	if os.Geteuid() == 0 {
 		return system
@@ -306,7 +307,7 @@ func pathForUser(getenv func(string) string, system, xdg, folder, name string) s
 	return filepath.Join(getenv("HOME"), folder, name)
 }
 
-// trustedCA returns the CA of the settings, by hash or by file; zero: none.
+// trustedCA returns the SHA-256 of the CA in the settings, which name its hash or its file; zero: none.
 func (w *rawValues) trustedCA() (sum [32]byte, err error) {
 	switch {
 	case w.caHash != "" && w.caFile != "":
@@ -325,7 +326,7 @@ func (w *rawValues) trustedCA() (sum [32]byte, err error) {
 	return sum, nil
 }
 
-// splitList splits a list at commas.
+// splitList splits a comma-separated list.
 func splitList(text string) []string {
 	var out []string
 	for _, s := range strings.Split(text, ",") {
@@ -336,8 +337,8 @@ func splitList(text string) []string {
 	return out
 }
 
-// allowedPrograms reads the list of programs that may run, or its file: one entry a line, # begins a comment
-// line.
+// allowedPrograms parses the list of programs that commands may run, or the file with that list: one entry a line, #
+// begins a comment line.
 func allowedPrograms(text string) (entries []string, err error) {
 	file, isFile := strings.CutPrefix(text, "@")
 	if !isFile {
@@ -360,7 +361,7 @@ func allowedPrograms(text string) (entries []string, err error) {
 	return entries, err
 }
 
-// keyValuePairs reads key=value pairs.
+// keyValuePairs parses a comma-separated list of key=value pairs.
 func keyValuePairs(text, separator string) (map[string]string, error) {
 	out := map[string]string{}
 	for _, word := range strings.Split(text, separator) {

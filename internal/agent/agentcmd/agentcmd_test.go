@@ -11,6 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
+// TestFlagsOverEnvironmentOverDefaults sets the same options in several places: flags win over the environment, which
+// wins over defaults.
 func TestFlagsOverEnvironmentOverDefaults(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	testenv.NoError(t, os.WriteFile(file, []byte("mj1.x\n"), 0o600))
@@ -27,6 +29,7 @@ func TestFlagsOverEnvironmentOverDefaults(t *testing.T) {
 	}
 }
 
+// TestInvalidSettingsAreReportedTogether passes several invalid flags and expects each of them in one error.
 func TestInvalidSettingsAreReportedTogether(t *testing.T) {
 	_, err := Parse([]string{"--labels", "x", "--log-level", "loud", "--spool-size", "much", "what"}, func(string) string { return "" }, &bytes.Buffer{})
 	for _, want := range []string{"--labels", "--log-level", "--spool-size", `"what"`} {
@@ -51,6 +54,7 @@ func TestUnknownFlagSuggestsTheNearest(t *testing.T) {
 	}
 }
 
+// TestProbeFlagRunsOneProbe runs probes by --probe and expects their output and exit code.
 func TestProbeFlagRunsOneProbe(t *testing.T) {
 	for _, c := range []struct {
 		args []string
@@ -71,13 +75,13 @@ func TestProbeFlagRunsOneProbe(t *testing.T) {
 	}
 }
 
-// emptyMachineEnv returns the environment of a machine without settings.
+// emptyMachineEnv returns an Env with no environment variables and no settings file.
 func emptyMachineEnv(t *testing.T, out, errOut *bytes.Buffer) Env {
 	env := map[string]string{"MUSTER_CONFIG": os.DevNull, "MUSTER_STATE_DIR": filepath.Join(t.TempDir(), "state")}
 	return Env{Getenv: func(k string) string { return env[k] }, In: strings.NewReader(""), Out: out, Err: errOut}
 }
 
-// parseSettingsFile parses arguments with a settings file of this text and an empty environment.
+// parseSettingsFile parses a command line with a settings file of this text and an empty environment.
 func parseSettingsFile(t *testing.T, text string, args ...string) (*Options, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "agent.env")
@@ -86,6 +90,8 @@ func parseSettingsFile(t *testing.T, text string, args ...string) (*Options, err
 	return Parse(args, func(k string) string { return env[k] }, &bytes.Buffer{})
 }
 
+// TestSettingsFileIsReadAfterEnvironment reads settings from a file with comments and quotes; flags win over the
+// file.
 func TestSettingsFileIsReadAfterEnvironment(t *testing.T) {
 	o, err := parseSettingsFile(t, "# why\n\n MUSTER_NAME = web01 \nMUSTER_LABELS=\"env=prod,tier=1\"\r\nMUSTER_NICE=1\nMUSTER_AUDIT_ONLY=true\nMUSTER_LOG_LEVEL=debug", "--log-level", "warn")
 	testenv.NoError(t, err)
@@ -115,6 +121,7 @@ func TestInvalidSettingsFileIsRefused(t *testing.T) {
 	}
 }
 
+// TestChangedSettingsKeepOtherLines changes some settings in a file: comments and other lines stay.
 func TestChangedSettingsKeepOtherLines(t *testing.T) {
 	const before = "# mine\nMUSTER_NAME=a\nMUSTER_TOKEN=mj1.x\nMUSTER_NAME=b"
 	got := changeSettings(before, map[string]string{"MUSTER_NAME": " c", "MUSTER_TOKEN": "", "MUSTER_SERVER": "h:1", "MUSTER_NICE": ""})
@@ -123,7 +130,7 @@ func TestChangedSettingsKeepOtherLines(t *testing.T) {
 	}
 }
 
-// FuzzSettings expects the settings file to return the values that writeSettings wrote.
+// FuzzSettings writes random values with writeSettings and expects to read the same values.
 func FuzzSettings(f *testing.F) {
 	f.Add("MUSTER_NAME=\"x\"\n# y\n", "web 01")
 	f.Add("MUSTER_NAME", "\"")
@@ -142,10 +149,11 @@ func FuzzSettings(f *testing.F) {
 	})
 }
 
-//go:generate go test . -run TestReferencePageIsUpToDate -update
+//go:generate go test . -run IsUpToDate -update
 
 const referencePage = "../../../docs/reference/agent.md"
 
+// TestReferencePageIsUpToDate compares docs/reference/agent.md with the flags; make docs writes it with -update.
 func TestReferencePageIsUpToDate(t *testing.T) {
 	testenv.Golden(t, referencePage, Reference())
 }

@@ -30,7 +30,7 @@ there types muster node accept. Name the CA with --ca-hash or --ca-file, or comp
 Takes the settings of the agent, too (muster-agent --help), and:
 `
 
-// joiner runs one join command.
+// joiner is one call of the subcommand join.
 type joiner struct {
 	service, printUnit, keepToken bool // flags
 
@@ -38,12 +38,14 @@ type joiner struct {
 	env Env
 }
 
+// declareFlags declares the flags of join.
 func (j *joiner) declareFlags(set *flag.FlagSet) {
 	set.BoolVar(&j.service, "service", false, "install the program and a systemd unit, start it, and wait until it is connected")
 	set.BoolVar(&j.printUnit, "print-unit", false, "print the unit that --service would write, and do nothing")
 	set.BoolVar(&j.keepToken, "keep-token", false, "store the token in the settings file, for machines that lose their disk and join at each start")
 }
 
+// runJoin runs join: it enrols the machine, writes the settings and, with --service, starts the systemd service.
 func (j *joiner) runJoin(ctx context.Context, o *Options, env Env) (err error) {
 	j.o, j.env = o, env
 	if len(o.Rest) > 0 {
@@ -82,7 +84,7 @@ func (j *joiner) runJoin(ctx context.Context, o *Options, env Env) (err error) {
 	return nil
 }
 
-// readToken returns a token from the command line, or of a file (@FILE).
+// readToken returns the join token of an argument: the text itself, or the content of a file (@FILE).
 func readToken(word string) (string, error) {
 	file, ok := strings.CutPrefix(word, "@")
 	if !ok {
@@ -95,7 +97,8 @@ func readToken(word string) (string, error) {
 	return strings.TrimSpace(string(data)), nil
 }
 
-// join asks the server until a person has decided. With --service it asks once, and the service continues.
+// join asks the server to accept this machine until a person has accepted or refused it. With --service it asks once,
+// and the service continues.
 func (j *joiner) join(ctx context.Context) (*pki.Identity, error) {
 	announced := false
 	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
@@ -119,11 +122,12 @@ func (j *joiner) join(ctx context.Context) (*pki.Identity, error) {
 	}
 }
 
-// printTrustedCA prints the hash of a CA that no setting names, for a person to compare.
+// printTrustedCA prints the hash of the server's CA, which no setting names, for a person to compare.
 func (j *joiner) printTrustedCA(ca [32]byte) {
 	fmt.Fprintf(j.env.Out, "No token and no --ca-hash: the agent trusts the CA that the server sent. Compare it on the server with muster node ca:\n\n  %s\n\n", pki.SumText(ca))
 }
 
+// printPending prints the key of this machine, and the commands that accept it on the server.
 func (j *joiner) printPending(p *pki.PendingError) {
 	fmt.Fprintf(j.env.Out, "Asked %s to accept this machine. Compare its key:\n\n  %s\n\nOn the server: muster node list --pending, then: muster node accept %s\n", p.Server, p.Key, p.Key[:16])
 	if !j.service {
@@ -131,7 +135,7 @@ func (j *joiner) printPending(p *pki.PendingError) {
 	}
 }
 
-// settingChanges returns the changes of the file of settings; an empty value removes a line.
+// settingChanges returns the settings that join writes to the settings file; an empty value removes a line.
 func (j *joiner) settingChanges() map[string]string {
 	keep := map[string]string{}
 	for name, value := range j.o.Given {
@@ -149,6 +153,7 @@ func (j *joiner) settingChanges() map[string]string {
 	return keep
 }
 
+// printNode prints the name, id, servers and folders of the joined node.
 func (j *joiner) printNode(id *pki.Identity) {
 	fmt.Fprintf(j.env.Out, "Node %s in namespace %s\n", id.Name, id.Namespace)
 	for _, line := range [][2]string{{"id", id.Node.String()}, {"servers", strings.Join(id.Servers, ", ")}, {"state", j.o.Agent.StateDir}, {"settings", j.o.Config}} {
@@ -166,13 +171,15 @@ which belong to that node. For a machine that was cloned, or shall join another 
 run; settings stay. Takes --state-dir and --config as the agent does, and:
 `
 
-// identityReset runs one reset-identity command.
+// identityReset is one call of the subcommand reset-identity.
 type identityReset struct{ yes bool }
 
+// declareFlags declares the flags of reset-identity.
 func (r *identityReset) declareFlags(set *flag.FlagSet) {
 	set.BoolVar(&r.yes, "yes", false, "do not ask for confirmation")
 }
 
+// runReset runs reset-identity: it asks for confirmation and removes the data of the node.
 func (r *identityReset) runReset(_ context.Context, o *Options, env Env) error {
 	removed := false
 	err := agent.Reset(o.Agent.StateDir, func(id *pki.Identity, names []string) error {
@@ -199,7 +206,7 @@ func (r *identityReset) runReset(_ context.Context, o *Options, env Env) error {
 	return nil
 }
 
-// confirmReset asks a yes-or-no question; without an answer the answer is no.
+// confirmReset asks the person at the terminal to confirm a reset; no answer means no.
 func confirmReset(env Env, yes bool) error {
 	if yes {
 		return nil
@@ -212,7 +219,7 @@ func confirmReset(env Env, yes bool) error {
 	return model.Errorf(model.Guarded, "nothing was removed").WithHint("without confirmation: muster-agent reset-identity --yes")
 }
 
-// proxyDialer returns a dialer through the proxy of the settings, or of the lower-case variables.
+// proxyDialer returns a dialer through the proxy in the settings, or in the variables https_proxy and no_proxy.
 func (w *rawValues) proxyDialer(getenv func(string) string) (pki.Dial, error) {
 	proxy, except := cmp.Or(w.proxy, getenv("https_proxy")), cmp.Or(w.noProxy, getenv("no_proxy"))
 	if err := link.CheckProxy(proxy); err != nil {

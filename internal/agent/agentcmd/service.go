@@ -20,6 +20,15 @@ import (
 
 const unitName = "muster-agent.service"
 
+// defaultStateDir is the state folder of the machine's agent.
+const defaultStateDir = "/var/lib/muster-agent"
+
+// packagedProgram and packagedUnit are the agent's files in its deb and rpm.
+const (
+	packagedProgram = "/usr/bin/muster-agent"
+	packagedUnit    = "/usr/lib/systemd/system/" + unitName
+)
+
 // systemdService is the systemd unit of the agent: a unit of the machine for root, else of the user.
 type systemdService struct {
 	env            Env
@@ -31,6 +40,7 @@ type systemdService struct {
 	connectTimeout time.Duration
 }
 
+// newSystemdService returns the service of this program and its options: of the machine for root, else of the user.
 func newSystemdService(env Env, o *Options) *systemdService {
 	s := &systemdService{env: env, user: os.Geteuid() != 0, stateDir: o.Agent.StateDir, connectTimeout: 30 * time.Second}
 	s.program, _ = os.Executable()
@@ -49,7 +59,7 @@ func newSystemdService(env Env, o *Options) *systemdService {
 	return s
 }
 
-// withConfig appends --config to a command, unless the settings file is the default one.
+// withConfig appends --config FILE to a command line, unless the settings file is the default one.
 func (s *systemdService) withConfig(command string) string {
 	if s.config == "" {
 		return command
@@ -57,15 +67,15 @@ func (s *systemdService) withConfig(command string) string {
 	return command + " --config " + s.config
 }
 
-// startHint returns the command that starts an agent after its join, with or without a unit.
+// startHint returns the command that a person types to start the agent after join, with or without a unit.
 func (s *systemdService) startHint() string {
-	if _, err := os.Stat(s.unitFile()); err == nil && s.config == "" {
+	if exists(s.unitFile()) && s.config == "" {
 		return "\nStart the service:  " + s.commandForOwner("systemctl start muster-agent", "systemctl --user start muster-agent") + "\n"
 	}
 	return fmt.Sprintf("\nStart the agent:  %s\nAs a service:     %s\n", s.withConfig(s.env.Program), s.withConfig(s.env.Program+" join --service"))
 }
 
-// execWords returns the words of ExecStart.
+// execWords returns the command line for ExecStart of the unit, as words.
 func (s *systemdService) execWords() []string {
 	words := []string{s.installedPath()}
 	if strings.Contains(s.env.Program, " ") { // muster agent
@@ -80,7 +90,7 @@ func (s *systemdService) execWords() []string {
 // systemFolders hold programs that everybody may start and only root may change.
 var systemFolders = [...]string{"/usr/", "/bin/", "/sbin/", "/opt/", "/nix/store/"}
 
-// installedPath returns the path of the installed binary. A user's binary stays in place.
+// installedPath returns the path to which the binary is installed. A user's binary stays in place.
 func (s *systemdService) installedPath() string {
 	if s.user || slices.ContainsFunc(systemFolders[:], func(f string) bool { return strings.HasPrefix(s.program, f) }) {
 		return s.program
@@ -92,7 +102,7 @@ func (s *systemdService) installedPath() string {
 	return "/usr/local/bin/" + name
 }
 
-// checkSystemd returns the reason why no service can be installed, or nil where systemd runs.
+// checkSystemd returns an error with the reason why this machine cannot have a systemd service; nil: it can.
 func (s *systemdService) checkSystemd(ctx context.Context) error {
 	if _, err := os.Stat(s.root + "/run/systemd/system"); err != nil {
 		return model.Errorf(model.Unavailable, "--service needs systemd, which does not run here").
@@ -108,23 +118,15 @@ func (s *systemdService) checkSystemd(ctx context.Context) error {
 	return nil
 }
 
-// install installs binary and unit and starts the unit. It returns when the agent is connected, or has
+// install installs the binary and the unit file and starts the unit. It returns when the agent is connected, or has
 // asked to join.
 func (s *systemdService) install(ctx context.Context, joined bool) error {
 	if err := s.copyBinary(); err != nil {
 		return err
 	}
-	file := s.unitFile()
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+	if err := s.writeUnit(); err != nil {
 		return err
 	}
-	if err := disk.WriteFile(disk.OS{}, filepath.Dir(file), filepath.Base(file), []byte(s.unitContent())); err != nil {
-		return fmt.Errorf("write unit %s: %w", file, err)
-	}
-	if err := os.Chmod(file, 0o644); err != nil {
-		return err
-	}
-	fmt.Fprintf(s.env.Out, "  %-9s %s\n", "unit", file)
 	for _, words := range [][]string{{"daemon-reload"}, {"enable", unitName}, {"restart", unitName}} {
 		if _, err := s.systemctl(ctx, words...); err != nil {
 			return s.withLastLogLines(ctx, err)
@@ -133,15 +135,44 @@ func (s *systemdService) install(ctx context.Context, joined bool) error {
 	return s.awaitConnection(ctx, joined)
 }
 
-// unitFile returns the path of the unit.
+// writeUnit writes the unit, unless the package's unit does the same.
+func (s *systemdService) writeUnit() error {
+	file := s.unitFile()
+	if file != s.root+packagedUnit {
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			return err
+		}
+		if err := disk.WriteFile(disk.OS{}, filepath.Dir(file), filepath.Base(file), []byte(s.unitContent())); err != nil {
+			return fmt.Errorf("write unit %s: %w", file, err)
+		}
+		if err := os.Chmod(file, 0o644); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(s.env.Out, "  %-9s %s\n", "unit", file)
+	return nil
+}
+
+// unitFile returns the path of the unit: the package's, if it starts this program with these settings and no other
+// unit has precedence.
 func (s *systemdService) unitFile() string {
 	if s.user {
 		return filepath.Join(s.root+filepath.Dir(filepath.Dir(defaultConfig(s.env.Getenv))), "systemd", "user", unitName)
 	}
-	return s.root + "/etc/systemd/system/" + unitName
+	file := s.root + "/etc/systemd/system/" + unitName
+	if s.program == packagedProgram && s.config == "" && s.stateDir == defaultStateDir && exists(s.root+packagedUnit) && !exists(file) {
+		return s.root + packagedUnit
+	}
+	return file
 }
 
-// copyBinary installs the running program, whole or not at all.
+// exists reports whether a file exists.
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}
+
+// copyBinary copies the running program to its installed path, atomically.
 func (s *systemdService) copyBinary() error {
 	to := s.root + s.installedPath()
 	if s.installedPath() == s.program {
@@ -172,7 +203,7 @@ func (s *systemdService) copyBinary() error {
 	return nil
 }
 
-// awaitConnection polls the status that the agent reports to systemd.
+// awaitConnection polls the status text of the unit until the agent reports that it is connected.
 func (s *systemdService) awaitConnection(ctx context.Context, joined bool) error {
 	deadline := time.NewTimer(s.connectTimeout)
 	defer deadline.Stop()
@@ -202,7 +233,7 @@ func (s *systemdService) awaitConnection(ctx context.Context, joined bool) error
 	}
 }
 
-// systemdProperty returns a property in the output of systemctl show.
+// systemdProperty returns the value of one property from the output of systemctl show.
 func systemdProperty(shown, name string) string {
 	for line := range strings.Lines(shown) {
 		if value, ok := strings.CutPrefix(line, name+"="); ok {
@@ -223,7 +254,7 @@ func (s *systemdService) withLastLogLines(ctx context.Context, err error) error 
 	return model.Errorf(model.Unavailable, "%w", err).WithHint("see %s", follow)
 }
 
-// commandForOwner returns machine for the service of the machine, and user for the service of a user.
+// commandForOwner returns the command for a service of the machine, or the one for a service of a user.
 func (s *systemdService) commandForOwner(machine, user string) string {
 	if s.user {
 		return user
@@ -231,6 +262,7 @@ func (s *systemdService) commandForOwner(machine, user string) string {
 	return machine
 }
 
+// systemctl runs systemctl, with --user for the service of a user, and returns the output.
 func (s *systemdService) systemctl(ctx context.Context, words ...string) (string, error) {
 	if s.user {
 		words = append([]string{"--user"}, words...)
@@ -238,7 +270,7 @@ func (s *systemdService) systemctl(ctx context.Context, words ...string) (string
 	return s.runCommand(ctx, "systemctl", words...)
 }
 
-// runCommand runs a command for at most two minutes: a hanging systemd must not block join.
+// runCommand runs a command of systemd for at most two minutes, so that a hanging systemd does not block join.
 func (s *systemdService) runCommand(ctx context.Context, name string, words ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
@@ -253,7 +285,7 @@ func (s *systemdService) runCommand(ctx context.Context, name string, words ...s
 
 // unitHead and one of unitSystem and unitUser are the unit that --service writes. A changed line needs its reason
 // in its comment: an operator reads them before letting it run as root.
-const unitHead = `# Written by muster-agent join --service, and again by the next one: change it with
+const unitHead = `# A package or muster-agent join --service writes this file, and overwrites it later. Change it with
 # systemctl edit muster-agent.
 [Unit]
 Description=Muster agent: runs the checks of this machine
@@ -310,7 +342,7 @@ const unitUser = `
 NoNewPrivileges=yes
 `
 
-// unitContent returns the content of the unit file.
+// unitContent returns the text of the systemd unit file.
 func (s *systemdService) unitContent() string {
 	var b strings.Builder
 	words := s.execWords()
@@ -324,7 +356,7 @@ func (s *systemdService) unitContent() string {
 		target = "default.target"
 	} else {
 		state := "StateDirectory=muster-agent\nStateDirectoryMode=0700"
-		if s.stateDir != "/var/lib/muster-agent" {
+		if s.stateDir != defaultStateDir {
 			state = "# Here it is another folder.\nReadWritePaths=" + quoteExecWord("-"+s.stateDir)
 		}
 		fmt.Fprintf(&b, unitSystem, state)
@@ -333,7 +365,7 @@ func (s *systemdService) unitContent() string {
 	return b.String()
 }
 
-// quoteExecWord quotes a word of ExecStart for systemd.
+// quoteExecWord quotes a word for the line ExecStart of a systemd unit.
 func quoteExecWord(w string) string {
 	w = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "%", "%%", "$", "$$").Replace(w)
 	if strings.ContainsAny(w, " \t'\"\\;") {

@@ -16,16 +16,18 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// exampleServices returns the service of a machine, one with other folders, and that of a user.
+// exampleServices returns three example services: of a machine, of a machine with special characters in its paths,
+// and of a user.
 func exampleServices(program string) map[string]*systemdService {
 	env := Env{Program: "muster-agent", Getenv: os.Getenv}
 	return map[string]*systemdService{
-		"machine": {env: env, program: program, stateDir: "/var/lib/muster-agent"},
+		"machine": {env: env, program: program, stateDir: defaultStateDir},
 		"other":   {env: Env{Program: "muster agent", Getenv: os.Getenv}, program: program, stateDir: "/home/some one/100%", config: "/srv/my \"agent\".env"},
 		"user":    {env: env, user: true, program: program, stateDir: "/home/x/.local/state/muster-agent"},
 	}
 }
 
+// TestSystemdAcceptsTheUnit verifies the generated units with systemd-analyze.
 func TestSystemdAcceptsTheUnit(t *testing.T) {
 	analyze := testenv.Program(t, "systemd-analyze", "systemd")
 	for name, s := range exampleServices("/usr/bin/true") {
@@ -45,6 +47,7 @@ func TestSystemdAcceptsTheUnit(t *testing.T) {
 	}
 }
 
+// TestUnitFileQuotesWordsOfExecStart expects blanks, quotes and percent signs in paths to be escaped in the unit.
 func TestUnitFileQuotesWordsOfExecStart(t *testing.T) {
 	unit := exampleServices("/usr/bin/muster")["other"].unitContent()
 	for _, want := range []string{
@@ -56,8 +59,8 @@ func TestUnitFileQuotesWordsOfExecStart(t *testing.T) {
 	}
 }
 
-// fakeSystemd returns a root folder and puts a systemctl into PATH that records its arguments and prints
-// status.
+// fakeSystemd puts a fake systemctl into PATH, which records its arguments and prints status, and returns the root
+// folder.
 func fakeSystemd(t *testing.T, status string) (root string, asked func() string) {
 	t.Helper()
 	root = t.TempDir()
@@ -76,6 +79,8 @@ func fakeSystemd(t *testing.T, status string) (root string, asked func() string)
 	return root, func() string { data, _ := os.ReadFile(log); return string(data) }
 }
 
+// TestServiceInstallCopiesBinaryAndWritesUnit installs the systemd service below a temporary root and expects binary,
+// unit and calls of systemctl.
 func TestServiceInstallCopiesBinaryAndWritesUnit(t *testing.T) {
 	root, asked := fakeSystemd(t, "connected to a:1 as web01")
 	program := filepath.Join(root, "download", "muster-agent")
@@ -104,6 +109,31 @@ func TestServiceInstallCopiesBinaryAndWritesUnit(t *testing.T) {
 	}
 }
 
+// TestServiceOfThePackageUsesItsUnit expects no second unit in /etc, which would take precedence over the unit of
+// later packages.
+func TestServiceOfThePackageUsesItsUnit(t *testing.T) {
+	root, asked := fakeSystemd(t, "connected to a:1 as web01")
+	packaged, own := filepath.Join(root, packagedUnit), filepath.Join(root, "etc/systemd/system", unitName)
+	testenv.NoError(t, os.MkdirAll(filepath.Dir(packaged), 0o755))
+	testenv.NoError(t, os.WriteFile(packaged, nil, 0o600))
+	var out bytes.Buffer
+	s := exampleServices(packagedProgram)["machine"]
+	s.root, s.env.Out, s.connectTimeout = root, &out, time.Minute
+	testenv.NoError(t, s.install(t.Context(), true))
+	if got := asked(); exists(own) || !strings.Contains(got, "enable "+unitName+"\nrestart "+unitName+"\n") || !strings.Contains(out.String(), packaged) {
+		t.Errorf("asked\n%s\n%s", got, out.String())
+	}
+	s.config = "/srv/agent.env" // the package's unit does not name it
+	if err := s.install(t.Context(), true); err != nil || !exists(own) {
+		t.Errorf("%v: no unit with --config", err)
+	}
+}
+
+// TestPackagedUnitIsUpToDate compares the package's unit with the unit that join --service writes.
+func TestPackagedUnitIsUpToDate(t *testing.T) {
+	testenv.Golden(t, "../../../deploy/muster-agent.service", exampleServices(packagedProgram)["machine"].unitContent())
+}
+
 // TestServiceWithoutConnectionShowsTheLog expects the agent's log in the error; a machine that waits to
 // join is no error.
 func TestServiceWithoutConnectionShowsTheLog(t *testing.T) {
@@ -120,6 +150,8 @@ func TestServiceWithoutConnectionShowsTheLog(t *testing.T) {
 	}
 }
 
+// TestServiceWithoutSystemdIsAnErrorWithAHint expects an error that mentions --print-unit on a machine without
+// systemd.
 func TestServiceWithoutSystemdIsAnErrorWithAHint(t *testing.T) {
 	s := exampleServices("/usr/bin/true")["machine"]
 	s.root = t.TempDir()

@@ -20,7 +20,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// rawValues are the texts of flags that parse converts.
+// rawValues has the raw texts of flags that Parse converts, such as lists and sizes.
 type rawValues struct {
 	servers, labels, groups, level, format, spool, age, assets, allow, caHash, caFile, proxy, noProxy string
 }
@@ -58,7 +58,7 @@ func agentFlags(o *Options, w *rawValues) *flag.FlagSet {
 	return set
 }
 
-// variableOfFlag returns the environment variable of a setting; empty for other flags.
+// variableOfFlag returns the name of the environment variable that sets a flag; empty: the flag has none.
 func variableOfFlag(f *flag.Flag) string {
 	switch f.Name {
 	case "probe", "version", "service", "print-unit", "keep-token", "yes":
@@ -69,6 +69,7 @@ func variableOfFlag(f *flag.Flag) string {
 	return "MUSTER_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
 }
 
+// printUsage prints the help of muster-agent: usage, flags and examples.
 func printUsage(set *flag.FlagSet, w io.Writer) {
 	fmt.Fprintln(w, "usage: muster-agent [flags]\n       muster-agent join [TOKEN] [flags]\n       muster-agent reset-identity [flags]\n       muster-agent --probe NAME [ARG=VALUE …]\n\nRuns the checks of this machine and reports to a Muster server. Every flag may be\ngiven as an environment variable, or in the file of settings: --state-dir is\nMUSTER_STATE_DIR.")
 	set.SetOutput(w)
@@ -82,7 +83,7 @@ func Usage() string {
 	return b.String()
 }
 
-// flagError returns the error of a flag, with the nearest name.
+// flagError returns the error about an unknown or invalid flag, with the nearest flag as a hint.
 func flagError(set *flag.FlagSet, err error) error {
 	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
 	if !unknown {
@@ -97,7 +98,7 @@ func flagError(set *flag.FlagSet, err error) error {
 	return e.WithHint("all settings: muster-agent --help")
 }
 
-// Reference writes docs/reference/agent.md.
+// Reference returns the page docs/reference/agent.md.
 func Reference() string {
 	var b strings.Builder
 	b.WriteString(`# Settings of the agent
@@ -141,14 +142,14 @@ Built-in checks: [probes](../probes.md). Capacity and overflow of the agent's sp
 	return b.String()
 }
 
-// settingLine is one line of the file of settings.
+// settingLine is one line of the settings file.
 type settingLine struct {
 	name  string // MUSTER_STATE_DIR
 	value string
 	flag  *flag.Flag
 }
 
-// readSettings reads the file; the error names every line that is wrong.
+// readSettings reads the settings file; the error lists every invalid line.
 func readSettings(path string, set *flag.FlagSet) ([]settingLine, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -162,8 +163,8 @@ func readSettings(path string, set *flag.FlagSet) ([]settingLine, error) {
 	return settings, nil
 }
 
-// parseSettings reads lines of NAME=value. Empty lines and lines with # are ignored. A value may be in
-// quotes, as in systemd.
+// parseSettings parses lines of NAME=value. Empty lines and lines with # are ignored. A value may be in quotes, as in
+// systemd.
 func parseSettings(data []byte, set *flag.FlagSet) ([]settingLine, error) {
 	known := map[string]*flag.Flag{}
 	set.VisitAll(func(f *flag.Flag) {
@@ -208,7 +209,7 @@ func unquoteValue(s string) string {
 	return s
 }
 
-// quoteValue quotes a value that unquoteValue or TrimSpace would change.
+// quoteValue puts a value of the settings file into quotes, if reading would change it otherwise.
 func quoteValue(s string) string {
 	if s != strings.TrimSpace(s) || s != unquoteValue(s) {
 		return `"` + s + `"`
@@ -218,7 +219,7 @@ func quoteValue(s string) string {
 
 const settingsHead = "# Settings of muster-agent; see muster-agent --help\n"
 
-// changeSettings sets names to values in the text of a file, and removes names with an empty value. Other
+// changeSettings sets names to values in the text of a settings file, and removes names with an empty value. Other
 // lines stay.
 func changeSettings(text string, change map[string]string) string {
 	text = cmp.Or(text, settingsHead)
@@ -243,7 +244,8 @@ func changeSettings(text string, change map[string]string) string {
 	return b.String()
 }
 
-// writeSettings changes the file. Only its owner can read it, because it may have a token.
+// writeSettings changes some settings in the settings file and keeps all other lines. Only its owner can read it,
+// because it may have a token.
 func writeSettings(path string, change map[string]string) error {
 	for name, value := range change {
 		if strings.ContainsAny(value, "\n\r") {
@@ -276,6 +278,7 @@ type subcommand struct {
 	run          func(ctx context.Context, o *Options, env Env) error
 }
 
+// subcommands returns the subcommands join and reset-identity.
 func subcommands() []subcommand {
 	j, r := &joiner{}, &identityReset{}
 	return []subcommand{
@@ -284,7 +287,7 @@ func subcommands() []subcommand {
 	}
 }
 
-// Commands returns the subcommands: name → text of --help.
+// Commands returns the text of --help of each subcommand, by name.
 func Commands() map[string]string {
 	out := map[string]string{}
 	for _, c := range subcommands() {
@@ -293,7 +296,7 @@ func Commands() map[string]string {
 	return out
 }
 
-// help returns the text of --help with the command's own flags; the agent's flags are not repeated.
+// help returns the text of --help with the flags of the subcommand alone.
 func (c subcommand) help() string {
 	set := flag.NewFlagSet("", flag.ContinueOnError)
 	c.flags(set)
@@ -304,6 +307,7 @@ func (c subcommand) help() string {
 	return b.String()
 }
 
+// usage prints the help of the subcommand, or of the agent where the name is empty.
 func (c subcommand) usage(set *flag.FlagSet, w io.Writer) {
 	if c.name == "" {
 		printUsage(set, w)
@@ -312,7 +316,7 @@ func (c subcommand) usage(set *flag.FlagSet, w io.Writer) {
 	fmt.Fprint(w, c.help())
 }
 
-// extraArgument returns the error for one argument more than the command allows.
+// extraArgument returns the error about a superfluous argument of the subcommand.
 func (c subcommand) extraArgument(word string) error {
 	if c.name != "" {
 		return fmt.Errorf("unexpected argument %q of %s", word, c.name)

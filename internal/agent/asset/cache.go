@@ -56,14 +56,14 @@ type Config struct {
 	Log   *slog.Logger
 }
 
-// Source is the stream of an archive from byte From on, which may be lower than requested. The reader
+// Source is the download stream of an archive; it starts at byte From, which may be lower than requested. The reader
 // closes Body.
 type Source struct {
 	Body io.ReadCloser
 	From int64
 }
 
-// Cache is the folder of extracted archives, each under its sum.
+// Cache is the agent's folder of extracted archives, each in a subfolder named by its SHA-512.
 type Cache struct {
 	cfg  Config
 	wake chan struct{}
@@ -87,7 +87,7 @@ type cachedArchive struct {
 	verifiedAt      time.Time
 }
 
-// Open reads the folder and removes incomplete archives.
+// Open opens the cache's folder and removes incomplete archives from it.
 func Open(cfg Config) (*Cache, error) {
 	cfg.Bytes = cmp.Or(cfg.Bytes, defaultBytes)
 	if cfg.Limits == (Limits{}) {
@@ -138,7 +138,7 @@ func folderBytes(dir string) (n int64) {
 	return n
 }
 
-// Want sets the archives that checks need: missing ones are fetched, others may be removed for space.
+// Want sets the archives that checks need: the cache fetches missing ones and may evict all others.
 func (c *Cache) Want(sums map[Sum]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -164,7 +164,7 @@ func (c *Cache) Want(sums map[Sum]bool) {
 	pause.Wake(c.wake)
 }
 
-// RetryNow repeats failed attempts, because a server is connected again.
+// RetryNow repeats failed downloads at once, because the agent is connected to a server again.
 func (c *Cache) RetryNow() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -176,7 +176,8 @@ func (c *Cache) RetryNow() {
 	pause.Wake(c.wake)
 }
 
-// fetchTime returns the time at which a newly wanted archive is fetched.
+// fetchTime returns the random time at which a newly needed archive is fetched, so that a fleet does not fetch all at
+// once.
 func (c *Cache) fetchTime() time.Time {
 	if c.cfg.Alone {
 		return time.Now()
@@ -184,14 +185,15 @@ func (c *Cache) fetchTime() time.Time {
 	return time.Now().Add(rand.N(fetchSpread))
 }
 
-// wakeWaitersLocked makes blocked calls of Use check their archive again.
+// wakeWaitersLocked wakes the calls of Use that wait for this archive; the lock must be held.
 func (c *Cache) wakeWaitersLocked() {
 	close(c.changed)
 	c.changed = make(chan struct{})
 }
 
-// Dir returns the folder of an archive. While the archive is being fetched and has not failed yet, Dir
-// waits until ctx ends. The error has the reason why the archive is missing.
+// Dir returns the folder with the extracted files of an archive, and fetches the archive first if it is missing.
+// While the archive is being fetched and has not failed yet, Dir waits until ctx ends. The error has the reason why
+// the archive is missing.
 func (c *Cache) Dir(ctx context.Context, sum Sum) (string, error) {
 	dir, done, err := c.Use(ctx, sum)
 	if err == nil {
@@ -200,7 +202,7 @@ func (c *Cache) Dir(ctx context.Context, sum Sum) (string, error) {
 	return dir, err
 }
 
-// Use returns the folder of an archive as Dir does; the archive is not removed until done is called.
+// Use returns the folder of an archive like Dir, and protects the archive from eviction until done is called.
 func (c *Cache) Use(ctx context.Context, sum Sum) (dir string, done func(), err error) {
 	for {
 		c.verifyFolder(sum)
@@ -234,7 +236,7 @@ func (c *Cache) Use(ctx context.Context, sum Sum) (dir string, done func(), err 
 	}
 }
 
-// releaseArchive notes that a command has ended, so that its archive may be removed.
+// releaseArchive records that a command no longer uses its archive, which may then be evicted.
 func (c *Cache) releaseArchive(e *cachedArchive) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -260,7 +262,7 @@ func (c *Cache) Run(ctx context.Context) {
 	}
 }
 
-// nextFetch returns the archive to fetch now, or the time until the next attempt.
+// nextFetch returns the archive that is due for a fetch, or the delay until the next one is due.
 func (c *Cache) nextFetch() (Sum, time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -278,10 +280,10 @@ func (c *Cache) nextFetch() (Sum, time.Duration) {
 	return "", wait
 }
 
-// invalidArchive is an error of the archive itself, which another attempt does not solve.
+// invalidArchive is the error of an archive with invalid content, for which a new download is no remedy.
 type invalidArchive struct{ error }
 
-// fetchArchive fetches and extracts one archive and records the outcome in its entry.
+// fetchArchive fetches and extracts one archive and records success or error in the cache.
 func (c *Cache) fetchArchive(ctx context.Context, sum Sum) {
 	began := time.Now()
 	bytes, err := c.fetchAndExtract(ctx, sum)
@@ -361,8 +363,8 @@ func (c *Cache) evictArchives(fresh Sum) {
 	}
 }
 
-// removeArchive deletes the folder and the list of an archive. It renames the folder first, so that a crash leaves
-// no incomplete archive.
+// removeArchive deletes the folder of an archive and its file list. It renames the folder first, so that a crash
+// leaves no incomplete archive.
 func (c *Cache) removeArchive(sum Sum) {
 	_ = os.Remove(c.archivePath(sum) + listSuffix)
 	if err := os.Rename(c.archivePath(sum), c.archivePath(sum)+temporarySuffix); err != nil {
@@ -374,9 +376,11 @@ func (c *Cache) removeArchive(sum Sum) {
 	}
 }
 
+// archivePath returns the path of the folder of an archive.
 func (c *Cache) archivePath(sum Sum) string { return filepath.Join(c.cfg.Dir, sum) }
 
-// fetchAndExtract makes the archive's folder. After a failed download the part file stays.
+// fetchAndExtract fetches an archive, verifies its sum and extracts the archive into its folder. After a failed
+// download the part file stays.
 func (c *Cache) fetchAndExtract(ctx context.Context, sum Sum) (bytes int64, err error) {
 	if err := os.MkdirAll(c.cfg.Dir, 0o755); err != nil {
 		return 0, err
@@ -452,7 +456,7 @@ func (c *Cache) extractArchive(sum Sum, f *os.File, size int64) (bytes int64, er
 	return bytes, disk.OS{}.SyncDir(c.cfg.Dir)
 }
 
-// freeSpace returns the bytes of disk space that may be filled.
+// freeSpace returns the bytes of disk space that the cache may still use.
 func (c *Cache) freeSpace() (int64, error) {
 	if c.cfg.Reserve <= 0 {
 		return math.MaxInt64, nil
@@ -464,7 +468,7 @@ func (c *Cache) freeSpace() (int64, error) {
 	return free - c.cfg.Reserve, err
 }
 
-// diskFullError returns the error of a disk that has only the reserve left.
+// diskFullError returns the error of a download that would use the reserve of free disk space.
 func (c *Cache) diskFullError(free int64) error {
 	return fmt.Errorf("cannot extract the archive into %s: the disk has only %s free, and the agent reserves %s", c.cfg.Dir, model.Size(free), model.Size(c.cfg.Reserve))
 }

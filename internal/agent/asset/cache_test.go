@@ -21,7 +21,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// assetServer serves archives and counts requests.
+// assetServer is a test server that serves archives and counts downloads.
 type assetServer struct {
 	t                *testing.T
 	dir              string
@@ -36,15 +36,17 @@ type assetServer struct {
 	stop             func()
 }
 
+// newAssetServer returns a server without archives, with a new folder for the cache.
 func newAssetServer(t *testing.T) *assetServer {
 	return &assetServer{t: t, dir: filepath.Join(t.TempDir(), "assets"), archives: map[Sum][]byte{}}
 }
 
-// addArchive makes an archive with one file of this text and returns its sum.
+// addArchive puts an archive with one file of this text on the server and returns the archive's sum.
 func (d *assetServer) addArchive(name, text string) Sum {
 	return d.storeArchive(makeTar(d.t, false, fileHeader(name, text)))
 }
 
+// storeArchive puts the bytes of an archive on the server and returns their SHA-512.
 func (d *assetServer) storeArchive(data []byte) Sum {
 	digest := sha512.Sum512(data)
 	sum := hex.EncodeToString(digest[:])
@@ -52,7 +54,7 @@ func (d *assetServer) storeArchive(data []byte) Sum {
 	return sum
 }
 
-// open opens the cache, as an agent does at its start.
+// open opens the cache again, as a restart of the agent does.
 func (d *assetServer) open() {
 	d.t.Helper()
 	var err error
@@ -76,7 +78,7 @@ func (d *assetServer) open() {
 	d.stop = func() { end(); <-done }
 }
 
-// requestCount returns the number of requests.
+// requestCount returns the number of downloads that the server has answered.
 func (d *assetServer) requestCount() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -89,10 +91,12 @@ func (d *assetServer) advanceClock(how time.Duration) {
 	synctest.Wait()
 }
 
+// archiveSource returns the bytes of an archive from a byte offset on.
 func (d *assetServer) archiveSource(sum Sum, from int64) (*Source, error) {
 	return &Source{Body: io.NopCloser(bytes.NewReader(d.archives[sum][from:])), From: from}, nil
 }
 
+// wantArchives tells the cache which archives checks need.
 func (d *assetServer) wantArchives(sums ...Sum) {
 	all := map[Sum]bool{}
 	for _, sum := range sums {
@@ -101,13 +105,14 @@ func (d *assetServer) wantArchives(sums ...Sum) {
 	d.cache.Want(all)
 }
 
-// requestFolder returns the folder of an archive, as a run requests it.
+// requestFolder calls Cache.Use for an archive, as a run of a check does.
 func (d *assetServer) requestFolder(sum Sum) (dir string, err error) {
 	ctx, cancel := context.WithTimeout(d.t.Context(), 10*time.Second)
 	defer cancel()
 	return d.cache.Dir(ctx, sum)
 }
 
+// expectFile fails the test unless the archive's folder has a file with this text.
 func (d *assetServer) expectFile(sum Sum, name, text string) {
 	d.t.Helper()
 	dir, err := d.requestFolder(sum)
@@ -117,6 +122,7 @@ func (d *assetServer) expectFile(sum Sum, name, text string) {
 	}
 }
 
+// waitForError fails the test unless the cache refuses an archive with an error that contains these words.
 func (d *assetServer) waitForError(sum Sum, words string) {
 	d.t.Helper()
 	if dir, err := d.requestFolder(sum); err == nil || !strings.Contains(err.Error(), words) {
@@ -124,7 +130,7 @@ func (d *assetServer) waitForError(sum Sum, words string) {
 	}
 }
 
-// expectStoredFiles compares the names in the cache's folder with want.
+// expectStoredFiles fails the test unless the cache's folder has exactly these names.
 func (d *assetServer) expectStoredFiles(want ...string) {
 	d.t.Helper()
 	list, err := os.ReadDir(d.dir)
@@ -140,7 +146,7 @@ func (d *assetServer) expectStoredFiles(want ...string) {
 	}
 }
 
-// runInBubble runs fn in a synctest bubble, where an hour passes at once.
+// runInBubble runs fn in a synctest bubble, whose clock jumps to the next timer.
 func runInBubble(t *testing.T, fn func(d *assetServer), change ...func(d *assetServer)) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newAssetServer(t)
@@ -153,7 +159,7 @@ func runInBubble(t *testing.T, fn func(d *assetServer), change ...func(d *assetS
 	})
 }
 
-// brokenBody returns some bytes and then an error.
+// brokenBody is a download that returns some bytes and then an error.
 type brokenBody struct {
 	io.Reader
 	err error
@@ -167,7 +173,7 @@ func (b brokenBody) Read(p []byte) (int, error) {
 }
 func (brokenBody) Close() error { return nil }
 
-// hangingBody returns some bytes and then blocks until the request is cancelled.
+// hangingBody is a download that returns some bytes and then blocks until its request is cancelled.
 type hangingBody struct {
 	io.Reader
 	ctx context.Context
@@ -182,8 +188,8 @@ func (h hangingBody) Read(p []byte) (int, error) {
 }
 func (hangingBody) Close() error { return nil }
 
-// TestInterruptedDownloadContinues breaks or stalls a download, restarts the agent, and lets the server
-// start from byte zero.
+// TestInterruptedDownloadContinues interrupts a download: the next attempt continues at the last byte, also after a
+// restart.
 func TestInterruptedDownloadContinues(t *testing.T) {
 	runInBubble(t, func(d *assetServer) {
 		sum := d.addArchive("x", strings.Repeat("abc", 5000))
@@ -371,6 +377,7 @@ func TestUnusedAssetsAreEvicted(t *testing.T) {
 	}, func(d *assetServer) { d.cacheLimit = 250 })
 }
 
+// sortedSums returns two sums in ascending order.
 func sortedSums(a, b Sum) []string { return []string{min(a, b), max(a, b)} }
 
 // TestDownloadOfUnneededAssetStops removes the check during the download: a part file stays only while a
@@ -411,8 +418,8 @@ func TestDownloadOfUnneededAssetStops(t *testing.T) {
 	})
 }
 
-// TestLeftoversOfACrashAreRemoved opens a folder with incomplete archives and lists, and with a file of
-// another program, which stays.
+// TestLeftoversOfACrashAreRemoved opens a cache with incomplete archives and file lists: they are removed, a file of
+// another program stays.
 func TestLeftoversOfACrashAreRemoved(t *testing.T) {
 	runInBubble(t, func(d *assetServer) {
 		d.stop()

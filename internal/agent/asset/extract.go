@@ -20,7 +20,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Limits has the bounds of one archive.
+// Limits has the bounds of one archive: the size of its files, in bytes and relative to the archive, and their
+// number.
 type Limits struct {
 	Bytes int64 // of all files
 	Free  int64 // of all files, allowed for the smallest archive …
@@ -28,7 +29,7 @@ type Limits struct {
 	Files int   // files, folders and links
 }
 
-// DefaultLimits returns the limits of agents.
+// DefaultLimits returns the default limits of an archive: the size and number of its files.
 func DefaultLimits() Limits {
 	return Limits{Bytes: 2 << 30, Free: 64 << 20, Ratio: 100, Files: 100_000}
 }
@@ -64,7 +65,7 @@ type extraction struct {
 	links    []string        // symbolic links, verified at the end
 }
 
-// unpackArchive finds the format of an archive by its first bytes and unpacks it.
+// unpackArchive detects the format of an archive by its first bytes and unpacks it.
 func (x *extraction) unpackArchive(archive io.ReaderAt, size int64) error {
 	head := make([]byte, 6)
 	n, err := archive.ReadAt(head, 0)
@@ -90,7 +91,7 @@ func (x *extraction) unpackArchive(archive io.ReaderAt, size int64) error {
 	return x.unpackTar(whole)
 }
 
-// archiveMember is one entry of an archive, of either format.
+// archiveMember is one member of a tar or zip file: name, mode, size and link target.
 type archiveMember struct {
 	name string
 	mode fs.FileMode // of an ordinary file, folder or symbolic link; any other is refused
@@ -98,6 +99,7 @@ type archiveMember struct {
 	hard bool        // a hard link to an earlier file
 }
 
+// unpackTar unpacks a tar file.
 func (x *extraction) unpackTar(r io.Reader) error {
 	t, heads := tar.NewReader(r), 0
 	for {
@@ -132,6 +134,7 @@ func (x *extraction) unpackTar(r io.Reader) error {
 	}
 }
 
+// unpackZip unpacks a zip file; a too long index is refused.
 func (x *extraction) unpackZip(archive io.ReaderAt, size int64) error {
 	list := &boundedReaderAt{ReaderAt: archive, left: int64(x.limits.Files)*maxListBytes + 128<<10}
 	z, err := zip.NewReader(list, size)
@@ -153,12 +156,14 @@ func (x *extraction) unpackZip(archive io.ReaderAt, size int64) error {
 	return nil
 }
 
-// boundedReaderAt fails after left bytes, because the zip package keeps the whole list of files in memory.
+// boundedReaderAt is a reader that fails after a number of bytes, because the zip package keeps the whole index in
+// memory.
 type boundedReaderAt struct {
 	io.ReaderAt
 	left int64
 }
 
+// ReadAt reads from the zip file, and fails once more bytes than allowed are read.
 func (b *boundedReaderAt) ReadAt(p []byte, at int64) (int, error) {
 	if b.left -= int64(len(p)); b.left < 0 {
 		return 0, errors.New("the list of files in the zip archive is too long")
@@ -191,7 +196,7 @@ func (x *extraction) unpackZipFile(f *zip.File) error {
 	return x.addMember(m, nil)
 }
 
-// localPath returns the path in root of a name in the archive.
+// localPath returns the path of an archive member below the root folder, or an error if it would leave that folder.
 func localPath(name string) (string, error) {
 	switch {
 	case len(name) > maxNameBytes || strings.Count(name, "/") > maxDepth || slices.ContainsFunc(strings.Split(name, "/"), componentTooLong):
@@ -208,7 +213,7 @@ func localPath(name string) (string, error) {
 	return clean, nil
 }
 
-// addMember counts an entry, makes its parent folders and writes it; r has the content of a file.
+// addMember counts an archive member, makes its parent folders and writes it; r reads the content of a file.
 func (x *extraction) addMember(m archiveMember, r io.Reader) error {
 	kind := m.mode.Type()
 	if kind != 0 && kind != fs.ModeDir && kind != fs.ModeSymlink {
@@ -235,7 +240,7 @@ func (x *extraction) addMember(m archiveMember, r io.Reader) error {
 	return x.writeFile(at, m.mode, r)
 }
 
-// makeFolder makes a folder of the archive and its parents.
+// makeFolder makes a folder of the archive, with its parents.
 func (x *extraction) makeFolder(at string) error {
 	if x.dirs[at] {
 		return nil
@@ -283,7 +288,7 @@ func (x *extraction) writeFile(at string, mode fs.FileMode, r io.Reader) error {
 	return memberError(at, errors.Join(err, f.Close()))
 }
 
-// makeSymlink makes a link to a path in the archive; verifyLinksAndSync follows all links.
+// makeSymlink makes a symbolic link to a path in the archive; verifyLinksAndSync follows all links later.
 func (x *extraction) makeSymlink(at, target string) error {
 	if target == "" || len(target) > maxNameBytes || strings.ContainsAny(target, "\x00\\") || strings.HasPrefix(target, "/") ||
 		!filepath.IsLocal(filepath.FromSlash(path.Join(path.Dir(at), target))) {
@@ -305,7 +310,7 @@ func (x *extraction) makeHardlink(at, target string) error {
 	return memberError(at, x.root.Link(to, at))
 }
 
-// verifyLinksAndSync refuses links that lead outside through each other, and syncs the folders.
+// verifyLinksAndSync refuses symbolic links that lead outside the folder, and syncs all folders.
 func (x *extraction) verifyLinksAndSync() error {
 	for _, at := range x.links {
 		if _, err := x.root.Stat(at); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -331,8 +336,8 @@ func memberError(at string, err error) error {
 	return fmt.Errorf("%q: %w", shortName(at), err)
 }
 
-// componentTooLong returns whether one part of a path is longer than file systems allow.
+// componentTooLong reports whether a part of a path exceeds the name length of file systems.
 func componentTooLong(part string) bool { return len(part) > maxPartBytes }
 
-// shortName shortens a name for a message.
+// shortName shortens a file name for an error message.
 func shortName(name string) string { return model.Truncate(name, 200) }

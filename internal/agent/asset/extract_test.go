@@ -50,15 +50,17 @@ func makeTar(t testing.TB, zipped bool, headers ...tar.Header) []byte {
 	return b.Bytes()
 }
 
+// fileHeader returns the tar header of a regular file.
 func fileHeader(name, text string) tar.Header {
 	return tar.Header{Name: name, Typeflag: tar.TypeReg, PAXRecords: map[string]string{"text": text}}
 }
 
+// linkHeader returns the tar header of a symbolic or hard link.
 func linkHeader(kind byte, name, target string) tar.Header {
 	return tar.Header{Name: name, Typeflag: kind, Linkname: target}
 }
 
-// extractToTemp unpacks an archive into a folder and fails if a file beside the folder changed.
+// extractToTemp extracts an archive into a temporary folder and fails the test if a file outside that folder changed.
 func extractToTemp(t testing.TB, data []byte, limits Limits) (dir string, err error) {
 	t.Helper()
 	outer := t.TempDir()
@@ -77,6 +79,8 @@ func extractToTemp(t testing.TB, data []byte, limits Limits) (dir string, err er
 	return dir, err
 }
 
+// TestExtractWritesFilesWithSafeModes extracts tar files and expects files without setuid bits and links inside the
+// folder.
 func TestExtractWritesFilesWithSafeModes(t *testing.T) {
 	program := fileHeader("./bin/check", "#!/bin/sh\n")
 	program.Mode = 0o4777 // setuid, and writable for everybody
@@ -104,6 +108,7 @@ func TestExtractWritesFilesWithSafeModes(t *testing.T) {
 	}
 }
 
+// makeZip returns a zip file with one member.
 func makeZip(t testing.TB, mode fs.FileMode, name, text string) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -119,6 +124,7 @@ func makeZip(t testing.TB, mode fs.FileMode, name, text string) []byte {
 	return b.Bytes()
 }
 
+// TestExtractUnpacksZipFiles extracts a zip file and expects its program with execute permission.
 func TestExtractUnpacksZipFiles(t *testing.T) {
 	dir, err := extractToTemp(t, makeZip(t, 0o755, "bin/check", "x"), DefaultLimits())
 	testenv.NoError(t, err)
@@ -141,10 +147,12 @@ func makeLongZip(t testing.TB, count int) []byte {
 	return b.Bytes()
 }
 
-// smallLimits returns limits that small archives exceed.
+// smallLimits returns limits low enough that the small archives of tests exceed them.
 func smallLimits() Limits { return Limits{Bytes: 1 << 20, Free: 100, Ratio: 2, Files: 10} }
 
-func TestExtractRefuses(t *testing.T) {
+// TestInvalidArchivesAreRefused extracts invalid archives, archives beyond the limits and links out of the folder:
+// each is refused with its reason.
+func TestInvalidArchivesAreRefused(t *testing.T) {
 	many := []tar.Header{}
 	for _, c := range "abcdefghijk" {
 		many = append(many, fileHeader(string(c), ""))
@@ -202,8 +210,7 @@ func TestExtractRefuses(t *testing.T) {
 	}
 }
 
-// FuzzExtract unpacks random archives: no file is outside the folder, no link leads out of it, and the
-// limits hold.
+// FuzzExtract unpacks random archives: no file or link may leave the folder, and the limits hold.
 func FuzzExtract(f *testing.F) {
 	f.Add(makeTar(f, false, fileHeader("bin/a", "x"), linkHeader(tar.TypeSymlink, "b", "bin/a"), linkHeader(tar.TypeLink, "c", "bin/a")))
 	f.Add(makeTar(f, false, linkHeader(tar.TypeSymlink, "a/b", ".."), linkHeader(tar.TypeSymlink, "x", "a/b/.."), fileHeader("../y", "")))

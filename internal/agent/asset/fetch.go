@@ -21,7 +21,7 @@ import (
 // stallTimeout is the longest time without a byte before a download is cancelled.
 const stallTimeout = 30 * time.Second
 
-// downloadArchive downloads the bytes of an archive that its part file f does not have yet.
+// downloadArchive downloads the bytes of an archive that are missing in the part file f.
 func (c *Cache) downloadArchive(ctx context.Context, sum Sum, f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -68,7 +68,7 @@ func (c *Cache) downloadArchive(ctx context.Context, sum Sum, f *os.File) error 
 	}
 }
 
-// verifySum verifies the SHA-512 of the file.
+// verifySum returns an error unless the SHA-512 of a file is the expected sum.
 func verifySum(f *os.File, sum Sum) (size int64, err error) {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return 0, err
@@ -91,9 +91,9 @@ const listHead = "muster asset list 1\n"
 // maxListed is the longest list in bytes that is read.
 const maxListed = 64 << 20
 
-// listLine describes one file, link or folder. Of a folder it has only the name: a program may add files,
-// such as compiled ones.
-func listLine(name string, info fs.FileInfo) string {
+// fileListLine returns the line of one file, link or folder in an archive's file list. Of a folder it has only the
+// name: a program may add files, such as compiled ones.
+func fileListLine(name string, info fs.FileInfo) string {
 	switch mode := info.Mode(); {
 	case mode.IsDir():
 		return fmt.Sprintf("d %q\n", name)
@@ -104,7 +104,7 @@ func listLine(name string, info fs.FileInfo) string {
 	}
 }
 
-// writeList writes the list of a folder.
+// writeList writes the file list of an archive's folder, with size, mode and time of each file.
 func writeList(dir string) error {
 	var b bytes.Buffer
 	b.WriteString(listHead)
@@ -118,7 +118,7 @@ func writeList(dir string) error {
 		}
 		name, err := filepath.Rel(dir, path)
 		if err == nil {
-			b.WriteString(listLine(name, info))
+			b.WriteString(fileListLine(name, info))
 		}
 		return err
 	})
@@ -128,9 +128,9 @@ func writeList(dir string) error {
 	return os.WriteFile(dir+listSuffix, b.Bytes(), 0o600)
 }
 
-// findChange describes the first entry of a folder that differs from its list; empty: none. A folder
-// without a list is not checked.
-func findChange(dir string) (difference string, err error) {
+// findChangedFile describes the first file that differs from the archive's file list; empty: no file differs. A
+// folder without a list is not checked.
+func findChangedFile(dir string) (difference string, err error) {
 	if info, err := os.Stat(dir + listSuffix); errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() > maxListed {
 		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 			return "its folder is missing", nil
@@ -154,14 +154,15 @@ func findChange(dir string) (difference string, err error) {
 			return fmt.Sprintf("%q is missing", name), nil
 		case err != nil:
 			return "", err
-		case listLine(name, is) != string(line):
+		case fileListLine(name, is) != string(line):
 			return fmt.Sprintf("%q has changed", name), nil
 		}
 	}
 	return "", nil
 }
 
-// verifyFolder compares a folder with its list once per Config.Look, and fetches a changed archive again.
+// verifyFolder compares the files of an archive with its file list once per Config.Look, and fetches a changed
+// archive again.
 func (c *Cache) verifyFolder(sum Sum) {
 	if c.cfg.Look <= 0 {
 		return
@@ -174,7 +175,7 @@ func (c *Cache) verifyFolder(sum Sum) {
 	}
 	e.verifiedAt = time.Now()
 	c.mu.Unlock()
-	difference, err := findChange(c.archivePath(sum))
+	difference, err := findChangedFile(c.archivePath(sum))
 	if err != nil {
 		difference = err.Error()
 	}

@@ -56,7 +56,8 @@ func TestDamagedAssetIsExtractedAgain(t *testing.T) {
 	}, func(d *assetServer) { d.changeConfig = func(c *Config) { c.Look, c.Alone = time.Minute, true } })
 }
 
-// TestFileListFormatGolden fixes the format of the list of files, which later versions read.
+// TestFileListFormatGolden compares the file list of an archive with golden bytes, because later versions read the
+// format.
 func TestFileListFormatGolden(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "x")
 	at := time.Unix(1700000000, 5)
@@ -71,7 +72,7 @@ func TestFileListFormatGolden(t *testing.T) {
 	if err != nil || string(data) != want {
 		t.Errorf("%q %v, want %q", data, err, want)
 	}
-	if what, err := findChange(dir); what != "" || err != nil {
+	if what, err := findChangedFile(dir); what != "" || err != nil {
 		t.Errorf("%q %v", what, err)
 	}
 }
@@ -94,6 +95,7 @@ func TestAssetOfARunningCommandIsNotEvicted(t *testing.T) {
 	}, func(d *assetServer) { d.cacheLimit = 100 })
 }
 
+// TestDiskReserveIsKept sets a reserve above the free disk space and expects an error in place of the archive.
 func TestDiskReserveIsKept(t *testing.T) {
 	runInBubble(t, func(d *assetServer) {
 		sum := d.addArchive("x", "text")

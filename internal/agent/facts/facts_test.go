@@ -14,9 +14,10 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// machineFiles has the files of a real machine, by path.
+// machineFiles maps paths to the contents of files of a real machine.
 type machineFiles map[string]string
 
+// fileSystem returns an in-memory file system with these files.
 func (m machineFiles) fileSystem() fstest.MapFS {
 	root := fstest.MapFS{}
 	for path, text := range m {
@@ -25,6 +26,7 @@ func (m machineFiles) fileSystem() fstest.MapFS {
 	return root
 }
 
+// newMeter returns a Meter of a machine with these files, four CPUs and Linux.
 func (m machineFiles) newMeter() *Meter {
 	return New(MachineReader{Root: m.fileSystem(), CPUs: 4, OS: "linux", Arch: "amd64"})
 }
@@ -32,6 +34,8 @@ func (m machineFiles) newMeter() *Meter {
 const dmi = "sys/class/dmi/id/"
 const clocks = "sys/devices/system/clocksource/clocksource0/available_clocksource"
 
+// TestCloudsAreDetected measures facts from files of real machines and expects their cloud, hypervisor and
+// distribution.
 func TestCloudsAreDetected(t *testing.T) {
 	for name, c := range map[string]struct {
 		files machineFiles
@@ -131,6 +135,7 @@ func TestCloudsAreDetected(t *testing.T) {
 	}
 }
 
+// TestAddressesAreGlobalAndSorted expects only global addresses, without loopback and link-local ones, sorted.
 func TestAddressesAreGlobalAndSorted(t *testing.T) {
 	var list []netip.Prefix
 	for _, p := range []string{"127.0.0.1/8", "::1/128", "fe80::1/64", "2001:db8::7/64", "192.0.2.7/24", "10.0.0.1/8", "169.254.1.1/16", "::ffff:192.0.2.7/120", "fd00::1/8"} {
@@ -141,8 +146,8 @@ func TestAddressesAreGlobalAndSorted(t *testing.T) {
 	}
 }
 
-// TestFQDNComesFromHostsOrResolver expects the resolver only where files have no full name; its last answer
-// stays while it fails.
+// TestFQDNComesFromHostsOrResolver expects a DNS query only where files have no full name; the last answer stays
+// while DNS fails.
 func TestFQDNComesFromHostsOrResolver(t *testing.T) {
 	asked, answer := 0, "web01.example.com"
 	system := MachineReader{OS: "linux", Canonical: func(ctx context.Context, host string) (string, bool) {
@@ -180,7 +185,7 @@ func TestFQDNComesFromHostsOrResolver(t *testing.T) {
 	}
 }
 
-// TestLocalSystemHasItsFacts compares facts of this machine with uname and hostname.
+// TestLocalSystemHasItsFacts compares the measured facts of this machine with the output of uname and hostname.
 func TestLocalSystemHasItsFacts(t *testing.T) {
 	got := New(LocalSystem()).Measure()
 	host, err := os.Hostname()
@@ -202,11 +207,12 @@ func TestLocalSystemHasItsFacts(t *testing.T) {
 
 const referencePage = "../../../docs/reference/facts.md"
 
+// TestReferencePageIsUpToDate compares docs/reference/facts.md with the facts; make docs writes it with -update.
 func TestReferencePageIsUpToDate(t *testing.T) {
 	testenv.Golden(t, referencePage, Reference())
 }
 
-// FuzzFacts expects short lines of valid text from any files.
+// FuzzFacts measures facts from files with random bytes and expects short lines of valid UTF-8.
 func FuzzFacts(f *testing.F) {
 	f.Add(`{"v1": {"cloud_name": "aws", "instance_id": "i-0"}}`, "ID=debian\n", "127.0.1.1 a.b a", "a")
 	f.Add(`{"v1": 1}`, "ID='\nVERSION_ID=\"\\", "#", "a.b")

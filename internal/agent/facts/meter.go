@@ -38,10 +38,10 @@ const (
 	AgentVersion        = "agentVersion" // the server takes it from the session
 )
 
-// Fact is one line of the reference.
+// Fact is the description of one fact for the reference page.
 type Fact struct{ Name, Example, Meaning string }
 
-// All lists every fact in the order of the reference page.
+// All returns every fact that the agent reports, in the order of the reference page.
 func All() []Fact {
 	return []Fact{
 		{Hostname, "web01", "what the machine calls itself"},
@@ -65,7 +65,7 @@ func All() []Fact {
 	}
 }
 
-// Reference writes docs/reference/facts.md.
+// Reference returns the page docs/reference/facts.md.
 func Reference() string {
 	var b strings.Builder
 	b.WriteString(`# Facts
@@ -90,7 +90,7 @@ then every 30 seconds at most. A node has at most 256 facts with 32 KiB.
 	return b.String()
 }
 
-// MachineReader reads the raw data of the machine that a Meter measures.
+// MachineReader reads the raw data of a machine: its files, network interfaces and host name.
 type MachineReader struct {
 	Root       fs.FS                                                 // the folder /
 	CPUs       int                                                   // usable by the agent
@@ -100,7 +100,7 @@ type MachineReader struct {
 	Canonical  func(ctx context.Context, host string) (string, bool) // asks the resolver
 }
 
-// LocalSystem returns the machine that the program runs on.
+// LocalSystem returns the MachineReader of the machine that the program runs on.
 func LocalSystem() MachineReader {
 	return MachineReader{
 		Root: os.DirFS("/"), CPUs: runtime.NumCPU(), OS: runtime.GOOS, Arch: runtime.GOARCH,
@@ -109,7 +109,7 @@ func LocalSystem() MachineReader {
 	}
 }
 
-// Meter measures one system again and again. Safe for concurrent use.
+// Meter measures the facts of one machine, again and again. Safe for concurrent use.
 type Meter struct {
 	machine MachineReader
 
@@ -117,11 +117,11 @@ type Meter struct {
 	resolvedName struct{ host, name string } // the resolver's last answer: the full name of a host name
 }
 
-// New returns a Meter that has read nothing yet.
+// New returns a Meter that has measured nothing yet.
 func New(s MachineReader) *Meter { return &Meter{machine: s} }
 
-// Measure reads the present facts from small files and the list of interfaces, without DNS. Unknown
-// facts are left out. The caller owns the map.
+// Measure returns the present facts of the machine, read from small files and the network interfaces, without DNS.
+// Unknown facts are left out. The caller owns the map.
 func (m *Meter) Measure() map[string]string {
 	t := machineFS{m.machine.Root}
 	host := m.hostName(t)
@@ -148,7 +148,7 @@ func (m *Meter) Measure() map[string]string {
 // maxFactBytes is the length in bytes of the longest value of a fact.
 const maxFactBytes = 2048
 
-// cleanValue removes control characters and invalid UTF-8.
+// cleanValue removes control characters and invalid UTF-8 from the value of a fact.
 func cleanValue(value string) string {
 	value = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
@@ -183,6 +183,7 @@ func globalAddresses(list []netip.Prefix) string {
 	return strings.Join(texts, ",")
 }
 
+// interfacePrefixes returns the addresses of the network interfaces, with their prefix lengths.
 func interfacePrefixes() (list []netip.Prefix) {
 	all, _ := net.InterfaceAddrs()
 	for _, a := range all {
@@ -193,13 +194,13 @@ func interfacePrefixes() (list []netip.Prefix) {
 	return list
 }
 
-// machineFS is the file system of a machine.
+// machineFS is the file system of the measured machine.
 type machineFS struct{ fs.FS }
 
 // maxFileBytes is the number of bytes that are read of a file.
 const maxFileBytes = 1 << 20
 
-// fileText returns a file's content; empty where it cannot be read.
+// fileText returns the content of a file; empty: the file cannot be read.
 func (t machineFS) fileText(path string) string {
 	f, err := t.Open(path)
 	if err != nil {
@@ -216,12 +217,13 @@ func (t machineFS) firstLine(path string) string {
 	return strings.TrimSpace(first)
 }
 
+// fileExists reports whether a file exists.
 func (t machineFS) fileExists(path string) bool {
 	_, err := fs.Stat(t, path)
 	return err == nil
 }
 
-// memoryBytes returns the kernel's usable memory in bytes.
+// memoryBytes returns the memory that the kernel can use, in bytes.
 func (t machineFS) memoryBytes() string {
 	for line := range strings.Lines(t.fileText("proc/meminfo")) {
 		if rest, ok := strings.CutPrefix(line, "MemTotal:"); ok {
@@ -233,7 +235,7 @@ func (t machineFS) memoryBytes() string {
 	return ""
 }
 
-// setDistributionFacts reads the facts of the distribution from os-release(5) in /etc or else in /usr/lib.
+// setDistributionFacts sets the facts of the Linux distribution from os-release(5) in /etc or else in /usr/lib.
 func (t machineFS) setDistributionFacts(f map[string]string) {
 	names := map[string]string{"ID": Distribution, "VERSION_ID": DistributionVersion, "PRETTY_NAME": DistributionName}
 	for line := range strings.Lines(cmp.Or(t.fileText("etc/os-release"), t.fileText("usr/lib/os-release"))) {
@@ -244,7 +246,7 @@ func (t machineFS) setDistributionFacts(f map[string]string) {
 	}
 }
 
-// withoutQuotes returns a value of a shell-compatible file without its quotes.
+// withoutQuotes removes the quotes around a value of os-release.
 func withoutQuotes(v string) string {
 	if n := len(v); n >= 2 && (v[0] == '"' || v[0] == '\'') && v[n-1] == v[0] {
 		v = v[1 : n-1]
@@ -252,8 +254,8 @@ func withoutQuotes(v string) string {
 	return strings.NewReplacer(`\"`, `"`, `\\`, `\`, `\$`, `$`, "\\`", "`").Replace(v)
 }
 
-// Resolve asks the resolver for the full name of a machine whose host name and hosts file have none, until
-// ctx ends. Later calls of Measure report the answer, which stays when the resolver fails.
+// Resolve asks DNS once for the full name of a machine whose host name and hosts file have none. Later calls of
+// Measure report the answer, which stays when the resolver fails.
 func (m *Meter) Resolve(ctx context.Context) {
 	t := machineFS{m.machine.Root}
 	host := m.hostName(t)
@@ -267,6 +269,7 @@ func (m *Meter) Resolve(ctx context.Context) {
 	}
 }
 
+// hostName returns the host name of the machine from /proc, or from the system.
 func (m *Meter) hostName(t machineFS) string {
 	host := t.firstLine("proc/sys/kernel/hostname")
 	if host == "" && m.machine.Hostname != nil {
@@ -275,6 +278,7 @@ func (m *Meter) hostName(t machineFS) string {
 	return host
 }
 
+// fullName returns the full name of the machine: from its host name, its hosts file, or the last answer of DNS.
 func (m *Meter) fullName(t machineFS, host string) string {
 	if strings.Contains(host, ".") {
 		return strings.TrimSuffix(host, ".")
@@ -313,7 +317,7 @@ func (t machineFS) fullNameInHostsFile(host string) string {
 	return ""
 }
 
-// canonicalName asks the resolver for the canonical name of a host. Search domains of resolv.conf apply.
+// canonicalName asks DNS for the canonical name of a host. Search domains of resolv.conf apply.
 func canonicalName(ctx context.Context, host string) (string, bool) {
 	name, err := net.DefaultResolver.LookupCNAME(ctx, host)
 	name = strings.TrimSuffix(name, ".")

@@ -55,8 +55,8 @@ var firmwareVendors = [...]struct{ word, is string }{
 	{"Hyper-V", "hyper-v"}, {"Apple Virtualization", "apple"}, {"Google Compute Engine", "kvm"},
 }
 
-// hypervisor returns the hypervisor below the kernel. Clock sources of the kernel distinguish KVM, Hyper-V
-// and Xen where the firmware names only QEMU, or nothing.
+// hypervisor returns the name of the hypervisor that the machine runs on; empty: none. Clock sources of the kernel
+// distinguish KVM, Hyper-V and Xen where the firmware names only QEMU, or nothing.
 func (t machineFS) hypervisor() string {
 	if strings.Contains(t.fileText("proc/xen/capabilities"), "control_d") {
 		return "none" // the machine's own system, beside its guests
@@ -124,10 +124,10 @@ func (t machineFS) hypervisorWithoutDMI() string {
 	return ""
 }
 
-// dmiField returns one field of the firmware's tables; only root can read some.
+// dmiField returns one field of the firmware's DMI tables; only root can read some of them.
 func (t machineFS) dmiField(field string) string { return t.firstLine("sys/class/dmi/id/" + field) }
 
-// setCloudFacts sets the facts of the cloud that owns the machine. cloud-init has the most exact facts,
+// setCloudFacts sets the facts about the cloud provider: name, region, instance. cloud-init has the most exact facts,
 // because it asked the provider at boot. The firmware names the provider, and of some also the instance.
 func (t machineFS) setCloudFacts(f map[string]string) {
 	if c, ok := decodeCloudInit([]byte(t.fileText("run/cloud-init/instance-data.json"))); ok {
@@ -140,7 +140,7 @@ func (t machineFS) setCloudFacts(f map[string]string) {
 	}
 }
 
-// firmwareCloud reads the entries of providers in the DMI tables. Serial numbers and UUIDs
+// firmwareCloud detects the cloud provider by the vendor names in the firmware's DMI tables. Serial numbers and UUIDs
 // are readable for root only: without it there is no instance.
 func (t machineFS) firmwareCloud() (provider, instance, size string) {
 	vendor, product, chassis := t.dmiField("sys_vendor"), t.dmiField("product_name"), t.dmiField("chassis_asset_tag")
@@ -179,14 +179,14 @@ func (t machineFS) firmwareCloud() (provider, instance, size string) {
 var serialClouds = [...][2]string{{"DigitalOcean", "digitalocean"}, {"Hetzner", "hetzner"}, {"Vultr", "vultr"}, {"UpCloud", "upcloud"},
 	{"Alibaba Cloud", "alibaba"}, {"Akamai", "akamai"}, {"Linode", "akamai"}}
 
-// cloudMachine has the facts of a machine in a cloud.
+// cloudMachine has the facts about a machine in a cloud: provider, machine id, region, zone and type.
 type cloudMachine struct{ provider, cloudMachine, region, zone, machineType string }
 
 // providerNames maps cloud-init's names of providers to the facts' names.
 var providerNames = [...][2]string{{"gce", "gcp"}, {"aliyun", "alibaba"}, {"ec2", "aws"}}
 
-// decodeCloudInit reads cloud-init's instance-data.json. ok is false where there is no cloud, such as for a
-// disk image made by hand.
+// decodeCloudInit decodes the facts of the cloud from cloud-init's instance-data.json. ok is false where there is no
+// cloud, such as for a disk image made by hand.
 func decodeCloudInit(data []byte) (c cloudMachine, ok bool) {
 	var parsed struct {
 		V1 struct {

@@ -13,10 +13,10 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// DecodeChunk reads the encoding of one chunk. An error refuses the chunk alone.
+// DecodeChunk decodes one chunk of an assignment. An error refuses the chunk alone.
 type DecodeChunk = func(id model.ChunkID, data []byte) (*model.Chunk, error)
 
-// Assignment is a verified assignment of the agent. It is immutable.
+// Assignment is the agent's assignment after its signature is verified. It is immutable.
 type Assignment struct {
 	Generation  wire.Generation
 	Hash        [32]byte
@@ -36,10 +36,10 @@ var (
 	ErrStaleGeneration = errors.New("assignment is older than the present one")
 )
 
-// Apply returns the assignment after the message. It verifies the signature, which covers node,
-// generation and hash, before anything else, and at the end computes the hash of all chunks and
-// properties. A chunk that decode cannot read stays in the assignment, as received, and is refused
-// alone. h may be nil. With an empty key the signature is not verified.
+// Apply returns the assignment that results from applying the server's message to this one. It verifies the
+// signature, which covers node, generation and hash, before anything else, and at the end computes the hash of all
+// chunks and properties. A chunk that decode cannot read stays in the assignment, as received, and is refused alone.
+// h may be nil. With an empty key the signature is not verified.
 func (h *Assignment) Apply(a *wire.Assignment, node uuid.UUID, key ed25519.PublicKey, decode DecodeChunk) (*Assignment, error) {
 	if len(key) > 0 && !ed25519.Verify(key, wire.SignedBytes(node, a.Generation, a.Hash), a.Signature) {
 		return nil, ErrBadSignature
@@ -89,15 +89,15 @@ func (h *Assignment) Apply(a *wire.Assignment, node uuid.UUID, key ed25519.Publi
 	return next, nil
 }
 
-// refuse lists a chunk that does not run, with the reason. AssignmentStatus has room for MaxRefused.
+// refuse records that the agent cannot run a chunk, with the reason. AssignmentStatus has room for MaxRefused.
 func (h *Assignment) refuse(chunk model.ChunkID, reason string) {
 	if len(h.Refused) < wire.MaxRefused {
 		h.Refused = append(h.Refused, wire.RefusedChunk{Chunk: chunk, Reason: reason})
 	}
 }
 
-// Message returns the whole assignment as a message with its signature: an agent stores it, and
-// applies it to a nil Assignment after a restart.
+// Message encodes the whole assignment as one signed message: an agent stores it, and applies it to a nil Assignment
+// after a restart.
 func (h *Assignment) Message() *wire.Assignment {
 	a := &wire.Assignment{Generation: h.Generation, Hash: h.Hash, Properties: h.Properties, HasProperties: true, ProxyChecks: h.ProxyChecks, HasProxyChecks: !h.ProxyChecks.Empty(), Signature: h.Signature}
 	for _, c := range h.Chunks {

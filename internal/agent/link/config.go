@@ -18,7 +18,7 @@ import (
 // Path is where a session is opened on the server.
 const Path = "/agent/v1/session"
 
-// Config has the settings of sessions; many sessions may share all but Node.
+// Config has the settings of sessions, which all sessions of a process may share except Node.
 type Config struct {
 	Node      uuid.UUID
 	TLS       *tls.Config       // from TLSConfig; nil: plain, loopback only
@@ -44,14 +44,14 @@ type Config struct {
 	hasDefaults bool // defaults are filled in
 }
 
-// Shared has the buffer pools of many sessions in one process.
+// Shared has buffer pools that many sessions of one process share.
 type Shared struct {
 	ws     wsconn.Buffers
 	frames sync.Pool // *[]byte, for frames on their way out
 	acks   sync.Pool // *wire.Ack, for decoding
 }
 
-// NewShared makes empty pools.
+// NewShared returns empty buffer pools.
 func NewShared() *Shared {
 	return &Shared{
 		frames: sync.Pool{New: func() any { b := make([]byte, 0, 4096); return &b }},
@@ -59,9 +59,9 @@ func NewShared() *Shared {
 	}
 }
 
-// filledIn returns the configuration with its defaults. A configuration with defaults is returned unchanged, so that
-// thousands of sessions share it.
-func (c *Config) filledIn() *Config {
+// withDefaults returns a copy of the configuration with its defaults filled in. A configuration with defaults is
+// returned unchanged, so that thousands of sessions share it.
+func (c *Config) withDefaults() *Config {
 	if c.hasDefaults {
 		return c
 	}
@@ -90,12 +90,12 @@ func (c *Config) filledIn() *Config {
 	return c
 }
 
-// Complete returns the configuration with its defaults, for owners of many sessions: Open then makes
-// no copy.
-func (c Config) Complete() *Config { return c.filledIn() }
+// Complete returns the configuration with all defaults filled in, for processes with many sessions, which then share
+// one copy.
+func (c Config) Complete() *Config { return c.withDefaults() }
 
-// Handler receives the server's messages, on the goroutine that reads. Messages and their slices are
-// valid during the call only.
+// Handler receives the messages of the server, on the goroutine that reads the connection. Messages and their slices
+// are valid during the call only.
 type Handler interface {
 	// OpenedSession reports that the session is open; w.Last has the numbers that the server has.
 	OpenedSession(s *Session, w *wire.Welcome)
@@ -114,7 +114,7 @@ type Handler interface {
 	ServerStops(s *Session, retry time.Duration, reason string)
 }
 
-// RefusedError reports the server's Refuse.
+// RefusedError is the error of a session that the server refused, with code, message and hint.
 type RefusedError struct{ wire.Refuse }
 
 func (e *RefusedError) Error() string {

@@ -25,15 +25,15 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TLSConfig returns mutual TLS with the identity of the enrolment. It trusts only server certificates
-// of the server's own CA, by whatever name or address the server was reached, because that CA signs
-// no other servers. Sessions that share the configuration share session tickets. now (nil: time.Now)
-// may be behind the server's clock: see pki.ValidAt.
+// TLSConfig returns the client configuration of mutual TLS with the agent's key and certificate. It trusts only
+// server certificates of the server's own CA, by whatever name or address the server was reached, because that CA
+// signs no other servers. Sessions that share the configuration share session tickets. now (nil: time.Now) may be
+// behind the server's clock: see pki.ValidAt.
 func TLSConfig(id *pki.Identity, now func() time.Time) *tls.Config {
 	return TLSFor(wire.Subprotocol, id, now)
 }
 
-// TLSFor returns TLSConfig for another ALPN protocol.
+// TLSFor returns TLSConfig with another ALPN protocol.
 func TLSFor(protocol string, id *pki.Identity, now func() time.Time) *tls.Config {
 	if now == nil {
 		now = time.Now
@@ -60,7 +60,7 @@ func TLSFor(protocol string, id *pki.Identity, now func() time.Time) *tls.Config
 	}
 }
 
-// DialTLS connects by dial and makes a TLS handshake.
+// DialTLS opens a TCP connection with dial and makes a TLS handshake.
 func DialTLS(ctx context.Context, dial pki.Dial, config *tls.Config, addr string) (net.Conn, error) {
 	nc, err := dial(ctx, "tcp", addr)
 	if err != nil {
@@ -73,7 +73,7 @@ func DialTLS(ctx context.Context, dial pki.Dial, config *tls.Config, addr string
 	return conn, err
 }
 
-// tlsHandshake makes a TLS handshake with the server at addr; without a configuration it returns nc.
+// tlsHandshake makes a TLS handshake with the server at addr; without a TLS configuration it returns nc unchanged.
 func tlsHandshake(ctx context.Context, nc net.Conn, config *tls.Config, addr string) (net.Conn, error) {
 	if config == nil {
 		return nc, nil
@@ -82,7 +82,8 @@ func tlsHandshake(ctx context.Context, nc net.Conn, config *tls.Config, addr str
 	return conn, conn.HandshakeContext(ctx)
 }
 
-// withServerName sends the server's name (SNI), for balancers that route by it.
+// withServerName returns the TLS configuration with the host of addr as server name (SNI), by which load balancers
+// route.
 func withServerName(config *tls.Config, addr string) *tls.Config {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil || config.ServerName != "" || net.ParseIP(host) != nil {
@@ -120,8 +121,8 @@ func NewDialer(lookup func(string) string) pki.Dial {
 	}
 }
 
-// CheckProxy returns the fault of a proxy's address, without the password in it. An address without a
-// scheme is http. An empty one is valid: no proxy.
+// CheckProxy returns the error in the address of an HTTP proxy, without the password. An address without a scheme is
+// http. An empty one is valid: no proxy.
 func CheckProxy(proxy string) error {
 	if proxy == "" {
 		return nil
@@ -141,6 +142,7 @@ func CheckProxy(proxy string) error {
 		WithHint("write it as http://USER:PASSWORD@HOST:PORT, with @ : / in a password as %%40 %%3A %%2F")
 }
 
+// dialProxy connects to the HTTP proxy and opens a tunnel to addr.
 func dialProxy(ctx context.Context, direct *net.Dialer, proxy *url.URL, addr string) (net.Conn, error) {
 	port := map[string]string{"http": "80", "https": "443"}[proxy.Scheme]
 	nc, err := direct.DialContext(ctx, "tcp", net.JoinHostPort(proxy.Hostname(), cmp.Or(proxy.Port(), port)))
@@ -164,8 +166,8 @@ func dialProxy(ctx context.Context, direct *net.Dialer, proxy *url.URL, addr str
 	return nil, err
 }
 
-// openTunnel requests a tunnel (RFC 9110, 9.3.6). The peer sends nothing before the TLS client does, so
-// the reader's buffer is empty after the response.
+// openTunnel requests a tunnel from an HTTP proxy by CONNECT (RFC 9110, 9.3.6). The peer sends nothing before the TLS
+// client does, so the reader's buffer is empty after the response.
 func openTunnel(nc net.Conn, user *url.Userinfo, addr string) (status int, err error) {
 	r := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: addr}, Host: addr, Header: http.Header{}}
 	if password, _ := user.Password(); user != nil {
@@ -182,19 +184,20 @@ func openTunnel(nc net.Conn, user *url.Userinfo, addr string) (status int, err e
 	return response.StatusCode, nil
 }
 
-// bypassHint tells how to connect without the proxy.
-func bypassHint(addr string) string { return "or connect without it: NO_PROXY=" + model.HostOf(addr) }
+// noProxyHint returns the hint that NO_PROXY lets the agent connect without the proxy.
+func noProxyHint(addr string) string { return "or connect without it: NO_PROXY=" + model.HostOf(addr) }
 
+// proxyUnreachable returns the error of an unreachable proxy, without its password, with a hint.
 func proxyUnreachable(proxy *url.URL, addr string, err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) {
 		err = op.Err
 	}
 	return model.Errorf(model.Unavailable, "connect to the proxy %s: %w", proxy.Redacted(), err).
-		WithHint("check that the proxy runs; HTTPS_PROXY in the agent's settings (/etc/muster/agent.env) or environment names it; %s", bypassHint(addr))
+		WithHint("check that the proxy runs; HTTPS_PROXY in the agent's settings (/etc/muster/agent.env) or environment names it; %s", noProxyHint(addr))
 }
 
-// tunnelRefused returns the error of a proxy that opens no tunnel.
+// tunnelRefused returns the error of a proxy that refuses to open a tunnel.
 func tunnelRefused(proxy *url.URL, addr string, status int) error {
 	answer := fmt.Sprintf("%d %s", status, http.StatusText(status))
 	switch status {
@@ -204,19 +207,19 @@ func tunnelRefused(proxy *url.URL, addr string, status int) error {
 			demand = "refuses this user and password"
 		}
 		return model.Errorf(model.Unavailable, "the proxy %s %s (%s)", proxy.Redacted(), demand, answer).
-			WithHint("set HTTPS_PROXY=http://USER:PASSWORD@%s in the agent's settings (/etc/muster/agent.env; @ : / in a password are %%40 %%3A %%2F) and restart it; %s", proxy.Host, bypassHint(addr))
+			WithHint("set HTTPS_PROXY=http://USER:PASSWORD@%s in the agent's settings (/etc/muster/agent.env; @ : / in a password are %%40 %%3A %%2F) and restart it; %s", proxy.Host, noProxyHint(addr))
 	case http.StatusForbidden, http.StatusMethodNotAllowed:
 		return model.Errorf(model.Unavailable, "the proxy %s refuses a tunnel to %s (%s)", proxy.Redacted(), addr, answer).
-			WithHint("allow CONNECT to this host and port on the proxy (squid: add the port to SSL_ports), %s", bypassHint(addr))
+			WithHint("allow CONNECT to this host and port on the proxy (squid: add the port to SSL_ports), %s", noProxyHint(addr))
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return model.Errorf(model.Unavailable, "the proxy %s cannot reach %s (%s)", proxy.Redacted(), addr, answer).
-			WithHint("check that the server runs and that the proxy's machine can reach it; %s", bypassHint(addr))
+			WithHint("check that the server runs and that the proxy's machine can reach it; %s", noProxyHint(addr))
 	}
 	return model.Errorf(model.Unavailable, "the proxy %s refuses a tunnel to %s: it answers %s", proxy.Redacted(), addr, answer).
-		WithHint("use a proxy that supports CONNECT; HTTPS_PROXY in the agent's settings (/etc/muster/agent.env) or environment names it; %s", bypassHint(addr))
+		WithHint("use a proxy that supports CONNECT; HTTPS_PROXY in the agent's settings (/etc/muster/agent.env) or environment names it; %s", noProxyHint(addr))
 }
 
-// untrustedServerError reports a server whose certificate is not accepted.
+// untrustedServerError is the error of a server whose certificate the agent does not trust.
 type untrustedServerError struct {
 	pki.RefusedCertificate
 	err error
@@ -225,7 +228,7 @@ type untrustedServerError struct {
 func (u *untrustedServerError) Error() string { return u.err.Error() }
 func (u *untrustedServerError) Unwrap() error { return u.err }
 
-// explainConnect returns an error with a hint where opening a session failed.
+// explainConnect returns the error of a failed connection or TLS handshake with a hint for the operator.
 func explainConnect(addr string, err error) error {
 	var u *untrustedServerError
 	if errors.As(err, &u) {
@@ -242,14 +245,14 @@ func explainConnect(addr string, err error) error {
 		return model.Errorf(model.Unavailable, "%s does not use TLS: it is not a Muster server, or its admin listener", addr).
 			WithHint("agents connect to --listen or --listen-agents of the server: --server HOST:8443")
 	}
-	if explained := explainDial(addr, err); explained != nil {
+	if explained := explainUnreachable(addr, err); explained != nil {
 		return explained
 	}
 	return fmt.Errorf("open session at server %s: %w", addr, err)
 }
 
-// explainDial returns the error of a server that cannot be reached; nil: it was reached.
-func explainDial(addr string, err error) error {
+// explainUnreachable returns the error of an unreachable server with a hint; nil: err has another cause.
+func explainUnreachable(addr string, err error) error {
 	var op *net.OpError
 	if !errors.As(err, &op) || op.Op != "dial" {
 		return nil
@@ -259,7 +262,7 @@ func explainDial(addr string, err error) error {
 		WithHint("check the connection: nc -vz %s %s; on the server: muster status", host, port)
 }
 
-// explainLostConnection returns an error with a hint where the connection ended without Bye.
+// explainLostConnection returns the error of a connection that ended without Bye, with a hint.
 func explainLostConnection(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
 		lost := &model.Error{Class: model.Unavailable, Message: "the connection was lost", Cause: err}

@@ -16,6 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
+// TestPaceDelaysBatchesUnderBackPressure expects the linger of results before, during and after BackPressure.
 func TestPaceDelaysBatchesUnderBackPressure(t *testing.T) {
 	const usual, at = 500 * time.Millisecond, 100 * time.Second
 	for _, c := range []struct {
@@ -88,8 +89,8 @@ func TestBackPressureKeepsTheFleetSpread(t *testing.T) {
 	t.Log(came)
 }
 
-// playBackPressure plays an agent with a result every 100 ms, half of which are urgent, against a
-// server that sends BackPressure once after ten seconds, and returns the times of frames, from that moment on.
+// playBackPressure simulates an agent with a result every 100 ms, half of them urgent, whose server sends
+// BackPressure after ten seconds, and returns the times of its frames from then on.
 func playBackPressure(t *testing.T, slow *wire.BackPressure) (came []time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()

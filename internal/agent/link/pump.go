@@ -22,7 +22,7 @@ const (
 	frameFull  = 200             // signals that fill a frame: it is sent at once
 )
 
-// sessionRunner is the state of Run from session to session, and the Handler of each session.
+// sessionRunner is the state of Run across sessions, and the Handler of each session.
 type sessionRunner struct {
 	cfg    RunConfig
 	base   *Config
@@ -46,6 +46,7 @@ type sessionRunner struct {
 	batchWaits bool // the batch is not sent yet, because the window is full
 }
 
+// randomShare returns a random number between 0 and 1.
 func (r *sessionRunner) randomShare() float64 {
 	if r.cfg.Rand != nil {
 		return r.cfg.Rand()
@@ -53,7 +54,7 @@ func (r *sessionRunner) randomShare() float64 {
 	return rand.Float64()
 }
 
-// runSession runs one connection from dial to end. welcomed: the server accepted it.
+// runSession runs one session from the connection to its end. welcomed: the server accepted it.
 func (r *sessionRunner) runSession(ctx context.Context, server string) (welcomed bool, err error) {
 	if r.cfg.TLS != nil {
 		r.base.TLS = r.cfg.TLS()
@@ -191,7 +192,7 @@ func earlierTime(a, b time.Time) time.Time {
 	return a
 }
 
-// sendRequests sends all requests that wait.
+// sendRequests sends all waiting requests to the server.
 func (r *sessionRunner) sendRequests(s *Session) error {
 	for {
 		x, ok := r.cfg.Requests.Next(0)
@@ -204,7 +205,7 @@ func (r *sessionRunner) sendRequests(s *Session) error {
 	}
 }
 
-// sendFacts sends the facts, labels and groups where the session knows other ones.
+// sendFacts sends facts, labels and groups if they differ from those that the session has sent.
 func (r *sessionRunner) sendFacts(s *Session) error {
 	now := r.cfg.Facts()
 	if maps.Equal(now.Facts, r.facts.Facts) && maps.Equal(now.Labels, r.facts.Labels) && slices.Equal(now.Groups, r.facts.Groups) {
@@ -225,7 +226,8 @@ func (r *sessionRunner) sendTime(now, oldest time.Time) (due time.Time, slowed b
 	return due, r.pace.Slow(now.Sub(r.began))
 }
 
-// setPace changes the pace and wakes the pump. slowed: it was under back-pressure before.
+// setPace changes the pace of batches and wakes the loop that sends signals. slowed: it was under back-pressure
+// before.
 func (r *sessionRunner) setPace(m *wire.BackPressure) (slowed bool) {
 	now := r.base.Now().Sub(r.began)
 	r.paceMu.Lock()
@@ -236,7 +238,8 @@ func (r *sessionRunner) setPace(m *wire.BackPressure) (slowed bool) {
 	return slowed
 }
 
-// sendBatches sends batches until the source is empty or the window is full. sent: at least one left.
+// sendBatches sends batches until the source is empty or the window of unacknowledged bytes is full. sent: at least
+// one left.
 func (r *sessionRunner) sendBatches(s *Session) (sent bool, err error) {
 	for {
 		if !r.batchWaits {
@@ -261,8 +264,7 @@ func (r *sessionRunner) sendBatches(s *Session) (sent bool, err error) {
 // runOutputBytes is the longest output in one RunOutput, so that results wait for one piece at most.
 const runOutputBytes = 16 << 10
 
-// sendRunOutputs sends the outputs of requested runs until there is none or their window is full.
-// Urgent results go first.
+// sendRunOutputs sends the waiting output of requested runs until their window is full. Urgent results go first.
 func (r *sessionRunner) sendRunOutputs(s *Session) error {
 	for r.cfg.RunOutputs != nil && s.outputWindowOpen() {
 		ran, ok := r.cfg.RunOutputs.Next(min(runOutputBytes, s.MaxBatch()-frameRoom))

@@ -13,8 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Source is the spool of an agent. Run calls it from one goroutine at a time, except Acked (from the
-// reader) and Notify.
+// Source is the spool from which a session reads the agent's signals. Run calls it from one goroutine at a time,
+// except Acked (from the reader) and Notify.
 type Source interface {
 	// Streams and Backlog fill Hello.
 	Streams() []wire.StreamRange
@@ -35,8 +35,8 @@ type Source interface {
 	Acked(ack *wire.Ack)
 }
 
-// Events are the callbacks into the agent: the start and end of a session, and the methods of Handler
-// that deliver messages to the agent. Run calls one at a time.
+// Events are callbacks of Run into the agent: start and end of a session, and messages of the server. Run calls one
+// at a time.
 type Events interface {
 	Connected(server string, w *wire.Welcome)
 	Disconnected(server string, err error)
@@ -46,7 +46,7 @@ type Events interface {
 	Reply(s *Session, x *wire.Exchange)
 }
 
-// Outbox has messages of the agent besides its signals.
+// Outbox is a queue of the agent's messages that are not signals, such as output of requested runs.
 type Outbox[T any] interface {
 	// Ready has a value after a message was added; call Next until it returns false.
 	Ready() <-chan struct{}
@@ -54,7 +54,7 @@ type Outbox[T any] interface {
 	Next(maxBytes int) (message T, ok bool)
 }
 
-// RunConfig adds to Config the settings of a long-lived agent.
+// RunConfig has the settings of Run: servers, delays and callbacks, in addition to the session's Config.
 type RunConfig struct {
 	Config
 	Servers []string // the agent's own, host:port in order of preference
@@ -81,8 +81,8 @@ type RunConfig struct {
 	RetryNow <-chan struct{}
 }
 
-// Backoff is exponential with full jitter: the n-th wait is uniform in [0, min(Max, First·2ⁿ)), and
-// never shorter than the server's RetryMs.
+// Backoff computes delays between connection attempts, exponential with full jitter: the n-th is uniform in [0,
+// min(Max, First·2ⁿ)), and never shorter than the server's RetryMs.
 type Backoff struct {
 	First, Max time.Duration // defaults 1 s, 60 s
 }
@@ -91,7 +91,7 @@ type Backoff struct {
 // that forbids a retry (*RefusedError with RetryMs zero).
 func Run(ctx context.Context, cfg RunConfig, source Source, events Events) error {
 	r := &sessionRunner{
-		cfg: cfg, base: cfg.Config.filledIn(), source: source, Events: events,
+		cfg: cfg, base: cfg.Config.withDefaults(), source: source, Events: events,
 		welcomeServers: cfg.SavedServers, assignment: cfg.Assignment, acked: make(chan struct{}, 1),
 	}
 	r.began = r.base.Now()
@@ -126,7 +126,7 @@ func Run(ctx context.Context, cfg RunConfig, source Source, events Events) error
 	}
 }
 
-// delayAfter returns the delay before attempt n+1 after err. stop: there is no further attempt.
+// delayAfter returns the delay before connection attempt n+1, after err. stop: there is no further attempt.
 func (b Backoff) delayAfter(err error, n int, random float64) (delayAfter time.Duration, stop bool) {
 	span := min(cmp.Or(b.Max, time.Minute), cmp.Or(b.First, time.Second)<<min(n, 16))
 	delayAfter = time.Duration(random * float64(span))
@@ -157,8 +157,8 @@ const defaultHomeAfter = 10 * time.Minute
 // errPreferredAnswers ends a session because the first server of the order answers again.
 var errPreferredAnswers = errors.New("the preferred server answers again")
 
-// watchPreferred tries the first server of the order periodically while the session is with another
-// one, and reports on preferred when a TLS handshake succeeds.
+// watchPreferred tries the preferred server periodically while the session is with another one, and reports on
+// preferred when a TLS handshake succeeds.
 func (r *sessionRunner) watchPreferred(ctx context.Context, server string, preferred chan<- struct{}) {
 	for {
 		if pause.For(ctx, time.Duration((0.5+r.randomShare())*float64(r.cfg.HomeAfter))) != nil {
@@ -177,7 +177,7 @@ func (r *sessionRunner) watchPreferred(ctx context.Context, server string, prefe
 	}
 }
 
-// tryServer connects to a server, verifies its certificate and disconnects.
+// tryServer connects to a server, verifies its certificate and closes the connection.
 func (c *Config) tryServer(ctx context.Context, addr string) error {
 	ctx, cancel := context.WithTimeout(ctx, c.Handshake)
 	defer cancel()
@@ -197,14 +197,13 @@ const (
 	maxSlow   = 5 * time.Minute
 )
 
-// Pace computes the linger of results: the usual one, or a longer one while BackPressure holds. Times count
-// from any start of the owner's clock. The zero Pace is the usual one. It is not safe for concurrent
-// use.
+// Pace computes how long results wait for a batch: the usual linger, or a longer one while BackPressure is in force.
+// Times count from any start of the owner's clock. The zero Pace is the usual one. It is not safe for concurrent use.
 type Pace struct{ linger, first, until time.Duration }
 
-// Ask puts a BackPressure that arrived at now in force; the last one counts. share is a random number
-// from 0 to 1: the first batch after a usual pace leaves after this share of the linger, because all
-// agents get the message at once and would send together.
+// Ask applies the server's BackPressure that arrived at now; it replaces an earlier one. share is a random number
+// from 0 to 1: the first batch after a usual pace leaves after this share of the linger, because all agents get the
+// message at once and would send together.
 func (p *Pace) Ask(now time.Duration, m *wire.BackPressure, share float64) {
 	if m.LingerMs == 0 || m.LastsMs == 0 { // the usual pace again
 		*p = Pace{}
@@ -217,16 +216,16 @@ func (p *Pace) Ask(now time.Duration, m *wire.BackPressure, share float64) {
 	p.until = now + min(time.Duration(m.LastsMs)*time.Millisecond, maxSlow)
 }
 
-// Slow returns whether back-pressure holds: urgent results wait, too.
+// Slow reports whether back-pressure is in force, so that urgent results wait as well.
 func (p *Pace) Slow(now time.Duration) bool { return p.lingerAt(now) > 0 }
 
-// lingerAt returns the linger of a signal by its arrival: the linger of BackPressure, which shrinks linearly after the
-// end of the back-pressure.
+// lingerAt returns the linger of a signal by its arrival: the linger of BackPressure, which shrinks linearly after
+// the end of the back-pressure.
 func (p *Pace) lingerAt(arrival time.Duration) time.Duration {
 	return max(0, p.linger-max(0, arrival-p.until)/wire.BackPressureEasing)
 }
 
-// Due returns the latest time to send a signal, by its arrival and the usual linger. A linger that began under
+// Due returns the latest time to send a signal, from its arrival time and the usual linger. A linger that began under
 // back-pressure outlasts the back-pressure, so that the agents of a fleet do not send at the same moment.
 func (p *Pace) Due(arrival, usual time.Duration) time.Duration {
 	due := arrival + p.lingerAt(arrival)
@@ -248,17 +247,17 @@ type statsSchedule struct {
 	first bool // no Stats were sent in this session
 }
 
-// firstStats returns the schedule of a session that opened now.
+// firstStats returns the Stats schedule of a session that opened now.
 func (r *sessionRunner) firstStats(now time.Time) statsSchedule {
 	return statsSchedule{now.Add(time.Second + time.Duration(r.randomShare()*float64(statsDelay-time.Second))), true}
 }
 
-// due returns whether to send Stats now. batchSent: a batch has just left.
+// due reports whether Stats should be sent now. batchSent: a batch has just left.
 func (a statsSchedule) due(now time.Time, batchSent bool) bool {
 	return (batchSent || a.first) && !now.Before(a.at)
 }
 
-// wakeTime returns the earlier of other and the due time of the first Stats of a session.
+// wakeTime returns the due time of a session's first Stats, or other if that is earlier.
 func (a statsSchedule) wakeTime(other time.Time) time.Time {
 	if !a.first {
 		return other
@@ -266,7 +265,7 @@ func (a statsSchedule) wakeTime(other time.Time) time.Time {
 	return earlierTime(other, a.at)
 }
 
-// sendStats sends Stats when they are due.
+// sendStats sends the agent's counters when they are due.
 func (r *sessionRunner) sendStats(s *Session, next *statsSchedule, now time.Time, batchSent bool) error {
 	if !next.due(now, batchSent) {
 		return nil

@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// scriptedServer runs the n-th step of a script on its n-th connection, and the last step on all later ones.
+// scriptedServer is a test server: its n-th connection runs the n-th step of a script, all later ones the last step.
 type scriptedServer struct {
 	t     *testing.T
 	l     net.Listener
@@ -36,16 +36,18 @@ type scriptedServer struct {
 	wg    sync.WaitGroup
 }
 
-// serverConn is the server's end of one connection.
+// serverConn is the server's end of one test connection.
 type serverConn struct {
 	t    *testing.T
 	conn *wsconn.Conn
 }
 
+// startServer starts a scripted server on a free loopback port.
 func startServer(t *testing.T, steps ...func(*serverConn)) *scriptedServer {
 	return startServerAt(t, "127.0.0.1:0", steps...)
 }
 
+// startServerAt starts a scripted server at an address: each connection runs one step.
 func startServerAt(t *testing.T, address string, steps ...func(*serverConn)) *scriptedServer {
 	l, err := net.Listen("tcp", address)
 	testenv.NoError(t, err)
@@ -78,11 +80,12 @@ func startServerAt(t *testing.T, address string, steps ...func(*serverConn)) *sc
 	return s
 }
 
+// writeFrame sends one frame to the agent.
 func (p *serverConn) writeFrame(frame []byte) {
 	_ = p.conn.Write(append(make([]byte, wsconn.Headroom), frame...))
 }
 
-// readMessage returns the next message; kind 0 at the end.
+// readMessage returns the next message of the agent; kind 0: the connection has ended.
 func (p *serverConn) readMessage() (wire.Kind, []byte) {
 	for {
 		op, frame, err := p.conn.Read(wire.MaxFrame)
@@ -99,7 +102,7 @@ func (p *serverConn) readMessage() (wire.Kind, []byte) {
 	}
 }
 
-// answerHello reads Hello and answers it.
+// answerHello reads Hello and answers with Welcome.
 func (p *serverConn) answerHello(w wire.Welcome) wire.Hello {
 	var h wire.Hello
 	if kind, body := p.readMessage(); kind != wire.KindHello || h.Decode(body) != nil {
@@ -113,7 +116,7 @@ func (p *serverConn) answerHello(w wire.Welcome) wire.Hello {
 	return h
 }
 
-// readBatch reads the next batch; nil at the end.
+// readBatch returns the next batch of the agent; nil: the connection has ended.
 func (p *serverConn) readBatch() *wire.Batch {
 	for {
 		kind, body := p.readMessage()
@@ -130,7 +133,7 @@ func (p *serverConn) readBatch() *wire.Batch {
 	}
 }
 
-// ackBatches passes each batch to receive and acknowledges it, until the session ends.
+// ackBatches passes each batch to receive and acknowledges the batch, until the session ends.
 func (p *serverConn) ackBatches(receive func(*wire.Batch)) {
 	for b := p.readBatch(); b != nil; b = p.readBatch() {
 		receive(b)
@@ -138,13 +141,14 @@ func (p *serverConn) ackBatches(receive func(*wire.Batch)) {
 	}
 }
 
+// sendAck acknowledges all signals up to the number last.
 func (p *serverConn) sendAck(last uint64) {
 	p.writeFrame(wire.AppendAck(nil, &wire.Ack{Last: []wire.StreamLast{{StreamKey: testStream, Last: last}}}))
 }
 
 var testStream = wire.StreamKey{Stream: 9}
 
-// memorySource is a Source whose signals are in memory.
+// memorySource is a Source with signals in memory.
 type memorySource struct {
 	mu              sync.Mutex
 	first           uint64 // number of signals[0]
@@ -157,10 +161,12 @@ type memorySource struct {
 	acked           chan uint64
 }
 
+// newMemorySource returns a source without signals.
 func newMemorySource() *memorySource {
 	return &memorySource{first: 1, notify: make(chan struct{}, 1), acked: make(chan uint64, 100)}
 }
 
+// add adds n results.
 func (s *memorySource) add(n int, urgent bool) {
 	s.mu.Lock()
 	for range n {
@@ -171,16 +177,21 @@ func (s *memorySource) add(n int, urgent bool) {
 	pause.Wake(s.notify)
 }
 
+// Streams returns the range of signal numbers in memory.
 func (s *memorySource) Streams() []wire.StreamRange {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return []wire.StreamRange{{StreamKey: testStream, First: s.first, Last: s.first + uint64(len(s.signals)) - 1}}
 }
+
+// Backlog returns the number of unacknowledged signals.
 func (s *memorySource) Backlog() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return uint64(len(s.signals))
 }
+
+// Resume continues after the last number that the server has.
 func (s *memorySource) Resume(last []wire.StreamLast) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,12 +199,16 @@ func (s *memorySource) Resume(last []wire.StreamLast) error {
 	s.dropThrough(last[0].Last)
 	return nil
 }
+
+// dropThrough removes all signals up to the number last.
 func (s *memorySource) dropThrough(last uint64) {
 	for s.first <= last && len(s.signals) > 0 {
 		s.first++
 		s.signals = s.signals[1:]
 	}
 }
+
+// Next fills the batch with the next unsent signals.
 func (s *memorySource) Next(b *wire.Batch, _, most int) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -207,12 +222,18 @@ func (s *memorySource) Next(b *wire.Batch, _, most int) (bool, error) {
 	s.urgent = false
 	return true, nil
 }
+
+// Unsent returns the count of unsent signals, and whether one is urgent.
 func (s *memorySource) Unsent() (int, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return int(s.first + uint64(len(s.signals)) - 1 - max(s.sent, s.first-1)), s.urgent
 }
+
+// Notify returns the channel that has a value after a signal was added.
 func (s *memorySource) Notify() <-chan struct{} { return s.notify }
+
+// Keepalive appends a keepalive signal and counts it.
 func (s *memorySource) Keepalive() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -220,6 +241,8 @@ func (s *memorySource) Keepalive() error {
 	s.signals = append(s.signals, wire.Signal{Kind: wire.SignalKeepalive})
 	return nil
 }
+
+// Acked removes acknowledged signals and tells the test their last number.
 func (s *memorySource) Acked(ack *wire.Ack) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -229,17 +252,28 @@ func (s *memorySource) Acked(ack *wire.Ack) {
 	}
 }
 
-// ignoredEvents ignores events.
+// ignoredEvents implements Events and ignores them all.
 type ignoredEvents struct{}
 
+// Connected ignores the start of a session.
 func (ignoredEvents) Connected(string, *wire.Welcome) {}
-func (ignoredEvents) Disconnected(string, error)      {}
-func (ignoredEvents) Assigned(*Session, *Assignment)  {}
-func (ignoredEvents) RunNow(*Session, *wire.Run)      {}
-func (ignoredEvents) Turn(*Session, *wire.Turn)       {}
-func (ignoredEvents) Reply(*Session, *wire.Exchange)  {}
 
-// startRun starts Run and returns its end.
+// Disconnected ignores the end of a session.
+func (ignoredEvents) Disconnected(string, error) {}
+
+// Assigned ignores the assignment.
+func (ignoredEvents) Assigned(*Session, *Assignment) {}
+
+// RunNow ignores the request for a run.
+func (ignoredEvents) RunNow(*Session, *wire.Run) {}
+
+// Turn ignores the round-robin turn.
+func (ignoredEvents) Turn(*Session, *wire.Turn) {}
+
+// Reply ignores the answer.
+func (ignoredEvents) Reply(*Session, *wire.Exchange) {}
+
+// startRun starts Run and returns the channel with the error that ends it.
 func startRun(t *testing.T, source Source, change func(*RunConfig), servers ...string) chan error {
 	cfg := RunConfig{Servers: servers, Hello: func() wire.Hello { return wire.Hello{} }, Linger: 50 * time.Millisecond,
 		Backoff: Backoff{First: 5 * time.Millisecond, Max: 20 * time.Millisecond}}
@@ -266,6 +300,8 @@ func (s *memorySource) waitAck(t *testing.T, want uint64) {
 	}
 }
 
+// TestSignalsLingerUnlessUrgent expects ordinary signals together in one batch after the linger, and urgent ones at
+// once.
 func TestSignalsLingerUnlessUrgent(t *testing.T) {
 	got := make(chan *wire.Batch, 10)
 	s := startServer(t, func(p *serverConn) {
@@ -289,6 +325,8 @@ func TestSignalsLingerUnlessUrgent(t *testing.T) {
 	}
 }
 
+// TestUnacknowledgedBatchesAreResent loses a connection before the acknowledgement and expects the signals that the
+// server lacks again.
 func TestUnacknowledgedBatchesAreResent(t *testing.T) {
 	s := startServer(t,
 		func(p *serverConn) { // receives three signals and ends the session without an acknowledgement
@@ -339,6 +377,8 @@ func TestOutputLongerThanAFrameIsCut(t *testing.T) {
 	}
 }
 
+// TestAgentTriesTheNextServerAfterAnUnreachableOne lists an unreachable server first and expects a session at the
+// second.
 func TestAgentTriesTheNextServerAfterAnUnreachableOne(t *testing.T) {
 	dead, err := net.Listen("tcp", "127.0.0.1:0")
 	testenv.NoError(t, err)
@@ -355,6 +395,8 @@ func TestAgentTriesTheNextServerAfterAnUnreachableOne(t *testing.T) {
 	source.waitAck(t, 1)
 }
 
+// TestRefusalWithoutRetryEndsRun refuses a session without a retry time and expects Run to end with the server's
+// reason.
 func TestRefusalWithoutRetryEndsRun(t *testing.T) {
 	s := startServer(t, func(p *serverConn) {
 		p.readMessage()
@@ -368,6 +410,7 @@ func TestRefusalWithoutRetryEndsRun(t *testing.T) {
 	}
 }
 
+// TestSilentSessionSendsKeepalives expects keepalive signals in a session without results.
 func TestSilentSessionSendsKeepalives(t *testing.T) {
 	s := startServer(t, func(p *serverConn) {
 		p.answerHello(wire.Welcome{KeepaliveMs: 30})
@@ -382,6 +425,8 @@ func TestSilentSessionSendsKeepalives(t *testing.T) {
 	source.waitAck(t, 3)
 }
 
+// TestFullWindowWaitsForAcknowledgement limits unacknowledged bytes to one batch: the second is sent after the
+// acknowledgement of the first.
 func TestFullWindowWaitsForAcknowledgement(t *testing.T) {
 	step := make(chan struct{})
 	s := startServer(t, func(p *serverConn) {
@@ -402,6 +447,8 @@ func TestFullWindowWaitsForAcknowledgement(t *testing.T) {
 	source.waitAck(t, 2)
 }
 
+// TestBackoffGrowsAndHonoursTheServersRetry expects delays that double up to the maximum, and never less than the
+// server's RetryMs.
 func TestBackoffGrowsAndHonoursTheServersRetry(t *testing.T) {
 	b := Backoff{First: time.Second, Max: time.Minute}
 	for _, c := range []struct {
@@ -425,6 +472,8 @@ func TestBackoffGrowsAndHonoursTheServersRetry(t *testing.T) {
 	}
 }
 
+// TestDialerSendsCredentialsToTheProxyAndHonoursNoProxy dials through a proxy with a password, and directly to hosts
+// in NO_PROXY.
 func TestDialerSendsCredentialsToTheProxyAndHonoursNoProxy(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	testenv.NoError(t, err)
@@ -501,6 +550,8 @@ func TestStatsLeaveSoonAfterEachSessionOpens(t *testing.T) {
 	}
 }
 
+// TestStatsAfterTheFirstLeaveWithABatch expects the first Stats soon after the session opens, and later ones together
+// with a batch.
 func TestStatsAfterTheFirstLeaveWithABatch(t *testing.T) {
 	r := &sessionRunner{cfg: RunConfig{Rand: func() float64 { return 0.5 }}}
 	opened := time.Now()

@@ -14,6 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
+// TestServersOfWelcomeAreTriedBeforeConfiguredOnes compares the order of servers: first the last Welcome's, then the
+// configured ones.
 func TestServersOfWelcomeAreTriedBeforeConfiguredOnes(t *testing.T) {
 	for _, c := range []struct{ welcome, own, want []string }{
 		{nil, []string{"a:1", "b:1"}, []string{"a:1", "b:1"}},
@@ -27,7 +29,7 @@ func TestServersOfWelcomeAreTriedBeforeConfiguredOnes(t *testing.T) {
 	}
 }
 
-// awaitReceive waits for a value of the channel that stands for what.
+// awaitReceive waits for a value of the channel, and fails the test with this text after a minute.
 func awaitReceive(t *testing.T, came <-chan struct{}, what string) {
 	t.Helper()
 	select {
@@ -37,6 +39,8 @@ func awaitReceive(t *testing.T, came <-chan struct{}, what string) {
 	}
 }
 
+// TestWrongServerListKeepsConfiguredServers sends unreachable servers in Welcome and expects the agent to return to
+// its configured server.
 func TestWrongServerListKeepsConfiguredServers(t *testing.T) {
 	came := make(chan struct{}, 10)
 	nobody, either := testenv.Port(t), testenv.Port(t)
@@ -75,6 +79,8 @@ func TestSessionReturnsToThePreferredServer(t *testing.T) {
 	awaitReceive(t, home, "a session at the first server")
 }
 
+// TestSessionMovesToTheServerThatWelcomeNamesFirst names another server first in Welcome and expects the agent to
+// move its session there.
 func TestSessionMovesToTheServerThatWelcomeNamesFirst(t *testing.T) {
 	home := make(chan struct{}, 10)
 	better := startServer(t, func(p *serverConn) {
@@ -90,6 +96,8 @@ func TestSessionMovesToTheServerThatWelcomeNamesFirst(t *testing.T) {
 	awaitReceive(t, home, "a session at the first server of Welcome")
 }
 
+// TestInvalidProxyIsAnErrorWithoutItsPassword dials through invalid or unreachable proxies and expects no password in
+// the error.
 func TestInvalidProxyIsAnErrorWithoutItsPassword(t *testing.T) {
 	for proxy, want := range map[string]string{
 		"http://agent:se%zzcret@127.0.0.1:1": "HTTPS_PROXY cannot be read",
@@ -109,13 +117,20 @@ func TestInvalidProxyIsAnErrorWithoutItsPassword(t *testing.T) {
 // ignoredMessages is a Handler that ignores every message of the server.
 type ignoredMessages struct{ ignoredEvents }
 
-func (ignoredMessages) OpenedSession(*Session, *wire.Welcome)       {}
-func (ignoredMessages) Acked(*Session, *wire.Ack)                   {}
-func (ignoredMessages) BackPressure(*Session, *wire.BackPressure)   {}
+// OpenedSession ignores the start of a session.
+func (ignoredMessages) OpenedSession(*Session, *wire.Welcome) {}
+
+// Acked ignores the acknowledgement.
+func (ignoredMessages) Acked(*Session, *wire.Ack) {}
+
+// BackPressure ignores back-pressure.
+func (ignoredMessages) BackPressure(*Session, *wire.BackPressure) {}
+
+// ServerStops ignores the announced stop of the server.
 func (ignoredMessages) ServerStops(*Session, time.Duration, string) {}
 
-// FuzzServer sends random frames of a server to an agent: the session ends or continues, the count of unacknowledged
-// bytes stays right, and the agent applies only an assignment with a valid signature.
+// FuzzServer sends random frames of a server to an agent's session: it counts unacknowledged bytes right and applies
+// only a signed assignment.
 func FuzzServer(f *testing.F) {
 	agent, server := net.Pipe()
 	f.Cleanup(func() { agent.Close(); server.Close() })
@@ -135,7 +150,7 @@ func FuzzServer(f *testing.F) {
 	f.Add(wire.AppendPackedAssignment(nil, empty), wire.AppendRun(nil, &wire.Run{Chunk: 3}))
 	f.Add(wire.AppendAck(nil, &wire.Ack{Last: []wire.StreamLast{{StreamKey: testStream, Last: 2}}}), wire.AppendBackPressure(nil, &wire.BackPressure{LingerMs: 1000, Reason: "journal"}))
 	f.Add(wire.AppendBye(nil, &wire.Bye{RetryMs: 5, Reason: "drain"}), wire.AppendRefuse(nil, &wire.Refuse{Code: "unknown", Message: "who?", Hint: "muster agent"}))
-	cfg := (&Config{}).filledIn() // no key: whatever is read is in force, if its hash fits
+	cfg := (&Config{}).withDefaults() // no key: whatever is read is in force, if its hash fits
 	f.Fuzz(func(t *testing.T, first, second []byte) {
 		s := &Session{cfg: cfg, h: ignoredMessages{}, conn: conn, maxUnacked: 1 << 20, unacked: 30, unackedBatches: []unackedBatch{{testStream, 1, 10}, {testStream, 2, 20}}}
 		for _, message := range [][]byte{first, second} {

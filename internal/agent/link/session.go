@@ -17,8 +17,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// Session is one connection to a server. Read belongs to one goroutine; every other
-// method may be called from anywhere, but batches of a stream must come in order.
+// Session is one connection of an agent to a server, from Hello to its end. Read belongs to one goroutine; every
+// other method may be called from anywhere, but batches of a stream must come in order.
 type Session struct {
 	cfg  *Config
 	h    Handler
@@ -44,7 +44,7 @@ type Session struct {
 	unacked        int            // bytes of unackedBatches
 }
 
-// unackedBatch is one unacknowledged batch.
+// unackedBatch has the last number and the bytes of a batch that the server has not acknowledged.
 type unackedBatch struct {
 	wire.StreamKey
 	last uint64
@@ -58,7 +58,7 @@ var (
 	ErrSessionEnded = errors.New("session has ended")
 )
 
-// LeavingError ends Read after the server's Bye.
+// LeavingError is the error of Read after the server announced its stop by Bye.
 type LeavingError struct {
 	Retry  time.Duration
 	Reason string
@@ -66,11 +66,11 @@ type LeavingError struct {
 
 func (e *LeavingError) Error() string { return "server ended the session: " + e.Reason }
 
-// Open connects to addr (host:port), sends hello, waits for Welcome and passes it to h. The error is a
-// *RefusedError where the server answers Refuse. Open fills in hello's Protocol, Node, Generation and
-// Assignment (of held; nil: none), and Session where it is zero.
+// Open opens a session at addr (host:port): it sends Hello, waits for Welcome and passes it to h. The error is a
+// *RefusedError where the server answers Refuse. Open fills in hello's Protocol, Node, Generation and Assignment (of
+// held; nil: none), and Session where it is zero.
 func Open(ctx context.Context, cfg *Config, addr string, hello *wire.Hello, held *Assignment, h Handler) (*Session, error) {
-	cfg = cfg.filledIn()
+	cfg = cfg.withDefaults()
 	ctx, cancel := context.WithTimeout(ctx, cfg.Handshake)
 	defer cancel()
 	nc, err := cfg.Dial(ctx, "tcp", addr)
@@ -94,7 +94,7 @@ func Open(ctx context.Context, cfg *Config, addr string, hello *wire.Hello, held
 	return s, nil
 }
 
-// open makes the TLS handshake, sends hello and reads the answer.
+// open makes the TLS handshake, sends Hello and reads Welcome or Refuse.
 func (s *Session) open(ctx context.Context, nc net.Conn, addr string, hello *wire.Hello) error {
 	nc, err := tlsHandshake(ctx, nc, s.cfg.TLS, addr)
 	if err != nil {
@@ -124,7 +124,7 @@ func (s *Session) open(ctx context.Context, nc net.Conn, addr string, hello *wir
 	return s.readWelcome()
 }
 
-// readWelcome reads Welcome or Refuse.
+// readWelcome reads the server's answer to Hello: Welcome or Refuse.
 func (s *Session) readWelcome() error {
 	for {
 		op, frame, err := s.conn.Read(wire.MaxFrame)
@@ -168,7 +168,7 @@ func decodeRefuse(body []byte) error {
 	return e
 }
 
-// Read handles incoming frames until the session ends. It returns the cause: *RefusedError,
+// Read reads and handles the server's frames until the session ends. It returns the cause: *RefusedError,
 // *LeavingError, or the connection's error.
 func (s *Session) Read() error {
 	defer s.conn.Close()
@@ -191,7 +191,7 @@ func (s *Session) Read() error {
 	}
 }
 
-// deliverFrame delivers one message of the server.
+// deliverFrame decodes one frame of the server and handles its message.
 func (s *Session) deliverFrame(frame []byte) error {
 	kind, body, err := wire.FrameKind(frame)
 	if err != nil {
@@ -224,7 +224,7 @@ func (s *Session) deliverFrame(frame []byte) error {
 	return nil // a message of a later version is ignored
 }
 
-// decodeAndDeliver decodes a message and passes the message to a method of the Handler.
+// decodeAndDeliver decodes a message of the server and calls the Handler's method for its kind.
 func decodeAndDeliver[T any, P interface {
 	*T
 	Decode(body []byte) error
@@ -237,7 +237,7 @@ func decodeAndDeliver[T any, P interface {
 	return nil
 }
 
-// handleAck removes acknowledged batches from the window.
+// handleAck removes acknowledged batches from the window of unacknowledged bytes.
 func (s *Session) handleAck(body []byte) error {
 	ack := s.cfg.Shared.acks.Get().(*wire.Ack)
 	defer s.cfg.Shared.acks.Put(ack)
@@ -258,8 +258,8 @@ func (s *Session) handleAck(body []byte) error {
 	return nil
 }
 
-// handleAssignment applies an assignment message and answers with the assignment in force. After a message
-// that cannot be applied the answer has the old hash, and the server sends the whole.
+// handleAssignment applies the server's assignment message and sends the version in force as the answer. After a
+// message that cannot be applied the answer has the old hash, and the server sends the whole.
 func (s *Session) handleAssignment(body []byte) error {
 	var a wire.Assignment
 	if err := a.Decode(body); err != nil {
@@ -290,14 +290,14 @@ func (s *Session) handleAssignment(body []byte) error {
 	return s.writeMessage(func(dst []byte) []byte { return wire.AppendAssignmentStatus(dst, &status) })
 }
 
-// Assignment returns the assignment in force; nil: none yet.
+// Assignment returns the present assignment of the session; nil: none yet.
 func (s *Session) Assignment() *Assignment {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.assignment
 }
 
-// MaxBatch returns the longest batch in bytes.
+// MaxBatch returns the longest batch, in bytes, that the server accepts.
 func (s *Session) MaxBatch() int { return s.maxFrame }
 
 // Send writes one batch and sets its NowMs. After ErrWindowFull send it again when Acked was called.
@@ -345,7 +345,7 @@ func (s *Session) SendFacts(f *wire.Facts) error {
 	return s.closeAfterError(s.conn.Write(*buf))
 }
 
-// writeMessage encodes and sends one frame that the window does not count.
+// writeMessage encodes and sends a frame that does not count as unacknowledged.
 func (s *Session) writeMessage(encode func([]byte) []byte) error {
 	buf := s.cfg.Shared.frames.Get().(*[]byte)
 	defer s.cfg.Shared.frames.Put(buf)
@@ -357,6 +357,7 @@ func (s *Session) writeMessage(encode func([]byte) []byte) error {
 // outputWindow bounds the bytes of RunOutputs in flight: results on a slow connection wait for no more.
 const outputWindow = 64 << 10
 
+// outputWindowOpen reports whether the session may send more output of requested runs.
 func (s *Session) outputWindowOpen() bool { return s.outputBytes.Load() < outputWindow }
 
 // SendRunOutput sends a piece of a requested run's output. Send pending results first.
@@ -372,7 +373,7 @@ func (s *Session) SendRunOutput(ran *wire.RunOutput) error {
 	return nil
 }
 
-// closeAfterError closes the connection after a failed write, because part of a frame may have left.
+// closeAfterError closes the connection after a failed write, because half a frame may have been sent.
 func (s *Session) closeAfterError(err error) error {
 	if err == nil {
 		return nil
@@ -381,20 +382,20 @@ func (s *Session) closeAfterError(err error) error {
 	return fmt.Errorf("%w: %w", ErrSessionEnded, err)
 }
 
-// Exchange sends a request that Welcome.Features allows.
+// Exchange sends a request of a protocol extension that Welcome.Features allows, such as one for secrets.
 func (s *Session) Exchange(x *wire.Exchange) error {
 	return s.writeMessage(func(dst []byte) []byte { return wire.AppendExchange(dst, x) })
 }
 
-// Stats sends the agent's counters.
+// Stats sends the agent's counters to the server.
 func (s *Session) Stats(x *wire.Stats) error {
 	return s.writeMessage(func(dst []byte) []byte { return wire.AppendStats(dst, x) })
 }
 
-// Sent returns the bytes of all frames of this session, before TLS.
+// Sent returns the bytes of all frames sent in this session, counted before TLS.
 func (s *Session) Sent() uint64 { return s.sentBytes.Load() }
 
-// Tick pings after silence and closes a dead session. Call it every few seconds.
+// Tick sends a ping after silence and closes a session whose server does not answer. Call it every few seconds.
 func (s *Session) Tick(now time.Time) {
 	at := int64(now.Sub(s.began))
 	silent := at - s.lastReceived.Load()
@@ -407,7 +408,7 @@ func (s *Session) Tick(now time.Time) {
 	}
 }
 
-// Unacked returns the bytes that are sent and not acknowledged.
+// Unacked returns the bytes that are sent and not yet acknowledged.
 func (s *Session) Unacked() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -417,13 +418,13 @@ func (s *Session) Unacked() int {
 // byeTimeout bounds the wait of Read for the server's close after Bye.
 const byeTimeout = 2 * time.Second
 
-// Bye announces a planned end. Nothing is written after it; Read returns when the server closes, or
-// after byeTimeout.
+// Bye tells the server that the agent ends the session as planned. Nothing is written after it; Read returns when the
+// server closes, or after byeTimeout.
 func (s *Session) Bye(reason string) {
 	_ = s.writeMessage(func(dst []byte) []byte { return wire.AppendBye(dst, &wire.Bye{Reason: reason}) })
 	_ = s.conn.WriteClose(1000, "")
 	s.conn.CloseWrite(byeTimeout)
 }
 
-// Close ends the session at once; Read returns.
+// Close closes the connection at once, so that Read returns.
 func (s *Session) Close() { s.conn.Close() }

@@ -20,8 +20,8 @@ type diskUsage struct{ total, avail, used, inodes, inodesFree float64 }
 
 var errFileSystemHangs = errors.New("the file system does not answer")
 
-// statfs reads the usage of a file system. A dead NFS server blocks the system call for ever: statfs then returns
-// when ctx ends, and fails at once while an earlier call is blocked.
+// statfs returns the size, free space and inodes of a file system. A dead NFS server blocks the system call for ever:
+// statfs then returns when ctx ends, and fails at once while an earlier call is blocked.
 func (e *Env) statfs(ctx context.Context, path string) (diskUsage, error) {
 	if !e.Memory.markCallStarted(path) {
 		return diskUsage{}, errFileSystemHangs
@@ -42,6 +42,7 @@ func (e *Env) statfs(ctx context.Context, path string) (diskUsage, error) {
 	}
 }
 
+// runDisk reports the free space of file systems: those in the argument path, else all local ones.
 func runDisk(ctx context.Context, env *Env, a argValues, r *report) error {
 	paths := a.list("path")
 	if len(paths) == 0 {
@@ -69,7 +70,8 @@ func runDisk(ctx context.Context, env *Env, a argValues, r *report) error {
 	return nil
 }
 
-// judgeDisk reports one file system and compares space, inodes and days with their thresholds.
+// judgeDisk adds one file system to the report and compares its free space, inodes and days until full with the
+// thresholds.
 func judgeDisk(env *Env, a argValues, r *report, path string, u diskUsage) {
 	space := a.freeThresholdsOf("warn", "crit")
 	status := space.status(u.avail, u.total)
@@ -84,7 +86,7 @@ func judgeDisk(env *Env, a argValues, r *report, path string, u diskUsage) {
 		}
 		status = worseStatus(status, inodes)
 	}
-	days, known := env.Memory.daysUntilNone(path, env.now(), u.avail)
+	days, known := env.Memory.daysUntilUsedUp(path, env.now(), u.avail)
 	if known && days < 365 {
 		status = worseStatus(status, a.thresholdsOf("daysWarn", "daysCrit", rangeAtLeast).status(days))
 		text += ", full in " + strconv.FormatFloat(days, 'f', 1, 64) + " days at this rate"
@@ -96,8 +98,8 @@ func judgeDisk(env *Env, a argValues, r *report, path string, u diskUsage) {
 	}
 }
 
-// excludedByDefault returns whether the disk probe leaves a type of file system out: virtual ones never
-// fill up; remote ones may hang, and are watched on their servers, unless the argument path names them.
+// excludedByDefault reports whether the disk probe ignores a type of file system unless the argument path names it:
+// virtual ones never fill up, and remote ones may hang.
 func excludedByDefault(fstype string) bool {
 	switch fstype {
 	case "proc", "sysfs", "devtmpfs", "devpts", "tmpfs", "ramfs", "cgroup", "cgroup2", "securityfs", "debugfs",
@@ -109,8 +111,8 @@ func excludedByDefault(fstype string) bool {
 	return strings.HasPrefix(fstype, "fuse")
 }
 
-// localMounts lists mounted local file systems from proc_pid_mountinfo(5). Of several mounts of one device
-// it takes the shortest path.
+// localMounts returns the mount points of local file systems, read from proc_pid_mountinfo(5). Of several mounts of
+// one device it takes the shortest path.
 func (e *Env) localMounts() ([]string, error) {
 	data, err := e.read("/proc/self/mountinfo")
 	if err != nil {
@@ -137,13 +139,15 @@ func (e *Env) localMounts() ([]string, error) {
 	return slices.Sorted(maps.Values(byDevice)), nil
 }
 
+// readOnly reports whether mount options contain ro.
 func readOnly(options string) bool { return slices.Contains(strings.Split(options, ","), "ro") }
 
-// unescapeMount replaces the escapes of mountinfo, such as \040 for a blank.
+// unescapeMount decodes the octal escapes in mountinfo, such as \040 for a blank.
 func unescapeMount(s string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\043`, "#", `\134`, `\`).Replace(s)
 }
 
+// runFile reports existence, age and size of the files that match a pattern.
 func runFile(_ context.Context, env *Env, a argValues, r *report) error {
 	pattern := a.text("path")
 	paths, err := filepath.Glob(env.pathBelowRoot(pattern))

@@ -14,6 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
+// runLoad reports the load average over 1, 5 and 15 minutes, and compares it with thresholds, which may count per
+// CPU.
 func runLoad(_ context.Context, env *Env, a argValues, r *report) error {
 	warn, errWarn := parseLoadThresholds(a.list("warn"))
 	crit, errCrit := parseLoadThresholds(a.list("crit"))
@@ -73,7 +75,7 @@ func (e *Env) cpus() int {
 	return cmp.Or(n, runtime.NumCPU())
 }
 
-// availableMemory returns available and total memory in bytes.
+// availableMemory returns available and total memory in bytes, from /proc/meminfo.
 func availableMemory(info map[string]float64) (avail, total float64) {
 	avail, ok := info["MemAvailable"]
 	if !ok { // before Linux 3.14
@@ -82,12 +84,13 @@ func availableMemory(info map[string]float64) (avail, total float64) {
 	return avail, info["MemTotal"]
 }
 
-// freeSwap returns free and total swap space in bytes.
+// freeSwap returns free and total swap space in bytes, from /proc/meminfo.
 func freeSwap(info map[string]float64) (avail, total float64) {
 	return info["SwapFree"], info["SwapTotal"]
 }
 
-// freeProbe returns a probe of one free amount in /proc/meminfo. word is the amount in the help of its arguments.
+// freeProbe returns a probe that compares a free amount in /proc/meminfo, memory or swap, with thresholds. word is
+// the amount in the help of its arguments.
 func freeProbe(name, summary, word, warn, crit string, amount func(info map[string]float64) (avail, total float64)) Probe {
 	return Probe{
 		Name: name, Summary: summary,
@@ -113,7 +116,7 @@ func freeProbe(name, summary, word, warn, crit string, amount func(info map[stri
 	}
 }
 
-// meminfo reads /proc/meminfo into bytes.
+// meminfo parses /proc/meminfo and returns its values in bytes.
 func (e *Env) meminfo() (map[string]float64, error) {
 	data, err := e.read("/proc/meminfo")
 	if err != nil {
@@ -135,6 +138,7 @@ func (e *Env) meminfo() (map[string]float64, error) {
 	return info, nil
 }
 
+// runProcesses counts processes, and zombies among them, by program name.
 func runProcesses(ctx context.Context, env *Env, a argValues, r *report) error {
 	dir, err := os.Open(env.pathBelowRoot("/proc"))
 	if err != nil {
@@ -184,8 +188,8 @@ func runProcesses(ctx context.Context, env *Env, a argValues, r *report) error {
 	return nil
 }
 
-// isProgram reports whether a process runs a program. It compares the program's name with comm, the kernel's name of
-// the process (at most 15 bytes), then with the first word of the command line.
+// isProgram reports whether a process is an instance of the program with this name. It compares the program's name
+// with comm, the kernel's name of the process (at most 15 bytes), then with the first word of the command line.
 func (e *Env) isProgram(pid, comm, name string) bool {
 	if comm == name {
 		return true

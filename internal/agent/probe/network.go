@@ -24,6 +24,7 @@ import (
 // bodyLimit is the part of an HTTP body in bytes that the probe reads.
 const bodyLimit = 1 << 20
 
+// runHTTP sends an HTTP request and reports status, body, response time and certificate.
 func runHTTP(ctx context.Context, env *Env, a argValues, r *report) error {
 	roots, err := loadRoots(env, a.text("ca"))
 	if err != nil {
@@ -76,7 +77,7 @@ func runHTTP(ctx context.Context, env *Env, a argValues, r *report) error {
 	return nil
 }
 
-// statusInList returns whether an HTTP status is in a list of numbers and ranges.
+// statusInList reports whether an HTTP status is in a list of numbers and ranges such as 200-299.
 func statusInList(list []string, status int) (bool, error) {
 	for _, item := range list {
 		from, to, isRange := strings.Cut(item, "-")
@@ -95,6 +96,7 @@ func statusInList(list []string, status int) (bool, error) {
 	return false, nil
 }
 
+// runTCP connects to an address and compares the response time, and optionally the answer, with the arguments.
 func runTCP(ctx context.Context, env *Env, a argValues, r *report) error {
 	address := a.text("address")
 	began := env.now()
@@ -133,13 +135,14 @@ func runTCP(ctx context.Context, env *Env, a argValues, r *report) error {
 	return nil
 }
 
-// judgeLatency reports a duration and compares it with its thresholds.
+// judgeLatency adds a response time to the report and compares it with its thresholds.
 func judgeLatency(a argValues, r *report, took time.Duration, what string) {
 	most := a.thresholdsOf("warn", "crit", rangeAtMost)
 	r.addFinding(most.status(took.Seconds()), "%s in %s", what, ageText(took))
 	r.addPerformanceData("time", took.Seconds(), "s", most, 0, noBound())
 }
 
+// runCert reports when the certificate of a file or a server expires.
 func runCert(ctx context.Context, env *Env, a argValues, r *report) error {
 	file, address := a.text("file"), a.text("address")
 	switch {
@@ -156,6 +159,8 @@ func runCert(ctx context.Context, env *Env, a argValues, r *report) error {
 	return nil
 }
 
+// runCertAddress reports when the certificate of a TLS server expires and, with verify, whether it is valid for its
+// host.
 func runCertAddress(ctx context.Context, env *Env, a argValues, r *report, address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -193,7 +198,7 @@ func runCertAddress(ctx context.Context, env *Env, a argValues, r *report, addre
 	return nil
 }
 
-// judgeExpiry reports the end of a certificate and compares the time left with the thresholds of two
+// judgeExpiry adds the end of a certificate to the report and compares the time left with the thresholds of two
 // arguments.
 func judgeExpiry(env *Env, a argValues, r *report, warnArg, critArg string, cert *x509.Certificate) {
 	left := cert.NotAfter.Sub(env.now())
@@ -212,6 +217,7 @@ func judgeExpiry(env *Env, a argValues, r *report, warnArg, critArg string, cert
 	r.addPerformanceData("days", float64(int(left.Hours()/24)), "d", days, noBound(), noBound())
 }
 
+// readCertificates reads the certificates of a PEM file.
 func readCertificates(file string) ([]*x509.Certificate, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -224,6 +230,7 @@ func readCertificates(file string) ([]*x509.Certificate, error) {
 	return certs, nil
 }
 
+// decodeCertificates decodes the certificates of a PEM file; a file without one is an error.
 func decodeCertificates(data []byte) (certs []*x509.Certificate, err error) {
 	for {
 		var block *pem.Block
@@ -245,12 +252,12 @@ func decodeCertificates(data []byte) (certs []*x509.Certificate, err error) {
 	return certs, nil
 }
 
-// firstToExpire returns the certificate that expires first.
+// firstToExpire returns the certificate with the earliest end.
 func firstToExpire(certs []*x509.Certificate) *x509.Certificate {
 	return slices.MinFunc(certs, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) })
 }
 
-// loadRoots returns the CAs of a PEM file; nil: the system's.
+// loadRoots reads the CA certificates of a PEM file; an empty name means the system's CAs.
 func loadRoots(env *Env, file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil // http and x509 then use the system's roots

@@ -20,7 +20,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Probe is one built-in check.
+// Probe describes one built-in check: name, arguments and run function.
 type Probe struct {
 	Name    string
 	Summary string
@@ -28,7 +28,8 @@ type Probe struct {
 	run     func(ctx context.Context, env *Env, a argValues, r *report) error // an error makes the result UNKNOWN
 }
 
-// Env is the surroundings of a probe. Zero fields have sensible defaults.
+// Env has everything that a probe reads from its surroundings: file root, clock, network, agent counters; tests
+// replace parts. Zero fields have sensible defaults.
 type Env struct {
 	Root         string                                 // folder before /proc, /sys, /run and /boot in paths: for tests
 	Now          func() time.Time                       // default time.Now
@@ -38,6 +39,7 @@ type Env struct {
 	Memory       *Memory     // state of one check between runs; nil: the probe keeps no state
 }
 
+// now returns the present time, by Env.Now if a test has set it.
 func (e *Env) now() time.Time {
 	if e.Now != nil {
 		return e.Now()
@@ -45,10 +47,13 @@ func (e *Env) now() time.Time {
 	return time.Now()
 }
 
+// pathBelowRoot returns the path of a system file below the root folder of Env.
 func (e *Env) pathBelowRoot(p string) string { return filepath.Join(e.Root, p) }
 
+// read reads a system file below the root folder of Env.
 func (e *Env) read(p string) ([]byte, error) { return os.ReadFile(e.pathBelowRoot(p)) }
 
+// dial connects to a network address, by Env.Dial if a test has set it.
 func (e *Env) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	if e.Dial != nil {
 		return e.Dial(ctx, network, addr)
@@ -73,7 +78,7 @@ func Find(name string) (Probe, error) {
 	return Probe{}, err.WithHint("probes: %v", names)
 }
 
-// Lint returns the faults of a probe's name and arguments. Values with a variable are known on the node
+// Lint returns the errors in the name and the arguments of a probe. Values with a variable are known on the node
 // only, and are not checked.
 func Lint(name string, values map[string]string) []error {
 	p, err := Find(name)
@@ -84,7 +89,8 @@ func Lint(name string, values map[string]string) []error {
 	return errs
 }
 
-// Run runs a probe. Any fault of its name, arguments or run is UNKNOWN with the reason.
+// Run runs a probe with its arguments and returns status and output. Any fault of its name, arguments or run is
+// UNKNOWN with the reason.
 func Run(ctx context.Context, env *Env, name string, values map[string]string) (model.Status, []byte) {
 	now := *env
 	now.Memory = cmp.Or(env.Memory, &Memory{})
@@ -109,17 +115,17 @@ func Run(ctx context.Context, env *Env, name string, values map[string]string) (
 	return r.statusAndOutput()
 }
 
-// unsupportedError returns the error of a probe that this system does not support.
+// unsupportedError adds to an error that the probe does not support this operating system.
 func unsupportedError(err error) error {
 	return fmt.Errorf("the probe is not possible on %s: %w", runtime.GOOS, err)
 }
 
-// matchesAny returns whether a name matches one of the glob patterns.
+// matchesAny reports whether a name matches one of the glob patterns.
 func matchesAny(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { ok, _ := path.Match(p, name); return ok })
 }
 
-// countWithNoun returns a count with its noun.
+// countWithNoun formats a count with its noun in singular or plural.
 func countWithNoun(n int, one, many string) string {
 	if n == 1 {
 		return fmt.Sprintf("1 %s", one)
@@ -127,7 +133,7 @@ func countWithNoun(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// Type names the syntax of an argument.
+// Type is the syntax of a probe argument, such as a duration, size or list.
 type Type string
 
 const (
@@ -142,7 +148,7 @@ const (
 	Regexp   Type = "regexp"   // RE2
 )
 
-// Arg is one argument of a probe.
+// Arg describes one argument of a probe: name, type, default and help.
 type Arg struct {
 	Name    string
 	Type    Type
@@ -158,7 +164,7 @@ type freeThreshold struct {
 	bytes   int64 // if percent is zero
 }
 
-// exceededBy returns whether the free amount is below the threshold.
+// exceededBy reports whether the free amount is below the threshold.
 func (f freeThreshold) exceededBy(avail, total float64) bool {
 	if f.percent > 0 {
 		return total > 0 && avail/total*100 < f.percent
@@ -166,7 +172,7 @@ func (f freeThreshold) exceededBy(avail, total float64) bool {
 	return avail < float64(f.bytes)
 }
 
-// usedRange returns the threshold as a range of the used amount, for performance data.
+// usedRange converts the threshold to the allowed range of the used amount, for performance data.
 func (f freeThreshold) usedRange(total float64) *model.Range {
 	left := float64(f.bytes)
 	if f.percent > 0 {
@@ -175,24 +181,33 @@ func (f freeThreshold) usedRange(total float64) *model.Range {
 	return &model.Range{End: max(0, float64(int64(total-left)))}
 }
 
-// argValues holds parsed values; a name without value is absent.
+// argValues has the parsed arguments of a run by name; an argument without a value is absent.
 type argValues map[string]any
 
-func (a argValues) text(name string) string           { v, _ := a[name].(string); return v }
-func (a argValues) list(name string) []string         { v, _ := a[name].([]string); return v }
-func (a argValues) bool(name string) bool             { v, _ := a[name].(bool); return v }
-func (a argValues) size(name string) (int64, bool)    { v, ok := a[name].(int64); return v, ok }
+// text returns the value of an argument that is a text.
+func (a argValues) text(name string) string { v, _ := a[name].(string); return v }
+
+// list returns the value of an argument that is a list.
+func (a argValues) list(name string) []string { v, _ := a[name].([]string); return v }
+
+// bool returns the value of a yes-or-no argument.
+func (a argValues) bool(name string) bool { v, _ := a[name].(bool); return v }
+
+// size returns the value of an argument in bytes; false: none.
+func (a argValues) size(name string) (int64, bool) { v, ok := a[name].(int64); return v, ok }
+
+// regexp returns the value of an argument that is a regular expression; nil: none.
 func (a argValues) regexp(name string) *regexp.Regexp { v, _ := a[name].(*regexp.Regexp); return v }
 
-// freeThresholdsOf returns the thresholds of a free amount.
+// freeThresholdsOf returns the warning and critical thresholds of a free amount.
 func (a argValues) freeThresholdsOf(warn, crit string) (l freeThresholds) {
 	l.warn, _ = a[warn].(freeThreshold)
 	l.crit, _ = a[crit].(freeThreshold)
 	return l
 }
 
-// thresholdsOf returns the thresholds of a value. A Range counts as it is; bound makes a range of a Number or of
-// a Duration in seconds.
+// thresholdsOf returns the warning and critical thresholds of a measured value. A Range counts as it is; bound makes
+// a range of a Number or of a Duration in seconds.
 func (a argValues) thresholdsOf(warn, crit string, bound func(float64) *model.Range) thresholds {
 	level := func(name string) *model.Range {
 		switch v := a[name].(type) {
@@ -208,7 +223,7 @@ func (a argValues) thresholdsOf(warn, crit string, bound func(float64) *model.Ra
 	return thresholds{level(warn), level(crit)}
 }
 
-// parseArguments parses the values and defaults of a probe's arguments. With lint, it skips values that
+// parseArguments parses the arguments of a probe, with defaults for missing ones. With lint, it skips values that
 // contain a variable.
 func (p Probe) parseArguments(values map[string]string, lint bool) (argValues, []error) {
 	a := argValues{}
@@ -249,6 +264,7 @@ func (p Probe) parseArguments(values map[string]string, lint bool) (argValues, [
 	return a, errs
 }
 
+// parseValue parses the text of an argument to a value of this type.
 func (t Type) parseValue(text string) (any, error) {
 	switch t {
 	case List:

@@ -19,7 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// assertProbe runs a probe and compares its status and parts of its output.
+// assertProbe runs a probe and fails the test unless it returns this status and these parts of the output.
 func assertProbe(t *testing.T, env *Env, name string, args map[string]string, status model.Status, parts ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -36,6 +36,7 @@ func assertProbe(t *testing.T, env *Env, name string, args map[string]string, st
 	return string(text)
 }
 
+// argMap returns a map of arguments from a list of names and values.
 func argMap(pairs ...string) map[string]string {
 	m := map[string]string{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -44,7 +45,7 @@ func argMap(pairs ...string) map[string]string {
 	return m
 }
 
-// machineWithFiles returns an Env whose root folder has these files.
+// machineWithFiles returns an Env whose root folder contains these files.
 func machineWithFiles(t *testing.T, files map[string]string) *Env {
 	t.Helper()
 	root := t.TempDir()
@@ -56,6 +57,7 @@ func machineWithFiles(t *testing.T, files map[string]string) *Env {
 	return &Env{Root: root}
 }
 
+// TestMemorySwapAndLoadThresholds runs the memory, swap and load probes on files of a small machine.
 func TestMemorySwapAndLoadThresholds(t *testing.T) {
 	env := machineWithFiles(t, map[string]string{
 		"/proc/meminfo": "MemTotal:       1000 kB\nMemFree:  10 kB\nMemAvailable:    80 kB\nSwapTotal: 100 kB\nSwapFree: 10 kB\n",
@@ -72,6 +74,7 @@ func TestMemorySwapAndLoadThresholds(t *testing.T) {
 	assertProbe(t, machineWithFiles(t, nil), "memory", nil, model.Unknown, "not possible")
 }
 
+// TestProcessesAreCountedByName runs the process probe on a small /proc and expects counts by program name.
 func TestProcessesAreCountedByName(t *testing.T) {
 	env := machineWithFiles(t, map[string]string{
 		"/proc/1/stat": "1 (init) S 0", "/proc/2/stat": "2 (a (b) c) R 1", "/proc/3/stat": "3 (sshd) Z 1",
@@ -85,6 +88,8 @@ func TestProcessesAreCountedByName(t *testing.T) {
 	assertProbe(t, env, "processes", argMap("warn", "10:"), model.Warning, "4 processes")
 }
 
+// TestRebootIsPendingForANewerKernel runs the reboot probe with installed kernels that are older or newer than the
+// running one.
 func TestRebootIsPendingForANewerKernel(t *testing.T) {
 	judge := func(env *Env, running string) string {
 		r := &report{name: "reboot"}
@@ -108,6 +113,7 @@ func TestRebootIsPendingForANewerKernel(t *testing.T) {
 	}
 }
 
+// TestFailedUnitsAreListed runs the systemd probe with failed units and expects their names.
 func TestFailedUnitsAreListed(t *testing.T) {
 	assertProbe(t, machineWithFiles(t, nil), "systemd", nil, model.OK, "does not run systemd")
 	p, _ := Find("systemd")
@@ -129,6 +135,8 @@ func TestFailedUnitsAreListed(t *testing.T) {
 	}
 }
 
+// TestClockOffsetIsComparedWithThresholds runs the clock probe with several offsets and expects the status by the
+// thresholds.
 func TestClockOffsetIsComparedWithThresholds(t *testing.T) {
 	offset := 1500 * time.Millisecond
 	env := &Env{ServerOffset: func() (time.Duration, bool) { return offset, true }}
@@ -141,6 +149,8 @@ func TestClockOffsetIsComparedWithThresholds(t *testing.T) {
 	assertProbe(t, env, "clock", argMap("server", "127.0.0.1:1"), model.Unknown, "NTP server 127.0.0.1:1")
 }
 
+// TestFileAgeAndSizeAreComparedWithThresholds runs the file probe on old and new files and expects the status by the
+// thresholds.
 func TestFileAgeAndSizeAreComparedWithThresholds(t *testing.T) {
 	now := time.Now()
 	env := machineWithFiles(t, map[string]string{"/b/old": "12345", "/b/new": "1"})
@@ -158,6 +168,7 @@ func TestFileAgeAndSizeAreComparedWithThresholds(t *testing.T) {
 	assertProbe(t, env, "file", nil, model.Unknown, "probe file needs path")
 }
 
+// TestTCPAnswerIsComparedWithExpectation runs the TCP probe against a test server: the answer decides the status.
 func TestTCPAnswerIsComparedWithExpectation(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	testenv.NoError(t, err)
@@ -183,6 +194,8 @@ func TestTCPAnswerIsComparedWithExpectation(t *testing.T) {
 	assertProbe(t, &Env{}, "tcp", argMap("address", "127.0.0.1:1"), model.Critical, "refused")
 }
 
+// TestHTTPAnswerAndCertificateAreComparedWithThresholds runs the HTTP probe against a test server: status, body,
+// redirects and certificate decide the status.
 func TestHTTPAnswerAndCertificateAreComparedWithThresholds(t *testing.T) {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -222,7 +235,7 @@ func TestHTTPAnswerAndCertificateAreComparedWithThresholds(t *testing.T) {
 	assertProbe(t, &Env{}, "cert", nil, model.Unknown, "set either file or address")
 }
 
-// TestDiskProbeTurnsCriticalOnAFullDisk fills a small tmpfs.
+// TestDiskProbeTurnsCriticalOnAFullDisk fills a small tmpfs and expects CRITICAL from the disk probe.
 func TestDiskProbeTurnsCriticalOnAFullDisk(t *testing.T) {
 	testenv.Root(t)
 	dir := t.TempDir()
@@ -245,6 +258,8 @@ func TestDiskProbeTurnsCriticalOnAFullDisk(t *testing.T) {
 	assertProbe(t, &Env{}, "disk", argMap("path", dir+"/none"), model.Unknown, "no such file")
 }
 
+// TestDiskProbeReadsLocalMounts runs the disk probe on a mount table with bind, network and virtual file systems,
+// which it leaves out.
 func TestDiskProbeReadsLocalMounts(t *testing.T) {
 	env := machineWithFiles(t, map[string]string{"/proc/self/mountinfo": `22 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw
 23 22 8:1 /x /mnt/bind rw - ext4 /dev/sda1 rw
@@ -263,6 +278,8 @@ func TestDiskProbeReadsLocalMounts(t *testing.T) {
 	}
 }
 
+// TestAgentProbeReportsSpoolAndCounters runs the probe "agent" and expects counters and spool size in its output, and
+// WARNING for a full spool.
 func TestAgentProbeReportsSpoolAndCounters(t *testing.T) {
 	self := Self{Waiting: 3, SpoolBytes: 1 << 20, SpoolMost: 32 << 20, Runs: 70, Late: 2}
 	offset := time.Duration(0)
@@ -283,6 +300,7 @@ func TestAgentProbeReportsSpoolAndCounters(t *testing.T) {
 	assertProbe(t, &Env{}, "agent", nil, model.Unknown, "the probe agent works only in a running agent")
 }
 
+// TestDiskExtrapolatesDaysUntilFull adds samples of shrinking free space and expects the days until the disk is full.
 func TestDiskExtrapolatesDaysUntilFull(t *testing.T) {
 	var m Memory
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -290,7 +308,7 @@ func TestDiskExtrapolatesDaysUntilFull(t *testing.T) {
 	var days float64
 	var known bool
 	for i := range 12 * 36 { // 36 hours of 5 minutes, 240 a day
-		days, known = m.daysUntilNone("/", now, left)
+		days, known = m.daysUntilUsedUp("/", now, left)
 		if known != (i >= 12) {
 			t.Fatalf("known %v after %d samples", known, i)
 		}
@@ -299,7 +317,7 @@ func TestDiskExtrapolatesDaysUntilFull(t *testing.T) {
 	if want := left / 240; days < want-0.05 || days > want+0.05 {
 		t.Errorf("full in %.2f days, want %.2f", days, want)
 	}
-	if _, known := m.daysUntilNone("/", now.Add(-time.Hour), left); known {
+	if _, known := m.daysUntilUsedUp("/", now.Add(-time.Hour), left); known {
 		t.Error("days until full are known after the clock was set back")
 	}
 	env := &Env{Now: func() time.Time { return now }, Memory: &m}
@@ -316,6 +334,7 @@ func TestDiskExtrapolatesDaysUntilFull(t *testing.T) {
 	}
 }
 
+// TestLintFindsFaultsOfArguments passes invalid names and arguments to Lint and expects an error with a suggestion.
 func TestLintFindsFaultsOfArguments(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -355,6 +374,7 @@ func TestProbesPageIsUpToDate(t *testing.T) {
 	testenv.Golden(t, path, want)
 }
 
+// BenchmarkDisk measures one run of the disk probe.
 func BenchmarkDisk(b *testing.B) {
 	var m Memory
 	env := &Env{Memory: &m}
@@ -364,7 +384,7 @@ func BenchmarkDisk(b *testing.B) {
 	}
 }
 
-// FuzzArgs gives random arguments to every probe: Lint and a run accept the same ones.
+// FuzzArgs passes random arguments to every probe: Lint accepts exactly those that a run accepts.
 func FuzzArgs(f *testing.F) {
 	for _, value := range []string{"", "10%", "5GiB", "-1", "1e400", "NaN", "~:10", "@1:2", "30s", "true", "a,b,,c", "(", "(?i)x", "{{ .props.x }}", "101%"} {
 		f.Add("warn", value)
@@ -391,6 +411,7 @@ func FuzzArgs(f *testing.F) {
 	})
 }
 
+// keysOf returns the set of argument names.
 func keysOf(a argValues) map[string]bool {
 	out := map[string]bool{}
 	for name := range a {

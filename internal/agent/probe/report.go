@@ -21,6 +21,7 @@ type report struct {
 	perf     []byte
 }
 
+// finding is one line of a report: a status and a text.
 type finding struct {
 	status model.Status
 	text   string
@@ -29,7 +30,7 @@ type finding struct {
 // statusOrder lists the statuses from the best to the worst.
 var statusOrder = [...]model.Status{model.OK, model.Unknown, model.Warning, model.Critical}
 
-// worseStatus returns the later of two statuses in statusOrder.
+// worseStatus returns the worse of two statuses.
 func worseStatus(a, b model.Status) model.Status {
 	return statusOrder[max(slices.Index(statusOrder[:], a), slices.Index(statusOrder[:], b))]
 }
@@ -40,7 +41,7 @@ func (r *report) addFinding(status model.Status, format string, a ...any) {
 	r.findings = append(r.findings, finding{status, strings.ReplaceAll(fmt.Sprintf(format, a...), "|", "/")})
 }
 
-// addPerformanceData adds performance data of one value. An unknown bound is NaN.
+// addPerformanceData adds one value to the performance data of the report. An unknown bound is NaN.
 func (r *report) addPerformanceData(label string, value float64, unit string, l thresholds, low, high float64) {
 	if len(r.perf) > 0 {
 		r.perf = append(r.perf, ' ')
@@ -48,7 +49,7 @@ func (r *report) addPerformanceData(label string, value float64, unit string, l 
 	r.perf = model.Perfdatum{Label: label, Value: value, Unit: unit, Warn: l.warn, Crit: l.crit, Min: low, Max: high}.Append(r.perf)
 }
 
-// statusAndOutput returns the status and the output of the probe.
+// statusAndOutput returns the worst status of all findings, and the output of the probe.
 func (r *report) statusAndOutput() (model.Status, []byte) {
 	var b strings.Builder
 	b.WriteString(strings.ToUpper(r.name) + " " + r.status.String() + " - ")
@@ -77,9 +78,10 @@ func (r *report) statusAndOutput() (model.Status, []byte) {
 	return r.status, []byte(b.String())
 }
 
-// thresholds are the thresholds of one value; nil: none.
+// thresholds has the warning and critical range of one measured value; nil: none.
 type thresholds struct{ warn, crit *model.Range }
 
+// status returns OK, WARNING or CRITICAL for a value.
 func (l thresholds) status(v float64) model.Status {
 	return statusOfExceeded(l.crit != nil && l.crit.Violates(v), l.warn != nil && l.warn.Violates(v))
 }
@@ -87,16 +89,17 @@ func (l thresholds) status(v float64) model.Status {
 // freeThresholds are the thresholds of the amount that is free.
 type freeThresholds struct{ warn, crit freeThreshold }
 
+// status returns OK, WARNING or CRITICAL for a free amount.
 func (l freeThresholds) status(avail, total float64) model.Status {
 	return statusOfExceeded(l.crit.exceededBy(avail, total), l.warn.exceededBy(avail, total))
 }
 
-// usedThresholds returns the thresholds of the used amount, for performance data.
+// usedThresholds converts the thresholds to ranges of the used amount, for performance data.
 func (l freeThresholds) usedThresholds(total float64) thresholds {
 	return thresholds{l.warn.usedRange(total), l.crit.usedRange(total)}
 }
 
-// statusOfExceeded returns CRITICAL or WARNING for a value that exceeds the threshold of this name, else OK.
+// statusOfExceeded returns CRITICAL or WARNING if a value exceeds that threshold, else OK.
 func statusOfExceeded(critical, warning bool) model.Status {
 	switch {
 	case critical:
@@ -107,17 +110,22 @@ func statusOfExceeded(critical, warning bool) model.Status {
 	return model.OK
 }
 
-func rangeAtMost(v float64) *model.Range  { return &model.Range{End: v} }
-func rangeAtLeast(v float64) *model.Range { return &model.Range{Start: v, End: math.Inf(1)} }
-func rangeAround(v float64) *model.Range  { return &model.Range{Start: -v, End: v} }
+// rangeAtMost returns the range from 0 to v.
+func rangeAtMost(v float64) *model.Range { return &model.Range{End: v} }
 
-// noBound returns the bound of performance data that has none.
+// rangeAtLeast returns the range of values from v up.
+func rangeAtLeast(v float64) *model.Range { return &model.Range{Start: v, End: math.Inf(1)} }
+
+// rangeAround returns the range from -v to v.
+func rangeAround(v float64) *model.Range { return &model.Range{Start: -v, End: v} }
+
+// noBound returns NaN, the value of an absent minimum or maximum in performance data.
 func noBound() float64 { return math.NaN() }
 
-// bytesText writes a size in bytes for people.
+// bytesText formats a size in bytes for people, such as 1.0 MiB.
 func bytesText(v float64) string { return model.Size(v).Approximate() }
 
-// ageText writes a duration for people.
+// ageText formats a duration for people, such as 60 minutes.
 func ageText(d time.Duration) string {
 	switch {
 	case d < 0:
@@ -134,7 +142,7 @@ func ageText(d time.Duration) string {
 	return fmt.Sprintf("%.1f ms", float64(d)/1e6)
 }
 
-// Markdown writes docs/probes.md.
+// Markdown returns the page docs/probes.md.
 func Markdown() []byte {
 	var b bytes.Buffer
 	b.WriteString(`# Probes
@@ -183,7 +191,8 @@ const (
 	minTrend    = time.Hour // shorter trends are not extrapolated
 )
 
-// Memory is the state of one check between its runs, until the agent stops. The zero value is ready.
+// Memory keeps values of one check between its runs, such as counters and trends, until the agent stops. The zero
+// value is ready.
 type Memory struct {
 	mu       sync.Mutex
 	trends   map[string]*trend
@@ -200,7 +209,7 @@ func (m *Memory) lock() (unlock func()) {
 	return m.mu.Unlock
 }
 
-// counterGrowth returns the growth of a counter since the last call.
+// counterGrowth returns the growth of a counter since the previous run of the check.
 func (m *Memory) counterGrowth(counter string, now uint64) uint64 {
 	defer m.lock()()
 	before := m.counters[counter]
@@ -208,16 +217,16 @@ func (m *Memory) counterGrowth(counter string, now uint64) uint64 {
 	return now - before
 }
 
-// trend has samples of a free amount, ascending by time.
+// trend has samples of a free amount over time, from which the probe extrapolates.
 type trend struct {
 	sampleTimes []time.Duration // of each sample, since the time zero
 	freeAmounts []float64       // the amount of each sample
 	zero        time.Time       // of the first sample
 }
 
-// daysUntilNone adds a sample of the free amount and extrapolates the days until none is left, from the
-// slope over at most a day. ok is false in the first hour, and where the amount does not shrink.
-func (m *Memory) daysUntilNone(key string, now time.Time, left float64) (days float64, ok bool) {
+// daysUntilUsedUp adds a sample of a free amount and extrapolates the days until that amount is used up, from the
+// trend of at most a day. ok is false in the first hour, and where the amount does not shrink.
+func (m *Memory) daysUntilUsedUp(key string, now time.Time, left float64) (days float64, ok bool) {
 	defer m.lock()()
 	t := m.trends[key]
 	if t == nil {
@@ -252,8 +261,8 @@ func (m *Memory) daysUntilNone(key string, now time.Time, left float64) (days fl
 	return left / -perDay, true
 }
 
-// markCallStarted marks the start of a system call that may hang. It returns false while an earlier call of
-// the same kind hangs.
+// markCallStarted records the start of a system call that may hang. It returns false while an earlier call of the
+// same kind hangs.
 func (m *Memory) markCallStarted(what string) bool {
 	defer m.lock()()
 	if m.hanging[what] {
@@ -263,7 +272,7 @@ func (m *Memory) markCallStarted(what string) bool {
 	return true
 }
 
-// markCallEnded marks the end of a system call that markCallStarted marked.
+// markCallEnded records the end of a system call that markCallStarted recorded.
 func (m *Memory) markCallEnded(what string) {
 	defer m.lock()()
 	delete(m.hanging, what)

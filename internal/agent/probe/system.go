@@ -16,6 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
+// runReboot reports whether the machine needs a reboot.
 func runReboot(_ context.Context, env *Env, a argValues, r *report) error {
 	pending, ok := model.ParseStatus(a.text("status"))
 	if !ok {
@@ -29,6 +30,8 @@ func runReboot(_ context.Context, env *Env, a argValues, r *report) error {
 	return nil
 }
 
+// judgeReboot adds a finding if the machine needs a reboot: by the distribution's flag file, or because a newer
+// kernel is installed.
 func judgeReboot(env *Env, r *report, pending model.Status, running string) {
 	for _, flag := range []string{"/run/reboot-required", "/var/run/reboot-required"} {
 		if _, err := os.Stat(env.pathBelowRoot(flag)); err != nil {
@@ -61,7 +64,7 @@ func judgeReboot(env *Env, r *report, pending model.Status, running string) {
 	}
 }
 
-// kernelFlavour returns the last word of a kernel's release: amd64, generic, cloud-amd64.
+// kernelFlavour returns the last word of a kernel release, such as amd64 or generic.
 func kernelFlavour(release string) string {
 	for i := range len(release) {
 		if release[i] == '-' && i+1 < len(release) && (release[i+1] < '0' || release[i+1] > '9') {
@@ -89,7 +92,7 @@ func compareReleases(a, b string) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// cutNumberOrWord splits a release after its leading run of digits, or of other characters.
+// cutNumberOrWord cuts the first number, or the first run of other characters, from a kernel release.
 func cutNumberOrWord(s string) (head, rest string, number bool) {
 	digit := func(c byte) bool { return c >= '0' && c <= '9' }
 	i := 1
@@ -99,6 +102,7 @@ func cutNumberOrWord(s string) (head, rest string, number bool) {
 	return s[:i], s[i:], digit(s[0])
 }
 
+// runSystemd reports the failed systemd units.
 func runSystemd(ctx context.Context, env *Env, a argValues, r *report) error {
 	if _, err := os.Stat(env.pathBelowRoot("/run/systemd/system")); err != nil {
 		r.addFinding(model.OK, "this machine does not run systemd")
@@ -112,6 +116,8 @@ func runSystemd(ctx context.Context, env *Env, a argValues, r *report) error {
 	return nil
 }
 
+// judgeFailedUnits adds each failed systemd unit to the report: CRITICAL if the check names the unit or none, else
+// WARNING.
 func judgeFailedUnits(a argValues, r *report, listing string) {
 	failed := 0
 	for line := range strings.Lines(listing) {
@@ -132,7 +138,7 @@ func judgeFailedUnits(a argValues, r *report, listing string) {
 	r.addPerformanceData("failed", float64(failed), "", thresholds{}, 0, noBound())
 }
 
-// offsetText writes a clock offset for people.
+// offsetText formats a clock offset for people, such as 1.5 s ahead.
 func offsetText(offset time.Duration) string {
 	if offset < 0 {
 		return ageText(-offset) + " behind"
@@ -140,6 +146,8 @@ func offsetText(offset time.Duration) string {
 	return ageText(offset) + " ahead"
 }
 
+// runClock reports the offset of the machine's clock from an NTP server, else from the Muster server, else by the
+// kernel's estimate.
 func runClock(ctx context.Context, env *Env, a argValues, r *report) error {
 	offset, by, ok := time.Duration(0), "", false
 	if server := a.text("server"); server != "" {
@@ -180,7 +188,7 @@ func runClock(ctx context.Context, env *Env, a argValues, r *report) error {
 	return nil
 }
 
-// Self has the agent's gauges, and its counters since its start.
+// Self has the gauges and counters of the agent itself, for the probe "agent".
 type Self struct {
 	Waiting    uint64 // signals that no server has acknowledged
 	SpoolBytes int64  // bytes of the waiting signals
@@ -197,6 +205,7 @@ type Self struct {
 // MaxClockOffset is the offset from the server's clock above which the agent and its probe warn.
 const MaxClockOffset = 5 * time.Second
 
+// runAgent reports the spool and counters of the agent itself.
 func runAgent(_ context.Context, env *Env, a argValues, r *report) error {
 	if env.Self == nil {
 		return fmt.Errorf("the probe agent works only in a running agent")

@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// statfs returns the size, free space and inodes of the file system at a path.
 func statfs(path string) (diskUsage, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(path, &s); err != nil {
@@ -32,6 +33,7 @@ func kernelClock() (offset time.Duration, synced bool, err error) {
 	return time.Duration(t.Offset) * unit, state != unix.TIME_ERROR && t.Status&unix.STA_UNSYNC == 0, nil
 }
 
+// kernelRelease returns the release of the running kernel, such as 6.1.0-9-amd64.
 func kernelRelease() (string, error) {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Allow is the list of programs that may run on this machine. No server can add to it. A nil Allow
-// allows all. It is immutable.
+// Allow is the list of programs that may run on this machine, from the setting --allow-commands. No server can add to
+// it. A nil Allow allows all. It is immutable.
 //
 // Of a program with arguments only the program is checked: its absolute path, or its name as the agent's
 // own PATH resolves it. The arguments are free: do not list programs that run other programs (sh, env,
@@ -27,8 +27,8 @@ type Allow struct {
 // envEntry begins an entry that is the pattern of a variable's name.
 const envEntry = "env:"
 
-// ParseAllow reads the list: PATTERN, a whole shell line (with a blank in it), or env:PATTERN. It returns
-// nil for an empty list.
+// ParseAllow parses the list of allowed programs: PATTERN, a whole shell line (with a blank in it), or env:PATTERN.
+// It returns nil for an empty list.
 func ParseAllow(entries []string) (*Allow, error) {
 	if len(entries) == 0 {
 		return nil, nil
@@ -54,8 +54,8 @@ func ParseAllow(entries []string) (*Allow, error) {
 	return a, nil
 }
 
-// admitCommand returns the command in the form in which it may run, or the reason of a refusal. ownPath is
-// the agent's PATH: a check's own PATH must not change the program that a name resolves to.
+// admitCommand returns a command in the form in which it may run, or the reason why the list of allowed programs
+// refuses it. ownPath is the agent's PATH: a check's own PATH must not change the program that a name resolves to.
 func (a *Allow) admitCommand(c Command, ownPath string) (_ Command, refused string) {
 	if a == nil {
 		return c, ""
@@ -88,7 +88,8 @@ func (a *Allow) admitCommand(c Command, ownPath string) (_ Command, refused stri
 	return c, ""
 }
 
-// allowsProgram returns whether a program may run. Names resolve by the agent's own PATH.
+// allowsProgram reports whether the list of allowed programs contains a program. Names resolve by the agent's own
+// PATH.
 func (a *Allow) allowsProgram(name, ownPath string) bool {
 	if !strings.ContainsRune(name, filepath.Separator) {
 		if matchesAny(a.programs, name) {
@@ -107,6 +108,7 @@ func (a *Allow) allowsProgram(name, ownPath string) bool {
 	return err == nil && found == name && matchesAny(a.programs, filepath.Base(name))
 }
 
+// matchesAny reports whether a name matches one of the glob patterns.
 func matchesAny(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
 		ok, err := path.Match(p, name)
@@ -114,8 +116,8 @@ func matchesAny(patterns []string, name string) bool {
 	})
 }
 
-// splitPlainLine splits a shell line of plain words: letters, digits, a few signs, and text between single
-// quotes. It returns false for any other line.
+// splitPlainLine splits a shell line into words if it has only letters, digits, a few signs and quoted text, so that
+// no shell is needed. It returns false for any other line.
 func splitPlainLine(line string) (words []string, ok bool) {
 	const signs = "_@%+:,./-"
 	word, in := "", false

@@ -13,8 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestAllowAdmitsOnlyListedPrograms expects the agent's PATH, not that of the check, to decide which
-// program a name is.
+// TestAllowAdmitsOnlyListedPrograms runs listed and unlisted programs: the agent's PATH, not the check's, decides
+// which file a name means.
 func TestAllowAdmitsOnlyListedPrograms(t *testing.T) {
 	dir, evil := t.TempDir(), t.TempDir()
 	script := func(path, text string) {
@@ -106,6 +106,7 @@ func TestAllowAdmitsOnlyListedPrograms(t *testing.T) {
 	}
 }
 
+// TestParseAllowRefusesInvalidEntries parses invalid entries of the list of allowed programs.
 func TestParseAllowRefusesInvalidEntries(t *testing.T) {
 	for _, bad := range []string{"bin/x", "./x", "/a/../b", "[", "env:", "env:[", "/usr/bin/"} {
 		if _, err := ParseAllow([]string{bad}); model.ClassOf(err) != model.Invalid {

@@ -19,6 +19,7 @@ const rootDir = "/"
 
 var programSuffixes = [...]string{""}
 
+// shellArgv returns the command line that runs a shell line by /bin/sh; nil: the line is blank.
 func shellArgv(line string) []string {
 	if strings.TrimSpace(line) == "" {
 		return nil
@@ -26,6 +27,7 @@ func shellArgv(line string) []string {
 	return []string{"/bin/sh", "-c", line}
 }
 
+// executable returns an error unless a path is a file with execute permission.
 func executable(file string) error {
 	info, err := os.Stat(file)
 	if err != nil {
@@ -37,7 +39,7 @@ func executable(file string) error {
 	return nil
 }
 
-// setUser sets the user that the command runs as.
+// setUser makes the command run as another user, with that user's groups; only an agent of root may do that.
 func setUser(cmd *exec.Cmd, runAs string) error {
 	if runAs == "" {
 		return nil
@@ -68,6 +70,7 @@ func setUser(cmd *exec.Cmd, runAs string) error {
 	return nil
 }
 
+// homeOf returns the environment variables HOME, USER and LOGNAME of a user.
 func homeOf(name string) []string {
 	who, err := user.Lookup(name)
 	if err != nil {
@@ -76,6 +79,7 @@ func homeOf(name string) []string {
 	return []string{"HOME=" + who.HomeDir, "USER=" + name, "LOGNAME=" + name}
 }
 
+// terminateGroup sends SIGTERM to a process group.
 func terminateGroup(pid int) error {
 	if err := syscall.Kill(-pid, syscall.SIGTERM); err == syscall.ESRCH {
 		return os.ErrProcessDone
@@ -83,10 +87,13 @@ func terminateGroup(pid int) error {
 	return nil
 }
 
+// killGroup kills a process group by SIGKILL.
 func killGroup(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) }
 
+// setNice sets the nice value of a process group.
 func setNice(pid, nice int) { _ = unix.Setpriority(unix.PRIO_PGRP, pid, nice) }
 
+// signalOf returns the signal that ended a process; ok is false if none did.
 func signalOf(state *os.ProcessState) (name string, number int, ok bool) {
 	status, isUnix := state.Sys().(syscall.WaitStatus)
 	if !isUnix || !status.Signaled() {

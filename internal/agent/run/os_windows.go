@@ -14,6 +14,7 @@ const rootDir = `C:\`
 
 var programSuffixes = [...]string{"", ".exe", ".bat", ".cmd"}
 
+// shellArgv returns the command line that runs a shell line by cmd.exe.
 func shellArgv(line string) []string {
 	if strings.TrimSpace(line) == "" {
 		return nil
@@ -21,11 +22,13 @@ func shellArgv(line string) []string {
 	return []string{"cmd.exe", "/C", line}
 }
 
+// executable returns an error unless the file exists: Windows has no execute permission.
 func executable(file string) error {
 	_, err := os.Stat(file)
 	return err
 }
 
+// setUser puts the command into its own process group, and refuses to run it as another user.
 func setUser(cmd *exec.Cmd, runAs string) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
 	if runAs != "" {
@@ -34,20 +37,24 @@ func setUser(cmd *exec.Cmd, runAs string) error {
 	return nil
 }
 
+// homeOf returns nothing: commands keep the agent's home, because runAs is not possible on Windows.
 func homeOf(string) []string { return nil }
 
+// terminateGroup kills the process: Windows has no SIGTERM.
 func terminateGroup(pid int) error {
 	killGroup(pid)
 	return nil
 }
 
-// killGroup ends the process alone: Windows has no process groups to kill.
+// killGroup kills the process alone: Windows has no process groups.
 func killGroup(pid int) {
 	if p, err := os.FindProcess(pid); err == nil {
 		_ = p.Kill()
 	}
 }
 
+// setNice does nothing: Windows has no nice value.
 func setNice(int, int) {}
 
+// signalOf reports that no signal ended the process: Windows has none.
 func signalOf(*os.ProcessState) (string, int, bool) { return "", 0, false }

@@ -23,7 +23,7 @@ const (
 	drainLimit = 256 << 20
 )
 
-// Command is one command: exactly one of Shell and Argv is set.
+// Command describes one command with its environment and limits: exactly one of Shell and Argv is set.
 type Command struct {
 	Shell     string   // by /bin/sh -c
 	Argv      []string // without a shell
@@ -40,7 +40,7 @@ type Command struct {
 	Stream func([]byte)
 }
 
-// Result is the outcome of a run.
+// Result is the outcome of one run of a command: status, output, duration.
 type Result struct {
 	Status   model.Status
 	Code     int    // the exit code; -1: none, or it was killed
@@ -53,7 +53,7 @@ type Result struct {
 	Refused bool   // by Allow: nothing ran, and Output has the reason
 }
 
-// Runner runs commands. The zero value is ready.
+// Runner runs commands of checks and hooks with limits on time and output. The zero value is ready.
 type Runner struct {
 	PluginPath string        // appended to PATH; list as in PATH
 	Dir        string        // working directory; default /
@@ -67,11 +67,11 @@ type Runner struct {
 	forks atomic.Uint64
 }
 
-// Forks counts commands started.
+// Forks returns the number of commands started.
 func (r *Runner) Forks() uint64 { return r.forks.Load() }
 
-// Run runs the command to its end. If ctx ends first, the command ends as at a time-out, and the output
-// has the cause of ctx.
+// Run runs a command until it exits or its timeout kills it, and returns status and output. If ctx ends first, the
+// command ends as at a time-out, and the output has the cause of ctx.
 func (r *Runner) Run(ctx context.Context, c Command) Result {
 	began := time.Now()
 	out := outputBuffer{maxKept: c.MaxOutput, stream: c.Stream, hider: hide.New(c.Hide)}
@@ -84,6 +84,7 @@ func (r *Runner) Run(ctx context.Context, c Command) Result {
 	return Result{Status: v.status, Code: v.code, Output: text, Cut: cut, Duration: time.Since(began), Note: strings.TrimSuffix(note, "\n"), Unheard: out.total - uint64(len(out.kept)), Refused: v.refused}
 }
 
+// run runs a command and returns the verdict: status, cause and output.
 func (r *Runner) run(ctx context.Context, c Command, out *outputBuffer) verdict {
 	env, path, own := r.environment(c)
 	if r.Allow != nil {
@@ -175,7 +176,7 @@ func (r *Runner) environment(c Command) (env []string, path, own string) {
 	for _, kv := range base {
 		if p, ok := strings.CutPrefix(kv, "PATH="); ok {
 			path = p
-		} else if !strings.HasPrefix(kv, "MUSTER_") && !strings.HasPrefix(kv, "NOTIFY_SOCKET=") && (c.RunAs == "" || inheritedByOtherUsers(kv)) {
+		} else if !strings.HasPrefix(kv, "MUSTER_") && !strings.HasPrefix(kv, "NOTIFY_SOCKET=") && (c.RunAs == "" || isInheritedByOtherUsers(kv)) {
 			env = append(env, kv)
 		}
 	}
@@ -192,14 +193,14 @@ func (r *Runner) environment(c Command) (env []string, path, own string) {
 	return env, path, own
 }
 
-// inheritedByOtherUsers returns whether a command of another user inherits the variable: language and time
-// zone only.
-func inheritedByOtherUsers(kv string) bool {
+// isInheritedByOtherUsers reports whether a command that runs as another user inherits a variable of the agent:
+// language and time zone only.
+func isInheritedByOtherUsers(kv string) bool {
 	name, _, _ := strings.Cut(kv, "=")
 	return name == "LANG" || name == "TZ" || strings.HasPrefix(name, "LC_")
 }
 
-// appendPathFolders appends the folders that path does not name yet.
+// appendPathFolders appends to PATH the folders that it does not contain yet.
 func appendPathFolders(path, more string) string {
 	have := strings.Split(path, string(os.PathListSeparator))
 	for _, dir := range strings.Split(more, ":") {
@@ -210,5 +211,5 @@ func appendPathFolders(path, more string) string {
 	return strings.Join(have, string(os.PathListSeparator))
 }
 
-// Asset is an extracted archive that a command needs.
+// Asset is an extracted archive whose programs and libraries a command uses.
 type Asset = model.AssetDir

@@ -23,10 +23,13 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
+// newTestRunner returns a Runner on node web01 with a short grace period.
 func newTestRunner() *Runner {
 	return &Runner{Node: func() string { return "web01" }, Grace: 300 * time.Millisecond}
 }
 
+// TestExitCodesBecomeStatusesWithCauses runs commands that exit, die or cannot start, and expects status and cause in
+// the output.
 func TestExitCodesBecomeStatusesWithCauses(t *testing.T) {
 	dir := t.TempDir()
 	plain := filepath.Join(dir, "plain")
@@ -65,6 +68,7 @@ func TestExitCodesBecomeStatusesWithCauses(t *testing.T) {
 	}
 }
 
+// TestCommandsDoNotGetAgentSecrets runs env and expects no MUSTER_ variable in its output.
 func TestCommandsDoNotGetAgentSecrets(t *testing.T) {
 	r := newTestRunner()
 	r.Environ = []string{"MUSTER_TOKEN=secret", "LANG=C", "PATH=/usr/bin:/bin"}
@@ -74,6 +78,7 @@ func TestCommandsDoNotGetAgentSecrets(t *testing.T) {
 	}
 }
 
+// TestRunAsChangesTheUser runs a command as the user nobody.
 func TestRunAsChangesTheUser(t *testing.T) {
 	testenv.Root(t)
 	who, err := user.Lookup("nobody")
@@ -86,6 +91,8 @@ func TestRunAsChangesTheUser(t *testing.T) {
 	}
 }
 
+// TestOutputIsCutAndMarked runs a command whose output exceeds the limit and expects a cut at a character, with the
+// count of cut bytes.
 func TestOutputIsCutAndMarked(t *testing.T) {
 	got := newTestRunner().Run(t.Context(), Command{Shell: "printf 'é%.0s' $(seq 1000)", MaxOutput: 500})
 	if len(got.Output) > 500 || !utf8.Valid(got.Output) || !strings.HasSuffix(string(got.Output), "… [cut "+strconv.FormatUint(got.Cut, 10)+" bytes]") {
@@ -97,6 +104,7 @@ func TestOutputIsCutAndMarked(t *testing.T) {
 	}
 }
 
+// TestHundredMegabytesOfOutputCostNoMemory runs a command with 100 MB of output and measures the agent's allocations.
 func TestHundredMegabytesOfOutputCostNoMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short")
@@ -113,7 +121,8 @@ func TestHundredMegabytesOfOutputCostNoMemory(t *testing.T) {
 	}
 }
 
-// TestTimeoutKillsTheProcessGroup runs a command with children that ignores SIGTERM.
+// TestTimeoutKillsTheProcessGroup runs a command whose children ignore SIGTERM and expects all of them killed after
+// the timeout.
 func TestTimeoutKillsTheProcessGroup(t *testing.T) {
 	pidFile := filepath.Join(t.TempDir(), "pid")
 	began := time.Now()
@@ -130,7 +139,7 @@ func TestTimeoutKillsTheProcessGroup(t *testing.T) {
 	awaitProcessEnd(t, pidFile)
 }
 
-// TestChildThatKeepsTheOutputOpenIsKilled runs a command whose child outlives it.
+// TestChildThatKeepsTheOutputOpenIsKilled runs a command whose child process outlives it and holds its output pipe.
 func TestChildThatKeepsTheOutputOpenIsKilled(t *testing.T) {
 	pidFile := filepath.Join(t.TempDir(), "pid")
 	began := time.Now()
@@ -144,6 +153,7 @@ func TestChildThatKeepsTheOutputOpenIsKilled(t *testing.T) {
 	awaitProcessEnd(t, pidFile)
 }
 
+// awaitProcessEnd waits until the process whose id is in a file has ended.
 func awaitProcessEnd(t *testing.T, pidFile string) {
 	t.Helper()
 	data, err := os.ReadFile(pidFile)
@@ -153,13 +163,13 @@ func awaitProcessEnd(t *testing.T, pidFile string) {
 	testenv.Until(t, "process "+strconv.Itoa(pid)+" is gone", func() bool { return syscall.Kill(pid, 0) == syscall.ESRCH || isZombie(pid) })
 }
 
-// isZombie returns whether a process has ended and has no parent that collects it, as in a container
-// without init.
+// isZombie reports whether a process has ended but no parent has collected it, as in a container without init.
 func isZombie(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	return err == nil && strings.Contains(string(stat), ") Z ")
 }
 
+// TestCancelledContextEndsTheCommand cancels the context of a running command and expects UNKNOWN with the reason.
 func TestCancelledContextEndsTheCommand(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	got := newTestRunner().Run(ctx, Command{Shell: "echo began; sleep 600", Timeout: time.Minute, Stream: func([]byte) { cancel() }})
@@ -184,6 +194,7 @@ func TestDistributionPluginsRun(t *testing.T) {
 	}
 }
 
+// TestDistributionCheckHTTPRuns runs the distribution's check_http plug-in against a test server.
 func TestDistributionCheckHTTPRuns(t *testing.T) {
 	testenv.Plugin(t, "check_http")
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -202,6 +213,7 @@ func TestDistributionCheckHTTPRuns(t *testing.T) {
 	}
 }
 
+// BenchmarkRunTrue measures one run of /bin/true.
 func BenchmarkRunTrue(b *testing.B) {
 	r := newTestRunner()
 	b.ReportAllocs()
@@ -233,7 +245,7 @@ func TestOutputIsRedactedBeforeItIsCut(t *testing.T) {
 	}
 }
 
-// FuzzOutput expects valid UTF-8 without zero bytes, within the limit, from any output.
+// FuzzOutput expects valid UTF-8 without zero bytes, within the limit, from any bytes that a command writes.
 func FuzzOutput(f *testing.F) {
 	f.Add([]byte("OK - all is well | load=0.1\n"), "", "", uint16(1000))
 	f.Add([]byte("\x00\xff\xfe ä"), "", "", uint16(0))

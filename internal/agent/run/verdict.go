@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// verdict has the status of a run, and the cause in words where the agent, not the command, decided the status.
+// verdict has the status of a finished command, with the cause in words if the agent decided the status.
 type verdict struct {
 	status    model.Status
 	cause     string // printed before the output
@@ -27,7 +27,7 @@ type verdict struct {
 	refused   bool // by Allow
 }
 
-// unknownVerdict returns the verdict on a command that has no exit code.
+// unknownVerdict returns the verdict UNKNOWN on a command without an exit code, with the cause.
 func unknownVerdict(cause string) verdict {
 	return verdict{status: model.Unknown, code: -1, cause: cause}
 }
@@ -61,7 +61,7 @@ func (r *Runner) judgeExit(state *os.ProcessState, argv []string, c Command, pat
 	return v
 }
 
-// onNodeText returns " on NODE" for messages.
+// onNodeText returns " on NODE" with the name of this node, for error messages.
 func (r *Runner) onNodeText() string {
 	if r.Node == nil {
 		return ""
@@ -69,6 +69,7 @@ func (r *Runner) onNodeText() string {
 	return " on " + r.Node()
 }
 
+// notFoundMessage returns the output of a check whose program does not exist or is not executable, with a hint.
 func (r *Runner) notFoundMessage(name, path string, err error) string {
 	if errors.Is(err, fs.ErrPermission) {
 		return name + ": found but not executable" + r.onNodeText()
@@ -79,10 +80,11 @@ func (r *Runner) notFoundMessage(name, path string, err error) string {
 	return name + ": not found in PATH" + r.onNodeText() + "\n  install it there, or name its folder to the agent: --plugin-path FOLDER" + pathMessage(path)
 }
 
-// pathMessage returns the line that shows PATH. It is long, and so follows the first line, which tables
-// show.
+// pathMessage returns the line of an error message that shows PATH. It is long, and so follows the first line, which
+// tables show.
 func pathMessage(path string) string { return "\nPATH is " + path }
 
+// startFailedMessage returns the output of a check whose program could not be started.
 func (r *Runner) startFailedMessage(name, runAs string, err error) string {
 	var cause *fs.PathError
 	if errors.As(err, &cause) {
@@ -107,8 +109,8 @@ func notFoundName(kept []byte) string {
 	return ""
 }
 
-// composeOutput joins cause, output and note of a command in at most keep bytes. It cuts the output at the
-// end of a character, and marks the cut.
+// composeOutput joins the agent's cause, the command's output and the note within keep bytes. It cuts the output at
+// the end of a character, and marks the cut.
 func (v verdict) composeOutput(kept []byte, total uint64, keep int) (composeOutput []byte, cut uint64) {
 	body := bytes.TrimRight(kept, " \t\r\n")
 	whole := total == uint64(len(kept))
@@ -148,7 +150,8 @@ func (v verdict) composeOutput(kept []byte, total uint64, keep int) (composeOutp
 // cutMarkRoom is the longest line in an output that marks a cut, in bytes with its line break.
 const cutMarkRoom = 40
 
-// appendClean appends bytes as UTF-8: invalid bytes, and zero bytes, which stores refuse, become U+FFFD.
+// appendClean appends the output of a command as UTF-8: invalid bytes and zero bytes become U+FFFD, because databases
+// refuse them.
 func appendClean(dst, text []byte) []byte {
 	if utf8.Valid(text) && bytes.IndexByte(text, 0) < 0 {
 		return append(dst, text...)
@@ -156,7 +159,8 @@ func appendClean(dst, text []byte) []byte {
 	return append(dst, bytes.ReplaceAll(bytes.ToValidUTF8(text, []byte("\uFFFD")), []byte{0}, []byte("\uFFFD"))...)
 }
 
-// lookPath finds a program like a shell: a name with a slash as it is, any other in the folders of path.
+// lookPath finds a program as a shell does: a name with a slash is a path, any other is searched in the folders of
+// path.
 func lookPath(name, path string) (string, error) {
 	if strings.ContainsRune(name, filepath.Separator) {
 		return name, executable(name)
@@ -180,7 +184,7 @@ func lookPath(name, path string) (string, error) {
 	return "", found
 }
 
-// Cut shortens a text like the output of a command.
+// Cut cuts a text to a limit like the output of a command, with a mark at the end.
 func Cut(text []byte, keep int) (_ []byte, cut uint64) {
 	return verdict{}.composeOutput(text, uint64(len(text)), keep)
 }
@@ -201,7 +205,7 @@ var errFlood = errors.New("too much output")
 // readBuffers has read buffers.
 var readBuffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
-// ReadFrom reads the pipe until its end, or until drainLimit.
+// ReadFrom reads the output pipe of a command until its end; beyond drainLimit bytes it closes the pipe.
 func (o *outputBuffer) ReadFrom(r io.Reader) (n int64, err error) {
 	buf := readBuffers.Get().(*[32 << 10]byte)
 	defer readBuffers.Put(buf)
@@ -227,6 +231,7 @@ func (o *outputBuffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// addBytes counts a piece of output, redacts secrets in it and keeps it up to the limit.
 func (o *outputBuffer) addBytes(p []byte) {
 	o.total += uint64(len(p))
 	if o.hider != nil && o.maxKept > len(o.kept) {
@@ -235,7 +240,8 @@ func (o *outputBuffer) addBytes(p []byte) {
 	o.keepBytes(p)
 }
 
-// redactBytes returns the bytes that may be kept now. A redacted secret counts with its replacement's length.
+// redactBytes redacts secrets in a piece of output and returns the bytes that cannot be a part of another secret. A
+// redacted secret counts with its replacement's length.
 func (o *outputBuffer) redactBytes(p []byte, last bool) []byte {
 	before := len(p) + o.hider.Buffered()
 	p = o.hider.Next(p, last)
@@ -243,7 +249,7 @@ func (o *outputBuffer) redactBytes(p []byte, last bool) []byte {
 	return p
 }
 
-// flushHider appends the bytes that the hider still buffers to the kept output.
+// flushHider appends the rest that the redaction of secrets still holds back.
 func (o *outputBuffer) flushHider() {
 	if o.hider != nil && o.maxKept > len(o.kept) {
 		o.keepBytes(o.redactBytes(nil, true))

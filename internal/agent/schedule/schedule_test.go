@@ -28,12 +28,12 @@ type testScheduler struct {
 	stop          func()
 }
 
-// startScheduler runs a Scheduler on a machine that boots now.
+// startScheduler runs a Scheduler on a test machine that booted just now.
 func startScheduler(t *testing.T, cfg Config) *testScheduler {
 	return startSchedulerBootedAt(t, cfg, time.Now())
 }
 
-// startSchedulerBootedAt runs a Scheduler on a machine that booted at a given time.
+// startSchedulerBootedAt runs a Scheduler on a test machine that booted at this time.
 func startSchedulerBootedAt(t *testing.T, cfg Config, booted time.Time) *testScheduler {
 	w := &testScheduler{t: t, began: booted, starts: map[model.CheckID][]time.Duration{}}
 	cfg.Node = node
@@ -51,13 +51,14 @@ func startSchedulerBootedAt(t *testing.T, cfg Config, booted time.Time) *testSch
 	return w
 }
 
+// bootTime returns the boot clock of the test machine.
 func (w *testScheduler) bootTime() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return time.Since(w.began) + w.sleepTime + 1000*time.Hour
 }
 
-// recordingJob returns a Job that records its start and lasts for takes. It is called in a bubble.
+// recordingJob returns a check that records its start times and lasts for takes. It is called in a bubble.
 func (w *testScheduler) recordingJob(id model.CheckID, interval, takes time.Duration) Job {
 	return Job{Key: Key{Check: id}, Interval: interval, Do: func(ctx context.Context) {
 		w.mu.Lock()
@@ -70,6 +71,7 @@ func (w *testScheduler) recordingJob(id model.CheckID, interval, takes time.Dura
 	}}
 }
 
+// setJobs schedules these checks.
 func (w *testScheduler) setJobs(jobs ...Job) {
 	w.t.Helper()
 	if err := w.Set(jobs); err != nil {
@@ -77,6 +79,7 @@ func (w *testScheduler) setJobs(jobs ...Job) {
 	}
 }
 
+// startTimes returns the recorded start times of a check.
 func (w *testScheduler) startTimes(id model.CheckID) []time.Duration {
 	synctest.Wait()
 	w.mu.Lock()
@@ -84,6 +87,8 @@ func (w *testScheduler) startTimes(id model.CheckID) []time.Duration {
 	return append([]time.Duration(nil), w.starts[id]...)
 }
 
+// TestCheckStartsSpreadAndKeepTheirPhase schedules 60 checks: their first runs spread, later runs come exactly one
+// interval apart.
 func TestCheckStartsSpreadAndKeepTheirPhase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startScheduler(t, Config{MaxConcurrent: 4})
@@ -129,6 +134,7 @@ func TestCheckStartsSpreadAndKeepTheirPhase(t *testing.T) {
 	})
 }
 
+// TestChecksKeepTheirPhaseAfterAgentRestart restarts the scheduler and expects runs at the same second of the minute.
 func TestChecksKeepTheirPhaseAfterAgentRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		booted := time.Now()
@@ -148,6 +154,8 @@ func TestChecksKeepTheirPhaseAfterAgentRestart(t *testing.T) {
 	})
 }
 
+// TestRunsOfACheckDoNotOverlap schedules checks that last longer than their interval: no check runs twice at once,
+// and MaxConcurrent holds.
 func TestRunsOfACheckDoNotOverlap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startScheduler(t, Config{MaxConcurrent: 2})
@@ -183,6 +191,8 @@ func TestRunsOfACheckDoNotOverlap(t *testing.T) {
 	})
 }
 
+// TestWallClockJumpsDoNotTouchIntervals sets the wall clock forward and back: checks with an interval keep their
+// rhythm, cron checks follow the clock.
 func TestWallClockJumpsDoNotTouchIntervals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startScheduler(t, Config{})
@@ -208,6 +218,8 @@ func TestWallClockJumpsDoNotTouchIntervals(t *testing.T) {
 	})
 }
 
+// TestSleepOfTheMachineCausesNoBurstOfRuns suspends the machine for hours and expects the usual rate afterwards, and
+// missed runs in the counter.
 func TestSleepOfTheMachineCausesNoBurstOfRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startScheduler(t, Config{})
@@ -228,6 +240,8 @@ func TestSleepOfTheMachineCausesNoBurstOfRuns(t *testing.T) {
 	})
 }
 
+// TestRunNowStartsAtOnceAndStopEndsRuns requests runs of daily checks, then stops the scheduler and expects running
+// ones to be cancelled.
 func TestRunNowStartsAtOnceAndStopEndsRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startScheduler(t, Config{Grace: 3 * time.Second})
@@ -250,6 +264,7 @@ func TestRunNowStartsAtOnceAndStopEndsRuns(t *testing.T) {
 	})
 }
 
+// BenchmarkRunDue measures starting 1,000 due checks.
 func BenchmarkRunDue(b *testing.B) {
 	s := New(Config{Node: node})
 	var jobs []Job
@@ -264,8 +279,8 @@ func BenchmarkRunDue(b *testing.B) {
 	b.ReportMetric(float64(len(jobs)), "checks")
 }
 
-// TestPausedChecksDoNotRunButKeepTheirPhase expects the phase to stay over excluded times; requested runs are not
-// excluded.
+// TestPausedChecksDoNotRunButKeepTheirPhase schedules checks with excluded times: their phase stays, and requested
+// runs start anyway.
 func TestPausedChecksDoNotRunButKeepTheirPhase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startScheduler(t, Config{})
@@ -300,8 +315,8 @@ func TestPausedChecksDoNotRunButKeepTheirPhase(t *testing.T) {
 	})
 }
 
-// TestRunsForProxyNodesSpread expects another phase for each proxy node, and no run of an OnRequest check
-// before RunNow.
+// TestRunsForProxyNodesSpread expects a different phase for each proxy node, and no run of an OnRequest check before
+// RunNow.
 func TestRunsForProxyNodesSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startScheduler(t, Config{MaxConcurrent: 8})

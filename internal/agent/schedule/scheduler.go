@@ -32,14 +32,14 @@ type Config struct {
 	Grace         time.Duration        // running commands may take this long to end at a stop; default 5 s
 }
 
-// Key names a check, and the proxy node of its results; zero: this node.
+// Key identifies a scheduled check, together with the proxy node of its results; zero: this node.
 type Key struct {
 	Check     model.CheckID
 	ProxyNode model.NodeID
 }
 
-// Job has the times of one check and the function that runs it. A Job replaces the former one with the
-// same Key and keeps its phase.
+// Job is one check for the Scheduler: its key, interval or cron times, and run function. A Job replaces the former
+// one with the same Key and keeps its phase.
 type Job struct {
 	Key
 	OnRequest bool          // only RunNow starts it
@@ -50,7 +50,7 @@ type Job struct {
 	Do        func(context.Context)
 }
 
-// Stats has counters since the start, and the present gauges Running and Jobs.
+// Stats has counters since the agent's start, and the gauges Running and Jobs.
 type Stats struct {
 	Started uint64 // runs
 	Skipped uint64 // due while the previous run of the check still ran or waited
@@ -61,7 +61,7 @@ type Stats struct {
 	Jobs    int
 }
 
-// scheduledJob is a Job with its next due time. Scheduler.mu guards it.
+// scheduledJob is a Job with its next due time and run state. Scheduler.mu guards it.
 type scheduledJob struct {
 	job             Job
 	location        *time.Location // cron
@@ -74,7 +74,7 @@ type scheduledJob struct {
 	removed         bool
 }
 
-// Scheduler runs the checks of one node.
+// Scheduler starts the checks of one node at their due times.
 type Scheduler struct {
 	cfg  Config
 	wake chan struct{}
@@ -111,13 +111,13 @@ func New(cfg Config) *Scheduler {
 	return s
 }
 
-// wallOffset is wall clock less boot clock: it changes only when the wall clock is set.
+// wallOffset returns the wall clock minus the boot clock, which changes only when the wall clock is set.
 func (s *Scheduler) wallOffset() time.Duration {
 	return time.Duration(s.cfg.Now().UnixNano()) - s.cfg.Boot()
 }
 
-// Set replaces the list of checks. Those whose id and times stay keep their next run;
-// one whose times changed keeps its phase; a run that is going on ends undisturbed.
+// Set replaces the list of scheduled checks. Those whose id and times stay keep their next run; one whose times
+// changed keeps its phase; a run that is going on ends undisturbed.
 func (s *Scheduler) Set(jobs []Job) error {
 	locations := make([]*time.Location, len(jobs))
 	for i, j := range jobs {
@@ -170,7 +170,7 @@ func (s *Scheduler) Set(jobs []Job) error {
 	return nil
 }
 
-// planNextRun sets the time at which a job is due next.
+// planNextRun computes the next due time of a check.
 func (s *Scheduler) planNextRun(e *scheduledJob, now time.Duration) {
 	if e.job.Cron == "" {
 		e.due = when.OnGrid(now, max(e.job.Interval, time.Millisecond), e.phase)
@@ -184,7 +184,7 @@ func (s *Scheduler) planNextRun(e *scheduledJob, now time.Duration) {
 	e.dueWall, e.due = next, now+next.Sub(wall)
 }
 
-// placeInHeap puts a scheduledJob into the heap, or moves it after a change of its due time.
+// placeInHeap inserts a check into the heap of due times, or moves it after its due time has changed.
 func (s *Scheduler) placeInHeap(e *scheduledJob) {
 	if e.index >= 0 {
 		heap.Fix(&s.heap, e.index)
@@ -193,14 +193,14 @@ func (s *Scheduler) placeInHeap(e *scheduledJob) {
 	}
 }
 
-// removeFromHeap takes a scheduledJob out of the heap.
+// removeFromHeap removes a check from the heap of due times.
 func (s *Scheduler) removeFromHeap(e *scheduledJob) {
 	if e.index >= 0 {
 		heap.Remove(&s.heap, e.index)
 	}
 }
 
-// RunNow starts a check at once; its regular times stay. ok is false for an unknown check. A running check
+// RunNow starts a check at once, in addition to its regular times. ok is false for an unknown check. A running check
 // is not started a second time.
 func (s *Scheduler) RunNow(check Key) (ok bool) {
 	s.mu.Lock()
@@ -213,8 +213,8 @@ func (s *Scheduler) RunNow(check Key) (ok bool) {
 	return ok
 }
 
-// Run starts checks until ctx ends. It then waits up to Config.Grace for running checks, cancels them and
-// returns when the last one has ended.
+// Run starts each check at its due times until ctx ends. It then waits up to Config.Grace for running checks, cancels
+// them and returns when the last one has ended.
 func (s *Scheduler) Run(ctx context.Context) error {
 	runCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -236,7 +236,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	}
 }
 
-// runDue starts the checks that are due and returns the time until the next one.
+// runDue queues the checks that are due and returns the delay until the next one.
 func (s *Scheduler) runDue() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -267,8 +267,8 @@ func (s *Scheduler) runDue() time.Duration {
 	return max(sleep, 0)
 }
 
-// skipMissed counts the due times before now at which the machine slept. After the early first run of a
-// new check, it postpones a second run that would follow at once.
+// skipMissed counts the due times that passed while the machine was asleep, and skips them. After the early first run
+// of a new check, it postpones a second run that would follow at once.
 func (s *Scheduler) skipMissed(e *scheduledJob, was, now time.Duration) {
 	interval := max(e.job.Interval, time.Millisecond)
 	s.stats.Missed += uint64(max(0, (now-was)/interval))
@@ -277,8 +277,8 @@ func (s *Scheduler) skipMissed(e *scheduledJob, was, now time.Duration) {
 	}
 }
 
-// adjustToClockChange plans cron checks again after somebody set the wall clock. A check whose time the jump
-// passed runs once.
+// adjustToClockChange computes the due times of cron checks again after the wall clock was set. A check whose time
+// the jump passed runs once.
 func (s *Scheduler) adjustToClockChange(now time.Duration) {
 	if !s.hasCron {
 		return
@@ -302,7 +302,7 @@ func (s *Scheduler) adjustToClockChange(now time.Duration) {
 	}
 }
 
-// enqueueJob adds a job to readyJobs, unless the job runs or waits already.
+// enqueueJob adds a due check to the queue of ready ones, unless it already runs or waits.
 func (s *Scheduler) enqueueJob(e *scheduledJob, due time.Duration) {
 	if e.runningOrQueued {
 		s.stats.Skipped++
@@ -312,7 +312,7 @@ func (s *Scheduler) enqueueJob(e *scheduledJob, due time.Duration) {
 	s.readyJobs = append(s.readyJobs, e)
 }
 
-// startReady starts jobs of readyJobs while fewer than MaxConcurrent run.
+// startReady starts ready checks while fewer than MaxConcurrent run.
 func (s *Scheduler) startReady() {
 	for s.open && s.running < s.cfg.MaxConcurrent && len(s.readyJobs) > 0 {
 		e := s.readyJobs[0]
@@ -331,7 +331,7 @@ func (s *Scheduler) startReady() {
 	}
 }
 
-// runJob runs a check, and starts the next ready one.
+// runJob runs a check, then starts the next ready one.
 func (s *Scheduler) runJob(e *scheduledJob, do func(context.Context), ctx context.Context) {
 	do(ctx)
 	s.mu.Lock()
@@ -344,7 +344,7 @@ func (s *Scheduler) runJob(e *scheduledJob, do func(context.Context), ctx contex
 	}
 }
 
-// stopRuns makes Run start no more checks, and cancels running checks after Config.Grace.
+// stopRuns ends the start of checks, and cancels running ones after Config.Grace.
 func (s *Scheduler) stopRuns(cancel context.CancelFunc) {
 	s.mu.Lock()
 	s.open = false
@@ -360,7 +360,7 @@ func (s *Scheduler) stopRuns(cancel context.CancelFunc) {
 	<-s.idle
 }
 
-// Stats returns counters and gauges.
+// Stats returns the counters and gauges of the scheduler.
 func (s *Scheduler) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -369,7 +369,8 @@ func (s *Scheduler) Stats() Stats {
 	return out
 }
 
-// phaseOf returns the offset of a check in its interval; runs for proxy nodes are spread, too.
+// phaseOf returns the offset of a check in its interval, by a hash of check, node and proxy node, so that runs
+// spread.
 func (s *Scheduler) phaseOf(k Key, interval time.Duration) time.Duration {
 	node := s.cfg.Node
 	for i := range 4 {
@@ -378,7 +379,7 @@ func (s *Scheduler) phaseOf(k Key, interval time.Duration) time.Duration {
 	return when.Phase(node, k.Check, interval)
 }
 
-// dueHeap orders entries by when they are due.
+// dueHeap is a heap of scheduled checks, ordered by due time.
 type dueHeap []*scheduledJob
 
 func (h dueHeap) Len() int           { return len(h) }

@@ -39,7 +39,8 @@ type Options struct {
 	Getenv func(string) (string, bool) // default os.LookupEnv
 }
 
-// Keeper finds values of secrets. Many goroutines may use one Keeper.
+// Keeper provides secrets to checks: from the environment, from files, or from the server with a lease. Many
+// goroutines may use one Keeper.
 type Keeper struct {
 	o     Options
 	ready chan struct{}
@@ -52,13 +53,13 @@ type Keeper struct {
 	noSessionSince time.Time                 // end of the last session, or start of the agent
 }
 
-// leasedValue is the value of a secret, which the Keeper drops at the end of its lease.
+// leasedValue is the cached value of a secret, which is removed when its lease ends.
 type leasedValue struct {
 	value string
 	timer *time.Timer
 }
 
-// secretRequest has the names that one run requests of the server.
+// secretRequest is one request for secrets by name, sent to the server for one run.
 type secretRequest struct {
 	id     uint64
 	sent   bool // in this session
@@ -77,8 +78,8 @@ func New(o Options) *Keeper {
 	return &Keeper{o: o, ready: make(chan struct{}, 1), leasedValues: map[string]*leasedValue{}, requests: map[uint64]*secretRequest{}, noSessionSince: time.Now()}
 }
 
-// Find returns the values of secrets by their variables. The error names the first missing secret and has
-// no part of any value.
+// Find returns the values of secrets by the environment variables that a check sets them to. The error names the
+// first missing secret and has no part of any value.
 func (k *Keeper) Find(ctx context.Context, list []model.ChunkSecret) (map[string]string, error) {
 	values := make(map[string]string, len(list))
 	var served []model.ChunkSecret
@@ -104,7 +105,7 @@ func (k *Keeper) Find(ctx context.Context, list []model.ChunkSecret) (map[string
 	return values, nil
 }
 
-// readLocal reads a value from the agent's environment or from its folder of secrets.
+// readLocal reads a secret from the agent's environment or from the folder of secrets.
 func (k *Keeper) readLocal(s *model.ChunkSecret) (value string, err error) {
 	if s.AgentEnv != "" {
 		name := model.SecretVariable + s.AgentEnv
@@ -118,7 +119,7 @@ func (k *Keeper) readLocal(s *model.ChunkSecret) (value string, err error) {
 	return value, model.CheckSecretValue(value)
 }
 
-// readFile reads a value in the folder of secrets; links cannot lead out of the folder.
+// readFile reads a secret from a file in the folder of secrets; symbolic links must not lead out of it.
 func (k *Keeper) readFile(name string) (string, error) {
 	root, err := os.OpenRoot(k.o.Dir)
 	if err != nil {
@@ -140,7 +141,7 @@ func (k *Keeper) readFile(name string) (string, error) {
 	return model.SecretOfFile(data), nil
 }
 
-// requestFromServer returns values of the server by name: those in memory, and those of its answer.
+// requestFromServer returns secrets of the server by name, from the cache or by a request in the session.
 func (k *Keeper) requestFromServer(ctx context.Context, list []model.ChunkSecret) (map[string]string, error) {
 	found := make(map[string]string, len(list))
 	var missing []string
@@ -201,7 +202,7 @@ var (
 	errOldServer = errors.New("the server does not support secrets: update it")
 )
 
-// unavailableLocked returns the reason why no server will answer; nil: one may.
+// unavailableLocked returns the error that no server can answer requests for secrets now; nil: one can.
 func (k *Keeper) unavailableLocked() error {
 	switch {
 	case k.hasSession && !k.serverAnswers:
@@ -212,7 +213,7 @@ func (k *Keeper) unavailableLocked() error {
 	return nil
 }
 
-// failRequest ends a request without an answer.
+// failRequest completes a request with an error.
 func (k *Keeper) failRequest(a *secretRequest, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -222,7 +223,7 @@ func (k *Keeper) failRequest(a *secretRequest, err error) {
 	}
 }
 
-// endRequestLocked ends a request with its values or an error; a second call has no effect.
+// endRequestLocked completes a request with its values or an error; a second call has no effect.
 func (k *Keeper) endRequestLocked(a *secretRequest, values []wire.SecretValue, err error) {
 	if k.requests[a.id] != a {
 		return
@@ -232,10 +233,10 @@ func (k *Keeper) endRequestLocked(a *secretRequest, values []wire.SecretValue, e
 	close(a.done)
 }
 
-// Ready has a value after a request was added.
+// Ready returns the channel that has a value after a request was added.
 func (k *Keeper) Ready() <-chan struct{} { return k.ready }
 
-// Next implements link.Outbox: it returns the next request to the server.
+// Next implements link.Outbox: it returns the next request for secrets.
 func (k *Keeper) Next(int) (wire.Exchange, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -248,7 +249,7 @@ func (k *Keeper) Next(int) (wire.Exchange, bool) {
 	return wire.Exchange{}, false
 }
 
-// Connected starts a session: waiting requests are sent now.
+// Connected records the start of a session, which sends the waiting requests for secrets.
 func (k *Keeper) Connected(features uint32) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -261,7 +262,7 @@ func (k *Keeper) Connected(features uint32) {
 	pause.Wake(k.ready)
 }
 
-// Disconnected ends the session: unanswered requests are sent again in the next one.
+// Disconnected records the end of a session: unanswered requests are sent again in the next one.
 func (k *Keeper) Disconnected() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -273,7 +274,7 @@ func (k *Keeper) Disconnected() {
 	}
 }
 
-// Reply delivers the server's answer; x is valid during the call.
+// Reply handles the server's answer to a request; x is valid during the call only.
 func (k *Keeper) Reply(x *wire.Exchange) {
 	if x.SecretsReply == nil {
 		return
@@ -295,6 +296,7 @@ func (k *Keeper) Reply(x *wire.Exchange) {
 	k.endRequestLocked(a, values, nil)
 }
 
+// keepValueLocked caches the value of a secret until its lease ends; the lock must be held.
 func (k *Keeper) keepValueLocked(name, value string, lease time.Duration) {
 	if had := k.leasedValues[name]; had != nil {
 		had.timer.Stop()
@@ -310,7 +312,7 @@ func (k *Keeper) keepValueLocked(name, value string, lease time.Duration) {
 	k.leasedValues[name] = now
 }
 
-// Retain drops kept values that the assignment in force does not name.
+// Retain removes cached values of secrets that the present assignment does not name.
 func (k *Keeper) Retain(chunks []*model.CheckChunk) {
 	named := map[string]bool{}
 	for _, c := range chunks {
@@ -330,5 +332,5 @@ func (k *Keeper) Retain(chunks []*model.CheckChunk) {
 	}
 }
 
-// Close drops all values.
+// Close removes all values of secrets from memory.
 func (k *Keeper) Close() { k.Retain(nil) }

@@ -14,6 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
+// TestSecretsInEnvironmentAndFolderAreRead reads secrets from variables and files; links out of the folder are
+// refused.
 func TestSecretsInEnvironmentAndFolderAreRead(t *testing.T) {
 	dir := t.TempDir()
 	outside := filepath.Join(t.TempDir(), "outside")
@@ -61,6 +63,8 @@ func replyToRequest(t *testing.T, k *Keeper, g wire.SecretValue) {
 	k.Reply(&wire.Exchange{ID: x.ID, SecretsReply: &wire.SecretsReply{Values: []wire.SecretValue{g}}})
 }
 
+// TestServerSecretIsKeptForItsLease requests a secret several times: the server is asked again only after the lease
+// has ended.
 func TestServerSecretIsKeptForItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := New(Options{})
@@ -99,8 +103,8 @@ func TestServerSecretIsKeptForItsLease(t *testing.T) {
 	})
 }
 
-// TestMissingAnswerOfTheServerIsAnError expects the error after 15 seconds, and at once after 15 seconds
-// without a session.
+// TestMissingAnswerOfTheServerIsAnError requests a secret from a silent server: the error comes after 15 seconds, and
+// at once if the agent was disconnected that long.
 func TestMissingAnswerOfTheServerIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := New(Options{})
@@ -141,6 +145,8 @@ func TestMissingAnswerOfTheServerIsAnError(t *testing.T) {
 	})
 }
 
+// TestUnansweredRequestsAreRepeatedInTheNextSession disconnects before the answer and expects the request again in
+// the next session.
 func TestUnansweredRequestsAreRepeatedInTheNextSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := New(Options{})

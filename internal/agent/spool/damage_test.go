@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// openOnDisk opens a spool on the real file system, where deleted files stay open.
+// openOnDisk opens a spool on the real file system, where open files survive their deletion.
 func openOnDisk(t *testing.T, dir string, clock Clock, known bool) *Spool {
 	t.Helper()
 	s, err := Open(dir, Options{FS: disk.OS{}, Clock: clock, MaxBytes: 16 << 20, Linger: -1, Known: known})
@@ -23,6 +23,8 @@ func openOnDisk(t *testing.T, dir string, clock Clock, known bool) *Spool {
 	return s
 }
 
+// TestDeletedFolderIsMadeAgainFromMemory deletes the spool's folder while the spool is open: no signal in memory is
+// lost.
 func TestDeletedFolderIsMadeAgainFromMemory(t *testing.T) {
 	dir, clock, v := filepath.Join(t.TempDir(), "spool"), newManualClock(), newRecordingServer()
 	s := openOnDisk(t, dir, clock, false)
@@ -44,6 +46,7 @@ func TestDeletedFolderIsMadeAgainFromMemory(t *testing.T) {
 	}
 }
 
+// TestDeletedSpoolIsReported deletes the spool of a node between two starts and expects a gap that reports it.
 func TestDeletedSpoolIsReported(t *testing.T) {
 	for _, known := range []bool{false, true} {
 		clock, v := newManualClock(), newRecordingServer()
@@ -158,7 +161,8 @@ func TestRestartsWithoutServerLoseNothing(t *testing.T) {
 	}
 }
 
-// TestDamageOfTheLogLosesOneCommit damages the middle of the log, while the spool is open and before a restart.
+// TestDamageOfTheLogLosesOneCommit damages the middle of the log, while open and before a restart: only the signals
+// of one commit are lost.
 func TestDamageOfTheLogLosesOneCommit(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		t.Run(fmt.Sprint("restart ", restart), func(t *testing.T) {
@@ -191,8 +195,7 @@ func TestDamageOfTheLogLosesOneCommit(t *testing.T) {
 	}
 }
 
-// damageFile changes one byte in the longest commit of a file; short commits have only the spool's own
-// state.
+// damageFile changes one byte in the longest commit of a log file, which contains signals.
 func damageFile(t *testing.T, path string) {
 	t.Helper()
 	data, err := os.ReadFile(path)

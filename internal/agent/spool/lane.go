@@ -12,14 +12,14 @@ import (
 // lanes is the number of lanes of a stream.
 const lanes = 2
 
-// laneNumber names one signal of the stream: its lane and its number there.
+// laneNumber identifies a signal of the stream by its lane and number.
 type laneNumber struct {
 	lane   wire.Lane
 	number uint64
 }
 
-// indexEntries iterates over the index entries of both lanes, each in ascending order. The loop must not
-// add or drop entries.
+// indexEntries iterates over the index entries of both lanes, by ascending number. The loop must not add or drop
+// entries.
 func (s *Spool) indexEntries() iter.Seq2[laneNumber, *indexEntry] {
 	return func(yield func(laneNumber, *indexEntry) bool) {
 		for l := range s.lanes {
@@ -33,7 +33,7 @@ func (s *Spool) indexEntries() iter.Seq2[laneNumber, *indexEntry] {
 	}
 }
 
-// lossReason is the cause of the loss of a signal.
+// lossReason is the reason why a signal was lost, such as too old.
 type lossReason uint8
 
 const (
@@ -68,10 +68,10 @@ func (r lossReason) String() string {
 	}[r]
 }
 
-// budgetBytes returns the bytes that count against the budget.
+// budgetBytes returns the bytes that a signal counts for in the disk budget.
 func (it *indexEntry) budgetBytes() int64 { return int64(it.size) + entryOverhead }
 
-// indexEntry is the entry of the index for one signal number: 24 bytes.
+// indexEntry is the index entry of one signal number, 24 bytes long.
 type indexEntry struct {
 	commit     uint64 // number of its commit in the log; zero: not yet durable
 	at         uint32 // time of the signal in seconds, see Spool.nowMs
@@ -83,16 +83,16 @@ type indexEntry struct {
 	logged     bool // the log has the record; of a lost number: it has the loss and size
 }
 
-// olderMayBeUnlogged returns whether entries older than this one may be missing from the log.
+// olderMayBeUnlogged reports whether the log may lack records of signals older than this one.
 func (it *indexEntry) olderMayBeUnlogged() bool { return !it.logged || it.lossReason != notLost }
 
-// signalOrigin groups signals by kind and chunk.
+// signalOrigin is the kind and chunk of a signal, by which lost signals are counted.
 type signalOrigin struct {
 	kind  wire.SignalKind
 	chunk model.ChunkID
 }
 
-// lane is one sequence of signal numbers: entries[i] belongs to number first+i. Numbers from
+// lane is one sequence of signal numbers, live or backlog: entries[i] belongs to number first+i. Numbers from
 // firstUnacknowledged to first-1 are lost; frontReason is the cause, and counts has the lost signals.
 type lane struct {
 	firstUnacknowledged uint64
@@ -115,29 +115,33 @@ type lane struct {
 	recentBytes int
 }
 
-// lossGroup is the key by which lost signals are counted: one gap reports all signals of a group.
+// lossGroup is the key by which lost signals are counted, so that one gap reports all signals of a group.
 type lossGroup struct {
 	signalOrigin
 	reason lossReason
 }
 
+// newLane returns an empty lane, whose first number is 1.
 func newLane() lane {
 	return lane{firstUnacknowledged: 1, first: 1, cursor: 1, reportingNumbers: map[lossGroup]uint64{}}
 }
 
+// nextNumber returns the number of the next appended signal.
 func (l *lane) nextNumber() uint64 { return l.first + uint64(len(l.entries)) }
 
 // unacknowledged returns the count of numbers that the server has not acknowledged.
 func (l *lane) unacknowledged() uint64 { return l.nextNumber() - l.firstUnacknowledged }
 
+// entryOf returns the index entry of a number.
 func (l *lane) entryOf(number uint64) *indexEntry { return &l.entries[number-l.first] }
 
+// containsNumber reports whether a number is in the lane.
 func (l *lane) containsNumber(number uint64) bool {
 	return number >= l.first && number < l.nextNumber()
 }
 
-// hasDoubtfulNumbers returns whether the server, which has numbers up to last, has numbers that the spool assigned
-// before it was opened and never sent.
+// hasDoubtfulNumbers reports whether the server has numbers that this spool assigned before its last start and never
+// sent.
 func (l *lane) hasDoubtfulNumbers(last uint64) bool {
 	for n := max(l.sent+1, l.first); n <= min(last, l.lastBeforeOpen) && n < l.nextNumber(); n++ {
 		if l.entryOf(n).lossReason == notLost {
@@ -147,7 +151,7 @@ func (l *lane) hasDoubtfulNumbers(last uint64) bool {
 	return false
 }
 
-// addNumber adds a signal under the next number of the lane.
+// addNumber appends a signal to the lane under the next number.
 func (l *lane) addNumber(it indexEntry, data []byte) {
 	l.entries = append(l.entries, it)
 	l.recent = append(l.recent, data)
@@ -157,7 +161,7 @@ func (l *lane) addNumber(it indexEntry, data []byte) {
 	}
 }
 
-// recentRecord returns the record of a number that is in memory; nil: it is not.
+// recentRecord returns the record of a number from memory; nil: it is only on disk.
 func (l *lane) recentRecord(number uint64) []byte {
 	start := l.nextNumber() - uint64(len(l.recent))
 	if number < start || number >= l.nextNumber() {
@@ -166,9 +170,9 @@ func (l *lane) recentRecord(number uint64) []byte {
 	return l.recent[number-start]
 }
 
-// trimRecent drops the oldest durable records from memory above limit bytes. Above hard bytes it drops the
-// oldest records that the log has not accepted, and returns their lost numbers.
-func (l *lane) trimRecent(limit, hard int) (lost []uint64) {
+// dropRecentRecords removes the oldest synced records from memory until at most limit bytes are left. Above hard
+// bytes it drops the oldest records that the log has not accepted, and returns their lost numbers.
+func (l *lane) dropRecentRecords(limit, hard int) (lost []uint64) {
 	for l.recentBytes > limit {
 		it := l.entryOf(l.nextNumber() - uint64(len(l.recent)))
 		if it.commit == 0 && it.lossReason == notLost {
@@ -192,13 +196,14 @@ func (l *lane) trimRecent(limit, hard int) (lost []uint64) {
 	return lost
 }
 
+// forgetOldestRecord removes the oldest record from memory.
 func (l *lane) forgetOldestRecord() {
 	l.recentBytes -= len(l.recent[0])
 	l.recent[0] = nil
 	l.recent = l.recent[1:]
 }
 
-// dropThrough removes all numbers up to last, and returns the bytes that counted for them in the budget.
+// dropThrough removes all numbers up to last and returns the budget bytes that this frees.
 func (l *lane) dropThrough(last uint64) (bytes int64) {
 	if last < l.first {
 		l.firstUnacknowledged = max(l.firstUnacknowledged, min(last+1, l.first))
@@ -226,13 +231,13 @@ func (l *lane) dropThrough(last uint64) (bytes int64) {
 	return bytes
 }
 
-// endFrontGap forgets the lost numbers before first, because the server has their signals or their gap.
+// endFrontGap forgets the lost numbers before the lane's first, because the server has their signals or their gap.
 func (l *lane) endFrontGap() {
 	l.firstUnacknowledged, l.frontReason, l.counts = l.first, notLost, nil
 	l.cursor = max(l.cursor, l.first)
 }
 
-// collapseOldest replaces the items of the oldest n numbers, which are lost, by counts.
+// collapseOldest removes the oldest n numbers, all lost, and keeps only their counts.
 func (l *lane) collapseOldest(n int) {
 	if l.counts == nil {
 		l.counts = map[signalOrigin]uint64{}
@@ -247,7 +252,7 @@ func (l *lane) collapseOldest(n int) {
 	l.firstUnacknowledged, l.cursor, l.counts, l.frontReason = front, cursor, counts, why
 }
 
-// frontGap returns the gap of the numbers before first.
+// frontGap returns the gap that reports the lost numbers before the lane's first.
 func (l *lane) frontGap() *wire.Gap {
 	gap := &wire.Gap{Last: l.first - 1, Reason: l.frontReason.String()}
 	for of, n := range l.counts {
@@ -262,7 +267,7 @@ func (l *lane) frontGap() *wire.Gap {
 	return gap
 }
 
-// moveCursorBehind sets the cursor, the next number to send, to the number after last.
+// moveCursorBehind sets the cursor, the next number to send, to last+1.
 func (l *lane) moveCursorBehind(last uint64) {
 	l.sent = max(l.sent, last)
 	for l.cursor = max(l.cursor, l.first); l.cursor <= last; l.cursor++ {
@@ -272,7 +277,7 @@ func (l *lane) moveCursorBehind(last uint64) {
 	}
 }
 
-// rewindCursor moves the cursor to firstUnacknowledged: all numbers are sent again.
+// rewindCursor sets the cursor to the first unacknowledged number, so that all are sent again.
 func (l *lane) rewindCursor() {
 	l.cursor, l.urgent = l.firstUnacknowledged, 0
 	for i := range l.entries {
@@ -282,7 +287,7 @@ func (l *lane) rewindCursor() {
 	}
 }
 
-// gapAt returns the gap of the lost numbers from number on that have one reason.
+// gapAt returns the gap that reports the consecutive lost numbers from number on with the same reason.
 func (l *lane) gapAt(number uint64) *wire.Gap {
 	why := l.entryOf(number).lossReason
 	gap := &wire.Gap{Reason: why.String()}
@@ -309,7 +314,7 @@ func (l *lane) gapAt(number uint64) *wire.Gap {
 	return gap
 }
 
-// reportedLosses returns the origin and the count of the losses that the gap of this number reports. A signal of an
+// reportedLosses returns the origin and count of the lost signals that the gap of this number reports. A signal of an
 // unknown chunk counts as a result of the node's keepalive.
 func (it *indexEntry) reportedLosses() (of signalOrigin, n uint32) {
 	if it.chunk == 0 {
@@ -318,8 +323,8 @@ func (it *indexEntry) reportedLosses() (of signalOrigin, n uint32) {
 	return signalOrigin{it.kind, it.chunk}, it.size
 }
 
-// markLost marks a number as lost. The newest lost number of a check that is not sent yet reports all its
-// losses. A number that was sent may be acknowledged, and reports its own loss.
+// markLost marks a number as lost, with the reason. The newest lost number of a check that is not sent yet reports
+// all its losses. A number that was sent may be acknowledged, and reports its own loss.
 func (l *lane) markLost(number uint64, why lossReason) {
 	it := l.entryOf(number)
 	it.lossReason, it.commit, it.size, it.logged = why, 0, 0, false

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// maintainLog keeps the log small: it deletes segments below the oldest needed record. Where few old
+// maintainLog bounds the size of the log: it deletes old segments and rewrites records that hold them. Where few old
 // records prevent a cut, it appends them again.
 func (s *Spool) maintainLog() {
 	if boot := s.opts.Clock.BootMs(); elapsedMs(boot, s.folderChecked) >= folderCheckEvery.Milliseconds() {
@@ -42,8 +42,8 @@ func (s *Spool) maintainLog() {
 // folderCheckEvery is the period in which the spool checks that its folder exists.
 const folderCheckEvery = 5 * time.Second
 
-// reopen makes a deleted folder again. It writes the signals in memory, marks the others as lost, and waits
-// for the disk once.
+// reopen makes a deleted spool folder again and stores the signals in memory. It writes the signals in memory, marks
+// the others as lost, and waits for the disk once.
 func (s *Spool) reopen() {
 	log, err := openLog(s.dir, &s.opts)
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *Spool) reopen() {
 	s.saveState()
 }
 
-// cutLog deletes segments below the oldest needed record.
+// cutLog deletes log segments that contain no needed record.
 func (s *Spool) cutLog() {
 	needed := s.stateAt
 	for _, it := range s.indexEntries() {
@@ -87,7 +87,7 @@ func (s *Spool) cutLog() {
 	s.cutSize = s.log.Stats().SizeBytes
 }
 
-// rewriteOldest appends the oldest records on disk again, up to the given bytes.
+// rewriteOldest appends the oldest needed records, up to these bytes, at the end of the log again.
 func (s *Spool) rewriteOldest(bytes int64) {
 	var durable []laneNumber
 	for p, it := range s.indexEntries() {
@@ -114,7 +114,7 @@ const pageBytes = 128 << 10
 
 var errPageFull = errors.New("page is full")
 
-// loadRecord returns the record of a number that is not lost; nil: the disk has lost it.
+// loadRecord reads the log record of a signal; nil: the disk has lost it.
 func (s *Spool) loadRecord(p laneNumber) []byte {
 	ln := &s.lanes[p.lane]
 	if data := ln.recentRecord(p.number); data != nil {
@@ -151,11 +151,11 @@ func (s *Spool) loadRecord(p laneNumber) []byte {
 	return s.readAhead[token]
 }
 
-// budget returns the bytes for signals: the other half of the disk lets the log be rewritten.
+// budget returns the bytes that signals may use: half of MaxBytes, because rewriting the log needs the other half.
 func (o *Options) budget() int64 { return o.MaxBytes / 2 }
 
-// evictExcess evicts signals that are too old, exceed the budget, or exceed the memory while the disk
-// refuses them.
+// evictExcess evicts signals that are too old, exceed the disk budget, or exceed the memory limit while the disk
+// fails.
 func (s *Spool) evictExcess() {
 	cut, hard := wholeSeconds(s.nowMs()-s.opts.MaxAge.Milliseconds()), memoryBytes/lanes
 	if s.unlimitedMemory {
@@ -166,7 +166,7 @@ func (s *Spool) evictExcess() {
 		for ln.ageCheckedBelow = max(ln.ageCheckedBelow, ln.first); ln.ageCheckedBelow < ln.nextNumber() && ln.entryOf(ln.ageCheckedBelow).at < cut; ln.ageCheckedBelow++ {
 			s.evictSignal(laneNumber{wire.Lane(l), ln.ageCheckedBelow}, tooOld)
 		}
-		for _, number := range ln.trimRecent(memoryBytes/lanes/2, hard) {
+		for _, number := range ln.dropRecentRecords(memoryBytes/lanes/2, hard) {
 			s.evictSignal(laneNumber{wire.Lane(l), number}, spoolFull)
 		}
 		if over := len(ln.entries) - maxIndexEntries/lanes; over > 0 {
@@ -183,7 +183,7 @@ func (s *Spool) evictExcess() {
 	s.logEvictions()
 }
 
-// evictSignal drops one signal and records the reason, unless the signal is lost already.
+// evictSignal evicts one signal and records the reason, unless the signal is already lost.
 func (s *Spool) evictSignal(p laneNumber, why lossReason) {
 	if it := s.lanes[p.lane].entryOf(p.number); it.lossReason == notLost {
 		s.bytes -= it.budgetBytes()
@@ -192,8 +192,8 @@ func (s *Spool) evictSignal(p laneNumber, why lossReason) {
 	}
 }
 
-// evictFairly evicts down to target bytes. Every check keeps at most the same number of bytes; a check with more
-// loses its oldest results.
+// evictFairly evicts signals down to target bytes, so that each check keeps an equal share. Every check keeps at most
+// the same number of bytes; a check with more loses its oldest results.
 func (s *Spool) evictFairly(target int64) {
 	shares := map[model.ChunkID]int64{}
 	for _, it := range s.indexEntries() {
@@ -227,7 +227,7 @@ func (s *Spool) evictFairly(target int64) {
 // maxGoneEntries is the largest number of items in one record.
 const maxGoneEntries = 4096
 
-// logEvictions writes records of new evictions, so that their counts survive a restart.
+// logEvictions writes log records of new evictions, so that their counts survive a restart.
 func (s *Spool) logEvictions() {
 	if s.stats.Evicted == s.evictionsLogged {
 		return
@@ -236,8 +236,7 @@ func (s *Spool) logEvictions() {
 	s.logLosses(false)
 }
 
-// logLosses writes a record for every run of lost numbers, and without all only for those that the log
-// does not have.
+// logLosses writes a log record for each run of lost numbers; unless all is true, only for runs that the log lacks.
 func (s *Spool) logLosses(all bool) {
 	match := func(it *indexEntry) bool { return it.lossReason != notLost && (all || !it.logged) }
 	for l := range s.lanes {

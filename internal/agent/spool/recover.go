@@ -19,14 +19,14 @@ const (
 	recordState  = 3 // epoch, stream, boot, boot id, first, next and unsent of both lanes
 )
 
-// spooledSignal is a signal with its times.
+// spooledSignal is a signal with the boot and wall-clock time of its arrival in the spool.
 type spooledSignal struct {
 	signal wire.Signal
 	boot   uint64 // number of the boot whose clock AtMs is
 	wallMs int64  // wall clock at AtMs
 }
 
-// appendRecord appends the kind of a record and its numbers.
+// appendRecord encodes the header of a log record: its kind and numbers.
 func appendRecord(dst []byte, kind byte, numbers ...uint64) []byte {
 	dst = append(dst, kind)
 	for _, v := range numbers {
@@ -35,13 +35,14 @@ func appendRecord(dst []byte, kind byte, numbers ...uint64) []byte {
 	return dst
 }
 
+// appendSignalRecord encodes the log record of a signal with its lane, number and times.
 func appendSignalRecord(dst []byte, epoch uint64, l wire.Lane, number uint64, h *spooledSignal) []byte {
 	dst = appendRecord(dst, recordSignal, epoch, uint64(l), number, h.boot, h.signal.AtMs, uint64(h.wallMs),
 		uint64(h.signal.Kind), uint64(h.signal.Chunk), uint64(h.signal.Node))
 	return append(dst, h.signal.Body...)
 }
 
-// appendGoneRecord writes the loss of consecutive numbers from number on, one for each item.
+// appendGoneRecord encodes a record about lost consecutive numbers, one item for each.
 func appendGoneRecord(dst []byte, epoch uint64, l wire.Lane, number uint64, items []indexEntry) []byte {
 	dst = appendRecord(dst, recordGone, epoch, uint64(l), number, uint64(items[0].lossReason))
 	for i := range items {
@@ -65,13 +66,14 @@ type streamState struct {
 	unsent [lanes]uint64
 }
 
+// append encodes the state record of the stream.
 func (st *streamState) append(dst []byte) []byte {
 	dst = appendRecord(dst, recordState, st.epoch, uint64(st.stream), st.boot,
 		st.first[0], st.next[0], st.first[1], st.next[1], st.unsent[0], st.unsent[1])
 	return append(dst, st.bootID...)
 }
 
-// logRecord is one decoded entry; kind decides which fields are set.
+// logRecord is one decoded record of the spool's log; kind decides which fields are set.
 type logRecord struct {
 	kind        byte
 	epoch       uint64
@@ -85,6 +87,7 @@ type logRecord struct {
 
 var errRecord = errors.New("spool record is malformed")
 
+// decode decodes one record of the spool's log.
 func (r *logRecord) decode(data []byte) error {
 	*r = logRecord{}
 	if len(data) == 0 {
@@ -135,14 +138,14 @@ func (r *logRecord) decode(data []byte) error {
 	return nil
 }
 
-// recoveredNumber is one number that recover read from the log.
+// recoveredNumber is one signal number that the recovery read from the log.
 type recoveredNumber struct {
 	epoch, number uint64
 	boot, atMs    uint64 // of a signal
 	indexEntry
 }
 
-// recoverIndex builds the index from the log: the newest state, and every signal of its epoch above first.
+// recoverIndex builds the index from the log at start: from the newest state record and all signals of its epoch.
 // Missing numbers in between are lost.
 func (s *Spool) recoverIndex() error {
 	var list [lanes][]recoveredNumber
@@ -212,6 +215,7 @@ func (s *Spool) recoverIndex() error {
 	return nil
 }
 
+// rebuildLane builds the index of a lane from the numbers in the log; holes become gaps.
 func (s *Spool) rebuildLane(l wire.Lane, list []recoveredNumber) {
 	ln := &s.lanes[l]
 	if s.streamState.epoch > 0 {

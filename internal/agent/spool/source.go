@@ -10,11 +10,12 @@ import (
 
 // The methods of link.Source, in the order of their use.
 
+// streamKey returns the stream id together with the lane.
 func (s *Spool) streamKey(l wire.Lane) wire.StreamKey {
 	return wire.StreamKey{Stream: s.streamState.stream, Lane: l}
 }
 
-// Streams returns the range of each lane, for Hello.
+// Streams returns the range of signal numbers in each lane, for Hello.
 func (s *Spool) Streams() []wire.StreamRange {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -31,16 +32,16 @@ func (s *Spool) Streams() []wire.StreamRange {
 	return list
 }
 
-// Backlog returns the number of signals in the backlog lane, for Hello: the server postpones the other
-// deadlines of this node until they have arrived.
+// Backlog returns the number of old signals in the backlog lane, for Hello: the server postpones deadlines of this
+// node until they have arrived.
 func (s *Spool) Backlog() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.lanes[wire.Backlog].unacknowledged()
 }
 
-// Resume starts a session: last has the numbers that the server has of Hello's streams, and all higher
-// ones are sent again.
+// Resume records the start of a session: last has the numbers that the server holds, and all higher ones are sent
+// again.
 func (s *Spool) Resume(last []wire.StreamLast) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,12 +79,11 @@ func (s *Spool) Resume(last []wire.StreamLast) error {
 	return nil
 }
 
-// renumber starts a new stream, because the server has numbers that this spool never sent: the disk was
-// rolled back, or lost its last sync. Sent signals that the server has are done; the others get numbers of
-// the new stream. The new state is written last, so that a crash leaves one stream or the other. Doubtful
-// numbers were assigned before the last start and not sent: after the rollback they may be assigned to
-// other signals, or the original of this copy may have sent them. No signal is applied twice: doubtful
-// numbers count as acknowledged, and a gap reports them.
+// renumber starts a new stream because the server has higher numbers than the spool: the disk was rolled back or lost
+// its last sync. Sent signals that the server has are done; the others get numbers of the new stream. The new state
+// is written last, so that a crash leaves one stream or the other. Doubtful numbers were assigned before the last
+// start and not sent: after the rollback they may be assigned to other signals, or the original of this copy may have
+// sent them. No signal is applied twice: doubtful numbers count as acknowledged, and a gap reports them.
 func (s *Spool) renumber(at [lanes]uint64) error {
 	stream, err := newStreamID(s.opts.Rand)
 	if err != nil {
@@ -137,10 +137,10 @@ func (s *Spool) renumber(at [lanes]uint64) error {
 	return nil
 }
 
-// Notify has a value after a signal was added.
+// Notify returns the channel that has a value after a signal was appended.
 func (s *Spool) Notify() <-chan struct{} { return s.notify }
 
-// Unsent returns the count of numbers that Next has not returned yet, and whether one of them is urgent.
+// Unsent returns the count of unsent signal numbers, and whether one of them is urgent.
 func (s *Spool) Unsent() (signals int, urgent bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,9 +151,8 @@ func (s *Spool) Unsent() (signals int, urgent bool) {
 	return signals, urgent
 }
 
-// Next fills b with the next consecutive signals of one lane, live first, or with a
-// gap; false: nothing to send, or no session. maxBytes bounds the outputs and a little for each
-// signal; one signal is always given.
+// Next fills b with the next consecutive signals of one lane, live ones first, or with a gap; false: nothing to send,
+// or no session. maxBytes bounds the outputs and a little for each signal; one signal is always given.
 func (s *Spool) Next(b *wire.Batch, maxBytes, maxSignals int) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,6 +168,7 @@ func (s *Spool) Next(b *wire.Batch, maxBytes, maxSignals int) (bool, error) {
 	return false, nil
 }
 
+// fillBatch fills b with the next unsent signals of a lane, up to the limits, or with the gap in front of them.
 func (s *Spool) fillBatch(b *wire.Batch, l wire.Lane, maxBytes, maxSignals int) {
 	ln := &s.lanes[l]
 	*b = wire.Batch{StreamKey: s.streamKey(l), First: ln.cursor, NowMs: s.opts.Clock.BootMs(), Signals: b.Signals[:0]}
@@ -209,7 +209,7 @@ func (s *Spool) fillBatch(b *wire.Batch, l wire.Lane, maxBytes, maxSignals int) 
 	ln.moveCursorBehind(number - 1)
 }
 
-// ageOf returns a signal's age in ms: by the boot clock, or across a reboot by the wall clock.
+// ageOf returns a signal's age in ms: by the boot clock, or by the wall clock if the machine has rebooted since.
 func (s *Spool) ageOf(h *spooledSignal, nowMs uint64) uint64 {
 	if h.boot == s.streamState.boot {
 		return uint64(elapsedMs(nowMs, h.signal.AtMs))
@@ -217,7 +217,7 @@ func (s *Spool) ageOf(h *spooledSignal, nowMs uint64) uint64 {
 	return uint64(max(0, s.opts.Clock.WallMs()-h.wallMs))
 }
 
-// Acked drops the signals that the server has, and those that it refused for good.
+// Acked removes the signals that the server has acknowledged or refused for good.
 func (s *Spool) Acked(ack *wire.Ack) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -251,12 +251,14 @@ const (
 // the last log line of each code.
 type refusalLog map[string]loggedRefusals
 
-// loggedRefusals is the time of the last log line, on the boot clock in ms, and the refusals since then.
+// loggedRefusals has the time of the last log line about refused signals, in ms of the boot clock, and the count
+// since then.
 type loggedRefusals struct {
 	at    uint64
 	since int
 }
 
+// report counts a refused signal, and logs the count once per code and minute.
 func (l refusalLog) report(log *slog.Logger, nowMs uint64, r *wire.RefusedSignal) {
 	c, logged := l[r.Code]
 	c.since++

@@ -32,7 +32,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Clock has the agent's clocks.
+// Clock reads the clocks of the agent's machine: boot id, boot clock and wall clock.
 type Clock interface {
 	// BootMs is milliseconds since the machine's start, time asleep included: the
 	// clock of Signal.AtMs.
@@ -54,6 +54,7 @@ const (
 	entryOverhead = 16
 )
 
+// withDefaults returns the options with defaults filled in.
 func (o Options) withDefaults() Options {
 	o.MaxBytes = cmp.Or(o.MaxBytes, 64<<20)
 	o.MaxAge = cmp.Or(o.MaxAge, 24*time.Hour)
@@ -64,7 +65,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Spool implements link.Source. It is safe for concurrent use.
+// Spool is the agent's bounded log on disk of unacknowledged signals; it implements link.Source. It is safe for
+// concurrent use.
 type Spool struct {
 	opts    Options
 	dir     string
@@ -131,7 +133,7 @@ func Open(dir string, o Options) (*Spool, error) {
 	return s, nil
 }
 
-// openLog opens the log. It repairs a damaged one.
+// openLog opens the log in the spool's folder. It repairs a damaged one.
 func openLog(dir string, o *Options) (*journal.Log, error) {
 	jo := journal.Options{
 		FS: o.FS, Rand: o.Rand, Budget: o.MaxBytes, Reserve: -1, Tick: -1, Linger: o.Linger,
@@ -160,13 +162,13 @@ func (s *Spool) Close() error {
 	return log.Close()
 }
 
-// reportEntry returns the index entry of a number without a signal: its gap reports an event of the spool in the
+// reportEntry returns the index entry of a number without a signal: its gap shows an event of the spool in the
 // history of the node's keepalive.
 func reportEntry(nowMs int64, why lossReason) indexEntry {
 	return indexEntry{at: wholeSeconds(nowMs), chunk: keepaliveChunk, lossReason: why}
 }
 
-// newStreamID draws a stream id, never zero.
+// newStreamID returns a random stream id, never zero.
 func newStreamID(random io.Reader) (wire.StreamID, error) {
 	var b [8]byte
 	if _, err := io.ReadFull(random, b[:]); err != nil {
@@ -175,7 +177,7 @@ func newStreamID(random io.Reader) (wire.StreamID, error) {
 	return wire.StreamID(binary.LittleEndian.Uint64(b[:]) | 1), nil
 }
 
-// Append numbers a signal and stores a copy. An urgent signal is sent at once. Append never waits.
+// Append gives a signal its number and stores a copy of it. An urgent signal is sent at once. Append never waits.
 func (s *Spool) Append(signal *wire.Signal, urgent bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -190,7 +192,7 @@ func (s *Spool) Append(signal *wire.Signal, urgent bool) error {
 	return nil
 }
 
-// Keepalive adds a keepalive signal while there is a session; a late one has no use.
+// Keepalive appends a keepalive signal if the agent is connected; without a session it would only be late.
 func (s *Spool) Keepalive() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,7 +205,7 @@ func (s *Spool) Keepalive() error {
 	return nil
 }
 
-// addSignal numbers a signal in a lane and stores it.
+// addSignal appends a signal to a lane under the next number.
 func (s *Spool) addSignal(l wire.Lane, signal *wire.Signal, urgent bool) {
 	now, boot := s.opts.Clock.WallMs(), s.opts.Clock.BootMs()
 	h := spooledSignal{signal: *signal, boot: s.streamState.boot, wallMs: now - elapsedMs(boot, signal.AtMs)}
@@ -219,7 +221,7 @@ func (s *Spool) addSignal(l wire.Lane, signal *wire.Signal, urgent bool) {
 	pause.Wake(s.notify)
 }
 
-// elapsedMs returns the milliseconds from one boot clock to another, never negative.
+// elapsedMs returns the milliseconds between two values of the boot clock, never negative.
 func elapsedMs(nowMs, atMs uint64) int64 {
 	if atMs > nowMs {
 		return 0
@@ -227,10 +229,10 @@ func elapsedMs(nowMs, atMs uint64) int64 {
 	return int64(nowMs - atMs)
 }
 
+// wholeSeconds converts milliseconds to whole seconds, never negative.
 func wholeSeconds(ms int64) uint32 { return uint32(max(0, ms/1000)) }
 
-// storeEntries appends to the log the records of all entries that the log does not have yet, oldest first,
-// until its queue is full.
+// storeEntries appends the records of unlogged signals to the log, oldest first, until the log's queue is full.
 func (s *Spool) storeEntries() {
 	s.storeDelayed = false
 	defer func() { s.unlimitedMemory = s.unlimitedMemory && s.storeDelayed }()
@@ -255,7 +257,7 @@ func (s *Spool) storeEntries() {
 	}
 }
 
-// writeRecord appends one record to the log without waiting. Token zero: its position is not needed.
+// writeRecord appends one record to the log without waiting for the sync. Token zero: its position is not needed.
 func (s *Spool) writeRecord(data []byte, token uint64) error {
 	e := journal.Entry{Data: data, Token: token}
 	if token != 0 {
@@ -273,12 +275,13 @@ const (
 	tokenNumber = 1<<56 - 1
 )
 
-// tokenOf names a signal in the log's callbacks and in the read-ahead page.
+// tokenOf returns the token that identifies a signal in callbacks of the log.
 func (s *Spool) tokenOf(p laneNumber) uint64 {
 	return uint64(p.lane)<<tokenLane | (s.streamState.epoch&0x3f)<<tokenEpoch | p.number
 }
 
-// logWaiter is the spool as the Waiter of one log. Commits of an abandoned log are ignored.
+// logWaiter receives the log's callbacks about synced and failed commits, as journal.Waiter. Commits of an abandoned
+// log are ignored.
 type logWaiter struct{ s *Spool }
 
 // Committed implements journal.Waiter.
@@ -305,7 +308,7 @@ func (h *logWaiter) Committed(token uint64, at journal.Position, err error) {
 	}
 }
 
-// saveState writes the state, which is needed also when no signal is left.
+// saveState writes a state record with the stream and its numbers, which the log needs even without signals.
 func (s *Spool) saveState() {
 	for l := range s.lanes {
 		s.streamState.first[l], s.streamState.next[l] = s.lanes[l].firstUnacknowledged, s.lanes[l].nextNumber()
@@ -313,14 +316,14 @@ func (s *Spool) saveState() {
 	_ = s.writeRecord(s.streamState.append(nil), tokenState)
 }
 
-// Offline ends the session.
+// Offline records that the session has ended.
 func (s *Spool) Offline() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.hasSession, s.offlineSince = false, s.opts.Clock.BootMs()
 }
 
-// Stats returns counters and gauges.
+// Stats returns the counters and gauges of the spool.
 func (s *Spool) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -334,6 +337,6 @@ func (s *Spool) Stats() Stats {
 	return st
 }
 
-// nowMs returns the wall clock of Open, advanced by the boot clock, so that ages in the index do not jump
-// with the wall clock.
+// nowMs returns the wall clock of Open plus the boot time since then, in ms, so that a jump of the wall clock changes
+// no age.
 func (s *Spool) nowMs() int64 { return s.wallOffset + int64(s.opts.Clock.BootMs()) }

@@ -22,23 +22,31 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// manualClock is a Clock that the test advances.
+// manualClock is a Clock that the test advances by hand.
 type manualClock struct {
 	boot uint64
 	id   string
 	wall int64
 }
 
+// BootMs returns the boot clock in milliseconds.
 func (h *manualClock) BootMs() uint64 { return h.boot }
-func (h *manualClock) BootID() string { return h.id }
-func (h *manualClock) WallMs() int64  { return h.wall }
 
+// BootID returns the id of the boot.
+func (h *manualClock) BootID() string { return h.id }
+
+// WallMs returns the wall clock in milliseconds since 1970.
+func (h *manualClock) WallMs() int64 { return h.wall }
+
+// advance advances both clocks by ms milliseconds.
 func (h *manualClock) advance(ms uint64) { h.boot += ms; h.wall += int64(ms) }
 
+// newManualClock returns a clock in the middle of its first boot.
 func newManualClock() *manualClock {
 	return &manualClock{boot: 1_000_000, id: "boot-1", wall: 1_700_000_000_000}
 }
 
+// openSpool opens a spool in an in-memory file system, without linger.
 func openSpool(t *testing.T, fs disk.FS, clock Clock, maxBytes int64) *Spool {
 	t.Helper()
 	s, err := Open("/spool", Options{FS: fs, Clock: clock, MaxBytes: maxBytes, Linger: -1})
@@ -46,13 +54,14 @@ func openSpool(t *testing.T, fs disk.FS, clock Clock, maxBytes int64) *Spool {
 	return s
 }
 
+// resultSignal returns the signal of a result with this output.
 func resultSignal(clock Clock, chunk int, output string) *wire.Signal {
 	signal := wire.ResultSignal(wire.Signal{Chunk: model.ChunkID(chunk), AtMs: clock.BootMs()},
 		wire.Result{Status: model.Status(chunk % 4), DurationMs: 7, Output: []byte(output)})
 	return &signal
 }
 
-// appendResults appends n results of check 1 with outputs text0, text1 and so on, ms apart.
+// appendResults appends n results of check 1 with outputs text0, text1, …, with ms milliseconds in between.
 func appendResults(s *Spool, clock *manualClock, n int, ms uint64, text string) {
 	for i := range n {
 		clock.advance(ms)
@@ -79,7 +88,7 @@ func awaitDurable(t *testing.T, s *Spool) {
 	}
 }
 
-// recordingServer receives the batches of a spool and counts signals, gaps and losses.
+// recordingServer is a test server that receives batches of a spool and counts signals, gaps and losses.
 type recordingServer struct {
 	last            map[wire.StreamKey]uint64
 	deliveries      map[string]int // number of arrivals of each output
@@ -90,6 +99,7 @@ type recordingServer struct {
 	beforeAck       func() // nil, or what happens between a batch and its acknowledgement
 }
 
+// newRecordingServer returns a server that has received nothing.
 func newRecordingServer() *recordingServer {
 	return &recordingServer{
 		last: map[wire.StreamKey]uint64{}, deliveries: map[string]int{},
@@ -97,6 +107,7 @@ func newRecordingServer() *recordingServer {
 	}
 }
 
+// resumeSpool starts a session with the numbers that the server has.
 func (v *recordingServer) resumeSpool(t *testing.T, s *Spool) {
 	t.Helper()
 	var last []wire.StreamLast
@@ -106,7 +117,7 @@ func (v *recordingServer) resumeSpool(t *testing.T, s *Spool) {
 	testenv.NoError(t, s.Resume(last))
 }
 
-// receiveBatch takes one batch of at most maxSignals; false: the spool has nothing to send.
+// receiveBatch receives one batch of at most maxSignals; false: the spool has nothing to send.
 func (v *recordingServer) receiveBatch(t *testing.T, s *Spool, maxSignals int, ack bool) bool {
 	t.Helper()
 	var b wire.Batch
@@ -152,12 +163,14 @@ func (v *recordingServer) receiveBatch(t *testing.T, s *Spool, maxSignals int, a
 	return true
 }
 
+// drainSpool receives and acknowledges batches until the spool is empty.
 func (v *recordingServer) drainSpool(t *testing.T, s *Spool) {
 	t.Helper()
 	for v.receiveBatch(t, s, 100, true) {
 	}
 }
 
+// expectSignals fails the test unless n signals arrived, each once and without an unexplained gap.
 func (v *recordingServer) expectSignals(t *testing.T, n int) {
 	t.Helper()
 	if v.unexplainedGaps != 0 {
@@ -173,6 +186,8 @@ func (v *recordingServer) expectSignals(t *testing.T, n int) {
 	}
 }
 
+// TestSpoolSendsInOrderAndDropsAcknowledgedSignals sends 250 signals and expects each once, in order, and an empty
+// spool after the acknowledgements.
 func TestSpoolSendsInOrderAndDropsAcknowledgedSignals(t *testing.T) {
 	fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()
 	s := openSpool(t, fs, clock, 0)
@@ -195,6 +210,8 @@ func TestSpoolSendsInOrderAndDropsAcknowledgedSignals(t *testing.T) {
 	}
 }
 
+// TestSpooledBacklogSurvivesRestart restarts the agent with unacknowledged live signals and a backlog: both arrive
+// once.
 func TestSpooledBacklogSurvivesRestart(t *testing.T) {
 	fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()
 	s := openSpool(t, fs, clock, 0)
@@ -221,6 +238,8 @@ func TestSpooledBacklogSurvivesRestart(t *testing.T) {
 	v.expectSignals(t, 20)
 }
 
+// TestEvictionLeavesEachCheckTheSameShare fills the spool with results of a chatty and a rare check: the rare one
+// loses none.
 func TestEvictionLeavesEachCheckTheSameShare(t *testing.T) {
 	fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()
 	s := openSpool(t, fs, clock, 1<<20) // half of it holds signals
@@ -273,6 +292,7 @@ func TestEvictionLeavesEachCheckTheSameShare(t *testing.T) {
 	s.Close()
 }
 
+// TestOldSignalsAreEvicted keeps signals beyond the maximum age and expects gaps with the reason "too old".
 func TestOldSignalsAreEvicted(t *testing.T) {
 	fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()
 	s := openSpool(t, fs, clock, 0)
@@ -288,8 +308,8 @@ func TestOldSignalsAreEvicted(t *testing.T) {
 	}
 }
 
-// TestWallClockJumpsKeepAges moves the wall clock within one boot.
-func TestWallClockJumpsKeepAges(t *testing.T) {
+// TestSignalAgesSurviveWallClockJumps sets the wall clock within one boot: ages of spooled signals stay right.
+func TestSignalAgesSurviveWallClockJumps(t *testing.T) {
 	fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()
 	s := openSpool(t, fs, clock, 0)
 	for i := range 10 {
@@ -309,8 +329,9 @@ func TestWallClockJumpsKeepAges(t *testing.T) {
 	v.expectSignals(t, 10)
 }
 
-// TestRebootKeepsAges restarts the boot clock: ages then come from the wall clock.
-func TestRebootKeepsAges(t *testing.T) {
+// TestSignalAgesSurviveReboot reboots the machine, which resets the boot clock: ages of spooled signals continue by
+// the wall clock.
+func TestSignalAgesSurviveReboot(t *testing.T) {
 	fs, clock := memfs.New(), newManualClock()
 	s := openSpool(t, fs, clock, 0)
 	s.Append(resultSignal(clock, 1, "before"), false)
@@ -368,6 +389,7 @@ func TestRolledBackDiskStartsANewStream(t *testing.T) {
 	v.expectSignals(t, 56)
 }
 
+// TestDeletedSpoolStartsANewStream opens two new spools and expects different stream ids.
 func TestDeletedSpoolStartsANewStream(t *testing.T) {
 	clock := newManualClock()
 	a, b := openSpool(t, memfs.New(), clock, 0), openSpool(t, memfs.New(), clock, 0)
@@ -399,7 +421,7 @@ func TestSignalsThatTheServerLostBecomeAGap(t *testing.T) {
 	}
 }
 
-// TestRefusedSignalIsDroppedAndCounted expects all other signals to arrive.
+// TestRefusedSignalIsDroppedAndCounted refuses one signal and expects all others to arrive.
 func TestRefusedSignalIsDroppedAndCounted(t *testing.T) {
 	fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()
 	s := openSpool(t, fs, clock, 0)
@@ -530,8 +552,8 @@ func TestCrashAnywhereLosesNoSyncedSignal(t *testing.T) {
 	}
 }
 
-// TestSpoolMatchesModel runs random appends, sends, lost acknowledgements, sessions and restarts: each
-// signal arrives once and in order, or one gap reports its loss.
+// TestSpoolMatchesModel runs random operations and restarts against a model: each signal arrives once and in order,
+// or one gap reports its loss.
 func TestSpoolMatchesModel(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()
@@ -589,7 +611,7 @@ func TestSpoolMatchesModel(t *testing.T) {
 	})
 }
 
-// TestRefusalsAreLoggedOnceAMinute expects one line per code and minute, with a count.
+// TestRefusalsAreLoggedOnceAMinute refuses many signals and expects one log line per code and minute, with a count.
 func TestRefusalsAreLoggedOnceAMinute(t *testing.T) {
 	var log bytes.Buffer
 	clock := newManualClock()
@@ -624,7 +646,7 @@ func TestRefusalsAreLoggedOnceAMinute(t *testing.T) {
 	}
 }
 
-// FuzzRecord decodes random bytes; an accepted record is encoded and decoded again.
+// FuzzRecord decodes random bytes as a log record, and encodes and decodes each accepted one again.
 func FuzzRecord(f *testing.F) {
 	clock := newManualClock()
 	f.Add(appendSignalRecord(nil, 1, wire.Live, 7, &spooledSignal{signal: *resultSignal(clock, 3, "output"), boot: 2, wallMs: 1}))

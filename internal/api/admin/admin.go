@@ -22,7 +22,7 @@ import (
 	"github.com/muster-fleet/muster/internal/version"
 )
 
-// Options are the dependencies of the admin listener.
+// Options has the dependencies of the admin listener.
 type Options struct {
 	Gatherer prometheus.Gatherer
 	NotReady func() []string
@@ -90,6 +90,8 @@ func addrPort(a net.Addr) netip.AddrPort {
 	return netip.AddrPortFrom(p.Addr().Unmap(), p.Port())
 }
 
+// isLocalRequest reports whether a request comes from a program on this machine, not through a web page or a foreign
+// host name.
 func isLocalRequest(r *http.Request) bool {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil || !peer.Addr().Unmap().IsLoopback() {

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -48,7 +49,7 @@ import (
 // Password is the password of the test server's administrator.
 const Password = "correct horse"
 
-// Server is a test server of the API, without agents and without a journal on disk.
+// Server is a test server of the API, with event view and stores but without agents and journal files.
 type Server struct {
 	T         testing.TB
 	Intent    *intent.Service
@@ -58,7 +59,7 @@ type Server struct {
 	Routes    *route.Table
 	View      *event.View
 	History   history.Store
-	Reactor   *react.Reactor // tests handlers and replays dead letters; it does not run
+	Reactor   *react.Reactor // tests handlers and replays dead letters; RunReactor runs it
 	Handler   http.Handler
 	URL       string
 	Token     string // of the administrator
@@ -68,6 +69,7 @@ type Server struct {
 	number       uint64
 	NotReady     []string
 	agents       map[model.NodeID]v1.AgentSession
+	reacts       atomic.Bool      // the reactor runs
 	ChangeStatus func(*v1.Status) // changes the status that the server reports of itself; nil: the server is healthy
 	Pending      int              // number of machines that wait to be accepted, in the status
 	Waiting      *nodes.Pending   // machines that wait to be accepted
@@ -84,7 +86,7 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 	ctx, cancel := context.WithCancel(context.Background())
 	store, err := intentdb.Open(ctx, filepath.Join(t.TempDir(), "intent.db"), r.Now)
 	testenv.NoError(t, err)
-	r.History, err = history.Open(ctx, filepath.Join(t.TempDir(), "history.db"))
+	r.History, err = history.Open(ctx, filepath.Join(t.TempDir(), "history.db"), history.SizeLimit{})
 	testenv.NoError(t, err)
 	r.Intent = intent.NewService(intent.Options{
 		Kinds: kinds, Store: store, Now: r.Now, Impact: r.previewChange,
@@ -100,10 +102,10 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 	r.Directory = r.Planner.Directory()
 	r.Directory.Subscribe(func(c directory.Change) {
 		testenv.NoError(t, r.Routes.Apply(c.Declarations))
-		r.Routes.Announce()
+		r.Routes.Announce(c.Receivers)
 	})
 	testenv.NoError(t, r.Planner.Load(ctx))
-	r.View = event.New(shard.New(shard.Options{Chunks: r.Directory.Chunk}), event.Options{})
+	r.View = event.New(shard.New(shard.Options{Chunks: r.Directory.Chunk}), event.Options{Emit: r.emit})
 	done := make(chan error, 1)
 	go func() { done <- r.View.Run(ctx) }()
 
@@ -155,6 +157,39 @@ func (r *Server) Advance(d time.Duration) {
 	r.now = r.now.Add(d)
 }
 
+// RunReactor records the changes of events into history from now on.
+func (r *Server) RunReactor() {
+	r.T.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	testenv.NoError(r.T, r.Reactor.Load(ctx, nil))
+	done := make(chan error, 1)
+	go func() { done <- r.Reactor.Run(ctx) }()
+	r.reacts.Store(true)
+	r.T.Cleanup(func() {
+		r.reacts.Store(false)
+		cancel()
+		<-done
+	})
+}
+
+// AwaitHistory waits until history has the changes of all results.
+func (r *Server) AwaitHistory() {
+	r.T.Helper()
+	r.mu.Lock()
+	at := journal.Position{Log: 1, Number: r.number}
+	r.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	testenv.NoError(r.T, r.Reactor.Recorded(ctx, at))
+}
+
+// emit gives changes of events to the reactor, if it runs.
+func (r *Server) emit(ts []event.Transition) {
+	if r.reacts.Load() {
+		r.Reactor.Emit(ts)
+	}
+}
+
 func (r *Server) describeServer() v1.Status {
 	s := v1.Status{
 		Server: "muster test", Started: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC), Connected: 2,
@@ -166,7 +201,7 @@ func (r *Server) describeServer() v1.Status {
 	return s
 }
 
-// agentSession returns the session that a test gave a node.
+// agentSession returns the session data that the test has set for a node.
 func (r *Server) agentSession(id model.NodeID) (v1.AgentSession, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -185,7 +220,7 @@ func (r *Server) connected(id model.NodeID) bool {
 	return ok
 }
 
-// SetSession gives a node of namespace default a session; nil ends it.
+// SetSession sets the session data of a node in namespace default; nil: not connected.
 func (r *Server) SetSession(node string, a *v1.AgentSession) {
 	r.T.Helper()
 	id := r.nodeID(model.DefaultNamespaceName, node)
@@ -199,6 +234,7 @@ func (r *Server) SetSession(node string, a *v1.AgentSession) {
 	}
 }
 
+// previewChange computes on which nodes the changed resources would land.
 func (r *Server) previewChange(ctx context.Context, writes []intent.Write) ([]intent.Placement, int, error) {
 	if err := r.Planner.CatchUp(ctx); err != nil {
 		return nil, 0, err
@@ -206,6 +242,7 @@ func (r *Server) previewChange(ctx context.Context, writes []intent.Write) ([]in
 	return r.Planner.Preview(ctx, writes)
 }
 
+// assignedChunk returns the chunk of a check in a node's assignment; nil: none.
 func (r *Server) assignedChunk(node model.NodeID, check model.CheckID) *model.CheckChunk {
 	for _, c := range r.Directory.For(node).Chunks {
 		if c.Unit == check {
@@ -215,6 +252,7 @@ func (r *Server) assignedChunk(node model.NodeID, check model.CheckID) *model.Ch
 	return nil
 }
 
+// newJoinToken returns a join token with a fixed id.
 func newJoinToken(keep pki.JoinToken) (pki.Token, pki.JoinToken, error) {
 	keep.ID, keep.Hash = "0123456789abcdef", []byte("hash")
 	return pki.Token{Addresses: []string{"127.0.0.1:8443"}}, keep, nil
@@ -237,7 +275,7 @@ func (r *Server) JoinNode(name string, facts map[string]string) {
 	r.JoinNodeWith(name, nil, model.NodeSpec{Facts: facts})
 }
 
-// JoinNodeWith declares a node that joined by a token, with labels and a spec; the function sets the id in the spec.
+// JoinNodeWith declares a node that joined by a token, with labels and a spec, in which JoinNodeWith sets the id.
 func (r *Server) JoinNodeWith(name string, labels map[string]string, spec model.NodeSpec) {
 	r.T.Helper()
 	spec.UID = uuid.NewSHA1(uuid.NameSpaceDNS, []byte(name)).String()
@@ -262,13 +300,13 @@ func (r *Server) nodeID(namespace, name string) model.NodeID {
 	return id
 }
 
-// RecordSession begins or ends a session of a node of namespace default.
+// RecordSession applies the start or end of a session of a node in namespace default.
 func (r *Server) RecordSession(node string, begun, clean bool) {
 	r.T.Helper()
 	r.recordSession(model.DefaultNamespaceName, node, begun, clean)
 }
 
-// ConnectNodes begins a session of nodes of a namespace.
+// ConnectNodes starts a session for nodes of a namespace.
 func (r *Server) ConnectNodes(namespace string, nodes ...string) {
 	r.T.Helper()
 	for _, node := range nodes {
@@ -276,6 +314,7 @@ func (r *Server) ConnectNodes(namespace string, nodes ...string) {
 	}
 }
 
+// recordSession applies the start or end of a session to the event view.
 func (r *Server) recordSession(namespace, node string, begun, clean bool) {
 	r.T.Helper()
 	id := r.nodeID(namespace, node)
@@ -285,7 +324,7 @@ func (r *Server) recordSession(namespace, node string, begun, clean bool) {
 	}})
 }
 
-// RecordSilence makes a node of namespace default silent.
+// RecordSilence applies the missed keepalive of a node in namespace default.
 func (r *Server) RecordSilence(node, output string) {
 	r.T.Helper()
 	id := r.nodeID(model.DefaultNamespaceName, node)
@@ -309,7 +348,7 @@ func (r *Server) Apply(text string) {
 	testenv.NoError(r.T, r.Planner.CatchUp(context.Background()))
 }
 
-// RecordResult applies one result of a check on a node before it returns.
+// RecordResult applies one result of a check on a node to the event view.
 func (r *Server) RecordResult(namespace, node, check string, status model.Status, output string) {
 	r.T.Helper()
 	testenv.NoError(r.T, r.Planner.CatchUp(context.Background()))
@@ -323,7 +362,7 @@ func (r *Server) RecordResult(namespace, node, check string, status model.Status
 	r.T.Fatalf("node %s does not hold check %s", node, check)
 }
 
-// Act implements events.Actions.
+// Act implements events.Actions: it applies an action of a person to an event.
 func (r *Server) Act(_ context.Context, node model.NodeID, action wire.Action) error {
 	if r.BeforeAction != nil {
 		r.BeforeAction()
@@ -332,6 +371,7 @@ func (r *Server) Act(_ context.Context, node model.NodeID, action wire.Action) e
 	return nil
 }
 
+// commitRecord applies one journal record about a node to the event view.
 func (r *Server) commitRecord(node model.NodeID, record *wire.Record) {
 	r.T.Helper()
 	r.mu.Lock()
@@ -348,7 +388,7 @@ func (r *Server) commitRecord(node model.NodeID, record *wire.Record) {
 	testenv.NoError(r.T, r.View.WaitApplied(ctx, c.At))
 }
 
-// explainedDirectory is the directory with the planner's explanations.
+// explainedDirectory is the directory together with the planner's explanations.
 type explainedDirectory struct {
 	*directory.Directory
 	*plan.Inspector

@@ -35,6 +35,7 @@ type bulkVerb struct {
 	reasonToSkip func(*event.State) string
 }
 
+// bulkVerbs returns the verbs of bulk actions: acknowledge, unacknowledge, resolve and delete.
 func bulkVerbs() []bulkVerb {
 	open := func(s *event.State) string {
 		if s.Problem == nil {
@@ -60,6 +61,7 @@ func bulkVerbs() []bulkVerb {
 	}
 }
 
+// registerBulk registers the bulk actions on events.
 func registerBulk(at eventOperations) {
 	for _, v := range bulkVerbs() {
 		bulk := op.Post(v.verb+"Events", "/api/v1/events/"+v.verb, "events", v.summary, model.NotFound)
@@ -69,7 +71,7 @@ func registerBulk(at eventOperations) {
 	}
 }
 
-// bulkEvent is one event of a bulk action.
+// bulkEvent is one event that a bulk action changes: its node, check and status.
 type bulkEvent struct {
 	node     model.NodeID
 	check    model.CheckID
@@ -78,7 +80,8 @@ type bulkEvent struct {
 	problem  string // id of the problem that was open when the events were selected; empty: none
 }
 
-// runBulkAction selects events, refuses too many of them, records the action and its author, and changes the events.
+// runBulkAction runs a bulk action: it selects events, refuses too many of them, records the action in the audit and
+// changes the events.
 func (s *eventRequest) runBulkAction(ctx context.Context, v *bulkVerb, in *v1.BulkRequest) (*op.Body[v1.BulkDone], error) {
 	action := wire.Action{Verb: v.verb, Note: in.Note, By: access.CallerOf(ctx).User}
 	if !in.Until.IsZero() {
@@ -131,7 +134,7 @@ func (s *eventRequest) runBulkAction(ctx context.Context, v *bulkVerb, in *v1.Bu
 	return op.Answer(out), nil
 }
 
-// bulkOutcome formats the outcome of a bulk action for the record of changes.
+// bulkOutcome formats the outcome of a bulk action for the audit.
 func bulkOutcome(out *v1.BulkDone) string {
 	text := fmt.Sprintf("%d of %d done", out.Done, out.Matched)
 	for i := range out.Left {
@@ -140,7 +143,7 @@ func bulkOutcome(out *v1.BulkDone) string {
 	return text
 }
 
-// describeSelection describes the selection for the record of changes; empty: all events.
+// describeSelection describes in words which events a bulk action selects, for the audit; empty: all events.
 func describeSelection(in *v1.BulkRequest) string {
 	var words []string
 	for _, one := range []struct{ name, value string }{{"node", in.Node}, {"check", in.Check}, {"group", in.Group}, {"status", in.Status}, {"labels", in.Selector}, {"where", in.Where}} {
@@ -154,7 +157,7 @@ func describeSelection(in *v1.BulkRequest) string {
 	return strings.Join(words, ", ")
 }
 
-// selectEvents returns the selected events that the action changes, worst first.
+// selectEvents returns the events that a bulk action changes, worst first.
 func (s *eventRequest) selectEvents(ctx context.Context, v *bulkVerb, in *v1.BulkRequest) (list []bulkEvent, err error) {
 	q, err := BuildQuery(ctx, s.View, &Filter{
 		Selection: Selection{Namespace: in.Namespace, Node: in.Node, Check: in.Check, Group: in.Group, Selector: in.Selector},
@@ -187,6 +190,7 @@ func openProblemID(st *event.State) string {
 	return st.Problem.ID
 }
 
+// showBulkEvent converts an event of a bulk action to the API's form.
 func (s *eventRequest) showBulkEvent(e bulkEvent) v1.BulkEvent {
 	named := NameEvent(s.View, &event.State{Node: e.node, Check: e.check})
 	return v1.BulkEvent{Namespace: named.Namespace, Node: named.Node, Check: named.Check, Status: e.status, StatusName: e.status.String()}
@@ -198,6 +202,7 @@ type skippedEvents struct {
 	list []v1.BulkLeft
 }
 
+// addSkippedEvent counts an event that a bulk action did not change, with the reason.
 func (l *skippedEvents) addSkippedEvent(s *eventRequest, e bulkEvent, failed bool, reason string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -210,7 +215,7 @@ func (l *skippedEvents) addSkippedEvent(s *eventRequest, e bulkEvent, failed boo
 	}
 }
 
-// actOnEvents applies the action to each event, a bounded number at a time, and returns the events that it did not change.
+// actOnEvents applies an action to events, a bounded number at a time, and returns those that it did not change.
 func (s *eventRequest) actOnEvents(ctx context.Context, v *bulkVerb, list []bulkEvent, action wire.Action) []v1.BulkLeft {
 	ctx, cancel := context.WithTimeout(ctx, bulkTimeout)
 	defer cancel()

@@ -11,12 +11,13 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 )
 
-// queryRecorder is an event reader that returns two events, the less severe one first, and remembers the query.
+// queryRecorder is an event reader that returns two events, the less severe one first, and records the query.
 type queryRecorder struct {
 	event.Reader
 	query event.Query
 }
 
+// List records the query and returns two events.
 func (r *queryRecorder) List(_ context.Context, q event.Query) (event.Page, error) {
 	r.query = q
 	return event.Page{States: []event.State{{Node: 1, Severity: model.Average}, {Node: 2, Severity: model.Disaster}}}, nil

@@ -10,25 +10,36 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// oneNodeDirectory is a directory that has one node, web01.
+// oneNodeDirectory is a directory with one node, web01.
 type oneNodeDirectory struct{ view.Directory }
 
+// NodeName returns the name of the only node.
 func (oneNodeDirectory) NodeName(model.NodeID) (string, string, bool) {
 	return "default", "web01", true
 }
+
+// NodeLabels returns the labels of the only node.
 func (oneNodeDirectory) NodeLabels(model.NodeID) map[string]string {
 	return map[string]string{"env": "prod"}
 }
+
+// NodeFacts returns no facts.
 func (oneNodeDirectory) NodeFacts(model.NodeID) map[string]string { return nil }
-func (oneNodeDirectory) NodeGroups(model.NodeID) []string         { return []string{"web"} }
+
+// NodeGroups returns the only group.
+func (oneNodeDirectory) NodeGroups(model.NodeID) []string { return []string{"web"} }
+
+// CheckName returns the name of the only check.
 func (oneNodeDirectory) CheckName(model.CheckID) (string, string, bool) {
 	return "default", "disk", true
 }
 
+// newOneNodeView returns a view with one node and no events.
 func newOneNodeView() *view.View {
 	return view.New(view.Stores{Directory: oneNodeDirectory{}, Now: func() time.Time { return time.Unix(1_800_000_000, 0) }}, view.Live{})
 }
 
+// BenchmarkWhere measures conditions over one event.
 func BenchmarkWhere(b *testing.B) {
 	for _, expr := range []string{
 		`event.status == CRITICAL && event.occurrences > 3`,
@@ -51,6 +62,7 @@ func BenchmarkWhere(b *testing.B) {
 	}
 }
 
+// TestEventConditionsHaveACostLimit compiles conditions with nested loops and expects them refused.
 func TestEventConditionsHaveACostLimit(t *testing.T) {
 	for _, expr := range []string{
 		`node.groups.exists(a, node.groups.exists(b, node.groups.exists(c, a + b == c)))`,
@@ -82,8 +94,8 @@ func TestEventConditionsReadEveryVariable(t *testing.T) {
 	}
 }
 
-// FuzzWhere: a condition over events is refused with a reason, or is answered at once
-// for any event. (Conditions over nodes are fuzzed in internal/where.)
+// FuzzWhere compiles random conditions over events: each is refused with a reason or evaluated in bounded time.
+// (Conditions over nodes are fuzzed in internal/where.)
 func FuzzWhere(f *testing.F) {
 	for _, expr := range []string{
 		`event.status == CRITICAL && event.severity >= 4`, `event.output.matches("(a+)+$")`, `now - event.changed > duration("1h")`,

@@ -25,6 +25,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
+// registerEvents registers the operations on single events and the list.
 func registerEvents(at eventOperations) {
 	const one = "/api/v1/events/{namespace}/{node}/{check}"
 	op.Handle(at, op.Get("listEvents", "/api/v1/events", "events", "List events, worst first", model.NotFound), access.NeedOn(access.Read, "event"), (*eventRequest).listEvents)
@@ -36,12 +37,14 @@ func registerEvents(at eventOperations) {
 	op.Handle(at, op.Delete("deleteEvent", one, "events", "Delete an event; the next result creates it again"), access.NeedOn(access.Change, "event"), (*eventRequest).deleteEvent)
 }
 
+// listEventsInput has the parameters of the list of events: filter, limit and page token.
 type listEventsInput struct {
 	Filter
 	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 	After string `query:"after" maxLength:"1024" doc:"The field next of the page before."`
 }
 
+// listEvents returns a page of the events that match a filter, worst first.
 func (s *eventRequest) listEvents(ctx context.Context, in *listEventsInput) (*op.Body[v1.EventList], error) {
 	q, err := BuildQuery(ctx, s.View, &in.Filter)
 	if err != nil {
@@ -79,6 +82,7 @@ func (s *eventRequest) listEvents(ctx context.Context, in *listEventsInput) (*op
 	return op.Answer(out), nil
 }
 
+// getEvent returns one event, with the errors of its pipelines.
 func (s *eventRequest) getEvent(ctx context.Context, in *Path) (*op.Body[v1.Event], error) {
 	st, err := FindEvent(ctx, s.View, *in)
 	if err != nil {
@@ -89,6 +93,7 @@ func (s *eventRequest) getEvent(ctx context.Context, in *Path) (*op.Body[v1.Even
 	return op.Answer(e), nil
 }
 
+// resolveEvent sets an event to OK by hand.
 func (s *eventRequest) resolveEvent(ctx context.Context, in *struct {
 	Path
 	Body v1.Action
@@ -100,6 +105,7 @@ func (s *eventRequest) resolveEvent(ctx context.Context, in *struct {
 	return nil, s.recordAction(ctx, &st, wire.Action{Verb: "resolve", Note: in.Body.Note})
 }
 
+// acknowledgeEvent acknowledges the open problem of an event, optionally until a time.
 func (s *eventRequest) acknowledgeEvent(ctx context.Context, in *struct {
 	Path
 	Body v1.Acknowledgement
@@ -128,13 +134,14 @@ func (s *eventRequest) acknowledgeEvent(ctx context.Context, in *struct {
 // written, before or after it: an acknowledgement ends with its problem.
 const closedConcurrentlyReason = "its problem closed at the same time"
 
-// isAcknowledged reports whether the open problem of an event is acknowledged. Where problem is not empty, the open problem
-// must have this id.
+// isAcknowledged reports whether somebody has acknowledged the open problem of an event. Where problem is not empty,
+// the open problem must have this id.
 func (s *eventRequest) isAcknowledged(node model.NodeID, check model.CheckID, problem string) bool {
 	st, ok := s.Events.Get(node, check)
 	return ok && st.Problem != nil && st.Problem.Ack != nil && (problem == "" || problem == st.Problem.ID)
 }
 
+// unacknowledgeEvent removes the acknowledgement of an event's problem.
 func (s *eventRequest) unacknowledgeEvent(ctx context.Context, in *struct {
 	Path
 	Body v1.Action
@@ -149,7 +156,7 @@ func (s *eventRequest) unacknowledgeEvent(ctx context.Context, in *struct {
 	return nil, s.recordAction(ctx, &st, wire.Action{Verb: "unacknowledge", Note: in.Body.Note})
 }
 
-// findFailingEvent returns an event that has an open problem.
+// findFailingEvent returns an event with an open problem, or an error that it has none.
 func (s *eventRequest) findFailingEvent(ctx context.Context, in Path) (event.State, error) {
 	st, err := FindEvent(ctx, s.View, in)
 	if err == nil && st.Problem == nil {
@@ -158,6 +165,7 @@ func (s *eventRequest) findFailingEvent(ctx context.Context, in Path) (event.Sta
 	return st, err
 }
 
+// deleteEvent deletes an event.
 func (s *eventRequest) deleteEvent(ctx context.Context, in *struct {
 	Path
 	Note string `query:"note" maxLength:"1000"`
@@ -169,19 +177,19 @@ func (s *eventRequest) deleteEvent(ctx context.Context, in *struct {
 	return nil, s.recordAction(ctx, &st, wire.Action{Verb: "delete", Note: in.Note})
 }
 
-// recordAction writes the caller's action into the journal; the action is durable when recordAction returns.
+// recordAction writes the caller's action on an event to the journal and waits until it is durable.
 func (s *eventRequest) recordAction(ctx context.Context, st *event.State, a wire.Action) error {
 	a.Check, a.By = st.Check, access.CallerOf(ctx).User
 	return s.Actions.Act(ctx, st.Node, a)
 }
 
-// Actions is the interface that writes a person's action on an event into the journal. Act returns once the action
-// is durable and applied to the event view.
+// Actions writes actions of people on events to the journal. Act returns once the action is durable and applied to
+// the event view.
 type Actions interface {
 	Act(ctx context.Context, node model.NodeID, action wire.Action) error
 }
 
-// Options are the dependencies of package events.
+// Options has the dependencies of package events.
 type Options struct {
 	Actions Actions
 }
@@ -190,22 +198,23 @@ type Options struct {
 type eventRequest struct {
 	op.Request
 	Options
-	watches     *op.Quota[string] // bound of watches per token
+	watches     *op.Quota[string] // shares of watches, by user
 	openWatches prometheus.Gauge  // watches
 }
 
+// eventOperations is the set of operations about events.
 type eventOperations = op.OperationSet[*eventRequest]
 
 // Register adds the operations about events.
 func Register(r *op.Routes, o Options) {
-	watches, open := op.NewQuota[string](maxWatchesPerToken), prometheus.NewGauge(prometheus.GaugeOpts{Name: "muster_api_watches", Help: "Number of open watches."})
+	watches, open := op.NewShares(r.Queues, "watches"), prometheus.NewGauge(prometheus.GaugeOpts{Name: "muster_api_watches", Help: "Number of open watches."})
 	r.Metrics.Register(open)
 	at := op.NewOperationSet(r, func(q op.Request) *eventRequest { return &eventRequest{q, o, watches, open} })
 	registerEvents(at)
 	registerBulk(at)
 }
 
-// ShowEvents converts states of the view to events of the API.
+// ShowEvents converts events of the view to the API's form.
 func ShowEvents(v *view.View, states []event.State) []v1.Event {
 	out := make([]v1.Event, len(states))
 	for i := range states {
@@ -214,7 +223,7 @@ func ShowEvents(v *view.View, states []event.State) []v1.Event {
 	return out
 }
 
-// ShowEvent converts a state of the view to an event of the API, with names for its ids.
+// ShowEvent converts an event of the view to the API's form, with names in place of ids.
 func ShowEvent(v *view.View, st *event.State) v1.Event {
 	e := v1.Event{History: unpackStatusHistory(st), Names: v1.NamesOf(st.Status, st.Severity), Event: model.Event{
 		NodeID: st.Node, CheckID: st.Check, Status: st.Status, Severity: st.Severity, Output: st.Output,
@@ -234,7 +243,7 @@ func ShowEvent(v *view.View, st *event.State) v1.Event {
 	return e
 }
 
-// NameEvent names an event: an event of the API with namespace, node and check alone.
+// NameEvent returns an event of the API that has only the names of namespace, node and check.
 func NameEvent(v *view.View, st *event.State) (e v1.Event) {
 	var ok bool
 	if e.Namespace, e.Node, ok = v.Directory.NodeName(st.Node); !ok { // the node is being deleted
@@ -290,7 +299,7 @@ func ShowSource(s model.Source, name string) v1.Source {
 	return v1.Source{Kind: s.Kind.String(), Name: name, ID: s.ID, Instance: s.Instance}
 }
 
-// CheckName returns the name of a source that is a check; empty: the source is no check.
+// CheckName returns the name of a problem source if it is a check, else an empty name.
 func CheckName(s model.Source, name string) string {
 	if s.Kind != model.SourceCheck {
 		return ""

@@ -21,7 +21,7 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// limitToGroup limits a query to the members of a group; empty: no limit.
+// limitToGroup limits a query of events to the members of a group; an empty name sets no limit.
 func limitToGroup(ctx context.Context, v *view.View, q *event.Query, namespace, group string) (err error) {
 	if group == "" {
 		return nil
@@ -36,7 +36,7 @@ func limitToGroup(ctx context.Context, v *view.View, q *event.Query, namespace, 
 	return err
 }
 
-// Selection is the query parameters by which a request selects nodes and checks.
+// Selection has the query parameters by which a request selects nodes and checks.
 type Selection struct {
 	Namespace string `query:"namespace" maxLength:"253" doc:"Namespace of the nodes; empty: all."`
 	Node      string `query:"node" maxLength:"253"`
@@ -45,7 +45,7 @@ type Selection struct {
 	Selector  string `query:"selector" maxLength:"4096" doc:"Labels of the node: env=prod,tier!=db"`
 }
 
-// Filter is the query parameters by which a request selects events.
+// Filter has the query parameters by which a request selects events.
 type Filter struct {
 	Selection
 	Status  string `query:"status" maxLength:"64" doc:"Names or digits, comma-separated: critical,unknown"`
@@ -56,7 +56,7 @@ type Filter struct {
 // maxShownNamespaces is the greatest number of further namespaces whose events an answer counts.
 const maxShownNamespaces = 5
 
-// CountNamespaces counts the events of every namespace except one, the most events that are not OK first.
+// CountNamespaces counts the events of every namespace except one, sorted by events that are not OK, most first.
 func CountNamespaces(v *view.View, except string) (list []v1.NamespaceEvents) {
 	for id, c := range v.Events.CountsByNamespace() {
 		if name, ok := v.Directory.NamespaceName(id); ok && name != except && c.States > 0 {
@@ -69,8 +69,8 @@ func CountNamespaces(v *view.View, except string) (list []v1.NamespaceEvents) {
 	return list[:min(len(list), maxShownNamespaces)]
 }
 
-// BuildQuery converts a filter to a query of the event view: it turns names into ids and compiles the
-// condition. A name that does not exist is an error.
+// BuildQuery converts the filter of a request to a query of the event view: names become ids, and the condition is
+// compiled. A name that does not exist is an error.
 func BuildQuery(ctx context.Context, v *view.View, in *Filter) (event.Query, error) {
 	q := event.Query{Problems: in.Problem}
 	namespaces := []string{in.Namespace}
@@ -136,14 +136,15 @@ func BuildQuery(ctx context.Context, v *view.View, in *Filter) (event.Query, err
 	return q, limitToGroup(ctx, v, &q, in.Namespace, in.Group)
 }
 
-// Path is the path parameters of one event: namespace, node and check.
+// Path has the path parameters of one event: namespace, node and check.
 type Path struct {
 	Namespace string `path:"namespace" maxLength:"253"`
 	Node      string `path:"node" maxLength:"253"`
 	Check     string `path:"check" maxLength:"253"`
 }
 
-// FindEvent returns the event of a path. A check of the node's namespace comes before a shared check of the same name.
+// FindEvent returns the event that the path of a request names. A check of the node's namespace comes before a shared
+// check of the same name.
 func FindEvent(ctx context.Context, v *view.View, in Path) (event.State, error) {
 	node, ok := v.Directory.NodeByName(in.Namespace, in.Node)
 	if !ok {
@@ -161,13 +162,26 @@ func FindEvent(ctx context.Context, v *view.View, in Path) (event.State, error) 
 	e := model.Errorf(model.NotFound, "event %s/%s does not exist in namespace %s", in.Node, in.Check, in.Namespace)
 	for _, check := range checks {
 		if v.Directory.RunsUnit(node, check) {
-			return event.State{}, e.WithHint("the check runs on this node, but no result has arrived yet")
+			return event.State{}, model.Errorf(model.NotFound, "event %s/%s has no result yet: %s", in.Node, in.Check, firstResultText(v, node, check)).
+				WithHint("see each step: muster why %s/%s/%s", in.Namespace, in.Node, in.Check)
 		}
 	}
 	if _, own := v.Directory.CheckByName(in.Namespace, in.Check); own && model.BuiltinCheck(in.Check) == 0 {
 		return event.State{}, e.WithHint("the check does not run on this node: muster describe check %s", in.Check)
 	}
 	return event.State{}, e.WithHint("list them: muster get events -n %s --node %s", in.Namespace, in.Node)
+}
+
+// firstResultText returns when the first result of a check on a node is due.
+func firstResultText(v *view.View, node model.NodeID, check model.CheckID) string {
+	chunk := v.Assigned(node, check)
+	switch {
+	case chunk == nil || chunk.Interval == 0 && chunk.Cron == "":
+		return "the check runs on this node, and its first result is due"
+	case chunk.Cron != "":
+		return "the check runs on this node, its first result is due at the next time of cron " + chunk.Cron
+	}
+	return "the check runs on this node, its first result is due within " + model.Duration(chunk.Interval).String()
 }
 
 // FindCheckOn finds the check of an event path: the check of this name that the node runs, else the check in its namespace.
@@ -194,17 +208,17 @@ var eventConditions = where.Language{
 	Options: conditionVariables,
 }
 
-// eventVariable is one variable that a condition reads of an event. value returns CEL's own values, which need no
-// conversion by reflection.
+// eventVariable describes a variable that conditions over an event may read. value returns CEL's own values, which
+// need no conversion by reflection.
 type eventVariable struct {
 	kind  *cel.Type
 	value func(x *conditionActivation, s *event.State) celref.Val
 }
 
-// celTimestamp converts nanoseconds since 1970.
+// celTimestamp converts nanoseconds since 1970 to a CEL timestamp.
 func celTimestamp(ns int64) celref.Val { return types.Timestamp{Time: time.Unix(0, ns).UTC()} }
 
-// eventVariables returns the variables of conditions over an event, by name.
+// eventVariables returns the variables that conditions over an event may read, by name.
 func eventVariables() map[string]eventVariable {
 	return map[string]eventVariable{
 		"event.status":       {cel.IntType, func(x *conditionActivation, s *event.State) celref.Val { return x.statuses[s.Status&3] }},
@@ -239,8 +253,8 @@ func conditionVariables() []cel.EnvOption {
 	return options
 }
 
-// conditionActivation is the event that a condition reads: the activation of one request, reused from event to event, so
-// that a search through a million events allocates no map for each. It is not safe for concurrent use.
+// conditionActivation provides the variables of one event to a condition; a request reuses it for each event, so that
+// a search allocates nothing per event. It is not safe for concurrent use.
 type conditionActivation struct {
 	where     *where.Compiled
 	variables map[string]eventVariable
@@ -258,6 +272,7 @@ type conditionActivation struct {
 
 var _ interpreter.Activation = (*conditionActivation)(nil)
 
+// newConditionActivation returns the variables of a compiled condition for one request.
 func newConditionActivation(w *where.Compiled, v *view.View) *conditionActivation {
 	x := &conditionActivation{where: w, variables: eventVariables(), directory: v.Directory, now: v.Now(), node: list.NewNodeReader(v), readsNode: w.Reads("node.")}
 	for i := range x.statuses {
@@ -269,7 +284,8 @@ func newConditionActivation(w *where.Compiled, v *view.View) *conditionActivatio
 	return x
 }
 
-// matchEvent reports whether the condition is true. An error of evaluation (an index out of range, say) makes it false.
+// matchEvent reports whether the condition is true for an event. An error of evaluation (an index out of range, say)
+// makes it false.
 func (x *conditionActivation) matchEvent(s *event.State) (bool, error) {
 	if x.state = s; x.readsNode {
 		x.node.Read(s.Node)
@@ -289,7 +305,8 @@ func (x *conditionActivation) ResolveName(name string) (any, bool) {
 	return x.node.ResolveName(name)
 }
 
-// checkNameOf returns the name of a check. Events of one check often follow each other, so the function remembers the last name.
+// checkNameOf returns the name of a check, which it caches for the request. Events of one check often follow each
+// other, so the function remembers the last name.
 func (x *conditionActivation) checkNameOf(check model.CheckID) string {
 	if x.check != check {
 		_, x.checkName, _ = x.directory.CheckName(check)

@@ -15,12 +15,14 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 )
 
+// registerWatch registers the operation that streams changed events.
 func registerWatch(at eventOperations) {
 	watch := op.Get("watchEvents", "/api/v1/events/watch", "events", "Stream events as they change (Server-Sent Events)", model.NotFound, model.Limited)
 	watch.Responses = op.StreamResponse("The data of each message is an event as JSON. A slow reader gets only the newest state of each event. After the end of the stream, list the events again.")
 	op.Handle(at, watch, access.NeedOn(access.Read, "event"), (*eventRequest).watchEvents)
 }
 
+// watchEvents streams events that match a filter as they change, within the limit of watches per token.
 func (s *eventRequest) watchEvents(ctx context.Context, in *Filter) (*huma.StreamResponse, error) {
 	q, err := BuildQuery(ctx, s.View, in)
 	if err != nil {
@@ -30,11 +32,12 @@ func (s *eventRequest) watchEvents(ctx context.Context, in *Filter) (*huma.Strea
 		r, w := humago.Unwrap(hc)
 		ctx, cancel := context.WithCancel(r.Context())
 		defer cancel()
-		leave, ok := s.watches.Enter(access.CallerOf(ctx).Token)
+		c := access.CallerOf(ctx)
+		leave, ok := s.watches.Enter(c.Owner())
 		if !ok {
 			s.CountRefusal("watches")
-			op.WriteError(w, model.Errorf(model.Limited, "this token has %d open watches, the limit", maxWatchesPerToken).
-				WithHint("end one of them, or create a token for each program: muster auth token create"))
+			op.WriteError(w, model.Errorf(model.Limited, "%s has as many open watches as one user may have", c.Owner()).
+				WithHint("end one of them; tokens that %s made count too: muster auth token list", c.Owner()))
 			return
 		}
 		defer leave()
@@ -54,7 +57,8 @@ func (s *eventRequest) watchEvents(ctx context.Context, in *Filter) (*huma.Strea
 	}}, nil
 }
 
-// streamEvents writes changed events to a watch until the view ends it, the client is gone, or the token is not valid any more.
+// streamEvents sends changed events to a watching client until the client leaves, the view ends the watch, or the
+// token becomes invalid.
 func (s *eventRequest) streamEvents(ctx context.Context, w http.ResponseWriter, allowed func() bool, states <-chan event.State) error {
 	out := op.NewEventStream(w)
 	if err := out.Write(": watching\n\n"); err != nil {
@@ -88,6 +92,3 @@ func (s *eventRequest) streamEvents(ctx context.Context, w http.ResponseWriter, 
 }
 
 const tokenEndedReason = "the token has expired or was deleted"
-
-// maxWatchesPerToken bounds the open watches of one token, so that one client cannot take all watches of the server.
-const maxWatchesPerToken = 32

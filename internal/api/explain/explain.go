@@ -27,6 +27,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
+// explainCheck answers muster why for a check on a node with the trace from declaration to delivery.
 func (s *explainRequest) explainCheck(ctx context.Context, in *events.Path) (*op.Body[v1.Trace], error) {
 	node, ok := s.Directory.NodeByName(in.Namespace, in.Node)
 	if !ok {
@@ -43,7 +44,7 @@ func (s *explainRequest) explainCheck(ctx context.Context, in *events.Path) (*op
 	return op.Answer(c.out), nil
 }
 
-// declarationLink explains the last change of a resource: author, address, revision, reason.
+// declarationLink returns the link about the last change of a resource: author, address, revision, reason.
 func (s *explainRequest) declarationLink(ctx context.Context, key intent.Key) (v1.Link, error) {
 	entries, err := s.Intent.Audit(ctx, intent.ChangeQuery{Kind: key.Kind, Namespace: key.Namespace, Name: key.Name, Limit: 1}, true)
 	if err != nil || len(entries) == 0 {
@@ -76,7 +77,7 @@ type traceBuilder struct {
 	noAgent, stopped bool // no agent is connected; the agent was stopped on purpose
 }
 
-// addTraceLink adds a step to the trace; holds tells whether the step succeeded.
+// addTraceLink adds one step to the trace; holds tells whether the step succeeded.
 func (c *traceBuilder) addTraceLink(name string, holds bool, format string, args ...any) *v1.Link {
 	c.out.Links = append(c.out.Links, v1.Link{Name: name, Holds: holds, Text: fmt.Sprintf(format, args...)})
 	return &c.out.Links[len(c.out.Links)-1]
@@ -126,36 +127,13 @@ func (c *traceBuilder) addAllLinks() error {
 			link.Text += ", until"
 		}
 	}
-	holds := notification.ActiveHolds(c.View, st.Problem)
-	waiting, err := c.routeHolds(st.Problem.ID, holds)
-	if err != nil {
-		return err
-	}
-	for _, h := range append(holds, waiting...) {
+	for _, h := range notification.ActiveHolds(c.View, st.Problem) {
 		link := c.addTraceLink("held", false, "%s", h.Text())
 		if link.At = h.Until; !h.Until.IsZero() {
 			link.Text += ", until"
 		}
 	}
 	return c.addDeliveryLinks(st.Problem)
-}
-
-// routeHolds returns the holds of a problem's routes that are not among the known ones: the
-// escalations have reasons of their own, such as a rate limit.
-func (c *traceBuilder) routeHolds(problem string, known []v1.NotificationHold) (list []v1.NotificationHold, err error) {
-	routes, err := c.History.EscalationsOf(c.ctx, problem)
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range routes {
-		if e.Held == nil || e.Held.Kind == route.Acknowledged {
-			continue
-		}
-		if !slices.ContainsFunc(append(known, list...), func(h v1.NotificationHold) bool { return h.Kind == string(e.Held.Kind) }) {
-			list = append(list, notification.ShowHolds([]route.Hold{*e.Held})...)
-		}
-	}
-	return list, nil
 }
 
 // addAgentLinks adds links about the agent and its assignment, and keeps the state that later links need.
@@ -181,7 +159,7 @@ func (c *traceBuilder) addAgentLinks(st *event.State) {
 	}
 }
 
-// addMissingPropertyLinks adds the properties that the check reads and the node does not have.
+// addMissingPropertyLinks adds a link for each property that the check reads and the node lacks.
 func (c *traceBuilder) addMissingPropertyLinks() {
 	for _, f := range c.Directory.NodeFaults(c.node) {
 		if f.Check == c.check || f.Check == 0 {
@@ -204,7 +182,7 @@ func (c *traceBuilder) addReachedLimitLinks() {
 	}
 }
 
-// addTargetLink explains the target that places the check on the node. spec is nil for a built-in check.
+// addTargetLink adds the link about the target that selects the node for the check. spec is nil for a built-in check.
 func (c *traceBuilder) addTargetLink() (*model.CheckSpec, error) {
 	why, ok := c.Directory.ExplainCheck(c.node, c.check)
 	if !ok {
@@ -232,7 +210,8 @@ func (c *traceBuilder) addTargetLink() (*model.CheckSpec, error) {
 	return spec, nil
 }
 
-// explainMissingResult explains why the check has no result: by the first failed link, else that the first run is not due yet.
+// explainMissingResult explains why the check has no result: by the first failed link, or because the first run is
+// not due yet.
 func (c *traceBuilder) explainMissingResult(spec *model.CheckSpec) string {
 	for _, link := range c.out.Links {
 		if !link.Holds {
@@ -243,9 +222,9 @@ func (c *traceBuilder) explainMissingResult(spec *model.CheckSpec) string {
 		return "none: no sender has reported this node"
 	}
 	if c.usesCron {
-		return "none yet: the first run is at the time above"
+		return "none: the first run is at the time above"
 	}
-	return "none yet: a new check runs within 10 seconds; the result arrives when it ends"
+	return "none: a new check runs within 10 seconds; the result arrives when it ends"
 }
 
 // explainMissingProblem explains why an event has no open problem.
@@ -254,11 +233,12 @@ func explainMissingProblem(st *event.State, spec *model.CheckSpec) string {
 		return "none open: the status is OK"
 	}
 	if spec != nil && spec.Alert != nil && spec.Alert.FailAfter > 1 {
-		return fmt.Sprintf("none open yet: %d of %d consecutive results that are not OK (alert.failAfter)", st.Failing, spec.Alert.FailAfter)
+		return fmt.Sprintf("none open: %d of %d consecutive results that are not OK (alert.failAfter)", st.Failing, spec.Alert.FailAfter)
 	}
 	return "none open: this status opens no problem"
 }
 
+// addDeliveryLinks adds a link for each delivery about the problem, and its state.
 func (c *traceBuilder) addDeliveryLinks(problem *model.Problem) error {
 	list, err := c.History.Deliveries(c.ctx, problem.ID)
 	if err != nil {
@@ -284,56 +264,169 @@ func (c *traceBuilder) addDeliveryLinks(problem *model.Problem) error {
 			link.Under = []v1.Link{{Text: "last error: " + d.LastError}}
 		}
 	}
-	if len(list) > 0 {
-		return nil
+	routes, err := c.History.EscalationsOf(c.ctx, problem.ID)
+	if err != nil {
+		return err
 	}
-	chunk := notification.OpeningChunk(c.View, problem)
-	if chunk == nil {
-		chunk = notification.AssignedChunk(c.View, c.node, c.check)
+	for i := range routes {
+		c.addEscalationLink(problem, &routes[i])
 	}
-	to, by := notification.Routes(c.View, route.Describe(c.Directory, c.node, problem.Source, problem.Status, problem.Severity), chunk)
+	if len(list)+len(routes) == 0 {
+		return c.explainMissingDelivery(problem)
+	}
+	return nil
+}
+
+// addEscalationLink adds the next message of a problem on one route: its time, or the reason why there is none.
+func (c *traceBuilder) addEscalationLink(problem *model.Problem, e *history.Escalation) {
+	ns, name := model.SplitRef("", e.Route)
+	to, ok := c.Routing.Route(route.Name{Namespace: ns, Name: name})
+	who := "the handlers of the check"
+	switch {
+	case e.Closing != nil || e.Route != "" && !ok:
+		return // the problem closes, or the reactor moves it to its present routes
+	case ok:
+		who = "route " + c.shortName(to.Name)
+	case len(e.Direct) > 0:
+		to = route.Direct(handlerNames(e.Direct))
+		who = "handlers " + c.handlerNamesText(to.Steps[0].To)
+	}
+	step, due, waits := e.Next.Due()
+	switch {
+	case e.Held != nil && e.Held.Until.IsZero():
+		c.addTraceLink("told", false, "%s: not told, because %s; %s", who, holdReason(e.Held), c.commandToTell(e.Held))
+	case e.Held != nil:
+		c.addTraceLink("told", false, "%s: not told, because %s; %s, or by itself", who, holdReason(e.Held), c.commandToTell(e.Held)).At = e.Held.Until
+	case !waits:
+	case len(e.Notified) > 0:
+		c.addTraceLink("next", true, "%s: %s, if still open and not acknowledged,", who, c.handlerNamesText(to.Steps[step].To)).At = due
+	default:
+		pause := "groupWait " + model.Duration(to.GroupWait).String()
+		if after := to.Steps[step].After; due.Sub(e.Opened) >= after && after > 0 {
+			pause = "after " + model.Duration(after).String()
+		}
+		text := fmt.Sprintf("%s tells %s: waits (%s) until", who, c.handlerNamesText(to.Steps[step].To), pause)
+		if !due.After(c.Now()) {
+			text = fmt.Sprintf("%s tells %s: due, and history is behind (muster status); due since", who, c.handlerNamesText(to.Steps[step].To))
+		}
+		c.addTraceLink("told", false, "%s", text).At = due
+	}
+	if len(e.Notified) == 0 && waits {
+		c.addMissingHandlerLinks(to.Steps[step].To)
+	}
+}
+
+// explainMissingDelivery gives the reason why a problem has no deliveries and no route.
+func (c *traceBuilder) explainMissingDelivery(problem *model.Problem) error {
+	to, by := notification.Routes(c.View, route.Describe(c.Directory, c.node, problem.Source, problem.Status, problem.Severity), notification.Definition(c.View, c.node, c.check))
 	switch by {
 	case route.ByPipelines:
 		c.addTraceLink("told", true, "only the handlers of pipelines: %s names pipelines but no route and no handlers, and no route matches", notification.DeclaringResource(c.check))
+		return nil
 	case route.NoRecipient:
-		c.addTraceLink("told", false, "nobody: the check names no route (alert.route), no route matches, none is called default, and namespace %s names no handlers", c.out.Namespace)
-	case route.ByHandlers, route.ByNamespace:
-		var named []string
-		for _, name := range to[0].Steps[0].To {
-			if _, ok := c.Directory.Handler(name.Namespace, name.Name); !ok {
-				c.addTraceLink("told", false, "handler %s does not exist in namespace %s: muster get handlers -n %s", name.Name, name.Namespace, name.Namespace)
-				return nil
-			}
-			text := name.Name
-			if name.Namespace != c.out.Namespace {
-				text = name.String()
-			}
-			named = append(named, text)
-		}
-		c.addTraceLink("told", false, "nobody yet: %s follows once history has recorded the problem; muster status shows its delay", strings.Join(named, ", "))
-	default:
-		c.addTraceLink("told", false, "nobody yet: %s", c.firstStepsText(to))
+		c.addTraceLink("told", false, "not told, because the check names no route (alert.route), no route matches, none is called default, and namespace %s names no handlers; "+
+			"to tell it now: apply a Route called default (muster explain route)", c.out.Namespace)
+		return nil
 	}
+	for _, r := range to {
+		for _, step := range r.Steps {
+			c.addMissingHandlerLinks(step.To)
+		}
+	}
+	_, err := c.History.Problem(c.ctx, problem.ID)
+	switch {
+	case model.ClassOf(err) == model.NotFound:
+		c.addTraceLink("told", false, "not told, because history has not recorded the problem; muster status shows the delay; then %s", c.firstStepsText(to))
+		return nil
+	case err != nil:
+		return err
+	}
+	c.addTraceLink("told", false, "not told, because no route took the problem when it opened, and now %s; to tell it now: %s",
+		c.firstStepsText(to), c.eventCommand("notify"))
 	return nil
+}
+
+// addMissingHandlerLinks names the handlers of a step that do not exist.
+func (c *traceBuilder) addMissingHandlerLinks(names []route.Name) {
+	for _, name := range names {
+		if _, ok := c.Directory.Handler(name.Namespace, name.Name); !ok {
+			c.addTraceLink("told", false, "handler %s does not exist in namespace %s: apply it; those that exist: muster get handlers -n %s", name.Name, name.Namespace, name.Namespace)
+		}
+	}
+}
+
+// holdReason describes a hold in words: silenced by default/moving (ann): moving racks.
+func holdReason(h *route.Hold) string {
+	return notification.ShowHolds([]route.Hold{*h})[0].Text()
+}
+
+// commandToTell names the command that ends a hold, so that handlers are told now.
+func (c *traceBuilder) commandToTell(h *route.Hold) string {
+	flag := ""
+	if h.By.Namespace != model.DefaultNamespaceName {
+		flag = " -n " + h.By.Namespace
+	}
+	switch h.Kind {
+	case route.Silenced:
+		return "to tell it now: muster silence end " + h.By.Name + flag
+	case route.Maintenance:
+		return "to tell it now: muster edit window " + h.By.Name + flag
+	case route.Muted, route.OverRate:
+		return "to tell it now: muster edit route " + h.By.Name + flag
+	case route.Acknowledged:
+		return "to tell it now: " + c.eventCommand("unack")
+	case route.Earlier:
+		return "to tell it now: " + c.eventCommand("notify")
+	}
+	return "it is told when that has ended"
+}
+
+// eventCommand returns a command on the event.
+func (c *traceBuilder) eventCommand(verb string) string {
+	text := "muster event " + verb + " " + c.out.Node + "/" + c.out.Check
+	if c.out.Namespace != model.DefaultNamespaceName {
+		text += " -n " + c.out.Namespace
+	}
+	return text
+}
+
+func handlerNames(refs []history.HandlerRef) (names []route.Name) {
+	for _, ref := range refs {
+		names = append(names, route.Name(ref))
+	}
+	return names
+}
+
+// shortName returns a name without the namespace of the event.
+func (c *traceBuilder) shortName(n route.Name) string {
+	if n.Namespace == c.out.Namespace {
+		return n.Name
+	}
+	return n.String()
+}
+
+func (c *traceBuilder) handlerNamesText(names []route.Name) string {
+	list := make([]string, len(names))
+	for i, n := range names {
+		list[i] = c.shortName(n)
+	}
+	return strings.Join(list, ", ")
 }
 
 // firstStepsText describes when and to whom the first step of each route notifies.
 func (c *traceBuilder) firstStepsText(routes []*route.Route) string {
 	var parts []string
 	for _, r := range routes {
-		var names []string
-		for _, to := range r.Steps[0].To {
-			names = append(names, to.String())
+		if r.Name.Name == "" {
+			parts = append(parts, c.handlerNamesText(r.Steps[0].To)+" is notified")
+		} else {
+			parts = append(parts, "route "+c.shortName(r.Name)+" notifies "+c.handlerNamesText(r.Steps[0].To))
 		}
-		text := fmt.Sprintf("route %s notifies %s", r.Name, strings.Join(names, ", "))
-		if r.Steps[0].After > 0 {
-			text += " after " + model.Duration(r.Steps[0].After).String()
-		}
-		parts = append(parts, text)
 	}
-	return fmt.Sprintf("%s; step by step: muster route test %s/%s", strings.Join(parts, "; "), c.out.Node, c.out.Check)
+	return strings.Join(parts, "; ")
 }
 
+// repetitionsText formats a number of repetitions: once, 2 times.
 func repetitionsText(n int) string {
 	if n == 1 {
 		return "once"
@@ -341,10 +434,10 @@ func repetitionsText(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// explainRequest is one API request of muster why.
+// explainRequest is one request of muster why to the API.
 type explainRequest struct{ op.Request }
 
-// Register adds the operations of muster why.
+// Register adds the operations of muster why, which explain the state of a check or node.
 func Register(r *op.Routes) {
 	at := op.NewOperationSet(r, func(q op.Request) *explainRequest { return &explainRequest{q} })
 	op.Handle(at, op.Get("whyNode", "/api/v1/why/{namespace}/{node}", "nodes", "The reasons for a node's groups and checks"), access.NeedOn(access.Read, "Node"), (*explainRequest).explainNode)
@@ -352,7 +445,7 @@ func Register(r *op.Routes) {
 		"The chain from the declaration of a check to its notifications, with the reason for each missing step"), access.NeedOn(access.Read, "event"), (*explainRequest).explainCheck)
 }
 
-// addPipelineLinks adds the last verdict of each workflow on the event.
+// addPipelineLinks adds the last verdict of each pipeline workflow on the event.
 func (c *traceBuilder) addPipelineLinks(names []string) {
 	if len(names) == 0 {
 		return
@@ -386,7 +479,7 @@ func (c *traceBuilder) addPipelineLinks(names []string) {
 	}
 }
 
-// addStreamLinks adds the handlers that receive every result of the event, and their delay.
+// addStreamLinks adds a link for each handler that receives every result, with its delay.
 func (c *traceBuilder) addStreamLinks(st *event.State) {
 	list := c.Directory.Streams()
 	names := slices.SortedFunc(maps.Keys(list), func(a, b route.Name) int {
@@ -411,6 +504,7 @@ func (c *traceBuilder) addStreamLinks(st *event.State) {
 	}
 }
 
+// roundedDurationText formats seconds as a duration, rounded to whole seconds.
 func roundedDurationText(s float64) string {
 	return fmt.Sprint(time.Duration(s * float64(time.Second)).Round(time.Second))
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
+// explainNode answers muster why for a node: the reasons of its groups and checks.
 func (s *explainRequest) explainNode(ctx context.Context, in *struct {
 	Namespace string `path:"namespace" maxLength:"253"`
 	Node      string `path:"node" maxLength:"253"`
@@ -44,7 +45,7 @@ func (s *explainRequest) explainNode(ctx context.Context, in *struct {
 	return op.Answer(out), nil
 }
 
-// assignedChecksLink lists the node's checks, grouped by the reason for which they are on the node.
+// assignedChecksLink returns the link that lists the node's checks, grouped by the reason of their assignment.
 func (s *explainRequest) assignedChecksLink(node model.NodeID, namespace string) v1.Link {
 	link := v1.Link{Name: "checks", Text: "no checks: no check's targets select this node; list them: muster get checks"}
 	count, names, because := 0, map[string][]string{}, map[string][]v1.Link{}
@@ -79,7 +80,7 @@ const clockTolerance = 2 * time.Second
 // lastHeardText is the end of a link's text; the time when the server last heard from the agent follows.
 const lastHeardText = "; last sign of life"
 
-// agentLink explains whether an agent can run the node's checks.
+// agentLink returns the link that shows whether an agent is there to run the node's checks.
 func (s *explainRequest) agentLink(node model.NodeID) v1.Link {
 	sum := s.Events.Summaries([]model.NodeID{node})[0]
 	link := v1.Link{Name: "agent", At: view.TimeOfNanoseconds(sum.Heard)}
@@ -118,10 +119,10 @@ func (s *explainRequest) sessionLinks(node model.NodeID) (under []v1.Link) {
 	return under
 }
 
-// idleUnitText explains why an assigned unit does not run on a node.
+// idleUnitText explains why a unit is assigned to a node but does not run there.
 func idleUnitText(u v1.IdleUnit) string { return u.Name + " is not in force: " + u.Reason }
 
-// clockOffsetText describes the offset of a node's clock: "3s ahead of", "3s behind".
+// clockOffsetText formats the offset of a node's clock: "3s ahead of", "3s behind".
 func clockOffsetText(off time.Duration) string {
 	if off > 0 {
 		return model.Duration(off.Round(time.Second)).String() + " ahead of"
@@ -129,7 +130,7 @@ func clockOffsetText(off time.Duration) string {
 	return model.Duration(-off.Round(time.Second)).String() + " behind"
 }
 
-// restrictionText describes one restriction in the configuration of an agent, such as no remote commands.
+// restrictionText describes one restriction in an agent's settings, such as no remote commands.
 func restrictionText(what string) string {
 	switch what {
 	case wire.RestrictRuns:
@@ -142,7 +143,7 @@ func restrictionText(what string) string {
 	return "it refuses " + what
 }
 
-// assignmentLink explains whether the agent has the newest assignment.
+// assignmentLink returns the link that shows whether the agent has the newest assignment.
 func (s *explainRequest) assignmentLink(node model.NodeID) v1.Link {
 	link := v1.Link{Name: "assignment"}
 	want, ok := s.Directory.Assignment(node)
@@ -173,7 +174,7 @@ func (s *explainRequest) assignmentLink(node model.NodeID) v1.Link {
 // lateResultDelay is the delay of a result above which it is late: agents batch results, and a busy machine is slow.
 const lateResultDelay = 10 * time.Second
 
-// addScheduleLinks adds the schedule with the last and the next run.
+// addScheduleLinks adds a link about the check's schedule, with the last and the next run.
 func (c *traceBuilder) addScheduleLinks(spec *model.CheckSpec) {
 	if spec == nil {
 		return
@@ -227,7 +228,7 @@ func (c *traceBuilder) addScheduleLinks(spec *model.CheckSpec) {
 	link.Under = append(link.Under, v1.Link{Holds: true, Text: about, At: next.UTC()})
 }
 
-// lastExceptionEnd returns the end of the last schedule exception since the last run; zero: none. The
+// lastExceptionEnd returns the end of the last exception in the check's schedule since its last run; zero: none. The
 // function adds a link where the exception is in force now.
 func (c *traceBuilder) lastExceptionEnd(st *event.State) (end time.Time) {
 	chunk := c.Chunk(st.Chunk)

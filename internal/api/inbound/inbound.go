@@ -30,7 +30,7 @@ const (
 	callbackPath = "/callback/"
 )
 
-// Options are the dependencies of package inbound.
+// Options has the dependencies of package inbound.
 type Options struct {
 	// Secret reads the secret of a handler, with which its service signs callbacks; nil: no callbacks.
 	Secret func(context.Context, model.Secret) (string, error)
@@ -44,7 +44,7 @@ func IsInboundPath(path string) bool {
 	return strings.HasPrefix(path, alertsPath) || strings.HasPrefix(path, callbackPath)
 }
 
-// Register adds the paths for alerts and callbacks of other systems.
+// Register adds the paths on which other systems send alerts and callbacks.
 func Register(r *op.Routes, o Options) {
 	if o.Secret != nil {
 		c := &callbackReceiver{Options: o, View: r.View(), logger: r.Logger}
@@ -56,17 +56,13 @@ func Register(r *op.Routes, o Options) {
 }
 
 // limitInboundRequests bounds the requests of other systems: slots of their own, a deadline for the body, and a
-// throttle for wrong credentials, as for passwords. A slow body takes no slot of API requests. answer
+// throttle for wrong credentials. Right ones are never refused, whoever guesses at the same address: a token or
+// a signature is cheap to check, and answer throttles what is not. A slow body takes no slot of API requests. answer
 // returns the error; nil sends an empty object. name is the reason of refusals in the metrics.
 func limitInboundRequests(r *op.Routes, name string, slots *queue.Slots, body time.Duration, answer func(r *http.Request, address string) error) http.Handler {
 	attempts := tries.New(r.View().Now)
 	answered := http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		address := model.HostOf(q.RemoteAddr)
-		if attempts.Exhausted(address) {
-			r.CountRefusal(name + "_rate")
-			op.WriteError(w, model.Errorf(model.Limited, "too many wrong tokens, passwords or signatures from %s", address).WithHint("wait a minute"))
-			return
-		}
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(body))
 		ctx, cancel := context.WithTimeout(q.Context(), op.ReadTimeout)
 		defer cancel()
@@ -77,8 +73,11 @@ func limitInboundRequests(r *op.Routes, name string, slots *queue.Slots, body ti
 			return
 		}
 		if model.ClassOf(err) == model.Unauthenticated {
-			attempts.Allow(address)
 			r.CountRefusal(name)
+			if !attempts.Allow(address) {
+				r.CountRefusal(name + "_rate")
+				err = model.Errorf(model.Limited, "too many wrong tokens, passwords or signatures from %s", address).WithHint("wait a minute")
+			}
 		}
 		r.WriteFailure(w, name, err)
 	})
@@ -97,7 +96,7 @@ type callbackReceiver struct {
 	logger     *slog.Logger
 }
 
-// answerCallback answers /callback/NAMESPACE/HANDLER: the service that a handler notified reports an action of a person.
+// answerCallback answers /callback/NAMESPACE/HANDLER, by which a notified service reports the action of a person.
 func (c *callbackReceiver) answerCallback(r *http.Request, address string) error {
 	namespace, name, ok := strings.Cut(strings.TrimPrefix(r.URL.Path, callbackPath), "/")
 	var spec *model.HandlerSpec
@@ -131,9 +130,9 @@ func (c *callbackReceiver) answerCallback(r *http.Request, address string) error
 	return err
 }
 
-// applyCallback takes an action of a service on every open problem that its handler was notified of under this id, and
-// returns their number. A problem that is closed, or already has the state, is left alone, because services echo
-// our own notifications.
+// applyCallback applies a service's action to every open problem that its handler sent under this id, and returns
+// their number. A problem that is closed, or already has the state, is left alone, because services echo our own
+// notifications.
 func (c *callbackReceiver) applyCallback(ctx context.Context, by history.HandlerRef, call handler.Callback) (n int, err error) {
 	deliveries, err := c.History.Deliveries(ctx, call.Problem)
 	if err != nil {
@@ -167,8 +166,8 @@ func (c *callbackReceiver) applyCallback(ctx context.Context, by history.Handler
 	return n, nil
 }
 
-// isCurrentIncident reports whether an incident of the service is the newest one for a problem. When an acknowledgement ends,
-// the service gets a new incident, and actions on the old incident no longer count.
+// isCurrentIncident reports whether an incident of the service is the newest one about a problem. When an
+// acknowledgement ends, the service gets a new incident, and actions on the old incident no longer count.
 func (c *callbackReceiver) isCurrentIncident(ctx context.Context, by history.HandlerRef, problem, incident string) (bool, error) {
 	rows, err := c.History.EscalationsOf(ctx, problem)
 	knows := false
@@ -183,6 +182,7 @@ func (c *callbackReceiver) isCurrentIncident(ctx context.Context, by history.Han
 	return !knows, err
 }
 
+// applyCallbackToProblem applies a service's action to one problem, unless that problem has closed.
 func (c *callbackReceiver) applyCallbackToProblem(ctx context.Context, id string, call handler.Callback) (did bool, err error) {
 	p, err := c.History.Problem(ctx, id)
 	if model.ClassOf(err) == model.NotFound {

@@ -38,7 +38,7 @@ type Cursor struct {
 	ID     string
 }
 
-// TimeCursor is the place of a row that is sorted by time and then by a number.
+// TimeCursor returns the cursor of a row in a list that is sorted by time and then by id.
 func TimeCursor(at time.Time, id int64) Cursor {
 	return Cursor{at.UnixNano(), strconv.FormatInt(id, 10)}
 }
@@ -46,7 +46,7 @@ func TimeCursor(at time.Time, id int64) Cursor {
 // Time returns the number of the cursor as a time.
 func (c Cursor) Time() time.Time { return time.Unix(0, c.Number) }
 
-// IsZero reports whether the cursor is the beginning of the list.
+// IsZero reports whether the cursor is the start of a list.
 func (c Cursor) IsZero() bool { return c == Cursor{} }
 
 // IntID returns the id of the cursor as a number. An id that is no number comes from a forged page token and is an error.
@@ -64,7 +64,7 @@ func (c Cursor) IntID() (int64, error) {
 // String returns the cursor as ParseCursor reads it.
 func (c Cursor) String() string { return strconv.FormatInt(c.Number, 10) + "." + c.ID }
 
-// ParseCursor converts the place in a page token to a cursor.
+// ParseCursor parses the place in a list that a page token contains.
 func ParseCursor(place string) (c Cursor, err error) {
 	number, id, ok := strings.Cut(place, ".")
 	if c.Number, err = strconv.ParseInt(number, 10, 64); !ok || err != nil {
@@ -84,8 +84,8 @@ type PagedRows[R any] struct {
 	Cursor func(*R) Cursor
 }
 
-// ReadPage reads rows until Limit rows match. It returns the rows as show converts them, and the page token of the
-// next page (empty: this page is the last). show also returns the node of the row; 0: none.
+// ReadPage reads rows from a store until Limit rows match the filter. It returns the rows as show converts them, and
+// the page token of the next page (empty: this page is the last). show also returns the node of the row; 0: none.
 func ReadPage[R, Row any](v *view.View, l PagedRows[R], show func(*R) (model.NodeID, Row)) (rows []Row, next string, err error) {
 	var at Cursor
 	if l.After != "" {
@@ -126,7 +126,8 @@ func ReadPage[R, Row any](v *view.View, l PagedRows[R], show func(*R) (model.Nod
 	}
 }
 
-// AllRows yields all rows of a store that pages them. read returns at most size rows behind the row last; nil: the first ones.
+// AllRows yields all rows of a store, page by page. read returns at most size rows behind the row last; nil: the
+// first ones.
 func AllRows[R any](size int, read func(last *R) ([]R, error)) iter.Seq2[*R, error] {
 	return func(yield func(*R, error) bool) {
 		for last := (*R)(nil); ; {
@@ -178,7 +179,7 @@ func FilterLabelledRows[R any](v *view.View, in Labelled, rows []R, labels func(
 	return FilterRows(v, in.Where, matching)
 }
 
-// Period is the query parameters since and until of a request.
+// Period has the query parameters since and until of a request.
 type Period struct {
 	Since time.Time `query:"since" doc:"Start of the period (RFC 3339)."`
 	Until time.Time `query:"until" doc:"End of the period, exclusive."`
@@ -192,7 +193,7 @@ func (p Period) Validate() error {
 	return nil
 }
 
-// Complete sets missing ends, so that the period ends now and has the default length, and validates it.
+// Complete fills in missing ends of a period, so that it ends now and has the default length, and validates it.
 func (p *Period) Complete(now time.Time, length time.Duration) error {
 	if p.Until.IsZero() || p.Until.After(now) {
 		p.Until = now
@@ -203,19 +204,19 @@ func (p *Period) Complete(now time.Time, length time.Duration) error {
 	return p.Validate()
 }
 
-// Where is the query parameter with a condition over rows. (Types that inputs embed are exported, because huma reads
+// Where has the query parameter with a condition over rows. (Types that inputs embed are exported, because huma reads
 // exported fields only.)
 type Where struct {
 	Where string `query:"where" maxLength:"4096" doc:"CEL over row, an element of items: row.name == \"ann\""`
 }
 
-// Labelled is the query parameters of lists whose rows have labels: a selector and a condition.
+// Labelled has the query parameters of lists whose rows have labels: a selector and a condition.
 type Labelled struct {
 	Selector string `query:"selector" maxLength:"4096" doc:"Labels of the element: env=prod,tier!=db"`
 	Where
 }
 
-// OfNode is the query parameters of lists whose rows belong to a node: a selector of node labels and a condition.
+// OfNode has the query parameters of lists whose rows belong to a node: a selector of node labels and a condition.
 type OfNode struct {
 	Selector string `query:"selector" maxLength:"4096" doc:"Current labels of the node: env=prod,tier!=db. Rows of deleted nodes do not match."`
 	Where    string `query:"where" maxLength:"4096" doc:"CEL over row, an element of items, and node.*: row.check == \"disk\" && node.labels.env == \"prod\""`
@@ -237,12 +238,13 @@ var nodeRowConditions = where.Language{
 	Example: `row.check == "disk" && node.labels.env == "prod"`, Options: declareRowVariables,
 }
 
+// declareRowVariables declares the variables of conditions over rows: row and now.
 func declareRowVariables() []cel.EnvOption {
 	row := cel.MapType(cel.StringType, cel.DynType)
 	return append(StatusConstants(), cel.Variable("row", row), cel.Variable("now", cel.TimestampType))
 }
 
-// StatusConstants declares the names of statuses as constants of a condition: OK is 0.
+// StatusConstants declares OK, WARNING, CRITICAL and UNKNOWN as constants of CEL conditions.
 func StatusConstants() (constants []cel.EnvOption) {
 	for s := model.OK; s <= model.Unknown; s++ {
 		constants = append(constants, cel.Constant(s.String(), cel.IntType, types.Int(s)))
@@ -250,7 +252,8 @@ func StatusConstants() (constants []cel.EnvOption) {
 	return constants
 }
 
-// Filter decides which rows of one request match; nil matches all. It is not safe for concurrent use.
+// Filter decides which rows of a list match the selector and condition of a request; nil matches all. It is not safe
+// for concurrent use.
 type Filter struct {
 	view     *view.View
 	now      time.Time
@@ -265,16 +268,17 @@ type Filter struct {
 
 var _ interpreter.Activation = (*Filter)(nil)
 
-// NewRowFilter returns the filter of rows that belong to no node.
+// NewRowFilter returns the filter of a request for rows that belong to no node.
 func NewRowFilter(v *view.View, in Where) (*Filter, error) {
 	return newFilter(v, &rowConditions, OfNode{Where: in.Where})
 }
 
-// NewNodeRowFilter returns the filter of rows that belong to a node.
+// NewNodeRowFilter returns the filter of a request for rows that belong to a node.
 func NewNodeRowFilter(v *view.View, in OfNode) (*Filter, error) {
 	return newFilter(v, &nodeRowConditions, in)
 }
 
+// newFilter compiles the selector and the condition of a request; nil: both are empty.
 func newFilter(v *view.View, l *where.Language, in OfNode) (*Filter, error) {
 	if in.Selector == "" && in.Where == "" {
 		return nil, nil
@@ -294,8 +298,8 @@ func newFilter(v *view.View, l *where.Language, in OfNode) (*Filter, error) {
 	return f, nil
 }
 
-// Match reports whether a row matches; id is its node, 0: none. A field that the row does not have
-// makes the condition false, and so does a deleted node where labels or the node are asked for.
+// Match reports whether the filter's selector and condition match a row; id is its node, 0: none. A field that the
+// row does not have makes the condition false, and so does a deleted node where labels or the node are asked for.
 func (f *Filter) Match(id model.NodeID, row func() any) bool {
 	if f == nil {
 		return true
@@ -361,8 +365,8 @@ type NodeReader struct {
 // NewNodeReader returns a reader of the nodes of a view.
 func NewNodeReader(v *view.View) *NodeReader { return &NodeReader{Node: where.NewNode(), view: v} }
 
-// Read loads a node, so that the condition is evaluated for this node. It returns false where the node does not exist;
-// the condition then reads an empty node.
+// Read loads the labels, facts and groups of a node, for which the condition is then evaluated. It returns false
+// where the node does not exist; the condition then reads an empty node.
 func (r *NodeReader) Read(id model.NodeID) bool {
 	if id != 0 && r.id == id {
 		return true
@@ -377,7 +381,7 @@ func (r *NodeReader) Read(id model.NodeID) bool {
 	return ok
 }
 
-// NodeMatcher returns a function that evaluates a condition over nodes, for one request.
+// NodeMatcher returns a function that evaluates a condition for a node, for one request.
 func NodeMatcher(v *view.View, c *where.Condition) func(model.NodeID) bool {
 	r := NewNodeReader(v)
 	return func(id model.NodeID) bool { return r.Read(id) && c.Match(r.Node) }

@@ -22,11 +22,13 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
+// registerAgents registers the list of agents.
 func registerAgents(at nodeOperations) {
 	op.Handle(at, op.Get("listAgents", "/api/v1/agents", "nodes", "List agents, oldest version first, then by trouble", model.NotFound), access.NeedOn(access.Read, "Node"), (*nodeRequest).listAgents)
 }
 
-// listAgents evaluates every agent that matches, some microseconds each, because the list is sorted by their state.
+// listAgents returns a page of agents, oldest version and most trouble first; it computes the state of every matching
+// agent to sort them.
 func (s *nodeRequest) listAgents(ctx context.Context, in *v1.AgentFilter) (*op.Body[v1.AgentList], error) {
 	if err := s.RequireNamespace(ctx, in.Namespace); err != nil {
 		return nil, err
@@ -91,7 +93,7 @@ func (s *nodeRequest) listAgents(ctx context.Context, in *v1.AgentFilter) (*op.B
 	return op.Answer(out), nil
 }
 
-// findNamedNode returns the node with a name, in namespace default where no namespace is given; nil: the name is empty.
+// findNamedNode returns the node with this name, by default in namespace default; nil: the name is empty.
 func (s *nodeRequest) findNamedNode(ctx context.Context, namespace, name string) ([]model.NodeID, error) {
 	if name == "" {
 		return nil, nil
@@ -106,7 +108,7 @@ func (s *nodeRequest) findNamedNode(ctx context.Context, namespace, name string)
 // spoolingAfter is the age of the oldest result in the spool above which an agent counts as spooling.
 const spoolingAfter = time.Minute
 
-// agentState is the state of one agent while the list is made.
+// agentState is the state of one agent, computed for a list.
 type agentState struct {
 	agentSortKey
 	summary      *event.Summary
@@ -116,7 +118,7 @@ type agentState struct {
 	spooling     bool
 }
 
-// agentStateOf returns the state of a node's agent; false: the node never had one.
+// agentStateOf returns the state of a node's agent; false: the node has never had one.
 func (s *nodeRequest) agentStateOf(id model.NodeID, sum *event.Summary) (a agentState, ok bool) {
 	a.summary, a.id = sum, id
 	a.session, a.connected = s.Agent(id)
@@ -148,7 +150,7 @@ func (s *nodeRequest) agentStateOf(id model.NodeID, sum *event.Summary) (a agent
 // IsSpooling reports whether the spool of an agent holds results that are older than a minute.
 func IsSpooling(st *v1.AgentStats) bool { return st.OldestSeconds >= spoolingAfter.Seconds() }
 
-// showAgent converts the state to an agent of the API, with texts about its troubles.
+// showAgent converts the state of an agent to the API's form, with texts about its troubles.
 func (a *agentState) showAgent(s *nodeRequest) v1.Agent {
 	out := v1.Agent{ID: a.id, Version: a.version, Connected: a.connected, Stopped: a.summary.Stopped && !a.connected, Heard: view.TimeOfNanoseconds(a.summary.Heard)}
 	out.Namespace, out.Name, _ = s.Directory.NodeName(a.id)
@@ -185,7 +187,7 @@ func (a *agentState) showAgent(s *nodeRequest) v1.Agent {
 	return out
 }
 
-// agentSortKey is the sort key of an agent in the list.
+// agentSortKey is the key by which the list of agents is sorted: version, trouble, name.
 type agentSortKey struct {
 	version string
 	trouble int
@@ -193,12 +195,14 @@ type agentSortKey struct {
 	id      model.NodeID
 }
 
+// compare compares two agents for the list: oldest version first, then most trouble, then by name.
 func (p agentSortKey) compare(o agentSortKey) int {
 	return cmp.Or(compareVersions(p.version, o.version), cmp.Compare(o.trouble, p.trouble), cmp.Compare(p.name, o.name))
 }
 
 func (p agentSortKey) String() string { return fmt.Sprintf("%d %s %s", p.trouble, p.name, p.version) }
 
+// parseAgentSortKey parses the sort key in a page token of the list of agents.
 func parseAgentSortKey(text string) (p agentSortKey, err error) {
 	trouble, rest, ok := strings.Cut(text, " ")
 	p.name, p.version, _ = strings.Cut(rest, " ")
@@ -252,7 +256,7 @@ func compareVersions(a, b string) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// countLeadingDigits returns the number of leading digits.
+// countLeadingDigits returns the length of the leading run of digits.
 func countLeadingDigits(text string) int {
 	n := 0
 	for n < len(text) && text[n] >= '0' && text[n] <= '9' {
@@ -261,12 +265,13 @@ func countLeadingDigits(text string) int {
 	return n
 }
 
+// registerStates registers the list of node states.
 func registerStates(at nodeOperations) {
 	op.Handle(at, op.Get("listNodeStates", "/api/v1/nodestates", "nodes", "List nodes with their state, worst first", model.NotFound), access.NeedOn(access.Read, "Node"), (*nodeRequest).listNodeStates)
 }
 
-// listNodeStates evaluates every node that matches, some microseconds each, because the worst comes
-// first and so no page is known before all are.
+// listNodeStates returns a page of node states, worst first; it computes the state of every matching node to sort
+// them.
 func (s *nodeRequest) listNodeStates(ctx context.Context, in *v1.NodeFilter) (*op.Body[v1.NodeStateList], error) {
 	if err := s.RequireNamespace(ctx, in.Namespace); err != nil {
 		return nil, err
@@ -330,6 +335,7 @@ func (s *nodeRequest) listNodeStates(ctx context.Context, in *v1.NodeFilter) (*o
 	return op.Answer(out), nil
 }
 
+// buildNodeState returns the state of a node in the API's form: events, session, groups, labels.
 func (s *nodeRequest) buildNodeState(id model.NodeID, sum *event.Summary, withChecks bool) v1.NodeState {
 	facts := s.Directory.NodeFacts(id)
 	out := v1.NodeState{
@@ -353,7 +359,7 @@ func (s *nodeRequest) buildNodeState(id model.NodeID, sum *event.Summary, withCh
 	return out
 }
 
-// describeSystem describes a machine's system and processor: "debian 12 amd64".
+// describeSystem formats operating system and processor of a machine: "debian 12 amd64".
 func describeSystem(facts map[string]string) string {
 	name := cmp.Or(facts["distribution"], facts["os"])
 	for _, more := range []string{facts["distributionVersion"], facts["arch"]} {
@@ -364,7 +370,7 @@ func describeSystem(facts map[string]string) string {
 	return name
 }
 
-// ReasonLinks converts explanations of the planner to links.
+// ReasonLinks converts explanations of the planner to links of a trace.
 func ReasonLinks(list []plan.Explanation) (out []v1.Link) {
 	for _, w := range list {
 		out = append(out, v1.Link{Holds: w.Lands, Text: w.Text, Under: ReasonLinks(w.Under)})
@@ -372,8 +378,8 @@ func ReasonLinks(list []plan.Explanation) (out []v1.Link) {
 	return out
 }
 
-// explainNodeOrigins explains where labels, groups and properties of a node come from; nil for the server's
-// own node, which has no declaration.
+// explainNodeOrigins returns the origins of a node's labels, groups and properties; nil for the server's own node,
+// which is not declared.
 func (s *nodeRequest) explainNodeOrigins(ctx context.Context, id model.NodeID, n *v1.NodeState) (*v1.NodeOrigins, error) {
 	r, err := s.Intent.Get(ctx, intent.Key{Kind: "Node", Namespace: n.Namespace, Name: n.Name})
 	if model.ClassOf(err) == model.NotFound {
@@ -400,6 +406,7 @@ func (s *nodeRequest) explainNodeOrigins(ctx context.Context, id model.NodeID, n
 	return out, nil
 }
 
+// labelOrigins converts labels with their owners to the API's form.
 func labelOrigins(list []plan.LabelOrigin) []v1.LabelOrigin {
 	out := make([]v1.LabelOrigin, 0, len(list))
 	for _, l := range list {
@@ -412,14 +419,14 @@ func labelOrigins(list []plan.LabelOrigin) []v1.LabelOrigin {
 	return out
 }
 
-// nodeLimitUse returns the limits of a namespace that hold for each node, with the use of this node.
+// nodeLimitUse returns the namespace limits that apply to each node, with the use by this node.
 func nodeLimitUse(of []v1.LimitUse, n *v1.NodeState, states uint64) (out []v1.LimitUse) {
 	for _, l := range of {
 		use := v1.LimitUse{Name: l.Name, Limit: l.Limit}
 		switch l.Name {
 		case "statesPerNode":
 			use.Used = &states
-		case "labels", "outputBytes", "nodeResultsPerSec", "passivePerNode":
+		case "labels", "outputBytes", "nodeResultsPerSec", "nodeBytesPerSec", "passivePerNode":
 		default:
 			continue
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
-// Options are the dependencies of package nodes.
+// Options has the dependencies of package nodes.
 type Options struct {
 	// JoinTokens keeps join tokens; NewJoinToken makes one (pki.Authority.NewToken with the server's addresses).
 	JoinTokens   intent.JoinTokens
@@ -28,6 +28,7 @@ type nodeRequest struct {
 	Options
 }
 
+// nodeOperations is the set of operations about nodes.
 type nodeOperations = op.OperationSet[*nodeRequest]
 
 // Register adds the operations about nodes, agents, join tokens and enrolment.

@@ -24,8 +24,8 @@ import (
 	"github.com/muster-fleet/muster/internal/tries"
 )
 
-// NewEnrolmentLimit returns the Admit of pki.Enroller, which bounds the number of machines that join at the
-// same time. A request counts only when its body has arrived whole, so that slow senders do not block other machines.
+// NewEnrolmentLimit returns a function for pki.Enroller that bounds how many machines enrol at the same time. A
+// request counts only when its body has arrived whole, so that slow senders do not block other machines.
 func NewEnrolmentLimit(r *queue.Registry) func(context.Context) (leave func(), err error) {
 	slots := queue.NewSlots(r, "enrolments")
 	return func(ctx context.Context) (func(), error) {
@@ -37,39 +37,33 @@ func NewEnrolmentLimit(r *queue.Registry) func(context.Context) (leave func(), e
 	}
 }
 
-// HandleEnrolment answers agents that enrol or renew their certificate on mux. Neither has a caller yet, so attempts
-// with wrong join tokens or certificates are throttled by network, as passwords are. A token that was used up or has
-// expired counts as no attempt; a deleted one counts once, however often the machines of a network show it.
+// HandleEnrolment registers on mux the paths by which agents enrol and renew their certificate. Neither has a caller
+// yet, so attempts with wrong join tokens or certificates are throttled by network, as passwords are. A token that
+// was used up or has expired counts as no attempt; a deleted one counts once, however often the machines of a network
+// show it.
 func HandleEnrolment(r *op.Routes, mux *http.ServeMux, enrol *pki.Enroller) {
 	renewals := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "muster_certificate_renewals_total", Help: "Requests of nodes for a new certificate, by outcome.",
 	}, []string{"outcome"})
 	r.Metrics.Register(renewals)
-	mux.Handle(pki.EnrolPath, throttleEnrolment(r, "enrol", "join_token", func(w *op.StatusRecorder, q *http.Request) (wrong bool, secret string) {
-		secret = enrol.Serve(w, q)
+	mux.Handle(pki.EnrolPath, boundEnrolment(r, "enrol", "join_token", func(w *op.StatusRecorder, q *http.Request, guessed func(string) error) {
+		enrol.Serve(w, q, guessed)
 		if w.Status == http.StatusTooManyRequests {
 			r.CountRefusal("pending")
 		}
-		return secret != "", secret
 	}))
-	mux.Handle(pki.RenewPath, throttleEnrolment(r, "renew", "renewal", func(w *op.StatusRecorder, q *http.Request) (wrong bool, secret string) {
-		renewals.WithLabelValues(enrol.ServeRenewal(w, q)).Inc()
-		return w.Status == http.StatusUnauthorized, ""
+	mux.Handle(pki.RenewPath, boundEnrolment(r, "renew", "renewal", func(w *op.StatusRecorder, q *http.Request, guessed func(string) error) {
+		renewals.WithLabelValues(enrol.ServeRenewal(w, q, guessed)).Inc()
 	}))
 }
 
-// throttleEnrolment bounds the requests of each network to serve, and its wrong attempts. name begins the
-// reasons of refusals in the metrics, wrongReason is the one of a wrong attempt. serve reports
-// whether the attempt was wrong, and the name of the wrong secret, if it has one.
-func throttleEnrolment(r *op.Routes, name, wrongReason string, serve func(*op.StatusRecorder, *http.Request) (wrong bool, secret string)) http.Handler {
-	wrong, concurrent := newWrongSecretThrottle(r.View().Now), op.NewQuota[netip.Prefix](maxEnrolmentsPerNetwork)
+// boundEnrolment bounds the requests of each network to serve, and its wrong attempts. A right token or certificate is cheap
+// to check and never refused, whoever guesses at the same address. name begins the reasons of refusals in the metrics,
+// wrongReason is the one of a wrong attempt. serve calls guessed with the name of a wrong secret, empty where it has none.
+func boundEnrolment(r *op.Routes, name, wrongReason string, serve func(w *op.StatusRecorder, q *http.Request, guessed func(secret string) error)) http.Handler {
+	wrong, concurrent := newWrongSecretThrottle(r.View().Now), op.NewQuota[netip.Prefix](maxEnrolmentsPerNetwork, 0)
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		address := model.HostOf(q.RemoteAddr)
-		if wrong.Exhausted(address) {
-			r.CountRefusal(name + "_rate")
-			op.WriteError(w, model.Errorf(model.Limited, "too many wrong join tokens or certificates from %s", address).WithHint("wait a minute, and check the token: muster node token list"))
-			return
-		}
 		leave, ok := concurrent.Enter(tries.Network(address))
 		if !ok {
 			r.CountRefusal(name + "_network")
@@ -78,11 +72,14 @@ func throttleEnrolment(r *op.Routes, name, wrongReason string, serve func(*op.St
 			return
 		}
 		defer leave()
-		rec := &op.StatusRecorder{ResponseWriter: w}
-		if bad, secret := serve(rec, q); bad {
+		serve(&op.StatusRecorder{ResponseWriter: w}, q, func(secret string) error {
 			r.CountRefusal(wrongReason)
-			wrong.countWrongSecret(address, secret)
-		}
+			if wrong.allowWrongSecret(address, secret) {
+				return nil
+			}
+			r.CountRefusal(name + "_rate")
+			return model.Errorf(model.Limited, "too many wrong join tokens or certificates from %s", address).WithHint("wait a minute, and check the token: muster node token list")
+		})
 	})
 }
 
@@ -90,6 +87,7 @@ func throttleEnrolment(r *op.Routes, name, wrongReason string, serve func(*op.St
 // leaves places for others. A network is what tries.Limiter counts as one address range.
 const maxEnrolmentsPerNetwork = 32
 
+// registerJoinTokens registers the operations about the CA and join tokens.
 func registerJoinTokens(at nodeOperations) {
 	op.Handle(at, op.Get("authority", "/api/v1/ca", "nodes", "Get the server's CA", model.NotFound), access.NeedAnybody("server"), (*nodeRequest).getAuthority)
 	op.Handle(at, op.Get("listJoinTokens", "/api/v1/jointokens", "nodes", "List join tokens"), access.NeedOn(access.Read, "jointoken"), (*nodeRequest).listJoinTokens)
@@ -97,7 +95,7 @@ func registerJoinTokens(at nodeOperations) {
 	op.Handle(at, op.Delete("deleteJoinToken", "/api/v1/jointokens/{id}", "nodes", "Delete a join token; nodes that joined with it stay"), access.NeedOn(access.Change, "jointoken"), (*nodeRequest).deleteJoinToken)
 }
 
-// getAuthority returns the certificate of the CA without a token; a machine needs it to recognize the server.
+// getAuthority returns the CA certificate without a token, so that a new machine can recognize the server.
 func (s *nodeRequest) getAuthority(context.Context, *op.NoParameters) (*op.Body[v1.Authority], error) {
 	if s.CA == nil {
 		return nil, model.Errorf(model.NotFound, "this server has no CA")
@@ -105,6 +103,7 @@ func (s *nodeRequest) getAuthority(context.Context, *op.NoParameters) (*op.Body[
 	return op.Answer(s.CA()), nil
 }
 
+// listJoinTokens returns the join tokens of the namespaces that the caller may see.
 func (s *nodeRequest) listJoinTokens(ctx context.Context, in *list.Labelled) (*op.Body[v1.JoinTokenList], error) {
 	tokens, err := s.JoinTokens.List(ctx)
 	if err != nil {
@@ -122,6 +121,7 @@ func (s *nodeRequest) listJoinTokens(ctx context.Context, in *list.Labelled) (*o
 	return op.Answer(v1.JoinTokenList{Items: items}), nil
 }
 
+// showJoinToken converts a join token to the API's form, without the secret.
 func showJoinToken(t pki.JoinToken) v1.JoinToken {
 	return v1.JoinToken{
 		ID: t.ID, Namespace: t.Namespace, Groups: t.Groups, Labels: t.Labels, Lifecycle: t.Lifecycle, Replace: t.Replace, Node: t.Node, Expires: t.Expires,
@@ -129,6 +129,7 @@ func showJoinToken(t pki.JoinToken) v1.JoinToken {
 	}
 }
 
+// createJoinToken creates a join token after checking its namespace, groups and labels.
 func (s *nodeRequest) createJoinToken(ctx context.Context, in *struct{ Body v1.JoinTokenRequest }) (*op.Body[v1.JoinToken], error) {
 	r := in.Body
 	r.Namespace = cmp.Or(r.Namespace, model.DefaultNamespaceName)
@@ -144,9 +145,10 @@ func (s *nodeRequest) createJoinToken(ctx context.Context, in *struct{ Body v1.J
 	return s.newJoinToken(ctx, keep, r.ExpiresIn)
 }
 
-// newJoinToken creates a join token in the name of the caller; it expires after seconds, 0: never.
+// newJoinToken creates a join token in the name of the caller, which expires after seconds; 0: never.
 func (s *nodeRequest) newJoinToken(ctx context.Context, keep pki.JoinToken, seconds int64) (*op.Body[v1.JoinToken], error) {
-	keep.By = access.CallerOf(ctx).User
+	c := access.CallerOf(ctx)
+	keep.By = c.Owner()
 	if seconds > 0 {
 		keep.Expires = s.Now().Add(time.Duration(seconds) * time.Second).UTC()
 	}
@@ -162,6 +164,7 @@ func (s *nodeRequest) newJoinToken(ctx context.Context, keep pki.JoinToken, seco
 	return op.Answer(out), nil
 }
 
+// deleteJoinToken deletes a join token of a namespace that the caller may see.
 func (s *nodeRequest) deleteJoinToken(ctx context.Context, in *op.IDPath) (*op.NoParameters, error) {
 	list, err := s.JoinTokens.List(ctx)
 	if err != nil {
@@ -177,6 +180,7 @@ func (s *nodeRequest) deleteJoinToken(ctx context.Context, in *op.IDPath) (*op.N
 	return nil, err
 }
 
+// registerLifecycle registers the operations that rename, replace and retire nodes.
 func registerLifecycle(at nodeOperations) {
 	rename := op.Post("renameNode", "/api/v1/nodes/{namespace}/{name}/rename", "nodes", "Rename a node; it keeps its events and history", model.NotFound)
 	op.Handle(at, op.ChangesResources(rename), access.NeedOn(access.Change, "Node"), (*nodeRequest).renameNode)
@@ -189,6 +193,7 @@ func registerLifecycle(at nodeOperations) {
 	op.Handle(at, op.Delete("deleteTombstone", "/api/v1/tombstones/{id}", "nodes", "Delete a tombstone: its machine may ask to join again", model.NotFound), access.NeedOn(access.Change, "tombstone"), (*nodeRequest).deleteTombstone)
 }
 
+// renameNode renames a node, which keeps its events and history.
 func (s *nodeRequest) renameNode(ctx context.Context, in *struct {
 	op.NamedPath
 	Body v1.NodeRename
@@ -201,6 +206,7 @@ func (s *nodeRequest) renameNode(ctx context.Context, in *struct {
 	return op.Answer(resources.Applied(s.View, applied, in.Body.DryRun, nil)), nil
 }
 
+// replaceNode creates a join token with which another machine takes the place of a node.
 func (s *nodeRequest) replaceNode(ctx context.Context, in *struct {
 	op.NamedPath
 	Body v1.NodeReplace
@@ -217,6 +223,7 @@ func (s *nodeRequest) replaceNode(ctx context.Context, in *struct {
 	return s.newJoinToken(ctx, pki.JoinToken{Namespace: in.Namespace, Node: uid, MaxUses: 1, Note: in.Body.Message}, in.Body.ExpiresIn)
 }
 
+// retireNodes retires several nodes, all or none.
 func (s *nodeRequest) retireNodes(ctx context.Context, in *struct{ Body v1.NodeRetire }) (*op.Body[v1.Applied], error) {
 	var keys []intent.Key
 	for _, ref := range in.Body.Nodes {
@@ -234,6 +241,7 @@ func (s *nodeRequest) retireNodes(ctx context.Context, in *struct{ Body v1.NodeR
 	return op.Answer(resources.Applied(s.View, applied, in.Body.DryRun, nil)), err
 }
 
+// listTombstones returns the tombstones of refused, retired and replaced machines.
 func (s *nodeRequest) listTombstones(_ context.Context, in *struct {
 	list.Where
 	Limit int `query:"limit" minimum:"1" maximum:"10000" default:"100"`
@@ -248,6 +256,7 @@ func (s *nodeRequest) listTombstones(_ context.Context, in *struct {
 	return op.Answer(v1.TombstoneList{Items: items[:min(in.Limit, len(items))], All: len(items)}), err
 }
 
+// deleteTombstone deletes the tombstone of a refused or retired machine, which may then join again.
 func (s *nodeRequest) deleteTombstone(ctx context.Context, in *struct {
 	ID string `path:"id" maxLength:"128"`
 }) (*op.NoParameters, error) {

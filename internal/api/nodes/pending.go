@@ -23,10 +23,10 @@ import (
 	"github.com/muster-fleet/muster/internal/tries"
 )
 
-// Pending holds the machines that asked to join without a token, and former nodes that the server does
-// not know any more. The list is in memory only: after a restart the machines ask again. New machines
-// are bounded in number, by network and in bytes; former nodes, which prove their identity with a certificate,
-// are bounded in number alone. Pending is safe for concurrent use.
+// Pending holds machines that wait for a person to accept them: new ones without a token, and former nodes that the
+// server no longer knows. The list is in memory only: after a restart the machines ask again. New machines are
+// bounded in number, by network and in bytes; former nodes, which prove their identity with a certificate, are
+// bounded in number alone. Pending is safe for concurrent use.
 type Pending struct {
 	now         func() time.Time
 	capacity    int
@@ -39,7 +39,7 @@ type Pending struct {
 	overflow       uint64
 }
 
-// pendingMachine is a machine that waits to be accepted.
+// pendingMachine is a machine that waits for a person to accept it.
 type pendingMachine struct {
 	key         string
 	request     pki.EnrolRequest // newest enrolment request of the machine
@@ -76,8 +76,8 @@ func NewPending(r *queue.Registry, now func() time.Time) *Pending {
 	return p
 }
 
-// Ask implements Pending of pki.Enroller: the machine with this key waits from now
-// on. again is the time until it should ask again.
+// Ask records that the machine with this key asks to join, and refuses it where too many wait. again is the time
+// until it should ask again.
 func (p *Pending) Ask(key string, request pki.EnrolRequest) (again time.Duration, err error) {
 	if countRequestBytes(&request) > maxMachineBytes {
 		return 0, model.Errorf(model.TooLarge, "this machine's labels and facts have more than %d bytes", maxMachineBytes)
@@ -116,7 +116,7 @@ func (p *Pending) Ask(key string, request pki.EnrolRequest) (again time.Duration
 	return askInterval, nil
 }
 
-// countNetworkMachines counts the machines of a network. The caller holds mu.
+// countNetworkMachines returns the number of waiting machines of one network. The caller holds mu.
 func (p *Pending) countNetworkMachines(network netip.Prefix) (n int) {
 	for _, w := range p.machines {
 		if w.network == network {
@@ -126,7 +126,7 @@ func (p *Pending) countNetworkMachines(network netip.Prefix) (n int) {
 	return n
 }
 
-// forgetSilentMachines forgets machines that stopped asking, at most once a second. The caller holds mu.
+// forgetSilentMachines removes waiting machines that no longer ask, at most once a second. The caller holds mu.
 func (p *Pending) forgetSilentMachines(now time.Time) {
 	if now.Sub(p.lastForgetting) < time.Second {
 		return
@@ -135,13 +135,14 @@ func (p *Pending) forgetSilentMachines(now time.Time) {
 	maps.DeleteFunc(p.machines, func(_ string, w *pendingMachine) bool { return now.Sub(w.last) > pendingTimeout })
 }
 
+// removeMachine removes an accepted or refused machine from the waiting ones.
 func (p *Pending) removeMachine(key string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.machines, key)
 }
 
-// listMachines returns the waiting machines, longest waiting first; nil: none may wait.
+// listMachines returns the waiting machines, the longest waiting one first; nil: none waits.
 func (p *Pending) listMachines() (out []pendingMachine) {
 	if p == nil {
 		return nil
@@ -172,7 +173,7 @@ func (p *Pending) Len() int {
 // nobody can make a key with the same beginning while one waits, and few enough to compare by eye.
 const minFingerprint = 16
 
-// findMachine returns the waiting machine with this name, or with a key that begins with this text. A name that two
+// findMachine returns the waiting machine with this name, or whose key begins with this text. A name that two
 // machines have is an error.
 func (p *Pending) findMachine(which string) (pendingMachine, error) {
 	digits := strings.ToLower(strings.TrimPrefix(which, "sha256:"))
@@ -197,6 +198,7 @@ func (p *Pending) findMachine(which string) (pendingMachine, error) {
 		WithHint("compare the keys with the one on the machine, then type its beginning: muster node accept %s", found[0].key[:minFingerprint])
 }
 
+// countRequestBytes returns the bytes of all texts in an enrolment request.
 func countRequestBytes(r *pki.EnrolRequest) int {
 	n := len(r.Name) + len(r.MachineID)
 	for _, set := range []map[string]string{r.Labels, r.Facts} {
@@ -210,6 +212,7 @@ func countRequestBytes(r *pki.EnrolRequest) int {
 	return n
 }
 
+// registerPending registers the operations about machines that wait to be accepted.
 func registerPending(at nodeOperations) {
 	op.Handle(at, op.Get("listPending", "/api/v1/pending", "nodes", "List machines that wait to be accepted"), access.NeedOnCluster(access.Read, "pending"), (*nodeRequest).listPending)
 	op.Handle(at, op.Post("acceptPending", "/api/v1/pending/accept", "nodes", "Accept a machine", model.NotFound, model.Conflict), access.NeedOnCluster(access.Change, "pending"), (*nodeRequest).acceptPending)
@@ -217,6 +220,7 @@ func registerPending(at nodeOperations) {
 	op.Handle(at, op.Post("refusePending", "/api/v1/pending/refuse", "nodes", "Refuse a machine permanently", model.NotFound, model.Conflict), access.NeedOnCluster(access.Change, "pending"), (*nodeRequest).refusePending)
 }
 
+// listPending returns the machines that wait to be accepted.
 func (s *nodeRequest) listPending(_ context.Context, in *list.Labelled) (*op.Body[v1.PendingList], error) {
 	out := v1.PendingList{Items: []v1.Pending{}}
 	for _, w := range s.Waiting.listMachines() {
@@ -234,6 +238,7 @@ func (s *nodeRequest) listPending(_ context.Context, in *list.Labelled) (*op.Bod
 	return op.Answer(out), err
 }
 
+// acceptPending accepts one waiting machine as a node.
 func (s *nodeRequest) acceptPending(ctx context.Context, in *struct{ Body v1.PendingAccept }) (*op.Body[v1.Member], error) {
 	r := in.Body
 	w, err := s.Waiting.findMachine(r.Which)
@@ -259,7 +264,7 @@ func (s *nodeRequest) acceptPending(ctx context.Context, in *struct{ Body v1.Pen
 	return op.Answer(member), err
 }
 
-// acceptMachine makes a waiting machine a node of the token's namespace, with the token's labels and groups.
+// acceptMachine enrols a waiting machine as a node, with the namespace, labels and groups of the token.
 func (s *nodeRequest) acceptMachine(ctx context.Context, w *pendingMachine, token pki.JoinToken, named bool) (v1.Member, error) {
 	if err := s.RequireNamespace(ctx, token.Namespace); err != nil {
 		return v1.Member{}, err
@@ -275,8 +280,8 @@ func (s *nodeRequest) acceptMachine(ctx context.Context, w *pendingMachine, toke
 	return v1.Member{Name: member.Name, Namespace: member.Namespace, UID: member.UID.String(), Key: w.key}, nil
 }
 
-// acceptReturning accepts all former nodes, each in its former namespace: their certificates prove
-// their identity. It leaves the others waiting, with the reason.
+// acceptReturning accepts all waiting former nodes, each in its former namespace, because certificates prove their
+// identity. It leaves the others waiting, with the reason.
 func (s *nodeRequest) acceptReturning(ctx context.Context, in *struct{ Body v1.PendingReturning }) (*op.Body[v1.Returned], error) {
 	out := v1.Returned{Items: []v1.Member{}, Left: []v1.NotAccepted{}}
 	for _, w := range s.Waiting.listMachines() {
@@ -301,6 +306,7 @@ func (s *nodeRequest) acceptReturning(ctx context.Context, in *struct{ Body v1.P
 	return op.Answer(out), nil
 }
 
+// refusePending refuses a waiting machine for good: its key is blocked.
 func (s *nodeRequest) refusePending(ctx context.Context, in *struct{ Body v1.PendingRefuse }) (*op.Body[v1.Member], error) {
 	w, err := s.Waiting.findMachine(in.Body.Which)
 	if err != nil {
@@ -315,9 +321,8 @@ func (s *nodeRequest) refusePending(ctx context.Context, in *struct{ Body v1.Pen
 	return op.Answer(v1.Member{Name: name, Key: w.key}), nil
 }
 
-// wrongSecretThrottle throttles wrong secrets by network, as tries.Limiter does, but counts a secret that is
-// sent again only once: repeating a wrong secret guesses nothing new. A hundred agents behind one address whose
-// join token was deleted are one attempt.
+// wrongSecretThrottle limits wrong secrets per network like tries.Limiter, but counts a repeated secret only once,
+// because it guesses nothing new. A hundred agents behind one address whose join token was deleted are one attempt.
 type wrongSecretThrottle struct {
 	*tries.Limiter
 	now func() time.Time
@@ -326,7 +331,7 @@ type wrongSecretThrottle struct {
 	lastShown map[secretAttempt]time.Time // time when a network last sent a secret
 }
 
-// secretAttempt identifies a wrong secret that a network sent.
+// secretAttempt identifies a wrong secret together with the network that sent it.
 type secretAttempt struct {
 	net    netip.Prefix
 	secret string // a name for the secret, never the secret itself
@@ -339,19 +344,18 @@ const (
 	maxRememberedSecrets = 10_000
 )
 
+// newWrongSecretThrottle returns a throttle that has seen no secret.
 func newWrongSecretThrottle(now func() time.Time) *wrongSecretThrottle {
 	return &wrongSecretThrottle{Limiter: tries.New(now), now: now, lastShown: map[secretAttempt]time.Time{}}
 }
 
-// countWrongSecret counts a wrong attempt; secret is a name for the secret, empty where it has none.
-func (g *wrongSecretThrottle) countWrongSecret(address, secret string) {
-	if secret != "" && g.isRepeatedSecret(secretAttempt{tries.Network(address), secret}) {
-		return
-	}
-	g.Allow(address)
+// allowWrongSecret counts a wrong attempt and reports whether the network has attempts left; secret is a name for the secret,
+// empty where it has none.
+func (g *wrongSecretThrottle) allowWrongSecret(address, secret string) bool {
+	return secret != "" && g.isRepeatedSecret(secretAttempt{tries.Network(address), secret}) || g.Allow(address)
 }
 
-// isRepeatedSecret reports whether the network has sent the wrong secret before, and remembers the secret.
+// isRepeatedSecret reports whether the network has already sent this wrong secret, and remembers it.
 func (g *wrongSecretThrottle) isRepeatedSecret(one secretAttempt) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -25,8 +25,10 @@ func newTestPending(t *testing.T, settings ...string) (p *Pending, list func() q
 	return p, func() queue.Info { return queues.List()[0] }, func(d time.Duration) { now = now.Add(d) }
 }
 
+// machineKey returns the key of the n-th test machine.
 func machineKey(n int) string { return fmt.Sprintf("%064x", n) }
 
+// TestPendingMachinesAreBounded sends requests of 10,000 machines from one network: only a bounded number may wait.
 func TestPendingMachinesAreBounded(t *testing.T) {
 	p, info, pass := newTestPending(t, "pending=100")
 	refused := 0
@@ -54,15 +56,16 @@ func TestPendingMachinesAreBounded(t *testing.T) {
 	}
 }
 
-// Returning machines prove their identity by certificate, so the limits of a network do not apply to them.
+// TestFormerNodesHaveNoNetworkLimit sends many former nodes from one network: all may wait, because their
+// certificates prove their identity.
 func TestFormerNodesHaveNoNetworkLimit(t *testing.T) {
 	p, info, _ := newTestPending(t, "pending=100")
 	for n := range 100 {
-		if _, err := p.Ask(machineKey(n), pki.EnrolRequest{Returns: &pki.Returning{}, Whence: "10.0.0.1:1"}); err != nil {
+		if _, err := p.Ask(machineKey(n), pki.EnrolRequest{Returns: &pki.LostNode{}, Whence: "10.0.0.1:1"}); err != nil {
 			t.Fatalf("machine %d: %v", n, err)
 		}
 	}
-	if _, err := p.Ask(machineKey(100), pki.EnrolRequest{Returns: &pki.Returning{}, Whence: "10.0.0.1:1"}); model.ClassOf(err) != model.Limited || info().Overflow != 1 {
+	if _, err := p.Ask(machineKey(100), pki.EnrolRequest{Returns: &pki.LostNode{}, Whence: "10.0.0.1:1"}); model.ClassOf(err) != model.Limited || info().Overflow != 1 {
 		t.Errorf("a former node above the capacity: %v", err)
 	}
 }
@@ -89,6 +92,8 @@ func TestNewPendingMachinesAreThrottled(t *testing.T) {
 	}
 }
 
+// TestPendingMachinesAreFoundByNameOrKey finds waiting machines by name or by the beginning of the key; an ambiguous
+// one is refused.
 func TestPendingMachinesAreFoundByNameOrKey(t *testing.T) {
 	p, _, pass := newTestPending(t)
 	ask := func(key, name, whence string) time.Duration {
@@ -129,6 +134,7 @@ func TestPendingMachinesAreFoundByNameOrKey(t *testing.T) {
 	}
 }
 
+// TestAgentVersionsSortByNumber sorts versions by their numbers, and matches versions with shorter ones.
 func TestAgentVersionsSortByNumber(t *testing.T) {
 	want := []string{"0.9.1", "0.9.10", "v0.10.0", "0.10.0-12-gabc", "1.0", "1.0.1", "1.02.0", "2", "dev", "load", ""}
 	got := slices.Clone(want)
@@ -146,7 +152,7 @@ func TestAgentVersionsSortByNumber(t *testing.T) {
 	}
 }
 
-// FuzzAgentPlace: the place of a page token is refused, or encoded again the same.
+// FuzzAgentPlace decodes random page tokens of the list of agents: each is refused, or encoded the same again.
 func FuzzAgentPlace(f *testing.F) {
 	for _, text := range []string{"4 default/web01 1.2.3", "0 a ", "", "x y z", "1"} {
 		f.Add(text)

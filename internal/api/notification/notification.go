@@ -13,10 +13,11 @@ import (
 	"github.com/muster-fleet/muster/internal/api/view"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/react"
 	"github.com/muster-fleet/muster/internal/route"
 )
 
-// ActiveHolds returns the reasons that keep people from being notified of an open problem now.
+// ActiveHolds returns the holds in force on notifications about an open problem.
 func ActiveHolds(v *view.View, p *model.Problem) []v1.NotificationHold {
 	if !p.Closed.IsZero() {
 		return nil
@@ -26,7 +27,7 @@ func ActiveHolds(v *view.View, p *model.Problem) []v1.NotificationHold {
 	if hold, _ := route.DependencyHold(v.Directory.Dependencies(p.NodeID, p.Source.Check()), v.OpenProblem); hold != nil {
 		list = append(list, *hold)
 	}
-	routes, _ := Routes(v, m, OpeningChunk(v, p))
+	routes, _ := Routes(v, m, Definition(v, p.NodeID, p.Source.Check()))
 	for _, r := range routes {
 		for _, h := range v.Routing.Holds(m, r, now) {
 			if h.Kind == route.Muted {
@@ -37,12 +38,12 @@ func ActiveHolds(v *view.View, p *model.Problem) []v1.NotificationHold {
 	return ShowHolds(list)
 }
 
-// Routes returns the routes of a problem that opened under a chunk, and the rule that chose them.
+// Routes returns the routes of a problem of a check with a definition, and the rule that chose them.
 func Routes(v *view.View, m *route.Problem, c *model.CheckChunk) ([]*route.Route, route.Choice) {
 	return route.Choose(v.Routing, v.Directory, m, c, m.Node.Namespace)
 }
 
-// ShowHolds converts holds of package route to holds of the API.
+// ShowHolds converts holds of package route to the API's form.
 func ShowHolds(list []route.Hold) (out []v1.NotificationHold) {
 	for _, h := range list {
 		one := v1.NotificationHold{Kind: string(h.Kind), During: h.During, Reason: h.Reason, Creator: h.Creator, Until: h.Until, Drop: h.Drop, UntilResolved: h.UntilResolved}
@@ -54,18 +55,18 @@ func ShowHolds(list []route.Hold) (out []v1.NotificationHold) {
 	return out
 }
 
-// HoldCounter counts the open problems that each silence and window holds. The first call of Count
-// reads all open problems.
+// HoldCounter counts, for each silence and maintenance window, the open problems whose notifications it holds. The
+// first call of Count reads all open problems.
 type HoldCounter struct {
 	*view.View
 	counted bool
 	by      map[route.Name]int
 }
 
-// NewHoldCounter returns a counter for one request.
+// NewHoldCounter returns a HoldCounter for one request.
 func NewHoldCounter(v *view.View) *HoldCounter { return &HoldCounter{View: v} }
 
-// Count returns the number of open problems that a silence or window holds now.
+// Count returns the number of open problems that a silence or maintenance window holds now.
 func (h *HoldCounter) Count(name route.Name) int {
 	if !h.counted {
 		h.counted, h.by = true, map[route.Name]int{}
@@ -78,7 +79,7 @@ func (h *HoldCounter) Count(name route.Name) int {
 	return h.by[name]
 }
 
-// EachProblem calls fn with every open problem.
+// EachProblem calls fn with every open problem of the view.
 func EachProblem(ctx context.Context, v *view.View, fn func(*route.Problem)) error {
 	for st, err := range v.AllEvents(ctx, event.Query{Problems: true}) {
 		if err != nil {
@@ -91,7 +92,7 @@ func EachProblem(ctx context.Context, v *view.View, fn func(*route.Problem)) err
 	return nil
 }
 
-// SilenceActive reports whether a silence is in force.
+// SilenceActive reports whether a silence is in force at now.
 func SilenceActive(s *model.SilenceSpec, now time.Time) bool {
 	return !now.Before(s.Begin.Time) && (s.Until.IsZero() || now.Before(s.Until.Time))
 }
@@ -99,8 +100,8 @@ func SilenceActive(s *model.SilenceSpec, now time.Time) bool {
 // maxNamedNodes is the number of covered nodes that an answer names.
 const maxNamedNodes = 10
 
-// CoveredNodes counts the nodes that a selector of a namespace covers, and all nodes, and returns
-// the names of the first covered ones.
+// CoveredNodes returns how many nodes of a namespace a selector covers, the number of all its nodes, and the names of
+// the first covered ones.
 func CoveredNodes(v *view.View, namespace string, selector *model.Selector) (covered, all int, first []string, err error) {
 	names, err := route.NodeFunc(namespace, selector)
 	if err != nil {
@@ -127,26 +128,38 @@ func CoveredNodes(v *view.View, namespace string, selector *model.Selector) (cov
 	return covered, len(v.Directory.Nodes("")), first, nil
 }
 
-// AssignedChunk returns the chunk of a check in the assignment of a node; nil: none.
-func AssignedChunk(v *view.View, node model.NodeID, check model.CheckID) *model.CheckChunk {
+// Definition returns the definition whose handlers, route and pipelines decide about problems of a check on a node, as
+// declared now; nil: the check is unknown.
+func Definition(v *view.View, node model.NodeID, check model.CheckID) *model.CheckChunk {
 	if check == model.KeepaliveCheck {
 		return v.Directory.Keepalive(node)
 	}
 	if chunk := model.BuiltinChunkOf(model.BuiltinChunk(check)); chunk != nil {
 		return chunk
 	}
-	return v.Assigned(node, check)
-}
-
-// OpeningChunk returns the chunk under which a problem opened; of a keepalive, the node's present one.
-func OpeningChunk(v *view.View, p *model.Problem) *model.CheckChunk {
-	if p.Source.Check() == model.KeepaliveCheck {
-		return v.Directory.Keepalive(p.NodeID)
+	if unit := v.Directory.CheckUnit(check); unit != nil {
+		return unit.Chunk.AsCheck()
 	}
-	return v.Chunk(p.Chunk)
+	return nil
 }
 
-// DeclaringResource names, for people, the resource whose fields name the handlers and pipelines of a check.
+// ShowTaken converts problems that a change of routes concerns to the form of the API. Those of namespaces that the caller
+// may not see are left out.
+func ShowTaken(v *view.View, list []react.RoutedProblems) (out []v1.TakenProblems) {
+	for _, one := range list {
+		if _, ok := v.Directory.NamespaceByName(one.Handlers[0].Namespace); !ok {
+			continue
+		}
+		shown := v1.TakenProblems{Route: one.Route, Problems: one.Problems, Held: one.Held, At: one.At}
+		for _, ref := range one.Handlers {
+			shown.Handlers = append(shown.Handlers, ref.Namespace+"/"+ref.Name)
+		}
+		out = append(out, shown)
+	}
+	return out
+}
+
+// DeclaringResource returns "the node" or "the check": the resource that declares the handlers of an event.
 func DeclaringResource(check model.CheckID) string {
 	if check == model.KeepaliveCheck {
 		return "the node"

@@ -28,7 +28,7 @@ import (
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
-// Options are the dependencies of Routes. A nil Registry registers no metrics, a nil Logger logs nothing.
+// Options has the dependencies of Routes. A nil Registry registers no metrics, a nil Logger logs nothing.
 type Options struct {
 	View     *view.View // view that is bound to no namespace
 	Access   *access.Service
@@ -37,7 +37,7 @@ type Options struct {
 	Logger   *slog.Logger
 }
 
-// Routes are the operations of the API: each one is registered with the access that it needs.
+// Routes has all operations of the API with the access that each needs.
 type Routes struct {
 	Access  *access.Service
 	Queues  *queue.Registry
@@ -68,14 +68,14 @@ func (r *Routes) View() *view.View { return r.unboundView }
 // Needs returns the declared access of each operation, by operation id.
 func (r *Routes) Needs() map[string]access.Need { return r.needs }
 
-// Request is one API request: the View of its caller, and Routes to count, log and record the request. The request
-// type of every sub-package of api embeds Request.
+// Request is one API request: the View of its caller, and Routes to count, log and record it. The request type of
+// every sub-package of api embeds Request.
 type Request struct {
 	*view.View
 	*Routes
 }
 
-// OperationSet is a set of operations whose methods belong to one request type R.
+// OperationSet registers operations whose functions are methods of one request type R.
 type OperationSet[R any] struct {
 	*Routes
 	make func(Request) R
@@ -99,8 +99,8 @@ const (
 	changeTimeout = 100 * time.Second
 )
 
-// Handle registers one operation with the access that it needs. fn is a method of
-// request type R, which has the view of the caller; Handle converts the errors of fn to answers.
+// Handle registers an operation whose function reads decoded parameters, with the access that it needs. fn is a
+// method of request type R, which has the view of the caller; Handle converts the errors of fn to answers.
 func Handle[R, I, O any](s OperationSet[R], o huma.Operation, need access.Need, fn func(R, context.Context, *I) (*O, error)) {
 	s.declareNeed(o.OperationID, need)
 	o.Middlewares = append(huma.Middlewares{s.authorize(need)}, o.Middlewares...)
@@ -121,7 +121,8 @@ func Handle[R, I, O any](s OperationSet[R], o huma.Operation, need access.Need, 
 	})
 }
 
-// HandleRaw registers an operation that reads its body itself. The OpenAPI document describes the operation like those of Handle.
+// HandleRaw registers an operation that reads the request body itself, with the access that it needs. The OpenAPI
+// document describes the operation like those of Handle.
 func HandleRaw[R any](s OperationSet[R], o huma.Operation, need access.Need, fn func(R, http.ResponseWriter, *http.Request) error) {
 	s.declareNeed(o.OperationID, need)
 	s.Huma.OpenAPI().AddOperation(&o)
@@ -139,7 +140,7 @@ func HandleRaw[R any](s OperationSet[R], o huma.Operation, need access.Need, fn 
 	})
 }
 
-// declareNeed stores the access that an operation needs; it panics where an operation declares none.
+// declareNeed stores the access that an operation needs, and panics if none is declared.
 func (r *Routes) declareNeed(operation string, need access.Need) {
 	if !need.Declared() {
 		panic("BUG: operation " + operation + " declares no access")
@@ -147,8 +148,8 @@ func (r *Routes) declareNeed(operation string, need access.Need) {
 	r.needs[operation] = need
 }
 
-// authorize returns a middleware that refuses a request before its body is read, where the caller has the need nowhere
-// or not in the namespace that the path or the query names.
+// authorize returns a middleware that refuses a request before its body is read if the caller lacks the needed
+// access.
 func (r *Routes) authorize(need access.Need) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
 		if err := checkAccess(ctx, need); err != nil {
@@ -160,6 +161,8 @@ func (r *Routes) authorize(need access.Need) func(huma.Context, func(huma.Contex
 	}
 }
 
+// checkAccess returns an error unless the caller has the needed access, in the namespace of the path or query if one
+// is given.
 func checkAccess(ctx huma.Context, need access.Need) error {
 	c := access.CallerOf(ctx.Context())
 	err := c.Allow(need)
@@ -176,8 +179,8 @@ func checkAccess(ctx huma.Context, need access.Need) error {
 	return nil
 }
 
-// Get describes an operation that reads. classes are the classes of errors that the operation may answer with, besides
-// those that follow from its form (see errorClasses).
+// Get describes a GET operation, which changes nothing. classes are the classes of errors that the operation may
+// answer with, besides those that follow from its form (see errorClasses).
 func Get(id, path, tag, summary string, classes ...model.Class) huma.Operation {
 	return newOperation(http.MethodGet, id, path, tag, summary, classes)
 }
@@ -192,11 +195,12 @@ func Put(id, path, tag, summary string, classes ...model.Class) huma.Operation {
 	return newOperation(http.MethodPut, id, path, tag, summary, classes)
 }
 
-// Delete describes an operation that deletes something.
+// Delete describes a DELETE operation.
 func Delete(id, path, tag, summary string, classes ...model.Class) huma.Operation {
 	return newOperation(http.MethodDelete, id, path, tag, summary, classes)
 }
 
+// newOperation describes an operation with its method, path, tag and possible errors.
 func newOperation(method, id, path, tag, summary string, classes []model.Class) huma.Operation {
 	o := huma.Operation{OperationID: id, Method: method, Path: path, Tags: []string{tag}, Summary: summary}
 	for _, class := range classes {
@@ -205,8 +209,8 @@ func newOperation(method, id, path, tag, summary string, classes []model.Class) 
 	return o
 }
 
-// ChangesResources adds the errors of every operation that changes resources: a concurrent change,
-// a limit, or more affected nodes than the request permits.
+// ChangesResources adds to an operation the errors that changing resources can have: conflict, limit, too many
+// affected nodes.
 func ChangesResources(o huma.Operation) huma.Operation {
 	for _, class := range []model.Class{model.Conflict, model.Limited, model.Guarded} {
 		o.Errors = append(o.Errors, class.HTTP())
@@ -214,96 +218,197 @@ func ChangesResources(o huma.Operation) huma.Operation {
 	return o
 }
 
-// Body is an answer of an operation that has a JSON body and no special headers.
+// Body is the answer of an operation: a JSON body without special headers.
 type Body[T any] struct{ Body T }
 
 // Answer returns an answer with this body.
 func Answer[T any](body T) *Body[T] { return &Body[T]{body} }
 
-// NoParameters is a request or an answer without parameters and body.
+// NoParameters is an empty request or answer.
 type NoParameters struct{}
 
-// NamedPath is the path parameters of operations on something with a namespace and a name, such as a handler. (Types
+// NamedPath has the path parameters of operations on something with a namespace and a name, such as a handler. (Types
 // that inputs embed are exported, because huma reads exported fields only.)
 type NamedPath struct {
 	Namespace string `path:"namespace" maxLength:"253"`
 	Name      string `path:"name" maxLength:"253"`
 }
 
-// IDPath is the path parameter of operations on something with an id, such as a problem or a token.
+// IDPath has the path parameter of operations on something with an id, such as a problem or a token.
 type IDPath struct {
 	ID string `path:"id" maxLength:"253"`
 }
 
 // Turns bounds the cost of expensive requests of one kind: two requests are processed, a bounded number
-// waits and uses only its connection, further ones are refused.
+// waits and uses only its connection, further ones are refused. One user has a share of the places.
 type Turns struct {
 	routes  *Routes
 	running chan struct{}
-	waiting *queue.Slots // requests that wait or are processed
-	reason  string       // reason of refusals, in the metrics
+	bodies  *Quota[string] // requests that send their body or are processed, by user
+	waiting *queue.Slots   // requests that wait or are processed
+	shares  *Quota[string] // the same, by user
+	reason  string         // reason of refusals, in the metrics
 	refusal *model.Error
 }
 
+const (
+	// share is the part of all places that one user can take: 1/share.
+	share = 4
+	// maxBodies is the most requests of one kind that send their body or are processed; a quarter is for one user.
+	maxBodies = 8
+)
+
 // NewTurns returns Turns whose bound is the queue of this name. reason and refusal are for requests that it refuses.
 func NewTurns(r *Routes, queueName, reason string, refusal *model.Error) *Turns {
-	return &Turns{r, make(chan struct{}, 2), queue.NewSlots(r.Queues, queueName), reason, refusal}
+	return &Turns{r, make(chan struct{}, 2), NewQuota[string](maxBodies/share, maxBodies), queue.NewSlots(r.Queues, queueName), NewShares(r.Queues, queueName), reason, refusal}
 }
 
-// Enter waits until the request may be processed; leave ends its turn. Enter refuses the request if the queue is full
-// or ctx ends.
+// NewShares returns a Quota of each user's share of the queue of this name.
+func NewShares(queues *queue.Registry, queueName string) *Quota[string] {
+	capacity, _ := queues.Bounds(queueName)
+	return NewQuota[string](max(1, int(capacity)/share), 0)
+}
+
+// Enter waits for the request's turn to be processed; leave ends the turn. Enter refuses the request if the queue is
+// full or ctx ends.
 func (t *Turns) Enter(ctx context.Context) (leave func(), refusal *model.Error) {
-	if t.waiting.Enter(ctx) == nil {
+	leaveBody, refusal := t.AwaitBody(ctx)
+	if refusal != nil {
+		return nil, refusal
+	}
+	ended, refusal := t.Run(ctx)
+	if refusal != nil {
+		leaveBody()
+		return nil, refusal
+	}
+	return func() { ended(); leaveBody() }, nil
+}
+
+// AwaitBody waits until the body of the request may be read; leave ends the request. The request takes no turn yet, so that
+// a slow body delays nobody.
+func (t *Turns) AwaitBody(ctx context.Context) (leave func(), refusal *model.Error) {
+	c := access.CallerOf(ctx)
+	user := c.Owner()
+	leaveShare, ok := t.shares.Enter(user)
+	if !ok {
+		return nil, t.refuse()
+	}
+	if t.waiting.Enter(ctx) != nil {
+		leaveShare()
+		return nil, t.refuse()
+	}
+	leaveBody, err := t.bodies.Wait(ctx, user)
+	if err != nil {
+		t.waiting.Leave()
+		leaveShare()
+		return nil, t.refuse()
+	}
+	return func() { leaveBody(); t.waiting.Leave(); leaveShare() }, nil
+}
+
+// Run waits for the turn of a request whose body is read; ended ends the turn.
+func (t *Turns) Run(ctx context.Context) (ended func(), refusal *model.Error) {
+	select {
+	case t.running <- struct{}{}:
+		return func() { <-t.running }, nil
+	case <-ctx.Done():
+		return nil, t.refuse()
+	}
+}
+
+func (t *Turns) refuse() *model.Error {
+	t.routes.CountRefusal(t.reason)
+	return t.refusal
+}
+
+// Quota bounds the number of concurrent requests that share a key. The zero key, of requests without a user, has no bound
+// of its own. It is safe for concurrent use.
+type Quota[K comparable] struct {
+	limit    int // of one key
+	total    int // of all keys; 0: none
+	mu       sync.Mutex
+	all      int
+	requests map[K]int     // running requests by key; a key without requests is absent
+	left     chan struct{} // closed when a request leaves; nil: no caller waits
+}
+
+// NewQuota returns a Quota of limit requests for each key, and of total requests for all keys; 0: no bound on all.
+func NewQuota[K comparable](limit, total int) *Quota[K] {
+	return &Quota[K]{limit: limit, total: total, requests: map[K]int{}}
+}
+
+// Enter counts a running request of a key until leave is called; ok is false if the key has reached the limit.
+func (q *Quota[K]) Enter(key K) (leave func(), ok bool) {
+	leave, _ = q.enter(key)
+	return leave, leave != nil
+}
+
+// Wait counts a request of a key until leave is called, and waits while the limit is reached. It returns the error of ctx.
+func (q *Quota[K]) Wait(ctx context.Context, key K) (leave func(), err error) {
+	for {
+		leave, left := q.enter(key)
+		if leave != nil {
+			return leave, nil
+		}
 		select {
-		case t.running <- struct{}{}:
-			return func() { <-t.running; t.waiting.Leave() }, nil
+		case <-left:
 		case <-ctx.Done():
-			t.waiting.Leave()
+			return nil, ctx.Err()
 		}
 	}
-	t.routes.CountRefusal(t.reason)
-	return nil, t.refusal
 }
 
-// Quota bounds the number of concurrent requests that share a key. It is safe for concurrent use.
-type Quota[K comparable] struct {
-	limit    int
-	mu       sync.Mutex
-	requests map[K]int // running requests by key; a key without requests is absent
-}
-
-// NewQuota returns a Quota of limit requests for each key.
-func NewQuota[K comparable](limit int) *Quota[K] {
-	return &Quota[K]{limit: limit, requests: map[K]int{}}
-}
-
-// Enter counts a request of a key until leave is called; ok is false where the key has reached the limit.
-func (q *Quota[K]) Enter(key K) (leave func(), ok bool) {
+// enter counts a request, or returns a channel that is closed when another request leaves.
+func (q *Quota[K]) enter(key K) (leave func(), left <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.requests[key] >= q.limit {
-		return nil, false
+	if none := *new(K); key != none && q.requests[key] >= q.limit || q.total > 0 && q.all >= q.total {
+		if q.left == nil {
+			q.left = make(chan struct{})
+		}
+		return nil, q.left
 	}
 	q.requests[key]++
+	q.all++
 	return func() {
 		q.mu.Lock()
 		defer q.mu.Unlock()
+		q.all--
 		if q.requests[key]--; q.requests[key] == 0 {
 			delete(q.requests, key)
 		}
-	}, true
+		if q.left != nil {
+			close(q.left)
+			q.left = nil
+		}
+	}, nil
 }
 
 // ServeInSlot answers a request in one of the slots, or refuses it.
 func ServeInSlot(slots *queue.Slots, w http.ResponseWriter, r *http.Request, next http.Handler) {
 	if err := slots.Enter(r.Context()); err != nil {
 		if errors.Is(err, queue.ErrFull) {
-			WriteError(w, RequestLimitError())
+			RefuseUnread(w, r, RequestLimitError())
 		}
 		return
 	}
 	defer slots.Leave()
 	next.ServeHTTP(w, r)
+}
+
+// RefuseUnread answers a request with an error although its body has not arrived. The connection ends, else the answer would
+// wait for the body.
+func RefuseUnread(w http.ResponseWriter, r *http.Request, err *model.Error) {
+	if r.ContentLength != 0 && r.ProtoMajor == 1 {
+		w.Header().Set("Connection", "close")
+	}
+	WriteError(w, err)
+}
+
+// RequestShareError is the error of a request when its user has taken a share of the slots.
+func RequestShareError() *model.Error {
+	return model.Errorf(model.Unavailable, "as many of your requests are in progress as one user may have").
+		WithHint("try again; tokens that you made count too. muster get queues shows the queue requests, --queues raises its capacity")
 }
 
 // RequestLimitError is the error of a request when all slots are taken.
@@ -312,7 +417,7 @@ func RequestLimitError() *model.Error {
 		WithHint("try again; muster get queues shows the queue, --queues raises its capacity")
 }
 
-// Metrics are the metrics of all operations. Sub-packages of api register further ones.
+// Metrics has the metrics of all operations. Sub-packages of api register further ones.
 type Metrics struct {
 	Requests *prometheus.CounterVec
 	Seconds  *prometheus.HistogramVec
@@ -320,6 +425,7 @@ type Metrics struct {
 	registry prometheus.Registerer // nil: none
 }
 
+// newMetrics registers the metrics of all operations.
 func newMetrics(r prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		registry: r,
@@ -338,18 +444,18 @@ func newMetrics(r prometheus.Registerer) *Metrics {
 	return m
 }
 
-// Register registers further metrics, of a sub-package of api.
+// Register registers the metrics of a sub-package of the API.
 func (m *Metrics) Register(c ...prometheus.Collector) {
 	if m.registry != nil {
 		m.registry.MustRegister(c...)
 	}
 }
 
-// CountRefusal counts a request that was refused before any work was done.
+// CountRefusal counts a refused request in the metrics, by reason.
 func (r *Routes) CountRefusal(reason string) { r.Metrics.refused.WithLabelValues(reason).Inc() }
 
-// RecordAction writes an action of a person into the record of changes before the action happens.
-// If RecordAction returns an error, the caller must not act.
+// RecordAction records an action of a person in the audit before the action happens. If RecordAction returns an
+// error, the caller must not act.
 func (q Request) RecordAction(ctx context.Context, action string) error {
 	if err := q.Intent.RecordRun(ctx, access.AuthorOf(ctx, action)); err != nil {
 		return q.recordFailedError(action, err)
@@ -358,7 +464,7 @@ func (q Request) RecordAction(ctx context.Context, action string) error {
 	return nil
 }
 
-// BeginAction records an action of a person that takes a while, like RecordAction; ended records the outcome.
+// BeginAction records in the audit the start of a longer action of a person; the caller records the outcome by ended.
 func (q Request) BeginAction(ctx context.Context, action, picked, note string) (ended func(outcome string), err error) {
 	end, err := q.Intent.BeginRun(ctx, access.AuthorOf(ctx, action), picked, note)
 	if err != nil {
@@ -372,18 +478,21 @@ func (q Request) BeginAction(ctx context.Context, action, picked, note string) (
 	}, nil
 }
 
+// recordFailedError logs that the audit cannot be written, and returns the error for the caller, whose action is
+// refused.
 func (q Request) recordFailedError(action string, err error) error {
 	q.Logger.Error("cannot record an action; refused it", "action", action, "err", err)
 	return model.Errorf(model.Unavailable, "%s failed: the server cannot record it now", action).WithHint("the server's log has the reason; try again")
 }
 
+// logAction logs an action of a person.
 func (q Request) logAction(ctx context.Context, action string) {
 	c := access.CallerOf(ctx)
 	q.Logger.Info("action by hand", "user", c.User, "from", c.Address, "action", action)
 }
 
-// StillAllowed returns a function that reports whether the token of a long request is valid and
-// has the grants with which the request began.
+// StillAllowed returns a function that reports whether the token of a long request still has the rights with which
+// the request began.
 func (r *Routes) StillAllowed(request *http.Request) func() bool {
 	token := strings.TrimPrefix(request.Header.Get("Authorization"), "Bearer ")
 	c := access.CallerOf(request.Context())

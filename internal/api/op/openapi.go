@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/version"
 )
 
-// newHumaConfig configures huma (the HTTP framework) with errors by RFC 9457 and without documentation pages.
+// newHumaConfig returns the configuration of huma, the HTTP framework: errors by RFC 9457, no documentation pages.
 func newHumaConfig() huma.Config {
 	registry := huma.NewMapRegistry("#/components/schemas/", schemaName)
 	for _, t := range []reflect.Type{
@@ -50,7 +50,7 @@ func newHumaConfig() huma.Config {
 	return c
 }
 
-// schemaName returns readable names of the schemas of generic types.
+// schemaName returns the name of a Go type in the OpenAPI document, readable also for generic types.
 func schemaName(t reflect.Type, hint string) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -58,8 +58,7 @@ func schemaName(t reflect.Type, hint string) string {
 	return huma.DefaultSchemaNamer(t, hint)
 }
 
-// errorClasses returns the classes of errors that an operation may answer with: some follow from
-// its form, the others are in its registration.
+// errorClasses returns the classes of errors with which an operation may answer.
 func errorClasses(op *huma.Operation) []model.Class {
 	out := []model.Class{model.Internal, model.Invalid, model.Unauthenticated, model.Unavailable}
 	if op.Method != http.MethodGet && op.OperationID != "login" && op.OperationID != "logout" {

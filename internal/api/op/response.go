@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// StatusRecorder is a ResponseWriter that keeps the status of the answer.
+// StatusRecorder is a ResponseWriter that records the HTTP status of the answer.
 type StatusRecorder struct {
 	http.ResponseWriter
 	Status int // 0: nothing is written
@@ -36,7 +36,7 @@ func (r *StatusRecorder) Write(p []byte) (int, error) {
 // Unwrap lets http.ResponseController find the wrapped writer.
 func (r *StatusRecorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-// WriteJSON answers a request with v as JSON.
+// WriteJSON writes v as a JSON answer.
 func WriteJSON(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(v)
@@ -81,7 +81,8 @@ func NewErrorAnswer(class model.Class, detail, hint string) *v1.Error {
 	}
 }
 
-// ErrorOf converts an error to the error that the caller gets. The cause of an internal error is logged and not shown.
+// ErrorOf converts an internal error to the error that the caller receives. The cause of an internal error is logged
+// and not shown.
 func (r *Routes) ErrorOf(operation string, err error) error {
 	var ready huma.StatusError
 	if errors.As(err, &ready) {
@@ -101,14 +102,14 @@ func (r *Routes) ErrorOf(operation string, err error) error {
 	return NewErrorAnswer(model.Internal, "internal error; the server's log has the details", "read the log, or run on the server: muster doctor --data DIR")
 }
 
-// WriteFailure writes the error of an operation that was registered with HandleRaw.
+// WriteFailure writes the error of a HandleRaw operation as its answer.
 func (r *Routes) WriteFailure(w http.ResponseWriter, operation string, err error) {
 	if p := (*v1.Error)(nil); errors.As(r.ErrorOf(operation, err), &p) {
 		WriteErrorAnswer(w, p)
 	}
 }
 
-// WriteError writes an error answer outside of huma, the HTTP framework.
+// WriteError writes an error as an answer outside of huma, the HTTP framework.
 func WriteError(w http.ResponseWriter, err *model.Error) {
 	if err.Class == model.Unauthenticated {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="muster"`)
@@ -116,14 +117,14 @@ func WriteError(w http.ResponseWriter, err *model.Error) {
 	WriteErrorAnswer(w, NewErrorAnswer(err.Class, err.Message, err.Hint))
 }
 
-// WriteErrorAnswer writes an error that already has its JSON form.
+// WriteErrorAnswer writes an error answer that is already in the JSON form.
 func WriteErrorAnswer(w http.ResponseWriter, p *v1.Error) {
 	w.Header().Set("Content-Type", p.ContentType(""))
 	w.WriteHeader(p.Status)
 	_ = json.NewEncoder(w).Encode(p)
 }
 
-// WriteHuma writes an error answer from within a middleware of huma.
+// WriteHuma writes an error as the answer from a middleware of huma, the HTTP framework.
 func WriteHuma(ctx huma.Context, err *model.Error) {
 	p := NewErrorAnswer(err.Class, err.Message, err.Hint)
 	ctx.SetHeader("Content-Type", p.ContentType(""))
@@ -131,7 +132,7 @@ func WriteHuma(ctx huma.Context, err *model.Error) {
 	_ = huma.DefaultJSONFormat.Marshal(ctx.BodyWriter(), p)
 }
 
-// TokenRefusalError returns the error for a request whose token was refused.
+// TokenRefusalError returns the error of a request with a missing, unknown or insufficient token.
 func TokenRefusalError(err error) *model.Error {
 	if known := (*model.Error)(nil); errors.As(err, &known) {
 		return known
@@ -139,7 +140,7 @@ func TokenRefusalError(err error) *model.Error {
 	return model.Errorf(model.Unauthenticated, "the token cannot be checked").WithHint("muster login")
 }
 
-// convertHumaError gives huma's own errors (a parameter out of range, a broken body) to the form of all errors of the API.
+// convertHumaError converts huma's own errors, such as a parameter out of range, to the API's form of errors.
 func convertHumaError(_ huma.Context, _ string, v any) (any, error) {
 	theirs, ok := v.(*huma.ErrorModel)
 	if !ok {
@@ -165,21 +166,21 @@ const StreamHeartbeatInterval = 15 * time.Second
 // streamWriteTimeout is the time for which a client may block one write before the server closes the stream.
 const streamWriteTimeout = 10 * time.Second
 
-// EventStream writes Server-Sent Events; the server closes the stream of a client that blocks one write for longer
-// than streamWriteTimeout.
+// EventStream writes Server-Sent Events to one client; the server disconnects a client that blocks one write for
+// longer than streamWriteTimeout.
 type EventStream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 }
 
-// NewEventStream sets the headers of a stream.
+// NewEventStream starts a stream of Server-Sent Events by setting its headers.
 func NewEventStream(w http.ResponseWriter) *EventStream {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
 	return &EventStream{w, http.NewResponseController(w)}
 }
 
-// Send writes one stream message of a type (empty: the default type) with v as JSON.
+// Send writes one message of a type (empty: the default type) with v as JSON.
 func (e *EventStream) Send(kind string, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -191,10 +192,10 @@ func (e *EventStream) Send(kind string, v any) error {
 	return e.Write(kind + "data: " + string(data) + "\n\n")
 }
 
-// End writes the last message of the stream, which tells the reason of its end.
+// End writes the last message of the stream, which gives the reason for its end.
 func (e *EventStream) End(reason string) error { return e.Write("event: end\n: " + reason + "\n\n") }
 
-// Write writes text in the form of Server-Sent Events and flushes it.
+// Write writes a text as Server-Sent Events and flushes it to the client.
 func (e *EventStream) Write(text string) error {
 	_ = e.control.SetWriteDeadline(time.Now().Add(streamWriteTimeout)) // not every writer has deadlines
 	defer e.control.SetWriteDeadline(time.Time{})                      // over HTTP/2 the deadline would end a stream to which nobody writes
@@ -204,7 +205,7 @@ func (e *EventStream) Write(text string) error {
 	return e.control.Flush()
 }
 
-// StreamResponse describes a stream of Server-Sent Events in the OpenAPI document.
+// StreamResponse returns the description of a stream of Server-Sent Events for the OpenAPI document.
 func StreamResponse(description string) map[string]*huma.Response {
 	return map[string]*huma.Response{"200": {
 		Description: description,

@@ -12,16 +12,19 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// inMemoryListener is a listener of connections within the process.
+// inMemoryListener is a net.Listener for connections within the test process.
 type inMemoryListener chan net.Conn
 
+// Accept returns the next connection.
 func (p inMemoryListener) Accept() (net.Conn, error) {
 	if c, ok := <-p; ok {
 		return c, nil
 	}
 	return nil, net.ErrClosed
 }
-func (p inMemoryListener) Close() error   { return nil }
+func (p inMemoryListener) Close() error { return nil }
+
+// Addr returns an empty address.
 func (p inMemoryListener) Addr() net.Addr { return &net.UnixAddr{} }
 
 // A stream without messages stays open for longer than the deadline of one write, also over HTTP/2, where an expired

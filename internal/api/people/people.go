@@ -7,15 +7,20 @@
 package people
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/api/list"
 	"github.com/muster-fleet/muster/internal/api/op"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/tries"
 )
 
@@ -24,13 +29,14 @@ type accountRequest struct {
 	op.Request
 	passwordAttempts *tries.Limiter // throttles passwords by network
 	loginTurns       *op.Turns      // a password takes 19 MiB and some 20 ms to check
+	joinTokens       intent.JoinTokens
 }
 
 // Register adds the operations about users, logins and tokens.
-func Register(r *op.Routes) {
+func Register(r *op.Routes, tokens intent.JoinTokens) {
 	passwords := tries.New(r.View().Now)
 	logins := op.NewTurns(r, "logins", "login_queue", model.Errorf(model.Unavailable, "too many logins are in progress").WithHint("try again in a moment; tokens still work"))
-	at := op.NewOperationSet(r, func(q op.Request) *accountRequest { return &accountRequest{q, passwords, logins} })
+	at := op.NewOperationSet(r, func(q op.Request) *accountRequest { return &accountRequest{q, passwords, logins, tokens} })
 	login := op.Post("login", "/api/v1/login", "auth", "Log in", model.Limited)
 	login.Security = []map[string][]string{{}}
 	login.MaxBodyBytes = 16 << 10 // logins need no token, so anybody may send a body
@@ -43,29 +49,33 @@ func Register(r *op.Routes) {
 	op.Handle(at, op.Get("listUsers", "/api/v1/users", "auth", "List users; a viewer sees only the own one"), access.NeedAnybody("user"), (*accountRequest).listUsers)
 	op.Handle(at, op.Post("createUser", "/api/v1/users", "auth", "Create a user; a generated password is returned once"), access.NeedOnCluster(access.Change, "user"), (*accountRequest).createUser)
 	op.Handle(at, op.Put("grantUser", "/api/v1/users/{name}/grants", "auth", "Replace a user's role and bindings; tokens with more rights are deleted", model.Conflict), access.NeedOnCluster(access.Change, "user"), (*accountRequest).grantUser)
-	op.Handle(at, op.Delete("deleteUser", "/api/v1/users/{name}", "auth", "Delete a user with all sessions and tokens; returns the user"), access.NeedOnCluster(access.Change, "user"), (*accountRequest).deleteUser)
+	op.Handle(at, op.Delete("deleteUser", "/api/v1/users/{name}", "auth", "Delete a user with all sessions and tokens; returns the user", model.Guarded), access.NeedOnCluster(access.Change, "user"), (*accountRequest).deleteUser)
 	op.Handle(at, op.Post("changePassword", ownPasswordPath, "auth", "Change your password; your other sessions end"), access.NeedAnybody("user"), (*accountRequest).changePassword)
 }
 
-// limitPasswordAttempts calls check, which compares a password, unless the caller's address has sent too many wrong passwords.
-// attempts is a word for the error: logins or passwords.
+// limitPasswordAttempts calls check, which compares a password, unless the caller's address has sent too many wrong
+// ones. attempts is a word for the error: logins or passwords.
 func (s *accountRequest) limitPasswordAttempts(ctx context.Context, attempts string, check func() error) error {
 	address := access.CallerOf(ctx).Address
-	if !s.passwordAttempts.Allow(address) {
-		s.CountRefusal("login_rate")
-		return model.Errorf(model.Limited, "too many %s from %s", attempts, address).WithHint("wait a minute")
-	}
 	leave, refusal := s.loginTurns.Enter(ctx)
 	if refusal != nil {
 		return refusal
 	}
 	defer leave()
-	return check()
+	release, _, err := s.passwordAttempts.Acquire(ctx, address)
+	if err != nil {
+		s.CountRefusal("login_rate")
+		return model.Errorf(model.Limited, "too many wrong %s from %s", attempts, address).WithHint("wait half a minute; tokens still work")
+	}
+	err = check()
+	release(model.ClassOf(err) == model.Unauthenticated || model.ClassOf(err) == model.Forbidden)
+	return err
 }
 
 // ownPasswordPath is the path of the operation by which users change their own password.
 const ownPasswordPath = "/api/v1/me/password"
 
+// listUsers returns all users, or the caller alone unless the caller is an administrator.
 func (s *accountRequest) listUsers(ctx context.Context, in *list.Where) (*op.Body[v1.UserList], error) {
 	c := access.CallerOf(ctx)
 	items := []v1.User{}
@@ -78,10 +88,12 @@ func (s *accountRequest) listUsers(ctx context.Context, in *list.Where) (*op.Bod
 	return op.Answer(v1.UserList{Items: items}), err
 }
 
+// showUser converts a user to the API's form.
 func showUser(u access.User) v1.User {
 	return v1.User{Name: u.Name, Role: u.Role, Run: u.Run, Bindings: u.Bindings, Namespaces: u.Namespaces, Created: u.Created, Sessions: u.Sessions, Tokens: u.Tokens}
 }
 
+// createUser creates a user whose rights do not exceed the caller's.
 func (s *accountRequest) createUser(ctx context.Context, in *struct{ Body v1.UserRequest }) (*op.Body[v1.User], error) {
 	r := in.Body
 	g := convertGrants(r.UserGrants)
@@ -102,11 +114,13 @@ func (s *accountRequest) createUser(ctx context.Context, in *struct{ Body v1.Use
 	return op.Answer(out), nil
 }
 
+// convertGrants converts grants in the API's form to access.Grants.
 func convertGrants(g v1.UserGrants) access.Grants {
 	return access.Grants{Role: g.Role, Run: g.Run, Bindings: g.Bindings, Namespaces: g.Namespaces}
 }
 
-// grantUser replaces the grants of a user. The caller cannot grant rights that the caller does not have.
+// grantUser replaces the grants (roles and bindings) of a user. The caller cannot grant rights that the caller does
+// not have.
 func (s *accountRequest) grantUser(ctx context.Context, in *struct {
 	Name string `path:"name" maxLength:"253"`
 	Body v1.UserGrants
@@ -119,21 +133,48 @@ func (s *accountRequest) grantUser(ctx context.Context, in *struct {
 	return op.Answer(showUser(u)), err
 }
 
+// deleteUser deletes a user. Tokens of other names that the user made end with the user, because their secrets are the
+// user's: programs may depend on them, so that they need a confirmation.
 func (s *accountRequest) deleteUser(ctx context.Context, in *struct {
 	Name string `path:"name" maxLength:"253"`
+	Yes  bool   `query:"yes" doc:"Confirms the end of tokens with other names that the user made."`
 }) (*op.Body[v1.User], error) {
+	var made []string
+	for _, t := range s.Access.Tokens() {
+		if t.Maker == in.Name && t.User != in.Name {
+			made = append(made, fmt.Sprintf("token %s (%s, %s)", t.ID, t.User, &t.Grants))
+		}
+	}
+	list, err := s.joinTokens.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list = slices.DeleteFunc(list, func(t pki.JoinToken) bool { return t.By != in.Name })
+	for _, t := range list {
+		made = append(made, fmt.Sprintf("join token %s", t.ID))
+	}
+	if len(made) > 0 && !in.Yes {
+		return nil, model.Errorf(model.Guarded, "with the user %s end tokens of other names that %s made: %s", in.Name, in.Name, model.Shorten(strings.Join(made, ", "))).
+			WithHint("replace those that are in use, then: muster auth user delete %s --yes", in.Name)
+	}
+	for _, t := range list {
+		if err := s.joinTokens.Delete(ctx, access.AuthorOf(ctx, "user "+in.Name+" deleted"), t.ID); err != nil && model.ClassOf(err) != model.NotFound {
+			return nil, err
+		}
+	}
 	u, err := s.Access.DeleteUser(ctx, access.AuthorOf(ctx, "user deleted"), in.Name)
 	return op.Answer(showUser(u)), err
 }
 
-// changePassword is throttled like a login, because its answer reveals whether a password is right.
+// changePassword changes the caller's own password; it is throttled like a login, because its answer reveals whether
+// a password is right.
 func (s *accountRequest) changePassword(ctx context.Context, in *struct{ Body v1.PasswordChange }) (*op.NoParameters, error) {
 	return nil, s.limitPasswordAttempts(ctx, "passwords", func() error {
 		return s.Access.ChangePassword(ctx, access.AuthorOf(ctx, "own password"), access.CallerOf(ctx).Token, in.Body.Old, in.Body.New)
 	})
 }
 
-// checkGivenGrants refuses to give rights that the caller does not have.
+// checkGivenGrants returns an error if the grants contain a right that the caller does not have.
 func checkGivenGrants(ctx context.Context, g *access.Grants) error {
 	c := access.CallerOf(ctx)
 	switch {
@@ -146,6 +187,7 @@ func checkGivenGrants(ctx context.Context, g *access.Grants) error {
 	return nil
 }
 
+// login checks user name and password and returns the token of a new session.
 func (s *accountRequest) login(ctx context.Context, in *struct{ Body v1.Login }) (*op.Body[v1.Session], error) {
 	whence := access.CallerOf(ctx).Address
 	var out v1.Session
@@ -161,15 +203,18 @@ func (s *accountRequest) login(ctx context.Context, in *struct{ Body v1.Login })
 	return op.Answer(out), err
 }
 
+// logout ends the caller's session.
 func (s *accountRequest) logout(ctx context.Context, _ *op.NoParameters) (*op.NoParameters, error) {
 	return nil, s.Access.RevokeToken(ctx, access.AuthorOf(ctx, "logout"), access.CallerOf(ctx).Token)
 }
 
+// showCaller returns the name and the rights of the caller, for whoami.
 func (s *accountRequest) showCaller(ctx context.Context, _ *op.NoParameters) (*op.Body[v1.Caller], error) {
 	c := access.CallerOf(ctx)
 	return op.Answer(v1.Caller{User: c.User, Role: c.Role, Run: c.Run, Bindings: c.Bindings, Token: c.Token}), nil
 }
 
+// listTokens returns all API tokens, or the caller's own unless the caller is an administrator.
 func (s *accountRequest) listTokens(ctx context.Context, in *list.Where) (*op.Body[v1.TokenList], error) {
 	c := access.CallerOf(ctx)
 	items := []v1.Token{}
@@ -182,17 +227,16 @@ func (s *accountRequest) listTokens(ctx context.Context, in *list.Where) (*op.Bo
 	return op.Answer(v1.TokenList{Items: items}), err
 }
 
+// showToken converts a token to the API's form.
 func showToken(t access.AccessToken) v1.Token {
-	return v1.Token{ID: t.ID, User: t.User, Role: t.Role, Run: t.Run, Bindings: t.Bindings, Session: t.Session, Note: t.Note, Created: t.Created, Expires: t.Expires, Namespaces: t.Namespaces}
+	return v1.Token{ID: t.ID, User: t.User, Maker: t.Maker, Role: t.Role, Run: t.Run, Bindings: t.Bindings, Session: t.Session, Note: t.Note, Created: t.Created, Expires: t.Expires, Namespaces: t.Namespaces}
 }
 
+// createToken creates an API token whose rights do not exceed the caller's.
 func (s *accountRequest) createToken(ctx context.Context, in *struct{ Body v1.TokenRequest }) (*op.Body[v1.Token], error) {
 	t := access.AccessToken{User: in.Body.User, Note: in.Body.Note, Grants: access.Grants{Role: in.Body.Role, Namespaces: in.Body.Namespaces, Run: in.Body.Run}}
-	if t.User == "" {
-		t.User = access.CallerOf(ctx).User
-	}
-	t.Grants.Bindings = in.Body.Bindings
 	c := access.CallerOf(ctx)
+	t.User, t.Maker, t.Grants.Bindings = cmp.Or(t.User, c.User), c.Owner(), in.Body.Bindings
 	if t.Role == "" && len(t.Bindings) == 0 {
 		viewer := c.ViewerGrants()
 		t.Grants.Role, t.Grants.Bindings = viewer.Role, viewer.Bindings
@@ -200,8 +244,16 @@ func (s *accountRequest) createToken(ctx context.Context, in *struct{ Body v1.To
 	if t.User != c.User && !c.MayEverywhere(access.Change) {
 		return nil, model.Errorf(model.Forbidden, "%s is bound to namespaces and can only create tokens of its own name", c.User).WithHint("omit the user")
 	}
-	if in.Body.ExpiresIn > 0 {
-		t.Expires = s.Now().Add(time.Duration(in.Body.ExpiresIn) * time.Second).UTC()
+	if t.User != c.User && t.User != c.Owner() && slices.ContainsFunc(s.Access.Users(), func(u access.User) bool { return u.Name == t.User }) {
+		return nil, model.Errorf(model.Forbidden, "%s is another user: its name in the record of changes is for that user alone", t.User).WithHint("choose the name of the program")
+	}
+	switch never := strings.TrimSpace(in.Body.NeverExpires); {
+	case never != "" && in.Body.ExpiresIn > 0:
+		return nil, model.Errorf(model.Invalid, "expiresInSeconds and neverExpires exclude each other").WithHint("keep one")
+	case never != "":
+		t.Note = strings.TrimSuffix("never expires: "+never+"; "+t.Note, "; ")
+	default:
+		t.Expires = s.Now().Add(cmp.Or(time.Duration(in.Body.ExpiresIn)*time.Second, access.TokenLifetime)).UTC()
 	}
 	if err := checkGivenGrants(ctx, &t.Grants); err != nil {
 		return nil, err
@@ -215,7 +267,7 @@ func (s *accountRequest) createToken(ctx context.Context, in *struct{ Body v1.To
 	return op.Answer(out), nil
 }
 
-// revokeToken ends any token. A caller that is bound to namespaces ends only tokens with its own name.
+// revokeToken deletes a token or session. A caller that is bound to namespaces ends only tokens with its own name.
 func (s *accountRequest) revokeToken(ctx context.Context, in *op.IDPath) (*op.NoParameters, error) {
 	c := access.CallerOf(ctx)
 	own := func(t access.AccessToken) bool { return t.ID == in.ID && t.User == c.User }

@@ -23,25 +23,31 @@ type pastStatus struct {
 	known   bool // false: no result came before the time, or history does not reach back so far
 	status  model.Status
 	changed time.Time
-	output  string
 }
 
-// pastEvent is an event, of a node that exists or was deleted, with its status at a time and its changes since then.
+// pastEvent is an event of an existing or deleted node, with its status at a past time and its changes since then.
 type pastEvent struct {
 	node                   model.NodeID
 	namespace, name, check string
 	deleted                time.Time // time when the node was deleted; zero: the node exists
 	was                    pastStatus
 	changes                []history.Entry // oldest first
+	state                  *event.State    // nil: the node was deleted
 }
 
 // historyPageRows is the number of rows that is read from history at a time.
 const historyPageRows = 1000
 
-// eachStatusChange yields the status changes of a node that q selects, newest first; q.Check empty: of all its checks.
+// eachStatusChange yields the status changes of a node's checks, newest first.
 func (s *problemRequest) eachStatusChange(ctx context.Context, q history.EntryQuery) iter.Seq2[*history.Entry, error] {
-	q.Kind, q.Limit = history.StatusChanged, historyPageRows
-	return list.AllRows(historyPageRows, func(last *history.Entry) ([]history.Entry, error) {
+	q.Kind = history.StatusChanged
+	return s.eachEntry(ctx, q, historyPageRows)
+}
+
+// eachEntry yields the entries of history that q selects, newest first, and reads a number of rows at a time.
+func (s *problemRequest) eachEntry(ctx context.Context, q history.EntryQuery, rows int) iter.Seq2[*history.Entry, error] {
+	q.Limit = rows
+	return list.AllRows(rows, func(last *history.Entry) ([]history.Entry, error) {
 		if last != nil {
 			q.Before, q.BeforeID = last.At, last.ID
 		}
@@ -49,7 +55,7 @@ func (s *problemRequest) eachStatusChange(ctx context.Context, q history.EntryQu
 	})
 }
 
-// readStatusChangesSince reads the status changes of a check on a node after a time, oldest first.
+// readStatusChangesSince returns the status changes of a check on a node after a time, oldest first.
 func (s *problemRequest) readStatusChangesSince(ctx context.Context, node model.NodeID, check string, since time.Time) (changes []history.Entry, err error) {
 	for e, err := range s.eachStatusChange(ctx, history.EntryQuery{NodeID: node, Check: check, Since: since.Add(1)}) {
 		if err != nil {
@@ -61,20 +67,21 @@ func (s *problemRequest) readStatusChangesSince(ctx context.Context, node model.
 	return changes, nil
 }
 
-// readStatusAt returns the status of an event at a time, and its changes since, oldest first.
+// readStatusAt returns the status of an event at a past time, and its changes since then, oldest first.
 func (s *problemRequest) readStatusAt(ctx context.Context, st *event.State, check string, at time.Time) (pastStatus, []history.Entry, error) {
 	changed := view.TimeOfNanoseconds(st.Changed)
-	if st.Changed != 0 && !changed.After(at) {
-		return pastStatus{true, st.Status, changed, st.Output}, nil, nil
+	if !changed.After(at) {
+		return pastStatus{st.Changed != 0, st.Status, changed}, nil, nil
 	}
-	var changes []history.Entry
-	if changed.After(at) {
-		var err error
-		if changes, err = s.readStatusChangesSince(ctx, st.Node, check, at); err != nil {
-			return pastStatus{}, nil, err
-		}
+	changes, err := s.readStatusChangesSince(ctx, st.Node, check, at)
+	if err != nil {
+		return pastStatus{}, nil, err
 	}
-	if len(changes) > 0 && changes[0].First {
+	if n := len(changes); n == 0 || changes[n-1].At.Before(changed) && changes[n-1].Status != st.Status { // history is behind, or the status is the first one
+		changes = append(changes, history.Entry{At: changed, Status: st.Status, First: st.StateChanges == 0})
+	}
+	changes = addFirstResults(changes, at)
+	if changes[0].First {
 		return pastStatus{}, changes, nil
 	}
 	before, err := s.History.Entries(ctx, history.EntryQuery{NodeID: st.Node, Check: check, Kind: history.StatusChanged, Before: at.Add(1), Limit: 1})
@@ -87,23 +94,55 @@ func (s *problemRequest) readStatusAt(ctx context.Context, st *event.State, chec
 	return statusBefore(changes), changes, nil
 }
 
-// statusAfter returns the status that an event had after a change.
-func statusAfter(e *history.Entry) pastStatus { return pastStatus{true, e.Status, e.At, e.Output} }
-
-// statusBefore returns the status that an event had before the first of its changes, where the change records it.
-func statusBefore(changes []history.Entry) pastStatus {
-	if len(changes) == 0 || changes[0].First {
-		return pastStatus{}
+// addFirstResults adds the beginnings of statuses that history does not record: a first result that is OK is no
+// change, but the next change has its time. changes are the changes after a time, oldest first.
+func addFirstResults(changes []history.Entry, since time.Time) (all []history.Entry) {
+	for i := range changes {
+		if e := &changes[i]; e.Since.After(since) {
+			all = append(all, history.Entry{At: e.Since, Status: e.Previous, First: true})
+		}
+		all, since = append(all, changes[i]), changes[i].At
 	}
-	return pastStatus{known: true, status: changes[0].Previous}
+	return all
 }
 
-// PastSelection is the past events that a request asks for. (It is exported, because huma reads exported fields only.)
+// statusAfter returns the status that an event had after a change.
+func statusAfter(e *history.Entry) pastStatus { return pastStatus{true, e.Status, e.At} }
+
+// statusBefore returns the status of an event before the first of its recorded changes.
+func statusBefore(changes []history.Entry) pastStatus {
+	if len(changes) == 0 || changes[0].First || changes[0].Since.IsZero() {
+		return pastStatus{}
+	}
+	return pastStatus{known: true, status: changes[0].Previous, changed: changes[0].Since}
+}
+
+// readOutputAt returns the output of an event at a time: the output of the last result before, if the event has no later
+// result, or else the output of the last change in history; empty: history keeps no output.
+func (s *problemRequest) readOutputAt(ctx context.Context, e *pastEvent, at time.Time) (string, error) {
+	if e.state != nil && !view.TimeOfNanoseconds(e.state.Received).After(at) {
+		return e.state.Output, nil
+	}
+	const rows = 20 // acknowledgements and lost results lie between
+	for entry, err := range s.eachEntry(ctx, history.EntryQuery{NodeID: e.node, Check: e.check, Since: e.was.changed, Before: at.Add(1)}, rows) {
+		if err != nil {
+			return "", err
+		}
+		if entry.Kind == history.StatusChanged || entry.Kind == history.TextChanged {
+			return entry.Output, nil
+		}
+	}
+	return "", nil
+}
+
+// PastSelection has the query parameters by which a request selects past events. (It is exported, because huma reads
+// exported fields only.)
 type PastSelection struct {
 	events.Selection
 	Where string `query:"where" maxLength:"4096" doc:"CEL over row, which is one of items, and node.* as it is now"`
 }
 
+// listPastEvents returns a page of events with their status at a past time.
 func (s *problemRequest) listPastEvents(ctx context.Context, in *struct {
 	At time.Time `query:"at" required:"true" doc:"RFC 3339"`
 	PastSelection
@@ -114,16 +153,24 @@ func (s *problemRequest) listPastEvents(ctx context.Context, in *struct {
 		return nil, model.Errorf(model.Invalid, "at %s is in the future", in.At.Format(time.RFC3339))
 	}
 	out := v1.PastEventList{At: in.At}
-	var err error
-	out.Items, out.Next, err = listPast(ctx, s, &in.PastSelection, in.At, in.Limit, in.After, func(e *pastEvent) (v1.PastEvent, bool) {
+	var err, unread error
+	out.Items, out.Next, err = listPast(ctx, s, &in.PastSelection, in.At, in.Limit, in.After, func(e *pastEvent) (one v1.PastEvent, show bool) {
+		if !e.was.known {
+			return one, false
+		}
+		output, failed := s.readOutputAt(ctx, e, in.At)
+		if failed != nil {
+			unread = failed
+		}
 		return v1.PastEvent{
 			Namespace: e.namespace, Node: e.name, Check: e.check, Gone: e.deleted,
-			Status: e.was.status, StatusName: e.was.status.String(), Changed: e.was.changed, Output: e.was.output,
-		}, e.was.known
+			Status: e.was.status, StatusName: e.was.status.String(), Changed: e.was.changed, Output: output,
+		}, true
 	})
-	return op.Answer(out), err
+	return op.Answer(out), cmp.Or(err, unread)
 }
 
+// listAvailability returns a page of availabilities: the seconds per status of each event in a period.
 func (s *problemRequest) listAvailability(ctx context.Context, in *struct {
 	PastSelection
 	list.Period
@@ -147,8 +194,8 @@ func (s *problemRequest) listAvailability(ctx context.Context, in *struct {
 	return op.Answer(out), err
 }
 
-// listPast returns a page of past events with their status at a time, as show shows them, and the token of the next
-// page. show returns false for events that the list leaves out. Pages of deleted nodes come last.
+// listPast returns a page of events with their status at a past time, and the token of the next page. show returns
+// false for events that the list leaves out. Pages of deleted nodes come last.
 func listPast[Row any](
 	ctx context.Context, s *problemRequest, in *PastSelection, at time.Time, limit int, after string, show func(*pastEvent) (Row, bool),
 ) (rows []Row, next string, err error) {
@@ -173,7 +220,7 @@ func listPast[Row any](
 	for i := range page.States {
 		st := &page.States[i]
 		name := events.NameEvent(s.View, st)
-		e := pastEvent{node: st.Node, namespace: name.Namespace, name: name.Node, check: name.Check}
+		e := pastEvent{node: st.Node, namespace: name.Namespace, name: name.Node, check: name.Check, state: st}
 		if e.was, e.changes, err = s.readStatusAt(ctx, st, name.Check, at); err != nil {
 			return nil, "", err
 		}
@@ -182,8 +229,9 @@ func listPast[Row any](
 	return rows, page.Next, nil
 }
 
-// readEventPage returns a page of the events that exist. The page after the last one has the events of
-// nodes that were deleted since a time, unless a group is asked for: history has no members of groups.
+// readEventPage returns a page of the events of existing nodes with their past status. The page after the last one
+// has the events of nodes that were deleted since a time, unless a group is asked for: history has no members of
+// groups.
 func (s *problemRequest) readEventPage(ctx context.Context, in *events.Selection, since time.Time, limit int, after string) (event.Page, error) {
 	q, err := events.BuildQuery(ctx, s.View, &events.Filter{Selection: *in})
 	if err != nil && in.Node != "" && model.ClassOf(err) == model.NotFound {
@@ -203,13 +251,13 @@ func (s *problemRequest) readEventPage(ctx context.Context, in *events.Selection
 	return page, err
 }
 
-// statusSpan is a time in which an event had one status.
+// statusSpan is an interval in which an event had one status.
 type statusSpan struct {
 	from, until time.Time
 	was         pastStatus
 }
 
-// divideIntoStatusSpans divides a period into spans, in order and without holes. was is the status at the
+// divideIntoStatusSpans divides a period into consecutive spans of one status each. was is the status at the
 // beginning of the period; changes are the status changes since then, oldest first.
 func divideIntoStatusSpans(p list.Period, was pastStatus, changes []history.Entry) []statusSpan {
 	out := []statusSpan{{from: p.Since, was: was}}
@@ -225,7 +273,7 @@ func divideIntoStatusSpans(p list.Period, was pastStatus, changes []history.Entr
 	return out
 }
 
-// addStatusSeconds adds the lengths of spans to the seconds of their status.
+// addStatusSeconds adds the lengths of status spans to the seconds of each status.
 func addStatusSeconds(out *v1.Availability, spans []statusSpan) {
 	for _, one := range spans {
 		seconds := &out.Nothing
@@ -240,13 +288,13 @@ func addStatusSeconds(out *v1.Availability, spans []statusSpan) {
 // maxGroupEvents bounds the events of one answer: each one that changed costs a few milliseconds of history.
 const maxGroupEvents = 10_000
 
-// uptimeEdge is a time at which the numbers of known and of down nodes change; known and down are the differences.
+// uptimeEdge is a time at which the number of events with a known status, or of down ones, changes by known and down.
 type uptimeEdge struct {
 	at          time.Time
 	known, down int
 }
 
-// eachUptimeInterval calls fn with each interval between two edges, and with the numbers of known and of down events in it.
+// eachUptimeInterval calls fn with each interval between two edges, and its numbers of known and of down events.
 func eachUptimeInterval(edges []uptimeEdge, fn func(from, until time.Time, known, down int)) {
 	slices.SortStableFunc(edges, func(a, b uptimeEdge) int { return a.at.Compare(b.at) })
 	known, down := 0, 0
@@ -258,17 +306,19 @@ func eachUptimeInterval(edges []uptimeEdge, fn func(from, until time.Time, known
 	}
 }
 
-// addUptimeSpan adds the edges of a span in which the status of one event is known, and the event is down if down is 1.
+// addUptimeSpan adds the two edges of a span in which the status of one event is known; down is 1 if the event was
+// down.
 func addUptimeSpan(edges []uptimeEdge, from, until time.Time, down int) []uptimeEdge {
 	return append(edges, uptimeEdge{from, 1, down}, uptimeEdge{until, -1, -down})
 }
 
-// nodeUptime collects when a node was up: while all its events were OK or WARNING.
+// nodeUptime collects the intervals in which a node was up, which means all its events were OK or WARNING.
 type nodeUptime struct {
 	edges  []uptimeEdge
 	events int
 }
 
+// listGroupAvailability returns the availability of groups of nodes in a period, the worst first.
 func (s *problemRequest) listGroupAvailability(ctx context.Context, in *struct {
 	Namespace string `query:"namespace" maxLength:"253"`
 	Group     string `query:"group" maxLength:"253" doc:"Only this one. Left out: all of the namespace."`
@@ -282,29 +332,35 @@ func (s *problemRequest) listGroupAvailability(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	members := map[string][]model.NodeID{}
+	type groupName struct{ namespace, name string }
+	members := map[groupName][]model.NodeID{}
 	for id := range nodes {
-		if in.Group != "" {
-			members[in.Group] = append(members[in.Group], id)
-			continue
+		groups := []string{in.Group}
+		if in.Group == "" {
+			groups = s.Directory.NodeGroups(id)
 		}
-		for _, group := range s.Directory.NodeGroups(id) {
-			members[group] = append(members[group], id)
+		for _, group := range groups {
+			key := groupName{in.Namespace, group}
+			if in.Namespace == "" { // of all namespaces: the group's own
+				own, _, _ := s.Directory.NodeName(id)
+				key.namespace, key.name = model.SplitRef(own, group)
+			}
+			members[key] = append(members[key], id)
 		}
 	}
 	out := v1.GroupAvailabilityList{Since: in.Since, Until: in.Until, Items: []v1.GroupAvailability{}}
 	for group, ids := range members {
 		one := s.combineGroupUptime(ids, nodes)
-		one.Namespace, one.Group = in.Namespace, group
+		one.Namespace, one.Group = group.namespace, group.name
 		out.Items = append(out.Items, one)
 	}
 	slices.SortFunc(out.Items, func(a, b v1.GroupAvailability) int {
-		return cmp.Or(cmp.Compare(a.Mean, b.Mean), cmp.Compare(a.Worst, b.Worst), cmp.Compare(a.Group, b.Group))
+		return cmp.Or(cmp.Compare(a.Mean, b.Mean), cmp.Compare(a.Worst, b.Worst), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Group, b.Group))
 	})
 	return op.Answer(out), nil
 }
 
-// readNodeUptimes reads from history when each selected node was up.
+// readNodeUptimes reads from history when each selected node was up and when it was down.
 func (s *problemRequest) readNodeUptimes(ctx context.Context, filter *events.Filter, p list.Period) (map[model.NodeID]*nodeUptime, error) {
 	q, err := events.BuildQuery(ctx, s.View, filter)
 	if err != nil {
@@ -345,7 +401,7 @@ func downCount(status model.Status) int {
 	return 1
 }
 
-// combineGroupUptime combines the times of the nodes of a group.
+// combineGroupUptime combines the uptimes of all nodes of a group to the group's availability.
 func (s *problemRequest) combineGroupUptime(ids []model.NodeID, nodes map[model.NodeID]*nodeUptime) v1.GroupAvailability {
 	out := v1.GroupAvailability{Worst: 2}
 	var edges []uptimeEdge

@@ -26,13 +26,13 @@ const deletedPagePrefix = "gone."
 // deletedNodesPerPage is the number of deleted nodes of one page.
 const deletedNodesPerPage = 50
 
-// newDeletedPageToken returns the token of the page of deleted nodes that begins behind a change. The cursor holds
+// newDeletedPageToken returns the page token for deleted nodes that begins after a recorded change. The cursor holds
 // the revision and the part of the change.
 func (s *problemRequest) newDeletedPageToken(behind list.Cursor) string {
 	return s.NewPageToken(deletedPagePrefix + behind.String())
 }
 
-// parseDeletedPageToken returns the place of a page of deleted nodes; false: the token is of another page.
+// parseDeletedPageToken parses a page token for deleted nodes; false: the token is of another kind.
 func (s *problemRequest) parseDeletedPageToken(token string) (behind list.Cursor, ok bool) {
 	place, err := s.ParsePageToken(token)
 	if place, ok = strings.CutPrefix(place, deletedPagePrefix); !ok || err != nil {
@@ -110,6 +110,7 @@ func (s *problemRequest) eachDeletedEvent(ctx context.Context, in *events.Select
 			}
 		}
 		for _, one := range byCheck {
+			one.changes = addFirstResults(one.changes, at)
 			one.was = statusBefore(one.changes)
 		}
 		err = s.eachLastStatusChange(ctx, nodes[i].node, in.Check, at, func(e *history.Entry) { eventOf(e).was = statusAfter(e) })

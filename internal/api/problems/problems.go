@@ -19,6 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
+// listProblems returns a page of open and closed problems, newest first.
 func (s *problemRequest) listProblems(ctx context.Context, in *struct {
 	Namespace string `query:"namespace" maxLength:"253"`
 	Node      string `query:"node" maxLength:"253"`
@@ -49,6 +50,7 @@ func (s *problemRequest) listProblems(ctx context.Context, in *struct {
 	return op.Answer(v1.ProblemList{Items: items, Next: next}), err
 }
 
+// getProblem returns one open or closed problem by its id.
 func (s *problemRequest) getProblem(ctx context.Context, in *op.IDPath) (*op.Body[v1.Problem], error) {
 	p, err := s.History.Problem(ctx, in.ID)
 	if err != nil {
@@ -57,8 +59,8 @@ func (s *problemRequest) getProblem(ctx context.Context, in *op.IDPath) (*op.Bod
 	return op.Answer(s.showProblem(p)), nil
 }
 
-// showProblem converts a problem to the API's form, with the present name of its node. For an open problem the event view
-// knows the worst status so far; history has the worst status of closed problems.
+// showProblem converts a problem to the API's form, with the present name of its node. For an open problem the event
+// view knows the worst status so far; history has the worst status of closed problems.
 func (s *problemRequest) showProblem(p history.Problem) v1.Problem {
 	if _, name, ok := s.Directory.NodeName(p.NodeID); ok {
 		p.Node = name
@@ -80,6 +82,8 @@ func Register(r *op.Routes) {
 	at := op.NewOperationSet(r, func(q op.Request) *problemRequest { return &problemRequest{q} })
 	op.Handle(at, op.Get("listProblems", "/api/v1/problems", "problems", "List problems, newest first"), access.NeedOn(access.Read, "problem"), (*problemRequest).listProblems)
 	op.Handle(at, op.Get("getProblem", "/api/v1/problems/{id}", "problems", "Get one"), access.NeedOn(access.Read, "problem"), (*problemRequest).getProblem)
+	op.Handle(at, op.Get("getTimeline", "/api/v1/problems/{id}/timeline", "problems", "List what happened to a problem, oldest first: notifications, silences, acknowledgements"),
+		access.NeedOn(access.Read, "problem"), (*problemRequest).getTimeline)
 	read := access.NeedOn(access.Read, "event")
 	op.Handle(at, op.Get("eventHistory", "/api/v1/events/{namespace}/{node}/{check}/history", "events", "List the history of one event, newest first"), read, (*problemRequest).getEventHistory)
 	op.Handle(at, op.Get("listHistory", "/api/v1/history", "events", "List the history of events, newest first", model.NotFound), read, (*problemRequest).listHistory)
@@ -88,6 +92,7 @@ func Register(r *op.Routes) {
 	op.Handle(at, op.Get("groupAvailability", "/api/v1/availability/groups", "events", "Share of uptime of the nodes of groups in a period", model.NotFound), read, (*problemRequest).listGroupAvailability)
 }
 
+// getEventHistory returns the newest history entries of an event.
 func (s *problemRequest) getEventHistory(ctx context.Context, in *struct {
 	events.Path
 	list.Where
@@ -103,6 +108,7 @@ func (s *problemRequest) getEventHistory(ctx context.Context, in *struct {
 	return op.Answer(v1.EntryList{Items: items}), err
 }
 
+// listHistory returns a page of history entries of many events, newest first.
 func (s *problemRequest) listHistory(ctx context.Context, in *struct {
 	Namespace string `query:"namespace" maxLength:"253"`
 	Node      string `query:"node" maxLength:"253" doc:"Its name now, or the last name of a deleted node."`
@@ -131,8 +137,8 @@ func (s *problemRequest) listHistory(ctx context.Context, in *struct {
 	return op.Answer(v1.EntryList{Items: items, Next: next}), nil
 }
 
-// queryByNodeID makes a query ask for the id of its node in place of the name, so that the query also finds
-// entries under older names of the node. false: no node has the name now.
+// queryByNodeID replaces the node's name in a query by its id, so that entries under former names are found too.
+// false: no node has the name now.
 func (s *problemRequest) queryByNodeID(q *history.EntryQuery) bool {
 	id, ok := s.Directory.NodeByName(q.Namespace, q.Node)
 	if ok {
@@ -141,7 +147,7 @@ func (s *problemRequest) queryByNodeID(q *history.EntryQuery) bool {
 	return ok
 }
 
-// listEntries returns a page of the entries of a query, and whether the store found any that a filter may have left out.
+// listEntries returns a page of history entries, and whether the store had entries that the filter removed.
 func (s *problemRequest) listEntries(ctx context.Context, q history.EntryQuery, page list.PagedRows[history.Entry]) (items []v1.Entry, next string, found bool, err error) {
 	page.Read = func(behind list.Cursor, size int) (entries []history.Entry, err error) {
 		if q.Limit = size; !behind.IsZero() {
@@ -159,6 +165,7 @@ func (s *problemRequest) listEntries(ctx context.Context, q history.EntryQuery, 
 	return items, next, found, err
 }
 
+// showEntry converts a history entry to the API's form.
 func showEntry(e *history.Entry) v1.Entry {
 	out := v1.Entry{
 		At: e.At, Executed: e.Executed, Kind: string(e.Kind), Namespace: e.Namespace, Node: e.Node, Check: events.CheckName(e.Source, e.SourceName), Source: events.ShowSource(e.Source, e.SourceName),

@@ -37,19 +37,20 @@ type noiseReport struct {
 	problemSources map[model.Source]bool
 }
 
-// checkNoise collects the problems of one check in one namespace.
+// checkNoise counts the problems of one check in one namespace for the noise report.
 type checkNoise struct {
 	v1.NoisyCheck
 	nodes   map[model.NodeID]bool
 	lengths []time.Duration
 }
 
-// acknowledgedSource identifies the node and source of a problem that was acknowledged.
+// acknowledgedSource identifies an acknowledged problem by its node and source.
 type acknowledgedSource struct {
 	node   model.NodeID
 	source model.Source
 }
 
+// reportNoise returns the noise report: which checks and routes page people too often.
 func (s *reportRequest) reportNoise(ctx context.Context, in *ReportInput) (*op.Body[v1.Noise], error) {
 	if err := s.completePeriod(ctx, in, oldSilenceAge); err != nil {
 		return nil, err
@@ -81,7 +82,7 @@ func (s *reportRequest) reportNoise(ctx context.Context, in *ReportInput) (*op.B
 	return op.Answer(n.out), nil
 }
 
-// checkNoiseOf returns the row of the noise report about a check; a missing row is created.
+// checkNoiseOf returns the report's row for a check, which it creates if missing.
 func (n *noiseReport) checkNoiseOf(namespace, name string) *checkNoise {
 	key := [2]string{namespace, name}
 	if n.checks[key] == nil {
@@ -90,12 +91,12 @@ func (n *noiseReport) checkNoiseOf(namespace, name string) *checkNoise {
 	return n.checks[key]
 }
 
-// weekIndex returns the index of the week of the report in which a time lies.
+// weekIndex returns the index of the report's week that contains a time.
 func (n *noiseReport) weekIndex(at time.Time) int {
 	return min(max(len(n.out.Weeks)-1-int(n.out.Until.Sub(at)/week), 0), len(n.out.Weeks)-1)
 }
 
-// eachReportRow calls count with each history row of the report's period, newest first, and ends with a note after
+// eachReportRow calls count with each history row of the report's period, newest first, and stops with a note after
 // maxNoiseRows rows. read returns at most noisePage rows behind the row last; nil: the newest ones.
 func eachReportRow[R any](n *noiseReport, kind string, at func(*R) time.Time, read func(last *R) ([]R, error), count func(*R)) error {
 	rows := 0
@@ -113,6 +114,7 @@ func eachReportRow[R any](n *noiseReport, kind string, at func(*R) time.Time, re
 	return nil
 }
 
+// countMessages counts all notifications of the period.
 func (n *noiseReport) countMessages() error {
 	q := history.MessageQuery{Namespace: n.in.Namespace, Since: n.in.Since, Until: n.in.Until, Limit: noisePage}
 	return eachReportRow(n, "messages", func(m *history.Message) time.Time { return m.Ended }, func(last *history.Message) ([]history.Message, error) {
@@ -123,7 +125,7 @@ func (n *noiseReport) countMessages() error {
 	}, n.countMessage)
 }
 
-// countMessage counts a message if it pages people: openings, reminders and summaries do, endings and
+// countMessage counts a notification if it pages people: openings, reminders and summaries do, endings and
 // acknowledgements do not.
 func (n *noiseReport) countMessage(m *history.Message) {
 	again := m.Tells == handler.Reminder
@@ -152,7 +154,7 @@ func (n *noiseReport) countMessage(m *history.Message) {
 	}
 }
 
-// countFlapsAndAcknowledgements counts the starts of flapping and keeps the times of acknowledgements.
+// countFlapsAndAcknowledgements counts when checks started to flap, and collects the times of acknowledgements.
 func (n *noiseReport) countFlapsAndAcknowledgements() error {
 	q := history.EntryQuery{Namespace: n.in.Namespace, Since: n.in.Since, Before: n.in.Until, Limit: noisePage}
 	return eachReportRow(n, "acknowledgements and starts of flapping", func(e *history.Entry) time.Time { return e.At }, func(last *history.Entry) ([]history.Entry, error) {
@@ -170,6 +172,7 @@ func (n *noiseReport) countFlapsAndAcknowledgements() error {
 	})
 }
 
+// countProblems counts all problems of the period.
 func (n *noiseReport) countProblems() error {
 	q := history.ProblemQuery{Namespace: n.in.Namespace, Since: n.in.Since, Before: n.in.Until, Limit: noisePage}
 	return eachReportRow(n, "problems", func(p *history.Problem) time.Time { return p.Opened }, func(last *history.Problem) ([]history.Problem, error) {
@@ -180,6 +183,7 @@ func (n *noiseReport) countProblems() error {
 	}, n.countProblem)
 }
 
+// countProblem adds one problem to the row of its check: opened, closed, duration, acknowledged or not.
 func (n *noiseReport) countProblem(p *history.Problem) {
 	of := n.checkNoiseOf(p.Namespace, p.Source.Kind.Label(p.SourceName))
 	n.problemSources[p.Source] = true
@@ -194,7 +198,7 @@ func (n *noiseReport) countProblem(p *history.Problem) {
 	}
 }
 
-// findQuietChecks adds to the report the checks that opened no problem, and those that run on no node.
+// findQuietChecks adds to the report the checks without a problem in the period, and those that run on no node.
 func (n *noiseReport) findQuietChecks() error {
 	checks, err := n.Intent.List(n.ctx, intent.ListQuery{Kind: "Check", Namespace: n.in.Namespace}, nil)
 	if err != nil {
@@ -216,7 +220,7 @@ func (n *noiseReport) findQuietChecks() error {
 	return nil
 }
 
-// findStaleSilences adds to the report the silences that are old, or match nothing any more.
+// findStaleSilences adds to the report the silences that are old or cover nothing any more.
 func (n *noiseReport) findStaleSilences() error {
 	silences, err := n.Intent.List(n.ctx, intent.ListQuery{Kind: "Silence", Namespace: n.in.Namespace}, nil)
 	if err != nil {
@@ -249,7 +253,7 @@ func (n *noiseReport) findStaleSilences() error {
 	return nil
 }
 
-// missingChecksNote returns a note where none of the checks that a silence names exists; empty: a named check exists.
+// missingChecksNote returns a note if none of the checks that a silence names exists; empty: at least one exists.
 func (n *noiseReport) missingChecksNote(namespace string, checks []string) string {
 	if len(checks) == 0 {
 		return ""
@@ -272,7 +276,7 @@ func (n *noiseReport) missingChecksNote(namespace string, checks []string) strin
 	return "none of its checks exist"
 }
 
-// computeMediansAndSort computes the medians of the report and sorts its rows.
+// computeMediansAndSort computes the median times of each row of the report and sorts the rows.
 func (n *noiseReport) computeMediansAndSort() {
 	for _, of := range n.checks {
 		of.Nodes = len(of.nodes)

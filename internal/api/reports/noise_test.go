@@ -16,14 +16,15 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// endlessHistory is a history store without an end: each page is full, and each row is about another event.
+// endlessHistory is a history store with infinitely many rows: each page is full.
 type endlessHistory struct {
 	view.History
 	rows map[string]int
 	t    *testing.T
 }
 
-// countPageRows returns the number of the first row of the next page and checks that the query continues behind the last row.
+// countPageRows returns the number of the next page's first row, and checks that the query continues after the last
+// row.
 func (a *endlessHistory) countPageRows(what string, limit int, before time.Time, id string) (from int) {
 	from = a.rows[what]
 	if a.rows[what] += limit; limit != noisePage {
@@ -35,10 +36,12 @@ func (a *endlessHistory) countPageRows(what string, limit int, before time.Time,
 	return from
 }
 
+// historyRowTime returns the time of a generated row: each row is a millisecond older than the row before.
 func historyRowTime(row int) time.Time {
 	return time.Unix(1e9, 0).Add(-time.Duration(row) * time.Millisecond)
 }
 
+// Messages returns a full page of generated notifications.
 func (a *endlessHistory) Messages(_ context.Context, q history.MessageQuery) ([]history.Message, error) {
 	out := make([]history.Message, q.Limit)
 	for i, from := 0, a.countPageRows("messages", q.Limit, q.Until, fmt.Sprint(q.BeforeID)); i < len(out); i++ {
@@ -47,6 +50,7 @@ func (a *endlessHistory) Messages(_ context.Context, q history.MessageQuery) ([]
 	return out, nil
 }
 
+// Marks returns a full page of generated history entries.
 func (a *endlessHistory) Marks(_ context.Context, q history.EntryQuery) ([]history.Entry, error) {
 	out := make([]history.Entry, q.Limit)
 	for i, from := 0, a.countPageRows("marks", q.Limit, q.Before, fmt.Sprint(q.BeforeID)); i < len(out); i++ {
@@ -55,6 +59,7 @@ func (a *endlessHistory) Marks(_ context.Context, q history.EntryQuery) ([]histo
 	return out, nil
 }
 
+// Problems returns a full page of generated problems.
 func (a *endlessHistory) Problems(_ context.Context, q history.ProblemQuery) ([]history.Problem, error) {
 	out := make([]history.Problem, q.Limit)
 	for i, from := 0, a.countPageRows("problems", q.Limit, q.Before, q.BeforeID); i < len(out); i++ {

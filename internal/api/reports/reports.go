@@ -22,7 +22,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// historyGapNotes returns notes about the part of a period that history does not have (any more).
+// historyGapNotes returns notes about parts of the period that history does not cover.
 func (s *reportRequest) historyGapNotes(ctx context.Context, since time.Time) (notes []string, err error) {
 	if kept := s.Now().Add(-s.Retention); s.Retention > 0 && since.Before(kept) {
 		notes = append(notes, fmt.Sprintf("history covers %s (--history-retention): data before %s is missing or incomplete", model.Duration(s.Retention), kept.UTC().Format(time.RFC3339)))
@@ -39,13 +39,13 @@ func (s *reportRequest) historyGapNotes(ctx context.Context, since time.Time) (n
 	return notes, nil
 }
 
-// ReportInput is the namespace and period of a report.
+// ReportInput has the parameters of every report: namespace and period.
 type ReportInput struct {
 	Namespace string `query:"namespace" maxLength:"253" doc:"Namespace of the nodes; empty: all."`
 	list.Period
 }
 
-// completePeriod checks that the namespace of a report exists, and fills in missing ends of its period.
+// completePeriod checks that the namespace of a report exists, and fills in missing ends of the period.
 func (s *reportRequest) completePeriod(ctx context.Context, in *ReportInput, length time.Duration) error {
 	if err := s.RequireNamespace(ctx, in.Namespace); err != nil {
 		return err
@@ -53,6 +53,7 @@ func (s *reportRequest) completePeriod(ctx context.Context, in *ReportInput, len
 	return in.Period.Complete(s.Now(), length)
 }
 
+// reportShadow returns the shadow report: the notifications that shadow namespaces would have sent.
 func (s *reportRequest) reportShadow(ctx context.Context, in *struct {
 	ReportInput
 	list.Where
@@ -89,7 +90,7 @@ func (s *reportRequest) reportShadow(ctx context.Context, in *struct {
 	return op.Answer(out), err
 }
 
-// shadowNotes returns notes about gaps of a shadow report: missing history, and namespaces that send their messages.
+// shadowNotes returns notes about gaps in a shadow report: missing history, and namespaces that are no shadow.
 func (s *reportRequest) shadowNotes(ctx context.Context, namespace string, since time.Time) ([]string, error) {
 	notes, err := s.historyGapNotes(ctx, since)
 	if err != nil {
@@ -114,6 +115,7 @@ func (s *reportRequest) shadowNotes(ctx context.Context, namespace string, since
 	return notes, nil
 }
 
+// showShadowMessage converts a notification that was not sent to the API's form.
 func (s *reportRequest) showShadowMessage(m *history.Message) v1.ShadowMessage {
 	out := v1.ShadowMessage{At: m.Ended, Handler: handlerName(m.Handler), Route: m.Route, Tells: m.Tells, Namespace: m.Namespace, Node: m.Node, Check: m.SourceKind.Label(m.SourceName), Problem: m.Problem, Count: m.Count}
 	if n, err := handler.Decode(m.Payload); err == nil && s.SeesNamespace(n.Space) { // node and check of the first problem in the message, which is the worst
@@ -123,9 +125,10 @@ func (s *reportRequest) showShadowMessage(m *history.Message) v1.ShadowMessage {
 	return out
 }
 
+// handlerName formats the name of a handler as NAMESPACE/NAME.
 func handlerName(h history.HandlerRef) string { return strings.TrimPrefix(h.Namespace+"/"+h.Name, "/") }
 
-// Options are the dependencies of package reports.
+// Options has the dependencies of package reports.
 type Options struct {
 	Retention time.Duration // time for which history is kept; 0: unknown
 }

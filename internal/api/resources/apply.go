@@ -13,29 +13,48 @@ import (
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/muster-fleet/muster/internal/access"
+	"github.com/muster-fleet/muster/internal/api/notification"
 	"github.com/muster-fleet/muster/internal/api/op"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/api/view"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/react"
 )
 
-// waitForApplyTurn waits for a turn before huma reads the body, because a body may have 32 MiB.
-func waitForApplyTurn(applies *op.Turns) func(huma.Context, func(huma.Context)) {
-	return func(ctx huma.Context, next func(huma.Context)) {
-		leave, refusal := applies.Enter(ctx.Context())
-		if refusal != nil {
-			op.WriteHuma(ctx, refusal)
-			return
-		}
-		defer leave()
-		next(ctx)
+// applyTurns are the turns of applies. Those of callers who may only see what an apply would do have turns of their own.
+type applyTurns struct{ applies, previews *op.Turns }
+
+// of returns the turns of a caller.
+func (t applyTurns) of(ctx context.Context) *op.Turns {
+	if c := access.CallerOf(ctx); c.Allow(access.NeedOn(access.Change, "resource")) != nil {
+		return t.previews
 	}
+	return t.applies
 }
 
+// awaitBody waits before huma reads the body, because a body may have 32 MiB.
+func (t applyTurns) awaitBody(ctx huma.Context, next func(huma.Context)) {
+	leave, refusal := t.of(ctx.Context()).AwaitBody(ctx.Context())
+	if refusal != nil {
+		r, w := humago.Unwrap(ctx)
+		op.RefuseUnread(w, r, refusal)
+		return
+	}
+	defer leave()
+	next(ctx)
+}
+
+// applyResources declares many resources in one transaction.
 func (s *resourceRequest) applyResources(ctx context.Context, in *struct{ RawBody []byte }) (*op.Body[v1.Applied], error) {
+	ended, refusal := s.applyTurns.of(ctx).Run(ctx)
+	if refusal != nil {
+		return nil, refusal
+	}
+	defer ended()
 	var resources []model.Resource
 	var flaws model.Flaws
 	errEnough := errors.New("enough flaws")
@@ -78,14 +97,43 @@ func (s *resourceRequest) applyResources(ctx context.Context, in *struct{ RawBod
 	if err != nil {
 		return nil, err
 	}
-	applied, err := s.Intent.Apply(ctx, access.AuthorOf(ctx, r.Message), resources, intent.ApplyOptions{
-		Expect: expect, DryRun: r.DryRun, Yes: r.Yes, MaxAffected: r.MaxAffected,
-		Owner: r.Owner, TakeOver: r.TakeOver, Prune: r.Prune, AllowEmpty: r.AllowEmpty, Redact: mustRedact(ctx, resources),
+	out, err := s.changeResources(ctx, r.OnlyNew, r.DryRun, resources, func() (intent.ApplyResult, error) {
+		return s.Intent.Apply(ctx, access.AuthorOf(ctx, r.Message), resources, intent.ApplyOptions{
+			Expect: expect, DryRun: r.DryRun, Yes: r.Yes, MaxAffected: r.MaxAffected,
+			Owner: r.Owner, TakeOver: r.TakeOver, Prune: r.Prune, AllowEmpty: r.AllowEmpty, Redact: mustRedact(ctx, resources),
+		})
 	})
-	return op.Answer(Applied(s.View, applied, r.DryRun, resources)), err
+	return op.Answer(out), err
 }
 
-// expectedRevisions returns the revisions that resources must have before an apply, as its request expects them.
+// changeResources runs a change and describes its outcome, with the open problems that routes and handler lists take
+// since.
+func (s *resourceRequest) changeResources(
+	ctx context.Context, onlyNew, dryRun bool, resources []model.Resource, change func() (intent.ApplyResult, error),
+) (v1.Applied, error) {
+	var applied intent.ApplyResult
+	var err error
+	var routed v1.Routed
+	if s.ChangeRouting == nil || dryRun {
+		applied, err = change()
+	} else {
+		by := react.RoutingChange{OnlyNew: onlyNew, By: access.CallerOf(ctx).User}
+		var taken []react.RoutedProblems
+		taken, routed.TakenLate, err = s.ChangeRouting(ctx, by, func() (err error) {
+			applied, err = change()
+			return err
+		})
+		routed.Taken = notification.ShowTaken(s.View, taken)
+	}
+	if err != nil {
+		return v1.Applied{}, err
+	}
+	out := Applied(s.View, applied, dryRun, resources)
+	out.Routed = routed
+	return out, nil
+}
+
+// expectedRevisions returns the revisions that an apply requires its resources to have.
 func (s *resourceRequest) expectedRevisions(list []v1.Expected, resources []model.Resource) (map[intent.Key]int64, error) {
 	if len(list) == 0 {
 		return nil, nil
@@ -108,7 +156,7 @@ func (s *resourceRequest) expectedRevisions(list []v1.Expected, resources []mode
 	return out, nil
 }
 
-// resolveRef returns the key of the resource that a request names; without a namespace, in namespace default.
+// resolveRef returns the key of the resource that a request names, by default in namespace default.
 func (s *resourceRequest) resolveRef(ref v1.Ref) (intent.Key, error) {
 	k, ok := s.Kinds.Of(ref.Kind)
 	if !ok {
@@ -121,7 +169,7 @@ func (s *resourceRequest) resolveRef(ref v1.Ref) (intent.Key, error) {
 	return key, nil
 }
 
-// setDefaultNamespace puts a resource without a namespace into the namespace of the request, and sets default values.
+// setDefaultNamespace sets the namespace of the request and default values in a resource without them.
 func (s *resourceRequest) setDefaultNamespace(r model.Resource, namespace string) model.Resource {
 	if k, ok := s.Kinds.Of(r.Kind); ok && k.Namespaced && r.Metadata.Namespace == "" && namespace != "" {
 		r.Metadata.Namespace = namespace
@@ -130,12 +178,13 @@ func (s *resourceRequest) setDefaultNamespace(r model.Resource, namespace string
 	return r
 }
 
-// putOutput is the outcome of a PUT, with the new ETag of the resource.
+// putOutput is the answer to a PUT: the outcome, with the new ETag of the resource.
 type putOutput struct {
 	ETag string `header:"ETag" doc:"Value for If-Match of the next change; absent after a dry run."`
 	Body v1.Applied
 }
 
+// putResource creates or replaces one resource.
 func (s *resourceRequest) putResource(ctx context.Context, key intent.Key, in ChangeInput, raw []byte) (*putOutput, error) {
 	located, err := s.Kinds.Decode("body", raw)
 	if err != nil {
@@ -153,17 +202,20 @@ func (s *resourceRequest) putResource(ctx context.Context, key intent.Key, in Ch
 		return nil, err
 	}
 	resources := []model.Resource{r}
-	applied, err := s.Intent.Apply(ctx, access.AuthorOf(ctx, in.Message), resources, o)
+	applied, err := s.changeResources(ctx, false, in.DryRun, resources, func() (intent.ApplyResult, error) {
+		return s.Intent.Apply(ctx, access.AuthorOf(ctx, in.Message), resources, o)
+	})
 	if err != nil {
 		return nil, err
 	}
-	out := &putOutput{Body: Applied(s.View, applied, in.DryRun, resources)}
+	out := &putOutput{Body: applied}
 	if !in.DryRun {
 		out.ETag = s.resourceETag(applied.Outcomes[0].Revision)
 	}
 	return out, nil
 }
 
+// deleteResource deletes one resource.
 func (s *resourceRequest) deleteResource(ctx context.Context, key intent.Key, in ChangeInput) (*op.Body[v1.Applied], error) {
 	if _, err := s.Intent.Get(ctx, key); err != nil {
 		return nil, s.ExplainNotFound(ctx, err, key)
@@ -172,13 +224,16 @@ func (s *resourceRequest) deleteResource(ctx context.Context, key intent.Key, in
 	if err != nil {
 		return nil, err
 	}
-	applied, err := s.Intent.Delete(ctx, access.AuthorOf(ctx, in.Message), []intent.Key{key}, o)
+	applied, err := s.changeResources(ctx, false, in.DryRun, nil, func() (intent.ApplyResult, error) {
+		return s.Intent.Delete(ctx, access.AuthorOf(ctx, in.Message), []intent.Key{key}, o)
+	})
 	if err != nil {
 		return nil, s.ExplainNotFound(ctx, err, key)
 	}
-	return op.Answer(Applied(s.View, applied, in.DryRun, nil)), nil
+	return op.Answer(applied), nil
 }
 
+// deleteResources deletes many resources in one transaction.
 func (s *resourceRequest) deleteResources(ctx context.Context, in *struct{ Body v1.DeleteRequest }) (*op.Body[v1.Applied], error) {
 	keys, seen := make([]intent.Key, len(in.Body.Resources)), map[intent.Key]bool{}
 	for i, ref := range in.Body.Resources {
@@ -196,11 +251,13 @@ func (s *resourceRequest) deleteResources(ctx context.Context, in *struct{ Body 
 		}
 	}
 	o := intent.ApplyOptions{DryRun: in.Body.DryRun, Yes: in.Body.Yes, MaxAffected: in.Body.MaxAffected}
-	applied, err := s.Intent.Delete(ctx, access.AuthorOf(ctx, in.Body.Message), keys, o)
-	return op.Answer(Applied(s.View, applied, in.Body.DryRun, nil)), err
+	applied, err := s.changeResources(ctx, false, in.Body.DryRun, nil, func() (intent.ApplyResult, error) {
+		return s.Intent.Delete(ctx, access.AuthorOf(ctx, in.Body.Message), keys, o)
+	})
+	return op.Answer(applied), err
 }
 
-// Applied converts the outcome of a change to the API's form, and describes on how many nodes each resource lands.
+// Applied converts the outcome of a change to the API's form, with the number of nodes on which each resource lands.
 func Applied(v *view.View, a intent.ApplyResult, dryRun bool, resources []model.Resource) v1.Applied {
 	byKey := map[intent.Key]*model.Resource{}
 	for i := range resources {
@@ -234,7 +291,7 @@ func Applied(v *view.View, a intent.ApplyResult, dryRun bool, resources []model.
 	return out
 }
 
-// mustRedact reports whether the answer must hide secrets of these resources from the caller.
+// mustRedact reports whether the caller may not see the secrets of these resources.
 func mustRedact(ctx context.Context, resources []model.Resource) bool {
 	return slices.ContainsFunc(resources, func(r model.Resource) bool { return !access.MayChange(ctx, intent.KeyOf(&r).Namespace) })
 }
@@ -258,7 +315,7 @@ func (s *resourceRequest) readApplyBody(data []byte, take func(i int, raw json.R
 	} else if token != json.Delim('{') {
 		return r, model.Errorf(model.Invalid, "the body is not a JSON object").WithHint("see /api/v1/openapi.json")
 	}
-	n := 0
+	var list []json.RawMessage
 	for dec.More() {
 		key, err := dec.Token()
 		if err != nil {
@@ -279,10 +336,10 @@ func (s *resourceRequest) readApplyBody(data []byte, take func(i int, raw json.R
 			rest[name] = value
 			continue
 		}
-		if n, err = readEachResource(dec, take); err != nil {
+		if list, err = readResourceList(dec); err != nil {
 			return r, err
 		}
-		rest[name] = make([]any, min(n, 1))
+		rest[name] = make([]any, min(len(list), 1))
 	}
 	if _, err := dec.Token(); err != nil {
 		return r, invalidJSONError(err)
@@ -290,41 +347,48 @@ func (s *resourceRequest) readApplyBody(data []byte, take func(i int, raw json.R
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return r, model.Errorf(model.Invalid, "the body has more text after its JSON object")
 	}
-	return r, s.validateApplyFields(rest, &r)
+	if err := s.validateApplyFields(rest, &r); err != nil {
+		return r, err
+	}
+	for i, raw := range list {
+		if err := take(i+1, raw); err != nil {
+			return r, err
+		}
+	}
+	return r, nil
 }
 
-func readEachResource(dec *json.Decoder, take func(int, json.RawMessage) error) (n int, err error) {
+// readResourceList reads the list of resources without decoding them: a list that is too long costs little.
+func readResourceList(dec *json.Decoder) (list []json.RawMessage, err error) {
 	if token, err := dec.Token(); err != nil || token != json.Delim('[') {
-		return 0, model.Errorf(model.Invalid, "resources: expected a list")
+		return nil, model.Errorf(model.Invalid, "resources: expected a list")
 	}
 	for dec.More() {
-		if n++; n > maxResources {
-			return n, model.Errorf(model.TooLarge, "more than %d resources in one apply", maxResources).WithHint("apply them in several parts")
+		if len(list) == maxResources {
+			return nil, model.Errorf(model.TooLarge, "more than %d resources in one apply", maxResources).WithHint("apply them in several parts")
 		}
 		var raw json.RawMessage
 		if err := dec.Decode(&raw); err != nil {
-			return n, invalidJSONError(err)
+			return nil, invalidJSONError(err)
 		}
+		list = append(list, raw)
 		if len(raw) > maxResourceBytes {
-			return n, model.Errorf(model.TooLarge, "resource %d has %d bytes; the limit is %d", n, len(raw), maxResourceBytes).
+			return nil, model.Errorf(model.TooLarge, "resource %d has %d bytes; the limit is %d", len(list), len(raw), maxResourceBytes).
 				WithHint("move long texts to files on the nodes")
 		}
-		if err := take(n, raw); err != nil {
-			return n, err
-		}
 	}
-	_, err = dec.Token()
-	if err != nil {
-		return n, invalidJSONError(err)
+	if _, err = dec.Token(); err != nil {
+		return nil, invalidJSONError(err)
 	}
-	return n, nil
+	return list, nil
 }
 
+// invalidJSONError returns the error 400 of a body that is not JSON.
 func invalidJSONError(err error) error {
 	return huma.Error400BadRequest("the body is not JSON: " + err.Error())
 }
 
-// validateApplyFields validates all fields but the resources by the schema of the OpenAPI document.
+// validateApplyFields validates the fields of an apply, except the resources, against the OpenAPI schema.
 func (s *resourceRequest) validateApplyFields(rest map[string]any, r *v1.ApplyRequest) error {
 	registry := s.Huma.OpenAPI().Components.Schemas
 	schema := registry.Schema(reflect.TypeFor[v1.ApplyRequest](), true, "ApplyRequest")
@@ -339,17 +403,17 @@ func (s *resourceRequest) validateApplyFields(rest map[string]any, r *v1.ApplyRe
 		err = json.Unmarshal(data, r)
 	}
 	if err != nil {
-		return fmt.Errorf("read the fields of an apply: %w", err)
+		return model.Errorf(model.Invalid, "the fields of an apply: %w", err).WithHint("see /api/v1/openapi.json")
 	}
 	return nil
 }
 
-// applyRequestBody describes the body in the OpenAPI document.
+// applyRequestBody returns the description of an apply's body for the OpenAPI document.
 func applyRequestBody(registry huma.Registry) *huma.RequestBody {
 	return &huma.RequestBody{Required: true, Content: jsonContent(registry.Schema(reflect.TypeFor[v1.ApplyRequest](), true, "ApplyRequest"))}
 }
 
-// resourceETag returns the strong ETag of a resource at a revision, in this incarnation of the data.
+// resourceETag returns the strong ETag of a resource's revision, different for each incarnation of the data.
 func (s *resourceRequest) resourceETag(revision int64) string {
 	return fmt.Sprintf(`"%016x-%d"`, s.Incarnation, revision)
 }
@@ -370,19 +434,21 @@ func splitETags(header string) (list []string) {
 	return list
 }
 
-// matchesETagStrongly reports whether an If-Match header matches an ETag. The comparison is strong: a weak tag never matches.
-func matchesETagStrongly(header, tag string) bool {
+// ifMatchHolds reports whether the condition If-Match holds for an ETag: the header lists an equal tag. The
+// comparison is strong: a weak tag never matches.
+func ifMatchHolds(header, tag string) bool {
 	list := splitETags(header)
 	return slices.Contains(list, "*") || slices.Contains(list, tag)
 }
 
-// matchesETagWeakly reports whether an If-None-Match header matches an ETag. The comparison is weak: W/ is ignored.
-func matchesETagWeakly(header, tag string) bool {
+// ifNoneMatchHolds reports whether the condition If-None-Match holds for an ETag: the header lists no equal tag. The
+// comparison is weak: W/ is ignored.
+func ifNoneMatchHolds(header, tag string) bool {
 	return !slices.ContainsFunc(splitETags(header), func(t string) bool { return t == "*" || strings.TrimPrefix(t, "W/") == tag })
 }
 
-// expectedRevision returns the revision that a resource must have before a change, by If-Match and If-None-Match;
-// 0: the resource must not exist. conditional is false where the request has no condition.
+// expectedRevision returns the revision that If-Match and If-None-Match require a resource to have; 0: it must not
+// exist. conditional is false where the request has no condition.
 func (s *resourceRequest) expectedRevision(ctx context.Context, key intent.Key, in ChangeInput) (revision int64, conditional bool, err error) {
 	if in.IfMatch == "" && in.IfNoneMatch == "" {
 		return 0, false, nil
@@ -399,10 +465,10 @@ func (s *resourceRequest) expectedRevision(ctx context.Context, key intent.Key, 
 	}
 	tag := s.resourceETag(r.Status.Revision)
 	switch {
-	case in.IfMatch != "" && !matchesETagStrongly(in.IfMatch, tag):
+	case in.IfMatch != "" && !ifMatchHolds(in.IfMatch, tag):
 		return 0, false, model.Errorf(model.Stale, "%s has changed: its ETag is %s, If-Match requires %s", key, tag, model.Shorten(in.IfMatch)).
 			WithHint("GET it again, compare, and send the ETag of that answer")
-	case in.IfMatch == "" && !matchesETagWeakly(in.IfNoneMatch, tag):
+	case in.IfMatch == "" && !ifNoneMatchHolds(in.IfNoneMatch, tag):
 		return 0, false, model.Errorf(model.Stale, "%s exists: its ETag is %s, If-None-Match excludes it", key, tag).
 			WithHint("read it with GET, then change it with If-Match")
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
-// FuzzApplyBody: the body of an apply is read, or refused by the fault of its sender; its resources are JSON values.
+// FuzzApplyBody decodes random bodies of an apply: each is read, or refused as the sender's error.
 func FuzzApplyBody(f *testing.F) {
 	v := view.New(view.Stores{}, view.Live{})
 	s := &resourceRequest{Request: op.Request{View: v, Routes: op.NewRoutes(op.Options{View: v, Queues: &queue.Registry{}})}}
@@ -44,7 +44,7 @@ func FuzzApplyBody(f *testing.F) {
 	})
 }
 
-// newRequestOfIncarnation returns a request to a server whose journal has incarnation n.
+// newRequestOfIncarnation returns a request to a server whose data have incarnation number n.
 func newRequestOfIncarnation(n uint64) *resourceRequest {
 	return &resourceRequest{Request: op.Request{View: view.New(view.Stores{Incarnation: n}, view.Live{})}}
 }
@@ -60,31 +60,31 @@ func TestIfMatchAndIfNoneMatchCompareETags(t *testing.T) {
 		{`"stale", ` + tag, true, true}, {tag + `,"x"`, true, true}, {` , W/"x" ,W/` + tag, false, true},
 		{`"a,` + tag, false, false}, {`"a, b", ` + tag, true, true}, {`0000000000000007-57`, false, false}, {`""`, false, false}, {`"`, false, false},
 	} {
-		if got := matchesETagStrongly(c.header, tag); got != c.strong {
+		if got := ifMatchHolds(c.header, tag); got != c.strong {
 			t.Errorf("If-Match: %s: %v", c.header, got)
 		}
-		if got := !matchesETagWeakly(c.header, tag); got != c.weak {
+		if got := !ifNoneMatchHolds(c.header, tag); got != c.weak {
 			t.Errorf("If-None-Match: %s: %v", c.header, got)
 		}
 	}
-	if !matchesETagWeakly("", tag) {
+	if !ifNoneMatchHolds("", tag) {
 		t.Error("no header excludes something")
 	}
 }
 
-// FuzzETags: a list of ETags is the list of its tags, and If-None-Match excludes every tag that
-// If-Match takes. An ETag belongs to one incarnation of the data.
+// FuzzETags splits random lists of ETags; If-None-Match excludes every tag that If-Match accepts. An ETag belongs to
+// one incarnation of the data.
 func FuzzETags(f *testing.F) {
 	one, other := newRequestOfIncarnation(7), newRequestOfIncarnation(8)
 	for _, text := range []string{one.resourceETag(57), "W/" + one.resourceETag(1), other.resourceETag(57), "", "!", `"-"`} {
 		f.Add(text)
 	}
-	if matchesETagStrongly(one.resourceETag(57), other.resourceETag(57)) || !matchesETagWeakly(one.resourceETag(57), other.resourceETag(57)) {
+	if ifMatchHolds(one.resourceETag(57), other.resourceETag(57)) || !ifNoneMatchHolds(one.resourceETag(57), other.resourceETag(57)) {
 		f.Errorf("ETag %s is one of another incarnation, too", one.resourceETag(57))
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		const tag = `"0000000000000007-57"`
-		if strong := matchesETagStrongly(text, tag); strong && matchesETagWeakly(text, tag) || strong != matchesETagStrongly(strings.Join(splitETags(text), ","), tag) {
+		if strong := ifMatchHolds(text, tag); strong && ifNoneMatchHolds(text, tag) || strong != ifMatchHolds(strings.Join(splitETags(text), ","), tag) {
 			t.Errorf("ETags %q, read as %q", text, splitETags(text))
 		}
 	})

@@ -32,6 +32,7 @@ import (
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/queue"
+	"github.com/muster-fleet/muster/internal/react"
 	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/where"
 )
@@ -51,6 +52,7 @@ func resourceSchema(r huma.Registry, k kind.Kind) *huma.Schema {
 	}
 }
 
+// jsonContent describes a JSON body with this schema for the OpenAPI document.
 func jsonContent(schema *huma.Schema) map[string]*huma.MediaType {
 	return map[string]*huma.MediaType{"application/json": {Schema: schema}}
 }
@@ -58,11 +60,11 @@ func jsonContent(schema *huma.Schema) map[string]*huma.MediaType {
 // maxApplyBodyBytes bounds the body of an apply, in bytes.
 const maxApplyBodyBytes = 32 << 20
 
-func registerResources(at resourceOperations, applies *op.Turns) {
+func registerResources(at resourceOperations, turns applyTurns) {
 	apply := op.Post("apply", "/api/v1/apply", "resources", "Create or change many resources in one transaction")
 	apply.MaxBodyBytes = maxApplyBodyBytes
 	apply.RequestBody, apply.SkipValidateBody = applyRequestBody(at.Huma.OpenAPI().Components.Schemas), true
-	apply.Middlewares = huma.Middlewares{waitForApplyTurn(applies)}
+	apply.Middlewares = huma.Middlewares{turns.awaitBody}
 	op.Handle(at, op.ChangesResources(apply), access.NeedOn(access.Read, "resource"), (*resourceRequest).applyResources)
 	remove := op.Post("delete", "/api/v1/delete", "resources", "Delete many resources in one transaction", model.NotFound)
 	remove.MaxBodyBytes = 8 << 20 // 10,000 names
@@ -147,18 +149,18 @@ func registerKind(at resourceOperations, k kind.Kind) {
 	})
 }
 
-// NamePath is the path parameter of a resource that lies in no namespace.
+// NamePath has the path parameter of a cluster-wide resource.
 type NamePath struct {
 	Name string `path:"name" maxLength:"253"`
 }
 
-// NameGet is the parameters of a GET of one resource that lies in no namespace.
+// NameGet has the parameters of a GET of one cluster-wide resource.
 type NameGet struct {
 	Name        string `path:"name" maxLength:"253"`
 	IfNoneMatch string `header:"If-None-Match"`
 }
 
-// ChangeInput is the parameters of every change of one resource.
+// ChangeInput has the parameters of every change of one resource.
 type ChangeInput struct {
 	Message     string `query:"message" maxLength:"1000" doc:"Reason for the change, for the record."`
 	DryRun      bool   `query:"dryRun" doc:"Report the effect without changing anything."`
@@ -168,7 +170,7 @@ type ChangeInput struct {
 	IfNoneMatch string `header:"If-None-Match" doc:"*: the resource must not exist; ETags: the resource must have none of them."`
 }
 
-// changeOptions converts the parameters of a change for the intent service.
+// changeOptions converts the parameters of a change to options of the intent service.
 func (s *resourceRequest) changeOptions(ctx context.Context, key intent.Key, in ChangeInput) (intent.ApplyOptions, error) {
 	o := intent.ApplyOptions{DryRun: in.DryRun, Yes: in.Yes, MaxAffected: in.MaxAffected}
 	revision, conditional, err := s.expectedRevision(ctx, key, in)
@@ -178,19 +180,20 @@ func (s *resourceRequest) changeOptions(ctx context.Context, key intent.Key, in 
 	return o, err
 }
 
-// resourceOutput is one resource with its ETag.
+// resourceOutput is the answer to a GET of one resource, with its ETag.
 type resourceOutput struct {
 	ETag string `header:"ETag"`
 	Body json.RawMessage
 }
 
+// getResource returns one resource with its ETag, or 304 if the caller has this revision.
 func (s *resourceRequest) getResource(ctx context.Context, key intent.Key, ifNoneMatch string) (*resourceOutput, error) {
 	r, err := s.Intent.Get(ctx, key)
 	if err != nil {
 		return nil, s.ExplainNotFound(ctx, err, key)
 	}
 	tag := s.resourceETag(r.Status.Revision)
-	if !matchesETagWeakly(ifNoneMatch, tag) {
+	if !ifNoneMatchHolds(ifNoneMatch, tag) {
 		return nil, huma.ErrorWithHeaders(huma.Status304NotModified(), http.Header{"Etag": {tag}})
 	}
 	data, err := json.Marshal(s.RedactForCaller(ctx, r))
@@ -200,6 +203,7 @@ func (s *resourceRequest) getResource(ctx context.Context, key intent.Key, ifNon
 	return &resourceOutput{tag, data}, nil
 }
 
+// getResourceState returns the state of a resource: its nodes, events and limits.
 func (s *resourceRequest) getResourceState(ctx context.Context, key intent.Key) (*op.Body[v1.State], error) {
 	r, err := s.Intent.Get(ctx, key)
 	if err != nil {
@@ -208,6 +212,7 @@ func (s *resourceRequest) getResourceState(ctx context.Context, key intent.Key) 
 	return op.Answer(s.resourceState(r, notification.NewHoldCounter(s.View))), nil
 }
 
+// listInput has the query parameters of a list of resources.
 type listInput struct {
 	Namespace string `query:"namespace" maxLength:"253" doc:"Namespace of the resources; empty: all."`
 	State     bool   `query:"state" doc:"Add to each resource its nodes, events and use."`
@@ -217,6 +222,7 @@ type listInput struct {
 	After     string `query:"after" maxLength:"1024" doc:"The field next of the page before."`
 }
 
+// listResources returns a page of resources of one kind.
 func (s *resourceRequest) listResources(ctx context.Context, k kind.Kind, in *listInput) (*op.Body[v1.ResourceList], error) {
 	q := intent.ListQuery{Kind: k.Name, Limit: in.Limit}
 	if k.Namespaced {
@@ -271,7 +277,7 @@ func (s *resourceRequest) listResources(ctx context.Context, k kind.Kind, in *li
 	return op.Answer(out), nil
 }
 
-// selectableLabels returns the labels that a selector matches: of a node, the labels of all its owners.
+// selectableLabels returns the labels that a selector compares; for a node, the labels of all its owners.
 func (s *resourceRequest) selectableLabels(r *model.Resource) map[string]string {
 	if r.Kind == "Node" && r.Status != nil {
 		return s.Directory.NodeLabels(model.NodeID(r.Status.ID))
@@ -279,6 +285,7 @@ func (s *resourceRequest) selectableLabels(r *model.Resource) map[string]string 
 	return r.Metadata.Labels
 }
 
+// listKinds returns all kinds of resources.
 func (s *resourceRequest) listKinds(context.Context, *op.NoParameters) (*op.Body[[]v1.Kind], error) {
 	var out []v1.Kind
 	for _, k := range s.Kinds.Kinds() {
@@ -287,32 +294,38 @@ func (s *resourceRequest) listKinds(context.Context, *op.NoParameters) (*op.Body
 	return op.Answer(out), nil
 }
 
-// Archives is the interface to the stored archives of Assets.
+// Archives gives access to the stored archives of Assets.
 type Archives interface {
 	// Put stores the bytes of r if sum is their SHA-512. They are durable when it returns.
 	Put(sum [64]byte, r io.Reader) (size int64, err error)
 	State(sum [64]byte) v1.Archive
 }
 
-// Options are the dependencies of package resources.
+// Options has the dependencies of package resources.
 type Options struct {
 	Archives Archives // nil: none
+	// ChangeRouting runs a change that may change routes, and returns the open problems that routes take since; nil: no
+	// reactor runs. See react.Reactor.ChangeRouting.
+	ChangeRouting func(ctx context.Context, c react.RoutingChange, change func() error) (taken []react.RoutedProblems, late bool, err error)
 }
 
 // resourceRequest is one request about resources.
 type resourceRequest struct {
 	op.Request
 	Options
+	applyTurns
 	uploads *queue.Slots
 }
 
+// resourceOperations is the set of operations about resources.
 type resourceOperations = op.OperationSet[*resourceRequest]
 
 // Register adds the operations about declared resources and archives.
 func Register(r *op.Routes, o Options) {
-	uploads, applies := queue.NewSlots(r.Queues, "uploads"), op.NewTurns(r, "applies", "apply_queue", model.Errorf(model.Unavailable, "too many changes are waiting").WithHint("try again in a moment"))
-	at := op.NewOperationSet(r, func(q op.Request) *resourceRequest { return &resourceRequest{q, o, uploads} })
-	registerResources(at, applies)
+	tooMany := model.Errorf(model.Unavailable, "too many changes are waiting").WithHint("try again in a moment")
+	uploads, turns := queue.NewSlots(r.Queues, "uploads"), applyTurns{op.NewTurns(r, "applies", "apply_queue", tooMany), op.NewTurns(r, "previews", "preview_queue", tooMany)}
+	at := op.NewOperationSet(r, func(q op.Request) *resourceRequest { return &resourceRequest{q, o, turns, uploads} })
+	registerResources(at, turns)
 	if o.Archives != nil {
 		registerArchives(at)
 	}
@@ -330,10 +343,10 @@ var resourceConditions = where.Language{
 	},
 }
 
-// conditionMatcher compiles a condition over resources of a kind. A condition over nodes reads labels, facts and
-// groups. Any other reads the resource as the caller may see it, or it would reveal hidden secrets bit by bit. A
-// missing field makes the condition false; has(spec.ttl) asks whether a field exists. The function serves one request
-// and is not safe for concurrent use.
+// conditionMatcher compiles a condition over resources of a kind to a function. A condition over nodes reads labels,
+// facts and groups. Any other reads the resource as the caller may see it, or it would reveal hidden secrets bit by
+// bit. A missing field makes the condition false; has(spec.ttl) asks whether a field exists. The function serves one
+// request and is not safe for concurrent use.
 func (s *resourceRequest) conditionMatcher(ctx context.Context, k kind.Kind, expr string) (func(*model.Resource) bool, error) {
 	if k.Name == "Node" {
 		c, err := where.Compile(expr)
@@ -364,7 +377,7 @@ func (s *resourceRequest) conditionMatcher(ctx context.Context, k kind.Kind, exp
 	}, nil
 }
 
-// addRoutingState adds to the state of a silence or window whether it is in force, and how many problems it holds.
+// addRoutingState adds to a silence or maintenance window whether it is in force and how many problems it holds.
 func (s *resourceRequest) addRoutingState(out *v1.State, r *model.Resource, held *notification.HoldCounter) {
 	name, now := route.Name{Namespace: r.Metadata.Namespace, Name: r.Metadata.Name}, s.Now()
 	switch spec := r.Spec.(type) {
@@ -407,6 +420,7 @@ func (s *resourceRequest) resourceState(r *model.Resource, held *notification.Ho
 	return out
 }
 
+// changesInput has the query parameters of the audit list.
 type changesInput struct {
 	Kind      string `query:"kind" maxLength:"253"`
 	Namespace string `query:"namespace" maxLength:"253"`
@@ -416,6 +430,7 @@ type changesInput struct {
 	After string `query:"after" maxLength:"64" doc:"The field next of the page before."`
 }
 
+// listChanges returns a page of the audit, newest first.
 func (s *resourceRequest) listChanges(ctx context.Context, in *changesInput) (*op.Body[v1.ChangeList], error) {
 	filter, err := list.NewRowFilter(s.View, in.Where)
 	if err != nil {
@@ -453,6 +468,7 @@ func ShowChange(e *intent.AuditEntry) v1.Change {
 // uploadTimeout is the time that the upload of an archive may take.
 const uploadTimeout = 15 * time.Minute
 
+// registerArchives registers the operations about archives of Assets.
 func registerArchives(at resourceOperations) {
 	op.Handle(at, op.Get("getArchive", "/api/v1/archives/{sha512}", "resources", "Get the state of an Asset's archive on the server"), access.NeedOn(access.Read, "Asset"), (*resourceRequest).getArchive)
 	// The body is streamed to the disk, which huma cannot do. The OpenAPI document describes the operation nevertheless.
@@ -463,10 +479,12 @@ func registerArchives(at resourceOperations) {
 	op.HandleRaw(at, put, access.NeedOn(access.Change, "Asset"), (*resourceRequest).putArchive)
 }
 
+// getArchiveInput has the path parameter of an archive: its SHA-512.
 type getArchiveInput struct {
 	SHA512 string `path:"sha512" maxLength:"128"`
 }
 
+// getArchive returns the state of an Asset's archive on the server.
 func (s *resourceRequest) getArchive(_ context.Context, in *getArchiveInput) (*op.Body[v1.Archive], error) {
 	sum, err := model.ParseAssetSum(in.SHA512)
 	if err != nil {
@@ -475,6 +493,7 @@ func (s *resourceRequest) getArchive(_ context.Context, in *getArchiveInput) (*o
 	return op.Answer(s.Archives.State(sum)), nil
 }
 
+// putArchive stores the uploaded archive of an Asset.
 func (s *resourceRequest) putArchive(w http.ResponseWriter, r *http.Request) error {
 	sum, err := model.ParseAssetSum(r.PathValue("sha512"))
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 )
 
+// predictRoutes runs a route test: it predicts which handlers an assumed problem would notify, and when.
 func (s *routingRequest) predictRoutes(ctx context.Context, in *struct {
 	events.Path
 	At       time.Time `query:"at" doc:"When it would open; default now."`
@@ -33,7 +34,7 @@ func (s *routingRequest) predictRoutes(ctx context.Context, in *struct {
 	if !ok || status == model.OK {
 		return nil, model.Errorf(model.Invalid, "%q is not a status of a problem", in.Status).WithHint("warning, critical or unknown")
 	}
-	c := assumedProblem{routingRequest: s, check: check, chunk: notification.AssignedChunk(s.View, node, check), at: in.At}
+	c := assumedProblem{routingRequest: s, check: check, chunk: notification.Definition(s.View, node, check), at: in.At}
 	if c.at.IsZero() {
 		c.at = s.Now()
 	}
@@ -60,7 +61,7 @@ func (s *routingRequest) predictRoutes(ctx context.Context, in *struct {
 	return op.Answer(out), nil
 }
 
-// assumedProblem is the problem that a route test assumes to be open.
+// assumedProblem is the problem that a route test assumes to open.
 type assumedProblem struct {
 	*routingRequest
 	check   model.CheckID
@@ -71,7 +72,7 @@ type assumedProblem struct {
 	dependencies []route.Dependency // checks on which the problem's check depends
 }
 
-// chooseRoutes returns the routes that would notify of the assumed problem, and a text about the rule that chose them.
+// chooseRoutes returns the routes that would notify about the assumed problem, and the rule that selects them.
 func (c *assumedProblem) chooseRoutes() ([]*route.Route, string) {
 	routes, by := notification.Routes(c.View, c.problem, c.chunk)
 	why := "nobody: the check names no route (alert.route), no route matches, none is called default, and namespace " + c.problem.Node.Namespace + " names no handlers"
@@ -98,7 +99,7 @@ func (c *assumedProblem) chooseRoutes() ([]*route.Route, string) {
 	return routes, why
 }
 
-// predictSteps returns the steps of a route for the problem, if nobody acknowledged it.
+// predictSteps predicts the steps of a route for the assumed problem if nobody acknowledges it.
 func (c *assumedProblem) predictSteps(r *route.Route) v1.RouteTestOne {
 	out := v1.RouteTestOne{GroupWait: model.Duration(r.GroupWait)}
 	if r.Name.Name != "" {
@@ -122,7 +123,7 @@ func (c *assumedProblem) predictSteps(r *route.Route) v1.RouteTestOne {
 // maxConsecutiveHolds is the greatest number of consecutive holds that a prediction follows.
 const maxConsecutiveHolds = 20
 
-// predictNotificationTime returns the time at which a due step would notify; zero: unknown or never.
+// predictNotificationTime returns the time at which a step of a route would notify; zero: unknown or never.
 func (c *assumedProblem) predictNotificationTime(r *route.Route, due time.Time) (time.Time, []v1.NotificationHold) {
 	var holds []route.Hold
 	for range maxConsecutiveHolds {

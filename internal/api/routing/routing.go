@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/muster-fleet/muster/internal/access"
+	"github.com/muster-fleet/muster/internal/api/events"
 	"github.com/muster-fleet/muster/internal/api/list"
 	"github.com/muster-fleet/muster/internal/api/notification"
 	"github.com/muster-fleet/muster/internal/api/op"
@@ -25,7 +26,8 @@ import (
 
 const silencesPath = "/api/v1/silences"
 
-// postSilence creates a silence. Operators may create silences, though they may not apply other resources.
+// postSilence creates a silence and returns how many nodes and problems it covers. Operators may create silences,
+// though they may not apply other resources.
 func (s *routingRequest) postSilence(ctx context.Context, in *struct{ Body v1.SilenceRequest }) (*op.Body[v1.Silenced], error) {
 	b := &in.Body
 	decoded, err := s.Kinds.DecodeSpec("Silence", b.Spec)
@@ -55,7 +57,7 @@ func (s *routingRequest) postSilence(ctx context.Context, in *struct{ Body v1.Si
 	return op.Answer(v1.Silenced{Namespace: b.Namespace, Name: name, Nodes: nodes, First: first, Holds: holds, Until: spec.Until.Time, DryRun: b.DryRun}), err
 }
 
-// listFirstNodes formats the names of the first nodes, and how many more there are.
+// listFirstNodes formats the names of the first nodes and the count of the others.
 func listFirstNodes(first []string, all int) string {
 	text := strings.Join(first, ", ")
 	if more := all - len(first); more > 0 {
@@ -68,7 +70,7 @@ func listFirstNodes(first []string, all int) string {
 // contain the second.
 const maxSilencesOfOneName = 100
 
-// createSilence applies a silence under the requested name, or under a generated name that no silence has.
+// createSilence creates a silence under the requested name, or under a generated unused one.
 func (s *routingRequest) createSilence(ctx context.Context, b *v1.SilenceRequest, spec *model.SilenceSpec) (string, error) {
 	made := silenceNamePrefix(spec) + "-" + s.Now().UTC().Format("20060102-150405")
 	for i := 1; ; i++ {
@@ -92,7 +94,8 @@ func (s *routingRequest) createSilence(ctx context.Context, b *v1.SilenceRequest
 	}
 }
 
-// silenceNamePrefix returns the beginning of a generated silence name: the one node, group or check that the silence covers.
+// silenceNamePrefix returns the beginning of a generated silence name: the only node, group or check that the silence
+// covers.
 func silenceNamePrefix(spec *model.SilenceSpec) string {
 	var parts []string
 	if t := spec.Targets; t != nil && len(t.Nodes)+len(t.Groups) == 1 {
@@ -105,7 +108,7 @@ func silenceNamePrefix(spec *model.SilenceSpec) string {
 	return cmp.Or(name[:min(len(name), 200)], "silence")
 }
 
-// countCoveredProblems counts the open problems that a selector covers.
+// countCoveredProblems returns the number of open problems that a selector matches.
 func (s *routingRequest) countCoveredProblems(ctx context.Context, namespace string, selector *model.Selector) (n int, err error) {
 	picks, err := route.MatchFunc(namespace, selector)
 	if err != nil {
@@ -119,6 +122,7 @@ func (s *routingRequest) countCoveredProblems(ctx context.Context, namespace str
 	return n, err
 }
 
+// endSilence ends a silence now.
 func (s *routingRequest) endSilence(ctx context.Context, in *struct {
 	op.NamedPath
 	Body v1.Action
@@ -139,18 +143,20 @@ func (s *routingRequest) endSilence(ctx context.Context, in *struct {
 	return op.Answer(out), nil
 }
 
-// Handlers is the interface that tests handlers and replays their dead letters (*react.Reactor).
+// Handlers is the interface that tests handlers, notifies them of open problems and replays their dead letters
+// (*react.Reactor).
 type Handlers interface {
 	Try(ctx context.Context, handler history.HandlerRef, spec *model.HandlerSpec, by string, node model.NodeID) (react.Trial, error)
+	NotifyOpen(ctx context.Context, problem, by string) (taken []react.RoutedProblems, late bool)
 	Replay(ctx context.Context, handler history.HandlerRef, q history.Revival) (history.Revived, error)
 }
 
-// Options are the dependencies of package routing.
+// Options has the dependencies of package routing.
 type Options struct {
 	Handlers Handlers
 }
 
-// routingRequest is one request about routing.
+// routingRequest is one API request about handlers, deliveries, silences or route tests.
 type routingRequest struct {
 	op.Request
 	Options
@@ -166,10 +172,13 @@ func Register(r *op.Routes, o Options) {
 	op.Handle(at, op.Post("replayHandler", one+"/replay", "handlers", "Send dead letters again", model.NotFound, model.Limited), access.NeedOn(access.Operate, "Handler"), (*routingRequest).replayHandler)
 	op.Handle(at, op.ChangesResources(op.Post("silence", silencesPath, "silences", "Silence the notifications of some problems for a time", model.NotFound)), access.NeedOn(access.Operate, "Silence"), (*routingRequest).postSilence)
 	op.Handle(at, op.ChangesResources(op.Post("endSilence", silencesPath+"/{namespace}/{name}/end", "silences", "End a silence; open problems that it holds are sent", model.NotFound)), access.NeedOn(access.Operate, "Silence"), (*routingRequest).endSilence)
+	op.Handle(at, op.Post("notifyEvent", "/api/v1/events/{namespace}/{node}/{check}/notify", "events",
+		"Notify the handlers of an open problem that its routes name and that were not notified"), access.NeedOn(access.Operate, "event"), (*routingRequest).notifyEvent)
 	op.Handle(at, op.Get("testRoute", "/api/v1/routetest/{namespace}/{node}/{check}", "routes", "Predict the notifications of a problem: handlers, times and holds"), access.NeedOn(access.Read, "Route"), (*routingRequest).predictRoutes)
 }
 
-// declaredHandler returns a declared handler; spec is nil where the handler was deleted and only its dead letters are left.
+// declaredHandler returns a handler by its name; spec is nil if the handler was deleted and only its dead letters are
+// left.
 func (s *routingRequest) declaredHandler(ctx context.Context, in op.NamedPath) (history.HandlerRef, *model.HandlerSpec, error) {
 	key := intent.Key{Kind: "Handler", Namespace: in.Namespace, Name: in.Name}
 	r, err := s.Intent.Get(ctx, key)
@@ -179,6 +188,7 @@ func (s *routingRequest) declaredHandler(ctx context.Context, in op.NamedPath) (
 	return history.HandlerRef{Namespace: in.Namespace, Name: in.Name}, r.Spec.(*model.HandlerSpec), nil
 }
 
+// testHandler sends a test notification to one handler.
 func (s *routingRequest) testHandler(ctx context.Context, in *struct {
 	op.NamedPath
 	Body v1.HandlerTest
@@ -212,6 +222,7 @@ func (s *routingRequest) testHandler(ctx context.Context, in *struct {
 	return op.Answer(out), nil
 }
 
+// listDeadLetters returns a page of the dead letters of a handler.
 func (s *routingRequest) listDeadLetters(ctx context.Context, in *struct {
 	op.NamedPath
 	list.Where
@@ -244,6 +255,7 @@ func (s *routingRequest) listDeadLetters(ctx context.Context, in *struct {
 	return op.Answer(v1.DeliveryList{Items: items, Next: next}), err
 }
 
+// replayHandler sends the dead letters of a handler again.
 func (s *routingRequest) replayHandler(ctx context.Context, in *struct {
 	op.NamedPath
 	Body v1.HandlerReplay
@@ -263,6 +275,7 @@ func (s *routingRequest) replayHandler(ctx context.Context, in *struct {
 	return op.Answer(v1.HandlerReplayed{Sent: done.Revived, Over: done.Over, More: done.More}), err
 }
 
+// listDeliveries returns the deliveries about a problem.
 func (s *routingRequest) listDeliveries(ctx context.Context, in *struct {
 	ID string `path:"id" maxLength:"253"`
 	list.Where
@@ -281,9 +294,29 @@ func (s *routingRequest) listDeliveries(ctx context.Context, in *struct {
 	return op.Answer(v1.DeliveryList{Items: items}), nil
 }
 
+// showDelivery converts a delivery to the API's form.
 func showDelivery(d *history.Delivery) v1.Delivery {
 	return v1.Delivery{
 		ID: d.ID, Problem: d.Problem, Namespace: d.Handler.Namespace, Handler: d.Handler.Name, Kind: d.Kind,
 		State: string(d.State), Attempts: d.Attempts, Created: d.Created, NextAt: d.NextAt, LastError: d.LastError, Ended: d.Ended, Replayed: d.Replayed,
 	}
+}
+
+// notifyEvent notifies handlers of a problem that opened before its route.
+func (s *routingRequest) notifyEvent(ctx context.Context, in *struct {
+	events.Path
+	Body v1.Action
+}) (*op.Body[v1.Routed], error) {
+	st, err := events.FindEvent(ctx, s.View, in.Path)
+	if err != nil {
+		return nil, err
+	}
+	if st.Problem == nil {
+		return nil, model.Errorf(model.Conflict, "%s/%s is %s and has no open problem", in.Node, in.Check, st.Status)
+	}
+	if err := s.RecordAction(ctx, strings.TrimSuffix("a notification of "+in.Namespace+"/"+in.Node+"/"+in.Check+": "+in.Body.Note, ": ")); err != nil {
+		return nil, err
+	}
+	taken, late := s.Handlers.NotifyOpen(ctx, st.Problem.ID, access.CallerOf(ctx).User)
+	return op.Answer(v1.Routed{Taken: notification.ShowTaken(s.View, taken), TakenLate: late}), nil
 }

@@ -37,7 +37,7 @@ const (
 	turnGrace       = time.Minute      // a check may wait this long for its turn on the node
 )
 
-// runTask is a validated request to run a check or a command on nodes.
+// runTask is a validated request to run a check or a command on nodes now.
 type runTask struct {
 	nodes             []model.NodeID
 	check             model.CheckID // check to run; zero: the task runs a command
@@ -48,6 +48,7 @@ type runTask struct {
 	severalNamespaces bool   // the nodes of the task lie in several namespaces
 }
 
+// runOnNodes runs a check or a command on nodes now and streams their answers.
 func (s *runRequest) runOnNodes(ctx context.Context, in *struct{ Body v1.RunRequest }) (*huma.StreamResponse, error) {
 	o, err := s.prepareRunTask(ctx, &in.Body)
 	if err != nil {
@@ -77,7 +78,7 @@ func (s *runRequest) runOnNodes(ctx context.Context, in *struct{ Body v1.RunRequ
 	}}, nil
 }
 
-// prepareRunTask validates a request and finds its nodes, before any node is asked.
+// prepareRunTask validates a request and selects its nodes, before the run starts on any node.
 func (s *runRequest) prepareRunTask(ctx context.Context, r *v1.RunRequest) (*runTask, error) {
 	c := access.CallerOf(ctx)
 	ns := cmp.Or(r.Namespace, model.DefaultNamespaceName)
@@ -119,7 +120,7 @@ func (s *runRequest) prepareRunTask(ctx context.Context, r *v1.RunRequest) (*run
 	return o, nil
 }
 
-// checkCommand refuses a command that is empty or too long, and callers without the right to run commands.
+// checkCommand returns an error for an empty or too long command, and for a caller without the right to run commands.
 func (s *runRequest) checkCommand(c *access.Caller, namespace string, command *model.Command) error {
 	length := len(command.Shell)
 	for _, arg := range command.Argv {
@@ -138,7 +139,7 @@ func (s *runRequest) checkCommand(c *access.Caller, namespace string, command *m
 	return nil
 }
 
-// selectTaskNodes finds the nodes of a task, and refuses more than the request permits.
+// selectTaskNodes selects the nodes of a run, and refuses more than the request permits.
 func (s *runRequest) selectTaskNodes(ctx context.Context, o *runTask, ns string, r *v1.RunRequest) error {
 	if r.Targets == nil {
 		for _, id := range s.Directory.UnitNodes(o.check) {
@@ -169,7 +170,7 @@ func (s *runRequest) selectTaskNodes(ctx context.Context, o *runTask, ns string,
 	return nil
 }
 
-// checkTargetNames refuses targets with names of nodes or groups that do not exist.
+// checkTargetNames returns an error if the targets name nodes or groups that do not exist.
 func (s *runRequest) checkTargetNames(ctx context.Context, ns string, t *model.Targets) error {
 	if t == nil {
 		return nil
@@ -193,6 +194,7 @@ func (s *runRequest) checkTargetNames(ctx context.Context, ns string, t *model.T
 	return s.checkTargetNames(ctx, ns, t.Except)
 }
 
+// commandText formats a command for the audit: its shell line or its words.
 func commandText(c *model.Command) string {
 	if c.Argv == nil {
 		return fmt.Sprintf("%q", c.Shell)
@@ -200,7 +202,7 @@ func commandText(c *model.Command) string {
 	return fmt.Sprintf("%q", c.Argv)
 }
 
-// targetsText formats targets as they are typed after --on.
+// targetsText formats targets in the syntax of --on.
 func targetsText(t *model.Targets) string {
 	if t == nil {
 		return "all that run it"
@@ -223,8 +225,8 @@ func targetsText(t *model.Targets) string {
 	return strings.Join(list, ", ")
 }
 
-// Runs is the interface to the runs of one request on agents, at most one per node at a time. Close cancels
-// the runs that have not ended.
+// Runs starts the runs of one request on agents, at most one per node at a time. Close cancels the runs that have not
+// ended.
 type Runs interface {
 	Ask(node model.NodeID, run wire.Run) error
 	Wake() <-chan struct{}
@@ -233,7 +235,7 @@ type Runs interface {
 	Close()
 }
 
-// Options are the dependencies of package runs.
+// Options has the dependencies of package runs.
 type Options struct {
 	New func() Runs // creates the runs of one request
 }
@@ -260,7 +262,7 @@ func Register(r *op.Routes, o Options) {
 	op.Handle(at, run, access.NeedOn(access.Operate, "run"), (*runRequest).runOnNodes)
 }
 
-// runExecution is the progress of one task on its nodes, and the stream of answers to the client.
+// runExecution is the state of one run on many nodes, with the stream of answers to the client.
 type runExecution struct {
 	request *runRequest
 	*runTask
@@ -270,7 +272,7 @@ type runExecution struct {
 	counts    v1.RunCounts
 }
 
-// runAllNodes asks the nodes, at most task.parallel at a time, and streams their answers until all have
+// runAllNodes starts the run on the nodes, at most task.parallel at a time, and streams their answers until all have
 // ended. An error means that the client is gone.
 func (x *runExecution) runAllNodes(ctx context.Context, allowed func() bool) error {
 	x.counts.Nodes = len(x.nodes)
@@ -308,7 +310,7 @@ func (x *runExecution) runAllNodes(ctx context.Context, allowed func() bool) err
 	}
 }
 
-// startNodeRun asks the agent of one node to run the task.
+// startNodeRun requests the run from the agent of one node.
 func (x *runExecution) startNodeRun(node model.NodeID) error {
 	run, timeout := x.runTask.run, x.timeout
 	if x.check != 0 {
@@ -334,7 +336,7 @@ func (x *runExecution) startNodeRun(node model.NodeID) error {
 	return x.sendRunLine(node, &v1.RunLine{Type: v1.RunStarted})
 }
 
-// sendRunAnswers writes the answers of agents that have arrived to the stream.
+// sendRunAnswers sends the answers of agents that have arrived to the client.
 func (x *runExecution) sendRunAnswers() error {
 	for {
 		a, ok := x.runs.Next()
@@ -376,6 +378,7 @@ func (x *runExecution) giveUpOverdueNodes() error {
 	return nil
 }
 
+// endNodeRun records the outcome on one node and sends it to the client.
 func (x *runExecution) endNodeRun(node model.NodeID, l *v1.RunLine) error {
 	delete(x.deadlines, node)
 	x.counts.Count(l)
@@ -383,6 +386,7 @@ func (x *runExecution) endNodeRun(node model.NodeID, l *v1.RunLine) error {
 	return x.sendRunLine(node, l)
 }
 
+// sendRunLine sends one line about a node to the client, with the node's name.
 func (x *runExecution) sendRunLine(node model.NodeID, l *v1.RunLine) error {
 	namespace, name, ok := x.request.Directory.NodeName(node)
 	switch {

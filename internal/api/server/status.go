@@ -14,22 +14,20 @@ import (
 	"github.com/muster-fleet/muster/internal/api/events"
 	"github.com/muster-fleet/muster/internal/api/list"
 	"github.com/muster-fleet/muster/internal/api/nodes"
-	"github.com/muster-fleet/muster/internal/api/notification"
 	"github.com/muster-fleet/muster/internal/api/op"
 	"github.com/muster-fleet/muster/internal/api/resources"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
-	"github.com/muster-fleet/muster/internal/api/view"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/pipeline/event"
-	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/version"
 )
 
+// getVersion returns the version of the server.
 func (s *serverRequest) getVersion(context.Context, *op.NoParameters) (*op.Body[version.Info], error) {
 	return op.Answer(version.Get()), nil
 }
 
+// listQueues returns the state of all queues of the server.
 func (s *serverRequest) listQueues(_ context.Context, in *list.Where) (*op.Body[v1.QueueList], error) {
 	queues := s.Queues.List()
 	out := v1.QueueList{Items: make([]v1.Queue, len(queues))}
@@ -52,6 +50,7 @@ const (
 	changesShown  = 5
 )
 
+// getStatus returns the status of the whole server, or of one namespace.
 func (s *serverRequest) getStatus(ctx context.Context, in *struct {
 	Namespace string `query:"namespace" maxLength:"253" doc:"Empty: all."`
 }) (*op.Body[v1.Status], error) {
@@ -69,7 +68,7 @@ func (s *serverRequest) getStatus(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	out.Events, out.Problems, out.ByStatus = counts.States, counts.Problems, v1.ByStatusOf(counts.ByStatus)
+	out.Events, out.ByStatus = counts.States, v1.ByStatusOf(counts.ByStatus)
 	if rooms := events.CountNamespaces(s.View, ""); in.Namespace == "" && len(rooms) > 1 {
 		out.Namespaces = rooms
 	}
@@ -78,7 +77,7 @@ func (s *serverRequest) getStatus(ctx context.Context, in *struct {
 	if s.Pending != nil && !s.IsBound() {
 		out.Pending = s.Pending()
 	}
-	if err := s.addWorstChecks(ctx, in.Namespace, &out); err != nil {
+	if err := s.addProblems(ctx, in.Namespace, &out); err != nil {
 		return nil, err
 	}
 	s.addStoppedNodes(in.Namespace, &out)
@@ -90,14 +89,13 @@ func (s *serverRequest) getStatus(ctx context.Context, in *struct {
 	if err := s.addLastHour(ctx, in.Namespace, &out); err != nil && len(out.Warnings) == 0 {
 		out.Warnings = append(out.Warnings, "cannot read the last hour: "+err.Error())
 	}
-	out.Warnings = append(out.Warnings, s.warnOfUnroutedNamespaces(in.Namespace)...)
 	return op.Answer(out), nil
 }
 
 // storesTimeout is the time that the status waits for the stores.
 const storesTimeout = 2 * time.Second
 
-// addLastHour counts the problems and changes of the last hour.
+// addLastHour adds to the status the counts of problems and changes in the last hour.
 func (s *serverRequest) addLastHour(ctx context.Context, namespace string, out *v1.Status) error {
 	var err error
 	if out.Revision, err = s.Rows.Revision(ctx); err != nil {
@@ -111,13 +109,13 @@ func (s *serverRequest) addLastHour(ctx context.Context, namespace string, out *
 		out.NoChecks = len(checks) == 0
 		out.NoResults = !out.NoChecks && out.Nodes > 0 && out.Events == s.countBuiltinEvents()
 	}
-	unsent, err := s.History.Unsent(ctx)
+	unsent, err := s.History.Unsent(ctx, s.Now().Add(-recentDead))
 	if err != nil {
 		return err
 	}
 	for _, u := range unsent {
 		out.Unsent = append(out.Unsent, v1.Unsent{
-			Namespace: u.Handler.Namespace, Handler: u.Handler.Name, Waiting: u.Waiting, Failing: u.Failing, Since: u.Since, LastError: u.LastError,
+			Namespace: u.Handler.Namespace, Handler: u.Handler.Name, Waiting: u.Waiting, Failing: u.Failing, Dead: u.Dead, Since: u.Since, LastError: u.LastError,
 		})
 	}
 	hour := s.Now().Add(-time.Hour)
@@ -142,6 +140,9 @@ func (s *serverRequest) addLastHour(ctx context.Context, namespace string, out *
 	return nil
 }
 
+// recentDead is the age up to which the status counts dead letters.
+const recentDead = 24 * time.Hour
+
 // countBuiltinEvents counts the events of built-in checks.
 func (s *serverRequest) countBuiltinEvents() (sum uint64) {
 	for check := model.KeepaliveCheck; model.BuiltinCheckName(check) != ""; check++ {
@@ -153,7 +154,7 @@ func (s *serverRequest) countBuiltinEvents() (sum uint64) {
 // maxRecentChanges is the greatest number of changes that the status counts for the last hour.
 const maxRecentChanges = 200
 
-// Options are the dependencies of package server.
+// Options has the dependencies of package server.
 type Options struct {
 	// Describe fills in the state of the server itself: Server, Started, Connected, Journal, Reactions and Warnings.
 	Describe func() v1.Status
@@ -178,50 +179,6 @@ func Register(r *op.Routes, o Options) {
 	op.HandleHealth(r.Mux, o.NotReady)
 }
 
-// addWorstChecks adds failing events to the status, grouped by check, so that one cause on many nodes is one line. Silent
-// nodes are counted apart, so that a dead machine does not hide the failures of others.
-func (s *serverRequest) addWorstChecks(ctx context.Context, namespace string, out *v1.Status) error {
-	var id model.NamespaceID
-	if namespace != "" {
-		id, _ = s.Directory.NamespaceByName(namespace)
-	}
-	for _, w := range s.Events.FailingChecks(id) {
-		switch {
-		case w.Check == model.KeepaliveCheck:
-			out.Silent += w.Nodes
-		case len(out.Wrong) < wrongShown:
-			out.Wrong = append(out.Wrong, s.showFailingCheck(&w, namespace))
-		default:
-			out.WrongMore++
-		}
-	}
-	if out.Silent == 0 {
-		return nil
-	}
-	q := event.Query{
-		Statuses: []model.Status{model.Warning, model.Critical, model.Unknown}, Checks: []model.CheckID{model.KeepaliveCheck}, Limit: silentShown,
-	}
-	if namespace != "" {
-		q.Namespaces = []model.NamespaceID{id}
-	}
-	page, err := s.Events.List(ctx, q)
-	out.SilentNow = events.ShowEvents(s.View, page.States)
-	return err
-}
-
-func (s *serverRequest) showFailingCheck(w *event.FailingCheck, namespace string) v1.Wrong {
-	out := v1.Wrong{
-		Status: w.Status, Severity: w.Severity, Names: v1.NamesOf(w.Status, w.Severity), Nodes: w.Nodes, Problems: w.Problems,
-		Since: view.TimeOfNanoseconds(w.First), Last: view.TimeOfNanoseconds(w.Last), Examples: s.nodeNames(w.Examples, namespace),
-	}
-	_, out.Check, _ = s.Directory.CheckName(w.Check)
-	out.Namespace, _ = s.Directory.NamespaceName(w.Namespace)
-	if st, ok := s.Events.Get(w.Examples[0], w.Check); ok {
-		out.Output = st.Output
-	}
-	return out
-}
-
 // nodeNames returns the names of nodes, with their namespace unless that namespace is the requested one or default.
 func (s *serverRequest) nodeNames(ids []model.NodeID, asked string) []string {
 	names := make([]string, 0, len(ids))
@@ -235,8 +192,7 @@ func (s *serverRequest) nodeNames(ids []model.NodeID, asked string) []string {
 	return names
 }
 
-// addStoppedNodes adds to the status the nodes without a session whose agent somebody stopped, such as a machine
-// that did not return from a reboot.
+// addStoppedNodes adds to the status the nodes whose agent was stopped and has not returned, such as after a reboot.
 func (s *serverRequest) addStoppedNodes(namespace string, out *v1.Status) {
 	away := slices.DeleteFunc(s.Directory.Nodes(namespace), s.Connected)
 	mayGo := map[model.NodeID]bool{}
@@ -255,7 +211,7 @@ func (s *serverRequest) addStoppedNodes(namespace string, out *v1.Status) {
 	out.StoppedNow = s.nodeNames(some, namespace)
 }
 
-// addAssignmentFaults adds to the status the errors in assignments of nodes.
+// addAssignmentFaults adds to the status the errors in the assignments of nodes.
 func (s *serverRequest) addAssignmentFaults(namespace string, out *v1.Status) {
 	list, nodes := s.Directory.Faults(namespace)
 	out.Faulty = nodes
@@ -279,21 +235,4 @@ func (s *serverRequest) addSpoolingAgents(namespace string, out *v1.Status) {
 	})
 	out.Spooling = len(behind)
 	out.SpoolingNow = behind[:min(spoolingShown, len(behind))]
-}
-
-// warnOfUnroutedNamespaces warns of namespaces with open problems for which nobody is notified by default:
-// no Route matches everything, none is called default, and the namespace names no handlers.
-func (s *serverRequest) warnOfUnroutedNamespaces(namespace string) (warnings []string) {
-	for id, counts := range s.Events.CountsByNamespace() {
-		name, ok := s.Directory.NamespaceName(id)
-		if !ok || counts.Problems == 0 || namespace != "" && name != namespace {
-			continue
-		}
-		m := &route.Problem{Node: route.Name{Namespace: name}, Status: model.Critical, Severity: model.High}
-		if _, by := notification.Routes(s.View, m, nil); by == route.NoRecipient {
-			warnings = append(warnings, fmt.Sprintf("problems in namespace %s that match no Route and whose check names no handler notify nobody; create a Route called default: muster explain route", name))
-		}
-	}
-	slices.Sort(warnings)
-	return warnings
 }

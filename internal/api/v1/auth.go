@@ -33,19 +33,22 @@ type Caller struct {
 
 // TokenRequest is a request to create an API token.
 type TokenRequest struct {
-	User       string            `json:"user,omitempty" maxLength:"253" doc:"Owner of the token; default: the caller."`
+	User       string            `json:"user,omitempty" maxLength:"63" doc:"Name of the token in the record of changes; default: the caller. Not the name of another user."`
 	Role       string            `json:"role,omitempty" enum:"admin,operator,viewer,alerts" doc:"Default viewer. viewer: reads everything, changes nothing. operator: also runs checks, acknowledges and resolves events. alerts: only sends alerts."`
 	Namespaces []string          `json:"namespaces,omitempty" maxItems:"100" doc:"For role alerts: namespaces that may get the alerts; empty: all."`
 	Run        bool              `json:"run,omitempty" doc:"Right to run commands on nodes; no role includes it. Only a caller with this right can give it."`
 	Bindings   map[string]string `json:"bindings,omitempty" maxProperties:"100" doc:"Roles of a person in single namespaces, by namespace: viewer, operator or admin. They add to role."`
 	Note       string            `json:"note,omitempty" maxLength:"1000"`
-	ExpiresIn  int64             `json:"expiresInSeconds,omitempty" minimum:"0" maximum:"315360000" doc:"0: never."`
+	ExpiresIn  int64             `json:"expiresInSeconds,omitempty" minimum:"0" maximum:"315360000" doc:"0: 365 days."`
+
+	NeverExpires string `json:"neverExpires,omitempty" maxLength:"1000" doc:"Reason why the token has no end; the note begins with it."`
 }
 
 // Token is an API token as the server keeps it. Secret is shown once, at creation.
 type Token struct {
 	ID      string    `json:"id"`
 	User    string    `json:"user"`
+	Maker   string    `json:"maker,omitempty" doc:"User who made the token; with that user the token ends."`
 	Role    string    `json:"role"`
 	Run     bool      `json:"run,omitempty" doc:"Right to run commands on nodes."`
 	Session bool      `json:"session,omitempty" doc:"The token belongs to a login session."`
@@ -122,7 +125,7 @@ type User struct {
 	Bindings   map[string]string `json:"bindings,omitempty" doc:"Roles in single namespaces, by namespace."`
 	Created    time.Time         `json:"created"`
 	Sessions   int               `json:"sessions" doc:"Number of open sessions."`
-	Tokens     int               `json:"tokens" doc:"Number of API tokens of the user."`
+	Tokens     int               `json:"tokens" doc:"Number of API tokens with the name of the user, or made by the user."`
 	Password   string            `json:"password,omitempty"`
 }
 

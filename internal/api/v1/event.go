@@ -10,13 +10,13 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Names are status and severity as words, beside their numbers: programs compare numbers, people read words.
+// Names has the status and severity as words for people, beside the numbers for programs.
 type Names struct {
 	StatusName   string `json:"statusName" enum:"OK,WARNING,CRITICAL,UNKNOWN" doc:"Names of status 0, 1, 2 and 3."`
 	SeverityName string `json:"severityName" enum:"not classified,information,warning,average,high,disaster" doc:"Names of severity 0 to 5."`
 }
 
-// NamesOf returns the words of a status and a severity.
+// NamesOf returns the names of a status and a severity in words.
 func NamesOf(status model.Status, severity model.Severity) Names {
 	return Names{status.String(), severity.String()}
 }
@@ -50,7 +50,7 @@ type EventList struct {
 	Others  []NamespaceEvents `json:"others,omitempty" doc:"On the first page: other namespaces with events, at most 5, most events that are not OK first."`
 }
 
-// NamespaceEvents counts the events of a namespace.
+// NamespaceEvents has the event counts of a namespace.
 type NamespaceEvents struct {
 	Namespace string `json:"namespace"`
 	Events    uint64 `json:"events"`
@@ -71,7 +71,7 @@ type EventFilter struct {
 	After     string
 }
 
-// Narrow filters the rows of a list by labels and a condition; empty fields match all rows.
+// Narrow selects rows of a list by labels and a condition; empty fields match all rows.
 type Narrow struct {
 	Selector string // label selector, over the labels of the row's node or of the row
 	Where    string // CEL over row, and over node where the row has one
@@ -85,7 +85,7 @@ type Problem struct {
 	Check     string `json:"check,omitempty" doc:"Name of the source if it is a check."`
 }
 
-// Source names the thing that a problem is about, such as a check.
+// Source names the subject of a problem, such as a check.
 type Source struct {
 	Kind     string `json:"kind" doc:"check"`
 	Name     string `json:"name"`
@@ -143,7 +143,7 @@ type HistoryQuery struct {
 	After string
 }
 
-// Availability is the seconds for which an event had each status in a period.
+// Availability has the seconds in a period for which an event had each status.
 type Availability struct {
 	Namespace string  `json:"namespace"`
 	Node      string  `json:"node"`
@@ -158,18 +158,20 @@ type Availability struct {
 	Gone time.Time `json:"gone,omitzero" doc:"Time of the node's deletion; the calculation ends there."`
 }
 
-// Covered returns the seconds in which the event had a status. Available returns the seconds in which the status was
-// OK or WARNING.
-func (a Availability) Covered() float64   { return a.OK + a.Warning + a.Critical + a.Unknown }
+// Covered returns the seconds of the period in which the status of the event is known. Available returns the seconds
+// in which the status was OK or WARNING.
+func (a Availability) Covered() float64 { return a.OK + a.Warning + a.Critical + a.Unknown }
+
+// Available returns the seconds in which the event was OK or WARNING.
 func (a Availability) Available() float64 { return a.OK + a.Warning }
 
-// Add adds the seconds per status of another event.
+// Add adds the seconds per status of another event to this one.
 func (a *Availability) Add(b Availability) {
 	a.OK, a.Warning, a.Critical, a.Unknown = a.OK+b.OK, a.Warning+b.Warning, a.Critical+b.Critical, a.Unknown+b.Unknown
 	a.Nothing, a.Changes = a.Nothing+b.Nothing, a.Changes+b.Changes
 }
 
-// AvailabilityList is a page of the availabilities of events over one period.
+// AvailabilityList is a page of event availabilities in one period.
 type AvailabilityList struct {
 	Since time.Time      `json:"since"`
 	Until time.Time      `json:"until"`
@@ -192,7 +194,7 @@ type PastEvent struct {
 	Status     model.Status `json:"status"`
 	StatusName string       `json:"statusName" enum:"OK,WARNING,CRITICAL,UNKNOWN"`
 	Changed    time.Time    `json:"changed,omitzero" doc:"Time of the last change; absent if history does not reach back that far."`
-	Output     string       `json:"output,omitempty" doc:"Output at that change."`
+	Output     string       `json:"output,omitempty" doc:"Output of that time, as far as history keeps it: of the last change before. Absent: history keeps none."`
 	Gone       time.Time    `json:"gone,omitzero" doc:"Time of the node's later deletion."`
 }
 
@@ -203,7 +205,7 @@ type PastEventList struct {
 	Next  string      `json:"next,omitempty"`
 }
 
-// Delivery is one notification to one handler.
+// Delivery is one notification to one handler, with its state and attempts.
 type Delivery struct {
 	ID        int64     `json:"id"`
 	Problem   string    `json:"problem"`
@@ -220,25 +222,25 @@ type Delivery struct {
 	Summary   string    `json:"summary,omitempty" doc:"For a dead letter: summary of the message."`
 }
 
-// DeliveryList is the deliveries of a problem, oldest first; or a page of dead letters.
+// DeliveryList is the list of deliveries about a problem, oldest first, or a page of dead letters.
 type DeliveryList struct {
 	Items []Delivery `json:"items"`
 	Next  string     `json:"next,omitempty" doc:"Value for after to get the next page of dead letters; absent on the last page."`
 }
 
-// Acknowledgement is a request by which the caller declares to take care of a problem.
+// Acknowledgement is the request body of an acknowledgement: a person takes care of the problem.
 type Acknowledgement struct {
 	Note  string    `json:"note,omitempty" maxLength:"1000"`
 	Until time.Time `json:"until,omitzero" doc:"When it ends; it ends with the problem in any case."`
 }
 
-// Action is the body of an action on an event: the reason for it.
+// Action is the request body of an action on an event, with its reason.
 type Action struct {
 	Note string `json:"note,omitempty" maxLength:"1000"`
 }
 
-// GroupAvailability is the share of a period in which the nodes of a group were up. A node is up while
-// all its selected events are OK or WARNING. Time without a status counts for neither.
+// GroupAvailability is the share of a period in which the nodes of a group were up. A node is up while all its
+// selected events are OK or WARNING. Time without a status counts for neither.
 type GroupAvailability struct {
 	Namespace string  `json:"namespace"`
 	Group     string  `json:"group"`
@@ -252,7 +254,7 @@ type GroupAvailability struct {
 	Known     float64 `json:"known" doc:"Seconds with data of at least one node."`
 }
 
-// GroupAvailabilityList is the selected groups, the worst first.
+// GroupAvailabilityList is the list of group availabilities, the worst first.
 type GroupAvailabilityList struct {
 	Since time.Time           `json:"since"`
 	Until time.Time           `json:"until"`
@@ -294,7 +296,7 @@ type BulkEvent struct {
 	StatusName string       `json:"statusName" enum:"OK,WARNING,CRITICAL,UNKNOWN"`
 }
 
-// BulkLeft lists the events that an action on many events did not change, for one reason.
+// BulkLeft lists events that a bulk action did not change, for one reason.
 type BulkLeft struct {
 	Reason string      `json:"reason"`
 	Failed bool        `json:"failed,omitempty" doc:"The action failed; false: it was no longer necessary."`
@@ -302,8 +304,8 @@ type BulkLeft struct {
 	First  []BulkEvent `json:"first" doc:"The first ten of these events."`
 }
 
-// Trace is the chain of one check on one node from its declaration to its deliveries; without a
-// check, the reasons for the node's groups and checks.
+// Trace is the chain of links from the declaration of a check on a node to its deliveries; without a check, the
+// reasons of the node's groups and checks.
 type Trace struct {
 	Namespace string `json:"namespace"`
 	Node      string `json:"node"`
@@ -340,7 +342,7 @@ type State struct {
 	Ends    time.Time `json:"ends,omitzero" doc:"For an active silence or window: its end; absent: unknown."`
 }
 
-// LimitUse is a limit of a namespace, its present use, and how often the limit was reached.
+// LimitUse is one limit of a namespace with its present use, and how often it was reached.
 type LimitUse struct {
 	Name   string    `json:"name" doc:"Name as in limits of a Namespace."`
 	Limit  float64   `json:"limit"`
@@ -373,7 +375,7 @@ type NodeState struct {
 	Origins      *NodeOrigins      `json:"origins,omitempty" doc:"Only in answers about one node."`
 }
 
-// NodeOrigins explains where groups, labels and properties of a node come from.
+// NodeOrigins has the origins of a node's groups, labels and properties.
 type NodeOrigins struct {
 	Groups     []Link          `json:"groups" doc:"Each group of the node with the reason."`
 	Asked      []GroupAsked    `json:"asked,omitempty" doc:"Groups that the agent requests."`
@@ -382,14 +384,14 @@ type NodeOrigins struct {
 	Limits     []LimitUse      `json:"limits,omitempty" doc:"Limits of the namespace that apply to each node."`
 }
 
-// GroupAsked is a group of which an agent asked to be a member.
+// GroupAsked is a group that an agent requested membership of.
 type GroupAsked struct {
 	Group    string `json:"group"`
 	Accepted bool   `json:"accepted"`
 	Why      string `json:"why"`
 }
 
-// LabelOrigin is a label with its owner.
+// LabelOrigin is a label of a node with the owner that declared it.
 type LabelOrigin struct {
 	Name  string        `json:"name"`
 	Value string        `json:"value"`
@@ -397,7 +399,7 @@ type LabelOrigin struct {
 	Hides []LabelOrigin `json:"hides,omitempty" doc:"Values of other owners."`
 }
 
-// PropertyValue is a property of a node with all its declarations.
+// PropertyValue is a property of a node, with all its declarations.
 type PropertyValue struct {
 	Name     string           `json:"name"`
 	Value    json.RawMessage  `json:"value,omitempty"`
@@ -405,7 +407,7 @@ type PropertyValue struct {
 	From     []PropertyOrigin `json:"from" doc:"Sources of the value; later ones win."`
 }
 
-// PropertyOrigin is one declaration of a property.
+// PropertyOrigin is one declaration of a property, with its scope.
 type PropertyOrigin struct {
 	Level  string          `json:"level" enum:"global,namespace,group,node"`
 	From   string          `json:"from"`
@@ -436,4 +438,17 @@ type NodeStateList struct {
 	Total  int         `json:"total" doc:"Number of matching nodes."`
 	Wrong  int         `json:"wrong" doc:"Number of those nodes with an event that is not OK."`
 	Others int         `json:"others,omitempty" doc:"Number of nodes in other namespaces; only for a request that names a namespace and nothing else."`
+}
+
+// Timeline is everything that happened to a problem.
+type Timeline struct {
+	Problem Problem  `json:"problem"`
+	Items   []Moment `json:"items" doc:"Oldest first."`
+}
+
+// Moment is one thing that happened to a problem.
+type Moment struct {
+	At   time.Time `json:"at"`
+	Kind string    `json:"kind" doc:"In words: opened, told, escalated, reminded, not told, waits, silenced, silence ended, acknowledged, closed, …"`
+	Text string    `json:"text"`
 }

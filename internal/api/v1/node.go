@@ -6,7 +6,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Agent is the agent of a node, with the data of its present session or of its last one.
+// Agent is the agent of a node, with the data of its present or last session.
 type Agent struct {
 	Namespace string        `json:"namespace"`
 	Name      string        `json:"name" doc:"Name of the node."`
@@ -19,7 +19,7 @@ type Agent struct {
 	Session   *AgentSession `json:"session,omitempty" doc:"The open session."`
 }
 
-// AgentSession holds the data about a connected agent that its session knows, such as version and address.
+// AgentSession has the data of a connected agent's session, such as version and address.
 type AgentSession struct {
 	Version            string      `json:"version,omitempty"`
 	Since              time.Time   `json:"since"`
@@ -33,14 +33,15 @@ type AgentSession struct {
 	Stats              *AgentStats `json:"stats,omitempty" doc:"Last statistics of the agent; the first arrive some seconds after the session's start."`
 }
 
-// IdleUnit is a unit, such as a check, that is assigned to a node but does not run there.
+// IdleUnit is a unit, such as a check, that is assigned to a node but does not run on it.
 type IdleUnit struct {
 	ID     model.UnitID `json:"id"`
 	Name   string       `json:"name"`
 	Reason string       `json:"reason"`
 }
 
-// AgentStats is the report that an agent sends about itself once a minute. Counters start at zero when the agent starts.
+// AgentStats has the counters that an agent reports about itself once a minute. Counters start at zero when the agent
+// starts.
 type AgentStats struct {
 	At             time.Time `json:"at"`
 	UptimeSeconds  uint64    `json:"uptimeSeconds"`
@@ -83,14 +84,13 @@ type AgentList struct {
 	Versions     []AgentVersions `json:"versions" doc:"Number of matching agents by version, oldest first."`
 }
 
-// AgentVersions counts the agents of a version.
+// AgentVersions has the number of agents with one version.
 type AgentVersions struct {
 	Version string `json:"version" doc:"Empty: unknown."`
 	Agents  int    `json:"agents"`
 }
 
-// Pending is a machine that waits to be accepted: it asked to join without a token, or was a node
-// that the server does not know any more.
+// Pending is a machine that waits for a person to accept it.
 type Pending struct {
 	Key       string            `json:"key" doc:"SHA-256 of the public key, as the machine prints it."`
 	Name      string            `json:"name" doc:"Name that the machine requests."`
@@ -104,7 +104,7 @@ type Pending struct {
 	Returns   *Returning        `json:"returns,omitempty" doc:"Former node of the machine, from a certificate of this server."`
 }
 
-// Returning is a node that enrolled earlier and is missing from the server's data, because an older backup was restored.
+// Returning is a former node that the server no longer knows, because an older backup was restored.
 type Returning struct {
 	UID       string    `json:"uid"`
 	Namespace string    `json:"namespace" doc:"Namespace that the machine reports."`
@@ -125,19 +125,19 @@ type PendingAccept struct {
 	Labels    map[string]string `json:"labels,omitempty"`
 }
 
-// PendingReturning is a request to accept all former nodes that wait.
+// PendingReturning is a request to accept all waiting former nodes.
 type PendingReturning struct {
 	Groups []string          `json:"groups,omitempty" doc:"Groups for all of them."`
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
-// Returned is the outcome of accepting former nodes.
+// Returned is the outcome of accepting all waiting former nodes.
 type Returned struct {
 	Items []Member      `json:"items"`
 	Left  []NotAccepted `json:"left" doc:"Machines that still wait."`
 }
 
-// NotAccepted is a machine that was not accepted.
+// NotAccepted is a waiting machine that was not accepted, with the reason.
 type NotAccepted struct {
 	Name string `json:"name"`
 	Key  string `json:"key"`
@@ -145,13 +145,13 @@ type NotAccepted struct {
 	Hint string `json:"hint,omitempty"`
 }
 
-// PendingRefuse is a request to refuse a pending machine for good.
+// PendingRefuse is a request to refuse a waiting machine for good.
 type PendingRefuse struct {
 	Which  string `json:"which" minLength:"1" maxLength:"253"`
 	Reason string `json:"reason,omitempty" maxLength:"1000" doc:"Reason, which the machine gets too."`
 }
 
-// Member is a machine that was accepted or refused. A refused machine has no UID.
+// Member is a machine that a person accepted or refused. A refused machine has no UID.
 type Member struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace,omitempty"`
@@ -159,7 +159,7 @@ type Member struct {
 	Key       string `json:"key"`
 }
 
-// Authority is the server's CA, by which a machine recognizes the server before it joins.
+// Authority is the server's CA, by which a new machine recognizes the server before it joins.
 type Authority struct {
 	Hash        string   `json:"hash" doc:"sha256: and 64 digits, for --ca-hash."`
 	Certificate string   `json:"certificate" doc:"PEM, for --ca-file."`
@@ -196,7 +196,7 @@ type NodeRef struct {
 	Name      string `json:"name" maxLength:"253"`
 }
 
-// Tombstone is the record of a machine that is no node any more.
+// Tombstone is the record of a machine that was refused, retired or replaced.
 type Tombstone struct {
 	ID        string    `json:"id" doc:"Permanent id of the node, or key: and the fingerprint of a machine's key."`
 	Name      string    `json:"name"`

@@ -7,7 +7,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// ApplyRequest declares many resources in one transaction, all or none.
+// ApplyRequest is a request to declare many resources in one transaction, all or none.
 type ApplyRequest struct {
 	Resources   []json.RawMessage `json:"resources" maxItems:"10000" doc:"Resources {apiVersion, kind, metadata, spec}; at least one, unless allowEmpty is set."`
 	DryRun      bool              `json:"dryRun,omitempty" doc:"Report the effect without changing anything."`
@@ -19,16 +19,17 @@ type ApplyRequest struct {
 	MaxAffected int               `json:"maxAffected,omitempty" minimum:"0" doc:"Refuse a change that affects more nodes; 0: a fifth of all, at least 50."`
 	Yes         bool              `json:"yes,omitempty" doc:"Confirm the change for any number of nodes."`
 	Namespace   string            `json:"namespace,omitempty" doc:"Namespace for resources that name none."`
+	OnlyNew     bool              `json:"onlyNew,omitempty" doc:"Notify nobody of problems that are open now and that a route or handler list takes since this change."`
 	Expect      []Expected        `json:"expect,omitempty" maxItems:"10000" doc:"Refuse the whole change (412) if one of these resources has changed: If-Match for many."`
 }
 
-// Expected is the revision that a resource of an apply had when its sender read it.
+// Expected is the revision that a resource must still have when an apply changes it.
 type Expected struct {
 	Ref
 	Revision int64 `json:"revision" minimum:"0" doc:"status.revision at the time of reading; 0: the resource must not exist."`
 }
 
-// DeleteRequest deletes many resources in one transaction, all or none.
+// DeleteRequest is a request to delete many resources in one transaction, all or none.
 type DeleteRequest struct {
 	Resources   []Ref  `json:"resources" minItems:"1" maxItems:"10000"`
 	DryRun      bool   `json:"dryRun,omitempty" doc:"Report the effect without changing anything."`
@@ -44,16 +45,32 @@ type Ref struct {
 	Name      string `json:"name" maxLength:"253"`
 }
 
-// Applied is the outcome of an apply.
+// Applied is the outcome of an apply, one entry for each resource.
 type Applied struct {
 	Revision int64     `json:"revision" doc:"Revision of the intent after the change; 0: nothing changed."`
 	DryRun   bool      `json:"dryRun,omitempty"`
 	Affected int       `json:"affected" doc:"Number of nodes whose assignment changes."`
 	Outcomes []Outcome `json:"outcomes"`
 	Refused  *Refused  `json:"refused,omitempty" doc:"For a dry run: reason why the server would refuse the change."`
+	Routed
 }
 
-// Refused is the reason why the server would refuse an apply that is a dry run now.
+// Routed says what a change of routes or handler lists means for open problems.
+type Routed struct {
+	Taken     []TakenProblems `json:"taken,omitempty" doc:"Open problems that routes and handler lists take since the change."`
+	TakenLate bool            `json:"takenLate,omitempty" doc:"History is behind: open problems are notified when it has caught up, and their number is unknown."`
+}
+
+// TakenProblems are the open problems that one route or handler list takes since a change.
+type TakenProblems struct {
+	Route    string    `json:"route,omitempty" doc:"NAMESPACE/NAME; absent: a check, node or namespace names the handlers."`
+	Handlers []string  `json:"handlers" doc:"NAMESPACE/NAME of the handlers of the first step."`
+	Problems int       `json:"problems"`
+	Held     int       `json:"held,omitempty" doc:"Number of those problems that are not notified now: silenced, acknowledged, in maintenance, or left out by onlyNew."`
+	At       time.Time `json:"at,omitzero" doc:"Time of the one message about the others; absent: there is none."`
+}
+
+// Refused is the reason why the same apply without dry run would be refused.
 type Refused struct {
 	Class  string `json:"class" doc:"Class as in type of an error: guarded, conflict."`
 	Detail string `json:"detail"`
@@ -85,7 +102,7 @@ type ResourceList struct {
 	Next   string            `json:"next,omitempty" doc:"Value for after to get the next page; absent on the last page."`
 }
 
-// Change is one audit record of a changed resource, with author, time, address and reason.
+// Change is one audit record about a resource: author, time, address and reason.
 type Change struct {
 	Revision  int64     `json:"revision"`
 	At        time.Time `json:"at"`
@@ -135,7 +152,8 @@ type Archive struct {
 	Trouble  string `json:"trouble,omitempty" doc:"Reason why the download failed."`
 }
 
-// RunRequest is a request to run a check or a command now on every node of the targets. A check must be assigned to the node.
+// RunRequest is a request to run a check or a command once, now, on every node of the targets. A check must be
+// assigned to the node.
 type RunRequest struct {
 	Namespace   string         `json:"namespace,omitempty" maxLength:"253" doc:"Default: default."`
 	Check       string         `json:"check,omitempty" maxLength:"253" doc:"Check to run; excludes command."`
@@ -158,7 +176,7 @@ const (
 	RunSummary = "summary" // the counts over all nodes; the last line
 )
 
-// RunLine is one line of the streamed answer to a request to run on nodes.
+// RunLine is one line of the streamed answer to a RunRequest: output or outcome of one node.
 type RunLine struct {
 	Type       string        `json:"type" enum:"started,output,done,refused,lost,summary"`
 	Node       string        `json:"node,omitempty"`
@@ -181,7 +199,7 @@ type RunCounts struct {
 	Lost     int `json:"lost"`
 }
 
-// Count adds the outcome of the run on one node.
+// Count counts the outcome of the run on one node.
 func (c *RunCounts) Count(l *RunLine) {
 	switch {
 	case l.Type == RunRefused:

@@ -9,7 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// NotificationHold is a reason that keeps people from being notified of a problem now.
+// NotificationHold is a reason why nobody is notified of a problem now, such as a silence.
 type NotificationHold struct {
 	Kind          string    `json:"kind" enum:"silenced,maintenance,muted,acknowledged,unreachable,dependent"`
 	By            string    `json:"by,omitempty" doc:"NAMESPACE/NAME of the silence, window or route; NAMESPACE/NODE/CHECK of the failing dependency."`
@@ -31,7 +31,7 @@ type SilenceRequest struct {
 	Yes         bool            `json:"yes,omitempty" doc:"Confirm the silence for any number of nodes."`
 }
 
-// Silenced is the answer about a silence: the counts of its nodes and open problems.
+// Silenced is the answer to creating or ending a silence: the counts of its nodes and open problems.
 type Silenced struct {
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`
@@ -56,7 +56,7 @@ type RouteTest struct {
 	Routes       []RouteTestOne `json:"routes"`
 }
 
-// RouteTestOne is the part of a route test about one route: its steps.
+// RouteTestOne is the predicted steps of one route in a route test.
 type RouteTestOne struct {
 	Route     string          `json:"route,omitempty" doc:"NAMESPACE/NAME; absent: handlers without a route."`
 	GroupBy   string          `json:"groupBy,omitempty" doc:"Properties that put problems into one message."`
@@ -65,7 +65,7 @@ type RouteTestOne struct {
 	Steps     []RouteTestStep `json:"steps"`
 }
 
-// RouteTestStep is one step of a route, as the route test predicts it.
+// RouteTestStep is one predicted step of a route: its time and its handlers.
 type RouteTestStep struct {
 	Due      time.Time          `json:"due" doc:"Time of the message if nothing holds it."`
 	At       time.Time          `json:"at,omitzero" doc:"Time of the message; absent: never, or when somebody ends the hold."`
@@ -80,7 +80,7 @@ type RouteHandler struct {
 	Missing bool   `json:"missing,omitempty" doc:"The handler does not exist."`
 }
 
-// Text describes the hold without its end: silenced by default/disks (ann: new disks).
+// Text describes the hold in words, without its end: silenced by default/disks (ann: new disks).
 func (h *NotificationHold) Text() string {
 	text := h.Kind
 	switch {
@@ -88,6 +88,10 @@ func (h *NotificationHold) Text() string {
 		text = "unreachable behind " + h.By
 	case h.Kind == "dependent":
 		text = "it depends on " + h.By
+	case h.Kind == "opened before its route" && h.By != "":
+		text = "it was open before route " + h.By + " took it"
+	case h.Kind == "opened before its route":
+		text = "it was open before"
 	case h.Kind == "over the rate":
 		text += " of route " + h.By
 	case h.By != "":
@@ -104,7 +108,7 @@ func (h *NotificationHold) Text() string {
 		text += " (" + why + ")"
 	}
 	switch {
-	case h.Drop:
+	case h.Drop && h.Kind != "opened before its route":
 		text += ", permanently"
 	case h.UntilResolved:
 		text += ", until the problem closes"
@@ -126,7 +130,7 @@ type HandlerTested struct {
 	Seconds float64 `json:"seconds" doc:"Duration."`
 }
 
-// HandlerReplay selects the dead letters of a handler to send again.
+// HandlerReplay is a request to send dead letters of a handler again.
 type HandlerReplay struct {
 	IDs     []int64 `json:"ids,omitempty" maxItems:"1000" doc:"Only these messages; default all."`
 	Ended   bool    `json:"ended,omitempty" doc:"Also messages about ended problems, with the message of the end."`
@@ -141,7 +145,7 @@ type HandlerReplayed struct {
 	More int `json:"more,omitempty" doc:"Number of dead letters beyond the limit."`
 }
 
-// HandlerStream is the progress of a handler that receives every result.
+// HandlerStream is the progress of a handler that receives every result in the journal.
 type HandlerStream struct {
 	BehindSeconds float64   `json:"behindSeconds" doc:"Age of the oldest journal commit that the handler has not received; zero: up to date."`
 	BehindBytes   int64     `json:"behindBytes" doc:"Bytes of journal from that commit on."`
@@ -155,7 +159,7 @@ type HandlerStream struct {
 	News          string    `json:"news,omitempty" doc:"Reason why the server's start did not continue at the stored position."`
 }
 
-// Lag describes how far the stream of a handler is behind the newest record of the journal.
+// Lag describes how far a handler that receives every result is behind the newest record of the journal.
 func (s *HandlerStream) Lag() string {
 	behind := fmt.Sprintf("%s behind", time.Duration(s.BehindSeconds*float64(time.Second)).Round(time.Second))
 	switch {

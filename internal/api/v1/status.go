@@ -24,10 +24,14 @@ type Status struct {
 	NoResults   bool              `json:"noResults,omitempty" doc:"The server has nodes and checks but no result of a check yet, in any namespace."`
 	Problems    uint64            `json:"problems"`
 	LastHour    LastHour          `json:"lastHour"`
-	Wrong       []Wrong           `json:"wrong,omitempty" doc:"Events that are not OK, by check, worst first, at most 10; without silent nodes."`
+	Unhandled   ByStatus          `json:"unhandled" doc:"Number of open problems that nobody handles, by present status; without silent nodes."`
+	NoProblem   uint64            `json:"noProblem,omitempty" doc:"Number of events that are not OK and have no problem, because too few results failed (alert.failAfter)."`
+	Handled     Handled           `json:"handled" doc:"Number of the other open problems, by the first reason."`
+	Unnotified  Unnotified        `json:"unnotified" doc:"Open problems of which nobody is notified."`
+	Wrong       []Wrong           `json:"wrong,omitempty" doc:"Open problems that nobody handles, by check, worst first, at most 10; without silent nodes."`
 	WrongMore   int               `json:"wrongMore,omitempty" doc:"Number of further checks."`
-	Silent      uint64            `json:"silent" doc:"Number of nodes whose last sign of life is older than their keepalive allows."`
-	SilentNow   []Event           `json:"silentNodes,omitempty" doc:"Keepalive events of some silent nodes."`
+	Silent      uint64            `json:"silent" doc:"Number of nodes whose last sign of life is older than their keepalive allows, and whose problem nobody handles."`
+	SilentNow   []SilentNode      `json:"silentNodes,omitempty" doc:"Some of them, the latest first."`
 	Stopped     int               `json:"stopped,omitempty" doc:"Number of nodes whose agent somebody stopped, for example by a shutdown: no alarm. Without ephemeral nodes."`
 	StoppedNow  []string          `json:"stoppedNodes,omitempty" doc:"Some of them."`
 	Faulty      int               `json:"faulty,omitempty" doc:"Number of nodes with a fault in their assignment: a property without value or with two values, or a too large assignment."`
@@ -43,7 +47,32 @@ type Status struct {
 	Warnings    []string          `json:"warnings,omitempty"`
 }
 
-// Wrong is a check that is not OK on some nodes, with these nodes.
+// Handled counts open problems of which nobody is notified again now. They do not make the fleet unwell.
+type Handled struct {
+	Acknowledged uint64 `json:"acknowledged,omitempty"`
+	Silenced     uint64 `json:"silenced,omitempty"`
+	Maintenance  uint64 `json:"maintenance,omitempty" doc:"In a maintenance window."`
+	Dependent    uint64 `json:"dependent,omitempty" doc:"A dependency has a problem, such as the switch in front of the node."`
+}
+
+// Sum returns the number of handled problems.
+func (h Handled) Sum() uint64 { return h.Acknowledged + h.Silenced + h.Maintenance + h.Dependent }
+
+// Unnotified counts open problems that no route and no handler takes.
+type Unnotified struct {
+	Problems int      `json:"problems,omitempty"`
+	Examples []string `json:"examples,omitempty" doc:"Some of them: NODE/CHECK, or NAMESPACE/NODE/CHECK outside the requested namespace."`
+}
+
+// SilentNode is a node without a sign of life.
+type SilentNode struct {
+	Namespace string    `json:"namespace"`
+	Node      string    `json:"node"`
+	Heard     time.Time `json:"heard,omitzero" doc:"Last sign of life; absent: never."`
+	Since     time.Time `json:"since" doc:"Start of the problem."`
+}
+
+// Wrong is a check that has open problems on some nodes, with these nodes.
 type Wrong struct {
 	Check     string         `json:"check"`
 	Namespace string         `json:"namespace,omitempty" doc:"Namespace of the nodes; empty: several."`
@@ -51,26 +80,26 @@ type Wrong struct {
 	Severity  model.Severity `json:"severity" doc:"Highest severity."`
 	Names
 	Nodes    uint64    `json:"nodes"`
-	Problems uint64    `json:"problems" doc:"Number of open problems."`
 	Since    time.Time `json:"since" doc:"Start on the first node."`
 	Last     time.Time `json:"last" doc:"Start on the last node."`
 	Examples []string  `json:"examples" doc:"Some of the nodes."`
 	Output   string    `json:"output,omitempty" doc:"Output of the first example."`
 }
 
-// NodeFault is an error in the assignments of nodes.
+// NodeFault is one error in assignments, with the nodes that it affects.
 type NodeFault struct {
 	Text     string   `json:"text"`
 	Nodes    int      `json:"nodes"`
 	Examples []string `json:"examples" doc:"Some of the nodes."`
 }
 
-// Unsent counts the deliveries in the outbox that are not yet sent to one handler.
+// Unsent has the number of unsent deliveries in the outbox of one handler.
 type Unsent struct {
 	Namespace string    `json:"namespace"`
 	Handler   string    `json:"handler"`
 	Waiting   int       `json:"waiting"`
 	Failing   int       `json:"failing,omitempty" doc:"Number of those messages with failed attempts; the server tries again."`
+	Dead      int       `json:"dead,omitempty" doc:"Number of further messages that were given up in the last 24 hours."`
 	Since     time.Time `json:"since" doc:"Time of the oldest message."`
 	LastError string    `json:"lastError,omitempty"`
 }
@@ -90,7 +119,7 @@ type ByStatus struct {
 	Unknown  uint64 `json:"unknown"`
 }
 
-// ByStatusOf converts an array of event counts, indexed by status.
+// ByStatusOf converts event counts indexed by status to ByStatus.
 func ByStatusOf(n [4]uint64) ByStatus {
 	return ByStatus{OK: n[model.OK], Warning: n[model.Warning], Critical: n[model.Critical], Unknown: n[model.Unknown]}
 }
@@ -132,10 +161,10 @@ type QueueList struct {
 	Items []Queue `json:"items"`
 }
 
-// NotOK counts the events that are not OK.
+// NotOK returns the number of events that are not OK.
 func (b ByStatus) NotOK() uint64 { return b.Critical + b.Unknown + b.Warning }
 
-// Failing formats the share of events that are not OK: 2 of 9.
+// Failing formats how many events are not OK: 2 of 9.
 func (b ByStatus) Failing() string {
 	if all := b.OK + b.NotOK(); all > 0 {
 		return fmt.Sprintf("%d of %d", b.NotOK(), all)
@@ -151,7 +180,7 @@ type ReportQuery struct {
 	Where        string // CEL condition over the variable row, for lists
 }
 
-// ShadowMessage is a notification that was not sent because its namespace is a shadow.
+// ShadowMessage is a notification that was not sent, because its namespace is a shadow.
 type ShadowMessage struct {
 	At        time.Time `json:"at" doc:"Time at which it would have been sent."`
 	Handler   string    `json:"handler" doc:"NAMESPACE/NAME of the handler."`
@@ -177,7 +206,7 @@ type ShadowList struct {
 	Next  string          `json:"next,omitempty"`
 }
 
-// Noise counts pages to people in a period, and lists checks that never fail.
+// Noise is the noise report: how often checks and routes paged people in a period, and checks that never fail.
 type Noise struct {
 	Since time.Time   `json:"since"`
 	Until time.Time   `json:"until"`
@@ -266,7 +295,7 @@ func (e *Error) GetStatus() int { return e.Status }
 // ContentType returns the media type of errors.
 func (e *Error) ContentType(string) string { return "application/problem+json" }
 
-// AsModel converts the error of the API to an error of package model, with the same class.
+// AsModel converts an error of the API to one of package model with the same class.
 func (e *Error) AsModel() *model.Error {
 	class := model.ClassOfHTTP(e.Status)
 	text := e.Detail

@@ -23,7 +23,7 @@ func (v *View) RedactForCaller(ctx context.Context, r *model.Resource) *model.Re
 	return v.Kinds.Redact(r)
 }
 
-// Counts counts the events of a namespace by status; empty: of all namespaces.
+// Counts counts the events of a namespace by status; an empty name means all namespaces.
 func (v *View) Counts(ctx context.Context, namespace string) (event.Counts, error) {
 	var id model.NamespaceID
 	if namespace != "" {
@@ -35,8 +35,8 @@ func (v *View) Counts(ctx context.Context, namespace string) (event.Counts, erro
 	return v.Events.Counts(id), nil
 }
 
-// FindChecksByName finds the checks with this name that may run on nodes of the namespaces: the checks of
-// these namespaces, of namespace shared, and built-in ones.
+// FindChecksByName returns the checks with this name that may run on nodes of the namespaces, also shared and
+// built-in ones.
 func (v *View) FindChecksByName(namespaces []string, name string) (ids []model.CheckID) {
 	for _, ns := range append(slices.Clone(namespaces), model.SharedNamespaceName) {
 		if id, ok := v.Directory.CheckByName(ns, name); ok && !slices.Contains(ids, id) {
@@ -46,8 +46,8 @@ func (v *View) FindChecksByName(namespaces []string, name string) (ids []model.C
 	return ids
 }
 
-// RelativeName returns the name of a node for people of a namespace: NAMESPACE/NAME where the node is
-// in another namespace, and #ID where the node is being deleted.
+// RelativeName returns the name of a node as people of a namespace write it: NAMESPACE/NAME for another namespace,
+// #ID for a node being deleted.
 func (v *View) RelativeName(namespace string, id model.NodeID) string {
 	own, name, ok := v.Directory.NodeName(id)
 	switch {
@@ -59,7 +59,7 @@ func (v *View) RelativeName(namespace string, id model.NodeID) string {
 	return name
 }
 
-// TimeOfNanoseconds converts nanoseconds since 1970; 0 is the zero time.
+// TimeOfNanoseconds converts nanoseconds since 1970 to a time; 0 becomes the zero time.
 func TimeOfNanoseconds(ns int64) time.Time {
 	if ns == 0 {
 		return time.Time{}
@@ -70,8 +70,8 @@ func TimeOfNanoseconds(ns int64) time.Time {
 // maxHintCandidates bounds the names among which a hint looks for the nearest one.
 const maxHintCandidates = 5000
 
-// ExplainNotFound adds a hint to the error about a missing resource: the nearest name, or the namespace
-// that has the resource. Other errors are returned unchanged.
+// ExplainNotFound adds a hint to the error about a missing resource: the nearest name, or the namespace in which it
+// exists. Other errors are returned unchanged.
 func (v *View) ExplainNotFound(ctx context.Context, err error, key intent.Key) error {
 	if model.ClassOf(err) != model.NotFound {
 		return err
@@ -85,7 +85,7 @@ func (v *View) ExplainNotFound(ctx context.Context, err error, key intent.Key) e
 	return e.WithHint("%s", v.nearestNameHint(ctx, key))
 }
 
-// nearestNameHint returns the hint for a resource that does not exist: an existing resource with a similar name.
+// nearestNameHint returns the hint for a missing resource: the nearest existing name.
 func (v *View) nearestNameHint(ctx context.Context, key intent.Key) string {
 	list := "muster get " + v.kindPlural(key.Kind)
 	if key.Namespace != "" && key.Namespace != model.DefaultNamespaceName {
@@ -124,6 +124,7 @@ func (v *View) nearestNameHint(ctx context.Context, key intent.Key) string {
 	return "list them: " + list
 }
 
+// kindPlural returns the plural of a kind for messages.
 func (v *View) kindPlural(kind string) string {
 	if k, ok := v.Kinds.Of(kind); ok {
 		return k.Plural
@@ -131,7 +132,7 @@ func (v *View) kindPlural(kind string) string {
 	return strings.ToLower(kind)
 }
 
-// RequireNamespace returns an error where a namespace does not exist; an empty name means all namespaces. A namespace
+// RequireNamespace returns an error if a namespace does not exist; an empty name means all namespaces. A namespace
 // that was applied a moment ago and is not in the directory yet exists, too.
 func (v *View) RequireNamespace(ctx context.Context, name string) error {
 	if _, ok := v.Directory.NamespaceByName(name); ok || name == "" {
@@ -175,7 +176,7 @@ func (v *View) NodeNotFoundError(ctx context.Context, namespace, name string) er
 	return e.WithHint("%s", v.nearestNameHint(ctx, intent.Key{Kind: "Node", Namespace: namespace, Name: name}))
 }
 
-// findRename returns the change that renamed the node of this name.
+// findRename returns the audit record of the change that renamed a node from this name.
 func (v *View) findRename(ctx context.Context, namespace, name string) (intent.AuditEntry, bool) {
 	last, err := v.Intent.Audit(ctx, intent.ChangeQuery{Kind: "Node", Namespace: namespace, Name: name, Limit: 1}, true)
 	if err != nil || len(last) == 0 || last[0].Was != name {
@@ -213,7 +214,7 @@ func (v *View) OpenProblem(node model.NodeID, check model.CheckID) *model.Proble
 	return st.ProblemNow()
 }
 
-// KeepGroupMembers removes from ids the nodes that are no members of a group; it reuses the slice.
+// KeepGroupMembers removes from ids the nodes outside a group; it reuses the slice.
 func (v *View) KeepGroupMembers(ctx context.Context, ids []model.NodeID, namespace, group string) ([]model.NodeID, error) {
 	key := intent.Key{Kind: "Group", Namespace: cmp.Or(namespace, model.DefaultNamespaceName), Name: group}
 	if ns, name, ok := strings.Cut(group, "/"); ok {

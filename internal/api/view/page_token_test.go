@@ -23,7 +23,7 @@ func TestPageTokensBelongToOneIncarnation(t *testing.T) {
 	}
 }
 
-// FuzzPageTokens: a page token from outside is refused with a class, or is one of ours and encoded again the same.
+// FuzzPageTokens parses random page tokens: each is refused, or encoded the same again.
 func FuzzPageTokens(f *testing.F) {
 	v, other := New(Stores{Incarnation: 7}, Live{}), New(Stores{Incarnation: 8}, Live{})
 	for _, text := range []string{v.NewPageToken("default/disk"), v.NewPageToken(""), other.NewPageToken("x"), "", "!", `"-"`} {

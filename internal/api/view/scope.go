@@ -15,7 +15,8 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 )
 
-// namespaceScope is the set of namespaces that a bound caller may see. View.For wraps every store with a scope.
+// namespaceScope is the set of namespaces that a caller with bound roles may see. View.For wraps every store with a
+// scope.
 //
 // Resources of namespace shared reach all nodes, so definitions of its checks and members of its
 // groups are visible, as far as nodes of the scope have them; resources of namespace shared are not.
@@ -25,17 +26,18 @@ type namespaceScope struct {
 	namespaces []string // names
 }
 
+// includesNamespace reports whether the caller may see a namespace.
 func (x *namespaceScope) includesNamespace(namespace string) bool {
 	return slices.Contains(x.namespaces, namespace)
 }
 
-// showsDefinitionsOf reports whether definitions of a namespace are visible where they are in force.
+// showsDefinitionsOf reports whether definitions of a namespace are visible: its own ones, and the shared ones.
 func (x *namespaceScope) showsDefinitionsOf(namespace string) bool {
 	return namespace == model.SharedNamespaceName || x.includesNamespace(namespace)
 }
 
-// includesResource reports whether the scope shows a resource. A resource of kind Namespace lies in the namespace of
-// its own name.
+// includesResource reports whether the caller may see a resource. A resource of kind Namespace lies in the namespace
+// of its own name.
 func (x *namespaceScope) includesResource(key intent.Key) bool {
 	if key.Kind == "Namespace" {
 		return x.includesNamespace(key.Name)
@@ -43,13 +45,14 @@ func (x *namespaceScope) includesResource(key intent.Key) bool {
 	return x.includesNamespace(key.Namespace)
 }
 
-// refusalError returns the error about anything in a namespace outside the scope; it does not reveal whether that exists.
+// refusalError returns the error about a namespace that the caller may not see, without revealing whether it exists.
 func (x *namespaceScope) refusalError(namespace string) error {
 	return x.subject.AllowIn(x.need, namespace)
 }
 
-// scopedDirectory is the directory within a scope: nodes of other namespaces do not exist. For an invisible node or
-// namespace the wrapped directory is asked for node 0 or for invalidNamespace, which never exist.
+// scopedDirectory is the directory of a caller bound to namespaces: nodes of other namespaces do not exist in it. For
+// an invisible node or namespace the wrapped directory is asked for node 0 or for invalidNamespace, which never
+// exist.
 type scopedDirectory struct {
 	all Directory
 	*namespaceScope
@@ -60,7 +63,7 @@ var _ Directory = scopedDirectory{}
 // invalidNamespace is no valid name of a namespace.
 const invalidNamespace = "/"
 
-// visibleNamespace returns the name of a visible namespace, else invalidNamespace.
+// visibleNamespace returns the namespace if the caller may see it, else invalidNamespace, which matches nothing.
 func (x *namespaceScope) visibleNamespace(namespace string) string {
 	if !x.includesNamespace(namespace) {
 		return invalidNamespace
@@ -68,7 +71,8 @@ func (x *namespaceScope) visibleNamespace(namespace string) string {
 	return namespace
 }
 
-// definingNamespace returns the name of a namespace whose definitions are visible, else invalidNamespace.
+// definingNamespace returns the namespace if its definitions are visible, else invalidNamespace, which matches
+// nothing.
 func (x *namespaceScope) definingNamespace(namespace string) string {
 	if !x.showsDefinitionsOf(namespace) {
 		return invalidNamespace
@@ -76,7 +80,7 @@ func (x *namespaceScope) definingNamespace(namespace string) string {
 	return namespace
 }
 
-// visibleNode returns the id of a visible node, else 0.
+// visibleNode returns the id of a node if the caller may see it, else 0.
 func (d scopedDirectory) visibleNode(id model.NodeID) model.NodeID {
 	if namespace, _, ok := d.all.NodeName(id); !ok || !d.includesNamespace(namespace) {
 		return 0
@@ -84,12 +88,12 @@ func (d scopedDirectory) visibleNode(id model.NodeID) model.NodeID {
 	return id
 }
 
-// visibleNodes returns the visible nodes.
+// visibleNodes removes nodes that the caller may not see.
 func (d scopedDirectory) visibleNodes(ids []model.NodeID) []model.NodeID {
 	return slices.DeleteFunc(ids, func(id model.NodeID) bool { return d.visibleNode(id) == 0 })
 }
 
-// nodesInScope calls fn for a namespace, or for all namespaces of the scope, and sorts the nodes that fn returns.
+// nodesInScope calls fn for a namespace, or for each visible one, and returns the sorted nodes.
 func (d scopedDirectory) nodesInScope(namespace string, fn func(string) []model.NodeID) (ids []model.NodeID) {
 	for _, one := range d.namespaces {
 		if namespace == "" || namespace == one {
@@ -100,10 +104,12 @@ func (d scopedDirectory) nodesInScope(namespace string, fn func(string) []model.
 	return ids
 }
 
+// NamespaceByName returns the id of a visible namespace.
 func (d scopedDirectory) NamespaceByName(name string) (model.NamespaceID, bool) {
 	return d.all.NamespaceByName(d.visibleNamespace(name))
 }
 
+// NamespaceName returns the name of a visible namespace.
 func (d scopedDirectory) NamespaceName(id model.NamespaceID) (string, bool) {
 	name, ok := d.all.NamespaceName(id)
 	if !d.includesNamespace(name) {
@@ -112,53 +118,75 @@ func (d scopedDirectory) NamespaceName(id model.NamespaceID) (string, bool) {
 	return name, ok
 }
 
+// NamespaceHandlers returns the default handlers of a visible namespace.
 func (d scopedDirectory) NamespaceHandlers(name string) []string {
 	return d.all.NamespaceHandlers(d.visibleNamespace(name))
 }
 
+// NodeByName returns the id of a visible node.
 func (d scopedDirectory) NodeByName(namespace, name string) (model.NodeID, bool) {
 	return d.all.NodeByName(d.visibleNamespace(namespace), name)
 }
 
+// NodeName returns the name of a visible node.
 func (d scopedDirectory) NodeName(id model.NodeID) (namespace, name string, ok bool) {
 	return d.all.NodeName(d.visibleNode(id))
 }
 
+// Node returns a visible node.
 func (d scopedDirectory) Node(id model.NodeID) *directory.Node { return d.all.Node(d.visibleNode(id)) }
+
+// NodeLabels returns the labels of a visible node.
 func (d scopedDirectory) NodeLabels(id model.NodeID) map[string]string {
 	return d.all.NodeLabels(d.visibleNode(id))
 }
+
+// NodeFacts returns the facts of a visible node.
 func (d scopedDirectory) NodeFacts(id model.NodeID) map[string]string {
 	return d.all.NodeFacts(d.visibleNode(id))
 }
+
+// NodeGroups returns the groups of a visible node.
 func (d scopedDirectory) NodeGroups(id model.NodeID) []string {
 	return d.all.NodeGroups(d.visibleNode(id))
 }
+
+// NodeUnits returns the units of a visible node.
 func (d scopedDirectory) NodeUnits(id model.NodeID) []model.CheckID {
 	return d.all.NodeUnits(d.visibleNode(id))
 }
+
+// NodeFaults returns the assignment errors of a visible node.
 func (d scopedDirectory) NodeFaults(id model.NodeID) []plan.Fault {
 	return d.all.NodeFaults(d.visibleNode(id))
 }
+
+// Assignment returns the version of the assignment of a visible node.
 func (d scopedDirectory) Assignment(id model.NodeID) (uint64, bool) {
 	return d.all.Assignment(d.visibleNode(id))
 }
+
+// RunsUnit reports whether a visible node runs a unit.
 func (d scopedDirectory) RunsUnit(id model.NodeID, check model.CheckID) bool {
 	return d.all.RunsUnit(d.visibleNode(id), check)
 }
 
+// Nodes returns the visible nodes of a namespace.
 func (d scopedDirectory) Nodes(namespace string) []model.NodeID {
 	return d.nodesInScope(namespace, d.all.Nodes)
 }
 
+// NodesMatching returns the visible nodes that a selector matches.
 func (d scopedDirectory) NodesMatching(namespace string, s directory.Selector) []model.NodeID {
 	return d.nodesInScope(namespace, func(namespace string) []model.NodeID { return d.all.NodesMatching(namespace, s) })
 }
 
+// GroupMembers returns the visible members of a group.
 func (d scopedDirectory) GroupMembers(namespace, name string) []model.NodeID {
 	return d.visibleNodes(d.all.GroupMembers(d.definingNamespace(namespace), name))
 }
 
+// Select returns the visible nodes that targets select.
 func (d scopedDirectory) Select(namespace string, t *model.Targets) ([]model.NodeID, error) {
 	if !d.includesNamespace(namespace) {
 		return nil, d.refusalError(namespace)
@@ -167,7 +195,7 @@ func (d scopedDirectory) Select(namespace string, t *model.Targets) ([]model.Nod
 	return d.visibleNodes(ids), err
 }
 
-// CheckByName finds a check within the scope; built-in checks, which every namespace has, are hidden.
+// CheckByName finds a visible check by name; built-in checks are hidden.
 func (d scopedDirectory) CheckByName(namespace, name string) (model.CheckID, bool) {
 	if !d.showsDefinitionsOf(namespace) {
 		return 0, false
@@ -175,8 +203,17 @@ func (d scopedDirectory) CheckByName(namespace, name string) (model.CheckID, boo
 	return d.all.CheckByName(namespace, name)
 }
 
+// CheckName returns the name of a check.
 func (d scopedDirectory) CheckName(id model.CheckID) (namespace, name string, ok bool) {
 	return d.SourceName(model.CheckSource(id))
+}
+
+// CheckUnit returns the record of a check whose definition the caller may see.
+func (d scopedDirectory) CheckUnit(id model.CheckID) *directory.Unit {
+	if u := d.all.CheckUnit(id); u != nil && d.showsDefinitionsOf(u.Namespace) {
+		return u
+	}
+	return nil
 }
 
 // SourceName returns the name of the source of a problem; whoever sees the problem sees its source.
@@ -187,22 +224,27 @@ func (d scopedDirectory) SourceName(s model.Source) (namespace, name string, ok 
 	return namespace, name, ok
 }
 
+// ExplainCheck explains why a check is or is not assigned to a visible node.
 func (d scopedDirectory) ExplainCheck(id model.NodeID, check model.CheckID) (why plan.Explanation, ok bool) {
 	return d.all.ExplainCheck(d.visibleNode(id), check)
 }
 
+// ExplainGroups explains the group memberships of a visible node.
 func (d scopedDirectory) ExplainGroups(id model.NodeID) []plan.Explanation {
 	return d.all.ExplainGroups(d.visibleNode(id))
 }
 
+// JoinRequests returns the groups that the agent of a visible node requested.
 func (d scopedDirectory) JoinRequests(id model.NodeID) []plan.JoinRequest {
 	return d.all.JoinRequests(d.visibleNode(id))
 }
 
+// PropertyOrigins returns the properties of a visible node with their declarations.
 func (d scopedDirectory) PropertyOrigins(id model.NodeID) []plan.PropertyOrigins {
 	return d.all.PropertyOrigins(d.visibleNode(id))
 }
 
+// Faults lists the assignment errors of visible nodes.
 func (d scopedDirectory) Faults(namespace string) (list []plan.Fault, nodes int) {
 	for _, one := range d.namespaces {
 		if namespace == "" || namespace == one {
@@ -214,6 +256,7 @@ func (d scopedDirectory) Faults(namespace string) (list []plan.Fault, nodes int)
 	return list, nodes
 }
 
+// Keepalive returns the keepalive check of a visible node; nil: none.
 func (d scopedDirectory) Keepalive(id model.NodeID) *model.CheckChunk {
 	if d.visibleNode(id) == 0 {
 		return nil
@@ -221,32 +264,39 @@ func (d scopedDirectory) Keepalive(id model.NodeID) *model.CheckChunk {
 	return d.all.Keepalive(id)
 }
 
+// UnitNodes returns the visible nodes of a unit.
 func (d scopedDirectory) UnitNodes(check model.CheckID) []model.NodeID {
 	return d.visibleNodes(d.all.UnitNodes(check))
 }
 
+// Handler returns a handler of a visible namespace.
 func (d scopedDirectory) Handler(namespace, name string) (*model.HandlerSpec, bool) {
 	return d.all.Handler(d.definingNamespace(namespace), name)
 }
 
+// Secret returns the declaration of a secret in a visible namespace.
 func (d scopedDirectory) Secret(namespace, name string) (*model.SecretSpec, bool) {
 	return d.all.Secret(d.visibleNamespace(namespace), name)
 }
 
+// Dependencies returns the dependencies of a check on a visible node.
 func (d scopedDirectory) Dependencies(id model.NodeID, check model.CheckID) []route.Dependency {
 	return d.all.Dependencies(d.visibleNode(id), check)
 }
 
+// Shadow reports whether a visible namespace is a shadow, which sends no notifications.
 func (d scopedDirectory) Shadow(namespace string) bool {
 	return d.all.Shadow(d.visibleNamespace(namespace))
 }
 
+// Streams returns the visible handlers that receive every result.
 func (d scopedDirectory) Streams() map[route.Name]*model.HandlerSpec {
 	out := d.all.Streams()
 	maps.DeleteFunc(out, func(name route.Name, _ *model.HandlerSpec) bool { return !d.showsDefinitionsOf(name.Namespace) })
 	return out
 }
 
+// Placement returns on which nodes a visible resource lands.
 func (d scopedDirectory) Placement(key intent.Key) intent.Placement {
 	if !d.includesResource(key) {
 		return intent.Placement{}
@@ -254,7 +304,7 @@ func (d scopedDirectory) Placement(key intent.Key) intent.Placement {
 	return d.all.Placement(key)
 }
 
-// scopedEvents is the event view within a scope: events of other namespaces do not exist.
+// scopedEvents is the event view of a caller bound to namespaces: events of other namespaces do not exist in it.
 type scopedEvents struct {
 	all       event.Reader
 	directory scopedDirectory
@@ -263,6 +313,7 @@ type scopedEvents struct {
 
 var _ event.Reader = scopedEvents{}
 
+// newScopedEvents returns the event view of a caller that is bound to namespaces.
 func newScopedEvents(all event.Reader, directory Directory, x *namespaceScope) scopedEvents {
 	e := scopedEvents{all: all, directory: scopedDirectory{directory, x}}
 	for _, name := range x.namespaces {
@@ -273,9 +324,10 @@ func newScopedEvents(all event.Reader, directory Directory, x *namespaceScope) s
 	return e
 }
 
+// includesNamespace reports whether the caller may see a namespace.
 func (e scopedEvents) includesNamespace(id model.NamespaceID) bool { return slices.Contains(e.ids, id) }
 
-// boundQuery limits a query to the scope.
+// boundQuery limits a query to the visible namespaces.
 func (e scopedEvents) boundQuery(q event.Query) event.Query {
 	if q.Namespaces == nil {
 		q.Namespaces = e.ids
@@ -288,6 +340,7 @@ func (e scopedEvents) boundQuery(q event.Query) event.Query {
 	return q
 }
 
+// Get returns a visible event.
 func (e scopedEvents) Get(node model.NodeID, check model.CheckID) (event.State, bool) {
 	st, ok := e.all.Get(node, check)
 	if !ok || !e.includesNamespace(st.Namespace) {
@@ -296,14 +349,17 @@ func (e scopedEvents) Get(node model.NodeID, check model.CheckID) (event.State, 
 	return st, true
 }
 
+// List returns a page of visible events.
 func (e scopedEvents) List(ctx context.Context, q event.Query) (event.Page, error) {
 	return e.all.List(ctx, e.boundQuery(q))
 }
 
+// Watch streams changes of visible events.
 func (e scopedEvents) Watch(ctx context.Context, q event.Query) (<-chan event.State, error) {
 	return e.all.Watch(ctx, e.boundQuery(q))
 }
 
+// Counts counts the visible events of a namespace by status.
 func (e scopedEvents) Counts(namespace model.NamespaceID) (sum event.Counts) {
 	for _, id := range e.ids {
 		if namespace == 0 || namespace == id {
@@ -313,13 +369,15 @@ func (e scopedEvents) Counts(namespace model.NamespaceID) (sum event.Counts) {
 	return sum
 }
 
+// CountsByNamespace returns the event counts of the visible namespaces.
 func (e scopedEvents) CountsByNamespace() map[model.NamespaceID]event.Counts {
 	out := e.all.CountsByNamespace()
 	maps.DeleteFunc(out, func(id model.NamespaceID, _ event.Counts) bool { return !e.includesNamespace(id) })
 	return out
 }
 
-// CountsOf counts the events of a check one by one, because a built-in or shared check also has events in other namespaces.
+// CountsOf counts the visible events of a check one by one, because shared and built-in checks have events in other
+// namespaces.
 func (e scopedEvents) CountsOf(check model.CheckID) (sum event.Counts) {
 	if namespace, _, ok := e.directory.all.CheckName(check); ok && e.directory.includesNamespace(namespace) && model.BuiltinCheckName(check) == "" {
 		return e.all.CountsOf(check)
@@ -335,16 +393,6 @@ func (e scopedEvents) CountsOf(check model.CheckID) (sum event.Counts) {
 		sum.Add(one)
 	}
 	return sum
-}
-
-func (e scopedEvents) FailingChecks(namespace model.NamespaceID) (list []event.FailingCheck) {
-	for _, id := range e.ids {
-		if namespace == 0 || namespace == id {
-			list = append(list, e.all.FailingChecks(id)...)
-		}
-	}
-	slices.SortStableFunc(list, event.CompareFailingChecks)
-	return list
 }
 
 func (e scopedEvents) Summaries(nodes []model.NodeID) []event.Summary {

@@ -15,7 +15,8 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// scopedIntent is the intent service within a scope: resources of other namespaces do not exist.
+// scopedIntent is the intent service of a caller bound to namespaces: resources of other namespaces do not exist in
+// it.
 type scopedIntent struct {
 	all Intent
 	*namespaceScope
@@ -24,18 +25,20 @@ type scopedIntent struct {
 
 var _ Intent = scopedIntent{}
 
-// boundOptions limits a change to the scope: the resources that it prunes, and the nodes that it may affect.
+// boundOptions limits a change to the visible namespaces: the resources that it prunes and the nodes that it affects.
 func (i scopedIntent) boundOptions(o intent.ApplyOptions) intent.ApplyOptions {
 	o.Namespaces, o.MaxAffected = i.namespaces, cmp.Or(o.MaxAffected, max(50, i.nodes/5))
 	return o
 }
 
-// visibleOutcomes removes outcomes of resources outside the scope: renaming a node also changes references in namespace shared.
+// visibleOutcomes removes outcomes about resources that the caller may not see, such as shared ones that a rename
+// changes.
 func (i scopedIntent) visibleOutcomes(a intent.ApplyResult, err error) (intent.ApplyResult, error) {
 	a.Outcomes = slices.DeleteFunc(a.Outcomes, func(o intent.Outcome) bool { return !i.includesNamespace(o.Key.Namespace) })
 	return a, err
 }
 
+// Apply declares resources, if all of them are in visible namespaces.
 func (i scopedIntent) Apply(ctx context.Context, by intent.Actor, resources []model.Resource, o intent.ApplyOptions) (intent.ApplyResult, error) {
 	for n := range resources {
 		if err := i.checkWritable(&resources[n]); err != nil {
@@ -45,8 +48,8 @@ func (i scopedIntent) Apply(ctx context.Context, by intent.Actor, resources []mo
 	return i.visibleOutcomes(i.all.Apply(ctx, by, resources, i.boundOptions(o)))
 }
 
-// checkWritable refuses resources that a binding does not cover: resources of other namespaces, namespaces
-// themselves, and those that reach the server or all nodes.
+// checkWritable returns an error if the caller may not declare a resource: one of another namespace, a namespace
+// itself, or one that affects the server.
 func (i scopedIntent) checkWritable(r *model.Resource) error {
 	key := intent.KeyOf(r)
 	if key.Kind == "Namespace" {
@@ -65,8 +68,8 @@ func (i scopedIntent) checkWritable(r *model.Resource) error {
 	return nil
 }
 
-// fieldReachingBeyondNamespace returns the name of the first field of a resource that runs commands on the server,
-// reads its files or environment, or applies to nodes of all namespaces; empty: none.
+// fieldReachingBeyondNamespace returns the first field of a resource that affects more than its namespace, such as a
+// command on the server; empty: none.
 func fieldReachingBeyondNamespace(r *model.Resource) string {
 	switch spec := r.Spec.(type) {
 	case *model.PropertySpec:
@@ -95,6 +98,7 @@ func fieldReachingBeyondNamespace(r *model.Resource) string {
 	return ""
 }
 
+// Delete deletes resources of visible namespaces.
 func (i scopedIntent) Delete(ctx context.Context, by intent.Actor, keys []intent.Key, o intent.ApplyOptions) (intent.ApplyResult, error) {
 	if err := i.checkRemovable(keys); err != nil {
 		return intent.ApplyResult{}, err
@@ -102,6 +106,7 @@ func (i scopedIntent) Delete(ctx context.Context, by intent.Actor, keys []intent
 	return i.visibleOutcomes(i.all.Delete(ctx, by, keys, i.boundOptions(o)))
 }
 
+// Retire retires nodes of visible namespaces.
 func (i scopedIntent) Retire(ctx context.Context, by intent.Actor, keys []intent.Key, o intent.ApplyOptions) (intent.ApplyResult, error) {
 	if err := i.checkRemovable(keys); err != nil {
 		return intent.ApplyResult{}, err
@@ -109,6 +114,7 @@ func (i scopedIntent) Retire(ctx context.Context, by intent.Actor, keys []intent
 	return i.visibleOutcomes(i.all.Retire(ctx, by, keys, i.boundOptions(o)))
 }
 
+// checkRemovable returns an error if the caller may not delete one of the resources.
 func (i scopedIntent) checkRemovable(keys []intent.Key) error {
 	for _, key := range keys {
 		if key.Kind == "Namespace" {
@@ -121,6 +127,7 @@ func (i scopedIntent) checkRemovable(keys []intent.Key) error {
 	return nil
 }
 
+// Rename renames a node of a visible namespace.
 func (i scopedIntent) Rename(ctx context.Context, by intent.Actor, namespace, name, to string, o intent.ApplyOptions) (intent.ApplyResult, error) {
 	if !i.includesNamespace(namespace) {
 		return intent.ApplyResult{}, i.refusalError(namespace)
@@ -128,11 +135,12 @@ func (i scopedIntent) Rename(ctx context.Context, by intent.Actor, namespace, na
 	return i.visibleOutcomes(i.all.Rename(ctx, by, namespace, name, to, i.boundOptions(o)))
 }
 
+// ListTombstones returns the tombstones of visible namespaces.
 func (i scopedIntent) ListTombstones() []intent.TombstoneEntry {
 	return slices.DeleteFunc(i.all.ListTombstones(), func(g intent.TombstoneEntry) bool { return !i.includesNamespace(g.Namespace) })
 }
 
-// LiftTombstone deletes a tombstone; one of another namespace counts as missing.
+// LiftTombstone deletes a tombstone of a visible namespace; any other counts as missing.
 func (i scopedIntent) LiftTombstone(ctx context.Context, by intent.Actor, id string) error {
 	if !slices.ContainsFunc(i.ListTombstones(), func(g intent.TombstoneEntry) bool { return g.ID == id }) {
 		return intent.ErrNoTombstone(id)
@@ -140,11 +148,12 @@ func (i scopedIntent) LiftTombstone(ctx context.Context, by intent.Actor, id str
 	return i.all.LiftTombstone(ctx, by, id)
 }
 
+// EphemeralNodes returns the visible nodes that are deleted when their agent leaves.
 func (i scopedIntent) EphemeralNodes() []intent.NodeInfo {
 	return slices.DeleteFunc(i.all.EphemeralNodes(), func(n intent.NodeInfo) bool { return !i.includesNamespace(n.Namespace) })
 }
 
-// Get returns a resource of the scope; also a check or group of namespace shared that nodes of the scope have.
+// Get returns a visible resource, also a shared check or group of visible nodes.
 func (i scopedIntent) Get(ctx context.Context, key intent.Key) (*model.Resource, error) {
 	switch {
 	case key.Kind == "Namespace" && !i.includesNamespace(key.Name):
@@ -155,16 +164,19 @@ func (i scopedIntent) Get(ctx context.Context, key intent.Key) (*model.Resource,
 	return nil, i.refusalError(key.Namespace)
 }
 
+// List returns the visible resources that match a query.
 func (i scopedIntent) List(ctx context.Context, q intent.ListQuery, match func(*model.Resource) bool) ([]model.Resource, error) {
 	q, match = i.boundQuery(q, match)
 	return i.all.List(ctx, q, match)
 }
 
+// Page returns a page of the visible resources that match a query.
 func (i scopedIntent) Page(ctx context.Context, q intent.ListQuery, match func(*model.Resource) bool) ([]model.Resource, bool, error) {
 	q, match = i.boundQuery(q, match)
 	return i.all.Page(ctx, q, match)
 }
 
+// boundQuery limits a query to the visible namespaces.
 func (i scopedIntent) boundQuery(q intent.ListQuery, match func(*model.Resource) bool) (intent.ListQuery, func(*model.Resource) bool) {
 	if q.Kind != "Namespace" {
 		q.Namespaces = i.namespaces
@@ -175,7 +187,7 @@ func (i scopedIntent) boundQuery(q intent.ListQuery, match func(*model.Resource)
 	}
 }
 
-// Audit lists audit records of the scope; also of checks in namespace shared that nodes of the scope may run.
+// Audit returns audit records of visible namespaces, also about shared checks that visible nodes run.
 func (i scopedIntent) Audit(ctx context.Context, q intent.ChangeQuery, redact bool) ([]intent.AuditEntry, error) {
 	if q.Kind == "Check" && q.Namespace == model.SharedNamespaceName && q.Name != "" {
 		return i.all.Audit(ctx, q, true)
@@ -184,14 +196,17 @@ func (i scopedIntent) Audit(ctx context.Context, q intent.ChangeQuery, redact bo
 	return i.all.Audit(ctx, q, redact)
 }
 
+// RecordRun records a run in the audit.
 func (i scopedIntent) RecordRun(ctx context.Context, by intent.Actor) error {
 	return i.all.RecordRun(ctx, by)
 }
 
+// BeginRun records the start of a run in the audit.
 func (i scopedIntent) BeginRun(ctx context.Context, by intent.Actor, picked, note string) (ended func(came string) error, err error) {
 	return i.all.BeginRun(ctx, by, picked, note)
 }
 
+// TombstoneByName returns the tombstone with this name in a visible namespace.
 func (i scopedIntent) TombstoneByName(namespace, name string) (intent.Tombstone, bool) {
 	if !i.includesNamespace(namespace) {
 		return intent.Tombstone{}, false
@@ -199,10 +214,12 @@ func (i scopedIntent) TombstoneByName(namespace, name string) (intent.Tombstone,
 	return i.all.TombstoneByName(namespace, name)
 }
 
+// HasMachine reports whether a visible node has an agent.
 func (i scopedIntent) HasMachine(namespace, name string) bool {
 	return i.includesNamespace(namespace) && i.all.HasMachine(namespace, name)
 }
 
+// CheckJoinGrant validates a join token of a visible namespace.
 func (i scopedIntent) CheckJoinGrant(ctx context.Context, token pki.JoinToken) error {
 	if !i.includesNamespace(token.Namespace) {
 		return i.refusalError(token.Namespace)
@@ -210,22 +227,25 @@ func (i scopedIntent) CheckJoinGrant(ctx context.Context, token pki.JoinToken) e
 	return i.all.CheckJoinGrant(ctx, token)
 }
 
-// Accept refuses: pending machines are in no namespace yet, so a caller bound to namespaces has no right to accept them.
+// Accept refuses to accept a waiting machine: it is in no namespace yet, so a caller bound to namespaces has no right
+// to it.
 func (i scopedIntent) Accept(_ context.Context, _ intent.Actor, _ string, token pki.JoinToken, _ pki.EnrolRequest, _ bool) (pki.Member, error) {
 	return pki.Member{}, i.subject.RefusalError(i.need)
 }
 
-// BlockKey refuses: pending machines are in no namespace yet, so a caller bound to namespaces has no right to block them.
+// BlockKey refuses to block a waiting machine: it is in no namespace yet, so a caller bound to namespaces has no
+// right to it.
 func (i scopedIntent) BlockKey(context.Context, intent.Actor, string, intent.Tombstone) error {
 	return i.subject.RefusalError(i.need)
 }
 
-// scopedRows reads the stored rows of resources within a scope.
+// scopedRows reads the stored resources and audit records of a caller bound to namespaces.
 type scopedRows struct {
 	all Rows
 	*namespaceScope
 }
 
+// List returns the stored rows of visible resources.
 func (r scopedRows) List(ctx context.Context, q intent.ListQuery) ([]intent.Row, error) {
 	if q.Kind == "Namespace" {
 		q.Limit = 0
@@ -236,14 +256,17 @@ func (r scopedRows) List(ctx context.Context, q intent.ListQuery) ([]intent.Row,
 	return r.all.List(ctx, q)
 }
 
+// ChangesBefore returns audit records of visible namespaces.
 func (r scopedRows) ChangesBefore(ctx context.Context, q intent.ChangeQuery) ([]intent.Change, error) {
 	q.Namespaces = r.namespaces
 	return r.all.ChangesBefore(ctx, q)
 }
 
+// Revision returns the newest revision of the intent.
 func (r scopedRows) Revision(ctx context.Context) (int64, error) { return r.all.Revision(ctx) }
 
-// scopedHistory is the history store within a scope: problems of other namespaces do not exist.
+// scopedHistory is the history store of a caller bound to namespaces: problems of other namespaces do not exist in
+// it.
 type scopedHistory struct {
 	all History
 	*namespaceScope
@@ -251,27 +274,31 @@ type scopedHistory struct {
 
 var _ History = scopedHistory{}
 
+// Problems returns the problems of visible namespaces.
 func (h scopedHistory) Problems(ctx context.Context, q history.ProblemQuery) ([]history.Problem, error) {
 	q.Namespaces = h.namespaces
 	return h.all.Problems(ctx, q)
 }
 
+// Entries returns history entries of visible namespaces.
 func (h scopedHistory) Entries(ctx context.Context, q history.EntryQuery) ([]history.Entry, error) {
 	q.Namespaces = h.namespaces
 	return h.all.Entries(ctx, q)
 }
 
+// Marks returns the marks (flapping, acknowledgements) of visible namespaces.
 func (h scopedHistory) Marks(ctx context.Context, q history.EntryQuery) ([]history.Entry, error) {
 	q.Namespaces = h.namespaces
 	return h.all.Marks(ctx, q)
 }
 
+// Messages returns the notifications of visible namespaces.
 func (h scopedHistory) Messages(ctx context.Context, q history.MessageQuery) ([]history.Message, error) {
 	q.Namespaces = h.namespaces
 	return h.all.Messages(ctx, q)
 }
 
-// Problem returns a problem of the scope; a problem of another namespace counts as missing.
+// Problem returns a visible problem; one of another namespace counts as missing.
 func (h scopedHistory) Problem(ctx context.Context, id string) (history.Problem, error) {
 	p, err := h.all.Problem(ctx, id)
 	if err == nil && !h.includesNamespace(p.Namespace) {
@@ -280,7 +307,7 @@ func (h scopedHistory) Problem(ctx context.Context, id string) (history.Problem,
 	return p, err
 }
 
-// isProblemInScope reports whether a problem is in the scope.
+// isProblemInScope reports whether the caller may see a problem.
 func (h scopedHistory) isProblemInScope(ctx context.Context, problem string) (bool, error) {
 	_, err := h.Problem(ctx, problem)
 	if model.ClassOf(err) == model.NotFound {
@@ -289,6 +316,7 @@ func (h scopedHistory) isProblemInScope(ctx context.Context, problem string) (bo
 	return err == nil, err
 }
 
+// Deliveries returns the deliveries about a visible problem.
 func (h scopedHistory) Deliveries(ctx context.Context, problem string) ([]history.Delivery, error) {
 	if ok, err := h.isProblemInScope(ctx, problem); !ok {
 		return nil, err
@@ -296,6 +324,7 @@ func (h scopedHistory) Deliveries(ctx context.Context, problem string) ([]histor
 	return h.all.Deliveries(ctx, problem)
 }
 
+// EscalationsOf returns the escalations of a visible problem.
 func (h scopedHistory) EscalationsOf(ctx context.Context, problem string) ([]history.Escalation, error) {
 	if ok, err := h.isProblemInScope(ctx, problem); !ok {
 		return nil, err
@@ -303,9 +332,11 @@ func (h scopedHistory) EscalationsOf(ctx context.Context, problem string) ([]his
 	return h.all.EscalationsOf(ctx, problem)
 }
 
-// AlsoProblems returns nothing: only callbacks of other systems use the method, and callbacks have no bound caller.
+// AlsoProblems returns nothing: only callbacks of other systems use the method, and their caller is not bound to
+// namespaces.
 func (h scopedHistory) AlsoProblems(context.Context, string) ([]string, error) { return nil, nil }
 
+// CountProblems counts the problems of visible namespaces that opened and closed since a time.
 func (h scopedHistory) CountProblems(ctx context.Context, namespace string, t time.Time) (opened, closed int, err error) {
 	for _, one := range h.namespaces {
 		if namespace != "" && namespace != one {
@@ -320,13 +351,15 @@ func (h scopedHistory) CountProblems(ctx context.Context, namespace string, t ti
 	return opened, closed, nil
 }
 
+// Oldest returns the time of the oldest history entry.
 func (h scopedHistory) Oldest(ctx context.Context) (time.Time, error) { return h.all.Oldest(ctx) }
 
-func (h scopedHistory) Unsent(ctx context.Context) ([]history.Unsent, error) {
-	list, err := h.all.Unsent(ctx)
+func (h scopedHistory) Unsent(ctx context.Context, deadSince time.Time) ([]history.Unsent, error) {
+	list, err := h.all.Unsent(ctx, deadSince)
 	return slices.DeleteFunc(list, func(u history.Unsent) bool { return !h.includesNamespace(u.Handler.Namespace) }), err
 }
 
+// DeadLetters returns the dead letters of a handler in a visible namespace.
 func (h scopedHistory) DeadLetters(ctx context.Context, handler history.HandlerRef, before int64, limit int) ([]history.Delivery, error) {
 	if !h.includesNamespace(handler.Namespace) {
 		return nil, h.refusalError(handler.Namespace)

@@ -32,16 +32,16 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// View is the server's state as the subject of one request may see it. View.For creates the view of
-// a request, and a request reaches stores only through its view. It is safe for concurrent use.
+// View is the part of the server's state that the caller of one request may see. View.For creates the view of a
+// request, and a request reaches stores only through its view. It is safe for concurrent use.
 type View struct {
 	Stores
 	Live
 	scope *namespaceScope // nil: all namespaces
 }
 
-// Stores are the stores and views that the API reads and changes. A nil Kinds means all of
-// Muster's kinds, a nil Routing an empty table, a nil Now the system's clock.
+// Stores has the stores and views that the API reads and changes. A nil Kinds means all of Muster's kinds, a nil
+// Routing an empty table, a nil Now the system's clock.
 type Stores struct {
 	Kinds       *kind.Registry
 	Intent      Intent
@@ -54,7 +54,7 @@ type Stores struct {
 	Now         func() time.Time
 }
 
-// Live reads state of the running server that no store keeps, such as sessions. Every function must be set.
+// Live has functions that return state of running components, such as sessions. Every function must be set.
 type Live struct {
 	// Connected reports whether a node has a session.
 	Connected func(model.NodeID) bool
@@ -72,7 +72,7 @@ type Live struct {
 	Assigned func(model.NodeID, model.CheckID) *model.CheckChunk
 }
 
-// Intent is the interface to the intent service, with the methods that the API calls.
+// Intent is the part of the intent service that the API calls.
 type Intent interface {
 	Apply(ctx context.Context, by intent.Actor, resources []model.Resource, o intent.ApplyOptions) (intent.ApplyResult, error)
 	Delete(ctx context.Context, by intent.Actor, keys []intent.Key, o intent.ApplyOptions) (intent.ApplyResult, error)
@@ -94,14 +94,14 @@ type Intent interface {
 	BlockKey(ctx context.Context, by intent.Actor, key string, t intent.Tombstone) error
 }
 
-// Rows is the interface to the stored rows of resources and to the record of changes (intent.Store).
+// Rows is the interface to the stored rows of resources and audit records; intent.Store implements it.
 type Rows interface {
 	List(ctx context.Context, q intent.ListQuery) ([]intent.Row, error)
 	ChangesBefore(ctx context.Context, q intent.ChangeQuery) ([]intent.Change, error)
 	Revision(ctx context.Context) (int64, error)
 }
 
-// History is the interface to the history store, with the methods that the API calls.
+// History is the part of the history store that the API calls.
 type History interface {
 	Problems(ctx context.Context, q history.ProblemQuery) ([]history.Problem, error)
 	Problem(ctx context.Context, id string) (history.Problem, error)
@@ -113,20 +113,22 @@ type History interface {
 	Messages(ctx context.Context, q history.MessageQuery) ([]history.Message, error)
 	Marks(ctx context.Context, q history.EntryQuery) ([]history.Entry, error)
 	Oldest(ctx context.Context) (time.Time, error)
-	Unsent(ctx context.Context) ([]history.Unsent, error)
+	Unsent(ctx context.Context, deadSince time.Time) ([]history.Unsent, error)
 	DeadLetters(ctx context.Context, handler history.HandlerRef, before int64, limit int) ([]history.Delivery, error)
 }
 
-// Routing is the interface to the windows, routes and silences in force (*route.Table).
+// Routing is the interface to the maintenance windows, routes and silences in force; *route.Table implements it.
 type Routing interface {
+	Route(name route.Name) (*route.Route, bool)
 	Routes(m *route.Problem, ref string) []*route.Route
 	Matching(m *route.Problem) []*route.Route
+	MayHold() bool
 	Holds(m *route.Problem, r *route.Route, now time.Time) []route.Hold
 	Window(name route.Name, now time.Time) (route.WindowState, bool)
 	Maintained(name route.Name) func(*route.Problem) bool
 }
 
-// New returns the view of a subject that is bound to no namespaces: everything.
+// New returns the view of the whole state, for callers that are bound to no namespace.
 func New(s Stores, l Live) *View {
 	if s.Now == nil {
 		s.Now = time.Now
@@ -140,7 +142,7 @@ func New(s Stores, l Live) *View {
 	return &View{Stores: s, Live: l}
 }
 
-// For returns the view of the caller of a request, for an operation with this need. For a caller
+// For returns the part of the view that the caller of a request may see for an operation with this need. For a caller
 // that is bound to namespaces, the view has no other namespaces.
 func (v *View) For(ctx context.Context, need access.Need) *View {
 	c := access.CallerOf(ctx)
@@ -158,10 +160,10 @@ func (v *View) For(ctx context.Context, need access.Need) *View {
 	return &bound
 }
 
-// IsBound reports whether the caller is bound to namespaces, so that answers leave out state of the server as a whole.
+// IsBound reports whether the caller is bound to namespaces, so that answers omit the state of the whole server.
 func (v *View) IsBound() bool { return v.scope != nil }
 
-// SeesNamespace reports whether the caller may know of a namespace.
+// SeesNamespace reports whether the caller may see that a namespace exists.
 func (v *View) SeesNamespace(namespace string) bool {
 	return v.scope == nil || v.scope.includesNamespace(namespace)
 }
@@ -169,12 +171,13 @@ func (v *View) SeesNamespace(namespace string) bool {
 // eventsPerPage is the number of events that AllEvents reads from the event view at a time.
 const eventsPerPage = 1000
 
-// AllEvents yields the events that match a query, by node, until the event view or ctx fails. A list by severity would miss
+// AllEvents yields all events that match a query, sorted by node, until an error. A list by severity would miss
 // events that become worse while it is read.
 func (v *View) AllEvents(ctx context.Context, q event.Query) iter.Seq2[*event.State, error] {
 	return allEvents(ctx, v.Events, q)
 }
 
+// allEvents yields all events that match a query, sorted by node, page by page.
 func allEvents(ctx context.Context, r event.Reader, q event.Query) iter.Seq2[*event.State, error] {
 	return func(yield func(*event.State, error) bool) {
 		for q.Limit, q.ByNode = eventsPerPage, true; ; {
@@ -195,13 +198,13 @@ func allEvents(ctx context.Context, r event.Reader, q event.Query) iter.Seq2[*ev
 	}
 }
 
-// Directory finds names, nodes and units, and explains to which nodes units and groups are assigned.
+// Directory is the interface to the planner's directory: names, nodes, units, and explanations of assignments.
 type Directory interface {
 	directory.Reader
 	Explainer
 }
 
-// Explainer explains the planner's decisions from the definitions (plan.Explainer).
+// Explainer explains why the planner assigns units and groups to nodes; plan.Explainer implements it.
 type Explainer interface {
 	// Select returns the nodes of targets that a namespace would declare; an error where a condition
 	// does not compile.
@@ -219,15 +222,15 @@ type Explainer interface {
 	NodeFaults(node model.NodeID) []plan.Fault
 }
 
-// NewPageToken returns the page token of the page that begins behind a place in a list. Page tokens and ETags are places in one
-// incarnation of the data: after a restore from a backup, revisions, ids and times are given again to other things,
-// so tokens of another incarnation are refused. (Tokens of events contain their incarnation already.)
+// NewPageToken returns the token of the page that begins after a place in a list. Page tokens and ETags are places in
+// one incarnation of the data: after a restore from a backup, revisions, ids and times are given again to other
+// things, so tokens of another incarnation are refused. (Tokens of events contain their incarnation already.)
 func (v *View) NewPageToken(place string) string {
 	b := binary.BigEndian.AppendUint64(nil, v.Incarnation)
 	return base64.RawURLEncoding.EncodeToString(append(b, place...))
 }
 
-// ParsePageToken returns the place in a list that a page token names.
+// ParsePageToken parses a page token and returns its place in the list.
 func (v *View) ParsePageToken(token string) (place string, err error) {
 	b, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil || len(b) < 8 {
@@ -240,7 +243,7 @@ func (v *View) ParsePageToken(token string) (place string, err error) {
 	return string(b[8:]), nil
 }
 
-// BadPageTokenError returns the error about a page token that this API did not make.
+// BadPageTokenError returns the error about an invalid page token.
 func BadPageTokenError() error {
 	return model.Errorf(model.Invalid, "after: not a page token of this list").WithHint("list again without it")
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Screen is the output of one command: its writers, the width of the terminal, the format and the time zone of the reader.
+// Screen writes the output of one command for its terminal: width, format, colours and time zone.
 type Screen struct {
 	Out, Err io.Writer
 	Width    int  // columns of the terminal; 0: no terminal, nothing is cut or wrapped
@@ -23,15 +23,17 @@ type Screen struct {
 	Zone     *time.Location
 	Now      func() time.Time
 	Format   Format
+	// NoHeaders leaves the heads of tables out.
+	NoHeaders bool
 }
 
-// Cell is a text with a colour. The text alone must say everything.
+// Cell is a table cell: a text with a colour. The text alone must say everything.
 type Cell struct {
 	Text   string
 	Colour Colour
 }
 
-// Colour is an escape sequence of a terminal.
+// Colour is an escape sequence that sets a colour of the terminal.
 type Colour string
 
 // The colours of cells.
@@ -57,10 +59,11 @@ func (s *Screen) Paint(c Cell) string {
 	return string(c.Colour) + text + string(reset)
 }
 
-// PaintedText is text that Paint or Sprintf has cleaned and coloured: Printf does not clean it again.
+// PaintedText is text that is already cleaned and coloured, so that Printf does not clean it again.
 type PaintedText string
 
-// Sprintf formats text for people. It cleans strings and errors among args, and paints cells.
+// Sprintf formats text for people and cleans its arguments. It cleans strings and errors among args, and paints
+// cells.
 func (s *Screen) Sprintf(format string, args ...any) PaintedText {
 	for i, arg := range args {
 		switch v := arg.(type) {
@@ -77,18 +80,18 @@ func (s *Screen) Sprintf(format string, args ...any) PaintedText {
 	return PaintedText(fmt.Sprintf(format, args...))
 }
 
-// Printf writes a result, formatted as Sprintf does.
+// Printf writes formatted text to standard output.
 func (s *Screen) Printf(format string, args ...any) {
 	_, _ = io.WriteString(s.Out, string(s.Sprintf(format, args...)))
 }
 
-// Notef writes to standard error: progress, warnings and hints that are no result.
+// Notef writes progress, warnings and hints to standard error.
 func (s *Screen) Notef(format string, args ...any) {
 	_, _ = io.WriteString(s.Err, string(s.Sprintf(format, args...)))
 }
 
-// Wrapf writes one line, formatted as Sprintf does; on a narrow terminal several, the second and
-// later ones indented. A command to type stays on one line where it fits on one.
+// Wrapf writes one formatted line, wrapped at the width of the terminal; further lines are indented. A command to
+// type stays on one line where it fits on one.
 func (s *Screen) Wrapf(indent int, format string, args ...any) {
 	text := string(s.Sprintf(format, args...))
 	for s.Width > 0 && visibleWidth(text) > s.Width {
@@ -105,15 +108,15 @@ func (s *Screen) Wrapf(indent int, format string, args ...any) {
 	fmt.Fprintln(s.Out, strings.TrimRight(text, " "))
 }
 
-// Field writes the name of a field and its value, which begins at a column and wraps there.
+// Field writes the name of a field and its value, which starts at a fixed column and wraps there.
 func (s *Screen) Field(columns int, name, format string, args ...any) {
 	name = Clean(name)
 	head := name + PadToColumn(name, columns) + " "
 	s.Wrapf(TextWidth(head), "%s%s", PaintedText(head), s.Sprintf(format, args...))
 }
 
-// findLineBreak returns the last blank at which a line of so many columns may end; -1: none. With whole it never
-// breaks within a command to type.
+// findLineBreak returns the index of the last blank at which a line of this width may end; -1: none. With whole it
+// never breaks within a command to type.
 func findLineBreak(text string, indent, columns int, whole bool) int {
 	at := -1
 	for i := range text {
@@ -129,7 +132,7 @@ func findLineBreak(text string, indent, columns int, whole bool) int {
 	return at
 }
 
-// visibleWidth returns the columns of a text without its colours.
+// visibleWidth returns the width of a text in terminal columns, without its colours.
 func visibleWidth(text string) int {
 	for _, colour := range [...]Colour{Red, Yellow, Green, Purple, Bold, Faint, reset} {
 		text = strings.ReplaceAll(text, string(colour), "")
@@ -137,18 +140,21 @@ func visibleWidth(text string) int {
 	return TextWidth(text)
 }
 
-// DateAndTime returns date and time in the zone of the reader.
+// DateAndTime formats a date and time in the reader's zone.
 func (s *Screen) DateAndTime(t time.Time) string { return t.In(s.Zone).Format(time.DateTime) }
+
+// TimeOfDay returns a time of today or of the coming hours: 15:04:05.
+func (s *Screen) TimeOfDay(t time.Time) string { return t.In(s.Zone).Format(time.TimeOnly) }
 
 // DateTimeAndZone returns date, time and zone.
 func (s *Screen) DateTimeAndZone(t time.Time) string {
 	return t.In(s.Zone).Format(time.DateTime + " MST")
 }
 
-// AgeText returns the time since a moment: 5m ago.
+// AgeText formats the time since a moment, such as 5m ago.
 func (s *Screen) AgeText(t time.Time) string { return model.Age(s.Now(), t) + " ago" }
 
-// TimeAndAge returns date, time, zone and distance from now; the zero time is written as never.
+// TimeAndAge formats a date, time and zone with the distance from now; the zero time is never.
 func (s *Screen) TimeAndAge(t time.Time) string {
 	switch {
 	case t.IsZero():
@@ -159,8 +165,8 @@ func (s *Screen) TimeAndAge(t time.Time) string {
 	return s.DateTimeAndZone(t) + " (" + s.AgeText(t) + ")"
 }
 
-// TimeUntil returns the time from now to an end: in 3h, expired, never. A lifetime of a year that began just now
-// ends in 365d.
+// TimeUntil formats the time until an end: in 3h, expired, never. A lifetime of a year that began just now ends in
+// 365d.
 func (s *Screen) TimeUntil(t time.Time) string {
 	switch {
 	case t.IsZero():
@@ -171,7 +177,7 @@ func (s *Screen) TimeUntil(t time.Time) string {
 	return "in " + model.RoundTimeSpan(t.Sub(s.Now()))
 }
 
-// Format is the value of -o.
+// Format is the output format of a command, the value of -o.
 type Format string
 
 // The formats of every command that has -o.
@@ -180,15 +186,19 @@ const (
 	Wide   Format = "wide"  // more columns, nothing cut
 	JSON   Format = "json"
 	YAML   Format = "yaml"
+	// Name is a format of commands that list it: one name per line.
+	Name Format = "name"
 )
 
-// IsForPrograms reports whether the format is for programs: JSON or YAML.
-func (f Format) IsForPrograms() bool { return f == JSON || f == YAML }
+// IsForPrograms reports whether the format is for programs: JSON, YAML, names or a JSONPath.
+func (f Format) IsForPrograms() bool {
+	return f == JSON || f == YAML || f == Name || strings.HasPrefix(string(f), jsonPathPrefix)
+}
 
-// FormatFlag adds the flag -o to a command; more are formats besides table, wide, json and yaml.
+// FormatFlag adds the flag -o to a command; more lists formats in addition to table, wide, json and yaml.
 func FormatFlag(c *cobra.Command, f *Format, more ...string) {
 	*f = Narrow
-	v := &formatFlagValue{f, append([]string{"table", "wide", "json", "yaml"}, more...)}
+	v := &formatFlagValue{f, append([]string{"table", "wide", "json", "yaml", jsonPathPrefix + "TEMPLATE"}, more...)}
 	last := len(v.allowed) - 1
 	c.Flags().VarP(v, "output", "o", strings.Join(v.allowed[:last], ", ")+" or "+v.allowed[last])
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(v.allowed, cobra.ShellCompDirectiveNoFileComp))
@@ -208,15 +218,22 @@ func (v *formatFlagValue) Type() string { return "format" }
 
 // Set implements pflag.Value.
 func (v *formatFlagValue) Set(text string) error {
-	if !slices.Contains(v.allowed, text) {
+	if template, isPath := strings.CutPrefix(text, jsonPathPrefix); isPath {
+		if _, err := newJSONPath(template); err != nil {
+			return err
+		}
+	} else if !slices.Contains(v.allowed, text) {
 		return fmt.Errorf("%q: expected one of %s", text, strings.Join(v.allowed, ", "))
 	}
 	*v.format = Format(text)
 	return nil
 }
 
-// WriteValue writes any value as JSON or YAML.
+// WriteValue writes any value as JSON or YAML, or the parts of it that a JSONPath selects.
 func (s *Screen) WriteValue(v any) error {
+	if template, isPath := strings.CutPrefix(string(s.Format), jsonPathPrefix); isPath {
+		return writeJSONPath(s.Out, template, v)
+	}
 	data, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("encode output: %w", err)
@@ -224,6 +241,7 @@ func (s *Screen) WriteValue(v any) error {
 	if s.Format == YAML {
 		return WriteYAML(s.Out, data)
 	}
+	data = document.EscapeControls(data)
 	var b bytes.Buffer
 	if err := json.Indent(&b, data, "", "  "); err != nil {
 		return fmt.Errorf("indent output: %w", err)
@@ -233,15 +251,22 @@ func (s *Screen) WriteValue(v any) error {
 	return err
 }
 
-// WriteDocument writes a value as one document of several; YAML needs a separator before each.
+// WriteDocument writes a value as one document of several: JSON on one line, YAML behind a separator.
 func (s *Screen) WriteDocument(v any) error {
+	if s.Format == JSON {
+		data, err := json.Marshal(v)
+		if err == nil {
+			_, err = s.Out.Write(append(document.EscapeControls(data), '\n'))
+		}
+		return err
+	}
 	if s.Format == YAML {
 		s.Printf("---\n")
 	}
 	return s.WriteValue(v)
 }
 
-// WriteYAML writes JSON as YAML.
+// WriteYAML converts JSON to YAML and writes it.
 func WriteYAML(w io.Writer, data []byte) error {
 	text, err := document.YAML(data)
 	if err == nil {

@@ -5,7 +5,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
+	"github.com/muster-fleet/muster/internal/document"
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
@@ -41,6 +43,23 @@ func TestScreenCleansText(t *testing.T) {
 	s.Wrapf(2, "%d more lines of text: muster get events -A", 12)
 	if got, want := out.String(), "12 more lines of text:\n  muster get events -A\n"; got != want {
 		t.Errorf("wrapped: %q, want %q", got, want)
+	}
+}
+
+// TestDocumentsEscapeControls writes control characters as JSON and YAML: a terminal gets none, and the value stays the same.
+func TestDocumentsEscapeControls(t *testing.T) {
+	const name, value = "out\u202eput", "a\u009b2J\u0085\u007f\x1b\u2066b\u200f: c\n- d"
+	for _, format := range []Format{JSON, YAML} {
+		var out bytes.Buffer
+		testenv.NoError(t, (&Screen{Out: &out, Format: format}).WriteValue(map[string]string{name: value}))
+		if text := out.String(); strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }) {
+			t.Errorf("%s: %q", format, text)
+		}
+		reader := &document.Reader{}
+		docs := reader.Documents(out.Bytes())
+		if err := reader.Flaws.Err(); err != nil || len(docs) != 1 || docs[0].Get(name).Text() != value {
+			t.Errorf("%s: %v, %d documents: %q", format, err, len(docs), out.String())
+		}
 	}
 }
 

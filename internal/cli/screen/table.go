@@ -10,13 +10,13 @@ import (
 	"unicode/utf8"
 )
 
-// Columns are the names of a table's columns; an empty name is a hidden column.
+// Columns has the names of a table's columns; an empty name is a hidden column.
 type Columns []string
 
-// SplitColumns splits names of columns at bars: NODE|CHECK|BY WEEK.
+// SplitColumns splits the names of table columns at bars: NODE|CHECK|BY WEEK.
 func SplitColumns(names string) Columns { return strings.Split(names, "|") }
 
-// HideUnless hides the named columns if show is false.
+// HideUnless returns the columns without these names if show is false.
 func (c Columns) HideUnless(show bool, names ...string) Columns {
 	for i, name := range c {
 		if !show && slices.Contains(names, name) {
@@ -34,7 +34,7 @@ func ValueIf(show bool, value any) any {
 	return nil
 }
 
-// Table is a head and rows in aligned columns. On a narrow terminal the last column is cut first,
+// Table is the header and rows of a table, aligned in columns. On a narrow terminal the last column is cut first,
 // then the widest ones.
 type Table struct {
 	head []string
@@ -77,7 +77,7 @@ func NewTable[T any](items []T, columns Columns, row func(T) []any) *Table {
 	return t
 }
 
-// DropLast removes the last column.
+// DropLast removes the last column from the table.
 func (t *Table) DropLast() {
 	t.head = t.head[:len(t.head)-1]
 	for i := range t.rows {
@@ -85,7 +85,7 @@ func (t *Table) DropLast() {
 	}
 }
 
-// Width returns the columns of the terminal that the whole table needs.
+// Width returns the terminal columns that the whole table needs.
 func (t *Table) Width() int {
 	sum := 2 * (len(t.head) - 1)
 	for _, w := range t.columnWidths() {
@@ -94,7 +94,7 @@ func (t *Table) Width() int {
 	return sum
 }
 
-// columnWidths returns the width of each column without cuts.
+// columnWidths returns the width that each column needs without cuts.
 func (t *Table) columnWidths() []int {
 	widths := make([]int, len(t.head))
 	for i, h := range t.head {
@@ -106,7 +106,7 @@ func (t *Table) columnWidths() []int {
 	return widths
 }
 
-// Write writes the table, two blanks between columns. -o wide cuts nothing.
+// Write writes the table with two blanks between columns, cut to the width of the terminal. -o wide cuts nothing.
 func (t *Table) Write(s *Screen) error {
 	widths := t.columnWidths()
 	if s.Width > 0 && s.Format != Wide {
@@ -117,7 +117,9 @@ func (t *Table) Write(s *Screen) error {
 	for i, h := range t.head {
 		head[i] = Cell{h, Faint}
 	}
-	writeRow(w, s, widths, head)
+	if !s.NoHeaders {
+		writeRow(w, s, widths, head)
+	}
 	for _, row := range t.rows {
 		writeRow(w, s, widths, row)
 	}
@@ -205,12 +207,12 @@ func FirstLine(text string) string {
 	return Clean(line)
 }
 
-// Indent moves every line of a text two columns to the right and cleans it.
+// Indent indents every line of a text by two columns and cleans it.
 func Indent(text string) string {
 	return "  " + strings.ReplaceAll(CleanLines(strings.TrimRight(text, "\n")), "\n", "\n  ")
 }
 
-// TextWidth returns the columns that text takes; wide characters of East Asia take two.
+// TextWidth returns the terminal columns that a text takes; wide characters of East Asia take two.
 func TextWidth(text string) int {
 	n := 0
 	for _, r := range text {
@@ -244,7 +246,7 @@ func CutToWidth(text string, columns int) string {
 	return b.String() + "…"
 }
 
-// PadToColumn returns the blanks between the end of a text and a column.
+// PadToColumn returns the blanks that fill a text up to a column.
 func PadToColumn(text string, columns int) string {
 	return strings.Repeat(" ", max(columns-TextWidth(text), 0))
 }

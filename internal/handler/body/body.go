@@ -4,40 +4,106 @@ package body
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"text/template"
 	"text/template/parse"
+	"time"
 	"unicode/utf8"
 
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Bounds of a template and of its output, in bytes.
+// Bounds of a template.
 const (
-	maxTemplate = 64 << 10
-	maxRendered = 1 << 20
+	maxTemplate  = 64 << 10    // bytes of its text
+	maxRendered  = 1 << 20     // bytes of its output
+	maxFormatted = 4 << 20     // bytes of all values that its functions turn into text
+	maxTime      = time.Second // of one rendering
 )
 
-// Check returns the error of a webhook's body template.
+// Check returns an error if a webhook's body template is invalid.
 func Check(text string) error {
-	_, err := parseTemplate(text)
+	_, err := parseTemplate(text, new(budget))
 	return err
 }
 
+// budget counts the bytes of the values that the functions of a template turn into text.
+type budget struct{ used int }
+
+// charge returns an error when the values so far have more than maxFormatted bytes.
+func (b *budget) charge(values ...any) error {
+	for _, v := range values {
+		if b.used <= maxFormatted {
+			b.used += len(fmt.Sprint(v))
+		}
+	}
+	if b.used > maxFormatted {
+		return fmt.Errorf("its functions make more than %d bytes of text", maxFormatted)
+	}
+	return nil
+}
+
+// functions returns json, line and cut, and replaces all functions of package template that make texts by functions
+// within the budget.
+func (b *budget) functions() template.FuncMap {
+	charged := func(format func(values ...any) string) func(...any) (string, error) {
+		return func(values ...any) (string, error) {
+			if err := b.charge(values...); err != nil {
+				return "", err
+			}
+			return format(values...), nil
+		}
+	}
+	return template.FuncMap{
+		"print": charged(fmt.Sprint), "println": charged(fmt.Sprintln), "printf": b.printf,
+		"html": charged(template.HTMLEscaper), "js": charged(template.JSEscaper), "urlquery": charged(template.URLQueryEscaper),
+		"json": func(v any) (string, error) {
+			data, err := json.Marshal(v)
+			return string(data), errors.Join(err, b.charge(v))
+		},
+		"line": func(v any) (string, error) { return Line(fmt.Sprint(v)), b.charge(v) },
+		"cut": func(n int, v any) (string, error) {
+			text := Cut(fmt.Sprint(v), max(n, len(Mark)))
+			return text, b.charge(text)
+		},
+	}
+}
+
+// printf formats values as fmt.Sprintf does. Each verb charges its text, because a short format can name one value, or a
+// width, many times.
+func (b *budget) printf(format string, values ...any) (string, error) {
+	for i := range values {
+		values[i] = operand{values[i], b}
+	}
+	text := fmt.Sprintf(format, values...)
+	return text, b.charge(text)
+}
+
+// operand is a value of printf. It writes nothing when the budget is used up.
+type operand struct {
+	value  any
+	budget *budget
+}
+
+// Format implements fmt.Formatter.
+func (o operand) Format(s fmt.State, verb rune) {
+	if o.budget.used <= maxFormatted {
+		n, _ := fmt.Fprintf(s, fmt.FormatString(s, verb), o.value) // writing to a State returns no error
+		o.budget.used += n
+	}
+}
+
 // parseTemplate parses a template and refuses those that may never end: templates that call templates, and loops over
-// numbers. The size of the notification bounds all other loops.
-func parseTemplate(text string) (*template.Template, error) {
+// numbers. Its functions work within the budget.
+func parseTemplate(text string, b *budget) (*template.Template, error) {
 	if len(text) > maxTemplate {
 		return nil, model.Errorf(model.Invalid, "%d bytes, at most %d", len(text), maxTemplate)
 	}
-	t, err := template.New("template").Funcs(template.FuncMap{
-		"json": func(v any) (string, error) { data, err := json.Marshal(v); return string(data), err },
-		"line": func(v any) string { return Line(fmt.Sprint(v)) },
-		"cut":  func(n int, v any) string { return Cut(fmt.Sprint(v), max(n, len(Mark))) },
-	}).Option("missingkey=zero").Parse(text)
+	t, err := template.New("template").Funcs(b.functions()).Option("missingkey=zero").Parse(text)
 	if err != nil {
 		return nil, err
 	}
@@ -50,6 +116,8 @@ func parseTemplate(text string) (*template.Template, error) {
 // maxLoops is the most loops that a template may nest.
 const maxLoops = 2
 
+// checkLoops refuses loops that are nested too deep or that range over a number. It puts an empty text before each node:
+// its write ends a rendering that takes longer than maxTime (boundedBuffer.Write).
 func checkLoops(node parse.Node, loops int) error {
 	var within []parse.Node
 	lists := func(all ...*parse.ListNode) {
@@ -62,6 +130,10 @@ func checkLoops(node parse.Node, loops int) error {
 	switch n := node.(type) {
 	case *parse.ListNode:
 		lists(n)
+		n.Nodes = nil
+		for _, inner := range within {
+			n.Nodes = append(n.Nodes, &parse.TextNode{NodeType: parse.NodeText, Pos: inner.Position()}, inner)
+		}
 	case *parse.TemplateNode:
 		return errors.New("template is not supported")
 	case *parse.RangeNode:
@@ -85,6 +157,7 @@ func checkLoops(node parse.Node, loops int) error {
 	return nil
 }
 
+// rangesOverField reports whether a loop iterates over a single field.
 func rangesOverField(pipe *parse.PipeNode) bool {
 	if len(pipe.Cmds) != 1 || len(pipe.Cmds[0].Args) != 1 {
 		return false
@@ -93,9 +166,9 @@ func rangesOverField(pipe *parse.PipeNode) bool {
 	return ok
 }
 
-// Render fills a template with the fields of a notification.
-func Render(text string, payload []byte) ([]byte, error) {
-	t, err := parseTemplate(text)
+// Render fills a template with the fields of a notification, within maxTime.
+func Render(ctx context.Context, text string, payload []byte) ([]byte, error) {
+	t, err := parseTemplate(text, new(budget))
 	if err != nil {
 		return nil, fmt.Errorf("template: %w", err)
 	}
@@ -105,7 +178,9 @@ func Render(text string, payload []byte) ([]byte, error) {
 	if err := d.Decode(&fields); err != nil {
 		return nil, fmt.Errorf("read notification: %w", err)
 	}
-	out := &boundedBuffer{limit: maxRendered}
+	limited, cancel := context.WithTimeout(ctx, maxTime)
+	defer cancel()
+	out := &boundedBuffer{ctx: limited, limit: maxRendered}
 	if err := t.Execute(out, fields); err != nil {
 		return nil, fmt.Errorf("template: %w", err)
 	}
@@ -113,18 +188,24 @@ func Render(text string, payload []byte) ([]byte, error) {
 	return bytes.ReplaceAll(out.Bytes(), []byte("<no value>"), nil), nil
 }
 
+// boundedBuffer is the output of a template, bounded in bytes and time.
 type boundedBuffer struct {
 	bytes.Buffer
+	ctx   context.Context
 	limit int
 }
 
 func (b *boundedBuffer) Write(p []byte) (int, error) {
+	if b.ctx.Err() != nil {
+		return 0, fmt.Errorf("it takes longer than %s", maxTime)
+	}
 	if b.Len()+len(p) > b.limit {
 		return 0, fmt.Errorf("its output has more than %d bytes", b.limit)
 	}
 	return b.Buffer.Write(p)
 }
 
+// WriteString writes a text unless the buffer would exceed its limit.
 func (b *boundedBuffer) WriteString(s string) (int, error) { return b.Write([]byte(s)) }
 
 // Mark ends a text that was cut.
@@ -152,5 +233,5 @@ func Clean(s string) string {
 	}, strings.ToValidUTF8(s, "\uFFFD"))
 }
 
-// Line returns a text as one line, so that it cannot begin another header.
+// Line converts a text to one line, so that it cannot start another mail header.
 func Line(s string) string { return strings.TrimSpace(strings.ReplaceAll(Clean(s), "\n", " ")) }

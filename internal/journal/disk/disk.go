@@ -20,7 +20,7 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// FS is the file system as stores use it. Names are paths of the platform. All calls are safe for
+// FS is the file system that stores use, which tests replace. Names are paths of the platform. All calls are safe for
 // concurrent use.
 type FS interface {
 	// Create makes an empty file and replaces an existing file of that name.
@@ -44,7 +44,7 @@ type FS interface {
 	Lock(name string) (io.Closer, error)
 }
 
-// File is an open file. ReadAt and WriteAt are safe for concurrent use.
+// File is an open file of an FS. ReadAt and WriteAt are safe for concurrent use.
 type File interface {
 	io.ReaderAt
 	io.WriterAt
@@ -56,7 +56,7 @@ type File interface {
 	Allocate(size int64) error
 }
 
-// LockedError reports a lock that another process has.
+// LockedError is the error about a lock that another process holds.
 type LockedError struct {
 	Name string
 	PID  int // of the process that holds the lock; zero: unknown
@@ -64,7 +64,7 @@ type LockedError struct {
 
 func (e *LockedError) Error() string { return "lock " + e.Name + " is held by " + e.Holder() }
 
-// Holder describes the process that has the lock.
+// Holder describes the process that holds the lock.
 func (e *LockedError) Holder() string {
 	if e.PID == 0 {
 		return "another process"
@@ -91,7 +91,7 @@ func ReadFile(fs FS, name string) ([]byte, error) {
 	return data[:n], nil
 }
 
-// WriteFile replaces a file atomically: after a crash the old or the new content is whole. It writes and syncs a
+// WriteFile replaces a file atomically: after a crash it has either the old or the new content. It writes and syncs a
 // temporary file, renames the file and syncs the folder.
 func WriteFile(fs FS, dir, name string, data []byte) error {
 	path := filepath.Join(dir, name)
@@ -106,7 +106,7 @@ func WriteFile(fs FS, dir, name string, data []byte) error {
 	return fs.SyncDir(dir)
 }
 
-// WriteNew writes and syncs a file, whose name is not durable yet. It removes the file after an error.
+// WriteNew writes and syncs a new file; its name becomes durable by SyncDir. It removes the file after an error.
 func WriteNew(fs FS, path string, data []byte) error {
 	f, err := fs.Create(path)
 	if err != nil {
@@ -124,14 +124,14 @@ func WriteNew(fs FS, path string, data []byte) error {
 	return err
 }
 
-// IsFull returns whether err reports a full disk or an exceeded quota.
+// IsFull reports whether an error is a full disk or an exceeded quota.
 func IsFull(err error) bool {
 	const windowsDiskFull = syscall.Errno(112) // ERROR_DISK_FULL; EHOSTDOWN on Linux
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) ||
 		runtime.GOOS == "windows" && errors.Is(err, windowsDiskFull)
 }
 
-// OS is the file system of the machine. Files that OS creates are accessible to their owner only.
+// OS is the machine's file system. Files that OS creates are accessible to their owner only.
 type OS struct{}
 
 var _ FS = OS{}
@@ -147,6 +147,7 @@ func (OS) Open(name string) (File, error) { return openFile(name, os.O_RDONLY) }
 // OpenWrite implements FS.
 func (OS) OpenWrite(name string) (File, error) { return openFile(name, os.O_RDWR) }
 
+// openFile opens a file, readable by its owner only.
 func openFile(name string, flag int) (File, error) {
 	f, err := os.OpenFile(name, flag, 0o600)
 	if err != nil {
@@ -203,8 +204,8 @@ func (OS) Lock(name string) (io.Closer, error) {
 	return lock, nil
 }
 
-// lockAfterExit waits for the lock of a process that has ended: a child that it was starting when it was
-// killed shares the lock until exec, for milliseconds.
+// lockAfterExit waits for a lock whose holder has ended, because a child that was just starting shares it for
+// milliseconds.
 func lockAfterExit(lock *flock.Flock) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
@@ -212,8 +213,10 @@ func lockAfterExit(lock *flock.Flock) bool {
 	return got && err == nil
 }
 
+// machineFile is an open file of the machine's file system.
 type machineFile struct{ *os.File }
 
+// Size returns the bytes of the file.
 func (f *machineFile) Size() (int64, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -222,11 +225,13 @@ func (f *machineFile) Size() (int64, error) {
 	return info.Size(), nil
 }
 
+// SyncData syncs the file's data to the disk.
 func (f *machineFile) SyncData() error { return syncData(f.File) }
 
+// Allocate reserves disk space for the file.
 func (f *machineFile) Allocate(size int64) error { return allocate(f.File, size) }
 
-// fill reserves disk space for a file by writing zeros, on platforms without a system call that allocates.
+// fill writes zeros to a file to reserve disk space, where no system call does it.
 func fill(f *os.File, size int64) error {
 	zeros := make([]byte, 1<<20)
 	for at := int64(0); at < size; at += int64(len(zeros)) {

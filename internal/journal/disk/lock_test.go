@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestLockWaitsForEndedProcess checks that Lock waits a moment for a lock whose holder has ended, because a child that the holder
-// was starting shares the lock. Lock fails at once while the holder lives.
+// TestLockWaitsForEndedProcess expects Lock to wait for a lock whose holder has ended, because a child that was just
+// starting shares it. Lock fails at once while the holder lives.
 func TestLockWaitsForEndedProcess(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "LOCK")
 	held, err := OS{}.Lock(name)

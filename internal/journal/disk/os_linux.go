@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// syncData syncs the data of a file to the disk by fdatasync.
 func syncData(f *os.File) error {
 	for {
 		err := unix.Fdatasync(int(f.Fd()))
@@ -19,6 +20,8 @@ func syncData(f *os.File) error {
 	}
 }
 
+// allocate reserves disk space for a file by fallocate, or by writing zeros where the file system does not support
+// it.
 func allocate(f *os.File, size int64) error {
 	err := unix.Fallocate(int(f.Fd()), 0, 0, size)
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {

@@ -8,9 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processEnded returns whether no process has the id; 0 is unknown.
+// processEnded reports whether no process has this id; 0 is unknown.
 func processEnded(pid int) bool { return pid > 0 && unix.Kill(pid, 0) == unix.ESRCH }
 
+// syncDir syncs the names in a folder to the disk.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -23,6 +24,7 @@ func syncDir(dir string) error {
 	return err
 }
 
+// free returns the free bytes of the disk with a folder.
 func free(dir string) (int64, error) {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil {

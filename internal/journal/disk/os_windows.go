@@ -5,9 +5,10 @@ import "golang.org/x/sys/windows"
 // processEnded returns false: child processes share no locks on Windows.
 func processEnded(int) bool { return false }
 
-// syncDir does nothing: NTFS journals names by itself.
+// syncDir does nothing: NTFS journals names itself.
 func syncDir(string) error { return nil }
 
+// free returns the free bytes of the disk with a folder.
 func free(dir string) (int64, error) {
 	path, err := windows.UTF16PtrFromString(dir)
 	if err != nil {

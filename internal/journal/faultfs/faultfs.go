@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal/disk"
 )
 
-// Kind is a kind of operation.
+// Kind is a kind of file-system operation, such as Write or Sync.
 type Kind string
 
 // The kinds of operations; Open, Read and List change nothing.
@@ -31,10 +31,10 @@ const (
 	List      Kind = "list"
 )
 
-// Changes returns whether operations of this kind change the disk.
+// Changes reports whether operations of this kind change the disk.
 func (k Kind) Changes() bool { return k != Open && k != Read && k != List }
 
-// Op is one requested operation.
+// Op is one file-system operation: kind, file name, offset and size.
 type Op struct {
 	Kind   Kind
 	Name   string // base name of the file or folder
@@ -44,7 +44,7 @@ type Op struct {
 
 func (o Op) String() string { return fmt.Sprintf("%s %s %d+%d", o.Kind, o.Name, o.Offset, o.Size) }
 
-// FS wraps another FS.
+// FS is a disk.FS that injects faults into another one and records its operations.
 type FS struct {
 	inner disk.FS
 
@@ -57,18 +57,18 @@ type FS struct {
 
 var _ disk.FS = (*FS)(nil)
 
-// New wraps inner without faults.
+// New returns a file system on inner without faults.
 func New(inner disk.FS) *FS { return &FS{inner: inner, freeLimit: -1} }
 
-// OnOperation sets a function that runs before every operation, in the caller's goroutine. It may wait
-// (a stall); its error fails the operation. nil removes it.
+// OnOperation sets a function that runs before every operation and may make it fail. It may wait (a stall); its error
+// fails the operation. nil removes it.
 func (f *FS) OnOperation(fn func(Op) error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.hook = fn
 }
 
-// Fail makes operations of the kind fail with err until OnOperation is called again.
+// Fail makes all operations of a kind fail with err, until OnOperation is called again.
 func (f *FS) Fail(kind Kind, err error) {
 	f.OnOperation(func(op Op) error {
 		if op.Kind == kind {
@@ -78,36 +78,36 @@ func (f *FS) Fail(kind Kind, err error) {
 	})
 }
 
-// SetFree limits the free bytes: writes and allocations beyond them fail with ENOSPC. A negative value
-// ends the limit. Removing a file frees nothing.
+// SetFree sets the free bytes of the disk, beyond which writes fail with ENOSPC. A negative value ends the limit.
+// Removing a file frees nothing.
 func (f *FS) SetFree(bytes int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.freeLimit = bytes
 }
 
-// Record starts a trace of the operations that change the disk.
+// Record starts to record the operations that change the disk.
 func (f *FS) Record() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.traced, f.trace = true, nil
 }
 
-// Trace returns the recorded operations. Each is recorded before it is done.
+// Trace returns the recorded operations as text. Each is recorded before it is done.
 func (f *FS) Trace() []Op {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return append([]Op(nil), f.trace...)
 }
 
-// AddNote adds a line of the test to the trace.
+// AddNote adds a line of the test itself to the trace of operations.
 func (f *FS) AddNote(text string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.trace = append(f.trace, Op{Kind: "note", Name: text})
 }
 
-// traceOperation records an operation in the trace and returns the error with which a test wants the operation to fail.
+// traceOperation records an operation and returns the error that the test has set for it.
 func (f *FS) traceOperation(op Op) error {
 	f.mu.Lock()
 	hook := f.hook
@@ -126,7 +126,7 @@ func (f *FS) traceOperation(op Op) error {
 	return nil
 }
 
-// spendFreeBytes subtracts the bytes that an operation writes from the limit of SetFree.
+// spendFreeBytes subtracts the bytes of a write from the free bytes.
 func (f *FS) spendFreeBytes(op Op) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -151,6 +151,7 @@ func (f *FS) OpenWrite(name string) (disk.File, error) {
 	return f.openFile(OpenWrite, name, f.inner.OpenWrite)
 }
 
+// openFile records the opening of a file, then does it unless a fault is set.
 func (f *FS) openFile(kind Kind, name string, openFile func(string) (disk.File, error)) (disk.File, error) {
 	if err := f.traceOperation(Op{Kind: kind, Name: filepath.Base(name)}); err != nil {
 		return nil, err
@@ -176,6 +177,7 @@ func (f *FS) MkdirAll(dir string) error { return f.changeDisk(Mkdir, dir, f.inne
 // SyncDir implements disk.FS.
 func (f *FS) SyncDir(dir string) error { return f.changeDisk(SyncDir, dir, f.inner.SyncDir) }
 
+// changeDisk records an operation on a name, then does it unless a fault is set.
 func (f *FS) changeDisk(kind Kind, name string, changeDisk func(string) error) error {
 	if err := f.traceOperation(Op{Kind: kind, Name: filepath.Base(name)}); err != nil {
 		return err
@@ -205,12 +207,14 @@ func (f *FS) Free(dir string) (int64, error) {
 // Lock implements disk.FS.
 func (f *FS) Lock(name string) (io.Closer, error) { return f.inner.Lock(name) }
 
+// faultyFile is an open file whose operations may fail.
 type faultyFile struct {
 	disk.File
 	fs   *FS
 	name string
 }
 
+// ReadAt records the read, then does it unless a fault is set.
 func (f *faultyFile) ReadAt(p []byte, offset int64) (int, error) {
 	if err := f.fs.traceOperation(Op{Kind: Read, Name: f.name, Offset: offset, Size: len(p)}); err != nil {
 		return 0, err
@@ -218,6 +222,7 @@ func (f *faultyFile) ReadAt(p []byte, offset int64) (int, error) {
 	return f.File.ReadAt(p, offset)
 }
 
+// WriteAt records the write, then does it unless a fault is set.
 func (f *faultyFile) WriteAt(p []byte, offset int64) (int, error) {
 	if err := f.fs.traceOperation(Op{Kind: Write, Name: f.name, Offset: offset, Size: len(p)}); err != nil {
 		return 0, err
@@ -225,6 +230,7 @@ func (f *faultyFile) WriteAt(p []byte, offset int64) (int, error) {
 	return f.File.WriteAt(p, offset)
 }
 
+// SyncData records the sync, then does it unless a fault is set.
 func (f *faultyFile) SyncData() error {
 	if err := f.fs.traceOperation(Op{Kind: Sync, Name: f.name}); err != nil {
 		return err
@@ -232,6 +238,7 @@ func (f *faultyFile) SyncData() error {
 	return f.File.SyncData()
 }
 
+// Allocate records the allocation, then does it unless a fault is set.
 func (f *faultyFile) Allocate(size int64) error {
 	if err := f.fs.traceOperation(Op{Kind: Allocate, Name: f.name, Size: int(size)}); err != nil {
 		return err

@@ -12,21 +12,21 @@ import (
 	"github.com/muster-fleet/muster/internal/journal"
 )
 
-// Acks is a Waiter that records its calls.
+// Acks is a Waiter that records acknowledgements.
 type Acks struct {
 	mu   sync.Mutex
 	cond *sync.Cond
 	list []Ack
 }
 
-// Ack is one recorded call of a Waiter: token, position and error.
+// Ack is one recorded acknowledgement: token, position and error.
 type Ack struct {
 	Token uint64
 	At    journal.Position
 	Err   error
 }
 
-// NewAcks makes a Waiter that has recorded no calls.
+// NewAcks returns a Waiter without acknowledgements.
 func NewAcks() *Acks {
 	a := &Acks{}
 	a.cond = sync.NewCond(&a.mu)
@@ -41,7 +41,7 @@ func (a *Acks) Committed(token uint64, at journal.Position, err error) {
 	a.cond.Broadcast()
 }
 
-// Wait waits for n calls of the Waiter and returns them.
+// Wait waits for n acknowledgements and returns them.
 func (a *Acks) Wait(n int) []Ack {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -51,14 +51,14 @@ func (a *Acks) Wait(n int) []Ack {
 	return slices.Clone(a.list)
 }
 
-// Results returns the calls recorded so far.
+// Results returns the acknowledgements so far.
 func (a *Acks) Results() []Ack {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.list)
 }
 
-// Contents reads all commits above position from and returns their entries in the form of Texts.
+// Contents reads all commits after a position and returns their entries as Texts does.
 func Contents(t *testing.T, j journal.Journal, from journal.Position) (list []string) {
 	t.Helper()
 	err := j.Read(context.Background(), from, func(c journal.Commit) error {
@@ -71,7 +71,7 @@ func Contents(t *testing.T, j journal.Journal, from journal.Position) (list []st
 	return list
 }
 
-// Texts returns the entries of a commit as "number/section entry".
+// Texts returns the entries of a commit in the form "number/section entry".
 func Texts(t *testing.T, c journal.Commit) (list []string) {
 	t.Helper()
 	for _, s := range c.Sections() {
@@ -86,7 +86,7 @@ func Texts(t *testing.T, c journal.Commit) (list []string) {
 	return list
 }
 
-// Commit is a journal.Commit in memory.
+// Commit is a journal.Commit that tests build in memory.
 type Commit struct {
 	At        journal.Position
 	Time      int64         // Received
@@ -97,13 +97,23 @@ type Commit struct {
 
 var _ journal.Commit = (*Commit)(nil)
 
-// Position implements journal.Commit, as the five methods below do.
-func (c *Commit) Position() journal.Position  { return c.At }
-func (c *Commit) Received() int64             { return c.Time }
-func (c *Commit) Listening() time.Duration    { return c.Listened }
+// Position implements journal.Commit: it returns the field At.
+func (c *Commit) Position() journal.Position { return c.At }
+
+// Received returns the field Time.
+func (c *Commit) Received() int64 { return c.Time }
+
+// Listening returns the field Listened.
+func (c *Commit) Listening() time.Duration { return c.Listened }
+
+// Sections returns the sections with entries.
 func (c *Commit) Sections() []journal.Section { return c.sections }
-func (c *Commit) Retain()                     {}
-func (c *Commit) Release()                    {}
+
+// Retain does nothing.
+func (c *Commit) Retain() {}
+
+// Release does nothing.
+func (c *Commit) Release() {}
 
 // Entries implements journal.Commit.
 func (c *Commit) Entries(s journal.Section, fn func([]byte) error) error {
@@ -115,7 +125,7 @@ func (c *Commit) Entries(s journal.Section, fn func([]byte) error) error {
 	return nil
 }
 
-// AddEntry appends an entry.
+// AddEntry appends an entry to a section of the commit.
 func (c *Commit) AddEntry(s journal.Section, data []byte) {
 	if c.bySection == nil {
 		c.bySection = map[journal.Section][][]byte{}

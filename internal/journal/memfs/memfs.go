@@ -14,16 +14,16 @@ import (
 	"github.com/muster-fleet/muster/internal/journal/disk"
 )
 
-// FS is a crashable disk.FS. Names begin with "/".
+// FS is an in-memory disk.FS that simulates power failures. Names begin with "/".
 type FS struct{ mem *vfs.MemFS }
 
 var _ disk.FS = (*FS)(nil)
 
-// New makes an empty file system.
+// New returns an empty file system in memory.
 func New() *FS { return &FS{mem: vfs.NewCrashableMem()} }
 
-// Crash returns the file system after a loss of power now: all synced content, and each unsynced block
-// and name with the probability keepPercent. Locks are released.
+// Crash returns a copy of the file system after a power failure: synced content, and each unsynced block and name
+// with the probability keepPercent. Locks are released.
 func (f *FS) Crash(keepPercent int, seed uint64) *FS {
 	return &FS{mem: f.mem.CrashClone(vfs.CrashCloneCfg{
 		UnsyncedDataPercent: keepPercent,
@@ -88,6 +88,7 @@ func (f *FS) Lock(name string) (io.Closer, error) {
 // memoryFile adapts a vfs.File to disk.File.
 type memoryFile struct{ vfs.File }
 
+// wrapFile adapts an opened vfs.File, or converts its error.
 func wrapFile(f vfs.File, err error) (disk.File, error) {
 	if err != nil {
 		return nil, asNotExist(err)
@@ -95,11 +96,12 @@ func wrapFile(f vfs.File, err error) (disk.File, error) {
 	return memoryFile{f}, nil
 }
 
-// WriteAt passes a copy of the data to vfs, because vfs may change the bytes.
+// WriteAt writes a copy of the data, because vfs may change the bytes.
 func (f memoryFile) WriteAt(p []byte, offset int64) (int, error) {
 	return f.File.WriteAt(slices.Clone(p), offset)
 }
 
+// Size returns the bytes of the file.
 func (f memoryFile) Size() (int64, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -108,10 +110,10 @@ func (f memoryFile) Size() (int64, error) {
 	return info.Size(), nil
 }
 
-// Allocate reserves nothing, because a reserve of 256 MiB would take memory.
+// Allocate reserves nothing, because the reserve of 256 MiB would take memory.
 func (f memoryFile) Allocate(int64) error { return nil }
 
-// asNotExist converts an error of vfs for a missing file, so that errors.Is finds fs.ErrNotExist.
+// asNotExist converts the error of vfs for a missing file to fs.ErrNotExist.
 func asNotExist(err error) error {
 	if oserror.IsNotExist(err) {
 		return &fs.PathError{Op: "memfs", Path: err.Error(), Err: fs.ErrNotExist}

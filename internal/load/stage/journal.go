@@ -81,7 +81,7 @@ func (e *entries) section(node model.NodeID) journal.Section {
 
 // began is what a server writes before anything else.
 func began(ctx context.Context, to appender) error {
-	for _, r := range []wire.Record{{Kind: wire.RecordStarted}, {Kind: wire.RecordIntent, Intent: 1}} {
+	for _, r := range []wire.Record{{Kind: wire.RecordStarted}, {Kind: wire.RecordIntent, Intent: &wire.IntentMark{Revision: 1}}} {
 		if err := to.Append(ctx, journal.Entry{Section: journal.All, Data: wire.AppendRecord(nil, &r)}); err != nil {
 			return err
 		}

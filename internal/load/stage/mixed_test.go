@@ -52,7 +52,7 @@ func whole(t *testing.T, sc *scenario.Scenario, each time.Duration) load.Config 
 		}
 	}
 	dir, fleet, registry := t.TempDir(), spine.NewFleet(sc), prometheus.NewRegistry()
-	store, err := history.Open(t.Context(), filepath.Join(dir, "history.db"))
+	store, err := history.Open(t.Context(), filepath.Join(dir, "history.db"), history.SizeLimit{})
 	must(err)
 	reactor := react.New(react.Options{Store: slow{store, each}, Names: names{fleet, "http://127.0.0.1:1"}, Batches: react.BatchOptions{Gather: 250 * time.Millisecond}, Registerer: registry})
 	must(reactor.Load(t.Context(), nil))

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/simulated"
@@ -30,7 +31,7 @@ import (
 // and opens or closes a problem where it changes whether all is well, of which a webhook is
 // told. What history has recorded is acknowledged.
 func (d *Driven) reactions(ctx context.Context, fleet *spine.Fleet) error {
-	store, err := history.Open(ctx, filepath.Join(d.dir, "history.db"))
+	store, err := history.Open(ctx, filepath.Join(d.dir, "history.db"), history.SizeLimit{})
 	if err != nil {
 		return err
 	}
@@ -250,6 +251,7 @@ func (n names) SourceName(s model.Source) (namespace, name string, ok bool) {
 }
 
 func (n names) CheckChunk(id model.ChunkID) *model.CheckChunk    { return n.fleet.CheckChunk(id) }
+func (n names) CheckUnit(model.CheckID) *directory.Unit          { return nil }
 func (n names) Keepalive(model.NodeID) *model.CheckChunk         { return nil }
 func (n names) NodeLabels(model.NodeID) map[string]string        { return nil }
 func (n names) NodeFacts(model.NodeID) map[string]string         { return nil }

@@ -63,14 +63,14 @@ func (w *eventApplier) applyResult(p *eventPartition, n uint32, signal *wire.Sig
 	return shard.Applied
 }
 
-// syncKeepalive passes the keepalive's status to the shard after a result, instead of a sign of life, changed the status.
+// syncKeepalive copies the status of the event keepalive to the shard when a result changed it, not a heartbeat.
 func (p *eventPartition) syncKeepalive(n uint32, s *stateSlot) {
 	if s.check == model.KeepaliveCheck {
 		p.OverrideKeepalive(n, s.status != model.OK)
 	}
 }
 
-// setRunner records which node ran the check; zero: the node of the event itself.
+// setRunner records the node that ran the check; node zero means the event's own node.
 func (p *eventPartition) setRunner(id uint32, s *stateSlot, by model.NodeID) {
 	switch {
 	case by != 0:
@@ -130,7 +130,7 @@ func (w *eventApplier) createState(p *eventPartition, n uint32, c *model.CheckCh
 	return p.addState(n, c.Unit)
 }
 
-// emitLateResult emits a run that arrived after a newer one, for history.
+// emitLateResult emits a result that arrived after a newer one of the same check, for history only.
 func (w *eventApplier) emitLateResult(p *eventPartition, s *stateSlot, c *model.CheckChunk, r *wire.Result, executed int64) {
 	if t := w.emitTransition(p, LateResult, s); t != nil {
 		t.Chunk, t.Status, t.Previous = c.ID, r.Status, s.status
@@ -204,10 +204,9 @@ func ageAtSending(nowMs, atMs uint64) int64 {
 	return int64(min(nowMs-atMs, year)) * int64(time.Millisecond)
 }
 
-// Admit decides whether a result of the chunk may create or update its event state on
-// the node; an empty code admits. Sources ask before they append to the journal, and give the
-// reason to the agent. The view applies every result in the journal, whatever the limits are by
-// now: it is a function of the journal alone.
+// Admit decides whether a result may create or update an event state on a node; an empty code admits it. Sources ask
+// before they append to the journal, and give the reason to the agent. The view applies every result in the journal,
+// whatever the limits are by now: it is a function of the journal alone.
 //
 // Admit reserves capacity for a new state until the state exists, or its
 // result turns out to make none, or the node's session ends. So many results under way
@@ -244,7 +243,7 @@ func (v *View) Admit(node model.NodeID, chunk *model.CheckChunk) (code, reason s
 	return "", ""
 }
 
-// releaseReservation ends a reservation: the state exists now (and is counted), or will not.
+// releaseReservation ends the reservation of a state that was created meanwhile or never will be.
 func (p *eventPartition) releaseReservation(n uint32, check model.CheckID) {
 	if len(p.reserved) == 0 {
 		return
@@ -260,7 +259,7 @@ func (p *eventPartition) releaseReservation(n uint32, check model.CheckID) {
 	}
 }
 
-// releaseReservations ends all reservations of a node, whose session sends nothing more.
+// releaseReservations ends all reservations of a node, because its session sends no more results.
 func (p *eventPartition) releaseReservations(n uint32) {
 	if list := p.reserved[n]; len(list) > 0 {
 		p.view.totals.counter(p.Node(n).Namespace).Add(-int64(len(list)))
@@ -271,6 +270,7 @@ func (p *eventPartition) releaseReservations(n uint32) {
 // stateTotals counts the event states of each namespace over all partitions, both existing and reserved states.
 type stateTotals struct{ byNamespace sync.Map }
 
+// counter returns the counter of a namespace and creates a missing one.
 func (t *stateTotals) counter(ns model.NamespaceID) *atomic.Int64 {
 	if c, ok := t.byNamespace.Load(ns); ok {
 		return c.(*atomic.Int64)

@@ -32,6 +32,7 @@ const (
 
 const outputFiller = " MB (57% inode=98%);| /=2643MB;5948;5958;0;5968 and so on, up to the hundredth byte of the output of a check"
 
+// benchFleet generates sessions and results of a fleet for benchmarks.
 type benchFleet struct {
 	nodes   int
 	chunks  map[model.ChunkID]*model.CheckChunk
@@ -44,6 +45,7 @@ type benchFleet struct {
 	frame   []byte
 }
 
+// newFleet returns a benchmark fleet with this number of nodes and the same checks on each.
 func newFleet(nodes int) *benchFleet {
 	f := &benchFleet{nodes: nodes, chunks: map[model.ChunkID]*model.CheckChunk{}, first: make([]uint64, nodes+1), rng: rand.New(rand.NewPCG(1, 2))}
 	for i := range fleetChecks {
@@ -56,10 +58,12 @@ func newFleet(nodes int) *benchFleet {
 	return f
 }
 
+// viewOptions returns options of a view that knows the fleet's checks and drops all transitions.
 func (f *benchFleet) viewOptions() viewOptions {
 	return viewOptions{Chunks: func(id model.ChunkID) *model.CheckChunk { return f.chunks[id] }, Emit: func([]Transition) {}}
 }
 
+// nextCommit returns the next empty commit of the benchmark, 5 ms of listening time after the last one.
 func (f *benchFleet) nextCommit() *testCommit {
 	f.number++
 	at := time.Duration(f.number) * 5 * time.Millisecond
@@ -129,14 +133,15 @@ func (f *benchFleet) makeTraffic(commits int) (list []*testCommit, results int) 
 	return list, results
 }
 
+// applyCommitInline applies a commit on the benchmark's goroutine.
 func (v *View) applyCommitInline(b *testing.B, c *testCommit) {
 	if err := v.Apply(c); err != nil {
 		b.Fatal(err)
 	}
 }
 
-// BenchmarkApply measures the CPU of one result on one core, from journal entry to state; and of one that is
-// observed, because all checks name pipelines.
+// BenchmarkApply measures the CPU time to apply one result on one core, with and without an observation for
+// pipelines.
 func BenchmarkApply(b *testing.B) {
 	for _, c := range []struct {
 		nodes     int
@@ -172,7 +177,7 @@ func BenchmarkApply(b *testing.B) {
 	}
 }
 
-// BenchmarkTick measures a commit without entries, which moves the time of every partition on.
+// BenchmarkTick measures applying a commit without entries, which advances the time of every partition.
 func BenchmarkTick(b *testing.B) {
 	f := newFleet(fleetNodes / 10)
 	v := newView(f.viewOptions())
@@ -192,6 +197,7 @@ func processCPU() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
+// residentBytes returns the resident memory of this process in bytes.
 func residentBytes() uint64 {
 	data, _ := os.ReadFile("/proc/self/statm")
 	var size, resident uint64
@@ -199,9 +205,7 @@ func residentBytes() uint64 {
 	return resident * uint64(os.Getpagesize())
 }
 
-// BenchmarkMemory prints the bytes of one event state, indexes included, after every
-// state has had three results: live on the heap, and resident with the collector's
-// slack at GOGC=100.
+// BenchmarkMemory measures the bytes of one event state with indexes: live on the heap, and resident at GOGC=100.
 func BenchmarkMemory(b *testing.B) {
 	for b.Loop() {
 		f := newFleet(fleetNodes)
@@ -229,19 +233,6 @@ func BenchmarkMemory(b *testing.B) {
 		b.ReportMetric(float64(peak-rssBefore)/states, "rss-B/state")
 		runtime.KeepAlive(v)
 	}
-}
-
-// BenchmarkFailingChecks measures the list of failing checks over all states.
-func BenchmarkFailingChecks(b *testing.B) {
-	f := newFleet(fleetNodes)
-	v := newView(f.viewOptions())
-	f.createStates(func(c *testCommit) { v.applyCommitInline(b, c) })
-	counts := v.Counts(0)
-	for b.Loop() {
-		v.FailingChecks(0)
-	}
-	b.ReportMetric(float64(counts.NotOK()), "wrong")
-	b.ReportMetric(float64(counts.States), "states")
 }
 
 // BenchmarkList measures a page of 100 states while another core applies results at full speed.

@@ -14,6 +14,7 @@ import (
 // that two views that got here by different ways write the same bytes.
 // docs/snapshot-format.md has the table of fields.
 
+// encode appends the snapshot section of events, node by node.
 func (p *eventPartition) encode(b []byte) []byte {
 	count := 0
 	for _, n := range p.Order() {
@@ -37,10 +38,12 @@ func (p *eventPartition) encode(b []byte) []byte {
 	})
 }
 
+// compareState orders state keys by node, then by check.
 func compareState(x, y stateKey) int {
 	return cmp.Or(cmp.Compare(x.node, y.node), cmp.Compare(x.check, y.check))
 }
 
+// encodeStates appends the event states of one node to a snapshot section.
 func (p *eventPartition) encodeStates(b []byte, n uint32) []byte {
 	states := p.nodes[n].states
 	b = binary.AppendUvarint(b, uint64(len(states)))
@@ -53,7 +56,8 @@ func (p *eventPartition) encodeStates(b []byte, n uint32) []byte {
 	return b
 }
 
-// Times of a state are written as differences to a neighbour: a few bytes each.
+// encodeState appends one event state to a snapshot section; times are differences to a neighbouring time, a few
+// bytes each.
 func (p *eventPartition) encodeState(b []byte, lastSeen int64, id uint32) []byte {
 	s := p.slots.slot(id)
 	b = append(b, byte(s.status), byte(s.severity), byte(s.flags), s.historyLen)
@@ -102,7 +106,7 @@ func (p *eventPartition) encodeState(b []byte, lastSeen int64, id uint32) []byte
 	return binary.AppendVarint(b, o.Ack.Until.UnixNano())
 }
 
-// decode reads the section events into an empty partition, whose nodes the shard has decoded.
+// decode reads the snapshot section of events into an empty partition, whose nodes the shard has decoded.
 func (p *eventPartition) decode(d *shard.Decoder) {
 	var id model.NodeID
 	for i := range d.Count() {
@@ -126,6 +130,7 @@ func (p *eventPartition) decode(d *shard.Decoder) {
 	})
 }
 
+// decodeStates reads the event states of one node from a snapshot section.
 func (p *eventPartition) decodeStates(d *shard.Decoder, n uint32) {
 	states := d.Count()
 	if states == 0 {
@@ -148,6 +153,7 @@ func (p *eventPartition) decodeStates(d *shard.Decoder, n uint32) {
 	}
 }
 
+// decodeState reads one event state from a snapshot section.
 func (p *eventPartition) decodeState(d *shard.Decoder, n uint32, check model.CheckID) {
 	id, s := p.addState(n, check)
 	status, severity := model.Status(d.Byte()), model.Severity(d.Byte())

@@ -20,10 +20,12 @@ import (
 // testCommit is a journal.Commit in memory.
 type testCommit struct{ journaltest.Commit }
 
+// addRecord adds a record to a journal section of the commit.
 func (c *testCommit) addRecord(s journal.Section, r *wire.Record) {
 	c.AddEntry(s, wire.AppendRecord(nil, r))
 }
 
+// addBatch adds the journal record of a node's batch to the commit.
 func (c *testCommit) addBatch(t testing.TB, node model.NodeID, b *wire.Batch) {
 	t.Helper()
 	_, body, err := wire.FrameKind(wire.AppendBatch(nil, b))
@@ -41,6 +43,7 @@ const (
 	testLog = 7
 )
 
+// newCommit returns an empty test commit with a number, a listening time and the server's time down.
 func newCommit(number uint64, listening, down time.Duration) *testCommit {
 	return &testCommit{journaltest.Commit{
 		At: journal.Position{Log: testLog, Number: number}, Listened: listening, Time: epoch + int64(listening+down),
@@ -59,6 +62,7 @@ type viewOptions struct {
 	Registerer                           prometheus.Registerer
 }
 
+// newView returns an event view with a shard of its own, for a test.
 func newView(o viewOptions) *View {
 	return New(shard.New(shard.Options{
 		Chunks: sealedChunks(o.Chunks), Workers: o.Workers, QueueCommits: o.QueueCommits, Grace: o.Grace, BacklogWait: o.BacklogWait,
@@ -74,6 +78,7 @@ type runningView struct {
 	emitted []Transition
 }
 
+// startView starts a view whose workers run until the test ends and which collects the emitted transitions.
 func startView(t testing.TB, o viewOptions, restore func(*View)) *runningView {
 	t.Helper()
 	r := &runningView{t: t}
@@ -111,6 +116,7 @@ func (r *runningView) apply(commits ...*testCommit) {
 	}
 }
 
+// drainEmitted returns the transitions emitted since the last call.
 func (r *runningView) drainEmitted() []Transition {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -186,7 +192,7 @@ func (p *eventPartition) checkIndexes(t testing.TB) {
 	}
 }
 
-// sealedChunks gives the checks of a test as chunks; each call copies, since workers ask at once.
+// sealedChunks returns a chunk resolver over a test's checks that returns copies, because workers ask in parallel.
 func sealedChunks(checks func(model.ChunkID) *model.CheckChunk) func(model.ChunkID) *model.Chunk {
 	if checks == nil {
 		return nil

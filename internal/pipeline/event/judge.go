@@ -22,9 +22,8 @@ type statusVerdict struct {
 	byOperator bool   // by an operator: likewise
 }
 
-// judgeStatus gives a state its next status, and shows it to the readers of every event and to
-// watchers. c is nil only where a chunk is no longer known (resolving by hand): then the state
-// keeps the id of the last one.
+// judgeStatus gives a state its next status and shows the change to pipelines and watchers. c is nil only where a
+// chunk is no longer known (resolving by hand): then the state keeps the id of the last one.
 func (w *eventApplier) judgeStatus(p *eventPartition, id uint32, s *stateSlot, c *model.CheckChunk, v statusVerdict) {
 	status, flags := s.status, s.flags
 	w.setStatus(p, id, s, c, v)
@@ -41,7 +40,7 @@ func (w *eventApplier) setStatus(p *eventPartition, id uint32, s *stateSlot, c *
 		s.chunk = c.ID
 	}
 	severity = min(severity, model.Disaster)
-	first, previous := s.historyLen == 0, s.status
+	first, previous, since := s.historyLen == 0, s.status, s.changed
 	changed := previous != v.status
 	failing := v.status != model.OK
 
@@ -79,6 +78,9 @@ func (w *eventApplier) setStatus(p *eventPartition, id uint32, s *stateSlot, c *
 	if changed {
 		if t := w.emitTransition(p, StatusChanged, s); t != nil {
 			t.Previous, t.First, t.Output = previous, first, string(v.output)
+			if !first {
+				t.Since = since
+			}
 		}
 	}
 	if s.check == model.WatchdogCheck {
@@ -105,6 +107,7 @@ func (w *eventApplier) setStatus(p *eventPartition, id uint32, s *stateSlot, c *
 	}
 }
 
+// openProblem opens a problem for a failing state and emits the transition ProblemOpened.
 func (w *eventApplier) openProblem(p *eventPartition, id uint32, s *stateSlot, output string) {
 	problem := &model.Problem{
 		ID:     problemID(w.Position.Number, w.Received, p.Node(s.node).ID, s.check, w.transitionIndex),
@@ -118,6 +121,7 @@ func (w *eventApplier) openProblem(p *eventPartition, id uint32, s *stateSlot, o
 	}
 }
 
+// closeProblem closes the problem of a state and emits the transition ProblemClosed.
 func (w *eventApplier) closeProblem(p *eventPartition, id uint32, s *stateSlot, output string) {
 	closed := *p.problems[id]
 	closed.Closed = unixNano(w.Received)
@@ -127,9 +131,8 @@ func (w *eventApplier) closeProblem(p *eventPartition, id uint32, s *stateSlot, 
 	}
 }
 
-// problemID derives an id from where in the journal the problem opened: the same
-// after any replay, and no other's; the receive time tells two lives of the data
-// apart. Sixteen characters, easy to select and to say, in the order of time to the
+// problemID derives the id of a problem from its place in the journal: replay gives the same id, and the receive time
+// keeps ids unique after a restore. Sixteen characters, easy to select and to say, in the order of time to the
 // second: tables by id grow at their end.
 func problemID(commit uint64, received int64, node model.NodeID, check model.CheckID, index uint32) string {
 	var b [28]byte
@@ -144,6 +147,7 @@ func problemID(commit uint64, received int64, node model.NodeID, check model.Che
 	return base32.NewEncoding(alphabet).EncodeToString(sum[:10])
 }
 
+// unixNano returns the UTC time of a number of nanoseconds since 1970.
 func unixNano(ns int64) time.Time { return time.Unix(0, ns).UTC() }
 
 // flappingPercent returns the percentage of changes in a full status history. As in Nagios, the youngest
@@ -162,7 +166,8 @@ func (s *stateSlot) flappingPercent() uint32 {
 	return sum / (model.HistoryDepth - 1)
 }
 
-// updateFlapping starts and ends flapping. Between the two thresholds it changes nothing.
+// updateFlapping starts or ends flapping of a state by the percentage of status changes. Between the two thresholds
+// it changes nothing.
 func (w *eventApplier) updateFlapping(p *eventPartition, s *stateSlot, c *model.CheckChunk, output []byte) {
 	was, is := s.flags&flagFlapping != 0, false
 	if c != nil && c.FlapStart > 0 {
@@ -219,8 +224,8 @@ func differOnlyInNumbers(a, b []byte) bool {
 	}
 }
 
-// Observation is an event as one result, deadline or operator left it. Pipelines kept from
-// Sensu evaluate each of them; docs/decisions/0012-every-event.md says why the view makes them.
+// Observation is an event after one result, deadline or operator's action, for pipelines. Pipelines kept from Sensu
+// evaluate each of them; docs/decisions/0012-every-event.md says why the view makes them.
 type Observation struct {
 	State                // without Beside
 	Extra         []byte // further fields of the result, encoded: wire.DecodeExtra
@@ -228,9 +233,9 @@ type Observation struct {
 	FlappingEnded bool
 }
 
-// emitObservation emits the event as it is now, behind the transitions of the same verdict, if
-// pipelines read every event: the check names pipelines, the values name pipelines, or the event is a keepalive (its node
-// may name pipelines) whose status changed. status and flags are from before the verdict.
+// emitObservation emits the event behind the transitions of the same result if pipelines read every event: the check
+// or the values name pipelines, or a keepalive (whose node may name pipelines) changed its status. status and flags
+// are from before the verdict.
 func (w *eventApplier) emitObservation(
 	p *eventPartition, id uint32, s *stateSlot, c *model.CheckChunk, status model.Status, flags slotFlags, extra []byte,
 ) {
@@ -306,7 +311,8 @@ type Transition struct {
 	Chunk     model.ChunkID
 	Status    model.Status
 	Previous  model.Status
-	First     bool // for StatusChanged: there was no status before, Previous means nothing
+	First     bool  // for StatusChanged: there was no status before, Previous means nothing
+	Since     int64 // for StatusChanged: start of the status Previous, Unix ns; 0: First
 	Severity  model.Severity
 	Received  int64 // Unix ns, journal time
 	Executed  int64 // Unix ns

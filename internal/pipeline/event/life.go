@@ -29,8 +29,8 @@ func (w *eventApplier) Life(n uint32, change shard.LifeChange) {
 	}
 }
 
-// changeKeepalive gives the node's keepalive its next status, and the event where it is the
-// first.
+// changeKeepalive gives the event keepalive of a node its next status, and creates the event if the node has none
+// yet.
 func (w *eventApplier) changeKeepalive(p *eventPartition, n uint32, change shard.LifeChange) {
 	id, ok := p.nodes[n].find(model.KeepaliveCheck)
 	if !ok {
@@ -55,15 +55,15 @@ func (w *eventApplier) changeKeepalive(p *eventPartition, n uint32, change shard
 	}
 }
 
-// missedKeepaliveText is the output of a keepalive that did not come; it is valid until the next text.
+// missedKeepaliveText returns the output of a missed keepalive, valid until the next call.
 func (w *eventApplier) missedKeepaliveText(node *shard.Node, silence int64) []byte {
 	w.text = fmt.Appendf(w.text[:0], "no keepalive for %s (last heard %s)",
 		model.Duration(silence), unixNano(node.LastSeen).Format(time.RFC3339))
 	return w.text
 }
 
-// endHeartbeatWait expires the TTLs that waited for a sign of life of the node: at the end of this commit, unless
-// the commit has results of their checks.
+// endHeartbeatWait expires the TTLs whose expiry waited for a heartbeat of the node, unless this commit has results
+// of their checks.
 func (w *eventApplier) endHeartbeatWait(p *eventPartition, n uint32) {
 	for _, e := range p.nodes[n].states {
 		if s := p.slots.slot(e.slot); s.flags&flagAwaitsHeartbeat != 0 {
@@ -73,7 +73,7 @@ func (w *eventApplier) endHeartbeatWait(p *eventPartition, n uint32) {
 	}
 }
 
-// endBacklogWait expires the TTLs that waited for the node's backlog.
+// endBacklogWait expires the TTLs whose expiry waited until the node had sent its backlog.
 func (w *eventApplier) endBacklogWait(p *eventPartition, n uint32) {
 	until := p.Node(n).BacklogUntil
 	for _, e := range p.nodes[n].states {
@@ -83,8 +83,7 @@ func (w *eventApplier) endBacklogWait(p *eventPartition, n uint32) {
 	}
 }
 
-// restartTTLs restarts the TTLs of a node that was away: its results could not come
-// meanwhile, so the time counts from now.
+// restartTTLs restarts the TTLs of a node that returns, because its results could not arrive while it was away.
 func (w *eventApplier) restartTTLs(p *eventPartition, n uint32) {
 	for _, e := range p.nodes[n].states {
 		s := p.slots.slot(e.slot)
@@ -97,7 +96,7 @@ func (w *eventApplier) restartTTLs(p *eventPartition, n uint32) {
 	}
 }
 
-// Expire implements shard.Applier: TTLs ran out.
+// Expire implements shard.Applier: it handles the states whose TTL has run out.
 func (w *eventApplier) Expire(ids []uint32) {
 	p := w.p
 	slices.SortFunc(ids, func(a, b uint32) int {
@@ -109,7 +108,7 @@ func (w *eventApplier) Expire(ids []uint32) {
 	}
 }
 
-// Period implements shard.Applier: the TTL of a state.
+// Period implements shard.Applier: it returns the TTL of a state.
 func (w *eventApplier) Period(id uint32) int64 {
 	if c := w.checkOfChunk(w.p.slots.slot(id).chunk); c != nil {
 		return int64(c.TTL)
@@ -117,8 +116,8 @@ func (w *eventApplier) Period(id uint32) int64 {
 	return 0
 }
 
-// expireTTL reports a check without a result in time, unless the node's life explains it, or
-// a time at which the check is not scheduled.
+// expireTTL turns an expired TTL into a CRITICAL status, unless the node is down or the check is not scheduled at
+// that time.
 func (w *eventApplier) expireTTL(p *eventPartition, id uint32, s *stateSlot) {
 	switch until, why := w.Postpone(p.Partition, s.node); why {
 	case shard.ForBacklog:
@@ -190,8 +189,7 @@ func (w *eventApplier) Forget(id model.NodeID, n uint32, m *wire.ForgetMark) {
 	}
 }
 
-// forgetNode withdraws all states of a node. An ephemeral node that is deleted, for the first
-// time, is reported.
+// forgetNode removes all event states of a node. An ephemeral node that is deleted, for the first time, is reported.
 func (w *eventApplier) forgetNode(p *eventPartition, id model.NodeID, n uint32, m *wire.ForgetMark) {
 	if n != shard.NoNode {
 		for len(p.nodes[n].states) > 0 {
@@ -286,7 +284,7 @@ func (w *eventApplier) applyAction(p *eventPartition, id model.NodeID, a *wire.A
 	}
 }
 
-// acknowledge sets or (nil) clears the acknowledgement of an open problem.
+// acknowledge sets the acknowledgement of an open problem; a nil acknowledgement clears the old one.
 func (w *eventApplier) acknowledge(p *eventPartition, id uint32, ack *model.Ack, kind TransitionKind, a *wire.Action) {
 	was := p.problems[id]
 	if was == nil || was.Ack == nil && ack == nil {

@@ -35,6 +35,7 @@ func (v *View) List(ctx context.Context, q Query) (Page, error) {
 	return l.page, err
 }
 
+// listScan holds the progress of one list request: query, position, page and buffers.
 type listScan struct {
 	view  *View
 	query *compiledQuery
@@ -51,6 +52,8 @@ type listScan struct {
 	keys   []slotByKey
 }
 
+// listStates adds matching states to the page, partition by partition, until the page is full or the time limit is
+// reached.
 func (l *listScan) listStates(ctx context.Context) error {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -70,7 +73,8 @@ func (l *listScan) listStates(ctx context.Context) error {
 	}
 }
 
-// listPartition adds the matches of one partition and severity (ByNode: all severities), batch by batch.
+// listPartition adds the matching states of one partition and severity to the page, batch by batch; ByNode lists all
+// severities together.
 func (l *listScan) listPartition() (done bool, err error) {
 	q := l.query
 	if q.Nodes != nil && len(q.nodes[l.at.partition]) == 0 {
@@ -100,8 +104,8 @@ func (l *listScan) listPartition() (done bool, err error) {
 	}
 }
 
-// matchesCondition evaluates Query.Match on a state. It clones the output of a matching state; the outputs of other states are
-// valid until the next batch.
+// matchesCondition evaluates the query's CEL condition (Query.Match) on a state. It clones the output of a matching
+// state; the outputs of other states are valid until the next batch.
 func (l *listScan) matchesCondition(s *State) (bool, error) {
 	if l.query.Match == nil {
 		return true, nil
@@ -113,6 +117,7 @@ func (l *listScan) matchesCondition(s *State) (bool, error) {
 	return ok, err
 }
 
+// isOverTime reports whether the list request has used its time limit.
 func (l *listScan) isOverTime() bool { return !l.until.IsZero() && time.Now().After(l.until) }
 
 // setOutputs sets the outputs of a batch of states. The outputs are copies if the page keeps them, else parts of
@@ -129,6 +134,7 @@ func (l *listScan) setOutputs() {
 	}
 }
 
+// pageToken returns the token by which the next request continues behind the last listed state.
 func (l *listScan) pageToken() string { return encodePageToken(l.at, l.view.Log()) }
 
 // Get implements Reader.
@@ -193,8 +199,8 @@ const (
 	nodeCandidates = 3
 )
 
-// copyCandidates copies the next candidates behind l.at into l.batch and says whether there
-// may be more. It holds the partition's lock; Match is asked without it.
+// copyCandidates copies the next states that may match into l.batch and reports whether more may follow. It holds the
+// partition's lock; Match is asked without it.
 func (l *listScan) copyCandidates() (more bool) {
 	q := l.query
 	p := l.view.partitions[l.at.partition]
@@ -227,7 +233,8 @@ func (l *listScan) copyCandidates() (more bool) {
 	return more
 }
 
-// intersectIndexes writes the intersection of the indexes that the query names into l.found; false: it is empty.
+// intersectIndexes writes the states that lie in all indexes of the query into l.found, and returns false if none
+// does.
 func (l *listScan) intersectIndexes(p *eventPartition) bool {
 	q := l.query
 	worst := &p.bySeverity[l.at.severity]
@@ -271,8 +278,8 @@ func (l *listScan) hasWantedNamespace(p *eventPartition) bool {
 	return len(l.query.Namespaces) == 0
 }
 
-// candidateNodes returns nodes by id, from l.at on, that include all wanted nodes: the shortest list of the nodes of the query,
-// the nodes of its namespaces, or all nodes.
+// candidateNodes returns a superset of the wanted nodes behind the page token, by id: the shortest of the query's
+// nodes, its namespaces' nodes or all nodes.
 func (l *listScan) candidateNodes(p *eventPartition) []uint32 {
 	q := l.query
 	list := p.Order()
@@ -302,7 +309,7 @@ func (l *listScan) candidateNodes(p *eventPartition) []uint32 {
 	return list[from:]
 }
 
-// wantsNode reports whether the query selects a node by namespace and id, which no index of states has.
+// wantsNode reports whether the query selects a node by namespace and id, for which states have no index.
 func (l *listScan) wantsNode(p *eventPartition, n *shard.Node) bool {
 	if !isWantedID(l.query.Namespaces, n.Namespace) {
 		return false
@@ -314,7 +321,7 @@ func (l *listScan) wantsNode(p *eventPartition, n *shard.Node) bool {
 	return ok
 }
 
-// walkNodes calls fn for the candidates of the nodes in order from l.at, while it returns true.
+// walkNodes calls fn for each state of the candidate nodes behind the page token, until fn returns false.
 func (l *listScan) walkNodes(p *eventPartition, nodes []uint32, fn func(slot uint32) bool) bool {
 	for _, at := range nodes {
 		n := p.Node(at)
@@ -330,7 +337,7 @@ func (l *listScan) walkNodes(p *eventPartition, nodes []uint32, fn func(slot uin
 	return true
 }
 
-// walkSorted calls fn for the candidates in order from l.at, while it returns true.
+// walkSorted calls fn for each indexed state behind the page token, in the order of lists, until fn returns false.
 func (l *listScan) walkSorted(p *eventPartition, fn func(slot uint32) bool) bool {
 	l.keys = l.keys[:0]
 	for w, word := range l.found.words {
@@ -353,6 +360,7 @@ func (l *listScan) walkSorted(p *eventPartition, fn func(slot uint32) bool) bool
 	return true
 }
 
+// slotByKey maps a node and check to a slot.
 type slotByKey struct {
 	key  uint64 // node, check
 	slot uint32

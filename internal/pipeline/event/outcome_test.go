@@ -14,7 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestEverySignalHasOneOutcome applies a signal of each outcome: the number of signals is the sum of all outcomes.
+// TestEverySignalHasOneOutcome applies a signal for each outcome and expects the sum of all outcomes to be the number
+// of signals.
 func TestEverySignalHasOneOutcome(t *testing.T) {
 	chunks := map[model.ChunkID]*model.CheckChunk{
 		10: {Chunk: model.Chunk{ID: 10, Unit: 1000}}, 12: {Chunk: model.Chunk{ID: 12, Unit: 1002}},
@@ -63,8 +64,8 @@ func TestEverySignalHasOneOutcome(t *testing.T) {
 	}
 }
 
-// Namespace 1 has room for three states of a node, namespace 2 for four in all; the
-// keepalive that a session brings is one of them.
+// limitsOfNamespace returns test limits: namespace 1 allows three states per node, namespace 2 four states in all,
+// keepalives included.
 func limitsOfNamespace(ns model.NamespaceID) model.Limits {
 	if ns == 2 {
 		return model.Limits{States: 4}
@@ -72,14 +73,14 @@ func limitsOfNamespace(ns model.NamespaceID) model.Limits {
 	return model.Limits{StatesPerNode: 3}
 }
 
+// addSessionBegin adds the journal record of a session's start to the commit.
 func addSessionBegin(c *testCommit, node model.NodeID, session uint64, ns model.NamespaceID) {
 	c.addRecord(testSection(node), &wire.Record{
 		Kind: wire.RecordSession, Node: node, Session: &wire.SessionMark{Begun: true, Session: session, Namespace: ns},
 	})
 }
 
-// TestAdmitReservesCapacity checks that an admitted result reserves capacity until the journal delivers the result,
-// and that no other result gets this capacity.
+// TestAdmitReservesCapacity admits results at a limit: each reserves capacity until the journal delivers it.
 func TestAdmitReservesCapacity(t *testing.T) {
 	r := startView(t, viewOptions{Chunks: plainCheckChunks, Limits: limitsOfNamespace}, nil)
 	c := newCommit(1, time.Second, 0)
@@ -135,8 +136,8 @@ func TestAdmitReservesCapacity(t *testing.T) {
 	}
 }
 
-// TestLimitsDoNotChangeReplay applies results above the limits: every result in the journal is in the view, because limits
-// count only before the append.
+// TestLimitsDoNotChangeReplay replays results above the limits and expects all of them, because limits apply only
+// before the append.
 func TestLimitsDoNotChangeReplay(t *testing.T) {
 	hash := func(limits func(model.NamespaceID) model.Limits) [32]byte {
 		r := startView(t, viewOptions{Chunks: plainCheckChunks, Limits: limits}, nil)

@@ -7,9 +7,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// outputStore is where a partition keeps the text of its states: extents inside large
-// pages, so that a million texts are a few thousand objects for the garbage
-// collector and a new text of about the same length is a copy in place.
+// outputStore stores the outputs of a partition in extents inside large pages: a million texts are few objects for
+// the garbage collector, and a new text of equal size class is copied in place.
 //
 // Extents come in classes (steps of 16 bytes to 256, then four per doubling); a
 // freed extent waits on its class's list. Pages are never freed, only used again: memory
@@ -22,7 +21,7 @@ type outputStore struct {
 	bigNo uint32
 }
 
-// outputRef names a text: a page and an offset in units, or a big text's number.
+// outputRef locates a stored text: page and offset in units, or the number of a text larger than an extent.
 type outputRef struct {
 	at   uint32
 	size uint32
@@ -67,12 +66,13 @@ func (o *outputStore) text(r outputRef) []byte {
 	return o.extentBytes(r)[:r.size]
 }
 
+// extentBytes returns the bytes of a page from the start of an extent on.
 func (o *outputStore) extentBytes(r outputRef) []byte {
 	page := o.pages[r.at>>pageBits]
 	return page[int(r.at&(1<<pageBits-1))*unit:]
 }
 
-// setText replaces the text of r and returns the new reference.
+// setText stores a text in place of the text of r and returns the new reference.
 func (o *outputStore) setText(r outputRef, text []byte) outputRef {
 	size := uint32(len(text))
 	if r.size != 0 && size != 0 && r.size <= maxExtent && size <= maxExtent && sizeClass(r.size) == sizeClass(size) {
@@ -98,6 +98,7 @@ func (o *outputStore) setText(r outputRef, text []byte) outputRef {
 	return r
 }
 
+// dropText frees the extent of a text.
 func (o *outputStore) dropText(r outputRef) {
 	switch {
 	case r.size == 0:
@@ -109,6 +110,7 @@ func (o *outputStore) dropText(r outputRef) {
 	}
 }
 
+// allocateExtent returns an unused extent of a size class, from the free list or at the end of the last page.
 func (o *outputStore) allocateExtent(class int) outputRef {
 	if list := o.free[class]; len(list) > 0 {
 		r := list[len(list)-1]
@@ -152,8 +154,8 @@ func (p *eventPartition) storeOutput(s *stateSlot, output, extra []byte) {
 	s.output = p.outputs.setText(s.output, p.textScratch)
 }
 
-// rawOutput returns the output of a state and its encoded extra fields. Both are valid until the
-// next storeOutput.
+// rawOutput returns the output of a state and its encoded extra fields, such as values and labels. Both are valid
+// until the next storeOutput.
 func (p *eventPartition) rawOutput(s *stateSlot) (output, extra []byte) {
 	all := p.outputs.text(s.output)
 	if s.flags&flagExtra == 0 {
@@ -166,12 +168,13 @@ func (p *eventPartition) rawOutput(s *stateSlot) (output, extra []byte) {
 	return all[n : n+int(size)], all[n+int(size):]
 }
 
+// outputText returns the output of a state, valid until the next change of an output.
 func (p *eventPartition) outputText(s *stateSlot) []byte {
 	output, _ := p.rawOutput(s)
 	return output
 }
 
-// isValidExtra reports whether a stored text with extra fields has the form that storeOutput writes.
+// isValidExtra reports whether stored extra fields have the encoding that storeOutput writes.
 func isValidExtra(all []byte) bool {
 	size, n := binary.Uvarint(all)
 	if n <= 0 || size > uint64(len(all)-n) {
@@ -197,6 +200,7 @@ type bitset struct {
 	count int
 }
 
+// add adds a slot to the set.
 func (b *bitset) add(i uint32) {
 	w := int(i >> 6)
 	for w >= len(b.words) {
@@ -208,6 +212,7 @@ func (b *bitset) add(i uint32) {
 	}
 }
 
+// remove removes a slot from the set.
 func (b *bitset) remove(i uint32) {
 	w := int(i >> 6)
 	if w < len(b.words) && b.words[w]&(1<<(i&63)) != 0 {
@@ -216,18 +221,19 @@ func (b *bitset) remove(i uint32) {
 	}
 }
 
+// has reports whether the set contains a slot.
 func (b *bitset) has(i uint32) bool {
 	w := int(i >> 6)
 	return w < len(b.words) && b.words[w]&(1<<(i&63)) != 0
 }
 
-// copyFrom makes b equal to o, in b's memory.
+// copyFrom makes the set equal to the set o and reuses its own memory.
 func (b *bitset) copyFrom(o *bitset) {
 	b.words = append(b.words[:0], o.words...)
 	b.count = o.count
 }
 
-// intersect removes all slots that are not in o.
+// intersect removes the slots that are not in the set o.
 func (b *bitset) intersect(o *bitset) {
 	n := min(len(b.words), len(o.words))
 	clear(b.words[n:])
@@ -238,7 +244,7 @@ func (b *bitset) intersect(o *bitset) {
 	}
 }
 
-// union adds all slots of o.
+// union adds all slots of the set o to the set.
 func (b *bitset) union(o *bitset) {
 	for len(b.words) < len(o.words) {
 		b.words = append(b.words, 0)
@@ -252,6 +258,7 @@ func (b *bitset) union(o *bitset) {
 	}
 }
 
+// reset empties the set and keeps its memory.
 func (b *bitset) reset() {
 	clear(b.words)
 	b.count = 0

@@ -10,9 +10,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// eventPartition is the event states of 1/256 of the fleet and the indexes over them. It lies
-// beside the shard's partition, whose mutex guards it: only its worker changes it; readers hold
-// the mutex for microseconds, and call nobody outside this package meanwhile.
+// eventPartition holds the event states of one partition (1/256 of the fleet) and the indexes over them. It lies
+// beside the shard's partition, whose mutex guards it: only its worker changes it; readers hold the mutex for
+// microseconds, and call nobody outside this package meanwhile.
 type eventPartition struct {
 	*shard.Partition
 	view *View
@@ -34,7 +34,7 @@ type eventPartition struct {
 	counts     map[model.NamespaceID]*Counts // of namespaces that have states
 }
 
-// resetPartition makes the partition empty.
+// resetPartition empties the partition before a snapshot is restored.
 func (p *eventPartition) resetPartition(v *View, of *shard.Partition, deadlines *expect.Engine) {
 	*p = eventPartition{
 		Partition: of, view: v, deadlines: deadlines,
@@ -46,7 +46,7 @@ func (p *eventPartition) resetPartition(v *View, of *shard.Partition, deadlines 
 	}
 }
 
-// countsOf returns the numbers of states of a namespace in this partition.
+// countsOf returns how many event states of a namespace lie in this partition, by status.
 func (p *eventPartition) countsOf(ns model.NamespaceID) *Counts {
 	c := p.counts[ns]
 	if c == nil {
@@ -74,6 +74,7 @@ func (p *eventPartition) addState(n uint32, check model.CheckID) (uint32, *state
 	return id, s
 }
 
+// removeState removes an event state from the slots, indexes and counts.
 func (p *eventPartition) removeState(id uint32) {
 	s := p.slots.slot(id)
 	ns := p.Node(s.node).Namespace
@@ -169,17 +170,17 @@ func (p *eventPartition) copyState(id uint32, dst *State) {
 	}
 }
 
-// nodeStates is the event states of a machine, by check id. It lies beside the shard's node, under
-// the same index.
+// nodeStates is the sorted list of a node's event states, by check id. It lies beside the shard's node, under the
+// same index.
 type nodeStates struct{ states []nodeState }
 
+// nodeState maps a check of a node to the slot of its event state.
 type nodeState struct {
 	check model.CheckID
 	slot  uint32
 }
 
-// find is a binary search: nodes have tens of checks, and their ids lie in a few
-// cache lines.
+// find returns the slot of a check's state by binary search.
 func (n *nodeStates) find(check model.CheckID) (slot uint32, ok bool) {
 	low, high := 0, len(n.states)
 	for low < high {
@@ -196,12 +197,14 @@ func (n *nodeStates) find(check model.CheckID) (slot uint32, ok bool) {
 	return 0, false
 }
 
+// search returns the index of a check's state in the sorted list, and whether the state exists.
 func (n *nodeStates) search(check model.CheckID) (int, bool) {
 	return slices.BinarySearchFunc(n.states, check, func(e nodeState, c model.CheckID) int {
 		return int(int64(e.check) - int64(c))
 	})
 }
 
+// insert adds the state of a check, which must not exist yet.
 func (n *nodeStates) insert(check model.CheckID, slot uint32) {
 	at, found := n.search(check)
 	if found {
@@ -213,6 +216,7 @@ func (n *nodeStates) insert(check model.CheckID, slot uint32) {
 	n.states = slices.Insert(n.states, at, nodeState{check, slot})
 }
 
+// remove removes the state of a check, which must exist.
 func (n *nodeStates) remove(check model.CheckID) {
 	at, found := n.search(check)
 	if !found {
@@ -221,7 +225,7 @@ func (n *nodeStates) remove(check model.CheckID) {
 	n.states = slices.Delete(n.states, at, at+1)
 }
 
-// addNode makes room for the states of a new node.
+// addNode makes room for the event states of a new node.
 func (p *eventPartition) addNode(n uint32) {
 	if int(n) == len(p.nodes) {
 		p.nodes = append(p.nodes, nodeStates{})
@@ -264,8 +268,8 @@ func (p *eventPartition) moveNode(n uint32, from model.NamespaceID) {
 	}
 }
 
-// stateSlot is one event state as it lies in memory: no pointers, so that the garbage
-// collector never looks inside. Times are Unix nanoseconds of the journal.
+// stateSlot is one event state in memory, without pointers, so that the garbage collector skips it. Times are Unix
+// nanoseconds of the journal.
 type stateSlot struct {
 	results  uint64
 	lost     uint64
@@ -294,6 +298,7 @@ type stateSlot struct {
 	flags      slotFlags
 }
 
+// slotFlags is a bit set of boolean fields of an event state.
 type slotFlags uint8
 
 const (
@@ -310,15 +315,17 @@ const flagProxied slotFlags = 1 << 6
 
 const slotsPerPage = 64
 
-// slotPages holds slots in pages that never move.
+// slotPages stores event states in fixed pages, so that a slot never moves.
 type slotPages struct {
 	pages      []*[slotsPerPage]stateSlot
 	free       []uint32
 	takenSlots uint32 // slots ever taken
 }
 
+// slot returns the slot of an index.
 func (s *slotPages) slot(i uint32) *stateSlot { return &s.pages[i/slotsPerPage][i%slotsPerPage] }
 
+// allocate returns the index of an unused slot, from the free list or on a new page.
 func (s *slotPages) allocate() uint32 {
 	if n := len(s.free); n > 0 {
 		i := s.free[n-1]
@@ -332,6 +339,7 @@ func (s *slotPages) allocate() uint32 {
 	return s.takenSlots - 1
 }
 
+// release clears a slot and puts its index on the free list.
 func (s *slotPages) release(i uint32) {
 	*s.slot(i) = stateSlot{}
 	s.free = append(s.free, i)
@@ -345,6 +353,7 @@ func (s *stateSlot) countResult(stream wire.StreamID, number uint64) {
 
 const historyMask = 1<<(2*model.HistoryDepth) - 1
 
+// appendHistory appends a status to the history of the last statuses.
 func (s *stateSlot) appendHistory(status model.Status) {
 	s.history = (s.history<<2 | uint64(status)) & historyMask
 	if s.historyLen < model.HistoryDepth {

@@ -47,7 +47,7 @@ type StatusHistory struct {
 	StateChanges uint32
 }
 
-// Statuses returns the last statuses, oldest first, as statuses or as their numbers.
+// Statuses yields the last statuses of an event, oldest first.
 func Statuses[T model.Status | int](h *StatusHistory) []T {
 	n := min(int(h.HistoryLen), model.HistoryDepth)
 	out := make([]T, n)
@@ -84,27 +84,28 @@ type Query struct {
 	After  string // token of the page before
 }
 
-// Page is a part of the answer, worst first: severity descending, then partition,
-// node and check. Query.ByNode leaves the severity out.
+// Page is one page of a list of states, in the order severity (worst first), partition, node, check. Query.ByNode
+// leaves the severity out.
 type Page struct {
 	States  []State
 	Next    string // token, empty at the end
 	Partial bool   // ended by MatchWithin, not by Limit
 }
 
-// Counts has the numbers of event states by status, for `muster status`.
+// Counts holds the number of event states by status, for `muster status`.
 type Counts struct {
 	States   uint64
 	ByStatus [4]uint64
 	Problems uint64
 }
 
-// NotOK returns the number of states that are not OK.
+// NotOK returns the number of events that are not OK.
 func (c *Counts) NotOK() uint64 { return c.States - c.ByStatus[model.OK] }
 
-// Add adds the numbers of more to c.
+// Add adds other event counts to c.
 func (c *Counts) Add(more Counts) { c.add(&more) }
 
+// add adds the numbers of other counts.
 func (c *Counts) add(more *Counts) {
 	c.States += more.States
 	c.Problems += more.Problems
@@ -113,6 +114,7 @@ func (c *Counts) add(more *Counts) {
 	}
 }
 
+// subtract subtracts the numbers of other counts.
 func (c *Counts) subtract(less *Counts) {
 	c.States -= less.States
 	c.Problems -= less.Problems
@@ -128,8 +130,6 @@ type Reader interface {
 	Counts(namespace model.NamespaceID) Counts // zero: all namespaces
 	CountsByNamespace() map[model.NamespaceID]Counts
 	CountsOf(check model.CheckID) Counts
-	// FailingChecks lists the checks of a namespace (zero: all) with states that are not OK, worst first.
-	FailingChecks(namespace model.NamespaceID) []FailingCheck
 	// Summaries sums up the states of each of these nodes, in their order.
 	Summaries(nodes []model.NodeID) []Summary
 	// Watch streams states as they change (status, problem or output), from now
@@ -137,8 +137,7 @@ type Reader interface {
 	Watch(ctx context.Context, q Query) (<-chan State, error)
 }
 
-// Chunks returns the chunks that judged the present states and open problems: those that a
-// snapshot names.
+// Chunks returns the chunks by which present event states and open problems were judged.
 func (v *View) Chunks() map[model.ChunkID]bool {
 	named := map[model.ChunkID]bool{}
 	for _, p := range v.partitions {
@@ -156,8 +155,8 @@ func (v *View) Chunks() map[model.ChunkID]bool {
 	return named
 }
 
-// OpenProblems calls fn with each problem that is open, in no order. It holds no lock meanwhile:
-// problems are replaced, never changed.
+// OpenProblems calls fn with each open problem, in no order. It holds no lock meanwhile: problems are replaced, never
+// changed.
 func (v *View) OpenProblems(fn func(*model.Problem)) {
 	var some []*model.Problem
 	for _, p := range v.partitions {
@@ -188,6 +187,7 @@ type listPosition struct {
 	check     model.CheckID
 }
 
+// compileQuery validates a query and prepares it: sorted ids and the position of its page token.
 func (v *View) compileQuery(q Query) (compiledQuery, error) {
 	c := compiledQuery{Query: q}
 	if !q.ByNode {
@@ -213,6 +213,7 @@ func (v *View) compileQuery(q Query) (compiledQuery, error) {
 	return c, nil
 }
 
+// sortedCopy returns a list in ascending order without duplicates, and copies it only where it must change.
 func sortedCopy[T cmp.Ordered](list []T) []T {
 	if len(list) == 0 {
 		return list
@@ -236,14 +237,15 @@ func isWantedID[T cmp.Ordered](wanted []T, id T) bool {
 	return ok
 }
 
-// wantsIDs checks the ids of a state, which stay the same while an event waits for its reader.
+// wantsIDs reports whether the query selects a state by its node, namespace and check, which never change while an
+// event is queued.
 func (q *compiledQuery) wantsIDs(p *eventPartition, s *stateSlot) bool {
 	n := p.Node(s.node)
 	none := q.Nodes != nil && len(q.Nodes) == 0
 	return !none && isWantedID(q.Nodes, n.ID) && isWantedID(q.Namespaces, n.Namespace) && isWantedID(q.Checks, s.check)
 }
 
-// wantsState checks the status of a state, which a list finds by its indexes.
+// wantsState reports whether the query selects a state by its status and problem.
 func (q *compiledQuery) wantsState(s *State) bool {
 	return (!q.Problems || s.Problem != nil) &&
 		(len(q.Statuses) == 0 || slices.Contains(q.Statuses, model.Status(s.Status)))
@@ -256,6 +258,7 @@ const (
 	tokenBytes   = 1 + 8 + 1 + 1 + 4 + 4
 )
 
+// encodePageToken returns the page token of a list position: version, journal incarnation and position in base64.
 func encodePageToken(at listPosition, log uint64) string {
 	b := make([]byte, 0, tokenBytes)
 	b = append(b, tokenVersion)
@@ -266,6 +269,7 @@ func encodePageToken(at listPosition, log uint64) string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
+// parsePageToken decodes a page token of encodePageToken and refuses a token of another journal incarnation.
 func parsePageToken(text string, log uint64) (listPosition, error) {
 	b, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || len(b) != tokenBytes || b[0] != tokenVersion || b[9] > byte(model.Disaster) {
@@ -283,8 +287,8 @@ func parsePageToken(text string, log uint64) (listPosition, error) {
 	}, nil
 }
 
-// ProblemNow is the open problem with the status that the event shows now; the problem's own is
-// the worst so far. Nil: none is open.
+// ProblemNow returns the open problem with the event's present status; the problem itself has the worst one so far.
+// Nil: none is open.
 func (s *State) ProblemNow() *model.Problem {
 	if s.Problem == nil {
 		return nil
@@ -294,7 +298,7 @@ func (s *State) ProblemNow() *model.Problem {
 	return &p
 }
 
-// Verdict is the state of an event after one result, for lines of a stream.
+// Verdict is the state of an event after one result, as event streams send it.
 type Verdict struct {
 	Severity    model.Severity
 	Expired     bool
@@ -307,8 +311,8 @@ type Verdict struct {
 	Acked       bool
 }
 
-// VerdictOn returns the state of an event if its newest result is the one with this number of its stream,
-// received at this time; false: a newer one was judged. It allocates nothing.
+// VerdictOn returns the state of an event if its newest result has this number and receive time; false: a newer one
+// was judged. It allocates nothing.
 func (v *View) VerdictOn(node model.NodeID, check model.CheckID, stream, number uint64, received int64) (at Verdict, ok bool) {
 	p := v.partitionOf(node)
 	if p == nil {

@@ -27,6 +27,7 @@ type testServer struct {
 	acked chan error
 }
 
+// testCheckChunk returns a check with fail-after 2 and a TTL of one hour, for a test.
 func testCheckChunk(id model.ChunkID) *model.CheckChunk {
 	c := &model.CheckChunk{Chunk: model.Chunk{ID: id, Unit: model.CheckID(1000 + id%8), Namespace: 1}, FailAfter: 2, TTL: time.Hour}
 	for s := range c.Severities {
@@ -35,8 +36,8 @@ func testCheckChunk(id model.ChunkID) *model.CheckChunk {
 	return c
 }
 
-// openTestServer starts as internal/app does: snapshots, then the journal from the lowest of
-// them, then what is new.
+// openTestServer starts a test server as internal/app does: it restores snapshots, then replays the journal, then
+// follows new commits.
 func openTestServer(t *testing.T, fs *memfs.FS, withSnapshots bool) *testServer {
 	t.Helper()
 	l := &testServer{t: t, done: make(chan struct{}), acked: make(chan error, 1)}
@@ -90,6 +91,7 @@ func openTestServer(t *testing.T, fs *memfs.FS, withSnapshots bool) *testServer 
 	return l
 }
 
+// stopServer stops the server and closes its journal.
 func (l *testServer) stopServer() {
 	l.stop()
 	<-l.done
@@ -98,10 +100,10 @@ func (l *testServer) stopServer() {
 	}
 }
 
-// Committed implements journal.Waiter.
+// Committed implements journal.Waiter: it passes the commit's error to sendResults.
 func (l *testServer) Committed(_ uint64, _ journal.Position, err error) { l.acked <- err }
 
-// sendResults journals results of a node and waits until they are kept.
+// sendResults appends results of a node to the journal and waits for the commit.
 func (l *testServer) sendResults(node model.NodeID, first uint64, rng *rand.Rand) {
 	l.t.Helper()
 	b := wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: first, NowMs: 1000}
@@ -123,9 +125,8 @@ func (l *testServer) sendResults(node model.NodeID, first uint64, rng *rand.Rand
 	}
 }
 
-// TestRecoveryFromSnapshotsAndJournal cuts the power between any two commits and snapshots: after each
-// start every acknowledged result is in the view once, and the view from snapshots
-// equals the view that replays the whole journal.
+// TestRecoveryFromSnapshotsAndJournal cuts the power between any two commits and snapshots and expects every
+// acknowledged result once after the restart.
 func TestRecoveryFromSnapshotsAndJournal(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	fs := memfs.New()

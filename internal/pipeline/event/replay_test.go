@@ -75,7 +75,7 @@ func drawJournal(t *rapid.T, tb testing.TB) []*testCommit {
 					Chunk: model.ChunkID(rapid.Uint32Range(10, 18).Draw(t, "chunk")), Status: model.Status(rapid.IntRange(0, 3).Draw(t, "status")),
 				}})
 			case 6:
-				c.addRecord(journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: int64(number)})
+				c.addRecord(journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: &wire.IntentMark{Revision: int64(number)}})
 			default:
 				key := wire.StreamKey{Stream: wire.StreamID(rapid.Uint64Range(1, 20).Draw(t, "stream")), Lane: wire.Lane(rapid.IntRange(0, 1).Draw(t, "lane"))}
 				of := fmt.Sprint(node, key)
@@ -114,6 +114,8 @@ type replayedView struct {
 	emitted map[model.Partition][]Transition
 }
 
+// replayCommits returns a view without goroutines that has restored a snapshot and applied the commits after a
+// position.
 func replayCommits(tb testing.TB, chunks map[model.ChunkID]*model.CheckChunk, workers int, after journal.Position, restore func(*View), commits []*testCommit) *replayedView {
 	r := &replayedView{emitted: map[model.Partition][]Transition{}}
 	r.View = newView(viewOptions{
@@ -132,6 +134,7 @@ func replayCommits(tb testing.TB, chunks map[model.ChunkID]*model.CheckChunk, wo
 	return r
 }
 
+// applyCommits applies commits on the caller's goroutine and checks the indexes.
 func (r *replayedView) applyCommits(tb testing.TB, commits []*testCommit) {
 	for _, c := range commits {
 		if err := r.Apply(c); err != nil {
@@ -143,6 +146,7 @@ func (r *replayedView) applyCommits(tb testing.TB, commits []*testCommit) {
 	}
 }
 
+// requireEqualViews fails the test if two views differ in the hash of a partition.
 func requireEqualViews(t *rapid.T, what string, a, b *View) {
 	for p := range model.Partition(4) {
 		if a.Hash(p) != b.Hash(p) {
@@ -153,6 +157,7 @@ func requireEqualViews(t *rapid.T, what string, a, b *View) {
 	}
 }
 
+// transitionKey returns all fields of a transition as one comparable text.
 func transitionKey(t Transition) string {
 	id := ""
 	if t.Problem != nil {
@@ -161,6 +166,7 @@ func transitionKey(t Transition) string {
 	return fmt.Sprint(t.At, t.Index, t.Kind, t.Node, t.Namespace, t.Source, t.Chunk, t.Status, t.Previous, t.First, t.Severity, t.Received, t.Executed, t.Output, t.Count, t.Expired, id)
 }
 
+// transitionKeys returns transitionKey of every transition behind a journal position.
 func transitionKeys(list []Transition, after journal.Position) (out []string) {
 	for _, t := range list {
 		if order, _ := t.At.Compare(after); order > 0 {
@@ -170,9 +176,8 @@ func transitionKeys(list []Transition, after journal.Position) (out []string) {
 	return out
 }
 
-// Whatever the journal holds: the view is the same with one worker, with four, and
-// from snapshots taken anywhere, each partition's at another place; and so are the
-// transitions after the place up to which reactions have taken theirs.
+// TestReplayAndSnapshotsGiveEqualViews replays random journals with one and four workers and from snapshots at any
+// places: views and transitions are equal.
 func TestReplayAndSnapshotsGiveEqualViews(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		chunks := drawCheckChunks(rt)
@@ -213,7 +218,7 @@ func TestReplayAndSnapshotsGiveEqualViews(t *testing.T) {
 	})
 }
 
-// FuzzPageToken parses any text as a page token: the parser refuses the text with an error class, or returns one position.
+// FuzzPageToken parses random texts as page tokens: each is refused with an error class, or gives one position.
 func FuzzPageToken(f *testing.F) {
 	const log = 7
 	for _, at := range []listPosition{{severity: int(model.Disaster)}, {severity: 3, partition: 255, node: 1<<32 - 1, check: 1000}} {
@@ -239,8 +244,7 @@ func FuzzPageToken(f *testing.F) {
 	})
 }
 
-// FuzzDecodeSection decodes any bytes as a snapshot section: Decode refuses the bytes, or reads states that encode
-// to equal bytes.
+// FuzzDecodeSection decodes random bytes as a snapshot section: they are refused, or encoded to equal bytes again.
 func FuzzDecodeSection(f *testing.F) {
 	golden := newGoldenView(f)
 	f.Add(eventReducer{golden}.Encode(golden.Partition(1), nil))

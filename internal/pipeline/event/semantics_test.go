@@ -16,8 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestScriptsGiveExpectedTransitions plays each file of testdata/*.txt: journal records and the transitions that the view must
-// emit. A line is one step; testdata/README.md lists the words of a line.
+// TestScriptsGiveExpectedTransitions plays the journal records in testdata/*.txt and compares the emitted
+// transitions. A line is one step; testdata/README.md lists the words of a line.
 func TestScriptsGiveExpectedTransitions(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -44,6 +44,7 @@ func TestScriptsGiveExpectedTransitions(t *testing.T) {
 	}
 }
 
+// transitionScript runs a text script that sends results to a view and checks the transitions.
 type transitionScript struct {
 	t       *testing.T
 	where   string
@@ -56,17 +57,20 @@ type transitionScript struct {
 	streams map[string]uint64
 }
 
+// newScript returns an empty transition script with a running view.
 func newScript(t *testing.T) *transitionScript {
 	s := &transitionScript{t: t, chunks: map[model.ChunkID]*model.CheckChunk{}, streams: map[string]uint64{}}
 	s.view = startView(t, viewOptions{Workers: 2, Chunks: func(id model.ChunkID) *model.CheckChunk { return s.chunks[id] }}, nil)
 	return s
 }
 
+// failLine fails the test with the file and line of the script.
 func (s *transitionScript) failLine(format string, args ...any) {
 	s.t.Helper()
 	s.t.Fatalf("%s: %s", s.where, fmt.Sprintf(format, args...))
 }
 
+// flush applies the open commit to the view.
 func (s *transitionScript) flush() {
 	if s.commit != nil {
 		s.view.apply(s.commit)
@@ -82,6 +86,7 @@ type scriptArguments struct {
 	named map[string]string
 }
 
+// parse splits a line of the script into its plain and key=value arguments, without comments.
 func (s *transitionScript) parse(line string) (w scriptArguments) {
 	w.s, w.named = s, map[string]string{}
 	if i := strings.Index(line, "#"); i >= 0 {
@@ -113,6 +118,7 @@ func (s *transitionScript) parse(line string) (w scriptArguments) {
 	return w
 }
 
+// number returns the number of a key=value argument, or the preset without the key.
 func (w scriptArguments) number(key string, preset uint64) uint64 {
 	text, ok := w.named[key]
 	if !ok {
@@ -125,6 +131,7 @@ func (w scriptArguments) number(key string, preset uint64) uint64 {
 	return n
 }
 
+// duration returns the duration of a key=value argument, or the preset without the key.
 func (w scriptArguments) duration(key string, preset time.Duration) time.Duration {
 	text, ok := w.named[key]
 	if !ok {
@@ -137,6 +144,7 @@ func (w scriptArguments) duration(key string, preset time.Duration) time.Duratio
 	return d
 }
 
+// has reports whether a word is among the plain arguments.
 func (w scriptArguments) has(word string) bool {
 	for _, p := range w.plain {
 		if p == word {
@@ -146,7 +154,7 @@ func (w scriptArguments) has(word string) bool {
 	return false
 }
 
-// event reads NODE/CHECK; "keepalive" is a check.
+// event returns node and check of the argument NODE/CHECK; the check may be the word keepalive.
 func (w scriptArguments) event() (model.NodeID, model.CheckID) {
 	node, check, _ := strings.Cut(w.plain[0], "/")
 	n, _ := strconv.ParseUint(node, 10, 32)
@@ -157,6 +165,7 @@ func (w scriptArguments) event() (model.NodeID, model.CheckID) {
 	return model.NodeID(n), model.CheckID(c)
 }
 
+// status returns the status of a key=value argument.
 func (w scriptArguments) status(key string) model.Status {
 	st, ok := model.ParseStatus(w.named[key])
 	if !ok {
@@ -165,6 +174,7 @@ func (w scriptArguments) status(key string) model.Status {
 	return st
 }
 
+// runLine runs one line of the script.
 func (s *transitionScript) runLine(line string) {
 	w := s.parse(line)
 	var node model.NodeID
@@ -290,6 +300,7 @@ func describeTransition(t *Transition) string {
 	return "?"
 }
 
+// batch runs the script's line `batch`: it adds a batch of results to the commit.
 func (s *transitionScript) batch(w scriptArguments, node model.NodeID) {
 	key := wire.StreamKey{Stream: wire.StreamID(w.number("stream", 1))}
 	if w.named["lane"] == "backlog" {
@@ -313,6 +324,7 @@ func (s *transitionScript) batch(w scriptArguments, node model.NodeID) {
 	s.commit.addBatch(s.t, node, b)
 }
 
+// expect runs the script's line `expect`: it compares a state with the arguments.
 func (s *transitionScript) expect(w scriptArguments, node model.NodeID, check model.CheckID) {
 	got, ok := s.view.Get(node, check)
 	if !ok {

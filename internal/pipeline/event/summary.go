@@ -1,13 +1,6 @@
 package event
 
-import (
-	"cmp"
-	"math/bits"
-	"slices"
-
-	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/pipeline/shard"
-)
+import "github.com/muster-fleet/muster/internal/model"
 
 // Summary sums up the event states of one node.
 type Summary struct {
@@ -20,8 +13,8 @@ type Summary struct {
 	Heard    int64          // Unix ns of the last sign of life; zero: never
 }
 
-// CountedStates returns the number of states that the limit statesPerNode counts: all but the event that
-// reports the limit.
+// CountedStates returns the number of event states that count for the limit statesPerNode: all but the event about
+// that limit.
 func (s *Summary) CountedStates() uint64 {
 	n := s.ByStatus[0] + s.NotOK()
 	if s.Limited {
@@ -30,7 +23,7 @@ func (s *Summary) CountedStates() uint64 {
 	return n
 }
 
-// NotOK returns the number of states that are not OK.
+// NotOK returns the number of events that are not OK.
 func (s *Summary) NotOK() uint64 { return s.ByStatus[1] + s.ByStatus[2] + s.ByStatus[3] }
 
 // Summaries implements Reader. It holds a partition's lock for one node at a time.
@@ -44,6 +37,7 @@ func (v *View) Summaries(nodes []model.NodeID) []Summary {
 	return out
 }
 
+// summarize fills the summary of a node: last heartbeat, planned stop, and its states by status.
 func (p *eventPartition) summarize(id model.NodeID, out *Summary) {
 	p.Lock()
 	defer p.Unlock()
@@ -67,7 +61,7 @@ func (p *eventPartition) summarize(id model.NodeID, out *Summary) {
 	}
 }
 
-// CountsOf implements Reader: the states of one check, over all nodes.
+// CountsOf implements Reader: it counts the events of one check by status over all nodes.
 func (v *View) CountsOf(check model.CheckID) (sum Counts) {
 	for _, p := range v.partitions {
 		p.Lock()
@@ -82,93 +76,4 @@ func (v *View) CountsOf(check model.CheckID) (sum Counts) {
 		p.Unlock()
 	}
 	return sum
-}
-
-// maxExampleNodes is the largest number of nodes that a FailingCheck names.
-const maxExampleNodes = 3
-
-// FailingCheck is one check that is not OK with one status: on how many nodes.
-type FailingCheck struct {
-	Check     model.CheckID
-	Status    model.Status
-	Severity  model.Severity    // of the worst
-	Namespace model.NamespaceID // of its nodes; zero: of several
-	Nodes     uint64
-	Problems  uint64         // open ones
-	First     int64          // Unix ns: since when it is so, on the first …
-	Last      int64          // … and on the last node
-	Examples  []model.NodeID // some of them, by id
-}
-
-type failingCheckKey struct {
-	check  model.CheckID
-	status model.Status
-}
-
-// FailingChecks implements Reader. It looks at every state that is not OK, and at no other.
-func (v *View) FailingChecks(namespace model.NamespaceID) []FailingCheck {
-	all := map[failingCheckKey]*FailingCheck{}
-	for _, p := range v.partitions {
-		p.Lock()
-		for status := model.Warning; status <= model.Unknown; status++ {
-			p.addFailingChecks(status, namespace, all)
-		}
-		p.Unlock()
-	}
-	list := make([]FailingCheck, 0, len(all))
-	for _, w := range all {
-		list = append(list, *w)
-	}
-	slices.SortFunc(list, CompareFailingChecks)
-	return list
-}
-
-// CompareFailingChecks orders by severity, the worst first, then by nodes.
-func CompareFailingChecks(a, b FailingCheck) int {
-	return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(b.Nodes, a.Nodes), cmp.Compare(b.First, a.First),
-		cmp.Compare(a.Check, b.Check), cmp.Compare(a.Status, b.Status))
-}
-
-// addFailingChecks adds the states of one status to the failing checks. The caller holds the partition's mutex.
-func (p *eventPartition) addFailingChecks(
-	status model.Status, namespace model.NamespaceID, all map[failingCheckKey]*FailingCheck,
-) {
-	set := &p.byStatus[status]
-	if set.count == 0 || namespace != 0 && p.counts[namespace] == nil {
-		return
-	}
-	for at, word := range set.words {
-		for ; word != 0; word &= word - 1 {
-			s := p.slots.slot(uint32(at<<6 + bits.TrailingZeros64(word)))
-			n := p.Node(s.node)
-			if namespace != 0 && n.Namespace != namespace {
-				continue
-			}
-			key := failingCheckKey{s.check, status}
-			w := all[key]
-			if w == nil {
-				w = &FailingCheck{Check: s.check, Status: status, Namespace: n.Namespace, First: s.changed}
-				all[key] = w
-			}
-			w.addState(s, n)
-		}
-	}
-}
-
-func (w *FailingCheck) addState(s *stateSlot, n *shard.Node) {
-	w.Nodes++
-	w.Severity = max(w.Severity, s.severity)
-	w.First, w.Last = min(w.First, s.changed), max(w.Last, s.changed)
-	if w.Namespace != n.Namespace {
-		w.Namespace = 0
-	}
-	if s.flags&flagProblemOpen != 0 {
-		w.Problems++
-	}
-	if len(w.Examples) == maxExampleNodes && n.ID > w.Examples[maxExampleNodes-1] {
-		return
-	}
-	at, _ := slices.BinarySearch(w.Examples, n.ID)
-	w.Examples = slices.Insert(w.Examples, at, n.ID)
-	w.Examples = w.Examples[:min(len(w.Examples), maxExampleNodes)]
 }

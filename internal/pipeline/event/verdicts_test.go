@@ -14,13 +14,14 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// sensuReference counts as Sensu's documentation says, result by result, on plain lists.
+// sensuReference is a naive model of Sensu's flapping detection, against which the test compares.
 type sensuReference struct {
 	history                []model.Status
 	occurrences, watermark int
 	flapping               bool
 }
 
+// applyStatus applies one status to the history and the flapping state, as Sensu's documentation describes.
 func (x *sensuReference) applyStatus(status model.Status, low, high float64) {
 	first, previous := len(x.history) == 0, model.OK
 	if !first {
@@ -48,6 +49,7 @@ func (x *sensuReference) applyStatus(status model.Status, low, high float64) {
 	}
 }
 
+// changePercent returns the weighted percentage of status changes in the last 21 results, as Sensu computes it.
 func (x *sensuReference) changePercent() float64 {
 	if len(x.history) < 21 {
 		return 0
@@ -61,7 +63,8 @@ func (x *sensuReference) changePercent() float64 {
 	return float64(sum / 20)
 }
 
-// TestFlappingFollowsSensuDocumentation compares occurrences, watermark and flapping with the formulas of Sensu's documentation.
+// TestFlappingFollowsSensuDocumentation compares occurrences, watermark and flapping with the formulas in Sensu's
+// documentation.
 func TestFlappingFollowsSensuDocumentation(outer *testing.T) {
 	rapid.Check(outer, func(t *rapid.T) {
 		high := rapid.IntRange(2, 100).Draw(t, "start")
@@ -91,6 +94,7 @@ func TestFlappingFollowsSensuDocumentation(outer *testing.T) {
 	})
 }
 
+// TestOutputsThatDifferOnlyInNumbersAreEqual compares outputs that differ in numbers, words or both.
 func TestOutputsThatDifferOnlyInNumbersAreEqual(t *testing.T) {
 	for _, test := range []struct {
 		a, b string
@@ -105,8 +109,8 @@ func TestOutputsThatDifferOnlyInNumbersAreEqual(t *testing.T) {
 	}
 }
 
-// TestEventsWithPipelinesReachPipelines checks that each result, deadline and action of a check with pipelines gives one
-// observation with the state at that moment, that other checks give none, and that a replay gives equal observations.
+// TestEventsWithPipelinesReachPipelines applies results, deadlines and actions of checks with pipelines: each gives
+// one observation, and a replay gives equal ones.
 func TestEventsWithPipelinesReachPipelines(t *testing.T) {
 	chunks := map[model.ChunkID]*model.CheckChunk{
 		10: {Chunk: model.Chunk{ID: 10, Unit: 1000, Namespace: 1}, Pipelines: []string{"alerts"}, TTL: time.Minute},
@@ -129,7 +133,7 @@ func TestEventsWithPipelinesReachPipelines(t *testing.T) {
 			wire.ResultSignal(wire.Signal{Chunk: 11, AtMs: 1 << 40}, wire.Result{Status: status, Output: []byte("other")})}})
 	}
 	at += 2 * time.Minute
-	next().addRecord(journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: 1})
+	next().addRecord(journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: &wire.IntentMark{Revision: 1}})
 	next().addRecord(testSection(5), &wire.Record{
 		Kind: wire.RecordAction, Node: 5, Action: &wire.Action{Verb: "resolve", Check: 1000, By: "ann"},
 	})
@@ -168,7 +172,8 @@ func TestEventsWithPipelinesReachPipelines(t *testing.T) {
 	}
 }
 
-// TestValuesWithoutCheckReachPipelines checks that values without a check give an observation only if they name pipelines.
+// TestValuesWithoutCheckReachPipelines applies values without a check: only those that name pipelines give an
+// observation.
 func TestValuesWithoutCheckReachPipelines(t *testing.T) {
 	values := wire.Extra{Values: []model.Value{{Name: "load", Value: 2}}}
 	alone := wire.AppendExtra(nil, &values)
@@ -207,8 +212,8 @@ func TestKeepaliveChangesReachPipelines(t *testing.T) {
 		first.addRecord(testSection(5), mark(node, true, false))
 		back.addRecord(testSection(5), mark(node, true, false))
 	}
-	late.addRecord(journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: 1})
-	later.addRecord(journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: 2})
+	late.addRecord(journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: &wire.IntentMark{Revision: 1}})
+	later.addRecord(journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: &wire.IntentMark{Revision: 2}})
 	v := startView(t, viewOptions{Workers: 2}, nil)
 	v.apply(first, late, later, back)
 	var observed []Transition
@@ -242,15 +247,15 @@ func TestKeepaliveChangesReachPipelines(t *testing.T) {
 	}
 }
 
-// TestSlotSizeIsBounded bounds the bytes of an event state, because a server has millions of states.
+// TestSlotSizeIsBounded bounds the bytes of one event state, because a server has millions.
 func TestSlotSizeIsBounded(t *testing.T) {
 	if size := unsafe.Sizeof(stateSlot{}); size > 120 {
 		t.Errorf("%d bytes per state, at most 120", size)
 	}
 }
 
-// TestLateResultsCountInResultDigest checks that the digest of an event covers all its results once: late and duplicate
-// results of agents, and results of the server.
+// TestLateResultsCountInResultDigest applies late, duplicate and server-made results and expects each once in the
+// digest of the event.
 func TestLateResultsCountInResultDigest(t *testing.T) {
 	chunks := map[model.ChunkID]*model.CheckChunk{11: {Chunk: model.Chunk{ID: 11, Unit: 1001}, Proxy: true}, 12: {Chunk: model.Chunk{ID: 12, Unit: 1002}}}
 	result := func(chunk model.ChunkID, at uint64) wire.Signal {
@@ -293,7 +298,7 @@ func TestLateResultsCountInResultDigest(t *testing.T) {
 	}
 }
 
-// proxyResult is a result that node 1 sent about another node, as its number 12 at its time 5000.
+// proxyResult returns the encoded result number 12 of node 1 about another node, for a test.
 func proxyResult(number uint64, s wire.Signal) *wire.ProxyResult {
 	var r wire.BatchReader
 	_, body, _ := wire.FrameKind(wire.AppendBatch(nil, &wire.Batch{First: number, Signals: []wire.Signal{s}}))
@@ -303,8 +308,8 @@ func proxyResult(number uint64, s wire.Signal) *wire.ProxyResult {
 	return &wire.ProxyResult{StreamKey: wire.StreamKey{Stream: 0xaabb}, Number: number, By: 1, Namespace: 3, NowMs: 5000, Signal: slices.Clone(r.Raw())}
 }
 
-// A result about a proxy node makes that node's state and problem, says who ran it, and is
-// counted once: what stands in the sender's batch in its place is no result.
+// TestProxyNodeResultsNameSendingAgent applies results about proxy nodes: they change the proxy node's event, name
+// the sending agent, and count once.
 func TestProxyNodeResultsNameSendingAgent(t *testing.T) {
 	chunks := map[model.ChunkID]*model.CheckChunk{
 		11: {Chunk: model.Chunk{ID: 11, Unit: 1001, Namespace: 9}, FailAfter: 1, Proxy: true, TTL: time.Hour, Severities: [4]model.Severity{0, 2, 4, 3}},

@@ -31,8 +31,7 @@ type Options struct {
 	Queues     *queue.Registry
 }
 
-// View is the event view: a reducer, and the shard on which it stands. Any goroutine may
-// call its methods and the shard's.
+// View is the event view: a reducer and the shard that runs it. Any goroutine may call its methods and the shard's.
 type View struct {
 	*shard.Shard
 	opts        Options
@@ -43,7 +42,7 @@ type View struct {
 	sparseLimit int // default sparseCandidates; tests lower the limit to test both ways of listing
 }
 
-// New puts an empty event view on a shard.
+// New returns an empty event view on a shard.
 func New(s *shard.Shard, o Options) *View {
 	if o.Limits == nil {
 		o.Limits = func(model.NamespaceID) model.Limits { return model.Limits{} }
@@ -55,16 +54,18 @@ func New(s *shard.Shard, o Options) *View {
 	return v
 }
 
-// eventReducer implements shard.Reducer with the methods of a View.
+// eventReducer implements shard.Reducer on a View.
 type eventReducer struct{ *View }
 
 // SectionVersion is the version of the event view's section in snapshots.
 const SectionVersion = 1
 
+// Section implements shard.Reducer: it returns the name and version of the snapshot section.
 func (eventReducer) Section() shard.Section {
 	return shard.Section{Name: "events", Version: SectionVersion}
 }
 
+// Claims implements shard.Reducer: it claims results of agents, results of the server and actions of people.
 func (eventReducer) Claims() shard.Claims {
 	return shard.Claims{
 		Signals: []wire.SignalKind{wire.SignalResult},
@@ -72,6 +73,7 @@ func (eventReducer) Claims() shard.Claims {
 	}
 }
 
+// Reset implements shard.Reducer: it empties a partition.
 func (v eventReducer) Reset(p *shard.Partition, deadlines *expect.Engine) {
 	if v.partitions[p.ID] == nil {
 		v.partitions[p.ID] = new(eventPartition)
@@ -79,20 +81,29 @@ func (v eventReducer) Reset(p *shard.Partition, deadlines *expect.Engine) {
 	v.partitions[p.ID].resetPartition(v.View, p, deadlines)
 }
 
-func (v eventReducer) AddNode(p *shard.Partition, n uint32)    { v.partitions[p.ID].addNode(n) }
+// AddNode implements shard.Reducer: it makes room for the states of a new node.
+func (v eventReducer) AddNode(p *shard.Partition, n uint32) { v.partitions[p.ID].addNode(n) }
+
+// RemoveNode implements shard.Reducer: it removes all event states of a node.
 func (v eventReducer) RemoveNode(p *shard.Partition, n uint32) { v.partitions[p.ID].removeNode(n) }
 
+// MoveNode implements shard.Reducer: it moves a node's counts to another namespace.
 func (v eventReducer) MoveNode(p *shard.Partition, n uint32, from model.NamespaceID) {
 	v.partitions[p.ID].moveNode(n, from)
 }
 
+// Encode implements shard.Reducer: it appends a partition's snapshot section.
 func (v eventReducer) Encode(p *shard.Partition, dst []byte) []byte {
 	return v.partitions[p.ID].encode(dst)
 }
-func (v eventReducer) Decode(p *shard.Partition, d *shard.Decoder) { v.partitions[p.ID].decode(d) }
-func (v eventReducer) NewApplier(w *shard.Worker) shard.Applier    { return newEventApplier(v.View, w) }
 
-// partitionOf returns the partition of a known node, nil for an unknown node.
+// Decode implements shard.Reducer: it reads a partition's snapshot section.
+func (v eventReducer) Decode(p *shard.Partition, d *shard.Decoder) { v.partitions[p.ID].decode(d) }
+
+// NewApplier implements shard.Reducer: it returns the applier of one worker.
+func (v eventReducer) NewApplier(w *shard.Worker) shard.Applier { return newEventApplier(v.View, w) }
+
+// partitionOf returns the partition of a node; nil: the node is unknown.
 func (v *View) partitionOf(node model.NodeID) *eventPartition {
 	if p := v.PartitionOf(node); p != nil {
 		return v.partitions[p.ID]
@@ -100,8 +111,8 @@ func (v *View) partitionOf(node model.NodeID) *eventPartition {
 	return nil
 }
 
-// eventApplier is the event view's half of a shard's worker: one goroutine uses it. The shard
-// calls its exported methods (shard.Applier), with the mutex of p held.
+// eventApplier applies commits to the event view; each worker goroutine of the shard has one. The shard calls its
+// exported methods (shard.Applier), with the mutex of p held.
 type eventApplier struct {
 	*shard.Worker
 	view      *View
@@ -117,23 +128,24 @@ type eventApplier struct {
 	text        []byte       // reused for every output that the view writes
 }
 
+// newEventApplier returns the event applier of one worker.
 func newEventApplier(v *View, w *shard.Worker) *eventApplier {
 	return &eventApplier{Worker: w, view: v}
 }
 
-// EnterPartition implements shard.Applier.
+// EnterPartition implements shard.Applier: it selects the partition of the entries that follow.
 func (w *eventApplier) EnterPartition(p *shard.Partition) {
 	w.p, w.transitionIndex, w.observationIndex = w.view.partitions[p.ID], 0, 0
 	order, same := w.Position.Compare(w.view.opts.EmitAfter)
 	w.transitionsRecorded = w.view.opts.Emit == nil || same && order <= 0
 }
 
-// Signal implements shard.Applier.
+// Signal implements shard.Applier: it applies one result of an agent.
 func (w *eventApplier) Signal(n uint32, s *wire.Signal, from *shard.Arrival) shard.Outcome {
 	return w.applyResult(w.p, n, s, from)
 }
 
-// Record implements shard.Applier.
+// Record implements shard.Applier: it applies a result of the server or an action of a person.
 func (w *eventApplier) Record(r *wire.Record) {
 	switch r.Kind {
 	case wire.RecordServerResult:
@@ -143,7 +155,7 @@ func (w *eventApplier) Record(r *wire.Record) {
 	}
 }
 
-// EndCommit implements shard.Applier: it hands on the transitions.
+// EndCommit implements shard.Applier: it passes the transitions of the commit to the reactions.
 func (w *eventApplier) EndCommit() {
 	if len(w.transitions) > 0 {
 		w.view.metrics.transitions.Add(float64(len(w.transitions)))
@@ -153,16 +165,17 @@ func (w *eventApplier) EndCommit() {
 	}
 }
 
-// checkOfChunk resolves the chunk of a check; nil where it is unknown or of another kind.
+// checkOfChunk returns the check of a chunk id, or nil if the id is unknown or the chunk is no check.
 func (w *eventApplier) checkOfChunk(id model.ChunkID) *model.CheckChunk { return w.Chunk(id).AsCheck() }
 
-// metrics of the view. Workers count in plain fields and add once per commit.
+// metrics holds the metrics of the event view. Workers count in plain fields and add once per commit.
 type metrics struct {
 	transitions                  prometheus.Counter
 	keepaliveExpired, ttlExpired prometheus.Counter
 	watchEnded                   prometheus.Counter
 }
 
+// newMetrics registers the metrics of the event view.
 func newMetrics(v *View, r prometheus.Registerer) *metrics {
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: "muster", Subsystem: "event", Name: name, Help: help})

@@ -24,6 +24,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
+// TestMain runs the tests, random ones with 400 cases each unless -short is set.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if checks := flag.Lookup("rapid.checks"); !testing.Short() && checks.Value.String() == checks.DefValue {
@@ -55,6 +56,7 @@ func newResultCommit(
 	return c
 }
 
+// TestFullQueueBlocksDeliver blocks the receiver of transitions and expects Deliver to wait.
 func TestFullQueueBlocksDeliver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		emit := make(chan struct{})
@@ -101,6 +103,8 @@ func TestFullQueueBlocksDeliver(t *testing.T) {
 	})
 }
 
+// TestLastNumbersCoverEveryStream checks that LastNumbers returns the last sequence numbers of the MaxStreams most
+// recently used streams.
 func TestLastNumbersCoverEveryStream(t *testing.T) {
 	r := startView(t, viewOptions{Chunks: plainCheckChunks}, nil)
 	c := newCommit(1, time.Second, 0)
@@ -118,6 +122,7 @@ func TestLastNumbersCoverEveryStream(t *testing.T) {
 	}
 }
 
+// TestSlowWatchGetsNewestState reads a watch slowly and expects the newest state, not every change.
 func TestSlowWatchGetsNewestState(t *testing.T) {
 	r := startView(t, viewOptions{Chunks: plainCheckChunks}, nil)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -152,6 +157,8 @@ func TestSlowWatchGetsNewestState(t *testing.T) {
 	}
 }
 
+// TestWatchWithTooManyPendingEventsIsClosed lets a watch fall behind by more pending events than its limit and
+// expects its end.
 func TestWatchWithTooManyPendingEventsIsClosed(t *testing.T) {
 	const pending = 100
 	settings, err := queue.ParseSettings([]string{fmt.Sprint("watch-events=", pending), "watches=1"})
@@ -190,6 +197,7 @@ func TestWatchWithTooManyPendingEventsIsClosed(t *testing.T) {
 	}
 }
 
+// TestPageTokenOfOtherIncarnationIsRefused requests a page by the token of another incarnation of the journal.
 func TestPageTokenOfOtherIncarnationIsRefused(t *testing.T) {
 	r := startView(t, viewOptions{Chunks: plainCheckChunks}, nil)
 	r.apply(newResultCommit(t, 1, 1, 10, 0, ""), newResultCommit(t, 2, 2, 10, 0, ""))
@@ -205,8 +213,8 @@ func TestPageTokenOfOtherIncarnationIsRefused(t *testing.T) {
 	}
 }
 
-// A start after a planned stop: every snapshot is at the head, nothing is replayed.
-// Run may have begun before: what was restored is not applied again.
+// TestRestoredSnapshotsAreNotReplayed restarts after a planned stop, with every snapshot at the journal's head, and
+// expects no replay. Run may have begun before: what was restored is not applied again.
 func TestRestoredSnapshotsAreNotReplayed(t *testing.T) {
 	first := startView(t, viewOptions{Chunks: plainCheckChunks}, nil)
 	first.apply(newResultCommit(t, 1, 1, 10, 0, ""), newResultCommit(t, 2, 1, 10, 0, ""))
@@ -226,8 +234,8 @@ func TestRestoredSnapshotsAreNotReplayed(t *testing.T) {
 	}
 }
 
-// TestActionOnClosedProblemChangesNothing checks that an action on a problem changes neither a later problem of the same event
-// nor an event without a problem. An action that names no problem applies to the open one.
+// TestActionOnClosedProblemChangesNothing applies actions on closed problems and expects neither a later problem nor
+// the event to change. An action that names no problem applies to the open one.
 func TestActionOnClosedProblemChangesNothing(t *testing.T) {
 	v := startView(t, viewOptions{Workers: 1, Chunks: func(model.ChunkID) *model.CheckChunk {
 		return &model.CheckChunk{Chunk: model.Chunk{ID: 10, Unit: 1000}}
@@ -274,7 +282,7 @@ func TestActionOnClosedProblemChangesNothing(t *testing.T) {
 	}
 }
 
-// newGoldenView returns a view with one of each element that a snapshot contains.
+// newGoldenView returns a view that contains one of each element of a snapshot, for the golden file.
 func newGoldenView(t testing.TB) *View {
 	r := replayCommits(t, map[model.ChunkID]*model.CheckChunk{
 		10: {Chunk: model.Chunk{ID: 10, Unit: 1000}, TTL: time.Hour, Severities: [4]model.Severity{0, 2, 4, 3}},
@@ -299,6 +307,7 @@ func newGoldenView(t testing.TB) *View {
 	return r.View
 }
 
+// TestSnapshotMatchesGoldenFile compares a snapshot with golden bytes.
 func TestSnapshotMatchesGoldenFile(t *testing.T) {
 	v := newGoldenView(t)
 	body, _ := v.Snapshot(1, nil)
@@ -307,8 +316,8 @@ func TestSnapshotMatchesGoldenFile(t *testing.T) {
 	testenv.Golden(t, golden, got, "a new SectionVersion")
 }
 
-// TestSnapshotOfOtherVersionIsRefused checks that Restore refuses a container or section of another version by its number, and
-// a section without a reducer by its name. The partition stays empty.
+// TestSnapshotOfOtherVersionIsRefused restores snapshots and sections of unknown versions and names, and expects an
+// error. The partition stays empty.
 func TestSnapshotOfOtherVersionIsRefused(t *testing.T) {
 	body, _ := newGoldenView(t).Snapshot(1, nil)
 	name := bytes.Index(body, []byte("events"))
@@ -329,7 +338,7 @@ func TestSnapshotOfOtherVersionIsRefused(t *testing.T) {
 	}
 }
 
-// FuzzRestore restores any bytes as a snapshot: Restore fills the partition, or returns an error and leaves it empty.
+// FuzzRestore restores random bytes as a snapshot: it fills the partition, or returns an error and leaves it empty.
 func FuzzRestore(f *testing.F) {
 	body, _ := newGoldenView(f).Snapshot(1, nil)
 	f.Add(body)
@@ -354,7 +363,8 @@ func FuzzRestore(f *testing.F) {
 	})
 }
 
-// TestTombstonesExpireAfterSpoolAge checks that the tombstone of a forgotten check exists as long as a spool may hold results.
+// TestTombstonesExpireAfterSpoolAge expects the tombstone of a deleted check to exist as long as spools may hold its
+// results.
 func TestTombstonesExpireAfterSpoolAge(t *testing.T) {
 	forget := func(number uint64, after time.Duration) *testCommit {
 		c := newCommit(number, time.Second, after)

@@ -23,7 +23,8 @@ type watcherSet struct {
 	list        []*watcher
 }
 
-// configureLimits takes the largest numbers of watches and pending events from the list of queues, and registers them there.
+// configureLimits sets the limits for open watches and for queued events from the queue settings, and registers both
+// queues.
 func (x *watcherSet) configureLimits(queues *queue.Registry) {
 	most, full := queues.Bounds("watches")
 	pending, slow := queues.Bounds("watch-events")
@@ -88,6 +89,7 @@ func (x *watcherSet) noteStateChange(p *eventPartition, id uint32) {
 	}
 }
 
+// noteChange queues a changed event for the watcher if its query selects the event; a full queue ends the watch.
 func (w *watcher) noteChange(p *eventPartition, id uint32) {
 	s := p.slots.slot(id)
 	if !w.query.wantsIDs(p, s) {
@@ -142,6 +144,7 @@ func (v *View) Watch(ctx context.Context, q Query) (<-chan State, error) {
 	return out, nil
 }
 
+// serveWatch sends the changed states of a watch to its channel until ctx ends.
 func (v *View) serveWatch(ctx context.Context, w *watcher, out chan<- State) {
 	var keys []stateKey
 	for {
@@ -178,6 +181,7 @@ func (v *View) serveWatch(ctx context.Context, w *watcher, out chan<- State) {
 	}
 }
 
+// removeWatcher ends a watch.
 func (x *watcherSet) removeWatcher(w *watcher) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -30,6 +30,7 @@ func (w *Worker) applySessionMark(p *Partition, id model.NodeID, m *wire.Session
 	}
 }
 
+// beginSession applies the start of a node's session: namespace, keepalive time-outs and backlog.
 func (w *Worker) beginSession(p *Partition, n uint32, m *wire.SessionMark) {
 	w.announceLifeChange(n, SessionBegan)
 	if p.nodes[n].Namespace != m.Namespace {
@@ -50,9 +51,8 @@ func (w *Worker) beginSession(p *Partition, n uint32, m *wire.SessionMark) {
 	}
 }
 
-// endSession applies a planned stop. An unplanned end needs nothing: the keepalive's
-// deadline runs from the last sign of life. The end of a session that another has
-// replaced means nothing either.
+// endSession applies the planned stop of a node's session. An unplanned end needs nothing: the keepalive's deadline
+// runs from the last sign of life. The end of a session that another has replaced means nothing either.
 func (w *Worker) endSession(p *Partition, n uint32, m *wire.SessionMark) {
 	node := &p.nodes[n]
 	if node.session != m.Session {
@@ -72,7 +72,7 @@ func (w *Worker) endSession(p *Partition, n uint32, m *wire.SessionMark) {
 	}
 }
 
-// noteHeartbeat records a sign of life of a node, and resumes the keepalive of a node that was overdue or stopped.
+// noteHeartbeat records a heartbeat of a node and resumes an overdue or stopped keepalive.
 func (w *Worker) noteHeartbeat(p *Partition, n uint32) {
 	node := &p.nodes[n]
 	node.LastSeen = w.Received
@@ -123,7 +123,7 @@ func (w *Worker) expireKeepalive(p *Partition, n uint32) {
 	w.announceLifeChange(n, KeepaliveMissed)
 }
 
-// announceLifeChange tells every reducer about a change in the life of a node.
+// announceLifeChange calls Life of every reducer with a change in the life of a node.
 func (w *Worker) announceLifeChange(n uint32, announceLifeChange LifeChange) {
 	for _, a := range w.appliers {
 		a.Life(n, announceLifeChange)
@@ -136,9 +136,8 @@ func (p *Partition) EndKeepalive(n uint32) {
 	p.keepalives.Clear(n)
 }
 
-// OverrideKeepalive takes over a keepalive's status that came from somewhere else than the
-// node's life (an operator, a result of the server). Its deadline is cleared: the next sign
-// of life sets it again.
+// OverrideKeepalive sets a keepalive's status that an operator or a result of the server decided, not the node's
+// heartbeats. Its deadline is cleared: the next sign of life sets it again.
 func (p *Partition) OverrideKeepalive(n uint32, failing bool) {
 	p.nodes[n].Keepalive = KeepaliveReceived
 	if failing {
@@ -154,8 +153,8 @@ func (w *Worker) RestartKeepalive(p *Partition, n uint32) {
 	}
 }
 
-// nextDeadline is a listening time before which nothing is due in the partition, zero for
-// never. It may be earlier than the earliest deadline.
+// nextDeadline returns a listening time before which no deadline of the partition passes; zero: the partition has
+// none. It may be earlier than the earliest deadline.
 func (p *Partition) nextDeadline() int64 {
 	next := p.keepalives.Next()
 	for _, e := range p.deadlines {
@@ -166,8 +165,8 @@ func (p *Partition) nextDeadline() int64 {
 	return next
 }
 
-// expireDeadlines acts on the deadlines that passed by the commit's listening time: keepalives
-// first, because a silent node explains that its checks are silent.
+// expireDeadlines handles the deadlines that the commit's listening time has passed: keepalives first, because a
+// silent node explains silent checks.
 func (w *Worker) expireDeadlines(p *Partition) {
 	if next := p.keepalives.Next(); next != 0 && next <= w.Listening {
 		ids := p.keepalives.Expired(w.Listening, w.expired[:0])
@@ -210,7 +209,7 @@ func (w *Worker) extendDeadlines(p *Partition) {
 	}
 }
 
-// Postponement is a reason why a deadline that passed does not count yet.
+// Postponement is the reason why an expired deadline has to wait.
 type Postponement uint8
 
 const (
@@ -229,8 +228,8 @@ const (
 	WhileAway
 )
 
-// Postpone reports whether a deadline of the node that passed has to wait, and until which
-// listening time. Appliers call it from Expire.
+// Postpone returns until which listening time an expired deadline of the node has to wait and why, or zero. Appliers
+// call it from Expire.
 func (w *Worker) Postpone(p *Partition, n uint32) (until int64, why Postponement) {
 	node := &p.nodes[n]
 	switch {

@@ -10,9 +10,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Partition is 1/256 of the fleet: its nodes, and the indexes over them. Only its worker
-// changes it; readers hold the mutex for microseconds, and call nobody outside the shard
-// and its reducers meanwhile. Every method but Lock expects the mutex to be held.
+// Partition holds 1/256 of the fleet: its nodes and the indexes over them. Only its worker changes it; readers hold
+// the mutex for microseconds, and call nobody outside the shard and its reducers meanwhile. Every method but Lock
+// expects the mutex to be held.
 type Partition struct {
 	ID    model.Partition
 	shard *Shard
@@ -29,8 +29,10 @@ type Partition struct {
 	deadlines  []*expect.Engine // by reducer
 
 	tombstones Tombstones[model.NodeID]
+	intentMark []byte // last record of the intent and the stores in force, encoded
 }
 
+// newPartition returns an empty partition.
 func newPartition(s *Shard, id model.Partition) *Partition {
 	return &Partition{shard: s, ID: id, namespaces: map[model.NamespaceID][]uint32{}}
 }
@@ -56,7 +58,7 @@ func (p *Partition) Find(id model.NodeID) (n uint32, ok bool) {
 	return p.order[at], true
 }
 
-// Search finds a node in a list of nodes by id, or the place where it would stand.
+// Search returns the place of a node in a list of nodes by id, and whether the list contains the node.
 func (p *Partition) Search(list []uint32, id model.NodeID) (at int, ok bool) {
 	low, high := 0, len(list)
 	for low < high {
@@ -70,8 +72,8 @@ func (p *Partition) Search(list []uint32, id model.NodeID) (at int, ok bool) {
 	return low, low < len(list) && p.nodes[list[low]].ID == id
 }
 
-// AddNode makes a node that the partition does not have yet. The worker calls it, and an
-// applier whose record may speak of a new node.
+// AddNode adds a new node to the partition and returns its index. The worker calls it, and an applier whose record
+// may speak of a new node.
 func (p *Partition) AddNode(id model.NodeID, ns model.NamespaceID) (n uint32) {
 	at, found := p.Search(p.order, id)
 	if found {
@@ -94,7 +96,7 @@ func (p *Partition) AddNode(id model.NodeID, ns model.NamespaceID) (n uint32) {
 	return n
 }
 
-// RemoveNode takes the node away, with everything that reducers have of it.
+// RemoveNode removes a node and its state in every reducer.
 func (p *Partition) RemoveNode(n uint32) {
 	for _, r := range p.shard.reducers {
 		r.RemoveNode(p, n)
@@ -139,7 +141,7 @@ const (
 	keepaliveStates
 )
 
-// keepaliveTimeout returns the silence of a node, in ns, after which its keepalive changes.
+// keepaliveTimeout returns how long a node may be silent before its keepalive changes, in nanoseconds.
 func (n *Node) keepaliveTimeout() int64 {
 	if n.Warning > 0 {
 		return n.Warning
@@ -147,10 +149,11 @@ func (n *Node) keepaliveTimeout() int64 {
 	return n.Timeout
 }
 
+// millisToNanos converts milliseconds to nanoseconds.
 func millisToNanos(ms uint32) int64 { return int64(ms) * int64(time.Millisecond) }
 
-// NodesOf lists the nodes of a namespace by id, nil where it has none here. The slice
-// belongs to the partition and must not be kept.
+// NodesOf returns the nodes of a namespace in this partition by id, or nil. The slice belongs to the partition and
+// must not be kept.
 func (p *Partition) NodesOf(ns model.NamespaceID) []uint32 { return p.namespaces[ns] }
 
 // MoveNode moves a node to another namespace.

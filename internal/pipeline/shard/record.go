@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// applyEntry applies one journal entry: the shard applies marks of nodes itself, reducers get the
-// kinds that they claim.
+// applyEntry applies one journal entry: the shard handles marks of nodes itself and passes other kinds to the
+// reducers that claim them.
 func (w *Worker) applyEntry(p *Partition, data []byte) {
 	if err := w.record.Decode(data); err != nil {
 		w.shard.metrics.countRecord(0)
@@ -29,7 +29,8 @@ func (w *Worker) applyEntry(p *Partition, data []byte) {
 	case wire.RecordStarted:
 		w.extendDeadlines(p)
 	case wire.RecordIntent:
-		w.shard.advanceRevision(r.Intent)
+		p.intentMark = append(p.intentMark[:0], data...)
+		w.shard.advanceRevision(r.Intent.Revision)
 	case wire.RecordForget:
 		w.applyForgetMark(p, r.Node, r.Forget)
 	case wire.RecordProxyResult:
@@ -42,7 +43,7 @@ func (w *Worker) applyEntry(p *Partition, data []byte) {
 	w.shard.metrics.countRecord(r.Kind)
 }
 
-// applyBatch applies a batch of an agent: every signal ends in exactly one outcome.
+// applyBatch applies a batch of an agent and counts exactly one outcome per signal.
 func (w *Worker) applyBatch(p *Partition, id model.NodeID, body []byte) {
 	b := &w.reader
 	if err := b.Reset(body); err != nil {
@@ -89,7 +90,7 @@ func (w *Worker) applyBatch(p *Partition, id model.NodeID, body []byte) {
 	}
 }
 
-// applyGap counts the signals that the agent's spool dropped, and tells the reducers.
+// applyGap counts the signals that the agent's spool dropped, and calls Gap of the reducers.
 func (w *Worker) applyGap(n uint32, first uint64) {
 	g := w.reader.Gap
 	covered := g.Last - w.reader.First + 1
@@ -127,7 +128,7 @@ func (w *Worker) applyProxyResult(p *Partition, id model.NodeID, r *wire.ProxyRe
 	return w.signals[s.Kind].Signal(n, s, &w.arrival)
 }
 
-// lastOfStream is the last number applied of one stream and lane.
+// lastOfStream holds the last applied sequence number of one stream and lane.
 type lastOfStream struct {
 	key  wire.StreamKey
 	last uint64
@@ -137,7 +138,8 @@ type lastOfStream struct {
 // and a node gets a new stream only when its spool was lost or rolled back.
 const MaxStreams = 16
 
-// findStream returns the entry of a stream, and moves it to the end as the newest used.
+// findStream returns the last applied number of a stream and marks the stream as the most recently used; known is
+// false for a new stream.
 func (n *Node) findStream(key wire.StreamKey) (s *lastOfStream, known bool) {
 	last := len(n.streams) - 1
 	for i := last; i >= 0; i-- {
@@ -160,8 +162,8 @@ func (n *Node) findStream(key wire.StreamKey) (s *lastOfStream, known bool) {
 	return &n.streams[len(n.streams)-1], false
 }
 
-// advanceStream moves the batch's stream on to the end of the batch, and returns the first
-// number that is new; those below it are duplicates.
+// advanceStream advances the stream to the end of the batch and returns the first new sequence number; signals with
+// lower numbers are duplicates.
 func (w *Worker) advanceStream(p *Partition, n uint32) (first uint64) {
 	b, node := &w.reader, &p.nodes[n]
 	if len(node.streams) == MaxStreams {
@@ -198,12 +200,13 @@ const (
 	TombstoneAge = model.MaxSpoolAge + 24*time.Hour
 )
 
-// Suppresses reports whether a run that ended at this time may create no state.
+// Suppresses reports whether a run that ended at this time must not create a state, because the node was forgotten
+// later.
 func (t Tombstone) Suppresses(executed int64) bool {
 	return t.Deleted || executed <= t.At+int64(Settle)
 }
 
-// Deleted reports whether the node is deleted for ever.
+// Deleted reports whether a tombstone marks the node as deleted for good.
 func (p *Partition) Deleted(node model.NodeID) bool {
 	t, _ := p.tombstones.Get(node)
 	return t.Deleted
@@ -214,19 +217,19 @@ func (p *Partition) Tombstone(node model.NodeID) (t Tombstone, ok bool) {
 	return p.tombstones.Get(node)
 }
 
-// Tombstones are the marks of forgotten things by key. The zero value has none.
+// Tombstones holds the tombstones of forgotten nodes or checks by key. The zero value has none.
 type Tombstones[K comparable] struct {
 	marks map[K]Tombstone
 	byAge []agedTombstone[K] // oldest first; an old entry of a renewed mark is skipped
 }
 
-// agedTombstone is the key and time of a tombstone, in the order in which tombstones expire.
+// agedTombstone is the key and time of a tombstone, queued in the order of expiry.
 type agedTombstone[K comparable] struct {
 	key K
 	at  int64
 }
 
-// Set sets a tombstone. Tombstones come in the order of time.
+// Set sets the tombstone of a key. Tombstones come in the order of time.
 func (t *Tombstones[K]) Set(key K, mark Tombstone) {
 	if t.marks == nil {
 		t.marks = map[K]Tombstone{}
@@ -246,7 +249,7 @@ func (t *Tombstones[K]) Get(key K) (mark Tombstone, ok bool) {
 // Len returns the number of tombstones.
 func (t *Tombstones[K]) Len() int { return len(t.marks) }
 
-// Expire ends the tombstones from before a time, and looks at no other.
+// Expire removes the tombstones older than a time, in the order of age.
 func (t *Tombstones[K]) Expire(before int64) {
 	for len(t.byAge) > 0 && t.byAge[0].at < before {
 		first := t.byAge[0]
@@ -279,8 +282,8 @@ func (t *Tombstones[K]) Decode(d *Decoder, readKey func(*Decoder) K) {
 	slices.SortStableFunc(t.byAge, func(x, y agedTombstone[K]) int { return cmp.Compare(x.at, y.at) })
 }
 
-// applyForgetMark applies a mark: reducers drop the states that it names, then a mark of a whole
-// node ends its session and keepalive, and removes it where it is deleted.
+// applyForgetMark applies a mark to forget: reducers drop the named states, and a mark of a whole node also ends its
+// session and keepalive and removes a deleted node.
 func (w *Worker) applyForgetMark(p *Partition, id model.NodeID, m *wire.ForgetMark) {
 	p.tombstones.Expire(w.Received - int64(TombstoneAge))
 	if id == 0 && m.Check == 0 {

@@ -6,8 +6,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Reducer is one view on a shard. Its state is divided like the shard's: whatever belongs
-// to partition p is guarded by p's mutex, and only the worker that owns p changes it.
+// Reducer computes one view of the journal on a shard. Its state is divided like the shard's: whatever belongs to
+// partition p is guarded by p's mutex, and only the worker that owns p changes it.
 //
 // Add calls Section, Claims and Reset, once the reducer is complete; NewApplier follows,
 // once per worker. The shard calls all other methods with p's mutex held.
@@ -42,13 +42,13 @@ type Reducer interface {
 	NewApplier(w *Worker) Applier
 }
 
-// Section identifies a part of a snapshot.
+// Section is the name and version of a part of a snapshot.
 type Section struct {
 	Name    string
 	Version uint8 // of its bytes, from 1
 }
 
-// Claims are the kinds that a reducer applies.
+// Claims lists the kinds of signals and records that a reducer applies.
 type Claims struct {
 	Signals []wire.SignalKind
 	Records []wire.RecordKind
@@ -89,7 +89,7 @@ type Applier interface {
 	EndCommit()
 }
 
-// Arrival is how a signal came.
+// Arrival describes how a signal arrived: its stream, sequence number and sender.
 type Arrival struct {
 	Stream wire.StreamKey
 	Number uint64

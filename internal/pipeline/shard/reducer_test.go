@@ -13,15 +13,15 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// newCountShard is a shard with the counter on it.
+// newCountShard returns a shard with the signal counter as its second reducer.
 func newCountShard() (*Shard, *signalCounter) {
 	s, c := New(Options{Grace: 10 * time.Second}), new(signalCounter)
 	s.Add(c)
 	return s, c
 }
 
-// newCountCommits returns commits of three nodes of partition 1: one goes on sending, one falls silent, and one stops
-// by a planned end; then the server restarts, and a node is deleted.
+// newCountCommits returns test commits of three nodes: one keeps sending, one falls silent, one stops as planned;
+// then the server restarts and a node is deleted.
 func newCountCommits(t testing.TB) []*testCommit {
 	const going, silent, stopped = 1, 1 + model.Partitions, 1 + 2*model.Partitions
 	var list []*testCommit
@@ -66,6 +66,7 @@ func newCountCommits(t testing.TB) []*testCommit {
 	return list
 }
 
+// applyCommits applies commits to a shard and fails the test on an error.
 func applyCommits(t *testing.T, s *Shard, list []*testCommit) {
 	t.Helper()
 	for _, c := range list {
@@ -134,7 +135,8 @@ func TestSectionWithoutReducerIsRefused(t *testing.T) {
 	late.Add(new(signalCounter))
 }
 
-// FuzzRestoreSections restores any bytes as a snapshot: Restore fills the partition, or returns an error and leaves it empty.
+// FuzzRestoreSections restores arbitrary bytes as a snapshot: Restore fills the partition, or returns an error and
+// leaves the partition empty.
 func FuzzRestoreSections(f *testing.F) {
 	s, _ := newCountShard()
 	for _, c := range newCountCommits(f) {
@@ -200,17 +202,19 @@ func TestTombstonesExpireAfterSpoolAge(t *testing.T) {
 // testCommit is a journal.Commit in memory.
 type testCommit struct{ journaltest.Commit }
 
+// newCommit returns an empty test commit with a number and a listening time.
 func newCommit(number uint64, listening time.Duration) *testCommit {
 	return &testCommit{journaltest.Commit{
 		At: journal.Position{Log: 1, Number: number}, Listened: listening, Time: int64(1_800_000_000*time.Second + listening),
 	}}
 }
 
+// addRecord adds a record to a journal section of the commit.
 func (c *testCommit) addRecord(s journal.Section, r *wire.Record) {
 	c.AddEntry(s, wire.AppendRecord(nil, r))
 }
 
-// addValueBlocks adds value blocks of a node, numbered from first on.
+// addValueBlocks adds value blocks (metric samples) of a node, with sequence numbers from first on.
 func (c *testCommit) addValueBlocks(t testing.TB, node model.NodeID, first uint64, blocks int) {
 	b := &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: first, NowMs: 1}
 	for range blocks {
@@ -219,10 +223,12 @@ func (c *testCommit) addValueBlocks(t testing.TB, node model.NodeID, first uint6
 	c.addBatch(t, node, b)
 }
 
+// addKeepalive adds a batch with one keepalive of a node to the commit.
 func (c *testCommit) addKeepalive(t testing.TB, node model.NodeID, first uint64) {
 	c.addBatch(t, node, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: first, NowMs: 1, Signals: []wire.Signal{{Kind: wire.SignalKeepalive, AtMs: 1}}})
 }
 
+// addBatch adds the journal record of a node's batch to the commit.
 func (c *testCommit) addBatch(t testing.TB, node model.NodeID, b *wire.Batch) {
 	t.Helper()
 	_, body, err := wire.FrameKind(wire.AppendBatch(nil, b))

@@ -43,6 +43,7 @@ type Options struct {
 	Queues     *queue.Registry
 }
 
+// withDefaults returns the options with defaults in place of zero values.
 func (o Options) withDefaults() Options {
 	o.Grace, o.BacklogWait = cmp.Or(o.Grace, model.DefaultReconnectGrace), cmp.Or(o.BacklogWait, 10*time.Minute)
 	o.KeepaliveTimeout = cmp.Or(o.KeepaliveTimeout, model.DefaultKeepaliveTimeout)
@@ -55,9 +56,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Shard is the 256 partitions of all views and the workers that apply commits to them. Add
-// belongs to construction, Restore before the first commit; any goroutine may call the other
-// methods.
+// Shard holds the 256 partitions of all views and the workers that apply commits to them. Add belongs to
+// construction, Restore before the first commit; any goroutine may call the other methods.
 type Shard struct {
 	opts       Options
 	metrics    *metrics
@@ -98,8 +98,8 @@ func New(o Options) *Shard {
 	return s
 }
 
-// Add puts a reducer on the shard: before Restore, Run and the first commit. It panics
-// where another reducer claims the same kind or section.
+// Add adds a reducer to the shard, before Restore, Run and the first commit. It panics where another reducer claims
+// the same kind or section.
 func (s *Shard) Add(r Reducer) {
 	for _, other := range s.reducers {
 		if other.Section().Name == r.Section().Name {
@@ -143,9 +143,8 @@ func (s *Shard) Deliver(c journal.Commit) {
 	}
 }
 
-// Apply applies a commit at once, on the caller's goroutine: its effects are
-// handed on when Apply returns. It is for a shard without Run, which has one caller;
-// Snapshot may be called meanwhile. After an error the shard is of no use.
+// Apply applies a commit on the caller's goroutine and returns after every EndCommit. It is for a shard without Run,
+// which has one caller; Snapshot may be called meanwhile. After an error the shard is of no use.
 func (s *Shard) Apply(c journal.Commit) error {
 	s.noteDelivered(c)
 	for _, w := range s.workers {
@@ -156,20 +155,21 @@ func (s *Shard) Apply(c journal.Commit) error {
 	return nil
 }
 
+// noteDelivered records the position of the newest commit in the queues.
 func (s *Shard) noteDelivered(c journal.Commit) {
 	pos := c.Position()
 	s.log.Store(pos.Log)
 	s.delivered.Store(pos.Number)
 }
 
-// Log is the incarnation of the journal that the last commit came from.
+// Log returns the journal incarnation of the last commit.
 func (s *Shard) Log() uint64 { return s.log.Load() }
 
-// Revision is the intent revision in force by the journal.
+// Revision returns the last intent revision that the journal recorded.
 func (s *Shard) Revision() int64 { return s.revision.Load() }
 
-// advanceRevision notes an intent revision. Workers are not in step, so that an older one
-// may come after a newer.
+// advanceRevision records a newer intent revision from the journal. Workers are not in step, so that an older one may
+// come after a newer.
 func (s *Shard) advanceRevision(revision int64) {
 	for {
 		now := s.revision.Load()
@@ -179,8 +179,8 @@ func (s *Shard) advanceRevision(revision int64) {
 	}
 }
 
-// LastNumbers waits until the shard has applied commit after, and returns the last
-// number applied of every stream of the node.
+// LastNumbers waits until the shard has applied a commit, and returns the last applied sequence number of each stream
+// of a node.
 func (s *Shard) LastNumbers(ctx context.Context, node model.NodeID, after journal.Position) ([]wire.StreamLast, error) {
 	if err := s.WaitApplied(ctx, after); err != nil {
 		return nil, err
@@ -202,14 +202,14 @@ func (s *Shard) LastNumbers(ctx context.Context, node model.NodeID, after journa
 	return last, nil
 }
 
-// positionWaiter is a WaitApplied in progress.
+// positionWaiter is one caller that waits in WaitApplied for a position.
 type positionWaiter struct {
 	number uint64
 	done   chan struct{}
 }
 
-// Applied is the position up to which every partition is applied and every reducer has
-// returned from EndCommit.
+// Applied returns the position up to which every partition has applied the journal and every reducer has returned
+// from EndCommit.
 func (s *Shard) Applied() journal.Position {
 	number := s.workers[0].applied.Load()
 	for _, w := range s.workers[1:] {
@@ -268,6 +268,7 @@ type nodePartitions struct {
 	at map[model.NodeID]model.Partition
 }
 
+// find returns the partition of a node, and whether the node is known.
 func (x *nodePartitions) find(node model.NodeID) (model.Partition, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -275,6 +276,7 @@ func (x *nodePartitions) find(node model.NodeID) (model.Partition, bool) {
 	return p, ok
 }
 
+// set records the partition of a node.
 func (x *nodePartitions) set(node model.NodeID, p model.Partition) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -284,6 +286,7 @@ func (x *nodePartitions) set(node model.NodeID, p model.Partition) {
 	x.at[node] = p
 }
 
+// remove removes a node from the map.
 func (x *nodePartitions) remove(node model.NodeID) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -293,8 +296,8 @@ func (x *nodePartitions) remove(node model.NodeID) {
 // Partition returns a partition by its number.
 func (s *Shard) Partition(id model.Partition) *Partition { return s.partitions[id] }
 
-// PartitionOf finds the partition of a known node, nil for others. The node may be removed
-// before the caller holds the partition's mutex.
+// PartitionOf returns the partition of a known node, or nil. The node may be removed before the caller holds the
+// partition's mutex.
 func (s *Shard) PartitionOf(node model.NodeID) *Partition {
 	if p, ok := s.places.find(node); ok {
 		return s.partitions[p]
@@ -302,8 +305,8 @@ func (s *Shard) PartitionOf(node model.NodeID) *Partition {
 	return nil
 }
 
-// EachPlace calls fn with the known ones among the nodes, in their order, and their
-// partitions. fn must not call the shard.
+// EachPlace calls fn with each known node of a list and its partition, in the list's order. fn must not call the
+// shard.
 func (s *Shard) EachPlace(nodes []model.NodeID, fn func(model.NodeID, model.Partition)) {
 	s.places.mu.RLock()
 	defer s.places.mu.RUnlock()
@@ -314,7 +317,7 @@ func (s *Shard) EachPlace(nodes []model.NodeID, fn func(model.NodeID, model.Part
 	}
 }
 
-// Nodes is how many nodes the shard knows.
+// Nodes returns how many nodes the shard knows.
 func (s *Shard) Nodes() int {
 	s.places.mu.RLock()
 	defer s.places.mu.RUnlock()

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/muster-fleet/muster/internal/expect"
 	"github.com/muster-fleet/muster/internal/journal"
@@ -54,6 +55,7 @@ func (s *Shard) Snapshot(id model.Partition, dst []byte) (body []byte, at journa
 	return dst, at
 }
 
+// appendSection appends a snapshot section with name, version, length and the bytes that encode appends.
 func appendSection(dst []byte, s Section, encode func([]byte) []byte) []byte {
 	dst = append(AppendText(dst, s.Name), s.Version)
 	dst = append(dst, 0, 0, 0, 0, 0, 0, 0, 0)
@@ -63,10 +65,10 @@ func appendSection(dst []byte, s Section, encode func([]byte) []byte) []byte {
 	return dst
 }
 
-// EmptySnapshot is the body of a partition that holds nothing.
+// EmptySnapshot returns the snapshot body of an empty partition.
 func EmptySnapshot() []byte { return []byte{SnapshotVersion, 0} }
 
-// Hash is equal for two partitions that hold the same in every section.
+// Hash returns the hash of a partition's sections; equal states have equal hashes.
 func (s *Shard) Hash(id model.Partition) [32]byte {
 	body, _ := s.Snapshot(id, nil)
 	return sha256.Sum256(body)
@@ -93,6 +95,7 @@ func (s *Shard) Restore(id model.Partition, at journal.Position, body []byte) er
 	return nil
 }
 
+// decodeSections reads all sections of a partition's snapshot and refuses unknown versions and sections.
 func (p *Partition) decodeSections(d *Decoder) error {
 	if version := d.Byte(); d.err == nil && version != SnapshotVersion {
 		return fmt.Errorf("%w: version %d, this program reads version %d", ErrSnapshot, version, SnapshotVersion)
@@ -140,8 +143,7 @@ func (p *Partition) findSection(name string) (Section, func(*Decoder)) {
 	return Section{}, nil
 }
 
-// noteRestored moves Applied to the lowest position of each worker's partitions: where
-// all are at the journal's head, nothing will be replayed.
+// noteRestored sets Applied to the lowest position of the restored partitions, because replay may have nothing to do.
 func (s *Shard) noteRestored(id model.Partition, at journal.Position) {
 	s.restoreMu.Lock()
 	defer s.restoreMu.Unlock()
@@ -155,16 +157,50 @@ func (s *Shard) noteRestored(id model.Partition, at journal.Position) {
 	w.applied.Store(lowest)
 }
 
-// resetPartition makes the partition empty, and takes its nodes out of the index of places.
+// resetPartition empties the partition and removes its nodes from the index from node to partition.
 func (p *Partition) resetPartition() {
 	for len(p.order) > 0 {
 		p.RemoveNode(p.order[len(p.order)-1])
 	}
-	p.nodes, p.free, p.tombstones = nil, nil, Tombstones[model.NodeID]{}
+	p.nodes, p.free, p.tombstones, p.intentMark = nil, nil, Tombstones[model.NodeID]{}, nil
 	for i, r := range p.shard.reducers {
 		*p.deadlines[i] = expect.Engine{}
 		r.Reset(p, p.deadlines[i])
 	}
+}
+
+// IntentMark returns the last mark of the intent and the stores in force; zero: there is none. All partitions have the
+// same one unless commits of the journal are lost: then that of the partition furthest ahead counts.
+func (s *Shard) IntentMark() (last wire.IntentMark) {
+	furthest := uint64(0)
+	for _, p := range s.partitions {
+		p.Lock()
+		if mark := decodeMark(p.intentMark); mark != nil && p.at.Number >= furthest {
+			last, furthest = *mark, p.at.Number
+		}
+		p.Unlock()
+	}
+	return last
+}
+
+// SnapshotMark returns the mark of the intent in the body of a snapshot; nil: the body has none, or cannot be read.
+func SnapshotMark(body []byte) *wire.IntentMark {
+	d := NewDecoder(body)
+	if version, sections := d.Byte(), d.Count(); version != SnapshotVersion || sections == 0 {
+		return nil
+	}
+	d.Bytes() // name of the first section
+	d.Byte()  // its version
+	return decodeMark(NewDecoder(d.nextBytes(d.Fixed64())).Bytes())
+}
+
+// decodeMark decodes a record of the intent; nil: it is empty or another record.
+func decodeMark(encoded []byte) *wire.IntentMark {
+	var r wire.Record
+	if len(encoded) == 0 || r.Decode(encoded) != nil {
+		return nil
+	}
+	return r.Intent
 }
 
 // ErrSnapshot reports bytes that are no snapshot of this program.
@@ -177,10 +213,10 @@ type Decoder struct {
 	err  error
 }
 
-// NewDecoder reads a section.
+// NewDecoder returns a decoder of a snapshot section.
 func NewDecoder(section []byte) *Decoder { return &Decoder{rest: section} }
 
-// Fail notes the first malformed element.
+// Fail records a malformed element as the decoder's error, unless it has an error already.
 func (d *Decoder) Fail(element string) {
 	if d.err == nil {
 		d.err = fmt.Errorf("%w: %s", ErrSnapshot, element)
@@ -188,7 +224,7 @@ func (d *Decoder) Fail(element string) {
 	d.rest = nil
 }
 
-// Err is the first error.
+// Err returns the first error of the decoder.
 func (d *Decoder) Err() error { return d.err }
 
 // Uint reads an unsigned varint.
@@ -260,6 +296,7 @@ func (d *Decoder) Count() int {
 	return int(n)
 }
 
+// nextBytes returns the next size bytes, or fails if the section is shorter.
 func (d *Decoder) nextBytes(size uint64) []byte {
 	if size > uint64(len(d.rest)) {
 		d.Fail("cut short")
@@ -278,7 +315,7 @@ func AppendBool(b []byte, v bool) []byte {
 	return append(b, 0)
 }
 
-// AppendText writes a text as Decoder.Bytes reads it.
+// AppendText appends a text with its length, which Decoder.Bytes reads.
 func AppendText(b []byte, text string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }
@@ -289,8 +326,9 @@ const (
 	nodeWaits
 )
 
-// encode writes the section nodes: nodes by id, tombstones by node.
+// encode writes the section nodes: the last mark of the intent, nodes by id, tombstones by node.
 func (p *Partition) encode(b []byte) []byte {
+	b = AppendText(b, string(p.intentMark))
 	b = binary.AppendUvarint(b, uint64(len(p.order)))
 	var before model.NodeID
 	for _, n := range p.order {
@@ -304,6 +342,7 @@ func (p *Partition) encode(b []byte) []byte {
 	})
 }
 
+// encodeNode appends one node to a snapshot section.
 func (p *Partition) encodeNode(b []byte, n uint32, node *Node) []byte {
 	b = binary.AppendUvarint(b, uint64(node.Namespace))
 	var flags byte
@@ -330,7 +369,12 @@ func (p *Partition) encodeNode(b []byte, n uint32, node *Node) []byte {
 	return b
 }
 
+// decode reads the snapshot section of nodes and tombstones.
 func (p *Partition) decode(d *Decoder) {
+	if p.intentMark = slices.Clone(d.Bytes()); len(p.intentMark) > 0 && decodeMark(p.intentMark) == nil {
+		d.Fail("the mark of the intent")
+		return
+	}
 	var id model.NodeID
 	for i := range d.Count() {
 		step := d.Uint32()
@@ -347,6 +391,7 @@ func (p *Partition) decode(d *Decoder) {
 	p.tombstones.Decode(d, func(d *Decoder) model.NodeID { return model.NodeID(d.Uint32()) })
 }
 
+// decodeNode reads one node from a snapshot section.
 func (p *Partition) decodeNode(d *Decoder, id model.NodeID) {
 	n := p.AddNode(id, model.NamespaceID(d.Uint32()))
 	node := &p.nodes[n]

@@ -11,14 +11,14 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// signalCounter is a whole reducer; ARCHITECTURE.md ("Add a reducer") explains its parts. It counts the signals of one kind
-// per node, and reports a node that sent none for countTimeout.
+// signalCounter is the example of a complete reducer; ARCHITECTURE.md ("Add a reducer") explains its parts. It counts
+// the signals of one kind per node, and reports a node that sent none for countTimeout.
 type signalCounter struct {
 	partitions [model.Partitions]countPartition
 	silent     []model.NodeID // in the order of the journal, with one worker
 }
 
-// countPartition is guarded by the mutex of the shard's partition.
+// countPartition holds the signal counts of a partition, guarded by the partition's mutex.
 type countPartition struct {
 	counts    []uint64       // by the shard's index of the node
 	deadlines *expect.Engine // by the same
@@ -29,26 +29,34 @@ const (
 	countTimeout = time.Minute
 )
 
+// Section implements Reducer: it returns the name and version of the snapshot section.
 func (c *signalCounter) Section() Section { return Section{Name: "counts", Version: 1} }
-func (c *signalCounter) Claims() Claims   { return Claims{Signals: []wire.SignalKind{countSignal}} }
 
+// Claims implements Reducer: it claims one kind of signal.
+func (c *signalCounter) Claims() Claims { return Claims{Signals: []wire.SignalKind{countSignal}} }
+
+// Reset implements Reducer: it empties a partition.
 func (c *signalCounter) Reset(p *Partition, deadlines *expect.Engine) {
 	c.partitions[p.ID] = countPartition{deadlines: deadlines}
 }
 
+// AddNode implements Reducer: it makes room for a node's count.
 func (c *signalCounter) AddNode(p *Partition, n uint32) {
 	if of := &c.partitions[p.ID]; int(n) == len(of.counts) {
 		of.counts = append(of.counts, 0)
 	}
 }
 
+// RemoveNode implements Reducer: it clears a node's count and deadline.
 func (c *signalCounter) RemoveNode(p *Partition, n uint32) {
 	c.partitions[p.ID].counts[n] = 0
 	c.partitions[p.ID].deadlines.Clear(n)
 }
 
+// MoveNode implements Reducer and does nothing.
 func (c *signalCounter) MoveNode(*Partition, uint32, model.NamespaceID) {}
 
+// Encode implements Reducer: it appends counts and deadlines to a snapshot section.
 func (c *signalCounter) Encode(p *Partition, dst []byte) []byte {
 	of := &c.partitions[p.ID]
 	for _, n := range p.Order() {
@@ -58,6 +66,7 @@ func (c *signalCounter) Encode(p *Partition, dst []byte) []byte {
 	return dst
 }
 
+// Decode implements Reducer: it reads counts and deadlines from a snapshot section.
 func (c *signalCounter) Decode(p *Partition, d *Decoder) {
 	of := &c.partitions[p.ID]
 	for _, n := range p.Order() {
@@ -68,8 +77,10 @@ func (c *signalCounter) Decode(p *Partition, d *Decoder) {
 	}
 }
 
+// NewApplier implements Reducer: it returns the applier of one worker.
 func (c *signalCounter) NewApplier(w *Worker) Applier { return &countWorker{Worker: w, counter: c} }
 
+// countWorker applies commits to the signal counter.
 type countWorker struct {
 	*Worker
 	counter *signalCounter
@@ -77,20 +88,35 @@ type countWorker struct {
 	of      *countPartition
 }
 
+// EnterPartition implements Applier: it selects the partition whose signals follow.
 func (w *countWorker) EnterPartition(p *Partition) { w.p, w.of = p, &w.counter.partitions[p.ID] }
 
+// Signal implements Applier: it counts a signal of a node and restarts the node's deadline.
 func (w *countWorker) Signal(n uint32, _ *wire.Signal, _ *Arrival) Outcome {
 	w.of.counts[n]++
 	w.of.deadlines.Set(n, w.Listening+int64(countTimeout))
 	return Applied
 }
 
-func (w *countWorker) Record(*wire.Record)                                 {}
-func (w *countWorker) Gap(uint32, *wire.Gap)                               {}
+// Record implements Applier and does nothing.
+func (w *countWorker) Record(*wire.Record) {}
+
+// Gap implements Applier and does nothing.
+func (w *countWorker) Gap(uint32, *wire.Gap) {}
+
+// Forget implements Applier and does nothing.
 func (w *countWorker) Forget(_ model.NodeID, _ uint32, _ *wire.ForgetMark) {}
-func (w *countWorker) Life(uint32, LifeChange)                             {}
-func (w *countWorker) EndCommit()                                          {}
-func (w *countWorker) Period(uint32) int64                                 { return int64(countTimeout) }
+
+// Life implements Applier and does nothing.
+func (w *countWorker) Life(uint32, LifeChange) {}
+
+// EndCommit implements Applier and does nothing.
+func (w *countWorker) EndCommit() {}
+
+// Period implements Applier: it returns the deadline's period in nanoseconds.
+func (w *countWorker) Period(uint32) int64 { return int64(countTimeout) }
+
+// Expire implements Applier: it records the nodes whose deadline passed, or postpones them.
 func (w *countWorker) Expire(ids []uint32) {
 	slices.SortFunc(ids, func(a, b uint32) int { return cmp.Compare(w.p.Node(a).ID, w.p.Node(b).ID) })
 	for _, n := range ids {

@@ -55,6 +55,7 @@ const (
 	maxSignalKind = 31
 )
 
+// newWorker returns worker number n of a shard, with its queue and its partitions.
 func newWorker(s *Shard, number int) *Worker {
 	w := &Worker{
 		shard:  s,
@@ -73,7 +74,7 @@ func newWorker(s *Shard, number int) *Worker {
 	return w
 }
 
-// addReducer takes the reducer's applier into the tables of kinds.
+// addReducer enters the reducer's applier in the tables by kind of signal and record.
 func (w *Worker) addReducer(r Reducer) {
 	a, claims := r.NewApplier(w), r.Claims()
 	w.appliers = append(w.appliers, a)
@@ -91,6 +92,7 @@ func (w *Worker) addReducer(r Reducer) {
 	}
 }
 
+// runQueue applies the commits of the worker's queue until ctx ends.
 func (w *Worker) runQueue(ctx context.Context) error {
 	for {
 		select {
@@ -106,17 +108,16 @@ func (w *Worker) runQueue(ctx context.Context) error {
 	}
 }
 
-// takeRestored takes over the positions and deadlines that Restore brought.
+// takeRestored adopts the positions and deadlines of the partitions that Restore filled.
 func (w *Worker) takeRestored() {
 	for i, p := range w.owned {
 		w.nextDeadlines[i], w.restoredNumbers[i] = p.nextDeadline(), p.at.Number
 	}
 }
 
-// applyCommit brings one commit into the worker's partitions: the entries of each one's
-// own section, the entries of section All, then the deadlines that passed. Every
-// partition sees the time of every commit; one without entries and without a
-// deadline costs a look at two numbers.
+// applyCommit applies one commit to the worker's partitions: first the entries of their sections, then the entries
+// for all, then the expired deadlines. Every partition sees the time of every commit; one without entries and without
+// a deadline costs a look at two numbers.
 func (w *Worker) applyCommit(c journal.Commit) error {
 	w.Position, w.Received, w.Listening = c.Position(), c.Received(), int64(c.Listening())
 	if !w.started {
@@ -166,8 +167,7 @@ func (w *Worker) applyCommit(c journal.Commit) error {
 	return nil
 }
 
-// applyToPartition brings the commit into one partition. c is nil where it has no section of
-// its own.
+// applyToPartition applies the commit to one partition. c is nil where it has no section of its own.
 func (w *Worker) applyToPartition(i int, c journal.Commit, s journal.Section) error {
 	p := w.owned[i]
 	p.Lock()
@@ -214,7 +214,7 @@ func (w *Worker) reportCounts() {
 	}
 }
 
-// Chunk resolves an id, nil where nobody knows it.
+// Chunk returns the chunk of an id, or nil if neither the worker nor the resolver knows the id.
 func (w *Worker) Chunk(id model.ChunkID) *model.Chunk {
 	if c, ok := w.chunks[id]; ok {
 		return c
@@ -234,12 +234,11 @@ func (w *Worker) Chunk(id model.ChunkID) *model.Chunk {
 	return c
 }
 
-// Logger is the shard's, for appliers.
+// Logger returns the shard's logger.
 func (w *Worker) Logger() *slog.Logger { return w.shard.opts.Logger }
 
-// metrics of the shard. Workers count in plain fields and add once per commit. Their names
-// begin with muster_event, as the names of the event view's own metrics do: dashboards and
-// recorded results know one set.
+// metrics holds the metrics of the shard. Workers count in plain fields and add once per commit. Their names begin
+// with muster_event, as the names of the event view's own metrics do: dashboards and recorded results know one set.
 type metrics struct {
 	received  prometheus.Counter
 	outcomes  [outcomes]prometheus.Counter
@@ -248,6 +247,7 @@ type metrics struct {
 	evictions prometheus.Counter
 }
 
+// newMetrics registers the metrics of the shard.
 func newMetrics(s *Shard, r prometheus.Registerer) *metrics {
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: "muster", Subsystem: "event", Name: name, Help: help})
@@ -289,13 +289,14 @@ var recordNames = [recordKinds]string{
 	"malformed", "batch", "session", "started", "intent", "forget", "action", "own", "proxied",
 }
 
+// countRecord adds one to the counter of a kind of record.
 func (m *metrics) countRecord(kind wire.RecordKind) {
 	if int(kind) < recordKinds {
 		m.records[kind].Inc()
 	}
 }
 
-// Outcome is the end of a signal: exactly one each.
+// Outcome is the result of applying one signal, such as applied or duplicate; each signal has exactly one.
 type Outcome uint8
 
 const (

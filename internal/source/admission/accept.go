@@ -38,38 +38,43 @@ import (
 // LingerTime bounds how long a refused peer may take to read the reason.
 const LingerTime = 2 * time.Second
 
-// handshakeGate limits how many TLS handshakes compute at a time. A handshake that waits for its peer holds no slot (Conn.Read):
-// slow peers block nobody.
+// handshakeGate is a semaphore for concurrent TLS handshakes. A handshake that waits for its peer holds no slot
+// (Conn.Read): slow peers block nobody.
 type handshakeGate chan struct{}
 
+// acquireSlot waits for a slot.
 func (g handshakeGate) acquireSlot() { g <- struct{}{} }
+
+// releaseSlot releases a slot.
 func (g handshakeGate) releaseSlot() { <-g }
 
-// Gates limits the handshakes of one listener. Agents reconnect by the thousand at once: they get all processors but
-// one, so that open sessions, pages and readyz go on. People do not queue behind agents.
+// Gates limits concurrent TLS handshakes of one listener, separately for agents and people. Agents reconnect by the
+// thousand at once: they get all processors but one, so that open sessions, pages and readyz go on. People do not
+// queue behind agents.
 type Gates struct{ agents, people handshakeGate }
 
-// NewGates returns gates for the processors of this machine.
+// NewGates returns handshake gates for the number of processors.
 func NewGates() Gates {
 	n := runtime.GOMAXPROCS(0)
 	return Gates{agents: make(handshakeGate, max(1, n-1)), people: make(handshakeGate, n)}
 }
 
-// EnterAgent makes the handshake of c wait for a slot of agents. Call it when the ClientHello is read, which costs little.
+// EnterAgent waits for a handshake slot for agents. Call it when the ClientHello is read, which costs little.
 func (g Gates) EnterAgent(c *Conn) { c.acquireSlot(g.agents) }
 
-// EnterPerson makes the handshake of c wait for a slot of people.
+// EnterPerson waits for a handshake slot for people.
 func (g Gates) EnterPerson(c *Conn) { c.acquireSlot(g.people) }
 
-// FreeAgentSlots returns the number of agent handshakes that may begin now.
+// FreeAgentSlots returns how many more agent handshakes may start now.
 func (g Gates) FreeAgentSlots() int { return cap(g.agents) - len(g.agents) }
 
+// acquireSlot waits for a slot of a handshake gate.
 func (c *Conn) acquireSlot(g handshakeGate) {
 	c.gate = g
 	g.acquireSlot()
 }
 
-// LeaveGate gives back the slot that the TLS handshake held.
+// LeaveGate releases the slot that the TLS handshake occupied.
 func (c *Conn) LeaveGate() {
 	if c.gate != nil {
 		c.gate.releaseSlot()
@@ -77,7 +82,7 @@ func (c *Conn) LeaveGate() {
 	}
 }
 
-// OncePerMinute returns a limiter for a line of the log: metrics count all occurrences.
+// OncePerMinute returns a rate limiter for a log line that metrics count anyway.
 func OncePerMinute() rate.Sometimes { return rate.Sometimes{Interval: time.Minute} }
 
 // Listener is a listener for peers of one or several protocols.
@@ -92,14 +97,14 @@ type Listener struct {
 	Serve func(ctx context.Context, nc net.Conn)
 }
 
-// Warning is a line of the log for refused connections whose cause an operator can remove. ADDRESS in its text becomes the
-// peer's address.
+// Warning is a log line for refused connections with a cause that an operator can remove. ADDRESS in its text becomes
+// the peer's address.
 type Warning struct {
 	Causes []string // beginnings of metric labels
 	Text   string
 }
 
-// commonWarnings returns the warnings that all listeners have.
+// commonWarnings returns the warnings of refused connections that all listeners log.
 func commonWarnings() []Warning {
 	return []Warning{
 		{[]string{"tls_certificate"}, "refused an agent's certificate"},
@@ -118,6 +123,7 @@ type refusalLog struct {
 	once       []rate.Sometimes // limiter of each warning's log line
 }
 
+// newRefusalLog returns the log of refused connections for a listener.
 func (a *Admission) newRefusalLog(l *Listener) *refusalLog {
 	r := &refusalLog{handshakes: a.metrics.handshakes, log: l.Log, warnings: append(commonWarnings(), l.Warnings...)}
 	for range r.warnings {
@@ -126,6 +132,7 @@ func (a *Admission) newRefusalLog(l *Listener) *refusalLog {
 	return r
 }
 
+// record counts a refused connection by cause and logs it at most once a minute per warning.
 func (r *refusalLog) record(c *Conn, cause string, err error) {
 	r.handshakes.WithLabelValues(cause).Inc()
 	r.log.Debug("refused a connection", "peer", c.RemoteAddr(), "cause", cause, "error", err)
@@ -221,6 +228,7 @@ func (c *Conn) handshakeFailureLabel(err error) string {
 	return cause
 }
 
+// tlsFailureLabel returns the metric label of a failed TLS handshake.
 func tlsFailureLabel(err error) string {
 	var record tls.RecordHeaderError
 	var certificate *tls.CertificateVerificationError
@@ -257,7 +265,7 @@ func tlsFailureLabel(err error) string {
 	return "tls"
 }
 
-// isHTTPRequest reports whether the bytes in place of a TLS record's header begin a plain HTTP request.
+// isHTTPRequest reports whether a TLS record header is the start of a plain HTTP request.
 func isHTTPRequest(head [5]byte) bool {
 	switch string(head[:]) {
 	case "GET /", "HEAD ", "POST ", "PUT /", "OPTIO", "DELET", "PATCH", "CONNE", "PRI *":
@@ -266,13 +274,14 @@ func isHTTPRequest(head [5]byte) bool {
 	return false
 }
 
-// loadBalancers are load balancers whose connections begin with a PROXY header (version 1 or 2) that names the client. Only
-// their headers are believed.
+// loadBalancers lists the networks of load balancers that send a PROXY header (version 1 or 2) with the client's
+// address. Only their headers are believed.
 type loadBalancers struct {
 	networks []netip.Prefix
 	readers  sync.Pool // *bufio.Reader, while a header is read
 }
 
+// isListed reports whether a peer is a configured load balancer.
 func (b *loadBalancers) isListed(peer net.Addr) bool {
 	tcp, ok := peer.(*net.TCPAddr)
 	if !ok {
@@ -289,8 +298,8 @@ var (
 	errMalformedHeader = errors.New("PROXY header cannot be read")       // proxy_malformed
 )
 
-// readProxyHeader reads the PROXY header of a balancer's connection, which then has the address of the balancer's client.
-// It waits until the connection's deadline or the end of ctx. Bytes behind the header are read again.
+// readProxyHeader reads the PROXY header of a load balancer's connection and adopts the client's address. It waits
+// until the connection's deadline or the end of ctx. Bytes behind the header are read again.
 func (a *Admission) readProxyHeader(ctx context.Context, c *Conn) error {
 	b := &a.balancers
 	if !b.isListed(c.RemoteAddr()) {
@@ -347,7 +356,7 @@ func proxyFailureLabel(err error) string {
 	return "proxy_timeout"
 }
 
-// isProxyHeader reports whether the bytes in place of a TLS record's header begin a PROXY header.
+// isProxyHeader reports whether a TLS record header is the start of a PROXY header.
 func isProxyHeader(head [5]byte) bool {
 	return string(head[:]) == string(proxyproto.SIGV1) || strings.HasPrefix(string(proxyproto.SIGV2), string(head[:]))
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Admission bounds the connections of all listeners together, so that journal, stores and commands always find a free
-// file descriptor. An authenticated peer keeps its connection. When the limit is reached, a new connection replaces the
-// unauthenticated one that has been silent for longest: an attacker that opens connections and says nothing evicts its
-// own, and an agent still gets in.
+// Admission limits the connections of all listeners together, so that files and databases always find a free
+// descriptor. An authenticated peer keeps its connection. When the limit is reached, a new connection replaces the
+// unauthenticated one that has been silent for longest: an attacker that opens connections and says nothing evicts
+// its own, and an agent still gets in.
 type Admission struct {
 	max       int // 0: no limit
 	balancers loadBalancers
@@ -29,7 +29,7 @@ type Admission struct {
 	silentConns     list.List // *Conn of unauthenticated peers that are being read now; the longest silence first
 }
 
-// metrics counts refused connections and failed handshakes.
+// metrics holds the counters of refused connections and failed handshakes.
 type metrics struct {
 	evicted, full prometheus.Counter
 	handshakes    *prometheus.CounterVec
@@ -55,7 +55,7 @@ func New(maxConnections int, balancerNetworks []netip.Prefix, handshakes *promet
 	return a
 }
 
-// admitConn counts a new connection; nil: the limit is reached, and nc is closed.
+// admitConn counts a new connection; nil: the limit was reached and nc is closed.
 func (a *Admission) admitConn(nc net.Conn) *Conn {
 	a.mu.Lock()
 	var evicted *Conn
@@ -80,6 +80,27 @@ func (a *Admission) admitConn(nc net.Conn) *Conn {
 	return &Conn{Conn: nc, admission: a}
 }
 
+// Limit returns a listener whose connections the Admission bounds, without PROXY headers and TLS.
+func (a *Admission) Limit(l net.Listener) net.Listener { return limited{l, a} }
+
+type limited struct {
+	net.Listener
+	admission *Admission
+}
+
+// Accept implements net.Listener.
+func (l limited) Accept() (net.Conn, error) {
+	for {
+		nc, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if c := l.admission.admitConn(nc); c != nil {
+			return c, nil
+		}
+	}
+}
+
 // releaseLocked stops counting a closed connection; further calls do nothing.
 func (a *Admission) releaseLocked(c *Conn) {
 	if c.released {
@@ -92,6 +113,7 @@ func (a *Admission) releaseLocked(c *Conn) {
 	}
 }
 
+// endSilenceLocked removes a connection from the list of silent ones.
 func (a *Admission) endSilenceLocked(c *Conn) {
 	if c.silentElement != nil {
 		a.silentConns.Remove(c.silentElement)
@@ -156,7 +178,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// SyscallConn implements syscall.Conn for authenticated peers only, because their connections are never evicted.
+// SyscallConn implements syscall.Conn for authenticated peers only, whose connections are never evicted.
 func (c *Conn) SyscallConn() (syscall.RawConn, error) {
 	f, ok := c.Conn.(syscall.Conn)
 	if !ok || len(c.unread) > 0 || !c.proven.Load() {
@@ -165,7 +187,7 @@ func (c *Conn) SyscallConn() (syscall.RawConn, error) {
 	return f.SyscallConn()
 }
 
-// CloseWrite ends the server's half of the connection, for wsconn.CloseGracefully.
+// CloseWrite closes the server's sending half of the connection, for wsconn.CloseGracefully.
 func (c *Conn) CloseWrite() error {
 	if w, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return w.CloseWrite()
@@ -182,7 +204,7 @@ func (c *Conn) Close() error {
 	return c.Conn.Close()
 }
 
-// Prove records that the peer has authenticated, so that its connection is never evicted.
+// Prove records that the peer has authenticated, which protects the connection from eviction.
 func (c *Conn) Prove() {
 	c.proven.Store(true)
 	c.admission.mu.Lock()
@@ -197,7 +219,7 @@ func Prove(nc net.Conn) {
 	}
 }
 
-// countedConnOf returns the counted connection below a TLS connection; nil: there is none.
+// countedConnOf returns the counted connection below a TLS connection, or nil.
 func countedConnOf(nc net.Conn) *Conn {
 	for {
 		if c, ok := nc.(*Conn); ok {
@@ -211,6 +233,7 @@ func countedConnOf(nc net.Conn) *Conn {
 	}
 }
 
+// connContextKey is the context key of a request's connection.
 type connContextKey struct{}
 
 // WithConn implements http.Server.ConnContext, so that ProveRequest finds the connection of a request.

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// firingAlert is one firing alert.
+// firingAlert is one firing alert with the time until which it fires.
 type firingAlert struct {
 	status model.Status
 	line   string        // summary and labels
@@ -23,7 +23,7 @@ type firingAlert struct {
 	delay  clockDelay
 }
 
-// alertEvent is one event: the alerts of one name on one node. Times are of Server.clock.
+// alertEvent holds the state of one event: the firing alerts of one name on one node. Times are of Server.clock.
 type alertEvent struct {
 	node      model.NodeID
 	namespace string
@@ -41,6 +41,7 @@ type alertEvent struct {
 	written time.Duration // time of the last result
 }
 
+// eventKey identifies an event by node and check.
 type eventKey struct {
 	node  model.NodeID
 	check model.CheckID
@@ -76,11 +77,10 @@ func (p *alertEvent) presentResult() (status model.Status, text string) {
 	return model.OK, "resolved"
 }
 
-// isIdle reports whether no alert of the event fires and the last written result says so; then the event need not be
-// kept in memory.
+// isIdle reports whether no alert fires and the last written result says so, so that memory need not hold the event.
 func (p *alertEvent) isIdle() bool { return len(p.alerts) == 0 && p.restored == nil && p.known }
 
-// removeExpired removes alerts that were not repeated in time, and returns their number.
+// removeExpired removes the alerts that were not repeated in time and returns how many.
 func (p *alertEvent) removeExpired(now time.Duration) (n int) {
 	for id, f := range p.alerts {
 		if f.until <= now {
@@ -98,7 +98,7 @@ func (p *alertEvent) removeExpired(now time.Duration) (n int) {
 	return n
 }
 
-// statusOf returns the status for the label severity of an alert. An unknown or missing severity is WARNING.
+// statusOf returns the status for an alert's label severity. An unknown or missing severity is WARNING.
 func statusOf(labels map[string]string) model.Status {
 	switch strings.ToLower(labels["severity"]) {
 	case "critical", "crit", "page", "error", "high", "major", "fatal", "emergency", "disaster", "p1":
@@ -115,7 +115,7 @@ var nodeLabels = [...]string{"node", "nodename", "host", "hostname", "instance"}
 // alertsNode is the proxy node of alerts that name no machine.
 const alertsNode = "alerts"
 
-// nodeNames lists the names that the node of an alert may have; the last is the name of a proxy node for it.
+// nodeNames returns the possible node names of an alert; the last is the name for a new proxy node.
 func nodeNames(labels map[string]string) (names []string) {
 	first := ""
 	for _, label := range nodeLabels {
@@ -146,7 +146,7 @@ func hostOf(instance string) string {
 	return strings.Trim(instance, "[]")
 }
 
-// summaryLine returns the summary and the labels of an alert, without the labels that the event shows already.
+// summaryLine returns the summary and labels of an alert, without labels that the event already shows.
 func (a *Alert) summaryLine() string {
 	var b strings.Builder
 	b.WriteString(oneLine(cmp.Or(a.Annotations["summary"], a.Annotations["title"], a.Annotations["message"], a.Annotations["description"], a.Labels["alertname"])))
@@ -167,7 +167,7 @@ func (a *Alert) summaryLine() string {
 	return b.String()
 }
 
-// fullText returns the line of an alert, its description and its links.
+// fullText returns the output for an alert: summary line, description and links.
 func (a *Alert) fullText() string {
 	lines := []string{a.summaryLine()}
 	for _, name := range [...]string{"message", "description"} {
@@ -200,13 +200,15 @@ func alertListOutput(list []*firingAlert) string {
 	return strings.Join(lines, "\n")
 }
 
+// oneLine returns a text in one line.
 func oneLine(text string) string { return strings.Join(strings.Fields(validText(text)), " ") }
 
+// validText replaces invalid UTF-8 and NUL characters.
 func validText(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, string(utf8.RuneError)), "\x00", string(utf8.RuneError))
 }
 
-// truncate bounds an output to limit bytes, with a mark.
+// truncate cuts an output to limit bytes and marks the cut.
 func truncate(text string, limit int) string {
 	if len(text) <= limit {
 		return text

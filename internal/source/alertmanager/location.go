@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/source/core"
 )
 
-// alertLocation is the check and the node of an alert.
+// alertLocation is the check and the node to which an alert belongs.
 type alertLocation struct {
 	namespace string
 	check     directory.PassiveCheck
@@ -22,7 +22,7 @@ type alertLocation struct {
 // source is the value of model.SourceLabel of checks and nodes that are created for alerts.
 const source = model.SourceAlerts
 
-// locateAlerts finds the check and the node of each alert that is not refused yet, and creates the missing ones in one change.
+// locateAlerts finds the check and node of each valid alert, and creates all missing ones in one change.
 func (s *Server) locateAlerts(ctx context.Context, by intent.Actor, namespace string, alerts []Alert) error {
 	look := func() (missing []model.Resource) {
 		named := map[string]bool{}
@@ -56,7 +56,7 @@ func (s *Server) locateAlerts(ctx context.Context, by intent.Actor, namespace st
 	return nil
 }
 
-// locateAlert finds the check and node of one alert, or refuses it. missing lists the resources to create.
+// locateAlert finds the check and node of an alert, or refuses the alert. missing lists the resources to create.
 func (s *Server) locateAlert(a *Alert, namespace string) (missing []model.Resource) {
 	fires, name := a.lifetime > 0, model.CleanName(a.Labels["alertname"])
 	check, ok := s.cfg.Plan.PassiveCheck(namespace, name)
@@ -91,6 +91,7 @@ func (s *Server) locateAlert(a *Alert, namespace string) (missing []model.Resour
 	return missing
 }
 
+// newResource returns a resource that this source creates, with a display name.
 func newResource(kind, namespace, name, display string, spec model.Spec) model.Resource {
 	if display = oneLine(display); display == name || len(display) > 200 {
 		display = ""
@@ -100,8 +101,7 @@ func newResource(kind, namespace, name, display string, spec model.Spec) model.R
 	return r
 }
 
-// createMissing creates the resources that look returns as missing, within the limits of the namespace, and calls look
-// again to find them.
+// createMissing creates the missing resources that look returns, within the namespace's limits, and calls look again.
 func (s *Server) createMissing(ctx context.Context, by intent.Actor, namespace string, look func() []model.Resource) error {
 	s.creation.Lock()
 	defer s.creation.Unlock()
@@ -125,7 +125,7 @@ func (s *Server) createMissing(ctx context.Context, by intent.Actor, namespace s
 // maxCreateTries bounds the retries when an operator applies one of the resources at the same time.
 const maxCreateTries = 3
 
-// withinLimits returns the missing resources for which the namespace has room.
+// withinLimits returns the missing resources that fit the namespace's limits.
 func (s *Server) withinLimits(namespace string, missing []model.Resource) []model.Resource {
 	checks := s.cfg.Limits.Checks - s.countPassiveChecks(namespace)
 	nodes := s.cfg.Limits.Nodes - len(s.cfg.Plan.NodesMatching(namespace, alertSourceSelector()))
@@ -139,6 +139,7 @@ func (s *Server) withinLimits(namespace string, missing []model.Resource) []mode
 	})
 }
 
+// countPassiveChecks returns how many passive checks a namespace has.
 func (s *Server) countPassiveChecks(namespace string) (n int) {
 	for _, id := range s.cfg.Plan.PassiveChecks("", "") {
 		if ns, _, _ := s.cfg.Plan.CheckName(id); ns == namespace {
@@ -148,6 +149,7 @@ func (s *Server) countPassiveChecks(namespace string) (n int) {
 	return n
 }
 
+// alertSourceSelector returns the selector of nodes that this source created.
 func alertSourceSelector() directory.Selector {
 	selector, err := directory.ParseSelector(model.SourceLabel + "=" + source)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -18,15 +19,19 @@ import (
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/source/core"
+	"github.com/muster-fleet/muster/internal/tries"
 )
 
-// receive handles the alerts of a request, in order: decode them, find or create their checks and nodes, update the events,
-// write changed events, wait until the results are durable. An error about refused alerts does not affect the others.
+// receive handles the alerts of a request: decode, find or create checks and nodes, update events, journal the
+// results and wait until they are durable. An error about refused alerts does not affect the others.
 func (s *Server) receive(ctx context.Context, by intent.Actor, namespace string, body []byte) error {
 	select {
 	case <-s.ready:
 	case <-ctx.Done():
 		return model.Errorf(model.Unavailable, "the server is starting").WithHint("send it again")
+	}
+	if reason := s.cfg.Charge(namespace, by.User, len(body)); reason != "" {
+		return model.Errorf(model.Limited, "refused the request: %s", reason).WithHint("send it again in a minute; raise spec.limits.nodeBytesPerSec of the namespace: muster edit namespace %s", namespace)
 	}
 	alerts, err := decodeAlerts(body, &s.cfg.Limits)
 	if err != nil {
@@ -51,7 +56,7 @@ func (s *Server) receive(ctx context.Context, by intent.Actor, namespace string,
 	return refusalError(alerts)
 }
 
-// refusalError returns the error for refused alerts; nil: there are none.
+// refusalError returns the error for the refused alerts of a request, or nil.
 func refusalError(alerts []Alert) error {
 	const shown = 5
 	class, n, text := model.Invalid, 0, ""
@@ -76,7 +81,7 @@ func refusalError(alerts []Alert) error {
 	return model.Errorf(class, "refused %d of %d alerts, accepted the others%s", n, len(alerts), text).WithHint("docs/alerts.md lists the limits")
 }
 
-// updateEvents updates the events by the alerts and writes the changed ones, which it returns for markUnknown.
+// updateEvents applies the alerts to their events, writes the changed events and returns them.
 func (s *Server) updateEvents(ctx context.Context, by intent.Actor, alerts []Alert) (changed []*alertEvent, err error) {
 	s.mu.Lock()
 	now := s.readClockLocked()
@@ -101,7 +106,7 @@ func (s *Server) updateEvents(ctx context.Context, by intent.Actor, alerts []Ale
 	return changed, err
 }
 
-// updateEventLocked updates the event of one alert; nil: there is none.
+// updateEventLocked updates the event of one alert and returns it, or nil if the alert concerns none.
 func (s *Server) updateEventLocked(by intent.Actor, a *Alert, now time.Duration) *alertEvent {
 	chunk := a.at.check.Chunk
 	key := eventKey{a.at.node, chunk.Unit}
@@ -153,7 +158,7 @@ func (s *Server) updateEventLocked(by intent.Actor, a *Alert, now time.Duration)
 // Path is the prefix of the URL paths: PATH/api/v2/alerts for namespace default, and PATH/NAMESPACE/api/v2/alerts.
 const Path = "/alertmanager/"
 
-// Serve answers a request under Path from an address. The error is for its sender.
+// Serve answers an HTTP request with alerts from an address. The error is for its sender.
 func (s *Server) Serve(r *http.Request, address string) error {
 	err := s.serve(r, address)
 	result := "ok"
@@ -164,6 +169,7 @@ func (s *Server) Serve(r *http.Request, address string) error {
 	return err
 }
 
+// serve answers a request by its path and method, or returns the error.
 func (s *Server) serve(r *http.Request, address string) error {
 	namespace, ok := namespaceOfPath(r.URL.Path)
 	if !ok {
@@ -206,8 +212,8 @@ func namespaceOfPath(path string) (namespace string, ok bool) {
 	return "", false
 }
 
-// authenticateSender checks the credentials of a sender: a token of the role alerts or admin, or by user and password
-// with the role alerts. The password of Sensu agents, which every machine has, is not accepted.
+// authenticateSender authenticates a sender by a token of the role alerts or admin, or by user and password of the
+// role alerts. The password of Sensu agents, which every machine has, is not accepted.
 func (s *Server) authenticateSender(r *http.Request, namespace string) (user string, err error) {
 	var namespaces []string
 	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
@@ -220,7 +226,7 @@ func (s *Server) authenticateSender(r *http.Request, namespace string) (user str
 		}
 		user, namespaces = who.User, who.Namespaces
 	} else if name, password, ok := r.BasicAuth(); ok {
-		who, err := s.loginProgram(r.Context(), name, password)
+		who, err := s.loginProgram(r.Context(), name, password, model.HostOf(r.RemoteAddr))
 		if err != nil {
 			return "", err
 		}
@@ -236,8 +242,16 @@ func (s *Server) authenticateSender(r *http.Request, namespace string) (user str
 	return user, s.cfg.Intent.CheckNamespace(namespace)
 }
 
-func (s *Server) loginProgram(ctx context.Context, name, password string) (p access.Program, err error) {
-	if p, err = s.cfg.Access.LoginProgram(ctx, access.Alerts, name, password, nil); err != nil {
+// loginProgram checks a password. One that was right before is never limited, even if somebody at the same address
+// guesses passwords.
+func (s *Server) loginProgram(ctx context.Context, name, password, from string) (p access.Program, err error) {
+	if p, err = s.cfg.Access.LoginProgram(ctx, access.Alerts, name, password, func(ctx context.Context) (func(bool), error) {
+		done, _, err := s.passwords.Acquire(ctx, from)
+		if errors.Is(err, tries.ErrExhausted) {
+			err = model.Errorf(model.Limited, "too many wrong passwords from %s", from).WithHint("wait half a minute; passwords that were right since the server started still work")
+		}
+		return done, err
+	}); err != nil {
 		return p, fmt.Errorf("log in as %q: %w", truncate(oneLine(name), 100), err)
 	}
 	return p, nil
@@ -258,6 +272,7 @@ type Alert struct {
 	at       alertLocation
 }
 
+// isUndecided reports whether the alert has no outcome yet.
 func (a *Alert) isUndecided() bool { return a.out == outcomes }
 
 // refuse records the outcome and the reason of a refused alert. It returns nil, because such an alert has no event.
@@ -266,7 +281,8 @@ func (a *Alert) refuse(out alertOutcome, format string, args ...any) *alertEvent
 	return nil
 }
 
-// decodeAlerts reads the alerts of a request. It refuses each invalid alert alone; an error refuses the whole request.
+// decodeAlerts decodes the alerts of a request. It refuses each invalid alert alone; an error refuses the whole
+// request.
 func decodeAlerts(body []byte, l *Limits) ([]Alert, error) {
 	body = bytes.TrimSpace(body)
 	if len(body) > 0 && body[0] == '{' {
@@ -321,7 +337,7 @@ func (a *Alert) findInvalid(l *Limits) string {
 	return ""
 }
 
-// labelsHash identifies an alert as Alertmanager does: by its labels that are not empty.
+// labelsHash returns the identity of an alert as in Alertmanager: a hash of its non-empty labels.
 func (a *Alert) labelsHash() (id [32]byte) {
 	h := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(a.Labels)) {

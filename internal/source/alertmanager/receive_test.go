@@ -28,26 +28,28 @@ import (
 
 // testServer is a Server with access, intent, plan, view and journal in memory.
 type testServer struct {
-	declared *directory.PassiveCheck // an operator declares it just before the next Apply
-	t        testing.TB
-	server   *Server
-	metrics  *prometheus.Registry
-	nodes    map[string]model.NodeID
-	checks   map[string]directory.PassiveCheck
-	applies  int
-	open     []event.State
-	full     bool // the view admits no event
-	sender   string
+	declared  *directory.PassiveCheck // an operator declares it just before the next Apply
+	t         testing.TB
+	server    *Server
+	metrics   *prometheus.Registry
+	nodes     map[string]model.NodeID
+	checks    map[string]directory.PassiveCheck
+	applies   int
+	open      []event.State
+	full      bool   // the view admits no event
+	overLimit string // the reason to refuse requests
+	sender    string
 
 	mu      sync.Mutex
 	written []string // results: node check status output
 	blocked bool     // the journal accepts no results
 }
 
+// newTestServer returns a Server over fakes in memory.
 func newTestServer(t testing.TB, change func(*testServer, *Config)) *testServer {
 	t.Helper()
 	w := &testServer{t: t, metrics: prometheus.NewRegistry(), nodes: map[string]model.NodeID{"web1": 1}, checks: map[string]directory.PassiveCheck{}}
-	cfg := Config{Access: w, Intent: w, Plan: w, View: w, Write: w.write, Registerer: w.metrics}
+	cfg := Config{Access: w, Intent: w, Plan: w, View: w, Write: w.write, Charge: func(string, string, int) string { return w.overLimit }, Registerer: w.metrics}
 	if change != nil {
 		change(w, &cfg)
 	}
@@ -55,11 +57,12 @@ func newTestServer(t testing.TB, change func(*testServer, *Config)) *testServer 
 	return w
 }
 
-// passiveCheck is a check with one chunk of the same number.
+// passiveCheck returns a passive check whose id and chunk id are one number.
 func passiveCheck(id model.ChunkID, name string) directory.PassiveCheck {
 	return directory.PassiveCheck{Chunk: &model.CheckChunk{Chunk: model.Chunk{ID: id, Unit: model.CheckID(id), Name: name}, MaxOutput: 4096}}
 }
 
+// write records results, or fails if the journal is blocked.
 func (w *testServer) write(_ context.Context, results []recorder.Result) (func(context.Context) error, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -76,11 +79,18 @@ func (w *testServer) write(_ context.Context, results []recorder.Result) (func(c
 	return func(context.Context) error { return nil }, nil
 }
 
+// Authenticate implements Access and accepts any token.
 func (w *testServer) Authenticate(string) (access.Subject, error) { return access.Subject{}, nil }
+
+// LoginProgram implements Access and accepts any password.
 func (w *testServer) LoginProgram(context.Context, string, string, string, access.Admit) (access.Program, error) {
 	return access.Program{}, nil
 }
+
+// CheckNamespace implements Intent and accepts any namespace.
 func (w *testServer) CheckNamespace(string) error { return nil }
+
+// Apply implements Intent: it creates checks and nodes in memory.
 func (w *testServer) Apply(_ context.Context, _ intent.Actor, resources []model.Resource, o intent.ApplyOptions) (intent.ApplyResult, error) {
 	w.applies++
 	for i := range resources {
@@ -103,17 +113,25 @@ func (w *testServer) Apply(_ context.Context, _ intent.Actor, resources []model.
 	}
 	return intent.ApplyResult{}, nil
 }
+
+// CatchUp implements Plan and does nothing.
 func (w *testServer) CatchUp(context.Context) error { return nil }
+
+// PassiveCheck implements Plan by the test's checks.
 func (w *testServer) PassiveCheck(_, name string) (directory.PassiveCheck, bool) {
 	c, ok := w.checks[name]
 	return c, ok
 }
+
+// PassiveChecks implements Plan by the test's checks.
 func (w *testServer) PassiveChecks(string, string) (ids []model.CheckID) {
 	for _, c := range w.checks {
 		ids = append(ids, c.Chunk.Unit)
 	}
 	return ids
 }
+
+// CheckName implements Plan by the test's checks.
 func (w *testServer) CheckName(id model.CheckID) (string, string, bool) {
 	for name, c := range w.checks {
 		if c.Chunk.Unit == id {
@@ -122,25 +140,35 @@ func (w *testServer) CheckName(id model.CheckID) (string, string, bool) {
 	}
 	return "", "", false
 }
+
+// NodeByName implements Plan by the test's nodes.
 func (w *testServer) NodeByName(_, name string) (model.NodeID, bool) {
 	id, ok := w.nodes[name]
 	return id, ok
 }
+
+// NodeName implements Plan and knows no id.
 func (w *testServer) NodeName(model.NodeID) (string, string, bool) { return "", "", false }
+
+// NodesMatching implements Plan: it returns as many nodes as were created.
 func (w *testServer) NodesMatching(string, directory.Selector) []model.NodeID {
 	return make([]model.NodeID, len(w.nodes)-1)
 }
+
+// Admit implements View: it refuses new events if the test says so.
 func (w *testServer) Admit(model.NodeID, *model.CheckChunk) (string, string) {
 	if w.full {
 		return "node_limit", "the node has its 3 event states"
 	}
 	return "", ""
 }
+
+// List implements View: it returns the open events of the test.
 func (w *testServer) List(context.Context, event.Query) (event.Page, error) {
 	return event.Page{States: w.open}, nil
 }
 
-// postAlerts sends alerts, one per line: name label=value … until=+4m, or until=-1s for an ended one.
+// postAlerts posts alerts, one per line: name label=value … until=+4m, or until=-1s for an ended one.
 func (w *testServer) postAlerts(lines ...string) error {
 	w.t.Helper()
 	var list []string
@@ -161,7 +189,7 @@ func (w *testServer) postAlerts(lines ...string) error {
 	return w.server.receive(w.t.Context(), intent.Actor{User: cmp.Or(w.sender, "prometheus"), Whence: "10.0.0.7"}, "default", []byte("["+strings.Join(list, ",")+"]"))
 }
 
-// mustPostAlerts sends alerts that the server must accept.
+// mustPostAlerts posts alerts and fails the test if the server refuses them.
 func (w *testServer) mustPostAlerts(lines ...string) {
 	w.t.Helper()
 	if err := w.postAlerts(lines...); err != nil {
@@ -169,7 +197,7 @@ func (w *testServer) mustPostAlerts(lines ...string) {
 	}
 }
 
-// expectResults compares the results that were written since the last call.
+// expectResults compares the results written since the last call.
 func (w *testServer) expectResults(what string, lines ...string) {
 	w.t.Helper()
 	synctest.Wait()
@@ -181,18 +209,19 @@ func (w *testServer) expectResults(what string, lines ...string) {
 	w.written = nil
 }
 
-// blockJournal lets the journal accept no results, or again.
+// blockJournal sets whether the journal refuses results.
 func (w *testServer) blockJournal(blocked bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.blocked = blocked
 }
 
+// count returns the number of alerts with an outcome.
 func (w *testServer) count(o alertOutcome) float64 {
 	return testutil.ToFloat64(w.server.metrics.alerts[o])
 }
 
-// startServer starts a server that runs until the test ends. Call it in a bubble.
+// startServer returns a server that runs until the test ends. Call it in a bubble.
 func startServer(t *testing.T, change func(*testServer, *Config)) *testServer {
 	w := newTestServer(t, change)
 	ctx, stop := context.WithCancel(t.Context())
@@ -254,7 +283,8 @@ func TestAlertsFireRepeatAndEnd(t *testing.T) {
 	})
 }
 
-// A check that an operator applies while an alert of its name arrives stays; the missing node is created.
+// TestCheckDeclaredDuringCreationStays checks that an operator's check stays if it is applied while an alert of its
+// name arrives.
 func TestCheckDeclaredDuringCreationStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startServer(t, func(w *testServer, _ *Config) {
@@ -268,7 +298,8 @@ func TestCheckDeclaredDuringCreationStays(t *testing.T) {
 	})
 }
 
-// An event that was open at the start of the server stays open until senders have had time to repeat its alerts.
+// TestOpenEventsStayOpenAfterAStart checks that an open event stays open after a start until senders could repeat its
+// alerts.
 func TestOpenEventsStayOpenAfterAStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startServer(t, func(w *testServer, _ *Config) {
@@ -294,7 +325,8 @@ func TestOpenEventsStayOpenAfterAStart(t *testing.T) {
 	})
 }
 
-// A process that was stopped could not receive repetitions: its firing alerts do not end.
+// TestPausedProcessEndsNoAlerts checks that a process that was stopped (SIGSTOP) and missed repetitions ends no
+// alert.
 func TestPausedProcessEndsNoAlerts(t *testing.T) {
 	var paused atomic.Int64
 	synctest.Test(t, func(t *testing.T) {
@@ -333,6 +365,20 @@ func TestCreationOfChecksIsLimited(t *testing.T) {
 		if len(w.nodes) != 3 || len(w.checks) != 3 {
 			t.Errorf("%v %v", w.nodes, w.checks)
 		}
+	})
+}
+
+// A sender above its bytes per second is refused before its alerts are decoded, and told what to raise.
+func TestSenderAboveItsBytesIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := startServer(t, nil)
+		w.overLimit = "this sender is at its limit of 1048576 bytes per second"
+		err := w.postAlerts("Down instance=web1")
+		if model.ClassOf(err) != model.Limited || !strings.Contains(err.Error(), w.overLimit) || w.applies != 0 {
+			t.Errorf("got %v, %d applies", err, w.applies)
+		}
+		w.overLimit = ""
+		w.mustPostAlerts("Down instance=web1")
 	})
 }
 
@@ -388,7 +434,7 @@ func FuzzAlerts(f *testing.F) {
 	})
 }
 
-// The server reads the bodies that Prometheus and a contact point of Grafana send.
+// TestBodiesOfPrometheusAndGrafanaAreRead checks that the server decodes request bodies of Prometheus and Grafana.
 func TestBodiesOfPrometheusAndGrafanaAreRead(t *testing.T) {
 	for name, want := range map[string]string{
 		"prometheus.json": "db1 is full (instance=db1:9100 job=node mount=/data severity=critical)\nrunbook: https://runbooks.example.org/disk\nsource: http://prometheus:9090/graph?g0.expr=disk_free+%3C+5&g0.tab=1",
@@ -406,15 +452,16 @@ func TestBodiesOfPrometheusAndGrafanaAreRead(t *testing.T) {
 	}
 }
 
-// postAndExpect sends one alert, and compares the results that it causes.
+// postAndExpect posts one alert and compares the written results.
 func (w *testServer) postAndExpect(line, what string, want ...string) {
 	w.t.Helper()
 	w.mustPostAlerts(line)
 	w.expectResults(what, want...)
 }
 
-// The clock of a Prometheus is six minutes behind. It sends the ends of firing alerts four minutes ahead of its clock, so
-// they are in the past here. Ends that advance with each repetition show the wrong clock; an end that stays is real.
+// TestAlertsOfASenderWithASlowClockFire checks alerts of a Prometheus whose clock is six minutes behind. It sends the
+// ends of firing alerts four minutes ahead of its clock, so they are in the past here. Ends that advance with each
+// repetition show the wrong clock; an end that stays is real.
 func TestAlertsOfASenderWithASlowClockFire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startServer(t, nil)
@@ -459,7 +506,8 @@ func TestAlertsOfASenderWithASlowClockFire(t *testing.T) {
 	})
 }
 
-// Two senders send one alert, and the clock of one is behind: the alert fires once that is detected.
+// TestAlertFiresWhileOneSenderHasASlowClock checks that an alert from two senders fires once the slow clock of one is
+// detected.
 func TestAlertFiresWhileOneSenderHasASlowClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startServer(t, nil)
@@ -483,7 +531,7 @@ func TestAlertFiresWhileOneSenderHasASlowClock(t *testing.T) {
 	})
 }
 
-// An alert that fires and ends again and again ends each time, although its ends advance.
+// TestRepeatedShortAlertsEnd checks that an alert that fires and ends repeatedly ends each time.
 func TestRepeatedShortAlertsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startServer(t, nil)
@@ -496,7 +544,8 @@ func TestRepeatedShortAlertsEnd(t *testing.T) {
 	})
 }
 
-// An alert whose end is seconds away fires until its sender may have repeated it.
+// TestAlertLastsUntilItsNextRepeat checks that an alert with an end in a few seconds fires until its sender may have
+// repeated it.
 func TestAlertLastsUntilItsNextRepeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startServer(t, nil)
@@ -509,8 +558,8 @@ func TestAlertLastsUntilItsNextRepeat(t *testing.T) {
 	})
 }
 
-// A contact point of Grafana sends an alert without an end, and repeats it after hours. The alert fires until then, also
-// after a start of the server.
+// TestAlertsOfGrafanaFireForHours checks alerts of a Grafana contact point, which have no end and are repeated after
+// hours. The alert fires until then, also after a start of the server.
 func TestAlertsOfGrafanaFireForHours(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startServer(t, func(w *testServer, _ *Config) {

@@ -32,15 +32,15 @@ type senderAlert struct {
 	id     [32]byte
 }
 
-// pastEnd is an endsAt that was in the past when it arrived.
+// pastEnd is an alert's endsAt that was already past when it arrived, by which slow clocks are detected.
 type pastEnd struct {
 	endsAt   time.Time
 	arrived  time.Duration // time of arrival, by Server.clock
 	advances int           // successive repetitions in which the endsAt advanced
 }
 
-// setLifetimes sets the time for which each alert of a request fires without being repeated, and detects a wrong clock of
-// the sender.
+// setLifetimes sets how long each alert of a request fires without a repetition, and detects a slow clock of the
+// sender.
 func (s *Server) setLifetimes(by intent.Actor, alerts []Alert) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,8 +84,8 @@ func (s *Server) setLifetimes(by intent.Actor, alerts []Alert) {
 	}
 }
 
-// usualLifetime returns the time for which an alert fires without being repeated, if the sender's clock is right; not
-// positive: it has ended. No sender repeats an alert within repeatWindow, so a firing one lasts at least so long.
+// usualLifetime returns how long the alert fires without a repetition if the sender's clock is right; not positive:
+// it has ended. No sender repeats an alert within repeatWindow, so a firing one lasts at least so long.
 func (a *Alert) usualLifetime(wall time.Time) time.Duration {
 	switch left := a.EndsAt.Sub(wall); {
 	case a.EndsAt.IsZero() && a.Labels[grafanaLabel] != "":
@@ -102,7 +102,7 @@ func (a *Alert) usualLifetime(wall time.Time) time.Duration {
 // grafanaLabel is a label of every alert of Grafana's own rules.
 const grafanaLabel = "grafana_folder"
 
-// repeatTime returns the time that senders have to repeat an event after a start of the server.
+// repeatTime returns how long senders have to repeat their alerts after a start of the server.
 func repeatTime(output string) time.Duration {
 	if strings.Contains(output, grafanaLabel+"=") {
 		return grafanaLifetime
@@ -110,15 +110,15 @@ func repeatTime(output string) time.Duration {
 	return resolveAfter
 }
 
-// clockDelay describes the clock of an alert's sender that is behind the server's, for a note in the event's output.
+// clockDelay describes a sender's clock that is behind the server's, for a note in the event's output.
 type clockDelay struct {
 	behind time.Duration // least time by which the clock is behind
 	note   string        // empty: none
 	found  time.Duration // time at which the delay was seen last, by Server.clock
 }
 
-// clockDelay returns the note after an alert. The note before stays while it is about right, and while another sender with
-// a right clock sends the same alert.
+// clockDelay returns the note in the output about a sender's slow clock. The note before stays while it is about
+// right, and while another sender with a right clock sends the same alert.
 func (a *Alert) clockDelay(before clockDelay, by intent.Actor, now time.Duration) clockDelay {
 	change := a.behind - before.behind
 	switch {
@@ -133,11 +133,12 @@ func (a *Alert) clockDelay(before clockDelay, by intent.Actor, now time.Duration
 	return clockDelay{}
 }
 
+// clockNote returns the note that a sender's clock is slow.
 func clockNote(by intent.Actor, behind time.Duration) string {
 	return fmt.Sprintf("the clock of %s at %s is at least %[3]s behind this server's: its alerts arrive late", by.User, by.Whence, model.Duration(max(behind.Truncate(time.Minute), time.Minute)))
 }
 
-// warnClockLocked logs a wrong clock of a sender, once per warnInterval.
+// warnClockLocked logs a sender's slow clock once per warnInterval.
 func (s *Server) warnClockLocked(sender string, now time.Duration, what string, args ...any) {
 	if at, ok := s.warned[sender]; ok && now-at < warnInterval {
 		return
@@ -146,7 +147,7 @@ func (s *Server) warnClockLocked(sender string, now time.Duration, what string, 
 	s.cfg.Log.Warn(what, append([]any{"sender", sender}, args...)...)
 }
 
-// forgetSendersLocked forgets past ends that are not repeated, and old log lines.
+// forgetSendersLocked drops records of past ends that are not repeated, and of old log lines.
 func (s *Server) forgetSendersLocked(now time.Duration) {
 	for key, e := range s.pastEnds {
 		if now-e.arrived >= pastEndLifetime {

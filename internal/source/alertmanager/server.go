@@ -17,13 +17,15 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/recorder"
 	"github.com/muster-fleet/muster/internal/source/core"
+	"github.com/muster-fleet/muster/internal/tries"
 )
 
-// Server receives alerts.
+// Server receives alerts by Alertmanager's API and writes them as results of passive checks.
 type Server struct {
-	cfg     Config
-	metrics *metrics
-	ready   chan struct{} // closed when the events that are open at the start are loaded
+	cfg       Config
+	metrics   *metrics
+	passwords *tries.Limiter
+	ready     chan struct{} // closed when the events that are open at the start are loaded
 
 	creation sync.Mutex // held while checks and nodes are created
 
@@ -41,7 +43,7 @@ func New(cfg Config) (*Server, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, ready: make(chan struct{}), events: map[eventKey]*alertEvent{}, pastEnds: map[senderAlert]pastEnd{}, warned: map[string]time.Duration{}, clockRead: cfg.Now()}
+	s := &Server{cfg: cfg, passwords: tries.New(cfg.Now), ready: make(chan struct{}), events: map[eventKey]*alertEvent{}, pastEnds: map[senderAlert]pastEnd{}, warned: map[string]time.Duration{}, clockRead: cfg.Now()}
 	s.metrics = newMetrics(cfg.Registerer, func() float64 {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -50,7 +52,7 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Run ends alerts that senders no longer repeat, until ctx ends.
+// Run ends alerts that senders stopped repeating, until ctx ends.
 func (s *Server) Run(ctx context.Context) error {
 	if err := s.loadOpenEvents(ctx); err != nil {
 		return err
@@ -70,7 +72,7 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 }
 
-// loadOpenEvents loads the events of alerts that were open when the server stopped.
+// loadOpenEvents loads the events that were open when the server stopped.
 func (s *Server) loadOpenEvents(ctx context.Context) error {
 	checks := s.cfg.Plan.PassiveChecks("", "")
 	if len(checks) == 0 {
@@ -103,7 +105,7 @@ func (s *Server) loadOpenEvents(ctx context.Context) error {
 	}
 }
 
-// readClockLocked advances Server.clock by the time since its last reading, and returns it.
+// readClockLocked advances Server.clock by the time since its last reading and returns it.
 func (s *Server) readClockLocked() time.Duration {
 	at := s.cfg.Now()
 	s.clock += min(max(0, at.Sub(s.clockRead)), 2*expiryInterval)
@@ -111,7 +113,7 @@ func (s *Server) readClockLocked() time.Duration {
 	return s.clock
 }
 
-// endExpiredAlerts ends alerts that senders no longer repeat, and writes the changed events, also those whose last write failed.
+// endExpiredAlerts ends alerts that senders stopped repeating, and writes changed events and failed writes again.
 func (s *Server) endExpiredAlerts(ctx context.Context) error {
 	s.mu.Lock()
 	now := s.readClockLocked()
@@ -138,7 +140,8 @@ func (s *Server) endExpiredAlerts(ctx context.Context) error {
 	return err
 }
 
-// writeResultsLocked hands a result of each event to the journal. The caller calls markUnknown if they do not become durable.
+// writeResultsLocked appends a result of each event to the journal. The caller calls markUnknown if they do not
+// become durable.
 func (s *Server) writeResultsLocked(ctx context.Context, list []*alertEvent, now time.Duration) (wait func(context.Context) error, err error) {
 	var results []recorder.Result
 	for _, p := range list {
@@ -163,7 +166,7 @@ func (s *Server) writeResultsLocked(ctx context.Context, list []*alertEvent, now
 	return s.cfg.Write(ctx, results)
 }
 
-// markUnknown notes that the last results of these events may be lost: the next tick writes them.
+// markUnknown marks events whose last results may be lost, so that the next tick writes them again.
 func (s *Server) markUnknown(list []*alertEvent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,7 +184,10 @@ type Config struct {
 	// Write hands results to the journal in their order. wait returns when they are durable.
 	Write func(ctx context.Context, results []recorder.Result) (wait func(context.Context) error, err error)
 	// Hit is called when a limit of a namespace was met. May be nil.
-	Hit    func(node model.NodeID, name string, namespace model.NamespaceID, limit, reason string)
+	Hit func(node model.NodeID, name string, namespace model.NamespaceID, limit, reason string)
+	// Charge charges the bytes of a request to the limits of its namespace and user; it returns the reason to refuse the
+	// request, or "".
+	Charge func(namespace, user string, bytes int) (reason string)
 	Limits Limits
 
 	Now        func() time.Time      // default time.Now; with a monotonic reading
@@ -201,7 +207,7 @@ type Intent interface {
 	core.Declarer
 }
 
-// Plan finds checks and nodes.
+// Plan is the part of the planner that finds checks and nodes.
 type Plan interface {
 	PassiveCheck(namespace, name string) (directory.PassiveCheck, bool)
 	PassiveChecks(namespace, source string) []model.CheckID
@@ -218,7 +224,7 @@ type View interface {
 	List(ctx context.Context, q event.Query) (event.Page, error)
 }
 
-// Limits holds the bounds on the cost of senders. Zero: the default.
+// Limits bounds the load that senders may cause. Zero: the default.
 type Limits struct {
 	BodyBytes      int64 // of one request; default 8 MiB
 	Alerts         int   // of one request; default 5000
@@ -248,9 +254,10 @@ const (
 	expiryInterval = 5 * time.Second
 )
 
+// setDefaults fills zero values with defaults and fails if a dependency is missing.
 func (c *Config) setDefaults() error {
-	if c.Intent == nil || c.Plan == nil || c.View == nil || c.Write == nil {
-		return errors.New("BUG: source of alerts without intent, plan, view or journal")
+	if c.Intent == nil || c.Plan == nil || c.View == nil || c.Write == nil || c.Charge == nil {
+		return errors.New("BUG: source of alerts without intent, plan, view, journal or limits")
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -275,7 +282,7 @@ func (c *Config) setDefaults() error {
 	return nil
 }
 
-// alertOutcome is the result of handling one alert. Every alert raises exactly one.
+// alertOutcome is the outcome of one alert, for metrics. Every alert raises exactly one.
 type alertOutcome uint8
 
 const (
@@ -293,6 +300,7 @@ const (
 
 var outcomeNames = [outcomes]string{"fires", "resolved", "malformed", "name_taken", "disabled", "places", "states", "too_many", "unkept"}
 
+// metrics holds the metrics of the alert source.
 type metrics struct {
 	requests *prometheus.CounterVec
 	alerts   [outcomes]prometheus.Counter
@@ -301,6 +309,7 @@ type metrics struct {
 	behind   prometheus.Counter
 }
 
+// newMetrics registers the metrics of the alert source.
 func newMetrics(r prometheus.Registerer, firing func() float64) *metrics {
 	meter := core.Meter{Registerer: r, Prefix: "muster_alerts_"}
 	m := &metrics{

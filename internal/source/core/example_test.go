@@ -20,14 +20,15 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// lineSource is a complete example of a source of signals: each line of a connection is the output of a result, and is
-// answered by "ok N" after its commit.
+// lineSource is a complete example of a source: each line is the output of a result, answered by "ok N" after its
+// commit.
 type lineSource struct {
 	journal  *memoryJournal
 	registry core.Registry[lineSession]
 	limiter  core.Limiter
 }
 
+// lineSession is a connection of the example source.
 type lineSession struct {
 	core.Window
 	source *lineSource
@@ -39,8 +40,8 @@ type lineSession struct {
 	last   uint64
 }
 
-// serve registers a session for a connection, writes the mark of its beginning to the journal, and reads lines until the
-// connection ends.
+// serve registers a session for a connection, journals the mark of its start, and reads lines until the connection
+// ends.
 func (s *lineSource) serve(ctx context.Context, conn net.Conn, node core.Node, uid uuid.UUID) error {
 	x := &lineSession{source: s, conn: conn, node: node, uid: uid}
 	x.Window.Open()
@@ -84,7 +85,7 @@ func (x *lineSession) appendResult(ctx context.Context, output string) error {
 	return x.source.journal.Append(ctx, x.record.Entries(&core.Batch{Node: x.node.ID, Section: core.SectionOf(x.uid), Body: body, Signals: 1, Waiter: x, Token: uint64(len(body))})...)
 }
 
-// Committed sends the acknowledgement of a line.
+// Committed implements journal.Waiter: it sends the acknowledgement of a line.
 func (x *lineSession) Committed(size uint64, at journal.Position, err error) {
 	x.Mu.Lock()
 	x.Commit(int(size), err)
@@ -99,6 +100,7 @@ type memoryJournal struct {
 	records [][]byte
 }
 
+// Append stores entries and commits each at once.
 func (j *memoryJournal) Append(_ context.Context, entries ...journal.Entry) error {
 	for _, e := range entries {
 		j.records = append(j.records, append([]byte(nil), e.Data...))
@@ -109,8 +111,8 @@ func (j *memoryJournal) Append(_ context.Context, entries ...journal.Entry) erro
 	return nil
 }
 
-// The source lineSource, of a hundred lines of code, gets sessions, limits, journal entries and acknowledgements from
-// package core.
+// TestSourceOfLinesUsesTheCore checks that the example lineSource, a hundred lines of code, gets sessions, limits,
+// journal and acknowledgements from package core.
 func TestSourceOfLinesUsesTheCore(t *testing.T) {
 	s := &lineSource{journal: &memoryJournal{}}
 	s.limiter.LimiterConfig = core.LimiterConfig{
@@ -144,7 +146,8 @@ func TestSourceOfLinesUsesTheCore(t *testing.T) {
 	}
 }
 
-// The end of a session ends a reader that waits for a full window, and after Displace nothing is appended.
+// TestDisplacedSessionAppendsNothing checks that the end of a session wakes a reader blocked on a full window, and
+// that nothing is appended after Displace.
 func TestDisplacedSessionAppendsNothing(t *testing.T) {
 	var w core.Window
 	w.Open()

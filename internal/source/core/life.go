@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// Life starts and ends the goroutines of a source: one reader per connection, and the writers of its outboxes.
+// Life owns the goroutines of a source: a reader per connection and the writers of its outboxes.
 type Life struct {
 	// Base is the context of all goroutines. Stop ends it, so that no append to the journal and no wait goes on.
 	Base     context.Context
@@ -25,20 +25,20 @@ type Life struct {
 	stacks   stackPool
 }
 
-// NewLife returns a Life whose goroutines may start.
+// NewLife returns a Life that accepts goroutines.
 func NewLife() *Life {
 	l := new(Life)
 	l.Base, l.cancel = context.WithCancel(context.Background())
 	return l
 }
 
-// Go runs work whose end Stop awaits after the readers'. The work ends when Base does.
+// Go starts a goroutine that Stop awaits after the readers. The work ends when Base does.
 func (l *Life) Go(work func()) { l.writers.Go(work) }
 
 // Stopping reports whether Stop was called.
 func (l *Life) Stopping() bool { return l.stopping.Load() }
 
-// Stop ends everything in order: readers first, because they fill the outboxes, then the outboxes and their writers.
+// Stop stops everything in order: the readers, which fill the outboxes, then the outboxes and their writers.
 // closeConnections closes all sessions' connections, so that their readers end.
 func (l *Life) Stop(closeConnections func(), outboxes ...interface{ Close() }) {
 	l.stopping.Store(true)
@@ -52,8 +52,7 @@ func (l *Life) Stop(closeConnections func(), outboxes ...interface{ Close() }) {
 	l.writers.Wait()
 }
 
-// AddReader counts a reader goroutine before it calls Read; false: the source is stopping, so the caller must not start
-// one.
+// AddReader counts a reader goroutine before its start; false: the source is stopping and must not start one.
 func (l *Life) AddReader() bool {
 	l.readers.Add(1)
 	if l.stopping.Load() {
@@ -63,10 +62,10 @@ func (l *Life) AddReader() bool {
 	return true
 }
 
-// RemoveReader undoes AddReader where Read is not called.
+// RemoveReader undoes AddReader if the reader is not started.
 func (l *Life) RemoveReader() { l.readers.Done() }
 
-// Handler is the part of a session that its reader calls.
+// Handler is the interface by which the reader passes messages to a session.
 type Handler interface {
 	// Message reads and handles one message. If it returns a cause (a metric label), the session ends.
 	Message() (cause string)
@@ -77,7 +76,8 @@ type Handler interface {
 	End(cause string)
 }
 
-// Read handles messages until the session ends. It is the reader goroutine of a session that AddReader has counted.
+// Read runs the reader of a session until the session ends. It is the reader goroutine of a session that AddReader
+// has counted.
 func (l *Life) Read(conn *wsconn.Conn, x Handler) {
 	defer l.readers.Done()
 	var cause string
@@ -91,10 +91,10 @@ func (l *Life) Read(conn *wsconn.Conn, x Handler) {
 	x.End(cause)
 }
 
-// stackPool lends a stack to a session for the time of one message. A session waits nearly always, and waiting needs only
-// the stack with which every goroutine starts. Handling a message needs more, and a goroutine keeps a stack that has
-// grown. So messages are handled in coroutines that all sessions of a source share: the switch there and back costs a
-// fraction of a microsecond and wakes no thread, unlike a channel.
+// stackPool lends a large stack to a session while it handles one message. A session waits nearly always, and waiting
+// needs only the stack with which every goroutine starts. Handling a message needs more, and a goroutine keeps a
+// stack that has grown. So messages are handled in coroutines that all sessions of a source share: the switch there
+// and back costs a fraction of a microsecond and wakes no thread, unlike a channel.
 type stackPool struct {
 	mu   sync.Mutex
 	free []*pooledStack
@@ -103,7 +103,8 @@ type stackPool struct {
 // MaxFreeStacks bounds the stacks that no session uses.
 const MaxFreeStacks = 64
 
-// pooledStack is one coroutine. handler and cause belong to the session that borrows it.
+// pooledStack is a coroutine whose grown stack sessions share. handler and cause belong to the session that borrows
+// it.
 type pooledStack struct {
 	handler Handler
 	cause   string
@@ -111,6 +112,7 @@ type pooledStack struct {
 	stop    func()
 }
 
+// newPooledStack returns a coroutine that handles one message at a time.
 func newPooledStack() *pooledStack {
 	k := new(pooledStack)
 	k.next, k.stop = iter.Pull(func(done func(struct{}) bool) {
@@ -123,7 +125,7 @@ func newPooledStack() *pooledStack {
 	return k
 }
 
-// handleMessage calls x.Message on a borrowed stack.
+// handleMessage runs x.Message on a borrowed stack, so that an idle session keeps only its small initial stack.
 func (s *stackPool) handleMessage(x Handler) (cause string) {
 	s.mu.Lock()
 	var k *pooledStack
@@ -150,7 +152,7 @@ func (s *stackPool) handleMessage(x Handler) (cause string) {
 	return cause
 }
 
-// close ends the free coroutines, after the last reader.
+// close ends the idle coroutines after the last reader has ended.
 func (s *stackPool) close() {
 	for _, k := range s.free {
 		k.stop()
@@ -158,14 +160,14 @@ func (s *stackPool) close() {
 	s.free = nil
 }
 
-// FreeStacks returns the number of stacks that no session uses.
+// FreeStacks returns how many message stacks no session uses now.
 func (l *Life) FreeStacks() int {
 	l.stacks.mu.Lock()
 	defer l.stacks.mu.Unlock()
 	return len(l.stacks.free)
 }
 
-// ReadCause names the reason why reading from a connection failed, for metrics and logs.
+// ReadCause returns the reason of a read error as a label for metrics and logs.
 func ReadCause(err error) string {
 	var closed *wsconn.CloseError
 	switch {
@@ -186,17 +188,17 @@ func ReadCause(err error) string {
 // maxClockStep bounds one step of the clock: while the process was stopped, it could not receive, so nobody was silent.
 const maxClockStep = 2 * time.Second
 
-// Clock counts listening time in nanoseconds. Run moves it once a second; sessions compare it with the time of their
-// last frame.
+// Clock counts listening time in nanoseconds and is read once a second. Run moves it once a second; sessions compare
+// it with the time of their last frame.
 type Clock struct{ ns atomic.Int64 }
 
 // Start sets the first reading of the clock.
 func (c *Clock) Start(ns int64) { c.ns.Store(ns) }
 
-// Now returns the last reading of the clock.
+// Now returns the last reading of the clock, at most a second old.
 func (c *Clock) Now() int64 { return c.ns.Load() }
 
-// Run moves the clock once a second until ctx ends and calls step with the time of day and the new reading.
+// Run reads the clock once a second until ctx ends, and calls step with the wall clock and the monotonic reading.
 func (c *Clock) Run(ctx context.Context, timeOfDay func() time.Time, step func(at time.Time, now int64)) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,7 +24,7 @@ type NamespaceLimits struct {
 	NodeValuesPerSec  float64
 	ReportsPerSec     float64 // reports and inventories of all its nodes
 	NodeReportsPerSec float64
-	BytesPerSec       float64 // bytes of the batches of all its nodes
+	BytesPerSec       float64 // bytes of the messages of all its nodes
 	NodeBytesPerSec   float64
 	OutputBytes       int // longest output of one result; zero: the server's default
 }
@@ -43,10 +44,67 @@ type Limiter struct {
 	LimiterConfig
 	mu         sync.Mutex
 	namespaces map[model.NamespaceID]*namespaceBudget
+	senders    map[sender]*loadBuckets
+	pruned     int64 // time of the last removal of full buckets, ns of the monotonic clock
 }
 
-// namespaceBudget holds the limits that the nodes of a namespace share, the buckets of their rates, and the limits that they
-// met.
+// sender is a node, or a user whose programs send alerts to a namespace. Its buckets outlive its sessions: a sender that
+// connects again gets no new burst.
+type sender struct {
+	node      model.NodeID // zero: a user
+	namespace model.NamespaceID
+	user      string
+}
+
+// buckets returns the buckets of a node, or of a user for a node without an id.
+func (l *Limiter) buckets(node *Node) *loadBuckets {
+	key := sender{node: node.ID}
+	if node.ID == 0 {
+		key = sender{namespace: node.Namespace, user: node.Name}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := l.senders[key]
+	if b == nil {
+		if l.senders == nil {
+			l.senders = map[sender]*loadBuckets{}
+		}
+		b = &loadBuckets{}
+		l.senders[key] = b
+	}
+	return b
+}
+
+// pruneLocked removes, once a minute, the buckets that are full again: a new bucket is full, too.
+func (l *Limiter) pruneLocked(now int64) {
+	if now-l.pruned < int64(time.Minute) {
+		return
+	}
+	l.pruned = now
+	for key, b := range l.senders {
+		if b.idleSince() < now-2*int64(l.Burst) {
+			delete(l.senders, key)
+		}
+	}
+}
+
+// ChargeSender charges the bytes of a request to the limits of a user without a session. A user in debt is refused: the
+// debt is returned, and nothing is charged.
+func (l *Limiter) ChargeSender(namespace model.NamespaceID, user string, bytes int) Debt {
+	var b Budget
+	b.Open(l, &Node{Name: user, Namespace: namespace})
+	debt := b.Spend(&Charge{})
+	debt.sender = debt.scope == "node"
+	if debt.Wait > 0 {
+		b.Hit(debt.Limit(), debt.Reason())
+		return debt
+	}
+	b.Spend(&Charge{LoadBytes: bytes})
+	return debt
+}
+
+// namespaceBudget holds the limits and token buckets that the nodes of a namespace share, and the limits that they
+// reached.
 type namespaceBudget struct {
 	loadBuckets
 	limits atomic.Pointer[NamespaceLimits]
@@ -55,7 +113,7 @@ type namespaceBudget struct {
 	hits map[string]*Hit // by limit
 }
 
-// Hit is a limit that a namespace met: the results beyond it were refused or delayed.
+// Hit is a limit that a namespace has reached: results beyond it were refused or delayed.
 type Hit struct {
 	Namespace string
 	Limit     string // output, node_states, namespace_states, node_rate, namespace_rate, node_values_rate … (Debt.Limit), labels, facts, groups, node_passive
@@ -65,7 +123,7 @@ type Hit struct {
 	Reason    string // of the last refusal or delay
 }
 
-// Hits returns the limits that namespaces have met since a time, the newest first.
+// Hits returns the limits reached since a time, newest first.
 func (l *Limiter) Hits(since time.Time) (list []Hit) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -82,6 +140,7 @@ func (l *Limiter) Hits(since time.Time) (list []Hit) {
 	return list
 }
 
+// namespaceBudget returns the token buckets of a namespace and creates missing ones.
 func (l *Limiter) namespaceBudget(id model.NamespaceID) *namespaceBudget {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -97,6 +156,7 @@ func (l *Limiter) namespaceBudget(id model.NamespaceID) *namespaceBudget {
 	return n
 }
 
+// readNamespaceLimits returns the limits of a namespace, with the server's defaults for zero values.
 func (l *Limiter) readNamespaceLimits(id model.NamespaceID) *NamespaceLimits {
 	limits := l.Namespace(id)
 	if limits.NodeResultsPerSec == 0 {
@@ -108,10 +168,11 @@ func (l *Limiter) readNamespaceLimits(id model.NamespaceID) *NamespaceLimits {
 	return &limits
 }
 
-// Refresh reads the limits of all namespaces again. Call it once a second: a change by an operator is in force at once.
+// Refresh reloads the limits of all namespaces. Call it once a second: a change by an operator is in force at once.
 func (l *Limiter) Refresh() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.pruneLocked(l.Monotonic())
 	for id, n := range l.namespaces {
 		if now := l.readNamespaceLimits(id); *now != *n.limits.Load() {
 			n.limits.Store(now)
@@ -119,14 +180,14 @@ func (l *Limiter) Refresh() {
 	}
 }
 
-// Hit records that a node met a limit outside of a session.
+// Hit records that a node reached a limit outside a session.
 func (l *Limiter) Hit(node *Node, limit, reason string) {
 	var b Budget
 	b.Open(l, node)
 	b.Hit(limit, reason)
 }
 
-// StatesLimit returns the name of the limit of events for a code with which the event view refused another event.
+// StatesLimit returns the limit's name for the code with which the event view refused a new event.
 func StatesLimit(code string) string {
 	if code == "namespace_limit" {
 		return "namespace_states"
@@ -134,43 +195,43 @@ func StatesLimit(code string) string {
 	return "node_states"
 }
 
-// Budget holds the token buckets that one session pays from: the buckets of its node and the buckets of its namespace. Its methods
-// Spend and Wait belong to the session's reader.
+// Budget is what one session pays from: the buckets of its node and of its namespace. Its methods Spend and Wait belong to
+// the session's reader.
 type Budget struct {
 	limiter   *Limiter
 	namespace *namespaceBudget
 	node      string
-	own       loadBuckets
+	own       *loadBuckets
 }
 
-// Open prepares the budget of a node's session; call it before any other method.
+// Open prepares the rate limits of a node's session; call it before any other method.
 func (b *Budget) Open(l *Limiter, node *Node) {
-	b.limiter, b.namespace, b.node = l, l.namespaceBudget(node.Namespace), node.Name
+	b.limiter, b.namespace, b.node, b.own = l, l.namespaceBudget(node.Namespace), node.Name, l.buckets(node)
 }
 
 // Limits returns the limits of the session's namespace. The caller must not change them.
 func (b *Budget) Limits() *NamespaceLimits { return b.namespace.limits.Load() }
 
-// Spend takes the tokens of a batch from the buckets of the node and of its namespace, and returns the debt of the
-// bucket that needs the longer time to be paid.
+// Spend takes tokens for a batch from the buckets of node and namespace and returns the larger debt.
 func (b *Budget) Spend(c *Charge) Debt {
 	limits, now, burst := b.Limits(), b.limiter.Monotonic(), b.limiter.Burst
 	node, namespace := limits.nodeRates(), limits.namespaceRates()
 	own, of := b.own.spend(c, node, burst, now)
 	all, ofAll := b.namespace.spend(c, namespace, burst, now)
 	if all > own {
-		return Debt{all, "namespace", ofAll, namespace[ofAll]}
+		return Debt{Wait: all, scope: "namespace", load: ofAll, perSec: namespace[ofAll]}
 	}
-	return Debt{own, "node", of, node[of]}
+	return Debt{Wait: own, scope: "node", load: of, perSec: node[of]}
 }
 
-// SpendFrame takes one token of the node's bucket for a frame without signals, because each frame costs the server time.
+// SpendFrame takes one token of the node's bucket for a frame without signals.
 func (b *Budget) SpendFrame() Debt {
 	most := b.Limits().NodeResultsPerSec
-	return Debt{b.own[LoadResults].Spend(1, most, b.limiter.Burst, b.limiter.Monotonic()), "node", LoadResults, most}
+	wait := b.own[LoadResults].Spend(1, most, b.limiter.Burst, b.limiter.Monotonic())
+	return Debt{Wait: wait, scope: "node", load: LoadResults, perSec: most}
 }
 
-// Hit counts a limit that the session met and keeps it for Limiter.Hits.
+// Hit counts a limit that the session has reached, for Limiter.Hits.
 func (b *Budget) Hit(limit, reason string) {
 	name := b.Limits().Namespace
 	b.limiter.Met.WithLabelValues(name, limit).Inc()
@@ -192,8 +253,8 @@ func (b *Budget) Hit(limit, reason string) {
 // maxReaderPause bounds one pause, so that a server that stops does not wait for it.
 const maxReaderPause = time.Second
 
-// Wait pauses the reader until the debt is paid; ctx or the end of the session ends it. When an operator changes a
-// limit, the time is computed again, so that no reader waits for the old limit.
+// Wait pauses the reader until a debt is paid; ctx or the end of the session ends the wait. When an operator changes
+// a limit, the time is computed again, so that no reader waits for the old limit.
 func (b *Budget) Wait(ctx context.Context, wait time.Duration, w *Window) {
 	limits := b.Limits()
 	for ; wait > 0; wait -= maxReaderPause {
@@ -209,14 +270,14 @@ func (b *Budget) Wait(ctx context.Context, wait time.Duration, w *Window) {
 	}
 }
 
-// Load is a kind of traffic, such as results, that has rate limits of its own.
+// Load is a kind of traffic with its own rate limit: results, values, reports or bytes.
 type Load uint8
 
 const (
 	LoadResults Load = iota // results, keepalives, refused signals and other frames
 	LoadValues              // rows of value blocks, by their headers
 	LoadReports             // reports and inventories
-	LoadBytes               // bytes of batches, whatever their signals
+	LoadBytes               // bytes of batches, reports and alerts, whatever their content
 	loads
 )
 
@@ -233,16 +294,18 @@ type loadBuckets [loads]TokenBucket
 // loadRates holds the rate limits of a node or of a namespace, in tokens per second of each Load; zero: no limit.
 type loadRates [loads]float64
 
+// nodeRates returns the rate limits of one node.
 func (l *NamespaceLimits) nodeRates() loadRates {
 	return loadRates{l.NodeResultsPerSec, l.NodeValuesPerSec, l.NodeReportsPerSec, l.NodeBytesPerSec}
 }
 
+// namespaceRates returns the rate limits of the whole namespace.
 func (l *NamespaceLimits) namespaceRates() loadRates {
 	return loadRates{l.ResultsPerSec, l.ValuesPerSec, l.ReportsPerSec, l.BytesPerSec}
 }
 
-// spend takes the tokens of c from all buckets. It returns the longest wait until a bucket's debt is paid, and the Load
-// of that bucket.
+// spend takes the tokens of a batch from the buckets of every load. It returns the longest wait until a bucket's debt
+// is paid, and the Load of that bucket.
 func (b *loadBuckets) spend(c *Charge, r loadRates, burst time.Duration, now int64) (wait time.Duration, of Load) {
 	for i := range b {
 		if r[i] <= 0 { // no limit, as most
@@ -255,35 +318,45 @@ func (b *loadBuckets) spend(c *Charge, r loadRates, burst time.Duration, now int
 	return wait, of
 }
 
+// idleSince returns the monotonic time (ns) of the last Spend of any bucket.
+func (b *loadBuckets) idleSince() (at int64) {
+	for i := range b {
+		at = max(at, b[i].IdleSince())
+	}
+	return at
+}
+
 // Debt is the time that a session has to wait before it reads on, and the limit that it met.
 type Debt struct {
 	Wait   time.Duration
 	scope  string // node or namespace
+	sender bool   // scope node: a user that sends alerts
 	load   Load
 	perSec float64
 }
 
-// Limit returns the name of the limit in metrics and in Hit.
+// Limit returns the name of the reached limit in metrics and in Hit.
 func (d *Debt) Limit() string { return d.scope + "_" + loadNames[d.load].limit + "rate" }
 
-// Reason returns a sentence for people that names the limit.
+// Reason returns a sentence for people about the reached limit.
 func (d *Debt) Reason() string {
-	subject := "this node"
-	if d.scope == "namespace" {
-		subject = "the namespace"
+	subject := map[string]string{"namespace": "the namespace", "node": "this node"}[d.scope]
+	if d.sender {
+		subject = "this sender"
 	}
-	return fmt.Sprintf("%s is at its limit of %g %s per second", subject, d.perSec, loadNames[d.load].unit)
+	return fmt.Sprintf("%s is at its limit of %s %s per second", subject, strconv.FormatFloat(d.perSec, 'f', -1, 64), loadNames[d.load].unit)
 }
 
-// TokenBucket is a token bucket that may go into debt: it takes a batch whole, and the session then waits until the debt is
-// paid. So a limit never loses a result that an agent has spooled, and a node over its limit delays only itself.
+// TokenBucket is a token bucket that may go into debt: it accepts a whole batch, and the session pauses until the
+// debt is paid. So a limit never loses a result that an agent has spooled, and a node over its limit delays only
+// itself.
 type TokenBucket struct {
 	mu     sync.Mutex
 	tokens float64
 	at     int64 // of tokens, ns of a monotonic clock; zero: full
 }
 
-// Spend takes n tokens of a bucket that fills at rate per second and holds burst of it, and returns the time until its
+// Spend takes n tokens from a bucket of size burst that refills at rate per second, and returns the time until the
 // debt is paid.
 func (b *TokenBucket) Spend(n int, rate float64, burst time.Duration, now int64) time.Duration {
 	if rate <= 0 {
@@ -305,14 +378,14 @@ func (b *TokenBucket) Spend(n int, rate float64, burst time.Duration, now int64)
 	return time.Duration(-b.tokens / rate * float64(time.Second))
 }
 
-// Refund gives n tokens back to the bucket.
+// Refund returns n tokens to the bucket.
 func (b *TokenBucket) Refund(n int) {
 	b.mu.Lock()
 	b.tokens += float64(n)
 	b.mu.Unlock()
 }
 
-// IdleSince returns the monotonic time (ns) of the last Spend.
+// IdleSince returns the monotonic time of the last Spend, in nanoseconds.
 func (b *TokenBucket) IdleSince() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -12,27 +12,27 @@ type Meter struct {
 	Prefix     string // muster_session_, muster_sensu_ …
 }
 
-// Counter registers a counter.
+// Counter registers and returns a counter.
 func (m Meter) Counter(name, help string) prometheus.Counter {
 	c := prometheus.NewCounter(prometheus.CounterOpts{Name: m.Prefix + name, Help: help})
 	m.Registerer.MustRegister(c)
 	return c
 }
 
-// Vector registers a counter with labels.
+// Vector registers and returns a counter with labels.
 func (m Meter) Vector(name, help string, labels ...string) *prometheus.CounterVec {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: m.Prefix + name, Help: help}, labels)
 	m.Registerer.MustRegister(c)
 	return c
 }
 
-// Gauge registers a gauge that is read at each scrape.
+// Gauge registers a gauge whose function is called at each scrape.
 func (m Meter) Gauge(name, help string, value func() float64) {
 	m.Registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: m.Prefix + name, Help: help}, value))
 }
 
-// Outcomes registers a counter with the label outcome and fills list with one counter per outcome; text returns the
-// label value of outcome i. Every message raises exactly one outcome, so the sum of all is the number of messages.
+// Outcomes registers a counter with the label outcome and fills list with the counter of each outcome. Every message
+// raises exactly one outcome, so the sum of all is the number of messages.
 func (m Meter) Outcomes(name, help string, list []prometheus.Counter, text func(i int) string) {
 	v := m.Vector(name, help, "outcome")
 	for i := range list {
@@ -40,7 +40,7 @@ func (m Meter) Outcomes(name, help string, list []prometheus.Counter, text func(
 	}
 }
 
-// SessionMetrics are the metrics that sources with sessions have in common.
+// SessionMetrics holds the metrics common to all sources with sessions.
 type SessionMetrics struct {
 	Received   prometheus.Counter     // received messages; the sum over all outcomes
 	Bytes      prometheus.Counter     // bytes of the received messages
@@ -50,7 +50,7 @@ type SessionMetrics struct {
 	Stuck      prometheus.Counter     // writers that were replaced, because their peer did not read
 }
 
-// SessionNames are the names of a source's SessionMetrics, without prefix and _total, and the words of their help.
+// SessionNames holds the metric names of a source without prefix and _total, and their help texts.
 type SessionNames struct {
 	Messages   string // plural: frames, messages
 	Handshakes string
@@ -58,7 +58,7 @@ type SessionNames struct {
 	Agents     string // agents, Sensu agents
 }
 
-// Sessions registers the metrics of a source's sessions. sessions counts the connected nodes.
+// Sessions registers the session metrics of a source. sessions counts the connected nodes.
 func (m Meter) Sessions(n SessionNames, sessions func() float64) SessionMetrics {
 	m.Gauge("sessions", fmt.Sprintf("Nodes with a session of %s now.", n.Agents), sessions)
 	return SessionMetrics{

@@ -8,7 +8,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// Lane names one of the two outboxes of a session. Two exist so that urgent short messages do not wait behind long ones.
+// Lane names one of the two outboxes of a session: short messages (acknowledgements and pings) or long ones
+// (assignments and requests). Two exist so that urgent short messages do not wait behind long ones.
 type Lane uint8
 
 const (
@@ -17,20 +18,20 @@ const (
 	lanes
 )
 
-// Duties is the set of messages that a session has to write in one lane; each source defines the bits.
+// Duties is a bit set of the messages that a session has to write in one lane.
 type Duties uint16
 
-// Outgoing holds the duties of one session. Window.Mu guards it.
+// Outgoing holds the pending writes of one session. Window.Mu guards it.
 type Outgoing struct {
 	duties [lanes]Duties
 	queued [lanes]bool // the session is in the lane's outbox, or a writer has it
 }
 
-// HoldBack keeps writers away from the session until Release, because the session's first message has to come before all
-// others.
+// HoldBack keeps writers off the session until Release, so that its first message precedes all others.
 func (o *Outgoing) HoldBack() { o.queued = [lanes]bool{true, true} }
 
-// Sender is a session with an outbox. Only one writer per lane calls Flush, so messages of one lane keep their order.
+// Sender is a session that an outbox's writers can flush. Only one writer per lane calls Flush, so messages of one
+// lane keep their order.
 type Sender interface {
 	Base() *Session
 	// Flush writes the messages of duties. After an error the writer closes the connection and calls FlushFailed.
@@ -38,13 +39,13 @@ type Sender interface {
 	FlushFailed()
 }
 
-// Scratch is the memory that a writer reuses to encode messages, so that it allocates nothing.
+// Scratch is the memory that a writer reuses to encode messages without allocation.
 type Scratch struct {
 	Frame []byte // begins with wsconn.Headroom
 	More  any    // memory of the source, kept from one session to the next
 }
 
-// NewFrame returns an empty frame with headroom.
+// NewFrame returns an empty frame with headroom for the frame header.
 func (w *Scratch) NewFrame() []byte { return w.Frame[:wsconn.Headroom] }
 
 const (
@@ -52,8 +53,8 @@ const (
 	maxScratchBytes = 256 << 10 // a longer Scratch.Frame is dropped after use
 )
 
-// Outbox is the list of sessions that have something to write. A session is in it at most once, so the list is never
-// longer than the number of sessions, and duties that are added meanwhile are written together.
+// Outbox is the queue of sessions with messages to write, and its writer goroutines. A session is in it at most once,
+// so the list is never longer than the number of sessions, and duties that are added meanwhile are written together.
 type Outbox[S Sender] struct {
 	lane       Lane
 	life       *Life
@@ -72,7 +73,7 @@ type Outbox[S Sender] struct {
 // sessionsPerWriter waiting sessions wake one more writer.
 const sessionsPerWriter = 64
 
-// NewOutbox returns an empty outbox, listed in r as name. stuck counts replaced writers.
+// NewOutbox returns an empty outbox, registered in r under a name. stuck counts replaced writers.
 func NewOutbox[S Sender](life *Life, lane Lane, name string, sessions int, r *queue.Registry, stuck func()) *Outbox[S] {
 	o := &Outbox[S]{lane: lane, life: life, countStuck: stuck, ring: make([]S, 64)}
 	o.filled.L = &o.mu
@@ -84,7 +85,7 @@ func NewOutbox[S Sender](life *Life, lane Lane, name string, sessions int, r *qu
 	return o
 }
 
-// Add adds duties to a session, and queues it if it is not queued.
+// Add adds pending writes to a session and queues the session for a writer.
 func (o *Outbox[S]) Add(x S, duties Duties) {
 	b := x.Base()
 	b.Mu.Lock()
@@ -92,7 +93,7 @@ func (o *Outbox[S]) Add(x S, duties Duties) {
 	o.AddLocked(x, duties)
 }
 
-// AddLocked is Add for callers that hold the session's Mu.
+// AddLocked adds pending writes like Add, for callers that hold the session's Mu.
 func (o *Outbox[S]) AddLocked(x S, duties Duties) {
 	out := &x.Base().Outgoing
 	out.duties[o.lane] |= duties
@@ -102,7 +103,7 @@ func (o *Outbox[S]) AddLocked(x S, duties Duties) {
 	}
 }
 
-// Release ends HoldBack: writers may take the session again.
+// Release lets writers take the session again after HoldBack.
 func (o *Outbox[S]) Release(x S) {
 	b := x.Base()
 	b.Mu.Lock()
@@ -113,7 +114,7 @@ func (o *Outbox[S]) Release(x S) {
 	}
 }
 
-// queueSession queues a session, whose Mu the caller holds.
+// queueSession queues a session for the writers; the caller holds its Mu.
 func (o *Outbox[S]) queueSession(x S) {
 	o.mu.Lock()
 	if o.n == len(o.ring) {
@@ -134,8 +135,8 @@ func (o *Outbox[S]) queueSession(x S) {
 	}
 }
 
-// Nudge wakes one more writer if no session was taken since the last call: the working ones wait for peers that do not
-// read. Call it once a second.
+// Nudge starts another writer if no session was taken since the last call, because peers that do not read block the
+// present writers. Call it once a second.
 func (o *Outbox[S]) Nudge() {
 	o.mu.Lock()
 	taken := o.passed - uint64(o.n)
@@ -147,7 +148,7 @@ func (o *Outbox[S]) Nudge() {
 	}
 }
 
-// takeSession waits until a session has something to write and takes it; false: the outbox is closed and empty.
+// takeSession waits for a queued session and removes it from the queue; false: the outbox is closed and empty.
 func (o *Outbox[S]) takeSession() (x S, ok bool) {
 	var none S
 	o.mu.Lock()
@@ -164,14 +165,14 @@ func (o *Outbox[S]) takeSession() (x S, ok bool) {
 	return x, true
 }
 
-// Len returns the number of sessions that wait for a writer.
+// Len returns how many sessions wait for a writer.
 func (o *Outbox[S]) Len() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.n
 }
 
-// Close ends the writers when the list is empty.
+// Close stops the writers once no session is queued.
 func (o *Outbox[S]) Close() {
 	o.mu.Lock()
 	o.closed = true
@@ -179,7 +180,7 @@ func (o *Outbox[S]) Close() {
 	o.filled.Broadcast()
 }
 
-// Start starts n writers.
+// Start starts n writer goroutines.
 func (o *Outbox[S]) Start(n int) {
 	for range n {
 		o.life.writers.Go(o.runWriter)
@@ -189,9 +190,10 @@ func (o *Outbox[S]) Start(n int) {
 // stuckWriterTimeout is the time after which a writer that works for one session is replaced.
 const stuckWriterTimeout = 250 * time.Millisecond
 
-// runWriter is one writer goroutine. A peer that does not read blocks its writer until the write times out, and a few such
-// peers would block all writers. So a stuck writer is replaced, and ends when its write returns: a peer delays no other,
-// and there are never more writers than peers that do not read and the started ones.
+// runWriter takes queued sessions and writes their pending messages until the outbox is closed. A peer that does not
+// read blocks its writer until the write times out, and a few such peers would block all writers. So a stuck writer
+// is replaced, and ends when its write returns: a peer delays no other, and there are never more writers than peers
+// that do not read and the started ones.
 func (o *Outbox[S]) runWriter() {
 	w := &Scratch{Frame: make([]byte, wsconn.Headroom, scratchBytes)}
 	timer := time.AfterFunc(time.Hour, o.replaceWriter)
@@ -226,7 +228,7 @@ func (o *Outbox[S]) runWriter() {
 	}
 }
 
-// replaceWriter starts a writer, unless the outbox is closed.
+// replaceWriter starts a writer goroutine, unless the outbox is closed.
 func (o *Outbox[S]) replaceWriter() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

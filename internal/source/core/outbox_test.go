@@ -7,17 +7,22 @@ import (
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
-// silentSender is a session whose Flush writes nothing.
+// silentSender is a Sender that writes nothing.
 type silentSender struct{ Session }
 
+// Flush implements Sender and writes nothing.
 func (*silentSender) Flush(*Scratch, Duties) error { return nil }
-func (*silentSender) FlushFailed()                 {}
 
+// FlushFailed implements Sender and does nothing.
+func (*silentSender) FlushFailed() {}
+
+// newTestOutbox returns an outbox for sessions that write nothing.
 func newTestOutbox() *Outbox[*silentSender] {
 	return NewOutbox[*silentSender](NewLife(), Acks, "test", 10, &queue.Registry{}, func() {})
 }
 
-// A writer that waits for a peer must not keep the sessions behind it: the next Nudge wakes another writer.
+// TestNudgeStartsAWriterWhenOthersAreStuck checks that the next Nudge starts another writer when a peer that does not
+// read blocks the first.
 func TestNudgeStartsAWriterWhenOthersAreStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newTestOutbox()
@@ -41,7 +46,7 @@ func TestNudgeStartsAWriterWhenOthersAreStuck(t *testing.T) {
 	})
 }
 
-// Any number of writers takes every queued session exactly once.
+// TestWritersTakeEverySessionOnce checks that concurrent writers take every queued session exactly once.
 func TestWritersTakeEverySessionOnce(t *testing.T) {
 	o := newTestOutbox()
 	const all = 10_000

@@ -20,7 +20,7 @@ const (
 	RunOutputSlack = 4 << 10
 )
 
-// RunOutput bounds the output of runs that callers have not fetched yet, for all callers together: queue run-output.
+// RunOutput limits the unfetched output of ad-hoc runs of all callers together (queue run-output).
 type RunOutput struct {
 	max       int64
 	heldBytes atomic.Int64
@@ -28,7 +28,7 @@ type RunOutput struct {
 	cut       atomic.Uint64
 }
 
-// NewRunOutput returns an empty RunOutput, listed in r.
+// NewRunOutput returns an empty buffer for the output of ad-hoc runs, registered in r.
 func NewRunOutput(r *queue.Registry) *RunOutput {
 	most, _ := r.Bounds("run-output")
 	o := &RunOutput{max: most}
@@ -38,7 +38,7 @@ func NewRunOutput(r *queue.Registry) *RunOutput {
 	return o
 }
 
-// reserveBytes returns n if there is room for n bytes, else 0.
+// reserveBytes reserves room for n bytes and returns n, or 0 if there is not enough.
 func (o *RunOutput) reserveBytes(n int) int {
 	if o.heldBytes.Add(int64(n)) > o.max {
 		o.heldBytes.Add(-int64(n))
@@ -49,12 +49,12 @@ func (o *RunOutput) reserveBytes(n int) int {
 	return n
 }
 
-// Bytes returns the number of bytes of output that callers have not fetched yet.
+// Bytes returns how many bytes of output wait to be fetched.
 func (o *RunOutput) Bytes() int64 { return o.heldBytes.Load() }
 
-// Runs are the runs that one caller has requested, one per node, with their answers that the caller has not fetched. A run
-// belongs to the session to which it was submitted; it ends with an answer, with that session, or when the caller cancels
-// it. Output is bounded per run by the request, and for all callers by RunOutput: beyond that it is cut, and counted.
+// Runs holds the ad-hoc runs of one caller, one per node, with the answers not yet fetched. A run belongs to the
+// session to which it was submitted; it ends with an answer, with that session, or when the caller cancels it. Output
+// is bounded per run by the request, and for all callers by RunOutput: beyond that it is cut, and counted.
 type Runs struct {
 	output *RunOutput
 	wake   chan struct{}
@@ -65,7 +65,7 @@ type Runs struct {
 	closed bool
 }
 
-// PendingRun is a run that was requested and whose session answers it. The fields below maxOutput are guarded by Runs.mu.
+// PendingRun is an ad-hoc run that a session has to answer. The fields below maxOutput are guarded by Runs.mu.
 type PendingRun struct {
 	ID        uint64
 	runs      *Runs
@@ -78,13 +78,13 @@ type PendingRun struct {
 	cancelled bool
 }
 
-// NewRuns returns the Runs of one caller. The caller closes them.
+// NewRuns returns the collection of ad-hoc runs of one caller. The caller closes them.
 func (o *RunOutput) NewRuns() *Runs {
 	return &Runs{output: o, wake: make(chan struct{}, 1), open: map[*PendingRun]struct{}{}}
 }
 
-// Start gives run an id and hands the run to the session of a node by calling submit, whose error it returns. cancel
-// ends the run in that session.
+// Start assigns an id to a run and passes the run to a node's session by submit, whose error it returns. cancel ends
+// the run in that session.
 func (r *Runs) Start(node model.NodeID, run *wire.Run, cancel func(id uint64), submit func(*PendingRun) error) error {
 	run.ID = rand.Uint64() | 1
 	p := &PendingRun{ID: run.ID, runs: r, cancel: func() { cancel(run.ID) }, maxOutput: int(run.MaxOutput) + RunOutputSlack, answer: model.RunAnswer{Node: node}}
@@ -101,28 +101,28 @@ func (r *Runs) Start(node model.NodeID, run *wire.Run, cancel func(id uint64), s
 	return err
 }
 
-// ErrNoSession returns the error for a run on a node whose agent is not connected.
+// ErrNoSession returns the error for an ad-hoc run on a node whose agent is not connected.
 func ErrNoSession() error {
 	return model.Errorf(model.NotFound, "the agent of this node is not connected").
 		WithHint("muster describe node NAME shows its last sign of life")
 }
 
-// ErrTooManyRuns returns the error for a run beyond MaxRuns.
+// ErrTooManyRuns returns the error for an ad-hoc run beyond MaxRuns.
 func ErrTooManyRuns() error {
 	return model.Errorf(model.Limited, "%d runs of this agent are pending, the limit", MaxRuns)
 }
 
-// Wake returns a channel that receives a value when Next has an answer to return.
+// Wake returns a channel that receives a value when Next has an answer.
 func (r *Runs) Wake() <-chan struct{} { return r.wake }
 
-// Pending returns the number of runs whose end was not fetched.
+// Pending returns the number of runs whose end the caller has not fetched.
 func (r *Runs) Pending() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.open)
 }
 
-// Next returns the answer of one run, with the output that arrived since the last call; false: no run has an answer.
+// Next returns the next answer of a run with the output received since the last call; false: no answer is ready.
 func (r *Runs) Next() (model.RunAnswer, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -146,7 +146,7 @@ func (r *Runs) Forget(node model.NodeID) {
 	r.cancelRunsIf(func(p *PendingRun) bool { return p.answer.Node == node })
 }
 
-// Close cancels all runs that have not ended.
+// Close cancels all runs in progress.
 func (r *Runs) Close() {
 	r.mu.Lock()
 	r.closed = true
@@ -154,6 +154,7 @@ func (r *Runs) Close() {
 	r.cancelRunsIf(func(*PendingRun) bool { return true })
 }
 
+// cancelRunsIf cancels the runs for which a function is true.
 func (r *Runs) cancelRunsIf(which func(*PendingRun) bool) {
 	var list []*PendingRun
 	r.mu.Lock()
@@ -172,7 +173,7 @@ func (r *Runs) cancelRunsIf(which func(*PendingRun) bool) {
 	}
 }
 
-// Answer stores a part of the run's output, or the run's end, until the caller fetches it by Next.
+// Answer stores a part of the output or the end of an ad-hoc run, until the caller fetches it by Next.
 func (p *PendingRun) Answer(m *wire.RunOutput) {
 	r := p.runs
 	r.mu.Lock()
@@ -193,7 +194,7 @@ func (p *PendingRun) Answer(m *wire.RunOutput) {
 	p.addToReadyLocked()
 }
 
-// Lose ends the run without an answer, because its session has ended for the given cause.
+// Lose ends a run without an answer because its session ended, with the cause.
 func (p *PendingRun) Lose(cause string) {
 	p.runs.mu.Lock()
 	defer p.runs.mu.Unlock()
@@ -201,6 +202,7 @@ func (p *PendingRun) Lose(cause string) {
 	p.addToReadyLocked()
 }
 
+// addToReadyLocked lists the run as ready for Next and wakes the caller.
 func (p *PendingRun) addToReadyLocked() {
 	if p.listed || p.cancelled {
 		return
@@ -213,7 +215,7 @@ func (p *PendingRun) addToReadyLocked() {
 	}
 }
 
-// Agent describes a connected agent by the data that its session has.
+// Agent describes a connected agent by its session's data.
 type Agent struct {
 	Version     string
 	Refuses     []string // kinds of runs that the agent always refuses
@@ -227,14 +229,14 @@ type Agent struct {
 	Report      *AgentReport  // last report of the agent; nil: the agent has sent none
 }
 
-// AgentReport is the last report of an agent on itself.
+// AgentReport is an agent's last report about itself, such as its memory and queue.
 type AgentReport struct {
 	Stats       wire.Stats
 	Age         time.Duration
 	ForksPerMin float64
 }
 
-// IdleUnit is a unit of a node's assignment that its agent does not have in force.
+// IdleUnit is a unit of a node's assignment that its agent does not run, with the reason.
 type IdleUnit struct {
 	Unit   model.UnitID
 	Name   string

@@ -17,16 +17,16 @@ import (
 // SecretTimeout bounds the look-up of the secrets of one request. Agents wait longer.
 const SecretTimeout = 12 * time.Second
 
-// SecretValue is the value of a Secret, and the time for which an agent may keep it.
+// SecretValue is the value of a Secret and how long an agent may keep it.
 type SecretValue struct {
 	Text  string
 	Lease time.Duration
 }
 
-// SecretFunc finds the value of a Secret. Its error is for people and contains no value.
+// SecretFunc returns the value of a Secret. Its error is for people and contains no value.
 type SecretFunc func(ctx context.Context, namespace, name string) (SecretValue, error)
 
-// Resolve finds the values of secrets at the same time, within SecretTimeout. values and errs have the order of names.
+// Resolve resolves the values of secrets in parallel within SecretTimeout. values and errs have the order of names.
 func (find SecretFunc) Resolve(ctx context.Context, names []string) (values []SecretValue, errs []error) {
 	ctx, cancel := context.WithTimeout(ctx, SecretTimeout)
 	defer cancel()
@@ -42,7 +42,7 @@ func (find SecretFunc) Resolve(ctx context.Context, names []string) (values []Se
 	return values, errs
 }
 
-// findAssignedCheck returns the first check of a node's present assignment for which has is true; nil: there is none.
+// findAssignedCheck returns the first check of a node's assignment for which has is true, or nil.
 func findAssignedCheck(assignments directory.Assignments, node model.NodeID, has func(*model.CheckChunk) bool) *model.CheckChunk {
 	a := assignments.For(node)
 	if a == nil {
@@ -56,7 +56,7 @@ func findAssignedCheck(assignments directory.Assignments, node model.NodeID, has
 	return nil
 }
 
-// NamesSecret reports whether a check of the node's present assignment names a secret that the server finds.
+// NamesSecret reports whether a check in the node's assignment names a secret that exists on the server.
 func NamesSecret(assignments directory.Assignments, node model.NodeID, secret string) bool {
 	return findAssignedCheck(assignments, node, func(c *model.CheckChunk) bool {
 		for i := range c.Secrets {
@@ -71,8 +71,8 @@ func NamesSecret(assignments directory.Assignments, node model.NodeID, secret st
 // FetchTimeout bounds the transfer of one archive. An agent asks again for the missing rest.
 const FetchTimeout = 15 * time.Minute
 
-// Archives opens archives of Assets for agents of all sources. The queue asset-fetches bounds the number of transfers at
-// a time.
+// Archives opens archives of Assets for the agents of all sources. The queue asset-fetches bounds the number of
+// transfers at a time.
 type Archives struct {
 	open        func(sum [64]byte) (io.ReadSeekCloser, error)
 	assignments directory.Assignments
@@ -80,14 +80,14 @@ type Archives struct {
 	log         *slog.Logger
 }
 
-// NewArchives returns Archives. open finds an archive by its SHA-512; nil: this server has no archives. The error of
-// open is for the agent.
+// NewArchives returns the opener of asset archives for agents. open finds an archive by its SHA-512; nil: this server
+// has no archives. The error of open is for the agent.
 func NewArchives(open func(sum [64]byte) (io.ReadSeekCloser, error), assignments directory.Assignments, r *queue.Registry, log *slog.Logger) *Archives {
 	return &Archives{open: open, assignments: assignments, slots: queue.NewSlots(r, "asset-fetches"), log: log}
 }
 
-// Open waits for a slot and opens an archive that the node's assignment names. The caller calls done after the transfer.
-// outcome is a metric label.
+// Open waits for a slot and opens an asset's archive that the node's assignment names. The caller calls done after
+// the transfer. outcome is a metric label.
 func (a *Archives) Open(ctx context.Context, node model.NodeID, sum [64]byte) (f io.ReadSeeker, done func(), outcome string, err error) {
 	if a.open == nil {
 		return nil, nil, "unknown", model.Errorf(model.NotFound, "this server has no archives")
@@ -117,8 +117,8 @@ func (a *Archives) Open(ctx context.Context, node model.NodeID, sum [64]byte) (f
 	return file, func() { _ = file.Close(); a.slots.Leave() }, "served", nil
 }
 
-// PublicError returns the error that the agent is sent. An error of this server is logged, and the agent is not sent its
-// details.
+// PublicError returns the error text for the agent, without the server's internals. An error of this server is
+// logged, and the agent is not sent its details.
 func (a *Archives) PublicError(err error, path string) *model.Error {
 	public := &model.Error{Class: model.Internal, Message: "the server cannot read the archive; its log has the reason"}
 	if !errors.As(err, &public) {

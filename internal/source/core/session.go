@@ -19,7 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// Config holds the settings and parts of the server that all sources with sessions need.
+// Config holds the settings and dependencies that all sources with sessions share.
 type Config struct {
 	Journal     journal.Journal
 	Assignments directory.Assignments
@@ -35,6 +35,9 @@ type Config struct {
 	// at arrival.
 	OnRan func(check model.CheckID, proxy model.NodeID, age time.Duration)
 
+	// Stalled returns when the journal last stood still (journal.Log.Stalled); nil: it is not known.
+	Stalled func() *time.Time
+
 	// OnEnded is called for each session that ended, because turns of round-robin checks that were handed to the session
 	// will not run.
 	OnEnded func(node model.NodeID)
@@ -45,7 +48,7 @@ type Config struct {
 	Registerer prometheus.Registerer // default: metrics are kept but not exposed
 }
 
-// Complete sets the defaults; it fails without journal or assignments.
+// Complete fills zero values with defaults; it fails without journal or assignments.
 func (c *Config) Complete() error {
 	if c.Journal == nil || c.Assignments == nil {
 		return errors.New("BUG: source without journal or assignments")
@@ -58,7 +61,7 @@ func (c *Config) Complete() error {
 	return nil
 }
 
-// SessionLimits are the bounds that all sources with sessions have. Zero: the default.
+// SessionLimits holds the limits common to all sources with sessions. Zero: the default.
 type SessionLimits struct {
 	Sessions     int           // at the same time; default 60000
 	UnackedBytes int           // per session, not committed yet; default model.DefaultUnackedBytes
@@ -74,7 +77,7 @@ type SessionLimits struct {
 	DeadAfter time.Duration // silence after which the connection is closed
 }
 
-// SetDefaults sets the limits that are zero.
+// SetDefaults fills zero limits with defaults.
 func (l *SessionLimits) SetDefaults(handshake, pingAfter, deadAfter time.Duration) {
 	l.Sessions = cmp.Or(l.Sessions, 60_000)
 	l.UnackedBytes = cmp.Or(l.UnackedBytes, model.DefaultUnackedBytes)
@@ -88,8 +91,8 @@ func (l *SessionLimits) SetDefaults(handshake, pingAfter, deadAfter time.Duratio
 	l.DeadAfter = cmp.Or(l.DeadAfter, deadAfter)
 }
 
-// Session is the part of a session that all sources share; a source embeds it. Its fields are set before the session is
-// registered and do not change afterwards.
+// Session holds the state of a session that all sources share; a source embeds it. Its fields are set before the
+// session is registered and do not change afterwards.
 type Session struct {
 	Window
 	Outgoing
@@ -104,29 +107,28 @@ type Session struct {
 	Since   int64 // start of the session, Unix ns
 }
 
-// Base returns the session itself, for Sender.
+// Base returns the session itself, to implement Sender.
 func (x *Session) Base() *Session { return x }
 
-// Open prepares a session at the present reading of the source's clock; call it before any other method.
+// Open initializes a session at the clock's present reading; call it before any other method.
 func (x *Session) Open(now int64) {
 	x.Window.Open()
 	x.heardAt.Store(now)
 }
 
-// Mark returns the journal record of the beginning or the end of the session.
+// Mark returns the journal record of the session's start or end.
 func (x *Session) Mark(m wire.SessionMark) []byte {
 	m.Session = x.ID
 	return x.Node.Mark(m)
 }
 
-// Peer returns the machine at the other end of the session's connection.
+// Peer returns the machine and address at the other end of the connection.
 func (x *Session) Peer() Peer {
 	return Peer{Address: model.HostOf(x.Conn.NetConn().RemoteAddr().String()), Since: time.Unix(0, x.Since).Truncate(time.Second).UTC()}
 }
 
-// BeginEntries ends the older session of the node (nil: none) and returns the journal entries for the change of
-// sessions, in this order: the mark that end returns, that the older session ended; then begin, the mark that this
-// session began. No append of the older session comes after them.
+// BeginEntries ends the node's older session (or nil) and returns the journal entries in order: the mark of the old
+// session's end, then the mark of this session's start. No append of the older session comes after them.
 func (x *Session) BeginEntries(begin []byte, w journal.Waiter, older *Session, end func() []byte) []journal.Entry {
 	entries := make([]journal.Entry, 0, 2)
 	if older != nil {
@@ -136,7 +138,7 @@ func (x *Session) BeginEntries(begin []byte, w journal.Waiter, older *Session, e
 	return append(entries, journal.Entry{Section: x.Section, Data: begin, Waiter: w})
 }
 
-// Activity distinguishes an agent that is silent from a session whose reader is busy and cannot receive. Times are
+// Activity records when an agent last sent a frame, and distinguishes a silent agent from a busy reader. Times are
 // readings of the source's Clock.
 type Activity struct {
 	heardAt  atomic.Int64 // time of the last frame from the agent
@@ -144,7 +146,7 @@ type Activity struct {
 	busy     atomic.Bool  // the reader handles a message, or waits for the journal or a limit: it cannot hear
 }
 
-// Busy records that the reader has received a message and handles it until Idle is called.
+// Busy records that the reader handles a message, until Idle.
 func (a *Activity) Busy(now int64) {
 	a.heardAt.Store(now)
 	a.busy.Store(true)
@@ -162,7 +164,7 @@ func (a *Activity) Silence(now int64) (silence time.Duration, busy bool) {
 	return time.Duration(now - a.heardAt.Load()), a.busy.Load()
 }
 
-// PingDue reports whether the last ping is at least the duration every ago, and then records that one is sent now.
+// PingDue reports whether the last ping is at least every ago, and if so records a new one.
 func (a *Activity) PingDue(now int64, every time.Duration) bool {
 	if now-a.pingedAt.Load() <= int64(every) {
 		return false
@@ -186,15 +188,14 @@ type Node struct {
 	Visitor bool // the agent connects only to send a result, so no keepalive is expected
 }
 
-// Mark returns the journal record of the beginning or the end of a session of the node. m holds the session's id and
-// its other fields.
+// Mark returns the journal record of a session's start or end. m holds the session's id and its other fields.
 func (n *Node) Mark(m wire.SessionMark) []byte {
 	m.Namespace, m.NoKeepalive = n.Namespace, n.Visitor
 	m.KeepaliveMs, m.TimeoutMs, m.WarningMs = uint32(n.Keepalive.Milliseconds()), uint32(n.Timeout.Milliseconds()), uint32(n.Warning.Milliseconds())
 	return wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordSession, Node: n.ID, Session: &m})
 }
 
-// SectionOf returns the section of the journal that holds a node's entries.
+// SectionOf returns the journal section of a node's entries.
 func SectionOf(uid uuid.UUID) journal.Section { return journal.Section(model.PartitionOf(uid)) }
 
 // Registry maps each node to its session; a node has at most one. S is the session of a source.
@@ -203,9 +204,9 @@ type Registry[S any] struct {
 	sessions map[model.NodeID]*S
 }
 
-// Swap makes x the node's session and returns the older session, which the caller ends. Swap changes nothing and returns
-// ok false if keep (may be nil) returns true for the older session, or if sessions of as many other nodes exist as limit
-// allows (0: no limit).
+// Swap makes x the node's session and returns the older session for the caller to end. Swap changes nothing and
+// returns ok false if keep (may be nil) returns true for the older session, or if sessions of as many other nodes
+// exist as limit allows (0: no limit).
 func (r *Registry[S]) Swap(node model.NodeID, x *S, limit int, keep func(old *S) bool) (old *S, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -222,7 +223,7 @@ func (r *Registry[S]) Swap(node model.NodeID, x *S, limit int, keep func(old *S)
 	return old, true
 }
 
-// Remove removes session x of a node; false: the node has another session now.
+// Remove removes session x of a node; false: the node has a newer session.
 func (r *Registry[S]) Remove(node model.NodeID, x *S) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -233,7 +234,7 @@ func (r *Registry[S]) Remove(node model.NodeID, x *S) bool {
 	return true
 }
 
-// Get returns the session of a node; nil: there is none.
+// Get returns the session of a node, or nil.
 func (r *Registry[S]) Get(node model.NodeID) *S {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -247,7 +248,7 @@ func (r *Registry[S]) Len() int {
 	return len(r.sessions)
 }
 
-// ForEach calls fn for every session with the lock held: fn must be short and must not call the registry.
+// ForEach calls fn with every session under the lock; fn must be short and must not call the registry.
 func (r *Registry[S]) ForEach(fn func(*S)) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -256,8 +257,8 @@ func (r *Registry[S]) ForEach(fn func(*S)) {
 	}
 }
 
-// Record builds the journal entries of one batch, in memory that it reuses: one entry for the sending node, and one for
-// each result about a proxy node. One commit contains all of them.
+// Record builds the journal entries of one batch in reused memory: one for the sending node, and one per result about
+// a proxy node. One commit contains all of them.
 type Record struct {
 	data []byte
 	list [1]journal.Entry
@@ -271,7 +272,7 @@ type ProxyResult struct {
 	Number uint64
 }
 
-// Batch is a batch for the journal.
+// Batch is a batch of signals for the journal.
 type Batch struct {
 	Node    model.NodeID // node that sent the batch
 	Section journal.Section
@@ -282,12 +283,13 @@ type Batch struct {
 	Proxied []ProxyResult
 	Waiter  journal.Waiter
 	Token   uint64
+	Aged    bool // the batch states the age of its signals: after a stall the journal refuses it
 }
 
-// Entries returns the entries of a batch. They belong to the record and are valid until Reset.
+// Entries returns the journal entries of a batch. They belong to the record and are valid until Reset.
 func (rec *Record) Entries(b *Batch) []journal.Entry {
 	rec.data = append(wire.AppendBatchRecord(rec.data[:0], b.Node), b.Body...)
-	rec.list[0] = journal.Entry{Section: b.Section, Data: rec.data, Waiter: b.Waiter, Token: b.Token, Signals: b.Signals - len(b.Proxied)}
+	rec.list[0] = journal.Entry{Section: b.Section, Data: rec.data, Waiter: b.Waiter, Token: b.Token, Signals: b.Signals - len(b.Proxied), Aged: b.Aged}
 	if len(b.Proxied) == 0 {
 		return rec.list[:]
 	}
@@ -303,13 +305,13 @@ func (rec *Record) Entries(b *Batch) []journal.Entry {
 	rec.list[0].Data = rec.data[:own:own]
 	rec.more = append(rec.more[:0], rec.list[0])
 	for i, from := 0, own; i < len(b.Proxied); i++ {
-		rec.more = append(rec.more, journal.Entry{Section: SectionOf(b.Proxied[i].UID), Data: rec.data[from:ends[i]:ends[i]], Signals: 1})
+		rec.more = append(rec.more, journal.Entry{Section: SectionOf(b.Proxied[i].UID), Data: rec.data[from:ends[i]:ends[i]], Signals: 1, Aged: b.Aged})
 		from = ends[i]
 	}
 	return rec.more
 }
 
-// Reset drops the reference to the batch's waiter, so that a pooled record keeps no session alive.
+// Reset drops the reference to the batch's waiter before the record returns to the pool.
 func (rec *Record) Reset() {
 	rec.list[0] = journal.Entry{}
 	clear(rec.more)

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Window bounds the bytes that one session has handed to the journal and that are not committed yet, and ends the
-// session's appends: once Displace has returned, no entry of the session comes to the journal.
+// Window limits the bytes of a session that the journal has not committed yet, and stops appends: after Displace
+// returns, the session appends nothing.
 //
 // A source embeds it in its session. Lock order: the append lock (Acquire to Release), then Mu, which also guards the
 // fields that the source writes below it.
@@ -23,11 +23,12 @@ type Window struct {
 	ended       bool
 }
 
-// Open prepares a window; call it before any other method.
+// Open initializes a window; call it before any other method.
 func (w *Window) Open() { w.Changed.L = &w.Mu }
 
-// Acquire waits until size bytes fit into a window of most bytes; one entry always fits. It returns false if the session
-// has ended. Else the caller holds the append lock and Mu: it unlocks Mu, appends, and calls Release.
+// Acquire waits until size bytes fit into the window of uncommitted bytes; a single entry always fits. It returns
+// false if the session has ended. Else the caller holds the append lock and Mu: it unlocks Mu, appends, and calls
+// Release.
 func (w *Window) Acquire(size, most int) bool {
 	w.appendLock.Lock()
 	w.Mu.Lock()
@@ -43,10 +44,10 @@ func (w *Window) Acquire(size, most int) bool {
 	return true
 }
 
-// Release gives the append lock back.
+// Release unlocks the append lock.
 func (w *Window) Release() { w.appendLock.Unlock() }
 
-// Commit removes size bytes from the uncommitted ones. An error ends the session, whose agent sends the bytes again in
+// Commit subtracts committed bytes from the window. An error ends the session, whose agent sends the bytes again in
 // another session. The caller holds Mu.
 func (w *Window) Commit(size int, err error) {
 	w.uncommitted -= size
@@ -56,37 +57,37 @@ func (w *Window) Commit(size int, err error) {
 	w.Changed.Signal()
 }
 
-// Ended reports whether the session takes no more entries.
+// Ended reports whether the session's appends have ended.
 func (w *Window) Ended() bool {
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
 	return w.ended
 }
 
-// EndedLocked is Ended for callers that hold Mu.
+// EndedLocked reports the same as Ended, for callers that hold Mu.
 func (w *Window) EndedLocked() bool { return w.ended }
 
-// End ends the appends of the session: it takes no more entries.
+// End ends the session's appends: the window accepts no more entries.
 func (w *Window) End() {
 	w.Mu.Lock()
 	w.EndLocked()
 	w.Mu.Unlock()
 }
 
-// EndLocked is End for callers that hold Mu.
+// EndLocked ends the session's appends like End, for callers that hold Mu.
 func (w *Window) EndLocked() {
 	w.ended = true
 	w.Changed.Broadcast()
 }
 
-// Displace ends the appends of the session as End does, and waits for an append that is under way.
+// Displace ends the session's appends and waits for an append in progress.
 func (w *Window) Displace() {
 	w.End()
 	w.appendLock.Lock() // the session's last append holds it
 	defer w.appendLock.Unlock()
 }
 
-// WithAppendLock calls fn with the append lock held, unless the session is over.
+// WithAppendLock calls fn under the append lock, unless the session's appends have ended.
 func (w *Window) WithAppendLock(fn func()) {
 	w.appendLock.Lock()
 	defer w.appendLock.Unlock()
@@ -95,8 +96,7 @@ func (w *Window) WithAppendLock(fn func()) {
 	}
 }
 
-// Peer describes a machine that connected with the identity of a node, to tell apart two machines with the same
-// identity.
+// Peer identifies the machine and address behind a connection, to recognize two machines with one identity.
 type Peer struct {
 	Address string    // network address, without the port
 	Machine string    // first digits of the machine id; empty: unknown
@@ -110,24 +110,25 @@ func (p Peer) String() string {
 	return p.Address + " (machine " + p.Machine + ")"
 }
 
-// Clone reports that a machine was refused because another one with the same identity is connected.
+// Clone reports a refused machine: another one with the same identity is connected.
 type Clone struct {
 	Node    Node
 	Holder  Peer // the connected machine
 	Refused Peer
 }
 
-// Probe asks the agent of a session whether it is alive, with a numbered ping. Only the answer to that ping counts: frames
-// that a machine sent before it died may still arrive.
+// Probe checks by a numbered ping whether the agent of a session is alive. Only the answer to that ping counts:
+// frames that a machine sent before it died may still arrive.
 type Probe struct{ pending atomic.Pointer[pendingProbe] }
 
+// pendingProbe is a probe that waits for its pong.
 type pendingProbe struct {
 	number uint64
 	alive  chan bool // receives the one answer; buffered
 }
 
-// Ask sends a ping by the function ping and waits for the answer, at most for within. ok is false if a probe is pending
-// already.
+// Ask sends a ping by the function ping and reports whether the answer came within a time. ok is false if a probe is
+// pending already.
 func (p *Probe) Ask(ctx context.Context, within time.Duration, ping func()) (alive, ok bool) {
 	pending := &pendingProbe{number: rand.Uint64(), alive: make(chan bool, 1)}
 	if !p.pending.CompareAndSwap(nil, pending) {
@@ -144,10 +145,10 @@ func (p *Probe) Ask(ctx context.Context, within time.Duration, ping func()) (ali
 	return alive, true
 }
 
-// Pending reports whether a probe waits for its answer.
+// Pending reports whether a probe waits for its pong.
 func (p *Probe) Pending() bool { return p.pending.Load() != nil }
 
-// Payload returns the payload for the next ping, the number of the pending probe; empty: no probe is pending.
+// Payload returns the number of the pending probe as the payload of a ping; empty: no probe is pending.
 func (p *Probe) Payload() []byte {
 	if pending := p.pending.Load(); pending != nil {
 		return binary.BigEndian.AppendUint64(nil, pending.number)
@@ -155,20 +156,21 @@ func (p *Probe) Payload() []byte {
 	return nil
 }
 
-// Pong ends the pending probe as alive if payload is the number of this probe.
+// Pong ends the pending probe with the answer alive if the payload is its number.
 func (p *Probe) Pong(payload []byte) {
 	if pending := p.pending.Load(); pending != nil && len(payload) == 8 && binary.BigEndian.Uint64(payload) == pending.number {
 		pending.reportAlive(true)
 	}
 }
 
-// Fail ends the pending probe as not alive, because the session has ended.
+// Fail ends the pending probe with the answer not alive, because the session ended.
 func (p *Probe) Fail() {
 	if pending := p.pending.Load(); pending != nil {
 		pending.reportAlive(false)
 	}
 }
 
+// reportAlive passes the probe's answer to the goroutine that waits for it.
 func (p *pendingProbe) reportAlive(alive bool) {
 	select {
 	case p.alive <- alive:
@@ -176,8 +178,8 @@ func (p *pendingProbe) reportAlive(alive bool) {
 	}
 }
 
-// Alive asks the agent of a session whether it is alive; an ended session is not. ok is false if another caller waits for
-// the answer already.
+// Alive pings the agent and reports whether it answers; an ended session does not. ok is false if another caller
+// waits for the answer already.
 func (x *Session) Alive(ctx, base context.Context, within time.Duration, ping func()) (alive, ok bool) {
 	if x.Ended() {
 		return false, true

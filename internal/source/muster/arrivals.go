@@ -15,9 +15,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// arrivalLimits bounds the cost of one machine before it has a session: its connections that are opening one, and its rate of
-// Hellos, each of which writes two journal entries. A fleet that reconnects at once is not slowed, because each machine
-// has limits of its own.
+// arrivalLimits limits the connections and Hellos of one machine before it has a session, because each Hello costs
+// two journal entries. A fleet that reconnects at once is not slowed, because each machine has limits of its own.
 type arrivalLimits struct {
 	mu      sync.Mutex
 	opening map[uuid.UUID]int
@@ -31,7 +30,8 @@ const (
 	helloBurst      = 60 * time.Second
 )
 
-// enterOpening counts a connection of a proven node until leave. The zero id is not limited.
+// enterOpening counts a connection of an authenticated node that opens a session, until leave is called. The zero id
+// is not limited.
 func (a *arrivalLimits) enterOpening(node uuid.UUID) (leave func(), ok bool) {
 	if node == uuid.Nil {
 		return func() {}, true
@@ -54,8 +54,8 @@ func (a *arrivalLimits) enterOpening(node uuid.UUID) (leave func(), ok bool) {
 	}, true
 }
 
-// countHello counts a Hello of the node at now (monotonic ns). A positive wait is the time after which the node may send
-// the next Hello.
+// countHello counts a Hello of the node at a monotonic time in nanoseconds, and returns the wait if they come too
+// often. A positive wait is the time after which the node may send the next Hello.
 func (a *arrivalLimits) countHello(node model.NodeID, now int64) (wait time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -82,12 +82,13 @@ func (a *arrivalLimits) countHello(node model.NodeID, now int64) (wait time.Dura
 	return wait
 }
 
-// machineOrigin identifies the machine of a connection and its boot in 16 bytes per session. Zero: the agent did not send it.
+// machineOrigin identifies a machine and its boot in 16 bytes. Zero: the agent did not send it.
 type machineOrigin struct {
 	machine uint64 // first eight hexadecimal digits of the machine id, then a hash of the whole
 	boot    uint64
 }
 
+// originOf returns the machine and boot that a Hello describes.
 func originOf(h *wire.Hello) machineOrigin {
 	o := machineOrigin{boot: hashText(h.BootID)}
 	if h.MachineID != "" {
@@ -100,6 +101,7 @@ func originOf(h *wire.Hello) machineOrigin {
 	return o
 }
 
+// hashText returns a 64-bit hash of a text; zero for an empty one.
 func hashText(text string) uint64 {
 	if text == "" {
 		return 0
@@ -109,6 +111,7 @@ func hashText(text string) uint64 {
 	return h.Sum64()
 }
 
+// peer returns the machine and address of the connection.
 func (x *session) peer() core.Peer {
 	p := x.Peer()
 	if machine := x.hello.origin.machine; machine != 0 {
@@ -121,10 +124,11 @@ func (x *session) peer() core.Peer {
 // the older connection. A single take-over is normal: the agent's network was cut.
 const takeoverWindow = 10 * time.Minute
 
-// refuseClone refuses x if another machine with its identity is connected and alive. It probes the older connection only
-// where a clone is likely: the connections come from different machines or boots, or take over from each other repeatedly
-// (two agents on one machine look the same). A machine that reconnects after a network failure or a crash gets in: at
-// once, or when the connection of its earlier boot has not answered for Limits.Probe.
+// refuseClone refuses a machine if another machine with the same identity is connected and answers a probe. It probes
+// the older connection only where a clone is likely: the connections come from different machines or boots, or take
+// over from each other repeatedly (two agents on one machine look the same). A machine that reconnects after a
+// network failure or a crash gets in: at once, or when the connection of its earlier boot has not answered for
+// Limits.Probe.
 func (s *Server) refuseClone(ctx context.Context, x *session) *wire.Refuse {
 	older := s.registry.Get(x.Node.ID)
 	if older == nil {

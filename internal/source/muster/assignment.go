@@ -11,9 +11,10 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// chunkKinds is the set of chunk kinds, below 64, that an agent understands by Hello.Features.
+// chunkKinds is the bit set of chunk kinds (below 64) that an agent understands.
 type chunkKinds uint64
 
+// chunkKindsOf returns the chunk kinds that an agent's features name.
 func chunkKindsOf(features []string) (set chunkKinds) {
 	for kind := model.ChunkKind(1); kind < 64; kind++ {
 		if slices.Contains(features, wire.ChunkFeature(kind)) {
@@ -23,10 +24,11 @@ func chunkKindsOf(features []string) (set chunkKinds) {
 	return set
 }
 
+// lacksKindOf reports whether the agent does not understand the kind of a chunk.
 func (s chunkKinds) lacksKindOf(c *model.Chunk) bool { return s>>c.Kind&1 == 0 }
 
-// reduceAssignment returns the part of an assignment that an agent understands: the shared one itself if it understands all.
-// Properties and proxy nodes stay whole.
+// reduceAssignment returns the part of an assignment that an agent understands, or the shared assignment if it
+// understands all. Properties and proxy nodes stay whole.
 func (s chunkKinds) reduceAssignment(a *directory.Assignment) *directory.Assignment {
 	if a == nil || !slices.ContainsFunc(a.Chunks, s.lacksKindOf) {
 		return a
@@ -45,8 +47,8 @@ func proxyChecksOf(a *directory.Assignment) *wire.ProxyChecks {
 	return &a.Proxied.ProxyChecks
 }
 
-// understoodAssignment returns the chunks of the node's assignment that the agent understands, and the number of units
-// left out of it; nil: the node has none.
+// understoodAssignment returns the chunks of the assignment that the agent understands and how many units are left
+// out; nil: no assignment.
 func (x *session) understoodAssignment() (part *directory.Assignment, leftOut int) {
 	whole := x.srv.cfg.Assignments.For(x.Node.ID)
 	if part = x.hello.kinds.reduceAssignment(whole); part != whole {
@@ -55,7 +57,7 @@ func (x *session) understoodAssignment() (part *directory.Assignment, leftOut in
 	return part, leftOut
 }
 
-// idleUnits lists the units that the agent does not understand, and those that it refused.
+// idleUnits returns the units that the agent does not run: kinds it does not understand, and chunks it refused.
 func (x *session) idleUnits() (list []core.IdleUnit) {
 	want := x.srv.cfg.Assignments.For(x.Node.ID)
 	if want == nil {
@@ -82,8 +84,8 @@ func (x *session) idleUnits() (list []core.IdleUnit) {
 // message has room for so many (wire.MaxPart).
 const maxRemoved = 1000
 
-// sendAssignment sends the agent the part of its assignment that it does not have: at first the whole assignment, then
-// differences, and nothing if the agent holds an assignment with the same hash.
+// sendAssignment sends the agent its assignment: the whole one at first, then differences, and nothing if the hash is
+// equal.
 func (x *session) sendAssignment(w *core.Scratch) error {
 	want, leftOut := x.understoodAssignment()
 	x.Mu.Lock()
@@ -94,7 +96,7 @@ func (x *session) sendAssignment(w *core.Scratch) error {
 	}
 	message := assignmentDifference(have, want)
 	message.Signature = ed25519.Sign(x.srv.cfg.SigningKey, wire.SignedBytes(x.UID, message.Generation, message.Hash))
-	// Before the write, because the answer (Holding) may arrive before it returns.
+	// Before the write, because the answer (AssignmentStatus) may arrive before it returns.
 	x.Mu.Lock()
 	x.assignment.sent = want
 	x.assignment.unconfirmed++
@@ -109,7 +111,7 @@ func (x *session) sendAssignment(w *core.Scratch) error {
 	return nil
 }
 
-// assignmentDifference returns the message that changes the assignment have (nil: unknown) into the assignment want.
+// assignmentDifference returns the message that changes the agent's assignment have (nil: unknown) into want.
 func assignmentDifference(have, want *directory.Assignment) *wire.Assignment {
 	m := &wire.Assignment{Generation: want.Generation, Hash: want.Hash}
 	var old []*model.Chunk
@@ -151,6 +153,7 @@ func assignmentDifference(have, want *directory.Assignment) *wire.Assignment {
 	return m
 }
 
+// equalProperties reports whether two lists of properties are equal.
 func equalProperties(a, b []wire.Property) bool {
 	return slices.EqualFunc(a, b, func(p, q wire.Property) bool {
 		return p.Name == q.Name && p.Error == q.Error && string(p.Value) == string(q.Value)
@@ -161,8 +164,8 @@ func equalProperties(a, b []wire.Property) bool {
 // server's.
 const maxMismatches = 3
 
-// confirmAssignment compares the assignment that the agent holds with the sent one. Every Assignment is answered by one Holding, so
-// the last one counts.
+// confirmAssignment compares the assignment that the agent confirms with the sent one. One AssignmentStatus answers
+// each Assignment, so the last one counts.
 func (x *session) confirmAssignment(m *wire.AssignmentStatus) {
 	x.srv.metrics.refusedUnits.Add(float64(len(m.Refused)))
 	x.Mu.Lock()

@@ -26,7 +26,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// A check of ten nodes among 2,000 changes: ten assignments are sent, each as a difference of one chunk.
+// TestChangedCheckIsSentToItsNodesOnly checks that a changed check of ten nodes among 2,000 sends ten assignments,
+// each as a difference of one chunk.
 func TestChangedCheckIsSentToItsNodesOnly(t *testing.T) {
 	n := 2000
 	if testing.Short() {
@@ -90,6 +91,7 @@ func TestAgentOfADeletedNodeGetsTheReason(t *testing.T) {
 	}
 }
 
+// chunkIDs returns the ids of chunks as text.
 func chunkIDs(list []*model.Chunk) string {
 	var ids []model.ChunkID
 	for _, c := range list {
@@ -98,7 +100,8 @@ func chunkIDs(list []*model.Chunk) string {
 	return fmt.Sprint(ids)
 }
 
-// An agent that holds the present assignment gets none; an agent that holds another one gets the whole.
+// TestHeldAssignmentIsNotSentAgain checks that an agent with the present assignment gets none, and an agent with
+// another one gets the whole.
 func TestHeldAssignmentIsNotSentAgain(t *testing.T) {
 	w := newTestServer(t, nil)
 	uid := w.addNode(1, 1, 2)
@@ -131,7 +134,8 @@ func TestAgentWithAnotherHashGetsTheWholeAssignment(t *testing.T) {
 	}
 }
 
-// The difference of two random assignments, applied to the first, is the second. It fits into one message.
+// TestAppliedDifferenceIsTheWantedAssignment checks that the difference of two random assignments, applied to the
+// first, yields the second. It fits into one message.
 func TestAppliedDifferenceIsTheWantedAssignment(t *testing.T) {
 	_, key, _ := ed25519.GenerateKey(nil)
 	uid := uuid.New()
@@ -184,7 +188,7 @@ func TestAppliedDifferenceIsTheWantedAssignment(t *testing.T) {
 	})
 }
 
-// addChunks makes chunks known, which assign then hands out by id.
+// addChunks adds chunks that assign can then name by id.
 func (m *memoryPlan) addChunks(chunks ...*model.Chunk) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -196,6 +200,7 @@ func (m *memoryPlan) addChunks(chunks ...*model.Chunk) {
 
 const futureKind model.ChunkKind = 9
 
+// futureChunk returns a chunk of a kind that no agent understands yet.
 func futureChunk(id model.ChunkID) *model.Chunk {
 	return (&model.Chunk{ID: id, Unit: 77, Namespace: model.DefaultNamespace, Name: "future"}).Seal(futureKind, []byte{1, 2, 3})
 }
@@ -239,8 +244,8 @@ func TestUnsupportedChunksAreLeftOut(t *testing.T) {
 	}
 }
 
-// An agent refuses a chunk of an unknown kind and a chunk that it cannot read. The other units run, and the server
-// knows the refused ones, also in later sessions.
+// TestRefusedChunkStopsOneUnit checks that an agent's refusal of an unknown or unreadable chunk stops only its unit.
+// The other units run, and the server knows the refused ones, also in later sessions.
 func TestRefusedChunkStopsOneUnit(t *testing.T) {
 	w := newTestServer(t, nil)
 	long := &model.CheckChunk{Chunk: model.Chunk{ID: 4, Unit: 78, Namespace: model.DefaultNamespace, Name: "long"}, Command: &model.Command{Shell: strings.Repeat("x", wire.MaxBody+1)}}
@@ -310,7 +315,8 @@ func TestLargeAssignmentComesInParts(t *testing.T) {
 	b.wait("the whole", func() bool { return len(b.assignments) == 1 && len(b.assignments[0].Chunks) == len(ids) })
 }
 
-// Parts of an assignment are dropped when a part of another assignment arrives.
+// TestPartsOfAnotherAssignmentAreDropped checks that received parts are dropped when a part of another assignment
+// arrives.
 func TestPartsOfAnotherAssignmentAreDropped(t *testing.T) {
 	body := make([]byte, 600<<10)
 	first := &wire.Assignment{Hash: [32]byte{1}, Add: []wire.AssignedChunk{{ID: 1, Body: body}, {ID: 2, Body: body}}, Signature: []byte{1}}
@@ -328,7 +334,7 @@ func TestPartsOfAnotherAssignmentAreDropped(t *testing.T) {
 	}
 }
 
-// valueBatch returns a batch of value blocks of chunk 1 with the given numbers of rows.
+// valueBatch returns a batch of value blocks of chunk 1 with these row counts.
 func valueBatch(first uint64, rows ...uint32) *wire.Batch {
 	b := &wire.Batch{StreamKey: liveStream, First: first}
 	for _, n := range rows {
@@ -354,8 +360,8 @@ func TestSignalsOfUnsupportedKindsAreRefused(t *testing.T) {
 	a.waitAck(6)
 }
 
-// A server whose reducer reads value blocks keeps them unchanged, judges header and chunk, and charges their rows to a
-// limit of their own: the pattern for a new signal.
+// TestValueBlocksHaveTheirOwnRateLimit checks that value blocks are kept unchanged, judged by header and chunk, and
+// charged to their own rate limit, as the pattern for new signals.
 func TestValueBlocksHaveTheirOwnRateLimit(t *testing.T) {
 	w := newTestServer(t, func(c *Config) {
 		c.Kinds = []wire.SignalKind{wire.SignalValueBlock}
@@ -427,11 +433,12 @@ func TestAgentsThatSendValueBlocksAreSlowedFirst(t *testing.T) {
 	}
 }
 
+// nopCloser is a bytes.Reader with a Close method.
 type nopCloser struct{ *bytes.Reader }
 
 func (nopCloser) Close() error { return nil }
 
-// fetchArchive requests an archive with a certificate, from a byte offset; empty: the whole.
+// fetchArchive requests an archive with a client certificate, from a byte offset (empty: from the start).
 func (h *tlsServer) fetchArchive(id *pki.Identity, path, from string) (status int, body string) {
 	h.t.Helper()
 	config := link.TLSFor(wire.AssetProtocol, id, nil)
@@ -448,8 +455,8 @@ func (h *tlsServer) fetchArchive(id *pki.Identity, path, from string) (status in
 	return answer.StatusCode, string(data)
 }
 
-// An agent may fetch the archives that its assignment names, from any offset. A replaced or unknown machine may fetch
-// none.
+// TestAgentFetchesAssignedArchivesOnly checks that an agent can fetch the archives of its assignment from any offset,
+// and no others. A replaced or unknown machine may fetch none.
 func TestAgentFetchesAssignedArchivesOnly(t *testing.T) {
 	here, missing, other := [64]byte{1}, [64]byte{2}, [64]byte{3}
 	h := newTLSServerWith(t, func(c *Config) {

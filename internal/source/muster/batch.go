@@ -2,6 +2,7 @@ package muster
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -13,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// handleBatch handles a batch in five stages: decode it, find its stream, judge each signal, append it to the journal, pay for
-// it.
+// handleBatch handles a batch in five stages: decode it, find its stream, judge each signal, append it to the
+// journal, charge it.
 func (x *session) handleBatch(body []byte) frameOutcome {
 	r := x.srv.batches.Get().(*wire.BatchReader)
 	defer x.srv.batches.Put(r)
@@ -60,7 +61,7 @@ func (x *session) handleBatch(body []byte) frameOutcome {
 	return batchKept
 }
 
-// streamIndex returns the index of a stream and adds a new one. Only the reader adds streams.
+// streamIndex returns the index of a stream in the session and adds a new stream. Only the reader adds streams.
 func (x *session) streamIndex(key wire.StreamKey) (int, bool) {
 	for i := range x.streams {
 		if x.streams[i].StreamKey == key {
@@ -76,8 +77,8 @@ func (x *session) streamIndex(key wire.StreamKey) (int, bool) {
 	return len(x.streams) - 1, true
 }
 
-// acknowledgeAgain acknowledges the committed signals of a stream once more. The others are acknowledged when they are
-// committed.
+// acknowledgeAgain repeats the acknowledgement of a stream's committed signals. The others are acknowledged when they
+// are committed.
 func (x *session) acknowledgeAgain(slot int) {
 	x.Mu.Lock()
 	x.streams[slot].due = true
@@ -85,8 +86,8 @@ func (x *session) acknowledgeAgain(slot int) {
 	x.Mu.Unlock()
 }
 
-// replaceSignals encodes the batch again with a keepalive in place of each refused signal, and a signal with the node's id alone
-// in place of each result about a proxy node, so that the numbers have no holes.
+// replaceSignals encodes the batch again without refused signals: a keepalive replaces each one, and the node's id
+// replaces each result about a proxy node, so that sequence numbers stay continuous.
 func replaceSignals(body []byte, refused []wire.RefusedSignal, proxied []core.ProxyResult) []byte {
 	var r wire.BatchReader
 	if err := r.Reset(body); err != nil {
@@ -121,10 +122,12 @@ const (
 	maxNumber  = 1<<numberBits - 1
 )
 
+// encodeAckToken packs a stream slot, size in bytes and last sequence number into a commit token.
 func encodeAckToken(slot, size int, last uint64) uint64 {
 	return uint64(slot)<<(numberBits+sizeBits) | uint64((size+63)/64)<<numberBits | last
 }
 
+// decodeAckToken returns the stream slot, size in bytes and last sequence number of a commit token.
 func decodeAckToken(t uint64) (slot, size int, last uint64) {
 	return int(t >> (numberBits + sizeBits)), int(t>>numberBits&(1<<sizeBits-1)) * 64, t & maxNumber
 }
@@ -144,7 +147,7 @@ func (x *session) appendBatch(slot int, r *wire.BatchReader, size int, body []by
 
 	rec := x.srv.records.Get().(*core.Record)
 	entries := rec.Entries(&core.Batch{Node: x.Node.ID, Section: x.Section, Stream: r.StreamKey, NowMs: r.NowMs, Body: body,
-		Signals: signals, Proxied: proxied, Waiter: x, Token: t})
+		Signals: signals, Proxied: proxied, Waiter: x, Token: t, Aged: true})
 	err := x.srv.cfg.Journal.Append(x.srv.life.Base, entries...)
 	rec.Reset()
 	x.srv.records.Put(rec)
@@ -154,14 +157,18 @@ func (x *session) appendBatch(slot int, r *wire.BatchReader, size int, body []by
 	return batchKept
 }
 
-// Committed implements journal.Waiter. It runs on the journal's goroutine and only marks the acknowledgement as due: one
-// message acknowledges many commits.
+// Committed implements journal.Waiter: it records committed batches for the acknowledgement. It runs on the journal's
+// goroutine and only marks the acknowledgement as due: one message acknowledges many commits.
 func (x *session) Committed(t uint64, _ journal.Position, err error) {
 	slot, size, last := decodeAckToken(t)
 	x.Mu.Lock()
 	defer x.Mu.Unlock()
 	x.Commit(size, err)
-	if err != nil {
+	switch {
+	case errors.Is(err, journal.ErrStalled):
+		x.refuseLocked(x.srv.newStallRefusal())
+		return
+	case err != nil:
 		x.srv.pushes.AddLocked(x, dueClose)
 		return
 	}
@@ -170,7 +177,7 @@ func (x *session) Committed(t uint64, _ journal.Position, err error) {
 	x.srv.acks.AddLocked(x, dueAck)
 }
 
-// batchJudge decides on the signals of one batch.
+// batchJudge decides on each signal of a batch whether to keep or refuse it.
 type batchJudge struct {
 	*session
 	agentAssignment *directory.Assignment // assignment that the agent holds; nil: unknown
@@ -182,9 +189,9 @@ type batchJudge struct {
 	rows       uint32              // values in the block; zero: the signal is none
 }
 
-// judgeSignals decides on each signal of a batch. A refusal is final: the agent is told, and a keepalive takes the number in the
-// journal. A result about a proxy node is kept with that node. A gap is charged, too: it becomes a row of history for each
-// chunk that it names.
+// judgeSignals decides whether to keep or refuse each signal of a batch. A refusal is final: the agent is told, and a
+// keepalive takes the number in the journal. A result about a proxy node is kept with that node. A gap is charged,
+// too: it becomes a row of history for each chunk that it names.
 func (j *batchJudge) judgeSignals(r *wire.BatchReader) (refused []wire.RefusedSignal, proxied []core.ProxyResult, cost core.Charge) {
 	if r.Gap != nil {
 		cost[core.LoadResults] = 1 + len(r.Gap.Counts)
@@ -232,7 +239,7 @@ func (j *batchJudge) judgeSignals(r *wire.BatchReader) (refused []wire.RefusedSi
 	return refused, proxied, cost
 }
 
-// limitOfRefusal returns the name of the limit that caused the refusal of a signal; empty: no limit caused it.
+// limitOfRefusal returns the limit that caused a signal's refusal; empty: no limit.
 func limitOfRefusal(v signalVerdict, code string) string {
 	switch v {
 	case refusedOutput:
@@ -243,7 +250,7 @@ func limitOfRefusal(v signalVerdict, code string) string {
 	return ""
 }
 
-// logRefusal logs one refusal of each kind per session. The metrics count all.
+// logRefusal logs the first refusal of each kind in a session. The metrics count all.
 func (j *batchJudge) logRefusal(v signalVerdict, code, reason string) {
 	if j.logged[v] {
 		return
@@ -252,7 +259,7 @@ func (j *batchJudge) logRefusal(v signalVerdict, code, reason string) {
 	j.srv.cfg.Log.Warn("refused a signal for good; one line per session and code, see muster_session_signals_total", "node", j.Node.Name, "code", code, "reason", reason)
 }
 
-// logAgentReport logs, once per session, a report of the agent on itself: a gap in which nothing was lost.
+// logAgentReport logs a gap without loss, by which an agent reports about itself, once per session.
 func (x *session) logAgentReport(g *wire.Gap) {
 	report := []wire.GapCount{{Kind: wire.SignalKeepalive, Chunk: model.BuiltinChunk(model.KeepaliveCheck)}}
 	if !x.reportLogged && slices.Equal(g.Counts, report) {
@@ -261,8 +268,8 @@ func (x *session) logAgentReport(g *wire.Gap) {
 	}
 }
 
-// judgeSignal judges one signal. It asks the event view for each result, because the event may have been deleted since
-// the last result.
+// judgeSignal decides whether to keep or refuse one signal. It asks the event view for each result, because the event
+// may have been deleted since the last result.
 func (j *batchJudge) judgeSignal(sig *wire.Signal) (v signalVerdict, code, reason string) {
 	j.roundRobin, j.rows = 0, 0
 	switch sig.Kind {
@@ -304,7 +311,8 @@ func (j *batchJudge) judgeSignal(sig *wire.Signal) (v signalVerdict, code, reaso
 	return admitted, "", ""
 }
 
-// judgeEnvelope judges a signal that is neither keepalive nor result by its envelope, and a value block by its header.
+// judgeEnvelope decides on a signal that is neither keepalive nor result, by its envelope and, for a value block, its
+// header.
 func (j *batchJudge) judgeEnvelope(sig *wire.Signal) (v signalVerdict, code, reason string) {
 	switch {
 	case !slices.Contains(j.srv.cfg.Kinds, sig.Kind):
@@ -323,10 +331,11 @@ func (j *batchJudge) judgeEnvelope(sig *wire.Signal) (v signalVerdict, code, rea
 	return admitted, "", ""
 }
 
+// unknownChunkText returns the refusal's text for a chunk that the node does not have.
 func unknownChunkText(id model.ChunkID) string { return fmt.Sprintf("the node has no chunk %d", id) }
 
-// authorizeProxy returns the reason why a result may not name its proxy node, or must name one; empty: it may, and
-// judge.proxy is that node. A node reports only on proxy nodes that its assignment names, also by an older chunk.
+// authorizeProxy checks the proxy node of a result: it returns the reason of a refusal or, in judge.proxy, the node.
+// A node reports only on proxy nodes that its assignment names, also by an older chunk.
 func (j *batchJudge) authorizeProxy(sig *wire.Signal, c *model.CheckChunk) string {
 	switch {
 	case !c.Proxy:
@@ -342,8 +351,8 @@ func (j *batchJudge) authorizeProxy(sig *wire.Signal, c *model.CheckChunk) strin
 	return ""
 }
 
-// allowedChunk returns a chunk for which the node may send signals; nil: it may not. An older chunk that the assignment no longer
-// has must be of the node's namespace, whose handlers get the messages, and no check of the server itself.
+// allowedChunk returns a chunk for which the node may send signals, or nil. An older chunk that the assignment no
+// longer has must be of the node's namespace, whose handlers get the messages, and no check of the server itself.
 func (j *batchJudge) allowedChunk(id model.ChunkID) *model.Chunk {
 	if j.agentAssignment != nil {
 		if i, ok := chunkIndex(j.agentAssignment.Chunks, id); ok {
@@ -360,8 +369,8 @@ func (j *batchJudge) allowedChunk(id model.ChunkID) *model.Chunk {
 	return c
 }
 
-// chunkIndex finds a chunk in a list that ascends by id. It is a loop of its own, because slices.BinarySearchFunc calls a function per
-// step, once per result.
+// chunkIndex returns the place of a chunk in a list sorted by id. It is a loop of its own, because
+// slices.BinarySearchFunc calls a function per step, once per result.
 func chunkIndex(chunks []*model.Chunk, id model.ChunkID) (int, bool) {
 	low, high := 0, len(chunks)
 	for low < high {

@@ -18,7 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Config holds the settings of a Server, and the parts of the server that it calls.
+// Config holds the settings and dependencies of a Server.
 type Config struct {
 	core.Config
 	Nodes      Nodes
@@ -36,13 +36,14 @@ type Config struct {
 	// Pressures are resources of the server, beside the journal, that slow agents down when they are nearly full.
 	Pressures []Pressure
 
-	// OnShed is called once per episode in which more than Limits.ShedShare of the sessions end within Limits.ShedWindow,
-	// before their keepalives are missed. It must not block. May be nil.
-	OnShed func(Shed)
+	// OnSessionLoss is called once per episode in which more than Limits.ShedShare of the sessions end within
+	// Limits.ShedWindow, before their keepalives are missed. It must not block. May be nil.
+	OnSessionLoss func(SessionLoss)
 
-	// OnBehind is called for each agent that was acknowledged more, or holds a newer assignment, than this incarnation
-	// of the journal knows: the server's data was restored from an older copy. It must not block. May be nil.
-	OnBehind func(core.Node)
+	// OnOlderData is called for each agent that was acknowledged more, or holds a newer assignment, than this
+	// incarnation of the journal knows: the server's data was restored from an older copy. It must not block. May be
+	// nil.
+	OnOlderData func(core.Node)
 
 	// Assets opens an archive by its SHA-512; its error is for the agent. Nil: there are none.
 	Assets func(sum [64]byte) (io.ReadSeekCloser, error)
@@ -50,7 +51,7 @@ type Config struct {
 	Rand func() float64 // jitter, in [0, 1), safe for concurrent use; default rand.Float64
 }
 
-// Limits holds the bounds on the cost of one agent. Zero: the default.
+// Limits bounds the load that one agent may cause. Zero: the default.
 type Limits struct {
 	core.SessionLimits
 	Connections       int           // of all listeners, people included; default: no limit
@@ -65,6 +66,7 @@ type Limits struct {
 	ShedLeast         int           // fewer lost sessions than this are no shedding; default 10
 }
 
+// setDefaults fills zero values with defaults and fails if a dependency is missing.
 func (c *Config) setDefaults() error {
 	if c.Nodes == nil || c.View == nil || len(c.SigningKey) == 0 {
 		return errors.New("BUG: session layer without nodes, view or signing key")
@@ -76,6 +78,7 @@ func (c *Config) setDefaults() error {
 	return c.Config.Complete()
 }
 
+// setDefaults fills zero limits with defaults.
 func (l *Limits) setDefaults() {
 	l.SetDefaults(60*time.Second, 20*time.Second, 60*time.Second) // handshakes queue while a whole fleet connects
 	l.FrameBytes = min(cmp.Or(l.FrameBytes, wire.MaxFrame), wire.MaxFrame)
@@ -89,7 +92,7 @@ func (l *Limits) setDefaults() {
 	l.ShedLeast = cmp.Or(l.ShedLeast, 10)
 }
 
-// completeNode sets the keepalive times of a node that intent does not set.
+// completeNode sets the default keepalive times of a node where intent sets none.
 func (l *Limits) completeNode(n *core.Node) {
 	n.Keepalive = cmp.Or(n.Keepalive, l.Keepalive)
 	n.Timeout = cmp.Or(n.Timeout, l.Timeout)
@@ -108,7 +111,7 @@ type Proof struct {
 	Key  string // pki.Fingerprint of the certificate's key
 }
 
-// Nodes finds the node of a machine by its immutable id.
+// Nodes finds the node of a machine by its permanent uid.
 type Nodes interface {
 	Lookup(uid uuid.UUID) (core.Node, bool)
 	// Retirement returns the end of a node that Lookup does not know, or of a machine by its key; the zero Retirement: unknown.
@@ -133,8 +136,8 @@ type View interface {
 	Admit(node model.NodeID, chunk *model.CheckChunk) (code, reason string)
 }
 
-// Shed reports a sudden loss of sessions.
-type Shed struct {
+// SessionLoss reports a sudden loss of sessions.
+type SessionLoss struct {
 	Lost   int           // sessions that ended without Bye
 	Before int           // sessions at the beginning of the window
 	Window time.Duration // length of the window

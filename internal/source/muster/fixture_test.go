@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,15 +35,16 @@ type testServer struct {
 	metrics *prometheus.Registry
 	addr    string
 	stop    func()
+	stalled atomic.Pointer[time.Time] // of the journal
 	key     ed25519.PrivateKey
 }
 
-// newTestServer starts a server for agents without TLS.
+// newTestServer returns a running test server for agents without TLS.
 func newTestServer(t testing.TB, change func(*Config)) *testServer {
 	t.Helper()
 	_, key, _ := ed25519.GenerateKey(nil)
 	w := &testServer{t: t, journal: newMemoryJournal(), nodes: newMemoryNodes(), plan: newMemoryPlan(), metrics: prometheus.NewRegistry(), key: key}
-	cfg := Config{Config: core.Config{Journal: w.journal, Assignments: w.plan, Registerer: w.metrics}, Nodes: w.nodes, View: w.journal, SigningKey: key}
+	cfg := Config{Config: core.Config{Journal: w.journal, Assignments: w.plan, Registerer: w.metrics, Stalled: w.stalled.Load}, Nodes: w.nodes, View: w.journal, SigningKey: key}
 	if change != nil {
 		change(&cfg)
 	}
@@ -59,7 +61,7 @@ func newTestServer(t testing.TB, change func(*Config)) *testServer {
 	return w
 }
 
-// addNode adds node number n, whose assignment has the given chunks.
+// addNode adds node number n with these chunks in its assignment.
 func (w *testServer) addNode(n int, chunks ...model.ChunkID) uuid.UUID {
 	uid := uuid.NewSHA1(uuid.Nil, fmt.Append(nil, n))
 	w.nodes.setNode(uid, core.Node{ID: model.NodeID(1000 + n), Name: fmt.Sprintf("node%d", n), Namespace: 1})
@@ -67,7 +69,7 @@ func (w *testServer) addNode(n int, chunks ...model.ChunkID) uuid.UUID {
 	return uid
 }
 
-// testAgent is the client's end of a session; it keeps the messages that it receives.
+// testAgent is the client's end of a session and keeps received messages.
 type testAgent struct {
 	*link.Session
 	link.Handler // nil: tests of its other messages have their own
@@ -87,19 +89,19 @@ type testAgent struct {
 
 var liveStream = wire.StreamKey{Stream: 7, Lane: wire.Live}
 
-// openSession opens a session; change may change its configuration and Hello.
+// openSession opens a session with configuration and Hello as change modifies them.
 func (w *testServer) openSession(uid uuid.UUID, change func(*link.Config, *wire.Hello)) (*testAgent, error) {
 	return w.openSessionWith(uid, nil, change)
 }
 
-// mustOpenSession opens a session of an agent that holds an assignment (nil: none), which the server must accept.
+// mustOpenSession opens a session of an agent with an assignment (nil: none) and fails the test on a refusal.
 func (w *testServer) mustOpenSession(uid uuid.UUID, held *link.Assignment, change func(*link.Config, *wire.Hello)) *testAgent {
 	w.t.Helper()
 	a := testenv.Value(w.openSessionWith(uid, held, change))(w.t)
 	return a
 }
 
-// openSessionWith opens a session of an agent that holds an assignment already; nil: it holds none.
+// openSessionWith opens a session of an agent that already has an assignment; nil: none.
 func (w *testServer) openSessionWith(uid uuid.UUID, held *link.Assignment, change func(*link.Config, *wire.Hello)) (*testAgent, error) {
 	a := &testAgent{t: w.t, acks: map[wire.StreamKey]uint64{}}
 	a.changed = sync.NewCond(&a.mu)
@@ -121,11 +123,13 @@ func (w *testServer) openSessionWith(uid uuid.UUID, held *link.Assignment, chang
 	return a, nil
 }
 
+// openAgent opens a session of an agent without an assignment.
 func (w *testServer) openAgent(uid uuid.UUID) *testAgent {
 	w.t.Helper()
 	return w.mustOpenSession(uid, nil, nil)
 }
 
+// update calls fn under the lock and wakes waiters.
 func (a *testAgent) update(fn func()) {
 	a.mu.Lock()
 	fn()
@@ -133,7 +137,7 @@ func (a *testAgent) update(fn func()) {
 	a.changed.Broadcast()
 }
 
-// wait waits for a condition, which ok reports with the lock held.
+// wait waits until the function ok returns true under the lock.
 func (a *testAgent) wait(what string, ok func() bool) {
 	a.t.Helper()
 	timer := time.AfterFunc(time.Minute, func() { a.update(func() { what = "too long: " + what }) })
@@ -148,16 +152,20 @@ func (a *testAgent) wait(what string, ok func() bool) {
 	}
 }
 
+// OpenedSession implements link.Handler: it records Welcome.
 func (a *testAgent) OpenedSession(_ *link.Session, w *wire.Welcome) { a.welcome = *w }
+
+// Assigned implements link.Handler: it records the assignment.
 func (a *testAgent) Assigned(_ *link.Session, h *link.Assignment) {
 	a.update(func() { a.assignments = append(a.assignments, h) })
 }
 
-// requestRun requests a run of a check.
+// requestRun requests an ad-hoc run of a check.
 func (w *testServer) requestRun(node model.NodeID, chunk model.ChunkID) error {
 	return w.server.Ask(w.server.NewRuns(), node, wire.Run{Chunk: chunk})
 }
 
+// Reply implements link.Handler: it records secrets.
 func (a *testAgent) Reply(_ *link.Session, x *wire.Exchange) {
 	a.update(func() {
 		for _, g := range x.SecretsReply.Values {
@@ -167,13 +175,20 @@ func (a *testAgent) Reply(_ *link.Session, x *wire.Exchange) {
 	})
 }
 
+// RunNow implements link.Handler: it records the requested run.
 func (a *testAgent) RunNow(_ *link.Session, r *wire.Run) {
 	a.update(func() { a.runs = append(a.runs, *r) })
 }
+
+// BackPressure implements link.Handler: it records the reason.
 func (a *testAgent) BackPressure(_ *link.Session, m *wire.BackPressure) {
 	a.update(func() { a.slowReasons = append(a.slowReasons, m.Reason) })
 }
+
+// ServerStops implements link.Handler and does nothing.
 func (a *testAgent) ServerStops(*link.Session, time.Duration, string) {}
+
+// Acked implements link.Handler: it records acknowledgements and refusals.
 func (a *testAgent) Acked(_ *link.Session, ack *wire.Ack) {
 	a.update(func() {
 		for _, l := range ack.Last {
@@ -183,7 +198,7 @@ func (a *testAgent) Acked(_ *link.Session, ack *wire.Ack) {
 	})
 }
 
-// expectRefused compares the refused signals so far, each as number and code.
+// expectRefused compares all refused signals so far, as sequence number and code.
 func (a *testAgent) expectRefused(want ...string) {
 	a.t.Helper()
 	var got []string
@@ -195,13 +210,14 @@ func (a *testAgent) expectRefused(want ...string) {
 	}
 }
 
-// waitAssignment waits until the agent has got n assignments, and returns the last one.
+// waitAssignment waits for the nth assignment and returns it.
 func (a *testAgent) waitAssignment(n int) *link.Assignment {
 	a.t.Helper()
 	a.wait(fmt.Sprintf("assignment %d", n), func() bool { return len(a.assignments) == n })
 	return a.assignments[n-1]
 }
 
+// waitAck waits until the live stream is acknowledged up to a sequence number.
 func (a *testAgent) waitAck(last uint64) {
 	a.t.Helper()
 	a.wait(fmt.Sprintf("ack of %d", last), func() bool { return a.acks[liveStream] >= last })
@@ -214,6 +230,7 @@ func (a *testAgent) refusal() wire.Refuse {
 	return refusalOf(a.t, a.ended)
 }
 
+// refusalOf returns the Refuse in an error, or fails the test.
 func refusalOf(t testing.TB, err error) wire.Refuse {
 	t.Helper()
 	var r *link.RefusedError
@@ -223,7 +240,7 @@ func refusalOf(t testing.TB, err error) wire.Refuse {
 	return r.Refuse
 }
 
-// resultBatch returns a batch of n results of a chunk, with numbers from first on.
+// resultBatch returns a batch of n results of a chunk with sequence numbers from first on.
 func resultBatch(first uint64, n int, chunk model.ChunkID) *wire.Batch {
 	b := &wire.Batch{StreamKey: liveStream, First: first}
 	for range n {
@@ -232,12 +249,13 @@ func resultBatch(first uint64, n int, chunk model.ChunkID) *wire.Batch {
 	return b
 }
 
+// send sends a batch.
 func (a *testAgent) send(b *wire.Batch) {
 	a.t.Helper()
 	testenv.NoError(a.t, a.Send(b))
 }
 
-// countMetric returns a counter muster_session_NAME by the value of its label.
+// countMetric returns the counter muster_session_NAME for a label value.
 func (w *testServer) countMetric(name, label string) float64 {
 	families, _ := w.metrics.Gather()
 	for _, f := range families {
@@ -250,8 +268,8 @@ func (w *testServer) countMetric(name, label string) float64 {
 	return 0
 }
 
-// checkOutcomes checks that every received message has exactly one outcome. A message may be counted before its
-// outcome.
+// checkOutcomes fails the test unless every received message has exactly one outcome. A message may be counted before
+// its outcome.
 func (w *testServer) checkOutcomes() {
 	w.t.Helper()
 	testenv.Until(w.t, "every message received has one outcome", func() bool {
@@ -271,28 +289,41 @@ type memoryNodes struct {
 	retired map[uuid.UUID]Retirement
 }
 
+// newMemoryNodes returns an empty memoryNodes.
 func newMemoryNodes() *memoryNodes {
 	return &memoryNodes{nodes: map[uuid.UUID]core.Node{}, limits: map[model.NamespaceID]core.NamespaceLimits{}, retired: map[uuid.UUID]Retirement{}}
 }
 
-// change calls fn with the lock held.
+// change calls fn under the lock.
 func (m *memoryNodes) change(fn func()) { m.mu.Lock(); defer m.mu.Unlock(); fn() }
 
+// setNode adds or replaces a node.
 func (m *memoryNodes) setNode(uid uuid.UUID, n core.Node) { m.change(func() { m.nodes[uid] = n }) }
+
+// retire removes a node and records the reason.
 func (m *memoryNodes) retire(uid uuid.UUID, r Retirement) {
 	m.change(func() { m.retired[uid] = r; delete(m.nodes, uid) })
 }
+
+// setLimits sets the limits of a namespace.
 func (m *memoryNodes) setLimits(id model.NamespaceID, l core.NamespaceLimits) {
 	m.change(func() { m.limits[id] = l })
 }
+
+// Lookup implements Nodes.
 func (m *memoryNodes) Lookup(uid uuid.UUID) (n core.Node, ok bool) {
 	m.change(func() { n, ok = m.nodes[uid] })
 	return n, ok
 }
+
+// Retirement implements Nodes: it returns why a machine is refused.
 func (m *memoryNodes) Retirement(uid uuid.UUID, _ string) (r Retirement) {
 	m.change(func() { r = m.retired[uid] })
 	return r
 }
+
+// FirstKey implements Nodes: it records the first key of a node, or returns the name of the node that already has the
+// key.
 func (m *memoryNodes) FirstKey(uid uuid.UUID, key string) (onRecord, holder string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -308,7 +339,11 @@ func (m *memoryNodes) FirstKey(uid uuid.UUID, key string) (onRecord, holder stri
 	}
 	return n.Key, ""
 }
+
+// RecordAgent implements Nodes and records nothing.
 func (m *memoryNodes) RecordAgent(core.Node, *wire.Hello) (string, string) { return "", "" }
+
+// Namespace implements Nodes: it returns the limits of a namespace.
 func (m *memoryNodes) Namespace(id model.NamespaceID) (l core.NamespaceLimits) {
 	m.change(func() { l = m.limits[id] })
 	l.Namespace = fmt.Sprint("namespace", id)
@@ -324,10 +359,12 @@ type memoryPlan struct {
 	notify      func(directory.Change)
 }
 
+// newMemoryPlan returns an empty memoryPlan.
 func newMemoryPlan() *memoryPlan {
 	return &memoryPlan{assignments: map[model.NodeID]*directory.Assignment{}, chunks: map[model.ChunkID]*model.Chunk{}}
 }
 
+// assign sets the assignment of a node to chunks and notifies the server.
 func (m *memoryPlan) assign(node model.NodeID, uid uuid.UUID, ids ...model.ChunkID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -346,7 +383,7 @@ func (m *memoryPlan) assign(node model.NodeID, uid uuid.UUID, ids ...model.Chunk
 	m.assignments[node] = a
 }
 
-// setSecrets lets the first chunk of a node name secrets.
+// setSecrets adds secrets to the first chunk of a node.
 func (m *memoryPlan) setSecrets(node model.NodeID, list ...model.ChunkSecret) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -357,16 +394,21 @@ func (m *memoryPlan) setSecrets(node model.NodeID, list ...model.ChunkSecret) {
 	m.assignments[node] = &a
 }
 
+// For implements directory.Assignments: it returns the assignment of a node.
 func (m *memoryPlan) For(node model.NodeID) *directory.Assignment {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.assignments[node]
 }
+
+// Chunk implements directory.Assignments.
 func (m *memoryPlan) Chunk(id model.ChunkID) *model.Chunk {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.chunks[id]
 }
+
+// Subscribe implements directory.Assignments.
 func (m *memoryPlan) Subscribe(fn func(directory.Change)) { m.notify = fn }
 
 // memoryJournal is a journal that commits in memory, and the view of its entries. pauseCommits holds commits back.
@@ -388,6 +430,7 @@ type memoryJournal struct {
 	admit           func(model.NodeID, *model.CheckChunk) (string, string)
 }
 
+// newMemoryJournal returns an empty journal in memory that commits in the background.
 func newMemoryJournal() *memoryJournal {
 	j := &memoryJournal{last: map[model.NodeID]map[wire.StreamKey]uint64{}, done: make(chan struct{})}
 	j.changed = sync.NewCond(&j.mu)
@@ -395,6 +438,7 @@ func newMemoryJournal() *memoryJournal {
 	return j
 }
 
+// run commits queued entries until Close.
 func (j *memoryJournal) run() {
 	defer close(j.done)
 	for {
@@ -425,7 +469,7 @@ func (j *memoryJournal) run() {
 	}
 }
 
-// apply adds an entry to the view: last numbers and session marks.
+// apply updates the view by an entry: last sequence numbers and session marks.
 func (j *memoryJournal) apply(data []byte) {
 	j.entries = append(j.entries, data)
 	var r wire.Record
@@ -451,10 +495,16 @@ func (j *memoryJournal) apply(data []byte) {
 	}
 }
 
-func (j *memoryJournal) update(fn func())     { j.mu.Lock(); fn(); j.mu.Unlock(); j.changed.Broadcast() }
-func (j *memoryJournal) pauseCommits(on bool) { j.update(func() { j.paused = on }) }
-func (j *memoryJournal) queued() int          { j.mu.Lock(); defer j.mu.Unlock(); return len(j.queue) }
+// update calls fn under the lock and wakes the commit goroutine.
+func (j *memoryJournal) update(fn func()) { j.mu.Lock(); fn(); j.mu.Unlock(); j.changed.Broadcast() }
 
+// pauseCommits pauses or resumes commits.
+func (j *memoryJournal) pauseCommits(on bool) { j.update(func() { j.paused = on }) }
+
+// queued returns how many entries wait for a commit.
+func (j *memoryJournal) queued() int { j.mu.Lock(); defer j.mu.Unlock(); return len(j.queue) }
+
+// Append implements core.Journal: it queues copies of entries for the next commit.
 func (j *memoryJournal) Append(_ context.Context, entries ...journal.Entry) error {
 	for i := range entries {
 		entries[i].Data = slices.Clone(entries[i].Data)
@@ -471,6 +521,8 @@ func (j *memoryJournal) Append(_ context.Context, entries ...journal.Entry) erro
 	}
 	return nil
 }
+
+// LastNumbers implements View: it returns the last committed sequence numbers of a node.
 func (j *memoryJournal) LastNumbers(_ context.Context, node model.NodeID, _ journal.Position) (list []wire.StreamLast, _ error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -479,16 +531,24 @@ func (j *memoryJournal) LastNumbers(_ context.Context, node model.NodeID, _ jour
 	}
 	return list, nil
 }
+
+// Admit implements View by the test's function.
 func (j *memoryJournal) Admit(node model.NodeID, c *model.CheckChunk) (string, string) {
 	if j.admit != nil {
 		return j.admit(node, c)
 	}
 	return "", ""
 }
+
+// Incarnation returns a constant journal incarnation.
 func (j *memoryJournal) Incarnation() journal.Incarnation {
 	return journal.Incarnation{ID: 42, Epoch: 1}
 }
+
+// Stats returns the statistics that the test has set.
 func (j *memoryJournal) Stats() journal.Stats { j.mu.Lock(); defer j.mu.Unlock(); return j.stats }
+
+// Close commits queued entries and ends the goroutine.
 func (j *memoryJournal) Close() error {
 	j.update(func() { j.closed = true })
 	<-j.done

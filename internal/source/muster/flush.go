@@ -14,14 +14,14 @@ const (
 	dueAck core.Duties = 1 << iota
 	duePing
 	dueAssign
-	dueSlow
+	dueBackPressure
 	dueRequests // session.requests: runs, turns, answers with secrets
 	dueBye
 	dueRefuse // session.closing.refusal; then the connection closes
 	dueClose  // close the connection
 )
 
-// Flush implements core.Sender.
+// Flush implements core.Sender: it writes the pending messages.
 func (x *session) Flush(w *core.Scratch, due core.Duties) error {
 	if due&dueAck != 0 {
 		if err := x.sendAck(w); err != nil {
@@ -38,13 +38,13 @@ func (x *session) Flush(w *core.Scratch, due core.Duties) error {
 			return err
 		}
 	}
-	if due&(dueSlow|dueRequests|dueBye|dueRefuse|dueClose) != 0 {
+	if due&(dueBackPressure|dueRequests|dueBye|dueRefuse|dueClose) != 0 {
 		return x.sendRareMessages(w, due)
 	}
 	return nil
 }
 
-// reusedAck returns the Ack in a writer's Scratch, which the writer reuses for all sessions.
+// reusedAck returns the Ack in a writer's Scratch, which all its sessions reuse.
 func reusedAck(w *core.Scratch) *wire.Ack {
 	a, ok := w.More.(*wire.Ack)
 	if !ok {
@@ -54,8 +54,8 @@ func reusedAck(w *core.Scratch) *wire.Ack {
 	return a
 }
 
-// sendAck acknowledges committed signals. Refusals beyond the limit of one Ack go ahead of the acknowledgement: an agent
-// forgets acknowledged signals, and a refusal after that would name nothing.
+// sendAck sends the acknowledgement of committed signals. Refusals beyond the limit of one Ack go ahead of the
+// acknowledgement: an agent forgets acknowledged signals, and a refusal after that would name nothing.
 func (x *session) sendAck(w *core.Scratch) error {
 	a := reusedAck(w)
 	last := a.Last[:0]
@@ -84,12 +84,13 @@ func (x *session) sendAck(w *core.Scratch) error {
 	}
 }
 
+// sendMessage writes a frame and counts its kind.
 func (x *session) sendMessage(frame []byte, kind string) error {
 	x.srv.metrics.sent.WithLabelValues(kind).Inc()
 	return x.Conn.Write(frame)
 }
 
-// sendRareMessages writes the messages of due other than acknowledgements, pings and assignments. The last message may
+// sendRareMessages writes pending messages other than acknowledgements, pings and assignments. The last message may
 // end the session.
 func (x *session) sendRareMessages(w *core.Scratch, due core.Duties) error {
 	x.Mu.Lock()
@@ -102,7 +103,7 @@ func (x *session) sendRareMessages(w *core.Scratch, due core.Duties) error {
 			err = x.sendMessage(frame, kind)
 		}
 	}
-	if due&dueSlow != 0 {
+	if due&dueBackPressure != 0 {
 		send("slow", wire.AppendBackPressure(w.NewFrame(), &wire.BackPressure{LingerMs: x.srv.jitterMs(slow.linger), Reason: slow.reason, LastsMs: x.srv.slowdownMs()}))
 	}
 	for i := range runs {
@@ -143,7 +144,7 @@ const (
 	closeTooLarge = 1009
 )
 
-// sendRefuse writes a Refuse and the close frame behind it.
+// sendRefuse sends a Refuse and a close frame.
 func sendRefuse(conn *wsconn.Conn, frame []byte, r *wire.Refuse) error {
 	code := uint16(closePolicy)
 	switch r.Code {

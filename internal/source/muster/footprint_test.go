@@ -35,12 +35,12 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// BenchmarkFootprint measures what an agent with 40 checks costs in resident memory on the server (this process) and on
-// the client's side (another one), and how long all take to connect at once, both ends on this machine:
+// BenchmarkFootprint measures the resident memory per connected agent with 40 checks, on the server (this process) and
+// on the client's side (another process), and how long all take to connect, both ends on this machine:
 //
 //	MUSTER_AGENTS=9000 go test -run - -bench Footprint -benchtime 1x ./internal/source/muster
 //
-// After connecting every agent sends one frame of 40 results, so that buffers have their working size.
+// Each agent sends one frame of 40 results after it has connected, so that buffers have their usual size.
 func BenchmarkFootprint(b *testing.B) {
 	if spec := os.Getenv("MUSTER_FOOTPRINT"); spec != "" {
 		runFootprintClients(spec)
@@ -72,7 +72,7 @@ func residentBytes(pid int) int {
 	return stat.ResidentMemory()
 }
 
-// measureFootprint reports the memory of n agents on both ends, and the time until all are connected.
+// measureFootprint measures the memory of n agents on both ends and the time until all are connected.
 func measureFootprint(b *testing.B, n int, secure bool) {
 	dir := b.TempDir()
 	authority := testenv.Value(pki.Open(dir, []string{"127.0.0.1"}, nil))(b)
@@ -134,11 +134,16 @@ type ackReceiver struct {
 	acked        chan struct{}
 }
 
+// OpenedSession implements link.Handler and does nothing.
 func (ackReceiver) OpenedSession(*link.Session, *wire.Welcome) {}
-func (ackReceiver) Assigned(*link.Session, *link.Assignment)   {}
-func (r ackReceiver) Acked(*link.Session, *wire.Ack)           { r.acked <- struct{}{} }
 
-// runFootprintClients runs the agents, in a process of their own.
+// Assigned implements link.Handler and does nothing.
+func (ackReceiver) Assigned(*link.Session, *link.Assignment) {}
+
+// Acked implements link.Handler: it reports an acknowledgement to the benchmark.
+func (r ackReceiver) Acked(*link.Session, *wire.Ack) { r.acked <- struct{}{} }
+
+// runFootprintClients runs the agents of the benchmark in this process.
 func runFootprintClients(spec string) {
 	var addr, dir, key string
 	var n int
@@ -224,12 +229,13 @@ func issueFootprintCertificates(dir string, n int) []*tls.Config {
 	return configs
 }
 
-// nullJournal is a journal that commits each entry at once and stores none.
+// nullJournal is a journal that commits entries at once and stores nothing.
 type nullJournal struct {
 	*memoryJournal
 	at uint64
 }
 
+// Append commits each entry at once.
 func (j *nullJournal) Append(_ context.Context, entries ...journal.Entry) error {
 	for i := range entries {
 		j.at++
@@ -240,7 +246,8 @@ func (j *nullJournal) Append(_ context.Context, entries ...journal.Entry) error 
 	return nil
 }
 
-// BenchmarkBatch handles a batch from the message until its acknowledgement is due. It allocates nothing.
+// BenchmarkBatch measures the handling of a batch from the received message to the due acknowledgement. It allocates
+// nothing.
 func BenchmarkBatch(b *testing.B) {
 	for _, n := range []int{1, 8, 40} {
 		b.Run(fmt.Sprint(n, "results"), func(b *testing.B) {
@@ -271,8 +278,8 @@ func BenchmarkBatch(b *testing.B) {
 	}
 }
 
-// The bytes of a short session, of agent and server, are those of the golden file. A difference is a change of the
-// protocol.
+// TestSessionHasTheGoldenBytes compares the bytes of a short session in both directions with the golden file. A
+// difference is a change of the protocol.
 func TestSessionHasTheGoldenBytes(t *testing.T) {
 	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 	w := newTestServer(t, func(c *Config) {

@@ -15,20 +15,21 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// beginMarkCommit receives the outcome of the journal commit that contains the mark of a session's beginning.
+// beginMarkCommit is a journal.Waiter for the mark of a session's start.
 type beginMarkCommit chan beginMarkOutcome
 
+// beginMarkOutcome is the position or error of the commit with a session's start mark.
 type beginMarkOutcome struct {
 	at  journal.Position
 	err error
 }
 
-// Committed implements journal.Waiter; the channel has room for the one outcome.
+// Committed implements journal.Waiter: it passes the commit's outcome to the handshake.
 func (c beginMarkCommit) Committed(_ uint64, at journal.Position, err error) {
 	c <- beginMarkOutcome{at, err}
 }
 
-// handshake reads Hello and returns a session, or a refusal, or neither if the connection broke. It costs a look-up in
+// handshake reads Hello and returns a session or a refusal, or neither if the connection broke. It costs a look-up in
 // memory, one journal entry and one look-up in the view, because a whole fleet may connect at once.
 func (s *Server) handshake(ctx context.Context, conn *wsconn.Conn, proven Proof) (*session, *wire.Refuse) {
 	hello, refusal := s.readHello(conn)
@@ -61,8 +62,8 @@ func (s *Server) handshake(ctx context.Context, conn *wsconn.Conn, proven Proof)
 		return nil, refusal
 	}
 	x.streams = joinStreams(hello.Streams, last)
-	if s.cfg.OnBehind != nil && s.isBehindAgent(hello, x) {
-		s.cfg.OnBehind(x.Node)
+	if s.cfg.OnOlderData != nil && s.isBehindAgent(hello, x) {
+		s.cfg.OnOlderData(x.Node)
 	}
 	x.recordFacts(hello)
 	if !s.life.AddReader() {
@@ -86,8 +87,8 @@ func (s *Server) handshake(ctx context.Context, conn *wsconn.Conn, proven Proof)
 	return x, nil
 }
 
-// refuseChangedNode refuses a node that was deleted, replaced or renamed between admit and its registration: after the
-// registration, a change of the node ends the session itself.
+// refuseChangedNode refuses a node that changed between admission and registration; after registration, a change ends
+// the session itself.
 func (s *Server) refuseChangedNode(x *session) *wire.Refuse {
 	now, ok := s.cfg.Nodes.Lookup(x.UID)
 	switch {
@@ -106,7 +107,7 @@ const (
 	maxPings      = 16        // control frames before Hello
 )
 
-// readHello reads the first message of a connection, which must be Hello.
+// readHello reads the first message of a connection and refuses any other than Hello.
 func (s *Server) readHello(conn *wsconn.Conn) (*wire.Hello, *wire.Refuse) {
 	for range maxPings {
 		op, frame, err := conn.Read(min(s.cfg.Limits.FrameBytes, maxHelloBytes))
@@ -168,11 +169,14 @@ func (s *Server) admitAgent(conn *wsconn.Conn, hello *wire.Hello, proven Proof) 
 	x.proven.Store(proven != Proof{})
 	x.Open(s.clock.Now())
 	x.Budget.Open(&s.limiter, &x.Node)
+	if s.cfg.Stalled != nil {
+		x.stalled = s.cfg.Stalled()
+	}
 	return x, nil
 }
 
-// checkKey refuses a machine whose key is not the one on record of the node. A node without a key gets the first one,
-// unless that is another node's.
+// checkKey returns the refusal for a machine whose key differs from the node's recorded key; nil: the keys are equal.
+// A node without a key gets the first one, unless that is another node's.
 func (s *Server) checkKey(node *core.Node, uid uuid.UUID, key string) *wire.Refuse {
 	if node.Key == "" {
 		var holder string
@@ -191,7 +195,7 @@ func (s *Server) checkKey(node *core.Node, uid uuid.UUID, key string) *wire.Refu
 // its node.
 const unknownNodeRetry = 10 * time.Minute
 
-// refuseUnknown refuses a machine whose node does not exist.
+// refuseUnknown returns the refusal for a machine whose node does not exist.
 func (s *Server) refuseUnknown(uid uuid.UUID, key string) *wire.Refuse {
 	if gone := s.cfg.Nodes.Retirement(uid, key); gone.Code != "" {
 		return s.refuseRetired(gone)
@@ -199,7 +203,7 @@ func (s *Server) refuseUnknown(uid uuid.UUID, key string) *wire.Refuse {
 	return withHint(s.newRefusal("unknown", "the server does not know node "+uid.String(), unknownNodeRetry), pki.HintAccept)
 }
 
-// refuseReplaced refuses a machine with another key than the one on record of the node.
+// refuseReplaced returns the refusal for a machine whose key differs from the node's recorded key.
 func (s *Server) refuseReplaced(node *core.Node, key string) *wire.Refuse {
 	if gone := s.cfg.Nodes.Retirement(uuid.Nil, key); gone.Code != "" {
 		return s.refuseRetired(gone)
@@ -208,22 +212,24 @@ func (s *Server) refuseReplaced(node *core.Node, key string) *wire.Refuse {
 		"on the server, if this machine is "+node.Name+" anyway: muster node replace "+node.Name+", if it is another: muster node token; "+pki.HintRunJoinLine)
 }
 
+// refuseRetired returns the refusal for a machine whose node was retired or deleted.
 func (s *Server) refuseRetired(g Retirement) *wire.Refuse {
 	return withHint(s.newRefusal(g.Code, g.Sentence, unknownNodeRetry), g.Type)
 }
 
+// newRefusal returns a Refuse with code, sentence and a jittered retry time.
 func (s *Server) newRefusal(code, sentence string, retry time.Duration) *wire.Refuse {
 	return &wire.Refuse{Code: code, Message: sentence, RetryMs: s.jitterMs(retry)}
 }
 
-// withHint adds to a refusal the hint, a command that removes its cause.
+// withHint adds a hint (a command that removes the cause) to a refusal.
 func withHint(r *wire.Refuse, hint string) *wire.Refuse {
 	r.Hint = hint
 	return r
 }
 
-// writeMark ends the older session of the node, writes the mark of this one, and returns the last numbers of its streams in
-// the view. The mark is behind the older session's appends, so the numbers are complete.
+// writeMark ends the node's older session, journals the mark of the new one, and returns the last sequence numbers of
+// its streams. The mark is behind the older session's appends, so the numbers are complete.
 func (s *Server) writeMark(ctx context.Context, x, older *session, hello *wire.Hello) ([]wire.StreamLast, *wire.Refuse) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Limits.Handshake)
 	defer cancel()
@@ -260,8 +266,7 @@ func (s *Server) writeMark(ctx context.Context, x, older *session, hello *wire.H
 	return last, nil
 }
 
-// joinStreams returns the streams of a session: streams that the agent names in Hello, and streams whose last number
-// the event view knows.
+// joinStreams returns the streams of a session: those in Hello and those with a last number in the event view.
 func joinStreams(held []wire.StreamRange, last []wire.StreamLast) []sessionStream {
 	list := make([]sessionStream, len(held), len(held)+1)
 	for i, h := range held {
@@ -275,11 +280,12 @@ func joinStreams(held []wire.StreamRange, last []wire.StreamLast) []sessionStrea
 	return list
 }
 
-// isBehindAgent reports whether the agent knows more of this incarnation of the journal than the server: a newer assignment, or
-// acknowledged signals, which an agent no longer holds.
+// isBehindAgent reports whether the agent knows more than the server: a later incarnation of the journal, or in the present one
+// a newer assignment, or acknowledged signals, which an agent no longer holds.
 func (s *Server) isBehindAgent(hello *wire.Hello, x *session) bool {
-	if hello.Incarnation != s.cfg.Journal.Incarnation().ID {
-		return false
+	if now := s.cfg.Journal.Incarnation(); hello.Incarnation != now.ID {
+		// An agent of an earlier incarnation, or of another server, has an older assignment.
+		return hello.Incarnation != 0 && hello.Generation.Epoch > now.Epoch
 	}
 	if a := s.cfg.Assignments.For(x.Node.ID); a != nil && a.Generation.Epoch == hello.Generation.Epoch && a.Generation.Less(hello.Generation) {
 		return true
@@ -292,6 +298,7 @@ func (s *Server) isBehindAgent(hello *wire.Hello, x *session) bool {
 	return false
 }
 
+// newWelcome returns the Welcome of a session with its limits and features.
 func (s *Server) newWelcome(x *session) *wire.Welcome {
 	l, limits := &s.cfg.Limits, x.Budget.Limits()
 	x.maxOutput.Store(int64(limits.OutputBytes))

@@ -51,7 +51,7 @@ func TestResultsOfForeignChunksAreRefused(t *testing.T) {
 	a.expectRefused("4 unknown_chunk", "5 unknown_chunk")
 }
 
-// A gap costs one result of the node's rate limit for each chunk that the gap names.
+// TestGapIsChargedPerChunk checks that a gap costs one result of the rate limit for each chunk that it names.
 func TestGapIsChargedPerChunk(t *testing.T) {
 	w := newTestServer(t, func(c *Config) { c.Limits.NodeResultsPerSec, c.Limits.RateBurst = 100, time.Second })
 	a := w.openAgent(w.addNode(1, 1))
@@ -65,7 +65,7 @@ type rawClient struct {
 	t testing.TB
 }
 
-// rawClient is a client that writes arbitrary bytes to its connection.
+// rawClient returns a client that writes arbitrary bytes to its connection.
 func (w *testServer) rawClient(nc net.Conn) *rawClient {
 	w.t.Helper()
 	conn := testenv.Value(wsconn.Connect(nc, w.addr, Path, wire.Subprotocol, wsconn.Options{Timeout: time.Minute, Buffers: new(wsconn.Buffers)}))(w.t)
@@ -73,6 +73,7 @@ func (w *testServer) rawClient(nc net.Conn) *rawClient {
 	return &rawClient{conn, w.t}
 }
 
+// dial opens a TCP connection to the server.
 func (w *testServer) dial() net.Conn {
 	w.t.Helper()
 	nc := testenv.Value(net.Dial("tcp", w.addr))(w.t)
@@ -90,12 +91,13 @@ func (w *testServer) openRaw(uid uuid.UUID) *rawClient {
 	return f
 }
 
+// writeFrame sends a message in one WebSocket frame.
 func (f *rawClient) writeFrame(frame []byte) {
 	f.t.Helper()
 	testenv.NoError(f.t, f.Write(append(make([]byte, wsconn.Headroom), frame...)))
 }
 
-// writeBytes writes to the connection below WebSocket.
+// writeBytes writes raw bytes to the TCP connection.
 func (f *rawClient) writeBytes(b []byte) { _, _ = f.NetConn().Write(b) }
 
 // readMessage reads the next message of the server.
@@ -132,7 +134,7 @@ func (f *rawClient) refusal() (r wire.Refuse, code uint16) {
 	return r, closed.Code
 }
 
-// encodeFrame returns a WebSocket frame with a header and a payload, masked with zeroes.
+// encodeFrame returns a WebSocket frame with this header and payload, masked with zeroes.
 func encodeFrame(h ws.Header, payload string) []byte {
 	var b bytes.Buffer
 	h.Length = max(h.Length, int64(len(payload)))
@@ -237,7 +239,7 @@ func TestPeersThatDoNotReadDelayNoSession(t *testing.T) {
 	}
 }
 
-// randomText returns text that cannot be compressed.
+// randomText returns a random text, which compression does not shorten.
 func randomText(n int) string {
 	b := make([]byte, n)
 	r := rand.New(rand.NewPCG(uint64(n), 1))
@@ -247,7 +249,7 @@ func randomText(n int) string {
 	return string(b)
 }
 
-// setSmallWindow gives a socket a receive buffer of 2 KiB.
+// setSmallWindow sets the receive buffer of a socket to 2 KiB.
 func setSmallWindow(_, _ string, c syscall.RawConn) error {
 	return c.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 2048) })
 }
@@ -329,7 +331,8 @@ func TestEveryMessageIsCharged(t *testing.T) {
 	}
 }
 
-// FuzzFrame handles arbitrary messages. Each has an outcome, and the journal gets only entries that can be decoded.
+// FuzzFrame sends arbitrary messages to a session. Each has an outcome, and the journal gets only entries that can be
+// decoded.
 func FuzzFrame(f *testing.F) {
 	f.Add(wire.AppendBatch(nil, resultBatch(1, 3, 1)), wire.AppendBatch(nil, resultBatch(4, 1, 9)))
 	f.Add(wire.AppendBatch(nil, &wire.Batch{StreamKey: liveStream, First: 1, Gap: &wire.Gap{Last: 9, Reason: "full"}}), wire.AppendBatch(nil, resultBatch(10, 1, 1)))
@@ -354,7 +357,8 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-// For each outcome, one message raises it. The number of received messages is the sum of all outcomes.
+// TestEveryMessageHasOneOutcome sends one message for each outcome and checks the counters. The number of received
+// messages is the sum of all outcomes.
 func TestEveryMessageHasOneOutcome(t *testing.T) {
 	const unackedBytes = 1000
 	ways := map[frameOutcome]func(w *testServer, a *testAgent, node uuid.UUID){
@@ -376,6 +380,11 @@ func TestEveryMessageHasOneOutcome(t *testing.T) {
 		},
 		journalRefused: func(w *testServer, a *testAgent, _ uuid.UUID) {
 			w.journal.update(func() { w.journal.refusesAppends = true })
+			a.send(resultBatch(1, 1, 1))
+		},
+		serverStalled: func(w *testServer, a *testAgent, _ uuid.UUID) {
+			now := time.Now()
+			w.stalled.Store(&now)
 			a.send(resultBatch(1, 1, 1))
 		},
 		sessionDisplaced: func(w *testServer, a *testAgent, node uuid.UUID) {
@@ -454,7 +463,8 @@ func TestEveryMessageHasOneOutcome(t *testing.T) {
 	}
 }
 
-// The protocol's page explains every code of a Refuse and of a refused signal.
+// TestProtocolPageNamesEveryCode checks that the protocol's page explains every code of Refuse and of a refused
+// signal.
 func TestProtocolPageNamesEveryCode(t *testing.T) {
 	page := testenv.Value(os.ReadFile("../../../docs/protocol/README.md"))(t)
 	codes := map[string]bool{}

@@ -33,7 +33,7 @@ type Listener struct {
 	peopleOnly bool      // the listener is for people only; agents have a listener of their own
 }
 
-// Listen returns the shared listener. Nothing is accepted before Run.
+// Listen returns the listener that agents and people share. Nothing is accepted before Run.
 func Listen(l net.Listener, authority *pki.Authority, server *Server, log *slog.Logger) *Listener {
 	return newListener(l, authority, server, log, true)
 }
@@ -43,6 +43,7 @@ func ListenPeople(l net.Listener, authority *pki.Authority, server *Server, log 
 	return newListener(l, authority, server, log, false)
 }
 
+// newListener returns a listener with TLS for people and, with agents, also for agents.
 func newListener(l net.Listener, authority *pki.Authority, server *Server, log *slog.Logger, agents bool) *Listener {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -56,6 +57,7 @@ func newListener(l net.Listener, authority *pki.Authority, server *Server, log *
 	}
 }
 
+// newTLSConfig returns the TLS configuration of a listener, with a client certificate required only for agents.
 func newTLSConfig(authority *pki.Authority, server *Server, gates admission.Gates, names *serverNameCheck, admitAgents bool) *tls.Config {
 	people := &tls.Config{
 		MinVersion: tls.VersionTLS13, NextProtos: []string{"h2", "http/1.1"}, GetCertificate: authority.GetCertificate,
@@ -95,7 +97,8 @@ func newTLSConfig(authority *pki.Authority, server *Server, gates admission.Gate
 	return people
 }
 
-// People returns the connections of browsers, commands and enrolling agents, after TLS, for http.Server.Serve.
+// People returns a net.Listener with the TLS connections of browsers, commands and enrolling agents, for
+// http.Server.Serve.
 func (l *Listener) People() net.Listener { return &l.people }
 
 // Run accepts connections until ctx ends.
@@ -114,7 +117,7 @@ func (l *Listener) Run(ctx context.Context) error {
 	return l.server.admission.Serve(ctx, &listener)
 }
 
-// serve passes a connection on by its ALPN protocol.
+// serve passes a connection to the server of its ALPN protocol.
 func (l *Listener) serve(ctx context.Context, nc net.Conn) {
 	conn := nc.(*tls.Conn)
 	state := conn.ConnectionState()
@@ -130,8 +133,8 @@ func (l *Listener) serve(ctx context.Context, nc net.Conn) {
 	}
 }
 
-// proofOf returns the identity that a verified client certificate proves. It cannot fail, because VerifyConnection has
-// read the same certificate.
+// proofOf returns the identity that a verified client certificate proves. It cannot fail, because VerifyConnection
+// has read the same certificate.
 func proofOf(chain []*x509.Certificate) Proof {
 	uid, err := pki.NodeOf(chain[0])
 	if err != nil {
@@ -140,17 +143,19 @@ func proofOf(chain []*x509.Certificate) Proof {
 	return Proof{Node: uid, Key: pki.FingerprintOf(chain[0])}
 }
 
-// connQueue hands accepted connections to an http.Server.
+// connQueue is a net.Listener of connections that Listener.Run accepted for an http.Server.
 type connQueue struct {
 	addr  net.Addr
 	conns chan net.Conn
 	done  chan struct{}
 }
 
+// newConnQueue returns an empty queue of accepted connections.
 func newConnQueue(addr net.Addr) connQueue {
 	return connQueue{addr: addr, conns: make(chan net.Conn), done: make(chan struct{})}
 }
 
+// addConn queues a connection for Accept, or closes it after the end.
 func (q *connQueue) addConn(nc net.Conn) {
 	select {
 	case q.conns <- nc:
@@ -159,6 +164,7 @@ func (q *connQueue) addConn(nc net.Conn) {
 	}
 }
 
+// Accept implements net.Listener: it returns the next queued connection.
 func (q *connQueue) Accept() (net.Conn, error) {
 	select {
 	case nc := <-q.conns:
@@ -168,13 +174,14 @@ func (q *connQueue) Accept() (net.Conn, error) {
 	}
 }
 
-// Close does nothing: the listener belongs to Listener.Run.
+// Close implements net.Listener and does nothing, because Listener.Run owns the listener.
 func (q *connQueue) Close() error { return nil }
 
+// Addr implements net.Listener.
 func (q *connQueue) Addr() net.Addr { return q.addr }
 
-// ServePlain accepts agents without TLS on a loopback listener and believes the node id in Hello: for benchmarks. It
-// refuses other addresses.
+// ServePlain serves agents without TLS on a loopback listener and trusts the node id in Hello, for benchmarks only.
+// It refuses other addresses.
 func ServePlain(ctx context.Context, l net.Listener, server *Server) error {
 	addr, ok := l.Addr().(*net.TCPAddr)
 	if !ok || !addr.IP.IsLoopback() {
@@ -184,8 +191,8 @@ func ServePlain(ctx context.Context, l net.Listener, server *Server) error {
 		Serve: func(ctx context.Context, nc net.Conn) { server.ServeConn(ctx, nc, Proof{}) }})
 }
 
-// serverNameCheck counts and logs names of the server that clients ask for and its certificate does not have. Clients of
-// people refuse the certificate then; agents verify by the CA alone.
+// serverNameCheck counts and logs requested server names that the certificate lacks. Clients of people refuse the
+// certificate then; agents verify by the CA alone.
 type serverNameCheck struct {
 	authority      *pki.Authority
 	metrics        *metrics
@@ -193,11 +200,12 @@ type serverNameCheck struct {
 	people, agents rate.Sometimes
 }
 
+// newServerNameCheck returns a check of requested server names against the certificate.
 func newServerNameCheck(authority *pki.Authority, m *metrics, log *slog.Logger) *serverNameCheck {
 	return &serverNameCheck{authority: authority, metrics: m, log: log, people: admission.OncePerMinute(), agents: admission.OncePerMinute()}
 }
 
-// checkRequestedName examines the name that a client asks for; empty: it asks for none, or for an address.
+// checkRequestedName checks the server name that a client requests against the certificate.
 func (n *serverNameCheck) checkRequestedName(name string, agent bool) {
 	if name == "" {
 		return
@@ -221,7 +229,7 @@ func (n *serverNameCheck) checkRequestedName(name string, agent bool) {
 	})
 }
 
-// isHostName reports whether a text may be pasted into a command as a name.
+// isHostName reports whether a text has only characters of host names, so that a suggested command may contain it.
 func isHostName(text string) bool {
 	return len(text) <= 253 && strings.Trim(strings.ToLower(text), "abcdefghijklmnopqrstuvwxyz0123456789-._") == "" && !strings.HasPrefix(text, "-")
 }
@@ -236,7 +244,7 @@ type ticketKeys struct {
 	day       atomic.Int64 // of the keys in use
 }
 
-// rotate sets the ticket keys of the present day in all TLS configurations.
+// rotate sets the present day's session ticket keys in all TLS configurations.
 func (t *ticketKeys) rotate() {
 	now := t.now()
 	day := now.Unix() / 86400

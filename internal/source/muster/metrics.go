@@ -6,7 +6,7 @@ import (
 	"github.com/muster-fleet/muster/internal/source/core"
 )
 
-// frameOutcome is the result of handling one frame. Every frame raises exactly one.
+// frameOutcome is the outcome of handling one frame, for metrics. Every frame raises exactly one.
 type frameOutcome uint8
 
 const (
@@ -18,6 +18,7 @@ const (
 	tooManyStreams                          // too many streams: session closed
 	journalRefused                          // the journal did not accept it: session closed
 	sessionDisplaced                        // the session has ended already
+	serverStalled                           // it may have waited while the server stood still: session closed, sent again with its age
 	assignmentConfirmed                     // the agent confirms an assignment
 	agentLeaves                             // the agent leaves
 	agentStats                              // a report of the agent on itself
@@ -31,10 +32,10 @@ const (
 )
 
 var outcomeNames = [outcomes]string{
-	"kept", "repeated", "hole", "malformed", "oversized", "streams", "unkept", "displaced", "holding", "bye", "stats", "hasty", "ran", "unasked", "facts", "secrets", "unknown_kind",
+	"kept", "repeated", "hole", "malformed", "oversized", "streams", "unkept", "displaced", "stalled", "holding", "bye", "stats", "hasty", "ran", "unasked", "facts", "secrets", "unknown_kind",
 }
 
-// signalVerdict is the decision on one signal of a batch.
+// signalVerdict is the decision on one signal: keep it or refuse it with a code.
 type signalVerdict uint8
 
 const (
@@ -51,6 +52,7 @@ const (
 
 var verdictNames = [verdicts]string{"admitted", "unknown_chunk", "output", "states", "kind", "malformed", "proxy", "gap"}
 
+// metrics holds the metrics of the agents' source.
 type metrics struct {
 	core.SessionMetrics
 	controls                   prometheus.Counter // received pings and pongs
@@ -66,6 +68,7 @@ type metrics struct {
 	leftOutUnits, refusedUnits prometheus.Counter
 }
 
+// newMetrics registers the metrics of the agents' source.
 func newMetrics(r prometheus.Registerer, sessions, pressure func() float64) *metrics {
 	meter, server := core.Meter{Registerer: r, Prefix: "muster_session_"}, core.Meter{Registerer: r, Prefix: "muster_"}
 	m := &metrics{
@@ -89,7 +92,7 @@ func newMetrics(r prometheus.Registerer, sessions, pressure func() float64) *met
 	return m
 }
 
-// fleetMetrics sums the reports of connected agents over the fleet, because a label per node would be a series per node.
+// fleetMetrics exports sums of agents' reports over the fleet, because a label per node would make too many series.
 // The sums are computed at each scrape.
 type fleetMetrics struct{ server *Server }
 

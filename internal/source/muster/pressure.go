@@ -9,8 +9,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Pressure returns the fill level, from 0 to 1, of a resource that fills while agents send more than the server can
-// handle, and the reason for agents. It is called five times a second, also by several goroutines, and must not block.
+// Pressure returns the fill level (0 to 1) of a resource that fills when agents send too fast, and the reason for
+// agents. It is called five times a second, also by several goroutines, and must not block.
 type Pressure func() (share float64, reason string)
 
 // Agents are slowed by class: agents that send value blocks from a quarter on, all agents that send results from half on.
@@ -28,9 +28,9 @@ const (
 const (
 	firstLinger  = 2 * time.Second // sent with jitter, so that agents do not come together
 	maxLinger    = 2 * firstLinger // if the first is not enough
-	slowInterval = 4 * time.Second // shortest time between two Slows to one agent
-	// slowDuration is the longest time that one Slow holds; agents get up to half a slowInterval less. It outlasts a Slow
-	// that is lost, and ends soon after the last one: then agents return one by one.
+	slowInterval = 4 * time.Second // shortest time between two BackPressure messages to one agent
+	// slowDuration is the longest time that one BackPressure holds; agents get up to half a slowInterval less. It
+	// outlasts a lost BackPressure and ends soon after the last one, so that agents return one by one.
 	slowDuration = 2 * slowInterval
 )
 
@@ -38,7 +38,7 @@ const (
 // tenths, where people are warned.
 const usualBudgetShare = 0.8
 
-// highestPressure returns the highest fill level and its reason.
+// highestPressure returns the highest fill level of all resources and the reason for agents.
 func (s *Server) highestPressure() (share float64, reason string) {
 	st := s.cfg.Journal.Stats()
 	if st.Blocked != nil {
@@ -59,16 +59,16 @@ func (s *Server) highestPressure() (share float64, reason string) {
 	return share, reason
 }
 
-// agentThrottle decides when one class of agents is slowed, and how much.
+// agentThrottle decides when to slow one class of agents and how much.
 type agentThrottle struct {
 	threshold float64 // fill level from which on agents are slowed
 	active    bool
-	sentAt    int64         // time of the last Slow, ns; zero: never
-	linger    time.Duration // in the last Slow
+	sentAt    int64         // time of the last BackPressure, ns; zero: never
+	linger    time.Duration // in the last BackPressure
 }
 
-// update takes the fill level at now (ns). true: agents get a Slow now. Agents that linger send their backlog afterwards,
-// so the linger grows no more than needed.
+// update adapts the throttle to the fill level at a time in nanoseconds. true: agents get a BackPressure now. Agents that
+// linger send their backlog afterwards, so the linger grows no more than needed.
 func (t *agentThrottle) update(now int64, level float64) (send bool) {
 	t.active = level > t.threshold || t.active && level >= t.threshold*recoveredShare
 	since := now - t.sentAt
@@ -85,12 +85,12 @@ func (t *agentThrottle) update(now int64, level float64) (send bool) {
 	return true
 }
 
-// slowAgents slows agents down while a fill level is too high, until ctx ends.
+// slowAgents sends back-pressure to agents while a fill level is too high, until ctx ends.
 func (s *Server) slowAgents(ctx context.Context) {
 	tick := time.NewTicker(pressureInterval)
 	defer tick.Stop()
 	results, values := agentThrottle{threshold: slowResultsAt}, agentThrottle{threshold: slowValuesAt}
-	var since int64 // time of the first Slow to all agents; zero: all agents have their usual pace
+	var since int64 // time of the first BackPressure to all agents; zero: all agents have their usual pace
 	for {
 		select {
 		case <-tick.C:
@@ -104,12 +104,12 @@ func (s *Server) slowAgents(ctx context.Context) {
 				since = now
 				s.cfg.Log.Warn("slowing all agents: they send larger, rarer batches", "reason", reason)
 			}
-			s.registry.ForEach(func(x *session) { x.sendSlow(now, results.linger, reason) })
+			s.registry.ForEach(func(x *session) { x.queueBackPressure(now, results.linger, reason) })
 		}
 		if values.update(now, level) && !results.active {
 			s.registry.ForEach(func(x *session) {
 				if x.values.Load() {
-					x.sendSlow(now, values.linger, reason)
+					x.queueBackPressure(now, values.linger, reason)
 				}
 			})
 		}
@@ -120,47 +120,48 @@ func (s *Server) slowAgents(ctx context.Context) {
 	}
 }
 
-// lastSlow is the last Slow of a session. Its Mu guards it.
-type lastSlow struct {
+// queuedBackPressure records the last BackPressure sent in a session. Its Mu guards it.
+type queuedBackPressure struct {
 	reason string
 	linger time.Duration
 	at     int64 // monotonic time at which it became due; zero: never
 }
 
-// sendSlow sends a Slow that became due at now, unless one was sent within slowInterval.
-func (x *session) sendSlow(now int64, linger time.Duration, reason string) {
+// queueBackPressure queues a BackPressure with this linger and reason, at most one per slowInterval.
+func (x *session) queueBackPressure(now int64, linger time.Duration, reason string) {
 	x.Mu.Lock()
 	defer x.Mu.Unlock()
 	if x.slowdown.at == 0 || now-x.slowdown.at >= int64(slowInterval) {
-		x.slowdown = lastSlow{reason, linger, now}
-		x.srv.pushes.AddLocked(x, dueSlow)
+		x.slowdown = queuedBackPressure{reason, linger, now}
+		x.srv.pushes.AddLocked(x, dueBackPressure)
 	}
 }
 
-// slowdownMs returns the milliseconds, with jitter, for which a Slow that is sent now holds.
+// slowdownMs returns the jittered duration of a BackPressure sent now, in milliseconds.
 func (s *Server) slowdownMs() uint32 {
 	return uint32(slowDuration.Milliseconds() - int64(s.cfg.Rand()*float64(slowInterval.Milliseconds()/2)))
 }
 
-// chargeBatch charges a batch to the limits, and pauses the reader while there is debt: the agent's next frames wait in its
-// socket, then in its spool.
+// chargeBatch charges a batch to the rate limits and pauses the reader while in debt, so that further frames wait in
+// the agent's socket and spool.
 func (x *session) chargeBatch(c *core.Charge) {
 	debt := x.Budget.Spend(c)
 	if debt.Wait == 0 {
 		return
 	}
-	x.sendSlow(x.srv.monotonicNs(), maxLinger, debt.Reason())
+	x.queueBackPressure(x.srv.monotonicNs(), maxLinger, debt.Reason())
 	x.pauseReader(&debt)
 }
 
-// chargeFrame charges a frame without signals: pings, repeated batches and unknown messages are not free.
+// chargeFrame charges a frame without signals, such as a ping, a repeated batch or an unknown message, to the rate
+// limit.
 func (x *session) chargeFrame() {
 	if debt := x.Budget.SpendFrame(); debt.Wait > 0 {
 		x.pauseReader(&debt)
 	}
 }
 
-// pauseReader counts a limit and pauses the reader until the debt is paid.
+// pauseReader counts a reached limit and pauses the reader until the debt is paid.
 func (x *session) pauseReader(debt *core.Debt) {
 	x.srv.metrics.throttled.WithLabelValues(strings.TrimSuffix(debt.Limit(), "_rate")).Inc()
 	x.Budget.Hit(debt.Limit(), debt.Reason())

@@ -24,6 +24,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
+// TestThrottleSlowsAndRecovers checks when agents get back-pressure and when they return to their usual rate.
 func TestThrottleSlowsAndRecovers(t *testing.T) {
 	const s = int64(time.Second)
 	of := agentThrottle{threshold: slowResultsAt}
@@ -57,7 +58,8 @@ func TestThrottleSlowsAndRecovers(t *testing.T) {
 	}
 }
 
-// The pressure is the highest of all fill levels. A journal below its usual share of the budget adds none.
+// TestPressureIsTheHighestFillLevel checks that the pressure is the highest of all fill levels. A journal below its
+// usual share of the budget adds none.
 func TestPressureIsTheHighestFillLevel(t *testing.T) {
 	j := newMemoryJournal()
 	defer j.Close()
@@ -83,7 +85,7 @@ func TestPressureIsTheHighestFillLevel(t *testing.T) {
 	}
 }
 
-// pacedAgent makes a result every 97 ms, which is never a multiple of its linger, and records when its frames leave.
+// pacedAgent creates a result every 97 ms, never a multiple of the linger, and records when its frames are sent.
 type pacedAgent struct {
 	link.Events // nil: the server sends no runs
 	began       time.Time
@@ -94,19 +96,34 @@ type pacedAgent struct {
 	added       chan struct{}
 }
 
+// Streams implements link.Source with one live stream.
 func (m *pacedAgent) Streams() []wire.StreamRange {
 	return []wire.StreamRange{{StreamKey: liveStream, First: 1}}
 }
-func (m *pacedAgent) Backlog() uint64                { return 0 }
+
+// Backlog implements link.Source without a backlog.
+func (m *pacedAgent) Backlog() uint64 { return 0 }
+
+// Resume implements link.Source and does nothing.
 func (m *pacedAgent) Resume([]wire.StreamLast) error { return nil }
-func (m *pacedAgent) Keepalive() error               { return nil }
-func (m *pacedAgent) Acked(*wire.Ack)                {}
-func (m *pacedAgent) Notify() <-chan struct{}        { return m.added }
+
+// Keepalive implements link.Source and does nothing.
+func (m *pacedAgent) Keepalive() error { return nil }
+
+// Acked implements link.Source and does nothing.
+func (m *pacedAgent) Acked(*wire.Ack) {}
+
+// Notify implements link.Source: the channel receives a value after each new result.
+func (m *pacedAgent) Notify() <-chan struct{} { return m.added }
+
+// Unsent implements link.Source: it returns how many results are unsent.
 func (m *pacedAgent) Unsent() (int, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return int(m.made - m.sent), false
 }
+
+// Next implements link.Source: it fills the next batch with unsent results.
 func (m *pacedAgent) Next(b *wire.Batch, _, most int) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -119,7 +136,7 @@ func (m *pacedAgent) Next(b *wire.Batch, _, most int) (bool, error) {
 	return true, nil
 }
 
-// makeResults makes results until ctx ends. Call it in a bubble.
+// makeResults creates a result every 97 ms until ctx ends. Call it in a bubble.
 func (m *pacedAgent) makeResults(ctx context.Context, after time.Duration) {
 	time.Sleep(after)
 	for ctx.Err() == nil {
@@ -134,8 +151,13 @@ func (m *pacedAgent) makeResults(ctx context.Context, after time.Duration) {
 	}
 }
 
-func (m *pacedAgent) Connected(string, *wire.Welcome)          {}
-func (m *pacedAgent) Disconnected(string, error)               {}
+// Connected implements link.Events and does nothing.
+func (m *pacedAgent) Connected(string, *wire.Welcome) {}
+
+// Disconnected implements link.Events and does nothing.
+func (m *pacedAgent) Disconnected(string, error) {}
+
+// Assigned implements link.Events and does nothing.
 func (m *pacedAgent) Assigned(*link.Session, *link.Assignment) {}
 
 // fleetSize is the number of paced agents. They send about 103 frames per second at their usual pace.
@@ -147,8 +169,7 @@ const (
 	tooDear = 20 * time.Millisecond
 )
 
-// loadedServer is a server with a real journal that needs a fixed time for each frame, together with its fleet of
-// agents, in virtual time.
+// loadedServer is a server with a real journal, a fixed cost per frame and a fleet of agents, in virtual time.
 type loadedServer struct {
 	*testServer
 	t        *testing.T
@@ -159,7 +180,7 @@ type loadedServer struct {
 	machines []*pacedAgent
 }
 
-// runLoaded runs a test beside a server and its fleet, in a bubble.
+// runLoaded runs a test with a loaded server and its fleet in a synctest bubble.
 func runLoaded(t *testing.T, play func(*loadedServer)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &loadedServer{t: t, began: time.Now(), disk: faultfs.New(memfs.New()), testServer: &testServer{t: t, nodes: newMemoryNodes(), plan: newMemoryPlan()}}
@@ -216,7 +237,7 @@ func runLoaded(t *testing.T, play func(*loadedServer)) {
 	})
 }
 
-// stallDisk lets the next sync of the disk take a time. Call it in a bubble.
+// stallDisk delays the next disk sync by a time. Call it in a bubble.
 func (s *loadedServer) stallDisk(d time.Duration) {
 	var once sync.Once
 	s.disk.OnOperation(func(op faultfs.Op) error {
@@ -230,7 +251,7 @@ func (s *loadedServer) stallDisk(d time.Duration) {
 // sleepUntil sleeps until a time after the start. Call it in a bubble.
 func (s *loadedServer) sleepUntil(at time.Duration) { time.Sleep(at - time.Since(s.began)) }
 
-// frameRate returns the frames per second that left between two times.
+// frameRate returns the received frames per second between two times.
 func (s *loadedServer) frameRate(from, to time.Duration) float64 {
 	n := 0
 	for _, m := range s.machines {
@@ -245,7 +266,7 @@ func (s *loadedServer) frameRate(from, to time.Duration) float64 {
 	return float64(n) / (to - from).Seconds()
 }
 
-// countSlowdowns returns the number of Slow messages that were sent.
+// countSlowdowns returns how many BackPressure messages the server has sent.
 func (s *loadedServer) countSlowdowns() (n float64) {
 	return testutil.ToFloat64(s.server.metrics.sent.WithLabelValues("slow"))
 }
@@ -312,8 +333,8 @@ func TestSlowdownLastsUntilBelowAQuarter(t *testing.T) {
 	})
 }
 
-// A server that takes twice too long for each frame slows its fleet no more often than needed. The fleet returns to its
-// usual rate soon after.
+// TestOverloadEndsWithTheUsualRate checks that a server at half the needed speed slows its fleet no more than
+// necessary. The fleet returns to its usual rate soon after.
 func TestOverloadEndsWithTheUsualRate(t *testing.T) {
 	const from, to, after = 30 * time.Second, 80 * time.Second, 75 * time.Second
 	runLoaded(t, func(s *loadedServer) {
@@ -339,7 +360,8 @@ func TestOverloadEndsWithTheUsualRate(t *testing.T) {
 	})
 }
 
-// Acknowledged batches are read back from a journal on disk, each number once.
+// TestAcknowledgedBatchesAreInTheJournal checks that acknowledged batches are in a journal on disk, each sequence
+// number once.
 func TestAcknowledgedBatchesAreInTheJournal(t *testing.T) {
 	dir := t.TempDir()
 	view := &memoryJournal{last: map[model.NodeID]map[wire.StreamKey]uint64{}}

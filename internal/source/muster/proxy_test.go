@@ -24,7 +24,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// proxyHeader returns a PROXY header that names a source.
+// proxyHeader returns a PROXY header with a client's address.
 func proxyHeader(t testing.TB, version byte, source string) string {
 	t.Helper()
 	h := proxyproto.HeaderProxyFromAddrs(version, net.TCPAddrFromAddrPort(netip.MustParseAddrPort(source)), net.TCPAddrFromAddrPort(netip.MustParseAddrPort(source)))
@@ -32,7 +32,7 @@ func proxyHeader(t testing.TB, version byte, source string) string {
 	return string(data)
 }
 
-// trustProxies returns a change of Config by which connections from networks must begin with a PROXY header.
+// trustProxies returns a change of Config: connections from these networks must begin with a PROXY header.
 func trustProxies(networks ...string) func(*Config) {
 	return func(c *Config) {
 		for _, n := range networks {
@@ -41,26 +41,28 @@ func trustProxies(networks ...string) func(*Config) {
 	}
 }
 
-// logBuffer stores the server's log in memory, so that a test reads it while the server writes.
+// logBuffer holds the server's log, which a test may read concurrently.
 type logBuffer struct {
 	mu   sync.Mutex
 	text strings.Builder
 }
 
+// Write implements io.Writer.
 func (l *logBuffer) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.Write(b)
 }
 
+// countText returns how often a text is in the log.
 func (l *logBuffer) countText(text string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return strings.Count(l.text.String(), text)
 }
 
-// The PROXY header of a listed balancer names the client. A connection without the expected header is refused, and
-// counted by its cause.
+// TestListedBalancersHeaderNamesTheClient checks that the PROXY header of a listed load balancer sets the client's
+// address. A connection without the expected header is refused, and counted by its cause.
 func TestListedBalancersHeaderNamesTheClient(t *testing.T) {
 	const local = "\r\n\r\n\x00\r\nQUIT\n\x20\x00\x00\x00"
 	text := &logBuffer{}
@@ -108,7 +110,7 @@ func TestListedBalancersHeaderNamesTheClient(t *testing.T) {
 	}
 }
 
-// clientAddress returns the address that the server sees behind a PROXY header.
+// clientAddress returns the client's address as the server sees it behind a PROXY header.
 func clientAddress(t *testing.T, h *tlsServer, header string) (string, error) {
 	client := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
 		DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: h.authority.Pool()},
@@ -131,12 +133,13 @@ func withProxyHeader(header string) func(context.Context, string, string) (net.C
 	}
 }
 
-// proxyConn is a connection that begins with a PROXY header.
+// proxyConn is a connection that starts with a PROXY header.
 type proxyConn struct {
 	net.Conn
 	header string
 }
 
+// Write sends the PROXY header before the first bytes.
 func (h *proxyConn) Write(b []byte) (int, error) {
 	if h.header == "" {
 		return h.Conn.Write(b)
@@ -146,8 +149,8 @@ func (h *proxyConn) Write(b []byte) (int, error) {
 	return len(b), err
 }
 
-// Health checks of balancers are counted and not logged. A connection without a complete header is closed after
-// Limits.Handshake.
+// TestHealthChecksOfBalancersAreNotLogged checks that TCP health checks of load balancers are counted and not logged.
+// A connection without a complete header is closed after Limits.Handshake.
 func TestHealthChecksOfBalancersAreNotLogged(t *testing.T) {
 	text := &logBuffer{}
 	h := newTLSServerWith(t, func(c *Config) { trustProxies("127.0.0.0/8")(c); c.Limits.Handshake = 2 * time.Second }, slog.New(slog.NewTextHandler(text, nil)))
@@ -169,7 +172,8 @@ func TestHealthChecksOfBalancersAreNotLogged(t *testing.T) {
 	}
 }
 
-// The session of an agent behind a balancer has the address in its PROXY header.
+// TestAgentHasTheAddressOfItsProxyHeader checks that the session of an agent behind a load balancer has the address
+// in its PROXY header.
 func TestAgentHasTheAddressOfItsProxyHeader(t *testing.T) {
 	h := newTLSServerWith(t, trustProxies("127.0.0.1/32"), nil)
 	id := h.enrolBy("web01", withProxyHeader(proxyHeader(t, 2, "203.0.113.9:4711")))
@@ -187,7 +191,7 @@ func TestAgentHasTheAddressOfItsProxyHeader(t *testing.T) {
 	}
 }
 
-// assignProxies adds chunk 7 to the assignment of a node, a proxy check for proxy nodes.
+// assignProxies adds proxy check 7 for proxy nodes to a node's assignment.
 func (m *memoryPlan) assignProxies(node model.NodeID, proxies ...model.NodeID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -216,7 +220,7 @@ func outputOf(s wire.Signal) string {
 	return string(r.Output)
 }
 
-// readJournal returns the results about proxy nodes in the journal, and the signals of batches.
+// readJournal returns the results about proxy nodes and the batches' signals in the journal.
 func (w *testServer) readJournal(t *testing.T) (proxied []wire.Record, own []wire.Signal) {
 	t.Helper()
 	w.journal.mu.Lock()
@@ -236,8 +240,8 @@ func (w *testServer) readJournal(t *testing.T) (proxied []wire.Record, own []wir
 	return proxied, own
 }
 
-// A node may report on the proxy nodes of its assignment only. A result about a proxy node is kept once, with that
-// node; its number stays with the sender.
+// TestNodeReportsOnAssignedProxyNodes checks that a node may send results only about proxy nodes of its assignment. A
+// result about a proxy node is kept once, with that node; its number stays with the sender.
 func TestNodeReportsOnAssignedProxyNodes(t *testing.T) {
 	w := newTestServer(t, nil)
 	uid := w.addNode(1, 1)

@@ -16,7 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// sessionRequests are the requests between server and agent that are under way. The session's Mu guards them.
+// sessionRequests holds the pending requests between server and agent: ad-hoc runs and secrets. The session's Mu
+// guards them.
 type sessionRequests struct {
 	runs      []wire.Run     // not sent to the agent yet
 	turns     []wire.TurnRun // not sent to the agent yet
@@ -25,18 +26,18 @@ type sessionRequests struct {
 	exchanges int             // number of the agent's requests that are not answered
 }
 
-// takeUnsent returns the unsent messages, once.
+// takeUnsent returns and clears the unsent messages.
 func (r *sessionRequests) takeUnsent() (runs []wire.Run, turns []wire.TurnRun, answers []wire.Exchange) {
 	runs, turns, answers = r.runs, r.turns, r.answers
 	r.runs, r.turns, r.answers = nil, nil, nil
 	return runs, turns, answers
 }
 
-// NewRuns returns the runs of one caller. The caller closes them.
+// NewRuns returns the collection of ad-hoc runs of one caller. The caller closes them.
 func (s *Server) NewRuns() *core.Runs { return s.runOutput.NewRuns() }
 
-// Ask requests a run of the node's agent: of Chunk or Command, within TimeoutMs and MaxOutput. It fails if the node has no
-// session here, or the agent announced that it refuses.
+// Ask requests an ad-hoc run of a chunk or command from the node's agent, limited by TimeoutMs and MaxOutput. It
+// fails if the node has no session here, or the agent announced that it refuses.
 func (s *Server) Ask(runs *core.Runs, node model.NodeID, run wire.Run) error {
 	x := s.registry.Get(node)
 	if x == nil || x.maxOutput.Load() == 0 { // none, or not welcomed yet
@@ -48,6 +49,7 @@ func (s *Server) Ask(runs *core.Runs, node model.NodeID, run wire.Run) error {
 	return runs.Start(node, &run, x.cancelRun, func(p *core.PendingRun) error { return x.submitRun(p, run) })
 }
 
+// submitRun queues an ad-hoc run for the agent, within the limits of runs.
 func (x *session) submitRun(p *core.PendingRun, run wire.Run) error {
 	x.Mu.Lock()
 	defer x.Mu.Unlock()
@@ -66,7 +68,7 @@ func (x *session) submitRun(p *core.PendingRun, run wire.Run) error {
 	return nil
 }
 
-// cancelRun cancels a pending run: the agent is sent a cancel if the run was sent.
+// cancelRun cancels a pending ad-hoc run, with a message to the agent if the request was already sent.
 func (x *session) cancelRun(id uint64) {
 	x.Mu.Lock()
 	defer x.Mu.Unlock()
@@ -82,7 +84,7 @@ func (x *session) cancelRun(id uint64) {
 	}
 }
 
-// handleRunOutput hands an answer to the caller of its run. An answer with an unknown id is dropped.
+// handleRunOutput passes output of an ad-hoc run to its caller. An answer with an unknown id is dropped.
 func (x *session) handleRunOutput(body []byte) frameOutcome {
 	var m wire.RunOutput
 	if err := m.Decode(body); err != nil {
@@ -101,8 +103,8 @@ func (x *session) handleRunOutput(body []byte) frameOutcome {
 	return runAnswered
 }
 
-// Give hands a turn of a round-robin check to a node's session. It returns false if the node has no session, was not
-// sent this chunk yet, or is about to leave. Give does not block.
+// Give sends the turn of a round-robin check to a node's session. It returns false if the node has no session, was
+// not sent this chunk yet, or is about to leave. Give does not block.
 func (s *Server) Give(node model.NodeID, g wire.TurnRun) bool {
 	x := s.registry.Get(node)
 	if x == nil {
@@ -129,7 +131,7 @@ func (s *Server) Give(node model.NodeID, g wire.TurnRun) bool {
 // maxExchanges bounds the unanswered requests of one agent.
 const maxExchanges = 64
 
-// offeredFeatures returns the bits of the requests that the agent may make, for Welcome. Secrets are sent over mutual
+// offeredFeatures returns the features of Welcome: which requests the agent may make. Secrets are sent over mutual
 // TLS only.
 func (x *session) offeredFeatures() (bits uint32) {
 	if x.srv.cfg.Secret != nil && x.proven.Load() {
@@ -138,7 +140,7 @@ func (x *session) offeredFeatures() (bits uint32) {
 	return bits
 }
 
-// acceptSecretRequest accepts a request of the agent for secrets. A goroutine of its own answers it.
+// acceptSecretRequest accepts the agent's request for secret values. A goroutine of its own answers it.
 func (x *session) acceptSecretRequest(body []byte) frameOutcome {
 	var m wire.Exchange
 	if err := m.Decode(body); err != nil {
@@ -163,7 +165,7 @@ func (x *session) acceptSecretRequest(body []byte) frameOutcome {
 	return secretsRequested
 }
 
-// answerSecrets finds the values of the secrets that the assignment names, and queues the answer.
+// answerSecrets resolves the secrets that the assignment names and queues the answer.
 func (x *session) answerSecrets(id uint64, names []string) {
 	given := make([]wire.SecretValue, len(names))
 	var named []string
@@ -198,8 +200,8 @@ func (x *session) answerSecrets(id uint64, names []string) {
 	}
 }
 
-// assetConn is a connection on which an agent fetches archives. It hides TLS from http.Server, which would look for a
-// handler of the ALPN protocol.
+// assetConn is a TLS connection on which an agent fetches archives. It hides TLS from http.Server, which would look
+// for a handler of the ALPN protocol.
 type assetConn struct {
 	net.Conn
 	proof Proof
@@ -208,9 +210,10 @@ type assetConn struct {
 // NetConn returns the connection below TLS, for package admission.
 func (c *assetConn) NetConn() net.Conn { return c.Conn.(*tls.Conn).NetConn() }
 
+// assetConnKey is the context key of an asset connection.
 type assetConnKey struct{}
 
-// assetServer answers requests for archives, each on a goroutine of its own.
+// assetServer returns the HTTP server for agents' requests for archives.
 func (s *Server) assetServer() *http.Server {
 	return &http.Server{
 		Handler: http.HandlerFunc(s.serveAsset), ReadHeaderTimeout: 10 * time.Second, WriteTimeout: core.FetchTimeout, IdleTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10,
@@ -221,7 +224,7 @@ func (s *Server) assetServer() *http.Server {
 	}
 }
 
-// serveAsset sends an archive that the node's assignment names, whole or from an offset.
+// serveAsset sends an archive that the node's assignment names, from an offset on.
 func (s *Server) serveAsset(w http.ResponseWriter, r *http.Request) {
 	outcome, err := s.sendAsset(w, r)
 	s.metrics.Archives.WithLabelValues(outcome).Inc()
@@ -235,6 +238,7 @@ func (s *Server) serveAsset(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, public.Error(), public.Class.HTTP())
 }
 
+// sendAsset answers one request for an archive and returns its outcome.
 func (s *Server) sendAsset(w http.ResponseWriter, r *http.Request) (outcome string, err error) {
 	text, ok := strings.CutPrefix(r.URL.Path, wire.AssetPath)
 	sum, bad := model.ParseAssetSum(text)

@@ -18,7 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// nextAnswer waits for the next answer of a requested run.
+// nextAnswer returns the next answer of an ad-hoc run.
 func nextAnswer(t *testing.T, r *core.Runs) model.RunAnswer {
 	t.Helper()
 	late := time.After(20 * time.Second)
@@ -34,7 +34,7 @@ func nextAnswer(t *testing.T, r *core.Runs) model.RunAnswer {
 	}
 }
 
-// waitRun waits until the agent has got n requests of runs, and returns the last one.
+// waitRun waits for the nth ad-hoc run and returns it.
 func (a *testAgent) waitRun(n int) wire.Run {
 	a.wait("the run", func() bool { return len(a.runs) >= n })
 	a.mu.Lock()
@@ -42,6 +42,7 @@ func (a *testAgent) waitRun(n int) wire.Run {
 	return a.runs[n-1]
 }
 
+// sendRunOutput sends output of an ad-hoc run.
 func (a *testAgent) sendRunOutput(ran wire.RunOutput) {
 	a.t.Helper()
 	testenv.NoError(a.t, a.SendRunOutput(&ran))
@@ -84,7 +85,7 @@ func TestRequestedRunIsAnswered(t *testing.T) {
 	}
 }
 
-// A run that the agent announced to refuse is refused without a message to it.
+// TestRestrictedAgentGetsNoRuns checks that the server refuses ad-hoc runs itself which the agent's Hello excludes.
 func TestRestrictedAgentGetsNoRuns(t *testing.T) {
 	w := newTestServer(t, nil)
 	for i, c := range []struct {
@@ -185,7 +186,7 @@ func TestRunOutputIsBounded(t *testing.T) {
 	w.checkOutcomes()
 }
 
-// waitAnswers waits until the server has handled n answers of runs.
+// waitAnswers waits until the server has handled n answers of ad-hoc runs.
 func (a *testAgent) waitAnswers(w *testServer, n float64) {
 	a.t.Helper()
 	deadline := time.After(20 * time.Second)
@@ -200,7 +201,8 @@ func (a *testAgent) waitAnswers(w *testServer, n float64) {
 	}
 }
 
-// An agent gets the secrets that a check of its assignment names, and none if its session does not prove its identity.
+// TestAgentGetsSecretsOfItsAssignmentOnly checks that an agent gets the secrets of its assignment's checks, and none
+// without a proven identity.
 func TestAgentGetsSecretsOfItsAssignmentOnly(t *testing.T) {
 	asked := make(chan string, 8)
 	w := newTestServer(t, func(c *Config) {

@@ -21,7 +21,7 @@ import (
 // Path is the URL path of agents' sessions.
 const Path = "/agent/v1/session"
 
-// Server holds the sessions of all agents.
+// Server serves the sessions of all agents.
 type Server struct {
 	cfg       Config
 	metrics   *metrics
@@ -67,20 +67,20 @@ func New(cfg Config) (*Server, error) {
 		Namespace: cfg.Nodes.Namespace, Defaults: core.NamespaceLimits{NodeResultsPerSec: l.NodeResultsPerSec, OutputBytes: l.OutputBytes},
 		Burst: l.RateBurst, Monotonic: s.monotonicNs, Now: cfg.Now, Met: s.metrics.limits,
 	}
-	s.lost.start(l, cfg.OnShed)
+	s.lost.start(l, cfg.OnSessionLoss)
 	s.started = cfg.Now()
 	s.clock.Start(s.started.UnixNano())
 	cfg.Assignments.Subscribe(s.reassign)
 	return s, nil
 }
 
-// monotonicNs returns nanoseconds since New, never zero; setting the wall clock does not change it.
+// monotonicNs returns the nanoseconds since New, never zero and independent of the wall clock.
 func (s *Server) monotonicNs() int64 { return 1 + int64(s.cfg.Now().Sub(s.started)) }
 
 // pushWriters write assignments: few, because encoding them takes a processor.
 const pushWriters = 2
 
-// Run writes acknowledgements and assignments, and watches sessions and queues until ctx ends; then it closes every
+// Run writes acknowledgements and assignments and monitors sessions and queues until ctx ends, then closes every
 // session. Drain first for a planned stop.
 func (s *Server) Run(ctx context.Context) error {
 	s.acks.Start(s.cfg.Limits.Writers)
@@ -99,9 +99,9 @@ func (s *Server) Run(ctx context.Context) error {
 // changedRetry spreads the new sessions after a change of limits: a namespace does not reconnect within one second.
 const changedRetry = 6 * time.Second
 
-// watchSession pings a silent session or closes it. A session whose reader waits for the journal or a limit is not silent: it is
-// pinged, so that the agent does not take the server for dead, and stays. A session whose agent cuts outputs to another
-// length than the present limit starts again, because it would lose or cut results.
+// watchSession pings a silent session and closes a dead one. A session whose reader waits for the journal or a limit
+// is not silent: it is pinged, so that the agent does not take the server for dead, and stays. A session whose agent
+// cuts outputs to another length than the present limit starts again, because it would lose or cut results.
 func (s *Server) watchSession(x *session, now int64) {
 	if agreed := x.maxOutput.Load(); agreed != 0 && agreed != int64(x.Budget.Limits().OutputBytes) {
 		x.refuse(s.newRefusal("changed", "the limit of output was changed: the session starts again", changedRetry))
@@ -115,7 +115,7 @@ func (s *Server) watchSession(x *session, now int64) {
 	}
 }
 
-// Drain asks every agent to come back after about retry, with jitter, and refuses new sessions. It returns when all
+// Drain asks every agent to reconnect after about retry, with jitter, and refuses new sessions. It returns when all
 // sessions have ended and their marks are in the journal, or ctx ends.
 func (s *Server) Drain(ctx context.Context, retry time.Duration) {
 	s.drainRetry.Store(max(1, retry.Milliseconds()))
@@ -131,15 +131,15 @@ func (s *Server) Drain(ctx context.Context, retry time.Duration) {
 	}
 }
 
-// Disconnect ends the session of a node, if it has one: it was revoked or deleted, or its keepalive or limits changed.
+// Disconnect ends the session of a node, because the node was revoked or deleted or its keepalive or limits changed.
 func (s *Server) Disconnect(node model.NodeID, code, sentence string) {
 	if x := s.registry.Get(node); x != nil {
 		x.refuse(s.newRefusal(code, sentence, time.Second))
 	}
 }
 
-// Replaced ends the session of a node that belongs to another machine now. If gone has a code, the agent is sent gone as
-// the refusal.
+// Replaced ends the session of a node that another machine has taken over. If gone has a code, the agent is sent gone
+// as the refusal.
 func (s *Server) Replaced(node model.NodeID, gone Retirement) {
 	x := s.registry.Get(node)
 	switch {
@@ -160,7 +160,7 @@ func (s *Server) Admission() *admission.Admission { return s.admission }
 // Archives returns the archives of Assets, which agents of all sources fetch.
 func (s *Server) Archives() *core.Archives { return s.archives }
 
-// Connected reports whether the node has a session here.
+// Connected reports whether the node has a session on this server.
 func (s *Server) Connected(node model.NodeID) bool { return s.registry.Get(node) != nil }
 
 // Sessions returns the number of sessions.
@@ -171,7 +171,7 @@ func (s *Server) jitterMs(d time.Duration) uint32 {
 	return uint32(float64(d.Milliseconds()) * (0.5 + s.cfg.Rand()))
 }
 
-// reassign wakes the sessions whose assignment changed, and ends the sessions of deleted nodes.
+// reassign wakes the writers for sessions with a changed assignment, and ends the sessions of deleted nodes.
 func (s *Server) reassign(changed directory.Change) {
 	for _, node := range changed.Assignments {
 		x := s.registry.Get(node)
@@ -192,12 +192,12 @@ func (s *Server) reassign(changed directory.Change) {
 	}
 }
 
-// lostSessions detects a sudden loss of sessions: a dead switch must not look like a thousand dead machines.
+// lostSessions detects a sudden loss of many sessions, such as by a dead switch.
 type lostSessions struct {
 	window time.Duration
 	share  float64 // part of all sessions whose loss is reported
 	least  int     // sessions
-	report func(Shed)
+	report func(SessionLoss)
 
 	mu    sync.Mutex
 	slots [16]struct {
@@ -207,11 +207,13 @@ type lostSessions struct {
 	reported bool // the present loss of sessions was reported
 }
 
-func (w *lostSessions) start(l *Limits, report func(Shed)) {
+// start sets the limits of the detection and the function that reports a sudden loss.
+func (w *lostSessions) start(l *Limits, report func(SessionLoss)) {
 	w.window, w.share, w.least, w.report = l.ShedWindow, l.ShedShare, l.ShedLeast, report
 }
 
-// addEndedSession counts a session that ended without Bye at now (ns); remaining is the number of the others.
+// addEndedSession counts a session that ended without Bye, at a time in nanoseconds; remaining is the number of other
+// sessions.
 func (w *lostSessions) addEndedSession(now int64, remaining int) {
 	w.mu.Lock()
 	index := now / (int64(w.window) / int64(len(w.slots)))
@@ -232,11 +234,11 @@ func (w *lostSessions) addEndedSession(now int64, remaining int) {
 	w.reported = sudden || w.reported && lost > w.least/2
 	w.mu.Unlock()
 	if report && w.report != nil {
-		w.report(Shed{Lost: lost, Before: before, Window: w.window})
+		w.report(SessionLoss{Lost: lost, Before: before, Window: w.window})
 	}
 }
 
-// helloFields holds the part of Hello that the session needs later. It does not change.
+// helloFields holds the parts of Hello that a session keeps. It does not change.
 type helloFields struct {
 	version unique.Handle[string]
 	refuses unique.Handle[string] // one per line; a handle, because a fleet has few kinds of agents
@@ -245,6 +247,7 @@ type helloFields struct {
 	skew    time.Duration // of the machine's clock; positive: ahead of the server's
 }
 
+// helloFieldsOf returns the part of Hello that the session keeps.
 func helloFieldsOf(hello *wire.Hello, now time.Time) helloFields {
 	h := helloFields{version: unique.Make(hello.Version), refuses: unique.Make(strings.Join(hello.Restrictions, "\n")), kinds: chunkKindsOf(hello.Features), origin: originOf(hello)}
 	if hello.ClockUnixMs != 0 {
@@ -253,7 +256,7 @@ func helloFieldsOf(hello *wire.Hello, now time.Time) helloFields {
 	return h
 }
 
-// refusesRun returns the reason why the agent announced that it refuses a run; empty: it announced none.
+// refusesRun returns the reason announced in Hello why the agent refuses an ad-hoc run; empty: it accepts.
 func (h *helloFields) refusesRun(run *wire.Run) string {
 	refuses := strings.Split(h.refuses.Value(), "\n")
 	switch {
@@ -265,7 +268,7 @@ func (h *helloFields) refusesRun(run *wire.Run) string {
 	return ""
 }
 
-// agentReport is the last report of an agent on itself.
+// agentReport is the last report of an agent about itself.
 type agentReport struct {
 	wire.Stats
 	at          int64   // monotonic time of its arrival, ns
@@ -275,8 +278,7 @@ type agentReport struct {
 // minStatsInterval is the shortest time between two reports of one agent that are read.
 const minStatsInterval = 5 * time.Second
 
-// storeAgentStats stores the agent's report on itself in the session, in memory only, because people ask for the present
-// state alone.
+// storeAgentStats keeps the agent's report about itself in memory, because only its present state is shown.
 func (x *session) storeAgentStats(body []byte) frameOutcome {
 	now, before := x.srv.monotonicNs(), x.report.Load()
 	if before != nil && now-before.at < int64(minStatsInterval) {
@@ -297,7 +299,7 @@ func (x *session) storeAgentStats(body []byte) frameOutcome {
 	return agentStats
 }
 
-// Agent describes the agent of a node; not ok: it has no session.
+// Agent describes the connected agent of a node; ok is false without a session.
 func (s *Server) Agent(node model.NodeID) (a core.Agent, ok bool) {
 	x := s.registry.Get(node)
 	if x == nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// session is one agent's connection after Welcome.
+// session is the session of one agent after Welcome.
 type session struct {
 	core.Session
 	srv        *Server
@@ -31,18 +31,18 @@ type session struct {
 	// The reader's.
 	logged       [verdicts]bool // kinds of refusals that are in the log
 	reportLogged bool
+	stalled      *time.Time // the stall of the journal that the session has seen
 
 	// Guarded by Mu.
 	streams    []sessionStream
 	refused    []wire.RefusedSignal // to be sent with the next Ack
 	closing    sessionClosing
 	requests   sessionRequests
-	slowdown   lastSlow
+	slowdown   queuedBackPressure
 	assignment sentAssignment
 }
 
-// sessionStream is the state of one stream of the node's signals, which has its own sequence numbers. The reader owns
-// last; Mu guards the rest.
+// sessionStream is the state of one numbered stream of signals. The reader owns last; Mu guards the rest.
 type sessionStream struct {
 	wire.StreamKey
 	last  uint64 // last number that was appended to the journal
@@ -52,22 +52,23 @@ type sessionStream struct {
 
 const maxStreams = 16 // streams of one session: two lanes of the present spool and of deleted spools
 
-// sessionClosing describes how a session ends.
+// sessionClosing describes why and how a session ends.
 type sessionClosing struct {
 	clean   bool         // the agent said Bye
 	refusal *wire.Refuse // the last message of the session; nil: none
 	written bool         // the refusal was sent, or could not be; signals Window.Changed
 }
 
-// sentAssignment is the assignment that the agent holds, as far as the server knows.
+// sentAssignment records which assignment the agent has.
 type sentAssignment struct {
 	sent        *directory.Assignment // named by Hello or sent; nil: unknown, so the next one is sent whole
-	unconfirmed int                   // sent and not answered by Holding yet
-	mismatches  int                   // successive Holdings with another hash than expected
-	refused     []wire.RefusedChunk   // chunks that the agent refused in its last Holding
+	unconfirmed int                   // sent and not answered by AssignmentStatus yet
+	mismatches  int                   // successive AssignmentStatus with another hash than expected
+	refused     []wire.RefusedChunk   // chunks that the agent refused in its last AssignmentStatus
 }
 
-// ServeConn speaks the protocol on one connection. It returns when the session is open, whose reader goes on, or refused.
+// ServeConn serves the agent protocol on one connection. It returns when the session is open, whose reader goes on,
+// or refused.
 func (s *Server) ServeConn(ctx context.Context, nc net.Conn, proven Proof) {
 	_ = nc.SetDeadline(time.Now().Add(s.cfg.Limits.Handshake)) // deadlines of connections use the real clock, not Config.Now
 	defer context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })()
@@ -107,7 +108,7 @@ func (s *Server) ServeConn(ctx context.Context, nc net.Conn, proven Proof) {
 const tooManyConnsAnswer = "HTTP/1.1 429 Too Many Requests\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: 56\r\n\r\n" +
 	"too many connections of this node are opening sessions.\n"
 
-// Message implements core.Handler.
+// Message implements core.Handler: it reads and handles one message.
 func (x *session) Message() (cause string) {
 	op, frame, err := x.Conn.Read(x.srv.cfg.Limits.FrameBytes)
 	if err != nil {
@@ -131,13 +132,13 @@ func (x *session) Message() (cause string) {
 	}
 	x.srv.metrics.frames[out].Inc()
 	switch out {
-	case numbersMissing, frameMalformed, batchOversized, tooManyStreams, journalRefused, sessionDisplaced:
+	case numbersMissing, frameMalformed, batchOversized, tooManyStreams, journalRefused, sessionDisplaced, serverStalled:
 		return outcomeNames[out]
 	}
 	return ""
 }
 
-// ReadFailed implements core.Handler.
+// ReadFailed implements core.Handler: it handles a read error.
 func (x *session) ReadFailed(err error) string {
 	cause := core.ReadCause(err)
 	if cause == "too_large" || cause == "websocket" {
@@ -146,7 +147,7 @@ func (x *session) ReadFailed(err error) string {
 	return cause
 }
 
-// End implements core.Handler.
+// End implements core.Handler: it ends the session.
 func (x *session) End(cause string) {
 	x.srv.closingSessions.Add(1)
 	defer x.srv.closingSessions.Add(-1)
@@ -182,7 +183,7 @@ func (x *session) End(cause string) {
 	_ = x.srv.cfg.Journal.Append(x.srv.life.Base, journal.Entry{Section: x.Section, Data: x.Mark(wire.SessionMark{Clean: clean})})
 }
 
-// closeAfterRefusal closes the connection when a writer has sent the refusal, or could not.
+// closeAfterRefusal closes the connection after a writer has sent the refusal or failed to.
 func (x *session) closeAfterRefusal() {
 	defer context.AfterFunc(x.srv.life.Base, func() { x.Conn.Close() })()
 	x.Mu.Lock()
@@ -193,7 +194,7 @@ func (x *session) closeAfterRefusal() {
 	x.Conn.CloseGracefully(admission.LingerTime)
 }
 
-// FlushFailed implements core.Sender.
+// FlushFailed implements core.Sender: it closes the connection after a failed write.
 func (x *session) FlushFailed() {
 	x.Mu.Lock()
 	x.closing.written = true
@@ -209,6 +210,10 @@ func (x *session) handleFrame(frame []byte) frameOutcome {
 	}
 	switch kind {
 	case wire.KindBatch:
+		if x.isStale() {
+			x.refuse(x.srv.newStallRefusal())
+			return serverStalled
+		}
 		return x.handleBatch(body)
 	case wire.KindAssignmentStatus:
 		var m wire.AssignmentStatus
@@ -223,6 +228,7 @@ func (x *session) handleFrame(frame []byte) frameOutcome {
 			return x.violation(frameMalformed, err.Error())
 		}
 		x.recordFacts(&wire.Hello{Node: x.UID, Version: x.hello.version.Value(), Labels: m.Labels, Facts: m.Facts, Groups: m.Groups})
+		x.chargeBatch(&core.Charge{core.LoadReports: 1, core.LoadBytes: len(body)})
 		return factsChanged
 	case wire.KindBye:
 		x.Mu.Lock()
@@ -241,6 +247,23 @@ func (x *session) handleFrame(frame []byte) frameOutcome {
 	return unknownKind
 }
 
+// staleFor is how long after a stall a frame may come that waited during the stall.
+const staleFor = 10 * time.Second
+
+// isStale reports whether a frame may have waited in the connection while the server stood still, so that its age is wrong. The
+// agent sends it again in another session.
+func (x *session) isStale() bool {
+	if x.srv.cfg.Stalled == nil {
+		return false
+	}
+	last := x.srv.cfg.Stalled()
+	if last == x.stalled {
+		return false
+	}
+	x.stalled = last
+	return time.Since(*last) < staleFor
+}
+
 // recordFacts hands the agent's facts, labels and groups to the inventory.
 func (x *session) recordFacts(hello *wire.Hello) {
 	if limit, reason := x.srv.cfg.Nodes.RecordAgent(x.Node, hello); limit != "" {
@@ -248,20 +271,31 @@ func (x *session) recordFacts(hello *wire.Hello) {
 	}
 }
 
-// violation refuses an agent that violates the protocol. It may return later, perhaps with another version.
+// violation refuses an agent that violates the protocol, with the reason. It may return later, perhaps with another
+// version.
 func (x *session) violation(out frameOutcome, sentence string) frameOutcome {
 	x.refuse(&wire.Refuse{Code: outcomeNames[out], Message: sentence, RetryMs: x.srv.jitterMs(30 * time.Second),
 		Hint: "read the agent's log; if it happens again, install the same version on agent and server: muster version"})
 	return out
 }
 
-// refuse ends the session: a writer sends r, then the reader ends.
+// refuse ends the session with the refusal r: a writer sends it, then the reader ends.
 func (x *session) refuse(r *wire.Refuse) {
 	x.Mu.Lock()
 	defer x.Mu.Unlock()
+	x.refuseLocked(r)
+}
+
+// refuseLocked does the work of refuse; the caller holds Mu.
+func (x *session) refuseLocked(r *wire.Refuse) {
 	x.EndLocked()
 	x.closing.refusal = cmp.Or(x.closing.refusal, r)
 	x.srv.pushes.AddLocked(x, dueRefuse)
+}
+
+// newStallRefusal returns the refusal that asks for results that waited while the server stood still.
+func (s *Server) newStallRefusal() *wire.Refuse {
+	return s.newRefusal(outcomeNames[serverStalled], "the server stood still: send the results again, with their present age", 2*time.Second)
 }
 
 // newUnreadableRefusal returns the refusal for a frame that violates WebSocket or is too long.

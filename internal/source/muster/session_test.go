@@ -25,6 +25,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
+// TestMain runs the tests, or the clients of BenchmarkFootprint in a process of their own.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestSessionAcknowledgesBatches(t *testing.T) {
@@ -117,6 +118,7 @@ func TestRepeatedBatchIsAcknowledgedAndStoredOnce(t *testing.T) {
 	}
 }
 
+// TestGapReplacesMissingNumbers checks that a gap acknowledges the sequence numbers that the agent's spool dropped.
 func TestGapReplacesMissingNumbers(t *testing.T) {
 	w := newTestServer(t, nil)
 	a := w.openAgent(w.addNode(1, 1))
@@ -255,8 +257,8 @@ func TestMalformedSignalIsRefusedAlone(t *testing.T) {
 	}
 }
 
-// An acknowledgement of many batches names more refusals than fit into one Ack. The agent gets each before its number is
-// acknowledged, and the session goes on.
+// TestRefusalsComeBeforeTheirAcknowledgement checks that refusals beyond one Ack are sent in Acks before the
+// acknowledgement of their batches. The agent gets each before its number is acknowledged, and the session goes on.
 func TestRefusalsComeBeforeTheirAcknowledgement(t *testing.T) {
 	for _, c := range []struct{ batches, each int }{{3, wire.MaxSignals}, {15, 100}} {
 		w := newTestServer(t, nil)
@@ -278,6 +280,8 @@ func TestRefusalsComeBeforeTheirAcknowledgement(t *testing.T) {
 	}
 }
 
+// TestUnacknowledgedBytesStopTheReader checks that the reader waits while the journal has not committed a window of
+// bytes.
 func TestUnacknowledgedBytesStopTheReader(t *testing.T) {
 	w := newTestServer(t, func(c *Config) { c.Limits.UnackedBytes = 1000 })
 	a := w.openAgent(w.addNode(1, 1))
@@ -330,13 +334,13 @@ func TestRateLimitDelaysOnlyItsNamespace(t *testing.T) {
 	}
 }
 
-// A changed limit of output ends the session within seconds, because Welcome has announced the old one. It counts as no
-// sudden loss of sessions.
+// TestChangedOutputLimitStartsANewSession checks that a changed output limit ends the session, because Welcome
+// announced the old one. It counts as no sudden loss of sessions.
 func TestChangedOutputLimitStartsANewSession(t *testing.T) {
-	shed := make(chan Shed, 1)
+	shed := make(chan SessionLoss, 1)
 	w := newTestServer(t, func(c *Config) {
 		c.Limits.ShedLeast = 1
-		c.OnShed = func(s Shed) { shed <- s }
+		c.OnSessionLoss = func(s SessionLoss) { shed <- s }
 	})
 	uid := w.addNode(1, 1)
 	a := w.openAgent(uid)
@@ -381,8 +385,8 @@ func TestDrainEndsSessionsWithARetryTime(t *testing.T) {
 }
 
 func TestSuddenLossOfSessionsIsReportedOnce(t *testing.T) {
-	reports := make(chan Shed, 10)
-	w := newTestServer(t, func(c *Config) { c.OnShed = func(s Shed) { reports <- s } })
+	reports := make(chan SessionLoss, 10)
+	w := newTestServer(t, func(c *Config) { c.OnSessionLoss = func(s SessionLoss) { reports <- s } })
 	var agents []*testAgent
 	for i := range 60 {
 		agents = append(agents, w.openAgent(w.addNode(i, 1)))
@@ -418,8 +422,8 @@ func TestServePlainRefusesOtherAddresses(t *testing.T) {
 	}
 }
 
-// A blocked journal slows agents, a silent agent is pinged, and a dead session is closed. A session whose reader is
-// paused stays.
+// TestDeadSessionsAreClosed checks that a blocked journal slows agents, a silent agent is pinged, and a dead session
+// is closed. A session whose reader is paused stays.
 func TestDeadSessionsAreClosed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the housekeeper comes once a second")
@@ -447,8 +451,9 @@ func TestDeadSessionsAreClosed(t *testing.T) {
 	a.waitAck(1)
 }
 
-// An agent that was acknowledged more than the server has, or holds a newer assignment, shows that the server's data was
-// set back. Agents that know another incarnation of the journal show nothing about this one.
+// TestAgentAheadOfTheServerIsReported checks that an agent with newer acknowledgements or assignment than the server
+// is reported as a sign of restored old data. Agents that know another incarnation of the journal show nothing about
+// this one.
 func TestAgentAheadOfTheServerIsReported(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -460,11 +465,12 @@ func TestAgentAheadOfTheServerIsReported(t *testing.T) {
 		{"more numbers of another incarnation", wire.Hello{Incarnation: 41, Streams: []wire.StreamRange{{StreamKey: liveStream, First: 5, Last: 9}}}, false},
 		{"a stream that the server does not know", wire.Hello{Incarnation: 42, Streams: []wire.StreamRange{{StreamKey: wire.StreamKey{Stream: 8}, First: 2, Last: 9}}}, true},
 		{"a newer assignment", wire.Hello{Incarnation: 42, Generation: wire.Generation{Epoch: 1, Revision: 1000}}, true},
+		{"an assignment of a later incarnation", wire.Hello{Incarnation: 43, Generation: wire.Generation{Epoch: 2, Revision: 1}}, true},
 		{"an assignment of another incarnation", wire.Hello{Incarnation: 42, Generation: wire.Generation{Epoch: 0, Revision: 1000}}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			reports := make(chan string, 1)
-			w := newTestServer(t, func(cfg *Config) { cfg.OnBehind = func(n core.Node) { reports <- n.Name } })
+			w := newTestServer(t, func(cfg *Config) { cfg.OnOlderData = func(n core.Node) { reports <- n.Name } })
 			uid := w.addNode(1, 1)
 			a := w.openAgent(uid)
 			a.send(resultBatch(1, 3, 1))
@@ -506,13 +512,14 @@ func TestWelcomeIsTheFirstMessage(t *testing.T) {
 	}
 }
 
-// halfOpenConn is a connection that receives nothing after cut was closed, as after a crash of the peer.
+// halfOpenConn is a connection that receives nothing once cut is closed, as after a crash of the peer.
 type halfOpenConn struct {
 	net.Conn
 	cut, closed chan struct{}
 	once        sync.Once
 }
 
+// Read implements net.Conn: after cut is closed, it receives nothing until Close.
 func (d *halfOpenConn) Read(b []byte) (int, error) {
 	n, err := d.Conn.Read(b)
 	select {
@@ -524,12 +531,13 @@ func (d *halfOpenConn) Read(b []byte) (int, error) {
 	}
 }
 
+// Close implements net.Conn.
 func (d *halfOpenConn) Close() error {
 	d.once.Do(func() { close(d.closed) })
 	return d.Conn.Close()
 }
 
-// withOrigin sets machine and boot of an agent; cut, if not nil, makes its connection half-open.
+// withOrigin returns a change that sets an agent's machine and boot; cut, if not nil, makes its connection half-open.
 func withOrigin(machine, boot string, cut chan struct{}) func(*link.Config, *wire.Hello) {
 	return func(c *link.Config, h *wire.Hello) {
 		h.MachineID, h.BootID = machine, boot
@@ -554,7 +562,7 @@ type cloneServer struct {
 	reported []core.Clone
 }
 
-// newCloneServer starts a server that probes older connections for a time.
+// newCloneServer returns a test server that waits this long for the answer to a probe.
 func newCloneServer(t *testing.T, probe time.Duration) *cloneServer {
 	w := &cloneServer{}
 	w.testServer = newTestServer(t, func(c *Config) {
@@ -564,10 +572,11 @@ func newCloneServer(t *testing.T, probe time.Duration) *cloneServer {
 	return w
 }
 
+// clones returns the reported clones.
 func (w *cloneServer) clones() []core.Clone { w.mu.Lock(); defer w.mu.Unlock(); return w.reported }
 
-// Another machine with the identity of a connected one is refused. A probe without an answer would exceed the time of
-// the test.
+// TestCloneIsRefused checks that a second machine with the identity of a connected one is refused. A probe without an
+// answer would exceed the time of the test.
 func TestCloneIsRefused(t *testing.T) {
 	for name, c := range map[string]struct{ machine, boot string }{
 		"another machine":                                    {machineB, "boot2"},
@@ -603,8 +612,8 @@ func TestCloneIsRefused(t *testing.T) {
 	}
 }
 
-// Two agents of one origin look the same: the first newcomer takes over the session, as after a network failure. The
-// next one is refused while the other lives.
+// TestSecondTakeoverOfOneOriginIsRefused checks that two agents with one machine id and boot may take over the
+// session once, as after a network failure, and are then told apart. The next one is refused while the other lives.
 func TestSecondTakeoverOfOneOriginIsRefused(t *testing.T) {
 	w := newCloneServer(t, time.Hour)
 	uid := w.addNode(1, 1)
@@ -629,8 +638,8 @@ func TestSecondTakeoverOfOneOriginIsRefused(t *testing.T) {
 	third.waitAck(2)
 }
 
-// A machine that crashed, or whose network was cut again, gets in when its old connection answers no probe. It is no
-// clone.
+// TestCrashedMachineReconnects checks that a machine that crashed or lost its network is admitted when its old
+// connection answers no probe. It is no clone.
 func TestCrashedMachineReconnects(t *testing.T) {
 	for name, boot := range map[string]string{"rebooted": "boot2", "cut again": "boot1"} {
 		t.Run(name, func(t *testing.T) {
@@ -656,7 +665,8 @@ func TestCrashedMachineReconnects(t *testing.T) {
 	}
 }
 
-// While one newcomer waits for the answer to a probe, another one has to retry.
+// TestSecondConnectionDuringAProbeHasToRetry checks that a second new connection of a node has to retry while the
+// first waits for a probe.
 func TestSecondConnectionDuringAProbeHasToRetry(t *testing.T) {
 	w := newCloneServer(t, time.Hour)
 	uid := w.addNode(1, 1)
@@ -687,7 +697,8 @@ func TestSecondConnectionDuringAProbeHasToRetry(t *testing.T) {
 	}
 }
 
-// A fleet whose old connections are half-open reconnects without probes, which would take an hour here.
+// TestFleetReconnectsWithoutProbes checks that a fleet with half-open old connections reconnects without probes,
+// which would take an hour.
 func TestFleetReconnectsWithoutProbes(t *testing.T) {
 	w := newCloneServer(t, time.Hour)
 	var wg sync.WaitGroup
@@ -705,6 +716,7 @@ func TestFleetReconnectsWithoutProbes(t *testing.T) {
 	wg.Wait()
 }
 
+// TestMachinesAndBootsHaveDifferentOrigins checks that machine and boot ids give equal origins only for equal ids.
 func TestMachinesAndBootsHaveDifferentOrigins(t *testing.T) {
 	o := func(machine, boot string) machineOrigin {
 		return originOf(&wire.Hello{MachineID: machine, BootID: boot})
@@ -788,7 +800,8 @@ muster_agents_told 2
 	}
 }
 
-// Forks per minute count from the report before; after a restart of the agent, from its start.
+// TestForksPerMinuteCountFromTheLastReport checks that forks per minute are counted since the last report, or since
+// the agent's start.
 func TestForksPerMinuteCountFromTheLastReport(t *testing.T) {
 	w := newTestServer(t, nil)
 	w.openAgent(w.addNode(1, 1))

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// An idle session that has handled messages waits on the initial stack of its goroutine.
+// TestIdleSessionsKeepTheirFirstStack checks that an idle session has only the small initial stack of its goroutine.
 func TestIdleSessionsKeepTheirFirstStack(t *testing.T) {
 	const sessions, first = 400, 2 << 10
 	w := newTestServer(t, nil)

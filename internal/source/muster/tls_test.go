@@ -39,7 +39,10 @@ type tlsServer struct {
 // memoryTokens keeps join tokens in memory.
 type memoryTokens struct{ by map[string]pki.JoinToken }
 
+// Create stores a join token.
 func (m *memoryTokens) Create(_ context.Context, t pki.JoinToken) error { m.by[t.ID] = t; return nil }
+
+// Find implements pki.Tokens.
 func (m *memoryTokens) Find(_ context.Context, id string) (pki.JoinToken, error) {
 	t, ok := m.by[id]
 	if !ok {
@@ -48,11 +51,16 @@ func (m *memoryTokens) Find(_ context.Context, id string) (pki.JoinToken, error)
 	return t, nil
 }
 
+// NodeOfKey implements pki.Registrar and knows no key.
 func (h *tlsServer) NodeOfKey(string) (pki.Member, bool) { return pki.Member{}, false }
-func (h *tlsServer) RefuseKey(string) error              { return nil }
-func (h *tlsServer) UnknownNode(uuid.UUID) bool          { return false }
 
-// Register makes the machine a node with one check.
+// RefuseKey implements pki.Registrar and refuses no key.
+func (h *tlsServer) RefuseKey(string) error { return nil }
+
+// UnknownNode implements pki.Registrar and knows every node.
+func (h *tlsServer) UnknownNode(uuid.UUID) bool { return false }
+
+// Register implements pki.Registrar: it makes the machine a node with one check.
 func (h *tlsServer) Register(_ context.Context, key string, t pki.JoinToken, r pki.EnrolRequest) (pki.Member, error) {
 	id, uid := model.NodeID(5000+len(h.nodes.nodes)), uuid.New()
 	h.nodes.setNode(uid, core.Node{ID: id, Name: r.Name, Namespace: 1, Key: key})
@@ -60,8 +68,10 @@ func (h *tlsServer) Register(_ context.Context, key string, t pki.JoinToken, r p
 	return pki.Member{UID: uid, Name: r.Name, Namespace: t.Namespace}, nil
 }
 
+// newTLSServer returns a test server with TLS and enrolment.
 func newTLSServer(t *testing.T) *tlsServer { return newTLSServerWith(t, nil, nil) }
 
+// newTLSServerWith returns a test server with TLS, enrolment, a changed configuration and a log.
 func newTLSServerWith(t *testing.T, change func(*Config), log *slog.Logger) *tlsServer {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "pki")
@@ -95,7 +105,7 @@ func newTLSServerWith(t *testing.T, change func(*Config), log *slog.Logger) *tls
 // enrol enrols a machine with a join token and returns its identity.
 func (h *tlsServer) enrol(name string) *pki.Identity { h.t.Helper(); return h.enrolBy(name, nil) }
 
-// enrolBy enrols a machine over connections that dial opens, and returns its identity.
+// enrolBy enrols a machine over connections that dial opens and returns its identity.
 func (h *tlsServer) enrolBy(name string, dial func(context.Context, string, string) (net.Conn, error)) *pki.Identity {
 	h.t.Helper()
 	token, keep, err := h.authority.NewToken([]string{h.tls}, pki.JoinToken{Namespace: "default"})
@@ -105,10 +115,12 @@ func (h *tlsServer) enrolBy(name string, dial func(context.Context, string, stri
 	return id
 }
 
+// openTLS opens an agent's session over TLS with its identity.
 func (h *tlsServer) openTLS(id *pki.Identity, node uuid.UUID) (*testAgent, error) {
 	return h.openWith(id, node, link.TLSConfig(id, nil))
 }
 
+// openWith opens an agent's session with a TLS configuration.
 func (h *tlsServer) openWith(id *pki.Identity, node uuid.UUID, config *tls.Config) (*testAgent, error) {
 	plain := h.addr
 	h.addr = h.tls
@@ -174,6 +186,7 @@ func TestPeopleNeedNoCertificate(t *testing.T) {
 	}
 }
 
+// TestSessionNeedsTheNodesCertificate checks that a session is refused with another node's or CA's certificate.
 func TestSessionNeedsTheNodesCertificate(t *testing.T) {
 	h := newTLSServer(t)
 	good, other := h.enrol("good"), h.enrol("other")
@@ -293,8 +306,8 @@ func TestForgedAssignmentIsRefused(t *testing.T) {
 	}
 }
 
-// A name that the server's certificate does not have is counted each time, and logged once with the setting that adds
-// it. Invalid names are not logged.
+// TestNamesMissingInTheCertificateAreLoggedOnce checks that a requested server name missing in the certificate is
+// counted each time and logged once with the setting that adds it. Invalid names are not logged.
 func TestNamesMissingInTheCertificateAreLoggedOnce(t *testing.T) {
 	text := &logBuffer{}
 	h := newTLSServerWith(t, nil, slog.New(slog.NewTextHandler(text, nil)))

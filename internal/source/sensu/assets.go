@@ -23,8 +23,7 @@ import (
 // request, which is valid for this node and archive as long as the assignment names it and the server runs.
 const assetPath = "/assets/"
 
-// assetsOf returns a check's assets in the form of a Sensu request, or the reason why an asset cannot be used on this
-// machine.
+// assetsOf returns a check's assets for a Sensu request, or why an asset does not fit this machine.
 func (x *session) assetsOf(c *model.CheckChunk) (list []sensuwire.Asset, problem string) {
 	if len(c.Assets) == 0 {
 		return nil, ""
@@ -48,20 +47,21 @@ func (x *session) assetsOf(c *model.CheckChunk) (list []sensuwire.Asset, problem
 	return list, ""
 }
 
-// archiveToken returns the token for a path, which proves that the server sent it.
+// archiveToken returns the token in an archive's URL, which proves that the server made the URL.
 func (s *Server) archiveToken(path string) string {
 	mac := hmac.New(sha256.New, s.archiveKey[:])
 	mac.Write([]byte(path))
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// handshakeConn is a connection that is read for a handshake. If the request is for an archive, the library's answer is
-// dropped: sendArchive writes another.
+// handshakeConn is a connection during the HTTP handshake, whose size it limits. If the request is for an archive,
+// the library's answer is dropped: sendArchive writes another.
 type handshakeConn struct {
 	wsconn.Handshake
 	*handshakeRequest
 }
 
+// Write drops the WebSocket library's answer to an archive request and writes all others.
 func (c *handshakeConn) Write(p []byte) (int, error) {
 	if c.isArchiveRequest() {
 		return len(p), nil
@@ -69,6 +69,7 @@ func (c *handshakeConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
+// isArchiveRequest reports whether the request is for an archive.
 func (o *handshakeRequest) isArchiveRequest() bool { return strings.HasPrefix(o.path, assetPath) }
 
 // serveArchive answers an agent's HTTP request for an archive, and closes the connection.
@@ -82,12 +83,13 @@ func (s *Server) serveArchive(nc net.Conn, o *handshakeRequest) {
 	wsconn.CloseGracefully(nc, admission.LingerTime)
 }
 
-// refuseHTTP answers an HTTP request with a status and the text of err.
+// refuseHTTP answers an HTTP request with a status and an error's text.
 func refuseHTTP(nc net.Conn, status int, err error) {
 	text := err.Error() + "\n"
 	_, _ = fmt.Fprintf(nc, "HTTP/1.1 %d %s\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", status, http.StatusText(status), len(text), text)
 }
 
+// sendArchive answers a request for an archive and returns the outcome.
 func (s *Server) sendArchive(nc net.Conn, o *handshakeRequest) (outcome string, err error) {
 	number, text, _ := strings.Cut(strings.TrimPrefix(o.path, assetPath), "/")
 	node, badNode := strconv.ParseUint(number, 10, 32)

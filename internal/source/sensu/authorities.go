@@ -15,29 +15,29 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Authorities are the CAs of agents' certificates, in a file that Refresh reads again. A file that cannot be read leaves
-// the former ones in force.
+// Authorities holds the CAs of agents' certificates from a file that Refresh reloads. A file that cannot be read
+// leaves the former ones in force.
 type Authorities struct {
 	log        *slog.Logger
 	file       reloadedFile[authorities]
 	revocation *revocationFile // revocation lists; nil: the server has none
 }
 
-// authorities are the content of the file at one time.
+// authorities holds the accepted authorities as loaded at one time.
 type authorities struct {
 	certs []*x509.Certificate
 	pool  *x509.CertPool
 	sums  map[[32]byte]struct{} // of certs
 }
 
-// OpenAuthorities reads the file, which must contain at least one CA.
+// OpenAuthorities reads a PEM file with at least one CA certificate.
 func OpenAuthorities(path string, log *slog.Logger) (*Authorities, error) {
 	a := &Authorities{log: log, file: reloadedFile[authorities]{path: path, contentName: "authorities", parse: parseAuthorities}}
 	return a, a.file.open("--sensu-client-ca FILE", "of -----BEGIN CERTIFICATE-----")
 }
 
-// parseAuthorities parses a file of CA certificates in PEM. One invalid certificate makes the whole file an error,
-// because it may be a file that is being written.
+// parseAuthorities parses CA certificates in PEM. One invalid certificate makes the whole file an error, because it
+// may be a file that is being written.
 func parseAuthorities(text []byte) (*authorities, error) {
 	out := &authorities{pool: x509.NewCertPool(), sums: map[[32]byte]struct{}{}}
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
@@ -58,8 +58,8 @@ func parseAuthorities(text []byte) (*authorities, error) {
 	return out, nil
 }
 
-// Refresh reads the file again and puts its content in force if two successive reads agree: then it is not being written.
-// A connected agent stays while its CA is in the file and its certificate is not revoked.
+// Refresh reloads the files; new content takes effect after two equal reads, so that a file being written is not
+// used. A connected agent stays while its CA is in the file and its certificate is not revoked.
 func (a *Authorities) Refresh(at time.Time) {
 	before := a.file.current.Load()
 	if read := a.file.reload(a.log); read != nil {
@@ -77,7 +77,7 @@ func (a *Authorities) Refresh(at time.Time) {
 	a.revocation.warnExpired(at, a.log)
 }
 
-// countMissing returns the number of authorities that other does not have.
+// countMissing returns how many authorities are not in other.
 func (a *authorities) countMissing(other *authorities) (n int) {
 	for sum := range a.sums {
 		if _, ok := other.sums[sum]; !ok {
@@ -87,8 +87,8 @@ func (a *authorities) countMissing(other *authorities) (n int) {
 	return n
 }
 
-// Admit accepts certificates of these authorities. An agent without one may use a password, and fetch archives. TLS
-// sessions are not resumed, so that each connection proves its certificate.
+// Admit verifies a client certificate against the accepted authorities and revocation lists. An agent without one may
+// use a password, and fetch archives. TLS sessions are not resumed, so that each connection proves its certificate.
 func (a *Authorities) Admit(config *tls.Config) {
 	config.ClientAuth, config.SessionTicketsDisabled = tls.VerifyClientCertIfGiven, true
 	base := config.Clone()
@@ -99,7 +99,8 @@ func (a *Authorities) Admit(config *tls.Config) {
 	}
 }
 
-// trustsOneRoot reports whether an authority that proved a connection is still accepted; true for one without a certificate.
+// trustsOneRoot reports whether an authority that verified the connection is still accepted; true for a connection
+// without a certificate.
 func (a *Authorities) trustsOneRoot(roots [][32]byte) bool {
 	if a == nil || len(roots) == 0 {
 		return true
@@ -113,7 +114,7 @@ func (a *Authorities) trustsOneRoot(roots [][32]byte) bool {
 	return false
 }
 
-// authorityKeysOf returns the hashes of the authorities at the ends of verified certificate chains.
+// authorityKeysOf returns the key hashes of the authorities in verified certificate chains.
 func authorityKeysOf(chains [][]*x509.Certificate) (roots [][32]byte) {
 	for _, chain := range chains {
 		roots = append(roots, sha256.Sum256(chain[len(chain)-1].Raw))
@@ -121,7 +122,7 @@ func authorityKeysOf(chains [][]*x509.Certificate) (roots [][32]byte) {
 	return roots
 }
 
-// reloadedFile is a file that is read again and again, and its content that was accepted last.
+// reloadedFile is a file that the server reloads, with its last accepted content.
 type reloadedFile[T any] struct {
 	path        string
 	contentName string // name of the content for people, such as "authorities"
@@ -133,8 +134,8 @@ type reloadedFile[T any] struct {
 	lastErr     string // error that was logged last; empty: none
 }
 
-// open reads the file at the start. flag and form are for the hint of an error: the flag that names the file, and the
-// form of its content.
+// open reads the file at the server's start. flag and form are for the hint of an error: the flag that names the
+// file, and the form of its content.
 func (f *reloadedFile[T]) open(flag, form string) error {
 	text, err := os.ReadFile(f.path)
 	if err != nil {
@@ -149,8 +150,8 @@ func (f *reloadedFile[T]) open(flag, form string) error {
 	return nil
 }
 
-// reload puts the content of the file in force, and returns it, if it differs and two successive reads agree: then it is
-// not being written. A file that cannot be read leaves the former content in force; each error is logged once.
+// reload reads the file and accepts changed content after two equal reads, so that a file being written is not used.
+// A file that cannot be read leaves the former content in force; each error is logged once.
 func (f *reloadedFile[T]) reload(log *slog.Logger) (read *T) {
 	text, err := os.ReadFile(f.path)
 	stable := bytes.Equal(text, f.lastRead)
@@ -177,8 +178,8 @@ func (f *reloadedFile[T]) reload(log *slog.Logger) (read *T) {
 	return read
 }
 
-// revocationFile holds the revocation lists of the authorities, in a file that is read again with theirs. An expired list
-// stays in force and is logged: a list that nobody renewed must not lock out a fleet.
+// revocationFile holds the revocation lists from a file that the server reloads. An expired list stays in force and
+// is logged: a list that nobody renewed must not lock out a fleet.
 type revocationFile struct {
 	reloadedFile[revocationLists]
 	warned time.Time // time of the last log line on an expired list
@@ -187,7 +188,7 @@ type revocationFile struct {
 // expiredInterval is the time between two log lines on an expired list.
 const expiredInterval = time.Hour
 
-// OpenRevoked reads a file of revocation lists, each by one of the authorities.
+// OpenRevoked reads the file of revocation lists, each signed by one of the authorities.
 func (a *Authorities) OpenRevoked(path string, now time.Time) error {
 	r := &revocationFile{reloadedFile: reloadedFile[revocationLists]{path: path, contentName: "revocation lists", parse: func(text []byte) (*revocationLists, error) {
 		return parseLists(text, a.file.current.Load().certs)
@@ -201,7 +202,7 @@ func (a *Authorities) OpenRevoked(path string, now time.Time) error {
 	return nil
 }
 
-// logLists logs the content of a file, and the number of authorities without a list in it.
+// logLists logs the loaded revocation lists and how many authorities have none.
 func (a *Authorities) logLists(read *revocationLists) {
 	without := 0
 	for _, cert := range a.file.current.Load().certs {
@@ -215,7 +216,7 @@ func (a *Authorities) logLists(read *revocationLists) {
 	}
 }
 
-// warnExpired logs an expired list, once an hour.
+// warnExpired logs an expired revocation list once an hour.
 func (r *revocationFile) warnExpired(at time.Time, log *slog.Logger) {
 	read := r.current.Load()
 	if read.expires.IsZero() || at.Before(read.expires) || at.Sub(r.warned) < expiredInterval {
@@ -226,13 +227,13 @@ func (r *revocationFile) warnExpired(at time.Time, log *slog.Logger) {
 		"file", r.path, "authority", read.issuer, "since", read.expires)
 }
 
-// certificateSerial identifies a certificate of an authority.
+// certificateSerial identifies a certificate by its authority and serial number.
 type certificateSerial struct {
 	issuer [32]byte // key of the authority
 	number string
 }
 
-// serialsOf returns the certificates of chains without the authorities at their ends.
+// serialsOf returns the serial numbers of certificate chains without their root authorities.
 func serialsOf(chains [][]*x509.Certificate) (list []certificateSerial) {
 	for _, chain := range chains {
 		for i, cert := range chain[:len(chain)-1] {
@@ -242,12 +243,12 @@ func serialsOf(chains [][]*x509.Certificate) (list []certificateSerial) {
 	return list
 }
 
-// authorityKey identifies an authority by its key, because names may repeat.
+// authorityKey returns the hash of an authority's key, because names may repeat.
 func authorityKey(cert *x509.Certificate) [32]byte {
 	return sha256.Sum256(cert.RawSubjectPublicKeyInfo)
 }
 
-// revokedSince returns the time at which one of the certificates was revoked; ok is false if none was.
+// revokedSince returns when a certificate of the chain was revoked; ok is false if none was.
 func (a *Authorities) revokedSince(list []certificateSerial) (since time.Time, ok bool) {
 	if a == nil || a.revocation == nil {
 		return since, false
@@ -261,7 +262,7 @@ func (a *Authorities) revokedSince(list []certificateSerial) (since time.Time, o
 	return since, false
 }
 
-// firstListExpiry returns the expiry of the first list, Unix seconds; 0: never, or there are none.
+// firstListExpiry returns the earliest expiry of a revocation list in Unix seconds; 0: no list expires.
 func (a *Authorities) firstListExpiry() float64 {
 	if a == nil || a.revocation == nil || a.revocation.current.Load().expires.IsZero() {
 		return 0
@@ -269,7 +270,7 @@ func (a *Authorities) firstListExpiry() float64 {
 	return float64(a.revocation.current.Load().expires.Unix())
 }
 
-// revocationLists are the revocation lists of a file at one time.
+// revocationLists holds revoked serial numbers by authority as loaded at one time.
 type revocationLists struct {
 	entries map[certificateSerial]time.Time // time of the revocation
 	issuers map[[32]byte]bool               // authorities that have a list
@@ -278,9 +279,9 @@ type revocationLists struct {
 	ignored []string                        // issuers that are no authority
 }
 
-// parseLists parses a file of revocation lists: several in PEM, or one in DER, each signed by one of the authorities.
-// One invalid list makes the whole file an error. Lists of other issuers, such as former authorities, are ignored if
-// there is one of an authority.
+// parseLists parses revocation lists, in PEM or one in DER, each signed by one of the authorities. One invalid list
+// makes the whole file an error. Lists of other issuers, such as former authorities, are ignored if there is one of
+// an authority.
 func parseLists(text []byte, authorities []*x509.Certificate) (*revocationLists, error) {
 	out := &revocationLists{entries: map[certificateSerial]time.Time{}, issuers: map[[32]byte]bool{}}
 	n := 0
@@ -308,6 +309,7 @@ func parseLists(text []byte, authorities []*x509.Certificate) (*revocationLists,
 	return out, nil
 }
 
+// addList parses one revocation list and verifies its signature by an authority.
 func (l *revocationLists) addList(der []byte, authorities []*x509.Certificate) error {
 	list, err := x509.ParseRevocationList(der)
 	if err != nil {
@@ -338,7 +340,7 @@ func (l *revocationLists) addList(der []byte, authorities []*x509.Certificate) e
 	return nil
 }
 
-// signerOf returns the authority that signed a list; nil: no authority has the name of its issuer.
+// signerOf returns the authority that signed a list, or nil.
 func signerOf(list *x509.RevocationList, authorities []*x509.Certificate) (*x509.Certificate, error) {
 	var wrong error
 	for _, cert := range authorities {

@@ -21,8 +21,9 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// Agents of an added authority connect while old sessions go on. Sessions of a removed authority end, and its agents
-// are refused. An unreadable file changes nothing and is logged once.
+// TestReloadedAuthoritiesReplaceSessions checks that agents of an added authority connect while old sessions
+// continue. Sessions of a removed authority end, and its agents are refused. An unreadable file changes nothing and
+// is logged once.
 func TestReloadedAuthoritiesReplaceSessions(t *testing.T) {
 	before, after := newAuthority(t), newAuthority(t)
 	file := filepath.Join(t.TempDir(), "ca.crt")
@@ -109,7 +110,8 @@ func TestReloadedAuthoritiesReplaceSessions(t *testing.T) {
 	}
 }
 
-// A server does not start with a file that is none.
+// TestMissingOrEmptyAuthoritiesAreAnError checks that a server does not start with a missing or empty file of
+// authorities.
 func TestMissingOrEmptyAuthoritiesAreAnError(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	file := filepath.Join(t.TempDir(), "ca.crt")
@@ -122,7 +124,7 @@ func TestMissingOrEmptyAuthoritiesAreAnError(t *testing.T) {
 	}
 }
 
-// FuzzAuthorities parses arbitrary files: the result is at least one authority, or an error.
+// FuzzAuthorities parses arbitrary files and checks that the result is an error or at least one authority.
 func FuzzAuthorities(f *testing.F) {
 	f.Add([]byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"))
 	f.Add([]byte("no PEM"))
@@ -135,7 +137,7 @@ func FuzzAuthorities(f *testing.F) {
 	})
 }
 
-// revocationList returns a revocation list that the authority has signed, in PEM.
+// revocationList returns a signed revocation list in PEM.
 func (a *testAuthority) revocationList(number int64, until time.Time, certs ...tls.Certificate) string {
 	a.t.Helper()
 	list := &x509.RevocationList{Number: big.NewInt(number), ThisUpdate: until.Add(-time.Hour), NextUpdate: until}
@@ -246,7 +248,8 @@ func TestRevokedCertificateEndsItsSession(t *testing.T) {
 	}
 }
 
-// Two authorities have one name: the list of one revokes no certificate of the other, even with the same serial number.
+// TestListRevokesCertificatesOfItsAuthorityOnly checks that with two authorities of one name, a revocation list
+// affects only certificates of its own authority.
 func TestListRevokesCertificatesOfItsAuthorityOnly(t *testing.T) {
 	one, two := newAuthority(t), newAuthority(t)
 	cert := one.issueAgent("web1", "default")
@@ -257,7 +260,7 @@ func TestListRevokesCertificatesOfItsAuthorityOnly(t *testing.T) {
 	}
 }
 
-// readFixture reads a file written by openssl.
+// readFixture returns a test file that openssl wrote.
 func readFixture(t testing.TB, name string) []byte {
 	t.Helper()
 	text := testenv.Value(os.ReadFile(filepath.Join("testdata", "revoked", name)))(t)
@@ -322,7 +325,7 @@ func TestRevocationListOfARemovedAuthorityIsIgnored(t *testing.T) {
 	}
 }
 
-// FuzzRevocationLists parses arbitrary files: the result is at least one revocation list, or an error.
+// FuzzRevocationLists parses arbitrary files and checks that the result is an error or at least one revocation list.
 func FuzzRevocationLists(f *testing.F) {
 	for _, name := range []string{"list.crl", "list.der", "v1.crl", "part.crl", "ca.crt"} {
 		f.Add(readFixture(f, name))

@@ -109,7 +109,7 @@ func TestCertificateProvesUserMachineAndNamespace(t *testing.T) {
 	}
 }
 
-// A refused certificate ends the TLS handshake with an alert that has the reason.
+// TestAgentReadsWhyItsCertificateIsRefused checks that the TLS alert for a refused certificate states the reason.
 func TestAgentReadsWhyItsCertificateIsRefused(t *testing.T) {
 	ca, another := newAuthority(t), newAuthority(t)
 	w := newTestServerTLS(t, ca.newServerTLS(), nil)
@@ -211,6 +211,7 @@ type testAuthority struct {
 	key  *ecdsa.PrivateKey
 }
 
+// newAuthority returns a test CA.
 func newAuthority(t testing.TB) *testAuthority {
 	t.Helper()
 	a := &testAuthority{t: t}
@@ -220,7 +221,7 @@ func newAuthority(t testing.TB) *testAuthority {
 	return a
 }
 
-// issue signs a certificate. A new authority signs its own.
+// issue signs a certificate of a template. A new authority signs its own.
 func (a *testAuthority) issue(c *x509.Certificate) tls.Certificate {
 	a.t.Helper()
 	key := testenv.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(a.t)
@@ -253,7 +254,7 @@ func (a *testAuthority) certificatePEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})
 }
 
-// newServerTLS returns the TLS configuration of a server that accepts agents of this authority.
+// newServerTLS returns a server's TLS configuration that accepts agents of this authority.
 func (a *testAuthority) newServerTLS() *tls.Config {
 	a.t.Helper()
 	file := filepath.Join(a.t.TempDir(), "ca.crt")
@@ -262,7 +263,7 @@ func (a *testAuthority) newServerTLS() *tls.Config {
 	return a.serverTLS(authorities)
 }
 
-// serverTLS returns the TLS configuration of a server that accepts agents of authorities.
+// serverTLS returns a server's TLS configuration that accepts agents of given authorities.
 func (a *testAuthority) serverTLS(authorities *Authorities) *tls.Config {
 	a.t.Helper()
 	server := a.issue(&x509.Certificate{DNSNames: []string{"localhost"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
@@ -271,7 +272,7 @@ func (a *testAuthority) serverTLS(authorities *Authorities) *tls.Config {
 	return config
 }
 
-// dialTLS opens a TLS connection that shows a certificate; nil: none.
+// dialTLS opens a TLS connection with a client certificate; nil: none.
 func (w *testServer) dialTLS(ca *testAuthority, show *tls.Certificate, change func(*tls.Config)) *tls.Conn {
 	w.t.Helper()
 	nc := testenv.Value(net.Dial("tcp", w.addr))(w.t)
@@ -288,7 +289,7 @@ func (w *testServer) dialTLS(ca *testAuthority, show *tls.Certificate, change fu
 	return tls.Client(nc, config)
 }
 
-// connectProven connects an agent whose certificate proves its identity.
+// connectProven connects an agent with a certificate that proves its identity.
 func (w *testServer) connectProven(ca *testAuthority, name string, json bool) *testAgent {
 	w.t.Helper()
 	cert := ca.issueAgent(name, "default")

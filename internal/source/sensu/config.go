@@ -18,7 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/source/core"
 )
 
-// Config holds the settings of a Server, and the parts of the server that it calls.
+// Config holds the settings and dependencies of a Server.
 type Config struct {
 	core.Config
 	// Limiter, Admission and Archives are shared with Muster's own agents.
@@ -47,7 +47,8 @@ type Access interface {
 	Current(p *access.Program) bool
 }
 
-// Intent holds the declared resources: *intent.Service. Meet, Get and Apply may wait for SQL; the rest is in memory.
+// Intent is the part of *intent.Service for declared resources and nodes. RegisterExternal, Get and Apply may wait for SQL; the
+// rest is in memory.
 type Intent interface {
 	CheckNamespace(name string) error
 	LookupNode(uid uuid.UUID) (intent.NodeInfo, bool)
@@ -60,7 +61,7 @@ type Intent interface {
 	core.Declarer
 }
 
-// Checks finds passive checks: an event that no request asked for belongs to one.
+// Checks finds passive checks, to which unrequested events belong.
 type Checks interface {
 	PassiveCheck(namespace, name string) (directory.PassiveCheck, bool)
 	PassiveChecks(namespace, source string) []model.CheckID
@@ -75,7 +76,7 @@ type View interface {
 	HasEvent(node model.NodeID, check model.CheckID) bool
 }
 
-// Limits holds the bounds on the cost of one agent. Zero: the default.
+// Limits bounds the load that one agent may cause. Zero: the default.
 type Limits struct {
 	core.SessionLimits
 	MessageBytes int           // one message; default 1 MiB
@@ -83,6 +84,7 @@ type Limits struct {
 	FirstWithin  time.Duration // a new check runs once within this; default 10 s
 }
 
+// setDefaults fills zero values with defaults and fails if a dependency is missing.
 func (c *Config) setDefaults() error {
 	if c.Limiter == nil || c.Admission == nil || c.Archives == nil || c.Intent == nil || c.View == nil || c.Checks == nil || c.Handler == nil {
 		return errors.New("BUG: source of Sensu agents without limiter, admission, archives, intent, view, checks or handlers")
@@ -98,7 +100,7 @@ func (c *Config) setDefaults() error {
 	return c.Config.Complete()
 }
 
-// messageOutcome is the result of handling one message. Every message raises exactly one.
+// messageOutcome is the outcome of handling one message, for metrics. Every message raises exactly one.
 type messageOutcome uint8
 
 const (
@@ -119,6 +121,7 @@ const (
 
 var outcomeNames = [outcomes]string{"keepalive", "kept", "malformed", "other_entity", "unassigned", "empty", "states", "displaced", "unkept", "unknown_type", "disabled", "unmade"}
 
+// metrics holds the metrics of the Sensu source.
 type metrics struct {
 	core.SessionMetrics
 	messages      [outcomes]prometheus.Counter
@@ -131,6 +134,7 @@ type metrics struct {
 	passwordLocks prometheus.Counter
 }
 
+// newMetrics registers the metrics of the Sensu source.
 func newMetrics(r prometheus.Registerer, sessions, listsExpire func() float64) *metrics {
 	meter := core.Meter{Registerer: r, Prefix: "muster_sensu_"}
 	m := &metrics{

@@ -37,12 +37,13 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// decodedSignal is a signal of the journal with its decoded result, if the signal is a result.
+// decodedSignal is a journaled signal with its decoded result.
 type decodedSignal struct {
 	wire.Signal
 	wire.Result
 }
 
+// decodeSignal decodes a signal of the journal with its result.
 func decodeSignal(t testing.TB, s wire.Signal) decodedSignal {
 	if s.Kind != wire.SignalResult {
 		return decodedSignal{Signal: s}
@@ -90,13 +91,13 @@ type testServer struct {
 	declared   *directory.PassiveCheck // an operator declares it just before the next Apply
 }
 
-// newTestServer starts a server for agents without TLS.
+// newTestServer returns a running test server for agents without TLS.
 func newTestServer(t testing.TB, change func(*Config)) *testServer {
 	t.Helper()
 	return newTestServerTLS(t, nil, change)
 }
 
-// newTestServerTLS starts a server for agents with TLS; config nil: without TLS.
+// newTestServerTLS returns a running test server for agents with TLS; nil config: without TLS.
 func newTestServerTLS(t testing.TB, config *tls.Config, change func(*Config)) *testServer {
 	t.Helper()
 	w := &testServer{users: map[string][]string{"agent": {"default", "other"}, "only": {"default"}}, t: t, metrics: prometheus.NewRegistry(), nodes: map[uuid.UUID]intent.NodeInfo{}, reports: map[uuid.UUID]intent.AgentReport{},
@@ -127,14 +128,14 @@ func newTestServerTLS(t testing.TB, config *tls.Config, change func(*Config)) *t
 	return w
 }
 
-// update calls fn with the lock held.
+// update calls fn under the lock.
 func (w *testServer) update(fn func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	fn()
 }
 
-// wait waits for a condition, which ok reports with the lock held.
+// wait waits until the function ok returns true under the lock.
 func (w *testServer) wait(what string, ok func() bool) {
 	w.t.Helper()
 	there := false
@@ -153,12 +154,14 @@ func (w *testServer) wait(what string, ok func() bool) {
 	})
 }
 
+// count returns the number of messages with an outcome.
 func (w *testServer) count(out messageOutcome) int {
 	return int(testutil.ToFloat64(w.server.metrics.messages[out]))
 }
 
 // The journal.
 
+// Append implements core.Journal: it records entries, or blocks if the test says so.
 func (w *testServer) Append(ctx context.Context, entries ...journal.Entry) error {
 	w.mu.Lock()
 	full, never := w.blocked, w.forbidden
@@ -206,6 +209,7 @@ func (w *testServer) Append(ctx context.Context, entries ...journal.Entry) error
 
 // Intent.
 
+// LoginProgram implements Access: the password is secret.
 func (w *testServer) LoginProgram(ctx context.Context, _, name, password string, begin access.Admit) (access.Program, error) {
 	if password != "secret" {
 		end, err := begin(ctx)
@@ -217,6 +221,8 @@ func (w *testServer) LoginProgram(ctx context.Context, _, name, password string,
 	}
 	return access.Program{Name: name, Namespaces: []string{"default", "other"}}, nil
 }
+
+// AgentProgram implements Access: it returns the user of a certificate.
 func (w *testServer) AgentProgram(name string) (access.Program, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -226,25 +232,35 @@ func (w *testServer) AgentProgram(name string) (access.Program, error) {
 	}
 	return access.Program{Name: name, Namespaces: namespaces}, nil
 }
+
+// Current implements Access: every login stays valid.
 func (w *testServer) Current(*access.Program) bool { return true }
+
+// CheckNamespace implements Intent: default, secret and prod exist.
 func (w *testServer) CheckNamespace(name string) error {
 	if name != "default" && name != "secret" && name != "prod" {
 		return model.Errorf(model.NotFound, "no namespace %s", name)
 	}
 	return nil
 }
+
+// LookupNode implements Intent: it returns a node by its uid.
 func (w *testServer) LookupNode(uid uuid.UUID) (intent.NodeInfo, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n, ok := w.nodes[uid]
 	return n, ok
 }
+
+// Tombstone implements Intent: it returns the tombstone of a uid.
 func (w *testServer) Tombstone(uid uuid.UUID) (intent.Tombstone, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	t, ok := w.tombstones[uid]
 	return t, ok
 }
+
+// RegisterExternal implements Intent: it registers an agent as a node.
 func (w *testServer) RegisterExternal(_ context.Context, _ intent.Actor, m *intent.ExternalAgent) (intent.NodeInfo, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -258,11 +274,14 @@ func (w *testServer) RegisterExternal(_ context.Context, _ intent.Actor, m *inte
 	}
 	return n, nil
 }
+
+// RecordReport implements Intent: it stores the agent's report.
 func (w *testServer) RecordReport(info intent.NodeInfo, said intent.AgentReport) (limit, reason string) {
 	w.update(func() { w.reports[info.UID] = said })
 	return "", ""
 }
 
+// handler returns the spec of a test handler.
 func (w *testServer) handler(namespace, name string) (*model.HandlerSpec, bool) {
 	spec, ok := map[string]*model.HandlerSpec{"default/cmdb": {}, "default/pager": {PagerDuty: &model.PagerDuty{}}}[namespace+"/"+name]
 	return spec, ok
@@ -270,24 +289,33 @@ func (w *testServer) handler(namespace, name string) (*model.HandlerSpec, bool) 
 
 // The view and the planner.
 
+// Admit implements View: it refuses the check many.
 func (w *testServer) Admit(_ model.NodeID, c *model.CheckChunk) (code, reason string) {
 	if c.Name == "many" {
 		return "node_limit", "no room"
 	}
 	return "", ""
 }
+
+// HasEvent implements View by the test's events.
 func (w *testServer) HasEvent(node model.NodeID, check model.CheckID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.events[eventKey{node, check}]
 }
+
+// LimitsFor implements Intent: it returns the test's limits.
 func (w *testServer) LimitsFor(string) model.Limits { return w.limits }
+
+// Get implements Intent: two pipelines exist.
 func (w *testServer) Get(_ context.Context, key intent.Key) (*model.Resource, error) {
 	if key == (intent.Key{Kind: "Pipeline", Namespace: "default", Name: "sensu-tofile"}) || key == (intent.Key{Kind: "Pipeline", Namespace: "default", Name: "alerts"}) {
 		return &model.Resource{}, nil
 	}
 	return nil, model.Errorf(model.NotFound, "no %s", key)
 }
+
+// Apply implements Intent: it creates passive checks.
 func (w *testServer) Apply(_ context.Context, _ intent.Actor, resources []model.Resource, o intent.ApplyOptions) (intent.ApplyResult, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -312,13 +340,19 @@ func (w *testServer) Apply(_ context.Context, _ intent.Actor, resources []model.
 	}
 	return intent.ApplyResult{}, nil
 }
+
+// CatchUp implements Checks and does nothing.
 func (w *testServer) CatchUp(context.Context) error { return nil }
+
+// PassiveCheck implements Checks by the test's passive checks.
 func (w *testServer) PassiveCheck(_, name string) (directory.PassiveCheck, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p, ok := w.passives[name]
 	return p, ok
 }
+
+// PassiveChecks implements Checks by the test's passive checks.
 func (w *testServer) PassiveChecks(_, source string) (ids []model.CheckID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -329,6 +363,8 @@ func (w *testServer) PassiveChecks(_, source string) (ids []model.CheckID) {
 	}
 	return ids
 }
+
+// For implements directory.Assignments: it returns the assignment of a node.
 func (w *testServer) For(node model.NodeID) *directory.Assignment {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -340,10 +376,14 @@ func (w *testServer) For(node model.NodeID) *directory.Assignment {
 	}
 	return nil
 }
-func (w *testServer) Chunk(model.ChunkID) *model.Chunk    { return nil }
+
+// Chunk implements directory.Assignments and knows no chunk.
+func (w *testServer) Chunk(model.ChunkID) *model.Chunk { return nil }
+
+// Subscribe implements directory.Assignments.
 func (w *testServer) Subscribe(fn func(directory.Change)) { w.notify = fn } // the server subscribes last
 
-// sealChunks returns the checks as the chunks of an assignment.
+// sealChunks returns checks as sealed chunks of an assignment.
 func sealChunks(checks []*model.CheckChunk) (chunks []*model.Chunk) {
 	for _, c := range checks {
 		chunks = append(chunks, c.Seal())
@@ -376,6 +416,7 @@ func newCheck(id model.ChunkID, name, command string, change func(*model.CheckCh
 // archiveContent is the content of every archive.
 var archiveContent = bytes.Repeat([]byte("archive "), 1<<17)
 
+// openArchive is an open archive in memory.
 type openArchive struct{ *bytes.Reader }
 
 func (openArchive) Close() error { return nil }
@@ -396,20 +437,20 @@ type testAgent struct {
 	ended    chan error
 }
 
-// inBothCodecs runs a test with agents that send Protobuf, and with agents that send JSON.
+// inBothCodecs runs a test with Protobuf agents and with JSON agents.
 func inBothCodecs(t *testing.T, run func(t *testing.T, json bool)) {
 	for _, json := range []bool{false, true} {
 		t.Run(fmt.Sprint("json ", json), func(t *testing.T) { run(t, json) })
 	}
 }
 
-// mustDial connects an agent with a password, which the server must accept.
+// mustDial connects an agent with a password and fails the test on a refusal.
 func (w *testServer) mustDial(name string, json bool) *testAgent {
 	w.t.Helper()
 	return w.mustHandshake(testenv.Value(net.Dial("tcp", w.addr))(w.t), name, rightPassword, json)
 }
 
-// mustHandshake makes an agent's handshake, which the server must accept.
+// mustHandshake sends an agent's handshake and fails the test on a refusal.
 func (w *testServer) mustHandshake(nc net.Conn, name, authorization string, json bool) *testAgent {
 	w.t.Helper()
 	a, status := w.handshake(nc, name, "default", authorization, json)
@@ -419,14 +460,14 @@ func (w *testServer) mustHandshake(nc net.Conn, name, authorization string, json
 	return a
 }
 
-// dial connects an agent with a password; nil: the server refuses it with a status.
+// dial connects an agent with a password; nil: the server refused the handshake with a status.
 func (w *testServer) dial(name, namespace, password string, json bool) (*testAgent, int) {
 	w.t.Helper()
 	nc := testenv.Value(net.Dial("tcp", w.addr))(w.t)
 	return w.handshake(nc, name, namespace, "Basic "+base64.StdEncoding.EncodeToString([]byte("agent:"+password)), json)
 }
 
-// handshake makes an agent's handshake on a connection; nil: the server refuses it with a status.
+// handshake sends an agent's handshake on a connection; nil: the server refused it with a status.
 func (w *testServer) handshake(nc net.Conn, name, namespace, authorization string, json bool) (*testAgent, int) {
 	w.t.Helper()
 	accept := sensuwire.MediaProto
@@ -468,6 +509,7 @@ func (w *testServer) handshake(nc net.Conn, name, namespace, authorization strin
 	return a, 101
 }
 
+// read receives check requests until the connection ends.
 func (a *testAgent) read() {
 	for {
 		op, message, err := a.conn.Read(1 << 20)
@@ -488,7 +530,7 @@ func (a *testAgent) read() {
 	}
 }
 
-// connectAgent connects an agent and opens its session; the agent answers pings.
+// connectAgent connects an agent that answers pings and opens its session.
 func (w *testServer) connectAgent(name string, json bool) *testAgent {
 	w.t.Helper()
 	return w.openSession(w.mustDial(name, json))
@@ -515,6 +557,7 @@ func (w *testServer) session(name string) *session {
 	return x
 }
 
+// uid returns the agent's uid, derived from namespace and name.
 func (a *testAgent) uid() uuid.UUID {
 	return (&intent.ExternalAgent{System: agentSystem, Namespace: a.entity.Namespace, Name: a.entity.Name}).UID()
 }
@@ -524,6 +567,7 @@ func (a *testAgent) sendKeepalive() {
 	a.send(sensuwire.TypeKeepalive, &sensuwire.Event{Timestamp: 1, Entity: &a.entity, Interval: 5, Warning: 30})
 }
 
+// send sends an event.
 func (a *testAgent) send(kind string, e *sensuwire.Event) {
 	a.t.Helper()
 	if err := a.conn.Write(a.codec.AppendEvent(sensuwire.NewMessage(kind), e)); err != nil {

@@ -37,7 +37,7 @@ type handshakeRequest struct {
 // maxHeaders bounds the headers of one handshake that are kept.
 const maxHeaders = 64
 
-// serve makes the handshake with one agent and starts its session, which goes on by itself.
+// serve handles an agent's handshake and starts its session.
 func (s *Server) serve(ctx context.Context, nc net.Conn) {
 	defer context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })()
 	o := handshakeRequest{header: http.Header{}}
@@ -82,7 +82,8 @@ func (s *Server) serve(ctx context.Context, nc net.Conn) {
 	s.openSession(nc, &o)
 }
 
-// rejectHandshake answers with the status that Sensu's backend uses. Agents retry at growing intervals.
+// rejectHandshake answers a refused handshake with the HTTP status of Sensu's backend. Agents retry at growing
+// intervals.
 func (s *Server) rejectHandshake(err error, o *handshakeRequest, nc net.Conn) error {
 	class := model.ClassOf(err)
 	s.metrics.Handshakes.WithLabelValues(class.Label()).Inc()
@@ -137,7 +138,7 @@ func (s *Server) admitAgent(ctx context.Context, nc net.Conn, o *handshakeReques
 	return header, nil
 }
 
-// login finds the user of an agent by its certificate, or else by its password.
+// login authenticates an agent by its certificate or its password and returns the user.
 func (s *Server) login(ctx context.Context, nc net.Conn, o *handshakeRequest) (err error) {
 	if conn, ok := nc.(*tls.Conn); ok {
 		if state := conn.ConnectionState(); len(state.VerifiedChains) > 0 { // a certificate wins over a password
@@ -156,8 +157,8 @@ func (s *Server) login(ctx context.Context, nc net.Conn, o *handshakeRequest) (e
 	return err
 }
 
-// acquirePasswordTry allows the server to check a new password, if the sender's network has tries left. A password that
-// was right before is never limited, even if somebody at the same address guesses passwords.
+// acquirePasswordTry reserves one try of a password for the sender's network, or refuses it. A password that was
+// right before is never limited, even if somebody at the same address guesses passwords.
 func (s *Server) acquirePasswordTry(ctx context.Context, from string) (release func(wrong bool), err error) {
 	release, first, err := s.passwords.Acquire(ctx, from)
 	if first {
@@ -171,7 +172,8 @@ func (s *Server) acquirePasswordTry(ctx context.Context, from string) (release f
 	return release, err
 }
 
-// checkNodeEligible refuses a machine whose node has muster-agent, or was retired or deleted. A forgotten one may return.
+// checkNodeEligible refuses a machine whose node runs muster-agent or was retired or deleted. A forgotten one may
+// return.
 func (s *Server) checkNodeEligible(m *intent.ExternalAgent) error {
 	uid := m.UID()
 	if node, ok := s.cfg.Intent.LookupNode(uid); ok && node.Key != "" {
@@ -183,7 +185,7 @@ func (s *Server) checkNodeEligible(m *intent.ExternalAgent) error {
 	return nil
 }
 
-// identityProof is the result of authentication: whether a connection proves the identity of its machine.
+// identityProof is the result of authentication: which user, and whether the machine's identity is proven.
 type identityProof struct {
 	proven   bool                // the connection comes from the machine and namespace that it names
 	unproven string              // reason why the identity is not proven
@@ -202,10 +204,10 @@ const (
 	defaultUser = "agent"
 )
 
-// checkCertificate finds the user of a certificate and decides whether it proves the machine. As in Sensu's backend, its
-// common name is a user, and its DNS names are the machine's. Or its common name is the machine and its organization the
-// namespace; both are required, so that a certificate that machines share does not become one machine's when its user is
-// deleted.
+// checkCertificate returns the user of a certificate and whether it proves the machine's identity. As in Sensu's
+// backend, its common name is a user, and its DNS names are the machine's. Or its common name is the machine and its
+// organization the namespace; both are required, so that a certificate that machines share does not become one
+// machine's when its user is deleted.
 func (s *Server) checkCertificate(state *tls.ConnectionState, o *handshakeRequest) error {
 	leaf := state.VerifiedChains[0][0]
 	common, in, machines := leaf.Subject.CommonName, leaf.Subject.Organization, s.machineNames(leaf)
@@ -246,13 +248,13 @@ func (s *Server) checkCertificate(state *tls.ConnectionState, o *handshakeReques
 	return nil
 }
 
-// containsNamespace reports whether one of the organizations of a certificate is a namespace.
+// containsNamespace reports whether an organization in a certificate is a namespace.
 func (s *Server) containsNamespace(organizations []string) bool {
 	return slices.ContainsFunc(organizations, func(org string) bool { return s.cfg.Intent.CheckNamespace(org) == nil })
 }
 
-// machineNames returns the machines that a certificate names. A user's name is no machine, because all machines of the user
-// could have it.
+// machineNames returns the machine names in a certificate. A user's name is no machine, because all machines of the
+// user could have it.
 func (s *Server) machineNames(leaf *x509.Certificate) (names []string) {
 	for _, name := range leaf.DNSNames {
 		if !isMachineName(name) {
@@ -265,10 +267,10 @@ func (s *Server) machineNames(leaf *x509.Certificate) (names []string) {
 	return names
 }
 
-// isMachineName reports whether a name is of one machine: a wildcard is not.
+// isMachineName reports whether a name in a certificate is of one machine, not a wildcard.
 func isMachineName(name string) bool { return name != "" && !strings.Contains(name, "*") }
 
-// lastExpiry returns the latest expiry of the verified chains.
+// lastExpiry returns the latest expiry of the verified certificate chains.
 func lastExpiry(chains [][]*x509.Certificate) (expiry time.Time) {
 	for _, chain := range chains {
 		end := chain[0].NotAfter

@@ -21,7 +21,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// preparedCheck is a chunk prepared for requests. It is immutable; without properties of a node, all nodes share it.
+// preparedCheck is a chunk translated to a Sensu request. It is immutable; without properties of a node, all nodes
+// share it.
 type preparedCheck struct {
 	chunk    *model.CheckChunk
 	request  sensuwire.Ask
@@ -32,7 +33,7 @@ type preparedCheck struct {
 	encoded [2]atomic.Pointer[[]byte] // the request without its time, by codec; nil: not used yet
 }
 
-// encode returns the request without its time.
+// encode returns the encoded request without its issue time.
 func (r *preparedCheck) encode(codec sensuwire.Codec) []byte {
 	if encoded := r.encoded[codec].Load(); encoded != nil {
 		return *encoded
@@ -42,7 +43,7 @@ func (r *preparedCheck) encode(codec sensuwire.Codec) []byte {
 	return encoded
 }
 
-// sessionJobs are the checks of a session's assignment, and their requests. The session's Mu guards them.
+// sessionJobs holds the scheduled checks of a session and their requests. The session's Mu guards them.
 type sessionJobs struct {
 	list     []*checkJob // ascending by name and proxy node
 	revision uint64      // of the assignment
@@ -51,7 +52,7 @@ type sessionJobs struct {
 	runs     []requestedRun // runs that people requested and that are not answered yet
 }
 
-// checkJob is one check of one session. The session's Mu guards it, except for the timetable's fields.
+// checkJob is one scheduled check of a session. The session's Mu guards it, except for the timetable's fields.
 type checkJob struct {
 	x          *session
 	prepared   *preparedCheck
@@ -70,7 +71,7 @@ type checkJob struct {
 	firstRun bool          // the check has no event on the node yet
 }
 
-// findJob returns the job of a check for a proxy entity (empty: the agent's own), in a sorted list.
+// findJob returns the scheduled check for a proxy entity (empty: the agent itself) in a sorted list.
 func findJob(jobs []*checkJob, name, proxy []byte) *checkJob {
 	i, ok := slices.BinarySearchFunc(jobs, name, func(j *checkJob, name []byte) int {
 		a := &j.prepared.request
@@ -82,7 +83,7 @@ func findJob(jobs []*checkJob, name, proxy []byte) *checkJob {
 	return jobs[i]
 }
 
-// selectJob returns the first job for which matches is true; nil: there is none.
+// selectJob returns the first scheduled check for which matches is true, or nil.
 func selectJob(list []*checkJob, matches func(*checkJob) bool) *checkJob {
 	if i := slices.IndexFunc(list, matches); i >= 0 {
 		return list[i]
@@ -90,7 +91,7 @@ func selectJob(list []*checkJob, matches func(*checkJob) bool) *checkJob {
 	return nil
 }
 
-// preparedChecks holds the prepared checks that all sessions share: checks of chunks without properties of a node.
+// preparedChecks caches the prepared checks that all sessions share, because they use no properties of a node.
 type preparedChecks struct {
 	mu      sync.Mutex
 	byChunk map[model.ChunkID]*preparedCheck
@@ -99,8 +100,8 @@ type preparedChecks struct {
 // maxPreparedChecks bounds the number of prepared checks that are kept; checks of deleted chunks go first.
 const maxPreparedChecks = 20_000
 
-// planJobs makes the session's jobs of its node's assignment. The reader calls it when the session starts, a writer when the
-// assignment has changed.
+// planJobs builds the scheduled checks of the session from its node's assignment. The reader calls it when the
+// session starts, a writer when the assignment has changed.
 func (x *session) planJobs() {
 	x.planning.Lock()
 	defer x.planning.Unlock()
@@ -165,7 +166,7 @@ func (x *session) planJobs() {
 	x.srv.setJobs(x, timed)
 }
 
-// prepareCheck prepares a chunk for the session's node, or for the proxy node of.
+// prepareCheck prepares a chunk's request for the session's node or a proxy node.
 func (x *session) prepareCheck(c *model.CheckChunk, of *runSubject) *preparedCheck {
 	template, err := c.Template()
 	shared := err == nil && len(template.Names()) == 0 && c.Namespace == x.Node.Namespace && of.ID == 0 && len(c.Assets) == 0
@@ -223,7 +224,7 @@ func (x *session) prepareCheck(c *model.CheckChunk, of *runSubject) *preparedChe
 	return made
 }
 
-// describeProblem returns the reason why a check cannot be prepared, and the command that solves it.
+// describeProblem returns the reason why a check cannot be prepared and the command that mends it.
 func describeProblem(err error) string {
 	text := err.Error()
 	if missing := (*model.MissingError)(nil); errors.As(err, &missing) {
@@ -232,7 +233,7 @@ func describeProblem(err error) string {
 	return text
 }
 
-// shellLine returns a shell line with the effect that the command has on muster-agent.
+// shellLine returns a shell line with the effect that a command has on muster-agent.
 func shellLine(run *model.ExpandedCommand) string {
 	line := run.Shell
 	if run.Argv != nil {
@@ -248,8 +249,10 @@ func shellLine(run *model.ExpandedCommand) string {
 	return line
 }
 
+// quoteShell quotes a word for a shell.
 func quoteShell(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
+// propertyValues returns a lookup of property values by name in a sorted list.
 func propertyValues(list []wire.Property) model.PropertyValues {
 	return func(name string) ([]byte, string, bool) {
 		i, ok := slices.BinarySearchFunc(list, name, func(p wire.Property, name string) int { return strings.Compare(p.Name, name) })
@@ -263,8 +266,8 @@ func propertyValues(list []wire.Property) model.PropertyValues {
 // checkedNode returns the node that a run checks.
 func (j *checkJob) checkedNode() model.NodeID { return cmp.Or(j.proxy.ID, j.x.Node.ID) }
 
-// appendRequestOrFail appends the request of a due run without secrets as a frame; or none, if the agent cannot run it and the
-// server made the result.
+// appendRequestOrFail appends the frame of a due request without secrets, or journals a failure if the agent cannot
+// run the check.
 func (j *checkJob) appendRequestOrFail(dst []byte) []byte {
 	if problem := j.obstacle(); problem != "" {
 		j.failRun(problem)

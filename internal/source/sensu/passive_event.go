@@ -16,14 +16,14 @@ import (
 	"github.com/muster-fleet/muster/internal/source/core"
 )
 
-// eventKey identifies an event: a check on a node.
+// eventKey identifies an event by node and check.
 type eventKey struct {
 	node  model.NodeID
 	check model.CheckID
 }
 
-// findPassiveChunk finds the passive check of an event whose check the assignment does not name: a program sent it to the
-// agent's API or socket. If the namespace allows it, a missing check is created. nil: the event is refused.
+// findPassiveChunk returns the passive check of an event whose check is not assigned, as programs send to the agent's
+// API or socket. If the namespace allows it, a missing check is created. nil: the event is refused.
 func (e *incomingEvent) findPassiveChunk() (c *model.CheckChunk, proxy directory.ProxyNode, out messageOutcome) {
 	if len(e.Proxy) > 0 {
 		var ok bool
@@ -78,7 +78,7 @@ func (e *incomingEvent) findPassiveChunk() (c *model.CheckChunk, proxy directory
 	return check.Chunk, proxy, resultKept
 }
 
-// checkPassiveLimit returns kept if a node may have one more event of a created passive check.
+// checkPassiveLimit checks the limit for events of created passive checks on the node.
 func (e *incomingEvent) checkPassiveLimit(at eventKey, name string) messageOutcome {
 	limit, n := e.srv.cfg.Intent.LimitsFor(e.namespace).PassivePerNode, 0
 	if limit <= 0 {
@@ -97,7 +97,7 @@ func (e *incomingEvent) checkPassiveLimit(at eventKey, name string) messageOutco
 	return e.refuseMessage(stateLimit, reason)
 }
 
-// findAssignedProxy finds a proxy node that the node's assignment names, for any check.
+// findAssignedProxy returns a proxy node of any check in the node's assignment.
 func (e *incomingEvent) findAssignedProxy(name string) (proxy directory.ProxyNode, ok bool) {
 	e.Mu.Lock()
 	j := selectJob(e.list, func(j *checkJob) bool {
@@ -110,12 +110,12 @@ func (e *incomingEvent) findAssignedProxy(name string) (proxy directory.ProxyNod
 	return j.proxy, true
 }
 
-// refuseProxy refuses an event about an entity on which the agent may not report.
+// refuseProxy refuses an event about an entity that the agent may not report on.
 func (e *incomingEvent) refuseProxy() messageOutcome {
 	return e.refuseMessage(otherEntity, "an event of check "+string(e.Check)+" for "+string(e.Proxy)+": an agent may report on its own entity and on the proxy nodes in its assignment")
 }
 
-// checkCreator creates passive checks, one after the other, so that two events of one name create one check.
+// checkCreator creates passive checks one at a time, so that concurrent events of one name create one check.
 type checkCreator struct {
 	mu     sync.Mutex
 	failed time.Time // time of the last failed change of intent
@@ -129,7 +129,7 @@ const (
 	missingAnnotation = "sensu-agent/not-carried"
 )
 
-// createCheck returns the passive check of an event, and declares it if it still does not exist.
+// createCheck returns the passive check of an event and declares a missing one.
 func (m *checkCreator) createCheck(e *incomingEvent, name string) (directory.PassiveCheck, error) {
 	s := e.srv
 	m.mu.Lock()
@@ -154,8 +154,8 @@ func (m *checkCreator) createCheck(e *incomingEvent, name string) (directory.Pas
 	return check, err
 }
 
-// requireUsable returns an error for a check that is disabled or no passive check: an operator has declared it since the
-// event arrived.
+// requireUsable refuses a check that is disabled or not passive, because an operator declared it after the event
+// arrived.
 func requireUsable(check directory.PassiveCheck) (directory.PassiveCheck, error) {
 	if check.Chunk == nil || check.Disabled {
 		return check, model.Errorf(model.Conflict, "an operator has just declared a check of this name")
@@ -163,7 +163,7 @@ func requireUsable(check directory.PassiveCheck) (directory.PassiveCheck, error)
 	return check, nil
 }
 
-// declareCheck applies the check of an event, and waits until it is in force.
+// declareCheck declares the check of an event and waits until the planner has applied it.
 func (e *incomingEvent) declareCheck(ctx context.Context, name string) (check directory.PassiveCheck, err error) {
 	s := e.srv
 	rules, err := e.ReadRules()
@@ -195,8 +195,8 @@ func (e *incomingEvent) declareCheck(ctx context.Context, name string) (check di
 	return check, nil
 }
 
-// newCheckSpec returns the spec of a check as an event describes it. missing lists the handlers and pipelines that it names
-// and that do not exist.
+// newCheckSpec returns the spec of a passive check from an event. missing lists the handlers and pipelines that it
+// names and that do not exist.
 func (s *Server) newCheckSpec(ctx context.Context, namespace string, received *sensuwire.Received, rules *sensuwire.CheckRules) (spec *model.CheckSpec, missing []string, err error) {
 	spec = &model.CheckSpec{Passive: true}
 	if received.TTL >= 1 && received.TTL <= int64(model.MaxInterval/time.Second) {
@@ -246,5 +246,5 @@ func (s *Server) newCheckSpec(ctx context.Context, namespace string, received *s
 	return spec, missing, err
 }
 
-// limitNames bounds the names of an event that are looked up.
+// limitNames returns the first 16 of an event's names, because each is looked up.
 func limitNames(list []string) []string { return list[:min(len(list), 16)] }

@@ -18,14 +18,14 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// sendUnrequested sends an event of a program on the machine, which no request asked for.
+// sendUnrequested sends an unrequested event, as a program on the machine does.
 func (a *testAgent) sendUnrequested(name, proxy string, status uint32, output string) {
 	a.t.Helper()
 	r := testenv.Value(a.codec.ParseRequest(a.codec.AppendAsk(nil, &sensuwire.Ask{Name: name, Proxy: proxy, Namespace: "default", Interval: 1})))(a.t)
 	a.send(sensuwire.TypeEvent, &sensuwire.Event{Timestamp: 1, Entity: &a.entity, Check: r.Check, Executed: 1, Status: status, Output: output})
 }
 
-// resultLines returns the results in the journal as lines: chunk, status, output. The caller holds the lock.
+// resultLines returns the journaled results as lines: chunk, status, output. The caller holds the lock.
 func (w *testServer) resultLines() (lines []string) {
 	for _, s := range w.signals {
 		if s.Kind == wire.SignalResult && s.Node == 0 {
@@ -35,7 +35,8 @@ func (w *testServer) resultLines() (lines []string) {
 	return lines
 }
 
-// An event that no request asked for is kept if its check is a declared passive check, and refused otherwise.
+// TestUnrequestedEventNeedsAPassiveCheck checks that an unrequested event is accepted only for a declared passive
+// check.
 func TestUnrequestedEventNeedsAPassiveCheck(t *testing.T) {
 	inBothCodecs(t, func(t *testing.T, json bool) {
 		w := newTestServer(t, nil)
@@ -68,8 +69,8 @@ func TestUnrequestedEventNeedsAPassiveCheck(t *testing.T) {
 	})
 }
 
-// Five agents send events of a missing check at the same time. One passive check is created from the fields of the
-// event.
+// TestPassiveChecksAreCreated lets five agents send events of a missing check at the same time. One passive check is
+// created from the fields of the event.
 func TestPassiveChecksAreCreated(t *testing.T) {
 	w := newTestServer(t, nil)
 	w.limits.PassivePerNode = 5
@@ -113,7 +114,8 @@ func TestPassiveChecksAreCreated(t *testing.T) {
 	}
 }
 
-// An operator declares a check while an event of its name arrives: the declared check stays.
+// TestConcurrentDeclarationOfACheckStays checks that an operator's check stays if it is declared while an event of
+// its name arrives.
 func TestConcurrentDeclarationOfACheckStays(t *testing.T) {
 	for _, passive := range []bool{false, true} {
 		w := newTestServer(t, nil)
@@ -148,7 +150,8 @@ func TestPassiveCheckIsCreatedFromJSON(t *testing.T) {
 	}
 }
 
-// A program that sends events of ever new checks meets the limit of its node; events of known checks are kept.
+// TestCreatedChecksOfANodeAreLimited checks that a program that sends events of ever new checks reaches its node's
+// limit, while known checks are accepted.
 func TestCreatedChecksOfANodeAreLimited(t *testing.T) {
 	w := newTestServer(t, nil)
 	w.limits.PassivePerNode = 3
@@ -200,7 +203,8 @@ func TestFailedCreationRefusesEventsAtOnce(t *testing.T) {
 	}
 }
 
-// An agent may send events of proxy nodes in its assignment, and of no others.
+// TestAgentSendsEventsOfAssignedProxyNodesOnly checks that an agent may send events of its assignment's proxy nodes
+// and of no others.
 func TestAgentSendsEventsOfAssignedProxyNodesOnly(t *testing.T) {
 	w := newTestServer(t, nil)
 	w.chunks = []*model.CheckChunk{newCheck(1, "ping", "x", func(c *model.CheckChunk) { c.Proxy, c.Interval = true, time.Hour })}
@@ -221,7 +225,7 @@ func TestAgentSendsEventsOfAssignedProxyNodesOnly(t *testing.T) {
 	}
 }
 
-// sendRaw sends a message without encoding its body.
+// sendRaw sends a message with an unencoded body.
 func (a *testAgent) sendRaw(kind, body string) {
 	a.t.Helper()
 	if err := a.conn.Write(append(sensuwire.NewMessage(kind), body...)); err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// register makes a connection the session of its node, by the first message, which describes the machine. It creates the
-// node if the node does not exist.
+// register makes a connection the session of its node by its first message, which describes the machine. It creates
+// the node if the node does not exist.
 func (x *session) register(received *sensuwire.Received, keepalive bool) error {
 	m, err := received.ReadMachine()
 	if err != nil {
@@ -71,9 +71,9 @@ func (x *session) register(received *sensuwire.Received, keepalive bool) error {
 	return nil
 }
 
-// checkUnique refuses a machine if another one with its name is connected and alive. A machine that lost its network or
-// restarted gets in, because the connection of its earlier boot does not answer. A proven identity displaces an unproven
-// one, and never gives way to one.
+// checkUnique refuses a machine if another one with its name is connected and answers. A machine that lost its
+// network or restarted gets in, because the connection of its earlier boot does not answer. A proven identity
+// displaces an unproven one, and never gives way to one.
 func (s *Server) checkUnique(ctx context.Context, m *intent.ExternalAgent, nc net.Conn, proven bool) error {
 	node, ok := s.cfg.Intent.LookupNode(m.UID())
 	if !ok {
@@ -131,9 +131,9 @@ func (x *session) recordMachine(received *sensuwire.Received, keepalive bool) {
 	}
 }
 
-// nodeWithKeepalive returns a node with the times of its keepalive, from its own resource, else from the agent's settings
-// (keepalive-interval, keepalive-warning-timeout, keepalive-critical-timeout), else from the server's defaults. An agent without
-// a critical time-out is critical after the one that warns.
+// nodeWithKeepalive returns a node with its keepalive times, from its resource, the agent's settings
+// (keepalive-interval and timeouts) or the server's defaults, in this order. An agent without a critical time-out is
+// critical after the one that warns.
 func (s *Server) nodeWithKeepalive(info *intent.NodeInfo, received *sensuwire.Received, keepalive bool) core.Node {
 	n := core.Node{ID: info.ID, Name: info.Name, Namespace: info.NamespaceID, Keepalive: info.Interval, Timeout: info.Timeout, Warning: info.Warning}
 	if keepalive {
@@ -152,12 +152,12 @@ func (s *Server) nodeWithKeepalive(info *intent.NodeInfo, received *sensuwire.Re
 	return n
 }
 
-// criticalTimeout returns the silence after which an agent wants its keepalive to be critical.
+// criticalTimeout returns the silence in seconds after which the agent's settings make its keepalive critical.
 func criticalTimeout(received *sensuwire.Received) time.Duration {
 	return boundedSeconds(cmp.Or(uint32(min(max(received.TTL, 0), 1<<31)), received.Timeout))
 }
 
-// boundedSeconds converts seconds of an agent, between two seconds and a day; zero stays.
+// boundedSeconds limits an agent's seconds to between two seconds and a day; zero stays zero.
 func boundedSeconds(seconds uint32) time.Duration {
 	if seconds == 0 {
 		return 0
@@ -165,19 +165,20 @@ func boundedSeconds(seconds uint32) time.Duration {
 	return min(max(time.Duration(seconds)*time.Second, 2*time.Second), 24*time.Hour)
 }
 
-// keepaliveTimes is the expectation of a session's keepalives. The reader changes it, inside WithAppendLock.
+// keepaliveTimes holds the interval and time-outs of a session's keepalives. The reader changes it, inside
+// WithAppendLock.
 type keepaliveTimes struct {
 	interval, warning, timeout time.Duration
 	assumed                    bool // the times are the server's defaults, because no keepalive has arrived yet
 }
 
+// keepaliveTimesOf returns the keepalive times of a node.
 func keepaliveTimesOf(n *core.Node) keepaliveTimes {
 	return keepaliveTimes{interval: n.Keepalive, warning: n.Warning, timeout: n.Timeout}
 }
 
-// adoptKeepalive takes the agent's own times from its first keepalive, if its session began with an event, which has none:
-// the server's defaults held until now. The journal gets the session's beginning again. If the journal fails, the next
-// keepalive tries again.
+// adoptKeepalive adopts the agent's keepalive times from its first keepalive, if the session started with an event.
+// The journal gets the session's beginning again. If the journal fails, the next keepalive tries again.
 func (x *session) adoptKeepalive(received *sensuwire.Received) {
 	info, ok := x.srv.cfg.Intent.LookupNode(x.UID)
 	if !ok {
@@ -201,7 +202,8 @@ func (x *session) adoptKeepalive(received *sensuwire.Received) {
 	})
 }
 
-// shortenDeadAfter finds a dead connection of an ephemeral node before its keepalive is missed.
+// shortenDeadAfter shortens the ping times of an ephemeral node, so that a dead connection is found before its
+// keepalive is overdue.
 func (x *session) shortenDeadAfter() {
 	if x.departure.ephemeral {
 		x.deadAfter.Store(int64(min(x.srv.cfg.Limits.DeadAfter, x.keepalive.timeout/4*3)))
@@ -214,8 +216,8 @@ const (
 	maxAnnotationBytes = 512 // key and value
 )
 
-// agentReportOf translates an entity: its labels become labels of the agent, its subscriptions requested groups, its system
-// and annotations facts. Invalid labels and groups are dropped.
+// agentReportOf converts an entity to an agent report: labels, subscriptions as requested groups, system and
+// annotations as facts. Invalid labels and groups are dropped.
 func agentReportOf(m *sensuwire.Machine) intent.AgentReport {
 	received := intent.AgentReport{Facts: factsOf(m), Labels: map[string]string{}, Groups: []string{}}
 	for key, value := range m.Labels {
@@ -231,7 +233,7 @@ func agentReportOf(m *sensuwire.Machine) intent.AgentReport {
 	return received
 }
 
-// validNames returns the valid names of an agent's list, each once.
+// validNames returns the valid names of an agent's list without duplicates.
 func validNames(list []string) (names []string) {
 	for _, received := range limitNames(list) {
 		if name := model.CleanName(received); name != "" && !slices.Contains(names, name) {
@@ -241,7 +243,7 @@ func validNames(list []string) (names []string) {
 	return names
 }
 
-// factsOf returns the facts of a machine, with the names that muster-agent uses.
+// factsOf returns a machine's facts under muster-agent's names.
 func factsOf(m *sensuwire.Machine) map[string]string {
 	y := &m.System
 	f := map[string]string{}
@@ -266,7 +268,7 @@ func factsOf(m *sensuwire.Machine) map[string]string {
 	return f
 }
 
-// reachableAddresses returns the addresses of a machine that other machines can reach, IPv4 first.
+// reachableAddresses returns a machine's addresses without loopback and link-local ones, IPv4 first.
 func reachableAddresses(networks []string) string {
 	var ipv4, ipv6 []string
 	for _, text := range networks {
@@ -283,15 +285,15 @@ func reachableAddresses(networks []string) string {
 	return strings.Join(append(ipv4, ipv6...), ",")
 }
 
-// agentDeparture holds the actions on a node whose agent stops.
+// agentDeparture holds the effects of an agent's stop on its node: deregistration and its handlers.
 type agentDeparture struct {
 	requested bool // the agent has the setting deregister
 	ephemeral bool // the node is deleted when the agent stops
 }
 
-// ephemeralLifecycle returns the lifecycle of a node whose agent has the setting deregister: it is forgotten after the
-// silence that makes its keepalive critical. The handler that the agent names is notified, if it is in the agent's
-// namespace: CleanName removes the slash that would name another one.
+// ephemeralLifecycle returns the lifecycle of a node whose agent sets deregister: the node is deregistered when its
+// keepalive turns critical. The handler that the agent names is notified, if it is in the agent's namespace:
+// CleanName removes the slash that would name another one.
 func (s *Server) ephemeralLifecycle(m *sensuwire.Machine, received *sensuwire.Received, keepalive bool) *model.Lifecycle {
 	silence := s.cfg.Limits.Timeout
 	if keepalive {
@@ -304,8 +306,8 @@ func (s *Server) ephemeralLifecycle(m *sensuwire.Machine, received *sensuwire.Re
 	return l
 }
 
-// warnUnusableHandlers logs deregistration handlers that cannot be notified. The node is created all the same: its message
-// waits until the handler is applied, or becomes a dead letter.
+// warnUnusableHandlers logs deregistration handlers that cannot be notified. The node is created all the same: its
+// message waits until the handler is applied, or becomes a dead letter.
 func (x *session) warnUnusableHandlers(l *model.Lifecycle) {
 	for _, name := range l.Handlers {
 		spec, ok := x.srv.cfg.Handler(x.namespace, name)

@@ -22,8 +22,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// A handshake without an end is refused at 64 KiB: repeated headers, a long line, a long path, and a request for an
-// archive.
+// TestHandshakeIsBounded checks that an endless handshake is refused at 64 KiB: repeated headers, a long line or
+// path, an archive request.
 func TestHandshakeIsBounded(t *testing.T) {
 	w := newTestServer(t, nil)
 	for name, text := range map[string]string{
@@ -66,8 +66,8 @@ func TestKeepaliveTimesComeFromNodeAgentOrServer(t *testing.T) {
 	}
 }
 
-// A node whose agent has the setting deregister is ephemeral, and the end of its connection is a clean one. Other nodes
-// are missed.
+// TestDeregisteringAgentEndsCleanly checks that a node whose agent sets deregister is ephemeral and ends cleanly with
+// its connection. Other nodes are missed.
 func TestDeregisteringAgentEndsCleanly(t *testing.T) {
 	w := newTestServer(t, nil)
 	for _, deregister := range []bool{true, false} {
@@ -105,7 +105,7 @@ func TestDeregisteringAgentEndsCleanly(t *testing.T) {
 	}
 }
 
-// The agent of a forgotten node may connect again.
+// TestForgottenNodeMayReturn checks that the agent of a forgotten node may connect again.
 func TestForgottenNodeMayReturn(t *testing.T) {
 	w := newTestServer(t, nil)
 	uid := (&intent.ExternalAgent{System: agentSystem, Namespace: "default", Name: "web"}).UID()
@@ -113,8 +113,8 @@ func TestForgottenNodeMayReturn(t *testing.T) {
 	w.mustDial("web", false)
 }
 
-// The handlers and pipelines of a keepalive are recorded from keepalives, and again when they change. Pipelines of an
-// event belong to its check.
+// TestHandlersOfAKeepaliveAreRecorded checks that handlers and pipelines of keepalives are recorded, and again after
+// a change. Pipelines of an event belong to its check.
 func TestHandlersOfAKeepaliveAreRecorded(t *testing.T) {
 	for _, json := range []bool{true, false} {
 		w := newTestServer(t, nil)
@@ -180,8 +180,8 @@ func TestDeregistrationHandlerIsInTheNodesNamespace(t *testing.T) {
 	}
 }
 
-// A session that begins with an event has the server's default times until its first keepalive. The journal gets the
-// agent's times once.
+// TestFirstKeepaliveSetsTheTimeouts checks that a session that starts with an event uses default times until its
+// first keepalive. The journal gets the agent's times once.
 func TestFirstKeepaliveSetsTheTimeouts(t *testing.T) {
 	for _, json := range []bool{true, false} {
 		w := newTestServer(t, nil)
@@ -220,16 +220,21 @@ func TestFirstKeepaliveSetsTheTimeouts(t *testing.T) {
 	}
 }
 
-// lockedBuffer is a log that a test reads while the server writes it.
+// lockedBuffer holds the server's log, which a test may read concurrently.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
 }
 
+// Write implements io.Writer.
 func (b *lockedBuffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.b.Write(p)
 }
+
+// text returns the log so far.
 func (b *lockedBuffer) text() string { b.mu.Lock(); defer b.mu.Unlock(); return b.b.String() }
-func (b *lockedBuffer) reset()       { b.mu.Lock(); defer b.mu.Unlock(); b.b.Reset() }
+
+// reset empties the log.
+func (b *lockedBuffer) reset() { b.mu.Lock(); defer b.mu.Unlock(); b.b.Reset() }

@@ -15,14 +15,14 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// incomingEvent is one event that a session's reader handles.
+// incomingEvent is the context of one event that a session's reader handles.
 type incomingEvent struct {
 	*session
 	*sensuwire.Received
 }
 
-// handleEvent makes a result of an agent's event: it finds the check, applies thresholds and limits, and hands the
-// result to the journal. An event of a check of the assignment is its result even if the agent's own API sent it.
+// handleEvent converts an agent's event to a result: it finds the check, applies thresholds and limits, and adds the
+// result to the batch. An event of a check of the assignment is its result even if the agent's own API sent it.
 // Another event may belong to a passive check (passive_event.go).
 func (e *incomingEvent) handleEvent() (out messageOutcome, cause string) {
 	if !e.HasCheck {
@@ -73,8 +73,8 @@ func (e *incomingEvent) handleEvent() (out messageOutcome, cause string) {
 	return e.addSignal(c.ID, result, proxy)
 }
 
-// findAssignedChunk returns the chunk by which an event is judged, the one under which its run was requested, and its proxy
-// node, if any; nil: the assignment does not name the check.
+// findAssignedChunk returns the chunk that judges an event, the chunk of its request and its proxy node; nil: the
+// check is not assigned.
 func (e *incomingEvent) findAssignedChunk() (c *model.CheckChunk, proxy directory.ProxyNode) {
 	e.Mu.Lock()
 	defer e.Mu.Unlock()
@@ -91,7 +91,7 @@ func (e *incomingEvent) findAssignedChunk() (c *model.CheckChunk, proxy director
 	return j.prepared.chunk, j.proxy
 }
 
-// limitOutput joins a line of the server and an output, as valid text of at most limit bytes.
+// limitOutput joins a line of the server and an output to valid text of at most limit bytes.
 func limitOutput(line string, output []byte, limit int) (text []byte, cut uint64) {
 	text = bytes.TrimRight(output, " \t\r\n")
 	if line != "" {
@@ -123,7 +123,7 @@ func secondsToMs(seconds float64) uint32 {
 	return uint32(min(seconds*1000, 1<<31))
 }
 
-// signalRecord collects the signals of one batch for the journal.
+// signalRecord collects the signals of one journal batch.
 type signalRecord struct {
 	core.Record
 	signals []byte // encoded signals
@@ -165,7 +165,8 @@ const maxPendingBytes = 64 << 10
 // pendingOutcome is the outcome of a message whose signal waits for commitPending, which counts the final outcome.
 const pendingOutcome = outcomes
 
-// addSignal adds a signal to the pending ones. Signals of messages that arrived together become one commit.
+// addSignal adds a signal to the batch that waits for the journal. Signals of messages that arrived together become
+// one commit.
 func (x *session) addSignal(chunk model.ChunkID, result *wire.Result, proxy directory.ProxyNode) (out messageOutcome, cause string) {
 	if x.pending == nil {
 		x.pending = x.srv.records.Get().(*signalRecord)
@@ -177,7 +178,7 @@ func (x *session) addSignal(chunk model.ChunkID, result *wire.Result, proxy dire
 	return pendingOutcome, cause
 }
 
-// commitPending hands the pending signals to the journal and counts their outcomes. A cause ends the session.
+// commitPending appends the collected signals to the journal and counts their outcomes. A cause ends the session.
 func (x *session) commitPending() (cause string) {
 	r := x.pending
 	if r == nil {
@@ -195,8 +196,8 @@ func (x *session) commitPending() (cause string) {
 	return outcomeNames[out]
 }
 
-// commitServerResult hands a result of the server itself to the journal. Such a result came with no message, so it is
-// not counted by an outcome.
+// commitServerResult appends a result of the server itself to the journal. Such a result came with no message, so it
+// is not counted by an outcome.
 func (x *session) commitServerResult(chunk model.ChunkID, result *wire.Result, proxy directory.ProxyNode) {
 	r := x.srv.records.Get().(*signalRecord)
 	r.addSignal(uint64(x.srv.monotonicTime()/1e6), chunk, result, proxy)
@@ -204,8 +205,9 @@ func (x *session) commitServerResult(chunk model.ChunkID, result *wire.Result, p
 	_ = x.commitRecord(r, 1)
 }
 
-// commitRecord appends n signals to the journal. It waits while the session's window or the journal is full: so the reader
-// stops. The server numbers the signals, because the protocol has no numbers; so nothing is sent twice.
+// commitRecord appends a batch of n signals to the journal. It waits while the session's window or the journal is
+// full: so the reader stops. The server numbers the signals, because the protocol has no numbers; so nothing is sent
+// twice.
 func (x *session) commitRecord(rec *signalRecord, n int) messageOutcome {
 	defer rec.release(x.srv)
 	size := rec.bytes

@@ -10,16 +10,17 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// requestedRun is a run that a person requested. The result of any request issued from since on answers it: an agent that
-// is running the check drops the request silently, and the next one of the timetable is answered in its place.
+// requestedRun is an ad-hoc run that a person requested. The result of any request issued from since on answers it:
+// an agent that is running the check drops the request silently, and the next one of the timetable is answered in its
+// place.
 type requestedRun struct {
 	check   model.CheckID
 	since   int64 // s since 1970
 	pending *core.PendingRun
 }
 
-// Ask requests a run of a check of the node's assignment. The answer goes to the caller and, like any result, to the
-// journal.
+// Ask requests an ad-hoc run of a check in the node's assignment. The answer goes to the caller and, like any result,
+// to the journal.
 func (s *Server) Ask(runs *core.Runs, node model.NodeID, run wire.Run) error {
 	x := s.registry.Get(node)
 	if x == nil {
@@ -31,6 +32,7 @@ func (s *Server) Ask(runs *core.Runs, node model.NodeID, run wire.Run) error {
 	return runs.Start(node, &run, x.cancelRun, func(p *core.PendingRun) error { return x.submitRun(run.Chunk, p) })
 }
 
+// submitRun queues an ad-hoc run of a chunk for the agent.
 func (x *session) submitRun(chunk model.ChunkID, p *core.PendingRun) error {
 	j, err := x.addRequestedRun(chunk, p)
 	if err == nil {
@@ -39,7 +41,7 @@ func (x *session) submitRun(chunk model.ChunkID, p *core.PendingRun) error {
 	return err
 }
 
-// addRequestedRun adds a run that a person requested to the session, and returns the job of its check.
+// addRequestedRun adds a person's ad-hoc run to the session and returns the scheduled check.
 func (x *session) addRequestedRun(chunk model.ChunkID, p *core.PendingRun) (*checkJob, error) {
 	x.Mu.Lock()
 	defer x.Mu.Unlock()
@@ -61,7 +63,7 @@ func (x *session) addRequestedRun(chunk model.ChunkID, p *core.PendingRun) (*che
 	return j, nil
 }
 
-// answerRuns hands a result of a check to the callers of the runs that it answers.
+// answerRuns passes a check's result to the callers whose ad-hoc runs it answers.
 func (x *session) answerRuns(check model.CheckID, issued int64, result *wire.Result) {
 	x.Mu.Lock()
 	if len(x.runs) == 0 {
@@ -82,22 +84,22 @@ func (x *session) answerRuns(check model.CheckID, issued int64, result *wire.Res
 	}
 }
 
-// cancelRun forgets a requested run, because its caller no longer waits. The agent still finishes the run.
+// cancelRun removes an ad-hoc run whose caller no longer waits. The agent still finishes the run.
 func (x *session) cancelRun(id uint64) {
 	x.Mu.Lock()
 	defer x.Mu.Unlock()
 	x.runs = slices.DeleteFunc(x.runs, func(a requestedRun) bool { return a.pending.ID == id })
 }
 
-// runSubject is the node that a check is for: the session's node (zero), or a proxy node. For the agent a proxy node is an
-// entity, whose name its events repeat.
+// runSubject is the node that a run checks: the session's node (zero) or a proxy node. For the agent a proxy node is
+// an entity, whose name its events repeat.
 type runSubject struct {
 	directory.ProxyNode
 	name       string
 	properties []wire.Property
 }
 
-// proxySubjectsOf returns the proxy nodes of each chunk of an assignment.
+// proxySubjectsOf returns the proxy nodes of each chunk in an assignment.
 func proxySubjectsOf(a *directory.Assignment) map[model.ChunkID][]runSubject {
 	if a.Proxied == nil {
 		return nil
@@ -130,7 +132,7 @@ func proxySubjectsOf(a *directory.Assignment) map[model.ChunkID][]runSubject {
 	return proxies
 }
 
-// runSubjectsOf returns the subjects for which a chunk has a run.
+// runSubjectsOf returns the nodes that the runs of a chunk check: the own node or proxy nodes.
 func runSubjectsOf(c *model.CheckChunk, a *directory.Assignment, proxies map[model.ChunkID][]runSubject) (list []runSubject) {
 	if !c.Proxy {
 		return []runSubject{{properties: a.Properties}}
@@ -144,14 +146,14 @@ func runSubjectsOf(c *model.CheckChunk, a *directory.Assignment, proxies map[mod
 	return list
 }
 
-// mayReportOn reports whether the node's present assignment names a proxy node for a check.
+// mayReportOn reports whether the assignment names a proxy node for a check.
 func (x *session) mayReportOn(c *model.CheckChunk, proxy model.NodeID) bool {
 	_, ok := x.srv.cfg.Assignments.For(x.Node.ID).ProxyNode(c.Unit, proxy)
 	return ok
 }
 
-// Give hands a turn of a round-robin check to a node's session; false: the node has no session, or its assignment does
-// not have the check. Give does not block.
+// Give sends the turn of a round-robin check to a node's session; false: the node has no session or the check is not
+// assigned. Give does not block.
 func (s *Server) Give(node model.NodeID, g wire.TurnRun) bool {
 	x := s.registry.Get(node)
 	if x == nil {
@@ -170,7 +172,7 @@ func (s *Server) Give(node model.NodeID, g wire.TurnRun) bool {
 	return true
 }
 
-// reportRun calls Config.OnRan for a result of a round-robin check.
+// reportRun calls Config.OnRan after a result of a round-robin check.
 func (x *session) reportRun(c *model.CheckChunk, proxy model.NodeID) {
 	if c.RoundRobin && x.srv.cfg.OnRan != nil {
 		x.srv.cfg.OnRan(c.Unit, proxy, 0)

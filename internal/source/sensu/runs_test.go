@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// nextAnswer waits for the next answer of a requested run.
+// nextAnswer returns the next answer of an ad-hoc run.
 func nextAnswer(t *testing.T, r *core.Runs) model.RunAnswer {
 	t.Helper()
 	late := time.After(20 * time.Second)
@@ -31,8 +31,8 @@ func nextAnswer(t *testing.T, r *core.Runs) model.RunAnswer {
 	}
 }
 
-// A requested run is sent at once, and its result goes to the caller and to the journal. A result of an earlier request
-// is no answer.
+// TestRequestedRunIsAnsweredAndJournaled checks that an ad-hoc run is requested at once and its result goes to the
+// caller and the journal. A result of an earlier request is no answer.
 func TestRequestedRunIsAnsweredAndJournaled(t *testing.T) {
 	w := newTestServer(t, nil)
 	hour := func(c *model.CheckChunk) { c.Interval = time.Hour }
@@ -95,8 +95,8 @@ func TestRequestedRunIsAnsweredAndJournaled(t *testing.T) {
 	}
 }
 
-// An agent gets one request per proxy node of its assignment, and may report on these nodes only. A round-robin check
-// is requested when its turn is given.
+// TestProxyNodesHaveRequestsOfTheirOwn checks that an agent gets one request per proxy node and may report only on
+// these nodes. A round-robin check is requested when its turn is given.
 func TestProxyNodesHaveRequestsOfTheirOwn(t *testing.T) {
 	for _, json := range []bool{false, true} {
 		turns, ended := make(chan model.CheckID, 100), make(chan model.NodeID, 1)

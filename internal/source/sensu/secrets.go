@@ -16,13 +16,13 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// resolvedJob is a job with the values of its secrets, for one request.
+// resolvedJob is a due check with its resolved secrets, for one request.
 type resolvedJob struct {
 	*checkJob
 	values []string
 }
 
-// obstacle returns the reason why the agent cannot run a check; empty: it can.
+// obstacle returns why the agent cannot run the check; empty: it can.
 func (j *checkJob) obstacle() string {
 	x, c := j.x, j.prepared.chunk
 	if j.prepared.problem != "" || len(c.Secrets) == 0 {
@@ -40,7 +40,7 @@ func (j *checkJob) obstacle() string {
 	return ""
 }
 
-// failRun writes an UNKNOWN result for a run that the agent cannot do, with the problem as its output.
+// failRun journals an UNKNOWN result with the reason why the agent cannot run the check.
 func (j *checkJob) failRun(problem string) {
 	x, c := j.x, j.prepared.chunk
 	x.srv.metrics.impossible.Inc()
@@ -55,7 +55,7 @@ func (j *checkJob) failRun(problem string) {
 	}
 }
 
-// resolveSecrets starts to look up the secrets of a due run, and does not block. It returns false if the run needs no
+// resolveSecrets starts to resolve the secrets of a due run in the background. It returns false if the run needs no
 // secrets, or if the agent cannot run the check.
 func (j *checkJob) resolveSecrets() bool {
 	if len(j.prepared.chunk.Secrets) == 0 || j.obstacle() != "" {
@@ -74,8 +74,7 @@ func (j *checkJob) resolveSecrets() bool {
 	return true
 }
 
-// queueWithSecrets looks up the secrets and queues the request with their values, or makes an UNKNOWN result with the
-// reason why a value was not found.
+// queueWithSecrets resolves secrets and queues the request, or journals an UNKNOWN result with the reason.
 func (j *checkJob) queueWithSecrets() {
 	x := j.x
 	values, err := j.secretValues()
@@ -93,7 +92,7 @@ func (j *checkJob) queueWithSecrets() {
 	}
 }
 
-// secretValues finds all values that a check needs. The error is for people and contains no value.
+// secretValues returns the values of all secrets that the check needs. The error is for people and contains no value.
 func (j *checkJob) secretValues() (values []string, err error) {
 	x, c := j.x, j.prepared.chunk
 	names := make([]string, len(c.Secrets))
@@ -113,7 +112,7 @@ func (j *checkJob) secretValues() (values []string, err error) {
 	return values, nil
 }
 
-// appendRequest appends the request with its secrets, if the assignment still has the check.
+// appendRequest appends the request with secret values if the check is still assigned.
 func (r *resolvedJob) appendRequest(dst []byte) []byte {
 	x, c := r.x, r.prepared.chunk
 	a := x.srv.cfg.Assignments.For(x.Node.ID)
@@ -139,7 +138,7 @@ const maxRememberedValues = 4
 // outputRemoved replaces an output that may contain secrets that this server does not know.
 const outputRemoved = "(output removed: it may contain secrets, and the server cannot hide them: it has sent none for this check since its start)"
 
-// sentSecrets are the values that any session of a node's agent was sent since the server started. They are redacted in its
+// sentSecrets holds the secret values that a node's agent was sent since the server's start. They are redacted in its
 // outputs.
 type sentSecrets struct {
 	uid    uuid.UUID // uid of the node; guarded by sessionRegistry.mu
@@ -148,7 +147,7 @@ type sentSecrets struct {
 	hider  *hide.Hider
 }
 
-// remember remembers the values of a check's secrets.
+// remember records the secret values sent for a check.
 func (g *sentSecrets) remember(c *model.CheckChunk, values []string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -173,9 +172,9 @@ func (g *sentSecrets) remember(c *model.CheckChunk, values []string) {
 	g.hider = hide.New(slices.Concat(slices.Collect(maps.Values(g.values))...))
 }
 
-// hiderOf returns the redaction for a check's output; known is false if the agent may have values that this server did
-// not send since its start.
-func (g *sentSecrets) hiderOf(c *model.CheckChunk) (h *hide.Hider, known bool) {
+// redactionFor returns the redaction for a check's output; known is false if the agent may have values that this
+// server did not send since its start.
+func (g *sentSecrets) redactionFor(c *model.CheckChunk) (h *hide.Hider, known bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for i := range c.Secrets {
@@ -186,19 +185,19 @@ func (g *sentSecrets) hiderOf(c *model.CheckChunk) (h *hide.Hider, known bool) {
 	return g.hider, true
 }
 
-// redact returns the output of a check's run without secrets.
+// redact returns a check's output with secrets redacted.
 func (x *session) redact(c *model.CheckChunk, output []byte) []byte {
 	if x.sent == nil {
 		return output
 	}
-	hider, known := x.sent.hiderOf(c)
+	hider, known := x.sent.redactionFor(c)
 	if !known {
 		return []byte(outputRemoved)
 	}
 	return hider.Redact(output)
 }
 
-// forgetSentSecrets forgets the secrets that agents of deleted nodes were sent.
+// forgetSentSecrets drops the remembered secrets of deleted nodes.
 func (s *Server) forgetSentSecrets() {
 	s.registry.forgetSentSecrets(func(id model.NodeID, uid uuid.UUID) bool {
 		node, ok := s.cfg.Intent.LookupNode(uid)

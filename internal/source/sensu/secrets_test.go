@@ -34,7 +34,7 @@ func newSecretCheck(id model.ChunkID, name string, secrets ...model.ChunkSecret)
 	})
 }
 
-// waitResult waits until the newest result of a chunk fulfils ok, and returns it.
+// waitResult waits until a chunk's newest result fulfils ok and returns it.
 func (w *testServer) waitResult(id model.ChunkID, ok func(*decodedSignal) bool) (s decodedSignal) {
 	w.t.Helper()
 	w.wait(fmt.Sprintf("a result of %d", id), func() bool {
@@ -174,8 +174,8 @@ func TestUnreadableSecretFailsItsRunOnly(t *testing.T) {
 	}
 }
 
-// After a restart the server does not know which secrets an agent has, so it removes outputs of checks with secrets. A
-// later session is redacted by the values of an earlier one.
+// TestOutputsAreRemovedUntilSecretsAreKnown checks that after a restart outputs of checks with secrets are removed
+// until the server knows which secrets the agent has. A later session is redacted by the values of an earlier one.
 func TestOutputsAreRemovedUntilSecretsAreKnown(t *testing.T) {
 	ca := newAuthority(t)
 	unasked := func(c *model.CheckChunk) *model.CheckChunk { c.RoundRobin = true; return c }
@@ -238,7 +238,7 @@ func TestSecretsOfDeletedNodesAreDropped(t *testing.T) {
 			t.Fatalf("%s: remembered %v, want %v", when, g != nil, want)
 		}
 		if want {
-			if _, known := g.hiderOf(db); !known {
+			if _, known := g.redactionFor(db); !known {
 				t.Errorf("%s: the value is gone", when)
 			}
 		}
@@ -261,10 +261,10 @@ func TestSecretsOfDeletedNodesAreDropped(t *testing.T) {
 	remembers("another node of that machine", false)
 }
 
-// The last four values of each Secret are remembered.
+// TestRememberedSecretsAreBounded checks that the server remembers the last four values of each Secret.
 func TestRememberedSecretsAreBounded(t *testing.T) {
 	g, c := &sentSecrets{}, newSecretCheck(1, "db", model.ChunkSecret{Env: "DB", Name: "default/db"})
-	if _, known := g.hiderOf(c); known {
+	if _, known := g.redactionFor(c); known {
 		t.Error("known before it was given")
 	}
 	for i := range 10 {
@@ -274,13 +274,13 @@ func TestRememberedSecretsAreBounded(t *testing.T) {
 	if got := fmt.Sprint(g.values["default/db"]); got != "[value 6 value 8 value 9 value 7]" {
 		t.Errorf("kept %s", got)
 	}
-	h, _ := g.hiderOf(c)
+	h, _ := g.redactionFor(c)
 	if got := string(h.Redact([]byte("value 9, value 1"))); got != "(hidden), value 1" {
 		t.Errorf("shown %q", got)
 	}
 }
 
-// secretsWithoutLease is a core.SecretFunc of secrets without a lease.
+// secretsWithoutLease returns a core.SecretFunc whose secrets have no lease.
 func secretsWithoutLease(find func(ctx context.Context, namespace, name string) (string, error)) core.SecretFunc {
 	return func(ctx context.Context, namespace, name string) (core.SecretValue, error) {
 		text, err := find(ctx, namespace, name)
@@ -288,8 +288,8 @@ func secretsWithoutLease(find func(ctx context.Context, namespace, name string) 
 	}
 }
 
-// A request names the archive for the machine, its URL and a token. Only this token opens the archive, and no other
-// archive.
+// TestArchiveNeedsTheTokenOfItsRequest checks that a request names the archive for the machine with URL and token.
+// Only this token opens the archive, and no other archive.
 func TestArchiveNeedsTheTokenOfItsRequest(t *testing.T) {
 	w := newTestServer(t, nil)
 	sum, other := strings.Repeat("ab", 64), strings.Repeat("cd", 64)

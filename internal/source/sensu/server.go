@@ -27,7 +27,7 @@ import (
 // others of the same name.
 const agentSystem = "sensu"
 
-// Server holds the sessions of all Sensu agents.
+// Server serves the sessions of all Sensu agents.
 type Server struct {
 	cfg                 Config
 	metrics             *metrics
@@ -68,7 +68,8 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// monotonicTime returns the time in ns on a monotonic clock that starts at the time of day, so that a restart moves no slot.
+// monotonicTime returns monotonic nanoseconds that start at the time of day, so that schedules stay in place after a
+// restart.
 func (s *Server) monotonicTime() int64 {
 	return s.started.UnixNano() + int64(s.cfg.Now().Sub(s.started))
 }
@@ -79,7 +80,7 @@ func (s *Server) Listen(ctx context.Context, l net.Listener, config *tls.Config)
 		Handshake: s.cfg.Limits.Handshake, Log: s.cfg.Log, Serve: s.serve})
 }
 
-// Run requests due runs of agents and watches sessions until ctx ends; then it closes every session.
+// Run requests due runs from agents and monitors sessions until ctx ends, then closes every session.
 func (s *Server) Run(ctx context.Context) error {
 	s.outbox.Start(s.cfg.Limits.Writers)
 	seconds := 0
@@ -98,8 +99,8 @@ func (s *Server) Run(ctx context.Context) error {
 // recheckSeconds is the interval at which users, certificates, authorities and nodes of sessions are checked again.
 const recheckSeconds = 10
 
-// watchSession pings a silent session, and closes a dead one. A session whose reader waits for the journal or a limit is not
-// silent: its agent gets a pong, because its pings are not read.
+// watchSession pings a silent session and closes a dead one. A session whose reader waits for the journal or a limit
+// is not silent: its agent gets a pong, because its pings are not read.
 func (s *Server) watchSession(x *session, now int64) {
 	l := &s.cfg.Limits
 	silence, busy := x.Silence(now)
@@ -115,7 +116,7 @@ func (s *Server) watchSession(x *session, now int64) {
 	}
 }
 
-// recheckSessions ends the sessions of agents that would be refused now.
+// recheckSessions ends the sessions of agents that would now be refused.
 func (s *Server) recheckSessions(at time.Time) {
 	if s.cfg.Authorities != nil {
 		s.cfg.Authorities.Refresh(at)
@@ -127,7 +128,7 @@ func (s *Server) recheckSessions(at time.Time) {
 	})
 }
 
-// isAdmissible reports whether the credentials of a session are still accepted.
+// isAdmissible reports whether the credentials of a session would still be accepted.
 func (s *Server) isAdmissible(x *session, at time.Time) bool {
 	_, revoked := s.cfg.Authorities.revokedSince(x.serials)
 	return !revoked && s.cfg.Access.Current(&x.user) && (x.expires.IsZero() || at.Before(x.expires)) && s.cfg.Authorities.trustsOneRoot(x.roots)
@@ -136,7 +137,7 @@ func (s *Server) isAdmissible(x *session, at time.Time) bool {
 // Sessions returns the number of connected nodes.
 func (s *Server) Sessions() int { return s.registry.Len() }
 
-// Connected reports whether the node has a session here.
+// Connected reports whether the node has a session on this server.
 func (s *Server) Connected(node model.NodeID) bool { return s.registry.Get(node) != nil }
 
 // Disconnect ends the session of a node, if it has one. The agent reconnects and gets the present settings of its node.
@@ -146,7 +147,7 @@ func (s *Server) Disconnect(node model.NodeID) {
 	}
 }
 
-// reassign wakes the sessions whose assignment changed, and ends the sessions of deleted nodes.
+// reassign wakes the sessions with a changed assignment and ends the sessions of deleted nodes.
 func (s *Server) reassign(changed directory.Change) {
 	for _, node := range changed.Assignments {
 		if x := s.registry.Get(node); x != nil {
@@ -155,7 +156,7 @@ func (s *Server) reassign(changed directory.Change) {
 	}
 }
 
-// Agent describes the agent of a node; ok is false if the node has no session.
+// Agent describes the connected agent of a node; ok is false without a session.
 func (s *Server) Agent(node model.NodeID) (a core.Agent, ok bool) {
 	x := s.registry.Get(node)
 	if x == nil {
@@ -173,8 +174,8 @@ func (s *Server) Agent(node model.NodeID) (a core.Agent, ok bool) {
 	}, true
 }
 
-// sessionRegistry holds the sessions of nodes, the connections that have sent no message yet, and the data of nodes that
-// outlives their sessions. Lock order: mu, then core.Registry.
+// sessionRegistry holds the sessions by node, the connections without a message yet, and node data that outlives
+// sessions. Lock order: mu, then core.Registry.
 type sessionRegistry struct {
 	core.Registry[session]
 
@@ -184,15 +185,15 @@ type sessionRegistry struct {
 	sent         map[model.NodeID]*sentSecrets // to agents that have proved their identity
 }
 
-// streamNumbers holds the stream and the last sequence number that the server gives to an agent's signals, because
-// Sensu's protocol has no numbers.
+// streamNumbers holds the stream and last sequence number that the server assigns to an agent's signals, because
+// Sensu's protocol has none.
 type streamNumbers struct {
 	stream wire.StreamID
 	last   uint64
 	broken atomic.Bool // a commit failed: the next session uses another stream
 }
 
-// addUnregistered adds a connection without a node.
+// addUnregistered adds a connection whose node is not known yet.
 func (r *sessionRegistry) addUnregistered(x *session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -202,8 +203,8 @@ func (r *sessionRegistry) addUnregistered(x *session) {
 	r.unregistered[x] = struct{}{}
 }
 
-// hasPriority reports whether session x keeps the node although session y of the same agent name connects: a proven
-// identity wins, then the later connection.
+// hasPriority reports whether session x keeps the node against a new session y of the same name: a proven identity
+// wins, otherwise the newer connection.
 func (x *session) hasPriority(y *session) bool {
 	if x.proven != y.proven {
 		return x.proven
@@ -211,8 +212,8 @@ func (x *session) hasPriority(y *session) bool {
 	return x.Since > y.Since
 }
 
-// swapSession makes x the node's session, gives it its numbers, and returns the older session. ok is false if the older
-// session has priority and stays.
+// swapSession makes x the node's session, sets its sequence numbers and returns the older session. ok is false if the
+// older session has priority and stays.
 func (r *sessionRegistry) swapSession(x *session, stream wire.StreamID) (older *session, ok bool) {
 	if older, ok = r.Swap(x.Node.ID, x, 0, func(older *session) bool { return older.hasPriority(x) }); !ok {
 		return older, false
@@ -238,7 +239,7 @@ func (r *sessionRegistry) swapSession(x *session, stream wire.StreamID) (older *
 	return older, true
 }
 
-// removeSession removes session x; false: another session has taken its node.
+// removeSession removes session x; false: a newer session has its node.
 func (r *sessionRegistry) removeSession(x *session) bool {
 	r.mu.Lock()
 	delete(r.unregistered, x)
@@ -246,7 +247,7 @@ func (r *sessionRegistry) removeSession(x *session) bool {
 	return x.Node.ID != 0 && r.Remove(x.Node.ID, x)
 }
 
-// ForEach calls fn for every connection with a lock held: fn must be short.
+// ForEach calls fn with every connection under a lock; fn must be short.
 func (r *sessionRegistry) ForEach(fn func(*session)) {
 	r.Registry.ForEach(fn)
 	r.mu.Lock()
@@ -256,8 +257,8 @@ func (r *sessionRegistry) ForEach(fn func(*session)) {
 	}
 }
 
-// sentSecretsOf returns the secrets that a node's agent got; nil: the agent gets no secrets, because its identity is not
-// proven.
+// sentSecretsOf returns the remembered secrets of a node's agent; nil: the agent gets none, because its identity is
+// unproven.
 func (r *sessionRegistry) sentSecretsOf(node model.NodeID, proven bool) *sentSecrets {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -272,7 +273,8 @@ func (r *sessionRegistry) sentSecretsOf(node model.NodeID, proven bool) *sentSec
 	return g
 }
 
-// forgetSentSecrets forgets the secrets of disconnected nodes that exists rejects. exists is called without the lock.
+// forgetSentSecrets drops the remembered secrets of disconnected nodes that exists rejects. exists is called without
+// the lock.
 func (r *sessionRegistry) forgetSentSecrets(exists func(model.NodeID, uuid.UUID) bool) {
 	r.mu.Lock()
 	away := map[model.NodeID]uuid.UUID{}

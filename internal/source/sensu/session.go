@@ -18,8 +18,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// session is one Sensu agent's connection after its handshake. The embedded core.Session has no node before register has
-// returned.
+// session is the session of one Sensu agent after its handshake. The embedded core.Session has no node before
+// register has returned.
 type session struct {
 	core.Session
 	agentIdentity
@@ -50,7 +50,7 @@ type session struct {
 	facts   map[string]string
 }
 
-// agentIdentity is the agent as it introduced itself in the handshake.
+// agentIdentity is the identity that an agent states in its handshake.
 type agentIdentity struct {
 	identityProof
 	user              access.Program
@@ -58,11 +58,12 @@ type agentIdentity struct {
 	url               string // scheme and host by which the agent reaches the server
 }
 
+// externalAgent returns the agent as the inventory identifies it.
 func (o *agentIdentity) externalAgent() *intent.ExternalAgent {
 	return &intent.ExternalAgent{System: agentSystem, Namespace: o.namespace, Name: o.entity}
 }
 
-// openSession starts the session of an admitted agent.
+// openSession opens the session of an admitted agent.
 func (s *Server) openSession(nc net.Conn, o *handshakeRequest) {
 	x := &session{srv: s, codec: sensuwire.JSON,
 		agentIdentity: agentIdentity{user: o.user, identityProof: o.identityProof, entity: o.header.Get("Sensu-Agentname"), namespace: o.header.Get("Sensu-Namespace"), url: "http://" + o.host}}
@@ -91,12 +92,13 @@ func (s *Server) openSession(nc net.Conn, o *handshakeRequest) {
 	go s.life.Read(x.Conn, x)
 }
 
-// Message implements core.Handler.
+// Message implements core.Handler: it reads and handles one message.
 func (x *session) Message() (cause string) {
 	op, frame, err := x.Conn.Read(x.srv.cfg.Limits.MessageBytes)
 	if err != nil {
 		return x.ReadFailed(err)
 	}
+	size := len(frame)
 	x.Busy(x.srv.clock.Now())
 	defer func() { x.Idle(x.srv.clock.Now()) }()
 	switch op {
@@ -114,12 +116,13 @@ func (x *session) Message() (cause string) {
 		cause = x.commitPending()
 	}
 	if cause == "" {
-		cause = x.chargeMessage()
+		cause = x.chargeMessage(size)
 	}
 	return cause
 }
 
-// handleMessage handles one message. It returns exactly one outcome, or pendingOutcome.
+// handleMessage handles one message of the agent and counts its outcome. It returns exactly one outcome, or
+// pendingOutcome.
 func (x *session) handleMessage(frame []byte) (out messageOutcome, cause string) {
 	kind, body, err := sensuwire.Parse(frame)
 	if err != nil {
@@ -164,8 +167,8 @@ func (x *session) refuseMessage(out messageOutcome, reason string) messageOutcom
 	return out
 }
 
-// refuseRegistration ends a connection that cannot become its node's session, after a delay: an agent whose handshake
-// succeeded reconnects at once.
+// refuseRegistration ends a refused connection after a delay, because an agent reconnects at once after a successful
+// handshake.
 func (x *session) refuseRegistration(err error) (cause string) {
 	x.srv.logRefusal.Do(func() {
 		x.srv.cfg.Log.Warn("refused a Sensu agent; at most one line a minute, see muster_sensu_ended_total", "entity", x.entity, "namespace", x.namespace,
@@ -176,7 +179,7 @@ func (x *session) refuseRegistration(err error) (cause string) {
 	return "refused"
 }
 
-// ReadFailed implements core.Handler.
+// ReadFailed implements core.Handler: it handles a read error.
 func (x *session) ReadFailed(err error) string {
 	cause := core.ReadCause(err)
 	switch cause {
@@ -191,7 +194,7 @@ func (x *session) ReadFailed(err error) string {
 	return cause
 }
 
-// End implements core.Handler.
+// End implements core.Handler: it ends the session.
 func (x *session) End(cause string) {
 	_ = x.commitPending()
 	x.Mu.Lock()
@@ -223,7 +226,7 @@ func (x *session) End(cause string) {
 	_ = x.srv.cfg.Journal.Append(x.srv.life.Base, journal.Entry{Section: x.Section, Data: x.mark(wire.SessionMark{Clean: clean})})
 }
 
-// mark returns the journal record of the session's beginning or end. The record has the intervals of the agent's own
+// mark returns the journal record of the session's start or end. The record has the intervals of the agent's own
 // keepalives, which may be known later than the node.
 func (x *session) mark(m wire.SessionMark) []byte {
 	n := x.Node
@@ -232,12 +235,12 @@ func (x *session) mark(m wire.SessionMark) []byte {
 	return n.Mark(m)
 }
 
-// chargeMessage charges a message to the limits, and waits while there is debt.
-func (x *session) chargeMessage() (cause string) {
+// chargeMessage charges a message of some bytes to the limits, and waits while there is debt.
+func (x *session) chargeMessage(bytes int) (cause string) {
 	if !x.registered {
 		return ""
 	}
-	debt := x.Budget.Spend(&core.Charge{core.LoadResults: 1})
+	debt := x.Budget.Spend(&core.Charge{core.LoadResults: 1, core.LoadBytes: bytes})
 	if debt.Wait == 0 {
 		return ""
 	}
@@ -259,7 +262,7 @@ const (
 	dueClose
 )
 
-// requestRuns marks jobs as due and wakes a writer, which sends their requests.
+// requestRuns marks checks as due and wakes a writer to send the requests.
 func (x *session) requestRuns(list []*checkJob) {
 	x.Mu.Lock()
 	defer x.Mu.Unlock()
@@ -278,14 +281,14 @@ func (x *session) requestRuns(list []*checkJob) {
 // maxKeptFrames bounds the buffer for requests that a writer keeps, in bytes.
 const maxKeptFrames = 64 << 10
 
-// writerScratch is the memory that a writer reuses.
+// writerScratch is the memory that a writer reuses to encode requests.
 type writerScratch struct {
 	frames   []byte
 	jobs     []*checkJob
 	resolved []resolvedJob
 }
 
-// Flush implements core.Sender.
+// Flush implements core.Sender: it writes the due requests.
 func (x *session) Flush(w *core.Scratch, due core.Duties) error {
 	if due&dueClose != 0 {
 		_ = x.Conn.WriteClose(1001, "the session ends; connect again")
@@ -310,7 +313,7 @@ func (x *session) Flush(w *core.Scratch, due core.Duties) error {
 	return nil
 }
 
-// FlushFailed implements core.Sender.
+// FlushFailed implements core.Sender: it closes the connection after a failed write.
 func (x *session) FlushFailed() {}
 
 // sendRequests sends all due requests in one write.

@@ -20,7 +20,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// An agent registers, sends keepalives and runs its checks. Its results are in the journal, numbered without holes.
+// TestResultsAreJournaledWithoutHoles registers an agent that sends keepalives and runs its checks. Its results are
+// in the journal, numbered without holes.
 func TestResultsAreJournaledWithoutHoles(t *testing.T) {
 	inBothCodecs(t, func(t *testing.T, json bool) {
 		w := newTestServer(t, nil)
@@ -100,7 +101,7 @@ func TestWrongPasswordsAreLimited(t *testing.T) {
 	}
 }
 
-// Each message raises one outcome, and none of these messages ends the session.
+// TestEveryMessageHasOneOutcome checks that each message counts exactly one outcome and ends no session.
 func TestEveryMessageHasOneOutcome(t *testing.T) {
 	w := newTestServer(t, nil)
 	hour := func(c *model.CheckChunk) { c.Interval = time.Hour }
@@ -144,7 +145,7 @@ func TestEveryMessageHasOneOutcome(t *testing.T) {
 	}
 }
 
-// The result of a run that a Sensu agent cannot do is UNKNOWN with the reason.
+// TestUnsupportedRunsAreReported checks that a run impossible for Sensu agents yields UNKNOWN with the reason.
 func TestUnsupportedRunsAreReported(t *testing.T) {
 	w := newTestServer(t, nil)
 	w.chunks = []*model.CheckChunk{
@@ -253,7 +254,8 @@ func TestRefusedRegistrationIsDelayed(t *testing.T) {
 	}
 }
 
-// While the journal accepts nothing, agents get pongs, and no message is lost.
+// TestAgentGetsPongsWhileTheJournalIsBlocked checks that agents get pongs and no message is lost while the journal
+// accepts nothing.
 func TestAgentGetsPongsWhileTheJournalIsBlocked(t *testing.T) {
 	w := newTestServer(t, func(c *Config) { c.Limits.PingAfter = 300 * time.Millisecond })
 	a := w.mustDial("web", false)
@@ -315,7 +317,8 @@ func TestLongOutputIsCutWithAMark(t *testing.T) {
 	}
 }
 
-// Results that an agent spooled arrive right after its first keepalive, and belong to the checks of its assignment.
+// TestSpooledResultsFollowTheFirstKeepalive checks that results spooled by an agent arrive after its first keepalive
+// and belong to assigned checks.
 func TestSpooledResultsFollowTheFirstKeepalive(t *testing.T) {
 	for i := range 10 {
 		w := newTestServer(t, nil)

@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/when"
 )
 
-// timetable holds the due times of one session's jobs. Its timer requests due jobs and never blocks on the session.
+// timetable holds the due times of a session's checks. Its timer requests due jobs and never blocks on the session.
 type timetable struct {
 	mu    sync.Mutex // guards the rest, and the timetable's fields of its jobs
 	jobs  []*checkJob
@@ -31,7 +31,7 @@ const (
 	minSleep = 20 * time.Millisecond
 )
 
-// scheduleNew sets the first time of a new job. A check without an event runs within Limits.FirstWithin.
+// scheduleNew sets the first time of a new check. A check without an event runs within Limits.FirstWithin.
 func (s *Server) scheduleNew(j *checkJob, now int64) {
 	within := s.cfg.Limits.FirstWithin
 	switch {
@@ -44,6 +44,7 @@ func (s *Server) scheduleNew(j *checkJob, now int64) {
 	}
 }
 
+// interval returns the check's interval, at least a second.
 func (j *checkJob) interval() time.Duration {
 	interval := j.prepared.chunk.Interval
 	if interval <= 0 {
@@ -52,10 +53,12 @@ func (j *checkJob) interval() time.Duration {
 	return max(interval, time.Second)
 }
 
+// scheduleInterval sets the next time of a check with an interval.
 func (s *Server) scheduleInterval(j *checkJob, now int64) {
 	j.at = int64(when.OnGrid(time.Duration(now), j.interval(), j.slot))
 }
 
+// scheduleCron sets the next time of a check with a cron expression.
 func (s *Server) scheduleCron(j *checkJob, now int64) {
 	c := j.prepared.chunk
 	wall := s.cfg.Now()
@@ -67,8 +70,8 @@ func (s *Server) scheduleCron(j *checkJob, now int64) {
 	j.at = now + int64(min(next.Sub(wall), maxCronSleep))
 }
 
-// setJobs replaces the timed jobs of a session. A job whose check the session had before runs once more at its old time,
-// and then in its new slot.
+// setJobs replaces the scheduled checks of a session. A job whose check the session had before runs once more at its
+// old time, and then in its new slot.
 func (s *Server) setJobs(x *session, jobs []*checkJob) {
 	t := &x.timetable
 	t.mu.Lock()
@@ -91,7 +94,7 @@ func (s *Server) setJobs(x *session, jobs []*checkJob) {
 	t.startTimer(now)
 }
 
-// findNextDue sets the time of the first due job.
+// findNextDue computes the time of the first due check.
 func (t *timetable) findNextDue() {
 	t.at = math.MaxInt64
 	for _, j := range t.jobs {
@@ -99,14 +102,14 @@ func (t *timetable) findNextDue() {
 	}
 }
 
-// startTimer starts the timer for the first due job. The caller holds mu.
+// startTimer starts the timer for the first due check. The caller holds mu.
 func (t *timetable) startTimer(now int64) {
 	if len(t.jobs) > 0 {
 		t.timer.Reset(max(time.Duration(t.at-now), minSleep))
 	}
 }
 
-// stop requests no more jobs.
+// stop stops the timer and schedules no more.
 func (t *timetable) stop() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -116,7 +119,7 @@ func (t *timetable) stop() {
 	}
 }
 
-// requestDue requests the due jobs of a session, and sets its timer for the next ones.
+// requestDue queues the due check requests of a session and sets the timer for the next.
 func (s *Server) requestDue(x *session) {
 	t := &x.timetable
 	t.mu.Lock()
@@ -158,12 +161,12 @@ const (
 	maxParallel = 8
 )
 
-// runSlot is the time of runs: once each interval, at this offset, by Server.monotonicTime.
+// runSlot is the offset of a check's runs in their interval, by Server.monotonicTime.
 type runSlot struct{ interval, at time.Duration }
 
-// assignSlots gives each job its slot: the slot that muster-agent would use, or up to maxAdvance earlier the slot of
-// another job whose interval divides this one's. So both are requested together each time, and the time between two runs
-// is the interval.
+// assignSlots sets the time slot of each check: the one that muster-agent would use, or up to maxAdvance earlier the
+// slot of a check whose interval divides this one's. So both are requested together each time, and the time between
+// two runs is the interval.
 func assignSlots(node uuid.UUID, jobs []*checkJob) {
 	// The first job in this order leads the others to its slot. An offset per node keeps the leaders of a fleet from all
 	// being at the beginning of intervals.
@@ -217,7 +220,7 @@ func assignSlots(node uuid.UUID, jobs []*checkJob) {
 	}
 }
 
-// slotOffset returns the offset of the job's runs within their interval, as muster-agent computes it. Runs for proxy
+// slotOffset returns the offset of the check's runs in their interval, computed as muster-agent does. Runs for proxy
 // nodes are spread over the interval, too.
 func (j *checkJob) slotOffset(node uuid.UUID) time.Duration {
 	for i := range 4 {

@@ -17,8 +17,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// The time between two runs of a check is its interval, also beside other intervals and cron. At most maxParallel runs
-// are requested together, at most maxAdvance early.
+// TestSlotsOfJobsKeepCheckIntervals checks that each check runs at its interval, beside other intervals and cron. At
+// most maxParallel runs are requested together, at most maxAdvance early.
 func TestSlotsOfJobsKeepCheckIntervals(t *testing.T) {
 	for _, c := range []struct {
 		intervals []time.Duration
@@ -94,6 +94,7 @@ func TestSlotsOfJobsKeepCheckIntervals(t *testing.T) {
 // cronInterval stands for a cron expression in place of an interval.
 const cronInterval = -1 // in the place of an interval
 
+// repeatInterval returns n equal intervals.
 func repeatInterval(n int, interval time.Duration) (list []time.Duration) {
 	for range n {
 		list = append(list, interval)
@@ -101,7 +102,8 @@ func repeatInterval(n int, interval time.Duration) (list []time.Duration) {
 	return list
 }
 
-// Runs for thousands of proxy nodes are requested eight at a time, and machines have different slots.
+// TestSlotsSpreadRunsAndMachines checks that runs for thousands of proxy nodes are requested eight at a time, and
+// that machines have different time slots.
 func TestSlotsSpreadRunsAndMachines(t *testing.T) {
 	of := func(node uuid.UUID, n int, interval time.Duration) (jobs []*checkJob) {
 		for i := range n {

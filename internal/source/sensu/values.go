@@ -17,8 +17,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// readValues returns the values of a check's event: its points, or else those that its output has in the check's format. A
-// command that failed to run has none.
+// readValues returns the values of a check's event: its points, otherwise those parsed from its output. A command
+// that failed to run has none.
 func (e *incomingEvent) readValues(c *model.CheckChunk) (values []model.Value, err error) {
 	var tags map[string]string
 	if c.Metrics != nil {
@@ -39,7 +39,7 @@ func (e *incomingEvent) readValues(c *model.CheckChunk) (values []model.Value, e
 	return values, nil
 }
 
-// readPointValues returns the points of an event's metrics that are valid values, and counts the others.
+// readPointValues returns the event's metric points that are valid values and counts the others.
 func (e *incomingEvent) readPointValues(tags map[string]string) (values []model.Value, err error) {
 	err = e.ReadPoints(func(p *sensuwire.Point) {
 		v, ok := measure.Value(p.Name, p.Value, p.At(), p.Tags, tags)
@@ -52,8 +52,8 @@ func (e *incomingEvent) readPointValues(tags map[string]string) (values []model.
 	return values, err
 }
 
-// applyThresholds judges values by a check's thresholds, as muster-agent does: a value outside raises the status, with a
-// line for the output. Lines that raise it come above the output, because tables and messages show the first line.
+// applyThresholds compares values with a check's thresholds as muster-agent does: a value outside raises the status
+// and adds a line. Lines that raise it come above the output, because tables and messages show the first line.
 func applyThresholds(c *model.CheckChunk, status model.Status, values []model.Value) (_ model.Status, above, below string) {
 	if len(c.Thresholds) == 0 || c.Metrics == nil || status == model.Unknown {
 		return status, "", ""
@@ -69,7 +69,7 @@ func applyThresholds(c *model.CheckChunk, status model.Status, values []model.Va
 	}
 }
 
-// appendValues appends values to an Extra, as many as fit into room bytes, and returns those that do not fit.
+// appendValues appends values to an Extra up to room bytes, and returns the values that do not fit.
 func appendValues(extra []byte, values []model.Value, room int) (_ []byte, dropped []model.Value) {
 	for i := range values {
 		longer := wire.AppendValue(extra, &values[i])
@@ -81,8 +81,8 @@ func appendValues(extra []byte, values []model.Value, room int) (_ []byte, dropp
 	return extra, nil
 }
 
-// handleMetrics makes results of an event that has metrics and no check, from StatsD or the agent's API. They are values of
-// the node's event sensu-metrics, which is always OK; as many results as they need.
+// handleMetrics converts an event with metrics but no check (StatsD or the agent's API) to results. They are values
+// of the node's event sensu-metrics, which is always OK; as many results as they need.
 func (e *incomingEvent) handleMetrics() (out messageOutcome, cause string) {
 	if !e.Metrics {
 		return e.refuseMessage(emptyEvent, "an event with neither a check nor metrics"), ""
@@ -122,8 +122,8 @@ func (e *incomingEvent) handleMetrics() (out messageOutcome, cause string) {
 	}
 }
 
-// metricPipelines returns the pipelines of an event without a check: those that it names, and those that an import made
-// for the handlers that its metrics name.
+// metricPipelines returns the pipelines of an event without a check: named ones, and those that an import made for
+// its metric handlers.
 func (e *incomingEvent) metricPipelines() (names []string, err error) {
 	handlers, err := e.ReadMetricHandlers()
 	if err != nil {
@@ -155,7 +155,7 @@ func (e *incomingEvent) refuseStateLimit(code, reason string) messageOutcome {
 	return e.refuseMessage(stateLimit, reason)
 }
 
-// outputLimit returns the most bytes of output that a check's result may have.
+// outputLimit returns the maximum output of a check's result in bytes.
 func (e *incomingEvent) outputLimit(c *model.CheckChunk) int {
 	return min(cmp.Or(max(c.MaxOutput, 0), model.DefaultOutputBytes), e.Budget.Limits().OutputBytes)
 }
@@ -171,7 +171,7 @@ const (
 // agentHookName is the form of hook names that agents accept.
 var agentHookName = regexp.MustCompile(`\A[\w.\-:]+\z`)
 
-// wireHookName returns the name of a check's i-th hook on the wire.
+// wireHookName returns the name of a check's i-th hook in the Sensu protocol.
 func wireHookName(c *model.CheckChunk, i int) string {
 	if name := c.Hooks[i].Title(); agentHookName.MatchString(name) {
 		return name
@@ -201,7 +201,8 @@ func hooksOf(c *model.CheckChunk, run *model.ExpandedCommand) (list []sensuwire.
 	return list
 }
 
-// exportLines returns the shell lines that set a check's environment for a hook: the agent sets it for the command only.
+// exportLines returns shell lines that export a check's environment to its hooks, because the agent sets it for the
+// command only.
 func exportLines(env map[string]string) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(env)) {
@@ -210,8 +211,8 @@ func exportLines(env map[string]string) string {
 	return b.String()
 }
 
-// encodeExtra returns the hooks and values of a result, as far as they fit the limits of a result, and its output. If values
-// do not fit, the output says so.
+// encodeExtra encodes the hooks, values and output of a result within the limits of a result. If values do not fit,
+// the output says so.
 func (e *incomingEvent) encodeExtra(c *model.CheckChunk, values []model.Value, text []byte, limit int) (_, extra []byte, err error) {
 	room := min(e.Budget.Limits().OutputBytes-len(text), maxExtraBytes)
 	if e.HasHooks() && len(c.Hooks) > 0 {
@@ -235,7 +236,7 @@ func (e *incomingEvent) encodeExtra(c *model.CheckChunk, values []model.Value, t
 	return text, extra, nil
 }
 
-// hookResults returns the results of the check's own hooks, as many as fit into room bytes.
+// hookResults returns the results of the check's own hooks that fit into room bytes.
 func hookResults(c *model.CheckChunk, hooks []sensuwire.HookResult, room int) (list []model.HookResult) {
 	for i := range c.Hooks {
 		at := slices.IndexFunc(hooks, func(h sensuwire.HookResult) bool { return h.Name == wireHookName(c, i) })

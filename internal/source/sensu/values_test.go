@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// waitSignal waits for the nth signal, and returns it with its values and hooks.
+// waitSignal waits for the nth journaled signal and returns it with values and hooks.
 func (w *testServer) waitSignal(n int) (decodedSignal, wire.Extra) {
 	w.t.Helper()
 	w.wait(fmt.Sprint(n, " signals"), func() bool { return len(w.signals) >= n })
@@ -30,8 +30,8 @@ func (w *testServer) waitSignal(n int) (decodedSignal, wire.Extra) {
 	return s, extra
 }
 
-// Values come from the output of a check or from the points of its event. Thresholds raise the status as with muster-
-// agent.
+// TestThresholdsRaiseTheStatus checks thresholds on values from an output and from an event's points. Thresholds
+// raise the status as with muster-agent.
 func TestThresholdsRaiseTheStatus(t *testing.T) {
 	inBothCodecs(t, func(t *testing.T, json bool) {
 		w := newTestServer(t, nil)
@@ -123,7 +123,8 @@ func TestMetricsWithoutACheckReachTheirPipelines(t *testing.T) {
 	}
 }
 
-// If a check discards its output, the journal gets only the values of its results and the lines about thresholds.
+// TestOutputsOfSensuAgentsAreDiscarded checks that for a check that discards its output only values and threshold
+// lines are journaled.
 func TestOutputsOfSensuAgentsAreDiscarded(t *testing.T) {
 	for _, json := range []bool{false, true} {
 		w := newTestServer(t, nil)
@@ -154,14 +155,15 @@ func TestOutputsOfSensuAgentsAreDiscarded(t *testing.T) {
 	}
 }
 
-// sendAnswer sends the event of a request with changed fields.
+// sendAnswer sends the event that answers a request, with changed fields.
 func (a *testAgent) sendAnswer(r *sensuwire.Request, change func(*sensuwire.Event)) {
 	e := &sensuwire.Event{Timestamp: 1, Entity: &a.entity, Check: r.Check, Issued: r.Issued, Executed: r.Issued}
 	change(e)
 	a.send(sensuwire.TypeEvent, e)
 }
 
-// A request has the hooks of its check, and their results are kept with the result.
+// TestHookResultsAreKeptWithTheResult checks that requests contain the hooks of the check and that their results are
+// stored with the result.
 func TestHookResultsAreKeptWithTheResult(t *testing.T) {
 	inBothCodecs(t, func(t *testing.T, json bool) {
 		w := newTestServer(t, nil)

@@ -37,7 +37,7 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Store is the folder of archives.
+// Store is the folder of asset archives.
 type Store struct {
 	opts Options
 
@@ -46,7 +46,7 @@ type Store struct {
 	number   int // number of the next temporary file
 }
 
-// storedArchive is the state of one archive in the folder.
+// storedArchive is the state of one archive: size, grace period and damage.
 type storedArchive struct {
 	size     int64
 	storedAt time.Time // time of its storing; for an older archive the time of the start
@@ -54,7 +54,7 @@ type storedArchive struct {
 	file     int       // number of its file: a new upload of the archive gets another number
 }
 
-// Open creates the folder if it does not exist, lists its archives, and removes the remains of a crash.
+// Open opens the asset store: it creates a missing folder, lists the archives and removes incomplete uploads.
 func Open(o Options) (*Store, error) {
 	if o.FS == nil {
 		o.FS = disk.OS{}
@@ -123,8 +123,8 @@ func (s *Store) Open(sum Sum) (io.ReadSeekCloser, error) {
 	}{io.NewSectionReader(f, 0, size), f}, nil
 }
 
-// Put stores the archive that r reads, if its SHA-512 is sum, and returns its length. The archive is durable when Put
-// returns. If the archive is already stored and undamaged, Put does not read r.
+// Put stores an uploaded archive if its SHA-512 equals sum, and returns its length in bytes. The archive is durable
+// when Put returns. If the archive is already stored and undamaged, Put does not read r.
 func (s *Store) Put(sum Sum, r io.Reader) (size int64, err error) {
 	if size, ok := s.renewGrace(sum); ok && s.Check(sum) == nil {
 		return size, nil
@@ -190,7 +190,7 @@ func (s *Store) copyArchive(f disk.File, r io.Reader) (sum Sum, size int64, err 
 	}
 }
 
-// uploadError adds a hint for the person who uploads to an error of the file system.
+// uploadError returns a file system error with a hint for the person who uploads.
 func (s *Store) uploadError(err error) error {
 	if err == nil {
 		return nil
@@ -201,7 +201,7 @@ func (s *Store) uploadError(err error) error {
 // Grace is how long the server keeps an uploaded archive that no Asset names yet.
 const Grace = time.Hour
 
-// RemoveUnused removes the archives that no Asset names and whose Grace is over.
+// RemoveUnused removes archives that no Asset names, after their grace period.
 func (s *Store) RemoveUnused(named func(Sum) bool) (removed int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -221,7 +221,7 @@ func (s *Store) RemoveUnused(named func(Sum) bool) (removed int, err error) {
 // path returns the path of an archive's file.
 func (s *Store) path(sum Sum) string { return filepath.Join(s.opts.Dir, hex.EncodeToString(sum[:])) }
 
-// newFileName returns the path of a new temporary file.
+// newFileName returns an unused name for a temporary file.
 func (s *Store) newFileName() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -229,7 +229,7 @@ func (s *Store) newFileName() string {
 	return strconv.Itoa(s.number) + unfinishedSuffix
 }
 
-// renewGrace restarts the Grace of an archive and returns its size; ok is false where no undamaged archive is stored.
+// renewGrace restarts the grace period of an archive and returns its size; ok is false without an undamaged archive.
 func (s *Store) renewGrace(sum Sum) (size int64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -241,7 +241,7 @@ func (s *Store) renewGrace(sum Sum) (size int64, ok bool) {
 	return k.size, ok && k.damaged == ""
 }
 
-// Short returns the beginning of a sum, which is enough for people to tell archives apart.
+// Short returns the first digits of a sum, enough for people to tell archives apart.
 func Short(sum Sum) string { return hex.EncodeToString(sum[:6]) + "…" }
 
 // Check reads an archive and compares its content with its SHA-512. A damaged archive counts as
@@ -286,7 +286,7 @@ func damagedError(sum Sum, what string) error {
 	return model.Errorf(model.NotFound, "the server's copy of the archive %s is damaged: %s", Short(sum), what).WithHint("muster asset add NAME FILE")
 }
 
-// Damaged returns the recorded damage of an archive as an error; nil: there is none.
+// Damaged returns the error for a damaged archive, or nil.
 func (s *Store) Damaged(sum Sum) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

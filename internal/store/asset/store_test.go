@@ -22,7 +22,7 @@ import (
 
 const folder = "/data/assets"
 
-// folderTest is a test with a store on a disk that can crash.
+// folderTest is a test of an asset store on a disk that can crash.
 type folderTest struct {
 	*Store
 	t    *testing.T
@@ -30,6 +30,7 @@ type folderTest struct {
 	hour int
 }
 
+// newFolderTest returns a test of an asset store on a file system.
 func newFolderTest(t *testing.T, fs disk.FS) *folderTest {
 	t.Helper()
 	h := &folderTest{t: t, fs: fs}
@@ -38,6 +39,7 @@ func newFolderTest(t *testing.T, fs disk.FS) *folderTest {
 	return h
 }
 
+// open opens the store, also after a simulated crash.
 func (h *folderTest) open() {
 	h.t.Helper()
 	var err error
@@ -46,6 +48,7 @@ func (h *folderTest) open() {
 	}
 }
 
+// put uploads an archive and returns its sum.
 func (h *folderTest) put(data []byte) Sum {
 	h.t.Helper()
 	sum := sha512.Sum512(data)
@@ -55,6 +58,7 @@ func (h *folderTest) put(data []byte) Sum {
 	return sum
 }
 
+// read returns the content of a stored archive.
 func (h *folderTest) read(sum Sum) []byte {
 	h.t.Helper()
 	f, err := h.Open(sum)
@@ -65,7 +69,7 @@ func (h *folderTest) read(sum Sum) []byte {
 	return data
 }
 
-// wantFiles checks that the folder holds exactly the files of these archives.
+// wantFiles fails the test unless the folder holds exactly the files of these archives.
 func (h *folderTest) wantFiles(want ...Sum) {
 	h.t.Helper()
 	var names []string
@@ -78,6 +82,7 @@ func (h *folderTest) wantFiles(want ...Sum) {
 	}
 }
 
+// testArchive returns an archive of 300 KiB filled with one byte.
 func testArchive(fill byte) []byte { return bytes.Repeat([]byte{fill}, 300<<10) }
 
 // An archive that Put has stored is complete, and readable from any offset, also after a loss of power right after
@@ -117,6 +122,7 @@ type interruptedReader struct {
 	reads int
 }
 
+// Read returns the reader's bytes, then the test's error.
 func (e *interruptedReader) Read(p []byte) (int, error) {
 	e.reads++
 	if n, err := e.Reader.Read(p); err == nil {
@@ -167,9 +173,10 @@ func TestInterruptedUploadLeavesNoFile(t *testing.T) {
 	}
 }
 
-// callbackReader calls a function when the content before it was read.
+// callbackReader calls a function when its content has been read.
 type callbackReader func()
 
+// Read calls the function and returns the end of the file.
 func (f callbackReader) Read([]byte) (int, error) { f(); return 0, io.EOF }
 
 // Concurrent uploads of one archive store one archive, also while others read it and unused archives are removed.
@@ -251,7 +258,7 @@ func TestUnusedArchivesAreRemoved(t *testing.T) {
 	}
 }
 
-// fullDisk is a disk that becomes full, or fails, after some calls.
+// fullDisk is a disk that becomes full or fails.
 type fullDisk struct {
 	disk.FS
 	free   int64
@@ -260,11 +267,16 @@ type fullDisk struct {
 	sync   error
 }
 
+// Free returns the free bytes that the test has set.
 func (f *fullDisk) Free(string) (int64, error) { return f.free, nil }
+
+// Create creates a file on the full disk.
 func (f *fullDisk) Create(name string) (disk.File, error) {
 	file, err := f.FS.Create(name)
 	return fullFile{file, f}, err
 }
+
+// Rename fails with the error that the test has set.
 func (f *fullDisk) Rename(from, to string) error {
 	if f.rename != nil {
 		return f.rename
@@ -278,6 +290,7 @@ type fullFile struct {
 	of *fullDisk
 }
 
+// WriteAt fails with the error that the test has set.
 func (f fullFile) WriteAt(p []byte, at int64) (int, error) {
 	if f.of.writes != nil {
 		return 0, f.of.writes
@@ -285,6 +298,7 @@ func (f fullFile) WriteAt(p []byte, at int64) (int, error) {
 	return f.File.WriteAt(p, at)
 }
 
+// SyncData fails with the error that the test has set.
 func (f fullFile) SyncData() error { return errors.Join(f.of.sync, f.File.SyncData()) }
 
 // A full or failing disk is reported as a fault of the server and not of the archive, and leaves no file.
@@ -315,6 +329,7 @@ func TestFullDiskLeavesNoFile(t *testing.T) {
 // endlessReader returns zeros without an end and counts them.
 type endlessReader struct{ n int64 }
 
+// Read returns zero bytes without end.
 func (e *endlessReader) Read(p []byte) (int, error) {
 	e.n += int64(len(p))
 	clear(p)
@@ -327,10 +342,13 @@ type discardingFS struct{ disk.FS }
 // discardingFile is a file on a discardingFS.
 type discardingFile struct{ disk.File }
 
+// Create creates a file that discards its content.
 func (b discardingFS) Create(name string) (disk.File, error) {
 	f, err := b.FS.Create(name)
 	return discardingFile{f}, err
 }
+
+// WriteAt discards the bytes.
 func (discardingFile) WriteAt(p []byte, _ int64) (int, error) { return len(p), nil }
 
 // An endless upload is refused once it is longer than an archive may be.

@@ -25,8 +25,8 @@ const (
 	benchOpen   = 20_000                 // events that fail, of 400,000
 )
 
-// benchFleet makes batches of status changes. With problems, half of the changes open a problem and half close one,
-// once benchOpen events fail; each problem notifies one handler.
+// benchFleet makes batches of status changes for benchmarks. With problems, half of the changes open a problem and
+// half close one, once benchOpen events fail; each problem notifies one handler.
 type benchFleet struct {
 	rand     *rand.Rand
 	problems bool
@@ -66,8 +66,8 @@ func (f *benchFleet) batch(n int) Batch {
 	return b
 }
 
-// nextEvent chooses the event that changes next. With problems, every second one is a failing event, once there are
-// enough of them.
+// nextEvent returns the next event of the fleet to change. With problems, every second one is a failing event, once
+// there are enough of them.
 func (f *benchFleet) nextEvent() int {
 	if f.often > 0 && f.rand.IntN(100) == 0 {
 		return f.often
@@ -136,7 +136,7 @@ func BenchmarkRecord(b *testing.B) {
 	for _, kind := range []string{"changes", "problems"} {
 		b.Run(kind, func(b *testing.B) {
 			dir := b.TempDir()
-			s, err := Open(b.Context(), filepath.Join(dir, "history.db"))
+			s, err := Open(b.Context(), filepath.Join(dir, "history.db"), SizeLimit{})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -171,7 +171,7 @@ func BenchmarkRecord(b *testing.B) {
 // BenchmarkEntries measures a query of 100 entries among three million, which take a minute to write: go test -bench
 // Entries -benchtime 20x.
 func BenchmarkEntries(b *testing.B) {
-	s, err := Open(b.Context(), filepath.Join(b.TempDir(), "history.db"))
+	s, err := Open(b.Context(), filepath.Join(b.TempDir(), "history.db"), SizeLimit{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -210,7 +210,7 @@ func BenchmarkEntries(b *testing.B) {
 	}
 }
 
-// writtenBytes returns the bytes that this process has sent to storage.
+// writtenBytes returns how many bytes this process has written to storage.
 func writtenBytes(b *testing.B) (n int64) {
 	data, err := os.ReadFile("/proc/self/io")
 	if err != nil {

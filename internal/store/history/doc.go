@@ -7,5 +7,5 @@
 // engines pass the suite in suite_test.go.
 //
 // Start reading at store.go (the interface and its types), then sqlstore.go (one transaction), shelf.go (the tables that
-// grow), query.go (how lists are read).
+// grow), query.go (how lists are read), room.go (the bound of its size).
 package history

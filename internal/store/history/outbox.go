@@ -10,22 +10,23 @@ import (
 	"github.com/muster-fleet/muster/internal/store/sqldb"
 )
 
-const deliveryColumns = `id, key, problem, handler_ns, handler, kind, payload, created, state, attempts, next_at, last_error, ended, replayed, route, tells, problems`
+const deliveryColumns = `id, key, problem, handler_ns, handler, kind, payload, created, state, attempts, next_at, last_error, ended, replayed, route, tells, problems, answer`
 
 // scanDelivery reads the columns of a delivery.
 func scanDelivery(scan sqldb.Scan) (d Delivery, err error) {
 	var created, next, ended, replayed int64
 	err = scan(&d.ID, &d.Key, &d.Problem, &d.Handler.Namespace, &d.Handler.Name, &d.Kind, &d.Payload,
-		&created, &d.State, &d.Attempts, &next, &d.LastError, &ended, &replayed, &d.Route, &d.Tells, &d.Count)
+		&created, &d.State, &d.Attempts, &next, &d.LastError, &ended, &replayed, &d.Route, &d.Tells, &d.Count, &d.Answer)
 	d.Created, d.NextAt, d.Ended, d.Replayed = sqldb.FromNanos(created), sqldb.FromNanos(next), sqldb.FromNanos(ended), sqldb.FromNanos(replayed)
 	return d, err
 }
 
-// deliveries lists deliveries of the outbox; tail is the SQL with condition, order and limit.
+// deliveries returns deliveries of the outbox; tail is the SQL with condition, order and limit.
 func (s *sqlStore) deliveries(ctx context.Context, tail string, args ...any) ([]Delivery, error) {
 	return sqldb.List(ctx, s.db, "outbox", scanDelivery, `SELECT `+deliveryColumns+` FROM history_outbox o WHERE `+tail, args...)
 }
 
+// Deliveries implements Store: it returns the deliveries about a problem.
 func (s *sqlStore) Deliveries(ctx context.Context, problem string) ([]Delivery, error) {
 	return s.deliveries(ctx, `problem = ? OR key IN (SELECT key FROM history_delivery_problems WHERE problem = ?) ORDER BY id`, problem, problem)
 }
@@ -34,6 +35,7 @@ func (s *sqlStore) Deliveries(ctx context.Context, problem string) ([]Delivery, 
 const isFirst = `NOT EXISTS (SELECT 1 FROM history_outbox p WHERE p.problem = o.problem AND p.handler = o.handler
 	AND p.handler_ns = o.handler_ns AND p.state = 'pending' AND p.id < o.id)`
 
+// Due implements Store: it returns the pending deliveries due now and when the next is due.
 func (s *sqlStore) Due(ctx context.Context, now time.Time, n int, except []HandlerRef) ([]Delivery, time.Time, error) {
 	w := &sqldb.Where{}
 	w.And(`state = 'pending' AND next_at <= ?`, sqldb.Nanos(now))
@@ -49,6 +51,7 @@ func (s *sqlStore) Due(ctx context.Context, now time.Time, n int, except []Handl
 	return due, sqldb.FromNanos(next), err
 }
 
+// ClampDue implements Store: it moves due times far in the future to a latest time, after the clock was set back.
 func (s *sqlStore) ClampDue(ctx context.Context, now, latest time.Time) error {
 	waits, err := sqldb.Single[int64](ctx, s.db, "outbox", `SELECT COALESCE(MAX(next_at), 0) FROM history_outbox WHERE state = 'pending' AND next_at > ?`, sqldb.Nanos(latest))
 	if err != nil || waits == 0 {
@@ -59,6 +62,7 @@ func (s *sqlStore) ClampDue(ctx context.Context, now, latest time.Time) error {
 	return s.makeDue(ctx, now, w)
 }
 
+// MakeDue implements Store: it makes pending deliveries due now, by their ids.
 func (s *sqlStore) MakeDue(ctx context.Context, ids []int64, now time.Time) error {
 	for some := range slices.Chunk(ids, idsPerQuery) {
 		w := &sqldb.Where{}
@@ -71,7 +75,7 @@ func (s *sqlStore) MakeDue(ctx context.Context, ids []int64, now time.Time) erro
 	return nil
 }
 
-// makeDue makes the selected pending deliveries due now.
+// makeDue makes the pending deliveries of a condition due now.
 func (s *sqlStore) makeDue(ctx context.Context, now time.Time, w *sqldb.Where) error {
 	return s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		if _, err := tx.Exec(ctx, `UPDATE history_outbox SET next_at = ? WHERE state = 'pending' AND `+w.SQL(""), append([]any{sqldb.Nanos(now)}, w.Args...)...); err != nil {
@@ -81,28 +85,39 @@ func (s *sqlStore) makeDue(ctx context.Context, now time.Time, w *sqldb.Where) e
 	})
 }
 
-func (s *sqlStore) Unsent(ctx context.Context) ([]Unsent, error) {
+func (s *sqlStore) Unsent(ctx context.Context, deadSince time.Time) ([]Unsent, error) {
 	return sqldb.List(ctx, s.db, "outbox", func(scan sqldb.Scan) (u Unsent, err error) {
 		var since int64
-		err = scan(&u.Handler.Namespace, &u.Handler.Name, &u.Waiting, &u.Failing, &since, &u.LastError)
+		err = scan(&u.Handler.Namespace, &u.Handler.Name, &u.Waiting, &u.Failing, &u.Dead, &since, &u.LastError)
 		u.Since = sqldb.FromNanos(since)
 		return u, err
-	}, `SELECT handler_ns, handler, COUNT(*), SUM(CASE WHEN attempts > 0 THEN 1 ELSE 0 END), MIN(created), MAX(last_error)
-		FROM history_outbox WHERE state = 'pending' GROUP BY handler_ns, handler ORDER BY handler_ns, handler`)
+	}, `SELECT handler_ns, handler, SUM(waiting), SUM(failing), SUM(dead), MIN(created), MAX(last_error) FROM (
+			SELECT handler_ns, handler, 1 AS waiting, CASE WHEN attempts > 0 THEN 1 ELSE 0 END AS failing, 0 AS dead, created, last_error
+			FROM history_outbox WHERE state = 'pending'
+			UNION ALL SELECT handler_ns, handler, 0, 0, 1, created, last_error FROM history_outbox WHERE ended >= ? AND ended > 0 AND state = 'dead'
+		) AS unsent GROUP BY handler_ns, handler ORDER BY handler_ns, handler`, sqldb.Nanos(deadSince))
 }
 
+// Pending implements Store: it returns the number of pending deliveries by handler.
 func (s *sqlStore) Pending(ctx context.Context) (map[HandlerRef]int, error) {
-	unsent, err := s.Unsent(ctx)
-	out := make(map[HandlerRef]int, len(unsent))
-	for i := range unsent {
-		out[unsent[i].Handler] = unsent[i].Waiting
-	}
+	out := map[HandlerRef]int{}
+	_, err := sqldb.List(ctx, s.db, "outbox", func(scan sqldb.Scan) (ref HandlerRef, err error) {
+		var n int
+		err = scan(&ref.Namespace, &ref.Name, &n)
+		out[ref] = n
+		return ref, err
+	}, `SELECT handler_ns, handler, COUNT(*) FROM history_outbox WHERE state = 'pending' GROUP BY handler_ns, handler`)
 	return out, err
 }
 
+// RecordAttempts implements Store: it stores the results of delivery attempts.
 func (s *sqlStore) RecordAttempts(ctx context.Context, list ...Outcome) error {
+	var recorded int64
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
-		update, err := tx.Prepare(ctx, `UPDATE history_outbox SET state = ?, attempts = attempts + 1, next_at = ?, last_error = ?, ended = ? WHERE id = ?`)
+		if err := s.countTransaction(ctx, tx, &recorded); err != nil {
+			return err
+		}
+		update, err := tx.Prepare(ctx, `UPDATE history_outbox SET state = ?, attempts = attempts + 1, next_at = ?, last_error = ?, ended = ?, answer = ? WHERE id = ?`)
 		if err != nil {
 			return err
 		}
@@ -112,7 +127,7 @@ func (s *sqlStore) RecordAttempts(ctx context.Context, list ...Outcome) error {
 			if o.State != Pending {
 				ended = o.At
 			}
-			if _, err := update.ExecContext(ctx, string(o.State), sqldb.Nanos(o.NextAt), cleanText(o.Error), sqldb.Nanos(ended), o.ID); err != nil {
+			if _, err := update.ExecContext(ctx, string(o.State), sqldb.Nanos(o.NextAt), cleanText(o.Error), sqldb.Nanos(ended), cleanText(o.Answer), o.ID); err != nil {
 				return err
 			}
 		}
@@ -121,6 +136,7 @@ func (s *sqlStore) RecordAttempts(ctx context.Context, list ...Outcome) error {
 	if err != nil {
 		return fmt.Errorf("record delivery attempts: %w", err)
 	}
+	s.noteTransaction(recorded)
 	return nil
 }
 
@@ -130,6 +146,7 @@ func scanRef(scan sqldb.Scan) (ref HandlerRef, err error) {
 	return ref, err
 }
 
+// DeadLetters implements Store: it returns the dead letters of a handler, newest first.
 func (s *sqlStore) DeadLetters(ctx context.Context, h HandlerRef, before int64, n int) ([]Delivery, error) {
 	w := deadLetterCondition(h)
 	if before > 0 {
@@ -138,7 +155,7 @@ func (s *sqlStore) DeadLetters(ctx context.Context, h HandlerRef, before int64, 
 	return s.deliveries(ctx, w.SQL("")+` ORDER BY id DESC`+limitClause(n), w.Args...)
 }
 
-// deadLetterCondition selects the dead letters of a handler.
+// deadLetterCondition returns the SQL condition for a handler's dead letters.
 func deadLetterCondition(h HandlerRef) *sqldb.Where {
 	w := &sqldb.Where{}
 	w.And(`o.state = 'dead' AND o.handler_ns = ? AND o.handler = ?`, h.Namespace, h.Name)
@@ -150,6 +167,7 @@ const isUseful = `(EXISTS (SELECT 1 FROM history_problems p WHERE p.id = o.probl
 	OR o.kind = 'closed' AND EXISTS (SELECT 1 FROM history_outbox b WHERE b.problem = o.problem AND b.handler = o.handler
 		AND b.handler_ns = o.handler_ns AND b.kind = 'opened' AND b.state = 'delivered'))`
 
+// Revive implements Store: it makes dead letters of a handler pending again.
 func (s *sqlStore) Revive(ctx context.Context, h HandlerRef, now time.Time, q Revival) (out Revived, err error) {
 	dead := deadLetterCondition(h)
 	if len(q.IDs) > 0 {
@@ -197,10 +215,12 @@ func (s *sqlStore) Revive(ctx context.Context, h HandlerRef, now time.Time, q Re
 // openDelivered selects the delivered openings of open problems.
 const openDelivered = `FROM history_problems p JOIN history_outbox o ON o.problem = p.id WHERE p.closed = 0 AND o.kind = 'opened' AND o.state = 'delivered'`
 
+// HandlersWithOpen implements Store: it returns the handlers that were notified of open problems.
 func (s *sqlStore) HandlersWithOpen(ctx context.Context) ([]HandlerRef, error) {
 	return sqldb.List(ctx, s.db, "outbox", scanRef, `SELECT DISTINCT o.handler_ns, o.handler `+openDelivered+` ORDER BY 1, 2`)
 }
 
+// OpenDeliveries implements Store: it returns the deliveries to a handler about problems that are still open.
 func (s *sqlStore) OpenDeliveries(ctx context.Context, h HandlerRef, after int64, n int) ([]Delivery, error) {
 	return s.deliveries(ctx, `id IN (SELECT o.id `+openDelivered+` AND o.handler_ns = ? AND o.handler = ? AND o.id > ?) ORDER BY id`+limitClause(n), h.Namespace, h.Name, after)
 }
@@ -233,7 +253,7 @@ type MessageQuery struct {
 	BeforeID     int64 // next page: messages at Until with a smaller id, and messages before Until
 }
 
-// Messages lists ended messages by the outbox's index of end times, joined with the rows of their problems.
+// Messages implements Store: it lists ended messages by end time, with their problems.
 func (s *sqlStore) Messages(ctx context.Context, q MessageQuery) ([]Message, error) {
 	w, payload := &sqldb.Where{}, `''`
 	if q.Shadow {

@@ -22,6 +22,7 @@ func scanProblem(scan sqldb.Scan) (Problem, error) {
 	return p, err
 }
 
+// Problem implements Store: it returns the problem of an id.
 func (s *sqlStore) Problem(ctx context.Context, id string) (Problem, error) {
 	p, err := sqldb.List(ctx, s.db, "problem "+id, scanProblem, `SELECT `+problemColumns+` FROM history_problems WHERE id = ?`, id)
 	if err != nil {
@@ -33,7 +34,7 @@ func (s *sqlStore) Problem(ctx context.Context, id string) (Problem, error) {
 	return p[0], nil
 }
 
-// ErrNoProblem returns the error for an id that no problem has.
+// ErrNoProblem returns the error for an unknown problem id.
 func ErrNoProblem(id string) error {
 	return model.Errorf(model.NotFound, "problem %s does not exist", id).WithHint("muster get problems")
 }
@@ -41,6 +42,7 @@ func ErrNoProblem(id string) error {
 // idsPerQuery bounds the ids in one statement.
 const idsPerQuery = 500
 
+// KnownProblems implements Store: it returns which problem ids history has.
 func (s *sqlStore) KnownProblems(ctx context.Context, ids []string) (map[string]bool, error) {
 	known := map[string]bool{}
 	for some := range slices.Chunk(ids, idsPerQuery) {
@@ -66,6 +68,7 @@ func newProblemTable(size int64) segmentedTable[Problem] {
 	}
 }
 
+// Problems implements Store: it returns the selected problems, newest first.
 func (s *sqlStore) Problems(ctx context.Context, q ProblemQuery) ([]Problem, error) {
 	w := newSelection(q.Namespace, q.Namespaces, q.Node, q.Check, q.NodeID)
 	if q.Open {
@@ -96,6 +99,7 @@ func (s *sqlStore) recordProblems(ctx context.Context, tx *sqldb.Tx, opened, clo
 	return s.problems.closeSegment(ctx, tx)
 }
 
+// CountProblems implements Store: it counts the problems opened and closed since a time.
 func (s *sqlStore) CountProblems(ctx context.Context, namespace string, since time.Time) (opened, closed int, err error) {
 	w := newSelection(namespace, nil, "", "", 0)
 	count := func(term string) (n int) {
@@ -108,13 +112,14 @@ func (s *sqlStore) CountProblems(ctx context.Context, namespace string, since ti
 	return opened, closed, err
 }
 
+// Oldest implements Store: it returns the time of the oldest row.
 func (s *sqlStore) Oldest(ctx context.Context) (time.Time, error) {
 	at, err := sqldb.Single[int64](ctx, s.db, "the oldest change",
 		`SELECT COALESCE(MIN(oldest), 0) FROM (SELECT MIN(at) AS oldest FROM history_entries UNION ALL SELECT MIN(opened) FROM history_problems) AS both_tables`)
 	return sqldb.FromNanos(at), err
 }
 
-const entryColumns = `partition_no, log, number, idx, at, executed, kind, namespace, node, node_id, source_kind, source_id, source_instance, source_name, status, previous, output, count, expired`
+const entryColumns = `partition_no, log, number, idx, at, executed, kind, namespace, node, node_id, source_kind, source_id, source_instance, source_name, status, previous, since, output, count, expired`
 
 // newEntryTable returns the table of entries, in segments of size rows.
 func newEntryTable(size int64) segmentedTable[Entry] {
@@ -128,17 +133,18 @@ func newEntryTable(size int64) segmentedTable[Entry] {
 // scanEntry reads the columns of an entry.
 func scanEntry(scan sqldb.Scan) (Entry, error) {
 	var e Entry
-	var log, number, at, executed, previous, count int64
+	var log, number, at, executed, previous, since, count int64
 	err := scan(&e.ID, &e.Partition, &log, &number, &e.Place.Index, &at, &executed, &e.Kind, &e.Namespace, &e.Node, &e.NodeID, &e.Source.Kind, &e.Source.ID, &e.Source.Instance, &e.SourceName,
-		&e.Status, &previous, &e.Output, &count, &e.Expired)
+		&e.Status, &previous, &since, &e.Output, &count, &e.Expired)
 	if e.First = previous == noStatus; !e.First {
 		e.Previous = model.Status(previous)
 	}
 	e.Place.At, e.Count = journal.Position{Log: uint64(log), Number: uint64(number)}, uint64(count)
-	e.At, e.Executed = sqldb.FromNanos(at), sqldb.FromNanos(executed)
+	e.At, e.Executed, e.Since = sqldb.FromNanos(at), sqldb.FromNanos(executed), sqldb.FromNanos(since)
 	return e, err
 }
 
+// Entries implements Store: it returns the selected entries, newest first.
 func (s *sqlStore) Entries(ctx context.Context, q EntryQuery) ([]Entry, error) {
 	w := newSelection(q.Namespace, q.Namespaces, q.Node, q.Check, q.NodeID)
 	w.AndEqual(`e.kind`, string(q.Kind))
@@ -149,6 +155,7 @@ func (s *sqlStore) Entries(ctx context.Context, q EntryQuery) ([]Entry, error) {
 // markKinds is the condition of the index history_entries_marks; SQLite uses the index only if a query has the same text.
 const markKinds = `e.kind IN ('flapping', 'acknowledged')`
 
+// Marks implements Store: it returns acknowledgements and starts of flapping, newest first.
 func (s *sqlStore) Marks(ctx context.Context, q EntryQuery) ([]Entry, error) {
 	w := newSelection(q.Namespace, q.Namespaces, "", "", 0)
 	w.And(markKinds)
@@ -156,8 +163,8 @@ func (s *sqlStore) Marks(ctx context.Context, q EntryQuery) ([]Entry, error) {
 	return s.entries.list(ctx, s.db, w, effectiveLimit(q.Limit))
 }
 
-// recordEntries writes the entries that were not recorded before. An entry has no key, so the function compares it with
-// the recorded place of its partition.
+// recordEntries writes the entries that history does not have yet. An entry has no key, so the function compares it
+// with the recorded place of its partition.
 func (s *sqlStore) recordEntries(ctx context.Context, tx *sqldb.Tx, list []Entry) error {
 	if len(list) == 0 {
 		return nil

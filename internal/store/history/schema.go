@@ -8,7 +8,7 @@ var schema = []string{`
 		at BIGINT NOT NULL, executed BIGINT NOT NULL, kind {text} NOT NULL,
 		namespace {text} NOT NULL, node {text} NOT NULL, node_id BIGINT NOT NULL,
 		source_kind BIGINT NOT NULL, source_id BIGINT NOT NULL, source_instance {text} NOT NULL, source_name {text} NOT NULL,
-		status BIGINT NOT NULL, previous BIGINT NOT NULL, output {text} NOT NULL, count BIGINT NOT NULL, expired BIGINT NOT NULL);
+		status BIGINT NOT NULL, previous BIGINT NOT NULL, since BIGINT NOT NULL, output {text} NOT NULL, count BIGINT NOT NULL, expired BIGINT NOT NULL);
 	CREATE INDEX history_entries_at ON history_entries (at);
 	CREATE INDEX history_entries_marks ON history_entries (at) WHERE kind IN ('flapping', 'acknowledged');
 	CREATE TABLE history_problems (
@@ -31,7 +31,7 @@ var schema = []string{`
 		handler_ns {text} NOT NULL, handler {text} NOT NULL, kind {text} NOT NULL, payload {blob} NOT NULL,
 		created BIGINT NOT NULL, state {text} NOT NULL, attempts BIGINT NOT NULL, next_at BIGINT NOT NULL,
 		last_error {text} NOT NULL, ended BIGINT NOT NULL, replayed BIGINT NOT NULL DEFAULT 0,
-		route {text} NOT NULL, tells {text} NOT NULL, problems BIGINT NOT NULL);
+		route {text} NOT NULL, tells {text} NOT NULL, problems BIGINT NOT NULL, answer {text} NOT NULL DEFAULT '');
 	CREATE INDEX history_outbox_problem ON history_outbox (problem, id);
 	CREATE INDEX history_outbox_due ON history_outbox (next_at) WHERE state = 'pending';
 	CREATE INDEX history_outbox_ended ON history_outbox (ended) WHERE ended > 0;
@@ -44,5 +44,8 @@ var schema = []string{`
 	CREATE TABLE history_places (partition_no BIGINT PRIMARY KEY, log BIGINT NOT NULL, number BIGINT NOT NULL, idx BIGINT NOT NULL);
 	CREATE TABLE history_pipeline_places (partition_no BIGINT PRIMARY KEY, log BIGINT NOT NULL, number BIGINT NOT NULL, idx BIGINT NOT NULL);
 	CREATE TABLE history_rates (route {text} NOT NULL, shadow BIGINT NOT NULL, ends BIGINT NOT NULL, sent BIGINT NOT NULL, PRIMARY KEY (route, shadow));
-	CREATE TABLE history_alive (one BIGINT PRIMARY KEY, until BIGINT NOT NULL);
+	CREATE TABLE history_life (one BIGINT PRIMARY KEY, identity BIGINT NOT NULL, incarnation {text} NOT NULL, recorded BIGINT NOT NULL, quiet_until BIGINT NOT NULL);
 `}
+
+// singleRow writes the row of history_life: in a new store, and where a damaged page lost it, which makes the store another one.
+const singleRow = `INSERT INTO history_life (one, identity, incarnation, recorded, quiet_until) VALUES (1, 0, '', 0, 0) ON CONFLICT DO NOTHING`

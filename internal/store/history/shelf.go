@@ -12,11 +12,11 @@ import (
 	"github.com/muster-fleet/muster/internal/store/sqldb"
 )
 
-// segmentedTable is a table that grows at its end only, with a segmented index by node and check. One index over all
-// rows would cost a random page for each row, written twice. Instead the table closes a segment every size
-// rows: history_index then holds the nodes and checks of the segment, sorted, and grows at its end, too. A
-// query for a node looks into each segment whose time fits, the newest first, and scans the rows behind the
-// last segment, at most one segment's worth. See docs/decisions/0008-history-segments.md.
+// segmentedTable is an append-only table with an index by node and check per segment of rows. One index over all rows
+// would cost a random page for each row, written twice. Instead the table closes a segment every size rows:
+// history_index then holds the nodes and checks of the segment, sorted, and grows at its end, too. A query for a node
+// looks into each segment whose time fits, the newest first, and scans the rows behind the last segment, at most one
+// segment's worth. See docs/decisions/0008-history-segments.md.
 type segmentedTable[T any] struct {
 	table   string // name in history_segments and history_index
 	id, at  string // names of the columns with the row number and the time
@@ -28,7 +28,7 @@ type segmentedTable[T any] struct {
 	ends    *sql.Stmt // prepared query of the last numbers, for every batch
 }
 
-// prepare prepares the query that every batch runs.
+// prepare prepares the query that every batch of rows runs.
 func (f *segmentedTable[T]) prepare(ctx context.Context, db *sqldb.DB) (err error) {
 	f.ends, err = db.Prepare(ctx, f.sql(`SELECT (SELECT COALESCE(MAX(last), 0) FROM history_segments WHERE shelf = '{table}'), (SELECT COALESCE(MAX({id}), 0) FROM {table})`))
 	return err
@@ -44,7 +44,7 @@ type numberedRow[T any] struct {
 	item *T
 }
 
-// numberRows gives the items of a list row numbers from next on.
+// numberRows assigns consecutive row numbers, from next on, to list items.
 func numberRows[T any](next int64, list []T) []numberedRow[T] {
 	out := make([]numberedRow[T], len(list))
 	for i := range list {
@@ -58,7 +58,7 @@ func (f *segmentedTable[T]) sql(query string) string {
 	return strings.NewReplacer("{table}", f.table, "{id}", f.id, "{at}", f.at, "{columns}", f.columns).Replace(query)
 }
 
-// lastNumbers returns the number of the last row in a closed segment, and of the next row to write.
+// lastNumbers returns the last row number in a closed segment and the next row number to write.
 func (f *segmentedTable[T]) lastNumbers(ctx context.Context, tx *sqldb.Tx) (filed, next int64, err error) {
 	if err := tx.StmtContext(ctx, f.ends).QueryRowContext(ctx).Scan(&filed, &next); err != nil {
 		return 0, 0, err
@@ -69,7 +69,7 @@ func (f *segmentedTable[T]) lastNumbers(ctx context.Context, tx *sqldb.Tx) (file
 // nameDay is the resolution of the column of history_names with the time at which a name was last used.
 const nameDay = 24 * time.Hour
 
-// closeSegment makes a segment of the rows behind the last segment, if there are at least size rows.
+// closeSegment closes a segment: it indexes the rows behind the last segment, if there are at least size.
 func (f *segmentedTable[T]) closeSegment(ctx context.Context, tx *sqldb.Tx) error {
 	filed, next, err := f.lastNumbers(ctx, tx)
 	if err != nil || next-1-filed < f.size {
@@ -125,7 +125,7 @@ type selection struct {
 	since, until           int64 // Unix ns; until 0: any
 }
 
-// newSelection selects rows by namespace, node and check. Empty texts select all.
+// newSelection returns a selection of rows by namespace, node and check. Empty texts select all.
 func newSelection(namespace string, namespaces []string, node, check string, id model.NodeID) *selection {
 	w := &selection{namespace: namespace, node: node, check: check, nodeID: id}
 	w.AndEqual(`e.namespace`, namespace)
@@ -164,7 +164,7 @@ type rowRange struct {
 	ended          int64
 }
 
-// selectRanges returns the row ranges with rows of the selected time, the newest first.
+// selectRanges returns the row ranges that can have rows of the selected time, newest first.
 func (f *segmentedTable[T]) selectRanges(ctx context.Context, db *sqldb.DB, w *selection) ([]rowRange, error) {
 	out := []rowRange{{}}
 	type segment struct {
@@ -225,7 +225,7 @@ func (f *segmentedTable[T]) list(ctx context.Context, db *sqldb.DB, w *selection
 	return out, nil
 }
 
-// read runs the query of one row range. plus is "+" where SQLite must not use the index of the time column.
+// read reads the selected rows of one row range. plus is "+" where SQLite must not use the index of the time column.
 func (f *segmentedTable[T]) read(ctx context.Context, db *sqldb.DB, from string, args []any, most int, plus string) ([]T, error) {
 	return sqldb.List(ctx, db, f.table, f.scan, f.sql(`SELECT {columns} `+from+` ORDER BY `+plus+`e.{at} DESC, e.id DESC`+limitClause(most)), args...)
 }

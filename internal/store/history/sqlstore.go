@@ -3,13 +3,14 @@ package history
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/journal"
@@ -17,22 +18,35 @@ import (
 	"github.com/muster-fleet/muster/internal/store/sqldb"
 )
 
-// sqlStore implements Store on SQLite and on PostgreSQL. Times are Unix nanoseconds; 0: none.
+// life is the identity of a history, and the number of its transactions.
+type life struct {
+	identity     uint64
+	transactions atomic.Uint64 // content of history_life.recorded
+}
+
+// sqlStore implements Store on SQLite and PostgreSQL. Times are Unix nanoseconds; 0: none.
 type sqlStore struct {
 	db       *sqldb.DB
 	entries  segmentedTable[Entry]
 	problems segmentedTable[Problem]
 	inserters
 
+	size SizeLimit
+
+	life
+
 	recording sync.Mutex                // serializes Record
+	use       atomic.Pointer[Use]       // nil: not measured yet
 	recorded  map[model.Partition]Place // content of history_places; nil: not read yet. Guarded by recording
 }
 
 // Open opens the history store at dsn (see sqldb.Open) and creates its schema.
-func Open(ctx context.Context, dsn string) (Store, error) { return open(ctx, dsn, segmentRows) }
+func Open(ctx context.Context, dsn string, size SizeLimit) (Store, error) {
+	return open(ctx, dsn, segmentRows, size)
+}
 
 // open opens the store with segments of the given number of rows.
-func open(ctx context.Context, dsn string, segment int64) (Store, error) {
+func open(ctx context.Context, dsn string, segment int64, size SizeLimit) (Store, error) {
 	db, err := sqldb.Open(ctx, dsn, "history")
 	if err != nil {
 		return nil, err
@@ -40,25 +54,61 @@ func open(ctx context.Context, dsn string, segment int64) (Store, error) {
 	if err := db.Migrate(ctx, schema); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	s := &sqlStore{db: db, entries: newEntryTable(segment), problems: newProblemTable(segment)}
-	if err := errors.Join(s.prepare(ctx, db), s.entries.prepare(ctx, db), s.problems.prepare(ctx, db)); err != nil {
+	s := &sqlStore{db: db, size: size, entries: newEntryTable(segment), problems: newProblemTable(segment)}
+	err = errors.Join(s.prepare(ctx, db), s.entries.prepare(ctx, db), s.problems.prepare(ctx, db))
+	if err == nil {
+		s.identity, err = sqldb.Identity(ctx, db, "history_life", singleRow)
+	}
+	if err == nil {
+		var recorded int64
+		recorded, err = sqldb.Single[int64](ctx, db, "the transactions of history", `SELECT recorded FROM history_life WHERE one = 1`)
+		s.transactions.Store(uint64(recorded))
+	}
+	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return s, nil
 }
 
+// Repair makes a damaged history store usable (sqldb.Repair).
+func Repair(ctx context.Context, dsn string) (losses []string, err error) {
+	return sqldb.Repair(ctx, dsn, "history", schema, singleRow)
+}
+
+func (s *sqlStore) ForgetChanges(ctx context.Context) error {
+	s.recording.Lock()
+	defer s.recording.Unlock()
+	s.recorded = nil
+	return s.db.Write(ctx, func(tx *sqldb.Tx) error {
+		for _, query := range []string{
+			`DELETE FROM history_entries`, `DELETE FROM history_places`,
+			`DELETE FROM history_segments WHERE shelf = 'history_entries'`, `DELETE FROM history_index WHERE shelf = 'history_entries'`,
+		} {
+			if _, err := tx.Exec(ctx, query); err != nil {
+				return fmt.Errorf("remove all changes from history: %w", err)
+			}
+		}
+		return nil
+	})
+}
+
 // Close closes the database.
 func (s *sqlStore) Close() error { return s.db.Close() }
 
-// Trouble returns the reason why the database did not answer the last request; nil: it did.
+// Trouble implements Store: it returns the reason of the database's last failed request, or nil.
 func (s *sqlStore) Trouble() error { return s.db.Trouble() }
 
 // Record implements Store: one transaction writes the batch and its places.
 func (s *sqlStore) Record(ctx context.Context, b Batch) error {
 	s.recording.Lock()
 	defer s.recording.Unlock()
+	if err := s.makeRoom(ctx); err != nil {
+		return err
+	}
+	var recorded int64
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		for _, step := range []func() error{
+			func() error { return s.countTransaction(ctx, tx, &recorded) },
 			func() error { return s.recordEntries(ctx, tx, b.Entries) },
 			func() error { return s.recordProblems(ctx, tx, b.Opened, b.Closed) },
 			func() error { return s.outbox.Insert(ctx, tx, b.Deliveries) },
@@ -77,6 +127,7 @@ func (s *sqlStore) Record(ctx context.Context, b Batch) error {
 		s.recorded = nil // the transaction may have been committed
 		return fmt.Errorf("record history: %w", err)
 	}
+	s.noteTransaction(recorded)
 	if s.recorded != nil {
 		maps.Copy(s.recorded, b.Places)
 	}
@@ -100,17 +151,19 @@ func sortedPlaces(of map[model.Partition]Place) []partitionPlace {
 
 const selectPlaces = `SELECT partition_no, log, number, idx FROM `
 
+// Places implements Store: it returns up to which place history has recorded each partition.
 func (s *sqlStore) Places(ctx context.Context) (map[model.Partition]Place, error) {
 	list, err := sqldb.List(ctx, s.db, "places", scanPlace, selectPlaces+`history_places`)
 	return placeMap(list), err
 }
 
+// PipelinePlaces implements Store: it returns up to which place pipelines have evaluated each partition.
 func (s *sqlStore) PipelinePlaces(ctx context.Context) (map[model.Partition]Place, error) {
 	list, err := sqldb.List(ctx, s.db, "places of pipelines", scanPlace, selectPlaces+`history_pipeline_places`)
 	return placeMap(list), err
 }
 
-// placeMap returns rows of places as a map by partition.
+// placeMap returns the rows of places as a map by partition.
 func placeMap(list []partitionPlace) map[model.Partition]Place {
 	out := make(map[model.Partition]Place, len(list))
 	for _, p := range list {
@@ -127,24 +180,59 @@ func scanPlace(scan sqldb.Scan) (p partitionPlace, err error) {
 	return p, err
 }
 
-func (s *sqlStore) RecordAlive(ctx context.Context, until time.Time) error {
-	return s.db.Write(ctx, func(tx *sqldb.Tx) error {
-		_, err := tx.Exec(ctx, `INSERT INTO history_alive (one, until) VALUES (1, ?) ON CONFLICT (one) DO UPDATE SET until = excluded.until`, sqldb.Nanos(until))
-		if err != nil {
-			return fmt.Errorf("record the time up to which history is complete: %w", err)
-		}
-		return nil
-	})
-}
+// Identity implements Store.
+func (l *life) Identity() uint64 { return l.identity }
 
-func (s *sqlStore) AliveUntil(ctx context.Context) (time.Time, error) {
-	until, err := sqldb.Single[int64](ctx, s.db, "the time up to which history is complete", `SELECT until FROM history_alive WHERE one = 1`)
-	if errors.Is(err, sql.ErrNoRows) {
-		return time.Time{}, nil
+// Recorded implements Store.
+func (l *life) Recorded() uint64 { return l.transactions.Load() }
+
+func (s *sqlStore) Incarnation(ctx context.Context) (incarnation uint64, err error) {
+	text, err := sqldb.Single[string](ctx, s.db, "the incarnation", `SELECT incarnation FROM history_life WHERE one = 1`)
+	if err != nil || text == "" {
+		return 0, err
 	}
-	return sqldb.FromNanos(until), err
+	return strconv.ParseUint(text, 16, 64)
 }
 
+// countTransaction counts a transaction that changes messages to handlers.
+func (l *life) countTransaction(ctx context.Context, tx *sqldb.Tx, recorded *int64) error {
+	return tx.QueryRow(ctx, `UPDATE history_life SET recorded = recorded + 1 WHERE one = 1 RETURNING recorded`).Scan(recorded)
+}
+
+// noteTransaction keeps the highest number of a committed transaction.
+func (l *life) noteTransaction(recorded int64) {
+	for last := l.transactions.Load(); last < uint64(recorded) && !l.transactions.CompareAndSwap(last, uint64(recorded)); {
+		last = l.transactions.Load()
+	}
+}
+
+// ReasonUnknown is the reason of withheld deliveries in a history that is older than its journal.
+const ReasonUnknown = "history is older than the journal: it may have been sent before"
+
+func (s *sqlStore) BeginLife(ctx context.Context, incarnation uint64, lost time.Time) (unknownUntil time.Time, err error) {
+	now, until := fmt.Sprintf("%016x", incarnation), int64(0)
+	err = s.db.Write(ctx, func(tx *sqldb.Tx) error {
+		var was string
+		if err := tx.QueryRow(ctx, `SELECT incarnation, quiet_until FROM history_life WHERE one = 1`).Scan(&was, &until); err != nil || was == now {
+			return err
+		}
+		if !lost.IsZero() {
+			until = sqldb.Nanos(lost)
+			if _, err := tx.Exec(ctx, `UPDATE history_outbox SET state = ?, ended = ?, last_error = ? WHERE state = ?`,
+				string(Withheld), until, ReasonUnknown, string(Pending)); err != nil {
+				return err
+			}
+		}
+		_, err := tx.Exec(ctx, `UPDATE history_life SET incarnation = ?, quiet_until = ? WHERE one = 1`, now, until)
+		return err
+	})
+	if err != nil {
+		return time.Time{}, fmt.Errorf("start another incarnation of the history: %w", err)
+	}
+	return sqldb.FromNanos(until), nil
+}
+
+// Rates implements Store: it returns the used message rates of routes.
 func (s *sqlStore) Rates(ctx context.Context) ([]Rate, error) {
 	return sqldb.List(ctx, s.db, "the rates of routes", func(scan sqldb.Scan) (r Rate, err error) {
 		var ends int64
@@ -167,6 +255,7 @@ type inserters struct {
 	pipelinePlaces *sqldb.Inserter[partitionPlace]
 }
 
+// prepare prepares the insert statements of a batch.
 func (in *inserters) prepare(ctx context.Context, db *sqldb.DB) (err error) {
 	const problems = `history_problems (no, ` + problemColumns + `)`
 	const place = ` (partition_no, log, number, idx)`
@@ -222,7 +311,7 @@ func appendEntryRow(args []any, row *numberedRow[Entry]) []any {
 	}
 	return append(args, row.id, int64(e.Partition), int64(e.Place.At.Log), int64(e.Place.At.Number), int64(e.Place.Index),
 		sqldb.Nanos(e.At), sqldb.Nanos(e.Executed), string(e.Kind), e.Namespace, e.Node, int64(e.NodeID), int64(e.Source.Kind), int64(e.Source.ID), cleanText(e.Source.Instance), e.SourceName,
-		int64(e.Status), previous, cleanText(e.Output), int64(e.Count), boolColumn(e.Expired))
+		int64(e.Status), previous, sqldb.Nanos(e.Since), cleanText(e.Output), int64(e.Count), boolColumn(e.Expired))
 }
 
 // appendOpenedRow appends the column values of an opened problem to args.
@@ -254,11 +343,12 @@ func appendPlaceRow(args []any, r *partitionPlace) []any {
 	return append(args, int64(r.partition), int64(r.place.At.Log), int64(r.place.At.Number), int64(r.place.Index))
 }
 
-// endedDeliveries selects deliveries that ended before a time, except those of open problems: they tell which handlers
+// endedDeliveries selects deliveries that ended before a time, except deliveries of open problems: they tell which handlers
 // must be notified of the closing.
 const endedDeliveries = `FROM history_outbox o WHERE ended > 0 AND ended < ?
 	AND NOT EXISTS (SELECT 1 FROM history_problems p WHERE p.id = o.problem AND p.closed = 0) ORDER BY id LIMIT ?`
 
+// Clean implements Store: it removes at most n rows older than a time and returns how many.
 func (s *sqlStore) Clean(ctx context.Context, before time.Time, n int) (int, error) {
 	removed := 0
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
@@ -291,7 +381,7 @@ func (s *sqlStore) Clean(ctx context.Context, before time.Time, n int) (int, err
 	return removed, nil
 }
 
-// deliveryProblem is a row of history_delivery_problems: one more problem that a delivery reports.
+// deliveryProblem is a row of history_delivery_problems: an additional problem of a delivery.
 type deliveryProblem struct{ key, problem string }
 
 // encodedEscalation is a row of history_escalations, with the escalation as JSON.
@@ -346,14 +436,17 @@ func (s *sqlStore) recordEscalations(ctx context.Context, tx *sqldb.Tx, b *Batch
 	return s.also.Insert(ctx, tx, also)
 }
 
+// AlsoProblems implements Store: it returns the additional problems of a delivery.
 func (s *sqlStore) AlsoProblems(ctx context.Context, key string) ([]string, error) {
 	return sqldb.List(ctx, s.db, "the problems of a delivery", sqldb.ScanColumn[string], `SELECT problem FROM history_delivery_problems WHERE key = ? ORDER BY problem`, key)
 }
 
+// Escalations implements Store: it returns all escalations.
 func (s *sqlStore) Escalations(ctx context.Context) ([]Escalation, error) {
 	return sqldb.List(ctx, s.db, "escalations", scanEscalation, `SELECT problem, route, body FROM history_escalations ORDER BY problem, route`)
 }
 
+// EscalationsOf implements Store: it returns the escalations of a problem.
 func (s *sqlStore) EscalationsOf(ctx context.Context, problem string) ([]Escalation, error) {
 	return sqldb.List(ctx, s.db, "escalations", scanEscalation, `SELECT problem, route, body FROM history_escalations WHERE problem = ? ORDER BY route`, problem)
 }
@@ -368,7 +461,7 @@ func scanEscalation(scan sqldb.Scan) (Escalation, error) {
 	return decodeEscalation(key, body)
 }
 
-// Compare orders by handler and incident.
+// Compare orders by handler, then by incident.
 func (t NotifiedHandler) Compare(other NotifiedHandler) int {
 	return cmp.Or(cmp.Compare(t.Namespace, other.Namespace), cmp.Compare(t.Name, other.Name), cmp.Compare(t.Incident, other.Incident))
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 )
 
-// Store is the history of a server, on SQLite or PostgreSQL. It is safe for concurrent use.
+// Store stores the history of a server on SQLite or PostgreSQL. It is safe for concurrent use.
 type Store interface {
 	// Record writes a batch and its places in one transaction. Recording the same batch again changes nothing.
 	Record(ctx context.Context, b Batch) error
@@ -20,11 +20,16 @@ type Store interface {
 	// PipelinePlaces returns for each partition the place of the last event that pipelines have evaluated.
 	PipelinePlaces(ctx context.Context) (map[model.Partition]Place, error)
 
-	// RecordAlive records the time up to which history is complete. A copy of the database keeps the time at
-	// which it was made.
-	RecordAlive(ctx context.Context, until time.Time) error
-	// AliveUntil returns the time of the last RecordAlive; zero: there was none.
-	AliveUntil(ctx context.Context) (time.Time, error)
+	// Identity returns the random number that the store got at its creation, and Recorded the number of transactions
+	// that changed messages to handlers.
+	Identity() uint64
+	Recorded() uint64
+	// Incarnation returns the incarnation of the last BeginLife; zero: there was none.
+	Incarnation(ctx context.Context) (uint64, error)
+	// BeginLife records the incarnation of the journal that the rows belong to from now on, and returns the time up to
+	// which history does not know the messages to handlers. lost is that time for a new incarnation, if history is new or
+	// older than the journal; zero: it is not. Deliveries that wait then are withheld: they may have been sent.
+	BeginLife(ctx context.Context, incarnation uint64, lost time.Time) (unknownUntil time.Time, err error)
 
 	// Problems lists problems by opening time, newest first.
 	Problems(ctx context.Context, q ProblemQuery) ([]Problem, error)
@@ -59,8 +64,8 @@ type Store interface {
 	MakeDue(ctx context.Context, ids []int64, now time.Time) error
 	// Pending counts the pending deliveries of each handler.
 	Pending(ctx context.Context) (map[HandlerRef]int, error)
-	// Unsent sums up the pending deliveries of each handler, by handler.
-	Unsent(ctx context.Context) ([]Unsent, error)
+	// Unsent sums up, by handler, the pending deliveries and those that became dead letters at a time or later.
+	Unsent(ctx context.Context, deadSince time.Time) ([]Unsent, error)
 	// RecordAttempts records attempts in one transaction.
 	RecordAttempts(ctx context.Context, list ...Outcome) error
 	// DeadLetters lists the dead letters of a handler, newest first, before an id (zero: all).
@@ -78,9 +83,14 @@ type Store interface {
 	// Messages lists deliveries that ended, newest first.
 	Messages(ctx context.Context, q MessageQuery) ([]Message, error)
 
+	// ForgetChanges removes all entries and places, so that a replay of the whole journal records them again. No other
+	// method may run meanwhile.
+	ForgetChanges(ctx context.Context) error
 	// Clean removes rows that ended before a time, at most limit of each kind, and returns how many. The
 	// rows of open problems stay.
 	Clean(ctx context.Context, before time.Time, limit int) (int, error)
+	// Use returns the size of history, its bound, and the rows that were removed for lack of room.
+	Use() Use
 	// Trouble returns the reason why the database did not answer the last request; nil: the database did.
 	Trouble() error
 	// Close closes the database.
@@ -93,7 +103,7 @@ type Place struct {
 	Index uint32
 }
 
-// Reached reports whether the transition with a journal position and index lies at or before the place.
+// Reached reports whether a transition, by journal position and index, lies at or before the place.
 func (p Place) Reached(at journal.Position, index uint32) bool {
 	if at.Log != p.At.Log {
 		return false // positions of another incarnation of the journal do not compare
@@ -101,8 +111,8 @@ func (p Place) Reached(at journal.Position, index uint32) bool {
 	return at.Number < p.At.Number || at.Number == p.At.Number && index <= p.Index
 }
 
-// Of returns the place in the journal's present incarnation. shared maps a position of an earlier incarnation to the
-// last position that both incarnations have; nil: there was no earlier one.
+// Of returns the place of a journal position in the journal's present incarnation. shared maps a position of an
+// earlier incarnation to the last position that both incarnations have; nil: there was no earlier one.
 func (p Place) Of(shared func(journal.Position) journal.Position) Place {
 	if shared == nil {
 		return p
@@ -115,7 +125,7 @@ func (p Place) Of(shared func(journal.Position) journal.Position) Place {
 	return p
 }
 
-// Batch is everything that the reactor records in one transaction.
+// Batch holds all rows that the reactor records in one transaction.
 type Batch struct {
 	Entries        []Entry
 	Opened         []Problem
@@ -128,7 +138,7 @@ type Batch struct {
 	Rates          []Rate                    // to replace as a whole
 }
 
-// Rate is how much of its message rate a route has used in the present time span.
+// Rate is the number of messages that a route has sent in the present span of its rate.
 type Rate struct {
 	Route  string    // NAMESPACE/NAME
 	Shadow bool      // of shadow deliveries
@@ -136,7 +146,7 @@ type Rate struct {
 	Sent   int       // messages in the span, including those that exceeded the rate
 }
 
-// EscalationKey identifies an escalation.
+// EscalationKey identifies an escalation by problem and route.
 type EscalationKey struct {
 	Problem string
 	Route   string // NAMESPACE/NAME; empty: handlers named without a route
@@ -149,12 +159,13 @@ type Escalation struct {
 	NodeID   model.NodeID      `json:"node"`
 	Source   model.Source      `json:"source"`
 	Group    string            `json:"group"`
-	Lead     string            `json:"lead"` // id of the problem that is the first incident of the message group
-	Opened   time.Time         `json:"opened"`
+	Lead     string            `json:"lead"`             // id of the problem that is the first incident of the message group
+	Opened   time.Time         `json:"opened"`           // time from which the steps count: the opening, or when a later route took the problem
 	Direct   []HandlerRef      `json:"direct,omitempty"` // handlers, where there is no route
 	Next     route.Escalation  `json:"next"`
-	Notified []NotifiedHandler `json:"told,omitempty"` // handlers that were notified of the opening
-	Held     *route.Hold       `json:"held,omitempty"` // why a due step was withheld
+	Notified []NotifiedHandler `json:"told,omitempty"`    // handlers that were notified of the opening
+	Skipped  []HandlerRef      `json:"skipped,omitempty"` // handlers that a change with --only-new added to a step which was sent
+	Held     *route.Hold       `json:"held,omitempty"`    // why a due step was withheld
 	// Severity is the highest severity that a notification of the problem had.
 	Severity model.Severity `json:"severity,omitempty"`
 	Shadow   bool           `json:"shadow,omitempty"` // its messages are recorded and not sent
@@ -167,7 +178,7 @@ type Escalation struct {
 	AckEnds time.Time `json:"ackEnds,omitzero"`
 }
 
-// NotifiedHandler is a handler that was notified of a problem.
+// NotifiedHandler records that a handler was notified of a problem.
 type NotifiedHandler struct {
 	HandlerRef
 	// Incident is the id under which the handler knows the problem: the id of a problem, with .1, .2, … appended
@@ -178,7 +189,7 @@ type NotifiedHandler struct {
 	Acked bool `json:"acked,omitempty"`
 }
 
-// EntryKind is the kind of an entry of the history, as a word.
+// EntryKind is the kind of a history entry as a word.
 type EntryKind string
 
 // The kinds of entries. In an acknowledgement, Output holds the person and their note.
@@ -206,6 +217,7 @@ type Entry struct {
 	SourceName string          `json:"sourceName"`
 	Status     model.Status    `json:"status"`
 	Previous   model.Status    `json:"previous"`
+	Since      time.Time       `json:"since,omitzero"`  // start of the status Previous; zero: no status changed, or First
 	First      bool            `json:"first,omitempty"` // the event's first status: Previous is not set
 	Output     string          `json:"output,omitempty"`
 	Count      uint64          `json:"count,omitempty"` // results lost
@@ -223,13 +235,13 @@ type Problem struct {
 	SourceName string `json:"sourceName"`
 }
 
-// HandlerRef names a handler.
+// HandlerRef identifies a handler by namespace and name.
 type HandlerRef struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 }
 
-// DeliveryState is the state of a delivery, as a word.
+// DeliveryState is the state of a delivery as a word, such as pending or dead.
 type DeliveryState string
 
 // The states of deliveries.
@@ -259,11 +271,12 @@ type Delivery struct {
 	Attempts  int           `json:"attempts"`
 	NextAt    time.Time     `json:"nextAt,omitzero"`
 	LastError string        `json:"lastError,omitempty"`
+	Answer    string        `json:"answer,omitempty"` // of the handler that accepted it, one line
 	Ended     time.Time     `json:"ended,omitzero"`
 	Replayed  time.Time     `json:"replayed,omitzero"` // when a person replayed it
 }
 
-// Since returns the time from which the attempts of a delivery count: its creation or its replay.
+// Since returns the start of a delivery's attempts: its creation or its replay.
 func (d *Delivery) Since() time.Time {
 	if d.Replayed.After(d.Created) {
 		return d.Replayed
@@ -278,34 +291,36 @@ type Revival struct {
 	Limit int
 }
 
-// Revived counts the dead letters that are pending again (Revived), those that stay because their problem is closed
-// (Over), and those beyond the limit (More).
+// Revived counts replayed dead letters (Revived), those left because their problem is closed (Over), and those beyond
+// the limit (More).
 type Revived struct{ Revived, Over, More int }
 
-// Unsent sums up the pending deliveries of one handler.
+// Unsent sums up the deliveries of one handler that it did not accept.
 type Unsent struct {
 	Handler   HandlerRef
 	Waiting   int       // number of pending deliveries
 	Failing   int       // pending deliveries with a failed attempt
-	Since     time.Time // creation of the oldest pending delivery
-	LastError string    // error of one of the failing deliveries
+	Dead      int       // recent dead letters
+	Since     time.Time // creation of the oldest of them
+	LastError string    // error of one of them
 }
 
-// Attempt is the result of one try to deliver.
+// Attempt is the result of one attempt to deliver.
 type Attempt struct {
 	At     time.Time
 	State  DeliveryState // Pending: the next try is at NextAt
 	NextAt time.Time
 	Error  string
+	Answer string // one line of the answer of a handler that accepted the message
 }
 
-// Outcome is the attempt of the delivery with an id.
+// Outcome is an attempt with the id of its delivery.
 type Outcome struct {
 	ID int64
 	Attempt
 }
 
-// ProblemQuery selects problems. Zero fields select everything.
+// ProblemQuery selects problems by namespace, node, check and time. Zero fields select everything.
 type ProblemQuery struct {
 	Namespace  string
 	Namespaces []string // bounds Namespace; nil: all
@@ -319,7 +334,7 @@ type ProblemQuery struct {
 	BeforeID   string    // … or at this time, with a smaller id
 }
 
-// EntryQuery selects entries. Zero fields select everything.
+// EntryQuery selects entries by namespace, node, check, kind and time. Zero fields select everything.
 type EntryQuery struct {
 	Namespace  string
 	Namespaces []string // bounds Namespace; nil: all

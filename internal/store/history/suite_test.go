@@ -30,12 +30,12 @@ var (
 // afterNoon returns a time some minutes after the noon at which the tests begin.
 func afterNoon(minutes int) time.Time { return noon.Add(time.Duration(minutes) * time.Minute) }
 
-// place returns a place by commit number and index.
+// place returns a test place by commit number and index.
 func place(number uint64, index uint32) Place {
 	return Place{At: journal.Position{Log: 1 << 63, Number: number}, Index: index}
 }
 
-// problem returns an open problem of a node.
+// problem returns an open test problem of a node.
 func problem(id, node string, opened int) Problem {
 	return Problem{
 		Problem: model.Problem{
@@ -46,7 +46,7 @@ func problem(id, node string, opened int) Problem {
 	}
 }
 
-// delivery returns a delivery to a handler about a problem.
+// delivery returns a test delivery to a handler about a problem.
 func delivery(problem, kind string, to HandlerRef, created int) Delivery {
 	return Delivery{
 		Key: problem + "/" + kind + "/" + to.Name, Problem: problem, Handler: to, Kind: kind,
@@ -54,7 +54,7 @@ func delivery(problem, kind string, to HandlerRef, created int) Delivery {
 	}
 }
 
-// entry returns a status change in the commit with a number.
+// entry returns a test entry: a status change in the commit with a number.
 func entry(number uint64, minute int) Entry {
 	return Entry{
 		At: afterNoon(minute), Executed: afterNoon(minute), Kind: StatusChanged, Namespace: "default", Node: "web01", NodeID: 7,
@@ -63,7 +63,7 @@ func entry(number uint64, minute int) Entry {
 	}
 }
 
-// restartableStore is a history store that a test can close and open again. Each test begins with an empty one.
+// restartableStore is a history store that a test can close and reopen. Each test begins with an empty one.
 type restartableStore struct {
 	Store
 	reopen func() Store
@@ -88,7 +88,7 @@ func (s *restartableStore) attempt(t *testing.T, id int64, a Attempt) {
 	must(t, s.RecordAttempts(t.Context(), Outcome{ID: id, Attempt: a}))
 }
 
-// due returns the keys of the deliveries that are due at a minute, and the time of the next due delivery.
+// due returns the keys of deliveries due at a minute, and when the next delivery is due.
 func (s *restartableStore) due(t *testing.T, minute int) ([]string, time.Time) {
 	t.Helper()
 	list, next, err := s.Due(t.Context(), afterNoon(minute), 10, nil)
@@ -96,8 +96,8 @@ func (s *restartableStore) due(t *testing.T, minute int) ([]string, time.Time) {
 	return deliveryKeys(list), next
 }
 
-// runSuite runs the conformance tests of Store twice: with small segments, and with rows behind the last segment only.
-// dsn creates an empty database.
+// runSuite runs the store's conformance tests with small segments, and again without closed segments. dsn creates an
+// empty database.
 func runSuite(t *testing.T, dsn func(t *testing.T) string) {
 	for name, segment := range map[string]int64{"nothing is in a segment": 1 << 15, "segments of 3": 3} {
 		t.Run(name, func(t *testing.T) {
@@ -110,6 +110,7 @@ func runSuite(t *testing.T, dsn func(t *testing.T) string) {
 	testNextVersion(t, dsn(t))
 }
 
+// testStore runs every conformance test on an open store.
 func testStore(t *testing.T, open func(*testing.T) *restartableStore) {
 	for name, test := range map[string]func(*testing.T, *restartableStore){
 		"a batch is stored whole":          testBatch,
@@ -123,7 +124,7 @@ func testStore(t *testing.T, open func(*testing.T) *restartableStore) {
 		"clamp due":                        testClampDue,
 		"make due":                         testMakeDue,
 		"rates":                            testRates,
-		"alive until":                      testAlive,
+		"lives":                            testLife,
 		"attempts":                         testAttempts,
 		"dead letters":                     testDead,
 		"escalations":                      testEscalations,
@@ -142,6 +143,7 @@ func testStore(t *testing.T, open func(*testing.T) *restartableStore) {
 	}
 }
 
+// must ends the test on an error.
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -157,6 +159,7 @@ func noError[T any](value T, err error) T {
 	return value
 }
 
+// equal fails the test if two values differ.
 func equal(t *testing.T, what string, got, want any) {
 	t.Helper()
 	if !reflect.DeepEqual(got, want) {
@@ -164,6 +167,7 @@ func equal(t *testing.T, what string, got, want any) {
 	}
 }
 
+// testBatch checks that a batch is stored completely.
 func testBatch(t *testing.T, s *restartableStore) {
 	first := entry(3, 0)
 	first.First, first.Previous = true, model.OK
@@ -191,6 +195,7 @@ func testBatch(t *testing.T, s *restartableStore) {
 	equal(t, "known", noError(s.KnownProblems(t.Context(), ids)), map[string]bool{"p1": true})
 }
 
+// testRepeatedBatch checks that a repeated batch changes nothing.
 func testRepeatedBatch(t *testing.T, s *restartableStore) {
 	closed := problem("p1", "web01", 0)
 	closed.Closed, closed.Status = afterNoon(5), model.Unknown
@@ -220,6 +225,7 @@ func testRepeatedBatch(t *testing.T, s *restartableStore) {
 	equal(t, "problem", problems[0].Problem, closed.Problem)
 }
 
+// testPages checks that problems are listed in pages, newest first.
 func testPages(t *testing.T, s *restartableStore) {
 	var b Batch
 	for i := range 7 {
@@ -252,6 +258,7 @@ func testPages(t *testing.T, s *restartableStore) {
 	equal(t, "another check", list(ProblemQuery{Check: "cpu"}), []string(nil))
 }
 
+// testSince checks the counts and lists of problems since a time.
 func testSince(t *testing.T, s *restartableStore) {
 	other := problem("p4", "web04", 70)
 	other.Namespace = "demo"
@@ -272,6 +279,7 @@ func testSince(t *testing.T, s *restartableStore) {
 	}
 }
 
+// testEntries checks the stored fields and the selection of entries.
 func testEntries(t *testing.T, s *restartableStore) {
 	first, second, other := entry(1, 0), entry(2, 1), entry(3, 2)
 	second.Kind, second.Count, second.Expired = ResultsLost, 12, true
@@ -299,8 +307,7 @@ func testEntries(t *testing.T, s *restartableStore) {
 	equal(t, "limited", list(EntryQuery{Limit: 1}), []Entry{other})
 }
 
-// testMany compares every query on many unordered rows with a sorted list in memory, before and after
-// cleaning.
+// testMany compares every query on many unordered rows with a sorted list in memory, before and after cleaning.
 func testMany(t *testing.T, s *restartableStore) {
 	var all []Entry
 	var problems []Problem
@@ -368,6 +375,7 @@ func testMany(t *testing.T, s *restartableStore) {
 	check("after what came then")
 }
 
+// firstOf returns the first elements of a list for which keep is true, at most most (0: all).
 func firstOf[T any](list []T, most int, keep func(*T) bool) (out []T) {
 	for i := range list {
 		if keep(&list[i]) && (most == 0 || len(out) < most) {
@@ -377,7 +385,7 @@ func firstOf[T any](list []T, most int, keep func(*T) bool) (out []T) {
 	return out
 }
 
-// withoutIDs clears the numbers that the store assigned.
+// withoutIDs returns deliveries without the ids that the store assigned.
 func withoutIDs(entries []Entry) []Entry {
 	for i := range entries {
 		entries[i].ID = 0
@@ -385,6 +393,7 @@ func withoutIDs(entries []Entry) []Entry {
 	return entries
 }
 
+// deliveryKeys returns the keys of deliveries.
 func deliveryKeys(deliveries []Delivery) (list []string) {
 	for _, d := range deliveries {
 		list = append(list, d.Key)
@@ -392,6 +401,7 @@ func deliveryKeys(deliveries []Delivery) (list []string) {
 	return list
 }
 
+// testDue checks which deliveries are due at a time, and when the next is due.
 func testDue(t *testing.T, s *restartableStore) {
 	s.record(t, Batch{Deliveries: []Delivery{
 		delivery("p1", "opened", pager, 0), delivery("p1", "opened", mail, 0), delivery("p1", "closed", pager, 1), delivery("p2", "opened", pager, 3),
@@ -413,7 +423,7 @@ func testDue(t *testing.T, s *restartableStore) {
 	equal(t, "next", next, time.Time{})
 }
 
-// testClampDue checks deliveries after the clock was set back by two hours.
+// testClampDue checks that deliveries become due in time after the clock was set back by two hours.
 func testClampDue(t *testing.T, s *restartableStore) {
 	s.record(t, Batch{Deliveries: []Delivery{
 		delivery("p1", "opened", pager, 120), delivery("p2", "opened", mail, 4),
@@ -424,22 +434,34 @@ func testClampDue(t *testing.T, s *restartableStore) {
 	equal(t, "what waits no longer than it may goes on waiting", next, afterNoon(4))
 }
 
-// testAlive checks that the store keeps the time of the last RecordAlive.
-func testAlive(t *testing.T, s *restartableStore) {
-	is := func(want time.Time) {
+// testLife checks that a new incarnation of an older history withholds what waits, once, and keeps the boundary; and that the
+// transactions are counted.
+func testLife(t *testing.T, s *restartableStore) {
+	begin := func(incarnation uint64, lost, want time.Time) {
 		t.Helper()
-		if got, err := s.AliveUntil(t.Context()); err != nil || !got.Equal(want) {
-			t.Errorf("%v, %v, want %v", got, err, want)
+		if got, err := s.BeginLife(t.Context(), incarnation, lost); err != nil || !got.Equal(want) {
+			t.Errorf("incarnation %d: unknown until %v, want %v: %v", incarnation, got, want, err)
 		}
 	}
-	is(time.Time{})
-	at := time.Unix(1_770_000_000, 123).UTC()
-	must(t, s.RecordAlive(t.Context(), at))
-	is(at)
-	must(t, s.RecordAlive(t.Context(), at.Add(-time.Hour))) // the clock was set back
-	is(at.Add(-time.Hour))
+	states := func(want DeliveryState) {
+		t.Helper()
+		list, err := s.Deliveries(t.Context(), "p1")
+		if err != nil || len(list) != 1 || list[0].State != want {
+			t.Errorf("%+v, want %s: %v", list, want, err)
+		}
+	}
+	identity, before := s.Identity(), s.Recorded()
+	begin(7, time.Time{}, time.Time{})
+	must(t, s.Record(t.Context(), Batch{Deliveries: []Delivery{{Key: "p1/opened/pager", Problem: "p1", Handler: HandlerRef{"default", "pager"}, Kind: "opened", Payload: []byte("{}"), Created: afterNoon(1)}}}))
+	begin(8, time.Time{}, time.Time{})
+	states(Pending)
+	begin(9, afterNoon(3), afterNoon(3))
+	states(Withheld)
 	s.restart(t)
-	is(at.Add(-time.Hour))
+	begin(9, afterNoon(4), afterNoon(3)) // the same incarnation
+	if s.Identity() != identity || s.Recorded() != before+1 {
+		t.Errorf("identity %d, was %d; %d transactions, before %d", s.Identity(), identity, s.Recorded(), before)
+	}
 }
 
 // testRates checks that Rates returns the rates that were recorded last.
@@ -471,6 +493,7 @@ func testMakeDue(t *testing.T, s *restartableStore) {
 	must(t, s.MakeDue(t.Context(), nil, afterNoon(2)))
 }
 
+// testExcept checks that deliveries of excepted handlers are not due.
 func testExcept(t *testing.T, s *restartableStore) {
 	s.record(t, Batch{Deliveries: []Delivery{
 		delivery("p1", "opened", pager, 0), delivery("p2", "opened", pager, 0), delivery("p3", "opened", mail, 1),
@@ -480,6 +503,7 @@ func testExcept(t *testing.T, s *restartableStore) {
 	equal(t, "due", deliveryKeys(list), []string{"p3/opened/mail"})
 }
 
+// testAttempts checks that attempts change state, count and error of a delivery.
 func testAttempts(t *testing.T, s *restartableStore) {
 	s.record(t, Batch{Deliveries: []Delivery{delivery("p1", "opened", pager, 0)}})
 	list := noError(s.Deliveries(t.Context(), "p1"))
@@ -489,7 +513,7 @@ func testAttempts(t *testing.T, s *restartableStore) {
 	s.record(t, Batch{Deliveries: []Delivery{dead, delivery("p2", "opened", pager, 0)}})
 	equal(t, "pending", noError(s.Pending(t.Context())), map[HandlerRef]int{pager: 2})
 	s.attempt(t, d.ID, Attempt{At: afterNoon(1), State: Pending, NextAt: afterNoon(2), Error: "answered 503\x00"})
-	equal(t, "unsent", noError(s.Unsent(t.Context())), []Unsent{{Handler: pager, Waiting: 2, Failing: 1, Since: afterNoon(0), LastError: "answered 503\ufffd"}})
+	equal(t, "unsent", noError(s.Unsent(t.Context(), afterNoon(100_000))), []Unsent{{Handler: pager, Waiting: 2, Failing: 1, Since: afterNoon(0), LastError: "answered 503\ufffd"}})
 	s.attempt(t, d.ID, Attempt{At: afterNoon(2), State: Delivered})
 	list = noError(s.Deliveries(t.Context(), "p1"))
 	d.State, d.Attempts, d.NextAt, d.Ended = Delivered, 2, time.Time{}, afterNoon(2)
@@ -501,6 +525,7 @@ func testAttempts(t *testing.T, s *restartableStore) {
 	}
 }
 
+// testOutput checks that NUL and invalid UTF-8 in outputs are replaced.
 func testOutput(t *testing.T, s *restartableStore) {
 	e, p := entry(1, 0), problem("p1", "web01", 0)
 	e.Output, p.Output = "a\x00b\xffc ✓", "\x00"
@@ -509,6 +534,7 @@ func testOutput(t *testing.T, s *restartableStore) {
 	equal(t, "output", entries[0].Output, "a�b�c ✓")
 }
 
+// testClean checks that old rows are removed and open problems stay.
 func testClean(t *testing.T, s *restartableStore) {
 	old, recent, still := problem("old", "web01", 0), problem("recent", "web01", 0), problem("still", "web01", 0)
 	b := Batch{Opened: []Problem{old, recent, still}, Entries: []Entry{entry(1, 0), entry(2, 50)}}
@@ -531,6 +557,7 @@ func testClean(t *testing.T, s *restartableStore) {
 	equal(t, "what waits is never removed", deliveryKeys(noError(s.Deliveries(t.Context(), "recent"))), []string{"recent/closed/mail"})
 }
 
+// testCleanSteps checks that one call removes at most n rows.
 func testCleanSteps(t *testing.T, s *restartableStore) {
 	var b Batch
 	for i := range 25 {
@@ -542,6 +569,7 @@ func testCleanSteps(t *testing.T, s *restartableStore) {
 	}
 }
 
+// testAllOrNothing checks that a batch with one refused row writes nothing.
 func testAllOrNothing(t *testing.T, s *restartableStore) {
 	broken := delivery("p1", "opened", pager, 0)
 	broken.Payload = nil // NOT NULL: the engine refuses it
@@ -558,8 +586,8 @@ func testAllOrNothing(t *testing.T, s *restartableStore) {
 	}
 }
 
-// testDead replays dead letters of open problems, of closed problems, and of closed problems whose opening was
-// delivered.
+// testDead checks the replay of dead letters of open problems, of closed ones, and of closed ones with a delivered
+// opening.
 func testDead(t *testing.T, s *restartableStore) {
 	ended := problem("ended", "web02", 0)
 	ended.Closed = afterNoon(5)
@@ -622,8 +650,7 @@ func testDead(t *testing.T, s *restartableStore) {
 	equal(t, "after that", deliveryKeys(noError(s.OpenDeliveries(t.Context(), pager, list[0].ID, 10))), []string(nil))
 }
 
-// testEscalations checks that the escalations of all problems, or of one, are listed as written last, until they are
-// finished.
+// testEscalations checks that escalations are listed as last written, until they are finished.
 func testEscalations(t *testing.T, s *restartableStore) {
 	key := func(problem, route string) EscalationKey {
 		return EscalationKey{Problem: problem, Route: route}
@@ -644,8 +671,8 @@ func testEscalations(t *testing.T, s *restartableStore) {
 	equal(t, "of one that is over", len(noError(s.EscalationsOf(t.Context(), "p2"))), 0)
 }
 
-// testMessages checks lists of sent and shadow deliveries by time and page, with the names of their problems. Pending
-// deliveries, withheld deliveries and beats of the watchdog are no messages.
+// testMessages checks lists of sent and shadow deliveries by time and page. Pending deliveries, withheld deliveries
+// and beats of the watchdog are no messages.
 func testMessages(t *testing.T, s *restartableStore) {
 	b := Batch{Opened: []Problem{problem("one", "web01", 0), problem("two", "web02", 0)}}
 	b.Opened[1].Namespace = "beside"
@@ -728,14 +755,17 @@ func testMarks(t *testing.T, s *restartableStore) {
 	}
 }
 
+// opener returns a function that opens the store at dsn with segments of this size.
 func opener(t *testing.T, dsn string, segment int64) func() Store {
-	return func() Store { return noError(open(t.Context(), dsn, segment)) }
+	return func() Store { return noError(open(t.Context(), dsn, segment, SizeLimit{})) }
 }
 
+// TestStoreOnSQLite runs the store's conformance tests on SQLite.
 func TestStoreOnSQLite(t *testing.T) {
 	runSuite(t, func(t *testing.T) string { return filepath.Join(t.TempDir(), "history.db") })
 }
 
+// TestStoreOnPostgreSQL runs the store's conformance tests on PostgreSQL.
 func TestStoreOnPostgreSQL(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a server")
@@ -744,29 +774,29 @@ func TestStoreOnPostgreSQL(t *testing.T) {
 	runSuite(t, func(t *testing.T) string { return server.Database(t) })
 }
 
-// testNextVersion checks a schema upgrade: version 2 adds one step to the tables of version 1, whose rows stay. A
-// program that knows only version 1 then refuses the database.
+// testNextVersion checks a schema upgrade: version 2 adds a step and keeps the rows of version 1. A program that
+// knows only version 1 then refuses the database.
 func testNextVersion(t *testing.T, dsn string) {
-	until := time.Unix(7, 0).UTC()
 	s := opener(t, dsn, 3)()
-	testenv.NoError(t, s.RecordAlive(t.Context(), until))
+	identity := s.Identity()
 	testenv.NoError(t, s.Close())
 	db, err := sqldb.Open(t.Context(), dsn, "history")
 	testenv.NoError(t, err)
-	next := append(slices.Clone(schema), `ALTER TABLE history_alive ADD COLUMN why {text} NOT NULL DEFAULT 'unknown';`)
+	next := append(slices.Clone(schema), `ALTER TABLE history_life ADD COLUMN why {text} NOT NULL DEFAULT 'unknown';`)
 	testenv.NoError(t, db.Migrate(t.Context(), next))
-	var at int64
+	var kept int64
 	var why string
-	if err := db.QueryRow(t.Context(), `SELECT until, why FROM history_alive`).Scan(&at, &why); err != nil || at != until.UnixNano() || why != "unknown" {
-		t.Errorf("until %d, why %q, %v", at, why, err)
+	if err := db.QueryRow(t.Context(), `SELECT identity, why FROM history_life`).Scan(&kept, &why); err != nil || uint64(kept) != identity || why != "unknown" {
+		t.Errorf("identity %d, want %d, why %q, %v", kept, identity, why, err)
 	}
 	testenv.NoError(t, db.Close())
-	if _, err := Open(t.Context(), dsn); model.ClassOf(err) != model.Conflict || !strings.Contains(err.Error(), "version 2") {
+	if _, err := Open(t.Context(), dsn, SizeLimit{}); model.ClassOf(err) != model.Conflict || !strings.Contains(err.Error(), "version 2") {
 		t.Errorf("version 2: %v", err)
 	}
 }
 
-// FuzzDecodeEscalation checks that an escalation that is decoded from any bytes encodes to the same escalation.
+// FuzzDecodeEscalation decodes arbitrary bytes as an escalation and checks that encoding and decoding yields the same
+// one.
 func FuzzDecodeEscalation(f *testing.F) {
 	f.Add([]byte(`{}`))
 	f.Add([]byte(`{"group":"default/web","lead":"01J","told":["a"],"next":[null]}`))

@@ -8,8 +8,11 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/intent"
@@ -19,8 +22,10 @@ import (
 
 // sqlStore implements intent.Store on SQLite and PostgreSQL. Both compare names byte by byte.
 type sqlStore struct {
-	db  *sqldb.DB
-	now func() time.Time
+	db       *sqldb.DB
+	now      func() time.Time
+	identity uint64
+	lastID   atomic.Uint32 // highest id that any kind has got
 }
 
 // schema has one step for each version of the tables.
@@ -40,10 +45,14 @@ var schema = []string{`
 	CREATE INDEX intent_changes_was ON intent_changes (kind, namespace, was) WHERE was <> '';
 	CREATE TABLE intent_ids (kind {text} PRIMARY KEY, last BIGINT NOT NULL);
 	CREATE TABLE intent_revision (one BIGINT PRIMARY KEY, revision BIGINT NOT NULL);
-	INSERT INTO intent_revision (one, revision) VALUES (1, 0);
-	CREATE TABLE intent_life (one BIGINT PRIMARY KEY, incarnation {text} NOT NULL, skipped BIGINT NOT NULL);
-	INSERT INTO intent_life (one, incarnation, skipped) VALUES (1, '', 0);
+	CREATE TABLE intent_life (one BIGINT PRIMARY KEY, identity BIGINT NOT NULL, incarnation {text} NOT NULL, skipped BIGINT NOT NULL);
 `}
+
+// singleRows writes the rows of tables that have one: in a new store, and where a damaged page lost one. The row of a lost one makes
+// the store an older one or another one, which a start refuses.
+const singleRows = `
+	INSERT INTO intent_revision (one, revision) SELECT 1, COALESCE(MAX(revision), 0) FROM intent_rows WHERE true ON CONFLICT DO NOTHING;
+	INSERT INTO intent_life (one, identity, incarnation, skipped) VALUES (1, 0, '', 0) ON CONFLICT DO NOTHING`
 
 // Open opens the intent store at dsn (see sqldb.Open) and creates its schema. now gives the times of changes.
 func Open(ctx context.Context, dsn string, now func() time.Time) (intent.Store, error) {
@@ -54,13 +63,27 @@ func Open(ctx context.Context, dsn string, now func() time.Time) (intent.Store, 
 	if err := db.Migrate(ctx, schema); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	return &sqlStore{db: db, now: now}, nil
+	s := &sqlStore{db: db, now: now}
+	if s.identity, err = sqldb.Identity(ctx, db, "intent_life", singleRows); err == nil {
+		err = s.readLastID(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return s, nil
 }
 
-func (s *sqlStore) Close() error   { return s.db.Close() }
+// Repair makes a damaged intent store usable (sqldb.Repair).
+func Repair(ctx context.Context, dsn string) (losses []string, err error) {
+	return sqldb.Repair(ctx, dsn, "intent", schema, singleRows)
+}
+
+func (s *sqlStore) Close() error { return s.db.Close() }
+
+// Trouble implements intent.Store: it returns the reason of the database's last failed request, or nil.
 func (s *sqlStore) Trouble() error { return s.db.Trouble() }
 
-// firstID returns the first id that the store gives to a kind: smaller ids are reserved for built-in resources.
+// firstID returns the first id that a kind may assign; smaller ids belong to built-in resources.
 func firstID(kind string) uint32 {
 	switch kind {
 	case "Check":
@@ -71,7 +94,7 @@ func firstID(kind string) uint32 {
 	return 1
 }
 
-// fixedID returns the fixed id of a namespace that exists from the first start on; 0 for any other key.
+// fixedID returns the constant id of a built-in namespace; 0 for any other key.
 func fixedID(key intent.Key) uint32 {
 	if key.Kind == "Namespace" {
 		switch key.Name {
@@ -84,13 +107,14 @@ func fixedID(key intent.Key) uint32 {
 	return 0
 }
 
-// isResource reports whether a kind is a kind of resources, whose names begin with a capital. The record of changes
-// keeps bodies of resources only: rows of internal kinds may hold secrets.
+// isResource reports whether a kind is of resources, whose names start with a capital. The record of changes keeps
+// bodies of resources only: rows of internal kinds may hold secrets.
 func isResource(kind string) bool { return kind != "" && kind[0] >= 'A' && kind[0] <= 'Z' }
 
-// Commit implements intent.Store. It updates the row of the revision first: the lock of that row orders writers.
+// Commit implements intent.Store: it applies all writes in one transaction as one revision, or none. It updates the
+// row of the revision first: the lock of that row orders writers.
 func (s *sqlStore) Commit(ctx context.Context, by intent.Actor, writes []intent.Write) (out intent.CommitResult, err error) {
-	at := s.now().UTC()
+	at, last := s.now().UTC(), uint32(0)
 	err = s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		out = intent.CommitResult{Rows: make([]intent.Row, 0, len(writes))}
 		err := tx.QueryRow(ctx, `UPDATE intent_revision SET revision = revision + 1 WHERE one = 1 RETURNING revision`).Scan(&out.Revision)
@@ -109,10 +133,14 @@ func (s *sqlStore) Commit(ctx context.Context, by intent.Actor, writes []intent.
 			}
 			out.Rows = append(out.Rows, row)
 		}
+		last = slices.Max(append(slices.Collect(maps.Values(w.ids)), 0))
 		return w.storeLastIDs(ctx)
 	})
 	if err != nil {
 		return intent.CommitResult{}, err
+	}
+	if last > s.lastID.Load() { // the lock of the revision's row orders writers
+		s.lastID.Store(last)
 	}
 	return out, nil
 }
@@ -160,7 +188,7 @@ func (w *commitWriter) close() {
 	}
 }
 
-// read returns the row of a key as the transaction sees it; exists is false if there is no such row.
+// read returns the row of a key inside the transaction; exists is false without a row.
 func (w *commitWriter) read(ctx context.Context, key intent.Key) (row intent.Row, exists bool, err error) {
 	row.Key = key
 	var created int64
@@ -175,7 +203,8 @@ func (w *commitWriter) read(ctx context.Context, key intent.Key) (row intent.Row
 	return row, true, nil
 }
 
-// write executes one write of the commit, records the change as the part of that number, and returns the written row.
+// write executes one write of the commit, records the change under its number in the commit, and returns the written
+// row.
 func (w *commitWriter) write(ctx context.Context, part int, write intent.Write) (intent.Row, error) {
 	key, source := write.Key, write.Source()
 	before, exists, err := w.read(ctx, source)
@@ -254,7 +283,7 @@ func (w *commitWriter) nextID(ctx context.Context, key intent.Key) (uint32, erro
 	return last + 1, nil
 }
 
-// storeLastIDs stores the last id of each kind that got new rows.
+// storeLastIDs stores the last assigned id of each kind.
 func (w *commitWriter) storeLastIDs(ctx context.Context) error {
 	for kind, last := range w.ids {
 		_, err := w.tx.Exec(ctx, `INSERT INTO intent_ids (kind, last) VALUES (?, ?) ON CONFLICT (kind) DO UPDATE SET last = excluded.last`, kind, int64(last))
@@ -267,7 +296,7 @@ func (w *commitWriter) storeLastIDs(ctx context.Context) error {
 
 const rowColumns = `kind, namespace, name, id, revision, created, updated, body`
 
-// scanRow reads the columns of rowColumns.
+// scanRow reads a row with the columns rowColumns.
 func scanRow(scan sqldb.Scan) (row intent.Row, err error) {
 	var created, updated int64
 	err = scan(&row.Kind, &row.Namespace, &row.Name, &row.ID, &row.Revision, &created, &updated, &row.Body)
@@ -275,6 +304,7 @@ func scanRow(scan sqldb.Scan) (row intent.Row, err error) {
 	return row, err
 }
 
+// Get implements intent.Store: it returns the row of a key.
 func (s *sqlStore) Get(ctx context.Context, key intent.Key) (intent.Row, error) {
 	rows, err := sqldb.List(ctx, s.db, key.String(), scanRow, `SELECT `+rowColumns+` FROM intent_rows WHERE kind = ? AND namespace = ? AND name = ?`,
 		key.Kind, key.Namespace, key.Name)
@@ -290,6 +320,7 @@ func (s *sqlStore) Get(ctx context.Context, key intent.Key) (intent.Row, error) 
 // keysPerQuery bounds the keys of one query: a database takes some ten thousand parameters.
 const keysPerQuery = 2000
 
+// GetAll implements intent.Store: it returns the rows of the keys that exist.
 func (s *sqlStore) GetAll(ctx context.Context, keys []intent.Key) (out []intent.Row, err error) {
 	for chunk := range slices.Chunk(keys, keysPerQuery) {
 		args := make([]any, 0, 3*len(chunk))
@@ -306,6 +337,7 @@ func (s *sqlStore) GetAll(ctx context.Context, keys []intent.Key) (out []intent.
 	return out, nil
 }
 
+// List implements intent.Store: it returns the rows of a kind, by namespace and name.
 func (s *sqlStore) List(ctx context.Context, q intent.ListQuery) ([]intent.Row, error) {
 	w := &sqldb.Where{}
 	w.And(`kind = ? AND (namespace > ? OR (namespace = ? AND name > ?))`, q.Kind, q.After.Namespace, q.After.Namespace, q.After.Name)
@@ -315,7 +347,7 @@ func (s *sqlStore) List(ctx context.Context, q intent.ListQuery) ([]intent.Row, 
 		` ORDER BY namespace, name`+limit(q.Limit), w.Args...)
 }
 
-// limit returns the clause that bounds a query to n rows; 0: no bound.
+// limit returns the LIMIT clause for n rows; empty for 0.
 func limit(n int) string {
 	if n <= 0 {
 		return ""
@@ -323,8 +355,8 @@ func limit(n int) string {
 	return fmt.Sprintf(` LIMIT %d`, n)
 }
 
-// changes runs a query of recorded changes. tail is the SQL from WHERE on. With bodies it also reads the bodies before
-// and after the change.
+// changes returns the recorded changes of a query. tail is the SQL from WHERE on. With bodies it also reads the
+// bodies before and after the change.
 func (s *sqlStore) changes(ctx context.Context, bodies bool, tail string, args ...any) ([]intent.Change, error) {
 	columns := `NULL, NULL`
 	if bodies {
@@ -339,6 +371,7 @@ func (s *sqlStore) changes(ctx context.Context, bodies bool, tail string, args .
 	}, `SELECT revision, part, at, who, whence, why, owner, kind, namespace, name, id, op, was, `+columns+` FROM intent_changes `+tail, args...)
 }
 
+// Changes implements intent.Store: it returns the changes after a revision, whole revisions only.
 func (s *sqlStore) Changes(ctx context.Context, after int64, most int) ([]intent.Change, error) {
 	w := &sqldb.Where{}
 	w.And(`revision > ?`, after)
@@ -349,6 +382,7 @@ func (s *sqlStore) Changes(ctx context.Context, after int64, most int) ([]intent
 	return s.changes(ctx, true, `WHERE `+w.SQL("")+` ORDER BY revision, part`, w.Args...)
 }
 
+// ChangesBefore implements intent.Store: it returns recorded changes for people, newest first.
 func (s *sqlStore) ChangesBefore(ctx context.Context, q intent.ChangeQuery) ([]intent.Change, error) {
 	w := &sqldb.Where{}
 	w.AndEqual(`kind`, q.Kind)
@@ -378,6 +412,7 @@ func (s *sqlStore) ChangesBefore(ctx context.Context, q intent.ChangeQuery) ([]i
 	return s.changes(ctx, q.Bodies, `WHERE `+w.SQL("")+` ORDER BY revision DESC, part DESC`+limit(q.Limit), w.Args...)
 }
 
+// ForgetChanges implements intent.Store: it removes at most limit changes older than a time.
 func (s *sqlStore) ForgetChanges(ctx context.Context, before time.Time, limit int) (int, error) {
 	removed := 0
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
@@ -397,30 +432,60 @@ func (s *sqlStore) ForgetChanges(ctx context.Context, before time.Time, limit in
 	return removed, nil
 }
 
+// Revision implements intent.Store: it returns the last revision.
 func (s *sqlStore) Revision(ctx context.Context) (int64, error) {
 	return sqldb.Single[int64](ctx, s.db, "the revision", `SELECT revision FROM intent_revision WHERE one = 1`)
 }
 
+// Identity implements intent.Store.
+func (s *sqlStore) Identity() uint64 { return s.identity }
+
+// LastID implements intent.Store.
+func (s *sqlStore) LastID() uint32 { return s.lastID.Load() }
+
+// Life implements intent.Store.
+func (s *sqlStore) Life(ctx context.Context) (incarnation uint64, err error) {
+	text, err := sqldb.Single[string](ctx, s.db, "the incarnation", `SELECT incarnation FROM intent_life WHERE one = 1`)
+	if err != nil || text == "" {
+		return 0, err
+	}
+	return strconv.ParseUint(text, 16, 64)
+}
+
 // BeginLife implements intent.Store.
-func (s *sqlStore) BeginLife(ctx context.Context, incarnation uint64) error {
-	now := fmt.Sprintf("%016x", incarnation)
+func (s *sqlStore) BeginLife(ctx context.Context, incarnation uint64, seen intent.KnownIntent) error {
+	now, seenID := fmt.Sprintf("%016x", incarnation), int64(seen.LastID)
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		var was string
-		if err := tx.QueryRow(ctx, `SELECT incarnation FROM intent_life WHERE one = 1`).Scan(&was); err != nil || was == now {
+		var skipped int64
+		if err := tx.QueryRow(ctx, `SELECT incarnation, skipped FROM intent_life WHERE one = 1`).Scan(&was, &skipped); err != nil || was == now {
 			return err
 		}
 		gap := int64(intent.IDGap)
-		if was == "" {
+		if was == "" && seen == (intent.KnownIntent{}) {
 			gap = 0 // the first incarnation
 		}
-		if _, err := tx.Exec(ctx, `UPDATE intent_life SET incarnation = ?, skipped = skipped + ? WHERE one = 1`, now, gap); err != nil {
+		if _, err := tx.Exec(ctx, `UPDATE intent_life SET incarnation = ?, skipped = ? WHERE one = 1`, now, max(skipped, seenID)+gap); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, `UPDATE intent_ids SET last = last + ?`, gap)
+		if _, err := tx.Exec(ctx, `UPDATE intent_revision SET revision = ? WHERE one = 1 AND revision < ?`, seen.Revision, seen.Revision); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, `UPDATE intent_ids SET last = CASE WHEN last < ? THEN ? ELSE last END + ?`, seenID, seenID, gap)
 		return err
 	})
+	if err == nil {
+		err = s.readLastID(ctx)
+	}
 	if err != nil {
 		return fmt.Errorf("start another incarnation of the intent: %w", err)
 	}
 	return nil
+}
+
+// readLastID reads the highest id that any kind has got.
+func (s *sqlStore) readLastID(ctx context.Context) error {
+	last, err := sqldb.Single[int64](ctx, s.db, "the highest id", `SELECT COALESCE(MAX(last), 0) FROM intent_ids`)
+	s.lastID.Store(uint32(last))
+	return err
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
+// opener returns a function that opens the intent store at dsn.
 func opener(t *testing.T, dsn string) func() intent.Store {
 	return func() intent.Store {
 		s, err := intentdb.Open(t.Context(), dsn, time.Now)
@@ -28,18 +29,21 @@ func opener(t *testing.T, dsn string) func() intent.Store {
 	}
 }
 
+// TestStoreOnSQLite runs the store's conformance tests on SQLite.
 func TestStoreOnSQLite(t *testing.T) {
 	testStore(t, func(t *testing.T) func() intent.Store {
 		return opener(t, filepath.Join(t.TempDir(), "intent.db"))
 	})
 }
 
+// TestStoreOnPostgreSQL runs the store's conformance tests on PostgreSQL.
 func TestStoreOnPostgreSQL(t *testing.T) {
 	server := pgtest.Start(t)
 	testStore(t, func(t *testing.T) func() intent.Store { return opener(t, server.Database(t)) })
 }
 
-// The planner on a real store keeps the ids of chunks across restarts, and gives an edited check a new chunk id.
+// TestPlannerAcrossRestarts checks that the planner on a real store keeps chunk ids over restarts and gives an edited
+// check a new one.
 func TestPlannerAcrossRestarts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "intent.db")
 	open := func() (intent.Store, *plan.Planner) {
@@ -107,15 +111,17 @@ func TestPlannerAcrossRestarts(t *testing.T) {
 
 var who = intent.Actor{User: "ada", Whence: "127.0.0.1", Why: "because", Owner: "team"}
 
+// put returns a write that stores a resource.
 func put(kind, ns, name, body string, expect int64) intent.Write {
 	return intent.Write{Key: intent.Key{Kind: kind, Namespace: ns, Name: name}, Body: []byte(body), Expect: expect}
 }
 
+// deletion returns a write that deletes a resource.
 func deletion(kind, ns, name string, expect int64) intent.Write {
 	return intent.Write{Key: intent.Key{Kind: kind, Namespace: ns, Name: name}, Expect: expect}
 }
 
-// testStore checks every promise of intent.Store. newStore makes an empty store; the function that it returns opens
+// testStore checks every guarantee of intent.Store. newStore makes an empty store; the function that it returns opens
 // that store, again with each call.
 func testStore(t *testing.T, newStore func(t *testing.T) (open func() intent.Store)) {
 	ctx := t.Context()
@@ -395,7 +401,7 @@ func testStore(t *testing.T, newStore func(t *testing.T) (open func() intent.Sto
 		s := open()
 		begin := func(incarnation uint64) {
 			t.Helper()
-			testenv.NoError(t, s.BeginLife(ctx, incarnation))
+			testenv.NoError(t, s.BeginLife(ctx, incarnation, intent.KnownIntent{}))
 		}
 		begin(1 << 63) // the first incarnation: no ids to skip
 		commit(t, s, put("Check", "default", "a", `{}`, 0))
@@ -411,6 +417,23 @@ func testStore(t *testing.T, newStore func(t *testing.T) (open func() intent.Sto
 		c := commit(t, s, put("Check", "default", "c", `{}`, 0), put("Node", "default", "first", `{}`, 0), put("Check", "default", "a", `{}`, -1))
 		if c.Rows[0].ID != uint32(model.FirstCheck)+2+intent.IDGap || c.Rows[1].ID != 1000+intent.IDGap || c.Rows[2].ID != uint32(model.FirstCheck) {
 			t.Fatalf("another life: ids %d, %d, %d", c.Rows[0].ID, c.Rows[1].ID, c.Rows[2].ID)
+		}
+	})
+
+	t.Run("a new store passes over ids and revisions that the journal has seen", func(t *testing.T) {
+		s := newStore(t)()
+		defer s.Close()
+		identity := s.Identity()
+		if identity == 0 || s.LastID() != 0 {
+			t.Fatalf("identity %d, last id %d", identity, s.LastID())
+		}
+		testenv.NoError(t, s.BeginLife(ctx, 7, intent.KnownIntent{Revision: 50, LastID: 4000}))
+		c := commit(t, s, put("Check", "default", "a", `{}`, 0))
+		if want := uint32(4000 + intent.IDGap); c.Rows[0].ID <= want || c.Revision != 51 || s.LastID() != c.Rows[0].ID {
+			t.Fatalf("id %d, want above %d; revision %d; last id %d", c.Rows[0].ID, want, c.Revision, s.LastID())
+		}
+		if life, err := s.Life(ctx); err != nil || life != 7 || s.Identity() != identity {
+			t.Fatalf("incarnation %d, identity %d: %v", life, s.Identity(), err)
 		}
 	})
 }

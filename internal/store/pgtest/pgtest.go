@@ -23,7 +23,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// Server is a running PostgreSQL.
+// Server is a running PostgreSQL server of a test.
 type Server struct {
 	bin, dir string
 	attr     *syscall.SysProcAttr
@@ -69,7 +69,7 @@ func (s *Server) run(t testing.TB, name string, args ...string) {
 	}
 }
 
-// Restart starts the server again after Stop.
+// Restart restarts the server after Stop.
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	s.run(t, "pg_ctl", "-D", s.data(), "-w", "-l", filepath.Join(s.dir, "log"), "-o",
@@ -78,7 +78,7 @@ func (s *Server) Restart(t testing.TB) {
 	s.up = true
 }
 
-// Stop stops the server as an upgrade does: it cuts all connections.
+// Stop stops the server as an upgrade does and cuts all connections.
 func (s *Server) Stop(t testing.TB) {
 	t.Helper()
 	s.run(t, "pg_ctl", "-D", s.data(), "-m", "fast", "-w", "stop")
@@ -86,10 +86,12 @@ func (s *Server) Stop(t testing.TB) {
 }
 
 // Pause suspends all processes of the server until Resume, as if the database stalled.
-func (s *Server) Pause()  { s.signal(syscall.SIGSTOP) }
+func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
+
+// Resume continues the processes that Pause suspended.
 func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
 
-// signal sends a signal to the postmaster first and then to its children, so that no new child is missed.
+// signal sends a signal to the postmaster before its children, so that no new child is missed.
 func (s *Server) signal(sig syscall.Signal) {
 	text, _ := os.ReadFile(filepath.Join(s.data(), "postmaster.pid"))
 	first, _, _ := strings.Cut(string(text), "\n")
@@ -106,7 +108,7 @@ func (s *Server) signal(sig syscall.Signal) {
 	}
 }
 
-// unprivileged lets root run PostgreSQL as the user postgres, which PostgreSQL requires.
+// unprivileged makes PostgreSQL run as the user postgres, because it refuses to run as root.
 func unprivileged(dir string) (*syscall.SysProcAttr, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
@@ -123,7 +125,7 @@ func unprivileged(dir string) (*syscall.SysProcAttr, error) {
 	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}, nil
 }
 
-// Database creates an empty database and returns its address.
+// Database creates an empty database and returns its data source name.
 func (s *Server) Database(t testing.TB) string {
 	t.Helper()
 	name := fmt.Sprintf("test%d", s.next.Add(1))
@@ -131,7 +133,7 @@ func (s *Server) Database(t testing.TB) string {
 	return s.DSN(name, "muster", "")
 }
 
-// Exec runs a statement on a connection of its own, outside the tested program.
+// Exec runs a statement on a separate connection, outside the tested program.
 func (s *Server) Exec(t testing.TB, dsn, statement string) {
 	t.Helper()
 	db, err := sql.Open("pgx", dsn)
@@ -144,7 +146,7 @@ func (s *Server) Exec(t testing.TB, dsn, statement string) {
 	}
 }
 
-// Guard makes the server require passwords from all users except the user muster.
+// Guard makes the server require passwords from all users but muster.
 func (s *Server) Guard(t testing.TB) {
 	t.Helper()
 	rules := "local all muster trust\nlocal all all scram-sha-256\n"
@@ -154,7 +156,7 @@ func (s *Server) Guard(t testing.TB) {
 	s.run(t, "pg_ctl", "-D", s.data(), "reload")
 }
 
-// DSN returns the address of a database for a user.
+// DSN returns the data source name (DSN) of a database for a user.
 func (s *Server) DSN(database, user, password string) string {
 	u := url.URL{Scheme: "postgres", Path: "/" + database, RawQuery: "host=" + url.QueryEscape(s.dir)}
 	u.User = url.User(user)

@@ -33,6 +33,8 @@ type Cycle struct {
 	// Saved is called after each full cycle, which may have moved Store.Floor. May be nil.
 	Saved  func()
 	Period time.Duration // of a full cycle; default 60s
+	// Times returns the journal's times now. nil: the snapshots have none.
+	Times func() journal.Times
 	// Pressure returns how full the journal is, from 0 to 1: above one half, cycles take less than
 	// their period. nil: cycles always take their period.
 	Pressure func() float64
@@ -42,8 +44,8 @@ type Cycle struct {
 	body, file []byte // buffers for one partition, reused
 }
 
-// Gate waits until the consumers of one reducer have recorded the effects of all commits up to
-// the position of a snapshot: a restart from that snapshot does not repeat these effects.
+// Gate waits until a reducer's consumers have recorded all effects up to a snapshot's position, so that a restart
+// from it repeats none.
 type Gate struct {
 	Reducer string
 	// Wait returns ErrSkip to discard the snapshot instead of waiting for it.
@@ -142,8 +144,8 @@ func (c *Cycle) Save(ctx context.Context, p model.Partition) error {
 	return c.commitWhenRecorded(ctx, pending)
 }
 
-// write writes a snapshot of one partition to disk, without its final name; nil without an error: the partition has not
-// changed since its last snapshot.
+// write writes a partition's snapshot without its final name; nil: the partition has not changed since its last
+// snapshot.
 func (c *Cycle) write(p model.Partition) (*Pending, error) {
 	begun := time.Now()
 	body, at := c.View.Snapshot(p, c.body[:0])
@@ -152,7 +154,11 @@ func (c *Cycle) write(p model.Partition) (*Pending, error) {
 		return nil, nil
 	}
 	c.Store.metrics.encode.Observe(time.Since(begun).Seconds())
-	c.file = Append(c.file, &Snapshot{Partition: p, At: at, Revision: c.View.Revision(), Body: body})
+	s := Snapshot{Partition: p, At: at, Revision: c.View.Revision(), Body: body}
+	if c.Times != nil {
+		s.Times = c.Times()
+	}
+	c.file = Append(c.file, &s)
 	pending, err := c.Store.Write(p, at, c.file)
 	if err == nil {
 		c.Store.metrics.bytes.Add(float64(len(c.file)))
@@ -160,7 +166,7 @@ func (c *Cycle) write(p model.Partition) (*Pending, error) {
 	return pending, err
 }
 
-// commitWhenRecorded waits for all gates and then gives a pending snapshot its final name.
+// commitWhenRecorded waits for all gates, then gives a pending snapshot its final name.
 func (c *Cycle) commitWhenRecorded(ctx context.Context, pending *Pending) error {
 	for _, gate := range c.Gates {
 		if err := gate.Wait(ctx, pending.at); err != nil {
@@ -189,7 +195,7 @@ func (c *Cycle) reportError(ctx context.Context, err error) {
 	}
 }
 
-// endCycle calls Saved and removes unneeded snapshot files.
+// endCycle calls Saved and removes snapshot files that no start needs.
 func (c *Cycle) endCycle() {
 	if err := c.Store.Sweep(); err != nil {
 		c.reportError(context.Background(), err)
@@ -206,6 +212,7 @@ type metrics struct {
 	encode                                 prometheus.Histogram
 }
 
+// newMetrics registers the metrics of snapshots.
 func newMetrics(r prometheus.Registerer) *metrics {
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: "muster", Subsystem: "snapshot", Name: name, Help: help})

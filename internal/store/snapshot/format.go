@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io/fs"
+	"path/filepath"
+	"time"
 
 	"github.com/klauspost/compress/s2"
 
@@ -25,24 +27,29 @@ const FormatVersion = 1
 //	12 u64 incarnation of the journal
 //	20 u64 number of the commit it reflects
 //	28 u64 intent revision
-//	36 u32 CRC-32C of bytes 0…36 and of everything from 40 on
-//	40 the body, one s2 block
+//	36 i64 receive time of the journal, Unix nanoseconds
+//	44 i64 listening time of the journal, nanoseconds
+//	52 u32 CRC-32C of bytes 0…52 and of everything from 56 on
+//	56 the body, one s2 block
 const (
 	magic          = "MUSTSNAP"
-	checksumOffset = 36
-	headerSize     = 40
+	checksumOffset = 52
+	headerSize     = 56
 )
 
 // MaxBody bounds the size of a decompressed body, in bytes: a damaged length must not
 // exhaust the memory.
 const MaxBody = 4 << 30
 
-// Snapshot is the state of one partition at one journal position. Only the event view reads Body.
+// Snapshot is the state of one partition at a journal position. Only the event view reads Body.
 type Snapshot struct {
 	Partition model.Partition
 	At        journal.Position
 	Revision  int64 // revision of the intent at that position, for people
-	Body      []byte
+	// Times are the journal's times when the snapshot was made, at that position or a little later: a journal whose
+	// end is lost continues from them.
+	Times journal.Times
+	Body  []byte
 }
 
 // ErrDamaged reports that a snapshot file does not have the bytes that were written.
@@ -54,7 +61,7 @@ func checksum(data []byte) uint32 {
 	return crc32.Update(crc32.Update(0, table, data[:checksumOffset]), table, data[headerSize:])
 }
 
-// Append encodes a snapshot as the content of its file, into dst[:0].
+// Append appends a snapshot as the content of its file to dst.
 func Append(dst []byte, s *Snapshot) []byte {
 	need := headerSize + s2.MaxEncodedLen(len(s.Body))
 	if cap(dst) < need {
@@ -68,6 +75,8 @@ func Append(dst []byte, s *Snapshot) []byte {
 	le.PutUint64(dst[12:], s.At.Log)
 	le.PutUint64(dst[20:], s.At.Number)
 	le.PutUint64(dst[28:], uint64(s.Revision))
+	le.PutUint64(dst[36:], uint64(s.Times.Received))
+	le.PutUint64(dst[44:], uint64(s.Times.Listening))
 	dst = dst[:headerSize+len(s2.Encode(dst[headerSize:], s.Body))]
 	le.PutUint32(dst[checksumOffset:], checksum(dst))
 	return dst
@@ -95,6 +104,7 @@ func Parse(data []byte) (s Snapshot, err error) {
 	}
 	s.At = journal.Position{Log: le.Uint64(data[12:]), Number: le.Uint64(data[20:])}
 	s.Revision = int64(le.Uint64(data[28:]))
+	s.Times = journal.Times{Received: int64(le.Uint64(data[36:])), Listening: time.Duration(le.Uint64(data[44:]))}
 	size, err := s2.DecodedLen(data[headerSize:])
 	if err != nil || int64(size) > MaxBody {
 		return s, fmt.Errorf("%w: length of the body", ErrDamaged)
@@ -120,6 +130,27 @@ func fileName(p model.Partition, at journal.Position) string {
 func parseName(name string) (p model.Partition, at journal.Position, ok bool) {
 	n, err := fmt.Sscanf(name, "p%03d-%016x-%020d"+snapshotSuffix, &p, &at.Log, &at.Number)
 	return p, at, n == 3 && err == nil && name == fileName(p, at)
+}
+
+// NewestTimes returns the latest times in the undamaged snapshots of a folder, for a journal whose end is lost.
+func NewestTimes(fsys disk.FS, dir string) (newest journal.Times, err error) {
+	names, err := fsys.List(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return newest, nil
+	}
+	for _, name := range names {
+		if _, _, ok := parseName(name); !ok {
+			continue
+		}
+		data, err := disk.ReadFile(fsys, filepath.Join(dir, name))
+		if err != nil {
+			return newest, fmt.Errorf("read the times of a snapshot: %w", err)
+		}
+		if s, err := Parse(data); err == nil {
+			newest = journal.Times{Received: max(newest.Received, s.Times.Received), Listening: max(newest.Listening, s.Times.Listening)}
+		}
+	}
+	return newest, err
 }
 
 // Names summarizes the file names of a snapshot folder before the journal is opened. It reads no file content, because

@@ -19,7 +19,7 @@ import (
 // Keep is the number of snapshots that the store keeps of each partition.
 const Keep = 2
 
-// Options are the settings of a Store.
+// Options holds the settings of a Store.
 type Options struct {
 	FS  disk.FS // default disk.OS{}
 	Dir string
@@ -33,7 +33,7 @@ type Options struct {
 	Registerer prometheus.Registerer
 }
 
-// Store is the folder of snapshots.
+// Store is the folder of snapshots with an index of its files.
 type Store struct {
 	opts    Options
 	metrics *metrics
@@ -42,15 +42,15 @@ type Store struct {
 	kept [model.Partitions][]snapshotFile // ascending by number
 }
 
-// snapshotFile is one snapshot file in the folder.
+// snapshotFile is an index entry for one snapshot file.
 type snapshotFile struct {
 	name string
 	at   journal.Position // position in the journal's present incarnation
 	log  uint64           // incarnation of the journal that wrote the file, as in the file name
 }
 
-// Open lists the snapshot folder, creates a missing one, and renames snapshots that are ahead of the journal, so that
-// they are never used. Load reads the files.
+// Open opens the snapshot folder and renames snapshots ahead of the journal, so that they are never used. Load reads
+// the files.
 func Open(o Options) (*Store, error) {
 	if o.FS == nil {
 		o.FS = disk.OS{}
@@ -98,7 +98,7 @@ func Open(o Options) (*Store, error) {
 	return s, nil
 }
 
-// indexFile adds a snapshot file to kept, by its file name. mine is false for a file of another journal.
+// indexFile adds a snapshot file to the index of files by partition. mine is false for a file of another journal.
 func (s *Store) indexFile(name string) (mine bool, err error) {
 	path := filepath.Join(s.opts.Dir, name)
 	if strings.HasSuffix(name, unfinishedSuffix) {
@@ -180,7 +180,7 @@ func (s *Store) Restore(parallel int, fn func(p model.Partition, at journal.Posi
 	return from, restored, nil
 }
 
-// newest is the position of the newest snapshot of a partition; zero: there is none.
+// newest returns the position of a partition's newest snapshot, or zero.
 func (s *Store) newest(p model.Partition) journal.Position {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -207,14 +207,14 @@ func (s *Store) readFile(p model.Partition, f snapshotFile) (Snapshot, error) {
 	return snap, nil
 }
 
-// removeFromIndex removes a file from kept; Sweep deletes the file.
+// removeFromIndex removes a file from the index, so that Sweep deletes it.
 func (s *Store) removeFromIndex(p model.Partition, f snapshotFile) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kept[p] = slices.DeleteFunc(s.kept[p], func(o snapshotFile) bool { return o == f })
 }
 
-// Pending is a snapshot on disk that does not have its final name yet.
+// Pending is a snapshot file on disk without its final name.
 type Pending struct {
 	store     *Store
 	partition model.Partition
@@ -222,7 +222,7 @@ type Pending struct {
 	path      string
 }
 
-// Write writes data, made by Append, to a file without its final name, and syncs it.
+// Write writes and syncs data of Append to a file without its final name.
 func (s *Store) Write(p model.Partition, at journal.Position, data []byte) (*Pending, error) {
 	path := filepath.Join(s.opts.Dir, fileName(p, at)) + unfinishedSuffix
 	if err := disk.WriteNew(s.opts.FS, path, data); err != nil {
@@ -265,11 +265,11 @@ func (x *Pending) Commit() error {
 	return nil
 }
 
-// Discard removes the file.
+// Discard removes the file of the snapshot.
 func (x *Pending) Discard() { _ = x.store.opts.FS.Remove(x.path) }
 
-// Floor returns the position of the oldest snapshot, once every partition has two snapshots; zero before that. The
-// journal keeps all commits behind the floor.
+// Floor returns the position of the oldest snapshot once every partition has two, otherwise zero. The journal keeps
+// all commits behind the floor.
 func (s *Store) Floor() journal.Position {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -285,9 +285,24 @@ func (s *Store) Floor() journal.Position {
 	return floor
 }
 
-// Consumers lists the snapshots as a consumer of the journal: a restart replays the journal from Floor.
+// Consumers returns the snapshots as a consumer of the journal: a restart replays the journal from Floor.
 func (s *Store) Consumers() []journal.Consumer {
 	return []journal.Consumer{{Name: "snapshots", At: s.Floor()}}
+}
+
+// Clear removes all snapshots, so that the next start replays the whole journal.
+func (s *Store) Clear() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for p := range s.kept {
+		for _, f := range s.kept[p] {
+			if err := s.opts.FS.Remove(filepath.Join(s.opts.Dir, f.name)); err != nil {
+				return fmt.Errorf("remove snapshot %q: %w", f.name, err)
+			}
+		}
+		s.kept[p] = nil
+	}
+	return s.opts.FS.SyncDir(s.opts.Dir)
 }
 
 // Sweep removes files that no start needs. If a partition has two good snapshots, these are its damaged files, its

@@ -26,7 +26,7 @@ const dir = "/snapshots"
 // testPosition returns the journal position of a commit number.
 func testPosition(number uint64) journal.Position { return journal.Position{Log: 7, Number: number} }
 
-// open opens a store whose journal ends with the commit head.
+// open opens a snapshot store for a journal whose last commit is head.
 func open(t *testing.T, fs disk.FS, head uint64) *Store {
 	t.Helper()
 	s, err := Open(Options{FS: fs, Dir: dir, Head: testPosition(head)})
@@ -34,11 +34,12 @@ func open(t *testing.T, fs disk.FS, head uint64) *Store {
 	return s
 }
 
-// testBody returns a body that differs by partition and commit number.
+// testBody returns a snapshot body unique to partition and commit number.
 func testBody(p model.Partition, number uint64) []byte {
 	return bytes.Repeat(fmt.Appendf(nil, "partition %d at %d;", p, number), 10)
 }
 
+// saveSnapshot saves a snapshot of a partition at a commit number.
 func saveSnapshot(s *Store, p model.Partition, number uint64) error {
 	x, err := s.Write(p, testPosition(number), Append(nil, &Snapshot{Partition: p, At: testPosition(number), Revision: 3, Body: testBody(p, number)}))
 	if err != nil {
@@ -47,6 +48,7 @@ func saveSnapshot(s *Store, p model.Partition, number uint64) error {
 	return x.Commit()
 }
 
+// mustSave saves snapshots of a partition at commit numbers.
 func mustSave(t *testing.T, s *Store, p model.Partition, numbers ...uint64) {
 	t.Helper()
 	for _, n := range numbers {
@@ -115,7 +117,8 @@ func TestFloorIsBelowEveryOlderSnapshot(t *testing.T) {
 	}
 }
 
-// Load chooses the newest undamaged snapshot that is not ahead of the journal.
+// TestLoadChoosesTheNewestGoodOne checks that Load chooses the newest undamaged snapshot that is not ahead of the
+// journal.
 func TestLoadChoosesTheNewestGoodOne(t *testing.T) {
 	damage := func(t *testing.T, fs disk.FS, number uint64, change func([]byte) []byte) {
 		path := filepath.Join(dir, fileName(4, testPosition(number)))
@@ -178,6 +181,7 @@ func TestLoadChoosesTheNewestGoodOne(t *testing.T) {
 	}
 }
 
+// TestReadNames checks the positions that ReadNames returns for a snapshot folder.
 func TestReadNames(t *testing.T) {
 	fs := memfs.New()
 	if n, err := ReadNames(fs, dir); n.Seen != nil || n.Oldest.Number != 0 || err != nil {
@@ -200,6 +204,8 @@ func TestReadNames(t *testing.T) {
 	}
 }
 
+// TestSnapshotsOfAnotherIncarnation checks that a snapshot of another journal incarnation is used only up to the
+// position that both share.
 func TestSnapshotsOfAnotherIncarnation(t *testing.T) {
 	fs := memfs.New()
 	mustSave(t, open(t, fs, 100), 4, 10, 20)
@@ -224,8 +230,8 @@ func TestSnapshotsOfAnotherIncarnation(t *testing.T) {
 	}
 }
 
-// The power fails at each operation on the disk, and all, half or none of the unsynced data is kept: the newest
-// snapshot whose Commit returned, or a newer one, can be loaded.
+// TestCrashAtEveryOperation simulates a power failure at each disk operation with all, half or none of the unsynced
+// data kept, and checks that the newest committed snapshot or a newer one loads.
 func TestCrashAtEveryOperation(t *testing.T) {
 	stop := errors.New("power fails")
 	for fail := 0; ; fail++ {
@@ -269,12 +275,17 @@ func TestCrashAtEveryOperation(t *testing.T) {
 // fakeView is a view whose position grows with each snapshot.
 type fakeView struct{ number uint64 }
 
+// Snapshot implements View: each call returns a new body and a higher position.
 func (v *fakeView) Snapshot(p model.Partition, dst []byte) ([]byte, journal.Position) {
 	v.number++
 	return append(dst, testBody(p, v.number)...), testPosition(v.number)
 }
+
+// Revision implements View with revision 3.
 func (v *fakeView) Revision() int64 { return 3 }
 
+// TestCycleSpreadsAndWaitsForReactions checks that snapshots are spread over the period, and committed only after the
+// reactions are recorded.
 func TestCycleSpreadsAndWaitsForReactions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := memfs.New()

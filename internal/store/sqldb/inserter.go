@@ -10,8 +10,7 @@ import (
 // a network: a round trip). Preparation costs more with more rows, so the statements are prepared once and kept.
 var rowsPerInsert = [...]int{64, 16, 4, 1}
 
-// Inserter writes rows of one table from values of T. Create it after Migrate; it lives as long as
-// its DB.
+// Inserter inserts rows of one table from values of type T. Create it after Migrate; it lives as long as its DB.
 type Inserter[T any] struct {
 	columns int
 	row     func(args []any, item *T) []any
@@ -32,7 +31,7 @@ func NewInserter[T any](ctx context.Context, db *DB, into, onConflict string, ro
 	return in, nil
 }
 
-// Insert writes items in order.
+// Insert inserts items in their order.
 func (in *Inserter[T]) Insert(ctx context.Context, tx *Tx, items []T) error {
 	args := make([]any, 0, min(len(items), rowsPerInsert[0])*in.columns)
 	for i, n := range rowsPerInsert {

@@ -78,8 +78,8 @@ func openPostgres(ctx context.Context, dsn, component string) (*DB, error) {
 	return db, nil
 }
 
-// applicationName returns the name by which operators, and this process after a lost connection, recognise its sessions.
-// PostgreSQL keeps 63 bytes.
+// applicationName returns the name by which operators recognize the database sessions of this process. PostgreSQL
+// keeps 63 bytes.
 func applicationName(component string) (string, error) {
 	var own [4]byte
 	if _, err := rand.Read(own[:]); err != nil {
@@ -89,7 +89,7 @@ func applicationName(component string) (string, error) {
 	return fmt.Sprintf("muster %s: process %d on %.20s [%s]", component, os.Getpid(), host, hex.EncodeToString(own[:])), nil
 }
 
-// checkServer refuses a database on which Muster's statements would fail, or whose encoding would damage text.
+// checkServer refuses a PostgreSQL whose settings or encoding do not suit Muster.
 func checkServer(_ context.Context, conn *pgx.Conn) error {
 	if err := checkServerVersion(conn.PgConn().ParameterStatus("server_version")); err != nil {
 		return err
@@ -114,16 +114,15 @@ func checkServerVersion(version string) error {
 	return nil
 }
 
-// writerLock is the lock that makes this process the only writer: an advisory lock of the writing
-// session, so that losing the connection loses the right to write. Each new connection takes it
-// anew.
+// writerLock is an advisory lock that makes this process the only writer; losing the connection loses the lock. Each
+// new connection takes it anew.
 type writerLock struct{ component, me, setting string }
 
 var errDatabaseTaken = errors.New("another server uses this database")
 
 const claimKey = `hashtextextended('muster ' || $1 || ' ' || current_schema(), 0)`
 
-// acquire takes the lock for a new writing connection; errDatabaseTaken if another server has it.
+// acquire takes the lock on a new writing connection; errDatabaseTaken if another server holds it.
 func (c *writerLock) acquire(ctx context.Context, conn *pgx.Conn) error {
 	deadline := time.Now().Add(claimWithin)
 	for {
@@ -150,7 +149,7 @@ func (c *writerLock) acquire(ctx context.Context, conn *pgx.Conn) error {
 	}
 }
 
-// holder returns the session that holds the lock; an empty name if the lock was just released.
+// holder returns the database session that holds the lock; empty if none.
 func (c *writerLock) holder(ctx context.Context, conn *pgx.Conn) (pid int32, name, where string, since time.Time, err error) {
 	err = conn.QueryRow(ctx, `SELECT a.pid, COALESCE(NULLIF(a.application_name, ''), 'unknown'), COALESCE(' at ' || host(a.client_addr), ''), COALESCE(a.backend_start, now())
 		FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Scan reads the columns of one row into variables.
+// Scan copies the columns of a row into variables.
 type Scan func(dest ...any) error
 
-// Cursor walks through the rows of a query: *Rows, or *sql.Rows in a transaction.
+// Cursor iterates over the rows of a query: *Rows, or *sql.Rows in a transaction.
 type Cursor interface {
 	Next() bool
 	Scan(dest ...any) error
@@ -18,7 +18,7 @@ type Cursor interface {
 	Close() error
 }
 
-// Collect reads all rows of a query with scan and closes the cursor. err is the error of the query.
+// Collect reads all rows of a query by the function scan and closes the cursor. err is the error of the query.
 func Collect[T any](rows Cursor, err error, scan func(Scan) (T, error)) (list []T, _ error) {
 	if err != nil {
 		return nil, err
@@ -52,37 +52,37 @@ func Single[T any](ctx context.Context, db *DB, subject, query string, args ...a
 	return value, nil
 }
 
-// ScanColumn reads the value of a row with one column.
+// ScanColumn reads the value of a one-column row.
 func ScanColumn[T any](scan Scan) (value T, err error) {
 	err = scan(&value)
 	return value, err
 }
 
-// Where is a WHERE clause: terms joined by AND, with their arguments. {+} in a term becomes a +, which keeps SQLite from
-// using the index of the following column.
+// Where is a WHERE clause: terms joined by AND with their arguments. {+} in a term becomes a +, which keeps SQLite
+// from using the index of the following column.
 type Where struct {
 	Terms []string
 	Args  []any
 }
 
-// And adds a term. A term without arguments has no placeholder.
+// And adds a term to the condition. A term without arguments has no placeholder.
 func (w *Where) And(term string, args ...any) {
 	w.Terms, w.Args = append(w.Terms, term), append(w.Args, args...)
 }
 
-// AndEqual adds a comparison of a column with a text, unless the text is empty.
+// AndEqual adds a comparison of a column with a text, unless it is empty.
 func (w *Where) AndEqual(column, text string) {
 	if text != "" {
 		w.And(column+` = ?`, text)
 	}
 }
 
-// AndIn bounds a column to values; nil: any value, empty: none.
+// AndIn adds the condition that a column has one of the values; nil: any value, empty: none.
 func AndIn[T any](w *Where, column string, values []T) {
 	if values == nil {
 		return
 	}
-	w.Terms = append(w.Terms, column+` IN (`+marks(len(values))+`)`)
+	w.Terms = append(w.Terms, column+` IN (`+placeholders(len(values))+`)`)
 	for _, v := range values {
 		w.Args = append(w.Args, v)
 	}
@@ -96,15 +96,15 @@ func (w *Where) SQL(plus string) string {
 	return strings.ReplaceAll(strings.Join(w.Terms, ` AND `), "{+}", plus)
 }
 
-// marks returns the placeholders of a list of n values; for an empty list NULL, which equals nothing.
-func marks(n int) string {
+// placeholders returns n placeholders for a list; NULL for an empty list, so that nothing matches.
+func placeholders(n int) string {
 	if n == 0 {
 		return "NULL"
 	}
 	return "?" + strings.Repeat(", ?", n-1)
 }
 
-// Nanos returns a time as columns hold it: Unix nanoseconds; 0 for none.
+// Nanos converts a time to Unix nanoseconds for a column; the zero time to 0.
 func Nanos(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -112,7 +112,7 @@ func Nanos(t time.Time) int64 {
 	return t.UnixNano()
 }
 
-// FromNanos returns the time of a column that Nanos wrote.
+// FromNanos converts Unix nanoseconds of a column to a time.
 func FromNanos(n int64) time.Time {
 	if n == 0 {
 		return time.Time{}

@@ -13,6 +13,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -26,7 +27,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Dialect is the engine of a DB.
+// Dialect is the SQL dialect of a DB: SQLite or PostgreSQL.
 type Dialect uint8
 
 const (
@@ -34,7 +35,7 @@ const (
 	PostgreSQL
 )
 
-// DB is an open database. Safe for concurrent use.
+// DB is an open SQLite or PostgreSQL database. Safe for concurrent use.
 type DB struct {
 	Dialect   Dialect
 	component string // the component whose tables it has: intent or history
@@ -45,7 +46,7 @@ type DB struct {
 }
 
 // Open opens the database at dsn, postgres://… or the path of a SQLite file, which is created
-// (0600) if missing. component names the content (intent, history): one database may hold several,
+// (0600) if missing, and verified after an unclean end. component names the content (intent, history): one database may hold several,
 // each with one writing server.
 func Open(ctx context.Context, dsn, component string) (*DB, error) {
 	if strings.HasPrefix(dsn, "postgres://") || strings.HasPrefix(dsn, "postgresql://") {
@@ -64,18 +65,24 @@ func openSQLite(ctx context.Context, path, component string) (*DB, error) {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
 	file.Close()
+	wal, err := os.Stat(path + "-wal") // the last one to close a database removes it
+	unclean := err == nil && wal.Size() > 0
 	source := func(extra string) string {
 		return "file:" + (&url.URL{Path: path}).EscapedPath() + "?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)" +
-			"&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)&_pragma=cache_size(-16000)&_pragma=temp_store(MEMORY)&_pragma=wal_autocheckpoint(4000)" + extra
+			"&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)&_pragma=cache_size(-16000)&_pragma=temp_store(MEMORY)&_pragma=wal_autocheckpoint(4000)&_pragma=journal_size_limit(16384000)" + extra
 	}
 	db := &DB{Dialect: SQLite, component: component, name: path}
 	if db.writer, err = sql.Open("sqlite", source("&_txlock=immediate")); err != nil {
 		return nil, fmt.Errorf("open database %q: %w", path, err)
 	}
 	db.writer.SetMaxOpenConns(1)
-	if err := db.writer.PingContext(ctx); err != nil {
+	err = db.writer.PingContext(ctx)
+	if err == nil && unclean {
+		err = quickCheck(ctx, db.writer)
+	}
+	if err != nil {
 		db.writer.Close()
-		return nil, fmt.Errorf("open database %q: %w", path, err)
+		return nil, fmt.Errorf("open database %q: %w", path, db.recordTrouble(err))
 	}
 	if db.reader, err = sql.Open("sqlite", source("&_pragma=query_only(1)")); err != nil {
 		db.writer.Close()
@@ -114,6 +121,16 @@ func (db *DB) Rebind(query string) string {
 	return b.String()
 }
 
+// FileSize returns the bytes of a SQLite file, and the bytes of its pages that have content.
+func (db *DB) FileSize(ctx context.Context) (file, used int64, err error) {
+	err = db.QueryRow(ctx, `SELECT page_count * page_size, (page_count - freelist_count) * page_size
+		FROM pragma_page_count(), pragma_freelist_count(), pragma_page_size()`).Scan(&file, &used)
+	if err != nil {
+		return 0, 0, fmt.Errorf("measure %s: %w", db.name, err)
+	}
+	return file, used, nil
+}
+
 // Time limits for callers without one: a hanging database must not block them for ever.
 const (
 	readWithin  = time.Minute
@@ -127,7 +144,7 @@ type Rows struct {
 	cancel context.CancelFunc
 }
 
-// Next moves to the next row. After the last row it does not call the database again.
+// Next advances to the next row. After the last row it does not call the database again.
 func (r *Rows) Next() bool {
 	if r.Rows.Next() {
 		return true
@@ -163,7 +180,7 @@ type Row struct {
 	cancel context.CancelFunc
 }
 
-// Scan reads the row; sql.ErrNoRows if there is none.
+// Scan reads the columns of the row; sql.ErrNoRows without a row.
 func (r *Row) Scan(dest ...any) error {
 	defer r.cancel()
 	return r.db.recordTrouble(r.row.Scan(dest...))
@@ -186,7 +203,7 @@ func (tx *Tx) Exec(ctx context.Context, query string, args ...any) (sql.Result, 
 	return tx.ExecContext(ctx, tx.db.Rebind(query), args...)
 }
 
-// Query reads inside the transaction.
+// Query runs a query inside the transaction.
 func (tx *Tx) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	return tx.QueryContext(ctx, tx.db.Rebind(query), args...)
 }
@@ -219,7 +236,7 @@ func (db *DB) Write(ctx context.Context, fn func(tx *Tx) error) error {
 	return db.recordTrouble(db.write(ctx, fn))
 }
 
-// write does the work of Write without a time limit.
+// write runs a transaction for Write, without a time limit.
 func (db *DB) write(ctx context.Context, fn func(tx *Tx) error) error {
 	tx, err := db.writer.BeginTx(ctx, nil)
 	if err != nil {
@@ -234,7 +251,7 @@ func (db *DB) write(ctx context.Context, fn func(tx *Tx) error) error {
 	return nil
 }
 
-// rollback ends a transaction without its changes; an ended transaction is no error.
+// rollback rolls back a transaction; an ended transaction is no error.
 func rollback(tx *sql.Tx) error {
 	if err := tx.Rollback(); err != nil && !errors.Is(err, sql.ErrTxDone) {
 		return fmt.Errorf("roll back: %w", err)
@@ -242,10 +259,9 @@ func rollback(tx *sql.Tx) error {
 	return nil
 }
 
-// Migrate brings the component's schema to len(steps), each step once, each in a transaction. Steps
-// are only ever appended. Statements end with ; and use {blob}, {serial}, {id} (a key that the
-// program assigns), {text} (compared byte by byte) and, at the end of a table stored in key order,
-// {clustered}, where the engines differ.
+// Migrate upgrades the component's schema to version len(steps), each step in a transaction. Steps are only ever
+// appended. Statements end with ; and use {blob}, {serial}, {id} (a key that the program assigns), {text} (compared
+// byte by byte) and, at the end of a table stored in key order, {clustered}, where the engines differ.
 func (db *DB) Migrate(ctx context.Context, steps []string) error {
 	if err := db.migrate(ctx, steps); err != nil {
 		return fmt.Errorf("migrate %s in %s: %w", db.component, db.name, db.recordTrouble(err))
@@ -253,7 +269,7 @@ func (db *DB) Migrate(ctx context.Context, steps []string) error {
 	return nil
 }
 
-// migrate does the work of Migrate. It has no time limit, because an index over a large table may take long.
+// migrate upgrades the schema for Migrate. It has no time limit, because an index over a large table may take long.
 func (db *DB) migrate(ctx context.Context, steps []string) error {
 	err := db.write(ctx, func(tx *Tx) error {
 		_, err := tx.Exec(ctx, `CREATE TABLE IF NOT EXISTS schema_version (component TEXT PRIMARY KEY, version BIGINT NOT NULL)`)
@@ -269,6 +285,13 @@ func (db *DB) migrate(ctx context.Context, steps []string) error {
 			err := tx.QueryRow(ctx, `SELECT version FROM schema_version WHERE component = ?`, db.component).Scan(&version)
 			if err != nil && !errors.Is(err, sql.ErrNoRows) {
 				return err
+			}
+			if err != nil && db.Dialect == SQLite { // a damaged page may have lost the row: the tables are there
+				tables := 0
+				if err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM sqlite_schema WHERE name = ?`, db.component+"_life").Scan(&tables); err != nil {
+					return err
+				}
+				version = min(tables, 1) * len(steps)
 			}
 			if version > len(steps) {
 				return model.Errorf(model.Conflict, "%s: %s has schema version %d, this program knows %d", db.name, db.component, version, len(steps)).
@@ -293,6 +316,26 @@ func (db *DB) migrate(ctx context.Context, steps []string) error {
 			return err
 		}
 	}
+}
+
+// Identity returns the random number in the column identity of a table's row with one = 1, and draws it if it is 0. A copy
+// of the database keeps the number; a new database gets another. The statements of rows, with ; between them, write that row where
+// it is missing.
+func Identity(ctx context.Context, db *DB, table, rows string) (uint64, error) {
+	err := db.Write(ctx, func(tx *Tx) error {
+		for statement := range strings.SplitSeq(rows, ";") {
+			if _, err := tx.Exec(ctx, statement); err != nil {
+				return err
+			}
+		}
+		_, err := tx.Exec(ctx, `UPDATE `+table+` SET identity = ? WHERE one = 1 AND identity = 0`, rand.Int64()|1)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("draw the identity of %s: %w", db.name, err)
+	}
+	identity, err := Single[int64](ctx, db, "the identity", `SELECT identity FROM `+table+` WHERE one = 1`)
+	return uint64(identity), err
 }
 
 // translate replaces the {…} of a schema step by the words of the engine.

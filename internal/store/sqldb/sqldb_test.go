@@ -18,6 +18,7 @@ func TestSQLiteTransactions(t *testing.T) {
 
 // testTransactions checks the guarantees of both engines; TestPostgreSQL calls it too.
 
+// testTransactions checks transactions, migrations and types on an engine.
 func testTransactions(t *testing.T, dsn string) {
 	steps := []string{`CREATE TABLE t (id {serial}, k {text} NOT NULL, v {blob}); CREATE INDEX t_k ON t (k);`}
 	ctx := t.Context()
@@ -61,6 +62,7 @@ func testTransactions(t *testing.T, dsn string) {
 	}
 }
 
+// TestPostgreSQL runs the database tests on PostgreSQL.
 func TestPostgreSQL(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a server")
@@ -131,6 +133,7 @@ func testRefusedDatabases(t *testing.T, server *pgtest.Server) {
 	})
 }
 
+// TestOldVersions checks which versions of PostgreSQL are refused.
 func TestOldVersions(t *testing.T) {
 	for version, ok := range map[string]bool{
 		"9.6.24": false, "12.22 (Ubuntu 12.22-1)": false, "13.0": true, "15.13 (Debian 15.13-0+deb12u1)": true, "18beta1": true, "": true,
@@ -157,8 +160,8 @@ func testSecondServerIsRefused(t *testing.T, server *pgtest.Server) {
 	mustOpen(t, dsn, "history").Close()
 }
 
-// testWritesAfterRestart stops and starts PostgreSQL: queries meanwhile return the reason; afterwards reads and writes
-// succeed, and the server has the lock again.
+// testWritesAfterRestart restarts PostgreSQL and checks that queries meanwhile return the reason, and that writes and
+// the lock work again afterwards.
 func testWritesAfterRestart(t *testing.T, server *pgtest.Server) {
 	dsn := server.Database(t)
 	db := mustOpen(t, dsn, "history")
@@ -198,8 +201,8 @@ func testWritesAfterRestart(t *testing.T, server *pgtest.Server) {
 	}
 }
 
-// testLostConnection breaks the writing connection, which PostgreSQL has not noticed yet: the server takes the lock
-// over from its own dead connection.
+// testLostConnection breaks the writing connection unnoticed by PostgreSQL and checks that the server takes over the
+// lock from its own dead connection.
 func testLostConnection(t *testing.T, server *pgtest.Server) {
 	db := mustOpen(t, server.Database(t), "history")
 	hold, err := db.writer.Conn(t.Context()) // the old connection, still alive on the server
@@ -216,6 +219,7 @@ func testLostConnection(t *testing.T, server *pgtest.Server) {
 	}
 }
 
+// mustOpen opens a database for a component until the test ends.
 func mustOpen(t *testing.T, dsn, component string) *DB {
 	t.Helper()
 	db, err := Open(t.Context(), dsn, component)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -17,7 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Trouble returns the reason why the last query got no answer; nil: it got one.
+// Trouble returns the reason of the last failed query, or nil after a successful one.
 func (db *DB) Trouble() error {
 	if err := db.trouble.Load(); err != nil {
 		return *err
@@ -25,10 +26,10 @@ func (db *DB) Trouble() error {
 	return nil
 }
 
-// flagName returns the name of the flag that selects the database.
+// flagName returns the command-line flag that selects the database.
 func (db *DB) flagName() string { return db.component + "-db" }
 
-// recordTrouble records that the database does not answer, and returns that error with a hint for people. It returns
+// recordTrouble records that the database does not answer and returns the error with a hint for people. It returns
 // errors of statements unchanged.
 func (db *DB) recordTrouble(err error) error {
 	var said *model.Error
@@ -48,16 +49,24 @@ func (db *DB) recordTrouble(err error) error {
 		return err
 	}
 	hint, ok := db.unavailableHint(err)
-	if !ok {
+	switch {
+	case !ok:
 		return err
+	case isDamage(err):
+		err = model.Errorf(model.Internal, "%s is damaged: %w", db.name, oneLineError{err}).WithHint("%s", hint)
+	default:
+		err = model.Errorf(model.Unavailable, "the %s store does not answer: %w", db.component, oneLineError{err}).WithHint("%s", hint)
 	}
-	err = model.Errorf(model.Unavailable, "the %s store does not answer: %w", db.component, oneLineError{err}).WithHint("%s", hint)
 	db.trouble.Store(&err)
 	return err
 }
 
-// unavailableHint reports whether the error is a failure of the database and not of a statement, with a hint for people.
+// unavailableHint reports whether an error is a failure of the database, not of a statement, and returns a hint for
+// people.
 func (db *DB) unavailableHint(err error) (hint string, ok bool) {
+	if isDamage(err) {
+		return db.repairHint(), true
+	}
 	var lite *sqlite.Error
 	if errors.As(err, &lite) {
 		switch lite.Code() & 0xff {
@@ -89,6 +98,15 @@ func (db *DB) unavailableHint(err error) (hint string, ok bool) {
 	return "", false
 }
 
+// repairHint returns the command to type for a damaged file.
+func (db *DB) repairHint() string {
+	command := "muster doctor repair --data " + filepath.Dir(db.name)
+	if filepath.Base(db.name) != db.component+".db" { // the flag names a file elsewhere
+		command = "muster doctor repair --data DIR --" + db.flagName() + " " + db.name
+	}
+	return "restore the data folder from a backup; or stop the server and keep the readable rows: " + command
+}
+
 // postgresHint returns the hint for an error code of PostgreSQL (appendix A of its manual).
 func (db *DB) postgresHint(pg *pgconn.PgError) (hint string, ok bool) {
 	switch {
@@ -110,7 +128,7 @@ func (db *DB) postgresHint(pg *pgconn.PgError) (hint string, ok bool) {
 	return "", false
 }
 
-// oneLineError is an error in one line: drivers list one line per address they tried.
+// oneLineError is an error printed in one line, because drivers print a line per tried address.
 type oneLineError struct{ error }
 
 func (e oneLineError) Error() string {

@@ -31,15 +31,16 @@ const (
 var byHand = map[string]bool{
 	"Frame": true, "Batch": true, "Signal": true, "Result": true, "Keepalive": true, "ValueBlock": true,
 	"Report": true, "Inventory": true, "Assignment": true, "Chunk": true,
-	"StartedRecord": true, "IntentRecord": true,
+	"StartedRecord": true,
 }
 
 // records has the type and the field of Record that hold the fields of a record, all but its node.
 var records = map[string][2]string{
 	"SessionRecord": {"SessionMark", "Session"}, "ForgetRecord": {"ForgetMark", "Forget"}, "ActionRecord": {"Action", "Action"},
-	"ServerResultRecord": {"ServerResult", "ServerResult"}, "ProxyResultRecord": {"ProxyResult", "ProxyResult"},
+	"IntentRecord": {"IntentMark", "Intent"}, "ServerResultRecord": {"ServerResult", "ServerResult"}, "ProxyResultRecord": {"ProxyResult", "ProxyResult"},
 }
 
+// main writes the generated codec of package wire.
 func main() {
 	log.SetFlags(0)
 	log.SetPrefix("wiregen: ")
@@ -91,14 +92,14 @@ func generate() ([]byte, error) {
 	return text, nil
 }
 
-// goStruct is a struct that a message is decoded into.
+// goStruct is a Go struct into which a message is decoded.
 type goStruct struct {
 	name   string            // as package wire writes it
 	fields map[string]string // Go type by field, as package wire writes it
 	inner  map[string]string // path, with a dot, to the fields of another struct by its name; empty: embedded
 }
 
-// readStructs returns the structs of packages (name, folder, name, folder …) by their name. The first package
+// readStructs returns the structs of packages, given as alternating names and folders, by name. The first package
 // wins where two have a struct of the same name.
 func readStructs(packages ...string) (map[string]*goStruct, error) {
 	all := map[string]*goStruct{}
@@ -132,6 +133,7 @@ func readStructs(packages ...string) (map[string]*goStruct, error) {
 	return all, nil
 }
 
+// readStruct returns the fields of a Go struct by name, and its embedded structs.
 func readStruct(prefix, name string, s *ast.StructType) *goStruct {
 	r := &goStruct{name: prefix + name, fields: map[string]string{}, inner: map[string]string{}}
 	for _, f := range s.Fields.List {
@@ -147,7 +149,7 @@ func readStruct(prefix, name string, s *ast.StructType) *goStruct {
 	return r
 }
 
-// typeText writes a type of a package as package wire writes it.
+// typeText returns a Go type as package wire refers to it.
 func typeText(prefix string, e ast.Expr) string {
 	switch t := e.(type) {
 	case *ast.Ident:

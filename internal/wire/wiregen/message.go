@@ -16,15 +16,16 @@ const (
 	maxItems = 1024
 )
 
-// generator writes the code of one message after the other.
+// generator generates the codec, one message after the other.
 type generator struct {
 	bytes.Buffer
 	structs map[string]*goStruct
 }
 
+// line adds one line of generated code.
 func (g *generator) line(format string, args ...any) { fmt.Fprintf(g, format+"\n", args...) }
 
-// message writes the codec of m: of its fields, and, where it is one of Frame, of the whole frame.
+// message generates the codec of a message, and for a message of Frame also of the whole frame.
 func (g *generator) message(m protoreflect.MessageDescriptor, inFrame bool) error {
 	name := string(m.Name())
 	to := g.structs[name]
@@ -46,19 +47,21 @@ func (g *generator) message(m protoreflect.MessageDescriptor, inFrame bool) erro
 		}
 	}
 	if inFrame {
-		g.line("\n// Append%s writes a whole frame.", name)
+		g.line("\n// Append%s appends the %s frame that holds x.", name, name)
 		g.line("func Append%s(dst []byte, x *%s) []byte {", name, to.name)
 		g.line("return appendMessage(dst, uint32(Kind%s), x, append%s)\n}", name, name)
-		g.line("\n// Decode fills x from the body of a frame. It reuses lists of x; byte slices alias body.")
+		g.line("\n// Decode decodes the body of the %s frame into x. It reuses lists of x; byte slices alias body.", name)
 		g.line("func (x *%s) Decode(body []byte) error {", to.name)
 		g.line("*x = %s{%s}\nf := fields{message: %q, rest: body}\nread%s(&f, x)\nreturn f.err\n}", to.name, strings.Join(lists, ", "), name, name)
 	}
-	g.line("\nfunc append%s(dst []byte, x *%s) []byte {\n%sreturn dst\n}", name, to.name, &encode)
-	g.line("\nfunc read%s(f *fields, x *%s) {\nfor f.next() {\nswitch f.num {\n%s}\n}\n}", name, to.name, &decode)
+	g.line("\n// append%s appends the encoded fields of the message %s.", name, name)
+	g.line("func append%s(dst []byte, x *%s) []byte {\n%sreturn dst\n}", name, to.name, &encode)
+	g.line("\n// read%s decodes the fields of the message %s into x.", name, name)
+	g.line("func read%s(f *fields, x *%s) {\nfor f.next() {\nswitch f.num {\n%s}\n}\n}", name, to.name, &decode)
 	return nil
 }
 
-// field is a field of a message with the field of the Go struct that holds it.
+// field pairs a message field of the definition with the Go struct field that holds it.
 type field struct {
 	protoreflect.FieldDescriptor
 	goName, goType string
@@ -66,6 +69,7 @@ type field struct {
 	others         []string // Go fields of the same oneof
 }
 
+// field returns a field of the definition with its Go field.
 func (g *generator) field(to *goStruct, f protoreflect.FieldDescriptor) (*field, error) {
 	goName, goType := g.find(to, string(f.Name()))
 	if goName == "" {
@@ -83,8 +87,8 @@ func (g *generator) field(to *goStruct, f protoreflect.FieldDescriptor) (*field,
 	return r, nil
 }
 
-// find returns the Go field for a name of the definition: the same letters, with or without the unit
-// at the end (timeout_ns is Timeout, where its type carries the unit). Inner structs count.
+// find returns the Go field for a field of the definition: equal letters, without the unit at the end if the Go type
+// has it (timeout_ns: Timeout). Inner structs count.
 func (g *generator) find(to *goStruct, name string) (goName, goType string) {
 	for _, unit := range [...]string{"", "_ns", "_unix_ms", "_ms"} {
 		want, ok := strings.CutSuffix(name, unit)
@@ -107,7 +111,7 @@ func (g *generator) find(to *goStruct, name string) (goName, goType string) {
 	return "", ""
 }
 
-// write adds the statement that encodes the field, and the case that decodes it.
+// write generates the statement that encodes the field and the case that decodes it.
 func (f *field) write(encode, decode *bytes.Buffer) error {
 	enc := func(format string, args ...any) { fmt.Fprintf(encode, format+"\n", args...) }
 	dec := func(format string, args ...any) { fmt.Fprintf(decode, format+"\n", args...) }
@@ -137,14 +141,14 @@ func (f *field) write(encode, decode *bytes.Buffer) error {
 	return nil
 }
 
-// nested returns the expression that reads a message field.
+// nested returns the Go expression that reads a nested message field.
 func (f *field) nested() string {
 	m := f.Message().Name()
 	return fmt.Sprintf("nested(f, %q, %q, read%s)", f.Name(), m, m)
 }
 
-// single writes a message field that is no list: behind a pointer, which is nil where the field is absent,
-// or as a value, whose zero is absent.
+// single generates the code of a single message field: behind a pointer (nil if absent) or as a value (zero if
+// absent).
 func (f *field) single(x string, enc, dec func(string, ...any)) {
 	value, absent := x, ""
 	if strings.HasPrefix(f.goType, "*") {
@@ -161,7 +165,7 @@ func (f *field) single(x string, enc, dec func(string, ...any)) {
 	}
 }
 
-// scalar writes a field of one value. Which conversion it takes follows from both types.
+// scalar generates the code of a field with a single scalar value. Which conversion it takes follows from both types.
 func (f *field) scalar(x string, enc, dec func(string, ...any)) error {
 	n, name, goType := f.Number(), f.Name(), f.goType
 	duration := goType == "time.Duration" || goType == "model.Duration"
@@ -242,7 +246,7 @@ func (f *field) scalar(x string, enc, dec func(string, ...any)) error {
 	return nil
 }
 
-// convert returns an expression of type from as one of type to.
+// convert returns the Go expression that converts an expression between types.
 func convert(to, from, expression string) string {
 	if to == from {
 		return expression
@@ -250,7 +254,7 @@ func convert(to, from, expression string) string {
 	return to + "(" + expression + ")"
 }
 
-// limit reads an option of a field; zero: not set.
+// limit returns a numeric option of a field; zero: not set.
 func limit(f protoreflect.FieldDescriptor, option protoreflect.Name) (value uint64) {
 	f.Options().ProtoReflect().Range(func(x protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		if x.IsExtension() && x.Name() == option {

@@ -1,0 +1,104 @@
+package cli_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/kind"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// TestGetAsKubectl prints names, templates, sorted rows and several kinds.
+func TestGetAsKubectl(t *testing.T) {
+	rig, x := newNamedFleet(t)
+	rig.RecordResult("default", "web01", "disk", model.OK, "DISK OK")
+	for _, c := range []struct {
+		line, want string
+		code       int
+	}{
+		{"get checks -A -o name", "check/disk\ncheck/shared/load\ncheck/team-a/disk\n", 0},
+		{"get nodes,checks -o name", "node/team-a\nnode/web01\ncheck/disk\n", 0},
+		{"get event web01/disk -o name", "event/web01/disk\n", 0},
+		{"get nodes -A -o jsonpath={.items[*].metadata.name}", "team-a web01 db01.example.org web01", 0},
+		{"get node web01 -o jsonpath=.metadata.name", "web01", 0},
+		{"get events -A -o jsonpath={.items[?(@.status==0)].node}", "web01", 0},
+		{"get nodes -o jsonpath={.items[", "jsonpath {.items[: ", 2},
+		{"get nodes -A -o jsonpath={.items[*].metadata.name} --sort-by .metadata.name", "db01.example.org team-a web01 web01", 0},
+		{"get nodes --sort-by .metadata.name", "NAME", 0},
+		{"get checks -A --no-headers --sort-by {.metadata.namespace}", "default", 0},
+		{"get checks --sort-by .nope", "--sort-by .nope: no row has this field", 2},
+		{"get checks,nodes web01", "several kinds exclude names and -w", 2},
+		{"get checks,nope", `unknown kind "nope"`, 2},
+		{"get checks,nodes -o json", `"checks": [`, 0},
+		{"whoami", "did you mean: ./bin/muster auth whoami", 2},
+	} {
+		x.program = "./bin/muster"
+		out := x.expectOutput("", c.line, c.code, c.want)
+		if strings.Contains(c.line, "-o name") && out != c.want {
+			t.Errorf("%s: %q, want %q", c.line, out, c.want)
+		}
+		if strings.Contains(c.line, "--no-headers") && strings.Contains(out, "NAME") {
+			t.Errorf("%s:\n%s", c.line, out)
+		}
+	}
+	names := x.expectOutput("", "get events -A -o name", 0)
+	for name := range strings.Lines(names) {
+		x.expectOutput("", "describe "+strings.TrimSpace(name), 0)
+	}
+}
+
+// TestLabelAndAnnotate sets, replaces and removes labels and annotations.
+func TestLabelAndAnnotate(t *testing.T) {
+	_, x := newNamedFleet(t)
+	for _, c := range []struct {
+		line, want string
+		code       int
+	}{
+		{"label node team-a/web01 env=prod tier=db", "node/team-a/web01 updated", 0},
+		{"label node/team-a/web01 env=test", `the label env is "prod"`, 4},
+		{"label node team-a/web01 env=test tier- --overwrite", "updated", 0},
+		{"get node team-a/web01 -o jsonpath={.metadata.labels}", `{"env":"test"}`, 0},
+		{"annotate check disk ticket=OPS-42", "check/disk updated", 0},
+		{"get check disk -o jsonpath={.metadata.annotations.ticket}", "OPS-42", 0},
+		{"label node web01", "KEY=VALUE is missing", 2},
+		{"label node web01 env", "expected KEY=VALUE, or KEY- to remove a label", 2},
+	} {
+		x.expectOutput("", c.line, c.code, c.want)
+	}
+}
+
+// TestContexts keeps the contexts of two servers, and changes between them.
+func TestContexts(t *testing.T) {
+	_, x := openLoggedInTerminal(t)
+	delete(x.env, "MUSTER_SERVER")
+	delete(x.env, "MUSTER_TOKEN")
+	x.expectOutput("", "context list", 0, "no contexts. Log in")
+	x.writeFile("context.yaml", "server: https://a.example.org:8443\ntoken: one\nuser: ann\n")
+	x.writeFile("context.yaml.b.example.org-8443", "server: https://b.example.org:8443\ntoken: two\nuser: ben\n")
+	x.expectOutput("", "context list", 0, "*       a.example.org-8443", "-       b.example.org-8443")
+	x.expectOutput("", "context use c.example.org-8443", 3, "context c.example.org-8443 does not exist")
+	x.expectOutput("", "context use b.example.org-8443", 0, "context b.example.org-8443 is in use: https://b.example.org:8443")
+	out := x.expectOutput("", "context list", 0, "*       b.example.org-8443", "-       a.example.org-8443")
+	if strings.Contains(out, "one") || strings.Contains(out, "two") {
+		t.Errorf("a token is shown:\n%s", out)
+	}
+	x.expectOutput("", "context delete a.example.org-8443", 0, "deleted")
+	if out := x.expectOutput("", "context list -o json", 0); strings.Contains(out, "a.example.org") || strings.Contains(out, "two") {
+		t.Errorf("after the deletion:\n%s", out)
+	}
+}
+
+// TestExamplesOfExplainAreValid lints the example that begins the explanation of each kind.
+func TestExamplesOfExplainAreValid(t *testing.T) {
+	_, x := openLoggedInTerminal(t)
+	for _, k := range kind.All().Kinds() {
+		out := x.expectOutput("", "explain "+strings.ToLower(k.Name), 0)
+		_, rest, found := strings.Cut(out, "\nExample (muster apply -f FILE):\n")
+		example, _, _ := strings.Cut(rest, "\nFields (* required):")
+		if !found || !strings.Contains(out[:len(out)-len(rest)], k.Name) {
+			t.Errorf("explain %s does not begin with an example:\n%s", k.Name, out)
+			continue
+		}
+		x.expectOutput(strings.ReplaceAll("\n"+example, "\n  ", "\n"), "lint -", 0, "no errors")
+	}
+}

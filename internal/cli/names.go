@@ -1,0 +1,225 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/kind"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Every command takes the names that tables and messages print: NAME or NAMESPACE/NAME, and for events NODE/CHECK or
+// NAMESPACE/NODE/CHECK. A name without a namespace is of the namespace of -n, or with -A of the one that has it.
+
+// eventName names an event, or a node if check is empty.
+type eventName struct{ namespace, node, check string }
+
+// String returns the name as tables print it.
+func (n eventName) String() string {
+	return nameWithNamespace(n.namespace, n.node) + textWhen(n.check != "", "/"+n.check)
+}
+
+// parseEventName reads NODE/CHECK or NAMESPACE/NODE/CHECK.
+func parseEventName(text string) (n eventName, err error) {
+	switch parts := strings.Split(text, "/"); len(parts) {
+	case 1:
+		n.node = parts[0]
+	case 2:
+		n.node, n.check = parts[0], parts[1]
+	case 3:
+		n = eventName{parts[0], parts[1], parts[2]}
+		if n.namespace == "" {
+			n.node = ""
+		}
+	}
+	if n.node == "" || n.check == "" {
+		node := n.node
+		if node == "" {
+			node = "web01"
+		}
+		return n, model.Errorf(model.Invalid, "%q is not an event: expected NODE/CHECK or NAMESPACE/NODE/CHECK, such as web01/disk", text).
+			WithHint("all events of a node: muster get events --node %s", node)
+	}
+	return n, nil
+}
+
+// findObject returns namespace and name of the object of a kind that a text names.
+func (c *commandCall) findObject(k model.KindInfo, text string) (namespace, name string, err error) {
+	if !k.Namespaced {
+		return "", text, nil
+	}
+	if namespace, name, named := strings.Cut(text, "/"); named {
+		if namespace == "" || name == "" || strings.Contains(name, "/") {
+			return "", "", model.Errorf(model.Invalid, "%q: expected NAME or NAMESPACE/NAME", text).WithHint("list names: muster get %s -A", k.Plural)
+		}
+		return namespace, name, c.checkNamespaceFlag(namespace, text)
+	}
+	if !c.allNamespaces {
+		return c.objectNamespace(), text, nil
+	}
+	found, err := c.namespacesWith(k, text)
+	slices.Sort(found)
+	switch {
+	case err != nil:
+		return "", "", err
+	case len(found) == 0:
+		return "", "", model.Errorf(model.NotFound, "%s %s does not exist in any namespace", strings.ToLower(k.Name), text).WithHint("list names: muster get %s -A", k.Plural)
+	case len(found) > 1:
+		return "", "", model.Errorf(model.Invalid, "%s %s exists in namespaces %s", strings.ToLower(k.Name), text, strings.Join(found, ", ")).
+			WithHint("name one: %s/%s", found[0], text)
+	}
+	return found[0], text, nil
+}
+
+// namespacesWith returns the namespaces that have an object of a kind with a name.
+func (c *commandCall) namespacesWith(k model.KindInfo, name string) (found []string, err error) {
+	if k == kind.Node().KindInfo {
+		l, err := c.api.Nodes.States(c.ctx, v1.NodeFilter{Where: fmt.Sprintf("node.name == %q", name), Limit: maxRows})
+		return mapTexts(l.Items, func(n v1.NodeState) string { return n.Namespace }), err
+	}
+	page, err := c.api.Resources.List(c.ctx, k, "", v1.ResourceFilter{Where: fmt.Sprintf("metadata.name == %q", name)}, false, 500, "")
+	for _, item := range page.Items {
+		r, err := c.Kinds.DecodeResource(item)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, r.Metadata.Namespace)
+	}
+	return found, err
+}
+
+// checkNamespaceFlag refuses a name whose namespace differs from the namespace of -n.
+func (c *commandCall) checkNamespaceFlag(namespace, text string) error {
+	if c.namespace == "" || c.namespaceImplied || c.namespace == namespace || namespace == model.SharedNamespaceName {
+		return nil
+	}
+	return model.Errorf(model.Invalid, "%s is in namespace %s, but -n names %s", text, namespace, c.namespace).WithHint("leave -n out")
+}
+
+// findEvent returns the name of the event that a text names.
+func (c *commandCall) findEvent(text string) (eventName, error) {
+	n, err := parseEventName(text)
+	if err != nil {
+		return n, err
+	}
+	n.namespace, n.node, err = c.findObject(kind.Node().KindInfo, strings.TrimPrefix(n.namespace+"/"+n.node, "/"))
+	return n, err
+}
+
+// findNodeOrEvent returns the node or event that a text names. NAME/NAME is NAMESPACE/NODE where this node exists, and
+// NODE/CHECK otherwise.
+func (c *commandCall) findNodeOrEvent(text string) (n eventName, err error) {
+	first, second, two := strings.Cut(text, "/")
+	switch {
+	case !two:
+		n.namespace, n.node, err = c.findObject(kind.Node().KindInfo, text)
+		return n, err
+	case strings.Contains(second, "/") || first == "" || second == "":
+		return c.findEvent(text)
+	}
+	if c.nodeExists(first, second) {
+		return eventName{namespace: first, node: second}, c.checkNamespaceFlag(first, text)
+	}
+	return c.findEvent(text)
+}
+
+// findNodeOrEventOfList is findNodeOrEvent for lists of past state: with -A nodes of all namespaces, also deleted ones, may
+// have the name, and the namespace is empty.
+func (c *commandCall) findNodeOrEventOfList(text string) (n eventName, err error) {
+	first, second, _ := strings.Cut(text, "/")
+	if !c.allNamespaces || second != "" && (strings.Contains(second, "/") || c.nodeExists(first, second)) {
+		return c.findNodeOrEvent(text)
+	}
+	return eventName{node: first, check: second}, nil
+}
+
+// nodeExists reports whether the caller sees a node.
+func (c *commandCall) nodeExists(namespace, name string) bool {
+	_, _, err := c.api.Resources.Get(c.ctx, kind.Node().KindInfo, namespace, name)
+	return err == nil
+}
+
+// namesOfObjects returns the names of the objects of a value for programs, KIND/NAME or KIND/NAMESPACE/NAME.
+func namesOfObjects(value any) ([]string, error) {
+	type object struct {
+		Items     []json.RawMessage `json:"items"`
+		Kind      string            `json:"kind"`
+		Metadata  model.Metadata    `json:"metadata"`
+		Namespace string            `json:"namespace"`
+		Node      string            `json:"node"`
+		Check     string            `json:"check"`
+		ID        string            `json:"id"`
+		Name      string            `json:"name"`
+		Opened    *time.Time        `json:"opened"`
+	}
+	data, err := json.Marshal(value)
+	if err != nil {
+		return nil, fmt.Errorf("encode output: %w", err)
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(data, &list) != nil {
+		var o object
+		if err := json.Unmarshal(data, &o); err != nil {
+			return nil, fmt.Errorf("read output: %w", err)
+		}
+		if list = o.Items; list == nil {
+			list = []json.RawMessage{data}
+		}
+	}
+	names := make([]string, len(list))
+	for i, item := range list {
+		var o object
+		switch err := json.Unmarshal(item, &o); {
+		case err != nil:
+			return nil, fmt.Errorf("read output: %w", err)
+		case o.Metadata.Name != "":
+			names[i] = resourceRefText(o.Kind, o.Metadata.Namespace, o.Metadata.Name)
+		case o.Opened != nil && o.ID != "":
+			names[i] = "problem/" + o.ID
+		case o.Node != "" && o.Check != "":
+			names[i] = "event/" + eventName{o.Namespace, o.Node, o.Check}.String()
+		case o.Name != "" && o.Namespace != "": // an agent is part of its node
+			names[i] = resourceRefText("Node", o.Namespace, o.Name)
+		case o.Name != "":
+			names[i] = "queue/" + o.Name
+		default:
+			return nil, model.Errorf(model.Invalid, "these rows have no names").WithHint("-o json, or -o jsonpath='{.items[*].FIELD}'")
+		}
+	}
+	return names, nil
+}
+
+// targetNamespace returns the namespace whose nodes a silence or a run selects; with -A all nodes, as in namespace shared.
+func (c *commandCall) targetNamespace() string {
+	if c.allNamespaces {
+		return model.SharedNamespaceName
+	}
+	return c.objectNamespace()
+}
+
+// takeNamespace returns the namespace of a list whose flags name a group and other objects: the one in NAMESPACE/NAME,
+// which it cuts off, or the one of -n and -A. Objects of namespace shared are in every namespace.
+func (c *commandCall) takeNamespace(group *string, names ...*string) (string, error) {
+	namespace, named := c.listNamespace(), ""
+	for _, text := range append(names, group) {
+		at, name, ok := strings.Cut(*text, "/")
+		switch {
+		case !ok || at == model.SharedNamespaceName && text == group:
+			continue
+		case at == model.SharedNamespaceName:
+			*text = name
+			continue
+		case named != "" && at != named:
+			return "", model.Errorf(model.Invalid, "%s is not in namespace %s", *text, named).WithHint("name objects of one namespace")
+		}
+		if err := c.checkNamespaceFlag(at, *text); err != nil {
+			return "", err
+		}
+		namespace, named, *text = at, at, name
+	}
+	return namespace, nil
+}

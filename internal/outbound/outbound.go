@@ -1,0 +1,108 @@
+// Package outbound limits the addresses to which a server connects for its users, who write them into handlers and Assets:
+// no link-local network, where clouds answer with credentials, and none of the server's own listeners. Redirects stay
+// on their host. A setting allows exceptions.
+//
+// No goroutines, no locks. Start reading at Policy.Dialer.
+package outbound
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Policy decides about connections and redirects. The nil Policy allows all.
+type Policy struct {
+	networks  []netip.Prefix
+	hosts     []string
+	listeners func() []net.Addr // TCP addresses on which the server listens
+}
+
+// Parse returns the policy with these exceptions: addresses, networks and host names.
+func Parse(exceptions []string, listeners func() []net.Addr) (*Policy, error) {
+	p := &Policy{listeners: listeners}
+	for _, text := range exceptions {
+		if addr, err := netip.ParseAddr(text); err == nil {
+			p.networks = append(p.networks, netip.PrefixFrom(addr, addr.BitLen()))
+		} else if network, err := netip.ParsePrefix(text); err == nil {
+			p.networks = append(p.networks, network)
+		} else if text == "" || strings.ContainsAny(text, ":/ ") {
+			return nil, model.Errorf(model.Invalid, "%q is no address, network or host name", text)
+		} else {
+			p.hosts = append(p.hosts, strings.ToLower(text))
+		}
+	}
+	return p, nil
+}
+
+// Dialer returns a dialer that refuses addresses after their names are resolved, so that no name can hide an address.
+func (p *Policy) Dialer() *net.Dialer {
+	d := &net.Dialer{}
+	if p != nil {
+		d.Control = func(network, address string, _ syscall.RawConn) error { return p.check(network, address) }
+	}
+	return d
+}
+
+// check returns the reason why no connection to an address is allowed.
+func (p *Policy) check(network, address string) error {
+	to, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return model.Errorf(model.Invalid, "%q is no address", address)
+	}
+	ip := to.Addr().Unmap().WithZone("")
+	if slices.ContainsFunc(p.networks, func(n netip.Prefix) bool { return n.Contains(ip) }) {
+		return nil
+	}
+	if ip.IsLinkLocalUnicast() || ip.IsLinkLocalMulticast() || ip.IsInterfaceLocalMulticast() {
+		return model.Errorf(model.Forbidden, "%s is a link-local address, which only the server's setting --outbound-allow %s allows", ip, ip)
+	}
+	if !strings.HasPrefix(network, "tcp") {
+		return nil
+	}
+	for _, l := range p.listeners() {
+		own, ok := l.(*net.TCPAddr)
+		if ok && own.Port == int(to.Port()) && isLocal(ip) && (own.IP.IsUnspecified() || own.AddrPort().Addr().Unmap() == ip || ip.IsUnspecified()) {
+			return model.Errorf(model.Forbidden, "%s is a listener of this server, which only its setting --outbound-allow %s allows", address, ip)
+		}
+	}
+	return nil
+}
+
+// isLocal reports whether an address belongs to this machine.
+func isLocal(ip netip.Addr) bool {
+	if ip.IsLoopback() || ip.IsUnspecified() {
+		return true
+	}
+	addrs, err := net.InterfaceAddrs()
+	return err != nil || slices.ContainsFunc(addrs, func(a net.Addr) bool {
+		own, ok := a.(*net.IPNet)
+		return ok && own.IP.String() == ip.String()
+	})
+}
+
+// maxRedirects is the most redirects of one request.
+const maxRedirects = 10
+
+// CheckRedirect is the function of that name of an http.Client: it refuses a redirect to another host.
+func (p *Policy) CheckRedirect(to *http.Request, via []*http.Request) error {
+	if len(via) >= maxRedirects {
+		return errors.New("too many redirects")
+	}
+	from := via[0].URL
+	if host := strings.ToLower(to.URL.Hostname()); p == nil || host == strings.ToLower(from.Hostname()) && (to.URL.Scheme == "https" || from.Scheme == to.URL.Scheme) || p.allowsHost(host) {
+		return nil
+	}
+	return model.Errorf(model.Forbidden, "%s redirects to %s, which only the server's setting --outbound-allow %s allows", from.Host, to.URL.Host, to.URL.Hostname())
+}
+
+func (p *Policy) allowsHost(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return slices.Contains(p.hosts, host) || err == nil && slices.ContainsFunc(p.networks, func(n netip.Prefix) bool { return n.Contains(ip) })
+}

@@ -1,0 +1,76 @@
+package react
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/store/attempt"
+	"github.com/muster-fleet/muster/internal/store/history"
+	"github.com/muster-fleet/muster/internal/testenv"
+)
+
+// crashed returns a log of attempts after so many crashes, at each of which the work of a key was under way.
+func crashed(t *testing.T, key string, crashes int) *attempt.Log {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "attempts")
+	for range crashes {
+		l := testenv.Value(attempt.Open(path))(t)
+		l.Start(key)
+		testenv.NoError(t, l.Close())
+	}
+	l := testenv.Value(attempt.Open(path))(t)
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// A delivery that was under way at several crashes is given up; a person can replay it.
+func TestDeliveryUnderWayAtCrashesIsGivenUp(t *testing.T) {
+	for crashes, want := range map[int]history.DeliveryState{0: history.Delivered, attempt.MaxCrashes - 1: history.Delivered, attempt.MaxCrashes: history.Dead} {
+		n, _ := newWebhookDirectory(t, "pager", nil)
+		store := openSQLite(t)
+		log := crashed(t, "delivery p1/opened/default/pager", crashes)
+		r := startReactor(t, Options{Store: store, Names: n, Delivery: DeliveryOptions{Retry: fastRetry, Attempts: log}})
+		r.Emit([]event.Transition{openingTransition("p1", 1)})
+		if want == history.Delivered {
+			store.expectAttempt(t, want)
+		} else {
+			store.expectAttempt(t, want, "under way at 3 crashes of the server in a row")
+			if done, err := r.Replay(t.Context(), history.HandlerRef{Namespace: "default", Name: "pager"}, history.Revival{Limit: 10}); err != nil || done.Revived != 1 {
+				t.Errorf("%+v, %v", done, err)
+			}
+			store.expectAttempt(t, history.Delivered)
+		}
+		r.stop()
+		if n := log.Crashes("delivery p1/opened/default/pager"); n != 0 {
+			t.Errorf("%d crashes after the delivery ended", n)
+		}
+	}
+}
+
+// An event whose filters were under way at several crashes becomes a dead letter of each workflow, and no filter sees it.
+func TestEventUnderWayAtCrashesIsADeadLetter(t *testing.T) {
+	n, got := newWebhookDirectory(t, "slack", nil)
+	n.chunk.Handlers, n.chunk.Pipelines = nil, []string{"alerts"}
+	table := pipelineTable(t, map[string]model.Spec{"alerts": pipelineOf("slack", "", "never"), "never": allowFilter("false")})
+	store, subject := openSQLite(t), observedResult(1, 2)
+	probe := startReactor(t, Options{Store: openSQLite(t), Names: n, Pipelines: PipelineOptions{Table: table}})
+	id := probe.pipeline.newEvent(&subject, &n.chunk, testTime).id
+	r := startReactor(t, Options{Store: store, Names: n, Pipelines: PipelineOptions{Table: table}, Delivery: DeliveryOptions{Retry: fastRetry, Attempts: crashed(t, "event "+id, attempt.MaxCrashes)}})
+	r.Emit([]event.Transition{subject, observedResult(2, 2, 2)})
+	r.waitRecorded(positionAt(2))
+	list, err := store.Deliveries(t.Context(), "event-10-1001")
+	if err != nil || len(list) != 1 || list[0].State != history.Dead || !strings.Contains(list[0].LastError, "3 crashes") || !strings.Contains(string(list[0].Payload), "result 1") {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if v, ok := r.Verdicts(10, 1001); !ok || v.List[0].Pass || v.List[0].Filter != "never" {
+		t.Errorf("the verdict of the next event: %+v", v)
+	}
+	select {
+	case p := <-got:
+		t.Errorf("the handler got %s", p.body)
+	default:
+	}
+}

@@ -1,0 +1,256 @@
+package react
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/route"
+	"github.com/muster-fleet/muster/internal/store/history"
+)
+
+// Routes and handler lists change while problems are open. After each such change, and at the start, the reactor starts
+// the escalations that open problems lack on their present routes, so that no problem stays without notification because
+// it opened before its route.
+
+// RoutingChange selects the handling of the problems that are open at a change of routes or handler lists.
+type RoutingChange struct {
+	OnlyNew bool   // handlers are not notified of them
+	By      string // author of the change
+}
+
+// RoutedProblems are the open problems that one route or handler list takes since a change.
+type RoutedProblems struct {
+	Route    string // NAMESPACE/NAME; empty: a check, node or namespace names the handlers
+	Handlers []history.HandlerRef
+	Problems int
+	Held     int       // of them, because of silences, acknowledgements and so on
+	At       time.Time // time of the message about those not held; zero: there is none
+}
+
+// routingChanges lets callers change the routing, one after the other, and hands their changes to the goroutine of Run.
+type routingChanges struct {
+	sync.Mutex // held by the change under way, or by Run while it routes open problems without a request
+	requests   chan *rerouting
+}
+
+// rerouting asks Run to route the open problems, or one of them.
+type rerouting struct {
+	RoutingChange
+	problem string                // id of the only problem; empty: all
+	done    chan []RoutedProblems // capacity 1
+}
+
+// rerouteWait is the longest time that a change waits for its effect on open problems.
+const rerouteWait = 5 * time.Second
+
+// ChangeRouting runs a function that may change routes and handler lists, and returns the open problems that they take
+// now. late is true if history is behind: the problems follow, and their number is unknown.
+func (r *Reactor) ChangeRouting(ctx context.Context, c RoutingChange, change func() error) (taken []RoutedProblems, late bool, err error) {
+	r.changes.Lock()
+	defer r.changes.Unlock()
+	table := r.opts.Routing.Table
+	before := table.Receivers()
+	if err := change(); err != nil || table.Receivers() == before {
+		return nil, false, err
+	}
+	taken, late = r.reroute(ctx, &rerouting{RoutingChange: c})
+	return taken, late, nil
+}
+
+// NotifyOpen notifies the handlers of an open problem that its routes name and that were not notified, because the
+// problem opened before its routes. The result is empty if there are none.
+func (r *Reactor) NotifyOpen(ctx context.Context, problem, by string) (taken []RoutedProblems, late bool) {
+	r.changes.Lock()
+	defer r.changes.Unlock()
+	return r.reroute(ctx, &rerouting{RoutingChange: RoutingChange{By: by}, problem: problem})
+}
+
+// reroute hands a request to Run and waits for the answer. The caller holds changes.
+func (r *Reactor) reroute(ctx context.Context, request *rerouting) (taken []RoutedProblems, late bool) {
+	ctx, cancel := context.WithTimeout(ctx, rerouteWait)
+	defer cancel()
+	request.done = make(chan []RoutedProblems, 1)
+	select {
+	case r.changes.requests <- request:
+		r.opts.Routing.Table.Announce(false)
+	case <-ctx.Done():
+		return nil, true
+	}
+	select {
+	case taken = <-request.done:
+		return taken, false
+	case <-ctx.Done():
+		return nil, true
+	}
+}
+
+// routeChanged routes the open problems if a change asks for it. It also does so after the start, and if routes or handler
+// lists changed otherwise, unless a change is under way. finish must be called when the batch is recorded.
+func (r *Reactor) routeChanged(o *deliveryBatch) (finish func()) {
+	receivers := r.opts.Routing.Table.Receivers()
+	select {
+	case request := <-r.changes.requests:
+		taken := o.routeOpenProblems(request)
+		if request.problem == "" {
+			r.receivers = receivers
+		}
+		return func() { request.done <- taken }
+	default:
+	}
+	if r.receivers != receivers && r.reconciliation == nil && r.changes.TryLock() {
+		r.receivers = receivers
+		o.routeOpenProblems(&rerouting{})
+		r.changes.Unlock()
+	}
+	return func() {}
+}
+
+// routeOpenProblems starts the escalations that open problems lack on their present routes, and makes steps due whose
+// handlers changed after the step was sent. The problems of one route become one group, so that one message tells all of
+// them.
+func (o *deliveryBatch) routeOpenProblems(c *rerouting) []RoutedProblems {
+	ids := []string{c.problem}
+	if c.problem == "" {
+		ids = slices.Sorted(maps.Keys(o.open))
+	}
+	byRoute := map[string][]*escalation{}
+	for _, id := range ids {
+		at, ok := o.open[id]
+		t := o.Present(at.node, at.source)
+		if !ok || t == nil || t.Problem == nil || t.Problem.ID != id {
+			continue // its closing follows
+		}
+		for _, e := range o.takeOpenProblem(c, t) {
+			key := e.Route
+			for _, ref := range e.Direct {
+				key += " " + ref.Namespace + "/" + ref.Name
+			}
+			if e.Shadow {
+				key += " shadow"
+			}
+			byRoute[key] = append(byRoute[key], e)
+		}
+	}
+	var out []RoutedProblems
+	for _, key := range slices.Sorted(maps.Keys(byRoute)) {
+		if one := o.joinRoute(c, byRoute[key]); len(one.Handlers) > 0 {
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+// takeOpenProblem returns the escalations of an open problem whose handlers have to be notified since a change.
+func (o *deliveryBatch) takeOpenProblem(c *rerouting, t *event.Transition) (list []*escalation) {
+	p := &history.Problem{Problem: *t.Problem}
+	list = o.openEscalations(t, p, o.now)
+	for _, e := range o.of[p.ID] {
+		if c.problem != "" && e.Held != nil && e.Held.Kind == route.Earlier {
+			list = append(list, e)
+		}
+	}
+	_, routes := o.chooseRoutes(t, p)
+	for _, to := range routes {
+		if e := o.all[escalationOf(p.ID, to).EscalationKey]; e != nil && e.Closing == nil && len(e.Notified) > 0 && o.addStepHandlers(c, e, to) {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// addStepHandlers makes the steps of an escalation due again that were sent before they named all their present handlers.
+// false: there is no such step.
+func (o *deliveryBatch) addStepHandlers(c *rerouting, e *escalation, to *route.Route) (added bool) {
+	if e.Route == "" {
+		e.Direct = escalationOf(e.Problem, to).Direct
+	}
+	e.Next = e.Next.Refit(to, e.Opened)
+	for i, step := range to.Steps {
+		sent := e.Next[i].IsZero() || step.Repeat > 0 && e.Next[i].After(e.Opened.Add(step.After))
+		for _, name := range step.To {
+			ref := history.HandlerRef(name)
+			if !sent || e.notifiedHandler(ref) != nil || slices.Contains(e.Skipped, ref) {
+				continue
+			}
+			if added = true; c.OnlyNew {
+				e.Skipped = append(e.Skipped, ref)
+				continue
+			}
+			e.Next[i], e.onlyAdded = o.now.Add(to.GroupWait), true
+		}
+	}
+	return added
+}
+
+// joinRoute puts escalations of one route into one group, and either holds them or schedules their message.
+func (o *deliveryBatch) joinRoute(c *rerouting, list []*escalation) RoutedProblems {
+	first := list[0]
+	out := RoutedProblems{Route: first.Route, Problems: len(list)}
+	to := o.routeOf(first)
+	if to == nil {
+		return out // the route was deleted a moment ago: each escalation is moved at its evaluation
+	}
+	for _, name := range to.Steps[0].To {
+		out.Handlers = append(out.Handlers, history.HandlerRef(name))
+	}
+	for _, e := range list {
+		if len(e.Notified) == 0 {
+			o.regroup(e, "\x00earlier\x00"+first.Problem, first.Problem)
+			e.Opened, e.Held = o.now, nil
+			e.Next = to.Escalate(o.now, o.now.Add(to.GroupWait))
+			if c.OnlyNew {
+				e.Held = &route.Hold{Kind: route.Earlier, By: to.Name, Creator: c.By, Reason: "applied with --only-new", Drop: true}
+			}
+		}
+		o.schedule(e)
+		o.writeEscalation(e)
+	}
+	if c.OnlyNew {
+		out.Held = len(list)
+		return out
+	}
+	for _, e := range list {
+		if is := o.presentState(e); is != nil && decidingHold(o.holdsOf(e, to, is.Problem, o.now)) != nil {
+			out.Held++
+		} else {
+			_, out.At, _ = e.Next.Due()
+		}
+	}
+	return out
+}
+
+// adopt records a problem whose opening nobody was notified of, for a reason: its escalations are held until its status
+// changes.
+func (o *deliveryBatch) adopt(t *problemChange) {
+	o.open[t.problem.ID] = sourceOnNode{t.Node, t.Source}
+	for _, e := range o.openEscalations(t.Transition, &t.problem, o.now) {
+		e.Held = &route.Hold{Kind: route.Earlier, Reason: t.unnotified, Drop: true}
+		o.schedule(e)
+		o.writeEscalation(e)
+	}
+}
+
+// notifyChangedProblem ends the hold of an escalation whose problem opened before its route: a change of its status is
+// news to the handlers.
+func (r *router) notifyChangedProblem(e *escalation, now time.Time) {
+	if e.Held != nil && e.Held.Kind == route.Earlier {
+		e.Held = nil
+		r.scheduleAt(e, now)
+	}
+}
+
+// receivers returns the definition whose handlers, route and pipelines decide about a problem: the check as it is declared
+// now, or else the definition that judged its result; nil: the definition is unknown.
+func receivers(names Names, t *event.Transition) *model.CheckChunk {
+	if t.Source.Kind == model.SourceCheck {
+		if unit := names.CheckUnit(t.Source.Check()); unit != nil && unit.Chunk != nil {
+			return unit.Chunk.AsCheck()
+		}
+	}
+	return definition(names, t)
+}

@@ -1,0 +1,136 @@
+package react
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/handler"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/route"
+	"github.com/muster-fleet/muster/internal/store/history"
+	"github.com/muster-fleet/muster/internal/testenv"
+)
+
+// routeOpen routes the open problems of a scenario, as the reactor does after a change.
+func (p *routerScenario) routeOpen(c *rerouting) (taken []RoutedProblems) {
+	p.t.Helper()
+	p.recordBatch(func(o *deliveryBatch) error {
+		taken = o.routeOpenProblems(c)
+		return nil
+	})
+	return taken
+}
+
+// A route takes the problems that were open before it: with one message, or with --only-new without any until their status
+// changes or a person asks for it.
+func TestNewRouteTakesOpenProblems(t *testing.T) {
+	p := newRouterScenario(t, nil)
+	p.names.handlers = map[string]*model.HandlerSpec{"pager": {}}
+	for id, node := range map[string]model.NodeID{"p1": 10, "p2": 11, "p3": 12} {
+		p.openProblem(id, node, model.Critical, model.High)
+	}
+	p.script(`after 1h; expect`)
+	p.apply("default", routeTo("pager", nil))
+	var sent []history.Delivery
+	p.store.beforeRecord = func(b history.Batch) error {
+		sent = append(sent, b.Deliveries...)
+		return nil
+	}
+	taken := p.routeOpen(&rerouting{})
+	if len(taken) != 1 || taken[0].Route != "default/default" || taken[0].Problems != 3 || taken[0].Held != 0 || !taken[0].At.Equal(p.now.Add(route.DefaultGroupWait)) ||
+		taken[0].Handlers[0].Name != "pager" {
+		t.Fatalf("%+v", taken)
+	}
+	if again := p.routeOpen(&rerouting{}); len(again) != 0 {
+		t.Errorf("taken twice: %+v", again)
+	}
+	p.script(`restart; after 1m; expect pager summary p1+p2+p3`)
+	if n, err := handler.Decode(sent[0].Payload); err != nil || !strings.HasSuffix(n.Output, "\n3 of them are open since 2026-03-01T12:00:00Z or later; nobody was notified, because the route is newer") {
+		t.Errorf("%+v, %v", n, err)
+	}
+
+	for id, problem := range p.open { // history knows them
+		p.r.open[id] = sourceOnNode{problem.NodeID, problem.Source}
+	}
+	p.apply("default", routeTo("lead", nil)) // another handler in a step that was sent
+	if taken = p.routeOpen(&rerouting{}); len(taken) != 1 || taken[0].Problems != 3 || taken[0].Handlers[0].Name != "lead" {
+		t.Errorf("%+v", taken)
+	}
+	p.script(`after 1m; expect lead summary p1+p2+p3`)
+}
+
+// With --only-new nobody is notified of a problem that is open already, until its status changes or a person asks for it.
+func TestOnlyNewLeavesOpenProblems(t *testing.T) {
+	p := newRouterScenario(t, nil)
+	p.openProblem("p1", 10, model.Critical, model.High)
+	p.openProblem("p2", 11, model.Critical, model.High)
+	p.apply("default", routeTo("pager", nil))
+	taken := p.routeOpen(&rerouting{RoutingChange: RoutingChange{OnlyNew: true, By: "ann"}})
+	if len(taken) != 1 || taken[0].Problems != 2 || taken[0].Held != 2 || !taken[0].At.IsZero() {
+		t.Fatalf("%+v", taken)
+	}
+	if again := p.routeOpen(&rerouting{}); len(again) != 0 { // another route changed
+		t.Errorf("taken again: %+v", again)
+	}
+	p.script(`restart; after 1h; expect`)
+	p.r.open["p1"] = sourceOnNode{10, model.CheckSource(1001)} // history knows it
+	if taken = p.routeOpen(&rerouting{problem: "p1"}); len(taken) != 1 || taken[0].Problems != 1 || taken[0].Held != 0 {
+		t.Errorf("%+v", taken)
+	}
+	p.script(`after 1m; expect pager opened p1`)
+	p.apply("default", routeTo("lead", nil))
+	if taken = p.routeOpen(&rerouting{RoutingChange: RoutingChange{OnlyNew: true}}); len(taken) != 1 || taken[0].Problems != 1 {
+		t.Errorf("%+v", taken)
+	}
+	if again := p.routeOpen(&rerouting{}); len(again) != 0 {
+		t.Errorf("the added handler is notified: %+v", again)
+	}
+	p.script(`after 1h; expect`)
+}
+
+// A change of routes returns the problems that it concerns when history has their escalations; a server that dies in
+// between routes them at its next start.
+func TestChangeOfRoutesIsRecordedBeforeItReturns(t *testing.T) {
+	spec, got := newWebhook(t, nil)
+	s, n, v := openSQLite(t), newTestDirectory(map[string]*model.HandlerSpec{"pager": spec}), &testView{}
+	n.chunk.Handlers = nil
+	table := route.NewTable()
+	o := Options{Store: s, Names: n, Routing: RoutingOptions{Table: table, Present: v.present}}
+	r := startReactor(t, o)
+	v.openProblem(10, "p1")
+	r.Emit([]event.Transition{openingTransition("p1", 1)})
+	r.waitRecorded(positionAt(1))
+	wait := model.Duration(0)
+	apply := func(spec model.Spec) func() error {
+		return func() error {
+			return table.Apply([]route.Declaration{{Kind: "Route", Name: route.Name{Namespace: "default", Name: "default"}, Spec: spec}})
+		}
+	}
+	to := &model.RouteSpec{GroupWait: &wait, Steps: []model.RouteStep{{To: []string{"pager"}}}}
+	taken, late, err := r.ChangeRouting(t.Context(), RoutingChange{OnlyNew: true, By: "ann"}, apply(to))
+	if err != nil || late || len(taken) != 1 || taken[0].Problems != 1 || taken[0].Held != 1 {
+		t.Fatalf("%+v, %v, %v", taken, late, err)
+	}
+	rows, err := s.EscalationsOf(t.Context(), "p1")
+	if err != nil || len(rows) != 1 || rows[0].Held == nil || rows[0].Held.Kind != route.Earlier || rows[0].Held.Creator != "ann" {
+		t.Errorf("%+v, %v", rows, err)
+	}
+	if taken, late, err = r.ChangeRouting(t.Context(), RoutingChange{}, func() error { return nil }); len(taken) > 0 || late || err != nil {
+		t.Errorf("%+v, %v, %v", taken, late, err)
+	}
+	if taken, late = r.NotifyOpen(t.Context(), "p1", "ann"); len(taken) != 1 || late {
+		t.Errorf("%+v, %v", taken, late)
+	}
+	if m := decodeRequest(t, receiveFrom(t, "message", got)); m.Problem != "p1" || m.Kind != handler.Opened {
+		t.Errorf("%+v", m)
+	}
+	r.stop()
+
+	testenv.NoError(t, table.Apply([]route.Declaration{{Kind: "Route", Name: route.Name{Namespace: "default", Name: "web"},
+		Spec: &model.RouteSpec{GroupWait: &wait, Match: &model.Selector{}, Steps: []model.RouteStep{{To: []string{"pager"}}}}}})) // and the server dies
+	startReactor(t, o)
+	if m := decodeRequest(t, receiveFrom(t, "message", got)); m.Problem != "p1" {
+		t.Errorf("%+v", m)
+	}
+}

@@ -1,0 +1,74 @@
+package core
+
+import (
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// newLimiter returns a limiter of 100 bytes per second for each node and 150 for the namespace, and its clock.
+func newLimiter() (l *Limiter, now *time.Duration) {
+	now = new(time.Duration)
+	*now = time.Hour
+	return &Limiter{LimiterConfig: LimiterConfig{
+		Namespace: func(model.NamespaceID) NamespaceLimits {
+			return NamespaceLimits{Namespace: "default", NodeBytesPerSec: 100, BytesPerSec: 150}
+		},
+		Burst: 10 * time.Second, Monotonic: func() int64 { return int64(*now) }, Now: time.Now,
+		Met: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "met"}, []string{"namespace", "limit"}),
+	}}, now
+}
+
+// A node that connects again pays its debt: a new session brings no new burst.
+func TestByteBudgetOutlivesSession(t *testing.T) {
+	l, now := newLimiter()
+	node := &Node{ID: 7, Name: "web1", Namespace: 1}
+	charge := func(bytes int) Debt {
+		var b Budget
+		b.Open(l, node)
+		return b.Spend(&Charge{LoadBytes: bytes})
+	}
+	if d := charge(1000); d.Wait != 0 {
+		t.Errorf("the burst of 10 s is in debt: %+v", d)
+	}
+	if d := charge(500); d.Wait != 5*time.Second || d.Limit() != "node_bytes_rate" || d.Reason() != "this node is at its limit of 100 bytes per second" {
+		t.Errorf("another session: %+v, %s: %s", d, d.Limit(), d.Reason())
+	}
+	*now += 5 * time.Second
+	if d := charge(0); d.Wait != 0 {
+		t.Errorf("the debt stays: %+v", d)
+	}
+	*now += time.Hour
+	l.Refresh()
+	if len(l.senders) != 0 {
+		t.Errorf("%d full buckets stay", len(l.senders))
+	}
+}
+
+// A sender of alerts has a budget beside the nodes, and the namespace one for all.
+func TestSenderInDebtIsRefused(t *testing.T) {
+	l, now := newLimiter()
+	for i, c := range []struct {
+		user  string
+		bytes int
+		limit string // of the debt; empty: the request is accepted
+	}{
+		{"prometheus", 900, ""}, {"prometheus", 200, ""}, {"prometheus", 1, "node_bytes_rate"},
+		{"grafana", 1000, ""}, {"other", 1, "namespace_bytes_rate"},
+	} {
+		switch d := l.ChargeSender(1, c.user, c.bytes); {
+		case c.limit == "" && d.Wait != 0, c.limit != "" && (d.Wait == 0 || d.Limit() != c.limit):
+			t.Errorf("request %d of %s: %+v, want %q", i, c.user, d, c.limit)
+		}
+	}
+	if hits := l.Hits(time.Time{}); len(hits) != 2 {
+		t.Errorf("limits met: %+v", hits)
+	}
+	*now += 10 * time.Second
+	if d := l.ChargeSender(1, "prometheus", 1); d.Wait != 0 {
+		t.Errorf("after the debt: %+v", d)
+	}
+}

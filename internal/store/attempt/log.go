@@ -1,0 +1,165 @@
+// Package attempt counts the crashes of the server during work that runs the programs, scripts and templates of its users:
+// deliveries and the evaluation of filters. Work that was under way at several crashes may cause them, and is not tried
+// again.
+//
+// In: keys of work that begins and ends. Out: crashes by key. A Log is a file with one line for each beginning and end.
+// No write is synced, because the file survives the end of the process, and a crash of the machine counts for nothing. No
+// goroutines; a Log has one lock, and is safe for concurrent use. Start reading at Log.Start.
+package attempt
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"sync"
+)
+
+// MaxCrashes is the number of crashes after which work is not tried again.
+const MaxCrashes = 3
+
+const (
+	// header is the first line of the file, with the version of its format. Each further line has the number of crashes
+	// of a key, and the key in quotation marks; the last line of a key counts. A key under way has one crash more, which
+	// is true if its end is never written.
+	header = "attempts 1\n"
+	// maxFile is the size in bytes above which the file is written anew.
+	maxFile = 1 << 20
+	// maxKeys is the most keys with crashes that a start keeps, more than are under way at some crashes.
+	maxKeys = 10_000
+)
+
+// Log counts crashes. A nil Log counts none.
+type Log struct {
+	mu      sync.Mutex
+	path    string
+	file    *os.File
+	size    int
+	crashes map[string]int // crashes by key; a key without crashes is absent
+	running map[string]int // attempts under way by key
+}
+
+// Open reads the file at path, which may be missing. Keys that were under way when the last process ended have one crash
+// more. A damaged file counts as empty.
+func Open(path string) (*Log, error) {
+	data, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read attempts: %w", err)
+	}
+	l := &Log{path: path, crashes: parseLog(data), running: map[string]int{}}
+	if len(l.crashes) > maxKeys {
+		clear(l.crashes)
+	}
+	return l, l.rewrite()
+}
+
+// parseLog returns the crashes in the content of a file. The last line may be cut.
+func parseLog(data []byte) map[string]int {
+	crashes := map[string]int{}
+	lines, ok := bytes.CutPrefix(data, []byte(header))
+	for ok {
+		var line []byte
+		if line, lines, ok = bytes.Cut(lines, []byte("\n")); !ok {
+			break
+		}
+		number, quoted, _ := bytes.Cut(line, []byte(" "))
+		n, err := strconv.Atoi(string(number))
+		key, bad := strconv.Unquote(string(quoted))
+		switch {
+		case err != nil || bad != nil:
+		case n > 0:
+			crashes[key] = n
+		default:
+			delete(crashes, key)
+		}
+	}
+	return crashes
+}
+
+// Crashes returns the number of crashes during a key's work since its last end.
+func (l *Log) Crashes(key string) int {
+	if l == nil {
+		return 0
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.crashes[key]
+}
+
+// Start notes that a key's work begins. end notes its end: the key has no crashes then.
+func (l *Log) Start(key string) (end func()) {
+	if l == nil {
+		return func() {}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.running[key]++
+	l.write(l.crashes[key]+1, key)
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.running[key]--; l.running[key] == 0 {
+			delete(l.running, key)
+			l.forget(key)
+		}
+	}
+}
+
+// Forget sets the crashes of a key to zero.
+func (l *Log) Forget(key string) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.forget(key)
+}
+
+// forget does the work of Forget; the caller holds mu.
+func (l *Log) forget(key string) {
+	delete(l.crashes, key)
+	l.write(0, key)
+}
+
+// write appends a line. A line that cannot be written is lost: its crash does not count. The caller holds mu.
+func (l *Log) write(crashes int, key string) {
+	if l.size > maxFile && l.rewrite() == nil {
+		return // the new file has the line
+	}
+	n, _ := fmt.Fprintf(l.file, "%d %q\n", crashes, key)
+	l.size += n
+}
+
+// rewrite replaces the file by one with a line for each key. The caller holds mu, or is Open.
+func (l *Log) rewrite() error {
+	var b bytes.Buffer
+	b.WriteString(header)
+	for key, n := range l.crashes {
+		if l.running[key] == 0 {
+			fmt.Fprintf(&b, "%d %q\n", n, key)
+		}
+	}
+	for key := range l.running {
+		fmt.Fprintf(&b, "%d %q\n", l.crashes[key]+1, key)
+	}
+	if err := os.WriteFile(l.path+".new", b.Bytes(), 0o600); err != nil {
+		return fmt.Errorf("write attempts: %w", err)
+	}
+	if err := os.Rename(l.path+".new", l.path); err != nil {
+		return fmt.Errorf("write attempts: %w", err)
+	}
+	file, err := os.OpenFile(l.path, os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return fmt.Errorf("write attempts: %w", err)
+	}
+	if l.file != nil {
+		_ = l.file.Close()
+	}
+	l.file, l.size = file, b.Len()
+	return nil
+}
+
+// Close closes the file.
+func (l *Log) Close() error { return l.file.Close() }

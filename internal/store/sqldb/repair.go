@@ -1,0 +1,173 @@
+package sqldb
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"strings"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// ErrDamaged reports a SQLite file whose pages are damaged.
+var ErrDamaged = errors.New("SQLite finds damaged pages")
+
+// isDamage reports whether SQLite found damaged pages.
+func isDamage(err error) bool {
+	var lite *sqlite.Error
+	if !errors.As(err, &lite) {
+		return errors.Is(err, ErrDamaged)
+	}
+	code := lite.Code() & 0xff
+	return code == sqlite3.SQLITE_CORRUPT || code == sqlite3.SQLITE_NOTADB
+}
+
+// quickCheck returns ErrDamaged with the first fault that SQLite finds in the pages of the file.
+func quickCheck(ctx context.Context, db *sql.DB) error {
+	var fault string
+	err := db.QueryRowContext(ctx, `PRAGMA quick_check(1)`).Scan(&fault)
+	switch {
+	case isDamage(err):
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	case err != nil:
+		return err
+	case fault != "ok":
+		return fmt.Errorf("%w: %s", ErrDamaged, strings.Join(strings.Fields(fault), " "))
+	}
+	return nil
+}
+
+// Check verifies the pages of a SQLite file without changing it. A database on a server, or a missing file, has no fault.
+func Check(ctx context.Context, dsn string) error {
+	if _, err := os.Stat(dsn); strings.Contains(dsn, "://") || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: dsn}).EscapedPath()+"?mode=ro&_pragma=busy_timeout(10000)&_pragma=query_only(1)")
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if err := quickCheck(ctx, db); err != nil {
+		return fmt.Errorf("verify %s: %w", dsn, err)
+	}
+	return nil
+}
+
+// Repair makes the damaged SQLite file of a component usable, for `muster doctor repair`: it copies the rows that can be read
+// into a new file with the tables of schema and the single rows (Identity), and keeps the damaged file as FILE.damaged. The new file has another identity
+// (Identity), because rows are missing. Repair returns the losses, and changes no undamaged file.
+func Repair(ctx context.Context, dsn, component string, schema []string, rows string) (losses []string, err error) {
+	fault := Check(ctx, dsn)
+	if fault == nil || !errors.Is(fault, ErrDamaged) {
+		return nil, fault
+	}
+	fresh, files := dsn+".new", []string{"", "-wal", "-shm"}
+	for _, suffix := range files {
+		if err := os.Remove(fresh + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	if losses, err = salvage(ctx, dsn, fresh, component, schema, rows); err != nil {
+		return losses, fmt.Errorf("copy the readable rows of %s: %w", dsn, err)
+	}
+	for _, suffix := range files {
+		if err := os.Rename(dsn+suffix, dsn+".damaged"+suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return losses, err
+		}
+	}
+	return append(losses, fmt.Sprintf("%v; the readable rows are in a new file, the damaged file is now %s.damaged", fault, dsn)), os.Rename(fresh, dsn)
+}
+
+// salvage copies all rows that can be read from one SQLite file into a new one.
+func salvage(ctx context.Context, from, to, component string, schema []string, rows string) (losses []string, err error) {
+	source, err := sql.Open("sqlite", "file:"+(&url.URL{Path: from}).EscapedPath()+"?_pragma=busy_timeout(10000)")
+	if err != nil {
+		return nil, err
+	}
+	defer source.Close()
+	target, err := openSQLite(ctx, to, component)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, target.Close()) }()
+	if err := target.Migrate(ctx, schema); err != nil {
+		return nil, err
+	}
+	if _, err := Identity(ctx, target, component+"_life", rows); err != nil {
+		return nil, err
+	}
+	tables, err := List(ctx, target, "the tables", ScanColumn[string], `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY rowid`)
+	if err != nil {
+		return nil, err
+	}
+	for _, table := range tables {
+		if fault := copyRows(ctx, source, target, table); fault != nil {
+			losses = append(losses, fmt.Sprintf("%s: rows of the table %s are lost: %v", from, table, fault))
+		}
+	}
+	return losses, target.Write(ctx, func(tx *Tx) error {
+		_, err := tx.Exec(ctx, `UPDATE `+component+`_life SET identity = 0`)
+		return err
+	})
+}
+
+// copyRows copies the rows of a table by its key, forwards up to the first damaged page and then backwards from the end down to
+// it. It returns the fault at which it stopped; nil: it copied all rows.
+func copyRows(ctx context.Context, source *sql.DB, target *DB, table string) error {
+	key, err := List(ctx, target, "the key", ScanColumn[string], `SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk`, table)
+	if err != nil {
+		return err
+	}
+	rowid, err := Single[int64](ctx, target, "the kind of a table", `SELECT COUNT(*) FROM pragma_table_list WHERE name = ? AND wr = 0`, table)
+	if err != nil {
+		return err
+	}
+	if rowid > 0 { // the table itself is in the order of the rowid, and its key in an index, which may be damaged
+		key = []string{"rowid"}
+	}
+	fault := copyInOrder(ctx, source, target, table, strings.Join(key, ", "))
+	if fault != nil {
+		_ = copyInOrder(ctx, source, target, table, strings.Join(key, " DESC, ")+" DESC") // stops at the same page
+	}
+	return fault
+}
+
+// copyInOrder copies the rows of a table in one transaction, up to the first that cannot be read, which it returns as fault.
+func copyInOrder(ctx context.Context, source *sql.DB, target *DB, table, order string) (fault error) {
+	rows, err := source.QueryContext(ctx, `SELECT * FROM `+table+` NOT INDEXED ORDER BY `+order)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		return err
+	}
+	values, into := make([]any, len(columns)), make([]any, len(columns))
+	for i := range values {
+		into[i] = &values[i]
+	}
+	err = target.write(ctx, func(tx *Tx) error {
+		insert, err := tx.Prepare(ctx, `INSERT OR REPLACE INTO `+table+` (`+strings.Join(columns, ", ")+`) VALUES (?`+strings.Repeat(", ?", len(columns)-1)+`)`)
+		if err != nil {
+			return err
+		}
+		defer insert.Close()
+		for rows.Next() {
+			if fault = errors.Join(fault, rows.Scan(into...)); fault != nil {
+				return nil // keep the rows before it
+			}
+			if _, err := insert.ExecContext(ctx, values...); err != nil {
+				fault = err // a row with damaged content; the next one may be whole
+			}
+		}
+		fault = errors.Join(fault, rows.Err())
+		return nil
+	})
+	return errors.Join(fault, err)
+}
