@@ -320,10 +320,10 @@ func (m *memoryStore) Close() error { return nil }
 // Trouble implements intent.Store and reports no fault.
 func (m *memoryStore) Trouble() error { return nil }
 
-func (m *memoryStore) Identity() uint64                                     { return 1 }
-func (m *memoryStore) LastID() uint32                                       { return 0 }
+func (m *memoryStore) Identity() uint64                                            { return 1 }
+func (m *memoryStore) LastID() uint32                                              { return 0 }
 func (m *memoryStore) BeginLife(context.Context, uint64, intent.KnownIntent) error { return nil }
-func (m *memoryStore) Life(context.Context) (uint64, error)                 { return 0, nil }
+func (m *memoryStore) Life(context.Context) (uint64, error)                        { return 0, nil }
 
 // testPlanner is a planner on a store, for tests.
 type testPlanner struct {
