@@ -122,8 +122,8 @@ func (p *problemSummary) handled(st *event.State) bool {
 	}
 	if p.Routing.MayHold() {
 		m := route.Describe(p.Directory, st.Node, st.Problem.Source, st.Status, st.Severity)
-		for _, hold := range p.Routing.Holds(m, nil, p.Now()) {
-			if hold.Kind == route.Silenced {
+		if holds := p.Routing.Holds(m, nil, p.Now()); len(holds) > 0 {
+			if holds[0].Kind == route.Silenced {
 				p.out.Handled.Silenced++
 			} else {
 				p.out.Handled.Maintenance++
