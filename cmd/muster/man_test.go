@@ -83,7 +83,7 @@ func writeManPages(t *testing.T, root *cobra.Command, dir string) {
 	testenv.NoError(t, doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "Muster", Manual: "Muster"}, dir))
 }
 
-// markdownCharacters are those with a meaning in Markdown, from which the pages are made.
+// markdownCharacters matches the special characters of Markdown, the source format of the man pages.
 var markdownCharacters = regexp.MustCompile("[\\\\`*_{}\\[\\]<>#|~]")
 
 func escapeMarkdown(s string) string { return markdownCharacters.ReplaceAllString(s, `\$0`) }

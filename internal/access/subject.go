@@ -30,8 +30,8 @@ func (s *Subject) MayEverywhere(verb Verb) bool { return roleRank(s.Role) >= int
 // MayRun reports whether the subject may run commands on nodes of a namespace.
 func (s *Subject) MayRun(namespace string) bool { return s.Run && s.May(Operate, namespace) }
 
-// NamespacesFor returns the sorted namespaces in which a role binding permits the verb. Call it only where
-// MayEverywhere is false.
+// NamespacesFor returns the namespaces, sorted, whose role bindings permit the verb. The caller has found MayEverywhere
+// false.
 func (s *Subject) NamespacesFor(verb Verb) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(s.Bindings)), func(namespace string) bool { return !s.May(verb, namespace) })
 }
@@ -200,8 +200,8 @@ func (p *Program) May(namespace string) bool {
 	return len(p.Namespaces) == 0 || slices.Contains(p.Namespaces, namespace)
 }
 
-// AgentProgram returns the user with the role agent and this name, which a certificate has proven in place of a
-// password.
+// AgentProgram returns the user with the role agent and this name. The caller has verified the user's certificate; no
+// password is checked.
 func (s *Service) AgentProgram(name string) (Program, error) {
 	row, ok := s.index.findUser(name)
 	if !ok || row.Role != Agent {
@@ -210,8 +210,8 @@ func (s *Service) AgentProgram(name string) (Program, error) {
 	return Program{Name: name, Namespaces: row.Namespaces, role: Agent, hash: row.Hash}, nil
 }
 
-// LoginProgram checks the password of a program, which is a user with the role agent or alerts. A password that was
-// seen before, right or wrong, is found in the cache, and admit, which may be nil, is not called.
+// LoginProgram checks the password of a user with the role agent or alerts. The cache answers for passwords of earlier
+// calls, right or wrong; admit (may be nil) is called for other passwords only.
 func (s *Service) LoginProgram(ctx context.Context, role, name, password string, admit Admit) (Program, error) {
 	row, known := s.index.findUser(name)
 	if !known || row.Role != role {

@@ -337,7 +337,7 @@ func (s *Service) Tokens() []AccessToken {
 	return out
 }
 
-// RevokeToken deletes a token or session, which is refused from then on.
+// RevokeToken deletes a token or session. The server then refuses its secret.
 func (s *Service) RevokeToken(ctx context.Context, by intent.Actor, id string) error {
 	err := s.commitRows(ctx, by, []intent.Write{{Key: tokenKey(id), Expect: -1}})
 	if model.ClassOf(err) == model.NotFound {

@@ -90,7 +90,8 @@ func (s *systemdService) execWords() []string {
 // systemFolders hold programs that everybody may start and only root may change.
 var systemFolders = [...]string{"/usr/", "/bin/", "/sbin/", "/opt/", "/nix/store/"}
 
-// installedPath returns the path to which the binary is installed. A user's binary stays in place.
+// installedPath returns the path of the binary in the unit. A user's binary and a binary in a system folder keep their path;
+// others are copied to /usr/local/bin.
 func (s *systemdService) installedPath() string {
 	if s.user || slices.ContainsFunc(systemFolders[:], func(f string) bool { return strings.HasPrefix(s.program, f) }) {
 		return s.program

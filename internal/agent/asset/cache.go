@@ -176,8 +176,7 @@ func (c *Cache) RetryNow() {
 	pause.Wake(c.wake)
 }
 
-// fetchTime returns the random time at which a newly needed archive is fetched, so that a fleet does not fetch all at
-// once.
+// fetchTime returns a random time for the download of a new archive. Random times spread the downloads of a fleet.
 func (c *Cache) fetchTime() time.Time {
 	if c.cfg.Alone {
 		return time.Now()
@@ -280,7 +279,7 @@ func (c *Cache) nextFetch() (Sum, time.Duration) {
 	return "", wait
 }
 
-// invalidArchive is the error of an archive with invalid content, for which a new download is no remedy.
+// invalidArchive is the error of an archive with invalid content. The cache does not download such an archive again.
 type invalidArchive struct{ error }
 
 // fetchArchive fetches and extracts one archive and records success or error in the cache.

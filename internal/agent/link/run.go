@@ -13,8 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Source is the spool from which a session reads the agent's signals. Run calls it from one goroutine at a time,
-// except Acked (from the reader) and Notify.
+// Source is the spool of an agent's signals. Run calls its methods from one goroutine at a time, except Acked (from the
+// reader) and Notify.
 type Source interface {
 	// Streams and Backlog fill Hello.
 	Streams() []wire.StreamRange

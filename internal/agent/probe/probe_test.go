@@ -258,8 +258,8 @@ func TestDiskProbeTurnsCriticalOnAFullDisk(t *testing.T) {
 	assertProbe(t, &Env{}, "disk", argMap("path", dir+"/none"), model.Unknown, "no such file")
 }
 
-// TestDiskProbeReadsLocalMounts runs the disk probe on a mount table with bind, network and virtual file systems,
-// which it leaves out.
+// TestDiskProbeReadsLocalMounts runs the disk probe on a mount table. The probe leaves out bind mounts, network and
+// virtual file systems.
 func TestDiskProbeReadsLocalMounts(t *testing.T) {
 	env := machineWithFiles(t, map[string]string{"/proc/self/mountinfo": `22 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw
 23 22 8:1 /x /mnt/bind rw - ext4 /dev/sda1 rw

@@ -217,7 +217,7 @@ func (m *Memory) counterGrowth(counter string, now uint64) uint64 {
 	return now - before
 }
 
-// trend has samples of a free amount over time, from which the probe extrapolates.
+// trend holds samples of a free amount over time. The probe extrapolates them to the time at which nothing is free.
 type trend struct {
 	sampleTimes []time.Duration // of each sample, since the time zero
 	freeAmounts []float64       // the amount of each sample

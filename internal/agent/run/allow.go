@@ -54,8 +54,9 @@ func ParseAllow(entries []string) (*Allow, error) {
 	return a, nil
 }
 
-// admitCommand returns a command in the form in which it may run, or the reason why the list of allowed programs
-// refuses it. ownPath is the agent's PATH: a check's own PATH must not change the program that a name resolves to.
+// admitCommand returns a command with the resolved path of its program, or the reason for which the list of allowed
+// programs refuses the command. ownPath is the agent's PATH: a check's own PATH must not change the program that a name
+// resolves to.
 func (a *Allow) admitCommand(c Command, ownPath string) (_ Command, refused string) {
 	if a == nil {
 		return c, ""
