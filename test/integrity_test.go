@@ -22,7 +22,7 @@ import (
 func TestFrozenServerKeepsTimesOfResults(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
-	s.Apply(`{kind: Check, metadata: {name: clock}, spec: {command: "t=$(date +%s); echo $t; exit $((t / 2 % 2 * 2))", interval: 1s, failAfter: 1, recoverAfter: 1, targets: {nodes: [web01]}}}`)
+	s.Apply(`{kind: Check, metadata: {name: clock}, spec: {command: "t=$(date +%s); echo $t; exit $((t / 2 % 2 * 2))", interval: 1s, alert: {failAfter: 1, recoverAfter: 1}, targets: {nodes: [web01]}}}`)
 	agent := s.StartAgent("web01")
 	awaitEvent(t, s.API, "web01", "clock", "it runs", func(e v1.Event) bool { return e.Results >= 3 })
 	s.Pause()

@@ -47,11 +47,8 @@ func LaunchCommand(t testing.TB, env []string, words ...string) *Process {
 func launch(t testing.TB, dir string, env, words []string) *Process {
 	t.Helper()
 	p := &Process{t: t, done: make(chan struct{})}
-	p.cmd = exec.Command(words[0], words[1:]...)
-	p.cmd.Dir = dir
-	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH")}, env...)
-	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
-	p.cmd.WaitDelay = 5 * time.Second
+	p.cmd = command(context.Background(), env, words) // the test's clean-up ends it
+	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, &p.out, &p.out
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.cmd.Start(); err != nil {
 		t.Fatalf("start %v: %v", words, err)
