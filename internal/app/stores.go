@@ -112,8 +112,9 @@ const leastFree = 64 << 20
 // intentMark returns the mark of the intent and the stores in force.
 func intentMark(s *Server) wire.IntentMark { return s.beside.Mark(s.directory.Revision()) }
 
-// markRecorded records the mark in the journal, so that messages leave only when the journal knows how far history is. A
-// journal that does not commit delays them by a short time.
+// markRecorded records the mark in the journal before the deliverer is woken, so that the journal knows how far history is
+// before messages leave. The deliverer may find single messages earlier. A journal that does not commit delays the others by
+// a short time.
 func markRecorded(ctx context.Context, s *Server) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

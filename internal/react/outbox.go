@@ -100,7 +100,7 @@ func (o *outbox) add(list []history.Delivery) {
 		switch list[i].State {
 		case "", history.Pending:
 			o.passed++
-			o.pending[list[i].Handler]++
+			addCount(o.pending, list[i].Handler, 1)
 		case history.Dead:
 			o.overflow++
 		}
@@ -112,7 +112,7 @@ func (o *outbox) countReplayed(ref history.HandlerRef, n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if n > 0 {
-		o.pending[ref] += n
+		addCount(o.pending, ref, n)
 		o.passed += uint64(n)
 	}
 }
@@ -178,10 +178,10 @@ func (o *outbox) release(one *history.Delivery, as attemptEnd, arrivals uint64) 
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.finished = append(o.finished, one.ID)
-	subtractOne(o.busy, one.Handler)
+	addCount(o.busy, one.Handler, -1)
 	switch {
 	case as == settled:
-		subtractOne(o.pending, one.Handler)
+		addCount(o.pending, one.Handler, -1)
 	case as == missingAsset && arrivals != o.arrivals:
 		o.due = append(o.due, one.ID)
 	case as == missingAsset && len(o.waiting) < maxAssetWaits:
@@ -189,9 +189,10 @@ func (o *outbox) release(one *history.Delivery, as attemptEnd, arrivals uint64) 
 	}
 }
 
-// subtractOne subtracts one from a handler's count and removes a zero count.
-func subtractOne(counts map[history.HandlerRef]int, ref history.HandlerRef) {
-	if counts[ref]--; counts[ref] <= 0 {
+// addCount adds n to a handler's count and removes a zero count. A count is negative for a moment if the deliverer sends
+// a message between its commit and its count.
+func addCount(counts map[history.HandlerRef]int, ref history.HandlerRef, n int) {
+	if counts[ref] += n; counts[ref] == 0 {
 		delete(counts, ref)
 	}
 }

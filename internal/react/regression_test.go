@@ -9,6 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/handler"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/queue"
 	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/store/history"
 )
@@ -164,6 +165,21 @@ func TestWithheldDeliveriesAreNotQueued(t *testing.T) {
 	r.deliver.enqueued([]history.Delivery{{Handler: ref, State: history.Withheld}, {Handler: ref}, {Handler: ref, State: history.Dead}})
 	if n := r.deliver.outbox.undelivered(ref); n != 1 {
 		t.Errorf("%d wait, want 1", n)
+	}
+}
+
+// TestMessageSentBeforeItsCountIsNotQueued sends a message between its commit and its count: the queue is empty afterwards.
+func TestMessageSentBeforeItsCountIsNotQueued(t *testing.T) {
+	o := newOutbox(&queue.Registry{}, func(history.HandlerRef) int { return 1 })
+	one := history.Delivery{ID: 1, Handler: history.HandlerRef{Namespace: "default", Name: "pager"}}
+	arrivals, ok := o.reserve(&one)
+	if !ok {
+		t.Fatal("no slot is free")
+	}
+	o.release(&one, settled, arrivals)
+	o.add([]history.Delivery{one})
+	if n := o.undelivered(one.Handler); n != 0 || len(o.pending) != 0 {
+		t.Errorf("%d wait, want 0", n)
 	}
 }
 
