@@ -247,7 +247,7 @@ func TestUnusableDataFolderStopsStart(t *testing.T) {
 				testenv.Root(t)
 			}
 			t.Parallel()
-			s := whole.Clone()
+			s := whole.Clone(t)
 			before := s.Data
 			c.spoil(t, s)
 			s.Launch()

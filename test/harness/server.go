@@ -254,11 +254,11 @@ func (s *Server) Authority() *pki.Authority {
 	return a
 }
 
-// Clone returns another server on a copy of the data folder; no process may write to it meanwhile.
-func (s *Server) Clone() *Server {
-	s.t.Helper()
-	c := NewServer(s.t, s.Args...)
-	CopyFolder(s.t, s.Data, c.Data)
+// Clone returns another server, of test t, on a copy of the data folder; no process may write to it meanwhile.
+func (s *Server) Clone(t testing.TB) *Server {
+	t.Helper()
+	c := NewServer(t, s.Args...)
+	CopyFolder(t, s.Data, c.Data)
 	return c
 }
 
