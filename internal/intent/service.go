@@ -112,7 +112,7 @@ type repository struct {
 	reserved   reservedNames
 }
 
-// Load reads all indexes from the store, and creates the namespaces default and shared at the first start. Call it
+// Load reads all indexes from the store, and creates the namespaces default and shared if they are missing. Call it
 // before anything else.
 func (r *repository) Load(ctx context.Context) error {
 	if err := r.createFirstResources(ctx); err != nil {
@@ -131,27 +131,31 @@ func (r *repository) Load(ctx context.Context) error {
 	return nil
 }
 
-// createFirstResources creates the namespaces default and shared with their groups in a new store.
+// createFirstResources creates the namespaces default and shared with their groups: in a new store, and in a store that
+// lost them by damage, because nobody can delete them.
 func (r *repository) createFirstResources(ctx context.Context) error {
-	seeds := []model.Resource{
+	var writes []Write
+	for _, seed := range []model.Resource{
 		{Kind: "Namespace", Metadata: model.Metadata{Name: model.DefaultNamespaceName}, Spec: &model.NamespaceSpec{}},
 		{Kind: "Namespace", Metadata: model.Metadata{Name: model.SharedNamespaceName, DisplayName: "Checks here may target the nodes of all"}, Spec: &model.NamespaceSpec{}},
 		newAllGroup(model.DefaultNamespaceName),
 		newAllGroup(model.SharedNamespaceName),
-	}
-	revision, err := r.opts.Store.Revision(ctx)
-	if err != nil || revision > 0 {
-		return err
-	}
-	writes := make([]Write, len(seeds))
-	for i := range seeds {
-		body, err := encode(&seeds[i])
+	} {
+		if _, err := r.opts.Store.Get(ctx, KeyOf(&seed)); err == nil {
+			continue
+		} else if model.ClassOf(err) != model.NotFound {
+			return err
+		}
+		body, err := encode(&seed)
 		if err != nil {
 			return err
 		}
-		writes[i] = Write{Key: KeyOf(&seeds[i]), Body: body}
+		writes = append(writes, Write{Key: KeyOf(&seed), Body: body})
 	}
-	_, err = r.opts.Store.Commit(ctx, serverActor("first start"), writes)
+	if len(writes) == 0 {
+		return nil
+	}
+	_, err := r.opts.Store.Commit(ctx, serverActor("first start"), writes)
 	return err
 }
 

@@ -308,9 +308,10 @@ func (w writtenLog) checkDamage(t *testing.T, name string, at int, changed []byt
 	o := smallSegmentOptions
 	o.FS = fs
 	losses, err := journal.Repair("/j", o)
-	if err != nil || len(losses) == 0 && at >= 64 {
+	if err != nil || len(losses) == 0 {
 		t.Fatalf("%s changed at %d: repair: %v, %v", name, at, losses, err)
 	}
+	losses = slices.DeleteFunc(losses, func(l journal.Loss) bool { return l.First == 0 }) // rewritten with all commits
 	l, err = journal.Open("/j", o)
 	if err != nil {
 		t.Fatalf("%s changed at %d: opened after repair: %v", name, at, err)

@@ -16,7 +16,7 @@ import (
 // Loss is a range of lost commits that Repair has recorded in the log.
 type Loss struct {
 	File        string
-	First, Last uint64 // commits lost; Last may be ToEnd; zero: none, the file is FORMAT
+	First, Last uint64 // commits lost; Last may be ToEnd; zero: none, the file is rewritten
 	foreign     bool   // nothing is lost here: the log belongs to other data
 }
 
@@ -24,8 +24,10 @@ func (r Loss) String() string {
 	switch {
 	case r.foreign:
 		return r.File + ": accepted in place of the journal that snapshots and history belong to; their states are not used"
-	case r.First == 0:
+	case r.First == 0 && filepath.Base(r.File) == formatFile:
 		return r.File + ": rewritten; earlier incarnations may be missing in it"
+	case r.First == 0:
+		return r.File + ": rewritten with all its commits"
 	}
 	return r.File + ": " + describeCommits(r.First, r.Last) + " lost"
 }
@@ -162,6 +164,7 @@ func (r *logRepair) repairSegment(s *segment) error {
 		w.offset, w.afterJump = segmentHeaderSize, true
 	}
 	out.start = out.before
+	lost := len(r.losses)
 	w.limit, w.before = s.limit, out.before
 	for {
 		h, raw, err := w.nextCommit()
@@ -199,6 +202,9 @@ func (r *logRepair) repairSegment(s *segment) error {
 	r.before = out.before
 	if !out.damaged {
 		return nil
+	}
+	if len(r.losses) == lost {
+		r.losses = append(r.losses, Loss{File: s.path})
 	}
 	head := segmentHeader{incarnation: r.folder.incarnation, before: out.start}
 	return disk.WriteFile(r.o.FS, r.dir, segmentName(s.first), append(head.append(nil), out.body...))
