@@ -27,7 +27,7 @@ func eventOf(t testing.TB, api *client.Client, node, check string) v1.Event {
 	return e
 }
 
-// awaitAllResults pauses new runs of a check until the server has applied the result of every earlier run exactly
+// awaitAllResults blocks new runs of a check until the server has applied the results of all earlier runs exactly
 // once.
 func awaitAllResults(t *testing.T, api *client.Client, node, check string, c *harness.Counter) {
 	t.Helper()
@@ -35,8 +35,8 @@ func awaitAllResults(t *testing.T, api *client.Client, node, check string, c *ha
 	c.Unblock()
 }
 
-// awaitLastResult pauses new runs of a check and waits until the server has applied every run exactly once. The check
-// stays blocked.
+// awaitLastResult blocks new runs of a check and waits until the server has applied the results of all runs exactly
+// once. The check stays blocked.
 func awaitLastResult(t *testing.T, api *client.Client, node, check string, c *harness.Counter) {
 	t.Helper()
 	c.Block()
@@ -48,8 +48,8 @@ func awaitLastResult(t *testing.T, api *client.Client, node, check string, c *ha
 	})
 }
 
-// TestAgentKillLosesNoResult kills two agents that hold unacknowledged results. The agent that returns within its keepalive
-// timeout raises no problem, the other agent raises one. No result is lost or applied twice.
+// No result is lost or applied twice when agents with unacknowledged results are killed. The agent that returns
+// within its keepalive timeout raises no problem, the other agent raises one. No result is lost or applied twice.
 func TestAgentKillLosesNoResult(t *testing.T) {
 	t.Parallel()
 	const timeout = 5 * time.Second
@@ -116,7 +116,7 @@ func problemsOf(t *testing.T, api *client.Client, node string) []v1.Problem {
 	return list.Items
 }
 
-// TestAgentReportsItsStatistics finds an agent's statistics in `get agents`, and their sums in /metrics.
+// The command get agents shows the statistics of an agent, and /metrics their sums.
 func TestAgentReportsItsStatistics(t *testing.T) {
 	t.Parallel()
 	s, _ := startUp(t)
@@ -169,8 +169,8 @@ func awaitSession(t *testing.T, a *harness.Agent, n int, where string) {
 	require(t, list[n-1] == where, "the agent is connected at %v, want the last at %s", list, where)
 }
 
-// TestAgentTakesNextServer stops the server that an agent uses: the agent connects to the next one of its list. A list from
-// the server takes precedence and survives a restart of the agent; a wrong list does not lock the agent out.
+// When an agent's server stops, the agent connects to the next server of its list. A list from the server takes
+// precedence and survives a restart of the agent; a wrong list does not lock the agent out.
 func TestAgentTakesNextServer(t *testing.T) {
 	skipIfShort(t, "an agent looks for its server eight times")
 	t.Parallel()
@@ -224,8 +224,8 @@ func applyText(t *testing.T, s *harness.Server, text string) {
 	s.CLI("apply", "--yes", "-f", file)
 }
 
-// TestStateLimitRefusesChecks gives a node twelve checks and room for six states: the server refuses the others' results,
-// counts and reports them. A new limit of the namespace is in force at once.
+// A node with more checks than its limit of events gets the further checks' results refused and reported. A new limit
+// of the namespace is in force at once.
 func TestStateLimitRefusesChecks(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--node-states", "6")
@@ -273,7 +273,7 @@ func TestChangeReachesAffectedAgents(t *testing.T) {
 	}
 	check("1h")
 
-	cfg := s.Load(fleet, time.Hour)
+	cfg := s.LoadConfig(fleet, time.Hour)
 	cfg.Before = nil
 	playLoad(t, cfg)
 	sent := func() float64 { return s.Metric("muster_session_sent_total", `kind="assignment"`) }

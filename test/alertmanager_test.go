@@ -24,9 +24,9 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// TestPrometheusAlertsBecomeEvents lets a real Prometheus send alerts to Muster. Two alerts of one name on one node are one
-// event with the worse status. A declared node is found, an unknown node is created. After a restart of the server, a firing
-// alert is still the same problem.
+// Alerts that a real Prometheus sends become events. Two alerts of one name on one node are one event with the worse
+// status. A declared node is found, an unknown node is created. After a restart of the server, a firing alert is
+// still the same problem.
 func TestPrometheusAlertsBecomeEvents(t *testing.T) {
 	t.Parallel()
 	program := testenv.Program(t, "prometheus", "prometheus")
@@ -99,7 +99,7 @@ alerting:
 	second := sees("db1", "diskfull", model.Critical, "3 alerts fire", "CRITICAL: /data is full")
 	assert(t, second == first, "another problem: %s, was %s", second, first)
 	s.Try("why", "db1/diskfull").Expect(0, "passive")
-	s.Try("get", "nodes").Expect(0, "alerts").Lacks("db1.example.org")
+	s.Try("get", "nodes").Expect(0, "alerts").ExpectNot("db1.example.org")
 	data.Store(50)
 	sees("db1", "diskfull", model.Warning, "/ is nearly full")
 	root.Store(50)
@@ -131,8 +131,7 @@ func runPrometheus(t *testing.T, program, config string) {
 	})
 }
 
-// TestSlowPrometheusClockIsReported sets the times of Prometheus's alerts back by ten minutes: the alerts still fire and end,
-// and their events name the clock that is wrong.
+// Alerts from a Prometheus whose clock is ten minutes late still fire, and their events name the wrong clock.
 func TestSlowPrometheusClockIsReported(t *testing.T) {
 	t.Parallel()
 	program := testenv.Program(t, "prometheus", "prometheus")
@@ -213,8 +212,8 @@ func sendRequest(t *testing.T, s *harness.Server, r *http.Request, user, passwor
 	return resp.StatusCode, string(text)
 }
 
-// TestGrafanaAlertsBecomeEvents sends alerts in the form of Grafana's contact point to a namespace of their own. A malformed
-// alert is reported and the others are accepted; a user without permission is refused.
+// Alerts from Grafana's contact point become events in their own namespace. A malformed alert is reported and the
+// others are accepted; a user without permission is refused.
 func TestGrafanaAlertsBecomeEvents(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -275,7 +274,7 @@ func TestGrafanaAlertsBecomeEvents(t *testing.T) {
 	assert(t, code == 200, "%d %s", code, text)
 	status, _, problem = event("errors")
 	assert(t, status == model.OK && !problem, "the event of the ended alert: status %v, problem %v", status, problem)
-	s.Try("get", "checks", "-n", "web").Expect(0, "passive").Lacks("unheard")
+	s.Try("get", "checks", "-n", "web").Expect(0, "passive").ExpectNot("unheard")
 	look := testenv.Value(http.NewRequest(http.MethodGet, "https://"+s.Listen+"/api/v1/events", nil))(t)
 	code, text = sendRequest(t, s, look, "", agent)
 	assert(t, code == 403 && strings.Contains(text, "only send alerts"), "an agent's token reads events: got %d %s, expected 403", code, text)

@@ -146,8 +146,8 @@ func fetchAsset(t *testing.T, s *harness.Server, dir, sum string) int {
 	return answer.StatusCode
 }
 
-// TestHandlersRunUploadedAssets runs a handler's program from an uploaded archive. A damaged archive is reported with the
-// delivery and by doctor, and the command that they print repairs it.
+// A handler can run a program from an uploaded asset archive. A damaged archive is reported with the delivery and by
+// doctor, and the command that they print repairs it.
 func TestHandlersRunUploadedAssets(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -172,7 +172,7 @@ func TestHandlersRunUploadedAssets(t *testing.T) {
 	s.StartAgent("web01")
 	check := s.Counter("disk", "web01")
 	check.AwaitRuns(1)
-	check.Exit(2)
+	check.SetExitCode(2)
 	lines := func(of string, n int) {
 		t.Helper()
 		awaitFile(t, filepath.Join(dir, of), n, "\n")
@@ -198,9 +198,9 @@ func TestHandlersRunUploadedAssets(t *testing.T) {
 		late, lateSum := writeArchive(t, map[string]string{"bin/tell": "#!/bin/sh\ncat >> \"$OUT\"\n"})
 		s.Apply(fmt.Sprintf("---\nkind: Asset\nmetadata: {name: late}\nspec: {builds: [{sha512: %s}]}\n", lateSum) + handler("late", "late") +
 			"---\nkind: Namespace\nmetadata: {name: default}\nspec: {handlers: [told, late]}\n")
-		check.Exit(0)
+		check.SetExitCode(0)
 		lines("told", 3)
-		check.Exit(2)
+		check.SetExitCode(2)
 		lines("told", 4) // the other handler is not delayed
 		s.AwaitOutput("why web01/disk", "asset default/late is not on this server: the server does not have the archive", "upload it")
 		doctor("asset default/late", "nobody has uploaded it", "muster asset add late FILE -n default")
@@ -232,8 +232,7 @@ func TestHandlersRunUploadedAssets(t *testing.T) {
 	})
 }
 
-// TestFiltersAndMutatorsUseAssets runs pipelines kept from Sensu whose filters and mutators get their programs and JavaScript
-// from assets.
+// The filters and mutators of pipelines get their programs and JavaScript from assets.
 func TestFiltersAndMutatorsUseAssets(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)

@@ -45,7 +45,7 @@ func TestKilledServerAppliesBulkActionOnce(t *testing.T) {
 	b.server.Stop()
 }
 
-// bulk runs bulk actions on the events of a server with a fleet.
+// bulk runs bulk actions on a server with a simulated fleet and records the answers.
 type bulk struct {
 	t      *testing.T
 	server *harness.Server
@@ -54,14 +54,14 @@ type bulk struct {
 	random *rand.Rand
 	load   <-chan loadResult
 	stop   chan string
-	places map[harness.Place]load.Kept
+	places map[harness.StateKey]load.Kept
 
 	actions       map[string]*bulkAction // by the note of the action
 	expectedEnds  map[string]string      // note of the action that had to close the problem, by problem id
 	silencedSince time.Time              // start of the silence over the nodes of silencedNode
 }
 
-// bulkAction sums up the answers to one bulk action, also of repeated requests.
+// bulkAction counts the answers to one bulk action, including repeated requests.
 type bulkAction struct {
 	verb               string
 	done, closed, left int // events by outcome; closed: their problems closed before; left: the action failed
@@ -79,7 +79,7 @@ func newBulk(t *testing.T) *bulk {
 	b.server = harness.StartFleet(t, fleet, "--snapshot-cycle", "2s")
 	b.api = b.server.API
 	b.server.Apply(fmt.Sprintf(webhookHandlers, b.hook.URL))
-	cfg := b.server.Load(fleet, 10*time.Minute)
+	cfg := b.server.LoadConfig(fleet, 10*time.Minute)
 	cfg.Changes, cfg.Stop = 0.3, b.stop
 	cfg.Before = nil // the agents' ledgers do not contain actions of people
 	b.load = startLoadWith(t, cfg)
@@ -100,8 +100,8 @@ func (b *bulk) awaitProblems(n int) {
 	})
 }
 
-// actWithKill requests a bulk action, kills the server during the request, and repeats the request after the restart.
-// It repeats the request until every event was changed or no longer needs to be.
+// actWithKill requests a bulk action, kills the server meanwhile, and repeats the request after the restart. It
+// repeats the request until every event was changed or no longer needs to be.
 func (b *bulk) actWithKill(note, verb string, ask func(context.Context) (v1.BulkDone, error)) {
 	b.t.Helper()
 	said := &bulkAction{verb: verb}
@@ -120,7 +120,7 @@ func (b *bulk) actWithKill(note, verb string, ask func(context.Context) (v1.Bulk
 				said.closed += l.Count
 			}
 		}
-		b.t.Logf("%s: of %d, %d done, left %+v", note, done.Matched, done.Done, reasons(done.Left))
+		b.t.Logf("%s: of %d, %d done, left %+v", note, done.Matched, done.Done, skipReasons(done.Left))
 		return said.left == 0
 	}
 	type answer struct {
@@ -147,15 +147,16 @@ func (b *bulk) actWithKill(note, verb string, ask func(context.Context) (v1.Bulk
 	})
 }
 
-// reasons returns the counts and reasons of events that a bulk action left out.
-func reasons(left []v1.BulkLeft) (text []string) {
+// skipReasons returns the numbers and reasons of the events that a bulk action skipped.
+func skipReasons(left []v1.BulkSkipped) (text []string) {
 	for _, l := range left {
 		text = append(text, fmt.Sprintf("%d: %s", l.Count, l.Reason))
 	}
 	return text
 }
 
-// actOn runs a bulk action on the events that match a condition, and returns the note by which history shows it.
+// actOn runs a bulk action on the events that match a condition, and returns the note by which history identifies the
+// action.
 func (b *bulk) actOn(i int, verb, where string) (note string) {
 	note = fmt.Sprintf("round %d", i)
 	b.actWithKill(note, verb, func(ctx context.Context) (v1.BulkDone, error) {
@@ -178,7 +179,7 @@ func (b *bulk) resolve(i int) {
 // delete deletes the events of the checks whose name ends in 3.
 func (b *bulk) delete(i int) { b.endProblems(i, "delete", `event.check.endsWith("3")`) }
 
-// endProblems runs a bulk action that closes problems, and records which problems were open before.
+// endProblems runs a bulk action that closes problems, and records the problems that were open before.
 func (b *bulk) endProblems(i int, verb, where string) {
 	open := openEvents(b.t, b.api, where)
 	note := b.actOn(i, verb, where)
@@ -187,7 +188,7 @@ func (b *bulk) endProblems(i int, verb, where string) {
 	}
 }
 
-// silencedNode reports whether the test's silence covers a node.
+// silencedNode reports whether the silence that the test declares applies to a node.
 func silencedNode(name string) bool { return strings.HasSuffix(name, "7") }
 
 // silence silences every node whose name ends in 7, and kills the server during the request.
@@ -210,7 +211,7 @@ func awaitDelivered(t *testing.T, api *client.Client) {
 	for waiting := int64(math.MaxInt64); waiting > 0; {
 		before := waiting
 		harness.Until(t, 2*time.Minute, "fewer transitions and deliveries wait", func() (string, bool) {
-			list, err := api.Queues(t.Context(), v1.Narrow{Where: `row.name in ["reactions", "deliveries"]`})
+			list, err := api.Queues(t.Context(), v1.RowFilter{Where: `row.name in ["reactions", "deliveries"]`})
 			waiting = 0
 			for _, q := range list.Items { // reactions in bytes, deliveries in items: a reaction has more bytes than deliveries
 				waiting += q.Depth
@@ -243,7 +244,7 @@ func openEvents(t *testing.T, api *client.Client, where string) []v1.Event {
 	})
 }
 
-// fleetProblems returns the problems of the namespace load; open: only open ones.
+// fleetProblems returns the problems in the namespace load; open selects only the open ones.
 func fleetProblems(t *testing.T, api *client.Client, open bool) []v1.Problem {
 	t.Helper()
 	return collectPages(func(after string) ([]v1.Problem, string) {
@@ -263,8 +264,7 @@ func collectPages[T any](read func(after string) (items []T, next string)) (all 
 	}
 }
 
-// compare fails the test if the answers to bulk actions differ from history, the event view or the messages that the webhook
-// received.
+// compare fails the test if the answers to bulk actions differ from history, the event view or the webhook's messages.
 func (b *bulk) compare() {
 	b.t.Helper()
 	wrong := 0
@@ -276,7 +276,7 @@ func (b *bulk) compare() {
 	}
 	type place struct{ node, check string }
 	last, noted := map[place]v1.Entry{}, map[string]int{}
-	acks := v1.HistoryQuery{Namespace: "load", Limit: 1000, Narrow: v1.Narrow{Where: `row.kind in ["acknowledged", "unacknowledged"]`}}
+	acks := v1.HistoryQuery{Namespace: "load", Limit: 1000, RowFilter: v1.RowFilter{Where: `row.kind in ["acknowledged", "unacknowledged"]`}}
 	for _, e := range collectPages(func(after string) ([]v1.Entry, string) {
 		acks.After = after
 		page := testenv.Value(b.api.Events.Entries(b.t.Context(), acks))(b.t)

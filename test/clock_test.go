@@ -42,7 +42,7 @@ func (c *wallClock) setAhead(by time.Duration) {
 	c.ahead.Add(int64(to.Sub(c.now().Round(0)) / time.Second))
 }
 
-// TestWallClockJumps checks that wallClock changes the wall clock and not the monotonic reading.
+// The test helper wallClock changes the wall clock but not the monotonic clock.
 func TestWallClockJumps(t *testing.T) {
 	var c wallClock
 	before := c.now()
@@ -54,9 +54,9 @@ func TestWallClockJumps(t *testing.T) {
 	assert(t, passed >= 0 && passed <= time.Minute, "the monotonic clock moved by %s", passed)
 }
 
-// TestClockJumpsEndNoSession lets the clocks of agent and server jump by an hour, forth and back. No session ends, no node is
-// reported as down, schedules continue, and the clock check names the machine that is off. Server and agent run in this
-// process because only there the test sets their clocks.
+// No session ends and no node is reported as down when the clocks of agent and server jump by an hour. No session
+// ends, no node is reported as down, schedules continue, and the clock check names the machine that is off. Server
+// and agent run in this process because only there the test sets their clocks.
 func TestClockJumpsEndNoSession(t *testing.T) {
 	skipIfShort(t, "half a minute")
 	t.Parallel()
@@ -136,7 +136,7 @@ func TestClockJumpsEndNoSession(t *testing.T) {
 	assert(t, e.Status == model.OK, "the server reports lost sessions: %+v", e)
 }
 
-// inProcessSettings returns a harness server's settings for a server that runs in this process.
+// inProcessSettings returns the settings of a test server for a server that runs inside the test process.
 func inProcessSettings(t *testing.T, s *harness.Server) *config.Server {
 	t.Helper()
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)

@@ -21,7 +21,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// TestKillEndsCommands kills a server or agent: every process that its checks and handlers started ends.
+// When a server or agent is killed, the processes of its checks and handlers end.
 func TestKillEndsCommands(t *testing.T) {
 	t.Parallel()
 	const compound = `sh -c "sleep 1000 & sleep 1000 | cat; :"`
@@ -121,7 +121,7 @@ func TestKillEndsCommands(t *testing.T) {
 	})
 }
 
-// newProcessMark returns a random value for the environment of commands, by which their processes are found.
+// newProcessMark returns a random text for the environment of commands, by which a test finds their processes.
 // Processes with it are killed when the test ends.
 func newProcessMark(t *testing.T) string {
 	mark := filepath.Base(filepath.Dir(t.TempDir()))
@@ -133,7 +133,7 @@ func newProcessMark(t *testing.T) string {
 	return mark
 }
 
-// markedProcessNames returns the names of processes with a mark in their environment.
+// markedProcessNames returns the names of the processes that have a marker in their environment.
 func markedProcessNames(mark string) (names []string) {
 	for _, one := range markedProcesses(mark) {
 		names = append(names, one.name)
@@ -142,7 +142,7 @@ func markedProcessNames(mark string) (names []string) {
 	return names
 }
 
-// markedProcesses returns the processes with a mark in their environment.
+// markedProcesses returns the processes that have a marker in their environment.
 func markedProcesses(mark string) map[int]process {
 	list := processes()
 	for pid := range list {
@@ -244,7 +244,7 @@ func TestMisbehavingCommandsEnd(t *testing.T) {
 	// History shows a first result without a status before it.
 	harness.Until(t, 20*time.Second, "history has the first result", func() (string, bool) {
 		text := s.CLI("describe", "event", "busy/flood")
-		refuseTexts(t, text, "was OK")
+		expectNoTexts(t, text, "was OK")
 		return text, strings.Contains(text, "WARNING, the first result")
 	})
 	first := statusChanges(t, s.API, "busy", "flood")
@@ -291,13 +291,12 @@ func readTimes(t *testing.T, path string) (out []time.Time) {
 	return out
 }
 
-// TestRunAsTakesUserRights runs checks as another user: the commands have the rights of this user, none of the agent's, and do
-// not see the agent's environment.
+// A check that runs as another user has that user's rights and none of the agent's.
 func TestRunAsTakesUserRights(t *testing.T) {
 	testenv.Root(t)
 	nobody, err := user.Lookup("nobody")
 	if err != nil {
-		testenv.LeftOut(t, "there is no user nobody", "useradd nobody")
+		testenv.Skip(t, "there is no user nobody", "useradd nobody")
 	}
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -349,7 +348,7 @@ func TestRunAsTakesUserRights(t *testing.T) {
 		t.Errorf("what only root may read: %s", e.Output)
 	}
 	e := result("env")
-	refuseTexts(t, e.Output, "s3cret", "MUSTER_", "LD_LIBRARY_PATH", "BASH_ENV")
+	expectNoTexts(t, e.Output, "s3cret", "MUSTER_", "LD_LIBRARY_PATH", "BASH_ENV")
 	expectTexts(t, e.Output, "HOME="+nobody.HomeDir, "USER=nobody", "LOGNAME=nobody", "LANG=C.UTF-8", "TZ=UTC", "OWN=own")
 	descriptors := 0
 	for line := range strings.Lines(e.Output) {

@@ -37,26 +37,26 @@ func segments(t *testing.T, s *harness.Server) (paths []string, contents [][]byt
 	return paths, contents
 }
 
-// nothingLost reports whether a load run's server lost, repeated or changed no result. It ignores results that were
-// never made because spools were full while the server was down.
-func nothingLost(rep *report.Report) bool { return rep.Valid && !rep.Lost() }
+// lostNothing reports whether the server of a load run lost, repeated or changed no result. It ignores results that
+// were never made because spools were full while the server was down.
+func lostNothing(rep *report.Report) bool { return rep.Valid && !rep.Lost() }
 
-// killedAfterLoad loads a server and kills it, so that only the journal has the results since the last snapshots.
-func killedAfterLoad(t *testing.T, fleet harness.Fleet, span time.Duration, change func(*load.Config), args ...string) (s *harness.Server, states map[harness.Place]load.Kept) {
+// killedAfterLoad runs load on a server and kills the server, so that only its journal has the newest results.
+func killedAfterLoad(t *testing.T, fleet harness.Fleet, span time.Duration, change func(*load.Config), args ...string) (s *harness.Server, states map[harness.StateKey]load.Kept) {
 	t.Helper()
 	s = harness.StartFleet(t, fleet, args...)
-	cfg := s.Load(fleet, span)
+	cfg := s.LoadConfig(fleet, span)
 	if change != nil {
 		change(&cfg)
 	}
 	rep, err := load.Run(t.Context(), cfg)
-	require(t, err == nil && nothingLost(rep), "load run: %v %+v", err, rep)
+	require(t, err == nil && lostNothing(rep), "load run: %v %+v", err, rep)
 	states = s.FleetStates()
 	s.Kill()
 	return s, states
 }
 
-// startRefused starts a server that must refuse to start, and returns its log.
+// startRefused starts a server that the test expects to refuse its start, and returns its log.
 func startRefused(t *testing.T, s *harness.Server) string {
 	t.Helper()
 	s.Launch()
@@ -74,8 +74,8 @@ func runRepair(t *testing.T, s *harness.Server, refusal string) string {
 	return said
 }
 
-// compareStates fails the test if event states differ from earlier ones.
-func compareStates(t *testing.T, before, after map[harness.Place]load.Kept) {
+// compareStates fails the test if event states differ from those in an earlier list.
+func compareStates(t *testing.T, before, after map[harness.StateKey]load.Kept) {
 	t.Helper()
 	assert(t, len(before) == len(after), "%d states, before %d", len(after), len(before))
 	for place, was := range before {
@@ -84,8 +84,8 @@ func compareStates(t *testing.T, before, after map[harness.Place]load.Kept) {
 	}
 }
 
-// countOlderStates counts the event states that are older than before, and fails the test if one is newer.
-func countOlderStates(t *testing.T, before, after map[harness.Place]load.Kept) (n int) {
+// countOlderStates counts the event states that are older than in an earlier list, and fails the test if one is newer.
+func countOlderStates(t *testing.T, before, after map[harness.StateKey]load.Kept) (n int) {
 	t.Helper()
 	for place, was := range before {
 		now := after[place]
@@ -98,8 +98,8 @@ func countOlderStates(t *testing.T, before, after map[harness.Place]load.Kept) (
 	return n
 }
 
-// TestDamagedJournalStopsStart damages the middle of a journal: the start is refused with file, offset, loss and a repair
-// command, which works. A torn end is cut and counted, and the server starts.
+// A server with a damaged journal refuses to start, and its error names the file, the loss and a repair command. A
+// torn end is cut and counted, and the server starts.
 func TestDamagedJournalStopsStart(t *testing.T) {
 	t.Parallel()
 	s, before := killedAfterLoad(t, harness.Fleet{Agents: 5, Checks: 4, Interval: 200 * time.Millisecond}, 3*time.Second, nil)
@@ -128,8 +128,9 @@ func TestDamagedJournalStopsStart(t *testing.T) {
 	s.Stop()
 }
 
-// TestRandomJournalDamageIsReported flips bits and cuts files anywhere in the journal. Either every state is there or the
-// server reports a loss; no state is one that never existed, and the server accepts new results.
+// After random damage to the journal the server has every state or reports a loss, and has no false state. Either
+// every state is there or the server reports a loss; no state is one that never existed, and the server accepts new
+// results.
 func TestRandomJournalDamageIsReported(t *testing.T) {
 	t.Parallel()
 	rounds := inShort(2, 6)
@@ -176,7 +177,7 @@ func TestRandomJournalDamageIsReported(t *testing.T) {
 			t.Errorf("%d states are older than before, and nothing says so:\n%s", n, told)
 		}
 		countOlderStates(t, before, s.FleetStates())
-		rep, err := load.Run(t.Context(), s.Load(fleet, time.Second))
+		rep, err := load.Run(t.Context(), s.LoadConfig(fleet, time.Second))
 		assert(t, err == nil && rep.OK(), "load run after the repair: %v %+v", err, rep)
 		s.Stop()
 		for _, word := range []string{"panic", "BUG"} {
@@ -208,8 +209,7 @@ func newestSnapshots(files []string) (list []string) {
 	return list
 }
 
-// TestUnusableSnapshotsAreReplaced damages, cuts or removes snapshots, or takes them from another server: an older snapshot or
-// the journal replaces them, and the log reports it.
+// Instead of a damaged snapshot the server uses an older one or the journal, and logs the damage.
 func TestUnusableSnapshotsAreReplaced(t *testing.T) {
 	t.Parallel()
 	fleet := harness.Fleet{Agents: 20, Checks: 4, Interval: 200 * time.Millisecond}
@@ -265,7 +265,7 @@ func TestUnusableSnapshotsAreReplaced(t *testing.T) {
 			after := s.FleetStates()
 			compareStates(t, before, after)
 			expectTexts(t, s.Log(), c.says)
-			rep, err := load.Run(t.Context(), s.Load(fleet, time.Second))
+			rep, err := load.Run(t.Context(), s.LoadConfig(fleet, time.Second))
 			assert(t, err == nil && rep.OK(), "load run after the repair: %v %+v", err, rep)
 			after = s.FleetStates()
 			s.Kill()
@@ -275,8 +275,7 @@ func TestUnusableSnapshotsAreReplaced(t *testing.T) {
 	}
 }
 
-// TestLostSnapshotsStopStart removes snapshots whose journal was already cut: the start is refused, and repair lets the server
-// start without the lost states.
+// A server without the snapshots that its journal needs refuses to start until the repair command was run.
 func TestLostSnapshotsStopStart(t *testing.T) {
 	t.Parallel()
 	fleet := harness.Fleet{Agents: 20, Checks: 5, Interval: 100 * time.Millisecond}
@@ -294,7 +293,7 @@ func TestLostSnapshotsStopStart(t *testing.T) {
 	assert(t, strings.Contains(said, "the event states of 100 of 256 partitions before commit "), "repair says:\n%s", said)
 	s.Start()
 	countOlderStates(t, before, s.FleetStates())
-	rep, err := load.Run(t.Context(), s.Load(fleet, 2*time.Second))
+	rep, err := load.Run(t.Context(), s.LoadConfig(fleet, 2*time.Second))
 	assert(t, err == nil && rep.OK(), "load run after the repair: %v %+v", err, rep)
 	after := s.FleetStates()
 	assert(t, len(after) == len(before), "%d states came back of %d", len(after), len(before))
@@ -336,14 +335,15 @@ var damagedFiles = []struct {
 	{name: "server-certificate", pattern: "pki/server.crt"},
 }
 
-// damageCase is one damage to a copy of a data folder.
+// damageCase describes one kind of damage to one file in a copy of a data folder.
 type damageCase struct {
 	name, pattern string
 	all           bool
 	kind, place   int
 }
 
-// damageCases returns the table of the suite: file × place × kind of damage. In short it is a sample.
+// damageCases returns the cases of the damage test: each kind of damage at each place of each file. In short it is a
+// sample.
 func damageCases(killed bool) (list []damageCase) {
 	for _, f := range damagedFiles {
 		if f.killed && !killed || killed && strings.HasPrefix(f.pattern, "pki/") { // a kill leaves pki as a stop does
@@ -372,7 +372,7 @@ func damageCases(killed bool) (list []damageCase) {
 	return list
 }
 
-// damage applies a case to a server's folder; foreign is the folder of another server.
+// damage damages a server's folder as the case describes; foreign is the folder of another server.
 func (c damageCase) damage(t *testing.T, data, foreign string) {
 	t.Helper()
 	files, _ := filepath.Glob(filepath.Join(data, c.pattern))
@@ -395,10 +395,10 @@ func (c damageCase) damage(t *testing.T, data, foreign string) {
 	}
 }
 
-// TestDamageSuite damages each kind of file in each place in each way, in the folder of a stopped server and of a killed one. The server
-// refuses to start and names the folder and a command that makes it start, or it starts with all states, or it says in its log
-// what is lost. It never has a state that did not exist; the ledger and the independent count by API agree; ids that were used are
-// not given again.
+// A server on damaged files either refuses to start with a repair command, or starts and reports every loss. The
+// server refuses to start and names the folder and a command that makes it start, or it starts with all states, or it
+// says in its log what is lost. It never has a state that did not exist; the ledger and the independent count by API
+// agree; ids that were used are not given again.
 func TestDamageSuite(t *testing.T) {
 	t.Parallel()
 	fleet := harness.Fleet{Agents: 5, Checks: 4, Interval: 200 * time.Millisecond}
@@ -433,9 +433,9 @@ func TestDamageSuite(t *testing.T) {
 // lossesInLog are the texts by which the log of a server that starts reports lost states.
 var lossesInLog = []string{"cut a torn commit", "snapshot is unusable", "ignoring snapshots of another incarnation"}
 
-// surviveDamage starts a server on a damaged folder, repairs the folder if the server refuses it, and compares the states with those
-// before the damage.
-func surviveDamage(t *testing.T, s *harness.Server, before map[harness.Place]load.Kept) {
+// surviveDamage starts a server on a damaged folder, repairs the folder if necessary, and compares the states with
+// those before the damage.
+func surviveDamage(t *testing.T, s *harness.Server, before map[harness.StateKey]load.Kept) {
 	t.Helper()
 	s.Launch()
 	harness.Until(t, 90*time.Second, "the server is ready or has refused", func() (string, bool) {
@@ -446,7 +446,7 @@ func surviveDamage(t *testing.T, s *harness.Server, before map[harness.Place]loa
 	if refused {
 		expectTexts(t, refusal, s.Data)
 		said := runRepair(t, s, refusal)
-		refuseTexts(t, said, "panic", "nothing was changed")
+		expectNoTexts(t, said, "panic", "nothing was changed")
 		s.Start()
 	}
 	after := s.FleetStates()
@@ -454,7 +454,7 @@ func surviveDamage(t *testing.T, s *harness.Server, before map[harness.Place]loa
 	reported := refused || slices.ContainsFunc(lossesInLog, func(text string) bool { return strings.Contains(refusal, text) })
 	assert(t, older == 0 || reported, "%d states are older than before, and nothing says so:\n%s", older, refusal)
 	api := s.Client()
-	applied := map[harness.Place]uint64{}
+	applied := map[harness.StateKey]uint64{}
 	for q := (v1.EventFilter{Namespace: simulated.Namespace, Limit: 100}); ; {
 		page, err := api.Events.List(t.Context(), q)
 		if refused && model.ClassOf(err) == model.NotFound { // the namespace was lost with the intent
@@ -463,7 +463,7 @@ func surviveDamage(t *testing.T, s *harness.Server, before map[harness.Place]loa
 		testenv.NoError(t, err)
 		for i := range page.Items {
 			if e := &page.Items[i]; e.CheckID >= model.FirstCheck {
-				applied[harness.Place{Node: uint64(e.NodeID), Check: uint64(e.CheckID)}] = e.Results
+				applied[harness.StateKey{Node: uint64(e.NodeID), Check: uint64(e.CheckID)}] = e.Results
 			}
 		}
 		if q.After = page.Next; q.After == "" {
@@ -482,22 +482,21 @@ func surviveDamage(t *testing.T, s *harness.Server, before map[harness.Place]loa
 	for place := range before {
 		require(t, made.Status.ID > place.Check, "id %d was given before", made.Status.ID)
 	}
-	refuseTexts(t, refusal+s.Log(), "panic", "BUG")
+	expectNoTexts(t, refusal+s.Log(), "panic", "BUG")
 	s.Kill()
 }
 
-// TestCutHistoryTellsNobodyTwice kills a server whose messages are delivered and cuts the write-ahead log of history at several
-// places, or deletes it or the database: no message is sent a second time.
+// No notification is sent a second time after the history database or its write-ahead log was cut or deleted.
 func TestCutHistoryTellsNobodyTwice(t *testing.T) {
 	t.Parallel()
 	fleet := harness.Fleet{Agents: 5, Checks: 4, Interval: 200 * time.Millisecond}
 	whole := harness.StartFleet(t, fleet, "--snapshot-cycle", "1s")
 	hook := newWebhook(t, 0)
 	whole.Apply(fmt.Sprintf(webhookHandlers, hook.URL))
-	cfg := whole.Load(fleet, 5*time.Second)
+	cfg := whole.LoadConfig(fleet, 5*time.Second)
 	cfg.Changes = 0.2
 	rep, err := load.Run(t.Context(), cfg)
-	require(t, err == nil && nothingLost(rep), "load run: %v %+v", err, rep)
+	require(t, err == nil && lostNothing(rep), "load run: %v %+v", err, rep)
 	awaitDelivered(t, whole.API)
 	whole.Kill()
 	received := func() int {

@@ -31,8 +31,9 @@ const webhookHandlers = `
 {kind: Handler, metadata: {name: hook, namespace: load}, spec: {webhook: {url: %q}}}
 `
 
-// TestKillLosesNoNotification kills the server at random instants while problems open and close. Each opening and closing
-// reaches the webhook at least once, in order and always with the same key; no other message does.
+// Each opening and closing of a problem reaches the webhook although the server is killed at random times. Each
+// opening and closing reaches the webhook at least once, in order and always with the same key; no other message
+// does.
 func TestKillLosesNoNotification(t *testing.T) {
 	t.Parallel()
 	kills := inShort(2, 5)
@@ -64,7 +65,7 @@ func TestKillLosesNoNotification(t *testing.T) {
 			hook := newWebhook(t, 5)
 			s.Apply(fmt.Sprintf(webhookHandlers, hook.URL))
 
-			cfg := s.Load(fleet, time.Duration(kills)*4*time.Second)
+			cfg := s.LoadConfig(fleet, time.Duration(kills)*4*time.Second)
 			cfg.Changes = 0.2
 			end := startLoadWith(t, cfg)
 			for range kills {
@@ -180,8 +181,8 @@ func (w *webhook) compare(t *testing.T, api *client.Client) {
 	assert(t, len(problems) >= 20, "only %d problems: the test shows nothing", len(problems))
 }
 
-// TestStreamSurvivesKills streams every result to a receiver while server and receiver are killed: each result of the server
-// arrives at least once and in order.
+// Each result reaches the receiver of the result stream at least once and in order although server and receiver are
+// killed.
 func TestStreamSurvivesKills(t *testing.T) {
 	skipIfShort(t, "25 s")
 	t.Parallel()

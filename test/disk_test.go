@@ -24,9 +24,9 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// TestDiskErrorsLoseNoAcknowledgedResult lets syncs and writes of the journal fail while a fleet sends. The server does not
-// sync a failed descriptor again (the kernel may have dropped its pages), acknowledges nothing that is not stored, and
-// recovers by itself.
+// The server acknowledges no result that failed writes or syncs of the journal have lost, and recovers by itself. The
+// server does not sync a failed descriptor again (the kernel may have dropped its pages), acknowledges nothing that
+// is not stored, and recovers by itself.
 func TestDiskErrorsLoseNoAcknowledgedResult(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -77,7 +77,7 @@ func TestDiskErrorsLoseNoAcknowledgedResult(t *testing.T) {
 			s.Kill()
 			s.Start()
 			compareStates(t, before, s.FleetStates())
-			refuseTexts(t, s.Log(), "panic", "BUG")
+			expectNoTexts(t, s.Log(), "panic", "BUG")
 			s.Stop()
 		})
 	}
@@ -88,8 +88,8 @@ var (
 	thread    = regexp.MustCompile(`^\d+`)
 )
 
-// syncAfterFailure returns from a trace how many journal segments had a failed call, and a segment that was synced
-// after its failure.
+// syncAfterFailure counts the journal segments with a failed system call in a trace, and returns a segment that was
+// synced after a failure.
 func syncAfterFailure(lines []string) (again string, failed int) {
 	calling, bad := map[string]string{}, map[string]bool{} // segment by thread; failed segments
 	for _, line := range lines {
@@ -108,8 +108,8 @@ func syncAfterFailure(lines []string) (again string, failed int) {
 	return again, len(bad)
 }
 
-// TestServerRecoversFromFullDisk fills the disk while a fleet sends: readyz reports why nothing is committed. Commits continue
-// when the disk has room, and no result is lost.
+// A server whose disk was full continues without loss when the disk has space again. Commits continue when the disk
+// has room, and no result is lost.
 func TestServerRecoversFromFullDisk(t *testing.T) {
 	testenv.Root(t)
 	t.Parallel()
@@ -154,8 +154,7 @@ func TestServerRecoversFromFullDisk(t *testing.T) {
 	s.Stop()
 }
 
-// TestNodeCannotFillDisk lets two nodes send long outputs as fast as they can, each with another status, on a small disk: the
-// server stays ready, the other nodes are not delayed, and history stays small.
+// Nodes that send long outputs as fast as they can neither fill the server's disk nor delay other nodes.
 func TestNodeCannotFillDisk(t *testing.T) {
 	testenv.Root(t)
 	h := newHostile(t, 3, func(s *harness.Server) { mountSmallDisk(t, s, "400m") }, "--journal-reserve", "32MiB", "--snapshot-cycle", "3s")
@@ -183,7 +182,7 @@ func mountSmallDisk(t *testing.T, s *harness.Server, size string) {
 	t.Helper()
 	testenv.NoError(t, os.MkdirAll(s.Data, 0o700))
 	if err := syscall.Mount("tmpfs", s.Data, "tmpfs", 0, "size="+size); err != nil {
-		testenv.LeftOut(t, "tmpfs cannot be mounted here: "+err.Error(), "sudo scripts/nightly.sh blackbox")
+		testenv.Skip(t, "tmpfs cannot be mounted here: "+err.Error(), "sudo scripts/nightly.sh blackbox")
 	}
 	t.Cleanup(func() {
 		if s.Process != nil {
@@ -194,8 +193,7 @@ func mountSmallDisk(t *testing.T, s *harness.Server, size string) {
 	})
 }
 
-// TestFirstStartWaitsForRoom starts a new server on a disk that is too small: it reports what it waits for, and greets when
-// the disk has room.
+// A new server on a too small disk reports that it waits for free space, and starts when the disk has enough.
 func TestFirstStartWaitsForRoom(t *testing.T) {
 	testenv.Root(t)
 	t.Parallel()
@@ -203,15 +201,14 @@ func TestFirstStartWaitsForRoom(t *testing.T) {
 	mountSmallDisk(t, s, "24m")
 	s.Launch()
 	s.AwaitLog("Not ready yet: ", "disk is full", "--journal-reserve")
-	refuseTexts(t, s.Log(), "watches this machine")
+	expectNoTexts(t, s.Log(), "watches this machine")
 	err := syscall.Mount("", s.Data, "", syscall.MS_REMOUNT, "size=600m")
 	require(t, err == nil, "remount: %v", err)
 	s.AwaitLog("watches this machine")
 	s.Stop()
 }
 
-// TestFullJournalSlowsAgents fills the journal's disk or budget faster than snapshots free it: agents are slowed down, no
-// result is lost, and the server recovers by itself.
+// When the journal's disk or size limit is full, agents are slowed and no result is lost.
 func TestFullJournalSlowsAgents(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -240,11 +237,11 @@ func TestFullJournalSlowsAgents(t *testing.T) {
 			fleet := harness.Fleet{Agents: 20, Checks: 5, Interval: 100 * time.Millisecond}
 			s.Prepare(fleet)
 			s.Start()
-			cfg := s.Load(fleet, 6*time.Second)
+			cfg := s.LoadConfig(fleet, 6*time.Second)
 			cfg.Output = c.output
 			rep, err := load.Run(t.Context(), cfg)
 			// No result is lost; full spools, and checks that do not run meanwhile, are expected.
-			assert(t, err == nil && nothingLost(rep), "load run: %v, %+v", err, rep)
+			assert(t, err == nil && lostNothing(rep), "load run: %v, %+v", err, rep)
 			assert(t, strings.Contains(s.Log(), "journal cannot commit") && rep.Slowed != 0,
 				"there was always room: nothing is shown; slowed %d times", rep.Slowed)
 			s.WaitReady(30 * time.Second)
@@ -260,8 +257,7 @@ func TestFullJournalSlowsAgents(t *testing.T) {
 	}
 }
 
-// TestDiskProbeReportsFullDisk fills a small file system: the disk probe turns CRITICAL and a problem opens; both end when
-// there is room again.
+// The built-in disk probe is CRITICAL on a full file system and OK again when the disk has free space.
 func TestDiskProbeReportsFullDisk(t *testing.T) {
 	testenv.Root(t)
 	t.Parallel()
@@ -288,7 +284,7 @@ func TestDiskProbeReportsFullDisk(t *testing.T) {
 	becomes(model.OK, false)
 }
 
-// serialAgent is an agent that sends one result at a time, after the previous acknowledgement.
+// serialAgent is a test agent that waits for each acknowledgement before it sends the next result.
 type serialAgent struct {
 	link.Handler // nil: the test expects no other call
 	assigned     chan *link.Assignment
@@ -310,7 +306,7 @@ func TestJournalIsSyncedBeforeAcknowledgement(t *testing.T) {
 	t.Parallel()
 	strace := testenv.Program(t, "strace", "strace")
 	if out, err := exec.Command(strace, "-D", "-qq", "-e", "trace=none", "true").CombinedOutput(); err != nil || len(out) > 0 {
-		testenv.LeftOut(t, fmt.Sprintf("strace may not trace here: %v %s", err, out), "sudo scripts/nightly.sh blackbox")
+		testenv.Skip(t, fmt.Sprintf("strace may not trace here: %v %s", err, out), "sudo scripts/nightly.sh blackbox")
 	}
 	trace := filepath.Join(t.TempDir(), "trace")
 	s := harness.NewServer(t)
@@ -353,9 +349,9 @@ var (
 	ack = regexp.MustCompile(`"\\x82\\x..\\x3a`)
 )
 
-// checkSyncOrder checks in a system call trace that each acknowledgement to an address follows a sync, and counts the
-// acknowledgements. It fails the test for an acknowledgement without a write and a sync of the journal since the one
-// before.
+// checkSyncOrder fails the test if a system call trace shows an acknowledgement to an address before the journal's
+// sync, and counts the acknowledgements. It fails the test for an acknowledgement without a write and a sync of the
+// journal since the one before.
 func checkSyncOrder(t testing.TB, trace, plain string) (acks int) {
 	t.Helper()
 	var written, synced bool

@@ -22,7 +22,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// startUp returns a `muster up` command for an empty folder and home directory.
+// startUp prepares the command muster up for an empty folder and an empty home directory.
 func startUp(t *testing.T) (s *harness.Server, home string) {
 	t.Helper()
 	s = harness.NewServer(t)
@@ -56,6 +56,7 @@ func eventsByCheck(t *testing.T, s *harness.Server) map[string]model.Event {
 // statusLine matches the output of status for one machine with eight checks, in any state.
 var statusLine = regexp.MustCompile(`^(All is well|Nearly well|Not well)[:.].*\n[\s\S]*\nevents +(9|[1-9]\d+): [\s\S]*\nagents +1 connected of 1 node`)
 
+// Fifteen seconds after the first start, eight checks have results.
 func TestFirstResultsWithinFifteenSeconds(t *testing.T) {
 	s, home := startUp(t)
 	began := time.Now()
@@ -101,8 +102,7 @@ func TestFirstResultsWithinFifteenSeconds(t *testing.T) {
 	s.Stop()
 }
 
-// pageReader follows a documentation page like a user: it writes the page's files and types its commands into a shell, in a
-// folder with bin/muster.
+// pageReader follows a documentation page: it writes the page's files and runs the page's commands in a shell.
 type pageReader struct {
 	t       *testing.T
 	s       *harness.Server
@@ -175,8 +175,7 @@ func (f *pageReader) runLine(line string) {
 	})
 }
 
-// TestSmokeFirstRun runs every command of docs/first-run.md with shorter intervals: a check fails, a problem opens, a
-// handler's command runs; the check recovers, and the handler receives the end.
+// Every command on the page docs/first-run.md works as shown.
 func TestSmokeFirstRun(t *testing.T) {
 	t.Parallel()
 	s, _ := startUp(t)
@@ -233,8 +232,7 @@ func TestSmokeFirstRun(t *testing.T) {
 	}
 }
 
-// TestUpKeepsForeignContext starts `muster up` for a user who is logged in at another server: the context file is moved aside
-// and the output names it.
+// The command muster up keeps the context file of another server under a new name.
 func TestUpKeepsForeignContext(t *testing.T) {
 	t.Parallel()
 	s, _ := startUp(t)
@@ -259,8 +257,8 @@ func TestUpKeepsForeignContext(t *testing.T) {
 	s.Stop()
 }
 
-// TestDemoStopsItsNodes stops a server with simulated nodes: after the next start they count as stopped, not as silent.
-// `--demo 0` removes them.
+// After a restart of a server with simulated nodes, these nodes count as stopped, not as down. `--demo 0` removes
+// them.
 func TestDemoStopsItsNodes(t *testing.T) {
 	t.Parallel()
 	s, _ := startUp(t)
@@ -304,7 +302,7 @@ func startPageServer(t *testing.T) *pageReader {
 	linkBinary(t, s.Dir)
 	s.Start()
 	s.Login()
-	s.Try("plan", "-f", filepath.Join(harness.Root(), "docs/examples/starter.yaml")).Expect(0, "runs on no node yet: no machine has joined\n").Lacks("warning")
+	s.Try("plan", "-f", filepath.Join(harness.Root(), "docs/examples/starter.yaml")).Expect(0, "runs on no node yet: no machine has joined\n").ExpectNot("warning")
 	s.StartAgent("web01")
 	return &pageReader{t: t, s: s, said: map[string]string{}, replace: strings.NewReplacer("FILE", "starter.yaml")}
 }
@@ -323,7 +321,7 @@ func linkBinary(t *testing.T, dir string) {
 	testenv.NoError(t, os.Symlink(harness.Binary(), filepath.Join(bin, "muster")))
 }
 
-// TestFirstWeekPageWorks runs every command of docs/first-week.md, including those within sentences.
+// Every command on the page docs/first-week.md works as shown.
 func TestFirstWeekPageWorks(t *testing.T) {
 	t.Parallel()
 	f := startPageServer(t)
@@ -362,8 +360,7 @@ func TestFirstWeekPageWorks(t *testing.T) {
 	f.s.Try("run", "keepalive").Expect(model.Invalid.Exit(), "built into the server")
 }
 
-// TestNamespacesPageWorks runs every command of docs/namespaces.md: a namespace with a token of its own shows nothing of other
-// namespaces.
+// Every command on the page docs/namespaces.md works as shown.
 func TestNamespacesPageWorks(t *testing.T) {
 	t.Parallel()
 	f := startPageServer(t)
@@ -379,7 +376,7 @@ func TestNamespacesPageWorks(t *testing.T) {
 	assert(t, regexp.MustCompile(`shop +- +0 of 50`).MatchString(out), "tokens:\n%s", out)
 }
 
-// TestStoryPageWorks runs every command of docs/story.md: an incident from the check to the report.
+// Every command on the page docs/story.md works as shown.
 func TestStoryPageWorks(t *testing.T) {
 	t.Parallel()
 	f := startPageServer(t)

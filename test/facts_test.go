@@ -28,8 +28,7 @@ func memberCount(t *testing.T, api *client.Client, group string) int {
 	return state.Nodes
 }
 
-// TestFleetFactChange checks that a fact changed on every node moves groups within seconds and evaluates each
-// condition once per changed node.
+// A fact that changes on every node updates groups within seconds, and each condition is evaluated once per node.
 func TestFleetFactChange(t *testing.T) {
 	t.Parallel()
 	agents := 2000
@@ -46,7 +45,7 @@ func TestFleetFactChange(t *testing.T) {
 {apiVersion: muster/v1, kind: Group, metadata: {name: newer, namespace: load}, spec: {groups: [new]}}
 `)
 	var upgraded atomic.Bool
-	cfg := s.Load(fleet, 5*time.Minute)
+	cfg := s.LoadConfig(fleet, 5*time.Minute)
 	cfg.Facts = func(i int) map[string]string {
 		kernel := "6.1"
 		if upgraded.Load() {
@@ -86,8 +85,8 @@ func TestFleetFactChange(t *testing.T) {
 		agents, told, took.Seconds(), counted("nodes_visited_total"), counted("conditions_evaluated_total"), 4, counted("groups_evaluated_total"), counted("checks_evaluated_total"))
 }
 
-// TestAgentJoinsOnlyOpenGroups checks that an agent joins the groups that are open to agents, but no trusted group,
-// and that `describe node` shows why.
+// An agent can join the groups that allow agents to join themselves, but no trusted group, and describe node shows
+// the reason.
 func TestAgentJoinsOnlyOpenGroups(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -117,8 +116,7 @@ func TestAgentJoinsOnlyOpenGroups(t *testing.T) {
 	a.Stop()
 }
 
-// TestPropertiesAreNotExecuted puts shell code into properties: a real agent and a real shell treat it as text in every place
-// where a variable may stand.
+// Shell code in a property is treated as text in all places where a check may use the property.
 func TestPropertiesAreNotExecuted(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)

@@ -57,8 +57,7 @@ faults:
   - {at: 13s, server: kill}
 `
 
-// TestFaultsAlertExactlyOnce lets checks fail, machines die and the server be killed: each expected alert reaches the webhook
-// once, and no other does.
+// While checks fail, machines die and the server is killed, each expected alert reaches the webhook exactly once.
 func TestFaultsAlertExactlyOnce(t *testing.T) {
 	skipIfShort(t, "short: half a minute of faults")
 	t.Parallel()
@@ -82,7 +81,7 @@ func TestFaultsAlertExactlyOnce(t *testing.T) {
 	}
 }
 
-// startSubject starts a server under test, prepared for a load scenario. The caller stops it.
+// startSubject starts the server of a load run, prepared for a scenario. The caller stops it.
 func startSubject(t *testing.T, dir string, sc *scenario.Scenario) *subject.Subject {
 	t.Helper()
 	return testenv.Value(subject.Start(t.Context(), subject.Options{Binary: harness.Binary(), Dir: dir, Flags: []string{"--journal-reserve", "1MiB"},
@@ -91,7 +90,7 @@ func startSubject(t *testing.T, dir string, sc *scenario.Scenario) *subject.Subj
 		}}))(t)
 }
 
-// logServerState logs the history and outbox entries of a state (NODE/CHECK: …), which show where an alert was lost.
+// logServerState logs the history and outbox entries of an event (NODE/CHECK: …), to show where an alert was lost.
 func logServerState(t *testing.T, api *client.Client, example string) {
 	t.Helper()
 	name, _, _ := strings.Cut(example, ": ")
@@ -126,8 +125,7 @@ func logServerState(t *testing.T, api *client.Client, example string) {
 // clock is the format of times in the log.
 const clock = "15:04:05.000"
 
-// TestFaultsLoseNoResult plays a scenario of two classes against a real server: machines die and boot, lose their network, are
-// renamed, and send results that must be refused; the server is paused, killed and restarted. No result is lost.
+// No result is lost in a load run in which machines and the server fail in many ways. No result is lost.
 func TestFaultsLoseNoResult(t *testing.T) {
 	t.Parallel()
 	sec := func(s float64) model.Duration { return model.Duration(s * float64(time.Second)) }
@@ -178,8 +176,8 @@ func TestFaultsLoseNoResult(t *testing.T) {
 	t.Logf("\n%s\nlosses %v\nfailures %v", rep.Text(), rep.Losses, rep.Failures)
 }
 
-// TestFaultyServersFailTheRun builds servers that lose, repeat, swap or change one result: the load run ends with 21 and names
-// the state. The same build without a fault passes.
+// A load run against a server that loses, repeats, swaps or changes one result ends with exit code 21 and names the
+// wrong event state. The same build without a fault passes.
 func TestFaultyServersFailTheRun(t *testing.T) {
 	skipIfShort(t, "short: another server is built")
 	t.Parallel()
@@ -211,8 +209,7 @@ func TestFaultyServersFailTheRun(t *testing.T) {
 	}
 }
 
-// buildFaultyServer builds a server with a fault that can be switched on; the changed sources overlay the tree during
-// compilation only.
+// buildFaultyServer builds a server binary with a fault that a test can switch on.
 func buildFaultyServer(t *testing.T) string {
 	t.Helper()
 	compiler := testenv.Program(t, "go", "golang-go", "/usr/local/go/bin")
@@ -293,7 +290,7 @@ func TestSubjectCountsSystemCalls(t *testing.T) {
 	defer s.Stop()
 	calls, err := s.SystemCalls(t.Context(), 1)
 	if err != nil && strings.Contains(err.Error(), "not permitted") {
-		testenv.LeftOut(t, "strace may not look at another process here", "sudo scripts/nightly.sh blackbox")
+		testenv.Skip(t, "strace may not look at another process here", "sudo scripts/nightly.sh blackbox")
 	}
 	share := 0.0
 	for _, c := range calls {
@@ -307,7 +304,7 @@ func TestSubjectCountsSystemCalls(t *testing.T) {
 	assert(t, err == nil, "the server afterwards: %v", err)
 }
 
-// TestFailedSubjectStartNamesReason starts a server under test with a bad setting: the error contains the server's reason.
+// The error of a load run whose server cannot start contains the server's reason.
 func TestFailedSubjectStartNamesReason(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()

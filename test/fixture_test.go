@@ -47,7 +47,7 @@ func skipIfShort(t testing.TB, why string) {
 	}
 }
 
-// inShort returns short under go test -short, otherwise full.
+// inShort returns the value short if the tests run with -short, otherwise full.
 func inShort[T any](short, full T) T {
 	if testing.Short() {
 		return short
@@ -101,11 +101,11 @@ func receive[T any](t testing.TB, from <-chan T) T {
 	}
 }
 
-// mountTmpfs mounts a tmpfs of this size at a folder, or leaves the test out where mounting is not possible.
+// mountTmpfs mounts a tmpfs of a given size at a folder, or skips the test if mounting is not allowed.
 func mountTmpfs(t testing.TB, dir, size string) {
 	t.Helper()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
-		testenv.LeftOut(t, "tmpfs cannot be mounted here: "+err.Error(), "sudo scripts/nightly.sh blackbox")
+		testenv.Skip(t, "tmpfs cannot be mounted here: "+err.Error(), "sudo scripts/nightly.sh blackbox")
 	}
 	t.Cleanup(func() { unmount(t, dir) })
 }
@@ -117,7 +117,7 @@ func unmount(t testing.TB, dir string) {
 	assert(t, err == nil, "unmount: %v", err)
 }
 
-// openFolder creates a temporary folder that other users may read.
+// openFolder creates a temporary folder that all users may read.
 func openFolder(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "muster-test-")
@@ -172,8 +172,8 @@ func expectTexts(t testing.TB, text string, wants ...string) {
 	}
 }
 
-// refuseTexts fails the test if an output contains one of the texts.
-func refuseTexts(t testing.TB, text string, unwanted ...string) {
+// expectNoTexts fails the test if an output contains one of the texts.
+func expectNoTexts(t testing.TB, text string, unwanted ...string) {
 	t.Helper()
 	for _, one := range unwanted {
 		if strings.Contains(text, one) {

@@ -109,15 +109,15 @@ func (p *gitOps) run(name, team string) (said string, code int) {
 	return all.String(), 0
 }
 
-// want runs a pipeline job and checks its exit code and output.
-func (p *gitOps) want(name, team string, code int, texts ...string) {
+// expectJob runs a pipeline job and fails the test unless the job has this exit code and output.
+func (p *gitOps) expectJob(name, team string, code int, texts ...string) {
 	p.t.Helper()
 	said, got := p.run(name, team)
 	require(p.t, got == code, "%s of %s: code %d, want %d\n%s", name, team, got, code, said)
 	expectTexts(p.t, said, texts...)
 }
 
-// edit writes a file of the repository; an empty text removes the file.
+// edit writes a file of the test's repository; an empty text removes the file.
 func (p *gitOps) edit(file, text string) {
 	p.t.Helper()
 	path := filepath.Join(p.repo, file)
@@ -179,8 +179,7 @@ func decodeFile(t *testing.T, file string, into any) {
 	require(t, err == nil, "%s: %v", file, err)
 }
 
-// TestGitOpsPipelinesApplyTheirRepository runs the pipelines of docs/gitops.md against a server, command by command as their
-// files declare them.
+// The CI pipelines of docs/gitops.md apply the resources of their repository to a server.
 func TestGitOpsPipelinesApplyTheirRepository(t *testing.T) {
 	t.Parallel()
 	for _, forge := range []struct {
@@ -198,7 +197,7 @@ func TestGitOpsPipelinesApplyTheirRepository(t *testing.T) {
 	}
 }
 
-// follow runs through the life of a repository: review, apply, drift, deletion.
+// follow runs the pipelines for a review, an apply, a manual change and a deletion.
 func (p *gitOps) follow() {
 	guarded, invalid := model.Guarded.Exit(), model.Invalid.Exit()
 	nodes := func(from, to int) string {
@@ -211,20 +210,20 @@ func (p *gitOps) follow() {
 	p.s.Apply(nodes(0, 2) + "kind: Check\nmetadata: {name: by-hand}\nspec: {targets: {nodes: [web00]}, interval: 60s, command: 'true'}\n")
 
 	// A first merge request, and the merge.
-	p.want("plan", "team-a", 0, "check/web-port would be created", "runs on 2 nodes", "+  owner: team-a")
-	p.want("plan", "team-b", 0, "namespace/shop would be created", "check/shop/queue would be created")
-	p.s.Try("get", "checks", "-A").Expect(0).Lacks("web-port")
-	p.want("apply", "team-a", 0, "check/web-port created", "runs on 2 nodes")
-	p.want("apply", "team-b", 0, "check/shop/queue created")
-	p.want("plan", "team-a", 0, "check/web-port unchanged")
-	p.want("apply", "team-a", 0, "check/web-port unchanged")
+	p.expectJob("plan", "team-a", 0, "check/web-port would be created", "runs on 2 nodes", "+  owner: team-a")
+	p.expectJob("plan", "team-b", 0, "namespace/shop would be created", "check/shop/queue would be created")
+	p.s.Try("get", "checks", "-A").Expect(0).ExpectNot("web-port")
+	p.expectJob("apply", "team-a", 0, "check/web-port created", "runs on 2 nodes")
+	p.expectJob("apply", "team-b", 0, "check/shop/queue created")
+	p.expectJob("plan", "team-a", 0, "check/web-port unchanged")
+	p.expectJob("apply", "team-a", 0, "check/web-port unchanged")
 	p.s.Try("audit", "check", "web-port").Expect(0, "pipeline from 127.0.0.1 for team-a created check/web-port: disks of the web servers (1a2b3c4d)\n")
 
 	// A removed file deletes its resources; all other resources stay equal.
 	others := p.s.CLI("get", "checks", "-A", "-o", "yaml", "-l", "!none")
 	p.edit("team-a/checks/web.yaml", "")
-	p.want("plan", "team-a", 0, "check/web-port would be deleted   no longer declared; runs on 2 nodes")
-	p.want("apply", "team-a", 0, "pruning 1 resource of owner team-a:\n  check/web-port ", "check/web-port deleted")
+	p.expectJob("plan", "team-a", 0, "check/web-port would be deleted   no longer declared; runs on 2 nodes")
+	p.expectJob("apply", "team-a", 0, "pruning 1 resource of owner team-a:\n  check/web-port ", "check/web-port deleted")
 	left := p.s.CLI("get", "checks", "-A", "-o", "yaml", "-l", "!none")
 	for _, name := range []string{"by-hand", "queue", "disk-space"} {
 		if part := resourceNamed(others, name); part == "" || part != resourceNamed(left, name) {
@@ -238,40 +237,40 @@ func (p *gitOps) follow() {
 	p.s.Apply(nodes(2, 60))
 	disk := readFile(p.t, filepath.Join(p.repo, "team-a/checks/disk.yaml"))
 	p.edit("team-a/checks/disk.yaml", "")
-	p.want("plan", "team-a", guarded, "check/disk-space would be deleted", "apply would refuse this change: this changes 60 nodes", "no longer declares: check/disk-space")
-	p.want("apply", "team-a", guarded, "check/disk-space   no longer declared; runs on 60 nodes", "muster: this changes 60 nodes; more than 50 need --yes")
+	p.expectJob("plan", "team-a", guarded, "check/disk-space would be deleted", "apply would refuse this change: this changes 60 nodes", "no longer declares: check/disk-space")
+	p.expectJob("apply", "team-a", guarded, "check/disk-space   no longer declared; runs on 60 nodes", "muster: this changes 60 nodes; more than 50 need --yes")
 	p.s.CLI("get", "check", "disk-space")
 	p.flags = "--max-affected 60"
-	p.want("apply", "team-a", 0, "check/disk-space deleted")
+	p.expectJob("apply", "team-a", 0, "check/disk-space deleted")
 	p.edit("team-a/checks/disk.yaml", string(disk))
 	p.flags = "--yes"
-	p.want("apply", "team-a", 0, "check/disk-space created")
+	p.expectJob("apply", "team-a", 0, "check/disk-space created")
 	p.flags = ""
 
 	// Resources of another owner, an invalid file, and an empty folder are refused.
 	p.edit("team-a/checks/theirs.yaml", "kind: Check\nmetadata: {name: queue, namespace: shop}\nspec: {interval: 1h, command: 'true'}\n")
-	p.want("plan", "team-a", guarded, "apply would refuse this change: check/shop/queue belongs to team-b")
-	p.want("apply", "team-a", guarded, "muster: check/shop/queue belongs to team-b; nothing was changed")
+	p.expectJob("plan", "team-a", guarded, "apply would refuse this change: check/shop/queue belongs to team-b")
+	p.expectJob("apply", "team-a", guarded, "muster: check/shop/queue belongs to team-b; nothing was changed")
 	p.edit("team-a/checks/theirs.yaml", "kind: Check\nmetadata: {name: typo}\nspec: {intervall: 1h, command: 'true'}\n")
-	p.want("plan", "team-a", invalid, "team-a/checks/theirs.yaml:3:8: spec.intervall: unknown field; did you mean interval?")
-	p.want("apply", "team-a", invalid, "did you mean interval?")
+	p.expectJob("plan", "team-a", invalid, "team-a/checks/theirs.yaml:3:8: spec.intervall: unknown field; did you mean interval?")
+	p.expectJob("apply", "team-a", invalid, "did you mean interval?")
 	p.edit("team-a/checks/theirs.yaml", "")
 	shop := readFile(p.t, filepath.Join(p.repo, "team-b/shop.yaml"))
 	p.edit("team-b/shop.yaml", "")
-	p.want("apply", "team-b", invalid, "no resources in ")
+	p.expectJob("apply", "team-b", invalid, "no resources in ")
 	p.edit("team-b/shop.yaml", string(shop))
-	p.want("apply", "team-b", 0, "check/shop/queue unchanged")
+	p.expectJob("apply", "team-b", 0, "check/shop/queue unchanged")
 
 	// A change by hand is undone by the pipeline's next apply.
 	p.edit("hand.yaml", strings.Replace(string(disk), "interval: 60s", "interval: 90s", 1))
 	p.s.Try("apply", "-f", filepath.Join(p.repo, "hand.yaml"), "--yes").Expect(0, "warning: it belongs to team-a, whose next apply undoes")
 	p.flags = "--yes"
-	p.want("apply", "team-a", 0, "check/disk-space updated")
-	p.want("plan", "team-a", 0, "check/disk-space unchanged")
+	p.expectJob("apply", "team-a", 0, "check/disk-space updated")
+	p.expectJob("plan", "team-a", 0, "check/disk-space unchanged")
 
 	// The token of merge requests may not apply.
 	p.knows["MUSTER_APPLY_TOKEN"], p.knows["secrets.MUSTER_APPLY_TOKEN"] = p.knows["MUSTER_PLAN_TOKEN"], p.knows["secrets.MUSTER_PLAN_TOKEN"]
-	p.want("apply", "team-a", model.Forbidden.Exit(), "pipeline may read and not change (role viewer)")
+	p.expectJob("apply", "team-a", model.Forbidden.Exit(), "pipeline may read and not change (role viewer)")
 }
 
 // resourceNamed returns the resource with this name from the output of `get -o yaml`.

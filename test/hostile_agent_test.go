@@ -26,8 +26,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// TestProtocolViolationsEndTheSession breaks the protocol in every way: the server refuses each with a reason and counts it.
-// Another agent's results are acknowledged meanwhile, and the server's memory stays bounded.
+// The server refuses each violation of the agent protocol with a reason and counts it. Another agent's results are
+// acknowledged meanwhile, and the server's memory stays bounded.
 func TestProtocolViolationsEndTheSession(t *testing.T) {
 	h := newHostile(t, 40, nil)
 	unharmed := h.watch()
@@ -151,8 +151,7 @@ func TestProtocolViolationsEndTheSession(t *testing.T) {
 	h.Stop()
 }
 
-// TestUnauthorizedConnectionsAreCounted connects without permission: the metrics name each kind, and TLS reports the refusal
-// to the client.
+// The metrics count each kind of connection without permission, and TLS tells the client the reason.
 func TestUnauthorizedConnectionsAreCounted(t *testing.T) {
 	h := newHostile(t, 10, nil)
 	unharmed := h.watch()

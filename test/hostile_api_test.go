@@ -25,8 +25,7 @@ import (
 // openPaths are answered without a token: they show nothing, or ask for a proof of their own.
 var openPaths = map[string]bool{"/livez": true, "/readyz": true, "/api/v1/login": true, "/agent/v1/enrol": true}
 
-// TestEveryOperationNeedsToken requests every operation of the OpenAPI document, and every spelling of a path that could
-// bypass the check, over both HTTP versions: 401 without a token; 403 to a viewer where the operation changes data.
+// Each API operation answers 401 without a token, and 403 to a viewer if the operation changes data.
 func TestEveryOperationNeedsToken(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -114,8 +113,8 @@ func TestEveryOperationNeedsToken(t *testing.T) {
 	s.Stop()
 }
 
-// TestNamespaceLimitsRefuseResults lets a namespace reach its limits: its results are refused, counted and shown in `status`,
-// and another namespace is not affected. A changed limit applies to open sessions.
+// A namespace beyond its limits loses its own results only, and status shows the refusals. A changed limit applies to
+// open sessions.
 func TestNamespaceLimitsRefuseResults(t *testing.T) {
 	h := newHostile(t, 6, nil)
 	api := h.Client()

@@ -21,8 +21,7 @@ const hostileHandler = `
 {kind: Check, metadata: {name: full}, spec: {interval: 1s, command: "echo CRITICAL; exit 2", targets: {groups: [all]}, alert: {handlers: [hook]}}}
 `
 
-// TestTemplateThatGrowsIsDeadLetter sends a message whose template doubles a text thirty times: a dead letter, and the server
-// does not grow.
+// A message whose template produces an enormous text becomes a dead letter and uses little memory.
 func TestTemplateThatGrowsIsDeadLetter(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -36,8 +35,7 @@ func TestTemplateThatGrowsIsDeadLetter(t *testing.T) {
 	s.Stop()
 }
 
-// TestDeliveryUnderWayAtCrashesIsDeadLetter kills the server while a delivery is under way, and starts it again: after the
-// third crash the delivery is a dead letter, and the server stays up.
+// A delivery that is running at three crashes of the server becomes a dead letter.
 func TestDeliveryUnderWayAtCrashesIsDeadLetter(t *testing.T) {
 	t.Parallel()
 	requests := make(chan struct{}, 100)

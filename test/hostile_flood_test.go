@@ -32,8 +32,7 @@ func openDescriptors(t *testing.T, pid int) int {
 	return len(list)
 }
 
-// TestIdleConnectionsCloseFirst opens as many idle connections as the server allows: the server still commits, saves
-// snapshots, applies changes and accepts new agents.
+// A server whose connections are all taken by idle clients still accepts new agents.
 func TestIdleConnectionsCloseFirst(t *testing.T) {
 	const limit = 300
 	h := newHostile(t, 10, func(s *harness.Server) {
@@ -170,8 +169,7 @@ func TestSlowPeersDelayNoOtherAgent(t *testing.T) {
 	unharmed(10*time.Second, 100)
 }
 
-// TestFloodingNodeIsLimited floods the server from one node: the node gets what its limits allow, and other nodes are not
-// delayed.
+// A node that floods the server with results is limited, and other nodes are not delayed.
 func TestFloodingNodeIsLimited(t *testing.T) {
 	h := newHostile(t, 5, nil)
 	unharmed := h.watch()
@@ -221,8 +219,7 @@ func TestFloodingNodeIsLimited(t *testing.T) {
 	unharmed(5*time.Second, 64)
 }
 
-// TestEndlessHeadersAreRefused sends endless headers over HTTP/1 and HTTP/2, and to the listener of Sensu agents before any
-// login: the server refuses them with bounded memory.
+// The server refuses endless HTTP headers with bounded memory, on all its listeners.
 func TestEndlessHeadersAreRefused(t *testing.T) {
 	listen := harness.Port(t)
 	h := newHostile(t, 1, nil, "--sensu-listen", listen, "--sensu-tls", "off")
@@ -256,8 +253,7 @@ func TestEndlessHeadersAreRefused(t *testing.T) {
 	unharmed(5*time.Second, 64)
 }
 
-// TestPasswordGuessingIsLimitedOnSensuPort guesses passwords at the listener of Sensu agents: agents from other addresses, and
-// those from the same address with a known password, are not delayed.
+// Password guessing at the port for Sensu agents is limited and does not delay agents with a right password.
 func TestPasswordGuessingIsLimitedOnSensuPort(t *testing.T) {
 	listen := harness.Port(t)
 	h := newHostile(t, 1, nil, "--sensu-listen", listen, "--sensu-tls", "off")
@@ -307,8 +303,7 @@ func TestPasswordGuessingIsLimitedOnSensuPort(t *testing.T) {
 	equal(t, "log lines about guessed passwords", strings.Count(h.Log(), "from one address"), 1)
 }
 
-// TestUnreadWatchesEnd opens watches that never read, over HTTP/1 and HTTP/2: the server ends them and uses little memory
-// until then.
+// The server ends watch requests whose client never reads, over HTTP/1 and HTTP/2.
 func TestUnreadWatchesEnd(t *testing.T) {
 	skipIfShort(t, "a write is waited for ten seconds")
 	h := newHostile(t, 3, nil)

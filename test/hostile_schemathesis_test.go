@@ -20,14 +20,14 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// TestRandomRequestsCauseNoServerError runs schemathesis (MUSTER_SCHEMATHESIS names the program) with the token of each
-// role and without a token: it makes valid and broken requests from the OpenAPI document. No response has a status of 500
-// or more, and the server is ready afterwards. scripts/fuzz-api.sh runs this test where no other host can be reached.
+// Random valid and broken API requests, made by schemathesis from the OpenAPI document, cause no server error. No
+// response has a status of 500 or more, and the server is ready afterwards. scripts/fuzz-api.sh runs this test where
+// no other host can be reached.
 func TestRandomRequestsCauseNoServerError(t *testing.T) {
 	t.Parallel()
 	program := os.Getenv("MUSTER_SCHEMATHESIS")
 	if program == "" {
-		testenv.LeftOut(t, "MUSTER_SCHEMATHESIS names no schemathesis", "make fuzz-api")
+		testenv.Skip(t, "MUSTER_SCHEMATHESIS names no schemathesis", "make fuzz-api")
 	}
 	s := harness.StartServer(t)
 	s.CLI("apply", "-f", filepath.Join(harness.Root(), "docs/examples/starter.yaml"))

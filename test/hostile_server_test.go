@@ -21,8 +21,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// TestAgentSurvivesMaliciousServer connects a real agent to a server that has a valid certificate and sends malicious
-// messages: the agent neither ends nor grows, and works with its own server afterwards.
+// An agent that receives malicious messages from a server with a valid certificate neither ends nor uses more memory.
 func TestAgentSurvivesMaliciousServer(t *testing.T) {
 	skipIfShort(t, "an agent waits before it connects again, and there are many lies")
 	t.Parallel()
@@ -97,7 +96,8 @@ func varint(n int) (b []byte) {
 	return append(b, byte(n))
 }
 
-// manyPacked returns an Assignment with many compressed fields that each decompress to a frame's size.
+// manyPacked returns a malicious Assignment with many compressed fields, each of which decompresses to the size of a
+// frame.
 func manyPacked() []byte {
 	chunk := append(append([]byte{0x22}, varint(256<<10+4)...), append([]byte{0x12}, append(varint(256<<10), make([]byte, 256<<10)...)...)...)
 	one := s2.Encode(nil, chunk)
@@ -162,8 +162,8 @@ func (l *maliciousServer) serve(nc net.Conn, lies map[string][]byte, names []str
 	}
 }
 
-// TestHandlersReachNoOwnListener sends messages to the server's own listeners and to a link-local address: dead or waiting,
-// and never answered. The setting allows exceptions.
+// A handler cannot send messages to the server's own listeners or to a link-local address, unless a setting allows
+// it. The setting allows exceptions.
 func TestHandlersReachNoOwnListener(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -180,8 +180,7 @@ func TestHandlersReachNoOwnListener(t *testing.T) {
 	s.Stop()
 }
 
-// TestIdleConnectionsLeaveTheAdminListener opens as many idle connections as the admin listener takes: metrics and health
-// still answer.
+// The admin listener still answers when idle clients hold as many connections as it allows.
 func TestIdleConnectionsLeaveTheAdminListener(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -190,7 +189,7 @@ func TestIdleConnectionsLeaveTheAdminListener(t *testing.T) {
 		t.Cleanup(func() { conn.Close() })
 	}
 	harness.Until(t, 20*time.Second, "the admin listener answers", func() (string, bool) {
-		code, _, err := s.Get("/livez")
+		code, _, err := s.GetAdmin("/livez")
 		return fmt.Sprint(code, err), code == 200
 	})
 	s.Stop()

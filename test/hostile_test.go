@@ -27,8 +27,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// hostileAgents holds a server, nodes with certificates for misbehaving agents, and a well-behaved agent whose
-// results must always be acknowledged.
+// hostileAgents holds a server, nodes whose agents misbehave, and one well-behaved agent that must not be disturbed.
 type hostileAgents struct {
 	*harness.Server
 	t            *testing.T
@@ -60,7 +59,7 @@ func (h *hostileAgents) tls(i int) *tls.Config {
 	return cfg
 }
 
-// neighbour is a well-behaved agent beside hostile ones; it measures the time to each acknowledgement.
+// neighbour is a well-behaved agent that runs beside misbehaving ones and measures the time to each acknowledgement.
 type neighbour struct {
 	h       *hostileAgents
 	session *link.Session
@@ -164,14 +163,14 @@ func (g *neighbour) batchLocked(first uint64) *wire.Batch {
 	return b
 }
 
-// flipStatus lets each batch have four results with changing statuses.
+// flipStatus makes the agent send four results with changing statuses in each batch.
 func (g *neighbour) flipStatus() {
 	g.mu.Lock()
 	g.flips = true
 	g.mu.Unlock()
 }
 
-// awaitState waits until ok holds; false: ctx ended or sending failed.
+// awaitState waits until the function ok returns true; false: ctx ended or sending failed.
 func (g *neighbour) awaitState(ctx context.Context, ok func() bool) bool {
 	for {
 		g.mu.Lock()
@@ -188,8 +187,9 @@ func (g *neighbour) awaitState(ctx context.Context, ok func() bool) bool {
 	}
 }
 
-// watch starts a well-behaved agent and observes its acknowledgements. The returned function fails the test unless
-// each of the neighbour's results was acknowledged within a time and the server's memory grew by at most so many MiB.
+// watch starts a well-behaved agent and returns a function that fails the test if an acknowledgement was slow or the
+// server's memory grew too much. The returned function fails the test unless each of the neighbour's results was
+// acknowledged within a time and the server's memory grew by at most so many MiB.
 func (h *hostileAgents) watch() (unharmed func(within time.Duration, mebibytes int64)) {
 	h.t.Helper()
 	g, before := h.startNeighbour(0, 20*time.Millisecond), h.residentBytes()
@@ -216,7 +216,7 @@ func (g *neighbour) wakeRun() {
 	}
 }
 
-// expectFast stops the agent and fails the test if an acknowledgement took longer than a limit.
+// expectFast stops the well-behaved agent and fails the test if one of its acknowledgements took longer than a limit.
 func (g *neighbour) expectFast(within time.Duration) {
 	g.h.t.Helper()
 	g.mu.Lock()
@@ -286,7 +286,7 @@ func (g *neighbour) BackPressure(*link.Session, *wire.BackPressure) {}
 // ServerStops implements link.Handler and does nothing.
 func (g *neighbour) ServerStops(*link.Session, time.Duration, string) {}
 
-// attacker is a connection that sends arbitrary bytes to the server.
+// attacker is a connection with which a test sends arbitrary bytes to the server.
 type attacker struct {
 	t testing.TB
 	net.Conn
@@ -338,7 +338,7 @@ func (e *attacker) receive() (wire.Kind, []byte, error) {
 	}
 }
 
-// hello opens a TLS connection and a session as the i-th node.
+// hello opens a TLS connection and sends the Hello of the i-th node.
 func (h *hostileAgents) hello(i int) *attacker {
 	h.t.Helper()
 	e := testenv.Value(h.open(h.tls(i)))(h.t)

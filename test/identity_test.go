@@ -24,7 +24,7 @@ func TestClonedAgentIsRefused(t *testing.T) {
 	const one, other = "3f2a91c0aaaaaaaaaaaaaaaaaaaaaaaa", "77ab12cdbbbbbbbbbbbbbbbbbbbbbbbb"
 	s := harness.StartServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", "60s")
 	first := s.NewAgent("image")
-	first.OnMachine(one, "boot-1")
+	first.UseMachineIDs(one, "boot-1")
 	s.Apply("apiVersion: muster/v1\nkind: Check\nmetadata: {name: where}\nspec:\n  targets: {nodes: [image]}\n  interval: 1s\n" +
 		"  command: cat /etc/machine-id; grep -q " + one + " /etc/machine-id || exit 2\n")
 	first.Start()
@@ -36,7 +36,7 @@ func TestClonedAgentIsRefused(t *testing.T) {
 	results(1)
 	first.Stop()
 	second := first.Clone()
-	second.OnMachine(other, "boot-2")
+	second.UseMachineIDs(other, "boot-2")
 	first.Start()
 	results(1)
 
@@ -57,14 +57,14 @@ func TestClonedAgentIsRefused(t *testing.T) {
 	assert(t, len(got) == 0, "the clone's results count: %+v", got)
 	e := eventOf(t, s.API, "image", "where")
 	assert(t, e.Status == model.OK && strings.Contains(e.Output, one), "the check says %+v", e)
-	refuseTexts(t, first.Log(), "duplicate")
+	expectNoTexts(t, first.Log(), "duplicate")
 	if n := len(problemsOf(t, s.API, "image")); n != 1 { // the problem of the identity event
 		t.Errorf("%d problems", n)
 	}
 }
 
-// TestSecondAgentOfOneIdentityTakesOver starts a second agent with the same identity on the same machine: it takes the session
-// over. The first is refused while the second is connected. Every run is applied once, and no node is reported as down.
+// A second agent with the same identity on the same machine takes over the session, and each run is applied once. The
+// first is refused while the second is connected. Every run is applied once, and no node is reported as down.
 func TestSecondAgentOfOneIdentityTakesOver(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", "60s")
@@ -129,8 +129,8 @@ func certificateOf(t *testing.T, a *harness.Agent) *x509.Certificate {
 	return cert
 }
 
-// TestAgentRenewsItsCertificate checks with short-lived certificates that an agent renews during its session, and an
-// expired one at the next connection. The agent of a deleted node is told what to type.
+// An agent renews its certificate during a session, and an expired certificate at the next connection. The agent of a
+// deleted node is told what to type.
 func TestAgentRenewsItsCertificate(t *testing.T) {
 	skipIfShort(t, "certificates run out")
 	t.Parallel()

@@ -17,8 +17,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// TestFrozenServerKeepsTimesOfResults stops the server's process for a while: results that waited in the connection are asked
-// for again, and each has the time of its run.
+// Results that waited while the server's process was stopped keep the time of their run.
 func TestFrozenServerKeepsTimesOfResults(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -45,8 +44,7 @@ func TestFrozenServerKeepsTimesOfResults(t *testing.T) {
 	s.Stop()
 }
 
-// TestReplacedFilesAreNoticed moves files of the data folder away under the running server, or puts others in their place:
-// readyz, status and an event name them, until the files are back.
+// A running server reports files of its data folder that were moved away or replaced.
 func TestReplacedFilesAreNoticed(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -70,8 +68,7 @@ func TestReplacedFilesAreNoticed(t *testing.T) {
 	s.Stop()
 }
 
-// TestCopyRestoredTwiceIsReported restores the same copy twice, the second time without `muster doctor restored`: the server's
-// incarnation is older than that of its agents, and it says so.
+// A server that is started a second time on the same restored backup reports that its data is older than its agents'.
 func TestCopyRestoredTwiceIsReported(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)

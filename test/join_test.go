@@ -29,7 +29,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// joiner is a machine that may join the fleet: its folders, and methods that run commands on it.
+// joiner is a simulated machine that can join the fleet: its folders, and methods that run muster on it.
 type joiner struct {
 	t      *testing.T
 	state  string
@@ -111,8 +111,8 @@ func nodeNames(t *testing.T, s *harness.Server) (names []string) {
 	return names
 }
 
-// TestSmokeJoin joins a machine with the printed command: the agent keeps its settings, not the token, and needs no further
-// flags. Joining again changes nothing.
+// A machine can join with the printed command, and its agent then needs no further flags. Joining again changes
+// nothing.
 func TestSmokeJoin(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -146,8 +146,7 @@ func TestSmokeJoin(t *testing.T) {
 	assert(t, other.Node != id.Node && other.Name == "web01-2", "after the reset it is %s %s", other.Node, other.Name)
 }
 
-// TestInvalidTokenMakesNoNode joins with invalid, expired and used tokens: no node is created, and the error names the command
-// to type.
+// A join with an invalid, expired or used token creates no node, and the error names the command to type.
 func TestInvalidTokenMakesNoNode(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -177,7 +176,7 @@ func TestInvalidTokenMakesNoNode(t *testing.T) {
 	assert(t, len(names) == 1, "nodes %v, want the first alone", names)
 }
 
-// TestJoinSendsNothingToForeignCA joins at a server with another CA: the agent sends no byte after the handshake.
+// An agent that joins at a server with an unexpected CA sends nothing after the TLS handshake.
 func TestJoinSendsNothingToForeignCA(t *testing.T) {
 	t.Parallel()
 	ours := testenv.Value(pki.Open(t.TempDir(), []string{"127.0.0.1"}, nil))(t)
@@ -213,8 +212,7 @@ func TestJoinSendsNothingToForeignCA(t *testing.T) {
 	assert(t, heard.Load() == 0, "it heard %d bytes", heard.Load())
 }
 
-// TestLostAnswerMakesNoSecondNode kills an agent between its enrolment request and the answer: it becomes the same node when
-// it asks again, also with a used token.
+// An agent that is killed before the answer to its enrolment arrives becomes the same node at the next try.
 func TestLostAnswerMakesNoSecondNode(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -279,7 +277,7 @@ func startAnswerLossProxy(t *testing.T, server string) string {
 	return l.Addr().String()
 }
 
-// TestRetiredNodeRejoins retires a node by mistake: the command in the agent's log makes it a node again.
+// A machine whose node was retired by mistake becomes a node again by the command in the agent's log.
 func TestRetiredNodeRejoins(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -320,7 +318,8 @@ func TestRetiredNodeRejoins(t *testing.T) {
 	agent.Stop()
 }
 
-// requestEntry starts an agent without a token, and returns its process and the key that it prints.
+// requestEntry starts an agent that asks to join without a token, and returns its process and the key fingerprint
+// that it prints.
 func (m *joiner) requestEntry(s *harness.Server, words ...string) (p *harness.Process, key string) {
 	m.t.Helper()
 	p = m.launchAgent(append([]string{"join", "--server", s.Listen}, words...)...)
@@ -390,8 +389,7 @@ func TestDisabledPendingRefusesMachines(t *testing.T) {
 	newJoiner(t).expectRefusal(6, "muster node token", "join", "--server", s.Listen)
 }
 
-// TestPendingFloodIsBounded sends ten thousand enrolment requests with different keys: a few dozen entries remain, and
-// machines with a token join meanwhile.
+// Ten thousand enrolment requests leave only a few dozen entries, and machines with a token can join meanwhile.
 func TestPendingFloodIsBounded(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)

@@ -22,8 +22,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// TestLoadRun runs bench/run.sh in small: it prepares a fleet, starts the server and plays a run with page requests; the
-// report contains all figures.
+// A small load run by bench/run.sh yields a report with all figures.
 func TestLoadRun(t *testing.T) {
 	t.Parallel()
 	s := harness.NewServer(t)
@@ -59,7 +58,7 @@ func TestLoadRun(t *testing.T) {
 		"a goal out of reach: code %d\n%s%s", missed.Code, missed.Out, missed.Errors)
 }
 
-// TestLoadRunAcrossRestart kills and restarts the server in the middle of a run: the report contains the outage.
+// The report of a load run shows the time during which its server was killed and restarted.
 func TestLoadRunAcrossRestart(t *testing.T) {
 	t.Parallel()
 	s := harness.NewServer(t)
@@ -105,8 +104,7 @@ func expectJSONMembers(t *testing.T, path, members string) {
 	}
 }
 
-// TestFormerScaleVariableIsRefused sets the former SCALE variable: the script refuses it, because --scale 20 means
-// twenty times as much.
+// The benchmark script refuses the old environment variable SCALE, because the option --scale has another meaning.
 func TestFormerScaleVariableIsRefused(t *testing.T) {
 	t.Parallel()
 	run := exec.Command("bash", filepath.Join(harness.Root(), "bench", "run.sh"), "rate-1k")
@@ -116,8 +114,8 @@ func TestFormerScaleVariableIsRefused(t *testing.T) {
 	}
 }
 
-// TestLoadSizePlaysScenarioInSeveralSizes plays a scenario in several sizes, each on a server of its own with a report. The
-// last line // sums up. A size that a limit of the machine forbids is an answer, not an error.
+// A load scenario can run in several sizes, each with its own server and report. The last line // sums up. A size
+// that a limit of the machine forbids is an answer, not an error.
 func TestLoadSizePlaysScenarioInSeveralSizes(t *testing.T) {
 	skipIfShort(t, "it takes some seconds for each size")
 	t.Parallel()
@@ -181,8 +179,7 @@ objectives: {beyond-p99: 60s}
 `)
 }
 
-// TestLoadStage plays a scenario against one stage of the server, named in the file or by --target: it leaves the same report,
-// which names the stage.
+// A load scenario can run against a single part of the server, such as the journal, and its report names the part.
 func TestLoadStage(t *testing.T) {
 	t.Parallel()
 	file := stageScenario(t, "stage:view", "")
@@ -210,7 +207,7 @@ func TestLoadStage(t *testing.T) {
 	}
 }
 
-// TestLoadStageRefusals checks the errors for load scenarios that a stage of the server cannot run.
+// A load scenario that a single part of the server cannot run is refused with an error.
 func TestLoadStageRefusals(t *testing.T) {
 	t.Parallel()
 	temp := t.TempDir()
@@ -232,7 +229,7 @@ func TestLoadStageRefusals(t *testing.T) {
 	assert(t, len(left) == 0, "left behind: %v", left)
 }
 
-// TestLoadCompare compares folders of runs: exit code 20 for a failed gate, 21 for lost results.
+// The comparison of load runs ends with exit code 20 for a slower run and 21 for lost results.
 func TestLoadCompare(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -289,8 +286,8 @@ phases:
 `)
 }
 
-// TestLoadCompareInterleaved runs load against two servers alternately and compares the finished runs, also after
-// Ctrl-C. The same program costs the same.
+// The load tester runs against two servers alternately and compares the finished runs, also after Ctrl-C. The same
+// program costs the same.
 func TestLoadCompareInterleaved(t *testing.T) {
 	t.Parallel()
 	temp, out := t.TempDir(), filepath.Join(t.TempDir(), "turns")

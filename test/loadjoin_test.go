@@ -50,7 +50,7 @@ func joinTokenOf(t *testing.T, run *harness.Process) (token string) {
 	return token
 }
 
-// startJoinedRun starts a load run of three loader processes.
+// startJoinedRun starts a load run of three load tester processes.
 func startJoinedRun(t *testing.T, file string) (run *loadRun, others []*harness.Process) {
 	t.Helper()
 	run = startLoadRun(t, file, "--loaders", "3")
@@ -63,7 +63,7 @@ func startJoinedRun(t *testing.T, file string) (run *loadRun, others []*harness.
 	return run, others
 }
 
-// TestLoadJoin runs one load run with three loader processes: a third of the agents each, and one report.
+// One load run with three load tester processes divides the agents among them and writes one report.
 func TestLoadJoin(t *testing.T) {
 	t.Parallel()
 	run, others := startJoinedRun(t, joinScenario(t, "5s"))
@@ -114,7 +114,7 @@ func TestLoadJoin(t *testing.T) {
 	assert(t, len(processesOf(t, run.temp)) == 0, "the run's server still runs")
 }
 
-// TestLoadJoinLoaderKilled checks that killing a loader ends the run at once with the loader's name.
+// When one load tester process is killed, the run ends at once with the name of that process.
 func TestLoadJoinLoaderKilled(t *testing.T) {
 	t.Parallel()
 	run, others := startJoinedRun(t, joinScenario(t, "10m"))
@@ -131,7 +131,7 @@ func TestLoadJoinLoaderKilled(t *testing.T) {
 	awaitNoProcess(t, run.temp)
 }
 
-// awaitJoinedResults waits until a run of several loaders receives results.
+// awaitJoinedResults waits until a load run with several load tester processes receives results.
 func awaitJoinedResults(t *testing.T, run *loadRun, others []*harness.Process) {
 	t.Helper()
 	harness.Until(t, time.Minute, "results flow on all", func() (string, bool) {
@@ -140,7 +140,7 @@ func awaitJoinedResults(t *testing.T, run *loadRun, others []*harness.Process) {
 	})
 }
 
-// TestLoadJoinAlerts checks that alerts of a run with several loaders are counted once.
+// In a load run with several load tester processes each alert is counted once.
 func TestLoadJoinAlerts(t *testing.T) {
 	t.Parallel()
 	file := tempFile(t, "alerts.yaml", `scenario: muster.load/v1
@@ -168,8 +168,7 @@ objectives: {detect: 60s, clear: 60s}
 	assert(t, s != nil && s.Machines == 12 && s.Extra == 0 && s.Unjudged == "", "silence %+v", s)
 }
 
-// TestLoadJoinInterrupted checks that Ctrl-C at one loader ends the present phase for all loaders, and that the
-// report has the finished part.
+// Ctrl-C at one load tester process ends the present phase for all processes of the run.
 func TestLoadJoinInterrupted(t *testing.T) {
 	t.Parallel()
 	run, others := startJoinedRun(t, joinScenario(t, "10m"))
@@ -193,8 +192,7 @@ func TestLoadJoinInterrupted(t *testing.T) {
 	expectTexts(t, strings.Join(rep.Label, "; "), " late that the timetable ends")
 }
 
-// TestLoadJoinOnRunningServer checks a run of several loaders against a running server: the other loaders need no
-// login and get their machines' keys.
+// Several load tester processes can share a run against a running server, and only the first needs a login.
 func TestLoadJoinOnRunningServer(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)

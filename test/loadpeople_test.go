@@ -15,8 +15,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// TestLoadPeople runs load with simulated people: they read pages, watch and change checks and groups, and affected
-// agents confirm each change.
+// Simulated people in a load run read pages and change checks, and the affected agents confirm each change.
 func TestLoadPeople(t *testing.T) {
 	t.Parallel()
 	file := tempFile(t, "people.yaml", `scenario: muster.load/v1
@@ -49,7 +48,7 @@ objectives: {holds-p99: 60s, list-p99: 60s, apply-p99: 60s, watch-p99: 60s}
 	}
 }
 
-// expectWorked fails the test unless simulated operators made at least n requests of each kind without failure.
+// expectWorked fails the test unless the simulated operators made at least n successful requests of each kind.
 func expectWorked(t *testing.T, rep *report.Report, least uint64, kinds ...string) {
 	t.Helper()
 	for _, kind := range kinds {
@@ -60,7 +59,7 @@ func expectWorked(t *testing.T, rep *report.Report, least uint64, kinds ...strin
 	}
 }
 
-// TestLoadRefusals plays scenarios that are invalid or lack a service: each has its own exit code, before anything starts.
+// Each invalid load scenario is refused with its own exit code before anything starts.
 func TestLoadRefusals(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -82,7 +81,7 @@ func TestLoadRefusals(t *testing.T) {
 	}
 }
 
-// TestLoadMixed loads each pipeline in turn while others are timed: each message arrives once by handler and route.
+// In a load run whose people, changes and alerts become more frequent in turn, each notification arrives once.
 func TestLoadMixed(t *testing.T) {
 	t.Parallel()
 	file := tempFile(t, "mixed.yaml", `scenario: muster.load/v1
@@ -114,7 +113,7 @@ objectives: {beyond-p99: 60s, list-p99: 60s, apply-p99: 60s, silence-p99: 60s, r
 	if told := rep.Told; told == nil || told.Due < 20 || told.Timed < 10 || told.Missing+told.Extra > 0 || told.Unclear > 0 || told.Latency.P50 <= 0 || len(told.Curve) == 0 {
 		t.Errorf("messages: %+v", told)
 	}
-	refuseTexts(t, string(readFile(t, filepath.Join(out, "server.log"))), "gave up on a message")
+	expectNoTexts(t, string(readFile(t, filepath.Join(out, "server.log"))), "gave up on a message")
 	expectWorked(t, rep, 3, "list", "apply", "silence", "run", "fact") // a slow machine answers fewer requests
 	faster := map[string]float64{}
 	for _, p := range rep.Phases {
@@ -133,8 +132,7 @@ objectives: {beyond-p99: 60s, list-p99: 60s, apply-p99: 60s, silence-p99: 60s, r
 	expectTexts(t, string(readFile(t, filepath.Join(out, "report.html"))), "Who was told", "operators ×4")
 }
 
-// TestLoadProxies runs proxy checks by simulated agents, all or in turn: a hanging agent is replaced in time and no
-// interval is without a run.
+// In a load run with checks of proxy nodes, a hanging agent is replaced in time and every interval has a run.
 func TestLoadProxies(t *testing.T) {
 	skipIfShort(t, "waits for turns of several intervals")
 	t.Parallel()

@@ -27,7 +27,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// readStream reads a recorded result stream: its head, and a word per result for each state.
+// readStream reads a file of recorded results and returns its header and the status and output of each event's
+// results.
 func readStream(t *testing.T, path string) (h stream.Head, states map[[2]uint32][]string) {
 	t.Helper()
 	r, file, err := stream.Open(path)
@@ -45,12 +46,12 @@ func readStream(t *testing.T, path string) (h stream.Head, states map[[2]uint32]
 	return r.Head, states
 }
 
-// isRotation reports whether one sequence is a rotation of the other.
+// isRotation reports whether one list is a rotation of the other list.
 func isRotation(x, y []string) bool {
 	return len(x) == len(y) && strings.Contains(strings.Join(append(slices.Clone(y), y...), ""), strings.Join(x, ""))
 }
 
-// TestLoadRecord records a fleet's results and replays them three times as large, without loss.
+// The load tester can record a fleet's results and replay them three times as large without loss.
 func TestLoadRecord(t *testing.T) {
 	t.Parallel()
 	skipIfShort(t, "two runs of some seconds")
@@ -90,7 +91,7 @@ func TestLoadRecord(t *testing.T) {
 	text = fmt.Sprintf("scenario: muster.load/v1\ntitle: Again\nagents: [{name: told, recorded: {file: after.stream, times: 3}}]\nphases: [{ramp: 1s}, {steady: %s}, {drain: 30s}]\n", h.Length)
 	writeFile(t, mine, text)
 	harness.Run(t, nil, "load", "lint", mine).Expect(0, "18 agents")
-	harness.Run(t, nil, "load", "show", mine).Expect(0, "# - 18 told: recorded stream × 3: 6 nodes, 4 checks").Lacks("checks:")
+	harness.Run(t, nil, "load", "show", mine).Expect(0, "# - 18 told: recorded stream × 3: 6 nodes, 4 checks").ExpectNot("checks:")
 	again := harness.NewServer(t)
 	again.CLI("load", "prepare", mine, "--data", again.Data)
 	again.Start()
@@ -135,8 +136,7 @@ func TestLoadRecord(t *testing.T) {
 	assert(t, len(left) == 0, "left behind: %s", left)
 }
 
-// TestScenarioFromFleetNamesNothing makes a scenario from an installation, read with a viewer's rights: the file can be played
-// and contains no name of the installation.
+// A load scenario that is made from a real installation contains none of its names.
 func TestScenarioFromFleetNamesNothing(t *testing.T) {
 	t.Parallel()
 	const text = `scenario: muster.load/v1
@@ -167,7 +167,7 @@ phases: [{ramp: 2s}, {steady: 1h}, {drain: 5s}]
 	harness.Run(t, env, "load", "from-fleet").Expect(harness.AnyFailure, "no nodes in namespace default", "(210)")
 	harness.Run(t, env, "load", "from-fleet", "-n", simulated.Namespace, "-o", file, "--key", "k").Expect(0)
 	mine := readFile(t, file)
-	refuseTexts(t, string(mine), "storefront", "checkout", "nightly", "ledger", "replication", "penguins", "filling", "clock", s.Listen, "127.0.0.1", "rack", "00007")
+	expectNoTexts(t, string(mine), "storefront", "checkout", "nightly", "ledger", "replication", "penguins", "filling", "clock", s.Listen, "127.0.0.1", "rack", "00007")
 	got, err := scenario.Parse(file, mine)
 	require(t, err == nil && len(got.Agents) == 2 && (got.Agents[0].Count == 60 || got.Agents[1].Count == 60) && got.Rate() == sc.Rate() && got.States() == sc.States(),
 		"%v\n%s", err, mine)

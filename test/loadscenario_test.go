@@ -23,7 +23,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// tinyScenario writes a load scenario of some seconds with both kinds of agents.
+// tinyScenario writes a load scenario of a few seconds with agents that use TLS and agents that do not.
 func tinyScenario(t *testing.T, more string) string {
 	t.Helper()
 	return tempFile(t, "tiny.yaml", `scenario: muster.load/v1
@@ -63,12 +63,12 @@ func runLoad(t *testing.T, file string, more ...string) (ran harness.Result, rep
 	return ran, rep, out
 }
 
-// loadWords returns the arguments of a load run of a scenario file.
+// loadWords returns the command-line arguments for a load run of a scenario file.
 func loadWords(file, out string, more ...string) []string {
 	return append([]string{"load", "run", file, "--out", out, "--max-lag", "1h", "--server-flag=--journal-reserve=1MiB"}, more...)
 }
 
-// loadRun is a load run in progress.
+// loadRun is a running load run with its folders.
 type loadRun struct {
 	*harness.Process
 	temp, cache, out string
@@ -91,7 +91,7 @@ func (r *loadRun) awaitSecond(t *testing.T) {
 	})
 }
 
-// expectNothingLeft fails the test if a run left files or processes in its temporary folder.
+// expectNothingLeft fails the test if a load run left files or processes in its temporary folder.
 func expectNothingLeft(t *testing.T, temp string) {
 	t.Helper()
 	left, _ := os.ReadDir(temp)
@@ -106,14 +106,13 @@ func expectNoReport(t *testing.T, out string) {
 	assert(t, len(left) == 0, "a report: %v", left)
 }
 
-// awaitNoProcess waits until the server of a run has ended.
+// awaitNoProcess waits until the server that a load run has started has ended.
 func awaitNoProcess(t *testing.T, temp string) {
 	t.Helper()
 	awaitEqual(t, "processes of the run's server", 0, func() int { return len(processesOf(t, temp)) })
 }
 
-// TestLoadScenario plays a scenario by its name alone: the run starts its own server and leaves a report folder and nothing
-// else.
+// A load run of a scenario starts its own server and leaves only a report folder.
 func TestLoadScenario(t *testing.T) {
 	t.Parallel()
 	temp, out := t.TempDir(), filepath.Join(t.TempDir(), "report")
@@ -160,7 +159,7 @@ func TestLoadScenario(t *testing.T) {
 	expectNothingLeft(t, temp)
 }
 
-// TestLoadScenarioMissedObjective misses an objective: the exit code says so, and the report exists.
+// A load run that misses an objective ends with exit code 20 and still writes its report.
 func TestLoadScenarioMissedObjective(t *testing.T) {
 	t.Parallel()
 	file := tinyScenario(t, "objectives: {beyond-p99: 1us}\nfaults:\n  - {at: 2s, server: kill}\n")
@@ -178,7 +177,7 @@ func TestLoadScenarioMissedObjective(t *testing.T) {
 	}
 }
 
-// TestLoadScenarioSlowServer pauses the server: no result is lost, and each phase that the pause touches misses its rate.
+// In a load run with a paused server no result is lost, and each affected phase misses its rate.
 func TestLoadScenarioSlowServer(t *testing.T) {
 	t.Parallel()
 	file := tempFile(t, "late.yaml", `scenario: muster.load/v1
@@ -210,7 +209,7 @@ faults: [{at: 2s, for: 5s, server: stop}, {at: 12s, for: 6s, server: stop}]
 	assert(t, rep.Balance.OK() && len(rep.Goals) == 2 && missed < 0, "ledger %+v, %v", rep.Balance, rep.Goals)
 }
 
-// TestLoadScenarioLeavesNoProcess ends the loader in several ways, also by kill -9: its server always ends too.
+// The server of a load run always ends together with the load tester, even after kill -9.
 func TestLoadScenarioLeavesNoProcess(t *testing.T) {
 	t.Parallel()
 	file := tinyScenario(t, "")
@@ -239,7 +238,7 @@ func TestLoadScenarioLeavesNoProcess(t *testing.T) {
 	}
 }
 
-// TestLoadScenarioInterrupted stops a run in its second phase: the report contains the first phase, and only this is judged.
+// A load run that is interrupted in its second phase reports and judges only the first phase.
 func TestLoadScenarioInterrupted(t *testing.T) {
 	t.Parallel()
 	file := tempFile(t, "two.yaml", `scenario: muster.load/v1
@@ -280,7 +279,7 @@ objectives: {beyond-p99: 60s, clear: 1s}
 	expectNothingLeft(t, run.temp)
 }
 
-// TestLoadScenarioOnRunningServer plays a scenario against a running server, prepared through its API; its machines join once.
+// A load scenario can run against an already running server, which is prepared through its API.
 func TestLoadScenarioOnRunningServer(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -305,10 +304,10 @@ func TestLoadScenarioOnRunningServer(t *testing.T) {
 			joined[f] = info.ModTime()
 		}
 	}
-	s.Try("node", "token", "list").Expect(0).Lacks("load run")
+	s.Try("node", "token", "list").Expect(0).ExpectNot("load run")
 }
 
-// TestLoadScenarioWithoutLogin names another server than that of the login: the run is refused and nothing is prepared.
+// A load run against another server than that of the login is refused.
 func TestLoadScenarioWithoutLogin(t *testing.T) {
 	t.Parallel()
 	here, there := harness.StartServer(t), harness.StartServer(t)
@@ -323,12 +322,11 @@ func TestLoadScenarioWithoutLogin(t *testing.T) {
 		ran.Expect(model.Invalid.Exit(), want)
 	}
 	for _, s := range []*harness.Server{here, there} {
-		s.Try("get", "nodes", "-A").Lacks("web-0000")
+		s.Try("get", "nodes", "-A").ExpectNot("web-0000")
 	}
 }
 
-// TestLoadGroupChecksReachAgentsOnce checks that checks of groups reach the agents of several classes once each and
-// raise their alerts.
+// In a load run, each check of a group reaches each simulated agent of the group once and raises its alerts.
 func TestLoadGroupChecksReachAgentsOnce(t *testing.T) {
 	t.Parallel()
 	file := tempFile(t, "groups.yaml", `scenario: muster.load/v1
@@ -351,8 +349,7 @@ faults:
 		"%+v", rep.Faults)
 }
 
-// TestLoadServerCrash crashes the server without a fault of the scenario: the run ends with 21 for the unacknowledged results,
-// and report and log show the crash.
+// A load run whose server crashes ends with exit code 21, and its report shows the crash.
 func TestLoadServerCrash(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -381,8 +378,7 @@ func TestLoadServerCrash(t *testing.T) {
 	}
 }
 
-// TestLoadSecondInterrupt sends Ctrl-C twice while the server hangs: the second ends run and server at once, and the output
-// says that there is no report.
+// A second Ctrl-C ends a load run and its hanging server immediately, without a report.
 func TestLoadSecondInterrupt(t *testing.T) {
 	t.Parallel()
 	run := startLoadRun(t, tinyScenario(t, ""))
@@ -415,8 +411,7 @@ func signalServerIn(t *testing.T, dir string, sig syscall.Signal) {
 	t.Fatal("there is no server")
 }
 
-// TestLoadReportOnFullDisk writes the report to a full disk: the run reports the failure, finishes, prints its summary, and
-// leaves no incomplete report.
+// A load run that cannot write its report to a full disk says so and leaves no incomplete report.
 func TestLoadReportOnFullDisk(t *testing.T) {
 	testenv.Root(t)
 	t.Parallel()

@@ -21,8 +21,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// TestErrorMessagesSayWhatToType collects messages of checks and commands: each names what failed, where, and the command to
-// type.
+// Each error message of checks and commands names the failed operation, its object and the command to type.
 func TestErrorMessagesSayWhatToType(t *testing.T) {
 	t.Parallel()
 	s, _ := startUp(t)
@@ -93,8 +92,8 @@ func TestErrorMessagesSayWhatToType(t *testing.T) {
 	s.Stop()
 }
 
-// TestFrequentErrorsSayWhatToType raises the ten most frequent errors of a first week, on the command line, in a log, in an
-// event and in readyz. docs/troubleshooting.md shows the same texts.
+// The messages of the ten most frequent errors of a first week name the command to type. docs/troubleshooting.md
+// shows the same texts.
 func TestFrequentErrorsSayWhatToType(t *testing.T) {
 	t.Parallel()
 	for _, m := range frequentErrors {
@@ -123,7 +122,7 @@ var frequentErrors = []struct {
 	{"frame-refused", (*transcript).frameRefused},
 }
 
-// transcript collects commands, messages and log lines for a documentation page.
+// transcript collects commands, messages and log lines and compares them with a documentation page.
 type transcript struct {
 	t    *testing.T
 	s    *harness.Server
@@ -144,7 +143,7 @@ func (x *transcript) server(node string, args ...string) *harness.Agent {
 	return a
 }
 
-// heading records a heading that says where the following text appears.
+// heading adds a heading that says where the following text appears.
 func (x *transcript) heading(format string, args ...any) {
 	if x.text.Len() > 0 {
 		x.text.WriteByte('\n')
@@ -208,7 +207,7 @@ func (x *transcript) replaceText(text, name string) {
 	x.hide = append(x.hide, [2]string{regexp.QuoteMeta(text), name})
 }
 
-// golden compares the transcript with a golden file.
+// golden compares the collected texts with a golden file.
 func (x *transcript) golden(name string) {
 	x.t.Helper()
 	said := x.text.String()
@@ -291,7 +290,7 @@ func (x *transcript) portTaken() {
 	x.heading("$ muster server --listen %s\n%s", x.s.Listen, strings.TrimSpace(strings.Join(linesForPeople(second.Log()), "\n")))
 }
 
-// linesForPeople returns the lines of an output that are not part of the structured log.
+// linesForPeople returns the lines of a program's output that are not log lines.
 func linesForPeople(log string) (lines []string) {
 	for line := range strings.Lines(log) {
 		if !strings.HasPrefix(line, "time=") {
@@ -361,7 +360,7 @@ func (x *transcript) diskBudget() {
 	fleet := harness.Fleet{Agents: 8, Checks: 4, Interval: 100 * time.Millisecond}
 	x.s = harness.StartFleet(x.t, fleet, "--journal-budget", "64MiB")
 	release := holdHistory(x.t, x.s) // history that is behind keeps the journal from being cut
-	cfg := x.s.Load(fleet, time.Minute)
+	cfg := x.s.LoadConfig(fleet, time.Minute)
 	cfg.Output = 60_000
 	playLoad(x.t, cfg)
 	x.t.Cleanup(release)
@@ -416,13 +415,14 @@ func (l *logBuffer) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
+// String returns the log so far.
 func (l *logBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.String()
 }
 
-// TestTroubleshootingPageShowsMessages compares the ten messages with docs/troubleshooting.md; -update writes them.
+// The page docs/troubleshooting.md shows the same error messages as the program.
 func TestTroubleshootingPageShowsMessages(t *testing.T) {
 	path := filepath.Join(harness.Root(), "docs/troubleshooting.md")
 	page := readFile(t, path)

@@ -28,7 +28,7 @@ func TestRenamedNodeKeepsItsEvents(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	a, runs := s.NewAgent("old"), s.Counter("count", "old")
-	runs.Exit(1) // exit code 1: a problem opens
+	runs.SetExitCode(1) // exit code 1: a problem opens
 	s.Apply("apiVersion: muster/v1\nkind: Property\nmetadata: {name: p}\nspec: {scope: 'node:old', value: 7}")
 	a.Start()
 	runs.AwaitRuns(2)
@@ -36,7 +36,7 @@ func TestRenamedNodeKeepsItsEvents(t *testing.T) {
 	said := s.CLI("node", "rename", "old", "new", "-m", "moved to the shop")
 	expectTexts(t, said, "node/old renamed new", "check/count updated", "property/p updated", "your files")
 	a.AwaitLog("name=new")
-	runs.Exit(2) // exit code 2: the problem gets worse
+	runs.SetExitCode(2) // exit code 2: the problem gets worse
 	runs.AwaitRuns(2)
 	runs.Block()
 	awaitEvent(t, s.API, "new", "count", "every run is applied, under the new name", func(e v1.Event) bool { return e.Results == runs.Runs() && e.Lost == 0 })
@@ -59,7 +59,7 @@ func TestReplacedAndRetiredMachinesAreRefused(t *testing.T) {
 	told := filepath.Join(t.TempDir(), "told")
 	s.Apply(fmt.Sprintf("apiVersion: muster/v1\nkind: Handler\nmetadata: {name: tell}\nspec: {command: %q}", "cat >>"+told+"; echo >>"+told))
 	first, runs := s.NewAgent("web01"), s.Counter("count", "web01", "  alert: {handlers: [tell]}")
-	runs.Exit(2)
+	runs.SetExitCode(2)
 	first.Start()
 	applied := func() (results uint64) {
 		harness.Until(t, 30*time.Second, "results are applied", func() (string, bool) {
@@ -96,13 +96,13 @@ func TestReplacedAndRetiredMachinesAreRefused(t *testing.T) {
 
 	s.Try("node", "retire", "web01", "-m", "scrapped", "--yes").Expect(0, "node/web01 retired")
 	for _, words := range [][]string{{"audit", "node", "web01"}, {"status", "-o", "wide"}} {
-		s.Try(words...).Expect(0, "retired node/web01").Lacks("deleted node/web01")
+		s.Try(words...).Expect(0, "retired node/web01").ExpectNot("deleted node/web01")
 	}
 	hears(second, "(retired)", "node web01 was retired by admin", "scrapped", "muster node token")
 	awaitFile(t, told, 2, problem[0].ID)
 	s.Kill()
 	s.Start()
-	s.Try("get", "events").Expect(0).Lacks("web01")
+	s.Try("get", "events").Expect(0).ExpectNot("web01")
 	second.Kill()
 	second.Start()
 	second.AwaitLog("(retired)", "scrapped")
@@ -110,11 +110,11 @@ func TestReplacedAndRetiredMachinesAreRefused(t *testing.T) {
 	expectTexts(t, list, "web01", "retired", "replaced", "scrapped", "new disk", "admin")
 }
 
-// TestEphemeralNodeExpiresAndRejoins stops an ephemeral machine for longer than its limit: the node is deleted, and the
-// machine joins again as a new node. A clean stop before the limit alerts nobody.
+// An ephemeral node is deleted after too long an absence, and its machine can join again as a new node. A clean stop
+// before the limit alerts nobody.
 func TestEphemeralNodeExpiresAndRejoins(t *testing.T) {
 	t.Parallel()
-	if harness.Duration(t, 0, 90*time.Second) == 0 {
+	if harness.OutageDuration(t, 0, 90*time.Second) == 0 {
 		t.Skip("waits for more than a minute: forgetAfter is at least that")
 	}
 	s := harness.StartServer(t)
@@ -158,9 +158,9 @@ func TestEphemeralNodeExpiresAndRejoins(t *testing.T) {
 	assert(t, strings.Contains(log, "(forgotten)") && strings.Contains(log, "away too long"), "the agent's log:\n%s", log)
 }
 
-// TestDeclaredNodeKeepsItsMachine declares nodes in files: a joined machine keeps its token's labels when the file is applied
-// again. No file takes the machine away or restores a retired one. Trusting a machine that chose its own name prints a
-// warning.
+// A node that is declared in a file keeps its machine and the labels of its join token when the file is applied
+// again. No file takes the machine away or restores a retired one. Trusting a machine that chose its own name prints
+// a warning.
 func TestDeclaredNodeKeepsItsMachine(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -202,9 +202,9 @@ func TestDeclaredNodeKeepsItsMachine(t *testing.T) {
 	says(apply(exported), model.Conflict.Exit(), "was retired", "muster node forgive "+m.identity().Node.String())
 }
 
-// TestFleetLifecycle renames, replaces and retires hundreds of 2,000 nodes while results flow, and kills the server
-// after the last answer. No other node loses a result, no event of a retired node remains, and the planner's work
-// grows with the changed nodes only.
+// Hundreds of nodes are renamed, replaced and retired while results arrive, and no other node loses a result. No
+// other node loses a result, no event of a retired node remains, and the planner's work grows with the changed nodes
+// only.
 func TestFleetLifecycle(t *testing.T) {
 	skipIfShort(t, "two thousand agents take their time")
 	t.Parallel()
@@ -220,10 +220,10 @@ func TestFleetLifecycle(t *testing.T) {
 		return begun, end, stop
 	}
 	over := make(chan string, 1)
-	lasting := s.Load(fleet, 10*time.Minute) // it lasts until the test stops it, after the kill
+	lasting := s.LoadConfig(fleet, 10*time.Minute) // it lasts until the test stops it, after the kill
 	lasting.Stop = over
 	staying, stayed, _ := play(lasting, 0, stay)
-	ending := s.LoadTLS(fleet, 40*time.Second) // agents with certificates
+	ending := s.LoadConfigTLS(fleet, 40*time.Second) // agents with certificates
 	ending.Before, ending.Drain = nil, time.Second
 	going, gone, stopGoing := play(ending, stay, 3*each)
 	for _, begun := range []<-chan struct{}{staying, going} {

@@ -53,9 +53,9 @@ func (n *notificationFile) awaitKinds(check string, want ...string) {
 	awaitEqual(n.t, "messages about "+check, strings.Join(want, ", "), func() string { return strings.Join(n.kinds(check), ", ") })
 }
 
-// TestSilenceHoldsNotifications silences a check: it runs and its problem is shown with author and reason, but nobody is
-// notified. A problem that is open at the silence's end is notified then. A silence until resolution ends with its problem.
-// The command line shows all of it in advance.
+// A silenced check still runs and shows its problem, but sends no notification. A problem that is open at the
+// silence's end is notified then. A silence until resolution ends with its problem. The command line shows all of it
+// in advance.
 func TestSilenceHoldsNotifications(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -78,7 +78,7 @@ func TestSilenceHoldsNotifications(t *testing.T) {
 	out := s.CLI("silence", "web01/disk", "--for", "2h", "-m", "a new disk", "--name", "work")
 	expectTexts(t, out, "silence work silences disk on 1 node, until", "muster silence end work")
 	s.AwaitOutput("route test web01/disk", "! silenced by default/work (admin: a new disk), until")
-	check.Exit(2)
+	check.SetExitCode(2)
 	s.AwaitOutput("get problems --open -o wide", "SILENCED CRITICAL", "silenced by default/work (admin: a new disk)")
 	for _, words := range []string{"get events --problem -o wide", "describe event web01/disk", "why web01/disk", "get problems --open -o json"} {
 		s.Try(strings.Fields(words)...).Expect(0, "a new disk", "admin")
@@ -90,14 +90,13 @@ func TestSilenceHoldsNotifications(t *testing.T) {
 	book.awaitKinds("disk", "opened")
 
 	s.Try("silence", "web01/disk", "--until-resolved", "-m", "known", "--name", "known").Expect(0, "until the first of its problems closes; open now: 1 problem")
-	check.Exit(0)
+	check.SetExitCode(0)
 	book.awaitKinds("disk", "opened", "closed") // notified handlers are notified of the end
 	awaitEqual(t, "the silence still exists", false, func() bool { return s.Try("get", "silence", "known").Code == 0 })
 	s.Try("audit", "silence/known").Expect(0, "the problem that it silenced has closed", "known")
 }
 
-// TestRouteRateHoldsMessages exceeds the rate of a route: further messages wait, `why` shows it, and one summary follows when
-// the rate allows it, also after a kill of the server.
+// Messages beyond the rate limit of a route wait and are sent later as one summary.
 func TestRouteRateHoldsMessages(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -109,10 +108,10 @@ func TestRouteRateHoldsMessages(t *testing.T) {
 	s.StartAgent("web01")
 	first, second, third := s.Counter("a", "web01"), s.Counter("b", "web01"), s.Counter("c", "web01")
 	first.AwaitRuns(1)
-	first.Exit(2)
+	first.SetExitCode(2)
 	book.awaitKinds("a", "opened")
-	second.Exit(2)
-	third.Exit(1)
+	second.SetExitCode(2)
+	third.SetExitCode(1)
 	for _, name := range []string{"b", "c"} {
 		s.AwaitOutput("why web01/"+name, "over the rate of route default/default (more than 1 message in 6h)")
 	}
@@ -120,14 +119,13 @@ func TestRouteRateHoldsMessages(t *testing.T) {
 	s.Start()
 	got := append(book.kinds("b"), book.kinds("c")...)
 	assert(t, len(got) == 0, "notified of %q above the rate", got)
-	first.Exit(0)
+	first.SetExitCode(0)
 	book.awaitKinds("a", "opened", "closed")
 	s.Apply("kind: Route\nmetadata: {name: default}\nspec:\n  groupWait: 0s\n  groupBy: [node, check]\n  steps: [{to: [pager]}]\n") // the route has no rate any more
 	book.awaitKinds("b", "summary")
 }
 
-// TestSilenceListsCoveredNodes silences many nodes: the refusal, the dry run and the answer name the first ten nodes and count
-// the others; few nodes are all named.
+// The answer to a silence of many nodes names the first ten nodes and counts the others.
 func TestSilenceListsCoveredNodes(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -154,8 +152,7 @@ func TestSilenceListsCoveredNodes(t *testing.T) {
 	s.Try("silence", "rack07", "--for", "2h", "-m", "alone", "-o", "json").Expect(0, `"first": [`, `"rack07"`)
 }
 
-// TestKillRepeatsNoEscalationStep kills the server after the first step of a route, and again when the second is due: no step
-// is repeated, the second is delivered once, and both handlers receive the end.
+// After kills of the server, no step of a route is repeated and none is lost.
 func TestKillRepeatsNoEscalationStep(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -165,7 +162,7 @@ func TestKillRepeatsNoEscalationStep(t *testing.T) {
 	s.StartAgent("web01")
 	check := s.Counter("disk", "web01")
 	check.AwaitRuns(1)
-	check.Exit(2)
+	check.SetExitCode(2)
 	pager.awaitKinds("disk", "opened")
 	opened := time.Now()
 	// A kill before the record of a delivery repeats the delivery (TestKilledServerRepeatsTheDeliveryWithItsKey).
@@ -179,13 +176,12 @@ func TestKillRepeatsNoEscalationStep(t *testing.T) {
 	s.Start()
 	lead.awaitKinds("disk", "opened")
 	pager.awaitKinds("disk", "opened")
-	check.Exit(0)
+	check.SetExitCode(0)
 	lead.awaitKinds("disk", "opened", "closed")
 	pager.awaitKinds("disk", "opened", "closed")
 }
 
-// TestFlappingCheckIsOneProblem runs a check that fails every second time: it is one flapping problem with one message, every
-// result is applied, and the problem closes when the check is steady.
+// A check that fails at every second run is one flapping problem with one message.
 func TestFlappingCheckIsOneProblem(t *testing.T) {
 	skipIfShort(t, "a minute")
 	t.Parallel()
@@ -225,7 +221,7 @@ func TestShadowModeNotifiesNobody(t *testing.T) {
 	s.StartAgent("web01")
 	check := s.Counter("disk", "web01")
 	check.AwaitRuns(1)
-	check.Exit(2)
+	check.SetExitCode(2)
 	shadow := func(words string, want ...string) {
 		t.Helper()
 		harness.Until(t, time.Minute, words, func() (out string, ok bool) {
@@ -239,7 +235,7 @@ func TestShadowModeNotifiesNobody(t *testing.T) {
 		})
 	}
 	shadow("report shadow --each", "opened", "web01", "CRITICAL: disk on web01")
-	check.Exit(0)
+	check.SetExitCode(0)
 	shadow("report shadow --since 1h -o csv", ",default/pager,default/default,opened,default,web01,disk,CRITICAL,", ",default/pager,default/default,closed,default,web01,disk,OK,")
 	shadow("report shadow", "pager    default  disk   1       -      -         1", "1 message would")
 	shadow("report noise --since 100d", "1 page ", "1 in shadow mode", "disk   1      ", "1/1", "! history covers 90d")
@@ -247,8 +243,7 @@ func TestShadowModeNotifiesNobody(t *testing.T) {
 	assert(t, len(got) == 0, "notified of %q in shadow mode", got)
 }
 
-// TestBulkRequestAcknowledgesMatchingEvents acknowledges all events of a node in one request. Reports still show the events of
-// a node that was deleted since.
+// One request acknowledges all events of a node. Reports still show the events of a node that was deleted since.
 func TestBulkRequestAcknowledgesMatchingEvents(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -264,8 +259,7 @@ func TestBulkRequestAcknowledgesMatchingEvents(t *testing.T) {
 	s.Try("report", "availability", "web01/disk", "--since", "1h").Expect(0, "web01 (gone)  disk   0.000 %")
 }
 
-// TestNotificationHoldsHooksAndThresholds fails a check by a threshold on its metrics and runs its hook: event and
-// notification contain both.
+// The event and notification of a failed check contain the exceeded threshold and the output of its hook.
 func TestNotificationHoldsHooksAndThresholds(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -297,8 +291,7 @@ spec:
 	expectTexts(t, yaml, "name: jobs.waiting", "queue: mail", "name: locks")
 }
 
-// TestRouteTellsOpenProblems applies a route while problems are open: apply says how many it tells and when, why gives a time
-// or a reason, and the handler gets one message about all of them, or none with --only-new until a person asks for it.
+// A new route sends one message about all problems that are already open.
 func TestRouteTellsOpenProblems(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -307,7 +300,7 @@ func TestRouteTellsOpenProblems(t *testing.T) {
 	s.StartAgent("web01")
 	for _, name := range []string{"disk", "load"} {
 		check := s.Counter(name, "web01")
-		check.Exit(2)
+		check.SetExitCode(2)
 		s.AwaitOutput("why web01/"+name, "is open since")
 	}
 	s.AwaitOutput("why web01/disk", "! not told, because the check names no route (alert.route)", "to tell it now: apply a Route called default")
@@ -327,8 +320,8 @@ func TestRouteTellsOpenProblems(t *testing.T) {
 	book.awaitKinds("disk", "summary", "opened")
 }
 
-// TestFirstPageAtNight makes a first pager by one command and follows one alert: message, acknowledgement, recovery, and the
-// timeline in the morning. A handler that does not work is in no route, and status warns of one that fails.
+// One command creates a handler that pages, and one alert leads to message, acknowledgement, recovery and a timeline.
+// A handler that does not work is in no route, and status warns of one that fails.
 func TestFirstPageAtNight(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -337,13 +330,13 @@ func TestFirstPageAtNight(t *testing.T) {
 	s.Try("handler", "create", "pager", "--command", "exit 3").Expect(9, "the handler pager exists and does not work, so no route names it")
 	s.Try("handler", "create", "pager", "--command", "cat >> "+book.path).Expect(0, "handler/pager updated", "accepted a test message", "route/default created")
 	check := s.Counter("disk", "web01")
-	check.Exit(2)
+	check.SetExitCode(2)
 	book.awaitKinds("disk", "opened")
 	s.AwaitOutput("status", "Not well: 1 problem (1 critical)", "web01/disk")
 	s.CLI("event", "ack", "web01/disk", "-m", "on it")
 	book.awaitKinds("disk", "opened", "acknowledged")
 	s.AwaitOutput("status", "no problem but 1 handled one", "1 acknowledged")
-	check.Exit(0)
+	check.SetExitCode(0)
 	book.awaitKinds("disk", "opened", "acknowledged", "closed")
 	var list v1.ProblemList
 	require(t, json.Unmarshal([]byte(s.CLI("get", "problems", "-o", "json")), &list) == nil && len(list.Items) > 0, "no problem")

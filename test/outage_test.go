@@ -22,9 +22,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// TestSmokeKillUnderLoad kills the server at random instants while a fleet sends over mutual TLS: some kills hit the start,
-// and before some the acknowledgements are dropped, so that agents send stored results again. Every acknowledged result is
-// applied once.
+// Every acknowledged result is applied once although the server is killed at random times under load. Every
+// acknowledged result is applied once.
 func TestSmokeKillUnderLoad(t *testing.T) {
 	t.Parallel()
 	kills := inShort(5, 20)
@@ -38,7 +37,7 @@ func TestSmokeKillUnderLoad(t *testing.T) {
 
 	for kills > 0 {
 		// The run lasts as long as the remaining kills need.
-		cfg := s.LoadTLS(fleet, min(30*time.Second, 4*time.Second+time.Duration(kills)*2*time.Second))
+		cfg := s.LoadConfigTLS(fleet, min(30*time.Second, 4*time.Second+time.Duration(kills)*2*time.Second))
 		cfg.Server = network.Address
 		end := startLoadWith(t, cfg)
 		began := time.Now()
@@ -49,7 +48,7 @@ func TestSmokeKillUnderLoad(t *testing.T) {
 				s.WaitReady(40 * time.Second)
 				sleep(t.Context(), time.Duration(random.Int64N(int64(1500*time.Millisecond))))
 				if random.IntN(2) == 0 {
-					network.Mute()
+					network.DropAnswers()
 					sleep(t.Context(), time.Duration(random.Int64N(int64(400*time.Millisecond))))
 				}
 			}
@@ -90,7 +89,7 @@ type loadResult struct {
 // startLoad starts a load run of a fleet and returns once results are measured. The channel delivers its outcome.
 func startLoad(t *testing.T, s *harness.Server, fleet harness.Fleet, span time.Duration) <-chan loadResult {
 	t.Helper()
-	return startLoadWith(t, s.Load(fleet, span))
+	return startLoadWith(t, s.LoadConfig(fleet, span))
 }
 
 // startLoadWith starts a load run and returns once results are measured. The channel delivers its outcome.
@@ -120,8 +119,8 @@ func playLoad(t *testing.T, cfg load.Config) (end chan loadResult, stop func()) 
 	return end, stop
 }
 
-// awaitMeasurement returns a channel that is closed once a run measures results. On a busy machine the first reported second
-// may come before.
+// awaitMeasurement returns a channel that is closed when the load run has begun to measure results. On a busy machine
+// the first reported second may come before.
 func awaitMeasurement(cfg *load.Config) <-chan struct{} {
 	measures := make(chan struct{})
 	begins := sync.OnceFunc(func() { close(measures) })
@@ -133,8 +132,8 @@ func awaitMeasurement(cfg *load.Config) <-chan struct{} {
 	return measures
 }
 
-// sleep waits for a time that the test needs without a condition to poll. Tests never use it to wait for a condition.
-// house: sleeps because a kill has to come at any instant.
+// sleep waits for a duration that the test needs for another purpose than waiting for a condition. Tests never use it
+// to wait for a condition. house: sleeps because a kill has to come at any instant.
 func sleep(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
@@ -142,9 +141,8 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// TestOutageLosesNoResult checks that no result is lost while the server is down for longer than results count as
-// live. Agents spool and deliver all results, one agent after a kill of its own. Late results are history and do not
-// change the present state; no node is reported as down.
+// No result is lost while the server is down for a long time. Agents spool and deliver all results, one agent after a
+// kill of its own. Late results are history and do not change the present state; no node is reported as down.
 func TestOutageLosesNoResult(t *testing.T) {
 	skipIfShort(t, "half a minute")
 	t.Parallel()
@@ -159,10 +157,10 @@ func TestOutageLosesNoResult(t *testing.T) {
 	awaitAllResults(t, s.API, "restarts", "flips", flips)
 
 	s.Kill()
-	sleep(t.Context(), harness.Duration(t, 10*time.Second, time.Minute)) // 10 s after a session results are still live
-	flips.Exit(int(model.Critical))
+	sleep(t.Context(), harness.OutageDuration(t, 10*time.Second, time.Minute)) // 10 s after a session results are still live
+	flips.SetExitCode(int(model.Critical))
 	flips.AwaitRuns(3) // late results
-	flips.Exit(int(model.OK))
+	flips.SetExitCode(int(model.OK))
 	flips.AwaitRuns(1)
 	flips.Block()
 	sleep(t.Context(), 2*time.Second) // longer than the spool's linger before a write
@@ -189,9 +187,8 @@ func TestOutageLosesNoResult(t *testing.T) {
 	assert(t, len(got) == 0, "problems: %s", fmt.Sprint(got))
 }
 
-// TestServerPauseReportsOnlyDeadNodes pauses the server, or stalls its disk, for twice the keepalive timeout
-// (MUSTER_TEST_LONG=1: for minutes) while a third of the nodes die. Each dead node is reported once, no living node is, and
-// the server reports the mass loss of sessions first.
+// After a pause of the server, only the nodes that died meanwhile are reported as down. Each dead node is reported
+// once, no living node is, and the server reports the mass loss of sessions first.
 func TestServerPauseReportsOnlyDeadNodes(t *testing.T) {
 	t.Parallel()
 	const living, dead, timeout = 20, 10, 4 * time.Second
@@ -216,7 +213,7 @@ func TestServerPauseReportsOnlyDeadNodes(t *testing.T) {
 			}
 			t.Parallel()
 			s := harness.NewServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", timeout.String(), "--reconnect-grace", "5s")
-			lasts := harness.Duration(t, 2*timeout, c.long)
+			lasts := harness.OutageDuration(t, 2*timeout, c.long)
 			fleet := harness.Fleet{Agents: living + dead, Checks: 2, Interval: time.Second}
 			s.Prepare(fleet)
 			s.Start()
@@ -226,7 +223,7 @@ func TestServerPauseReportsOnlyDeadNodes(t *testing.T) {
 			// The last nodes die with their process, without a Goodbye.
 			doomed := harness.Launch(t, s.Env(), "load", "run", "--uncompared", "--server", s.Plain, "--first", fmt.Sprint(living), "--agents", fmt.Sprint(dead),
 				"--checks", "2", "--interval", "1s", "--duration", "1h", "--max-lag", "1h", "--status-changes", "-1")
-			cfg := s.Load(harness.Fleet{Agents: living, Checks: 2, Interval: time.Second}, lasts+12*time.Second)
+			cfg := s.LoadConfig(harness.Fleet{Agents: living, Checks: 2, Interval: time.Second}, lasts+12*time.Second)
 			cfg.Changes = -1
 			end, _ := playLoad(t, cfg)
 			awaitEqual(t, "all nodes have results", 2*(living+dead), func() int { return len(s.FleetStates()) })

@@ -19,9 +19,9 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// TestRestoredServerTakesResultsOnce starts a server on an older copy of its data while agents have continued: it names the
-// command to type. Then agents take its assignments and their results are applied once. Page tokens, ETags and ids of the
-// abandoned data are refused or never reused, and no node is reported as down.
+// A server on an older copy of its data names the command to type, and then applies each result once. Then agents
+// take its assignments and their results are applied once. Page tokens, ETags and ids of the abandoned data are
+// refused or never reused, and no node is reported as down.
 func TestRestoredServerTakesResultsOnce(t *testing.T) {
 	skipIfShort(t, "an agent waits long between attempts while its server is away")
 	t.Parallel()
@@ -130,13 +130,14 @@ func TestRestoredServerTakesResultsOnce(t *testing.T) {
 	awaitEvent(t, s.API, model.ServerNodeName, model.BuiltinCheckName(model.JournalCheck), "the journal event is OK again", func(e v1.Event) bool { return e.Status == model.OK })
 	got := statusChanges(t, s.API, "web01", model.KeepaliveCheckName)
 	assert(t, len(got) == 0, "the living node was reported: %+v", got)
-	refuseTexts(t, s.Log()+agent.Log(), "panic", "BUG")
+	expectNoTexts(t, s.Log()+agent.Log(), "panic", "BUG")
 	agent.Stop()
 	s.Stop()
 }
 
-// TestMachinesReturnAfterRestore restores an older copy: a machine with a renewed certificate is accepted. One that joined
-// since asks to return, and keeps its node and results once approved. One that was retired since is not offered.
+// After a server is restored from a backup, machines that renewed their certificate or joined later can return. One
+// that joined since asks to return, and keeps its node and results once approved. One that was retired since is not
+// offered.
 func TestMachinesReturnAfterRestore(t *testing.T) {
 	skipIfShort(t, "certificates run out")
 	t.Parallel()
@@ -191,7 +192,7 @@ func TestMachinesReturnAfterRestore(t *testing.T) {
 	}
 	pending("since")
 	pending("scrapped")
-	s.Try("node", "list", "--pending").Expect(0, "node/since, node "+was.String(), "muster node accept --all-returning").Lacks("same key")
+	s.Try("node", "list", "--pending").Expect(0, "node/since, node "+was.String(), "muster node accept --all-returning").ExpectNot("same key")
 	expectTexts(t, sinceAgent.Log(), "muster node accept since")
 	s.CLI("node", "refuse", "scrapped", "-m", "sold last week")
 	out := s.CLI("node", "accept", "--all-returning")
@@ -205,7 +206,7 @@ func TestMachinesReturnAfterRestore(t *testing.T) {
 	is := since.identity().Node
 	assert(t, is == was, "it is node %s, and was %s", is, was)
 	scrappedAgent.AwaitLog("sold last week")
-	s.Try("get", "nodes").Expect(0).Lacks("scrapped")
+	s.Try("get", "nodes").Expect(0).ExpectNot("scrapped")
 	later.Unblock()
 	later.AwaitRuns(1) // the agent continues
 	for _, p := range []*harness.Process{sinceAgent, scrappedAgent, known.Process} {

@@ -25,12 +25,12 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// makeCertificates runs the commands of docs/sensu-certificates.md that make a CA and the machines' certificates. revoke runs
-// those that revoke a certificate.
+// makeCertificates runs the commands of docs/sensu-certificates.md that create a CA and the machines' certificates.
+// revoke runs those that revoke a certificate.
 func makeCertificates(t *testing.T, dir string, machines ...string) (revoke func(machine string)) {
 	t.Helper()
 	if _, err := exec.LookPath("openssl"); err != nil {
-		testenv.LeftOut(t, "there is no openssl", "sudo apt-get install openssl")
+		testenv.Skip(t, "there is no openssl", "sudo apt-get install openssl")
 	}
 	page := readFile(t, "../docs/sensu-certificates.md")
 	var blocks []string
@@ -55,12 +55,12 @@ func makeCertificates(t *testing.T, dir string, machines ...string) (revoke func
 	return func(name string) { run(strings.ReplaceAll(blocks[2], "web01.crt", name+".crt")) }
 }
 
-// TestSensuAgentLogsInByCertificate connects a real sensu-agent with a certificate: it needs no password and gets its checks'
-// secrets. An agent with a password gets none, and yields its name to the agent with the certificate.
+// A real sensu-agent can log in with a certificate instead of a password, and gets its checks' secrets. An agent with
+// a password gets none, and yields its name to the agent with the certificate.
 func TestSensuAgentLogsInByCertificate(t *testing.T) {
 	program := sensuProgram("MUSTER_SENSU_AGENT", "sensu-agent")
 	if program == "" {
-		testenv.LeftOut(t, "there is no sensu-agent of Sensu Go 6", "MUSTER_SENSU_AGENT=/path/to/sensu-agent go test ./test -run TestSensuAgentLogsInByCertificate")
+		testenv.Skip(t, "there is no sensu-agent of Sensu Go 6", "MUSTER_SENSU_AGENT=/path/to/sensu-agent go test ./test -run TestSensuAgentLogsInByCertificate")
 	}
 	t.Parallel()
 	dir := t.TempDir()
@@ -96,7 +96,7 @@ func TestSensuAgentLogsInByCertificate(t *testing.T) {
 	start("web02", with("web02")...)
 	shown += s.AwaitOutput("describe event web02/db", digest(values["db"]))
 	byPassword.AwaitLog("409")
-	s.Try("get", "nodes").Expect(0).Lacks("web03", "web09")
+	s.Try("get", "nodes").Expect(0).ExpectNot("web03", "web09")
 	shown += s.CLI("describe", "node", "web01")
 	expectTexts(t, shown, "certificate")
 	given := s.Metric("muster_sensu_secrets_total", `outcome="given"`)
@@ -155,8 +155,8 @@ func connectSensuAgent(t *testing.T, address, name string) (say func(kind, check
 	return say, alive
 }
 
-// TestSensuPassiveResultsMakeChecks sends passive results through a Sensu agent: each creates a check with its TTL, which a
-// restart of the server does not end. Names over the limit are reported as an event.
+// A passive result from a Sensu agent creates a check with the result's TTL. Names over the limit are reported as an
+// event.
 func TestSensuPassiveResultsMakeChecks(t *testing.T) {
 	t.Parallel()
 	listen := harness.Port(t)
@@ -182,8 +182,7 @@ func TestSensuPassiveResultsMakeChecks(t *testing.T) {
 	awaitEvent(t, s.API, "web1", "backup", "it goes on, and the problem ends", func(e v1.Event) bool { return e.Output == "done" && e.Problem == nil })
 }
 
-// TestSimulatedSensuAgentsReachServer registers simulated Sensu agents: the server holds the results that they sent, in JSON
-// and protobuf.
+// The server stores the results of simulated Sensu agents, sent as JSON and as protobuf.
 func TestSimulatedSensuAgentsReachServer(t *testing.T) {
 	skipIfShort(t, "two runs of seven seconds")
 	t.Parallel()
@@ -224,7 +223,7 @@ phases:
 	s.Try("get", "events").Expect(0, "web-00003")
 }
 
-// TestSensuImportReachesNodes imports and applies a dump of Sensu: its checks reach its entities.
+// The checks of an imported Sensu dump reach the entities that they name.
 func TestSensuImportReachesNodes(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -246,13 +245,12 @@ func TestSensuImportReachesNodes(t *testing.T) {
 	writeFile(t, room, "type: Namespace\napi_version: core/v2\nmetadata: {name: shop}\nspec: {}\n---\ntype: CheckConfig\napi_version: core/v2\n"+
 		"metadata: {name: till, namespace: shop}\nspec: {command: \"true\", interval: 60, publish: true}\n")
 	s.CLI("import", "sensu", room, "--out", made)
-	s.Try("apply", "-f", made, "--yes").Expect(0, "group/shop/all").Lacks("does not exist")
+	s.Try("apply", "-f", made, "--yes").Expect(0, "group/shop/all").ExpectNot("does not exist")
 	s.Try("get", "nodes", "-o", "wide").Expect(0, "sw1")
 }
 
-// TestSensuPipelinesFilterAndMutate runs imported pipelines: each result passes the filters and the mutator to the handler in
-// Sensu's format, and `why` names the filter that dropped it. A failing expression is reported on the event. The namespace's
-// own handlers are not notified.
+// The filters and mutators of an imported Sensu pipeline work, and why names the filter that dropped a result. A
+// failing expression is reported on the event. The namespace's own handlers are not notified.
 func TestSensuPipelinesFilterAndMutate(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)

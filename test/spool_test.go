@@ -20,8 +20,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// TestReplacedSpoolAppliesRunsOnce checks that an agent with a deleted or older spool sends results again, that each
-// run is applied once, and that the keepalive event reports the change.
+// An agent whose spool was deleted or replaced by an older copy sends results again, and each is applied once.
 func TestReplacedSpoolAppliesRunsOnce(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -137,8 +136,7 @@ func awaitNewestResult(t *testing.T, api *client.Client, node, check string, c *
 	c.Unblock()
 }
 
-// TestRefusedResultLetsLaterOnesThrough puts results over the server's limits into the middle of a spool: each is refused once
-// or cut, counted and reported, and the later results arrive.
+// Results over the server's limits in the middle of a spool are refused once, and the later results arrive.
 func TestRefusedResultLetsLaterOnesThrough(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -162,7 +160,7 @@ func TestRefusedResultLetsLaterOnesThrough(t *testing.T) {
 			awaitAllResults(t, s.API, "poison", "big", big)
 
 			s.Kill()
-			big.Print(strings.Repeat("x", c.output) + "\n")
+			big.SetPrefix(strings.Repeat("x", c.output) + "\n")
 			big.AwaitRuns(2)
 			s.Args = append(s.Args, c.limit...)
 			s.Start()
@@ -190,8 +188,7 @@ func TestRefusedResultLetsLaterOnesThrough(t *testing.T) {
 	}
 }
 
-// TestDamagedSpoolReportsLostResults flips a byte of a spool, with the agent stopped or running: the results in it are
-// reported as lost, and the later ones arrive.
+// The results in a damaged part of an agent's spool are reported as lost, and later results arrive.
 func TestDamagedSpoolReportsLostResults(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -211,7 +208,7 @@ func TestDamagedSpoolReportsLostResults(t *testing.T) {
 			runs.AwaitRuns(1)
 			awaitAllResults(t, s.API, "bits", "count", runs)
 			s.Kill()
-			runs.Print(incompressibleText(c.size))
+			runs.SetPrefix(incompressibleText(c.size))
 			runs.AwaitRuns(c.runs)
 			runs.Block()
 			sleep(t.Context(), 2*time.Second) // longer than the spool's linger before a write
@@ -219,7 +216,7 @@ func TestDamagedSpoolReportsLostResults(t *testing.T) {
 				a.Kill()
 			}
 			damageSpool(t, filepath.Join(a.State, "spool"))
-			runs.Print("")
+			runs.SetPrefix("")
 			runs.Unblock()
 			if c.away {
 				a.Start()
@@ -269,8 +266,7 @@ func incompressibleText(n int) string {
 	return hex.EncodeToString(b)
 }
 
-// TestSpoolOverflowDropsOldestResults stops the server for longer than the spool has room: the check with large outputs loses
-// its oldest results, the other loses none, and event and history count the loss.
+// A full spool drops the oldest results of the check with large outputs, and the loss is counted.
 func TestSpoolOverflowDropsOldestResults(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", "60s")
@@ -284,7 +280,7 @@ func TestSpoolOverflowDropsOldestResults(t *testing.T) {
 	awaitAllResults(t, s.API, "full", "small", small)
 
 	s.Kill()
-	big.Print(incompressibleText(100<<10) + "\n")
+	big.SetPrefix(incompressibleText(100<<10) + "\n")
 	big.AwaitRuns(9) // five results fill half of the spool
 	big.Block()
 	small.Block()

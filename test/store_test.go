@@ -26,8 +26,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// TestStallingStoreDelaysNoAcknowledgement stalls the history store for two seconds again and again: no result is lost, no
-// acknowledgement is delayed, pages can be read, and memory stays bounded.
+// Repeated stalls of the history store delay no acknowledgement and lose no result.
 func TestStallingStoreDelaysNoAcknowledgement(t *testing.T) {
 	skipIfShort(t, "half a minute of load")
 	t.Parallel()
@@ -50,7 +49,7 @@ func TestStallingStoreDelaysNoAcknowledgement(t *testing.T) {
 			api := s.Client()
 			play := func(span time.Duration) *report.Report {
 				t.Helper()
-				cfg := s.Load(fleet, span)
+				cfg := s.LoadConfig(fleet, span)
 				cfg.Changes = c.changes
 				rep, err := load.Run(t.Context(), cfg)
 				require(t, err == nil && rep.OK(), "load run: %v, %+v", err, rep)
@@ -58,7 +57,7 @@ func TestStallingStoreDelaysNoAcknowledgement(t *testing.T) {
 			}
 			without := play(4 * time.Second)
 			before := residentMemory(t, s.PID())
-			stalled := make(chan stalls)
+			stalled := make(chan stallObservations)
 			go func() { stalled <- stallRepeatedly(t.Context(), api, freeze) }()
 			with := play(stallCount*(stallLength+stallPause) + time.Second)
 			during := <-stalled
@@ -89,16 +88,18 @@ const (
 	stallCount              = 3
 )
 
-// stalls holds the test's observations during stalls of a store.
-type stalls struct {
+// stallObservations holds measurements of the server during stalls of a store: queue size, lost changes, slowest
+// request.
+type stallObservations struct {
 	deepest int64         // bytes of changes that waited for history
 	dropped uint64        // changes for which there was no room
 	slowest time.Duration // longest time to list a page of events
 	failed  error         // error of a reader
 }
 
-// stallRepeatedly stalls the history store repeatedly and observes the server near the end of each stall.
-func stallRepeatedly(ctx context.Context, api *client.Client, freeze func() (thaw func())) (seen stalls) {
+// stallRepeatedly stalls the history store again and again and returns observations of the server near the end of
+// each stall.
+func stallRepeatedly(ctx context.Context, api *client.Client, freeze func() (thaw func())) (seen stallObservations) {
 	for range stallCount {
 		sleep(ctx, stallPause)
 		thaw := freeze()
@@ -129,7 +130,7 @@ func stallingPostgreSQL(t *testing.T) (*harness.Server, []string, func() func())
 	return s, []string{"--intent-db", dsn}, func() func() { pg.Pause(); return pg.Resume }
 }
 
-// overflowingSQLite starts a server with a tiny history queue, so that history is derived again from the journal.
+// overflowingSQLite starts a server with a tiny queue for history, so that history must be recorded from the journal.
 func overflowingSQLite(t *testing.T) (*harness.Server, []string, func() func()) {
 	s, prepare, freeze := stallingSQLite(t)
 	s.Args = append(s.Args, "--queues", "reactions=1048576")
@@ -196,15 +197,15 @@ func compareChangesWithHistory(t *testing.T, api *client.Client, least int) {
 	assert(t, total >= least, "only %d changes: the test shows nothing", total)
 }
 
-// TestHistoryCatchesUpAfterFullJournal stalls the history store until its queue has overflowed and the journal is full: status
-// names the reason. When the store answers, the server recovers and history is complete.
+// After a long stall of the history store, the server recovers by itself and history is complete. When the store
+// answers, the server recovers and history is complete.
 func TestHistoryCatchesUpAfterFullJournal(t *testing.T) {
 	skipIfShort(t, "fills a journal")
 	t.Parallel()
 	fleet := harness.Fleet{Agents: 8, Checks: 4, Interval: 100 * time.Millisecond}
 	s := harness.StartFleet(t, fleet, "--journal-budget", "64MiB", "--snapshot-cycle", "2s", "--queues", "reactions=1048576")
 	release := holdHistory(t, s)
-	cfg := s.Load(fleet, 8*time.Second)
+	cfg := s.LoadConfig(fleet, 8*time.Second)
 	cfg.Output, cfg.Changes = 60_000, 0.5
 	ended, _ := playLoad(t, cfg)
 	harness.Until(t, 60*time.Second, "readyz names what keeps the journal from being cut", func() (string, bool) {
@@ -216,7 +217,7 @@ func TestHistoryCatchesUpAfterFullJournal(t *testing.T) {
 	assert(t, err == nil && r.Rederiving && r.BehindBytes >= 16<<20 && r.BehindCommits != 0, "status: %+v, %v", r, err)
 	release()
 	e := <-ended
-	assert(t, e.err == nil && nothingLost(e.rep), "load run: %v, %+v", e.err, e.rep)
+	assert(t, e.err == nil && lostNothing(e.rep), "load run: %v, %+v", e.err, e.rep)
 	s.WaitReady(30 * time.Second)
 	harness.Until(t, 60*time.Second, "history has all transitions", func() (string, bool) {
 		st, err := s.API.Status(t.Context(), "")
@@ -235,8 +236,7 @@ const toggleResources = `
   spec: {targets: {groups: [all]}, interval: 1s, command: exit $(cat %s), alert: {handlers: [hook]}}}
 `
 
-// TestServerRunsOnPostgreSQL keeps intent and history in PostgreSQL through a day: apply, join, watch, restart, a stop of
-// PostgreSQL, and a second server on the same database by mistake.
+// A server can keep intent and history in PostgreSQL, and refuses a second server on the same database.
 func TestServerRunsOnPostgreSQL(t *testing.T) {
 	skipIfShort(t, "starts PostgreSQL")
 	t.Parallel()
@@ -320,13 +320,14 @@ func openProblemID(t *testing.T, api *client.Client) (id string) {
 	return id
 }
 
-// awaitWebhookKinds waits until the messages about a problem are of these kinds.
+// awaitWebhookKinds waits until the webhook has received messages of these kinds about a problem.
 func awaitWebhookKinds(t *testing.T, hook *webhook, problem string, want ...string) {
 	t.Helper()
 	awaitEqual(t, "messages about the problem", fmt.Sprint(want), func() string { return fmt.Sprint(hook.kindsOf(problem)) })
 }
 
-// expectStoreOutage checks the answers while PostgreSQL is down: operations that need it report that, the others work.
+// expectStoreOutage fails the test unless, without PostgreSQL, exactly the operations that need it fail with this
+// reason.
 func expectStoreOutage(t *testing.T, s *harness.Server, declared string) {
 	t.Helper()
 	for _, c := range []struct {

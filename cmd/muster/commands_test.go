@@ -26,8 +26,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestMentionedCommandsExist finds every command in messages and documents, and its flags, in the tree
-// of commands.
+// TestMentionedCommandsExist fails if a message or a document mentions a muster command or a flag that does not exist.
 func TestMentionedCommandsExist(t *testing.T) {
 	c := commandChecker{root: newCommandTree(), agent: agentFlags(t)}
 	for _, name := range []string{"README.md", "CHANGELOG.md", "docs", "internal", "bench", "deploy"} {
@@ -220,7 +219,7 @@ func newCommandTree() *cobra.Command {
 	return c
 }
 
-// TestEveryCommandHasHelp requires a short text and an example of every command.
+// TestEveryCommandHasHelp fails if a command has no short description or no example.
 func TestEveryCommandHasHelp(t *testing.T) {
 	var walk func(*cobra.Command)
 	walk = func(c *cobra.Command) {

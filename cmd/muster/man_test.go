@@ -21,8 +21,8 @@ import (
 
 var manFolder = flag.String("man", "", "write the man pages into this folder; scripts/packages.sh does")
 
-// TestManPagesHaveEveryCommand writes a man page of every command, dated SOURCE_DATE_EPOCH, and looks for texts of
-// each kind in them.
+// TestManPagesHaveEveryCommand writes a man page for each command and expects its description, example and flags in
+// the page.
 func TestManPagesHaveEveryCommand(t *testing.T) {
 	dir := *manFolder
 	if dir == "" {
@@ -59,7 +59,7 @@ func TestManPagesHaveEveryCommand(t *testing.T) {
 	}
 }
 
-// newAgentTree returns the commands of muster-agent.
+// newAgentTree returns muster-agent and its subcommands as cobra commands.
 func newAgentTree() *cobra.Command {
 	run := func(*cobra.Command, []string) {}
 	root := &cobra.Command{Use: "muster-agent", Short: "Run an agent on this machine", Long: agentcmd.Usage(), DisableFlagParsing: true, Run: run}
@@ -88,9 +88,10 @@ var markdownCharacters = regexp.MustCompile("[\\\\`*_{}\\[\\]<>#|~]")
 
 func escapeMarkdown(s string) string { return markdownCharacters.ReplaceAllString(s, `\$0`) }
 
+// codeBlock returns a text as a fenced code block of Markdown.
 func codeBlock(s string) string { return "```\n" + strings.Trim(s, "\n") + "\n```\n" }
 
-// escapeCommand makes Markdown of the texts of a command and those below it, and shows all settings of the server.
+// escapeCommand escapes the help texts of a command and its subcommands as Markdown, for the man pages.
 func escapeCommand(c *cobra.Command) {
 	c.DisableAutoGenTag = true
 	switch {

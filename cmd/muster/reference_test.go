@@ -15,7 +15,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestReferencePageIsUpToDate compares docs/reference/cli.md with the commands; make docs writes it with -update.
+// TestReferencePageIsUpToDate fails if docs/reference/cli.md differs from the page that the commands generate; make
+// docs writes the page.
 func TestReferencePageIsUpToDate(t *testing.T) {
 	testenv.Golden(t, "../../docs/reference/cli.md", makeReferencePage(newCommandTree()))
 }

@@ -15,8 +15,8 @@ func (s *Service) NewSession(ctx context.Context, user string) (string, error) {
 	return token, err
 }
 
-// TestFullPasswordCacheEvictsWrongPasswords fills the cache of password comparisons: a wrong password evicts another
-// wrong one, never a right one.
+// TestFullPasswordCacheEvictsWrongPasswords fills the cache of password checks and expects that only wrong passwords
+// are evicted.
 func TestFullPasswordCacheEvictsWrongPasswords(t *testing.T) {
 	r, noon := newProgramPasswordCache(), time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	ended := make(chan struct{})

@@ -39,7 +39,8 @@ func TestContradictoryGrantsAreRefused(t *testing.T) {
 	}
 }
 
-// CoveredBy agrees with May for every pair of grants: nobody can give more rights than they have.
+// TestGrantsCoverOnlyPermittedRights compares CoveredBy with May for every pair of grants: grants cover other grants
+// only if they permit all their operations.
 func TestGrantsCoverOnlyPermittedRights(t *testing.T) {
 	var all []access.Grants
 	roles := []string{"", access.Viewer, access.Operator, access.Admin}
@@ -84,7 +85,8 @@ func TestGrantsCoverOnlyPermittedRights(t *testing.T) {
 	}
 }
 
-// New grants of a user reach its sessions at once and end tokens that permit more. The last administrator stays one.
+// New grants of a user apply to its sessions at once, and delete tokens that have more rights than the new grants.
+// The last administrator stays one.
 func TestNewGrantsReachSessionsAndEndTokens(t *testing.T) {
 	w, ctx := newTestAccounts(t), t.Context()
 	create := func(name string, g access.Grants) {

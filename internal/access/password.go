@@ -93,7 +93,7 @@ func errBadLogin() error {
 // grants and tokens stay. With mayRun, the user may run commands from then on.
 func (s *Service) ResetPassword(ctx context.Context, by intent.Actor, user, hash string, mayRun bool) error {
 	if _, _, _, err := argon2id.DecodeHash(hash); err != nil {
-		return model.Errorf(model.Invalid, "not a password hash: %w", err)
+		return model.Errorf(model.Invalid, "the given text is not an argon2id password hash: %w", err)
 	}
 	s.accountsMu.Lock()
 	defer s.accountsMu.Unlock()
@@ -156,12 +156,13 @@ const (
 	wrongPasswordMemory = 10 * time.Second
 )
 
-// Admit decides whether an uncached password of a program may be compared: it waits, refuses or admits. The caller
-// then passes to done whether the password was wrong.
+// Admit is a function that limits comparisons of a program's password with its hash: it waits, refuses or permits the
+// comparison. The caller then passes to done whether the password was wrong.
 type Admit func(ctx context.Context) (done func(wrong bool), err error)
 
-// programPasswordCache caches which passwords of programs are right: a fleet has few passwords, and all agents send
-// them at once. Keys are keyed hashes of name, password and the stored hash, so that a new password counts at once.
+// programPasswordCache caches the outcomes of password checks of programs, because all agents of a fleet send the
+// same few passwords at once. Keys are keyed hashes of name, password and the stored hash, so that a new password
+// counts at once.
 type programPasswordCache struct {
 	comparisonSlots chan struct{} // at most two comparisons at a time; passwords of people are bounded by Service
 	hashKey         [32]byte
@@ -246,11 +247,11 @@ func (c *programPasswordCache) comparePassword(ctx context.Context, v *passwordC
 
 // errTooManyPasswords returns the error of a login while all slots for hashing passwords are taken.
 func errTooManyPasswords() error {
-	return model.Errorf(model.Unavailable, "too many passwords are being checked").WithHint("try again in a moment")
+	return model.Errorf(model.Unavailable, "the server checks too many passwords at this moment: try again").WithHint("try again in a moment")
 }
 
-// evictWrongPassword removes one wrong password from a full cache, never a right one, because the whole fleet needs
-// those. evictWrongPassword returns false where no wrong password can be evicted. The caller holds mu.
+// evictWrongPassword removes one wrong password from the full cache; right passwords stay, because the whole fleet
+// uses them. evictWrongPassword returns false where no wrong password can be evicted. The caller holds mu.
 func (c *programPasswordCache) evictWrongPassword(now time.Time) bool {
 	if len(c.comparisons) < maxCachedPasswords {
 		return true

@@ -71,8 +71,8 @@ func TestAgentPasswordIsCheckedOnce(t *testing.T) {
 	assertRefused(t, model.Unavailable, "")(s.LoginProgram(over, access.Agent, "sensu", "never seen", nil))
 }
 
-// TestWrongPasswordsThrottleOnlyTheirSender sends wrong passwords from one address: only new passwords of that
-// address wait. A cached outcome needs no admission.
+// TestWrongPasswordsThrottleOnlyTheirSender sends wrong passwords from one address and expects delays for that
+// address only. A cached outcome needs no admission.
 func TestWrongPasswordsThrottleOnlyTheirSender(t *testing.T) {
 	s := newTestAccounts(t)
 	ctx := t.Context()

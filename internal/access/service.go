@@ -44,7 +44,7 @@ type Service struct {
 	writeMu sync.Mutex
 }
 
-// NewService returns a service without users and tokens; call Load before any other method.
+// NewService returns a Service; call Load before any other method, because only Load reads the users and tokens.
 func NewService(o Options) *Service {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -64,7 +64,7 @@ func (s *Service) Load(ctx context.Context) error {
 		}
 		for _, row := range rows {
 			if err := s.index.putRow(row); err != nil {
-				return fmt.Errorf("load %s: %w", row.Key, err)
+				return fmt.Errorf("load %s from the database: %w", row.Key, err)
 			}
 		}
 	}
@@ -228,7 +228,7 @@ func (g *Grants) Validate() error {
 		case g.Run:
 			return model.Errorf(model.Invalid, "a user with the role %s cannot run commands", g.Role)
 		case len(g.Bindings) > 0:
-			return model.Errorf(model.Invalid, "bindings are for people; namespaces limit the role %s", g.Role)
+			return model.Errorf(model.Invalid, "a user with the role %s cannot have role bindings, which are for people only: limit the user by namespaces", g.Role)
 		}
 		return nil
 	}
@@ -268,7 +268,7 @@ func (g *Grants) roleRankIn(namespace string) int {
 	return max(roleRank(g.Role), roleRank(g.Bindings[namespace]))
 }
 
-// CoveredBy reports whether every right of g is also a right of o.
+// CoveredBy reports whether other grants contain every right of these grants.
 func (g *Grants) CoveredBy(o *Grants) bool {
 	if isProgramRole(g.Role) {
 		elsewhere := func(namespace string) bool { return o.roleRankIn(namespace) < roleRank(Admin) }

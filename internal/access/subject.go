@@ -60,7 +60,7 @@ func (s *Subject) AllowIn(n Need, namespace string) error {
 	if len(s.Bindings) == 0 || s.May(Read, namespace) {
 		return s.RefusalError(n)
 	}
-	err := model.Errorf(model.Forbidden, "%s has no role in namespace %s (%s)", s.User, namespace, &s.Grants)
+	err := model.Errorf(model.Forbidden, "permission denied: user %s has no role in namespace %s (its roles: %s)", s.User, namespace, &s.Grants)
 	if namespace == model.SharedNamespaceName {
 		return err.WithHint("its resources reach the nodes of all namespaces: you need a role in every namespace")
 	}
@@ -83,7 +83,7 @@ func (s *Subject) RefusalError(n Need) error {
 	case s.Role == Operator:
 		may = "read, run checks, silence, acknowledge and resolve events, and not change resources"
 	}
-	err := model.Errorf(model.Forbidden, "%s may %s (role %s)", s.User, may, &s.Grants)
+	err := model.Errorf(model.Forbidden, "permission denied: user %s may %s (role %s)", s.User, may, &s.Grants)
 	if n.Verb == Operate {
 		return err.WithHint("log in as a user with the role operator or admin: muster login -u NAME")
 	}
@@ -146,7 +146,8 @@ const (
 	Change                  // admin
 )
 
-// Scope tells in which namespaces the caller of an operation needs the role: in one, in any, or in the cluster.
+// Scope is the scope in which a caller needs a role for an operation: none, one namespace, any namespace, or the
+// whole cluster.
 type Scope uint8
 
 // Scopes of operations.
@@ -184,7 +185,7 @@ func NeedAnybody(kind string) Need { return Need{Read, kind, Anybody} }
 // NeedNoToken returns the Need of an operation that is open to callers without a token.
 func NeedNoToken(kind string) Need { return Need{Read, kind, Public} }
 
-// Declared reports whether an operation has declared the access that it needs: the zero Need declares none.
+// Declared reports whether an operation declares which role it requires; the zero Need declares nothing.
 func (n Need) Declared() bool { return n.Verb != 0 && n.Kind != "" && n.Scope != 0 }
 
 // Program is a user with the role agent or alerts, as recorded when its password was last checked.
@@ -200,8 +201,8 @@ func (p *Program) May(namespace string) bool {
 	return len(p.Namespaces) == 0 || slices.Contains(p.Namespaces, namespace)
 }
 
-// AgentProgram returns the user with the role agent and this name. The caller has verified the user's certificate; no
-// password is checked.
+// AgentProgram returns the user with this name and the role agent, as an authenticated program without a password
+// check. The caller has verified the user's certificate; no password is checked.
 func (s *Service) AgentProgram(name string) (Program, error) {
 	row, ok := s.index.findUser(name)
 	if !ok || row.Role != Agent {
@@ -234,7 +235,7 @@ func (s *Service) Current(p *Program) bool {
 	return ok && row.Role == p.role && row.Hash == p.hash && slices.Equal(row.Namespaces, p.Namespaces)
 }
 
-// errBadProgram returns the error about a wrong password of a program with this role.
+// errBadProgram returns the error of a login in which no program with this role has the given password.
 func errBadProgram(role string) error {
 	return model.Errorf(model.Unauthenticated, "no user with the role %s has this password", role).
 		WithHint("create one on the server: muster auth user create NAME --role %s", role)

@@ -146,8 +146,8 @@ func (s *Service) DeleteUser(ctx context.Context, by intent.Actor, name string) 
 	return all[i], s.writeUser(ctx, by, intent.Write{Key: userKey(name), Expect: -1}, func(t AccessToken) bool { return t.belongsTo(name) })
 }
 
-// writeUser writes a user and ends tokens of this user in one transaction. If a token is revoked at the same time,
-// the transaction is repeated without it.
+// writeUser writes a user to the database and deletes some of the user's tokens in the same transaction. If a token
+// is revoked at the same time, the transaction is repeated without it.
 func (s *Service) writeUser(ctx context.Context, by intent.Actor, user intent.Write, ends func(AccessToken) bool) (err error) {
 	for range 5 {
 		writes := []intent.Write{user}
@@ -177,7 +177,7 @@ func (s *Service) isLastAdmin(name string) bool {
 
 // errLastAdmin returns the error of a change that would leave the server without an administrator.
 func errLastAdmin(name string) error {
-	return model.Errorf(model.Conflict, "%s is the last administrator", name).
+	return model.Errorf(model.Conflict, "%s is the last administrator: the server needs at least one", name).
 		WithHint("create another administrator first: muster auth user create NAME --role admin")
 }
 
@@ -289,8 +289,8 @@ func (s *Service) storeNewToken(ctx context.Context, by intent.Actor, t AccessTo
 	return token, t, err
 }
 
-// deletionsOfObsoleteTokens returns the deletions of expired tokens and of the user's oldest sessions, which are
-// written together with a new token.
+// deletionsOfObsoleteTokens returns the database deletions of expired tokens and of the user's oldest sessions above
+// the limit.
 func (s *Service) deletionsOfObsoleteTokens(made AccessToken) (writes []intent.Write) {
 	var sessions []AccessToken // oldest first
 	remove := func(t AccessToken) {

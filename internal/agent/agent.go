@@ -197,8 +197,8 @@ type Config struct {
 	Log     *slog.Logger
 }
 
-// Commands has the limits of commands on this machine: how many run at once, PATH, priority, allowed programs and
-// secrets.
+// Commands has the settings for commands on this machine: concurrency, PATH, nice value, allowed programs and folder
+// of secrets.
 type Commands struct {
 	MaxConcurrent int          // checks at once; default CPUs, at least 2
 	PluginPath    string       // appended to PATH; default run.DefaultPluginPath
@@ -216,7 +216,8 @@ type SpoolLimits struct {
 	Age   time.Duration // of a signal; default 24 h
 }
 
-// restrictions returns the kinds of requests that the agent's settings refuse, such as runs on request, for Hello.
+// restrictions returns the kinds of server requests that this agent's settings forbid, such as ad-hoc commands, for
+// the message Hello.
 func (c *Config) restrictions() (list []string) {
 	if c.Commands.NoRun {
 		list = append(list, wire.RestrictRuns)
@@ -266,7 +267,7 @@ func firstLineOfFile(files ...string) string {
 // withDefaults returns the settings with defaults filled in, or an error about invalid ones.
 func (c Config) withDefaults() (Config, error) {
 	if c.StateDir == "" {
-		return c, model.Errorf(model.Invalid, "the agent needs a state folder")
+		return c, model.Errorf(model.Invalid, "the agent needs a state folder: set --state-dir")
 	}
 	for _, server := range c.Servers {
 		if err := model.CheckHostPort(server); err != nil {
@@ -298,10 +299,10 @@ func (c Config) withDefaults() (Config, error) {
 // spoolClock adapts a Machine to spool.Clock.
 type spoolClock struct{ m *Machine }
 
-// BootMs returns the boot clock in milliseconds.
+// BootMs returns the milliseconds since the boot of the machine.
 func (c spoolClock) BootMs() uint64 { return c.m.BootMs() }
 
-// BootID returns the id of this boot of the machine.
+// BootID returns an id that changes with each boot of the machine.
 func (c spoolClock) BootID() string { return c.m.Boot }
 
 // WallMs returns the wall clock in milliseconds since 1970.

@@ -195,8 +195,8 @@ func TestChecksRunAndSpoolWithoutServer(t *testing.T) {
 	s.awaitCondition("what was spooled", func() bool { return len(s.resultsOf(1)) >= had+5 })
 }
 
-// TestRefusedMachineSuspendsItsChecks restarts the agent with a server that refuses it as retired, then as unknown,
-// and then accepts it: no check runs in between.
+// TestRefusedMachineSuspendsItsChecks expects that no check runs while the server refuses the machine as retired or
+// unknown.
 func TestRefusedMachineSuspendsItsChecks(t *testing.T) {
 	s := newTestServer(t)
 	s.assign(nil, shellCheck(1, "true", 100*time.Millisecond))
@@ -266,8 +266,8 @@ func TestKilledAgentSendsItsSpooledResults(t *testing.T) {
 	}
 }
 
-// TestSecondAgentAndInvalidTokenAreRefused starts a second agent on a state folder, and agents with invalid join
-// tokens.
+// TestSecondAgentAndInvalidTokenAreRefused expects an error from a second agent on the same state folder, and from an
+// invalid join token.
 func TestSecondAgentAndInvalidTokenAreRefused(t *testing.T) {
 	s := newTestServer(t)
 	cfg := testConfig(s, t.TempDir())
@@ -303,8 +303,8 @@ func TestDamagedAssignmentIsSentAgain(t *testing.T) {
 	s.awaitCondition("a result of the restarted agent", func() bool { return len(s.resultsOf(1)) == 2 })
 }
 
-// TestLargeAssignmentRunsWithoutItsRefusedUnit applies 10 MB of chunks with one invalid chunk
-// (docs/decisions/0013-large-bodies.md).
+// TestLargeAssignmentRunsWithoutItsRefusedUnit sends an assignment of 10 MB with one invalid chunk and expects that
+// all other chunks run.
 func TestLargeAssignmentRunsWithoutItsRefusedUnit(t *testing.T) {
 	s := newTestServer(t)
 	const units, bodyBytes = 45, 230 << 10
@@ -356,8 +356,8 @@ func (p *countingChunkRunner) applyChunks(_ *link.Assignment, chunks []*model.Ch
 // suspendChunks sets the count of chunks to zero.
 func (p *countingChunkRunner) suspendChunks() { p.chunks = 0 }
 
-// TestEachKindOfChunkRunsInItsChunkRunner expects the table of chunk runners to decide the features of Hello, the
-// refused chunks and the runner of each chunk.
+// TestEachKindOfChunkRunsInItsChunkRunner expects that the agent lists only the kinds of chunks that it can run in
+// Hello, runs these, and refuses all others.
 func TestEachKindOfChunkRunsInItsChunkRunner(t *testing.T) {
 	a, err := New(Config{StateDir: t.TempDir()})
 	testenv.NoError(t, err)
@@ -392,7 +392,8 @@ func TestEachKindOfChunkRunsInItsChunkRunner(t *testing.T) {
 	}
 }
 
-// TestRequestedCheckRunsAtOnce requests a run of a daily check, and of an unknown one: the first runs at once.
+// TestRequestedCheckRunsAtOnce requests a run of a daily check and expects the result at once; a request for an
+// unknown check has no effect.
 func TestRequestedCheckRunsAtOnce(t *testing.T) {
 	s := newTestServer(t)
 	s.assign(nil, shellCheck(1, "echo now", 24*time.Hour))

@@ -118,7 +118,7 @@ func (a *Agent) fetchAssetFrom(ctx context.Context, server string, sum asset.Sum
 	}
 	answer, err := client.Do(request)
 	if err != nil {
-		return nil, fmt.Errorf("ask %s: %w", server, errors.Unwrap(err))
+		return nil, fmt.Errorf("request the archive of an asset from server %s: %w", server, errors.Unwrap(err))
 	}
 	switch answer.StatusCode {
 	case http.StatusOK:

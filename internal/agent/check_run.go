@@ -59,8 +59,8 @@ func (c *checks) maxResultBytes() int {
 	return model.MaxOutputBytes
 }
 
-// withSecrets returns a copy of the check for one run: secrets in its environment, or the missing secret as its
-// problem.
+// withSecrets returns a copy of the check with secrets in its environment, or with an error message if a secret is
+// missing.
 func (c *checks) withSecrets(ctx context.Context, x *check) *check {
 	now := *x
 	values, err := c.agent.secrets.Find(ctx, x.chunk.Secrets)
@@ -118,9 +118,8 @@ const (
 	hookResultOverhead = 64               // most bytes that a hook's result takes besides its name and output
 )
 
-// encodeExtraFields finds the performance data in the output, runs the hooks and returns the encoded extra
-// fields, which fit the server's limit together with the output. It leaves out values that do not fit, and
-// a line in the output counts them.
+// encodeExtraFields runs the hooks of a check and returns its metrics and hook results in the wire format. It leaves
+// out values that do not fit, and a line in the output counts them.
 func (c *checks) encodeExtraFields(ctx context.Context, x *check, result *run.Result, keep int) []byte {
 	if x.chunk.Metrics == nil && len(x.chunk.Hooks) == 0 {
 		discardOutput(x, result)
@@ -217,7 +216,8 @@ func (c *checks) runHooks(ctx context.Context, x *check, result *run.Result, roo
 	return list
 }
 
-// hookInput returns the standard input of a hook that asks for it: the result as Sensu's event.
+// hookInput returns the check's result as a Sensu event in JSON, for the standard input of a hook; empty: the hook
+// declares no stdin.
 func (c *checks) hookInput(x *check, h *model.Hook, result *run.Result) string {
 	if !h.Stdin {
 		return ""

@@ -74,8 +74,8 @@ func TestHooksRunByStatus(t *testing.T) {
 	}
 }
 
-// TestThresholdsRaiseTheStatus expects values in the result; a value beyond its threshold is the first line
-// of the output.
+// TestThresholdsRaiseTheStatus expects a higher status and a first output line about each metric that exceeds its
+// threshold.
 func TestThresholdsRaiseTheStatus(t *testing.T) {
 	s := newTestServer(t)
 	most := 0.5

@@ -82,7 +82,8 @@ func (c *checks) findCheck(chunk model.ChunkID) (check model.CheckID, own, assig
 	return check, own, assigned
 }
 
-// applyChunks implements chunkRunner. A check that stays assigned keeps its times and its checkState.
+// applyChunks replaces the scheduled checks by the check chunks of an assignment. A check that stays assigned keeps
+// its times and its checkState.
 func (c *checks) applyChunks(a *link.Assignment, chunks []*model.Chunk) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,7 +126,7 @@ func (c *checks) applyChunks(a *link.Assignment, chunks []*model.Chunk) error {
 	return nil
 }
 
-// suspendChunks implements chunkRunner.
+// suspendChunks removes all checks from the schedule until the next applyChunks.
 func (c *checks) suspendChunks() { _ = c.scheduler.Set(nil) } // an empty list has no error
 
 // scheduleJob returns the schedule of a check, with the function that runs the check. An invalid schedule becomes the
@@ -197,15 +198,14 @@ func propertyLookup(list []wire.Property) model.PropertyValues {
 // proxyNodeVariable names the proxy node in the environment of a proxy check's command.
 const proxyNodeVariable = "MUSTER_NODE"
 
-// resultTarget is the node whose properties a check uses and whose event its results change: this node
-// (node is zero), or a proxy node.
+// resultTarget is the node that a check's results belong to: this agent's node, or a proxy node.
 type resultTarget struct {
 	node   model.NodeID
 	name   string
 	values model.PropertyValues
 }
 
-// proxyTargets returns, for each chunk, the proxy nodes whose results it makes.
+// proxyTargets returns the proxy nodes of each check: the nodes for which this agent runs the check.
 func proxyTargets(p *wire.ProxyChecks) map[model.ChunkID][]resultTarget {
 	nodes := make(map[model.NodeID]resultTarget, len(p.Nodes))
 	for i := range p.Nodes {

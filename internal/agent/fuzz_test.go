@@ -16,8 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// FuzzState writes random bytes into the files of the state folder, except the identity: unsigned, and as a signed
-// assignment. Accepted content is encoded and read again.
+// FuzzState decodes random bytes as a saved session and as a stored assignment, and expects the same data after
+// encoding and decoding again. Accepted content is encoded and read again.
 func FuzzState(f *testing.F) {
 	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 	id := &pki.Identity{Node: uuid.UUID{1}, ServerKey: key.Public().(ed25519.PublicKey)}
@@ -55,7 +55,7 @@ func FuzzState(f *testing.F) {
 	})
 }
 
-// signAssignment sets the hash and signature of a random assignment, if its chunks can be decoded.
+// signAssignment signs a randomly generated assignment with the server's key, so that the agent accepts the signature.
 func signAssignment(key ed25519.PrivateKey, id *pki.Identity, a *wire.Assignment) *wire.Assignment {
 	var h link.Assignment
 	for _, c := range a.Add {

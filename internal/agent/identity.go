@@ -52,8 +52,7 @@ func (a *Agent) loadOrEnrolIdentity(ctx context.Context) (*pki.Identity, error) 
 	}
 }
 
-// RetryJoin reports whether another Join may succeed after err, and returns the delay before it: wait with jitter, or
-// the server's own delay.
+// RetryJoin reports whether another call of Join may succeed after this error, and returns the delay before it.
 func RetryJoin(err error, wait time.Duration) (delay time.Duration, retry bool) {
 	var pending *pki.PendingError
 	if errors.As(err, &pending) && pending.Again > 0 {
@@ -69,9 +68,8 @@ func RetryJoin(err error, wait time.Duration) (delay time.Duration, retry bool) 
 	return 0, false
 }
 
-// enrolmentRequest returns the request of this machine: with its token, or, to be accepted by a person, to
-// the servers and the CA of its settings or of an earlier request. anyCA: where no CA is named,
-// the first one that a server shows is trusted.
+// enrolmentRequest returns the request to enrol this machine: with the join token if the settings have one, else for
+// a person to accept. anyCA: where no CA is named, the first one that a server shows is trusted.
 func (c *Config) enrolmentRequest(anyCA bool) (pki.EnrolConfig, error) {
 	enrol := pki.EnrolConfig{StateDir: c.StateDir, Dial: c.Dial, Now: c.Machine.Now, Request: pki.EnrolRequest{
 		Name: c.Name, MachineID: c.Machine.ID, Labels: c.Labels, Facts: c.Machine.Facts(), Groups: c.Groups,
@@ -97,9 +95,9 @@ func (c *Config) enrolmentRequest(anyCA bool) (pki.EnrolConfig, error) {
 	return enrol, nil
 }
 
-// Join enrols this machine: it asks each server once. already: the machine was a node before. Without a token the
-// machine asks to be accepted (pki.PendingError). Without a CA it trusts the first one that a server sends, and calls
-// trusted before it sends anything. No agent may run on the state folder.
+// Join enrols this machine with the first server that accepts it, and tries each server once. already: the machine
+// was a node before. Without a token the machine asks to be accepted (pki.PendingError). Without a CA it trusts the
+// first one that a server sends, and calls trusted before it sends anything. No agent may run on the state folder.
 func Join(ctx context.Context, c Config, trusted func(ca [32]byte)) (id *pki.Identity, already bool, err error) {
 	if c, err = c.withDefaults(); err != nil {
 		return nil, false, err

@@ -8,8 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bootMs returns a function that reads CLOCK_BOOTTIME in milliseconds: it never jumps, and goes on while the machine
-// sleeps.
+// bootMs returns a function that returns milliseconds on a clock that a change of the wall clock does not affect.
 func bootMs() func() uint64 {
 	return func() uint64 {
 		var t unix.Timespec
@@ -20,7 +19,7 @@ func bootMs() func() uint64 {
 	}
 }
 
-// bootID returns the kernel's id of this boot, which changes with every start of the machine.
+// bootID returns an id that changes whenever the clock of bootMs starts at zero again, such as after a reboot.
 func bootID() string { return firstLineOfFile("/proc/sys/kernel/random/boot_id") }
 
 // residentBytes returns the resident memory of this process in bytes.

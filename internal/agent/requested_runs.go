@@ -25,8 +25,8 @@ const (
 	maxCommandTime = time.Hour
 )
 
-// requestedRuns has the runs that people requested in the present session, with their unsent output: at most
-// Run.MaxOutput bytes each. It implements link.Outbox. mu is never held during a run.
+// requestedRuns holds the runs that people requested in the current session, with their output that is not sent yet.
+// It implements link.Outbox. mu is never held during a run.
 type requestedRuns struct {
 	agent *Agent
 	ready chan struct{}
@@ -131,8 +131,8 @@ func (k *requestedRuns) runsOfCheckLocked(check model.CheckID) (list []*requeste
 	return list
 }
 
-// outputReceiver returns a function that streams the output of a starting check to its requests; nil: nobody
-// requested the check.
+// outputReceiver returns a function that streams a check's output to the people who requested the run; nil: nobody
+// did.
 func (k *requestedRuns) outputReceiver(check model.CheckID) func([]byte) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -211,7 +211,7 @@ func (k *requestedRuns) endRunLocked(x *requestedRun, last *wire.RunOutput) {
 	k.queueOutputLocked(x)
 }
 
-// queueOutputLocked adds a run with unsent output to runsWithOutput and wakes the link.
+// queueOutputLocked queues a run that has unsent output, and wakes the link to send it.
 func (k *requestedRuns) queueOutputLocked(x *requestedRun) {
 	if x.queued || x.abandoned || x.id == 0 {
 		return
@@ -221,10 +221,11 @@ func (k *requestedRuns) queueOutputLocked(x *requestedRun) {
 	pause.Wake(k.ready)
 }
 
-// Ready implements link.Outbox.
+// Ready returns a channel that receives a value when a requested run has new output to send.
 func (k *requestedRuns) Ready() <-chan struct{} { return k.ready }
 
-// Next implements link.Outbox. Runs take turns; a piece ends at the end of a character.
+// Next returns the next piece of output of a requested run, for the link to send. Runs take turns; a piece ends at
+// the end of a character.
 func (k *requestedRuns) Next(most int) (wire.RunOutput, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

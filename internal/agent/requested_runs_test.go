@@ -113,7 +113,7 @@ func TestCommandOutputIsStreamed(t *testing.T) {
 // expects no process left.
 func TestRequestedCommandEndsWithItsCause(t *testing.T) {
 	if _, err := os.Stat("/proc"); err != nil {
-		testenv.LeftOut(t, "no /proc to look for processes in", "")
+		testenv.Skip(t, "no /proc to look for processes in", "")
 	}
 	dir := t.TempDir()
 	sleeps := func(id uint64) *wire.Run {
@@ -194,7 +194,7 @@ func TestRequestedCommandsAreLimited(t *testing.T) {
 	}
 }
 
-// TestRefusedRunsReturnTheReason requests runs that settings of the agent forbid.
+// TestRefusedRunsReturnTheReason requests runs that the agent's settings forbid, and expects the reason in the answer.
 func TestRefusedRunsReturnTheReason(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -225,8 +225,8 @@ func TestRefusedRunsReturnTheReason(t *testing.T) {
 	}
 }
 
-// TestRequestedCheckReturnsItsResult requests one check several times; a cancelled request ends without an
-// answer and the check runs on.
+// TestRequestedCheckReturnsItsResult requests one check several times and cancels one request: the others get the
+// result of the check.
 func TestRequestedCheckReturnsItsResult(t *testing.T) {
 	a, _ := newRequestTest(t, nil)
 	k := &a.requests

@@ -21,7 +21,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// testServer is a server with real journal, TLS and enrolment, and a minimal intent, plan and view.
+// testServer is a server with a real journal, TLS and enrolment, but simple in-memory nodes and assignments.
 type testServer struct {
 	t         testing.TB
 	dir       string
@@ -107,8 +107,7 @@ func (s *testServer) restart() {
 	s.serveAgents(l)
 }
 
-// recordCommitted decodes the records of a commit and keeps results, last signal numbers and clean ends of sessions
-// for the test.
+// recordCommitted stores the results, signal numbers and session ends of one journal commit for the test.
 func (s *testServer) recordCommitted(c journal.Commit) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -193,7 +192,7 @@ type decodedResult struct {
 	wire.Result
 }
 
-// resultsOf returns the results of a chunk; the lock must be held.
+// resultsOf returns the received results of one check; the lock must be held.
 func (s *testServer) resultsOf(chunk model.ChunkID) (list []decodedResult) {
 	for _, r := range s.results {
 		if r.Chunk == chunk {
@@ -205,14 +204,14 @@ func (s *testServer) resultsOf(chunk model.ChunkID) (list []decodedResult) {
 
 // Nodes.
 
-// Retirement returns the retirement that the test has set.
+// Retirement returns the reason set by the test why the node is retired; empty: the node is not retired.
 func (s *testServer) Retirement(uuid.UUID, string) muster.Retirement {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.retirement
 }
 
-// FirstKey records the first machine key and returns the key on record.
+// FirstKey stores the node's public key if none is stored, and returns the stored key.
 func (s *testServer) FirstKey(_ uuid.UUID, key string) (onRecord, holder string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -222,17 +221,17 @@ func (s *testServer) FirstKey(_ uuid.UUID, key string) (onRecord, holder string)
 	return s.machineKey, ""
 }
 
-// Lookup returns the only node, unless it is retired or the uid is wrong.
+// Lookup returns the test server's only node; false: the node is retired or has another uid.
 func (s *testServer) Lookup(uid uuid.UUID) (core.Node, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return core.Node{ID: testNode, Name: "web01", Namespace: 1, Key: s.machineKey}, uid == s.uid && s.retirement.Code == ""
 }
 
-// Namespace returns no limits.
+// Namespace returns empty limits: the test server limits no namespace.
 func (s *testServer) Namespace(model.NamespaceID) core.NamespaceLimits { return core.NamespaceLimits{} }
 
-// RecordAgent records a Hello.
+// RecordAgent stores the data of an agent's Hello message for the test.
 func (s *testServer) RecordAgent(_ core.Node, hello *wire.Hello) (limit, reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -258,7 +257,7 @@ func (s *testServer) Admit(model.NodeID, *model.CheckChunk) (code, reason string
 
 // Assignments.
 
-// For returns the assignment of the only node.
+// For returns the assignment of a node; the test server has only one node.
 func (s *testServer) For(model.NodeID) *directory.Assignment {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -270,14 +269,14 @@ func (s *testServer) For(model.NodeID) *directory.Assignment {
 	return &a
 }
 
-// Chunk returns the chunk with this id.
+// Chunk returns the check definition with this chunk id.
 func (s *testServer) Chunk(id model.ChunkID) *model.Chunk {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.chunks[id]
 }
 
-// Subscribe stores the callback for changed assignments.
+// Subscribe stores a function that is called when the assignment changes.
 func (s *testServer) Subscribe(fn func(directory.Change)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -297,13 +296,13 @@ func (s *testServer) Find(_ context.Context, id string) (pki.JoinToken, error) {
 	return t, nil
 }
 
-// NodeOfKey finds no node: every key enrols anew.
+// NodeOfKey returns no node, so that each machine key enrols as a new node.
 func (s *testServer) NodeOfKey(string) (pki.Member, bool) { return pki.Member{}, false }
 
-// RefuseKey refuses no key.
+// RefuseKey reports that no machine key is refused.
 func (s *testServer) RefuseKey(string) error { return nil }
 
-// UnknownNode reports that no node is unknown.
+// UnknownNode reports false: the test server has not forgotten any node.
 func (s *testServer) UnknownNode(uuid.UUID) bool { return false }
 
 // Register records an enrolment and names the node web01.

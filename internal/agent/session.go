@@ -23,14 +23,14 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// serverClock computes the server's time from the last Welcome and this machine's boot clock, so that a jump of the
-// wall clock shows at once. The zero value knows no server.
+// serverClock computes the server's present time from the time at the start of the session and this machine's boot
+// clock. The zero value knows no server.
 type serverClock struct {
 	welcome atomic.Pointer[struct{ serverMs, bootMs int64 }]
 	warned  atomic.Bool // the log has reported the offset
 }
 
-// setTimes stores the server's time from Welcome together with this machine's boot clock.
+// setTimes stores the server's time and this machine's boot clock at the start of a session.
 func (c *serverClock) setTimes(serverMs int64, bootMs uint64) {
 	c.welcome.Store(&struct{ serverMs, bootMs int64 }{serverMs, int64(bootMs)})
 }
@@ -81,7 +81,8 @@ func (a *Agent) linkConfig(id *pki.Identity, assignment *link.Assignment) link.R
 	}
 }
 
-// composeHello returns the agent's Hello; the link adds the fields of the session.
+// composeHello returns the message Hello with which the agent opens a session, without the fields that the link fills
+// in.
 func (a *Agent) composeHello() wire.Hello {
 	return wire.Hello{
 		Name: a.cfg.Name, MachineID: a.cfg.Machine.ID, BootID: a.cfg.Machine.Boot, Version: a.cfg.Version,
@@ -121,11 +122,11 @@ func (a *Agent) statsMessage() wire.Stats {
 	return x
 }
 
-// linkEvents implements link.Events: it passes events of the session to the agent. The link calls it from one
-// goroutine at a time.
+// linkEvents is the Agent as a receiver of session events: connected, disconnected, new assignment. The link calls it
+// from one goroutine at a time.
 type linkEvents Agent
 
-// Connected implements link.Events.
+// Connected records that a session is open: it stores the server's time and name of the node, and resumes the checks.
 func (e *linkEvents) Connected(server string, w *wire.Welcome) {
 	a := (*Agent)(e)
 	a.clock.setTimes(w.ServerUnixMs, a.cfg.Machine.BootMs())
@@ -152,7 +153,7 @@ func (e *linkEvents) Connected(server string, w *wire.Welcome) {
 	a.cfg.Log.Info("connected", "server", server, "name", w.Name)
 }
 
-// Disconnected implements link.Events.
+// Disconnected records the end of a session or of an attempt to open one, and handles a refusal by the server.
 func (e *linkEvents) Disconnected(server string, err error) {
 	a := (*Agent)(e)
 	if a.connected.Swap(false) {
@@ -176,7 +177,7 @@ func (e *linkEvents) Disconnected(server string, err error) {
 	}
 }
 
-// Assigned implements link.Events.
+// Assigned saves a new assignment in the state folder and starts its checks.
 func (e *linkEvents) Assigned(_ *link.Session, assignment *link.Assignment) {
 	a := (*Agent)(e)
 	if err := disk.WriteFile(disk.OS{}, a.cfg.StateDir, assignmentFile, encodeAssignment(assignment)); err != nil {
@@ -189,17 +190,17 @@ func (e *linkEvents) Assigned(_ *link.Session, assignment *link.Assignment) {
 	a.cfg.Log.Info("assignment in force", "checks", len(assignment.Chunks), "revision", assignment.Generation.Revision)
 }
 
-// Turn runs the round-robin checks whose turn the server gives to this node.
+// Turn runs the round-robin checks that the server has given to this node for this interval.
 func (e *linkEvents) Turn(_ *link.Session, t *wire.Turn) { (*Agent)(e).checks.runRoundRobin(t) }
 
-// Reply passes the server's answer to a request for secrets to the keeper of secrets.
+// Reply passes the server's answer with secrets to the secrets.Keeper.
 func (e *linkEvents) Reply(_ *link.Session, x *wire.Exchange) { (*Agent)(e).secrets.Reply(x) }
 
-// RunNow passes the server's request for a run to the requested runs.
+// RunNow starts or cancels a run that the server requests.
 func (e *linkEvents) RunNow(_ *link.Session, r *wire.Run) { (*Agent)(e).requests.handleRequest(r) }
 
-// chunkRunner runs all units of one kind of chunk, such as checks. assignedUnits makes one call at a time, with its
-// lock held.
+// chunkRunner is the interface to the code that runs all assigned chunks of one kind, such as checks. assignedUnits
+// makes one call at a time, with its lock held.
 type chunkRunner interface {
 	// applyChunks puts the chunks of the runner's kind in force and ends all other units. a has the node's
 	// properties.
@@ -208,9 +209,9 @@ type chunkRunner interface {
 	suspendChunks()
 }
 
-// assignedUnits keeps the assignment in force and hands its chunks to the runners of their kinds. The table runners
-// has the kinds of chunks that this agent runs: the table decides the features in Hello, the refused chunks and the
-// chunkRunner of each other chunk.
+// assignedUnits holds the agent's current assignment and passes its chunks to the chunkRunner of each kind. The table
+// runners has the kinds of chunks that this agent runs: the table decides the features in Hello, the refused chunks
+// and the chunkRunner of each other chunk.
 type assignedUnits struct {
 	runners map[model.ChunkKind]chunkRunner
 	log     *slog.Logger
@@ -220,7 +221,7 @@ type assignedUnits struct {
 	suspended bool             // the server refused this machine
 }
 
-// chunkFeatures lists the kinds of chunks that this agent runs, for the features in Hello.
+// chunkFeatures returns the kinds of chunks that this agent can run, as features for the message Hello.
 func (u *assignedUnits) chunkFeatures() (list []string) {
 	for _, kind := range slices.Sorted(maps.Keys(u.runners)) {
 		list = append(list, wire.ChunkFeature(kind))
@@ -247,7 +248,7 @@ func (u *assignedUnits) applyAssignment(a *link.Assignment) error {
 	return u.applyCurrentLocked()
 }
 
-// applyCurrentLocked hands the chunks of the present assignment to the runners of their kinds; the lock must be held.
+// applyCurrentLocked starts the checks of the current assignment; the lock must be held.
 func (u *assignedUnits) applyCurrentLocked() (err error) {
 	byKind := map[model.ChunkKind][]*model.Chunk{}
 	for _, chunk := range u.current.Chunks {
@@ -264,7 +265,8 @@ func (u *assignedUnits) applyCurrentLocked() (err error) {
 // copy of its data.
 var suspendingCodes = []string{"retired", "deleted", "replaced", "refused", "clone"}
 
-// suspendChecks stops all checks until resumeChecks or the next assignment. code is the server's refusal.
+// suspendChecks stops all checks until the server accepts this machine again or sends a new assignment. code is the
+// server's refusal.
 func (u *assignedUnits) suspendChecks(code string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -25,7 +25,7 @@ const (
 	spoolFolder    = "spool"
 )
 
-// savedSession is the stored data of the last session that the agent needs after a restart.
+// savedSession has the data of the last session that the agent keeps on disk for its next start.
 type savedSession struct {
 	Incarnation       uint64   `json:"incarnation"`
 	Servers           []string `json:"servers,omitempty"` // of its Welcome
@@ -60,7 +60,7 @@ func loadAssignment(dir string, id *pki.Identity, decode link.DecodeChunk) (*lin
 	}
 	a, err := decodeAssignment(data, id, decode)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, err)
+		return nil, fmt.Errorf("read the stored assignment %s: %w", path, err)
 	}
 	return a, nil
 }
@@ -78,7 +78,7 @@ func decodeAssignment(data []byte, id *pki.Identity, decode link.DecodeChunk) (*
 			return nil, err
 		}
 		if kind != wire.KindAssignment {
-			return nil, fmt.Errorf("frame of kind %d, expected an assignment (%d)", kind, wire.KindAssignment)
+			return nil, fmt.Errorf("stored assignment has a frame of kind %d, expected an assignment frame (kind %d)", kind, wire.KindAssignment)
 		}
 		var a wire.Assignment
 		if err := a.Decode(body); err != nil {
@@ -99,8 +99,8 @@ func encodeAssignment(a *link.Assignment) (data []byte) {
 	return data
 }
 
-// loadSavedSession reads the data of the last session; an unreadable file counts as a missing one,
-// because the next session renews it.
+// loadSavedSession reads the saved data of the last session, and returns empty data if the file is missing or
+// unreadable.
 func loadSavedSession(dir string) savedSession {
 	data, err := os.ReadFile(filepath.Join(dir, sessionFile))
 	if err != nil {
@@ -109,7 +109,7 @@ func loadSavedSession(dir string) savedSession {
 	return decodeSavedSession(data)
 }
 
-// decodeSavedSession decodes the data of the last session; invalid data count as none.
+// decodeSavedSession decodes the saved data of the last session, and returns empty data if they are invalid.
 func decodeSavedSession(data []byte) (s savedSession) {
 	if json.Unmarshal(data, &s) != nil {
 		return savedSession{}

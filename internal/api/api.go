@@ -79,12 +79,12 @@ func NewSplit(o Options) (people, agents http.Handler) {
 	return h.peopleHandler(), h.observeRequests(mux, mux)
 }
 
-// peopleHandler returns the handler of requests by people, with logging, authentication and limits.
+// peopleHandler returns the HTTP handler for people's requests, with logging, authentication and limits.
 func (h *apiHandler) peopleHandler() http.Handler {
 	return h.observeRequests(h.Mux, h.authenticate(h.limitRequests(h.Mux)))
 }
 
-// newHandler registers the operations of every sub-package, then the OpenAPI document that describes them.
+// newHandler creates the API's HTTP handler with the operations of all sub-packages and the OpenAPI document.
 func newHandler(o Options) *apiHandler {
 	r := op.NewRoutes(op.Options{View: view.New(o.Stores, o.Live), Access: o.Access, Queues: o.Queues, Registry: o.Registry, Logger: o.Logger})
 	server.Register(r, o.Server)
@@ -103,8 +103,8 @@ func newHandler(o Options) *apiHandler {
 	return &apiHandler{Routes: r, requestSlots: queue.NewSlots(o.Queues, "requests"), requestShares: op.NewShares(o.Queues, "requests"), vouch: o.Vouch}
 }
 
-// limitRequests lets a bounded number of requests in at the same time, and of one user a share of them. Paths without a token (health,
-// login, enrolment), watches and runs have bounds of their own.
+// limitRequests limits the number of concurrent requests in total and per user. Paths without a token (health, login,
+// enrolment), watches and runs have bounds of their own.
 func (h *apiHandler) limitRequests(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if isOpenPath(r.URL.Path) || strings.HasSuffix(r.URL.Path, "/watch") || r.URL.Path == runs.Path {
@@ -123,8 +123,7 @@ func (h *apiHandler) limitRequests(next http.Handler) http.Handler {
 	})
 }
 
-// isOpenPath reports whether a path needs no token, because it shows nothing private or checks another proof of
-// identity.
+// isOpenPath reports whether a URL path needs no API token, such as /livez or the login.
 func isOpenPath(path string) bool {
 	switch path {
 	case "/livez", "/readyz", "/api/v1/login", pki.EnrolPath, pki.RenewPath:
@@ -142,7 +141,7 @@ func (h *apiHandler) authenticate(next http.Handler) http.Handler {
 			token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 			if !ok {
 				h.CountRefusal("no_token")
-				op.WriteError(w, model.Errorf(model.Unauthenticated, "this request needs a token").WithHint("muster login"))
+				op.WriteError(w, model.Errorf(model.Unauthenticated, "this request needs an API token").WithHint("muster login"))
 				return
 			}
 			var err error
@@ -164,7 +163,7 @@ func (h *apiHandler) authenticate(next http.Handler) http.Handler {
 	})
 }
 
-// observeRequests logs and counts every request by its route in routes, and answers 500 where a handler panics.
+// observeRequests is middleware that logs and counts every request, and answers 500 if a handler panics.
 func (h *apiHandler) observeRequests(routes *http.ServeMux, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		now := h.View().Now
@@ -230,7 +229,7 @@ func answerUnknownPath(routes *http.ServeMux) http.HandlerFunc {
 			}
 		}
 		if len(allowed) == 0 {
-			op.WriteError(w, model.Errorf(model.NotFound, "no resource at %s", model.Shorten(r.URL.Path)).WithHint("all paths: /api/v1/openapi.json"))
+			op.WriteError(w, model.Errorf(model.NotFound, "no API operation or resource at path %s", model.Shorten(r.URL.Path)).WithHint("all paths: /api/v1/openapi.json"))
 			return
 		}
 		list := strings.Join(allowed, ", ")
@@ -241,7 +240,7 @@ func answerUnknownPath(routes *http.ServeMux) http.HandlerFunc {
 	}
 }
 
-// refusePeople refuses requests of people on the listener for agents.
+// refusePeople answers requests of people on the agents' listener with an error.
 func refusePeople(w http.ResponseWriter, _ *http.Request) {
-	op.WriteError(w, model.Errorf(model.NotFound, "only agents use this address").WithHint("the address for people is the server's --listen"))
+	op.WriteError(w, model.Errorf(model.NotFound, "this address is the listener for agents only: use the address for people").WithHint("the address for people is the server's --listen"))
 }

@@ -125,8 +125,7 @@ func TestEveryPrivateOperationNeedsAToken(t *testing.T) {
 	assertAnswer(t, r, 503, "disk of the journal", "GET", "/readyz", "", "", nil)
 }
 
-// TestLoginTokensAndRoles logs in, uses a viewer's token until it expires, logs out, and guesses passwords until the
-// server throttles.
+// TestLoginTokensAndRoles tests login, expiry of a viewer's token, logout, and the throttle after wrong passwords.
 func TestLoginTokensAndRoles(t *testing.T) {
 	r := apitest.NewServer(t)
 	ctx := context.Background()
@@ -164,7 +163,7 @@ func TestLoginTokensAndRoles(t *testing.T) {
 	}
 }
 
-// A token has a name that no other user has, the audit says who made it and what it may do, and it ends with its maker.
+// An API token is deleted together with the user who created it, and the audit shows that user.
 func TestTokensEndWithTheirMaker(t *testing.T) {
 	r := apitest.NewServer(t)
 	ctx := t.Context()
@@ -203,6 +202,7 @@ func TestTokensEndWithTheirMaker(t *testing.T) {
 	}
 }
 
+// TestResourcesAreAppliedReadAndDeleted applies, reads and deletes resources with the API client.
 func TestResourcesAreAppliedReadAndDeleted(t *testing.T) {
 	r := apitest.NewServer(t)
 	ctx := context.Background()
@@ -620,7 +620,7 @@ func TestOpenAPIListsErrorStatuses(t *testing.T) {
 	}
 }
 
-// States show the members of a group, the statuses of a check on all nodes, and the worst node first.
+// The state of a resource shows the members of a group, or the nodes of a check with their statuses, worst first.
 func TestResourceStatesShowNodesAndEvents(t *testing.T) {
 	r := apitest.NewServer(t)
 	c := newTestClient(t, r, r.Token)
@@ -688,7 +688,7 @@ func TestResourceStatesShowNodesAndEvents(t *testing.T) {
 	assertRefused(t, model.NotFound, "did you mean disk?")(c.Resources.State(ctx, k, "default", "dsik"))
 }
 
-// A page of events has the number of matching events where the server knows it without counting.
+// A page of events contains the total number of matches if the server can tell without reading all events.
 func TestEventListCountsMatches(t *testing.T) {
 	r := apitest.NewServer(t)
 	c := newTestClient(t, r, r.Token)
@@ -715,7 +715,7 @@ func TestEventListCountsMatches(t *testing.T) {
 	}
 }
 
-// A problem whose source is not a check shows the source, and its field check is empty.
+// A problem that belongs to no check shows its source, and has an empty field check.
 func TestProblemWithoutCheckShowsItsSource(t *testing.T) {
 	r := apitest.NewServer(t)
 	r.DeclareNodes("default", nil, "web01")
@@ -727,7 +727,7 @@ func TestProblemWithoutCheckShowsItsSource(t *testing.T) {
 	}
 	testenv.NoError(t, r.History.Record(t.Context(), history.Batch{Opened: []history.Problem{problem("one", source, "rule7"), problem("two", model.CheckSource(2000), "disk")}}))
 	c := newTestClient(t, r, r.Token)
-	list, err := c.Problems.List(t.Context(), "default", "", "", false, 10, "", v1.Narrow{Where: `row.source.kind != "check"`})
+	list, err := c.Problems.List(t.Context(), "default", "", "", false, 10, "", v1.RowFilter{Where: `row.source.kind != "check"`})
 	testenv.NoError(t, err)
 	want := v1.Source{Kind: "source-200", Name: "rule7", ID: 7, Instance: "/var"}
 	if len(list.Items) != 1 || list.Items[0].ID != "one" || list.Items[0].Source != want || list.Items[0].Check != "" {
@@ -739,7 +739,8 @@ func TestProblemWithoutCheckShowsItsSource(t *testing.T) {
 	}
 }
 
-// A viewer sees no other user and changes only the own password. When the user is deleted, its sessions and watches end at once.
+// A viewer can neither see other users nor change their passwords. When the user is deleted, its sessions and watches
+// end at once.
 func TestViewerChangesOnlyTheOwnPassword(t *testing.T) {
 	r := apitest.NewServer(t)
 	ctx := t.Context()

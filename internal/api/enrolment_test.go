@@ -34,7 +34,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// Machines that send their enrolment request slowly block only their own network: machines of other networks enrol meanwhile.
+// Machines that send their enrolment request slowly do not delay enrolments from other networks.
 func TestSlowEnrolmentsBlockNoOtherNetworks(t *testing.T) {
 	r := apitest.NewServer(t)
 	bounds, err := queue.ParseSettings([]string{"enrolments=1"})
@@ -86,8 +86,8 @@ func TestSlowEnrolmentsBlockNoOtherNetworks(t *testing.T) {
 	}
 }
 
-// Repeated requests with a used-up join token throttle nobody, and with a deleted token count once. Wrong tokens throttle
-// their network, but not the renewals of certificates from it.
+// Only wrong join tokens throttle a network: used-up tokens do not count, and a deleted token counts once. Wrong
+// tokens throttle their network, but not the renewals of certificates from it.
 func TestOnlyWrongJoinTokensThrottleANetwork(t *testing.T) {
 	r := apitest.NewServer(t)
 	authority, err := pki.Open(filepath.Join(t.TempDir(), "pki"), []string{"127.0.0.1"}, nil)
@@ -161,7 +161,7 @@ func TestOnlyWrongJoinTokensThrottleANetwork(t *testing.T) {
 	send(pki.RenewPath, pki.RenewRequest{Certificate: block.Bytes, CSR: csr}, new(pki.RenewAnswer))
 }
 
-// Wrong tokens of alerts throttle their network, but not the right ones from it.
+// Wrong tokens on the path for alerts throttle their network, but requests with a right token still succeed.
 func TestWrongTokensOfAlertsLockNobodyOut(t *testing.T) {
 	handler := api.New(api.Options{Queues: queue.NewRegistry(nil), Server: server.Options{NotReady: func() []string { return nil }}, Inbound: inbound.Options{
 		Alerts: func(r *http.Request, _ string) error {
@@ -256,7 +256,8 @@ func TestAgentsAreSortedAndFiltered(t *testing.T) {
 	assertRefused(t, model.Invalid, "")(c.Nodes.Agents(t.Context(), v1.AgentFilter{After: "bm9wZQ", Limit: 1}))
 }
 
-// The first page of agents of a large fleet arrives within the time limit.
+// TestAgentsOfALargeFleetArriveQuickly requests the first page of agents of a large fleet and expects the answer
+// within a time limit.
 func TestAgentsOfALargeFleetArriveQuickly(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes 15,000 nodes")
@@ -286,8 +287,8 @@ func TestAgentsOfALargeFleetArriveQuickly(t *testing.T) {
 	}
 }
 
-// Labels and groups from join tokens and acceptances are validated like those of an applied Node, so that every node
-// can be applied again.
+// Labels and groups from join tokens and acceptances are validated like those of an applied Node, so that the node as
+// read can be applied again.
 func TestEnrolmentGrantsAreValidated(t *testing.T) {
 	r, ctx := apitest.NewServer(t), context.Background()
 	c := newTestClient(t, r, r.Token)

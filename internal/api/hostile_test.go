@@ -26,7 +26,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// peakMemory returns the growth of the heap while fn runs, at its maximum, in bytes.
+// peakMemory returns the maximum growth of the heap in bytes while fn runs.
 func peakMemory(fn func()) int64 {
 	var m runtime.MemStats
 	runtime.GC()
@@ -55,7 +55,8 @@ func peakMemory(fn func()) int64 {
 	return most.Load() - before
 }
 
-// A hostile body is refused with bounded time and memory.
+// TestHostileJSONBodiesUseBoundedMemory sends huge or deeply nested JSON and expects an error within a limit of time
+// and memory.
 func TestHostileJSONBodiesUseBoundedMemory(t *testing.T) {
 	r := apitest.NewServer(t)
 	const mib = 1 << 20
@@ -120,7 +121,8 @@ func bodyWithManyFields(n int) string {
 	return b.String()
 }
 
-// The body of a PUT may be YAML: hostile aliases, depths and lengths are refused with bounded time and memory.
+// TestHostileYAMLBodiesUseBoundedMemory sends YAML with alias bombs, deep nesting and long texts, and expects an
+// error within a limit of time and memory.
 func TestHostileYAMLBodiesUseBoundedMemory(t *testing.T) {
 	r := apitest.NewServer(t)
 	head := "apiVersion: muster/v1\nkind: Check\nmetadata: {name: x}\nspec:\n  interval: 60s\n  command: "
@@ -168,7 +170,7 @@ func TestHostileYAMLBodiesUseBoundedMemory(t *testing.T) {
 	}
 }
 
-// Viewers see no secret in any answer. A resource that an administrator reads can be applied again.
+// Viewers see no secret in any answer of the API. A resource that an administrator reads can be applied again.
 func TestSecretsNeedWriteAccess(t *testing.T) {
 	r := apitest.NewServer(t)
 	ctx := t.Context()
@@ -225,7 +227,7 @@ func TestSecretsNeedWriteAccess(t *testing.T) {
 	assertAnswer(t, r, 422, "PAGER_KEY", "PUT", "/api/v1/handlers/default/pager", r.Token, seen, nil)
 }
 
-// One user has a quarter of all watches, with however many tokens; other users have the rest.
+// One user can use at most a quarter of all watches, even with several tokens.
 func TestUserHasShareOfWatches(t *testing.T) {
 	r := apitest.NewServer(t)
 	c := newTestClient(t, r, r.Token)
@@ -280,8 +282,8 @@ func slowRequests(t *testing.T, r *apitest.Server, n int, path, token string) <-
 	return statuses
 }
 
-// Slow bodies delay nobody: a turn begins when the body has arrived, a preview waits only for other previews, and one user
-// has a quarter of the places.
+// Clients that send an apply body slowly do not delay other applies, and one user can occupy at most a quarter of the
+// places.
 func TestSlowBodiesDelayNobodyElse(t *testing.T) {
 	r := apitest.NewServer(t)
 	viewer, _, err := r.Access.CreateToken(t.Context(), intent.Actor{User: "server"}, access.AccessToken{User: "eve", Grants: access.Grants{Role: access.Viewer}})
@@ -302,7 +304,8 @@ func TestSlowBodiesDelayNobodyElse(t *testing.T) {
 	assertAnswer(t, r, 503, "as one user may have", "GET", "/api/v1/kinds", viewer, "", nil)
 }
 
-// Numbers out of range are errors of the caller.
+// TestNumbersOutOfRangeAreRefused sends numbers out of range in requests and expects client errors (4xx), no server
+// errors.
 func TestNumbersOutOfRangeAreRefused(t *testing.T) {
 	r := apitest.NewServer(t)
 	for _, number := range []string{"-1", "1.5", "1e300", "9223372036854775808", "99999999999999999999999"} {
@@ -321,15 +324,15 @@ func TestNumbersOutOfRangeAreRefused(t *testing.T) {
 	}
 }
 
-// Resources are counted before the first one is decoded.
+// An apply with too many resources is refused before the server decodes the first one.
 func TestResourcesAreCountedFirst(t *testing.T) {
 	r := apitest.NewServer(t)
 	body := `{"resources":[` + strings.Repeat(`{"kind":"None"},`, 10_001) + `{}]}`
 	assertAnswer(t, r, 413, "more than 10000 resources", "POST", "/api/v1/apply", r.Token, body, nil)
 }
 
-// FuzzRequest sends any request with an administrator's token: every error has the form of RFC 9457
-// and is never an internal error of the server.
+// FuzzRequest sends random requests as an administrator and expects that no answer is an internal server error, and
+// that every error is RFC 9457 JSON.
 func FuzzRequest(f *testing.F) {
 	r := apitest.NewServer(f)
 	r.DeclareNodes("default", map[string]string{"env": "prod"}, "web01", "web02")
@@ -376,9 +379,8 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// newServerWithReplacedProblem returns a test server with an open problem, and a function that returns the event's
-// present problem. Before an action on it is written, the problem closes and another one opens; problem returns the
-// open one.
+// newServerWithReplacedProblem returns a test server where a problem is replaced by a newer one during an action.
+// Before an action on it is written, the problem closes and another one opens; problem returns the open one.
 func newServerWithReplacedProblem(t *testing.T) (r *apitest.Server, problem func() *model.Problem) {
 	r = apitest.NewServer(t)
 	r.Apply("kind: Check\nmetadata: {name: disk}\nspec: {command: check_disk, interval: 1m, targets: {nodes: [web01]}}\n")
@@ -399,8 +401,8 @@ func newServerWithReplacedProblem(t *testing.T) (r *apitest.Server, problem func
 	}
 }
 
-// TestBulkActionAppliesToSelectedProblems runs a bulk action while its problem is replaced by a newer one, and
-// expects the newer one unchanged.
+// TestBulkActionAppliesToSelectedProblems replaces a problem by a newer one during a bulk action, and expects the
+// newer problem unchanged.
 func TestBulkActionAppliesToSelectedProblems(t *testing.T) {
 	for _, verb := range []string{"acknowledge", "resolve"} {
 		r, problem := newServerWithReplacedProblem(t)
@@ -421,7 +423,7 @@ func TestBulkActionAppliesToSelectedProblems(t *testing.T) {
 	}
 }
 
-// The acknowledgement of one event conflicts with a result that closes its problem.
+// An acknowledgement fails with a conflict if a result closes the problem at the same time.
 func TestAcknowledgementOfClosedProblemConflicts(t *testing.T) {
 	r, _ := newServerWithReplacedProblem(t)
 	r.BeforeAction = func() { r.RecordResult("default", "web01", "disk", model.OK, "fine") }

@@ -39,7 +39,8 @@ func TestEveryOperationDeclaresItsAccess(t *testing.T) {
 	}
 }
 
-// Viewers may call every GET. Operators may also call the operations that this test lists; the others are for administrators.
+// Viewers may call every GET operation of the API. Operators may also call the operations that this test lists; the
+// others are for administrators.
 func TestRolesPermitTheirOperations(t *testing.T) {
 	h := newHandler(Options{Queues: &queue.Registry{}, Resources: resources.Options{Archives: struct{ resources.Archives }{}}})
 	operators := strings.Fields(`run silence endSilence testHandler replayHandler resolveEvent acknowledgeEvent unacknowledgeEvent notifyEvent

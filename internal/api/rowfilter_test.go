@@ -78,7 +78,7 @@ func newServerWithAllLists(t *testing.T) *apitest.Server {
 	if err != nil || len(list) != 1 {
 		t.Fatal(list, err)
 	}
-	testenv.NoError(t, r.History.RecordAttempts(t.Context(), history.Outcome{ID: list[0].ID, Attempt: history.Attempt{At: r.Now(), State: history.Dead, Error: "pager answered 401"}}))
+	testenv.NoError(t, r.History.RecordAttempts(t.Context(), history.DeliveryAttempt{ID: list[0].ID, Attempt: history.Attempt{At: r.Now(), State: history.Dead, Error: "pager answered 401"}}))
 	if _, err := r.Access.CreateUser(t.Context(), intent.Actor{User: "admin"}, access.User{Name: "ann", Grants: access.Grants{Role: access.Viewer}}, "four plain test words"); err != nil {
 		t.Fatal(err)
 	}
@@ -100,19 +100,19 @@ func TestListsFilterByLabelsAndConditions(t *testing.T) {
 		return strings.Join(names, " ")
 	}
 	for _, test := range []struct {
-		narrow v1.Narrow
+		narrow v1.RowFilter
 		want   string
 	}{
-		{v1.Narrow{}, "web01 web02 db01 gone01"},
-		{v1.Narrow{Selector: "env=prod"}, "web01 web02"},
-		{v1.Narrow{Selector: "env!=prod"}, "db01"}, // labels of deleted nodes are unknown, so their rows do not match
-		{v1.Narrow{Where: `row.severity >= 3`}, "db01 gone01"},
-		{v1.Narrow{Where: `row.status == CRITICAL && row.output.contains("web02")`}, "web02"},
-		{v1.Narrow{Where: `node.labels.env == "test"`}, "db01"},
-		{v1.Narrow{Where: `node.name.startsWith("web")`, Selector: "env"}, "web01 web02"},
-		{v1.Narrow{Where: `now - timestamp(row.opened) > duration("150m")`}, "db01 gone01"},
-		{v1.Narrow{Where: `row.nothing == 1`}, ""},
-		{v1.Narrow{Where: `has(row.closed)`}, ""},
+		{v1.RowFilter{}, "web01 web02 db01 gone01"},
+		{v1.RowFilter{Selector: "env=prod"}, "web01 web02"},
+		{v1.RowFilter{Selector: "env!=prod"}, "db01"}, // labels of deleted nodes are unknown, so their rows do not match
+		{v1.RowFilter{Where: `row.severity >= 3`}, "db01 gone01"},
+		{v1.RowFilter{Where: `row.status == CRITICAL && row.output.contains("web02")`}, "web02"},
+		{v1.RowFilter{Where: `node.labels.env == "test"`}, "db01"},
+		{v1.RowFilter{Where: `node.name.startsWith("web")`, Selector: "env"}, "web01 web02"},
+		{v1.RowFilter{Where: `now - timestamp(row.opened) > duration("150m")`}, "db01 gone01"},
+		{v1.RowFilter{Where: `row.nothing == 1`}, ""},
+		{v1.RowFilter{Where: `has(row.closed)`}, ""},
 	} {
 		if got := nodesOf(c.Problems.List(t.Context(), "default", "", "", false, 100, "", test.narrow)); got != test.want {
 			t.Errorf("%+v: %q, want %q", test.narrow, got, test.want)
@@ -121,7 +121,7 @@ func TestListsFilterByLabelsAndConditions(t *testing.T) {
 	// Pages of one row continue behind the last row, also where rows in between do not match.
 	var paged []string
 	for after := ""; ; {
-		page, err := c.Problems.List(t.Context(), "default", "", "", false, 1, after, v1.Narrow{Where: `row.node != "web02"`})
+		page, err := c.Problems.List(t.Context(), "default", "", "", false, 1, after, v1.RowFilter{Where: `row.node != "web02"`})
 		testenv.NoError(t, err)
 		for _, p := range page.Items {
 			paged = append(paged, p.Node)
@@ -194,7 +194,7 @@ func TestListsFilterByLabelsAndConditions(t *testing.T) {
 	}
 }
 
-// Conditions of a viewer cannot read hidden secrets.
+// A viewer's CEL condition cannot test the value of a secret that the viewer may not see.
 func TestConditionsReadOnlyVisibleState(t *testing.T) {
 	r := apitest.NewServer(t)
 	r.Apply("kind: Handler\nmetadata: {name: hook}\nspec: {command: call, env: {KEY: hunter22}}\n---\nkind: Handler\nmetadata: {name: pager}\nspec: {pagerduty: {routingKey: hunter33}}\n")
@@ -218,7 +218,7 @@ func TestConditionsReadOnlyVisibleState(t *testing.T) {
 	}
 }
 
-// A search over several pages of the store shows each matching row once, whatever the size of the answer's pages.
+// A search with a CEL condition returns each matching row exactly once, for every page size.
 func TestConditionSearchShowsEachRowOnce(t *testing.T) {
 	r := apitest.NewServer(t)
 	var b history.Batch
@@ -237,7 +237,7 @@ func TestConditionSearchShowsEachRowOnce(t *testing.T) {
 	for _, limit := range []int{1, 2, 3, 13, 26, 27, 1000} {
 		var got []string
 		for after := ""; ; {
-			page, err := c.Problems.List(t.Context(), "default", "", "", false, limit, after, v1.Narrow{Where: `row.output in ["full 7", "full 8"]`})
+			page, err := c.Problems.List(t.Context(), "default", "", "", false, limit, after, v1.RowFilter{Where: `row.output in ["full 7", "full 8"]`})
 			if err != nil || len(page.Items) > limit {
 				t.Fatal(len(page.Items), err)
 			}

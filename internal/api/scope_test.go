@@ -133,7 +133,7 @@ func fillHiddenNamespace(t *testing.T, r *apitest.Server) {
 	testenv.NoError(t, r.History.Record(ctx, b))
 	list, err := r.History.Deliveries(ctx, p.ID)
 	testenv.NoError(t, err)
-	testenv.NoError(t, r.History.RecordAttempts(ctx, history.Outcome{ID: list[0].ID, Attempt: history.Attempt{At: r.Now(), State: history.Dead, Error: marker}}))
+	testenv.NoError(t, r.History.RecordAttempts(ctx, history.DeliveryAttempt{ID: list[0].ID, Attempt: history.Attempt{At: r.Now(), State: history.Dead, Error: marker}}))
 	testenv.NoError(t, intent.JoinTokens{Store: r.Intent.Store()}.Create(ctx, by, pki.JoinToken{ID: "hushtoken", Namespace: "quiet", Hash: []byte("x"), Note: marker}))
 	_, err = r.Intent.Retire(ctx, by, []intent.Key{{Kind: "Node", Namespace: "quiet", Name: "hush-gone"}}, intent.ApplyOptions{Yes: true})
 	testenv.NoError(t, err)
@@ -238,8 +238,7 @@ func operationRequests(t *testing.T, r *apitest.Server, ns string) (out []operat
 	return out
 }
 
-// pathsWithParameters returns a path with its parameters filled in, and for reads also with resources that the caller
-// may see.
+// pathsWithParameters replaces the parameters in a path such as {namespace} by names of test objects.
 func pathsWithParameters(path, method, ns string) (out []string) {
 	values := map[string][]string{
 		"{namespace}": {ns}, "{node}": {"hush1"}, "{check}": {"hush-disk", "ping"}, "{id}": {"Phush", "hushtoken"}, "{sha512}": {strings.Repeat("ab", 64)},
@@ -308,7 +307,7 @@ func newBoundServer(t *testing.T) (r *apitest.Server, token string) {
 
 var revisionPattern = regexp.MustCompile(`"revision":\d+`)
 
-// sendAndReadAnswer sends the request and returns the answer without revision numbers, which all namespaces share.
+// sendAndReadAnswer sends the request and returns status and body, with revision numbers removed.
 func (p *operationRequest) sendAndReadAnswer(t *testing.T, r *apitest.Server, token string) string {
 	t.Helper()
 	status, _, text := sendRequest(t, r, p.method, p.path, token, p.body, nil)
@@ -344,8 +343,8 @@ func hiddenNamespaceState(t *testing.T, r *apitest.Server) (out []string) {
 	return append(out, fmt.Sprint(len(tokens), len(r.Intent.ListTombstones())))
 }
 
-// A subject bound to one namespace gets the same answers whether another namespace exists or not, and changes nothing
-// in it.
+// A caller with a role in one namespace gets the same answers whether another namespace exists or not, and cannot
+// change that namespace.
 func TestBoundCallerSeesOnlyItsNamespaces(t *testing.T) {
 	r, token := newBoundServer(t)
 	list := operationRequests(t, r, "quiet")
@@ -395,7 +394,8 @@ func TestBoundCallerSeesOnlyItsNamespaces(t *testing.T) {
 	}
 }
 
-// The watch of a bound caller shows no event of another namespace, and ends when the caller's rights change.
+// A watch by a caller with a role in one namespace shows only events of that namespace, and ends when the caller's
+// role changes.
 func TestWatchOfABoundCallerShowsItsNamespace(t *testing.T) {
 	r, _ := newBoundServer(t)
 	fillHiddenNamespace(t, r)

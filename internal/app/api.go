@@ -86,7 +86,7 @@ func (s *Server) openAPI(context.Context) error {
 		Enrol: &pki.Enroller{
 			Authority: s.authority, Tokens: tokens, Registrar: s.intent.Enrolment, Servers: addresses, Admit: admit, Pending: ask,
 		},
-		Vouch: admission.ProveRequest, Queues: s.queues, Registry: s.registry, Logger: s.log,
+		Vouch: admission.ProtectRequest, Queues: s.queues, Registry: s.registry, Logger: s.log,
 	}
 	if s.agents == nil {
 		s.handlers.people = api.New(options)
@@ -112,7 +112,7 @@ func (s *Server) openAPI(context.Context) error {
 	return nil
 }
 
-// assignedChunk returns the chunk of a check in the assignment of a node; nil: none.
+// assignedChunk returns the compiled check in the assignment of a node; nil: the node does not run the check.
 func (s *Server) assignedChunk(node model.NodeID, check model.CheckID) *model.CheckChunk {
 	a := s.directory.For(node)
 	if a == nil {
@@ -129,7 +129,7 @@ func (s *Server) assignedChunk(node model.NodeID, check model.CheckID) *model.Ch
 func (s *Server) newMonitor() *selfcheck.Monitor {
 	return selfcheck.New(selfcheck.Options{
 		KeepaliveTimeout: time.Duration(s.cfg.KeepaliveTimeout), SnapshotCycle: s.cfg.SnapshotCycle.String(),
-		RestoredCommand: datadir.StoppedCommand(s.cfg, "restored"), Now: s.now, Log: s.log,
+		RestoredCommand: datadir.DoctorCommand(s.cfg, "restored"), Now: s.now, Log: s.log,
 		Record: s.recorder.RecordNodeResult,
 		Event:  func(node model.NodeID, check model.CheckID) (event.State, bool) { return s.view.Get(node, check) },
 		Events: func(ctx context.Context, q event.Query) (event.Page, error) { return s.view.List(ctx, q) },
@@ -138,7 +138,7 @@ func (s *Server) newMonitor() *selfcheck.Monitor {
 		Exists:    func(node model.NodeID) bool { return s.directory.For(node) != nil },
 		Node:      func(namespace, name string) (model.NodeID, bool) { return s.directory.NodeByName(namespace, name) },
 		Connected: s.connectedNodes,
-		Hits:      func(since time.Time) []core.Hit { return s.sessions.Limiter().Hits(since) },
+		Hits:      func(since time.Time) []core.LimitHit { return s.sessions.Limiter().Hits(since) },
 		Journal:   func() journal.Stats { return s.journal.Stats() },
 		Holder: func() (name string, bytes int64) {
 			lowest, ok := s.consumers.Floor()
@@ -149,8 +149,8 @@ func (s *Server) newMonitor() *selfcheck.Monitor {
 		},
 		Lag:     func() react.Lag { return s.reactor.Lag() },
 		Trouble: func() error { return s.history.Trouble() },
-		History: func() history.Use { return s.history.Use() },
-		Files:   s.files.changed,
+		History: func() history.Usage { return s.history.Use() },
+		Files:   s.files.changedFiles,
 		Streams: func() []follow.State { return s.streams.States() },
 	})
 }
@@ -158,7 +158,7 @@ func (s *Server) newMonitor() *selfcheck.Monitor {
 // hitsShown is how long the status shows that a limit was reached.
 const hitsShown = 10 * time.Minute
 
-// describe returns the server's status in the API's form.
+// describe returns the server's status for muster status.
 func (s *Server) describe() v1.Status {
 	st := s.journal.Stats()
 	out := v1.Status{
@@ -272,7 +272,7 @@ func (s *Server) agentSession(node model.NodeID) (out v1.AgentSession, ok bool) 
 	return out, true
 }
 
-// streamPosition returns a function that returns the journal position of a handler that receives every result.
+// streamPosition returns a function that looks up how far a handler of all results has read the journal.
 func streamPosition(streams *follow.Set) func(route.Name) (v1.HandlerStream, bool) {
 	return func(handler route.Name) (v1.HandlerStream, bool) {
 		st, ok := streams.State(handler)
@@ -308,8 +308,7 @@ func (s *Server) statusLine() string {
 	return fmt.Sprintf("ready at %s; agents connected: %d", s.people.Addr(), s.connectedNodes())
 }
 
-// changeRouting returns a function that runs a change of resources, which may change routes, and returns the open problems
-// that routes take since.
+// changeRouting returns a function that changes resources and then returns the open problems whose route has changed.
 func changeRouting(r *react.Reactor, p *plan.Planner, log *slog.Logger) func(context.Context, react.RoutingChange, func() error) ([]react.RoutedProblems, bool, error) {
 	return func(ctx context.Context, c react.RoutingChange, change func() error) ([]react.RoutedProblems, bool, error) {
 		return r.ChangeRouting(ctx, c, func() error {

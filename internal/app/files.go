@@ -8,21 +8,21 @@ import (
 	"sync"
 )
 
-// fileWatch compares the files of the data folder with those that the server opened: it writes to a file that was deleted or
-// replaced until it ends, and what it wrote is gone then. The zero value watches no file.
+// fileWatch notices that a file in the data folder was deleted or replaced while the server has it open. The zero
+// value watches no file.
 type fileWatch struct {
 	mu      sync.Mutex
 	opened  []openedFile
 	missing func() []string // paths of further files that are gone; nil: none
 }
 
-// openedFile is a file as it was when the server opened it.
+// openedFile has the path and the file information of a file at the time when the server opened the file.
 type openedFile struct {
 	path string
 	info fs.FileInfo
 }
 
-// add watches files that exist now.
+// add records files that exist now, to notice later that one was deleted or replaced.
 func (w *fileWatch) add(paths ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -33,15 +33,15 @@ func (w *fileWatch) add(paths ...string) {
 	}
 }
 
-// addDatabase watches the files of an open SQLite database; a database on a server has none here.
+// addDatabase records the files of a SQLite database; a PostgreSQL database has no files here.
 func (w *fileWatch) addDatabase(dsn string) {
 	if !strings.Contains(dsn, "://") {
 		w.add(dsn, dsn+"-wal")
 	}
 }
 
-// changed returns a sentence for each file that was deleted or replaced.
-func (w *fileWatch) changed() (list []string) {
+// changedFiles returns a sentence for each recorded file that was deleted or replaced while the server runs.
+func (w *fileWatch) changedFiles() (list []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, f := range w.opened {
@@ -63,7 +63,7 @@ func (w *fileWatch) changed() (list []string) {
 	return list
 }
 
-// describeChange returns the sentence about a file that was deleted or replaced.
+// describeChange returns a sentence that tells which file was deleted or replaced while the server runs.
 func describeChange(path, verb string) string {
 	return fmt.Sprintf("%s was %s while the server runs: what the server writes to it is lost when the server stops. "+
 		"Move the file back, or stop the server, restore the file from a backup and start again", path, verb)

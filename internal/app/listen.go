@@ -104,7 +104,7 @@ func addressOf(l net.Listener) (*net.TCPAddr, bool) {
 	return a, ok
 }
 
-// forAgents returns the listener for agents: one of their own, or the main one.
+// forAgents returns the listener for agents: the separate one if configured, else the main one.
 func (ls *listeners) forAgents() net.Listener {
 	if ls.agents != nil {
 		return ls.agents
@@ -118,7 +118,7 @@ func localAddress(l net.Listener) string {
 	return net.JoinHostPort("127.0.0.1", port)
 }
 
-// serveAgents serves agents on the listeners that only they use, if configured.
+// serveAgents serves agents on the separate listeners for agents, if these are configured.
 func (s *Server) serveAgents(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	if s.agents != nil {
@@ -191,7 +191,7 @@ func maxConnections() int {
 // message.
 const answerTimeout = 2 * time.Minute
 
-// serveHTTP answers requests on l with h until ctx ends; connContext gives each connection its context; requests in progress then get five seconds to end.
+// serveHTTP serves HTTP requests on a listener until ctx ends, then waits at most five seconds for running requests.
 func serveHTTP(ctx context.Context, l net.Listener, connContext func(context.Context, net.Conn) context.Context, h http.Handler, log *slog.Logger) error {
 	server := &http.Server{
 		// One connection belongs to one person or program: its concurrent requests are bounded.
@@ -204,7 +204,7 @@ func serveHTTP(ctx context.Context, l net.Listener, connContext func(context.Con
 	go func() { done <- server.Serve(l) }()
 	select {
 	case err := <-done:
-		return fmt.Errorf("serve on %s: %w", l.Addr(), err)
+		return fmt.Errorf("serve HTTP requests on %s: %w", l.Addr(), err)
 	case <-ctx.Done():
 	}
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
@@ -292,9 +292,8 @@ func agentAddresses(cfg *config.Server, listener net.Listener, names []string) [
 	return out
 }
 
-// sortForAgents sorts names and addresses by the likelihood that other machines reach them, because a joining machine
-// loses seconds with each failure. bound is the address of the listener; containers has the addresses that only this
-// machine's containers reach.
+// sortForAgents sorts addresses of the server so that those which other machines can most likely reach come first.
+// bound is the address of the listener; containers has the addresses that only this machine's containers reach.
 func sortForAgents(bound net.IP, names []string, containers map[string]bool) []string {
 	if bound != nil && !bound.IsUnspecified() {
 		return []string{bound.String()}
@@ -349,10 +348,10 @@ func containerAddresses() map[string]bool {
 
 var containerBridge = regexp.MustCompile(`^(docker|br-|veth|virbr|vnet|lxc|lxd|cni|flannel|cali|podman|kube)`)
 
-// openWatchdog opens the watchdog, which sends a synthetic result through the server's own listener every minute. It
-// also starts the monitor of the built-in events.
+// openWatchdog opens the watchdog, which sends a test result through the server every minute and raises an alarm if
+// the result does not arrive. It also starts the monitor of the built-in events.
 func (s *Server) openWatchdog(context.Context) (err error) {
-	s.courier, err = watchdog.NewCourier(s.authority, func(ctx context.Context) (net.Conn, error) {
+	s.courier, err = watchdog.NewResultSender(s.authority, func(ctx context.Context) (net.Conn, error) {
 		return dialListener(ctx, s.forAgents(), s.cfg.Proxies())
 	})
 	if err != nil {
@@ -379,7 +378,7 @@ func (s *Server) openWatchdog(context.Context) (err error) {
 func dialListener(ctx context.Context, l net.Listener, proxies []netip.Prefix) (net.Conn, error) {
 	to, ok := addressOf(l)
 	if !ok {
-		return nil, fmt.Errorf("no listener for agents")
+		return nil, fmt.Errorf("this server has no listener for agents")
 	}
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", to.String()) // an unspecified address is this machine
 	if err != nil {
@@ -398,7 +397,7 @@ func dialListener(ctx context.Context, l net.Listener, proxies []netip.Prefix) (
 
 // callDeadMan calls the URL of a dead-man's switch periodically: an outside service that raises the alarm when the
 // calls stop.
-func callDeadMan(ctx context.Context, out *handler.Out, url string, now time.Time) error {
+func callDeadMan(ctx context.Context, out *handler.Sender, url string, now time.Time) error {
 	note := &handler.Notification{Kind: handler.Beat, Node: model.ServerNodeName,
 		Space: model.DefaultNamespaceName, Status: model.OK.String(), Executed: now}
 	note.SetSource(model.CheckSource(model.WatchdogCheck), model.BuiltinCheckName(model.WatchdogCheck))

@@ -19,7 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// With --listen-agents, machines join and connect at that listener only, and people are served at theirs only.
+// With --listen-agents, agents are served only on that listener and people only on the main listener.
 func TestSeparateAgentListener(t *testing.T) {
 	together, _ := start(t, settings(t, filepath.Join(t.TempDir(), "data")))
 	apart, _ := start(t, settings(t, filepath.Join(t.TempDir(), "data"), "--listen-agents", "127.0.0.1:0"))
@@ -70,7 +70,7 @@ func TestSeparateAgentListener(t *testing.T) {
 	}
 }
 
-// Names in --advertise and --agent-servers may have a port or brackets; the certificate contains them without.
+// The server's certificate contains the host names in --advertise and --agent-servers, without ports and brackets.
 func TestCertificateNames(t *testing.T) {
 	cfg := &config.Server{
 		Advertise:    []string{"muster.example.org", "10.0.0.7:9443", "[fd00::7]:8443", "[fd00::8]"},
@@ -101,8 +101,8 @@ func TestSortForAgents(t *testing.T) {
 	}
 }
 
-// The watchdog's result passes from a session with a certificate to a delivery, and the dead-man's switch is called;
-// also behind a load balancer, and with a separate listener for agents.
+// The watchdog's test result passes through a session, an event and a notification, and the dead-man's switch URL is
+// called.
 func TestWatchdogEndToEnd(t *testing.T) {
 	for name, args := range map[string][]string{
 		"usual":    nil,

@@ -28,8 +28,8 @@ import (
 	"github.com/muster-fleet/muster/internal/store/snapshot"
 )
 
-// pipeline has the components on the way of a commit from the journal through the event view to the reactor.
-// Snapshots of the view allow the journal to be cut.
+// pipeline has the components that process a commit: journal, event view, snapshots and reactor. Snapshots of the
+// view allow the journal to be cut.
 type pipeline struct {
 	journal   *journal.Log
 	beside    *datadir.Stores   // which the journal's marks name
@@ -50,7 +50,7 @@ type replayGate struct {
 	last  uint64        // number of the last commit that the replay delivered. Written before ended is closed
 }
 
-// end opens the gate after the replay; last is the number of the last replayed commit.
+// end lets new commits pass after the replay; last is the number of the last replayed commit.
 func (r *replayGate) end(last uint64) {
 	select {
 	case <-r.ended:
@@ -60,8 +60,7 @@ func (r *replayGate) end(last uint64) {
 	}
 }
 
-// openJournal opens the journal, which must not end before the positions of snapshots and history, and records the
-// journal's incarnation in the intent store.
+// openJournal opens the journal and checks that it reaches as far as the snapshots and the history.
 func (s *Server) openJournal(ctx context.Context) error {
 	o := datadir.JournalOptions(s.cfg)
 	names, err := snapshot.ReadNames(disk.OS{}, datadir.Snapshots(s.cfg))
@@ -118,7 +117,7 @@ func (p *pipeline) deliver(c journal.Commit) {
 	}
 }
 
-// openReactions creates the reactor, which continues at its position in the history store.
+// openReactions opens the reactor, which writes history and notifications.
 func (s *Server) openReactions(ctx context.Context) error {
 	attempts, err := attempt.Open(s.path("attempts"))
 	if err != nil {
@@ -156,7 +155,7 @@ func (s *Server) openReactions(ctx context.Context) error {
 				}
 			},
 			Attempts: attempts,
-			Options:  handler.Options{Secret: s.secretText, Assets: s.tools.Use, Guard: s.guard, ProblemLink: s.cfg.ProblemLink, Dialer: s.outbound.Dialer()},
+			Options:  handler.Options{Secret: s.secretText, Assets: s.tools.UseAssets, Guard: s.guard, ProblemLink: s.cfg.ProblemLink, Dialer: s.outbound.Dialer()},
 		},
 		Batches:      react.BatchOptions{Gather: 250 * time.Millisecond, GatherOpened: 50 * time.Millisecond}, // docs/decisions/0005-reactions-gather.md
 		MarkRecorded: func(ctx context.Context) { markRecorded(ctx, s) }, Retention: time.Duration(s.cfg.HistoryRetention), Now: s.now, Logger: s.log, Registerer: s.registry, Queues: s.queues,
@@ -173,8 +172,7 @@ func (s *Server) shardOptions() shard.Options {
 	}
 }
 
-// openView restores the partitions from their snapshots in parallel, and replays the journal from the lowest of their
-// positions.
+// openView restores the event view from snapshots and then replays the newer part of the journal.
 func (s *Server) openView(ctx context.Context) (err error) {
 	s.snapshots, err = snapshot.Open(snapshot.Options{
 		Dir: datadir.Snapshots(s.cfg), Head: s.journal.Head(), Resolve: s.journal.Resolve, Logger: s.log, Registerer: s.registry,
@@ -210,9 +208,9 @@ func (s *Server) openView(ctx context.Context) (err error) {
 	}
 	if tail := s.journal.Tail(); from.Number+1 < tail.Number {
 		return model.Errorf(model.Internal,
-			"%d of %d partitions have no usable snapshot (the log has the reasons), and the journal holds nothing before commit %d to rebuild them from",
+			"cannot rebuild the events: %d of %d partitions have no usable snapshot (the log has the reasons), and the journal starts only at commit %d",
 			model.Partitions-restored, model.Partitions, tail.Number).
-			WithHint("restore the folder from a backup, or drop their event states, which return with the next results: %s", datadir.StoppedCommand(s.cfg, "repair"))
+			WithHint("restore the folder from a backup, or drop their event states, which return with the next results: %s", datadir.DoctorCommand(s.cfg, "repair"))
 	}
 	head := s.journal.Head()
 	if err := s.journal.Read(ctx, from, func(c journal.Commit) error { s.view.Deliver(c); return nil }); err != nil {
@@ -271,9 +269,8 @@ func (s *Server) runSnapshots(ctx context.Context) error {
 	return nil
 }
 
-// waitRecorded waits, before a snapshot is saved, until history has recorded the transitions of all commits up to its
-// position. While history is far behind, it skips the live view's snapshot: the pass that history follows saves its
-// own.
+// waitRecorded waits until history has recorded all changes of events up to the journal position of a new snapshot.
+// While history is far behind, it skips the live view's snapshot: the pass that history follows saves its own.
 func (p *pipeline) waitRecorded(ctx context.Context, at journal.Position) error {
 	if err := p.view.WaitApplied(ctx, at); err != nil {
 		return err

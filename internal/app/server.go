@@ -76,11 +76,11 @@ type stores struct {
 	access   *access.Service
 	history  history.Store
 	archives *archive.Archive // of Assets
-	tools    *tools.Box       // Assets of handlers' commands
+	tools    *tools.Extractor // Assets of handlers' commands
 	secrets  *secret.Resolver
 }
 
-// compiled has the compiled forms of the intent that other components read: directory, routes, pipelines.
+// compiled has what the planner compiled from the declared resources: directory, routes and pipelines.
 type compiled struct {
 	planner   *plan.Planner
 	directory *directory.Directory // published by the planner
@@ -88,11 +88,11 @@ type compiled struct {
 	pipelines *pipes.Table         // Sensu's pipelines in force
 }
 
-// selfWatch has the components by which the server watches itself.
+// selfWatch has the components that monitor the server itself: monitor and watchdog.
 type selfWatch struct {
 	monitor  *selfcheck.Monitor // of the built-in events
 	watchdog *watchdog.Watchdog
-	courier  *watchdog.Courier // sends the watchdog's results as an agent does
+	courier  *watchdog.ResultSender // sends the watchdog's results as an agent does
 }
 
 // httpHandlers has the HTTP handlers of all listeners.
@@ -102,7 +102,7 @@ type httpHandlers struct {
 	admin  http.Handler
 }
 
-// Open opens the server's files and brings the event view up to date.
+// Open opens all components of the server and applies the journal to the event view.
 func Open(ctx context.Context, cfg *config.Server, log *slog.Logger) (*Server, error) {
 	return OpenAt(ctx, cfg, log, time.Now)
 }
@@ -171,7 +171,7 @@ func (b *base) path(elem ...string) string {
 	return filepath.Join(append([]string{b.cfg.Data}, elem...)...)
 }
 
-// Close ends commands and closes the components, the lock of the data folder last.
+// Close kills running commands and closes all components; the lock on the data folder is released last.
 func (s *Server) Close() error {
 	s.guard.Close()
 	return s.close()
@@ -188,7 +188,7 @@ func (s *Server) NotReady() (reasons []string) {
 	if err := s.journal.Stats().Blocked; err != nil {
 		reasons = append(reasons, "the journal does not commit: "+err.Error()+s.monitor.CutReason())
 	}
-	return append(reasons, s.files.changed()...)
+	return append(reasons, s.files.changedFiles()...)
 }
 
 // newQueues returns the registry of queues with the capacities in the configuration.
@@ -200,14 +200,14 @@ func newQueues(cfg *config.Server) *queue.Registry {
 	return queue.NewRegistry(settings)
 }
 
-// workerCount returns the number of workers of the event view, by CPUs.
+// workerCount returns the number of worker goroutines of the event view: one per CPU, at least two.
 func workerCount() int { return max(2, runtime.GOMAXPROCS(0)) }
 
 // drainTime is how long a stop waits for agents to confirm the end of their sessions.
 const drainTime = 5 * time.Second
 
-// Run runs the server until ctx ends, then stops it in stages: refuse connections, end agents' sessions, finish
-// accepted work, record the last transitions. The event view runs already, since Open, and until Close.
+// Run runs the server until ctx ends, and then stops its components in order. The event view runs already, since
+// Open, and until Close.
 func (s *Server) Run(ctx context.Context) error {
 	st := newStages(ctx, s.tasks)
 	defer st.stopBack()
@@ -239,8 +239,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return st.group.Wait()
 }
 
-// recordStart records in the journal the server's start and the revision of the intent, and removes results of checks
-// and nodes deleted before a crash.
+// recordStart writes a record of the server's start to the journal, and removes events of deleted checks and nodes.
 func (s *Server) recordStart(ctx context.Context) error {
 	if err := s.recorder.RecordStart(ctx); err != nil {
 		return err
@@ -253,14 +252,14 @@ func (s *Server) recordStart(ctx context.Context) error {
 	return s.recorder.RecordIntent(ctx, intentMark(s))
 }
 
-// component is one part of the server with its name and open function. open creates it and registers its tasks and
-// its close function.
+// component is one part of the server, such as the journal, with the function that opens it. open creates it and
+// registers its tasks and its close function.
 type component struct {
 	name string
 	open func(context.Context) error
 }
 
-// stage is the stage of a planned stop in which a task ends.
+// stage is the step of the server's shutdown in which a background task stops.
 type stage int
 
 // Stages of a stop, in the order in which their tasks end.
@@ -270,20 +269,21 @@ const (
 	reactions              // records transitions: ends when all tasks of back have ended, for the last snapshots wait for it
 )
 
-// task is a function that runs until the context of its stage ends.
+// task is a named background function of the server, with the stage of the shutdown in which it stops.
 type task struct {
 	name  string
 	stage stage
 	run   func(context.Context) error
 }
 
-// lifecycle has the tasks and close functions of the open components, in the order of opening.
+// lifecycle has the background tasks and close functions of all open components.
 type lifecycle struct {
 	tasks   []task
 	closers []func() error
 }
 
-// task registers a task that Run starts and stops in its stage. It must return when its context ends.
+// task registers a background function that Server.Run starts, and stops in the given stage of the shutdown. It must
+// return when its context ends.
 func (l *lifecycle) task(at stage, name string, run func(context.Context) error) {
 	l.tasks = append(l.tasks, task{name, at, run})
 }
@@ -291,7 +291,7 @@ func (l *lifecycle) task(at stage, name string, run func(context.Context) error)
 // onClose registers a close function; the last registered one is called first.
 func (l *lifecycle) onClose(fn func() error) { l.closers = append(l.closers, fn) }
 
-// close calls the registered close functions in reverse order.
+// close calls all registered close functions, the last registered first.
 func (l *lifecycle) close() error {
 	var errs []error
 	for _, fn := range slices.Backward(l.closers) {
@@ -301,7 +301,7 @@ func (l *lifecycle) close() error {
 	return errors.Join(errs...)
 }
 
-// stages runs the tasks of a lifecycle and stops them stage by stage.
+// stages runs the server's background tasks and stops them in several steps.
 type stages struct {
 	group     *errgroup.Group
 	contexts  [3]context.Context
@@ -310,8 +310,8 @@ type stages struct {
 	accepted  sync.WaitGroup // tasks of back that have not ended
 }
 
-// newStages creates the contexts of the stages of a planned stop. The front ends with ctx; a task that fails ends the
-// front and the back.
+// newStages creates one context for each stage in which the server's background tasks stop. The front ends with ctx;
+// a task that fails ends the front and the back.
 func newStages(ctx context.Context, tasks []task) *stages {
 	s := &stages{}
 	for _, t := range tasks {
@@ -345,7 +345,7 @@ func (s *stages) start(at stage, tasks []task) {
 				defer s.accepted.Done()
 			}
 			if err := t.run(s.contexts[at]); err != nil && !errors.Is(err, context.Canceled) {
-				return fmt.Errorf("%s: %w", t.name, err)
+				return fmt.Errorf("server task %s failed: %w", t.name, err)
 			}
 			return nil
 		})

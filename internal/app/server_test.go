@@ -38,7 +38,7 @@ func settings(t *testing.T, dir string, args ...string) *config.Server {
 	return cfg
 }
 
-// start runs a test server until stop is called, and waits until it is ready.
+// start starts a test server and waits until it is ready; stop stops it.
 func start(t *testing.T, cfg *config.Server) (s *Server, stop func()) {
 	t.Helper()
 	s, err := Open(t.Context(), cfg, slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})))
@@ -65,8 +65,8 @@ func start(t *testing.T, cfg *config.Server) (s *Server, stop func()) {
 	return s, stop
 }
 
-// TestOwnEventsSurviveRestart expects the events about the server itself after a restart, and refuses a second server
-// on the data folder.
+// TestOwnEventsSurviveRestart restarts the server and expects its built-in events; a second server on the same data
+// folder is refused.
 func TestOwnEventsSurviveRestart(t *testing.T) {
 	cfg := settings(t, filepath.Join(t.TempDir(), "data"))
 	s, stop := start(t, cfg)
@@ -86,7 +86,7 @@ func TestOwnEventsSurviveRestart(t *testing.T) {
 	}
 }
 
-// TestCollectOldDefinitions deletes compiled definitions that neither the view nor the journal needs any more.
+// The server deletes old compiled checks that neither the event view nor the journal refers to.
 func TestCollectOldDefinitions(t *testing.T) {
 	began := time.Now()
 	s, _ := start(t, settings(t, filepath.Join(t.TempDir(), "data")))
@@ -99,7 +99,8 @@ func TestCollectOldDefinitions(t *testing.T) {
 	}
 }
 
-// `muster get queues` lists the queues that docs/reference/queues.md describes, and their settings are in force.
+// TestAllQueuesListed compares the queues in muster get queues with docs/reference/queues.md, and expects configured
+// capacities to apply.
 func TestAllQueuesListed(t *testing.T) {
 	s, _ := start(t, settings(t, filepath.Join(t.TempDir(), "data"), "--sensu-listen", "127.0.0.1:0", "--queues", "reactions=block,requests=7,journal=9MiB,event-view=40,deliveries=11"))
 	testenv.Until(t, "all parts run", func() bool {
@@ -131,7 +132,8 @@ func TestAllQueuesListed(t *testing.T) {
 	}
 }
 
-// The event of a cloned agent survives a restart. Package selfcheck tests that the next server continues the event.
+// The event that reports a cloned agent (two machines with one identity) still exists after a restart of the server.
+// Package selfcheck tests that the next server continues the event.
 func TestCloneEventSurvivesRestart(t *testing.T) {
 	cfg := settings(t, filepath.Join(t.TempDir(), "data"))
 	s, stop := start(t, cfg)
@@ -156,7 +158,7 @@ func TestCloneEventSurvivesRestart(t *testing.T) {
 	}
 }
 
-// criticalCommit is a journal commit with one critical keepalive of the first node.
+// criticalCommit is a journal commit for tests that contains one CRITICAL keepalive event.
 type criticalCommit struct{}
 
 // Position returns position 1.
@@ -165,26 +167,26 @@ func (criticalCommit) Position() journal.Position { return journal.Position{Log:
 // Received returns a fixed time.
 func (criticalCommit) Received() int64 { return int64(365 * 24 * time.Hour) }
 
-// Listening returns a listening time of one second.
+// Listening returns one second as the time in which the server could hear its agents.
 func (criticalCommit) Listening() time.Duration { return time.Second }
 
-// Sections returns the section of the first node.
+// Sections returns the only section of the commit, which belongs to the first node.
 func (criticalCommit) Sections() []journal.Section { return []journal.Section{1} }
 
-// Retain does nothing.
+// Retain does nothing, because the test commit has no buffer to protect.
 func (criticalCommit) Retain() {}
 
-// Release does nothing.
+// Release does nothing, because the test commit has no buffer to free.
 func (criticalCommit) Release() {}
 
-// Entries passes the record of a critical keepalive to fn.
+// Entries calls fn with the record of a keepalive event that is CRITICAL.
 func (criticalCommit) Entries(_ journal.Section, fn func([]byte) error) error {
 	return fn(wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordServerResult, Node: 1,
 		ServerResult: &wire.ServerResult{Chunk: model.BuiltinChunk(model.KeepaliveCheck), Status: model.Critical, Output: []byte("silent")}}))
 }
 
-// A snapshot gets its name only after the transitions of its commits are recorded: otherwise a restart from the
-// snapshot would never notify of the problem.
+// A snapshot is completed only after history has recorded the changes of events in it, so that a restart loses no
+// notification.
 func TestSnapshotWaitsForRecordedTransitions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		emits, goOn := make(chan struct{}), make(chan struct{})
@@ -221,7 +223,7 @@ func TestSnapshotWaitsForRecordedTransitions(t *testing.T) {
 	})
 }
 
-// An open problem that history lost, as when the server is killed between two writes, is restored at the next start.
+// An open problem that is missing in history, as after a kill of the server, is added to history at the next start.
 func TestLostProblemRestoredAtStart(t *testing.T) {
 	cfg := settings(t, filepath.Join(t.TempDir(), "data"))
 	s, stop := start(t, cfg)
@@ -250,8 +252,8 @@ func TestLostProblemRestoredAtStart(t *testing.T) {
 	})
 }
 
-// Another machine may take over a node after the node's silence was reported and the reconnect grace is over; a start
-// of the server or of the node restarts this time.
+// Another machine may take over a node's name only after the node was silent for the keepalive timeout plus the
+// reconnect grace.
 func TestRemainingAbsence(t *testing.T) {
 	now := time.Unix(10_000, 0)
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }

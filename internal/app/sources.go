@@ -60,19 +60,19 @@ func (so *sources) agent(node model.NodeID) (core.Agent, bool) {
 	return a, ok
 }
 
-// giveTurn gives one run of a round-robin check to a node's session; false: the node has none.
+// giveTurn asks the agent of a node to run a round-robin check once; false: the node has no session.
 func (so *sources) giveTurn(node model.NodeID, g wire.TurnRun) bool {
-	return so.sessions.Give(node, g) || so.bridge != nil && so.bridge.Give(node, g)
+	return so.sessions.GiveTurn(node, g) || so.bridge != nil && so.bridge.GiveTurn(node, g)
 }
 
-// runRequests requests single runs from agents, through the sessions of their nodes.
+// runRequests sends requests to run a check or command to the agents of nodes.
 type runRequests struct {
 	*core.Runs
 	sessions *muster.Server
 	bridge   *sensu.Server
 }
 
-// Ask implements api.Runs: it requests a run from the agent of a node.
+// Ask requests a run of a check or command from the agent of a node.
 func (r runRequests) Ask(node model.NodeID, run wire.Run) error {
 	if r.bridge != nil && r.bridge.Connected(node) {
 		return r.bridge.Ask(r.Runs, node, run)
@@ -148,7 +148,7 @@ func (s *Server) lastRun(node model.NodeID, check model.CheckID) (at time.Time, 
 const missedBatch = 1000
 
 // recordMissedRuns records an UNKNOWN result for each proxy node whose round-robin check no connected node could run.
-func (s *Server) recordMissedRuns(ctx context.Context, list []turns.Missed) error {
+func (s *Server) recordMissedRuns(ctx context.Context, list []turns.MissedRun) error {
 	results := make([]recorder.Result, 0, len(list))
 	for _, m := range list {
 		if s.directory.RunsUnit(m.About, m.Chunk.Unit) { // otherwise the node was deleted with its events
@@ -171,20 +171,20 @@ type directoryWithFaults struct {
 	turns *turns.Engine
 }
 
-// Faults implements api.Explainer.
+// Faults returns the planner's errors, and an error for each round-robin check that no connected node can run.
 func (l directoryWithFaults) Faults(namespace string) (list []plan.Fault, nodes int) {
 	list, nodes = l.Inspector.Faults(namespace)
 	idle, about := l.turns.Faults(namespace)
 	return append(idle, list...), nodes + about
 }
 
-// currentDirectory is the directory for sources that declare a resource and need its compiled form at once.
+// currentDirectory is the planner's directory for receivers that declare a node or check and use it at once.
 type currentDirectory struct {
 	*directory.Directory
 	planner *plan.Planner
 }
 
-// CatchUp compiles all committed changes of the intent into the directory before it returns.
+// CatchUp waits until the planner has compiled all committed changes of resources into the directory.
 func (d currentDirectory) CatchUp(ctx context.Context) error { return d.planner.CatchUp(ctx) }
 
 // openSensuReceiver opens the receiver of Sensu agents' sessions, if a listener is configured for them.
@@ -216,7 +216,7 @@ func (s *Server) openSensuReceiver(context.Context) (err error) {
 	return nil
 }
 
-// eventIndex implements sensu.Config.View on the event view.
+// eventIndex tells the receiver of Sensu agents whether an event exists.
 type eventIndex struct{ *event.View }
 
 // HasEvent reports whether a check on a node has an event.
@@ -259,7 +259,7 @@ func (s *Server) nodeChanged(was, is intent.NodeInfo) {
 	switch {
 	case s.sessions == nil: // the server opens
 	case was.Key != is.Key:
-		s.sessions.Replaced(is.ID, agentNodes{s.intent, s.directory, &s.courier}.Retirement(uuid.Nil, was.Key))
+		s.sessions.EndReplacedSession(is.ID, agentNodes{s.intent, s.directory, &s.courier}.Retirement(uuid.Nil, was.Key))
 		restartBridge()
 	case was.Name != is.Name:
 		restartBridge()
@@ -269,8 +269,7 @@ func (s *Server) nodeChanged(was, is intent.NodeInfo) {
 	}
 }
 
-// absenceLeft returns how much longer a node must be absent before another machine may take its name: until its
-// silence is reported, plus the reconnect grace, in listening time.
+// absenceLeft returns how much longer a node must be silent before another machine may take over its name.
 func (s *Server) absenceLeft(node intent.NodeInfo) time.Duration {
 	need := cmp.Or(node.Timeout, time.Duration(s.cfg.KeepaliveTimeout)) + time.Duration(s.cfg.ReconnectGrace)
 	sum := s.view.Summaries([]model.NodeID{node.ID})[0]
@@ -295,11 +294,11 @@ func remainingAbsence(sum event.Summary, need time.Duration, started, written, n
 	return max(wait, 0)
 }
 
-// agentNodes implements muster.Nodes with intent and the planner's directory.
+// agentNodes gives the receiver of agents access to nodes, in the intent store and the planner's directory.
 type agentNodes struct {
 	intent    *intent.Service
 	directory *directory.Directory
-	courier   **watchdog.Courier // points to nil until the watchdog is open
+	courier   **watchdog.ResultSender // points to nil until the watchdog is open
 }
 
 // Lookup returns the node with this uid. The uid of the watchdog belongs to the server's own node.
@@ -328,8 +327,8 @@ func (n agentNodes) Retirement(uid uuid.UUID, key string) muster.Retirement {
 	return muster.Retirement{Code: t.Why, Sentence: t.Sentence(), Type: t.Hint()}
 }
 
-// FirstKey records the first key of a node and returns the key on record. It returns the key on record, and the other
-// node that has the key already.
+// FirstKey stores the public key of a node at its first session, and returns the stored key. It returns the key on
+// record, and the other node that has the key already.
 func (n agentNodes) FirstKey(uid uuid.UUID, key string) (onRecord, holder string) {
 	return n.intent.RecordFirstKey(uid, key)
 }
@@ -342,8 +341,7 @@ func (n agentNodes) Namespace(id model.NamespaceID) core.NamespaceLimits {
 		BytesPerSec: l.BytesPerSec, NodeBytesPerSec: l.NodeBytesPerSec, OutputBytes: l.OutputBytes}
 }
 
-// RecordAgent stores the facts, labels and groups in an agent's Hello, and returns the limit that refused some of
-// them.
+// RecordAgent stores the facts, labels and groups that an agent sends at the start of its session.
 func (n agentNodes) RecordAgent(node core.Node, hello *wire.Hello) (limit, reason string) {
 	info, ok := n.intent.LookupNode(hello.Node)
 	if !ok {

@@ -66,8 +66,7 @@ func (s *Server) openIntent(ctx context.Context) error {
 	return s.intent.CloseInterruptedRuns(ctx)
 }
 
-// previewImpact returns the placement of each planned write and the number of affected nodes, as the planner computes
-// them.
+// previewImpact returns the nodes on which planned changes would have an effect, without applying the changes.
 func (s *Server) previewImpact(ctx context.Context, writes []intent.Write) ([]intent.Placement, int, error) {
 	if err := s.planner.CatchUp(ctx); err != nil {
 		return nil, 0, err
@@ -75,8 +74,8 @@ func (s *Server) previewImpact(ctx context.Context, writes []intent.Write) ([]in
 	return s.planner.Preview(ctx, writes)
 }
 
-// recordLimitHit counts that a limit refused a machine that is no node yet. The limits event of the namespace's node
-// with the lowest id shows it.
+// recordLimitHit records that a namespace limit refused the enrolment of a machine. The limits event of the
+// namespace's node with the lowest id shows it.
 func (s *Server) recordLimitHit(namespace, limit, reason string) {
 	id, ok := s.directory.NamespaceByName(namespace)
 	var lowest model.NodeID
@@ -109,12 +108,13 @@ func (s *Server) openHistory(ctx context.Context) (err error) {
 // leastFree is the least free disk space that history leaves to the journal, beside the journal's reserve.
 const leastFree = 64 << 20
 
-// intentMark returns the mark of the intent and the stores in force.
+// intentMark returns the present revision of the declared resources and the ids of the open databases, for a journal
+// record.
 func intentMark(s *Server) wire.IntentMark { return s.beside.Mark(s.directory.Revision()) }
 
-// markRecorded records the mark in the journal before the deliverer is woken, so that the journal knows how far history is
-// before messages leave. The deliverer may find single messages earlier. A journal that does not commit delays the others by
-// a short time.
+// markRecorded writes to the journal how far history has recorded changes, before notifications of these changes are
+// sent. The deliverer may find single messages earlier. A journal that does not commit delays the others by a short
+// time.
 func markRecorded(ctx context.Context, s *Server) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -123,8 +123,8 @@ func markRecorded(ctx context.Context, s *Server) {
 	}
 }
 
-// openPlanner compiles the intent into assignments, routes and pipelines, and opens the Assets of the server's own
-// commands. The folder of these holds only files extracted from archives: a copy of the data folder needs none of it.
+// openPlanner opens the planner, which compiles all declared resources into assignments, routes and pipelines. The
+// folder of these holds only files extracted from archives: a copy of the data folder needs none of it.
 func (s *Server) openPlanner(ctx context.Context) (err error) {
 	s.routes, s.pipelines = route.NewTable(), pipes.NewTable()
 	s.tools, err = tools.Open(tools.Options{
@@ -189,8 +189,7 @@ func (s *Server) openArchives(context.Context) (err error) {
 	return err
 }
 
-// applyDeclarations hands changed declarations to the components: routes and maintenance windows first, then their
-// users.
+// applyDeclarations passes changed resources to the components that use them, such as routes and handlers.
 func (s *Server) applyDeclarations(c directory.Change) {
 	err := errors.Join(s.routes.Apply(c.Declarations), s.pipelines.Apply(c.Declarations))
 	if err != nil { // intent refuses such a resource, so another version of Muster stored it

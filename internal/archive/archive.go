@@ -78,7 +78,7 @@ func Open(o Options) (*Archive, error) {
 	return &Archive{o: o, store: store, http: &http.Client{Transport: transport, CheckRedirect: o.Outbound.CheckRedirect}, fetching: map[asset.Sum]bool{}, failed: map[asset.Sum]fetchFailure{}}, nil
 }
 
-// Run fetches archives that Assets name and removes others, until ctx ends.
+// Run downloads missing archives that Assets name and deletes archives that no Asset names, until ctx ends.
 func (a *Archive) Run(ctx context.Context) error {
 	var fetches sync.WaitGroup
 	defer fetches.Wait()
@@ -153,7 +153,7 @@ func (a *Archive) isNamed(sum asset.Sum) bool {
 	return ok
 }
 
-// takeDueFetches returns the archives that are due for a fetch and marks them as being fetched.
+// takeDueFetches returns the archives to download now and marks their downloads as running.
 func (a *Archive) takeDueFetches(now time.Time) (list []asset.Sum) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -199,20 +199,20 @@ func (a *Archive) fetchFromAddress(ctx context.Context, sum asset.Sum, url strin
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	shown := model.RedactQuery(url)
 	if err != nil {
-		return fmt.Errorf("GET %s: the address is not valid", shown)
+		return fmt.Errorf("download of an archive failed: GET %s: the URL is not valid", shown)
 	}
 	answer, err := a.http.Do(request)
 	if failed := (*neturl.Error)(nil); errors.As(err, &failed) {
-		return fmt.Errorf("GET %s: %w", shown, failed.Err) // its text has the address, with any password
+		return fmt.Errorf("download of an archive failed: GET %s: %w", shown, failed.Err) // its text has the address, with any password
 	} else if err != nil {
 		return err
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("GET %s: %s", shown, answer.Status)
+		return fmt.Errorf("download of an archive failed: GET %s: %s", shown, answer.Status)
 	}
 	if _, err := a.store.Put(sum, answer.Body); err != nil {
-		return fmt.Errorf("GET %s: %w", shown, err)
+		return fmt.Errorf("download of an archive failed: GET %s: %w", shown, err)
 	}
 	return nil
 }
@@ -232,7 +232,7 @@ func (a *Archive) Open(sum asset.Sum) (io.ReadSeekCloser, error) {
 	return nil, model.Errorf(model.NotFound, "the server does not have the archive %s: upload it", asset.Short(sum)).WithHint("muster asset add NAME FILE")
 }
 
-// Put implements api.Archives.
+// Put stores an uploaded archive, if its content has the given SHA-512.
 func (a *Archive) Put(sum asset.Sum, r io.Reader) (int64, error) {
 	size, err := a.store.Put(sum, r)
 	if err == nil {
@@ -252,7 +252,7 @@ func (a *Archive) OpenChecked(sum asset.Sum) (io.ReadSeekCloser, error) {
 	return a.Open(sum)
 }
 
-// State implements api.Archives.
+// State returns whether the server has an archive, its size, and the error of the last download.
 func (a *Archive) State(sum asset.Sum) v1.Archive {
 	out := v1.Archive{SHA512: hex.EncodeToString(sum[:])}
 	out.Bytes, out.Stored = a.store.Size(sum)
@@ -270,7 +270,7 @@ func (a *Archive) State(sum asset.Sum) v1.Archive {
 	return out
 }
 
-// ServeHTTP answers muster doctor: the archives of Assets that the store lacks or has damaged.
+// ServeHTTP returns the missing and damaged archives of Assets, for muster doctor.
 func (a *Archive) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), doctor.LookAtAssets)
 	defer cancel()
@@ -283,7 +283,8 @@ func (a *Archive) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(report) // an error means that the client went away
 }
 
-// examineArchives compares the stored archives with their sums one by one until ctx ends; Unread counts the rest.
+// examineArchives verifies the SHA-512 of each stored archive until ctx ends; Unread counts the archives not verified
+// yet.
 func (a *Archive) examineArchives(ctx context.Context) (out doctor.Assets, err error) {
 	all, err := a.o.Assets(context.WithoutCancel(ctx))
 	if err != nil {
@@ -342,7 +343,7 @@ func (a *Archive) archiveTrouble(sum asset.Sum, fetched, read bool) string {
 	return "nobody has uploaded it"
 }
 
-// machinesOfBuild describes the platforms of an Asset's build; empty: all machines.
+// machinesOfBuild formats the platform of an Asset's build, such as "linux amd64"; empty: all platforms.
 func machinesOfBuild(b *model.AssetBuild) string {
 	return strings.Join(strings.Fields(strings.Join([]string{b.OS, b.Arch, b.Distribution, b.DistributionVersion}, " ")), " ")
 }

@@ -89,8 +89,7 @@ func (f *applyFlags) registerPreviewFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.exitCode, "exit-code", false, "exit with 20 if apply would change a resource")
 }
 
-// validate refuses contradictory flags before it reads the files: in a pipeline an empty variable must not prune the
-// resources of everybody.
+// validate returns an error for contradictory flags, such as --prune without an owner.
 func (f *applyFlags) validate(c *commandCall) (err error) {
 	switch {
 	case f.owner == "" && c.cmd.Flags().Changed("owner"):
@@ -98,7 +97,7 @@ func (f *applyFlags) validate(c *commandCall) (err error) {
 	case f.prune && f.owner == "":
 		return model.Errorf(model.Invalid, "--prune needs --owner").WithHint("%s --prune --owner team-a", c.cmd.CommandPath())
 	case f.allowEmpty && !f.prune:
-		return model.Errorf(model.Invalid, "--allow-empty needs --prune").WithHint("leave it out")
+		return model.Errorf(model.Invalid, "--allow-empty is valid only together with --prune").WithHint("leave it out")
 	}
 	f.docs, err = f.readResources(c)
 	return err
@@ -121,7 +120,7 @@ func (f *applyFlags) readResources(c *commandCall) ([]declaredResource, error) {
 	return docs, findOtherOwners(docs, f.owner).Err()
 }
 
-// applyOrPreview sends the resources to the server, which applies them or, with --dry-run, only returns the effect.
+// applyOrPreview sends the resources to the server; with --dry-run the server only returns the effect.
 func (f *applyFlags) applyOrPreview(c *commandCall) (v1.Applied, error) {
 	request := v1.ApplyRequest{
 		DryRun: f.dryRun, Message: c.changeReason(&f.changeFlags), MaxAffected: f.maxAffected, Yes: f.yes, Namespace: c.namespace,
@@ -169,8 +168,8 @@ func diffCommand(s *commandLine) *cobra.Command {
 	}, printResourceDiffs)
 }
 
-// previewCommand completes the description of muster plan or muster diff, which show the effect of apply and change
-// nothing.
+// previewCommand fills in the common parts of muster plan and muster diff, which show the effect of apply without
+// applying it.
 func previewCommand(s *commandLine, d command, print func(*commandCall, v1.Applied) error) *cobra.Command {
 	f := &applyFlags{}
 	d.flags, d.check = f.registerPreviewFlags, f.validate
@@ -214,7 +213,7 @@ func printResourceChanges(c *commandCall, applied v1.Applied) error {
 			c.Printf("  %s %s\n", screen.Warning, w)
 		}
 	}
-	printTakenProblems(c, applied.Routed)
+	printNewlyNotifiedProblems(c, applied.RoutingEffect)
 	if applied.DryRun {
 		c.Printf("dry run: nothing was changed; %s would get a new assignment\n", model.CountNoun(applied.Affected, "node"))
 		printApplyRefusal(c, applied)
@@ -222,8 +221,8 @@ func printResourceChanges(c *commandCall, applied v1.Applied) error {
 	return nil
 }
 
-// printTakenProblems writes which handlers are notified of open problems since a change of routes.
-func printTakenProblems(c *commandCall, r v1.Routed) {
+// printNewlyNotifiedProblems prints which handlers are notified of already open problems after routes were changed.
+func printNewlyNotifiedProblems(c *commandCall, r v1.RoutingEffect) {
 	for _, t := range r.Taken {
 		var handlers []string
 		for _, ref := range t.Handlers {
@@ -306,7 +305,8 @@ func printApplyRefusal(c *commandCall, applied v1.Applied) {
 	}
 }
 
-// previewExitError returns the exit code of a preview: of the refusal, or 20 if something would change.
+// previewExitError returns the exit code of muster plan or diff: of the reason to refuse the change, or 20 if apply
+// would change something.
 func previewExitError(applied v1.Applied) error {
 	if r := applied.Refused; r != nil {
 		for class := model.Internal; class <= model.Stale; class++ {
@@ -398,7 +398,7 @@ func replaceWithEditedText(
 		return v1.Applied{}, err
 	}
 	if len(docs) != 1 {
-		return v1.Applied{}, model.Errorf(model.Invalid, "%s has %s, expected one", path, model.CountNoun(len(docs), "resource"))
+		return v1.Applied{}, model.Errorf(model.Invalid, "file %s has %s, expected exactly one resource", path, model.CountNoun(len(docs), "resource"))
 	}
 	old, err := c.Kinds.DecodeResource(before)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestApplyOwnedFolder applies a folder in git as a pipeline does: nested folders, one owner; --prune
-// deletes resources that are no longer declared, and never those of another owner.
+// TestApplyOwnedFolder applies a folder with --owner and --prune, and expects that only resources of that owner are
+// deleted.
 func TestApplyOwnedFolder(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", nil, "web01", "web02")
@@ -81,7 +81,8 @@ func TestApplyOwnedFolder(t *testing.T) {
 	x.expectOutput("", "get checks", 0, "no checks")
 }
 
-// TestLintListsFlawsAsJSON lists flaws with their places; good files give an empty list.
+// TestLintListsFlawsAsJSON expects muster lint -o json to list each error with its place in the file; valid files
+// give an empty list.
 func TestLintListsFlawsAsJSON(t *testing.T) {
 	rig := apitest.NewServer(t)
 	x := newTerminal(t, rig)
@@ -93,7 +94,7 @@ func TestLintListsFlawsAsJSON(t *testing.T) {
 	}
 }
 
-// TestArgumentsAcceptKindSlashName accepts KIND/NAME in place of KIND NAME, and files without the flag -f.
+// TestArgumentsAcceptKindSlashName expects commands to accept KIND/NAME like KIND NAME, and a file without -f.
 func TestArgumentsAcceptKindSlashName(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", nil, "web01")
@@ -106,7 +107,8 @@ func TestArgumentsAcceptKindSlashName(t *testing.T) {
 	}
 }
 
-// TestDeleteIsAllOrNothing deletes all resources or none; the guard counts their nodes together.
+// TestDeleteIsAllOrNothing deletes several resources and expects either all deleted or none, with one confirmation
+// for all affected nodes.
 func TestDeleteIsAllOrNothing(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", nil, "web01", "web02")
@@ -121,7 +123,8 @@ func TestDeleteIsAllOrNothing(t *testing.T) {
 	x.expectOutput("", "audit --limit 2", 0, "changed 2 resources")
 }
 
-// TestDeleteSelections deletes by labels, by a file and by --all; a namespace must be empty, or goes with --cascade.
+// TestDeleteSelections deletes resources by labels, by file and by --all, and a non-empty namespace only with
+// --cascade.
 func TestDeleteSelections(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	x.writeFile("disk.yaml", disk)
@@ -135,7 +138,7 @@ func TestDeleteSelections(t *testing.T) {
 		code model.Class
 		want string
 	}{
-		{"delete", model.Invalid, "muster delete KIND NAME"}, {"delete nodes", model.Invalid, "the name is missing"},
+		{"delete", model.Invalid, "muster delete KIND NAME"}, {"delete nodes", model.Invalid, "the name of the object is missing"},
 		{"delete nodes d1 --all", model.Invalid, "exclude"}, {"delete -f DIR/disk.yaml nodes", model.Invalid, "-f excludes names"},
 		{"delete events --all", model.Invalid, "by name"}, {"delete event web01/disk --dry-run", model.Invalid, "--dry-run does not apply to events"},
 		{"delete node web01 --cascade", model.Invalid, "--cascade applies only to namespaces"}, {"delete nodes --all -l env=test", model.Invalid, "exclude each other"},

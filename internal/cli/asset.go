@@ -44,9 +44,9 @@ func assetAddCommand(s *commandLine) *cobra.Command {
 		check: func(c *commandCall) (err error) {
 			switch {
 			case len(c.args) == 2 && (build.URL != "" || build.SHA512 != ""):
-				return model.Errorf(model.Invalid, "FILE excludes --url and --sha512").WithHint("leave them out")
+				return model.Errorf(model.Invalid, "the argument FILE excludes --url and --sha512").WithHint("leave them out")
 			case len(c.args) == 1 && (build.URL == "" || build.SHA512 == ""):
-				return model.Errorf(model.Invalid, "the archive is missing").WithHint("%s %s FILE, or --url and --sha512", c.cmd.CommandPath(), c.args[0])
+				return model.Errorf(model.Invalid, "the archive file of the asset is missing").WithHint("%s %s FILE, or --url and --sha512", c.cmd.CommandPath(), c.args[0])
 			case len(c.args) == 2:
 				build.SHA512, err = sha512OfFile(c.args[1])
 			}

@@ -56,7 +56,7 @@ func auditCommand(s *commandLine) *cobra.Command {
 				namespace, name = at, bare
 			}
 			items, next, err := client.Pages(f.limit, func(size int, after string) ([]v1.Change, string, error) {
-				page, err := c.api.Resources.Changes(c.ctx, kind, namespace, name, min(size, 200), after, f.Narrow)
+				page, err := c.api.Resources.Changes(c.ctx, kind, namespace, name, min(size, 200), after, f.RowFilter)
 				return page.Items, page.Next, err
 			})
 			if err != nil {
@@ -118,7 +118,7 @@ func printChangesOfRevision(c *commandCall, changes []v1.Change, diff bool, most
 	}
 }
 
-// changeAuthor returns user, address and owner of a change: pipeline from 10.0.0.7 for team-a.
+// changeAuthor formats user, address and owner of an audit record: "pipeline from 10.0.0.7 for team-a".
 func changeAuthor(c v1.Change) string {
 	return c.User + textWhen(c.Whence != "" && c.Whence != "local", " from "+c.Whence) + textWhen(c.Owner != "", " for "+c.Owner)
 }
@@ -128,7 +128,7 @@ func appendReason(text string, c v1.Change) string {
 	return text + textWhen(c.Message != "", ": "+c.Message)
 }
 
-// changeText returns a change in one line: admin from 10.0.0.7 updated check/disk: less noise.
+// changeText formats an audit record as one line: "admin from 10.0.0.7 updated check/disk: less noise".
 func changeText(c v1.Change) string {
 	if c.Kind == "run" {
 		return changeAuthor(c) + " ran " + c.Message
@@ -136,7 +136,7 @@ func changeText(c v1.Change) string {
 	return appendReason(changeAuthor(c)+" "+changeActionText(c), c)
 }
 
-// changeActionText returns verb and object: updated check/disk, renamed node/web01 to shop01.
+// changeActionText formats the action and object of an audit record: "updated check/disk".
 func changeActionText(c v1.Change) string {
 	verb := strings.TrimSuffix(c.Op, "e") + "ed"
 	if c.Was != "" {
@@ -145,7 +145,7 @@ func changeActionText(c v1.Change) string {
 	return verb + " " + resourceRefText(c.Kind, c.Namespace, c.Name) + textWhen(c.More > 0, fmt.Sprintf(" and %d more", c.More))
 }
 
-// printPatch writes a unified difference in colours, without the names of files.
+// printPatch prints a unified difference in colours, without its lines with file names.
 func printPatch(c *commandCall, patch string) {
 	for line := range strings.Lines(patch) {
 		cell := screen.Cell{Text: strings.TrimRight(line, "\n")}
@@ -181,13 +181,13 @@ func printCheckTrace(c *commandCall, trace v1.Trace) {
 	c.Printf("%s in namespace %s\n\n", trace.Node+textWhen(trace.Check != "", "/"+trace.Check), trace.Namespace)
 	last := ""
 	for _, link := range trace.Links {
-		printTraceLink(c, fmt.Sprintf("%-10s", textWhen(link.Name != last, link.Name)), link)
+		printTraceStep(c, fmt.Sprintf("%-10s", textWhen(link.Name != last, link.Name)), link)
 		last = link.Name
 	}
 }
 
-// printTraceLink writes one step of the trace and, indented, the steps that cause it.
-func printTraceLink(c *commandCall, before string, link v1.Link) {
+// printTraceStep prints one step of the trace of a check and, indented below, the steps that cause it.
+func printTraceStep(c *commandCall, before string, link v1.Link) {
 	text := screen.Cell{Text: "  " + link.Text}
 	if !link.At.IsZero() {
 		text.Text += " " + c.TimeAndAge(link.At)
@@ -197,6 +197,6 @@ func printTraceLink(c *commandCall, before string, link v1.Link) {
 	}
 	c.Wrapf(len(before)+3, "%s %s", screen.PaintedText(before), text)
 	for _, under := range link.Under {
-		printTraceLink(c, strings.Repeat(" ", len(before)+2), under)
+		printTraceStep(c, strings.Repeat(" ", len(before)+2), under)
 	}
 }

@@ -89,7 +89,7 @@ func tokenCreateCommand(s *commandLine) *cobra.Command {
 			case never != "":
 				r.ExpiresIn, r.NeverExpires = 0, never
 			case r.ExpiresIn == 0 || c.cmd.Flags().Changed("never-expires"):
-				return model.Errorf(model.Invalid, "a token without end needs a reason").WithHint("%s --never-expires REASON", c.cmd.CommandPath())
+				return model.Errorf(model.Invalid, "a token that never expires needs a reason").WithHint("%s --never-expires REASON", c.cmd.CommandPath())
 			}
 			return nil
 		},
@@ -109,7 +109,7 @@ func tokenListCommand(s *commandLine) *cobra.Command {
 			f.registerWhere(flags, whereRowHelp(`row.role == "admin" && !row.session`))
 		},
 		run: readAndPrintList(func(c *commandCall) (listOutput[v1.Token], error) {
-			l, err := c.api.Access.Tokens(c.ctx, f.Narrow)
+			l, err := c.api.Access.Tokens(c.ctx, f.RowFilter)
 			return listOutput[v1.Token]{value: l, items: l.Items, columns: screen.SplitColumns("ID|USER|ROLE|TYPE|EXPIRES|MADE|BY|FOR"), row: func(t v1.Token) []any {
 				kind := "token"
 				if t.Session {
@@ -190,7 +190,7 @@ func userListCommand(s *commandLine) *cobra.Command {
 		use: "list", short: "List users", args: cobra.NoArgs,
 		flags: func(flags *pflag.FlagSet) { f.registerWhere(flags, whereRowHelp(`row.role == "admin"`)) },
 		run: readAndPrintList(func(c *commandCall) (listOutput[v1.User], error) {
-			l, err := c.api.Access.Users(c.ctx, f.Narrow)
+			l, err := c.api.Access.Users(c.ctx, f.RowFilter)
 			return listOutput[v1.User]{value: l, items: l.Items, columns: screen.SplitColumns("NAME|ROLE|SESSIONS|TOKENS|MADE"), row: func(u v1.User) []any {
 				return []any{u.Name, userRightsText(u.Role, u.Bindings, u.Run), u.Sessions, u.Tokens, c.AgeText(u.Created)}
 			}}, err

@@ -20,8 +20,8 @@ type journaledResult struct {
 	status model.Status
 }
 
-// availabilityOf computes the availability of an event from its results in the journal alone: each status counts from
-// its result to the next one.
+// availabilityOf computes an event's seconds per status from its results in the journal, for comparison with the
+// report.
 func availabilityOf(results []journaledResult, since, until time.Time) (seconds [4]float64, nothing float64) {
 	nothing = until.Sub(since).Seconds()
 	for i, r := range results {
@@ -40,8 +40,8 @@ func availabilityOf(results []journaledResult, since, until time.Time) (seconds 
 	return seconds, nothing
 }
 
-// TestAvailabilityAgreesWithJournal compares the report with a computation from the journal: of events that never
-// changed, that are younger than the period, and that changed often.
+// TestAvailabilityAgreesWithJournal compares the availability report with a computation from the results in the
+// journal.
 func TestAvailabilityAgreesWithJournal(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.RunReactor()
@@ -100,7 +100,7 @@ func TestAvailabilityAgreesWithJournal(t *testing.T) {
 	x.expectOutput("", "report availability --since 9000d --until 8000d", 0, "no event has results from ")
 }
 
-// TestPastOutputsAreOfThen shows an output at a time only if the output is of that time.
+// TestPastOutputsAreOfThen lists events at a past time and expects no output of a later result.
 func TestPastOutputsAreOfThen(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.RunReactor()

@@ -31,7 +31,8 @@ func runCommandLine(t *testing.T, stdin string, args ...string) (code int, stdou
 	return code, out.String(), errs.String()
 }
 
-// TestLintReportsEveryFlaw reports the flaws of all files of a folder, and the number of resources without flaws.
+// TestLintReportsEveryFlaw expects muster lint to report all errors in all files of a folder, and the number of valid
+// resources.
 func TestLintReportsEveryFlaw(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
@@ -50,7 +51,8 @@ func TestLintReportsEveryFlaw(t *testing.T) {
 	}
 }
 
-// TestLintNotesSensuKinds names the kinds of Sensu once per file, with the page that explains them.
+// TestLintNotesSensuKinds expects muster lint to note the Sensu kinds in a file once, with a link to the
+// documentation.
 func TestLintNotesSensuKinds(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "old.yaml")
@@ -73,7 +75,8 @@ func TestLintNotesSensuKinds(t *testing.T) {
 	}
 }
 
-// TestExplainCommand explains a field, and suggests the nearest kind.
+// TestExplainCommand runs muster explain for a field, and for an unknown kind, where it expects the nearest kind as
+// suggestion.
 func TestExplainCommand(t *testing.T) {
 	code, stdout, _ := runCommandLine(t, "", "explain", "check.alert")
 	if code != 0 || !strings.Contains(stdout, "  failAfter (whole number)\n") || !strings.HasPrefix(stdout, "check.spec.alert: mapping\n") {
@@ -85,8 +88,8 @@ func TestExplainCommand(t *testing.T) {
 	}
 }
 
-// TestDoctorTakesServerSettings takes the settings of the running server, unless flags set others or its
-// data folder is another one.
+// TestDoctorTakesServerSettings expects muster doctor to use the settings of the running server, unless flags or
+// another data folder are given.
 func TestDoctorTakesServerSettings(t *testing.T) {
 	own, other := t.TempDir(), t.TempDir()
 	settings := map[string]string{"data": own, "journal": "/fast/disk", "journal-budget": "7GiB"}
@@ -118,7 +121,7 @@ func TestDoctorTakesServerSettings(t *testing.T) {
 	}
 }
 
-// FuzzArguments parses random texts as time, age, lifetime, status, target and document: each gives a value or an
+// FuzzArguments parses random command-line values such as times, statuses and targets, and expects a value or an
 // error with a message.
 func FuzzArguments(f *testing.F) {
 	for _, text := range []string{"03:00", "24h", "2026-12-24 18:00", "0", "critical,2", `web01,group:web,where:node.labels.env == "a,b"`, "kind: Check\nmetadata: {name: disk}\nspec: {interval: 60s, command: x}\n", `{"items": [{"kind": "Check", "metadata": {"name": "disk"}}, {"namespace": "shop", "node": "web01", "check": "disk"}]}`, "shop/web01/disk"} {
@@ -154,7 +157,7 @@ func FuzzArguments(f *testing.F) {
 	})
 }
 
-// TestReadShadowLimit reads the newest messages up to a limit, and notes the gap.
+// TestReadShadowLimit reads shadow notifications up to a limit and expects a note about those left out.
 func TestReadShadowLimit(t *testing.T) {
 	until := time.Unix(1e9, 0)
 	for _, c := range []struct{ there, pages, held int }{{0, 1, 0}, {250, 3, 250}, {1000, 10, 1000}, {1001, 10, 1000}, {1e9, 10, 1000}} {

@@ -73,9 +73,9 @@ func (s *commandLine) buildCommand(d command) *cobra.Command {
 		x.Format = format
 		switch {
 		case d.oneNamespace && s.allNamespaces:
-			return model.Errorf(model.Invalid, "%s has no -A: it writes to one namespace", c.CommandPath()).WithHint("name the namespace: %s -n NAMESPACE", c.CommandPath())
+			return model.Errorf(model.Invalid, "%s does not accept -A, because it writes to one namespace only", c.CommandPath()).WithHint("name the namespace: %s -n NAMESPACE", c.CommandPath())
 		case slices.Contains(args, ""):
-			return model.Errorf(model.Invalid, "an argument is empty").WithHint("%s --help", c.CommandPath())
+			return model.Errorf(model.Invalid, "one of the arguments is an empty text").WithHint("%s --help", c.CommandPath())
 		}
 		if d.check != nil {
 			if err := d.check(x); err != nil {
@@ -204,7 +204,7 @@ func sortRows[T any](path string, items []T) error {
 	return nil
 }
 
-// WriteValue writes a value for programs; with -o name the names of its objects, which describe takes.
+// WriteValue prints a value as -o requests: as JSON, as YAML, or only the names of objects.
 func (c *commandCall) WriteValue(value any) error {
 	if c.Format != screen.Name {
 		return c.Screen.WriteValue(value)
@@ -219,6 +219,7 @@ func (c *commandCall) WriteValue(value any) error {
 	return nil
 }
 
+// print prints a list: a table for people, or JSON or YAML for programs.
 func (l listOutput[T]) print(c *commandCall) error {
 	if err := sortRows(c.sortBy, l.items); err != nil {
 		return err
@@ -241,7 +242,7 @@ func (l listOutput[T]) print(c *commandCall) error {
 
 // listFlags holds the flags that several list commands share; each command registers those that it needs.
 type listFlags struct {
-	v1.Narrow
+	v1.RowFilter
 	limit int
 }
 
@@ -250,24 +251,26 @@ func (f *listFlags) registerLimit(flags *pflag.FlagSet, rows int) {
 	flags.IntVar(&f.limit, "limit", rows, "maximum number of rows (0: all)")
 }
 
-// registerSelector adds the flag -l to a command; of names the things whose labels the flag selects by.
+// registerSelector adds the flag -l (label selector) to a command, with a help text that begins with the parameter of.
 func (f *listFlags) registerSelector(flags *pflag.FlagSet, of string) {
 	flags.StringVarP(&f.Selector, "selector", "l", "", of+": env=prod,tier!=db,owner,!old")
 }
 
-// registerWhere adds the flag --where to a command; over describes the variables of the condition.
+// registerWhere adds the flag --where (CEL condition) to a command; the parameter over describes the variables of the
+// condition.
 func (f *listFlags) registerWhere(flags *pflag.FlagSet, over string) {
 	flags.StringVar(&f.Where, "where", "", "CEL over "+over)
 }
 
 // hasFilter reports whether -l or --where leaves rows out of the list.
-func (f *listFlags) hasFilter() bool { return f.Narrow != (v1.Narrow{}) }
+func (f *listFlags) hasFilter() bool { return f.RowFilter != (v1.RowFilter{}) }
 
-// whereRowHelp describes the variable row of --where, for lists of neither events nor resources.
+// whereRowHelp returns the help text about the variable row of the flag --where, for lists of other objects than
+// events and resources.
 func whereRowHelp(example string) string { return "row, as -o json shows it: " + example }
 
-// emptyText returns the line in place of a list without rows: of a list that the flags narrow, of all namespaces, or
-// of one. hint tells how the first row comes.
+// emptyText returns the line to print for an empty list, such as "no nodes match". hint tells how the first row
+// comes.
 func (f *listFlags) emptyText(plural string, narrowed bool, namespace, hint string) string {
 	switch {
 	case narrowed || f.hasFilter():
@@ -333,7 +336,7 @@ func (s *commandLine) contextPath() (string, error) {
 	return client.ContextPath(s.Getenv)
 }
 
-// connect makes the client and takes the context's namespace where -n names none.
+// connect makes the API client, and sets the namespace to the one of the context file if -n is not given.
 func (s *commandLine) connect() (*client.Client, error) {
 	c, err := s.clientContext()
 	if err != nil {
@@ -352,7 +355,7 @@ func (s *commandLine) connect() (*client.Client, error) {
 	return client.New(c)
 }
 
-// objectNamespace returns the namespace of one object.
+// objectNamespace returns the namespace in which a command about one object looks for the object.
 func (s *commandLine) objectNamespace() string {
 	return cmp.Or(s.namespace, model.DefaultNamespaceName)
 }

@@ -13,6 +13,7 @@ func contextCommand(s *commandLine) *cobra.Command {
 	return s.buildCommandGroup("context", "List and choose servers that you logged in to", contextListCommand(s), contextUseCommand(s), contextDeleteCommand(s))
 }
 
+// contextListCommand makes the command muster context list, which lists the saved server logins.
 func contextListCommand(s *commandLine) *cobra.Command {
 	return s.buildCommand(command{
 		use: "list", short: "List contexts; * marks the one in use", args: cobra.NoArgs, offline: true,
@@ -29,6 +30,7 @@ func contextListCommand(s *commandLine) *cobra.Command {
 	})
 }
 
+// contextUseCommand makes the command muster context use, which selects the server for later commands.
 func contextUseCommand(s *commandLine) *cobra.Command {
 	return s.buildCommand(command{
 		use: "use NAME", short: "Use another context from now on", args: cobra.ExactArgs(1), offline: true, noFormat: true, complete: completeContexts(s),
@@ -48,6 +50,7 @@ func contextUseCommand(s *commandLine) *cobra.Command {
 	})
 }
 
+// contextDeleteCommand makes the command muster context delete, which deletes a saved server login with its token.
 func contextDeleteCommand(s *commandLine) *cobra.Command {
 	return s.buildCommand(command{
 		use: "delete NAME", short: "Delete a context with its token; the session stays until it ends", args: cobra.ExactArgs(1), offline: true, noFormat: true, complete: completeContexts(s),
@@ -65,7 +68,7 @@ func contextDeleteCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// listContexts returns the context in use and those beside it.
+// listContexts returns the context in use and the other saved contexts.
 func listContexts(s *commandLine) ([]client.NamedContext, error) {
 	path, err := s.contextPath()
 	if err != nil {

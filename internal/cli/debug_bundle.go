@@ -99,7 +99,7 @@ func writeBundle(c *commandCall, b bundleWriter) (err error) {
 	}
 	if whole == 0 {
 		_ = os.Remove(b.out)
-		return model.Errorf(model.Unavailable, "no part of the server at %s could be collected", b.admin).
+		return model.Errorf(model.Unavailable, "cannot collect any data from the server at %s", b.admin).
 			WithHint("name the admin listener and the data folder: --admin HOST:PORT --data DIR")
 	}
 	c.Printf("%s: %d of %s\n", b.out, whole, model.CountNoun(len(parts), "part"))
@@ -200,7 +200,7 @@ func (b *bundleWriter) endOfLogFile(context.Context) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, most))
 }
 
-// serverProcessFiles returns files of /proc about the server's process, which holds the lock of the data folder.
+// serverProcessFiles returns files of /proc about the server process, found by its lock on the data folder.
 func (b *bundleWriter) serverProcessFiles(context.Context) ([]byte, error) {
 	text, err := os.ReadFile(filepath.Join(b.data, "LOCK"))
 	if err != nil {
@@ -219,7 +219,7 @@ func (b *bundleWriter) serverProcessFiles(context.Context) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// adminURL converts HOST:PORT or a URL to the URL of the admin listener.
+// adminURL returns the URL of the server's admin listener, given as HOST:PORT or as URL.
 func adminURL(text string) string {
 	if strings.Contains(text, "://") {
 		return strings.TrimRight(text, "/")
@@ -268,8 +268,8 @@ func writeArchive(ctx context.Context, w io.Writer, folder, title string, at tim
 	return nil
 }
 
-// fetchContent gets the content of a bundle file within its time-out. A goroutine whose Get ignores its context is
-// left behind.
+// fetchContent reads the content of one file of a debug bundle, within a time limit. A goroutine whose Get ignores
+// its context is left behind.
 func (p *bundleFile) fetchContent(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, p.Timeout)
 	defer cancel()

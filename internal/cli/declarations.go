@@ -27,14 +27,14 @@ const maxFile = 32 << 20
 // declaredResource is one resource that a file declares, and the place of its fields in the file.
 type declaredResource struct {
 	body    json.RawMessage
-	located *kind.Located
+	located *kind.LocatedResource
 }
 
 // readFiles reads files, folders and standard input (-). An empty list of paths and a resource that is
 // declared twice are errors.
 func (s *commandLine) readFiles(paths []string) ([]declaredResource, error) {
 	if len(paths) == 0 {
-		return nil, model.Errorf(model.Invalid, "the file is missing").WithHint("a file, a folder, or - for standard input: -f disk.yaml")
+		return nil, model.Errorf(model.Invalid, "the name of the file to read is missing: -f FILE").WithHint("a file, a folder, or - for standard input: -f disk.yaml")
 	}
 	var r fileReader
 	r.commandLine = s
@@ -177,7 +177,8 @@ func (s *commandLine) decodeDocuments(name string, data []byte) ([]declaredResou
 	return docs, nil
 }
 
-// separateFlaws returns the flaws of an error; an error of any other type is returned as it is.
+// separateFlaws returns the list of errors in files that an error contains; an error of any other type is returned
+// unchanged.
 func separateFlaws(err error) (model.Flaws, error) {
 	var flaws model.Flaws
 	if errors.As(err, &flaws) {
@@ -186,7 +187,7 @@ func separateFlaws(err error) (model.Flaws, error) {
 	return nil, err
 }
 
-// findOtherOwners finds resources whose files name another owner than the flag --owner.
+// findOtherOwners finds resources in files with an owner that differs from the flag --owner.
 func findOtherOwners(docs []declaredResource, owner string) (flaws model.Flaws) {
 	for _, d := range docs {
 		if o := d.located.Metadata.Owner; owner != "" && o != "" && o != owner {

@@ -51,7 +51,7 @@ func (f *deleteFlags) validate(c *commandCall) error {
 	case f.selectsByName():
 		return nil
 	case len(c.args) > 1 || strings.Contains(c.args[0], "/"):
-		return model.Errorf(model.Invalid, "names exclude --all and -l").WithHint("%s %s --all", path, word)
+		return model.Errorf(model.Invalid, "resource names exclude --all and -l").WithHint("%s %s --all", path, word)
 	case isServerStateList(word):
 		return model.Errorf(model.Invalid, "events can be deleted only by name").WithHint("%s %s NODE/CHECK. Many at once: muster event delete --help", path, word)
 	}

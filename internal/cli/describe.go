@@ -94,7 +94,7 @@ func describeResource(c *commandCall, k kind.Kind, name string) error {
 	return err
 }
 
-// describeDeclared shows the effect of a resource, and the details that its kind declares.
+// describeDeclared prints which nodes a declared resource applies to, and the details that its kind defines.
 func describeDeclared(c *commandCall, k kind.Kind, view kind.View) (err error) {
 	r := view.Resource
 	if view.State, err = c.api.Resources.State(c.ctx, k.KindInfo, r.Metadata.Namespace, r.Metadata.Name); err != nil {
@@ -113,7 +113,7 @@ func describeDeclared(c *commandCall, k kind.Kind, view kind.View) (err error) {
 	return nil
 }
 
-// resourceTitle returns kind, namespace and name, and the display name if there is one.
+// resourceTitle returns the kind, namespace and name of a resource, and its display name if one is declared.
 func resourceTitle(r *model.Resource) string {
 	return resourceRefText(r.Kind, r.Metadata.Namespace, r.Metadata.Name) + textWhen(r.Metadata.DisplayName != "", " ("+r.Metadata.DisplayName+")")
 }
@@ -186,8 +186,8 @@ func printDeclaration(c *commandCall, k kind.Kind, r *model.Resource) error {
 	return nil
 }
 
-// handlersWithFaults returns the names of handlers, each with the reason why it cannot take a message about a
-// removed node: a Sensu agent may name a handler that does not exist.
+// handlersWithFaults returns the names of handlers, each with the reason why the handler cannot take a message about
+// a removed node; empty: no fault.
 func handlersWithFaults(c *commandCall, namespace string, refs []string) (string, error) {
 	notes := make([]string, len(refs))
 	for i, ref := range refs {
@@ -320,7 +320,8 @@ func printHolds(c *commandCall, ack *model.Ack, holds []v1.NotificationHold) {
 	}
 }
 
-// fieldNameOfFirst returns the name of a field for its first value, and no name for the values in the lines below.
+// fieldNameOfFirst returns the field name for the first of several values, and an empty text for the values in the
+// lines below.
 func fieldNameOfFirst(i int, name string) string { return textWhen(i == 0, name) }
 
 // printDeliveries writes the deliveries of a problem: handler, state, attempts and last error.
@@ -346,7 +347,7 @@ func printDeliveries(c *commandCall, problem string) error {
 	return nil
 }
 
-// describeProblem shows a problem: its fields, holds, timeline and output.
+// describeProblem prints a problem: its fields, the reasons why notifications wait, its timeline and its output.
 func describeProblem(c *commandCall, id string) error {
 	l, err := c.api.Problems.Timeline(c.ctx, id)
 	if err != nil {

@@ -110,7 +110,8 @@ var namedFacts = [...]string{
 	"virtualisation", "cloud", "cloudInstance", "cloudRegion", "cloudZone", "cloudType", "agentVersion",
 }
 
-// describeFacts shows the machine: related facts in one field, the rest by name.
+// describeFacts prints the facts of a node: host, system, hardware, cloud and addresses in one field each, and the
+// other facts by name.
 func describeFacts(c *commandCall, facts map[string]string) {
 	var others []string
 	for _, name := range slices.Sorted(maps.Keys(facts)) {
@@ -210,8 +211,8 @@ func describeLimits(c *commandCall, limits []v1.LimitUse) {
 	}
 }
 
-// describeGroups shows why the node is in each group, and the groups that its agent asked for and
-// did not get.
+// describeGroups prints why the node belongs to each of its groups, and the groups that its agent requested and that
+// the server refused.
 func describeGroups(c *commandCall, o *v1.NodeOrigins, node string) {
 	if len(o.Groups) == 0 && len(o.Asked) == 0 {
 		return
@@ -231,7 +232,7 @@ func describeGroups(c *commandCall, o *v1.NodeOrigins, node string) {
 	if deeper {
 		c.Printf("the whole chain: muster why %s\n", node)
 	}
-	for i, g := range slices.DeleteFunc(slices.Clone(o.Asked), func(g v1.GroupAsked) bool { return g.Accepted }) {
+	for i, g := range slices.DeleteFunc(slices.Clone(o.Asked), func(g v1.RequestedGroup) bool { return g.Accepted }) {
 		if i == 0 {
 			c.Printf("\ngroups that the agent asked for and the server refused\n")
 		}
@@ -239,8 +240,8 @@ func describeGroups(c *commandCall, o *v1.NodeOrigins, node string) {
 	}
 }
 
-// describeLabels shows each label with its owner. Facts count as labels, too; describeFacts shows
-// them, and here stand only the hidden ones.
+// describeLabels prints each label of a node and its origin, such as the agent. Facts count as labels, too;
+// describeFacts shows them, and here stand only the hidden ones.
 func describeLabels(c *commandCall, labels []v1.LabelOrigin, facts map[string]string) {
 	labels = slices.DeleteFunc(slices.Clone(labels), func(l v1.LabelOrigin) bool { return l.Owner == "facts" })
 	for i, l := range labels {
@@ -258,7 +259,7 @@ func describeLabels(c *commandCall, labels []v1.LabelOrigin, facts map[string]st
 	}
 }
 
-// describeProperties shows each value with its origins, the winner last.
+// describeProperties prints each property of a node with the values of all scopes, the winning one last.
 func describeProperties(c *commandCall, properties []v1.PropertyValue) {
 	if len(properties) > 0 {
 		c.Printf("\nproperties, and their origins (later ones win)\n")

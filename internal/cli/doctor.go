@@ -52,8 +52,8 @@ func doctorCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// completeDoctorTarget completes the target of muster doctor: flags, environment and settings file win over the
-// context file, and all of them over the settings of the server that runs here.
+// completeDoctorTarget fills in the unset fields of the target of muster doctor: first from flags, environment and
+// settings file, then from the context file, last from the running server.
 func completeDoctorTarget(c *commandCall, p *doctor.Target, admin string) error {
 	cfg, err := config.Load(c.cmd.Flags(), c.Getenv)
 	if err != nil {
@@ -102,8 +102,8 @@ func usualDataFolder() string {
 	return up
 }
 
-// takeServerSettings completes the target with the settings of the server that runs on this machine, if it answers
-// and has the same data folder. isSet reports settings that the user chose.
+// takeServerSettings fills in the unset fields of the target of muster doctor from the server on this machine, if the
+// server answers and uses the same data folder. isSet reports settings that the user chose.
 func takeServerSettings(ctx context.Context, admin string, p *doctor.Target, isSet func(setting string) bool) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -127,7 +127,7 @@ func takeServerSettings(ctx context.Context, admin string, p *doctor.Target, isS
 	}
 }
 
-// isSameFolder reports whether two paths lead to the same folder.
+// isSameFolder reports whether two paths name the same folder, also through symbolic links.
 func isSameFolder(x, y string) bool {
 	a, _ := os.Stat(x)
 	b, _ := os.Stat(y)

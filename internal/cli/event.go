@@ -84,7 +84,8 @@ func eventActionCommand(s *commandLine, verb eventAction) *cobra.Command {
 	return s.buildCommand(d)
 }
 
-// eventNotifyCommand notifies of problems that opened before their route.
+// eventNotifyCommand makes the command muster event notify, which notifies handlers of problems that opened before a
+// route matched them.
 func eventNotifyCommand(s *commandLine) *cobra.Command {
 	var note string
 	return s.buildCommand(command{
@@ -101,7 +102,7 @@ func eventNotifyCommand(s *commandLine) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if printTakenProblems(c, routed); len(routed.Taken) == 0 && !routed.TakenLate {
+				if printNewlyNotifiedProblems(c, routed); len(routed.Taken) == 0 && !routed.TakenLate {
 					c.Printf("event %s: its handlers are notified already, or nobody is: muster why %s\n", name, name)
 				}
 			}
@@ -110,6 +111,7 @@ func eventNotifyCommand(s *commandLine) *cobra.Command {
 	})
 }
 
+// registerFlags adds the flags that select events, such as --node and --check, to a command.
 func (f *eventFlags) registerFlags(flags *pflag.FlagSet) {
 	flags.StringVarP(&f.Selector, "selector", "l", "", "events of nodes with these labels: env=prod,tier!=db")
 	flags.StringVar(&f.Where, "where", "", "condition on events: CEL over event and node")
@@ -124,14 +126,14 @@ func (f *eventFlags) registerFlags(flags *pflag.FlagSet) {
 	registerMessageFlag(flags, &f.Note, "reason, recorded with the action")
 }
 
-// validate refuses names together with a selection, and neither.
+// validate refuses a command with both event names and selecting flags, and a command with none of them.
 func (f *eventFlags) validate(c *commandCall) error {
 	path, selects := c.cmd.CommandPath(), f.All || f.Selector+f.Where+f.Status+f.Check+f.Node+f.Group != ""
 	switch {
 	case len(c.args) > 0 && selects:
-		return model.Errorf(model.Invalid, "names exclude -l, --where, --status, --check, --node, --group and --all").WithHint("%s --check disk, or %s NODE/CHECK...", path, path)
+		return model.Errorf(model.Invalid, "event names exclude -l, --where, --status, --check, --node, --group and --all").WithHint("%s --check disk, or %s NODE/CHECK...", path, path)
 	case len(c.args) > 0 && f.DryRun:
-		return model.Errorf(model.Invalid, "--dry-run needs a selection, not names").WithHint("see the event: muster describe event %s", c.args[0])
+		return model.Errorf(model.Invalid, "--dry-run works only with flags that select events, not with event names").WithHint("see the event: muster describe event %s", c.args[0])
 	case len(c.args) == 0 && !selects:
 		return model.Errorf(model.Invalid, "the names of the events are missing").WithHint("%s NODE/CHECK..., or -l, --where, --status, --check, --group; all of the namespace: --all", path)
 	}
@@ -196,7 +198,7 @@ func actOnSelection(c *commandCall, verb eventAction, f *eventFlags) error {
 	done, err := c.api.Events.Bulk(c.ctx, verb.bulk, r)
 	const repeat = "repeat the command: it skips finished events"
 	if !r.DryRun && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)) { // the server died meanwhile
-		return model.Errorf(model.Unavailable, "the server did not answer; some of the events may be done").WithHint("when the server is back, %s", repeat)
+		return model.Errorf(model.Unavailable, "the server did not answer; it may have changed some of the events").WithHint("when the server is back, %s", repeat)
 	}
 	if err != nil {
 		return err
@@ -214,7 +216,7 @@ func actOnSelection(c *commandCall, verb eventAction, f *eventFlags) error {
 	}
 	for _, left := range done.Left {
 		if left.Failed {
-			return model.Errorf(model.Unavailable, "%s of %d failed: %s", model.CountNoun(left.Count, "event"), done.Matched, left.Reason).WithHint("%s", repeat)
+			return model.Errorf(model.Unavailable, "the action failed for %s of %d: %s", model.CountNoun(left.Count, "event"), done.Matched, left.Reason).WithHint("%s", repeat)
 		}
 	}
 	return nil
@@ -288,7 +290,7 @@ func outputText(c *commandCall, output string) string {
 	return outputSummary(output)
 }
 
-// statusLetters returns one letter per status, oldest first: ooowwc.
+// statusLetters formats statuses as one letter each, oldest first: ooowwc for OK, WARNING and CRITICAL.
 func statusLetters(statuses []int) string {
 	var b strings.Builder
 	for _, s := range statuses {
@@ -299,7 +301,7 @@ func statusLetters(statuses []int) string {
 	return screen.DashIfEmpty(b.String())
 }
 
-// holdText returns the reasons why the notifications of an open problem are held now; empty: none.
+// holdText returns the reasons why notifications of an open problem wait now, such as a silence; empty: none.
 func holdText(c *commandCall, p *v1.OpenProblem) string {
 	if p == nil || !p.Closed.IsZero() {
 		return ""

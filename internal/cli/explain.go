@@ -35,7 +35,7 @@ func explainCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// completeFields offers kinds and, behind a dot, the fields of a kind or field.
+// completeFields completes the path of a field: kinds and, after a dot, the fields of a kind or field.
 func (s *commandLine) completeFields(_ *cobra.Command, _ []string, typed string) (words []string, _ cobra.ShellCompDirective) {
 	at := strings.LastIndex(typed, ".")
 	if at < 0 {
@@ -132,7 +132,7 @@ func lintCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// printFlaws writes the flaws of files as JSON or YAML; the list is empty for files without flaws.
+// printFlaws prints the errors in files as JSON or YAML; files without errors give an empty list.
 func printFlaws(c *commandCall, err error) error {
 	flaws, other := separateFlaws(err)
 	if other != nil {

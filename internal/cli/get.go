@@ -90,10 +90,11 @@ func getCommand(s *commandLine) *cobra.Command {
 	return c
 }
 
-// getSeveralKinds prints one list after another; as JSON one object with a list for each kind.
+// getSeveralKinds prints the lists of several kinds, one after another; as JSON it prints one object with a list for
+// each kind.
 func getSeveralKinds(c *commandCall, words, names []string, g *getFlags) error {
 	if len(names) > 0 || g.watch {
-		return model.Errorf(model.Invalid, "several kinds exclude names and -w").WithHint("muster get %s", words[0])
+		return model.Errorf(model.Invalid, "a list of several kinds excludes names and -w").WithHint("muster get %s", words[0])
 	}
 	out, objects := c.Out, map[string]json.RawMessage{}
 	for i, word := range words {
@@ -178,7 +179,7 @@ func getResources(c *commandCall, k kind.Kind, names []string, g *getFlags) (err
 	next := ""
 	switch {
 	case len(names) > 0 && g.watch:
-		return model.Errorf(model.Invalid, "-w watches a list, not single nodes").WithHint("muster get events -w --node %s", names[0])
+		return model.Errorf(model.Invalid, "-w watches a list of nodes: it excludes names of single nodes").WithHint("muster get events -w --node %s", names[0])
 	case len(names) > 0:
 		for _, name := range names {
 			namespace, name, err := c.findObject(k.KindInfo, name)

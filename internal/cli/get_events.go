@@ -23,7 +23,7 @@ func getEvents(c *commandCall, names []string, g *getFlags) error {
 		Selector: g.Selector, Where: g.Where, Problem: g.problem,
 	}
 	if len(names) > 1 {
-		return model.Errorf(model.Invalid, "expected one event").WithHint("muster get events --node NODE, or: muster get event NODE/CHECK")
+		return model.Errorf(model.Invalid, "expected at most one event name").WithHint("muster get events --node NODE, or: muster get event NODE/CHECK")
 	}
 	if len(names) == 1 {
 		n, err := c.findEvent(names[0])
@@ -205,8 +205,8 @@ func parseStatuses(text string) (map[model.Status]bool, error) {
 	return out, nil
 }
 
-// eventWatch is get events -w: the list, then one line per change. People see changes of status and of
-// problems, with -o wide also of output; programs get these changes alone.
+// eventWatch implements get events -w: it prints the list of events, then one line for each change. People see
+// changes of status and of problems, with -o wide also of output; programs get these changes alone.
 type eventWatch struct {
 	*commandCall
 	flags     *getFlags

@@ -42,6 +42,7 @@ func getNodes(c *commandCall, g *getFlags) error {
 	return listNodes(c, g, filter)
 }
 
+// listNodes prints the nodes that the flags select, and the number of nodes that the limit cut off.
 func listNodes(c *commandCall, g *getFlags, filter v1.NodeFilter) error {
 	l, err := c.api.Nodes.States(c.ctx, filter)
 	if err != nil {
@@ -177,7 +178,7 @@ func agentSummary(l v1.AgentList) string {
 	return text
 }
 
-// agentCells returns the table cells of an agent; without a session its cells of session and statistics are empty.
+// agentCells returns the cells of an agent's row in the table of muster get agents.
 func agentCells(c *commandCall, a v1.Agent) []any {
 	row := []any{a.Namespace, a.Version, a.Name, sessionCell(c, a)}
 	if a.Session == nil {
@@ -199,7 +200,8 @@ func agentCells(c *commandCall, a v1.Agent) []any {
 		strings.Join(s.Refuses, ", "))
 }
 
-// sessionCell returns the age of an agent's session or, without a session, the time since the last message of the agent.
+// sessionCell returns a table cell with the age of an agent's session or, if the agent has no session, the time since
+// its last message.
 func sessionCell(c *commandCall, a v1.Agent) screen.Cell {
 	switch {
 	case a.Connected && a.Session != nil:
@@ -212,7 +214,7 @@ func sessionCell(c *commandCall, a v1.Agent) screen.Cell {
 	return screen.Cell{Text: "gone " + c.AgeText(a.Heard), Colour: screen.Red}
 }
 
-// faultCountCell returns a count of faults, coloured unless it is zero.
+// faultCountCell returns a table cell with a number of faults, coloured unless the number is zero.
 func faultCountCell(n uint64) screen.Cell {
 	if n == 0 {
 		return screen.Cell{}
@@ -236,7 +238,7 @@ func rateText(rate float64) string {
 	return fmt.Sprintf("%.0f", rate)
 }
 
-// clockOffsetText returns the offset of a node's clock from the server's.
+// clockOffsetText formats the difference between a node's clock and the server's.
 func clockOffsetText(offsetMs int64) string {
 	offset := time.Duration(offsetMs) * time.Millisecond
 	switch {

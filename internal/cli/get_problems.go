@@ -30,6 +30,7 @@ func getProblems(c *commandCall, names []string, g *getFlags) error {
 	return listProblems(c, namespace, g)
 }
 
+// listProblems prints the problems that the flags select, open ones before closed ones.
 func listProblems(c *commandCall, namespace string, g *getFlags) error {
 	items, next, err := readProblems(c, namespace, g, g.open)
 	if err != nil {
@@ -59,10 +60,10 @@ func listProblems(c *commandCall, namespace string, g *getFlags) error {
 	return l.print(c)
 }
 
-// readProblems reads g.limit problems; 0: all.
+// readProblems reads problems from the server, page by page, up to the limit of the flags (0: all).
 func readProblems(c *commandCall, namespace string, g *getFlags, open bool) ([]v1.Problem, string, error) {
 	return client.Pages(g.limit, func(size int, after string) ([]v1.Problem, string, error) {
-		page, err := c.api.Problems.List(c.ctx, namespace, g.node, g.check, open, size, after, g.Narrow)
+		page, err := c.api.Problems.List(c.ctx, namespace, g.node, g.check, open, size, after, g.RowFilter)
 		return page.Items, page.Next, err
 	})
 }
@@ -86,7 +87,8 @@ func problemList(c *commandCall, value any, items []v1.Problem) listOutput[v1.Pr
 	}
 }
 
-// problemState returns the state of a problem (OPEN, ACK, closed or the kind of its hold) with its status.
+// problemState returns the state of a problem with its status: OPEN, ACK, closed, or the reason why its notifications
+// wait, such as silenced.
 func problemState(c *commandCall, p *v1.Problem) screen.Cell {
 	word := "OPEN"
 	switch {
@@ -103,9 +105,9 @@ func problemState(c *commandCall, p *v1.Problem) screen.Cell {
 // getQueues lists the server's bounded queues, or only those that names choose.
 func getQueues(c *commandCall, names []string, g *getFlags) error {
 	if g.Selector != "" {
-		return model.Errorf(model.Invalid, "queues have no labels").WithHint("muster get queues --where 'row.depth > 0'")
+		return model.Errorf(model.Invalid, "-l does not apply to queues, because queues have no labels").WithHint("muster get queues --where 'row.depth > 0'")
 	}
-	l, err := c.api.Queues(c.ctx, g.Narrow)
+	l, err := c.api.Queues(c.ctx, g.RowFilter)
 	if err != nil {
 		return err
 	}
@@ -151,9 +153,9 @@ func getHistory(c *commandCall, names []string, g *getFlags) error {
 	if err != nil {
 		return err
 	}
-	q := v1.HistoryQuery{Namespace: namespace, Node: g.node, Check: g.check, Narrow: g.Narrow}
+	q := v1.HistoryQuery{Namespace: namespace, Node: g.node, Check: g.check, RowFilter: g.RowFilter}
 	if len(names) > 1 {
-		return model.Errorf(model.Invalid, "expected one node or event, or none for the history of all").WithHint("muster get history %s", names[0])
+		return model.Errorf(model.Invalid, "expected at most one node or event").WithHint("muster get history %s", names[0])
 	}
 	if len(names) == 1 {
 		n, err := c.findNodeOrEventOfList(names[0])

@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestGetAgents lists agents in every state, the oldest version first.
+// TestGetAgents lists agents in all states and expects the oldest version first.
 func TestGetAgents(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	x.runCommandLine("", "get agents")
@@ -45,7 +45,8 @@ func TestGetAgents(t *testing.T) {
 	x.replayTranscript("agents.golden")
 }
 
-// TestOtherNamespaces names other namespaces below a list, unless somebody chose a namespace.
+// TestOtherNamespaces expects a note about events in other namespaces below a list, unless the user selected a
+// namespace.
 func TestOtherNamespaces(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.Apply(disk)
@@ -103,7 +104,7 @@ func (w *historyWriter) recordStatusChange(node model.NodeID, name, check string
 		Source: model.CheckSource(2000), Status: status, Previous: previous, Since: since, First: previous == status, Output: output}, after)
 }
 
-// TestGetHistory lists the history of an event, a node, a deleted node, and of all.
+// TestGetHistory runs muster get history for an event, a node, a deleted node, and for all nodes.
 func TestGetHistory(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", nil, "web01", "web02")
@@ -128,8 +129,8 @@ func TestGetHistory(t *testing.T) {
 	}
 }
 
-// TestEventsAndAvailabilityOfThePast lists events at a time, and their availability: of a check that failed for an hour a
-// day ago, a new one, one with a single entry of history, and one that never changed.
+// TestEventsAndAvailabilityOfThePast lists events with their status at a past time, and their availability in a past
+// period.
 func TestEventsAndAvailabilityOfThePast(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", map[string]string{"env": "prod"}, "web01", "web02")
@@ -154,7 +155,8 @@ func TestEventsAndAvailabilityOfThePast(t *testing.T) {
 	x.replayTranscript("past_events.golden")
 }
 
-// newFailingFleet returns a server with web01…web60, on which disk is critical and load OK.
+// newFailingFleet returns a test server with nodes web01…web60, on all of which the check disk is critical and the
+// check load is OK.
 func newFailingFleet(t *testing.T) (*apitest.Server, *testTerminal) {
 	rig, x := openLoggedInTerminal(t)
 	web := numberedNames("web%02d", 60)
@@ -170,8 +172,8 @@ func newFailingFleet(t *testing.T) (*apitest.Server, *testTerminal) {
 	return rig, x
 }
 
-// TestBulkActions lists matching events first and needs --yes for many; the audit has one line per
-// action, and each event has it in its history.
+// TestBulkActions acknowledges many events in one command: it lists them first, needs --yes, and writes one audit
+// line.
 func TestBulkActions(t *testing.T) {
 	rig, x := newFailingFleet(t)
 	x.replayTranscript("bulk.golden")
@@ -180,7 +182,8 @@ func TestBulkActions(t *testing.T) {
 	}
 }
 
-// TestOperatorsCannotDeleteEvents lets operators acknowledge and resolve; only administrators delete.
+// TestOperatorsCannotDeleteEvents expects that operators may acknowledge and resolve events but only administrators
+// may delete them.
 func TestOperatorsCannotDeleteEvents(t *testing.T) {
 	rig, x := newFailingFleet(t)
 	for role, want := range map[string]map[string]int{"operator": {"ack": 0, "resolve": 0, "delete": 6}, "viewer": {"ack": 6, "delete": 6}} {
@@ -195,8 +198,8 @@ func TestOperatorsCannotDeleteEvents(t *testing.T) {
 	}
 }
 
-// TestGroupAvailability reports worst, mean, all and any node of a group; a deleted node counts until
-// its deletion.
+// TestGroupAvailability expects a group's availability as worst node, mean, all nodes and any node; a deleted node
+// counts until its deletion.
 func TestGroupAvailability(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", map[string]string{"env": "prod"}, "web01", "web02", "web03", "old01")
@@ -256,8 +259,8 @@ func awaitPlanner(t *testing.T, rig *apitest.Server) {
 	testenv.NoError(t, rig.Planner.CatchUp(t.Context()))
 }
 
-// TestTimelineOfAProblem shows what happened to a problem: whom it was told and what they answered, silences, also those that
-// were deleted, acknowledgement, escalation and end.
+// TestTimelineOfAProblem expects notifications, silences, acknowledgement, escalation and end of a problem in its
+// timeline.
 func TestTimelineOfAProblem(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", nil, "web01")
@@ -286,8 +289,8 @@ func TestTimelineOfAProblem(t *testing.T) {
 		delivery("chat", "opened", 31, 1, history.Dead, "answered 404"), delivery("pager", "closed", 50, 1, history.Pending, "")}})
 	list, err := rig.History.Deliveries(t.Context(), "p1")
 	testenv.NoError(t, err)
-	testenv.NoError(t, rig.History.RecordAttempts(t.Context(), history.Outcome{ID: list[0].ID, Attempt: history.Attempt{At: at(3), State: history.Delivered, Answer: "202 Accepted"}},
-		history.Outcome{ID: list[1].ID, Attempt: history.Attempt{At: at(30), State: history.Delivered, Answer: "exit status 0"}}))
+	testenv.NoError(t, rig.History.RecordAttempts(t.Context(), history.DeliveryAttempt{ID: list[0].ID, Attempt: history.Attempt{At: at(3), State: history.Delivered, Answer: "202 Accepted"}},
+		history.DeliveryAttempt{ID: list[1].ID, Attempt: history.Attempt{At: at(30), State: history.Delivered, Answer: "exit status 0"}}))
 	w.recordEntry(history.Entry{Kind: history.StatusChanged, Namespace: "default", Node: "web01", NodeID: id, SourceName: "disk", Source: source, Status: model.Unknown, Previous: model.Critical, Output: "no df"}, 10*time.Minute)
 	w.recordEntry(history.Entry{Kind: history.Acknowledged, Namespace: "default", Node: "web01", NodeID: id, SourceName: "disk", Source: source, Output: "ann: on it"}, 40*time.Minute)
 	w.recordEntry(history.Entry{Kind: history.StatusChanged, Namespace: "default", Node: "web01", NodeID: id, SourceName: "load", Source: model.CheckSource(2001), Status: model.Critical, Output: "another check"}, 41*time.Minute)

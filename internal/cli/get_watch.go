@@ -44,7 +44,7 @@ func watchProblems(c *commandCall, namespace string, g *getFlags, printList func
 		default:
 			open[key] = now
 		}
-		return printWatched(c, now, e.Changed, problemState(c, &now), nameWithNamespace(now.Namespace, now.Node)+"/"+now.Source.String(), now.ID+"  "+outputText(c, e.Output))
+		return printChangedObject(c, now, e.Changed, problemState(c, &now), nameWithNamespace(now.Namespace, now.Node)+"/"+now.Source.String(), now.ID+"  "+outputText(c, e.Output))
 	})
 }
 
@@ -56,7 +56,7 @@ func problemOfEvent(e *v1.Event) v1.Problem {
 	return v1.Problem{OpenProblem: *e.Problem, Namespace: e.Namespace, Node: e.Node, Check: e.Check}
 }
 
-// watchNodes prints each node whose status changes.
+// watchNodes prints a line for each node whose status changes, until the user stops the command.
 func watchNodes(c *commandCall, filter v1.NodeFilter, printList func() error) error {
 	statuses := map[string]string{}
 	all := filter
@@ -91,11 +91,11 @@ func watchNodes(c *commandCall, filter v1.NodeFilter, printList func() error) er
 			return nil
 		}
 		statuses[key] = status.Text
-		return printWatched(c, n, e.Changed, status, nameWithNamespace(n.Namespace, n.Name), e.Check+": "+outputText(c, e.Output))
+		return printChangedObject(c, n, e.Changed, status, nameWithNamespace(n.Namespace, n.Name), e.Check+": "+outputText(c, e.Output))
 	})
 }
 
-// beginWatch prints the list that a watch begins with, for people.
+// beginWatch prints the full list at the start of a watch, if the output is for people.
 func beginWatch(c *commandCall, printList func() error) error {
 	if c.Format.IsForPrograms() {
 		return nil
@@ -107,8 +107,8 @@ func beginWatch(c *commandCall, printList func() error) error {
 	return nil
 }
 
-// printWatched writes one changed object: as a document for programs, and as one line for people.
-func printWatched(c *commandCall, object any, at time.Time, state screen.Cell, name, text string) error {
+// printChangedObject prints one object of a watch that changed: a document for programs, one line for people.
+func printChangedObject(c *commandCall, object any, at time.Time, state screen.Cell, name, text string) error {
 	if c.Format.IsForPrograms() {
 		return c.WriteDocument(object)
 	}

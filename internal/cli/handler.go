@@ -87,7 +87,7 @@ func handlerDeadCommand(s *commandLine) *cobra.Command {
 				return listOutput[v1.Delivery]{}, err
 			}
 			items, next, err := client.Pages(max(f.limit, 1), func(size int, after string) ([]v1.Delivery, string, error) {
-				page, err := c.api.Notifications.DeadLetters(c.ctx, namespace, name, size, after, f.Narrow)
+				page, err := c.api.Notifications.DeadLetters(c.ctx, namespace, name, size, after, f.RowFilter)
 				return page.Items, page.Next, err
 			})
 			empty := "no dead letters of handler " + c.args[0]
@@ -199,7 +199,7 @@ func printRouteTest(c *commandCall, t v1.RouteTest) {
 	}
 }
 
-// printRouteStep prints one step of a route test: time and handlers.
+// printRouteStep prints one step of a tested route: the time after the opening of the problem, and the handlers.
 func printRouteStep(c *commandCall, step *v1.RouteTestStep, opened time.Time) {
 	text := strings.Join(mapTexts(step.Handlers, func(h v1.RouteHandler) string {
 		return h.Name + textWhen(h.Missing, " (the handler does not exist)")

@@ -16,15 +16,15 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// newHandler holds the flags of muster handler create.
-type newHandler struct {
+// handlerCreateFlags holds the flags of muster handler create.
+type handlerCreateFlags struct {
 	command, slack, mattermost, teams, ntfy, webhook, pagerDuty, smtp, from, route, message string
 	email                                                                                   []string
 	onlyNew                                                                                 bool
 }
 
 func handlerCreateCommand(s *commandLine) *cobra.Command {
-	f := &newHandler{}
+	f := &handlerCreateFlags{}
 	return s.buildCommand(command{
 		use: "create NAME", short: "Create a handler, test it, and add it to a route: a first pager",
 		args: cobra.ExactArgs(1), noFormat: true,
@@ -45,7 +45,7 @@ func handlerCreateCommand(s *commandLine) *cobra.Command {
 		},
 		check: func(c *commandCall) error {
 			if services := f.spec().Services(); len(services) != 1 {
-				return model.Errorf(model.Invalid, "expected one way to notify, got %d", len(services)).
+				return model.Errorf(model.Invalid, "expected exactly one flag with the address to notify, got %d", len(services)).
 					WithHint("%s pager --email oncall@example.org --smtp smtp.example.org:587, or --slack, --mattermost, --teams, --ntfy, --pagerduty, --webhook, --command", c.cmd.CommandPath())
 			}
 			return nil
@@ -55,7 +55,7 @@ func handlerCreateCommand(s *commandLine) *cobra.Command {
 }
 
 // spec returns the spec of the handler that the flags describe.
-func (f *newHandler) spec() *model.HandlerSpec {
+func (f *handlerCreateFlags) spec() *model.HandlerSpec {
 	s := &model.HandlerSpec{}
 	secret := func(text string) model.Secret { return model.Secret{Text: text} }
 	if f.command != "" {
@@ -91,7 +91,7 @@ func (f *newHandler) spec() *model.HandlerSpec {
 
 // createHandler applies the handler, sends a test message, and then adds the handler to its route, so that no route gets a
 // handler that does not work.
-func createHandler(c *commandCall, name string, f *newHandler) error {
+func createHandler(c *commandCall, name string, f *handlerCreateFlags) error {
 	apply := func(r model.Resource) error {
 		r.APIVersion = model.APIVersion
 		body, err := json.Marshal(r)
@@ -110,7 +110,7 @@ func createHandler(c *commandCall, name string, f *newHandler) error {
 	}
 	if tested.Outcome != "taken" {
 		printHandlerTest(c, name, &tested)
-		return model.Errorf(model.Unavailable, "the handler %s exists and does not work, so no route names it", name).WithHint("repeat the command with what is right")
+		return model.Errorf(model.Unavailable, "handler %s was created, but its test failed, so it was added to no route", name).WithHint("repeat the command with what is right")
 	}
 	c.Printf("handler %s accepted a test message after %.2f s\n", name, tested.Seconds)
 	if f.route == "" {

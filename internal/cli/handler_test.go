@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestHandlerCommands tests a handler against a service, and lists and replays its dead letters.
+// TestHandlerCommands sends a test notification to a service, and lists and replays the handler's dead letters.
 func TestHandlerCommands(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	status := http.StatusOK
@@ -59,7 +59,7 @@ func TestHandlerCommands(t *testing.T) {
 	x.expectOutput("", "audit run", 0, "a replay of dead letters of handler default/chat: mended")
 }
 
-// TestUserCommands manages users without a terminal.
+// TestUserCommands creates, changes and deletes users by command, without a terminal for passwords.
 func TestUserCommands(t *testing.T) {
 	_, x := openLoggedInTerminal(t)
 	x.writeFile("first", "battery staple\n")
@@ -96,7 +96,7 @@ func TestUserCommands(t *testing.T) {
 	x.expectOutput("", "auth user delete ada", 4, "last administrator")
 }
 
-// TestHandlerCreate makes a handler, tests it, and adds it to a route; no route gets a handler whose test fails.
+// TestHandlerCreate creates a handler and expects it in a route only if its test notification succeeds.
 func TestHandlerCreate(t *testing.T) {
 	_, x := openLoggedInTerminal(t)
 	status := http.StatusOK

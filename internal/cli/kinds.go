@@ -46,7 +46,8 @@ func (s *commandLine) listWords() []string {
 	return append([]string{string(events), string(problems), string(history), string(queues), string(agents)}, s.kindWords()...)
 }
 
-// kindWords returns the plurals of kinds to offer in help and completion; kinds of Sensu work but are not offered.
+// kindWords returns the plural names of the kinds to show in help and completion, without the kinds that exist only
+// for Sensu.
 func (s *commandLine) kindWords() (words []string) {
 	for _, k := range s.Kinds.Kinds() {
 		if !k.Sensu {
@@ -86,7 +87,7 @@ func (s *commandLine) unknownKindError(word string) error {
 	return e.WithHint("kinds: %s", strings.Join(all, ", "))
 }
 
-// foreignWordHint maps a word of another program to the Muster command to type.
+// foreignWordHint maps words of other programs, such as kubectl, to a hint with the Muster command to type.
 type foreignWordHint struct{ words, hint string }
 
 // foreignKinds are the commands that show things that get does not list, or lists by another name.
@@ -101,7 +102,8 @@ var foreignKinds = []foreignWordHint{
 	{"result results", "the latest result of each check: muster get events"},
 }
 
-// hintForForeignWord returns the hint for a word of another program; empty: none.
+// hintForForeignWord returns the hint with the Muster command for a word of another program, such as host or alert;
+// empty: no hint exists.
 func hintForForeignWord(word string, hints []foreignWordHint) string {
 	for _, h := range hints {
 		if slices.Contains(strings.Fields(h.words), word) {
@@ -111,7 +113,7 @@ func hintForForeignWord(word string, hints []foreignWordHint) string {
 	return ""
 }
 
-// kindAndNames reads KIND NAME... or KIND/NAME...
+// kindAndNames reads the arguments KIND NAME… or KIND/NAME… of a command about several objects. or KIND/NAME...
 func (s *commandLine) kindAndNames(c *cobra.Command, args []string) (word string, names []string, err error) {
 	word, name, slash := strings.Cut(args[0], "/")
 	if !slash {
@@ -149,7 +151,7 @@ func (s *commandLine) kindAndName(c *cobra.Command, args []string) (word, name s
 
 // missingNameError returns the error for arguments that have a kind and no name.
 func (s *commandLine) missingNameError(c *cobra.Command, word string) error {
-	e := model.Errorf(model.Invalid, "the name is missing")
+	e := model.Errorf(model.Invalid, "the name of the object is missing")
 	if k, ok := s.Kinds.Of(word); ok {
 		return e.WithHint("%s %s NAME. List names: muster get %s", c.CommandPath(), word, k.Plural)
 	}
@@ -200,7 +202,7 @@ func (p *timeRange) parseTimes(now time.Time) (since, until time.Time, err error
 	return since, until, nil
 }
 
-// parsePastTime reads a time, or an age such as 24h, which means the time that long before now.
+// parsePastTime parses a time, or an age such as 24h, which means 24 hours before now.
 func parsePastTime(flag, text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -254,7 +256,7 @@ func parseLifetime(flag, text string) (int64, error) {
 	return int64(d) / 1e9, nil
 }
 
-// durationFlag implements pflag.Value in the notation of resources: 30s, 5m, 7d.
+// durationFlag implements pflag.Value for durations such as 30s, 5m and 7d.
 type durationFlag struct{ d *model.Duration }
 
 // String implements pflag.Value.

@@ -8,7 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// TestGetAsKubectl prints names, templates, sorted rows and several kinds.
+// TestGetAsKubectl runs muster get with the output and sort options of kubectl, such as -o name and several kinds.
 func TestGetAsKubectl(t *testing.T) {
 	rig, x := newNamedFleet(t)
 	rig.RecordResult("default", "web01", "disk", model.OK, "DISK OK")
@@ -27,7 +27,7 @@ func TestGetAsKubectl(t *testing.T) {
 		{"get nodes --sort-by .metadata.name", "NAME", 0},
 		{"get checks -A --no-headers --sort-by {.metadata.namespace}", "default", 0},
 		{"get checks --sort-by .nope", "--sort-by .nope: no row has this field", 2},
-		{"get checks,nodes web01", "several kinds exclude names and -w", 2},
+		{"get checks,nodes web01", "a list of several kinds excludes names and -w", 2},
 		{"get checks,nope", `unknown kind "nope"`, 2},
 		{"get checks,nodes -o json", `"checks": [`, 0},
 		{"whoami", "did you mean: ./bin/muster auth whoami", 2},
@@ -67,7 +67,7 @@ func TestLabelAndAnnotate(t *testing.T) {
 	}
 }
 
-// TestContexts keeps the contexts of two servers, and changes between them.
+// TestContexts saves the logins of two servers as contexts and switches between them.
 func TestContexts(t *testing.T) {
 	_, x := openLoggedInTerminal(t)
 	delete(x.env, "MUSTER_SERVER")
@@ -88,7 +88,7 @@ func TestContexts(t *testing.T) {
 	}
 }
 
-// TestExamplesOfExplainAreValid lints the example that begins the explanation of each kind.
+// TestExamplesOfExplainAreValid checks the example of each kind in muster explain with the linter.
 func TestExamplesOfExplainAreValid(t *testing.T) {
 	_, x := openLoggedInTerminal(t)
 	for _, k := range kind.All().Kinds() {

@@ -94,7 +94,7 @@ func changeMetadata(values map[string]string, changes []string, field string, ov
 		case !set || key == "":
 			return nil, model.Errorf(model.Invalid, "%q: expected KEY=VALUE, or KEY- to remove a %s", change, field).WithHint("for example env=prod")
 		case exists && old != value && !overwrite:
-			return nil, model.Errorf(model.Conflict, "the %s %s is %q", field, key, old).WithHint("replace it: --overwrite")
+			return nil, model.Errorf(model.Conflict, "the %s %s already has the value %q", field, key, old).WithHint("replace it: --overwrite")
 		}
 		out[key] = value
 	}

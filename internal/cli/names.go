@@ -47,7 +47,7 @@ func parseEventName(text string) (n eventName, err error) {
 	return n, nil
 }
 
-// findObject returns namespace and name of the object of a kind that a text names.
+// findObject returns the namespace and name of the object that an argument (NAME or NAMESPACE/NAME) names.
 func (c *commandCall) findObject(k model.KindInfo, text string) (namespace, name string, err error) {
 	if !k.Namespaced {
 		return "", text, nil
@@ -75,7 +75,7 @@ func (c *commandCall) findObject(k model.KindInfo, text string) (namespace, name
 	return found[0], text, nil
 }
 
-// namespacesWith returns the namespaces that have an object of a kind with a name.
+// namespacesWith returns the namespaces that contain an object with this kind and name.
 func (c *commandCall) namespacesWith(k model.KindInfo, name string) (found []string, err error) {
 	if k == kind.Node().KindInfo {
 		l, err := c.api.Nodes.States(c.ctx, v1.NodeFilter{Where: fmt.Sprintf("node.name == %q", name), Limit: maxRows})
@@ -100,7 +100,7 @@ func (c *commandCall) checkNamespaceFlag(namespace, text string) error {
 	return model.Errorf(model.Invalid, "%s is in namespace %s, but -n names %s", text, namespace, c.namespace).WithHint("leave -n out")
 }
 
-// findEvent returns the name of the event that a text names.
+// findEvent returns the event that an argument (NODE/CHECK) names.
 func (c *commandCall) findEvent(text string) (eventName, error) {
 	n, err := parseEventName(text)
 	if err != nil {
@@ -110,8 +110,8 @@ func (c *commandCall) findEvent(text string) (eventName, error) {
 	return n, err
 }
 
-// findNodeOrEvent returns the node or event that a text names. NAME/NAME is NAMESPACE/NODE where this node exists, and
-// NODE/CHECK otherwise.
+// findNodeOrEvent returns the node or event that an argument (NODE or NODE/CHECK) names. NAME/NAME is NAMESPACE/NODE
+// where this node exists, and NODE/CHECK otherwise.
 func (c *commandCall) findNodeOrEvent(text string) (n eventName, err error) {
 	first, second, two := strings.Cut(text, "/")
 	switch {
@@ -127,8 +127,8 @@ func (c *commandCall) findNodeOrEvent(text string) (n eventName, err error) {
 	return c.findEvent(text)
 }
 
-// findNodeOrEventOfList is findNodeOrEvent for lists of past state: with -A nodes of all namespaces, also deleted ones, may
-// have the name, and the namespace is empty.
+// findNodeOrEventOfList finds the node or event that an argument of a list of past state names; with -A it accepts
+// deleted nodes and returns an empty namespace.
 func (c *commandCall) findNodeOrEventOfList(text string) (n eventName, err error) {
 	first, second, _ := strings.Cut(text, "/")
 	if !c.allNamespaces || second != "" && (strings.Contains(second, "/") || c.nodeExists(first, second)) {
@@ -137,7 +137,7 @@ func (c *commandCall) findNodeOrEventOfList(text string) (n eventName, err error
 	return eventName{node: first, check: second}, nil
 }
 
-// nodeExists reports whether the caller sees a node.
+// nodeExists reports whether a node exists and the user may see it.
 func (c *commandCall) nodeExists(namespace, name string) bool {
 	_, _, err := c.api.Resources.Get(c.ctx, kind.Node().KindInfo, namespace, name)
 	return err == nil
@@ -187,13 +187,14 @@ func namesOfObjects(value any) ([]string, error) {
 		case o.Name != "":
 			names[i] = "queue/" + o.Name
 		default:
-			return nil, model.Errorf(model.Invalid, "these rows have no names").WithHint("-o json, or -o jsonpath='{.items[*].FIELD}'")
+			return nil, model.Errorf(model.Invalid, "-o name is not possible here: the rows of this list have no names").WithHint("-o json, or -o jsonpath='{.items[*].FIELD}'")
 		}
 	}
 	return names, nil
 }
 
-// targetNamespace returns the namespace whose nodes a silence or a run selects; with -A all nodes, as in namespace shared.
+// targetNamespace returns the namespace of the nodes that a silence or a run selects; with -A it returns shared,
+// which stands for the nodes of all namespaces.
 func (c *commandCall) targetNamespace() string {
 	if c.allNamespaces {
 		return model.SharedNamespaceName
@@ -201,8 +202,8 @@ func (c *commandCall) targetNamespace() string {
 	return c.objectNamespace()
 }
 
-// takeNamespace returns the namespace of a list whose flags name a group and other objects: the one in NAMESPACE/NAME,
-// which it cuts off, or the one of -n and -A. Objects of namespace shared are in every namespace.
+// takeNamespace returns the namespace of the objects that list flags name: it cuts the prefix NAMESPACE/ off the flag
+// values, or uses the namespace of -n or -A. Objects of namespace shared are in every namespace.
 func (c *commandCall) takeNamespace(group *string, names ...*string) (string, error) {
 	namespace, named := c.listNamespace(), ""
 	for _, text := range append(names, group) {

@@ -13,7 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// newNamedFleet returns a server with the same names in several namespaces, and names that only one has.
+// newNamedFleet returns a test server with objects of equal names in several namespaces, and objects with a name that
+// exists once.
 func newNamedFleet(t *testing.T) (*apitest.Server, *testTerminal) {
 	rig, x := openLoggedInTerminal(t)
 	rig.Apply("kind: Namespace\nmetadata: {name: team-a}\nspec: {}\n")
@@ -79,7 +80,8 @@ var (
 	}
 )
 
-// TestPrintedNamesAreTaken pastes each name that a table prints into every command that takes such a name.
+// TestPrintedNamesAreTaken passes each name that a table prints to the commands for such names, and expects them to
+// accept it.
 func TestPrintedNamesAreTaken(t *testing.T) {
 	_, x := newNamedFleet(t)
 	pasted := map[string]bool{}
@@ -172,8 +174,8 @@ func TestPrintedNamesAreTaken(t *testing.T) {
 	}
 }
 
-// TestNamesOfSeveralParts reads NAME/NAME as NODE/CHECK where such a node exists, refuses -n beside another namespace,
-// and searches with -A.
+// TestNamesOfSeveralParts expects NAME/NAME to mean NODE/CHECK if such a node exists, and an error for -n with
+// another namespace in the name.
 func TestNamesOfSeveralParts(t *testing.T) {
 	_, x := newNamedFleet(t)
 	for _, c := range []struct {
@@ -200,8 +202,8 @@ func TestNamesOfSeveralParts(t *testing.T) {
 	}
 }
 
-// TestUnknownNamesNeverAnswerWithPath gives random names to every command that takes names. Each answer is about a
-// name: none shows a path of the API, and none is an internal error.
+// TestUnknownNamesNeverAnswerWithPath passes random names to every command that takes names and reads the errors.
+// Each answer is about a name: none shows a path of the API, and none is an internal error.
 func TestUnknownNamesNeverAnswerWithPath(t *testing.T) {
 	_, x := newNamedFleet(t)
 	commands := slices.Concat(commandsOfNodes, commandsOfEvents, []string{

@@ -45,13 +45,13 @@ func nodeListCommand(s *commandLine) *cobra.Command {
 // listRetiredMachines lists machines that were retired, replaced or refused and must not join again.
 func listRetiredMachines(c *commandCall, g *getFlags) error {
 	if g.Selector != "" {
-		return model.Errorf(model.Invalid, "retired machines have no labels").WithHint("--where 'row.by == \"ann\"'")
+		return model.Errorf(model.Invalid, "-l does not apply to retired machines, because they have no labels").WithHint("--where 'row.by == \"ann\"'")
 	}
 	limit := g.limit
 	if limit == 0 {
 		limit = 10000
 	}
-	l, err := c.api.Nodes.Tombstones(c.ctx, limit, g.Narrow)
+	l, err := c.api.Nodes.Tombstones(c.ctx, limit, g.RowFilter)
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func nodeRetireCommand(s *commandLine) *cobra.Command {
 			case len(c.args) == 0 && selector == "":
 				return model.Errorf(model.Invalid, "the names of the nodes are missing").WithHint("%s NAME, or %s -l LABELS", path, path)
 			case len(c.args) > 0 && selector != "":
-				return model.Errorf(model.Invalid, "names exclude -l").WithHint("%s %s", path, c.args[0])
+				return model.Errorf(model.Invalid, "node names and -l exclude each other").WithHint("%s %s", path, c.args[0])
 			}
 			return nil
 		},
@@ -173,7 +173,8 @@ func nodeRetireCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// nodeForgiveCommand makes the command that permits retired, replaced or refused machines to ask to join again.
+// nodeForgiveCommand makes the command muster node forgive, which lets retired, replaced or refused machines ask to
+// join again.
 func nodeForgiveCommand(s *commandLine) *cobra.Command {
 	return s.buildCommand(command{
 		use: "forgive ID...", short: "Permit retired, replaced or refused machines to ask again", args: cobra.MinimumNArgs(1), noFormat: true,

@@ -18,7 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
-// joinTokenCommand makes the command group muster node token.
+// joinTokenCommand makes the command group muster node token, which manages the tokens that let machines join.
 func joinTokenCommand(s *commandLine) *cobra.Command {
 	create := joinTokenCreateCommand(s)
 	token := s.buildCommand(create)
@@ -62,14 +62,14 @@ func (f *joinTokenFlags) buildRequest(namespace string) (r v1.JoinTokenRequest, 
 		return r, err
 	}
 	if !f.life.Ephemeral && len(f.life.Handlers) > 0 {
-		return r, model.Errorf(model.Invalid, "--tell needs --ephemeral").WithHint("muster node token --ephemeral --tell %s", f.life.Handlers[0])
+		return r, model.Errorf(model.Invalid, "--tell is valid only together with --ephemeral").WithHint("muster node token --ephemeral --tell %s", f.life.Handlers[0])
 	}
 	if f.forgetAfter != "" {
 		if f.life.ForgetAfter, err = model.ParseDuration(f.forgetAfter); err != nil {
 			return r, model.Errorf(model.Invalid, "--forget-after: %w", err).WithHint("for example 30m, 1h")
 		}
 		if !f.life.Ephemeral {
-			return r, model.Errorf(model.Invalid, "--forget-after needs --ephemeral").WithHint("muster node token --ephemeral --forget-after %s", f.forgetAfter)
+			return r, model.Errorf(model.Invalid, "--forget-after is valid only together with --ephemeral").WithHint("muster node token --ephemeral --forget-after %s", f.forgetAfter)
 		}
 	}
 	if f.life.Ephemeral {
@@ -78,7 +78,7 @@ func (f *joinTokenFlags) buildRequest(namespace string) (r v1.JoinTokenRequest, 
 	return r, nil
 }
 
-// joinTokenCreateCommand describes the command muster node token create.
+// joinTokenCreateCommand makes the command muster node token create, which prints the command that joins machines.
 func joinTokenCreateCommand(s *commandLine) command {
 	f := &joinTokenFlags{}
 	var r v1.JoinTokenRequest
@@ -137,7 +137,7 @@ func joinTokenListCommand(s *commandLine) *cobra.Command {
 			f.registerWhere(flags, whereRowHelp("row.uses > 0"))
 		},
 		run: readAndPrintList(func(c *commandCall) (listOutput[v1.JoinToken], error) {
-			l, err := c.api.Enrolment.Tokens(c.ctx, f.Narrow)
+			l, err := c.api.Enrolment.Tokens(c.ctx, f.RowFilter)
 			empty := "no join tokens. Create one: muster node token"
 			if f.hasFilter() {
 				empty = "no join tokens match"
@@ -165,7 +165,7 @@ func joinTokenDeleteCommand(s *commandLine) *cobra.Command {
 // listPendingMachines lists machines that ask to join. The whole key has a line of its own: people compare
 // it by eye with the key that the machine shows.
 func listPendingMachines(c *commandCall, g *getFlags) error {
-	l, err := c.api.Enrolment.Pending(c.ctx, g.Narrow)
+	l, err := c.api.Enrolment.Pending(c.ctx, g.RowFilter)
 	if err != nil {
 		return err
 	}
@@ -240,7 +240,7 @@ func nodeAcceptCommand(s *commandLine) *cobra.Command {
 				return err
 			}
 			if all == (len(c.args) == 1) || all && name != "" {
-				return model.Errorf(model.Invalid, "expected a name or key, or --all-returning without --name").WithHint("list pending machines: muster node list --pending")
+				return model.Errorf(model.Invalid, "expected the name or key of one machine, or --all-returning without --name").WithHint("list pending machines: muster node list --pending")
 			}
 			return nil
 		},
@@ -258,7 +258,7 @@ func nodeAcceptCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// acceptReturningMachines accepts all machines that joined before and ask to join again.
+// acceptReturningMachines accepts all pending machines that were nodes of this server before.
 func acceptReturningMachines(c *commandCall, r v1.PendingReturning) error {
 	done, err := c.api.Enrolment.AcceptReturning(c.ctx, r)
 	if err != nil {
@@ -306,7 +306,7 @@ func nodeCACommand(s *commandLine) *cobra.Command {
 				return err
 			}
 			if len(ca.Addresses) == 0 && !c.Format.IsForPrograms() {
-				return model.Errorf(model.Internal, "the server has no address for agents").WithHint("start the server with --listen :PORT, or with --advertise NAME")
+				return model.Errorf(model.Internal, "the server has no address at which agents can connect").WithHint("start the server with --listen :PORT, or with --advertise NAME")
 			}
 			return c.printValue(ca, func() {
 				c.Printf("%s\n\nOn a machine: muster-agent join --server %s --ca-hash %s\n", ca.Hash, ca.Addresses[0], ca.Hash)

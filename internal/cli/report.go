@@ -35,7 +35,7 @@ func (f *reportFlags) registerFlags(flags *pflag.FlagSet, since string, rows int
 	f.registerLimit(flags, rows)
 }
 
-// validate parses the period of the report.
+// validate parses the flags --since and --until and refuses a wrong period.
 func (f *reportFlags) validate(c *commandCall) (err error) {
 	f.since, f.until, err = f.period.parseTimes(c.Now())
 	return err
@@ -67,7 +67,7 @@ func reportPeriodText(c *commandCall, since, until time.Time) string {
 	return fmt.Sprintf("from %s to %s", since.In(c.Zone).Format(minuteFormat), until.In(c.Zone).Format(minuteFormat))
 }
 
-// printReportGaps writes the periods and messages that a report does not cover.
+// printReportGaps prints the periods and messages for which a report has no data.
 func printReportGaps(c *commandCall, notes []string) {
 	for _, note := range notes {
 		c.Printf("! %s\n", note)
@@ -98,7 +98,7 @@ func availabilityCommand(s *commandLine) *cobra.Command {
 		},
 		check: func(c *commandCall) error {
 			if !slices.Contains(availabilityUnits, f.by) {
-				return model.Errorf(model.Invalid, "--by %q is unknown", f.by).WithHint("one of: %s", strings.Join(availabilityUnits, ", "))
+				return model.Errorf(model.Invalid, "--by: unknown value %q", f.by).WithHint("one of: %s", strings.Join(availabilityUnits, ", "))
 			}
 			return f.reportFlags.validate(c)
 		},
@@ -207,7 +207,7 @@ func printAvailability(c *commandCall, f *availabilityFlags, l v1.AvailabilityLi
 	}.print(c)
 }
 
-// availabilityTotalText returns the line with the availability of all rows, and the time of which it is.
+// availabilityTotalText returns the last line of the report: the availability of all rows together, and the period.
 func availabilityTotalText(c *commandCall, total v1.Availability, l v1.AvailabilityList) string {
 	span := func(seconds float64) string { return model.TimeSpan(time.Duration(seconds * float64(time.Second))) }
 	period := fmt.Sprintf("from %s to %s", c.DateAndTime(l.Since), c.DateAndTime(l.Until))
@@ -221,7 +221,7 @@ func availabilityTotalText(c *commandCall, total v1.Availability, l v1.Availabil
 // reportGroupAvailability prints the availability of whole groups of nodes.
 func reportGroupAvailability(c *commandCall, f *availabilityFlags, q v1.AvailabilityQuery) error {
 	if q.Node != "" || f.hasFilter() {
-		return model.Errorf(model.Invalid, "--by group reports whole groups").WithHint("muster report availability --by group --check %s", cmp.Or(q.Check, "http"))
+		return model.Errorf(model.Invalid, "--by group reports whole groups: it excludes --node, -l and --where").WithHint("muster report availability --by group --check %s", cmp.Or(q.Check, "http"))
 	}
 	l, err := c.api.Reports.GroupAvailability(c.ctx, q)
 	if err != nil {
@@ -254,12 +254,13 @@ func availablePercent(x v1.Availability) string {
 	return availabilityPercentText(x.Available() / x.Covered())
 }
 
-// availabilityPercentText returns a share of time in percent, rounded down: 100 % means the whole time.
+// availabilityPercentText formats a share of time in percent, rounded down so that only a full share shows 100 %.
 func availabilityPercentText(share float64) string {
 	return fmt.Sprintf("%.3f %%", float64(int64(share*100_000))/1000)
 }
 
-// noiseCommand makes the command muster report noise.
+// noiseCommand makes the command muster report noise, which lists the checks and routes with the most problems and
+// messages.
 func noiseCommand(s *commandLine) *cobra.Command {
 	f := &reportFlags{}
 	return s.buildCommand(command{
@@ -338,7 +339,7 @@ func printNoisyRoutes(c *commandCall, f *reportFlags, n *v1.Noise) error {
 		})
 }
 
-// nameWithoutNamespace returns a name without the namespace of the report.
+// nameWithoutNamespace returns the name of an object without its namespace if that is the namespace of the report.
 func nameWithoutNamespace(c *commandCall, name string) string {
 	return strings.TrimPrefix(name, c.objectNamespace()+"/")
 }

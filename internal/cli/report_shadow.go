@@ -17,7 +17,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// shadowReportFlags holds the flags of muster report shadow.
+// shadowReportFlags holds the flags of muster report shadow, which lists the notifications that shadow namespaces did
+// not send.
 type shadowReportFlags struct {
 	reportFlags
 	each bool
@@ -27,7 +28,8 @@ type shadowReportFlags struct {
 // shadowKeys are the properties by which the report may group messages.
 var shadowKeys = []string{"day", "handler", "route", "check", "node"}
 
-// shadowCommand makes the command muster report shadow.
+// shadowCommand makes the command muster report shadow, which lists the notifications that shadow namespaces did not
+// send.
 func shadowCommand(s *commandLine) *cobra.Command {
 	f := &shadowReportFlags{}
 	c := s.buildCommand(command{
@@ -42,7 +44,7 @@ func shadowCommand(s *commandLine) *cobra.Command {
 		check: func(c *commandCall) error {
 			for _, key := range f.by {
 				if !slices.Contains(shadowKeys, key) {
-					return model.Errorf(model.Invalid, "--by %q is unknown", key).WithHint("one or more of %s, comma-separated", strings.Join(shadowKeys, ", "))
+					return model.Errorf(model.Invalid, "--by: unknown value %q", key).WithHint("one or more of %s, comma-separated", strings.Join(shadowKeys, ", "))
 				}
 			}
 			return f.reportFlags.validate(c)
@@ -79,8 +81,8 @@ func shadowCommand(s *commandLine) *cobra.Command {
 // maxShadow is how many messages one report reads: about 100 MB.
 const maxShadow = 200_000
 
-// readShadowMessages reads messages that shadow mode withheld, newest first, until most messages are read. A note
-// then names the period that is missing.
+// readShadowMessages reads the newest notifications that shadow namespaces did not send, at most the given number. A
+// note then names the period that is missing.
 func readShadowMessages(q v1.ReportQuery, most int, read func(v1.ReportQuery) (v1.ShadowList, error)) (l v1.ShadowList, err error) {
 	l.Items = []v1.ShadowMessage{}
 	for {
@@ -104,7 +106,8 @@ func readShadowMessages(q v1.ReportQuery, most int, read func(v1.ReportQuery) (v
 	}
 }
 
-// shadowMessageCounts counts the withheld messages of one row of the report, such as of one handler and route.
+// shadowMessageCounts counts the unsent notifications of one row of the shadow report, such as of one handler and
+// route.
 type shadowMessageCounts struct {
 	Namespace    string    `json:"namespace,omitempty"`
 	Handler      string    `json:"handler,omitempty"`
@@ -121,10 +124,11 @@ type shadowMessageCounts struct {
 	Last         time.Time `json:"last"`
 }
 
-// countPages returns the number of messages that would have paged a person.
+// countPages returns the number of unsent notifications that would have paged a person.
 func (r *shadowMessageCounts) countPages() int { return r.Opened + r.Reminded }
 
-// countShadowMessages counts the messages of the shadow report by its grouping, such as handler and route or day.
+// countShadowMessages counts the notifications that shadow namespaces did not send, per row of the report, such as
+// per handler and route or per day.
 func countShadowMessages(c *commandCall, f *shadowReportFlags, items []v1.ShadowMessage) []shadowMessageCounts {
 	byKey := map[shadowMessageCounts]*shadowMessageCounts{}
 	notified := map[[4]string]bool{} // by handler and event
@@ -180,7 +184,7 @@ func countShadowMessages(c *commandCall, f *shadowReportFlags, items []v1.Shadow
 	return rows
 }
 
-// printShadowCounts prints the shadow report as a table of counts.
+// printShadowCounts prints a table with the numbers of notifications that shadow namespaces did not send.
 func printShadowCounts(c *commandCall, f *shadowReportFlags, l *v1.ShadowList, rows []shadowMessageCounts) error {
 	sum := shadowMessageCounts{}
 	for _, r := range rows {
@@ -204,7 +208,7 @@ func printShadowCounts(c *commandCall, f *shadowReportFlags, l *v1.ShadowList, r
 		model.CountNoun(sum.countPages(), "message"), reportPeriodText(c, l.Since, l.Until), sum.Opened, sum.Again, sum.Reminded)}}.print(c)
 }
 
-// printShadowMessages prints the single messages of the shadow report.
+// printShadowMessages prints each notification that a shadow namespace did not send.
 func printShadowMessages(c *commandCall, f *shadowReportFlags, items []v1.ShadowMessage) error {
 	shown, more := cutRows(&f.reportFlags, items)
 	return listOutput[v1.ShadowMessage]{
@@ -218,7 +222,7 @@ func printShadowMessages(c *commandCall, f *shadowReportFlags, items []v1.Shadow
 	}.print(c)
 }
 
-// printShadowCSV writes each message as a row for a spreadsheet, oldest first.
+// printShadowCSV writes each notification that a shadow namespace did not send as a CSV row, oldest first.
 func printShadowCSV(c *commandCall, items []v1.ShadowMessage) error {
 	w := csv.NewWriter(c.Out)
 	_ = w.Write([]string{"at", "handler", "route", "tells", "namespace", "node", "check", "status", "severity", "count", "problem", "opened", "summary"})

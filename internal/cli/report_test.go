@@ -14,7 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// recordProblem writes a problem that opened ago before now and lasted so long; zero: the problem is open.
+// recordProblem writes a problem that opened at the time now minus ago and closed after the duration lasted; if
+// lasted is 0, the problem is still open.
 func (w *historyWriter) recordProblem(namespace, node, check string, ago, lasted time.Duration) string {
 	w.t.Helper()
 	w.number++
@@ -48,7 +49,7 @@ func (w *historyWriter) recordDelivery(problem, route, handler, tells string, st
 		Route: route, Tells: tells, Count: 1, Payload: payload, Created: at, State: state, Ended: at}}})
 }
 
-// recordMark writes an acknowledgement, or the begin of flapping, of an event.
+// recordMark writes an acknowledgement of an event, or the begin of its flapping, into the history.
 func (w *historyWriter) recordMark(kind history.EntryKind, namespace, node, check string, ago time.Duration) {
 	w.t.Helper()
 	id, _ := w.rig.Directory.NodeByName(namespace, node)
@@ -90,7 +91,8 @@ func newShadowFleet(t *testing.T) (*apitest.Server, *testTerminal) {
 	return rig, x
 }
 
-// TestTranscriptOfNoiseAndShadowReports compares a transcript of the reports about noise and shadow mode.
+// TestTranscriptOfNoiseAndShadowReports compares the output of muster report noise and muster report shadow with a
+// golden file.
 func TestTranscriptOfNoiseAndShadowReports(t *testing.T) {
 	_, x := newShadowFleet(t)
 	x.runCommandLines("report noise -n beside --since 14d", "report noise -n beside --since 14d --limit 1 -A",
@@ -102,7 +104,8 @@ func TestTranscriptOfNoiseAndShadowReports(t *testing.T) {
 	x.replayTranscript("reports.golden")
 }
 
-// TestShadowReportReadsEveryPageOnce reads every page once, and escapes formulas in the CSV.
+// TestShadowReportReadsEveryPageOnce reads a shadow report of several pages and expects each row once; CSV output
+// escapes formulas.
 func TestShadowReportReadsEveryPageOnce(t *testing.T) {
 	rig, x := newShadowFleet(t)
 	w := &historyWriter{t: t, rig: rig}

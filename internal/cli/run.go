@@ -86,11 +86,11 @@ func (f *runFlags) buildRequest(c *commandCall) (err error) {
 	case len(c.args) == 0 && !isCommand:
 		return model.Errorf(model.Invalid, "a check or --command is missing").WithHint("a check: muster run CHECK --on NODE. A command: muster run --command LINE --on NODE")
 	case len(c.args) > 0 && isCommand:
-		return model.Errorf(model.Invalid, "both a check (%s) and --command", c.args[0]).WithHint("quote a command with spaces: muster run --command 'df /var' --on NODE")
+		return model.Errorf(model.Invalid, "the check %s and --command exclude each other", c.args[0]).WithHint("quote a command with spaces: muster run --command 'df /var' --on NODE")
 	case isCommand && f.Targets == nil:
-		return model.Errorf(model.Invalid, "--on is missing: a command never runs everywhere by accident").WithHint("--on: expected %s", targetsHelp)
+		return model.Errorf(model.Invalid, "--on is missing: name the nodes on which the command must run").WithHint("--on: expected %s", targetsHelp)
 	case except != nil && f.Targets == nil:
-		return model.Errorf(model.Invalid, "--except needs --on").WithHint("--on all, or: --on %s", targetsHelp)
+		return model.Errorf(model.Invalid, "--except is valid only together with --on").WithHint("--on all, or: --on %s", targetsHelp)
 	case isCommand:
 		f.Command = &model.Command{Shell: f.command}
 	default:
@@ -107,8 +107,8 @@ func (f *runFlags) buildRequest(c *commandCall) (err error) {
 	return nil
 }
 
-// findNames finds the namespaces of check, nodes and groups, and sets the namespace of the run: theirs or, where they
-// are in several, shared.
+// findNames finds the namespaces of the check, nodes and groups that the flags name, and sets the namespace of the
+// run; names of several namespaces give shared.
 func (f *runFlags) findNames(c *commandCall) error {
 	type ref struct {
 		kind model.KindInfo
@@ -151,8 +151,8 @@ func (f *runFlags) findNames(c *commandCall) error {
 	return nil
 }
 
-// runPrinter writes the output of a run: whole lines as they come, behind the name of their node, or
-// with together equal outputs once at the end. Programs get one line of JSON per line of the server.
+// runPrinter prints the output of a run on many nodes: each line with the name of its node, or with --together each
+// different output once. Programs get one line of JSON per line of the server.
 type runPrinter struct {
 	*commandCall
 	together  bool
@@ -229,7 +229,8 @@ func (p *runPrinter) printNodeLine(node, format string, args ...any) {
 	p.Printf("%s%s  %s\n", screen.Cell{Text: node, Colour: screen.Faint}, screen.PadToColumn(screen.Clean(node), p.nameWidth), p.Sprintf(format, args...))
 }
 
-// runEndText returns the end of a run on one node in words; empty: the status is OK and the output was printed.
+// runEndText returns a text about the end of a run on one node, such as an exit code or a time-out; empty: the status
+// is OK and the output was printed.
 func (p *runPrinter) runEndText(l *v1.RunLine, printed, duration bool) screen.PaintedText {
 	switch {
 	case l.Type == v1.RunRefused || l.Type == v1.RunLost:
@@ -242,7 +243,8 @@ func (p *runPrinter) runEndText(l *v1.RunLine, printed, duration bool) screen.Pa
 	return p.Sprintf("%s%s", statusCell(*l.Status), text)
 }
 
-// printSummary counts the nodes by the end of their runs; with together it first prints all output.
+// printSummary prints how many nodes ended the run with each result; with the flag --together it first prints all
+// outputs.
 func (p *runPrinter) printSummary() {
 	if p.together {
 		p.printEqualOutputs()
@@ -280,7 +282,7 @@ func (p *runPrinter) printSummary() {
 	p.Printf("\n")
 }
 
-// printEqualOutputs prints outputs that several nodes share once, the output of most nodes first.
+// printEqualOutputs prints each output once with the names of all nodes that have it, the output of most nodes first.
 func (p *runPrinter) printEqualOutputs() {
 	nodes := map[string][]string{} // by output
 	for _, name := range p.names {
@@ -315,8 +317,8 @@ func (p *runPrinter) nodesStillRunning() []string {
 // targetsHelp is the grammar of --on and --except.
 const targetsHelp = "NODE, group:NAME, where:CONDITION or all; several with commas, or repeat the flag"
 
-// parseTargets reads the values of a flag as the union of their nodes; nil: no value names any. A
-// comma within quotes or brackets belongs to a condition.
+// parseTargets parses the values of a flag such as --on and returns the union of the nodes that they name; nil: the
+// values name none. A comma within quotes or brackets belongs to a condition.
 func parseTargets(flag string, values []string) (*model.Targets, error) {
 	t, found := &model.Targets{}, false
 	for _, value := range values {
@@ -349,7 +351,7 @@ func parseTargets(flag string, values []string) (*model.Targets, error) {
 	return t, nil
 }
 
-// joinConditionsByOr returns a condition that is true where one of two conditions is true.
+// joinConditionsByOr joins two conditions to one condition that is true if either of them is true.
 func joinConditionsByOr(a, b string) string {
 	if a == "" {
 		return b

@@ -49,7 +49,7 @@ type testTerminal struct {
 	program string // the name of the program; empty: muster
 }
 
-// newTerminal returns a test terminal for a server, with a folder of its own.
+// newTerminal returns a test terminal for a server, with an empty working folder.
 func newTerminal(t *testing.T, rig *apitest.Server) *testTerminal {
 	return &testTerminal{t: t, rig: rig, dir: t.TempDir(), env: map[string]string{}, edit: func(string) error { return nil }}
 }
@@ -122,8 +122,9 @@ func (x *testTerminal) assertTranscript(name string) {
 // commandOf matches a command of a transcript.
 var commandOf = regexp.MustCompile(`(?m)^\$ muster (.*)$`)
 
-// replayTranscript runs the commands of a golden file behind those that ran already, then compares the whole transcript. To add a
-// command, write the line "$ muster …" into the file and run go test -update. It returns the commands that ended with 0.
+// replayTranscript runs the commands of a golden file after the commands that have already run, then compares the
+// whole output with the file. To add a command, write the line "$ muster …" into the file and run go test -update.
+// It returns the commands that ended with 0.
 func (x *testTerminal) replayTranscript(name string) (succeeded []string) {
 	x.t.Helper()
 	kept, err := os.ReadFile(filepath.Join("testdata", name))
@@ -154,7 +155,7 @@ func (x *testTerminal) writeFile(name, text string) {
 	testenv.NoError(x.t, os.WriteFile(filepath.Join(x.dir, name), []byte(text), 0o600))
 }
 
-// TestTranscriptOfADay compares a transcript of a day's work with Muster: log in, apply, get, describe.
+// TestTranscriptOfADay compares the output of a sequence of everyday commands with a golden file.
 func TestTranscriptOfADay(t *testing.T) {
 	rig := apitest.NewServer(t)
 	x := newTerminal(t, rig)
@@ -188,7 +189,7 @@ func TestTranscriptOfADay(t *testing.T) {
 	x.replayTranscript("session.golden")
 }
 
-// TestTranscriptOfErrors compares a transcript of wrong commands, with their errors and hints.
+// TestTranscriptOfErrors compares the errors and hints of wrong commands with a golden file.
 func TestTranscriptOfErrors(t *testing.T) {
 	rig := apitest.NewServer(t)
 	x := newTerminal(t, rig)
@@ -225,7 +226,7 @@ func TestGetRoundTrip(t *testing.T) {
 	}
 }
 
-// TestEditRefusesConcurrentChange applies an edited resource, and refuses it after a concurrent change.
+// TestEditRefusesConcurrentChange edits a resource and expects an error if the resource changed in the meantime.
 func TestEditRefusesConcurrentChange(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir()) // holds the refused text
 	rig, x := openLoggedInTerminal(t)
@@ -249,7 +250,8 @@ func TestEditRefusesConcurrentChange(t *testing.T) {
 	x.expectOutput("", "edit check disk", model.Stale.Exit(), "your text is in")
 }
 
-// TestOutputIsCutAndCleanedForTheTerminal cuts lines to the terminal and passes no escape sequence of a plug-in on.
+// TestOutputIsCutAndCleanedForTheTerminal expects check outputs cut to the width of the terminal, without escape
+// sequences.
 func TestOutputIsCutAndCleanedForTheTerminal(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", nil, "web01")
@@ -268,7 +270,7 @@ func TestOutputIsCutAndCleanedForTheTerminal(t *testing.T) {
 	}
 }
 
-// TestCompletion offers kinds, existing names, events, and values of flags.
+// TestCompletion expects shell completion of kinds, names, events and flag values.
 func TestCompletion(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", nil, "web01", "web02", "db01")
@@ -307,7 +309,7 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// TestApplyCheck declares one check for all web servers; apply shows how many nodes it lands on.
+// TestApplyCheck applies a check for all web servers and expects the number of affected nodes in the output.
 func TestApplyCheck(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", map[string]string{"role": "web"}, numberedNames("web%03d", 214)...)
@@ -328,7 +330,8 @@ spec:
 	x.expectOutput("", "get nodes --group web", 0, "164 more;")
 }
 
-// TestTablesFitTheTerminalWidth fits every table to 80, 120 and 200 columns, and never cuts a name.
+// TestTablesFitTheTerminalWidth prints every table at 80, 120 and 200 columns and expects no wider line and no cut
+// name.
 func TestTablesFitTheTerminalWidth(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", map[string]string{"env": "prod"}, "web01.fra.example.org", "db01")

@@ -78,12 +78,13 @@ func (f *silenceFlags) registerFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.request.Yes, "yes", false, "confirm a silence of any number of nodes")
 }
 
-// silence is a silence to create, without its spec in the request.
+// silence is a silence to create: the request to the server, and the spec that the request will contain.
 type silence struct {
 	request v1.SilenceRequest
 	spec    model.SilenceSpec
 }
 
+// createSilences sends each silence to the server and prints the created silences.
 func createSilences(c *commandCall, list []*silence) error {
 	var made []v1.Silenced
 	for _, s := range list {
@@ -139,7 +140,7 @@ func printSilence(c *commandCall, s *v1.Silenced, spec *model.SilenceSpec) {
 	}
 }
 
-// buildSilences returns the silences to create: nodes of one namespace with the same checks share one silence.
+// buildSilences returns the silences to create: one for all nodes of the same namespace with the same checks.
 func (f *silenceFlags) buildSilences(c *commandCall, base *model.SilenceSpec) ([]*silence, error) {
 	request := f.request
 	request.Namespace = c.targetNamespace()
@@ -148,10 +149,10 @@ func (f *silenceFlags) buildSilences(c *commandCall, base *model.SilenceSpec) ([
 			return nil, model.Errorf(model.Invalid, "the nodes or checks of the silence are missing").
 				WithHint("muster silence NODE[/CHECK], or --check, --group, --where, -l; all nodes of namespace %s: --all", c.objectNamespace())
 		}
-		return []*silence{{request, *base}}, f.checksExist(c, request.Namespace, base.Checks)
+		return []*silence{{request, *base}}, f.requireChecks(c, request.Namespace, base.Checks)
 	}
 	if base.Targets != nil {
-		return nil, model.Errorf(model.Invalid, "nodes exclude --group and --where").WithHint("create two silences, or name the node within --where: node.name == %q", c.args[0])
+		return nil, model.Errorf(model.Invalid, "node names exclude --group and --where").WithHint("create two silences, or name the node within --where: node.name == %q", c.args[0])
 	}
 	var list []*silence
 	for _, arg := range c.args {
@@ -159,7 +160,7 @@ func (f *silenceFlags) buildSilences(c *commandCall, base *model.SilenceSpec) ([
 		if err != nil {
 			return nil, err
 		}
-		if err := f.checkExists(c, kind.Node().KindInfo, n.namespace, n.node); err != nil {
+		if err := f.requireObject(c, kind.Node().KindInfo, n.namespace, n.node); err != nil {
 			return nil, err
 		}
 		checks := base.Checks
@@ -169,7 +170,7 @@ func (f *silenceFlags) buildSilences(c *commandCall, base *model.SilenceSpec) ([
 			}
 			checks = []string{n.check}
 		}
-		if err := f.checksExist(c, n.namespace, checks); err != nil {
+		if err := f.requireChecks(c, n.namespace, checks); err != nil {
 			return nil, err
 		}
 		at := slices.IndexFunc(list, func(s *silence) bool {
@@ -185,8 +186,9 @@ func (f *silenceFlags) buildSilences(c *commandCall, base *model.SilenceSpec) ([
 	return list, nil
 }
 
-// checkExists refuses the name of an object that does not exist: with a typing error the silence would hold nothing.
-func (f *silenceFlags) checkExists(c *commandCall, k model.KindInfo, namespace, name string) error {
+// requireObject returns an error if the object that a silence names does not exist, because the silence would match
+// nothing.
+func (f *silenceFlags) requireObject(c *commandCall, k model.KindInfo, namespace, name string) error {
 	_, _, err := c.api.Resources.Get(c.ctx, k, namespace, name)
 	var missing *model.Error
 	if f.future || !errors.As(err, &missing) || missing.Class != model.NotFound {
@@ -195,9 +197,9 @@ func (f *silenceFlags) checkExists(c *commandCall, k model.KindInfo, namespace, 
 	return model.Errorf(model.NotFound, "%s", missing.Message).WithHint("%s; a %s of the future: --future", missing.Hint, strings.ToLower(k.Name))
 }
 
-// checksExist refuses checks that exist neither in a namespace nor in shared. A silence of namespace shared may name checks
-// of all namespaces.
-func (f *silenceFlags) checksExist(c *commandCall, namespace string, names []string) error {
+// requireChecks returns an error if a check that a silence names exists neither in the namespace nor in namespace
+// shared. A silence of namespace shared may name checks of all namespaces.
+func (f *silenceFlags) requireChecks(c *commandCall, namespace string, names []string) error {
 	for _, name := range names {
 		if model.BuiltinCheck(name) != 0 || strings.ContainsAny(name, "/*") {
 			continue
@@ -210,7 +212,7 @@ func (f *silenceFlags) checksExist(c *commandCall, namespace string, names []str
 				continue
 			}
 		}
-		if err := f.checkExists(c, kind.Check().KindInfo, namespace, name); err != nil {
+		if err := f.requireObject(c, kind.Check().KindInfo, namespace, name); err != nil {
 			return err
 		}
 	}
@@ -264,7 +266,7 @@ func (f *silenceFlags) setSilenceTimes(c *commandCall, s *model.SilenceSpec) err
 		}
 		s.Until = model.Time{Time: at.UTC()}
 	case !s.UntilResolved && !f.forever:
-		return model.Errorf(model.Invalid, "an end is required").WithHint("--for 2h, --until 18:00, --until-resolved, or without end: --forever")
+		return model.Errorf(model.Invalid, "the end of the silence is missing").WithHint("--for 2h, --until 18:00, --until-resolved, or without end: --forever")
 	}
 	return nil
 }

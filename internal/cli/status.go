@@ -168,7 +168,8 @@ func statusSummary(c *commandCall, s v1.Status) screen.Cell {
 	return screen.Cell{Text: text + ".", Colour: screen.Green}
 }
 
-// notificationWarnings returns the faults on the way to people: handlers that fail, and problems that nobody is told of.
+// notificationWarnings returns warnings about notifications that do not reach people: failing handlers, and problems
+// without a handler.
 func notificationWarnings(c *commandCall, s v1.Status) (list []string) {
 	for _, u := range s.Unsent {
 		if u.Failing+u.Dead == 0 {
@@ -186,8 +187,8 @@ func notificationWarnings(c *commandCall, s v1.Status) (list []string) {
 	return list
 }
 
-// problemRows returns the rows of the open problems that nobody handles: first silent nodes, then one row per check,
-// however many nodes it fails on.
+// problemRows returns the table rows of open problems that nobody handles: first silent nodes, then one row per check
+// with the number of its failing nodes.
 func problemRows(c *commandCall, s v1.Status) (rows [][]any) {
 	for _, n := range s.SilentNow {
 		heard, age := "never heard", model.Age(c.Now(), n.Since)
@@ -206,7 +207,7 @@ func problemRows(c *commandCall, s v1.Status) (rows [][]any) {
 	return rows
 }
 
-// exampleNamesText returns the first of n node names: web01, web02, …
+// exampleNamesText formats the first of n node names for a message: web01, web02, …
 func exampleNamesText[N int | uint64](examples []string, n N) string {
 	return strings.Join(examples, ", ") + textWhen(n > N(len(examples)), ", …")
 }
@@ -241,7 +242,7 @@ func printEventStatus(c *commandCall, s v1.Status) {
 		c.printStatusLine("", "%s; only one: -n %s", strings.Join(mapTexts(s.Namespaces, namespaceText), ", "), s.Namespaces[0].Namespace)
 	}
 	problems := fmt.Sprintf("%d open", s.Problems)
-	if parts := problemParts(s); len(parts) > 1 || s.Handled.Sum() > 0 {
+	if parts := problemCountsText(s); len(parts) > 1 || s.Handled.Sum() > 0 {
 		problems += ": " + strings.Join(parts, ", ")
 	}
 	problems += textWhen(s.LastHour.Opened+s.LastHour.Closed > 0,
@@ -255,8 +256,9 @@ func printEventStatus(c *commandCall, s v1.Status) {
 	}
 }
 
-// problemParts counts the open problems by their state; the parts add up to all.
-func problemParts(s v1.Status) (parts []string) {
+// problemCountsText returns the number of open problems in each state, such as "2 silenced"; every problem counts in
+// one state.
+func problemCountsText(s v1.Status) (parts []string) {
 	if s.Silent > 0 {
 		parts = append(parts, model.CountNoun(s.Silent, "silent node"))
 	}
@@ -272,6 +274,8 @@ func problemParts(s v1.Status) (parts []string) {
 	return parts
 }
 
+// printAgentStatus prints the lines of muster status about agents: how many are connected, reconnecting or sending
+// stored results.
 func printAgentStatus(c *commandCall, s v1.Status) {
 	switch {
 	case c.namespace != "":
@@ -325,7 +329,8 @@ func printServerStatus(c *commandCall, s v1.Status) {
 	c.printStatusLine("server", "%s, %s, up %s", c.api.Server(), s.Server, model.Age(s.Now, s.Started))
 }
 
-// namespaceFlagOfStatus returns the flag -A or -n NAMESPACE with which another command covers the same namespaces.
+// namespaceFlagOfStatus returns the flag -A or -n NAMESPACE that gives another command the same namespaces as this
+// muster status.
 func namespaceFlagOfStatus(c *commandCall) string {
 	if c.namespace == "" {
 		return " -A"
@@ -333,7 +338,7 @@ func namespaceFlagOfStatus(c *commandCall) string {
 	return " -n " + c.namespace
 }
 
-// setupAdvice is the advice for a new server that watches few machines: the commands to type next.
+// setupAdvice holds the commands that muster status suggests to the operator of a new server with few nodes.
 type setupAdvice struct {
 	text string
 	next [][2]string // command and purpose

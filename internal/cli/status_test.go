@@ -33,7 +33,8 @@ const nightChecks = `{kind: Group, metadata: {name: web}, spec: {where: 'node.la
 {kind: Check, metadata: {name: replication}, spec: {targets: {nodes: [db01]}, interval: 60s, command: "check_repl --lag {{ .props.max_lag }}"}}
 `
 
-// TestStatusOfManyFaults shows the worst first, on one screen of 80 columns.
+// TestStatusOfManyFaults runs muster status with many problems and expects the worst first, on one screen of 80
+// columns.
 func TestStatusOfManyFaults(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	x.wide = 80
@@ -79,8 +80,8 @@ func TestStatusOfManyFaults(t *testing.T) {
 	}
 }
 
-// TestStatusInEveryStateOfTheServer shows the status of servers that watch nothing, are well, nearly well, just
-// started, not ready, and down.
+// TestStatusInEveryStateOfTheServer runs muster status on a server without nodes, healthy, just started, not ready,
+// and stopped.
 func TestStatusInEveryStateOfTheServer(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	x.wide = 80
@@ -117,7 +118,7 @@ func TestStatusInEveryStateOfTheServer(t *testing.T) {
 	x.assertTranscript("status.golden")
 }
 
-// TestStatusWarnsWithoutRoute warns of problems that match no route, until a route takes them.
+// TestStatusWarnsWithoutRoute expects a warning in muster status while open problems match no route.
 func TestStatusWarnsWithoutRoute(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", nil, "web01")
@@ -148,8 +149,8 @@ func TestStatusWarnsWithoutRoute(t *testing.T) {
 	}
 }
 
-// TestStatusCountsHandledProblemsApart shows that an acknowledged, silenced or maintained problem, and a bad result below
-// failAfter, do not make the fleet unwell; a dead node comes first, and the counts of a screen agree.
+// TestStatusCountsHandledProblemsApart expects acknowledged, silenced and maintained problems in a count of their
+// own, not among the bad ones.
 func TestStatusCountsHandledProblemsApart(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	x.wide = 100
@@ -193,7 +194,8 @@ func TestStatusCountsHandledProblemsApart(t *testing.T) {
 	}
 }
 
-// TestDescribeNode describes a node with every origin of groups, labels and properties, at 80 columns.
+// TestDescribeNode expects muster describe node to show why the node has each group, label and property, within 80
+// columns.
 func TestDescribeNode(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.Apply(`
@@ -234,8 +236,8 @@ func TestDescribeNode(t *testing.T) {
 	x.assertTranscript("describe_node.golden")
 }
 
-// TestRouteTestShowsMatchingRoutes shows the router's decision: no default route for a check with pipelines of Sensu, and
-// dependencies and the rate of a route.
+// TestRouteTestShowsMatchingRoutes runs muster route test and expects the matching routes with their dependencies and
+// rate limit.
 func TestRouteTestShowsMatchingRoutes(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", nil, "web01")

@@ -17,7 +17,7 @@ import (
 //go:embed toy_kind_test.go
 var toySource string
 
-// ToySpec is a thing to play with.
+// ToySpec is the spec of a kind of resource that exists only in tests.
 type ToySpec struct {
 	// The colour of the toy.
 	Colour string `json:"colour"`
@@ -25,10 +25,10 @@ type ToySpec struct {
 	Handlers []string `json:"handlers,omitempty"`
 }
 
-// Kind implements model.Spec.
+// Kind returns the name of the test kind, "Toy".
 func (*ToySpec) Kind() string { return "Toy" }
 
-// toyKind returns a kind of resource for tests.
+// toyKind returns the kind of resource Toy, which exists only in tests.
 func toyKind() kind.Kind {
 	return kind.Define(kind.Definition[*ToySpec]{
 		KindInfo: model.KindInfo{Name: "Toy", Plural: "toys", Short: "to", Namespaced: true},

@@ -13,7 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestWhyTracesCheckOnEveryKindOfNode traces one check on every kind of node.
+// TestWhyTracesCheckOnEveryKindOfNode runs muster why for one check on nodes that its targets select, exclude or do
+// not match.
 func TestWhyTracesCheckOnEveryKindOfNode(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", map[string]string{"env": "prod"}, "web01", "web02", "web03")
@@ -46,7 +47,8 @@ spec:
 	x.assertTranscript("why.golden")
 }
 
-// TestWhyNamesReasonOfMissingStep requires that muster why names the reason for each step that did not happen.
+// TestWhyNamesReasonOfMissingStep expects muster why to give the reason for each step that did not happen, from
+// declaration to notification.
 func TestWhyNamesReasonOfMissingStep(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", map[string]string{"env": "prod"}, "web01", "web02", "web03", "web04", "web05", "web06")
@@ -139,8 +141,8 @@ func nodeID(t *testing.T, rig *apitest.Server, name string) model.NodeID {
 	return id
 }
 
-// recordFailedDelivery records a notification of a problem, of that age, and its failed attempt; retry is the time
-// to the next attempt.
+// recordFailedDelivery records a notification that is as old as age and its failed attempt; the next attempt follows
+// after the time retry.
 func recordFailedDelivery(t *testing.T, rig *apitest.Server, problem string, age, retry time.Duration, failure string) {
 	t.Helper()
 	d := history.Delivery{Key: "d", Problem: problem, Handler: history.HandlerRef{Namespace: "default", Name: "pager"}, Kind: "opened",
@@ -152,5 +154,5 @@ func recordFailedDelivery(t *testing.T, rig *apitest.Server, problem string, age
 		t.Fatalf("%d due, %v", len(due), err)
 	}
 	attempt := history.Attempt{At: rig.Now(), State: history.Pending, NextAt: rig.Now().Add(retry), Error: failure}
-	testenv.NoError(t, rig.History.RecordAttempts(t.Context(), history.Outcome{ID: due[0].ID, Attempt: attempt}))
+	testenv.NoError(t, rig.History.RecordAttempts(t.Context(), history.DeliveryAttempt{ID: due[0].ID, Attempt: attempt}))
 }

@@ -77,8 +77,8 @@ var foreignCommands = []foreignWordHint{
 	{"whoami", "did you mean: muster auth whoami"},
 }
 
-// commandForForeignWord returns the Muster command for a word that another program uses as a command, or that names
-// a kind.
+// commandForForeignWord returns the Muster command to suggest for a word that is a command of another program, such
+// as kubectl or sensuctl, or a kind.
 func (s *commandLine) commandForForeignWord(word string, args []string) string {
 	rest := strings.Join(append([]string{""}, args...), " ")
 	if hint := hintForForeignWord(word, foreignCommands); hint != "" {
@@ -115,9 +115,9 @@ func (s *commandLine) argumentError(c *cobra.Command, args []string, err error) 
 	var e *model.Error
 	switch missing := len(expected) - len(args); {
 	case missing > 1:
-		e = model.Errorf(model.Invalid, "%s are missing", strings.Join(expected[len(args):], " and "))
+		e = model.Errorf(model.Invalid, "the arguments %s are missing", strings.Join(expected[len(args):], " and "))
 	case missing == 1:
-		e = model.Errorf(model.Invalid, "%s is missing", expected[len(args)])
+		e = model.Errorf(model.Invalid, "the argument %s is missing", expected[len(args)])
 	case len(args) > 0:
 		e = model.Errorf(model.Invalid, "unexpected argument %q", args[len(args)-1])
 	default:
@@ -285,7 +285,7 @@ func (s *commandLine) completeTargets(c *cobra.Command, args []string, typed str
 	return words, noFiles | cobra.ShellCompDirectiveNoSpace
 }
 
-// completeFirstArgument offers words for the first argument alone.
+// completeFirstArgument offers completions for the first argument of a command and none for later arguments.
 func completeFirstArgument(words completion) completion {
 	return func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -334,7 +334,7 @@ func (s *commandLine) completeNames(k model.KindInfo) completion {
 	}
 }
 
-// completeEvents offers names of nodes, then NODE/CHECK.
+// completeEvents completes the argument NODE/CHECK: first names of nodes, then the checks of the node.
 func (s *commandLine) completeEvents(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 	node, _, named := strings.Cut(typed, "/")
 	if !named {

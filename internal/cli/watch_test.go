@@ -37,7 +37,8 @@ func (x *testTerminal) startWatch(line string) <-chan string {
 	return lines
 }
 
-// awaitLine returns the first line with a text. Until then it calls act, which may change something, again and again.
+// awaitLine waits for an output line that contains a text and returns the line. Until then it calls act, which may
+// change something, again and again.
 func awaitLine(t *testing.T, lines <-chan string, text string, act func()) string {
 	t.Helper()
 	deadline, again := time.After(20*time.Second), time.NewTicker(20*time.Millisecond)
@@ -59,8 +60,8 @@ func awaitLine(t *testing.T, lines <-chan string, text string, act func()) strin
 	}
 }
 
-// TestWatchesPrintChanges watches events, problems and nodes: a list and lines for people, and the changes alone for
-// programs.
+// TestWatchesPrintChanges watches events, problems and nodes: people get a list and then changed lines, programs only
+// the changes.
 func TestWatchesPrintChanges(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", nil, "web01", "web02")
@@ -92,7 +93,7 @@ func TestWatchesPrintChanges(t *testing.T) {
 	x.expectOutput("", "get problems -w --where row.open", 2, "--where does not apply to a watch of problems")
 }
 
-// TestSilenceRefusesUnknownNames refuses nodes and checks that do not exist, unless --future, and broken selectors.
+// TestSilenceRefusesUnknownNames expects an error for a silence of unknown nodes or checks, unless --future is set.
 func TestSilenceRefusesUnknownNames(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", nil, "web01")
@@ -116,7 +117,7 @@ func TestSilenceRefusesUnknownNames(t *testing.T) {
 	}
 }
 
-// TestTokensEndByDefault makes tokens that end after a year, unless a reason tells why not.
+// TestTokensEndByDefault expects new API tokens to expire after a year, unless a reason for no expiry is given.
 func TestTokensEndByDefault(t *testing.T) {
 	_, x := openLoggedInTerminal(t)
 	for _, c := range []struct {
@@ -125,8 +126,8 @@ func TestTokensEndByDefault(t *testing.T) {
 	}{
 		{"auth token create -m dashboard -o yaml", `expires: "2027-11-20T12:00:00Z"`, 0},
 		{"auth token create --expires 90d -o yaml", `expires: "2027-02-18T12:00:00Z"`, 0},
-		{"auth token create --expires 0", "a token without end needs a reason", 2},
-		{"auth token create --never-expires=", "a token without end needs a reason", 2},
+		{"auth token create --expires 0", "a token that never expires needs a reason", 2},
+		{"auth token create --never-expires=", "a token that never expires needs a reason", 2},
 		{"auth token create --never-expires probe -m x -o yaml", `note: "never expires: probe; x"`, 0},
 		{"auth token create --never-expires probe --expires 1d", "exclude each other", 2},
 	} {

@@ -130,7 +130,7 @@ func (c *Client) Version(ctx context.Context) (version.Info, error) {
 }
 
 // Queues returns the state of the bounded queues of the server.
-func (c *Client) Queues(ctx context.Context, narrow ...v1.Narrow) (v1.QueueList, error) {
+func (c *Client) Queues(ctx context.Context, narrow ...v1.RowFilter) (v1.QueueList, error) {
 	return getJSON[v1.QueueList](ctx, c.c, "/queues", addRowFilter(nil, narrow))
 }
 

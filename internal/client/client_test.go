@@ -22,7 +22,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// A backup leaves the context file in place and overwrites no other backup.
+// BackUpContext leaves the context file in place and does not overwrite an earlier backup of another context.
 func TestContextBackupOverwritesNoOther(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "context.yaml")
 	c := Context{Server: "https://muster.example.org:8443", Token: "one"}
@@ -69,7 +69,7 @@ func TestFileNameOfServerIsPortable(t *testing.T) {
 	}
 }
 
-// An address without a port gets a hint with the usual port.
+// A refused connection to an address without a port returns an error whose hint names the usual port.
 func TestRefusedConnectionHintsAtThePort(t *testing.T) {
 	refused := &url.Error{Op: "Get", Err: &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}}
 	for server, want := range map[string]string{

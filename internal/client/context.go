@@ -209,7 +209,8 @@ func Contexts(path string) (list []NamedContext, err error) {
 	return list, nil
 }
 
-// UseContext makes a context that Contexts returned the one of a file; the present one moves to a file beside it.
+// UseContext makes one of the contexts that Contexts returned the content of the context file at path, and keeps the
+// replaced context as a backup file.
 func UseContext(path string, x NamedContext) error {
 	current, err := LoadContext(path)
 	if err != nil {
@@ -234,7 +235,7 @@ func (x NamedContext) Delete() error {
 	return nil
 }
 
-// serverFileName converts the address of a server to a part of a file name.
+// serverFileName converts the address of a server to a text that is valid in a file name.
 func serverFileName(server string) string {
 	if server = strings.TrimRight(strings.TrimPrefix(server, "https://"), "/"); server == "" {
 		server = "earlier"

@@ -49,12 +49,12 @@ func (e Events) History(ctx context.Context, namespace, node, check string, limi
 
 // Entries returns a page of the history of many events, newest first.
 func (e Events) Entries(ctx context.Context, q v1.HistoryQuery) (v1.EntryList, error) {
-	query := buildQuery("namespace", q.Namespace, "node", q.Node, "check", q.Check, "after", q.After, "selector", q.Narrow.Selector,
-		"where", q.Narrow.Where, "since", timeParam(q.Since), "until", timeParam(q.Until), "limit", intParam(q.Limit))
+	query := buildQuery("namespace", q.Namespace, "node", q.Node, "check", q.Check, "after", q.After, "selector", q.RowFilter.Selector,
+		"where", q.RowFilter.Where, "since", timeParam(q.Since), "until", timeParam(q.Until), "limit", intParam(q.Limit))
 	return getJSON[v1.EntryList](ctx, e.c, "/history", query)
 }
 
-// Trace returns the trace of a check on a node from its declaration to its notifications; an empty check means the
+// Trace returns the steps from the declaration of a check to its notifications on a node; an empty check means the
 // whole node.
 func (e Events) Trace(ctx context.Context, namespace, node, check string) (v1.Trace, error) {
 	path := escapePath("why", namespace, node)
@@ -80,9 +80,10 @@ func (e Events) Unacknowledge(ctx context.Context, namespace, node, check, note 
 	return requestWithoutAnswer(ctx, e.c, http.MethodPost, eventPath(namespace, node, check)+"/unacknowledge", nil, v1.Action{Note: note})
 }
 
-// Notify notifies the handlers of the open problem of an event that its routes name and that were not notified.
-func (e Events) Notify(ctx context.Context, namespace, node, check, note string) (v1.Routed, error) {
-	return postJSON[v1.Routed](ctx, e.c, eventPath(namespace, node, check)+"/notify", v1.Action{Note: note})
+// Notify sends notifications of the open problem of an event to the handlers in its routes that have not been
+// notified yet.
+func (e Events) Notify(ctx context.Context, namespace, node, check, note string) (v1.RoutingEffect, error) {
+	return postJSON[v1.RoutingEffect](ctx, e.c, eventPath(namespace, node, check)+"/notify", v1.Action{Note: note})
 }
 
 // Delete deletes an event. The method returns when the change is durable.
@@ -115,7 +116,7 @@ func (e Events) Watch(ctx context.Context, f v1.EventFilter, opened func() error
 type Problems struct{ c *connection }
 
 // List returns a page of problems, newest first.
-func (p Problems) List(ctx context.Context, namespace, node, check string, open bool, limit int, after string, narrow ...v1.Narrow) (v1.ProblemList, error) {
+func (p Problems) List(ctx context.Context, namespace, node, check string, open bool, limit int, after string, narrow ...v1.RowFilter) (v1.ProblemList, error) {
 	query := buildQuery("namespace", namespace, "node", node, "check", check, "after", after, "open", boolParam(open), "limit", intParam(limit))
 	return getJSON[v1.ProblemList](ctx, p.c, "/problems", addRowFilter(query, narrow))
 }
@@ -155,6 +156,7 @@ func (n Notifications) TestRoute(ctx context.Context, namespace, node, check str
 	return getJSON[v1.RouteTest](ctx, n.c, escapePath("routetest", namespace, node, check), query)
 }
 
+// handlerPath returns the API path of a handler.
 func handlerPath(namespace, name string) string { return escapePath("handlers", namespace, name) }
 
 // TestHandler sends a test message to a handler.
@@ -163,7 +165,7 @@ func (n Notifications) TestHandler(ctx context.Context, namespace, name string, 
 }
 
 // DeadLetters returns a page of the dead letters of a handler, newest first.
-func (n Notifications) DeadLetters(ctx context.Context, namespace, name string, limit int, after string, narrow ...v1.Narrow) (v1.DeliveryList, error) {
+func (n Notifications) DeadLetters(ctx context.Context, namespace, name string, limit int, after string, narrow ...v1.RowFilter) (v1.DeliveryList, error) {
 	query := buildQuery("limit", strconv.Itoa(limit), "after", after)
 	return getJSON[v1.DeliveryList](ctx, n.c, handlerPath(namespace, name)+"/dead", addRowFilter(query, narrow))
 }

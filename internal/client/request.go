@@ -121,7 +121,7 @@ func (c *connection) sendRequest(ctx context.Context, method, path string, query
 // streamReadError is the error of a connection that failed while a stream was read.
 type streamReadError struct{ error }
 
-// isStreamReadError reports whether an error is a connection that failed during a stream.
+// isStreamReadError reports whether an error means that the connection failed while a stream was read.
 func isStreamReadError(err error) bool {
 	var broken streamReadError
 	return errors.As(err, &broken)
@@ -200,7 +200,7 @@ func buildQuery(pairs ...string) url.Values {
 }
 
 // addRowFilter adds the label selector and the condition of a list request to its query parameters, which may be nil.
-func addRowFilter(query url.Values, narrow []v1.Narrow) url.Values {
+func addRowFilter(query url.Values, narrow []v1.RowFilter) url.Values {
 	if query == nil {
 		query = url.Values{}
 	}

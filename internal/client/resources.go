@@ -61,7 +61,8 @@ func (r Resources) Delete(ctx context.Context, k model.KindInfo, namespace, name
 	return r.changeResource(ctx, http.MethodDelete, resourcePath(k, namespace, name), nil, etag, message, maxAffected, dryRun, yes)
 }
 
-// changeResource sends a PUT or DELETE of one resource with its ETag, reason and guards.
+// changeResource sends a PUT or DELETE of one resource with its ETag, the reason for the audit, and the limit of
+// affected nodes.
 func (r Resources) changeResource(ctx context.Context, method, path string, body json.RawMessage, etag, message string, maxAffected int, dryRun, yes bool) (out v1.Applied, err error) {
 	query := buildQuery("message", message, "maxAffected", intParam(maxAffected), "dryRun", boolParam(dryRun), "yes", boolParam(yes))
 	var header http.Header
@@ -82,7 +83,7 @@ func (r Resources) DeleteMany(ctx context.Context, in v1.DeleteRequest) (v1.Appl
 }
 
 // Changes returns a page of the audit, newest first.
-func (r Resources) Changes(ctx context.Context, kind, namespace, name string, limit int, after string, narrow ...v1.Narrow) (v1.ChangeList, error) {
+func (r Resources) Changes(ctx context.Context, kind, namespace, name string, limit int, after string, narrow ...v1.RowFilter) (v1.ChangeList, error) {
 	query := buildQuery("limit", strconv.Itoa(limit), "kind", kind, "namespace", namespace, "name", name, "after", after)
 	return getJSON[v1.ChangeList](ctx, r.c, "/changes", addRowFilter(query, narrow))
 }
@@ -104,6 +105,7 @@ func (r Resources) PutArchive(ctx context.Context, sha512 string, archive io.Rea
 // Nodes has the operations on nodes and their agents.
 type Nodes struct{ c *connection }
 
+// nodePath returns the API path of a node.
 func nodePath(namespace, name string) string { return escapePath("nodes", namespace, name) }
 
 // States returns nodes with their sessions and events, worst first.
@@ -136,7 +138,7 @@ func (n Nodes) Retire(ctx context.Context, r v1.NodeRetire) (v1.Applied, error) 
 }
 
 // Tombstones returns at most limit retired, replaced and refused machines, newest first.
-func (n Nodes) Tombstones(ctx context.Context, limit int, narrow ...v1.Narrow) (v1.TombstoneList, error) {
+func (n Nodes) Tombstones(ctx context.Context, limit int, narrow ...v1.RowFilter) (v1.TombstoneList, error) {
 	return getJSON[v1.TombstoneList](ctx, n.c, "/tombstones", addRowFilter(url.Values{"limit": {strconv.Itoa(limit)}}, narrow))
 }
 
@@ -173,7 +175,7 @@ func (a Access) CreateToken(ctx context.Context, r v1.TokenRequest) (v1.Token, e
 }
 
 // Tokens returns all API tokens and sessions.
-func (a Access) Tokens(ctx context.Context, narrow ...v1.Narrow) (v1.TokenList, error) {
+func (a Access) Tokens(ctx context.Context, narrow ...v1.RowFilter) (v1.TokenList, error) {
 	return getJSON[v1.TokenList](ctx, a.c, "/tokens", addRowFilter(nil, narrow))
 }
 
@@ -183,7 +185,7 @@ func (a Access) RevokeToken(ctx context.Context, id string) error {
 }
 
 // Users returns all users.
-func (a Access) Users(ctx context.Context, narrow ...v1.Narrow) (v1.UserList, error) {
+func (a Access) Users(ctx context.Context, narrow ...v1.RowFilter) (v1.UserList, error) {
 	return getJSON[v1.UserList](ctx, a.c, "/users", addRowFilter(nil, narrow))
 }
 
@@ -221,7 +223,7 @@ func (e Enrolment) CreateToken(ctx context.Context, r v1.JoinTokenRequest) (v1.J
 }
 
 // Tokens returns all join tokens.
-func (e Enrolment) Tokens(ctx context.Context, narrow ...v1.Narrow) (v1.JoinTokenList, error) {
+func (e Enrolment) Tokens(ctx context.Context, narrow ...v1.RowFilter) (v1.JoinTokenList, error) {
 	return getJSON[v1.JoinTokenList](ctx, e.c, "/jointokens", addRowFilter(nil, narrow))
 }
 
@@ -231,7 +233,7 @@ func (e Enrolment) DeleteToken(ctx context.Context, id string) error {
 }
 
 // Pending returns machines that asked to join without a token.
-func (e Enrolment) Pending(ctx context.Context, narrow ...v1.Narrow) (v1.PendingList, error) {
+func (e Enrolment) Pending(ctx context.Context, narrow ...v1.RowFilter) (v1.PendingList, error) {
 	return getJSON[v1.PendingList](ctx, e.c, "/pending", addRowFilter(nil, narrow))
 }
 
@@ -240,7 +242,7 @@ func (e Enrolment) Accept(ctx context.Context, r v1.PendingAccept) (v1.Member, e
 	return postJSON[v1.Member](ctx, e.c, "/pending/accept", r)
 }
 
-// AcceptReturning accepts all pending former nodes, which have a certificate of this server.
+// AcceptReturning accepts all pending machines that have a certificate of this server from an earlier enrolment.
 func (e Enrolment) AcceptReturning(ctx context.Context, r v1.PendingReturning) (v1.Returned, error) {
 	return postJSON[v1.Returned](ctx, e.c, "/pending/accept-returning", r)
 }

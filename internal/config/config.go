@@ -108,7 +108,7 @@ func parseNetworks(words []string) ([]netip.Prefix, error) {
 			return nil, fmt.Errorf("%q: expected addresses or networks such as 10.0.0.7, 10.0.0.0/24 or fd00::/64, comma separated", word)
 		}
 		if network.Bits() == 0 {
-			return nil, fmt.Errorf("%q: the server would trust every client: name the load balancers", word)
+			return nil, fmt.Errorf("%q: the server would trust every client: write the addresses of the load balancers only", word)
 		}
 		list = append(list, network.Masked())
 	}

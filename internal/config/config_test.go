@@ -44,8 +44,8 @@ func writeSettingsFile(t *testing.T, text string) string {
 	return path
 }
 
-// TestFlagsOverrideEnvironmentOverridesFile requires that flags win over the environment, and the environment over
-// the file.
+// TestFlagsOverrideEnvironmentOverridesFile sets one setting by flag, environment and file, and expects this order of
+// precedence.
 func TestFlagsOverrideEnvironmentOverridesFile(t *testing.T) {
 	path := writeSettingsFile(t, "log-level: debug\nlisten: ':1'\nnode-states: 7\nadvertise: [a, b]\nkeepalive-timeout: 3m\n")
 	s, err := loadSettings(t, map[string]string{"MUSTER_LISTEN": ":2", "MUSTER_NODE_STATES": "8"}, "--config", path, "--node-states", "9")
@@ -128,8 +128,8 @@ func TestDefaultsEqualModelLimits(t *testing.T) {
 	}
 }
 
-// TestMisspeltVariablesAreFound expects MUSTER_LISTN as a misspelling of MUSTER_LISTEN, and no complaint about other
-// variables.
+// TestMisspeltVariablesAreFound expects a suggestion for the misspelt variable MUSTER_LISTN, and none for variables
+// of other programs.
 func TestMisspeltVariablesAreFound(t *testing.T) {
 	got := Misspelt([]string{"MUSTER_LISTN=:1", "MUSTER_LISTEN=:2", "MUSTER_ADVERTISED=a", "MUSTER_TOKEN=x", "MUSTER_SERVER=x", "MUSTER_LEFT_OUT=x", "LISTN=x", "HOME=/"})
 	want := map[string]string{"MUSTER_LISTN": "MUSTER_LISTEN", "MUSTER_ADVERTISED": "MUSTER_ADVERTISE"}

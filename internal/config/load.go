@@ -23,7 +23,7 @@ type Field struct {
 	index                    int
 }
 
-// Env returns the environment variable of the setting.
+// Env returns the name of the environment variable that sets this setting.
 func (f Field) Env() string { return "MUSTER_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_")) }
 
 // Fields returns all settings in the order of the struct Server.
@@ -77,7 +77,7 @@ func Load(flags *pflag.FlagSet, getenv func(string) string) (*Server, error) {
 	}
 	if path != "" {
 		if data, err := os.ReadFile(path); err != nil {
-			problems = append(problems, fmt.Errorf("read configuration: %w", err))
+			problems = append(problems, fmt.Errorf("read the settings file: %w", err))
 		} else {
 			problems = append(problems, parseSettingsFile(path, data, set)...)
 		}
@@ -93,7 +93,7 @@ func Load(flags *pflag.FlagSet, getenv func(string) string) (*Server, error) {
 	}
 	problems = append(problems, s.validate()...)
 	if len(problems) > 0 {
-		return nil, model.Errorf(model.Invalid, "configuration: %w", errors.Join(problems...)).
+		return nil, model.Errorf(model.Invalid, "the configuration is invalid: %w", errors.Join(problems...)).
 			WithHint("all settings: muster server --help, docs/reference/configuration.md")
 	}
 	return s, nil

@@ -43,7 +43,8 @@ func Lock(dir string) (io.Closer, error) {
 	return held, err
 }
 
-// LockStopped locks the data folder of a stopped server; NotFound if the folder is no server's data folder.
+// LockStopped locks the data folder of a stopped server; a folder that is missing or empty gives an error of class
+// NotFound.
 func LockStopped(dir string) (io.Closer, error) {
 	names, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(names) == 0 {
@@ -55,7 +56,7 @@ func LockStopped(dir string) (io.Closer, error) {
 	return Lock(dir)
 }
 
-// makeFolder creates a folder and its parents and syncs them, so that they survive a power failure.
+// makeFolder creates a folder and its parents, and syncs them to the disk.
 func makeFolder(dir string) error {
 	if _, err := os.Stat(dir); err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -155,13 +156,12 @@ func JournalOptions(cfg *config.Server) journal.Options {
 	return journal.Options{
 		Budget: int64(cfg.JournalBudget), Reserve: int64(cfg.JournalReserve), Partitions: model.Partitions,
 		Stores:        map[string]int{"snapshots": snapshot.FormatVersion, "partitions": shard.SnapshotVersion, "events": event.SectionVersion},
-		RepairCommand: StoppedCommand(cfg, "repair"),
+		RepairCommand: DoctorCommand(cfg, "repair"),
 	}
 }
 
-// StoppedCommand returns a muster doctor command line with a verb, which the operator types while the server is
-// stopped.
-func StoppedCommand(cfg *config.Server, verb string) string {
+// DoctorCommand returns a muster doctor command line for this data folder, to be run while the server is stopped.
+func DoctorCommand(cfg *config.Server, verb string) string {
 	command := "muster doctor " + verb + " --data " + cfg.Data
 	for _, flag := range [...]struct{ name, value string }{{"journal", cfg.Journal}, {"intent-db", cfg.IntentDB}, {"history-db", cfg.HistoryDB}} {
 		switch {
@@ -175,8 +175,8 @@ func StoppedCommand(cfg *config.Server, verb string) string {
 	return command
 }
 
-// BecomeOwner changes a process of root permanently to the user that owns the data folder, so that the server can
-// read files that a command writes. A process of another user stays unchanged.
+// BecomeOwner switches a process of user root to the user that owns the data folder, so that the server can later
+// read the files that the process writes. A process of another user stays unchanged.
 func BecomeOwner(data string) error {
 	info, err := os.Stat(data)
 	if err != nil || os.Geteuid() != 0 {
@@ -189,11 +189,11 @@ func BecomeOwner(data string) error {
 	name := userOf(info)
 	for _, err := range []error{syscall.Setgroups([]int{int(owner.Gid)}), syscall.Setgid(int(owner.Gid)), syscall.Setuid(int(owner.Uid))} {
 		if err != nil {
-			return fmt.Errorf("become %s, the owner of %s: %w", name, data, err)
+			return fmt.Errorf("switch to user %s, the owner of %s: %w", name, data, err)
 		}
 	}
 	if _, err := os.ReadDir(data); err != nil {
-		return model.Errorf(model.Forbidden, "%s belongs to %s, but a folder above it refuses that user: %w", data, name, err).
+		return model.Errorf(model.Forbidden, "%s belongs to user %s, which cannot open a folder above it: %w", data, name, err).
 			WithHint("move it to the server's folder (/var/lib/muster), or make root its owner: chown -R root: %s", data)
 	}
 	return nil

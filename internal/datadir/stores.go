@@ -16,8 +16,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Stores are the open stores that lie beside a journal. The journal's last mark names them, so that a store that was lost,
-// replaced, or restored from an older copy is found.
+// Stores has the open databases of the server (intent and history) together with the journal that belongs to them.
+// The journal's last mark names them, so that a store that was lost, replaced, or restored from an older copy is
+// found.
 type Stores struct {
 	Config  *config.Server
 	Journal *journal.Log
@@ -30,7 +31,8 @@ type Stores struct {
 // pkiFolder returns the folder of the certificate authority.
 func (s *Stores) pkiFolder() string { return filepath.Join(s.Config.Data, "pki") }
 
-// Mark returns the mark of the present stores for the journal. revision is the intent revision in force.
+// Mark returns the ids and versions of the open databases and of the CA, to be recorded in the journal. revision is
+// the intent revision in force.
 func (s *Stores) Mark(revision int64) wire.IntentMark {
 	return wire.IntentMark{
 		Revision: revision, Incarnation: s.Journal.Incarnation().ID, Intent: s.Intent.Identity(), LastID: s.Intent.LastID(),
@@ -38,8 +40,9 @@ func (s *Stores) Mark(revision int64) wire.IntentMark {
 	}
 }
 
-// Differences returns a sentence for each store that is not the one that the journal's last mark names, or is older. A mark of an
-// earlier incarnation refuses nothing: the operator has accepted the stores.
+// Differences returns a sentence for each database or CA that was replaced by another one, or by an older copy, since
+// the journal recorded its id and version. A mark of an earlier incarnation refuses nothing: the operator has
+// accepted the stores.
 func (s *Stores) Differences(ctx context.Context, last wire.IntentMark) (list []string, err error) {
 	life, err := s.Intent.Life(ctx)
 	if err != nil {
@@ -82,18 +85,19 @@ func (s *Stores) Differences(ctx context.Context, last wire.IntentMark) (list []
 	return list, nil
 }
 
-// Refuse returns an error for stores that differ from the journal's last mark.
+// Refuse returns an error if the databases or the CA differ from the ids and versions that the journal recorded last.
 func (s *Stores) Refuse(ctx context.Context, last wire.IntentMark) error {
 	list, err := s.Differences(ctx, last)
 	if err != nil || len(list) == 0 {
 		return err
 	}
 	return model.Errorf(model.Conflict, "%s", strings.Join(list, "; ")).
-		WithHint("put the right file back, or restore the whole folder from a backup; to continue with these files: %s", StoppedCommand(s.Config, "repair"))
+		WithHint("put the right file back, or restore the whole folder from a backup; to continue with these files: %s", DoctorCommand(s.Config, "repair"))
 }
 
-// BeginLife records the journal's incarnation in the stores. With a new incarnation the intent passes over ids and revisions
-// of the last mark, and a history that is older than the mark withholds what may have been sent before unknownUntil.
+// BeginLife stores the id of the journal's incarnation in the intent and history databases when the server starts.
+// With a new incarnation the intent passes over ids and revisions of the last mark, and a history that is older than
+// the mark withholds what may have been sent before unknownUntil.
 func (s *Stores) BeginLife(ctx context.Context, last wire.IntentMark) (unknownUntil time.Time, err error) {
 	incarnation := s.Journal.Incarnation().ID
 	if err := s.Intent.BeginLife(ctx, incarnation, intent.KnownIntent{Revision: last.Revision, LastID: last.LastID}); err != nil {

@@ -37,7 +37,7 @@ func (d *Directory) PassiveChecks(namespace, source string) (ids []model.CheckID
 	return ids
 }
 
-// RoundRobins returns the round-robin checks that land on nodes, by id.
+// RoundRobins returns the round-robin checks that are assigned to at least one node, by id.
 func (d *Directory) RoundRobins() (list []RoundRobin) {
 	now := d.now.Load()
 	for _, u := range now.units.All() {

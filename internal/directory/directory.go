@@ -44,15 +44,15 @@ func New() (*Directory, *Draft) {
 	return d, draft
 }
 
-// Subscribe implements Assignments: fn is called with each published change.
+// Subscribe calls fn with each later change of the directory.
 func (d *Directory) Subscribe(fn func(Change)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.subscribers = append(d.subscribers[:len(d.subscribers):len(d.subscribers)], fn)
 }
 
-// Revision returns the intent revision of the published snapshot. While the revision stays, every answer of the
-// directory stays.
+// Revision returns the revision of the declared resources in the present snapshot of the directory. While the
+// revision stays, every answer of the directory stays.
 func (d *Directory) Revision() int64 { return d.now.Load().revision }
 
 // NamespaceByName returns the id of a namespace.
@@ -157,7 +157,8 @@ func (d *Directory) NodeGroups(id model.NodeID) (list []string) {
 	return list
 }
 
-// TrustedGroup returns a trusted group of a node; empty: none. Not ok: the node is unknown.
+// TrustedGroup returns the name of a group of a node that is declared with trusted: true; empty: the node is in none.
+// Not ok: the node is unknown.
 func (d *Directory) TrustedGroup(id model.NodeID) (group string, ok bool) {
 	now := d.now.Load()
 	n, ok := now.nodes.Get(id)
@@ -195,7 +196,7 @@ func (d *Directory) CheckName(id model.CheckID) (namespace, name string, ok bool
 	return u.Namespace, u.Name.Name, true
 }
 
-// CheckUnit returns the record of a declared check; nil: the check is built in or unknown.
+// CheckUnit returns the record of a declared check; nil: the check is unknown or built into Muster.
 func (d *Directory) CheckUnit(id model.CheckID) *Unit {
 	if u := d.now.Load().units.Value(id); u.Unit != nil && u.Kind == checkKind {
 		return u.Unit
@@ -211,23 +212,24 @@ func (d *Directory) SourceName(s model.Source) (namespace, name string, ok bool)
 	return d.CheckName(s.Check())
 }
 
-// NodeUnits returns the units of a node, ascending.
+// NodeUnits returns the ids of the checks and other declared units that are assigned to a node, ascending.
 func (d *Directory) NodeUnits(node model.NodeID) []model.UnitID {
 	return append([]model.UnitID(nil), d.now.Load().nodes.Value(node).Units...)
 }
 
-// UnitNodes returns the nodes of a unit, ascending: those that run it, and the proxy nodes of its results.
+// UnitNodes returns the nodes of a check or another declared unit, ascending: nodes that run it, and proxy nodes that
+// its results are about.
 func (d *Directory) UnitNodes(unit model.UnitID) []model.NodeID {
 	return nodeIDs(d.now.Load().units.Value(unit).Nodes)
 }
 
-// RunsUnit reports whether a unit lands on a node.
+// RunsUnit reports whether a check or another declared unit is assigned to a node.
 func (d *Directory) RunsUnit(node model.NodeID, unit model.UnitID) bool {
 	u := d.now.Load().units.Value(unit)
 	return u.Nodes != nil && u.Nodes.Contains(uint32(node))
 }
 
-// For implements Assignments: it returns the assignment of a node.
+// For returns the assignment of a node: all checks and property values that its agent gets.
 func (d *Directory) For(id model.NodeID) *Assignment {
 	n := d.now.Load().nodes.Value(id)
 	if n.Content == nil {
@@ -239,14 +241,15 @@ func (d *Directory) For(id model.NodeID) *Assignment {
 	}
 }
 
-// Assignment returns the version of a node's assignment, an intent revision; not ok: the node has none.
+// Assignment returns the version of a node's assignment, the revision of the declared resources behind it; ok is
+// false if the node has none.
 func (d *Directory) Assignment(node model.NodeID) (revision uint64, ok bool) {
 	n := d.now.Load().nodes.Value(node)
 	return n.Generation.Revision, n.Content != nil
 }
 
-// Chunk implements Assignments: it returns the chunk with an id. The directory keeps a chunk as long as the journal
-// or a spool can name it, see Planner.Collect.
+// Chunk returns the compiled configuration (chunk) with an id, such as a compiled check. The directory keeps a chunk
+// as long as the journal or a spool can name it, see Planner.Collect.
 func (d *Directory) Chunk(id model.ChunkID) *model.Chunk {
 	if builtin := model.BuiltinChunkOf(id); builtin != nil {
 		return &builtin.Chunk
@@ -254,10 +257,10 @@ func (d *Directory) Chunk(id model.ChunkID) *model.Chunk {
 	return d.now.Load().chunks.Value(id)
 }
 
-// Chunks returns the number of known chunks.
+// Chunks returns the number of compiled configurations (chunks) in the directory.
 func (d *Directory) Chunks() int { return d.now.Load().chunks.size }
 
-// CheckChunk returns the chunk with this id as a check; nil: unknown, or of another kind.
+// CheckChunk returns the compiled check with a chunk id; nil: the id is unknown or belongs to another kind of chunk.
 func (d *Directory) CheckChunk(id model.ChunkID) *model.CheckChunk { return d.Chunk(id).AsCheck() }
 
 // Handler returns the specification of a handler.
@@ -368,7 +371,7 @@ const checkKind = "Check"
 // groupName formats the name of a group: shared groups with their namespace.
 func (s *snapshot) groupName(g GroupID) string { return GroupText(s.groupNames[g]) }
 
-// GroupText formats the name of a group for people of a namespace.
+// GroupText formats the name of a group for messages: NAME, or shared/NAME for a group of namespace shared.
 func GroupText(name route.Name) string {
 	if name.Namespace == model.SharedNamespaceName {
 		return name.Namespace + "/" + name.Name
@@ -381,7 +384,7 @@ func (s *snapshot) unit(kind string, name route.Name) PlacedUnit {
 	return s.units.Value(s.unitNames.Value(unitName{kind, name}))
 }
 
-// resource returns the spec of a resource without a record of its own, such as a handler.
+// resource returns the spec of a resource for which the directory has no special record, such as a handler.
 func resource[S model.Spec](s *snapshot, kind, namespace, name string) (spec S, ok bool) {
 	spec, ok = s.resources.Value(Resource{kind, route.Name{Namespace: namespace, Name: name}}).(S)
 	return spec, ok

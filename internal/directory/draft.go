@@ -51,7 +51,7 @@ type Draft struct {
 	of     *Directory
 }
 
-// Publish makes the draft the snapshot that readers see, at this intent revision.
+// Publish replaces the snapshot that readers see by the draft, with this revision of the declared resources.
 func (d *Draft) Publish(revision int64) {
 	d.revision = revision
 	d.number++
@@ -59,7 +59,7 @@ func (d *Draft) Publish(revision int64) {
 	d.of.now.Store(&now)
 }
 
-// Notify calls every subscriber with a published change.
+// Notify calls every function that Subscribe registered with a change that was published.
 func (d *Draft) Notify(c Change) {
 	d.of.mu.Lock()
 	subscribers := d.of.subscribers
@@ -155,7 +155,8 @@ func changeIndexSet[K comparable](d *Draft, index *Map[K, *nodeSet], key K, id m
 	}
 }
 
-// SetUnit adds or replaces the record of a unit in the draft. Nobody may change its set of nodes afterwards.
+// SetUnit adds or replaces the record of a check or another declared unit in the draft. Nobody may change its set of
+// nodes afterwards.
 func (d *Draft) SetUnit(u PlacedUnit) {
 	if old, known := d.units.Get(u.ID); known && old.Name != u.Name {
 		d.forgetUnitName(old.Unit)
@@ -164,7 +165,7 @@ func (d *Draft) SetUnit(u PlacedUnit) {
 	d.unitNames.set(unitName{u.Kind, u.Name}, u.ID, d.number)
 }
 
-// DeleteUnit removes a unit.
+// DeleteUnit removes the record of a check or another declared unit from the draft.
 func (d *Draft) DeleteUnit(id model.UnitID) {
 	if old, known := d.units.Get(id); known {
 		d.units.delete(id, d.number)
@@ -182,7 +183,8 @@ func (d *Draft) forgetUnitName(u *Unit) {
 // SetGroup adds or replaces the record of a group in the draft. Nobody may change its members afterwards.
 func (d *Draft) SetGroup(name route.Name, g Group) { d.groups.set(name, g, d.number) }
 
-// SetGroupNames sets the table of group names, indexed by GroupID. Names may be added to the list, but not changed.
+// SetGroupNames sets the list of group names in the draft, indexed by GroupID. Names may be added to the list, but
+// not changed.
 func (d *Draft) SetGroupNames(names []route.Name) { d.groupNames = names }
 
 // SetNamespace adds or replaces the record of a namespace.
@@ -206,10 +208,10 @@ func (d *Draft) SetResource(r Resource, spec model.Spec) {
 	}
 }
 
-// SetChunk adds a chunk to the draft. A chunk never changes.
+// SetChunk adds a compiled configuration (chunk) to the draft of the next snapshot. A chunk never changes.
 func (d *Draft) SetChunk(c *model.Chunk) { d.chunks.set(c.ID, c, d.number) }
 
-// DeleteChunk removes a chunk that no reader can ask for any more.
+// DeleteChunk removes a compiled configuration (chunk) that no reader can request any more.
 func (d *Draft) DeleteChunk(id model.ChunkID) { d.chunks.delete(id, d.number) }
 
 // shards is the number of shards of a Map. A map of 20,000 nodes has about 80 entries in each shard.
@@ -226,7 +228,7 @@ type Map[K comparable, V any] struct {
 	size   int
 }
 
-// shard has a part of a Map's entries, and the number of the draft that may change it in place.
+// shard has one of the 256 parts of a Map, and the number of the draft that may change this part without a copy.
 type shard[K comparable, V any] struct {
 	entries map[K]V
 	draft   uint64
@@ -266,8 +268,8 @@ func (m *Map[K, V]) All() iter.Seq2[K, V] {
 	}
 }
 
-// entriesToChange returns the entries of a key's shard for a change by this draft, copied on the first one. The draft
-// may change them: the shard was copied if an older draft made it.
+// entriesToChange returns the entries of a key's shard for a change, and copies the shard at the first change by this
+// draft. The draft may change them: the shard was copied if an older draft made it.
 func (m *Map[K, V]) entriesToChange(key K, draft uint64) map[K]V {
 	if m.draft != draft {
 		next := new([shards]shard[K, V])

@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// TestMapMatchesPlainMap compares a Map with a plain map over random edits, and every published version with
-// the plain map of its time: later edits never show in it.
+// TestMapMatchesPlainMap makes random edits in a Map and in a Go map: both stay equal, and published versions of the
+// Map do not change.
 func TestMapMatchesPlainMap(t *testing.T) {
 	type version struct {
 		of   Map[uint16, int]
@@ -56,8 +56,8 @@ func TestMapMatchesPlainMap(t *testing.T) {
 	})
 }
 
-// TestIndexesMatchTheNodes compares the indexes of a published snapshot with its nodes, and an older snapshot's
-// indexes with its own nodes.
+// TestIndexesMatchTheNodes publishes random changes and expects that the name and label indexes of each snapshot
+// contain exactly its nodes.
 func TestIndexesMatchTheNodes(t *testing.T) {
 	type counts struct{ all, west, prod, env, machines int }
 	count := func(d *Directory) (c counts) {

@@ -61,7 +61,7 @@ type (
 		Generation wire.Generation
 	}
 
-	// Content is the part of an assignment that nodes with equal chunks share.
+	// Content has the chunks and property values of an assignment; nodes with equal assignments share one Content.
 	Content struct {
 		Hash       [32]byte // computed by wire.AssignmentHash
 		Chunks     []*model.Chunk
@@ -69,7 +69,7 @@ type (
 		Proxied    *ProxyTargets
 	}
 
-	// Unit has the declared fields of a unit, with the chunk that agents receive now.
+	// Unit has the declared fields of a check or another unit, and the chunk that agents receive now.
 	Unit struct {
 		route.Name
 		ID          model.UnitID
@@ -87,7 +87,8 @@ type (
 		Proxied     bool // the check reports about proxy nodes
 	}
 
-	// PlacedUnit is a unit with its nodes: those that run it, and the proxy nodes of its results.
+	// PlacedUnit is a check or another declared unit with its nodes: nodes that run it, and proxy nodes that its results
+	// are about.
 	PlacedUnit struct {
 		*Unit
 		Nodes *roaring.Bitmap
@@ -99,13 +100,13 @@ type (
 		Trusted bool // no machine can bring itself in
 	}
 
-	// Resource identifies a resource without a record of its own, such as a handler.
+	// Resource identifies a declared resource that the directory stores only as a spec, such as a handler.
 	Resource struct {
 		Kind string
 		route.Name
 	}
 
-	// unitName is the key of a unit in the index of names.
+	// unitName is the key (kind, namespace, name) of a unit in the index of names.
 	unitName struct {
 		kind string
 		route.Name
@@ -137,7 +138,7 @@ type Assignment struct {
 	Proxied    *ProxyTargets   // proxy nodes of its proxy checks; nil: the node runs no proxy check
 }
 
-// Assignments is the part of the Directory that agents' sessions read.
+// Assignments is the interface through which agents' sessions read assignments from the Directory.
 type Assignments interface {
 	// For returns the present assignment of a node; nil: the node is unknown, or a proxy node.
 	For(node model.NodeID) *Assignment
@@ -147,8 +148,8 @@ type Assignments interface {
 	Subscribe(fn func(Change))
 }
 
-// ProxyTargets has, for each proxy check of an assignment, the proxy nodes of its results. It is immutable; all nodes
-// that run the same units share it.
+// ProxyTargets has, for each proxy check of an assignment, the proxy nodes that its results are about. It is
+// immutable; all nodes that run the same units share it.
 type ProxyTargets struct {
 	wire.ProxyChecks
 	nodes  []ProxyNode                     // parallel to list.Nodes
@@ -162,8 +163,8 @@ type ProxyNode struct {
 	Namespace model.NamespaceID
 }
 
-// NewProxyTargets returns the index of the proxy nodes in an assignment with these chunks. nodes must be the nodes of
-// list, ascending.
+// NewProxyTargets returns a table of the proxy nodes that the checks in these chunks report about. nodes must be the
+// nodes of list, ascending.
 func NewProxyTargets(list wire.ProxyChecks, nodes []ProxyNode, chunks []*model.Chunk) *ProxyTargets {
 	p := &ProxyTargets{ProxyChecks: list, nodes: nodes, byUnit: map[model.UnitID][]model.NodeID{}}
 	units := make(map[model.ChunkID]model.UnitID, len(chunks))
@@ -178,7 +179,7 @@ func NewProxyTargets(list wire.ProxyChecks, nodes []ProxyNode, chunks []*model.C
 	return p
 }
 
-// Wire converts the proxy targets to the form in an assignment message; nil stays nil.
+// Wire converts the proxy nodes of an assignment to the form of the agent protocol; nil stays nil.
 func (p *ProxyTargets) Wire() *wire.ProxyChecks {
 	if p == nil {
 		return nil
@@ -186,7 +187,7 @@ func (p *ProxyTargets) Wire() *wire.ProxyChecks {
 	return &p.ProxyChecks
 }
 
-// ProxyNode returns the proxy node with this id if a unit of the assignment may report results about it. Not ok: the
+// ProxyNode returns the proxy node with this id if a check of the assignment may report results about it. Not ok: the
 // assignment does not allow its agent to report about that node. A source of signals must call ProxyNode before it
 // accepts a result about a node other than the sender. The assignment may be nil.
 func (a *Assignment) ProxyNode(unit model.UnitID, node model.NodeID) (ProxyNode, bool) {
@@ -200,7 +201,7 @@ func (a *Assignment) ProxyNode(unit model.UnitID, node model.NodeID) (ProxyNode,
 	return a.Proxied.nodes[at], true
 }
 
-// ProxyNodes returns the proxy nodes of a unit in the assignment, ascending.
+// ProxyNodes returns the proxy nodes that the results of one check of the assignment are about, ascending.
 func (a *Assignment) ProxyNodes(unit model.UnitID) []model.NodeID {
 	if a == nil || a.Proxied == nil {
 		return nil

@@ -39,7 +39,7 @@ const (
 	Bad  Verdict = "bad"  // does not work
 )
 
-// Finding is one result of the examination: its name, measured value, verdict and the command to type.
+// Finding is one result of an examination: its name, measured value, rating and the command that repairs a fault.
 type Finding struct {
 	Verdict  Verdict `json:"verdict"`
 	What     string  `json:"what"`
@@ -48,7 +48,8 @@ type Finding struct {
 	Mend     string  `json:"mend,omitempty"` // command to type
 }
 
-// failUnless returns the finding unchanged if ok, else with a verdict and the command that mends the fault.
+// failUnless returns the finding unchanged if well is true, else with the rating verdict and the command that repairs
+// the fault.
 func (f Finding) failUnless(well bool, verdict Verdict, mend string) []Finding {
 	if !well {
 		f.Verdict, f.Mend = verdict, mend
@@ -140,7 +141,7 @@ func examineConnectionQueues(p Target, m machineReader) []Finding {
 	return out
 }
 
-// examinePortRange rates the size of the kernel's range of local ports.
+// examinePortRange rates the number of local ports that the kernel may use for outgoing connections.
 func examinePortRange(_ Target, m machineReader) []Finding {
 	data, err := m.read("/proc/sys/net/ipv4/ip_local_port_range")
 	if err != nil {
@@ -227,8 +228,8 @@ func examineCertificates(p Target) []Finding {
 	return out
 }
 
-// rateCertificateLife rates the time to the end of a certificate. The server renews its own certificate when a
-// third of its life is left; nobody renews the CA's.
+// rateCertificateLife rates the time that is left until a certificate expires. The server renews its own certificate
+// when a third of its life is left; nobody renews the CA's.
 func rateCertificateLife(cert *x509.Certificate, file string, now time.Time) Finding {
 	left := cert.NotAfter.Sub(now)
 	f := Finding{Fine, "certificate " + file, "until " + cert.NotAfter.UTC().Format(time.DateOnly), "", ""}

@@ -28,8 +28,8 @@ func requireFinding(t *testing.T, findings []Finding, what string) Finding {
 	return Finding{}
 }
 
-// TestFaultsOnThisMachineHaveCommands examines this machine with impossible demands and expects complaints with
-// commands.
+// TestFaultsOnThisMachineHaveCommands demands 100 million agents of this machine and expects findings with commands
+// that repair the faults.
 func TestFaultsOnThisMachineHaveCommands(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("measured on Linux")
@@ -55,7 +55,7 @@ func TestUnknownHostIsNotAStoppedServer(t *testing.T) {
 	}
 }
 
-// TestHealthyMachineHasNoFaults expects no complaint about open files on this machine for ten agents.
+// TestHealthyMachineHasNoFaults examines the open files of this machine for ten agents and expects no fault.
 func TestHealthyMachineHasNoFaults(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("measured on Linux")
@@ -66,7 +66,7 @@ func TestHealthyMachineHasNoFaults(t *testing.T) {
 	}
 }
 
-// TestCertificateLifeIsRated rates certificates by the time that is left until their end.
+// TestCertificateLifeIsRated expects a warning or fault for certificates that expire soon, and none for others.
 func TestCertificateLifeIsRated(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
@@ -107,7 +107,7 @@ func healthyMachine() (machineReader, map[string]string) {
 }
 
 // TestEachFaultIsOneFindingWithCommand breaks one property of a healthy machine at a time and expects one finding
-// with the command that mends it.
+// with the command that repairs it.
 func TestEachFaultIsOneFindingWithCommand(t *testing.T) {
 	const group = "/sys/fs/cgroup/system.slice"
 	for _, c := range []struct {
@@ -152,7 +152,7 @@ func TestEachFaultIsOneFindingWithCommand(t *testing.T) {
 	} {
 		m, files := healthyMachine()
 		p := Target{Data: t.TempDir(), Budget: 4 << 30, Agents: 1000}
-		if f := requireFinding(t, c.examine(p, m), findingNameForVerdict(c.what, "disk", "free disk")); f.Verdict != Fine || f.Mend != "" {
+		if f := requireFinding(t, c.examine(p, m), healthyFindingName(c.what, "disk", "free disk")); f.Verdict != Fine || f.Mend != "" {
 			t.Errorf("a healthy machine: %+v", f)
 		}
 		c.spoil(&m, files)
@@ -162,15 +162,16 @@ func TestEachFaultIsOneFindingWithCommand(t *testing.T) {
 	}
 }
 
-// findingNameForVerdict returns the name under which a finding without a fault is shown.
-func findingNameForVerdict(what, failure, instead string) string {
+// healthyFindingName returns the name under which a machine without the fault shows this finding.
+func healthyFindingName(what, failure, instead string) string {
 	if what == failure {
 		return instead
 	}
 	return what
 }
 
-// TestSyncTimesAreRatedByPercentile rates few times of fdatasync by the slowest, many by the 99th percentile.
+// TestSyncTimesAreRatedByPercentile expects that few fdatasync times are rated by the slowest one, many by the 99th
+// percentile.
 func TestSyncTimesAreRatedByPercentile(t *testing.T) {
 	if got := rateSyncTimes(nil); got != nil {
 		t.Errorf("nothing measured: %+v", got)
@@ -198,7 +199,8 @@ func TestSyncTimesAreRatedByPercentile(t *testing.T) {
 	}
 }
 
-// TestHistoryLagIsReported reads metrics of a server whose history keeps up, lags, or is derived again.
+// TestHistoryLagIsReported reads metrics of a server whose history is up to date, behind, or being rebuilt from the
+// journal, and expects the finding.
 func TestHistoryLagIsReported(t *testing.T) {
 	for _, c := range []struct {
 		name, metrics string

@@ -156,7 +156,7 @@ func readGauges(page io.Reader, names ...string) map[string]float64 {
 // AssetsPath is the page of the admin listener with the faults of Asset archives.
 const AssetsPath = "/debug/assets"
 
-// Assets is the JSON page about archives that agents cannot get.
+// Assets is the JSON page of the server about archives that agents cannot download.
 type Assets struct {
 	Archives int          `json:"archives"` // that Assets name
 	Unread   int          `json:"unread"`   // archives among them that the time did not allow to read

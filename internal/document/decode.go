@@ -50,7 +50,7 @@ func (d *Decoder) Field(t *Tree, name string, v any) {
 	}
 }
 
-// FieldPlaces returns the line and column of all decoded fields, which later flaws of this document refer to.
+// FieldPlaces returns the line and column of each decoded field, so that later errors can point to them.
 func (d *Decoder) FieldPlaces(from int) FieldPlaces {
 	w := FieldPlaces{File: d.file, places: d.places}
 	for _, f := range d.Flaws[min(from, len(d.Flaws)):] {

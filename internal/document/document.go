@@ -77,8 +77,8 @@ func (w *FieldPlaces) Locate(f *model.Flaw) *model.Flaw {
 	return f
 }
 
-// followsFromUndecodedField reports whether an error only follows from a field that could not be decoded, so that
-// people need not see it.
+// followsFromUndecodedField reports whether an error is only a consequence of a field that could not be decoded, so
+// that it need not be shown.
 func (w *FieldPlaces) followsFromUndecodedField(f *model.Flaw) bool {
 	within := func(inner, outer string) bool {
 		rest, ok := strings.CutPrefix(inner, outer)
@@ -246,8 +246,8 @@ func YAML(document []byte) ([]byte, error) {
 	return EscapeControls(out.Bytes()), nil
 }
 
-// isControl reports whether a terminal may obey a character, or write in another direction after it: C1 controls and
-// bidirectional controls. Encoders of JSON and YAML escape the others.
+// isControl reports whether a character is a C1 control or a bidirectional control, which a terminal may obey.
+// Encoders of JSON and YAML escape the others.
 func isControl(r rune) bool { return r >= 0x7f && r < 0xa0 || unicode.Is(unicode.Bidi_Control, r) }
 
 // EscapeControls replaces C1 and bidirectional controls in quoted texts of JSON or YAML by their escapes, so that a terminal

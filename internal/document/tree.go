@@ -59,7 +59,7 @@ func (t *Tree) IsMapping() bool { return t.kind == mapping }
 // IsNull reports whether the value is null or empty.
 func (t *Tree) IsNull() bool { return t.kind == null }
 
-// Items returns the elements of a list; a tree that is no list is its own only element.
+// Items returns the elements of a list; any other value counts as a list with this one element.
 func (t *Tree) Items() []*Tree {
 	switch t.kind {
 	case null:
@@ -148,7 +148,7 @@ func (r *Reader) Full() bool { return len(r.Flaws) >= model.MaxFlaws }
 
 var errTooBig = errors.New("too big")
 
-// countValue counts parsed values; too many or too deeply nested ones are an error.
+// countValue counts the parsed values of a file, and returns an error for too many or too deeply nested values.
 func (r *Reader) countValue(at place, depth int) error {
 	if r.aliases > 0 {
 		r.aliased++

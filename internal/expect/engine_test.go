@@ -7,7 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestEngineAgreesWithScan compares the engine with a map of deadlines that is scanned, over random operations.
+// TestEngineAgreesWithScan makes random changes in an Engine and in a plain map, and expects the same expired
+// deadlines.
 func TestEngineAgreesWithScan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var e Engine

@@ -134,7 +134,7 @@ func lastStatement(body *ast.BlockStatement) (*ast.Statement, bool) {
 	return nil, false
 }
 
-// checkPattern accepts a regular expression only if it is small and matched in one pass.
+// checkPattern returns an error unless a regular expression is small and needs no backtracking.
 func checkPattern(pattern string) error {
 	plain, err := parser.TransformRegExp(pattern, false, false)
 	if err != nil {
@@ -219,14 +219,14 @@ func (k *syntaxChecker) checkNode(n ast.Node) {
 	switch n := n.(type) {
 	case *ast.BinaryExpression:
 		if n.Operator == token.PLUS {
-			n.Right = guardAddend(n.Right)
+			n.Right = addLengthCheck(n.Right)
 		}
 		if isLogical(n) && !isLogical(n.Left) && isConstant(n.Left) {
-			n.Left = callAddend(n.Left)
+			n.Left = lengthCheckCall(n.Left)
 		}
 	case *ast.AssignExpression:
 		if n.Operator == token.PLUS {
-			n.Right = guardAddend(n.Right)
+			n.Right = addLengthCheck(n.Right)
 		}
 	case *ast.Identifier, *ast.StringLiteral, *ast.NumberLiteral:
 		k.at = n.Idx0()
@@ -271,17 +271,17 @@ func (k *syntaxChecker) checkNode(n ast.Node) {
 	}
 }
 
-// guardAddend returns the right side of a + with a length check, unless it is a literal.
-func guardAddend(right ast.Expression) ast.Expression {
+// addLengthCheck adds a length check to the right operand of a +, unless the operand is a literal.
+func addLengthCheck(right ast.Expression) ast.Expression {
 	switch right.(type) {
 	case *ast.StringLiteral, *ast.NumberLiteral:
 		return right
 	}
-	return callAddend(right)
+	return lengthCheckCall(right)
 }
 
-// callAddend returns the syntax tree of a call that checks the right side of a +.
-func callAddend(right ast.Expression) ast.Expression {
+// lengthCheckCall returns the syntax tree of a function call that checks the length of the right operand of a +
+func lengthCheckCall(right ast.Expression) ast.Expression {
 	at := right.Idx0()
 	return &ast.CallExpression{Callee: &ast.Identifier{Name: addend, Idx: at}, LeftParenthesis: at, ArgumentList: []ast.Expression{right}, RightParenthesis: at}
 }
@@ -292,8 +292,8 @@ func isLogical(x ast.Expression) bool {
 	return ok && (b.Operator == token.LOGICAL_AND || b.Operator == token.LOGICAL_OR || b.Operator == token.COALESCE)
 }
 
-// isConstant reports whether the JavaScript compiler would compute the value of x itself. The compiler computes both
-// sides of && and || repeatedly: each operand more in true && true && … doubles the time.
+// isConstant reports whether the JavaScript compiler would compute the value of an expression at compile time. The
+// compiler computes both sides of && and || repeatedly: each operand more in true && true && … doubles the time.
 func isConstant(x ast.Expression) bool {
 	switch x := x.(type) {
 	case *ast.BooleanLiteral, *ast.NumberLiteral, *ast.StringLiteral, *ast.NullLiteral:
@@ -306,9 +306,9 @@ func isConstant(x ast.Expression) bool {
 	return false
 }
 
-// declareAssignedVariables declares the undeclared variables that a library assigns, so that they end with the event.
-// Libraries are written for interpreters in which such a variable is global, and the most used ones have some; here
-// they belong to the function around the library.
+// declareAssignedVariables adds declarations for the variables that a library assigns without one, so that their
+// values are lost after each event. Libraries are written for interpreters in which such a variable is global, and
+// the most used ones have some; here they belong to the function around the library.
 func declareAssignedVariables(library *ast.Program) string {
 	var names []string
 	add := func(e any) {

@@ -49,7 +49,7 @@ func New(action Action, expressions []string, when func(time.Time) bool, librari
 	return f, nil
 }
 
-// Verdict is the decision of a filter about one event: pass or not, with the reason.
+// Verdict is the decision of a filter about one event: whether the event passes, and the reason.
 type Verdict struct {
 	Pass   bool
 	Reason string   // reason why the event was dropped, or the error; else empty
@@ -59,7 +59,7 @@ type Verdict struct {
 // Decide returns whether the filter lets an event in Sensu's shape pass, with the reason. An expression that fails is
 // left out: the other expressions decide, and without any the event passes; the verdict holds the error.
 func (f *Filter) Decide(ctx context.Context, event map[string]any, now time.Time) Verdict {
-	if v, outside := f.NotInForce(now); outside {
+	if v, outside := f.DecisionWhileInactive(now); outside {
 		return v
 	}
 	v := Verdict{Pass: true}
@@ -81,8 +81,9 @@ func (f *Filter) Decide(ctx context.Context, event map[string]any, now time.Time
 	return v
 }
 
-// NotInForce returns the verdict about every event while the filter is not in force; false: the filter is in force.
-func (f *Filter) NotInForce(now time.Time) (v Verdict, outside bool) {
+// DecisionWhileInactive returns the decision for all events at a time outside of the filter's time window; false: the
+// filter is active now.
+func (f *Filter) DecisionWhileInactive(now time.Time) (v Verdict, outside bool) {
 	if f.when == nil || f.when(now) {
 		return v, false
 	}
@@ -101,7 +102,7 @@ func shortenSource(source string) string {
 	return line
 }
 
-// Subject has an event together with the fields of Sensu's form that model.Event lacks.
+// Subject has an event and the additional fields that Sensu's form of an event contains.
 type Subject struct {
 	Event         *model.Event
 	ID            string // id of this event
@@ -124,8 +125,8 @@ type Subject struct {
 	FlappingEnded bool
 }
 
-// Shape converts an event to the form that Sensu's expressions read: times in seconds since 1970, durations in
-// seconds. Node and groups are entity and subscriptions.
+// Shape converts an event to the JSON structure of Sensu: times in seconds since 1970, durations in seconds. Node and
+// groups are entity and subscriptions.
 func Shape(s Subject) map[string]any {
 	e := s.Event
 	issued := s.Issued
@@ -184,12 +185,12 @@ func statusBefore(s Subject) (model.Status, bool) {
 	return model.OK, false
 }
 
-// metadataShape converts name, namespace, labels and annotations to Sensu's form.
+// metadataShape converts name, namespace, labels and annotations to their form in Sensu's events.
 func metadataShape(name, namespace string, of, notes map[string]string) map[string]any {
 	return map[string]any{"name": name, "namespace": namespace, "labels": nonNilLabels(of), "annotations": nonNilLabels(notes)}
 }
 
-// pointsShape converts the measured values of an event to Sensu's metric points.
+// pointsShape converts the measured values of an event to metric points as in Sensu's events.
 func pointsShape(e *model.Event) []any {
 	points := make([]any, len(e.Values))
 	for i, v := range e.Values {
@@ -206,7 +207,7 @@ func pointsShape(e *model.Event) []any {
 	return points
 }
 
-// hooksShape converts hook results to Sensu's form.
+// hooksShape converts hook results to their form in Sensu's events.
 func hooksShape(of []model.HookResult) []any {
 	out := make([]any, len(of))
 	for i, h := range of {

@@ -127,8 +127,8 @@ func TestFailingExpressionsExplainWhy(t *testing.T) {
 	}
 }
 
-// TestSandboxReachesNoHost compiles expressions that try to reach the host, run text as code, or leave a trace: each
-// is refused.
+// TestSandboxReachesNoHost expects an error for expressions that access the host, run text as code, or change later
+// evaluations.
 func TestSandboxReachesNoHost(t *testing.T) {
 	for _, name := range strings.Fields("require eval Function process console globalThis Proxy Reflect Symbol Promise Map WeakRef ArrayBuffer Uint8Array BigInt setTimeout escape encodeURIComponent") {
 		p, err := Compile("typeof " + name + " === 'undefined'")
@@ -179,7 +179,8 @@ func TestEvaluationLeavesNoTraceForNextEvent(t *testing.T) {
 	}
 }
 
-// TestDecideFollowsActionAndTime decides events by filters that allow or deny, with several expressions and times.
+// TestDecideFollowsActionAndTime expects that filters allow or deny events by their action, their expressions and
+// their time window.
 func TestDecideFollowsActionAndTime(t *testing.T) {
 	never := func(time.Time) bool { return false }
 	for _, c := range []struct {
@@ -243,8 +244,8 @@ func BenchmarkRun(b *testing.B) {
 	}
 }
 
-// TestLibrariesBeginAnewWithEachEvent calls library functions that keep a count and expects it to begin at zero for
-// each event.
+// TestLibrariesBeginAnewWithEachEvent calls library functions that count their calls and expects that the count
+// restarts at each event.
 func TestLibrariesBeginAnewWithEachEvent(t *testing.T) {
 	libraries := []Library{
 		{"a.js", "// how often\nvar seen = 0;\nfunction often(event, n) { seen++; return event.check.occurrences % n == 0 && seen == 1 }"},
@@ -396,7 +397,7 @@ func TestProgramBeyondTimeLimitIsSuspended(t *testing.T) {
 	try(eventTime().Add(61*time.Second), true, "18:53:53")
 }
 
-// FuzzMutation compiles and runs random bodies of mutators: the result has a bounded size.
+// FuzzMutation compiles and runs random mutators and expects results below the size limit.
 func FuzzMutation(f *testing.F) {
 	f.Add("return JSON.stringify(event)")
 	f.Add("delete event.check; return")

@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// TestHostileExpressionsEnd evaluates endless loops and growing texts and expects an error soon.
+// TestHostileExpressionsEnd evaluates endless loops and growing texts and expects that each ends soon with an error.
 func TestHostileExpressionsEnd(t *testing.T) {
 	for _, expression := range []string{
 		"for (;;) {} true", "while (true) { try { for (;;) {} } catch (e) {} finally { continue } } true", "do {} while (true); true",

@@ -37,8 +37,8 @@ func (p *Program) Run(ctx context.Context, event map[string]any, now time.Time) 
 	return answer, err
 }
 
-// run calls the compiled function, then take with the returned value and the event as the function left it. An
-// interpreter in which an evaluation failed is not used again.
+// run evaluates the program with an event as input, then calls take with the result and the event. An interpreter in
+// which an evaluation failed is not used again.
 func (p *Program) run(ctx context.Context, event map[string]any, now time.Time, take func(s *sandbox, result, event goja.Value) error) (err error) {
 	if err := ctx.Err(); err != nil {
 		return model.Errorf(model.Unavailable, "the expression was not evaluated: %w", err)
@@ -113,7 +113,7 @@ func explainFailure(err error) error {
 		if text, ok := o.Get("message").(goja.String); ok && text.Length() < 1000 {
 			return model.Errorf(model.Invalid, "the expression failed: %s", text)
 		}
-		return model.Errorf(model.Invalid, "the expression failed with an object")
+		return model.Errorf(model.Invalid, "the expression threw an object without a message")
 	}
 	return model.Errorf(model.Invalid, "the expression failed: %w", err)
 }
@@ -179,15 +179,15 @@ const (
 	suspensionTime = time.Minute // duration of a suspension
 )
 
-// suspension suspends a program that exceeded its time limit several times in a row, because it would use the time of
-// others and decide nothing. Its events are treated as events of an expression that fails.
+// suspension counts evaluations above the time limit, and suspends a program after several in a row. Its events are
+// treated as events of an expression that fails.
 type suspension struct {
 	mu         sync.Mutex
 	slowInARow int       // in a row
 	until      time.Time // end of the suspension
 }
 
-// refuseSuspended returns an error while the program is suspended.
+// refuseSuspended returns an error if the program is suspended because it was too slow.
 func (r *suspension) refuseSuspended(now time.Time) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -329,8 +329,7 @@ func (s *sandbox) copyOut(v goja.Value, depth int, room *int) (any, error) {
 	return out, nil
 }
 
-// boundedStringify replaces JSON.stringify by a function that bounds the output and ignores all arguments but the
-// first.
+// boundedStringify replaces JSON.stringify by a function that limits the length of the output.
 func (s *sandbox) boundedStringify(call goja.FunctionCall) goja.Value {
 	v := call.Argument(0)
 	if f, ok := v.(*goja.Object); ok && f.ClassName() == "Function" || goja.IsUndefined(v) {

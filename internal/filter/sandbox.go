@@ -28,9 +28,9 @@ type sandbox struct {
 // first match in a text and backtracks.
 var boundBacktracking = sync.OnceFunc(func() { regexp2.DefaultMatchTimeout = TimeLimit })
 
-// allowedBuiltins returns the built-ins that stay, by object: their work is bounded by themselves or by sandbox.go. Absent
-// are those that run texts as code, use property descriptors (getters), double texts or recurse by themselves (repeat, …);
-// JSON.stringify is replaced.
+// allowedBuiltins returns, for each built-in JavaScript object, the names of the methods that expressions may use.
+// Absent are those that run texts as code, use property descriptors (getters), double texts or recurse by themselves
+// (repeat, …); JSON.stringify is replaced.
 func allowedBuiltins() map[string]string {
 	return map[string]string{
 		"Object":           "prototype keys values entries assign freeze",
@@ -70,7 +70,7 @@ func newSandbox(code *goja.Program) (*sandbox, error) {
 	}
 	fn, err := s.runtime.RunProgram(code)
 	if err != nil {
-		return nil, model.Errorf(model.Internal, "load the expression: %w", err)
+		return nil, model.Errorf(model.Internal, "load the expression into the interpreter: %w", err)
 	}
 	decide, ok := goja.AssertFunction(fn)
 	if !ok {
@@ -80,7 +80,7 @@ func newSandbox(code *goja.Program) (*sandbox, error) {
 	return s, nil
 }
 
-// restrictBuiltins removes dangerous built-ins, and bounds and freezes the others.
+// restrictBuiltins removes dangerous built-in JavaScript functions, and limits and freezes the others.
 func (s *sandbox) restrictBuiltins() error {
 	global := s.runtime.GlobalObject()
 	object := global.Get("Object").ToObject(s.runtime)
@@ -106,7 +106,7 @@ func (s *sandbox) restrictBuiltins() error {
 	if err := keepProperties(global, globals); err != nil {
 		return err
 	}
-	if err := global.DefineDataProperty(addend, s.runtime.ToValue(s.checkAddend), goja.FLAG_FALSE, goja.FLAG_FALSE, goja.FLAG_FALSE); err != nil {
+	if err := global.DefineDataProperty(addend, s.runtime.ToValue(s.checkRightOperand), goja.FLAG_FALSE, goja.FLAG_FALSE, goja.FLAG_FALSE); err != nil {
 		return err
 	}
 	objects["RegExp"], objects["global"] = global.Get("RegExp").ToObject(s.runtime), global
@@ -218,8 +218,9 @@ func (s *sandbox) boundBuiltins(objects map[string]*goja.Object) {
 	s.boundPatterns(objects["RegExp.prototype"])
 }
 
-// checkAddend returns the right side of a + unchanged, and throws if it is a too long text.
-func (s *sandbox) checkAddend(call goja.FunctionCall) goja.Value {
+// checkRightOperand returns the right operand of a + unchanged, and throws an error if it is a text above the length
+// limit.
+func (s *sandbox) checkRightOperand(call goja.FunctionCall) goja.Value {
 	v := call.Argument(0)
 	switch v := v.(type) {
 	case *goja.Object:
@@ -260,7 +261,7 @@ func (s *sandbox) arrayLength(o *goja.Object, limit int64) int64 {
 	return n
 }
 
-// checkArray checks the sizes of arrays in a call of an array method.
+// checkArray throws an error if an array method is called with arrays above the size limit.
 func (s *sandbox) checkArray(name string, call goja.FunctionCall) {
 	this, ok := call.This.(*goja.Object)
 	if !ok {
@@ -270,7 +271,7 @@ func (s *sandbox) checkArray(name string, call goja.FunctionCall) {
 		s.arrayLength(this, maxArray)
 		switch name {
 		case "indexOf", "lastIndexOf", "includes":
-			s.checkSought(call.Argument(0))
+			s.checkSearchText(call.Argument(0))
 		}
 		for _, a := range call.Arguments {
 			if o, ok := a.(*goja.Object); ok && name == "concat" && o.ClassName() == "Array" {
@@ -322,7 +323,7 @@ func (s *sandbox) boundedJoin(call goja.FunctionCall) goja.Value {
 	return s.runtime.ToValue(b.String())
 }
 
-// checkTextCall checks the sizes of the arguments of a text method.
+// checkTextCall throws an error if a text method is called with arguments above the size limits.
 func (s *sandbox) checkTextCall(name string, call goja.FunctionCall) {
 	if name == "toString" || name == "valueOf" {
 		return
@@ -337,7 +338,7 @@ func (s *sandbox) checkTextCall(name string, call goja.FunctionCall) {
 	s.checkLength(maxText, append([]goja.Value{call.This}, args...)...)
 	switch name {
 	case "indexOf", "lastIndexOf", "includes", "split", "replace":
-		s.checkSought(call.Argument(0))
+		s.checkSearchText(call.Argument(0))
 	}
 	switch name {
 	case "match", "search":
@@ -349,14 +350,15 @@ func (s *sandbox) checkTextCall(name string, call goja.FunctionCall) {
 	}
 }
 
-// checkSought refuses a long text that is sought: the search may compare it at each place.
-func (s *sandbox) checkSought(v goja.Value) {
+// checkSearchText throws an error if the text to search for is too long, because the search compares it at each
+// position.
+func (s *sandbox) checkSearchText(v goja.Value) {
 	if text, ok := v.(goja.String); ok && text.Length() > maxSought {
 		s.throwTooLarge("the text that is sought")
 	}
 }
 
-// checkReplace bounds the text that a replacement at every character would make.
+// checkReplace throws an error if the result of a text replacement could exceed the length limit.
 func (s *sandbox) checkReplace(this, by goja.Value) {
 	with := by.String()
 	n, m := len(this.String()), len(with)

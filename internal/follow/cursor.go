@@ -89,7 +89,7 @@ func parseCursors(data []byte) (list []cursor, err error) {
 		return nil, errDamagedCursors
 	}
 	if v := binary.LittleEndian.Uint16(data[8:]); v != cursorVersion {
-		return nil, fmt.Errorf("version %d, this program reads version %d", v, cursorVersion)
+		return nil, fmt.Errorf("the file has version %d, this program reads version %d", v, cursorVersion)
 	}
 	rest := data[cursorHeader:]
 	if binary.LittleEndian.Uint32(data[12:]) != cursorChecksum(rest) {

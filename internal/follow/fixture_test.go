@@ -97,7 +97,7 @@ func (d *testDirectory) change(fn func()) {
 	d.revision++
 }
 
-// testServer is a journal in memory with its view, and followers.
+// testServer has a journal in memory with its event view, and the followers under test.
 type testServer struct {
 	t         testing.TB
 	fs        disk.FS
@@ -135,7 +135,7 @@ func newTestServer(t testing.TB) *testServer {
 	return r
 }
 
-// start starts the followers, as a start of the server does. stop ends the followers, and waits until they have
+// start starts the followers, as the server does when it starts. stop ends the followers, and waits until they have
 // returned.
 func (r *testServer) start() {
 	r.t.Helper()
@@ -189,7 +189,7 @@ func (r *testServer) randomText() string {
 // commitWaiter is a channel that receives the outcome of an append.
 type commitWaiter chan error
 
-// Committed sends the outcome of the append to the test.
+// Committed sends the result of an append to the waiting test.
 func (w commitWaiter) Committed(_ uint64, _ journal.Position, err error) { w <- err }
 
 // receivingPeer is a test receiver at a handler's address, which reads lines. It stores the lines that it receives.

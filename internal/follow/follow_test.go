@@ -68,7 +68,8 @@ func TestPlannedServerStopRepeatsNoLine(t *testing.T) {
 	}
 }
 
-// After a connection broke, the lines that were written to it within Settle are sent again; lines of other connections are not.
+// After a connection breaks, the lines that were written to it less than the time Settle before are sent again, on
+// this connection only.
 func TestBrokenConnectionRepeatsUnsettledLines(t *testing.T) {
 	r, peer := newTestServer(t), newReceivingPeer(t)
 	r.addHandler(peer.address(), 4)
@@ -108,8 +109,8 @@ func TestReconnectedPeerGetsMissedLines(t *testing.T) {
 	}
 }
 
-// A peer that does not read keeps the journal up to the limit. Then the oldest results are skipped and counted, and the
-// later ones are sent.
+// If a peer does not read, the follower skips and counts the oldest results above its lag limit, and later sends the
+// newer ones. Then the oldest results are skipped and counted, and the later ones are sent.
 func TestResultsBeyondTheLagLimitAreSkipped(t *testing.T) {
 	r, peer := newTestServer(t), newReceivingPeer(t)
 	peer.hangs.Store(true)
@@ -205,7 +206,7 @@ func TestFollowerStartsAtItsSavedCursor(t *testing.T) {
 	}
 }
 
-// foreignJournal is a journal that knows none of the saved positions.
+// foreignJournal is a test journal that does not know any of the saved positions.
 type foreignJournal struct{ *journal.Log }
 
 // Resolve returns ErrTrimmed for every position.
@@ -243,8 +244,8 @@ func TestResultsOfServerAndProxyNodesAreSent(t *testing.T) {
 	}
 }
 
-// A peer with TLS whose certificate the handler's CA has issued gets every line. Another one gets none, and the state has
-// the reason.
+// A peer whose TLS certificate comes from an unknown CA gets no lines; with a certificate of the handler's CA it gets
+// every line. Another one gets none, and the state has the reason.
 func TestPeerWithAnUnknownCertificateGetsNoLines(t *testing.T) {
 	certificate := httptest.NewUnstartedServer(nil)
 	certificate.StartTLS()
@@ -269,7 +270,8 @@ func TestPeerWithAnUnknownCertificateGetsNoLines(t *testing.T) {
 	r.waitState("nothing is wrong", func(s State) bool { return s.Trouble == "" && s.BehindBytes == 0 && s.Connections > 0 })
 }
 
-// 20,000 results, as of one second, over a hundred connections: the peer gets every line once and in order.
+// TestLinesKeepTheirOrderOverManyConnections sends 20,000 results over 100 connections and expects every line once
+// and in order.
 func TestLinesKeepTheirOrderOverManyConnections(t *testing.T) {
 	r, peer := newTestServer(t), newReceivingPeer(t)
 	r.addHandler(peer.address(), 100)
@@ -283,7 +285,7 @@ func TestLinesKeepTheirOrderOverManyConnections(t *testing.T) {
 	}
 }
 
-// A peer that neither reads nor closes delays no other handler, nor the end of the server.
+// A peer that neither reads nor closes its connection delays neither other handlers nor the stop of the server.
 func TestHangingPeerDelaysNoOtherHandler(t *testing.T) {
 	r, hanging, peer := newTestServer(t), newReceivingPeer(t), newReceivingPeer(t)
 	hanging.hangs.Store(true)

@@ -186,7 +186,7 @@ func (f *Follower) flushLines(ctx context.Context) error {
 	return err
 }
 
-// markLinesWritten records that all lines up to f.position were written just now.
+// markLinesWritten records the time at which all lines up to the present position were written.
 func (f *Follower) markLinesWritten() {
 	f.settled.add(f.opts.Now(), f.position)
 	for f.opts.Journal.SizeAfter(f.settled.at()) > f.opts.lagLimit() && f.settled.settleOldest() {
@@ -196,7 +196,8 @@ func (f *Follower) markLinesWritten() {
 	})
 }
 
-// resendBroken reopens broken connections and sends them the lines since the settled position again.
+// resendBroken opens broken connections again, and repeats the lines of the last seconds on them, which the peer may
+// not have received.
 func (f *Follower) resendBroken(ctx context.Context) error {
 	f.settled.reset(f.opts.Now(), f.settled.at())
 	broken, err := f.pool.reopen(ctx)
@@ -246,7 +247,7 @@ func (f *Follower) closeConnections() {
 	f.updateState(func(s *State) { s.settled, s.Connections = f.settled.at(), 0 })
 }
 
-// recordCommit stores the position of the last commit read.
+// recordCommit stores the position of the last journal commit that the follower has read.
 func (f *Follower) recordCommit(c journal.Commit) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -293,23 +294,24 @@ func (f *Follower) State() State {
 // connection breaks. TCP does not report how much its peer has read.
 const Settle = 15 * time.Second
 
-// settledPosition computes the position up to which all lines were written at least Settle ago.
+// settledPosition computes the journal position up to which all lines were written at least the time Settle ago, and
+// so need not be repeated.
 type settledPosition struct {
 	marks []writtenMark // ascending; the first is settled
 }
 
-// writtenMark records when all lines up to a position were written.
+// writtenMark records the time at which all lines up to a journal position were written.
 type writtenMark struct {
 	writtenAt time.Time
 	at        journal.Position
 }
 
-// reset sets the settled position, and forgets later marks.
+// reset sets the position up to which lines need not be repeated, and forgets the recorded later positions.
 func (s *settledPosition) reset(now time.Time, at journal.Position) {
 	s.marks = append(s.marks[:0], writtenMark{now, at})
 }
 
-// add records that all lines up to position at were written now.
+// add records that all lines up to a journal position were written now.
 func (s *settledPosition) add(now time.Time, at journal.Position) {
 	if now.Sub(s.marks[len(s.marks)-1].writtenAt) < time.Second {
 		return
@@ -322,8 +324,8 @@ func (s *settledPosition) add(now time.Time, at journal.Position) {
 	s.marks = append(s.marks[:0], s.marks[old:]...)
 }
 
-// settleOldest settles the oldest mark early, because the follower keeps too much of the journal from deletion. It
-// returns false if no mark is left.
+// settleOldest moves the position up to which lines need not be repeated forward early, so that the journal can
+// delete more; false: no later position is recorded. It returns false if no mark is left.
 func (s *settledPosition) settleOldest() bool {
 	if len(s.marks) < 2 {
 		return false
@@ -332,14 +334,15 @@ func (s *settledPosition) settleOldest() bool {
 	return true
 }
 
-// at returns the position up to which all lines were written at least Settle ago. It does not advance while no lines
-// can be written, because nobody calls add.
+// at returns the journal position up to which all lines were written at least the time Settle ago. It does not
+// advance while no lines can be written, because nobody calls add.
 func (s *settledPosition) at() journal.Position { return s.marks[0].at }
 
 // Share is the largest part of the journal's budget that one follower may keep from being cut.
 const Share = 0.25
 
-// lagsBeyondShare reports whether the unread part of the journal exceeds the follower's share of its budget.
+// lagsBeyondShare reports whether the follower is so far behind that its unread part of the journal exceeds the
+// allowed share of the journal's size limit.
 func (f *Follower) lagsBeyondShare() bool {
 	f.mu.Lock()
 	at := f.state.at
@@ -347,8 +350,8 @@ func (f *Follower) lagsBeyondShare() bool {
 	return f.opts.Journal.SizeAfter(at) > f.opts.lagLimit()
 }
 
-// skipOldest skips the oldest results until half of the share is left, and counts them.
-// Waiting lines, and lines since the settled position on broken connections, count as skipped, too.
+// skipOldest skips the oldest unread results until the follower is behind by half of its limit, and counts the
+// skipped results. Waiting lines, and lines since the settled position on broken connections, count as skipped, too.
 func (f *Follower) skipOldest(ctx context.Context) error {
 	from := f.position
 	if f.pool.findBroken() || f.pool.waitingBytes > 0 {
@@ -390,7 +393,7 @@ func (f *Follower) restartAtTail() error {
 	return nil
 }
 
-// countSkippedResults counts results that the follower skipped, and continues after them.
+// countSkippedResults records how many results the follower skipped, and continues with the next result.
 func (f *Follower) countSkippedResults(n uint64) {
 	now := f.opts.Now()
 	f.pool.clearBroken()

@@ -47,7 +47,8 @@ type Value struct {
 	At    time.Time         `json:"at,omitzero"`
 }
 
-// Event is the JSON form of an event after a result; omitted if a newer result was judged first.
+// Event is the JSON form of an event's state after a result; the line omits it if the event has already processed a
+// newer result.
 type Event struct {
 	State        string    `json:"state"` // passing, failing or flapping
 	Occurrences  uint32    `json:"occurrences"`
@@ -116,7 +117,7 @@ func appendLine(dst []byte, r *streamedResult) []byte {
 	return append(dst, "}\n"...)
 }
 
-// appendEvent appends the event's state after the result to the line.
+// appendEvent appends the state of the event after the result to a JSON line.
 func appendEvent(dst []byte, s *event.Verdict) []byte {
 	state := "passing"
 	switch {
@@ -237,7 +238,7 @@ type Directory interface {
 	Streams() map[route.Name]*model.HandlerSpec
 }
 
-// nameCache caches the parts of lines that depend on names only, until the intent changes.
+// nameCache caches the encoded names of nodes and checks for the lines, until a declared resource changes.
 type nameCache struct {
 	directory Directory
 	namespace string                    // of the handler
@@ -277,20 +278,20 @@ func newNameCache(d Directory, namespace string, only *model.Selector) (*nameCac
 	return w, nil
 }
 
-// clear empties the cache and notes the present intent revision.
+// clear empties the cache and stores the revision of the declared resources from which it is filled.
 func (w *nameCache) clear() {
 	w.revision = w.directory.Revision()
 	w.nodes, w.checks = map[model.NodeID]*nodeText{}, map[model.ChunkID]*checkText{}
 }
 
-// refresh empties the cache if the intent has changed.
+// refresh empties the cache if the declared resources have changed.
 func (w *nameCache) refresh() {
 	if w.directory.Revision() != w.revision {
 		w.clear()
 	}
 }
 
-// nodeText returns the line's part about a node; nil: the node was deleted.
+// nodeText returns the encoded fields of a line that describe a node; nil: the node was deleted.
 func (w *nameCache) nodeText(id model.NodeID) *nodeText {
 	if n, ok := w.nodes[id]; ok {
 		return n
@@ -314,7 +315,7 @@ func (w *nameCache) nodeText(id model.NodeID) *nodeText {
 	return n
 }
 
-// checkText returns the line's part about the check of a chunk; nil: the chunk is unknown.
+// checkText returns the encoded fields of a line that describe a check; nil: the check is unknown.
 func (w *nameCache) checkText(id model.ChunkID) *checkText {
 	if c, ok := w.checks[id]; ok {
 		return c

@@ -134,7 +134,8 @@ const goldenCursorBytes = "4d5553544355525301000000ae397b90" +
 	"0764656661756c74046c616b65156c616b652e6578616d706c652e6f72673a39303030" + "0700000000000000" + "87d6120000000000" + "0000000000000000" +
 	"036f707304636f7079075b3a3a315d3a39" + "0000000000000080" + "0100000000000000" + "6300000000000000"
 
-// TestCursorFileHasTheGoldenBytes compares the file of cursors with golden bytes; another version is refused.
+// TestCursorFileHasTheGoldenBytes compares the file of saved positions with golden bytes, and expects an error for
+// another version of the file.
 func TestCursorFileHasTheGoldenBytes(t *testing.T) {
 	data := appendCursors(nil, goldenCursors)
 	if got := hex.EncodeToString(data); got != goldenCursorBytes {

@@ -28,7 +28,8 @@ const (
 	closeTimeout = time.Second
 )
 
-// connPool has the connections to one handler. Only its follower uses it, except for interruptWrite.
+// connPool has the parallel connections of a follower to one handler. Only its follower uses it, except for
+// interruptWrite.
 type connPool struct {
 	spec         *model.Stream
 	timeout      time.Duration // of a write of at most sendBuffer bytes
@@ -38,7 +39,7 @@ type connPool struct {
 	writingConn  atomic.Pointer[net.Conn]
 }
 
-// connLane is one connection with its buffered lines; all lines of one event take the same lane, in order.
+// connLane is one connection of a pool with its buffered lines; all lines of one event use the same connection.
 type connLane struct {
 	conn       net.Conn      // nil: none is open
 	peerClosed chan struct{} // closed when the peer has closed the connection
@@ -56,13 +57,13 @@ func newConnPool(spec *model.Stream, timeout time.Duration, dial Dial) *connPool
 	return &connPool{spec: spec, timeout: timeout, dial: dial, lanes: make([]connLane, min(count, model.MaxStreamConnections))}
 }
 
-// laneOf returns the lane of an event, by a hash that never changes.
+// laneOf returns the connection of the pool that carries all lines of an event, chosen by a hash.
 func (p *connPool) laneOf(node model.NodeID, check model.CheckID) *connLane {
 	h := (uint64(node)<<32 | uint64(check)) * 0x9e3779b97f4a7c15
 	return &p.lanes[(h>>33)%uint64(len(p.lanes))]
 }
 
-// addLine appends the line of a result to the buffer of a lane.
+// addLine adds the line of a result to the buffer of one of the pool's connections.
 func (p *connPool) addLine(l *connLane, r *streamedResult) {
 	before := len(l.buf)
 	l.buf = appendLine(l.buf, r)
@@ -70,8 +71,8 @@ func (p *connPool) addLine(l *connLane, r *streamedResult) {
 	p.waitingBytes += len(l.buf) - before
 }
 
-// flushLanes writes the buffered lines of the broken lanes, or of the others, and returns the number of lines. After
-// an error the lane is broken, or could not be opened and keeps its lines.
+// flushLanes writes the buffered lines of all broken, or of all intact, connections and returns the number of written
+// lines. After an error the lane is broken, or could not be opened and keeps its lines.
 func (p *connPool) flushLanes(ctx context.Context, broken bool) (lines uint64, err error) {
 	if p.waitingBytes == 0 {
 		return 0, nil
@@ -88,7 +89,7 @@ func (p *connPool) flushLanes(ctx context.Context, broken bool) (lines uint64, e
 		}
 		if err := p.writeLane(ctx, l); err != nil {
 			p.breakLane(l)
-			return lines, fmt.Errorf("%s accepts no more data: %w", p.spec.Address, err)
+			return lines, fmt.Errorf("write to the peer %s: %w", p.spec.Address, err)
 		}
 		lines += uint64(l.lineCount)
 		p.clearLane(l)
@@ -96,7 +97,7 @@ func (p *connPool) flushLanes(ctx context.Context, broken bool) (lines uint64, e
 	return lines, nil
 }
 
-// writeLane writes the buffered lines of a lane to its connection.
+// writeLane writes the buffered lines of one connection of the pool.
 func (p *connPool) writeLane(ctx context.Context, l *connLane) error {
 	conn := l.conn
 	for rest := l.buf; len(rest) > 0; {
@@ -125,7 +126,7 @@ func (p *connPool) interruptWrite() {
 	}
 }
 
-// openLane opens the connection of a lane.
+// openLane opens one of the pool's connections to the handler.
 func (p *connPool) openLane(ctx context.Context, l *connLane) error {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
@@ -153,14 +154,15 @@ func (p *connPool) openLane(ctx context.Context, l *connLane) error {
 	return nil
 }
 
-// breakLane closes the connection of a lane and drops its buffered lines, which are read from the journal again.
+// breakLane closes one connection of the pool and drops its buffered lines; the follower later reads them again from
+// the journal.
 func (p *connPool) breakLane(l *connLane) {
 	l.conn.Close()
 	l.conn, l.broken = nil, true
 	p.clearLane(l)
 }
 
-// clearLane drops the buffered lines of a lane.
+// clearLane drops the buffered lines of one connection of the pool.
 func (p *connPool) clearLane(l *connLane) {
 	p.waitingBytes -= len(l.buf)
 	l.lineCount = 0
@@ -169,7 +171,7 @@ func (p *connPool) clearLane(l *connLane) {
 	}
 }
 
-// findBroken marks lanes as broken whose peer has closed the connection, and reports whether any lane is broken.
+// findBroken marks the connections that the peer has closed as broken, and reports whether any connection is broken.
 func (p *connPool) findBroken() (broken bool) {
 	for i := range p.lanes {
 		l := &p.lanes[i]
@@ -185,7 +187,8 @@ func (p *connPool) findBroken() (broken bool) {
 	return broken
 }
 
-// reopen opens the connections of broken lanes and returns how many succeeded. Lanes stay broken until clearBroken.
+// reopen opens the broken connections of the pool again and returns how many succeeded. Lanes stay broken until
+// clearBroken.
 func (p *connPool) reopen(ctx context.Context) (n int, err error) {
 	for i := range p.lanes {
 		l := &p.lanes[i]
@@ -203,7 +206,7 @@ func (p *connPool) reopen(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-// clearBroken marks all lanes as unbroken, after their lines were sent again.
+// clearBroken marks all connections of the pool as intact after their lines were sent again.
 func (p *connPool) clearBroken() {
 	for i := range p.lanes {
 		p.lanes[i].broken = false
@@ -220,7 +223,7 @@ func (p *connPool) countOpen() (n int) {
 	return n
 }
 
-// dropLines drops the buffered lines of all lanes.
+// dropLines drops the buffered lines of all connections of the pool.
 func (p *connPool) dropLines() {
 	for i := range p.lanes {
 		p.clearLane(&p.lanes[i])

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// View is the part of *event.View that followers use: the state of a result's event.
+// View is the part of *event.View that followers use: the state of an event after a result.
 type View interface {
 	VerdictOn(node model.NodeID, check model.CheckID, stream, number uint64, received int64) (event.Verdict, bool)
 	Applied() journal.Position

@@ -35,7 +35,7 @@ type Options struct {
 	Registerer prometheus.Registerer
 }
 
-// lagLimit returns the bytes of journal that a follower may lag behind.
+// lagLimit returns by how many bytes of the journal a follower may be behind before it skips results.
 func (o *Options) lagLimit() int64 {
 	if o.Limit > 0 {
 		return o.Limit
@@ -192,7 +192,7 @@ func (s *Set) startFollower(ctx context.Context, name route.Name, spec *model.Ha
 	}
 }
 
-// cursorOf returns the cursor of a follower, as the file stores it.
+// cursorOf returns the saved journal position of a follower in the form of the file.
 func cursorOf(st *State) cursor {
 	return cursor{Namespace: st.Handler.Namespace, Name: st.Handler.Name, Address: st.Address, At: st.settled, Skipped: st.Skipped}
 }

@@ -111,7 +111,7 @@ func (g *Guard) reportGroup(change string, group int) {
 func (g *Guard) startShell() error {
 	input, output, err := os.Pipe()
 	if err != nil {
-		return fmt.Errorf("guard commands: %w", err)
+		return fmt.Errorf("start the shell that guards commands: %w", err)
 	}
 	defer input.Close()
 	program := g.program
@@ -125,7 +125,7 @@ func (g *Guard) startShell() error {
 	shell.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := shell.Start(); err != nil {
 		output.Close()
-		return fmt.Errorf("guard commands: %w", err)
+		return fmt.Errorf("start the shell that guards commands: %w", err)
 	}
 	g.shell, g.pipe = shell, output
 	var all strings.Builder
@@ -142,8 +142,8 @@ func (g *Guard) writeToShell(text string) error {
 	return err
 }
 
-// stopShell kills the guarding shell before its pipe closes, because it would kill process groups that may belong to
-// others by now. The caller holds mu.
+// stopShell kills the guarding shell, so that it does not kill process groups whose ids other processes may have by
+// now. The caller holds mu.
 func (g *Guard) stopShell() {
 	if g.shell == nil {
 		return

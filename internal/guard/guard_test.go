@@ -21,9 +21,9 @@ import (
 // victim is the environment variable that makes the test binary a process to be killed; its value is the shell.
 const victim = "MUSTER_GUARD_VICTIM"
 
-// TestMain runs the tests, or with the variable victim the program that a test kills. That process reads orders from
-// its input, one line with a word and the name of a command ("start", "end", "shell", "close"), and answers each with
-// a number.
+// TestMain runs the tests or, if the environment variable victim is set, the program that a test kills. That process
+// reads orders from its input, one line with a word and the name of a command ("start", "end", "shell", "close"), and
+// answers each with a number.
 func TestMain(m *testing.M) {
 	program, ok := os.LookupEnv(victim)
 	if !ok {
@@ -90,7 +90,8 @@ func startProgram(t *testing.T, program string) *guardedProgram {
 	return v
 }
 
-// order sends an order to the program and returns the number in its answer.
+// order sends a one-line order to the program, such as start or end of a command, and returns the number that the
+// program answers.
 func (v *guardedProgram) order(order string) int {
 	v.t.Helper()
 	if _, err := fmt.Fprintln(v.in, order); err != nil {
@@ -188,7 +189,8 @@ func TestKilledShellIsReplaced(t *testing.T) {
 	v.waitForExit("the second command", two)
 }
 
-// Signals that a service manager sends to all processes do not end the guard's shell before the program.
+// A signal that a service manager sends to all processes of the service does not stop the guarding shell before the
+// program.
 func TestShellOutlivesSignalsToAllProcesses(t *testing.T) {
 	v := startProgram(t, "/bin/sh")
 	one := v.startCommand("one")
@@ -235,7 +237,8 @@ func TestShellHoldsNoResources(t *testing.T) {
 	v.waitForExit("the guard", guard)
 }
 
-// TestMissingShellLeavesCommandsUnguarded guards commands without a shell: they run all the same.
+// TestMissingShellLeavesCommandsUnguarded starts commands with a path of a shell that does not exist, and expects
+// that they still run.
 func TestMissingShellLeavesCommandsUnguarded(t *testing.T) {
 	g := &Guard{program: "/no/such/shell"}
 	defer g.Close()

@@ -30,7 +30,7 @@ type alert struct {
 }
 
 // alertmanager posts one alert to each member of an Alertmanager cluster, as Prometheus does.
-func (o *Out) alertmanager(ctx context.Context, a *model.Alertmanager, m *Message, w *messageText) (Receipt, error) {
+func (o *Sender) alertmanager(ctx context.Context, a *model.Alertmanager, m *Message, w *messageText) (Receipt, error) {
 	opened := m.Note
 	if m.Note.Kind != Opened && m.Opened != nil {
 		var err error
@@ -43,7 +43,7 @@ func (o *Out) alertmanager(ctx context.Context, a *model.Alertmanager, m *Messag
 }
 
 // ResendProblems sends open problems to an Alertmanager again, which forgets alerts that are not repeated.
-func (o *Out) ResendProblems(ctx context.Context, spec *model.HandlerSpec, notes []*Notification) error {
+func (o *Sender) ResendProblems(ctx context.Context, spec *model.HandlerSpec, notes []*Notification) error {
 	spec, hidden, err := spec.Reveal(o.secretReader(ctx))
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ func (o *Out) ResendProblems(ctx context.Context, spec *model.HandlerSpec, notes
 
 // newAlert converts a notification to an alert of Alertmanager. It has the labels of the opening, because labels
 // identify an alert, even if the node has other labels now.
-func (o *Out) newAlert(a *model.Alertmanager, n, opened *Notification, w *messageText) alert {
+func (o *Sender) newAlert(a *model.Alertmanager, n, opened *Notification, w *messageText) alert {
 	out := alert{
 		Labels: map[string]string{}, StartsAt: n.Opened.UTC(), EndsAt: o.opts.Now().UTC().Add(alertKept).Truncate(time.Second), GeneratorURL: w.link,
 		Annotations: map[string]string{"summary": w.title, "description": w.output, "problem": n.Problem, "status": n.Status},
@@ -97,7 +97,7 @@ func (o *Out) newAlert(a *model.Alertmanager, n, opened *Notification, w *messag
 
 // postAlerts sends alerts to all members of an Alertmanager cluster. It succeeds if one member accepts them, because
 // that member passes them to the others.
-func (o *Out) postAlerts(ctx context.Context, m *Message, a *model.Alertmanager, list []alert) (Receipt, error) {
+func (o *Sender) postAlerts(ctx context.Context, m *Message, a *model.Alertmanager, list []alert) (Receipt, error) {
 	var receipt Receipt
 	var failed []error
 	wait, final := time.Duration(0), 0

@@ -39,7 +39,7 @@ func CallbackSecret(spec *model.HandlerSpec) model.Secret {
 }
 
 // Secret returns the value of a secret in a Secret resource, an environment variable or a file.
-func (o *Out) Secret(ctx context.Context, s model.Secret) (string, error) {
+func (o *Sender) Secret(ctx context.Context, s model.Secret) (string, error) {
 	if s.Text != "" {
 		return s.Text, nil
 	}
@@ -51,16 +51,16 @@ func (o *Out) Secret(ctx context.Context, s model.Secret) (string, error) {
 func ReadCallback(spec *model.HandlerSpec, secret string, header http.Header, text []byte) (c Callback, err error) {
 	switch {
 	case secret == "":
-		err = model.Errorf(model.Unauthenticated, "the handler has no callback")
+		err = model.Errorf(model.Unauthenticated, "the handler has no callback secret, so callbacks are refused")
 	case spec.PagerDuty != nil:
 		if !isSignedBy(secret, header.Values("X-Pagerduty-Signature"), text) {
-			return c, model.Errorf(model.Unauthenticated, "the request has no valid signature").
+			return c, model.Errorf(model.Unauthenticated, "the callback has no valid signature").
 				WithHint("set pagerduty.callback of the handler to the secret that PagerDuty showed for the webhook: docs/handlers.md")
 		}
 		c, err = parsePagerduty(text)
 	case spec.Opsgenie != nil:
 		if subtle.ConstantTimeCompare([]byte(header.Get("Authorization")), []byte("Bearer "+secret)) != 1 {
-			return c, model.Errorf(model.Unauthenticated, "the header Authorization is wrong").
+			return c, model.Errorf(model.Unauthenticated, "the callback's header Authorization has a wrong secret").
 				WithHint("set the header Authorization of the webhook integration to Bearer and the secret in opsgenie.callback of the handler: docs/handlers.md")
 		}
 		c, err = parseOpsgenie(text)

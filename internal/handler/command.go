@@ -18,7 +18,7 @@ import (
 
 // command runs the handler's command with the notification on its standard input. Exit code 0 means that the command
 // accepted the message; after any other end the message is sent again.
-func (o *Out) command(ctx context.Context, spec *model.HandlerSpec, m *Message, timeout time.Duration) (Receipt, error) {
+func (o *Sender) command(ctx context.Context, spec *model.HandlerSpec, m *Message, timeout time.Duration) (Receipt, error) {
 	argv := commandArgs(spec.Command)
 	receipt := Receipt{Sent: fmt.Sprintf("%q, on its standard input:\n%s\n", argv, m.Payload)}
 	if len(argv) == 0 {
@@ -41,7 +41,7 @@ func (o *Out) command(ctx context.Context, spec *model.HandlerSpec, m *Message, 
 
 // execute runs a command of a handler or mutator until it ends or ctx ends, and returns its output. The returned
 // state is nil if the command did not start.
-func (o *Out) execute(ctx context.Context, argv, env []string, stdin io.Reader, stdout io.Writer, stderr *outputCapture, timeout time.Duration) (state *os.ProcessState, err error) {
+func (o *Sender) execute(ctx context.Context, argv, env []string, stdin io.Reader, stdout io.Writer, stderr *outputCapture, timeout time.Duration) (state *os.ProcessState, err error) {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = stdin, stdout, stderr, env
 	killProcessGroup(cmd)
@@ -79,7 +79,7 @@ const DefaultMutatorTimeout = 10 * time.Second
 // Mutate runs a mutator's command with an event on its standard input, and returns its standard output as the
 // handler's input. The spec names assets and secrets as NAMESPACE/NAME. The returned list hidden has the secrets for
 // Message.Hidden.
-func (o *Out) Mutate(ctx context.Context, spec *model.MutatorSpec, event []byte) (made []byte, hidden []string, err error) {
+func (o *Sender) Mutate(ctx context.Context, spec *model.MutatorSpec, event []byte) (made []byte, hidden []string, err error) {
 	spec, hidden, err = spec.Reveal(o.secretReader(ctx))
 	if err != nil {
 		return nil, nil, err
@@ -90,7 +90,7 @@ func (o *Out) Mutate(ctx context.Context, spec *model.MutatorSpec, event []byte)
 }
 
 // mutate runs a mutator's command with its assets and secrets.
-func (o *Out) mutate(ctx context.Context, spec *model.MutatorSpec, event []byte, h *hide.Hider) ([]byte, error) {
+func (o *Sender) mutate(ctx context.Context, spec *model.MutatorSpec, event []byte, h *hide.Hider) ([]byte, error) {
 	timeout := time.Duration(spec.Timeout)
 	if timeout <= 0 {
 		timeout = DefaultMutatorTimeout
@@ -107,7 +107,7 @@ func (o *Out) mutate(ctx context.Context, spec *model.MutatorSpec, event []byte,
 		return nil, err
 	}
 	if made.cut {
-		return nil, FinalError(fmt.Errorf("its output has more than %d bytes", filter.MaxMutated))
+		return nil, FinalError(fmt.Errorf("the mutator's output has more than %d bytes", filter.MaxMutated))
 	}
 	return made.buf, nil
 }
@@ -127,7 +127,7 @@ func (c *outputCapture) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// add appends a piece of output, redacted and bounded; last marks the final piece.
+// add appends a part of the output with secrets redacted, up to the size limit; last marks the final part.
 func (c *outputCapture) add(p []byte, last bool) {
 	if c.hider != nil {
 		p = c.hider.Next(p, last)
@@ -147,9 +147,9 @@ func (c *outputCapture) String() string {
 	return strings.TrimSpace(string(c.buf))
 }
 
-// assets returns the folders of the assets of a command. A missing Asset may arrive later, so the error is a Failure
-// with Asset set, and not final. The caller calls done after the command has ended.
-func (o *Out) assets(ctx context.Context, names []string) (list []model.AssetDir, done func(), err error) {
+// assets returns the local folders of the assets that a command uses. A missing Asset may arrive later, so the error
+// is a Failure with Asset set, and not final. The caller calls done after the command has ended.
+func (o *Sender) assets(ctx context.Context, names []string) (list []model.AssetDir, done func(), err error) {
 	switch {
 	case len(names) == 0:
 		return nil, func() {}, nil

@@ -27,7 +27,7 @@ const mailSubject = 200
 
 // email sends a message as a mail, in an SMTP session of its own. If the server refuses one of several recipients,
 // each recipient gets a separate mail.
-func (o *Out) email(ctx context.Context, e *model.Email, m *Message, w *messageText) (Receipt, error) {
+func (o *Sender) email(ctx context.Context, e *model.Email, m *Message, w *messageText) (Receipt, error) {
 	all := append(slices.Clone(e.To), e.CC...)
 	some := o.mailed.progressOf(m.Key)
 	if some == nil {
@@ -54,10 +54,10 @@ func (o *Out) email(ctx context.Context, e *model.Email, m *Message, w *messageT
 	receipt := Receipt{Sent: some.sent, Answer: strings.Join(some.answers, "\n")}
 	refused := some.refused(all)
 	if len(later) > 0 {
-		o.mailed.keep(m.Key, some)
+		o.mailed.storeProgress(m.Key, some)
 		return receipt, fmt.Errorf("some recipients did not get the mail: %v", errors.Join(append(later, refused...)...)) // %v: a final refusal of one recipient must not be final for all
 	}
-	if o.mailed.keep(m.Key, nil); len(refused) == len(some.ended) {
+	if o.mailed.storeProgress(m.Key, nil); len(refused) == len(some.ended) {
 		return receipt, FinalError(errors.Join(refused...))
 	}
 	receipt.Refused = errors.Join(refused...)
@@ -71,7 +71,7 @@ func refusesRecipients(err error) bool {
 }
 
 // sendMail sends a mail to all recipients that have not received it yet.
-func (o *Out) sendMail(ctx context.Context, e *model.Email, m *Message, w *messageText) (Receipt, error) {
+func (o *Sender) sendMail(ctx context.Context, e *model.Email, m *Message, w *messageText) (Receipt, error) {
 	msg, err := o.composeMail(e, m, w)
 	if err != nil {
 		return Receipt{}, FinalError(fmt.Errorf("email: %w", err))
@@ -106,8 +106,8 @@ func isPermanent(err error) bool {
 	return errors.As(err, &refused) && refused.ErrorCode() >= 500 || errors.As(err, &reply) && reply.Code >= 500
 }
 
-// mailConns records the connections of a mail client to close them, because the client leaves them open after a
-// failed login.
+// mailConns records the open connections of a mail client, which would leave them open after a failed login, so that
+// they can be closed.
 type mailConns struct {
 	dialer *net.Dialer
 	mu     sync.Mutex
@@ -176,12 +176,12 @@ func mailClient(ctx context.Context, e *model.Email, c *mailConns) (*gomail.Clie
 
 // composeMail returns the mail of a message, as a reply to the first mail about the same problem. A repeated attempt
 // has the same id.
-func (o *Out) composeMail(e *model.Email, m *Message, w *messageText) (*gomail.Msg, error) {
+func (o *Sender) composeMail(e *model.Email, m *Message, w *messageText) (*gomail.Msg, error) {
 	n := m.Note
 	msg := gomail.NewMsg(gomail.WithNoDefaultUserAgent(), gomail.WithBoundary("muster-"+headerToken(n.Problem+n.Kind)))
 	from, err := mail.ParseAddress(e.From)
 	if err != nil {
-		return nil, fmt.Errorf("from %q: %w", e.From, err)
+		return nil, fmt.Errorf("sender address (from) %q: %w", e.From, err)
 	}
 	msg.FromMailAddress(from)
 	for _, to := range []struct {
@@ -234,7 +234,7 @@ func (w *messageText) htmlText() string {
 	return b.String()
 }
 
-// headerToken replaces characters that a mail header id must not have; letters, digits, - and _ stay.
+// headerToken replaces all characters except letters, digits, - and _, so that the text can be part of a mail id.
 func headerToken(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' {
@@ -273,15 +273,15 @@ type mailRetries struct {
 
 const maxMails = 1000
 
-// progressOf returns the progress of the mail with this message key; nil: none is stored.
+// progressOf returns the stored results of the recipients of a mail, by message key; nil: none are stored.
 func (m *mailRetries) progressOf(key string) *mailProgress {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.by[key]
 }
 
-// keep stores the progress of a mail for the next attempt; nil deletes it.
-func (m *mailRetries) keep(key string, one *mailProgress) {
+// storeProgress stores the results of a mail's recipients for the next attempt; nil deletes them.
+func (m *mailRetries) storeProgress(key string, one *mailProgress) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if one == nil {

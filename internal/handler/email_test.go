@@ -89,7 +89,7 @@ func startExim(t *testing.T) *exim {
 	testenv.NoError(t, err)
 	if me.Uid == "0" { // exim delivers no mail as root
 		if me, err = user.Lookup("Debian-exim"); err != nil {
-			testenv.LeftOut(t, "there is no user for the mail server", "sudo apt-get install exim4-daemon-light")
+			testenv.Skip(t, "there is no user for the mail server", "sudo apt-get install exim4-daemon-light")
 		}
 	}
 	port := func() string { return strings.TrimPrefix(testenv.Port(t), "127.0.0.1:") }
@@ -167,10 +167,11 @@ func (e *exim) receivedMails(t *testing.T, n int) (list []*mail.Message) {
 	return list
 }
 
-// A real mail server takes mail by STARTTLS and by TLS. A permanent refusal is final, a temporary one is tried again.
+// A real mail server accepts mail by STARTTLS and by TLS; a permanent refusal ends the attempts, a temporary one does
+// not. A permanent refusal is final, a temporary one is tried again.
 func TestMailServerAcceptsOrRefuses(t *testing.T) {
 	e := startExim(t)
-	out := newTestOut(t, Options{})
+	out := newTestSender(t, Options{})
 	notes := testNotifications()
 	spec := func(change func(*model.Email)) *model.HandlerSpec {
 		s := &model.Email{Server: e.starttls, Username: "muster", Password: secret("s3cret"), From: "Muster <muster@example.org>", To: []string{"ann@example.org"}, CA: e.ca}
@@ -224,10 +225,10 @@ func TestMailServerAcceptsOrRefuses(t *testing.T) {
 	}
 }
 
-// A recipient that the server refuses temporarily is tried again; those that have the mail do not get it again.
+// If the mail server temporarily refuses one recipient, the retry sends the mail to this recipient only.
 func TestEachMailRecipientIsRetriedAlone(t *testing.T) {
 	e := startExim(t)
-	out := newTestOut(t, Options{})
+	out := newTestSender(t, Options{})
 	spec := func(to ...string) *model.HandlerSpec {
 		return &model.HandlerSpec{Email: &model.Email{Server: e.starttls, Username: "muster", Password: secret("s3cret"), From: "Muster <muster@example.org>", To: to, CA: e.ca}}
 	}

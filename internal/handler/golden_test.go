@@ -127,15 +127,14 @@ func newFakeService(t testing.TB, check func(*capturedRequest) error) *fakeServi
 	return p
 }
 
-// The request of each kind of handler for each kind of notification is equal to its golden file, and a checked service takes
-// it.
+// The HTTP requests of each kind of handler are equal to golden files, and a fake service accepts them as valid.
 func TestRequestsGolden(t *testing.T) {
 	for kind := range httpServices("") {
 		t.Run(kind, func(t *testing.T) {
 			notes := testNotifications()
 			name, _, _ := strings.Cut(kind, "-")
 			p := newFakeService(t, documentedRules()[name])
-			out := newTestOut(t, Options{Now: func() time.Time { return testTime.Add(2 * time.Hour) }, ProblemLink: "https://wiki.example.org/?p={problem}&n={node}"})
+			out := newTestSender(t, Options{Now: func() time.Time { return testTime.Add(2 * time.Hour) }, ProblemLink: "https://wiki.example.org/?p={problem}&n={node}"})
 			var page bytes.Buffer
 			worse := *notes[Reminder]
 			worse.Was, worse.Raised = "warning", true
@@ -183,7 +182,7 @@ func TestTextsFitLimitsOfServices(t *testing.T) {
 func requestBodies(t *testing.T, n *Notification, showLabels []string) map[string]string {
 	t.Helper()
 	bodies := map[string]string{}
-	out := newTestOut(t, Options{})
+	out := newTestSender(t, Options{})
 	for kind := range httpServices("") {
 		name, _, _ := strings.Cut(kind, "-")
 		p := newFakeService(t, documentedRules()[name])
@@ -222,7 +221,7 @@ func TestLabelsFitLimitsOfServices(t *testing.T) {
 	}
 }
 
-// Every kind of handler follows the table of answers: taken, tried again, given up.
+// Each kind of handler treats HTTP statuses of a service as documented: message delivered, to be retried, or given up.
 func TestAnswersFollowTheTable(t *testing.T) {
 	note := testNotifications()[Opened]
 	for kind := range httpServices("") {
@@ -285,7 +284,8 @@ func TestTextsGolden(t *testing.T) {
 	}
 }
 
-// Secrets are read for each message. The error for a missing secret names its place and is not final.
+// Secrets in files and environment variables are read again for each message. The error for a missing secret names
+// its place and is not final.
 func TestSecretsAreReadForEachMessage(t *testing.T) {
 	p := newFakeService(t, nil)
 	files, env := map[string]string{}, map[string]string{"SLACK_URL": p.URL + "/services/from-env"}
@@ -378,8 +378,7 @@ func TestDocumentedAnswersAreCurrent(t *testing.T) {
 	testenv.Golden(t, file, before+begin+answersTable()+end+after)
 }
 
-// A route sends several mails under one problem: their ids differ, because servers drop a repeated id, and they are of one
-// thread.
+// Several mails about one problem have different Message-IDs and belong to one mail thread.
 func TestMailsOfAGroupHaveDifferentIDs(t *testing.T) {
 	out := New(Options{})
 	seen := map[string]bool{}

@@ -33,7 +33,7 @@ type Failure struct {
 func (e *Failure) Error() string { return e.Err.Error() }
 func (e *Failure) Unwrap() error { return e.Err }
 
-// FinalError marks an error as final: the message must not be sent again.
+// FinalError marks an error as final: no attempt to send the message may follow.
 func FinalError(err error) error { return &Failure{Err: err, Final: true} }
 
 // IsFinal reports whether an error is final, so that another attempt is useless.
@@ -69,7 +69,7 @@ type Receipt struct {
 	Refused error
 }
 
-// Options has the dependencies and settings of an Out. The zero value uses the environment of the process.
+// Options has the dependencies and settings of a Sender. The zero value uses the environment of the process.
 type Options struct {
 	Guard *guard.Guard // ends commands when the server ends; nil: commands survive a kill -9 of the server
 	// ProblemLink is the address of a page about a problem, with the placeholders {problem}, {node}, {check} and
@@ -88,9 +88,9 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Out sends messages to handlers of every kind. It keeps HTTP clients and connections of streams open until Close. It
-// is safe for concurrent use.
-type Out struct {
+// Sender sends messages to handlers of every kind. It keeps HTTP clients and connections of streams open until Close.
+// It is safe for concurrent use.
+type Sender struct {
 	opts    Options
 	mu      sync.Mutex
 	clients map[string]*http.Client // by the CA file and the time of its last change
@@ -98,8 +98,8 @@ type Out struct {
 	mailed  mailRetries
 }
 
-// New returns an Out, which sends messages.
-func New(o Options) *Out {
+// New returns a sender of messages to handlers.
+func New(o Options) *Sender {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -115,11 +115,11 @@ func New(o Options) *Out {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Out{opts: o, clients: map[string]*http.Client{}, streams: map[streamKey]*streamConn{}}
+	return &Sender{opts: o, clients: map[string]*http.Client{}, streams: map[streamKey]*streamConn{}}
 }
 
 // Close closes the connections of streams to handlers.
-func (o *Out) Close() {
+func (o *Sender) Close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, c := range o.clients {
@@ -136,7 +136,7 @@ const DefaultTimeout = 30 * time.Second
 
 // Send makes one attempt to send a message to a handler and returns the receipt. The caller has expanded the
 // variables of spec; Send reads the secrets.
-func (o *Out) Send(ctx context.Context, spec *model.HandlerSpec, m *Message) (Receipt, error) {
+func (o *Sender) Send(ctx context.Context, spec *model.HandlerSpec, m *Message) (Receipt, error) {
 	spec, hidden, err := spec.Reveal(o.secretReader(ctx))
 	if err != nil {
 		return Receipt{}, err
@@ -155,7 +155,7 @@ func (o *Out) Send(ctx context.Context, spec *model.HandlerSpec, m *Message) (Re
 }
 
 // send sends a message by the kind of its handler.
-func (o *Out) send(ctx context.Context, spec *model.HandlerSpec, m *Message, timeout time.Duration) (Receipt, error) {
+func (o *Sender) send(ctx context.Context, spec *model.HandlerSpec, m *Message, timeout time.Duration) (Receipt, error) {
 	w := o.messageText(m.Note, spec.ShowLabels)
 	if m.Note.Kind == Deregistered && spec.ProblemService() != "" {
 		return Receipt{}, FinalError(errors.New("this service would keep the end of a node open as an incident: name another handler in lifecycle.handlers"))
@@ -206,7 +206,7 @@ func readSecretFile(path string) ([]byte, error) {
 
 // secret returns the value of a secret in a Secret resource, an environment variable or a file. A missing secret may
 // exist later, so the error is not final.
-func (o *Out) secret(ctx context.Context, s model.Secret) (string, error) {
+func (o *Sender) secret(ctx context.Context, s model.Secret) (string, error) {
 	if s.Named != "" {
 		namespace, name, _ := strings.Cut(s.Named, "/")
 		if o.opts.Secret == nil {
@@ -228,13 +228,13 @@ func (o *Out) secret(ctx context.Context, s model.Secret) (string, error) {
 	data, err := o.opts.ReadFile(s.FromFile)
 	value := strings.TrimSpace(string(data))
 	if err == nil && value == "" {
-		err = fmt.Errorf("%s is empty", s.FromFile)
+		err = fmt.Errorf("secret file %s is empty", s.FromFile)
 	}
 	return value, err
 }
 
 // secretReader returns a function that returns the values of secrets.
-func (o *Out) secretReader(ctx context.Context) func(model.Secret) (string, error) {
+func (o *Sender) secretReader(ctx context.Context) func(model.Secret) (string, error) {
 	return func(s model.Secret) (string, error) { return o.secret(ctx, s) }
 }
 

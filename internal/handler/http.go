@@ -47,8 +47,8 @@ type request struct {
 // maxAnswer is the most bytes of an answer that are read.
 const maxAnswer = 64 << 10
 
-// postRequests sends a request and the requests after it in the chain next, until the service refuses one.
-func (o *Out) postRequests(ctx context.Context, m *Message, r *request) (Receipt, error) {
+// postRequests sends a request, then the requests linked by its field next, until the service refuses one.
+func (o *Sender) postRequests(ctx context.Context, m *Message, r *request) (Receipt, error) {
 	receipt, err := o.sendRequest(ctx, m, r)
 	if err != nil || r.next == nil {
 		return receipt, err
@@ -60,7 +60,7 @@ func (o *Out) postRequests(ctx context.Context, m *Message, r *request) (Receipt
 }
 
 // sendRequest sends one HTTP request and converts the answer of the service to an outcome.
-func (o *Out) sendRequest(ctx context.Context, m *Message, r *request) (Receipt, error) {
+func (o *Sender) sendRequest(ctx context.Context, m *Message, r *request) (Receipt, error) {
 	r.method, r.contentType = cmp.Or(r.method, http.MethodPost), cmp.Or(r.contentType, "application/json")
 	receipt := Receipt{Sent: r.String()}
 	client, err := o.client(r.ca)
@@ -81,7 +81,7 @@ func (o *Out) sendRequest(ctx context.Context, m *Message, r *request) (Receipt,
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return receipt, fmt.Errorf("%s at %s: %w", r.kind, req.URL.Host, withoutURL(err))
+		return receipt, fmt.Errorf("send %s request to %s: %w", r.kind, req.URL.Host, withoutURL(err))
 	}
 	defer resp.Body.Close()
 	text := &outputCapture{limit: 512, hider: m.hider.NewText()}
@@ -194,7 +194,7 @@ func withoutURL(err error) error {
 
 // client returns the HTTP client that trusts the CAs in a file. It keeps the client for later messages, so that
 // thousands of messages need few TLS handshakes, and replaces the client when the file changes.
-func (o *Out) client(ca string) (*http.Client, error) {
+func (o *Sender) client(ca string) (*http.Client, error) {
 	key := ca
 	if ca != "" {
 		info, err := os.Stat(ca)
@@ -241,7 +241,7 @@ func trustConfig(ca string) (*tls.Config, error) {
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("%s has no certificate", ca)
+		return nil, fmt.Errorf("CA file %s has no PEM certificate", ca)
 	}
 	return &tls.Config{RootCAs: roots}, nil
 }
@@ -257,8 +257,8 @@ const (
 
 func (o outcome) String() string { return [...]string{"taken", "tried again", "given up"}[o] }
 
-// answerRule maps a range of HTTP statuses to an outcome of the message. The first matching rule applies; rules of a
-// single kind come first.
+// answerRule maps a range of HTTP statuses to an outcome: delivered, retry or give up. The first matching rule
+// applies; rules of a single kind come first.
 type answerRule struct {
 	kind     string // kind of handler; empty: every kind with HTTP requests
 	from, to int    // range of HTTP statuses, both included
@@ -266,8 +266,8 @@ type answerRule struct {
 	why      string
 }
 
-// answerRules returns the rules that map the HTTP status of an answer to an outcome. docs/handlers.md has them as a
-// table.
+// answerRules returns the rules that map the HTTP status of a service's answer to an outcome: delivered, retry or
+// give up. docs/handlers.md has them as a table.
 func answerRules() []answerRule {
 	return []answerRule{
 		{"pagerduty", 400, 400, final, "PagerDuty refuses the event: a wrong routing key or field"},
@@ -291,7 +291,7 @@ func answerRules() []answerRule {
 	}
 }
 
-// judgeAnswer returns the outcome of an HTTP answer by the first matching rule.
+// judgeAnswer returns the outcome (delivered, retry or give up) of an HTTP status, by the first rule that matches.
 func judgeAnswer(kind string, status int) outcome {
 	for _, r := range answerRules() {
 		if (r.kind == "" || r.kind == kind) && r.from <= status && status <= r.to {
@@ -303,7 +303,7 @@ func judgeAnswer(kind string, status int) outcome {
 
 // webhook sends a notification, or the handler's filled template, by POST. It signs the request if the handler has a
 // secret.
-func (o *Out) webhook(ctx context.Context, hook *model.Webhook, m *Message) (Receipt, error) {
+func (o *Sender) webhook(ctx context.Context, hook *model.Webhook, m *Message) (Receipt, error) {
 	r := &request{kind: "webhook", hidden: true, url: hook.URL, contentType: hook.ContentType, key: m.Key, ca: hook.CA, body: m.Payload}
 	if hook.Template != "" {
 		made, err := body.Render(ctx, hook.Template, m.Payload)

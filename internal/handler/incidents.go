@@ -29,9 +29,9 @@ func pagerduty(p *model.PagerDuty, m *Message, w *messageText) *request {
 	}
 	switch n.Kind {
 	case Closed:
-		r.body = event("resolve", n.incident())
+		r.body = event("resolve", n.incidentID())
 	case Acknowledged:
-		r.body = event("acknowledge", n.incident())
+		r.body = event("acknowledge", n.incidentID())
 	default:
 		facts := boundedFacts(w.facts, pagerdutyDetail, pagerdutyDetails)
 		facts["output"] = body.Cut(w.output, pagerdutyDetail)
@@ -46,7 +46,7 @@ func pagerduty(p *model.PagerDuty, m *Message, w *messageText) *request {
 			{"severity", rankSeverity(n, [5]string{"info", "warning", "error", "critical", "critical"})},
 			{"timestamp", n.Opened.UTC().Format("2006-01-02T15:04:05.000Z07:00")}, {"component", n.Subject()}, {"group", n.Space},
 			{"class?", n.Severity}, {"custom_details", facts}}
-		r.body = event("trigger", n.incident(), jsonField{"payload", payload}, jsonField{"client", "Muster"}, jsonField{"client_url?", w.link}, jsonField{"links?", links})
+		r.body = event("trigger", n.incidentID(), jsonField{"payload", payload}, jsonField{"client", "Muster"}, jsonField{"client_url?", w.link}, jsonField{"links?", links})
 	}
 	if n.Instead != "" {
 		ends := *r
@@ -93,7 +93,7 @@ func opsgenie(g *model.Opsgenie, m *Message, w *messageText) *request {
 		address = "https://api.eu.opsgenie.com"
 	}
 	r := &request{kind: "opsgenie", key: m.Key, header: [][2]string{{"Authorization", "GenieKey " + g.APIKey.Text}}}
-	alias := truncateID(n.incident(), opsgenieAlias)
+	alias := truncateID(n.incidentID(), opsgenieAlias)
 	to := func(alias, action string) string {
 		return address + "/v2/alerts/" + url.PathEscape(alias) + "/" + action + "?identifierType=alias"
 	}

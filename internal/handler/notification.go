@@ -64,8 +64,8 @@ type Notification struct {
 	Hooks    []model.HookResult `json:"hooks,omitempty"`   // results of the check's hooks
 	// Problems lists the problems of a message about several, the worst first, at most MaxProblems of Count; Problem is then
 	// the id of their group.
-	Problems []Listed `json:"problems,omitempty"`
-	Summary  string   `json:"summary"` // one line for people
+	Problems []ListedProblem `json:"problems,omitempty"`
+	Summary  string          `json:"summary"` // one line for people
 	// Of a message that passed a Sensu pipeline: the event in Sensu's shape, which programs get instead of the notification;
 	// the pipeline as PIPELINE/WORKFLOW; and the mutator of the event.
 	Event    json.RawMessage `json:"event,omitempty"`
@@ -94,7 +94,7 @@ func (n *Notification) Subject() string {
 	return n.Source.Name + "[" + n.Source.Instance + "]"
 }
 
-// SubjectWithTitle returns the name of the source with its name for people: disk (Room on every mount).
+// SubjectWithTitle returns the name of the problem source with its display name: disk (Room on every mount).
 func (n *Notification) SubjectWithTitle() string {
 	if n.DisplayName == "" {
 		return n.Subject()
@@ -102,14 +102,14 @@ func (n *Notification) SubjectWithTitle() string {
 	return n.Subject() + " (" + n.DisplayName + ")"
 }
 
-// incident returns the id by which a service knows the alert of the problem.
-func (n *Notification) incident() string { return cmp.Or(n.Incident, n.Problem) }
+// incidentID returns the id under which an external service, such as PagerDuty, knows the alert of the problem.
+func (n *Notification) incidentID() string { return cmp.Or(n.Incident, n.Problem) }
 
 // MaxProblems is the most problems that a notification lists.
 const MaxProblems = 1000
 
-// Listed is one problem in a notification about several problems.
-type Listed struct {
+// ListedProblem is one of the problems in a notification about several problems.
+type ListedProblem struct {
 	Problem     string    `json:"problem"`
 	Space       string    `json:"namespace"`
 	Node        string    `json:"node"`
@@ -178,7 +178,7 @@ const (
 )
 
 // messageText returns the texts of a message for people; labels names the node labels to show.
-func (o *Out) messageText(n *Notification, labels []string) *messageText {
+func (o *Sender) messageText(n *Notification, labels []string) *messageText {
 	w := &messageText{title: n.title(), link: problemLink(o.opts.ProblemLink, n), tone: n.tone()}
 	fact := func(name, format string, args ...any) {
 		w.facts = append(w.facts, [2]string{name, body.Line(fmt.Sprintf(format, args...))})
@@ -221,7 +221,7 @@ const maxRunbooks = 3
 
 // runbooks returns the different runbooks of the problems in a notification, of the worst problems first.
 func (n *Notification) runbooks() (links []string) {
-	list := append([]Listed{{Runbook: n.Runbook}}, n.Problems...)
+	list := append([]ListedProblem{{Runbook: n.Runbook}}, n.Problems...)
 	for i := range list {
 		if link := list[i].Runbook; link != "" && len(links) < maxRunbooks && !slices.Contains(links, link) {
 			links = append(links, link)
@@ -255,7 +255,7 @@ func (n *Notification) addProblemFacts(fact func(name, format string, args ...an
 	fact("since", "%s", formatTime(n.Opened))
 }
 
-// commands returns the muster commands that help the reader, such as acknowledge.
+// commands returns the muster commands to show in the message, such as the one that acknowledges the problem.
 func (n *Notification) commands() []string {
 	flag := ""
 	if n.Space != model.DefaultNamespaceName {
@@ -306,7 +306,7 @@ func (n *Notification) title() string {
 	return body.Line(what)
 }
 
-// tone returns the tone of a message: good, mild, bad, plain or unclear, by kind and status.
+// tone returns good, mild, bad, plain or unclear for a message, by its kind and status; it selects the colour.
 func (n *Notification) tone() tone {
 	switch {
 	case n.Kind == Closed:
@@ -394,7 +394,7 @@ func formatDuration(d time.Duration) string {
 	return fmt.Sprintf("%d d %d h", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
 }
 
-// problemLink fills in the placeholders of a link about a problem with fields of the notification.
+// problemLink replaces the placeholders in a link template by fields of the notification, such as the problem id.
 func problemLink(address string, n *Notification) string {
 	if address == "" || n.Problem == "" {
 		return ""

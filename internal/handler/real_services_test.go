@@ -20,8 +20,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// A real Alertmanager shows the alert while the problem is open, after its own restart as soon as it is repeated, and not after
-// the end.
+// A real Alertmanager shows an alert while the problem is open, shows it again after its own restart, and removes it
+// at the end.
 func TestAlertmanagerShowsOpenProblems(t *testing.T) {
 	program := testenv.Program(t, "prometheus-alertmanager", "prometheus-alertmanager")
 	dir := t.TempDir()
@@ -65,7 +65,7 @@ func TestAlertmanagerShowsOpenProblems(t *testing.T) {
 		return list
 	}
 
-	out := newTestOut(t, Options{})
+	out := newTestSender(t, Options{})
 	// The second of the cluster is away: the first one is enough.
 	spec := &model.HandlerSpec{Alertmanager: &model.Alertmanager{URLs: []string{"http://" + address, "http://127.0.0.1:1"}}}
 	opened, closed := *testNotifications()[Opened], *testNotifications()[Closed]
@@ -119,7 +119,7 @@ func startNtfy(t *testing.T) *ntfyServer {
 	if program == "" {
 		var err error
 		if program, err = exec.LookPath("ntfy"); err != nil {
-			testenv.LeftOut(t, "there is no ntfy", "MUSTER_NTFY=/path/to/ntfy go test ./internal/handler -run TestNtfyShowsTheMessages")
+			testenv.Skip(t, "there is no ntfy", "MUSTER_NTFY=/path/to/ntfy go test ./internal/handler -run TestNtfyShowsTheMessages")
 		}
 	}
 	address := testenv.Port(t)
@@ -186,7 +186,7 @@ func (s *ntfyServer) receivedMessages(t *testing.T) (list []publishedMessage) {
 // A real ntfy shows each message as it was written, also with many quotes and lines. Its refusals follow the table of answers.
 func TestNtfyShowsTheMessages(t *testing.T) {
 	s := startNtfy(t)
-	out := newTestOut(t, Options{ProblemLink: "https://wiki.example.org/" + strings.Repeat("x", 1500) + "?p={problem}"})
+	out := newTestSender(t, Options{ProblemLink: "https://wiki.example.org/" + strings.Repeat("x", 1500) + "?p={problem}"})
 	spec := func(topic, token string) *model.HandlerSpec {
 		return &model.HandlerSpec{Ntfy: &model.Ntfy{URL: s.url, Topic: secret(topic), Token: secret(token), Tags: []string{"web"}}, ShowLabels: []string{"team"}}
 	}
@@ -194,7 +194,7 @@ func TestNtfyShowsTheMessages(t *testing.T) {
 	long := *notes[Opened]
 	long.Output = strings.Repeat(strings.Repeat(`"`, 220)+"\n", 50)
 	long.Labels = map[string]string{"team": strings.Repeat(`"`, 250)}
-	long.Problems = []Listed{{}} // so that the message has more of its output
+	long.Problems = []ListedProblem{{}} // so that the message has more of its output
 	notes["long"] = &long
 	kinds := []string{Opened, Reminder, Acknowledged, Closed, Summary, Test, "long"}
 	for _, kind := range kinds {

@@ -277,13 +277,13 @@ func ntfyRules(c *capturedRequest) error {
 	return checkRequest(c, "POST", "^/$", "application/json")
 }
 
-// A higher severity raises the priority of the alert by a second request. The message is taken when both requests
-// are.
+// If the severity of a problem rises, a second request raises the priority of the Opsgenie alert. The message is
+// taken when both requests are.
 func TestOpsgenieRaisesThePriority(t *testing.T) {
 	worse := *testNotifications()[Reminder]
 	worse.Raised = true
 	p := newFakeService(t, opsgenieRules)
-	out := newTestOut(t, Options{})
+	out := newTestSender(t, Options{})
 	status := map[string]int{}
 	asked := func() (methods string) {
 		for len(p.got) > 0 {
@@ -405,15 +405,15 @@ func FuzzCallback(f *testing.F) {
 	})
 }
 
-// A message to an Alertmanager cluster is taken when one member takes it, and final only when all members refuse it
-// finally.
+// A message to an Alertmanager cluster is delivered if one member accepts it, and is given up only if all members
+// refuse it permanently.
 func TestAlertmanagerClusterRetriesUnlessAllRefuse(t *testing.T) {
 	member := func(status int) string {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
 		t.Cleanup(server.Close)
 		return server.URL
 	}
-	out := newTestOut(t, Options{})
+	out := newTestSender(t, Options{})
 	for _, c := range []struct {
 		statuses        []int
 		accepted, final bool
@@ -440,7 +440,7 @@ func TestEveryMessageHasDisplayNameAndRunbook(t *testing.T) {
 	for kind, n := range testNotifications() {
 		text := o.messageText(n, nil).plainText()
 		if kind == Summary || kind == Test {
-			n.Problems = []Listed{{Runbook: n.Runbook}, {Runbook: "https://wiki.example.org/load"}}
+			n.Problems = []ListedProblem{{Runbook: n.Runbook}, {Runbook: "https://wiki.example.org/load"}}
 			text = o.messageText(n, nil).plainText()
 		} else if !strings.Contains(text, "disk ("+n.DisplayName+")") {
 			t.Errorf("%s has no display name:\n%s", kind, text)

@@ -34,15 +34,15 @@ func newMessage(key, payload string) *Message {
 	return &Message{Key: key, Payload: []byte(payload), Note: n}
 }
 
-// newTestOut returns an Out that is closed at the end of the test.
-func newTestOut(t testing.TB, o Options) *Out {
+// newTestSender returns a Sender that is closed at the end of the test.
+func newTestSender(t testing.TB, o Options) *Sender {
 	out := New(o)
 	t.Cleanup(out.Close)
 	return out
 }
 
-// sendOnce sends a message with a new Out, in one attempt.
-func sendOnce(ctx context.Context, spec *model.HandlerSpec, m *Message) error {
+// sendOneMessage sends a message with a new Sender, in one attempt.
+func sendOneMessage(ctx context.Context, spec *model.HandlerSpec, m *Message) error {
 	out := New(Options{Now: func() time.Time { return testTime }})
 	defer out.Close()
 	_, err := out.Send(ctx, spec, m)
@@ -89,11 +89,11 @@ func TestWebhookTrustsItsCA(t *testing.T) {
 	testenv.NoError(t, os.WriteFile(ca, data, 0o600))
 	one := newMessage("k", "{}")
 	hook := &model.Webhook{URL: server.URL, Headers: map[string]string{"X-Token": "secret"}}
-	if err := sendOnce(t.Context(), &model.HandlerSpec{Webhook: hook}, one); err == nil {
+	if err := sendOneMessage(t.Context(), &model.HandlerSpec{Webhook: hook}, one); err == nil {
 		t.Error("an unknown CA was trusted")
 	}
 	hook.CA = ca
-	if err := sendOnce(t.Context(), &model.HandlerSpec{Webhook: hook}, one); err != nil {
+	if err := sendOneMessage(t.Context(), &model.HandlerSpec{Webhook: hook}, one); err != nil {
 		t.Error(err)
 	}
 	if s := receiveFrom(t, "request", got); s != "secret {}" {
@@ -110,18 +110,18 @@ func TestCommandGetsTheNotification(t *testing.T) {
 	spec := &model.HandlerSpec{
 		Command: &model.Command{Shell: `cat > "$OUT"; echo "$MUSTER_IDEMPOTENCY_KEY" >> "$OUT"`}, Env: map[string]string{"OUT": out},
 	}
-	testenv.NoError(t, sendOnce(t.Context(), spec, one))
+	testenv.NoError(t, sendOneMessage(t.Context(), spec, one))
 	if got, _ := os.ReadFile(out); string(got) != "{\"version\":1}\np1/opened/default/pager\n" {
 		t.Errorf("the command got %q", got)
 	}
 
 	spec = &model.HandlerSpec{Command: &model.Command{Argv: []string{"/bin/sh", "-c", "head -c 1000000 /dev/zero | tr '\\0' x; echo no route; exit 3"}}}
-	err := sendOnce(t.Context(), spec, one)
+	err := sendOneMessage(t.Context(), spec, one)
 	if err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.HasSuffix(err.Error(), "no route") || len(err.Error()) > 700 {
 		t.Errorf("a failing command: %.800v", err)
 	}
 
-	if err := sendOnce(t.Context(), &model.HandlerSpec{}, one); !IsFinal(err) {
+	if err := sendOneMessage(t.Context(), &model.HandlerSpec{}, one); !IsFinal(err) {
 		t.Errorf("no command: %v", err)
 	}
 }
@@ -132,7 +132,7 @@ func TestCommandTimeoutKillsChildren(t *testing.T) {
 	spec := &model.HandlerSpec{Command: &model.Command{Shell: `sleep 600 & echo $! > "$F.new"; mv "$F.new" "$F"; wait`}, Env: map[string]string{"F": file}}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- sendOnce(ctx, spec, newMessage("k", "{}")) }()
+	go func() { ended <- sendOneMessage(ctx, spec, newMessage("k", "{}")) }()
 	var pid int
 	testenv.Until(t, "the child runs", func() bool {
 		data, err := os.ReadFile(file)
@@ -154,7 +154,7 @@ func TestWebhookErrorsHideTheAddress(t *testing.T) {
 	for _, url := range []string{
 		"http://127.0.0.1:1/services/s3cret", "http://ann:s3cret@127.0.0.1:1/", "http://127.0.0.1:1/?key=s3cret", "http://[::1/s3cret", "http://127.0.0.1:s3cret/",
 	} {
-		err := sendOnce(t.Context(), &model.HandlerSpec{Webhook: &model.Webhook{URL: url, Headers: map[string]string{"Authorization": "s3cret"}}}, newMessage("k", "{}"))
+		err := sendOneMessage(t.Context(), &model.HandlerSpec{Webhook: &model.Webhook{URL: url, Headers: map[string]string{"Authorization": "s3cret"}}}, newMessage("k", "{}"))
 		if err == nil || strings.Contains(err.Error(), "/services") || strings.Contains(err.Error(), "s3cret@") || strings.Contains(err.Error(), "key=") {
 			t.Errorf("%s: %v", url, err)
 		}
@@ -172,17 +172,17 @@ func TestCommandEnvironmentExcludesSettings(t *testing.T) {
 		t.Errorf("got %v, want %v", env, want)
 	}
 	spec := &model.HandlerSpec{Command: &model.Command{Shell: `test -z "$MUSTER_INTENT_DB" && test -z "$PAGER_KEY" && test "$TZ" = UTC && test "$LANG" = C.UTF-8 && test "$MUSTER_IDEMPOTENCY_KEY" = k1 && test "$A" = b`}, Env: map[string]string{"A": "b"}}
-	if err := sendOnce(t.Context(), spec, newMessage("k1", "{}")); err != nil {
+	if err := sendOneMessage(t.Context(), spec, newMessage("k1", "{}")); err != nil {
 		t.Error(err)
 	}
-	out := newTestOut(t, Options{})
+	out := newTestSender(t, Options{})
 	made, _, err := out.Mutate(t.Context(), &model.MutatorSpec{Command: &model.Command{Shell: `echo "<$PAGER_KEY>"`}}, []byte("{}"))
 	if err != nil || string(made) != "<>\n" {
 		t.Errorf("a mutator knows %q, %v", made, err)
 	}
 }
 
-// A Secret is read for each message; the error for a missing one is not final.
+// The value of a Secret is read for each message; if it is missing, the message is retried later.
 func TestNamedSecretsAreReadForEachMessage(t *testing.T) {
 	value, err := "", errors.New("Vault is sealed")
 	out := New(Options{Secret: func(_ context.Context, namespace, name string) (string, error) {
@@ -235,10 +235,10 @@ func TestMutatorSecretsReachOnlyTheHandler(t *testing.T) {
 	}
 }
 
-// Secrets are hidden before a text is cut, so that no part of a secret remains at its end.
+// Secrets are redacted before an output is cut, so that no part of a secret remains at the cut.
 func TestCutOutputHidesSecrets(t *testing.T) {
 	const secret = "s3cret-token-0123456789"
-	out := newTestOut(t, Options{Secret: func(context.Context, string, string) (string, error) { return secret, nil }})
+	out := newTestSender(t, Options{Secret: func(context.Context, string, string) (string, error) { return secret, nil }})
 	peer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusInternalServerError)
 		_, _ = io.WriteString(w, strings.Repeat("x", 500)+r.Header.Get("Authorization")+" and more")
@@ -265,7 +265,8 @@ func TestCutOutputHidesSecrets(t *testing.T) {
 	}
 }
 
-// A command, as a list or for the shell, uses its assets while it runs. Without an asset the message waits.
+// A handler's command can run the programs of its assets; without an asset the message is retried later. Without an
+// asset the message waits.
 func TestCommandUsesItsAssets(t *testing.T) {
 	dir, held := t.TempDir(), 0
 	program := filepath.Join(dir, "bin", "tell")

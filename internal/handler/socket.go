@@ -23,7 +23,7 @@ const maxDatagram = 8 << 10
 const maxEvent = 65507
 
 // tcp opens a TCP connection, writes the message as one line and closes it.
-func (o *Out) tcp(ctx context.Context, t *model.TCP, m *Message) (Receipt, error) {
+func (o *Sender) tcp(ctx context.Context, t *model.TCP, m *Message) (Receipt, error) {
 	text := jsonLine(m)
 	receipt := Receipt{Sent: fmt.Sprintf("tcp %s\n%s", t.Address, text)}
 	conn, err := Dial(ctx, o.opts.Dialer, t.Address, t.TLS, t.CA)
@@ -35,7 +35,7 @@ func (o *Out) tcp(ctx context.Context, t *model.TCP, m *Message) (Receipt, error
 }
 
 // udp sends a message as one UDP datagram.
-func (o *Out) udp(ctx context.Context, u *model.UDP, m *Message) (Receipt, error) {
+func (o *Sender) udp(ctx context.Context, u *model.UDP, m *Message) (Receipt, error) {
 	text, err := encodeDatagram(m)
 	receipt := Receipt{Sent: fmt.Sprintf("udp %s\n%s\n", u.Address, text)}
 	if err != nil {
@@ -118,8 +118,9 @@ type streamKey struct {
 	number  uint32
 }
 
-// streamConn is one open connection of a stream handler. A writer waits for the writers before it. A peer that does
-// not read blocks writers until their time-out; meanwhile messages wait in the outbox.
+// streamConn is one connection of a stream handler, which opens itself again when needed. A writer waits for the
+// writers before it. A peer that does not read blocks writers until their time-out; meanwhile messages wait in the
+// outbox.
 type streamConn struct {
 	dialer *net.Dialer
 	key    streamKey
@@ -129,7 +130,7 @@ type streamConn struct {
 
 // stream writes a message as one line to one of the handler's open connections. All messages about a problem use the
 // same connection, which keeps their order.
-func (o *Out) stream(ctx context.Context, s *model.Stream, m *Message) (Receipt, error) {
+func (o *Sender) stream(ctx context.Context, s *model.Stream, m *Message) (Receipt, error) {
 	text := jsonLine(m)
 	receipt := Receipt{Sent: fmt.Sprintf("stream %s\n%s", s.Address, text)}
 	h := fnv.New32a()
@@ -151,8 +152,8 @@ func (o *Out) stream(ctx context.Context, s *model.Stream, m *Message) (Receipt,
 	return receipt, nil
 }
 
-// streamConn returns the connection for a key, which may still be closed.
-func (o *Out) streamConn(key streamKey) *streamConn {
+// streamConn returns the connection object for a stream's key, and creates it, still unconnected, if the key is new.
+func (o *Sender) streamConn(key streamKey) *streamConn {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	c := o.streams[key]
@@ -182,7 +183,7 @@ func (c *streamConn) write(ctx context.Context, text []byte) error {
 	}
 }
 
-// open returns the open connection, or opens one.
+// open returns the present connection, or opens one if none is open.
 func (c *streamConn) open(ctx context.Context) (conn *net.Conn, fresh bool, err error) {
 	if conn := c.conn.Load(); conn != nil {
 		return conn, false, nil
@@ -203,7 +204,7 @@ func (c *streamConn) open(ctx context.Context) (conn *net.Conn, fresh bool, err 
 	return &opened, true, nil
 }
 
-// closeConn closes a connection, which may be nil.
+// closeConn closes a connection of the stream; a nil connection is ignored.
 func (c *streamConn) closeConn(conn *net.Conn) {
 	if conn != nil {
 		c.conn.CompareAndSwap(conn, nil)

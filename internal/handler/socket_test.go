@@ -83,7 +83,7 @@ func TestTCPSendsOneLine(t *testing.T) {
 	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))
 	testenv.NoError(t, err)
 	plain, secure := newLineReceiver(t, nil), newLineReceiver(t, &tls.Config{Certificates: []tls.Certificate{pair}})
-	out := newTestOut(t, Options{})
+	out := newTestSender(t, Options{})
 	note := testNotifications()[Opened]
 	for _, c := range []struct {
 		peer *lineReceiver
@@ -110,7 +110,7 @@ func TestUDPDatagramFitsItsLimit(t *testing.T) {
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
 	testenv.NoError(t, err)
 	defer conn.Close()
-	out := newTestOut(t, Options{})
+	out := newTestSender(t, Options{})
 	long := *testNotifications()[Opened]
 	long.Output = strings.Repeat("ünïcode \" ", 5000)
 	huge := long
@@ -138,7 +138,7 @@ func TestUDPDatagramFitsItsLimit(t *testing.T) {
 // A stream keeps its connections, keeps the order of each problem, and reconnects after the peer closed.
 func TestStreamKeepsOrderAndReconnects(t *testing.T) {
 	p := newLineReceiver(t, nil)
-	out := newTestOut(t, Options{})
+	out := newTestSender(t, Options{})
 	spec := &model.HandlerSpec{Stream: &model.Stream{Address: p.Addr().String(), Connections: 3}}
 	send := func(problem, kind int) {
 		n := testNotifications()[Opened]
@@ -186,12 +186,12 @@ func TestStreamKeepsOrderAndReconnects(t *testing.T) {
 	receiveFrom(t, "line over a new connection", p.got)
 }
 
-// A peer that does not read blocks its own writers until their time-out, and no other stream.
+// A peer that does not read delays writes to its own stream until they time out, and writes to no other stream.
 func TestUnreadStreamBlocksNoOtherStream(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	testenv.NoError(t, err)
 	defer l.Close()
-	out := newTestOut(t, Options{})
+	out := newTestSender(t, Options{})
 	n := testNotifications()[Opened]
 	n.Output = strings.Repeat("x", 1<<20)
 	spec := &model.HandlerSpec{Stream: &model.Stream{Address: l.Addr().String(), Connections: 1}, Timeout: model.Duration(300 * time.Millisecond)}

@@ -71,7 +71,7 @@ func secretEncodings(secret string) []string {
 	return list
 }
 
-// NewText returns a Hider of the same secrets for another text; a nil Hider gives nil.
+// NewText returns a Hider for another text with the same secrets; a nil Hider returns nil.
 func (h *Hider) NewText() *Hider {
 	if h == nil {
 		return nil
@@ -88,11 +88,11 @@ func (h *Hider) Redact(text []byte) []byte {
 	return h.NewText().Next(text, true)
 }
 
-// Buffered returns the number of bytes held back because a secret may begin with them.
+// Buffered returns the number of bytes that are not yet returned because a secret may begin in them.
 func (h *Hider) Buffered() int { return len(h.pending) }
 
-// Next adds the next piece of the text and returns the redacted text that is certain; last marks the final piece. The
-// result is valid until the next call.
+// Next adds the next part of the text and returns the redacted text in which no secret can begin; last marks the
+// final part. The result is valid until the next call.
 func (h *Hider) Next(p []byte, last bool) []byte {
 	text := append(h.pending, p...)
 	h.pending = nil
@@ -133,8 +133,8 @@ func (h *Hider) partialMatch(text []byte) int {
 	return len(text)
 }
 
-// findSecret returns start and end of the first secret that begins in text[at:before]; of several at one offset the
-// longest. from is -1 if there is none.
+// findSecret returns the start and end of the first secret in text[at:before]; of secrets at the same offset it
+// returns the longest. from is -1 if there is none.
 func (h *Hider) findSecret(text []byte, at, before int) (from, to int) {
 	from = -1
 	for _, word := range h.words {

@@ -11,7 +11,7 @@ import (
 // notFuzzed are the files whose decoders need no fuzz target, with the trusted origin of their input.
 var notFuzzed = map[string]string{
 	"internal/offline/resetpassword.go":      "a file that only the server's own user may write",
-	"internal/watchdog/courier.go":           "a certificate of the same function",
+	"internal/watchdog/session.go":           "a certificate of the same function",
 	"internal/doctor/findings.go":            "answers of the admin listener of this machine",
 	"internal/doctor/doctor.go":              "certificates of the server's own folder",
 	"internal/intent/enrolment_batch.go":     "rows of the server's own database",

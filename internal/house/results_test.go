@@ -17,14 +17,14 @@ import (
 func TestBenchmarkResultsNameExistingCommits(t *testing.T) {
 	const again = "go test ./internal/house -run BenchmarkResults, in a whole clone (git fetch --unshallow)"
 	if _, err := exec.LookPath("git"); err != nil {
-		testenv.LeftOut(t, "git is not installed", "sudo apt-get install git")
+		testenv.Skip(t, "git is not installed", "sudo apt-get install git")
 	}
 	shallow, err := exec.Command("git", "rev-parse", "--is-shallow-repository").Output()
 	switch {
 	case err != nil:
-		testenv.LeftOut(t, "this is no git repository", again)
+		testenv.Skip(t, "this is no git repository", again)
 	case strings.TrimSpace(string(shallow)) != "false":
-		testenv.LeftOut(t, "this clone does not have the whole history", again)
+		testenv.Skip(t, "this clone does not have the whole history", again)
 	}
 	root, results := os.DirFS("../../bench/results"), 0
 	err = fs.WalkDir(root, ".", func(path string, _ fs.DirEntry, err error) error {

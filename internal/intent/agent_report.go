@@ -28,7 +28,8 @@ func recordedReport(spec *model.NodeSpec) AgentReport {
 	return AgentReport{spec.Facts, spec.AgentLabels, spec.AgentGroups, spec.AgentReceivers}
 }
 
-// writeTo copies the report into a node's spec. An empty list of keepalive receivers is left out.
+// writeTo copies the facts, labels and groups of the report into the spec of a node. An empty list of keepalive
+// receivers is left out.
 func (s AgentReport) writeTo(spec *model.NodeSpec) {
 	spec.Facts, spec.AgentLabels, spec.AgentGroups, spec.AgentReceivers = s.Facts, s.Labels, s.Groups, s.Hears
 	if s.Hears.Empty() {
@@ -36,7 +37,7 @@ func (s AgentReport) writeTo(spec *model.NodeSpec) {
 	}
 }
 
-// withRecordedParts replaces each rejected (nil) field of the report by the stored value.
+// withRecordedParts returns the report with the stored values in place of its rejected (nil) fields.
 func (s AgentReport) withRecordedParts(before AgentReport) AgentReport {
 	if s.Facts == nil {
 		s.Facts = before.Facts
@@ -184,7 +185,8 @@ func (s *AgentReports) RecordReport(info NodeInfo, report AgentReport) (limit, r
 	return limit, reason
 }
 
-// ReportBacklog returns the number of unwritten reports, of enrolled nodes, and of all reports ever recorded.
+// ReportBacklog returns the number of reports that are not written yet, of enrolled nodes, and of all reports since
+// the start.
 func (s *AgentReports) ReportBacklog() (waiting, nodes int, ever uint64) {
 	s.nodes.mu.RLock()
 	defer s.nodes.mu.RUnlock()
@@ -216,8 +218,9 @@ const (
 	reportUnit     = 2 << 10 // bytes
 )
 
-// units returns the changes that a change to this report counts as.
-func (s AgentReport) units() float64 {
+// changeCost returns by how much a change to this report reduces the node's budget of changes: 1, or more for a large
+// report.
+func (s AgentReport) changeCost() float64 {
 	size := 0
 	for _, m := range []map[string]string{s.Facts, s.Labels} {
 		for k, v := range m {
@@ -227,13 +230,13 @@ func (s AgentReport) units() float64 {
 	return max(1, float64(size)/reportUnit)
 }
 
-// reportBudget is the used part of a node's reportBurst at a time.
+// reportBudget records how much of a node's budget of report changes was used at a time.
 type reportBudget struct {
 	used float64
 	at   time.Time
 }
 
-// refilled returns the report budget of a node at a later time, partly refilled.
+// refilled returns the budget of report changes of a node at a later time, when a part of it is available again.
 func (p reportBudget) refilled(refilled time.Time) reportBudget {
 	return reportBudget{max(0, p.used-float64(refilled.Sub(p.at))/float64(reportInterval)), refilled}
 }
@@ -241,8 +244,8 @@ func (p reportBudget) refilled(refilled time.Time) reportBudget {
 // maxReportBatch bounds the nodes of one transaction.
 const maxReportBatch = 2000
 
-// pendingBatch returns the reports and first machine keys for the next transaction. A newer report of a node replaces
-// an older pending one, so that nothing outdated is written.
+// pendingBatch returns the agent reports, and the keys of machines without a recorded key, for the next transaction.
+// A newer report of a node replaces an older pending one, so that nothing outdated is written.
 func (s *AgentReports) pendingBatch() (seen map[uuid.UUID]AgentReport, keys map[uuid.UUID]string) {
 	now := s.opts.Now()
 	s.nodes.mu.Lock()
@@ -308,15 +311,15 @@ func (s *AgentReports) writeBatch(ctx context.Context, seen map[uuid.UUID]AgentR
 	return written, err
 }
 
-// markWritten removes written reports from the pending ones and counts the writes of each node. A node with a newer
-// report waits for the next round.
+// markWritten removes the written reports from the pending ones, and reduces the change budgets of their nodes. A
+// node with a newer report waits for the next round.
 func (s *AgentReports) markWritten(seen map[uuid.UUID]AgentReport, keys map[uuid.UUID]string, written []uuid.UUID) {
 	now := s.opts.Now()
 	s.nodes.mu.Lock()
 	defer s.nodes.mu.Unlock()
 	for _, uid := range written {
 		p := s.nodes.paces[uid].refilled(now)
-		s.nodes.paces[uid] = reportBudget{p.used + seen[uid].units(), now}
+		s.nodes.paces[uid] = reportBudget{p.used + seen[uid].changeCost(), now}
 	}
 	for uid, report := range seen {
 		if now, ok := s.nodes.reports[uid]; ok && now.equal(report) {
@@ -334,7 +337,8 @@ func (s *AgentReports) markWritten(seen map[uuid.UUID]AgentReport, keys map[uuid
 	}
 }
 
-// reportWrite returns the write that stores a report in a node's row; ok is false if the row already has it.
+// reportWrite returns the database write that stores a report in the row of its node; ok is false if the row already
+// has the report.
 func (s *AgentReports) reportWrite(ctx context.Context, uid uuid.UUID, report AgentReport, machine string) (w Write, ok bool, err error) {
 	info, ok := s.nodes.lookupUID(uid)
 	if !ok {

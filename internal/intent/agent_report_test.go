@@ -12,8 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// A node whose facts keep changing costs the store one write per half minute. Other nodes do not wait for it, and the
-// last report is stored.
+// A node whose facts change all the time causes one database write per half minute. Other nodes do not wait for it,
+// and the last report is stored.
 func TestChangingReportsAreThrottled(t *testing.T) {
 	w := newTestService(t)
 	joined := func(name string) intent.NodeInfo {
@@ -82,8 +82,8 @@ func TestLargeChangingReportsAreWrittenRarely(t *testing.T) {
 	}
 }
 
-// A report that waits follows its machine when the node is renamed. Facts, labels or groups beyond their bound are
-// rejected, the rest of the report is stored.
+// Facts, labels or groups above their limits are rejected and the rest of an agent's report is stored, also after a
+// rename of the node. Facts, labels or groups beyond their bound are rejected, the rest of the report is stored.
 func TestReportIsBoundedAndStored(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	member, err := w.Register(ctx, "key", pki.JoinToken{Groups: []string{"web"}}, pki.EnrolRequest{Name: "web01", Groups: []string{"web", "canary", "web"}})
@@ -121,8 +121,8 @@ func TestReportIsBoundedAndStored(t *testing.T) {
 	}
 }
 
-// The keepalive receivers that an agent names are stored with its node, and an apply does not change them, until the
-// agent names others. A report without receivers leaves them.
+// The handlers and pipelines that an agent names for its keepalive are stored with its node, and an apply does not
+// change them. A report without receivers leaves them.
 func TestReportedReceiversAreStored(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	member, err := w.Register(ctx, "key", pki.JoinToken{}, pki.EnrolRequest{Name: "web01"})

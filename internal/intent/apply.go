@@ -76,7 +76,8 @@ func (s *Resources) Apply(ctx context.Context, by Actor, resources []model.Resou
 	return a.previewAndCommit(ctx)
 }
 
-// pendingApply is one apply in progress: it prepares, previews, guards and commits its writes.
+// pendingApply is one apply in progress: it prepares its writes, previews their effect, requires a confirmation for
+// many nodes, and commits.
 type pendingApply struct {
 	repo     *repository
 	by       Actor
@@ -243,7 +244,7 @@ func (a *pendingApply) prepareResource(ctx context.Context, r *model.Resource) e
 		return err
 	}
 	if len(write.Body) > maxBody {
-		return model.Errorf(model.Invalid, "%s has %d bytes, at most %d", key, len(write.Body), maxBody).WithHint("move long texts to files on the nodes")
+		return model.Errorf(model.Invalid, "%s has %d bytes, the limit is %d", key, len(write.Body), maxBody).WithHint("move long texts to files on the nodes")
 	}
 	outcome := Outcome{Key: key, Op: OpCreated, Revision: row.Revision, Warnings: warnings}
 	switch {
@@ -307,8 +308,8 @@ func (r *repository) keepReported(node *model.NodeSpec, row Row, exists bool) (b
 	return before, nil
 }
 
-// previewAndCommit previews the effect of all writes on nodes, refuses the apply where a guard requires a
-// confirmation, and commits the writes.
+// previewAndCommit computes the effect of all writes on nodes, refuses the apply if a required confirmation is
+// missing, and commits the writes.
 func (a *pendingApply) previewAndCommit(ctx context.Context) (ApplyResult, error) {
 	out := ApplyResult{Outcomes: a.outcomes}
 	if impact := a.repo.opts.Impact; impact != nil {
@@ -395,6 +396,6 @@ func (a *pendingApply) checkAffected(affected int) error {
 	if !slices.ContainsFunc(a.outcomes, inFiles) || slices.ContainsFunc(a.outcomes, renamed) {
 		look = "--dry-run"
 	}
-	return model.Errorf(model.Guarded, "this changes %d nodes; more than %d need --yes%s", affected, most, a.pruneSummary()).
+	return model.Errorf(model.Guarded, "this change affects %d nodes; a change of more than %d nodes needs --yes%s", affected, most, a.pruneSummary()).
 		WithHint("preview it with %s, then repeat with --yes or --max-affected %d", look, affected)
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// rememberNodeRow stores the row of a node as the apply read it, for rebaseNodeWrite. An agent may report between the
-// moment an operator's apply reads the node and the moment it writes. That is no conflict: the operator declares
-// other fields of the row than the agent reports.
+// rememberNodeRow stores the row of a node as it was read, so that a later change of the row can be recognised. An
+// agent may report between the moment an operator's apply reads the node and the moment it writes. That is no
+// conflict: the operator declares other fields of the row than the agent reports.
 func (a *pendingApply) rememberNodeRow(row Row) {
 	if row.Kind != "Node" {
 		return

@@ -103,8 +103,8 @@ func (w *testService) label(t *testing.T, expect map[intent.Key]int64) error {
 	return err
 }
 
-// While facts of a fleet are written, nodes are renamed, retired and given other machines: no call fails, and
-// afterwards the index in memory equals the rows.
+// Renames, retirements and replacements of nodes succeed while facts are written, and the in-memory index equals the
+// rows afterwards.
 func TestConcurrentChangesAndReports(t *testing.T) {
 	const each = 12
 	w, ctx := newTestService(t), t.Context()
@@ -185,7 +185,7 @@ func TestConcurrentChangesAndReports(t *testing.T) {
 	}
 }
 
-// The hundredth machine of one name costs as many queries as the first.
+// Machines that join with the same name get numbered names, each with one transaction, however many there are.
 func TestMachinesOfOneNameGetNumbers(t *testing.T) {
 	w := newTestService(t)
 	for i := range 20 {

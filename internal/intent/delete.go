@@ -12,8 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Delete deletes resources in one transaction with the guards of Apply; a namespace must be empty or deleted with its
-// content.
+// Delete deletes resources in one transaction; like Apply it needs a confirmation if it changes many nodes.
 func (s *Resources) Delete(ctx context.Context, by Actor, keys []Key, o ApplyOptions) (ApplyResult, error) {
 	a := pendingApply{repo: s.repository, by: by, opts: o}
 	deleted := map[Key]bool{}
@@ -51,7 +50,8 @@ func (s *Resources) Delete(ctx context.Context, by Actor, keys []Key, o ApplyOpt
 	return a.previewAndCommit(ctx)
 }
 
-// deletionOrder returns the rank of a key in a deletion: resources are deleted before their namespace.
+// deletionOrder returns the position of a resource in a deletion, so that resources are deleted before their
+// namespace.
 func deletionOrder(key Key) int {
 	if key.Kind == "Namespace" {
 		return 1
@@ -142,8 +142,8 @@ func containsName(body []byte, names map[string]bool) bool {
 	}
 }
 
-// Retire removes nodes in one commit, with the guards of Apply, and leaves tombstones for their machines. Their
-// events go with them; tombstones stay, so that a returning machine learns why it is refused.
+// Retire removes nodes in one commit and keeps tombstones of their machines; like Apply it needs a confirmation for
+// many nodes. Their events go with them; tombstones stay, so that a returning machine learns why it is refused.
 func (s *Resources) Retire(ctx context.Context, by Actor, keys []Key, o ApplyOptions) (ApplyResult, error) {
 	return s.deregisterNodes(ctx, by, keys, Tombstone{Why: ReasonRetired, Reason: by.Why}, o)
 }

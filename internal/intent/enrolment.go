@@ -21,13 +21,13 @@ type Enrolment struct {
 	queue joinQueue
 }
 
-// NodeOfKey implements pki.Registrar.
+// NodeOfKey returns the node whose machine has the key with this fingerprint; false: none.
 func (s *Enrolment) NodeOfKey(key string) (pki.Member, bool) {
 	info, ok := s.nodes.lookupKey(key)
 	return info.member(), ok
 }
 
-// RefuseKey implements pki.Registrar.
+// RefuseKey returns an error if the key belongs to a retired, replaced or refused machine.
 func (s *Enrolment) RefuseKey(key string) error {
 	if t, ok := s.tombstones.lookupKey(key); ok {
 		return t.Err()
@@ -35,14 +35,14 @@ func (s *Enrolment) RefuseKey(key string) error {
 	return nil
 }
 
-// UnknownNode implements pki.Registrar.
+// UnknownNode reports whether a node id belongs neither to an enrolled node nor to a removed one.
 func (s *Enrolment) UnknownNode(node uuid.UUID) bool {
 	_, exists := s.nodes.lookupUID(node)
 	_, removed := s.tombstones.lookupRow(node.String())
 	return !exists && !removed
 }
 
-// Register implements pki.Registrar: it creates the node of a machine that joins.
+// Register creates the node of a machine that joins (pki.Registrar).
 func (s *Enrolment) Register(ctx context.Context, key string, token pki.JoinToken, request pki.EnrolRequest) (pki.Member, error) {
 	return s.Accept(ctx, Actor{User: "token:" + token.ID, Why: "joined"}, key, token, request, false)
 }
@@ -128,7 +128,8 @@ func (s *Enrolment) enrolMachine(j *joinRequest) (pki.Member, error) {
 	return pki.Member{}, model.Errorf(model.Conflict, "a thousand nodes already have names that begin with %s", base).WithHint("start the agent with --name")
 }
 
-// joinWrites returns the writes that enrol a machine: its node, the deletion of its tombstone, one use of its token.
+// joinWrites returns the database writes that enrol a machine: create its node, delete its tombstone, count one use
+// of its token.
 func (s *Enrolment) joinWrites(j *joinRequest, node Write) ([]Write, error) {
 	used, err := JoinTokens{s.opts.Store}.tokenUseWrites(j.ctx, j.token)
 	if err != nil {
@@ -155,7 +156,7 @@ func NodeName(wanted string) string {
 	return name
 }
 
-// freeNodeSlots returns how many more nodes the limit of a namespace allows.
+// freeNodeSlots returns the number of nodes that a namespace may still get before its limit.
 func (s *Enrolment) freeNodeSlots(namespace string) int {
 	most := s.namespaces.limitsByName(namespace).Nodes
 	if most <= 0 {
@@ -164,7 +165,7 @@ func (s *Enrolment) freeNodeSlots(namespace string) int {
 	return most - len(s.nodes.names([]string{namespace}))
 }
 
-// refuseOverNodeLimit returns the error of a machine beyond the node limit of its namespace, and reports it to
+// refuseOverNodeLimit returns the error for a machine that would exceed the node limit of its namespace, and calls
 // Options.Full.
 func (s *Enrolment) refuseOverNodeLimit(namespace string) error {
 	err := model.Errorf(model.Limited, "namespace %s has reached its limit of %d nodes", namespace, s.namespaces.limitsByName(namespace).Nodes).
@@ -182,7 +183,7 @@ func newNode(j *joinRequest, name string, uid uuid.UUID) ([]byte, error) {
 	return encode(&model.Resource{Kind: "Node", Metadata: model.Metadata{Name: name, Namespace: j.namespace()}, Spec: spec})
 }
 
-// CheckJoinGrant returns an error if a join token or approval grants anything that an applied Node could not declare.
+// CheckJoinGrant returns an error if a join token grants labels, groups or a lifecycle that are not valid for a Node.
 func (s *Enrolment) CheckJoinGrant(ctx context.Context, token pki.JoinToken) error {
 	r := model.Resource{
 		Kind: "Node", Metadata: model.Metadata{Name: "node", Namespace: token.Namespace, Labels: token.Labels},
@@ -267,8 +268,9 @@ func (s *Enrolment) tryClaimDeclaredNode(j *joinRequest, at Key) (pki.Member, bo
 	return pki.Member{UID: uid, Name: at.Name, Namespace: at.Namespace}, err == nil, err
 }
 
-// replaceableNode returns the node whose machine a join token may replace: the one it names, or the long absent one
-// with the wanted name. A name proves little: no machine replaces one in a trusted group by name alone.
+// replaceableNode returns the node whose machine a join token may replace: the node that the token names, or the node
+// of the wanted name if it was absent for long. A name proves little: no machine replaces one in a trusted group by
+// name alone.
 func (s *Enrolment) replaceableNode(ctx context.Context, token pki.JoinToken, namespace, name string) (node NodeInfo, ok bool, err error) {
 	if token.Node != uuid.Nil {
 		node, ok = s.nodes.lookupUID(token.Node)
@@ -295,7 +297,7 @@ func (s *Enrolment) replaceableNode(ctx context.Context, token pki.JoinToken, na
 		return node, true, nil
 	}
 	if wait := s.opts.Absent(node); wait > 0 {
-		return node, false, model.Errorf(model.Conflict, "node %s may return soon: a machine can take it over by its name in %s", name, max(wait.Round(time.Second), time.Second)).
+		return node, false, model.Errorf(model.Conflict, "node %s was connected recently: another machine can take over its name only in %s", name, max(wait.Round(time.Second), time.Second)).
 			WithHint("try again then; or at once, on the server: muster node replace %s", name)
 	}
 	return node, true, nil

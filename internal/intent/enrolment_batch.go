@@ -72,7 +72,7 @@ func (q *joinQueue) takeBatch() []*joinRequest {
 	return list
 }
 
-// join enrols a machine, together with other waiting machines in one commit.
+// join enrols a machine, in one commit with the other machines that wait.
 func (s *Enrolment) join(j *joinRequest) (pki.Member, error) {
 	s.queue.add(j)
 	s.nodes.enrolling.Lock()
@@ -194,14 +194,14 @@ const tokenKind = "jointoken"
 // JoinTokens stores join tokens as rows of the intent.
 type JoinTokens struct{ Store Store }
 
-// joinTokenKey returns the key of a join token's row.
+// joinTokenKey returns the key of the database row of a join token.
 func joinTokenKey(id string) Key { return Key{Kind: tokenKind, Name: id} }
 
 // Create stores a join token.
 func (s JoinTokens) Create(ctx context.Context, by Actor, t pki.JoinToken) error {
 	body, err := json.Marshal(t)
 	if err != nil {
-		return fmt.Errorf("keep join token %s: %w", t.ID, err)
+		return fmt.Errorf("encode join token %s: %w", t.ID, err)
 	}
 	_, err = s.Store.Commit(ctx, by, []Write{{Key: joinTokenKey(t.ID), Body: body}})
 	return err
@@ -228,7 +228,7 @@ func (s JoinTokens) Delete(ctx context.Context, by Actor, id string) error {
 	return err
 }
 
-// Find implements pki.Tokens.
+// Find returns the join token with this id.
 func (s JoinTokens) Find(ctx context.Context, id string) (pki.JoinToken, error) {
 	t, _, err := s.find(ctx, id)
 	return t, err
@@ -265,7 +265,7 @@ func (s JoinTokens) tokenUseWrites(ctx context.Context, token pki.JoinToken) ([]
 	return []Write{write}, err
 }
 
-// usedToken is a stored join token with uses that are not yet written.
+// usedToken is a stored join token whose number of uses was increased and not yet written.
 type usedToken struct {
 	pki.JoinToken
 	revision int64 // revision of the token's row when the row was read
@@ -275,7 +275,7 @@ type usedToken struct {
 func (u *usedToken) write() (Write, error) {
 	body, err := json.Marshal(u.JoinToken)
 	if err != nil {
-		return Write{}, fmt.Errorf("keep join token %s: %w", u.ID, err)
+		return Write{}, fmt.Errorf("encode join token %s: %w", u.ID, err)
 	}
 	return Write{Key: joinTokenKey(u.ID), Body: body, Expect: u.revision}, nil
 }

@@ -164,8 +164,8 @@ func TestNamespaceNodeLimit(t *testing.T) {
 	}
 }
 
-// The grants of a join token stay when the file of the node is applied again, whether the node was declared before or
-// after the join; a file that declares the grant replaces it.
+// Groups and labels that a join token granted stay when the Node is applied again, unless the file declares them
+// itself.
 func TestJoinGrantSurvivesApply(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	apply := func(name string, given *model.JoinGrant) intent.Op {
@@ -316,8 +316,8 @@ func TestTokenUseIsCountedWithItsNode(t *testing.T) {
 	}
 }
 
-// A declared node waits for the machine that joins by its name, and keeps its id and its declaration. A declared node
-// in a trusted group waits for a person's confirmation.
+// A machine that joins with the name of a declared node becomes this node, which keeps its id and its declaration. A
+// declared node in a trusted group waits for a person's confirmation.
 func TestDeclaredNodeGetsItsMachine(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	declare := func(name string, groups ...string) model.Resource {
@@ -366,8 +366,7 @@ func TestDeclaredNodeGetsItsMachine(t *testing.T) {
 	}
 }
 
-// No machine becomes a declared or absent node while the server does not know whether a trusted group contains the
-// node; and a row that changes during this check is checked again.
+// While the server cannot find out whether a node is in a trusted group, no machine may become this node.
 func TestUnknownTrustRefusesEnrolment(t *testing.T) {
 	w := newTestService(t)
 	pay := func(role string) model.Resource {

@@ -20,14 +20,15 @@ func (s *Service) ForgetAbsentNow(ctx context.Context, away map[uuid.UUID]time.D
 	return s.Nodes.forgetAbsent(ctx, away, passed)
 }
 
-// IndexSizes returns the number of nodes and of tombstones in the indexes.
+// IndexSizes returns the numbers of entries in the in-memory indexes of nodes, keys, ephemeral nodes and tombstones,
+// for tests.
 func (s *Service) IndexSizes() (nodes, keys, ephemeral, tombstones int) {
 	s.nodes.mu.RLock()
 	defer s.nodes.mu.RUnlock()
 	return len(s.nodes.byUID) + len(s.nodes.keys), len(s.nodes.byKey) + len(s.tombstones.byKey), len(s.nodes.ephemeral), len(s.tombstones.byRow)
 }
 
-// ResetPaces restores the full report budget of each node, for tests.
+// ResetPaces makes the whole budget of report changes of each node available again, for tests.
 func (s *Service) ResetPaces() {
 	s.nodes.mu.Lock()
 	defer s.nodes.mu.Unlock()

@@ -87,13 +87,13 @@ func (x *namespaceIndex) limitsByName(name string) model.Limits {
 	return x.defaults
 }
 
-// LimitsFor returns the limits in force in a namespace.
+// LimitsFor returns the limits of a namespace by name, with the server's defaults for unset ones.
 func (s *Namespaces) LimitsFor(namespace string) model.Limits {
 	return s.namespaces.limitsByName(namespace)
 }
 
-// NamespaceLimits returns the limits in force in a namespace, by number. Sessions ask for every batch, so a change
-// takes effect at once.
+// NamespaceLimits returns the limits of the namespace with this id, with the server's defaults for unset ones.
+// Sessions ask for every batch, so a change takes effect at once.
 func (s *Namespaces) NamespaceLimits(id model.NamespaceID) model.Limits {
 	s.namespaces.mu.RLock()
 	defer s.namespaces.mu.RUnlock()
@@ -183,7 +183,7 @@ func (a *pendingApply) deleteAllGroup(ctx context.Context, namespace Key, delete
 	return err
 }
 
-// pruneAllGroups keeps undeclared groups "all", which are built in, unless their namespace is deleted.
+// pruneAllGroups excludes the built-in groups "all" from a prune, unless the prune deletes their namespace.
 func (a *pendingApply) pruneAllGroups(ctx context.Context, list []undeclaredResource) ([]undeclaredResource, error) {
 	for i := range list {
 		switch key := list[i].row.Key; {
@@ -211,7 +211,7 @@ func (a *pendingApply) pruneAllGroups(ctx context.Context, list []undeclaredReso
 	return list, nil
 }
 
-// releaseOwner removes the owner from a built-in group that the owner no longer declares.
+// releaseOwner removes the owner from a built-in group "all" if the owner's files no longer declare the group.
 func (a *pendingApply) releaseOwner(row Row, o Outcome) error {
 	r, err := a.repo.decode(row)
 	if err != nil {

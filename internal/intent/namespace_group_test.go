@@ -79,7 +79,8 @@ func TestGroupAllIsDeletedWithItsNamespace(t *testing.T) {
 	}
 }
 
-// The built-in group "all" has no owner, so that no apply with --prune reports it again and again.
+// An apply with --prune removes the owner of the built-in group "all", so that later applies do not report the group
+// again.
 func TestPruneReleasesGroupAll(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	ofA := intent.ApplyOptions{Owner: "team-a", Prune: true}

@@ -352,14 +352,14 @@ type ExternalAgent struct {
 	Lifecycle   *model.Lifecycle // of a new node; nil: permanent
 }
 
-// UID returns the uid of the node of an external agent, derived from system, namespace and name.
+// UID returns the node id of an external agent, computed from its monitoring system, namespace and name.
 func (m *ExternalAgent) UID() uuid.UUID {
 	space := uuid.MustParse("5d1c9a0e-6f3b-4c55-9a59-0d6f1c2b7e44") // UUID namespace for uids of external agents
 	return uuid.NewSHA1(space, []byte(m.System+"\x00"+m.Namespace+"\x00"+m.Name))
 }
 
-// IsExternalAgent reports whether a uid is of an external agent, such as Sensu's, by its derived form; uids of
-// Muster's agents are random.
+// IsExternalAgent reports whether a node id belongs to an agent of another system, such as Sensu, whose ids are
+// computed; ids of Muster's agents are random.
 func IsExternalAgent(uid uuid.UUID) bool { return uid.Version() == 5 }
 
 // RegisterExternal returns the node of an agent of another monitoring system, and creates it at the first connection.

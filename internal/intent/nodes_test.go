@@ -61,8 +61,8 @@ func TestApplyCannotTakeAnotherNodesUID(t *testing.T) {
 	}
 }
 
-// If a store has two rows with one uid, the older node has the machine, in whatever order the rows are read; the newer
-// node can be deleted without effect on the older.
+// If two rows of a database have the same uid, the older node has the machine, and the newer node can be deleted
+// without effect on the older.
 func TestOlderNodeKeepsASharedUID(t *testing.T) {
 	for _, name := range []string{"copy2", "z2"} {
 		w, ctx := newTestService(t), t.Context()

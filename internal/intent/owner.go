@@ -133,7 +133,7 @@ func (a *pendingApply) firstRefusal(affected int) error {
 	return reasons[0]
 }
 
-// undeclaredResource is a resource that its owner once declared and no longer does.
+// undeclaredResource is a stored resource that its owner's files no longer declare.
 type undeclaredResource struct {
 	row  Row
 	keep string // reason why the prune keeps the resource; empty: the prune deletes it
@@ -244,7 +244,8 @@ func (a *pendingApply) prune(ctx context.Context, list []undeclaredResource) err
 	return err
 }
 
-// pruneSummary lists the resources that a prune would delete, for the refusal by the guard.
+// pruneSummary returns a text that lists the resources which a prune would delete, for the error that asks for a
+// confirmation.
 func (a *pendingApply) pruneSummary() string {
 	var names []string
 	for _, o := range a.outcomes {

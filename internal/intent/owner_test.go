@@ -19,12 +19,12 @@ func withOwner(r model.Resource, owner string) model.Resource {
 	return r
 }
 
-// handler returns a test handler.
+// handler returns a Handler for tests.
 func handler(name string) model.Resource {
 	return model.Resource{Kind: "Handler", Metadata: model.Metadata{Name: name}, Spec: &model.HandlerSpec{Command: &model.Command{Shell: "true"}}}
 }
 
-// namespace returns a test namespace.
+// namespace returns a Namespace for tests.
 func namespace(name string) model.Resource {
 	return model.Resource{Kind: "Namespace", Metadata: model.Metadata{Name: name}, Spec: &model.NamespaceSpec{}}
 }
@@ -95,7 +95,7 @@ func TestResourcesOfAnotherOwnerAreRefused(t *testing.T) {
 	}
 }
 
-// An edit that states the revision, and so has read the owner, may remove the owner; a warning tells the effect.
+// An apply with the expected revision and without an owner removes the owner of a resource, and returns a warning.
 func TestEditMayReleaseOwner(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	testenv.Value(w.Apply(ctx, ada, []model.Resource{check("x")}, intent.ApplyOptions{Owner: "team-a"}))(t)
@@ -236,7 +236,8 @@ func TestPruneKeepsJoinedMachines(t *testing.T) {
 	}
 }
 
-// The guard counts the pruned resources, and its message lists them.
+// An apply with --prune that changes more nodes than the limit is refused, and the error lists the resources that it
+// would delete.
 func TestPruneIsGuarded(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	testenv.Value(w.Apply(ctx, ada, []model.Resource{check("x"), check("y")}, intent.ApplyOptions{Owner: "team-a"}))(t)
@@ -273,8 +274,8 @@ func TestConcurrentAppliesConflict(t *testing.T) {
 	}
 }
 
-// impact returns the numbers that the test has set, in place of the planner. It calls w.between after an apply has
-// read its rows and before it writes.
+// impact returns the number of affected nodes that the test has set, in place of the planner. It calls w.between
+// after an apply has read its rows and before it writes.
 func (w *testService) impact(_ context.Context, writes []intent.Write) ([]intent.Placement, int, error) {
 	if w.beforeApplyWrites != nil {
 		w.beforeApplyWrites()

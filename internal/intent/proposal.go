@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// proposal is the intent as an apply would leave it, for checks across resources. It reads each row once, and rows
-// known beforehand in one query. One proposal serves one apply.
+// proposal has the declared resources as they would be after an apply, for checks across resources. It reads each row
+// once, and rows known beforehand in one query. One proposal serves one apply.
 type proposal struct {
 	repo    *repository
 	applied map[Key]*model.Resource
@@ -21,7 +21,7 @@ type proposal struct {
 	decoded map[Key]*model.Resource
 }
 
-// newProposal returns the proposal of an apply that writes and deletes these resources.
+// newProposal returns the resources as they would be after an apply that writes and deletes these resources.
 func newProposal(repo *repository, applied map[Key]*model.Resource, deleted map[Key]bool) *proposal {
 	return &proposal{repo: repo, applied: applied, deleted: deleted, rows: map[Key]*Row{}, decoded: map[Key]*model.Resource{}}
 }
@@ -236,7 +236,7 @@ func (p *proposal) checkLifecycleHandlers(ctx context.Context, whose, namespace 
 			continue
 		}
 		if service := spec.ProblemService(); service != "" {
-			return model.Errorf(model.Invalid, "%slifecycle.handlers: handler %q is %s, which accepts only problems: the end of a node would stay open there", whose, ref, service).
+			return model.Errorf(model.Invalid, "%slifecycle.handlers: handler %q is %s, which accepts only problems: a message about a removed node would never be closed there", whose, ref, service).
 				WithHint("name a handler with command, webhook, email or a chat; muster get handlers -n %s lists them", key.Namespace)
 		}
 	}

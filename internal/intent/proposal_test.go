@@ -16,8 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// An apply reads all references of its resources together: the number of queries depends on the
-// longest chain of references, and not on the number of resources.
+// The number of database queries of an apply depends on the longest chain of references, not on the number of
+// resources.
 func TestReferencesAreReadInOneQuery(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	handler := func(i int) model.Resource {
@@ -247,8 +247,8 @@ func TestTrustedGroupContainsTrustedGroupsOnly(t *testing.T) {
 	}
 }
 
-// A handler whose service accepts only problems cannot be a lifecycle handler: neither a Node nor a join token may
-// name it, whether the handler exists or is applied in the same file.
+// A handler whose service accepts only problems, such as PagerDuty, cannot be named as lifecycle handler by a Node or
+// a join token.
 func TestLifecycleHandlersTakeMessages(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	handler := func(name string, spec model.HandlerSpec) model.Resource {

@@ -18,7 +18,7 @@ func (s *Resources) Rename(ctx context.Context, by Actor, namespace, name, to st
 		return ApplyResult{}, err
 	}
 	if name == to {
-		return ApplyResult{}, model.Errorf(model.Invalid, "%s already has that name", key)
+		return ApplyResult{}, model.Errorf(model.Invalid, "%s already has the new name", key)
 	}
 	r, err := s.decode(row)
 	if err != nil {

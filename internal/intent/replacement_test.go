@@ -94,8 +94,8 @@ func TestMachineReplacesAnotherByToken(t *testing.T) {
 	}
 }
 
-// By name alone a machine takes over a node only after a long enough absence, and never a node in a trusted group;
-// with a token made for the node it does so at any time.
+// A machine with the name of a node replaces its machine only after a long absence; with a token for this node it
+// does so at any time.
 func TestConnectedMachineIsNotReplacedByName(t *testing.T) {
 	w := newTestService(t)
 	first, err := w.join(t, "k1", "web01", pki.JoinToken{ID: "t"})
@@ -140,7 +140,7 @@ func TestConnectedMachineIsNotReplacedByName(t *testing.T) {
 	}
 }
 
-// A machine that is accepted by its key gets no name that a trusted group lists.
+// A machine that an operator accepts only by its key gets no node name that a trusted group lists.
 func TestAcceptByKeyGivesNoTrustedName(t *testing.T) {
 	w := newTestService(t)
 	db := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "db01"}, Spec: &model.NodeSpec{}}
@@ -159,8 +159,8 @@ func TestAcceptByKeyGivesNoTrustedName(t *testing.T) {
 	}
 }
 
-// Retired and deleted nodes are removed in one commit, and their machines are told the reason. Only a person can lift
-// the refusal; an applied file cannot.
+// A machine whose node was retired or deleted is refused with the reason, until an operator allows its return. Only a
+// person can lift the refusal; an applied file cannot.
 func TestRetiredMachineIsRefusedUntilForgiven(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	key := func(name string) intent.Key { return intent.Key{Kind: "Node", Namespace: "default", Name: name} }
@@ -228,8 +228,8 @@ func TestRetiredMachineIsRefusedUntilForgiven(t *testing.T) {
 	}
 }
 
-// A machine whose node is missing in a restored copy of the store becomes the same node again, with its id; never
-// beside another node, and not under a name that the machine could have chosen.
+// If a restored database lacks the node of a machine, the machine gets the same node id again, unless another node or
+// a trusted name is concerned.
 func TestReturningNodeKeepsItsUID(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	returns := func(uid uuid.UUID, key, name string, named bool) (pki.Member, error) {
@@ -266,8 +266,8 @@ func TestReturningNodeKeepsItsUID(t *testing.T) {
 	}
 }
 
-// A tombstone of a key survives a restart, ends at its expiry or when the machine joins with a token, and leaves
-// nothing behind.
+// The tombstone of a machine key survives a restart, and is deleted when it expires or when the machine joins with a
+// token.
 func TestTombstoneEndsByJoinOrExpiry(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	tombs := func() int {
@@ -312,8 +312,7 @@ func TestTombstoneEndsByJoinOrExpiry(t *testing.T) {
 	}
 }
 
-// A node without a key on record gets the key of the first machine that connects, at once and for good, even if other
-// writes happen meanwhile.
+// A node without a recorded key gets the key of the first machine that connects, and no later write changes this key.
 func TestFirstKeyOfANodeStays(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	uid := uuid.New()

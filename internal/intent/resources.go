@@ -224,15 +224,15 @@ type openRun struct {
 // Runs records runs and bulk actions of people in the audit.
 type Runs struct{ *repository }
 
-// RecordRun records a run on nodes in the audit before it is sent; by.Why describes it.
+// RecordRun records in the audit that a person runs a check or command on nodes, before the server sends the run.
 func (s *Runs) RecordRun(ctx context.Context, by Actor) error {
 	_, err := s.commit(ctx, by, []Write{{Key: Key{Kind: runKind, Name: "run"}, Body: []byte("{}"), Expect: -1}})
 	return err
 }
 
-// BeginRun records the start of a long action in the audit: by.Why names it, picked tells its size, note is a remark.
-// The caller calls ended with the outcome. If the server stops before that, CloseInterruptedRuns closes the record at
-// the next start.
+// BeginRun records the start of a long action in the audit, with its name, its size (such as "12 nodes") and a note,
+// and returns the function that records its end. The caller calls ended with the outcome. If the server stops before
+// that, CloseInterruptedRuns closes the record at the next start.
 func (s *Runs) BeginRun(ctx context.Context, by Actor, picked, note string) (ended func(came string) error, err error) {
 	key := Key{Kind: runKind, Name: uuid.NewString()}
 	of := openRun{By: by, Picked: picked}
@@ -265,8 +265,8 @@ func (s *Runs) closeRun(ctx context.Context, key Key, of openRun, how, came stri
 	return err
 }
 
-// CloseInterruptedRuns records in the audit, at start, that the server stopped before the outcome of each open
-// action. Call it at the start, before new actions begin.
+// CloseInterruptedRuns records in the audit, when the server starts, that each unfinished long action was interrupted
+// by the stop of the server. Call it at the start, before new actions begin.
 func (s *Runs) CloseInterruptedRuns(ctx context.Context) error {
 	for row, err := range s.rows(ctx, ListQuery{Kind: runKind}) {
 		if err != nil {

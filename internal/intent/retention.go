@@ -73,7 +73,7 @@ func (s *Retention) deleteExpired(ctx context.Context) error {
 // endedSilenceLife is how long an ended silence stays visible; the audit keeps its changes.
 const endedSilenceLife = 7 * 24 * time.Hour
 
-// SilenceEnd is a silence that has ended, with its end.
+// SilenceEnd names a silence that has ended, with the time of its end.
 type SilenceEnd struct {
 	Key
 	At time.Time

@@ -103,8 +103,8 @@ func TestEndedSilencesAreDeleted(t *testing.T) {
 	}
 }
 
-// A long action records its size when it begins and its outcome when it ends. If the server stops before that, its
-// next start records the interruption once.
+// A long action records its size at the start and its outcome at the end in the audit; after a server stop the next
+// start records the interruption. If the server stops before that, its next start records the interruption once.
 func TestInterruptedRunsAreClosed(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	by := intent.Actor{User: "ada", Whence: "10.0.0.7", Why: "a bulk resolve"}

@@ -12,7 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Placement is the effect of one write on nodes, as the planner computes it.
+// Placement is the effect of one write: the numbers of nodes to which the resource applies, and of resources that use
+// it.
 type Placement = kind.Placement
 
 // Options has the dependencies and settings of a Service.
@@ -131,8 +132,8 @@ func (r *repository) Load(ctx context.Context) error {
 	return nil
 }
 
-// createFirstResources creates the namespaces default and shared with their groups: in a new store, and in a store that
-// lost them by damage, because nobody can delete them.
+// createFirstResources creates the namespaces default and shared with their groups, in a new store or in a damaged
+// one without them.
 func (r *repository) createFirstResources(ctx context.Context) error {
 	var writes []Write
 	for _, seed := range []model.Resource{
@@ -162,7 +163,8 @@ func (r *repository) createFirstResources(ctx context.Context) error {
 // serverActor returns the server as the author of its own changes.
 func serverActor(why string) Actor { return Actor{User: "server", Whence: "local", Why: why} }
 
-// rows yields rows in key order, q.Limit per query (0: all in one). After an error the iteration ends.
+// rows returns an iterator over stored rows in key order, which reads q.Limit rows per query (0: all at once). After
+// an error the iteration ends.
 func (r *repository) rows(ctx context.Context, q ListQuery) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		for {
@@ -191,8 +193,8 @@ func (r *repository) commit(ctx context.Context, by Actor, writes []Write) (Comm
 	return r.commitLocked(ctx, by, writes)
 }
 
-// commitLocked does the work of commit while the caller holds the lock writing. No other write comes between rows and
-// indexes, so the row that is written last is also the row that is indexed last.
+// commitLocked writes rows to the store and updates the indexes, while the caller holds the lock. No other write
+// comes between rows and indexes, so the row that is written last is also the row that is indexed last.
 func (r *repository) commitLocked(ctx context.Context, by Actor, writes []Write) (CommitResult, error) {
 	done, err := r.opts.Store.Commit(ctx, by, writes)
 	if err != nil {
@@ -234,7 +236,7 @@ func (r *repository) indexRow(row Row, deleted bool) error {
 		}
 	case "Group", "Check":
 		if deleted || row.Kind == "Check" && !mayHaveSecrets(row) {
-			r.reserved.setListed(row.Key, nil)
+			r.reserved.reserveNames(row.Key, nil)
 			return nil
 		}
 	default:
@@ -254,13 +256,13 @@ func (r *repository) indexRow(row Row, deleted bool) error {
 		if spec.Trusted {
 			listed = spec.Nodes
 		}
-		r.reserved.setListed(row.Key, nodeKeys(row.Namespace, listed))
+		r.reserved.reserveNames(row.Key, nodeKeys(row.Namespace, listed))
 	case *model.CheckSpec:
 		var listed []string
 		if len(spec.Secrets) > 0 && spec.Targets != nil {
 			listed = spec.Targets.Nodes
 		}
-		r.reserved.setListed(row.Key, nodeKeys(row.Namespace, listed))
+		r.reserved.reserveNames(row.Key, nodeKeys(row.Namespace, listed))
 	}
 	return nil
 }

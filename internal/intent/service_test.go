@@ -92,7 +92,7 @@ func (w *testService) apply(t *testing.T, resources ...model.Resource) intent.Ap
 	return testenv.Value(w.Apply(t.Context(), ada, resources, intent.ApplyOptions{}))(t)
 }
 
-// check returns a test check with these handlers.
+// check returns a Check for tests that notifies these handlers.
 func check(name string, handlers ...string) model.Resource {
 	return model.Resource{Kind: "Check", Metadata: model.Metadata{Name: name}, Spec: &model.CheckSpec{
 		Command: &model.Command{Shell: "true"}, Interval: model.Duration(time.Minute), Targets: &model.Targets{Groups: []string{"all"}},
@@ -100,7 +100,7 @@ func check(name string, handlers ...string) model.Resource {
 	}}
 }
 
-// group returns a test group of these groups.
+// group returns a Group for tests that contains these groups.
 func group(name string, inner ...string) model.Resource {
 	return model.Resource{Kind: "Group", Metadata: model.Metadata{Name: name}, Spec: &model.GroupSpec{Groups: inner}}
 }
@@ -154,7 +154,7 @@ func TestApplyIsAtomicAndReportsEveryProblem(t *testing.T) {
 	}
 }
 
-// TestApplyIsGuarded applies a change of more nodes than the guard allows: it needs a confirmation.
+// An apply that changes more nodes than the limit is refused without a confirmation (--yes or --max-affected).
 func TestApplyIsGuarded(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	w.affected = 51
@@ -187,8 +187,8 @@ func TestStaleRevisionIsRefused(t *testing.T) {
 	testenv.Value(w.Apply(ctx, ada, []model.Resource{*r}, fresh))(t)
 }
 
-// TestOperatorCannotChangeReport applies a Node with another uid and other facts: the machine's own stay, also after
-// a restart.
+// TestOperatorCannotChangeReport applies a Node with another uid and other facts, and expects that the values of its
+// machine stay.
 func TestOperatorCannotChangeReport(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	var uid uuid.UUID

@@ -84,7 +84,7 @@ func (t *Tombstone) Err() error {
 	return model.Errorf(model.Forbidden, "%s", t.Sentence()).WithHint("%s", t.Hint())
 }
 
-// write returns the write that stores the tombstone under this row name.
+// write returns the database write that stores the tombstone in the row with this name.
 func (t Tombstone) write(name string) Write {
 	body, err := json.Marshal(t)
 	if err != nil {
@@ -157,7 +157,7 @@ func (x *tombstoneIndex) lookupKey(key string) (Tombstone, bool) {
 	return t, ok && t.inForce(x.now())
 }
 
-// deletionWrites returns the write that deletes a row's tombstone; nil: there is none.
+// deletionWrites returns the database write that deletes the tombstone in a row; nil: the row has none.
 func (x *tombstoneIndex) deletionWrites(name string) []Write {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -242,9 +242,9 @@ func ErrNoTombstone(id string) error {
 	return model.Errorf(model.NotFound, "tombstone %s does not exist", id).WithHint("list them: muster node list --retired")
 }
 
-// reservedNames has the node names that trusted groups and checks with secrets list, which no machine may take by
-// itself. A joining machine cannot take a reserved name that no node has (after a deletion): the name alone would
-// bring the machine into the group.
+// reservedNames has the node names that trusted groups and checks with secrets list; a machine cannot choose one of
+// these names itself. A joining machine cannot take a reserved name that no node has (after a deletion): the name
+// alone would bring the machine into the group.
 type reservedNames struct {
 	mu     sync.Mutex
 	listed map[Key][]Key // node names by the listing group or check; an empty namespace means any
@@ -268,8 +268,8 @@ func nodeKeys(namespace string, refs []string) (names []Key) {
 	return names
 }
 
-// setListed sets the node names that a group or check lists; nil: none.
-func (t *reservedNames) setListed(group Key, names []Key) {
+// reserveNames replaces the node names that a group or check reserves; nil: it reserves none.
+func (t *reservedNames) reserveNames(group Key, names []Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, name := range t.listed[group] {
@@ -294,8 +294,8 @@ func (t *reservedNames) contains(namespace, name string) bool {
 	return t.count[Key{"Node", namespace, name}]+t.count[Key{"Node", "", name}] > 0
 }
 
-// isTrustedNode reports whether a trusted group contains a node, by its name or properties. After an error no machine
-// may become the node.
+// isTrustedNode reports whether a group that is declared with trusted: true contains a node, by its name or
+// properties. After an error no machine may become the node.
 func (s *Enrolment) isTrustedNode(ctx context.Context, node model.NodeID, namespace, name string) (bool, error) {
 	if s.reserved.contains(namespace, name) {
 		return true, nil

@@ -162,7 +162,8 @@ func BenchmarkReplay(b *testing.B) {
 	b.ReportMetric(float64(b.N*entries*8)/opening.Seconds(), "results-checked/s")
 }
 
-// BenchmarkLinger measures 2,000 entries per second, with and without a linger before each commit.
+// BenchmarkLinger measures appends of 2,000 entries per second, with and without a pause before each commit that lets
+// more entries share it.
 func BenchmarkLinger(b *testing.B) {
 	for _, linger := range []time.Duration{0, 2 * time.Millisecond, 5 * time.Millisecond} {
 		b.Run(linger.String(), func(b *testing.B) {

@@ -31,8 +31,9 @@ func (l *Log) runCommitter() {
 	l.commitEmptyEnd()
 }
 
-// awaitBatch waits for the next batch of the queue and returns it. It returns nil and true when an empty commit (a
-// tick) is due, nil and false when the log closes and the queue is empty.
+// awaitBatch waits for the next batch of the queue and returns it; nil means that an empty commit is due or the log
+// closes. It returns nil and true when an empty commit (a tick) is due, nil and false when the log closes and the
+// queue is empty.
 func (l *Log) awaitBatch(tick *time.Timer) (b *batch, open bool) {
 	if l.opts.Linger > 0 && !l.queue.empty() {
 		lingerUntilFull(l)
@@ -62,7 +63,7 @@ func (l *Log) awaitBatch(tick *time.Timer) (b *batch, open bool) {
 	}
 }
 
-// lingerUntilFull waits up to Options.Linger for more appends, or until a batch is full.
+// lingerUntilFull waits until a batch is full, at most Options.Linger, so that more appends share one commit.
 func lingerUntilFull(l *Log) {
 	timer := time.NewTimer(l.opts.Linger)
 	defer timer.Stop()
@@ -118,9 +119,9 @@ func (l *Log) commitBatch(b *batch) bool {
 	return err == nil
 }
 
-// noticeStall returns whether the ages in the next batch are wrong, because the process or the disk stood still. The batch
-// behind it is refused, too: it may have entries that were read before the stall was noticed. A stall right behind another is
-// no reason, so that a disk which takes long for each commit accepts something.
+// noticeStall reports whether the process or the disk stood still for so long that the ages in the next batch are
+// wrong. The batch behind it is refused, too: it may have entries that were read before the stall was noticed. A
+// stall right behind another is no reason, so that a disk which takes long for each commit accepts something.
 func (w *segmentWriter) noticeStall(mono time.Duration, stalled *atomic.Pointer[time.Time]) bool {
 	switch step := mono - w.mono; {
 	case step <= listeningStep:
@@ -137,7 +138,8 @@ func (w *segmentWriter) noticeStall(mono time.Duration, stalled *atomic.Pointer[
 	return true
 }
 
-// rejectAged removes the aged entries from a batch and calls their Waiters with ErrStalled.
+// rejectAged removes the entries that state their age from a batch after a stall, and calls their Waiters with
+// ErrStalled.
 func rejectAged(b *batch, q *batchQueue) {
 	before := b.raw
 	for _, w := range b.removeAged() {
@@ -177,15 +179,15 @@ func notifyWaiters(b *batch, at Position, err error) {
 	}
 }
 
-// rejectQueued calls the Waiters of batches that were never committed, with the error, at Close.
+// rejectQueued calls the Waiters of all batches that were not committed before Close, with the error ErrClosed.
 func (l *Log) rejectQueued() {
 	for b := l.queue.takeBatch(); b != nil; b = l.queue.takeBatch() {
 		notifyWaiters(b, Position{}, ErrClosed)
 	}
 }
 
-// commitEmptyEnd writes an empty commit at the end of the log. Damage of the last commit looks like a torn write and
-// is cut, so the last commit should have no entries.
+// commitEmptyEnd writes an empty commit at the end of the log, so that damage there loses no entries. Damage of the
+// last commit looks like a torn write and is cut, so the last commit should have no entries.
 func (l *Log) commitEmptyEnd() {
 	if l.writer.endsInEntries && l.Stats().Blocked == nil {
 		l.commitBatch(&batch{})
@@ -269,7 +271,7 @@ func (c *commit) Position() Position { return Position{Log: c.log, Number: c.hea
 // Received returns the wall clock at which the commit was received, in nanoseconds since 1970.
 func (c *commit) Received() int64 { return c.head.received }
 
-// Listening returns the listening time of the commit.
+// Listening returns the listening time of the commit: the total time in which the server could receive results.
 func (c *commit) Listening() time.Duration { return c.head.listening }
 
 // Sections returns the sections that have entries in the commit.

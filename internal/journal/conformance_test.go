@@ -67,7 +67,7 @@ func awaitAcksInOrder(t *testing.T, a *journaltest.Acks, n int) {
 // ignoreCommit does nothing with a commit.
 func ignoreCommit(journal.Commit) error { return nil }
 
-// TestConformance tests the promises of journal.Journal, in memory and on disk.
+// TestConformance runs the same tests of the interface journal.Journal with files in memory and with files on disk.
 func TestConformance(t *testing.T) {
 	for name, test := range map[string]func(*journalFixture){
 		"KeepsOrderWithinASection":    checkSectionOrder,

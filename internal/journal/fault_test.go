@@ -86,7 +86,7 @@ func TestFullDiskBlocksCommits(t *testing.T) {
 	})
 }
 
-// TestFailedSyncRepeatsCommitInNewSegment fails a sync or write and expects the commit once, in a new segment.
+// After a failed sync or write, the commit is written again to a new segment, and readers get it once.
 func TestFailedSyncRepeatsCommitInNewSegment(t *testing.T) {
 	for _, kind := range []faultfs.Kind{faultfs.Sync, faultfs.Write} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -141,8 +141,7 @@ func TestFailedSyncRepeatsCommitInNewSegment(t *testing.T) {
 	}
 }
 
-// TestLostAcknowledgedCommitsStopLog fails a sync so that acknowledged bytes are lost: the log reports the loss and
-// commits nothing more.
+// If a failed sync loses acknowledged bytes, the log reports the loss and refuses further commits.
 func TestLostAcknowledgedCommitsStopLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := memfs.New()
@@ -332,8 +331,7 @@ func TestSecondOpenOfFolderIsRefused(t *testing.T) {
 	_ = openTestLog(t, dir, o).Close()
 }
 
-// TestNewIncarnationKeepsOldPositions restores a copy of a log and expects old positions to work, except those after
-// the copy.
+// After a restore of a copy, positions recorded before the copy stay valid, and positions recorded later are refused.
 func TestNewIncarnationKeepsOldPositions(t *testing.T) {
 	fs := memfs.New()
 	o := journal.Options{FS: fs, Tick: -1, Reserve: -1}
@@ -377,8 +375,8 @@ func TestNewIncarnationKeepsOldPositions(t *testing.T) {
 	}
 }
 
-// TestBlockedLogMovesPositionsWithoutListening blocks a log by its budget or a full disk and expects empty commits,
-// because deletion needs snapshots at later positions. Listening time stands still.
+// A log that is blocked by its size limit or a full disk still writes empty commits, and listening time stops.
+// Listening time stands still.
 func TestBlockedLogMovesPositionsWithoutListening(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -505,8 +503,8 @@ func TestStalledSyncStopsListeningTime(t *testing.T) {
 	})
 }
 
-// TestStallRefusesAgedEntries stalls the disk for a minute: entries with an age that waited are refused, and others are kept. A
-// stall right behind another refuses nothing, so that a slow disk accepts something.
+// After a disk stall of a minute, waiting entries that state their age are refused, and other entries are committed.
+// A stall right behind another refuses nothing, so that a slow disk accepts something.
 func TestStallRefusesAgedEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := faultfs.New(memfs.New())
@@ -553,8 +551,8 @@ func TestStallRefusesAgedEntries(t *testing.T) {
 	})
 }
 
-// TestLostLogEndIsRefusedUntilRepair opens a log that lost its end, or is an older copy: Open fails. Repair puts an empty
-// commit in place of the lost end, so that snapshots ahead of the log stay usable, and starts a new incarnation.
+// A log that lost its end, or that is an older copy, cannot be opened before Repair. Repair puts an empty commit in
+// place of the lost end, so that snapshots ahead of the log stay usable, and starts a new incarnation.
 func TestLostLogEndIsRefusedUntilRepair(t *testing.T) {
 	fs := memfs.New()
 	o := journal.Options{FS: fs, Tick: -1, Reserve: -1, RepairCommand: "mend it"}
@@ -605,7 +603,7 @@ func TestLostLogEndIsRefusedUntilRepair(t *testing.T) {
 	}
 }
 
-// TestForeignLogIsRefusedUntilRepair opens a log that has none of the positions which other stores know.
+// A log that has none of the positions to which other stores refer cannot be opened before Repair.
 func TestForeignLogIsRefusedUntilRepair(t *testing.T) {
 	o := journal.Options{FS: memfs.New(), Tick: -1, Reserve: -1, RepairCommand: "mend it"}
 	l := openTestLog(t, "/j", o)
@@ -628,8 +626,7 @@ func TestForeignLogIsRefusedUntilRepair(t *testing.T) {
 	_ = l.Close()
 }
 
-// TestMissingLogIsRefusedUntilRepair opens an empty folder although other stores have positions of its log: Open fails until
-// Repair creates a new log, which continues behind these positions.
+// If the journal folder is empty but other stores refer to its log, Open fails until Repair creates a new log.
 func TestMissingLogIsRefusedUntilRepair(t *testing.T) {
 	o := journal.Options{FS: memfs.New(), Tick: -1, Reserve: -1, KnownPositions: []journal.Position{{Log: 77, Number: 500}}, RepairCommand: "mend it"}
 	_, err := journal.Open("/j", o)

@@ -31,7 +31,8 @@ type folderFormat struct {
 	ancestors   []ancestorIncarnation // oldest first
 }
 
-// ancestorIncarnation is an earlier incarnation of a journal, whose commits up to last belong to the present one too.
+// ancestorIncarnation is an earlier incarnation of a journal, whose commits up to the number last are still in the
+// present log.
 type ancestorIncarnation struct {
 	Incarnation
 	last uint64
@@ -138,7 +139,7 @@ func readFolder(fsys disk.FS, dir string) (*folderFormat, error) {
 
 // newerError returns the error about a file that a newer version of the program wrote.
 func newerError(path string) error {
-	return model.Errorf(model.Conflict, "%q was %w", path, errNewerVersion).
+	return model.Errorf(model.Conflict, "journal file %q was %w", path, errNewerVersion).
 		WithHint("install the version of Muster that wrote it, or a later one")
 }
 
@@ -161,7 +162,7 @@ func (f *folderFormat) checkOptions(o *Options, dir string) (changed bool, err e
 		switch have := f.stores[name]; {
 		case have > v:
 			return false, model.Errorf(model.Conflict,
-				"%s in %q have format %d, this program knows up to %d", name, dir, have, v).
+				"%s in %q have format version %d, this program reads versions up to %d", name, dir, have, v).
 				WithHint("install the version of Muster that wrote them, or a later one")
 		case have < v:
 			f.stores[name], changed = v, true
@@ -170,7 +171,7 @@ func (f *folderFormat) checkOptions(o *Options, dir string) (changed bool, err e
 	return changed, nil
 }
 
-// newFolder returns the content of a new file FORMAT, which has no incarnation yet.
+// newFolder returns the content of the file FORMAT for a new journal folder, still without an incarnation.
 func newFolder(o *Options) *folderFormat {
 	f := &folderFormat{partitions: o.Partitions, stores: map[string]int{}}
 	maps.Copy(f.stores, o.Stores)
@@ -182,7 +183,7 @@ func newFolder(o *Options) *folderFormat {
 func (f *folderFormat) startIncarnation(o *Options, last uint64) error {
 	var id [8]byte
 	if _, err := io.ReadFull(o.Rand, id[:]); err != nil {
-		return fmt.Errorf("draw an incarnation: %w", err)
+		return fmt.Errorf("create a random id for the journal: %w", err)
 	}
 	if f.incarnation.ID != 0 {
 		f.ancestors = append(f.ancestors, ancestorIncarnation{f.incarnation, last})
@@ -208,9 +209,9 @@ func lockFolder(o *Options, dir string) (io.Closer, error) {
 	return held, nil
 }
 
-// NewIncarnation gives the restored backup of a journal a new incarnation before it is opened. Its commits stay
-// readable by their old positions, and commits that the original wrote after the backup cannot be confused with its
-// own.
+// NewIncarnation gives the journal in a restored backup a new random id, so that its new commits cannot be confused
+// with those of the original. Its commits stay readable by their old positions, and commits that the original wrote
+// after the backup cannot be confused with its own.
 func NewIncarnation(dir string, o Options) (Incarnation, error) {
 	o.Tick, o.Reserve, o.Deliver, o.renew = -1, -1, nil, true
 	l, err := Open(dir, o)

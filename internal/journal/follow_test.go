@@ -63,8 +63,8 @@ func TestFollowReadsOpenLogCompletely(t *testing.T) {
 	}
 }
 
-// TestFollowReportsDamageAndNotTornEnd follows damaged logs and expects the error of Open; a half-written last commit
-// is none. A torn end after a crash is no error.
+// Follow returns the same error as Open for a damaged log, and no error for a half-written last commit. A torn end
+// after a crash is no error.
 func TestFollowReportsDamageAndNotTornEnd(t *testing.T) {
 	w := writeSmallLog(t)
 	first, middle, last := w.names[0], w.names[1], w.names[len(w.names)-1]

@@ -37,7 +37,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// checkpoint has number, chain value and times of a commit, which the next commit continues.
+// checkpoint has the number, CRC and times of a commit, which the next commit needs to continue the log.
 type checkpoint struct {
 	number    uint64
 	chain     uint32 // CRC of that commit
@@ -214,8 +214,8 @@ func (h *commitHeader) hasValidChecksum(headerBytes, body []byte) bool {
 	return crc32.Update(own, castagnoli, body) == h.crc
 }
 
-// firstNumberAndChain returns the lowest commit number that the commit stands for, and the chain value for the next
-// commit. They differ from number and crc only in a commit that Repair wrote in place of lost commits.
+// firstNumberAndChain returns the number of the first commit that this commit stands for, and the CRC that the next
+// commit must contain. They differ from number and crc only in a commit that Repair wrote in place of lost commits.
 func (h *commitHeader) firstNumberAndChain(body []byte) (firstNumberAndChain uint64, next uint32, err error) {
 	if h.flags&flagLost == 0 {
 		return h.number, h.crc, nil

@@ -30,7 +30,7 @@ func (s *steppingClock) Mono() time.Duration { s.mono += 1e9; return time.Durati
 // ackChannel is a Waiter that sends a value for each committed entry.
 type ackChannel chan struct{}
 
-// Committed sends a value to the test.
+// Committed sends the outcome of an entry's commit to the test.
 func (e ackChannel) Committed(uint64, Position, error) { e <- struct{}{} }
 
 // newGoldenLog creates the small log whose bytes are in testdata/golden.
@@ -277,8 +277,8 @@ func TestFormatPageShowsGoldenBytes(t *testing.T) {
 	}
 }
 
-// TestConsumersFloorIsLowestPosition expects the floor at the lowest position of all consumers, with the name of that
-// consumer. A consumer that ended no longer counts.
+// Consumers.Floor returns the lowest position of all consumers, and the name of that consumer. A consumer that ended
+// no longer counts.
 func TestConsumersFloorIsLowestPosition(t *testing.T) {
 	var c Consumers
 	if lowest, ok := c.Floor(); ok {

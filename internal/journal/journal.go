@@ -100,14 +100,14 @@ type Journal interface {
 	Close() error
 }
 
-// Incarnation identifies one life of a data folder: a restored backup begins another one. Epoch orders lives: a later
-// one (restored copy) has a higher Epoch.
+// Incarnation identifies the journal of one data folder; a restored backup or a repaired log gets a new incarnation.
+// Epoch orders lives: a later one (restored copy) has a higher Epoch.
 type Incarnation struct {
 	ID    uint64 // random
 	Epoch uint64 // Unix seconds at birth, higher than any before
 }
 
-// Times are the two clocks of a journal at a commit.
+// Times has the wall-clock time and the listening time of a commit.
 type Times struct {
 	Received  int64         // Unix nanoseconds
 	Listening time.Duration // since the creation of the journal
@@ -190,8 +190,8 @@ func (c *Consumers) List() (list []Consumer) {
 	return list
 }
 
-// Floor returns the consumer with the lowest position, below which the journal may be deleted. ok is false where
-// there is no consumer, so that nothing may be cut.
+// Floor returns the consumer with the lowest position; the journal may delete all commits below this position. ok is
+// false where there is no consumer, so that nothing may be cut.
 func (c *Consumers) Floor() (lowest Consumer, ok bool) {
 	list := c.List()
 	if len(list) == 0 {

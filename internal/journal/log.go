@@ -58,7 +58,7 @@ func (l *Log) Append(ctx context.Context, entries ...Entry) error {
 		raw += rawSize(&entries[i])
 	}
 	if raw > MaxAppend {
-		return model.Errorf(model.TooLarge, "append of %d bytes to the journal, at most %d", raw, MaxAppend)
+		return model.Errorf(model.TooLarge, "cannot append %d bytes to the journal, the limit is %d", raw, MaxAppend)
 	}
 	if len(entries) == 0 {
 		return nil
@@ -92,11 +92,11 @@ func (l *Log) MissingSegments() (paths []string) {
 	return paths
 }
 
-// Stalled returns when the last stall ended: more than two seconds in which the process or the disk stood still. nil: there
-// was none since Open. The pointer is another one after each stall.
+// Stalled returns the time at which the last stall ended, a pause of more than two seconds of the process or the
+// disk. nil: there was none since Open. The pointer is another one after each stall.
 func (l *Log) Stalled() *time.Time { return l.stalled.Load() }
 
-// Times returns the times of the last durable commit.
+// Times returns the receive time and the listening time of the last durable commit.
 func (l *Log) Times() Times {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -141,8 +141,9 @@ func (l *Log) SizeAfter(p Position) int64 {
 	return size
 }
 
-// Resolve converts a position of an earlier incarnation to the present one. It returns ErrTrimmed for a commit that
-// this incarnation does not share, and for a position of another journal.
+// Resolve converts a position that was recorded before a restore or repair of the log to a position in the present
+// log. It returns ErrTrimmed for a commit that this incarnation does not share, and for a position of another
+// journal.
 func (l *Log) Resolve(p Position) (Position, error) {
 	return l.folder.resolvePosition(p)
 }
@@ -150,6 +151,8 @@ func (l *Log) Resolve(p Position) (Position, error) {
 // KnowsIncarnation returns whether an incarnation is the present one of the log or an earlier one.
 func (l *Log) KnowsIncarnation(incarnation uint64) bool { return l.folder.isKnown(incarnation) }
 
+// resolvePosition converts a position of an earlier incarnation to the present one, or returns ErrTrimmed if the
+// commit is not in this log.
 func (f *folderFormat) resolvePosition(p Position) (Position, error) {
 	now := Position{Log: f.incarnation.ID, Number: p.Number}
 	if p.Number == 0 || p.Log == now.Log {
@@ -163,8 +166,8 @@ func (f *folderFormat) resolvePosition(p Position) (Position, error) {
 	return Position{}, ErrTrimmed
 }
 
-// CommonPosition returns the last commit at or before p that the present incarnation shares with p's; zero: none is
-// known.
+// CommonPosition converts a position of an earlier incarnation to the last commit at or before it that the present
+// log also has; zero: none is known.
 func (l *Log) CommonPosition(p Position) Position {
 	if now, err := l.folder.resolvePosition(p); err == nil {
 		return now
@@ -221,7 +224,7 @@ func (l *Log) removeSegments(segments []*segment) error {
 
 // Close implements Journal. It commits the queued entries; where the disk refuses them, their Waiters
 // get ErrClosed. (A commit whose write failed may still be found by the next Open; it was not
-// acknowledged.)
+// acknowledged.).
 func (l *Log) Close() error {
 	l.mu.Lock()
 	if l.closed {

@@ -95,8 +95,8 @@ var (
 	errForeignLog = errors.New("snapshots and history belong to another journal")
 )
 
-// compareKnownPositions refuses a log that lacks commits which other stores know. Repair and NewIncarnation record the loss
-// instead, and start a new incarnation.
+// compareKnownPositions returns an error if the log lacks commits to which snapshots or databases refer. Repair and
+// NewIncarnation record the loss instead, and start a new incarnation.
 func (l *Log) compareKnownPositions() error {
 	o, seen, foreign := &l.opts, l.head.number, len(l.opts.KnownPositions) > 0
 	for _, p := range o.KnownPositions {
@@ -284,7 +284,7 @@ func (v *logVerification) verifySegment(s *segment, follows bool) error {
 	case err != nil || s.limit != ToEnd:
 		return err
 	case torn:
-		v.cutTornCommit(s, w, why)
+		v.reportTornCommit(s, w, why)
 		return nil
 	}
 	// A process that was killed between write and sync left commits that can be read but are not
@@ -296,9 +296,10 @@ func (v *logVerification) verifySegment(s *segment, follows bool) error {
 	return nil
 }
 
-// cutTornCommit logs the bytes after the last complete commit, which a crash left and readers ignore. The next commit
-// starts a new segment, whose number ends the present segment, so that readers ignore these bytes.
-func (v *logVerification) cutTornCommit(s *segment, w *commitWalker, reason error) {
+// reportTornCommit logs a warning about the incomplete commit that a crash left at the end of the log, and that
+// readers ignore. The next commit starts a new segment, whose number ends the present segment, so that readers ignore
+// these bytes.
+func (v *logVerification) reportTornCommit(s *segment, w *commitWalker, reason error) {
 	v.torn++
 	entries := "unknown"
 	if b, err := w.peekBytes(w.offset, commitHeaderSize); err == nil {

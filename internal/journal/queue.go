@@ -62,7 +62,8 @@ func (q *batchQueue) appendEntries(ctx context.Context, raw int, entries []Entry
 	return nil
 }
 
-// waitForSpaceLocked waits until the queue has space for raw bytes; the lock must be held.
+// waitForSpaceLocked waits until the queue has space for raw bytes; the caller holds the lock, which is released
+// during the wait.
 func (q *batchQueue) waitForSpaceLocked(ctx context.Context, raw int64) error {
 	for waited := false; ; waited = true {
 		switch {
@@ -90,8 +91,8 @@ func (q *batchQueue) waitForSpaceLocked(ctx context.Context, raw int64) error {
 	}
 }
 
-// openBatchLocked returns a batch with room for raw more bytes: the queue's last one, or a new one; the lock must be
-// held. The caller holds mu.
+// openBatchLocked returns a batch that has space for raw more bytes: the last one of the queue or a new one; the
+// caller holds the lock. The caller holds mu.
 func (q *batchQueue) openBatchLocked(raw int) *batch {
 	if n := len(q.pending); n > 0 {
 		if b := q.pending[n-1]; b.raw+raw <= q.maxCommit {
@@ -135,10 +136,10 @@ func (q *batchQueue) releaseSpace(raw int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.queued -= int64(raw)
-	q.wakeCommitterLocked()
+	q.wakeAppendersLocked()
 }
 
-// keepForReuse stores an emptied batch, whose memory a later commit uses again.
+// keepForReuse stores an empty batch, so that a later commit can use its memory again.
 func (q *batchQueue) keepForReuse(b *batch) {
 	b.clearEntries()
 	q.mu.Lock()
@@ -153,11 +154,11 @@ func (q *batchQueue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
-	q.wakeCommitterLocked()
+	q.wakeAppendersLocked()
 }
 
-// wakeCommitterLocked wakes the appends that wait for space; the lock must be held.
-func (q *batchQueue) wakeCommitterLocked() {
+// wakeAppendersLocked wakes the appends that wait for space in the queue; the caller holds the lock.
+func (q *batchQueue) wakeAppendersLocked() {
 	if q.space != nil {
 		close(q.space)
 		q.space = nil
@@ -171,7 +172,7 @@ func (q *batchQueue) queuedBytes() int64 {
 	return q.queued
 }
 
-// describeQueue returns name, capacity and depth of the queue for the list of queues.
+// describeQueue returns the name, capacity and number of waiting bytes of the queue, for the list of queues.
 func (q *batchQueue) describeQueue() queue.Info {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -181,7 +182,7 @@ func (q *batchQueue) describeQueue() queue.Info {
 	}
 }
 
-// signalChannel sends a value to a channel of capacity 1, unless one is waiting already.
+// signalChannel sends a value to a channel of capacity 1, unless the channel already has a value.
 func signalChannel(ch chan struct{}) {
 	select {
 	case ch <- struct{}{}:
@@ -228,7 +229,7 @@ func (b *batch) addEntry(e *Entry) {
 	}
 }
 
-// removeAged removes the aged entries, and returns their Waiters.
+// removeAged removes the entries that state their age, which a stall makes wrong, and returns their Waiters.
 func (b *batch) removeAged() (waiters []entryWaiter) {
 	b.entries = slices.DeleteFunc(b.entries, func(e entrySpan) bool {
 		if e.aged {
@@ -246,6 +247,7 @@ func (b *batch) removeAged() (waiters []entryWaiter) {
 	return waiters
 }
 
+// clearEntries removes all entries and Waiters from the batch and keeps its memory for the next use.
 func (b *batch) clearEntries() {
 	clear(b.waiters) // drop the references
 	*b = batch{data: b.data[:0], entries: b.entries[:0], waiters: b.waiters[:0]}

@@ -24,7 +24,7 @@ func (l *Log) ReadUndamaged(ctx context.Context, from Position, fn func(Commit) 
 	return l.readCommits(ctx, from, true, fn)
 }
 
-// readCommits reads the commits after a position, oldest first; pass skips damaged ones.
+// readCommits reads the commits after a position, oldest first; if pass is true it skips damaged commits.
 func (l *Log) readCommits(ctx context.Context, from Position, pass bool, fn func(Commit) error) error {
 	from, err := l.Resolve(from)
 	if err != nil {
@@ -77,7 +77,7 @@ func (l *Log) segmentsAbove(from uint64) ([]segment, uint64, error) {
 	return list, l.head.number, nil
 }
 
-// readSegment reads the commits of one segment in a range of numbers; pass skips damaged ones.
+// readSegment reads the commits of one segment in a range of numbers; if pass is true it skips damaged commits.
 func (l *Log) readSegment(ctx context.Context, s *segment, from, to uint64, pass bool, fn func(Commit) error) error {
 	file, err := l.opts.FS.Open(s.path)
 	if errors.Is(err, fs.ErrNotExist) {

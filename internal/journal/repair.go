@@ -96,7 +96,7 @@ func createEmptyLog(o *Options, dir string) ([]Loss, error) {
 	}
 	h := segmentHeader{incarnation: f.incarnation}
 	if err := disk.WriteFile(o.FS, dir, segmentName(1), h.append(nil)); err != nil {
-		return nil, fmt.Errorf("start journal: %w", err)
+		return nil, fmt.Errorf("create the first segment of the journal: %w", err)
 	}
 	if newest.Number > 0 {
 		return nil, nil // Repair records the commits up to the known positions as lost
@@ -244,16 +244,16 @@ func (w *segmentRewriter) copyCommit(h commitHeader, raw []byte) error {
 	return nil
 }
 
-// replaceCommits writes one empty commit in place of all lost ones up to number last. chain is the chain value of the
-// commit after it.
+// replaceCommits writes one empty commit that stands for all lost commits up to number last. chain is the chain value
+// of the commit after it.
 func (w *segmentRewriter) replaceCommits(last uint64, chain uint32) {
 	w.damaged = true
 	w.losses = append(w.losses, Loss{File: w.path, First: w.before.number + 1, Last: last})
 	w.body, w.before = appendLostCommit(w.body, w.folder.incarnation.ID, w.before, last, chain)
 }
 
-// appendLostCommit encodes an empty commit in place of all commits after before up to number last, and returns the
-// checkpoint after it. chain is the chain value of the next commit.
+// appendLostCommit appends an encoded empty commit that stands for all lost commits up to number last, and returns
+// the state from which the next commit continues. chain is the chain value of the next commit.
 func appendLostCommit(dst []byte, incarnation uint64, before checkpoint, last uint64, chain uint32) ([]byte, checkpoint) {
 	le := binary.LittleEndian
 	b := make([]byte, commitHeaderSize, commitHeaderSize+lostBodySize)
@@ -268,8 +268,8 @@ func appendLostCommit(dst []byte, incarnation uint64, before checkpoint, last ui
 	return append(dst, b...), before
 }
 
-// recordLossToEnd records that the last commits of a segment are lost. The header of the next segment has the chain
-// value that follows the lost commits.
+// recordLossToEnd records that all commits from here to the end of a segment are lost. The header of the next segment
+// has the chain value that follows the lost commits.
 func (w *segmentRewriter) recordLossToEnd(limit uint64) error {
 	chain := uint32(0)
 	next, err := w.o.FS.Open(filepath.Join(w.dir, segmentName(limit)))
@@ -290,7 +290,7 @@ func (w *segmentRewriter) recordLossToEnd(limit uint64) error {
 	return nil
 }
 
-// DamageError is the error about lost bytes that were durable: more than a crash can cause.
+// DamageError is the error about lost or changed bytes that were already synced, which a crash alone cannot cause.
 type DamageError struct {
 	File   string
 	Offset int64

@@ -105,7 +105,7 @@ func (w *commitWalker) requireCommitsRead(o *Options, s *segment, last uint64, w
 	return w.newDamageError(o, s, w.before.number+1, last, why)
 }
 
-// checkSegmentEnd decides whether the segment may end at the walker's offset; torn means that a crash left the last
+// checkSegmentEnd decides whether the segment may end at the present offset; torn is true if a crash left the last
 // commit incomplete. why is the error that ended the walk. With torn true the log ends there, and later bytes are a
 // commit that is being written, or was when the process stopped.
 func (w *commitWalker) checkSegmentEnd(o *Options, s *segment, why error) (torn bool, err error) {
@@ -168,7 +168,7 @@ func (w *commitWalker) nextCommit() (h commitHeader, raw []byte, err error) {
 	return h, raw, nil
 }
 
-// parseCommit decodes and verifies the commit at offset, without comparing it with its predecessor.
+// parseCommit decodes and verifies the commit at an offset, without comparing it with the commit before it.
 func (w *commitWalker) parseCommit(offset int64) (h commitHeader, raw []byte, err error) {
 	raw, err = w.peekBytes(offset, commitHeaderSize)
 	if err == nil {

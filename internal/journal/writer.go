@@ -137,10 +137,10 @@ func (l *Log) startSegment(number uint64) error {
 	return nil
 }
 
-// abandonSegment closes the open segment after a failed write or sync, so that the commit is repeated in a new one.
-// The kernel may have dropped the dirty pages and marked them clean, so this descriptor is never synced again.
-// abandonSegment reads the segment's acknowledged commits back and verifies them; the present commit goes into a new
-// segment.
+// abandonSegment closes the segment file after a failed write or sync, so that the commit is written again to a new
+// segment. The kernel may have dropped the dirty pages and marked them clean, so this descriptor is never synced
+// again. abandonSegment reads the segment's acknowledged commits back and verifies them; the present commit goes into
+// a new segment.
 func (l *Log) abandonSegment(cause error, number uint64) error {
 	_ = l.writer.close()
 	l.mu.Lock()
@@ -188,8 +188,8 @@ func (l *Log) verifySegmentAgain(s *segment) error {
 	return w.requireCommitsRead(&l.opts, s, s.last, err)
 }
 
-// checkBudget returns ErrBudget if the commit would make the log exceed its budget. An open segment that is wholly
-// below the cut is closed and deleted.
+// checkBudget returns ErrBudget if the next commit would make the log larger than its size limit. An open segment
+// that is wholly below the cut is closed and deleted.
 func (l *Log) checkBudget(more int64) error {
 	l.mu.Lock()
 	over := l.stats.SizeBytes+more+segmentHeaderSize > l.opts.Budget
@@ -266,9 +266,10 @@ func (l *Log) updateStats(change func(*Stats)) {
 
 const reserveFile = "RESERVE"
 
-// reserve is a file that reserves disk space, deleted when the disk is full. When the disk is full it is deleted, so
-// that snapshots can be written and the log be cut; commits wait until it can be allocated again. A disk with less
-// free space than the reserve counts as full. The committer owns it.
+// reserve is a file that reserves disk space; it is deleted when the disk is full, so that snapshots can still be
+// written. When the disk is full it is deleted, so that snapshots can be written and the log be cut; commits wait
+// until it can be allocated again. A disk with less free space than the reserve counts as full. The committer owns
+// it.
 type reserve struct {
 	fs     disk.FS
 	dir    string
@@ -299,13 +300,13 @@ func (r *reserve) allocate() error {
 	}
 	f, err := r.fs.Create(path)
 	if err != nil {
-		return fmt.Errorf("allocate the journal's reserve: %w", err)
+		return fmt.Errorf("allocate the reserve file of the journal: %w", err)
 	}
 	err = f.Allocate(r.size)
 	_ = f.Close()
 	if err != nil {
 		_ = r.fs.Remove(path)
-		return fmt.Errorf("allocate the journal's reserve: %w", err)
+		return fmt.Errorf("allocate the reserve file of the journal: %w", err)
 	}
 	r.held = true
 	return nil

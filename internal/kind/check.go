@@ -138,7 +138,7 @@ func detailsOfCheck(view View, s *model.CheckSpec) []Detail {
 	return list
 }
 
-// effectOfCheck describes on which nodes a check runs after an apply.
+// effectOfCheck returns a text about the nodes on which a check runs after an apply.
 func effectOfCheck(r *model.Resource, s *model.CheckSpec, l Placement, changed bool) (note, warning string) {
 	nodes := l.nodesText()
 	switch {
@@ -247,7 +247,7 @@ func validateCheck(v *Validator, s *model.CheckSpec) {
 	v.validateTemplates(s.TemplateTexts())
 }
 
-// validateRunbook requires an address that a click in a message opens.
+// validateRunbook records an error unless the runbook is a valid http or https link.
 func validateRunbook(v *Validator, link string) {
 	v.Line("spec.runbook", link, maxNote)
 	u, err := url.Parse(link)

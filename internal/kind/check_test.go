@@ -110,7 +110,7 @@ func TestRoundRobinIsValidated(t *testing.T) {
 	}
 }
 
-// TestEffectCountsUsers counts the resources that use a handler, pipeline, secret or asset.
+// The effect of a handler, pipeline, secret or asset states how many resources use it.
 func TestEffectCountsUsers(t *testing.T) {
 	handler, every := &model.HandlerSpec{}, &model.HandlerSpec{Stream: &model.Stream{Results: model.AllResults}}
 	for want, of := range map[string]struct {

@@ -73,7 +73,8 @@ func (v *Validator) validateAssets(names []string) {
 	v.Names("spec.assets", names, v.SharedName)
 }
 
-// validateCommandAssets validates the names of a command's assets; assets without a command are the error noCommand.
+// validateCommandAssets validates the names of a command's assets, and records the error noCommand if assets are
+// given without a command.
 func (v *Validator) validateCommandAssets(names []string, c *model.Command, noCommand string) {
 	v.validateAssets(names)
 	v.MissingIf(len(names) > 0 && c == nil, "spec.assets", "leave it out", "%s", noCommand)

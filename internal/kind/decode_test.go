@@ -73,7 +73,7 @@ func encodeYAML(resources ...*model.Resource) ([]byte, error) {
 	return all, nil
 }
 
-// TestJSONAndYAMLAgree validates a file as YAML and as JSON and expects the same errors.
+// The same file as YAML and as JSON gives the same validation errors.
 func TestJSONAndYAMLAgree(t *testing.T) {
 	asJSON := `{"kind":"Check","metadata":{"name":"x"},"spec":{"command":["a","b\ud83d\ude00"],"interval":"1m","labls":{}}}`
 	var v any

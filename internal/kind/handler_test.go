@@ -43,8 +43,7 @@ func TestHandlerIsValidated(t *testing.T) {
 	}
 }
 
-// TestServiceSecretsAreRedacted redacts service secrets, shows where a stored one comes from, and refuses the
-// placeholder as a new value.
+// Secrets in handler services are redacted in output, and an apply of the placeholder as a value is refused.
 func TestServiceSecretsAreRedacted(t *testing.T) {
 	spec := &model.HandlerSpec{Ntfy: &model.Ntfy{Topic: model.Secret{Text: "s3cret"}, Token: model.Secret{FromFile: "/etc/muster/ntfy"}}}
 	seen := redactSpec(spec)
@@ -88,7 +87,7 @@ func TestHandlerSecretsAreValidated(t *testing.T) {
 	}
 }
 
-// TestHandlerSecretsAreRevealed replaces the references of a handler to Secrets by their values.
+// TestHandlerSecretsAreRevealed replaces the Secret references in a handler and expects the values of the Secrets.
 func TestHandlerSecretsAreRevealed(t *testing.T) {
 	var spec model.HandlerSpec
 	testenv.NoError(t, json.Unmarshal([]byte(`{"opsgenie":{"apiKey":{"secret":"ops"},"callback":{"secret":"shared/back"}},"command":"page","env":{"A":"b"},"secrets":[{"env":"KEY","secret":"key"}]}`), &spec))
@@ -132,7 +131,7 @@ func TestPropertyCannotChangeWebhookHost(t *testing.T) {
 	}
 }
 
-// TestRedactionHidesSecrets redacts handlers, checks and assets and expects the originals unchanged.
+// Redacted copies of handlers, checks and assets contain no secret values, and the originals stay unchanged.
 func TestRedactionHidesSecrets(t *testing.T) {
 	for _, c := range []struct{ url, want string }{
 		{"https://hooks.example/services/T0/B1/s3cret", "https://hooks.example/(hidden)"},

@@ -50,7 +50,7 @@ type Kind struct {
 	New func() model.Spec // returns an empty spec
 }
 
-// Related tells which rows of the server (events, nodes) muster describe lists below a resource.
+// Related is the kind of rows (events or nodes) that muster describe lists below a resource.
 type Related uint8
 
 // The rows that describe shows for a kind.
@@ -61,7 +61,7 @@ const (
 	GroupMembers
 )
 
-// Cycle has the error text and hint for resources that refer to themselves through others of their kind.
+// Cycle has the error text and the hint for a resource that refers to itself through other resources of its kind.
 type Cycle struct {
 	Problem string // "contains itself"
 	Hint    string
@@ -91,7 +91,7 @@ type View struct {
 	Zone     *time.Location // of times that people read
 }
 
-// Define converts the definition for one type of spec to a Kind.
+// Define converts a definition with functions for one spec type to a Kind with functions for any spec.
 func Define[T any, S interface {
 	*T
 	model.Spec

@@ -200,7 +200,7 @@ func validateGroup(v *Validator, s *model.GroupSpec) {
 		"spec.groups", "", "a group cannot contain itself")
 	v.validateCondition("spec.where", s.Where, func(c *where.Condition) error {
 		if s.Trusted {
-			return c.Trusted()
+			return c.CheckTrusted()
 		}
 		if c.ReadsGroups() {
 			return model.Errorf(model.Invalid, "the condition of a group cannot read node.groups").WithHint("list the other groups under groups:")

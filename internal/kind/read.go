@@ -8,8 +8,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Located is a resource of a file, with the line and column of each of its fields.
-type Located struct {
+// LocatedResource is a resource that was read from a file, with the line and column of each of its fields.
+type LocatedResource struct {
 	model.Resource
 	document.FieldPlaces
 }
@@ -17,15 +17,15 @@ type Located struct {
 // Decode decodes a file of resources strictly and returns all errors in it, each with file, line and hint
 // (model.Flaws). It returns the resources without flaws, too. It ignores a status, so that the output of get can be
 // applied; an absent namespace stays empty (see Defaults).
-func (r *Registry) Decode(file string, data []byte) ([]Located, error) {
+func (r *Registry) Decode(file string, data []byte) ([]LocatedResource, error) {
 	list, flaws := r.decodeFile(file, data)
-	list = slices.DeleteFunc(list, func(l Located) bool { return !l.Complete() })
+	list = slices.DeleteFunc(list, func(l LocatedResource) bool { return !l.Complete() })
 	return list, flaws.Err()
 }
 
 // Read decodes and validates a file of resources, as lint and apply need it. The error holds all flaws of form and
 // content, in the order of the file.
-func (r *Registry) Read(file string, data []byte) ([]Located, error) {
+func (r *Registry) Read(file string, data []byte) ([]LocatedResource, error) {
 	list, flaws := r.decodeFile(file, data)
 	for i := range list {
 		if len(flaws) >= model.MaxFlaws {
@@ -38,9 +38,9 @@ func (r *Registry) Read(file string, data []byte) ([]Located, error) {
 }
 
 // decodeFile decodes all resources of a file, also those with errors as far as possible.
-func (r *Registry) decodeFile(file string, data []byte) ([]Located, model.Flaws) {
+func (r *Registry) decodeFile(file string, data []byte) ([]LocatedResource, model.Flaws) {
 	reader := document.NewReader(file)
-	var out []Located
+	var out []LocatedResource
 	for _, doc := range reader.Documents(data) {
 		for _, item := range doc.Items() {
 			if reader.Full() {
@@ -53,7 +53,7 @@ func (r *Registry) decodeFile(file string, data []byte) ([]Located, model.Flaws)
 }
 
 // decodeTree decodes one parsed document as a resource and appends it to out.
-func (r *Registry) decodeTree(reader *document.Reader, out []Located, t *document.Tree) []Located {
+func (r *Registry) decodeTree(reader *document.Reader, out []LocatedResource, t *document.Tree) []LocatedResource {
 	before := len(reader.Flaws)
 	if !t.IsMapping() {
 		reader.Flaw(t, "", "", "expected a resource (apiVersion, kind, metadata, spec), got %s", t.Kind())
@@ -79,7 +79,7 @@ func (r *Registry) decodeTree(reader *document.Reader, out []Located, t *documen
 	}
 	spec := k.New()
 	d.Field(t, "spec", spec)
-	return append(out, Located{
+	return append(out, LocatedResource{
 		model.Resource{APIVersion: model.APIVersion, Kind: k.Name, Metadata: envelope.Metadata, Spec: spec}, d.FieldPlaces(before),
 	})
 }

@@ -30,7 +30,7 @@ func (c *References) Require(kind, field string, names ...string) {
 	c.addReferences(Reference{Kind: kind, Required: true}, field, names)
 }
 
-// Mention adds references to resources that need not exist yet: apply only warns about missing ones.
+// Mention adds references to resources that may be missing: apply only warns about a missing one.
 func (c *References) Mention(kind, field string, names ...string) {
 	c.addReferences(Reference{Kind: kind}, field, names)
 }
@@ -50,14 +50,15 @@ func (c *References) addReferences(ref Reference, field string, names []string) 
 	}
 }
 
-// refuseLoops marks the references from an index on as links of one kind that must not lead back to the resource.
+// refuseLoops marks the references from index from on, so that apply refuses a chain of them that leads back to the
+// resource.
 func (c *References) refuseLoops(from int) {
 	for i := range c.list[from:] {
 		c.list[from+i].Chain = true
 	}
 }
 
-// Targets returns all targets in a resource, those under except after the ones that contain them.
+// Targets returns all targets in a resource; targets under except follow the targets that contain them.
 func (r *Registry) Targets(res *model.Resource) (list []FieldTargets) {
 	k := r.findKind(res.Kind)
 	if k == nil || k.Targets == nil || res.Spec == nil {
@@ -105,7 +106,7 @@ func (r *Registry) Referring() (list []Kind) {
 	return list
 }
 
-// nodesColumn returns the table column with the number of nodes that a resource lands on.
+// nodesColumn returns the table column with the number of nodes to which a resource applies.
 func nodesColumn[S model.Spec]() Column[S] {
 	return Column[S]{"NODES", 0, func(v View, _ S) string { return fmt.Sprint(v.State.Nodes) }}
 }
@@ -188,8 +189,7 @@ func (c *References) requireSecrets(list []model.CommandSecret) {
 	}
 }
 
-// Placement has the counts of nodes on which a resource lands and of resources that use it, as the planner computes
-// them.
+// Placement has the number of nodes to which a resource applies, and the numbers of resources that use it.
 type Placement struct {
 	Nodes      int // that hold it (check), are members (group), read it (property), are in it (namespace)
 	ProxyNodes int // proxy nodes that it is about (check)
@@ -206,8 +206,8 @@ type Placement struct {
 	Warnings []string `json:"-"`
 }
 
-// UsedBy lists in words which resources use a resource; empty: none. where is a text to write behind the number of
-// checks.
+// UsedBy returns a text with the numbers of checks, routes and other resources that use a resource; empty: none.
+// where is a text to write behind the number of checks.
 func (l Placement) UsedBy(where string) string {
 	var by []string
 	for _, users := range []struct {
@@ -228,7 +228,8 @@ func (l Placement) UsedBy(where string) string {
 	return strings.Join(by, "")
 }
 
-// nodesText formats the number of nodes that a resource lands on, and of its proxy nodes.
+// nodesText formats the number of nodes to which a resource applies, and of the proxy nodes that its results are
+// about.
 func (l Placement) nodesText() string {
 	nodes := model.CountNoun(l.Nodes, "node")
 	if l.ProxyNodes > 0 {
@@ -237,8 +238,8 @@ func (l Placement) nodesText() string {
 	return nodes
 }
 
-// Effect describes the nodes on which a resource lands and the resources that use it, with a warning if there are
-// none. changed: an apply has just changed the resource.
+// Effect describes to how many nodes a resource applies and which resources use it, with a warning if there are none.
+// changed: an apply has just changed the resource.
 func (r *Registry) Effect(res *model.Resource, l Placement, changed bool) (note, warning string) {
 	k := r.findKind(res.Kind)
 	switch {
@@ -257,7 +258,7 @@ func (r *Registry) Effect(res *model.Resource, l Placement, changed bool) (note,
 	return note, ""
 }
 
-// Removal describes the nodes on which a deleted resource had landed.
+// Removal describes to how many nodes a deleted resource had applied.
 func (r *Registry) Removal(kind string, l Placement) string {
 	if k := r.findKind(kind); k != nil && k.LandsAs != "" {
 		return k.LandsAs + " " + model.CountNoun(l.Nodes, "node")

@@ -149,8 +149,8 @@ func (v *Validator) validateOptionalName(field, text string) {
 	}
 }
 
-// requireUniqueTitle records an error unless a title is one line and not yet in seen, to which it is added. noun
-// names the titled thing.
+// requireUniqueTitle records an error unless a title is one line and differs from the titles in seen, and adds it to
+// seen. noun names the titled thing.
 func (v *Validator) requireUniqueTitle(field, noun, title, hint string, seen map[string]bool) {
 	v.MissingIf(title == "", field, hint, "missing")
 	v.Line(field, title, model.MaxName)
@@ -185,7 +185,8 @@ func (v *Validator) validateTimeZone(field, zone string) {
 	v.FlawIf(err != nil || zone == "Local", field, "write one such as Europe/Paris or UTC", "unknown time zone %q", zone)
 }
 
-// recordCompileError records the error of compiling a condition, calendar or JavaScript; nil is no error.
+// recordCompileError records the error of compiling a condition, calendar or JavaScript expression; nil records
+// nothing.
 func (v *Validator) recordCompileError(field string, err error) {
 	if e, ok := err.(*model.Error); ok {
 		v.Flaw(field, e.Hint, "%s", strings.TrimPrefix(e.Message, "where: ")) // the field names the condition
@@ -206,8 +207,7 @@ func (v *Validator) validateCondition(field, expr string, more func(*where.Condi
 	v.recordCompileError(field, err)
 }
 
-// refuseRedacted records an error if a value is the placeholder of a hidden secret, which a reader without rights
-// applied again.
+// refuseRedacted records an error if a value contains the placeholder that replaces secrets in output.
 func (v *Validator) refuseRedacted(field, value string) {
 	v.FlawIf(strings.Contains(value, model.RedactedText),
 		field, "write the real value, or read the resource as a user who may change it", "%s is the placeholder of a hidden value", model.RedactedText)
@@ -260,7 +260,7 @@ func (v *Validator) validateMetricTags(field string, tags map[string]string) {
 	}
 }
 
-// countTrue returns how many of the conditions are true.
+// countTrue returns the number of conditions that are true.
 func countTrue(conditions ...bool) (n int) {
 	for _, holds := range conditions {
 		if holds {

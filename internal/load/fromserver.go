@@ -109,7 +109,7 @@ func (a *agent) BackPressure(_ *link.Session, m *wire.BackPressure) {
 	if !a.pace.Slow(now) {
 		a.run.slowed.Add(1)
 	}
-	a.pace.Ask(now, m, rand.Float64())
+	a.pace.ApplyBackPressure(now, m, rand.Float64())
 	a.mu.Unlock()
 	a.run.cfg.Log.Debug("server asks to slow down", "agent", a.called(), "lingerMs", m.LingerMs, "lastsMs", m.LastsMs, "reason", m.Reason)
 }

@@ -37,21 +37,21 @@ func parsePairs(words []string) (tags map[string]string, ok bool) {
 // parseInfluxdb parses a line "measurement,tag=value field=1,other=2i time", with the time in nanoseconds. Each
 // numeric field gives a value named measurement.field; text fields give no value, true and false count as 1 and 0.
 func (s *valueScan) parseInfluxdb(line string) bool {
-	key, rest := cutAtAny(line, " ")
-	set, when := cutAtAny(strings.TrimLeft(rest, " "), " ")
+	key, rest := splitBeforeAny(line, " ")
+	set, when := splitBeforeAny(strings.TrimLeft(rest, " "), " ")
 	at, ok := parseTime("0", 1)
 	if when = strings.TrimSpace(when); when != "" {
 		at, ok = parseTime(when, 1e9)
 	}
-	measurement, list := cutAtAny(key, ",")
+	measurement, list := splitBeforeAny(key, ",")
 	if !ok || measurement == "" || set == "" {
 		return false
 	}
 	var tags map[string]string
 	for list != "" {
 		var one string
-		one, list = cutAtAny(list[1:], ",")
-		k, v := cutAtAny(one, "=")
+		one, list = splitBeforeAny(list[1:], ",")
+		k, v := splitBeforeAny(one, "=")
 		if k == "" || len(v) < 2 {
 			return false
 		}
@@ -62,8 +62,8 @@ func (s *valueScan) parseInfluxdb(line string) bool {
 	}
 	for set = "," + set; set != ""; {
 		var one string
-		one, set = cutAtAny(set[1:], ",")
-		k, v := cutAtAny(one, "=")
+		one, set = splitBeforeAny(set[1:], ",")
+		k, v := splitBeforeAny(one, "=")
 		if k == "" || len(v) < 2 {
 			return false
 		}
@@ -93,8 +93,8 @@ func influxValue(text string) (value float64, number, ok bool) {
 	return value, true, err == nil
 }
 
-// cutAtAny cuts a text before the first unquoted, unescaped character of ends, with which rest then begins.
-func cutAtAny(text, ends string) (head, rest string) {
+// splitBeforeAny splits a text before the first character in ends that is neither quoted nor escaped.
+func splitBeforeAny(text, ends string) (head, rest string) {
 	quoted := false
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {

@@ -50,7 +50,7 @@ func formatValues(values []model.Value) string {
 	return b.String()
 }
 
-// A number that a cut output ends within gives no value.
+// If an output was cut within a number, this number gives no value.
 func TestCutOutputIsNotParsedPartly(t *testing.T) {
 	for format, output := range map[string]string{
 		"nagios": "OK|a=1 b=23… [cut 7 bytes]", "graphite": "a 1 1764007200\nb 23… [cut 7 bytes]",
@@ -71,19 +71,21 @@ func TestValuesAreLimitedToOneResult(t *testing.T) {
 	}
 }
 
-// FuzzNagios parses random outputs with performance data of Nagios plug-ins.
+// FuzzNagios parses random outputs with performance data of Nagios plug-ins and expects values within the limits of
+// the protocol.
 func FuzzNagios(f *testing.F) { fuzzFormat(f, "nagios") }
 
-// FuzzGraphite parses random outputs in the format of Graphite.
+// FuzzGraphite parses random outputs in the format of Graphite and expects values within the limits of the protocol.
 func FuzzGraphite(f *testing.F) { fuzzFormat(f, "graphite") }
 
-// FuzzInfluxdb parses random outputs in the format of InfluxDB.
+// FuzzInfluxdb parses random outputs in the format of InfluxDB and expects values within the limits of the protocol.
 func FuzzInfluxdb(f *testing.F) { fuzzFormat(f, "influxdb") }
 
-// FuzzOpentsdb parses random outputs in the format of OpenTSDB.
+// FuzzOpentsdb parses random outputs in the format of OpenTSDB and expects values within the limits of the protocol.
 func FuzzOpentsdb(f *testing.F) { fuzzFormat(f, "opentsdb") }
 
-// FuzzPrometheus parses random outputs in the text format of Prometheus.
+// FuzzPrometheus parses random outputs in the text format of Prometheus and expects values within the limits of the
+// protocol.
 func FuzzPrometheus(f *testing.F) { fuzzFormat(f, "prometheus") }
 
 // fuzzFormat parses random outputs in a format and expects values within the limits of the protocol.
@@ -114,7 +116,8 @@ func fuzzFormat(f *testing.F, format string) {
 	})
 }
 
-// TestThresholdsRaiseTheStatus compares values with thresholds and expects the worst status and its line.
+// TestThresholdsRaiseTheStatus compares values with thresholds and expects the worst status and a line about each
+// exceeded threshold.
 func TestThresholdsRaiseTheStatus(t *testing.T) {
 	number := func(v float64) *float64 { return &v }
 	values := []model.Value{

@@ -41,7 +41,8 @@ func Parse(format string, output []byte, cut bool, tags map[string]string) (valu
 	return s.values, s.bad
 }
 
-// completeLines returns a cut output up to the last complete line or word; an uncut one is returned whole.
+// completeLines returns the complete lines (or words) of an output that was cut; an output that was not cut is
+// returned unchanged.
 func completeLines(output []byte, cut bool, ends string) []byte {
 	if !cut {
 		return output
@@ -59,8 +60,8 @@ type valueScan struct {
 	bad    int
 }
 
-// add appends a parsed value, within the limit. It returns false for an invalid value and for one beyond
-// model.MaxValues.
+// add adds a parsed value; it returns false for an invalid value, and when the limit of values is reached. It returns
+// false for an invalid value and for one beyond model.MaxValues.
 func (s *valueScan) add(name string, value float64, at time.Time, own map[string]string) bool {
 	if len(s.values) == model.MaxValues {
 		return false
@@ -72,7 +73,8 @@ func (s *valueScan) add(name string, value float64, at time.Time, own map[string
 	return ok
 }
 
-// parseAndAdd parses the texts of a number and its time and appends the value; perSecond time units are a second.
+// parseAndAdd parses the texts of a number and of its time, and adds the value; perSecond is the number of time units
+// in a second.
 func (s *valueScan) parseAndAdd(name, number, when string, perSecond float64, tags map[string]string) bool {
 	value, err := strconv.ParseFloat(number, 64)
 	at, ok := parseTime(when, perSecond)
@@ -105,8 +107,9 @@ func Value(name string, value float64, at time.Time, own, others map[string]stri
 // maxText limits names and tags, in bytes, as the protocol does.
 const maxText = 255
 
-// parseTime parses a time in units since 1970, perSecond of them per second. A number outside of the years 1970 to
-// 6429, such as -1, is the zero time: the value then has the time of the run.
+// parseTime parses a number of time units since 1970; perSecond is the number of units in a second, such as 1000 for
+// milliseconds. A number outside of the years 1970 to 6429, such as -1, is the zero time: the value then has the time
+// of the run.
 func parseTime(text string, perSecond float64) (at time.Time, ok bool) {
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.IsNaN(n) {
@@ -119,8 +122,8 @@ func parseTime(text string, perSecond float64) (at time.Time, ok bool) {
 	return time.UnixMilli(int64(ms)).UTC(), true
 }
 
-// Judge compares measured values with thresholds and returns the worst status. It returns the worst of status and all
-// exceeded thresholds, and a line for each exceeded threshold.
+// Judge compares measured values with thresholds and returns the worst status, and a line for each exceeded
+// threshold. It returns the worst of status and all exceeded thresholds, and a line for each exceeded threshold.
 func Judge(status model.Status, values []model.Value, thresholds []model.Threshold) (_ model.Status, lines []string) {
 	for i := range thresholds {
 		if raised, line := judgeValues(values, &thresholds[i]); raised != model.OK {
@@ -174,7 +177,7 @@ func containsTags(tags, want map[string]string) bool {
 	return true
 }
 
-// violatedBound describes the bound that a value violates; empty: none.
+// violatedBound describes the minimum or maximum that a value violates; empty: the value is within both.
 func violatedBound(v float64, b *model.Bounds) string {
 	switch {
 	case b == nil:

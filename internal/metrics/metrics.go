@@ -40,7 +40,7 @@ func NewJournal(reg prometheus.Registerer, name string) *Journal {
 	return j
 }
 
-// Committed records the sizes and durations of a commit, as journal.Options.Committed.
+// Committed adds the size and duration of a journal commit to the histograms.
 func (j *Journal) Committed(c journal.CommitStats) {
 	j.latency.Observe(c.Took.Seconds())
 	j.entries.Observe(float64(c.Entries))

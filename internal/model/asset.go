@@ -61,7 +61,7 @@ func (b *AssetBuild) Matches(facts map[string]string) bool {
 		(is(b.DistributionVersion, "distributionVersion") || strings.HasPrefix(version, b.DistributionVersion+"."))
 }
 
-// Platform describes the machines that the build is for: linux amd64.
+// Platform describes the machines for which the build is made, such as linux amd64
 func (b *AssetBuild) Platform() string {
 	text := strings.Join(strings.Fields(b.OS+" "+b.Arch+" "+b.Distribution+" "+b.DistributionVersion), " ")
 	if text == "" {

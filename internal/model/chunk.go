@@ -5,7 +5,8 @@ import "time"
 // MaxSpoolAge bounds how long an agent keeps a result that no server has acknowledged.
 const MaxSpoolAge = 7 * 24 * time.Hour
 
-// ChunkKind is the type of a chunk's body. It is part of the wire and of stored chunks.
+// ChunkKind is the kind of a compiled definition that agents receive, such as a check. It is part of the wire and of
+// stored chunks.
 type ChunkKind uint32
 
 // ChunkCheck is the kind of chunks that tell an agent to run a check.
@@ -24,7 +25,7 @@ type Chunk struct {
 	body      any         // *CheckChunk, or the encoded body ([]byte) of a kind that this build does not know
 }
 
-// AsCheck returns the body of a check's chunk; nil: nil or another kind.
+// AsCheck returns the chunk's body if the chunk is a compiled check, else nil
 func (c *Chunk) AsCheck() *CheckChunk {
 	if c == nil {
 		return nil
@@ -36,8 +37,8 @@ func (c *Chunk) AsCheck() *CheckChunk {
 // Body returns the body that Seal has set.
 func (c *Chunk) Body() any { return c.body }
 
-// Seal sets kind and body of the chunk. The compiler or decoder of the kind calls it once, before other code reads
-// the chunk.
+// Seal sets the kind and body of the chunk, and returns the chunk. The compiler or decoder of the kind calls it once,
+// before other code reads the chunk.
 func (c *Chunk) Seal(kind ChunkKind, body any) *Chunk {
 	c.Kind, c.body = kind, body
 	return c
@@ -86,7 +87,7 @@ type CheckChunk struct {
 	Pipelines []string // imported from Sensu; they get every event
 }
 
-// Seal sets the check as the body of its chunk and returns the chunk.
+// Seal wraps the compiled check in a chunk and returns the chunk
 func (c *CheckChunk) Seal() *Chunk { return c.Chunk.Seal(ChunkCheck, c) }
 
 // OutputDiscarded is the text of a result whose output DiscardOutput has dropped.

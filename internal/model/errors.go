@@ -152,10 +152,10 @@ func (f *Flaw) Error() string {
 // MaxFlaws bounds the flaws that reading one input reports.
 const MaxFlaws = 100
 
-// Flaws is a list of errors in one input, about MaxFlaws at most.
+// Flaws is a list of errors in one input; errors beyond about MaxFlaws are left out
 type Flaws []*Flaw
 
-// Shorten cuts a text from outside to 500 bytes for use in messages.
+// Shorten cuts a text that came from users or other programs to 500 bytes, for use in messages
 func Shorten(text string) string { return Truncate(text, 500) }
 
 // Err joins the errors to one of class Invalid with one line each; nil: there are none.

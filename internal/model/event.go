@@ -52,8 +52,8 @@ type Event struct {
 	Values  []Value      `json:"values,omitempty"`  // values of the last result; only in API answers about one event
 }
 
-// StreamID is the id of a stream of signals, drawn at random by the agent's spool. Text and JSON have 16 hexadecimal
-// digits: many JSON readers round numbers of 64 bits.
+// StreamID is the id of one agent's numbered sequence of signals, drawn at random by the agent's spool. Text and JSON
+// have 16 hexadecimal digits: many JSON readers round numbers of 64 bits.
 type StreamID uint64
 
 func (s StreamID) String() string { return fmt.Sprintf("%016x", uint64(s)) }
@@ -94,7 +94,7 @@ type Ack struct {
 	Until time.Time `json:"until,omitzero"` // zero: until the problem ends
 }
 
-// Active reports whether the acknowledgement is in force at now.
+// Active reports whether the acknowledgement is valid at the time now
 func (a *Ack) Active(now time.Time) bool {
 	return a != nil && (a.Until.IsZero() || now.Before(a.Until))
 }
@@ -270,7 +270,7 @@ type ResultDigest uint32
 // its powers modulo 2^32 repeat as late as possible.
 const orderStep ResultDigest = 0x9e3779b3
 
-// Append returns the digest after one more result with this number.
+// Append returns the digest that also includes one more result, with this stream and number
 func (o ResultDigest) Append(stream, number uint64) ResultDigest {
 	x := (stream ^ number) + 0x9e3779b97f4a7c15
 	x = (x ^ x>>32) * 0xd6e8feb86659fd93
@@ -278,8 +278,9 @@ func (o ResultDigest) Append(stream, number uint64) ResultDigest {
 	return o*orderStep + ResultDigest(x>>32)
 }
 
-// Prepend returns the digest of other results followed by the results of this digest, whose count is given. So the
-// digest of a later list can be computed first and joined with the earlier list afterwards.
+// Prepend returns the digest of a list of results that starts with those of the digest others and ends with the
+// results of this digest. So the digest of a later list can be computed first and joined with the earlier list
+// afterwards.
 func (o ResultDigest) Prepend(others ResultDigest, these uint64) ResultDigest {
 	for step := orderStep; these > 0; these >>= 1 {
 		if these&1 > 0 {

@@ -59,7 +59,7 @@ func mapTexts(v reflect.Value, at ServiceText, fn func(ServiceText) string) refl
 	return out
 }
 
-// MapTexts returns a copy of the handler with each text of its service replaced by fn. The texts of command and
+// MapTexts returns a copy of the handler in which fn has replaced each text of its service. The texts of command and
 // webhook stay. It does not change s.
 func (s *HandlerSpec) MapTexts(fn func(ServiceText) string) *HandlerSpec {
 	out := *s
@@ -138,8 +138,8 @@ func (s *HandlerSpec) Expand(values PropertyValues) (*HandlerSpec, error) {
 	return out, failed
 }
 
-// Reveal returns a copy of the handler with the values of all its secrets. hidden holds these values and all other
-// texts that no output may show.
+// Reveal returns a copy of the handler with secret values in place of the references to them. hidden holds these
+// values and all other texts that no output may show.
 func (s *HandlerSpec) Reveal(read func(Secret) (string, error)) (out *HandlerSpec, hidden []string, err error) {
 	out = s.MapTexts(func(t ServiceText) string { return t.Value }) // a copy
 	v := reflect.ValueOf(out).Elem()
@@ -223,8 +223,8 @@ func (s *HandlerSpec) NamedSecrets() (list []NamedSecret) {
 	return append(list, namedSecretsOf(s.Secrets)...)
 }
 
-// QualifyReferences changes references to Secrets and Assets to NAMESPACE/NAME, because senders do not know the
-// handler's namespace.
+// QualifyReferences changes references to Secrets and Assets to the form NAMESPACE/NAME, so that they can be resolved
+// without the handler's namespace
 func (s *HandlerSpec) QualifyReferences(namespace string) {
 	whole := func(ref string) string { return QualifyRef(namespace, ref) }
 	for i, name := range s.Assets {
@@ -291,8 +291,8 @@ func environmentValues(env map[string]string) (hidden []string) {
 // NamedSecrets returns all references of the mutator to Secrets.
 func (s *MutatorSpec) NamedSecrets() []NamedSecret { return namedSecretsOf(s.Secrets) }
 
-// QualifyReferences changes references to Secrets and Assets to NAMESPACE/NAME, because the code that runs the
-// mutator does not know its namespace. It does not change s.
+// QualifyReferences changes references to Secrets and Assets to the form NAMESPACE/NAME, so that they can be resolved
+// without the mutator's namespace. It does not change s.
 func (s *MutatorSpec) QualifyReferences(namespace string) *MutatorSpec {
 	out := *s
 	out.Assets, out.Secrets = slices.Clone(s.Assets), qualifySecrets(namespace, s.Secrets)
@@ -302,8 +302,8 @@ func (s *MutatorSpec) QualifyReferences(namespace string) *MutatorSpec {
 	return &out
 }
 
-// Reveal returns a copy of the mutator with the values of its secrets in its environment. hidden are all values of
-// that environment. It does not change s.
+// Reveal returns a copy of the mutator with secret values in place of the references in its environment. hidden are
+// all values of that environment. It does not change s.
 func (s *MutatorSpec) Reveal(read func(Secret) (string, error)) (out *MutatorSpec, hidden []string, err error) {
 	with := *s
 	if with.Env, err = environmentWithSecrets(s.Env, s.Secrets, read); err != nil {

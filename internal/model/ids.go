@@ -12,10 +12,10 @@ import (
 type (
 	// NodeID is the id of a node, for its whole life.
 	NodeID uint32
-	// UnitID is the id of a unit, which is a resource that lands on nodes. It survives edits of the unit. All kinds of
-	// units must draw from one sequence.
+	// UnitID is the id of a resource that the server assigns to nodes, such as a check. It survives edits of the unit.
+	// All kinds of units must draw from one sequence.
 	UnitID uint32
-	// CheckID is the id of a unit that is a check.
+	// CheckID is the id of a check
 	CheckID = UnitID
 	// ChunkID is the id of a compiled definition (see Chunk): each edit that changes execution or judgement makes a new
 	// one.

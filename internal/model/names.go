@@ -11,13 +11,13 @@ import (
 // NameError returns the error in the name of a resource; nil: the name is valid.
 func NameError(text string) error {
 	if text == "" {
-		return fmt.Errorf("missing")
+		return fmt.Errorf("the name is missing")
 	}
 	if CleanName(text) == text {
 		return nil
 	}
 	if len(text) > MaxName {
-		return fmt.Errorf("longer than %d characters", MaxName)
+		return fmt.Errorf("the name is longer than %d characters", MaxName)
 	}
 	return fmt.Errorf("invalid name %q: use lower-case letters, digits, and . _ - between them", text)
 }

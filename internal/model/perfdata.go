@@ -46,7 +46,8 @@ func ParseOutput(output []byte) Output {
 	return out
 }
 
-// appendPerfdata parses performance data from a text and appends it to perf; bad counts malformed words.
+// appendPerfdata parses performance data from a text, appends it to perf and returns the number of malformed words
+// (bad)
 func appendPerfdata(perf []Perfdatum, text []byte) (_ []Perfdatum, bad int) {
 	for {
 		text = bytes.TrimLeft(text, " \t\r\n")
@@ -309,7 +310,7 @@ func ParseRange(text string) (Range, error) {
 	return r, nil
 }
 
-// Violates reports whether a value alerts by this threshold.
+// Violates reports whether a value violates the threshold, so that the check alerts
 func (r Range) Violates(v float64) bool {
 	within := v >= r.Start && v <= r.End
 	return within == r.Inside

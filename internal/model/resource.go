@@ -23,7 +23,7 @@ type Resource struct {
 // Spec is the spec of a resource: one of the types *NodeSpec, *CheckSpec …, depending on the kind.
 type Spec interface{ Kind() string }
 
-// Metadata is the same in every kind.
+// Metadata has the fields that resources of every kind have: name, namespace, labels, annotations and owner
 type Metadata struct {
 	// Its name: lower-case letters, digits, and . _ - between them, at most 253. Unique within its kind and
 	// namespace.
@@ -49,7 +49,8 @@ type ResourceStatus struct {
 	Updated  time.Time `json:"updated"`
 }
 
-// Targets selects nodes: the union of groups, nodes and where, without except. The same in every kind.
+// Targets selects nodes by group, by name and by a CEL condition (where), minus the exceptions (except). The same in
+// every kind.
 type Targets struct {
 	// Groups of the same namespace, or shared/NAME. Every namespace is created with the group "all" of its nodes;
 	// shared/all has every node.
@@ -154,7 +155,8 @@ type Upstream struct {
 // CheckName returns the name of the check that shows whether the upstream node is down.
 func (b *Upstream) CheckName() string { return cmp.Or(b.Check, KeepaliveCheckName) }
 
-// JoinGrant has the grants to a node from its join token, or from the operator that accepted the machine.
+// JoinGrant has the groups, labels and lifecycle that a node got from its join token, or from the operator who
+// accepted the machine
 type JoinGrant struct {
 	// Id of the join token; empty: an operator accepted the machine.
 	Token string `json:"token,omitempty"`
@@ -219,8 +221,8 @@ type GroupSpec struct {
 	Properties map[string]json.RawMessage `json:"properties,omitempty"`
 }
 
-// PropertySpec is a value at one level of global → namespace → group → node; the later level wins. Every reader
-// sees it, so it must not hold a secret.
+// PropertySpec sets the value of a property at one level: global, namespace, group or node; the narrowest level wins.
+// Every reader sees it, so it must not hold a secret.
 type PropertySpec struct {
 	// The NAME in {{ .props.NAME }}; default metadata.name.
 	Property string `json:"property,omitempty"`

@@ -199,7 +199,7 @@ type PipelineSpec struct {
 	Workflows []Workflow `json:"workflows"`
 }
 
-// Workflow is one way of an event in a pipeline: filters, then a mutator, then a handler.
+// Workflow is one sequence of a pipeline: filters, then a mutator, then a handler
 type Workflow struct {
 	// Its name, unique within the pipeline.
 	Name string `json:"name"`

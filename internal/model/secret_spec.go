@@ -110,9 +110,9 @@ func CheckSecretValue(value string) error {
 	case value == "":
 		return errors.New("it is empty")
 	case len(value) < MinSecret:
-		return fmt.Errorf("it is shorter than %d bytes, so that an output cannot hide it", MinSecret)
+		return fmt.Errorf("the value is shorter than %d bytes: Muster cannot replace such a short secret in outputs", MinSecret)
 	case len(value) > MaxSecret:
-		return fmt.Errorf("it is longer than %s", Size(MaxSecret))
+		return fmt.Errorf("the value is longer than %s", Size(MaxSecret))
 	case strings.IndexByte(value, 0) >= 0:
 		return errors.New("the value contains a zero byte, which a command cannot receive")
 	}

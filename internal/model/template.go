@@ -181,8 +181,8 @@ func propertyText(raw []byte) string {
 	return string(raw)
 }
 
-// PropertyNameError returns the error in the name of a property, which templates could not refer to; nil: the name is
-// valid.
+// PropertyNameError returns an error if a property name is invalid, so that no template could refer to it; nil: the
+// name is valid
 func PropertyNameError(name string) error {
 	if name == "" || len(name) > MaxName {
 		return fmt.Errorf("a property needs a name of at most %d characters", MaxName)
@@ -364,7 +364,7 @@ func (s *shellScan) advance(text string) {
 // prev returns the character before the present one.
 func (s *shellScan) prev() byte { return byte(s.last) }
 
-// step tracks the state of shell quoting through one character.
+// step updates the state of shell quoting for the next character
 func (s *shellScan) step(c byte) {
 	if s.escaped {
 		s.escaped = false

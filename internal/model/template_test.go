@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// valuesOf returns property values from a map; the name torn is in conflict.
+// valuesOf returns test property values from a map; the property named torn has two contradictory values
 func valuesOf(m map[string]string) PropertyValues {
 	return func(name string) ([]byte, string, bool) {
 		if name == "torn" {

@@ -54,7 +54,7 @@ page tokens and ETags. You can safely repeat the command.`,
 	}, beginNewIncarnation)
 }
 
-// commandForStoppedServer completes a command that works on the data folder of a stopped server.
+// commandForStoppedServer makes a command run a function that changes the data folder of a stopped server.
 func commandForStoppedServer(c *cobra.Command, do func(ctx context.Context, cfg *config.Server, out io.Writer) error) *cobra.Command {
 	c.Args = cobra.NoArgs
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -104,7 +104,7 @@ func repairData(ctx context.Context, cfg *config.Server, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	differences, err := repairOpened(ctx, cfg, say)
+	differences, err := repairWithJournal(ctx, cfg, say)
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func repairData(ctx context.Context, cfg *config.Server, out io.Writer) error {
 		if _, err := journal.NewIncarnation(datadir.Journal(cfg), o); err != nil {
 			return err
 		}
-		if _, err := repairOpened(ctx, cfg, say); err != nil {
+		if _, err := repairWithJournal(ctx, cfg, say); err != nil {
 			return err
 		}
 	}
@@ -133,9 +133,10 @@ func repairAuthority(dir string, say func(string, ...any)) error {
 	return os.Rename(dir, aside)
 }
 
-// repairOpened repairs what needs an open journal: snapshots, and the stores beside it. The result is true if stores differ
-// from the journal's last mark: after a new incarnation of the journal the next call accepts them.
-func repairOpened(ctx context.Context, cfg *config.Server, say func(string, ...any)) (differences bool, err error) {
+// repairWithJournal repairs the snapshots and databases, because their repair reads the open journal. The result is
+// true if stores differ from the journal's last mark: after a new incarnation of the journal the next call accepts
+// them.
+func repairWithJournal(ctx context.Context, cfg *config.Server, say func(string, ...any)) (differences bool, err error) {
 	o := datadir.JournalOptions(cfg)
 	o.Tick, o.Reserve = -1, -1
 	log, err := journal.Open(datadir.Journal(cfg), o)
@@ -149,7 +150,7 @@ func repairOpened(ctx context.Context, cfg *config.Server, say func(string, ...a
 	if err != nil {
 		return false, err
 	}
-	last, whole, err := lastMark(ctx, log, snapshots)
+	last, whole, err := lastIntentMark(ctx, log, snapshots)
 	if err != nil {
 		return false, err
 	}
@@ -200,9 +201,9 @@ func repairOpened(ctx context.Context, cfg *config.Server, say func(string, ...a
 	return false, nil
 }
 
-// lastMark returns the last mark of the stores in snapshots and journal; zero: there is none. whole reports that the journal
-// has all commits since the first.
-func lastMark(ctx context.Context, log *journal.Log, snapshots *snapshot.Store) (last wire.IntentMark, whole bool, err error) {
+// lastIntentMark returns the newest record of the intent revision and database ids in snapshots and journal; zero:
+// none was found. whole reports that the journal has all commits since the first.
+func lastIntentMark(ctx context.Context, log *journal.Log, snapshots *snapshot.Store) (last wire.IntentMark, whole bool, err error) {
 	at := uint64(0)
 	for p := range model.Partitions {
 		if snap, ok, _ := snapshots.Load(model.Partition(p)); ok && snap.At.Number >= at {
@@ -229,7 +230,8 @@ func lastMark(ctx context.Context, log *journal.Log, snapshots *snapshot.Store) 
 	return last, whole, err
 }
 
-// knownPositions returns the options of the journal with the positions that snapshots and history know.
+// knownPositions returns options for opening the journal, with the newest journal positions that snapshots and
+// history mention.
 func knownPositions(ctx context.Context, cfg *config.Server) (o journal.Options, err error) {
 	o = datadir.JournalOptions(cfg)
 	names, err := snapshot.ReadNames(disk.OS{}, datadir.Snapshots(cfg))
@@ -278,6 +280,8 @@ func repairSnapshots(log *journal.Log, store *snapshot.Store) (emptied int, from
 	return emptied, from, nil
 }
 
+// beginNewIncarnation gives the journal of a stopped server a new id, after the data folder was restored from a
+// backup.
 func beginNewIncarnation(ctx context.Context, cfg *config.Server, out io.Writer) error {
 	o, err := knownPositions(ctx, cfg)
 	if err != nil {

@@ -17,14 +17,14 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Policy decides about connections and redirects. The nil Policy allows all.
+// Policy decides to which addresses the server may connect and be redirected. The nil Policy allows all.
 type Policy struct {
 	networks  []netip.Prefix
 	hosts     []string
 	listeners func() []net.Addr // TCP addresses on which the server listens
 }
 
-// Parse returns the policy with these exceptions: addresses, networks and host names.
+// Parse returns the policy for outgoing connections that allows these exceptions: addresses, networks and host names.
 func Parse(exceptions []string, listeners func() []net.Addr) (*Policy, error) {
 	p := &Policy{listeners: listeners}
 	for _, text := range exceptions {
@@ -33,7 +33,7 @@ func Parse(exceptions []string, listeners func() []net.Addr) (*Policy, error) {
 		} else if network, err := netip.ParsePrefix(text); err == nil {
 			p.networks = append(p.networks, network)
 		} else if text == "" || strings.ContainsAny(text, ":/ ") {
-			return nil, model.Errorf(model.Invalid, "%q is no address, network or host name", text)
+			return nil, model.Errorf(model.Invalid, "%q is not an IP address, network or host name", text)
 		} else {
 			p.hosts = append(p.hosts, strings.ToLower(text))
 		}
@@ -54,7 +54,7 @@ func (p *Policy) Dialer() *net.Dialer {
 func (p *Policy) check(network, address string) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {
-		return model.Errorf(model.Invalid, "%q is no address", address)
+		return model.Errorf(model.Invalid, "%q is not an address of the form IP:PORT", address)
 	}
 	ip := to.Addr().Unmap().WithZone("")
 	if slices.ContainsFunc(p.networks, func(n netip.Prefix) bool { return n.Contains(ip) }) {
@@ -102,6 +102,7 @@ func (p *Policy) CheckRedirect(to *http.Request, via []*http.Request) error {
 	return model.Errorf(model.Forbidden, "%s redirects to %s, which only the server's setting --outbound-allow %s allows", from.Host, to.URL.Host, to.URL.Hostname())
 }
 
+// allowsHost reports whether an exception of the policy allows a host name or IP address.
 func (p *Policy) allowsHost(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return slices.Contains(p.hosts, host) || err == nil && slices.ContainsFunc(p.networks, func(n netip.Prefix) bool { return n.Contains(ip) })

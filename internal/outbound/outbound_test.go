@@ -10,6 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
+// TestOwnListenersAndLinkLocalAddressesAreRefused checks that connections to the server's own listeners and to
+// link-local addresses fail, unless an exception allows them.
 func TestOwnListenersAndLinkLocalAddressesAreRefused(t *testing.T) {
 	all := testenv.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer all.Close()
@@ -54,6 +56,8 @@ func TestOwnListenersAndLinkLocalAddressesAreRefused(t *testing.T) {
 	}
 }
 
+// TestRedirectsStayOnTheirHost checks that an HTTP redirect to another host is refused, unless an exception allows
+// the host.
 func TestRedirectsStayOnTheirHost(t *testing.T) {
 	end := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer end.Close()
@@ -79,7 +83,7 @@ func TestRedirectsStayOnTheirHost(t *testing.T) {
 	}
 }
 
-// FuzzParse parses any exception: it is refused, or the policy has it.
+// FuzzParse checks that Parse refuses an arbitrary exception or adds it to the policy.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{"10.0.0.0/8", "fe80::1", "example.org", "a b", ""} {
 		f.Add(s)

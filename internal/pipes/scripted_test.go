@@ -13,8 +13,9 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestFilterAndMutatorUseScriptsOfAssets checks that a filter and a mutator use the present JavaScript of their assets. While an asset is
-// missing, the filter is skipped with a message and the delivery with the mutator waits.
+// TestFilterAndMutatorUseScriptsOfAssets checks that filters and mutators run the newest JavaScript of the assets
+// that they name. While an asset is missing, the filter is skipped with a message and the delivery with the mutator
+// waits.
 func TestFilterAndMutatorUseScriptsOfAssets(t *testing.T) {
 	var source, key string
 	read := 0

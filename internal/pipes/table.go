@@ -21,7 +21,7 @@ import (
 	"github.com/muster-fleet/muster/internal/window"
 )
 
-// Table holds the compiled filters, mutators, pipelines and windows in force. Safe for concurrent use.
+// Table holds the compiled filters, mutators, pipelines and windows. Safe for concurrent use.
 type Table struct {
 	// Libraries reads the JavaScript of Assets (NAMESPACE/NAME), see FindScripts; nil: there are no Assets. Set it
 	// before any other call.
@@ -31,7 +31,7 @@ type Table struct {
 	state atomic.Pointer[compiledState]
 }
 
-// compiledState holds all compiled resources in force. It is immutable.
+// compiledState holds all compiled filters, mutators, pipelines and windows. It is immutable.
 type compiledState struct {
 	filters   map[route.Name]*assetScript[*filter.Filter]
 	mutators  map[route.Name]*Mutator
@@ -45,7 +45,7 @@ type Mutator struct {
 	Javascript *assetScript[*filter.Mutation] // nil: the mutator is a command
 }
 
-// NewTable returns an empty table.
+// NewTable returns a table without filters, mutators and pipelines.
 func NewTable() *Table {
 	t := &Table{}
 	t.state.Store(&compiledState{
@@ -75,7 +75,8 @@ func (t *Table) Apply(list []route.Declaration) error {
 	return errors.Join(failed...)
 }
 
-// setDeclaration compiles one declaration and adds it to the next state. After an error that state is unchanged.
+// setDeclaration compiles one declared resource and adds it to the table's new state. After an error that state is
+// unchanged.
 func (t *Table) setDeclaration(next *compiledState, d route.Declaration) error {
 	name, zone := d.Name, d.Zone
 	switch spec := d.Spec.(type) {
@@ -140,8 +141,8 @@ func (t *Table) Mutator(name route.Name) (*Mutator, bool) {
 	return m, ok
 }
 
-// filterTimes returns a function that reports whether a filter is in force at a time; nil: always. The function looks
-// up a Window for each event, because the Window may change.
+// filterTimes returns a function that reports whether a filter is active at a time; nil: always active. The function
+// looks up a Window for each event, because the Window may change.
 func (t *Table) filterTimes(name route.Name, zone string, w *model.FilterWhen) (func(time.Time) bool, error) {
 	if w == nil {
 		return nil, nil
@@ -214,7 +215,7 @@ func (s *assetScript[T]) program() (T, error) {
 // findLibraries returns the JavaScript of the named Assets, if the server has an asset store.
 func (t *Table) findLibraries(assets []string, known string) ([]filter.Library, string, error) {
 	if t.Libraries == nil {
-		return nil, "", model.Errorf(model.Unavailable, "this server has no Assets")
+		return nil, "", model.Errorf(model.Unavailable, "this server has no store of assets")
 	}
 	return t.Libraries(assets, known)
 }

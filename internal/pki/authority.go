@@ -108,7 +108,7 @@ func FolderIdentity(dir string) (uint64, error) {
 	return binary.LittleEndian.Uint64(sum.Sum(nil)) | 1, nil
 }
 
-// Verify returns the fault of a CA's folder that Open would refuse; nil for a folder without one, or with none of its files.
+// Verify returns the error with which Open would refuse a CA's folder; nil: the folder is valid, missing or empty.
 func Verify(dir string) error {
 	for _, path := range Files(dir) {
 		if _, err := os.Stat(path); err == nil {
@@ -122,11 +122,12 @@ func Verify(dir string) error {
 	return nil
 }
 
-// Files returns the files of a CA's folder that stay the same for its life.
+// Files returns the paths of a CA's certificate and key and of the signing key, which never change.
 func Files(dir string) []string {
 	return []string{filepath.Join(dir, caFile), filepath.Join(dir, caKeyFile), filepath.Join(dir, signKeyFile)}
 }
 
+// openCA loads the certificate and key of the CA, or creates both on the first start.
 func (a *Authority) openCA() error {
 	cert, key, err := a.loadKeyPair(caFile, caKeyFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -146,7 +147,7 @@ func (a *Authority) makeCA() (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	// start.
 	for _, name := range []string{caFile, caKeyFile} {
 		if _, err := os.Stat(filepath.Join(a.dir, name)); err == nil {
-			return nil, nil, fmt.Errorf("%s exists, but the other of certificate and key is missing", name)
+			return nil, nil, fmt.Errorf("%s exists, but its counterpart is missing: a certificate and its key belong together", name)
 		}
 	}
 	return a.makeKeyPair(caFile, caKeyFile, &x509.Certificate{
@@ -275,7 +276,7 @@ func (a *Authority) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, erro
 // renewRetry is the pause after a failed renewal of the server certificate.
 const renewRetry = time.Minute
 
-// isServing reports whether the present server certificate has not expired.
+// isServing reports whether the authority has a server certificate that has not expired.
 func (a *Authority) isServing() bool {
 	return a.server != nil && a.now().Before(a.server.Leaf.NotAfter)
 }
@@ -335,7 +336,7 @@ func requestKey(csr []byte) (*ecdsa.PublicKey, error) {
 	}
 	key, ok := request.PublicKey.(*ecdsa.PublicKey)
 	if !ok || key.Curve != elliptic.P256() {
-		return nil, model.Errorf(model.Invalid, "certificate request: want an ECDSA key on P-256")
+		return nil, model.Errorf(model.Invalid, "certificate request: expected an ECDSA key on P-256")
 	}
 	return key, nil
 }

@@ -53,7 +53,7 @@ type EnrolAnswer struct {
 	Pending     *Pending  `json:"pending,omitempty"` // set alone: a person has to decide
 }
 
-// Pending is the server's answer that a person has to accept the machine first.
+// Pending is the server's answer that a person must accept the machine first.
 type Pending struct {
 	AgainMs int64 `json:"againMs"` // milliseconds until the next request
 }
@@ -106,6 +106,7 @@ type problemBody struct {
 // ServeHTTP calls Serve.
 func (e *Enroller) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.Serve(w, r, countNoGuess) }
 
+// countNoGuess does not count wrong join tokens and never limits them.
 func countNoGuess(string) error { return nil }
 
 // Serve enrols one machine. An unknown token may be a guess: Serve then calls guessed with its id, and answers with the error
@@ -132,7 +133,7 @@ func (e *Enroller) Serve(w http.ResponseWriter, r *http.Request, guessed func(to
 func serveRequest(w http.ResponseWriter, r *http.Request, name string, limit int64, request any, do func() (answer any, pending *Pending, err error)) error {
 	var answer any
 	var pending *Pending
-	err := error(model.Errorf(model.Invalid, "%s is a POST", name))
+	err := error(model.Errorf(model.Invalid, "send the %s request by POST", name))
 	if r.Method == http.MethodPost {
 		// The machine is not authenticated yet, so it gets little time.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(enrolTimeout))
@@ -405,7 +406,7 @@ func (e *Enroller) Renew(request RenewRequest) (RenewAnswer, string, error) {
 	return RenewAnswer{Certificate: made}, Renewed, nil
 }
 
-// waitForReturn stores the request of a machine that proves a certificate of a node unknown to the server's data.
+// waitForReturn stores the request of a machine with a certificate of a node that is missing in the server's data.
 func (e *Enroller) waitForReturn(key string, uid uuid.UUID, cert *x509.Certificate, request EnrolRequest) (RenewAnswer, string, error) {
 	request.Secret, request.CSR = nil, nil
 	request.Returns = &LostNode{UID: uid, Certified: cert.NotBefore.Add(backdate), Namespace: request.Namespace}
@@ -433,7 +434,7 @@ func Lifetime(id *Identity) time.Duration {
 	return max(time.Second, cert.NotAfter.Sub(cert.NotBefore.Add(backdate)))
 }
 
-// Expired reports whether a server refused the agent's certificate because it is outside its lifetime.
+// Expired reports whether a TLS error says that the server refused the agent's certificate as expired.
 func Expired(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "remote error: tls: expired certificate")
 }

@@ -155,7 +155,7 @@ func Advertise(names []string, more string) []string {
 // maxNames bounds the names of a certificate in a message.
 const maxNames = 12
 
-// listNames joins names for a message: at most maxNames, or the word nothing.
+// listNames joins at most maxNames names for a message; an empty list becomes the word nothing.
 func listNames(names []string) string {
 	if len(names) == 0 {
 		return "nothing"

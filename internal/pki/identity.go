@@ -153,7 +153,7 @@ type JoinState struct {
 	key *ecdsa.PrivateKey
 }
 
-// LoadJoinState reads the joining state of a state folder; fs.ErrNotExist if there is none.
+// LoadJoinState reads the key and request of a machine that is not a node yet; fs.ErrNotExist: the folder has none.
 func LoadJoinState(stateDir string) (*JoinState, error) {
 	return loadState(stateDir, JoiningFile, "", decodeJoining)
 }
@@ -230,7 +230,7 @@ func ParseSum(text string) (sum [32]byte, err error) {
 	digits := strings.TrimPrefix(strings.ToLower(strings.TrimSpace(text)), sumPrefix)
 	b, err := hex.DecodeString(strings.NewReplacer(":", "", " ", "").Replace(digits))
 	if err != nil || len(b) != len(sum) {
-		return sum, model.Errorf(model.Invalid, "%q is not a CA hash: want sha256: and 64 hexadecimal digits", text).
+		return sum, model.Errorf(model.Invalid, "%q is not a CA hash: expected sha256: and 64 hexadecimal digits", text).
 			WithHint("on the server: muster node ca")
 	}
 	return [32]byte(b), nil

@@ -46,6 +46,7 @@ type PendingError struct {
 	Again  time.Duration // time until the next request
 }
 
+// Error says that the machine waits to be accepted, with the command that accepts it.
 func (e *PendingError) Error() string {
 	return fmt.Sprintf("this machine waits to be accepted at %s, its key is %s; there: muster node accept %.16s", e.Server, e.Key, e.Key)
 }
@@ -53,9 +54,9 @@ func (e *PendingError) Error() string {
 // publicKey returns the public half of a signing key.
 func publicKey(key ed25519.PrivateKey) []byte { return key.Public().(ed25519.PublicKey) }
 
-// Enrol stores a key in StateDir, has it certified and stores the identity there. It tries the
-// token's addresses in order, and sends nothing to a server that does not show the token's CA. A
-// repeated call uses the same key. A PendingError means that the decision is still open.
+// Enrol creates a key for this machine, requests a certificate from the server and stores both in StateDir. It tries
+// the token's addresses in order, and sends nothing to a server that does not show the token's CA. A repeated call
+// uses the same key. A PendingError means that the decision is still open.
 func Enrol(ctx context.Context, cfg EnrolConfig) (*Identity, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now

@@ -134,6 +134,7 @@ func serveEnrolment(t *testing.T, a *Authority) (*memoryTokens, *memoryRegistrar
 	return tokens, nodes, serveTLS(t, a, &Enroller{Authority: a, Tokens: tokens, Registrar: nodes})
 }
 
+// TestEnrolMakesNode checks that a machine with a valid join token gets an identity and becomes a node.
 func TestEnrolMakesNode(t *testing.T) {
 	a := openAuthority(t, t.TempDir(), nil, "127.0.0.1")
 	tokens, nodes, addr := serveEnrolment(t, a)
@@ -165,8 +166,8 @@ func TestEnrolMakesNode(t *testing.T) {
 	}
 }
 
-// TestEnrolmentIsIdempotentByKey checks that a machine with a node's key is that node however often
-// the machine asks and whatever token it shows, and that the error for a refused key has the reason.
+// TestEnrolmentIsIdempotentByKey checks that a machine that enrols again with the same key stays the same node,
+// whatever token it shows.
 func TestEnrolmentIsIdempotentByKey(t *testing.T) {
 	a := openAuthority(t, t.TempDir(), nil)
 	tokens := &memoryTokens{rows: map[string]JoinToken{}}
@@ -241,6 +242,8 @@ func TestEnrolWithWrongClock(t *testing.T) {
 	}
 }
 
+// TestFaultyEnrolmentsAreRefused checks that a join token with an unknown secret, another CA or a past expiry is
+// refused and registers no node.
 func TestFaultyEnrolmentsAreRefused(t *testing.T) {
 	clock := time.Now()
 	a := openAuthority(t, t.TempDir(), func() time.Time { return clock }, "127.0.0.1")
@@ -302,6 +305,8 @@ func TestServerHasCAFindsServerByCASum(t *testing.T) {
 	}
 }
 
+// TestAuthoritySurvivesRestart checks that an authority opened again has the same CA, signing key and server
+// certificate.
 func TestAuthoritySurvivesRestart(t *testing.T) {
 	dir := t.TempDir()
 	clock := time.Now()
@@ -333,6 +338,7 @@ func TestAuthoritySurvivesRestart(t *testing.T) {
 	}
 }
 
+// TestFaultyTokensAreRefused checks that ParseToken refuses malformed join tokens.
 func TestFaultyTokensAreRefused(t *testing.T) {
 	for _, text := range []string{"", "mj1.", "mj2.AAAA", "mj1.!!", "mj1.AAAA"} {
 		if _, err := ParseToken(text); model.ClassOf(err) != model.Invalid {
@@ -341,6 +347,7 @@ func TestFaultyTokensAreRefused(t *testing.T) {
 	}
 }
 
+// FuzzParseToken checks that an arbitrary join token that parses has a text form that parses to the same token.
 func FuzzParseToken(f *testing.F) {
 	f.Add(Token{Addresses: []string{"a:1", "[::1]:2"}, Expiry: time.Unix(1e9, 0)}.String())
 	f.Add("mj1.AAAA")

@@ -95,6 +95,8 @@ func TestRenewKeepsKey(t *testing.T) {
 	}
 }
 
+// TestFaultyRenewalsAreRefused checks that renewals with a certificate or key of another node, CA or machine, or of a
+// retired node, are refused.
 func TestFaultyRenewalsAreRefused(t *testing.T) {
 	a, other := openAuthority(t, t.TempDir(), nil), openAuthority(t, t.TempDir(), nil)
 	nodes := &memoryRegistrar{}
@@ -149,8 +151,8 @@ func TestFaultyRenewalsAreRefused(t *testing.T) {
 	}
 }
 
-// TestPersonDecidesAboutLostNode checks that a person decides about a proven node that the server lost, that the
-// node keeps its id, and that refused machines stay refused.
+// TestPersonDecidesAboutLostNode checks that a person accepts or refuses a node that is missing in the server's data,
+// and that an accepted node keeps its id.
 func TestPersonDecidesAboutLostNode(t *testing.T) {
 	clock, dir, nodes := time.Now(), t.TempDir(), &memoryRegistrar{}
 	now := func() time.Time { return clock }

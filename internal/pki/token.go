@@ -51,7 +51,7 @@ func ParseToken(text string) (Token, error) {
 	}
 	b, err := base64.RawURLEncoding.DecodeString(encoded)
 	if err != nil || len(b) <= 72 {
-		return Token{}, model.Errorf(model.Invalid, "join token is cut short or mistyped").
+		return Token{}, model.Errorf(model.Invalid, "the join token is incomplete or mistyped").
 			WithHint("copy the complete line that muster node token printed")
 	}
 	var t Token

@@ -14,9 +14,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// build composes the assignments of the nodes that the pass marked. It returns the nodes whose assignment differs
-// from the one before. An unchanged assignment keeps its generation. A node whose assignment would be too large gets
-// none: its agent keeps running its last one (see recordExcess).
+// build recomputes the assignments of the nodes that the applied edits affect. It returns the nodes whose assignment
+// differs from the one before. An unchanged assignment keeps its generation. A node whose assignment would be too
+// large gets none: its agent keeps running its last one (see recordExcess).
 func (f *fleet) build(p *pass, generation wire.Generation) []model.NodeID {
 	var changed []model.NodeID
 	for _, n := range p.deleted {
@@ -56,7 +56,7 @@ func (f *fleet) build(p *pass, generation wire.Generation) []model.NodeID {
 	return changed
 }
 
-// dropContent releases the content of a node's assignment.
+// dropContent ends the node's use of its assignment content, which several nodes share.
 func (n *node) dropContent() {
 	if c := n.content; c != nil {
 		if c.refs--; c.refs == 0 {
@@ -66,8 +66,8 @@ func (n *node) dropContent() {
 	}
 }
 
-// compareAssignments returns the nodes whose assignment build would change, and changes none. It fails if a node
-// would get an assignment that exceeds the limit and is larger than the node's present one.
+// compareAssignments returns the nodes whose assignment a build would change, without changing any. It fails if a
+// node would get an assignment that exceeds the limit and is larger than the node's present one.
 func (f *fleet) compareAssignments(p *pass) (nodes []model.NodeID, err error) {
 	b := f.builder(p)
 	var large []string
@@ -85,7 +85,7 @@ func (f *fleet) compareAssignments(p *pass) (nodes []model.NodeID, err error) {
 	return nodes, oversizedError(large)
 }
 
-// builder composes the contents of assignments during one pass.
+// builder composes the contents of assignments after one list of edits.
 type builder struct {
 	f            *fleet
 	p            *pass
@@ -94,13 +94,13 @@ type builder struct {
 	made         []*content
 }
 
-// builder returns the builder of assignments for one pass.
+// builder returns a builder that composes the assignments after one list of edits.
 func (f *fleet) builder(p *pass) *builder {
 	return &builder{f: f, p: p, resolver: f.resolver(), compositions: map[*unitSet]*composition{}}
 }
 
-// content returns the content of a node's assignment: the composition of its units with the node's property
-// values. Nodes with the same units and values share it.
+// content returns the content of a node's assignment: its compiled checks with the node's property values. Nodes with
+// the same units and values share it.
 func (b *builder) content(n *node) *content {
 	c := b.compositionOf(n.units)
 	var properties []wire.Property
@@ -130,15 +130,14 @@ func (b *builder) content(n *node) *content {
 	return made
 }
 
-// keepsProperties reports whether a node keeps the property values of its present content: the pass changes neither the
-// node, nor its groups, nor a value, nor the list of properties that its checks read.
+// keepsProperties reports whether a node's property values are the same as before the present changes.
 func (b *builder) keepsProperties(n *node, c *composition) bool {
 	return n.content != nil && len(b.p.revalued) == 0 && b.p.nodes != nil && !b.p.nodes.Contains(uint32(n.def.ID)) &&
 		(n.content.composition == c || slices.Equal(n.content.names, c.names))
 }
 
-// compositionOf returns the composition of a unit set, from the cache of this pass. It composes the set again if the
-// pass changed the definition of one of its units.
+// compositionOf returns the compiled checks for a set of checks, from the cache if possible. It composes the set
+// again if the pass changed the definition of one of its units.
 func (b *builder) compositionOf(s *unitSet) *composition {
 	if c := b.compositions[s]; c != nil {
 		return c
@@ -155,7 +154,7 @@ func (b *builder) compositionOf(s *unitSet) *composition {
 	return c
 }
 
-// compose makes the composition (all chunks) of a unit set from the definitions of its units.
+// compose builds the list of compiled checks and their property names for nodes that run the same set of checks.
 func (b *builder) compose(s *unitSet) *composition {
 	c := &composition{contents: map[string]*content{}}
 	for _, id := range s.ids {
@@ -170,14 +169,14 @@ func (b *builder) compose(s *unitSet) *composition {
 	slices.SortFunc(c.chunks, func(x, y *model.Chunk) int { return cmp.Compare(x.ID, y.ID) })
 	slices.Sort(c.names)
 	c.names = slices.Compact(c.names)
-	c.proxied = b.proxied(s, c.chunks)
+	c.proxied = b.proxyTargets(s, c.chunks)
 	c.size += c.proxied.Wire().Size()
 	c.hash = wire.ChunksHash(c.chunks, c.proxied.Wire())
 	return c
 }
 
-// recompose updates a composition of the previous pass: it replaces only the chunks of redefined units. It returns
-// nil if more than chunks differs.
+// recompose updates a list of compiled checks by replacing only the changed checks. It returns nil if more than
+// chunks differs.
 func (b *builder) recompose(s *unitSet) *composition {
 	old := s.composed
 	if old.proxied != nil {
@@ -213,7 +212,7 @@ func (b *builder) recompose(s *unitSet) *composition {
 // compareChunk orders a chunk before or after a chunk id.
 func compareChunk(c *model.Chunk, id model.ChunkID) int { return cmp.Compare(c.ID, id) }
 
-// discardUnusedContents removes contents that no node uses any more from the compositions of this pass.
+// discardUnusedContents removes assignment contents that no node uses from the caches.
 func (b *builder) discardUnusedContents() {
 	for _, made := range b.made {
 		if made.refs == 0 {
@@ -292,7 +291,8 @@ func oversizedError(nodes []string) error {
 		WithHint("move long texts to files on the nodes, or run fewer checks on one node")
 }
 
-// Oversized returns at most limit nodes whose assignment exceeds the size limit, each with the reason.
+// Oversized returns at most limit nodes whose assignment (all their compiled checks) exceeds the size limit, each
+// with the reason.
 func (i *Inspector) Oversized(most int) (list []string) {
 	none := false
 	if i.withFleet(func(f inspection) { none = f.oversized == 0 }); none {

@@ -14,8 +14,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// compileCheck compiles a Check to its unit. Its chunk contains the text of the Windows, Hooks, Secrets and Assets
-// that the check names: an agent knows no other resources.
+// compileCheck compiles a Check to the planner's form, which holds its targets and its text for agents. Its chunk
+// contains the text of the Windows, Hooks, Secrets and Assets that the check names: an agent knows no other
+// resources.
 func compileCheck(c *unitCompiler, d *declared) (*unit, error) {
 	spec, ns, id := d.spec.(*model.CheckSpec), d.key.Namespace, model.UnitID(d.id)
 	chunk, err := checkChunk(c, d, spec)
@@ -42,7 +43,7 @@ func compileCheck(c *unitCompiler, d *declared) (*unit, error) {
 			DisplayName: d.meta.DisplayName, Runbook: spec.Runbook, Passive: spec.Passive, Disabled: spec.Disabled, Proxied: spec.Proxy != nil,
 		},
 		body:  b,
-		needs: needs{"Asset": spec.Assets, "Pipeline": spec.Pipelines, "Handler": chunk.Handlers},
+		needs: references{"Asset": spec.Assets, "Pipeline": spec.Pipelines, "Handler": chunk.Handlers},
 	}
 	for _, name := range spec.DependsOn {
 		u.DependsOn = append(u.DependsOn, splitName(ns, name))
@@ -68,8 +69,8 @@ func compileCheck(c *unitCompiler, d *declared) (*unit, error) {
 	return u, err
 }
 
-// checkChunk compiles a check to its chunk with defaults and the text of the resources that it names. The ID comes
-// later, see chunkStore.number.
+// checkChunk compiles a check to the form that agents receive, with defaults and the text of referenced resources.
+// The ID comes later, see chunkStore.assignIDs.
 func checkChunk(c *unitCompiler, d *declared, spec *model.CheckSpec) (*model.CheckChunk, error) {
 	ns := d.key.Namespace
 	out := &model.CheckChunk{
@@ -159,7 +160,7 @@ func setSeverities(c *model.CheckChunk, declared map[string]string) error {
 // exceptSpan returns the compiled time span in which a check does not run, with its time zone.
 func exceptSpan(c *unitCompiler, ns string, e model.ScheduleException) model.Span {
 	if e.Window == "" {
-		return window.Inline(e.During, c.namespace(ns).Zone)
+		return window.SpanOfLine(e.During, c.namespace(ns).Zone)
 	}
 	found, at := c.resource("Window", ns, e.Window)
 	w, ok := found.(*model.WindowSpec)
@@ -185,9 +186,8 @@ func splitName(ns, name string) (n route.Name) {
 	return n
 }
 
-// unit is one declared resource that lands on nodes, such as a check, as the compile function of its kind made it (see
-// unitCompilers). A unit is immutable: an edit of the resource makes a new one. The passes of the planner know nothing
-// else about a kind.
+// unit is one declared resource that runs on nodes, such as a check, in compiled form. A unit is immutable: an edit
+// of the resource makes a new one. The passes of the planner know nothing else about a kind.
 type unit struct {
 	*directory.Unit          // kind, id, name: everything that readers see
 	targets         *targets // nodes that run the unit; nil: it lands on no node
@@ -197,10 +197,10 @@ type unit struct {
 
 	source *declared    // resource of this unit; it is compiled again when a resource in uses changes
 	uses   []intent.Key // other resources whose text is part of the body
-	needs  needs        // resources that the unit names, counted by their Placement
+	needs  references   // resources that the unit names, counted by their Placement
 }
 
-// body is one compiled definition of a unit; during a rollout a unit has two.
+// body is one compiled version of a check; during a rollout a check has two.
 type body struct {
 	chunk      *model.Chunk
 	size       int      // length of the encoded chunk, in bytes
@@ -210,19 +210,19 @@ type body struct {
 	try func(model.PropertyValues) error
 }
 
-// rollout is the second body of a unit and the nodes that run it. An edit of the unit can move more nodes to the
-// second body; an edit with the second body alone ends the roll-out.
+// rollout is the new version of a check and the nodes that already run it. An edit of the unit can move more nodes to
+// the second body; an edit with the second body alone ends the roll-out.
 type rollout struct {
 	*body
 	nodes *roaring.Bitmap
 }
 
-// runsSecondBody reports whether a node runs the second body of the unit. A nil unit has no second body.
+// runsSecondBody reports whether a node runs the new version of a check in a rollout. A nil unit has no second body.
 func (u *unit) runsSecondBody(id uint32) bool {
 	return u != nil && u.next != nil && u.next.nodes.Contains(id)
 }
 
-// bodyOn returns the body that the nodes of a unit set run.
+// bodyOn returns the version of a check that nodes with a given set of checks run.
 func (u *unit) bodyOn(s *unitSet) *body {
 	if u.next != nil && s.runsSecondBody(u.ID) {
 		return u.next.body
@@ -230,7 +230,7 @@ func (u *unit) bodyOn(s *unitSet) *body {
 	return u.body
 }
 
-// changedNodes returns the nodes that an edit moves from one body of the unit to its other body.
+// changedNodes returns the nodes that an edit moves between the old and the new version of a check in a rollout.
 func changedNodes(old, new *unit) *roaring.Bitmap {
 	nodes := func(u *unit) *roaring.Bitmap {
 		if u == nil || u.next == nil {
@@ -241,7 +241,7 @@ func changedNodes(old, new *unit) *roaring.Bitmap {
 	return roaring.Xor(nodes(old), nodes(new))
 }
 
-// targetLists returns the targets of the unit's nodes; none for a unit that lands nowhere.
+// targetLists returns the targets that select the check's nodes; none for a check that runs nowhere.
 func (u *unit) targetLists() (list []*targets) {
 	if u == nil || u.targets == nil {
 		return nil
@@ -253,12 +253,12 @@ func (u *unit) targetLists() (list []*targets) {
 	return list
 }
 
-// needs holds the names of the resources that a resource refers to, by kind. A name is written as in the namespace of
-// the needing resource.
-type needs map[string][]string
+// references holds the names of the resources that a resource refers to, by kind. A name is written as in the
+// namespace of the needing resource.
+type references map[string][]string
 
-// reads returns the names of the properties that the unit's bodies read, ascending within each body.
-func (u *unit) reads() []string {
+// propertiesRead returns the names of the properties that the templates of a check read.
+func (u *unit) propertiesRead() []string {
 	if u.next == nil {
 		return u.properties
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestPassiveChecksReachTheirSource checks that passive checks are found by name and counted by the source that made
-// them.
+// TestPassiveChecksReachTheirSource checks that passive checks are found by name and counted by the protocol that
+// created them.
 func TestPassiveChecksReachTheirSource(t *testing.T) {
 	h := newTestPlanner(t)
 	h.apply("Check", "default", "declared", nil, &model.CheckSpec{Passive: true})
@@ -253,8 +253,8 @@ func TestAssetsReachTheNodes(t *testing.T) {
 	held("cpu")
 }
 
-// TestRolloutMovesNodesToTheSecondBody checks that two bodies of a unit are in force during a rollout, and that a
-// node changes only when it moves to the second body.
+// TestRolloutMovesNodesToTheSecondBody checks that a gradual rollout runs the old and the new version of a check, and
+// changes a node only when it moves to the new one.
 func TestRolloutMovesNodesToTheSecondBody(t *testing.T) {
 	h := newTestPlanner(t)
 	a, b, c := h.node("a", nil, "web"), h.node("b", nil, "web"), h.node("c", nil)
@@ -275,7 +275,7 @@ func TestRolloutMovesNodesToTheSecondBody(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := h.p.chunks.number(t.Context(), []*unit{u}); err != nil {
+		if err := h.p.chunks.assignIDs(t.Context(), []*unit{u}); err != nil {
 			t.Fatal(err)
 		}
 		return u

@@ -15,8 +15,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// chunkStore numbers chunks and keeps them in the intent store, so that a ChunkID survives restarts and
-// is never used again. The holder of Planner.compiling uses it; readers find chunks in the directory.
+// chunkStore gives compiled checks their ids and stores them, so that an id survives restarts and is never used
+// again. The holder of Planner.compiling uses it; readers find chunks in the directory.
 type chunkStore struct {
 	store intent.Store
 	draft *directory.Draft
@@ -29,8 +29,8 @@ type chunkStore struct {
 // the unit's id; the id of the row is the ChunkID.
 const chunkKind = "chunk"
 
-// chunkKey identifies a chunk by its hash and its unit. The hash already covers the unit's id, so two units never share
-// a chunk; the id in the key helps people that read the table.
+// chunkKey identifies a compiled check by its hash and the check's id. The hash already covers the unit's id, so two
+// units never share a chunk; the id in the key helps people that read the table.
 type chunkKey struct {
 	hash [16]byte
 	unit model.UnitID
@@ -44,7 +44,7 @@ func (k chunkKey) row() intent.Key {
 	return intent.Key{Kind: chunkKind, Name: fmt.Sprintf("%s-%d", hex.EncodeToString(k.hash[:]), k.unit)}
 }
 
-// chunkRow is the JSON body of a chunk's row in the intent store.
+// chunkRow is the JSON body of a compiled check's row in the intent store.
 type chunkRow struct {
 	Unit    model.UnitID `json:"check"`
 	Name    string       `json:"name"` // name of the unit, for people
@@ -57,15 +57,15 @@ func newChunkStore(store intent.Store, draft *directory.Draft) *chunkStore {
 	return &chunkStore{store: store, draft: draft, byKey: map[chunkKey]*model.Chunk{}, retired: map[model.ChunkID]time.Time{}}
 }
 
-// load reads all chunks of the intent store. It skips and counts the chunks that it cannot decode: no agent was ever
-// sent one of those.
+// load reads all compiled checks of the intent store. It skips and counts the chunks that it cannot decode: no agent
+// was ever sent one of those.
 func (s *chunkStore) load(ctx context.Context, log *slog.Logger) (broken uint64, err error) {
 	rows, err := s.store.List(ctx, intent.ListQuery{Kind: chunkKind})
 	if err != nil {
-		return 0, fmt.Errorf("load intent: list chunks: %w", err)
+		return 0, fmt.Errorf("load intent: list compiled checks: %w", err)
 	}
 	for _, row := range rows {
-		if err := s.add(row); err != nil {
+		if err := s.addStored(row); err != nil {
 			log.Error("ignoring a stored chunk", "error", err)
 			broken++
 		}
@@ -73,15 +73,15 @@ func (s *chunkStore) load(ctx context.Context, log *slog.Logger) (broken uint64,
 	return broken, nil
 }
 
-// add decodes a stored chunk and adds it to the directory.
-func (s *chunkStore) add(row intent.Row) error {
+// addStored decodes a compiled check from a database row and adds it to the directory.
+func (s *chunkStore) addStored(row intent.Row) error {
 	var body chunkRow
 	if err := json.Unmarshal(row.Body, &body); err != nil {
-		return fmt.Errorf("read chunk %q: %w", row.Name, err)
+		return fmt.Errorf("read compiled check %q: %w", row.Name, err)
 	}
 	chunk, err := wire.DecodeChunk(model.ChunkID(row.ID), body.Body)
 	if err != nil {
-		return fmt.Errorf("read chunk %q: %w", row.Name, err)
+		return fmt.Errorf("read compiled check %q: %w", row.Name, err)
 	}
 	s.byKey[chunkKeyOf(chunk)] = chunk
 	s.draft.SetChunk(chunk)
@@ -91,7 +91,7 @@ func (s *chunkStore) add(row intent.Row) error {
 	return nil
 }
 
-// hash computes the hash of the chunk of each body. A chunk that the store already knows replaces the body's one. It
+// hash computes the hash of each compiled check. A chunk that the store already knows replaces the body's one. It
 // returns the bodies with new chunks, whose id is zero.
 func (s *chunkStore) hash(units []*unit) (fresh []*body) {
 	one := func(b *body) {
@@ -111,8 +111,8 @@ func (s *chunkStore) hash(units []*unit) (fresh []*body) {
 	return fresh
 }
 
-// number gives the chunks of new units their hash and id. It takes new ids from the intent store, in one commit.
-func (s *chunkStore) number(ctx context.Context, units []*unit) error {
+// assignIDs gives new compiled checks their hash and id. It takes new ids from the intent store, in one commit.
+func (s *chunkStore) assignIDs(ctx context.Context, units []*unit) error {
 	fresh := s.hash(units)
 	if len(fresh) == 0 {
 		return nil
@@ -127,16 +127,16 @@ func (s *chunkStore) number(ctx context.Context, units []*unit) error {
 		written[key] = true
 		row, err := json.Marshal(chunkRow{Unit: b.chunk.Unit, Name: b.chunk.Name, Body: wire.AppendChunk(nil, b.chunk)})
 		if err != nil {
-			return fmt.Errorf("encode chunk of %q: %w", b.chunk.Name, err)
+			return fmt.Errorf("encode the compiled form of check %q: %w", b.chunk.Name, err)
 		}
 		writes = append(writes, intent.Write{Key: key.row(), Body: row, Expect: -1})
 	}
 	done, err := s.store.Commit(ctx, intent.Actor{User: "server", Why: "new definition of a check"}, writes)
 	if err != nil {
-		return fmt.Errorf("number new chunks: %w", err)
+		return fmt.Errorf("assign ids to new compiled checks: %w", err)
 	}
 	for _, row := range done.Rows {
-		if err := s.add(row); err != nil {
+		if err := s.addStored(row); err != nil {
 			return err
 		}
 	}
@@ -152,10 +152,11 @@ func (s *chunkStore) number(ctx context.Context, units []*unit) error {
 // collectBatch is the largest number of chunks in one transaction of Collect.
 const collectBatch = 500
 
-// Collect removes chunks that no assignment and no journal record names any more, and returns how many. A chunk is
-// retired once no unit uses it and named, the chunks that judged the event view's states, does not have it: an agent
-// that was away and still runs it has such a state. From then on spools can hold its results for model.MaxSpoolAge,
-// and the journal until its tail has passed those. A chunk that is used or named again is retired no more.
+// Collect removes compiled check definitions that no assignment and no journal record names any more, and returns
+// their number. A chunk is retired once no unit uses it and named, the chunks that judged the event view's states,
+// does not have it: an agent that was away and still runs it has such a state. From then on spools can hold its
+// results for model.MaxSpoolAge, and the journal until its tail has passed those. A chunk that is used or named again
+// is retired no more.
 //
 // Call it from time to time; tail is when the oldest commit of the journal was received.
 func (p *Planner) Collect(ctx context.Context, named map[model.ChunkID]bool, tail, now time.Time) (removed int, err error) {
@@ -172,8 +173,8 @@ func (p *Planner) Collect(ctx context.Context, named map[model.ChunkID]bool, tai
 	return removed, err
 }
 
-// collect marks unused chunks as retired, revives used ones, and removes those retired long enough; it returns how
-// many.
+// collect marks unused compiled checks as unused since now, clears the mark of used ones, and removes those unused
+// for long enough.
 func (s *chunkStore) collect(ctx context.Context, used func(model.ChunkID) bool, tail, now time.Time) (removed int, err error) {
 	var retire, revive, remove []*model.Chunk
 	for _, c := range s.byKey {
@@ -204,7 +205,7 @@ func (s *chunkStore) collect(ctx context.Context, used func(model.ChunkID) bool,
 	return removed, nil
 }
 
-// retire stores the time since which chunks are unused; the zero time means that they are used again.
+// retire stores the time since which compiled checks are unused; the zero time means that they are used again.
 func (s *chunkStore) retire(ctx context.Context, chunks []*model.Chunk, since time.Time) error {
 	for batch := range slices.Chunk(chunks, collectBatch) {
 		writes := make([]intent.Write, len(batch))
@@ -212,21 +213,21 @@ func (s *chunkStore) retire(ctx context.Context, chunks []*model.Chunk, since ti
 			key := chunkKeyOf(c).row()
 			row, err := s.store.Get(ctx, key)
 			if err != nil {
-				return fmt.Errorf("retire chunk %d: %w", c.ID, err)
+				return fmt.Errorf("mark compiled check %d as unused: %w", c.ID, err)
 			}
 			var body chunkRow
 			if err := json.Unmarshal(row.Body, &body); err != nil {
-				return fmt.Errorf("read chunk %q: %w", key.Name, err)
+				return fmt.Errorf("read compiled check %q: %w", key.Name, err)
 			}
 			body.Retired = since
 			data, err := json.Marshal(body)
 			if err != nil {
-				return fmt.Errorf("encode chunk %q: %w", key.Name, err)
+				return fmt.Errorf("encode compiled check %q: %w", key.Name, err)
 			}
 			writes[i] = intent.Write{Key: key, Body: data, Expect: -1}
 		}
 		if _, err := s.store.Commit(ctx, intent.Actor{User: "server", Why: "definitions without a check"}, writes); err != nil {
-			return fmt.Errorf("retire chunks: %w", err)
+			return fmt.Errorf("mark compiled checks as unused: %w", err)
 		}
 		for _, c := range batch {
 			if since.IsZero() {
@@ -239,14 +240,14 @@ func (s *chunkStore) retire(ctx context.Context, chunks []*model.Chunk, since ti
 	return nil
 }
 
-// remove deletes chunks from the intent store and the directory.
+// remove deletes compiled checks from the intent store and the directory.
 func (s *chunkStore) remove(ctx context.Context, chunks []*model.Chunk) error {
 	writes := make([]intent.Write, len(chunks))
 	for i, c := range chunks {
 		writes[i] = intent.Write{Key: chunkKeyOf(c).row(), Expect: -1}
 	}
 	if _, err := s.store.Commit(ctx, intent.Actor{User: "server", Why: "expired definitions"}, writes); err != nil {
-		return fmt.Errorf("remove chunks: %w", err)
+		return fmt.Errorf("remove unused compiled checks: %w", err)
 	}
 	for _, c := range chunks {
 		s.draft.DeleteChunk(c.ID)
@@ -259,8 +260,8 @@ func (s *chunkStore) remove(ctx context.Context, chunks []*model.Chunk) error {
 // collectEvery is the period of a Collector.
 const collectEvery = time.Hour
 
-// Collector removes old definitions of checks (chunks) that no check, event state, spool or commit of the journal can
-// name any more.
+// Collector removes compiled check definitions that no check, event state, spool or journal record can refer to any
+// more.
 type Collector struct {
 	Planner *Planner
 	Used    func() map[model.ChunkID]bool                // returns the definitions that event states name
@@ -291,7 +292,7 @@ func (c *Collector) Run(ctx context.Context) error {
 	}
 }
 
-// collect removes the chunks that no assignment uses and no reader of old journal records needs, once.
+// collect removes, once, the compiled check definitions that no assignment and no journal record refers to any more.
 func (c *Collector) collect(ctx context.Context) (removed int, err error) {
 	oldest, err := c.Oldest(ctx)
 	if err != nil {

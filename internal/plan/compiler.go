@@ -79,7 +79,7 @@ func (c *compiler) decode(key intent.Key, id uint32, data []byte) (*declared, er
 	return d, nil
 }
 
-// define returns the compiled definition of a resource that is not a unit.
+// define compiles a resource that does not run on nodes, such as a group or a namespace.
 func (c *compiler) define(d *declared) (def any, err error) {
 	switch spec := d.spec.(type) {
 	case *model.NamespaceSpec:
@@ -105,15 +105,15 @@ func (c *compiler) define(d *declared) (def any, err error) {
 	return def, nil
 }
 
-// unitCompiler compiles one unit, and records the resources that the unit reads.
+// unitCompiler compiles one check and records the resources that the check uses.
 type unitCompiler struct {
 	*compiler
 	lookup func(intent.Key) any // returns the definition that will be in force after the change
 	uses   []intent.Key
 }
 
-// resource returns the spec and the name of a resource that the unit names, or a nil spec if the resource does not
-// exist. Intent refuses such a unit, so only another version of Muster can have stored it.
+// resource returns spec and name of a resource that a check refers to, or a nil spec if the resource does not exist.
+// Intent refuses such a unit, so only another version of Muster can have stored it.
 func (c *unitCompiler) resource(kind, namespace, name string) (model.Spec, route.Name) {
 	var at route.Name
 	at.Namespace, at.Name = model.SplitRef(namespace, name)
@@ -132,7 +132,7 @@ func (c *unitCompiler) namespace(name string) *directory.Namespace {
 	return &directory.Namespace{}
 }
 
-// use returns the definition of a resource and records that the unit reads it.
+// use returns the definition of a resource and records that the compiled check depends on it.
 func (c *unitCompiler) use(key intent.Key) any {
 	if !slices.Contains(c.uses, key) {
 		c.uses = append(c.uses, key)
@@ -140,8 +140,8 @@ func (c *unitCompiler) use(key intent.Key) any {
 	return c.lookup(key)
 }
 
-// unit compiles the unit of a declared resource; lookup returns the definitions that will be in force after the
-// change.
+// unit compiles a resource that runs on nodes, such as a check; lookup returns the definitions of other resources
+// after the change.
 func (c *compiler) unit(d *declared, lookup func(intent.Key) any) (*unit, error) {
 	in := &unitCompiler{compiler: c, lookup: lookup}
 	u, err := unitCompilers[d.key.Kind](in, d)
@@ -205,7 +205,7 @@ type (
 		scope    scope
 		value    json.RawMessage
 	}
-	// resourceDef is a resource that lands on no node; its spec stays as declared.
+	// resourceDef is a resource that does not run on nodes; its spec stays as declared.
 	resourceDef struct {
 		directory.Resource
 		spec model.Spec
@@ -332,11 +332,11 @@ func (c *compiler) group(name route.Name, spec *model.GroupSpec) (*groupDef, err
 		return nil, err
 	}
 	if t.where != nil && t.where.ReadsGroups() {
-		return nil, model.Errorf(model.Invalid, "a group's where cannot read node.groups").
+		return nil, model.Errorf(model.Invalid, "the condition (where) of a group cannot read node.groups, because groups are computed from it").
 			WithHint("list the other groups under groups:")
 	}
 	if spec.Trusted && t.where != nil {
-		if err := t.where.Trusted(); err != nil {
+		if err := t.where.CheckTrusted(); err != nil {
 			return nil, err
 		}
 		t.where.key.operatorLabels = true
@@ -370,7 +370,7 @@ func (c *compiler) property(name route.Name, spec *model.PropertySpec) (*propert
 	return d, nil
 }
 
-// routeName returns a qualified name.
+// routeName returns a name qualified by its namespace.
 func routeName(namespace, name string) route.Name {
 	return route.Name{Namespace: namespace, Name: name}
 }
@@ -405,11 +405,12 @@ func groupName(ns, name string) (route.Name, bool) {
 	return route.Name{}, false
 }
 
-// reachesNamespace reports whether a resource of namespace owner may land on nodes of namespace ns.
+// reachesNamespace reports whether a resource of namespace owner may run on nodes of namespace ns.
 func reachesNamespace(owner, ns string) bool { return owner == ns || owner == shared }
 
-// EffectiveLabels merges the labels of a node from three owners. Labels that the server keeps (metadata and join grant)
-// win over labels of the agent's configuration, and those win over measured facts.
+// EffectiveLabels merges a node's labels from the server, the agent's configuration and measured facts; the first of
+// them wins. Labels that the server keeps (metadata and join grant) win over labels of the agent's configuration, and
+// those win over measured facts.
 func EffectiveLabels(meta model.Metadata, spec *model.NodeSpec) map[string]string {
 	own := spec.OperatorLabels(meta)
 	labels := make(map[string]string, len(own)+len(spec.AgentLabels)+len(spec.Facts))

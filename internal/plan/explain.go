@@ -31,7 +31,7 @@ func (i *Inspector) ExplainCheck(node model.NodeID, check model.CheckID) (e Expl
 	return e, ok
 }
 
-// explain explains for people why a unit lands on a node or does not.
+// explain explains for people why a check runs on a node or does not.
 func (f inspection) explain(n *node, u *unit) Explanation {
 	name := strings.ToLower(u.Kind) + " " + nameFor(u.Name, n)
 	switch {
@@ -93,7 +93,7 @@ func (w *explainer) targets(name string, t *targets, owner string) Explanation {
 		if len(no) == 0 {
 			return Explanation{Text: name + " names no targets"}
 		}
-		if near := w.closestGroup(name, t); near != "" {
+		if near := w.selectionHint(name, t); near != "" {
 			no = append(no, Explanation{Text: near})
 		}
 		return Explanation{Text: name + " does not name this node", Under: no}
@@ -108,8 +108,9 @@ func (w *explainer) targets(name string, t *targets, owner string) Explanation {
 	return Explanation{Lands: true, Text: name + " is assigned to this node", Under: yes}
 }
 
-// closestGroup returns a hint: the one change that would make the targets select the node, or an empty text.
-func (w *explainer) closestGroup(name string, t *targets) string {
+// selectionHint returns a hint with the one change that makes the targets select the node; empty: no single change
+// does.
+func (w *explainer) selectionHint(name string, t *targets) string {
 	for _, g := range t.groups {
 		r := w.f.groupNumbers.name(g)
 		if group := w.f.groups[g]; group != nil && group.def != nil && (t.except == nil || !slices.Contains(t.except.groups, g)) {
@@ -122,7 +123,8 @@ func (w *explainer) closestGroup(name string, t *targets) string {
 	return ""
 }
 
-// items explains each group, node name and condition of targets: yes lists those that select the node, no the others.
+// items explains for each group, node name and condition of targets whether it selects the node: yes lists the
+// selecting ones, no the others.
 func (w *explainer) items(t *targets) (yes, no []Explanation) {
 	sort := func(y Explanation) {
 		if y.Lands {
@@ -327,7 +329,7 @@ func valueEffect(said, now any) string {
 	var same, other, clashes int
 	var walk func(said, now any)
 	walk = func(said, now any) {
-		if _, is := now.(clash); is {
+		if _, is := now.(valueConflict); is {
 			clashes++
 			return
 		}
@@ -359,9 +361,9 @@ func valueEffect(said, now any) string {
 	return Overridden
 }
 
-// mergeLevels merges the values of all levels into one value tree; two different values of one level become a clash.
-// It returns nil if there is no value. Values of one level are merged in a fixed order, so that an error has the same
-// text on every node.
+// mergeLevels merges a property's values of all levels into one JSON value; two different values of one level become
+// a conflict. It returns nil if there is no value. Values of one level are merged in a fixed order, so that an error
+// has the same text on every node.
 func mergeLevels(name string, levels [][]source) (value any) {
 	for _, level := range levels {
 		slices.SortFunc(level, func(a, b source) int {

@@ -23,8 +23,8 @@ func flattenExplanation(w Explanation) string {
 	return text
 }
 
-// TestExplainCheckShowsTheChain checks the explanation of why a check lands on a node: check, targets, group,
-// condition.
+// TestExplainCheckShowsTheChain checks that the explanation why a check runs on a node names check, targets, group
+// and condition.
 func TestExplainCheckShowsTheChain(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("web01", map[string]string{"env": "prod"}, "web")

@@ -15,9 +15,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// fleet holds all definitions and the state derived from them: members of groups and nodes of units. It has no lock
-// and does no input or output. Only apply changes it (pass.go). A test computes all derived fields from the
-// definitions and compares.
+// fleet holds all compiled definitions and the state computed from them: members of groups and nodes of checks. It
+// has no lock and does no input or output. Only apply changes it (pass.go). A test computes all derived fields from
+// the definitions and compares.
 type fleet struct {
 	definitions map[intent.Key]any
 	resources   map[directory.Resource]model.Spec // specs of resources that land on no node
@@ -75,13 +75,13 @@ type group struct {
 	units    []model.UnitID // units that target the group
 }
 
-// users holds the groups and units that name one node or use one condition.
+// users holds the groups and checks that refer to one node name or one condition.
 type users struct {
 	groups []directory.GroupID
 	units  []model.UnitID
 }
 
-// placedUnit is a unit with the nodes that run it and the proxy nodes that it reports about.
+// placedUnit is a check with the nodes that run it.
 type placedUnit struct {
 	def   *unit
 	nodes sharedSet
@@ -134,7 +134,7 @@ func newFleet(numbers *groupNumbers) *fleet {
 	}
 }
 
-// group returns the group of a number and adds an undeclared one if it is missing.
+// group returns the group with a number, and adds an empty one if no resource declares it.
 func (f *fleet) group(g directory.GroupID) *group {
 	found := f.groups[g]
 	if found == nil {
@@ -170,10 +170,10 @@ func (f *fleet) namespaceID(name string) model.NamespaceID {
 	return 0
 }
 
-// sweep removes unit sets and group sets without nodes.
-func (f *fleet) sweep() {
-	f.groupSets.sweep()
-	f.unitSets.sweep()
+// removeUnusedSets removes the shared sets of checks and groups that no node uses.
+func (f *fleet) removeUnusedSets() {
+	f.groupSets.removeUnused()
+	f.unitSets.removeUnused()
 }
 
 // groupNumbers gives each name of a group a number that is never used again. Safe for concurrent use.
@@ -250,7 +250,7 @@ type set[T ~uint32] struct {
 type (
 	// groupSet is a shared set of group ids, equal for all nodes in the same groups.
 	groupSet = set[directory.GroupID]
-	// unitSet is a shared set of unit ids, equal for all nodes with the same units.
+	// unitSet is a shared set of check ids, equal for all nodes that run the same checks.
 	unitSet = set[model.UnitID]
 )
 
@@ -260,7 +260,7 @@ func (s *set[T]) has(id T) bool {
 	return found
 }
 
-// runsSecondBody reports whether the nodes of a unit set run the second body of a unit in a rollout.
+// runsSecondBody reports whether nodes with this set of checks run the new version of a check in a rollout.
 func (s *set[T]) runsSecondBody(id T) bool {
 	_, found := slices.BinarySearch(s.next, id)
 	return found
@@ -311,8 +311,8 @@ func (s *sets[T]) move(at **set[T], to *set[T]) {
 	}
 }
 
-// sweep removes the sets that no node refers to.
-func (s *sets[T]) sweep() {
+// removeUnused removes the sets that no node refers to.
+func (s *sets[T]) removeUnused() {
 	for _, d := range s.unused {
 		if d.refs == 0 {
 			delete(s.byKey, d.key)
@@ -321,8 +321,8 @@ func (s *sets[T]) sweep() {
 	s.unused = s.unused[:0]
 }
 
-// composition is the compiled form of a unit set: the chunks of its units, and the names of the properties that they
-// read. Only its contents change after its creation.
+// composition holds the compiled checks of a set of checks and the names of the properties that they read. Only its
+// contents change after its creation.
 type composition struct {
 	chunks   []*model.Chunk // ascending by id
 	names    []string       // ascending
@@ -332,7 +332,7 @@ type composition struct {
 	contents map[string]*content
 }
 
-// content is the part of an assignment that nodes with the same units and property values share.
+// content is the part of an assignment that nodes with the same checks and property values share.
 type content struct {
 	*composition
 	directory.Content
@@ -343,7 +343,8 @@ type content struct {
 	faults         atomic.Pointer[[]fault] // faults of the content; nil: not computed yet
 }
 
-// bytesOverLimit returns by how many bytes the content exceeds the size limit of an assignment; zero: it fits.
+// bytesOverLimit returns by how many bytes an assignment with this content exceeds the size limit; zero: the
+// assignment fits.
 func (c *content) bytesOverLimit() int {
 	most := max(len(c.chunks), len(c.Properties))
 	if c.proxied != nil {
@@ -378,8 +379,8 @@ func remove[T ~uint32](list []T, v T) []T {
 	return slices.Delete(list, i, i+1)
 }
 
-// difference calls removed for each value that only before has, and added for each value that only after has. Both
-// lists are sorted.
+// difference compares two sorted lists: it calls removed for each value missing in after and added for each value
+// missing in before. Both lists are sorted.
 func difference[T ~uint32](before, after []T, removed, added func(T)) {
 	for len(before) > 0 || len(after) > 0 {
 		switch {

@@ -24,7 +24,7 @@ func (f *fleet) evaluate(p *pass, readsGroups bool) {
 		if readsGroups {
 			groups = func() []string { return f.groupNames(n.groups) }
 		}
-		f.conditions.set(n.def, groups)
+		f.conditions.setNode(n.def, groups)
 	}
 	match := func(s *conditionState, id uint32) {
 		f.counts.Conditions++
@@ -109,11 +109,11 @@ func (f *fleet) updateMembersOfGroups(p *pass) {
 		}
 		f.counts.Groups++
 		members := group.assigned.Clone()
-		if joined := group.joined(); joined != nil {
+		if joined := group.acceptedNodes(); joined != nil {
 			members.Or(joined)
 		}
 		if group.def != nil {
-			members.Or(f.selected(f.permittedTargets(group.def), group.def.Namespace))
+			members.Or(f.selectedNodes(f.permittedTargets(group.def), group.def.Namespace))
 		}
 		members.AndNot(edited)
 		members.Or(roaring.And(group.members.Bitmap, edited))
@@ -162,7 +162,7 @@ func (f *fleet) updateGroupsOfNode(p *pass, n *node) {
 		g := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
 		for _, parent := range f.groups[g].parents {
-			if before := len(found); reachesNamespace(f.groupNumbers.name(parent).Namespace, ns) && f.contains(f.groups[parent].def, g) {
+			if before := len(found); reachesNamespace(f.groupNumbers.name(parent).Namespace, ns) && f.mayContain(f.groups[parent].def, g) {
 				if found = insert(found, parent); len(found) > before {
 					todo = append(todo, parent)
 				}
@@ -216,7 +216,7 @@ func newConditionIndex() *conditionIndex {
 	}
 }
 
-// acquire adds a reference to each condition, and returns the conditions that had none before.
+// acquire adds a reference to each condition, and returns the conditions that were not in use before.
 func (x *conditionIndex) acquire(list []*condition) (fresh []*conditionState) {
 	for _, c := range list {
 		s := x.byKey[c.key]
@@ -264,8 +264,8 @@ func (x *conditionIndex) inNamespace(ns string, fn func(*conditionState)) {
 // matches returns the nodes that a condition in use selects.
 func (x *conditionIndex) matches(c *condition) *roaring.Bitmap { return x.byKey[c.key].matches }
 
-// set chooses the node on which match evaluates conditions.
-func (x *conditionIndex) set(n *nodeDef, groups func() []string) {
+// setNode sets the node on which match evaluates conditions.
+func (x *conditionIndex) setNode(n *nodeDef, groups func() []string) {
 	x.all.Set(n.Namespace, n.Name.Name, n.Labels, n.Facts)
 	x.operators.Set(n.Namespace, "", n.operatorLabels, nil)
 	if groups != nil {
@@ -273,7 +273,7 @@ func (x *conditionIndex) set(n *nodeDef, groups func() []string) {
 	}
 }
 
-// match evaluates a condition on the node of set, and adds the node to the condition's matches or removes it.
+// match evaluates a condition on the node that was set, and adds the node to the condition's matches or removes it.
 func (x *conditionIndex) match(s *conditionState, id uint32) {
 	seen := x.all
 	if s.key.operatorLabels {
@@ -286,8 +286,8 @@ func (x *conditionIndex) match(s *conditionState, id uint32) {
 	}
 }
 
-// joinRequest is a group that an agent wants its node to join. The group accepts the request if the group says selfJoin,
-// or if an operator or the join token vouches for the node (mayJoin). A trusted group never accepts one.
+// joinRequest is a group that an agent asks to join. The group accepts the request if the group says selfJoin, or if
+// an operator or the join token vouches for the node (mayJoin). A trusted group never accepts one.
 type joinRequest struct {
 	group   directory.GroupID
 	vouched bool
@@ -311,7 +311,7 @@ func (g *group) setJoinRequest(id uint32, r joinRequest, add bool) {
 	}
 }
 
-// accepts reports whether the group accepts a node because the node's agent requests to join.
+// accepts reports whether the group accepts a node whose agent requests to join the group.
 func (g *group) accepts(r joinRequest) bool {
 	if g.def == nil {
 		return r.vouched
@@ -319,7 +319,7 @@ func (g *group) accepts(r joinRequest) bool {
 	return !g.def.trusted && (g.def.selfJoin || r.vouched)
 }
 
-// decide reports whether the group accepts a join request, and the reason.
+// decide reports whether the group accepts a node's request to join, and the reason for people.
 func (g *group) decide(r joinRequest) (accepted bool, reason string) {
 	switch accepted = g.accepts(r); {
 	case accepted && r.vouched:
@@ -334,8 +334,8 @@ func (g *group) decide(r joinRequest) (accepted bool, reason string) {
 	return accepted, "neither the group (selfJoin: true) nor the node (mayJoin) allows it"
 }
 
-// joined returns the nodes whose join requests the group accepts; nil: none.
-func (g *group) joined() *roaring.Bitmap {
+// acceptedNodes returns the nodes whose requests to join the group accepts; nil: none.
+func (g *group) acceptedNodes() *roaring.Bitmap {
 	switch {
 	case g.accepts(joinRequest{}):
 		return g.wanted
@@ -345,9 +345,9 @@ func (g *group) joined() *roaring.Bitmap {
 	return nil
 }
 
-// contains reports whether all members of the group inner are members of the group outer, which lists inner. A
-// trusted group contains only trusted groups.
-func (f *fleet) contains(outer *groupDef, inner directory.GroupID) bool {
+// mayContain reports whether a group may take in the members of another group that it lists: a trusted group only
+// takes in trusted groups. A trusted group contains only trusted groups.
+func (f *fleet) mayContain(outer *groupDef, inner directory.GroupID) bool {
 	if outer == nil || !outer.trusted {
 		return true
 	}
@@ -361,11 +361,11 @@ func (f *fleet) permittedTargets(def *groupDef) *targets {
 		return def.targets
 	}
 	t := *def.targets
-	t.groups = slices.DeleteFunc(slices.Clone(t.groups), func(inner directory.GroupID) bool { return !f.contains(def, inner) })
+	t.groups = slices.DeleteFunc(slices.Clone(t.groups), func(inner directory.GroupID) bool { return !f.mayContain(def, inner) })
 	return &t
 }
 
-// JoinRequest is a group that a node's agent wants its node to join.
+// JoinRequest is a group that a node's agent asks to join.
 type JoinRequest struct {
 	Group    string // name of the group; shared groups with their namespace
 	Accepted bool

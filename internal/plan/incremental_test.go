@@ -98,7 +98,7 @@ func removedSinceStart(rt *rapid.T, h *testPlanner) (nodes []model.NodeID) {
 	return nodes
 }
 
-// snapshotWithoutGenerations returns the published state without revisions, to compare two planners.
+// snapshotWithoutGenerations returns the published state without assignment revisions, to compare two planners.
 func (h *testPlanner) snapshotWithoutGenerations() map[string]any {
 	seen := h.snapshot()
 	for key, v := range seen {

@@ -16,9 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Inspector answers diagnostic questions about the plan: why a unit lands on a node, where a property value comes
-// from, which faults nodes have. It holds the planner's read lock meanwhile, so frequent look-ups belong in the
-// directory.
+// Inspector answers diagnostic questions: why a check runs on a node, where a property value comes from, which errors
+// nodes have. It holds the planner's read lock meanwhile, so frequent look-ups belong in the directory.
 type Inspector struct{ p *Planner }
 
 // inspection answers questions about a fleet without changing the fleet. The caller holds the planner's lock.
@@ -34,8 +33,7 @@ func (i *Inspector) withFleet(fn func(inspection)) {
 	fn(inspection{i.p.fleet})
 }
 
-// NodeProperties returns a function that looks up any property of a node, also a property that no chunk of the node's
-// assignment reads.
+// NodeProperties returns a function that looks up any property of a node, even one that no check of the node reads.
 func (i *Inspector) NodeProperties(id model.NodeID) model.PropertyValues {
 	return func(name string) (value []byte, conflict string, ok bool) {
 		i.withFleet(func(f inspection) {
@@ -51,8 +49,7 @@ func (i *Inspector) NodeProperties(id model.NodeID) model.PropertyValues {
 	}
 }
 
-// Placement counts the nodes or users of a declared resource; a zero Placement means that the resource is not
-// declared.
+// Placement counts the nodes that run a declared resource, or the resources and nodes that refer to it.
 func (i *Inspector) Placement(key intent.Key) (l intent.Placement) {
 	i.withFleet(func(f inspection) { l = f.placementOf(f.definitions[key]) })
 	return l
@@ -110,7 +107,7 @@ type Fault struct {
 	Examples []model.NodeID // some of the nodes with the fault, by id
 }
 
-// fault is a fault of one assignment content, shared by all nodes with that content.
+// fault is an error that affects all nodes with the same checks and property values.
 type fault struct {
 	unit model.UnitID
 	text string
@@ -122,8 +119,8 @@ const tooLargeText = "the assignment is too large: the agent keeps its last one"
 // faultExamples is the number of nodes that a Fault names as examples.
 const faultExamples = 3
 
-// Faults lists the faults of the nodes of a namespace (empty: of all namespaces), the most frequent first, and returns
-// the number of nodes with a fault. It visits every node, but computes the faults of a shared content once.
+// Faults lists the errors of the nodes of a namespace (empty: of all namespaces), most frequent first, with the
+// number of affected nodes. It visits every node, but computes the faults of a shared content once.
 func (i *Inspector) Faults(namespace string) (list []Fault, nodes int) {
 	found := map[fault]*Fault{}
 	add := func(key fault, id model.NodeID) {
@@ -191,8 +188,7 @@ func (f inspection) faultsOfNode(n *node) []fault {
 	return found
 }
 
-// faultsOfContent runs the templates of each body that reads properties, as agents do, and returns the errors as
-// faults.
+// faultsOfContent expands the templates of each check with its property values, as agents do, and returns the errors.
 func (f inspection) faultsOfContent(c *content) (list []fault) {
 	if len(c.names) == 0 {
 		return nil
@@ -223,7 +219,7 @@ func (f inspection) proxyFaults(n *node) (list []fault) {
 	return list
 }
 
-// faults appends a fault if the templates of a body fail with these properties.
+// faults appends an error if the templates of a check cannot be expanded with these properties.
 func (u *unit) faults(list []fault, b *body, properties []wire.Property) []fault {
 	if b.try == nil {
 		return list
@@ -241,7 +237,7 @@ func (u *unit) faults(list []fault, b *body, properties []wire.Property) []fault
 	return list
 }
 
-// placementOf counts the nodes and units on which a resource has an effect, or the resources that name it.
+// placementOf counts the nodes that run a resource, or the resources and nodes that refer to it.
 func (f inspection) placementOf(def any) (l intent.Placement) {
 	switch d := def.(type) {
 	case *directory.Namespace:
@@ -275,7 +271,7 @@ func (f inspection) countUsers(l *intent.Placement, of directory.Resource) {
 		}
 	}
 	for by, spec := range f.resources {
-		if !containsName(of.Name, by.Namespace, resourceNeeds(spec)[of.Kind]) {
+		if !containsName(of.Name, by.Namespace, resourceReferences(spec)[of.Kind]) {
 			continue
 		}
 		switch by.Kind {
@@ -315,9 +311,10 @@ func (f inspection) countUsers(l *intent.Placement, of directory.Resource) {
 	}
 }
 
-// resourceNeeds returns the names of the resources that a resource without placement on nodes refers to.
-func resourceNeeds(spec model.Spec) needs {
-	n := needs{}
+// resourceReferences returns the names of the resources that a handler, mutator or other resource of the server
+// refers to.
+func resourceReferences(spec model.Spec) references {
+	n := references{}
 	switch spec := spec.(type) {
 	case *model.HandlerSpec:
 		n["Asset"] = spec.Assets
@@ -348,7 +345,7 @@ func containsName(of route.Name, namespace string, names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return splitName(namespace, name) == of })
 }
 
-// countNodes counts the nodes whose definition fulfils fn.
+// countNodes counts the nodes whose definition the function fn accepts.
 func (f inspection) countNodes(fn func(*nodeDef) bool) (nodes int) {
 	for _, n := range f.nodes {
 		if fn(n.def) {

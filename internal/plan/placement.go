@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// updateTargets recomputes the nodes of a unit whose targets may have changed.
+// updateTargets recomputes the nodes that a check's targets select.
 func (f *fleet) updateTargets(p *pass, id model.UnitID) {
 	f.counts.Units++
 	u := f.units[id]
@@ -37,7 +37,7 @@ func (f *fleet) updateTargets(p *pass, id model.UnitID) {
 	}
 }
 
-// updateUnitsOfNode recomputes all units of a node.
+// updateUnitsOfNode recomputes all checks of a node.
 func (f *fleet) updateUnitsOfNode(p *pass, n *node) {
 	id := uint32(n.def.ID)
 	var found []model.UnitID
@@ -65,7 +65,7 @@ func (f *fleet) updateUnitsOfNode(p *pass, n *node) {
 	f.assignUnits(p, n, slices.Compact(found))
 }
 
-// assignUnits sets the units of a node and the body of each that the node runs.
+// assignUnits sets the checks that a node runs, with the version of each during a rollout.
 func (f *fleet) assignUnits(p *pass, n *node, units []model.UnitID) {
 	id := n.def.ID
 	difference(n.units.ids, units,
@@ -87,7 +87,7 @@ func (f *fleet) assignUnits(p *pass, n *node, units []model.UnitID) {
 	p.build.Add(uint32(id))
 }
 
-// readersOf returns the nodes that read a property and inherit from this scope.
+// readersOf returns the nodes in a scope that run a check which reads a property.
 func (f *fleet) readersOf(at propertyPlace) *roaring.Bitmap {
 	readers := roaring.New()
 	for _, u := range f.properties.readers[at.property] {
@@ -163,9 +163,9 @@ func (t *targets) conditions() (list []*condition) {
 	return list
 }
 
-// selected returns the nodes that targets of a resource in namespace owner select. It combines bitmaps and visits
-// no node.
-func (f *fleet) selected(t *targets, owner string) *roaring.Bitmap {
+// selectedNodes returns the nodes that targets of a resource in namespace owner select. It combines bitmaps and
+// visits no node.
+func (f *fleet) selectedNodes(t *targets, owner string) *roaring.Bitmap {
 	return f.selectedNodesBy(t, owner, func(c *condition) *roaring.Bitmap { return f.conditions.matches(c) })
 }
 
@@ -228,20 +228,20 @@ func (f *fleet) listedOrMatching(t *targets, n *node) bool {
 // A proxy check lands on two sorts of nodes: machines run the check, and proxy nodes are its subjects. Both are nodes of
 // the unit. The assignments of the machines name the proxy nodes.
 
-// landingNodes returns the nodes that a unit lands on.
+// landingNodes returns the nodes to which the targets of a check assign it.
 func (f *fleet) landingNodes(u *unit) *roaring.Bitmap {
-	on := f.selected(u.targets, u.Namespace)
+	on := f.selectedNodes(u.targets, u.Namespace)
 	on.AndNot(f.proxies)
 	if u.proxies != nil && u.targets != nil {
-		subjects := f.selected(u.proxies, u.Namespace)
+		subjects := f.selectedNodes(u.proxies, u.Namespace)
 		subjects.And(f.proxies)
 		on.Or(subjects)
 	}
 	return on
 }
 
-// landsOn reports whether a unit lands on one node. The caller found the unit by the node's groups, names or labels, so
-// only proxies, namespace and except remain to be tested.
+// landsOn reports whether the targets of a check assign it to one node. The caller found the unit by the node's
+// groups, names or labels, so only proxies, namespace and except remain to be tested.
 func (f *fleet) landsOn(u *unit, n *node) bool {
 	switch {
 	case n.def.Proxy:
@@ -252,13 +252,12 @@ func (f *fleet) landsOn(u *unit, n *node) bool {
 	return reachesNamespace(u.Namespace, n.def.Namespace) && (u.targets.except == nil || !f.targetsSelect(u.targets.except, u.Namespace, n))
 }
 
-// runners returns the machines that run a unit.
+// runners returns the machines that run a check.
 func (f *fleet) runners(u *placedUnit) *roaring.Bitmap {
 	return roaring.AndNot(u.nodes.Bitmap, f.proxies)
 }
 
-// markProxyRunners marks the machines that run a proxy check for recomposition if its proxy nodes changed, because
-// their assignments name these.
+// markProxyRunners marks for recomputation the machines that run a proxy check whose proxy nodes changed.
 func (f *fleet) markProxyRunners(p *pass) {
 	mark := func(id model.UnitID) {
 		if u := f.units[id]; u != nil && u.def != nil && u.def.proxies != nil {
@@ -282,8 +281,8 @@ func (f *fleet) markProxyRunners(p *pass) {
 	}
 }
 
-// skipProxies removes proxy nodes, which have no agent, from the nodes that get an assignment. It also discards the
-// compositions of their unit sets, so that a machine with the same set composes it again.
+// skipProxies removes proxy nodes from a set of nodes that get an assignment, because a proxy node has no agent. It
+// also discards the compositions of their unit sets, so that a machine with the same set composes it again.
 func (f *fleet) skipProxies(p *pass) {
 	for id := range bitmapIDs(roaring.And(p.build, f.proxies)) {
 		f.nodes[model.NodeID(id)].units.composed = nil
@@ -291,9 +290,9 @@ func (f *fleet) skipProxies(p *pass) {
 	p.build.AndNot(f.proxies)
 }
 
-// proxied lists the proxy nodes of the proxy checks in a unit set with these chunks; nil: the set has no proxy
-// check.
-func (b *builder) proxied(s *unitSet, chunks []*model.Chunk) *directory.ProxyTargets {
+// proxyTargets lists the proxy nodes that each proxy check in a set of checks reports about; nil: the set has no
+// proxy check.
+func (b *builder) proxyTargets(s *unitSet, chunks []*model.Chunk) *directory.ProxyTargets {
 	var list wire.ProxyChecks
 	names := map[model.NodeID][]string{} // names of the properties that the checks about each proxy node read
 	sets := map[string]int{}             // index in list.Sets, by the node ids of the set

@@ -104,8 +104,8 @@ func (p *Planner) Load(ctx context.Context) error {
 	return p.CatchUp(ctx) // compiles changes that were committed while Load read the resources
 }
 
-// Run applies recorded changes each time that wake fires, until ctx ends. After an error of the store it tries again
-// every second.
+// Run applies recorded changes each time a value arrives on the channel wake, until ctx ends. After an error of the
+// store it tries again every second.
 func (p *Planner) Run(ctx context.Context, wake <-chan struct{}) error {
 	var retry <-chan time.Time
 	for {
@@ -162,13 +162,13 @@ func (p *Planner) apply(ctx context.Context, changes []intent.Change, revision i
 	return p.commit(t, revision), nil
 }
 
-// commit applies translated definitions to the fleet and publishes the changed assignments. Then it publishes the
+// commit applies compiled changes to the planner's state and publishes the changed assignments. Then it publishes the
 // directory, reports removals and notifies subscribers, in this order. The caller holds compiling.
 func (p *Planner) commit(t *translation, revision int64) []model.NodeID {
 	p.mu.Lock()
 	pass := p.fleet.apply(t.edits)
 	changed := p.fleet.build(pass, wire.Generation{Epoch: p.o.Epoch, Revision: uint64(revision)})
-	p.fleet.sweep()
+	p.fleet.removeUnusedSets()
 	t.replacePresent(p.fleet.definitions)
 	p.revision = max(p.revision, revision)
 	p.broken += t.broken
@@ -201,16 +201,16 @@ func (p *Planner) Revision() int64 { return p.directory.Revision() }
 // (model.Unavailable).
 func (p *Planner) TrustedGroup(ctx context.Context, id model.NodeID) (string, error) {
 	if err := p.CatchUp(ctx); err != nil {
-		return "", model.Errorf(model.Unavailable, "cannot check now whether node %d is in a trusted group: %w", id, err).WithHint("the machine can try again in a moment")
+		return "", model.Errorf(model.Unavailable, "cannot determine at the moment whether node %d is in a trusted group: %w", id, err).WithHint("the machine can try again in a moment")
 	}
 	group, ok := p.directory.TrustedGroup(id)
 	if !ok {
-		return "", model.Errorf(model.Unavailable, "cannot check whether node %d is in a trusted group: its definition does not compile", id).WithHint("the machine can try again in a moment; muster status lists broken definitions")
+		return "", model.Errorf(model.Unavailable, "cannot determine whether node %d is in a trusted group: its definition does not compile", id).WithHint("the machine can try again in a moment; muster status lists broken definitions")
 	}
 	return group, nil
 }
 
-// publish writes the records that the pass changed into the draft of the next directory. Its cost depends on the
+// publish writes the changed nodes, groups and checks into the next version of the directory. Its cost depends on the
 // number of changed records, not on the size of the fleet.
 func (f *fleet) publish(draft *directory.Draft, p *pass, t *translation) {
 	for _, e := range t.edits {
@@ -262,8 +262,7 @@ func (f *fleet) publish(draft *directory.Draft, p *pass, t *translation) {
 	draft.SetGroupNames(f.groupNumbers.list())
 }
 
-// declarations lists the changed resources that routing, pipelines and tools use, and all such resources of namespaces
-// whose time zone changed.
+// declarations lists the changed resources that other packages read, such as routes, pipelines and windows.
 func (f *fleet) declarations(t *translation) (list []route.Declaration) {
 	rezoned := map[string]bool{} // namespaces whose time zone changed
 	for _, e := range t.edits {
@@ -339,6 +338,7 @@ func receiversOf(def any) []string {
 	return nil
 }
 
+// upstreamOf returns the upstream node in a node's definition; zero: the definition has none.
 func upstreamOf(def any) directory.Upstream {
 	if n, ok := def.(*nodeDef); ok && n.Upstream != nil {
 		return *n.Upstream
@@ -346,7 +346,7 @@ func upstreamOf(def any) directory.Upstream {
 	return directory.Upstream{}
 }
 
-// dependsOn returns the names of the checks that a unit depends on; nil for other definitions.
+// dependsOn returns the names of the checks that a check depends on; nil for other resources.
 func dependsOn(def any) []route.Name {
 	if u, ok := def.(*unit); ok {
 		return u.DependsOn

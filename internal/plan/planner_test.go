@@ -16,6 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
+// TestTargetsSelectTheirNodes checks which nodes the targets of a check select by group, name, condition and
+// exception.
 func TestTargetsSelectTheirNodes(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("web01", map[string]string{"env": "prod"}, "web")
@@ -69,7 +71,8 @@ func sameStrings(a, b []string) bool {
 	return slices.Equal(a, b)
 }
 
-// TestChunkDefaultsAndIdentity checks a check's default values, and that a label of the check makes no new chunk.
+// TestChunkDefaultsAndIdentity checks a check's default values, and that a changed label of the check does not change
+// its compiled form.
 func TestChunkDefaultsAndIdentity(t *testing.T) {
 	h := newTestPlanner(t)
 	node := h.node("web01", nil)
@@ -159,8 +162,8 @@ func TestPropertiesComeThroughTheChain(t *testing.T) {
 	want("plain", wire.Property{Name: "disk", Value: raw(`{"crit":10,"warn":20}`)})
 }
 
-// TestRemovedChecksLoseTheirResults checks that RemovalsSince reports checks and nodes that were removed or no longer
-// placed.
+// TestRemovedChecksLoseTheirResults checks that RemovalsSince reports deleted checks and nodes, and checks that a
+// node no longer runs.
 func TestRemovedChecksLoseTheirResults(t *testing.T) {
 	h := newTestPlanner(t)
 	a, b := h.node("a", map[string]string{"env": "prod"}), h.node("b", nil)
@@ -208,6 +211,7 @@ func TestRemovedChecksLoseTheirResults(t *testing.T) {
 	}
 }
 
+// TestPreviewChangesNothing checks that a preview of writes leaves all published assignments and nodes unchanged.
 func TestPreviewChangesNothing(t *testing.T) {
 	h := newTestPlanner(t)
 	for i := range 10 {
@@ -248,7 +252,8 @@ func TestPreviewChangesNothing(t *testing.T) {
 	}
 }
 
-// TestStoreFailureChangesNothing checks that a failed write of chunks leaves the published plan unchanged.
+// TestStoreFailureChangesNothing checks that the published assignments stay unchanged if compiled checks cannot be
+// written to the store.
 func TestStoreFailureChangesNothing(t *testing.T) {
 	h := newTestPlanner(t)
 	node := h.node("a", nil)
@@ -303,6 +308,7 @@ func TestSelectorsMatchLabels(t *testing.T) {
 	}
 }
 
+// TestGroupCyclesAreRefused checks that Preview refuses a group that contains itself through other groups.
 func TestGroupCyclesAreRefused(t *testing.T) {
 	h := newTestPlanner(t)
 	h.apply("Group", "default", "a", nil, &model.GroupSpec{Groups: []string{"b"}})

@@ -53,7 +53,7 @@ func (p *Planner) Preview(ctx context.Context, writes []intent.Write) (landings 
 	trusted := look.trustedMembers()
 	p.mu.RUnlock()
 	p.tryEdits(t.edits, func(pass *pass) {
-		if err = look.cycle(t); err != nil {
+		if err = look.cycleError(t); err != nil {
 			return
 		}
 		warnings := look.tokenWarnings(writes, trusted)
@@ -78,8 +78,8 @@ func (p *Planner) Preview(ctx context.Context, writes []intent.Write) (landings 
 	return landings, affected, nil
 }
 
-// cycle returns an error if one of the edited groups contains itself.
-func (f inspection) cycle(t *translation) error {
+// cycleError returns an error if one of the edited groups contains itself.
+func (f inspection) cycleError(t *translation) error {
 	done := map[directory.GroupID]bool{} // visited groups; false: on the path that is being walked
 	var path []string
 	var walk func(directory.GroupID) error
@@ -129,8 +129,8 @@ func (f inspection) trustedMembers() map[directory.GroupID]*roaring.Bitmap {
 	return members
 }
 
-// tokenWarnings returns warnings for each write that brings nodes into trusted groups whose machines joined by a token.
-// before has the trustedMembers before the writes.
+// tokenWarnings returns warnings about writes that add nodes which joined by a token to a trusted group. before has
+// the trustedMembers before the writes.
 func (f inspection) tokenWarnings(writes []intent.Write, before map[directory.GroupID]*roaring.Bitmap) map[intent.Key][]string {
 	written := make(map[intent.Key]bool, len(writes))
 	for _, w := range writes {
@@ -165,7 +165,7 @@ func (f inspection) tokenWarnings(writes []intent.Write, before map[directory.Gr
 	return out
 }
 
-// joinedByToken returns a text for people: how many nodes joined by a token, and the names of some.
+// joinedByToken returns a text for people with the number and some names of nodes that joined by a token.
 func joinedByToken(nodes []string) string {
 	slices.Sort(nodes)
 	n, more := len(nodes), ""

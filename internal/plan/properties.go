@@ -28,7 +28,7 @@ type propertyIndex struct {
 	readers  map[string][]model.UnitID   // units that read the property, by property
 }
 
-// propertyPlace is a scope and the name of a property declared in it.
+// propertyPlace identifies a property by its name and the scope that declares it.
 type propertyPlace struct {
 	property string
 	scope    scope
@@ -46,7 +46,7 @@ func newPropertyIndex() *propertyIndex {
 	return &propertyIndex{declared: map[propertyPlace][]*propertyDef{}, sources: map[string]*propertySources{}, readers: map[string][]model.UnitID{}}
 }
 
-// place returns the scope and name of a Property as the key of the index.
+// place returns the scope and name of a Property resource, by which the index stores it.
 func (d *propertyDef) place() propertyPlace { return propertyPlace{d.property, d.scope} }
 
 // add adds a Property resource to the index. Like remove, it returns the change of the number of resources.
@@ -55,7 +55,7 @@ func (x *propertyIndex) add(d *propertyDef) int {
 	return 1
 }
 
-// remove removes a Property resource from the index, and returns the change of the number of resources.
+// remove removes a Property resource from the index and returns -1, the change of their number.
 func (x *propertyIndex) remove(d *propertyDef) int {
 	at := d.place()
 	x.declared[at] = slices.DeleteFunc(x.declared[at], func(o *propertyDef) bool { return o == d })
@@ -92,7 +92,7 @@ func (x *propertyIndex) valuesAt(place propertyPlace, ns, from string) (list []s
 	return list
 }
 
-// nodeValues returns the values that a property has at the level of a single node.
+// nodeValues returns the values of a property that are declared for one node.
 func (x *propertyIndex) nodeValues(n *node, name string) (list []source) {
 	from := "node " + n.def.Name.Name
 	if v, ok := n.def.properties.get(name); ok {
@@ -107,8 +107,7 @@ func (x *propertyIndex) nodeValues(n *node, name string) (list []source) {
 	return list
 }
 
-// updatePropertyUsers marks the nodes whose property value may change because of a change at one scope, and counts
-// the Property resources there.
+// updatePropertyUsers marks the nodes that may get another property value because of a change at one scope.
 func (f *fleet) updatePropertyUsers(p *pass, at propertyPlace, resources int) {
 	p.revalued = append(p.revalued, at)
 	x := f.properties
@@ -142,20 +141,20 @@ type source struct {
 	from  string
 }
 
-// resolver computes property values of nodes during one pass. It remembers the values that many nodes have in common.
+// resolver computes and caches property values of nodes. It remembers the values that many nodes have in common.
 type resolver struct {
 	f    *fleet
 	memo map[commonKey]*wire.Property
 	buf  []byte
 }
 
-// commonKey identifies a value that nodes share because none of them sets the property itself.
+// commonKey identifies a property value that nodes of one namespace and the same groups share.
 type commonKey struct {
 	property, ns string
 	groups       string // ids of the node's groups that set the property, 4 bytes each
 }
 
-// resolver returns a resolver of property values for one pass.
+// resolver returns a resolver of property values with an empty cache.
 func (f *fleet) resolver() *resolver {
 	return &resolver{f: f, memo: map[commonKey]*wire.Property{}}
 }
@@ -206,8 +205,8 @@ func (f *fleet) sharedSources(n *node, name string) [][]source {
 	}
 }
 
-// clash marks a place in a value tree where two values of one level differ.
-type clash struct{ path, a, b string }
+// valueConflict is a place in a merged property value where two values of one level differ.
+type valueConflict struct{ path, a, b string }
 
 // leaf is a plain value in a value tree with the place that declares it.
 type leaf struct {
@@ -224,7 +223,7 @@ func resolve(name string, levels [][]source) *wire.Property {
 	if value == nil {
 		return nil
 	}
-	if c := findClash(value); c != nil {
+	if c := findConflict(value); c != nil {
 		return &wire.Property{Name: name, Error: fmt.Sprintf("%s has different values from %s and %s", model.Shorten(c.path), model.Shorten(c.a), model.Shorten(c.b))}
 	}
 	var out bytes.Buffer
@@ -238,7 +237,7 @@ func resolve(name string, levels [][]source) *wire.Property {
 // maxDepth is the depth to which JSON objects are merged member by member; a deeper object is one value.
 const maxDepth = 16
 
-// parseTree parses a JSON value into a value tree: objects to maxDepth levels, anything else as a leaf.
+// parseTree parses a JSON value as nested objects up to maxDepth levels; deeper objects stay unparsed.
 func parseTree(s source, depth int) any {
 	if trimmed := bytes.TrimSpace(s.value); depth < maxDepth && len(trimmed) > 0 && trimmed[0] == '{' {
 		var members map[string]json.RawMessage
@@ -270,7 +269,7 @@ func mergeValues(path string, a, b any) any {
 		}
 		return x
 	}
-	if c, is := a.(clash); is {
+	if c, is := a.(valueConflict); is {
 		return c
 	}
 	p, pIs := a.(leaf)
@@ -278,10 +277,11 @@ func mergeValues(path string, a, b any) any {
 	if pIs && qIs && p.text == q.text {
 		return a
 	}
-	return clash{path, originOf(a), originOf(b)}
+	return valueConflict{path, originOf(a), originOf(b)}
 }
 
-// overrideTree merges the value tree of a narrower level over that of a wider one. It may change both trees.
+// overrideTree merges a value of a narrower level over the value of a wider one, key by key. It may change both
+// trees.
 func overrideTree(under, over any) any {
 	if over == nil {
 		return under
@@ -297,12 +297,12 @@ func overrideTree(under, over any) any {
 	return x
 }
 
-// originOf returns the place that declares a value, for the message about a clash.
+// originOf returns the scope that declares a value, such as "group web", for an error message.
 func originOf(v any) string {
 	switch v := v.(type) {
 	case leaf:
 		return v.from
-	case clash:
+	case valueConflict:
 		return v.a
 	case object:
 		for _, key := range slices.Sorted(maps.Keys(v)) {
@@ -312,14 +312,15 @@ func originOf(v any) string {
 	return "an empty object"
 }
 
-// findClash returns a clash anywhere in a merged value: two sources of one level set one key differently; nil: none.
-func findClash(v any) *clash {
+// findConflict returns the first place where two values of one level set the same key differently; nil: the merged
+// value has no conflict.
+func findConflict(v any) *valueConflict {
 	switch v := v.(type) {
-	case clash:
+	case valueConflict:
 		return &v
 	case object:
 		for _, key := range slices.Sorted(maps.Keys(v)) {
-			if c := findClash(v[key]); c != nil {
+			if c := findConflict(v[key]); c != nil {
 				return c
 			}
 		}

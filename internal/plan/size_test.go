@@ -315,15 +315,23 @@ func (m *memoryStore) Revision(context.Context) (int64, error) {
 // ForgetChanges implements intent.Store and removes nothing.
 func (m *memoryStore) ForgetChanges(context.Context, time.Time, int) (int, error) { return 0, nil }
 
+// Close implements intent.Store and does nothing.
 func (m *memoryStore) Close() error { return nil }
 
-// Trouble implements intent.Store and reports no fault.
+// Trouble implements intent.Store and reports that the store works.
 func (m *memoryStore) Trouble() error { return nil }
 
-func (m *memoryStore) Identity() uint64                                            { return 1 }
-func (m *memoryStore) LastID() uint32                                              { return 0 }
+// Identity implements intent.Store: the store id is always 1.
+func (m *memoryStore) Identity() uint64 { return 1 }
+
+// LastID implements intent.Store and returns zero.
+func (m *memoryStore) LastID() uint32 { return 0 }
+
+// BeginLife implements intent.Store and does nothing.
 func (m *memoryStore) BeginLife(context.Context, uint64, intent.KnownIntent) error { return nil }
-func (m *memoryStore) Life(context.Context) (uint64, error)                        { return 0, nil }
+
+// Life implements intent.Store and returns zero.
+func (m *memoryStore) Life(context.Context) (uint64, error) { return 0, nil }
 
 // testPlanner is a planner on a store, for tests.
 type testPlanner struct {

@@ -28,7 +28,8 @@ func reverseEdits(edits []edit) []edit {
 	return back
 }
 
-// translation holds recorded changes as edits of definitions. Units stay *declared until compile.
+// translation holds recorded changes of resources as edits of compiled definitions. Units stay *declared until
+// compile.
 type translation struct {
 	keys         []intent.Key
 	defs         map[intent.Key]any // definitions after the changes; nil: the resource was deleted
@@ -38,12 +39,12 @@ type translation struct {
 	broken       uint64
 }
 
-// newTranslation returns an empty translation.
+// newTranslation returns an empty list of changes to definitions.
 func newTranslation() *translation { return &translation{defs: map[intent.Key]any{}} }
 
-// translate decodes changes and compiles them to edits of definitions. Of several changes of one resource the last
-// counts. A resource that does not compile keeps its last valid definition: intent refuses such a resource, so
-// another version of Muster has stored it. The caller holds compiling.
+// translate decodes recorded changes and compiles them to edits of definitions. Of several changes of one resource
+// the last counts. A resource that does not compile keeps its last valid definition: intent refuses such a resource,
+// so another version of Muster has stored it. The caller holds compiling.
 func (p *Planner) translate(ctx context.Context, changes []intent.Change) (*translation, error) {
 	t := newTranslation()
 	skip := func(key intent.Key, err error) {
@@ -75,14 +76,15 @@ func (p *Planner) translate(ctx context.Context, changes []intent.Change) (*tran
 	if err := p.compile(t, func(key intent.Key, err error) error { skip(key, err); return nil }); err != nil {
 		return nil, err
 	}
-	if err := p.chunks.number(ctx, t.units()); err != nil {
+	if err := p.chunks.assignIDs(ctx, t.units()); err != nil {
 		return nil, err
 	}
 	t.compare(p.fleet.definitions)
 	return t, nil
 }
 
-// decode decodes a stored body: the body of a unit into *declared, another body into its definition.
+// decode decodes a stored resource: a check to *declared, to be compiled later, any other kind to its compiled
+// definition.
 func (p *Planner) decode(key intent.Key, id uint32, data []byte) (any, error) {
 	d, err := p.compiler.decode(key, id, data)
 	if err != nil {
@@ -94,7 +96,7 @@ func (p *Planner) decode(key intent.Key, id uint32, data []byte) (any, error) {
 	return p.compiler.define(d)
 }
 
-// compile compiles the declared units, and again the existing units that read a changed resource. It calls broken
+// compile compiles the changed checks, and again the existing checks that use a changed resource. It calls broken
 // with the error of a unit; if broken returns nil, the last valid definition of the unit stays.
 func (p *Planner) compile(t *translation, broken func(intent.Key, error) error) error {
 	present := p.fleet.definitions
@@ -154,7 +156,7 @@ func (t *translation) set(key intent.Key, def any) {
 	t.defs[key] = def
 }
 
-// units returns the new definitions of units.
+// units returns the new definitions of checks.
 func (t *translation) units() (list []*unit) {
 	for _, key := range t.keys {
 		if u, ok := t.defs[key].(*unit); ok {
@@ -164,8 +166,8 @@ func (t *translation) units() (list []*unit) {
 	return list
 }
 
-// compare returns the edits that lead from the present definitions to the new ones. A name that another id has now is
-// a deletion and a creation; an id with another name is an edit.
+// compare returns the edits that replace the present definitions by the new ones. A name that another id has now is a
+// deletion and a creation; an id with another name is an edit.
 func (t *translation) compare(present map[intent.Key]any) {
 	var removed, added []any
 	addedAt := map[identity]int{} // index in added
@@ -199,14 +201,15 @@ func (t *translation) compare(present map[intent.Key]any) {
 	}
 }
 
-// identity is the id of a node, group or unit, which stays when the resource is renamed; zero: the resource has
-// no id.
+// identity is the permanent id of a node, group or check, which a rename does not change; zero: the resource has no
+// id.
 type identity struct {
 	kind string
 	id   uint32
 }
 
-// resourceIdentityOf returns the kind and lasting id of a definition's resource; zero if its kind has no id.
+// resourceIdentityOf returns the kind and permanent id of the resource that a definition was compiled from; zero: its
+// kind has no id.
 func resourceIdentityOf(def any) identity {
 	switch d := def.(type) {
 	case *nodeDef:
@@ -251,15 +254,15 @@ func (p *Planner) changesSince(ctx context.Context, revision int64) (all []inten
 	return all, nil
 }
 
-// Removal is a unit that a node no longer runs, or a deleted unit or node. The server must forget its results.
+// Removal is a check that a node no longer runs, or a deleted check or node. The server must forget its results.
 type Removal struct {
 	Node model.NodeID // zero: all nodes have lost the unit
 	UID  uuid.UUID    // immutable id of a deleted node, which no directory has any more
 	Mark wire.ForgetMark
 }
 
-// removals returns the lost placements as removals: one per deleted unit for all nodes, one per deleted node for all
-// units.
+// removals returns the checks and nodes to forget: one entry per deleted check, per deleted node and per check that
+// left a node.
 func (t *translation) removals(lost []placement, deleted map[model.NodeID]uuid.UUID) (list []Removal) {
 	deletedUnits := map[model.UnitID]bool{}
 	for _, u := range t.deletedUnits {
@@ -281,10 +284,10 @@ func (t *translation) removals(lost []placement, deleted map[model.NodeID]uuid.U
 	return list
 }
 
-// RemovalsSince returns the placements that the changes after a revision removed, up to Revision. A crash after the
-// commit of a change to intent, but before the journal has its removals, loses them. After a restart call
-// RemovalsSince with the last revision in the journal (wire.RecordIntent), write the returned list into the journal,
-// then record Revision. To write a removal twice does no harm.
+// RemovalsSince returns the checks and nodes that were removed, or moved off nodes, by changes after a revision. A
+// crash after the commit of a change to intent, but before the journal has its removals, loses them. After a restart
+// call RemovalsSince with the last revision in the journal (wire.RecordIntent), write the returned list into the
+// journal, then record Revision. To write a removal twice does no harm.
 func (p *Planner) RemovalsSince(ctx context.Context, revision int64) ([]Removal, error) {
 	if revision >= p.Revision() {
 		return nil, nil
@@ -349,8 +352,8 @@ func (t *translation) revert(c intent.Change, decode func(intent.Key, uint32, []
 	t.set(at, def)
 }
 
-// tryEdits applies edits, calls look on the result, and undoes the edits. Assignments, generations and the directory
-// stay. The caller holds compiling.
+// tryEdits applies edits, calls the function look to inspect the result, and undoes the edits. Assignments,
+// generations and the directory stay. The caller holds compiling.
 func (p *Planner) tryEdits(edits []edit, look func(*pass)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -363,6 +366,6 @@ func (p *Planner) tryEdits(edits []edit, look func(*pass)) {
 		back.content, back.generation = n.content, n.generation
 		p.fleet.recordExcess(back, n.excess)
 	}
-	p.fleet.sweep()
+	p.fleet.removeUnusedSets()
 	p.fleet.counts = counts // the counts leave out a trial
 }

@@ -38,12 +38,13 @@ func Handle(mux *http.ServeMux, refuse func(http.ResponseWriter, *model.Error)) 
 	}))
 }
 
-// sampleHandler turns sampling of locks on during one request, because the mutex and block profiles slow the process.
+// sampleHandler returns an HTTP handler that samples locks only during its request, because sampling slows the
+// process.
 func sampleHandler(name string, refuse func(http.ResponseWriter, *model.Error), sample func(on bool)) http.Handler {
 	var one sync.Mutex
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !one.TryLock() {
-			refuse(w, model.Errorf(model.Conflict, "another request takes a %s profile now", name).WithHint("try again in a few seconds"))
+			refuse(w, model.Errorf(model.Conflict, "a %s profile is already being recorded for another request", name).WithHint("try again in a few seconds"))
 			return
 		}
 		defer one.Unlock()

@@ -20,7 +20,7 @@ type Kind struct {
 	Full     string   // effect when the queue is full
 }
 
-// Kinds returns all queues of a server, sorted by name.
+// Kinds returns the description of each queue that a server has, sorted by name.
 func Kinds() []Kind {
 	return []Kind{
 		{"alerts", "items", 64, []Policy{Drop, Block}, "Requests with alerts (`/alertmanager/`) in progress.", "drop: refused, the sender repeats the request; block: requests wait."},
@@ -165,7 +165,7 @@ func (k Kind) policyNames() string {
 	return strings.Join(names, ", ")
 }
 
-// Reference returns the text of docs/reference/queues.md.
+// Reference returns the text of the documentation page about queues, docs/reference/queues.md.
 func Reference() string {
 	var b strings.Builder
 	b.WriteString(`# Queues

@@ -56,8 +56,8 @@ type Registry struct {
 // NewRegistry returns a Registry whose queues have the given settings.
 func NewRegistry(s Settings) *Registry { return &Registry{settings: s} }
 
-// Bounds returns the capacity and the policy in force for the queue kind with a name. It panics for an
-// unknown name.
+// Bounds returns the capacity and policy of the queue with a name, as the operator set them or by default. It panics
+// for an unknown name.
 func (r *Registry) Bounds(name string) (capacity int64, policy Policy) {
 	k, ok := findKind(name)
 	if !ok {

@@ -10,6 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
+// TestFullQueueFollowsItsPolicy checks that Put on a full queue with policy drop or rederive fails with ErrFull and
+// counts the item.
 func TestFullQueueFollowsItsPolicy(t *testing.T) {
 	for _, policy := range []Policy{Drop, Rederive} {
 		q := New[int](nil, "q", 1, policy)
@@ -23,6 +25,8 @@ func TestFullQueueFollowsItsPolicy(t *testing.T) {
 	}
 }
 
+// TestBlockWaitsForCapacityOrContext checks that Put on a full queue with policy block waits until an item is taken
+// or the context ends.
 func TestBlockWaitsForCapacityOrContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New[int](nil, "q", 1, Block)
@@ -49,6 +53,7 @@ func TestBlockWaitsForCapacityOrContext(t *testing.T) {
 	})
 }
 
+// TestRegistryListsQueues checks that a registry lists its queues by name with depth and capacity.
 func TestRegistryListsQueues(t *testing.T) {
 	var r Registry
 	New[int](&r, "b", 4, Block)
@@ -62,11 +67,14 @@ func TestRegistryListsQueues(t *testing.T) {
 
 //go:generate go test . -run TestReferencePageIsUpToDate -update
 
+// TestReferencePageIsUpToDate compares docs/reference/queues.md with the text generated from the code.
 func TestReferencePageIsUpToDate(t *testing.T) {
 	const path = "../../docs/reference/queues.md"
 	testenv.Golden(t, path, Reference())
 }
 
+// TestQueueSettings checks that settings such as reactions=128MiB change capacity and policy, and that invalid ones
+// are refused.
 func TestQueueSettings(t *testing.T) {
 	s, err := ParseSettings([]string{"reactions=128MiB", "reactions = block", " requests =7"})
 	testenv.NoError(t, err)

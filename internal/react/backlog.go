@@ -14,10 +14,10 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// backlog is the bounded queue of transitions between the event view and a consumer. A full backlog drops new
-// transitions and remembers the position of the first dropped one; it lags (see lag), and the consumer derives
-// the dropped transitions from the journal again later. With the queue policy block a full backlog lets the view wait
-// instead, while a consumer runs.
+// backlog is the queue of transitions, bounded in bytes, between the event view and a consumer such as history. A
+// full backlog drops new transitions and remembers the position of the first dropped one; it lags (see lag), and the
+// consumer derives the dropped transitions from the journal again later. With the queue policy block a full backlog
+// lets the view wait instead, while a consumer runs.
 type backlog struct {
 	mu           sync.Mutex
 	items        []event.Transition // waiting transitions: a ring that grows up to the capacity and never shrinks
@@ -37,12 +37,12 @@ type backlog struct {
 
 	before   [model.Partitions]history.Place // places up to which the store had transitions at the start
 	waiting  [model.Partitions]unrecorded
-	lag      lag
+	lag      overflowState
 	observed bool          // true: the backlog takes Observed transitions only; false: all others
 	moved    chan struct{} // closed and replaced each time that transitions were recorded
 }
 
-// unrecorded counts the transitions of a partition that history lacks.
+// unrecorded counts the transitions of a partition that are not in history yet.
 type unrecorded struct {
 	count int // transitions that wait, or were taken and are not recorded yet
 	// first is the position of the oldest waiting transition, or of the last recorded one.
@@ -85,7 +85,7 @@ func transitionSize(t *event.Transition) int64 {
 	return int64(n)
 }
 
-// setRunning sets whether a consumer runs; only then add may wait for room.
+// setRunning records whether a consumer takes transitions; only then a full queue makes add wait.
 func (b *backlog) setRunning(running bool) {
 	b.mu.Lock()
 	b.running = running
@@ -103,7 +103,7 @@ func (b *backlog) depth() (n int) {
 	return n
 }
 
-// fullness returns the used share of the capacity, or zero if add never waits for room.
+// fullness returns the used share of the capacity, or zero if a full queue never makes add wait.
 func (b *backlog) fullness() float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -131,7 +131,7 @@ func (b *backlog) add(ts []event.Transition) (repeated int) {
 			b.waitForRoom(size)
 		}
 		if b.lag.on && !b.lag.collects || !b.hasRoom(size) {
-			b.drop(t)
+			b.recordDrop(t)
 			continue
 		}
 		if w.count == 0 {
@@ -150,7 +150,7 @@ func (b *backlog) add(ts []event.Transition) (repeated int) {
 	return repeated
 }
 
-// accepts reports whether the backlog takes transitions of this kind now.
+// accepts reports whether the backlog queues transitions of this kind now.
 func (b *backlog) accepts(kind event.TransitionKind) bool {
 	return (kind == event.Observed) == b.observed
 }
@@ -185,8 +185,8 @@ func (b *backlog) push(t *event.Transition) {
 	}
 }
 
-// wait returns when n transitions are queued, half of the capacity is used, the queue lags or, with opened, a problem
-// opened.
+// wait returns when n transitions are queued, the queue is half full, transitions were dropped or (if opened is true)
+// a problem opened.
 func (b *backlog) wait(ctx context.Context, n int, opened bool) error {
 	for {
 		b.mu.Lock()
@@ -261,7 +261,7 @@ func (b *backlog) oldest() (at journal.Position, since int64, waits bool, moved 
 	return at, since, waits, b.moved
 }
 
-// Lag describes how far history is behind the journal.
+// Lag describes how far the history database is behind the journal.
 type Lag struct {
 	Changes int           // transitions that wait in memory
 	Age     time.Duration // time since the oldest unrecorded transition was received
@@ -291,12 +291,12 @@ func (r *Reactor) Lag() Lag {
 // than the queue. It is zero with the policy rederive, by which a full queue blocks nobody.
 func (r *Reactor) Fullness() float64 { return r.backlog.fullness() }
 
-// lag describes a backlog that overflowed: dropped transitions that a pass over the journal derives again. The
-// backlog takes no transitions until its consumer has recorded the waiting ones and a pass over the journal (see
-// Replay) has derived the dropped ones again. Near the end of the journal the backlog collects: it takes new
-// transitions again, which are recorded after the pass has reached the first of them. If the backlog overflows
-// meanwhile, it discards the collected transitions, and the pass goes on.
-type lag struct {
+// overflowState describes a full queue: the position of the first dropped transition and the progress of the replay
+// that computes them again. The backlog takes no transitions until its consumer has recorded the waiting ones and a
+// pass over the journal (see Replay) has derived the dropped ones again. Near the end of the journal the backlog
+// collects: it takes new transitions again, which are recorded after the pass has reached the first of them. If the
+// backlog overflows meanwhile, it discards the collected transitions, and the pass goes on.
+type overflowState struct {
 	on       bool
 	from     journal.Position // history has all transitions before this position
 	received int64            // time at which the transition at from was received, Unix ns
@@ -305,12 +305,12 @@ type lag struct {
 	reached  journal.Position // the last commit that the pass has read
 }
 
-// drop counts a transition that does not fit in the queue. The caller holds mu.
-func (b *backlog) drop(t *event.Transition) {
+// recordDrop records that a transition did not fit in the queue. The caller holds mu.
+func (b *backlog) recordDrop(t *event.Transition) {
 	b.overflow++
 	switch l := &b.lag; {
 	case !l.on:
-		*l = lag{on: true, from: t.At, received: t.Received}
+		*l = overflowState{on: true, from: t.At, received: t.Received}
 	case l.collects:
 		l.collects = false
 		b.discard()
@@ -319,8 +319,8 @@ func (b *backlog) drop(t *event.Transition) {
 	}
 }
 
-// discard drops all queued transitions, which a pass will derive again. The caller holds mu, and no transition is
-// being recorded.
+// discard removes all queued transitions, because a replay of the journal will compute them again. The caller holds
+// mu, and no transition is being recorded.
 func (b *backlog) discard() {
 	b.overflow += uint64(b.n)
 	clear(b.items)
@@ -330,15 +330,15 @@ func (b *backlog) discard() {
 	}
 }
 
-// isLagging reports whether dropped transitions still have to be derived again.
+// isLagging reports whether dropped transitions must still be computed again from the journal.
 func (b *backlog) isLagging() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.lag.on
 }
 
-// beginPass records the start of a replay pass at a position before which history is complete.
-func (b *backlog) beginPass(at journal.Position) {
+// beginReplay records that a replay of the journal starts at a position before which history is complete.
+func (b *backlog) beginReplay(at journal.Position) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.lag.passing, b.lag.reached = true, at
@@ -349,8 +349,8 @@ func (b *backlog) beginPass(at journal.Position) {
 	b.announce() // callers of awaitRecorded give up on positions far ahead of the pass
 }
 
-// endPass records the end of a replay pass, complete or not.
-func (b *backlog) endPass() {
+// endReplay records that a replay of the journal has ended.
+func (b *backlog) endReplay() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.lag.passing = false
@@ -361,16 +361,15 @@ func (b *backlog) endPass() {
 	b.announce()
 }
 
-// setPassRead records the last commit that the replay pass has read.
-func (b *backlog) setPassRead(at journal.Position) {
+// setReplayRead records the last commit that the running replay has read.
+func (b *backlog) setReplayRead(at journal.Position) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.lag.reached = at
 }
 
-// setPassRecorded records the last commit whose transitions the pass has recorded, and the time at which it was
-// received.
-func (b *backlog) setPassRecorded(at journal.Position, received int64) {
+// setReplayRecorded records the last commit whose transitions the running replay has recorded, with its receive time.
+func (b *backlog) setReplayRecorded(at journal.Position, received int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	at.Number++
@@ -380,29 +379,29 @@ func (b *backlog) setPassRecorded(at journal.Position, received int64) {
 	b.announce()
 }
 
-// isBeyondPass reports whether a commit lies behind the position that the pass has reached.
-func (b *backlog) isBeyondPass(at journal.Position) bool {
+// isBeyondReplay reports whether a commit lies after the position that the running replay has reached.
+func (b *backlog) isBeyondReplay(at journal.Position) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.lag.passing && at.Number > b.lag.reached.Number+1 // the pass may be reading the next commit now
 }
 
-// collect accepts new transitions again while a pass derives the dropped ones.
-func (b *backlog) collect() {
+// acceptAgain queues new transitions again while a replay of the journal computes the dropped ones.
+func (b *backlog) acceptAgain() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.lag.collects = true
 }
 
-// endLag ends the lag, unless the queue dropped a transition since collect. The pass must have reached the end that
-// the journal had after that call.
+// endLag ends the overflow state after a replay, unless the queue dropped a transition since acceptAgain. The pass
+// must have reached the end that the journal had after that call.
 func (b *backlog) endLag() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.lag.collects {
 		return false
 	}
-	b.lag = lag{}
+	b.lag = overflowState{}
 	b.announce()
 	return true
 }

@@ -22,11 +22,11 @@ type consumer struct {
 	metrics *metrics
 	backlog *backlog
 	batch   int // most transitions in one transaction
-	passes  *passes
+	passes  *replayLimiter
 	yields  bool // a pass of this consumer ends when another consumer waits for a pass
 }
 
-// recorder records the transitions that a consumer takes from its backlog.
+// recorder writes the transitions that a consumer takes from its queue.
 type recorder interface {
 	// persist records transitions, and repeats a write that fails. It returns only the context's error.
 	persist(ctx context.Context, ts []event.Transition) error
@@ -34,9 +34,9 @@ type recorder interface {
 	afterBatch(ctx context.Context) error
 }
 
-// passes admits only one consumer at a time to a pass over the journal, because each pass keeps a second event
-// view in memory.
-type passes struct {
+// replayLimiter lets only one consumer at a time replay the journal, because each replay keeps a second event view in
+// memory.
+type replayLimiter struct {
 	admitted chan struct{} // capacity 1: full while a pass runs
 	wanted   atomic.Bool   // the consumer that does not yield waits for its pass
 }
@@ -44,7 +44,7 @@ type passes struct {
 // errYield ends a pass because the other consumer waits for one.
 var errYield = errors.New("the pass of the other consumer goes first")
 
-// start lets the backlog wait for room when it is full, until stop is called or ctx ends.
+// start makes writers wait when the queue is full, until stop is called or ctx ends.
 func (l *consumer) start(ctx context.Context) (stop func()) {
 	l.backlog.setRunning(true)
 	release := context.AfterFunc(ctx, func() { l.backlog.setRunning(false) })
@@ -54,8 +54,9 @@ func (l *consumer) start(ctx context.Context) (stop func()) {
 	}
 }
 
-// work records the next batch, or derives dropped transitions again if the queue lags. False: no transitions waited.
-func (l *consumer) work(ctx context.Context) (worked bool, err error) {
+// workOnce records one batch of queued transitions, or replays the journal if transitions were dropped. False: no
+// transitions waited.
+func (l *consumer) workOnce(ctx context.Context) (worked bool, err error) {
 	if ts := l.backlog.takeBatch(l.batch); len(ts) > 0 {
 		if err := l.persist(ctx, ts); err != nil {
 			return true, err
@@ -76,7 +77,7 @@ func (l *consumer) awaitRecorded(ctx context.Context, at journal.Position) error
 		if !waits || oldest.Number > at.Number {
 			return nil
 		}
-		if l.backlog.isBeyondPass(at) {
+		if l.backlog.isBeyondReplay(at) {
 			return ErrFarBehind
 		}
 		select {
@@ -114,7 +115,7 @@ func (l *consumer) retry(ctx context.Context, trouble string, transitions int, s
 	}
 }
 
-// rederive derives dropped transitions from the journal until history is complete.
+// rederive computes dropped transitions again from the journal until history is complete.
 func (l *consumer) rederive(ctx context.Context) error {
 	if l.opts.Rederive == nil {
 		panic("BUG: react: dropped transitions cannot be derived again")
@@ -162,14 +163,14 @@ func (l *consumer) replay(ctx context.Context) error {
 		return err
 	}
 	defer pass.Close()
-	l.backlog.beginPass(pass.At())
-	defer l.backlog.endPass()
+	l.backlog.beginReplay(pass.At())
+	defer l.backlog.endReplay()
 	for last := false; ; {
 		if last {
-			l.backlog.collect()
+			l.backlog.acceptAgain()
 		}
-		s := passBatch{consumer: l, ctx: ctx, began: time.Now()}
-		if _, err := pass.Read(ctx, s.add); err != nil {
+		s := replayBatch{consumer: l, ctx: ctx, began: time.Now()}
+		if _, err := pass.Read(ctx, s.addCommit); err != nil {
 			return err
 		}
 		if err := s.record(); err != nil {
@@ -189,8 +190,8 @@ const (
 	batchBytes = 4 << 20
 )
 
-// passBatch collects the transitions of a replay pass into transactions.
-type passBatch struct {
+// replayBatch collects the transitions that a replay of the journal computes, and records them in transactions.
+type replayBatch struct {
 	*consumer
 	ctx      context.Context
 	ts       []event.Transition
@@ -201,8 +202,8 @@ type passBatch struct {
 	began    time.Time
 }
 
-// add adds the transitions of one commit to the pass's batch, and records a full batch.
-func (s *passBatch) add(at journal.Position, received int64, ts []event.Transition) error {
+// addCommit adds the transitions of one commit to the batch, and records the batch when it is full.
+func (s *replayBatch) addCommit(at journal.Position, received int64, ts []event.Transition) error {
 	if s.yields && s.passes.wanted.Load() {
 		return errYield
 	}
@@ -214,15 +215,15 @@ func (s *passBatch) add(at journal.Position, received int64, ts []event.Transiti
 	}
 	s.at, s.received = at, received
 	s.metrics.replayed.Inc()
-	s.backlog.setPassRead(at)
+	s.backlog.setReplayRead(at)
 	if len(s.ts) < s.batch && s.waiting < batchBytes && time.Since(s.began) < passBatchTime {
 		return nil
 	}
 	return s.record()
 }
 
-// record records the collected transitions, then sends due messages.
-func (s *passBatch) record() error {
+// record writes the collected transitions to history, then sends due messages.
+func (s *replayBatch) record() error {
 	for ts := s.ts; len(ts) > 0; {
 		n := batchLength(ts, s.batch)
 		if err := s.persist(s.ctx, ts[:n]); err != nil {
@@ -231,7 +232,7 @@ func (s *passBatch) record() error {
 		ts = ts[n:]
 	}
 	if s.at.Number > 0 {
-		s.backlog.setPassRecorded(s.at, s.received)
+		s.backlog.setReplayRecorded(s.at, s.received)
 	}
 	clear(s.ts)
 	s.ts, s.bytes, s.waiting = s.ts[:0], s.bytes+s.waiting, 0
@@ -240,7 +241,7 @@ func (s *passBatch) record() error {
 	return err
 }
 
-// batchLength returns the number of leading transitions that fit in one batch, at least one.
+// batchLength returns how many of the first transitions fit in one transaction, at least one.
 func batchLength(ts []event.Transition, most int) int {
 	bytes := int64(0)
 	for i := range ts {

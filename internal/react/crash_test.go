@@ -12,8 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// crashed returns a log of attempts after so many crashes, at each of which the work of a key was under way.
-func crashed(t *testing.T, key string, crashes int) *attempt.Log {
+// logAfterCrashes returns a log of attempts as it is after a number of crashes during the work with a key.
+func logAfterCrashes(t *testing.T, key string, crashes int) *attempt.Log {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "attempts")
 	for range crashes {
@@ -26,19 +26,19 @@ func crashed(t *testing.T, key string, crashes int) *attempt.Log {
 	return l
 }
 
-// A delivery that was under way at several crashes is given up; a person can replay it.
+// A delivery that was in progress at several server crashes becomes a dead letter, which a person can replay.
 func TestDeliveryUnderWayAtCrashesIsGivenUp(t *testing.T) {
 	for crashes, want := range map[int]history.DeliveryState{0: history.Delivered, attempt.MaxCrashes - 1: history.Delivered, attempt.MaxCrashes: history.Dead} {
 		n, _ := newWebhookDirectory(t, "pager", nil)
 		store := openSQLite(t)
-		log := crashed(t, "delivery p1/opened/default/pager", crashes)
+		log := logAfterCrashes(t, "delivery p1/opened/default/pager", crashes)
 		r := startReactor(t, Options{Store: store, Names: n, Delivery: DeliveryOptions{Retry: fastRetry, Attempts: log}})
 		r.Emit([]event.Transition{openingTransition("p1", 1)})
 		if want == history.Delivered {
 			store.expectAttempt(t, want)
 		} else {
 			store.expectAttempt(t, want, "under way at 3 crashes of the server in a row")
-			if done, err := r.Replay(t.Context(), history.HandlerRef{Namespace: "default", Name: "pager"}, history.Revival{Limit: 10}); err != nil || done.Revived != 1 {
+			if done, err := r.Replay(t.Context(), history.HandlerRef{Namespace: "default", Name: "pager"}, history.ReplayQuery{Limit: 10}); err != nil || done.Revived != 1 {
 				t.Errorf("%+v, %v", done, err)
 			}
 			store.expectAttempt(t, history.Delivered)
@@ -50,7 +50,8 @@ func TestDeliveryUnderWayAtCrashesIsGivenUp(t *testing.T) {
 	}
 }
 
-// An event whose filters were under way at several crashes becomes a dead letter of each workflow, and no filter sees it.
+// An event whose filters were running at several server crashes becomes a dead letter of each workflow and is not
+// filtered again.
 func TestEventUnderWayAtCrashesIsADeadLetter(t *testing.T) {
 	n, got := newWebhookDirectory(t, "slack", nil)
 	n.chunk.Handlers, n.chunk.Pipelines = nil, []string{"alerts"}
@@ -58,7 +59,7 @@ func TestEventUnderWayAtCrashesIsADeadLetter(t *testing.T) {
 	store, subject := openSQLite(t), observedResult(1, 2)
 	probe := startReactor(t, Options{Store: openSQLite(t), Names: n, Pipelines: PipelineOptions{Table: table}})
 	id := probe.pipeline.newEvent(&subject, &n.chunk, testTime).id
-	r := startReactor(t, Options{Store: store, Names: n, Pipelines: PipelineOptions{Table: table}, Delivery: DeliveryOptions{Retry: fastRetry, Attempts: crashed(t, "event "+id, attempt.MaxCrashes)}})
+	r := startReactor(t, Options{Store: store, Names: n, Pipelines: PipelineOptions{Table: table}, Delivery: DeliveryOptions{Retry: fastRetry, Attempts: logAfterCrashes(t, "event "+id, attempt.MaxCrashes)}})
 	r.Emit([]event.Transition{subject, observedResult(2, 2, 2)})
 	r.waitRecorded(positionAt(2))
 	list, err := store.Deliveries(t.Context(), "event-10-1001")

@@ -43,9 +43,9 @@ type deliverer struct {
 	wg                sync.WaitGroup
 	outbox            *outbox
 	alertmanagerLocks alertmanagerLocks
-	outcomes          outcomes
-	out               *handler.Out
-	suspects          suspects
+	outcomes          attemptWriter
+	out               *handler.Sender
+	suspects          crashGuard
 }
 
 // newDeliverer returns the deliverer of a reactor's outbox.
@@ -53,14 +53,14 @@ func newDeliverer(o *Options, m *metrics) *deliverer {
 	sending := o.Delivery.Options
 	sending.Now, sending.Logger = o.Now, o.Logger
 	d := &deliverer{
-		opts: o, metrics: m, wake: make(chan struct{}, 1), outcomes: outcomes{store: o.Store}, out: handler.New(sending), suspects: suspects{log: o.Delivery.Attempts},
+		opts: o, metrics: m, wake: make(chan struct{}, 1), outcomes: attemptWriter{store: o.Store}, out: handler.New(sending), suspects: crashGuard{log: o.Delivery.Attempts},
 	}
 	d.outbox = newOutbox(o.Queues, d.messageSlots)
 	return d
 }
 
-// enqueued counts deliveries written to the outbox table and wakes the deliverer.
-func (d *deliverer) enqueued(list []history.Delivery) {
+// countEnqueued counts new deliveries in the outbox and wakes the deliverer.
+func (d *deliverer) countEnqueued(list []history.Delivery) {
 	d.outbox.add(list)
 	pause.Wake(d.wake)
 }
@@ -130,7 +130,7 @@ func (d *deliverer) startDueMessages(ctx context.Context, under shutdown) time.D
 	}
 }
 
-// deliver attempts to send one message, and records the result.
+// deliver makes one attempt to send a message, and records the result.
 func (d *deliverer) deliver(under shutdown, one *history.Delivery) attemptEnd {
 	began := d.opts.Now()
 	var receipt handler.Receipt
@@ -165,17 +165,18 @@ func (d *deliverer) deliver(under shutdown, one *history.Delivery) attemptEnd {
 	}
 }
 
-// suspects keeps work that was under way at crashes of the server from crashing it again and again.
-type suspects struct {
+// crashGuard stops work that was running at several crashes of the server from crashing it again.
+type crashGuard struct {
 	log *attempt.Log
 	mu  sync.Mutex // held during work that may cause the next, last crash: only the culprit has it on its account
 }
 
-// start notes that work begins; end notes its end. The error says that the work was under way at too many crashes.
-func (s *suspects) start(key string) (end func(), err error) {
+// start records the begin of work and returns a function that records its end; the error says that the work was
+// running at too many crashes. The error says that the work was under way at too many crashes.
+func (s *crashGuard) start(key string) (end func(), err error) {
 	switch crashes := s.log.Crashes(key); {
 	case crashes >= attempt.MaxCrashes:
-		return func() { s.log.Forget(key) }, fmt.Errorf("it was under way at %d crashes of the server in a row, and may cause them: look at its handler, filters and mutator", crashes)
+		return func() { s.log.Forget(key) }, fmt.Errorf("this message was in progress at %d crashes of the server in a row and may cause them: check its handler, filters and mutator", crashes)
 	case crashes == attempt.MaxCrashes-1:
 		s.mu.Lock()
 		end := s.log.Start(key)
@@ -187,7 +188,7 @@ func (s *suspects) start(key string) (end func(), err error) {
 // maxAnswer is the most bytes of an answer that history keeps.
 const maxAnswer = 200
 
-// outcomeOf returns the result of an attempt as a row, and as a label for the metric.
+// outcomeOf converts the result of an attempt to a history row and a metric label.
 func (d *deliverer) outcomeOf(one *history.Delivery, receipt handler.Receipt, err error, now time.Time) (a history.Attempt, label string) {
 	a = history.Attempt{At: now, State: history.Delivered}
 	if err == nil {
@@ -319,15 +320,15 @@ func (d *deliverer) removeOldHistory(ctx context.Context) {
 	}
 }
 
-// shutdown gives running deliveries time to finish and be recorded when the server stops. Without that time a command
-// would be killed, and a message that was sent but not recorded would be sent again after the next start.
+// shutdown lets running deliveries finish and be recorded for a limited time when the server stops. Without that time
+// a command would be killed, and a message that was sent but not recorded would be sent again after the next start.
 type shutdown struct {
 	sending   context.Context // ends a fixed time after the server begins to stop
 	recording context.Context // ends a fixed time after sending
 	end       func()
 }
 
-// newShutdown returns the contexts that end running deliveries a fixed time after ctx ends.
+// newShutdown returns contexts that let running deliveries finish for a fixed time after ctx ends.
 func (d *deliverer) newShutdown(ctx context.Context) shutdown {
 	sending, cut := context.WithCancel(context.WithoutCancel(ctx))
 	recording, give := context.WithCancel(context.WithoutCancel(ctx))
@@ -352,7 +353,7 @@ func (d *deliverer) mutatedBody(ctx context.Context, note *handler.Notification,
 	case note.Mutator == model.MutatorOnlyOutput:
 		return []byte(note.Output), nil, nil
 	case d.opts.Pipelines.Table == nil:
-		return nil, nil, fmt.Errorf("mutator %s: this server has no pipelines", note.Mutator)
+		return nil, nil, fmt.Errorf("mutator %s: pipelines are turned off on this server", note.Mutator)
 	}
 	body, command, err := d.opts.Pipelines.Table.Mutate(ctx, note.Mutator, func() (event map[string]any, err error) {
 		return event, json.Unmarshal(note.Event, &event)

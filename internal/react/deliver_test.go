@@ -138,6 +138,8 @@ func TestClosingWaitsForItsFailedOpening(t *testing.T) {
 	}
 }
 
+// TestExpiredDeliveryIsADeadLetter checks that a delivery that fails until its retry time is over becomes a dead
+// letter with the last error.
 func TestExpiredDeliveryIsADeadLetter(t *testing.T) {
 	s := openSQLite(t)
 	spec, _ := newWebhook(t, func(webhookRequest) int { return 503 })
@@ -202,7 +204,8 @@ func TestHandlerAppliedLaterGetsItsMessages(t *testing.T) {
 	receiveFrom(t, "request", got)
 }
 
-// However many messages wait for a handler that hangs, another handler is notified at once.
+// TestHangingHandlerBlocksNoOtherHandler checks that a handler that hangs with many waiting messages does not delay
+// other handlers.
 func TestHangingHandlerBlocksNoOtherHandler(t *testing.T) {
 	s := openSQLite(t)
 	release := make(chan struct{})
@@ -263,11 +266,13 @@ func deliverUntilKilled(t *testing.T) {
 type stalledAttemptStore struct{ history.Store }
 
 // RecordAttempts blocks until ctx ends.
-func (stalledAttemptStore) RecordAttempts(ctx context.Context, _ ...history.Outcome) error {
+func (stalledAttemptStore) RecordAttempts(ctx context.Context, _ ...history.DeliveryAttempt) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
 
+// TestHandlersGetNodeProperties checks that properties of the problem's node replace variables in a webhook's URL and
+// headers.
 func TestHandlersGetNodeProperties(t *testing.T) {
 	s := openSQLite(t)
 	spec, got := newWebhook(t, nil)
@@ -284,6 +289,7 @@ func TestHandlersGetNodeProperties(t *testing.T) {
 	}
 }
 
+// TestCommandsGetQuotedProperties checks that a property value in a handler's shell command is quoted for the shell.
 func TestCommandsGetQuotedProperties(t *testing.T) {
 	spec := &model.HandlerSpec{
 		Command: &model.Command{Shell: `echo {{ .props.x }}`}, Env: map[string]string{"X": "{{ .props.x }}"},
@@ -439,6 +445,8 @@ func TestStreamDeliversEachProblemOnce(t *testing.T) {
 	}
 }
 
+// TestHandlerTestReportsTheAnswer checks that Try sends a test message to a handler and returns the handler's answer
+// or error.
 func TestHandlerTestReportsTheAnswer(t *testing.T) {
 	code := atomic.Int64{}
 	code.Store(200)
@@ -464,7 +472,7 @@ func TestHandlerTestReportsTheAnswer(t *testing.T) {
 	}
 }
 
-// A replayed dead letter is tried as long as a new message.
+// TestReplayedDeadLetterIsDelivered checks that a replayed dead letter is tried again for as long as a new message.
 func TestReplayedDeadLetterIsDelivered(t *testing.T) {
 	s := openSQLite(t)
 	code := atomic.Int64{}
@@ -477,7 +485,7 @@ func TestReplayedDeadLetterIsDelivered(t *testing.T) {
 	s.expectAttempt(t, history.Dead)
 	pager := history.HandlerRef{Namespace: "default", Name: "pager"}
 	code.Store(200)
-	done, err := r.Replay(t.Context(), pager, history.Revival{Limit: 10})
+	done, err := r.Replay(t.Context(), pager, history.ReplayQuery{Limit: 10})
 	if err != nil || done.Revived != 1 {
 		t.Fatalf("%+v %v", done, err)
 	}
@@ -485,7 +493,7 @@ func TestReplayedDeadLetterIsDelivered(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	s.expectAttempt(t, history.Delivered)
-	if done, err := r.Replay(t.Context(), pager, history.Revival{Limit: 10}); err != nil || done.Revived != 0 {
+	if done, err := r.Replay(t.Context(), pager, history.ReplayQuery{Limit: 10}); err != nil || done.Revived != 0 {
 		t.Errorf("%+v %v", done, err)
 	}
 }

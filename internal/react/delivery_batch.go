@@ -19,14 +19,14 @@ type deliveryBatch struct {
 	written    map[history.EscalationKey]*escalation
 	finished   map[history.EscalationKey]bool
 	deliveries []history.Delivery
-	rates      map[groupKey]*history.Rate   // counts of routes that this batch changed
-	opened     map[string]*event.Transition // openings of problems in this batch, by problem
+	rates      map[groupKey]*history.RouteRate // counts of routes that this batch changed
+	opened     map[string]*event.Transition    // openings of problems in this batch, by problem
 }
 
 // newDeliveryBatch returns an empty batch of deliveries at a time.
 func newDeliveryBatch(r *router, now time.Time) *deliveryBatch {
 	return &deliveryBatch{router: r, now: now, written: map[history.EscalationKey]*escalation{}, finished: map[history.EscalationKey]bool{},
-		rates: map[groupKey]*history.Rate{}, opened: map[string]*event.Transition{}}
+		rates: map[groupKey]*history.RouteRate{}, opened: map[string]*event.Transition{}}
 }
 
 // writeEscalation adds an escalation to the rows that the batch writes.
@@ -77,7 +77,7 @@ func (o *deliveryBatch) enqueueDelivery(list []*escalation, ref history.HandlerR
 	switch {
 	case list[0].Shadow:
 		d.State, d.Ended = history.Shadow, o.now
-	case o.isUnknown(list[0].at):
+	case o.mayHaveBeenSent(list[0].at):
 		d.State, d.Ended, d.LastError = history.Withheld, o.now, history.ReasonUnknown
 	}
 	for _, e := range list {
@@ -107,7 +107,7 @@ func EventState(get func(model.NodeID, model.CheckID) (event.State, bool)) func(
 	}
 }
 
-// problemNow returns the open problem of a source with its present status (a problem itself keeps its worst), or nil.
+// problemNow returns the open problem in a state, with its present status in place of its worst; nil: none is open.
 func problemNow(state *event.Transition) *model.Problem {
 	if state == nil || state.Problem == nil {
 		return nil
@@ -117,8 +117,7 @@ func problemNow(state *event.Transition) *model.Problem {
 	return &now
 }
 
-// presentState returns the present state of an escalation's problem, from this batch or the event view; nil if the
-// problem has closed.
+// presentState returns the present state of the problem of an escalation; nil: the problem has closed.
 func (o *deliveryBatch) presentState(e *escalation) *event.Transition {
 	if t := o.opened[e.Problem]; t != nil {
 		return t

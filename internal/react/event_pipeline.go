@@ -45,7 +45,7 @@ type eventRef struct {
 	check model.CheckID
 }
 
-// Verdicts holds the last verdicts of pipelines on an event.
+// Verdicts holds the last decisions of pipelines whether to pass an event to their handlers.
 type Verdicts struct {
 	At   time.Time // time at which the event's result was received
 	List []pipes.Verdict
@@ -69,18 +69,18 @@ func (s *eventPipeline) load(ctx context.Context, shared func(journal.Position) 
 		return err
 	}
 	for p, place := range places {
-		place = place.Of(shared)
+		place = place.Translate(shared)
 		s.reached[p], s.backlog.before[p] = place, place
 	}
 	return nil
 }
 
-// run evaluates events until ctx ends. Events that still wait then are derived from the journal again after the next
-// start.
+// run takes events from the queue and evaluates their pipelines until ctx ends. Events that still wait then are
+// derived from the journal again after the next start.
 func (s *eventPipeline) run(ctx context.Context) {
 	defer s.start(ctx)()
 	for s.backlog.wait(ctx, 1, false) == nil {
-		if _, err := s.work(ctx); err != nil {
+		if _, err := s.workOnce(ctx); err != nil {
 			return
 		}
 	}
@@ -89,8 +89,8 @@ func (s *eventPipeline) run(ctx context.Context) {
 // afterBatch implements recorder and does nothing. Pipelines have no due messages to send.
 func (s *eventPipeline) afterBatch(context.Context) error { return nil }
 
-// persist evaluates events and records a delivery for each workflow that an event passes. It returns only the
-// context's error.
+// persist runs the filters of pipelines on events and records a delivery for each workflow that an event passes. It
+// returns only the context's error.
 func (s *eventPipeline) persist(ctx context.Context, ts []event.Transition) error {
 	began := s.opts.Now()
 	made := make([][]history.Delivery, len(ts))
@@ -114,7 +114,7 @@ func (s *eventPipeline) persist(ctx context.Context, ts []event.Transition) erro
 			continue
 		}
 		s.reached[t.Partition], s.moved[t.Partition] = history.Place{At: t.At, Index: t.Index}, true
-		if s.r.router.isUnknown(time.Unix(0, t.Received)) {
+		if s.r.router.mayHaveBeenSent(time.Unix(0, t.Received)) {
 			for k := range made[i] {
 				made[i][k].State, made[i][k].Ended, made[i][k].LastError = history.Withheld, began, history.ReasonUnknown
 			}
@@ -198,7 +198,8 @@ func (s *eventPipeline) evaluate(ctx context.Context, t *event.Transition, now t
 // maxVerdicts is the most events whose verdicts are kept, more than a fleet has events with pipelines.
 const maxVerdicts = 1 << 17
 
-// Verdicts returns the last pipeline verdicts on an event; ok is false if the server has made none since its start.
+// Verdicts returns the last decisions of pipelines whether to pass an event; ok is false if the server has made none
+// since its start.
 func (r *Reactor) Verdicts(node model.NodeID, check model.CheckID) (v Verdicts, ok bool) {
 	if r.pipeline == nil {
 		return v, false
@@ -215,7 +216,7 @@ func (s *pipelineEvent) delivery(v *pipes.Verdict, now time.Time) (history.Deliv
 	if err != nil {
 		return history.Delivery{}, fmt.Errorf("encode an event: %w", err)
 	}
-	note := s.note()
+	note := s.notification()
 	note.Event, note.Pipeline, note.Mutator = body, v.Name(), v.Mutator()
 	payload, err := note.Encode()
 	if err != nil {
@@ -307,8 +308,8 @@ func (s *eventPipeline) silenced(t *event.Transition, now time.Time) (names []st
 	return names
 }
 
-// note returns the notification of the event for handlers that notify people.
-func (s *pipelineEvent) note() *handler.Notification {
+// notification returns the event as a notification, for handlers that notify people.
+func (s *pipelineEvent) notification() *handler.Notification {
 	e := &s.event
 	n := &handler.Notification{
 		Kind: handler.Opened, Problem: eventKey(e.NodeID, e.CheckID), Node: e.Node, Labels: s.labels, Space: e.Namespace,
@@ -326,13 +327,13 @@ func (s *pipelineEvent) note() *handler.Notification {
 	return n
 }
 
-// eventKey returns the id that replaces a problem id in pipeline messages about an event. By this id they stay in
-// order, and services keep one alert per event.
+// eventKey returns a key made of node and check, which stands for the problem id in pipeline messages. By this id
+// they stay in order, and services keep one alert per event.
 func eventKey(node model.NodeID, check model.CheckID) string {
 	return fmt.Sprintf("event-%d-%d", node, check)
 }
 
-// nodeOfEventKey returns the node in an id that eventKey returned.
+// nodeOfEventKey returns the node in a key made by eventKey.
 func nodeOfEventKey(key string) (node model.NodeID, ok bool) {
 	var check uint32
 	_, err := fmt.Sscanf(key, "event-%d-%d", &node, &check)

@@ -18,8 +18,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// observedResult returns the observation of check 1001 on node 10 after a result. The statuses are its history,
-// oldest first.
+// observedResult returns an event of check 1001 on node 10 after a result, as pipelines get it. The statuses are its
+// history, oldest first.
 func observedResult(commit uint64, statuses ...model.Status) event.Transition {
 	t := statusTransition(1, commit, 0)
 	t.Kind, t.Output = event.Observed, ""
@@ -136,7 +136,8 @@ func TestMetricsWithoutCheckPassPipelines(t *testing.T) {
 	}
 }
 
-// An expression that throws or never ends delays neither history nor routes. The verdict reports it, and the event passes.
+// TestFailedExpressionIsReported checks that a filter expression that fails or never returns delays neither history
+// nor routes. The verdict reports it, and the event passes.
 func TestFailedExpressionIsReported(t *testing.T) {
 	n, got := newWebhookDirectory(t, "slack", nil)
 	n.chunk.Handlers, n.chunk.Pipelines = nil, []string{"loops", "throws", "gone"}
@@ -201,7 +202,7 @@ func TestHandlersGetTheOutputOfMutators(t *testing.T) {
 	}
 }
 
-// JavaScript that exceeds its time limit is tried again: a server that stood still loses no message.
+// TestSlowMutatorIsRetried checks that a message is tried again when its JavaScript mutator exceeds the time limit.
 func TestSlowMutatorIsRetried(t *testing.T) {
 	n, _ := newWebhookDirectory(t, "slack", nil)
 	n.chunk.Handlers, n.chunk.Pipelines = nil, []string{"slow"}
@@ -214,7 +215,8 @@ func TestSlowMutatorIsRetried(t *testing.T) {
 	}
 }
 
-// The handler gets the output of a mutator with its secret; no record has the secret.
+// TestMutatorSecretsAreNotRecorded checks that a secret in a mutator's output reaches the handler but no database
+// record.
 func TestMutatorSecretsAreNotRecorded(t *testing.T) {
 	n, got := newWebhookDirectory(t, "slack", func(webhookRequest) int { return 400 })
 	n.chunk.Handlers, n.chunk.Pipelines = nil, []string{"keyed", "broken"}
@@ -248,7 +250,8 @@ func TestMutatorSecretsAreNotRecorded(t *testing.T) {
 	}
 }
 
-// Events that did not fit in the queue are derived again from the journal.
+// TestOverflowedPipelineQueueLosesNoEvent checks that events that did not fit in the pipeline queue are computed
+// again from the journal.
 func TestOverflowedPipelineQueueLosesNoEvent(t *testing.T) {
 	n, got := newWebhookDirectory(t, "slack", nil)
 	n.chunk.Handlers, n.chunk.Pipelines = nil, []string{"all"}
@@ -274,7 +277,8 @@ func TestOverflowedPipelineQueueLosesNoEvent(t *testing.T) {
 	}
 }
 
-// A keepalive passes the pipelines that its node names. Like a check with pipelines, it notifies no handler of the namespace.
+// TestKeepalivesPassPipelinesOfTheirNode checks that keepalive events go through the pipelines that the node names.
+// Like a check with pipelines, it notifies no handler of the namespace.
 func TestKeepalivesPassPipelinesOfTheirNode(t *testing.T) {
 	n, got := newWebhookDirectory(t, "slack", nil)
 	n.defaults = []string{"slack"}

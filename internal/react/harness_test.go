@@ -102,12 +102,14 @@ func (n *testDirectory) CheckChunk(id model.ChunkID) *model.CheckChunk {
 // testUnit is the record of the check disk.
 var testUnit = &directory.Unit{DisplayName: "Room on every mount", Runbook: "https://wiki.example.org/disk"}
 
+// CheckUnit implements Names: it returns the check that the test has set.
 func (n *testDirectory) CheckUnit(id model.CheckID) *directory.Unit {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.unit
 }
 
+// Keepalive implements Names: it returns the built-in keepalive check, changed by the test.
 func (n *testDirectory) Keepalive(model.NodeID) *model.CheckChunk {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -166,7 +168,7 @@ func (h *observedStore) Record(ctx context.Context, b history.Batch) error {
 }
 
 // RecordAttempts implements history.Store and passes the recorded attempts to the test.
-func (h *observedStore) RecordAttempts(ctx context.Context, list ...history.Outcome) error {
+func (h *observedStore) RecordAttempts(ctx context.Context, list ...history.DeliveryAttempt) error {
 	err := h.Store.RecordAttempts(ctx, list...)
 	for _, o := range list {
 		if err == nil && h.attempts != nil {
@@ -176,7 +178,7 @@ func (h *observedStore) RecordAttempts(ctx context.Context, list ...history.Outc
 	return err
 }
 
-// stallFirstWrite lets the first write close stalled, and wait until the test closes resume.
+// stallFirstWrite makes the first write wait until the test closes resume; stalled is closed when the write begins.
 func (h *observedStore) stallFirstWrite() (stalled, resume chan struct{}) {
 	stalled, resume = make(chan struct{}), make(chan struct{})
 	var once sync.Once

@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// recordedBatch holds the rows and problem changes made of a list of transitions, before routing.
+// recordedBatch holds the history rows and problem changes of a list of transitions, before they are routed.
 type recordedBatch struct {
 	history.Batch
 	changes []problemChange
@@ -29,7 +29,7 @@ type problemChange struct {
 	unnotified string
 }
 
-// nodesSilentSince returns the times at which nodes of this batch fell silent, ascending.
+// nodesSilentSince returns the times at which nodes in this batch became silent, ascending.
 func (b *recordedBatch) nodesSilentSince() (at []time.Time) {
 	for i := range b.Opened {
 		if b.Opened[i].Source == model.CheckSource(model.KeepaliveCheck) {
@@ -40,7 +40,7 @@ func (b *recordedBatch) nodesSilentSince() (at []time.Time) {
 	return at
 }
 
-// composeBatch returns the history rows of transitions without changing any state. It skips transitions that are
+// composeBatch makes the history rows of transitions without changing any state. It skips transitions that are
 // already recorded.
 func (r *Reactor) composeBatch(ctx context.Context, ts []event.Transition) (recordedBatch, error) {
 	b := recordedBatch{Batch: history.Batch{Places: map[model.Partition]history.Place{}}}
@@ -59,7 +59,7 @@ func (r *Reactor) composeBatch(ctx context.Context, ts []event.Transition) (reco
 			b.Opened = append(b.Opened, p)
 			b.changes = append(b.changes, problemChange{Transition: t, problem: p})
 		case event.ProblemClosed:
-			p, err := r.closing(ctx, t)
+			p, err := r.closedProblem(ctx, t)
 			if err != nil {
 				return b, err
 			}
@@ -82,7 +82,7 @@ func (r *Reactor) composeBatch(ctx context.Context, ts []event.Transition) (reco
 			}
 			b.Deliveries = append(b.Deliveries, d)
 		default:
-			b.Entries = append(b.Entries, r.entry(t))
+			b.Entries = append(b.Entries, r.historyRow(t))
 			switch t.Kind {
 			case event.Acknowledged, event.Unacknowledged:
 				b.changes = append(b.changes, problemChange{Transition: t, problem: problemOf(r.opts.Names, t)})
@@ -101,8 +101,8 @@ var entryKinds = [...]history.EntryKind{
 	event.FlappingStarted: history.FlappingStarted, event.FlappingEnded: history.FlappingEnded, event.TextChanged: history.TextChanged,
 }
 
-// entry returns the history row of a transition.
-func (r *Reactor) entry(t *event.Transition) history.Entry {
+// historyRow returns the history row of a transition.
+func (r *Reactor) historyRow(t *event.Transition) history.Entry {
 	namespace, node, source := namesOf(r.opts.Names, t)
 	e := history.Entry{
 		At: time.Unix(0, t.Received), Executed: time.Unix(0, t.Executed), Kind: entryKinds[t.Kind],
@@ -139,9 +139,9 @@ func problemOf(names Names, t *event.Transition) history.Problem {
 	return history.Problem{Problem: *t.Problem, Namespace: namespace, Node: node, SourceName: source}
 }
 
-// closing returns the recorded problem that a transition closes. A deleted node or check, which may be the cause of
-// the closing, keeps the name that it had at the opening.
-func (r *Reactor) closing(ctx context.Context, t *event.Transition) (history.Problem, error) {
+// closedProblem returns the problem that a transition closes, with the names recorded at its opening. A deleted node
+// or check, which may be the cause of the closing, keeps the name that it had at the opening.
+func (r *Reactor) closedProblem(ctx context.Context, t *event.Transition) (history.Problem, error) {
 	p := problemOf(r.opts.Names, t)
 	_, _, nodeKnown := r.opts.Names.NodeName(t.Node)
 	_, _, sourceKnown := r.opts.Names.SourceName(t.Source)
@@ -159,9 +159,9 @@ func (r *Reactor) closing(ctx context.Context, t *event.Transition) (history.Pro
 	return p, nil
 }
 
-// deregister records the deregistration of an ephemeral node, with a delivery for each handler of the node. It takes
-// the names from the transition, because the node is deleted. A replay makes the same keys, so each handler is
-// notified once.
+// deregister records that an ephemeral node was removed, with a delivery for each handler of the node. It takes the
+// names from the transition, because the node is deleted. A replay makes the same keys, so each handler is notified
+// once.
 func (r *Reactor) deregister(t *event.Transition, b *recordedBatch) error {
 	namespace, node, _ := strings.Cut(t.Deregistered.Deregistered, "/")
 	keepalive := model.BuiltinCheckName(model.KeepaliveCheck)
@@ -186,7 +186,7 @@ func (r *Reactor) deregister(t *event.Transition, b *recordedBatch) error {
 		d := history.Delivery{Key: id + "/" + ref, Problem: id, Handler: history.HandlerRef{Namespace: ns, Name: name}, Kind: handler.Deregistered, Payload: payload, Created: now}
 		if r.opts.Routing.Shadow != nil && r.opts.Routing.Shadow(namespace) {
 			d.State, d.Ended = history.Shadow, now
-		} else if r.router.isUnknown(at) {
+		} else if r.router.mayHaveBeenSent(at) {
 			d.State, d.Ended, d.LastError = history.Withheld, now, history.ReasonUnknown
 		}
 		b.Deliveries = append(b.Deliveries, d)
@@ -197,8 +197,8 @@ func (r *Reactor) deregister(t *event.Transition, b *recordedBatch) error {
 // watchdog is the receiver of beats, and not a declared handler. See DeliveryOptions.Beat.
 var watchdog = history.HandlerRef{Name: "watchdog"}
 
-// watchdogDelivery returns the delivery of a synthetic result. It goes through the outbox like every message, and is
-// sent to DeliveryOptions.Beat.
+// watchdogDelivery returns the delivery of a synthetic result, which proves to an external watchdog that
+// notifications work. It goes through the outbox like every message, and is sent to DeliveryOptions.Beat.
 func watchdogDelivery(t *event.Transition, now time.Time) (history.Delivery, error) {
 	note := handler.Notification{Kind: handler.Beat, Node: model.ServerNodeName,
 		Status: t.Status.String(), Output: t.Output, Executed: time.Unix(0, t.Executed)}
@@ -210,8 +210,8 @@ func watchdogDelivery(t *event.Transition, now time.Time) (history.Delivery, err
 	}, err
 }
 
-// isOpeningMissing reports whether a problem closes whose opening is not in history although its routes have handlers:
-// the transition was lost, or history was replaced. Those handlers get a withheld delivery with the reason.
+// isOpeningMissing reports whether history lacks the opening of a problem that closes now and whose routes have
+// handlers. Those handlers get a withheld delivery with the reason.
 func (r *Reactor) isOpeningMissing(ctx context.Context, b *recordedBatch, t *event.Transition, p *history.Problem) (bool, error) {
 	if len(r.router.of[p.ID]) > 0 || slices.ContainsFunc(b.Opened, func(o history.Problem) bool { return o.ID == p.ID }) {
 		return false, nil
@@ -226,7 +226,7 @@ func (r *Reactor) isOpeningMissing(ctx context.Context, b *recordedBatch, t *eve
 	return false, err // history knows the problem: it had no handlers when it opened
 }
 
-// recordUnnotified records a withheld delivery for each handler of a closed problem that was never notified.
+// recordUnnotified records a withheld delivery for each handler of a closed problem whose opening was never sent.
 func (o *deliveryBatch) recordUnnotified(t *problemChange) {
 	_, routes := o.chooseRoutes(t.Transition, &t.problem)
 	for _, to := range routes {

@@ -73,8 +73,8 @@ func (o *deliveryBatch) messagesFor(list []*escalation, ref history.HandlerRef) 
 	return out
 }
 
-// incidentFor returns the incident for a handler's first message about a problem: one of the group without
-// acknowledgement, or a new one.
+// incidentFor returns the incident id for a handler's first message about a problem: an unacknowledged one of the
+// group, or a new one.
 func (o *deliveryBatch) incidentFor(g *group, ref history.HandlerRef, e *escalation, anew map[string]*message) string {
 	var calls []string
 	for _, m := range anew {
@@ -103,8 +103,7 @@ func (o *deliveryBatch) incidentFor(g *group, ref history.HandlerRef, e *escalat
 	return nextIncident(e.Problem, func(id string) bool { return g.usesIncident(ref, id) })
 }
 
-// incidentAcked reports whether all open problems of a handler's incident are acknowledged, or the service still
-// keeps an acknowledgement that ended in Muster.
+// incidentAcked reports whether a handler's incident is acknowledged, in Muster or in the handler's service.
 func (o *deliveryBatch) incidentAcked(g *group, ref history.HandlerRef, id string) (acked bool) {
 	for e := range g.members {
 		k := e.notifiedHandler(ref)
@@ -144,7 +143,8 @@ func (o *deliveryBatch) recordIncidentAcked(e *escalation, k history.NotifiedHan
 	}
 }
 
-// anyNotified reports whether so is true for any problem of the group whose handler was notified under the incident.
+// anyNotified reports whether the function so returns true for a problem of the group that the handler was notified
+// of under an incident.
 func (g *group) anyNotified(ref history.HandlerRef, id string, so func(*escalation) bool) bool {
 	if g == nil {
 		return false

@@ -25,8 +25,8 @@ func (r *router) notifyDue(o *deliveryBatch) error {
 	return r.evaluate(o, due)
 }
 
-// evaluate evaluates due escalations and enqueues one message per group and step. An error concerns one message,
-// which is tried again in a minute.
+// evaluate decides about due escalations, and adds one message per group and step to the batch. An error concerns one
+// message, which is tried again in a minute.
 func (r *router) evaluate(o *deliveryBatch, due []*escalation) error {
 	open, over, closing := map[groupKey][]*escalation{}, map[groupKey][]*escalation{}, map[groupKey][]*escalation{}
 	for _, e := range due {
@@ -49,7 +49,7 @@ func (r *router) evaluate(o *deliveryBatch, due []*escalation) error {
 			e.route = to
 			over[e.rateKey()] = append(over[e.rateKey()], e)
 		default:
-			step, ready := o.readyStep(e, to)
+			step, ready := o.dueStep(e, to)
 			if key := (groupKey{route: e.Route, shadow: e.Shadow, step: step}); ready && held {
 				over[key] = append(over[key], e)
 			} else if key.group = e.Group; ready {
@@ -81,9 +81,9 @@ func (r *router) evaluate(o *deliveryBatch, due []*escalation) error {
 	return errors.Join(errs...)
 }
 
-// readyStep returns the due step of an escalation, unless a hold applies. It records a hold, with the reason, until
-// the hold ends.
-func (o *deliveryBatch) readyStep(e *escalation, to *route.Route) (step int, ready bool) {
+// dueStep returns the step of an escalation that is due, unless a silence or another reason holds it. It records a
+// hold, with the reason, until the hold ends.
+func (o *deliveryBatch) dueStep(e *escalation, to *route.Route) (step int, ready bool) {
 	is := o.presentState(e)
 	if is == nil {
 		o.scheduleAt(e, o.now.Add(time.Minute))
@@ -115,7 +115,8 @@ func (o *deliveryBatch) readyStep(e *escalation, to *route.Route) (step int, rea
 	return 0, false
 }
 
-// holdsOf returns all holds on an escalation now: silences, windows, mutes, acknowledgement, rate and dependency.
+// holdsOf returns all reasons why an escalation must wait now: silences, windows, mutes, acknowledgement, rate limit
+// and dependency.
 func (r *router) holdsOf(e *escalation, to *route.Route, p *model.Problem, now time.Time) []route.Hold {
 	list := r.Table.Holds(r.describeProblem(e.NodeID, e.Source, p.Status, p.Severity), to, now)
 	if ack := p.Ack; ack.Active(now) {
@@ -134,8 +135,8 @@ func (r *router) holdsOf(e *escalation, to *route.Route, p *model.Problem, now t
 	return list
 }
 
-// decidingHold returns the hold that decides about a message: a hold that drops the message, or else the hold that ends
-// last.
+// decidingHold returns the most important reason why a message waits: one that drops the message, else the one that
+// ends last.
 func decidingHold(list []route.Hold) *route.Hold {
 	if len(list) == 0 {
 		return nil
@@ -160,9 +161,9 @@ func compareBools(more bool) int {
 	return -1
 }
 
-// reroute moves a problem of a deleted route to its present routes. Handlers that were notified are not notified
-// again, but get the closing: by the new route, or by the rest of the deleted one if the new route has another
-// incident or there is no new route.
+// reroute moves an open problem from a deleted route to the routes that match it now. Handlers that were notified are
+// not notified again, but get the closing: by the new route, or by the rest of the deleted one if the new route has
+// another incident or there is no new route.
 func (o *deliveryBatch) reroute(e *escalation) {
 	is := o.presentState(e)
 	if is == nil {
@@ -180,7 +181,7 @@ func (o *deliveryBatch) reroute(e *escalation) {
 		if to := o.routeOf(next); to != nil {
 			for i, step := range to.Steps {
 				if !slices.ContainsFunc(step.To, func(n route.Name) bool { return e.notifiedHandler(history.HandlerRef(n)) == nil }) {
-					next.Next.Sent(to, i, o.now)
+					next.Next.MarkSent(to, i, o.now)
 				}
 			}
 		}
@@ -198,8 +199,8 @@ func (o *deliveryBatch) reroute(e *escalation) {
 	o.writeEscalation(e)
 }
 
-// notify sends one message about several problems to each handler of a step; why is a sentence for a message about
-// several groups.
+// notify sends one message about several problems to each handler of a step; why explains a message about several
+// groups.
 func (o *deliveryBatch) notify(list []*escalation, step int, why string) error {
 	for _, name := range list[0].route.Steps[step].To {
 		ref := history.HandlerRef(name)
@@ -217,7 +218,7 @@ func (o *deliveryBatch) notify(list []*escalation, step int, why string) error {
 			o.finishEscalation(e)
 			continue
 		}
-		e.Next.Sent(e.route, step, o.now)
+		e.Next.MarkSent(e.route, step, o.now)
 		e.recordSeverity(e.present.Problem.Severity, o.now)
 		e.present, e.onlyAdded = nil, false
 		o.schedule(e)
@@ -260,8 +261,7 @@ func (r *router) notifiesEachProblem(ref history.HandlerRef) bool {
 	return ok && spec.Alertmanager != nil
 }
 
-// notificationOf returns a notification of a message's problems in the state in which they were evaluated, because they
-// may change or close meanwhile.
+// notificationOf returns the notification of a message, with its problems in the state at the time of the decision.
 func (r *router) notificationOf(m *message, ref history.HandlerRef, kind string) (*handler.Notification, error) {
 	var notes []*handler.Notification
 	ended := 0
@@ -305,7 +305,7 @@ func summarizeNotifications(notes []*handler.Notification, id, kind string) *han
 	var lines []string
 	for i, one := range notes {
 		if i < handler.MaxProblems {
-			n.Problems = append(n.Problems, handler.Listed{Problem: one.Problem, Space: one.Space, Node: one.Node, Check: one.Check, Source: one.Source, DisplayName: one.DisplayName, Runbook: one.Runbook, Status: one.Status, Severity: one.Severity, Was: one.Was, Opened: one.Opened, Closed: one.Closed})
+			n.Problems = append(n.Problems, handler.ListedProblem{Problem: one.Problem, Space: one.Space, Node: one.Node, Check: one.Check, Source: one.Source, DisplayName: one.DisplayName, Runbook: one.Runbook, Status: one.Status, Severity: one.Severity, Was: one.Was, Opened: one.Opened, Closed: one.Closed})
 		}
 		if n.Closed.Before(one.Closed) {
 			n.Closed = one.Closed
@@ -330,7 +330,7 @@ func summarizeNotifications(notes []*handler.Notification, id, kind string) *han
 	return &n
 }
 
-// severityRank returns the severity of a word.
+// severityRank parses the name of a severity.
 func severityRank(severity string) model.Severity {
 	s, _ := model.ParseSeverity(severity)
 	return s

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// Trial is the result of sending a test message to a handler.
+// Trial is the handler's answer to a test message, with the time that it took.
 type Trial struct {
 	handler.Receipt
 	Took  time.Duration
@@ -57,15 +57,15 @@ func (r *Reactor) Try(ctx context.Context, ref history.HandlerRef, spec *model.H
 
 // Replay puts dead letters of a handler back into the outbox, oldest first. Dead letters of closed problems stay,
 // because they would call people for nothing. With q.Ended they are sent too, followed by their closings.
-func (r *Reactor) Replay(ctx context.Context, ref history.HandlerRef, q history.Revival) (history.Revived, error) {
+func (r *Reactor) Replay(ctx context.Context, ref history.HandlerRef, q history.ReplayQuery) (history.ReplayCounts, error) {
 	if room := r.deliver.outbox.limit - r.deliver.outbox.undelivered(ref); q.Limit > room/2 {
 		if q.Limit = room / 2; q.Limit < 1 {
-			return history.Revived{}, model.Errorf(model.Limited, "the queue of handler %s is full", ref.Name).WithHint("muster status has the reason; replay when the handler accepts messages again")
+			return history.ReplayCounts{}, model.Errorf(model.Limited, "the queue of handler %s is full", ref.Name).WithHint("muster status has the reason; replay when the handler accepts messages again")
 		}
 	}
 	done, err := r.opts.Store.Revive(ctx, ref, r.opts.Now(), q)
 	if err != nil {
-		return history.Revived{}, err
+		return history.ReplayCounts{}, err
 	}
 	r.deliver.outbox.countReplayed(ref, done.Revived)
 	pause.Wake(r.deliver.wake)

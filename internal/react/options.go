@@ -121,8 +121,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Names is the part of the directory that the reactor uses: the present names of ids, and the handlers that resources
-// name.
+// Names is the part of the directory that the reactor reads: names of nodes and checks, and the handlers that
+// resources name.
 type Names interface {
 	route.Directory
 	// NodeProperties returns the properties of a node, for variables in the spec of a handler.
@@ -138,8 +138,8 @@ type Names interface {
 	Keepalive(node model.NodeID) *model.CheckChunk
 }
 
-// definition returns the check definition by which a transition was judged, with its present handlers, route and
-// pipelines; nil: the definition is unknown, or the source is not a check.
+// definition returns the check definition that judged a transition, with the check's present handlers, route and
+// pipelines; nil: unknown or not a check.
 func definition(names Names, t *event.Transition) *model.CheckChunk {
 	switch {
 	case t.Source.Kind != model.SourceCheck:
@@ -150,8 +150,7 @@ func definition(names Names, t *event.Transition) *model.CheckChunk {
 	return names.CheckChunk(t.Chunk)
 }
 
-// Replay is a pass over the journal that derives transitions again (*rederive.Pass): at least all transitions that
-// history lacks, in order per partition.
+// Replay reads the journal again and computes the transitions that history lacks, in order per partition.
 type Replay interface {
 	// At returns the position of the pass. Before the first Read history has all transitions up to that position.
 	At() journal.Position
@@ -179,7 +178,7 @@ type metrics struct {
 // newMetrics makes the metrics of a reactor and registers them, unless registerer is nil. lag returns how far history is
 // behind,
 // use the size of history.
-func newMetrics(registerer prometheus.Registerer, lag func() Lag, use func() history.Use) *metrics {
+func newMetrics(registerer prometheus.Registerer, lag func() Lag, use func() history.Usage) *metrics {
 	factory := promauto.With(registerer)
 	counterOpts := func(name, help string) prometheus.CounterOpts {
 		return prometheus.CounterOpts{Namespace: "muster", Subsystem: "react", Name: name, Help: help}
@@ -204,10 +203,10 @@ func newMetrics(registerer prometheus.Registerer, lag func() Lag, use func() his
 	})
 	for _, g := range []struct {
 		name, help string
-		value      func(history.Use) float64
+		value      func(history.Usage) float64
 	}{
-		{"bytes", "Bytes of rows in history.db; zero: on PostgreSQL.", func(u history.Use) float64 { return float64(u.Bytes) }},
-		{"budget_bytes", "Maximum of these bytes: --history-budget, or the present size of the file on a full disk.", func(u history.Use) float64 { return float64(u.Budget) }},
+		{"bytes", "Bytes of rows in history.db; zero: on PostgreSQL.", func(u history.Usage) float64 { return float64(u.Bytes) }},
+		{"budget_bytes", "Maximum of these bytes: --history-budget, or the present size of the file on a full disk.", func(u history.Usage) float64 { return float64(u.Budget) }},
 	} {
 		factory.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "muster", Subsystem: "history", Name: g.name, Help: g.help}, func() float64 { return g.value(use()) })
 	}

@@ -56,7 +56,7 @@ func newOutbox(queues *queue.Registry, slots func(history.HandlerRef) int) *outb
 	return o
 }
 
-// load reads how many messages waited in the store at the start.
+// load reads the number of waiting messages from the store at a start.
 func (o *outbox) load(ctx context.Context, store history.Store) error {
 	pending, err := store.Pending(ctx)
 	if err != nil {
@@ -124,10 +124,10 @@ const (
 	minDue = 8
 )
 
-// beginQuery marks the start of a query for due messages, so that deliveries written meanwhile cause another query.
-// It returns the handlers without a free slot, and the number of rows that the other handlers can use; messages under
-// way are among those rows. A query follows each message that ends, so its cost must not grow with the number of
-// waiting messages.
+// beginQuery records that a query for due messages starts, so that deliveries written during the query cause another
+// one. It returns the handlers without a free slot, and the number of rows that the other handlers can use; messages
+// under way are among those rows. A query follows each message that ends, so its cost must not grow with the number
+// of waiting messages.
 func (o *outbox) beginQuery() (full []history.HandlerRef, n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -148,8 +148,8 @@ func (o *outbox) beginQuery() (full []history.HandlerRef, n int) {
 	return full, min(max(n, minDue), maxDue)
 }
 
-// reserve assigns a free slot of the handler to a message; false: the message has one already, or none is free. The
-// caller passes arrivals to release.
+// reserve gives a message one of its handler's parallel slots; false: the message has one already, or none is free.
+// The caller passes arrivals to release.
 func (o *outbox) reserve(one *history.Delivery) (arrivals uint64, ok bool) {
 	most := o.slots(one.Handler)
 	o.mu.Lock()
@@ -163,7 +163,7 @@ func (o *outbox) reserve(one *history.Delivery) (arrivals uint64, ok bool) {
 	return o.arrivals, true
 }
 
-// attemptEnd is the state of a message that the store records after an attempt.
+// attemptEnd says whether a message is done, is tried again or waits for an asset after an attempt.
 type attemptEnd int
 
 const (
@@ -197,7 +197,7 @@ func addCount(counts map[history.HandlerRef]int, ref history.HandlerRef, n int) 
 	}
 }
 
-// AssetArrived makes the deliveries due that wait for a missing asset. It does not block.
+// AssetArrived schedules for now the deliveries that wait for a missing asset. It does not block.
 func (r *Reactor) AssetArrived() {
 	o := r.deliver.outbox
 	o.mu.Lock()
@@ -209,7 +209,7 @@ func (r *Reactor) AssetArrived() {
 	}
 }
 
-// retryAssetWaits makes the stored deliveries due whose missing asset has arrived.
+// retryAssetWaits schedules for now the stored deliveries whose missing asset has arrived.
 func (d *deliverer) retryAssetWaits(ctx context.Context) {
 	o := d.outbox
 	o.mu.Lock()
@@ -227,22 +227,22 @@ func (d *deliverer) retryAssetWaits(ctx context.Context) {
 	}
 }
 
-// outcomes records attempts in the store. Attempts that end during a write share the next transaction, because one
-// fsync costs the same for one attempt or many.
-type outcomes struct {
+// attemptWriter writes the results of attempts to the store, several in one transaction. Attempts that end during a
+// write share the next transaction, because one fsync costs the same for one attempt or many.
+type attemptWriter struct {
 	store   history.Store
 	mu      sync.Mutex
-	waiting []history.Outcome
+	waiting []history.DeliveryAttempt
 	written []chan error // gets the result of the write, one channel for each of waiting; capacity 1
 	writing bool
 }
 
-// record writes the result of an attempt to the store and returns after the transaction. A caller that finds no write
-// in progress writes for all callers that wait.
-func (o *outcomes) record(ctx context.Context, id int64, a history.Attempt) error {
+// record writes the result of an attempt to the store and returns after the transaction is committed. A caller that
+// finds no write in progress writes for all callers that wait.
+func (o *attemptWriter) record(ctx context.Context, id int64, a history.Attempt) error {
 	written := make(chan error, 1)
 	o.mu.Lock()
-	o.waiting, o.written = append(o.waiting, history.Outcome{ID: id, Attempt: a}), append(o.written, written)
+	o.waiting, o.written = append(o.waiting, history.DeliveryAttempt{ID: id, Attempt: a}), append(o.written, written)
 	for !o.writing && len(o.waiting) > 0 {
 		list, callers := o.waiting, o.written
 		o.waiting, o.written, o.writing = nil, nil, true

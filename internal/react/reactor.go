@@ -35,24 +35,24 @@ type Reactor struct {
 func New(o Options) *Reactor {
 	o = o.withDefaults()
 	r := &Reactor{opts: o, places: map[model.Partition]history.Place{}, router: newRouter(o), changes: routingChanges{requests: make(chan *rerouting, 1)}}
-	m := newMetrics(o.Registerer, r.Lag, func() history.Use { return o.Store.Use() })
+	m := newMetrics(o.Registerer, r.Lag, func() history.Usage { return o.Store.Use() })
 	r.deliver = newDeliverer(&r.opts, m)
 	r.consumer = consumer{opts: &r.opts, metrics: m, backlog: newBacklog("reactions", o.Batches.Capacity, o.Queues), batch: o.Batches.Size,
-		recorder: r, name: "history", passes: &passes{admitted: make(chan struct{}, 1)}}
+		recorder: r, name: "history", passes: &replayLimiter{admitted: make(chan struct{}, 1)}}
 	if o.Pipelines.Table != nil {
 		r.pipeline = newEventPipeline(r)
 	}
 	return r
 }
 
-// Load does the work of LoadPlaces and LoadOutbox, for a history that knows all messages to handlers.
+// Load reads the recorded positions and the waiting messages from history at a start.
 func (r *Reactor) Load(ctx context.Context, shared func(journal.Position) journal.Position) error {
 	return errors.Join(r.LoadPlaces(ctx, shared), r.LoadOutbox(ctx, time.Time{}))
 }
 
-// LoadOutbox reads the messages that wait, and the state of the escalations. Call it before Compare. unknownUntil is the
-// time up to which history does not know the messages to handlers (history.Store.BeginLife): earlier messages are
-// recorded and not sent.
+// LoadOutbox reads the waiting messages and the escalations from the database. Call it before Compare. unknownUntil
+// is the time up to which history does not know the messages to handlers (history.Store.BeginLife): earlier messages
+// are recorded and not sent.
 func (r *Reactor) LoadOutbox(ctx context.Context, unknownUntil time.Time) error {
 	r.router.unknownUntil = unknownUntil
 	if err := r.deliver.outbox.load(ctx, r.opts.Store); err != nil {
@@ -61,16 +61,16 @@ func (r *Reactor) LoadOutbox(ctx context.Context, unknownUntil time.Time) error 
 	return r.router.load(ctx)
 }
 
-// LoadPlaces reads the last recorded transition of each partition from history, so that a replay records no transition
-// twice. shared converts a position of a journal that was replaced into the last position that both journals have (see
-// journal.Log.CommonPosition); nil: no journal was replaced.
+// LoadPlaces reads the last recorded transition of each partition, so that a replay of the journal records no
+// transition twice. shared converts a position of a journal that was replaced into the last position that both
+// journals have (see journal.Log.CommonPosition); nil: no journal was replaced.
 func (r *Reactor) LoadPlaces(ctx context.Context, shared func(journal.Position) journal.Position) error {
 	places, err := r.opts.Store.Places(ctx)
 	if err != nil {
 		return err
 	}
 	for p, place := range places {
-		place = place.Of(shared)
+		place = place.Translate(shared)
 		r.places[p], r.backlog.before[p] = place, place
 	}
 	if r.pipeline != nil {
@@ -111,8 +111,7 @@ func (r *Reactor) Recorded(ctx context.Context, at journal.Position) error {
 	return nil
 }
 
-// Consumers lists history and pipelines as consumers of the journal, while they have transitions to record: snapshots
-// wait for them, and so does the removal of old segments of the journal.
+// Consumers lists history and pipelines as journal consumers while they have unrecorded transitions.
 func (r *Reactor) Consumers() (list []journal.Consumer) {
 	for _, l := range r.consumers() {
 		if oldest, _, waits, _ := l.backlog.oldest(); waits && oldest.Number > 0 {
@@ -153,7 +152,7 @@ func (r *Reactor) run(ctx context.Context) error {
 			return err
 		}
 		began := time.Now()
-		worked, err := r.work(ctx)
+		worked, err := r.workOnce(ctx)
 		if err != nil {
 			return err
 		}
@@ -166,8 +165,7 @@ func (r *Reactor) run(ctx context.Context) error {
 	}
 }
 
-// await waits for transitions, for a due message, or for a change of routing, but at most maxIdle, because the
-// clock may have been set or the machine may have slept.
+// await waits for transitions, for a due message or for a change of routing, at most maxIdle.
 func (r *Reactor) await(ctx context.Context, last time.Time) error {
 	next := r.router.nextDue()
 	if len(r.pendingEnds) > 0 && (next.IsZero() || r.endRetry.Before(next)) {
@@ -177,7 +175,7 @@ func (r *Reactor) await(ctx context.Context, last time.Time) error {
 	if !next.IsZero() {
 		wait = min(next.Sub(r.now()), wait)
 	}
-	if r.receivers != r.opts.Routing.Table.Receivers() { // see routeChanged
+	if r.receivers != r.opts.Routing.Table.ReceiversVersion() { // see routeAfterChange
 		wait = min(wait, 100*time.Millisecond)
 	}
 	waiting, cancel := context.WithTimeout(ctx, wait)
@@ -199,8 +197,9 @@ func (r *Reactor) await(ctx context.Context, last time.Time) error {
 // maxIdle is the longest time between two looks at the clock.
 const maxIdle = 20 * time.Second
 
-// gather waits until a batch is worth recording. The first transition after a pause is recorded at once. The next
-// ones wait for more: at most for Gather, or for GatherOpened if a problem opened.
+// gather waits until enough transitions are queued for one transaction, or until the longest wait is over. The first
+// transition after a pause is recorded at once. The next ones wait for more: at most for Gather, or for GatherOpened
+// if a problem opened.
 func (r *Reactor) gather(ctx context.Context, last time.Time) error {
 	if err := r.backlog.wait(ctx, 1, false); err != nil {
 		return err
@@ -216,7 +215,7 @@ func (r *Reactor) gather(ctx context.Context, last time.Time) error {
 	return ctx.Err()
 }
 
-// afterBatch sends due messages, and evaluates held ones again if routing changed.
+// afterBatch sends due messages and, if routing changed, evaluates waiting messages again.
 func (r *Reactor) afterBatch(ctx context.Context) error {
 	o := newDeliveryBatch(r.router, r.now())
 	if len(r.pendingEnds) > 0 && !o.now.Before(r.endRetry) {
@@ -232,7 +231,7 @@ func (r *Reactor) afterBatch(ctx context.Context) error {
 		r.router.reevaluateAll(o.now)
 	default:
 	}
-	finish := r.routeChanged(o)
+	finish := r.routeAfterChange(o)
 	if err := r.router.notifyDue(o); err != nil {
 		r.opts.Logger.Error("cannot compose a message", "err", err)
 	}
@@ -271,18 +270,18 @@ func (r *Reactor) persist(ctx context.Context, ts []event.Transition) error {
 	}); err != nil {
 		return err
 	}
-	return r.write(ctx, all, len(ts))
+	return r.routeAndRecord(ctx, all, len(ts))
 }
 
-// write routes the problem changes of a batch, then records the batch.
-func (r *Reactor) write(ctx context.Context, all recordedBatch, transitions int) error {
+// routeAndRecord routes the problem changes of a batch of transitions, then records the batch.
+func (r *Reactor) routeAndRecord(ctx context.Context, all recordedBatch, transitions int) error {
 	if at := all.nodesSilentSince(); len(at) > 0 && r.opts.Routing.NodesSilent != nil {
 		r.opts.Routing.NodesSilent(at)
 	}
 	o := newDeliveryBatch(r.router, r.now())
 	for i := range all.changes {
 		t := &all.changes[i]
-		switch unknown := r.router.isUnknown(time.Unix(0, t.Received)); {
+		switch unknown := r.router.mayHaveBeenSent(time.Unix(0, t.Received)); {
 		case unknown && t.Kind == event.ProblemOpened:
 			t.unnotified = cmp.Or(t.unnotified, history.ReasonUnknown)
 		case unknown && t.Kind != event.ProblemClosed:
@@ -291,7 +290,7 @@ func (r *Reactor) write(ctx context.Context, all recordedBatch, transitions int)
 		if t.unnotified != "" {
 			o.recordUnnotified(t)
 			if t.Kind == event.ProblemOpened {
-				o.adopt(t)
+				o.holdUnnotified(t)
 				continue
 			}
 			r.metrics.unopened.Inc()
@@ -309,7 +308,7 @@ func (r *Reactor) write(ctx context.Context, all recordedBatch, transitions int)
 	return r.record(ctx, all.Batch, transitions)
 }
 
-// record writes a batch, and repeats the write until the store accepts it.
+// record writes a batch of transitions to history, and tries again until the write succeeds.
 func (r *Reactor) record(ctx context.Context, b history.Batch, transitions int) error {
 	r.deliver.outbox.limitDeliveries(b.Deliveries)
 	began := r.opts.Now()
@@ -333,5 +332,5 @@ func (r *Reactor) send(ctx context.Context, list []history.Delivery) {
 	if r.opts.MarkRecorded != nil {
 		r.opts.MarkRecorded(ctx)
 	}
-	r.deliver.enqueued(list)
+	r.deliver.countEnqueued(list)
 }

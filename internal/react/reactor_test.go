@@ -247,7 +247,8 @@ func testRestartsLoseNothing(t *testing.T, seed int, s *observedStore) {
 	}
 }
 
-// Emit does not wait for a stalled store: transitions that do not fit in the queue are derived again from the journal.
+// TestStalledStoreLosesNoTransition checks that transitions dropped while the database does not answer are computed
+// again from the journal.
 func TestStalledStoreLosesNoTransition(t *testing.T) {
 	s := openSQLite(t)
 	stalled, resume := s.stallFirstWrite()
@@ -345,7 +346,7 @@ func (j *memoryJournal) Head() journal.Position {
 // SizeAfter implements Journal with one byte per commit.
 func (j *memoryJournal) SizeAfter(p journal.Position) int64 { return int64(j.Head().Number - p.Number) }
 
-// beginPass returns a pass that reads the journal from its start.
+// beginReplay returns a pass that reads the journal from its start.
 func (j *memoryJournal) beginPass() (Replay, error) { return &reader{j: j}, nil }
 
 // reader reads a memoryJournal from its start.
@@ -431,7 +432,7 @@ func TestBlockingQueueLosesNoTransition(t *testing.T) {
 	}
 }
 
-// Waiting transitions, and one transaction of them, are bounded in bytes.
+// TestBacklogIsBoundedInBytes checks the byte limits of the queue of transitions and of one transaction.
 func TestBacklogIsBoundedInBytes(t *testing.T) {
 	b := newBacklog("reactions", 64<<20, nil)
 	large := strings.Repeat("x", 1<<20)
@@ -455,7 +456,8 @@ func TestBacklogIsBoundedInBytes(t *testing.T) {
 	}
 }
 
-// After a pause the first transition is recorded at once; the next ones wait for the rest of the pause, or for a full batch.
+// TestFirstTransitionIsRecordedAtOnce checks that the first transition after a quiet time is recorded at once, and
+// the next ones in batches.
 func TestFirstTransitionIsRecordedAtOnce(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -489,7 +491,8 @@ func TestFirstTransitionIsRecordedAtOnce(t *testing.T) {
 	}
 }
 
-// A problem that opens ends the gathering of its batch; the batch after it gathers as long as before.
+// TestOpenedProblemEndsTheGathering checks that a problem that opens ends the wait for more transitions, so that its
+// batch is recorded sooner.
 func TestOpenedProblemEndsTheGathering(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := New(Options{Batches: BatchOptions{Gather: 250 * time.Millisecond, GatherOpened: 50 * time.Millisecond, Size: 100}})
@@ -518,7 +521,7 @@ func TestOpenedProblemEndsTheGathering(t *testing.T) {
 	})
 }
 
-// TestGatheringEndsWithItsContext checks that gather returns when its context ends.
+// TestGatheringEndsWithItsContext checks that gather stops waiting for more transitions when its context ends.
 func TestGatheringEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := New(Options{Batches: BatchOptions{Gather: time.Minute, Size: 100}})
@@ -531,8 +534,8 @@ func TestGatheringEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// TestMissingOpeningLeavesAWithheldDelivery checks that the closing of a problem with a lost opening records a
-// withheld delivery per handler.
+// TestMissingOpeningLeavesAWithheldDelivery checks that closing a problem with a lost opening sends nothing and
+// records a withheld delivery per handler.
 func TestMissingOpeningLeavesAWithheldDelivery(t *testing.T) {
 	spec, got := newWebhook(t, nil)
 	s, n := openSQLite(t), newTestDirectory(map[string]*model.HandlerSpec{"pager": spec})
@@ -663,7 +666,7 @@ func BenchmarkRecord(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/change")
 }
 
-// BenchmarkEmit measures the cost of one transition for the worker of the event view.
+// BenchmarkEmit measures the time that Emit takes to queue one transition.
 func BenchmarkEmit(b *testing.B) {
 	backlog := newBacklog("reactions", 131072, nil)
 	ts := []event.Transition{statusTransition(1, 1, 0)}

@@ -22,9 +22,9 @@ type reconciliation struct {
 	closed map[string]sourceOnNode // problems that are open in history and not in the view
 }
 
-// Compare compares open problems of the event view with history, and records the differences for reconcile. The view
-// has applied all commits up to a position; each calls fn with each of its open problems. Call Compare after Load and
-// before Run, before new transitions are emitted.
+// Compare compares the open problems in memory with those in history, and stores the differences for Run to correct.
+// The view has applied all commits up to a position; each calls fn with each of its open problems. Call Compare after
+// Load and before Run, before new transitions are emitted.
 func (r *Reactor) Compare(at journal.Position, each func(fn func(*model.Problem))) {
 	m := &reconciliation{at: at, closed: maps.Clone(r.router.open)}
 	each(func(p *model.Problem) {
@@ -37,7 +37,8 @@ func (r *Reactor) Compare(at journal.Position, each func(fn func(*model.Problem)
 	r.reconciliation = m
 }
 
-// reconcile opens and closes the problems whose transitions were lost. It waits until all late transitions are recorded.
+// reconcile opens and closes in history the problems whose transitions were lost. It waits until all late transitions
+// are recorded.
 func (r *Reactor) reconcile(ctx context.Context) error {
 	m := r.reconciliation
 	if m == nil {
@@ -53,8 +54,8 @@ func (r *Reactor) reconcile(ctx context.Context) error {
 	return r.closeMissed(ctx, m)
 }
 
-// openMissed opens the problems whose opening was lost. Problems that opened while an older or new history did not know
-// which handlers were notified are only recorded.
+// openMissed opens in history the problems whose opening transition was lost. Problems that opened while an older or
+// new history did not know which handlers were notified are only recorded.
 func (r *Reactor) openMissed(ctx context.Context, m *reconciliation) error {
 	var known map[string]bool
 	if err := r.retry(ctx, "cannot read history", 0, func() (err error) {
@@ -78,7 +79,7 @@ func (r *Reactor) openMissed(ctx context.Context, m *reconciliation) error {
 		for _, p := range some {
 			t := r.lostOpening(p)
 			change := problemChange{Transition: t, problem: problemOf(r.opts.Names, t), late: true}
-			if !r.router.isUnknown(p.Opened) {
+			if !r.router.mayHaveBeenSent(p.Opened) {
 				r.metrics.missed.WithLabelValues("opened").Inc()
 				r.opts.Logger.Error("the opening of a problem is missing in history; notifying it now", "problem", p.ID,
 					"namespace", change.problem.Namespace, "node", change.problem.Node, "source", change.problem.SourceName, "opened", p.Opened)
@@ -89,7 +90,7 @@ func (r *Reactor) openMissed(ctx context.Context, m *reconciliation) error {
 			}
 			b.Opened, b.changes = append(b.Opened, change.problem), append(b.changes, change)
 		}
-		if err := r.write(ctx, b, 0); err != nil {
+		if err := r.routeAndRecord(ctx, b, 0); err != nil {
 			return err
 		}
 	}
@@ -99,7 +100,7 @@ func (r *Reactor) openMissed(ctx context.Context, m *reconciliation) error {
 	return nil
 }
 
-// lostOpening returns the opening transition that history lacks, made from the state in the event view.
+// lostOpening makes the opening transition that history lacks, from the state in the event view.
 func (r *Reactor) lostOpening(p *model.Problem) *event.Transition {
 	t := event.Transition{Node: p.NodeID, Source: p.Source}
 	if s := r.opts.Routing.Present(p.NodeID, p.Source); s != nil {
@@ -109,8 +110,8 @@ func (r *Reactor) lostOpening(p *model.Problem) *event.Transition {
 	return &t
 }
 
-// closeMissed closes the problems in history whose closing transition was lost. If the view has no state of an
-// existing event, the problem stays open, because nobody can tell whether it has ended.
+// closeMissed closes the problems in history that are no longer open in the event view. If the view has no state of
+// an existing event, the problem stays open, because nobody can tell whether it has ended.
 func (r *Reactor) closeMissed(ctx context.Context, m *reconciliation) error {
 	var b recordedBatch
 	for id, of := range m.closed {
@@ -143,10 +144,10 @@ func (r *Reactor) closeMissed(ctx context.Context, m *reconciliation) error {
 	if len(b.changes) == 0 {
 		return nil
 	}
-	return r.write(ctx, b, 0)
+	return r.routeAndRecord(ctx, b, 0)
 }
 
-// lostClosing returns the closing transition that history lacks, made from the present state of the problem's source.
+// lostClosing makes the closing transition that history lacks, from the present state of the check or other source.
 // The time of the closing is known only if the source is OK.
 func (r *Reactor) lostClosing(p history.Problem, state *event.Transition) problemChange {
 	t := &event.Transition{Kind: event.ProblemClosed, Node: p.NodeID, Source: p.Source, Chunk: p.Chunk, Status: model.OK,
@@ -164,7 +165,7 @@ func (r *Reactor) lostClosing(p history.Problem, state *event.Transition) proble
 	return problemChange{Transition: t, problem: p}
 }
 
-// latenessNote returns the sentences that explain why a first message is late.
+// latenessNote returns a text that explains to a handler why its first message about problems is late.
 func latenessNote(list []*escalation, ref history.HandlerRef) (note string) {
 	var first, opened time.Time
 	late, earlier := 0, 0

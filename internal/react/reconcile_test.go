@@ -64,7 +64,7 @@ func (v *testView) compareProblems(at uint64) func(*Reactor) {
 	return func(r *Reactor) { r.Compare(positionAt(at), v.eachOpen) }
 }
 
-// missedProblems returns the counter of lost openings or closings that the reactor has mended.
+// missedProblems returns the counter of lost openings or closings that the reactor has corrected.
 func missedProblems(r *runningReactor, done string) float64 {
 	return testutil.ToFloat64(r.metrics.missed.WithLabelValues(done))
 }
@@ -157,9 +157,9 @@ func unrelatedTransition(commit uint64) event.Transition {
 	return t
 }
 
-// A new or older history does not know who was notified of problems from before its time: it adopts them without a message, at
-// every start. Problems that opened later were lost and are notified.
-func TestOlderHistoryAdoptsOpenProblemsSilently(t *testing.T) {
+// TestOlderHistoryRecordsOpenProblemsWithoutMessage checks that a new or restored history database records older open
+// problems without notifying anybody. Problems that opened later were lost and are notified.
+func TestOlderHistoryRecordsOpenProblemsWithoutMessage(t *testing.T) {
 	for name, row := range map[string]struct {
 		unknownUntil time.Time // zero: history is complete
 		open         int
@@ -200,9 +200,9 @@ func TestOlderHistoryAdoptsOpenProblemsSilently(t *testing.T) {
 	}
 }
 
-// An older history gets the transitions of the journal again: their openings and closings are recorded and sent to nobody,
-// because they may have been sent. Later ones are sent.
-func TestOlderHistoryTellsNobodyTwice(t *testing.T) {
+// TestOlderHistoryNotifiesNobodyTwice checks that transitions replayed into a restored history database are recorded
+// but not sent again. Later ones are sent.
+func TestOlderHistoryNotifiesNobodyTwice(t *testing.T) {
 	spec, got := newWebhook(t, nil)
 	s, v := openSQLite(t), &testView{}
 	marks := 0
@@ -239,7 +239,8 @@ func TestOlderHistoryTellsNobodyTwice(t *testing.T) {
 	}
 }
 
-// A problem that is withheld, silenced or waits for its group is known to history, so it is not notified as lost.
+// TestHeldProblemsAreNotMissing checks that a start does not treat a silenced or waiting problem as one whose opening
+// was lost.
 func TestHeldProblemsAreNotMissing(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": onCallRoute(), "quiet": &model.SilenceSpec{Reason: "known"}})
 	p.openProblem("p1", 10, model.Critical, model.High)
@@ -254,7 +255,8 @@ func TestHeldProblemsAreNotMissing(t *testing.T) {
 	}
 }
 
-// The message of a group counts its late problems, also after a restart.
+// TestLateProblemsOfAGroupAreCounted checks that a group's message states how many of its problems are notified late,
+// also after a restart.
 func TestLateProblemsOfAGroupAreCounted(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	var sent []history.Delivery

@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// TestHigherSeverityIsRoutedAgain checks that a problem with a higher severity also notifies the routes that match
-// only now.
+// TestHigherSeverityIsRoutedAgain checks that a problem whose severity rises also notifies routes that match only the
+// higher severity.
 func TestHigherSeverityIsRoutedAgain(t *testing.T) {
 	warnings := &model.SilenceSpec{Selector: model.Selector{Statuses: []string{"warning"}}, Reason: "known"}
 	p := newRouterScenario(t, map[string]model.Spec{
@@ -137,7 +137,8 @@ func TestClockSetBackDelaysNoStep(t *testing.T) {
 	p.script(`after 20m; expect pager opened p1+p2`)
 }
 
-// A message that cannot be composed does not hold back others.
+// TestUncomposableMessageHoldsNoOther checks that a message whose stored content is unreadable does not stop other
+// messages.
 func TestUncomposableMessageHoldsNoOther(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": &model.RouteSpec{GroupBy: []string{"node", "check"}, Steps: []model.RouteStep{{To: []string{"pager"}}}}})
 	p.script(`open p1 10; open p2 11; after 1m; expect pager opened p1 | pager opened p2
@@ -149,6 +150,8 @@ func TestUncomposableMessageHoldsNoOther(t *testing.T) {
 	}
 }
 
+// TestSummaryHasALineForEachProblem checks that a summary message has one line per problem with node, check, status
+// and output.
 func TestSummaryHasALineForEachProblem(t *testing.T) {
 	criticalOn := func(node string) *handler.Notification {
 		return &handler.Notification{Node: node, Check: "disk", Source: handler.Source{Name: "disk"}, Status: "CRITICAL", Output: "97% full\nand more"}
@@ -158,17 +161,19 @@ func TestSummaryHasALineForEachProblem(t *testing.T) {
 	}
 }
 
-// A withheld delivery does not count as a message that waits for its handler.
+// TestWithheldDeliveriesAreNotQueued checks that a withheld delivery is not counted as a message waiting for its
+// handler.
 func TestWithheldDeliveriesAreNotQueued(t *testing.T) {
 	r := New(Options{Store: openSQLite(t)})
 	ref := history.HandlerRef{Namespace: "default", Name: "pager"}
-	r.deliver.enqueued([]history.Delivery{{Handler: ref, State: history.Withheld}, {Handler: ref}, {Handler: ref, State: history.Dead}})
+	r.deliver.countEnqueued([]history.Delivery{{Handler: ref, State: history.Withheld}, {Handler: ref}, {Handler: ref, State: history.Dead}})
 	if n := r.deliver.outbox.undelivered(ref); n != 1 {
 		t.Errorf("%d wait, want 1", n)
 	}
 }
 
-// TestMessageSentBeforeItsCountIsNotQueued sends a message between its commit and its count: the queue is empty afterwards.
+// TestMessageSentBeforeItsCountIsNotQueued checks that a message sent before it was counted as waiting leaves the
+// count at zero.
 func TestMessageSentBeforeItsCountIsNotQueued(t *testing.T) {
 	o := newOutbox(&queue.Registry{}, func(history.HandlerRef) int { return 1 })
 	one := history.Delivery{ID: 1, Handler: history.HandlerRef{Namespace: "default", Name: "pager"}}
@@ -183,7 +188,7 @@ func TestMessageSentBeforeItsCountIsNotQueued(t *testing.T) {
 	}
 }
 
-// TestReturnedRouteKeepsItsEscalation checks that an escalation finished and written in one batch is kept.
+// TestReturnedRouteKeepsItsEscalation checks that an escalation that one batch ends and then writes again is kept.
 func TestReturnedRouteKeepsItsEscalation(t *testing.T) {
 	e := &escalation{Escalation: history.Escalation{EscalationKey: history.EscalationKey{Problem: "p1", Route: "default/a"}}}
 	o := newDeliveryBatch(nil, testTime)
@@ -227,7 +232,7 @@ func TestSilenceUntilResolvedEndsWithItsProblem(t *testing.T) {
 	}
 }
 
-// TestFailedEndOfSilencesIsRetried checks that a failed deletion of ended silences is tried again.
+// TestFailedEndOfSilencesIsRetried checks that the deletion of ended silences is tried again after an error.
 func TestFailedEndOfSilencesIsRetried(t *testing.T) {
 	fails := true
 	var ended []route.Name

@@ -13,9 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// router moves each open problem along its routes, and decides which handlers are notified when the problem opens, goes
-// on and closes. Its state equals the SQL table history_escalations; both change together. Only the goroutine of Run
-// uses it.
+// router decides which handlers of which routes are notified when a problem opens, lasts and closes. Its state equals
+// the SQL table history_escalations; both change together. Only the goroutine of Run uses it.
 type router struct {
 	RoutingOptions
 	store        history.Store
@@ -24,7 +23,7 @@ type router struct {
 	of           map[string][]*escalation        // escalations by problem
 	dependents   map[string]map[*escalation]bool // held escalations, by the problem of the dependency that holds them
 	groups       map[groupKey]*group
-	rates        map[groupKey]*history.Rate // counts of messages that open problems, by route
+	rates        map[groupKey]*history.RouteRate // counts of messages that open problems, by route
 	due          dueHeap
 	changed      <-chan struct{}         // closed when routing has changed since the last evaluation
 	open         map[string]sourceOnNode // problems that are open in history
@@ -81,12 +80,12 @@ func newRouter(o Options) *router {
 	return &router{
 		RoutingOptions: o.Routing, store: o.Store, names: o.Names, all: map[history.EscalationKey]*escalation{},
 		of: map[string][]*escalation{}, dependents: map[string]map[*escalation]bool{}, groups: map[groupKey]*group{},
-		rates: map[groupKey]*history.Rate{}, open: map[string]sourceOnNode{},
+		rates: map[groupKey]*history.RouteRate{}, open: map[string]sourceOnNode{},
 	}
 }
 
-// isUnknown reports whether a message that was due at a time may have been sent: history does not know.
-func (r *router) isUnknown(due time.Time) bool {
+// mayHaveBeenSent reports whether a message due at a time may have been sent before a restore of history.
+func (r *router) mayHaveBeenSent(due time.Time) bool {
 	return !due.IsZero() && !due.After(r.unknownUntil)
 }
 
@@ -194,8 +193,8 @@ func (r *router) apply(o *deliveryBatch, t *problemChange) error {
 	}
 }
 
-// reevaluateAll makes all held escalations due, because a silence may have ended or a window moved. It also evaluates
-// escalations whose route was deleted or has other steps.
+// reevaluateAll schedules all waiting escalations for now, because a silence may have ended or a window changed. It
+// also evaluates escalations whose route was deleted or has other steps.
 func (r *router) reevaluateAll(now time.Time) {
 	for _, e := range r.all {
 		if e.Closing != nil {
@@ -213,7 +212,7 @@ func (r *router) reevaluateAll(now time.Time) {
 	}
 }
 
-// reevaluate makes a held escalation due now, unless the hold drops its messages.
+// reevaluate schedules a waiting escalation for now, unless its messages are to be dropped.
 func (r *router) reevaluate(e *escalation, now time.Time) {
 	if e.Held != nil && !e.Held.Drop && e.Closing == nil {
 		e.Due = now
@@ -317,8 +316,8 @@ func (r *router) routeOf(e *escalation) *route.Route {
 	return found
 }
 
-// describeProblem returns a problem with the present labels, facts and groups of its node, as routes and silences
-// match it.
+// describeProblem returns a problem with labels, facts and groups of its node, for the conditions of routes and
+// silences.
 func (r *router) describeProblem(node model.NodeID, source model.Source, status model.Status, severity model.Severity) *route.Problem {
 	return route.Describe(r.names, node, source, status, severity)
 }
@@ -351,7 +350,7 @@ func (r *router) openEscalations(t *event.Transition, p *history.Problem, now ti
 		if r.all[e.EscalationKey] != nil {
 			continue
 		}
-		e.Next = to.Escalate(opened, r.groupFlush(e, to, now))
+		e.Next = to.Escalate(opened, r.nextGroupMessage(e, to, now))
 		r.addEscalation(e)
 		list = append(list, e)
 	}
@@ -380,9 +379,9 @@ func (r *router) inShadow(problem, namespace string) bool {
 	return r.Shadow != nil && r.Shadow(namespace)
 }
 
-// groupFlush returns when the next message of an escalation's group is sent: with already waiting problems, or after
-// the route's groupWait.
-func (r *router) groupFlush(e *escalation, to *route.Route, now time.Time) time.Time {
+// nextGroupMessage returns the time of the next message of an escalation's group, at most the route's groupWait from
+// now.
+func (r *router) nextGroupMessage(e *escalation, to *route.Route, now time.Time) time.Time {
 	g := r.group(e.groupKey(), e.Problem)
 	e.Lead = g.lead
 	if !g.flush.After(now) {

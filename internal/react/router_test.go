@@ -133,9 +133,8 @@ func (p *routerScenario) recordBatch(do func(*deliveryBatch) error) {
 	}
 }
 
-// script plays steps, divided by semicolons or lines: open ID NODE, warn ID NODE, close ID, ack ID BY [FOR], unack ID,
-// status ID STATUS SEVERITY, remove KIND NAME, after DURATION, restart, left ESCALATIONS, and expect MESSAGE | MESSAGE.
-// The rest of a line behind # is a comment.
+// script runs a text of steps such as "open p1 10; after 1m; ack p1 ann; expect pager opened p1". The rest of a line
+// behind # is a comment.
 func (p *routerScenario) script(text string) {
 	p.t.Helper()
 	for line := range strings.Lines(text) {
@@ -258,7 +257,7 @@ func (p *routerScenario) advance(d time.Duration) {
 	p.now = end
 }
 
-// describeIncidents makes expectMessages compare incidents too.
+// describeIncidents makes expectMessages also compare incident ids.
 func (p *routerScenario) describeIncidents() { p.incidents = true }
 
 // describeIncident returns handler, kind and incident of a message, and the incident that it replaces.
@@ -320,6 +319,7 @@ func TestStepsAndRepeatsKeepTheirTimes(t *testing.T) {
 		left 0; after 24h; expect`)
 }
 
+// TestProblemsOfAGroupShareMessages checks that problems of one group are opened and closed in common messages.
 func TestProblemsOfAGroupShareMessages(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	p.script(`open p1 10; after 9s; open p2 11; after 2s; expect pager summary p1+p2
@@ -329,6 +329,8 @@ func TestProblemsOfAGroupShareMessages(t *testing.T) {
 		left 0`)
 }
 
+// TestHandlersWithoutRouteAreNotifiedAtOnce checks that handlers named by a check or namespace get one message per
+// problem without waiting for a group.
 func TestHandlersWithoutRouteAreNotifiedAtOnce(t *testing.T) {
 	p := newRouterScenario(t, nil)
 	p.names.chunk.Handlers = []string{"mail"}
@@ -403,7 +405,8 @@ func TestMutedProblemIsNotifiedAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestAcknowledgementHoldsStepsAndRepeats checks that an acknowledged problem sends no steps and repeats.
+// TestAcknowledgementHoldsStepsAndRepeats checks that an acknowledged problem sends neither later steps nor repeated
+// messages.
 func TestAcknowledgementHoldsStepsAndRepeats(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": onCallRoute()})
 	p.script(`open p1 10; after 1m; expect pager opened p1; ack p1 ann 2h; expect pager acknowledged p1
@@ -426,7 +429,8 @@ func TestChangedRouteKeepsElapsedTimes(t *testing.T) {
 		left 0`)
 }
 
-// A storm of problems in one group makes one message, and one row for each problem.
+// TestStormOfOneGroupIsOneMessage checks that many problems that open together in one group cause one message, and
+// one row each.
 func TestStormOfOneGroupIsOneMessage(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": onCallRoute()})
 	const many = 2000
@@ -460,7 +464,8 @@ func TestAcknowledgedProblemLeavesItsGroupOpen(t *testing.T) {
 		ack p1 ann; expect pager summary p1; ack p2 ann; expect pager acknowledged p1+p2  # now of all of it`)
 }
 
-// A problem that opens in a group whose incident is acknowledged gets an incident of its own.
+// TestNewProblemInAnAcknowledgedGroupIsNotified checks that a new problem in a group with an acknowledged incident
+// opens a new incident.
 func TestNewProblemInAnAcknowledgedGroupIsNotified(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	p.script(`open p1 10; open p2 11; after 1m; ack p1 ann; open p3 12; after 1m
@@ -490,7 +495,8 @@ func TestAcknowledgedIncidentEndsWhenTheNextOpens(t *testing.T) {
 		close p2; after 1m; expect pager closed p2; left 0`)
 }
 
-// An Alertmanager groups by itself: each problem is an alert of its own.
+// TestAlertmanagerGetsEachProblem checks that an Alertmanager handler gets one alert per problem, even for problems
+// of one group.
 func TestAlertmanagerGetsEachProblem(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("am", nil)})
 	p.names.handlers = map[string]*model.HandlerSpec{"am": {Alertmanager: &model.Alertmanager{}}}
@@ -527,8 +533,8 @@ func TestProblemThatEndsDuringItsMessage(t *testing.T) {
 	p.script(`close p1; after 10s; expect pager closed p1; left 0`)
 }
 
-// Messages of a shadow namespace are recorded and not sent. A problem keeps the mode of its opening to its end and over a
-// restart.
+// TestShadowMessagesAreRecordedOnly checks that messages of a namespace in shadow mode are recorded and not sent. A
+// problem keeps the mode of its opening to its end and over a restart.
 func TestShadowMessagesAreRecordedOnly(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	p.openProblem("p1", 10, model.Critical, model.High)

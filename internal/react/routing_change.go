@@ -17,13 +17,14 @@ import (
 // the escalations that open problems lack on their present routes, so that no problem stays without notification because
 // it opened before its route.
 
-// RoutingChange selects the handling of the problems that are open at a change of routes or handler lists.
+// RoutingChange describes a change of routes or handler lists: its author, and whether handlers are notified of
+// already open problems.
 type RoutingChange struct {
 	OnlyNew bool   // handlers are not notified of them
 	By      string // author of the change
 }
 
-// RoutedProblems are the open problems that one route or handler list takes since a change.
+// RoutedProblems describes the open problems that one route or handler list notifies because of a change.
 type RoutedProblems struct {
 	Route    string // NAMESPACE/NAME; empty: a check, node or namespace names the handlers
 	Handlers []history.HandlerRef
@@ -32,13 +33,13 @@ type RoutedProblems struct {
 	At       time.Time // time of the message about those not held; zero: there is none
 }
 
-// routingChanges lets callers change the routing, one after the other, and hands their changes to the goroutine of Run.
+// routingChanges serializes changes of the routing and passes each change to the goroutine of Run.
 type routingChanges struct {
 	sync.Mutex // held by the change under way, or by Run while it routes open problems without a request
 	requests   chan *rerouting
 }
 
-// rerouting asks Run to route the open problems, or one of them.
+// rerouting is a request to Run to route one or all open problems again.
 type rerouting struct {
 	RoutingChange
 	problem string                // id of the only problem; empty: all
@@ -48,29 +49,29 @@ type rerouting struct {
 // rerouteWait is the longest time that a change waits for its effect on open problems.
 const rerouteWait = 5 * time.Second
 
-// ChangeRouting runs a function that may change routes and handler lists, and returns the open problems that they take
-// now. late is true if history is behind: the problems follow, and their number is unknown.
+// ChangeRouting runs a function that may change routes or handler lists, and returns the open problems that notify
+// other handlers now. late is true if history is behind: the problems follow, and their number is unknown.
 func (r *Reactor) ChangeRouting(ctx context.Context, c RoutingChange, change func() error) (taken []RoutedProblems, late bool, err error) {
 	r.changes.Lock()
 	defer r.changes.Unlock()
 	table := r.opts.Routing.Table
-	before := table.Receivers()
-	if err := change(); err != nil || table.Receivers() == before {
+	before := table.ReceiversVersion()
+	if err := change(); err != nil || table.ReceiversVersion() == before {
 		return nil, false, err
 	}
 	taken, late = r.reroute(ctx, &rerouting{RoutingChange: c})
 	return taken, late, nil
 }
 
-// NotifyOpen notifies the handlers of an open problem that its routes name and that were not notified, because the
-// problem opened before its routes. The result is empty if there are none.
+// NotifyOpen notifies the handlers of an open problem on routes that were created after the problem opened. The
+// result is empty if there are none.
 func (r *Reactor) NotifyOpen(ctx context.Context, problem, by string) (taken []RoutedProblems, late bool) {
 	r.changes.Lock()
 	defer r.changes.Unlock()
 	return r.reroute(ctx, &rerouting{RoutingChange: RoutingChange{By: by}, problem: problem})
 }
 
-// reroute hands a request to Run and waits for the answer. The caller holds changes.
+// reroute asks Run to route the open problems again and waits for the result. The caller holds changes.
 func (r *Reactor) reroute(ctx context.Context, request *rerouting) (taken []RoutedProblems, late bool) {
 	ctx, cancel := context.WithTimeout(ctx, rerouteWait)
 	defer cancel()
@@ -89,10 +90,11 @@ func (r *Reactor) reroute(ctx context.Context, request *rerouting) (taken []Rout
 	}
 }
 
-// routeChanged routes the open problems if a change asks for it. It also does so after the start, and if routes or handler
-// lists changed otherwise, unless a change is under way. finish must be called when the batch is recorded.
-func (r *Reactor) routeChanged(o *deliveryBatch) (finish func()) {
-	receivers := r.opts.Routing.Table.Receivers()
+// routeAfterChange routes the open problems again after a change of routes or handler lists. It also does so after
+// the start, and if routes or handler lists changed otherwise, unless a change is under way. finish must be called
+// when the batch is recorded.
+func (r *Reactor) routeAfterChange(o *deliveryBatch) (finish func()) {
+	receivers := r.opts.Routing.Table.ReceiversVersion()
 	select {
 	case request := <-r.changes.requests:
 		taken := o.routeOpenProblems(request)
@@ -110,9 +112,8 @@ func (r *Reactor) routeChanged(o *deliveryBatch) (finish func()) {
 	return func() {}
 }
 
-// routeOpenProblems starts the escalations that open problems lack on their present routes, and makes steps due whose
-// handlers changed after the step was sent. The problems of one route become one group, so that one message tells all of
-// them.
+// routeOpenProblems starts missing escalations of open problems on their present routes, and notifies added handlers
+// of sent steps. The problems of one route become one group, so that one message tells all of them.
 func (o *deliveryBatch) routeOpenProblems(c *rerouting) []RoutedProblems {
 	ids := []string{c.problem}
 	if c.problem == "" {
@@ -125,7 +126,7 @@ func (o *deliveryBatch) routeOpenProblems(c *rerouting) []RoutedProblems {
 		if !ok || t == nil || t.Problem == nil || t.Problem.ID != id {
 			continue // its closing follows
 		}
-		for _, e := range o.takeOpenProblem(c, t) {
+		for _, e := range o.escalationsToNotify(c, t) {
 			key := e.Route
 			for _, ref := range e.Direct {
 				key += " " + ref.Namespace + "/" + ref.Name
@@ -145,8 +146,9 @@ func (o *deliveryBatch) routeOpenProblems(c *rerouting) []RoutedProblems {
 	return out
 }
 
-// takeOpenProblem returns the escalations of an open problem whose handlers have to be notified since a change.
-func (o *deliveryBatch) takeOpenProblem(c *rerouting, t *event.Transition) (list []*escalation) {
+// escalationsToNotify returns the escalations of an open problem that must notify handlers because of a change of
+// routes.
+func (o *deliveryBatch) escalationsToNotify(c *rerouting, t *event.Transition) (list []*escalation) {
 	p := &history.Problem{Problem: *t.Problem}
 	list = o.openEscalations(t, p, o.now)
 	for _, e := range o.of[p.ID] {
@@ -163,8 +165,8 @@ func (o *deliveryBatch) takeOpenProblem(c *rerouting, t *event.Transition) (list
 	return list
 }
 
-// addStepHandlers makes the steps of an escalation due again that were sent before they named all their present handlers.
-// false: there is no such step.
+// addStepHandlers schedules sent steps of an escalation again if handlers were added to them since. false: there is
+// no such step.
 func (o *deliveryBatch) addStepHandlers(c *rerouting, e *escalation, to *route.Route) (added bool) {
 	if e.Route == "" {
 		e.Direct = escalationOf(e.Problem, to).Direct
@@ -187,7 +189,7 @@ func (o *deliveryBatch) addStepHandlers(c *rerouting, e *escalation, to *route.R
 	return added
 }
 
-// joinRoute puts escalations of one route into one group, and either holds them or schedules their message.
+// joinRoute adds already open problems to one message group of a route, and schedules or holds their message.
 func (o *deliveryBatch) joinRoute(c *rerouting, list []*escalation) RoutedProblems {
 	first := list[0]
 	out := RoutedProblems{Route: first.Route, Problems: len(list)}
@@ -224,9 +226,9 @@ func (o *deliveryBatch) joinRoute(c *rerouting, list []*escalation) RoutedProble
 	return out
 }
 
-// adopt records a problem whose opening nobody was notified of, for a reason: its escalations are held until its status
+// holdUnnotified records an open problem without notifying its handlers, and holds its escalations until its status
 // changes.
-func (o *deliveryBatch) adopt(t *problemChange) {
+func (o *deliveryBatch) holdUnnotified(t *problemChange) {
 	o.open[t.problem.ID] = sourceOnNode{t.Node, t.Source}
 	for _, e := range o.openEscalations(t.Transition, &t.problem, o.now) {
 		e.Held = &route.Hold{Kind: route.Earlier, Reason: t.unnotified, Drop: true}
@@ -235,8 +237,8 @@ func (o *deliveryBatch) adopt(t *problemChange) {
 	}
 }
 
-// notifyChangedProblem ends the hold of an escalation whose problem opened before its route: a change of its status is
-// news to the handlers.
+// notifyChangedProblem schedules the message about a problem that was open before its route existed, because its
+// status has changed.
 func (r *router) notifyChangedProblem(e *escalation, now time.Time) {
 	if e.Held != nil && e.Held.Kind == route.Earlier {
 		e.Held = nil
@@ -244,8 +246,8 @@ func (r *router) notifyChangedProblem(e *escalation, now time.Time) {
 	}
 }
 
-// receivers returns the definition whose handlers, route and pipelines decide about a problem: the check as it is declared
-// now, or else the definition that judged its result; nil: the definition is unknown.
+// receivers returns the check definition whose handlers, route and pipelines apply to a problem: the declared check,
+// or else the one that judged its result.
 func receivers(names Names, t *event.Transition) *model.CheckChunk {
 	if t.Source.Kind == model.SourceCheck {
 		if unit := names.CheckUnit(t.Source.Check()); unit != nil && unit.Chunk != nil {

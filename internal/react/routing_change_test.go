@@ -22,8 +22,8 @@ func (p *routerScenario) routeOpen(c *rerouting) (taken []RoutedProblems) {
 	return taken
 }
 
-// A route takes the problems that were open before it: with one message, or with --only-new without any until their status
-// changes or a person asks for it.
+// TestNewRouteTakesOpenProblems checks that a new route sends one message about already open problems, or with
+// --only-new none.
 func TestNewRouteTakesOpenProblems(t *testing.T) {
 	p := newRouterScenario(t, nil)
 	p.names.handlers = map[string]*model.HandlerSpec{"pager": {}}
@@ -89,8 +89,8 @@ func TestOnlyNewLeavesOpenProblems(t *testing.T) {
 	p.script(`after 1h; expect`)
 }
 
-// A change of routes returns the problems that it concerns when history has their escalations; a server that dies in
-// between routes them at its next start.
+// A change of routes returns only after the new escalations of open problems are recorded; after a crash before that,
+// the next start routes these problems.
 func TestChangeOfRoutesIsRecordedBeforeItReturns(t *testing.T) {
 	spec, got := newWebhook(t, nil)
 	s, n, v := openSQLite(t), newTestDirectory(map[string]*model.HandlerSpec{"pager": spec}), &testView{}

@@ -90,7 +90,8 @@ func (r *Recorder) append(ctx context.Context, entries ...journal.Entry) error {
 	return nil
 }
 
-// section returns the journal section of a node's partition; for a deleted node, the section All.
+// section returns the journal section of a node's partition, or the section for all partitions if the node was
+// deleted.
 func (r *Recorder) section(node model.NodeID) journal.Section {
 	if node == model.ServerNode {
 		return 0
@@ -133,8 +134,8 @@ func (r *Recorder) RecordResults(ctx context.Context, results []Result) (durable
 	return func(ctx context.Context) error { _, err := w.wait(ctx); return err }, nil
 }
 
-// Forget journals marks that the views need not expect results of some checks or nodes any more. The planner calls it
-// before a change is in force. After an error the next start writes the missing marks.
+// Forget journals that results of some checks or nodes are no longer expected, so that views remove their states. The
+// planner calls it before a change is in force. After an error the next start writes the missing marks.
 func (r *Recorder) Forget(list []plan.Removal) {
 	for part := range slices.Chunk(list, maxMarks) {
 		entries := make([]journal.Entry, len(part))
@@ -155,18 +156,19 @@ func (r *Recorder) Forget(list []plan.Removal) {
 	}
 }
 
-// RecordStart journals a mark that the server listens again; deadlines count from this mark.
+// RecordStart journals that the server receives results again; deadlines are counted from that moment.
 func (r *Recorder) RecordStart(ctx context.Context) error {
 	return r.Append(ctx, journal.All, &wire.Record{Kind: wire.RecordStarted})
 }
 
-// RecordIntent records a mark of the intent and the stores in force.
+// RecordIntent journals the intent revision and database ids.
 func (r *Recorder) RecordIntent(ctx context.Context, mark wire.IntentMark) error {
 	return r.Append(ctx, journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: &mark})
 }
 
-// MarkIntent records the mark each time it has changed, and looks for changes once a second until ctx ends. So a start after
-// a crash knows from which revision on it must look for results to forget, and which stores belong to the journal.
+// MarkIntent journals the intent revision and database ids whenever they change; it looks for changes once a second.
+// So a start after a crash knows from which revision on it must look for results to forget, and which stores belong
+// to the journal.
 func (r *Recorder) MarkIntent(ctx context.Context, mark func() wire.IntentMark) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -189,7 +191,7 @@ func (r *Recorder) MarkIntent(ctx context.Context, mark func() wire.IntentMark) 
 	}
 }
 
-// Act journals an action of a person on an event, such as an acknowledgement. It implements api.Actions.
+// Act writes an action of a person on an event to the journal, such as an acknowledgement. It implements api.Actions.
 func (r *Recorder) Act(ctx context.Context, node model.NodeID, action wire.Action) error {
 	return r.Append(ctx, r.section(node), &wire.Record{Kind: wire.RecordAction, Node: node, Action: &action})
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// BenchmarkCatchUp computes all transitions of a journal again: in one pass for all partitions and, for comparison, one
-// partition after the other. Recording the transitions costs nothing in this benchmark.
+// BenchmarkCatchUp measures computing all transitions of a journal again, for all partitions together and one by one.
+// Recording the transitions costs nothing in this benchmark.
 func BenchmarkCatchUp(b *testing.B) {
 	fs := memfs.New()
 	f := &testFleet{rng: rand.New(rand.NewPCG(1, 1)), clock: &manualClock{}, output: 100}

@@ -44,7 +44,7 @@ func (h *manualClock) Wall() int64 {
 // Mono returns the monotonic time that the test has set.
 func (h *manualClock) Mono() time.Duration { return time.Duration(h.ns.Load()) }
 
-// journalLife is a journal with its snapshots between two crashes of a server.
+// journalLife is a test journal with its snapshots during one run of a server.
 type journalLife struct {
 	*Source
 	log   *journal.Log
@@ -78,7 +78,7 @@ func (l *journalLife) save(t testing.TB, recorded uint64) {
 	}
 }
 
-// cut removes the journal segments below the floor.
+// cut removes the journal segments that no consumer needs any more.
 func (l *journalLife) cut(t testing.TB) {
 	t.Helper()
 	if floor := l.floor(); floor.Number > 0 {
@@ -246,7 +246,7 @@ func (f *testFleet) write(t testing.TB, log *journal.Log, count int) {
 	}
 }
 
-// floor returns the position below which the journal may be cut.
+// floor returns the position below which no consumer needs the journal any more.
 func (l *journalLife) floor() journal.Position {
 	var c journal.Consumers
 	c.Add(l.store.Consumers)

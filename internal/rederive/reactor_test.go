@@ -64,7 +64,7 @@ func (testNames) Handler(string, string) (*model.HandlerSpec, bool) { return nil
 // CheckChunk implements react.Names by testChunk.
 func (testNames) CheckChunk(id model.ChunkID) *model.CheckChunk { return testChunk(id) }
 
-// CheckUnit implements react.Names without declared checks.
+// CheckUnit implements react.Names and returns nil: no check is declared.
 func (testNames) CheckUnit(model.CheckID) *directory.Unit { return nil }
 
 // Keepalive implements react.Names without keepalive handlers.

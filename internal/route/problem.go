@@ -30,8 +30,8 @@ type Source struct {
 	Instance string
 }
 
-// Problem describes a problem for routes and holds. Only one goroutine may use it, because conditions cache their
-// results in it.
+// Problem is a problem as the conditions of routes, silences and windows read it. Only one goroutine may use it,
+// because conditions cache their results in it.
 type Problem struct {
 	Node     Name
 	Groups   []Name // groups of the node
@@ -170,7 +170,7 @@ const (
 	Dependent   HoldKind = "dependent"   // a check that the problem's check depends on fails
 )
 
-// Dependency is an event whose open problem holds the problems of dependent events.
+// Dependency is an event whose open problem delays messages about the events that depend on it.
 type Dependency struct {
 	Node   model.NodeID
 	Check  model.CheckID
@@ -179,7 +179,7 @@ type Dependency struct {
 	Settle time.Duration // the longest time until a failure of the check is detected
 }
 
-// Hold returns the hold on a problem that this dependency causes.
+// Hold returns the reason why messages about a problem wait while this dependency fails.
 func (m *Dependency) Hold(reason string, until time.Time) *Hold {
 	h := &Hold{Kind: Dependent, By: m.Name, Reason: reason, Until: until}
 	if m.Behind {
@@ -188,8 +188,8 @@ func (m *Dependency) Hold(reason string, until time.Time) *Hold {
 	return h
 }
 
-// DependencyHold returns the hold by the first dependency whose problem is CRITICAL or UNKNOWN, and that problem; nil:
-// no dependency holds. problem returns the open problem of an event with its present status.
+// DependencyHold returns the reason to hold a problem's messages because of the first dependency that is CRITICAL or
+// UNKNOWN, and that problem; nil: none. problem returns the open problem of an event with its present status.
 func DependencyHold(dependencies []Dependency, problem func(model.NodeID, model.CheckID) *model.Problem) (*Hold, *model.Problem) {
 	for i := range dependencies {
 		m := &dependencies[i]

@@ -107,7 +107,7 @@ func Direct(handlers []Name) *Route {
 	return &Route{Steps: []Step{{To: handlers}}, groupBy: []string{"node", "check"}}
 }
 
-// Escalation holds the due time of each route step for one problem; zero: the step sends nothing any more.
+// Escalation holds the time at which each step of a route is due for one problem; zero: the step sends nothing more.
 type Escalation []time.Time
 
 // Escalate returns the escalation of a problem that opened at a time; no step is due before first, the time of its
@@ -132,8 +132,8 @@ func (c Escalation) Due() (step int, at time.Time, ok bool) {
 	return step, at, ok
 }
 
-// Sent records that a step was sent: it schedules the step's repetition or ends the step.
-func (c Escalation) Sent(r *Route, step int, now time.Time) {
+// MarkSent records that a step was sent, and schedules its repetition.
+func (c Escalation) MarkSent(r *Route, step int, now time.Time) {
 	c[step] = time.Time{}
 	if repeat := r.Steps[step].Repeat; repeat > 0 {
 		c[step] = now.Add(repeat)
@@ -176,9 +176,8 @@ type Routes interface {
 	Matching(m *Problem) []*Route
 }
 
-// Choose returns the routes of a problem and the rule that chose them; c is nil if the check's definition is unknown.
-// The reactor, the API and explanations all use Choose. The handlers that a check or namespace names are returned as
-// one route without a name.
+// Choose returns the routes of a problem and the rule that selected them. The reactor, the API and explanations all
+// use Choose. The handlers that a check or namespace names are returned as one route without a name.
 func Choose(t Routes, namespaces Namespaces, m *Problem, c *model.CheckChunk, namespace string) ([]*Route, Choice) {
 	ref, piped := "", false
 	if c != nil {

@@ -18,7 +18,7 @@ type selector struct {
 	statuses  [4]bool  // all false: all statuses
 	severity  model.Severity
 	labels    map[string]string
-	where     *where.Compiled // condition over the problem; nil: none
+	where     *where.CompiledCondition // condition over the problem; nil: none
 }
 
 // targets is a compiled model.Targets.
@@ -126,7 +126,7 @@ type index[T any] struct {
 	byKey   map[indexKey][]*entry[T]
 }
 
-// entry is a selector in the index with its name, value and keys.
+// entry is one element of the index: a selector with its name, value and keys.
 type entry[T any] struct {
 	name     Name
 	selector *selector // nil: the entry matches no problem
@@ -274,7 +274,7 @@ func (t *targets) criteria(namespace string) (kinds [][]indexKey) {
 	if t.where == nil {
 		return [][]indexKey{uniqueKeys(list)}
 	}
-	for _, n := range t.where.Needs() {
+	for _, n := range t.where.IndexTerms() {
 		switch n.Of {
 		case where.Name:
 			kinds = append(kinds, uniqueKeys(append(list, indexKey{by: byNode, name: n.Value})))

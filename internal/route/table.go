@@ -40,15 +40,15 @@ func (t *Table) Changed() <-chan struct{} {
 	return t.changed
 }
 
-// Receivers returns a number that differs after each change that may give an open problem other handlers.
-func (t *Table) Receivers() uint64 {
+// ReceiversVersion returns a number that changes whenever open problems may get other handlers.
+func (t *Table) ReceiversVersion() uint64 {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return t.receivers
 }
 
-// Announce closes the channel of Changed, for a change outside the table that decides about notifications. receivers says
-// that handler lists changed.
+// Announce wakes the receivers of Changed after a change outside the table, such as one of a check's handlers.
+// receivers says that handler lists changed.
 func (t *Table) Announce(receivers bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -58,7 +58,7 @@ func (t *Table) Announce(receivers bool) {
 	t.announce()
 }
 
-// announce closes the channel of Changed and replaces it. The caller holds mu.
+// announce closes the channel that Changed returned, and makes a new one. The caller holds mu.
 func (t *Table) announce() {
 	close(t.changed)
 	t.changed = make(chan struct{})
@@ -99,7 +99,7 @@ func (t *Table) Apply(list []Declaration) error {
 	return errors.Join(failed...)
 }
 
-// set compiles one declared resource and enters it in the table. An error changes nothing. The caller holds mu.
+// set compiles one declared resource and adds it to the table. An error changes nothing. The caller holds mu.
 func (t *Table) set(d Declaration) error {
 	name, zone := d.Name, d.Zone
 	switch spec := d.Spec.(type) {
@@ -189,8 +189,8 @@ type Hold struct {
 	UntilResolved bool      `json:"untilResolved,omitempty"`
 }
 
-// Holds returns all holds on messages about a problem now: silences first, then maintenance windows, then the mutes of a
-// route.
+// Holds returns all reasons why messages about a problem wait now: silences, then maintenance windows, then the mutes
+// of a route.
 func (t *Table) Holds(m *Problem, r *Route, now time.Time) (list []Hold) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -239,7 +239,8 @@ type WindowState struct {
 	Begins time.Time // begin of the next span; zero: there is none
 }
 
-// Window returns whether a window is open at an instant; false: the window does not exist.
+// Window returns the state of a window at an instant: open or closed, with begin and end; false: the window does not
+// exist.
 func (t *Table) Window(name Name, now time.Time) (WindowState, bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -254,8 +255,8 @@ func (t *Table) Window(name Name, now time.Time) (WindowState, bool) {
 	return at, true
 }
 
-// Maintained returns the function that matches problems under a window's maintenance; nil: the window holds no
-// problem.
+// Maintained returns a function that reports whether a maintenance window applies to a problem; nil: the window is
+// not for maintenance.
 func (t *Table) Maintained(name Name) func(*Problem) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

@@ -34,6 +34,7 @@ func diskProblem() *Problem {
 // oneStep returns the steps of a route that notifies handlers at once.
 func oneStep(handlers ...string) []model.RouteStep { return []model.RouteStep{{To: handlers}} }
 
+// TestRoutesOfAProblem checks which routes a problem takes: the named, the matching or the default ones.
 func TestRoutesOfAProblem(t *testing.T) {
 	web := &model.RouteSpec{Match: &model.Selector{Targets: &model.Targets{Groups: []string{"web"}}}, Steps: oneStep("mail")}
 	disks := &model.RouteSpec{Match: &model.Selector{Checks: []string{"disk"}}, Steps: oneStep("mail")}
@@ -65,6 +66,7 @@ func TestRoutesOfAProblem(t *testing.T) {
 	}
 }
 
+// TestHoldsOfAProblem checks which silences, maintenance windows and mutes delay the messages about a problem.
 func TestHoldsOfAProblem(t *testing.T) {
 	nights := model.RouteMute{Selector: model.Selector{Targets: &model.Targets{Where: `node.labels.env == "staging"`}}, During: "22:00-07:00 Europe/Paris"}
 	all := []model.WindowSpan{{During: "22:00-23:00"}}

@@ -17,17 +17,17 @@ import (
 func TestResolverReadsRealVault(t *testing.T) {
 	b := testenv.NewBao(t)
 	const password, other = "correct horse battery", "the value of a team"
-	b.Must("POST", "secret/data/app/db", "", map[string]any{"data": map[string]any{"password": password, "port": 54320, "none": nil}}, nil)
-	b.Must("POST", "secret/data/gone", "", map[string]any{"data": map[string]any{"password": password}}, nil)
-	b.Must("DELETE", "secret/data/gone", "", nil, nil)
-	b.Must("POST", "secret/data/destroyed", "", map[string]any{"data": map[string]any{"password": password}}, nil)
-	b.Must("PUT", "secret/destroy/destroyed", "", map[string]any{"versions": []int{1}}, nil)
-	b.Must("POST", "secret/data/a%20b/c", "", map[string]any{"data": map[string]any{"password": other}}, nil)
-	b.Must("POST", "kv/old/one", "", map[string]any{"password": "version one", "ttl": "30s"}, nil)
-	b.Must("POST", "kv/old/two", "", map[string]any{"password": "version two"}, nil)
-	b.Must("POST", "sys/namespaces/team", "", map[string]any{}, nil)
-	b.Engines("team")
-	b.Must("POST", "secret/data/app/db", "team", map[string]any{"data": map[string]any{"password": other}}, nil)
+	b.MustRequest("POST", "secret/data/app/db", "", map[string]any{"data": map[string]any{"password": password, "port": 54320, "none": nil}}, nil)
+	b.MustRequest("POST", "secret/data/gone", "", map[string]any{"data": map[string]any{"password": password}}, nil)
+	b.MustRequest("DELETE", "secret/data/gone", "", nil, nil)
+	b.MustRequest("POST", "secret/data/destroyed", "", map[string]any{"data": map[string]any{"password": password}}, nil)
+	b.MustRequest("PUT", "secret/destroy/destroyed", "", map[string]any{"versions": []int{1}}, nil)
+	b.MustRequest("POST", "secret/data/a%20b/c", "", map[string]any{"data": map[string]any{"password": other}}, nil)
+	b.MustRequest("POST", "kv/old/one", "", map[string]any{"password": "version one", "ttl": "30s"}, nil)
+	b.MustRequest("POST", "kv/old/two", "", map[string]any{"password": "version two"}, nil)
+	b.MustRequest("POST", "sys/namespaces/team", "", map[string]any{}, nil)
+	b.MountEngines("team")
+	b.MustRequest("POST", "secret/data/app/db", "team", map[string]any{"data": map[string]any{"password": other}}, nil)
 
 	good, wrong, none := b.Write("good", b.Token("", "1h")+"\n"), b.Write("wrong", "s.wrong"), b.Write("none", "")
 	ofTeam := b.Write("team", b.Token("team", "1h"))
@@ -110,7 +110,7 @@ func TestResolverReadsRealVault(t *testing.T) {
 		t.Errorf("with a new token: %v, %v", v, err)
 	}
 	// A changed value is in the next answer.
-	b.Must("POST", "secret/data/app/db", "", map[string]any{"data": map[string]any{"password": "rotated value"}}, nil)
+	b.MustRequest("POST", "secret/data/app/db", "", map[string]any{"data": map[string]any{"password": "rotated value"}}, nil)
 	if v, err := ask(spec); err != nil || v.Text != "rotated value" {
 		t.Errorf("rotated: %v, %v", v, err)
 	}
@@ -132,11 +132,11 @@ func TestResolverReadsRealVault(t *testing.T) {
 // again after the token's expiry.
 func testAppRole(t *testing.T, b *testenv.Bao, at func(func(*model.Vault)) *model.SecretSpec, ask func(*model.SecretSpec) (Value, error)) {
 	t.Helper()
-	b.Must("POST", "sys/auth/approle", "", map[string]any{"type": "approle"}, nil)
-	b.Must("POST", "auth/approle/role/muster", "", map[string]any{"token_policies": "muster", "token_ttl": "5s", "token_max_ttl": "6s"}, nil)
+	b.MustRequest("POST", "sys/auth/approle", "", map[string]any{"type": "approle"}, nil)
+	b.MustRequest("POST", "auth/approle/role/muster", "", map[string]any{"token_policies": "muster", "token_ttl": "5s", "token_max_ttl": "6s"}, nil)
 	var role, secret struct{ Data map[string]any }
-	b.Must("GET", "auth/approle/role/muster/role-id", "", nil, &role)
-	b.Must("POST", "auth/approle/role/muster/secret-id", "", map[string]any{}, &secret)
+	b.MustRequest("GET", "auth/approle/role/muster/role-id", "", nil, &role)
+	b.MustRequest("POST", "auth/approle/role/muster/secret-id", "", map[string]any{}, &secret)
 	sink := b.Write("token-by-agent", "")
 	config := b.Write("agent.hcl", fmt.Sprintf("vault {\n  address = %q\n  ca_cert = %q\n}\nauto_auth {\n  method \"approle\" {\n    config = {\n      role_id_file_path = %q\n      secret_id_file_path = %q\n      remove_secret_id_file_after_reading = false\n    }\n  }\n  sink \"file\" {\n    config = {\n      path = %q\n      mode = 0600\n    }\n  }\n}\n",
 		b.URL, b.CA, b.Write("role-id", fmt.Sprint(role.Data["role_id"])), b.Write("secret-id", fmt.Sprint(secret.Data["secret_id"])), sink))

@@ -132,7 +132,7 @@ func (r *Resolver) readValue(ctx context.Context, spec *model.SecretSpec) (Value
 	case spec.File != "":
 		data, err := r.o.ReadFile(spec.File)
 		if err != nil {
-			return v, fmt.Errorf("on the server: %w", err)
+			return v, fmt.Errorf("read the secret's file on the server: %w", err)
 		}
 		v.Text = model.SecretOfFile(data)
 	case spec.Vault != nil:

@@ -69,7 +69,7 @@ func (r *Resolver) readVault(ctx context.Context, at *model.Vault, lease time.Du
 	}
 	text, err := said.textOf(at.Key)
 	if err != nil {
-		return Value{}, fmt.Errorf("%s in Vault: %w", vaultPath(at), err)
+		return Value{}, fmt.Errorf("read secret %s in Vault: %w", vaultPath(at), err)
 	}
 	if said.lease > 0 {
 		lease = min(lease, said.lease)
@@ -133,7 +133,7 @@ func decodeKV(body []byte, v1 bool) (kvValues, error) {
 func (k kvValues) textOf(name string) (string, error) {
 	raw, ok := k.data[name]
 	if !ok || string(bytes.TrimSpace(raw)) == "null" {
-		return "", fmt.Errorf("key %q does not exist", name)
+		return "", fmt.Errorf("the secret has no key %q", name)
 	}
 	var text string
 	if json.Unmarshal(raw, &text) == nil {

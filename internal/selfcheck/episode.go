@@ -23,7 +23,7 @@ type episodes struct {
 	open   map[model.NodeID]*episode
 }
 
-// episode is the period in which a fault occurs on one node, from the first to the last occurrence.
+// episode is a period in which a fault occurs again and again on one node.
 type episode struct {
 	sinceSeen    int    // ticks since the last occurrence
 	sinceWritten int    // ticks since the last result
@@ -36,7 +36,8 @@ const (
 	episodeLength = 120 // ticks without an occurrence after which the event closes
 )
 
-// newEpisodes returns the open events of a built-in check that an earlier run of the server left, to continue them.
+// newEpisodes loads the open events of a built-in check that the last run of the server left open, so that they can
+// close later.
 func (m *Monitor) newEpisodes(ctx context.Context, check model.CheckID, status model.Status, closed string) (*episodes, error) {
 	e := &episodes{status: status, closed: closed, open: map[model.NodeID]*episode{}}
 	e.write = func(node model.NodeID, status model.Status, text string) error {
@@ -164,9 +165,9 @@ type limitEvents struct {
 type namespaceLimit struct{ namespace, name string }
 
 // updateEvents reads the limits reached in the last ten minutes and records the events of those reached since last.
-func (l *limitEvents) updateEvents(hits []core.Hit, last time.Time) {
+func (l *limitEvents) updateEvents(hits []core.LimitHit, last time.Time) {
 	maps.DeleteFunc(l.nodes, func(_ namespaceLimit, node model.NodeID) bool { return l.open[node] == nil })
-	byNode := map[model.NodeID][]core.Hit{}
+	byNode := map[model.NodeID][]core.LimitHit{}
 	for _, h := range hits {
 		key := namespaceLimit{h.Namespace, h.Limit}
 		node, ok := l.nodes[key]
@@ -182,7 +183,7 @@ func (l *limitEvents) updateEvents(hits []core.Hit, last time.Time) {
 		byNode[node] = append(byNode[node], h)
 	}
 	for node, hits := range byNode {
-		slices.SortFunc(hits, func(a, b core.Hit) int { return strings.Compare(a.Limit, b.Limit) })
+		slices.SortFunc(hits, func(a, b core.LimitHit) int { return strings.Compare(a.Limit, b.Limit) })
 		var names, texts []string
 		recent := false
 		for _, h := range hits {
@@ -211,8 +212,8 @@ func LimitField(limit string) string {
 	return ""
 }
 
-// LimitText returns the namespace, the limit that was reached, and the command that raises it.
-func LimitText(h core.Hit) string {
+// LimitText returns a text with the namespace, the reached limit and the command that raises the limit.
+func LimitText(h core.LimitHit) string {
 	text := fmt.Sprintf("namespace %s reached a limit %d times, last by node %s: %s", h.Namespace, h.Count, h.Node, h.Reason)
 	if field := LimitField(h.Limit); field != "" {
 		text += fmt.Sprintf("; spec.limits.%s: muster edit namespace %s", field, h.Namespace)

@@ -121,7 +121,8 @@ func (m *Monitor) journalHealth() (model.Status, string) {
 	return model.OK, text
 }
 
-// CutReason returns a full stop and a sentence with the reason why the journal cannot remove old segments now.
+// CutReason returns a sentence, for the end of another one, about the reason why the journal cannot remove old
+// segments now.
 func (m *Monitor) CutReason() string {
 	lag, trouble := m.o.Lag(), m.o.Trouble()
 	if lag.Age <= LagWarning && !lag.Again && (trouble == nil || lag.Age == 0) {
@@ -149,9 +150,9 @@ func (m *Monitor) historyHealth() (model.Status, string) {
 	return model.OK, "history keeps up"
 }
 
-// evictionText returns the reason why history removed rows before their retention ended, and what to type; "": it removed
-// none, or has room again.
-func evictionText(use history.Use) string {
+// evictionText returns the reason why history removed rows before their retention ended, with the command to type;
+// empty: no row was removed early, or space is free again.
+func evictionText(use history.Usage) string {
 	if use.Evicted == 0 || use.Bytes < use.Budget-use.Budget/16 {
 		return ""
 	}

@@ -37,15 +37,15 @@ type Options struct {
 	Machines  func() int // nodes with an agent
 	Exists    func(node model.NodeID) bool
 	Node      func(namespace, name string) (model.NodeID, bool)
-	Connected func() int                        // nodes with a session
-	Hits      func(since time.Time) []core.Hit  // limits met
-	Journal   func() journal.Stats              //
-	Holder    func() (name string, bytes int64) // consumer that keeps most of the journal from being cut; "": none
-	Lag       func() react.Lag                  // of history
-	Trouble   func() error                      // of the history store
-	History   func() history.Use                // size of history
-	Streams   func() []follow.State             // of handlers of every result
-	Files     func() []string                   // files of the data folder that were deleted or replaced, as sentences
+	Connected func() int                            // nodes with a session
+	Hits      func(since time.Time) []core.LimitHit // limits met
+	Journal   func() journal.Stats                  //
+	Holder    func() (name string, bytes int64)     // consumer that keeps most of the journal from being cut; "": none
+	Lag       func() react.Lag                      // of history
+	Trouble   func() error                          // of the history store
+	History   func() history.Usage                  // size of history
+	Streams   func() []follow.State                 // of handlers of every result
+	Files     func() []string                       // files of the data folder that were deleted or replaced, as sentences
 }
 
 // Monitor computes the built-in events about the server and about faulty nodes, and detects mass outages.
@@ -128,7 +128,7 @@ func (o *outageDetector) startOrExtend(now time.Time, reason string) (first bool
 	return first
 }
 
-// currentHold returns the hold on messages by the present mass outage, or nil.
+// currentHold returns the reason to hold messages during the present mass outage; nil: no mass outage.
 func (o *outageDetector) currentHold(now time.Time) *route.Hold {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -138,7 +138,8 @@ func (o *outageDetector) currentHold(now time.Time) *route.Hold {
 	return &route.Hold{Kind: route.ManySilent, Reason: o.reason, Until: o.until}
 }
 
-// MassOutage returns the hold on messages during a mass outage, or nil. It is react.Options.MassOutage.
+// MassOutage returns the reason to hold messages during a mass outage; nil: no mass outage. It is
+// react.Options.MassOutage.
 func (m *Monitor) MassOutage(now time.Time) *route.Hold { return m.outages.currentHold(now) }
 
 // ReportSessionLoss reports that many sessions ended at once, before their nodes count as silent. It is

@@ -121,10 +121,10 @@ func TestLimitsEventNamesNodeAndLimit(t *testing.T) {
 		return id, ok
 	}}
 	at := time.Unix(1_700_000_000, 0)
-	hit := func(namespace, node, limit string, ago int) core.Hit {
-		return core.Hit{Namespace: namespace, Node: node, Limit: limit, Count: 7, Last: at.Add(time.Duration(-ago) * episodeTick), Reason: "too much"}
+	hit := func(namespace, node, limit string, ago int) core.LimitHit {
+		return core.LimitHit{Namespace: namespace, Node: node, Limit: limit, Count: 7, Last: at.Add(time.Duration(-ago) * episodeTick), Reason: "too much"}
 	}
-	look := func(hits ...core.Hit) []string {
+	look := func(hits ...core.LimitHit) []string {
 		written = nil
 		q.updateEvents(hits, at.Add(-episodeTick))
 		q.closeEventsWithoutOccurrence()

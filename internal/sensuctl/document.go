@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/sensuimport"
 )
 
-// document is a resource in Sensu's form as read from a request.
+// document is a resource in Sensu's format, as sensuctl sent it.
 type document struct {
 	kind, namespace, name string // kind is Sensu's type
 	spec, meta            object
@@ -23,7 +23,7 @@ type document struct {
 func (r *request) readDocument() (doc *document, same bool, err error) {
 	data, err := io.ReadAll(r.Body)
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-		return nil, false, model.Errorf(model.TooLarge, "the resource has more than %d bytes", tooLarge.Limit)
+		return nil, false, model.Errorf(model.TooLarge, "the resource in the request is larger than %d bytes", tooLarge.Limit)
 	}
 	if err != nil {
 		return nil, false, model.Errorf(model.Invalid, "read the request: %v", err)
@@ -223,8 +223,8 @@ func declaredSpec(spec model.Spec) model.Spec {
 	return &model.NodeSpec{Proxy: n.Proxy, Groups: n.Groups, MayJoin: n.MayJoin, Properties: n.Properties, Upstream: n.Upstream, Keepalive: n.Keepalive, Lifecycle: n.Lifecycle}
 }
 
-// firstLostField returns the path of the first field, by name, that has another value in back or is missing; empty:
-// none.
+// firstLostField returns the path of the first field of has that is missing or different in back; empty: all fields
+// are equal.
 func firstLostField(path string, has, back object) string {
 	for _, name := range sortedKeys(has) {
 		inner, ok := has[name].(object)

@@ -103,8 +103,8 @@ metadata: {name: much, namespace: default}
 spec: {checks: [web, ping], reason: move, until: 2036-12-24T18:00:00Z}
 `
 
-// TestDumpAppliesWithoutChange checks that a dump that is sent back changes no resource, even fields that Sensu
-// cannot express. A changed field is applied.
+// TestDumpAppliesWithoutChange checks that sending an unchanged dump back changes no resource and loses no field that
+// Sensu lacks. A changed field is applied.
 func TestDumpAppliesWithoutChange(t *testing.T) {
 	w := newTestServer(t)
 	text := testenv.Value(os.ReadFile("testdata/imported.yaml"))(t)

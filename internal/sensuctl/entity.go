@@ -102,15 +102,16 @@ func entityPartForm(r *request, m *model.Resource, kind string, fields ...string
 	return object{"type": kind, "api_version": "core/v3", "metadata": whole["metadata"], "spec": spec}, err
 }
 
-// ignoreEntityState accepts and drops the measurements of an entity, because the node's agent reports its own.
+// ignoreEntityState accepts a request with measured values of an entity and ignores them, because the node's agent
+// reports its own.
 func (r *request) ignoreEntityState() (answer, error) {
 	_, err := r.readResource("Node", r.namespace, r.name(0))
 	return answer{status: http.StatusOK}, err
 }
 
-// keepUndeclaredNodeFields copies the declared fields of an imported node onto the server's node, which keeps machine
-// id, key and facts. The import repeats labels and groups that the server shows of the node but that its agent, a
-// token or a condition gave the node; those stay undeclared.
+// keepUndeclaredNodeFields keeps machine id, key and facts of an existing node when an imported node replaces it. The
+// import repeats labels and groups that the server shows of the node but that its agent, a token or a condition gave
+// the node; those stay undeclared.
 func (r *request) keepUndeclaredNodeFields(made, is *model.Resource) error {
 	now, ok := made.Spec.(*model.NodeSpec)
 	was, ok2 := is.Spec.(*model.NodeSpec)

@@ -81,7 +81,7 @@ func (w *testServer) declaredResource(kind, name string) *model.Resource {
 	return m
 }
 
-// TestPutReplacesWholeCheck checks that a check with a complete form is replaced field by field and belongs to sensu.
+// TestPutReplacesWholeCheck checks that a PUT replaces all fields of a check and makes sensu its owner.
 func TestPutReplacesWholeCheck(t *testing.T) {
 	w := newTestServer(t)
 	w.Apply(musterYAML)
@@ -186,7 +186,8 @@ func equalJSON(t *testing.T, a, b string) bool {
 	return string(a2) == string(b2)
 }
 
-// TestCreateIsIdempotent checks that a file that is sent again changes nothing, and that a change in it is applied.
+// TestCreateIsIdempotent checks that sending the same file twice changes nothing, and that a change in the file is
+// applied.
 func TestCreateIsIdempotent(t *testing.T) {
 	w := newTestServer(t)
 	w.Apply(`apiVersion: muster/v1

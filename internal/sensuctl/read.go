@@ -77,7 +77,7 @@ func pageLimits(r *request) (limit int, after string) {
 func (r *request) readResource(kind, namespace, name string) (*model.Resource, error) {
 	k, _ := r.server.kinds.Of(kind)
 	if name == "" || k.Namespaced && namespace == "" {
-		return nil, model.Errorf(model.NotFound, "the path has no valid name of a %s", kind)
+		return nil, model.Errorf(model.NotFound, "the path does not contain a valid name of a %s", kind)
 	}
 	if !k.Namespaced {
 		namespace = ""

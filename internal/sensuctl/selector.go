@@ -32,7 +32,7 @@ func parseSelectors(query url.Values, kind string) (all selectors, err error) {
 	for _, of := range []string{"fieldSelector", "labelSelector"} {
 		for _, text := range query[of] {
 			if len(text) > maxSelector {
-				return nil, model.Errorf(model.Invalid, "a selector has at most %d characters", maxSelector)
+				return nil, model.Errorf(model.Invalid, "the selector is longer than %d characters", maxSelector)
 			}
 			list, err := parseSelector(text)
 			if err != nil {

@@ -42,7 +42,7 @@ type Server struct {
 	maxAffected int
 }
 
-// New returns a Server for the listener of people.
+// New returns a Server for the listener to which people and sensuctl connect.
 func New(o Options) *Server {
 	s := &Server{api: o.API, kinds: kind.All(), log: o.Log, now: o.Now, maxAffected: o.MaxAffected, requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "muster_sensuctl_requests_total", Help: "Requests of sensuctl, by class (login, read, write, elsewhere) and status.",
@@ -75,7 +75,8 @@ type answer struct {
 // operation answers requests of one method and path.
 type operation func() (answer, error)
 
-// request is a request of a user whom the API knows. A resource that several forms need is read once.
+// request is an HTTP request of an authenticated user, with its parsed path and cached resources. A resource that
+// several forms need is read once.
 type request struct {
 	*http.Request
 	sensuPath
@@ -225,6 +226,7 @@ type sensuError struct {
 	Code    int    `json:"code"`
 }
 
+// Error returns the message of the error.
 func (e *sensuError) Error() string { return e.Message }
 
 // Codes of Sensu's errors. sensuctl dump skips a type whose answer has codeNotFound, whatever the status.
@@ -290,7 +292,7 @@ func writeAnswer(w http.ResponseWriter, a answer) {
 // another command.
 type typeOperations struct{ list, get, create, replace, remove operation }
 
-// operation returns the function for a method and path; nil: sensuctl cannot do this here.
+// operation returns the function that answers a method and path; nil: sensuctl cannot do this with Muster.
 func (r *request) operation(method string) operation {
 	depth, t := len(r.names), sensuTypes[r.kind]
 	collection, one := depth == 0, depth == 1

@@ -120,8 +120,8 @@ func TestFaultyRequestsAreRefused(t *testing.T) {
 	}
 }
 
-// TestPassiveCheckRoundTrip checks that a check without command and publish is passive, and stays so when its form is
-// sent.
+// TestPassiveCheckRoundTrip checks that a check without command and publish is imported as passive, and stays passive
+// when sent again.
 func TestPassiveCheckRoundTrip(t *testing.T) {
 	w := newTestServer(t)
 	w.expectStatus(201, "PUT", core+"/checks/backup", `{"metadata":{"name":"backup"},"command":"","publish":false,"interval":60,"subscriptions":["linux"],"ttl":600,"check_hooks":[{"critical":["ps"]}]}`)

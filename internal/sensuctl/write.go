@@ -45,8 +45,8 @@ func (r *request) putResource() (answer, error) {
 	return answer{}, err
 }
 
-// retryStale repeats a read and write that failed because of a concurrent write. The loop ends, because one writer
-// succeeds in each round.
+// retryStale repeats a function that reads and writes a resource until no concurrent write makes it fail. The loop
+// ends, because one writer succeeds in each round.
 func (r *request) retryStale(do func() error) error {
 	for {
 		r.forgetResources()
@@ -74,8 +74,8 @@ func (r *request) createResource(doc *document) error {
 	return r.replaceResource(is, made)
 }
 
-// replaceResource applies an imported document over the resource is, if sensuctl may replace it and it has not
-// changed since.
+// replaceResource applies an imported document in place of an existing resource, unless sensuctl must not replace the
+// resource or it has changed since.
 func (r *request) replaceResource(is *model.Resource, made *importedDocument) error {
 	if err := r.checkReplaceable(is); err != nil {
 		return err

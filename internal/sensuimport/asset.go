@@ -220,7 +220,7 @@ func (f *assetFilter) platforms(e ast.Expression) ([]model.AssetBuild, error) {
 // platformsOfComparison returns the platforms for which a comparison with a literal is true.
 func (f *assetFilter) platformsOfComparison(of, literal ast.Expression, operator token.Token) ([]model.AssetBuild, error) {
 	want, whole := literalOf(literal), numberText(literal) != ""
-	if major, parsed := majorOf(of); major {
+	if major, parsed := readsMajorVersion(of); major {
 		for _, c := range want {
 			if c < '0' || c > '9' {
 				return nil, fmt.Errorf("the first number of a version is never %q", want)
@@ -239,7 +239,7 @@ func (f *assetFilter) platformsOfComparison(of, literal ast.Expression, operator
 		return nil, fmt.Errorf("a build cannot test %s, only os, arch, platform, platform_family and platform_version", path[2])
 	}
 	if whole || want == "" || len(want) > 256 || strings.ContainsFunc(want, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
-		return nil, fmt.Errorf("a build's %s is one word", path[2])
+		return nil, fmt.Errorf("the filter compares %s with a text that is not one word", path[2])
 	}
 	switch path[2] {
 	case "os":
@@ -266,9 +266,9 @@ func (f *assetFilter) platformsOfComparison(of, literal ast.Expression, operator
 	return list, nil
 }
 
-// majorOf reports whether an expression reads the major number of platform_version, in one of the usual ways. parsed
-// reports that the value is a number, not a text.
-func majorOf(e ast.Expression) (is, parsed bool) {
+// readsMajorVersion reports whether an expression computes the major number of platform_version, in one of the usual
+// ways. parsed reports that the value is a number, not a text.
+func readsMajorVersion(e ast.Expression) (is, parsed bool) {
 	if call, ok := e.(*ast.CallExpression); ok {
 		callee, ok := call.Callee.(*ast.Identifier)
 		n := len(call.ArgumentList)
@@ -278,7 +278,7 @@ func majorOf(e ast.Expression) (is, parsed bool) {
 		if path, err := pathOf(call.ArgumentList[0]); err == nil {
 			return strings.Join(path, ".") == "entity.system.platform_version", true
 		}
-		is, _ = majorOf(call.ArgumentList[0])
+		is, _ = readsMajorVersion(call.ArgumentList[0])
 		return is, true
 	}
 	first, ok := e.(*ast.BracketExpression)

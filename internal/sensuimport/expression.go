@@ -155,7 +155,7 @@ func translateEquality(e *ast.BinaryExpression) (string, error) {
 func translateCall(e *ast.CallExpression, allowed ...string) (string, error) {
 	dot, ok := e.Callee.(*ast.DotExpression)
 	if !ok || len(e.ArgumentList) != 1 {
-		return "", fmt.Errorf("unknown function")
+		return "", fmt.Errorf("unknown function in the expression")
 	}
 	function := dot.Identifier.Name.String()
 	of, err := translateField(dot.Left)

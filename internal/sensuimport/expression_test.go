@@ -74,8 +74,8 @@ func TestAssetFiltersBecomePlatforms(t *testing.T) {
 	}
 }
 
-// TestAttributesInvertConditions checks that Attributes and the import are inverse, or that Attributes reports no
-// form.
+// TestAttributesInvertConditions checks that a condition converted to Sensu expressions and imported again is
+// unchanged, or that Attributes refuses to convert it.
 func TestAttributesInvertConditions(t *testing.T) {
 	for _, where := range []string{
 		`node.labels["kind"] == "switch"`,

@@ -124,8 +124,8 @@ const SetOf = "sensuctl/set-of"
 
 const mostSetOf = 16 << 10
 
-// importSet makes the pipeline by which an agent reaches a handler set. Checks that name it name its handlers
-// instead.
+// importSet makes a pipeline for a handler set, by which agents can name the set. Checks that name it name its
+// handlers instead.
 func importSet(o *object) {
 	spec := &model.PipelineSpec{}
 	for _, h := range handlersOf(o, o.name, 0) {

@@ -163,7 +163,7 @@ func (o *object) noteLoss(format string, args ...any) { o.note(true, format, arg
 // noteChange notes a field that was imported in another form.
 func (o *object) noteChange(format string, args ...any) { o.note(false, format, args...) }
 
-// note adds a note about the object; lost: a field was not imported.
+// note adds a remark about the object to the import's result; lost: a field was not imported.
 func (o *object) note(lost bool, format string, args ...any) {
 	o.importer.notes = append(o.importer.notes, orderedNote{Note{o.position(), o.title(), fmt.Sprintf(format, args...), lost, ""}, o.file, o.line})
 }
@@ -313,7 +313,7 @@ func (o *object) subscriptionGroup(subscription string) string {
 	return clean
 }
 
-// Lookup returns an existing resource of the server, or nil.
+// Lookup finds a resource that exists on the server; nil: it does not exist.
 type Lookup func(kind, namespace, name string) (*model.Resource, error)
 
 // findResource returns an imported or existing resource in the object's namespace, or nil.

@@ -47,7 +47,7 @@ func compareImport(t *testing.T, name string) {
 	testenv.Golden(t, path, out.Bytes())
 }
 
-// importText imports a file and returns its notes or the error as text.
+// importText imports a test file and returns the import's notes, or the error, as text.
 func importText(t *testing.T, text string) (*sensuimport.Result, string) {
 	t.Helper()
 	result, err := sensuimport.Import([]sensuimport.File{{Name: "f", Data: []byte(text)}}, kind.All(), noon)
@@ -66,7 +66,7 @@ func checkJSON(spec string) string {
 	return `{"type":"CheckConfig","api_version":"core/v2","metadata":{"name":"c","namespace":"default"},"spec":{"command":"true","interval":10,"subscriptions":["s"]` + spec + `}}`
 }
 
-// TestFileFormsAreRead checks that YAML, JSON and lists are read and other files refused.
+// TestFileFormsAreRead checks that files in YAML, in JSON and with lists are read, and that other files are refused.
 func TestFileFormsAreRead(t *testing.T) {
 	bare := `{"type":"CheckConfig","spec":{"metadata":{"name":"c"},"command":"true","interval":10,"subscriptions":["s"]}}`
 	for name, tt := range map[string]struct {
@@ -175,7 +175,7 @@ func TestEntityAttributesBecomeConditions(t *testing.T) {
 	}
 	for source, want := range map[string]string{
 		`entity.last_seen < 5`:        "no such condition",
-		`require("x")`:                "unknown function",
+		`require("x")`:                "unknown function in the expression",
 		`entity.labels.a == `:         "Unexpected end of input",
 		`entity.deregister == "true"`: "a node has no entity.deregister",
 		`while (true) {}`:             "is not one expression",
@@ -242,7 +242,7 @@ func TestCheckHandlersBecomeAlertsOrPipelines(t *testing.T) {
 	}
 }
 
-// TestMetricHandlersGetEventsWithMetrics checks that each handler gets an event once.
+// TestMetricHandlersGetEventsWithMetrics checks that handlers of metrics get each event with metrics exactly once.
 func TestMetricHandlersGetEventsWithMetrics(t *testing.T) {
 	handler := func(name, filters string) string {
 		return `{"type":"Handler","api_version":"core/v2","metadata":{"name":"` + name + `","namespace":"default"},"spec":{"type":"tcp","socket":{"host":"h","port":1},"filters":[` + filters + `]}}` + "\n"
@@ -407,6 +407,8 @@ metadata: {name: add, namespace: default}
 spec: {type: pipe, command: add, secrets: [{name: KEY, secret: db}, {name: Z, secret: elsewhere}]}
 `
 
+// TestSecretsAreImportedWithTheirProviders checks that Sensu secrets become Secrets with the address and path of
+// their Vault or environment provider.
 func TestSecretsAreImportedWithTheirProviders(t *testing.T) {
 	result := testenv.Value(sensuimport.Import([]sensuimport.File{{Name: "dump.yaml", Data: []byte(withSecrets)}}, kind.All(), noon))(t)
 	made := map[string]model.Spec{}

@@ -171,7 +171,7 @@ func repeatedSpans(begin, end time.Time, rules []string) (spans []model.WindowSp
 	for _, rule := range rules {
 		i := slices.IndexFunc(repeatRules, func(r struct{ rule, day, month, weekday string }) bool { return strings.EqualFold(r.rule, rule) })
 		if i < 0 {
-			return spans, fmt.Errorf("unknown repeat %s", rule)
+			return spans, fmt.Errorf("unknown rule of repetition %s", rule)
 		}
 		r := repeatRules[i]
 		cron := fmt.Sprintf("%d %d %s %s %s", begin.Minute(), begin.Hour(),
@@ -181,8 +181,8 @@ func repeatedSpans(begin, end time.Time, rules []string) (spans []model.WindowSp
 	return spans, nil
 }
 
-// Subdue converts a Window that an import made of a check's subdue back to Sensu's form. not ok: the window is not
-// from a subdue.
+// Subdue converts a Window back to the subdue of a Sensu check from which an import made the Window. not ok: the
+// window is not from a subdue.
 func Subdue(w *model.WindowSpec) (subdue map[string]any, ok bool) {
 	in, err := time.LoadLocation(w.TimeZone)
 	if err != nil || len(w.Spans) == 0 {

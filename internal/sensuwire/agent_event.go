@@ -210,7 +210,7 @@ func (x *Entity) write(e *encoder, lastSeen int64) {
 	e.writeTexts(16, "keepalive_handlers", x.KeepaliveHandlers)
 }
 
-// Machine is the entity in an event: the agent's machine.
+// Machine is the entity in an event: a description of the agent's machine.
 type Machine struct {
 	Name, Namespace   string
 	Class             string
@@ -272,7 +272,7 @@ var networkFields = []field[System]{
 var interfaceFields = []field[System]{textsField(3, "addresses", func(y *System) *[]string { return &y.Addresses })}
 
 // ReadMachine decodes the entity of an event, which describes the agent's machine.
-func (s *Received) ReadMachine() (*Machine, error) {
+func (s *ReceivedEvent) ReadMachine() (*Machine, error) {
 	m := new(Machine)
 	if err := s.codec.decode("an entity", s.Machine, func(v fieldValue) bool { return readFields(v, machineFields, m) }); err != nil {
 		return nil, err

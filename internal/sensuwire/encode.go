@@ -229,8 +229,8 @@ func NewMessage(kind string) []byte {
 	return append(append(make([]byte, wsconn.Headroom, wsconn.Headroom+1024), kind...), '\n')
 }
 
-// Literal escapes a text so that the agent expands no tokens in it. The agent runs Go's template over the check,
-// encoded as JSON, so a quotation mark must not be inside the braces.
+// Literal escapes a text so that a Sensu agent does not replace {{ }} tokens in it. The agent runs Go's template over
+// the check, encoded as JSON, so a quotation mark must not be inside the braces.
 func Literal(text string) string {
 	if !strings.Contains(text, "{{") {
 		return text

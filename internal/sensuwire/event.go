@@ -8,8 +8,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Received is an event as a backend reads it. Its slices lie in the message, or in scratch that the next ReadEvent reuses.
-type Received struct {
+// ReceivedEvent is an event as the server reads it from a Sensu agent. Its slices lie in the message, or in scratch
+// that the next ReadEvent reuses.
+type ReceivedEvent struct {
 	Entity    []byte // name of the agent's entity
 	Namespace []byte // of the entity
 	Machine   []byte // the entity, encoded: for ReadMachine
@@ -37,10 +38,10 @@ type Received struct {
 }
 
 // HasHooks reports whether the event has results of hooks.
-func (s *Received) HasHooks() bool { return len(s.hooks) > 0 }
+func (s *ReceivedEvent) HasHooks() bool { return len(s.hooks) > 0 }
 
 // readText returns a text field without a copy; a text with JSON escapes is decoded into scratch.
-func (s *Received) readText(v fieldValue, into *[]byte) bool {
+func (s *ReceivedEvent) readText(v fieldValue, into *[]byte) bool {
 	if v.codec == Protobuf {
 		*into = v.raw
 		return true
@@ -53,34 +54,35 @@ func (s *Received) readText(v fieldValue, into *[]byte) bool {
 }
 
 // bytesField describes a text field of an event that is kept as bytes without a copy.
-func bytesField(number int, name string, at func(*Received) *[]byte) field[Received] {
-	return field[Received]{tagOf(number, lengths), name, func(s *Received, v fieldValue) bool { return s.readText(v, at(s)) }}
+func bytesField(number int, name string, at func(*ReceivedEvent) *[]byte) field[ReceivedEvent] {
+	return field[ReceivedEvent]{tagOf(number, lengths), name, func(s *ReceivedEvent, v fieldValue) bool { return s.readText(v, at(s)) }}
 }
 
-// sumField describes a field whose value is added to Received.Sum.
-func sumField(number int, name string) field[Received] {
-	return field[Received]{tagOf(number, lengths), name, func(s *Received, v fieldValue) bool { s.Sum += xxhash.Sum64(v.raw); return true }}
+// sumField describes a field whose bytes are hashed into ReceivedEvent.Sum, by which a change of the entity is
+// detected.
+func sumField(number int, name string) field[ReceivedEvent] {
+	return field[ReceivedEvent]{tagOf(number, lengths), name, func(s *ReceivedEvent, v fieldValue) bool { s.Sum += xxhash.Sum64(v.raw); return true }}
 }
 
-var receivedFields = []field[Received]{
-	{tagOf(2, lengths), "entity", func(s *Received, v fieldValue) bool {
+var receivedFields = []field[ReceivedEvent]{
+	{tagOf(2, lengths), "entity", func(s *ReceivedEvent, v fieldValue) bool {
 		s.Machine = v.raw
 		return readFields(v, receivedEntityFields, s)
 	}},
-	{tagOf(3, lengths), "check", func(s *Received, v fieldValue) bool {
+	{tagOf(3, lengths), "check", func(s *ReceivedEvent, v fieldValue) bool {
 		if v.isNull() {
 			return true
 		}
 		s.HasCheck, s.check = true, v.raw
 		return readFields(v, receivedCheckFields, s)
 	}},
-	{tagOf(4, lengths), "metrics", func(s *Received, v fieldValue) bool {
+	{tagOf(4, lengths), "metrics", func(s *ReceivedEvent, v fieldValue) bool {
 		if !v.isNull() {
 			s.Metrics, s.points = true, v.raw
 		}
 		return true
 	}},
-	{tagOf(8, lengths), "pipelines", func(s *Received, v fieldValue) bool {
+	{tagOf(8, lengths), "pipelines", func(s *ReceivedEvent, v fieldValue) bool {
 		if !v.isNull() {
 			s.pipelines = append(s.pipelines, v.raw)
 			s.Sum += xxhash.Sum64(v.raw)
@@ -89,10 +91,10 @@ var receivedFields = []field[Received]{
 	}},
 }
 
-var receivedEntityFields = []field[Received]{
+var receivedEntityFields = []field[ReceivedEvent]{
 	sumField(3, "system"),
 	sumField(4, "subscriptions"),
-	{tagOf(14, lengths), "metadata", func(s *Received, v fieldValue) bool {
+	{tagOf(14, lengths), "metadata", func(s *ReceivedEvent, v fieldValue) bool {
 		if v.codec == JSON {
 			s.Sum += xxhash.Sum64(v.raw)
 		} else {
@@ -109,36 +111,36 @@ var receivedEntityFields = []field[Received]{
 	sumField(16, "keepalive_handlers"),
 }
 
-var receivedEntityMetaFields = []field[Received]{
-	bytesField(1, "name", func(s *Received) *[]byte { return &s.Entity }),
-	bytesField(2, "namespace", func(s *Received) *[]byte { return &s.Namespace }),
+var receivedEntityMetaFields = []field[ReceivedEvent]{
+	bytesField(1, "name", func(s *ReceivedEvent) *[]byte { return &s.Entity }),
+	bytesField(2, "namespace", func(s *ReceivedEvent) *[]byte { return &s.Namespace }),
 }
 
-var receivedCheckFields = []field[Received]{
-	intField(5, "interval", func(s *Received) *uint32 { return &s.Interval }),
-	bytesField(13, "proxy_entity_name", func(s *Received) *[]byte { return &s.Proxy }),
-	intField(18, "ttl", func(s *Received) *int64 { return &s.TTL }),
-	intField(19, "timeout", func(s *Received) *uint32 { return &s.Timeout }),
-	floatField(22, "duration", func(s *Received) *float64 { return &s.Duration }),
-	intField(23, "executed", func(s *Received) *int64 { return &s.Executed }),
-	intField(25, "issued", func(s *Received) *int64 { return &s.Issued }),
-	bytesField(26, "output", func(s *Received) *[]byte { return &s.Output }),
-	intField(28, "status", func(s *Received) *uint32 { return &s.Status }),
-	{tagOf(34, lengths), "hooks", func(s *Received, v fieldValue) bool {
+var receivedCheckFields = []field[ReceivedEvent]{
+	intField(5, "interval", func(s *ReceivedEvent) *uint32 { return &s.Interval }),
+	bytesField(13, "proxy_entity_name", func(s *ReceivedEvent) *[]byte { return &s.Proxy }),
+	intField(18, "ttl", func(s *ReceivedEvent) *int64 { return &s.TTL }),
+	intField(19, "timeout", func(s *ReceivedEvent) *uint32 { return &s.Timeout }),
+	floatField(22, "duration", func(s *ReceivedEvent) *float64 { return &s.Duration }),
+	intField(23, "executed", func(s *ReceivedEvent) *int64 { return &s.Executed }),
+	intField(25, "issued", func(s *ReceivedEvent) *int64 { return &s.Issued }),
+	bytesField(26, "output", func(s *ReceivedEvent) *[]byte { return &s.Output }),
+	intField(28, "status", func(s *ReceivedEvent) *uint32 { return &s.Status }),
+	{tagOf(34, lengths), "hooks", func(s *ReceivedEvent, v fieldValue) bool {
 		if !v.isNull() {
 			s.hooks = append(s.hooks, v.raw)
 		}
 		return true
 	}},
-	{tagOf(38, lengths), "metadata", func(s *Received, v fieldValue) bool { return readFields(v, receivedCheckMetaFields, s) }},
+	{tagOf(38, lengths), "metadata", func(s *ReceivedEvent, v fieldValue) bool { return readFields(v, receivedCheckMetaFields, s) }},
 }
 
-var receivedCheckMetaFields = []field[Received]{bytesField(1, "name", func(s *Received) *[]byte { return &s.Check })}
+var receivedCheckMetaFields = []field[ReceivedEvent]{bytesField(1, "name", func(s *ReceivedEvent) *[]byte { return &s.Check })}
 
 // ReadEvent decodes the fields that every event needs; other Read… methods decode the rest on demand. It refuses an
 // event without an entity, and a check without a name.
-func (c Codec) ReadEvent(body []byte, s *Received) error {
-	*s = Received{codec: c, scratch: s.scratch[:0], hooks: s.hooks[:0], pipelines: s.pipelines[:0]}
+func (c Codec) ReadEvent(body []byte, s *ReceivedEvent) error {
+	*s = ReceivedEvent{codec: c, scratch: s.scratch[:0], hooks: s.hooks[:0], pipelines: s.pipelines[:0]}
 	if !readFields(fieldValue{codec: c, raw: body}, receivedFields, s) {
 		return c.decode("an event", nil, func(fieldValue) bool { return false })
 	}
@@ -151,7 +153,7 @@ func (c Codec) ReadEvent(body []byte, s *Received) error {
 	return nil
 }
 
-// CheckRules is the check configuration in an event, which is all that a backend knows of a check it did not request.
+// CheckRules holds the handlers, pipelines and flapping thresholds that an event's check configuration names.
 type CheckRules struct {
 	Handlers, Pipelines []string // names
 	FlapLow, FlapHigh   uint32   // percent of change; 0: not set
@@ -172,13 +174,13 @@ func addText(list *[]string, text string) {
 }
 
 // ReadRules decodes the check configuration in the event.
-func (s *Received) ReadRules() (r CheckRules, err error) {
+func (s *ReceivedEvent) ReadRules() (r CheckRules, err error) {
 	err = s.codec.decode("a check", s.check, func(v fieldValue) bool { return readFields(v, ruleFields, &r) })
 	return r, err
 }
 
 // ReadPipelines decodes the pipelines that the event itself names (not its check), such as those of a keepalive.
-func (s *Received) ReadPipelines() (names []string, err error) {
+func (s *ReceivedEvent) ReadPipelines() (names []string, err error) {
 	err = s.decodeEach("an event's pipelines", s.pipelines, func(v fieldValue) bool {
 		var m objectMeta // a ResourceReference has its name under the number of a meta
 		ok := readFields(v, metaFields, &m)
@@ -189,7 +191,7 @@ func (s *Received) ReadPipelines() (names []string, err error) {
 }
 
 // decodeEach decodes a list of messages: in JSON an array, in protobuf repeated fields.
-func (s *Received) decodeEach(name string, messages [][]byte, read func(fieldValue) bool) error {
+func (s *ReceivedEvent) decodeEach(name string, messages [][]byte, read func(fieldValue) bool) error {
 	for _, raw := range messages {
 		if err := s.codec.decode(name, raw, func(v fieldValue) bool { return v.forEach(read) }); err != nil {
 			return err
@@ -219,7 +221,7 @@ var hookConfigFields = []field[HookResult]{
 }
 
 // ReadHooks decodes at most limit results of the check's hooks.
-func (s *Received) ReadHooks(limit int) (list []HookResult, err error) {
+func (s *ReceivedEvent) ReadHooks(limit int) (list []HookResult, err error) {
 	err = s.decodeEach("a hook", s.hooks, func(v fieldValue) bool {
 		if len(list) >= limit {
 			return true
@@ -278,16 +280,16 @@ var metricsFields = []field[metricsReader]{
 }
 
 // ReadPoints calls f with each metric point of the event.
-func (s *Received) ReadPoints(f func(*Point)) error {
+func (s *ReceivedEvent) ReadPoints(f func(*Point)) error {
 	_, err := s.readMetrics(f)
 	return err
 }
 
 // ReadMetricHandlers decodes the names of the handlers that the event's metrics name.
-func (s *Received) ReadMetricHandlers() (names []string, err error) { return s.readMetrics(nil) }
+func (s *ReceivedEvent) ReadMetricHandlers() (names []string, err error) { return s.readMetrics(nil) }
 
 // readMetrics decodes the metrics of the event: it calls f with each point and returns the handlers.
-func (s *Received) readMetrics(f func(*Point)) (handlers []string, err error) {
+func (s *ReceivedEvent) readMetrics(f func(*Point)) (handlers []string, err error) {
 	if s.points == nil {
 		return nil, nil
 	}

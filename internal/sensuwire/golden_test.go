@@ -60,7 +60,7 @@ func TestBackendReadsEventsOfAgents(t *testing.T) {
 		asked, alive, result := sampleMessages()
 		r := testenv.Value(c.ParseRequest(c.AppendAsk(nil, asked)))(t)
 		result.Check = r.Check
-		var s Received
+		var s ReceivedEvent
 		if err := c.ReadEvent(c.AppendEvent(nil, result), &s); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -128,6 +128,8 @@ func TestCheckNumbersAreUnique(t *testing.T) {
 	}
 }
 
+// FuzzMessage decodes arbitrary messages in both encodings and checks that valid ones have a name and respect the
+// limits.
 func FuzzMessage(f *testing.F) {
 	asked, alive, result := sampleMessages()
 	for _, c := range codecs() {
@@ -155,7 +157,7 @@ func FuzzMessage(f *testing.F) {
 		}
 		for _, c := range codecs() {
 			_, _ = c.ParseConfig(body)
-			var s Received
+			var s ReceivedEvent
 			if c.ReadEvent(body, &s) == nil {
 				if len(s.Entity) == 0 || s.HasCheck && len(s.Check) == 0 {
 					t.Errorf("an event without entity or without check was accepted: %+v", s)
@@ -218,7 +220,7 @@ func BenchmarkReadEvent(b *testing.B) {
 			r := testenv.Value(c.ParseRequest(c.AppendAsk(nil, asked)))(b)
 			result.Check = r.Check
 			body := c.AppendEvent(nil, result)
-			var s Received
+			var s ReceivedEvent
 			b.ReportAllocs()
 			b.SetBytes(int64(len(body)))
 			for b.Loop() {
@@ -278,7 +280,7 @@ func TestHooksAssetsAndMetricsMatchGoldenBytes(t *testing.T) {
 		}
 		result.Check = r.Check
 		answer := c.AppendEvent(nil, result)
-		var s Received
+		var s ReceivedEvent
 		if err := c.ReadEvent(answer, &s); err != nil || !s.HasHooks() {
 			t.Fatalf("%s: %v %+v", name, err, s)
 		}
@@ -288,7 +290,7 @@ func TestHooksAssetsAndMetricsMatchGoldenBytes(t *testing.T) {
 		if hooks, err := s.ReadHooks(1); err != nil || len(hooks) != 1 {
 			t.Errorf("%s: %v %+v", name, err, hooks)
 		}
-		points := func(s *Received) (list []Point) {
+		points := func(s *ReceivedEvent) (list []Point) {
 			if err := s.ReadPoints(func(p *Point) { list = append(list, *p) }); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -299,7 +301,7 @@ func TestHooksAssetsAndMetricsMatchGoldenBytes(t *testing.T) {
 		}
 		result.MetricsOnly = true
 		measured := c.AppendEvent(nil, result)
-		var only Received
+		var only ReceivedEvent
 		if err := c.ReadEvent(measured, &only); err != nil || only.HasCheck || only.HasHooks() || !reflect.DeepEqual(points(&only), result.Points) {
 			t.Errorf("%s: %v %+v", name, err, only)
 		}

@@ -6,7 +6,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Ask is a check_request as a backend sends it: the order to an agent to run a check.
+// Ask is the request by which a backend orders a Sensu agent to run a check (check_request).
 type Ask struct {
 	Name      string // name of the check: letters, digits and _ . : -
 	Proxy     string // entity that the check is for, which the event repeats; empty: the agent's
@@ -39,12 +39,12 @@ type Asset struct {
 	Headers         map[string]string // of the fetch; agents split values at commas
 }
 
-// AppendAsk appends a complete check_request: AppendStable, AppendSecrets and AppendIssued.
+// AppendAsk appends a complete check_request to a buffer.
 func (c Codec) AppendAsk(dst []byte, a *Ask) []byte {
 	return c.AppendIssued(c.AppendSecrets(c.AppendStable(dst, a), a.Secrets), a.Issued)
 }
 
-// AppendStable appends the part of a check_request that is equal for each run of the check.
+// AppendStable appends the part of a check_request that does not change from run to run.
 func (c Codec) AppendStable(dst []byte, a *Ask) []byte {
 	dst = c.encode(dst, func(e *encoder) {
 		e.writeMessage(1, "config", func() { a.writeConfig(e) })

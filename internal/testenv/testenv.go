@@ -1,7 +1,7 @@
 // Package testenv serves tests that need a Debian package or root on the machine, and tests that wait for a condition
 // which no channel reports.
 //
-// Start reading at LeftOut. No goroutines and no locks.
+// Start reading at Skip. No goroutines and no locks.
 package testenv
 
 import (
@@ -19,21 +19,21 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 )
 
-// LeftOut skips the test and records test, reason and the command that makes it run, which `make check` prints at its
-// end.
-func LeftOut(t testing.TB, why, command string) {
+// Skip skips the test and records the reason and the command that makes it run, for the summary of make check.
+func Skip(t testing.TB, why, command string) {
 	t.Helper()
-	t.Skip("left out: " + recordLeftOut(t, why, "To run it: "+command))
+	t.Skip("left out: " + recordSkip(t, why, "To run it: "+command))
 }
 
-// Shortened records that the test covers less than it could, and lets it continue.
+// Shortened records that the test covers less than it could, with the command for the full test, and lets the test
+// continue.
 func Shortened(t testing.TB, how, command string) {
 	t.Helper()
-	t.Log("shortened: " + recordLeftOut(t, how, "In full: "+command))
+	t.Log("shortened: " + recordSkip(t, how, "In full: "+command))
 }
 
-// recordLeftOut appends a line to the file named by MUSTER_LEFT_OUT and returns it.
-func recordLeftOut(t testing.TB, what, command string) string {
+// recordSkip appends the skipped test and the reason to the file named by MUSTER_LEFT_OUT, and returns the line.
+func recordSkip(t testing.TB, what, command string) string {
 	line := fmt.Sprintf("%s: %s. %s", t.Name(), what, command)
 	if path := os.Getenv("MUSTER_LEFT_OUT"); path != "" {
 		if f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); err == nil {
@@ -44,7 +44,8 @@ func recordLeftOut(t testing.TB, what, command string) string {
 	return line
 }
 
-// Program returns the path of a program from PATH or given folders (glob patterns), or skips the test by LeftOut.
+// Program returns the path of a program in PATH or in given folders (glob patterns), or skips the test if the program
+// is missing.
 func Program(t testing.TB, name, debianPackage string, folders ...string) string {
 	t.Helper()
 	if path, err := exec.LookPath(name); err == nil {
@@ -55,21 +56,21 @@ func Program(t testing.TB, name, debianPackage string, folders ...string) string
 			return found[len(found)-1]
 		}
 	}
-	LeftOut(t, name+" is not installed", "sudo apt-get install "+debianPackage)
+	Skip(t, name+" is not installed", "sudo apt-get install "+debianPackage)
 	return ""
 }
 
-// Plugin returns the path of a Nagios plug-in, or skips the test by LeftOut.
+// Plugin returns the path of a Nagios plug-in, or skips the test if it is not installed.
 func Plugin(t testing.TB, name string) string {
 	t.Helper()
 	return Program(t, name, "monitoring-plugins-basic", "/usr/lib/nagios/plugins", "/usr/lib64/nagios/plugins")
 }
 
-// Root skips the test by LeftOut unless it runs as root on Linux.
+// Root skips the test unless it runs as root on Linux.
 func Root(t testing.TB) {
 	t.Helper()
 	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
-		LeftOut(t, "it needs root on Linux", "sudo make check")
+		Skip(t, "it needs root on Linux", "sudo make check")
 	}
 }
 
@@ -88,7 +89,7 @@ func Port(t testing.TB) string {
 	return ""
 }
 
-// Until polls a condition for at most a minute, for conditions without a channel.
+// Until polls a condition until it is true, and ends the test if that takes more than a minute.
 func Until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	deadline := time.After(time.Minute)
@@ -103,7 +104,7 @@ func Until(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// Value returns a function that returns v or ends the test on err: f := testenv.Value(os.Open(name))(t).
+// Value returns a function that returns v, or ends the test if err is not nil: f := testenv.Value(os.Open(name))(t).
 func Value[T any](v T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()
@@ -114,8 +115,8 @@ func Value[T any](v T, err error) func(testing.TB) T {
 
 var update = flag.Bool("update", false, "write golden files and reference pages anew")
 
-// Golden compares got with a golden file; go test -update writes the file. before are commands that must run before
-// -update.
+// Golden compares a text with a golden file; go test -update rewrites the file. before are commands that must run
+// before -update.
 func Golden[T string | []byte](t testing.TB, path string, got T, before ...string) {
 	t.Helper()
 	if *update {
@@ -136,7 +137,7 @@ func Golden[T string | []byte](t testing.TB, path string, got T, before ...strin
 // Updating reports whether the test run rewrites golden files.
 func Updating() bool { return *update }
 
-// NoError ends the test (of testing or rapid) if err is not nil.
+// NoError ends the test if err is not nil.
 func NoError(t interface {
 	Helper()
 	Fatal(args ...any)

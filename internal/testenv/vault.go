@@ -25,9 +25,8 @@ import (
 	"time"
 )
 
-// Vault imitates the HTTP API of HashiCorp Vault (developer.hashicorp.com/vault/api-docs, "secret/kv/kv-v1",
-// "secret/kv/kv-v2" and the status codes of the front page): a KV engine of version 2 at secret/, one of version 1 at kv/.
-// It replaces a real one (NewBao), with whose answers its own were compared.
+// Vault is a fake HashiCorp Vault with two KV secret engines, one of version 1 and one of version 2. It replaces a
+// real one (NewBao), with whose answers its own were compared.
 type Vault struct {
 	*httptest.Server
 	Token string // with read on secret/data/* and kv/*
@@ -122,8 +121,8 @@ func (v *Vault) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Bao is a real OpenBao (or HashiCorp Vault) on loopback, with TLS and a folder for its data: a KV engine of
-// version 2 at secret/, one of version 1 at kv/, and a policy "muster" that may read both.
+// Bao is a real OpenBao (or HashiCorp Vault) server on loopback with TLS, two KV secret engines, and a policy muster
+// that may read both.
 type Bao struct {
 	URL, CA string // CA is a PEM file
 	Root    string // root token
@@ -136,7 +135,7 @@ type Bao struct {
 	web *http.Client
 }
 
-// NewBao starts an OpenBao, or skips the test by LeftOut if it is not installed.
+// NewBao starts an OpenBao server, or skips the test if the program is not installed.
 func NewBao(t testing.TB) *Bao {
 	t.Helper()
 	b := &Bao{t: t, Program: os.Getenv("MUSTER_BAO")}
@@ -146,7 +145,7 @@ func NewBao(t testing.TB) *Bao {
 		}
 	}
 	if b.Program == "" {
-		LeftOut(t, "there is no OpenBao", "MUSTER_BAO=/path/to/bao go test ./internal/secret ./test -run 'RealVault|VaultSecrets'")
+		Skip(t, "there is no OpenBao", "MUSTER_BAO=/path/to/bao go test ./internal/secret ./test -run 'RealVault|VaultSecrets'")
 	}
 	b.dir = t.TempDir()
 	address := Port(t)
@@ -161,19 +160,19 @@ func NewBao(t testing.TB) *Bao {
 		Keys  []string `json:"keys"`
 		Token string   `json:"root_token"`
 	}
-	b.Must("PUT", "sys/init", "", map[string]any{"secret_shares": 1, "secret_threshold": 1}, &made)
+	b.MustRequest("PUT", "sys/init", "", map[string]any{"secret_shares": 1, "secret_threshold": 1}, &made)
 	b.key, b.Root = made.Keys[0], made.Token
 	b.Unseal()
-	b.Engines("")
+	b.MountEngines("")
 	return b
 }
 
-// Engines mounts both KV engines in a namespace (empty: root) and creates the policy.
-func (b *Bao) Engines(namespace string) {
+// MountEngines mounts both KV secret engines in an OpenBao namespace (empty: root) and creates the policy muster.
+func (b *Bao) MountEngines(namespace string) {
 	b.t.Helper()
-	b.Must("POST", "sys/mounts/secret", namespace, map[string]any{"type": "kv", "options": map[string]string{"version": "2"}}, nil)
-	b.Must("POST", "sys/mounts/kv", namespace, map[string]any{"type": "kv", "options": map[string]string{"version": "1"}}, nil)
-	b.Must("PUT", "sys/policies/acl/muster", namespace, map[string]string{"policy": "path \"secret/data/*\" { capabilities = [\"read\"] }\npath \"kv/*\" { capabilities = [\"read\"] }"}, nil)
+	b.MustRequest("POST", "sys/mounts/secret", namespace, map[string]any{"type": "kv", "options": map[string]string{"version": "2"}}, nil)
+	b.MustRequest("POST", "sys/mounts/kv", namespace, map[string]any{"type": "kv", "options": map[string]string{"version": "1"}}, nil)
+	b.MustRequest("PUT", "sys/policies/acl/muster", namespace, map[string]string{"policy": "path \"secret/data/*\" { capabilities = [\"read\"] }\npath \"kv/*\" { capabilities = [\"read\"] }"}, nil)
 }
 
 // Write writes a file into OpenBao's folder and returns its path.
@@ -184,7 +183,7 @@ func (b *Bao) Write(name, text string) string {
 	return path
 }
 
-// Start starts OpenBao, sealed.
+// Start starts the OpenBao process, which is sealed at first.
 func (b *Bao) Start() {
 	b.t.Helper()
 	b.cmd = b.Command("server", "-config="+filepath.Join(b.dir, "server.hcl"))
@@ -214,15 +213,15 @@ func (b *Bao) Stop() {
 // Unseal unseals OpenBao.
 func (b *Bao) Unseal() {
 	b.t.Helper()
-	b.Must("PUT", "sys/unseal", "", map[string]string{"key": b.key}, nil)
+	b.MustRequest("PUT", "sys/unseal", "", map[string]string{"key": b.key}, nil)
 	Until(b.t, "OpenBao is unsealed", func() bool {
 		status, _, err := b.ask("GET", "sys/health", "", "", nil)
 		return err == nil && status == http.StatusOK
 	})
 }
 
-// Seal seals OpenBao.
-func (b *Bao) Seal() { b.t.Helper(); b.Must("PUT", "sys/seal", "", nil, nil) }
+// Seal seals OpenBao, so that it answers no request for secrets.
+func (b *Bao) Seal() { b.t.Helper(); b.MustRequest("PUT", "sys/seal", "", nil, nil) }
 
 // Token creates a token with the policy muster.
 func (b *Bao) Token(namespace, ttl string) string {
@@ -232,12 +231,12 @@ func (b *Bao) Token(namespace, ttl string) string {
 			Token string `json:"client_token"`
 		} `json:"auth"`
 	}
-	b.Must("POST", "auth/token/create", namespace, map[string]any{"policies": []string{"muster"}, "ttl": ttl, "no_default_policy": false}, &made)
+	b.MustRequest("POST", "auth/token/create", namespace, map[string]any{"policies": []string{"muster"}, "ttl": ttl, "no_default_policy": false}, &made)
 	return made.Auth.Token
 }
 
-// Must sends a request with the root token and ends the test on a refusal.
-func (b *Bao) Must(method, path, namespace string, in, out any) {
+// MustRequest sends an API request with the root token and ends the test if OpenBao refuses it.
+func (b *Bao) MustRequest(method, path, namespace string, in, out any) {
 	b.t.Helper()
 	status, text, err := b.ask(method, path, namespace, b.Root, in)
 	if err != nil || status > 299 {
@@ -250,7 +249,7 @@ func (b *Bao) Must(method, path, namespace string, in, out any) {
 	}
 }
 
-// ask sends an API request and returns status, body and error.
+// ask sends an API request and returns the status, the body and the error.
 func (b *Bao) ask(method, path, namespace, token string, in any) (int, string, error) {
 	var body io.Reader
 	if in != nil {

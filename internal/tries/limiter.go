@@ -17,8 +17,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Limiter limits attempts of secrets per network (an IPv4 address or a /64 of IPv6) by a token bucket of Burst,
-// refilled by one per Interval.
+// Limiter limits the attempts with wrong secrets per network (an IPv4 address or an IPv6 /64) by a token bucket.
 type Limiter struct {
 	now      func() time.Time
 	mu       sync.Mutex // guards the fields below and all networks
@@ -27,7 +26,7 @@ type Limiter struct {
 	swept    time.Time      // time of the last sweep
 }
 
-// networkBucket is a network's token bucket with its number of running checks.
+// networkBucket holds the token bucket of a network and the number of its attempts that are being checked.
 type networkBucket struct {
 	*rate.Limiter
 	checking int           // attempts between Acquire and release
@@ -53,7 +52,7 @@ func newBucket() *networkBucket {
 	return &networkBucket{Limiter: rate.NewLimiter(rate.Every(Interval), Burst)}
 }
 
-// Allow counts one attempt and reports whether it may proceed.
+// Allow takes one attempt from the network of an address, and reports whether the network had one left.
 func (l *Limiter) Allow(address string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,8 +80,8 @@ func (l *Limiter) bucketOf(prefix netip.Prefix) *networkBucket {
 	return n
 }
 
-// Network returns the network that one person may hold: an IPv4 address, or a /64 of IPv6. All texts that are not an
-// address belong to the zero Prefix.
+// Network returns the address range that one client is assumed to control: an IPv4 address, or an IPv6 /64. All texts
+// that are not an address belong to the zero Prefix.
 func Network(address string) netip.Prefix {
 	ip, err := netip.ParseAddr(address)
 	if err != nil {
@@ -100,10 +99,11 @@ func Network(address string) netip.Prefix {
 // ErrExhausted means that a network has no attempts left for now.
 var ErrExhausted = errors.New("too many wrong secrets from this network")
 
-// Acquire waits until the network of an address may check one more secret. Of one network at most its remaining
-// attempts are checked at the same time: of ten thousand concurrent attempts, ten are checked. The caller calls
-// release once, with the outcome; a right secret costs no attempt. Acquire fails with ErrExhausted if the network has
-// no attempts left, and first is true for the first such failure since its burst was full; or with the error of ctx.
+// Acquire reserves one attempt to check a secret for the network of an address, and waits while others of this
+// network are being checked. Of one network at most its remaining attempts are checked at the same time: of ten
+// thousand concurrent attempts, ten are checked. The caller calls release once, with the outcome; a right secret
+// costs no attempt. Acquire fails with ErrExhausted if the network has no attempts left, and first is true for the
+// first such failure since its burst was full; or with the error of ctx.
 func (l *Limiter) Acquire(ctx context.Context, address string) (release func(wrong bool), first bool, err error) {
 	for {
 		n, wait, first := l.startAttempt(address)
@@ -121,9 +121,9 @@ func (l *Limiter) Acquire(ctx context.Context, address string) (release func(wro
 	}
 }
 
-// startAttempt counts an attempt in the token bucket of its network and returns the bucket. If all remaining attempts
-// are being checked, it returns wait instead, a channel that is closed when one of them is released. If no attempts
-// remain, it returns neither.
+// startAttempt reserves an attempt in the token bucket of the address's network and returns the bucket. If all
+// remaining attempts are being checked, it returns wait instead, a channel that is closed when one of them is
+// released. If no attempts remain, it returns neither.
 func (l *Limiter) startAttempt(address string) (n *networkBucket, wait <-chan struct{}, first bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -146,7 +146,7 @@ func (l *Limiter) startAttempt(address string) (n *networkBucket, wait <-chan st
 	return nil, n.released, false
 }
 
-// endAttempt ends an attempt; a wrong secret costs a token.
+// endAttempt ends a reserved attempt and takes a token from the network's bucket if the secret was wrong.
 func (l *Limiter) endAttempt(n *networkBucket, wrong bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

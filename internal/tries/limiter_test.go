@@ -13,6 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
+// Attempts from all addresses of one network (an IPv4 address or an IPv6 /64) share one limit.
 func TestAttemptsAreCountedByNetwork(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	l := New(func() time.Time { return now })
@@ -49,8 +50,7 @@ func TestAttemptsAreCountedByNetwork(t *testing.T) {
 	}
 }
 
-// TestTableOfNetworksIsBounded checks that an attacker with very many networks neither fills memory nor regains a
-// full bucket.
+// An attacker with very many networks neither fills the memory nor gets a full bucket again.
 func TestTableOfNetworksIsBounded(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	l := New(func() time.Time { return now })
@@ -164,7 +164,7 @@ func TestRightSecretsAreNeverRefused(t *testing.T) {
 	})
 }
 
-// An attempt acquired from the overflow bucket is released to it, even if the table has space by then.
+// An attempt that was taken from the shared overflow bucket is also returned to this bucket.
 func TestAttemptOfTheOverflowBucket(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	l := New(func() time.Time { return now })

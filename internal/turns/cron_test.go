@@ -64,7 +64,7 @@ func TestEachDueTimeRunsOncePerProxyNode(t *testing.T) {
 	}
 }
 
-// TestDueTimesAcrossSummerTime checks both clock changes, and times that a zone skips.
+// Cron due times are right at both changes of daylight saving time, also those that the clock skips.
 func TestDueTimesAcrossSummerTime(t *testing.T) {
 	for _, c := range []struct {
 		start, cron string
@@ -93,8 +93,7 @@ func TestDueTimesAcrossSummerTime(t *testing.T) {
 	}
 }
 
-// TestOtherMemberTakesOverCronRun checks that another member takes over from a closed session at once, from a
-// hanging member after its timeout, and from a single member when another connects.
+// Another member gets a cron run at once when the assigned member's session ends, and after the timeout when it hangs.
 func TestOtherMemberTakesOverCronRun(t *testing.T) {
 	f := simulateMembersAt(t, parseTime("2026-11-21T02:59:00Z"), cronRoundRobin(7, "0 3 * * *", "UTC", 10*time.Second, 3, 1))
 	f.hanging[1], f.hanging[2], f.hanging[3] = true, true, true
@@ -129,8 +128,7 @@ func TestOtherMemberTakesOverCronRun(t *testing.T) {
 	}
 }
 
-// TestMissedDueTimeIsReportedOnce checks that a due time without members is reported once, after a minute, and
-// that a member that connects later runs it unless the check excepts that time.
+// A due time at which no member is connected is reported once, after a minute.
 func TestMissedDueTimeIsReportedOnce(t *testing.T) {
 	f := simulateMembersAt(t, parseTime("2026-11-21T02:00:00Z"), cronRoundRobin(7, "0 3 * * *", "UTC", time.Second, 2, 2), cronRoundRobin(8, "0 3 * * *", "UTC", time.Second, 2, 1))
 	f.robins[1].Chunk.Except = []model.Span{{Zone: "UTC", Spans: []model.WindowSpan{{During: "04:00-06:00"}}}}
@@ -154,8 +152,7 @@ func TestMissedDueTimeIsReportedOnce(t *testing.T) {
 	}
 }
 
-// TestRestartMakesUpForDueTimes checks that due times without a result during an outage are made up for,
-// and that old ones are not.
+// After a restart, recent due times without a result are run again, and older ones are not.
 func TestRestartMakesUpForDueTimes(t *testing.T) {
 	for _, c := range []struct {
 		what string
@@ -199,7 +196,7 @@ func TestRestartMakesUpForDueTimes(t *testing.T) {
 	}
 }
 
-// TestClockChangeRepeatsNoRun checks that a skipped due time runs once and a completed one does not run again.
+// After the wall clock is set, a skipped due time runs once and a completed one does not run again.
 func TestClockChangeRepeatsNoRun(t *testing.T) {
 	f := simulateMembersAt(t, parseTime("2026-11-21T01:00:00Z"), cronRoundRobin(7, "*/30 * * * *", "UTC", time.Second, 2, 1), cronRoundRobin(8, "* * * * *", "UTC", time.Second, 2, 1))
 	f.advance(10 * time.Minute)

@@ -29,7 +29,7 @@ type Options struct {
 	// Give must not block.
 	Give func(node model.NodeID, g wire.TurnRun) bool
 	// Missed records runs about proxy nodes without a connected member.
-	Missed func(ctx context.Context, list []Missed) error
+	Missed func(ctx context.Context, list []MissedRun) error
 	// Last returns the time of the last run in a node's event (zero: none); not ok if the node has no
 	// event. The engine calls Last after the start, for checks with cron. Last may be nil.
 	Last  func(node model.NodeID, check model.CheckID) (at time.Time, ok bool)
@@ -39,8 +39,8 @@ type Options struct {
 	Log   *slog.Logger
 }
 
-// Missed is a run that no connected member could do in its interval, or within overdueAfter of its due time.
-type Missed struct {
+// MissedRun is a run of a round-robin check that no connected member could do in time.
+type MissedRun struct {
 	About model.NodeID
 	Chunk *model.CheckChunk
 	Text  string
@@ -101,8 +101,8 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 }
 
-// runDueTurns handles all turns that are due and returns the missed runs and the time until the next turn is due.
-func (e *Engine) runDueTurns(now time.Duration) (missed []Missed, wait time.Duration) {
+// runDueTurns handles all turns that are due now, and returns the missed runs and the time until the next turn is due.
+func (e *Engine) runDueTurns(now time.Duration) (missed []MissedRun, wait time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.adjustToClockChange(now)
@@ -130,7 +130,7 @@ func (e *Engine) runDueTurns(now time.Duration) (missed []Missed, wait time.Dura
 	return missed, wait
 }
 
-// RecordResult closes the open turn of a check and proxy node (zero: none) by a result of this age. A result that is
+// RecordResult ends the run that the engine waits for, if the result of this age belongs to it. A result that is
 // older than the turn belongs to an earlier turn and ends nothing.
 func (e *Engine) RecordResult(check model.CheckID, about model.NodeID, age time.Duration) {
 	now := e.engineTime()
@@ -148,7 +148,8 @@ func (e *Engine) RecordResult(check model.CheckID, about model.NodeID, age time.
 // agentTimePrecision is the precision of times from agents.
 const agentTimePrecision = 2 * time.Millisecond
 
-// SessionEnded withdraws the open turns of a node whose session ended, so that other members get them at once.
+// SessionEnded takes the unfinished runs away from a node whose session ended, so that other members get them
+// immediately.
 func (e *Engine) SessionEnded(node model.NodeID) {
 	e.mu.Lock()
 	any := false

@@ -16,8 +16,8 @@ type turnKey struct {
 	about model.NodeID // zero: a check without proxy nodes
 }
 
-// turn is the repeated run of a round-robin check for one proxy node (or none), which its members do in turn.
-// Durations are times of the engine's clock.
+// turn is the repeated run of a round-robin check for one proxy node, for which the members take turns. Durations are
+// times of the engine's clock.
 type turn struct {
 	turnKey
 	robin            *rotation
@@ -38,9 +38,9 @@ type turn struct {
 	missReported  bool          // the open run was reported as missed
 }
 
-// startInterval starts the interval of a turn that contains now. An interval that ends without an assignee was
-// missed.
-func (e *Engine) startInterval(t *turn, now time.Duration) (m Missed, missed bool) {
+// startInterval begins a turn's present interval and reports the previous interval as missed if no member was
+// connected. An interval that ends without an assignee was missed.
+func (e *Engine) startInterval(t *turn, now time.Duration) (m MissedRun, missed bool) {
 	r := t.robin
 	began := t.next - r.chunk.Interval
 	if t.cron != "" {
@@ -49,14 +49,14 @@ func (e *Engine) startInterval(t *turn, now time.Duration) (m Missed, missed boo
 	missed = t.runOpen && t.assignee == 0 && !t.missReported && began >= e.graceEnd()
 	t.missed = missed || t.missed && t.runOpen // unchanged while unknown
 	if missed {
-		m = Missed{t.about, r.chunk, r.noMemberText()}
+		m = MissedRun{t.about, r.chunk, r.noMemberText()}
 	}
 	if t.assignee == 0 { // else the run is late and continues with another member
 		t.lastSilentMember = 0
 	}
 	e.withdrawTurn(t)
 	if t.cron == "" {
-		t.next = when.OnGrid(now, r.chunk.Interval, t.next%r.chunk.Interval)
+		t.next = when.NextAtPhase(now, r.chunk.Interval, t.next%r.chunk.Interval)
 	} else {
 		t.openRunDue, t.formerDueTime, t.missReported = t.next, t.dueTime, false
 		e.scheduleNext(t, now)
@@ -70,8 +70,8 @@ func (e *Engine) startInterval(t *turn, now time.Duration) (m Missed, missed boo
 	return m, missed && t.about != 0
 }
 
-// giveTurn assigns a turn to the next member and sets its wake time. Without a result by then another member gets the
-// turn; a single member keeps it.
+// giveTurn assigns a run to the next member and sets the time at which another member gets it if no result arrives.
+// Without a result by then another member gets the turn; a single member keeps it.
 func (e *Engine) giveTurn(t *turn, now time.Duration) {
 	r, was := t.robin, t.assignee
 	if t.cron != "" && was == 0 && now > t.openRunDue {
@@ -99,11 +99,11 @@ func (e *Engine) giveTurn(t *turn, now time.Duration) {
 	}
 }
 
-// graceEnd returns the end of the grace after a start, from which missing members are faults.
+// graceEnd returns the time until which missing members are not reported after the server's start.
 func (e *Engine) graceEnd() time.Duration { return time.Duration(e.began.UnixNano()) + e.o.Grace }
 
-// chooseMember returns the next connected member for a turn: after the check's last member, for even use; after a
-// timeout, after the turn's last member, so that each is tried before a hanging one again.
+// chooseMember returns the next connected member to run a check, after the last one used; after a timeout it returns
+// each other member first.
 func (e *Engine) chooseMember(t *turn, now time.Duration) model.NodeID {
 	r := t.robin
 	if now < r.noMemberUntil {
@@ -139,7 +139,7 @@ func (e *Engine) chooseMember(t *turn, now time.Duration) model.NodeID {
 	return 0
 }
 
-// withdrawTurn withdraws a turn from its assigned member.
+// withdrawTurn takes a run away from the member to which it was assigned.
 func (e *Engine) withdrawTurn(t *turn) {
 	if t.assignee == 0 {
 		return
@@ -159,8 +159,13 @@ func (r *rotation) noMemberText() string {
 // turnHeap is a heap of turns, ordered by wake time.
 type turnHeap []*turn
 
-func (h turnHeap) Len() int           { return len(h) }
+// Len implements heap.Interface.
+func (h turnHeap) Len() int { return len(h) }
+
+// Less implements heap.Interface: it compares two turns by wake time.
 func (h turnHeap) Less(i, j int) bool { return h[i].wake < h[j].wake }
+
+// Swap implements heap.Interface.
 func (h turnHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
 	h[i].heapIndex, h[j].heapIndex = i, j
@@ -228,7 +233,8 @@ func (e *Engine) locationOf(c *model.CheckChunk) *time.Location {
 // wallTime converts the engine's time to wall-clock time.
 func (e *Engine) wallTime(now time.Duration) time.Time { return time.Unix(0, int64(now+e.skew)) }
 
-// scheduleNext sets a turn's next due time, after now and its last due time, so that a clock set back repeats no run.
+// scheduleNext sets a turn's next due time later than now and than its last one, so that a clock set back repeats no
+// run.
 func (e *Engine) scheduleNext(t *turn, now time.Duration) {
 	from := e.wallTime(now)
 	if t.formerDueTime.After(from) && t.formerDueTime.Sub(from) <= maxCatchUpAge {
@@ -245,7 +251,8 @@ func (e *Engine) scheduleNext(t *turn, now time.Duration) {
 	t.dueTime, t.next = r.nextDueTime, time.Duration(r.nextDueTime.UnixNano())-e.skew
 }
 
-// adjustToClockChange handles a wall clock that was set by hand: a skipped due time becomes due once.
+// adjustToClockChange corrects the due times after somebody has set the wall clock, so that a skipped due time
+// becomes due once.
 func (e *Engine) adjustToClockChange(now time.Duration) {
 	skew := time.Duration(e.o.Wall().UnixNano()) - now
 	if (skew - e.skew).Abs() < minClockStep {
@@ -269,16 +276,16 @@ func (e *Engine) adjustToClockChange(now time.Duration) {
 	}
 }
 
-// reportOverdue reports a due time as missed, once, when no member was connected for too long.
-func (e *Engine) reportOverdue(t *turn, now time.Duration) (m Missed, ok bool) {
+// reportOverdue reports a due time as missed, once, if no member was connected for too long after it.
+func (e *Engine) reportOverdue(t *turn, now time.Duration) (m MissedRun, ok bool) {
 	if t.cron == "" || !t.runOpen || t.assignee != 0 || t.missReported || now < max(t.openRunDue+overdueAfter, e.graceEnd()) {
 		return m, false
 	}
 	t.missReported, t.missed = true, true
-	return Missed{t.about, t.robin.chunk, t.robin.noMemberText()}, t.about != 0
+	return MissedRun{t.about, t.robin.chunk, t.robin.noMemberText()}, t.about != 0
 }
 
-// resumeDueTimes repeats the due times before a start that have no later result, once their timeout is over.
+// resumeDueTimes repeats due times before the server's start that have no result, after the timeout of their runs.
 func (e *Engine) resumeDueTimes(r *rotation, now time.Duration) {
 	if e.o.Last == nil {
 		return
@@ -307,7 +314,7 @@ func (e *Engine) resumeDueTimes(r *rotation, now time.Duration) {
 	}
 }
 
-// lastRun returns the time of the last result about a proxy node, or of any member.
+// lastRun returns the time of the last result about a proxy node or, for a check without proxy nodes, of any member.
 func (e *Engine) lastRun(r *rotation, about model.NodeID) (at time.Time, ok bool) {
 	if about != 0 {
 		return e.o.Last(about, r.chunk.Unit)

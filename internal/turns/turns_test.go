@@ -31,7 +31,7 @@ type simulatedMembers struct {
 	pendingAnswers []pendingAnswer
 	turnsGiven     map[model.NodeID]int
 	runs           map[turnKey][]time.Duration // times of results
-	missed         []Missed
+	missed         []MissedRun
 	wallClockAhead time.Duration // wall-clock time minus virtual time
 	lastResults    map[model.NodeID]time.Time
 }
@@ -66,7 +66,7 @@ func (f *simulatedMembers) restartEngine() {
 			at, ok := f.lastResults[node]
 			return at, ok
 		},
-		Missed: func(context.Context, []Missed) error { return nil },
+		Missed: func(context.Context, []MissedRun) error { return nil },
 	})
 }
 
@@ -84,7 +84,7 @@ func roundRobinOf(check model.CheckID, interval, timeout time.Duration, members,
 	return r
 }
 
-// giveTurn implements Options.Give: it schedules the member's answer.
+// giveTurn implements Options.Give: it schedules the simulated answer of a member.
 func (f *simulatedMembers) giveTurn(node model.NodeID, g wire.TurnRun) bool {
 	if f.disconnected[node] {
 		return false
@@ -126,8 +126,7 @@ func (f *simulatedMembers) disconnect(node model.NodeID) {
 	f.engine.SessionEnded(node)
 }
 
-// TestEachIntervalRunsOncePerProxyNode checks that each interval of each proxy node has a run while one member
-// answers, whatever others do, and that no run is reported as missed.
+// Each proxy node gets one run in each interval as long as one member answers.
 func TestEachIntervalRunsOncePerProxyNode(t *testing.T) {
 	const interval = time.Minute
 	f := simulateMembers(t, roundRobinOf(7, interval, 10*time.Second, 4, 20), roundRobinOf(8, interval, 5*time.Second, 3, 0))
@@ -187,7 +186,7 @@ func TestMembersAreUsedEvenly(t *testing.T) {
 	}
 }
 
-// TestChecksBeginAtDifferentMembers checks that many checks of the same members do not start with one member.
+// Checks with the same members do not all start with the same member.
 func TestChecksBeginAtDifferentMembers(t *testing.T) {
 	var robins []directory.RoundRobin
 	for check := range model.CheckID(40) {
@@ -204,8 +203,7 @@ func TestChecksBeginAtDifferentMembers(t *testing.T) {
 	}
 }
 
-// TestOtherMemberTakesOver checks that another member takes over at once from an ended session, and after the
-// timeout from a hanging one.
+// Another member gets the run at once when the assigned member's session ends, and after the timeout when it hangs.
 func TestOtherMemberTakesOver(t *testing.T) {
 	f := simulateMembers(t, roundRobinOf(7, time.Minute, 10*time.Second, 2, 1))
 	f.hanging[1], f.hanging[2] = true, true
@@ -239,8 +237,7 @@ func TestOtherMemberTakesOver(t *testing.T) {
 	}
 }
 
-// TestTakeoverSkipsHangingMember covers intervals shorter than the timeout with as many proxy nodes
-// as members, where each proxy node would get the hanging member again.
+// A hanging member does not get the same proxy node again before the other members have been tried.
 func TestTakeoverSkipsHangingMember(t *testing.T) {
 	f := simulateMembers(t, roundRobinOf(7, 2*time.Second, time.Second, 2, 2))
 	f.hanging[2] = true
@@ -254,8 +251,7 @@ func TestTakeoverSkipsHangingMember(t *testing.T) {
 	}
 }
 
-// TestMissedIntervalIsReportedOnce checks that an interval without members is reported once, and as a fault until a
-// member connects; not during the grace after a start.
+// An interval in which no member is connected is reported once, but not during the grace period after a start.
 func TestMissedIntervalIsReportedOnce(t *testing.T) {
 	f := simulateMembers(t, roundRobinOf(7, 2*time.Second, time.Second, 2, 3), roundRobinOf(8, 2*time.Second, time.Second, 2, 0))
 	f.disconnected[1], f.disconnected[2] = true, true
@@ -283,8 +279,7 @@ func TestMissedIntervalIsReportedOnce(t *testing.T) {
 	}
 }
 
-// TestChangedChecksTakeEffect checks that results of earlier turns do not end the open turn, and that changed and
-// deleted checks take effect.
+// Changed and deleted checks take effect, and late results of earlier runs do not end the present run.
 func TestChangedChecksTakeEffect(t *testing.T) {
 	f := simulateMembers(t, roundRobinOf(7, time.Minute, 10*time.Second, 1, 2))
 	f.hanging[1] = true

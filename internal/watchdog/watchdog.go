@@ -34,7 +34,7 @@ type Options struct {
 	Registerer prometheus.Registerer
 }
 
-// Watchdog sends synthetic results and waits for their delivery.
+// Watchdog sends synthetic results through the server and checks that they are delivered.
 type Watchdog struct {
 	opts      Options
 	delay     prometheus.Gauge
@@ -44,7 +44,7 @@ type Watchdog struct {
 	delivered chan struct{} // closed after its delivery
 }
 
-// New returns a Watchdog. ConfirmDelivery may be called from now on.
+// New returns a Watchdog that Run starts. ConfirmDelivery may be called from now on.
 func New(o Options) *Watchdog {
 	if o.Every <= 0 {
 		o.Every = time.Minute
@@ -77,14 +77,14 @@ func (w *Watchdog) Run(ctx context.Context) error {
 	}
 }
 
-// roundFailure describes a failed round of the watchdog: its metric label, and status and text of its event.
+// roundFailure describes why a synthetic result was not delivered: a metric label, a status and a text.
 type roundFailure struct {
 	outcome string
 	text    string
 	status  model.Status
 }
 
-// runRound sends one synthetic result, waits for its delivery, and returns status and text of the next result.
+// runRound sends one synthetic result, waits for its delivery, and returns the status and text to send next.
 func (w *Watchdog) runRound(ctx context.Context, status model.Status, said string) (model.Status, string) {
 	began := w.opts.Now()
 	f := w.sendAndAwaitDelivery(ctx, status, fmt.Sprintf("%s (sent %s)", said, began.UTC().Format(time.RFC3339Nano)))
@@ -129,14 +129,14 @@ func (w *Watchdog) sendAndAwaitDelivery(ctx context.Context, status model.Status
 	}
 	if err := w.opts.Call(within); err != nil {
 		if errors.Is(err, context.DeadlineExceeded) {
-			err = fmt.Errorf("no answer within %s", w.opts.Every)
+			err = fmt.Errorf("the address of the outside watchdog did not answer within %s", w.opts.Every)
 		}
 		return &roundFailure{"uncalled", fmt.Sprintf("a synthetic result arrived, but the call of watchdog-url failed: %v", err), model.Warning}
 	}
 	return nil
 }
 
-// ConfirmDelivery confirms the delivery of the synthetic result with this output.
+// ConfirmDelivery tells the watchdog that the synthetic result with this output was delivered.
 func (w *Watchdog) ConfirmDelivery(output string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -19,6 +19,7 @@ type syntheticResult struct {
 	text   string
 }
 
+// Each synthetic result carries the outcome of the previous one, such as a failed delivery.
 func TestSyntheticResultReportsPreviousOutcome(t *testing.T) {
 	for name, c := range map[string]struct {
 		delay time.Duration // until it is delivered; negative: never

@@ -17,7 +17,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Phase returns the offset of a check within its interval on one node. The ids of node and check determine the offset.
+// Phase returns the fixed offset of a check within its interval, computed from the ids of node and check. The ids of
+// node and check determine the offset.
 func Phase(node uuid.UUID, check model.CheckID, interval time.Duration) time.Duration {
 	if interval <= 0 {
 		return 0
@@ -28,8 +29,8 @@ func Phase(node uuid.UUID, check model.CheckID, interval time.Duration) time.Dur
 	return time.Duration(xxhash.Sum64(key[:]) % uint64(interval))
 }
 
-// OnGrid returns the first time after now on the grid of interval with this offset (phase).
-func OnGrid(now, interval, phase time.Duration) time.Duration {
+// NextAtPhase returns the first time after now in a schedule that repeats every interval and is shifted by phase.
+func NextAtPhase(now, interval, phase time.Duration) time.Duration {
 	next := now - now%interval + phase
 	if next <= now {
 		next += interval
@@ -53,9 +54,9 @@ func ParseCron(expr, zone string) (*time.Location, error) {
 	return location, nil
 }
 
-// Next returns the next time after now at which the agent runs a check; zero: never. An interval counts from the
-// start of the last run on the boot clock. A cron expression follows the machine's wall clock, which is ahead of the
-// caller's clock by skew.
+// Next returns the time of an agent's next run of a check by interval or cron; zero: never. An interval counts from
+// the start of the last run on the boot clock. A cron expression follows the machine's wall clock, which is ahead of
+// the caller's clock by skew.
 func Next(interval time.Duration, cron, zone string, last, now time.Time, skew time.Duration) time.Time {
 	if cron == "" {
 		if interval <= 0 || last.IsZero() {
@@ -74,9 +75,9 @@ func Next(interval time.Duration, cron, zone string, last, now time.Time, skew t
 	return next.Add(-skew)
 }
 
-// NextCron returns the first tick of a cron expression after now, on the wall clock of location. Ticks in an hour
-// that daylight saving skips do not occur. In an hour that daylight saving repeats, ticks occur in the first pass,
-// and in the second one only if the expression does not name the hour (*, */2).
+// NextCron returns the first time after now that a cron expression matches, on the wall clock of location. Ticks in
+// an hour that daylight saving skips do not occur. In an hour that daylight saving repeats, ticks occur in the first
+// pass, and in the second one only if the expression does not name the hour (*, */2).
 func NextCron(expr string, location *time.Location, now time.Time) (time.Time, error) {
 	named := false
 	if segments, err := gronx.Segments(expr); err == nil { // second, minute, hour, …
@@ -107,7 +108,7 @@ func NextCron(expr string, location *time.Location, now time.Time) (time.Time, e
 	}
 }
 
-// isRepeatedTime reports whether the wall clock shows the time t for the second time, because it was set back.
+// isRepeatedTime reports whether the wall clock shows the same time for the second time because it was set back.
 func isRepeatedTime(t time.Time) bool {
 	start, _ := t.ZoneBounds()
 	if start.IsZero() {

@@ -17,6 +17,7 @@ func webNode() *Node {
 	return n
 }
 
+// Conditions with labels, facts, groups and the name match the test node or not, as CEL defines.
 func TestConditionMatchesNode(t *testing.T) {
 	for expr, want := range map[string]bool{
 		`node.labels.env == "prod"`:                               true,
@@ -54,6 +55,7 @@ func TestConditionMatchesNode(t *testing.T) {
 	}
 }
 
+// The error for a wrong condition names the column of the fault and a correction.
 func TestWrongConditionNamesColumnAndHint(t *testing.T) {
 	for expr, want := range map[string]string{
 		``:                       "empty",
@@ -78,7 +80,7 @@ func TestWrongConditionNamesColumnAndHint(t *testing.T) {
 	}
 }
 
-// TestReadsGroupsReportsGroupConditions checks for which conditions ReadsGroups is true.
+// ReadsGroups is true exactly for conditions that use node.groups.
 func TestReadsGroupsReportsGroupConditions(t *testing.T) {
 	for expr, want := range map[string]bool{`"a" in node.groups`: true, `node.name == "node.groups"`: false} {
 		if w, err := Compile(expr); err != nil || w.ReadsGroups() != want {
@@ -87,7 +89,7 @@ func TestReadsGroupsReportsGroupConditions(t *testing.T) {
 	}
 }
 
-// BenchmarkWhere measures the evaluation of a condition on a node.
+// BenchmarkWhere measures the evaluation of a where condition on a node.
 func BenchmarkWhere(b *testing.B) {
 	w, err := Compile(`node.labels.env == "prod" && node.facts.os == "linux"`)
 	testenv.NoError(b, err)
@@ -100,7 +102,7 @@ func BenchmarkWhere(b *testing.B) {
 	}
 }
 
-// FuzzCompile compiles arbitrary conditions: each is refused with a reason or evaluates.
+// FuzzCompile compiles arbitrary texts as conditions: each is refused with a reason or can be evaluated.
 func FuzzCompile(f *testing.F) {
 	for _, expr := range []string{
 		``, `true`, `node.labels.env == "prod"`, `"web" in node.groups && node.facts.os != ""`, `node.labels.exists(k, k == "a")`,

@@ -70,7 +70,7 @@ func nodeVariables() []cel.EnvOption {
 	}
 }
 
-// ResolveName implements interpreter.Activation.
+// ResolveName implements interpreter.Activation: it returns the value of a CEL variable of the node.
 func (n *Node) ResolveName(name string) (any, bool) {
 	switch name {
 	case "node.labels":
@@ -90,11 +90,11 @@ func (n *Node) ResolveName(name string) (any, bool) {
 	return nil, false
 }
 
-// Parent implements interpreter.Activation.
+// Parent implements interpreter.Activation: a node has no parent.
 func (n *Node) Parent() interpreter.Activation { return nil }
 
-// pairMap presents labels or facts to CEL as a map of strings in which a missing key reads as "". pairMap does not implement
-// traits.Mapper: CEL would then call Find, for which a missing key is an error.
+// pairMap lets CEL read labels or facts as a map of strings in which a missing key has the value "". pairMap does not
+// implement traits.Mapper: CEL would then call Find, for which a missing key is an error.
 type pairMap struct{ pairs Pairs }
 
 var (
@@ -105,7 +105,7 @@ var (
 	_ traits.Iterable    = (*pairMap)(nil)
 )
 
-// Get implements traits.Indexer.
+// Get implements traits.Indexer: it returns the value of a key, or "" for a missing key.
 func (m *pairMap) Get(index celref.Val) celref.Val {
 	key, ok := index.(types.String)
 	if !ok {
@@ -128,7 +128,7 @@ func (m *pairMap) Contains(value celref.Val) celref.Val {
 	return types.Bool(found)
 }
 
-// Size implements traits.Sizer.
+// Size implements traits.Sizer: it returns the number of pairs.
 func (m *pairMap) Size() celref.Val { return types.Int(len(m.pairs)) }
 
 // Iterator implements traits.Iterable: over the keys, as CEL does.
@@ -145,15 +145,15 @@ func (m *pairMap) keys() []string {
 	return keys
 }
 
-// ConvertToNative implements celref.Val.
+// ConvertToNative implements celref.Val: it converts to a Go map.
 func (m *pairMap) ConvertToNative(t reflect.Type) (any, error) {
 	if t == reflect.TypeFor[map[string]string]() {
 		return m.pairs.Map(), nil
 	}
-	return nil, fmt.Errorf("cannot convert labels to %s", t)
+	return nil, fmt.Errorf("cannot convert a map of labels or facts to %s", t)
 }
 
-// ConvertToType implements celref.Val.
+// ConvertToType implements celref.Val: it returns the CEL type map, or an error for any other target type.
 func (m *pairMap) ConvertToType(t celref.Type) celref.Val {
 	if t == types.TypeType {
 		return types.MapType
@@ -172,10 +172,10 @@ func (m *pairMap) Equal(other celref.Val) celref.Val {
 // Type implements celref.Val.
 func (m *pairMap) Type() celref.Type { return types.MapType }
 
-// Value implements celref.Val.
+// Value implements celref.Val: it returns the pairs as a Go value.
 func (m *pairMap) Value() any { return m.pairs.Map() }
 
-// readsPairs reports whether a condition's text seems to read labels or facts, to choose a hint.
+// readsPairs reports whether the text of a condition seems to use labels or facts, to choose a hint.
 func readsPairs(expr string) bool {
 	return strings.Contains(expr, "node.facts") || strings.Contains(expr, "node.labels")
 }
@@ -183,8 +183,7 @@ func readsPairs(expr string) bool {
 // orderOperators lists the comparisons that differ between strings and numbers.
 var orderOperators = [...]string{operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals}
 
-// refuseQuotedNumbers refuses an order comparison of a variable with a quoted number, because as text "16" sorts
-// before "4".
+// refuseQuotedNumbers refuses a comparison by order with a quoted number, because as text "16" sorts before "4".
 func (l *Language) refuseQuotedNumbers(checked *cel.Ast) error {
 	var found error
 	ast.PreOrderVisit(checked.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
@@ -208,7 +207,7 @@ func (l *Language) refuseQuotedNumbers(checked *cel.Ast) error {
 				if strings.Contains(string(text), ".") {
 					what = "double"
 				}
-				found = model.Errorf(model.Invalid, "where: %q is compared as text: as text, \"16\" sorts before \"4\"", string(text)).
+				found = model.Errorf(model.Invalid, "where: the quoted number %q is compared as text: as text, \"16\" sorts before \"4\"", string(text)).
 					WithHint("compare numbers: %s(…) on one side and %s without quotes on the other, for example int(node.facts.cpus) > 4", what, string(text))
 				return
 			}
@@ -224,7 +223,7 @@ type Pair struct{ Key, Value unique.Handle[string] }
 // Pairs is a list of labels or facts, ascending by unique key. Immutable.
 type Pairs []Pair
 
-// MakePairs returns a map of labels or facts as sorted, interned pairs.
+// MakePairs converts a map of labels or facts to a sorted list of pairs with shared strings.
 func MakePairs(m map[string]string) Pairs {
 	if len(m) == 0 {
 		return nil

@@ -33,7 +33,7 @@ const (
 	assumedBytes   = 256 // of a string
 )
 
-// Language declares the variables and the maximum cost of a kind of CEL conditions. Compile checks the cost of the
+// Language declares the variables and the maximum cost of one kind of CEL conditions. Compile checks the cost of the
 // worst input once, so evaluation needs no counting.
 type Language struct {
 	Of      string         // the subject of a condition in messages: node, event
@@ -52,16 +52,16 @@ type Language struct {
 	err  error
 }
 
-// Compiled is a compiled condition: its CEL program and variables. Safe for concurrent use.
-type Compiled struct {
+// CompiledCondition is a compiled condition over any variables, with its CEL program. Safe for concurrent use.
+type CompiledCondition struct {
 	Program   cel.Program
 	names     []string // of the variables that it reads
-	needs     []Need
+	needs     []IndexTerm
 	onlyNeeds bool // a node that satisfies all needs matches the condition
 }
 
-// Reads reports whether the condition reads a variable whose name has the prefix.
-func (c *Compiled) Reads(prefix string) bool {
+// Reads reports whether the condition uses a variable whose name begins with the prefix.
+func (c *CompiledCondition) Reads(prefix string) bool {
 	for _, name := range c.names {
 		if strings.HasPrefix(name, prefix) {
 			return true
@@ -71,7 +71,7 @@ func (c *Compiled) Reads(prefix string) bool {
 }
 
 // Compile compiles a condition of this language and limits its cost. An error names the fault and its column.
-func (l *Language) Compile(expr string) (*Compiled, error) {
+func (l *Language) Compile(expr string) (*CompiledCondition, error) {
 	if strings.TrimSpace(expr) == "" {
 		return nil, model.Errorf(model.Invalid, "where: the condition is empty").WithHint("write a condition such as %s", l.Example)
 	}
@@ -80,14 +80,14 @@ func (l *Language) Compile(expr string) (*Compiled, error) {
 	}
 	env, err := l.environment()
 	if err != nil {
-		return nil, fmt.Errorf("prepare conditions: %w", err)
+		return nil, fmt.Errorf("create the CEL environment for conditions: %w", err)
 	}
 	ast, issues := env.Compile(expr)
 	if issues.Err() != nil {
 		return nil, l.compileError(expr, issues.Errors()[0])
 	}
 	if ast.OutputType() != cel.BoolType {
-		return nil, model.Errorf(model.Invalid, "where: %q gives %s, expected true or false", expr, typeName(ast.OutputType())).
+		return nil, model.Errorf(model.Invalid, "where: the result of %q is %s, expected true or false", expr, typeName(ast.OutputType())).
 			WithHint("compare it, for example: %s", l.Example)
 	}
 	if err := l.refuseQuotedNumbers(ast); err != nil {
@@ -95,7 +95,7 @@ func (l *Language) Compile(expr string) (*Compiled, error) {
 	}
 	estimate, err := env.EstimateCost(ast, sizeEstimator{l})
 	if err != nil {
-		return nil, fmt.Errorf("estimate condition %q: %w", expr, err)
+		return nil, fmt.Errorf("estimate the cost of condition %q: %w", expr, err)
 	}
 	if estimate.Max > l.MaxCost {
 		return nil, model.Errorf(model.Invalid, "where: the condition could cost %d steps for one %s, at most %d are allowed", estimate.Max, l.Of, l.MaxCost).
@@ -105,8 +105,8 @@ func (l *Language) Compile(expr string) (*Compiled, error) {
 	if err != nil {
 		return nil, model.Errorf(model.Invalid, "where: %q: %w", expr, err)
 	}
-	c := &Compiled{Program: program}
-	c.needs, c.onlyNeeds = extractNeeds(ast.NativeRep(), ast.NativeRep().Expr())
+	c := &CompiledCondition{Program: program}
+	c.needs, c.onlyNeeds = extractIndexTerms(ast.NativeRep(), ast.NativeRep().Expr())
 	for _, ref := range ast.NativeRep().ReferenceMap() {
 		c.names = append(c.names, ref.Name)
 	}
@@ -128,12 +128,12 @@ func (l *Language) environment() (*cel.Env, error) {
 	return l.env, l.err
 }
 
-// compileError returns CEL's error with column and hint, for people.
+// compileError converts a compile error of CEL to a message with the column and a hint.
 func (l *Language) compileError(expr string, first *cel.Error) error {
 	message := strings.ReplaceAll(first.Message, " (in container '')", "")
 	message, _, _ = strings.Cut(message, " expecting ") // CEL lists its whole grammar there
 	message = strings.ReplaceAll(message, "mismatched input '<EOF>'", "the condition ends too early")
-	e := model.Errorf(model.Invalid, "where: column %d of %q: %s", first.Location.Column()+1, expr, message)
+	e := model.Errorf(model.Invalid, "where: error at column %d of %q: %s", first.Location.Column()+1, expr, message)
 	switch {
 	case strings.Contains(message, "token recognition error at: '= '"), strings.Contains(message, "token recognition error at: '='"):
 		return e.WithHint("to compare, write ==, for example: %s", l.Example)
@@ -159,7 +159,7 @@ func typeName(t *cel.Type) string {
 	return "a " + name
 }
 
-// sizeEstimator tells CEL's cost estimator the assumed size of variables.
+// sizeEstimator tells CEL's cost estimator the assumed length of variables.
 type sizeEstimator struct{ language *Language }
 
 // EstimateSize implements CEL's estimator: it assumes a size for variables of unknown size.
@@ -189,7 +189,7 @@ func (sizeEstimator) EstimateCallCost(string, string, *cost.AstNode, []cost.AstN
 // has(node.labels.env) distinguishes. Safe for concurrent use, each caller with its own Node.
 type Condition struct {
 	Expr        string
-	compiled    *Compiled // without the program (10 kB) where the needs are the whole condition
+	compiled    *CompiledCondition // without the program (10 kB) where the needs are the whole condition
 	readsGroups bool
 }
 
@@ -199,8 +199,8 @@ var nodeConditions = Language{
 	Example: `node.labels.env == "prod" && node.name.startsWith("web")`,
 }
 
-// Compile compiles a condition over a node. An error names the fault and its column. Equal texts share one Condition
-// while it is in use.
+// Compile compiles the text of a where condition about a node. An error names the fault and its column. Equal texts
+// share one Condition while it is in use.
 func Compile(expr string) (*Condition, error) {
 	if known, ok := nodeConditions.inUse.Load(expr); ok {
 		if c := known.(weak.Pointer[Condition]).Value(); c != nil {
@@ -224,9 +224,8 @@ func Compile(expr string) (*Condition, error) {
 // ReadsGroups reports whether the condition reads node.groups, which a group's `where` must not do.
 func (c *Condition) ReadsGroups() bool { return c.readsGroups }
 
-// Trusted returns an error if the condition reads values that a machine reports, because trusted groups read only
-// labels of the server.
-func (c *Condition) Trusted() error {
+// CheckTrusted returns an error if the condition uses values that a machine can choose itself, such as facts.
+func (c *Condition) CheckTrusted() error {
 	for _, v := range [...]struct{ name, why string }{
 		{"node.facts", "every machine reports its own facts"},
 		{"node.name", "a machine that joins chooses its name"},
@@ -244,13 +243,13 @@ func (c *Condition) Trusted() error {
 // match.
 func (c *Condition) Match(n *Node) bool {
 	if c.compiled.onlyNeeds { // the common case, at a tenth of the cost
-		return !slices.ContainsFunc(c.compiled.needs, func(need Need) bool { return !n.satisfies(need) })
+		return !slices.ContainsFunc(c.compiled.needs, func(need IndexTerm) bool { return !n.satisfies(need) })
 	}
 	return c.compiled.Evaluate(n)
 }
 
 // Evaluate evaluates the condition on variables. An evaluation error is no match.
-func (c *Compiled) Evaluate(vars interpreter.Activation) bool {
+func (c *CompiledCondition) Evaluate(vars interpreter.Activation) bool {
 	out, _, err := c.Program.Eval(vars)
 	return err == nil && out == types.True
 }

@@ -13,7 +13,7 @@ type Calendar struct {
 	spans []span
 }
 
-// span is a time span of a calendar, which may occur many times.
+// span is a time span of a calendar, which may recur.
 type span interface {
 	// containing returns the bounds of the occurrence that contains t; from belongs to the occurrence, until does not.
 	containing(t time.Time, zone *time.Location) (from, until time.Time, ok bool)
@@ -42,12 +42,12 @@ func New(zone string, spans []model.WindowSpan) (*Calendar, error) {
 // ParseDuring parses one line of weekly times, such as "22:00-07:00 Europe/Paris" or "sat,sun". A zone in the line wins
 // over the argument zone.
 func ParseDuring(text, zone string) (*Calendar, error) {
-	s := Inline(text, zone)
+	s := SpanOfLine(text, zone)
 	return New(s.Zone, s.Spans)
 }
 
-// Inline returns a line that ParseDuring accepts as a calendar with its zone.
-func Inline(text, zone string) model.Span {
+// SpanOfLine converts a line of weekly times, such as "22:00-07:00 Europe/Paris", to a model.Span.
+func SpanOfLine(text, zone string) model.Span {
 	words := strings.Fields(text)
 	if n := len(words); n > 1 && strings.ContainsAny(words[n-1], "/ABCDEFGHIJKLMNOPQRSTUVWXYZ") {
 		zone, words = words[n-1], words[:n-1]
@@ -88,8 +88,8 @@ func (s Set) Active(t time.Time) (until time.Time, active bool) {
 	return until, until.After(t)
 }
 
-// LastEnd returns the end of the last active time that overlaps [from, to]; the end may lie after to. ok is false if no
-// active time overlaps.
+// LastEnd returns the end of the last active time that overlaps the time from one instant to another. ok is false if
+// no active time overlaps.
 func (s Set) LastEnd(from, to time.Time) (end time.Time, ok bool) {
 	for at := from; !at.After(to); {
 		if until, in := s.Active(at); in {
@@ -113,8 +113,8 @@ func (s Set) LastEnd(from, to time.Time) (end time.Time, ok bool) {
 // maxJoined limits the adjacent occurrences that Active joins to find an end: one per day for more than a year.
 const maxJoined = 400
 
-// Active reports whether a span is active at t and until when; touching or overlapping spans count as one. For an end
-// more than a year away the result may be too early, so callers ask again at that time.
+// Active reports whether a time span of the calendar contains t, and when the active time ends. For an end more than
+// a year away the result may be too early, so callers ask again at that time.
 func (c *Calendar) Active(t time.Time) (until time.Time, active bool) {
 	until = t
 	for range maxJoined {
@@ -132,7 +132,7 @@ func (c *Calendar) Active(t time.Time) (until time.Time, active bool) {
 	return until, until.After(t)
 }
 
-// Next returns the first start of a span later than t, even during another span; zero: none.
+// Next returns the first start of a time span after t; zero: none.
 func (c *Calendar) Next(t time.Time) (next time.Time) {
 	for _, s := range c.spans {
 		if at := s.next(t, c.zone); !at.IsZero() && (next.IsZero() || at.Before(next)) {

@@ -26,6 +26,7 @@ func zonedTime(t *testing.T, text, zone string) time.Time {
 	return parsed
 }
 
+// Active returns whether a calendar is active at a time, and until when.
 func TestCalendarActive(t *testing.T) {
 	nights := []model.WindowSpan{{During: "22:00-07:00"}}
 	weekend := []model.WindowSpan{{During: "sat,sun"}}
@@ -64,6 +65,7 @@ func TestCalendarActive(t *testing.T) {
 	}
 }
 
+// A time span in the hour that a clock change repeats is active during both passes of the hour.
 func TestWindowInRepeatedHour(t *testing.T) {
 	c, err := ParseDuring("02:00-03:00 Europe/Paris", "")
 	testenv.NoError(t, err)
@@ -77,8 +79,7 @@ func TestWindowInRepeatedHour(t *testing.T) {
 	}
 }
 
-// TestCronSpansWhenClocksChange checks cron spans in nights of clock changes: a skipped tick keeps its length, a
-// repeated tick starts one span.
+// In a night of a clock change, a span at a skipped time keeps its length and a span at a repeated time starts once.
 func TestCronSpansWhenClocksChange(t *testing.T) {
 	for _, c := range []struct {
 		what, zone, cron string
@@ -157,7 +158,7 @@ func TestWeeklySpansFollowTheWallClock(t *testing.T) {
 	}
 }
 
-// activeByWalk reports whether a weekly span is active at t, by a minute-by-minute walk along the wall clock.
+// activeByWalk reports whether a weekly span is active at t, computed slowly minute by minute as a reference.
 func activeByWalk(w weeklySpan, t time.Time, zone *time.Location) bool {
 	for back := range 4 {
 		d := dateOf(t.In(zone)).plusDays(1 - back)
@@ -186,7 +187,7 @@ func activeByWalk(w weeklySpan, t time.Time, zone *time.Location) bool {
 	return false
 }
 
-// TestNextStartOfAWindow checks the start of the next span of a calendar.
+// Next returns the start of the calendar's next time span.
 func TestNextStartOfAWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.SampledFrom([]string{"22:00-07:00", "sat,sun", "mon-fri 12:00-13:00", "02:30-02:45"}).Draw(t, "during")
@@ -236,6 +237,7 @@ func TestMistypedWindows(t *testing.T) {
 	}
 }
 
+// FuzzParseDuring parses arbitrary texts as weekly times: each is refused or gives a calendar with consistent times.
 func FuzzParseDuring(f *testing.F) {
 	for _, text := range []string{"22:00-07:00 Europe/Paris", "sat,sun", "mon-fri 12:00-13:00 UTC", "-", "00:00-24:00"} {
 		f.Add(text)

@@ -81,7 +81,7 @@ func appendFixed(dst []byte, field uint32, b []byte) []byte {
 	return dst
 }
 
-// appendMap appends a map field by ascending key, so that equal maps have equal bytes.
+// appendMap appends a map field in the order of its keys, so that equal maps have equal bytes.
 func appendMap(dst []byte, field uint32, m map[string]string) []byte {
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		var start int
@@ -93,14 +93,13 @@ func appendMap(dst []byte, field uint32, m map[string]string) []byte {
 	return dst
 }
 
-// openMessage starts a nested message: it writes the tag and one byte for the length, which closeMessage
-// widens where the message is longer.
+// openMessage starts a nested message: it writes the tag and reserves one byte for the length.
 func openMessage(dst []byte, field uint32) (_ []byte, start int) {
 	dst = append(appendTag(dst, field, typeBytes), 0)
 	return dst, len(dst)
 }
 
-// closeMessage inserts the length of a nested message that started at an offset.
+// closeMessage writes the length of a nested message, after its content, into the place that openMessage reserved.
 func closeMessage(dst []byte, start int) []byte {
 	size := len(dst) - start
 	if size < 0x80 {
@@ -126,7 +125,7 @@ func uintFieldBytes(v uint64) int {
 	return 1 + varintBytes(v)
 }
 
-// appendKey appends fields 1 and 2, the stream and lane of a message.
+// appendKey appends fields 1 and 2 of a message: the stream and the lane.
 func appendKey(dst []byte, k StreamKey) []byte {
 	dst = appendFixed64(dst, 1, uint64(k.Stream))
 	return appendUint(dst, 2, uint64(k.Lane))
@@ -196,7 +195,7 @@ func appendHex(dst []byte, field uint32, digits string) []byte {
 	return appendBytes(dst, field, b)
 }
 
-// appendStatusName appends the status of a name; an empty name is omitted, like OK.
+// appendStatusName appends a status, given by name, as its number; an empty name is omitted, like OK.
 func appendStatusName(dst []byte, field uint32, name string) []byte {
 	status, _ := model.ParseStatus(name)
 	return appendUint(dst, field, uint64(status))

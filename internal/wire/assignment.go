@@ -130,8 +130,8 @@ func (a *Assignment) readContent(f *fields) bool {
 	return true
 }
 
-// unpackFields returns the fields of a compressed part of the message. It checks their unpacked length before it
-// unpacks.
+// unpackFields decompresses a compressed part of the message and returns its fields. It checks their unpacked length
+// before it unpacks.
 func (f *fields) unpackFields(name, message string) fields {
 	packed := f.raw(name, MaxFrame)
 	if f.err != nil {
@@ -159,8 +159,8 @@ func AssignmentHash(chunks []*model.Chunk, properties []Property, proxied *Proxy
 	return JoinHashes(ChunksHash(chunks, proxied), PropertiesHash(properties))
 }
 
-// JoinHashes returns the hash of an assignment from the hashes of its chunks and of its property values. Many nodes
-// share either part, so that each is hashed once.
+// JoinHashes returns the hash of an assignment from the hash of its chunks and the hash of its property values. Many
+// nodes share either part, so that each is hashed once.
 func JoinHashes(chunks, properties [32]byte) [32]byte {
 	const title = "muster.v1 assignment\n"
 	var buf [len(title) + 64]byte
@@ -221,8 +221,8 @@ func SignedBytes(node uuid.UUID, gen Generation, hash [32]byte) []byte {
 	return append(b, hash[:]...)
 }
 
-// Parts splits an assignment into messages that each fit in a frame; the last has the signature and all fields but
-// lists. A small assignment is its only part.
+// Parts splits an assignment into messages that each fit in one frame; the last part has the signature. A small
+// assignment is its only part.
 func (a *Assignment) Parts() (parts []*Assignment) {
 	part := a.emptyPart()
 	size := 0
@@ -253,12 +253,12 @@ func (a *Assignment) Parts() (parts []*Assignment) {
 	return append(parts, &last)
 }
 
-// emptyPart returns a part of the assignment without chunks, to be followed by more.
+// emptyPart returns a part of the assignment without content, marked as not the last part.
 func (a *Assignment) emptyPart() *Assignment {
 	return &Assignment{Generation: a.Generation, Hash: a.Hash, More: true}
 }
 
-// PartialAssignment joins the received parts of one assignment. It copies them, because they alias read buffers.
+// PartialAssignment collects the received parts of one assignment. It copies them, because they alias read buffers.
 type PartialAssignment struct {
 	sum  Assignment
 	size int
@@ -309,7 +309,7 @@ type ProxyNode struct {
 	Properties []Property // ascending by name
 }
 
-// ProxySet lists chunks to run once for each of some proxy nodes. Both ascend.
+// ProxySet lists checks (chunks) and the proxy nodes for each of which an agent must run them. Both ascend.
 type ProxySet struct {
 	Chunks []model.ChunkID
 	Nodes  []model.NodeID
@@ -335,7 +335,7 @@ func equalProperty(a, b Property) bool {
 	return a.Name == b.Name && a.Error == b.Error && string(a.Value) == string(b.Value)
 }
 
-// CloneProperties returns a copy independent of the read buffer; nil for an empty list.
+// CloneProperties returns a deep copy of properties that no longer refers to the read buffer; nil for an empty list.
 func CloneProperties(list []Property) []Property {
 	if len(list) == 0 {
 		return nil
@@ -347,7 +347,7 @@ func CloneProperties(list []Property) []Property {
 	return own
 }
 
-// Clone returns a copy independent of the read buffer.
+// Clone returns a deep copy that no longer refers to the read buffer.
 func (p *ProxyChecks) Clone() ProxyChecks {
 	own := ProxyChecks{Nodes: slices.Clone(p.Nodes), Sets: slices.Clone(p.Sets)}
 	for i := range own.Nodes {

@@ -35,7 +35,7 @@ func newLargeAssignment() *Assignment {
 	return a
 }
 
-// frameBody returns the body of an Assignment frame.
+// frameBody returns the body of an encoded Assignment frame.
 func frameBody(t testing.TB, frame []byte) []byte {
 	t.Helper()
 	kind, body, err := FrameKind(frame)
@@ -45,6 +45,7 @@ func frameBody(t testing.TB, frame []byte) []byte {
 	return body
 }
 
+// A random assignment that is compressed and decoded again is unchanged.
 func TestPackedAssignmentDecodesEqual(t *testing.T) {
 	assignment := compileDefinition(t)("muster.v1.Assignment")
 	rapid.Check(t, func(t *rapid.T) {
@@ -73,8 +74,8 @@ func TestPackedAssignmentDecodesEqual(t *testing.T) {
 	}
 }
 
-// TestGoldenPackedAssignment checks that a compressed assignment of an earlier version still decodes. It compares no
-// encoded bytes, because compressors may differ.
+// A compressed assignment that an earlier version has encoded can still be decoded. It compares no encoded bytes,
+// because compressors may differ.
 func TestGoldenPackedAssignment(t *testing.T) {
 	path := filepath.Join("testdata", "golden", "14-assignment-packed.txt")
 	if testenv.Updating() {
@@ -109,8 +110,7 @@ func TestGoldenPackedAssignment(t *testing.T) {
 	}
 }
 
-// TestOversizedPackedContentIsRefused checks that content which would decompress to more than a frame is refused by
-// its announced size.
+// Compressed content whose announced size is larger than a frame is refused before it is decompressed.
 func TestOversizedPackedContentIsRefused(t *testing.T) {
 	chunk := appendAssignmentContent(nil, &Assignment{Add: []AssignedChunk{{ID: 1, Body: make([]byte, maxBody)}}})
 	pack := func(plain []byte) []byte { return appendBytes(nil, 9, s2.Encode(nil, plain)) }
@@ -206,7 +206,7 @@ func formatSize(n int) string {
 	return text[:len(text)-3] + " " + text[len(text)-3:]
 }
 
-// TestCodeLimitsEqualProtoLimits checks that the constants of the code equal the limits in the .proto definition.
+// The limits in the Go constants equal the limits in the .proto definition.
 func TestCodeLimitsEqualProtoLimits(t *testing.T) {
 	find := compileDefinition(t)
 	limit := func(message, field, option string) (value uint64) {

@@ -69,7 +69,8 @@ type BatchReader struct {
 	err  error
 }
 
-// Reset starts reading the body of a Batch frame. The reader and the signals that it returns alias body.
+// Reset starts to read the signals in the body of another Batch frame. The reader and the signals that it returns
+// alias body.
 func (r *BatchReader) Reset(body []byte) error {
 	r.BatchHeader, r.body, r.raw, r.at, r.err = BatchHeader{}, body, nil, 0, nil
 	f := fields{message: "Batch"}
@@ -145,7 +146,7 @@ func (r *BatchReader) Next(s *Signal) bool {
 	return false
 }
 
-// Raw returns the encoding of Next's last signal, even a malformed one, as a part of the batch.
+// Raw returns the encoded bytes of the signal that Next returned last, even if the signal is malformed.
 func (r *BatchReader) Raw() []byte { return r.raw }
 
 // Err returns the error that ended Next early, or nil.

@@ -30,16 +30,16 @@ func AppendChunk(dst []byte, c *model.Chunk) []byte {
 	return closeMessage(dst, in)
 }
 
-// OpaqueChunk returns a chunk of kind 0 for an encoding that this build cannot decode. It encodes to the same bytes,
-// so that its hash is the same.
+// OpaqueChunk returns a chunk of kind 0 that keeps an encoding which this build cannot decode. It encodes to the same
+// bytes, so that its hash is the same.
 func OpaqueChunk(id model.ChunkID, data []byte) *model.Chunk {
 	return (&model.Chunk{ID: id, Hash: ChunkHash(data)}).Seal(0, slices.Clone(data))
 }
 
-// ChunkFeature returns the feature by which Hello declares that the agent understands a kind of chunk.
+// ChunkFeature returns the name by which an agent tells in Hello that it understands a kind of chunk.
 func ChunkFeature(kind model.ChunkKind) string { return fmt.Sprintf("chunk.%d", kind) }
 
-// Features returns the features of this build for Hello.Features.
+// Features returns the features that an agent of this build lists in Hello.
 func Features() []string { return []string{ChunkFeature(model.ChunkCheck)} }
 
 // ChunkHash returns the first half of the SHA-256 of an encoded chunk.
@@ -77,7 +77,7 @@ func DecodeChunk(id model.ChunkID, data []byte) (*model.Chunk, error) {
 	}
 	switch head.Kind {
 	case 0:
-		return nil, fmt.Errorf("decode Chunk: %w: it has no kind", ErrMalformed)
+		return nil, fmt.Errorf("decode Chunk: %w: the chunk has no kind", ErrMalformed)
 	case model.ChunkCheck:
 		c := &model.CheckChunk{Chunk: head}
 		in := fields{message: "CheckChunk", rest: body}

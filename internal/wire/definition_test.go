@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// messageCodec encodes and decodes one message of the definition for tests.
+// messageCodec encodes and decodes one kind of protobuf message for tests.
 type messageCodec struct {
 	name   string // in the .proto file
 	encode func(v any) []byte
@@ -45,7 +45,7 @@ func frameCodec[T any, P interface {
 	}
 }
 
-// batchCodec returns a test codec for Batch that also decodes the signals' bodies.
+// batchCodec returns a test codec for Batch that also decodes the body of each signal.
 func batchCodec() messageCodec {
 	c := frameCodec("Batch", AppendBatch)
 	whole := c.decode
@@ -158,9 +158,9 @@ func compileDefinition(t testing.TB) func(name string) protoreflect.MessageDescr
 	}
 }
 
-// TestCodecFollowsDefinition checks with random messages that the codec and the .proto definition agree. What a
-// protobuf library writes, in the order it likes, we decode; what we encode, it reads as the same message, without
-// unknown fields, in as many bytes as it needs; and we decode it to the same value.
+// The codec and the protobuf library with the .proto definition agree on random messages. What a protobuf library
+// writes, in the order it likes, we decode; what we encode, it reads as the same message, without unknown fields, in
+// as many bytes as it needs; and we decode it to the same value.
 func TestCodecFollowsDefinition(t *testing.T) {
 	find := compileDefinition(t)
 	for _, c := range codecs() {
@@ -253,7 +253,7 @@ func drawMessage(t *rapid.T, desc protoreflect.MessageDescriptor) *dynamicpb.Mes
 	return m
 }
 
-// isZero reports whether a value of the definition is the default of its type.
+// isZero reports whether a protobuf value is the default of its type.
 func isZero(v protoreflect.Value) bool {
 	b, isBytes := v.Interface().([]byte)
 	return isBytes && len(b) == 0 || !isBytes && reflect.ValueOf(v.Interface()).IsZero()

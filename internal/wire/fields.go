@@ -33,8 +33,7 @@ func uvarint(data []byte, i int) (v uint64, n int) {
 	return uvarintLong(data, i)
 }
 
-// uvarintLong decodes a long varint from eight bytes at once: the highest bits mark its end, and the groups of seven
-// bits are shifted together.
+// uvarintLong decodes a varint of several bytes from eight bytes at once, for speed.
 func uvarintLong(data []byte, i int) (v uint64, n int) {
 	if uint(i) < uint(len(data)) && len(data)-i >= 8 {
 		x := binary.LittleEndian.Uint64(data[i:])
@@ -59,8 +58,9 @@ func uvarintLong(data []byte, i int) (v uint64, n int) {
 	return 0, -1
 }
 
-// fields decodes the fields of one protobuf message. After next, num and typ describe the present field, and value or
-// bytes has its content, which the typed readers check. The first error ends the walk and stays in err.
+// fields reads the fields of one encoded protobuf message one after the other. After next, num and typ describe the
+// present field, and value or bytes has its content, which the typed readers check. The first error ends the walk and
+// stays in err.
 type fields struct {
 	message string
 	rest    []byte
@@ -126,7 +126,7 @@ func (f *fields) fail(name, format string, args ...any) {
 	}
 }
 
-// expect reports whether the field has a wire type, and records an error if not.
+// expect reports whether the field has the expected wire type, and records an error if not.
 func (f *fields) expect(name string, typ uint8) bool {
 	if f.typ != typ {
 		f.fail(name, "wire type %d, want %d", f.typ, typ)
@@ -167,7 +167,7 @@ func (f *fields) fixed64(name string) uint64 {
 	return f.value
 }
 
-// raw reads a bytes field as a part of the input, at most limit bytes.
+// raw returns the bytes of a field without a copy, at most limit bytes.
 func (f *fields) raw(name string, limit int) []byte {
 	if !f.expect(name, typeBytes) {
 		return nil
@@ -211,7 +211,7 @@ func (f *fields) mergeError(inner *fields) {
 	}
 }
 
-// checkCount reports whether a list with have elements may grow, and records an error if it is full.
+// checkCount reports whether a list of have elements may get another one, and records an error if the list is full.
 func (f *fields) checkCount(name string, have, limit int) bool {
 	if have >= limit {
 		f.fail(name, "more than %d", limit)
@@ -247,7 +247,7 @@ func (f *fields) entry(name string, m *map[string]string, limit int) {
 	(*m)[key] = value
 }
 
-// key reads field 1 or 2, the stream and lane of a message.
+// key reads field 1 or 2 of a message: the stream or the lane.
 func (f *fields) key(k *StreamKey) {
 	if f.num == 1 {
 		k.Stream = StreamID(f.fixed64("stream"))
@@ -283,7 +283,7 @@ func (f *fields) stringList(name string, list []string, limit, maxBytes int) []s
 	return list
 }
 
-// numbers reads an element of a repeated number field, or a packed list of them.
+// numbers reads one element of a repeated number field, or all elements of a packed field.
 func numbers[T ~uint32](f *fields, name string, list []T, limit int) []T {
 	if f.typ == typeVarint {
 		if f.checkCount(name, len(list), limit) {

@@ -54,11 +54,11 @@ const (
 	Backlog Lane = 1
 )
 
-// StreamID is the random id of a spool's stream, made with the spool. Signals are numbered per (node, stream, lane),
-// from 1 without holes.
+// StreamID is the random id of a stream of signals, created together with the agent's spool. Signals are numbered per
+// (node, stream, lane), from 1 without holes.
 type StreamID uint64
 
-// StreamKey identifies a sequence of numbers of one node: stream and lane.
+// StreamKey identifies one sequence of numbered signals of a node by stream and lane.
 type StreamKey struct {
 	Stream StreamID
 	Lane   Lane
@@ -107,8 +107,8 @@ const (
 	RestrictChanges  = "changes"  // no commands on request
 )
 
-// Generation orders assignments: by Epoch (the journal's incarnation), then by Revision (of the intent). An agent
-// refuses a lower one than it holds.
+// Generation is the version of an assignment: the journal's epoch first, then the intent revision. An agent refuses a
+// lower one than it holds.
 type Generation struct {
 	Epoch    uint64
 	Revision uint64
@@ -199,7 +199,8 @@ type Batch struct {
 	Gap     *Gap // instead of Signals: covers First … Gap.Last
 }
 
-// Gap stands in a stream for the sequence numbers of signals that the spool dropped.
+// Gap takes the place of signals that the agent's spool dropped, with their range of sequence numbers and their
+// counts.
 type Gap struct {
 	Last   uint64
 	Reason string
@@ -242,8 +243,7 @@ type Run struct {
 // ended: the waiting signals arrive as a fifth more than the usual rate, not all at once.
 const BackPressureEasing = 5
 
-// BackPressure asks the agent for larger and rarer batches: linger at least LingerMs for LastsMs from now, then ever
-// shorter.
+// BackPressure asks an agent to send larger and rarer batches for a time, because the server is overloaded.
 type BackPressure struct {
 	LingerMs uint32 // zero: as usual again
 	Reason   string
@@ -256,7 +256,7 @@ type Bye struct {
 	RetryMs uint32
 }
 
-// Facts replaces the labels, facts and groups that Hello named. It is not journaled.
+// Facts replaces the labels, facts and groups of a node that its agent named in Hello. It is not journaled.
 type Facts struct {
 	Labels map[string]string // from the agent's configuration
 	Facts  map[string]string // measured
@@ -292,8 +292,9 @@ type RunOutput struct {
 	Refused    string       // why nothing was run, for people; with Done
 }
 
-// Exchange is a request during a session, or the answer with the same id. 15 is the last number of a message: later
-// kinds of requests become fields here. An agent sends only requests that Welcome.Features allows.
+// Exchange is a request during a session, such as for secrets, or the answer with the same id. 15 is the last number
+// of a message: later kinds of requests become fields here. An agent sends only requests that Welcome.Features
+// allows.
 type Exchange struct {
 	ID             uint64
 	SecretsRequest *SecretsRequest // agent to server
@@ -322,10 +323,10 @@ type SecretValue struct {
 // MaxSecretNames is the largest number of secrets in one Exchange.
 const MaxSecretNames = model.MaxCheckSecrets
 
-// Turn makes an agent run assigned round-robin checks once, now.
+// Turn orders an agent to run assigned round-robin checks once, immediately.
 type Turn struct{ Runs []TurnRun }
 
-// TurnRun is one run of a round-robin check; Node is the proxy node of a proxy check.
+// TurnRun names one round-robin check to run, and the proxy node if it is a proxy check.
 type TurnRun struct {
 	Chunk model.ChunkID
 	Node  model.NodeID

@@ -59,23 +59,62 @@ func fuzzMessage[T any, P interface {
 	})
 }
 
-func FuzzHello(f *testing.F)   { fuzzMessage(f, KindHello, AppendHello) }
+// FuzzHello decodes arbitrary bytes as a Hello message: each gives ErrMalformed or a message that encodes and decodes
+// to the same.
+func FuzzHello(f *testing.F) { fuzzMessage(f, KindHello, AppendHello) }
+
+// FuzzWelcome decodes arbitrary bytes as a Welcome message: each gives ErrMalformed or a message that encodes and
+// decodes to the same.
 func FuzzWelcome(f *testing.F) { fuzzMessage(f, KindWelcome, AppendWelcome) }
-func FuzzRefuse(f *testing.F)  { fuzzMessage(f, KindRefuse, AppendRefuse) }
+
+// FuzzRefuse decodes arbitrary bytes as a Refuse message: each gives ErrMalformed or a message that encodes and
+// decodes to the same.
+func FuzzRefuse(f *testing.F) { fuzzMessage(f, KindRefuse, AppendRefuse) }
+
+// FuzzAssignment decodes arbitrary bytes as an Assignment message: each gives ErrMalformed or a message that encodes
+// and decodes to the same.
 func FuzzAssignment(f *testing.F) {
 	f.Add(frameBody(f, AppendPackedAssignment(nil, newLargeAssignment())))
 	fuzzMessage(f, KindAssignment, AppendAssignment)
 }
-func FuzzAssignmentStatus(f *testing.F) { fuzzMessage(f, KindAssignmentStatus, AppendAssignmentStatus) }
-func FuzzAck(f *testing.F)              { fuzzMessage(f, KindAck, AppendAck) }
-func FuzzRun(f *testing.F)              { fuzzMessage(f, KindRun, AppendRun) }
-func FuzzBackPressure(f *testing.F)     { fuzzMessage(f, KindBackPressure, AppendBackPressure) }
-func FuzzFacts(f *testing.F)            { fuzzMessage(f, KindFacts, AppendFacts) }
-func FuzzStats(f *testing.F)            { fuzzMessage(f, KindStats, AppendStats) }
-func FuzzRunOutput(f *testing.F)        { fuzzMessage(f, KindRunOutput, AppendRunOutput) }
-func FuzzExchange(f *testing.F)         { fuzzMessage(f, KindExchange, AppendExchange) }
-func FuzzBye(f *testing.F)              { fuzzMessage(f, KindBye, AppendBye) }
 
+// FuzzAssignmentStatus decodes arbitrary bytes as an AssignmentStatus message: each gives ErrMalformed or a message
+// that encodes and decodes to the same.
+func FuzzAssignmentStatus(f *testing.F) { fuzzMessage(f, KindAssignmentStatus, AppendAssignmentStatus) }
+
+// FuzzAck decodes arbitrary bytes as an Ack message: each gives ErrMalformed or a message that encodes and decodes to
+// the same.
+func FuzzAck(f *testing.F) { fuzzMessage(f, KindAck, AppendAck) }
+
+// FuzzRun decodes arbitrary bytes as a Run message: each gives ErrMalformed or a message that encodes and decodes to
+// the same.
+func FuzzRun(f *testing.F) { fuzzMessage(f, KindRun, AppendRun) }
+
+// FuzzBackPressure decodes arbitrary bytes as a BackPressure message: each gives ErrMalformed or a message that
+// encodes and decodes to the same.
+func FuzzBackPressure(f *testing.F) { fuzzMessage(f, KindBackPressure, AppendBackPressure) }
+
+// FuzzFacts decodes arbitrary bytes as a Facts message: each gives ErrMalformed or a message that encodes and decodes
+// to the same.
+func FuzzFacts(f *testing.F) { fuzzMessage(f, KindFacts, AppendFacts) }
+
+// FuzzStats decodes arbitrary bytes as a Stats message: each gives ErrMalformed or a message that encodes and decodes
+// to the same.
+func FuzzStats(f *testing.F) { fuzzMessage(f, KindStats, AppendStats) }
+
+// FuzzRunOutput decodes arbitrary bytes as a RunOutput message: each gives ErrMalformed or a message that encodes and
+// decodes to the same.
+func FuzzRunOutput(f *testing.F) { fuzzMessage(f, KindRunOutput, AppendRunOutput) }
+
+// FuzzExchange decodes arbitrary bytes as an Exchange message: each gives ErrMalformed or a message that encodes and
+// decodes to the same.
+func FuzzExchange(f *testing.F) { fuzzMessage(f, KindExchange, AppendExchange) }
+
+// FuzzBye decodes arbitrary bytes as a Bye message: each gives ErrMalformed or a message that encodes and decodes to
+// the same.
+func FuzzBye(f *testing.F) { fuzzMessage(f, KindBye, AppendBye) }
+
+// FuzzBatch reads arbitrary bytes as a Batch message: each gives ErrMalformed or a valid range of sequence numbers.
 func FuzzBatch(f *testing.F) {
 	fuzzBodies(f, KindBatch)
 	f.Fuzz(func(t *testing.T, body []byte) {
@@ -127,6 +166,7 @@ func FuzzBatch(f *testing.F) {
 	})
 }
 
+// FuzzFrame splits arbitrary bytes into frame kind and body: each gives ErrMalformed or a valid kind and body.
 func FuzzFrame(f *testing.F) {
 	fuzzBodies(f, 0)
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -143,6 +183,8 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
+// FuzzChunk decodes arbitrary bytes as a chunk: each gives ErrMalformed or a chunk that encodes and decodes to the
+// same.
 func FuzzChunk(f *testing.F) {
 	f.Add(AppendChunk(nil, goldenChunk()))
 	f.Add(AppendChunk(nil, (&model.CheckChunk{Probe: &model.Probe{Name: "tcp", Args: map[string]string{"address": "localhost:22"}}, Cron: "*/5 * * * *"}).Seal()))
@@ -166,11 +208,15 @@ func FuzzChunk(f *testing.F) {
 	})
 }
 
+// FuzzResult decodes arbitrary bytes as a result: each gives ErrMalformed or a result that encodes and decodes to the
+// same.
 func FuzzResult(f *testing.F) {
 	f.Add(AppendResult(nil, &Result{Status: model.Warning, DurationMs: 3, Output: []byte("x"), Cut: 4, Extra: AppendExtra(nil, &Extra{Pipelines: []string{"a"}})}))
 	fuzzBody(f, AppendResult)
 }
 
+// FuzzValueBlock decodes arbitrary bytes as a block of metric values: each gives ErrMalformed or a block that encodes
+// and decodes to the same.
 func FuzzValueBlock(f *testing.F) {
 	f.Add(AppendValueBlock(nil, &ValueBlock{Rows: 1, Columns: []byte{7}}))
 	fuzzBody(f, AppendValueBlock)
@@ -195,6 +241,8 @@ func fuzzBody[T any, P interface {
 	})
 }
 
+// FuzzExtra decodes arbitrary bytes as the extra fields of a result: each gives ErrMalformed or fields that encode
+// and decode to the same.
 func FuzzExtra(f *testing.F) {
 	f.Add(AppendExtra(nil, &Extra{Hooks: []model.HookResult{{Name: "top", Output: "x"}}, Values: []model.Value{{Name: "a", Value: 1.5, Tags: map[string]string{"b": "c"}}}}))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -211,6 +259,8 @@ func FuzzExtra(f *testing.F) {
 	})
 }
 
+// FuzzRecord decodes arbitrary bytes as a journal record: each gives ErrMalformed or a record that encodes and
+// decodes to the same.
 func FuzzRecord(f *testing.F) {
 	for _, g := range golden() {
 		if strings.Contains(g.name, "record") {

@@ -21,7 +21,7 @@ import (
 
 var goldenNode = uuid.MustParse("0192f0c4-7e2a-7b1d-9c55-3f6a1e0d4b21")
 
-// goldenChunk returns the check of the golden files.
+// goldenChunk returns the test check whose encoding is in the golden files.
 func goldenChunk() *model.Chunk {
 	return (&model.CheckChunk{
 		Chunk:    model.Chunk{ID: 17, Unit: 5, Namespace: 2, Name: "disk"},
@@ -35,8 +35,8 @@ func goldenChunk() *model.Chunk {
 // bound returns a pointer to a threshold's bound.
 func bound(v float64) *float64 { return &v }
 
-// moreChunk returns a check with the fields that goldenChunk lacks.
-func moreChunk() *model.Chunk {
+// otherGoldenChunk returns a test check that sets the fields which goldenChunk leaves empty.
+func otherGoldenChunk() *model.Chunk {
 	return (&model.CheckChunk{
 		Chunk: model.Chunk{Unit: 6, Namespace: 2, Name: "jobs"}, Command: &model.Command{Argv: []string{"check_sql"}}, Cron: "*/5 * * * *", TimeZone: "Europe/Paris",
 		Timeout: time.Minute, RunAs: "postgres", MaxOutput: 65536, FailAfter: 1, RecoverAfter: 1, FlapStart: 50, FlapEnd: 25, Route: "on-call",
@@ -49,7 +49,7 @@ func moreChunk() *model.Chunk {
 	}).Seal()
 }
 
-// golden returns an example of each message and record, in the order of a session.
+// golden returns one encoded example of each message and journal record.
 func golden() []struct {
 	name    string
 	message string
@@ -114,7 +114,7 @@ func golden() []struct {
 		{"17-run-output", "Frame", AppendRunOutput(nil, &RunOutput{ID: 0xfeedface, Output: []byte(" 02:11:09 up 12 days\n")})},
 		{"18-run-output-done", "Frame", AppendRunOutput(nil, &RunOutput{ID: 0xfeedface, Done: true, Status: model.Unknown, Refused: "this agent takes no commands (--no-run)"})},
 		{"19-back-pressure-lasts", "Frame", AppendBackPressure(nil, &BackPressure{LingerMs: 5000, Reason: "the server's disk is behind", LastsMs: 12000})},
-		{"13-chunk-more", "Chunk", AppendChunk(nil, moreChunk())},
+		{"13-chunk-more", "Chunk", AppendChunk(nil, otherGoldenChunk())},
 		{"31-assignment-proxy-checks", "Frame", AppendAssignment(nil, &Assignment{Generation: gen, Hash: hash, Base: [32]byte{1}, HasProxyChecks: true, ProxyChecks: ProxyChecks{
 			Nodes: []ProxyNode{{Node: 301, Name: "switch1", Properties: []Property{{Name: "address", Value: []byte(`"192.0.2.7"`)}}}, {Node: 302, Name: "switch2"}},
 			Sets:  []ProxySet{{Chunks: []model.ChunkID{17, 40}, Nodes: []model.NodeID{301, 302}}, {Chunks: []model.ChunkID{41}, Nodes: []model.NodeID{302}}},
@@ -186,7 +186,7 @@ func TestGoldenBytes(t *testing.T) {
 	}
 }
 
-// TestHashesAndSignedBytes checks the hash of an assignment and the bytes that its signature covers.
+// The hash of an assignment and the bytes that its signature covers equal the golden file.
 func TestHashesAndSignedBytes(t *testing.T) {
 	chunk := goldenChunk()
 	chunk.Hash = ChunkHash(AppendChunk(nil, chunk))

@@ -44,8 +44,8 @@ type Record struct {
 	Intent       *IntentMark
 }
 
-// IntentMark names the intent revision in force and the stores that lie beside the journal. A start compares the last mark
-// with the stores that it opens.
+// IntentMark is the journal record of the intent revision in force and of the identities of the other stores. A start
+// compares the last mark with the stores that it opens.
 type IntentMark struct {
 	Revision    int64
 	Incarnation uint64 // of the journal that the mark was written to
@@ -69,7 +69,7 @@ type SessionMark struct {
 	NoKeepalive bool   // the session only delivers results: the node owes no keepalive
 }
 
-// ForgetMark is the journal record by which views drop the event states of a check or node.
+// ForgetMark is the journal record by which the server's views drop the event states of a check or node.
 type ForgetMark struct {
 	Check   model.CheckID // zero: all checks of the node
 	Deleted bool          // the resource itself is deleted: leave a tombstone
@@ -91,8 +91,8 @@ type Action struct {
 	Problem string
 }
 
-// ServerResult is the journal record of a result that the server itself made, about itself (node model.ServerNode) or
-// a node. The chunk has its check.
+// ServerResult is the journal record of a result that the server itself made, about itself or about a node. The chunk
+// has its check.
 type ServerResult struct {
 	Chunk  model.ChunkID
 	Status model.Status
@@ -138,7 +138,8 @@ func AppendRecord(dst []byte, r *Record) []byte {
 	panic(fmt.Sprintf("BUG: append record of kind %d", r.Kind))
 }
 
-// AppendBatchRecord appends the head of a journal record; the caller appends the body of the agent's Batch frame.
+// AppendBatchRecord appends the start of the journal record of a batch: kind and node; the caller appends the body of
+// the agent's Batch frame.
 func AppendBatchRecord(dst []byte, node model.NodeID) []byte {
 	return binary.AppendUvarint(append(dst, byte(RecordBatch)), uint64(node))
 }
@@ -148,7 +149,7 @@ func AppendBatchRecord(dst []byte, node model.NodeID) []byte {
 func (r *Record) Decode(data []byte) error {
 	*r = Record{}
 	if len(data) == 0 {
-		return fmt.Errorf("decode record: %w: empty", ErrMalformed)
+		return fmt.Errorf("decode journal record: %w: the record is empty", ErrMalformed)
 	}
 	r.Kind = RecordKind(data[0])
 	f := fields{rest: data[1:]}
@@ -182,7 +183,7 @@ func (r *Record) Decode(data []byte) error {
 		f.message, r.ProxyResult = "ProxyResultRecord", &ProxyResult{}
 		readProxyResultRecord(&f, r)
 	default:
-		return fmt.Errorf("decode record: %w: unknown kind %d", ErrMalformed, data[0])
+		return fmt.Errorf("decode journal record: %w: unknown kind %d", ErrMalformed, data[0])
 	}
 	return f.err
 }

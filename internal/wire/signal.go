@@ -65,8 +65,7 @@ func AppendSignal(dst []byte, s *Signal) []byte {
 	return AppendSignalMessage(dst, s)
 }
 
-// AppendSignalMessage appends a signal in the encoding of ProxyResult.Signal, without the tag and length that it has
-// in a batch.
+// AppendSignalMessage appends an encoded signal without the tag and length that precede a signal in a batch.
 func AppendSignalMessage(dst []byte, s *Signal) []byte {
 	if s.AtMs != 0 {
 		dst = binary.AppendUvarint(append(dst, tagAt), s.AtMs)
@@ -297,7 +296,7 @@ func (r *Result) decodeOrdered(data []byte) bool {
 	return true
 }
 
-// Extra holds the fields of a result other than status, output and duration, such as values and hooks.
+// Extra holds the additional fields of a result, such as metric values and hook results.
 type Extra struct {
 	Hooks     []model.HookResult
 	Values    []model.Value
@@ -332,7 +331,7 @@ func DecodeExtra(data []byte) (x Extra, err error) {
 	return x, f.err
 }
 
-// extraFieldsLen returns the length of the Extra fields at the start of data; negative: malformed.
+// extraFieldsLen returns how many bytes at the start of data are Extra fields; negative: malformed.
 func extraFieldsLen(data []byte) int {
 	i := 0
 	for i < len(data) && (data[i] == tagHook || data[i] == tagValue || data[i] == tagPipeline) {

@@ -21,7 +21,7 @@ const (
 	idleBufferBytes = 1024
 )
 
-// Op is the kind of a WebSocket message: binary, ping, pong or close.
+// Op is the kind of a WebSocket frame: binary, ping, pong or close.
 type Op = ws.OpCode
 
 // Kinds of messages that Read returns. A close frame ends Read with a *CloseError.
@@ -44,11 +44,12 @@ type CloseError struct {
 	Reason string
 }
 
+// Error returns the code and reason of the peer's close frame as a text.
 func (e *CloseError) Error() string {
 	return fmt.Sprintf("the peer closed the connection (%d) %s", e.Code, e.Reason)
 }
 
-// Options holds the settings and the buffers that many connections share.
+// Options holds the timeout, the buffers and the settings of connections.
 type Options struct {
 	Timeout time.Duration // of one write; a write fails after one to two timeouts
 	Buffers *Buffers
@@ -88,8 +89,9 @@ func (c *Conn) NetConn() net.Conn { return c.nc }
 // Close closes the underlying connection without a close frame.
 func (c *Conn) Close() error { return c.nc.Close() }
 
-// Write sends frame[Headroom:] as one binary message. The header goes into the headroom, so a message is one write
-// without a copy; a client masks it in place. After an error the connection is of no use.
+// Write sends a binary message; the caller leaves Headroom free bytes in front for the frame header. The header goes
+// into the headroom, so a message is one write without a copy; a client masks it in place. After an error the
+// connection is of no use.
 func (c *Conn) Write(frame []byte) error { return c.write(ws.OpBinary, frame) }
 
 // Ping sends a ping. The peer's pong returns the payload (at most 125 bytes).
@@ -108,7 +110,7 @@ func (c *Conn) writeControl(op Op, payload []byte) error {
 	return c.write(op, append(make([]byte, Headroom, Headroom+len(payload)), payload...))
 }
 
-// write sends a frame whose header is put into the headroom; a client masks the payload.
+// write sends a frame after it has put the header in front of the payload; a client masks the payload.
 func (c *Conn) write(op Op, frame []byte) error {
 	payload := frame[Headroom:]
 	h := ws.Header{Fin: true, OpCode: op, Length: int64(len(payload))}
@@ -129,7 +131,7 @@ func putHeader(b []byte, h ws.Header) int {
 	return ws.HeaderSize(h)
 }
 
-// AppendFrame appends a server's binary message as an encoded frame; one Send can write several.
+// AppendFrame encodes a server's binary message as a frame and appends it to dst, for Send.
 func AppendFrame(dst []byte, parts ...[]byte) []byte {
 	h := ws.Header{Fin: true, OpCode: ws.OpBinary}
 	for _, p := range parts {
@@ -154,8 +156,7 @@ func (c *Conn) Send(frames []byte) error {
 	return err
 }
 
-// moveDeadline moves the write deadline to between one and two timeouts ahead, so that the timer is set once per
-// timeout, not per frame.
+// moveDeadline moves the write deadline forward, but at most once per timeout, to save system calls.
 func (c *Conn) moveDeadline() error {
 	now := time.Now() // its monotonic reading ignores changes of the wall clock
 	if c.deadline.Sub(now) > c.timeout {
@@ -168,9 +169,9 @@ func (c *Conn) moveDeadline() error {
 // maxDiscard bounds the bytes of a peer that CloseGracefully reads and drops.
 const maxDiscard = 8 << 20
 
-// CloseGracefully closes a connection so that the peer can still read the last message. A close while bytes of the
-// peer are unread makes the kernel reset the connection, and the peer loses the message with the reason. So it ends
-// the server's half, drops incoming bytes for at most within, then closes. Nobody else may read meanwhile.
+// CloseGracefully closes a connection only after the peer had time to read the last message. A close while bytes of
+// the peer are unread makes the kernel reset the connection, and the peer loses the message with the reason. So it
+// ends the server's half, drops incoming bytes for at most within, then closes. Nobody else may read meanwhile.
 func CloseGracefully(nc net.Conn, within time.Duration) {
 	defer nc.Close()
 	_ = nc.SetDeadline(time.Now().Add(within))
@@ -178,7 +179,7 @@ func CloseGracefully(nc net.Conn, within time.Duration) {
 	_, _ = io.CopyN(io.Discard, below, maxDiscard)
 }
 
-// closeWrite closes the sending half of nc and of the connections below it, and returns the lowest connection.
+// closeWrite closes the sending direction of a connection and of the connections below it, and returns the lowest one.
 func closeWrite(nc net.Conn) (below net.Conn) {
 	for below = nc; ; {
 		if w, ok := below.(interface{ CloseWrite() error }); ok {
@@ -192,11 +193,10 @@ func closeWrite(nc net.Conn) (below net.Conn) {
 	}
 }
 
-// CloseGracefully closes the underlying connection by the function CloseGracefully.
+// CloseGracefully closes the underlying connection only after the peer had time to read the last message.
 func (c *Conn) CloseGracefully(within time.Duration) { CloseGracefully(c.nc, within) }
 
-// CloseWrite closes the sending half while another goroutine still reads, for at most within, until the peer closes
-// too.
+// CloseWrite closes the sending direction, and limits the time in which another goroutine may still read.
 func (c *Conn) CloseWrite(within time.Duration) {
 	_ = c.nc.SetReadDeadline(time.Now().Add(within))
 	closeWrite(c.nc)

@@ -44,12 +44,12 @@ func newConnPair(t testing.TB) (server, client *Conn) {
 	return server, client
 }
 
-// newTestMessage returns a message of n bytes behind its headroom.
+// newTestMessage returns a message of n bytes with free space in front for the frame header.
 func newTestMessage(n int) []byte {
 	return append(make([]byte, Headroom), bytes.Repeat([]byte{'m'}, n)...)
 }
 
-// TestMessagesOfAllSizesArrive checks messages around every size boundary, several at once, in both directions.
+// Messages of every encoded length arrive unchanged in both directions, also several at once.
 func TestMessagesOfAllSizesArrive(t *testing.T) {
 	server, client := newConnPair(t)
 	sizes := []int{0, 1, 125, 126, 127, idleBufferBytes - 8, idleBufferBytes - 1, idleBufferBytes, idleBufferBytes + 1, 4095, 65535, 65536, 1 << 20, 3, 900, 900, 900, 0}
@@ -70,6 +70,7 @@ func TestMessagesOfAllSizesArrive(t *testing.T) {
 	}
 }
 
+// A ping is answered with a pong, and a close frame with a close frame.
 func TestPingAndCloseAreAnswered(t *testing.T) {
 	server, client := newConnPair(t)
 	testenv.NoError(t, client.Ping(nil))
@@ -123,8 +124,7 @@ func encodeFrame(h ws.Header) []byte {
 	return b.Bytes()
 }
 
-// TestFragmentedMessagesAreJoined checks that fragmented messages are joined where Options.Fragments allows, also
-// with pings in between.
+// A message in several frames is joined if the option Fragments allows it, even with pings between the frames.
 func TestFragmentedMessagesAreJoined(t *testing.T) {
 	part := func(op ws.OpCode, fin bool, text string) []byte {
 		f := ws.NewFrame(op, fin, []byte(text))
@@ -164,6 +164,7 @@ func TestFragmentedMessagesAreJoined(t *testing.T) {
 	}
 }
 
+// A handshake with a wrong path or subprotocol is refused.
 func TestInvalidHandshakesAreRefused(t *testing.T) {
 	for _, c := range []struct{ name, path, sub string }{{"path", "/other", "sub.v1"}, {"subprotocol", "/path", "sub.v2"}} {
 		t.Run(c.name, func(t *testing.T) {
@@ -182,7 +183,7 @@ func TestInvalidHandshakesAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzRead reads arbitrary frames as server and as client.
+// FuzzRead reads arbitrary bytes as frames, as server and as client: no message is longer than the limit.
 func FuzzRead(f *testing.F) {
 	f.Add(encodeFrame(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary, Length: 5}), true)
 	f.Add(encodeFrame(ws.Header{Fin: true, OpCode: ws.OpBinary, Length: 2000}), false)
@@ -202,8 +203,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// FuzzHandshake sends arbitrary handshakes to server and client: only a client that requests path and subprotocol is
-// accepted.
+// FuzzHandshake sends arbitrary handshakes: the server accepts only those with the right path and subprotocol.
 func FuzzHandshake(f *testing.F) {
 	const request = "GET /path HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
 		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: sub.v1\r\n\r\n"
@@ -269,7 +269,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 func TestMessagesSentTogetherAreReadAtOnce(t *testing.T) {
 	sizes := []int{0, 3, 125, 126, 900, 900, 5000, readAheadBytes - 8, readAheadBytes, readAheadBytes + 1, 65536, 1 << 20, 7, 7}
 	accepted, client := newConnPair(t)
-	server := Upgraded(accepted.nc, Options{Timeout: 10 * time.Second, Buffers: new(Buffers)})
+	server := NewServerConn(accepted.nc, Options{Timeout: 10 * time.Second, Buffers: new(Buffers)})
 	var frames []byte
 	for _, n := range sizes {
 		m := bytes.Repeat([]byte{'m'}, n)
@@ -288,7 +288,7 @@ func TestMessagesSentTogetherAreReadAtOnce(t *testing.T) {
 	}()
 	for _, c := range []*Conn{client, server} {
 		for i, n := range sizes {
-			if !c.More() {
+			if !c.HasFrame() {
 				testenv.NoError(t, c.Wait())
 			}
 			op, p, err := c.Read(1 << 20)
@@ -302,8 +302,7 @@ func TestMessagesSentTogetherAreReadAtOnce(t *testing.T) {
 	}
 }
 
-// TestPeerThatStillSendsReadsTheCloseReason checks that a client with a too large message reads the close frame's
-// reason while it still sends.
+// A client that still sends a too large message can read the reason in the server's close frame.
 func TestPeerThatStillSendsReadsTheCloseReason(t *testing.T) {
 	for range 5 {
 		server, client := newConnPair(t)

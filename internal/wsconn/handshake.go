@@ -19,8 +19,8 @@ const MaxHandshakeBytes = 64 << 10
 // ErrHandshakeSize means that an opening handshake is longer than MaxHandshakeBytes.
 var ErrHandshakeSize = errors.New("the opening handshake is larger than 64 KiB")
 
-// Handshake limits the size of a WebSocket handshake to MaxHandshakeBytes. Frames behind it are read from Conn
-// itself.
+// Handshake is a connection that refuses to read more than MaxHandshakeBytes during the WebSocket handshake. Frames
+// behind it are read from Conn itself.
 type Handshake struct {
 	net.Conn
 	read int
@@ -70,9 +70,9 @@ func Accept(nc net.Conn, path, subprotocol string, o Options) (*Conn, error) {
 	return newConn(nc, false, o), nil
 }
 
-// Upgraded returns a server's connection for the result of ws.Upgrader. If nc is a syscall.Conn, one system call
-// reads several messages.
-func Upgraded(nc net.Conn, o Options) *Conn {
+// NewServerConn returns a connection for the server's side, from the result of ws.Upgrader. If nc is a syscall.Conn,
+// one system call reads several messages.
+func NewServerConn(nc net.Conn, o Options) *Conn {
 	c := newConn(nc, false, o)
 	c.raw = newRawReader(nc, c)
 	return c
@@ -86,19 +86,19 @@ func Connect(nc net.Conn, host, path, subprotocol string, o Options) (*Conn, err
 		return nil, fmt.Errorf("open WebSocket: %w", err)
 	}
 	if hs.Protocol != subprotocol {
-		return nil, fmt.Errorf("open WebSocket: %w: the server does not support %s", ErrProtocol, subprotocol)
+		return nil, fmt.Errorf("open WebSocket: %w: the server did not accept the subprotocol %s", ErrProtocol, subprotocol)
 	}
-	return Adopt(nc, br, o)
+	return NewClientConn(nc, br, o)
 }
 
-// Adopt returns a client's connection for the result of ws.Dialer. br is the reader that the dialer returned, with
-// frames that came with the answer; or nil.
-func Adopt(nc net.Conn, br *bufio.Reader, o Options) (*Conn, error) {
+// NewClientConn returns a connection for the client's side, from the result of ws.Dialer. br is the reader that the
+// dialer returned, with frames that came with the answer; or nil.
+func NewClientConn(nc net.Conn, br *bufio.Reader, o Options) (*Conn, error) {
 	c := newConn(nc, true, o)
 	if br != nil {
 		n := br.Buffered()
 		if n > len(c.idleBuffer) {
-			return nil, fmt.Errorf("open WebSocket: %w: %d bytes before the first message", ErrProtocol, n)
+			return nil, fmt.Errorf("open WebSocket: %w: the server sent %d bytes together with its handshake, more than the buffer holds", ErrProtocol, n)
 		}
 		c.unreadTo, _ = br.Read(c.idleBuffer[:n])
 		ws.PutReader(br)

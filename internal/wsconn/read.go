@@ -18,8 +18,8 @@ const (
 	maxUnprovenBytes = 64 << 10
 )
 
-// Read waits for the next message of at most limit bytes. The payload is valid until the next Read or Wait. Pings are
-// answered before they are returned. While it waits, only the small buffer is held.
+// Read waits for the next message and returns its kind and content, at most limit bytes. The payload is valid until
+// the next Read or Wait. Pings are answered before they are returned. While it waits, only the small buffer is held.
 func (c *Conn) Read(limit int) (Op, []byte, error) {
 	c.releaseBuffers()
 	h, payload, err := c.readFrame(limit, false)
@@ -34,7 +34,8 @@ func (c *Conn) Read(limit int) (Op, []byte, error) {
 	return h.OpCode, payload, err
 }
 
-// readFrame reads one frame. continued is true if earlier frames of the same message were read.
+// readFrame reads one frame and returns its header and payload. continued is true if earlier frames of the same
+// message were read.
 func (c *Conn) readFrame(limit int, continued bool) (h ws.Header, payload []byte, err error) {
 	h, err = ws.ReadHeaderBuffer((*windowReader)(c), c.header[:])
 	if errors.Is(err, ws.ErrHeaderLengthMSB) || errors.Is(err, ws.ErrHeaderLengthUnexpected) {
@@ -76,10 +77,10 @@ func (c *Conn) readRest(first []byte, limit int) ([]byte, error) {
 			return message, nil
 		}
 	}
-	return nil, fmt.Errorf("%w: a message in more than %d frames", ErrTooLarge, maxFrames)
+	return nil, fmt.Errorf("%w: the message has more than %d frames", ErrTooLarge, maxFrames)
 }
 
-// handleControl answers a ping with a pong and a close frame with a close frame, then returns a *CloseError.
+// handleControl answers a received ping with a pong, and a close frame with a close frame.
 func (c *Conn) handleControl(op Op, payload []byte) error {
 	switch op {
 	case ws.OpClose:
@@ -92,7 +93,7 @@ func (c *Conn) handleControl(op Op, payload []byte) error {
 	return nil
 }
 
-// findFrameViolation returns the rule of RFC 6455 that a frame breaks; empty: none.
+// findFrameViolation returns a text that says how a frame breaks RFC 6455; empty: the frame is valid.
 func (c *Conn) findFrameViolation(h *ws.Header, continued bool) string {
 	switch {
 	case h.Rsv != 0:
@@ -115,7 +116,7 @@ func (c *Conn) findFrameViolation(h *ws.Header, continued bool) string {
 	return ""
 }
 
-// readPayload returns the next n bytes, in the read window if they fit, otherwise in a pooled buffer.
+// readPayload returns the next n bytes from the buffer of received bytes if they fit, otherwise from a pooled buffer.
 func (c *Conn) readPayload(n int) ([]byte, error) {
 	have, window := c.unreadTo-c.unreadFrom, c.window()
 	if n <= have {
@@ -151,8 +152,8 @@ func (c *Conn) readPayload(n int) ([]byte, error) {
 	}
 }
 
-// Wait waits for readable bytes on a small stack, for idle connections. The payload of the last Read is no longer
-// valid.
+// Wait waits until bytes can be read, on a small goroutine stack, for idle connections. The payload of the last Read
+// is no longer valid.
 func (c *Conn) Wait() error {
 	c.releaseBuffers()
 	if c.unreadFrom < c.unreadTo {
@@ -169,7 +170,7 @@ func (c *Conn) Wait() error {
 	return nil
 }
 
-// releaseBuffers returns pooled buffers whose bytes have been read.
+// releaseBuffers returns pooled buffers to their pool after their bytes have been read.
 func (c *Conn) releaseBuffers() {
 	if c.longPayload != nil {
 		c.buffers.put(c.longPayload)
@@ -181,7 +182,7 @@ func (c *Conn) releaseBuffers() {
 	}
 }
 
-// window returns the buffer of received bytes that Read has not consumed yet.
+// window returns the buffer with received bytes that Read has not returned yet.
 func (c *Conn) window() []byte {
 	if c.readAhead != nil {
 		return *c.readAhead
@@ -189,8 +190,8 @@ func (c *Conn) window() []byte {
 	return c.idleBuffer[:]
 }
 
-// More reports whether the next frame is complete, so that Read would not block.
-func (c *Conn) More() bool {
+// HasFrame reports whether a complete frame has already been received, so that Read would not block.
+func (c *Conn) HasFrame() bool {
 	b := c.window()[c.unreadFrom:c.unreadTo]
 	if len(b) < 2 {
 		return false
@@ -208,10 +209,10 @@ func (c *Conn) More() bool {
 	return len(b) >= size+n
 }
 
-// windowReader is an io.Reader over a connection's received bytes.
+// windowReader reads the received bytes of a connection as an io.Reader.
 type windowReader Conn
 
-// Read reads from the window and refills an empty one.
+// Read returns received bytes and waits for new ones if all have been read.
 func (r *windowReader) Read(p []byte) (int, error) {
 	c := (*Conn)(r)
 	if c.unreadFrom == c.unreadTo {
@@ -224,7 +225,7 @@ func (r *windowReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Buffers pools buffers for long messages by powers of two. The zero value is ready.
+// Buffers holds pools of buffers for long messages, one pool for each power of two. The zero value is ready.
 type Buffers struct{ pools [21]sync.Pool } // 2^0 … 2^20
 
 // get returns a pooled buffer of at least n bytes.

@@ -24,7 +24,7 @@ type Agent struct {
 	State string
 	Token string   // join token
 	Args  []string // further flags
-	Wrap  []string // command in front of the binary (OnMachine)
+	Wrap  []string // command in front of the binary (UseMachineIDs)
 
 	Environ []string // environment in addition to PATH and the token
 }
@@ -74,7 +74,7 @@ func (a *Agent) RestoreState(copied string) {
 	CopyFolder(a.t, copied, a.State)
 }
 
-// Clone returns an agent of another machine on a copy of the state folder.
+// Clone returns a second agent with a copy of this agent's state folder, as on another machine.
 func (a *Agent) Clone() *Agent {
 	a.t.Helper()
 	return &Agent{t: a.t, Name: a.Name, State: a.CopyState(), Token: a.Token, Args: a.Args}
@@ -88,14 +88,14 @@ func CopyFolder(t testing.TB, from, to string) {
 	}
 }
 
-// Counter is a check that counts its runs, so that tests compare the server's results with the runs.
+// Counter is a check that counts its own runs, so that tests can compare this number with the server's results.
 type Counter struct {
 	t    testing.TB
 	name string
 	dir  string
 }
 
-// Counter declares a check whose runs print "run N", with the number of runs on this machine.
+// Counter declares a check whose output is the number of its runs, such as "run 3".
 func (s *Server) Counter(name string, node string, more ...string) *Counter {
 	s.t.Helper()
 	c := &Counter{t: s.t, name: name, dir: s.t.TempDir()}
@@ -117,20 +117,20 @@ func (c *Counter) Runs() uint64 {
 	return uint64(info.Size() / 2)
 }
 
-// Block makes the next run and all later ones wait until Unblock.
-func (c *Counter) Block() { c.t.Helper(); c.file("hold", "") }
+// Block makes the next runs of the check wait until Unblock.
+func (c *Counter) Block() { c.t.Helper(); c.writeControlFile("hold", "") }
 
 // Unblock lets blocked runs continue.
 func (c *Counter) Unblock() { _ = os.Remove(filepath.Join(c.dir, "hold")) }
 
-// Exit sets the exit code of later runs.
-func (c *Counter) Exit(code int) { c.t.Helper(); c.file("status", fmt.Sprint(code)) }
+// SetExitCode sets the exit code of the check's later runs.
+func (c *Counter) SetExitCode(code int) { c.t.Helper(); c.writeControlFile("status", fmt.Sprint(code)) }
 
-// Print sets a text before the number in later outputs.
-func (c *Counter) Print(text string) { c.t.Helper(); c.file("more", text) }
+// SetPrefix sets a text that later runs of the check print before their number.
+func (c *Counter) SetPrefix(text string) { c.t.Helper(); c.writeControlFile("more", text) }
 
-// file writes a file that controls the check's script.
-func (c *Counter) file(name, text string) {
+// writeControlFile writes a file that changes the behaviour of the check's script.
+func (c *Counter) writeControlFile(name, text string) {
 	c.t.Helper()
 	testenv.NoError(c.t, os.WriteFile(filepath.Join(c.dir, name), []byte(text), 0o600))
 }
@@ -152,9 +152,9 @@ func (s *Server) Apply(yaml string) {
 	s.CLI("apply", "-f", file, "--yes")
 }
 
-// OnMachine makes the agent's next starts see this machine id and boot id, in a mount namespace of its own. The test
-// is left out where the kernel allows none.
-func (a *Agent) OnMachine(machine, boot string) {
+// UseMachineIDs makes the agent's next starts see the given machine id and boot id. The test is left out where the
+// kernel allows none.
+func (a *Agent) UseMachineIDs(machine, boot string) {
 	a.t.Helper()
 	enter := []string{"unshare", "--mount"}
 	if os.Geteuid() != 0 {
@@ -163,18 +163,18 @@ func (a *Agent) OnMachine(machine, boot string) {
 	a.Wrap = append(enter, machineCommand(a.t, machine, boot)...)
 	probe := append(append([]string{}, a.Wrap...), "true")
 	if out, err := exec.Command(probe[0], probe[1:]...).CombinedOutput(); err != nil {
-		testenv.LeftOut(a.t, "no mount namespace is to be had: "+strings.TrimSpace(string(out)), "sudo scripts/nightly.sh blackbox")
+		testenv.Skip(a.t, "no mount namespace is to be had: "+strings.TrimSpace(string(out)), "sudo scripts/nightly.sh blackbox")
 	}
 }
 
-// machineCommand returns the first words of a command that sees these machine and boot ids.
+// machineCommand returns the words to put before a command so that it sees these machine and boot ids.
 func machineCommand(t testing.TB, machine, boot string) []string {
 	t.Helper()
 	return []string{"sh", "-c", `mount --bind "$1/machine-id" /etc/machine-id && mount --bind "$1/boot_id" /proc/sys/kernel/random/boot_id && shift && exec "$@"`,
 		"sh", machineFiles(t, machine, boot)}
 }
 
-// machineFiles creates a folder with the files machine-id and boot_id.
+// machineFiles creates a folder with files that replace the system's machine-id and boot_id.
 func machineFiles(t testing.TB, machine, boot string) string {
 	t.Helper()
 	dir := t.TempDir()

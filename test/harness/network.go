@@ -46,13 +46,13 @@ type Machine struct {
 	Address string // 10.77.0.N
 }
 
-// NewNetwork creates a switch for machines, or skips the test by testenv.LeftOut if the kernel forbids it.
+// NewNetwork creates a virtual switch for machines, or skips the test if the kernel forbids it.
 func NewNetwork(t testing.TB) *Network {
 	t.Helper()
 	testenv.Root(t)
 	testenv.Program(t, "ip", "iproute2", "/usr/sbin", "/sbin")
 	if out, err := exec.Command("unshare", "--net", "--mount", "--uts", "true").CombinedOutput(); err != nil {
-		testenv.LeftOut(t, "no network namespace is to be had: "+strings.TrimSpace(string(out)), "sudo scripts/nightly.sh blackbox")
+		testenv.Skip(t, "no network namespace is to be had: "+strings.TrimSpace(string(out)), "sudo scripts/nightly.sh blackbox")
 	}
 	n := &Network{t: t, holder: holdNamespaces(t, "ip link add br0 type bridge && ip link set br0 up")}
 	return n
@@ -61,7 +61,7 @@ func NewNetwork(t testing.TB) *Network {
 // ipPath is for scripts: Debian has ip in /usr/sbin, which is in root's PATH only.
 const ipPath = `PATH="$PATH:/usr/sbin:/sbin"; `
 
-// holdNamespaces starts a process that keeps new namespaces alive, and runs a script in them first.
+// holdNamespaces starts a process that keeps new network and mount namespaces alive, after a script has run in them.
 func holdNamespaces(t testing.TB, script string, args ...string) *Process {
 	t.Helper()
 	words := append([]string{"unshare", "--net", "--mount", "--uts", "sh", "-c", ipPath + script + " && echo ready && exec sleep infinity", "sh"}, args...)
@@ -120,7 +120,7 @@ func (n *Network) runOnSwitch(args ...string) {
 	}
 }
 
-// Command returns the first words of a command that runs on this machine.
+// Command returns the words to put before a command so that the command runs on this machine.
 func (m *Machine) Command() []string {
 	return []string{"nsenter", "--target", fmt.Sprint(m.holder.PID()), "--net", "--mount", "--uts"}
 }
@@ -136,22 +136,22 @@ func (m *Machine) MustRun(script string) string {
 	return string(out)
 }
 
-// Run runs muster on this machine to its end.
+// Run runs a muster command on this machine and waits for its end.
 func (m *Machine) Run(env []string, args ...string) Result {
 	m.t.Helper()
 	return runCommand(m.t, env, append(append(m.Command(), Binary()), args...)...)
 }
 
-// Launch starts muster on this machine and does not wait.
+// Launch starts a muster process on this machine and does not wait.
 func (m *Machine) Launch(env []string, args ...string) *Process {
 	m.t.Helper()
 	return LaunchCommand(m.t, env, append(append(m.Command(), Binary()), args...)...)
 }
 
-// Pull unplugs the network cable: the link is down at both ends.
+// Pull disconnects the machine's network cable, so that both ends see the link down.
 func (m *Machine) Pull() { m.t.Helper(); m.network.runOnSwitch("link", "set", m.port, "down") }
 
-// Plug plugs the network cable in.
+// Plug reconnects the machine's network cable.
 func (m *Machine) Plug() { m.t.Helper(); m.network.runOnSwitch("link", "set", m.port, "up") }
 
 // MachineID returns the content of the machine's /etc/machine-id.
@@ -186,7 +186,7 @@ func (m *Machine) Dial(ctx context.Context, network, address string) (net.Conn, 
 	return conn, err
 }
 
-// Proxy forwards TCP connections to an address, until their answers are muted.
+// Proxy is a TCP proxy that can drop the server's answers.
 type Proxy struct {
 	Address string
 	Stop    func()       // ends the proxy and its connections
@@ -200,7 +200,7 @@ func NewProxy(t testing.TB, to string) *Proxy {
 	return NewProxyAt(t, "127.0.0.1:0", to)
 }
 
-// NewProxyAt starts a proxy at an address.
+// NewProxyAt starts a proxy that listens at a given address.
 func NewProxyAt(t testing.TB, address, to string) *Proxy {
 	t.Helper()
 	l := testenv.Value(net.Listen("tcp", address))(t)
@@ -214,7 +214,7 @@ func NewProxyAt(t testing.TB, address, to string) *Proxy {
 				return
 			}
 			number := p.last.Add(1)
-			passing.Go(func() { p.pass(from, to, number, ended) })
+			passing.Go(func() { p.forward(from, to, number, ended) })
 		}
 	})
 	p.Stop = sync.OnceFunc(func() {
@@ -226,11 +226,11 @@ func NewProxyAt(t testing.TB, address, to string) *Proxy {
 	return p
 }
 
-// Mute drops further bytes from the server on present connections, but still forwards bytes to the server.
-func (p *Proxy) Mute() { p.muted.Store(p.last.Load()) }
+// DropAnswers drops the server's further bytes on existing connections, but still forwards the clients' bytes.
+func (p *Proxy) DropAnswers() { p.muted.Store(p.last.Load()) }
 
-// pass forwards one connection to the server.
-func (p *Proxy) pass(from net.Conn, to string, number int64, ended <-chan struct{}) {
+// forward forwards one connection to the server.
+func (p *Proxy) forward(from net.Conn, to string, number int64, ended <-chan struct{}) {
 	defer from.Close()
 	server, err := net.Dial("tcp", to)
 	if err != nil {
@@ -246,14 +246,14 @@ func (p *Proxy) pass(from net.Conn, to string, number int64, ended <-chan struct
 	}
 }
 
-// answerConn forwards the server's bytes on one connection until the proxy is muted.
+// answerConn forwards the server's bytes on one connection until the proxy drops answers.
 type answerConn struct {
 	net.Conn
 	proxy  *Proxy
 	number int64
 }
 
-// Write forwards the server's bytes, or drops them after Mute.
+// Write forwards the server's bytes to the client, or drops them after the proxy is told to.
 func (a *answerConn) Write(b []byte) (int, error) {
 	if a.number <= a.proxy.muted.Load() {
 		return len(b), nil
@@ -261,7 +261,7 @@ func (a *answerConn) Write(b []byte) (int, error) {
 	return a.Conn.Write(b)
 }
 
-// Daemon is a third-party program between agents and servers: a Debian package with the test's configuration.
+// Daemon is a running program of a third party between agents and servers, such as HAProxy.
 type Daemon struct {
 	*Process
 	t       testing.TB
@@ -270,7 +270,7 @@ type Daemon struct {
 	Dir     string
 }
 
-// Start starts the program and waits until it listens.
+// Start starts the program and waits until it accepts connections.
 func (d *Daemon) Start() {
 	d.t.Helper()
 	d.Process = LaunchCommand(d.t, nil, d.words...)
@@ -287,7 +287,7 @@ func (d *Daemon) Start() {
 	})
 }
 
-// HAProxy starts HAProxy with TCP forwarding from each address to a server's address, both host:port. The line is
+// HAProxy starts HAProxy, which forwards TCP connections from each given address to a server's address. The line is
 // added to every server line; connections that are silent are cut.
 func HAProxy(t testing.TB, silent time.Duration, line string, passes map[string]string) *Daemon {
 	t.Helper()
@@ -317,7 +317,7 @@ const (
 	squidEntry    = SquidUser + ":$apr1$muster$ztcQPoShqCDDkz7hqtjbp/\n"
 )
 
-// NewSquid starts Squid with these host names at 127.0.0.1 and these ports for tunnels.
+// NewSquid starts the HTTP proxy Squid with a list of host names for 127.0.0.1 and a list of allowed ports.
 func NewSquid(t testing.TB, hosts []string, ports ...string) *Squid {
 	t.Helper()
 	program := testenv.Program(t, "squid", "squid", "/usr/sbin")
@@ -376,8 +376,8 @@ http_access allow CONNECT known
 http_access deny all
 `
 
-// Tunnels returns the lines of the proxy's log.
-func (s *Squid) Tunnels() []string {
+// LogLines returns the lines of the proxy's access log.
+func (s *Squid) LogLines() []string {
 	s.t.Helper()
 	data, err := os.ReadFile(filepath.Join(s.Dir, "access.log"))
 	if err != nil {

@@ -43,7 +43,7 @@ func LaunchCommand(t testing.TB, env []string, words ...string) *Process {
 	return launch(t, "", env, words)
 }
 
-// launch starts a command as a Process in a folder.
+// launch starts a command in a folder as a Process.
 func launch(t testing.TB, dir string, env, words []string) *Process {
 	t.Helper()
 	p := &Process{t: t, done: make(chan struct{})}
@@ -155,6 +155,7 @@ func (b *buffer) Write(p []byte) (int, error) {
 	return b.b.Write(p)
 }
 
+// String returns the output so far.
 func (b *buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -253,8 +254,8 @@ func (r Result) Expect(code int, texts ...string) Result {
 	return r
 }
 
-// Lacks fails the test if the command's output contains one of the texts.
-func (r Result) Lacks(texts ...string) Result {
+// ExpectNot fails the test if the command's output contains one of the texts.
+func (r Result) ExpectNot(texts ...string) Result {
 	r.t.Helper()
 	for _, text := range texts {
 		if strings.Contains(r.Out+r.Errors, text) {
@@ -264,7 +265,7 @@ func (r Result) Lacks(texts ...string) Result {
 	return r
 }
 
-// Contains reports whether a text contains another, also across wrapped lines.
+// Contains reports whether a text contains another text, even if line breaks divide it.
 func Contains(text, want string) bool {
 	return strings.Contains(text, want) || strings.Contains(strings.Join(strings.Fields(text), " "), want)
 }
@@ -291,13 +292,14 @@ func runCommand(t testing.TB, env []string, words ...string) Result {
 	return Result{cmd.ProcessState.ExitCode(), out.String(), errs.String(), t, words[1:]}
 }
 
-// Command returns an unstarted muster command, for tests that read its output while it runs. It ends with the test.
+// Command returns a muster command that is not started yet, for tests that read its output while it runs. It ends
+// with the test.
 func Command(t testing.TB, env []string, args ...string) *exec.Cmd {
 	t.Helper()
 	return command(t.Context(), env, append([]string{Binary()}, args...))
 }
 
-// command returns a command with this environment and a PATH.
+// command returns a command with this environment and the PATH of the test.
 func command(ctx context.Context, env, words []string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
 	if words[0] == Binary() {
@@ -315,7 +317,7 @@ type Tracer struct {
 	file string
 }
 
-// Trace attaches strace with these arguments (strace(1), -e trace= and -e inject=) to all threads of the process.
+// Trace attaches strace with these arguments to all threads of the process.
 func (p *Process) Trace(args ...string) *Tracer {
 	p.t.Helper()
 	strace := testenv.Program(p.t, "strace", "strace")
@@ -324,7 +326,7 @@ func (p *Process) Trace(args ...string) *Tracer {
 	x.Process = launch(p.t, "", nil, append(words, "-p", fmt.Sprint(p.PID())))
 	Until(p.t, 20*time.Second, "strace is attached", func() (string, bool) {
 		if x.Ended() && strings.Contains(x.Log(), "not permitted") {
-			testenv.LeftOut(p.t, "strace may not look at another process here", "sudo scripts/nightly.sh blackbox")
+			testenv.Skip(p.t, "strace may not look at another process here", "sudo scripts/nightly.sh blackbox")
 		}
 		return x.Log(), strings.Contains(x.Log(), " attached")
 	})
@@ -342,7 +344,7 @@ func (x *Tracer) Detach() []string {
 	return x.Lines()
 }
 
-// Lines returns the trace so far.
+// Lines returns the lines of the trace so far.
 func (x *Tracer) Lines() []string {
 	x.t.Helper()
 	data := testenv.Value(os.ReadFile(x.file))(x.t)

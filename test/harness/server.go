@@ -57,7 +57,7 @@ func NewServer(t testing.TB, args ...string) *Server {
 	}
 }
 
-// StartServer starts a server, waits until it is ready, and logs in.
+// StartServer starts a server, waits until readyz answers ok, and logs in.
 func StartServer(t testing.TB, args ...string) *Server {
 	t.Helper()
 	s := NewServer(t, args...)
@@ -122,15 +122,15 @@ func (s *Server) WaitReady(within time.Duration) {
 
 // Ready returns the answer of readyz, and whether the server is ready.
 func (s *Server) Ready() (string, bool) {
-	code, body, err := s.Get("/readyz")
+	code, body, err := s.GetAdmin("/readyz")
 	if err != nil {
 		return err.Error(), false
 	}
 	return body, code == http.StatusOK
 }
 
-// Get returns the answer of the admin listener to a request.
-func (s *Server) Get(path string) (int, string, error) {
+// GetAdmin sends a GET request to the admin listener and returns the status and body of the answer.
+func (s *Server) GetAdmin(path string) (int, string, error) {
 	transport := &http.Transport{DisableKeepAlives: true}
 	if s.On != nil {
 		transport.DialContext = s.On.Dial
@@ -148,7 +148,7 @@ func (s *Server) Get(path string) (int, string, error) {
 // Metric returns the sum of a metric over all series whose labels contain these texts.
 func (s *Server) Metric(name string, labels ...string) float64 {
 	s.t.Helper()
-	_, body, err := s.Get("/metrics")
+	_, body, err := s.GetAdmin("/metrics")
 	if err != nil {
 		s.t.Fatalf("read metrics: %v", err)
 	}
@@ -172,7 +172,7 @@ next:
 	return sum
 }
 
-// AwaitMetric waits until the sum of a metric, as Metric returns it, reaches a value.
+// AwaitMetric waits until a metric's sum over the selected series reaches a value.
 func (s *Server) AwaitMetric(least float64, name string, labels ...string) {
 	s.t.Helper()
 	Until(s.t, time.Minute, fmt.Sprintf("%s %v is at least %v", name, labels, least), func() (string, bool) {
@@ -254,7 +254,7 @@ func (s *Server) Authority() *pki.Authority {
 	return a
 }
 
-// Clone returns another server, of test t, on a copy of the data folder; no process may write to it meanwhile.
+// Clone returns another test server on a copy of this server's data folder.
 func (s *Server) Clone(t testing.TB) *Server {
 	t.Helper()
 	c := NewServer(t, s.Args...)
@@ -262,24 +262,26 @@ func (s *Server) Clone(t testing.TB) *Server {
 	return c
 }
 
-// Port returns a loopback address that belongs to the test until it ends, also while nobody listens. The port lies below the
-// range from which the kernel takes ports, and no other process can take it.
+// Port returns a loopback address that no other test gets until this test ends. The port lies below the range from
+// which the kernel takes ports, and no other process can take it.
 func Port(t testing.TB) string { t.Helper(); return testenv.Port(t) }
 
-// Fleet describes the load of a simulated fleet: small, so that a busy machine keeps up.
+// Fleet is the size of a simulated fleet: agents, checks and interval.
 type Fleet struct {
 	Agents, Checks int
 	Interval       time.Duration
 }
 
-// Prepare creates the fleet's nodes and checks in the stopped server's data. More arguments name its stores.
+// Prepare creates the nodes and checks of a simulated fleet in the data of the stopped server. More arguments name
+// its stores.
 func (s *Server) Prepare(f Fleet, args ...string) {
 	s.t.Helper()
 	s.CLI(append([]string{"load", "prepare", "--data", s.Data, "--agents", fmt.Sprint(f.Agents), "--checks", fmt.Sprint(f.Checks), "--interval", f.Interval.String()}, args...)...)
 }
 
-// Load returns the configuration of a load run that compares its own record with the event view.
-func (s *Server) Load(f Fleet, duration time.Duration) load.Config {
+// LoadConfig returns the configuration of a load run on this server, which compares the sent results with the
+// server's events.
+func (s *Server) LoadConfig(f Fleet, duration time.Duration) load.Config {
 	return load.Config{
 		Server: s.Plain, Agents: f.Agents, Checks: f.Checks, Interval: f.Interval, Duration: duration, Warmup: time.Second,
 		// These tests check correctness on any machine: only lost results count.
@@ -288,29 +290,29 @@ func (s *Server) Load(f Fleet, duration time.Duration) load.Config {
 	}
 }
 
-// LoadTLS returns the configuration of Load with mutual TLS by the server's CA.
-func (s *Server) LoadTLS(f Fleet, duration time.Duration) load.Config {
+// LoadConfigTLS returns the configuration of a load run on this server with mutual TLS.
+func (s *Server) LoadConfigTLS(f Fleet, duration time.Duration) load.Config {
 	s.t.Helper()
-	cfg := s.Load(f, duration)
+	cfg := s.LoadConfig(f, duration)
 	certificates := testenv.Value(simulated.Certificates(s.Authority()))(s.t)
 	cfg.Server, cfg.TLS = s.Listen, certificates
 	return cfg
 }
 
-// View returns a reader of the server's event states.
+// View returns a reader of the server's event states, for load runs.
 func (s *Server) View() load.View { return load.HTTPView("http://" + s.Admin + "/debug/states") }
 
-// Place identifies an event state by node and check.
-type Place struct{ Node, Check uint64 }
+// StateKey identifies an event state by node id and check id.
+type StateKey struct{ Node, Check uint64 }
 
-// States returns all event states by node and check.
-func (s *Server) States() map[Place]load.Kept {
+// States returns all event states of the server by node and check.
+func (s *Server) States() map[StateKey]load.Kept {
 	s.t.Helper()
-	out := map[Place]load.Kept{}
+	out := map[StateKey]load.Kept{}
 	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)
 	defer cancel()
 	err := s.View().Each(ctx, func(k load.Kept) error {
-		out[Place{uint64(k.Node), uint64(k.Check)}] = k
+		out[StateKey{uint64(k.Node), uint64(k.Check)}] = k
 		return nil
 	})
 	if err != nil {
@@ -319,10 +321,10 @@ func (s *Server) States() map[Place]load.Kept {
 	return out
 }
 
-// FleetStates returns the event states of declared checks.
-func (s *Server) FleetStates() map[Place]load.Kept {
+// FleetStates returns the event states of the declared checks, without the built-in ones.
+func (s *Server) FleetStates() map[StateKey]load.Kept {
 	s.t.Helper()
 	all := s.States()
-	maps.DeleteFunc(all, func(p Place, _ load.Kept) bool { return p.Check < uint64(model.FirstCheck) })
+	maps.DeleteFunc(all, func(p StateKey, _ load.Kept) bool { return p.Check < uint64(model.FirstCheck) })
 	return all
 }

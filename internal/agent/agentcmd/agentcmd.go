@@ -112,16 +112,16 @@ func (w *rawValues) convertTexts(o *Options, getenv func(string) string) (errs [
 	age, err := model.ParseDuration(w.age)
 	check("--spool-age: ", err)
 	if most := model.Duration(model.MaxSpoolAge); err == nil && (age <= 0 || age > most) {
-		check("", fmt.Errorf("--spool-age %s: want at most %s, the time that a server remembers old definitions of checks", age, most))
+		check("", fmt.Errorf("--spool-age %s: expected at most %s, because the server deletes old check definitions after that time", age, most))
 	}
 	a.Spool.Bytes, a.Spool.Age, a.AssetBytes = int64(spool), time.Duration(age), int64(assets)
 	if o.LogLevel.UnmarshalText([]byte(w.level)) != nil {
-		check("", fmt.Errorf("--log-level %q: want debug, info, warn or error", w.level))
+		check("", fmt.Errorf("--log-level %q: expected debug, info, warn or error", w.level))
 	}
 	a.Commands.Allow, err = allowedPrograms(w.allow)
 	check("--allow-commands: ", err)
 	if o.LogJSON = w.format == "json"; !o.LogJSON && w.format != "text" {
-		check("", fmt.Errorf("--log-format %q: want text or json", w.format))
+		check("", fmt.Errorf("--log-format %q: expected text or json", w.format))
 	}
 	if file, ok := strings.CutPrefix(a.Token, "@"); ok {
 		data, err := os.ReadFile(file)
@@ -131,8 +131,8 @@ func (w *rawValues) convertTexts(o *Options, getenv func(string) string) (errs [
 	return errs
 }
 
-// fillFromEnvironment fills flags that the command line lacks from the environment, then from the settings file.
-// mustExist: a settings file that was named must exist, except for join, which writes it.
+// fillFromEnvironment sets the flags that are not on the command line from environment variables, then from the
+// settings file. mustExist: a settings file that was named must exist, except for join, which writes it.
 func (o *Options) fillFromEnvironment(set *flag.FlagSet, getenv func(string) string, mustExist bool) (errs []error) {
 	o.Given = map[string]string{}
 	set.Visit(func(f *flag.Flag) { o.Given[f.Name] = f.Value.String() })
@@ -257,7 +257,7 @@ func runAgent(ctx context.Context, o *Options, env Env) error {
 	return err
 }
 
-// limitMemory sets the garbage collector to run often: the agent's heap has a few MiB, so each run is cheap.
+// limitMemory makes the garbage collector run more often, to keep the agent's heap small.
 func limitMemory(getenv func(string) string) {
 	if getenv("GOGC") == "" {
 		debug.SetGCPercent(50)
@@ -293,7 +293,7 @@ func defaultConfig(getenv func(string) string) string {
 	return pathForUser(getenv, "/etc/muster/agent.env", "XDG_CONFIG_HOME", ".config", "muster/agent.env")
 }
 
-// pathForUser returns the path system for root, else the path name below the user's XDG folder or HOME.
+// pathForUser returns the system-wide path for root, and a path below XDG folders or HOME for other users.
 func pathForUser(getenv func(string) string, system, xdg, folder, name string) string {
 	if os.Geteuid() == 0 {
 		return system
@@ -307,7 +307,7 @@ func pathForUser(getenv func(string) string, system, xdg, folder, name string) s
 	return filepath.Join(getenv("HOME"), folder, name)
 }
 
-// trustedCA returns the SHA-256 of the CA in the settings, which name its hash or its file; zero: none.
+// trustedCA returns the SHA-256 of the CA that --ca-hash or --ca-file names; zero: neither is set.
 func (w *rawValues) trustedCA() (sum [32]byte, err error) {
 	switch {
 	case w.caHash != "" && w.caFile != "":
@@ -317,7 +317,7 @@ func (w *rawValues) trustedCA() (sum [32]byte, err error) {
 	case w.caFile != "":
 		data, err := os.ReadFile(w.caFile)
 		if err != nil {
-			return sum, fmt.Errorf("--ca-file: %w", err)
+			return sum, fmt.Errorf("read --ca-file: %w", err)
 		}
 		if sum, err = pki.SumOf(data); err != nil {
 			return sum, fmt.Errorf("--ca-file %s: %w", w.caFile, err)
@@ -355,7 +355,7 @@ func allowedPrograms(text string) (entries []string, err error) {
 		}
 	}
 	if len(entries) == 0 && strings.TrimSpace(text) != "" {
-		return nil, fmt.Errorf("%q lists no program; stop the agent to run no checks", text)
+		return nil, fmt.Errorf("the list of allowed programs %q is empty; to run no checks, stop the agent", text)
 	}
 	_, err = run.ParseAllow(entries)
 	return entries, err
@@ -370,7 +370,7 @@ func keyValuePairs(text, separator string) (map[string]string, error) {
 		}
 		key, value, ok := strings.Cut(word, "=")
 		if !ok || key == "" {
-			return nil, fmt.Errorf("%q: want key=value", word)
+			return nil, fmt.Errorf("%q: expected key=value", word)
 		}
 		out[key] = value
 	}

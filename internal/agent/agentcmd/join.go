@@ -59,7 +59,7 @@ func (j *joiner) runJoin(ctx context.Context, o *Options, env Env) (err error) {
 		return err
 	}
 	if j.keepToken && o.Agent.Token == "" {
-		return model.Errorf(model.Invalid, "--keep-token without a token").WithHint("muster-agent join TOKEN --keep-token")
+		return model.Errorf(model.Invalid, "--keep-token needs a join token as argument").WithHint("muster-agent join TOKEN --keep-token")
 	}
 	if j.service {
 		if err := s.checkSystemd(ctx); err != nil {
@@ -92,7 +92,7 @@ func readToken(word string) (string, error) {
 	}
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return "", model.Errorf(model.Invalid, "read the token: %w", err)
+		return "", model.Errorf(model.Invalid, "read the join token: %w", err)
 	}
 	return strings.TrimSpace(string(data)), nil
 }
@@ -122,7 +122,7 @@ func (j *joiner) join(ctx context.Context) (*pki.Identity, error) {
 	}
 }
 
-// printTrustedCA prints the hash of the server's CA, which no setting names, for a person to compare.
+// printTrustedCA prints the hash of the server's CA so that a person can compare it, if the settings name no CA.
 func (j *joiner) printTrustedCA(ca [32]byte) {
 	fmt.Fprintf(j.env.Out, "No token and no --ca-hash: the agent trusts the CA that the server sent. Compare it on the server with muster node ca:\n\n  %s\n\n", pki.SumText(ca))
 }
@@ -171,7 +171,7 @@ which belong to that node. For a machine that was cloned, or shall join another 
 run; settings stay. Takes --state-dir and --config as the agent does, and:
 `
 
-// identityReset is one call of the subcommand reset-identity.
+// identityReset is one call of the subcommand reset-identity, which deletes the node's key and data from this machine.
 type identityReset struct{ yes bool }
 
 // declareFlags declares the flags of reset-identity.
@@ -216,7 +216,7 @@ func confirmReset(env Env, yes bool) error {
 	if a := strings.ToLower(strings.TrimSpace(answer)); a == "y" || a == "yes" {
 		return nil
 	}
-	return model.Errorf(model.Guarded, "nothing was removed").WithHint("without confirmation: muster-agent reset-identity --yes")
+	return model.Errorf(model.Guarded, "reset not confirmed: nothing was removed").WithHint("without confirmation: muster-agent reset-identity --yes")
 }
 
 // proxyDialer returns a dialer through the proxy in the settings, or in the variables https_proxy and no_proxy.

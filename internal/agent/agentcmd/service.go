@@ -29,7 +29,7 @@ const (
 	packagedUnit    = "/usr/lib/systemd/system/" + unitName
 )
 
-// systemdService is the systemd unit of the agent: a unit of the machine for root, else of the user.
+// systemdService describes the agent's systemd unit: a system service for root, else a user service.
 type systemdService struct {
 	env            Env
 	root           string // folder that replaces / in tests; empty: /
@@ -40,7 +40,7 @@ type systemdService struct {
 	connectTimeout time.Duration
 }
 
-// newSystemdService returns the service of this program and its options: of the machine for root, else of the user.
+// newSystemdService returns the systemd service of this agent: a system service for root, else a user service.
 func newSystemdService(env Env, o *Options) *systemdService {
 	s := &systemdService{env: env, user: os.Geteuid() != 0, stateDir: o.Agent.StateDir, connectTimeout: 30 * time.Second}
 	s.program, _ = os.Executable()
@@ -103,7 +103,7 @@ func (s *systemdService) installedPath() string {
 	return "/usr/local/bin/" + name
 }
 
-// checkSystemd returns an error with the reason why this machine cannot have a systemd service; nil: it can.
+// checkSystemd returns an error if systemd does not run on this machine or for this user.
 func (s *systemdService) checkSystemd(ctx context.Context) error {
 	if _, err := os.Stat(s.root + "/run/systemd/system"); err != nil {
 		return model.Errorf(model.Unavailable, "--service needs systemd, which does not run here").
@@ -136,7 +136,7 @@ func (s *systemdService) install(ctx context.Context, joined bool) error {
 	return s.awaitConnection(ctx, joined)
 }
 
-// writeUnit writes the unit, unless the package's unit does the same.
+// writeUnit writes the unit file, unless the unit file of the package already does the same.
 func (s *systemdService) writeUnit() error {
 	file := s.unitFile()
 	if file != s.root+packagedUnit {
@@ -154,8 +154,8 @@ func (s *systemdService) writeUnit() error {
 	return nil
 }
 
-// unitFile returns the path of the unit: the package's, if it starts this program with these settings and no other
-// unit has precedence.
+// unitFile returns the path of the unit file: the package's file if it fits this service, else a file in /etc or the
+// user's folder.
 func (s *systemdService) unitFile() string {
 	if s.user {
 		return filepath.Join(s.root+filepath.Dir(filepath.Dir(defaultConfig(s.env.Getenv))), "systemd", "user", unitName)
@@ -255,7 +255,7 @@ func (s *systemdService) withLastLogLines(ctx context.Context, err error) error 
 	return model.Errorf(model.Unavailable, "%w", err).WithHint("see %s", follow)
 }
 
-// commandForOwner returns the command for a service of the machine, or the one for a service of a user.
+// commandForOwner returns one of two commands: the first for a system service, the second for a user service.
 func (s *systemdService) commandForOwner(machine, user string) string {
 	if s.user {
 		return user
@@ -279,7 +279,7 @@ func (s *systemdService) runCommand(ctx context.Context, name string, words ...s
 	var out, errOut bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	if err := cmd.Run(); err != nil {
-		return out.String(), fmt.Errorf("%s %s: %w %s", name, strings.Join(words, " "), err, strings.TrimSpace(errOut.String()))
+		return out.String(), fmt.Errorf("command %s %s failed: %w %s", name, strings.Join(words, " "), err, strings.TrimSpace(errOut.String()))
 	}
 	return out.String(), nil
 }

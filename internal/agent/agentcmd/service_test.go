@@ -16,8 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// exampleServices returns three example services: of a machine, of a machine with special characters in its paths,
-// and of a user.
+// exampleServices returns three systemd services: a system service, one with special characters in its paths, and a
+// user service.
 func exampleServices(program string) map[string]*systemdService {
 	env := Env{Program: "muster-agent", Getenv: os.Getenv}
 	return map[string]*systemdService{
@@ -109,8 +109,8 @@ func TestServiceInstallCopiesBinaryAndWritesUnit(t *testing.T) {
 	}
 }
 
-// TestServiceOfThePackageUsesItsUnit expects no second unit in /etc, which would take precedence over the unit of
-// later packages.
+// TestServiceOfThePackageUsesItsUnit expects that join --service writes no unit to /etc if the package has installed
+// one.
 func TestServiceOfThePackageUsesItsUnit(t *testing.T) {
 	root, asked := fakeSystemd(t, "connected to a:1 as web01")
 	packaged, own := filepath.Join(root, packagedUnit), filepath.Join(root, "etc/systemd/system", unitName)
@@ -134,8 +134,8 @@ func TestPackagedUnitIsUpToDate(t *testing.T) {
 	testenv.Golden(t, "../../../deploy/muster-agent.service", exampleServices(packagedProgram)["machine"].unitContent())
 }
 
-// TestServiceWithoutConnectionShowsTheLog expects the agent's log in the error; a machine that waits to
-// join is no error.
+// TestServiceWithoutConnectionShowsTheLog expects the agent's last log lines in the error of an agent that does not
+// connect.
 func TestServiceWithoutConnectionShowsTheLog(t *testing.T) {
 	root, _ := fakeSystemd(t, "waits to join: somebody has to accept it")
 	var out bytes.Buffer

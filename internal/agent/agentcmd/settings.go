@@ -98,7 +98,7 @@ func flagError(set *flag.FlagSet, err error) error {
 	return e.WithHint("all settings: muster-agent --help")
 }
 
-// Reference returns the page docs/reference/agent.md.
+// Reference returns the reference page of the agent's settings, docs/reference/agent.md.
 func Reference() string {
 	var b strings.Builder
 	b.WriteString(`# Settings of the agent
@@ -184,7 +184,7 @@ func parseSettings(data []byte, set *flag.FlagSet) ([]settingLine, error) {
 		name, value, ok := strings.Cut(text, "=")
 		name = strings.TrimSpace(name)
 		if !ok {
-			errs = append(errs, fmt.Errorf("line %d: %q: want NAME=value", number, text))
+			errs = append(errs, fmt.Errorf("line %d: %q: expected NAME=value", number, text))
 			continue
 		}
 		f := known[name]
@@ -209,7 +209,7 @@ func unquoteValue(s string) string {
 	return s
 }
 
-// quoteValue puts a value of the settings file into quotes, if reading would change it otherwise.
+// quoteValue puts quotes around a value of the settings file if its characters need them.
 func quoteValue(s string) string {
 	if s != strings.TrimSpace(s) || s != unquoteValue(s) {
 		return `"` + s + `"`
@@ -296,7 +296,7 @@ func Commands() map[string]string {
 	return out
 }
 
-// help returns the text of --help with the flags of the subcommand alone.
+// help returns the --help text of the subcommand, with only its own flags.
 func (c subcommand) help() string {
 	set := flag.NewFlagSet("", flag.ContinueOnError)
 	c.flags(set)
@@ -316,7 +316,7 @@ func (c subcommand) usage(set *flag.FlagSet, w io.Writer) {
 	fmt.Fprint(w, c.help())
 }
 
-// extraArgument returns the error about a superfluous argument of the subcommand.
+// extraArgument returns the error for an argument that the subcommand does not take.
 func (c subcommand) extraArgument(word string) error {
 	if c.name != "" {
 		return fmt.Errorf("unexpected argument %q of %s", word, c.name)

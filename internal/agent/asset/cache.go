@@ -73,7 +73,8 @@ type Cache struct {
 	changed  chan struct{} // closed and replaced when an entry changes
 }
 
-// cachedArchive is the state of one archive in the cache: wanted, ready, or missing with a reason.
+// cachedArchive is the state of one archive in the cache: needed by a check or not, extracted or not, and the last
+// error.
 type cachedArchive struct {
 	wanted          bool // a check needs the archive
 	ready           bool
@@ -244,7 +245,7 @@ func (c *Cache) releaseArchive(e *cachedArchive) {
 	}
 }
 
-// Run fetches and extracts wanted archives until ctx ends.
+// Run downloads and extracts the archives that checks need, until ctx ends.
 func (c *Cache) Run(ctx context.Context) {
 	for {
 		sum, wait := c.nextFetch()
@@ -261,7 +262,7 @@ func (c *Cache) Run(ctx context.Context) {
 	}
 }
 
-// nextFetch returns the archive that is due for a fetch, or the delay until the next one is due.
+// nextFetch returns the archive to download now, or the delay until the next download.
 func (c *Cache) nextFetch() (Sum, time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -279,7 +280,8 @@ func (c *Cache) nextFetch() (Sum, time.Duration) {
 	return "", wait
 }
 
-// invalidArchive is the error of an archive with invalid content. The cache does not download such an archive again.
+// invalidArchive is the error for an archive that has the right hash but cannot be extracted. The cache does not
+// download such an archive again.
 type invalidArchive struct{ error }
 
 // fetchArchive fetches and extracts one archive and records success or error in the cache.
@@ -375,7 +377,7 @@ func (c *Cache) removeArchive(sum Sum) {
 	}
 }
 
-// archivePath returns the path of the folder of an archive.
+// archivePath returns the folder path of an extracted archive.
 func (c *Cache) archivePath(sum Sum) string { return filepath.Join(c.cfg.Dir, sum) }
 
 // fetchAndExtract fetches an archive, verifies its sum and extracts the archive into its folder. After a failed

@@ -85,7 +85,7 @@ func (d *assetServer) requestCount() int {
 	return len(d.requestedOffsets)
 }
 
-// advanceClock advances the clock and waits until all due work is done. It is called in a bubble.
+// advanceClock advances the test clock and waits until the cache is idle. It is called in a bubble.
 func (d *assetServer) advanceClock(how time.Duration) {
 	time.Sleep(how)
 	synctest.Wait()
@@ -96,7 +96,7 @@ func (d *assetServer) archiveSource(sum Sum, from int64) (*Source, error) {
 	return &Source{Body: io.NopCloser(bytes.NewReader(d.archives[sum][from:])), From: from}, nil
 }
 
-// wantArchives tells the cache which archives checks need.
+// wantArchives calls Cache.Want with the archives that checks need.
 func (d *assetServer) wantArchives(sums ...Sum) {
 	all := map[Sum]bool{}
 	for _, sum := range sums {
@@ -105,7 +105,7 @@ func (d *assetServer) wantArchives(sums ...Sum) {
 	d.cache.Want(all)
 }
 
-// requestFolder calls Cache.Use for an archive, as a run of a check does.
+// requestFolder requests the folder of an archive from the cache, as a run of a check does.
 func (d *assetServer) requestFolder(sum Sum) (dir string, err error) {
 	ctx, cancel := context.WithTimeout(d.t.Context(), 10*time.Second)
 	defer cancel()
@@ -146,7 +146,7 @@ func (d *assetServer) expectStoredFiles(want ...string) {
 	}
 }
 
-// runInBubble runs fn in a synctest bubble, whose clock jumps to the next timer.
+// runInBubble runs a test in a testing/synctest bubble, in which time is simulated.
 func runInBubble(t *testing.T, fn func(d *assetServer), change ...func(d *assetServer)) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newAssetServer(t)
@@ -165,6 +165,7 @@ type brokenBody struct {
 	err error
 }
 
+// Read returns some bytes of the download and then an error.
 func (b brokenBody) Read(p []byte) (int, error) {
 	if n, err := b.Reader.Read(p); err == nil {
 		return n, nil
@@ -179,6 +180,7 @@ type hangingBody struct {
 	ctx context.Context
 }
 
+// Read returns some bytes of the download and then blocks until the request is cancelled.
 func (h hangingBody) Read(p []byte) (int, error) {
 	if n, err := h.Reader.Read(p); err == nil {
 		return n, nil
@@ -262,7 +264,8 @@ func TestWrongArchiveIsRefused(t *testing.T) {
 	})
 }
 
-// TestInvalidArchiveLeavesNoFile expects an archive with invalid content to leave no file, and one retry in an hour.
+// TestInvalidArchiveLeavesNoFile downloads an archive with invalid content and expects no file on disk, and a retry
+// only after an hour.
 func TestInvalidArchiveLeavesNoFile(t *testing.T) {
 	runInBubble(t, func(d *assetServer) {
 		bomb := d.storeArchive(makeTar(d.t, true, fileHeader("x", strings.Repeat("\x00", 1<<18))))
@@ -291,8 +294,8 @@ func TestInvalidArchiveLeavesNoFile(t *testing.T) {
 	})
 }
 
-// TestManyRunsWaitForOneDownload fetches two archives for several runs: one that hangs delays the other by
-// half a minute at most.
+// TestManyRunsWaitForOneDownload requests two archives for several runs and expects that a hanging download delays
+// the other by at most 30 seconds.
 func TestManyRunsWaitForOneDownload(t *testing.T) {
 	runInBubble(t, func(d *assetServer) {
 		slow, quick := d.addArchive("x", "slow"), d.addArchive("x", "quick")
@@ -348,8 +351,8 @@ func TestFullDiskIsReportedAndRetried(t *testing.T) {
 	})
 }
 
-// TestUnusedAssetsAreEvicted exceeds the limit: the least recently used archives without a check go first,
-// also after a restart. Where checks need all others, the newest archive is missing.
+// TestUnusedAssetsAreEvicted exceeds the disk limit and expects the least recently used archives without a check to
+// be deleted first. Where checks need all others, the newest archive is missing.
 func TestUnusedAssetsAreEvicted(t *testing.T) {
 	runInBubble(t, func(d *assetServer) {
 		a, b, c, e := d.addArchive("x", strings.Repeat("a", 100)), d.addArchive("x", strings.Repeat("b", 100)), d.addArchive("x", strings.Repeat("c", 100)), d.addArchive("x", strings.Repeat("e", 100))
@@ -380,8 +383,8 @@ func TestUnusedAssetsAreEvicted(t *testing.T) {
 // sortedSums returns two sums in ascending order.
 func sortedSums(a, b Sum) []string { return []string{min(a, b), max(a, b)} }
 
-// TestDownloadOfUnneededAssetStops removes the check during the download: a part file stays only while a
-// check needs the archive.
+// TestDownloadOfUnneededAssetStops removes the check during the download and expects the download to stop and its
+// partial file to be deleted.
 func TestDownloadOfUnneededAssetStops(t *testing.T) {
 	runInBubble(t, func(d *assetServer) {
 		sum := d.addArchive("x", "text")
@@ -418,8 +421,8 @@ func TestDownloadOfUnneededAssetStops(t *testing.T) {
 	})
 }
 
-// TestLeftoversOfACrashAreRemoved opens a cache with incomplete archives and file lists: they are removed, a file of
-// another program stays.
+// TestLeftoversOfACrashAreRemoved opens a cache folder with incomplete archives and expects them deleted; files of
+// other programs stay.
 func TestLeftoversOfACrashAreRemoved(t *testing.T) {
 	runInBubble(t, func(d *assetServer) {
 		d.stop()

@@ -20,8 +20,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Limits has the bounds of one archive: the size of its files, in bytes and relative to the archive, and their
-// number.
+// Limits has the limits for extracting one archive: bytes, ratio of extracted to compressed bytes, and number of
+// files.
 type Limits struct {
 	Bytes int64 // of all files
 	Free  int64 // of all files, allowed for the smallest archive …
@@ -113,7 +113,7 @@ func (x *extraction) unpackTar(r io.Reader) error {
 			return fmt.Errorf("incomplete or invalid archive (tar, tar.gz, tar.bz2, zip): %w", err)
 		case h.Typeflag == tar.TypeXGlobalHeader:
 			if heads++; heads > x.limits.Files { // global headers have no content but cost time
-				return fmt.Errorf("the archive is too large: more than %d headers without a file", x.limits.Files)
+				return fmt.Errorf("the tar archive has more than %d headers that belong to no file", x.limits.Files)
 			}
 			continue
 		}
@@ -134,12 +134,12 @@ func (x *extraction) unpackTar(r io.Reader) error {
 	}
 }
 
-// unpackZip unpacks a zip file; a too long index is refused.
+// unpackZip extracts a zip file, and refuses one with a too long list of files.
 func (x *extraction) unpackZip(archive io.ReaderAt, size int64) error {
 	list := &boundedReaderAt{ReaderAt: archive, left: int64(x.limits.Files)*maxListBytes + 128<<10}
 	z, err := zip.NewReader(list, size)
 	if list.left < 0 {
-		return fmt.Errorf("the archive is too large: its index is longer than that of %d files", x.limits.Files)
+		return fmt.Errorf("the zip archive has a too long list of files: more than %d files", x.limits.Files)
 	}
 	list.left = math.MaxInt64 // the content of each file has its own bound
 	if err != nil && !errors.Is(err, zip.ErrInsecurePath) {
@@ -156,14 +156,14 @@ func (x *extraction) unpackZip(archive io.ReaderAt, size int64) error {
 	return nil
 }
 
-// boundedReaderAt is a reader that fails after a number of bytes, because the zip package keeps the whole index in
-// memory.
+// boundedReaderAt is an io.ReaderAt that fails after a number of bytes, to limit the memory for the list of files of
+// a zip archive.
 type boundedReaderAt struct {
 	io.ReaderAt
 	left int64
 }
 
-// ReadAt reads from the zip file, and fails once more bytes than allowed are read.
+// ReadAt reads from the zip file, and fails after more than the permitted number of bytes.
 func (b *boundedReaderAt) ReadAt(p []byte, at int64) (int, error) {
 	if b.left -= int64(len(p)); b.left < 0 {
 		return 0, errors.New("the list of files in the zip archive is too long")
@@ -196,13 +196,14 @@ func (x *extraction) unpackZipFile(f *zip.File) error {
 	return x.addMember(m, nil)
 }
 
-// localPath returns the path of an archive member below the root folder, or an error if it would leave that folder.
+// localPath returns the path at which an archive member is extracted, or an error if the path is outside the root
+// folder.
 func localPath(name string) (string, error) {
 	switch {
 	case len(name) > maxNameBytes || strings.Count(name, "/") > maxDepth || slices.ContainsFunc(strings.Split(name, "/"), componentTooLong):
-		return "", fmt.Errorf("the name %q is too long", shortName(name))
+		return "", fmt.Errorf("the file name %q in the archive is too long", shortName(name))
 	case strings.ContainsAny(name, "\x00\\"):
-		return "", fmt.Errorf("the name %q has forbidden characters", shortName(name))
+		return "", fmt.Errorf("the file name %q in the archive has forbidden characters", shortName(name))
 	case strings.HasPrefix(name, "/") || slices.Contains(strings.Split(name, "/"), ".."):
 		return "", fmt.Errorf("%q is outside the archive's folder", shortName(name))
 	}
@@ -213,11 +214,11 @@ func localPath(name string) (string, error) {
 	return clean, nil
 }
 
-// addMember counts an archive member, makes its parent folders and writes it; r reads the content of a file.
+// addMember extracts one file, folder or link of the archive and checks the limits; r reads the content of a file.
 func (x *extraction) addMember(m archiveMember, r io.Reader) error {
 	kind := m.mode.Type()
 	if kind != 0 && kind != fs.ModeDir && kind != fs.ModeSymlink {
-		return fmt.Errorf("%q is a device, a pipe or another special file", shortName(m.name))
+		return fmt.Errorf("archive member %q is a device, a pipe or another special file, which assets must not contain", shortName(m.name))
 	}
 	at, err := localPath(m.name)
 	if err != nil {
@@ -273,7 +274,7 @@ func (x *extraction) writeFile(at string, mode fs.FileMode, r io.Reader) error {
 	}
 	n, err := io.Copy(f, io.LimitReader(r, x.maxBytes-x.bytes+1))
 	if x.bytes += n; err == nil && x.bytes > x.maxBytes {
-		err = fmt.Errorf("the archive is too large: more than %d bytes for its compressed size", x.maxBytes)
+		err = fmt.Errorf("the archive is too large: its files have more than %d bytes, the limit for its compressed size", x.maxBytes)
 	}
 	perm := fs.FileMode(0o644)
 	if mode&0o111 != 0 {
@@ -288,7 +289,8 @@ func (x *extraction) writeFile(at string, mode fs.FileMode, r io.Reader) error {
 	return memberError(at, errors.Join(err, f.Close()))
 }
 
-// makeSymlink makes a symbolic link to a path in the archive; verifyLinksAndSync follows all links later.
+// makeSymlink makes a symbolic link of the archive; verifyLinksAndSync later refuses links that lead outside the
+// folder.
 func (x *extraction) makeSymlink(at, target string) error {
 	if target == "" || len(target) > maxNameBytes || strings.ContainsAny(target, "\x00\\") || strings.HasPrefix(target, "/") ||
 		!filepath.IsLocal(filepath.FromSlash(path.Join(path.Dir(at), target))) {
@@ -336,7 +338,7 @@ func memberError(at string, err error) error {
 	return fmt.Errorf("%q: %w", shortName(at), err)
 }
 
-// componentTooLong reports whether a part of a path exceeds the name length of file systems.
+// componentTooLong reports whether one file or folder name in a path is longer than file systems permit.
 func componentTooLong(part string) bool { return len(part) > maxPartBytes }
 
 // shortName shortens a file name for an error message.

@@ -21,7 +21,7 @@ import (
 // stallTimeout is the longest time without a byte before a download is cancelled.
 const stallTimeout = 30 * time.Second
 
-// downloadArchive downloads the bytes of an archive that are missing in the part file f.
+// downloadArchive downloads the missing rest of a partly downloaded archive into the file f.
 func (c *Cache) downloadArchive(ctx context.Context, sum Sum, f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -51,7 +51,7 @@ func (c *Cache) downloadArchive(ctx context.Context, sum Sum, f *os.File) error 
 		watch.Reset(stallTimeout)
 		if at += int64(n); at > model.MaxAssetBytes {
 			_ = f.Truncate(0)
-			return invalidArchive{fmt.Errorf("the server sent more than %s", model.Size(model.MaxAssetBytes))}
+			return invalidArchive{fmt.Errorf("download of the archive: the server sent more than %s, the limit", model.Size(model.MaxAssetBytes))}
 		}
 		if _, err := c.freeSpace(); err != nil {
 			return err
@@ -161,7 +161,7 @@ func findChangedFile(dir string) (difference string, err error) {
 	return "", nil
 }
 
-// verifyFolder compares the files of an archive with its file list once per Config.Look, and fetches a changed
+// verifyFolder checks periodically that the extracted files of an archive are unchanged, and downloads a changed
 // archive again.
 func (c *Cache) verifyFolder(sum Sum) {
 	if c.cfg.Look <= 0 {

@@ -11,7 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestDamagedAssetIsExtractedAgain changes extracted files; files that a program added do not count.
+// TestDamagedAssetIsExtractedAgain changes extracted files and expects a new extraction; files that a program added
+// cause none.
 func TestDamagedAssetIsExtractedAgain(t *testing.T) {
 	runInBubble(t, func(d *assetServer) {
 		sum := d.storeArchive(makeTar(t, true, fileHeader("bin/x y", "text"), fileHeader("lib/z", "more")))

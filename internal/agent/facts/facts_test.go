@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// machineFiles maps paths to the contents of files of a real machine.
+// machineFiles maps file paths to contents that were copied from a real machine, for tests.
 type machineFiles map[string]string
 
 // fileSystem returns an in-memory file system with these files.
@@ -146,8 +146,8 @@ func TestAddressesAreGlobalAndSorted(t *testing.T) {
 	}
 }
 
-// TestFQDNComesFromHostsOrResolver expects a DNS query only where files have no full name; the last answer stays
-// while DNS fails.
+// TestFQDNComesFromHostsOrResolver expects a DNS query only if /etc/hosts lacks the full name, and the previous
+// answer while DNS fails.
 func TestFQDNComesFromHostsOrResolver(t *testing.T) {
 	asked, answer := 0, "web01.example.com"
 	system := MachineReader{OS: "linux", Canonical: func(ctx context.Context, host string) (string, bool) {

@@ -65,7 +65,7 @@ func All() []Fact {
 	}
 }
 
-// Reference returns the page docs/reference/facts.md.
+// Reference returns the reference page of all facts, docs/reference/facts.md.
 func Reference() string {
 	var b strings.Builder
 	b.WriteString(`# Facts
@@ -117,7 +117,7 @@ type Meter struct {
 	resolvedName struct{ host, name string } // the resolver's last answer: the full name of a host name
 }
 
-// New returns a Meter that has measured nothing yet.
+// New returns a Meter without measured facts.
 func New(s MachineReader) *Meter { return &Meter{machine: s} }
 
 // Measure returns the present facts of the machine, read from small files and the network interfaces, without DNS.
@@ -254,8 +254,8 @@ func withoutQuotes(v string) string {
 	return strings.NewReplacer(`\"`, `"`, `\\`, `\`, `\$`, `$`, "\\`", "`").Replace(v)
 }
 
-// Resolve asks DNS once for the full name of a machine whose host name and hosts file have none. Later calls of
-// Measure report the answer, which stays when the resolver fails.
+// Resolve queries DNS once for the machine's fully qualified name, if neither the host name nor /etc/hosts contains
+// the name. Later calls of Measure report the answer, which stays when the resolver fails.
 func (m *Meter) Resolve(ctx context.Context) {
 	t := machineFS{m.machine.Root}
 	host := m.hostName(t)
@@ -278,7 +278,7 @@ func (m *Meter) hostName(t machineFS) string {
 	return host
 }
 
-// fullName returns the full name of the machine: from its host name, its hosts file, or the last answer of DNS.
+// fullName returns the machine's fully qualified domain name, from the host name, /etc/hosts or the last DNS answer.
 func (m *Meter) fullName(t machineFS, host string) string {
 	if strings.Contains(host, ".") {
 		return strings.TrimSuffix(host, ".")
@@ -294,8 +294,8 @@ func (m *Meter) fullName(t machineFS, host string) string {
 	return m.resolvedName.name
 }
 
-// fullNameInHostsFile returns the full name that /etc/hosts has for a host, as hostname -f prints it: the
-// first name with a dot in a line that names the host. Names of localhost do not count.
+// fullNameInHostsFile returns the fully qualified name of a host in /etc/hosts, as hostname -f prints. Names of
+// localhost do not count.
 func (t machineFS) fullNameInHostsFile(host string) string {
 	if host == "" {
 		return ""

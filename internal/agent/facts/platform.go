@@ -124,7 +124,7 @@ func (t machineFS) hypervisorWithoutDMI() string {
 	return ""
 }
 
-// dmiField returns one field of the firmware's DMI tables; only root can read some of them.
+// dmiField returns one field of the DMI tables, such as the vendor name; empty: the field is missing or unreadable.
 func (t machineFS) dmiField(field string) string { return t.firstLine("sys/class/dmi/id/" + field) }
 
 // setCloudFacts sets the facts about the cloud provider: name, region, instance. cloud-init has the most exact facts,
@@ -185,8 +185,8 @@ type cloudMachine struct{ provider, cloudMachine, region, zone, machineType stri
 // providerNames maps cloud-init's names of providers to the facts' names.
 var providerNames = [...][2]string{{"gce", "gcp"}, {"aliyun", "alibaba"}, {"ec2", "aws"}}
 
-// decodeCloudInit decodes the facts of the cloud from cloud-init's instance-data.json. ok is false where there is no
-// cloud, such as for a disk image made by hand.
+// decodeCloudInit reads cloud provider, region and machine type from cloud-init's file instance-data.json. ok is
+// false where there is no cloud, such as for a disk image made by hand.
 func decodeCloudInit(data []byte) (c cloudMachine, ok bool) {
 	var parsed struct {
 		V1 struct {

@@ -36,10 +36,10 @@ var (
 	ErrStaleGeneration = errors.New("assignment is older than the present one")
 )
 
-// Apply returns the assignment that results from applying the server's message to this one. It verifies the
-// signature, which covers node, generation and hash, before anything else, and at the end computes the hash of all
-// chunks and properties. A chunk that decode cannot read stays in the assignment, as received, and is refused alone.
-// h may be nil. With an empty key the signature is not verified.
+// Apply verifies the server's assignment message and returns this assignment with the changes in the message. It
+// verifies the signature, which covers node, generation and hash, before anything else, and at the end computes the
+// hash of all chunks and properties. A chunk that decode cannot read stays in the assignment, as received, and is
+// refused alone. h may be nil. With an empty key the signature is not verified.
 func (h *Assignment) Apply(a *wire.Assignment, node uuid.UUID, key ed25519.PublicKey, decode DecodeChunk) (*Assignment, error) {
 	if len(key) > 0 && !ed25519.Verify(key, wire.SignedBytes(node, a.Generation, a.Hash), a.Signature) {
 		return nil, ErrBadSignature
@@ -84,7 +84,7 @@ func (h *Assignment) Apply(a *wire.Assignment, node uuid.UUID, key ed25519.Publi
 		next.ProxyChecks = a.ProxyChecks.Clone()
 	}
 	if wire.AssignmentHash(next.Chunks, next.Properties, &next.ProxyChecks) != a.Hash {
-		return nil, fmt.Errorf("%w: the received content has another hash", ErrBadSignature)
+		return nil, fmt.Errorf("verify the assignment: %w: the signed hash differs from the hash of the received content", ErrBadSignature)
 	}
 	return next, nil
 }
@@ -96,8 +96,7 @@ func (h *Assignment) refuse(chunk model.ChunkID, reason string) {
 	}
 }
 
-// Message encodes the whole assignment as one signed message: an agent stores it, and applies it to a nil Assignment
-// after a restart.
+// Message returns the whole assignment as one signed message, in which form the agent stores the assignment on disk.
 func (h *Assignment) Message() *wire.Assignment {
 	a := &wire.Assignment{Generation: h.Generation, Hash: h.Hash, Properties: h.Properties, HasProperties: true, ProxyChecks: h.ProxyChecks, HasProxyChecks: !h.ProxyChecks.Empty(), Signature: h.Signature}
 	for _, c := range h.Chunks {

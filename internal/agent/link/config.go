@@ -18,7 +18,7 @@ import (
 // Path is where a session is opened on the server.
 const Path = "/agent/v1/session"
 
-// Config has the settings of sessions, which all sessions of a process may share except Node.
+// Config has the settings of a session, such as node id, TLS and time limits.
 type Config struct {
 	Node      uuid.UUID
 	TLS       *tls.Config       // from TLSConfig; nil: plain, loopback only
@@ -90,12 +90,12 @@ func (c *Config) withDefaults() *Config {
 	return c
 }
 
-// Complete returns the configuration with all defaults filled in, for processes with many sessions, which then share
-// one copy.
+// Complete returns a copy of the configuration with defaults for unset fields, which many sessions of a process can
+// share.
 func (c Config) Complete() *Config { return c.withDefaults() }
 
-// Handler receives the messages of the server, on the goroutine that reads the connection. Messages and their slices
-// are valid during the call only.
+// Handler is the interface that receives the server's messages in a session. Messages and their slices are valid
+// during the call only.
 type Handler interface {
 	// OpenedSession reports that the session is open; w.Last has the numbers that the server has.
 	OpenedSession(s *Session, w *wire.Welcome)
@@ -117,6 +117,7 @@ type Handler interface {
 // RefusedError is the error of a session that the server refused, with code, message and hint.
 type RefusedError struct{ wire.Refuse }
 
+// Error returns the server's reason for the refusal, with code and message.
 func (e *RefusedError) Error() string {
 	text := "server refuses this agent (" + e.Code + "): " + e.Message
 	if e.Hint != "" {

@@ -33,7 +33,7 @@ func TLSConfig(id *pki.Identity, now func() time.Time) *tls.Config {
 	return TLSFor(wire.Subprotocol, id, now)
 }
 
-// TLSFor returns TLSConfig with another ALPN protocol.
+// TLSFor returns the same client TLS configuration as TLSConfig, for another ALPN protocol.
 func TLSFor(protocol string, id *pki.Identity, now func() time.Time) *tls.Config {
 	if now == nil {
 		now = time.Now
@@ -53,7 +53,7 @@ func TLSFor(protocol string, id *pki.Identity, now func() time.Time) *tls.Config
 					&tls.CertificateVerificationError{UnverifiedCertificates: state.PeerCertificates, Err: err}}
 			}
 			if state.NegotiatedProtocol != protocol {
-				return fmt.Errorf("server does not support %s", protocol)
+				return fmt.Errorf("server does not support the TLS application protocol (ALPN) %s", protocol)
 			}
 			return nil
 		},
@@ -94,9 +94,8 @@ func withServerName(config *tls.Config, addr string) *tls.Config {
 	return config
 }
 
-// NewDialer returns a dialer that follows HTTPS_PROXY and NO_PROXY, as lookup (nil: the environment)
-// returns them: it opens tunnels by CONNECT, with credentials where the URL has some. Enrolment,
-// renewals and sessions dial with it.
+// NewDialer returns a function that dials through the HTTP proxy in HTTPS_PROXY, and directly to hosts in NO_PROXY.
+// Enrolment, renewals and sessions dial with it.
 func NewDialer(lookup func(string) string) pki.Dial {
 	if lookup == nil {
 		lookup = os.Getenv
@@ -121,8 +120,8 @@ func NewDialer(lookup func(string) string) pki.Dial {
 	}
 }
 
-// CheckProxy returns the error in the address of an HTTP proxy, without the password. An address without a scheme is
-// http. An empty one is valid: no proxy.
+// CheckProxy returns an error if the URL of an HTTP proxy is invalid; the error does not contain the password. An
+// address without a scheme is http. An empty one is valid: no proxy.
 func CheckProxy(proxy string) error {
 	if proxy == "" {
 		return nil
@@ -138,7 +137,7 @@ func CheckProxy(proxy string) error {
 		}
 		fault = fmt.Sprintf("has the scheme %q: agents need a proxy with CONNECT (http)", u.Scheme)
 	}
-	return model.Errorf(model.Invalid, "HTTPS_PROXY %s", fault).
+	return model.Errorf(model.Invalid, "the proxy URL in HTTPS_PROXY %s", fault).
 		WithHint("write it as http://USER:PASSWORD@HOST:PORT, with @ : / in a password as %%40 %%3A %%2F")
 }
 
@@ -225,7 +224,10 @@ type untrustedServerError struct {
 	err error
 }
 
+// Error returns the reason why the server's certificate is not trusted.
 func (u *untrustedServerError) Error() string { return u.err.Error() }
+
+// Unwrap returns the error of the certificate check.
 func (u *untrustedServerError) Unwrap() error { return u.err }
 
 // explainConnect returns the error of a failed connection or TLS handshake with a hint for the operator.
@@ -239,7 +241,7 @@ func explainConnect(addr string, err error) error {
 	}
 	switch text := err.Error(); {
 	case strings.Contains(text, "tls: no application protocol"):
-		return model.Errorf(model.Unavailable, "%s does not serve agents", addr).
+		return model.Errorf(model.Unavailable, "the server at %s does not serve agents", addr).
 			WithHint("people or another program use this address: set --server to the address for agents (on the server: --listen-agents)")
 	case strings.Contains(text, "first record does not look like a TLS handshake"):
 		return model.Errorf(model.Unavailable, "%s does not use TLS: it is not a Muster server, or its admin listener", addr).
@@ -251,7 +253,8 @@ func explainConnect(addr string, err error) error {
 	return fmt.Errorf("open session at server %s: %w", addr, err)
 }
 
-// explainUnreachable returns the error of an unreachable server with a hint; nil: err has another cause.
+// explainUnreachable returns an error with a hint if err means that the server is unreachable; nil: err means
+// something else.
 func explainUnreachable(addr string, err error) error {
 	var op *net.OpError
 	if !errors.As(err, &op) || op.Op != "dial" {

@@ -16,7 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// TestPaceDelaysBatchesUnderBackPressure expects the linger of results before, during and after BackPressure.
+// TestPaceDelaysBatchesUnderBackPressure expects a longer wait before results are sent while the server asks for
+// back-pressure.
 func TestPaceDelaysBatchesUnderBackPressure(t *testing.T) {
 	const usual, at = 500 * time.Millisecond, 100 * time.Second
 	for _, c := range []struct {
@@ -39,7 +40,7 @@ func TestPaceDelaysBatchesUnderBackPressure(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var p Pace
-			p.Ask(at, &c.ask, 1)
+			p.ApplyBackPressure(at, &c.ask, 1)
 			if due := p.Due(at+c.since, usual) - at; due != c.due {
 				t.Errorf("due after %v, want %v", due, c.due)
 			}
@@ -47,7 +48,7 @@ func TestPaceDelaysBatchesUnderBackPressure(t *testing.T) {
 			if c.untils > 0 && (!p.Slow(ends-wire.BackPressureEasing) || p.Slow(ends)) || c.untils == 0 && p.Slow(at) {
 				t.Errorf("slow otherwise than for %v: %+v", c.untils, p)
 			}
-			p.Ask(at, &wire.BackPressure{}, 1)
+			p.ApplyBackPressure(at, &wire.BackPressure{}, 1)
 			if p != (Pace{}) {
 				t.Errorf("after Slow with 0: %+v", p)
 			}
@@ -55,8 +56,8 @@ func TestPaceDelaysBatchesUnderBackPressure(t *testing.T) {
 	}
 }
 
-// TestBackPressureKeepsTheFleetSpread sends BackPressure to 4,000 agents at once, each with its own duration:
-// the server sees neither a pause nor a flood.
+// TestBackPressureKeepsTheFleetSpread sends BackPressure to 4,000 agents at once and expects a steady rate of frames
+// at the server, without pauses or peaks.
 func TestBackPressureKeepsTheFleetSpread(t *testing.T) {
 	const agents, every, usual = 4000, 125 * time.Millisecond, 500 * time.Millisecond
 	random := rand.New(rand.NewPCG(1, 1)).Float64
@@ -72,7 +73,7 @@ func TestBackPressureKeepsTheFleetSpread(t *testing.T) {
 			}
 			if !asked && now >= 10*time.Second {
 				asked = true // as the server does: two seconds, a half more or less, for six to eight
-				pace.Ask(now, &wire.BackPressure{LingerMs: uint32(1000 + random()*2000), LastsMs: uint32(6000 + random()*2000)}, random())
+				pace.ApplyBackPressure(now, &wire.BackPressure{LingerMs: uint32(1000 + random()*2000), LastsMs: uint32(6000 + random()*2000)}, random())
 			}
 			if waits == 0 {
 				due = pace.Due(now, usual)
@@ -89,8 +90,8 @@ func TestBackPressureKeepsTheFleetSpread(t *testing.T) {
 	t.Log(came)
 }
 
-// playBackPressure simulates an agent with a result every 100 ms, half of them urgent, whose server sends
-// BackPressure after ten seconds, and returns the times of its frames from then on.
+// playBackPressure simulates an agent with a result every 100 ms under back-pressure, and returns the times at which
+// it sends frames.
 func playBackPressure(t *testing.T, slow *wire.BackPressure) (came []time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()
@@ -135,7 +136,8 @@ func playBackPressure(t *testing.T, slow *wire.BackPressure) (came []time.Durati
 	return came
 }
 
-// TestLingerReturnsToNormalAfterBackPressure counts frames before, during and after BackPressure.
+// TestLingerReturnsToNormalAfterBackPressure expects fewer frames during back-pressure and the normal number
+// afterwards.
 func TestLingerReturnsToNormalAfterBackPressure(t *testing.T) {
 	const linger, over = 5 * time.Second, 12 * time.Second
 	const back = over + wire.BackPressureEasing*linger

@@ -81,14 +81,13 @@ type RunConfig struct {
 	RetryNow <-chan struct{}
 }
 
-// Backoff computes delays between connection attempts, exponential with full jitter: the n-th is uniform in [0,
-// min(Max, First·2ⁿ)), and never shorter than the server's RetryMs.
+// Backoff computes the random, exponentially growing delays between connection attempts.
 type Backoff struct {
 	First, Max time.Duration // defaults 1 s, 60 s
 }
 
-// Run keeps a session open until ctx ends, and then sends Bye. It returns early only for a refusal
-// that forbids a retry (*RefusedError with RetryMs zero).
+// Run keeps the agent connected: it opens a session and reopens lost ones until ctx ends. It returns early only for a
+// refusal that forbids a retry (*RefusedError with RetryMs zero).
 func Run(ctx context.Context, cfg RunConfig, source Source, events Events) error {
 	r := &sessionRunner{
 		cfg: cfg, base: cfg.Config.withDefaults(), source: source, Events: events,
@@ -144,8 +143,8 @@ func (b Backoff) delayAfter(err error, n int, random float64) (delayAfter time.D
 	return delayAfter, false
 }
 
-// serverOrder returns the servers to try: first the last Welcome's, then the agent's own, so that a wrong
-// list in Welcome locks no agent out.
+// serverOrder returns the servers in the order of connection attempts: first those in the last Welcome, then those in
+// the settings.
 func (r *sessionRunner) serverOrder() []string {
 	isListed := func(server string) bool { return slices.Contains(r.welcomeServers, server) }
 	return slices.Concat(r.welcomeServers, slices.DeleteFunc(slices.Clone(r.cfg.Servers), isListed))
@@ -157,8 +156,8 @@ const defaultHomeAfter = 10 * time.Minute
 // errPreferredAnswers ends a session because the first server of the order answers again.
 var errPreferredAnswers = errors.New("the preferred server answers again")
 
-// watchPreferred tries the preferred server periodically while the session is with another one, and reports on
-// preferred when a TLS handshake succeeds.
+// watchPreferred tests periodically whether the preferred server is reachable again, and then sends on the channel
+// preferred.
 func (r *sessionRunner) watchPreferred(ctx context.Context, server string, preferred chan<- struct{}) {
 	for {
 		if pause.For(ctx, time.Duration((0.5+r.randomShare())*float64(r.cfg.HomeAfter))) != nil {
@@ -197,14 +196,14 @@ const (
 	maxSlow   = 5 * time.Minute
 )
 
-// Pace computes how long results wait for a batch: the usual linger, or a longer one while BackPressure is in force.
-// Times count from any start of the owner's clock. The zero Pace is the usual one. It is not safe for concurrent use.
+// Pace computes how long the agent collects results before it sends a batch, longer under back-pressure. Times count
+// from any start of the owner's clock. The zero Pace is the usual one. It is not safe for concurrent use.
 type Pace struct{ linger, first, until time.Duration }
 
-// Ask applies the server's BackPressure that arrived at now; it replaces an earlier one. share is a random number
-// from 0 to 1: the first batch after a usual pace leaves after this share of the linger, because all agents get the
-// message at once and would send together.
-func (p *Pace) Ask(now time.Duration, m *wire.BackPressure, share float64) {
+// ApplyBackPressure stores a BackPressure message of the server, received at now; the newest message replaces earlier
+// ones. share is a random number from 0 to 1: the first batch after a usual pace leaves after this share of the
+// linger, because all agents get the message at once and would send together.
+func (p *Pace) ApplyBackPressure(now time.Duration, m *wire.BackPressure, share float64) {
 	if m.LingerMs == 0 || m.LastsMs == 0 { // the usual pace again
 		*p = Pace{}
 		return
@@ -216,11 +215,10 @@ func (p *Pace) Ask(now time.Duration, m *wire.BackPressure, share float64) {
 	p.until = now + min(time.Duration(m.LastsMs)*time.Millisecond, maxSlow)
 }
 
-// Slow reports whether back-pressure is in force, so that urgent results wait as well.
+// Slow reports whether the server's back-pressure is active, in which case urgent results are delayed too.
 func (p *Pace) Slow(now time.Duration) bool { return p.lingerAt(now) > 0 }
 
-// lingerAt returns the linger of a signal by its arrival: the linger of BackPressure, which shrinks linearly after
-// the end of the back-pressure.
+// lingerAt returns how long a signal that arrived at this time waits for more signals under back-pressure.
 func (p *Pace) lingerAt(arrival time.Duration) time.Duration {
 	return max(0, p.linger-max(0, arrival-p.until)/wire.BackPressureEasing)
 }
@@ -240,8 +238,7 @@ const (
 	statsEvery = time.Minute     // mean period
 )
 
-// statsSchedule has the time of the next Stats of a session: the first Stats leave soon after it opened, the
-// others about once a minute together with a batch, so that they wake no radio.
+// statsSchedule has the time at which the session's next Stats message is due.
 type statsSchedule struct {
 	at    time.Time
 	first bool // no Stats were sent in this session
@@ -252,12 +249,12 @@ func (r *sessionRunner) firstStats(now time.Time) statsSchedule {
 	return statsSchedule{now.Add(time.Second + time.Duration(r.randomShare()*float64(statsDelay-time.Second))), true}
 }
 
-// due reports whether Stats should be sent now. batchSent: a batch has just left.
+// due reports whether the agent should send its Stats message now. batchSent: a batch has just left.
 func (a statsSchedule) due(now time.Time, batchSent bool) bool {
 	return (batchSent || a.first) && !now.Before(a.at)
 }
 
-// wakeTime returns the due time of a session's first Stats, or other if that is earlier.
+// wakeTime returns the earlier of two times: when the session's first Stats message is due, and the time other.
 func (a statsSchedule) wakeTime(other time.Time) time.Time {
 	if !a.first {
 		return other

@@ -24,9 +24,10 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
+// TestMain runs the tests of the package and fails if a goroutine still runs at the end.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// scriptedServer is a test server: its n-th connection runs the n-th step of a script, all later ones the last step.
+// scriptedServer is a test server that runs a list of functions: the first for the first connection, and so on.
 type scriptedServer struct {
 	t     *testing.T
 	l     net.Listener
@@ -133,7 +134,7 @@ func (p *serverConn) readBatch() *wire.Batch {
 	}
 }
 
-// ackBatches passes each batch to receive and acknowledges the batch, until the session ends.
+// ackBatches calls receive with each batch of the agent and acknowledges the batch, until the session ends.
 func (p *serverConn) ackBatches(receive func(*wire.Batch)) {
 	for b := p.readBatch(); b != nil; b = p.readBatch() {
 		receive(b)
@@ -177,7 +178,7 @@ func (s *memorySource) add(n int, urgent bool) {
 	pause.Wake(s.notify)
 }
 
-// Streams returns the range of signal numbers in memory.
+// Streams returns the first and last number of the signals in memory.
 func (s *memorySource) Streams() []wire.StreamRange {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -191,7 +192,7 @@ func (s *memorySource) Backlog() uint64 {
 	return uint64(len(s.signals))
 }
 
-// Resume continues after the last number that the server has.
+// Resume sets the next signal to send: the one after the last number that the server has.
 func (s *memorySource) Resume(last []wire.StreamLast) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -242,7 +243,7 @@ func (s *memorySource) Keepalive() error {
 	return nil
 }
 
-// Acked removes acknowledged signals and tells the test their last number.
+// Acked removes acknowledged signals and reports their last number to the test.
 func (s *memorySource) Acked(ack *wire.Ack) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -252,7 +253,7 @@ func (s *memorySource) Acked(ack *wire.Ack) {
 	}
 }
 
-// ignoredEvents implements Events and ignores them all.
+// ignoredEvents implements Events with methods that do nothing.
 type ignoredEvents struct{}
 
 // Connected ignores the start of a session.
@@ -270,7 +271,7 @@ func (ignoredEvents) RunNow(*Session, *wire.Run) {}
 // Turn ignores the round-robin turn.
 func (ignoredEvents) Turn(*Session, *wire.Turn) {}
 
-// Reply ignores the answer.
+// Reply ignores the server's answer to a request.
 func (ignoredEvents) Reply(*Session, *wire.Exchange) {}
 
 // startRun starts Run and returns the channel with the error that ends it.
@@ -325,8 +326,8 @@ func TestSignalsLingerUnlessUrgent(t *testing.T) {
 	}
 }
 
-// TestUnacknowledgedBatchesAreResent loses a connection before the acknowledgement and expects the signals that the
-// server lacks again.
+// TestUnacknowledgedBatchesAreResent closes a connection before the acknowledgement and expects the unacknowledged
+// signals in the next session.
 func TestUnacknowledgedBatchesAreResent(t *testing.T) {
 	s := startServer(t,
 		func(p *serverConn) { // receives three signals and ends the session without an acknowledgement
@@ -350,7 +351,8 @@ func TestUnacknowledgedBatchesAreResent(t *testing.T) {
 	source.waitAck(t, 3)
 }
 
-// TestOutputLongerThanAFrameIsCut sends a result that is longer than this server's frames, and a second one.
+// TestOutputLongerThanAFrameIsCut sends a result longer than the server's maximum frame and expects a shortened
+// result, and the next result unchanged.
 func TestOutputLongerThanAFrameIsCut(t *testing.T) {
 	got := make(chan wire.Signal, 10)
 	s := startServer(t, func(p *serverConn) {
@@ -524,7 +526,8 @@ func TestDialerSendsCredentialsToTheProxyAndHonoursNoProxy(t *testing.T) {
 	}
 }
 
-// TestStatsLeaveSoonAfterEachSessionOpens expects Stats without any signal, and bytes counted over sessions.
+// TestStatsLeaveSoonAfterEachSessionOpens expects a Stats message after each new session, with byte counters that
+// continue over sessions.
 func TestStatsLeaveSoonAfterEachSessionOpens(t *testing.T) {
 	received := make(chan wire.Stats, 100)
 	s := startServer(t, func(p *serverConn) {

@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// TestServersOfWelcomeAreTriedBeforeConfiguredOnes compares the order of servers: first the last Welcome's, then the
-// configured ones.
+// TestServersOfWelcomeAreTriedBeforeConfiguredOnes expects the agent to try the servers in the last Welcome first,
+// then the servers in its settings.
 func TestServersOfWelcomeAreTriedBeforeConfiguredOnes(t *testing.T) {
 	for _, c := range []struct{ welcome, own, want []string }{
 		{nil, []string{"a:1", "b:1"}, []string{"a:1", "b:1"}},
@@ -54,7 +54,8 @@ func TestWrongServerListKeepsConfiguredServers(t *testing.T) {
 	}
 }
 
-// TestSessionReturnsToThePreferredServer expects Bye at the second server once the first answers.
+// TestSessionReturnsToThePreferredServer expects the agent to leave the second server when the first server is
+// reachable again.
 func TestSessionReturnsToThePreferredServer(t *testing.T) {
 	first := testenv.Port(t) // no server listens on this port
 	second, byes := make(chan struct{}, 10), make(chan struct{}, 10)
@@ -129,8 +130,8 @@ func (ignoredMessages) BackPressure(*Session, *wire.BackPressure) {}
 // ServerStops ignores the announced stop of the server.
 func (ignoredMessages) ServerStops(*Session, time.Duration, string) {}
 
-// FuzzServer sends random frames of a server to an agent's session: it counts unacknowledged bytes right and applies
-// only a signed assignment.
+// FuzzServer sends random frames from the server to an agent's session and expects no panic and no assignment without
+// a valid signature.
 func FuzzServer(f *testing.F) {
 	agent, server := net.Pipe()
 	f.Cleanup(func() { agent.Close(); server.Close() })

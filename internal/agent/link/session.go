@@ -58,15 +58,16 @@ var (
 	ErrSessionEnded = errors.New("session has ended")
 )
 
-// LeavingError is the error of Read after the server announced its stop by Bye.
+// LeavingError is the error of Session.Read after the server said that it stops, with a delay for the next attempt.
 type LeavingError struct {
 	Retry  time.Duration
 	Reason string
 }
 
+// Error returns the reason with which the server ended the session.
 func (e *LeavingError) Error() string { return "server ended the session: " + e.Reason }
 
-// Open opens a session at addr (host:port): it sends Hello, waits for Welcome and passes it to h. The error is a
+// Open opens a session with the server at addr (host:port): it sends Hello and reads Welcome. The error is a
 // *RefusedError where the server answers Refuse. Open fills in hello's Protocol, Node, Generation and Assignment (of
 // held; nil: none), and Session where it is zero.
 func Open(ctx context.Context, cfg *Config, addr string, hello *wire.Hello, held *Assignment, h Handler) (*Session, error) {
@@ -147,7 +148,7 @@ func (s *Session) readWelcome() error {
 				return err
 			}
 			if w.Protocol != wire.Protocol {
-				return fmt.Errorf("the server uses protocol version %d, this agent version %d", w.Protocol, wire.Protocol)
+				return fmt.Errorf("the server uses protocol version %d, this agent uses version %d", w.Protocol, wire.Protocol)
 			}
 			s.maxFrame = int(min(cmp.Or(w.MaxFrame, wire.MaxFrame), wire.MaxFrame))
 			s.maxUnacked = int(min(cmp.Or(w.MaxUnacked, 1<<30), 1<<30))
@@ -155,7 +156,7 @@ func (s *Session) readWelcome() error {
 			s.h.OpenedSession(s, &w)
 			return nil
 		}
-		return fmt.Errorf("server answers Hello with message %d", kind)
+		return fmt.Errorf("server answered Hello with a message of kind %d, expected Welcome or Refuse", kind)
 	}
 }
 
@@ -237,7 +238,8 @@ func decodeAndDeliver[T any, P interface {
 	return nil
 }
 
-// handleAck removes acknowledged batches from the window of unacknowledged bytes.
+// handleAck stops counting acknowledged batches as unacknowledged bytes, and passes the acknowledgement to the
+// Handler.
 func (s *Session) handleAck(body []byte) error {
 	ack := s.cfg.Shared.acks.Get().(*wire.Ack)
 	defer s.cfg.Shared.acks.Put(ack)
@@ -258,7 +260,7 @@ func (s *Session) handleAck(body []byte) error {
 	return nil
 }
 
-// handleAssignment applies the server's assignment message and sends the version in force as the answer. After a
+// handleAssignment applies the server's assignment message and answers with the resulting assignment version. After a
 // message that cannot be applied the answer has the old hash, and the server sends the whole.
 func (s *Session) handleAssignment(body []byte) error {
 	var a wire.Assignment
@@ -300,7 +302,8 @@ func (s *Session) Assignment() *Assignment {
 // MaxBatch returns the longest batch, in bytes, that the server accepts.
 func (s *Session) MaxBatch() int { return s.maxFrame }
 
-// Send writes one batch and sets its NowMs. After ErrWindowFull send it again when Acked was called.
+// Send encodes and sends one batch of signals, with the time of sending. After ErrWindowFull send it again when Acked
+// was called.
 func (s *Session) Send(b *wire.Batch) error {
 	b.NowMs = s.cfg.BootMs()
 	last := b.First + uint64(len(b.Signals)) - 1
@@ -318,7 +321,7 @@ func (s *Session) Send(b *wire.Batch) error {
 func (s *Session) SendFrame(key wire.StreamKey, last uint64, frame []byte) error {
 	size := len(frame) - wsconn.Headroom
 	if size > s.maxFrame {
-		return fmt.Errorf("send batch: %d bytes, the server allows %d", size, s.maxFrame)
+		return fmt.Errorf("send a batch of signals: the batch has %d bytes, the server allows %d", size, s.maxFrame)
 	}
 	s.mu.Lock()
 	if s.unacked > 0 && s.unacked+size > s.maxUnacked {
@@ -357,7 +360,7 @@ func (s *Session) writeMessage(encode func([]byte) []byte) error {
 // outputWindow bounds the bytes of RunOutputs in flight: results on a slow connection wait for no more.
 const outputWindow = 64 << 10
 
-// outputWindowOpen reports whether the session may send more output of requested runs.
+// outputWindowOpen reports whether unacknowledged run output is below the limit, so that more may be sent.
 func (s *Session) outputWindowOpen() bool { return s.outputBytes.Load() < outputWindow }
 
 // SendRunOutput sends a piece of a requested run's output. Send pending results first.
@@ -373,7 +376,7 @@ func (s *Session) SendRunOutput(ran *wire.RunOutput) error {
 	return nil
 }
 
-// closeAfterError closes the connection after a failed write, because half a frame may have been sent.
+// closeAfterError closes the connection after a failed write, which may have sent only a part of a frame.
 func (s *Session) closeAfterError(err error) error {
 	if err == nil {
 		return nil
@@ -418,8 +421,8 @@ func (s *Session) Unacked() int {
 // byeTimeout bounds the wait of Read for the server's close after Bye.
 const byeTimeout = 2 * time.Second
 
-// Bye tells the server that the agent ends the session as planned. Nothing is written after it; Read returns when the
-// server closes, or after byeTimeout.
+// Bye tells the server that the agent closes the session on purpose. Nothing is written after it; Read returns when
+// the server closes, or after byeTimeout.
 func (s *Session) Bye(reason string) {
 	_ = s.writeMessage(func(dst []byte) []byte { return wire.AppendBye(dst, &wire.Bye{Reason: reason}) })
 	_ = s.conn.WriteClose(1000, "")

@@ -98,8 +98,7 @@ func judgeDisk(env *Env, a argValues, r *report, path string, u diskUsage) {
 	}
 }
 
-// excludedByDefault reports whether the disk probe ignores a type of file system unless the argument path names it:
-// virtual ones never fill up, and remote ones may hang.
+// excludedByDefault reports whether the disk probe skips a type of file system by default, such as tmpfs or NFS.
 func excludedByDefault(fstype string) bool {
 	switch fstype {
 	case "proc", "sysfs", "devtmpfs", "devpts", "tmpfs", "ramfs", "cgroup", "cgroup2", "securityfs", "debugfs",
@@ -152,7 +151,7 @@ func runFile(_ context.Context, env *Env, a argValues, r *report) error {
 	pattern := a.text("path")
 	paths, err := filepath.Glob(env.pathBelowRoot(pattern))
 	if err != nil {
-		return fmt.Errorf("path %q: %v", pattern, err)
+		return fmt.Errorf("invalid pattern in argument path %q: %v", pattern, err)
 	}
 	if _, err := os.Lstat(env.pathBelowRoot(pattern)); err == nil && len(paths) == 0 {
 		paths = []string{env.pathBelowRoot(pattern)} // a name that looks like a pattern

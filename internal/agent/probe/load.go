@@ -38,7 +38,7 @@ func runLoad(_ context.Context, env *Env, a argValues, r *report) error {
 		text := append(f, "", "", "")[i]
 		v, err := strconv.ParseFloat(text, 64)
 		if err != nil {
-			return fmt.Errorf("/proc/loadavg cannot be read: %q", data)
+			return fmt.Errorf("/proc/loadavg has an unexpected content: %q", data)
 		}
 		most := thresholds{rangeAtMost(warn[i] * share), rangeAtMost(crit[i] * share)}
 		status = worseStatus(status, most.status(v))
@@ -49,15 +49,15 @@ func runLoad(_ context.Context, env *Env, a argValues, r *report) error {
 	return nil
 }
 
-// parseLoadThresholds returns the thresholds for 1, 5 and 15 minutes; one number counts for all.
+// parseLoadThresholds parses the load thresholds for 1, 5 and 15 minutes; a single number applies to all three.
 func parseLoadThresholds(list []string) (v [3]float64, err error) {
 	if len(list) != 1 && len(list) != 3 {
-		return v, fmt.Errorf("%q: want one number or three, such as 4, 2, 1.5", strings.Join(list, ", "))
+		return v, fmt.Errorf("invalid load threshold %q: expected one number or three, such as 4, 2, 1.5", strings.Join(list, ", "))
 	}
 	for i := range v {
 		text := list[min(i, len(list)-1)]
 		if v[i], err = strconv.ParseFloat(text, 64); err != nil {
-			return v, fmt.Errorf("%q: want a number", text)
+			return v, fmt.Errorf("invalid value %q: expected a number", text)
 		}
 	}
 	return v, nil

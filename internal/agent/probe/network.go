@@ -87,7 +87,7 @@ func statusInList(list []string, status int) (bool, error) {
 		low, errLow := strconv.Atoi(from)
 		high, errHigh := strconv.Atoi(to)
 		if errLow != nil || errHigh != nil {
-			return false, fmt.Errorf("status %q: want a number or a range such as 200-299", item)
+			return false, fmt.Errorf("invalid HTTP status %q: expected a number or a range such as 200-299", item)
 		}
 		if status >= low && status <= high {
 			return true, nil
@@ -164,7 +164,7 @@ func runCert(ctx context.Context, env *Env, a argValues, r *report) error {
 func runCertAddress(ctx context.Context, env *Env, a argValues, r *report, address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		return fmt.Errorf("address %q: want host:port", address)
+		return fmt.Errorf("invalid address %q: expected host:port", address)
 	}
 	host = cmp.Or(a.text("serverName"), host)
 	roots, err := loadRoots(env, a.text("ca"))
@@ -198,8 +198,8 @@ func runCertAddress(ctx context.Context, env *Env, a argValues, r *report, addre
 	return nil
 }
 
-// judgeExpiry adds the end of a certificate to the report and compares the time left with the thresholds of two
-// arguments.
+// judgeExpiry adds the expiry date of a certificate to the report, with a status by the warning and critical
+// thresholds.
 func judgeExpiry(env *Env, a argValues, r *report, warnArg, critArg string, cert *x509.Certificate) {
 	left := cert.NotAfter.Sub(env.now())
 	name := cmp.Or(cert.Subject.CommonName, "serial "+cert.SerialNumber.Text(16))
@@ -230,7 +230,7 @@ func readCertificates(file string) ([]*x509.Certificate, error) {
 	return certs, nil
 }
 
-// decodeCertificates decodes the certificates of a PEM file; a file without one is an error.
+// decodeCertificates decodes all certificates of a PEM file, and returns an error if the file has none.
 func decodeCertificates(data []byte) (certs []*x509.Certificate, err error) {
 	for {
 		var block *pem.Block
@@ -252,7 +252,7 @@ func decodeCertificates(data []byte) (certs []*x509.Certificate, err error) {
 	return certs, nil
 }
 
-// firstToExpire returns the certificate with the earliest end.
+// firstToExpire returns the certificate that expires first.
 func firstToExpire(certs []*x509.Certificate) *x509.Certificate {
 	return slices.MinFunc(certs, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) })
 }

@@ -28,8 +28,8 @@ type Probe struct {
 	run     func(ctx context.Context, env *Env, a argValues, r *report) error // an error makes the result UNKNOWN
 }
 
-// Env has everything that a probe reads from its surroundings: file root, clock, network, agent counters; tests
-// replace parts. Zero fields have sensible defaults.
+// Env is the environment of a probe: file root, clock, network and agent counters, which tests replace. Zero fields
+// have sensible defaults.
 type Env struct {
 	Root         string                                 // folder before /proc, /sys, /run and /boot in paths: for tests
 	Now          func() time.Time                       // default time.Now
@@ -39,7 +39,7 @@ type Env struct {
 	Memory       *Memory     // state of one check between runs; nil: the probe keeps no state
 }
 
-// now returns the present time, by Env.Now if a test has set it.
+// now returns the present time, or the time of Env.Now in tests.
 func (e *Env) now() time.Time {
 	if e.Now != nil {
 		return e.Now()
@@ -53,7 +53,7 @@ func (e *Env) pathBelowRoot(p string) string { return filepath.Join(e.Root, p) }
 // read reads a system file below the root folder of Env.
 func (e *Env) read(p string) ([]byte, error) { return os.ReadFile(e.pathBelowRoot(p)) }
 
-// dial connects to a network address, by Env.Dial if a test has set it.
+// dial connects to a network address with Env.Dial, or with a net.Dialer if that is nil.
 func (e *Env) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	if e.Dial != nil {
 		return e.Dial(ctx, network, addr)
@@ -158,13 +158,13 @@ type Arg struct {
 	Must    bool // a check must give the argument
 }
 
-// freeThreshold is the value of an argument of type Free: the share or the bytes that must stay free.
+// freeThreshold is the amount that must stay free, in percent or in bytes.
 type freeThreshold struct {
 	percent float64
 	bytes   int64 // if percent is zero
 }
 
-// exceededBy reports whether the free amount is below the threshold.
+// exceededBy reports whether a free amount is less than the threshold requires.
 func (f freeThreshold) exceededBy(avail, total float64) bool {
 	if f.percent > 0 {
 		return total > 0 && avail/total*100 < f.percent
@@ -199,7 +199,7 @@ func (a argValues) size(name string) (int64, bool) { v, ok := a[name].(int64); r
 // regexp returns the value of an argument that is a regular expression; nil: none.
 func (a argValues) regexp(name string) *regexp.Regexp { v, _ := a[name].(*regexp.Regexp); return v }
 
-// freeThresholdsOf returns the warning and critical thresholds of a free amount.
+// freeThresholdsOf returns the warning and critical thresholds for a minimum free amount, such as 10% or 5GiB.
 func (a argValues) freeThresholdsOf(warn, crit string) (l freeThresholds) {
 	l.warn, _ = a[warn].(freeThreshold)
 	l.crit, _ = a[crit].(freeThreshold)
@@ -237,7 +237,7 @@ func (p Probe) parseArguments(values map[string]string, lint bool) (argValues, [
 		}
 		if text == "" {
 			if arg.Must {
-				errs = append(errs, fmt.Errorf("probe %s needs %s: %s", p.Name, arg.Name, arg.Help))
+				errs = append(errs, fmt.Errorf("probe %s needs the argument %s: %s", p.Name, arg.Name, arg.Help))
 			}
 			text = arg.Default
 		}
@@ -276,13 +276,13 @@ func (t Type) parseValue(text string) (any, error) {
 	case Bool:
 		yes := text == "true" || text == "yes"
 		if !yes && text != "false" && text != "no" {
-			return nil, fmt.Errorf("%q: want true or false", text)
+			return nil, fmt.Errorf("invalid value %q: expected true or false", text)
 		}
 		return yes, nil
 	case Number:
 		v, err := strconv.ParseFloat(text, 64)
 		if err != nil || v != v {
-			return nil, fmt.Errorf("%q: want a number", text)
+			return nil, fmt.Errorf("invalid value %q: expected a number", text)
 		}
 		return v, nil
 	case Duration:
@@ -295,13 +295,13 @@ func (t Type) parseValue(text string) (any, error) {
 		if number, ok := strings.CutSuffix(text, "%"); ok {
 			v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 			if err != nil || !(v >= 0 && v <= 100) {
-				return nil, fmt.Errorf("%q: want 0%% to 100%%", text)
+				return nil, fmt.Errorf("invalid percentage %q: expected 0%% to 100%%", text)
 			}
 			return freeThreshold{percent: v}, nil
 		}
 		s, err := model.ParseSize(text)
 		if err != nil {
-			return nil, fmt.Errorf("%q: want an amount that must stay free, such as 10%% or 5GiB", text)
+			return nil, fmt.Errorf("invalid value %q: expected the amount that must stay free, such as 10%% or 5GiB", text)
 		}
 		return freeThreshold{bytes: int64(s)}, nil
 	case Range:

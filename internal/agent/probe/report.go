@@ -12,8 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// report collects the findings of a probe and prints them like a plug-in: the worst ones with the
-// performance data on the first line, then all, one a line.
+// report collects the lines and performance data that a probe prints, in the format of Monitoring Plugins.
 type report struct {
 	name     string
 	status   model.Status
@@ -86,7 +85,7 @@ func (l thresholds) status(v float64) model.Status {
 	return statusOfExceeded(l.crit != nil && l.crit.Violates(v), l.warn != nil && l.warn.Violates(v))
 }
 
-// freeThresholds are the thresholds of the amount that is free.
+// freeThresholds has the warning and critical thresholds for a free amount, such as free disk space.
 type freeThresholds struct{ warn, crit freeThreshold }
 
 // status returns OK, WARNING or CRITICAL for a free amount.
@@ -99,7 +98,8 @@ func (l freeThresholds) usedThresholds(total float64) thresholds {
 	return thresholds{l.warn.usedRange(total), l.crit.usedRange(total)}
 }
 
-// statusOfExceeded returns CRITICAL or WARNING if a value exceeds that threshold, else OK.
+// statusOfExceeded returns CRITICAL if the critical threshold is exceeded, WARNING if only the warning threshold is,
+// else OK.
 func statusOfExceeded(critical, warning bool) model.Status {
 	switch {
 	case critical:
@@ -119,7 +119,7 @@ func rangeAtLeast(v float64) *model.Range { return &model.Range{Start: v, End: m
 // rangeAround returns the range from -v to v.
 func rangeAround(v float64) *model.Range { return &model.Range{Start: -v, End: v} }
 
-// noBound returns NaN, the value of an absent minimum or maximum in performance data.
+// noBound returns NaN, which means that a performance value has no minimum or no maximum.
 func noBound() float64 { return math.NaN() }
 
 // bytesText formats a size in bytes for people, such as 1.0 MiB.
@@ -142,7 +142,7 @@ func ageText(d time.Duration) string {
 	return fmt.Sprintf("%.1f ms", float64(d)/1e6)
 }
 
-// Markdown returns the page docs/probes.md.
+// Markdown returns the reference page of all probes, docs/probes.md.
 func Markdown() []byte {
 	var b bytes.Buffer
 	b.WriteString(`# Probes
@@ -191,8 +191,7 @@ const (
 	minTrend    = time.Hour // shorter trends are not extrapolated
 )
 
-// Memory keeps values of one check between its runs, such as counters and trends, until the agent stops. The zero
-// value is ready.
+// Memory stores values of one check from run to run, such as counters for rates. The zero value is ready.
 type Memory struct {
 	mu       sync.Mutex
 	trends   map[string]*trend
@@ -224,8 +223,8 @@ type trend struct {
 	zero        time.Time       // of the first sample
 }
 
-// daysUntilUsedUp adds a sample of a free amount and extrapolates the days until that amount is used up, from the
-// trend of at most a day. ok is false in the first hour, and where the amount does not shrink.
+// daysUntilUsedUp adds a sample of a free amount, such as disk space, and extrapolates the days until nothing is
+// free. ok is false in the first hour, and where the amount does not shrink.
 func (m *Memory) daysUntilUsedUp(key string, now time.Time, left float64) (days float64, ok bool) {
 	defer m.lock()()
 	t := m.trends[key]
@@ -272,7 +271,7 @@ func (m *Memory) markCallStarted(what string) bool {
 	return true
 }
 
-// markCallEnded records the end of a system call that markCallStarted recorded.
+// markCallEnded records that the system call of markCallStarted has returned.
 func (m *Memory) markCallEnded(what string) {
 	defer m.lock()()
 	delete(m.hanging, what)

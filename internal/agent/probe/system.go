@@ -20,7 +20,7 @@ import (
 func runReboot(_ context.Context, env *Env, a argValues, r *report) error {
 	pending, ok := model.ParseStatus(a.text("status"))
 	if !ok {
-		return fmt.Errorf("status %q: want ok, warning or critical", a.text("status"))
+		return fmt.Errorf("invalid status %q: expected ok, warning or critical", a.text("status"))
 	}
 	release, err := kernelRelease()
 	if err != nil {
@@ -30,8 +30,7 @@ func runReboot(_ context.Context, env *Env, a argValues, r *report) error {
 	return nil
 }
 
-// judgeReboot adds a finding if the machine needs a reboot: by the distribution's flag file, or because a newer
-// kernel is installed.
+// judgeReboot adds a line to the report if the machine needs a reboot, such as for a newer kernel.
 func judgeReboot(env *Env, r *report, pending model.Status, running string) {
 	for _, flag := range []string{"/run/reboot-required", "/var/run/reboot-required"} {
 		if _, err := os.Stat(env.pathBelowRoot(flag)); err != nil {
@@ -64,7 +63,7 @@ func judgeReboot(env *Env, r *report, pending model.Status, running string) {
 	}
 }
 
-// kernelFlavour returns the last word of a kernel release, such as amd64 or generic.
+// kernelFlavour returns the last part of a kernel release: amd64 in 6.1.0-9-amd64.
 func kernelFlavour(release string) string {
 	for i := range len(release) {
 		if release[i] == '-' && i+1 < len(release) && (release[i+1] < '0' || release[i+1] > '9') {
@@ -92,7 +91,7 @@ func compareReleases(a, b string) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// cutNumberOrWord cuts the first number, or the first run of other characters, from a kernel release.
+// cutNumberOrWord splits a kernel release after its first number or first run of non-digits.
 func cutNumberOrWord(s string) (head, rest string, number bool) {
 	digit := func(c byte) bool { return c >= '0' && c <= '9' }
 	i := 1
@@ -110,7 +109,7 @@ func runSystemd(ctx context.Context, env *Env, a argValues, r *report) error {
 	}
 	out, err := exec.CommandContext(ctx, "systemctl", "list-units", "--state=failed", "--all", "--plain", "--no-legend", "--no-pager").Output()
 	if err != nil {
-		return fmt.Errorf("systemctl: %v", err)
+		return fmt.Errorf("systemctl list-units failed: %v", err)
 	}
 	judgeFailedUnits(a, r, string(out))
 	return nil
@@ -160,7 +159,7 @@ func runClock(ctx context.Context, env *Env, a argValues, r *report) error {
 			err = answer.Validate()
 		}
 		if err != nil {
-			return fmt.Errorf("NTP server %s: %v", server, err)
+			return fmt.Errorf("query of NTP server %s failed: %v", server, err)
 		}
 		offset, by, ok = -answer.ClockOffset, "NTP server "+server, true
 	}

@@ -43,20 +43,20 @@ func ParseAllow(entries []string) (*Allow, error) {
 			a.lines = append(a.lines, entry)
 			continue
 		case strings.Contains(entry, "/") && (!path.IsAbs(entry) || path.Clean(entry) != entry):
-			return nil, model.Errorf(model.Invalid, "%q is neither a name nor an absolute path without . and ..", entry)
+			return nil, model.Errorf(model.Invalid, "allowed program %q: expected a program name or an absolute path without . and ..", entry)
 		default:
 			a.programs = append(a.programs, pattern)
 		}
 		if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
-			return nil, model.Errorf(model.Invalid, "%q is not a valid pattern", entry).WithHint("* matches any characters except /, ? one character, [a-z] one of these")
+			return nil, model.Errorf(model.Invalid, "allowed program %q is not a valid glob pattern", entry).WithHint("* matches any characters except /, ? one character, [a-z] one of these")
 		}
 	}
 	return a, nil
 }
 
-// admitCommand returns a command with the resolved path of its program, or the reason for which the list of allowed
-// programs refuses the command. ownPath is the agent's PATH: a check's own PATH must not change the program that a name
-// resolves to.
+// admitCommand resolves the path of a command's program, and returns the reason if the program is not in the list of
+// allowed programs. ownPath is the agent's PATH: a check's own PATH must not change the program that a name resolves
+// to.
 func (a *Allow) admitCommand(c Command, ownPath string) (_ Command, refused string) {
 	if a == nil {
 		return c, ""

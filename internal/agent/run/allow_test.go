@@ -106,7 +106,7 @@ func TestAllowAdmitsOnlyListedPrograms(t *testing.T) {
 	}
 }
 
-// TestParseAllowRefusesInvalidEntries parses invalid entries of the list of allowed programs.
+// TestParseAllowRefusesInvalidEntries expects an error for each invalid entry in the list of allowed programs.
 func TestParseAllowRefusesInvalidEntries(t *testing.T) {
 	for _, bad := range []string{"bin/x", "./x", "/a/../b", "[", "env:", "env:[", "/usr/bin/"} {
 		if _, err := ParseAllow([]string{bad}); model.ClassOf(err) != model.Invalid {

@@ -19,7 +19,7 @@ const rootDir = "/"
 
 var programSuffixes = [...]string{""}
 
-// shellArgv returns the command line that runs a shell line by /bin/sh; nil: the line is blank.
+// shellArgv returns the program and arguments that run a shell line: /bin/sh -c, or cmd.exe on Windows.
 func shellArgv(line string) []string {
 	if strings.TrimSpace(line) == "" {
 		return nil
@@ -39,7 +39,7 @@ func executable(file string) error {
 	return nil
 }
 
-// setUser makes the command run as another user, with that user's groups; only an agent of root may do that.
+// setUser makes the command run in its own process group and as another user, which is an error on Windows.
 func setUser(cmd *exec.Cmd, runAs string) error {
 	if runAs == "" {
 		return nil
@@ -70,7 +70,7 @@ func setUser(cmd *exec.Cmd, runAs string) error {
 	return nil
 }
 
-// homeOf returns the environment variables HOME, USER and LOGNAME of a user.
+// homeOf returns HOME, USER and LOGNAME of a user as environment variables; on Windows it returns nothing.
 func homeOf(name string) []string {
 	who, err := user.Lookup(name)
 	if err != nil {
@@ -79,7 +79,7 @@ func homeOf(name string) []string {
 	return []string{"HOME=" + who.HomeDir, "USER=" + name, "LOGNAME=" + name}
 }
 
-// terminateGroup sends SIGTERM to a process group.
+// terminateGroup sends SIGTERM to a process group; on Windows it kills the process.
 func terminateGroup(pid int) error {
 	if err := syscall.Kill(-pid, syscall.SIGTERM); err == syscall.ESRCH {
 		return os.ErrProcessDone
@@ -87,7 +87,7 @@ func terminateGroup(pid int) error {
 	return nil
 }
 
-// killGroup kills a process group by SIGKILL.
+// killGroup kills a process group by SIGKILL; on Windows it kills only the process.
 func killGroup(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) }
 
 // setNice sets the nice value of a process group.

@@ -23,7 +23,7 @@ const (
 	drainLimit = 256 << 20
 )
 
-// Command describes one command with its environment and limits: exactly one of Shell and Argv is set.
+// Command describes one command to run, with its environment and limits; either Shell or Argv is set.
 type Command struct {
 	Shell     string   // by /bin/sh -c
 	Argv      []string // without a shell
@@ -84,7 +84,7 @@ func (r *Runner) Run(ctx context.Context, c Command) Result {
 	return Result{Status: v.status, Code: v.code, Output: text, Cut: cut, Duration: time.Since(began), Note: strings.TrimSuffix(note, "\n"), Unheard: out.total - uint64(len(out.kept)), Refused: v.refused}
 }
 
-// run runs a command and returns the verdict: status, cause and output.
+// run runs a command and returns its verdict: status, exit code, and the cause if the command did not end normally.
 func (r *Runner) run(ctx context.Context, c Command, out *outputBuffer) verdict {
 	env, path, own := r.environment(c)
 	if r.Allow != nil {

@@ -78,12 +78,12 @@ func TestCommandsDoNotGetAgentSecrets(t *testing.T) {
 	}
 }
 
-// TestRunAsChangesTheUser runs a command as the user nobody.
+// TestRunAsChangesTheUser runs a command with runAs nobody and expects the user id and the variable USER of nobody.
 func TestRunAsChangesTheUser(t *testing.T) {
 	testenv.Root(t)
 	who, err := user.Lookup("nobody")
 	if err != nil {
-		testenv.LeftOut(t, "there is no user nobody", "useradd nobody")
+		testenv.Skip(t, "there is no user nobody", "useradd nobody")
 	}
 	got := newTestRunner().Run(t.Context(), Command{Shell: "id -u; echo $USER", RunAs: "nobody"})
 	if string(got.Output) != who.Uid+"\nnobody" {
@@ -139,7 +139,8 @@ func TestTimeoutKillsTheProcessGroup(t *testing.T) {
 	awaitProcessEnd(t, pidFile)
 }
 
-// TestChildThatKeepsTheOutputOpenIsKilled runs a command whose child process outlives it and holds its output pipe.
+// TestChildThatKeepsTheOutputOpenIsKilled expects a child process to be killed that outlives its command and keeps
+// the output pipe open.
 func TestChildThatKeepsTheOutputOpenIsKilled(t *testing.T) {
 	pidFile := filepath.Join(t.TempDir(), "pid")
 	began := time.Now()
@@ -163,7 +164,7 @@ func awaitProcessEnd(t *testing.T, pidFile string) {
 	testenv.Until(t, "process "+strconv.Itoa(pid)+" is gone", func() bool { return syscall.Kill(pid, 0) == syscall.ESRCH || isZombie(pid) })
 }
 
-// isZombie reports whether a process has ended but no parent has collected it, as in a container without init.
+// isZombie reports whether a process has ended but its parent has not yet read the exit code.
 func isZombie(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	return err == nil && strings.Contains(string(stat), ") Z ")
@@ -245,7 +246,7 @@ func TestOutputIsRedactedBeforeItIsCut(t *testing.T) {
 	}
 }
 
-// FuzzOutput expects valid UTF-8 without zero bytes, within the limit, from any bytes that a command writes.
+// FuzzOutput composes check outputs from random bytes and expects valid UTF-8 within the length limit.
 func FuzzOutput(f *testing.F) {
 	f.Add([]byte("OK - all is well | load=0.1\n"), "", "", uint16(1000))
 	f.Add([]byte("\x00\xff\xfe ä"), "", "", uint16(0))

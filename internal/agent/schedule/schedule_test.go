@@ -28,12 +28,12 @@ type testScheduler struct {
 	stop          func()
 }
 
-// startScheduler runs a Scheduler on a test machine that booted just now.
+// startScheduler starts a Scheduler for a test, on a simulated machine that has just booted.
 func startScheduler(t *testing.T, cfg Config) *testScheduler {
 	return startSchedulerBootedAt(t, cfg, time.Now())
 }
 
-// startSchedulerBootedAt runs a Scheduler on a test machine that booted at this time.
+// startSchedulerBootedAt starts a Scheduler for a test, on a simulated machine that booted at the given time.
 func startSchedulerBootedAt(t *testing.T, cfg Config, booted time.Time) *testScheduler {
 	w := &testScheduler{t: t, began: booted, starts: map[model.CheckID][]time.Duration{}}
 	cfg.Node = node
@@ -51,7 +51,7 @@ func startSchedulerBootedAt(t *testing.T, cfg Config, booted time.Time) *testSch
 	return w
 }
 
-// bootTime returns the boot clock of the test machine.
+// bootTime returns the time since the simulated machine's boot.
 func (w *testScheduler) bootTime() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -87,8 +87,8 @@ func (w *testScheduler) startTimes(id model.CheckID) []time.Duration {
 	return append([]time.Duration(nil), w.starts[id]...)
 }
 
-// TestCheckStartsSpreadAndKeepTheirPhase schedules 60 checks: their first runs spread, later runs come exactly one
-// interval apart.
+// TestCheckStartsSpreadAndKeepTheirPhase schedules 60 checks and expects their first runs spread over the interval,
+// and later runs exactly one interval apart.
 func TestCheckStartsSpreadAndKeepTheirPhase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startScheduler(t, Config{MaxConcurrent: 4})
@@ -154,8 +154,8 @@ func TestChecksKeepTheirPhaseAfterAgentRestart(t *testing.T) {
 	})
 }
 
-// TestRunsOfACheckDoNotOverlap schedules checks that last longer than their interval: no check runs twice at once,
-// and MaxConcurrent holds.
+// TestRunsOfACheckDoNotOverlap schedules checks that last longer than their interval and expects no two runs of a
+// check at once, and at most MaxConcurrent runs.
 func TestRunsOfACheckDoNotOverlap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startScheduler(t, Config{MaxConcurrent: 2})
@@ -218,8 +218,8 @@ func TestWallClockJumpsDoNotTouchIntervals(t *testing.T) {
 	})
 }
 
-// TestSleepOfTheMachineCausesNoBurstOfRuns suspends the machine for hours and expects the usual rate afterwards, and
-// missed runs in the counter.
+// TestSleepOfTheMachineCausesNoBurstOfRuns suspends the machine for hours and expects the normal rate of runs
+// afterwards; missed runs are only counted.
 func TestSleepOfTheMachineCausesNoBurstOfRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startScheduler(t, Config{})
@@ -240,8 +240,8 @@ func TestSleepOfTheMachineCausesNoBurstOfRuns(t *testing.T) {
 	})
 }
 
-// TestRunNowStartsAtOnceAndStopEndsRuns requests runs of daily checks, then stops the scheduler and expects running
-// ones to be cancelled.
+// TestRunNowStartsAtOnceAndStopEndsRuns requests runs of daily checks and expects them at once; a stop of the
+// scheduler cancels running checks.
 func TestRunNowStartsAtOnceAndStopEndsRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startScheduler(t, Config{Grace: 3 * time.Second})
@@ -264,7 +264,7 @@ func TestRunNowStartsAtOnceAndStopEndsRuns(t *testing.T) {
 	})
 }
 
-// BenchmarkRunDue measures starting 1,000 due checks.
+// BenchmarkRunDue measures the time to start 1,000 due checks.
 func BenchmarkRunDue(b *testing.B) {
 	s := New(Config{Node: node})
 	var jobs []Job
@@ -279,8 +279,8 @@ func BenchmarkRunDue(b *testing.B) {
 	b.ReportMetric(float64(len(jobs)), "checks")
 }
 
-// TestPausedChecksDoNotRunButKeepTheirPhase schedules checks with excluded times: their phase stays, and requested
-// runs start anyway.
+// TestPausedChecksDoNotRunButKeepTheirPhase pauses a check and expects no scheduled runs, while requested runs start;
+// after the pause it runs at the same offset in its interval.
 func TestPausedChecksDoNotRunButKeepTheirPhase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startScheduler(t, Config{})
@@ -315,8 +315,8 @@ func TestPausedChecksDoNotRunButKeepTheirPhase(t *testing.T) {
 	})
 }
 
-// TestRunsForProxyNodesSpread expects a different phase for each proxy node, and no run of an OnRequest check before
-// RunNow.
+// TestRunsForProxyNodesSpread expects that runs of one check for several proxy nodes start at different times, and
+// that OnRequest checks run only by RunNow.
 func TestRunsForProxyNodesSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startScheduler(t, Config{MaxConcurrent: 8})

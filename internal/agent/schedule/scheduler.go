@@ -32,14 +32,14 @@ type Config struct {
 	Grace         time.Duration        // running commands may take this long to end at a stop; default 5 s
 }
 
-// Key identifies a scheduled check, together with the proxy node of its results; zero: this node.
+// Key identifies a scheduled check by its id and proxy node; no proxy node means this node.
 type Key struct {
 	Check     model.CheckID
 	ProxyNode model.NodeID
 }
 
-// Job is one check for the Scheduler: its key, interval or cron times, and run function. A Job replaces the former
-// one with the same Key and keeps its phase.
+// Job is one check to schedule: key, interval or cron expression, and the function that runs the check. A Job
+// replaces the former one with the same Key and keeps its phase.
 type Job struct {
 	Key
 	OnRequest bool          // only RunNow starts it
@@ -173,7 +173,7 @@ func (s *Scheduler) Set(jobs []Job) error {
 // planNextRun computes the next due time of a check.
 func (s *Scheduler) planNextRun(e *scheduledJob, now time.Duration) {
 	if e.job.Cron == "" {
-		e.due = when.OnGrid(now, max(e.job.Interval, time.Millisecond), e.phase)
+		e.due = when.NextAtPhase(now, max(e.job.Interval, time.Millisecond), e.phase)
 		return
 	}
 	wall := s.cfg.Now()
@@ -267,8 +267,8 @@ func (s *Scheduler) runDue() time.Duration {
 	return max(sleep, 0)
 }
 
-// skipMissed counts the due times that passed while the machine was asleep, and skips them. After the early first run
-// of a new check, it postpones a second run that would follow at once.
+// skipMissed counts and skips the runs that were due while the machine was asleep. After the early first run of a new
+// check, it postpones a second run that would follow at once.
 func (s *Scheduler) skipMissed(e *scheduledJob, was, now time.Duration) {
 	interval := max(e.job.Interval, time.Millisecond)
 	s.stats.Missed += uint64(max(0, (now-was)/interval))
@@ -302,7 +302,7 @@ func (s *Scheduler) adjustToClockChange(now time.Duration) {
 	}
 }
 
-// enqueueJob adds a due check to the queue of ready ones, unless it already runs or waits.
+// enqueueJob adds a due check to the queue of checks that wait to start, unless the check already runs or waits.
 func (s *Scheduler) enqueueJob(e *scheduledJob, due time.Duration) {
 	if e.runningOrQueued {
 		s.stats.Skipped++
@@ -331,7 +331,7 @@ func (s *Scheduler) startReady() {
 	}
 }
 
-// runJob runs a check, then starts the next ready one.
+// runJob runs one check, then starts the next waiting one.
 func (s *Scheduler) runJob(e *scheduledJob, do func(context.Context), ctx context.Context) {
 	do(ctx)
 	s.mu.Lock()
@@ -344,7 +344,7 @@ func (s *Scheduler) runJob(e *scheduledJob, do func(context.Context), ctx contex
 	}
 }
 
-// stopRuns ends the start of checks, and cancels running ones after Config.Grace.
+// stopRuns starts no more checks, and cancels running checks after Config.Grace.
 func (s *Scheduler) stopRuns(cancel context.CancelFunc) {
 	s.mu.Lock()
 	s.open = false
@@ -369,8 +369,8 @@ func (s *Scheduler) Stats() Stats {
 	return out
 }
 
-// phaseOf returns the offset of a check in its interval, by a hash of check, node and proxy node, so that runs
-// spread.
+// phaseOf returns the time offset of a check within its interval, computed by a hash so that checks do not all start
+// at the same time.
 func (s *Scheduler) phaseOf(k Key, interval time.Duration) time.Duration {
 	node := s.cfg.Node
 	for i := range 4 {

@@ -59,7 +59,7 @@ type leasedValue struct {
 	timer *time.Timer
 }
 
-// secretRequest is one request for secrets by name, sent to the server for one run.
+// secretRequest is a request to the server for the secrets that one run of a check needs.
 type secretRequest struct {
 	id     uint64
 	sent   bool // in this session
@@ -69,7 +69,7 @@ type secretRequest struct {
 	err    error
 }
 
-// New makes a Keeper for an agent that starts now.
+// New returns a Keeper without cached secrets.
 func New(o Options) *Keeper {
 	o.Dir = cmp.Or(o.Dir, DefaultDir)
 	if o.Getenv == nil {
@@ -78,8 +78,8 @@ func New(o Options) *Keeper {
 	return &Keeper{o: o, ready: make(chan struct{}, 1), leasedValues: map[string]*leasedValue{}, requests: map[uint64]*secretRequest{}, noSessionSince: time.Now()}
 }
 
-// Find returns the values of secrets by the environment variables that a check sets them to. The error names the
-// first missing secret and has no part of any value.
+// Find returns the secrets that a check needs, as a map from environment variable to value. The error names the first
+// missing secret and has no part of any value.
 func (k *Keeper) Find(ctx context.Context, list []model.ChunkSecret) (map[string]string, error) {
 	values := make(map[string]string, len(list))
 	var served []model.ChunkSecret
@@ -111,7 +111,7 @@ func (k *Keeper) readLocal(s *model.ChunkSecret) (value string, err error) {
 		name := model.SecretVariable + s.AgentEnv
 		var ok bool
 		if value, ok = k.o.Getenv(name); !ok {
-			return "", fmt.Errorf("the agent's environment has no %s: set it where the service is declared and restart the agent", name)
+			return "", fmt.Errorf("the agent's environment has no variable %s: set it in the agent's service unit and restart the agent", name)
 		}
 	} else if value, err = k.readFile(s.AgentFile); err != nil {
 		return "", err
@@ -123,20 +123,20 @@ func (k *Keeper) readLocal(s *model.ChunkSecret) (value string, err error) {
 func (k *Keeper) readFile(name string) (string, error) {
 	root, err := os.OpenRoot(k.o.Dir)
 	if err != nil {
-		return "", fmt.Errorf("the agent's folder of secrets (--secrets-dir): %w", err)
+		return "", fmt.Errorf("open the agent's folder of secrets (--secrets-dir): %w", err)
 	}
 	defer root.Close()
 	f, err := root.Open(filepath.FromSlash(name))
 	if err != nil {
-		return "", fmt.Errorf("in the agent's folder of secrets, %s: %w", k.o.Dir, err)
+		return "", fmt.Errorf("open a secret in the agent's folder of secrets %s: %w", k.o.Dir, err)
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return "", fmt.Errorf("%s in %s is not a file", name, k.o.Dir)
+		return "", fmt.Errorf("secret file %s in folder %s is not a regular file", name, k.o.Dir)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, model.MaxSecret+3)) // with a line break; a longer value is refused
 	if err != nil {
-		return "", fmt.Errorf("read %s in %s: %w", name, k.o.Dir, err)
+		return "", fmt.Errorf("read secret file %s in folder %s: %w", name, k.o.Dir, err)
 	}
 	return model.SecretOfFile(data), nil
 }
@@ -202,7 +202,8 @@ var (
 	errOldServer = errors.New("the server does not support secrets: update it")
 )
 
-// unavailableLocked returns the error that no server can answer requests for secrets now; nil: one can.
+// unavailableLocked returns an error if the server cannot deliver secrets now, such as without a session; nil: the
+// server can.
 func (k *Keeper) unavailableLocked() error {
 	switch {
 	case k.hasSession && !k.serverAnswers:
@@ -223,7 +224,7 @@ func (k *Keeper) failRequest(a *secretRequest, err error) {
 	}
 }
 
-// endRequestLocked completes a request with its values or an error; a second call has no effect.
+// endRequestLocked completes a request with the secrets or an error, only once.
 func (k *Keeper) endRequestLocked(a *secretRequest, values []wire.SecretValue, err error) {
 	if k.requests[a.id] != a {
 		return
@@ -236,7 +237,7 @@ func (k *Keeper) endRequestLocked(a *secretRequest, values []wire.SecretValue, e
 // Ready returns the channel that has a value after a request was added.
 func (k *Keeper) Ready() <-chan struct{} { return k.ready }
 
-// Next implements link.Outbox: it returns the next request for secrets.
+// Next returns the next request for secrets, for the link to send to the server.
 func (k *Keeper) Next(int) (wire.Exchange, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -249,7 +250,7 @@ func (k *Keeper) Next(int) (wire.Exchange, bool) {
 	return wire.Exchange{}, false
 }
 
-// Connected records the start of a session, which sends the waiting requests for secrets.
+// Connected records that a session is open, so that waiting requests for secrets are sent.
 func (k *Keeper) Connected(features uint32) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -274,7 +275,7 @@ func (k *Keeper) Disconnected() {
 	}
 }
 
-// Reply handles the server's answer to a request; x is valid during the call only.
+// Reply completes the request that the server's answer belongs to.
 func (k *Keeper) Reply(x *wire.Exchange) {
 	if x.SecretsReply == nil {
 		return
@@ -312,7 +313,7 @@ func (k *Keeper) keepValueLocked(name, value string, lease time.Duration) {
 	k.leasedValues[name] = now
 }
 
-// Retain removes cached values of secrets that the present assignment does not name.
+// Retain deletes cached secrets that no check of the present assignment uses.
 func (k *Keeper) Retain(chunks []*model.CheckChunk) {
 	named := map[string]bool{}
 	for _, c := range chunks {

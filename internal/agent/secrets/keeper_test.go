@@ -63,8 +63,8 @@ func replyToRequest(t *testing.T, k *Keeper, g wire.SecretValue) {
 	k.Reply(&wire.Exchange{ID: x.ID, SecretsReply: &wire.SecretsReply{Values: []wire.SecretValue{g}}})
 }
 
-// TestServerSecretIsKeptForItsLease requests a secret several times: the server is asked again only after the lease
-// has ended.
+// TestServerSecretIsKeptForItsLease requests a secret several times and expects a new request to the server only
+// after the lease has ended.
 func TestServerSecretIsKeptForItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := New(Options{})
@@ -103,8 +103,8 @@ func TestServerSecretIsKeptForItsLease(t *testing.T) {
 	})
 }
 
-// TestMissingAnswerOfTheServerIsAnError requests a secret from a silent server: the error comes after 15 seconds, and
-// at once if the agent was disconnected that long.
+// TestMissingAnswerOfTheServerIsAnError requests a secret from a server that does not answer, and expects an error
+// after 15 seconds.
 func TestMissingAnswerOfTheServerIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := New(Options{})

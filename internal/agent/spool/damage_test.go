@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// openOnDisk opens a spool on the real file system, where open files survive their deletion.
+// openOnDisk opens a spool in a folder of the real file system, for tests that delete open files.
 func openOnDisk(t *testing.T, dir string, clock Clock, known bool) *Spool {
 	t.Helper()
 	s, err := Open(dir, Options{FS: disk.OS{}, Clock: clock, MaxBytes: 16 << 20, Linger: -1, Known: known})
@@ -23,7 +23,7 @@ func openOnDisk(t *testing.T, dir string, clock Clock, known bool) *Spool {
 	return s
 }
 
-// TestDeletedFolderIsMadeAgainFromMemory deletes the spool's folder while the spool is open: no signal in memory is
+// TestDeletedFolderIsMadeAgainFromMemory deletes the folder of an open spool and expects that no signal in memory is
 // lost.
 func TestDeletedFolderIsMadeAgainFromMemory(t *testing.T) {
 	dir, clock, v := filepath.Join(t.TempDir(), "spool"), newManualClock(), newRecordingServer()
@@ -46,7 +46,8 @@ func TestDeletedFolderIsMadeAgainFromMemory(t *testing.T) {
 	}
 }
 
-// TestDeletedSpoolIsReported deletes the spool of a node between two starts and expects a gap that reports it.
+// TestDeletedSpoolIsReported deletes the spool while the agent is stopped, and expects a gap that reports the loss to
+// the server.
 func TestDeletedSpoolIsReported(t *testing.T) {
 	for _, known := range []bool{false, true} {
 		clock, v := newManualClock(), newRecordingServer()
@@ -62,8 +63,8 @@ func TestDeletedSpoolIsReported(t *testing.T) {
 	}
 }
 
-// TestRestoredMachineStartsANewStream restores the running process, as a snapshot of a virtual machine
-// does: the server has numbers that this process never sent.
+// TestRestoredMachineStartsANewStream simulates a virtual machine restored from a snapshot: the spool starts a new
+// stream, because the server has newer numbers.
 func TestRestoredMachineStartsANewStream(t *testing.T) {
 	fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()
 	s := openSpool(t, fs, clock, 0)
@@ -83,8 +84,8 @@ func TestRestoredMachineStartsANewStream(t *testing.T) {
 	}
 }
 
-// TestRestoredSpoolAppliesNoSignalTwice restores the disk from a copy and starts the agent several times
-// before the next session. A gap reports doubtful numbers, and all other signals arrive once.
+// TestRestoredSpoolAppliesNoSignalTwice restores the disk from a copy, restarts the agent several times, and expects
+// no signal twice at the server. A gap reports doubtful numbers, and all other signals arrive once.
 func TestRestoredSpoolAppliesNoSignalTwice(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -195,7 +196,7 @@ func TestDamageOfTheLogLosesOneCommit(t *testing.T) {
 	}
 }
 
-// damageFile changes one byte in the longest commit of a log file, which contains signals.
+// damageFile changes one byte of a log file, in the longest commit, so that its checksum is wrong.
 func damageFile(t *testing.T, path string) {
 	t.Helper()
 	data, err := os.ReadFile(path)

@@ -71,7 +71,7 @@ func (r lossReason) String() string {
 // budgetBytes returns the bytes that a signal counts for in the disk budget.
 func (it *indexEntry) budgetBytes() int64 { return int64(it.size) + entryOverhead }
 
-// indexEntry is the index entry of one signal number, 24 bytes long.
+// indexEntry is the entry of one signal number in the spool's in-memory index.
 type indexEntry struct {
 	commit     uint64 // number of its commit in the log; zero: not yet durable
 	at         uint32 // time of the signal in seconds, see Spool.nowMs
@@ -83,17 +83,17 @@ type indexEntry struct {
 	logged     bool // the log has the record; of a lost number: it has the loss and size
 }
 
-// olderMayBeUnlogged reports whether the log may lack records of signals older than this one.
+// olderMayBeUnlogged reports whether records of older signals may still be missing in the log.
 func (it *indexEntry) olderMayBeUnlogged() bool { return !it.logged || it.lossReason != notLost }
 
-// signalOrigin is the kind and chunk of a signal, by which lost signals are counted.
+// signalOrigin is the kind of a signal and the check that produced it; lost signals are counted per origin.
 type signalOrigin struct {
 	kind  wire.SignalKind
 	chunk model.ChunkID
 }
 
-// lane is one sequence of signal numbers, live or backlog: entries[i] belongs to number first+i. Numbers from
-// firstUnacknowledged to first-1 are lost; frontReason is the cause, and counts has the lost signals.
+// lane is one of the two sequences of signal numbers of the spool: live signals, or the backlog of old ones. Numbers
+// from firstUnacknowledged to first-1 are lost; frontReason is the cause, and counts has the lost signals.
 type lane struct {
 	firstUnacknowledged uint64
 	frontReason         lossReason
@@ -140,8 +140,8 @@ func (l *lane) containsNumber(number uint64) bool {
 	return number >= l.first && number < l.nextNumber()
 }
 
-// hasDoubtfulNumbers reports whether the server has numbers that this spool assigned before its last start and never
-// sent.
+// hasDoubtfulNumbers reports whether the server has numbers that this spool never sent, as after the restore of an
+// old disk copy.
 func (l *lane) hasDoubtfulNumbers(last uint64) bool {
 	for n := max(l.sent+1, l.first); n <= min(last, l.lastBeforeOpen) && n < l.nextNumber(); n++ {
 		if l.entryOf(n).lossReason == notLost {
@@ -196,7 +196,7 @@ func (l *lane) dropRecentRecords(limit, hard int) (lost []uint64) {
 	return lost
 }
 
-// forgetOldestRecord removes the oldest record from memory.
+// forgetOldestRecord removes the oldest record of the lane from memory, but not from the index.
 func (l *lane) forgetOldestRecord() {
 	l.recentBytes -= len(l.recent[0])
 	l.recent[0] = nil
@@ -231,13 +231,14 @@ func (l *lane) dropThrough(last uint64) (bytes int64) {
 	return bytes
 }
 
-// endFrontGap forgets the lost numbers before the lane's first, because the server has their signals or their gap.
+// endFrontGap removes the gap at the start of the lane, which the server has acknowledged.
 func (l *lane) endFrontGap() {
 	l.firstUnacknowledged, l.frontReason, l.counts = l.first, notLost, nil
 	l.cursor = max(l.cursor, l.first)
 }
 
-// collapseOldest removes the oldest n numbers, all lost, and keeps only their counts.
+// collapseOldest removes the oldest n numbers, which are all lost, from the index and adds them to the counts of lost
+// signals.
 func (l *lane) collapseOldest(n int) {
 	if l.counts == nil {
 		l.counts = map[signalOrigin]uint64{}
@@ -252,7 +253,7 @@ func (l *lane) collapseOldest(n int) {
 	l.firstUnacknowledged, l.cursor, l.counts, l.frontReason = front, cursor, counts, why
 }
 
-// frontGap returns the gap that reports the lost numbers before the lane's first.
+// frontGap returns the gap at the start of the lane: the lost signals before its first number.
 func (l *lane) frontGap() *wire.Gap {
 	gap := &wire.Gap{Last: l.first - 1, Reason: l.frontReason.String()}
 	for of, n := range l.counts {
@@ -267,7 +268,7 @@ func (l *lane) frontGap() *wire.Gap {
 	return gap
 }
 
-// moveCursorBehind sets the cursor, the next number to send, to last+1.
+// moveCursorBehind sets the next number to send to the number after last.
 func (l *lane) moveCursorBehind(last uint64) {
 	l.sent = max(l.sent, last)
 	for l.cursor = max(l.cursor, l.first); l.cursor <= last; l.cursor++ {
@@ -287,7 +288,7 @@ func (l *lane) rewindCursor() {
 	}
 }
 
-// gapAt returns the gap that reports the consecutive lost numbers from number on with the same reason.
+// gapAt returns the gap for the lost signals from a number on that have the same reason.
 func (l *lane) gapAt(number uint64) *wire.Gap {
 	why := l.entryOf(number).lossReason
 	gap := &wire.Gap{Reason: why.String()}

@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// maintainLog bounds the size of the log: it deletes old segments and rewrites records that hold them. Where few old
-// records prevent a cut, it appends them again.
+// maintainLog limits the size of the log: it deletes old segments and moves the few records that are still needed.
+// Where few old records prevent a cut, it appends them again.
 func (s *Spool) maintainLog() {
 	if boot := s.opts.Clock.BootMs(); elapsedMs(boot, s.folderChecked) >= folderCheckEvery.Milliseconds() {
 		s.folderChecked = boot
@@ -69,7 +69,7 @@ func (s *Spool) reopen() {
 	s.saveState()
 }
 
-// cutLog deletes log segments that contain no needed record.
+// cutLog deletes log segments whose records are no longer needed.
 func (s *Spool) cutLog() {
 	needed := s.stateAt
 	for _, it := range s.indexEntries() {
@@ -87,7 +87,7 @@ func (s *Spool) cutLog() {
 	s.cutSize = s.log.Stats().SizeBytes
 }
 
-// rewriteOldest appends the oldest needed records, up to these bytes, at the end of the log again.
+// rewriteOldest copies the oldest needed records to the end of the log, so that old segments can be deleted.
 func (s *Spool) rewriteOldest(bytes int64) {
 	var durable []laneNumber
 	for p, it := range s.indexEntries() {
@@ -114,7 +114,7 @@ const pageBytes = 128 << 10
 
 var errPageFull = errors.New("page is full")
 
-// loadRecord reads the log record of a signal; nil: the disk has lost it.
+// loadRecord reads a signal's record from the log; nil: the record is missing or damaged.
 func (s *Spool) loadRecord(p laneNumber) []byte {
 	ln := &s.lanes[p.lane]
 	if data := ln.recentRecord(p.number); data != nil {
@@ -151,11 +151,10 @@ func (s *Spool) loadRecord(p laneNumber) []byte {
 	return s.readAhead[token]
 }
 
-// budget returns the bytes that signals may use: half of MaxBytes, because rewriting the log needs the other half.
+// budget returns the number of bytes for signals: half of MaxBytes, because a rewrite of the log needs the other half.
 func (o *Options) budget() int64 { return o.MaxBytes / 2 }
 
-// evictExcess evicts signals that are too old, exceed the disk budget, or exceed the memory limit while the disk
-// fails.
+// evictExcess deletes signals that are too old or exceed the limits of disk or memory.
 func (s *Spool) evictExcess() {
 	cut, hard := wholeSeconds(s.nowMs()-s.opts.MaxAge.Milliseconds()), memoryBytes/lanes
 	if s.unlimitedMemory {
@@ -183,7 +182,7 @@ func (s *Spool) evictExcess() {
 	s.logEvictions()
 }
 
-// evictSignal evicts one signal and records the reason, unless the signal is already lost.
+// evictSignal deletes one unsent signal and stores the reason of the loss.
 func (s *Spool) evictSignal(p laneNumber, why lossReason) {
 	if it := s.lanes[p.lane].entryOf(p.number); it.lossReason == notLost {
 		s.bytes -= it.budgetBytes()
@@ -192,8 +191,8 @@ func (s *Spool) evictSignal(p laneNumber, why lossReason) {
 	}
 }
 
-// evictFairly evicts signals down to target bytes, so that each check keeps an equal share. Every check keeps at most
-// the same number of bytes; a check with more loses its oldest results.
+// evictFairly deletes the oldest signals of the checks with the most data, until at most target bytes are left. Every
+// check keeps at most the same number of bytes; a check with more loses its oldest results.
 func (s *Spool) evictFairly(target int64) {
 	shares := map[model.ChunkID]int64{}
 	for _, it := range s.indexEntries() {
@@ -227,7 +226,7 @@ func (s *Spool) evictFairly(target int64) {
 // maxGoneEntries is the largest number of items in one record.
 const maxGoneEntries = 4096
 
-// logEvictions writes log records of new evictions, so that their counts survive a restart.
+// logEvictions writes to the log which signals were deleted, so that their counts survive a restart.
 func (s *Spool) logEvictions() {
 	if s.stats.Evicted == s.evictionsLogged {
 		return
@@ -236,7 +235,7 @@ func (s *Spool) logEvictions() {
 	s.logLosses(false)
 }
 
-// logLosses writes a log record for each run of lost numbers; unless all is true, only for runs that the log lacks.
+// logLosses writes a log record for each range of lost signal numbers that the log does not have yet.
 func (s *Spool) logLosses(all bool) {
 	match := func(it *indexEntry) bool { return it.lossReason != notLost && (all || !it.logged) }
 	for l := range s.lanes {

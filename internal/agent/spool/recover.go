@@ -42,7 +42,7 @@ func appendSignalRecord(dst []byte, epoch uint64, l wire.Lane, number uint64, h 
 	return append(dst, h.signal.Body...)
 }
 
-// appendGoneRecord encodes a record about lost consecutive numbers, one item for each.
+// appendGoneRecord encodes a log record about a range of lost signals, one entry for each.
 func appendGoneRecord(dst []byte, epoch uint64, l wire.Lane, number uint64, items []indexEntry) []byte {
 	dst = appendRecord(dst, recordGone, epoch, uint64(l), number, uint64(items[0].lossReason))
 	for i := range items {
@@ -53,7 +53,7 @@ func appendGoneRecord(dst []byte, epoch uint64, l wire.Lane, number uint64, item
 	return dst
 }
 
-// streamState is the content of the newest state record: the log has one even if no signal is left.
+// streamState has the id and the next numbers of the stream, as stored in the log.
 type streamState struct {
 	epoch  uint64
 	stream wire.StreamID
@@ -66,7 +66,7 @@ type streamState struct {
 	unsent [lanes]uint64
 }
 
-// append encodes the state record of the stream.
+// append encodes the stream state as a log record.
 func (st *streamState) append(dst []byte) []byte {
 	dst = appendRecord(dst, recordState, st.epoch, uint64(st.stream), st.boot,
 		st.first[0], st.next[0], st.first[1], st.next[1], st.unsent[0], st.unsent[1])
@@ -138,15 +138,15 @@ func (r *logRecord) decode(data []byte) error {
 	return nil
 }
 
-// recoveredNumber is one signal number that the recovery read from the log.
+// recoveredNumber is one signal number that was found in the log when the spool was opened.
 type recoveredNumber struct {
 	epoch, number uint64
 	boot, atMs    uint64 // of a signal
 	indexEntry
 }
 
-// recoverIndex builds the index from the log at start: from the newest state record and all signals of its epoch.
-// Missing numbers in between are lost.
+// recoverIndex rebuilds the in-memory index of signals from the log when the spool is opened. Missing numbers in
+// between are lost.
 func (s *Spool) recoverIndex() error {
 	var list [lanes][]recoveredNumber
 	malformed := 0

@@ -114,7 +114,7 @@ func Open(dir string, o Options) (*Spool, error) {
 	dir = filepath.Clean(dir)
 	log, err := openLog(dir, &o)
 	if err != nil {
-		return nil, fmt.Errorf("open spool: %w", err)
+		return nil, fmt.Errorf("open the agent's spool: %w", err)
 	}
 	ended, end := context.WithCancel(context.Background())
 	end()
@@ -128,7 +128,7 @@ func Open(dir string, o Options) (*Spool, error) {
 	defer s.mu.Unlock()
 	if err := s.recoverIndex(); err != nil {
 		_ = log.Close()
-		return nil, fmt.Errorf("open spool: %w", err)
+		return nil, fmt.Errorf("open the agent's spool: %w", err)
 	}
 	return s, nil
 }
@@ -162,8 +162,8 @@ func (s *Spool) Close() error {
 	return log.Close()
 }
 
-// reportEntry returns the index entry of a number without a signal: its gap shows an event of the spool in the
-// history of the node's keepalive.
+// reportEntry returns an index entry without a signal, whose gap tells the server that the spool was deleted or
+// restored.
 func reportEntry(nowMs int64, why lossReason) indexEntry {
 	return indexEntry{at: wholeSeconds(nowMs), chunk: keepaliveChunk, lossReason: why}
 }
@@ -172,12 +172,13 @@ func reportEntry(nowMs int64, why lossReason) indexEntry {
 func newStreamID(random io.Reader) (wire.StreamID, error) {
 	var b [8]byte
 	if _, err := io.ReadFull(random, b[:]); err != nil {
-		return 0, fmt.Errorf("draw a stream id: %w", err)
+		return 0, fmt.Errorf("generate a random stream id: %w", err)
 	}
 	return wire.StreamID(binary.LittleEndian.Uint64(b[:]) | 1), nil
 }
 
-// Append gives a signal its number and stores a copy of it. An urgent signal is sent at once. Append never waits.
+// Append adds a signal to the spool with the next sequence number. An urgent signal is sent at once. Append never
+// waits.
 func (s *Spool) Append(signal *wire.Signal, urgent bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -192,7 +193,7 @@ func (s *Spool) Append(signal *wire.Signal, urgent bool) error {
 	return nil
 }
 
-// Keepalive appends a keepalive signal if the agent is connected; without a session it would only be late.
+// Keepalive appends a keepalive signal if a session is open; without a session it does nothing.
 func (s *Spool) Keepalive() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -232,7 +233,7 @@ func elapsedMs(nowMs, atMs uint64) int64 {
 // wholeSeconds converts milliseconds to whole seconds, never negative.
 func wholeSeconds(ms int64) uint32 { return uint32(max(0, ms/1000)) }
 
-// storeEntries appends the records of unlogged signals to the log, oldest first, until the log's queue is full.
+// storeEntries writes signals that are only in memory to the log, oldest first, until the log's queue is full.
 func (s *Spool) storeEntries() {
 	s.storeDelayed = false
 	defer func() { s.unlimitedMemory = s.unlimitedMemory && s.storeDelayed }()
@@ -275,16 +276,16 @@ const (
 	tokenNumber = 1<<56 - 1
 )
 
-// tokenOf returns the token that identifies a signal in callbacks of the log.
+// tokenOf returns a number that identifies a signal when the log reports that its record is on disk.
 func (s *Spool) tokenOf(p laneNumber) uint64 {
 	return uint64(p.lane)<<tokenLane | (s.streamState.epoch&0x3f)<<tokenEpoch | p.number
 }
 
-// logWaiter receives the log's callbacks about synced and failed commits, as journal.Waiter. Commits of an abandoned
+// logWaiter receives the log's reports on which records are on disk and which writes failed. Commits of an abandoned
 // log are ignored.
 type logWaiter struct{ s *Spool }
 
-// Committed implements journal.Waiter.
+// Committed records that a signal's record is on disk, or that its write failed.
 func (h *logWaiter) Committed(token uint64, at journal.Position, err error) {
 	s := h.s
 	s.mu.Lock()
@@ -308,7 +309,7 @@ func (h *logWaiter) Committed(token uint64, at journal.Position, err error) {
 	}
 }
 
-// saveState writes a state record with the stream and its numbers, which the log needs even without signals.
+// saveState writes the stream id and its first and next numbers to the log.
 func (s *Spool) saveState() {
 	for l := range s.lanes {
 		s.streamState.first[l], s.streamState.next[l] = s.lanes[l].firstUnacknowledged, s.lanes[l].nextNumber()

@@ -107,7 +107,7 @@ func newRecordingServer() *recordingServer {
 	}
 }
 
-// resumeSpool starts a session with the numbers that the server has.
+// resumeSpool opens a session of the spool and tells it the last numbers that the test server has.
 func (v *recordingServer) resumeSpool(t *testing.T, s *Spool) {
 	t.Helper()
 	var last []wire.StreamLast
@@ -352,8 +352,8 @@ func TestSignalAgesSurviveReboot(t *testing.T) {
 	}
 }
 
-// TestRolledBackDiskStartsANewStream restores the disk from a copy: the server has higher numbers, which
-// belong to other signals.
+// TestRolledBackDiskStartsANewStream restores the disk from an old copy and expects a new stream, because the server
+// already has higher signal numbers.
 func TestRolledBackDiskStartsANewStream(t *testing.T) {
 	fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()
 	s := openSpool(t, fs, clock, 0)
@@ -400,8 +400,8 @@ func TestDeletedSpoolStartsANewStream(t *testing.T) {
 	}
 }
 
-// TestSignalsThatTheServerLostBecomeAGap restores the server from a backup that has fewer numbers than it
-// acknowledged.
+// TestSignalsThatTheServerLostBecomeAGap restores the server from an old backup and expects a gap for the signals
+// that it lost.
 func TestSignalsThatTheServerLostBecomeAGap(t *testing.T) {
 	fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()
 	s := openSpool(t, fs, clock, 0)
@@ -421,7 +421,8 @@ func TestSignalsThatTheServerLostBecomeAGap(t *testing.T) {
 	}
 }
 
-// TestRefusedSignalIsDroppedAndCounted refuses one signal and expects all others to arrive.
+// TestRefusedSignalIsDroppedAndCounted lets the server refuse one signal and expects that all other signals arrive
+// and the refusal is counted.
 func TestRefusedSignalIsDroppedAndCounted(t *testing.T) {
 	fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()
 	s := openSpool(t, fs, clock, 0)
@@ -440,8 +441,8 @@ func TestRefusedSignalIsDroppedAndCounted(t *testing.T) {
 	}
 }
 
-// TestUnwritableDiskKeepsSignalsInMemory appends without waiting on a full disk, beyond the limit of
-// memory.
+// TestUnwritableDiskKeepsSignalsInMemory fills the disk and expects that new signals are stored in memory without
+// waiting, up to a limit.
 func TestUnwritableDiskKeepsSignalsInMemory(t *testing.T) {
 	fs, clock, v := faultfs.New(memfs.New()), newManualClock(), newRecordingServer()
 	s := openSpool(t, fs, clock, 0)
@@ -463,8 +464,8 @@ func TestUnwritableDiskKeepsSignalsInMemory(t *testing.T) {
 	s.Close()
 }
 
-// TestCrashAnywhereLosesNoSyncedSignal cuts the power at each operation on the disk: numbers have no holes,
-// and each synced signal arrives once.
+// TestCrashAnywhereLosesNoSyncedSignal simulates a power failure at each disk operation and expects each synced
+// signal exactly once at the server.
 func TestCrashAnywhereLosesNoSyncedSignal(t *testing.T) {
 	inner, clock := memfs.New(), newManualClock()
 	fs := faultfs.New(inner)
@@ -552,8 +553,8 @@ func TestCrashAnywhereLosesNoSyncedSignal(t *testing.T) {
 	}
 }
 
-// TestSpoolMatchesModel runs random operations and restarts against a model: each signal arrives once and in order,
-// or one gap reports its loss.
+// TestSpoolMatchesModel compares the spool with a simple model over random operations: each signal arrives once and
+// in order, or a gap reports its loss.
 func TestSpoolMatchesModel(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()

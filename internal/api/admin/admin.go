@@ -49,10 +49,9 @@ func Handler(o Options) http.Handler {
 	return mux
 }
 
-// LocalOnly admits programs of the server's own user and of root on this machine to profiles, log, settings and states,
-// without a token, on whatever address the admin listener is bound. Metrics and health need neither. A page in a
-// browser is refused: its request has the name of another host, or a header with another origin. The listener's
-// http.Server must have WithConn as its ConnContext.
+// LocalOnly is middleware that admits only local processes of the server's user or root to profiles, log, settings
+// and states. Metrics and health need neither. A page in a browser is refused: its request has the name of another
+// host, or a header with another origin. The listener's http.Server must have WithConn as its ConnContext.
 func LocalOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -74,17 +73,19 @@ func LocalOnly(next http.Handler) http.Handler {
 	})
 }
 
+// admittedKey is the context key of the check whether a connection's client may read profiles.
 type admittedKey struct{}
 
-// WithConn returns ctx with the check of c's peer. The check runs once per connection, at the first request that needs it:
-// it reads the kernel's table of sockets, which has a line for each agent that is connected.
+// WithConn stores in the context of a connection the check whether its client runs as the server's user or root. The
+// check runs once per connection, at the first request that needs it: it reads the kernel's table of sockets, which
+// has a line for each agent that is connected.
 func WithConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, admittedKey{}, sync.OnceValue(func() bool {
 		return isOwnUserOrRoot(addrPort(c.RemoteAddr()), addrPort(c.LocalAddr()))
 	}))
 }
 
-// addrPort returns the address and port of a TCP address, an IPv4 address in its short form
+// addrPort returns a TCP address as netip.AddrPort, with IPv4-mapped IPv6 addresses as IPv4.
 func addrPort(a net.Addr) netip.AddrPort {
 	p, _ := netip.ParseAddrPort(a.String())
 	return netip.AddrPortFrom(p.Addr().Unmap(), p.Port())

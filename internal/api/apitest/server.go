@@ -76,7 +76,8 @@ type Server struct {
 	BeforeAction func()           // runs after the API ordered an action and before the action is applied; may be nil
 }
 
-// NewServer makes a server that lives as long as the test. Its clock stands at noon of 2026-11-20 UTC until Advance.
+// NewServer starts a test server of the API that stops at the end of the test. Its clock stands at noon of 2026-11-20
+// UTC until Advance.
 func NewServer(t testing.TB) *Server { return NewServerWithKinds(t, kind.All()) }
 
 // NewServerWithKinds makes a server like NewServer that knows other kinds of resources.
@@ -157,7 +158,7 @@ func (r *Server) Advance(d time.Duration) {
 	r.now = r.now.Add(d)
 }
 
-// RunReactor records the changes of events into history from now on.
+// RunReactor starts the reactor, which from now on writes the changes of events to history.
 func (r *Server) RunReactor() {
 	r.T.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -172,7 +173,7 @@ func (r *Server) RunReactor() {
 	})
 }
 
-// AwaitHistory waits until history has the changes of all results.
+// AwaitHistory waits until the changes of all recorded results are in the history store.
 func (r *Server) AwaitHistory() {
 	r.T.Helper()
 	r.mu.Lock()
@@ -190,6 +191,7 @@ func (r *Server) emit(ts []event.Transition) {
 	}
 }
 
+// describeServer returns a fixed server status for tests.
 func (r *Server) describeServer() v1.Status {
 	s := v1.Status{
 		Server: "muster test", Started: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC), Connected: 2,
@@ -234,7 +236,7 @@ func (r *Server) SetSession(node string, a *v1.AgentSession) {
 	}
 }
 
-// previewChange computes on which nodes the changed resources would land.
+// previewChange returns the nodes that changed resources would affect.
 func (r *Server) previewChange(ctx context.Context, writes []intent.Write) ([]intent.Placement, int, error) {
 	if err := r.Planner.CatchUp(ctx); err != nil {
 		return nil, 0, err
@@ -242,7 +244,7 @@ func (r *Server) previewChange(ctx context.Context, writes []intent.Write) ([]in
 	return r.Planner.Preview(ctx, writes)
 }
 
-// assignedChunk returns the chunk of a check in a node's assignment; nil: none.
+// assignedChunk returns the compiled check in a node's assignment; nil: the node does not run the check.
 func (r *Server) assignedChunk(node model.NodeID, check model.CheckID) *model.CheckChunk {
 	for _, c := range r.Directory.For(node).Chunks {
 		if c.Unit == check {
@@ -362,7 +364,7 @@ func (r *Server) RecordResult(namespace, node, check string, status model.Status
 	r.T.Fatalf("node %s does not hold check %s", node, check)
 }
 
-// Act implements events.Actions: it applies an action of a person to an event.
+// Act applies an operator's action, such as an acknowledgement, to an event.
 func (r *Server) Act(_ context.Context, node model.NodeID, action wire.Action) error {
 	if r.BeforeAction != nil {
 		r.BeforeAction()

@@ -71,7 +71,7 @@ func registerBulk(at eventOperations) {
 	}
 }
 
-// bulkEvent is one event that a bulk action changes: its node, check and status.
+// bulkEvent is one of the events that a bulk action applies to: node, check, status.
 type bulkEvent struct {
 	node     model.NodeID
 	check    model.CheckID
@@ -80,22 +80,21 @@ type bulkEvent struct {
 	problem  string // id of the problem that was open when the events were selected; empty: none
 }
 
-// runBulkAction runs a bulk action: it selects events, refuses too many of them, records the action in the audit and
-// changes the events.
+// runBulkAction applies an action to all events that match a filter, and records it in the audit.
 func (s *eventRequest) runBulkAction(ctx context.Context, v *bulkVerb, in *v1.BulkRequest) (*op.Body[v1.BulkDone], error) {
 	action := wire.Action{Verb: v.verb, Note: in.Note, By: access.CallerOf(ctx).User}
 	if !in.Until.IsZero() {
 		if v.verb != "acknowledge" {
-			return nil, model.Errorf(model.Invalid, "only an acknowledgement has an end time")
+			return nil, model.Errorf(model.Invalid, "invalid field until: only an acknowledgement has an end time")
 		}
 		if !in.Until.After(s.Now()) {
-			return nil, model.Errorf(model.Invalid, "until %s is in the past", in.Until.Format(time.RFC3339))
+			return nil, model.Errorf(model.Invalid, "invalid end time: until %s is in the past", in.Until.Format(time.RFC3339))
 		}
 		action.Until = uint64(in.Until.UnixMilli())
 	}
 	selected := describeSelection(in)
 	if selected == "" && !in.All {
-		return nil, model.Errorf(model.Invalid, "the selection has no filter").WithHint("select with -l LABELS, --where CONDITION, --status, --check, --group, or the whole namespace with --all")
+		return nil, model.Errorf(model.Invalid, "the bulk action has no filter that selects events").WithHint("select with -l LABELS, --where CONDITION, --status, --check, --group, or the whole namespace with --all")
 	}
 	list, err := s.selectEvents(ctx, v, in)
 	if err != nil {
@@ -143,7 +142,7 @@ func bulkOutcome(out *v1.BulkDone) string {
 	return text
 }
 
-// describeSelection describes in words which events a bulk action selects, for the audit; empty: all events.
+// describeSelection formats the filter of a bulk action for the audit, such as "node web01, status CRITICAL".
 func describeSelection(in *v1.BulkRequest) string {
 	var words []string
 	for _, one := range []struct{ name, value string }{{"node", in.Node}, {"check", in.Check}, {"group", in.Group}, {"status", in.Status}, {"labels", in.Selector}, {"where", in.Where}} {
@@ -157,7 +156,7 @@ func describeSelection(in *v1.BulkRequest) string {
 	return strings.Join(words, ", ")
 }
 
-// selectEvents returns the events that a bulk action changes, worst first.
+// selectEvents returns the events that match the filter of a bulk action, worst first.
 func (s *eventRequest) selectEvents(ctx context.Context, v *bulkVerb, in *v1.BulkRequest) (list []bulkEvent, err error) {
 	q, err := BuildQuery(ctx, s.View, &Filter{
 		Selection: Selection{Namespace: in.Namespace, Node: in.Node, Check: in.Check, Group: in.Group, Selector: in.Selector},
@@ -199,16 +198,16 @@ func (s *eventRequest) showBulkEvent(e bulkEvent) v1.BulkEvent {
 // skippedEvents collects the events that a bulk action did not change, by reason.
 type skippedEvents struct {
 	mu   sync.Mutex
-	list []v1.BulkLeft
+	list []v1.BulkSkipped
 }
 
 // addSkippedEvent counts an event that a bulk action did not change, with the reason.
 func (l *skippedEvents) addSkippedEvent(s *eventRequest, e bulkEvent, failed bool, reason string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	i := slices.IndexFunc(l.list, func(x v1.BulkLeft) bool { return x.Reason == reason })
+	i := slices.IndexFunc(l.list, func(x v1.BulkSkipped) bool { return x.Reason == reason })
 	if i < 0 {
-		l.list, i = append(l.list, v1.BulkLeft{Reason: reason, Failed: failed}), len(l.list)
+		l.list, i = append(l.list, v1.BulkSkipped{Reason: reason, Failed: failed}), len(l.list)
 	}
 	if l.list[i].Count++; len(l.list[i].First) < maxShownBulkEvents {
 		l.list[i].First = append(l.list[i].First, s.showBulkEvent(e))
@@ -216,7 +215,7 @@ func (l *skippedEvents) addSkippedEvent(s *eventRequest, e bulkEvent, failed boo
 }
 
 // actOnEvents applies an action to events, a bounded number at a time, and returns those that it did not change.
-func (s *eventRequest) actOnEvents(ctx context.Context, v *bulkVerb, list []bulkEvent, action wire.Action) []v1.BulkLeft {
+func (s *eventRequest) actOnEvents(ctx context.Context, v *bulkVerb, list []bulkEvent, action wire.Action) []v1.BulkSkipped {
 	ctx, cancel := context.WithTimeout(ctx, bulkTimeout)
 	defer cancel()
 	var next atomic.Int64

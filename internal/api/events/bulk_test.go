@@ -23,8 +23,8 @@ func (r *queryRecorder) List(_ context.Context, q event.Query) (event.Page, erro
 	return event.Page{States: []event.State{{Node: 1, Severity: model.Average}, {Node: 2, Severity: model.Disaster}}}, nil
 }
 
-// A bulk action reads events by node: a list by severity would miss events that become worse during the read. The answer
-// still shows the worst event first.
+// A bulk action reads events in the order of nodes, so that it misses no event whose severity changes meanwhile. The
+// answer still shows the worst event first.
 func TestBulkActionListsEventsByNode(t *testing.T) {
 	reader := &queryRecorder{}
 	s := &eventRequest{Request: op.Request{View: view.New(view.Stores{Directory: oneNodeDirectory{}, Events: reader}, view.Live{})}}

@@ -93,7 +93,7 @@ func (s *eventRequest) getEvent(ctx context.Context, in *Path) (*op.Body[v1.Even
 	return op.Answer(e), nil
 }
 
-// resolveEvent sets an event to OK by hand.
+// resolveEvent sets the status of an event to OK at a person's request.
 func (s *eventRequest) resolveEvent(ctx context.Context, in *struct {
 	Path
 	Body v1.Action
@@ -117,7 +117,7 @@ func (s *eventRequest) acknowledgeEvent(ctx context.Context, in *struct {
 	action := wire.Action{Verb: "acknowledge", Note: in.Body.Note}
 	if until := in.Body.Until; !until.IsZero() {
 		if !until.After(s.Now()) {
-			return nil, model.Errorf(model.Invalid, "until %s is in the past", until.Format(time.RFC3339))
+			return nil, model.Errorf(model.Invalid, "invalid end time: until %s is in the past", until.Format(time.RFC3339))
 		}
 		action.Until = uint64(until.UnixMilli())
 	}
@@ -183,8 +183,8 @@ func (s *eventRequest) recordAction(ctx context.Context, st *event.State, a wire
 	return s.Actions.Act(ctx, st.Node, a)
 }
 
-// Actions writes actions of people on events to the journal. Act returns once the action is durable and applied to
-// the event view.
+// Actions is the interface that writes people's actions on events, such as acknowledgements, to the journal. Act
+// returns once the action is durable and applied to the event view.
 type Actions interface {
 	Act(ctx context.Context, node model.NodeID, action wire.Action) error
 }
@@ -243,7 +243,7 @@ func ShowEvent(v *view.View, st *event.State) v1.Event {
 	return e
 }
 
-// NameEvent returns an event of the API that has only the names of namespace, node and check.
+// NameEvent returns an API event with only namespace, node name and check name filled in.
 func NameEvent(v *view.View, st *event.State) (e v1.Event) {
 	var ok bool
 	if e.Namespace, e.Node, ok = v.Directory.NodeName(st.Node); !ok { // the node is being deleted
@@ -272,7 +272,7 @@ func ShowProblem(v *view.View, p model.Problem, source string) *v1.OpenProblem {
 	return &v1.OpenProblem{Problem: p, Names: v1.NamesOf(p.Status, p.Severity), Source: ShowSource(p.Source, source), Holds: notification.ActiveHolds(v, &p)}
 }
 
-// unpackStatusHistory unpacks the last statuses, oldest first.
+// unpackStatusHistory returns the last statuses of an event, oldest first, from their packed bits.
 func unpackStatusHistory(st *event.State) []int {
 	n := min(int(st.HistoryLen), model.HistoryDepth)
 	out := make([]int, n)
@@ -282,7 +282,7 @@ func unpackStatusHistory(st *event.State) []int {
 	return out
 }
 
-// listPipelineErrors lists the filter expressions of pipelines that failed on the last result of an event, with their errors.
+// listPipelineErrors returns the errors of pipeline filter expressions for the last result of an event.
 func listPipelineErrors(v *view.View, node model.NodeID, check model.CheckID) (notes []string) {
 	verdicts, _ := v.Verdicts(node, check)
 	for i := range verdicts.List {
@@ -299,7 +299,7 @@ func ShowSource(s model.Source, name string) v1.Source {
 	return v1.Source{Kind: s.Kind.String(), Name: name, ID: s.ID, Instance: s.Instance}
 }
 
-// CheckName returns the name of a problem source if it is a check, else an empty name.
+// CheckName returns the name of the check that a problem is about; empty: the problem is not about a check.
 func CheckName(s model.Source, name string) string {
 	if s.Kind != model.SourceCheck {
 		return ""

@@ -21,7 +21,7 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// limitToGroup limits a query of events to the members of a group; an empty name sets no limit.
+// limitToGroup restricts an event query to the member nodes of a group; an empty group name means no restriction.
 func limitToGroup(ctx context.Context, v *view.View, q *event.Query, namespace, group string) (err error) {
 	if group == "" {
 		return nil
@@ -36,7 +36,7 @@ func limitToGroup(ctx context.Context, v *view.View, q *event.Query, namespace, 
 	return err
 }
 
-// Selection has the query parameters by which a request selects nodes and checks.
+// Selection has the query parameters namespace, node, check and group, which select events.
 type Selection struct {
 	Namespace string `query:"namespace" maxLength:"253" doc:"Namespace of the nodes; empty: all."`
 	Node      string `query:"node" maxLength:"253"`
@@ -56,7 +56,7 @@ type Filter struct {
 // maxShownNamespaces is the greatest number of further namespaces whose events an answer counts.
 const maxShownNamespaces = 5
 
-// CountNamespaces counts the events of every namespace except one, sorted by events that are not OK, most first.
+// CountNamespaces counts the events of all namespaces except one; namespaces with most failing events come first.
 func CountNamespaces(v *view.View, except string) (list []v1.NamespaceEvents) {
 	for id, c := range v.Events.CountsByNamespace() {
 		if name, ok := v.Directory.NamespaceName(id); ok && name != except && c.States > 0 {
@@ -69,8 +69,8 @@ func CountNamespaces(v *view.View, except string) (list []v1.NamespaceEvents) {
 	return list[:min(len(list), maxShownNamespaces)]
 }
 
-// BuildQuery converts the filter of a request to a query of the event view: names become ids, and the condition is
-// compiled. A name that does not exist is an error.
+// BuildQuery converts the query parameters of a request to a query of the events in memory. A name that does not
+// exist is an error.
 func BuildQuery(ctx context.Context, v *view.View, in *Filter) (event.Query, error) {
 	q := event.Query{Problems: in.Problem}
 	namespaces := []string{in.Namespace}
@@ -143,8 +143,8 @@ type Path struct {
 	Check     string `path:"check" maxLength:"253"`
 }
 
-// FindEvent returns the event that the path of a request names. A check of the node's namespace comes before a shared
-// check of the same name.
+// FindEvent returns the event in a request's path /NAMESPACE/NODE/CHECK. A check of the node's namespace comes before
+// a shared check of the same name.
 func FindEvent(ctx context.Context, v *view.View, in Path) (event.State, error) {
 	node, ok := v.Directory.NodeByName(in.Namespace, in.Node)
 	if !ok {
@@ -184,7 +184,7 @@ func firstResultText(v *view.View, node model.NodeID, check model.CheckID) strin
 	return "the check runs on this node, its first result is due within " + model.Duration(chunk.Interval).String()
 }
 
-// FindCheckOn finds the check of an event path: the check of this name that the node runs, else the check in its namespace.
+// FindCheckOn returns the id of a check by name: the one that the node runs, else the one in the node's namespace.
 func FindCheckOn(ctx context.Context, v *view.View, node model.NodeID, in Path) (model.CheckID, error) {
 	checks := v.FindChecksByName([]string{in.Namespace}, in.Check)
 	if len(checks) == 0 {
@@ -253,10 +253,9 @@ func conditionVariables() []cel.EnvOption {
 	return options
 }
 
-// conditionActivation provides the variables of one event to a condition; a request reuses it for each event, so that
-// a search allocates nothing per event. It is not safe for concurrent use.
+// conditionActivation provides the variables of one event to a CEL condition. It is not safe for concurrent use.
 type conditionActivation struct {
-	where     *where.Compiled
+	where     *where.CompiledCondition
 	variables map[string]eventVariable
 	directory view.Directory
 	now       time.Time
@@ -273,7 +272,7 @@ type conditionActivation struct {
 var _ interpreter.Activation = (*conditionActivation)(nil)
 
 // newConditionActivation returns the variables of a compiled condition for one request.
-func newConditionActivation(w *where.Compiled, v *view.View) *conditionActivation {
+func newConditionActivation(w *where.CompiledCondition, v *view.View) *conditionActivation {
 	x := &conditionActivation{where: w, variables: eventVariables(), directory: v.Directory, now: v.Now(), node: list.NewNodeReader(v), readsNode: w.Reads("node.")}
 	for i := range x.statuses {
 		x.statuses[i] = types.Int(i)
@@ -294,10 +293,10 @@ func (x *conditionActivation) matchEvent(s *event.State) (bool, error) {
 	return err == nil && out == types.True, nil
 }
 
-// Parent implements interpreter.Activation.
+// Parent returns nil, because CEL variables of an event have no outer scope.
 func (x *conditionActivation) Parent() interpreter.Activation { return nil }
 
-// ResolveName implements interpreter.Activation.
+// ResolveName returns the value of a variable of a CEL condition for the present event.
 func (x *conditionActivation) ResolveName(name string) (any, bool) {
 	if v, ok := x.variables[name]; ok {
 		return v.value(x, x.state), true

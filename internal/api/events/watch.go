@@ -22,7 +22,7 @@ func registerWatch(at eventOperations) {
 	op.Handle(at, watch, access.NeedOn(access.Read, "event"), (*eventRequest).watchEvents)
 }
 
-// watchEvents streams events that match a filter as they change, within the limit of watches per token.
+// watchEvents starts a stream of changed events that match a filter, within the user's limit of watches.
 func (s *eventRequest) watchEvents(ctx context.Context, in *Filter) (*huma.StreamResponse, error) {
 	q, err := BuildQuery(ctx, s.View, in)
 	if err != nil {
@@ -36,14 +36,14 @@ func (s *eventRequest) watchEvents(ctx context.Context, in *Filter) (*huma.Strea
 		leave, ok := s.watches.Enter(c.Owner())
 		if !ok {
 			s.CountRefusal("watches")
-			op.WriteError(w, model.Errorf(model.Limited, "%s has as many open watches as one user may have", c.Owner()).
+			op.WriteError(w, model.Errorf(model.Limited, "user %s has reached the limit of open watches per user", c.Owner()).
 				WithHint("end one of them; tokens that %s made count too: muster auth token list", c.Owner()))
 			return
 		}
 		defer leave()
 		states, err := s.Events.Watch(ctx, q)
 		if err != nil {
-			refused := model.Errorf(model.Unavailable, "the watch cannot start now")
+			refused := model.Errorf(model.Unavailable, "the server cannot start the stream of events now")
 			_ = errors.As(err, &refused)
 			s.CountRefusal("watches")
 			op.WriteError(w, refused)
@@ -57,8 +57,7 @@ func (s *eventRequest) watchEvents(ctx context.Context, in *Filter) (*huma.Strea
 	}}, nil
 }
 
-// streamEvents sends changed events to a watching client until the client leaves, the view ends the watch, or the
-// token becomes invalid.
+// streamEvents sends changed events to a client until the client disconnects or its token becomes invalid.
 func (s *eventRequest) streamEvents(ctx context.Context, w http.ResponseWriter, allowed func() bool, states <-chan event.State) error {
 	out := op.NewEventStream(w)
 	if err := out.Write(": watching\n\n"); err != nil {

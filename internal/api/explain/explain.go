@@ -44,7 +44,7 @@ func (s *explainRequest) explainCheck(ctx context.Context, in *events.Path) (*op
 	return op.Answer(c.out), nil
 }
 
-// declarationLink returns the link about the last change of a resource: author, address, revision, reason.
+// declarationLink returns the trace step about the last change of a resource: author, revision and reason.
 func (s *explainRequest) declarationLink(ctx context.Context, key intent.Key) (v1.Link, error) {
 	entries, err := s.Intent.Audit(ctx, intent.ChangeQuery{Kind: key.Kind, Namespace: key.Namespace, Name: key.Name, Limit: 1}, true)
 	if err != nil || len(entries) == 0 {
@@ -62,7 +62,8 @@ func (s *explainRequest) declarationLink(ctx context.Context, key intent.Key) (v
 	return v1.Link{Name: "declared", Holds: true, Text: text, At: last.At}, nil
 }
 
-// traceBuilder builds the trace of one check on one node, from its declaration to its deliveries.
+// traceBuilder builds the steps that muster why shows for a check on a node, from the declaration to the
+// notifications.
 type traceBuilder struct {
 	*explainRequest
 	ctx         context.Context
@@ -77,14 +78,14 @@ type traceBuilder struct {
 	noAgent, stopped bool // no agent is connected; the agent was stopped on purpose
 }
 
-// addTraceLink adds one step to the trace; holds tells whether the step succeeded.
+// addTraceLink adds a step with a name and a text to the trace; holds is false if the step failed.
 func (c *traceBuilder) addTraceLink(name string, holds bool, format string, args ...any) *v1.Link {
 	c.out.Links = append(c.out.Links, v1.Link{Name: name, Holds: holds, Text: fmt.Sprintf(format, args...)})
 	return &c.out.Links[len(c.out.Links)-1]
 }
 
-// addAllLinks adds the links from the declaration to the last delivery, and ends at the first
-// failed link after which no later step can happen.
+// addAllLinks adds all steps of the trace, from the declared check to its notifications, and stops at a step that
+// failed.
 func (c *traceBuilder) addAllLinks() error {
 	spec, err := c.addTargetLink()
 	if err != nil {
@@ -136,7 +137,7 @@ func (c *traceBuilder) addAllLinks() error {
 	return c.addDeliveryLinks(st.Problem)
 }
 
-// addAgentLinks adds links about the agent and its assignment, and keeps the state that later links need.
+// addAgentLinks adds steps about the agent and its assignment to the trace.
 func (c *traceBuilder) addAgentLinks(st *event.State) {
 	agent := c.agentLink(c.node)
 	c.noAgent, c.stopped = !agent.Holds, !agent.Holds && c.Events.Summaries([]model.NodeID{c.node})[0].Stopped
@@ -173,7 +174,8 @@ func (c *traceBuilder) addMissingPropertyLinks() {
 // reachedLimitAge is the age up to which a limit that was reached counts as a reason.
 const reachedLimitAge = time.Hour
 
-// addReachedLimitLinks adds a link for each namespace limit that refused results of the node in the last hour.
+// addReachedLimitLinks adds a step for each namespace limit for which results of the node were refused in the last
+// hour.
 func (c *traceBuilder) addReachedLimitLinks() {
 	for _, l := range c.Limits(c.out.Namespace) {
 		if l.Node == c.out.Node && c.Now().Sub(l.Last) < reachedLimitAge {
@@ -182,7 +184,8 @@ func (c *traceBuilder) addReachedLimitLinks() {
 	}
 }
 
-// addTargetLink adds the link about the target that selects the node for the check. spec is nil for a built-in check.
+// addTargetLink adds a step that shows which of the check's targets selects the node. spec is nil for a built-in
+// check.
 func (c *traceBuilder) addTargetLink() (*model.CheckSpec, error) {
 	why, ok := c.Directory.ExplainCheck(c.node, c.check)
 	if !ok {
@@ -210,8 +213,7 @@ func (c *traceBuilder) addTargetLink() (*model.CheckSpec, error) {
 	return spec, nil
 }
 
-// explainMissingResult explains why the check has no result: by the first failed link, or because the first run is
-// not due yet.
+// explainMissingResult adds the reason why the check has no result, such as a first run that is not due yet.
 func (c *traceBuilder) explainMissingResult(spec *model.CheckSpec) string {
 	for _, link := range c.out.Links {
 		if !link.Holds {
@@ -277,7 +279,7 @@ func (c *traceBuilder) addDeliveryLinks(problem *model.Problem) error {
 	return nil
 }
 
-// addEscalationLink adds the next message of a problem on one route: its time, or the reason why there is none.
+// addEscalationLink adds a step about the next notification of a route, or the reason why the route sends none.
 func (c *traceBuilder) addEscalationLink(problem *model.Problem, e *history.Escalation) {
 	ns, name := model.SplitRef("", e.Route)
 	to, ok := c.Routing.Route(route.Name{Namespace: ns, Name: name})
@@ -294,9 +296,9 @@ func (c *traceBuilder) addEscalationLink(problem *model.Problem, e *history.Esca
 	step, due, waits := e.Next.Due()
 	switch {
 	case e.Held != nil && e.Held.Until.IsZero():
-		c.addTraceLink("told", false, "%s: not told, because %s; %s", who, holdReason(e.Held), c.commandToTell(e.Held))
+		c.addTraceLink("told", false, "%s: not told, because %s; %s", who, holdReason(e.Held), c.endHoldHint(e.Held))
 	case e.Held != nil:
-		c.addTraceLink("told", false, "%s: not told, because %s; %s, or by itself", who, holdReason(e.Held), c.commandToTell(e.Held)).At = e.Held.Until
+		c.addTraceLink("told", false, "%s: not told, because %s; %s, or by itself", who, holdReason(e.Held), c.endHoldHint(e.Held)).At = e.Held.Until
 	case !waits:
 	case len(e.Notified) > 0:
 		c.addTraceLink("next", true, "%s: %s, if still open and not acknowledged,", who, c.handlerNamesText(to.Steps[step].To)).At = due
@@ -316,7 +318,7 @@ func (c *traceBuilder) addEscalationLink(problem *model.Problem, e *history.Esca
 	}
 }
 
-// explainMissingDelivery gives the reason why a problem has no deliveries and no route.
+// explainMissingDelivery adds the reason why nobody is notified of a problem that matches no route.
 func (c *traceBuilder) explainMissingDelivery(problem *model.Problem) error {
 	to, by := notification.Routes(c.View, route.Describe(c.Directory, c.node, problem.Source, problem.Status, problem.Severity), notification.Definition(c.View, c.node, c.check))
 	switch by {
@@ -346,7 +348,7 @@ func (c *traceBuilder) explainMissingDelivery(problem *model.Problem) error {
 	return nil
 }
 
-// addMissingHandlerLinks names the handlers of a step that do not exist.
+// addMissingHandlerLinks adds a step for each handler that a route names but that does not exist.
 func (c *traceBuilder) addMissingHandlerLinks(names []route.Name) {
 	for _, name := range names {
 		if _, ok := c.Directory.Handler(name.Namespace, name.Name); !ok {
@@ -355,13 +357,14 @@ func (c *traceBuilder) addMissingHandlerLinks(names []route.Name) {
 	}
 }
 
-// holdReason describes a hold in words: silenced by default/moving (ann): moving racks.
+// holdReason describes in words why a notification waits, such as "silenced by default/moving (ann): moving racks".
 func holdReason(h *route.Hold) string {
 	return notification.ShowHolds([]route.Hold{*h})[0].Text()
 }
 
-// commandToTell names the command that ends a hold, so that handlers are told now.
-func (c *traceBuilder) commandToTell(h *route.Hold) string {
+// endHoldHint returns the command that ends a silence, maintenance window or other reason for which a notification
+// waits.
+func (c *traceBuilder) endHoldHint(h *route.Hold) string {
 	flag := ""
 	if h.By.Namespace != model.DefaultNamespaceName {
 		flag = " -n " + h.By.Namespace
@@ -381,7 +384,7 @@ func (c *traceBuilder) commandToTell(h *route.Hold) string {
 	return "it is told when that has ended"
 }
 
-// eventCommand returns a command on the event.
+// eventCommand returns the command line "muster event VERB" for the traced event.
 func (c *traceBuilder) eventCommand(verb string) string {
 	text := "muster event " + verb + " " + c.out.Node + "/" + c.out.Check
 	if c.out.Namespace != model.DefaultNamespaceName {
@@ -390,6 +393,7 @@ func (c *traceBuilder) eventCommand(verb string) string {
 	return text
 }
 
+// handlerNames converts references of handlers in history to route names.
 func handlerNames(refs []history.HandlerRef) (names []route.Name) {
 	for _, ref := range refs {
 		names = append(names, route.Name(ref))
@@ -397,7 +401,7 @@ func handlerNames(refs []history.HandlerRef) (names []route.Name) {
 	return names
 }
 
-// shortName returns a name without the namespace of the event.
+// shortName returns a handler or route name, without the namespace if it is the event's own.
 func (c *traceBuilder) shortName(n route.Name) string {
 	if n.Namespace == c.out.Namespace {
 		return n.Name
@@ -405,6 +409,7 @@ func (c *traceBuilder) shortName(n route.Name) string {
 	return n.String()
 }
 
+// handlerNamesText joins handler names with commas, without the event's own namespace.
 func (c *traceBuilder) handlerNamesText(names []route.Name) string {
 	list := make([]string, len(names))
 	for i, n := range names {
@@ -413,7 +418,7 @@ func (c *traceBuilder) handlerNamesText(names []route.Name) string {
 	return strings.Join(list, ", ")
 }
 
-// firstStepsText describes when and to whom the first step of each route notifies.
+// firstStepsText describes which handlers the first step of each route notifies, and when.
 func (c *traceBuilder) firstStepsText(routes []*route.Route) string {
 	var parts []string
 	for _, r := range routes {
@@ -445,7 +450,7 @@ func Register(r *op.Routes) {
 		"The chain from the declaration of a check to its notifications, with the reason for each missing step"), access.NeedOn(access.Read, "event"), (*explainRequest).explainCheck)
 }
 
-// addPipelineLinks adds the last verdict of each pipeline workflow on the event.
+// addPipelineLinks adds a step for each pipeline workflow with its last decision on the event.
 func (c *traceBuilder) addPipelineLinks(names []string) {
 	if len(names) == 0 {
 		return
@@ -479,7 +484,7 @@ func (c *traceBuilder) addPipelineLinks(names []string) {
 	}
 }
 
-// addStreamLinks adds a link for each handler that receives every result, with its delay.
+// addStreamLinks adds a step with the delay of each handler that receives every result.
 func (c *traceBuilder) addStreamLinks(st *event.State) {
 	list := c.Directory.Streams()
 	names := slices.SortedFunc(maps.Keys(list), func(a, b route.Name) int {

@@ -20,7 +20,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// explainNode answers muster why for a node: the reasons of its groups and checks.
+// explainNode answers muster why for a node: it lists why the node is in its groups and runs its checks.
 func (s *explainRequest) explainNode(ctx context.Context, in *struct {
 	Namespace string `path:"namespace" maxLength:"253"`
 	Node      string `path:"node" maxLength:"253"`
@@ -45,7 +45,7 @@ func (s *explainRequest) explainNode(ctx context.Context, in *struct {
 	return op.Answer(out), nil
 }
 
-// assignedChecksLink returns the link that lists the node's checks, grouped by the reason of their assignment.
+// assignedChecksLink returns the trace step that lists the node's checks with the reasons why they are assigned.
 func (s *explainRequest) assignedChecksLink(node model.NodeID, namespace string) v1.Link {
 	link := v1.Link{Name: "checks", Text: "no checks: no check's targets select this node; list them: muster get checks"}
 	count, names, because := 0, map[string][]string{}, map[string][]v1.Link{}
@@ -80,7 +80,7 @@ const clockTolerance = 2 * time.Second
 // lastHeardText is the end of a link's text; the time when the server last heard from the agent follows.
 const lastHeardText = "; last sign of life"
 
-// agentLink returns the link that shows whether an agent is there to run the node's checks.
+// agentLink returns the trace step that shows whether the node's agent is connected.
 func (s *explainRequest) agentLink(node model.NodeID) v1.Link {
 	sum := s.Events.Summaries([]model.NodeID{node})[0]
 	link := v1.Link{Name: "agent", At: view.TimeOfNanoseconds(sum.Heard)}
@@ -103,7 +103,7 @@ func (s *explainRequest) agentLink(node model.NodeID) v1.Link {
 	return link
 }
 
-// sessionLinks returns links about the agent's session: version, clock, restrictions.
+// sessionLinks returns trace steps about the agent's session: version, clock offset and restrictions.
 func (s *explainRequest) sessionLinks(node model.NodeID) (under []v1.Link) {
 	a, ok := s.Agent(node)
 	if !ok {
@@ -119,7 +119,7 @@ func (s *explainRequest) sessionLinks(node model.NodeID) (under []v1.Link) {
 	return under
 }
 
-// idleUnitText explains why a unit is assigned to a node but does not run there.
+// idleUnitText returns the reason why an assigned check does not run on the node, as a sentence.
 func idleUnitText(u v1.IdleUnit) string { return u.Name + " is not in force: " + u.Reason }
 
 // clockOffsetText formats the offset of a node's clock: "3s ahead of", "3s behind".
@@ -228,8 +228,8 @@ func (c *traceBuilder) addScheduleLinks(spec *model.CheckSpec) {
 	link.Under = append(link.Under, v1.Link{Holds: true, Text: about, At: next.UTC()})
 }
 
-// lastExceptionEnd returns the end of the last exception in the check's schedule since its last run; zero: none. The
-// function adds a link where the exception is in force now.
+// lastExceptionEnd returns the end of the last time range since the last run in which the schedule did not run the
+// check. The function adds a link where the exception is in force now.
 func (c *traceBuilder) lastExceptionEnd(st *event.State) (end time.Time) {
 	chunk := c.Chunk(st.Chunk)
 	if chunk == nil || len(chunk.Except) == 0 {
@@ -246,7 +246,7 @@ func (c *traceBuilder) lastExceptionEnd(st *event.State) (end time.Time) {
 	return end
 }
 
-// addLateResultLink adds a link where a result is overdue, with possible causes.
+// addLateResultLink adds a step with possible causes if the check's result is overdue.
 func (c *traceBuilder) addLateResultLink(spec *model.CheckSpec, st *event.State) {
 	if spec == nil || spec.Interval <= 0 || !c.targeted || c.lastRun.IsZero() {
 		return

@@ -55,10 +55,10 @@ func Register(r *op.Routes, o Options) {
 	}
 }
 
-// limitInboundRequests bounds the requests of other systems: slots of their own, a deadline for the body, and a
-// throttle for wrong credentials. Right ones are never refused, whoever guesses at the same address: a token or
-// a signature is cheap to check, and answer throttles what is not. A slow body takes no slot of API requests. answer
-// returns the error; nil sends an empty object. name is the reason of refusals in the metrics.
+// limitInboundRequests is middleware that limits concurrent requests, body time and wrong credentials of other
+// systems. Right ones are never refused, whoever guesses at the same address: a token or a signature is cheap to
+// check, and answer throttles what is not. A slow body takes no slot of API requests. answer returns the error; nil
+// sends an empty object. name is the reason of refusals in the metrics.
 func limitInboundRequests(r *op.Routes, name string, slots *queue.Slots, body time.Duration, answer func(r *http.Request, address string) error) http.Handler {
 	attempts := tries.New(r.View().Now)
 	answered := http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -96,7 +96,8 @@ type callbackReceiver struct {
 	logger     *slog.Logger
 }
 
-// answerCallback answers /callback/NAMESPACE/HANDLER, by which a notified service reports the action of a person.
+// answerCallback handles a callback by which a service such as PagerDuty reports that a person acknowledged or closed
+// an incident.
 func (c *callbackReceiver) answerCallback(r *http.Request, address string) error {
 	namespace, name, ok := strings.Cut(strings.TrimPrefix(r.URL.Path, callbackPath), "/")
 	var spec *model.HandlerSpec
@@ -107,11 +108,11 @@ func (c *callbackReceiver) answerCallback(r *http.Request, address string) error
 		return model.Errorf(model.Unauthenticated, "no handler has this callback path").WithHint("use %sNAMESPACE/HANDLER of a handler with pagerduty.callback or opsgenie.callback: docs/handlers.md", callbackPath)
 	}
 	if r.Method != http.MethodPost {
-		return model.Errorf(model.Invalid, "callbacks use POST")
+		return model.Errorf(model.Invalid, "callbacks must use the method POST")
 	}
 	text, err := io.ReadAll(io.LimitReader(r.Body, maxCallbackBytes+1))
 	if err != nil {
-		return model.Errorf(model.Invalid, "the request ended early: %w", err)
+		return model.Errorf(model.Invalid, "the request body ended early: %w", err)
 	}
 	if len(text) > maxCallbackBytes {
 		return model.Errorf(model.TooLarge, "the body has more than %s", model.Size(maxCallbackBytes))
@@ -130,9 +131,9 @@ func (c *callbackReceiver) answerCallback(r *http.Request, address string) error
 	return err
 }
 
-// applyCallback applies a service's action to every open problem that its handler sent under this id, and returns
-// their number. A problem that is closed, or already has the state, is left alone, because services echo our own
-// notifications.
+// applyCallback applies the acknowledgement or closing in a callback to the open problems of the incident, and
+// returns their number. A problem that is closed, or already has the state, is left alone, because services echo our
+// own notifications.
 func (c *callbackReceiver) applyCallback(ctx context.Context, by history.HandlerRef, call handler.Callback) (n int, err error) {
 	deliveries, err := c.History.Deliveries(ctx, call.Problem)
 	if err != nil {
@@ -157,7 +158,7 @@ func (c *callbackReceiver) applyCallback(ctx context.Context, by history.Handler
 		}
 		did, err := c.applyCallbackToProblem(ctx, id, call)
 		if err != nil {
-			return n, fmt.Errorf("%s problem %s: %w", call.Verb, id, err)
+			return n, fmt.Errorf("apply callback action %s to problem %s: %w", call.Verb, id, err)
 		}
 		if did {
 			n++
@@ -182,7 +183,7 @@ func (c *callbackReceiver) isCurrentIncident(ctx context.Context, by history.Han
 	return !knows, err
 }
 
-// applyCallbackToProblem applies a service's action to one problem, unless that problem has closed.
+// applyCallbackToProblem acknowledges or closes one problem as the callback says, unless it is already closed.
 func (c *callbackReceiver) applyCallbackToProblem(ctx context.Context, id string, call handler.Callback) (did bool, err error) {
 	p, err := c.History.Problem(ctx, id)
 	if model.ClassOf(err) == model.NotFound {

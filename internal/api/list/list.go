@@ -31,8 +31,7 @@ const SearchTimeLimit = 200 * time.Millisecond
 // searchPageRows is the number of rows that a search reads from a store at a time.
 const searchPageRows = 500
 
-// Cursor is the place of a row in a stored list, which is sorted by a number (a time in
-// nanoseconds, a revision) and then by an id. The zero Cursor is the beginning.
+// Cursor is the position of a row in a sorted list, stored in page tokens. The zero Cursor is the beginning.
 type Cursor struct {
 	Number int64
 	ID     string
@@ -43,7 +42,7 @@ func TimeCursor(at time.Time, id int64) Cursor {
 	return Cursor{at.UnixNano(), strconv.FormatInt(id, 10)}
 }
 
-// Time returns the number of the cursor as a time.
+// Time returns the cursor's number as a time: nanoseconds since 1970.
 func (c Cursor) Time() time.Time { return time.Unix(0, c.Number) }
 
 // IsZero reports whether the cursor is the start of a list.
@@ -64,7 +63,7 @@ func (c Cursor) IntID() (int64, error) {
 // String returns the cursor as ParseCursor reads it.
 func (c Cursor) String() string { return strconv.FormatInt(c.Number, 10) + "." + c.ID }
 
-// ParseCursor parses the place in a list that a page token contains.
+// ParseCursor parses a cursor from the text in a page token.
 func ParseCursor(place string) (c Cursor, err error) {
 	number, id, ok := strings.Cut(place, ".")
 	if c.Number, err = strconv.ParseInt(number, 10, 64); !ok || err != nil {
@@ -84,8 +83,9 @@ type PagedRows[R any] struct {
 	Cursor func(*R) Cursor
 }
 
-// ReadPage reads rows from a store until Limit rows match the filter. It returns the rows as show converts them, and
-// the page token of the next page (empty: this page is the last). show also returns the node of the row; 0: none.
+// ReadPage reads rows from a store until one page of rows matches the filter, and returns them with the next page
+// token. It returns the rows as show converts them, and the page token of the next page (empty: this page is the
+// last). show also returns the node of the row; 0: none.
 func ReadPage[R, Row any](v *view.View, l PagedRows[R], show func(*R) (model.NodeID, Row)) (rows []Row, next string, err error) {
 	var at Cursor
 	if l.After != "" {
@@ -193,7 +193,7 @@ func (p Period) Validate() error {
 	return nil
 }
 
-// Complete fills in missing ends of a period, so that it ends now and has the default length, and validates it.
+// Complete sets a missing end of the period to now and a missing start by a default length, and checks the period.
 func (p *Period) Complete(now time.Time, length time.Duration) error {
 	if p.Until.IsZero() || p.Until.After(now) {
 		p.Until = now
@@ -205,18 +205,18 @@ func (p *Period) Complete(now time.Time, length time.Duration) error {
 }
 
 // Where has the query parameter with a condition over rows. (Types that inputs embed are exported, because huma reads
-// exported fields only.)
+// exported fields only.).
 type Where struct {
 	Where string `query:"where" maxLength:"4096" doc:"CEL over row, an element of items: row.name == \"ann\""`
 }
 
-// Labelled has the query parameters of lists whose rows have labels: a selector and a condition.
+// Labelled has the query parameters selector and where, for lists whose rows have labels.
 type Labelled struct {
 	Selector string `query:"selector" maxLength:"4096" doc:"Labels of the element: env=prod,tier!=db"`
 	Where
 }
 
-// OfNode has the query parameters of lists whose rows belong to a node: a selector of node labels and a condition.
+// OfNode has the query parameters selector (on node labels) and where, for lists whose rows belong to nodes.
 type OfNode struct {
 	Selector string `query:"selector" maxLength:"4096" doc:"Current labels of the node: env=prod,tier!=db. Rows of deleted nodes do not match."`
 	Where    string `query:"where" maxLength:"4096" doc:"CEL over row, an element of items, and node.*: row.check == \"disk\" && node.labels.env == \"prod\""`
@@ -238,7 +238,7 @@ var nodeRowConditions = where.Language{
 	Example: `row.check == "disk" && node.labels.env == "prod"`, Options: declareRowVariables,
 }
 
-// declareRowVariables declares the variables of conditions over rows: row and now.
+// declareRowVariables declares the CEL variables row and now.
 func declareRowVariables() []cel.EnvOption {
 	row := cel.MapType(cel.StringType, cel.DynType)
 	return append(StatusConstants(), cel.Variable("row", row), cel.Variable("now", cel.TimestampType))
@@ -252,14 +252,13 @@ func StatusConstants() (constants []cel.EnvOption) {
 	return constants
 }
 
-// Filter decides which rows of a list match the selector and condition of a request; nil matches all. It is not safe
-// for concurrent use.
+// Filter selects rows of a list by a label selector and a CEL condition. It is not safe for concurrent use.
 type Filter struct {
 	view     *view.View
 	now      time.Time
 	labels   bool
 	selector directory.Selector
-	where    *where.Compiled // nil: no condition
+	where    *where.CompiledCondition // nil: no condition
 	readsRow bool
 
 	row  map[string]any
@@ -268,12 +267,12 @@ type Filter struct {
 
 var _ interpreter.Activation = (*Filter)(nil)
 
-// NewRowFilter returns the filter of a request for rows that belong to no node.
+// NewRowFilter returns a filter by CEL condition for rows that belong to no node.
 func NewRowFilter(v *view.View, in Where) (*Filter, error) {
 	return newFilter(v, &rowConditions, OfNode{Where: in.Where})
 }
 
-// NewNodeRowFilter returns the filter of a request for rows that belong to a node.
+// NewNodeRowFilter returns a filter by label selector and CEL condition for rows that belong to nodes.
 func NewNodeRowFilter(v *view.View, in OfNode) (*Filter, error) {
 	return newFilter(v, &nodeRowConditions, in)
 }
@@ -298,8 +297,9 @@ func newFilter(v *view.View, l *where.Language, in OfNode) (*Filter, error) {
 	return f, nil
 }
 
-// Match reports whether the filter's selector and condition match a row; id is its node, 0: none. A field that the
-// row does not have makes the condition false, and so does a deleted node where labels or the node are asked for.
+// Match reports whether a row matches the label selector and the CEL condition; id is the row's node, or 0. A field
+// that the row does not have makes the condition false, and so does a deleted node where labels or the node are asked
+// for.
 func (f *Filter) Match(id model.NodeID, row func() any) bool {
 	if f == nil {
 		return true
@@ -329,10 +329,10 @@ func (f *Filter) Match(id model.NodeID, row func() any) bool {
 	return err == nil && out == types.True
 }
 
-// Parent implements interpreter.Activation.
+// Parent returns nil, because the CEL variables of a row have no outer scope.
 func (f *Filter) Parent() interpreter.Activation { return nil }
 
-// ResolveName implements interpreter.Activation.
+// ResolveName returns the value of a variable of the CEL condition for the present row.
 func (f *Filter) ResolveName(name string) (any, bool) {
 	switch name {
 	case "row":
@@ -346,7 +346,7 @@ func (f *Filter) ResolveName(name string) (any, bool) {
 	return f.node.ResolveName(name)
 }
 
-// Nodes returns the nodes of a namespace (empty: of all) whose labels match.
+// Nodes returns the nodes of a namespace whose labels match the selector; empty namespace: of all.
 func (f *Filter) Nodes(v *view.View, namespace string) []model.NodeID {
 	if f == nil || !f.labels {
 		return v.Directory.Nodes(namespace)
@@ -355,18 +355,19 @@ func (f *Filter) Nodes(v *view.View, namespace string) []model.NodeID {
 	return v.Directory.NodesMatching(namespace, f.selector)
 }
 
-// NodeReader reads labels, facts and groups of one node after the other for a condition. It is not safe for concurrent use.
+// NodeReader loads the labels, facts and groups of nodes, one node at a time, for CEL conditions. It is not safe for
+// concurrent use.
 type NodeReader struct {
 	*where.Node
 	view *view.View
 	id   model.NodeID // node whose labels and facts Node holds; 0: none
 }
 
-// NewNodeReader returns a reader of the nodes of a view.
+// NewNodeReader returns a reader of labels, facts and groups of the nodes that the caller may see.
 func NewNodeReader(v *view.View) *NodeReader { return &NodeReader{Node: where.NewNode(), view: v} }
 
-// Read loads the labels, facts and groups of a node, for which the condition is then evaluated. It returns false
-// where the node does not exist; the condition then reads an empty node.
+// Read loads labels, facts and groups of a node, so that a CEL condition can read them. It returns false where the
+// node does not exist; the condition then reads an empty node.
 func (r *NodeReader) Read(id model.NodeID) bool {
 	if id != 0 && r.id == id {
 		return true
@@ -381,7 +382,7 @@ func (r *NodeReader) Read(id model.NodeID) bool {
 	return ok
 }
 
-// NodeMatcher returns a function that evaluates a condition for a node, for one request.
+// NodeMatcher returns a function that reports whether a node matches a CEL condition.
 func NodeMatcher(v *view.View, c *where.Condition) func(model.NodeID) bool {
 	r := NewNodeReader(v)
 	return func(id model.NodeID) bool { return r.Read(id) && c.Match(r.Node) }

@@ -93,7 +93,7 @@ func (s *nodeRequest) listAgents(ctx context.Context, in *v1.AgentFilter) (*op.B
 	return op.Answer(out), nil
 }
 
-// findNamedNode returns the node with this name, by default in namespace default; nil: the name is empty.
+// findNamedNode returns the node with this name, or nil if the request names no node.
 func (s *nodeRequest) findNamedNode(ctx context.Context, namespace, name string) ([]model.NodeID, error) {
 	if name == "" {
 		return nil, nil
@@ -195,11 +195,12 @@ type agentSortKey struct {
 	id      model.NodeID
 }
 
-// compare compares two agents for the list: oldest version first, then most trouble, then by name.
+// compare compares two agents by version (oldest first), then by trouble (most first), then by name.
 func (p agentSortKey) compare(o agentSortKey) int {
 	return cmp.Or(compareVersions(p.version, o.version), cmp.Compare(o.trouble, p.trouble), cmp.Compare(p.name, o.name))
 }
 
+// String returns the sort key as text for page tokens.
 func (p agentSortKey) String() string { return fmt.Sprintf("%d %s %s", p.trouble, p.name, p.version) }
 
 // parseAgentSortKey parses the sort key in a page token of the list of agents.
@@ -213,7 +214,7 @@ func parseAgentSortKey(text string) (p agentSortKey, err error) {
 	return p, nil
 }
 
-// isWithinVersion reports whether a version equals the wanted version or refines it: 1.2.3 refines 1.2.
+// isWithinVersion reports whether a version matches a version prefix: 1.2.3 matches 1.2.
 func isWithinVersion(version, wanted string) bool {
 	rest, ok := strings.CutPrefix(strings.TrimPrefix(version, "v"), strings.TrimPrefix(wanted, "v"))
 	return ok && (rest == "" || rest[0] == '.')
@@ -370,7 +371,7 @@ func describeSystem(facts map[string]string) string {
 	return name
 }
 
-// ReasonLinks converts explanations of the planner to links of a trace.
+// ReasonLinks converts the planner's explanations to steps of a trace, as muster why shows them.
 func ReasonLinks(list []plan.Explanation) (out []v1.Link) {
 	for _, w := range list {
 		out = append(out, v1.Link{Holds: w.Lands, Text: w.Text, Under: ReasonLinks(w.Under)})
@@ -393,7 +394,7 @@ func (s *nodeRequest) explainNodeOrigins(ctx context.Context, id model.NodeID, n
 		Labels: labelOrigins(plan.LabelOrigins(r.Metadata, r.Spec.(*model.NodeSpec))),
 	}
 	for _, c := range s.Directory.JoinRequests(id) {
-		out.Asked = append(out.Asked, v1.GroupAsked{Group: c.Group, Accepted: c.Accepted, Why: c.Reason})
+		out.Asked = append(out.Asked, v1.RequestedGroup{Group: c.Group, Accepted: c.Accepted, Why: c.Reason})
 	}
 	for _, p := range s.Directory.PropertyOrigins(id) {
 		value := v1.PropertyValue{Name: p.Name, Value: p.Value, Conflict: p.Conflict}
@@ -419,7 +420,7 @@ func labelOrigins(list []plan.LabelOrigin) []v1.LabelOrigin {
 	return out
 }
 
-// nodeLimitUse returns the namespace limits that apply to each node, with the use by this node.
+// nodeLimitUse returns the per-node limits of the namespace with this node's current use.
 func nodeLimitUse(of []v1.LimitUse, n *v1.NodeState, states uint64) (out []v1.LimitUse) {
 	for _, l := range of {
 		use := v1.LimitUse{Name: l.Name, Limit: l.Limit}

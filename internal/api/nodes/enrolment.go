@@ -57,9 +57,10 @@ func HandleEnrolment(r *op.Routes, mux *http.ServeMux, enrol *pki.Enroller) {
 	}))
 }
 
-// boundEnrolment bounds the requests of each network to serve, and its wrong attempts. A right token or certificate is cheap
-// to check and never refused, whoever guesses at the same address. name begins the reasons of refusals in the metrics,
-// wrongReason is the one of a wrong attempt. serve calls guessed with the name of a wrong secret, empty where it has none.
+// boundEnrolment is middleware that limits concurrent enrolment requests and wrong join tokens per network. A right
+// token or certificate is cheap to check and never refused, whoever guesses at the same address. name begins the
+// reasons of refusals in the metrics, wrongReason is the one of a wrong attempt. serve calls guessed with the name of
+// a wrong secret, empty where it has none.
 func boundEnrolment(r *op.Routes, name, wrongReason string, serve func(w *op.StatusRecorder, q *http.Request, guessed func(secret string) error)) http.Handler {
 	wrong, concurrent := newWrongSecretThrottle(r.View().Now), op.NewQuota[netip.Prefix](maxEnrolmentsPerNetwork, 0)
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -95,10 +96,10 @@ func registerJoinTokens(at nodeOperations) {
 	op.Handle(at, op.Delete("deleteJoinToken", "/api/v1/jointokens/{id}", "nodes", "Delete a join token; nodes that joined with it stay"), access.NeedOn(access.Change, "jointoken"), (*nodeRequest).deleteJoinToken)
 }
 
-// getAuthority returns the CA certificate without a token, so that a new machine can recognize the server.
+// getAuthority returns the server's CA certificate; the request needs no token.
 func (s *nodeRequest) getAuthority(context.Context, *op.NoParameters) (*op.Body[v1.Authority], error) {
 	if s.CA == nil {
-		return nil, model.Errorf(model.NotFound, "this server has no CA")
+		return nil, model.Errorf(model.NotFound, "this server has no certificate authority (CA)")
 	}
 	return op.Answer(s.CA()), nil
 }
@@ -170,7 +171,7 @@ func (s *nodeRequest) deleteJoinToken(ctx context.Context, in *op.IDPath) (*op.N
 	if err != nil {
 		return nil, err
 	}
-	err = model.Errorf(model.NotFound, "hidden")
+	err = model.Errorf(model.NotFound, "join token does not exist in the namespaces of the caller")
 	if !slices.ContainsFunc(list, func(t pki.JoinToken) bool { return t.ID == in.ID && !s.SeesNamespace(t.Namespace) }) {
 		err = s.JoinTokens.Delete(ctx, access.AuthorOf(ctx, "join token deleted"), in.ID)
 	}
@@ -218,18 +219,18 @@ func (s *nodeRequest) replaceNode(ctx context.Context, in *struct {
 	}
 	uid, err := uuid.Parse(r.Spec.(*model.NodeSpec).UID)
 	if err != nil {
-		return nil, model.Errorf(model.Conflict, "%s has no machine to replace", key).WithHint("join a machine under that name: muster node token, and there muster-agent join TOKEN --name %s; for a node of a trusted group: muster node accept KEY --name %s", in.Name, in.Name)
+		return nil, model.Errorf(model.Conflict, "%s has no agent that another machine could replace", key).WithHint("join a machine under that name: muster node token, and there muster-agent join TOKEN --name %s; for a node of a trusted group: muster node accept KEY --name %s", in.Name, in.Name)
 	}
 	return s.newJoinToken(ctx, pki.JoinToken{Namespace: in.Namespace, Node: uid, MaxUses: 1, Note: in.Body.Message}, in.Body.ExpiresIn)
 }
 
-// retireNodes retires several nodes, all or none.
+// retireNodes retires the named nodes in one transaction.
 func (s *nodeRequest) retireNodes(ctx context.Context, in *struct{ Body v1.NodeRetire }) (*op.Body[v1.Applied], error) {
 	var keys []intent.Key
 	for _, ref := range in.Body.Nodes {
 		key := intent.Key{Kind: "Node", Namespace: cmp.Or(ref.Namespace, model.DefaultNamespaceName), Name: ref.Name}
 		if slices.Contains(keys, key) {
-			return nil, model.Errorf(model.Invalid, "the list names %s twice", key)
+			return nil, model.Errorf(model.Invalid, "the list of nodes names %s twice", key)
 		}
 		if _, err := s.Intent.Get(ctx, key); err != nil {
 			return nil, s.ExplainNotFound(ctx, err, key)
@@ -256,7 +257,7 @@ func (s *nodeRequest) listTombstones(_ context.Context, in *struct {
 	return op.Answer(v1.TombstoneList{Items: items[:min(in.Limit, len(items))], All: len(items)}), err
 }
 
-// deleteTombstone deletes the tombstone of a refused or retired machine, which may then join again.
+// deleteTombstone deletes the record of a refused or retired machine, so that the machine may join again.
 func (s *nodeRequest) deleteTombstone(ctx context.Context, in *struct {
 	ID string `path:"id" maxLength:"128"`
 }) (*op.NoParameters, error) {

@@ -23,10 +23,9 @@ import (
 	"github.com/muster-fleet/muster/internal/tries"
 )
 
-// Pending holds machines that wait for a person to accept them: new ones without a token, and former nodes that the
-// server no longer knows. The list is in memory only: after a restart the machines ask again. New machines are
-// bounded in number, by network and in bytes; former nodes, which prove their identity with a certificate, are
-// bounded in number alone. Pending is safe for concurrent use.
+// Pending is the list of machines that wait until a person accepts them as nodes. The list is in memory only: after a
+// restart the machines ask again. New machines are bounded in number, by network and in bytes; former nodes, which
+// prove their identity with a certificate, are bounded in number alone. Pending is safe for concurrent use.
 type Pending struct {
 	now         func() time.Time
 	capacity    int
@@ -64,7 +63,7 @@ const (
 // pendingHint is the hint of the error when too many machines wait to be accepted.
 const pendingHint = "on the server: muster node list --pending; many machines join with a token: muster node token"
 
-// NewPending returns an empty Pending, which the queue registry lists as pending.
+// NewPending returns an empty list of pending machines, shown as queue "pending" in muster get queues.
 func NewPending(r *queue.Registry, now func() time.Time) *Pending {
 	capacity, policy := r.Bounds("pending")
 	p := &Pending{now: now, capacity: int(capacity), newMachines: tries.New(now), machines: map[string]*pendingMachine{}}
@@ -76,8 +75,8 @@ func NewPending(r *queue.Registry, now func() time.Time) *Pending {
 	return p
 }
 
-// Ask records that the machine with this key asks to join, and refuses it where too many wait. again is the time
-// until it should ask again.
+// Ask adds a machine that asks to join to the list of pending machines, or refuses it if the list is full. again is
+// the time until it should ask again.
 func (p *Pending) Ask(key string, request pki.EnrolRequest) (again time.Duration, err error) {
 	if countRequestBytes(&request) > maxMachineBytes {
 		return 0, model.Errorf(model.TooLarge, "this machine's labels and facts have more than %d bytes", maxMachineBytes)
@@ -126,7 +125,7 @@ func (p *Pending) countNetworkMachines(network netip.Prefix) (n int) {
 	return n
 }
 
-// forgetSilentMachines removes waiting machines that no longer ask, at most once a second. The caller holds mu.
+// forgetSilentMachines removes pending machines that have stopped to repeat their request. The caller holds mu.
 func (p *Pending) forgetSilentMachines(now time.Time) {
 	if now.Sub(p.lastForgetting) < time.Second {
 		return
@@ -135,7 +134,7 @@ func (p *Pending) forgetSilentMachines(now time.Time) {
 	maps.DeleteFunc(p.machines, func(_ string, w *pendingMachine) bool { return now.Sub(w.last) > pendingTimeout })
 }
 
-// removeMachine removes an accepted or refused machine from the waiting ones.
+// removeMachine removes a machine from the list of pending machines after a person accepted or refused it.
 func (p *Pending) removeMachine(key string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -173,8 +172,8 @@ func (p *Pending) Len() int {
 // nobody can make a key with the same beginning while one waits, and few enough to compare by eye.
 const minFingerprint = 16
 
-// findMachine returns the waiting machine with this name, or whose key begins with this text. A name that two
-// machines have is an error.
+// findMachine returns the pending machine with this name or with this beginning of its key. A name that two machines
+// have is an error.
 func (p *Pending) findMachine(which string) (pendingMachine, error) {
 	digits := strings.ToLower(strings.TrimPrefix(which, "sha256:"))
 	var found []pendingMachine
@@ -280,8 +279,8 @@ func (s *nodeRequest) acceptMachine(ctx context.Context, w *pendingMachine, toke
 	return v1.Member{Name: member.Name, Namespace: member.Namespace, UID: member.UID.String(), Key: w.key}, nil
 }
 
-// acceptReturning accepts all waiting former nodes, each in its former namespace, because certificates prove their
-// identity. It leaves the others waiting, with the reason.
+// acceptReturning accepts all pending machines that prove by certificate that they were nodes of this server. It
+// leaves the others waiting, with the reason.
 func (s *nodeRequest) acceptReturning(ctx context.Context, in *struct{ Body v1.PendingReturning }) (*op.Body[v1.Returned], error) {
 	out := v1.Returned{Items: []v1.Member{}, Left: []v1.NotAccepted{}}
 	for _, w := range s.Waiting.listMachines() {
@@ -306,7 +305,7 @@ func (s *nodeRequest) acceptReturning(ctx context.Context, in *struct{ Body v1.P
 	return op.Answer(out), nil
 }
 
-// refusePending refuses a waiting machine for good: its key is blocked.
+// refusePending refuses a pending machine permanently and blocks its key.
 func (s *nodeRequest) refusePending(ctx context.Context, in *struct{ Body v1.PendingRefuse }) (*op.Body[v1.Member], error) {
 	w, err := s.Waiting.findMachine(in.Body.Which)
 	if err != nil {
@@ -321,8 +320,8 @@ func (s *nodeRequest) refusePending(ctx context.Context, in *struct{ Body v1.Pen
 	return op.Answer(v1.Member{Name: name, Key: w.key}), nil
 }
 
-// wrongSecretThrottle limits wrong secrets per network like tries.Limiter, but counts a repeated secret only once,
-// because it guesses nothing new. A hundred agents behind one address whose join token was deleted are one attempt.
+// wrongSecretThrottle limits the number of different wrong tokens and certificates per network. A hundred agents
+// behind one address whose join token was deleted are one attempt.
 type wrongSecretThrottle struct {
 	*tries.Limiter
 	now func() time.Time
@@ -331,7 +330,7 @@ type wrongSecretThrottle struct {
 	lastShown map[secretAttempt]time.Time // time when a network last sent a secret
 }
 
-// secretAttempt identifies a wrong secret together with the network that sent it.
+// secretAttempt identifies a wrong token or certificate by the network that sent it and its id.
 type secretAttempt struct {
 	net    netip.Prefix
 	secret string // a name for the secret, never the secret itself
@@ -344,18 +343,17 @@ const (
 	maxRememberedSecrets = 10_000
 )
 
-// newWrongSecretThrottle returns a throttle that has seen no secret.
+// newWrongSecretThrottle returns a throttle without recorded attempts.
 func newWrongSecretThrottle(now func() time.Time) *wrongSecretThrottle {
 	return &wrongSecretThrottle{Limiter: tries.New(now), now: now, lastShown: map[secretAttempt]time.Time{}}
 }
 
-// allowWrongSecret counts a wrong attempt and reports whether the network has attempts left; secret is a name for the secret,
-// empty where it has none.
+// allowWrongSecret counts a wrong token or certificate and reports whether the network may try further ones.
 func (g *wrongSecretThrottle) allowWrongSecret(address, secret string) bool {
 	return secret != "" && g.isRepeatedSecret(secretAttempt{tries.Network(address), secret}) || g.Allow(address)
 }
 
-// isRepeatedSecret reports whether the network has already sent this wrong secret, and remembers it.
+// isRepeatedSecret reports whether the network already sent the same wrong token or certificate.
 func (g *wrongSecretThrottle) isRepeatedSecret(one secretAttempt) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

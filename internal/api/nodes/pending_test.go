@@ -56,8 +56,7 @@ func TestPendingMachinesAreBounded(t *testing.T) {
 	}
 }
 
-// TestFormerNodesHaveNoNetworkLimit sends many former nodes from one network: all may wait, because their
-// certificates prove their identity.
+// Former nodes whose certificate proves their identity may all wait to be accepted, without the limit per network.
 func TestFormerNodesHaveNoNetworkLimit(t *testing.T) {
 	p, info, _ := newTestPending(t, "pending=100")
 	for n := range 100 {
@@ -70,7 +69,7 @@ func TestFormerNodesHaveNoNetworkLimit(t *testing.T) {
 	}
 }
 
-// New machines of a network are throttled like attempts with join tokens.
+// TestNewPendingMachinesAreThrottled expects that one network can add new pending machines only at a limited rate.
 func TestNewPendingMachinesAreThrottled(t *testing.T) {
 	p, _, pass := newTestPending(t)
 	ask := func(n int) error {
@@ -134,7 +133,7 @@ func TestPendingMachinesAreFoundByNameOrKey(t *testing.T) {
 	}
 }
 
-// TestAgentVersionsSortByNumber sorts versions by their numbers, and matches versions with shorter ones.
+// TestAgentVersionsSortByNumber expects 0.9 before 0.10, and that the filter 1.2 matches 1.2.3.
 func TestAgentVersionsSortByNumber(t *testing.T) {
 	want := []string{"0.9.1", "0.9.10", "v0.10.0", "0.10.0-12-gabc", "1.0", "1.0.1", "1.02.0", "2", "dev", "load", ""}
 	got := slices.Clone(want)
@@ -152,7 +151,8 @@ func TestAgentVersionsSortByNumber(t *testing.T) {
 	}
 }
 
-// FuzzAgentPlace decodes random page tokens of the list of agents: each is refused, or encoded the same again.
+// FuzzAgentPlace decodes random page tokens of the list of agents and expects an error, or the same token when
+// encoded again.
 func FuzzAgentPlace(f *testing.F) {
 	for _, text := range []string{"4 default/web01 1.2.3", "0 a ", "", "x y z", "1"} {
 		f.Add(text)

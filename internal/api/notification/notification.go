@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 )
 
-// ActiveHolds returns the holds in force on notifications about an open problem.
+// ActiveHolds returns the reasons why nobody is notified of an open problem now, such as a silence.
 func ActiveHolds(v *view.View, p *model.Problem) []v1.NotificationHold {
 	if !p.Closed.IsZero() {
 		return nil
@@ -38,12 +38,12 @@ func ActiveHolds(v *view.View, p *model.Problem) []v1.NotificationHold {
 	return ShowHolds(list)
 }
 
-// Routes returns the routes of a problem of a check with a definition, and the rule that chose them.
+// Routes returns the routes that notify of a problem, and the rule that selected them.
 func Routes(v *view.View, m *route.Problem, c *model.CheckChunk) ([]*route.Route, route.Choice) {
 	return route.Choose(v.Routing, v.Directory, m, c, m.Node.Namespace)
 }
 
-// ShowHolds converts holds of package route to the API's form.
+// ShowHolds converts reasons for waiting notifications, such as silences, to the API's form.
 func ShowHolds(list []route.Hold) (out []v1.NotificationHold) {
 	for _, h := range list {
 		one := v1.NotificationHold{Kind: string(h.Kind), During: h.During, Reason: h.Reason, Creator: h.Creator, Until: h.Until, Drop: h.Drop, UntilResolved: h.UntilResolved}
@@ -55,18 +55,18 @@ func ShowHolds(list []route.Hold) (out []v1.NotificationHold) {
 	return out
 }
 
-// HoldCounter counts, for each silence and maintenance window, the open problems whose notifications it holds. The
-// first call of Count reads all open problems.
+// HoldCounter counts the open problems for which each silence or maintenance window stops notifications. The first
+// call of Count reads all open problems.
 type HoldCounter struct {
 	*view.View
 	counted bool
 	by      map[route.Name]int
 }
 
-// NewHoldCounter returns a HoldCounter for one request.
+// NewHoldCounter returns a HoldCounter, which reads the open problems only once per request.
 func NewHoldCounter(v *view.View) *HoldCounter { return &HoldCounter{View: v} }
 
-// Count returns the number of open problems that a silence or maintenance window holds now.
+// Count returns the number of open problems for which a silence or maintenance window stops notifications now.
 func (h *HoldCounter) Count(name route.Name) int {
 	if !h.counted {
 		h.counted, h.by = true, map[route.Name]int{}
@@ -92,7 +92,7 @@ func EachProblem(ctx context.Context, v *view.View, fn func(*route.Problem)) err
 	return nil
 }
 
-// SilenceActive reports whether a silence is in force at now.
+// SilenceActive reports whether a silence is active at the time now.
 func SilenceActive(s *model.SilenceSpec, now time.Time) bool {
 	return !now.Before(s.Begin.Time) && (s.Until.IsZero() || now.Before(s.Until.Time))
 }
@@ -100,8 +100,7 @@ func SilenceActive(s *model.SilenceSpec, now time.Time) bool {
 // maxNamedNodes is the number of covered nodes that an answer names.
 const maxNamedNodes = 10
 
-// CoveredNodes returns how many nodes of a namespace a selector covers, the number of all its nodes, and the names of
-// the first covered ones.
+// CoveredNodes counts the nodes of a namespace that a label selector matches, and returns the first names.
 func CoveredNodes(v *view.View, namespace string, selector *model.Selector) (covered, all int, first []string, err error) {
 	names, err := route.NodeFunc(namespace, selector)
 	if err != nil {
@@ -128,8 +127,7 @@ func CoveredNodes(v *view.View, namespace string, selector *model.Selector) (cov
 	return covered, len(v.Directory.Nodes("")), first, nil
 }
 
-// Definition returns the definition whose handlers, route and pipelines decide about problems of a check on a node, as
-// declared now; nil: the check is unknown.
+// Definition returns the present definition of a check on a node, which names its handlers, route and pipelines.
 func Definition(v *view.View, node model.NodeID, check model.CheckID) *model.CheckChunk {
 	if check == model.KeepaliveCheck {
 		return v.Directory.Keepalive(node)
@@ -143,9 +141,9 @@ func Definition(v *view.View, node model.NodeID, check model.CheckID) *model.Che
 	return nil
 }
 
-// ShowTaken converts problems that a change of routes concerns to the form of the API. Those of namespaces that the caller
-// may not see are left out.
-func ShowTaken(v *view.View, list []react.RoutedProblems) (out []v1.TakenProblems) {
+// ShowRoutedProblems converts the open problems that a change of routes affects to the API's form. Those of
+// namespaces that the caller may not see are left out.
+func ShowRoutedProblems(v *view.View, list []react.RoutedProblems) (out []v1.TakenProblems) {
 	for _, one := range list {
 		if _, ok := v.Directory.NamespaceByName(one.Handlers[0].Namespace); !ok {
 			continue

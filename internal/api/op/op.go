@@ -37,7 +37,7 @@ type Options struct {
 	Logger   *slog.Logger
 }
 
-// Routes has all operations of the API with the access that each needs.
+// Routes is the registry of all API operations, with the role that each requires.
 type Routes struct {
 	Access  *access.Service
 	Queues  *queue.Registry
@@ -62,14 +62,14 @@ func NewRoutes(o Options) *Routes {
 	}
 }
 
-// View returns the view of all namespaces, for requests of other systems (alerts, callbacks) that are no operations.
+// View returns the server's state of all namespaces, for alerts and callbacks from other systems.
 func (r *Routes) View() *view.View { return r.unboundView }
 
-// Needs returns the declared access of each operation, by operation id.
+// Needs returns the role that each operation requires, by operation id.
 func (r *Routes) Needs() map[string]access.Need { return r.needs }
 
-// Request is one API request: the View of its caller, and Routes to count, log and record it. The request type of
-// every sub-package of api embeds Request.
+// Request is one API request, with the part of the server's state that its caller may see. The request type of every
+// sub-package of api embeds Request.
 type Request struct {
 	*view.View
 	*Routes
@@ -81,7 +81,8 @@ type OperationSet[R any] struct {
 	make func(Request) R
 }
 
-// NewOperationSet returns an operation set. make creates the R of one request.
+// NewOperationSet returns an OperationSet, in which make creates the request value of each call. make creates the R
+// of one request.
 func NewOperationSet[R any](r *Routes, make func(Request) R) OperationSet[R] {
 	return OperationSet[R]{r, make}
 }
@@ -99,8 +100,8 @@ const (
 	changeTimeout = 100 * time.Second
 )
 
-// Handle registers an operation whose function reads decoded parameters, with the access that it needs. fn is a
-// method of request type R, which has the view of the caller; Handle converts the errors of fn to answers.
+// Handle registers an operation with decoded parameters, and the role that its callers need. fn is a method of
+// request type R, which has the view of the caller; Handle converts the errors of fn to answers.
 func Handle[R, I, O any](s OperationSet[R], o huma.Operation, need access.Need, fn func(R, context.Context, *I) (*O, error)) {
 	s.declareNeed(o.OperationID, need)
 	o.Middlewares = append(huma.Middlewares{s.authorize(need)}, o.Middlewares...)
@@ -148,8 +149,7 @@ func (r *Routes) declareNeed(operation string, need access.Need) {
 	r.needs[operation] = need
 }
 
-// authorize returns a middleware that refuses a request before its body is read if the caller lacks the needed
-// access.
+// authorize returns middleware that refuses a request, before its body is read, if the caller lacks the role.
 func (r *Routes) authorize(need access.Need) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
 		if err := checkAccess(ctx, need); err != nil {
@@ -161,8 +161,7 @@ func (r *Routes) authorize(need access.Need) func(huma.Context, func(huma.Contex
 	}
 }
 
-// checkAccess returns an error unless the caller has the needed access, in the namespace of the path or query if one
-// is given.
+// checkAccess returns an error unless the caller has the required role in the namespace of the request.
 func checkAccess(ctx huma.Context, need access.Need) error {
 	c := access.CallerOf(ctx.Context())
 	err := c.Allow(need)
@@ -179,23 +178,23 @@ func checkAccess(ctx huma.Context, need access.Need) error {
 	return nil
 }
 
-// Get describes a GET operation, which changes nothing. classes are the classes of errors that the operation may
+// Get describes a GET operation for the OpenAPI document. classes are the classes of errors that the operation may
 // answer with, besides those that follow from its form (see errorClasses).
 func Get(id, path, tag, summary string, classes ...model.Class) huma.Operation {
 	return newOperation(http.MethodGet, id, path, tag, summary, classes)
 }
 
-// Post describes an operation that acts, and does not merely store its body.
+// Post describes a POST operation for the OpenAPI document.
 func Post(id, path, tag, summary string, classes ...model.Class) huma.Operation {
 	return newOperation(http.MethodPost, id, path, tag, summary, classes)
 }
 
-// Put describes an operation that stores its body.
+// Put describes a PUT operation for the OpenAPI document.
 func Put(id, path, tag, summary string, classes ...model.Class) huma.Operation {
 	return newOperation(http.MethodPut, id, path, tag, summary, classes)
 }
 
-// Delete describes a DELETE operation.
+// Delete describes a DELETE operation for the OpenAPI document.
 func Delete(id, path, tag, summary string, classes ...model.Class) huma.Operation {
 	return newOperation(http.MethodDelete, id, path, tag, summary, classes)
 }
@@ -209,8 +208,7 @@ func newOperation(method, id, path, tag, summary string, classes []model.Class) 
 	return o
 }
 
-// ChangesResources adds to an operation the errors that changing resources can have: conflict, limit, too many
-// affected nodes.
+// ChangesResources adds the HTTP errors of resource changes, such as conflict, to the description of an operation.
 func ChangesResources(o huma.Operation) huma.Operation {
 	for _, class := range []model.Class{model.Conflict, model.Limited, model.Guarded} {
 		o.Errors = append(o.Errors, class.HTTP())
@@ -218,29 +216,29 @@ func ChangesResources(o huma.Operation) huma.Operation {
 	return o
 }
 
-// Body is the answer of an operation: a JSON body without special headers.
+// Body is an answer with a JSON body and no special headers.
 type Body[T any] struct{ Body T }
 
 // Answer returns an answer with this body.
 func Answer[T any](body T) *Body[T] { return &Body[T]{body} }
 
-// NoParameters is an empty request or answer.
+// NoParameters is the input of an operation without parameters, or the output of one without body.
 type NoParameters struct{}
 
-// NamedPath has the path parameters of operations on something with a namespace and a name, such as a handler. (Types
-// that inputs embed are exported, because huma reads exported fields only.)
+// NamedPath has the path parameters namespace and name. (Types that inputs embed are exported, because huma reads
+// exported fields only.).
 type NamedPath struct {
 	Namespace string `path:"namespace" maxLength:"253"`
 	Name      string `path:"name" maxLength:"253"`
 }
 
-// IDPath has the path parameter of operations on something with an id, such as a problem or a token.
+// IDPath has the path parameter id.
 type IDPath struct {
 	ID string `path:"id" maxLength:"253"`
 }
 
-// Turns bounds the cost of expensive requests of one kind: two requests are processed, a bounded number
-// waits and uses only its connection, further ones are refused. One user has a share of the places.
+// Turns limits expensive requests: two are processed at a time, some wait, and all others are refused. One user has a
+// share of the places.
 type Turns struct {
 	routes  *Routes
 	running chan struct{}
@@ -258,19 +256,20 @@ const (
 	maxBodies = 8
 )
 
-// NewTurns returns Turns whose bound is the queue of this name. reason and refusal are for requests that it refuses.
+// NewTurns returns a limiter of expensive requests, with the capacity of the named queue. reason and refusal are for
+// requests that it refuses.
 func NewTurns(r *Routes, queueName, reason string, refusal *model.Error) *Turns {
 	return &Turns{r, make(chan struct{}, 2), NewQuota[string](maxBodies/share, maxBodies), queue.NewSlots(r.Queues, queueName), NewShares(r.Queues, queueName), reason, refusal}
 }
 
-// NewShares returns a Quota of each user's share of the queue of this name.
+// NewShares returns a Quota that limits each user to a quarter of the capacity of a queue.
 func NewShares(queues *queue.Registry, queueName string) *Quota[string] {
 	capacity, _ := queues.Bounds(queueName)
 	return NewQuota[string](max(1, int(capacity)/share), 0)
 }
 
-// Enter waits for the request's turn to be processed; leave ends the turn. Enter refuses the request if the queue is
-// full or ctx ends.
+// Enter waits until the request may be processed; leave must be called after the processing. Enter refuses the
+// request if the queue is full or ctx ends.
 func (t *Turns) Enter(ctx context.Context) (leave func(), refusal *model.Error) {
 	leaveBody, refusal := t.AwaitBody(ctx)
 	if refusal != nil {
@@ -284,8 +283,8 @@ func (t *Turns) Enter(ctx context.Context) (leave func(), refusal *model.Error) 
 	return func() { ended(); leaveBody() }, nil
 }
 
-// AwaitBody waits until the body of the request may be read; leave ends the request. The request takes no turn yet, so that
-// a slow body delays nobody.
+// AwaitBody waits until the server may read the request's body; leave must be called at the end of the request. The
+// request takes no turn yet, so that a slow body delays nobody.
 func (t *Turns) AwaitBody(ctx context.Context) (leave func(), refusal *model.Error) {
 	c := access.CallerOf(ctx)
 	user := c.Owner()
@@ -306,7 +305,7 @@ func (t *Turns) AwaitBody(ctx context.Context) (leave func(), refusal *model.Err
 	return func() { leaveBody(); t.waiting.Leave(); leaveShare() }, nil
 }
 
-// Run waits for the turn of a request whose body is read; ended ends the turn.
+// Run waits until a request whose body is already read may be processed; ended must be called after the processing.
 func (t *Turns) Run(ctx context.Context) (ended func(), refusal *model.Error) {
 	select {
 	case t.running <- struct{}{}:
@@ -316,13 +315,14 @@ func (t *Turns) Run(ctx context.Context) (ended func(), refusal *model.Error) {
 	}
 }
 
+// refuse counts a refused request in the metrics and returns the error for its caller.
 func (t *Turns) refuse() *model.Error {
 	t.routes.CountRefusal(t.reason)
 	return t.refusal
 }
 
-// Quota bounds the number of concurrent requests that share a key. The zero key, of requests without a user, has no bound
-// of its own. It is safe for concurrent use.
+// Quota limits the number of concurrent requests per key, such as per user. The zero key, of requests without a user,
+// has no bound of its own. It is safe for concurrent use.
 type Quota[K comparable] struct {
 	limit    int // of one key
 	total    int // of all keys; 0: none
@@ -332,7 +332,8 @@ type Quota[K comparable] struct {
 	left     chan struct{} // closed when a request leaves; nil: no caller waits
 }
 
-// NewQuota returns a Quota of limit requests for each key, and of total requests for all keys; 0: no bound on all.
+// NewQuota returns a Quota of at most limit concurrent requests per key and total requests in all; total 0: no
+// overall limit.
 func NewQuota[K comparable](limit, total int) *Quota[K] {
 	return &Quota[K]{limit: limit, total: total, requests: map[K]int{}}
 }
@@ -343,7 +344,8 @@ func (q *Quota[K]) Enter(key K) (leave func(), ok bool) {
 	return leave, leave != nil
 }
 
-// Wait counts a request of a key until leave is called, and waits while the limit is reached. It returns the error of ctx.
+// Wait counts a request of a key until leave is called, and blocks while the key has too many. It returns the error
+// of ctx.
 func (q *Quota[K]) Wait(ctx context.Context, key K) (leave func(), err error) {
 	for {
 		leave, left := q.enter(key)
@@ -384,7 +386,7 @@ func (q *Quota[K]) enter(key K) (leave func(), left <-chan struct{}) {
 	}, nil
 }
 
-// ServeInSlot answers a request in one of the slots, or refuses it.
+// ServeInSlot serves a request if one of the slots is free, else answers with an error.
 func ServeInSlot(slots *queue.Slots, w http.ResponseWriter, r *http.Request, next http.Handler) {
 	if err := slots.Enter(r.Context()); err != nil {
 		if errors.Is(err, queue.ErrFull) {
@@ -405,13 +407,13 @@ func RefuseUnread(w http.ResponseWriter, r *http.Request, err *model.Error) {
 	WriteError(w, err)
 }
 
-// RequestShareError is the error of a request when its user has taken a share of the slots.
+// RequestShareError returns the error for a request above the user's limit of concurrent requests.
 func RequestShareError() *model.Error {
-	return model.Errorf(model.Unavailable, "as many of your requests are in progress as one user may have").
+	return model.Errorf(model.Unavailable, "your user has reached the limit of concurrent requests").
 		WithHint("try again; tokens that you made count too. muster get queues shows the queue requests, --queues raises its capacity")
 }
 
-// RequestLimitError is the error of a request when all slots are taken.
+// RequestLimitError returns the error for a request above the limit of concurrent requests.
 func RequestLimitError() *model.Error {
 	return model.Errorf(model.Unavailable, "the server has reached its limit of concurrent requests").
 		WithHint("try again; muster get queues shows the queue, --queues raises its capacity")
@@ -454,8 +456,8 @@ func (m *Metrics) Register(c ...prometheus.Collector) {
 // CountRefusal counts a refused request in the metrics, by reason.
 func (r *Routes) CountRefusal(reason string) { r.Metrics.refused.WithLabelValues(reason).Inc() }
 
-// RecordAction records an action of a person in the audit before the action happens. If RecordAction returns an
-// error, the caller must not act.
+// RecordAction writes a person's action to the audit before the action is done. If RecordAction returns an error, the
+// caller must not act.
 func (q Request) RecordAction(ctx context.Context, action string) error {
 	if err := q.Intent.RecordRun(ctx, access.AuthorOf(ctx, action)); err != nil {
 		return q.recordFailedError(action, err)
@@ -464,7 +466,7 @@ func (q Request) RecordAction(ctx context.Context, action string) error {
 	return nil
 }
 
-// BeginAction records in the audit the start of a longer action of a person; the caller records the outcome by ended.
+// BeginAction writes the start of a longer action to the audit; ended writes its outcome.
 func (q Request) BeginAction(ctx context.Context, action, picked, note string) (ended func(outcome string), err error) {
 	end, err := q.Intent.BeginRun(ctx, access.AuthorOf(ctx, action), picked, note)
 	if err != nil {
@@ -482,7 +484,7 @@ func (q Request) BeginAction(ctx context.Context, action, picked, note string) (
 // refused.
 func (q Request) recordFailedError(action string, err error) error {
 	q.Logger.Error("cannot record an action; refused it", "action", action, "err", err)
-	return model.Errorf(model.Unavailable, "%s failed: the server cannot record it now", action).WithHint("the server's log has the reason; try again")
+	return model.Errorf(model.Unavailable, "%s failed: the server cannot write the audit record now", action).WithHint("the server's log has the reason; try again")
 }
 
 // logAction logs an action of a person.

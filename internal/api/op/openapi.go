@@ -58,7 +58,7 @@ func schemaName(t reflect.Type, hint string) string {
 	return huma.DefaultSchemaNamer(t, hint)
 }
 
-// errorClasses returns the classes of errors with which an operation may answer.
+// errorClasses returns the classes of errors that an operation can return, for the OpenAPI document.
 func errorClasses(op *huma.Operation) []model.Class {
 	out := []model.Class{model.Internal, model.Invalid, model.Unauthenticated, model.Unavailable}
 	if op.Method != http.MethodGet && op.OperationID != "login" && op.OperationID != "logout" {

@@ -74,15 +74,15 @@ var classTitles = [...]string{
 	model.Unsupported:     "Not supported",
 }
 
-// NewErrorAnswer creates the JSON form (RFC 9457) of an error.
+// NewErrorAnswer returns an error in the JSON form of RFC 9457.
 func NewErrorAnswer(class model.Class, detail, hint string) *v1.Error {
 	return &v1.Error{
 		Type: v1.ErrorType + class.Label(), Title: classTitles[class], Status: class.HTTP(), Detail: detail, Hint: hint,
 	}
 }
 
-// ErrorOf converts an internal error to the error that the caller receives. The cause of an internal error is logged
-// and not shown.
+// ErrorOf converts an error of an operation to the error for the caller; details of internal errors are only logged.
+// The cause of an internal error is logged and not shown.
 func (r *Routes) ErrorOf(operation string, err error) error {
 	var ready huma.StatusError
 	if errors.As(err, &ready) {
@@ -102,7 +102,7 @@ func (r *Routes) ErrorOf(operation string, err error) error {
 	return NewErrorAnswer(model.Internal, "internal error; the server's log has the details", "read the log, or run on the server: muster doctor --data DIR")
 }
 
-// WriteFailure writes the error of a HandleRaw operation as its answer.
+// WriteFailure writes the error of an operation that HandleRaw registered.
 func (r *Routes) WriteFailure(w http.ResponseWriter, operation string, err error) {
 	if p := (*v1.Error)(nil); errors.As(r.ErrorOf(operation, err), &p) {
 		WriteErrorAnswer(w, p)
@@ -132,12 +132,12 @@ func WriteHuma(ctx huma.Context, err *model.Error) {
 	_ = huma.DefaultJSONFormat.Marshal(ctx.BodyWriter(), p)
 }
 
-// TokenRefusalError returns the error of a request with a missing, unknown or insufficient token.
+// TokenRefusalError returns the error for a missing or invalid token, without internal details.
 func TokenRefusalError(err error) *model.Error {
 	if known := (*model.Error)(nil); errors.As(err, &known) {
 		return known
 	}
-	return model.Errorf(model.Unauthenticated, "the token cannot be checked").WithHint("muster login")
+	return model.Errorf(model.Unauthenticated, "the server cannot check the API token").WithHint("muster login")
 }
 
 // convertHumaError converts huma's own errors, such as a parameter out of range, to the API's form of errors.
@@ -184,7 +184,7 @@ func NewEventStream(w http.ResponseWriter) *EventStream {
 func (e *EventStream) Send(kind string, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
-		return fmt.Errorf("encode a stream message: %w", err)
+		return fmt.Errorf("encode a message of an event stream: %w", err)
 	}
 	if kind != "" {
 		kind = "event: " + kind + "\n"
@@ -192,7 +192,7 @@ func (e *EventStream) Send(kind string, v any) error {
 	return e.Write(kind + "data: " + string(data) + "\n\n")
 }
 
-// End writes the last message of the stream, which gives the reason for its end.
+// End sends the last message of the stream, with the reason why the server ends it.
 func (e *EventStream) End(reason string) error { return e.Write("event: end\n: " + reason + "\n\n") }
 
 // Write writes a text as Server-Sent Events and flushes it to the client.

@@ -53,8 +53,8 @@ func Register(r *op.Routes, tokens intent.JoinTokens) {
 	op.Handle(at, op.Post("changePassword", ownPasswordPath, "auth", "Change your password; your other sessions end"), access.NeedAnybody("user"), (*accountRequest).changePassword)
 }
 
-// limitPasswordAttempts calls check, which compares a password, unless the caller's address has sent too many wrong
-// ones. attempts is a word for the error: logins or passwords.
+// limitPasswordAttempts calls check to compare a password, or returns an error if the caller's address sent too many
+// wrong passwords. attempts is a word for the error: logins or passwords.
 func (s *accountRequest) limitPasswordAttempts(ctx context.Context, attempts string, check func() error) error {
 	address := access.CallerOf(ctx).Address
 	leave, refusal := s.loginTurns.Enter(ctx)
@@ -154,7 +154,7 @@ func (s *accountRequest) deleteUser(ctx context.Context, in *struct {
 		made = append(made, fmt.Sprintf("join token %s", t.ID))
 	}
 	if len(made) > 0 && !in.Yes {
-		return nil, model.Errorf(model.Guarded, "with the user %s end tokens of other names that %s made: %s", in.Name, in.Name, model.Shorten(strings.Join(made, ", "))).
+		return nil, model.Errorf(model.Guarded, "deleting user %s would also delete the tokens that %s created: %s", in.Name, in.Name, model.Shorten(strings.Join(made, ", "))).
 			WithHint("replace those that are in use, then: muster auth user delete %s --yes", in.Name)
 	}
 	for _, t := range list {
@@ -166,8 +166,7 @@ func (s *accountRequest) deleteUser(ctx context.Context, in *struct {
 	return op.Answer(showUser(u)), err
 }
 
-// changePassword changes the caller's own password; it is throttled like a login, because its answer reveals whether
-// a password is right.
+// changePassword changes the caller's own password, after a check of the old one that is throttled like a login.
 func (s *accountRequest) changePassword(ctx context.Context, in *struct{ Body v1.PasswordChange }) (*op.NoParameters, error) {
 	return nil, s.limitPasswordAttempts(ctx, "passwords", func() error {
 		return s.Access.ChangePassword(ctx, access.AuthorOf(ctx, "own password"), access.CallerOf(ctx).Token, in.Body.Old, in.Body.New)
@@ -182,7 +181,7 @@ func checkGivenGrants(ctx context.Context, g *access.Grants) error {
 		return model.Errorf(model.Forbidden, "%s may not run commands and cannot grant that right", c.User).
 			WithHint("ask a user who may (muster auth user list), or on the server's machine: muster auth reset-password --data DIR --user %s --may-run-commands", c.User)
 	case !g.CoveredBy(&c.Grants):
-		return model.Errorf(model.Forbidden, "%s has %s and cannot grant %s", c.User, &c.Grants, g)
+		return model.Errorf(model.Forbidden, "%s has the rights %s and cannot grant %s", c.User, &c.Grants, g)
 	}
 	return nil
 }
@@ -208,7 +207,7 @@ func (s *accountRequest) logout(ctx context.Context, _ *op.NoParameters) (*op.No
 	return nil, s.Access.RevokeToken(ctx, access.AuthorOf(ctx, "logout"), access.CallerOf(ctx).Token)
 }
 
-// showCaller returns the name and the rights of the caller, for whoami.
+// showCaller returns the caller's name and rights, for muster whoami.
 func (s *accountRequest) showCaller(ctx context.Context, _ *op.NoParameters) (*op.Body[v1.Caller], error) {
 	c := access.CallerOf(ctx)
 	return op.Answer(v1.Caller{User: c.User, Role: c.Role, Run: c.Run, Bindings: c.Bindings, Token: c.Token}), nil
@@ -242,14 +241,14 @@ func (s *accountRequest) createToken(ctx context.Context, in *struct{ Body v1.To
 		t.Grants.Role, t.Grants.Bindings = viewer.Role, viewer.Bindings
 	}
 	if t.User != c.User && !c.MayEverywhere(access.Change) {
-		return nil, model.Errorf(model.Forbidden, "%s is bound to namespaces and can only create tokens of its own name", c.User).WithHint("omit the user")
+		return nil, model.Errorf(model.Forbidden, "%s has roles in single namespaces only, and can only create tokens with its own name", c.User).WithHint("omit the user")
 	}
 	if t.User != c.User && t.User != c.Owner() && slices.ContainsFunc(s.Access.Users(), func(u access.User) bool { return u.Name == t.User }) {
-		return nil, model.Errorf(model.Forbidden, "%s is another user: its name in the record of changes is for that user alone", t.User).WithHint("choose the name of the program")
+		return nil, model.Errorf(model.Forbidden, "%s is another user: a token with that name would falsify the audit", t.User).WithHint("choose the name of the program")
 	}
 	switch never := strings.TrimSpace(in.Body.NeverExpires); {
 	case never != "" && in.Body.ExpiresIn > 0:
-		return nil, model.Errorf(model.Invalid, "expiresInSeconds and neverExpires exclude each other").WithHint("keep one")
+		return nil, model.Errorf(model.Invalid, "set either expiresInSeconds or neverExpires, not both").WithHint("keep one")
 	case never != "":
 		t.Note = strings.TrimSuffix("never expires: "+never+"; "+t.Note, "; ")
 	default:

@@ -44,7 +44,7 @@ func (s *problemRequest) eachStatusChange(ctx context.Context, q history.EntryQu
 	return s.eachEntry(ctx, q, historyPageRows)
 }
 
-// eachEntry yields the entries of history that q selects, newest first, and reads a number of rows at a time.
+// eachEntry iterates over the matching history entries, newest first, and reads them in pages.
 func (s *problemRequest) eachEntry(ctx context.Context, q history.EntryQuery, rows int) iter.Seq2[*history.Entry, error] {
 	q.Limit = rows
 	return list.AllRows(rows, func(last *history.Entry) ([]history.Entry, error) {
@@ -94,8 +94,8 @@ func (s *problemRequest) readStatusAt(ctx context.Context, st *event.State, chec
 	return statusBefore(changes), changes, nil
 }
 
-// addFirstResults adds the beginnings of statuses that history does not record: a first result that is OK is no
-// change, but the next change has its time. changes are the changes after a time, oldest first.
+// addFirstResults adds first results to the status changes of an event, because history does not record a first
+// result that is OK. changes are the changes after a time, oldest first.
 func addFirstResults(changes []history.Entry, since time.Time) (all []history.Entry) {
 	for i := range changes {
 		if e := &changes[i]; e.Since.After(since) {
@@ -117,8 +117,7 @@ func statusBefore(changes []history.Entry) pastStatus {
 	return pastStatus{known: true, status: changes[0].Previous, changed: changes[0].Since}
 }
 
-// readOutputAt returns the output of an event at a time: the output of the last result before, if the event has no later
-// result, or else the output of the last change in history; empty: history keeps no output.
+// readOutputAt returns the output that an event had at a past time; empty: it is unknown.
 func (s *problemRequest) readOutputAt(ctx context.Context, e *pastEvent, at time.Time) (string, error) {
 	if e.state != nil && !view.TimeOfNanoseconds(e.state.Received).After(at) {
 		return e.state.Output, nil
@@ -135,8 +134,8 @@ func (s *problemRequest) readOutputAt(ctx context.Context, e *pastEvent, at time
 	return "", nil
 }
 
-// PastSelection has the query parameters by which a request selects past events. (It is exported, because huma reads
-// exported fields only.)
+// PastSelection has the query parameters that select events for a report about the past. (It is exported, because
+// huma reads exported fields only.).
 type PastSelection struct {
 	events.Selection
 	Where string `query:"where" maxLength:"4096" doc:"CEL over row, which is one of items, and node.* as it is now"`
@@ -150,7 +149,7 @@ func (s *problemRequest) listPastEvents(ctx context.Context, in *struct {
 	After string `query:"after" maxLength:"1024" doc:"The field next of the page before."`
 }) (*op.Body[v1.PastEventList], error) {
 	if in.At.After(s.Now()) {
-		return nil, model.Errorf(model.Invalid, "at %s is in the future", in.At.Format(time.RFC3339))
+		return nil, model.Errorf(model.Invalid, "the time at=%s is in the future", in.At.Format(time.RFC3339))
 	}
 	out := v1.PastEventList{At: in.At}
 	var err, unread error
@@ -257,7 +256,7 @@ type statusSpan struct {
 	was         pastStatus
 }
 
-// divideIntoStatusSpans divides a period into consecutive spans of one status each. was is the status at the
+// divideIntoStatusSpans splits a period at each status change into spans with one status. was is the status at the
 // beginning of the period; changes are the status changes since then, oldest first.
 func divideIntoStatusSpans(p list.Period, was pastStatus, changes []history.Entry) []statusSpan {
 	out := []statusSpan{{from: p.Since, was: was}}
@@ -273,7 +272,7 @@ func divideIntoStatusSpans(p list.Period, was pastStatus, changes []history.Entr
 	return out
 }
 
-// addStatusSeconds adds the lengths of status spans to the seconds of each status.
+// addStatusSeconds adds the duration of each status span to the availability, per status.
 func addStatusSeconds(out *v1.Availability, spans []statusSpan) {
 	for _, one := range spans {
 		seconds := &out.Nothing
@@ -294,7 +293,8 @@ type uptimeEdge struct {
 	known, down int
 }
 
-// eachUptimeInterval calls fn with each interval between two edges, and its numbers of known and of down events.
+// eachUptimeInterval calls fn with each time interval and the number of events that were known and that were down in
+// it.
 func eachUptimeInterval(edges []uptimeEdge, fn func(from, until time.Time, known, down int)) {
 	slices.SortStableFunc(edges, func(a, b uptimeEdge) int { return a.at.Compare(b.at) })
 	known, down := 0, 0
@@ -312,7 +312,7 @@ func addUptimeSpan(edges []uptimeEdge, from, until time.Time, down int) []uptime
 	return append(edges, uptimeEdge{from, 1, down}, uptimeEdge{until, -1, -down})
 }
 
-// nodeUptime collects the intervals in which a node was up, which means all its events were OK or WARNING.
+// nodeUptime collects the time intervals in which all events of a node were OK or WARNING.
 type nodeUptime struct {
 	edges  []uptimeEdge
 	events int
@@ -372,7 +372,7 @@ func (s *problemRequest) readNodeUptimes(ctx context.Context, filter *events.Fil
 			return nil, err
 		}
 		if count++; count > maxGroupEvents {
-			return nil, model.Errorf(model.Invalid, "the selection has more than %d events", maxGroupEvents).WithHint("select one check or group: --check, --group")
+			return nil, model.Errorf(model.Invalid, "the report would cover more than %d events, the limit", maxGroupEvents).WithHint("select one check or group: --check, --group")
 		}
 		was, changes, err := s.readStatusAt(ctx, st, events.NameEvent(s.View, st).Check, p.Since)
 		if err != nil {
@@ -401,7 +401,7 @@ func downCount(status model.Status) int {
 	return 1
 }
 
-// combineGroupUptime combines the uptimes of all nodes of a group to the group's availability.
+// combineGroupUptime computes the availability of a group from the uptimes of its nodes.
 func (s *problemRequest) combineGroupUptime(ids []model.NodeID, nodes map[model.NodeID]*nodeUptime) v1.GroupAvailability {
 	out := v1.GroupAvailability{Worst: 2}
 	var edges []uptimeEdge

@@ -137,7 +137,7 @@ func (s *problemRequest) listHistory(ctx context.Context, in *struct {
 	return op.Answer(v1.EntryList{Items: items, Next: next}), nil
 }
 
-// queryByNodeID replaces the node's name in a query by its id, so that entries under former names are found too.
+// queryByNodeID replaces the node name in a history query by the node's id, to find entries from before a rename too.
 // false: no node has the name now.
 func (s *problemRequest) queryByNodeID(q *history.EntryQuery) bool {
 	id, ok := s.Directory.NodeByName(q.Namespace, q.Node)
@@ -147,7 +147,7 @@ func (s *problemRequest) queryByNodeID(q *history.EntryQuery) bool {
 	return ok
 }
 
-// listEntries returns a page of history entries, and whether the store had entries that the filter removed.
+// listEntries returns a page of history entries; found is true if any entry exists, even one that the filter removes.
 func (s *problemRequest) listEntries(ctx context.Context, q history.EntryQuery, page list.PagedRows[history.Entry]) (items []v1.Entry, next string, found bool, err error) {
 	page.Read = func(behind list.Cursor, size int) (entries []history.Entry, err error) {
 		if q.Limit = size; !behind.IsZero() {

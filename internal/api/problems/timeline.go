@@ -16,13 +16,14 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// timeline collects the moments of one problem.
+// timeline collects everything that happened to one problem, in order of time.
 type timeline struct {
 	*problemRequest
 	problem history.Problem
 	items   []v1.Moment
 }
 
+// add adds a moment with a time, a kind and a text to the timeline.
 func (t *timeline) add(at time.Time, kind, format string, args ...any) {
 	t.items = append(t.items, v1.Moment{At: at.UTC(), Kind: kind, Text: fmt.Sprintf(format, args...)})
 }
@@ -54,7 +55,7 @@ func (s *problemRequest) getTimeline(ctx context.Context, in *op.IDPath) (*op.Bo
 // maxMoments is the most entries of history that a timeline has.
 const maxMoments = 1000
 
-// addEntries adds changes of status and acknowledgements.
+// addEntries adds status changes and acknowledgements to the timeline.
 func (t *timeline) addEntries(ctx context.Context) error {
 	q := history.EntryQuery{NodeID: t.problem.NodeID, Since: t.problem.Opened, Limit: maxMoments}
 	if !t.problem.Closed.IsZero() {
@@ -81,8 +82,8 @@ func (t *timeline) addEntries(ctx context.Context) error {
 	return nil
 }
 
-// addDeliveries adds the messages, with the answers of their handlers. A first message that another one of the same route
-// preceded is an escalation.
+// addDeliveries adds the sent notifications and the answers of the handlers to the timeline. A first message that
+// another one of the same route preceded is an escalation.
 func (t *timeline) addDeliveries(ctx context.Context) error {
 	list, err := t.History.Deliveries(ctx, t.problem.ID)
 	if err != nil {
@@ -135,6 +136,7 @@ func (t *timeline) addDeliveries(ctx context.Context) error {
 	return nil
 }
 
+// textOfOthers returns the text " (with N others)" for a message about several problems.
 func textOfOthers(count int) string {
 	if count > 1 {
 		return fmt.Sprintf(" (with %d others)", count-1)
@@ -142,7 +144,7 @@ func textOfOthers(count int) string {
 	return ""
 }
 
-// addSilences adds the silences that covered the problem: those that exist, and those that were deleted since it opened.
+// addSilences adds all silences that matched the problem to the timeline, including deleted ones.
 func (t *timeline) addSilences(ctx context.Context) error {
 	rows, err := t.Rows.List(ctx, intent.ListQuery{Kind: "Silence"})
 	if err != nil {
@@ -161,8 +163,8 @@ func (t *timeline) addSilences(ctx context.Context) error {
 	return nil
 }
 
-// addSilence adds the beginning and the end of a silence, if it covered the problem. created may be zero, where the time is
-// unknown; ended is the time of the deletion, or zero.
+// addSilence adds the start and the end of a silence to the timeline, if the silence matched the problem. created may
+// be zero, where the time is unknown; ended is the time of the deletion, or zero.
 func (t *timeline) addSilence(key intent.Key, body []byte, created, ended time.Time) {
 	r, err := t.Kinds.DecodeResource(body)
 	if err != nil {

@@ -220,7 +220,7 @@ func (n *noiseReport) findQuietChecks() error {
 	return nil
 }
 
-// findStaleSilences adds to the report the silences that are old or cover nothing any more.
+// findStaleSilences adds silences that are very old or match nothing any more to the report.
 func (n *noiseReport) findStaleSilences() error {
 	silences, err := n.Intent.List(n.ctx, intent.ListQuery{Kind: "Silence", Namespace: n.in.Namespace}, nil)
 	if err != nil {

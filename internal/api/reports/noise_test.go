@@ -23,8 +23,7 @@ type endlessHistory struct {
 	t    *testing.T
 }
 
-// countPageRows returns the number of the next page's first row, and checks that the query continues after the last
-// row.
+// countPageRows checks that the query continues after the last row and returns the number of the page's first row.
 func (a *endlessHistory) countPageRows(what string, limit int, before time.Time, id string) (from int) {
 	from = a.rows[what]
 	if a.rows[what] += limit; limit != noisePage {
@@ -68,7 +67,8 @@ func (a *endlessHistory) Problems(_ context.Context, q history.ProblemQuery) ([]
 	return out, nil
 }
 
-// A noise report reads at most maxNoiseRows rows of each kind, keeps only their counts, and notes the time from which it counted.
+// TestNoiseReportIsBounded makes a noise report over endless history and expects that it stops at maxNoiseRows rows
+// and notes that.
 func TestNoiseReportIsBounded(t *testing.T) {
 	a := &endlessHistory{rows: map[string]int{}, t: t}
 	until := time.Unix(1e9, 0)

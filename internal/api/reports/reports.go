@@ -22,7 +22,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// historyGapNotes returns notes about parts of the period that history does not cover.
+// historyGapNotes returns notes that say which part of the report's period is missing in history.
 func (s *reportRequest) historyGapNotes(ctx context.Context, since time.Time) (notes []string, err error) {
 	if kept := s.Now().Add(-s.Retention); s.Retention > 0 && since.Before(kept) {
 		notes = append(notes, fmt.Sprintf("history covers %s (--history-retention): data before %s is missing or incomplete", model.Duration(s.Retention), kept.UTC().Format(time.RFC3339)))
@@ -53,7 +53,7 @@ func (s *reportRequest) completePeriod(ctx context.Context, in *ReportInput, len
 	return in.Period.Complete(s.Now(), length)
 }
 
-// reportShadow returns the shadow report: the notifications that shadow namespaces would have sent.
+// reportShadow returns the notifications that shadow namespaces (which notify nobody) would have sent.
 func (s *reportRequest) reportShadow(ctx context.Context, in *struct {
 	ReportInput
 	list.Where
@@ -90,7 +90,7 @@ func (s *reportRequest) reportShadow(ctx context.Context, in *struct {
 	return op.Answer(out), err
 }
 
-// shadowNotes returns notes about gaps in a shadow report: missing history, and namespaces that are no shadow.
+// shadowNotes returns notes about missing history and about namespaces that are not in shadow mode.
 func (s *reportRequest) shadowNotes(ctx context.Context, namespace string, since time.Time) ([]string, error) {
 	notes, err := s.historyGapNotes(ctx, since)
 	if err != nil {
@@ -142,7 +142,7 @@ type reportRequest struct {
 
 // Register adds the operations about reports.
 func Register(r *op.Routes, o Options) {
-	reports := op.NewTurns(r, "reports", "reports", model.Errorf(model.Unavailable, "too many reports are waiting").WithHint("try again in a moment"))
+	reports := op.NewTurns(r, "reports", "reports", model.Errorf(model.Unavailable, "too many report requests wait on the server").WithHint("try again in a moment"))
 	at := op.NewOperationSet(r, func(q op.Request) *reportRequest { return &reportRequest{q, o, reports} })
 	op.Handle(at, op.Get("reportShadow", "/api/v1/reports/shadow", "reports", "List messages of shadow namespaces, newest first", model.NotFound), access.NeedOn(access.Read, "report"), (*reportRequest).reportShadow)
 	op.Handle(at, op.Get("reportNoise", "/api/v1/reports/noise", "reports", "Report on noise: messages by check and route, quiet checks, stale silences", model.NotFound), access.NeedOn(access.Read, "report"), (*reportRequest).reportNoise)

@@ -25,10 +25,10 @@ import (
 	"github.com/muster-fleet/muster/internal/react"
 )
 
-// applyTurns are the turns of applies. Those of callers who may only see what an apply would do have turns of their own.
+// applyTurns limits concurrent applies: changes in one limiter, previews in another, so that previews delay no change.
 type applyTurns struct{ applies, previews *op.Turns }
 
-// of returns the turns of a caller.
+// of returns the limiter for the caller: one for applies, another for callers with the right to preview only.
 func (t applyTurns) of(ctx context.Context) *op.Turns {
 	if c := access.CallerOf(ctx); c.Allow(access.NeedOn(access.Change, "resource")) != nil {
 		return t.previews
@@ -36,7 +36,7 @@ func (t applyTurns) of(ctx context.Context) *op.Turns {
 	return t.applies
 }
 
-// awaitBody waits before huma reads the body, because a body may have 32 MiB.
+// awaitBody is middleware that waits before the body of an apply is read, because a body may have 32 MiB.
 func (t applyTurns) awaitBody(ctx huma.Context, next func(huma.Context)) {
 	leave, refusal := t.of(ctx.Context()).AwaitBody(ctx.Context())
 	if refusal != nil {
@@ -91,7 +91,7 @@ func (s *resourceRequest) applyResources(ctx context.Context, in *struct{ RawBod
 		resources[i] = s.setDefaultNamespace(resources[i], r.Namespace)
 	}
 	if len(resources) == 0 && !r.Prune {
-		return nil, model.Errorf(model.Invalid, "resources: the list is empty").WithHint("expected at least one")
+		return nil, model.Errorf(model.Invalid, "field resources: the list is empty").WithHint("expected at least one")
 	}
 	expect, err := s.expectedRevisions(r.Expect, resources)
 	if err != nil {
@@ -106,14 +106,13 @@ func (s *resourceRequest) applyResources(ctx context.Context, in *struct{ RawBod
 	return op.Answer(out), err
 }
 
-// changeResources runs a change and describes its outcome, with the open problems that routes and handler lists take
-// since.
+// changeResources runs a change of resources and returns its outcome, with the open problems whose routes it changes.
 func (s *resourceRequest) changeResources(
 	ctx context.Context, onlyNew, dryRun bool, resources []model.Resource, change func() (intent.ApplyResult, error),
 ) (v1.Applied, error) {
 	var applied intent.ApplyResult
 	var err error
-	var routed v1.Routed
+	var routed v1.RoutingEffect
 	if s.ChangeRouting == nil || dryRun {
 		applied, err = change()
 	} else {
@@ -123,13 +122,13 @@ func (s *resourceRequest) changeResources(
 			applied, err = change()
 			return err
 		})
-		routed.Taken = notification.ShowTaken(s.View, taken)
+		routed.Taken = notification.ShowRoutedProblems(s.View, taken)
 	}
 	if err != nil {
 		return v1.Applied{}, err
 	}
 	out := Applied(s.View, applied, dryRun, resources)
-	out.Routed = routed
+	out.RoutingEffect = routed
 	return out, nil
 }
 
@@ -149,14 +148,14 @@ func (s *resourceRequest) expectedRevisions(list []v1.Expected, resources []mode
 			return nil, err
 		}
 		if !applied[key] {
-			return nil, model.Errorf(model.Invalid, "expect: %s is not among the resources", key)
+			return nil, model.Errorf(model.Invalid, "field expect: %s is not one of the applied resources", key)
 		}
 		out[key] = e.Revision
 	}
 	return out, nil
 }
 
-// resolveRef returns the key of the resource that a request names, by default in namespace default.
+// resolveRef converts a reference in a request to a resource key; the default namespace is "default".
 func (s *resourceRequest) resolveRef(ref v1.Ref) (intent.Key, error) {
 	k, ok := s.Kinds.Of(ref.Kind)
 	if !ok {
@@ -243,7 +242,7 @@ func (s *resourceRequest) deleteResources(ctx context.Context, in *struct{ Body 
 		}
 		keys[i] = key
 		if seen[keys[i]] {
-			return nil, model.Errorf(model.Invalid, "the list names %s twice", keys[i])
+			return nil, model.Errorf(model.Invalid, "the list of resources names %s twice", keys[i])
 		}
 		seen[keys[i]] = true
 		if _, err := s.Intent.Get(ctx, keys[i]); err != nil {
@@ -257,7 +256,7 @@ func (s *resourceRequest) deleteResources(ctx context.Context, in *struct{ Body 
 	return op.Answer(applied), err
 }
 
-// Applied converts the outcome of a change to the API's form, with the number of nodes on which each resource lands.
+// Applied converts the outcome of an apply to the API's form, with the number of affected nodes per resource.
 func Applied(v *view.View, a intent.ApplyResult, dryRun bool, resources []model.Resource) v1.Applied {
 	byKey := map[intent.Key]*model.Resource{}
 	for i := range resources {
@@ -291,7 +290,7 @@ func Applied(v *view.View, a intent.ApplyResult, dryRun bool, resources []model.
 	return out
 }
 
-// mustRedact reports whether the caller may not see the secrets of these resources.
+// mustRedact reports whether secrets in these resources must be hidden from the caller.
 func mustRedact(ctx context.Context, resources []model.Resource) bool {
 	return slices.ContainsFunc(resources, func(r model.Resource) bool { return !access.MayChange(ctx, intent.KeyOf(&r).Namespace) })
 }
@@ -345,7 +344,7 @@ func (s *resourceRequest) readApplyBody(data []byte, take func(i int, raw json.R
 		return r, invalidJSONError(err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return r, model.Errorf(model.Invalid, "the body has more text after its JSON object")
+		return r, model.Errorf(model.Invalid, "unexpected text after the JSON object in the request body")
 	}
 	if err := s.validateApplyFields(rest, &r); err != nil {
 		return r, err
@@ -361,7 +360,7 @@ func (s *resourceRequest) readApplyBody(data []byte, take func(i int, raw json.R
 // readResourceList reads the list of resources without decoding them: a list that is too long costs little.
 func readResourceList(dec *json.Decoder) (list []json.RawMessage, err error) {
 	if token, err := dec.Token(); err != nil || token != json.Delim('[') {
-		return nil, model.Errorf(model.Invalid, "resources: expected a list")
+		return nil, model.Errorf(model.Invalid, "field resources: expected a list")
 	}
 	for dec.More() {
 		if len(list) == maxResources {
@@ -388,7 +387,7 @@ func invalidJSONError(err error) error {
 	return huma.Error400BadRequest("the body is not JSON: " + err.Error())
 }
 
-// validateApplyFields validates the fields of an apply, except the resources, against the OpenAPI schema.
+// validateApplyFields validates all fields of an apply except its resources against the OpenAPI schema.
 func (s *resourceRequest) validateApplyFields(rest map[string]any, r *v1.ApplyRequest) error {
 	registry := s.Huma.OpenAPI().Components.Schemas
 	schema := registry.Schema(reflect.TypeFor[v1.ApplyRequest](), true, "ApplyRequest")
@@ -403,7 +402,7 @@ func (s *resourceRequest) validateApplyFields(rest map[string]any, r *v1.ApplyRe
 		err = json.Unmarshal(data, r)
 	}
 	if err != nil {
-		return model.Errorf(model.Invalid, "the fields of an apply: %w", err).WithHint("see /api/v1/openapi.json")
+		return model.Errorf(model.Invalid, "invalid fields in the apply request: %w", err).WithHint("see /api/v1/openapi.json")
 	}
 	return nil
 }
@@ -413,7 +412,7 @@ func applyRequestBody(registry huma.Registry) *huma.RequestBody {
 	return &huma.RequestBody{Required: true, Content: jsonContent(registry.Schema(reflect.TypeFor[v1.ApplyRequest](), true, "ApplyRequest"))}
 }
 
-// resourceETag returns the strong ETag of a resource's revision, different for each incarnation of the data.
+// resourceETag returns the strong ETag of a resource, made of its revision and the incarnation of the server's data.
 func (s *resourceRequest) resourceETag(revision int64) string {
 	return fmt.Sprintf(`"%016x-%d"`, s.Incarnation, revision)
 }
@@ -434,21 +433,21 @@ func splitETags(header string) (list []string) {
 	return list
 }
 
-// ifMatchHolds reports whether the condition If-Match holds for an ETag: the header lists an equal tag. The
-// comparison is strong: a weak tag never matches.
+// ifMatchHolds reports whether the header If-Match contains a resource's ETag. The comparison is strong: a weak tag
+// never matches.
 func ifMatchHolds(header, tag string) bool {
 	list := splitETags(header)
 	return slices.Contains(list, "*") || slices.Contains(list, tag)
 }
 
-// ifNoneMatchHolds reports whether the condition If-None-Match holds for an ETag: the header lists no equal tag. The
-// comparison is weak: W/ is ignored.
+// ifNoneMatchHolds reports whether the header If-None-Match does not contain a resource's ETag. The comparison is
+// weak: W/ is ignored.
 func ifNoneMatchHolds(header, tag string) bool {
 	return !slices.ContainsFunc(splitETags(header), func(t string) bool { return t == "*" || strings.TrimPrefix(t, "W/") == tag })
 }
 
-// expectedRevision returns the revision that If-Match and If-None-Match require a resource to have; 0: it must not
-// exist. conditional is false where the request has no condition.
+// expectedRevision returns the revision that a resource must have according to If-Match and If-None-Match; 0: it must
+// not exist. conditional is false where the request has no condition.
 func (s *resourceRequest) expectedRevision(ctx context.Context, key intent.Key, in ChangeInput) (revision int64, conditional bool, err error) {
 	if in.IfMatch == "" && in.IfNoneMatch == "" {
 		return 0, false, nil

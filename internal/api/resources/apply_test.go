@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
-// FuzzApplyBody decodes random bodies of an apply: each is read, or refused as the sender's error.
+// FuzzApplyBody decodes random bodies of an apply and expects success or a client error (4xx).
 func FuzzApplyBody(f *testing.F) {
 	v := view.New(view.Stores{}, view.Live{})
 	s := &resourceRequest{Request: op.Request{View: v, Routes: op.NewRoutes(op.Options{View: v, Queues: &queue.Registry{}})}}
@@ -49,7 +49,7 @@ func newRequestOfIncarnation(n uint64) *resourceRequest {
 	return &resourceRequest{Request: op.Request{View: view.New(view.Stores{Incarnation: n}, view.Live{})}}
 }
 
-// If-Match compares strongly, If-None-Match weakly (RFC 9110, 8.8.3.2); both take lists.
+// If-Match uses the strong and If-None-Match the weak comparison of RFC 9110, and both accept lists.
 func TestIfMatchAndIfNoneMatchCompareETags(t *testing.T) {
 	const tag = `"0000000000000007-57"`
 	for _, c := range []struct {
@@ -72,8 +72,8 @@ func TestIfMatchAndIfNoneMatchCompareETags(t *testing.T) {
 	}
 }
 
-// FuzzETags splits random lists of ETags; If-None-Match excludes every tag that If-Match accepts. An ETag belongs to
-// one incarnation of the data.
+// FuzzETags parses random ETag lists and expects that If-Match and If-None-Match never both accept a tag. An ETag
+// belongs to one incarnation of the data.
 func FuzzETags(f *testing.F) {
 	one, other := newRequestOfIncarnation(7), newRequestOfIncarnation(8)
 	for _, text := range []string{one.resourceETag(57), "W/" + one.resourceETag(1), other.resourceETag(57), "", "!", `"-"`} {

@@ -60,6 +60,7 @@ func jsonContent(schema *huma.Schema) map[string]*huma.MediaType {
 // maxApplyBodyBytes bounds the body of an apply, in bytes.
 const maxApplyBodyBytes = 32 << 20
 
+// registerResources registers the operations apply, delete, list of kinds and audit.
 func registerResources(at resourceOperations, turns applyTurns) {
 	apply := op.Post("apply", "/api/v1/apply", "resources", "Create or change many resources in one transaction")
 	apply.MaxBodyBytes = maxApplyBodyBytes
@@ -277,7 +278,7 @@ func (s *resourceRequest) listResources(ctx context.Context, k kind.Kind, in *li
 	return op.Answer(out), nil
 }
 
-// selectableLabels returns the labels that a selector compares; for a node, the labels of all its owners.
+// selectableLabels returns the labels of a resource against which a label selector is compared.
 func (s *resourceRequest) selectableLabels(r *model.Resource) map[string]string {
 	if r.Kind == "Node" && r.Status != nil {
 		return s.Directory.NodeLabels(model.NodeID(r.Status.ID))
@@ -294,7 +295,7 @@ func (s *resourceRequest) listKinds(context.Context, *op.NoParameters) (*op.Body
 	return op.Answer(out), nil
 }
 
-// Archives gives access to the stored archives of Assets.
+// Archives is the interface to the stored archives of Assets.
 type Archives interface {
 	// Put stores the bytes of r if sum is their SHA-512. They are durable when it returns.
 	Put(sum [64]byte, r io.Reader) (size int64, err error)
@@ -322,7 +323,7 @@ type resourceOperations = op.OperationSet[*resourceRequest]
 
 // Register adds the operations about declared resources and archives.
 func Register(r *op.Routes, o Options) {
-	tooMany := model.Errorf(model.Unavailable, "too many changes are waiting").WithHint("try again in a moment")
+	tooMany := model.Errorf(model.Unavailable, "too many requests to change resources wait on the server").WithHint("try again in a moment")
 	uploads, turns := queue.NewSlots(r.Queues, "uploads"), applyTurns{op.NewTurns(r, "applies", "apply_queue", tooMany), op.NewTurns(r, "previews", "preview_queue", tooMany)}
 	at := op.NewOperationSet(r, func(q op.Request) *resourceRequest { return &resourceRequest{q, o, turns, uploads} })
 	registerResources(at, turns)
@@ -343,10 +344,10 @@ var resourceConditions = where.Language{
 	},
 }
 
-// conditionMatcher compiles a condition over resources of a kind to a function. A condition over nodes reads labels,
-// facts and groups. Any other reads the resource as the caller may see it, or it would reveal hidden secrets bit by
-// bit. A missing field makes the condition false; has(spec.ttl) asks whether a field exists. The function serves one
-// request and is not safe for concurrent use.
+// conditionMatcher compiles a CEL condition to a function that reports whether a resource matches. A condition over
+// nodes reads labels, facts and groups. Any other reads the resource as the caller may see it, or it would reveal
+// hidden secrets bit by bit. A missing field makes the condition false; has(spec.ttl) asks whether a field exists.
+// The function serves one request and is not safe for concurrent use.
 func (s *resourceRequest) conditionMatcher(ctx context.Context, k kind.Kind, expr string) (func(*model.Resource) bool, error) {
 	if k.Name == "Node" {
 		c, err := where.Compile(expr)
@@ -394,7 +395,7 @@ func (s *resourceRequest) addRoutingState(out *v1.State, r *model.Resource, held
 	}
 }
 
-// resourceState returns the state of a declared resource: placement, events, limits.
+// resourceState returns the state of a declared resource: its nodes, its events and the use of limits.
 func (s *resourceRequest) resourceState(r *model.Resource, held *notification.HoldCounter) v1.State {
 	key := intent.KeyOf(r)
 	l := s.Directory.Placement(key)

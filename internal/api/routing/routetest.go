@@ -32,7 +32,7 @@ func (s *routingRequest) predictRoutes(ctx context.Context, in *struct {
 	}
 	status, ok := model.ParseStatus(cmp.Or(in.Status, "critical"))
 	if !ok || status == model.OK {
-		return nil, model.Errorf(model.Invalid, "%q is not a status of a problem", in.Status).WithHint("warning, critical or unknown")
+		return nil, model.Errorf(model.Invalid, "%q is not a status that a problem can have", in.Status).WithHint("warning, critical or unknown")
 	}
 	c := assumedProblem{routingRequest: s, check: check, chunk: notification.Definition(s.View, node, check), at: in.At}
 	if c.at.IsZero() {
@@ -50,7 +50,7 @@ func (s *routingRequest) predictRoutes(ctx context.Context, in *struct {
 	c.problem = route.Describe(s.Directory, node, model.CheckSource(check), status, severity)
 	out := v1.RouteTest{Namespace: in.Namespace, Node: in.Node, Check: in.Check, At: c.at.UTC(), Status: status, StatusName: status.String(), SeverityName: severity.String()}
 	routes, why := c.chooseRoutes()
-	out.Why, out.Routes = why, []v1.RouteTestOne{}
+	out.Why, out.Routes = why, []v1.RouteTestRoute{}
 	c.dependencies = s.Directory.Dependencies(node, check)
 	for i := range c.dependencies {
 		out.HangsOn = append(out.HangsOn, c.dependencies[i].Name.String())
@@ -61,7 +61,7 @@ func (s *routingRequest) predictRoutes(ctx context.Context, in *struct {
 	return op.Answer(out), nil
 }
 
-// assumedProblem is the problem that a route test assumes to open.
+// assumedProblem is the imagined new problem for which a route test predicts notifications.
 type assumedProblem struct {
 	*routingRequest
 	check   model.CheckID
@@ -100,8 +100,8 @@ func (c *assumedProblem) chooseRoutes() ([]*route.Route, string) {
 }
 
 // predictSteps predicts the steps of a route for the assumed problem if nobody acknowledges it.
-func (c *assumedProblem) predictSteps(r *route.Route) v1.RouteTestOne {
-	out := v1.RouteTestOne{GroupWait: model.Duration(r.GroupWait)}
+func (c *assumedProblem) predictSteps(r *route.Route) v1.RouteTestRoute {
+	out := v1.RouteTestRoute{GroupWait: model.Duration(r.GroupWait)}
 	if r.Name.Name != "" {
 		out.Route, out.GroupBy = r.Name.String(), strings.Join(r.GroupBy(), ", ")
 	}
@@ -123,7 +123,7 @@ func (c *assumedProblem) predictSteps(r *route.Route) v1.RouteTestOne {
 // maxConsecutiveHolds is the greatest number of consecutive holds that a prediction follows.
 const maxConsecutiveHolds = 20
 
-// predictNotificationTime returns the time at which a step of a route would notify; zero: unknown or never.
+// predictNotificationTime returns when a route's step would notify; zero: unknown or never.
 func (c *assumedProblem) predictNotificationTime(r *route.Route, due time.Time) (time.Time, []v1.NotificationHold) {
 	var holds []route.Hold
 	for range maxConsecutiveHolds {

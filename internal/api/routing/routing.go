@@ -26,8 +26,8 @@ import (
 
 const silencesPath = "/api/v1/silences"
 
-// postSilence creates a silence and returns how many nodes and problems it covers. Operators may create silences,
-// though they may not apply other resources.
+// postSilence creates a silence and returns the number of nodes and problems that it matches. Operators may create
+// silences, though they may not apply other resources.
 func (s *routingRequest) postSilence(ctx context.Context, in *struct{ Body v1.SilenceRequest }) (*op.Body[v1.Silenced], error) {
 	b := &in.Body
 	decoded, err := s.Kinds.DecodeSpec("Silence", b.Spec)
@@ -39,7 +39,7 @@ func (s *routingRequest) postSilence(ctx context.Context, in *struct{ Body v1.Si
 		return nil, err
 	}
 	if !spec.Until.IsZero() && !spec.Until.After(s.Now()) {
-		return nil, model.Errorf(model.Invalid, "until %s is in the past", spec.Until.UTC().Format("2006-01-02 15:04 MST")).WithHint("the end of a silence must be in the future")
+		return nil, model.Errorf(model.Invalid, "invalid end of the silence: until %s is in the past", spec.Until.UTC().Format("2006-01-02 15:04 MST")).WithHint("the end of a silence must be in the future")
 	}
 	nodes, all, first, err := notification.CoveredNodes(s.View, b.Namespace, &spec.Selector)
 	if err != nil {
@@ -57,7 +57,7 @@ func (s *routingRequest) postSilence(ctx context.Context, in *struct{ Body v1.Si
 	return op.Answer(v1.Silenced{Namespace: b.Namespace, Name: name, Nodes: nodes, First: first, Holds: holds, Until: spec.Until.Time, DryRun: b.DryRun}), err
 }
 
-// listFirstNodes formats the names of the first nodes and the count of the others.
+// listFirstNodes formats the first node names and the count of the rest, such as "web01, web02 and 5 more".
 func listFirstNodes(first []string, all int) string {
 	text := strings.Join(first, ", ")
 	if more := all - len(first); more > 0 {
@@ -94,8 +94,7 @@ func (s *routingRequest) createSilence(ctx context.Context, b *v1.SilenceRequest
 	}
 }
 
-// silenceNamePrefix returns the beginning of a generated silence name: the only node, group or check that the silence
-// covers.
+// silenceNamePrefix returns the start of a generated silence name, such as the only node that the silence matches.
 func silenceNamePrefix(spec *model.SilenceSpec) string {
 	var parts []string
 	if t := spec.Targets; t != nil && len(t.Nodes)+len(t.Groups) == 1 {
@@ -148,7 +147,7 @@ func (s *routingRequest) endSilence(ctx context.Context, in *struct {
 type Handlers interface {
 	Try(ctx context.Context, handler history.HandlerRef, spec *model.HandlerSpec, by string, node model.NodeID) (react.Trial, error)
 	NotifyOpen(ctx context.Context, problem, by string) (taken []react.RoutedProblems, late bool)
-	Replay(ctx context.Context, handler history.HandlerRef, q history.Revival) (history.Revived, error)
+	Replay(ctx context.Context, handler history.HandlerRef, q history.ReplayQuery) (history.ReplayCounts, error)
 }
 
 // Options has the dependencies of package routing.
@@ -177,8 +176,7 @@ func Register(r *op.Routes, o Options) {
 	op.Handle(at, op.Get("testRoute", "/api/v1/routetest/{namespace}/{node}/{check}", "routes", "Predict the notifications of a problem: handlers, times and holds"), access.NeedOn(access.Read, "Route"), (*routingRequest).predictRoutes)
 }
 
-// declaredHandler returns a handler by its name; spec is nil if the handler was deleted and only its dead letters are
-// left.
+// declaredHandler returns a handler by name; spec is nil if the handler is deleted but still has dead letters.
 func (s *routingRequest) declaredHandler(ctx context.Context, in op.NamedPath) (history.HandlerRef, *model.HandlerSpec, error) {
 	key := intent.Key{Kind: "Handler", Namespace: in.Namespace, Name: in.Name}
 	r, err := s.Intent.Get(ctx, key)
@@ -271,7 +269,7 @@ func (s *routingRequest) replayHandler(ctx context.Context, in *struct {
 	if err := s.RecordAction(ctx, what); err != nil {
 		return nil, err
 	}
-	done, err := s.Handlers.Replay(ctx, ref, history.Revival{IDs: in.Body.IDs, Ended: in.Body.Ended, Limit: cmp.Or(in.Body.Limit, 1000)})
+	done, err := s.Handlers.Replay(ctx, ref, history.ReplayQuery{IDs: in.Body.IDs, Ended: in.Body.Ended, Limit: cmp.Or(in.Body.Limit, 1000)})
 	return op.Answer(v1.HandlerReplayed{Sent: done.Revived, Over: done.Over, More: done.More}), err
 }
 
@@ -302,11 +300,11 @@ func showDelivery(d *history.Delivery) v1.Delivery {
 	}
 }
 
-// notifyEvent notifies handlers of a problem that opened before its route.
+// notifyEvent sends the notification for a problem that opened before its route existed.
 func (s *routingRequest) notifyEvent(ctx context.Context, in *struct {
 	events.Path
 	Body v1.Action
-}) (*op.Body[v1.Routed], error) {
+}) (*op.Body[v1.RoutingEffect], error) {
 	st, err := events.FindEvent(ctx, s.View, in.Path)
 	if err != nil {
 		return nil, err
@@ -318,5 +316,5 @@ func (s *routingRequest) notifyEvent(ctx context.Context, in *struct {
 		return nil, err
 	}
 	taken, late := s.Handlers.NotifyOpen(ctx, st.Problem.ID, access.CallerOf(ctx).User)
-	return op.Answer(v1.Routed{Taken: notification.ShowTaken(s.View, taken), TakenLate: late}), nil
+	return op.Answer(v1.RoutingEffect{Taken: notification.ShowRoutedProblems(s.View, taken), TakenLate: late}), nil
 }

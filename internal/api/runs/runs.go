@@ -98,7 +98,7 @@ func (s *runRequest) prepareRunTask(ctx context.Context, r *v1.RunRequest) (*run
 		o.run.Command, o.run.TimeoutMs, o.timeout = r.Command, uint32(lasts.Milliseconds()), lasts+answerGrace
 		o.description = "the command " + commandText(r.Command)
 		if r.Targets == nil {
-			return nil, model.Errorf(model.Invalid, "targets must select the nodes of the command").WithHint(`for example {"groups": ["web"]}`)
+			return nil, model.Errorf(model.Invalid, "the field targets is empty: it must select the nodes on which the command runs").WithHint(`for example {"groups": ["web"]}`)
 		}
 	default:
 		at, name := model.SplitRef(ns, r.Check)
@@ -129,7 +129,7 @@ func (s *runRequest) checkCommand(c *access.Caller, namespace string, command *m
 	switch {
 	case !c.MayRun(namespace):
 		s.CountRefusal("run")
-		return model.Errorf(model.Forbidden, "%s may not run commands (role %s without that right)", c.User, &c.Grants).
+		return model.Errorf(model.Forbidden, "user %s may not run commands: its role %s does not include that right", c.User, &c.Grants).
 			WithHint("a user with that right grants it: muster auth user create NAME --role operator --may-run-commands; checks need only the role: muster run CHECK")
 	case strings.TrimSpace(command.Shell) == "" && (len(command.Argv) == 0 || command.Argv[0] == ""):
 		return model.Errorf(model.Invalid, "the command is empty")
@@ -157,7 +157,7 @@ func (s *runRequest) selectTaskNodes(ctx context.Context, o *runTask, ns string,
 		}
 	}
 	if len(o.nodes) == 0 {
-		return model.Errorf(model.NotFound, "no node matches: %s", targetsText(r.Targets)).WithHint("list the nodes: muster get nodes -n %s", ns)
+		return model.Errorf(model.NotFound, "no node matches the targets: %s", targetsText(r.Targets)).WithHint("list the nodes: muster get nodes -n %s", ns)
 	}
 	most := r.MaxAffected
 	if most <= 0 {
@@ -225,8 +225,7 @@ func targetsText(t *model.Targets) string {
 	return strings.Join(list, ", ")
 }
 
-// Runs starts the runs of one request on agents, at most one per node at a time. Close cancels the runs that have not
-// ended.
+// Runs is the interface that starts the runs of one request on agents. Close cancels the runs that have not ended.
 type Runs interface {
 	Ask(node model.NodeID, run wire.Run) error
 	Wake() <-chan struct{}
@@ -262,7 +261,7 @@ func Register(r *op.Routes, o Options) {
 	op.Handle(at, run, access.NeedOn(access.Operate, "run"), (*runRequest).runOnNodes)
 }
 
-// runExecution is the state of one run on many nodes, with the stream of answers to the client.
+// runExecution executes one run request on many nodes and streams the answers to the client.
 type runExecution struct {
 	request *runRequest
 	*runTask
@@ -386,7 +385,7 @@ func (x *runExecution) endNodeRun(node model.NodeID, l *v1.RunLine) error {
 	return x.sendRunLine(node, l)
 }
 
-// sendRunLine sends one line about a node to the client, with the node's name.
+// sendRunLine sends one line of output or outcome of a node to the client.
 func (x *runExecution) sendRunLine(node model.NodeID, l *v1.RunLine) error {
 	namespace, name, ok := x.request.Directory.NodeName(node)
 	switch {

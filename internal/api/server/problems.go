@@ -13,8 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 )
 
-// problemSummary sums up the open problems for the status: those that nobody handles, grouped by check and status, so that
-// one cause on many nodes is one line, and the number of the others.
+// problemSummary summarizes the open problems for muster status, grouped by check and status.
 type problemSummary struct {
 	*serverRequest
 	out       *v1.Status
@@ -25,13 +24,13 @@ type problemSummary struct {
 	routed map[string]bool // namespaces in which every problem has a recipient
 }
 
-// problemGroup identifies the problems of one line.
+// problemGroup is the check and status by which muster status groups problems into one line.
 type problemGroup struct {
 	check  model.CheckID
 	status model.Status
 }
 
-// checkProblems are the problems of one line.
+// checkProblems collects the problems of one check with one status, for one line of muster status.
 type checkProblems struct {
 	problemGroup
 	severity    model.Severity
@@ -72,9 +71,9 @@ func (s *serverRequest) addProblems(ctx context.Context, namespace string, out *
 	return nil
 }
 
-// add counts one problem.
+// add adds one open problem to the counts of the status.
 func (p *problemSummary) add(st *event.State) {
-	if p.handled(st) {
+	if p.countHandled(st) {
 		return
 	}
 	p.addUnnotified(st)
@@ -114,8 +113,9 @@ func (p *problemSummary) add(st *event.State) {
 	c.examples = c.examples[:min(len(c.examples), maxExamples)]
 }
 
-// handled counts a problem of which nobody is notified now, by the first reason; false: there is none.
-func (p *problemSummary) handled(st *event.State) bool {
+// countHandled counts a problem that is acknowledged, silenced, in maintenance or dependent on another; false: it is
+// none of these.
+func (p *problemSummary) countHandled(st *event.State) bool {
 	if st.Problem.Ack.Active(p.Now()) {
 		p.out.Handled.Acknowledged++
 		return true
@@ -138,7 +138,7 @@ func (p *problemSummary) handled(st *event.State) bool {
 	return false
 }
 
-// addUnnotified counts a problem that has no recipient.
+// addUnnotified counts a problem of which no handler is notified.
 func (p *problemSummary) addUnnotified(st *event.State) {
 	namespace, _ := p.Directory.NamespaceName(st.Namespace)
 	all, known := p.routed[namespace]
@@ -160,7 +160,7 @@ func (p *problemSummary) addUnnotified(st *event.State) {
 	}
 }
 
-// addSilentNodes names some silent nodes, with their last sign of life.
+// addSilentNodes adds some nodes whose agent is silent to the status, with the time of their last message.
 func (p *problemSummary) addSilentNodes() {
 	p.out.Silent = uint64(len(p.silent))
 	slices.SortFunc(p.silent, func(a, b event.State) int {
@@ -173,7 +173,7 @@ func (p *problemSummary) addSilentNodes() {
 	}
 }
 
-// addChecks adds the worst lines.
+// addChecks adds the checks with the worst problems to the status, one line per check and status.
 func (p *problemSummary) addChecks() {
 	list := make([]*checkProblems, 0, len(p.checks))
 	for _, c := range p.checks {
@@ -184,7 +184,7 @@ func (p *problemSummary) addChecks() {
 	})
 	p.out.WrongMore = max(0, len(list)-wrongShown)
 	for _, c := range list[:min(len(list), wrongShown)] {
-		one := v1.Wrong{
+		one := v1.FailingCheck{
 			Status: c.status, Severity: c.severity, Names: v1.NamesOf(c.status, c.severity), Nodes: c.nodes, Output: c.output,
 			Since: view.TimeOfNanoseconds(c.first), Last: view.TimeOfNanoseconds(c.last), Examples: p.nodeNames(c.examples, p.namespace),
 		}

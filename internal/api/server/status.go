@@ -192,7 +192,7 @@ func (s *serverRequest) nodeNames(ids []model.NodeID, asked string) []string {
 	return names
 }
 
-// addStoppedNodes adds to the status the nodes whose agent was stopped and has not returned, such as after a reboot.
+// addStoppedNodes adds nodes to the status whose agent was stopped on purpose and has not connected again.
 func (s *serverRequest) addStoppedNodes(namespace string, out *v1.Status) {
 	away := slices.DeleteFunc(s.Directory.Nodes(namespace), s.Connected)
 	mayGo := map[model.NodeID]bool{}
@@ -211,7 +211,7 @@ func (s *serverRequest) addStoppedNodes(namespace string, out *v1.Status) {
 	out.StoppedNow = s.nodeNames(some, namespace)
 }
 
-// addAssignmentFaults adds to the status the errors in the assignments of nodes.
+// addAssignmentFaults adds errors of the planner, such as a missing property, with their nodes to the status.
 func (s *serverRequest) addAssignmentFaults(namespace string, out *v1.Status) {
 	list, nodes := s.Directory.Faults(namespace)
 	out.Faulty = nodes

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Names has the status and severity as words for people, beside the numbers for programs.
+// Names has a status and a severity as words, in addition to their numbers
 type Names struct {
 	StatusName   string `json:"statusName" enum:"OK,WARNING,CRITICAL,UNKNOWN" doc:"Names of status 0, 1, 2 and 3."`
 	SeverityName string `json:"severityName" enum:"not classified,information,warning,average,high,disaster" doc:"Names of severity 0 to 5."`
@@ -71,8 +71,8 @@ type EventFilter struct {
 	After     string
 }
 
-// Narrow selects rows of a list by labels and a condition; empty fields match all rows.
-type Narrow struct {
+// RowFilter selects the rows of a list by a label selector and a CEL condition
+type RowFilter struct {
 	Selector string // label selector, over the labels of the row's node or of the row
 	Where    string // CEL over row, and over node where the row has one
 }
@@ -139,7 +139,7 @@ type HistoryQuery struct {
 	Namespace, Node, Check string
 	Since, Until           time.Time
 	Limit                  int
-	Narrow
+	RowFilter
 	After string
 }
 
@@ -280,11 +280,11 @@ type BulkRequest struct {
 
 // BulkDone is the outcome of an action on many events.
 type BulkDone struct {
-	Matched int         `json:"matched" doc:"Number of selected events."`
-	First   []BulkEvent `json:"first" doc:"The first ten selected events, worst first."`
-	Done    int         `json:"done"`
-	Left    []BulkLeft  `json:"left,omitempty" doc:"Skipped events, by reason."`
-	DryRun  bool        `json:"dryRun,omitempty"`
+	Matched int           `json:"matched" doc:"Number of selected events."`
+	First   []BulkEvent   `json:"first" doc:"The first ten selected events, worst first."`
+	Done    int           `json:"done"`
+	Left    []BulkSkipped `json:"left,omitempty" doc:"Skipped events, by reason."`
+	DryRun  bool          `json:"dryRun,omitempty"`
 }
 
 // BulkEvent names one event of an action on many events.
@@ -296,16 +296,15 @@ type BulkEvent struct {
 	StatusName string       `json:"statusName" enum:"OK,WARNING,CRITICAL,UNKNOWN"`
 }
 
-// BulkLeft lists events that a bulk action did not change, for one reason.
-type BulkLeft struct {
+// BulkSkipped lists events that a bulk action did not change, with the reason
+type BulkSkipped struct {
 	Reason string      `json:"reason"`
 	Failed bool        `json:"failed,omitempty" doc:"The action failed; false: it was no longer necessary."`
 	Count  int         `json:"count"`
 	First  []BulkEvent `json:"first" doc:"The first ten of these events."`
 }
 
-// Trace is the chain of links from the declaration of a check on a node to its deliveries; without a check, the
-// reasons of the node's groups and checks.
+// Trace is the answer of muster why: the steps from the declaration of a check to its notifications
 type Trace struct {
 	Namespace string `json:"namespace"`
 	Node      string `json:"node"`
@@ -313,8 +312,8 @@ type Trace struct {
 	Links     []Link `json:"links"`
 }
 
-// Link is one step of the trace from a declared check to its deliveries. The first link with Holds false explains why
-// later steps did not happen.
+// Link is one step of the trace that muster why shows, such as "the agent is connected". The first link with Holds
+// false explains why later steps did not happen.
 type Link struct {
 	Name  string    `json:"name,omitempty" enum:"wanted,declared,agent,assignment,property,schedule,result,late,limit,event,streamed,problem,told,group,checks,error" doc:"Step of the chain; empty for a step under another one."`
 	Holds bool      `json:"holds" doc:"The condition of this step is met; the chain continues."`
@@ -375,17 +374,17 @@ type NodeState struct {
 	Origins      *NodeOrigins      `json:"origins,omitempty" doc:"Only in answers about one node."`
 }
 
-// NodeOrigins has the origins of a node's groups, labels and properties.
+// NodeOrigins explains why a node has its groups, labels and properties
 type NodeOrigins struct {
-	Groups     []Link          `json:"groups" doc:"Each group of the node with the reason."`
-	Asked      []GroupAsked    `json:"asked,omitempty" doc:"Groups that the agent requests."`
-	Labels     []LabelOrigin   `json:"labels"`
-	Properties []PropertyValue `json:"properties" doc:"All values for the node, also those that no check reads."`
-	Limits     []LimitUse      `json:"limits,omitempty" doc:"Limits of the namespace that apply to each node."`
+	Groups     []Link           `json:"groups" doc:"Each group of the node with the reason."`
+	Asked      []RequestedGroup `json:"asked,omitempty" doc:"Groups that the agent requests."`
+	Labels     []LabelOrigin    `json:"labels"`
+	Properties []PropertyValue  `json:"properties" doc:"All values for the node, also those that no check reads."`
+	Limits     []LimitUse       `json:"limits,omitempty" doc:"Limits of the namespace that apply to each node."`
 }
 
-// GroupAsked is a group that an agent requested membership of.
-type GroupAsked struct {
+// RequestedGroup is a group that an agent asks to join, and whether the server accepted
+type RequestedGroup struct {
 	Group    string `json:"group"`
 	Accepted bool   `json:"accepted"`
 	Why      string `json:"why"`
@@ -446,7 +445,7 @@ type Timeline struct {
 	Items   []Moment `json:"items" doc:"Oldest first."`
 }
 
-// Moment is one thing that happened to a problem.
+// Moment is one entry in the timeline of a problem, such as a notification
 type Moment struct {
 	At   time.Time `json:"at"`
 	Kind string    `json:"kind" doc:"In words: opened, told, escalated, reminded, not told, waits, silenced, silence ended, acknowledged, closed, …"`

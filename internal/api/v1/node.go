@@ -84,7 +84,7 @@ type AgentList struct {
 	Versions     []AgentVersions `json:"versions" doc:"Number of matching agents by version, oldest first."`
 }
 
-// AgentVersions has the number of agents with one version.
+// AgentVersions has one agent version and the number of agents that run it
 type AgentVersions struct {
 	Version string `json:"version" doc:"Empty: unknown."`
 	Agents  int    `json:"agents"`
@@ -104,7 +104,7 @@ type Pending struct {
 	Returns   *Returning        `json:"returns,omitempty" doc:"Former node of the machine, from a certificate of this server."`
 }
 
-// Returning is a former node that the server no longer knows, because an older backup was restored.
+// Returning is the former node of a pending machine, which the server lost when an older backup was restored
 type Returning struct {
 	UID       string    `json:"uid"`
 	Namespace string    `json:"namespace" doc:"Namespace that the machine reports."`
@@ -131,7 +131,7 @@ type PendingReturning struct {
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
-// Returned is the outcome of accepting all waiting former nodes.
+// Returned is the outcome of accepting all machines that were nodes before
 type Returned struct {
 	Items []Member      `json:"items"`
 	Left  []NotAccepted `json:"left" doc:"Machines that still wait."`

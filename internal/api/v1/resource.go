@@ -23,7 +23,7 @@ type ApplyRequest struct {
 	Expect      []Expected        `json:"expect,omitempty" maxItems:"10000" doc:"Refuse the whole change (412) if one of these resources has changed: If-Match for many."`
 }
 
-// Expected is the revision that a resource must still have when an apply changes it.
+// Expected is the revision that a resource must have, else the server refuses the apply
 type Expected struct {
 	Ref
 	Revision int64 `json:"revision" minimum:"0" doc:"status.revision at the time of reading; 0: the resource must not exist."`
@@ -52,16 +52,16 @@ type Applied struct {
 	Affected int       `json:"affected" doc:"Number of nodes whose assignment changes."`
 	Outcomes []Outcome `json:"outcomes"`
 	Refused  *Refused  `json:"refused,omitempty" doc:"For a dry run: reason why the server would refuse the change."`
-	Routed
+	RoutingEffect
 }
 
-// Routed says what a change of routes or handler lists means for open problems.
-type Routed struct {
+// RoutingEffect lists the open problems that get another route or handler list by a change of resources
+type RoutingEffect struct {
 	Taken     []TakenProblems `json:"taken,omitempty" doc:"Open problems that routes and handler lists take since the change."`
 	TakenLate bool            `json:"takenLate,omitempty" doc:"History is behind: open problems are notified when it has caught up, and their number is unknown."`
 }
 
-// TakenProblems are the open problems that one route or handler list takes since a change.
+// TakenProblems are the open problems of which one route or handler list notifies since a change
 type TakenProblems struct {
 	Route    string    `json:"route,omitempty" doc:"NAMESPACE/NAME; absent: a check, node or namespace names the handlers."`
 	Handlers []string  `json:"handlers" doc:"NAMESPACE/NAME of the handlers of the first step."`
@@ -70,7 +70,7 @@ type TakenProblems struct {
 	At       time.Time `json:"at,omitzero" doc:"Time of the one message about the others; absent: there is none."`
 }
 
-// Refused is the reason why the same apply without dry run would be refused.
+// Refused is the reason for which the server would refuse this apply without dry run
 type Refused struct {
 	Class  string `json:"class" doc:"Class as in type of an error: guarded, conflict."`
 	Detail string `json:"detail"`

@@ -44,20 +44,20 @@ type Silenced struct {
 
 // RouteTest is a prediction: the routes and handlers that an assumed problem would reach.
 type RouteTest struct {
-	Namespace    string         `json:"namespace"`
-	Node         string         `json:"node"`
-	Check        string         `json:"check"`
-	At           time.Time      `json:"at" doc:"Assumed time of opening."`
-	Status       model.Status   `json:"status"`
-	StatusName   string         `json:"statusName"`
-	SeverityName string         `json:"severityName"`
-	Why          string         `json:"why" doc:"Reason for these routes."`
-	HangsOn      []string       `json:"hangsOn,omitempty" doc:"Checks, NAMESPACE/NODE/CHECK, that hold the problem while they fail."`
-	Routes       []RouteTestOne `json:"routes"`
+	Namespace    string           `json:"namespace"`
+	Node         string           `json:"node"`
+	Check        string           `json:"check"`
+	At           time.Time        `json:"at" doc:"Assumed time of opening."`
+	Status       model.Status     `json:"status"`
+	StatusName   string           `json:"statusName"`
+	SeverityName string           `json:"severityName"`
+	Why          string           `json:"why" doc:"Reason for these routes."`
+	HangsOn      []string         `json:"hangsOn,omitempty" doc:"Checks, NAMESPACE/NODE/CHECK, that hold the problem while they fail."`
+	Routes       []RouteTestRoute `json:"routes"`
 }
 
-// RouteTestOne is the predicted steps of one route in a route test.
-type RouteTestOne struct {
+// RouteTestRoute is one route in the answer to a route test, with the steps that it would take
+type RouteTestRoute struct {
 	Route     string          `json:"route,omitempty" doc:"NAMESPACE/NAME; absent: handlers without a route."`
 	GroupBy   string          `json:"groupBy,omitempty" doc:"Properties that put problems into one message."`
 	GroupWait model.Duration  `json:"groupWait"`
@@ -80,7 +80,7 @@ type RouteHandler struct {
 	Missing bool   `json:"missing,omitempty" doc:"The handler does not exist."`
 }
 
-// Text describes the hold in words, without its end: silenced by default/disks (ann: new disks).
+// Text describes why a notification waits, such as "silenced by default/disks (ann: new disks)"
 func (h *NotificationHold) Text() string {
 	text := h.Kind
 	switch {
@@ -138,7 +138,7 @@ type HandlerReplay struct {
 	Message string  `json:"message,omitempty" maxLength:"1000" doc:"Reason, for the record."`
 }
 
-// HandlerReplayed is the outcome of a replay of dead letters.
+// HandlerReplayed is the outcome of sending dead letters again
 type HandlerReplayed struct {
 	Sent int `json:"sent" doc:"Number of messages that are being sent again."`
 	Over int `json:"over,omitempty" doc:"Number of dead letters skipped because their problem has ended."`
@@ -159,7 +159,7 @@ type HandlerStream struct {
 	News          string    `json:"news,omitempty" doc:"Reason why the server's start did not continue at the stored position."`
 }
 
-// Lag describes how far a handler that receives every result is behind the newest record of the journal.
+// Lag formats the delay of a handler that receives every result, such as "3s behind"
 func (s *HandlerStream) Lag() string {
 	behind := fmt.Sprintf("%s behind", time.Duration(s.BehindSeconds*float64(time.Second)).Round(time.Second))
 	switch {

@@ -28,7 +28,7 @@ type Status struct {
 	NoProblem   uint64            `json:"noProblem,omitempty" doc:"Number of events that are not OK and have no problem, because too few results failed (alert.failAfter)."`
 	Handled     Handled           `json:"handled" doc:"Number of the other open problems, by the first reason."`
 	Unnotified  Unnotified        `json:"unnotified" doc:"Open problems of which nobody is notified."`
-	Wrong       []Wrong           `json:"wrong,omitempty" doc:"Open problems that nobody handles, by check, worst first, at most 10; without silent nodes."`
+	Wrong       []FailingCheck    `json:"wrong,omitempty" doc:"Open problems that nobody handles, by check, worst first, at most 10; without silent nodes."`
 	WrongMore   int               `json:"wrongMore,omitempty" doc:"Number of further checks."`
 	Silent      uint64            `json:"silent" doc:"Number of nodes whose last sign of life is older than their keepalive allows, and whose problem nobody handles."`
 	SilentNow   []SilentNode      `json:"silentNodes,omitempty" doc:"Some of them, the latest first."`
@@ -47,7 +47,8 @@ type Status struct {
 	Warnings    []string          `json:"warnings,omitempty"`
 }
 
-// Handled counts open problems of which nobody is notified again now. They do not make the fleet unwell.
+// Handled counts open problems that are acknowledged, silenced, in maintenance, or caused by another problem. They do
+// not make the fleet unwell.
 type Handled struct {
 	Acknowledged uint64 `json:"acknowledged,omitempty"`
 	Silenced     uint64 `json:"silenced,omitempty"`
@@ -55,7 +56,7 @@ type Handled struct {
 	Dependent    uint64 `json:"dependent,omitempty" doc:"A dependency has a problem, such as the switch in front of the node."`
 }
 
-// Sum returns the number of handled problems.
+// Sum returns the number of acknowledged, silenced, maintained and dependent problems together
 func (h Handled) Sum() uint64 { return h.Acknowledged + h.Silenced + h.Maintenance + h.Dependent }
 
 // Unnotified counts open problems that no route and no handler takes.
@@ -64,7 +65,7 @@ type Unnotified struct {
 	Examples []string `json:"examples,omitempty" doc:"Some of them: NODE/CHECK, or NAMESPACE/NODE/CHECK outside the requested namespace."`
 }
 
-// SilentNode is a node without a sign of life.
+// SilentNode is a node whose agent sends nothing
 type SilentNode struct {
 	Namespace string    `json:"namespace"`
 	Node      string    `json:"node"`
@@ -72,8 +73,8 @@ type SilentNode struct {
 	Since     time.Time `json:"since" doc:"Start of the problem."`
 }
 
-// Wrong is a check that has open problems on some nodes, with these nodes.
-type Wrong struct {
+// FailingCheck is a check with open problems, and the number of nodes that have them
+type FailingCheck struct {
 	Check     string         `json:"check"`
 	Namespace string         `json:"namespace,omitempty" doc:"Namespace of the nodes; empty: several."`
 	Status    model.Status   `json:"status"`
@@ -86,14 +87,14 @@ type Wrong struct {
 	Output   string    `json:"output,omitempty" doc:"Output of the first example."`
 }
 
-// NodeFault is one error in assignments, with the nodes that it affects.
+// NodeFault is one error in compiled assignments, such as a missing property, with the affected nodes
 type NodeFault struct {
 	Text     string   `json:"text"`
 	Nodes    int      `json:"nodes"`
 	Examples []string `json:"examples" doc:"Some of the nodes."`
 }
 
-// Unsent has the number of unsent deliveries in the outbox of one handler.
+// Unsent has the number of notifications that wait to be sent by one handler
 type Unsent struct {
 	Namespace string    `json:"namespace"`
 	Handler   string    `json:"handler"`
@@ -164,7 +165,7 @@ type QueueList struct {
 // NotOK returns the number of events that are not OK.
 func (b ByStatus) NotOK() uint64 { return b.Critical + b.Unknown + b.Warning }
 
-// Failing formats how many events are not OK: 2 of 9.
+// Failing formats the number of events that are not OK, such as "2 of 9"
 func (b ByStatus) Failing() string {
 	if all := b.OK + b.NotOK(); all > 0 {
 		return fmt.Sprintf("%d of %d", b.NotOK(), all)
@@ -180,7 +181,7 @@ type ReportQuery struct {
 	Where        string // CEL condition over the variable row, for lists
 }
 
-// ShadowMessage is a notification that was not sent, because its namespace is a shadow.
+// ShadowMessage is a notification that was not sent because the namespace is in shadow mode
 type ShadowMessage struct {
 	At        time.Time `json:"at" doc:"Time at which it would have been sent."`
 	Handler   string    `json:"handler" doc:"NAMESPACE/NAME of the handler."`
@@ -197,7 +198,7 @@ type ShadowMessage struct {
 	Summary   string    `json:"summary" doc:"Summary of the message."`
 }
 
-// ShadowList is a page of notifications that shadow namespaces did not send, newest first.
+// ShadowList is a page of notifications that shadow namespaces would have sent, newest first
 type ShadowList struct {
 	Since time.Time       `json:"since"`
 	Until time.Time       `json:"until"`

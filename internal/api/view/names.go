@@ -46,8 +46,8 @@ func (v *View) FindChecksByName(namespaces []string, name string) (ids []model.C
 	return ids
 }
 
-// RelativeName returns the name of a node as people of a namespace write it: NAMESPACE/NAME for another namespace,
-// #ID for a node being deleted.
+// RelativeName returns a node's name, with the namespace if it differs from the given one; #ID for a node being
+// deleted.
 func (v *View) RelativeName(namespace string, id model.NodeID) string {
 	own, name, ok := v.Directory.NodeName(id)
 	switch {
@@ -214,7 +214,7 @@ func (v *View) OpenProblem(node model.NodeID, check model.CheckID) *model.Proble
 	return st.ProblemNow()
 }
 
-// KeepGroupMembers removes from ids the nodes outside a group; it reuses the slice.
+// KeepGroupMembers returns those of the given node ids that are members of a group, in the same slice.
 func (v *View) KeepGroupMembers(ctx context.Context, ids []model.NodeID, namespace, group string) ([]model.NodeID, error) {
 	key := intent.Key{Kind: "Group", Namespace: cmp.Or(namespace, model.DefaultNamespaceName), Name: group}
 	if ns, name, ok := strings.Cut(group, "/"); ok {

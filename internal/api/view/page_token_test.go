@@ -6,7 +6,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// A page token of one incarnation of the data is refused by another.
+// A page token is refused after the server's data were restored or created anew (another incarnation).
 func TestPageTokensBelongToOneIncarnation(t *testing.T) {
 	before, after := New(Stores{Incarnation: 7}, Live{}), New(Stores{Incarnation: 8}, Live{})
 	token := before.NewPageToken("default/disk")
@@ -23,7 +23,7 @@ func TestPageTokensBelongToOneIncarnation(t *testing.T) {
 	}
 }
 
-// FuzzPageTokens parses random page tokens: each is refused, or encoded the same again.
+// FuzzPageTokens parses random page tokens and expects an error, or the same token when encoded again.
 func FuzzPageTokens(f *testing.F) {
 	v, other := New(Stores{Incarnation: 7}, Live{}), New(Stores{Incarnation: 8}, Live{})
 	for _, text := range []string{v.NewPageToken("default/disk"), v.NewPageToken(""), other.NewPageToken("x"), "", "!", `"-"`} {

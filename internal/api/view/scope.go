@@ -31,7 +31,7 @@ func (x *namespaceScope) includesNamespace(namespace string) bool {
 	return slices.Contains(x.namespaces, namespace)
 }
 
-// showsDefinitionsOf reports whether definitions of a namespace are visible: its own ones, and the shared ones.
+// showsDefinitionsOf reports whether the caller may see checks and groups of a namespace: its own or namespace shared.
 func (x *namespaceScope) showsDefinitionsOf(namespace string) bool {
 	return namespace == model.SharedNamespaceName || x.includesNamespace(namespace)
 }
@@ -45,14 +45,14 @@ func (x *namespaceScope) includesResource(key intent.Key) bool {
 	return x.includesNamespace(key.Namespace)
 }
 
-// refusalError returns the error about a namespace that the caller may not see, without revealing whether it exists.
+// refusalError returns an error for a namespace that the caller may not see; it does not reveal whether the namespace
+// exists.
 func (x *namespaceScope) refusalError(namespace string) error {
 	return x.subject.AllowIn(x.need, namespace)
 }
 
-// scopedDirectory is the directory of a caller bound to namespaces: nodes of other namespaces do not exist in it. For
-// an invisible node or namespace the wrapped directory is asked for node 0 or for invalidNamespace, which never
-// exist.
+// scopedDirectory is the directory of nodes and checks, limited to the namespaces that the caller may see. For an
+// invisible node or namespace the wrapped directory is asked for node 0 or for invalidNamespace, which never exist.
 type scopedDirectory struct {
 	all Directory
 	*namespaceScope
@@ -71,7 +71,7 @@ func (x *namespaceScope) visibleNamespace(namespace string) string {
 	return namespace
 }
 
-// definingNamespace returns the namespace if its definitions are visible, else invalidNamespace, which matches
+// definingNamespace returns the namespace if the caller may see its checks and groups, else a name that matches
 // nothing.
 func (x *namespaceScope) definingNamespace(namespace string) string {
 	if !x.showsDefinitionsOf(namespace) {
@@ -161,7 +161,7 @@ func (d scopedDirectory) NodeFaults(id model.NodeID) []plan.Fault {
 	return d.all.NodeFaults(d.visibleNode(id))
 }
 
-// Assignment returns the version of the assignment of a visible node.
+// Assignment returns the assignment version of a node that the caller may see.
 func (d scopedDirectory) Assignment(id model.NodeID) (uint64, bool) {
 	return d.all.Assignment(d.visibleNode(id))
 }
@@ -208,7 +208,7 @@ func (d scopedDirectory) CheckName(id model.CheckID) (namespace, name string, ok
 	return d.SourceName(model.CheckSource(id))
 }
 
-// CheckUnit returns the record of a check whose definition the caller may see.
+// CheckUnit returns a check if the caller may see its definition.
 func (d scopedDirectory) CheckUnit(id model.CheckID) *directory.Unit {
 	if u := d.all.CheckUnit(id); u != nil && d.showsDefinitionsOf(u.Namespace) {
 		return u
@@ -296,7 +296,7 @@ func (d scopedDirectory) Streams() map[route.Name]*model.HandlerSpec {
 	return out
 }
 
-// Placement returns on which nodes a visible resource lands.
+// Placement returns the number of nodes that a visible resource affects.
 func (d scopedDirectory) Placement(key intent.Key) intent.Placement {
 	if !d.includesResource(key) {
 		return intent.Placement{}
@@ -304,7 +304,7 @@ func (d scopedDirectory) Placement(key intent.Key) intent.Placement {
 	return d.all.Placement(key)
 }
 
-// scopedEvents is the event view of a caller bound to namespaces: events of other namespaces do not exist in it.
+// scopedEvents reads events, limited to the namespaces that the caller may see.
 type scopedEvents struct {
 	all       event.Reader
 	directory scopedDirectory
@@ -327,7 +327,7 @@ func newScopedEvents(all event.Reader, directory Directory, x *namespaceScope) s
 // includesNamespace reports whether the caller may see a namespace.
 func (e scopedEvents) includesNamespace(id model.NamespaceID) bool { return slices.Contains(e.ids, id) }
 
-// boundQuery limits a query to the visible namespaces.
+// boundQuery restricts an event query to the namespaces that the caller may see.
 func (e scopedEvents) boundQuery(q event.Query) event.Query {
 	if q.Namespaces == nil {
 		q.Namespaces = e.ids
@@ -395,6 +395,7 @@ func (e scopedEvents) CountsOf(check model.CheckID) (sum event.Counts) {
 	return sum
 }
 
+// Summaries returns the event summaries of nodes; nodes that the caller may not see get an empty one.
 func (e scopedEvents) Summaries(nodes []model.NodeID) []event.Summary {
 	out := e.all.Summaries(nodes)
 	for i, id := range nodes {

@@ -15,8 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// scopedIntent is the intent service of a caller bound to namespaces: resources of other namespaces do not exist in
-// it.
+// scopedIntent reads and changes resources, limited to the namespaces that the caller may see.
 type scopedIntent struct {
 	all Intent
 	*namespaceScope
@@ -25,7 +24,7 @@ type scopedIntent struct {
 
 var _ Intent = scopedIntent{}
 
-// boundOptions limits a change to the visible namespaces: the resources that it prunes and the nodes that it affects.
+// boundOptions restricts a change to the namespaces that the caller may see, also for pruned resources.
 func (i scopedIntent) boundOptions(o intent.ApplyOptions) intent.ApplyOptions {
 	o.Namespaces, o.MaxAffected = i.namespaces, cmp.Or(o.MaxAffected, max(50, i.nodes/5))
 	return o
@@ -53,7 +52,7 @@ func (i scopedIntent) Apply(ctx context.Context, by intent.Actor, resources []mo
 func (i scopedIntent) checkWritable(r *model.Resource) error {
 	key := intent.KeyOf(r)
 	if key.Kind == "Namespace" {
-		return model.Errorf(model.Forbidden, "changing %s needs a role in every namespace, %s has %s", key, i.subject.User, &i.subject.Grants)
+		return model.Errorf(model.Forbidden, "changing %s needs a role in every namespace; user %s has %s", key, i.subject.User, &i.subject.Grants)
 	}
 	if !i.includesNamespace(key.Namespace) {
 		return i.refusalError(key.Namespace)
@@ -62,7 +61,7 @@ func (i scopedIntent) checkWritable(r *model.Resource) error {
 		return nil
 	}
 	if field := fieldReachingBeyondNamespace(r); field != "" {
-		return model.Errorf(model.Forbidden, "%s: %s reaches beyond namespace %s and needs a role in every namespace, %s has %s", key, field, key.Namespace, i.subject.User, &i.subject.Grants).
+		return model.Errorf(model.Forbidden, "%s: the field %s affects more than namespace %s and so needs a role in every namespace; user %s has %s", key, field, key.Namespace, i.subject.User, &i.subject.Grants).
 			WithHint("ask an administrator to apply it, or create it in namespace %s as %s/%s", model.SharedNamespaceName, model.SharedNamespaceName, key.Name)
 	}
 	return nil
@@ -140,7 +139,7 @@ func (i scopedIntent) ListTombstones() []intent.TombstoneEntry {
 	return slices.DeleteFunc(i.all.ListTombstones(), func(g intent.TombstoneEntry) bool { return !i.includesNamespace(g.Namespace) })
 }
 
-// LiftTombstone deletes a tombstone of a visible namespace; any other counts as missing.
+// LiftTombstone deletes the record of a retired or refused machine of a visible namespace.
 func (i scopedIntent) LiftTombstone(ctx context.Context, by intent.Actor, id string) error {
 	if !slices.ContainsFunc(i.ListTombstones(), func(g intent.TombstoneEntry) bool { return g.ID == id }) {
 		return intent.ErrNoTombstone(id)
@@ -148,7 +147,7 @@ func (i scopedIntent) LiftTombstone(ctx context.Context, by intent.Actor, id str
 	return i.all.LiftTombstone(ctx, by, id)
 }
 
-// EphemeralNodes returns the visible nodes that are deleted when their agent leaves.
+// EphemeralNodes returns the visible nodes that the server deletes when their agent disconnects.
 func (i scopedIntent) EphemeralNodes() []intent.NodeInfo {
 	return slices.DeleteFunc(i.all.EphemeralNodes(), func(n intent.NodeInfo) bool { return !i.includesNamespace(n.Namespace) })
 }
@@ -176,7 +175,7 @@ func (i scopedIntent) Page(ctx context.Context, q intent.ListQuery, match func(*
 	return i.all.Page(ctx, q, match)
 }
 
-// boundQuery limits a query to the visible namespaces.
+// boundQuery restricts a query of resources to the namespaces that the caller may see.
 func (i scopedIntent) boundQuery(q intent.ListQuery, match func(*model.Resource) bool) (intent.ListQuery, func(*model.Resource) bool) {
 	if q.Kind != "Namespace" {
 		q.Namespaces = i.namespaces
@@ -227,19 +226,17 @@ func (i scopedIntent) CheckJoinGrant(ctx context.Context, token pki.JoinToken) e
 	return i.all.CheckJoinGrant(ctx, token)
 }
 
-// Accept refuses to accept a waiting machine: it is in no namespace yet, so a caller bound to namespaces has no right
-// to it.
+// Accept returns an error: a caller with roles in single namespaces may not accept pending machines.
 func (i scopedIntent) Accept(_ context.Context, _ intent.Actor, _ string, token pki.JoinToken, _ pki.EnrolRequest, _ bool) (pki.Member, error) {
 	return pki.Member{}, i.subject.RefusalError(i.need)
 }
 
-// BlockKey refuses to block a waiting machine: it is in no namespace yet, so a caller bound to namespaces has no
-// right to it.
+// BlockKey returns an error: a caller with roles in single namespaces may not refuse pending machines.
 func (i scopedIntent) BlockKey(context.Context, intent.Actor, string, intent.Tombstone) error {
 	return i.subject.RefusalError(i.need)
 }
 
-// scopedRows reads the stored resources and audit records of a caller bound to namespaces.
+// scopedRows reads stored resources and audit records, limited to the namespaces that the caller may see.
 type scopedRows struct {
 	all Rows
 	*namespaceScope
@@ -262,11 +259,10 @@ func (r scopedRows) ChangesBefore(ctx context.Context, q intent.ChangeQuery) ([]
 	return r.all.ChangesBefore(ctx, q)
 }
 
-// Revision returns the newest revision of the intent.
+// Revision returns the number of the newest change of resources.
 func (r scopedRows) Revision(ctx context.Context) (int64, error) { return r.all.Revision(ctx) }
 
-// scopedHistory is the history store of a caller bound to namespaces: problems of other namespaces do not exist in
-// it.
+// scopedHistory reads problems and notifications, limited to the namespaces that the caller may see.
 type scopedHistory struct {
 	all History
 	*namespaceScope
@@ -286,7 +282,7 @@ func (h scopedHistory) Entries(ctx context.Context, q history.EntryQuery) ([]his
 	return h.all.Entries(ctx, q)
 }
 
-// Marks returns the marks (flapping, acknowledgements) of visible namespaces.
+// Marks returns flapping and acknowledgement entries of the visible namespaces.
 func (h scopedHistory) Marks(ctx context.Context, q history.EntryQuery) ([]history.Entry, error) {
 	q.Namespaces = h.namespaces
 	return h.all.Marks(ctx, q)
@@ -332,8 +328,7 @@ func (h scopedHistory) EscalationsOf(ctx context.Context, problem string) ([]his
 	return h.all.EscalationsOf(ctx, problem)
 }
 
-// AlsoProblems returns nothing: only callbacks of other systems use the method, and their caller is not bound to
-// namespaces.
+// AlsoProblems returns nothing: only callbacks use it, and callbacks are not limited to namespaces.
 func (h scopedHistory) AlsoProblems(context.Context, string) ([]string, error) { return nil, nil }
 
 // CountProblems counts the problems of visible namespaces that opened and closed since a time.
@@ -354,6 +349,7 @@ func (h scopedHistory) CountProblems(ctx context.Context, namespace string, t ti
 // Oldest returns the time of the oldest history entry.
 func (h scopedHistory) Oldest(ctx context.Context) (time.Time, error) { return h.all.Oldest(ctx) }
 
+// Unsent returns the numbers of unsent notifications of handlers in visible namespaces.
 func (h scopedHistory) Unsent(ctx context.Context, deadSince time.Time) ([]history.Unsent, error) {
 	list, err := h.all.Unsent(ctx, deadSince)
 	return slices.DeleteFunc(list, func(u history.Unsent) bool { return !h.includesNamespace(u.Handler.Namespace) }), err

@@ -32,8 +32,8 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// View is the part of the server's state that the caller of one request may see. View.For creates the view of a
-// request, and a request reaches stores only through its view. It is safe for concurrent use.
+// View gives an API request access to the part of the server's state that its caller may see. View.For creates the
+// view of a request, and a request reaches stores only through its view. It is safe for concurrent use.
 type View struct {
 	Stores
 	Live
@@ -94,7 +94,7 @@ type Intent interface {
 	BlockKey(ctx context.Context, by intent.Actor, key string, t intent.Tombstone) error
 }
 
-// Rows is the interface to the stored rows of resources and audit records; intent.Store implements it.
+// Rows is the interface to stored resources and audit records in SQL.
 type Rows interface {
 	List(ctx context.Context, q intent.ListQuery) ([]intent.Row, error)
 	ChangesBefore(ctx context.Context, q intent.ChangeQuery) ([]intent.Change, error)
@@ -128,7 +128,7 @@ type Routing interface {
 	Maintained(name route.Name) func(*route.Problem) bool
 }
 
-// New returns the view of the whole state, for callers that are bound to no namespace.
+// New returns the view of the state of all namespaces.
 func New(s Stores, l Live) *View {
 	if s.Now == nil {
 		s.Now = time.Now
@@ -142,8 +142,8 @@ func New(s Stores, l Live) *View {
 	return &View{Stores: s, Live: l}
 }
 
-// For returns the part of the view that the caller of a request may see for an operation with this need. For a caller
-// that is bound to namespaces, the view has no other namespaces.
+// For returns the part of the server's state that the caller of an operation may see. For a caller that is bound to
+// namespaces, the view has no other namespaces.
 func (v *View) For(ctx context.Context, need access.Need) *View {
 	c := access.CallerOf(ctx)
 	if need.Scope != access.Namespaced || c.MayEverywhere(need.Verb) {
@@ -160,7 +160,7 @@ func (v *View) For(ctx context.Context, need access.Need) *View {
 	return &bound
 }
 
-// IsBound reports whether the caller is bound to namespaces, so that answers omit the state of the whole server.
+// IsBound reports whether the caller has roles in single namespaces only, and so sees only these.
 func (v *View) IsBound() bool { return v.scope != nil }
 
 // SeesNamespace reports whether the caller may see that a namespace exists.
@@ -222,9 +222,9 @@ type Explainer interface {
 	NodeFaults(node model.NodeID) []plan.Fault
 }
 
-// NewPageToken returns the token of the page that begins after a place in a list. Page tokens and ETags are places in
-// one incarnation of the data: after a restore from a backup, revisions, ids and times are given again to other
-// things, so tokens of another incarnation are refused. (Tokens of events contain their incarnation already.)
+// NewPageToken returns the token for the next page of a list. Page tokens and ETags are places in one incarnation of
+// the data: after a restore from a backup, revisions, ids and times are given again to other things, so tokens of
+// another incarnation are refused. (Tokens of events contain their incarnation already.).
 func (v *View) NewPageToken(place string) string {
 	b := binary.BigEndian.AppendUint64(nil, v.Incarnation)
 	return base64.RawURLEncoding.EncodeToString(append(b, place...))
@@ -237,7 +237,7 @@ func (v *View) ParsePageToken(token string) (place string, err error) {
 		return "", BadPageTokenError()
 	}
 	if binary.BigEndian.Uint64(b) != v.Incarnation {
-		return "", model.Errorf(model.Conflict, "the page token belongs to another incarnation of this server's data").
+		return "", model.Errorf(model.Conflict, "the page token is from before the server's data were restored or replaced: start at the first page").
 			WithHint("list again without it")
 	}
 	return string(b[8:]), nil
@@ -245,5 +245,5 @@ func (v *View) ParsePageToken(token string) (place string, err error) {
 
 // BadPageTokenError returns the error about an invalid page token.
 func BadPageTokenError() error {
-	return model.Errorf(model.Invalid, "after: not a page token of this list").WithHint("list again without it")
+	return model.Errorf(model.Invalid, "parameter after: expected a page token of this list").WithHint("list again without it")
 }

@@ -29,7 +29,7 @@ func newJSONPath(template string) (*jsonpath.JSONPath, error) {
 	return path, nil
 }
 
-// plainValue converts a value to maps, lists, texts, and whole or broken numbers, by its JSON.
+// plainValue encodes a value as JSON and decodes the JSON to maps, lists, texts and numbers.
 func plainValue(v any) (plain any, err error) {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -43,7 +43,7 @@ func plainValue(v any) (plain any, err error) {
 	return plainNumbers(plain), nil
 }
 
-// plainNumbers converts the numbers within a value: to int64 where they are whole.
+// plainNumbers converts the JSON numbers within a value to int64 if they are whole, else to float64.
 func plainNumbers(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -83,7 +83,7 @@ func writeJSONPath(w io.Writer, template string, v any) error {
 	return nil
 }
 
-// SortByPath returns the order of rows, numbers of items, by the value that each item has at a path such as
+// SortByPath returns the indexes of items in the order of the values that the items have at a path, such as
 // .metadata.name. Items without the value come first.
 func SortByPath[T any](items []T, template string) ([]int, error) {
 	path, err := newJSONPath(template)
@@ -109,7 +109,7 @@ func SortByPath[T any](items []T, template string) ([]int, error) {
 	return order, nil
 }
 
-// pathValue returns the value that a path found.
+// pathValue returns the value at the first place that a JSONPath found.
 func pathValue(v reflect.Value) any {
 	for v.Kind() == reflect.Interface || v.Kind() == reflect.Pointer {
 		v = v.Elem()
@@ -120,7 +120,8 @@ func pathValue(v reflect.Value) any {
 	return v.Interface()
 }
 
-// compareValues orders absent values, numbers, and texts of all others.
+// compareValues compares two values for sorting: absent values come first, then numbers, then all other values as
+// text.
 func compareValues(a, b any) int {
 	number := func(v any) (float64, bool) {
 		switch v := v.(type) {
@@ -146,6 +147,7 @@ func compareValues(a, b any) int {
 	return strings.Compare(fmt.Sprint(a), fmt.Sprint(b))
 }
 
+// boolRank returns 1 for true and 0 for false, so that boolean values can be compared.
 func boolRank(b bool) int {
 	if b {
 		return 1

@@ -50,7 +50,7 @@ const (
 // Warning begins a line about something that needs attention.
 var Warning = Cell{"warning:", Yellow}
 
-// Paint returns the text of a cell, cleaned, and coloured where the terminal takes colours.
+// Paint returns the text of a table cell without control characters, in its colour if the terminal has colours.
 func (s *Screen) Paint(c Cell) string {
 	text := Clean(c.Text)
 	if !s.Colours || c.Colour == "" || text == "" {
@@ -59,7 +59,7 @@ func (s *Screen) Paint(c Cell) string {
 	return string(c.Colour) + text + string(reset)
 }
 
-// PaintedText is text that is already cleaned and coloured, so that Printf does not clean it again.
+// PaintedText is text without control characters and with colours, which Printf writes unchanged.
 type PaintedText string
 
 // Sprintf formats text for people and cleans its arguments. It cleans strings and errors among args, and paints
@@ -154,7 +154,7 @@ func (s *Screen) DateTimeAndZone(t time.Time) string {
 // AgeText formats the time since a moment, such as 5m ago.
 func (s *Screen) AgeText(t time.Time) string { return model.Age(s.Now(), t) + " ago" }
 
-// TimeAndAge formats a date, time and zone with the distance from now; the zero time is never.
+// TimeAndAge formats a date and time with its zone and its distance from now; the zero time gives "never".
 func (s *Screen) TimeAndAge(t time.Time) string {
 	switch {
 	case t.IsZero():
@@ -251,7 +251,7 @@ func (s *Screen) WriteValue(v any) error {
 	return err
 }
 
-// WriteDocument writes a value as one document of several: JSON on one line, YAML behind a separator.
+// WriteDocument writes a value as one of several documents: JSON on one line, or YAML after a separator line.
 func (s *Screen) WriteDocument(v any) error {
 	if s.Format == JSON {
 		data, err := json.Marshal(v)

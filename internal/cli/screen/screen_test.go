@@ -28,7 +28,7 @@ func TestTimeUntilRoundsToTheNearestUnit(t *testing.T) {
 	}
 }
 
-// TestScreenCleansText removes escape sequences from texts, keeps the colours of cells, and never wraps within a command.
+// Printed texts lose their escape sequences, cells keep their colours, and a line never wraps within a command.
 func TestScreenCleansText(t *testing.T) {
 	var out bytes.Buffer
 	s := &Screen{Out: &out, Width: 30, Colours: true}
@@ -46,7 +46,8 @@ func TestScreenCleansText(t *testing.T) {
 	}
 }
 
-// TestDocumentsEscapeControls writes control characters as JSON and YAML: a terminal gets none, and the value stays the same.
+// TestDocumentsEscapeControls expects control characters to be escaped in JSON and YAML output, without a change of
+// the decoded value.
 func TestDocumentsEscapeControls(t *testing.T) {
 	const name, value = "out\u202eput", "a\u009b2J\u0085\u007f\x1b\u2066b\u200f: c\n- d"
 	for _, format := range []Format{JSON, YAML} {
@@ -63,7 +64,8 @@ func TestDocumentsEscapeControls(t *testing.T) {
 	}
 }
 
-// TestTableFitsTheTerminal cuts the last column first, then the widest, and never a name.
+// A table that is too wide for the terminal loses characters of its last column first, then of its widest column, and
+// never of a name.
 func TestTableFitsTheTerminal(t *testing.T) {
 	type row struct{ node, note, output string }
 	rows := []row{{"web01.fra.example.org", strings.Repeat("n", 30), strings.Repeat("o", 40)}, {"db01", "", ""}}

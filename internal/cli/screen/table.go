@@ -16,7 +16,7 @@ type Columns []string
 // SplitColumns splits the names of table columns at bars: NODE|CHECK|BY WEEK.
 func SplitColumns(names string) Columns { return strings.Split(names, "|") }
 
-// HideUnless returns the columns without these names if show is false.
+// HideUnless hides the columns with these names if show is false, and returns all columns.
 func (c Columns) HideUnless(show bool, names ...string) Columns {
 	for i, name := range c {
 		if !show && slices.Contains(names, name) {
@@ -26,7 +26,7 @@ func (c Columns) HideUnless(show bool, names ...string) Columns {
 	return c
 }
 
-// ValueIf returns the value of a cell if show is true, and nil otherwise.
+// ValueIf returns the value for a table cell if show is true, and nil if not.
 func ValueIf(show bool, value any) any {
 	if show {
 		return value
@@ -173,7 +173,7 @@ func writeRow(w io.Writer, s *Screen, widths []int, row []Cell) {
 // escape sequences, and characters that change the direction of writing.
 func Clean(text string) string { return cleanText(text, false) }
 
-// CleanLines cleans a text of several lines as Clean does, and keeps its line ends.
+// CleanLines makes a text of several lines safe for a terminal as Clean does, and keeps its line ends.
 func CleanLines(text string) string { return cleanText(text, true) }
 
 // cleanText replaces characters that are not safe for a terminal; lines keeps the line ends.

@@ -31,28 +31,29 @@ func Check(text string) error {
 	return err
 }
 
-// budget counts the bytes of the values that the functions of a template turn into text.
+// budget counts the bytes of text that the functions of a template make, and limits them.
 type budget struct{ used int }
 
-// charge returns an error when the values so far have more than maxFormatted bytes.
-func (b *budget) charge(values ...any) error {
+// countText counts the bytes of values as text and returns an error when the template has used more than maxFormatted
+// bytes.
+func (b *budget) countText(values ...any) error {
 	for _, v := range values {
 		if b.used <= maxFormatted {
 			b.used += len(fmt.Sprint(v))
 		}
 	}
 	if b.used > maxFormatted {
-		return fmt.Errorf("its functions make more than %d bytes of text", maxFormatted)
+		return fmt.Errorf("the functions make more than %d bytes of text", maxFormatted)
 	}
 	return nil
 }
 
-// functions returns json, line and cut, and replaces all functions of package template that make texts by functions
-// within the budget.
+// functions returns the functions that templates may call; each of them counts the text that it makes against the
+// size limit.
 func (b *budget) functions() template.FuncMap {
 	charged := func(format func(values ...any) string) func(...any) (string, error) {
 		return func(values ...any) (string, error) {
-			if err := b.charge(values...); err != nil {
+			if err := b.countText(values...); err != nil {
 				return "", err
 			}
 			return format(values...), nil
@@ -63,27 +64,28 @@ func (b *budget) functions() template.FuncMap {
 		"html": charged(template.HTMLEscaper), "js": charged(template.JSEscaper), "urlquery": charged(template.URLQueryEscaper),
 		"json": func(v any) (string, error) {
 			data, err := json.Marshal(v)
-			return string(data), errors.Join(err, b.charge(v))
+			return string(data), errors.Join(err, b.countText(v))
 		},
-		"line": func(v any) (string, error) { return Line(fmt.Sprint(v)), b.charge(v) },
+		"line": func(v any) (string, error) { return Line(fmt.Sprint(v)), b.countText(v) },
 		"cut": func(n int, v any) (string, error) {
 			text := Cut(fmt.Sprint(v), max(n, len(Mark)))
-			return text, b.charge(text)
+			return text, b.countText(text)
 		},
 	}
 }
 
-// printf formats values as fmt.Sprintf does. Each verb charges its text, because a short format can name one value, or a
-// width, many times.
+// printf formats values as fmt.Sprintf does and counts the text against the size limit. Each verb charges its text,
+// because a short format can name one value, or a width, many times.
 func (b *budget) printf(format string, values ...any) (string, error) {
 	for i := range values {
 		values[i] = operand{values[i], b}
 	}
 	text := fmt.Sprintf(format, values...)
-	return text, b.charge(text)
+	return text, b.countText(text)
 }
 
-// operand is a value of printf. It writes nothing when the budget is used up.
+// operand is an argument of printf in a template, which formats as nothing when the size limit is reached. It writes
+// nothing when the budget is used up.
 type operand struct {
 	value  any
 	budget *budget
@@ -101,7 +103,7 @@ func (o operand) Format(s fmt.State, verb rune) {
 // numbers. Its functions work within the budget.
 func parseTemplate(text string, b *budget) (*template.Template, error) {
 	if len(text) > maxTemplate {
-		return nil, model.Errorf(model.Invalid, "%d bytes, at most %d", len(text), maxTemplate)
+		return nil, model.Errorf(model.Invalid, "the template has %d bytes, the limit is %d", len(text), maxTemplate)
 	}
 	t, err := template.New("template").Funcs(b.functions()).Option("missingkey=zero").Parse(text)
 	if err != nil {
@@ -138,7 +140,7 @@ func checkLoops(node parse.Node, loops int) error {
 		return errors.New("template is not supported")
 	case *parse.RangeNode:
 		if loops++; loops > maxLoops {
-			return fmt.Errorf("it has more than %d nested loops", maxLoops)
+			return fmt.Errorf("more than %d nested loops", maxLoops)
 		}
 		if !rangesOverField(n.Pipe) {
 			return fmt.Errorf("range %s: a loop needs a field, such as .labels", n.Pipe)
@@ -197,10 +199,10 @@ type boundedBuffer struct {
 
 func (b *boundedBuffer) Write(p []byte) (int, error) {
 	if b.ctx.Err() != nil {
-		return 0, fmt.Errorf("it takes longer than %s", maxTime)
+		return 0, fmt.Errorf("the rendering takes longer than %s", maxTime)
 	}
 	if b.Len()+len(p) > b.limit {
-		return 0, fmt.Errorf("its output has more than %d bytes", b.limit)
+		return 0, fmt.Errorf("the output has more than %d bytes", b.limit)
 	}
 	return b.Buffer.Write(p)
 }

@@ -8,7 +8,8 @@ import (
 
 const note = `{"kind":"opened","labels":{"env":"prod","team":"ops"},"output":"disk 97% full\nmore","count":3,"summary":"CRITICAL: disk on \"web01\""}`
 
-// TestTemplateIsBounded renders templates with functions, loops and long outputs: each ends within the limits.
+// TestTemplateIsBounded renders templates with functions, loops and long outputs, and expects that each ends within
+// the limits of time and size.
 func TestTemplateIsBounded(t *testing.T) {
 	for _, c := range []struct{ template, want, wrong string }{
 		{`{"text":{{ json .summary }}}`, `{"text":"CRITICAL: disk on \"web01\""}`, ""},
@@ -46,7 +47,7 @@ func TestTemplateIsBounded(t *testing.T) {
 	}
 }
 
-// FuzzRender renders random templates: each ends within the limits.
+// FuzzRender renders random templates and expects that each ends within the limits of time and size.
 func FuzzRender(f *testing.F) {
 	for _, s := range []string{`{{ json .summary }}`, "{{ range .labels }}{{ . }}{{ end }}", "{{ with .labels }}{{ .env }}{{ end }}", "{{ cut 12 .output }}{{ line .output }}"} {
 		f.Add(s)
@@ -61,7 +62,7 @@ func FuzzRender(f *testing.F) {
 	})
 }
 
-// TestRenderingEndsInTime renders a loop that writes nothing: its time ends it.
+// TestRenderingEndsInTime renders a template with a loop that writes nothing, and expects an error at the time limit.
 func TestRenderingEndsInTime(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

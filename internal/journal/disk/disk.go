@@ -64,7 +64,7 @@ type LockedError struct {
 
 func (e *LockedError) Error() string { return "lock " + e.Name + " is held by " + e.Holder() }
 
-// Holder describes the process that holds the lock.
+// Holder returns a text about the process that holds the lock, such as its id.
 func (e *LockedError) Holder() string {
 	if e.PID == 0 {
 		return "another process"
@@ -204,8 +204,8 @@ func (OS) Lock(name string) (io.Closer, error) {
 	return lock, nil
 }
 
-// lockAfterExit waits for a lock whose holder has ended, because a child that was just starting shares it for
-// milliseconds.
+// lockAfterExit waits some milliseconds for a lock of a process that has ended, because a child process that is just
+// starting still shares it.
 func lockAfterExit(lock *flock.Flock) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()

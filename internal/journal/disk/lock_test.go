@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestLockWaitsForEndedProcess expects Lock to wait for a lock whose holder has ended, because a child that was just
-// starting shares it. Lock fails at once while the holder lives.
+// Lock waits while a child process still shares the lock of a process that has ended. Lock fails at once while the
+// holder lives.
 func TestLockWaitsForEndedProcess(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "LOCK")
 	held, err := OS{}.Lock(name)

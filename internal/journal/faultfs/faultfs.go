@@ -100,7 +100,7 @@ func (f *FS) Trace() []Op {
 	return append([]Op(nil), f.trace...)
 }
 
-// AddNote adds a line of the test itself to the trace of operations.
+// AddNote adds a line of the test to the recorded list of operations.
 func (f *FS) AddNote(text string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -126,7 +126,7 @@ func (f *FS) traceOperation(op Op) error {
 	return nil
 }
 
-// spendFreeBytes subtracts the bytes of a write from the free bytes.
+// spendFreeBytes subtracts the bytes of a write from the simulated free bytes of the disk.
 func (f *FS) spendFreeBytes(op Op) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -59,7 +59,7 @@ func (a *Agent) open(ctx context.Context, to string) (*wsconn.Conn, sensuwire.Co
 	br, _, err := d.Upgrade(nc, target)
 	if err == nil {
 		var conn *wsconn.Conn
-		if conn, err = wsconn.Adopt(nc, br, a.o.shared); err == nil {
+		if conn, err = wsconn.NewClientConn(nc, br, a.o.shared); err == nil {
 			_ = nc.SetDeadline(time.Time{})
 			return conn, speaks, nil
 		}

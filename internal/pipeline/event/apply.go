@@ -204,9 +204,10 @@ func ageAtSending(nowMs, atMs uint64) int64 {
 	return int64(min(nowMs-atMs, year)) * int64(time.Millisecond)
 }
 
-// Admit decides whether a result may create or update an event state on a node; an empty code admits it. Sources ask
-// before they append to the journal, and give the reason to the agent. The view applies every result in the journal,
-// whatever the limits are by now: it is a function of the journal alone.
+// Admit checks the limits for a new event state of a node, and returns an error code and the reason if a limit is
+// reached; an empty code admits the result. Sources ask before they append to the journal, and give the reason to the
+// agent. The view applies every result in the journal, whatever the limits are by now: it is a function of the
+// journal alone.
 //
 // Admit reserves capacity for a new state until the state exists, or its
 // result turns out to make none, or the node's session ends. So many results under way
@@ -243,7 +244,7 @@ func (v *View) Admit(node model.NodeID, chunk *model.CheckChunk) (code, reason s
 	return "", ""
 }
 
-// releaseReservation ends the reservation of a state that was created meanwhile or never will be.
+// releaseReservation frees the capacity that was reserved for an event state which exists now or will not be created.
 func (p *eventPartition) releaseReservation(n uint32, check model.CheckID) {
 	if len(p.reserved) == 0 {
 		return
@@ -259,7 +260,7 @@ func (p *eventPartition) releaseReservation(n uint32, check model.CheckID) {
 	}
 }
 
-// releaseReservations ends all reservations of a node, because its session sends no more results.
+// releaseReservations frees the capacity reserved for new event states of a node when its session ends.
 func (p *eventPartition) releaseReservations(n uint32) {
 	if list := p.reserved[n]; len(list) > 0 {
 		p.view.totals.counter(p.Node(n).Namespace).Add(-int64(len(list)))

@@ -192,7 +192,7 @@ func (p *eventPartition) checkIndexes(t testing.TB) {
 	}
 }
 
-// sealedChunks returns a chunk resolver over a test's checks that returns copies, because workers ask in parallel.
+// sealedChunks returns a function that finds test checks by id and returns an own copy to each worker.
 func sealedChunks(checks func(model.ChunkID) *model.CheckChunk) func(model.ChunkID) *model.Chunk {
 	if checks == nil {
 		return nil

@@ -120,8 +120,8 @@ func (l *listScan) matchesCondition(s *State) (bool, error) {
 // isOverTime reports whether the list request has used its time limit.
 func (l *listScan) isOverTime() bool { return !l.until.IsZero() && time.Now().After(l.until) }
 
-// setOutputs sets the outputs of a batch of states. The outputs are copies if the page keeps them, else parts of
-// l.text that are valid until the next batch.
+// setOutputs fills in the output texts of the states in the present batch. The outputs are copies if the page keeps
+// them, else parts of l.text that are valid until the next batch.
 func (l *listScan) setOutputs() {
 	text := unsafe.String(unsafe.SliceData(l.text), len(l.text))
 	if l.query.Match == nil {
@@ -238,7 +238,7 @@ func (l *listScan) copyCandidates() (more bool) {
 func (l *listScan) intersectIndexes(p *eventPartition) bool {
 	q := l.query
 	worst := &p.bySeverity[l.at.severity]
-	if !q.ByNode && worst.count == 0 || q.Problems && p.open.count == 0 || !l.hasWantedNamespace(p) {
+	if !q.ByNode && worst.count == 0 || q.Problems && p.open.count == 0 || !l.hasSelectedNamespace(p) {
 		return false
 	}
 	if l.found.copyFrom(worst); q.ByNode {
@@ -268,8 +268,8 @@ func (l *listScan) intersectIndexes(p *eventPartition) bool {
 	return l.found.count > 0
 }
 
-// hasWantedNamespace reports whether a node of the partition is in a namespace of the query.
-func (l *listScan) hasWantedNamespace(p *eventPartition) bool {
+// hasSelectedNamespace reports whether a node of the partition is in a namespace that the query selects.
+func (l *listScan) hasSelectedNamespace(p *eventPartition) bool {
 	for _, ns := range l.query.Namespaces {
 		if p.NodesOf(ns) != nil {
 			return true
@@ -278,8 +278,7 @@ func (l *listScan) hasWantedNamespace(p *eventPartition) bool {
 	return len(l.query.Namespaces) == 0
 }
 
-// candidateNodes returns a superset of the wanted nodes behind the page token, by id: the shortest of the query's
-// nodes, its namespaces' nodes or all nodes.
+// candidateNodes returns the nodes that the query may select, by id, after the position of the page token.
 func (l *listScan) candidateNodes(p *eventPartition) []uint32 {
 	q := l.query
 	list := p.Order()
@@ -309,9 +308,9 @@ func (l *listScan) candidateNodes(p *eventPartition) []uint32 {
 	return list[from:]
 }
 
-// wantsNode reports whether the query selects a node by namespace and id, for which states have no index.
-func (l *listScan) wantsNode(p *eventPartition, n *shard.Node) bool {
-	if !isWantedID(l.query.Namespaces, n.Namespace) {
+// selectsNode reports whether the query selects a node by the node's namespace and id.
+func (l *listScan) selectsNode(p *eventPartition, n *shard.Node) bool {
+	if !containsID(l.query.Namespaces, n.Namespace) {
 		return false
 	}
 	if l.query.Nodes == nil {
@@ -325,7 +324,7 @@ func (l *listScan) wantsNode(p *eventPartition, n *shard.Node) bool {
 func (l *listScan) walkNodes(p *eventPartition, nodes []uint32, fn func(slot uint32) bool) bool {
 	for _, at := range nodes {
 		n := p.Node(at)
-		if !l.wantsNode(p, n) {
+		if !l.selectsNode(p, n) {
 			continue
 		}
 		for _, e := range p.nodes[at].states {
@@ -345,7 +344,7 @@ func (l *listScan) walkSorted(p *eventPartition, fn func(slot uint32) bool) bool
 			slot := uint32(w<<6 + bits.TrailingZeros64(word))
 			s := p.slots.slot(slot)
 			n := p.Node(s.node)
-			if n.ID < l.at.node || n.ID == l.at.node && s.check <= l.at.check || !l.wantsNode(p, n) {
+			if n.ID < l.at.node || n.ID == l.at.node && s.check <= l.at.check || !l.selectsNode(p, n) {
 				continue
 			}
 			l.keys = append(l.keys, slotByKey{uint64(n.ID)<<32 | uint64(s.check), slot})

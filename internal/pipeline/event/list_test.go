@@ -156,8 +156,8 @@ func TestListsEqualFullScan(t *testing.T) {
 	})
 }
 
-// TestListByNodeHasEveryStateOnce changes severities during a list: by node every event is listed once, by severity
-// some are missed or repeated.
+// TestListByNodeHasEveryStateOnce checks that a list in the order of nodes returns every event once, although
+// severities change between its pages.
 func TestListByNodeHasEveryStateOnce(t *testing.T) {
 	v := newView(viewOptions{})
 	const nodes = 2 * model.Partitions

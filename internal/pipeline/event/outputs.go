@@ -192,9 +192,8 @@ func (p *eventPartition) decodeExtra(s *stateSlot) (x wire.Extra) {
 	return x
 }
 
-// bitset is a set of slots. A partition holds a few thousand slots, so that a set
-// is a few hundred bytes and an intersection takes nanoseconds: compressed bitmaps
-// would cost more than they save.
+// bitset is a set of event states, with one bit per slot index. A partition holds a few thousand slots, so that a set
+// is a few hundred bytes and an intersection takes nanoseconds: compressed bitmaps would cost more than they save.
 type bitset struct {
 	words []uint64
 	count int

@@ -315,7 +315,7 @@ const flagProxied slotFlags = 1 << 6
 
 const slotsPerPage = 64
 
-// slotPages stores event states in fixed pages, so that a slot never moves.
+// slotPages allocates event states in pages of fixed size, so that the address of a state never changes.
 type slotPages struct {
 	pages      []*[slotsPerPage]stateSlot
 	free       []uint32

@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// State is a copy of one event state, in ids. It owns its memory.
+// State is a copy of one event state; it names node, check and namespace by their ids. It owns its memory.
 type State struct {
 	Node        model.NodeID
 	Check       model.CheckID
@@ -66,7 +66,8 @@ type Counters struct {
 	Order   model.ResultDigest // of all results
 }
 
-// Query selects states. Zero fields select everything; the rest are intersected.
+// Query selects event states by namespace, node, check, status and CEL condition. Zero fields select everything; the
+// rest are intersected.
 type Query struct {
 	Namespaces []model.NamespaceID
 	Nodes      []model.NodeID // nil: all; empty, not nil: none
@@ -137,7 +138,7 @@ type Reader interface {
 	Watch(ctx context.Context, q Query) (<-chan State, error)
 }
 
-// Chunks returns the chunks by which present event states and open problems were judged.
+// Chunks returns the ids of the check definitions that open problems and present event states refer to.
 func (v *View) Chunks() map[model.ChunkID]bool {
 	named := map[model.ChunkID]bool{}
 	for _, p := range v.partitions {
@@ -228,8 +229,8 @@ func sortedCopy[T cmp.Ordered](list []T) []T {
 	return list
 }
 
-// isWantedID reports whether a sorted list of wanted ids contains id; an empty list wants every id.
-func isWantedID[T cmp.Ordered](wanted []T, id T) bool {
+// containsID reports whether a sorted list of ids contains an id; an empty list stands for all ids.
+func containsID[T cmp.Ordered](wanted []T, id T) bool {
 	if len(wanted) == 0 {
 		return true
 	}
@@ -237,16 +238,15 @@ func isWantedID[T cmp.Ordered](wanted []T, id T) bool {
 	return ok
 }
 
-// wantsIDs reports whether the query selects a state by its node, namespace and check, which never change while an
-// event is queued.
-func (q *compiledQuery) wantsIDs(p *eventPartition, s *stateSlot) bool {
+// selectsIDs reports whether the query selects a state by the ids of its node, namespace and check.
+func (q *compiledQuery) selectsIDs(p *eventPartition, s *stateSlot) bool {
 	n := p.Node(s.node)
 	none := q.Nodes != nil && len(q.Nodes) == 0
-	return !none && isWantedID(q.Nodes, n.ID) && isWantedID(q.Namespaces, n.Namespace) && isWantedID(q.Checks, s.check)
+	return !none && containsID(q.Nodes, n.ID) && containsID(q.Namespaces, n.Namespace) && containsID(q.Checks, s.check)
 }
 
-// wantsState reports whether the query selects a state by its status and problem.
-func (q *compiledQuery) wantsState(s *State) bool {
+// selectsStatus reports whether the query selects a state by its status and by whether it has an open problem.
+func (q *compiledQuery) selectsStatus(s *State) bool {
 	return (!q.Problems || s.Problem != nil) &&
 		(len(q.Statuses) == 0 || slices.Contains(q.Statuses, model.Status(s.Status)))
 }
@@ -273,11 +273,11 @@ func encodePageToken(at listPosition, log uint64) string {
 func parsePageToken(text string, log uint64) (listPosition, error) {
 	b, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || len(b) != tokenBytes || b[0] != tokenVersion || b[9] > byte(model.Disaster) {
-		return listPosition{}, model.Errorf(model.Invalid, "the page token is not one of ours").
+		return listPosition{}, model.Errorf(model.Invalid, "the page token is invalid: this server did not issue it").
 			WithHint("list again without it")
 	}
 	if binary.BigEndian.Uint64(b[1:]) != log {
-		return listPosition{}, model.Errorf(model.Conflict, "the page token is of another life of this server's data").
+		return listPosition{}, model.Errorf(model.Conflict, "the page token is from before this server's data was restored or repaired").
 			WithHint("list again without it")
 	}
 	return listPosition{
@@ -298,7 +298,7 @@ func (s *State) ProblemNow() *model.Problem {
 	return &p
 }
 
-// Verdict is the state of an event after one result, as event streams send it.
+// Verdict is the part of an event's state after one result that event streams send.
 type Verdict struct {
 	Severity    model.Severity
 	Expired     bool
@@ -311,8 +311,8 @@ type Verdict struct {
 	Acked       bool
 }
 
-// VerdictOn returns the state of an event if its newest result has this number and receive time; false: a newer one
-// was judged. It allocates nothing.
+// VerdictOn returns the state of an event if a given result is the event's newest one; false: a newer result has
+// changed the state. It allocates nothing.
 func (v *View) VerdictOn(node model.NodeID, check model.CheckID, stream, number uint64, received int64) (at Verdict, ok bool) {
 	p := v.partitionOf(node)
 	if p == nil {

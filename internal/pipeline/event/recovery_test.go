@@ -125,8 +125,8 @@ func (l *testServer) sendResults(node model.NodeID, first uint64, rng *rand.Rand
 	}
 }
 
-// TestRecoveryFromSnapshotsAndJournal cuts the power between any two commits and snapshots and expects every
-// acknowledged result once after the restart.
+// TestRecoveryFromSnapshotsAndJournal checks that every acknowledged result exists once after a power failure between
+// any two commits and snapshots.
 func TestRecoveryFromSnapshotsAndJournal(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	fs := memfs.New()

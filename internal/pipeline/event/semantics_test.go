@@ -203,7 +203,7 @@ func (s *transitionScript) runLine(line string) {
 			c.Severities[st] = model.Severity(w.number(strings.ToLower(model.Status(st).String()), uint64(model.DefaultSeverity(model.Status(st)))))
 		}
 		if during := w.named["except"]; during != "" {
-			c.Except = []model.Span{window.Inline(during, "")}
+			c.Except = []model.Span{window.SpanOfLine(during, "")}
 		}
 		s.chunks[id] = c
 	case "at":

@@ -54,7 +54,7 @@ func New(s *shard.Shard, o Options) *View {
 	return v
 }
 
-// eventReducer implements shard.Reducer on a View.
+// eventReducer updates the events of a View from journal entries, as a shard.Reducer.
 type eventReducer struct{ *View }
 
 // SectionVersion is the version of the event view's section in snapshots.

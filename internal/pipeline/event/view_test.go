@@ -197,7 +197,7 @@ func TestWatchWithTooManyPendingEventsIsClosed(t *testing.T) {
 	}
 }
 
-// TestPageTokenOfOtherIncarnationIsRefused requests a page by the token of another incarnation of the journal.
+// TestPageTokenOfOtherIncarnationIsRefused checks that a page token from before a restore of the journal is refused.
 func TestPageTokenOfOtherIncarnationIsRefused(t *testing.T) {
 	r := startView(t, viewOptions{Chunks: plainCheckChunks}, nil)
 	r.apply(newResultCommit(t, 1, 1, 10, 0, ""), newResultCommit(t, 2, 2, 10, 0, ""))

@@ -63,8 +63,8 @@ func (x *watcherSet) addWatcher(w *watcher) error {
 	return nil
 }
 
-// watcher collects the events that changed. Their states are read when the reader takes
-// them, so that a slow reader gets the newest state of each.
+// watcher collects the keys of changed events for one watch. Their states are read when the reader takes them, so
+// that a slow reader gets the newest state of each.
 type watcher struct {
 	query      compiledQuery
 	wake       chan struct{} // capacity 1
@@ -92,7 +92,7 @@ func (x *watcherSet) noteStateChange(p *eventPartition, id uint32) {
 // noteChange queues a changed event for the watcher if its query selects the event; a full queue ends the watch.
 func (w *watcher) noteChange(p *eventPartition, id uint32) {
 	s := p.slots.slot(id)
-	if !w.query.wantsIDs(p, s) {
+	if !w.query.selectsIDs(p, s) {
 		return
 	}
 	key := stateKey{p.Node(s.node).ID, s.check}
@@ -162,7 +162,7 @@ func (v *View) serveWatch(ctx context.Context, w *watcher, out chan<- State) {
 		}
 		for _, key := range keys {
 			s, ok := v.Get(key.node, key.check)
-			if !ok || !w.query.wantsState(&s) {
+			if !ok || !w.query.selectsStatus(&s) {
 				continue
 			}
 			if w.query.Match != nil {

@@ -130,7 +130,7 @@ type Node struct {
 	awaitsHeartbeat bool // a deadline may wait for a sign of life: see Worker.Postpone
 }
 
-// KeepaliveState is the state of a node's keepalive.
+// KeepaliveState is the state of a node's keepalive: none, received, overdue or missed.
 type KeepaliveState uint8
 
 const (

@@ -11,8 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// applyEntry applies one journal entry: the shard handles marks of nodes itself and passes other kinds to the
-// reducers that claim them.
+// applyEntry applies one journal entry: records about nodes itself, and others by the reducers that claim their kind.
 func (w *Worker) applyEntry(p *Partition, data []byte) {
 	if err := w.record.Decode(data); err != nil {
 		w.shard.metrics.countRecord(0)
@@ -128,7 +127,7 @@ func (w *Worker) applyProxyResult(p *Partition, id model.NodeID, r *wire.ProxyRe
 	return w.signals[s.Kind].Signal(n, s, &w.arrival)
 }
 
-// lastOfStream holds the last applied sequence number of one stream and lane.
+// lastOfStream holds the last applied sequence number of one stream of signals.
 type lastOfStream struct {
 	key  wire.StreamKey
 	last uint64
@@ -185,8 +184,7 @@ func (w *Worker) advanceStream(p *Partition, n uint32) (first uint64) {
 	return first
 }
 
-// Tombstone marks a forgotten node, so that signals still under way do not create its state
-// again.
+// Tombstone marks a removed node or check, so that results that arrive later do not create its state again.
 type Tombstone struct {
 	At      int64 // receive time of the forget, Unix ns
 	Deleted bool  // the resource is deleted: its id is never used again
@@ -282,8 +280,7 @@ func (t *Tombstones[K]) Decode(d *Decoder, readKey func(*Decoder) K) {
 	slices.SortStableFunc(t.byAge, func(x, y agedTombstone[K]) int { return cmp.Compare(x.at, y.at) })
 }
 
-// applyForgetMark applies a mark to forget: reducers drop the named states, and a mark of a whole node also ends its
-// session and keepalive and removes a deleted node.
+// applyForgetMark applies a journal record that says which nodes or checks to forget, and passes it to all reducers.
 func (w *Worker) applyForgetMark(p *Partition, id model.NodeID, m *wire.ForgetMark) {
 	p.tombstones.Expire(w.Received - int64(TombstoneAge))
 	if id == 0 && m.Check == 0 {

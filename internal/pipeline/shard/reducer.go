@@ -97,7 +97,7 @@ type Arrival struct {
 	By     model.NodeID // the sender, where the signal is about a proxy node; zero: the node itself
 }
 
-// LifeChange is a change in the life of a node.
+// LifeChange is a change of a node's connection or keepalive, such as a new session or a missed keepalive.
 type LifeChange uint8
 
 const (

@@ -20,8 +20,8 @@ func newCountShard() (*Shard, *signalCounter) {
 	return s, c
 }
 
-// newCountCommits returns test commits of three nodes: one keeps sending, one falls silent, one stops as planned;
-// then the server restarts and a node is deleted.
+// newCountCommits returns test commits of three nodes: one keeps sending, one falls silent, one is stopped; a restart
+// and a deletion of a node follow.
 func newCountCommits(t testing.TB) []*testCommit {
 	const going, silent, stopped = 1, 1 + model.Partitions, 1 + 2*model.Partitions
 	var list []*testCommit
@@ -76,9 +76,8 @@ func applyCommits(t *testing.T, s *Shard, list []*testCommit) {
 	}
 }
 
-// A second reducer stands on the shard without copying anything: duplicates are dropped, its
-// deadlines get the grace and wait for a stopped node, deleted nodes stay deleted, and its
-// section restores it from a snapshot after any commit.
+// A second reducer on the shard gets each signal once, has its own deadlines, and is restored from its own snapshot
+// section.
 func TestSecondReducerGetsSignalsAndDeadlines(t *testing.T) {
 	commits := newCountCommits(t)
 	whole, c := newCountShard()
@@ -111,8 +110,7 @@ func TestSecondReducerGetsSignalsAndDeadlines(t *testing.T) {
 	}
 }
 
-// A snapshot with the section of a reducer that this program lacks is refused by its name; a
-// reducer without a section starts empty.
+// Restore refuses a snapshot section that no reducer of this program reads, and names the section.
 func TestSectionWithoutReducerIsRefused(t *testing.T) {
 	s, _ := newCountShard()
 	applyCommits(t, s, newCountCommits(t)[:1])

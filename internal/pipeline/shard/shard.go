@@ -84,7 +84,7 @@ type Shard struct {
 // ErrStopped reports that the shard no longer applies commits.
 var ErrStopped = errors.New("the views are stopped: they apply no more commits")
 
-// New makes an empty shard. Add gives it reducers; Run applies the commits of Deliver.
+// New returns a shard whose partitions have no nodes. Add gives it reducers; Run applies the commits of Deliver.
 func New(o Options) *Shard {
 	s := &Shard{opts: o.withDefaults()}
 	s.life, s.end = context.WithCancel(context.Background())
@@ -143,8 +143,8 @@ func (s *Shard) Deliver(c journal.Commit) {
 	}
 }
 
-// Apply applies a commit on the caller's goroutine and returns after every EndCommit. It is for a shard without Run,
-// which has one caller; Snapshot may be called meanwhile. After an error the shard is of no use.
+// Apply applies a commit on the caller's goroutine and returns after all reducers have finished the commit. It is for
+// a shard without Run, which has one caller; Snapshot may be called meanwhile. After an error the shard is of no use.
 func (s *Shard) Apply(c journal.Commit) error {
 	s.noteDelivered(c)
 	for _, w := range s.workers {
@@ -162,7 +162,7 @@ func (s *Shard) noteDelivered(c journal.Commit) {
 	s.delivered.Store(pos.Number)
 }
 
-// Log returns the journal incarnation of the last commit.
+// Log returns the id of the journal that the last commit belongs to; a restored or repaired journal has a new id.
 func (s *Shard) Log() uint64 { return s.log.Load() }
 
 // Revision returns the last intent revision that the journal recorded.
@@ -305,8 +305,8 @@ func (s *Shard) PartitionOf(node model.NodeID) *Partition {
 	return nil
 }
 
-// EachPlace calls fn with each known node of a list and its partition, in the list's order. fn must not call the
-// shard.
+// EachPlace calls fn with the id and the partition of each known node in a list, in the list's order. fn must not
+// call the shard.
 func (s *Shard) EachPlace(nodes []model.NodeID, fn func(model.NodeID, model.Partition)) {
 	s.places.mu.RLock()
 	defer s.places.mu.RUnlock()

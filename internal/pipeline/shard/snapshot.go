@@ -31,7 +31,7 @@ const SnapshotVersion = 1
 // nodesSection is the shard's own section: nodes, their life and streams, tombstones.
 var nodesSection = Section{Name: "nodes", Version: 1}
 
-// Snapshot appends the partition's body to dst and returns the position it reflects.
+// Snapshot appends the encoded state of a partition to dst and returns the journal position of that state
 //
 // A snapshot replaces the replay of everything up to its position, and with it the effects
 // of those commits: it must not be used for a restart before every reducer's
@@ -84,7 +84,7 @@ func (s *Shard) Restore(id model.Partition, at journal.Position, body []byte) er
 	p.Lock()
 	defer p.Unlock()
 	if len(p.nodes) > 0 || p.tombstones.Len() > 0 {
-		return fmt.Errorf("restore partition %d: it is not empty", id)
+		return fmt.Errorf("restore partition %d: the partition already has nodes", id)
 	}
 	if err := p.decodeSections(NewDecoder(body)); err != nil {
 		p.resetPartition()
@@ -110,12 +110,12 @@ func (p *Partition) decodeSections(d *Decoder) error {
 		known, decode := nodesSection, p.decode
 		if i > 0 {
 			if known, decode = p.findSection(section.Name); decode == nil {
-				return fmt.Errorf("%w: section %q: this program has no view of that name", ErrSnapshot, section.Name)
+				return fmt.Errorf("%w: section %q: this program has no reducer of that name", ErrSnapshot, section.Name)
 			}
 		}
 		switch {
 		case section.Name != known.Name || decoded[section.Name]:
-			return fmt.Errorf("%w: section %q in place of %q", ErrSnapshot, section.Name, known.Name)
+			return fmt.Errorf("%w: found section %q, expected %q", ErrSnapshot, section.Name, known.Name)
 		case section.Version != known.Version:
 			return fmt.Errorf("%w: section %q has version %d, this program reads version %d", ErrSnapshot, section.Name, section.Version, known.Version)
 		}
@@ -133,7 +133,7 @@ func (p *Partition) decodeSections(d *Decoder) error {
 	return d.err
 }
 
-// findSection finds the reducer that reads a section.
+// findSection returns the reducer that reads a snapshot section.
 func (p *Partition) findSection(name string) (Section, func(*Decoder)) {
 	for _, r := range p.shard.reducers {
 		if s := r.Section(); s.Name == name {
@@ -143,7 +143,7 @@ func (p *Partition) findSection(name string) (Section, func(*Decoder)) {
 	return Section{}, nil
 }
 
-// noteRestored sets Applied to the lowest position of the restored partitions, because replay may have nothing to do.
+// noteRestored sets the applied position to the lowest position of the restored partitions.
 func (s *Shard) noteRestored(id model.Partition, at journal.Position) {
 	s.restoreMu.Lock()
 	defer s.restoreMu.Unlock()
@@ -169,8 +169,9 @@ func (p *Partition) resetPartition() {
 	}
 }
 
-// IntentMark returns the last mark of the intent and the stores in force; zero: there is none. All partitions have the
-// same one unless commits of the journal are lost: then that of the partition furthest ahead counts.
+// IntentMark returns the newest journal record of the intent revision and database ids; zero: the journal has none.
+// All partitions have the same one unless commits of the journal are lost: then that of the partition furthest ahead
+// counts.
 func (s *Shard) IntentMark() (last wire.IntentMark) {
 	furthest := uint64(0)
 	for _, p := range s.partitions {
@@ -183,7 +184,8 @@ func (s *Shard) IntentMark() (last wire.IntentMark) {
 	return last
 }
 
-// SnapshotMark returns the mark of the intent in the body of a snapshot; nil: the body has none, or cannot be read.
+// SnapshotMark returns the record of the intent revision and database ids in a snapshot's body; nil: the body has
+// none or is unreadable.
 func SnapshotMark(body []byte) *wire.IntentMark {
 	d := NewDecoder(body)
 	if version, sections := d.Byte(), d.Count(); version != SnapshotVersion || sections == 0 {
@@ -194,7 +196,8 @@ func SnapshotMark(body []byte) *wire.IntentMark {
 	return decodeMark(NewDecoder(d.nextBytes(d.Fixed64())).Bytes())
 }
 
-// decodeMark decodes a record of the intent; nil: it is empty or another record.
+// decodeMark decodes a journal record of the intent revision and database ids; nil: the text is empty or another
+// record.
 func decodeMark(encoded []byte) *wire.IntentMark {
 	var r wire.Record
 	if len(encoded) == 0 || r.Decode(encoded) != nil {
@@ -326,7 +329,7 @@ const (
 	nodeWaits
 )
 
-// encode writes the section nodes: the last mark of the intent, nodes by id, tombstones by node.
+// encode writes the snapshot section "nodes": the last intent record, the nodes and the tombstones of deleted nodes.
 func (p *Partition) encode(b []byte) []byte {
 	b = AppendText(b, string(p.intentMark))
 	b = binary.AppendUvarint(b, uint64(len(p.order)))

@@ -74,7 +74,7 @@ func newWorker(s *Shard, number int) *Worker {
 	return w
 }
 
-// addReducer enters the reducer's applier in the tables by kind of signal and record.
+// addReducer registers the reducer's applier for the kinds of signals and records that the reducer claims.
 func (w *Worker) addReducer(r Reducer) {
 	a, claims := r.NewApplier(w), r.Claims()
 	w.appliers = append(w.appliers, a)
@@ -108,7 +108,7 @@ func (w *Worker) runQueue(ctx context.Context) error {
 	}
 }
 
-// takeRestored adopts the positions and deadlines of the partitions that Restore filled.
+// takeRestored copies positions and next deadlines of restored partitions into the worker's tables.
 func (w *Worker) takeRestored() {
 	for i, p := range w.owned {
 		w.nextDeadlines[i], w.restoredNumbers[i] = p.nextDeadline(), p.at.Number
@@ -140,7 +140,7 @@ func (w *Worker) applyCommit(c journal.Commit) error {
 	}
 	for _, s := range sections {
 		if int(s) >= len(w.index) {
-			return fmt.Errorf("read commit %d: section %d is no partition", w.Position.Number, s)
+			return fmt.Errorf("read commit %d: section %d is not the number of a partition", w.Position.Number, s)
 		}
 		if i := w.index[s]; i >= 0 && w.Position.Number > w.restoredNumbers[i] {
 			if err := w.applyToPartition(int(i), c, s); err != nil {
@@ -316,4 +316,5 @@ var outcomeNames = [outcomes]string{
 	"applied", "late", "keepalive", "duplicate", "lost", "unknown_chunk", "forgotten", "malformed", "unknown_kind",
 }
 
+// String returns the name of an outcome, such as applied or duplicate.
 func (o Outcome) String() string { return outcomeNames[o] }

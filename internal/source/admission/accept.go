@@ -2,7 +2,7 @@
 // bounds their number, reads PROXY headers of load balancers, and limits how many TLS handshakes compute at a time.
 //
 // In: TCP connections (Admission.Serve). Out: a *Conn for each, or a closed connection and a count.
-// A peer that has authenticated keeps its connection (Prove, ProveRequest); the others give way when connections run short.
+// A peer that has authenticated keeps its connection (Prove, ProtectRequest); the others give way when connections run short.
 //
 // Goroutines: one per connection, until its handler returns. Locks: Admission.mu alone. Start reading at accept.go.
 package admission
@@ -48,41 +48,42 @@ func (g handshakeGate) acquireSlot() { g <- struct{}{} }
 // releaseSlot releases a slot.
 func (g handshakeGate) releaseSlot() { <-g }
 
-// Gates limits concurrent TLS handshakes of one listener, separately for agents and people. Agents reconnect by the
-// thousand at once: they get all processors but one, so that open sessions, pages and readyz go on. People do not
-// queue behind agents.
-type Gates struct{ agents, people handshakeGate }
+// HandshakeLimits limits concurrent TLS handshakes of one listener, separately for agents and people. Agents
+// reconnect by the thousand at once: they get all processors but one, so that open sessions, pages and readyz go on.
+// People do not queue behind agents.
+type HandshakeLimits struct{ agents, people handshakeGate }
 
-// NewGates returns handshake gates for the number of processors.
-func NewGates() Gates {
+// NewHandshakeLimits returns limits of concurrent TLS handshakes for the number of processors.
+func NewHandshakeLimits() HandshakeLimits {
 	n := runtime.GOMAXPROCS(0)
-	return Gates{agents: make(handshakeGate, max(1, n-1)), people: make(handshakeGate, n)}
+	return HandshakeLimits{agents: make(handshakeGate, max(1, n-1)), people: make(handshakeGate, n)}
 }
 
-// EnterAgent waits for a handshake slot for agents. Call it when the ClientHello is read, which costs little.
-func (g Gates) EnterAgent(c *Conn) { c.acquireSlot(g.agents) }
+// EnterAgent waits until another TLS handshake of an agent may start. Call it when the ClientHello is read, which
+// costs little.
+func (g HandshakeLimits) EnterAgent(c *Conn) { c.acquireSlot(g.agents) }
 
-// EnterPerson waits for a handshake slot for people.
-func (g Gates) EnterPerson(c *Conn) { c.acquireSlot(g.people) }
+// EnterPerson waits until another TLS handshake of a person's client may start.
+func (g HandshakeLimits) EnterPerson(c *Conn) { c.acquireSlot(g.people) }
 
 // FreeAgentSlots returns how many more agent handshakes may start now.
-func (g Gates) FreeAgentSlots() int { return cap(g.agents) - len(g.agents) }
+func (g HandshakeLimits) FreeAgentSlots() int { return cap(g.agents) - len(g.agents) }
 
-// acquireSlot waits for a slot of a handshake gate.
+// acquireSlot waits for a slot of a handshake semaphore and records the semaphore, to release the slot later.
 func (c *Conn) acquireSlot(g handshakeGate) {
 	c.gate = g
 	g.acquireSlot()
 }
 
-// LeaveGate releases the slot that the TLS handshake occupied.
-func (c *Conn) LeaveGate() {
+// ReleaseHandshakeSlot releases the slot that the TLS handshake of the connection occupied.
+func (c *Conn) ReleaseHandshakeSlot() {
 	if c.gate != nil {
 		c.gate.releaseSlot()
 		c.gate = nil
 	}
 }
 
-// OncePerMinute returns a rate limiter for a log line that metrics count anyway.
+// OncePerMinute returns a limiter that lets a log line pass once per minute.
 func OncePerMinute() rate.Sometimes { return rate.Sometimes{Interval: time.Minute} }
 
 // Listener is a listener for peers of one or several protocols.
@@ -123,7 +124,7 @@ type refusalLog struct {
 	once       []rate.Sometimes // limiter of each warning's log line
 }
 
-// newRefusalLog returns the log of refused connections for a listener.
+// newRefusalLog returns the counter and log of refused connections of a listener.
 func (a *Admission) newRefusalLog(l *Listener) *refusalLog {
 	r := &refusalLog{handshakes: a.metrics.handshakes, log: l.Log, warnings: append(commonWarnings(), l.Warnings...)}
 	for range r.warnings {
@@ -177,8 +178,8 @@ func (a *Admission) Serve(ctx context.Context, l *Listener) error {
 	}
 }
 
-// serveConn serves one connection, or refuses it. The peer can read the reason: the TLS alert, or a sentence if it speaks
-// HTTP without TLS.
+// serveConn handles the PROXY header and TLS handshake of one connection and serves it, or refuses it. The peer can
+// read the reason: the TLS alert, or a sentence if it speaks HTTP without TLS.
 func (a *Admission) serveConn(ctx context.Context, l *Listener, c *Conn, refused *refusalLog) {
 	_ = c.SetDeadline(time.Now().Add(l.Handshake))
 	if err := a.readProxyHeader(ctx, c); err != nil {
@@ -195,7 +196,7 @@ func (a *Admission) serveConn(ctx context.Context, l *Listener, c *Conn, refused
 	}
 	conn := tls.Server(c, l.TLS)
 	err := conn.HandshakeContext(ctx)
-	c.LeaveGate()
+	c.ReleaseHandshakeSlot()
 	if err == nil {
 		l.Serve(ctx, conn)
 		return
@@ -298,8 +299,8 @@ var (
 	errMalformedHeader = errors.New("PROXY header cannot be read")       // proxy_malformed
 )
 
-// readProxyHeader reads the PROXY header of a load balancer's connection and adopts the client's address. It waits
-// until the connection's deadline or the end of ctx. Bytes behind the header are read again.
+// readProxyHeader reads the PROXY header of a load balancer's connection and uses the client's address in it. It
+// waits until the connection's deadline or the end of ctx. Bytes behind the header are read again.
 func (a *Admission) readProxyHeader(ctx context.Context, c *Conn) error {
 	b := &a.balancers
 	if !b.isListed(c.RemoteAddr()) {

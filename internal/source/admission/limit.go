@@ -25,7 +25,7 @@ type Admission struct {
 
 	mu              sync.Mutex
 	open            int
-	provenByRequest int       // open connections of people that ProveRequest has marked as authenticated
+	provenByRequest int       // open connections of people that ProtectRequest has marked as authenticated
 	silentConns     list.List // *Conn of unauthenticated peers that are being read now; the longest silence first
 }
 
@@ -80,9 +80,10 @@ func (a *Admission) admitConn(nc net.Conn) *Conn {
 	return &Conn{Conn: nc, admission: a}
 }
 
-// Limit returns a listener whose connections the Admission bounds, without PROXY headers and TLS.
+// Limit wraps a listener so that its connections count towards the limit for all listeners.
 func (a *Admission) Limit(l net.Listener) net.Listener { return limited{l, a} }
 
+// limited is a net.Listener whose accepted connections the Admission counts and limits.
 type limited struct {
 	net.Listener
 	admission *Admission
@@ -113,7 +114,7 @@ func (a *Admission) releaseLocked(c *Conn) {
 	}
 }
 
-// endSilenceLocked removes a connection from the list of silent ones.
+// endSilenceLocked removes a connection from the list of silent connections that a new one may replace.
 func (a *Admission) endSilenceLocked(c *Conn) {
 	if c.silentElement != nil {
 		a.silentConns.Remove(c.silentElement)
@@ -204,18 +205,19 @@ func (c *Conn) Close() error {
 	return c.Conn.Close()
 }
 
-// Prove records that the peer has authenticated, which protects the connection from eviction.
-func (c *Conn) Prove() {
+// MarkAuthenticated records that the peer has authenticated, so that no new connection replaces this one.
+func (c *Conn) MarkAuthenticated() {
 	c.proven.Store(true)
 	c.admission.mu.Lock()
 	c.admission.endSilenceLocked(c)
 	c.admission.mu.Unlock()
 }
 
-// Prove calls Conn.Prove for the counted connection under nc, if one exists.
-func Prove(nc net.Conn) {
+// MarkAuthenticated records that the peer of a connection has authenticated, so that no new connection replaces this
+// one.
+func MarkAuthenticated(nc net.Conn) {
 	if c := countedConnOf(nc); c != nil {
-		c.Prove()
+		c.MarkAuthenticated()
 	}
 }
 
@@ -233,17 +235,17 @@ func countedConnOf(nc net.Conn) *Conn {
 	}
 }
 
-// connContextKey is the context key of a request's connection.
+// connContextKey is the key under which a request's context stores its connection.
 type connContextKey struct{}
 
-// WithConn implements http.Server.ConnContext, so that ProveRequest finds the connection of a request.
+// WithConn implements http.Server.ConnContext: it stores the connection in the context, where ProtectRequest finds it.
 func WithConn(ctx context.Context, nc net.Conn) context.Context {
 	return context.WithValue(ctx, connContextKey{}, countedConnOf(nc))
 }
 
-// ProveRequest protects the connection of an authenticated request from eviction. People get at most a quarter of all
-// connections in this way.
-func ProveRequest(ctx context.Context) {
+// ProtectRequest protects the connection of an authenticated HTTP request from being closed for a new connection.
+// People get at most a quarter of all connections in this way.
+func ProtectRequest(ctx context.Context) {
 	c, _ := ctx.Value(connContextKey{}).(*Conn)
 	if c == nil || c.proven.Load() {
 		return
@@ -257,6 +259,6 @@ func ProveRequest(ctx context.Context) {
 	}
 	a.mu.Unlock()
 	if ok {
-		c.Prove()
+		c.MarkAuthenticated()
 	}
 }

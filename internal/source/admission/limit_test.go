@@ -33,11 +33,13 @@ func admitPipe(t *testing.T, a *Admission) *Conn {
 	return c
 }
 
+// TestAuthenticatedConnectionsAreNotEvicted checks that a connection above the limit is refused if all open ones are
+// authenticated.
 func TestAuthenticatedConnectionsAreNotEvicted(t *testing.T) {
 	a := newTestAdmission(2)
 	first, second := admitPipe(t, a), admitPipe(t, a)
-	first.Prove()
-	second.Prove()
+	first.MarkAuthenticated()
+	second.MarkAuthenticated()
 	if admitPipe(t, a) != nil || testutil.ToFloat64(a.metrics.full) != 1 || a.open != 2 {
 		t.Errorf("%d connections are open at a limit of 2", a.open)
 	}
@@ -48,6 +50,8 @@ func TestAuthenticatedConnectionsAreNotEvicted(t *testing.T) {
 	}
 }
 
+// TestLongestSilentConnectionIsEvicted checks that a connection above the limit replaces the unauthenticated one that
+// has been silent longest.
 func TestLongestSilentConnectionIsEvicted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newTestAdmission(2)
@@ -75,25 +79,28 @@ func TestLongestSilentConnectionIsEvicted(t *testing.T) {
 	})
 }
 
+// TestPeopleKeepAQuarterOfTheConnections checks that requests of people protect at most a quarter of all connections
+// from replacement.
 func TestPeopleKeepAQuarterOfTheConnections(t *testing.T) {
 	a := newTestAdmission(4)
 	first, second := admitPipe(t, a), admitPipe(t, a)
 	for _, c := range []*Conn{first, second, first} {
-		ProveRequest(WithConn(context.Background(), c))
+		ProtectRequest(WithConn(context.Background(), c))
 	}
 	if !first.proven.Load() || second.proven.Load() {
 		t.Errorf("proven: first %v, second %v; want the first alone", first.proven.Load(), second.proven.Load())
 	}
 	first.Close()
-	ProveRequest(WithConn(context.Background(), second))
+	ProtectRequest(WithConn(context.Background(), second))
 	if !second.proven.Load() {
 		t.Error("no new connection was admitted after one was closed")
 	}
 }
 
+// TestHandshakeWithoutASlotWaits checks that a TLS handshake waits until another handshake releases the only slot.
 func TestHandshakeWithoutASlotWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		gates := Gates{agents: make(handshakeGate, 1)}
+		gates := HandshakeLimits{agents: make(handshakeGate, 1)}
 		first, second := new(Conn), new(Conn)
 		gates.EnterAgent(first)
 		entered := false
@@ -102,7 +109,7 @@ func TestHandshakeWithoutASlotWaits(t *testing.T) {
 		if entered || gates.FreeAgentSlots() != 0 {
 			t.Error("two TLS handshakes hold the only slot at the same time")
 		}
-		first.LeaveGate()
+		first.ReleaseHandshakeSlot()
 		synctest.Wait()
 		if !entered {
 			t.Error("a TLS handshake waits although a slot is free")

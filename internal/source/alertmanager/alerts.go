@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// firingAlert is one firing alert with the time until which it fires.
+// firingAlert holds one firing alert and the time at which it ends unless a sender repeats it.
 type firingAlert struct {
 	status model.Status
 	line   string        // summary and labels

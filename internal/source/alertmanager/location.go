@@ -22,7 +22,7 @@ type alertLocation struct {
 // source is the value of model.SourceLabel of checks and nodes that are created for alerts.
 const source = model.SourceAlerts
 
-// locateAlerts finds the check and node of each valid alert, and creates all missing ones in one change.
+// locateAlerts finds the check and node of each valid alert, and creates the missing ones together.
 func (s *Server) locateAlerts(ctx context.Context, by intent.Actor, namespace string, alerts []Alert) error {
 	look := func() (missing []model.Resource) {
 		named := map[string]bool{}
@@ -101,7 +101,7 @@ func newResource(kind, namespace, name, display string, spec model.Spec) model.R
 	return r
 }
 
-// createMissing creates the missing resources that look returns, within the namespace's limits, and calls look again.
+// createMissing creates the missing checks and nodes of alerts, within the namespace's limits.
 func (s *Server) createMissing(ctx context.Context, by intent.Actor, namespace string, look func() []model.Resource) error {
 	s.creation.Lock()
 	defer s.creation.Unlock()
@@ -119,7 +119,7 @@ func (s *Server) createMissing(ctx context.Context, by intent.Actor, namespace s
 			return nil
 		}
 	}
-	return model.Errorf(model.Conflict, "create the checks and nodes of alerts: an operator changes them at the same time").WithHint("send the alerts again")
+	return model.Errorf(model.Conflict, "create the checks and nodes of alerts: somebody else is changing the same checks or nodes").WithHint("send the alerts again")
 }
 
 // maxCreateTries bounds the retries when an operator applies one of the resources at the same time.

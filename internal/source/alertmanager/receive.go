@@ -22,16 +22,16 @@ import (
 	"github.com/muster-fleet/muster/internal/tries"
 )
 
-// receive handles the alerts of a request: decode, find or create checks and nodes, update events, journal the
-// results and wait until they are durable. An error about refused alerts does not affect the others.
+// receive handles the alerts of a request, and returns when the results are stored in the journal. An error about
+// refused alerts does not affect the others.
 func (s *Server) receive(ctx context.Context, by intent.Actor, namespace string, body []byte) error {
 	select {
 	case <-s.ready:
 	case <-ctx.Done():
-		return model.Errorf(model.Unavailable, "the server is starting").WithHint("send it again")
+		return model.Errorf(model.Unavailable, "the server is still starting and does not accept alerts yet").WithHint("send it again")
 	}
 	if reason := s.cfg.Charge(namespace, by.User, len(body)); reason != "" {
-		return model.Errorf(model.Limited, "refused the request: %s", reason).WithHint("send it again in a minute; raise spec.limits.nodeBytesPerSec of the namespace: muster edit namespace %s", namespace)
+		return model.Errorf(model.Limited, "refused all alerts of the request: %s", reason).WithHint("send it again in a minute; raise spec.limits.nodeBytesPerSec of the namespace: muster edit namespace %s", namespace)
 	}
 	alerts, err := decodeAlerts(body, &s.cfg.Limits)
 	if err != nil {
@@ -134,7 +134,7 @@ func (s *Server) updateEventLocked(by intent.Actor, a *Alert, now time.Duration)
 		}
 		if code, reason := s.cfg.View.Admit(a.at.node, chunk); p == nil && code != "" {
 			if s.cfg.Hit != nil {
-				s.cfg.Hit(a.at.node, a.at.name, chunk.Namespace, core.StatesLimit(code), reason)
+				s.cfg.Hit(a.at.node, a.at.name, chunk.Namespace, core.EventLimitName(code), reason)
 			}
 			return a.refuse(stateLimit, "%s", reason)
 		}
@@ -169,11 +169,11 @@ func (s *Server) Serve(r *http.Request, address string) error {
 	return err
 }
 
-// serve answers a request by its path and method, or returns the error.
+// serve checks the path, method and sender of a request, then handles its alerts.
 func (s *Server) serve(r *http.Request, address string) error {
 	namespace, ok := namespaceOfPath(r.URL.Path)
 	if !ok {
-		return model.Errorf(model.NotFound, "%s does not exist", r.URL.Path).
+		return model.Errorf(model.NotFound, "path %s does not exist", r.URL.Path).
 			WithHint("send alerts by POST %sapi/v2/alerts, or %sNAMESPACE/api/v2/alerts: docs/alerts.md", Path, Path)
 	}
 	if r.Method != http.MethodPost {
@@ -185,10 +185,10 @@ func (s *Server) serve(r *http.Request, address string) error {
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, s.cfg.Limits.BodyBytes+1))
 	if err != nil {
-		return model.Errorf(model.Invalid, "the request ended early: %w", err)
+		return model.Errorf(model.Invalid, "cannot read the request's body to its end: %w", err)
 	}
 	if int64(len(body)) > s.cfg.Limits.BodyBytes {
-		return model.Errorf(model.TooLarge, "the body has more than %s", model.Size(s.cfg.Limits.BodyBytes)).WithHint("send fewer alerts at once")
+		return model.Errorf(model.TooLarge, "the request's body is larger than the limit of %s", model.Size(s.cfg.Limits.BodyBytes)).WithHint("send fewer alerts at once")
 	}
 	return s.receive(r.Context(), intent.Actor{User: user, Whence: address}, namespace, body)
 }
@@ -232,7 +232,7 @@ func (s *Server) authenticateSender(r *http.Request, namespace string) (user str
 		}
 		user, namespaces = who.Name, who.Namespaces
 	} else {
-		return "", model.Errorf(model.Unauthenticated, "want a token (Authorization: Bearer), or user and password").
+		return "", model.Errorf(model.Unauthenticated, "the request has no credentials: expected a token (Authorization: Bearer), or user and password").
 			WithHint("muster auth token create --role alerts -m \"alerts\"; or muster auth user create NAME --role alerts")
 	}
 	if len(namespaces) > 0 && !slices.Contains(namespaces, namespace) {
@@ -242,8 +242,8 @@ func (s *Server) authenticateSender(r *http.Request, namespace string) (user str
 	return user, s.cfg.Intent.CheckNamespace(namespace)
 }
 
-// loginProgram checks a password. One that was right before is never limited, even if somebody at the same address
-// guesses passwords.
+// loginProgram checks the user name and password of a sender, and limits wrong passwords per address. One that was
+// right before is never limited, even if somebody at the same address guesses passwords.
 func (s *Server) loginProgram(ctx context.Context, name, password, from string) (p access.Program, err error) {
 	if p, err = s.cfg.Access.LoginProgram(ctx, access.Alerts, name, password, func(ctx context.Context) (func(bool), error) {
 		done, _, err := s.passwords.Acquire(ctx, from)
@@ -272,7 +272,7 @@ type Alert struct {
 	at       alertLocation
 }
 
-// isUndecided reports whether the alert has no outcome yet.
+// isUndecided reports whether the alert is neither refused nor handled yet.
 func (a *Alert) isUndecided() bool { return a.out == outcomes }
 
 // refuse records the outcome and the reason of a refused alert. It returns nil, because such an alert has no event.
@@ -286,15 +286,15 @@ func (a *Alert) refuse(out alertOutcome, format string, args ...any) *alertEvent
 func decodeAlerts(body []byte, l *Limits) ([]Alert, error) {
 	body = bytes.TrimSpace(body)
 	if len(body) > 0 && body[0] == '{' {
-		return nil, model.Errorf(model.Invalid, "want a list of alerts, not an object").
+		return nil, model.Errorf(model.Invalid, "expected a JSON list of alerts, got a JSON object").
 			WithHint("this is a webhook's body; send alerts as Prometheus (alerting.alertmanagers) or Grafana's contact point Alertmanager: docs/alerts.md")
 	}
 	var list []json.RawMessage
 	if err := json.Unmarshal(body, &list); err != nil {
-		return nil, model.Errorf(model.Invalid, "the alerts cannot be read: %w", err).WithHint("want JSON as for Alertmanager's api/v2/alerts: docs/alerts.md")
+		return nil, model.Errorf(model.Invalid, "cannot decode the JSON list of alerts: %w", err).WithHint("want JSON as for Alertmanager's api/v2/alerts: docs/alerts.md")
 	}
 	if len(list) > l.Alerts {
-		return nil, model.Errorf(model.TooLarge, "%d alerts in one request, at most %d", len(list), l.Alerts).WithHint("send them in several")
+		return nil, model.Errorf(model.TooLarge, "the request has %d alerts, but the limit is %d", len(list), l.Alerts).WithHint("send them in several")
 	}
 	alerts := make([]Alert, len(list))
 	for i, text := range list {
@@ -302,15 +302,15 @@ func decodeAlerts(body []byte, l *Limits) ([]Alert, error) {
 		a.out = outcomes
 		if err := json.Unmarshal(text, a); err != nil {
 			a.refuse(alertMalformed, "%v", err)
-		} else if why := a.findInvalid(l); why != "" {
+		} else if why := a.invalidReason(l); why != "" {
 			a.refuse(alertMalformed, "%s", why)
 		}
 	}
 	return alerts, nil
 }
 
-// findInvalid returns the reason why an alert is invalid; empty: it is valid.
-func (a *Alert) findInvalid(l *Limits) string {
+// invalidReason returns the reason why an alert is invalid; empty: the alert is valid.
+func (a *Alert) invalidReason(l *Limits) string {
 	if a.Labels["alertname"] == "" {
 		return "the alert has no label alertname"
 	}

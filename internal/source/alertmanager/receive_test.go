@@ -216,7 +216,7 @@ func (w *testServer) blockJournal(blocked bool) {
 	w.blocked = blocked
 }
 
-// count returns the number of alerts with an outcome.
+// count returns the number of alerts that were handled or refused.
 func (w *testServer) count(o alertOutcome) float64 {
 	return testutil.ToFloat64(w.server.metrics.alerts[o])
 }
@@ -237,6 +237,7 @@ func startServer(t *testing.T, change func(*testServer, *Config)) *testServer {
 	return w
 }
 
+// TestAlertsFireRepeatAndEnd checks which results the server writes when alerts fire, repeat and end.
 func TestAlertsFireRepeatAndEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startServer(t, nil)
@@ -343,6 +344,8 @@ func TestPausedProcessEndsNoAlerts(t *testing.T) {
 	})
 }
 
+// TestCreationOfChecksIsLimited checks that alerts above the limits for created nodes, created checks and firing
+// alerts are refused.
 func TestCreationOfChecksIsLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startServer(t, func(_ *testServer, c *Config) {
@@ -368,7 +371,8 @@ func TestCreationOfChecksIsLimited(t *testing.T) {
 	})
 }
 
-// A sender above its bytes per second is refused before its alerts are decoded, and told what to raise.
+// TestSenderAboveItsBytesIsRefused checks that a sender above its limit of bytes per second is refused, with the
+// setting to raise in the error.
 func TestSenderAboveItsBytesIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startServer(t, nil)
@@ -382,6 +386,7 @@ func TestSenderAboveItsBytesIsRefused(t *testing.T) {
 	})
 }
 
+// TestLabelsDecideNodeAndStatusOfAnAlert checks which node names and status follow from the labels of an alert.
 func TestLabelsDecideNodeAndStatusOfAnAlert(t *testing.T) {
 	for _, c := range []struct{ labels, names, status string }{
 		{"instance=web1.example.org:9100", "web1.example.org web1 web1.example.org", "WARNING"},
@@ -403,6 +408,7 @@ func TestLabelsDecideNodeAndStatusOfAnAlert(t *testing.T) {
 	}
 }
 
+// FuzzAlerts decodes arbitrary request bodies and checks that node names and texts of the alerts are valid.
 func FuzzAlerts(f *testing.F) {
 	for _, name := range []string{"prometheus.json", "grafana.json"} {
 		text := testenv.Value(os.ReadFile("testdata/" + name))(f)
@@ -459,9 +465,9 @@ func (w *testServer) postAndExpect(line, what string, want ...string) {
 	w.expectResults(what, want...)
 }
 
-// TestAlertsOfASenderWithASlowClockFire checks alerts of a Prometheus whose clock is six minutes behind. It sends the
-// ends of firing alerts four minutes ahead of its clock, so they are in the past here. Ends that advance with each
-// repetition show the wrong clock; an end that stays is real.
+// TestAlertsOfASenderWithASlowClockFire checks that alerts of a Prometheus whose clock is six minutes behind still
+// fire. It sends the ends of firing alerts four minutes ahead of its clock, so they are in the past here. Ends that
+// advance with each repetition show the wrong clock; an end that stays is real.
 func TestAlertsOfASenderWithASlowClockFire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startServer(t, nil)

@@ -32,7 +32,7 @@ type senderAlert struct {
 	id     [32]byte
 }
 
-// pastEnd is an alert's endsAt that was already past when it arrived, by which slow clocks are detected.
+// pastEnd records an alert whose endsAt was already past on arrival, as a sign of a sender's slow clock.
 type pastEnd struct {
 	endsAt   time.Time
 	arrived  time.Duration // time of arrival, by Server.clock
@@ -84,8 +84,8 @@ func (s *Server) setLifetimes(by intent.Actor, alerts []Alert) {
 	}
 }
 
-// usualLifetime returns how long the alert fires without a repetition if the sender's clock is right; not positive:
-// it has ended. No sender repeats an alert within repeatWindow, so a firing one lasts at least so long.
+// usualLifetime returns the time until the alert ends without a repetition, by the sender's clock; zero or less: it
+// has ended. No sender repeats an alert within repeatWindow, so a firing one lasts at least so long.
 func (a *Alert) usualLifetime(wall time.Time) time.Duration {
 	switch left := a.EndsAt.Sub(wall); {
 	case a.EndsAt.IsZero() && a.Labels[grafanaLabel] != "":
@@ -110,15 +110,15 @@ func repeatTime(output string) time.Duration {
 	return resolveAfter
 }
 
-// clockDelay describes a sender's clock that is behind the server's, for a note in the event's output.
+// clockDelay describes by how much a sender's clock is behind the server's, for a note in the event's output.
 type clockDelay struct {
 	behind time.Duration // least time by which the clock is behind
 	note   string        // empty: none
 	found  time.Duration // time at which the delay was seen last, by Server.clock
 }
 
-// clockDelay returns the note in the output about a sender's slow clock. The note before stays while it is about
-// right, and while another sender with a right clock sends the same alert.
+// clockDelay returns by how much the sender's clock is slow, with a note for the event's output. The note before
+// stays while it is about right, and while another sender with a right clock sends the same alert.
 func (a *Alert) clockDelay(before clockDelay, by intent.Actor, now time.Duration) clockDelay {
 	change := a.behind - before.behind
 	switch {
@@ -133,7 +133,7 @@ func (a *Alert) clockDelay(before clockDelay, by intent.Actor, now time.Duration
 	return clockDelay{}
 }
 
-// clockNote returns the note that a sender's clock is slow.
+// clockNote returns the text that a sender's clock is slow, for an event's output.
 func clockNote(by intent.Actor, behind time.Duration) string {
 	return fmt.Sprintf("the clock of %s at %s is at least %[3]s behind this server's: its alerts arrive late", by.User, by.Whence, model.Duration(max(behind.Truncate(time.Minute), time.Minute)))
 }
@@ -147,7 +147,7 @@ func (s *Server) warnClockLocked(sender string, now time.Duration, what string, 
 	s.cfg.Log.Warn(what, append([]any{"sender", sender}, args...)...)
 }
 
-// forgetSendersLocked drops records of past ends that are not repeated, and of old log lines.
+// forgetSendersLocked removes old records about senders: past ends of alerts and logged warnings.
 func (s *Server) forgetSendersLocked(now time.Duration) {
 	for key, e := range s.pastEnds {
 		if now-e.arrived >= pastEndLifetime {

@@ -52,7 +52,7 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Run ends alerts that senders stopped repeating, until ctx ends.
+// Run ends the alerts that senders no longer repeat, until ctx ends.
 func (s *Server) Run(ctx context.Context) error {
 	if err := s.loadOpenEvents(ctx); err != nil {
 		return err
@@ -113,7 +113,7 @@ func (s *Server) readClockLocked() time.Duration {
 	return s.clock
 }
 
-// endExpiredAlerts ends alerts that senders stopped repeating, and writes changed events and failed writes again.
+// endExpiredAlerts ends alerts that senders stopped repeating, and writes results of changed events.
 func (s *Server) endExpiredAlerts(ctx context.Context) error {
 	s.mu.Lock()
 	now := s.readClockLocked()
@@ -175,7 +175,7 @@ func (s *Server) markUnknown(list []*alertEvent) {
 	}
 }
 
-// Config holds the settings of a Server, and the parts of the server that it calls.
+// Config holds the settings of a Server and the parts of the program that the Server calls.
 type Config struct {
 	Access Access
 	Intent Intent
@@ -207,7 +207,7 @@ type Intent interface {
 	core.Declarer
 }
 
-// Plan is the part of the planner that finds checks and nodes.
+// Plan is the part of the planner that looks up checks and nodes by name.
 type Plan interface {
 	PassiveCheck(namespace, name string) (directory.PassiveCheck, bool)
 	PassiveChecks(namespace, source string) []model.CheckID
@@ -224,7 +224,8 @@ type View interface {
 	List(ctx context.Context, q event.Query) (event.Page, error)
 }
 
-// Limits bounds the load that senders may cause. Zero: the default.
+// Limits limits the number and size of alerts that senders may send; zero fields mean the defaults. Zero: the
+// default.
 type Limits struct {
 	BodyBytes      int64 // of one request; default 8 MiB
 	Alerts         int   // of one request; default 5000
@@ -282,7 +283,7 @@ func (c *Config) setDefaults() error {
 	return nil
 }
 
-// alertOutcome is the outcome of one alert, for metrics. Every alert raises exactly one.
+// alertOutcome classifies how the server handled one alert, as a label for metrics. Every alert raises exactly one.
 type alertOutcome uint8
 
 const (

@@ -12,9 +12,9 @@ type Declarer interface {
 	Apply(ctx context.Context, by intent.Actor, resources []model.Resource, o intent.ApplyOptions) (intent.ApplyResult, error)
 }
 
-// DeclareMissing creates missing resources, such as passive checks of events, and waits by catchUp until the planner
-// has applied them. exists is true if an operator has just declared one of these resources; then DeclareMissing has
-// changed nothing.
+// DeclareMissing creates the missing resources of a list, such as passive checks, and waits with the function catchUp
+// until the planner has applied them. exists is true if an operator has just declared one of these resources; then
+// DeclareMissing has changed nothing.
 func DeclareMissing(ctx context.Context, d Declarer, catchUp func(context.Context) error, by intent.Actor, missing []model.Resource) (exists bool, err error) {
 	expect := make(map[intent.Key]int64, len(missing))
 	for i := range missing {

@@ -100,7 +100,7 @@ type memoryJournal struct {
 	records [][]byte
 }
 
-// Append stores entries and commits each at once.
+// Append stores entries in memory and commits each one immediately.
 func (j *memoryJournal) Append(_ context.Context, entries ...journal.Entry) error {
 	for _, e := range entries {
 		j.records = append(j.records, append([]byte(nil), e.Data...))
@@ -111,8 +111,7 @@ func (j *memoryJournal) Append(_ context.Context, entries ...journal.Entry) erro
 	return nil
 }
 
-// TestSourceOfLinesUsesTheCore checks that the example lineSource, a hundred lines of code, gets sessions, limits,
-// journal and acknowledgements from package core.
+// The example source lineSource gets sessions, limits, journal and acknowledgements from package core.
 func TestSourceOfLinesUsesTheCore(t *testing.T) {
 	s := &lineSource{journal: &memoryJournal{}}
 	s.limiter.LimiterConfig = core.LimiterConfig{
@@ -146,8 +145,7 @@ func TestSourceOfLinesUsesTheCore(t *testing.T) {
 	}
 }
 
-// TestDisplacedSessionAppendsNothing checks that the end of a session wakes a reader blocked on a full window, and
-// that nothing is appended after Displace.
+// Displace wakes a reader that waits for space in a full window, and the session appends nothing afterwards.
 func TestDisplacedSessionAppendsNothing(t *testing.T) {
 	var w core.Window
 	w.Open()

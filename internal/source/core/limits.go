@@ -48,8 +48,8 @@ type Limiter struct {
 	pruned     int64 // time of the last removal of full buckets, ns of the monotonic clock
 }
 
-// sender is a node, or a user whose programs send alerts to a namespace. Its buckets outlive its sessions: a sender that
-// connects again gets no new burst.
+// sender identifies the owner of token buckets: a node, or a user whose programs send alerts to a namespace. Its
+// buckets outlive its sessions: a sender that connects again gets no new burst.
 type sender struct {
 	node      model.NodeID // zero: a user
 	namespace model.NamespaceID
@@ -75,14 +75,14 @@ func (l *Limiter) buckets(node *Node) *loadBuckets {
 	return b
 }
 
-// pruneLocked removes, once a minute, the buckets that are full again: a new bucket is full, too.
+// pruneLocked removes the token buckets that are full, at most once a minute, because a missing bucket counts as full.
 func (l *Limiter) pruneLocked(now int64) {
 	if now-l.pruned < int64(time.Minute) {
 		return
 	}
 	l.pruned = now
 	for key, b := range l.senders {
-		if b.idleSince() < now-2*int64(l.Burst) {
+		if b.lastSpend() < now-2*int64(l.Burst) {
 			delete(l.senders, key)
 		}
 	}
@@ -103,18 +103,17 @@ func (l *Limiter) ChargeSender(namespace model.NamespaceID, user string, bytes i
 	return debt
 }
 
-// namespaceBudget holds the limits and token buckets that the nodes of a namespace share, and the limits that they
-// reached.
+// namespaceBudget holds the limits and token buckets of a namespace, and the limits that were reached.
 type namespaceBudget struct {
 	loadBuckets
 	limits atomic.Pointer[NamespaceLimits]
 
 	mu   sync.Mutex
-	hits map[string]*Hit // by limit
+	hits map[string]*LimitHit // by limit
 }
 
-// Hit is a limit that a namespace has reached: results beyond it were refused or delayed.
-type Hit struct {
+// LimitHit describes a limit that a namespace has reached, with the number of refused or delayed results.
+type LimitHit struct {
 	Namespace string
 	Limit     string // output, node_states, namespace_states, node_rate, namespace_rate, node_values_rate … (Debt.Limit), labels, facts, groups, node_passive
 	Count     uint64 // number of refusals and delays since the server started
@@ -124,7 +123,7 @@ type Hit struct {
 }
 
 // Hits returns the limits reached since a time, newest first.
-func (l *Limiter) Hits(since time.Time) (list []Hit) {
+func (l *Limiter) Hits(since time.Time) (list []LimitHit) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, n := range l.namespaces {
@@ -136,7 +135,7 @@ func (l *Limiter) Hits(since time.Time) (list []Hit) {
 		}
 		n.mu.Unlock()
 	}
-	slices.SortFunc(list, func(a, b Hit) int { return b.Last.Compare(a.Last) })
+	slices.SortFunc(list, func(a, b LimitHit) int { return b.Last.Compare(a.Last) })
 	return list
 }
 
@@ -187,16 +186,16 @@ func (l *Limiter) Hit(node *Node, limit, reason string) {
 	b.Hit(limit, reason)
 }
 
-// StatesLimit returns the limit's name for the code with which the event view refused a new event.
-func StatesLimit(code string) string {
+// EventLimitName returns the metric name of the limit on events that a refusal code of the event view means.
+func EventLimitName(code string) string {
 	if code == "namespace_limit" {
 		return "namespace_states"
 	}
 	return "node_states"
 }
 
-// Budget is what one session pays from: the buckets of its node and of its namespace. Its methods Spend and Wait belong to
-// the session's reader.
+// Budget holds the rate-limit buckets that one session takes tokens from: those of its node and of its namespace. Its
+// methods Spend and Wait belong to the session's reader.
 type Budget struct {
 	limiter   *Limiter
 	namespace *namespaceBudget
@@ -204,7 +203,7 @@ type Budget struct {
 	own       *loadBuckets
 }
 
-// Open prepares the rate limits of a node's session; call it before any other method.
+// Open attaches a session to the rate limits of its node and namespace; call it before any other method.
 func (b *Budget) Open(l *Limiter, node *Node) {
 	b.limiter, b.namespace, b.node, b.own = l, l.namespaceBudget(node.Namespace), node.Name, l.buckets(node)
 }
@@ -212,7 +211,8 @@ func (b *Budget) Open(l *Limiter, node *Node) {
 // Limits returns the limits of the session's namespace. The caller must not change them.
 func (b *Budget) Limits() *NamespaceLimits { return b.namespace.limits.Load() }
 
-// Spend takes tokens for a batch from the buckets of node and namespace and returns the larger debt.
+// Spend takes the tokens for a batch from the node's and the namespace's buckets, and returns the longer of the two
+// waiting times.
 func (b *Budget) Spend(c *Charge) Debt {
 	limits, now, burst := b.Limits(), b.limiter.Monotonic(), b.limiter.Burst
 	node, namespace := limits.nodeRates(), limits.namespaceRates()
@@ -231,7 +231,7 @@ func (b *Budget) SpendFrame() Debt {
 	return Debt{Wait: wait, scope: "node", load: LoadResults, perSec: most}
 }
 
-// Hit counts a limit that the session has reached, for Limiter.Hits.
+// Hit records that the session has reached a limit, for the list that Limiter.Hits returns.
 func (b *Budget) Hit(limit, reason string) {
 	name := b.Limits().Namespace
 	b.limiter.Met.WithLabelValues(name, limit).Inc()
@@ -239,11 +239,11 @@ func (b *Budget) Hit(limit, reason string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.hits == nil {
-		n.hits = map[string]*Hit{}
+		n.hits = map[string]*LimitHit{}
 	}
 	h := n.hits[limit]
 	if h == nil {
-		h = &Hit{Limit: limit}
+		h = &LimitHit{Limit: limit}
 		n.hits[limit] = h
 	}
 	h.Count++
@@ -253,8 +253,8 @@ func (b *Budget) Hit(limit, reason string) {
 // maxReaderPause bounds one pause, so that a server that stops does not wait for it.
 const maxReaderPause = time.Second
 
-// Wait pauses the reader until a debt is paid; ctx or the end of the session ends the wait. When an operator changes
-// a limit, the time is computed again, so that no reader waits for the old limit.
+// Wait pauses the session's reader for the time that a rate limit demands; ctx or the end of the session ends the
+// pause. When an operator changes a limit, the time is computed again, so that no reader waits for the old limit.
 func (b *Budget) Wait(ctx context.Context, wait time.Duration, w *Window) {
 	limits := b.Limits()
 	for ; wait > 0; wait -= maxReaderPause {
@@ -270,14 +270,14 @@ func (b *Budget) Wait(ctx context.Context, wait time.Duration, w *Window) {
 	}
 }
 
-// Load is a kind of traffic with its own rate limit: results, values, reports or bytes.
-type Load uint8
+// TrafficKind is a kind of traffic with its own rate limit: results, values, reports or bytes.
+type TrafficKind uint8
 
 const (
-	LoadResults Load = iota // results, keepalives, refused signals and other frames
-	LoadValues              // rows of value blocks, by their headers
-	LoadReports             // reports and inventories
-	LoadBytes               // bytes of batches, reports and alerts, whatever their content
+	LoadResults TrafficKind = iota // results, keepalives, refused signals and other frames
+	LoadValues                     // rows of value blocks, by their headers
+	LoadReports                    // reports and inventories
+	LoadBytes                      // bytes of batches, reports and alerts, whatever their content
 	loads
 )
 
@@ -288,10 +288,11 @@ var loadNames = [loads]struct{ unit, limit string }{
 // Charge is the cost of a batch against the rate limits of its node and namespace.
 type Charge [loads]int
 
-// loadBuckets holds the token buckets of a node or of a namespace, one for each Load.
+// loadBuckets holds the token buckets of a node or of a namespace, one for each kind of traffic.
 type loadBuckets [loads]TokenBucket
 
-// loadRates holds the rate limits of a node or of a namespace, in tokens per second of each Load; zero: no limit.
+// loadRates holds the rate limits of a node or of a namespace in tokens per second, one for each kind of traffic;
+// zero: no limit.
 type loadRates [loads]float64
 
 // nodeRates returns the rate limits of one node.
@@ -304,41 +305,41 @@ func (l *NamespaceLimits) namespaceRates() loadRates {
 	return loadRates{l.ResultsPerSec, l.ValuesPerSec, l.ReportsPerSec, l.BytesPerSec}
 }
 
-// spend takes the tokens of a batch from the buckets of every load. It returns the longest wait until a bucket's debt
-// is paid, and the Load of that bucket.
-func (b *loadBuckets) spend(c *Charge, r loadRates, burst time.Duration, now int64) (wait time.Duration, of Load) {
+// spend takes the tokens of a batch from the bucket of each kind of traffic. It returns the longest wait until a
+// bucket's debt is paid, and the Load of that bucket.
+func (b *loadBuckets) spend(c *Charge, r loadRates, burst time.Duration, now int64) (wait time.Duration, of TrafficKind) {
 	for i := range b {
 		if r[i] <= 0 { // no limit, as most
 			continue
 		}
 		if w := b[i].Spend(c[i], r[i], burst, now); w > wait {
-			wait, of = w, Load(i)
+			wait, of = w, TrafficKind(i)
 		}
 	}
 	return wait, of
 }
 
-// idleSince returns the monotonic time (ns) of the last Spend of any bucket.
-func (b *loadBuckets) idleSince() (at int64) {
+// lastSpend returns the monotonic time (ns) of the last Spend of any bucket.
+func (b *loadBuckets) lastSpend() (at int64) {
 	for i := range b {
-		at = max(at, b[i].IdleSince())
+		at = max(at, b[i].LastSpend())
 	}
 	return at
 }
 
-// Debt is the time that a session has to wait before it reads on, and the limit that it met.
+// Debt holds how long a session must wait before it reads on, and the rate limit that demands the wait.
 type Debt struct {
 	Wait   time.Duration
 	scope  string // node or namespace
 	sender bool   // scope node: a user that sends alerts
-	load   Load
+	load   TrafficKind
 	perSec float64
 }
 
-// Limit returns the name of the reached limit in metrics and in Hit.
+// Limit returns the name of the reached rate limit, as in metrics.
 func (d *Debt) Limit() string { return d.scope + "_" + loadNames[d.load].limit + "rate" }
 
-// Reason returns a sentence for people about the reached limit.
+// Reason returns a sentence for users that says which rate limit was reached.
 func (d *Debt) Reason() string {
 	subject := map[string]string{"namespace": "the namespace", "node": "this node"}[d.scope]
 	if d.sender {
@@ -356,8 +357,8 @@ type TokenBucket struct {
 	at     int64 // of tokens, ns of a monotonic clock; zero: full
 }
 
-// Spend takes n tokens from a bucket of size burst that refills at rate per second, and returns the time until the
-// debt is paid.
+// Spend takes n tokens from a bucket that refills at rate per second, and returns how long the caller must wait if
+// too few were left.
 func (b *TokenBucket) Spend(n int, rate float64, burst time.Duration, now int64) time.Duration {
 	if rate <= 0 {
 		return 0
@@ -385,8 +386,8 @@ func (b *TokenBucket) Refund(n int) {
 	b.mu.Unlock()
 }
 
-// IdleSince returns the monotonic time of the last Spend, in nanoseconds.
-func (b *TokenBucket) IdleSince() int64 {
+// LastSpend returns the monotonic time of the last Spend, in nanoseconds.
+func (b *TokenBucket) LastSpend() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.at

@@ -22,7 +22,7 @@ func newLimiter() (l *Limiter, now *time.Duration) {
 	}}, now
 }
 
-// A node that connects again pays its debt: a new session brings no new burst.
+// The byte limit of a node continues in its next session: a reconnect gives no new burst.
 func TestByteBudgetOutlivesSession(t *testing.T) {
 	l, now := newLimiter()
 	node := &Node{ID: 7, Name: "web1", Namespace: 1}
@@ -48,7 +48,7 @@ func TestByteBudgetOutlivesSession(t *testing.T) {
 	}
 }
 
-// A sender of alerts has a budget beside the nodes, and the namespace one for all.
+// Requests with alerts beyond the byte limit of their user or of their namespace are refused.
 func TestSenderInDebtIsRefused(t *testing.T) {
 	l, now := newLimiter()
 	for i, c := range []struct {

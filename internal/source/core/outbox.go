@@ -8,8 +8,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// Lane names one of the two outboxes of a session: short messages (acknowledgements and pings) or long ones
-// (assignments and requests). Two exist so that urgent short messages do not wait behind long ones.
+// Lane is one of the two outboxes of a session: one for short messages such as acknowledgements, one for long
+// messages such as assignments. Two exist so that urgent short messages do not wait behind long ones.
 type Lane uint8
 
 const (
@@ -18,28 +18,29 @@ const (
 	lanes
 )
 
-// Duties is a bit set of the messages that a session has to write in one lane.
-type Duties uint16
+// MessageSet is a bit set of the kinds of messages that a session still has to send in one lane.
+type MessageSet uint16
 
-// Outgoing holds the pending writes of one session. Window.Mu guards it.
+// Outgoing records the kinds of messages that one session still has to send. Window.Mu guards it.
 type Outgoing struct {
-	duties [lanes]Duties
+	duties [lanes]MessageSet
 	queued [lanes]bool // the session is in the lane's outbox, or a writer has it
 }
 
-// HoldBack keeps writers off the session until Release, so that its first message precedes all others.
-func (o *Outgoing) HoldBack() { o.queued = [lanes]bool{true, true} }
+// BlockWriters prevents writers from taking the session until Release, so that its first message is sent before all
+// others.
+func (o *Outgoing) BlockWriters() { o.queued = [lanes]bool{true, true} }
 
-// Sender is a session that an outbox's writers can flush. Only one writer per lane calls Flush, so messages of one
-// lane keep their order.
+// Sender is a session whose pending messages the writers of an outbox can send. Only one writer per lane calls Flush,
+// so messages of one lane keep their order.
 type Sender interface {
 	Base() *Session
 	// Flush writes the messages of duties. After an error the writer closes the connection and calls FlushFailed.
-	Flush(w *Scratch, duties Duties) error
+	Flush(w *Scratch, duties MessageSet) error
 	FlushFailed()
 }
 
-// Scratch is the memory that a writer reuses to encode messages without allocation.
+// Scratch holds the buffers that a writer reuses to encode messages without allocation.
 type Scratch struct {
 	Frame []byte // begins with wsconn.Headroom
 	More  any    // memory of the source, kept from one session to the next
@@ -57,7 +58,7 @@ const (
 // so the list is never longer than the number of sessions, and duties that are added meanwhile are written together.
 type Outbox[S Sender] struct {
 	lane       Lane
-	life       *Life
+	life       *Goroutines
 	countStuck func() // counts a replaced writer
 	mu         sync.Mutex
 	filled     sync.Cond
@@ -74,7 +75,7 @@ type Outbox[S Sender] struct {
 const sessionsPerWriter = 64
 
 // NewOutbox returns an empty outbox, registered in r under a name. stuck counts replaced writers.
-func NewOutbox[S Sender](life *Life, lane Lane, name string, sessions int, r *queue.Registry, stuck func()) *Outbox[S] {
+func NewOutbox[S Sender](life *Goroutines, lane Lane, name string, sessions int, r *queue.Registry, stuck func()) *Outbox[S] {
 	o := &Outbox[S]{lane: lane, life: life, countStuck: stuck, ring: make([]S, 64)}
 	o.filled.L = &o.mu
 	r.Register(name, func() queue.Info {
@@ -86,7 +87,7 @@ func NewOutbox[S Sender](life *Life, lane Lane, name string, sessions int, r *qu
 }
 
 // Add adds pending writes to a session and queues the session for a writer.
-func (o *Outbox[S]) Add(x S, duties Duties) {
+func (o *Outbox[S]) Add(x S, duties MessageSet) {
 	b := x.Base()
 	b.Mu.Lock()
 	defer b.Mu.Unlock()
@@ -94,7 +95,7 @@ func (o *Outbox[S]) Add(x S, duties Duties) {
 }
 
 // AddLocked adds pending writes like Add, for callers that hold the session's Mu.
-func (o *Outbox[S]) AddLocked(x S, duties Duties) {
+func (o *Outbox[S]) AddLocked(x S, duties MessageSet) {
 	out := &x.Base().Outgoing
 	out.duties[o.lane] |= duties
 	if !out.queued[o.lane] {
@@ -103,8 +104,8 @@ func (o *Outbox[S]) AddLocked(x S, duties Duties) {
 	}
 }
 
-// Release lets writers take the session again after HoldBack.
-func (o *Outbox[S]) Release(x S) {
+// UnblockWriters lets writers take the session again after BlockWriters.
+func (o *Outbox[S]) UnblockWriters(x S) {
 	b := x.Base()
 	b.Mu.Lock()
 	defer b.Mu.Unlock()
@@ -135,9 +136,9 @@ func (o *Outbox[S]) queueSession(x S) {
 	}
 }
 
-// Nudge starts another writer if no session was taken since the last call, because peers that do not read block the
-// present writers. Call it once a second.
-func (o *Outbox[S]) Nudge() {
+// WakeIfStuck wakes another writer if no session was taken from the queue since the last call, because all others may
+// be blocked by peers that do not read. Call it once a second.
+func (o *Outbox[S]) WakeIfStuck() {
 	o.mu.Lock()
 	taken := o.passed - uint64(o.n)
 	idle := o.n > 0 && taken == o.takenAtLastNudge
@@ -228,7 +229,7 @@ func (o *Outbox[S]) runWriter() {
 	}
 }
 
-// replaceWriter starts a writer goroutine, unless the outbox is closed.
+// replaceWriter starts a writer goroutine in place of a stuck one, unless the outbox is closed.
 func (o *Outbox[S]) replaceWriter() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

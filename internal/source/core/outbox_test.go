@@ -11,19 +11,18 @@ import (
 type silentSender struct{ Session }
 
 // Flush implements Sender and writes nothing.
-func (*silentSender) Flush(*Scratch, Duties) error { return nil }
+func (*silentSender) Flush(*Scratch, MessageSet) error { return nil }
 
 // FlushFailed implements Sender and does nothing.
 func (*silentSender) FlushFailed() {}
 
 // newTestOutbox returns an outbox for sessions that write nothing.
 func newTestOutbox() *Outbox[*silentSender] {
-	return NewOutbox[*silentSender](NewLife(), Acks, "test", 10, &queue.Registry{}, func() {})
+	return NewOutbox[*silentSender](NewGoroutines(), Acks, "test", 10, &queue.Registry{}, func() {})
 }
 
-// TestNudgeStartsAWriterWhenOthersAreStuck checks that the next Nudge starts another writer when a peer that does not
-// read blocks the first.
-func TestNudgeStartsAWriterWhenOthersAreStuck(t *testing.T) {
+// WakeIfStuck starts another writer if a peer that does not read blocks the first one.
+func TestStuckWriterIsJoinedByAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newTestOutbox()
 		o.queueSession(new(silentSender))
@@ -37,12 +36,12 @@ func TestNudgeStartsAWriterWhenOthersAreStuck(t *testing.T) {
 		o.mu.Lock()
 		o.n = 1
 		o.mu.Unlock()
-		o.Nudge()
-		o.Nudge()
+		o.WakeIfStuck()
+		o.WakeIfStuck()
 		if !<-got {
 			t.Error("nothing taken")
 		}
-		o.Nudge() // without a waiting session, no writer starts
+		o.WakeIfStuck() // without a waiting session, no writer starts
 	})
 }
 

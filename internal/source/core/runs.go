@@ -52,7 +52,7 @@ func (o *RunOutput) reserveBytes(n int) int {
 // Bytes returns how many bytes of output wait to be fetched.
 func (o *RunOutput) Bytes() int64 { return o.heldBytes.Load() }
 
-// Runs holds the ad-hoc runs of one caller, one per node, with the answers not yet fetched. A run belongs to the
+// Runs holds the ad-hoc runs of one caller and their answers until the caller fetches them. A run belongs to the
 // session to which it was submitted; it ends with an answer, with that session, or when the caller cancels it. Output
 // is bounded per run by the request, and for all callers by RunOutput: beyond that it is cut, and counted.
 type Runs struct {
@@ -65,7 +65,8 @@ type Runs struct {
 	closed bool
 }
 
-// PendingRun is an ad-hoc run that a session has to answer. The fields below maxOutput are guarded by Runs.mu.
+// PendingRun is an ad-hoc run whose result the session's agent has not sent yet. The fields below maxOutput are
+// guarded by Runs.mu.
 type PendingRun struct {
 	ID        uint64
 	runs      *Runs
@@ -109,10 +110,10 @@ func ErrNoSession() error {
 
 // ErrTooManyRuns returns the error for an ad-hoc run beyond MaxRuns.
 func ErrTooManyRuns() error {
-	return model.Errorf(model.Limited, "%d runs of this agent are pending, the limit", MaxRuns)
+	return model.Errorf(model.Limited, "this agent already has %d pending ad-hoc runs, the maximum", MaxRuns)
 }
 
-// Wake returns a channel that receives a value when Next has an answer.
+// Wake returns a channel that receives a value when a run has an answer for Next.
 func (r *Runs) Wake() <-chan struct{} { return r.wake }
 
 // Pending returns the number of runs whose end the caller has not fetched.
@@ -141,7 +142,7 @@ func (r *Runs) Next() (model.RunAnswer, bool) {
 	return out, true
 }
 
-// Forget cancels the runs on one node. Next returns no more answers of these runs.
+// Forget cancels the caller's runs on one node. Next returns no more answers of these runs.
 func (r *Runs) Forget(node model.NodeID) {
 	r.cancelRunsIf(func(p *PendingRun) bool { return p.answer.Node == node })
 }
@@ -154,7 +155,7 @@ func (r *Runs) Close() {
 	r.cancelRunsIf(func(*PendingRun) bool { return true })
 }
 
-// cancelRunsIf cancels the runs for which a function is true.
+// cancelRunsIf cancels the runs for which a given function returns true.
 func (r *Runs) cancelRunsIf(which func(*PendingRun) bool) {
 	var list []*PendingRun
 	r.mu.Lock()
@@ -194,15 +195,15 @@ func (p *PendingRun) Answer(m *wire.RunOutput) {
 	p.addToReadyLocked()
 }
 
-// Lose ends a run without an answer because its session ended, with the cause.
-func (p *PendingRun) Lose(cause string) {
+// Abort ends a run without a result because its session has ended, and stores the cause as its answer.
+func (p *PendingRun) Abort(cause string) {
 	p.runs.mu.Lock()
 	defer p.runs.mu.Unlock()
 	p.answer.Done, p.answer.Lost = true, "its session ended ("+cause+") before the run did"
 	p.addToReadyLocked()
 }
 
-// addToReadyLocked lists the run as ready for Next and wakes the caller.
+// addToReadyLocked adds the run to the list that Next returns from, and wakes the caller.
 func (p *PendingRun) addToReadyLocked() {
 	if p.listed || p.cancelled {
 		return
@@ -236,7 +237,7 @@ type AgentReport struct {
 	ForksPerMin float64
 }
 
-// IdleUnit is a unit of a node's assignment that its agent does not run, with the reason.
+// IdleUnit names an assigned unit, such as a check, that the agent does not run, with the reason.
 type IdleUnit struct {
 	Unit   model.UnitID
 	Name   string

@@ -23,7 +23,8 @@ type SecretValue struct {
 	Lease time.Duration
 }
 
-// SecretFunc returns the value of a Secret. Its error is for people and contains no value.
+// SecretFunc is a function that returns the value of a Secret by namespace and name. Its error is for people and
+// contains no value.
 type SecretFunc func(ctx context.Context, namespace, name string) (SecretValue, error)
 
 // Resolve resolves the values of secrets in parallel within SecretTimeout. values and errs have the order of names.
@@ -42,7 +43,7 @@ func (find SecretFunc) Resolve(ctx context.Context, names []string) (values []Se
 	return values, errs
 }
 
-// findAssignedCheck returns the first check of a node's assignment for which has is true, or nil.
+// findAssignedCheck returns the first check in a node's assignment that satisfies the function has, or nil.
 func findAssignedCheck(assignments directory.Assignments, node model.NodeID, has func(*model.CheckChunk) bool) *model.CheckChunk {
 	a := assignments.For(node)
 	if a == nil {
@@ -86,11 +87,11 @@ func NewArchives(open func(sum [64]byte) (io.ReadSeekCloser, error), assignments
 	return &Archives{open: open, assignments: assignments, slots: queue.NewSlots(r, "asset-fetches"), log: log}
 }
 
-// Open waits for a slot and opens an asset's archive that the node's assignment names. The caller calls done after
-// the transfer. outcome is a metric label.
+// Open waits for a free transfer slot and opens an asset archive that the node's assignment names. The caller calls
+// done after the transfer. outcome is a metric label.
 func (a *Archives) Open(ctx context.Context, node model.NodeID, sum [64]byte) (f io.ReadSeeker, done func(), outcome string, err error) {
 	if a.open == nil {
-		return nil, nil, "unknown", model.Errorf(model.NotFound, "this server has no archives")
+		return nil, nil, "unknown", model.Errorf(model.NotFound, "this server does not serve asset archives")
 	}
 	text := hex.EncodeToString(sum[:])
 	named := findAssignedCheck(a.assignments, node, func(c *model.CheckChunk) bool {
@@ -104,7 +105,7 @@ func (a *Archives) Open(ctx context.Context, node model.NodeID, sum [64]byte) (f
 		return false
 	})
 	if named == nil {
-		return nil, nil, "not_assigned", model.Errorf(model.Forbidden, "no check of this node uses the archive")
+		return nil, nil, "not_assigned", model.Errorf(model.Forbidden, "no check in this node's assignment uses the requested archive")
 	}
 	if a.slots.Enter(ctx) != nil {
 		return nil, nil, "busy", model.Errorf(model.Unavailable, "too many archives are being sent; try again later")

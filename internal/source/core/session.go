@@ -110,13 +110,13 @@ type Session struct {
 // Base returns the session itself, to implement Sender.
 func (x *Session) Base() *Session { return x }
 
-// Open initializes a session at the clock's present reading; call it before any other method.
+// Open initializes a session with the present time of the source's clock; call it before any other method.
 func (x *Session) Open(now int64) {
 	x.Window.Open()
 	x.heardAt.Store(now)
 }
 
-// Mark returns the journal record of the session's start or end.
+// Mark returns the encoded journal record that marks the session's start or end.
 func (x *Session) Mark(m wire.SessionMark) []byte {
 	m.Session = x.ID
 	return x.Node.Mark(m)
@@ -127,8 +127,8 @@ func (x *Session) Peer() Peer {
 	return Peer{Address: model.HostOf(x.Conn.NetConn().RemoteAddr().String()), Since: time.Unix(0, x.Since).Truncate(time.Second).UTC()}
 }
 
-// BeginEntries ends the node's older session (or nil) and returns the journal entries in order: the mark of the old
-// session's end, then the mark of this session's start. No append of the older session comes after them.
+// BeginEntries stops the node's previous session, if any, and returns the journal entries that mark its end and this
+// session's start, in this order. No append of the older session comes after them.
 func (x *Session) BeginEntries(begin []byte, w journal.Waiter, older *Session, end func() []byte) []journal.Entry {
 	entries := make([]journal.Entry, 0, 2)
 	if older != nil {
@@ -146,25 +146,25 @@ type Activity struct {
 	busy     atomic.Bool  // the reader handles a message, or waits for the journal or a limit: it cannot hear
 }
 
-// Busy records that the reader handles a message, until Idle.
+// Busy records a received frame and that the reader handles its message, until Idle is called.
 func (a *Activity) Busy(now int64) {
 	a.heardAt.Store(now)
 	a.busy.Store(true)
 }
 
-// Idle records that the reader waits for the agent's next message.
+// Idle records that the session's reader has finished a message and waits for the agent's next one.
 func (a *Activity) Idle(now int64) {
 	a.busy.Store(false)
 	a.heardAt.Store(now)
 }
 
-// Silence returns the time since the agent's last frame. busy reports that the reader was busy, so the silence is not
-// the agent's.
+// Silence returns the time since the agent's last frame, and whether the reader was busy during that time. busy
+// reports that the reader was busy, so the silence is not the agent's.
 func (a *Activity) Silence(now int64) (silence time.Duration, busy bool) {
 	return time.Duration(now - a.heardAt.Load()), a.busy.Load()
 }
 
-// PingDue reports whether the last ping is at least every ago, and if so records a new one.
+// PingDue reports whether the last ping was sent longer ago than the duration every, and if so records a new ping.
 func (a *Activity) PingDue(now int64, every time.Duration) bool {
 	if now-a.pingedAt.Load() <= int64(every) {
 		return false
@@ -188,14 +188,15 @@ type Node struct {
 	Visitor bool // the agent connects only to send a result, so no keepalive is expected
 }
 
-// Mark returns the journal record of a session's start or end. m holds the session's id and its other fields.
+// Mark returns the encoded journal record that marks the start or end of a node's session. m holds the session's id
+// and its other fields.
 func (n *Node) Mark(m wire.SessionMark) []byte {
 	m.Namespace, m.NoKeepalive = n.Namespace, n.Visitor
 	m.KeepaliveMs, m.TimeoutMs, m.WarningMs = uint32(n.Keepalive.Milliseconds()), uint32(n.Timeout.Milliseconds()), uint32(n.Warning.Milliseconds())
 	return wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordSession, Node: n.ID, Session: &m})
 }
 
-// SectionOf returns the journal section of a node's entries.
+// SectionOf returns the section of the journal for a node's entries: the node's partition.
 func SectionOf(uid uuid.UUID) journal.Section { return journal.Section(model.PartitionOf(uid)) }
 
 // Registry maps each node to its session; a node has at most one. S is the session of a source.
@@ -204,9 +205,9 @@ type Registry[S any] struct {
 	sessions map[model.NodeID]*S
 }
 
-// Swap makes x the node's session and returns the older session for the caller to end. Swap changes nothing and
-// returns ok false if keep (may be nil) returns true for the older session, or if sessions of as many other nodes
-// exist as limit allows (0: no limit).
+// Swap registers x as the node's session and returns the previous session, which the caller must end. Swap changes
+// nothing and returns ok false if keep (may be nil) returns true for the older session, or if sessions of as many
+// other nodes exist as limit allows (0: no limit).
 func (r *Registry[S]) Swap(node model.NodeID, x *S, limit int, keep func(old *S) bool) (old *S, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -311,7 +312,7 @@ func (rec *Record) Entries(b *Batch) []journal.Entry {
 	return rec.more
 }
 
-// Reset drops the reference to the batch's waiter before the record returns to the pool.
+// Reset clears the references to the batch, so that the record's memory can be reused.
 func (rec *Record) Reset() {
 	rec.list[0] = journal.Entry{}
 	clear(rec.more)

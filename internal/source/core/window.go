@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Window limits the bytes of a session that the journal has not committed yet, and stops appends: after Displace
-// returns, the session appends nothing.
+// Window limits the bytes of a session that wait for their commit in the journal, and can forbid further appends of
+// the session
 //
 // A source embeds it in its session. Lock order: the append lock (Acquire to Release), then Mu, which also guards the
 // fields that the source writes below it.
@@ -26,9 +26,9 @@ type Window struct {
 // Open initializes a window; call it before any other method.
 func (w *Window) Open() { w.Changed.L = &w.Mu }
 
-// Acquire waits until size bytes fit into the window of uncommitted bytes; a single entry always fits. It returns
-// false if the session has ended. Else the caller holds the append lock and Mu: it unlocks Mu, appends, and calls
-// Release.
+// Acquire locks the session's appends and waits until size more uncommitted bytes are allowed; a single entry is
+// always allowed. It returns false if the session has ended. Else the caller holds the append lock and Mu: it unlocks
+// Mu, appends, and calls Release.
 func (w *Window) Acquire(size, most int) bool {
 	w.appendLock.Lock()
 	w.Mu.Lock()
@@ -44,11 +44,11 @@ func (w *Window) Acquire(size, most int) bool {
 	return true
 }
 
-// Release unlocks the append lock.
+// Release unlocks the session's appends after Acquire.
 func (w *Window) Release() { w.appendLock.Unlock() }
 
-// Commit subtracts committed bytes from the window. An error ends the session, whose agent sends the bytes again in
-// another session. The caller holds Mu.
+// Commit subtracts bytes that the journal has committed from the session's uncommitted bytes. An error ends the
+// session, whose agent sends the bytes again in another session. The caller holds Mu.
 func (w *Window) Commit(size int, err error) {
 	w.uncommitted -= size
 	if err != nil {
@@ -57,7 +57,7 @@ func (w *Window) Commit(size int, err error) {
 	w.Changed.Signal()
 }
 
-// Ended reports whether the session's appends have ended.
+// Ended reports whether further journal appends of the session are forbidden.
 func (w *Window) Ended() bool {
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
@@ -67,27 +67,27 @@ func (w *Window) Ended() bool {
 // EndedLocked reports the same as Ended, for callers that hold Mu.
 func (w *Window) EndedLocked() bool { return w.ended }
 
-// End ends the session's appends: the window accepts no more entries.
+// End forbids further journal appends of the session.
 func (w *Window) End() {
 	w.Mu.Lock()
 	w.EndLocked()
 	w.Mu.Unlock()
 }
 
-// EndLocked ends the session's appends like End, for callers that hold Mu.
+// EndLocked forbids further journal appends like End, for callers that hold Mu.
 func (w *Window) EndLocked() {
 	w.ended = true
 	w.Changed.Broadcast()
 }
 
-// Displace ends the session's appends and waits for an append in progress.
+// Displace forbids further journal appends of the session and waits for a running append to finish.
 func (w *Window) Displace() {
 	w.End()
 	w.appendLock.Lock() // the session's last append holds it
 	defer w.appendLock.Unlock()
 }
 
-// WithAppendLock calls fn under the append lock, unless the session's appends have ended.
+// WithAppendLock calls fn while no append runs, unless further appends of the session are forbidden.
 func (w *Window) WithAppendLock(fn func()) {
 	w.appendLock.Lock()
 	defer w.appendLock.Unlock()
@@ -110,15 +110,15 @@ func (p Peer) String() string {
 	return p.Address + " (machine " + p.Machine + ")"
 }
 
-// Clone reports a refused machine: another one with the same identity is connected.
+// Clone reports that a machine was refused because another one with the same identity is connected.
 type Clone struct {
 	Node    Node
 	Holder  Peer // the connected machine
 	Refused Peer
 }
 
-// Probe checks by a numbered ping whether the agent of a session is alive. Only the answer to that ping counts:
-// frames that a machine sent before it died may still arrive.
+// Probe checks whether an agent is alive: only the pong to its numbered ping counts. Only the answer to that ping
+// counts: frames that a machine sent before it died may still arrive.
 type Probe struct{ pending atomic.Pointer[pendingProbe] }
 
 // pendingProbe is a probe that waits for its pong.
@@ -156,14 +156,14 @@ func (p *Probe) Payload() []byte {
 	return nil
 }
 
-// Pong ends the pending probe with the answer alive if the payload is its number.
+// Pong reports the probed agent as alive if the payload of its pong is the number of the pending probe.
 func (p *Probe) Pong(payload []byte) {
 	if pending := p.pending.Load(); pending != nil && len(payload) == 8 && binary.BigEndian.Uint64(payload) == pending.number {
 		pending.reportAlive(true)
 	}
 }
 
-// Fail ends the pending probe with the answer not alive, because the session ended.
+// Fail reports the probed agent as not alive, because its session has ended.
 func (p *Probe) Fail() {
 	if pending := p.pending.Load(); pending != nil {
 		pending.reportAlive(false)

@@ -39,7 +39,7 @@ func (s chunkKinds) reduceAssignment(a *directory.Assignment) *directory.Assignm
 	return &part
 }
 
-// proxyChecksOf returns the proxy nodes of an assignment; nil: it has none.
+// proxyChecksOf returns the proxy nodes and proxy checks of an assignment; nil: it has none.
 func proxyChecksOf(a *directory.Assignment) *wire.ProxyChecks {
 	if a == nil || a.Proxied == nil {
 		return nil
@@ -47,8 +47,8 @@ func proxyChecksOf(a *directory.Assignment) *wire.ProxyChecks {
 	return &a.Proxied.ProxyChecks
 }
 
-// understoodAssignment returns the chunks of the assignment that the agent understands and how many units are left
-// out; nil: no assignment.
+// understoodAssignment returns the part of the node's assignment that its agent supports, and the number of chunks
+// left out.
 func (x *session) understoodAssignment() (part *directory.Assignment, leftOut int) {
 	whole := x.srv.cfg.Assignments.For(x.Node.ID)
 	if part = x.hello.kinds.reduceAssignment(whole); part != whole {
@@ -57,7 +57,8 @@ func (x *session) understoodAssignment() (part *directory.Assignment, leftOut in
 	return part, leftOut
 }
 
-// idleUnits returns the units that the agent does not run: kinds it does not understand, and chunks it refused.
+// idleUnits returns the assigned units that the agent does not run, because it does not support their kind or has
+// refused their chunk.
 func (x *session) idleUnits() (list []core.IdleUnit) {
 	want := x.srv.cfg.Assignments.For(x.Node.ID)
 	if want == nil {
@@ -111,7 +112,8 @@ func (x *session) sendAssignment(w *core.Scratch) error {
 	return nil
 }
 
-// assignmentDifference returns the message that changes the agent's assignment have (nil: unknown) into want.
+// assignmentDifference returns the message that turns the agent's assignment have (nil: unknown) into the assignment
+// want.
 func assignmentDifference(have, want *directory.Assignment) *wire.Assignment {
 	m := &wire.Assignment{Generation: want.Generation, Hash: want.Hash}
 	var old []*model.Chunk
@@ -164,8 +166,8 @@ func equalProperties(a, b []wire.Property) bool {
 // server's.
 const maxMismatches = 3
 
-// confirmAssignment compares the assignment that the agent confirms with the sent one. One AssignmentStatus answers
-// each Assignment, so the last one counts.
+// confirmAssignment compares the hash of the assignment that the agent confirms with the one that was sent. One
+// AssignmentStatus answers each Assignment, so the last one counts.
 func (x *session) confirmAssignment(m *wire.AssignmentStatus) {
 	x.srv.metrics.refusedUnits.Add(float64(len(m.Refused)))
 	x.Mu.Lock()

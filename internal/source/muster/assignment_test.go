@@ -100,8 +100,8 @@ func chunkIDs(list []*model.Chunk) string {
 	return fmt.Sprint(ids)
 }
 
-// TestHeldAssignmentIsNotSentAgain checks that an agent with the present assignment gets none, and an agent with
-// another one gets the whole.
+// An agent whose Hello names the present assignment is sent no assignment, and an agent with another one is sent the
+// whole present one.
 func TestHeldAssignmentIsNotSentAgain(t *testing.T) {
 	w := newTestServer(t, nil)
 	uid := w.addNode(1, 1, 2)
@@ -134,8 +134,7 @@ func TestAgentWithAnotherHashGetsTheWholeAssignment(t *testing.T) {
 	}
 }
 
-// TestAppliedDifferenceIsTheWantedAssignment checks that the difference of two random assignments, applied to the
-// first, yields the second. It fits into one message.
+// The difference between two random assignments, applied to the first, yields the second. It fits into one message.
 func TestAppliedDifferenceIsTheWantedAssignment(t *testing.T) {
 	_, key, _ := ed25519.GenerateKey(nil)
 	uid := uuid.New()
@@ -205,7 +204,7 @@ func futureChunk(id model.ChunkID) *model.Chunk {
 	return (&model.Chunk{ID: id, Unit: 77, Namespace: model.DefaultNamespace, Name: "future"}).Seal(futureKind, []byte{1, 2, 3})
 }
 
-// An agent that does not support a kind of chunks gets the assignment without them; an agent that supports it gets all.
+// An agent gets its assignment without the chunks of kinds that it does not support.
 func TestUnsupportedChunksAreLeftOut(t *testing.T) {
 	w := newTestServer(t, nil)
 	w.plan.addChunks(futureChunk(3))
@@ -244,8 +243,8 @@ func TestUnsupportedChunksAreLeftOut(t *testing.T) {
 	}
 }
 
-// TestRefusedChunkStopsOneUnit checks that an agent's refusal of an unknown or unreadable chunk stops only its unit.
-// The other units run, and the server knows the refused ones, also in later sessions.
+// If an agent cannot run one check of its assignment, only this check stops, and the server knows the reason. The
+// other units run, and the server knows the refused ones, also in later sessions.
 func TestRefusedChunkStopsOneUnit(t *testing.T) {
 	w := newTestServer(t, nil)
 	long := &model.CheckChunk{Chunk: model.Chunk{ID: 4, Unit: 78, Namespace: model.DefaultNamespace, Name: "long"}, Command: &model.Command{Shell: strings.Repeat("x", wire.MaxBody+1)}}
@@ -360,8 +359,7 @@ func TestSignalsOfUnsupportedKindsAreRefused(t *testing.T) {
 	a.waitAck(6)
 }
 
-// TestValueBlocksHaveTheirOwnRateLimit checks that value blocks are kept unchanged, judged by header and chunk, and
-// charged to their own rate limit, as the pattern for new signals.
+// Blocks of metric values count against a rate limit of their own, and invalid ones are refused.
 func TestValueBlocksHaveTheirOwnRateLimit(t *testing.T) {
 	w := newTestServer(t, func(c *Config) {
 		c.Kinds = []wire.SignalKind{wire.SignalValueBlock}
@@ -436,6 +434,7 @@ func TestAgentsThatSendValueBlocksAreSlowedFirst(t *testing.T) {
 // nopCloser is a bytes.Reader with a Close method.
 type nopCloser struct{ *bytes.Reader }
 
+// Close does nothing.
 func (nopCloser) Close() error { return nil }
 
 // fetchArchive requests an archive with a client certificate, from a byte offset (empty: from the start).

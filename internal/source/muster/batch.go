@@ -14,8 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// handleBatch handles a batch in five stages: decode it, find its stream, judge each signal, append it to the
-// journal, charge it.
+// handleBatch decodes a batch, decides on each signal, appends the batch to the journal and applies the rate limits.
 func (x *session) handleBatch(body []byte) frameOutcome {
 	r := x.srv.batches.Get().(*wire.BatchReader)
 	defer x.srv.batches.Put(r)
@@ -61,7 +60,8 @@ func (x *session) handleBatch(body []byte) frameOutcome {
 	return batchKept
 }
 
-// streamIndex returns the index of a stream in the session and adds a new stream. Only the reader adds streams.
+// streamIndex returns the index of a stream in the session, and adds the stream if it is new. Only the reader adds
+// streams.
 func (x *session) streamIndex(key wire.StreamKey) (int, bool) {
 	for i := range x.streams {
 		if x.streams[i].StreamKey == key {
@@ -77,8 +77,8 @@ func (x *session) streamIndex(key wire.StreamKey) (int, bool) {
 	return len(x.streams) - 1, true
 }
 
-// acknowledgeAgain repeats the acknowledgement of a stream's committed signals. The others are acknowledged when they
-// are committed.
+// acknowledgeAgain queues the acknowledgement of a stream's committed signals once more. The others are acknowledged
+// when they are committed.
 func (x *session) acknowledgeAgain(slot int) {
 	x.Mu.Lock()
 	x.streams[slot].due = true
@@ -86,8 +86,8 @@ func (x *session) acknowledgeAgain(slot int) {
 	x.Mu.Unlock()
 }
 
-// replaceSignals encodes the batch again without refused signals: a keepalive replaces each one, and the node's id
-// replaces each result about a proxy node, so that sequence numbers stay continuous.
+// replaceSignals encodes the batch again with a keepalive in place of each refused signal, so that the sequence
+// numbers have no hole.
 func replaceSignals(body []byte, refused []wire.RefusedSignal, proxied []core.ProxyResult) []byte {
 	var r wire.BatchReader
 	if err := r.Reset(body); err != nil {
@@ -239,19 +239,19 @@ func (j *batchJudge) judgeSignals(r *wire.BatchReader) (refused []wire.RefusedSi
 	return refused, proxied, cost
 }
 
-// limitOfRefusal returns the limit that caused a signal's refusal; empty: no limit.
-func limitOfRefusal(v signalVerdict, code string) string {
+// limitOfRefusal returns the name of the reached limit that made the server refuse a signal; empty: another reason.
+func limitOfRefusal(v signalDecision, code string) string {
 	switch v {
 	case refusedOutput:
 		return "output"
 	case refusedStates:
-		return core.StatesLimit(code)
+		return core.EventLimitName(code)
 	}
 	return ""
 }
 
 // logRefusal logs the first refusal of each kind in a session. The metrics count all.
-func (j *batchJudge) logRefusal(v signalVerdict, code, reason string) {
+func (j *batchJudge) logRefusal(v signalDecision, code, reason string) {
 	if j.logged[v] {
 		return
 	}
@@ -259,7 +259,7 @@ func (j *batchJudge) logRefusal(v signalVerdict, code, reason string) {
 	j.srv.cfg.Log.Warn("refused a signal for good; one line per session and code, see muster_session_signals_total", "node", j.Node.Name, "code", code, "reason", reason)
 }
 
-// logAgentReport logs a gap without loss, by which an agent reports about itself, once per session.
+// logAgentReport logs, once per session, the text that an agent reports about itself.
 func (x *session) logAgentReport(g *wire.Gap) {
 	report := []wire.GapCount{{Kind: wire.SignalKeepalive, Chunk: model.BuiltinChunk(model.KeepaliveCheck)}}
 	if !x.reportLogged && slices.Equal(g.Counts, report) {
@@ -270,7 +270,7 @@ func (x *session) logAgentReport(g *wire.Gap) {
 
 // judgeSignal decides whether to keep or refuse one signal. It asks the event view for each result, because the event
 // may have been deleted since the last result.
-func (j *batchJudge) judgeSignal(sig *wire.Signal) (v signalVerdict, code, reason string) {
+func (j *batchJudge) judgeSignal(sig *wire.Signal) (v signalDecision, code, reason string) {
 	j.roundRobin, j.rows = 0, 0
 	switch sig.Kind {
 	case wire.SignalKeepalive:
@@ -311,9 +311,9 @@ func (j *batchJudge) judgeSignal(sig *wire.Signal) (v signalVerdict, code, reaso
 	return admitted, "", ""
 }
 
-// judgeEnvelope decides on a signal that is neither keepalive nor result, by its envelope and, for a value block, its
-// header.
-func (j *batchJudge) judgeEnvelope(sig *wire.Signal) (v signalVerdict, code, reason string) {
+// judgeEnvelope decides whether to keep or refuse a signal of another kind than keepalive or result, by its fields
+// outside the body.
+func (j *batchJudge) judgeEnvelope(sig *wire.Signal) (v signalDecision, code, reason string) {
 	switch {
 	case !slices.Contains(j.srv.cfg.Kinds, sig.Kind):
 		return refusedKind, "", "this server does not accept a " + sig.Kind.String()
@@ -334,8 +334,8 @@ func (j *batchJudge) judgeEnvelope(sig *wire.Signal) (v signalVerdict, code, rea
 // unknownChunkText returns the refusal's text for a chunk that the node does not have.
 func unknownChunkText(id model.ChunkID) string { return fmt.Sprintf("the node has no chunk %d", id) }
 
-// authorizeProxy checks the proxy node of a result: it returns the reason of a refusal or, in judge.proxy, the node.
-// A node reports only on proxy nodes that its assignment names, also by an older chunk.
+// authorizeProxy returns the reason why a result's proxy node is refused, or stores an allowed proxy node in
+// judge.proxy. A node reports only on proxy nodes that its assignment names, also by an older chunk.
 func (j *batchJudge) authorizeProxy(sig *wire.Signal, c *model.CheckChunk) string {
 	switch {
 	case !c.Proxy:
@@ -351,8 +351,9 @@ func (j *batchJudge) authorizeProxy(sig *wire.Signal, c *model.CheckChunk) strin
 	return ""
 }
 
-// allowedChunk returns a chunk for which the node may send signals, or nil. An older chunk that the assignment no
-// longer has must be of the node's namespace, whose handlers get the messages, and no check of the server itself.
+// allowedChunk returns the chunk with an id if the node may send signals for it, otherwise nil. An older chunk that
+// the assignment no longer has must be of the node's namespace, whose handlers get the messages, and no check of the
+// server itself.
 func (j *batchJudge) allowedChunk(id model.ChunkID) *model.Chunk {
 	if j.agentAssignment != nil {
 		if i, ok := chunkIndex(j.agentAssignment.Chunks, id); ok {
@@ -369,8 +370,8 @@ func (j *batchJudge) allowedChunk(id model.ChunkID) *model.Chunk {
 	return c
 }
 
-// chunkIndex returns the place of a chunk in a list sorted by id. It is a loop of its own, because
-// slices.BinarySearchFunc calls a function per step, once per result.
+// chunkIndex returns the index at which a chunk id stands in a list that is sorted by id. It is a loop of its own,
+// because slices.BinarySearchFunc calls a function per step, once per result.
 func chunkIndex(chunks []*model.Chunk, id model.ChunkID) (int, bool) {
 	low, high := 0, len(chunks)
 	for low < high {

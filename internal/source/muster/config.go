@@ -51,7 +51,7 @@ type Config struct {
 	Rand func() float64 // jitter, in [0, 1), safe for concurrent use; default rand.Float64
 }
 
-// Limits bounds the load that one agent may cause. Zero: the default.
+// Limits limits the connections, messages and bytes of agents; zero fields mean the defaults. Zero: the default.
 type Limits struct {
 	core.SessionLimits
 	Connections       int           // of all listeners, people included; default: no limit

@@ -89,7 +89,7 @@ type testAgent struct {
 
 var liveStream = wire.StreamKey{Stream: 7, Lane: wire.Live}
 
-// openSession opens a session with configuration and Hello as change modifies them.
+// openSession opens a session whose configuration and Hello the function change has modified.
 func (w *testServer) openSession(uid uuid.UUID, change func(*link.Config, *wire.Hello)) (*testAgent, error) {
 	return w.openSessionWith(uid, nil, change)
 }
@@ -129,7 +129,7 @@ func (w *testServer) openAgent(uid uuid.UUID) *testAgent {
 	return w.mustOpenSession(uid, nil, nil)
 }
 
-// update calls fn under the lock and wakes waiters.
+// update calls fn while it holds the lock and wakes the goroutines that wait for a change.
 func (a *testAgent) update(fn func()) {
 	a.mu.Lock()
 	fn()
@@ -137,7 +137,7 @@ func (a *testAgent) update(fn func()) {
 	a.changed.Broadcast()
 }
 
-// wait waits until the function ok returns true under the lock.
+// wait waits until the function ok returns true; ok is called while the lock is held.
 func (a *testAgent) wait(what string, ok func() bool) {
 	a.t.Helper()
 	timer := time.AfterFunc(time.Minute, func() { a.update(func() { what = "too long: " + what }) })
@@ -255,7 +255,7 @@ func (a *testAgent) send(b *wire.Batch) {
 	testenv.NoError(a.t, a.Send(b))
 }
 
-// countMetric returns the counter muster_session_NAME for a label value.
+// countMetric returns the value of the counter muster_session_NAME for one label value.
 func (w *testServer) countMetric(name, label string) float64 {
 	families, _ := w.metrics.Gather()
 	for _, f := range families {
@@ -294,7 +294,7 @@ func newMemoryNodes() *memoryNodes {
 	return &memoryNodes{nodes: map[uuid.UUID]core.Node{}, limits: map[model.NamespaceID]core.NamespaceLimits{}, retired: map[uuid.UUID]Retirement{}}
 }
 
-// change calls fn under the lock.
+// change calls fn while it holds the lock.
 func (m *memoryNodes) change(fn func()) { m.mu.Lock(); defer m.mu.Unlock(); fn() }
 
 // setNode adds or replaces a node.
@@ -310,7 +310,7 @@ func (m *memoryNodes) setLimits(id model.NamespaceID, l core.NamespaceLimits) {
 	m.change(func() { m.limits[id] = l })
 }
 
-// Lookup implements Nodes.
+// Lookup implements Nodes: it returns the node with a uid.
 func (m *memoryNodes) Lookup(uid uuid.UUID) (n core.Node, ok bool) {
 	m.change(func() { n, ok = m.nodes[uid] })
 	return n, ok
@@ -364,7 +364,7 @@ func newMemoryPlan() *memoryPlan {
 	return &memoryPlan{assignments: map[model.NodeID]*directory.Assignment{}, chunks: map[model.ChunkID]*model.Chunk{}}
 }
 
-// assign sets the assignment of a node to chunks and notifies the server.
+// assign sets the chunks in a node's assignment and notifies the server.
 func (m *memoryPlan) assign(node model.NodeID, uid uuid.UUID, ids ...model.ChunkID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -401,14 +401,14 @@ func (m *memoryPlan) For(node model.NodeID) *directory.Assignment {
 	return m.assignments[node]
 }
 
-// Chunk implements directory.Assignments.
+// Chunk implements directory.Assignments: it returns the chunk with an id.
 func (m *memoryPlan) Chunk(id model.ChunkID) *model.Chunk {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.chunks[id]
 }
 
-// Subscribe implements directory.Assignments.
+// Subscribe implements directory.Assignments: it stores the function to call after changes.
 func (m *memoryPlan) Subscribe(fn func(directory.Change)) { m.notify = fn }
 
 // memoryJournal is a journal that commits in memory, and the view of its entries. pauseCommits holds commits back.
@@ -469,7 +469,7 @@ func (j *memoryJournal) run() {
 	}
 }
 
-// apply updates the view by an entry: last sequence numbers and session marks.
+// apply updates last sequence numbers and session starts and ends by one journal entry.
 func (j *memoryJournal) apply(data []byte) {
 	j.entries = append(j.entries, data)
 	var r wire.Record
@@ -532,7 +532,7 @@ func (j *memoryJournal) LastNumbers(_ context.Context, node model.NodeID, _ jour
 	return list, nil
 }
 
-// Admit implements View by the test's function.
+// Admit implements View: it decides on a new event with the test's function.
 func (j *memoryJournal) Admit(node model.NodeID, c *model.CheckChunk) (string, string) {
 	if j.admit != nil {
 		return j.admit(node, c)

@@ -11,7 +11,7 @@ import (
 
 // Messages that a session has to write.
 const (
-	dueAck core.Duties = 1 << iota
+	dueAck core.MessageSet = 1 << iota
 	duePing
 	dueAssign
 	dueBackPressure
@@ -22,7 +22,7 @@ const (
 )
 
 // Flush implements core.Sender: it writes the pending messages.
-func (x *session) Flush(w *core.Scratch, due core.Duties) error {
+func (x *session) Flush(w *core.Scratch, due core.MessageSet) error {
 	if due&dueAck != 0 {
 		if err := x.sendAck(w); err != nil {
 			return err
@@ -44,7 +44,7 @@ func (x *session) Flush(w *core.Scratch, due core.Duties) error {
 	return nil
 }
 
-// reusedAck returns the Ack in a writer's Scratch, which all its sessions reuse.
+// reusedAck returns the Ack message that a writer reuses for all its sessions.
 func reusedAck(w *core.Scratch) *wire.Ack {
 	a, ok := w.More.(*wire.Ack)
 	if !ok {
@@ -92,7 +92,7 @@ func (x *session) sendMessage(frame []byte, kind string) error {
 
 // sendRareMessages writes pending messages other than acknowledgements, pings and assignments. The last message may
 // end the session.
-func (x *session) sendRareMessages(w *core.Scratch, due core.Duties) error {
+func (x *session) sendRareMessages(w *core.Scratch, due core.MessageSet) error {
 	x.Mu.Lock()
 	runs, turns, answers := x.requests.takeUnsent()
 	refusal, slow := x.closing.refusal, x.slowdown

@@ -35,8 +35,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// BenchmarkFootprint measures the resident memory per connected agent with 40 checks, on the server (this process) and
-// on the client's side (another process), and how long all take to connect, both ends on this machine:
+// BenchmarkFootprint measures the resident memory per connected agent with 40 checks, at the server and at the agent,
+// and the time until all agents are connected
 //
 //	MUSTER_AGENTS=9000 go test -run - -bench Footprint -benchtime 1x ./internal/source/muster
 //
@@ -143,7 +143,8 @@ func (ackReceiver) Assigned(*link.Session, *link.Assignment) {}
 // Acked implements link.Handler: it reports an acknowledgement to the benchmark.
 func (r ackReceiver) Acked(*link.Session, *wire.Ack) { r.acked <- struct{}{} }
 
-// runFootprintClients runs the agents of the benchmark in this process.
+// runFootprintClients runs the agents of BenchmarkFootprint in this process, which the benchmark has started as a
+// child.
 func runFootprintClients(spec string) {
 	var addr, dir, key string
 	var n int
@@ -246,8 +247,8 @@ func (j *nullJournal) Append(_ context.Context, entries ...journal.Entry) error 
 	return nil
 }
 
-// BenchmarkBatch measures the handling of a batch from the received message to the due acknowledgement. It allocates
-// nothing.
+// BenchmarkBatch measures the time from a received batch to the moment when its acknowledgement can be sent. It
+// allocates nothing.
 func BenchmarkBatch(b *testing.B) {
 	for _, n := range []int{1, 8, 40} {
 		b.Run(fmt.Sprint(n, "results"), func(b *testing.B) {
@@ -261,7 +262,7 @@ func BenchmarkBatch(b *testing.B) {
 				b.Fatal(refusal)
 			}
 			x.assignment.sent = w.plan.For(1001)
-			x.HoldBack() // no writer takes the session
+			x.BlockWriters() // no writer takes the session
 			frame := wire.AppendBatch(nil, resultBatch(1, n, 2))
 			b.SetBytes(int64(len(frame)))
 			b.ReportAllocs()

@@ -15,10 +15,10 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// beginMarkCommit is a journal.Waiter for the mark of a session's start.
+// beginMarkCommit waits for the journal's commit of the record that marks a session's start.
 type beginMarkCommit chan beginMarkOutcome
 
-// beginMarkOutcome is the position or error of the commit with a session's start mark.
+// beginMarkOutcome holds the outcome of the commit that contains a session's start: the journal position or the error.
 type beginMarkOutcome struct {
 	at  journal.Position
 	err error
@@ -29,8 +29,8 @@ func (c beginMarkCommit) Committed(_ uint64, at journal.Position, err error) {
 	c <- beginMarkOutcome{at, err}
 }
 
-// handshake reads Hello and returns a session or a refusal, or neither if the connection broke. It costs a look-up in
-// memory, one journal entry and one look-up in the view, because a whole fleet may connect at once.
+// handshake reads Hello and returns either a new session or a refusal; neither if the connection broke. It costs a
+// look-up in memory, one journal entry and one look-up in the view, because a whole fleet may connect at once.
 func (s *Server) handshake(ctx context.Context, conn *wsconn.Conn, proven Proof) (*session, *wire.Refuse) {
 	hello, refusal := s.readHello(conn)
 	if hello == nil {
@@ -81,14 +81,13 @@ func (s *Server) handshake(ctx context.Context, conn *wsconn.Conn, proven Proof)
 		x.Mu.Unlock()
 	}
 	// Duties that arose since the session was registered waited for Welcome.
-	s.acks.Release(x)
-	s.pushes.Release(x)
+	s.acks.UnblockWriters(x)
+	s.pushes.UnblockWriters(x)
 	s.pushes.Add(x, dueAssign)
 	return x, nil
 }
 
-// refuseChangedNode refuses a node that changed between admission and registration; after registration, a change ends
-// the session itself.
+// refuseChangedNode refuses an agent whose node was changed while its session was being opened.
 func (s *Server) refuseChangedNode(x *session) *wire.Refuse {
 	now, ok := s.cfg.Nodes.Lookup(x.UID)
 	switch {
@@ -122,7 +121,7 @@ func (s *Server) readHello(conn *wsconn.Conn) (*wire.Hello, *wire.Refuse) {
 		}
 		kind, body, err := wire.FrameKind(frame)
 		if err == nil && kind != wire.KindHello {
-			err = fmt.Errorf("message %d before Hello", kind)
+			err = fmt.Errorf("expected Hello as the first message, got a message of kind %d", kind)
 		}
 		hello := new(wire.Hello)
 		if err == nil {
@@ -165,7 +164,7 @@ func (s *Server) admitAgent(conn *wsconn.Conn, hello *wire.Hello, proven Proof) 
 	now := s.cfg.Now()
 	x := &session{srv: s, hello: helloFieldsOf(hello, now)}
 	x.Conn, x.ID, x.UID, x.Node, x.Section, x.Since = conn, hello.Session, hello.Node, node, core.SectionOf(hello.Node), now.UnixNano()
-	x.HoldBack() // Welcome comes first
+	x.BlockWriters() // Welcome comes first
 	x.proven.Store(proven != Proof{})
 	x.Open(s.clock.Now())
 	x.Budget.Open(&s.limiter, &x.Node)
@@ -175,8 +174,8 @@ func (s *Server) admitAgent(conn *wsconn.Conn, hello *wire.Hello, proven Proof) 
 	return x, nil
 }
 
-// checkKey returns the refusal for a machine whose key differs from the node's recorded key; nil: the keys are equal.
-// A node without a key gets the first one, unless that is another node's.
+// checkKey returns a refusal if the machine's key differs from the key recorded for its node; nil: the keys are
+// equal. A node without a key gets the first one, unless that is another node's.
 func (s *Server) checkKey(node *core.Node, uid uuid.UUID, key string) *wire.Refuse {
 	if node.Key == "" {
 		var holder string
@@ -228,8 +227,8 @@ func withHint(r *wire.Refuse, hint string) *wire.Refuse {
 	return r
 }
 
-// writeMark ends the node's older session, journals the mark of the new one, and returns the last sequence numbers of
-// its streams. The mark is behind the older session's appends, so the numbers are complete.
+// writeMark ends the node's previous session, writes the new session's start to the journal, and returns the last
+// sequence numbers of its streams. The mark is behind the older session's appends, so the numbers are complete.
 func (s *Server) writeMark(ctx context.Context, x, older *session, hello *wire.Hello) ([]wire.StreamLast, *wire.Refuse) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Limits.Handshake)
 	defer cancel()
@@ -266,7 +265,7 @@ func (s *Server) writeMark(ctx context.Context, x, older *session, hello *wire.H
 	return last, nil
 }
 
-// joinStreams returns the streams of a session: those in Hello and those with a last number in the event view.
+// joinStreams merges the streams that Hello lists with those whose last sequence number the event view knows.
 func joinStreams(held []wire.StreamRange, last []wire.StreamLast) []sessionStream {
 	list := make([]sessionStream, len(held), len(held)+1)
 	for i, h := range held {
@@ -280,8 +279,7 @@ func joinStreams(held []wire.StreamRange, last []wire.StreamLast) []sessionStrea
 	return list
 }
 
-// isBehindAgent reports whether the agent knows more than the server: a later incarnation of the journal, or in the present one
-// a newer assignment, or acknowledged signals, which an agent no longer holds.
+// isBehindAgent reports whether the server has older data than the agent, for example after a restored backup.
 func (s *Server) isBehindAgent(hello *wire.Hello, x *session) bool {
 	if now := s.cfg.Journal.Incarnation(); hello.Incarnation != now.ID {
 		// An agent of an earlier incarnation, or of another server, has an older assignment.
@@ -298,7 +296,7 @@ func (s *Server) isBehindAgent(hello *wire.Hello, x *session) bool {
 	return false
 }
 
-// newWelcome returns the Welcome of a session with its limits and features.
+// newWelcome returns the message that accepts a session, with its limits and features.
 func (s *Server) newWelcome(x *session) *wire.Welcome {
 	l, limits := &s.cfg.Limits, x.Budget.Limits()
 	x.maxOutput.Store(int64(limits.OutputBytes))

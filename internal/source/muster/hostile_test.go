@@ -27,8 +27,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// An agent may send results of a former chunk, but none of another namespace and none of a built-in check of the
-// server.
+// A node may send results of its former checks, but not of another namespace's checks or of the server's built-in
+// ones.
 func TestResultsOfForeignChunksAreRefused(t *testing.T) {
 	w := newTestServer(t, nil)
 	define := func(id model.ChunkID, check model.CheckID, namespace model.NamespaceID) {
@@ -51,7 +51,7 @@ func TestResultsOfForeignChunksAreRefused(t *testing.T) {
 	a.expectRefused("4 unknown_chunk", "5 unknown_chunk")
 }
 
-// TestGapIsChargedPerChunk checks that a gap costs one result of the rate limit for each chunk that it names.
+// A message about dropped signals costs one result of the rate limit for each check that it lists.
 func TestGapIsChargedPerChunk(t *testing.T) {
 	w := newTestServer(t, func(c *Config) { c.Limits.NodeResultsPerSec, c.Limits.RateBurst = 100, time.Second })
 	a := w.openAgent(w.addNode(1, 1))
@@ -197,8 +197,8 @@ func TestProtocolErrorsGetAReason(t *testing.T) {
 	w.checkOutcomes()
 }
 
-// Peers that do not read delay neither acknowledgements nor assignments of other sessions, although there are more such
-// peers than writers.
+// Peers that do not read block no acknowledgement or assignment of other sessions, even if they outnumber the writer
+// goroutines.
 func TestPeersThatDoNotReadDelayNoSession(t *testing.T) {
 	w := newTestServer(t, nil)
 	large := &model.CheckChunk{Chunk: model.Chunk{ID: 5, Unit: model.FirstCheck, Namespace: 1}, Command: &model.Command{Shell: randomText(200 << 10)}}
@@ -277,6 +277,7 @@ func TestRepeatedHellosAreLimited(t *testing.T) {
 	w.openAgent(w.addNode(2, 1)).send(resultBatch(1, 1, 1))
 }
 
+// The number of opening connections and of Hello messages per minute is limited for each node separately.
 func TestConnectionsAndHellosOfANodeAreLimited(t *testing.T) {
 	var a arrivalLimits
 	now := int64(1)
@@ -313,7 +314,7 @@ func TestConnectionsAndHellosOfANodeAreLimited(t *testing.T) {
 	}
 }
 
-// Pings, repeated batches and messages of unknown kinds are charged to the node's limit.
+// Pings, repeated batches and messages of unknown kinds count against the node's rate limit.
 func TestEveryMessageIsCharged(t *testing.T) {
 	for name, message := range map[string][]byte{
 		"pings":              encodeFrame(ws.Header{Fin: true, Masked: true, OpCode: ws.OpPing}, strings.Repeat("x", 125)),
@@ -348,7 +349,7 @@ func FuzzFrame(f *testing.F) {
 		}
 		x.streams = joinStreams(hello.Streams, nil)
 		// No writer takes the session, so its duties stay.
-		x.HoldBack()
+		x.BlockWriters()
 		for _, message := range [][]byte{first, second} {
 			if out := x.handleFrame(message); out >= outcomes {
 				t.Fatalf("outcome %d", out)
@@ -357,8 +358,8 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-// TestEveryMessageHasOneOutcome sends one message for each outcome and checks the counters. The number of received
-// messages is the sum of all outcomes.
+// Each received message is counted under exactly one outcome. The number of received messages is the sum of all
+// outcomes.
 func TestEveryMessageHasOneOutcome(t *testing.T) {
 	const unackedBytes = 1000
 	ways := map[frameOutcome]func(w *testServer, a *testAgent, node uuid.UUID){

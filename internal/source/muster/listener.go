@@ -19,15 +19,15 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Listener shares one TCP listener between agents and people. A client that offers the ALPN protocol muster.v1 must show
-// a node's certificate and becomes a session. Clients that do not offer muster.v1 show no certificate and go to an
-// http.Server.
+// Listener accepts TLS connections on one TCP port, for agents as well as for people. A client that offers the ALPN
+// protocol muster.v1 must show a node's certificate and becomes a session. Clients that do not offer muster.v1 show
+// no certificate and go to an http.Server.
 type Listener struct {
 	tcp        net.Listener
 	server     *Server
 	log        *slog.Logger
 	config     *tls.Config
-	gates      admission.Gates
+	gates      admission.HandshakeLimits
 	people     connQueue
 	assets     connQueue // agents that fetch archives
 	peopleOnly bool      // the listener is for people only; agents have a listener of their own
@@ -48,7 +48,7 @@ func newListener(l net.Listener, authority *pki.Authority, server *Server, log *
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	gates := admission.NewGates()
+	gates := admission.NewHandshakeLimits()
 	names := newServerNameCheck(authority, server.metrics, log)
 	return &Listener{
 		tcp: l, server: server, log: log, gates: gates, config: newTLSConfig(authority, server, gates, names, agents),
@@ -58,7 +58,7 @@ func newListener(l net.Listener, authority *pki.Authority, server *Server, log *
 }
 
 // newTLSConfig returns the TLS configuration of a listener, with a client certificate required only for agents.
-func newTLSConfig(authority *pki.Authority, server *Server, gates admission.Gates, names *serverNameCheck, admitAgents bool) *tls.Config {
+func newTLSConfig(authority *pki.Authority, server *Server, gates admission.HandshakeLimits, names *serverNameCheck, admitAgents bool) *tls.Config {
 	people := &tls.Config{
 		MinVersion: tls.VersionTLS13, NextProtos: []string{"h2", "http/1.1"}, GetCertificate: authority.GetCertificate,
 	}
@@ -155,7 +155,7 @@ func newConnQueue(addr net.Addr) connQueue {
 	return connQueue{addr: addr, conns: make(chan net.Conn), done: make(chan struct{})}
 }
 
-// addConn queues a connection for Accept, or closes it after the end.
+// addConn adds a connection for Accept to return, or closes the connection if the queue has ended.
 func (q *connQueue) addConn(nc net.Conn) {
 	select {
 	case q.conns <- nc:
@@ -185,7 +185,7 @@ func (q *connQueue) Addr() net.Addr { return q.addr }
 func ServePlain(ctx context.Context, l net.Listener, server *Server) error {
 	addr, ok := l.Addr().(*net.TCPAddr)
 	if !ok || !addr.IP.IsLoopback() {
-		return fmt.Errorf("listen for agents without TLS on %s: want a loopback address", l.Addr())
+		return fmt.Errorf("listen for agents without TLS on %s: expected a loopback address such as 127.0.0.1", l.Addr())
 	}
 	return server.admission.Serve(ctx, &admission.Listener{TCP: l, Handshake: server.cfg.Limits.Handshake, Log: server.cfg.Log,
 		Serve: func(ctx context.Context, nc net.Conn) { server.ServeConn(ctx, nc, Proof{}) }})
@@ -205,7 +205,7 @@ func newServerNameCheck(authority *pki.Authority, m *metrics, log *slog.Logger) 
 	return &serverNameCheck{authority: authority, metrics: m, log: log, people: admission.OncePerMinute(), agents: admission.OncePerMinute()}
 }
 
-// checkRequestedName checks the server name that a client requests against the certificate.
+// checkRequestedName counts and logs a server name that a client requests and that the certificate lacks.
 func (n *serverNameCheck) checkRequestedName(name string, agent bool) {
 	if name == "" {
 		return
@@ -244,7 +244,7 @@ type ticketKeys struct {
 	day       atomic.Int64 // of the keys in use
 }
 
-// rotate sets the present day's session ticket keys in all TLS configurations.
+// rotate installs the TLS session ticket keys of the present day in all TLS configurations.
 func (t *ticketKeys) rotate() {
 	now := t.now()
 	day := now.Unix() / 86400

@@ -6,7 +6,7 @@ import (
 	"github.com/muster-fleet/muster/internal/source/core"
 )
 
-// frameOutcome is the outcome of handling one frame, for metrics. Every frame raises exactly one.
+// frameOutcome classifies how one frame was handled, as a label for metrics. Every frame raises exactly one.
 type frameOutcome uint8
 
 const (
@@ -35,11 +35,11 @@ var outcomeNames = [outcomes]string{
 	"kept", "repeated", "hole", "malformed", "oversized", "streams", "unkept", "displaced", "stalled", "holding", "bye", "stats", "hasty", "ran", "unasked", "facts", "secrets", "unknown_kind",
 }
 
-// signalVerdict is the decision on one signal: keep it or refuse it with a code.
-type signalVerdict uint8
+// signalDecision is the decision whether to keep one signal or to refuse it with a code.
+type signalDecision uint8
 
 const (
-	admitted signalVerdict = iota
+	admitted signalDecision = iota
 	refusedChunk
 	refusedOutput
 	refusedStates
@@ -92,8 +92,8 @@ func newMetrics(r prometheus.Registerer, sessions, pressure func() float64) *met
 	return m
 }
 
-// fleetMetrics exports sums of agents' reports over the fleet, because a label per node would make too many series.
-// The sums are computed at each scrape.
+// fleetMetrics exports the agents' own statistics as sums over the fleet, because one series per node would be too
+// many. The sums are computed at each scrape.
 type fleetMetrics struct{ server *Server }
 
 // Describe implements prometheus.Collector.

@@ -61,8 +61,8 @@ func (l *logBuffer) countText(text string) int {
 	return strings.Count(l.text.String(), text)
 }
 
-// TestListedBalancersHeaderNamesTheClient checks that the PROXY header of a listed load balancer sets the client's
-// address. A connection without the expected header is refused, and counted by its cause.
+// The PROXY header of a configured load balancer sets the client's address, and a connection without the header is
+// refused. A connection without the expected header is refused, and counted by its cause.
 func TestListedBalancersHeaderNamesTheClient(t *testing.T) {
 	const local = "\r\n\r\n\x00\r\nQUIT\n\x20\x00\x00\x00"
 	text := &logBuffer{}
@@ -240,8 +240,8 @@ func (w *testServer) readJournal(t *testing.T) (proxied []wire.Record, own []wir
 	return proxied, own
 }
 
-// TestNodeReportsOnAssignedProxyNodes checks that a node may send results only about proxy nodes of its assignment. A
-// result about a proxy node is kept once, with that node; its number stays with the sender.
+// A node may send results about proxy nodes only if its assignment names them. A result about a proxy node is kept
+// once, with that node; its number stays with the sender.
 func TestNodeReportsOnAssignedProxyNodes(t *testing.T) {
 	w := newTestServer(t, nil)
 	uid := w.addNode(1, 1)

@@ -36,8 +36,8 @@ func (r *sessionRequests) takeUnsent() (runs []wire.Run, turns []wire.TurnRun, a
 // NewRuns returns the collection of ad-hoc runs of one caller. The caller closes them.
 func (s *Server) NewRuns() *core.Runs { return s.runOutput.NewRuns() }
 
-// Ask requests an ad-hoc run of a chunk or command from the node's agent, limited by TimeoutMs and MaxOutput. It
-// fails if the node has no session here, or the agent announced that it refuses.
+// Ask sends an agent the request for an ad-hoc run of a check or command. It fails if the node has no session here,
+// or the agent announced that it refuses.
 func (s *Server) Ask(runs *core.Runs, node model.NodeID, run wire.Run) error {
 	x := s.registry.Get(node)
 	if x == nil || x.maxOutput.Load() == 0 { // none, or not welcomed yet
@@ -103,9 +103,9 @@ func (x *session) handleRunOutput(body []byte) frameOutcome {
 	return runAnswered
 }
 
-// Give sends the turn of a round-robin check to a node's session. It returns false if the node has no session, was
-// not sent this chunk yet, or is about to leave. Give does not block.
-func (s *Server) Give(node model.NodeID, g wire.TurnRun) bool {
+// GiveTurn sends a node's agent the order to run a round-robin check now. It returns false if the node has no
+// session, was not sent this chunk yet, or is about to leave. Give does not block.
+func (s *Server) GiveTurn(node model.NodeID, g wire.TurnRun) bool {
 	x := s.registry.Get(node)
 	if x == nil {
 		return false
@@ -131,8 +131,8 @@ func (s *Server) Give(node model.NodeID, g wire.TurnRun) bool {
 // maxExchanges bounds the unanswered requests of one agent.
 const maxExchanges = 64
 
-// offeredFeatures returns the features of Welcome: which requests the agent may make. Secrets are sent over mutual
-// TLS only.
+// offeredFeatures returns the features that Welcome announces: the requests that the agent may send. Secrets are sent
+// over mutual TLS only.
 func (x *session) offeredFeatures() (bits uint32) {
 	if x.srv.cfg.Secret != nil && x.proven.Load() {
 		bits |= wire.FeatureSecrets
@@ -210,7 +210,7 @@ type assetConn struct {
 // NetConn returns the connection below TLS, for package admission.
 func (c *assetConn) NetConn() net.Conn { return c.Conn.(*tls.Conn).NetConn() }
 
-// assetConnKey is the context key of an asset connection.
+// assetConnKey is the context key under which a request finds its connection for archives.
 type assetConnKey struct{}
 
 // assetServer returns the HTTP server for agents' requests for archives.
@@ -243,14 +243,14 @@ func (s *Server) sendAsset(w http.ResponseWriter, r *http.Request) (outcome stri
 	text, ok := strings.CutPrefix(r.URL.Path, wire.AssetPath)
 	sum, bad := model.ParseAssetSum(text)
 	if r.Method != http.MethodGet || !ok || bad != nil || s.cfg.Assets == nil {
-		return "unknown", model.Errorf(model.NotFound, "this connection serves archives only: GET %sSHA512", wire.AssetPath)
+		return "unknown", model.Errorf(model.NotFound, "this connection serves asset archives only: request GET %sSHA512 with the SHA-512 of the archive", wire.AssetPath)
 	}
 	conn := r.Context().Value(assetConnKey{}).(*assetConn)
 	node, known := s.cfg.Nodes.Lookup(conn.proof.Node)
 	if !known || node.Key != conn.proof.Key {
-		return "unknown_node", model.Errorf(model.Forbidden, "the server does not know this machine as a node")
+		return "unknown_node", model.Errorf(model.Forbidden, "the server has no node with the identity of this machine")
 	}
-	admission.Prove(conn)
+	admission.MarkAuthenticated(conn)
 	f, done, outcome, err := s.archives.Open(r.Context(), node.ID, sum)
 	if err != nil {
 		return outcome, err

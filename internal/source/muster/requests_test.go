@@ -48,6 +48,7 @@ func (a *testAgent) sendRunOutput(ran wire.RunOutput) {
 	testenv.NoError(a.t, a.SendRunOutput(&ran))
 }
 
+// The output of a requested ad-hoc run reaches its caller, but only from the session that was asked.
 func TestRequestedRunIsAnswered(t *testing.T) {
 	w := newTestServer(t, nil)
 	one, two := w.openAgent(w.addNode(1, 1)), w.openAgent(w.addNode(2, 1))
@@ -85,7 +86,7 @@ func TestRequestedRunIsAnswered(t *testing.T) {
 	}
 }
 
-// TestRestrictedAgentGetsNoRuns checks that the server refuses ad-hoc runs itself which the agent's Hello excludes.
+// The server itself refuses ad-hoc runs that the agent has excluded in its Hello.
 func TestRestrictedAgentGetsNoRuns(t *testing.T) {
 	w := newTestServer(t, nil)
 	for i, c := range []struct {

@@ -33,7 +33,7 @@ type Server struct {
 	archives  *core.Archives
 	runOutput *core.RunOutput
 
-	life     *core.Life
+	life     *core.Goroutines
 	registry core.Registry[session]
 	acks     *core.Outbox[*session]
 	pushes   *core.Outbox[*session]
@@ -53,7 +53,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	l := &cfg.Limits
-	s := &Server{cfg: cfg, ws: wsconn.Options{Timeout: l.Write, Buffers: new(wsconn.Buffers)}, life: core.NewLife()}
+	s := &Server{cfg: cfg, ws: wsconn.Options{Timeout: l.Write, Buffers: new(wsconn.Buffers)}, life: core.NewGoroutines()}
 	s.metrics = newMetrics(cfg.Registerer, func() float64 { return float64(s.Sessions()) }, func() float64 { share, _ := s.highestPressure(); return max(0, share) })
 	cfg.Registerer.MustRegister(fleetMetrics{s})
 	s.batches.New = func() any { return new(wire.BatchReader) }
@@ -80,16 +80,16 @@ func (s *Server) monotonicNs() int64 { return 1 + int64(s.cfg.Now().Sub(s.starte
 // pushWriters write assignments: few, because encoding them takes a processor.
 const pushWriters = 2
 
-// Run writes acknowledgements and assignments and monitors sessions and queues until ctx ends, then closes every
-// session. Drain first for a planned stop.
+// Run starts the writers, monitors sessions and queues until ctx ends, and then closes every session. Drain first for
+// a planned stop.
 func (s *Server) Run(ctx context.Context) error {
 	s.acks.Start(s.cfg.Limits.Writers)
 	s.pushes.Start(pushWriters)
 	s.life.Go(func() { s.slowAgents(ctx) })
 	s.clock.Run(ctx, s.cfg.Now, func(_ time.Time, now int64) {
 		s.limiter.Refresh()
-		s.acks.Nudge()
-		s.pushes.Nudge()
+		s.acks.WakeIfStuck()
+		s.pushes.WakeIfStuck()
 		s.registry.ForEach(func(x *session) { s.watchSession(x, now) })
 	})
 	s.life.Stop(func() { s.registry.ForEach(func(x *session) { x.Conn.Close() }) }, s.acks, s.pushes)
@@ -99,9 +99,10 @@ func (s *Server) Run(ctx context.Context) error {
 // changedRetry spreads the new sessions after a change of limits: a namespace does not reconnect within one second.
 const changedRetry = 6 * time.Second
 
-// watchSession pings a silent session and closes a dead one. A session whose reader waits for the journal or a limit
-// is not silent: it is pinged, so that the agent does not take the server for dead, and stays. A session whose agent
-// cuts outputs to another length than the present limit starts again, because it would lose or cut results.
+// watchSession pings the agent of a silent session and closes the session if the agent stays silent. A session whose
+// reader waits for the journal or a limit is not silent: it is pinged, so that the agent does not take the server for
+// dead, and stays. A session whose agent cuts outputs to another length than the present limit starts again, because
+// it would lose or cut results.
 func (s *Server) watchSession(x *session, now int64) {
 	if agreed := x.maxOutput.Load(); agreed != 0 && agreed != int64(x.Budget.Limits().OutputBytes) {
 		x.refuse(s.newRefusal("changed", "the limit of output was changed: the session starts again", changedRetry))
@@ -115,8 +116,8 @@ func (s *Server) watchSession(x *session, now int64) {
 	}
 }
 
-// Drain asks every agent to reconnect after about retry, with jitter, and refuses new sessions. It returns when all
-// sessions have ended and their marks are in the journal, or ctx ends.
+// Drain ends all sessions with the request to reconnect after about the duration retry, and refuses new sessions. It
+// returns when all sessions have ended and their marks are in the journal, or ctx ends.
 func (s *Server) Drain(ctx context.Context, retry time.Duration) {
 	s.drainRetry.Store(max(1, retry.Milliseconds()))
 	s.registry.ForEach(func(x *session) { s.pushes.Add(x, dueBye) })
@@ -138,9 +139,9 @@ func (s *Server) Disconnect(node model.NodeID, code, sentence string) {
 	}
 }
 
-// Replaced ends the session of a node that another machine has taken over. If gone has a code, the agent is sent gone
-// as the refusal.
-func (s *Server) Replaced(node model.NodeID, gone Retirement) {
+// EndReplacedSession ends the session of a machine whose node now belongs to another machine. If gone has a code, the
+// agent is sent gone as the refusal.
+func (s *Server) EndReplacedSession(node model.NodeID, gone Retirement) {
 	x := s.registry.Get(node)
 	switch {
 	case x == nil:
@@ -171,7 +172,7 @@ func (s *Server) jitterMs(d time.Duration) uint32 {
 	return uint32(float64(d.Milliseconds()) * (0.5 + s.cfg.Rand()))
 }
 
-// reassign wakes the writers for sessions with a changed assignment, and ends the sessions of deleted nodes.
+// reassign wakes the writers of sessions whose assignment has changed, and ends the sessions of deleted nodes.
 func (s *Server) reassign(changed directory.Change) {
 	for _, node := range changed.Assignments {
 		x := s.registry.Get(node)
@@ -212,8 +213,7 @@ func (w *lostSessions) start(l *Limits, report func(SessionLoss)) {
 	w.window, w.share, w.least, w.report = l.ShedWindow, l.ShedShare, l.ShedLeast, report
 }
 
-// addEndedSession counts a session that ended without Bye, at a time in nanoseconds; remaining is the number of other
-// sessions.
+// addEndedSession counts a session that broke off without a Bye message, and reports a sudden loss of many sessions.
 func (w *lostSessions) addEndedSession(now int64, remaining int) {
 	w.mu.Lock()
 	index := now / (int64(w.window) / int64(len(w.slots)))
@@ -278,7 +278,7 @@ type agentReport struct {
 // minStatsInterval is the shortest time between two reports of one agent that are read.
 const minStatsInterval = 5 * time.Second
 
-// storeAgentStats keeps the agent's report about itself in memory, because only its present state is shown.
+// storeAgentStats stores the agent's latest statistics in memory.
 func (x *session) storeAgentStats(body []byte) frameOutcome {
 	now, before := x.srv.monotonicNs(), x.report.Load()
 	if before != nil && now-before.at < int64(minStatsInterval) {

@@ -52,7 +52,7 @@ type sessionStream struct {
 
 const maxStreams = 16 // streams of one session: two lanes of the present spool and of deleted spools
 
-// sessionClosing describes why and how a session ends.
+// sessionClosing holds the refusal to send before a session closes, and whether the agent said Bye.
 type sessionClosing struct {
 	clean   bool         // the agent said Bye
 	refusal *wire.Refuse // the last message of the session; nil: none
@@ -99,7 +99,7 @@ func (s *Server) ServeConn(ctx context.Context, nc net.Conn, proven Proof) {
 		return
 	}
 	s.metrics.Handshakes.WithLabelValues("welcome").Inc()
-	admission.Prove(nc)
+	admission.MarkAuthenticated(nc)
 	_ = nc.SetReadDeadline(time.Time{})
 	go s.life.Read(x.Conn, x)
 }
@@ -161,7 +161,7 @@ func (x *session) End(cause string) {
 		cause = "bye"
 	}
 	for _, run := range pending {
-		run.Lose(cause)
+		run.Abort(cause)
 	}
 	x.srv.metrics.Ended.WithLabelValues(cause).Inc()
 	last := x.srv.registry.Remove(x.Node.ID, x)
@@ -250,8 +250,8 @@ func (x *session) handleFrame(frame []byte) frameOutcome {
 // staleFor is how long after a stall a frame may come that waited during the stall.
 const staleFor = 10 * time.Second
 
-// isStale reports whether a frame may have waited in the connection while the server stood still, so that its age is wrong. The
-// agent sends it again in another session.
+// isStale reports whether a frame may have waited in the connection while the server's process was paused, so that
+// its age is unknown. The agent sends it again in another session.
 func (x *session) isStale() bool {
 	if x.srv.cfg.Stalled == nil {
 		return false
@@ -271,8 +271,8 @@ func (x *session) recordFacts(hello *wire.Hello) {
 	}
 }
 
-// violation refuses an agent that violates the protocol, with the reason. It may return later, perhaps with another
-// version.
+// violation ends the session of an agent that violates the protocol and tells the agent the reason. It may return
+// later, perhaps with another version.
 func (x *session) violation(out frameOutcome, sentence string) frameOutcome {
 	x.refuse(&wire.Refuse{Code: outcomeNames[out], Message: sentence, RetryMs: x.srv.jitterMs(30 * time.Second),
 		Hint: "read the agent's log; if it happens again, install the same version on agent and server: muster version"})
@@ -286,14 +286,15 @@ func (x *session) refuse(r *wire.Refuse) {
 	x.refuseLocked(r)
 }
 
-// refuseLocked does the work of refuse; the caller holds Mu.
+// refuseLocked ends the session like refuse; the caller holds Mu.
 func (x *session) refuseLocked(r *wire.Refuse) {
 	x.EndLocked()
 	x.closing.refusal = cmp.Or(x.closing.refusal, r)
 	x.srv.pushes.AddLocked(x, dueRefuse)
 }
 
-// newStallRefusal returns the refusal that asks for results that waited while the server stood still.
+// newStallRefusal returns the refusal that tells an agent to send its results again after the server's process was
+// paused.
 func (s *Server) newStallRefusal() *wire.Refuse {
 	return s.newRefusal(outcomeNames[serverStalled], "the server stood still: send the results again, with their present age", 2*time.Second)
 }

@@ -28,6 +28,7 @@ import (
 // TestMain runs the tests, or the clients of BenchmarkFootprint in a process of their own.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// A session sends the assignment, acknowledges batches, and the next session knows the last sequence number.
 func TestSessionAcknowledgesBatches(t *testing.T) {
 	w := newTestServer(t, nil)
 	uid := w.addNode(1, 1, 2)
@@ -61,6 +62,7 @@ func TestSessionAcknowledgesBatches(t *testing.T) {
 	w.checkOutcomes()
 }
 
+// A batch is acknowledged only after the journal has committed it.
 func TestAcknowledgementFollowsTheCommit(t *testing.T) {
 	w := newTestServer(t, nil)
 	a := w.openAgent(w.addNode(1, 1))
@@ -81,6 +83,7 @@ func TestAcknowledgementFollowsTheCommit(t *testing.T) {
 	a.waitAck(5)
 }
 
+// A failed journal commit ends the session without an acknowledgement, and the agent can send the batch again.
 func TestFailedCommitEndsTheSession(t *testing.T) {
 	w := newTestServer(t, nil)
 	uid := w.addNode(1, 1)
@@ -97,6 +100,7 @@ func TestFailedCommitEndsTheSession(t *testing.T) {
 	b.waitAck(5)
 }
 
+// A batch that an agent sends twice is acknowledged both times and stored once.
 func TestRepeatedBatchIsAcknowledgedAndStoredOnce(t *testing.T) {
 	w := newTestServer(t, nil)
 	a := w.openAgent(w.addNode(1, 1))
@@ -118,7 +122,7 @@ func TestRepeatedBatchIsAcknowledgedAndStoredOnce(t *testing.T) {
 	}
 }
 
-// TestGapReplacesMissingNumbers checks that a gap acknowledges the sequence numbers that the agent's spool dropped.
+// A message about signals that the agent's spool dropped acknowledges their sequence numbers.
 func TestGapReplacesMissingNumbers(t *testing.T) {
 	w := newTestServer(t, nil)
 	a := w.openAgent(w.addNode(1, 1))
@@ -133,6 +137,7 @@ func sendRaw(a *testAgent, message []byte) {
 	testenv.NoError(a.t, a.SendFrame(wire.StreamKey{}, 0, append(make([]byte, wsconn.Headroom), message...)))
 }
 
+// The server answers each invalid Hello with a refusal that has the code of the fault, such as unknown or retired.
 func TestHelloIsRefusedWithACode(t *testing.T) {
 	w := newTestServer(t, func(c *Config) { c.Limits.Sessions = 1 })
 	known := w.addNode(1, 1)
@@ -173,6 +178,7 @@ func TestHelloIsRefusedWithACode(t *testing.T) {
 	}
 }
 
+// A node's new session ends its previous session.
 func TestNewerSessionReplacesTheOlder(t *testing.T) {
 	w := newTestServer(t, nil)
 	uid := w.addNode(1, 1)
@@ -201,6 +207,7 @@ func TestNewerSessionReplacesTheOlder(t *testing.T) {
 	}
 }
 
+// The server refuses single signals of a batch, each by its sequence number with a code, and stores the others.
 func TestSignalsAreRefusedByNumber(t *testing.T) {
 	w := newTestServer(t, func(c *Config) { c.Limits.OutputBytes = 20 })
 	w.journal.admit = func(_ model.NodeID, c *model.CheckChunk) (string, string) {
@@ -237,6 +244,7 @@ func TestSignalsAreRefusedByNumber(t *testing.T) {
 	a.waitAck(7)
 }
 
+// A signal that cannot be decoded is refused, and the other signals of its batch are stored.
 func TestMalformedSignalIsRefusedAlone(t *testing.T) {
 	w := newTestServer(t, nil)
 	a := w.openAgent(w.addNode(1, 1))
@@ -280,8 +288,7 @@ func TestRefusalsComeBeforeTheirAcknowledgement(t *testing.T) {
 	}
 }
 
-// TestUnacknowledgedBytesStopTheReader checks that the reader waits while the journal has not committed a window of
-// bytes.
+// A session reads no more messages while the allowed number of bytes waits for a commit in the journal.
 func TestUnacknowledgedBytesStopTheReader(t *testing.T) {
 	w := newTestServer(t, func(c *Config) { c.Limits.UnackedBytes = 1000 })
 	a := w.openAgent(w.addNode(1, 1))
@@ -305,6 +312,7 @@ func TestUnacknowledgedBytesStopTheReader(t *testing.T) {
 	}
 }
 
+// A namespace that exceeds its rate limit does not delay agents of other namespaces.
 func TestRateLimitDelaysOnlyItsNamespace(t *testing.T) {
 	w := newTestServer(t, func(c *Config) { c.Limits.RateBurst = time.Second; c.Limits.NodeResultsPerSec = 1e6 })
 	slow, fast := w.addNode(1, 1), w.addNode(2, 1)
@@ -368,6 +376,7 @@ func TestChangedOutputLimitStartsANewSession(t *testing.T) {
 	}
 }
 
+// Drain ends every session and tells each agent when to reconnect.
 func TestDrainEndsSessionsWithARetryTime(t *testing.T) {
 	w := newTestServer(t, nil)
 	a := w.openAgent(w.addNode(1, 1))
@@ -384,6 +393,7 @@ func TestDrainEndsSessionsWithARetryTime(t *testing.T) {
 	}
 }
 
+// When many sessions break off at the same time, the loss is reported once.
 func TestSuddenLossOfSessionsIsReportedOnce(t *testing.T) {
 	reports := make(chan SessionLoss, 10)
 	w := newTestServer(t, func(c *Config) { c.OnSessionLoss = func(s SessionLoss) { reports <- s } })
@@ -411,6 +421,7 @@ func TestSuddenLossOfSessionsIsReportedOnce(t *testing.T) {
 	}
 }
 
+// Agents without TLS are served on loopback addresses only.
 func TestServePlainRefusesOtherAddresses(t *testing.T) {
 	l, err := net.Listen("tcp", "0.0.0.0:0")
 	if err != nil {
@@ -422,8 +433,8 @@ func TestServePlainRefusesOtherAddresses(t *testing.T) {
 	}
 }
 
-// TestDeadSessionsAreClosed checks that a blocked journal slows agents, a silent agent is pinged, and a dead session
-// is closed. A session whose reader is paused stays.
+// The server pings a silent agent and closes the session of an agent that does not answer. A session whose reader is
+// paused stays.
 func TestDeadSessionsAreClosed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the housekeeper comes once a second")
@@ -451,9 +462,8 @@ func TestDeadSessionsAreClosed(t *testing.T) {
 	a.waitAck(1)
 }
 
-// TestAgentAheadOfTheServerIsReported checks that an agent with newer acknowledgements or assignment than the server
-// is reported as a sign of restored old data. Agents that know another incarnation of the journal show nothing about
-// this one.
+// An agent with newer acknowledgements or a newer assignment than the server's is reported, as a sign that the
+// server's data is an old backup. Agents that know another incarnation of the journal show nothing about this one.
 func TestAgentAheadOfTheServerIsReported(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -491,7 +501,7 @@ func TestAgentAheadOfTheServerIsReported(t *testing.T) {
 	}
 }
 
-// An assignment that changes between registration and Welcome is sent after Welcome.
+// The server sends Welcome before an assignment that changes while the session is being opened.
 func TestWelcomeIsTheFirstMessage(t *testing.T) {
 	w := newTestServer(t, nil)
 	for n := 1; n <= 20; n++ {
@@ -512,7 +522,7 @@ func TestWelcomeIsTheFirstMessage(t *testing.T) {
 	}
 }
 
-// halfOpenConn is a connection that receives nothing once cut is closed, as after a crash of the peer.
+// halfOpenConn simulates a connection to a crashed machine: it receives nothing after cut is closed.
 type halfOpenConn struct {
 	net.Conn
 	cut, closed chan struct{}
@@ -537,7 +547,7 @@ func (d *halfOpenConn) Close() error {
 	return d.Conn.Close()
 }
 
-// withOrigin returns a change that sets an agent's machine and boot; cut, if not nil, makes its connection half-open.
+// withOrigin returns a function that sets the machine id and boot id of a test agent.
 func withOrigin(machine, boot string, cut chan struct{}) func(*link.Config, *wire.Hello) {
 	return func(c *link.Config, h *wire.Hello) {
 		h.MachineID, h.BootID = machine, boot
@@ -555,7 +565,7 @@ const (
 	machineB = "77ab12cdbbbbbbbbbbbbbbbbbbbbbbbb"
 )
 
-// cloneServer is a testServer that records reported clones.
+// cloneServer is a test server that records the refused machines whose identity is already connected.
 type cloneServer struct {
 	*testServer
 	mu       sync.Mutex
@@ -612,8 +622,8 @@ func TestCloneIsRefused(t *testing.T) {
 	}
 }
 
-// TestSecondTakeoverOfOneOriginIsRefused checks that two agents with one machine id and boot may take over the
-// session once, as after a network failure, and are then told apart. The next one is refused while the other lives.
+// A second agent with the same machine id and boot id may replace the first one's session once; the next replacement
+// is refused as a clone. The next one is refused while the other lives.
 func TestSecondTakeoverOfOneOriginIsRefused(t *testing.T) {
 	w := newCloneServer(t, time.Hour)
 	uid := w.addNode(1, 1)
@@ -697,8 +707,8 @@ func TestSecondConnectionDuringAProbeHasToRetry(t *testing.T) {
 	}
 }
 
-// TestFleetReconnectsWithoutProbes checks that a fleet with half-open old connections reconnects without probes,
-// which would take an hour.
+// Agents that reconnect while their old connections still look open are admitted at once, without a wait for pings on
+// the old ones.
 func TestFleetReconnectsWithoutProbes(t *testing.T) {
 	w := newCloneServer(t, time.Hour)
 	var wg sync.WaitGroup

@@ -42,7 +42,7 @@ type memoryTokens struct{ by map[string]pki.JoinToken }
 // Create stores a join token.
 func (m *memoryTokens) Create(_ context.Context, t pki.JoinToken) error { m.by[t.ID] = t; return nil }
 
-// Find implements pki.Tokens.
+// Find implements pki.Tokens: it returns the join token with an id.
 func (m *memoryTokens) Find(_ context.Context, id string) (pki.JoinToken, error) {
 	t, ok := m.by[id]
 	if !ok {
@@ -151,11 +151,12 @@ func TestPeoplesHandshakesDoNotWaitForAgents(t *testing.T) {
 	default:
 	}
 	for i := range handshakes {
-		handshakes[i].LeaveGate()
+		handshakes[i].ReleaseHandshakeSlot()
 	}
 	testenv.NoError(t, <-opened)
 }
 
+// An agent can open a session over TLS with the certificate that it got at enrolment.
 func TestEnrolledAgentOpensASession(t *testing.T) {
 	h := newTLSServer(t)
 	id := h.enrol("web01")
@@ -168,6 +169,7 @@ func TestEnrolledAgentOpensASession(t *testing.T) {
 	}
 }
 
+// A browser or command on the shared port is not asked for a client certificate.
 func TestPeopleNeedNoCertificate(t *testing.T) {
 	h := newTLSServer(t)
 	asked := false
@@ -293,6 +295,7 @@ func TestTLSSessionIsResumedAfterARestart(t *testing.T) {
 	<-ended
 }
 
+// An agent does not apply an assignment that is not signed with the server's key.
 func TestForgedAssignmentIsRefused(t *testing.T) {
 	w := newTestServer(t, nil)
 	_, key, _ := ed25519.GenerateKey(nil)

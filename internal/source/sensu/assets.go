@@ -47,7 +47,7 @@ func (x *session) assetsOf(c *model.CheckChunk) (list []sensuwire.Asset, problem
 	return list, ""
 }
 
-// archiveToken returns the token in an archive's URL, which proves that the server made the URL.
+// archiveToken returns the secret token that the URL of an asset archive contains, which other programs cannot guess.
 func (s *Server) archiveToken(path string) string {
 	mac := hmac.New(sha256.New, s.archiveKey[:])
 	mac.Write([]byte(path))
@@ -95,12 +95,12 @@ func (s *Server) sendArchive(nc net.Conn, o *handshakeRequest) (outcome string, 
 	node, badNode := strconv.ParseUint(number, 10, 32)
 	sum, badSum := model.ParseAssetSum(text)
 	if badNode != nil || badSum != nil {
-		return "unknown", model.Errorf(model.NotFound, "want %sNODE/SHA512", assetPath)
+		return "unknown", model.Errorf(model.NotFound, "unknown path: expected %sNODE/SHA512", assetPath)
 	}
 	if !hmac.Equal([]byte(o.header.Get("Authorization")), []byte("Bearer "+s.archiveToken(o.path))) {
-		return "unknown_node", model.Errorf(model.Forbidden, "expected the token of a request that names this archive")
+		return "unknown_node", model.Errorf(model.Forbidden, "the URL lacks the valid token for this archive, which the check request contains")
 	}
-	admission.Prove(nc)
+	admission.MarkAuthenticated(nc)
 	_ = nc.SetDeadline(time.Now().Add(core.FetchTimeout))
 	f, done, outcome, err := s.cfg.Archives.Open(s.life.Base, model.NodeID(node), sum)
 	if err != nil {

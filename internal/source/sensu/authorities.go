@@ -46,7 +46,7 @@ func parseAuthorities(text []byte) (*authorities, error) {
 		}
 		cert, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
-			return nil, fmt.Errorf("certificate %d: %w", len(out.sums)+1, err)
+			return nil, fmt.Errorf("parse certificate number %d of the file: %w", len(out.sums)+1, err)
 		}
 		out.certs = append(out.certs, cert)
 		out.pool.AddCert(cert)
@@ -58,8 +58,8 @@ func parseAuthorities(text []byte) (*authorities, error) {
 	return out, nil
 }
 
-// Refresh reloads the files; new content takes effect after two equal reads, so that a file being written is not
-// used. A connected agent stays while its CA is in the file and its certificate is not revoked.
+// Refresh reloads the changed files of certificates and revocation lists; a change takes effect after two equal
+// reads. A connected agent stays while its CA is in the file and its certificate is not revoked.
 func (a *Authorities) Refresh(at time.Time) {
 	before := a.file.current.Load()
 	if read := a.file.reload(a.log); read != nil {
@@ -99,8 +99,7 @@ func (a *Authorities) Admit(config *tls.Config) {
 	}
 }
 
-// trustsOneRoot reports whether an authority that verified the connection is still accepted; true for a connection
-// without a certificate.
+// trustsOneRoot reports whether at least one of the authorities that verified a connection is still accepted.
 func (a *Authorities) trustsOneRoot(roots [][32]byte) bool {
 	if a == nil || len(roots) == 0 {
 		return true
@@ -233,7 +232,7 @@ type certificateSerial struct {
 	number string
 }
 
-// serialsOf returns the serial numbers of certificate chains without their root authorities.
+// serialsOf returns the serial numbers of the certificates in the chains, without the root authorities.
 func serialsOf(chains [][]*x509.Certificate) (list []certificateSerial) {
 	for _, chain := range chains {
 		for i, cert := range chain[:len(chain)-1] {
@@ -248,7 +247,7 @@ func authorityKey(cert *x509.Certificate) [32]byte {
 	return sha256.Sum256(cert.RawSubjectPublicKeyInfo)
 }
 
-// revokedSince returns when a certificate of the chain was revoked; ok is false if none was.
+// revokedSince returns since when a certificate of the chain is revoked; ok is false if none is.
 func (a *Authorities) revokedSince(list []certificateSerial) (since time.Time, ok bool) {
 	if a == nil || a.revocation == nil {
 		return since, false
@@ -291,7 +290,7 @@ func parseLists(text []byte, authorities []*x509.Certificate) (*revocationLists,
 		}
 		n++
 		if err := out.addList(block.Bytes, authorities); err != nil {
-			return nil, fmt.Errorf("revocation list %d: %w", n, err)
+			return nil, fmt.Errorf("parse revocation list number %d of the file: %w", n, err)
 		}
 	}
 	switch {
@@ -304,7 +303,7 @@ func parseLists(text []byte, authorities []*x509.Certificate) (*revocationLists,
 		}
 	}
 	if len(out.issuers) == 0 {
-		return nil, model.Errorf(model.Invalid, "the file has a list of %s, which is not in --sensu-client-ca, and no list of an authority in --sensu-client-ca", out.ignored[0])
+		return nil, model.Errorf(model.Invalid, "the file has a revocation list of %s, but none of an authority in --sensu-client-ca", out.ignored[0])
 	}
 	return out, nil
 }
@@ -313,11 +312,11 @@ func parseLists(text []byte, authorities []*x509.Certificate) (*revocationLists,
 func (l *revocationLists) addList(der []byte, authorities []*x509.Certificate) error {
 	list, err := x509.ParseRevocationList(der)
 	if err != nil {
-		return fmt.Errorf("%w (want version 2: with crlnumber in the configuration of openssl ca)", err)
+		return fmt.Errorf("%w (expected a revocation list of version 2: set crlnumber in the configuration of openssl ca)", err)
 	}
 	for _, e := range list.Extensions {
 		if e.Critical { // a list of some certificates, or of changes to another list
-			return model.Errorf(model.Invalid, "the list of %s has the unsupported critical extension %s: want a complete list of all certificates", list.Issuer, e.Id)
+			return model.Errorf(model.Invalid, "the revocation list of %s has the unsupported critical extension %s: expected a complete list of all revoked certificates", list.Issuer, e.Id)
 		}
 	}
 	signer, err := signerOf(list, authorities)
@@ -354,7 +353,7 @@ func signerOf(list *x509.RevocationList, authorities []*x509.Certificate) (*x509
 		wrong = err
 	}
 	if wrong != nil {
-		return nil, model.Errorf(model.Invalid, "the list of %s is not signed by the authority of this name: %w", list.Issuer, wrong)
+		return nil, model.Errorf(model.Invalid, "the revocation list of %s is not signed by the authority of this name: %w", list.Issuer, wrong)
 	}
 	return nil, nil
 }

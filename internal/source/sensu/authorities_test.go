@@ -124,7 +124,7 @@ func TestMissingOrEmptyAuthoritiesAreAnError(t *testing.T) {
 	}
 }
 
-// FuzzAuthorities parses arbitrary files and checks that the result is an error or at least one authority.
+// FuzzAuthorities parses arbitrary files of CA certificates: each yields an error or at least one authority.
 func FuzzAuthorities(f *testing.F) {
 	f.Add([]byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"))
 	f.Add([]byte("no PEM"))
@@ -148,9 +148,9 @@ func (a *testAuthority) revocationList(number int64, until time.Time, certs ...t
 	return string(pem.EncodeToMemory(&pem.Block{Type: "X509 CRL", Bytes: der}))
 }
 
-// The session of a revoked certificate ends, and the certificate is refused, also with a password. Another certificate
-// of the machine is accepted. An unreadable list changes nothing and is logged once; an expired list stays in force and
-// is logged.
+// A revocation ends the session of the certificate and refuses its later connections, even with a right password.
+// Another certificate of the machine is accepted. An unreadable list changes nothing and is logged once; an expired
+// list stays in force and is logged.
 func TestRevokedCertificateEndsItsSession(t *testing.T) {
 	ca := newAuthority(t)
 	folder := t.TempDir()
@@ -313,7 +313,7 @@ func TestRevocationListsOfOpenSSLAreRead(t *testing.T) {
 	}
 }
 
-// A list of an authority that was removed is ignored beside the list of a present one.
+// A revocation list of an authority that is no longer configured is ignored, and the other lists of the file are used.
 func TestRevocationListOfARemovedAuthorityIsIgnored(t *testing.T) {
 	key := testenv.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	old := &x509.Certificate{Subject: pkix.Name{CommonName: "Old agents"}, SubjectKeyId: []byte{1}, KeyUsage: x509.KeyUsageCRLSign}

@@ -25,8 +25,8 @@ import (
 
 const rightPassword = "Basic YWdlbnQ6c2VjcmV0" // agent:secret
 
-// The subject and DNS names of a certificate decide whether an agent is refused, connected, or connected with a proven
-// identity.
+// The subject and DNS names of a certificate decide whether the agent is refused, or accepted with or without a
+// proven identity.
 func TestCertificateProvesUserMachineAndNamespace(t *testing.T) {
 	ca := newAuthority(t)
 	for name, c := range map[string]struct {
@@ -134,7 +134,7 @@ func TestAgentReadsWhyItsCertificateIsRefused(t *testing.T) {
 	}
 }
 
-// TLS sessions are not resumed: each connection proves its certificate.
+// The server resumes no TLS session, so that each connection presents its certificate.
 func TestEachConnectionProvesItsIdentity(t *testing.T) {
 	ca := newAuthority(t)
 	w := newTestServerTLS(t, ca.newServerTLS(), nil)
@@ -166,7 +166,8 @@ func TestSessionEndsWithItsCertificate(t *testing.T) {
 	}
 }
 
-// Of two agents with one name, the agent that proves its identity keeps the session, in whatever order they connect.
+// Of two agents with one name, the agent that proves its identity by a certificate keeps the session, whichever
+// connects first.
 func TestProvenAgentDisplacesAnUnprovenOne(t *testing.T) {
 	ca := newAuthority(t)
 	w := newTestServerTLS(t, ca.newServerTLS(), nil)

@@ -61,7 +61,7 @@ type Intent interface {
 	core.Declarer
 }
 
-// Checks finds passive checks, to which unrequested events belong.
+// Checks finds the passive checks that unrequested events belong to.
 type Checks interface {
 	PassiveCheck(namespace, name string) (directory.PassiveCheck, bool)
 	PassiveChecks(namespace, source string) []model.CheckID
@@ -76,7 +76,7 @@ type View interface {
 	HasEvent(node model.NodeID, check model.CheckID) bool
 }
 
-// Limits bounds the load that one agent may cause. Zero: the default.
+// Limits limits the sessions and messages of Sensu agents; zero fields mean the defaults. Zero: the default.
 type Limits struct {
 	core.SessionLimits
 	MessageBytes int           // one message; default 1 MiB
@@ -100,7 +100,7 @@ func (c *Config) setDefaults() error {
 	return c.Config.Complete()
 }
 
-// messageOutcome is the outcome of handling one message, for metrics. Every message raises exactly one.
+// messageOutcome classifies how one message was handled, as a label for metrics. Every message raises exactly one.
 type messageOutcome uint8
 
 const (

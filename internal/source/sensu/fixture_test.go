@@ -128,14 +128,14 @@ func newTestServerTLS(t testing.TB, config *tls.Config, change func(*Config)) *t
 	return w
 }
 
-// update calls fn under the lock.
+// update calls fn while it holds the lock.
 func (w *testServer) update(fn func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	fn()
 }
 
-// wait waits until the function ok returns true under the lock.
+// wait waits until the function ok returns true; ok is called while the lock is held.
 func (w *testServer) wait(what string, ok func() bool) {
 	w.t.Helper()
 	there := false
@@ -161,7 +161,7 @@ func (w *testServer) count(out messageOutcome) int {
 
 // The journal.
 
-// Append implements core.Journal: it records entries, or blocks if the test says so.
+// Append implements core.Journal: it stores entries, or blocks while the test wants a full journal.
 func (w *testServer) Append(ctx context.Context, entries ...journal.Entry) error {
 	w.mu.Lock()
 	full, never := w.blocked, w.forbidden
@@ -209,7 +209,7 @@ func (w *testServer) Append(ctx context.Context, entries ...journal.Entry) error
 
 // Intent.
 
-// LoginProgram implements Access: the password is secret.
+// LoginProgram implements Access: it accepts any user with the password "secret".
 func (w *testServer) LoginProgram(ctx context.Context, _, name, password string, begin access.Admit) (access.Program, error) {
 	if password != "secret" {
 		end, err := begin(ctx)
@@ -233,10 +233,10 @@ func (w *testServer) AgentProgram(name string) (access.Program, error) {
 	return access.Program{Name: name, Namespaces: namespaces}, nil
 }
 
-// Current implements Access: every login stays valid.
+// Current implements Access: it reports every login as still valid.
 func (w *testServer) Current(*access.Program) bool { return true }
 
-// CheckNamespace implements Intent: default, secret and prod exist.
+// CheckNamespace implements Intent: it accepts the namespaces default, secret and prod.
 func (w *testServer) CheckNamespace(name string) error {
 	if name != "default" && name != "secret" && name != "prod" {
 		return model.Errorf(model.NotFound, "no namespace %s", name)
@@ -281,7 +281,7 @@ func (w *testServer) RecordReport(info intent.NodeInfo, said intent.AgentReport)
 	return "", ""
 }
 
-// handler returns the spec of a test handler.
+// handler returns the specification of one of two test handlers, cmdb and pager.
 func (w *testServer) handler(namespace, name string) (*model.HandlerSpec, bool) {
 	spec, ok := map[string]*model.HandlerSpec{"default/cmdb": {}, "default/pager": {PagerDuty: &model.PagerDuty{}}}[namespace+"/"+name]
 	return spec, ok
@@ -289,7 +289,7 @@ func (w *testServer) handler(namespace, name string) (*model.HandlerSpec, bool) 
 
 // The view and the planner.
 
-// Admit implements View: it refuses the check many.
+// Admit implements View: it refuses events of the check named many and accepts all others.
 func (w *testServer) Admit(_ model.NodeID, c *model.CheckChunk) (code, reason string) {
 	if c.Name == "many" {
 		return "node_limit", "no room"
@@ -297,7 +297,7 @@ func (w *testServer) Admit(_ model.NodeID, c *model.CheckChunk) (code, reason st
 	return "", ""
 }
 
-// HasEvent implements View by the test's events.
+// HasEvent implements View: it reports whether the test has set an event of a node and check.
 func (w *testServer) HasEvent(node model.NodeID, check model.CheckID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -307,7 +307,7 @@ func (w *testServer) HasEvent(node model.NodeID, check model.CheckID) bool {
 // LimitsFor implements Intent: it returns the test's limits.
 func (w *testServer) LimitsFor(string) model.Limits { return w.limits }
 
-// Get implements Intent: two pipelines exist.
+// Get implements Intent: it finds the pipelines sensu-tofile and alerts, and nothing else.
 func (w *testServer) Get(_ context.Context, key intent.Key) (*model.Resource, error) {
 	if key == (intent.Key{Kind: "Pipeline", Namespace: "default", Name: "sensu-tofile"}) || key == (intent.Key{Kind: "Pipeline", Namespace: "default", Name: "alerts"}) {
 		return &model.Resource{}, nil
@@ -344,7 +344,7 @@ func (w *testServer) Apply(_ context.Context, _ intent.Actor, resources []model.
 // CatchUp implements Checks and does nothing.
 func (w *testServer) CatchUp(context.Context) error { return nil }
 
-// PassiveCheck implements Checks by the test's passive checks.
+// PassiveCheck implements Checks: it returns the passive check of a name that the test has set.
 func (w *testServer) PassiveCheck(_, name string) (directory.PassiveCheck, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -352,7 +352,7 @@ func (w *testServer) PassiveCheck(_, name string) (directory.PassiveCheck, bool)
 	return p, ok
 }
 
-// PassiveChecks implements Checks by the test's passive checks.
+// PassiveChecks implements Checks: it returns the ids of the passive checks that the test has set.
 func (w *testServer) PassiveChecks(_, source string) (ids []model.CheckID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -380,10 +380,10 @@ func (w *testServer) For(node model.NodeID) *directory.Assignment {
 // Chunk implements directory.Assignments and knows no chunk.
 func (w *testServer) Chunk(model.ChunkID) *model.Chunk { return nil }
 
-// Subscribe implements directory.Assignments.
+// Subscribe implements directory.Assignments: it stores the function to call after changes.
 func (w *testServer) Subscribe(fn func(directory.Change)) { w.notify = fn } // the server subscribes last
 
-// sealChunks returns checks as sealed chunks of an assignment.
+// sealChunks encodes checks as the chunks of an assignment.
 func sealChunks(checks []*model.CheckChunk) (chunks []*model.Chunk) {
 	for _, c := range checks {
 		chunks = append(chunks, c.Seal())
@@ -493,7 +493,7 @@ func (w *testServer) handshake(nc net.Conn, name, namespace, authorization strin
 		}
 		return nil, int(status)
 	}
-	if a.conn, err = wsconn.Adopt(nc, br, wsconn.Options{Timeout: 10 * time.Second, Buffers: new(wsconn.Buffers)}); err != nil {
+	if a.conn, err = wsconn.NewClientConn(nc, br, wsconn.Options{Timeout: 10 * time.Second, Buffers: new(wsconn.Buffers)}); err != nil {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() { nc.Close() })

@@ -77,7 +77,7 @@ func (s *Server) serve(ctx context.Context, nc net.Conn) {
 		wsconn.CloseGracefully(nc, admission.LingerTime) // the answer has the reason
 		return
 	}
-	admission.Prove(nc)
+	admission.MarkAuthenticated(nc)
 	_ = nc.SetDeadline(time.Time{})
 	s.openSession(nc, &o)
 }
@@ -99,11 +99,11 @@ func (s *Server) rejectHandshake(err error, o *handshakeRequest, nc net.Conn) er
 // second; after a refused handshake it waits longer each time.
 func (s *Server) admitAgent(ctx context.Context, nc net.Conn, o *handshakeRequest) (http.Header, error) {
 	if o.path != "/" {
-		return nil, model.Errorf(model.NotFound, "expected the path / of Sensu agents").WithHint("backend-url: wss://HOST:8081")
+		return nil, model.Errorf(model.NotFound, "unknown path: Sensu agents connect to the path /").WithHint("backend-url: wss://HOST:8081")
 	}
 	name, namespace := o.header.Get("Sensu-Agentname"), o.header.Get("Sensu-Namespace")
 	if name == "" || namespace == "" || len(name)+len(namespace) > 1024 {
-		return nil, model.Errorf(model.Invalid, "headers Sensu-AgentName and Sensu-Namespace: want one of each")
+		return nil, model.Errorf(model.Invalid, "the headers Sensu-AgentName and Sensu-Namespace are invalid: expected exactly one of each")
 	}
 	if s.life.Stopping() {
 		return nil, model.Errorf(model.Unavailable, "the server is stopping")
@@ -148,7 +148,7 @@ func (s *Server) login(ctx context.Context, nc net.Conn, o *handshakeRequest) (e
 	o.unproven = sharedPassword
 	user, password, ok := (&http.Request{Header: o.header}).BasicAuth()
 	if !ok {
-		return model.Errorf(model.Unauthenticated, "missing credentials").WithHint("the agent needs user and password of a user with the role agent: muster auth user create NAME --role agent; " +
+		return model.Errorf(model.Unauthenticated, "the agent sent neither an accepted certificate nor a user and password").WithHint("the agent needs user and password of a user with the role agent: muster auth user create NAME --role agent; " +
 			"an agent presents its cert-file only if an authority in --sensu-client-ca issued it")
 	}
 	o.user, err = s.cfg.Access.LoginProgram(ctx, access.Agent, user, password, func(ctx context.Context) (func(bool), error) {
@@ -157,8 +157,9 @@ func (s *Server) login(ctx context.Context, nc net.Conn, o *handshakeRequest) (e
 	return err
 }
 
-// acquirePasswordTry reserves one try of a password for the sender's network, or refuses it. A password that was
-// right before is never limited, even if somebody at the same address guesses passwords.
+// acquirePasswordTry reserves one password attempt for the sender's network, or returns an error if the network has
+// none left. A password that was right before is never limited, even if somebody at the same address guesses
+// passwords.
 func (s *Server) acquirePasswordTry(ctx context.Context, from string) (release func(wrong bool), err error) {
 	release, first, err := s.passwords.Acquire(ctx, from)
 	if first {
@@ -177,7 +178,7 @@ func (s *Server) acquirePasswordTry(ctx context.Context, from string) (release f
 func (s *Server) checkNodeEligible(m *intent.ExternalAgent) error {
 	uid := m.UID()
 	if node, ok := s.cfg.Intent.LookupNode(uid); ok && node.Key != "" {
-		return model.Errorf(model.Conflict, "node %s has Muster's own agent", node.Name).WithHint("stop sensu-agent on that machine")
+		return model.Errorf(model.Conflict, "node %s belongs to a machine with muster-agent, so its sensu-agent is refused", node.Name).WithHint("stop sensu-agent on that machine")
 	}
 	if gone, ok := s.cfg.Intent.Tombstone(uid); ok && gone.Why != intent.ReasonForgotten {
 		return model.Errorf(model.Forbidden, "%s", gone.Sentence())
@@ -204,10 +205,10 @@ const (
 	defaultUser = "agent"
 )
 
-// checkCertificate returns the user of a certificate and whether it proves the machine's identity. As in Sensu's
-// backend, its common name is a user, and its DNS names are the machine's. Or its common name is the machine and its
-// organization the namespace; both are required, so that a certificate that machines share does not become one
-// machine's when its user is deleted.
+// checkCertificate finds the user that a client certificate belongs to, and whether the certificate proves the
+// machine's identity. As in Sensu's backend, its common name is a user, and its DNS names are the machine's. Or its
+// common name is the machine and its organization the namespace; both are required, so that a certificate that
+// machines share does not become one machine's when its user is deleted.
 func (s *Server) checkCertificate(state *tls.ConnectionState, o *handshakeRequest) error {
 	leaf := state.VerifiedChains[0][0]
 	common, in, machines := leaf.Subject.CommonName, leaf.Subject.Organization, s.machineNames(leaf)
@@ -224,7 +225,7 @@ func (s *Server) checkCertificate(state *tls.ConnectionState, o *handshakeReques
 				leaf.Subject.String(), namespace, name).WithHint("docs/sensu-certificates.md has the commands")
 		}
 		if user, err = s.cfg.Access.AgentProgram(defaultUser); err != nil {
-			return model.Errorf(model.Unauthenticated, "the certificate names a machine, but user %s, who admits machines, does not exist", defaultUser).
+			return model.Errorf(model.Unauthenticated, "the certificate names a machine, and such agents log in as the user %s, which does not exist", defaultUser).
 				WithHint("muster auth user create %s --role agent", defaultUser)
 		}
 		machines = []string{name}

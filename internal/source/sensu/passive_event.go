@@ -22,8 +22,8 @@ type eventKey struct {
 	check model.CheckID
 }
 
-// findPassiveChunk returns the passive check of an event whose check is not assigned, as programs send to the agent's
-// API or socket. If the namespace allows it, a missing check is created. nil: the event is refused.
+// findPassiveChunk returns the passive check of an event that no assigned check produced, and creates a missing one
+// if the namespace allows. If the namespace allows it, a missing check is created. nil: the event is refused.
 func (e *incomingEvent) findPassiveChunk() (c *model.CheckChunk, proxy directory.ProxyNode, out messageOutcome) {
 	if len(e.Proxy) > 0 {
 		var ok bool
@@ -78,7 +78,8 @@ func (e *incomingEvent) findPassiveChunk() (c *model.CheckChunk, proxy directory
 	return check.Chunk, proxy, resultKept
 }
 
-// checkPassiveLimit checks the limit for events of created passive checks on the node.
+// checkPassiveLimit refuses the event if the node already has as many events of automatically created checks as its
+// limit allows.
 func (e *incomingEvent) checkPassiveLimit(at eventKey, name string) messageOutcome {
 	limit, n := e.srv.cfg.Intent.LimitsFor(e.namespace).PassivePerNode, 0
 	if limit <= 0 {
@@ -115,7 +116,7 @@ func (e *incomingEvent) refuseProxy() messageOutcome {
 	return e.refuseMessage(otherEntity, "an event of check "+string(e.Check)+" for "+string(e.Proxy)+": an agent may report on its own entity and on the proxy nodes in its assignment")
 }
 
-// checkCreator creates passive checks one at a time, so that concurrent events of one name create one check.
+// checkCreator creates passive checks one after the other, so that simultaneous events of one name create one check.
 type checkCreator struct {
 	mu     sync.Mutex
 	failed time.Time // time of the last failed change of intent
@@ -143,7 +144,7 @@ func (m *checkCreator) createCheck(e *incomingEvent, name string) (directory.Pas
 		return directory.PassiveCheck{}, model.Errorf(model.Limited, "%s", reason)
 	}
 	if now := s.cfg.Now(); now.Sub(m.failed) < createInterval {
-		return directory.PassiveCheck{}, model.Errorf(model.Unavailable, "creating checks has failed for %s", createInterval)
+		return directory.PassiveCheck{}, model.Errorf(model.Unavailable, "a passive check could not be created within the last %s, so no other is created yet", createInterval)
 	}
 	ctx, cancel := context.WithTimeout(s.life.Base, createTimeout)
 	defer cancel()
@@ -158,7 +159,7 @@ func (m *checkCreator) createCheck(e *incomingEvent, name string) (directory.Pas
 // arrived.
 func requireUsable(check directory.PassiveCheck) (directory.PassiveCheck, error) {
 	if check.Chunk == nil || check.Disabled {
-		return check, model.Errorf(model.Conflict, "an operator has just declared a check of this name")
+		return check, model.Errorf(model.Conflict, "the event's check is disabled or not passive: an operator declared it while the event arrived")
 	}
 	return check, nil
 }
@@ -170,7 +171,7 @@ func (e *incomingEvent) declareCheck(ctx context.Context, name string) (check di
 	if err != nil {
 		return check, err
 	}
-	spec, missing, err := s.newCheckSpec(ctx, e.namespace, e.Received, &rules)
+	spec, missing, err := s.newCheckSpec(ctx, e.namespace, e.ReceivedEvent, &rules)
 	if err != nil {
 		return check, err
 	}
@@ -189,7 +190,7 @@ func (e *incomingEvent) declareCheck(ctx context.Context, name string) (check di
 	case exists:
 		return requireUsable(check)
 	case check.Chunk == nil:
-		return check, model.Errorf(model.Unavailable, "the check was created and deleted again")
+		return check, model.Errorf(model.Unavailable, "the passive check of the event was created, but somebody deleted it immediately")
 	}
 	s.cfg.Log.Info("created a passive check for an event of a Sensu agent", "check", name, "namespace", e.namespace, "node", e.Node.Name, "missing", missing)
 	return check, nil
@@ -197,7 +198,7 @@ func (e *incomingEvent) declareCheck(ctx context.Context, name string) (check di
 
 // newCheckSpec returns the spec of a passive check from an event. missing lists the handlers and pipelines that it
 // names and that do not exist.
-func (s *Server) newCheckSpec(ctx context.Context, namespace string, received *sensuwire.Received, rules *sensuwire.CheckRules) (spec *model.CheckSpec, missing []string, err error) {
+func (s *Server) newCheckSpec(ctx context.Context, namespace string, received *sensuwire.ReceivedEvent, rules *sensuwire.CheckRules) (spec *model.CheckSpec, missing []string, err error) {
 	spec = &model.CheckSpec{Passive: true}
 	if received.TTL >= 1 && received.TTL <= int64(model.MaxInterval/time.Second) {
 		spec.TTL = model.Duration(time.Duration(received.TTL) * time.Second)
@@ -246,5 +247,5 @@ func (s *Server) newCheckSpec(ctx context.Context, namespace string, received *s
 	return spec, missing, err
 }
 
-// limitNames returns the first 16 of an event's names, because each is looked up.
+// limitNames returns at most the first 16 names of an event's list, because each name is looked up.
 func limitNames(list []string) []string { return list[:min(len(list), 16)] }

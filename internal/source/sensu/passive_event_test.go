@@ -69,8 +69,8 @@ func TestUnrequestedEventNeedsAPassiveCheck(t *testing.T) {
 	})
 }
 
-// TestPassiveChecksAreCreated lets five agents send events of a missing check at the same time. One passive check is
-// created from the fields of the event.
+// Events of a missing check from five agents at the same time create one passive check with the event's settings. One
+// passive check is created from the fields of the event.
 func TestPassiveChecksAreCreated(t *testing.T) {
 	w := newTestServer(t, nil)
 	w.limits.PassivePerNode = 5
@@ -114,8 +114,7 @@ func TestPassiveChecksAreCreated(t *testing.T) {
 	}
 }
 
-// TestConcurrentDeclarationOfACheckStays checks that an operator's check stays if it is declared while an event of
-// its name arrives.
+// A check that an operator declares while an event with the same check name arrives is not overwritten.
 func TestConcurrentDeclarationOfACheckStays(t *testing.T) {
 	for _, passive := range []bool{false, true} {
 		w := newTestServer(t, nil)
@@ -150,8 +149,8 @@ func TestPassiveCheckIsCreatedFromJSON(t *testing.T) {
 	}
 }
 
-// TestCreatedChecksOfANodeAreLimited checks that a program that sends events of ever new checks reaches its node's
-// limit, while known checks are accepted.
+// A node that sends events of ever new check names reaches its limit, and events of its known checks are still
+// accepted.
 func TestCreatedChecksOfANodeAreLimited(t *testing.T) {
 	w := newTestServer(t, nil)
 	w.limits.PassivePerNode = 3
@@ -188,7 +187,7 @@ func TestCreatedChecksOfANodeAreLimited(t *testing.T) {
 	}
 }
 
-// While checks cannot be created, their events are refused without a wait, and the session goes on.
+// While passive checks cannot be created, events of new checks are refused immediately and the session continues.
 func TestFailedCreationRefusesEventsAtOnce(t *testing.T) {
 	w := newTestServer(t, nil)
 	w.limits.PassivePerNode = 3
@@ -225,7 +224,7 @@ func TestAgentSendsEventsOfAssignedProxyNodesOnly(t *testing.T) {
 	}
 }
 
-// sendRaw sends a message with an unencoded body.
+// sendRaw sends a message whose body is given as bytes.
 func (a *testAgent) sendRaw(kind, body string) {
 	a.t.Helper()
 	if err := a.conn.Write(append(sensuwire.NewMessage(kind), body...)); err != nil {

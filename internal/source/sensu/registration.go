@@ -17,9 +17,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// register makes a connection the session of its node by its first message, which describes the machine. It creates
-// the node if the node does not exist.
-func (x *session) register(received *sensuwire.Received, keepalive bool) error {
+// register starts the session of a node with the first message on its connection, which describes the machine. It
+// creates the node if the node does not exist.
+func (x *session) register(received *sensuwire.ReceivedEvent, keepalive bool) error {
 	m, err := received.ReadMachine()
 	if err != nil {
 		return err
@@ -51,7 +51,7 @@ func (x *session) register(received *sensuwire.Received, keepalive bool) error {
 	x.sent = s.registry.sentSecretsOf(info.ID, x.proven)
 	older, ok := s.registry.swapSession(x, wire.StreamID(s.cfg.Rand()))
 	if !ok {
-		return model.Errorf(model.Conflict, "another connection of this agent is newer, or its certificate proves that it is this machine")
+		return model.Errorf(model.Conflict, "this agent has another connection, which is newer or proves the machine's identity by its certificate")
 	}
 	var base *core.Session
 	if older != nil {
@@ -63,7 +63,7 @@ func (x *session) register(received *sensuwire.Received, keepalive bool) error {
 	})
 	if err := s.cfg.Journal.Append(s.life.Base, entries...); err != nil {
 		s.registry.removeSession(x)
-		return model.Errorf(model.Unavailable, "the server cannot write its journal now")
+		return model.Errorf(model.Unavailable, "the server cannot write the session's start to its journal now")
 	}
 	x.registered = true
 	x.recordMachine(received, keepalive)
@@ -71,9 +71,9 @@ func (x *session) register(received *sensuwire.Received, keepalive bool) error {
 	return nil
 }
 
-// checkUnique refuses a machine if another one with its name is connected and answers. A machine that lost its
-// network or restarted gets in, because the connection of its earlier boot does not answer. A proven identity
-// displaces an unproven one, and never gives way to one.
+// checkUnique refuses a machine while another one with the same name is connected and answers a ping. A machine that
+// lost its network or restarted gets in, because the connection of its earlier boot does not answer. A proven
+// identity displaces an unproven one, and never gives way to one.
 func (s *Server) checkUnique(ctx context.Context, m *intent.ExternalAgent, nc net.Conn, proven bool) error {
 	node, ok := s.cfg.Intent.LookupNode(m.UID())
 	if !ok {
@@ -86,7 +86,7 @@ func (s *Server) checkUnique(ctx context.Context, m *intent.ExternalAgent, nc ne
 	if older.proven == proven {
 		alive, ok := older.Alive(ctx, s.life.Base, s.cfg.Limits.Probe, func() { s.outbox.Add(older, duePing) })
 		if !ok {
-			return model.Errorf(model.Unavailable, "another connection of agent %s is being admitted", m.Name)
+			return model.Errorf(model.Unavailable, "another new connection of agent %s is just being checked", m.Name)
 		}
 		if !alive {
 			return nil
@@ -105,9 +105,9 @@ func (s *Server) checkUnique(ctx context.Context, m *intent.ExternalAgent, nc ne
 		WithHint("give one of them a name of its own: --name")
 }
 
-// recordMachine records the facts, labels and groups that the agent reports about its machine. Only a keepalive names
-// the handlers of the node's keepalive; an event names the handlers of its own check.
-func (x *session) recordMachine(received *sensuwire.Received, keepalive bool) {
+// recordMachine stores the facts, labels and groups that the agent reports about its machine in the inventory. Only a
+// keepalive names the handlers of the node's keepalive; an event names the handlers of its own check.
+func (x *session) recordMachine(received *sensuwire.ReceivedEvent, keepalive bool) {
 	m, err := received.ReadMachine()
 	if err != nil {
 		return
@@ -134,7 +134,7 @@ func (x *session) recordMachine(received *sensuwire.Received, keepalive bool) {
 // nodeWithKeepalive returns a node with its keepalive times, from its resource, the agent's settings
 // (keepalive-interval and timeouts) or the server's defaults, in this order. An agent without a critical time-out is
 // critical after the one that warns.
-func (s *Server) nodeWithKeepalive(info *intent.NodeInfo, received *sensuwire.Received, keepalive bool) core.Node {
+func (s *Server) nodeWithKeepalive(info *intent.NodeInfo, received *sensuwire.ReceivedEvent, keepalive bool) core.Node {
 	n := core.Node{ID: info.ID, Name: info.Name, Namespace: info.NamespaceID, Keepalive: info.Interval, Timeout: info.Timeout, Warning: info.Warning}
 	if keepalive {
 		n.Keepalive = cmp.Or(n.Keepalive, boundedSeconds(received.Interval))
@@ -153,11 +153,11 @@ func (s *Server) nodeWithKeepalive(info *intent.NodeInfo, received *sensuwire.Re
 }
 
 // criticalTimeout returns the silence in seconds after which the agent's settings make its keepalive critical.
-func criticalTimeout(received *sensuwire.Received) time.Duration {
+func criticalTimeout(received *sensuwire.ReceivedEvent) time.Duration {
 	return boundedSeconds(cmp.Or(uint32(min(max(received.TTL, 0), 1<<31)), received.Timeout))
 }
 
-// boundedSeconds limits an agent's seconds to between two seconds and a day; zero stays zero.
+// boundedSeconds converts a number of seconds from an agent to between two seconds and a day; zero stays zero.
 func boundedSeconds(seconds uint32) time.Duration {
 	if seconds == 0 {
 		return 0
@@ -177,9 +177,9 @@ func keepaliveTimesOf(n *core.Node) keepaliveTimes {
 	return keepaliveTimes{interval: n.Keepalive, warning: n.Warning, timeout: n.Timeout}
 }
 
-// adoptKeepalive adopts the agent's keepalive times from its first keepalive, if the session started with an event.
-// The journal gets the session's beginning again. If the journal fails, the next keepalive tries again.
-func (x *session) adoptKeepalive(received *sensuwire.Received) {
+// updateKeepaliveTimes replaces the session's assumed keepalive times by those in the agent's first keepalive. The
+// journal gets the session's beginning again. If the journal fails, the next keepalive tries again.
+func (x *session) updateKeepaliveTimes(received *sensuwire.ReceivedEvent) {
 	info, ok := x.srv.cfg.Intent.LookupNode(x.UID)
 	if !ok {
 		return
@@ -202,8 +202,8 @@ func (x *session) adoptKeepalive(received *sensuwire.Received) {
 	})
 }
 
-// shortenDeadAfter shortens the ping times of an ephemeral node, so that a dead connection is found before its
-// keepalive is overdue.
+// shortenDeadAfter shortens the time after which a silent agent of an ephemeral node counts as dead, so that its
+// connection closes before its keepalive is overdue.
 func (x *session) shortenDeadAfter() {
 	if x.departure.ephemeral {
 		x.deadAfter.Store(int64(min(x.srv.cfg.Limits.DeadAfter, x.keepalive.timeout/4*3)))
@@ -285,7 +285,8 @@ func reachableAddresses(networks []string) string {
 	return strings.Join(append(ipv4, ipv6...), ",")
 }
 
-// agentDeparture holds the effects of an agent's stop on its node: deregistration and its handlers.
+// agentDeparture holds the effects of the end of a connection on its node: whether the agent asked for deregistration
+// and whether the node is deleted.
 type agentDeparture struct {
 	requested bool // the agent has the setting deregister
 	ephemeral bool // the node is deleted when the agent stops
@@ -294,7 +295,7 @@ type agentDeparture struct {
 // ephemeralLifecycle returns the lifecycle of a node whose agent sets deregister: the node is deregistered when its
 // keepalive turns critical. The handler that the agent names is notified, if it is in the agent's namespace:
 // CleanName removes the slash that would name another one.
-func (s *Server) ephemeralLifecycle(m *sensuwire.Machine, received *sensuwire.Received, keepalive bool) *model.Lifecycle {
+func (s *Server) ephemeralLifecycle(m *sensuwire.Machine, received *sensuwire.ReceivedEvent, keepalive bool) *model.Lifecycle {
 	silence := s.cfg.Limits.Timeout
 	if keepalive {
 		silence = cmp.Or(criticalTimeout(received), silence)
@@ -306,8 +307,8 @@ func (s *Server) ephemeralLifecycle(m *sensuwire.Machine, received *sensuwire.Re
 	return l
 }
 
-// warnUnusableHandlers logs deregistration handlers that cannot be notified. The node is created all the same: its
-// message waits until the handler is applied, or becomes a dead letter.
+// warnUnusableHandlers logs the deregistration handlers that do not exist or cannot be notified. The node is created
+// all the same: its message waits until the handler is applied, or becomes a dead letter.
 func (x *session) warnUnusableHandlers(l *model.Lifecycle) {
 	for _, name := range l.Handlers {
 		spec, ok := x.srv.cfg.Handler(x.namespace, name)

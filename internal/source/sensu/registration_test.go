@@ -22,8 +22,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestHandshakeIsBounded checks that an endless handshake is refused at 64 KiB: repeated headers, a long line or
-// path, an archive request.
+// A handshake of more than 64 KiB is refused, whether its headers, a line or its path is too long.
 func TestHandshakeIsBounded(t *testing.T) {
 	w := newTestServer(t, nil)
 	for name, text := range map[string]string{
@@ -47,17 +46,17 @@ func TestKeepaliveTimesComeFromNodeAgentOrServer(t *testing.T) {
 	s := &Server{cfg: Config{Limits: Limits{SessionLimits: core.SessionLimits{Keepalive: 20 * time.Second, Timeout: 120 * time.Second}}}}
 	for name, c := range map[string]struct {
 		info                       intent.NodeInfo
-		said                       sensuwire.Received
+		said                       sensuwire.ReceivedEvent
 		keepalive                  bool
 		interval, warning, timeout time.Duration
 	}{
-		"defaults":                            {intent.NodeInfo{}, sensuwire.Received{}, true, 20 * time.Second, 0, 120 * time.Second},
-		"warning alone":                       {intent.NodeInfo{}, sensuwire.Received{Interval: 5, Timeout: 30}, true, 5 * time.Second, 0, 30 * time.Second},
-		"warning and critical":                {intent.NodeInfo{}, sensuwire.Received{Interval: 5, Timeout: 30, TTL: 90}, true, 5 * time.Second, 30 * time.Second, 90 * time.Second},
-		"shortest times":                      {intent.NodeInfo{}, sensuwire.Received{Interval: 20, Timeout: 5, TTL: 90}, true, 20 * time.Second, 30 * time.Second, 90 * time.Second},
-		"the node's own":                      {intent.NodeInfo{Interval: time.Second, Timeout: 40 * time.Second}, sensuwire.Received{Interval: 5, Timeout: 30, TTL: 90}, true, time.Second, 0, 40 * time.Second},
-		"its warning":                         {intent.NodeInfo{Warning: 50 * time.Second}, sensuwire.Received{Interval: 5, Timeout: 30, TTL: 90}, true, 5 * time.Second, 50 * time.Second, 90 * time.Second},
-		"an event before the first keepalive": {intent.NodeInfo{}, sensuwire.Received{Interval: 5, Timeout: 30, TTL: 90}, false, 20 * time.Second, 0, 120 * time.Second},
+		"defaults":                            {intent.NodeInfo{}, sensuwire.ReceivedEvent{}, true, 20 * time.Second, 0, 120 * time.Second},
+		"warning alone":                       {intent.NodeInfo{}, sensuwire.ReceivedEvent{Interval: 5, Timeout: 30}, true, 5 * time.Second, 0, 30 * time.Second},
+		"warning and critical":                {intent.NodeInfo{}, sensuwire.ReceivedEvent{Interval: 5, Timeout: 30, TTL: 90}, true, 5 * time.Second, 30 * time.Second, 90 * time.Second},
+		"shortest times":                      {intent.NodeInfo{}, sensuwire.ReceivedEvent{Interval: 20, Timeout: 5, TTL: 90}, true, 20 * time.Second, 30 * time.Second, 90 * time.Second},
+		"the node's own":                      {intent.NodeInfo{Interval: time.Second, Timeout: 40 * time.Second}, sensuwire.ReceivedEvent{Interval: 5, Timeout: 30, TTL: 90}, true, time.Second, 0, 40 * time.Second},
+		"its warning":                         {intent.NodeInfo{Warning: 50 * time.Second}, sensuwire.ReceivedEvent{Interval: 5, Timeout: 30, TTL: 90}, true, 5 * time.Second, 50 * time.Second, 90 * time.Second},
+		"an event before the first keepalive": {intent.NodeInfo{}, sensuwire.ReceivedEvent{Interval: 5, Timeout: 30, TTL: 90}, false, 20 * time.Second, 0, 120 * time.Second},
 	} {
 		n := s.nodeWithKeepalive(&c.info, &c.said, c.keepalive)
 		if n.Keepalive != c.interval || n.Warning != c.warning || n.Timeout != c.timeout {
@@ -66,8 +65,8 @@ func TestKeepaliveTimesComeFromNodeAgentOrServer(t *testing.T) {
 	}
 }
 
-// TestDeregisteringAgentEndsCleanly checks that a node whose agent sets deregister is ephemeral and ends cleanly with
-// its connection. Other nodes are missed.
+// The node of an agent with the setting deregister is ephemeral, and the end of its connection counts as a planned
+// stop. Other nodes are missed.
 func TestDeregisteringAgentEndsCleanly(t *testing.T) {
 	w := newTestServer(t, nil)
 	for _, deregister := range []bool{true, false} {
@@ -105,7 +104,7 @@ func TestDeregisteringAgentEndsCleanly(t *testing.T) {
 	}
 }
 
-// TestForgottenNodeMayReturn checks that the agent of a forgotten node may connect again.
+// The agent of a node that was deleted because of its long absence may connect again.
 func TestForgottenNodeMayReturn(t *testing.T) {
 	w := newTestServer(t, nil)
 	uid := (&intent.ExternalAgent{System: agentSystem, Namespace: "default", Name: "web"}).UID()
@@ -113,8 +112,8 @@ func TestForgottenNodeMayReturn(t *testing.T) {
 	w.mustDial("web", false)
 }
 
-// TestHandlersOfAKeepaliveAreRecorded checks that handlers and pipelines of keepalives are recorded, and again after
-// a change. Pipelines of an event belong to its check.
+// The server records the handlers and pipelines that an agent names in its keepalives, and their changes. Pipelines
+// of an event belong to its check.
 func TestHandlersOfAKeepaliveAreRecorded(t *testing.T) {
 	for _, json := range []bool{true, false} {
 		w := newTestServer(t, nil)
@@ -140,8 +139,8 @@ func TestHandlersOfAKeepaliveAreRecorded(t *testing.T) {
 	}
 }
 
-// The deregistration handler of an agent is in its node's namespace. A warning names a handler that does not exist or
-// accepts only problems.
+// The deregistration handler that an agent names is looked up in the namespace of its node. A warning names a handler
+// that does not exist or accepts only problems.
 func TestDeregistrationHandlerIsInTheNodesNamespace(t *testing.T) {
 	var log lockedBuffer
 	w := newTestServer(t, func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) })
@@ -180,8 +179,8 @@ func TestDeregistrationHandlerIsInTheNodesNamespace(t *testing.T) {
 	}
 }
 
-// TestFirstKeepaliveSetsTheTimeouts checks that a session that starts with an event uses default times until its
-// first keepalive. The journal gets the agent's times once.
+// A session that starts with an event has the default keepalive times until the agent's first keepalive. The journal
+// gets the agent's times once.
 func TestFirstKeepaliveSetsTheTimeouts(t *testing.T) {
 	for _, json := range []bool{true, false} {
 		w := newTestServer(t, nil)

@@ -15,15 +15,15 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// incomingEvent is the context of one event that a session's reader handles.
+// incomingEvent holds the state while a session's reader handles one event.
 type incomingEvent struct {
 	*session
-	*sensuwire.Received
+	*sensuwire.ReceivedEvent
 }
 
-// handleEvent converts an agent's event to a result: it finds the check, applies thresholds and limits, and adds the
-// result to the batch. An event of a check of the assignment is its result even if the agent's own API sent it.
-// Another event may belong to a passive check (passive_event.go).
+// handleEvent converts an agent's event to a result and adds the result to the batch for the journal. An event of a
+// check of the assignment is its result even if the agent's own API sent it. Another event may belong to a passive
+// check (passive_event.go).
 func (e *incomingEvent) handleEvent() (out messageOutcome, cause string) {
 	if !e.HasCheck {
 		return e.handleMetrics()
@@ -73,8 +73,8 @@ func (e *incomingEvent) handleEvent() (out messageOutcome, cause string) {
 	return e.addSignal(c.ID, result, proxy)
 }
 
-// findAssignedChunk returns the chunk that judges an event, the chunk of its request and its proxy node; nil: the
-// check is not assigned.
+// findAssignedChunk finds the assigned check and the proxy node that an event belongs to; nil: the check is not
+// assigned.
 func (e *incomingEvent) findAssignedChunk() (c *model.CheckChunk, proxy directory.ProxyNode) {
 	e.Mu.Lock()
 	defer e.Mu.Unlock()
@@ -91,7 +91,7 @@ func (e *incomingEvent) findAssignedChunk() (c *model.CheckChunk, proxy director
 	return j.prepared.chunk, j.proxy
 }
 
-// limitOutput joins a line of the server and an output to valid text of at most limit bytes.
+// limitOutput joins a line of the server and the check's output to valid UTF-8 of at most limit bytes.
 func limitOutput(line string, output []byte, limit int) (text []byte, cut uint64) {
 	text = bytes.TrimRight(output, " \t\r\n")
 	if line != "" {
@@ -237,7 +237,8 @@ func (x *session) commitRecord(rec *signalRecord, n int) messageOutcome {
 	return resultKept
 }
 
-// Committed implements journal.Waiter. It runs on the journal's goroutine and does not block.
+// Committed implements journal.Waiter: it handles the outcome of a journal commit. It runs on the journal's goroutine
+// and does not block.
 func (x *session) Committed(size uint64, _ journal.Position, err error) {
 	x.Mu.Lock()
 	x.Commit(int(size), err)

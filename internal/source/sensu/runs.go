@@ -10,9 +10,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// requestedRun is an ad-hoc run that a person requested. The result of any request issued from since on answers it:
-// an agent that is running the check drops the request silently, and the next one of the timetable is answered in its
-// place.
+// requestedRun is an ad-hoc run that a person requested and the agent has not answered yet. The result of any request
+// issued from since on answers it: an agent that is running the check drops the request silently, and the next one of
+// the timetable is answered in its place.
 type requestedRun struct {
 	check   model.CheckID
 	since   int64 // s since 1970
@@ -27,7 +27,7 @@ func (s *Server) Ask(runs *core.Runs, node model.NodeID, run wire.Run) error {
 		return core.ErrNoSession()
 	}
 	if run.Command != nil {
-		return model.Errorf(model.Forbidden, "this node runs sensu-agent, which runs checks but no requested commands")
+		return model.Errorf(model.Forbidden, "this node runs sensu-agent, which can run assigned checks on request, but no other commands")
 	}
 	return runs.Start(node, &run, x.cancelRun, func(p *core.PendingRun) error { return x.submitRun(run.Chunk, p) })
 }
@@ -41,7 +41,7 @@ func (x *session) submitRun(chunk model.ChunkID, p *core.PendingRun) error {
 	return err
 }
 
-// addRequestedRun adds a person's ad-hoc run to the session and returns the scheduled check.
+// addRequestedRun adds an ad-hoc run that a person requested to the session, and returns the check to run.
 func (x *session) addRequestedRun(chunk model.ChunkID, p *core.PendingRun) (*checkJob, error) {
 	x.Mu.Lock()
 	defer x.Mu.Unlock()
@@ -53,7 +53,7 @@ func (x *session) addRequestedRun(chunk model.ChunkID, p *core.PendingRun) (*che
 	case j == nil:
 		return nil, model.Errorf(model.Forbidden, "the node does not run this check, or its session has not applied the last change yet")
 	case j.proxy.ID != 0:
-		return nil, model.Errorf(model.Forbidden, "a proxy check runs only by its own schedule, for each proxy node")
+		return nil, model.Errorf(model.Forbidden, "a proxy check cannot be run on request: it runs by its schedule, for each proxy node")
 	case j.obstacle() != "":
 		return nil, model.Errorf(model.Forbidden, "%s", j.obstacle())
 	case len(x.runs) >= core.MaxRuns:
@@ -91,8 +91,8 @@ func (x *session) cancelRun(id uint64) {
 	x.runs = slices.DeleteFunc(x.runs, func(a requestedRun) bool { return a.pending.ID == id })
 }
 
-// runSubject is the node that a run checks: the session's node (zero) or a proxy node. For the agent a proxy node is
-// an entity, whose name its events repeat.
+// runSubject is the node that a run checks: the agent's own node (zero) or a proxy node. For the agent a proxy node
+// is an entity, whose name its events repeat.
 type runSubject struct {
 	directory.ProxyNode
 	name       string
@@ -132,7 +132,7 @@ func proxySubjectsOf(a *directory.Assignment) map[model.ChunkID][]runSubject {
 	return proxies
 }
 
-// runSubjectsOf returns the nodes that the runs of a chunk check: the own node or proxy nodes.
+// runSubjectsOf returns the nodes that the runs of a chunk check: the agent's own node or proxy nodes.
 func runSubjectsOf(c *model.CheckChunk, a *directory.Assignment, proxies map[model.ChunkID][]runSubject) (list []runSubject) {
 	if !c.Proxy {
 		return []runSubject{{properties: a.Properties}}
@@ -152,9 +152,9 @@ func (x *session) mayReportOn(c *model.CheckChunk, proxy model.NodeID) bool {
 	return ok
 }
 
-// Give sends the turn of a round-robin check to a node's session; false: the node has no session or the check is not
-// assigned. Give does not block.
-func (s *Server) Give(node model.NodeID, g wire.TurnRun) bool {
+// GiveTurn requests the run of a round-robin check from a node's agent; false: the node has no session or the check
+// is not assigned. Give does not block.
+func (s *Server) GiveTurn(node model.NodeID, g wire.TurnRun) bool {
 	x := s.registry.Get(node)
 	if x == nil {
 		return false
@@ -172,7 +172,7 @@ func (s *Server) Give(node model.NodeID, g wire.TurnRun) bool {
 	return true
 }
 
-// reportRun calls Config.OnRan after a result of a round-robin check.
+// reportRun tells the round-robin scheduler that the session's agent has run a round-robin check.
 func (x *session) reportRun(c *model.CheckChunk, proxy model.NodeID) {
 	if c.RoundRobin && x.srv.cfg.OnRan != nil {
 		x.srv.cfg.OnRan(c.Unit, proxy, 0)

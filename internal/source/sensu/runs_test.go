@@ -31,8 +31,8 @@ func nextAnswer(t *testing.T, r *core.Runs) model.RunAnswer {
 	}
 }
 
-// TestRequestedRunIsAnsweredAndJournaled checks that an ad-hoc run is requested at once and its result goes to the
-// caller and the journal. A result of an earlier request is no answer.
+// An ad-hoc run is requested immediately, and its result goes to the caller and to the journal. A result of an
+// earlier request is no answer.
 func TestRequestedRunIsAnsweredAndJournaled(t *testing.T) {
 	w := newTestServer(t, nil)
 	hour := func(c *model.CheckChunk) { c.Interval = time.Hour }
@@ -95,8 +95,8 @@ func TestRequestedRunIsAnsweredAndJournaled(t *testing.T) {
 	}
 }
 
-// TestProxyNodesHaveRequestsOfTheirOwn checks that an agent gets one request per proxy node and may report only on
-// these nodes. A round-robin check is requested when its turn is given.
+// An agent gets one check request per proxy node, and may report on these proxy nodes only. A round-robin check is
+// requested when its turn is given.
 func TestProxyNodesHaveRequestsOfTheirOwn(t *testing.T) {
 	for _, json := range []bool{false, true} {
 		turns, ended := make(chan model.CheckID, 100), make(chan model.NodeID, 1)
@@ -138,7 +138,7 @@ func TestProxyNodesHaveRequestsOfTheirOwn(t *testing.T) {
 		own.Check = c.Check
 		a.sendResult(&own, 0, "of another")
 
-		if w.server.Give(node, wire.TurnRun{Chunk: 2, Node: 62}) || w.server.Give(node+1, wire.TurnRun{Chunk: 2, Node: 61}) || !w.server.Give(node, wire.TurnRun{Chunk: 2, Node: 61}) {
+		if w.server.GiveTurn(node, wire.TurnRun{Chunk: 2, Node: 62}) || w.server.GiveTurn(node+1, wire.TurnRun{Chunk: 2, Node: 61}) || !w.server.GiveTurn(node, wire.TurnRun{Chunk: 2, Node: 61}) {
 			t.Error("gave turns of unassigned nodes or checks, or refused an assigned one")
 		}
 		for r := a.nextRequest(); ; r = a.nextRequest() {

@@ -16,13 +16,13 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// resolvedJob is a due check with its resolved secrets, for one request.
+// resolvedJob is a due check together with the values of its secrets, for one request.
 type resolvedJob struct {
 	*checkJob
 	values []string
 }
 
-// obstacle returns why the agent cannot run the check; empty: it can.
+// obstacle returns the reason why a Sensu agent cannot run the check; empty: the agent can.
 func (j *checkJob) obstacle() string {
 	x, c := j.x, j.prepared.chunk
 	if j.prepared.problem != "" || len(c.Secrets) == 0 {
@@ -40,7 +40,7 @@ func (j *checkJob) obstacle() string {
 	return ""
 }
 
-// failRun journals an UNKNOWN result with the reason why the agent cannot run the check.
+// failRun writes an UNKNOWN result to the journal, with the reason why the agent cannot run the check.
 func (j *checkJob) failRun(problem string) {
 	x, c := j.x, j.prepared.chunk
 	x.srv.metrics.impossible.Inc()
@@ -55,8 +55,8 @@ func (j *checkJob) failRun(problem string) {
 	}
 }
 
-// resolveSecrets starts to resolve the secrets of a due run in the background. It returns false if the run needs no
-// secrets, or if the agent cannot run the check.
+// resolveSecrets starts to read the check's secrets in the background before the run is requested. It returns false
+// if the run needs no secrets, or if the agent cannot run the check.
 func (j *checkJob) resolveSecrets() bool {
 	if len(j.prepared.chunk.Secrets) == 0 || j.obstacle() != "" {
 		return false
@@ -112,7 +112,7 @@ func (j *checkJob) secretValues() (values []string, err error) {
 	return values, nil
 }
 
-// appendRequest appends the request with secret values if the check is still assigned.
+// appendRequest appends the check request with its secret values, unless the check has left the assignment.
 func (r *resolvedJob) appendRequest(dst []byte) []byte {
 	x, c := r.x, r.prepared.chunk
 	a := x.srv.cfg.Assignments.For(x.Node.ID)
@@ -138,8 +138,8 @@ const maxRememberedValues = 4
 // outputRemoved replaces an output that may contain secrets that this server does not know.
 const outputRemoved = "(output removed: it may contain secrets, and the server cannot hide them: it has sent none for this check since its start)"
 
-// sentSecrets holds the secret values that a node's agent was sent since the server's start. They are redacted in its
-// outputs.
+// sentSecrets holds the secret values that the server has sent to a node's agent since the server's start. They are
+// redacted in its outputs.
 type sentSecrets struct {
 	uid    uuid.UUID // uid of the node; guarded by sessionRegistry.mu
 	mu     sync.Mutex
@@ -172,8 +172,8 @@ func (g *sentSecrets) remember(c *model.CheckChunk, values []string) {
 	g.hider = hide.New(slices.Concat(slices.Collect(maps.Values(g.values))...))
 }
 
-// redactionFor returns the redaction for a check's output; known is false if the agent may have values that this
-// server did not send since its start.
+// redactionFor returns the redaction of a check's output; known is false if the agent may have secret values that
+// this server does not know.
 func (g *sentSecrets) redactionFor(c *model.CheckChunk) (h *hide.Hider, known bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -48,8 +48,8 @@ func (w *testServer) waitResult(id model.ChunkID, ok func(*decodedSignal) bool) 
 	return s
 }
 
-// An agent with a proven identity gets the secrets of its checks with each request, and its outputs are redacted. The
-// run of another agent fails with the reason.
+// An agent gets the secrets of its checks only if its certificate proves its identity. The run of another agent fails
+// with the reason.
 func TestSecretsNeedAProvenIdentity(t *testing.T) {
 	inBothCodecs(t, func(t *testing.T, json bool) {
 		ca := newAuthority(t)
@@ -107,8 +107,8 @@ func TestNoSecretIsReadWithoutTLS(t *testing.T) {
 	}
 }
 
-// An unreadable secret fails its run. A slow one delays no other check, and is not sent after the check left the
-// assignment. Former values stay redacted.
+// A secret that cannot be read fails the runs of its check and delays no other check. A slow one delays no other
+// check, and is not sent after the check left the assignment. Former values stay redacted.
 func TestUnreadableSecretFailsItsRunOnly(t *testing.T) {
 	ca := newAuthority(t)
 	var now atomic.Value
@@ -174,8 +174,8 @@ func TestUnreadableSecretFailsItsRunOnly(t *testing.T) {
 	}
 }
 
-// TestOutputsAreRemovedUntilSecretsAreKnown checks that after a restart outputs of checks with secrets are removed
-// until the server knows which secrets the agent has. A later session is redacted by the values of an earlier one.
+// After a restart the server stores no output of checks with secrets until it has sent the agent the secrets again. A
+// later session is redacted by the values of an earlier one.
 func TestOutputsAreRemovedUntilSecretsAreKnown(t *testing.T) {
 	ca := newAuthority(t)
 	unasked := func(c *model.CheckChunk) *model.CheckChunk { c.RoundRobin = true; return c }
@@ -222,7 +222,7 @@ func TestOutputsAreRemovedUntilSecretsAreKnown(t *testing.T) {
 	}
 }
 
-// The secrets that a node's agent got are kept over its sessions, and dropped with the node.
+// The server remembers the secrets that it has sent to a node over several sessions, until the node is deleted.
 func TestSecretsOfDeletedNodesAreDropped(t *testing.T) {
 	ca := newAuthority(t)
 	w := newTestServerTLS(t, ca.newServerTLS(), nil)
@@ -288,8 +288,8 @@ func secretsWithoutLease(find func(ctx context.Context, namespace, name string) 
 	}
 }
 
-// TestArchiveNeedsTheTokenOfItsRequest checks that a request names the archive for the machine with URL and token.
-// Only this token opens the archive, and no other archive.
+// An agent can fetch an asset archive only with the URL and token from its check request. Only this token opens the
+// archive, and no other archive.
 func TestArchiveNeedsTheTokenOfItsRequest(t *testing.T) {
 	w := newTestServer(t, nil)
 	sum, other := strings.Repeat("ab", 64), strings.Repeat("cd", 64)

@@ -36,7 +36,7 @@ type Server struct {
 	logRefusal          rate.Sometimes
 	logUnusableHandlers rate.Sometimes
 
-	life        *core.Life
+	life        *core.Goroutines
 	registry    sessionRegistry
 	connections atomic.Int64
 	outbox      *core.Outbox[*session]
@@ -47,7 +47,7 @@ type Server struct {
 	started    time.Time // of New, with its monotonic reading
 	clock      core.Clock
 
-	events  sync.Pool // *sensuwire.Received
+	events  sync.Pool // *sensuwire.ReceivedEvent
 	records sync.Pool // *record
 }
 
@@ -56,11 +56,11 @@ func New(cfg Config) (*Server, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, ws: wsconn.Options{Timeout: cfg.Limits.Write, Buffers: new(wsconn.Buffers), Fragments: true}, started: cfg.Now(), life: core.NewLife(),
+	s := &Server{cfg: cfg, ws: wsconn.Options{Timeout: cfg.Limits.Write, Buffers: new(wsconn.Buffers), Fragments: true}, started: cfg.Now(), life: core.NewGoroutines(),
 		logRefusal: admission.OncePerMinute(), logUnusableHandlers: admission.OncePerMinute(), passwords: tries.New(cfg.Now)}
 	s.metrics = newMetrics(cfg.Registerer, func() float64 { return float64(s.Sessions()) }, cfg.Authorities.firstListExpiry)
 	s.outbox = core.NewOutbox[*session](s.life, core.Pushes, "sensu-pushes", cfg.Limits.Sessions, cfg.Queues, s.metrics.Stuck.Inc)
-	s.events.New = func() any { return new(sensuwire.Received) }
+	s.events.New = func() any { return new(sensuwire.ReceivedEvent) }
 	s.records.New = func() any { return new(signalRecord) }
 	s.clock.Start(s.monotonicTime())
 	_, _ = crand.Read(s.archiveKey[:]) // never fails
@@ -68,24 +68,24 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// monotonicTime returns monotonic nanoseconds that start at the time of day, so that schedules stay in place after a
-// restart.
+// monotonicTime returns nanoseconds since 1970 that ignore later changes of the wall clock, so that check schedules
+// stay the same after a restart.
 func (s *Server) monotonicTime() int64 {
 	return s.started.UnixNano() + int64(s.cfg.Now().Sub(s.started))
 }
 
 // Listen accepts agents until ctx ends. config is nil for agents without TLS.
 func (s *Server) Listen(ctx context.Context, l net.Listener, config *tls.Config) error {
-	return s.cfg.Admission.Serve(ctx, &admission.Listener{TCP: l, TLS: config, Gate: admission.NewGates().EnterAgent,
+	return s.cfg.Admission.Serve(ctx, &admission.Listener{TCP: l, TLS: config, Gate: admission.NewHandshakeLimits().EnterAgent,
 		Handshake: s.cfg.Limits.Handshake, Log: s.cfg.Log, Serve: s.serve})
 }
 
-// Run requests due runs from agents and monitors sessions until ctx ends, then closes every session.
+// Run requests due check runs from agents and monitors sessions until ctx ends, and then closes every session.
 func (s *Server) Run(ctx context.Context) error {
 	s.outbox.Start(s.cfg.Limits.Writers)
 	seconds := 0
 	s.clock.Run(ctx, s.cfg.Now, func(at time.Time, now int64) {
-		s.outbox.Nudge()
+		s.outbox.WakeIfStuck()
 		s.registry.ForEach(func(x *session) { s.watchSession(x, now) })
 		if seconds++; seconds%recheckSeconds == 0 {
 			s.recheckSessions(at)
@@ -116,7 +116,7 @@ func (s *Server) watchSession(x *session, now int64) {
 	}
 }
 
-// recheckSessions ends the sessions of agents that would now be refused.
+// recheckSessions ends the sessions whose certificate or user is no longer accepted.
 func (s *Server) recheckSessions(at time.Time) {
 	if s.cfg.Authorities != nil {
 		s.cfg.Authorities.Refresh(at)
@@ -128,7 +128,7 @@ func (s *Server) recheckSessions(at time.Time) {
 	})
 }
 
-// isAdmissible reports whether the credentials of a session would still be accepted.
+// isAdmissible reports whether the server would still accept the credentials with which a session was opened.
 func (s *Server) isAdmissible(x *session, at time.Time) bool {
 	_, revoked := s.cfg.Authorities.revokedSince(x.serials)
 	return !revoked && s.cfg.Access.Current(&x.user) && (x.expires.IsZero() || at.Before(x.expires)) && s.cfg.Authorities.trustsOneRoot(x.roots)
@@ -193,7 +193,7 @@ type streamNumbers struct {
 	broken atomic.Bool // a commit failed: the next session uses another stream
 }
 
-// addUnregistered adds a connection whose node is not known yet.
+// addUnregistered adds a connection that has not sent its first message yet, so that its node is unknown.
 func (r *sessionRegistry) addUnregistered(x *session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -203,7 +203,7 @@ func (r *sessionRegistry) addUnregistered(x *session) {
 	r.unregistered[x] = struct{}{}
 }
 
-// hasPriority reports whether session x keeps the node against a new session y of the same name: a proven identity
+// hasPriority reports whether this session keeps the node against another session of the same name: a proven identity
 // wins, otherwise the newer connection.
 func (x *session) hasPriority(y *session) bool {
 	if x.proven != y.proven {
@@ -257,7 +257,7 @@ func (r *sessionRegistry) ForEach(fn func(*session)) {
 	}
 }
 
-// sentSecretsOf returns the remembered secrets of a node's agent; nil: the agent gets none, because its identity is
+// sentSecretsOf returns the secrets that were sent to a node's agent; nil: none are sent, because its identity is
 // unproven.
 func (r *sessionRegistry) sentSecretsOf(node model.NodeID, proven bool) *sentSecrets {
 	r.mu.Lock()
@@ -273,7 +273,7 @@ func (r *sessionRegistry) sentSecretsOf(node model.NodeID, proven bool) *sentSec
 	return g
 }
 
-// forgetSentSecrets drops the remembered secrets of disconnected nodes that exists rejects. exists is called without
+// forgetSentSecrets drops the remembered secrets of disconnected nodes that no longer exist. exists is called without
 // the lock.
 func (r *sessionRegistry) forgetSentSecrets(exists func(model.NodeID, uuid.UUID) bool) {
 	r.mu.Lock()

@@ -58,7 +58,7 @@ type agentIdentity struct {
 	url               string // scheme and host by which the agent reaches the server
 }
 
-// externalAgent returns the agent as the inventory identifies it.
+// externalAgent returns the agent's system, namespace and name, by which the inventory identifies its node.
 func (o *agentIdentity) externalAgent() *intent.ExternalAgent {
 	return &intent.ExternalAgent{System: agentSystem, Namespace: o.namespace, Name: o.entity}
 }
@@ -73,7 +73,7 @@ func (s *Server) openSession(nc net.Conn, o *handshakeRequest) {
 	if o.protobuf {
 		x.codec = sensuwire.Protobuf
 	}
-	x.Conn, x.Since, x.UID = wsconn.Upgraded(nc, s.ws), s.cfg.Now().UnixNano(), x.externalAgent().UID()
+	x.Conn, x.Since, x.UID = wsconn.NewServerConn(nc, s.ws), s.cfg.Now().UnixNano(), x.externalAgent().UID()
 	x.Open(s.clock.Now())
 	x.deadAfter.Store(int64(s.cfg.Limits.DeadAfter))
 	// This message lets the agent keep its own configuration. The agent answers with a keepalive.
@@ -112,7 +112,7 @@ func (x *session) Message() (cause string) {
 	case wsconn.Pong:
 		x.Pong(frame)
 	}
-	if cause == "" && !x.Conn.More() { // messages that arrived together are one commit
+	if cause == "" && !x.Conn.HasFrame() { // messages that arrived together are one commit
 		cause = x.commitPending()
 	}
 	if cause == "" {
@@ -132,7 +132,7 @@ func (x *session) handleMessage(frame []byte) (out messageOutcome, cause string)
 	if !keepalive && string(kind) != sensuwire.TypeEvent {
 		return unknownKind, ""
 	}
-	received := x.srv.events.Get().(*sensuwire.Received)
+	received := x.srv.events.Get().(*sensuwire.ReceivedEvent)
 	defer x.srv.events.Put(received)
 	if err := x.codec.ReadEvent(body, received); err != nil {
 		return x.refuseMessage(messageMalformed, err.Error()), ""
@@ -149,7 +149,7 @@ func (x *session) handleMessage(frame []byte) (out messageOutcome, cause string)
 		return (&incomingEvent{x, received}).handleEvent()
 	}
 	if x.keepalive.assumed {
-		x.adoptKeepalive(received)
+		x.updateKeepaliveTimes(received)
 	}
 	if received.Sum != x.machineSum {
 		x.recordMachine(received, true)
@@ -203,7 +203,7 @@ func (x *session) End(cause string) {
 	x.sessionJobs = sessionJobs{}
 	x.Mu.Unlock()
 	for i := range runs {
-		runs[i].pending.Lose(cause)
+		runs[i].pending.Abort(cause)
 	}
 	x.timetable.stop()
 	x.Fail()
@@ -235,7 +235,7 @@ func (x *session) mark(m wire.SessionMark) []byte {
 	return n.Mark(m)
 }
 
-// chargeMessage charges a message of some bytes to the limits, and waits while there is debt.
+// chargeMessage takes the cost of a message from the rate limits and waits if a limit is exceeded.
 func (x *session) chargeMessage(bytes int) (cause string) {
 	if !x.registered {
 		return ""
@@ -255,7 +255,7 @@ func (x *session) chargeMessage(bytes int) (cause string) {
 
 // Duties of a session's writer.
 const (
-	duePlan core.Duties = 1 << iota // make jobs of the changed assignment
+	duePlan core.MessageSet = 1 << iota // make jobs of the changed assignment
 	dueRequests
 	duePing
 	duePong // a pong that the agent did not ask for
@@ -281,7 +281,7 @@ func (x *session) requestRuns(list []*checkJob) {
 // maxKeptFrames bounds the buffer for requests that a writer keeps, in bytes.
 const maxKeptFrames = 64 << 10
 
-// writerScratch is the memory that a writer reuses to encode requests.
+// writerScratch holds the buffers that a writer reuses to encode requests.
 type writerScratch struct {
 	frames   []byte
 	jobs     []*checkJob
@@ -289,7 +289,7 @@ type writerScratch struct {
 }
 
 // Flush implements core.Sender: it writes the due requests.
-func (x *session) Flush(w *core.Scratch, due core.Duties) error {
+func (x *session) Flush(w *core.Scratch, due core.MessageSet) error {
 	if due&dueClose != 0 {
 		_ = x.Conn.WriteClose(1001, "the session ends; connect again")
 		return x.Conn.Close()

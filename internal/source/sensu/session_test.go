@@ -20,8 +20,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// TestResultsAreJournaledWithoutHoles registers an agent that sends keepalives and runs its checks. Its results are
-// in the journal, numbered without holes.
+// The results and keepalives of an agent are in the journal with consecutive sequence numbers. Its results are in the
+// journal, numbered without holes.
 func TestResultsAreJournaledWithoutHoles(t *testing.T) {
 	inBothCodecs(t, func(t *testing.T, json bool) {
 		w := newTestServer(t, nil)
@@ -55,6 +55,7 @@ func TestResultsAreJournaledWithoutHoles(t *testing.T) {
 	})
 }
 
+// A refused handshake is answered with the HTTP status of its reason, such as 401 for a wrong password.
 func TestHandshakeIsRefusedWithAStatus(t *testing.T) {
 	w := newTestServer(t, func(c *Config) { c.Limits.Sessions = 1 })
 	w.update(func() {
@@ -80,7 +81,8 @@ func TestHandshakeIsRefusedWithAStatus(t *testing.T) {
 	}
 }
 
-// Wrong passwords are limited per address, with one line in the log. A right password still connects.
+// The server limits attempts with wrong passwords per address and logs the limit once. A right password still
+// connects.
 func TestWrongPasswordsAreLimited(t *testing.T) {
 	var log lockedBuffer
 	w := newTestServer(t, func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) })
@@ -101,7 +103,7 @@ func TestWrongPasswordsAreLimited(t *testing.T) {
 	}
 }
 
-// TestEveryMessageHasOneOutcome checks that each message counts exactly one outcome and ends no session.
+// Each received message is counted under exactly one outcome, and no message ends its session.
 func TestEveryMessageHasOneOutcome(t *testing.T) {
 	w := newTestServer(t, nil)
 	hour := func(c *model.CheckChunk) { c.Interval = time.Hour }
@@ -145,7 +147,7 @@ func TestEveryMessageHasOneOutcome(t *testing.T) {
 	}
 }
 
-// TestUnsupportedRunsAreReported checks that a run impossible for Sensu agents yields UNKNOWN with the reason.
+// A check that a Sensu agent cannot run gets an UNKNOWN result with the reason.
 func TestUnsupportedRunsAreReported(t *testing.T) {
 	w := newTestServer(t, nil)
 	w.chunks = []*model.CheckChunk{
@@ -173,8 +175,8 @@ func TestUnsupportedRunsAreReported(t *testing.T) {
 	}
 }
 
-// An agent gets the requests of a changed assignment. A result of an earlier request is judged by the earlier
-// definition.
+// After a change of the assignment the agent is asked to run the changed checks. A result of an earlier request is
+// judged by the earlier definition.
 func TestChangedAssignmentReachesTheAgent(t *testing.T) {
 	w := newTestServer(t, nil)
 	w.chunks = []*model.CheckChunk{newCheck(1, "disk", "old", nil)}
@@ -276,6 +278,7 @@ func TestAgentGetsPongsWhileTheJournalIsBlocked(t *testing.T) {
 	w.wait("what waited", func() bool { return len(w.signals) == 2 })
 }
 
+// A check request contains the check's command as one shell line, with quoted arguments and expanded properties.
 func TestRequestHasTheCommandAsAShellLine(t *testing.T) {
 	w := newTestServer(t, nil)
 	w.nodes[(&intent.ExternalAgent{}).UID()] = intent.NodeInfo{ID: 9}
@@ -299,6 +302,7 @@ func TestRequestHasTheCommandAsAShellLine(t *testing.T) {
 	}
 }
 
+// A too long output is cut, and a mark in the text gives the number of bytes cut.
 func TestLongOutputIsCutWithAMark(t *testing.T) {
 	for _, c := range []struct {
 		cause, output string
@@ -317,8 +321,7 @@ func TestLongOutputIsCutWithAMark(t *testing.T) {
 	}
 }
 
-// TestSpooledResultsFollowTheFirstKeepalive checks that results spooled by an agent arrive after its first keepalive
-// and belong to assigned checks.
+// Results that an agent has spooled are accepted after its first keepalive and belong to assigned checks.
 func TestSpooledResultsFollowTheFirstKeepalive(t *testing.T) {
 	for i := range 10 {
 		w := newTestServer(t, nil)

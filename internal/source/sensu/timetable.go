@@ -13,7 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/when"
 )
 
-// timetable holds the due times of a session's checks. Its timer requests due jobs and never blocks on the session.
+// timetable holds the next run times of a session's checks, with a timer for the earliest. Its timer requests due
+// jobs and never blocks on the session.
 type timetable struct {
 	mu    sync.Mutex // guards the rest, and the timetable's fields of its jobs
 	jobs  []*checkJob
@@ -31,7 +32,7 @@ const (
 	minSleep = 20 * time.Millisecond
 )
 
-// scheduleNew sets the first time of a new check. A check without an event runs within Limits.FirstWithin.
+// scheduleNew sets the time of a new check's first run. A check without an event runs within Limits.FirstWithin.
 func (s *Server) scheduleNew(j *checkJob, now int64) {
 	within := s.cfg.Limits.FirstWithin
 	switch {
@@ -55,7 +56,7 @@ func (j *checkJob) interval() time.Duration {
 
 // scheduleInterval sets the next time of a check with an interval.
 func (s *Server) scheduleInterval(j *checkJob, now int64) {
-	j.at = int64(when.OnGrid(time.Duration(now), j.interval(), j.slot))
+	j.at = int64(when.NextAtPhase(time.Duration(now), j.interval(), j.slot))
 }
 
 // scheduleCron sets the next time of a check with a cron expression.
@@ -70,8 +71,8 @@ func (s *Server) scheduleCron(j *checkJob, now int64) {
 	j.at = now + int64(min(next.Sub(wall), maxCronSleep))
 }
 
-// setJobs replaces the scheduled checks of a session. A job whose check the session had before runs once more at its
-// old time, and then in its new slot.
+// setJobs replaces the list of checks that a session's agent is asked to run. A job whose check the session had
+// before runs once more at its old time, and then in its new slot.
 func (s *Server) setJobs(x *session, jobs []*checkJob) {
 	t := &x.timetable
 	t.mu.Lock()
@@ -109,7 +110,7 @@ func (t *timetable) startTimer(now int64) {
 	}
 }
 
-// stop stops the timer and schedules no more.
+// stop stops the timer for good.
 func (t *timetable) stop() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -119,7 +120,7 @@ func (t *timetable) stop() {
 	}
 }
 
-// requestDue queues the due check requests of a session and sets the timer for the next.
+// requestDue queues the requests for the session's due checks and sets the timer for the next check.
 func (s *Server) requestDue(x *session) {
 	t := &x.timetable
 	t.mu.Lock()
@@ -132,8 +133,8 @@ func (s *Server) requestDue(x *session) {
 	}
 }
 
-// takeDue appends the due jobs of a session and schedules their next runs. A job that is due within its check's
-// exceptions does not run; its next time stays on its slot.
+// takeDue appends the checks of a session that are due and sets their next times. A job that is due within its
+// check's exceptions does not run; its next time stays on its slot.
 func (s *Server) takeDue(t *timetable, now int64, due []*checkJob) []*checkJob {
 	wall := s.cfg.Now()
 	for _, j := range t.jobs {
@@ -161,12 +162,11 @@ const (
 	maxParallel = 8
 )
 
-// runSlot is the offset of a check's runs in their interval, by Server.monotonicTime.
+// runSlot is the offset of a check's runs within its interval.
 type runSlot struct{ interval, at time.Duration }
 
-// assignSlots sets the time slot of each check: the one that muster-agent would use, or up to maxAdvance earlier the
-// slot of a check whose interval divides this one's. So both are requested together each time, and the time between
-// two runs is the interval.
+// assignSlots sets the offset of each check within its interval, shared by checks whose intervals divide each other.
+// So both are requested together each time, and the time between two runs is the interval.
 func assignSlots(node uuid.UUID, jobs []*checkJob) {
 	// The first job in this order leads the others to its slot. An offset per node keeps the leaders of a fleet from all
 	// being at the beginning of intervals.

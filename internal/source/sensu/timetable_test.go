@@ -17,8 +17,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// TestSlotsOfJobsKeepCheckIntervals checks that each check runs at its interval, beside other intervals and cron. At
-// most maxParallel runs are requested together, at most maxAdvance early.
+// Each check runs at its own interval although the server groups runs into common time slots. At most maxParallel
+// runs are requested together, at most maxAdvance early.
 func TestSlotsOfJobsKeepCheckIntervals(t *testing.T) {
 	for _, c := range []struct {
 		intervals []time.Duration
@@ -94,7 +94,7 @@ func TestSlotsOfJobsKeepCheckIntervals(t *testing.T) {
 // cronInterval stands for a cron expression in place of an interval.
 const cronInterval = -1 // in the place of an interval
 
-// repeatInterval returns n equal intervals.
+// repeatInterval returns a slice of n equal intervals.
 func repeatInterval(n int, interval time.Duration) (list []time.Duration) {
 	for range n {
 		list = append(list, interval)
@@ -133,7 +133,7 @@ func TestSlotsSpreadRunsAndMachines(t *testing.T) {
 	}
 }
 
-// Results that arrive in one read are one commit of the journal.
+// Results that are read by one system call are written in one journal commit.
 func TestResultsThatArriveTogetherAreOneCommit(t *testing.T) {
 	w := newTestServer(t, nil)
 	w.chunks = []*model.CheckChunk{newCheck(1, "disk", "x", func(c *model.CheckChunk) { c.Interval = time.Hour })}
@@ -164,8 +164,8 @@ func TestResultsThatArriveTogetherAreOneCommit(t *testing.T) {
 	}
 }
 
-// TestExceptedTimesRequestNoRuns lets a check with schedule.except be due all day: the server requests no run within the
-// exception, and the runs after it stay in the check's slot.
+// The server requests no run of a check during the times in its schedule.except, and later runs keep the check's time
+// slot.
 func TestExceptedTimesRequestNoRuns(t *testing.T) {
 	began := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
 	for _, cron := range []string{"", "*/5 * * * *"} {
@@ -176,7 +176,7 @@ func TestExceptedTimesRequestNoRuns(t *testing.T) {
 		x.UID = uuid.NewSHA1(uuid.NameSpaceDNS, []byte("web01"))
 		prepared := x.prepareCheck(newCheck(1, "load", "x", func(c *model.CheckChunk) {
 			c.Interval, c.Cron, c.TimeZone = 5*time.Minute, cron, "UTC"
-			c.Except = []model.Span{window.Inline("22:00-06:00", "UTC")}
+			c.Except = []model.Span{window.SpanOfLine("22:00-06:00", "UTC")}
 		}), &runSubject{})
 		s.setJobs(x, []*checkJob{{x: x, prepared: prepared}})
 		x.timetable.timer.Stop() // the test moves the clock

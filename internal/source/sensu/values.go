@@ -69,7 +69,8 @@ func applyThresholds(c *model.CheckChunk, status model.Status, values []model.Va
 	}
 }
 
-// appendValues appends values to an Extra up to room bytes, and returns the values that do not fit.
+// appendValues appends encoded values to a result's extra fields up to room bytes, and returns the values that do not
+// fit.
 func appendValues(extra []byte, values []model.Value, room int) (_ []byte, dropped []model.Value) {
 	for i := range values {
 		longer := wire.AppendValue(extra, &values[i])
@@ -122,8 +123,8 @@ func (e *incomingEvent) handleMetrics() (out messageOutcome, cause string) {
 	}
 }
 
-// metricPipelines returns the pipelines of an event without a check: named ones, and those that an import made for
-// its metric handlers.
+// metricPipelines returns the pipelines for an event with metrics but without a check: those it names, and those
+// imported from its metric handlers.
 func (e *incomingEvent) metricPipelines() (names []string, err error) {
 	handlers, err := e.ReadMetricHandlers()
 	if err != nil {
@@ -151,7 +152,7 @@ func (e *incomingEvent) metricPipelines() (names []string, err error) {
 
 // refuseStateLimit refuses a message because its node or namespace has reached its limit of events.
 func (e *incomingEvent) refuseStateLimit(code, reason string) messageOutcome {
-	e.Budget.Hit(core.StatesLimit(code), reason)
+	e.Budget.Hit(core.EventLimitName(code), reason)
 	return e.refuseMessage(stateLimit, reason)
 }
 
@@ -201,8 +202,8 @@ func hooksOf(c *model.CheckChunk, run *model.ExpandedCommand) (list []sensuwire.
 	return list
 }
 
-// exportLines returns shell lines that export a check's environment to its hooks, because the agent sets it for the
-// command only.
+// exportLines returns shell lines that give a check's environment variables to its hooks, because the agent sets them
+// for the check's command only.
 func exportLines(env map[string]string) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(env)) {

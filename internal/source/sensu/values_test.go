@@ -123,8 +123,7 @@ func TestMetricsWithoutACheckReachTheirPipelines(t *testing.T) {
 	}
 }
 
-// TestOutputsOfSensuAgentsAreDiscarded checks that for a check that discards its output only values and threshold
-// lines are journaled.
+// For a check with discardOutput the journal gets values and lines about thresholds, but no output.
 func TestOutputsOfSensuAgentsAreDiscarded(t *testing.T) {
 	for _, json := range []bool{false, true} {
 		w := newTestServer(t, nil)
@@ -162,8 +161,7 @@ func (a *testAgent) sendAnswer(r *sensuwire.Request, change func(*sensuwire.Even
 	a.send(sensuwire.TypeEvent, e)
 }
 
-// TestHookResultsAreKeptWithTheResult checks that requests contain the hooks of the check and that their results are
-// stored with the result.
+// A check request names the check's hooks, and their results are stored together with the check's result.
 func TestHookResultsAreKeptWithTheResult(t *testing.T) {
 	inBothCodecs(t, func(t *testing.T, json bool) {
 		w := newTestServer(t, nil)

@@ -46,7 +46,7 @@ type Store struct {
 	number   int // number of the next temporary file
 }
 
-// storedArchive is the state of one archive: size, grace period and damage.
+// storedArchive holds the state of one stored archive: its size, the end of its grace period, and its damage if any.
 type storedArchive struct {
 	size     int64
 	storedAt time.Time // time of its storing; for an older archive the time of the start
@@ -64,20 +64,20 @@ func Open(o Options) (*Store, error) {
 	}
 	s := &Store{opts: o, archives: map[Sum]storedArchive{}}
 	if err := o.FS.MkdirAll(o.Dir); err != nil {
-		return nil, fmt.Errorf("make the folder of assets: %w", err)
+		return nil, fmt.Errorf("create the folder of assets: %w", err)
 	}
 	if err := o.FS.SyncDir(filepath.Dir(o.Dir)); err != nil {
-		return nil, fmt.Errorf("sync the name of the folder of assets: %w", err)
+		return nil, fmt.Errorf("sync the parent directory of the folder of assets: %w", err)
 	}
 	names, err := o.FS.List(o.Dir)
 	if err != nil {
-		return nil, fmt.Errorf("list assets: %w", err)
+		return nil, fmt.Errorf("list the files in the folder of assets: %w", err)
 	}
 	for _, name := range names {
 		path := filepath.Join(o.Dir, name)
 		if strings.HasSuffix(name, unfinishedSuffix) {
 			if err := o.FS.Remove(path); err != nil {
-				return nil, fmt.Errorf("remove an unfinished asset of a crash: %w", err)
+				return nil, fmt.Errorf("remove an incomplete upload that a crash left in the folder of assets: %w", err)
 			}
 			continue
 		}
@@ -87,12 +87,12 @@ func Open(o Options) (*Store, error) {
 		}
 		f, err := o.FS.Open(path)
 		if err != nil {
-			return nil, fmt.Errorf("open asset: %w", err)
+			return nil, fmt.Errorf("open the file of an asset archive: %w", err)
 		}
 		size, err := f.Size()
 		f.Close()
 		if err != nil {
-			return nil, fmt.Errorf("size of asset %s: %w", path, err)
+			return nil, fmt.Errorf("read the size of the asset archive %s: %w", path, err)
 		}
 		s.archives[sum] = storedArchive{size: size, storedAt: o.Now()}
 	}
@@ -115,7 +115,7 @@ func (s *Store) Open(sum Sum) (io.ReadSeekCloser, error) {
 	}
 	f, err := s.opts.FS.Open(s.path(sum))
 	if err != nil {
-		return nil, fmt.Errorf("open asset: %w", err)
+		return nil, fmt.Errorf("open the file of an asset archive: %w", err)
 	}
 	return struct {
 		*io.SectionReader
@@ -136,7 +136,7 @@ func (s *Store) Put(sum Sum, r io.Reader) (size int64, err error) {
 	}
 	got, size, err := s.copyArchive(f, r)
 	if err == nil && got != sum {
-		err = model.Errorf(model.Invalid, "the archive differs from the announced one: its SHA-512 is %s, not %s", Short(got), Short(sum)).
+		err = model.Errorf(model.Invalid, "the uploaded archive has the SHA-512 %s, expected %s", Short(got), Short(sum)).
 			WithHint("the archive changed or was truncated during the upload, or the sum belongs to another file: sha512sum FILE")
 	}
 	if err == nil {
@@ -169,7 +169,7 @@ func (s *Store) copyArchive(f disk.File, r io.Reader) (sum Sum, size int64, err 
 		n, err := io.ReadFull(r, buffer)
 		if n > 0 {
 			if size+int64(n) > model.MaxAssetBytes {
-				return sum, size, model.Errorf(model.TooLarge, "the archive is larger than %s", model.Size(model.MaxAssetBytes)).WithHint("install its content as a package")
+				return sum, size, model.Errorf(model.TooLarge, "the archive is larger than the limit of %s", model.Size(model.MaxAssetBytes)).WithHint("install its content as a package")
 			}
 			if free, err := s.opts.FS.Free(s.opts.Dir); err == nil && free < minFreeBytes {
 				return sum, size, model.Errorf(model.Unavailable, "the disk of %s has only %s free", s.opts.Dir, model.Size(free)).WithHint("free disk space, or delete unused Assets")
@@ -190,7 +190,7 @@ func (s *Store) copyArchive(f disk.File, r io.Reader) (sum Sum, size int64, err 
 	}
 }
 
-// uploadError returns a file system error with a hint for the person who uploads.
+// uploadError returns a file system error of an upload with a command that shows the free disk space.
 func (s *Store) uploadError(err error) error {
 	if err == nil {
 		return nil
@@ -210,7 +210,7 @@ func (s *Store) RemoveUnused(named func(Sum) bool) (removed int, err error) {
 			continue
 		}
 		if err := s.opts.FS.Remove(s.path(sum)); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return removed, fmt.Errorf("remove asset: %w", err)
+			return removed, fmt.Errorf("remove the unused archive of an asset: %w", err)
 		}
 		delete(s.archives, sum)
 		removed++
@@ -229,7 +229,8 @@ func (s *Store) newFileName() string {
 	return strconv.Itoa(s.number) + unfinishedSuffix
 }
 
-// renewGrace restarts the grace period of an archive and returns its size; ok is false without an undamaged archive.
+// renewGrace restarts the time for which an unused archive is kept, and returns the archive's size; ok is false
+// without an undamaged archive.
 func (s *Store) renewGrace(sum Sum) (size int64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -241,12 +242,12 @@ func (s *Store) renewGrace(sum Sum) (size int64, ok bool) {
 	return k.size, ok && k.damaged == ""
 }
 
-// Short returns the first digits of a sum, enough for people to tell archives apart.
+// Short returns the first digits of an archive's SHA-512, for messages.
 func Short(sum Sum) string { return hex.EncodeToString(sum[:6]) + "…" }
 
-// Check reads an archive and compares its content with its SHA-512. A damaged archive counts as
-// absent from then on, so that it is uploaded or fetched again; its file stays until then, or
-// until no Asset names the archive.
+// Check reads an archive and records it as damaged if its content differs from its SHA-512. A damaged archive counts
+// as absent from then on, so that it is uploaded or fetched again; its file stays until then, or until no Asset names
+// the archive.
 func (s *Store) Check(sum Sum) error {
 	s.mu.Lock()
 	file := s.archives[sum].file
@@ -281,12 +282,12 @@ func (s *Store) recordDamage(sum Sum, file int, what string) error {
 	return damagedError(sum, what)
 }
 
-// damagedError returns the error for a damaged archive.
+// damagedError returns the error that says how an archive is damaged.
 func damagedError(sum Sum, what string) error {
 	return model.Errorf(model.NotFound, "the server's copy of the archive %s is damaged: %s", Short(sum), what).WithHint("muster asset add NAME FILE")
 }
 
-// Damaged returns the error for a damaged archive, or nil.
+// Damaged returns the error that says how an archive is damaged, or nil.
 func (s *Store) Damaged(sum Sum) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

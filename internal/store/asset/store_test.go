@@ -39,7 +39,7 @@ func newFolderTest(t *testing.T, fs disk.FS) *folderTest {
 	return h
 }
 
-// open opens the store, also after a simulated crash.
+// open opens the store, which may have crashed before.
 func (h *folderTest) open() {
 	h.t.Helper()
 	var err error
@@ -69,8 +69,8 @@ func (h *folderTest) read(sum Sum) []byte {
 	return data
 }
 
-// wantFiles fails the test unless the folder holds exactly the files of these archives.
-func (h *folderTest) wantFiles(want ...Sum) {
+// expectFiles fails the test unless the folder holds exactly the files of these archives.
+func (h *folderTest) expectFiles(want ...Sum) {
 	h.t.Helper()
 	var names []string
 	for _, sum := range want {
@@ -93,7 +93,7 @@ func TestAcknowledgedArchiveSurvivesCrash(t *testing.T) {
 	a, empty := h.put(testArchive('a')), h.put(nil)
 	h.fs = fs.Crash(0, 1)
 	h.open()
-	h.wantFiles(a, empty)
+	h.expectFiles(a, empty)
 	if got := h.read(a); !bytes.Equal(got, testArchive('a')) {
 		t.Errorf("%d bytes of another kind", len(got))
 	}
@@ -157,15 +157,15 @@ func TestInterruptedUploadLeavesNoFile(t *testing.T) {
 		if _, ok := h.Size(sum); ok {
 			t.Errorf("%s: it is there", what)
 		}
-		h.wantFiles()
+		h.expectFiles()
 	}
 	held := &interruptedReader{Reader: bytes.NewReader(data), err: io.EOF}
 	var crashed *memfs.FS
 	testenv.Value(h.Put(sum, io.MultiReader(io.LimitReader(held, 260<<10), callbackReader(func() { crashed = fs.Crash(100, 1) }), held)))(t)
-	h.wantFiles(sum)
+	h.expectFiles(sum)
 	h.fs = crashed
 	h.open() // removes the temporary file that the crash left
-	h.wantFiles()
+	h.expectFiles()
 	h.put(data)
 	again := &interruptedReader{Reader: strings.NewReader("anything"), err: io.EOF}
 	if n, err := h.Put(sum, again); err != nil || n != int64(len(data)) || again.reads > 0 {
@@ -173,13 +173,13 @@ func TestInterruptedUploadLeavesNoFile(t *testing.T) {
 	}
 }
 
-// callbackReader calls a function when its content has been read.
+// callbackReader is a reader that calls a function when all its content has been read.
 type callbackReader func()
 
-// Read calls the function and returns the end of the file.
+// Read calls the test's function and then reports the end of the file.
 func (f callbackReader) Read([]byte) (int, error) { f(); return 0, io.EOF }
 
-// Concurrent uploads of one archive store one archive, also while others read it and unused archives are removed.
+// Simultaneous uploads of one archive store it once, also while others read it and unused archives are removed.
 func TestConcurrentUploads(t *testing.T) {
 	h := newFolderTest(t, memfs.New())
 	data := testArchive('a')
@@ -208,11 +208,11 @@ func TestConcurrentUploads(t *testing.T) {
 		})
 	}
 	all.Wait()
-	h.wantFiles(sum)
+	h.expectFiles(sum)
 }
 
-// An archive that no Asset names is removed an hour after its upload, its repeated upload, or the start of the server.
-// A reader that has the archive open reads to its end.
+// An archive that no Asset names is removed an hour after its last upload or the server's start. A reader that has
+// the archive open reads to its end.
 func TestUnusedArchivesAreRemoved(t *testing.T) {
 	fs := memfs.New()
 	h := newFolderTest(t, fs)
@@ -320,10 +320,10 @@ func TestFullDiskLeavesNoFile(t *testing.T) {
 		if model.ClassOf(err) != model.Unavailable || !strings.Contains(err.Error(), x.says) {
 			t.Errorf("%s: %v", what, err)
 		}
-		h.wantFiles()
+		h.expectFiles()
 	}
 	f.free, f.writes, f.rename, f.sync = 1<<40, nil, nil, nil
-	h.wantFiles(h.put(testArchive('a')))
+	h.expectFiles(h.put(testArchive('a')))
 }
 
 // endlessReader returns zeros without an end and counts them.
@@ -358,7 +358,7 @@ func TestTooLargeUploadIsRefused(t *testing.T) {
 	if _, err := h.Put(Sum{}, zeros); model.ClassOf(err) != model.TooLarge || zeros.n > model.MaxAssetBytes+1<<20 {
 		t.Errorf("%v, after %d bytes", err, zeros.n)
 	}
-	h.wantFiles()
+	h.expectFiles()
 }
 
 // damage overwrites the file of an archive with other data, or truncates it.
@@ -408,11 +408,11 @@ func TestDamagedArchiveIsReplaced(t *testing.T) {
 		if got := h.read(sum); !bytes.Equal(got, data) {
 			t.Errorf("%s: kept", what)
 		}
-		h.wantFiles(sum)
+		h.expectFiles(sum)
 	}
 }
 
-// An archive whose file a person deleted is absent; a damaged archive that no Asset names is removed.
+// An archive counts as absent after its file was deleted by hand.
 func TestMissingArchive(t *testing.T) {
 	h := newFolderTest(t, memfs.New())
 	sum := h.put(testArchive('a'))
@@ -429,5 +429,5 @@ func TestMissingArchive(t *testing.T) {
 	if n, err := h.RemoveUnused(func(Sum) bool { return false }); n != 1 || err != nil {
 		t.Errorf("%d %v", n, err)
 	}
-	h.wantFiles()
+	h.expectFiles()
 }

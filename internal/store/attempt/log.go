@@ -31,7 +31,8 @@ const (
 	maxKeys = 10_000
 )
 
-// Log counts crashes. A nil Log counts none.
+// Log counts the crashes of the server during each piece of work, such as a delivery, in a file. A nil Log counts
+// none.
 type Log struct {
 	mu      sync.Mutex
 	path    string
@@ -41,22 +42,22 @@ type Log struct {
 	running map[string]int // attempts under way by key
 }
 
-// Open reads the file at path, which may be missing. Keys that were under way when the last process ended have one crash
-// more. A damaged file counts as empty.
+// Open reads the file with the number of crashes by key; a missing file counts as empty. Keys that were under way
+// when the last process ended have one crash more. A damaged file counts as empty.
 func Open(path string) (*Log, error) {
 	data, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read attempts: %w", err)
+		return nil, fmt.Errorf("read the file that counts crashes: %w", err)
 	}
-	l := &Log{path: path, crashes: parseLog(data), running: map[string]int{}}
+	l := &Log{path: path, crashes: parseCrashes(data), running: map[string]int{}}
 	if len(l.crashes) > maxKeys {
 		clear(l.crashes)
 	}
 	return l, l.rewrite()
 }
 
-// parseLog returns the crashes in the content of a file. The last line may be cut.
-func parseLog(data []byte) map[string]int {
+// parseCrashes returns the number of crashes by key from the content of the file. The last line may be cut.
+func parseCrashes(data []byte) map[string]int {
 	crashes := map[string]int{}
 	lines, ok := bytes.CutPrefix(data, []byte(header))
 	for ok {
@@ -78,7 +79,7 @@ func parseLog(data []byte) map[string]int {
 	return crashes
 }
 
-// Crashes returns the number of crashes during a key's work since its last end.
+// Crashes returns how often the server has crashed during the work with a key since that work last ended normally.
 func (l *Log) Crashes(key string) int {
 	if l == nil {
 		return 0
@@ -88,7 +89,8 @@ func (l *Log) Crashes(key string) int {
 	return l.crashes[key]
 }
 
-// Start notes that a key's work begins. end notes its end: the key has no crashes then.
+// Start records that the work with a key begins, and returns the function that records its end. end notes its end:
+// the key has no crashes then.
 func (l *Log) Start(key string) (end func()) {
 	if l == nil {
 		return func() {}
@@ -107,7 +109,7 @@ func (l *Log) Start(key string) (end func()) {
 	}
 }
 
-// Forget sets the crashes of a key to zero.
+// Forget resets the number of crashes of a key to zero.
 func (l *Log) Forget(key string) {
 	if l == nil {
 		return
@@ -117,13 +119,14 @@ func (l *Log) Forget(key string) {
 	l.forget(key)
 }
 
-// forget does the work of Forget; the caller holds mu.
+// forget resets the number of crashes of a key to zero; the caller holds mu.
 func (l *Log) forget(key string) {
 	delete(l.crashes, key)
 	l.write(0, key)
 }
 
-// write appends a line. A line that cannot be written is lost: its crash does not count. The caller holds mu.
+// write appends a line with the number of crashes of a key. A line that cannot be written is lost: its crash does not
+// count. The caller holds mu.
 func (l *Log) write(crashes int, key string) {
 	if l.size > maxFile && l.rewrite() == nil {
 		return // the new file has the line
@@ -132,7 +135,7 @@ func (l *Log) write(crashes int, key string) {
 	l.size += n
 }
 
-// rewrite replaces the file by one with a line for each key. The caller holds mu, or is Open.
+// rewrite replaces the file by a shorter one with one line for each key. The caller holds mu, or is Open.
 func (l *Log) rewrite() error {
 	var b bytes.Buffer
 	b.WriteString(header)
@@ -145,14 +148,14 @@ func (l *Log) rewrite() error {
 		fmt.Fprintf(&b, "%d %q\n", l.crashes[key]+1, key)
 	}
 	if err := os.WriteFile(l.path+".new", b.Bytes(), 0o600); err != nil {
-		return fmt.Errorf("write attempts: %w", err)
+		return fmt.Errorf("write the file that counts crashes: %w", err)
 	}
 	if err := os.Rename(l.path+".new", l.path); err != nil {
-		return fmt.Errorf("write attempts: %w", err)
+		return fmt.Errorf("write the file that counts crashes: %w", err)
 	}
 	file, err := os.OpenFile(l.path, os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
-		return fmt.Errorf("write attempts: %w", err)
+		return fmt.Errorf("write the file that counts crashes: %w", err)
 	}
 	if l.file != nil {
 		_ = l.file.Close()

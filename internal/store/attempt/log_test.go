@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestCrashesCountOnlyWorkUnderWay opens the file again without the end of some work, as after kill -9.
+// Only keys whose work was running at the time of a crash count this crash.
 func TestCrashesCountOnlyWorkUnderWay(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "attempts")
 	for life := range 5 {
@@ -49,12 +49,12 @@ func TestCrashesCountOnlyWorkUnderWay(t *testing.T) {
 	testenv.NoError(t, l.Close())
 }
 
-// FuzzParseLog parses any file: what it counts is positive.
+// FuzzParseLog parses arbitrary files: no key has a negative number of crashes.
 func FuzzParseLog(f *testing.F) {
 	f.Add([]byte(header + "1 \"a\"\n0 \"a\"\n3 \"b\"\n1 \"c"))
 	f.Add([]byte(header[:5]))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		for key, n := range parseLog(data) {
+		for key, n := range parseCrashes(data) {
 			if n <= 0 {
 				t.Errorf("%q: %d", key, n)
 			}

@@ -25,8 +25,8 @@ const (
 	benchOpen   = 20_000                 // events that fail, of 400,000
 )
 
-// benchFleet makes batches of status changes for benchmarks. With problems, half of the changes open a problem and
-// half close one, once benchOpen events fail; each problem notifies one handler.
+// benchFleet generates batches of status changes for benchmarks. With problems, half of the changes open a problem
+// and half close one, once benchOpen events fail; each problem notifies one handler.
 type benchFleet struct {
 	rand     *rand.Rand
 	problems bool
@@ -66,8 +66,8 @@ func (f *benchFleet) batch(n int) Batch {
 	return b
 }
 
-// nextEvent returns the next event of the fleet to change. With problems, every second one is a failing event, once
-// there are enough of them.
+// nextEvent returns the event of the fleet whose status changes next. With problems, every second one is a failing
+// event, once there are enough of them.
 func (f *benchFleet) nextEvent() int {
 	if f.often > 0 && f.rand.IntN(100) == 0 {
 		return f.often
@@ -110,7 +110,7 @@ func (f *benchFleet) problemID() string {
 	return fmt.Sprintf("%08x%08x", f.now.Unix(), f.rand.Uint32())
 }
 
-// recordDeliveries records a successful attempt of each delivery that is due.
+// recordDeliveries records one successful attempt for each delivery that is due.
 func recordDeliveries(b *testing.B, s Store, now time.Time) {
 	for {
 		due, _, err := s.Due(b.Context(), now, 1000, nil)
@@ -120,9 +120,9 @@ func recordDeliveries(b *testing.B, s Store, now time.Time) {
 		if len(due) == 0 {
 			return
 		}
-		var list []Outcome
+		var list []DeliveryAttempt
 		for _, d := range due {
-			list = append(list, Outcome{ID: d.ID, Attempt: Attempt{At: now, State: Delivered}})
+			list = append(list, DeliveryAttempt{ID: d.ID, Attempt: Attempt{At: now, State: Delivered}})
 		}
 		if err := s.RecordAttempts(b.Context(), list...); err != nil {
 			b.Fatal(err)

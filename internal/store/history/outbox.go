@@ -21,7 +21,7 @@ func scanDelivery(scan sqldb.Scan) (d Delivery, err error) {
 	return d, err
 }
 
-// deliveries returns deliveries of the outbox; tail is the SQL with condition, order and limit.
+// deliveries returns the outbox deliveries that match the condition, order and limit in the SQL text tail.
 func (s *sqlStore) deliveries(ctx context.Context, tail string, args ...any) ([]Delivery, error) {
 	return sqldb.List(ctx, s.db, "outbox", scanDelivery, `SELECT `+deliveryColumns+` FROM history_outbox o WHERE `+tail, args...)
 }
@@ -47,13 +47,14 @@ func (s *sqlStore) Due(ctx context.Context, now time.Time, n int, except []Handl
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	next, err := sqldb.Single[int64](ctx, s.db, "outbox", `SELECT COALESCE(MIN(next_at), 0) FROM history_outbox WHERE state = 'pending' AND next_at > ?`, sqldb.Nanos(now))
+	next, err := sqldb.QueryValue[int64](ctx, s.db, "outbox", `SELECT COALESCE(MIN(next_at), 0) FROM history_outbox WHERE state = 'pending' AND next_at > ?`, sqldb.Nanos(now))
 	return due, sqldb.FromNanos(next), err
 }
 
-// ClampDue implements Store: it moves due times far in the future to a latest time, after the clock was set back.
+// ClampDue implements Store: it makes deliveries due now that would otherwise wait too long because the clock was set
+// back.
 func (s *sqlStore) ClampDue(ctx context.Context, now, latest time.Time) error {
-	waits, err := sqldb.Single[int64](ctx, s.db, "outbox", `SELECT COALESCE(MAX(next_at), 0) FROM history_outbox WHERE state = 'pending' AND next_at > ?`, sqldb.Nanos(latest))
+	waits, err := sqldb.QueryValue[int64](ctx, s.db, "outbox", `SELECT COALESCE(MAX(next_at), 0) FROM history_outbox WHERE state = 'pending' AND next_at > ?`, sqldb.Nanos(latest))
 	if err != nil || waits == 0 {
 		return err
 	}
@@ -79,12 +80,14 @@ func (s *sqlStore) MakeDue(ctx context.Context, ids []int64, now time.Time) erro
 func (s *sqlStore) makeDue(ctx context.Context, now time.Time, w *sqldb.Where) error {
 	return s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		if _, err := tx.Exec(ctx, `UPDATE history_outbox SET next_at = ? WHERE state = 'pending' AND `+w.SQL(""), append([]any{sqldb.Nanos(now)}, w.Args...)...); err != nil {
-			return fmt.Errorf("make deliveries due: %w", err)
+			return fmt.Errorf("make pending deliveries due now: %w", err)
 		}
 		return nil
 	})
 }
 
+// Unsent implements Store: it returns for each handler the number of its pending deliveries and of its recent dead
+// letters.
 func (s *sqlStore) Unsent(ctx context.Context, deadSince time.Time) ([]Unsent, error) {
 	return sqldb.List(ctx, s.db, "outbox", func(scan sqldb.Scan) (u Unsent, err error) {
 		var since int64
@@ -111,7 +114,7 @@ func (s *sqlStore) Pending(ctx context.Context) (map[HandlerRef]int, error) {
 }
 
 // RecordAttempts implements Store: it stores the results of delivery attempts.
-func (s *sqlStore) RecordAttempts(ctx context.Context, list ...Outcome) error {
+func (s *sqlStore) RecordAttempts(ctx context.Context, list ...DeliveryAttempt) error {
 	var recorded int64
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		if err := s.countTransaction(ctx, tx, &recorded); err != nil {
@@ -168,7 +171,7 @@ const isUseful = `(EXISTS (SELECT 1 FROM history_problems p WHERE p.id = o.probl
 		AND b.handler_ns = o.handler_ns AND b.kind = 'opened' AND b.state = 'delivered'))`
 
 // Revive implements Store: it makes dead letters of a handler pending again.
-func (s *sqlStore) Revive(ctx context.Context, h HandlerRef, now time.Time, q Revival) (out Revived, err error) {
+func (s *sqlStore) Revive(ctx context.Context, h HandlerRef, now time.Time, q ReplayQuery) (out ReplayCounts, err error) {
 	dead := deadLetterCondition(h)
 	if len(q.IDs) > 0 {
 		sqldb.AndIn(dead, `o.id`, q.IDs)
@@ -184,7 +187,7 @@ func (s *sqlStore) Revive(ctx context.Context, h HandlerRef, now time.Time, q Re
 				return err
 			}
 		}
-		out = Revived{Over: all - fit, More: max(0, fit-q.Limit)}
+		out = ReplayCounts{Over: all - fit, More: max(0, fit-q.Limit)}
 		rows, err := tx.Query(ctx, `SELECT o.id FROM history_outbox o WHERE `+chosen.SQL("")+` ORDER BY o.id`+limitClause(q.Limit), chosen.Args...)
 		ids, err := sqldb.Collect(rows, err, sqldb.ScanColumn[int64])
 		if err != nil || len(ids) == 0 {
@@ -207,7 +210,7 @@ func (s *sqlStore) Revive(ctx context.Context, h HandlerRef, now time.Time, q Re
 		return nil
 	})
 	if err != nil {
-		return Revived{}, fmt.Errorf("replay dead letters: %w", err)
+		return ReplayCounts{}, fmt.Errorf("replay dead letters: %w", err)
 	}
 	return out, nil
 }
@@ -225,7 +228,7 @@ func (s *sqlStore) OpenDeliveries(ctx context.Context, h HandlerRef, after int64
 	return s.deliveries(ctx, `id IN (SELECT o.id `+openDelivered+` AND o.handler_ns = ? AND o.handler = ? AND o.id > ?) ORDER BY id`+limitClause(n), h.Namespace, h.Name, after)
 }
 
-// Message is one sent or shadow delivery that has ended, with the names of its problem, for reports.
+// Message is one delivery that was sent or recorded in shadow mode, with the names of its problem, for reports.
 type Message struct {
 	ID         int64
 	Ended      time.Time
@@ -253,7 +256,7 @@ type MessageQuery struct {
 	BeforeID     int64 // next page: messages at Until with a smaller id, and messages before Until
 }
 
-// Messages implements Store: it lists ended messages by end time, with their problems.
+// Messages implements Store: it lists deliveries that have ended, newest first, with the names of their problems.
 func (s *sqlStore) Messages(ctx context.Context, q MessageQuery) ([]Message, error) {
 	w, payload := &sqldb.Where{}, `''`
 	if q.Shadow {

@@ -104,7 +104,7 @@ func (s *sqlStore) CountProblems(ctx context.Context, namespace string, since ti
 	w := newSelection(namespace, nil, "", "", 0)
 	count := func(term string) (n int) {
 		if err == nil {
-			n, err = sqldb.Single[int](ctx, s.db, "the number of problems", `SELECT COUNT(*) FROM history_problems e WHERE `+w.SQL("")+` AND `+term, append(slices.Clone(w.Args), sqldb.Nanos(since))...)
+			n, err = sqldb.QueryValue[int](ctx, s.db, "the number of problems", `SELECT COUNT(*) FROM history_problems e WHERE `+w.SQL("")+` AND `+term, append(slices.Clone(w.Args), sqldb.Nanos(since))...)
 		}
 		return n
 	}
@@ -114,7 +114,7 @@ func (s *sqlStore) CountProblems(ctx context.Context, namespace string, since ti
 
 // Oldest implements Store: it returns the time of the oldest row.
 func (s *sqlStore) Oldest(ctx context.Context) (time.Time, error) {
-	at, err := sqldb.Single[int64](ctx, s.db, "the oldest change",
+	at, err := sqldb.QueryValue[int64](ctx, s.db, "the oldest change",
 		`SELECT COALESCE(MIN(oldest), 0) FROM (SELECT MIN(at) AS oldest FROM history_entries UNION ALL SELECT MIN(opened) FROM history_problems) AS both_tables`)
 	return sqldb.FromNanos(at), err
 }
@@ -163,8 +163,8 @@ func (s *sqlStore) Marks(ctx context.Context, q EntryQuery) ([]Entry, error) {
 	return s.entries.list(ctx, s.db, w, effectiveLimit(q.Limit))
 }
 
-// recordEntries writes the entries that history does not have yet. An entry has no key, so the function compares it
-// with the recorded place of its partition.
+// recordEntries writes the entries of a batch that history does not contain yet. An entry has no key, so the function
+// compares it with the recorded place of its partition.
 func (s *sqlStore) recordEntries(ctx context.Context, tx *sqldb.Tx, list []Entry) error {
 	if len(list) == 0 {
 		return nil

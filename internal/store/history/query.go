@@ -8,8 +8,8 @@ import (
 	"github.com/muster-fleet/muster/internal/store/sqldb"
 )
 
-// boundToPage limits a query to rows since a time, and to the page behind the last row of the previous page: rows
-// before the time of that row, or at that time with a smaller id.
+// boundToPage adds the conditions to a query that select rows since a time and after the last row of the previous
+// page.
 func boundToPage(w *sqldb.Where, at, id string, since, before time.Time, beforeID any) {
 	if !since.IsZero() {
 		w.And(at+` >= ?`, sqldb.Nanos(since))
@@ -23,7 +23,7 @@ func boundToPage(w *sqldb.Where, at, id string, since, before time.Time, beforeI
 // defaultLimit bounds lists whose query names no limit.
 const defaultLimit = 1000
 
-// effectiveLimit returns the limit of a list, or defaultLimit for none.
+// effectiveLimit returns the requested maximum length of a list, or defaultLimit if none is requested.
 func effectiveLimit(n int) int {
 	if n <= 0 {
 		return defaultLimit

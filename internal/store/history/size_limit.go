@@ -13,8 +13,9 @@ import (
 // its opening.
 const MaxChangeOutput = 4 << 10
 
-// SizeLimit bounds the size of history in a SQLite file: before a batch is recorded, the oldest rows make room for it. Open
-// problems stay, and messages that wait for their handler go last. Zero: no bound. PostgreSQL has none.
+// SizeLimit limits the size of history in a SQLite file: before a batch is recorded, the oldest rows are removed to
+// make room. Open problems stay, and messages that wait for their handler go last. Zero: no bound. PostgreSQL has
+// none.
 type SizeLimit struct {
 	Budget   int64                 // bytes of rows
 	KeepFree int64                 // bytes of free disk space below which the file does not grow
@@ -27,7 +28,7 @@ const (
 	headroom  = 8 << 20  // free pages that the file keeps for the next batches
 )
 
-// limit returns the bytes that the rows may use in a file of some size, and whether the disk is the reason.
+// limit returns the bytes that the rows may use in a file of a given size, and whether a full disk is the reason.
 func (l *SizeLimit) limit(file int64) (limit int64, full bool) {
 	if l.KeepFree > 0 {
 		if free, err := l.Free(); err == nil && free < l.KeepFree {
@@ -39,20 +40,20 @@ func (l *SizeLimit) limit(file int64) (limit int64, full bool) {
 	return l.Budget, false
 }
 
-// Use is the size of history and its bound.
-type Use struct {
+// Usage is the size of history in bytes and its limit.
+type Usage struct {
 	Bytes, Budget int64     // of rows; zero budget: no bound
 	DiskFull      bool      // the bound is the file's present size
 	Evicted       uint64    // rows that were removed before their retention ended, since the server started
 	Oldest        time.Time // all rows before this time were removed to make room; zero: none were
 }
 
-// Use implements Store.
-func (s *sqlStore) Use() Use {
+// Use implements Store: it returns the size of history and its limit.
+func (s *sqlStore) Use() Usage {
 	if use := s.use.Load(); use != nil {
 		return *use
 	}
-	return Use{Budget: s.size.Budget}
+	return Usage{Budget: s.size.Budget}
 }
 
 // A step of makeRoom removes at most this share of all changes, and so many rows of a kind.
@@ -61,7 +62,7 @@ const (
 	evictionStep  = 1000
 )
 
-// makeRoom removes the oldest rows, in small steps, until the rows fit. The caller holds recording.
+// makeRoom removes the oldest rows in small steps until history is within its size limit. The caller holds recording.
 func (s *sqlStore) makeRoom(ctx context.Context) error {
 	if s.db.Dialect != sqldb.SQLite || s.size.Budget == 0 {
 		return nil
@@ -101,7 +102,7 @@ func (s *sqlStore) makeRoom(ctx context.Context) error {
 	}
 }
 
-// endOfOldest returns the time before which the oldest changes lie, and whether there are any.
+// endOfOldest returns the time up to which history must be cleared to remove the oldest share of its changes.
 func endOfOldest(ctx context.Context, db *sqldb.DB) (end time.Time, found bool, err error) {
 	var at sql.NullInt64
 	err = db.QueryRow(ctx, `SELECT at FROM history_entries WHERE id >= (SELECT MIN(id) + (MAX(id) - MIN(id)) / ? FROM history_entries) ORDER BY id LIMIT 1`, evictionShare).Scan(&at)
@@ -114,9 +115,9 @@ func endOfOldest(ctx context.Context, db *sqldb.DB) (end time.Time, found bool, 
 	return sqldb.FromNanos(at.Int64 + 1), true, nil // changes of one commit have the same time
 }
 
-// dropPayloads removes the payloads of the oldest large messages that wait for their handler, and returns their number. The
-// deliverer gives up a message without a payload. It is the last resort: a handler that is away for hours, while a node
-// sends the longest outputs, would fill the disk.
+// dropPayloads removes the content of the oldest large messages that wait for their handler, and returns the number
+// of these messages. The deliverer gives up a message without a payload. It is the last resort: a handler that is
+// away for hours, while a node sends the longest outputs, would fill the disk.
 func (s *sqlStore) dropPayloads(ctx context.Context) (dropped int, err error) {
 	err = s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		result, err := tx.Exec(ctx, `UPDATE history_outbox SET payload = '' WHERE id IN

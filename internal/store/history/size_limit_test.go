@@ -25,18 +25,19 @@ func fillHistory(t *testing.T, s Store, minutes int) {
 			p.Closed = afterNoon(i)
 			b.Opened, b.Closed = nil, []Problem{p}
 		}
-		noFault(t, s.Record(t.Context(), b))
+		requireNoError(t, s.Record(t.Context(), b))
 	}
 }
 
-func noFault(t *testing.T, err error) {
+// requireNoError ends the test on an error.
+func requireNoError(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-// The oldest rows make room for new ones, counted; open problems stay.
+// When history reaches its size limit, the oldest rows are removed and counted, and open problems stay.
 func TestHistoryStaysWithinItsBudget(t *testing.T) {
 	const budget = 8 << 20
 	s := noError(open(t.Context(), filepath.Join(t.TempDir(), "history.db"), 16, SizeLimit{Budget: budget}))
@@ -61,7 +62,7 @@ func TestHistoryStaysWithinItsBudget(t *testing.T) {
 	}
 }
 
-// Messages that wait for their handler go last: without their payloads, so that the deliverer gives them up.
+// Waiting messages lose their content only when removing all other rows does not free enough space.
 func TestWaitingMessagesMakeRoomLast(t *testing.T) {
 	const budget = 8 << 20
 	s := noError(open(t.Context(), filepath.Join(t.TempDir(), "history.db"), 16, SizeLimit{Budget: budget}))
@@ -69,17 +70,17 @@ func TestWaitingMessagesMakeRoomLast(t *testing.T) {
 	for i := range 100 {
 		d := delivery(fmt.Sprint("p", i), "opened", pager, i)
 		d.Payload = bytes.Repeat([]byte("x"), 200_000)
-		noFault(t, s.Record(t.Context(), Batch{Entries: []Entry{entry(uint64(i+1), i)}, Deliveries: []Delivery{d}, Places: map[model.Partition]Place{1: place(uint64(i+1), 0)}}))
+		requireNoError(t, s.Record(t.Context(), Batch{Entries: []Entry{entry(uint64(i+1), i)}, Deliveries: []Delivery{d}, Places: map[model.Partition]Place{1: place(uint64(i+1), 0)}}))
 	}
 	due, _, err := s.Due(t.Context(), afterNoon(200), 1000, nil)
-	noFault(t, err)
+	requireNoError(t, err)
 	dropped := slices.IndexFunc(due, func(d Delivery) bool { return len(d.Payload) > 0 })
 	if use := s.Use(); use.Bytes > budget+1<<20 || len(due) != 100 || dropped < 50 || dropped == 100 || slices.ContainsFunc(due[dropped:], func(d Delivery) bool { return len(d.Payload) == 0 }) {
 		t.Errorf("%d messages wait, the first %d without payload; history uses %+v", len(due), dropped, use)
 	}
 }
 
-// On a disk with little free space the file keeps its size: what the journal needs stays free.
+// On a disk with little free space the history file stops growing, so that the journal's space stays free.
 func TestHistoryDoesNotGrowOnFullDisk(t *testing.T) {
 	free := int64(1 << 40)
 	path := filepath.Join(t.TempDir(), "history.db")
@@ -87,7 +88,7 @@ func TestHistoryDoesNotGrowOnFullDisk(t *testing.T) {
 	defer s.Close()
 	fillHistory(t, s, 200)
 	before, _, err := s.(*sqlStore).db.FileSize(t.Context())
-	noFault(t, err)
+	requireNoError(t, err)
 	if use := s.Use(); use.Evicted != 0 || before < 30<<20 {
 		t.Fatalf("history uses %+v in %d bytes", use, before)
 	}
@@ -96,11 +97,11 @@ func TestHistoryDoesNotGrowOnFullDisk(t *testing.T) {
 		for i := range 200 {
 			p := problem(fmt.Sprintf("q%06d", i), "web01", i)
 			p.Output, p.Closed = strings.Repeat("y", 200_000), afterNoon(i)
-			noFault(t, s.Record(t.Context(), Batch{Entries: []Entry{entry(uint64(1000+i), 1000+i)}, Closed: []Problem{p}}))
+			requireNoError(t, s.Record(t.Context(), Batch{Entries: []Entry{entry(uint64(1000+i), 1000+i)}, Closed: []Problem{p}}))
 		}
 	}
 	after, _, err := s.(*sqlStore).db.FileSize(t.Context())
-	noFault(t, err)
+	requireNoError(t, err)
 	if use := s.Use(); after > before || !use.DiskFull || use.Evicted == 0 {
 		t.Errorf("the file grew from %d to %d bytes; history uses %+v", before, after, use)
 	}

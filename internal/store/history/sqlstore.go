@@ -18,8 +18,8 @@ import (
 	"github.com/muster-fleet/muster/internal/store/sqldb"
 )
 
-// life is the identity of a history, and the number of its transactions.
-type life struct {
+// storeIdentity holds the random identity of a history store and the number of its transactions.
+type storeIdentity struct {
 	identity     uint64
 	transactions atomic.Uint64 // content of history_life.recorded
 }
@@ -33,10 +33,10 @@ type sqlStore struct {
 
 	size SizeLimit
 
-	life
+	storeIdentity
 
 	recording sync.Mutex                // serializes Record
-	use       atomic.Pointer[Use]       // nil: not measured yet
+	use       atomic.Pointer[Usage]     // nil: not measured yet
 	recorded  map[model.Partition]Place // content of history_places; nil: not read yet. Guarded by recording
 }
 
@@ -61,7 +61,7 @@ func open(ctx context.Context, dsn string, segment int64, size SizeLimit) (Store
 	}
 	if err == nil {
 		var recorded int64
-		recorded, err = sqldb.Single[int64](ctx, db, "the transactions of history", `SELECT recorded FROM history_life WHERE one = 1`)
+		recorded, err = sqldb.QueryValue[int64](ctx, db, "the transactions of history", `SELECT recorded FROM history_life WHERE one = 1`)
 		s.transactions.Store(uint64(recorded))
 	}
 	if err != nil {
@@ -75,6 +75,8 @@ func Repair(ctx context.Context, dsn string) (losses []string, err error) {
 	return sqldb.Repair(ctx, dsn, "history", schema, singleRow)
 }
 
+// ForgetChanges implements Store: it removes all entries and places, so that a replay of the journal records them
+// again.
 func (s *sqlStore) ForgetChanges(ctx context.Context) error {
 	s.recording.Lock()
 	defer s.recording.Unlock()
@@ -95,7 +97,7 @@ func (s *sqlStore) ForgetChanges(ctx context.Context) error {
 // Close closes the database.
 func (s *sqlStore) Close() error { return s.db.Close() }
 
-// Trouble implements Store: it returns the reason of the database's last failed request, or nil.
+// Trouble implements Store: it returns why the database's last request failed, or nil if the request succeeded.
 func (s *sqlStore) Trouble() error { return s.db.Trouble() }
 
 // Record implements Store: one transaction writes the batch and its places.
@@ -125,7 +127,7 @@ func (s *sqlStore) Record(ctx context.Context, b Batch) error {
 	})
 	if err != nil {
 		s.recorded = nil // the transaction may have been committed
-		return fmt.Errorf("record history: %w", err)
+		return fmt.Errorf("record a batch of changes in history: %w", err)
 	}
 	s.noteTransaction(recorded)
 	if s.recorded != nil {
@@ -134,7 +136,7 @@ func (s *sqlStore) Record(ctx context.Context, b Batch) error {
 	return nil
 }
 
-// partitionPlace is a row of history_places: how far the transitions of a partition are recorded.
+// partitionPlace is a row of history_places: the place up to which the transitions of a partition are recorded.
 type partitionPlace struct {
 	partition model.Partition
 	place     Place
@@ -151,19 +153,21 @@ func sortedPlaces(of map[model.Partition]Place) []partitionPlace {
 
 const selectPlaces = `SELECT partition_no, log, number, idx FROM `
 
-// Places implements Store: it returns up to which place history has recorded each partition.
+// Places implements Store: it returns for each partition the journal place up to which history has recorded the
+// transitions.
 func (s *sqlStore) Places(ctx context.Context) (map[model.Partition]Place, error) {
 	list, err := sqldb.List(ctx, s.db, "places", scanPlace, selectPlaces+`history_places`)
 	return placeMap(list), err
 }
 
-// PipelinePlaces implements Store: it returns up to which place pipelines have evaluated each partition.
+// PipelinePlaces implements Store: it returns for each partition the journal place up to which pipelines have
+// evaluated the events.
 func (s *sqlStore) PipelinePlaces(ctx context.Context) (map[model.Partition]Place, error) {
 	list, err := sqldb.List(ctx, s.db, "places of pipelines", scanPlace, selectPlaces+`history_pipeline_places`)
 	return placeMap(list), err
 }
 
-// placeMap returns the rows of places as a map by partition.
+// placeMap converts a list of place rows to a map by partition.
 func placeMap(list []partitionPlace) map[model.Partition]Place {
 	out := make(map[model.Partition]Place, len(list))
 	for _, p := range list {
@@ -180,27 +184,28 @@ func scanPlace(scan sqldb.Scan) (p partitionPlace, err error) {
 	return p, err
 }
 
-// Identity implements Store.
-func (l *life) Identity() uint64 { return l.identity }
+// Identity implements Store: it returns the random number that the store got at its creation.
+func (l *storeIdentity) Identity() uint64 { return l.identity }
 
-// Recorded implements Store.
-func (l *life) Recorded() uint64 { return l.transactions.Load() }
+// Recorded implements Store: it returns the number of transactions that changed messages to handlers.
+func (l *storeIdentity) Recorded() uint64 { return l.transactions.Load() }
 
+// Incarnation implements Store: it returns the journal incarnation that the last BeginLife recorded; zero: none.
 func (s *sqlStore) Incarnation(ctx context.Context) (incarnation uint64, err error) {
-	text, err := sqldb.Single[string](ctx, s.db, "the incarnation", `SELECT incarnation FROM history_life WHERE one = 1`)
+	text, err := sqldb.QueryValue[string](ctx, s.db, "the incarnation", `SELECT incarnation FROM history_life WHERE one = 1`)
 	if err != nil || text == "" {
 		return 0, err
 	}
 	return strconv.ParseUint(text, 16, 64)
 }
 
-// countTransaction counts a transaction that changes messages to handlers.
-func (l *life) countTransaction(ctx context.Context, tx *sqldb.Tx, recorded *int64) error {
+// countTransaction increments the stored number of transactions that changed messages to handlers.
+func (l *storeIdentity) countTransaction(ctx context.Context, tx *sqldb.Tx, recorded *int64) error {
 	return tx.QueryRow(ctx, `UPDATE history_life SET recorded = recorded + 1 WHERE one = 1 RETURNING recorded`).Scan(recorded)
 }
 
-// noteTransaction keeps the highest number of a committed transaction.
-func (l *life) noteTransaction(recorded int64) {
+// noteTransaction keeps the highest number of any committed transaction in memory.
+func (l *storeIdentity) noteTransaction(recorded int64) {
 	for last := l.transactions.Load(); last < uint64(recorded) && !l.transactions.CompareAndSwap(last, uint64(recorded)); {
 		last = l.transactions.Load()
 	}
@@ -209,6 +214,8 @@ func (l *life) noteTransaction(recorded int64) {
 // ReasonUnknown is the reason of withheld deliveries in a history that is older than its journal.
 const ReasonUnknown = "history is older than the journal: it may have been sent before"
 
+// BeginLife implements Store: it records the present incarnation of the journal, and withholds waiting deliveries if
+// history is older than the journal.
 func (s *sqlStore) BeginLife(ctx context.Context, incarnation uint64, lost time.Time) (unknownUntil time.Time, err error) {
 	now, until := fmt.Sprintf("%016x", incarnation), int64(0)
 	err = s.db.Write(ctx, func(tx *sqldb.Tx) error {
@@ -227,14 +234,14 @@ func (s *sqlStore) BeginLife(ctx context.Context, incarnation uint64, lost time.
 		return err
 	})
 	if err != nil {
-		return time.Time{}, fmt.Errorf("start another incarnation of the history: %w", err)
+		return time.Time{}, fmt.Errorf("record the journal's new incarnation in the history store: %w", err)
 	}
 	return sqldb.FromNanos(until), nil
 }
 
-// Rates implements Store: it returns the used message rates of routes.
-func (s *sqlStore) Rates(ctx context.Context) ([]Rate, error) {
-	return sqldb.List(ctx, s.db, "the rates of routes", func(scan sqldb.Scan) (r Rate, err error) {
+// Rates implements Store: it returns how many messages each route has sent in the present span of its rate limit.
+func (s *sqlStore) Rates(ctx context.Context) ([]RouteRate, error) {
+	return sqldb.List(ctx, s.db, "the rates of routes", func(scan sqldb.Scan) (r RouteRate, err error) {
 		var ends int64
 		err = scan(&r.Route, &r.Shadow, &ends, &r.Sent)
 		r.Ends = time.Unix(0, ends).UTC()
@@ -242,7 +249,7 @@ func (s *sqlStore) Rates(ctx context.Context) ([]Rate, error) {
 	}, `SELECT route, shadow, ends, sent FROM history_rates ORDER BY route, shadow`)
 }
 
-// inserters holds the prepared inserts of a batch: one per table and purpose.
+// inserters holds the prepared INSERT statements for the rows of one batch.
 type inserters struct {
 	entry          *sqldb.Inserter[numberedRow[Entry]]
 	opened         *sqldb.Inserter[numberedRow[Problem]]
@@ -250,7 +257,7 @@ type inserters struct {
 	outbox         *sqldb.Inserter[Delivery]
 	also           *sqldb.Inserter[deliveryProblem]
 	escalations    *sqldb.Inserter[encodedEscalation]
-	rates          *sqldb.Inserter[Rate]
+	rates          *sqldb.Inserter[RouteRate]
 	places         *sqldb.Inserter[partitionPlace]
 	pipelinePlaces *sqldb.Inserter[partitionPlace]
 }
@@ -273,7 +280,7 @@ func (in *inserters) prepare(ctx context.Context, db *sqldb.DB) (err error) {
 		func(args []any, e *encodedEscalation) []any { return append(args, e.Problem, e.Route, e.body) })
 	in.rates = prepareInsert(ctx, db, &err, `history_rates (route, shadow, ends, sent)`,
 		`ON CONFLICT (route, shadow) DO UPDATE SET ends = excluded.ends, sent = excluded.sent`,
-		func(args []any, r *Rate) []any {
+		func(args []any, r *RouteRate) []any {
 			return append(args, r.Route, boolColumn(r.Shadow), sqldb.Nanos(r.Ends), r.Sent)
 		})
 	in.places = prepareInsert(ctx, db, &err, `history_places`+place, onPlace, appendPlaceRow)
@@ -291,7 +298,7 @@ func prepareInsert[T any](ctx context.Context, db *sqldb.DB, failed *error, into
 	return in
 }
 
-// boolColumn returns 1 for true and 0 for false: columns hold numbers.
+// boolColumn converts a boolean to the number 1 or 0, because the columns hold numbers.
 func boolColumn(b bool) int64 {
 	if b {
 		return 1
@@ -348,7 +355,7 @@ func appendPlaceRow(args []any, r *partitionPlace) []any {
 const endedDeliveries = `FROM history_outbox o WHERE ended > 0 AND ended < ?
 	AND NOT EXISTS (SELECT 1 FROM history_problems p WHERE p.id = o.problem AND p.closed = 0) ORDER BY id LIMIT ?`
 
-// Clean implements Store: it removes at most n rows older than a time and returns how many.
+// Clean implements Store: it removes rows older than a time, at most n of each kind, and returns their number.
 func (s *sqlStore) Clean(ctx context.Context, before time.Time, n int) (int, error) {
 	removed := 0
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
@@ -376,7 +383,7 @@ func (s *sqlStore) Clean(ctx context.Context, before time.Time, n int) (int, err
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("clean history: %w", err)
+		return 0, fmt.Errorf("remove old rows from history: %w", err)
 	}
 	return removed, nil
 }
@@ -436,7 +443,7 @@ func (s *sqlStore) recordEscalations(ctx context.Context, tx *sqldb.Tx, b *Batch
 	return s.also.Insert(ctx, tx, also)
 }
 
-// AlsoProblems implements Store: it returns the additional problems of a delivery.
+// AlsoProblems implements Store: it returns the ids of the further problems that a delivery reports.
 func (s *sqlStore) AlsoProblems(ctx context.Context, key string) ([]string, error) {
 	return sqldb.List(ctx, s.db, "the problems of a delivery", sqldb.ScanColumn[string], `SELECT problem FROM history_delivery_problems WHERE key = ? ORDER BY problem`, key)
 }

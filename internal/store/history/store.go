@@ -52,7 +52,7 @@ type Store interface {
 	// EscalationsOf lists the escalations of one problem, by route.
 	EscalationsOf(ctx context.Context, problem string) ([]Escalation, error)
 	// Rates lists the rates of all routes that ever had one.
-	Rates(ctx context.Context) ([]Rate, error)
+	Rates(ctx context.Context) ([]RouteRate, error)
 
 	// Due returns n pending deliveries that are due, oldest first: of one problem and handler only the oldest, and
 	// none of the handlers in except. next is the time at which another delivery is due; zero: none waits.
@@ -67,11 +67,11 @@ type Store interface {
 	// Unsent sums up, by handler, the pending deliveries and those that became dead letters at a time or later.
 	Unsent(ctx context.Context, deadSince time.Time) ([]Unsent, error)
 	// RecordAttempts records attempts in one transaction.
-	RecordAttempts(ctx context.Context, list ...Outcome) error
+	RecordAttempts(ctx context.Context, list ...DeliveryAttempt) error
 	// DeadLetters lists the dead letters of a handler, newest first, before an id (zero: all).
 	DeadLetters(ctx context.Context, handler HandlerRef, before int64, limit int) ([]Delivery, error)
 	// Revive makes dead letters of a handler pending again, so that they are sent, oldest first.
-	Revive(ctx context.Context, handler HandlerRef, now time.Time, q Revival) (Revived, error)
+	Revive(ctx context.Context, handler HandlerRef, now time.Time, q ReplayQuery) (ReplayCounts, error)
 	// HandlersWithOpen lists the handlers that were notified of the opening of a problem that is still open.
 	HandlersWithOpen(ctx context.Context) ([]HandlerRef, error)
 	// OpenDeliveries lists the delivered openings of open problems for a handler, by id, from behind an id.
@@ -90,20 +90,20 @@ type Store interface {
 	// rows of open problems stay.
 	Clean(ctx context.Context, before time.Time, limit int) (int, error)
 	// Use returns the size of history, its bound, and the rows that were removed for lack of room.
-	Use() Use
+	Use() Usage
 	// Trouble returns the reason why the database did not answer the last request; nil: the database did.
 	Trouble() error
 	// Close closes the database.
 	Close() error
 }
 
-// Place is the position of a transition in the order of its partition: a journal position and an index in that commit.
+// Place is the position of one transition in the journal: a commit and an index within the commit.
 type Place struct {
 	At    journal.Position
 	Index uint32
 }
 
-// Reached reports whether a transition, by journal position and index, lies at or before the place.
+// Reached reports whether a transition lies at or before this place in its partition.
 func (p Place) Reached(at journal.Position, index uint32) bool {
 	if at.Log != p.At.Log {
 		return false // positions of another incarnation of the journal do not compare
@@ -111,9 +111,9 @@ func (p Place) Reached(at journal.Position, index uint32) bool {
 	return at.Number < p.At.Number || at.Number == p.At.Number && index <= p.Index
 }
 
-// Of returns the place of a journal position in the journal's present incarnation. shared maps a position of an
+// Translate converts the place to a position in the journal's present incarnation. shared maps a position of an
 // earlier incarnation to the last position that both incarnations have; nil: there was no earlier one.
-func (p Place) Of(shared func(journal.Position) journal.Position) Place {
+func (p Place) Translate(shared func(journal.Position) journal.Position) Place {
 	if shared == nil {
 		return p
 	}
@@ -135,11 +135,11 @@ type Batch struct {
 	PipelinePlaces map[model.Partition]Place // last events that pipelines have evaluated
 	Escalations    []Escalation              // to replace as a whole
 	Finished       []EscalationKey           // deleted
-	Rates          []Rate                    // to replace as a whole
+	Rates          []RouteRate               // to replace as a whole
 }
 
-// Rate is the number of messages that a route has sent in the present span of its rate.
-type Rate struct {
+// RouteRate is the number of messages that a route has sent in the present span of its rate limit.
+type RouteRate struct {
 	Route  string    // NAMESPACE/NAME
 	Shadow bool      // of shadow deliveries
 	Ends   time.Time // end of the span in which Sent counts
@@ -189,7 +189,7 @@ type NotifiedHandler struct {
 	Acked bool `json:"acked,omitempty"`
 }
 
-// EntryKind is the kind of a history entry as a word.
+// EntryKind is the kind of a history entry, such as status or acknowledged.
 type EntryKind string
 
 // The kinds of entries. In an acknowledgement, Output holds the person and their note.
@@ -241,7 +241,7 @@ type HandlerRef struct {
 	Name      string `json:"name"`
 }
 
-// DeliveryState is the state of a delivery as a word, such as pending or dead.
+// DeliveryState is the state of a delivery: pending, delivered, dead, withheld or shadow.
 type DeliveryState string
 
 // The states of deliveries.
@@ -276,7 +276,7 @@ type Delivery struct {
 	Replayed  time.Time     `json:"replayed,omitzero"` // when a person replayed it
 }
 
-// Since returns the start of a delivery's attempts: its creation or its replay.
+// Since returns when the attempts of a delivery began: at its creation or its replay.
 func (d *Delivery) Since() time.Time {
 	if d.Replayed.After(d.Created) {
 		return d.Replayed
@@ -284,18 +284,18 @@ func (d *Delivery) Since() time.Time {
 	return d.Created
 }
 
-// Revival selects the dead letters to replay.
-type Revival struct {
+// ReplayQuery selects the dead letters of a handler to send again.
+type ReplayQuery struct {
 	IDs   []int64 // only these; none: all
 	Ended bool    // also of closed problems, with their closings
 	Limit int
 }
 
-// Revived counts replayed dead letters (Revived), those left because their problem is closed (Over), and those beyond
-// the limit (More).
-type Revived struct{ Revived, Over, More int }
+// ReplayCounts counts replayed dead letters, those skipped because their problem is closed, and those beyond the
+// limit.
+type ReplayCounts struct{ Revived, Over, More int }
 
-// Unsent sums up the deliveries of one handler that it did not accept.
+// Unsent counts the deliveries of one handler that wait or are dead letters.
 type Unsent struct {
 	Handler   HandlerRef
 	Waiting   int       // number of pending deliveries
@@ -314,8 +314,8 @@ type Attempt struct {
 	Answer string // one line of the answer of a handler that accepted the message
 }
 
-// Outcome is an attempt with the id of its delivery.
-type Outcome struct {
+// DeliveryAttempt is one attempt to deliver, with the id of its delivery.
+type DeliveryAttempt struct {
 	ID int64
 	Attempt
 }

@@ -85,7 +85,7 @@ func (s *restartableStore) record(t *testing.T, b Batch) {
 // attempt records an attempt of a delivery and ends the test on an error.
 func (s *restartableStore) attempt(t *testing.T, id int64, a Attempt) {
 	t.Helper()
-	must(t, s.RecordAttempts(t.Context(), Outcome{ID: id, Attempt: a}))
+	must(t, s.RecordAttempts(t.Context(), DeliveryAttempt{ID: id, Attempt: a}))
 }
 
 // due returns the keys of deliveries due at a minute, and when the next delivery is due.
@@ -96,8 +96,8 @@ func (s *restartableStore) due(t *testing.T, minute int) ([]string, time.Time) {
 	return deliveryKeys(list), next
 }
 
-// runSuite runs the store's conformance tests with small segments, and again without closed segments. dsn creates an
-// empty database.
+// runSuite runs the store's conformance tests, once with small table segments and once without closed segments. dsn
+// creates an empty database.
 func runSuite(t *testing.T, dsn func(t *testing.T) string) {
 	for name, segment := range map[string]int64{"nothing is in a segment": 1 << 15, "segments of 3": 3} {
 		t.Run(name, func(t *testing.T) {
@@ -151,7 +151,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// noError returns the result of a call that must succeed.
+// noError returns the result of a call, or ends the test if the call failed.
 func noError[T any](value T, err error) T {
 	if err != nil {
 		panic(err)
@@ -258,7 +258,7 @@ func testPages(t *testing.T, s *restartableStore) {
 	equal(t, "another check", list(ProblemQuery{Check: "cpu"}), []string(nil))
 }
 
-// testSince checks the counts and lists of problems since a time.
+// testSince checks the counts and lists of problems that opened or closed since a time.
 func testSince(t *testing.T, s *restartableStore) {
 	other := problem("p4", "web04", 70)
 	other.Namespace = "demo"
@@ -307,7 +307,7 @@ func testEntries(t *testing.T, s *restartableStore) {
 	equal(t, "limited", list(EntryQuery{Limit: 1}), []Entry{other})
 }
 
-// testMany compares every query on many unordered rows with a sorted list in memory, before and after cleaning.
+// testMany compares every query on many random rows with the same selection from a list in memory.
 func testMany(t *testing.T, s *restartableStore) {
 	var all []Entry
 	var problems []Problem
@@ -375,7 +375,7 @@ func testMany(t *testing.T, s *restartableStore) {
 	check("after what came then")
 }
 
-// firstOf returns the first elements of a list for which keep is true, at most most (0: all).
+// firstOf returns the first elements of a list that the function keep accepts, at most a given number (0: all).
 func firstOf[T any](list []T, most int, keep func(*T) bool) (out []T) {
 	for i := range list {
 		if keep(&list[i]) && (most == 0 || len(out) < most) {
@@ -434,8 +434,7 @@ func testClampDue(t *testing.T, s *restartableStore) {
 	equal(t, "what waits no longer than it may goes on waiting", next, afterNoon(4))
 }
 
-// testLife checks that a new incarnation of an older history withholds what waits, once, and keeps the boundary; and that the
-// transactions are counted.
+// testLife checks that waiting deliveries are withheld once when history is older than the journal.
 func testLife(t *testing.T, s *restartableStore) {
 	begin := func(incarnation uint64, lost, want time.Time) {
 		t.Helper()
@@ -467,12 +466,12 @@ func testLife(t *testing.T, s *restartableStore) {
 // testRates checks that Rates returns the rates that were recorded last.
 func testRates(t *testing.T, s *restartableStore) {
 	equal(t, "none", len(noError(s.Rates(t.Context()))), 0)
-	first := Rate{Route: "default/default", Ends: afterNoon(60), Sent: 1}
-	shadow := Rate{Route: "default/default", Shadow: true, Ends: afterNoon(70), Sent: 7}
-	s.record(t, Batch{Rates: []Rate{first, shadow}})
+	first := RouteRate{Route: "default/default", Ends: afterNoon(60), Sent: 1}
+	shadow := RouteRate{Route: "default/default", Shadow: true, Ends: afterNoon(70), Sent: 7}
+	s.record(t, Batch{Rates: []RouteRate{first, shadow}})
 	first.Sent = 2
-	s.record(t, Batch{Rates: []Rate{first}})
-	equal(t, "rates", noError(s.Rates(t.Context())), []Rate{first, shadow})
+	s.record(t, Batch{Rates: []RouteRate{first}})
+	equal(t, "rates", noError(s.Rates(t.Context())), []RouteRate{first, shadow})
 }
 
 // testMakeDue checks that MakeDue makes the selected pending deliveries due, and no others.
@@ -493,7 +492,7 @@ func testMakeDue(t *testing.T, s *restartableStore) {
 	must(t, s.MakeDue(t.Context(), nil, afterNoon(2)))
 }
 
-// testExcept checks that deliveries of excepted handlers are not due.
+// testExcept checks that Due leaves out the deliveries of the handlers in the list except.
 func testExcept(t *testing.T, s *restartableStore) {
 	s.record(t, Batch{Deliveries: []Delivery{
 		delivery("p1", "opened", pager, 0), delivery("p2", "opened", pager, 0), delivery("p3", "opened", mail, 1),
@@ -557,7 +556,7 @@ func testClean(t *testing.T, s *restartableStore) {
 	equal(t, "what waits is never removed", deliveryKeys(noError(s.Deliveries(t.Context(), "recent"))), []string{"recent/closed/mail"})
 }
 
-// testCleanSteps checks that one call removes at most n rows.
+// testCleanSteps checks that one call of Clean removes at most n rows.
 func testCleanSteps(t *testing.T, s *restartableStore) {
 	var b Batch
 	for i := range 25 {
@@ -586,8 +585,7 @@ func testAllOrNothing(t *testing.T, s *restartableStore) {
 	}
 }
 
-// testDead checks the replay of dead letters of open problems, of closed ones, and of closed ones with a delivered
-// opening.
+// testDead checks which dead letters a replay sends again, for open and for closed problems.
 func testDead(t *testing.T, s *restartableStore) {
 	ended := problem("ended", "web02", 0)
 	ended.Closed = afterNoon(5)
@@ -620,12 +618,12 @@ func testDead(t *testing.T, s *restartableStore) {
 	equal(t, "newest first", deliveryKeys(dead), []string{"heard/closed/pager", "ended/opened/pager"})
 	equal(t, "next page", deliveryKeys(noError(s.DeadLetters(t.Context(), pager, dead[1].ID, 2))), []string{"open/opened/pager"})
 
-	revive := func(q Revival) Revived {
+	revive := func(q ReplayQuery) ReplayCounts {
 		return noError(s.Revive(t.Context(), pager, afterNoon(60), q))
 	}
-	equal(t, "of the limit", revive(Revival{Limit: 1}), Revived{Revived: 1, Over: 1, More: 1})
-	equal(t, "of others' ids", revive(Revival{Limit: 10, IDs: []int64{id["open/opened/mail"], 4711}}), Revived{})
-	equal(t, "the rest", revive(Revival{Limit: 10}), Revived{Revived: 1, Over: 1})
+	equal(t, "of the limit", revive(ReplayQuery{Limit: 1}), ReplayCounts{Revived: 1, Over: 1, More: 1})
+	equal(t, "of others' ids", revive(ReplayQuery{Limit: 10, IDs: []int64{id["open/opened/mail"], 4711}}), ReplayCounts{})
+	equal(t, "the rest", revive(ReplayQuery{Limit: 10}), ReplayCounts{Revived: 1, Over: 1})
 	list, _, err := s.Due(t.Context(), afterNoon(61), 10, nil)
 	must(t, err)
 	equal(t, "due again", deliveryKeys(list), []string{"open/opened/pager", "heard/closed/pager"})
@@ -634,7 +632,7 @@ func testDead(t *testing.T, s *restartableStore) {
 	}
 	// The replay of a closed problem's opening also replays its closing, although that was delivered: first the
 	// opening, then the closing.
-	equal(t, "ended too", revive(Revival{Limit: 10, Ended: true}), Revived{Revived: 2})
+	equal(t, "ended too", revive(ReplayQuery{Limit: 10, Ended: true}), ReplayCounts{Revived: 2})
 	end("open/opened/pager", Delivered)
 	end("heard/closed/pager", Delivered)
 	due, _ := s.due(t, 61)
@@ -642,7 +640,7 @@ func testDead(t *testing.T, s *restartableStore) {
 	end("ended/opened/pager", Delivered)
 	due, _ = s.due(t, 61)
 	equal(t, "its end", due, []string{"ended/closed/pager"})
-	equal(t, "nothing is left", revive(Revival{Limit: 10, Ended: true}), Revived{})
+	equal(t, "nothing is left", revive(ReplayQuery{Limit: 10, Ended: true}), ReplayCounts{})
 
 	equal(t, "who was told of what is open", noError(s.HandlersWithOpen(t.Context())), []HandlerRef{pager})
 	list = noError(s.OpenDeliveries(t.Context(), pager, 0, 10))

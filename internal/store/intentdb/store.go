@@ -78,9 +78,10 @@ func Repair(ctx context.Context, dsn string) (losses []string, err error) {
 	return sqldb.Repair(ctx, dsn, "intent", schema, singleRows)
 }
 
+// Close closes the database.
 func (s *sqlStore) Close() error { return s.db.Close() }
 
-// Trouble implements intent.Store: it returns the reason of the database's last failed request, or nil.
+// Trouble implements intent.Store: it returns why the database's last request failed, or nil if the request succeeded.
 func (s *sqlStore) Trouble() error { return s.db.Trouble() }
 
 // firstID returns the first id that a kind may assign; smaller ids belong to built-in resources.
@@ -107,8 +108,8 @@ func fixedID(key intent.Key) uint32 {
 	return 0
 }
 
-// isResource reports whether a kind is of resources, whose names start with a capital. The record of changes keeps
-// bodies of resources only: rows of internal kinds may hold secrets.
+// isResource reports whether a kind is that of a declared resource: such kinds start with a capital letter. The
+// record of changes keeps bodies of resources only: rows of internal kinds may hold secrets.
 func isResource(kind string) bool { return kind != "" && kind[0] >= 'A' && kind[0] <= 'Z' }
 
 // Commit implements intent.Store: it applies all writes in one transaction as one revision, or none. It updates the
@@ -119,7 +120,7 @@ func (s *sqlStore) Commit(ctx context.Context, by intent.Actor, writes []intent.
 		out = intent.CommitResult{Rows: make([]intent.Row, 0, len(writes))}
 		err := tx.QueryRow(ctx, `UPDATE intent_revision SET revision = revision + 1 WHERE one = 1 RETURNING revision`).Scan(&out.Revision)
 		if err != nil {
-			return fmt.Errorf("reserve a revision: %w", err)
+			return fmt.Errorf("reserve the next revision number: %w", err)
 		}
 		w, err := newWriter(ctx, tx, out.Revision, at, by)
 		if err != nil {
@@ -145,7 +146,7 @@ func (s *sqlStore) Commit(ctx context.Context, by intent.Actor, writes []intent.
 	return out, nil
 }
 
-// commitWriter holds the prepared statements of one commit: a bulk load writes tens of thousands of rows.
+// commitWriter holds the prepared SQL statements of one commit, which may write tens of thousands of rows.
 type commitWriter struct {
 	tx                       *sqldb.Tx
 	revision                 int64
@@ -172,7 +173,7 @@ func newWriter(ctx context.Context, tx *sqldb.Tx, revision int64, at time.Time, 
 		stmt, err := tx.Prepare(ctx, p.text)
 		if err != nil {
 			w.close()
-			return nil, fmt.Errorf("prepare: %w", err)
+			return nil, fmt.Errorf("prepare a statement of the intent store: %w", err)
 		}
 		*p.to = stmt
 	}
@@ -203,8 +204,7 @@ func (w *commitWriter) read(ctx context.Context, key intent.Key) (row intent.Row
 	return row, true, nil
 }
 
-// write executes one write of the commit, records the change under its number in the commit, and returns the written
-// row.
+// write executes one write of the commit, records the change, and returns the written row.
 func (w *commitWriter) write(ctx context.Context, part int, write intent.Write) (intent.Row, error) {
 	key, source := write.Key, write.Source()
 	before, exists, err := w.read(ctx, source)
@@ -273,11 +273,11 @@ func (w *commitWriter) nextID(ctx context.Context, key intent.Key) (uint32, erro
 		err := w.tx.QueryRow(ctx, `SELECT COALESCE((SELECT last FROM intent_ids WHERE kind = ?),
 			(SELECT skipped FROM intent_life WHERE one = 1) + ?)`, key.Kind, int64(firstID(key.Kind)-1)).Scan(&last)
 		if err != nil {
-			return 0, fmt.Errorf("read the last id: %w", err)
+			return 0, fmt.Errorf("read the highest assigned id: %w", err)
 		}
 	}
 	if last == ^uint32(0) {
-		return 0, model.Errorf(model.Limited, "all numbers for kind %s are used up", key.Kind)
+		return 0, model.Errorf(model.Limited, "no free id is left for resources of kind %s", key.Kind)
 	}
 	w.ids[key.Kind] = last + 1
 	return last + 1, nil
@@ -288,7 +288,7 @@ func (w *commitWriter) storeLastIDs(ctx context.Context) error {
 	for kind, last := range w.ids {
 		_, err := w.tx.Exec(ctx, `INSERT INTO intent_ids (kind, last) VALUES (?, ?) ON CONFLICT (kind) DO UPDATE SET last = excluded.last`, kind, int64(last))
 		if err != nil {
-			return fmt.Errorf("store the last id of %s: %w", kind, err)
+			return fmt.Errorf("store the highest assigned id of kind %s: %w", kind, err)
 		}
 	}
 	return nil
@@ -347,7 +347,7 @@ func (s *sqlStore) List(ctx context.Context, q intent.ListQuery) ([]intent.Row, 
 		` ORDER BY namespace, name`+limit(q.Limit), w.Args...)
 }
 
-// limit returns the LIMIT clause for n rows; empty for 0.
+// limit returns the SQL LIMIT clause for n rows; empty for 0.
 func limit(n int) string {
 	if n <= 0 {
 		return ""
@@ -371,7 +371,7 @@ func (s *sqlStore) changes(ctx context.Context, bodies bool, tail string, args .
 	}, `SELECT revision, part, at, who, whence, why, owner, kind, namespace, name, id, op, was, `+columns+` FROM intent_changes `+tail, args...)
 }
 
-// Changes implements intent.Store: it returns the changes after a revision, whole revisions only.
+// Changes implements intent.Store: it returns the changes after a revision, without splitting a revision.
 func (s *sqlStore) Changes(ctx context.Context, after int64, most int) ([]intent.Change, error) {
 	w := &sqldb.Where{}
 	w.And(`revision > ?`, after)
@@ -382,7 +382,7 @@ func (s *sqlStore) Changes(ctx context.Context, after int64, most int) ([]intent
 	return s.changes(ctx, true, `WHERE `+w.SQL("")+` ORDER BY revision, part`, w.Args...)
 }
 
-// ChangesBefore implements intent.Store: it returns recorded changes for people, newest first.
+// ChangesBefore implements intent.Store: it returns recorded changes for display, newest first.
 func (s *sqlStore) ChangesBefore(ctx context.Context, q intent.ChangeQuery) ([]intent.Change, error) {
 	w := &sqldb.Where{}
 	w.AndEqual(`kind`, q.Kind)
@@ -427,32 +427,33 @@ func (s *sqlStore) ForgetChanges(ctx context.Context, before time.Time, limit in
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("remove old changes: %w", err)
+		return 0, fmt.Errorf("remove old recorded changes from the intent store: %w", err)
 	}
 	return removed, nil
 }
 
 // Revision implements intent.Store: it returns the last revision.
 func (s *sqlStore) Revision(ctx context.Context) (int64, error) {
-	return sqldb.Single[int64](ctx, s.db, "the revision", `SELECT revision FROM intent_revision WHERE one = 1`)
+	return sqldb.QueryValue[int64](ctx, s.db, "the revision", `SELECT revision FROM intent_revision WHERE one = 1`)
 }
 
-// Identity implements intent.Store.
+// Identity implements intent.Store: it returns the random number that the store got at its creation.
 func (s *sqlStore) Identity() uint64 { return s.identity }
 
-// LastID implements intent.Store.
+// LastID implements intent.Store: it returns the highest id that the store has given to any kind.
 func (s *sqlStore) LastID() uint32 { return s.lastID.Load() }
 
-// Life implements intent.Store.
+// Life implements intent.Store: it returns the journal incarnation that the last BeginLife recorded; zero: none.
 func (s *sqlStore) Life(ctx context.Context) (incarnation uint64, err error) {
-	text, err := sqldb.Single[string](ctx, s.db, "the incarnation", `SELECT incarnation FROM intent_life WHERE one = 1`)
+	text, err := sqldb.QueryValue[string](ctx, s.db, "the incarnation", `SELECT incarnation FROM intent_life WHERE one = 1`)
 	if err != nil || text == "" {
 		return 0, err
 	}
 	return strconv.ParseUint(text, 16, 64)
 }
 
-// BeginLife implements intent.Store.
+// BeginLife implements intent.Store: it records the present incarnation of the journal, and skips ids if the store
+// may be an older copy.
 func (s *sqlStore) BeginLife(ctx context.Context, incarnation uint64, seen intent.KnownIntent) error {
 	now, seenID := fmt.Sprintf("%016x", incarnation), int64(seen.LastID)
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
@@ -478,14 +479,14 @@ func (s *sqlStore) BeginLife(ctx context.Context, incarnation uint64, seen inten
 		err = s.readLastID(ctx)
 	}
 	if err != nil {
-		return fmt.Errorf("start another incarnation of the intent: %w", err)
+		return fmt.Errorf("record the journal's new incarnation in the intent store: %w", err)
 	}
 	return nil
 }
 
-// readLastID reads the highest id that any kind has got.
+// readLastID reads the highest id that was assigned to any kind.
 func (s *sqlStore) readLastID(ctx context.Context) error {
-	last, err := sqldb.Single[int64](ctx, s.db, "the highest id", `SELECT COALESCE(MAX(last), 0) FROM intent_ids`)
+	last, err := sqldb.QueryValue[int64](ctx, s.db, "the highest id", `SELECT COALESCE(MAX(last), 0) FROM intent_ids`)
 	s.lastID.Store(uint32(last))
 	return err
 }

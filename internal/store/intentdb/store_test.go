@@ -42,8 +42,7 @@ func TestStoreOnPostgreSQL(t *testing.T) {
 	testStore(t, func(t *testing.T) func() intent.Store { return opener(t, server.Database(t)) })
 }
 
-// TestPlannerAcrossRestarts checks that the planner on a real store keeps chunk ids over restarts and gives an edited
-// check a new one.
+// The planner keeps the ids of chunks over restarts and gives an edited check a new one.
 func TestPlannerAcrossRestarts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "intent.db")
 	open := func() (intent.Store, *plan.Planner) {

@@ -42,7 +42,7 @@ func Start(t testing.TB) *Server {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	attr, err := unprivileged(dir)
 	if err != nil {
-		testenv.LeftOut(t, err.Error(), "run the tests as an ordinary user")
+		testenv.Skip(t, err.Error(), "run the tests as an ordinary user")
 	}
 	s := &Server{bin: filepath.Dir(initdb), dir: dir, attr: attr}
 	s.run(t, "initdb", "-D", s.data(), "-U", "muster", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
@@ -78,7 +78,7 @@ func (s *Server) Restart(t testing.TB) {
 	s.up = true
 }
 
-// Stop stops the server as an upgrade does and cuts all connections.
+// Stop stops the server and cuts all connections, as an upgrade of PostgreSQL does.
 func (s *Server) Stop(t testing.TB) {
 	t.Helper()
 	s.run(t, "pg_ctl", "-D", s.data(), "-m", "fast", "-w", "stop")
@@ -108,14 +108,14 @@ func (s *Server) signal(sig syscall.Signal) {
 	}
 }
 
-// unprivileged makes PostgreSQL run as the user postgres, because it refuses to run as root.
+// unprivileged makes a PostgreSQL command run as the user postgres, because PostgreSQL refuses to run as root.
 func unprivileged(dir string) (*syscall.SysProcAttr, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
 	}
 	u, err := user.Lookup("postgres")
 	if err != nil {
-		return nil, fmt.Errorf("PostgreSQL does not run as root, and there is no user postgres")
+		return nil, fmt.Errorf("PostgreSQL refuses to run as root, and the user postgres does not exist on this machine")
 	}
 	uid, _ := strconv.ParseUint(u.Uid, 10, 32)
 	gid, _ := strconv.ParseUint(u.Gid, 10, 32)
@@ -146,8 +146,8 @@ func (s *Server) Exec(t testing.TB, dsn, statement string) {
 	}
 }
 
-// Guard makes the server require passwords from all users but muster.
-func (s *Server) Guard(t testing.TB) {
+// RequirePasswords makes the server require passwords from all users but muster.
+func (s *Server) RequirePasswords(t testing.TB) {
 	t.Helper()
 	rules := "local all muster trust\nlocal all all scram-sha-256\n"
 	if err := os.WriteFile(filepath.Join(s.data(), "pg_hba.conf"), []byte(rules), 0o600); err != nil {

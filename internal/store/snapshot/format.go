@@ -61,7 +61,7 @@ func checksum(data []byte) uint32 {
 	return crc32.Update(crc32.Update(0, table, data[:checksumOffset]), table, data[headerSize:])
 }
 
-// Append appends a snapshot as the content of its file to dst.
+// Append appends an encoded snapshot, as a file contains it, to dst.
 func Append(dst []byte, s *Snapshot) []byte {
 	need := headerSize + s2.MaxEncodedLen(len(s.Body))
 	if cap(dst) < need {
@@ -87,27 +87,27 @@ func Parse(data []byte) (s Snapshot, err error) {
 	le := binary.LittleEndian
 	switch {
 	case len(data) < headerSize:
-		return s, fmt.Errorf("%w: %d bytes are fewer than a header", ErrDamaged, len(data))
+		return s, fmt.Errorf("%w: the file's %d bytes are fewer than a snapshot header has", ErrDamaged, len(data))
 	case string(data[:8]) != magic:
-		return s, fmt.Errorf("%w: it does not begin with %s", ErrDamaged, magic)
+		return s, fmt.Errorf("%w: the file does not begin with %s", ErrDamaged, magic)
 	}
 	if v := le.Uint16(data[8:]); v > FormatVersion {
 		return s, fmt.Errorf("snapshot has format version %d, this program reads %d", v, FormatVersion)
 	}
 	if want, have := le.Uint32(data[checksumOffset:]), checksum(data); want != have {
-		return s, fmt.Errorf("%w: checksum %08x, want %08x", ErrDamaged, have, want)
+		return s, fmt.Errorf("%w: the checksum is %08x, expected %08x", ErrDamaged, have, want)
 	}
 	if p := le.Uint16(data[10:]); p < model.Partitions {
 		s.Partition = model.Partition(p)
 	} else {
-		return s, fmt.Errorf("%w: partition %d", ErrDamaged, p)
+		return s, fmt.Errorf("%w: the header has the invalid partition number %d", ErrDamaged, p)
 	}
 	s.At = journal.Position{Log: le.Uint64(data[12:]), Number: le.Uint64(data[20:])}
 	s.Revision = int64(le.Uint64(data[28:]))
 	s.Times = journal.Times{Received: int64(le.Uint64(data[36:])), Listening: time.Duration(le.Uint64(data[44:]))}
 	size, err := s2.DecodedLen(data[headerSize:])
 	if err != nil || int64(size) > MaxBody {
-		return s, fmt.Errorf("%w: length of the body", ErrDamaged)
+		return s, fmt.Errorf("%w: the length of the compressed body is invalid", ErrDamaged)
 	}
 	if s.Body, err = s2.Decode(nil, data[headerSize:]); err != nil {
 		return s, fmt.Errorf("%w: %v", ErrDamaged, err)
@@ -132,7 +132,8 @@ func parseName(name string) (p model.Partition, at journal.Position, ok bool) {
 	return p, at, n == 3 && err == nil && name == fileName(p, at)
 }
 
-// NewestTimes returns the latest times in the undamaged snapshots of a folder, for a journal whose end is lost.
+// NewestTimes returns the latest received and listening times in the undamaged snapshots of a folder, for a journal
+// whose end is lost.
 func NewestTimes(fsys disk.FS, dir string) (newest journal.Times, err error) {
 	names, err := fsys.List(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -144,7 +145,7 @@ func NewestTimes(fsys disk.FS, dir string) (newest journal.Times, err error) {
 		}
 		data, err := disk.ReadFile(fsys, filepath.Join(dir, name))
 		if err != nil {
-			return newest, fmt.Errorf("read the times of a snapshot: %w", err)
+			return newest, fmt.Errorf("read the clock times in a snapshot: %w", err)
 		}
 		if s, err := Parse(data); err == nil {
 			newest = journal.Times{Received: max(newest.Received, s.Times.Received), Listening: max(newest.Listening, s.Times.Listening)}
@@ -153,9 +154,9 @@ func NewestTimes(fsys disk.FS, dir string) (newest journal.Times, err error) {
 	return newest, err
 }
 
-// Names summarizes the file names of a snapshot folder before the journal is opened. It reads no file content, because
-// that needs the journal.
-type Names struct {
+// FolderSummary summarizes the snapshot positions that the file names of a folder contain, before the journal is
+// opened. It reads no file content, because that needs the journal.
+type FolderSummary struct {
 	// Seen has the highest position of each incarnation of the journal.
 	Seen []journal.Position
 	// Oldest is the lowest position of all, once every partition has Keep snapshots, else
@@ -163,8 +164,8 @@ type Names struct {
 	Oldest journal.Position
 }
 
-// ReadNames reads the file names of a folder; a missing folder counts as empty.
-func ReadNames(fsys disk.FS, dir string) (n Names, err error) {
+// ReadNames reads the snapshot positions from the file names of a folder; a missing folder counts as empty.
+func ReadNames(fsys disk.FS, dir string) (n FolderSummary, err error) {
 	names, err := fsys.List(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return n, nil

@@ -49,8 +49,8 @@ type snapshotFile struct {
 	log  uint64           // incarnation of the journal that wrote the file, as in the file name
 }
 
-// Open opens the snapshot folder and renames snapshots ahead of the journal, so that they are never used. Load reads
-// the files.
+// Open opens the snapshot folder and renames snapshots that are newer than the journal's end, so that they are never
+// loaded. Load reads the files.
 func Open(o Options) (*Store, error) {
 	if o.FS == nil {
 		o.FS = disk.OS{}
@@ -69,10 +69,10 @@ func Open(o Options) (*Store, error) {
 	}
 	s := &Store{opts: o, metrics: newMetrics(o.Registerer)}
 	if err := o.FS.MkdirAll(o.Dir); err != nil {
-		return nil, fmt.Errorf("make snapshot folder: %w", err)
+		return nil, fmt.Errorf("create the snapshot folder: %w", err)
 	}
 	if err := o.FS.SyncDir(filepath.Dir(o.Dir)); err != nil {
-		return nil, fmt.Errorf("sync the snapshot folder's name: %w", err)
+		return nil, fmt.Errorf("sync the parent directory of the snapshot folder: %w", err)
 	}
 	names, err := o.FS.List(o.Dir)
 	if err != nil {
@@ -118,7 +118,7 @@ func (s *Store) indexFile(name string) (mine bool, err error) {
 			"file", path, "snapshot", now.Number, "journal", s.opts.Head.Number)
 		s.metrics.unusable.Inc()
 		if err := s.opts.FS.Rename(path, path+aheadSuffix); err != nil {
-			return true, fmt.Errorf("set snapshot %q aside: %w", path, err)
+			return true, fmt.Errorf("rename snapshot %q, which is newer than the journal: %w", path, err)
 		}
 		return true, s.opts.FS.SyncDir(s.opts.Dir)
 	}
@@ -149,8 +149,8 @@ func (s *Store) Load(p model.Partition) (snap Snapshot, ok bool, passed []error)
 	return Snapshot{}, false, passed
 }
 
-// Restore calls fn in parallel with the newest undamaged snapshot of each partition, and returns the lowest of their
-// positions: from there the caller replays the journal. If a partition has no snapshot, that is the journal's beginning.
+// Restore calls fn with the newest undamaged snapshot of each partition, and returns the lowest of their positions,
+// from which the caller replays the journal. If a partition has no snapshot, that is the journal's beginning.
 func (s *Store) Restore(parallel int, fn func(p model.Partition, at journal.Position, body []byte) error) (from journal.Position, restored int, err error) {
 	var positions [model.Partitions]journal.Position
 	var g errgroup.Group
@@ -180,7 +180,7 @@ func (s *Store) Restore(parallel int, fn func(p model.Partition, at journal.Posi
 	return from, restored, nil
 }
 
-// newest returns the position of a partition's newest snapshot, or zero.
+// newest returns the journal position of a partition's newest snapshot, or zero.
 func (s *Store) newest(p model.Partition) journal.Position {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,20 +201,20 @@ func (s *Store) readFile(p model.Partition, f snapshotFile) (Snapshot, error) {
 		return Snapshot{}, err
 	}
 	if snap.Partition != p || snap.At.Number != f.at.Number || snap.At.Log != f.log {
-		return Snapshot{}, fmt.Errorf("%w: its header has partition %d at %d, unlike its name", ErrDamaged, snap.Partition, snap.At.Number)
+		return Snapshot{}, fmt.Errorf("%w: its header names partition %d and position %d, but its file name names others", ErrDamaged, snap.Partition, snap.At.Number)
 	}
 	snap.At = f.at
 	return snap, nil
 }
 
-// removeFromIndex removes a file from the index, so that Sweep deletes it.
+// removeFromIndex removes a file from the index, so that a later cleanup deletes the file.
 func (s *Store) removeFromIndex(p model.Partition, f snapshotFile) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kept[p] = slices.DeleteFunc(s.kept[p], func(o snapshotFile) bool { return o == f })
 }
 
-// Pending is a snapshot file on disk without its final name.
+// Pending is a complete snapshot file on disk that still has its temporary name.
 type Pending struct {
 	store     *Store
 	partition model.Partition
@@ -222,7 +222,7 @@ type Pending struct {
 	path      string
 }
 
-// Write writes and syncs data of Append to a file without its final name.
+// Write writes and syncs the encoded snapshot to a file with a temporary name.
 func (s *Store) Write(p model.Partition, at journal.Position, data []byte) (*Pending, error) {
 	path := filepath.Join(s.opts.Dir, fileName(p, at)) + unfinishedSuffix
 	if err := disk.WriteNew(s.opts.FS, path, data); err != nil {
@@ -231,8 +231,8 @@ func (s *Store) Write(p model.Partition, at journal.Position, data []byte) (*Pen
 	return &Pending{s, p, at, path}, nil
 }
 
-// Commit gives the snapshot its final name and removes all but the last two snapshots of the partition. It discards
-// the snapshot if a newer one has its name already.
+// Commit gives the snapshot its final name and removes older snapshots of the partition, except the last two. It
+// discards the snapshot if a newer one has its name already.
 func (x *Pending) Commit() error {
 	s := x.store
 	if x.at.Number < s.newest(x.partition).Number {
@@ -268,9 +268,9 @@ func (x *Pending) Commit() error {
 // Discard removes the file of the snapshot.
 func (x *Pending) Discard() { _ = x.store.opts.FS.Remove(x.path) }
 
-// Floor returns the position of the oldest snapshot once every partition has two, otherwise zero. The journal keeps
-// all commits behind the floor.
-func (s *Store) Floor() journal.Position {
+// ReplayStart returns the position of the oldest kept snapshot, or zero until every partition has two snapshots. The
+// journal keeps all commits behind the floor.
+func (s *Store) ReplayStart() journal.Position {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var floor journal.Position
@@ -285,9 +285,10 @@ func (s *Store) Floor() journal.Position {
 	return floor
 }
 
-// Consumers returns the snapshots as a consumer of the journal: a restart replays the journal from Floor.
+// Consumers returns the snapshots as a reader of the journal, so that the journal keeps the commits that a restart
+// replays.
 func (s *Store) Consumers() []journal.Consumer {
-	return []journal.Consumer{{Name: "snapshots", At: s.Floor()}}
+	return []journal.Consumer{{Name: "snapshots", At: s.ReplayStart()}}
 }
 
 // Clear removes all snapshots, so that the next start replays the whole journal.
@@ -305,9 +306,9 @@ func (s *Store) Clear() error {
 	return s.opts.FS.SyncDir(s.opts.Dir)
 }
 
-// Sweep removes files that no start needs. If a partition has two good snapshots, these are its damaged files, its
-// snapshots that were ahead of the journal, and its snapshots of other incarnations.
-func (s *Store) Sweep() error {
+// RemoveUnneeded removes snapshot files that no start of the server needs. If a partition has two good snapshots,
+// these are its damaged files, its snapshots that were ahead of the journal, and its snapshots of other incarnations.
+func (s *Store) RemoveUnneeded() error {
 	names, err := s.opts.FS.List(s.opts.Dir)
 	if err != nil {
 		return fmt.Errorf("list snapshots: %w", err)

@@ -56,7 +56,7 @@ func mustSave(t *testing.T, s *Store, p model.Partition, numbers ...uint64) {
 	}
 }
 
-// loadNumber returns the number of the snapshot that Load chooses; 0: none.
+// loadNumber returns the commit number of the snapshot that Load chooses; 0: none.
 func loadNumber(t *testing.T, s *Store, p model.Partition) uint64 {
 	t.Helper()
 	snap, ok, _ := s.Load(p)
@@ -77,6 +77,7 @@ func fileNames(t *testing.T, fs disk.FS) string {
 	return strings.Join(list, " ")
 }
 
+// The encoding of a snapshot equals the golden file.
 func TestSnapshotGoldenBytes(t *testing.T) {
 	got := hex.Dump(Append(nil, &Snapshot{
 		Partition: 200, At: journal.Position{Log: 0x0102030405060708, Number: 99}, Revision: 5, Body: testBody(200, 99),
@@ -85,6 +86,7 @@ func TestSnapshotGoldenBytes(t *testing.T) {
 	testenv.Golden(t, golden, got, "a new version of the format")
 }
 
+// After several saves, the folder keeps the last two snapshots of a partition and the newest is loaded.
 func TestLastTwoSnapshotsAreKept(t *testing.T) {
 	fs := memfs.New()
 	s := open(t, fs, 100)
@@ -101,18 +103,20 @@ func TestLastTwoSnapshotsAreKept(t *testing.T) {
 	}
 }
 
+// The position from which the journal is kept is that of the oldest kept snapshot, and zero until every partition has
+// two.
 func TestFloorIsBelowEveryOlderSnapshot(t *testing.T) {
 	s := open(t, memfs.New(), 10_000)
 	for p := range model.Partitions {
 		mustSave(t, s, model.Partition(p), uint64(100+p))
 	}
-	if floor := s.Floor(); floor.Number != 0 {
+	if floor := s.ReplayStart(); floor.Number != 0 {
 		t.Fatalf("floor %v although each has only one", floor)
 	}
 	for p := range model.Partitions {
 		mustSave(t, s, model.Partition(p), uint64(1000+p))
 	}
-	if floor := s.Floor(); floor != testPosition(100) {
+	if floor := s.ReplayStart(); floor != testPosition(100) {
 		t.Fatalf("floor %v, want 100", floor)
 	}
 }
@@ -173,7 +177,7 @@ func TestLoadChoosesTheNewestGoodOne(t *testing.T) {
 			}
 			// A snapshot that was ahead of the journal is never used again; Sweep removes it once there are two good ones.
 			mustSave(t, s, 4, 200, 300)
-			testenv.NoError(t, s.Sweep())
+			testenv.NoError(t, s.RemoveUnneeded())
 			if got := len(strings.Fields(fileNames(t, fs))); got != Keep {
 				t.Fatalf("%d files are left: %s", got, fileNames(t, fs))
 			}
@@ -199,7 +203,7 @@ func TestReadNames(t *testing.T) {
 	if n, err := ReadNames(fs, dir); err != nil || !slices.Equal(n.Seen, []journal.Position{testPosition(200)}) || n.Oldest != testPosition(100) {
 		t.Fatalf("%v, %v", n, err)
 	}
-	if floor := s.Floor(); floor != testPosition(100) {
+	if floor := s.ReplayStart(); floor != testPosition(100) {
 		t.Fatalf("the log may be cut at %v", floor)
 	}
 }
@@ -230,8 +234,7 @@ func TestSnapshotsOfAnotherIncarnation(t *testing.T) {
 	}
 }
 
-// TestCrashAtEveryOperation simulates a power failure at each disk operation with all, half or none of the unsynced
-// data kept, and checks that the newest committed snapshot or a newer one loads.
+// After a power failure at any disk operation, the newest committed snapshot or a newer one can be loaded.
 func TestCrashAtEveryOperation(t *testing.T) {
 	stop := errors.New("power fails")
 	for fail := 0; ; fail++ {
@@ -284,8 +287,8 @@ func (v *fakeView) Snapshot(p model.Partition, dst []byte) ([]byte, journal.Posi
 // Revision implements View with revision 3.
 func (v *fakeView) Revision() int64 { return 3 }
 
-// TestCycleSpreadsAndWaitsForReactions checks that snapshots are spread over the period, and committed only after the
-// reactions are recorded.
+// Snapshots are spread evenly over the period, and get their final name only after the effects of their journal
+// entries are recorded.
 func TestCycleSpreadsAndWaitsForReactions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := memfs.New()
@@ -302,7 +305,7 @@ func TestCycleSpreadsAndWaitsForReactions(t *testing.T) {
 				}
 			}}, {Reducer: "metrics", Wait: func(context.Context, journal.Position) error { return nil }}},
 			Saved: func() {
-				if floor := s.Floor(); floor.Number > 0 {
+				if floor := s.ReplayStart(); floor.Number > 0 {
 					floors <- floor.Number
 				}
 			},
@@ -333,6 +336,7 @@ func TestCycleSpreadsAndWaitsForReactions(t *testing.T) {
 	})
 }
 
+// FuzzParse parses arbitrary bytes as a snapshot: a parsed snapshot encodes to bytes that parse to the same snapshot.
 func FuzzParse(f *testing.F) {
 	f.Add(Append(nil, &Snapshot{Partition: 3, At: testPosition(9), Body: testBody(3, 9)}))
 	f.Add([]byte(magic))

@@ -17,8 +17,8 @@ type Inserter[T any] struct {
 	stmts   [len(rowsPerInsert)]*sql.Stmt
 }
 
-// NewInserter prepares INSERT INTO into, "table (column, …)", with the clause onConflict. row
-// appends the values of one item, in the order of the columns.
+// NewInserter prepares the statements that insert rows into a table, for one row and for several at once. row appends
+// the values of one item, in the order of the columns.
 func NewInserter[T any](ctx context.Context, db *DB, into, onConflict string, row func(args []any, item *T) []any) (*Inserter[T], error) {
 	in := &Inserter[T]{columns: strings.Count(into, ",") + 1, row: row}
 	values := "(" + strings.Repeat("?, ", in.columns-1) + "?)"

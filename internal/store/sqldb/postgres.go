@@ -83,7 +83,7 @@ func openPostgres(ctx context.Context, dsn, component string) (*DB, error) {
 func applicationName(component string) (string, error) {
 	var own [4]byte
 	if _, err := rand.Read(own[:]); err != nil {
-		return "", fmt.Errorf("name the connection: %w", err)
+		return "", fmt.Errorf("create a name for the database connection: %w", err)
 	}
 	host, _ := os.Hostname()
 	return fmt.Sprintf("muster %s: process %d on %.20s [%s]", component, os.Getpid(), host, hex.EncodeToString(own[:])), nil
@@ -114,8 +114,8 @@ func checkServerVersion(version string) error {
 	return nil
 }
 
-// writerLock is an advisory lock that makes this process the only writer; losing the connection loses the lock. Each
-// new connection takes it anew.
+// writerLock is a PostgreSQL advisory lock that allows only one server process to write to the database. Each new
+// connection takes it anew.
 type writerLock struct{ component, me, setting string }
 
 var errDatabaseTaken = errors.New("another server uses this database")
@@ -149,7 +149,7 @@ func (c *writerLock) acquire(ctx context.Context, conn *pgx.Conn) error {
 	}
 }
 
-// holder returns the database session that holds the lock; empty if none.
+// holder returns a description of the database session that holds the lock; empty if none does.
 func (c *writerLock) holder(ctx context.Context, conn *pgx.Conn) (pid int32, name, where string, since time.Time, err error) {
 	err = conn.QueryRow(ctx, `SELECT a.pid, COALESCE(NULLIF(a.application_name, ''), 'unknown'), COALESCE(' at ' || host(a.client_addr), ''), COALESCE(a.backend_start, now())
 		FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Scan copies the columns of a row into variables.
+// Scan is a function that copies the columns of a row into variables.
 type Scan func(dest ...any) error
 
-// Cursor iterates over the rows of a query: *Rows, or *sql.Rows in a transaction.
+// Cursor iterates over the rows of a query, outside or inside a transaction.
 type Cursor interface {
 	Next() bool
 	Scan(dest ...any) error
@@ -44,8 +44,8 @@ func List[T any](ctx context.Context, db *DB, subject string, scan func(Scan) (T
 	return list, nil
 }
 
-// Single runs a query outside of transactions and returns the value of its only row and column.
-func Single[T any](ctx context.Context, db *DB, subject, query string, args ...any) (value T, err error) {
+// QueryValue runs a query outside of transactions and returns the value of its only row and column.
+func QueryValue[T any](ctx context.Context, db *DB, subject, query string, args ...any) (value T, err error) {
 	if err = db.QueryRow(ctx, query, args...).Scan(&value); err != nil {
 		return value, fmt.Errorf("read %s: %w", subject, err)
 	}
@@ -58,8 +58,8 @@ func ScanColumn[T any](scan Scan) (value T, err error) {
 	return value, err
 }
 
-// Where is a WHERE clause: terms joined by AND with their arguments. {+} in a term becomes a +, which keeps SQLite
-// from using the index of the following column.
+// Where is a WHERE clause: SQL conditions joined by AND, with their arguments. {+} in a term becomes a +, which keeps
+// SQLite from using the index of the following column.
 type Where struct {
 	Terms []string
 	Args  []any
@@ -70,14 +70,14 @@ func (w *Where) And(term string, args ...any) {
 	w.Terms, w.Args = append(w.Terms, term), append(w.Args, args...)
 }
 
-// AndEqual adds a comparison of a column with a text, unless it is empty.
+// AndEqual adds the condition that a column equals a text; an empty text adds nothing.
 func (w *Where) AndEqual(column, text string) {
 	if text != "" {
 		w.And(column+` = ?`, text)
 	}
 }
 
-// AndIn adds the condition that a column has one of the values; nil: any value, empty: none.
+// AndIn adds the condition that a column has one of the values; a nil list allows any value, an empty list none.
 func AndIn[T any](w *Where, column string, values []T) {
 	if values == nil {
 		return
@@ -88,7 +88,7 @@ func AndIn[T any](w *Where, column string, values []T) {
 	}
 }
 
-// SQL returns the terms joined by AND, without the word WHERE. plus ("+" or "") replaces {+}.
+// SQL returns all conditions joined by AND, without the word WHERE. plus ("+" or "") replaces {+}.
 func (w *Where) SQL(plus string) string {
 	if len(w.Terms) == 0 {
 		return `1 = 1`

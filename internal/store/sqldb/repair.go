@@ -17,7 +17,7 @@ import (
 // ErrDamaged reports a SQLite file whose pages are damaged.
 var ErrDamaged = errors.New("SQLite finds damaged pages")
 
-// isDamage reports whether SQLite found damaged pages.
+// isDamage reports whether an error of SQLite means damaged pages.
 func isDamage(err error) bool {
 	var lite *sqlite.Error
 	if !errors.As(err, &lite) {
@@ -27,7 +27,7 @@ func isDamage(err error) bool {
 	return code == sqlite3.SQLITE_CORRUPT || code == sqlite3.SQLITE_NOTADB
 }
 
-// quickCheck returns ErrDamaged with the first fault that SQLite finds in the pages of the file.
+// quickCheck returns ErrDamaged with the first error that SQLite's quick_check finds in the file.
 func quickCheck(ctx context.Context, db *sql.DB) error {
 	var fault string
 	err := db.QueryRowContext(ctx, `PRAGMA quick_check(1)`).Scan(&fault)
@@ -53,14 +53,14 @@ func Check(ctx context.Context, dsn string) error {
 	}
 	defer db.Close()
 	if err := quickCheck(ctx, db); err != nil {
-		return fmt.Errorf("verify %s: %w", dsn, err)
+		return fmt.Errorf("check the pages of the database file %s: %w", dsn, err)
 	}
 	return nil
 }
 
-// Repair makes the damaged SQLite file of a component usable, for `muster doctor repair`: it copies the rows that can be read
-// into a new file with the tables of schema and the single rows (Identity), and keeps the damaged file as FILE.damaged. The new file has another identity
-// (Identity), because rows are missing. Repair returns the losses, and changes no undamaged file.
+// Repair copies the readable rows of a damaged SQLite file into a new file and keeps the damaged one as FILE.damaged.
+// The new file has another identity (Identity), because rows are missing. Repair returns the losses, and changes no
+// undamaged file.
 func Repair(ctx context.Context, dsn, component string, schema []string, rows string) (losses []string, err error) {
 	fault := Check(ctx, dsn)
 	if fault == nil || !errors.Is(fault, ErrDamaged) {
@@ -72,7 +72,7 @@ func Repair(ctx context.Context, dsn, component string, schema []string, rows st
 			return nil, err
 		}
 	}
-	if losses, err = salvage(ctx, dsn, fresh, component, schema, rows); err != nil {
+	if losses, err = copyReadableRows(ctx, dsn, fresh, component, schema, rows); err != nil {
 		return losses, fmt.Errorf("copy the readable rows of %s: %w", dsn, err)
 	}
 	for _, suffix := range files {
@@ -83,8 +83,8 @@ func Repair(ctx context.Context, dsn, component string, schema []string, rows st
 	return append(losses, fmt.Sprintf("%v; the readable rows are in a new file, the damaged file is now %s.damaged", fault, dsn)), os.Rename(fresh, dsn)
 }
 
-// salvage copies all rows that can be read from one SQLite file into a new one.
-func salvage(ctx context.Context, from, to, component string, schema []string, rows string) (losses []string, err error) {
+// copyReadableRows copies all readable rows from a damaged SQLite file into a new one.
+func copyReadableRows(ctx context.Context, from, to, component string, schema []string, rows string) (losses []string, err error) {
 	source, err := sql.Open("sqlite", "file:"+(&url.URL{Path: from}).EscapedPath()+"?_pragma=busy_timeout(10000)")
 	if err != nil {
 		return nil, err
@@ -116,14 +116,14 @@ func salvage(ctx context.Context, from, to, component string, schema []string, r
 	})
 }
 
-// copyRows copies the rows of a table by its key, forwards up to the first damaged page and then backwards from the end down to
-// it. It returns the fault at which it stopped; nil: it copied all rows.
+// copyRows copies the readable rows of a table, from its start up to the damage and from its end back to the damage.
+// It returns the fault at which it stopped; nil: it copied all rows.
 func copyRows(ctx context.Context, source *sql.DB, target *DB, table string) error {
 	key, err := List(ctx, target, "the key", ScanColumn[string], `SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk`, table)
 	if err != nil {
 		return err
 	}
-	rowid, err := Single[int64](ctx, target, "the kind of a table", `SELECT COUNT(*) FROM pragma_table_list WHERE name = ? AND wr = 0`, table)
+	rowid, err := QueryValue[int64](ctx, target, "the kind of a table", `SELECT COUNT(*) FROM pragma_table_list WHERE name = ? AND wr = 0`, table)
 	if err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func copyRows(ctx context.Context, source *sql.DB, target *DB, table string) err
 	return fault
 }
 
-// copyInOrder copies the rows of a table in one transaction, up to the first that cannot be read, which it returns as fault.
+// copyInOrder copies the rows of a table up to the first unreadable one, and returns the error of that row as fault.
 func copyInOrder(ctx context.Context, source *sql.DB, target *DB, table, order string) (fault error) {
 	rows, err := source.QueryContext(ctx, `SELECT * FROM `+table+` NOT INDEXED ORDER BY `+order)
 	if err != nil {

@@ -46,8 +46,7 @@ func makeTestFile(t *testing.T) (path string, identity uint64) {
 	return path, identity
 }
 
-// TestRepairKeepsReadableRows damages a file in many places: Check finds it, or nothing is lost; Repair keeps the rows that can be
-// read in a file with another identity, and a second Repair changes nothing.
+// Repair of a damaged file keeps all rows that can be read, and a second Repair changes nothing.
 func TestRepairKeepsReadableRows(t *testing.T) {
 	whole, _ := makeTestFile(t)
 	content := testenv.Value(os.ReadFile(whole))(t)
@@ -74,8 +73,8 @@ func TestRepairKeepsReadableRows(t *testing.T) {
 			if identity := testenv.Value(Identity(t.Context(), db, "history_life", testRow))(t); identity == 0 {
 				t.Error("no identity")
 			}
-			n := testenv.Value(Single[int64](t.Context(), db, "rows", `SELECT COUNT(*) FROM rows`))(t) +
-				testenv.Value(Single[int64](t.Context(), db, "rows", `SELECT COUNT(*) FROM sorted`))(t)
+			n := testenv.Value(QueryValue[int64](t.Context(), db, "rows", `SELECT COUNT(*) FROM rows`))(t) +
+				testenv.Value(QueryValue[int64](t.Context(), db, "rows", `SELECT COUNT(*) FROM sorted`))(t)
 			if least := int64(2*testRows - 2*200); at > 0 && n < least && !strings.Contains(strings.Join(losses, "\n"), "rows of the table") {
 				t.Errorf("%d rows remain, and nothing says so: %q", n, losses)
 			}
@@ -84,7 +83,8 @@ func TestRepairKeepsReadableRows(t *testing.T) {
 	}
 }
 
-// TestUncleanEndIsVerified opens a database whose last process was killed: damaged pages are found, with what to type.
+// A SQLite file whose last process was killed is checked when it is opened, and the error for damaged pages names the
+// repair command.
 func TestUncleanEndIsVerified(t *testing.T) {
 	path, _ := makeTestFile(t)
 	db := testenv.Value(Open(t.Context(), path, "history"))(t)

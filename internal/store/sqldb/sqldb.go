@@ -92,7 +92,7 @@ func openSQLite(ctx context.Context, path, component string) (*DB, error) {
 	return db, nil
 }
 
-// Name returns the database's name for messages.
+// Name returns the database's name for error messages.
 func (db *DB) Name() string { return db.name }
 
 // Close waits for running statements and closes.
@@ -121,12 +121,12 @@ func (db *DB) Rebind(query string) string {
 	return b.String()
 }
 
-// FileSize returns the bytes of a SQLite file, and the bytes of its pages that have content.
+// FileSize returns the size of a SQLite file in bytes, and the size of those of its pages that have content.
 func (db *DB) FileSize(ctx context.Context) (file, used int64, err error) {
 	err = db.QueryRow(ctx, `SELECT page_count * page_size, (page_count - freelist_count) * page_size
 		FROM pragma_page_count(), pragma_freelist_count(), pragma_page_size()`).Scan(&file, &used)
 	if err != nil {
-		return 0, 0, fmt.Errorf("measure %s: %w", db.name, err)
+		return 0, 0, fmt.Errorf("read the file size of database %s: %w", db.name, err)
 	}
 	return file, used, nil
 }
@@ -153,7 +153,7 @@ func (r *Rows) Next() bool {
 	return false
 }
 
-// Close ends the reading of the rows.
+// Close ends the reading and releases the rows.
 func (r *Rows) Close() error {
 	defer r.cancel()
 	return r.Rows.Close()
@@ -180,7 +180,7 @@ type Row struct {
 	cancel context.CancelFunc
 }
 
-// Scan reads the columns of the row; sql.ErrNoRows without a row.
+// Scan copies the columns of the row into variables; the error is sql.ErrNoRows if the query found no row.
 func (r *Row) Scan(dest ...any) error {
 	defer r.cancel()
 	return r.db.recordTrouble(r.row.Scan(dest...))
@@ -223,7 +223,7 @@ func (tx *Tx) Prepare(ctx context.Context, query string) (*sql.Stmt, error) {
 func (db *DB) Prepare(ctx context.Context, query string) (*sql.Stmt, error) {
 	stmt, err := db.writer.PrepareContext(ctx, db.Rebind(query))
 	if err != nil {
-		return nil, db.recordTrouble(fmt.Errorf("prepare %.60s: %w", query, err))
+		return nil, db.recordTrouble(fmt.Errorf("prepare the SQL statement %.60s: %w", query, err))
 	}
 	return stmt, nil
 }
@@ -236,7 +236,7 @@ func (db *DB) Write(ctx context.Context, fn func(tx *Tx) error) error {
 	return db.recordTrouble(db.write(ctx, fn))
 }
 
-// write runs a transaction for Write, without a time limit.
+// write runs a transaction on behalf of Write, without a time limit.
 func (db *DB) write(ctx context.Context, fn func(tx *Tx) error) error {
 	tx, err := db.writer.BeginTx(ctx, nil)
 	if err != nil {
@@ -254,7 +254,7 @@ func (db *DB) write(ctx context.Context, fn func(tx *Tx) error) error {
 // rollback rolls back a transaction; an ended transaction is no error.
 func rollback(tx *sql.Tx) error {
 	if err := tx.Rollback(); err != nil && !errors.Is(err, sql.ErrTxDone) {
-		return fmt.Errorf("roll back: %w", err)
+		return fmt.Errorf("roll back the transaction: %w", err)
 	}
 	return nil
 }
@@ -264,12 +264,13 @@ func rollback(tx *sql.Tx) error {
 // byte by byte) and, at the end of a table stored in key order, {clustered}, where the engines differ.
 func (db *DB) Migrate(ctx context.Context, steps []string) error {
 	if err := db.migrate(ctx, steps); err != nil {
-		return fmt.Errorf("migrate %s in %s: %w", db.component, db.name, db.recordTrouble(err))
+		return fmt.Errorf("upgrade the schema of %s in database %s: %w", db.component, db.name, db.recordTrouble(err))
 	}
 	return nil
 }
 
-// migrate upgrades the schema for Migrate. It has no time limit, because an index over a large table may take long.
+// migrate upgrades the schema step by step on behalf of Migrate. It has no time limit, because an index over a large
+// table may take long.
 func (db *DB) migrate(ctx context.Context, steps []string) error {
 	err := db.write(ctx, func(tx *Tx) error {
 		_, err := tx.Exec(ctx, `CREATE TABLE IF NOT EXISTS schema_version (component TEXT PRIMARY KEY, version BIGINT NOT NULL)`)
@@ -305,7 +306,7 @@ func (db *DB) migrate(ctx context.Context, steps []string) error {
 					continue
 				}
 				if _, err := tx.Exec(ctx, statement); err != nil {
-					return fmt.Errorf("step %d: %w", version+1, err)
+					return fmt.Errorf("schema upgrade to version %d: %w", version+1, err)
 				}
 			}
 			_, err = tx.Exec(ctx, `INSERT INTO schema_version (component, version) VALUES (?, ?)
@@ -318,9 +319,9 @@ func (db *DB) migrate(ctx context.Context, steps []string) error {
 	}
 }
 
-// Identity returns the random number in the column identity of a table's row with one = 1, and draws it if it is 0. A copy
-// of the database keeps the number; a new database gets another. The statements of rows, with ; between them, write that row where
-// it is missing.
+// Identity returns the random number that identifies a database, and creates the number if the database has none. A
+// copy of the database keeps the number; a new database gets another. The statements of rows, with ; between them,
+// write that row where it is missing.
 func Identity(ctx context.Context, db *DB, table, rows string) (uint64, error) {
 	err := db.Write(ctx, func(tx *Tx) error {
 		for statement := range strings.SplitSeq(rows, ";") {
@@ -332,13 +333,13 @@ func Identity(ctx context.Context, db *DB, table, rows string) (uint64, error) {
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("draw the identity of %s: %w", db.name, err)
+		return 0, fmt.Errorf("create the random identity number of database %s: %w", db.name, err)
 	}
-	identity, err := Single[int64](ctx, db, "the identity", `SELECT identity FROM `+table+` WHERE one = 1`)
+	identity, err := QueryValue[int64](ctx, db, "the identity", `SELECT identity FROM `+table+` WHERE one = 1`)
 	return uint64(identity), err
 }
 
-// translate replaces the {…} of a schema step by the words of the engine.
+// translate replaces the words in braces of a schema step, such as {text}, by the SQL words of the engine.
 func (db *DB) translate(step string) string {
 	if db.Dialect == PostgreSQL {
 		return strings.NewReplacer("{blob}", "BYTEA", "{serial}", "BIGSERIAL PRIMARY KEY", "{id}", "BIGINT PRIMARY KEY", "{text}", `TEXT COLLATE "C"`, "{clustered}", "").Replace(step)

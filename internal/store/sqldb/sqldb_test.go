@@ -12,6 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
+// Transactions, migrations and column types work on SQLite.
 func TestSQLiteTransactions(t *testing.T) {
 	testTransactions(t, filepath.Join(t.TempDir(), "a b?.db"))
 }
@@ -83,7 +84,7 @@ func TestPostgreSQL(t *testing.T) {
 
 // testRefusedDatabases checks the messages for a wrong address and for an unsuitable database.
 func testRefusedDatabases(t *testing.T, server *pgtest.Server) {
-	server.Guard(t)
+	server.RequirePasswords(t)
 	admin := server.DSN("postgres", "muster", "")
 	server.Exec(t, admin, "CREATE ROLE ada LOGIN PASSWORD 'right'")
 	server.Exec(t, admin, "CREATE DATABASE latin ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0")
@@ -145,8 +146,8 @@ func TestOldVersions(t *testing.T) {
 	}
 }
 
-// testSecondServerIsRefused checks that a second server is refused until the first one releases the lock. Another
-// component, or another schema, has a lock of its own.
+// testSecondServerIsRefused checks that a second server cannot use the database until the first one releases its
+// lock. Another component, or another schema, has a lock of its own.
 func testSecondServerIsRefused(t *testing.T, server *pgtest.Server) {
 	dsn := server.Database(t)
 	first := mustOpen(t, dsn, "history")
@@ -201,8 +202,8 @@ func testWritesAfterRestart(t *testing.T, server *pgtest.Server) {
 	}
 }
 
-// testLostConnection breaks the writing connection unnoticed by PostgreSQL and checks that the server takes over the
-// lock from its own dead connection.
+// testLostConnection checks that a server whose database connection broke unnoticed gets its lock back from that
+// connection.
 func testLostConnection(t *testing.T, server *pgtest.Server) {
 	db := mustOpen(t, server.Database(t), "history")
 	hold, err := db.writer.Conn(t.Context()) // the old connection, still alive on the server

@@ -40,7 +40,7 @@ var records = map[string][2]string{
 	"IntentRecord": {"IntentMark", "Intent"}, "ServerResultRecord": {"ServerResult", "ServerResult"}, "ProxyResultRecord": {"ProxyResult", "ProxyResult"},
 }
 
-// main writes the generated codec of package wire.
+// main writes the file with the generated codec of package wire.
 func main() {
 	log.SetFlags(0)
 	log.SetPrefix("wiregen: ")
@@ -53,7 +53,7 @@ func main() {
 	}
 }
 
-// generate returns the text of the generated file.
+// generate returns the source text of the codec.
 func generate() ([]byte, error) {
 	structs, err := readStructs("wire", ".", "model", "../model")
 	if err != nil {
@@ -79,7 +79,7 @@ func generate() ([]byte, error) {
 		for i := range file.Messages().Len() {
 			if m := file.Messages().Get(i); !byHand[string(m.Name())] {
 				if err := g.message(m, inFrame[string(m.Name())]); err != nil {
-					return nil, fmt.Errorf("message %s: %w", m.Name(), err)
+					return nil, fmt.Errorf("generate the codec of message %s: %w", m.Name(), err)
 				}
 			}
 		}
@@ -149,7 +149,7 @@ func readStruct(prefix, name string, s *ast.StructType) *goStruct {
 	return r
 }
 
-// typeText returns a Go type as package wire refers to it.
+// typeText returns the source text of a Go type, as package wire writes it.
 func typeText(prefix string, e ast.Expr) string {
 	switch t := e.(type) {
 	case *ast.Ident:

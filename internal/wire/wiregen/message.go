@@ -22,10 +22,10 @@ type generator struct {
 	structs map[string]*goStruct
 }
 
-// line adds one line of generated code.
+// line adds one line to the generated source text.
 func (g *generator) line(format string, args ...any) { fmt.Fprintf(g, format+"\n", args...) }
 
-// message generates the codec of a message, and for a message of Frame also of the whole frame.
+// message generates the functions that encode and decode one message.
 func (g *generator) message(m protoreflect.MessageDescriptor, inFrame bool) error {
 	name := string(m.Name())
 	to := g.structs[name]
@@ -43,7 +43,7 @@ func (g *generator) message(m protoreflect.MessageDescriptor, inFrame bool) erro
 			lists = append(lists, fmt.Sprintf("%s: x.%s[:0]", f.goName, f.goName))
 		}
 		if err := f.write(&encode, &decode); err != nil {
-			return fmt.Errorf("field %s as %s: %w", f.Name(), f.goType, err)
+			return fmt.Errorf("generate field %s of Go type %s: %w", f.Name(), f.goType, err)
 		}
 	}
 	if inFrame {
@@ -61,7 +61,7 @@ func (g *generator) message(m protoreflect.MessageDescriptor, inFrame bool) erro
 	return nil
 }
 
-// field pairs a message field of the definition with the Go struct field that holds it.
+// field pairs a field of the .proto definition with the Go struct field that holds it.
 type field struct {
 	protoreflect.FieldDescriptor
 	goName, goType string
@@ -69,11 +69,11 @@ type field struct {
 	others         []string // Go fields of the same oneof
 }
 
-// field returns a field of the definition with its Go field.
+// field pairs a field of the .proto definition with the Go struct field that holds it.
 func (g *generator) field(to *goStruct, f protoreflect.FieldDescriptor) (*field, error) {
 	goName, goType := g.find(to, string(f.Name()))
 	if goName == "" {
-		return nil, fmt.Errorf("field %s: %s has none of this name", f.Name(), to.name)
+		return nil, fmt.Errorf("field %s: the Go struct %s has no field of this name", f.Name(), to.name)
 	}
 	r := &field{FieldDescriptor: f, goName: goName, goType: goType, max: limit(f, "max"), maxItems: cmp.Or(limit(f, "max_items"), maxItems)}
 	if o := f.ContainingOneof(); o != nil && !o.IsSynthetic() {
@@ -87,8 +87,8 @@ func (g *generator) field(to *goStruct, f protoreflect.FieldDescriptor) (*field,
 	return r, nil
 }
 
-// find returns the Go field for a field of the definition: equal letters, without the unit at the end if the Go type
-// has it (timeout_ns: Timeout). Inner structs count.
+// find returns the name and type of the Go field for a field of the .proto definition, such as Timeout for
+// timeout_ns. Inner structs count.
 func (g *generator) find(to *goStruct, name string) (goName, goType string) {
 	for _, unit := range [...]string{"", "_ns", "_unix_ms", "_ms"} {
 		want, ok := strings.CutSuffix(name, unit)
@@ -111,7 +111,7 @@ func (g *generator) find(to *goStruct, name string) (goName, goType string) {
 	return "", ""
 }
 
-// write generates the statement that encodes the field and the case that decodes it.
+// write generates the code that encodes the field, and the case that decodes it.
 func (f *field) write(encode, decode *bytes.Buffer) error {
 	enc := func(format string, args ...any) { fmt.Fprintf(encode, format+"\n", args...) }
 	dec := func(format string, args ...any) { fmt.Fprintf(decode, format+"\n", args...) }
@@ -132,7 +132,7 @@ func (f *field) write(encode, decode *bytes.Buffer) error {
 		enc("dst = appendStrings(dst, %d, %s)", n, x)
 		dec("%s = f.stringList(%q, %s, %d, %d)", x, f.Name(), x, f.maxItems, cmp.Or(f.max, maxBytes))
 	case f.IsList():
-		return fmt.Errorf("no rule for a list of %s", f.Kind())
+		return fmt.Errorf("the generator cannot encode a list of kind %s", f.Kind())
 	case f.Kind() == protoreflect.MessageKind:
 		f.single(x, enc, dec)
 	default:
@@ -141,14 +141,13 @@ func (f *field) write(encode, decode *bytes.Buffer) error {
 	return nil
 }
 
-// nested returns the Go expression that reads a nested message field.
+// nested returns Go source text that reads a nested message field.
 func (f *field) nested() string {
 	m := f.Message().Name()
 	return fmt.Sprintf("nested(f, %q, %q, read%s)", f.Name(), m, m)
 }
 
-// single generates the code of a single message field: behind a pointer (nil if absent) or as a value (zero if
-// absent).
+// single generates the code that encodes and decodes a single nested message field.
 func (f *field) single(x string, enc, dec func(string, ...any)) {
 	value, absent := x, ""
 	if strings.HasPrefix(f.goType, "*") {
@@ -165,7 +164,8 @@ func (f *field) single(x string, enc, dec func(string, ...any)) {
 	}
 }
 
-// scalar generates the code of a field with a single scalar value. Which conversion it takes follows from both types.
+// scalar generates the code that encodes and decodes a field with a single number, text or bytes value. Which
+// conversion it takes follows from both types.
 func (f *field) scalar(x string, enc, dec func(string, ...any)) error {
 	n, name, goType := f.Number(), f.Name(), f.goType
 	duration := goType == "time.Duration" || goType == "model.Duration"
@@ -241,12 +241,12 @@ func (f *field) scalar(x string, enc, dec func(string, ...any)) error {
 			dec("%s = %s", x, convert(goType, from, read))
 		}
 	default:
-		return fmt.Errorf("no rule for %s", f.Kind())
+		return fmt.Errorf("the generator cannot encode a field of kind %s", f.Kind())
 	}
 	return nil
 }
 
-// convert returns the Go expression that converts an expression between types.
+// convert returns Go source text that converts an expression from one type to another, if the types differ.
 func convert(to, from, expression string) string {
 	if to == from {
 		return expression
@@ -254,7 +254,7 @@ func convert(to, from, expression string) string {
 	return to + "(" + expression + ")"
 }
 
-// limit returns a numeric option of a field; zero: not set.
+// limit returns the number of an option of a .proto field, such as max; zero: not set.
 func limit(f protoreflect.FieldDescriptor, option protoreflect.Name) (value uint64) {
 	f.Options().ProtoReflect().Range(func(x protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		if x.IsExtension() && x.Name() == option {

@@ -1,0 +1,271 @@
+package spool
+
+import (
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// The methods of link.Source, in the order of their use.
+
+// streamKey returns the key of one lane: the stream id and the lane.
+func (s *Spool) streamKey(l wire.Lane) wire.StreamKey {
+	return wire.StreamKey{Stream: s.streamState.stream, Lane: l}
+}
+
+// Streams returns the range of signal numbers in each lane, for Hello.
+func (s *Spool) Streams() []wire.StreamRange {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := wholeSeconds(s.nowMs())
+	var list []wire.StreamRange
+	for l := range s.lanes {
+		ln := &s.lanes[l]
+		h := wire.StreamRange{StreamKey: s.streamKey(wire.Lane(l)), First: ln.firstUnacknowledged, Last: ln.nextNumber() - 1}
+		if oldest := slices.IndexFunc(ln.entries, func(it indexEntry) bool { return it.lossReason == notLost }); oldest >= 0 {
+			h.OldestAgeMs = uint64(max(0, int64(now)-int64(ln.entries[oldest].at))) * 1000
+		}
+		list = append(list, h)
+	}
+	return list
+}
+
+// Backlog returns the number of unacknowledged old signals, for the message Hello.
+func (s *Spool) Backlog() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lanes[wire.Backlog].unacknowledged()
+}
+
+// Resume records the start of a session and sends again all signals above the last numbers that the server has.
+func (s *Spool) Resume(last []wire.StreamLast) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var at [lanes]uint64
+	for _, sl := range last {
+		if sl.Stream == s.streamState.stream && sl.Lane < lanes {
+			at[sl.Lane] = max(at[sl.Lane], sl.Last)
+		}
+	}
+	ahead := false
+	for l := range s.lanes {
+		ahead = ahead || at[l] > s.lanes[l].sent
+	}
+	first := s.streamState.unsent != [lanes]uint64{}
+	s.streamState.unsent = [lanes]uint64{}
+	if ahead {
+		if err := s.renumber(at); err != nil {
+			return err
+		}
+	} else {
+		for l := range s.lanes {
+			ln := &s.lanes[l]
+			s.bytes -= ln.dropThrough(at[l])
+			if at[l]+1 < ln.firstUnacknowledged { // the server was restored from an older copy, or is a new one
+				ln.firstUnacknowledged, ln.frontReason, ln.counts = at[l]+1, lostByServer, nil
+			}
+			ln.rewindCursor()
+		}
+		if first {
+			s.saveState()
+		}
+	}
+	s.hasSession = true
+	s.maintainLog()
+	return nil
+}
+
+// renumber gives all signals numbers of a new stream, because the server already has higher numbers, such as after a
+// restored disk. Sent signals that the server has are done; the others get numbers of the new stream. The new state
+// is written last, so that a crash leaves one stream or the other. Doubtful numbers were assigned before the last
+// start and not sent: after the rollback they may be assigned to other signals, or the original of this copy may have
+// sent them. No signal is applied twice: doubtful numbers count as acknowledged, and a gap reports them.
+func (s *Spool) renumber(at [lanes]uint64) error {
+	stream, err := newStreamID(s.opts.Rand)
+	if err != nil {
+		return err
+	}
+	s.opts.Logger.Warn("the server has higher numbers than the spool: starting a new stream",
+		"stream", s.streamState.stream, "new", stream)
+	old := s.lanes
+	epoch := s.streamState.epoch
+	why := diskRolledBack
+	for l := range old {
+		if ln := &old[l]; ln.hasDoubtfulNumbers(at[l]) {
+			why, ln.sent = diskRolledBackTwice, ln.lastBeforeOpen
+		}
+	}
+	var fresh [lanes]lane
+	for l := range old {
+		ln := &old[l]
+		s.bytes -= ln.dropThrough(min(at[l], ln.sent)) // above it the numbers mean other signals
+		fresh[l] = newLane()
+		if l == int(wire.Live) {
+			fresh[l].addNumber(reportEntry(s.nowMs(), why), nil)
+		}
+		for n := ln.first; n < ln.nextNumber(); n++ {
+			it := *ln.entryOf(n)
+			it.logged, it.commit = false, 0
+			var data []byte
+			if it.lossReason == notLost {
+				var r logRecord
+				if old := s.loadRecord(laneNumber{wire.Lane(l), n}); old != nil && r.decode(old) == nil {
+					data = appendSignalRecord(nil, epoch+1, wire.Lane(l), fresh[l].nextNumber(), &r.signal)
+				}
+			}
+			switch {
+			case it.lossReason == notLost && data == nil:
+				s.bytes -= it.budgetBytes()
+				it.lossReason, it.size = diskLost, 1
+			case it.lossReason == notLost:
+				s.bytes += int64(len(data)) - int64(it.size)
+				it.size = uint32(len(data))
+			}
+			fresh[l].addNumber(it, data)
+		}
+	}
+	s.lanes, s.readAhead = fresh, nil
+	s.streamState.epoch, s.streamState.stream, s.unlimitedMemory = epoch+1, stream, true
+	s.storeEntries()
+	s.logLosses(true)
+	s.saveState()
+	s.evictExcess()
+	return nil
+}
+
+// Notify returns the channel that has a value after a signal was appended.
+func (s *Spool) Notify() <-chan struct{} { return s.notify }
+
+// Unsent returns the count of unsent signal numbers, and whether one of them is urgent.
+func (s *Spool) Unsent() (signals int, urgent bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for l := range s.lanes {
+		signals += int(s.lanes[l].nextNumber() - s.lanes[l].cursor)
+		urgent = urgent || s.lanes[l].urgent > 0
+	}
+	return signals, urgent
+}
+
+// Next fills the batch b with the next unsent signals, or with a gap for lost ones; false: all is sent, or no session
+// is open. maxBytes bounds the outputs and a little for each signal; one signal is always given.
+func (s *Spool) Next(b *wire.Batch, maxBytes, maxSignals int) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.hasSession {
+		return false, nil
+	}
+	for l := range s.lanes {
+		if ln := &s.lanes[l]; ln.cursor < ln.nextNumber() {
+			s.fillBatch(b, wire.Lane(l), maxBytes, max(1, min(maxSignals, wire.MaxSignals)))
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// fillBatch fills the batch b with the next unsent signals of one lane, or with a gap if signals before them are lost.
+func (s *Spool) fillBatch(b *wire.Batch, l wire.Lane, maxBytes, maxSignals int) {
+	ln := &s.lanes[l]
+	*b = wire.Batch{StreamKey: s.streamKey(l), First: ln.cursor, NowMs: s.opts.Clock.BootMs(), Signals: b.Signals[:0]}
+	if ln.cursor < ln.first {
+		b.Gap = ln.frontGap()
+		ln.moveCursorBehind(ln.first - 1)
+		return
+	}
+	oldest := uint64(0) // age of the oldest signal of an earlier boot
+	size := 0
+	number := ln.cursor
+	for ; number < ln.nextNumber() && len(b.Signals) < maxSignals && ln.entryOf(number).lossReason == notLost; number++ {
+		var r logRecord
+		data := s.loadRecord(laneNumber{l, number})
+		if data == nil || r.decode(data) != nil {
+			s.evictSignal(laneNumber{l, number}, diskLost)
+			break
+		}
+		if size += len(data); size > maxBytes && len(b.Signals) > 0 {
+			break
+		}
+		sig := r.signal.signal
+		sig.AtMs = s.ageOf(&r.signal, b.NowMs)
+		oldest = max(oldest, sig.AtMs)
+		b.Signals = append(b.Signals, sig)
+	}
+	if len(b.Signals) == 0 {
+		b.Gap = ln.gapAt(number)
+		ln.moveCursorBehind(b.Gap.Last)
+		return
+	}
+	// The sender's clock is the boot clock, moved so that the age of a signal from
+	// before a reboot is not below its zero.
+	b.NowMs = max(b.NowMs, oldest)
+	for i := range b.Signals {
+		b.Signals[i].AtMs = b.NowMs - b.Signals[i].AtMs
+	}
+	ln.moveCursorBehind(number - 1)
+}
+
+// ageOf returns a signal's age in ms: by the boot clock, or by the wall clock if the machine has rebooted since.
+func (s *Spool) ageOf(h *spooledSignal, nowMs uint64) uint64 {
+	if h.boot == s.streamState.boot {
+		return uint64(elapsedMs(nowMs, h.signal.AtMs))
+	}
+	return uint64(max(0, s.opts.Clock.WallMs()-h.wallMs))
+}
+
+// Acked removes the signals that the server has acknowledged or refused for good.
+func (s *Spool) Acked(ack *wire.Ack) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range ack.Refused {
+		if r.Stream != s.streamState.stream || r.Lane >= lanes {
+			continue
+		}
+		s.stats.Refused++
+		s.refusals.report(s.opts.Logger, s.opts.Clock.BootMs(), &r)
+		if ln := &s.lanes[r.Lane]; ln.containsNumber(r.Number) {
+			s.evictSignal(laneNumber{r.Lane, r.Number}, refusedByServer) // should it be sent again, then as a gap
+		}
+	}
+	for _, sl := range ack.Last {
+		if sl.Stream == s.streamState.stream && sl.Lane < lanes && sl.Last < s.lanes[sl.Lane].cursor {
+			s.bytes -= s.lanes[sl.Lane].dropThrough(sl.Last)
+		}
+	}
+	s.logEvictions()
+	s.maintainLog()
+}
+
+const (
+	// refusalLogEvery is the least time between two log lines about one code of refusals, in ms.
+	refusalLogEvery = uint64(time.Minute / time.Millisecond)
+	// maxRefusalCodes bounds the codes that are counted: a server may send any.
+	maxRefusalCodes = 32
+)
+
+// refusalLog reports refusals of the server in the log, once per code and minute, with their count. It has
+// the last log line of each code.
+type refusalLog map[string]loggedRefusals
+
+// loggedRefusals has the time of the last log line about refused signals, in ms of the boot clock, and the count
+// since then.
+type loggedRefusals struct {
+	at    uint64
+	since int
+}
+
+// report counts a signal that the server refused, and logs the count at most once per error code and minute.
+func (l refusalLog) report(log *slog.Logger, nowMs uint64, r *wire.RefusedSignal) {
+	c, logged := l[r.Code]
+	c.since++
+	if !logged || nowMs-c.at >= refusalLogEvery {
+		log.Warn("server refused results", "code", r.Code, "count", c.since, "number", r.Number, "reason", r.Reason,
+			"hint", "they are lost; see the limits: muster status, muster describe namespace NAME")
+		c = loggedRefusals{at: nowMs}
+	}
+	if logged || len(l) < maxRefusalCodes {
+		l[r.Code] = c
+	}
+}

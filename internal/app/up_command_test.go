@@ -1,0 +1,122 @@
+package app
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/access"
+	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/testenv"
+)
+
+// newTestUp returns a muster up without an agent, with its context file at this path.
+func newTestUp(t *testing.T, context string) (*Up, *Server) {
+	t.Helper()
+	cfg := settings(t, filepath.Join(t.TempDir(), "data"))
+	s, _ := start(t, cfg)
+	testenv.Value(createAdmin(t.Context(), s.access, ""))(t)
+	return &Up{Config: cfg, Context: context, Program: "muster", Out: io.Discard, Log: s.log}, s
+}
+
+// saveAndLoad saves the context file of muster up and loads it again.
+func saveAndLoad(t *testing.T, u *Up, s *Server) client.Context {
+	t.Helper()
+	u.replacedServer, u.replacedFile = "", ""
+	testenv.NoError(t, u.saveContext(t.Context(), s))
+	c, err := client.LoadContext(u.Context)
+	testenv.NoError(t, err)
+	if _, err := s.access.Authenticate(c.Token); err != nil {
+		t.Errorf("the context's token: %v", err)
+	}
+	return c
+}
+
+// muster up keeps the login of another server in a separate file, if that server had the same address but another
+// data folder.
+func TestContextOfAnotherServerMoves(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "context.yaml")
+	u, s := newTestUp(t, path)
+	other, err := pki.Open(filepath.Join(t.TempDir(), "other"), []string{"localhost"}, time.Now)
+	testenv.NoError(t, err)
+	theirs := client.Context{Server: localURL(s.people), CA: string(other.CAPEM()), Token: "theirs", User: "ada", Namespace: "prod", Data: "/srv/other"}
+	where := path + "." + strings.ReplaceAll(strings.TrimPrefix(localURL(s.people), "https://"), ":", "-")
+	earlier := "token: of an earlier one\n"
+	testenv.NoError(t, errors.Join(client.SaveContext(path, theirs), os.WriteFile(where, []byte(earlier), 0o600)))
+	c := saveAndLoad(t, u, s)
+	if c.User != "admin" || c.Namespace != "" {
+		t.Errorf("taken from another server: %+v", c)
+	}
+	if kept, err := client.LoadContext(u.replacedFile); err != nil || kept != theirs {
+		t.Errorf("%s holds %+v, %v", u.replacedFile, kept, err)
+	}
+	if was, err := os.ReadFile(where); err != nil || string(was) != earlier {
+		t.Errorf("what was kept before is %q, %v", was, err)
+	}
+	if u.replacedServer != theirs.Server {
+		t.Errorf("said of %q", u.replacedServer)
+	}
+}
+
+// Two servers use one context file in turn: each finds its own login again.
+func TestMovedContextReturns(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "context.yaml")
+	a, of := newTestUp(t, path)
+	b, other := newTestUp(t, path)
+	first := saveAndLoad(t, a, of)
+	first.Namespace = "web"
+	testenv.NoError(t, client.SaveContext(path, first))
+	second := saveAndLoad(t, b, other)
+	if second.Namespace != "" {
+		t.Errorf("the other one's namespace: %+v", second)
+	}
+	for range 3 {
+		if c := saveAndLoad(t, a, of); c != first {
+			t.Errorf("%+v, want %+v", c, first)
+		}
+		if c := saveAndLoad(t, b, other); c != second {
+			t.Errorf("%+v, want %+v", c, second)
+		}
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil || len(files) != 3 {
+		t.Errorf("%v, %v", files, err)
+	}
+}
+
+// muster up keeps a saved login that is still valid for its server, also after a change of the port.
+func TestUpKeepsValidToken(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "context.yaml")
+	u, s := newTestUp(t, path)
+	by := intent.Actor{User: "admin"}
+	testenv.Value(s.access.CreateUser(t.Context(), by, access.User{Name: "ada", Grants: access.Grants{Role: access.Viewer}}, "correct horse battery"))(t)
+	token, _, err := s.access.CreateToken(t.Context(), by, access.AccessToken{User: "ada", Grants: access.Grants{Role: access.Viewer}})
+	testenv.NoError(t, err)
+	c := saveAndLoad(t, u, s)
+	if first, err := s.access.Authenticate(c.Token); err != nil || !first.MayRun("default") {
+		t.Errorf("the first administrator may not run commands by the context file: %+v, %v", first, err)
+	}
+	c.Token, c.User, c.Namespace, c.Server = token, "ada", "web", "https://localhost:1"
+	testenv.NoError(t, client.SaveContext(path, c))
+	got := saveAndLoad(t, u, s)
+	if c.Server = localURL(s.people); got != c || u.replacedFile != "" {
+		t.Errorf("%+v, want %+v; %s", got, c, u.replacedFile)
+	}
+}
+
+// The default checks of muster up equal the example in the documentation.
+func TestStarterSetEqualsExample(t *testing.T) {
+	const example = "../../docs/examples/starter.yaml"
+	got, err := os.ReadFile(example)
+	if err != nil || !bytes.Equal(got, starter) {
+		t.Errorf("%s is not internal/app/starter.yaml (%v): copy one over the other", example, err)
+	}
+}

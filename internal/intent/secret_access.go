@@ -1,0 +1,220 @@
+package intent
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// reviewStored calls review for each stored resource of a kind that the apply does not change and whose JSON contains
+// the text mark.
+func (p *proposal) reviewStored(ctx context.Context, kind, mark string, review func(*model.Resource) error) error {
+	for row, err := range p.repo.rows(ctx, ListQuery{Kind: kind}) {
+		if err != nil {
+			return err
+		}
+		if p.applied[row.Key] != nil || !bytes.Contains(row.Body, []byte(mark)) {
+			continue
+		}
+		r, err := p.repo.decode(row)
+		if err == nil {
+			err = review(r)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refuseSecretsForOpenGroups returns an error for checks that would send secrets of the server to machines which can
+// choose their groups. The function covers the applied checks and, where a Group or Secret is applied, the stored
+// ones.
+func (p *proposal) refuseSecretsForOpenGroups(ctx context.Context) (problems []error, err error) {
+	review := func(r *model.Resource) error {
+		err := p.checkSecretTargets(ctx, r)
+		if model.ClassOf(err) == model.Invalid {
+			problems, err = append(problems, err), nil
+		}
+		return err
+	}
+	stored := false
+	for key, r := range p.applied {
+		if key.Kind == "Check" {
+			if err := review(r); err != nil {
+				return nil, err
+			}
+		}
+		stored = stored || key.Kind == "Group" || key.Kind == "Secret"
+	}
+	if stored {
+		err = p.reviewStored(ctx, "Check", secretsMark, review)
+	}
+	return problems, err
+}
+
+// secretsMark is a text that the JSON body of every check with secrets contains.
+const secretsMark = `"secrets"`
+
+// mayHaveSecrets reports whether the body of a stored check may contain references to secrets.
+func mayHaveSecrets(row Row) bool { return bytes.Contains(row.Body, []byte(secretsMark)) }
+
+// checkSecretTargets refuses a check with secrets of the server if its targets contain groups that machines can
+// choose.
+func (p *proposal) checkSecretTargets(ctx context.Context, r *model.Resource) error {
+	key, spec := KeyOf(r), r.Spec.(*model.CheckSpec)
+	secret, err := p.firstServerSecret(ctx, key, spec)
+	if err != nil || secret == "" {
+		return err
+	}
+	for t, at := spec.Targets, "targets"; t != nil; t, at = t.Except, at+".except" {
+		refuse := func(hint, format string, args ...any) error {
+			return model.Errorf(model.Invalid, "%s: %s: the check gives the secret %s to nodes, and %s", key, at, secret, fmt.Sprintf(format, args...)).WithHint("%s", hint)
+		}
+		if t.Where != "" {
+			return refuse("move that condition to a group with trusted: true, and name the group here", "a condition here reads facts that machines report")
+		}
+		for _, name := range t.Groups {
+			found, err := specAfterApply[model.GroupSpec](ctx, p, referenceKey("Group", key.Namespace, name))
+			switch {
+			case err != nil:
+				return err
+			case found == nil:
+				return refuse("apply the group first, or in the same file, with trusted: true", "group %s does not exist", name)
+			case !found.Trusted:
+				return refuse("set trusted: true in the group, or name a trusted one; a Secret with agentFile or agentEnv needs no trust", "group %s is not trusted: machines can join it by themselves", name)
+			}
+		}
+		missing, err := p.missingNodes(ctx, key.Namespace, t.Nodes)
+		if err != nil {
+			return err
+		}
+		if len(missing) > 0 {
+			return refuse("let the machine join, check it, then name it; or join it with a token that names a trusted group", "%s: the first machine with that name would get it", missing[0])
+		}
+	}
+	return nil
+}
+
+// firstServerSecret returns the first secret of a check whose value is on the server; empty: none.
+func (p *proposal) firstServerSecret(ctx context.Context, check Key, spec *model.CheckSpec) (string, error) {
+	if spec.Targets == nil {
+		return "", nil
+	}
+	for _, use := range spec.Secrets {
+		spec, err := specAfterApply[model.SecretSpec](ctx, p, referenceKey("Secret", check.Namespace, use.Secret))
+		if err != nil {
+			return "", err
+		}
+		if spec != nil && spec.OnServer() {
+			return use.Secret, nil
+		}
+	}
+	return "", nil
+}
+
+// checkServerSecrets refuses handlers and mutators with a Secret whose value only agents know. The function covers
+// the applied ones and, where such a Secret is applied, the stored ones.
+func (p *proposal) checkServerSecrets(ctx context.Context) (problems []error, err error) {
+	review := func(r *model.Resource) error {
+		key := KeyOf(r)
+		k, _ := p.repo.opts.Kinds.Of(key.Kind)
+		for _, secret := range r.Spec.(interface{ NamedSecrets() []model.NamedSecret }).NamedSecrets() {
+			spec, err := specAfterApply[model.SecretSpec](ctx, p, referenceKey("Secret", key.Namespace, secret.Ref))
+			if err != nil {
+				return err
+			}
+			if spec != nil && !spec.OnServer() {
+				problems = append(problems, model.Errorf(model.Invalid, "%s: %s: the value of secret %s is in %s, and %s run on the server", key, secret.Field, secret.Ref, spec.Location(), k.Plural).
+					WithHint("name a Secret with file, env or vault"))
+			}
+		}
+		return nil
+	}
+	stored := false
+	for _, r := range p.applied {
+		switch spec := r.Spec.(type) {
+		case *model.HandlerSpec, *model.MutatorSpec:
+			if err := review(r); err != nil {
+				return nil, err
+			}
+		case *model.SecretSpec:
+			stored = stored || !spec.OnServer()
+		}
+	}
+	for _, kind := range [...]string{"Handler", "Mutator"} {
+		if stored && err == nil {
+			err = p.reviewStored(ctx, kind, `"secret"`, review)
+		}
+	}
+	return problems, err
+}
+
+// checkTrust returns an error if a trusted group contains a group that is not trusted. Package where checks the
+// group's own condition.
+func (p *proposal) checkTrust(ctx context.Context, r *model.Resource) error {
+	spec, ok := r.Spec.(*model.GroupSpec)
+	if !ok {
+		return nil
+	}
+	key := KeyOf(r)
+	if !spec.Trusted {
+		return p.checkContainingGroups(ctx, key)
+	}
+	for _, name := range spec.Groups {
+		inside, err := specAfterApply[model.GroupSpec](ctx, p, referenceKey("Group", key.Namespace, name))
+		if err != nil {
+			return err
+		}
+		why := "which is not trusted: machines can join it by themselves"
+		if inside == nil {
+			why = "which does not exist"
+		} else if inside.Trusted {
+			continue
+		}
+		return model.Errorf(model.Invalid, "%s is trusted and cannot contain group %s, %s", key, name, why).
+			WithHint("set trusted: true in group %s in the same apply, or remove it from spec.groups", name)
+	}
+	return p.checkListedNodes(ctx, key, spec)
+}
+
+// checkContainingGroups refuses to make a group untrusted while a trusted group contains it.
+func (p *proposal) checkContainingGroups(ctx context.Context, key Key) error {
+	before, err := specAfterApply[model.GroupSpec](ctx, newProposal(p.repo, nil, nil), key)
+	if err != nil || before == nil || !before.Trusted {
+		return err
+	}
+	for row, err := range p.repo.rows(ctx, ListQuery{Kind: "Group"}) {
+		if err != nil {
+			return err
+		}
+		around, err := specAfterApply[model.GroupSpec](ctx, p, row.Key)
+		if err != nil || around == nil || !around.Trusted {
+			continue // an apply of this unreadable group is refused anyway
+		}
+		for _, name := range around.Groups {
+			if referenceKey("Group", row.Namespace, name) == key {
+				return model.Errorf(model.Invalid, "%s must stay trusted: %s, which is trusted, contains it", key, row.Key).
+					WithHint("remove this group from the groups of %s first: muster edit group %s -n %s", row.Name, row.Name, row.Namespace)
+			}
+		}
+	}
+	return nil
+}
+
+// checkListedNodes refuses a trusted group that lists a missing node, whose name any machine could take.
+func (p *proposal) checkListedNodes(ctx context.Context, key Key, spec *model.GroupSpec) error {
+	for _, name := range spec.Nodes { // one call for each name, because maxNodeLookups bounds one call
+		missing, err := p.missingNodes(ctx, key.Namespace, []string{name})
+		if err != nil {
+			return err
+		}
+		if len(missing) > 0 {
+			return model.Errorf(model.Invalid, "%s is trusted, and %s: the first machine with that name would become a member", key, missing[0]).
+				WithHint("let the machine join, check the machine, then list its node; or let it join with a token that names the group: muster node token --groups %s", key.Name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,304 @@
+package event
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/shard"
+	"github.com/muster-fleet/muster/internal/window"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// Life implements shard.Applier: it turns a change of a node's keepalive into a result of the check keepalive, and
+// expires TTLs that waited for the node. Invariant: a node has that event exactly while Node.Keepalive is not
+// KeepaliveNone.
+func (w *eventApplier) Life(n uint32, change shard.LifeChange) {
+	p := w.p
+	switch change {
+	case shard.SessionBegan, shard.SessionEnded:
+		p.releaseReservations(n)
+	case shard.Heartbeat:
+		w.endHeartbeatWait(p, n)
+	case shard.BacklogDone:
+		w.endBacklogWait(p, n)
+	default:
+		w.changeKeepalive(p, n, change)
+	}
+}
+
+// changeKeepalive gives the event keepalive of a node its next status, and creates the event if the node has none
+// yet.
+func (w *eventApplier) changeKeepalive(p *eventPartition, n uint32, change shard.LifeChange) {
+	id, ok := p.nodes[n].find(model.KeepaliveCheck)
+	if !ok {
+		id, _ = p.addState(n, model.KeepaliveCheck)
+	}
+	node := p.Node(n)
+	v := statusVerdict{status: model.OK, executed: w.Received}
+	switch change {
+	case shard.KeepaliveBegan, shard.KeepaliveResumed:
+		v.output = []byte("keepalive is received")
+	case shard.Stopped:
+		v.output, v.byOperator = []byte("stopped cleanly"), true
+	case shard.KeepaliveLate:
+		v.status, v.output, v.expired = model.Warning, w.missedKeepaliveText(node, node.Warning), true
+	case shard.KeepaliveMissed:
+		w.view.metrics.keepaliveExpired.Inc()
+		v.status, v.output, v.expired = model.Critical, w.missedKeepaliveText(node, node.Timeout), true
+	}
+	w.judgeStatus(p, id, p.slots.slot(id), w.checkOfChunk(model.BuiltinChunk(model.KeepaliveCheck)), v)
+	if change == shard.KeepaliveResumed {
+		w.restartTTLs(p, n)
+	}
+}
+
+// missedKeepaliveText returns the output of a missed keepalive, valid until the next call.
+func (w *eventApplier) missedKeepaliveText(node *shard.Node, silence int64) []byte {
+	w.text = fmt.Appendf(w.text[:0], "no keepalive for %s (last heard %s)",
+		model.Duration(silence), unixNano(node.LastSeen).Format(time.RFC3339))
+	return w.text
+}
+
+// endHeartbeatWait expires the TTLs whose expiry waited for a heartbeat of the node, unless this commit has results
+// of their checks.
+func (w *eventApplier) endHeartbeatWait(p *eventPartition, n uint32) {
+	for _, e := range p.nodes[n].states {
+		if s := p.slots.slot(e.slot); s.flags&flagAwaitsHeartbeat != 0 {
+			s.flags &^= flagAwaitsHeartbeat
+			p.deadlines.Set(e.slot, max(w.Listening, 1))
+		}
+	}
+}
+
+// endBacklogWait expires the TTLs whose expiry waited until the node had sent its backlog.
+func (w *eventApplier) endBacklogWait(p *eventPartition, n uint32) {
+	until := p.Node(n).BacklogUntil
+	for _, e := range p.nodes[n].states {
+		if p.deadlines.Due(e.slot) == until {
+			p.deadlines.Set(e.slot, max(w.Listening, 1))
+		}
+	}
+}
+
+// restartTTLs restarts the TTLs of a node that is heard again, because its results could not arrive before.
+func (w *eventApplier) restartTTLs(p *eventPartition, n uint32) {
+	for _, e := range p.nodes[n].states {
+		s := p.slots.slot(e.slot)
+		if s.flags&flagExpired != 0 || e.check == model.KeepaliveCheck {
+			continue
+		}
+		if c := w.checkOfChunk(s.chunk); c != nil && c.TTL > 0 {
+			p.deadlines.Set(e.slot, max(p.deadlines.Due(e.slot), w.Listening+int64(c.TTL)))
+		}
+	}
+}
+
+// Expire implements shard.Applier: it handles the states whose TTL has run out.
+func (w *eventApplier) Expire(ids []uint32) {
+	p := w.p
+	slices.SortFunc(ids, func(a, b uint32) int {
+		x, y := p.slots.slot(a), p.slots.slot(b)
+		return cmp.Or(cmp.Compare(p.Node(x.node).ID, p.Node(y.node).ID), cmp.Compare(x.check, y.check))
+	})
+	for _, id := range ids {
+		w.expireTTL(p, id, p.slots.slot(id))
+	}
+}
+
+// Period implements shard.Applier: it returns the TTL of a state.
+func (w *eventApplier) Period(id uint32) int64 {
+	if c := w.checkOfChunk(w.p.slots.slot(id).chunk); c != nil {
+		return int64(c.TTL)
+	}
+	return 0
+}
+
+// expireTTL sets an event whose TTL has run out to CRITICAL, unless the node is down or the check is not scheduled at
+// that time.
+func (w *eventApplier) expireTTL(p *eventPartition, id uint32, s *stateSlot) {
+	switch until, why := w.Postpone(p.Partition, s.node); why {
+	case shard.ForBacklog:
+		p.deadlines.Set(id, until) // see endBacklogWait
+		return
+	case shard.ForHeartbeat:
+		p.deadlines.Set(id, until) // see endHeartbeatWait
+		s.flags |= flagAwaitsHeartbeat
+		return
+	case shard.WhileAway:
+		return // see restartTTLs
+	}
+	c := w.checkOfChunk(s.chunk)
+	if c == nil || c.TTL == 0 {
+		return
+	}
+	if len(c.Except) > 0 {
+		if left := w.remainingTTL(c, s); left > 0 {
+			p.deadlines.Set(id, w.Listening+left)
+			return
+		}
+	}
+	w.view.metrics.ttlExpired.Inc()
+	w.text = fmt.Appendf(w.text[:0], "no result for %s (TTL); last run %s",
+		model.Duration(c.TTL), unixNano(s.executed).Format(time.RFC3339))
+	w.judgeStatus(p, id, s, c, statusVerdict{status: model.Unknown, executed: s.executed, output: w.text, expired: true})
+}
+
+// remainingTTL returns the rest of a check's TTL, counted from the end of the last pause in the check's schedule.
+// Zero: the TTL has passed, in ns. It reads the journal's time only, so that a replay gives the same.
+func (w *eventApplier) remainingTTL(c *model.CheckChunk, s *stateSlot) int64 {
+	set, known := w.calendars[c.ID]
+	if !known {
+		set, _ = window.NewSet(c.Except) // apply refused calendars that do not parse
+		if w.calendars == nil {
+			w.calendars = map[model.ChunkID]window.Set{}
+		}
+		w.calendars[c.ID] = set
+	}
+	from := max(s.executed, w.Received-int64(c.TTL)) // pauses that ended before do not matter
+	end, ok := set.LastEnd(unixNano(from), unixNano(w.Received))
+	if !ok {
+		return 0
+	}
+	return max(0, end.UnixNano()+int64(c.TTL)-w.Received)
+}
+
+// Forget implements shard.Applier: it removes event states that are no longer expected.
+func (w *eventApplier) Forget(id model.NodeID, n uint32, m *wire.ForgetMark) {
+	p := w.p
+	p.absent.Expire(w.Received - int64(shard.TombstoneAge))
+	if m.Check == 0 {
+		w.forgetNode(p, id, n, m)
+		return
+	}
+	p.absent.Set(stateKey{id, m.Check}, shard.Tombstone{At: w.Received, Deleted: m.Deleted})
+	nodes := p.Order() // of one node, or of all in order
+	if id != 0 {
+		nodes = []uint32{n}
+	}
+	for _, n := range nodes {
+		if n == shard.NoNode {
+			continue
+		}
+		if s, found := p.nodes[n].find(m.Check); found {
+			w.deleteEvent(p, s, "the check is expected no more")
+		}
+	}
+}
+
+// forgetNode removes all event states of a node. An ephemeral node that is deleted, for the first time, is reported.
+func (w *eventApplier) forgetNode(p *eventPartition, id model.NodeID, n uint32, m *wire.ForgetMark) {
+	if n != shard.NoNode {
+		for len(p.nodes[n].states) > 0 {
+			w.deleteEvent(p, p.nodes[n].states[0].slot, "the node is expected no more")
+		}
+	}
+	if m.Deregistered == "" || !m.Deleted || p.Deleted(id) { // a start may write a mark once more
+		return
+	}
+	index := w.transitionIndex
+	w.transitionIndex++
+	if w.transitionsRecorded {
+		return
+	}
+	w.transitions = append(w.transitions, Transition{ // it has no state any more
+		At: w.Position, Index: index, Partition: p.ID, Kind: Deregistered, Node: id, Source: model.CheckSource(model.KeepaliveCheck), Chunk: model.BuiltinChunk(model.KeepaliveCheck),
+		Received: w.Received, Executed: w.Received, Output: m.Reason, Deregistered: m,
+	})
+}
+
+// stateKey identifies an event state by node and check; node zero means all nodes.
+type stateKey struct {
+	node  model.NodeID
+	check model.CheckID
+}
+
+// suppressesState reports whether a tombstone of the node or check forbids creating a state for a run that ended at
+// this time.
+func (p *eventPartition) suppressesState(node model.NodeID, check model.CheckID, executed int64) bool {
+	if t, ok := p.Tombstone(node); ok && t.Suppresses(executed) {
+		return true
+	}
+	for _, key := range [...]stateKey{{node, check}, {0, check}} {
+		if t, ok := p.absent.Get(key); ok && t.Suppresses(executed) {
+			return true
+		}
+	}
+	return false
+}
+
+// deleteEvent removes a state, and closes its problem first, so that notified handlers hear of the
+// end. Callers go in the order of nodes and checks; transitions have the same order.
+func (w *eventApplier) deleteEvent(p *eventPartition, id uint32, why string) {
+	if s := p.slots.slot(id); s.flags&flagProblemOpen != 0 {
+		w.closeProblem(p, id, s, why)
+	}
+	if s := p.slots.slot(id); s.check == model.KeepaliveCheck {
+		p.EndKeepalive(s.node)
+	}
+	p.removeState(id)
+}
+
+// applyAction applies an action of a person to an event.
+func (w *eventApplier) applyAction(p *eventPartition, id model.NodeID, a *wire.Action) {
+	n, ok := p.Find(id)
+	if !ok {
+		return
+	}
+	slot, ok := p.nodes[n].find(a.Check)
+	if !ok {
+		return
+	}
+	if open := p.problems[slot]; a.Problem != "" && (open == nil || open.ID != a.Problem) {
+		return // the problem of the action has closed, and the person did not see another one
+	}
+	switch a.Verb {
+	case "delete": // comes back with the next result
+		w.deleteEvent(p, slot, "the event was deleted by "+a.By)
+	case "resolve":
+		s := p.slots.slot(slot)
+		w.text = append(append(w.text[:0], "resolved by "...), a.By...)
+		if a.Note != "" {
+			w.text = append(append(w.text, ": "...), a.Note...)
+		}
+		p.deadlines.Clear(slot) // set again by the next result or sign of life …
+		if a.Check == model.KeepaliveCheck {
+			p.OverrideKeepalive(n, false)
+			w.RestartKeepalive(p.Partition, n) // … which a dead node never gives: it is missed anew
+		}
+		resolved := statusVerdict{status: model.OK, executed: s.executed, output: w.text, byOperator: true}
+		w.judgeStatus(p, slot, s, w.checkOfChunk(s.chunk), resolved)
+	case "acknowledge":
+		ack := &model.Ack{By: a.By, Note: a.Note, At: unixNano(w.Received)}
+		if a.Until > 0 {
+			ack.Until = time.UnixMilli(int64(min(a.Until, 1<<50))).UTC() // beyond is 30,000 years away
+		}
+		w.acknowledge(p, slot, ack, Acknowledged, a)
+	case "unacknowledge":
+		w.acknowledge(p, slot, nil, Unacknowledged, a)
+	default:
+		w.Logger().Error("BUG: an action that the view does not know", "commit", w.Position.Number, "verb", a.Verb)
+	}
+}
+
+// acknowledge sets the acknowledgement of an open problem; a nil acknowledgement clears the old one.
+func (w *eventApplier) acknowledge(p *eventPartition, id uint32, ack *model.Ack, kind TransitionKind, a *wire.Action) {
+	was := p.problems[id]
+	if was == nil || was.Ack == nil && ack == nil {
+		return // it closed meanwhile
+	}
+	next := *was
+	next.Ack = ack
+	s := p.slots.slot(id)
+	p.setProblem(id, s, &next)
+	if t := w.emitTransition(p, kind, s); t != nil {
+		t.Problem, t.Output = &next, a.By
+		if a.Note != "" {
+			t.Output += ": " + a.Note
+		}
+		t.Received = w.Received
+	}
+	w.view.watchers.noteStateChange(p, id)
+}

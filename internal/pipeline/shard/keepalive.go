@@ -1,0 +1,246 @@
+package shard
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// applySessionMark applies the journal record of a session's start or end.
+func (w *Worker) applySessionMark(p *Partition, id model.NodeID, m *wire.SessionMark) {
+	if p.Deleted(id) {
+		return
+	}
+	if m.NoKeepalive {
+		return // the watchdog's: no sign of life is expected of it
+	}
+	n, ok := p.Find(id)
+	if !ok {
+		if !m.Begun {
+			return
+		}
+		n = p.AddNode(id, m.Namespace)
+	}
+	if m.Begun {
+		w.beginSession(p, n, m)
+	} else {
+		w.endSession(p, n, m)
+	}
+}
+
+// beginSession applies the start of a node's session: namespace, keepalive time-outs and backlog.
+func (w *Worker) beginSession(p *Partition, n uint32, m *wire.SessionMark) {
+	w.announceLifeChange(n, SessionBegan)
+	if p.nodes[n].Namespace != m.Namespace {
+		p.MoveNode(n, m.Namespace)
+	}
+	node := &p.nodes[n]
+	node.session = m.Session
+	if node.Timeout = millisToNanos(m.TimeoutMs); node.Timeout == 0 {
+		node.Timeout = int64(w.shard.opts.KeepaliveTimeout)
+	}
+	if node.Warning = millisToNanos(m.WarningMs); node.Warning >= node.Timeout {
+		node.Warning = 0
+	}
+	w.noteHeartbeat(p, n)
+	node.backlog, node.BacklogUntil = m.Backlog, 0
+	if m.Backlog > 0 {
+		node.BacklogUntil = w.Listening + int64(w.shard.opts.BacklogWait)
+	}
+}
+
+// endSession applies the planned stop of a node's session. An unplanned end needs nothing: the keepalive's deadline
+// runs from the last sign of life. The end of a session that another has replaced means nothing either.
+func (w *Worker) endSession(p *Partition, n uint32, m *wire.SessionMark) {
+	node := &p.nodes[n]
+	if node.session != m.Session {
+		return
+	}
+	w.announceLifeChange(n, SessionEnded)
+	node.session = 0
+	node.backlog, node.BacklogUntil = 0, 0
+	if !m.Clean {
+		return
+	}
+	node.Stopped = true
+	if node.Keepalive != KeepaliveNone {
+		p.keepalives.Clear(n)
+		node.Keepalive = KeepaliveReceived
+		w.announceLifeChange(n, Stopped)
+	}
+}
+
+// noteHeartbeat records a heartbeat of a node and resumes an overdue or stopped keepalive.
+func (w *Worker) noteHeartbeat(p *Partition, n uint32) {
+	node := &p.nodes[n]
+	node.LastSeen = w.Received
+	if node.Timeout == 0 {
+		return // never had a session: no mark says how often to expect it
+	}
+	p.keepalives.Set(n, w.Listening+node.keepaliveTimeout())
+	if node.awaitsHeartbeat {
+		node.awaitsHeartbeat = false
+		w.announceLifeChange(n, Heartbeat)
+	}
+	if node.Keepalive == KeepaliveReceived && !node.Stopped {
+		return
+	}
+	change := KeepaliveResumed
+	if node.Keepalive == KeepaliveNone {
+		change = KeepaliveBegan
+	}
+	node.Keepalive, node.Stopped = KeepaliveReceived, false
+	w.announceLifeChange(n, change)
+}
+
+// countBacklog subtracts received signals from the number that a node still has to send from its spool. At zero,
+// deadlines that waited for the backlog may expire.
+func (w *Worker) countBacklog(p *Partition, n uint32, signals uint64) {
+	node := &p.nodes[n]
+	if node.BacklogUntil == 0 {
+		return
+	}
+	if signals < node.backlog {
+		node.backlog -= signals
+		return
+	}
+	w.announceLifeChange(n, BacklogDone)
+	node.backlog, node.BacklogUntil = 0, 0
+}
+
+// expireKeepalive reports a silent node: as a warning after its warning time, and as critical after its time-out.
+func (w *Worker) expireKeepalive(p *Partition, n uint32) {
+	node := &p.nodes[n]
+	if node.Warning > 0 && node.Keepalive == KeepaliveReceived {
+		node.Keepalive = KeepaliveWarned
+		p.keepalives.Set(n, w.Listening+node.Timeout-node.Warning)
+		w.announceLifeChange(n, KeepaliveLate)
+		return
+	}
+	node.Keepalive = KeepaliveCritical
+	w.announceLifeChange(n, KeepaliveMissed)
+}
+
+// announceLifeChange reports a change of a node, such as a missed keepalive or a new session, to all reducers.
+func (w *Worker) announceLifeChange(n uint32, announceLifeChange LifeChange) {
+	for _, a := range w.appliers {
+		a.Life(n, announceLifeChange)
+	}
+}
+
+// EndKeepalive stops the keepalive of a node until the node is heard again.
+func (p *Partition) EndKeepalive(n uint32) {
+	p.nodes[n].Keepalive = KeepaliveNone
+	p.keepalives.Clear(n)
+}
+
+// OverrideKeepalive sets the status of a node's keepalive to one that an operator or a server result decided, not a
+// heartbeat. Its deadline is cleared: the next sign of life sets it again.
+func (p *Partition) OverrideKeepalive(n uint32, failing bool) {
+	p.nodes[n].Keepalive = KeepaliveReceived
+	if failing {
+		p.nodes[n].Keepalive = KeepaliveCritical
+	}
+	p.keepalives.Clear(n)
+}
+
+// RestartKeepalive restarts the keepalive's deadline of a node that is not stopped, with the whole time-out from now.
+func (w *Worker) RestartKeepalive(p *Partition, n uint32) {
+	if node := &p.nodes[n]; node.Timeout > 0 && !node.Stopped {
+		p.keepalives.Set(n, w.Listening+node.keepaliveTimeout())
+	}
+}
+
+// nextDeadline returns a listening time up to which no deadline of the partition expires; zero: the partition has no
+// deadlines. It may be earlier than the earliest deadline.
+func (p *Partition) nextDeadline() int64 {
+	next := p.keepalives.Next()
+	for _, e := range p.deadlines {
+		if at := e.Next(); at != 0 && (next == 0 || at < next) {
+			next = at
+		}
+	}
+	return next
+}
+
+// expireDeadlines handles the deadlines that the commit's listening time has passed: keepalives first, because a
+// silent node explains silent checks.
+func (w *Worker) expireDeadlines(p *Partition) {
+	if next := p.keepalives.Next(); next != 0 && next <= w.Listening {
+		ids := p.keepalives.Expired(w.Listening, w.expired[:0])
+		w.expired = ids
+		// The engine's order depends on its past; the order of a view must not.
+		slices.SortFunc(ids, func(a, b uint32) int { return cmp.Compare(p.nodes[a].ID, p.nodes[b].ID) })
+		for _, n := range ids {
+			w.expireKeepalive(p, n)
+		}
+	}
+	for i, e := range p.deadlines {
+		if next := e.Next(); next != 0 && next <= w.Listening {
+			w.expired = e.Expired(w.Listening, w.expired[:0])
+			if len(w.expired) > 0 {
+				w.appliers[i].Expire(w.expired)
+			}
+		}
+	}
+}
+
+// extendDeadlines adds the reconnect grace to every deadline after a server start. The remaining time never exceeds
+// the whole time and the grace, so that restarts in a row do not add up for ever.
+func (w *Worker) extendDeadlines(p *Partition) {
+	grace := int64(w.shard.opts.Grace)
+	for i := range p.nodes {
+		n := uint32(i)
+		if due := p.keepalives.Due(n); due != 0 {
+			p.keepalives.Set(n, min(due+grace, w.Listening+p.nodes[i].Timeout+grace))
+		}
+	}
+	for i, e := range p.deadlines {
+		for id := range uint32(e.Len()) {
+			if due := e.Due(id); due != 0 {
+				if whole := w.appliers[i].Period(id); whole > 0 {
+					e.Set(id, min(due+grace, w.Listening+whole+grace))
+				}
+			}
+		}
+	}
+}
+
+// Postponement is the reason why an expired deadline waits, such as results that a node still has to send.
+type Postponement uint8
+
+const (
+	// NotPostponed means that the deadline counts.
+	NotPostponed Postponement = iota
+	// ForBacklog means that the node still sends its backlog. The deadline waits until the time
+	// returned, or until the change BacklogDone.
+	ForBacklog
+	// ForHeartbeat means that the node gave no sign of life since; it may be dead, which its
+	// keepalive reports. The deadline waits until the time returned (the keepalive's), or until
+	// the change Heartbeat. So a time-out shorter than the keepalive's raises no second problem
+	// of a dead node.
+	ForHeartbeat
+	// WhileAway means that the node is stopped or reported as silent. The deadline is dropped; the change
+	// KeepaliveResumed begins a new one.
+	WhileAway
+)
+
+// Postpone returns the listening time until which an expired deadline of the node must wait, and the reason; zero: no
+// wait. Appliers call it from Expire.
+func (w *Worker) Postpone(p *Partition, n uint32) (until int64, why Postponement) {
+	node := &p.nodes[n]
+	switch {
+	case node.BacklogUntil > w.Listening:
+		return node.BacklogUntil, ForBacklog
+	case node.Stopped, node.Keepalive == KeepaliveWarned, node.Keepalive == KeepaliveCritical:
+		return 0, WhileAway
+	case node.Keepalive == KeepaliveReceived && node.LastSeen != w.Received:
+		if until = p.keepalives.Due(n); until > w.Listening {
+			node.awaitsHeartbeat = true
+			return until, ForHeartbeat
+		}
+	}
+	return 0, NotPostponed
+}

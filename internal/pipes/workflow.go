@@ -1,0 +1,167 @@
+package pipes
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/route"
+)
+
+// Event is an event as the filters of workflows read it. Fields that few workflows read are functions, which are
+// called when a workflow needs them, possibly several times.
+type Event struct {
+	Incident   bool  // the status is not OK
+	Resolution bool  // the status is OK and the previous one was not
+	Metrics    bool  // the event has values
+	Unfiltered error // reason why no filter may see the event; nil: all see it
+	Silenced   func() bool
+	Shape      func() map[string]any // returns the event in Sensu's form for expressions: see filter.Shape
+}
+
+// Verdict is the decision of one workflow to pass an event to its handler or to drop it.
+type Verdict struct {
+	Pipeline route.Name
+	Workflow *model.Workflow // nil: the pipeline does not exist
+	Pass     bool
+	Filter   string   // name of the filter that dropped the event; empty: none
+	Reason   string   // reason of the decision, for people
+	Failed   []string // name and error of each expression that failed
+}
+
+// Handler returns the workflow's handler, which gets an event that passes.
+func (v *Verdict) Handler() route.Name {
+	return qualifiedName(v.Pipeline.Namespace, v.Workflow.Handler)
+}
+
+// Mutator returns the workflow's mutator, json by default.
+func (v *Verdict) Mutator() string {
+	if v.Workflow.Mutator == "" {
+		return model.MutatorJSON
+	}
+	if model.BuiltinMutator(v.Workflow.Mutator) {
+		return v.Workflow.Mutator
+	}
+	return qualifiedName(v.Pipeline.Namespace, v.Workflow.Mutator).String()
+}
+
+// Name returns the names of pipeline and workflow as PIPELINE/WORKFLOW, for people.
+func (v *Verdict) Name() string {
+	if v.Workflow == nil {
+		return v.Pipeline.Name
+	}
+	return v.Pipeline.Name + "/" + v.Workflow.Name
+}
+
+// Judge evaluates the filters of each workflow in the pipelines that a check names, and returns one decision per
+// workflow. Filters run in order, up to the first that drops the event. A failing expression is skipped
+// (filter.Decide) and listed in the verdict.
+func (t *Table) Judge(ctx context.Context, ns string, pipelines []string, e *Event, now time.Time) (list []Verdict) {
+	in := t.state.Load()
+	for _, name := range pipelines {
+		pipeline := qualifiedName(ns, name)
+		spec := in.pipelines[pipeline]
+		if spec == nil {
+			list = append(list, Verdict{Pipeline: pipeline, Reason: fmt.Sprintf("there is no pipeline %s", pipeline)})
+			continue
+		}
+		for i := range spec.Workflows {
+			v := Verdict{Pipeline: pipeline, Workflow: &spec.Workflows[i], Pass: true}
+			if e.Unfiltered != nil {
+				v.Reason = e.Unfiltered.Error()
+				list = append(list, v)
+				continue
+			}
+			for _, name := range v.Workflow.Filters {
+				if in.applyFilter(ctx, &v, name, e, now); !v.Pass {
+					break
+				}
+			}
+			if v.Pass && v.Failed != nil {
+				v.Reason = "passed, although the evaluation of some expressions failed: " + strings.Join(v.Failed, "; ")
+			}
+			list = append(list, v)
+		}
+	}
+	return list
+}
+
+// applyFilter applies one filter to an event and records in the verdict whether the filter drops the event. Built-in
+// filters need no JavaScript.
+func (s *compiledState) applyFilter(ctx context.Context, v *Verdict, name string, e *Event, now time.Time) {
+	drop := func(reason string) { v.Pass, v.Filter, v.Reason = false, name, reason }
+	switch name {
+	case model.FilterIncident:
+		if !e.Incident && !e.Resolution {
+			drop("it is OK, and was before")
+		}
+		return
+	case model.FilterNotSilenced:
+		if e.Silenced() {
+			drop("it is silenced")
+		}
+		return
+	case model.FilterHasMetrics:
+		if !e.Metrics {
+			drop("it carries no values")
+		}
+		return
+	}
+	f := s.filters[qualifiedName(v.Pipeline.Namespace, name)]
+	if f == nil {
+		drop("there is no such filter")
+		return
+	}
+	if said, outside := f.plain.DecisionWhileInactive(now); outside {
+		if !said.Pass {
+			drop(said.Reason)
+		}
+		return
+	}
+	script, err := f.program()
+	if err != nil { // the filter is skipped, as for a failing expression
+		v.Failed = append(v.Failed, "filter "+name+": "+err.Error())
+		return
+	}
+	said := script.Decide(ctx, e.Shape(), now)
+	for _, failed := range said.Failed {
+		v.Failed = append(v.Failed, "filter "+name+", "+failed)
+	}
+	if !said.Pass {
+		drop(said.Reason)
+	}
+}
+
+// qualifiedName returns the name of a referenced resource with the namespace that it lies in.
+func qualifiedName(ns, ref string) route.Name {
+	ns, name := model.SplitRef(ns, ref)
+	return route.Name{Namespace: ns, Name: name}
+}
+
+// Mutate transforms the JSON of an event for a handler by a built-in or JavaScript mutator. For a mutator with a
+// command, Mutate returns the command: the caller runs it and passes its output to the handler.
+func (t *Table) Mutate(ctx context.Context, mutator string, event func() (map[string]any, error), now time.Time) (body []byte, command *model.MutatorSpec, err error) {
+	ns, name := model.SplitRef("", mutator)
+	if ns == "" {
+		return nil, nil, nil
+	}
+	m, ok := t.Mutator(route.Name{Namespace: ns, Name: name})
+	switch {
+	case !ok:
+		return nil, nil, model.Errorf(model.NotFound, "mutator %s does not exist: apply the mutator, then this message is sent", mutator)
+	case m.Javascript == nil:
+		return nil, m.Spec, nil
+	}
+	e, err := event()
+	if err != nil {
+		return nil, nil, err
+	}
+	script, err := m.Javascript.program()
+	if err != nil {
+		return nil, nil, err
+	}
+	body, err = script.Mutate(ctx, e, now)
+	return body, nil, err
+}

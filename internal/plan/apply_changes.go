@@ -1,0 +1,334 @@
+package plan
+
+import (
+	"slices"
+
+	"github.com/RoaringBitmap/roaring/v2"
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// placement is one check on one node.
+type placement struct {
+	node model.NodeID
+	unit model.UnitID
+}
+
+// pass holds the groups, checks and nodes to recompute for one list of edits.
+type pass struct {
+	fresh     []*conditionState          // new conditions, not evaluated yet
+	nodes     *roaring.Bitmap            // nodes whose groups and units have to be computed
+	groups    map[directory.GroupID]bool // groups whose members have to be computed
+	units     map[model.UnitID]bool      // units whose nodes have to be computed
+	redefined map[model.UnitID]*unit     // the unit before its body changed; nil: only its proxy nodes changed
+	revalued  []propertyPlace            // places of properties whose value changed
+	moved     *roaring.Bitmap            // nodes that move between two bodies of a unit
+	turned    []model.UnitID             // units of nodes that became proxy nodes or are proxy nodes no more
+
+	build     *roaring.Bitmap // nodes whose assignment has to be composed
+	placed    *roaring.Bitmap // nodes whose record in the directory may have changed
+	regrouped map[directory.GroupID]bool
+	lost      []placement
+	gained    []placement
+	deleted   []*node  // deleted nodes, with their last content
+	oversized []string // nodes whose assignment would be too large, for people
+}
+
+// apply applies edits of definitions and recomputes groups, members and placements, but not the assignments. From top
+// to bottom:
+//
+//  1. definitions, and the indexes of names, conditions and readers
+//  2. conditions: a new one sees each node that it may select, once; a changed node is seen by each
+//     condition
+//  3. members of changed groups, and of groups that contain them; a node that joined or left a group is a
+//     changed node from here on
+//  4. groups of changed nodes
+//  5. conditions that read node.groups
+//  6. nodes of changed units; nodes that gained or lost a unit are built
+//  7. units of changed nodes, and the body of a unit on nodes of a roll-out
+//  8. readers of changed properties
+//  9. runners of proxy checks about nodes that appeared, disappeared or changed
+func (f *fleet) apply(edits []edit) *pass {
+	p := &pass{
+		nodes: roaring.New(), build: roaring.New(), moved: roaring.New(), groups: map[directory.GroupID]bool{}, regrouped: map[directory.GroupID]bool{},
+		units: map[model.UnitID]bool{}, redefined: map[model.UnitID]*unit{},
+	}
+	f.counts.Passes++
+	for _, e := range edits {
+		f.define(p, e)
+	}
+	f.evaluate(p, false)
+	f.updateMembersOfGroups(p)
+	for id := range bitmapIDs(p.nodes) {
+		f.updateGroupsOfNode(p, f.nodes[model.NodeID(id)])
+	}
+	f.evaluate(p, true)
+	for id := range p.units {
+		f.updateTargets(p, id)
+	}
+	for id := range bitmapIDs(p.nodes) {
+		f.updateUnitsOfNode(p, f.nodes[model.NodeID(id)])
+	}
+	p.moved.AndNot(p.nodes)
+	for id := range bitmapIDs(roaring.And(p.moved, f.all)) {
+		n := f.nodes[model.NodeID(id)]
+		f.assignUnits(p, n, n.units.ids)
+	}
+	p.build.Or(p.nodes)
+	for _, place := range p.revalued {
+		p.build.Or(f.readersOf(place))
+	}
+	p.build.And(f.all) // deleted nodes are built no more
+	f.markProxyRunners(p)
+	for id := range p.redefined {
+		if u := f.units[id]; u != nil {
+			p.build.Or(u.nodes.Bitmap)
+		}
+	}
+	p.placed = p.build.Clone()
+	f.skipProxies(p)
+	return p
+}
+
+// deletedNodes returns the nodes that the edits deleted, with their immutable ids.
+func (p *pass) deletedNodes() map[model.NodeID]uuid.UUID {
+	deleted := make(map[model.NodeID]uuid.UUID, len(p.deleted))
+	for _, n := range p.deleted {
+		deleted[n.def.ID] = n.def.UID
+	}
+	return deleted
+}
+
+// bitmapIDs iterates over the ids of a bitmap's copy, so that the loop may change the bitmap.
+func bitmapIDs(b *roaring.Bitmap) func(func(uint32) bool) {
+	return slices.Values(b.ToArray())
+}
+
+// define applies one edit to the definitions and indexes, and marks the groups, checks and nodes to recompute.
+func (f *fleet) define(p *pass, e edit) {
+	switch def := newestDefinition(e.new, e.old).(type) {
+	case *nodeDef:
+		f.defineNode(p, oldDefinition[*nodeDef](e), newDefinition[*nodeDef](e))
+	case *groupDef:
+		f.defineGroup(p, def.id, oldDefinition[*groupDef](e), newDefinition[*groupDef](e))
+	case *unit:
+		f.defineUnit(p, def.ID, oldDefinition[*unit](e), newDefinition[*unit](e))
+	case *propertyDef:
+		if old := oldDefinition[*propertyDef](e); old != nil {
+			f.updatePropertyUsers(p, old.place(), f.properties.remove(old))
+		}
+		if new := newDefinition[*propertyDef](e); new != nil {
+			f.updatePropertyUsers(p, new.place(), f.properties.add(new))
+		}
+	case *directory.Namespace:
+		if old := oldDefinition[*directory.Namespace](e); old != nil {
+			delete(f.namespaces, old.Name)
+		}
+		if new := newDefinition[*directory.Namespace](e); new != nil {
+			f.namespaces[new.Name] = new
+		}
+	case *resourceDef:
+		if delete(f.resources, def.Resource); e.new != nil {
+			f.resources[def.Resource] = def.spec
+		}
+	}
+}
+
+// newestDefinition returns the new definition of an edit, or the old one if the edit removes the resource.
+func newestDefinition(a, b any) any {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+// oldDefinition returns the old definition of an edit as type D, or nil for another type.
+func oldDefinition[D any](e edit) D { d, _ := e.old.(D); return d }
+
+// newDefinition returns the new definition of an edit as type D, or nil for another type.
+func newDefinition[D any](e edit) D { d, _ := e.new.(D); return d }
+
+// defineNode replaces the definition of a node and marks its groups and checks to recompute.
+func (f *fleet) defineNode(p *pass, old, new *nodeDef) {
+	if old != nil {
+		id := uint32(old.ID)
+		for _, g := range old.groups {
+			f.group(g).assigned.Remove(id)
+		}
+		for _, r := range old.requests {
+			f.group(r.group).setJoinRequest(id, r, false)
+		}
+		bare := old.Name.Name
+		if f.byBareName[bare] = remove(f.byBareName[bare], old.ID); len(f.byBareName[bare]) == 0 {
+			delete(f.byBareName, bare)
+		}
+		f.proxies.Remove(id)
+		clearBit(f.inNamespace, old.Namespace, id)
+		if new == nil || new.Namespace != old.Namespace {
+			f.conditions.inNamespace(old.Namespace, func(s *conditionState) { s.matches.Remove(id) })
+		}
+	}
+	if new == nil {
+		f.removeNode(p, old.ID)
+		return
+	}
+	id := uint32(new.ID)
+	for _, g := range new.groups {
+		f.group(g).assigned.Add(id)
+	}
+	for _, r := range new.requests {
+		f.group(r.group).setJoinRequest(id, r, true)
+	}
+	f.byBareName[new.Name.Name] = insert(f.byBareName[new.Name.Name], new.ID)
+	bitmapForKey(f.inNamespace, new.Namespace).Add(id)
+	f.all.Add(id)
+	if new.Proxy {
+		f.proxies.Add(id)
+	}
+	if n := f.nodes[new.ID]; n != nil {
+		if n.def.Proxy != new.Proxy {
+			p.turned = append(p.turned, n.units.ids...)
+		}
+		n.def = new
+	} else {
+		f.nodes[new.ID] = &node{def: new, groups: f.groupSets.empty, units: f.unitSets.empty}
+		f.groupSets.empty.refs++
+		f.unitSets.empty.refs++
+	}
+	p.nodes.Add(id)
+}
+
+// removeNode removes a deleted node from its groups and checks, and records the checks that it ran.
+func (f *fleet) removeNode(p *pass, id model.NodeID) {
+	n := f.nodes[id]
+	for _, g := range n.groups.ids {
+		f.groups[g].members.remove(id)
+		p.regrouped[g] = true
+	}
+	for _, u := range n.units.ids {
+		f.units[u].nodes.remove(id)
+		p.lost = append(p.lost, placement{id, u})
+	}
+	f.groupSets.move(&n.groups, f.groupSets.empty)
+	f.unitSets.move(&n.units, f.unitSets.empty)
+	f.groupSets.empty.refs--
+	f.unitSets.empty.refs--
+	f.oversized -= min(n.excess, 1)
+	delete(f.nodes, id)
+	f.all.Remove(uint32(id))
+	p.nodes.Remove(uint32(id))
+	p.deleted = append(p.deleted, n)
+}
+
+// defineGroup replaces the definition of a group and marks the members and checks to recompute.
+func (f *fleet) defineGroup(p *pass, id directory.GroupID, old, new *groupDef) {
+	g := f.group(id)
+	g.def = new
+	var before, after targets
+	if old != nil {
+		before = *old.targets
+		f.addUsers(before, func(u *users) { u.groups = remove(u.groups, id) })
+		for _, child := range before.groups {
+			f.group(child).parents = remove(f.group(child).parents, id)
+		}
+	}
+	if new != nil {
+		after = *new.targets
+		p.fresh = append(p.fresh, f.conditions.acquire(after.conditions())...)
+		f.addUsers(after, func(u *users) { u.groups = insert(u.groups, id) })
+		for _, child := range after.groups {
+			f.group(child).parents = insert(f.group(child).parents, id)
+		}
+	}
+	f.conditions.release(before.conditions())
+	p.groups[id], p.regrouped[id] = true, true
+	if (old != nil && old.trusted) != (new != nil && new.trusted) {
+		for _, parent := range g.parents { // a trusted parent contains trusted groups only
+			p.groups[parent] = true
+		}
+	}
+	for _, def := range []*groupDef{old, new} {
+		if def == nil {
+			continue
+		}
+		for _, v := range def.properties {
+			f.updatePropertyUsers(p, propertyPlace{v.name, scope{level: groupLevel, group: id}}, 0)
+		}
+	}
+}
+
+// defineUnit replaces the definition of a check and marks the nodes to recompute.
+func (f *fleet) defineUnit(p *pass, id model.UnitID, old, new *unit) {
+	u := f.units[id]
+	if old != nil {
+		for _, name := range old.propertiesRead() {
+			f.properties.readers[name] = remove(f.properties.readers[name], id)
+		}
+		for _, t := range old.targetLists() {
+			f.addUsers(*t, func(u *users) { u.units = remove(u.units, id) })
+			for _, g := range t.groups {
+				f.group(g).units = remove(f.group(g).units, id)
+			}
+		}
+	} else {
+		u = &placedUnit{nodes: newSharedSet()}
+		f.units[id] = u
+	}
+	u.def = new // nil: updateTargets removes the unit from its nodes, then forgets the unit
+	if new != nil {
+		for _, name := range new.propertiesRead() {
+			f.properties.readers[name] = insert(f.properties.readers[name], id)
+		}
+		for _, t := range new.targetLists() {
+			p.fresh = append(p.fresh, f.conditions.acquire(t.conditions())...)
+			f.addUsers(*t, func(u *users) { u.units = insert(u.units, id) })
+			for _, g := range t.groups {
+				f.group(g).units = insert(f.group(g).units, id)
+			}
+		}
+	}
+	for _, t := range old.targetLists() {
+		f.conditions.release(t.conditions())
+	}
+	p.units[id] = true
+	if old == nil || new == nil {
+		return
+	}
+	if old.chunk != new.chunk || old.next != new.next {
+		p.redefined[id] = old
+	}
+	if old.next != nil || new.next != nil {
+		p.moved.Or(roaring.And(u.nodes.Bitmap, changedNodes(old, new)))
+	}
+	if (old.proxies == nil) != (new.proxies == nil) {
+		// Nodes that run the check get an event of their own by the edit, or lose theirs: a proxy check has events of
+		// proxy nodes only.
+		list := &p.lost
+		if new.proxies == nil {
+			list = &p.gained
+		}
+		for n := range bitmapIDs(f.runners(u)) {
+			*list = append(*list, placement{model.NodeID(n), id})
+		}
+	}
+}
+
+// addUsers calls change to add or remove one user of each node name and condition that targets name. The conditions
+// must be acquired.
+func (f *fleet) addUsers(t targets, change func(*users)) {
+	for _, name := range t.nodes {
+		u := f.mentions[name]
+		if u == nil {
+			u = &users{}
+			f.mentions[name] = u
+		}
+		if change(u); len(u.groups)+len(u.units) == 0 {
+			delete(f.mentions, name)
+		}
+	}
+	if t.where != nil {
+		change(&f.conditions.byKey[t.where.key].users)
+	}
+}

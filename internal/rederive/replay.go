@@ -1,0 +1,143 @@
+// Package rederive computes transitions of the event view again, for a reactor that fell so far
+// behind that its queue dropped transitions.
+//
+// A Pass has a second event view. It begins at the newest snapshots of all partitions, none of which is ahead of
+// history, and reads the journal once for all partitions: commit by commit, as fast as history records the transitions.
+// The pass ends when it has caught up with the live view. It needs the memory of a second view and of the transitions
+// of one commit, however much it reads.
+//
+// During a pass, snapshots are saved of its view, because the live view is ahead of history. So the journal can be cut
+// behind the pass while new commits are appended.
+//
+// Goroutines: only the loaders of snapshots. One lock guards the pass in progress. Start reading
+// at BeginPass.
+package rederive
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/pipeline/shard"
+)
+
+// Pass is one replay of the journal through a second event view, to compute transitions again. Only one goroutine
+// uses it.
+type Pass struct {
+	source  *Source
+	view    *event.View
+	ready   atomic.Bool // true once every partition is restored
+	at      atomic.Pointer[journal.Position]
+	emitted []event.Transition
+}
+
+// BeginPass starts a replay of the journal into a second event view, restored from snapshots. Until Close the journal
+// is not cut beyond the pass.
+func (s *Source) BeginPass() (*Pass, error) {
+	p := &Pass{source: s}
+	p.at.Store(&journal.Position{}) // the journal is not cut while snapshots are chosen
+	s.setPass(p)
+	p.view = event.New(shard.New(s.Options()), event.Options{
+		Emit: func(ts []event.Transition) { p.emitted = append(p.emitted, ts...) },
+	})
+	from, _, err := s.Snapshots.Restore(max(1, s.Parallel), p.view.Restore)
+	if err != nil {
+		p.Close()
+		return nil, fmt.Errorf("restore a second view: %w", err)
+	}
+	p.at.Store(&from)
+	p.ready.Store(true)
+	return p, nil
+}
+
+// At returns the journal position up to which the replay has read.
+func (p *Pass) At() journal.Position { return *p.at.Load() }
+
+// Read reads the journal from the end of the last Read to the journal's present end, and returns that position. It
+// calls fn for every commit, also for one without transitions; the slice ts is reused once fn returns. After an error
+// close the pass.
+func (p *Pass) Read(ctx context.Context, fn func(at journal.Position, received int64, ts []event.Transition) error) (journal.Position, error) {
+	head := p.source.Journal.Head()
+	err := p.source.Journal.Read(ctx, p.At(), func(c journal.Commit) error {
+		if err := p.view.Apply(c); err != nil {
+			return err
+		}
+		at, ts := c.Position(), p.emitted
+		p.at.Store(&at)
+		err := fn(at, c.Received(), ts)
+		clear(ts)
+		p.emitted = ts[:0]
+		return err
+	})
+	if err != nil {
+		return journal.Position{}, fmt.Errorf("read the journal from commit %d: %w", p.At().Number, err)
+	}
+	return head, nil
+}
+
+// Close ends the replay and frees its event view.
+func (p *Pass) Close() { p.source.setPass(nil) }
+
+// Journal is the part of *journal.Log that a replay reads.
+type Journal interface {
+	Read(ctx context.Context, from journal.Position, fn func(journal.Commit) error) error
+	Head() journal.Position
+}
+
+// Snapshots restores the event view from which a replay starts; *snapshot.Store implements it.
+type Snapshots interface {
+	Restore(parallel int, fn func(p model.Partition, at journal.Position, body []byte) error) (from journal.Position, restored int, err error)
+}
+
+// Source starts replays of the journal, and returns the event view of which snapshots are to be saved. It is safe for
+// concurrent use.
+type Source struct {
+	Journal   Journal
+	Snapshots Snapshots
+	Live      *event.View          // the live view; snapshots are saved of it while no pass is in progress
+	Options   func() shard.Options // returns the settings of the live view that decide the effects of a commit
+	Parallel  int                  // number of snapshots that are loaded at the same time
+
+	mu   sync.Mutex
+	pass *Pass // the pass in progress; nil: none
+}
+
+// Snapshot appends the state of a partition: from the view of the running replay if one runs, else from the live view.
+func (s *Source) Snapshot(p model.Partition, dst []byte) (body []byte, at journal.Position) {
+	if pass := s.currentPass(); pass != nil && pass.ready.Load() {
+		return pass.view.Snapshot(p, dst)
+	}
+	return s.Live.Snapshot(p, dst)
+}
+
+// Revision returns the intent revision in force in the live view.
+func (s *Source) Revision() int64 { return s.Live.Revision() }
+
+// Underway reports whether a replay of the journal runs.
+func (s *Source) Underway() bool { return s.currentPass() != nil }
+
+// Consumers returns the running replay as a consumer of the journal with its position.
+func (s *Source) Consumers() []journal.Consumer {
+	if pass := s.currentPass(); pass != nil {
+		return []journal.Consumer{{Name: "rederive", At: pass.At()}}
+	}
+	return nil
+}
+
+// currentPass returns the running replay; nil: none runs.
+func (s *Source) currentPass() *Pass {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pass
+}
+
+// setPass sets the running replay; nil: none runs.
+func (s *Source) setPass(p *Pass) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pass = p
+}

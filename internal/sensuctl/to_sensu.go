@@ -1,0 +1,415 @@
+package sensuctl
+
+import (
+	"cmp"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/sensuimport"
+)
+
+// formWriter converts a resource of Muster to Sensu's format; nil: Sensu has no such resource.
+type formWriter = func(*request, *model.Resource) (object, error)
+
+// resourceForm returns a formWriter that adds metadata to the form of a spec.
+func resourceForm[S model.Spec](write func(S) object) formWriter {
+	return func(_ *request, m *model.Resource) (object, error) {
+		o := write(m.Spec.(S))
+		if o != nil {
+			o["metadata"] = metadataForm(m, sensuName(m))
+		}
+		return o, nil
+	}
+}
+
+// checkForm returns a Check in Sensu's form (CheckConfig), without fields that Sensu lacks.
+func checkForm(r *request, m *model.Resource) (object, error) {
+	c := m.Spec.(*model.CheckSpec)
+	o := object{
+		"metadata": metadataForm(m, sensuName(m)), "command": shellCommand(c.Command), "env_vars": envVars(c.Env), "stdin": false,
+		"runtime_assets": nonNil(c.Assets), "secrets": secretsForm(c.Secrets), "timeout": wholeSeconds(c.Timeout), "ttl": wholeSeconds(c.TTL),
+		"interval": wholeSeconds(c.Interval), "publish": !c.Disabled && !c.Passive, "subdue": nil,
+		"subscriptions": subscriptionsOf(c.Targets), "round_robin": c.RoundRobin, "proxy_entity_name": "",
+		"handlers": []string{}, "pipelines": referencesForm("Pipeline", c.Pipelines), "check_hooks": hookListsForm(c.Hooks),
+		"high_flap_threshold": 0, "low_flap_threshold": 0, "output_metric_format": "", "output_metric_handlers": []string{},
+	}
+	if c.Cron != "" {
+		o["cron"] = "CRON_TZ=" + cmp.Or(c.TimeZone, "UTC") + " " + c.Cron
+	}
+	if c.Probe != nil {
+		o["command"] = "(probe " + c.Probe.Name + " of muster-agent)"
+	}
+	if c.MaxOutput > 0 {
+		o["max_output_size"] = int64(c.MaxOutput)
+	}
+	if c.DiscardOutput {
+		o["discard_output"] = true
+	}
+	if a := c.Alert; a != nil {
+		o["handlers"] = nonNil(a.Handlers)
+		if f := a.Flapping; f != nil {
+			o["high_flap_threshold"], o["low_flap_threshold"] = f.Start, cmp.Or(f.End, f.Start/2)
+		}
+	}
+	if p := c.Proxy; p != nil && p.Where == "" && len(p.Nodes) == 1 && len(p.Groups) == 0 {
+		o["proxy_entity_name"] = p.Nodes[0]
+	} else if p != nil && p.Where != "" && len(p.Nodes)+len(p.Groups) == 0 && p.Except == nil {
+		if attributes, ok := sensuimport.Attributes(p.Where); ok {
+			o["proxy_requests"] = object{"entity_attributes": attributes, "splay": false, "splay_coverage": 0}
+		}
+	}
+	if c.Metrics != nil {
+		o["output_metric_format"] = sensuimport.SensuMetricFormat(c.Metrics.Format)
+		if len(c.Metrics.Tags) > 0 {
+			o["output_metric_tags"] = metricTagsForm(c.Metrics.Tags)
+		}
+	}
+	if len(c.Thresholds) > 0 {
+		o["output_metric_thresholds"] = thresholdsForm(c.Thresholds)
+	}
+	addMissingReferences(o, m)
+	return o, addSubdues(r, o, m, c.Schedule)
+}
+
+// hookListsForm returns the hooks of a check in Sensu's form: lists by result type. Hooks whose command is part of
+// the check have no form. An import of the lists makes the same hooks in the same order.
+func hookListsForm(hooks []model.Hook) []object {
+	out := []object{}
+	for _, h := range hooks {
+		if h.Hook == "" {
+			continue
+		}
+		for _, when := range h.When {
+			if when == "non-ok" {
+				when = "non-zero"
+			}
+			out = addHookToList(out, when, h.Hook)
+		}
+	}
+	return out
+}
+
+// addHookToList adds a hook to the last list of hooks if its result type fits, otherwise to a new list.
+func addHookToList(lists []object, when, hook string) []object {
+	if n := len(lists); n > 0 {
+		if names, ok := lists[n-1][when].([]string); ok {
+			lists[n-1][when] = append(names, hook)
+			return lists
+		}
+	}
+	return append(lists, object{when: []string{hook}})
+}
+
+// thresholdsForm returns a check's thresholds in Sensu's form.
+func thresholdsForm(list []model.Threshold) []object {
+	out := []object{}
+	for i := range list {
+		t := &list[i]
+		rules := []object{}
+		for _, of := range [...]struct {
+			bounds *model.Bounds
+			status int
+		}{{t.Warning, 1}, {t.Critical, 2}, {t.Unknown, 3}} {
+			if of.bounds != nil {
+				rules = append(rules, object{"min": boundText(of.bounds.Min), "max": boundText(of.bounds.Max), "status": of.status})
+			}
+		}
+		out = append(out, object{"name": t.Metric, "tags": metricTagsForm(t.Tags), "null_status": map[string]int{"warning": 1, "critical": 2, "unknown": 3}[t.Missing], "thresholds": rules})
+	}
+	return out
+}
+
+// addSubdues adds the times in which a check does not run to the check's Sensu form (subdues).
+func addSubdues(r *request, o object, m *model.Resource, s *model.Schedule) error {
+	if s == nil {
+		return nil
+	}
+	var spans []string
+	var subdues []object
+	for _, e := range s.Except {
+		if during, utc := strings.CutSuffix(e.During, " UTC"); utc {
+			spans = append(spans, during)
+			continue
+		}
+		w, err := r.findResource("Window", m.Metadata.Namespace, e.Window)
+		if err != nil || w == nil || !strings.HasPrefix(e.Window, model.CleanName("subdue-"+sensuName(m))) {
+			return err
+		}
+		subdue, ok := sensuimport.Subdue(w.Spec.(*model.WindowSpec))
+		if !ok {
+			return nil
+		}
+		subdues = append(subdues, subdue)
+	}
+	times, ok := sensuimport.WeekdayTimes(spans)
+	if !ok {
+		return nil
+	}
+	if o["subdue"] = times; len(spans) == 0 {
+		o["subdue"] = nil
+	}
+	if len(subdues) > 0 {
+		o["subdues"] = subdues
+	}
+	return nil
+}
+
+// addMissingReferences adds the references to resources that were missing when the check was imported (annotation
+// missingAnnotation).
+func addMissingReferences(o object, m *model.Resource) {
+	for _, entry := range splitList(m.Metadata.Annotations[missingAnnotation]) {
+		words := strings.Fields(entry)
+		if len(words) < 2 {
+			continue
+		}
+		switch kind, name := words[0], words[1]; {
+		case kind == "handler":
+			o["handlers"] = append(slices.Clone(o["handlers"].([]string)), name)
+		case kind == "pipeline":
+			o["pipelines"] = append(o["pipelines"].([]object), referencesForm("Pipeline", []string{name})...)
+		case kind == "asset":
+			o["runtime_assets"] = append(slices.Clone(o["runtime_assets"].([]string)), name)
+		case kind == "hook" && len(words) == 3:
+			o["check_hooks"] = addHookToList(o["check_hooks"].([]object), words[2], name)
+		}
+	}
+}
+
+// assetForm returns an Asset in Sensu's form, with filters for each build's machines. An import of the form makes the
+// same builds.
+func assetForm(a *model.AssetSpec) object {
+	o := object{"url": "", "sha512": "", "filters": []string{}, "builds": nil, "headers": nil}
+	if len(a.Builds) == 1 {
+		b := &a.Builds[0]
+		o["url"], o["sha512"], o["filters"] = b.URL, b.SHA512, assetFilters(b)
+		return o
+	}
+	builds, most := make([]object, len(a.Builds)), 0
+	for i, b := range slices.Backward(a.Builds) {
+		filters := assetFilters(&b)
+		for len(filters) < most { // Sensu takes the build with most filters, Muster the first
+			filters = append(filters, "true")
+		}
+		most = len(filters)
+		builds[i] = object{"url": b.URL, "sha512": b.SHA512, "filters": filters, "headers": nil}
+	}
+	o["builds"] = builds
+	return o
+}
+
+// assetFilters returns the platform of a build as Sensu's filter expressions over an entity.
+func assetFilters(b *model.AssetBuild) []string {
+	out := []string{}
+	for _, f := range [...]struct{ of, is string }{{"os", b.OS}, {"arch", b.Arch}, {"platform", b.Distribution}} {
+		if f.is != "" {
+			out = append(out, "entity.system."+f.of+" == '"+escapeQuotes(f.is)+"'")
+		}
+	}
+	switch v := b.DistributionVersion; {
+	case v == "":
+	case strings.Trim(v, "0123456789") == "":
+		out = append(out, "entity.system.platform_version.split('.')[0] == '"+v+"'")
+	default:
+		out = append(out, "entity.system.platform_version == '"+escapeQuotes(v)+"'")
+	}
+	return out
+}
+
+// escapeQuotes escapes a text for single quotes in JavaScript.
+func escapeQuotes(text string) string { return strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(text) }
+
+// namespaceForm returns a Namespace in Sensu's form.
+func namespaceForm(_ *request, m *model.Resource) (object, error) {
+	return object{"name": m.Metadata.Name}, nil
+}
+
+// hookForm returns a Hook in Sensu's form.
+func hookForm(h *model.HookSpec) object {
+	return object{"command": shellCommand(h.Command), "timeout": cmp.Or(wholeSeconds(h.Timeout), 10), "stdin": h.Stdin, "runtime_assets": []string{}}
+}
+
+// filterForm returns a Filter in Sensu's form; nil if its times are not UTC times by weekday.
+func filterForm(f *model.FilterSpec) object {
+	o := object{"action": f.Action, "expressions": nonNil(f.Expressions), "runtime_assets": nonNil(f.Assets), "when": nil}
+	if f.When == nil {
+		return o
+	}
+	var spans []string
+	for _, s := range f.When.Spans {
+		spans = append(spans, s.During) // a span without During has another form
+	}
+	when, ok := sensuimport.WeekdayTimes(spans)
+	if !ok || f.When.Window != "" || f.When.TimeZone != "UTC" {
+		return nil
+	}
+	o["when"] = when
+	return o
+}
+
+// mutatorForm returns a Mutator in Sensu's form.
+func mutatorForm(u *model.MutatorSpec) object {
+	o := object{"timeout": wholeSeconds(u.Timeout), "env_vars": envVars(u.Env), "runtime_assets": nonNil(u.Assets), "secrets": secretsForm(u.Secrets)}
+	if u.Javascript != "" {
+		o["type"], o["eval"] = "javascript", u.Javascript
+	} else {
+		o["type"], o["command"] = "pipe", shellCommand(u.Command)
+	}
+	return o
+}
+
+// handlerForm returns a program or socket handler in Sensu's form, with the filters and mutator of the pipeline that
+// an import made for it. Other handlers have no form.
+func handlerForm(r *request, m *model.Resource) (object, error) {
+	h := m.Spec.(*model.HandlerSpec)
+	o := object{
+		"metadata": metadataForm(m, sensuName(m)), "timeout": wholeSeconds(h.Timeout), "env_vars": envVars(h.Env), "filters": []string{},
+		"handlers": []string{}, "runtime_assets": nonNil(h.Assets), "secrets": secretsForm(h.Secrets),
+	}
+	switch {
+	case h.Command != nil:
+		o["type"], o["command"] = "pipe", shellCommand(h.Command)
+	case h.TCP != nil:
+		o["type"], o["socket"] = "tcp", socketForm(h.TCP.Address)
+	case h.UDP != nil:
+		o["type"], o["socket"] = "udp", socketForm(h.UDP.Address)
+	default:
+		return nil, nil
+	}
+	own, err := r.findResource("Pipeline", m.Metadata.Namespace, model.SensuPipeline(m.Metadata.Name))
+	if err != nil || own == nil {
+		return o, err
+	}
+	if flows := own.Spec.(*model.PipelineSpec).Workflows; len(flows) == 1 && flows[0].Handler == m.Metadata.Name {
+		o["filters"], o["mutator"] = nonNil(flows[0].Filters), flows[0].Mutator
+	}
+	return o, nil
+}
+
+// pipelineForm returns a Pipeline in Sensu's form.
+func pipelineForm(p *model.PipelineSpec) object {
+	flows := []object{}
+	for _, w := range p.Workflows {
+		o := object{"name": w.Name, "filters": referencesForm("EventFilter", w.Filters), "handler": referencesForm("Handler", []string{w.Handler})[0]}
+		if w.Mutator != "" {
+			o["mutator"] = referencesForm("Mutator", []string{w.Mutator})[0]
+		}
+		flows = append(flows, o)
+	}
+	return object{"workflows": flows}
+}
+
+// socketForm returns an address HOST:PORT as Sensu's {host, port}.
+func socketForm(address string) object {
+	host, port, _ := net.SplitHostPort(address)
+	n, _ := strconv.Atoi(port)
+	return object{"host": host, "port": n}
+}
+
+// object is a JSON object in Sensu's format.
+type object = map[string]any
+
+// sortedKeys returns the keys of a map in ascending order.
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// wholeSeconds returns a duration in seconds, rounded up.
+func wholeSeconds(d model.Duration) int64 {
+	return int64((max(time.Duration(d), 0) + time.Second - 1) / time.Second)
+}
+
+// unixTime returns seconds since 1970; 0 for the zero time.
+func unixTime(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.Unix()
+}
+
+// subscriptionsOf returns a check's targets as Sensu's subscriptions: a group by name, a node as entity:NAME.
+func subscriptionsOf(t *model.Targets) []string {
+	out := []string{}
+	if t == nil {
+		return out
+	}
+	out = append(out, t.Groups...)
+	for _, node := range t.Nodes {
+		out = append(out, "entity:"+node)
+	}
+	return out
+}
+
+// shellCommand returns a command as one line for a shell, with Sensu's tokens.
+func shellCommand(c *model.Command) string {
+	if c == nil {
+		return ""
+	}
+	if c.Argv == nil {
+		return sensuTokens(c.Shell)
+	}
+	words := make([]string, len(c.Argv))
+	for i, w := range c.Argv {
+		words[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+	}
+	return sensuTokens(strings.Join(words, " "))
+}
+
+// sensuTokens replaces property templates by Sensu's tokens, from which an import makes the same properties.
+func sensuTokens(text string) string {
+	return strings.NewReplacer("{{ .props.entity_name", "{{ .name", "{{ .props.", "{{ .labels.").Replace(text)
+}
+
+// envVars returns environment variables as a list of NAME=VALUE.
+func envVars(env map[string]string) []string {
+	out := []string{}
+	for _, name := range sortedKeys(env) {
+		out = append(out, name+"="+sensuTokens(env[name]))
+	}
+	return out
+}
+
+// secretsForm returns the secrets of a command in Sensu's form.
+func secretsForm(list []model.CommandSecret) []object {
+	out := []object{}
+	for _, s := range list {
+		out = append(out, object{"name": s.Env, "secret": s.Secret})
+	}
+	return out
+}
+
+// nonNil returns an empty list instead of nil, because lists in Sensu's JSON are never null.
+func nonNil(list []string) []string {
+	if list == nil {
+		return []string{}
+	}
+	return list
+}
+
+// referencesForm returns references {name, type, api_version} of Sensu to resources of one kind.
+func referencesForm(kind string, names []string) []object {
+	out := []object{}
+	for _, name := range names {
+		out = append(out, object{"name": name, "type": kind, "api_version": "core/v2"})
+	}
+	return out
+}
+
+// boundText returns one bound of a threshold; empty: the threshold has no such bound.
+func boundText(n *float64) string {
+	if n == nil {
+		return ""
+	}
+	return strconv.FormatFloat(*n, 'g', -1, 64)
+}
+
+// metricTagsForm returns metric tags in Sensu's form.
+func metricTagsForm(tags map[string]string) []object {
+	out := []object{}
+	for _, name := range sortedKeys(tags) {
+		out = append(out, object{"name": name, "value": sensuTokens(tags[name])})
+	}
+	return out
+}

@@ -1,0 +1,169 @@
+package muster
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/source/core"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// Pressure is a function that returns the fill level (0 to 1) of a resource, and the reason to tell the agents that
+// fill it. It is called five times a second, also by several goroutines, and must not block.
+type Pressure func() (share float64, reason string)
+
+// Agents are slowed by class: agents that send value blocks from a quarter on, all agents that send results from half on.
+// Keepalives are never slowed; only a full queue blocks them. A slowdown lasts until the level is below half of its start:
+// a queue that drains because agents are slow must not bring them back at once. Levels are read often, because a queue for
+// half a second of results fills within half a second.
+const (
+	pressureInterval = 200 * time.Millisecond
+	slowResultsAt    = 0.5
+	slowValuesAt     = slowResultsAt / 2
+	recoveredShare   = 0.5 // of the level at which a slowdown starts
+)
+
+// A slowdown asks agents to let batches linger, so that fewer, larger ones come.
+const (
+	firstLinger  = 2 * time.Second // sent with jitter, so that agents do not come together
+	maxLinger    = 2 * firstLinger // if the first is not enough
+	slowInterval = 4 * time.Second // shortest time between two BackPressure messages to one agent
+	// slowDuration is the longest time that one BackPressure holds; agents get up to half a slowInterval less. It
+	// outlasts a lost BackPressure and ends soon after the last one, so that agents return one by one.
+	slowDuration = 2 * slowInterval
+)
+
+// usualBudgetShare is the share of its budget that a journal fills in normal operation. Agents are slowed above nine
+// tenths, where people are warned.
+const usualBudgetShare = 0.8
+
+// highestPressure returns the fill level (0 to 1) of the fullest resource, and the reason to tell agents.
+func (s *Server) highestPressure() (share float64, reason string) {
+	st := s.cfg.Journal.Stats()
+	if st.Blocked != nil {
+		return 1, "the server cannot write its journal now: " + st.Blocked.Error()
+	}
+	share, reason = float64(st.QueuedBytes)/float64(s.cfg.Limits.JournalQueueBytes), "the server's disk is too slow"
+	if st.BudgetBytes > 0 {
+		used := float64(st.SizeBytes) / float64(st.BudgetBytes)
+		if level := (used - usualBudgetShare) / (1 - usualBudgetShare); level > share {
+			share, reason = level, "the server's journal is nearly full"
+		}
+	}
+	for _, p := range s.cfg.Pressures {
+		if level, why := p(); level > share {
+			share, reason = level, why
+		}
+	}
+	return share, reason
+}
+
+// agentThrottle decides when and how much the server slows one class of agents.
+type agentThrottle struct {
+	threshold float64 // fill level from which on agents are slowed
+	active    bool
+	sentAt    int64         // time of the last BackPressure, ns; zero: never
+	linger    time.Duration // in the last BackPressure
+}
+
+// update adjusts the slowdown to a fill level at a given time, and reports whether agents must be told now. true:
+// agents get a BackPressure now. Agents that linger send their backlog afterwards, so the linger grows no more than
+// needed.
+func (t *agentThrottle) update(now int64, level float64) (send bool) {
+	t.active = level > t.threshold || t.active && level >= t.threshold*recoveredShare
+	since := now - t.sentAt
+	if !t.active || t.sentAt != 0 && since < int64(slowInterval) {
+		return false
+	}
+	switch {
+	case t.sentAt == 0 || since >= int64(slowDuration):
+		t.linger = firstLinger
+	case level > t.threshold:
+		t.linger = min(t.linger+firstLinger, maxLinger)
+	}
+	t.sentAt = now
+	return true
+}
+
+// slowAgents tells agents to send less often while a resource is too full, until ctx ends.
+func (s *Server) slowAgents(ctx context.Context) {
+	tick := time.NewTicker(pressureInterval)
+	defer tick.Stop()
+	results, values := agentThrottle{threshold: slowResultsAt}, agentThrottle{threshold: slowValuesAt}
+	var since int64 // time of the first BackPressure to all agents; zero: all agents have their usual pace
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		now := s.monotonicNs()
+		level, reason := s.highestPressure()
+		if results.update(now, level) {
+			if since == 0 {
+				since = now
+				s.cfg.Log.Warn("slowing all agents: they send larger, rarer batches", "reason", reason)
+			}
+			s.registry.ForEach(func(x *session) { x.queueBackPressure(now, results.linger, reason) })
+		}
+		if values.update(now, level) && !results.active {
+			s.registry.ForEach(func(x *session) {
+				if x.values.Load() {
+					x.queueBackPressure(now, values.linger, reason)
+				}
+			})
+		}
+		if since != 0 && now-results.sentAt >= int64(slowDuration+wire.BackPressureEasing*results.linger) {
+			s.cfg.Log.Info("agents send at their usual rate again", "after", time.Duration(now-since).Round(time.Second))
+			since = 0
+		}
+	}
+}
+
+// queuedBackPressure holds the last request of a session to its agent to send less often. Its Mu guards it.
+type queuedBackPressure struct {
+	reason string
+	linger time.Duration
+	at     int64 // monotonic time at which it became due; zero: never
+}
+
+// queueBackPressure queues a message that asks the agent to wait longer before each batch, at most one per
+// slowInterval.
+func (x *session) queueBackPressure(now int64, linger time.Duration, reason string) {
+	x.Mu.Lock()
+	defer x.Mu.Unlock()
+	if x.slowdown.at == 0 || now-x.slowdown.at >= int64(slowInterval) {
+		x.slowdown = queuedBackPressure{reason, linger, now}
+		x.srv.pushes.AddLocked(x, dueBackPressure)
+	}
+}
+
+// slowdownMs returns the randomized duration of a slowdown that starts now, in milliseconds.
+func (s *Server) slowdownMs() uint32 {
+	return uint32(slowDuration.Milliseconds() - int64(s.cfg.Rand()*float64(slowInterval.Milliseconds()/2)))
+}
+
+// chargeBatch takes the cost of a batch from the rate limits and pauses the reader if a limit is exceeded.
+func (x *session) chargeBatch(c *core.Charge) {
+	debt := x.Budget.Spend(c)
+	if debt.Wait == 0 {
+		return
+	}
+	x.queueBackPressure(x.srv.monotonicNs(), maxLinger, debt.Reason())
+	x.pauseReader(&debt)
+}
+
+// chargeFrame takes the cost of a frame without signals, such as a ping or a repeated batch, from the rate limit.
+func (x *session) chargeFrame() {
+	if debt := x.Budget.SpendFrame(); debt.Wait > 0 {
+		x.pauseReader(&debt)
+	}
+}
+
+// pauseReader counts a reached limit and pauses the reader until the debt is paid.
+func (x *session) pauseReader(debt *core.Debt) {
+	x.srv.metrics.throttled.WithLabelValues(strings.TrimSuffix(debt.Limit(), "_rate")).Inc()
+	x.Budget.Hit(debt.Limit(), debt.Reason())
+	x.Budget.Wait(x.srv.life.Base, debt.Wait, &x.Window)
+}

@@ -1,0 +1,294 @@
+package sensu
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/sensuwire"
+	"github.com/muster-fleet/muster/internal/when"
+	"github.com/muster-fleet/muster/internal/window"
+	"github.com/muster-fleet/muster/internal/wire"
+	"github.com/muster-fleet/muster/internal/wsconn"
+)
+
+// preparedCheck is a check in the form of a Sensu check request, before its issue time is set. It is immutable;
+// without properties of a node, all nodes share it.
+type preparedCheck struct {
+	chunk    *model.CheckChunk
+	request  sensuwire.Ask
+	location *time.Location // time zone of the cron expression
+	except   window.Set     // times at which the check does not run
+	problem  string         // reason why a Sensu agent cannot run it, the output of an UNKNOWN result; empty: it can
+
+	encoded [2]atomic.Pointer[[]byte] // the request without its time, by codec; nil: not used yet
+}
+
+// encode returns the encoded request without its issue time.
+func (r *preparedCheck) encode(codec sensuwire.Codec) []byte {
+	if encoded := r.encoded[codec].Load(); encoded != nil {
+		return *encoded
+	}
+	encoded := codec.AppendStable(nil, &r.request)
+	r.encoded[codec].Store(&encoded)
+	return encoded
+}
+
+// sessionJobs holds the scheduled checks of a session and their requests. The session's Mu guards them.
+type sessionJobs struct {
+	list     []*checkJob // ascending by name and proxy node
+	revision uint64      // of the assignment
+	due      []*checkJob // jobs whose runs have to be requested now
+	resolved []resolvedJob
+	runs     []requestedRun // runs that people requested and that are not answered yet
+}
+
+// checkJob is one check that a session's agent is asked to run again and again. The session's Mu guards it, except
+// for the timetable's fields.
+type checkJob struct {
+	x          *session
+	prepared   *preparedCheck
+	proxy      directory.ProxyNode // the proxy node that it checks; ID zero: the session's node
+	previous   *model.CheckChunk   // the chunk before, which judges runs that were requested before since
+	since      int64               // s since 1970: chunk is in force from here on
+	issued     int64               // time of the last request, s since 1970
+	unanswered bool                // the last request has no result yet
+	resolving  bool                // the values of its secrets are being looked up
+	due        bool                // the job is in sessionJobs.due
+
+	// The fields below belong to the timetable and its lock.
+	at       int64         // time at which it is due, by Server.monotonicTime
+	slot     time.Duration // offset of the job's runs within their interval; see assignSlots
+	cronTime time.Time     // next time of a cron check, by the wall clock
+	firstRun bool          // the check has no event on the node yet
+}
+
+// findJob finds a scheduled check by its name and proxy entity (empty: the agent itself) in a sorted list.
+func findJob(jobs []*checkJob, name, proxy []byte) *checkJob {
+	i, ok := slices.BinarySearchFunc(jobs, name, func(j *checkJob, name []byte) int {
+		a := &j.prepared.request
+		return cmp.Or(strings.Compare(a.Name, string(name)), strings.Compare(a.Proxy, string(proxy)))
+	})
+	if !ok {
+		return nil
+	}
+	return jobs[i]
+}
+
+// selectJob returns the first scheduled check for which matches is true, or nil.
+func selectJob(list []*checkJob, matches func(*checkJob) bool) *checkJob {
+	if i := slices.IndexFunc(list, matches); i >= 0 {
+		return list[i]
+	}
+	return nil
+}
+
+// preparedChecks caches the prepared checks that all sessions share, because they use no properties of a node.
+type preparedChecks struct {
+	mu      sync.Mutex
+	byChunk map[model.ChunkID]*preparedCheck
+}
+
+// maxPreparedChecks bounds the number of prepared checks that are kept; checks of deleted chunks go first.
+const maxPreparedChecks = 20_000
+
+// planJobs builds the list of checks that the session's agent must run from its node's assignment. The reader calls
+// it when the session starts, a writer when the assignment has changed.
+func (x *session) planJobs() {
+	x.planning.Lock()
+	defer x.planning.Unlock()
+	a := x.srv.cfg.Assignments.For(x.Node.ID)
+	if a == nil {
+		if _, ok := x.srv.cfg.Intent.LookupNode(x.UID); !ok {
+			_ = x.Conn.WriteClose(1001, "the node was deleted")
+			_ = x.Conn.Close()
+		}
+		return
+	}
+	list := make([]*checkJob, 0, len(a.Chunks))
+	x.Mu.Lock()
+	before, ended := x.list, x.EndedLocked()
+	x.Mu.Unlock()
+	if ended {
+		return
+	}
+	now := x.srv.cfg.Now().Unix()
+	proxies := proxySubjectsOf(a)
+	for _, chunk := range a.Chunks {
+		c := chunk.AsCheck()
+		if c == nil {
+			continue
+		}
+		for _, of := range runSubjectsOf(c, a, proxies) {
+			j := &checkJob{x: x, prepared: x.prepareCheck(c, &of), proxy: of.ProxyNode, since: now}
+			if old := findJob(before, []byte(j.prepared.request.Name), []byte(j.prepared.request.Proxy)); old != nil && old.proxy == j.proxy {
+				if old.prepared.chunk.ID == c.ID && old.prepared.problem == j.prepared.problem && reflect.DeepEqual(&old.prepared.request, &j.prepared.request) {
+					list = append(list, old)
+					continue
+				}
+				j.previous, j.issued = old.prepared.chunk, old.issued
+			}
+			list = append(list, j)
+		}
+	}
+	slices.SortFunc(list, func(a, b *checkJob) int {
+		a1, b1 := &a.prepared.request, &b.prepared.request
+		return cmp.Or(strings.Compare(a1.Name, b1.Name), strings.Compare(a1.Proxy, b1.Proxy))
+	})
+	x.Mu.Lock()
+	if x.EndedLocked() {
+		x.Mu.Unlock()
+		return
+	}
+	x.list, x.revision = list, a.Generation.Revision
+	x.Mu.Unlock()
+	old := make(map[*checkJob]bool, len(before))
+	for _, j := range before {
+		old[j] = true
+	}
+	timed := make([]*checkJob, 0, len(list))
+	for _, j := range list {
+		if j.prepared.chunk.RoundRobin {
+			continue // round-robin checks are requested by Give
+		}
+		if timed = append(timed, j); !old[j] {
+			j.firstRun = j.previous == nil && !x.srv.cfg.View.HasEvent(j.checkedNode(), j.prepared.chunk.Unit)
+		}
+	}
+	x.srv.setJobs(x, timed)
+}
+
+// prepareCheck builds the Sensu check request of a chunk for the session's node or a proxy node.
+func (x *session) prepareCheck(c *model.CheckChunk, of *runSubject) *preparedCheck {
+	template, err := c.Template()
+	shared := err == nil && len(template.Names()) == 0 && c.Namespace == x.Node.Namespace && of.ID == 0 && len(c.Assets) == 0
+	r := &x.srv.prepared
+	if shared {
+		r.mu.Lock()
+		known := r.byChunk[c.ID]
+		r.mu.Unlock()
+		if known != nil {
+			return known
+		}
+	}
+	made := &preparedCheck{chunk: c, request: sensuwire.Ask{
+		Name: c.Name, Proxy: of.name, Namespace: x.namespace, Interval: uint32(max(c.Interval/time.Second, 1)), Timeout: uint32((c.Timeout + time.Second - 1) / time.Second),
+	}}
+	if c.Namespace != x.Node.Namespace { // no name of a check has a colon
+		made.request.Name = model.SharedNamespaceName + ":" + c.Name
+	}
+	var run model.ExpandedCommand
+	if err == nil {
+		run, err = template.Expand(propertyValues(of.properties))
+	}
+	if err == nil && c.Cron != "" {
+		made.location, err = when.ParseCron(c.Cron, c.TimeZone)
+	}
+	if err == nil {
+		made.except, err = window.NewSet(c.Except)
+	}
+	switch {
+	case err != nil:
+		made.problem = describeProblem(err)
+	case run.Probe != "":
+		made.problem = fmt.Sprintf("this node runs sensu-agent, which has no probe %s: exclude the node (targets.except), or install muster-agent", run.Probe)
+	case c.RunAs != "":
+		made.problem = fmt.Sprintf("this node runs sensu-agent, which cannot run commands as %s: exclude the node (targets.except), or install muster-agent", c.RunAs)
+	default:
+		if of.ID != 0 {
+			run.Env["MUSTER_NODE"] = of.name
+		}
+		made.request.Command = sensuwire.Literal(shellLine(&run))
+		for _, name := range slices.Sorted(maps.Keys(run.Env)) {
+			made.request.Env = append(made.request.Env, sensuwire.Literal(name+"="+run.Env[name]))
+		}
+		made.request.Hooks = hooksOf(c, &run)
+		made.request.Assets, made.problem = x.assetsOf(c)
+	}
+	if shared {
+		r.mu.Lock()
+		if r.byChunk == nil || len(r.byChunk) >= maxPreparedChecks {
+			r.byChunk = map[model.ChunkID]*preparedCheck{}
+		}
+		r.byChunk[c.ID] = made
+		r.mu.Unlock()
+	}
+	return made
+}
+
+// describeProblem returns why a check's request cannot be built, and the command that corrects the cause.
+func describeProblem(err error) string {
+	text := err.Error()
+	if missing := (*model.MissingError)(nil); errors.As(err, &missing) {
+		text += "\n  set it for all, a namespace, a group or this node (muster explain property), or write a default into the check: | default \"…\""
+	}
+	return text
+}
+
+// shellLine returns the shell line that makes sensu-agent run a command as muster-agent would.
+func shellLine(run *model.ExpandedCommand) string {
+	line := run.Shell
+	if run.Argv != nil {
+		words := make([]string, len(run.Argv))
+		for i, word := range run.Argv {
+			words[i] = quoteShell(word)
+		}
+		line = strings.Join(words, " ")
+	}
+	if run.Stdin != "" {
+		line = "printf %s " + quoteShell(run.Stdin) + " | {\n" + line + "\n}"
+	}
+	return line
+}
+
+// quoteShell quotes a word for a shell.
+func quoteShell(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
+
+// propertyValues returns a lookup of property values by name in a sorted list.
+func propertyValues(list []wire.Property) model.PropertyValues {
+	return func(name string) ([]byte, string, bool) {
+		i, ok := slices.BinarySearchFunc(list, name, func(p wire.Property, name string) int { return strings.Compare(p.Name, name) })
+		if !ok {
+			return nil, "", false
+		}
+		return list[i].Value, list[i].Error, true
+	}
+}
+
+// checkedNode returns the node that the check's result is about: the agent's own node or a proxy node.
+func (j *checkJob) checkedNode() model.NodeID { return cmp.Or(j.proxy.ID, j.x.Node.ID) }
+
+// appendRequestOrFail appends the frame of a due request without secrets, or journals a failure if the agent cannot
+// run the check.
+func (j *checkJob) appendRequestOrFail(dst []byte) []byte {
+	if problem := j.obstacle(); problem != "" {
+		j.failRun(problem)
+		return dst
+	}
+	return j.appendRequest(dst, nil)
+}
+
+// appendRequest appends a request with encoded secrets.
+func (j *checkJob) appendRequest(dst, secrets []byte) []byte {
+	x := j.x
+	now := x.srv.cfg.Now().Unix()
+	x.Mu.Lock()
+	if j.unanswered {
+		x.srv.metrics.overdue.Inc()
+	}
+	j.issued, j.unanswered = max(now, j.issued+1), true // agents run a check once per second
+	issued := j.issued
+	x.Mu.Unlock()
+	x.srv.metrics.requests.Inc()
+	var buf [32]byte
+	return wsconn.AppendFrame(dst, []byte(sensuwire.TypeCheckRequest+"\n"), j.prepared.encode(x.codec), secrets, x.codec.AppendIssued(buf[:0], issued))
+}

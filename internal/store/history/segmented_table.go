@@ -1,0 +1,231 @@
+package history
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/store/sqldb"
+)
+
+// segmentedTable is an append-only table that is divided into segments of rows, each with its own small index by node
+// and check. One index over all rows would cost a random page for each row, written twice. Instead the table closes a
+// segment every size rows: history_index then holds the nodes and checks of the segment, sorted, and grows at its
+// end, too. A query for a node looks into each segment whose time fits, the newest first, and scans the rows behind
+// the last segment, at most one segment's worth. See docs/decisions/0008-history-segments.md.
+type segmentedTable[T any] struct {
+	table   string // name in history_segments and history_index
+	id, at  string // names of the columns with the row number and the time
+	columns string
+	size    int64 // rows of a segment
+	scan    func(sqldb.Scan) (T, error)
+	compare func(a, b *T) int // order of lists, newest first; the column at has the same order
+	time    func(*T) int64
+	ends    *sql.Stmt // prepared query of the last numbers, for every batch
+}
+
+// prepare prepares the SQL query that each recorded batch runs.
+func (f *segmentedTable[T]) prepare(ctx context.Context, db *sqldb.DB) (err error) {
+	f.ends, err = db.Prepare(ctx, f.sql(`SELECT (SELECT COALESCE(MAX(last), 0) FROM history_segments WHERE shelf = '{table}'), (SELECT COALESCE(MAX({id}), 0) FROM {table})`))
+	return err
+}
+
+// segmentRows is the size of a segment. A hundred million rows make 3,000 segments. A query looks up one segment in
+// 10 µs and scans the rows behind the last segment in 10 ms.
+const segmentRows = 1 << 15
+
+// numberedRow is an item to insert together with its row number.
+type numberedRow[T any] struct {
+	id   int64
+	item *T
+}
+
+// numberRows gives the items of a list consecutive row numbers that begin at next.
+func numberRows[T any](next int64, list []T) []numberedRow[T] {
+	out := make([]numberedRow[T], len(list))
+	for i := range list {
+		out[i] = numberedRow[T]{next + int64(i), &list[i]}
+	}
+	return out
+}
+
+// sql replaces {table}, {id}, {at} and {columns} in a query by the names of this table.
+func (f *segmentedTable[T]) sql(query string) string {
+	return strings.NewReplacer("{table}", f.table, "{id}", f.id, "{at}", f.at, "{columns}", f.columns).Replace(query)
+}
+
+// lastNumbers returns the number of the last row in a closed segment and the number of the next row to write.
+func (f *segmentedTable[T]) lastNumbers(ctx context.Context, tx *sqldb.Tx) (filed, next int64, err error) {
+	if err := tx.StmtContext(ctx, f.ends).QueryRowContext(ctx).Scan(&filed, &next); err != nil {
+		return 0, 0, err
+	}
+	return filed, max(filed, next) + 1, nil
+}
+
+// nameDay is the resolution of the column of history_names with the time at which a name was last used.
+const nameDay = 24 * time.Hour
+
+// closeSegment completes a segment of the table if enough rows have been appended, and indexes the segment's rows.
+func (f *segmentedTable[T]) closeSegment(ctx context.Context, tx *sqldb.Tx) error {
+	filed, next, err := f.lastNumbers(ctx, tx)
+	if err != nil || next-1-filed < f.size {
+		return err
+	}
+	last := filed + f.size
+	for _, step := range []struct {
+		query string
+		args  []any
+	}{
+		{`INSERT INTO history_index (shelf, segment, node_id, source_name, row_id)
+			SELECT '{table}', CAST(? AS BIGINT), node_id, source_name, {id} FROM {table} WHERE {id} > ? AND {id} <= ? ORDER BY node_id, source_name, {id}`,
+			[]any{last, filed, last}},
+		{`INSERT INTO history_segments (shelf, first, last, begun, ended)
+			SELECT '{table}', CAST(? AS BIGINT), CAST(? AS BIGINT), COALESCE(MIN({at}), 0), COALESCE(MAX({at}), 0) FROM {table} WHERE {id} > ? AND {id} <= ?`,
+			[]any{filed + 1, last, filed, last}},
+		{`INSERT INTO history_names (namespace, node, node_id, last)
+			SELECT namespace, node, node_id, MAX({at}) FROM {table} WHERE {id} > ? AND {id} <= ? GROUP BY namespace, node, node_id
+			ON CONFLICT (namespace, node, node_id) DO UPDATE SET last = excluded.last WHERE excluded.last > history_names.last + ?`,
+			[]any{filed, last, int64(nameDay)}},
+	} {
+		if _, err := tx.Exec(ctx, f.sql(step.query), step.args...); err != nil {
+			return fmt.Errorf("close a segment of %s: %w", f.table, err)
+		}
+	}
+	return nil
+}
+
+// deleteEmptySegment removes the oldest segment without rows.
+func (f *segmentedTable[T]) deleteEmptySegment(ctx context.Context, tx *sqldb.Tx, before time.Time) error {
+	var segment int64
+	err := tx.QueryRow(ctx, f.sql(`SELECT COALESCE(MIN(s.last), 0) FROM history_segments s WHERE s.shelf = '{table}' AND s.ended < ?
+		AND NOT EXISTS (SELECT 1 FROM {table} e WHERE e.{id} >= s.first AND e.{id} <= s.last)`), sqldb.Nanos(before)).Scan(&segment)
+	if err != nil || segment == 0 {
+		return err
+	}
+	for _, query := range []string{
+		`DELETE FROM history_index WHERE shelf = '{table}' AND segment = ?`,
+		`DELETE FROM history_segments WHERE shelf = '{table}' AND last = ?`,
+	} {
+		if _, err := tx.Exec(ctx, f.sql(query), segment); err != nil {
+			return fmt.Errorf("remove a segment of %s: %w", f.table, err)
+		}
+	}
+	return nil
+}
+
+// selection is the WHERE clause of a list of a segmentedTable, and the fields by which segments are chosen.
+type selection struct {
+	sqldb.Where
+	namespace, node, check string
+	nodeID                 model.NodeID
+	since, until           int64 // Unix ns; until 0: any
+}
+
+// newSelection returns a selection of rows by namespace, node and check. Empty texts select all.
+func newSelection(namespace string, namespaces []string, node, check string, id model.NodeID) *selection {
+	w := &selection{namespace: namespace, node: node, check: check, nodeID: id}
+	w.AndEqual(`e.namespace`, namespace)
+	w.AndEqual(`e.node`, node)
+	if check != "" {
+		w.And(`e.source_kind = 0 AND e.source_name = ?`, check)
+	}
+	if id != 0 {
+		w.And(`e.node_id = ?`, int64(id))
+	}
+	sqldb.AndIn(&w.Where, `e.namespace`, namespaces)
+	return w
+}
+
+// boundToTime limits a selection to a time span and to one page of it (boundToPage).
+func (w *selection) boundToTime(at string, since, before time.Time, beforeID any) {
+	w.since, w.until = sqldb.Nanos(since), sqldb.Nanos(before)
+	boundToPage(&w.Where, at, `e.id`, since, before, beforeID)
+}
+
+// nodeIDs returns the ids of all nodes that ever had the selected node name.
+func (w *selection) nodeIDs(ctx context.Context, db *sqldb.DB) ([]int64, error) {
+	if w.nodeID != 0 {
+		return []int64{int64(w.nodeID)}, nil
+	}
+	query, args := `SELECT DISTINCT node_id FROM history_names WHERE node = ?`, []any{w.node}
+	if w.namespace != "" {
+		query, args = query+` AND namespace = ?`, append(args, w.namespace)
+	}
+	return sqldb.List(ctx, db, "names of nodes", sqldb.ScanColumn[int64], query, args...)
+}
+
+// rowRange is a range of rows that one query reads: a segment, or the rows behind the last segment.
+type rowRange struct {
+	after, segment int64 // segment 0: the rows behind after
+	ended          int64
+}
+
+// selectRanges returns the row ranges that can contain rows of the selected time span, newest first.
+func (f *segmentedTable[T]) selectRanges(ctx context.Context, db *sqldb.DB, w *selection) ([]rowRange, error) {
+	out := []rowRange{{}}
+	type segment struct {
+		rowRange
+		begun int64
+	}
+	all, err := sqldb.List(ctx, db, "segments", func(scan sqldb.Scan) (s segment, err error) {
+		err = scan(&s.segment, &s.begun, &s.ended)
+		return s, err
+	}, `SELECT last, begun, ended FROM history_segments WHERE shelf = ? ORDER BY ended DESC`, f.table)
+	for _, s := range all {
+		out[0].after = max(out[0].after, s.segment)
+		if s.ended >= w.since && (w.until == 0 || s.begun <= w.until) {
+			out = append(out, s.rowRange)
+		}
+	}
+	return out, err
+}
+
+// list reads the newest selected rows.
+func (f *segmentedTable[T]) list(ctx context.Context, db *sqldb.DB, w *selection, most int) ([]T, error) {
+	if w.node == "" && w.nodeID == 0 {
+		return f.read(ctx, db, `FROM {table} e WHERE `+w.SQL(""), w.Args, most, "")
+	}
+	nodes, err := w.nodeIDs(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	parts, err := f.selectRanges(ctx, db, w)
+	if err != nil {
+		return nil, err
+	}
+	var out []T
+	for _, p := range parts {
+		if p.segment > 0 && len(out) == most && f.time(&out[most-1]) > p.ended {
+			break
+		}
+		from, args := `FROM {table} e WHERE e.{id} > ? AND `+w.SQL("+"), []any{p.after}
+		if p.segment > 0 {
+			if len(nodes) == 0 {
+				break
+			}
+			inner := &sqldb.Where{}
+			inner.And(`shelf = '{table}' AND segment = ?`, p.segment)
+			if sqldb.AndIn(inner, `node_id`, nodes); w.check != "" {
+				inner.And(`source_name = ?`, w.check)
+			}
+			from, args = `FROM {table} e WHERE e.{id} IN (SELECT row_id FROM history_index WHERE `+inner.SQL("")+`) AND `+w.SQL("+"), inner.Args
+		}
+		rows, err := f.read(ctx, db, from, append(args, w.Args...), most, "+")
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, rows...)
+		slices.SortStableFunc(out, func(a, b T) int { return f.compare(&a, &b) })
+		out = out[:min(len(out), most)]
+	}
+	return out, nil
+}
+
+// read reads the selected rows of one row range. plus is "+" where SQLite must not use the index of the time column.
+func (f *segmentedTable[T]) read(ctx context.Context, db *sqldb.DB, from string, args []any, most int, plus string) ([]T, error) {
+	return sqldb.List(ctx, db, f.table, f.scan, f.sql(`SELECT {columns} `+from+` ORDER BY `+plus+`e.{at} DESC, e.id DESC`+limitClause(most)), args...)
+}

@@ -1,0 +1,237 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/queue"
+)
+
+// View is the event view whose partitions a Cycle saves.
+type View interface {
+	// Snapshot appends the state of a partition to dst, and returns the journal position of that state.
+	Snapshot(p model.Partition, dst []byte) ([]byte, journal.Position)
+	// Revision is the intent revision in force.
+	Revision() int64
+}
+
+// Cycle saves snapshots of all partitions one after the other, spread evenly over its period.
+type Cycle struct {
+	Store *Store
+	View  View
+	// Gates are the conditions for a snapshot to get its final name: Cycle waits for each of them, in this
+	// order. Each reducer of the view has one gate.
+	Gates []Gate
+	// Saved is called after each full cycle, which may have moved Store.ReplayStart. May be nil.
+	Saved  func()
+	Period time.Duration // of a full cycle; default 60s
+	// Times returns the journal's times now. nil: the snapshots have none.
+	Times func() journal.Times
+	// Pressure returns how full the journal is, from 0 to 1: above one half, cycles take less than
+	// their period. nil: cycles always take their period.
+	Pressure func() float64
+	Logger   *slog.Logger
+	Queues   *queue.Registry // lists the snapshots that wait for reactions as a queue; nil: not listed
+
+	body, file []byte // buffers for one partition, reused
+}
+
+// Gate lets a snapshot get its final name only after all effects of one reducer up to the snapshot's position are
+// recorded.
+type Gate struct {
+	Reducer string
+	// Wait returns ErrSkip to discard the snapshot instead of waiting for it.
+	Wait func(context.Context, journal.Position) error
+}
+
+// ErrSkip reports that a gate discards a snapshot; the next cycle saves a new snapshot of the partition.
+var ErrSkip = errors.New("skipped a snapshot")
+
+// The journal is cut below the older of the two snapshots of a partition. When the journal fills up, cycles become
+// shorter: at the fill level shortenFrom a cycle takes its period, at shortenMost only shortestCycle.
+const (
+	shortenFrom   = 0.5
+	shortenMost   = 0.75
+	shortestCycle = time.Second
+)
+
+// saveInterval returns the time between the snapshots of two partitions.
+func (c *Cycle) saveInterval() time.Duration {
+	period := c.Period
+	if period <= 0 {
+		period = time.Minute
+	}
+	if c.Pressure != nil && period > shortestCycle {
+		hurry := min(max(0, c.Pressure()-shortenFrom)/(shortenMost-shortenFrom), 1)
+		period -= time.Duration(hurry * float64(period-shortestCycle))
+	}
+	return period / model.Partitions
+}
+
+// maxPending bounds the snapshots on disk that wait for reactions: fewer than
+// partitions, so that one partition never has two of them.
+const maxPending = model.Partitions / 2
+
+// Run saves the snapshots of all partitions in turn until ctx ends. If a partition cannot be saved, its last
+// snapshots stay and the next cycle tries again. Run does not wait for reactions that are behind: a cycle takes its
+// period, or less under Pressure.
+func (c *Cycle) Run(ctx context.Context) error {
+	every := c.saveInterval()
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	written := queue.New[*Pending](c.Queues, "snapshots", maxPending, queue.Block) // a nil item ends a cycle
+	var landing sync.WaitGroup
+	landing.Go(func() {
+		for pending := range written.Items() {
+			if pending == nil {
+				c.endCycle()
+			} else {
+				c.reportError(ctx, c.commitWhenRecorded(ctx, pending))
+			}
+		}
+	})
+	defer landing.Wait()
+	defer written.Close()
+	for {
+		for p := range model.Partitions {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-ticker.C:
+			}
+			if now := c.saveInterval(); now != every {
+				every = now
+				ticker.Reset(every)
+			}
+			pending, err := c.write(model.Partition(p))
+			c.reportError(ctx, err)
+			if pending != nil && written.Put(ctx, pending) != nil {
+				pending.Discard()
+				return nil
+			}
+		}
+		if written.Put(ctx, nil) != nil {
+			return nil
+		}
+	}
+}
+
+// SaveAll saves all partitions at once, before a planned stop, so that the next start replays nothing. It must not be
+// called while Run runs.
+func (c *Cycle) SaveAll(ctx context.Context) error {
+	for p := range model.Partitions {
+		if err := c.Save(ctx, model.Partition(p)); err != nil {
+			return err
+		}
+	}
+	c.endCycle()
+	return nil
+}
+
+// Save writes a snapshot of one partition and waits until the snapshot has its final name.
+func (c *Cycle) Save(ctx context.Context, p model.Partition) error {
+	pending, err := c.write(p)
+	if pending == nil {
+		return err
+	}
+	return c.commitWhenRecorded(ctx, pending)
+}
+
+// write writes a partition's snapshot under a temporary name; nil: the partition has not changed since its last
+// snapshot.
+func (c *Cycle) write(p model.Partition) (*Pending, error) {
+	begun := time.Now()
+	body, at := c.View.Snapshot(p, c.body[:0])
+	c.body = body
+	if at.Number == 0 || at == c.Store.newest(p) {
+		return nil, nil
+	}
+	c.Store.metrics.encode.Observe(time.Since(begun).Seconds())
+	s := Snapshot{Partition: p, At: at, Revision: c.View.Revision(), Body: body}
+	if c.Times != nil {
+		s.Times = c.Times()
+	}
+	c.file = Append(c.file, &s)
+	pending, err := c.Store.Write(p, at, c.file)
+	if err == nil {
+		c.Store.metrics.bytes.Add(float64(len(c.file)))
+	}
+	return pending, err
+}
+
+// commitWhenRecorded waits until all effects up to the snapshot's position are recorded, then gives the snapshot its
+// final name.
+func (c *Cycle) commitWhenRecorded(ctx context.Context, pending *Pending) error {
+	for _, gate := range c.Gates {
+		if err := gate.Wait(ctx, pending.at); err != nil {
+			pending.Discard()
+			if errors.Is(err, ErrSkip) {
+				return nil
+			}
+			return fmt.Errorf("wait until the effects of reducer %s are recorded: %w", gate.Reducer, err)
+		}
+	}
+	if err := pending.Commit(); err != nil {
+		return err
+	}
+	c.Store.metrics.saved.Inc()
+	return nil
+}
+
+// reportError logs and counts the error of a snapshot, unless ctx has ended.
+func (c *Cycle) reportError(ctx context.Context, err error) {
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	c.Store.metrics.failed.Inc()
+	if c.Logger != nil {
+		c.Logger.Error("cannot save a snapshot; the journal keeps its commits", "error", err)
+	}
+}
+
+// endCycle removes snapshot files that no start needs and calls the function Saved, after every partition was saved.
+func (c *Cycle) endCycle() {
+	if err := c.Store.RemoveUnneeded(); err != nil {
+		c.reportError(context.Background(), err)
+	}
+	c.Store.metrics.cycles.Inc()
+	if c.Saved != nil {
+		c.Saved()
+	}
+}
+
+// metrics holds the Prometheus metrics of a Cycle.
+type metrics struct {
+	saved, failed, cycles, unusable, bytes prometheus.Counter
+	encode                                 prometheus.Histogram
+}
+
+// newMetrics registers the metrics of snapshots.
+func newMetrics(r prometheus.Registerer) *metrics {
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: "muster", Subsystem: "snapshot", Name: name, Help: help})
+	}
+	m := &metrics{
+		saved:    counter("saved_total", "Snapshots of partitions saved."),
+		failed:   counter("failures_total", "Snapshots that failed to save."),
+		cycles:   counter("cycles_total", "Rounds through all partitions."),
+		unusable: counter("unusable_total", "Unusable snapshots: damaged, ahead of the journal, or of another incarnation."),
+		bytes:    counter("written_bytes_total", "Bytes of snapshots written."),
+		encode: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: "muster", Subsystem: "snapshot", Name: "encode_seconds",
+			Help: "Time that a partition was locked for encoding.", Buckets: prometheus.ExponentialBuckets(0.0001, 2, 10),
+		}),
+	}
+	if r != nil {
+		r.MustRegister(m.saved, m.failed, m.cycles, m.unusable, m.bytes, m.encode)
+	}
+	return m
+}

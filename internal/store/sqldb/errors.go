@@ -1,0 +1,141 @@
+package sqldb
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Trouble returns the reason why the last query failed, or nil if the query succeeded.
+func (db *DB) Trouble() error {
+	if err := db.trouble.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// flagName returns the command-line flag that selects the database.
+func (db *DB) flagName() string { return db.component + "-db" }
+
+// recordTrouble records that the database does not answer and returns the error with a hint for users. It returns
+// errors of statements unchanged.
+func (db *DB) recordTrouble(err error) error {
+	var said *model.Error
+	if err == nil || errors.Is(err, sql.ErrNoRows) {
+		if db.trouble.Load() != nil {
+			db.trouble.Store(nil)
+		}
+		return err
+	}
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	if errors.As(err, &said) {
+		if errors.Is(err, errDatabaseTaken) {
+			db.trouble.Store(&err)
+		}
+		return err
+	}
+	hint, ok := db.unavailableHint(err)
+	switch {
+	case !ok:
+		return err
+	case isDamage(err):
+		err = model.Errorf(model.Internal, "%s is damaged: %w", db.name, oneLineError{err}).WithHint("%s", hint)
+	default:
+		err = model.Errorf(model.Unavailable, "the database of the %s store does not answer: %w", db.component, oneLineError{err}).WithHint("%s", hint)
+	}
+	db.trouble.Store(&err)
+	return err
+}
+
+// unavailableHint reports whether an error means that the database has failed, not the statement, and returns a hint
+// for users.
+func (db *DB) unavailableHint(err error) (hint string, ok bool) {
+	if isDamage(err) {
+		return db.repairHint(), true
+	}
+	var lite *sqlite.Error
+	if errors.As(err, &lite) {
+		switch lite.Code() & 0xff {
+		case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
+			return "another program holds " + db.name + ": fuser " + db.name, true
+		case sqlite3.SQLITE_FULL:
+			return "free space: df " + db.name, true
+		case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY:
+			return "check the disk and the permissions of " + db.name + ": dmesg | tail", true
+		}
+		return "", false
+	}
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return db.postgresHint(pg)
+	}
+	var dns *net.DNSError
+	var network net.Error
+	var connect *pgconn.ConnectError
+	running := "check that PostgreSQL runs and is reachable: pg_isready -d '" + db.name + "'"
+	switch {
+	case errors.As(err, &dns):
+		return "check the host name in --" + db.flagName() + ": getent hosts " + dns.Name, true
+	case errors.As(err, &connect), errors.As(err, &network), errors.Is(err, driver.ErrBadConn), errors.Is(err, sql.ErrConnDone),
+		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, os.ErrDeadlineExceeded),
+		errors.Is(err, context.DeadlineExceeded), strings.Contains(err.Error(), "conn closed"):
+		return running, true
+	}
+	return "", false
+}
+
+// repairHint returns the command to type for a damaged file.
+func (db *DB) repairHint() string {
+	command := "muster doctor repair --data " + filepath.Dir(db.name)
+	if filepath.Base(db.name) != db.component+".db" { // the flag names a file elsewhere
+		command = "muster doctor repair --data DIR --" + db.flagName() + " " + db.name
+	}
+	return "restore the data folder from a backup; or stop the server and keep the readable rows: " + command
+}
+
+// postgresHint returns the hint for an error code of PostgreSQL (appendix A of its manual).
+func (db *DB) postgresHint(pg *pgconn.PgError) (hint string, ok bool) {
+	switch {
+	case strings.HasPrefix(pg.Code, "28"): // invalid authorization
+		return "check user and password in --" + db.flagName() + " (or its environment variable), and pg_hba.conf on the server", true
+	case pg.Code == "3D000": // no such database
+		return "create it: createdb -E UTF8 -T template0 -O USER DATABASE", true
+	case pg.Code == "42501": // insufficient privilege
+		return "let the user own the database: ALTER DATABASE … OWNER TO …; or GRANT CREATE, USAGE ON SCHEMA public TO …", true
+	case pg.Code == "25006": // read-only transaction
+		return "this is a standby: name the primary, or add target_session_attrs=read-write", true
+	case pg.Code == "53300": // too many connections
+		return "raise max_connections; a server of Muster needs up to 18", true
+	case pg.Code == "53100": // disk full
+		return "free space on PostgreSQL's disk", true
+	case strings.HasPrefix(pg.Code, "08"), strings.HasPrefix(pg.Code, "53"), strings.HasPrefix(pg.Code, "57P"), strings.HasPrefix(pg.Code, "58"):
+		return "read PostgreSQL's log; the server continues when PostgreSQL does", true
+	}
+	return "", false
+}
+
+// oneLineError is an error whose text is printed in one line, because database drivers print one line per address.
+type oneLineError struct{ error }
+
+// Error returns the error's text in one line.
+func (e oneLineError) Error() string {
+	text := strings.Join(strings.Fields(e.error.Error()), " ")
+	return strings.ReplaceAll(text, ": failed to connect", ", failed to connect")
+}
+
+// Unwrap returns the original error.
+func (e oneLineError) Unwrap() error { return e.error }

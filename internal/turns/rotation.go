@@ -1,0 +1,191 @@
+package turns
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+	"time"
+
+	"github.com/RoaringBitmap/roaring/v2"
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/plan"
+	"github.com/muster-fleet/muster/internal/when"
+	"github.com/muster-fleet/muster/internal/window"
+)
+
+// rotation holds a round-robin check, its members, and the member that ran it last.
+type rotation struct {
+	chunk         *model.CheckChunk
+	namespace     string
+	members       *roaring.Bitmap
+	except        window.Set
+	location      *time.Location // of cron; nil: by interval
+	dueTimeAfter  time.Time      // the time after which nextDueTime lies
+	nextDueTime   time.Time      // the first due time after dueTimeAfter
+	subjects      []directory.ProxyNode
+	lastMember    model.NodeID  // the member of the last turn
+	noMemberUntil time.Duration // end of the pause after a search that found no connected member
+}
+
+// timeout returns how long a member may take before another member gets the run.
+func (r *rotation) timeout() time.Duration {
+	const most = 5 * time.Second
+	if r.location != nil {
+		return r.chunk.Timeout + most
+	}
+	return r.chunk.Timeout + min(r.chunk.Interval*3/4, most)
+}
+
+// searchInterval returns the pause between two searches for a connected member.
+func (r *rotation) searchInterval() time.Duration {
+	if r.location != nil {
+		return time.Second
+	}
+	return min(r.chunk.Interval/10, time.Second)
+}
+
+// reloadChecks reloads the declared round-robin checks after a new revision.
+func (e *Engine) reloadChecks(now time.Duration) {
+	e.reloaded = now
+	revision := e.o.Revision()
+	if revision == e.revision {
+		return
+	}
+	first := e.revision < 0
+	e.revision = revision
+	removed := e.robins
+	e.robins = map[model.CheckID]*rotation{}
+	for _, declared := range e.o.RoundRobins() {
+		check := declared.Chunk.Unit
+		r, known := removed[check]
+		if !known {
+			r = &rotation{lastMember: memberBeforeFirstTurn(declared)}
+		}
+		delete(removed, check)
+		e.robins[check] = r
+		same := known && r.chunk.Interval == declared.Chunk.Interval && cronOf(r.chunk) == cronOf(declared.Chunk) && slices.Equal(r.subjects, declared.Subjects)
+		if r.chunk != declared.Chunk {
+			r.location, r.dueTimeAfter = e.locationOf(declared.Chunk), time.Time{}
+			except, err := window.NewSet(declared.Chunk.Except)
+			if err != nil {
+				e.o.Log.Error("BUG: a calendar that was accepted cannot be read", "check", declared.Chunk.Name, "err", err)
+			}
+			r.except = except
+		}
+		before := r.subjects
+		r.chunk, r.namespace, r.members, r.subjects, r.noMemberUntil = declared.Chunk, declared.Namespace, declared.Members, declared.Subjects, 0
+		if !same {
+			e.reschedule(r, before, now)
+		}
+		if first && r.location != nil {
+			e.resumeDueTimes(r, now)
+		}
+	}
+	for check, r := range removed {
+		for _, s := range r.subjects {
+			e.dropTurn(turnKey{check, s.ID})
+		}
+	}
+}
+
+// memberBeforeFirstTurn returns the member after which a new check's rotation begins, different from check to check.
+// It differs from check to check, so that checks with the same members do not all begin with the same member.
+func memberBeforeFirstTurn(r directory.RoundRobin) model.NodeID {
+	n := r.Members.GetCardinality()
+	if n == 0 {
+		return 0
+	}
+	const golden = 0x9e3779b97f4a7c15 // of 2^64: its multiples spread evenly
+	at, _ := bits.Mul64(uint64(r.Chunk.Unit)*golden, n)
+	id, err := r.Members.Select(uint32(at))
+	if err != nil {
+		return 0
+	}
+	return model.NodeID(id)
+}
+
+// isScheduled reports whether a turn's next time still agrees with the schedule of its check.
+func (e *Engine) isScheduled(t *turn, about uuid.UUID, now time.Duration) bool {
+	c := t.robin.chunk
+	if t.cron != cronOf(c) {
+		return false
+	}
+	return c.Cron != "" || t.next%c.Interval == when.Phase(about, c.Unit, c.Interval) && t.next <= now+c.Interval
+}
+
+// reschedule computes the next due times of a check's turns after the check or its proxy nodes changed.
+func (e *Engine) reschedule(r *rotation, before []directory.ProxyNode, now time.Duration) {
+	check := r.chunk.Unit
+	for _, s := range before {
+		if _, still := slices.BinarySearchFunc(r.subjects, s.ID, func(p directory.ProxyNode, id model.NodeID) int { return cmp.Compare(p.ID, id) }); !still {
+			e.dropTurn(turnKey{check, s.ID})
+		}
+	}
+	for _, s := range r.subjects {
+		k := turnKey{check, s.ID}
+		t := e.turns[k]
+		if t != nil && e.isScheduled(t, s.UID, now) {
+			continue
+		}
+		e.dropTurn(k)
+		t = &turn{turnKey: k, robin: r, cron: cronOf(r.chunk)}
+		if r.location == nil {
+			t.next = when.NextAtPhase(now, r.chunk.Interval, when.Phase(s.UID, check, r.chunk.Interval))
+		} else {
+			e.scheduleNext(t, now)
+		}
+		t.wake = t.next
+		e.turns[k] = t
+		e.heap.add(t)
+	}
+}
+
+// dropTurn removes a turn and takes its run away from the assigned member.
+func (e *Engine) dropTurn(k turnKey) {
+	t := e.turns[k]
+	if t == nil {
+		return
+	}
+	e.withdrawTurn(t)
+	e.heap.remove(t)
+	delete(e.turns, k)
+}
+
+// faultExamples bounds the nodes named in a fault.
+const faultExamples = 3
+
+// Faults returns the round-robin checks of a namespace (empty: all) without a connected member, and the number of
+// nodes that have no event because of that.
+func (e *Engine) Faults(namespace string) (list []plan.Fault, nodes int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for check, r := range e.robins {
+		if namespace != "" && namespace != r.namespace {
+			continue
+		}
+		f := plan.Fault{Check: check, Text: "check " + r.chunk.Name + ": " + r.noMemberText()}
+		add := func(id model.NodeID) bool {
+			if f.Nodes++; len(f.Examples) < faultExamples {
+				f.Examples = append(f.Examples, id)
+			}
+			return true
+		}
+		for _, s := range r.subjects {
+			switch t := e.turns[turnKey{check, s.ID}]; {
+			case !t.missed:
+			case s.ID != 0:
+				add(s.ID)
+			default:
+				r.members.Iterate(func(id uint32) bool { return add(model.NodeID(id)) })
+			}
+		}
+		if f.Nodes > 0 {
+			list = append(list, f)
+			nodes += f.Nodes
+		}
+	}
+	return list, nodes
+}

@@ -1,0 +1,161 @@
+package watchdog
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	mathrand "math/rand/v2"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// UID identifies model.ServerNode when it connects as an agent. Its partition has the server's results about itself.
+var UID = uuid.UUID{6: 0x80, 8: 0x80, 15: 0xff}
+
+// ResultSender sends one result as an agent does: in a session of its own, until the server acknowledges the result.
+// Its key lives as long as the process.
+type ResultSender struct {
+	authority *pki.Authority
+	key       *ecdsa.PrivateKey
+	dial      func(ctx context.Context) (net.Conn, error)
+	stream    wire.StreamKey
+	lastAcked uint64 // acknowledged
+}
+
+// NewResultSender returns a ResultSender that connects to the listener of agents with the function dial.
+func NewResultSender(authority *pki.Authority, dial func(ctx context.Context) (net.Conn, error)) (*ResultSender, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("create the watchdog's key: %w", err)
+	}
+	return &ResultSender{authority: authority, key: key, dial: dial, stream: wire.StreamKey{Stream: wire.StreamID(mathrand.Uint64())}}, nil
+}
+
+// Key returns the fingerprint of the sender's key, the only key that the server accepts for the watchdog's node.
+func (c *ResultSender) Key() string { return pki.Fingerprint(&c.key.PublicKey) }
+
+// Send implements Options.Send: it sends one result over an agent session.
+func (c *ResultSender) Send(ctx context.Context, status model.Status, output string) error {
+	identity, err := c.issueIdentity()
+	if err != nil {
+		return err
+	}
+	over := &senderSession{stream: c.stream, finished: make(chan error, 1)}
+	config := &link.Config{Node: UID, TLS: link.TLSConfig(identity, nil),
+		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { return c.dial(ctx) }}
+	hello := &wire.Hello{Name: model.ServerNodeName, Streams: []wire.StreamRange{{StreamKey: c.stream}}}
+	session, err := link.Open(ctx, config, "localhost:0", hello, nil, over)
+	if err != nil {
+		return err
+	}
+	c.lastAcked = max(c.lastAcked, over.lastAcked)
+	over.sequenceNumber = c.lastAcked + 1
+	var reading sync.WaitGroup
+	defer reading.Wait()
+	defer session.Close()
+	reading.Go(func() {
+		err := session.Read()
+		over.finish(fmt.Errorf("the session ended before the acknowledgement: %w", err))
+	})
+	err = session.Send(&wire.Batch{StreamKey: c.stream, First: over.sequenceNumber,
+		Signals: []wire.Signal{wire.ResultSignal(wire.Signal{Chunk: model.BuiltinChunk(model.WatchdogCheck)}, wire.Result{Status: status, Output: []byte(output)})}})
+	if err != nil {
+		return fmt.Errorf("send the synthetic result: %w", err)
+	}
+	select {
+	case err = <-over.finished:
+	case <-ctx.Done():
+		return fmt.Errorf("the server did not acknowledge the synthetic result: %w", ctx.Err())
+	}
+	if err != nil {
+		return err
+	}
+	c.lastAcked = over.sequenceNumber
+	session.Bye("done")
+	return nil
+}
+
+// issueIdentity creates a new certificate for one session.
+func (c *ResultSender) issueIdentity() (*pki.Identity, error) {
+	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, c.key)
+	if err != nil {
+		return nil, fmt.Errorf("create the watchdog's certificate: %w", err)
+	}
+	issued, err := c.authority.IssueNode(csr, UID)
+	if err != nil {
+		return nil, fmt.Errorf("create the watchdog's certificate: %w", err)
+	}
+	block, _ := pem.Decode(issued)
+	cert := tls.Certificate{Certificate: [][]byte{block.Bytes}, PrivateKey: c.key}
+	return &pki.Identity{Node: UID, Certificate: cert, CA: c.authority.Pool(), CAPEM: c.authority.CAPEM(), CASum: c.authority.CASum()}, nil
+}
+
+// senderSession handles the events of the session that sends one result.
+type senderSession struct {
+	stream         wire.StreamKey
+	lastAcked      uint64 // as the server has it
+	sequenceNumber uint64
+	finished       chan error
+}
+
+// finish stops the wait for the acknowledgement with an error or nil.
+func (d *senderSession) finish(err error) {
+	select {
+	case d.finished <- err:
+	default:
+	}
+}
+
+// OpenedSession implements link.Handler: it sends the result.
+func (d *senderSession) OpenedSession(_ *link.Session, w *wire.Welcome) {
+	for _, s := range w.Last {
+		if s.StreamKey == d.stream {
+			d.lastAcked = s.Last
+		}
+	}
+}
+
+// Acked implements link.Handler: it ends the wait when the result is acknowledged.
+func (d *senderSession) Acked(_ *link.Session, ack *wire.Ack) {
+	for _, r := range ack.Refused {
+		if r.StreamKey == d.stream && r.Number == d.sequenceNumber {
+			d.finish(fmt.Errorf("the server refused the synthetic result (%s): %s", r.Code, r.Reason))
+		}
+	}
+	for _, s := range ack.Last {
+		if s.StreamKey == d.stream && s.Last >= d.sequenceNumber {
+			d.finish(nil)
+		}
+	}
+}
+
+// Assigned implements link.Handler and, like the other methods, does nothing: the session ends after one result.
+func (d *senderSession) Assigned(*link.Session, *link.Assignment) {}
+
+// RunNow implements link.Handler and does nothing.
+func (d *senderSession) RunNow(*link.Session, *wire.Run) {}
+
+// Turn implements link.Handler and does nothing.
+func (d *senderSession) Turn(*link.Session, *wire.Turn) {}
+
+// Reply implements link.Handler and does nothing.
+func (d *senderSession) Reply(*link.Session, *wire.Exchange) {}
+
+// BackPressure implements link.Handler and does nothing.
+func (d *senderSession) BackPressure(*link.Session, *wire.BackPressure) {}
+
+// ServerStops implements link.Handler and does nothing.
+func (d *senderSession) ServerStops(*link.Session, time.Duration, string) {}

@@ -1,0 +1,54 @@
+//go:build linux
+
+package harness
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/testenv"
+)
+
+// Until polls a condition every 20 ms and fails the test if it does not become true in time. ok returns its last
+// observation for the message.
+func Until(t testing.TB, within time.Duration, what string, ok func() (saw string, done bool)) {
+	t.Helper()
+	deadline := time.NewTimer(within)
+	defer deadline.Stop()
+	look := time.NewTicker(20 * time.Millisecond)
+	defer look.Stop()
+	for {
+		saw, done := ok()
+		if done {
+			return
+		}
+		select {
+		case <-deadline.C:
+			t.Fatalf("not within %s: %s; last seen: %s", within, what, saw)
+		case <-look.C:
+		}
+	}
+}
+
+// longOutagesEnv lets outages last as long as they do on a bad day.
+const longOutagesEnv = "MUSTER_TEST_LONG"
+
+// OutageDuration returns how long a simulated outage lasts: short, or long if MUSTER_TEST_LONG is set.
+func OutageDuration(t testing.TB, short, long time.Duration) time.Duration {
+	t.Helper()
+	if os.Getenv(longOutagesEnv) != "" {
+		return long
+	}
+	if long > short {
+		testenv.Shortened(t, fmt.Sprintf("the outage lasts %s, not %s", short, long), longOutagesEnv+"=1 go test ./test -timeout 30m")
+	}
+	return short
+}
+
+// LogFigure logs a measured number for the script bench/life.sh.
+func LogFigure(t testing.TB, format string, args ...any) {
+	t.Helper()
+	t.Logf("figure: %s", fmt.Sprintf(format, args...))
+}
