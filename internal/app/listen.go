@@ -156,7 +156,7 @@ func (s *Server) serveAdmin(ctx context.Context) error {
 		return nil
 	}
 	// The one of the longest silence gives way to a new connection.
-	limit := admission.New(adminConnections, nil, nil, prometheus.NewRegistry())
+	limit := admission.New(adminConnections, nil, nil, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
 	withConn := func(ctx context.Context, c net.Conn) context.Context {
 		return admin.WithConn(admission.WithConn(ctx, c), c)
 	}

@@ -153,7 +153,7 @@ func (r *refusalLog) record(c *Conn, cause string, err error) {
 // goroutine of its own. It returns when all have returned.
 func (a *Admission) Serve(ctx context.Context, l *Listener) error {
 	defer context.AfterFunc(ctx, func() { l.TCP.Close() })()
-	refused := a.newRefusalLog(l)
+	refused, failed := a.newRefusalLog(l), OncePerMinute()
 	var serving sync.WaitGroup
 	defer serving.Wait()
 	for {
@@ -168,7 +168,10 @@ func (a *Admission) Serve(ctx context.Context, l *Listener) error {
 			return fmt.Errorf("accept connections on %s: %w", l.TCP.Addr(), err)
 		}
 		if err != nil { // temporary: no file descriptor is free, or the peer gave up
-			l.Log.Warn("accept connection", "address", l.TCP.Addr(), "error", err)
+			failed.Do(func() {
+				l.Log.Warn("cannot accept connections; trying again; at most one line a minute", "address", l.TCP.Addr(), "error", err,
+					"hint", "if too many files are open: systemctl edit muster: [Service] LimitNOFILE=N")
+			})
 			_ = pause.For(ctx, 50*time.Millisecond)
 			continue
 		}

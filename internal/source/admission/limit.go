@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"net/netip"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
 )
 
 // Admission limits the connections of all listeners together, so that files and databases always find a free
@@ -20,11 +22,14 @@ import (
 // its own, and an agent still gets in.
 type Admission struct {
 	max       int // 0: no limit
+	log       *slog.Logger
+	crowded   rate.Sometimes // limiter of the log line at the limit
 	balancers loadBalancers
 	metrics   metrics
 
 	mu              sync.Mutex
 	open            int
+	provenAgents    int       // open connections that Prove has marked as authenticated
 	provenByRequest int       // open connections of people that ProtectRequest has marked as authenticated
 	silentConns     list.List // *Conn of unauthenticated peers that are being read now; the longest silence first
 }
@@ -39,12 +44,12 @@ type metrics struct {
 const minSilence = time.Second
 
 // New returns an Admission for at most maxConnections (0: no limit). Connections from the balancers' networks must begin
-// with a PROXY header. handshakes counts failed handshakes by outcome.
-func New(maxConnections int, balancerNetworks []netip.Prefix, handshakes *prometheus.CounterVec, r prometheus.Registerer) *Admission {
+// with a PROXY header. handshakes counts failed handshakes by outcome. log gets a line when all connections are in use.
+func New(maxConnections int, balancerNetworks []netip.Prefix, handshakes *prometheus.CounterVec, r prometheus.Registerer, log *slog.Logger) *Admission {
 	closed := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "muster_connections_refused_total", Help: "Connections closed at the limit of connections, by reason: an unauthenticated one that was silent (evicted), or the new one (full).",
 	}, []string{"reason"})
-	a := &Admission{max: maxConnections, balancers: loadBalancers{networks: balancerNetworks},
+	a := &Admission{max: maxConnections, log: log, crowded: OncePerMinute(), balancers: loadBalancers{networks: balancerNetworks},
 		metrics: metrics{closed.WithLabelValues("evicted"), closed.WithLabelValues("full"), handshakes}}
 	gauge := func(name, help string, value func() float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)
@@ -54,6 +59,10 @@ func New(maxConnections int, balancerNetworks []netip.Prefix, handshakes *promet
 		gauge("muster_connections_limit", "Limit of connections; the other file descriptors are reserved for files. 0: no limit.", func() float64 { return float64(maxConnections) }))
 	return a
 }
+
+// peoplePlaces returns the connections that agents leave to people: the sessions beyond the other places count as
+// unauthenticated, so that a new connection may evict the one that has been silent for longest.
+func (a *Admission) peoplePlaces() int { return min(a.max/8, 64) }
 
 // admitConn counts a new connection; nil: the limit was reached and nc is closed.
 func (a *Admission) admitConn(nc net.Conn) *Conn {
@@ -65,6 +74,7 @@ func (a *Admission) admitConn(nc net.Conn) *Conn {
 			a.mu.Unlock()
 			a.metrics.full.Inc()
 			nc.Close()
+			a.logCrowded()
 			return nil
 		}
 		evicted = first.Value.(*Conn)
@@ -76,8 +86,17 @@ func (a *Admission) admitConn(nc net.Conn) *Conn {
 	if evicted != nil {
 		a.metrics.evicted.Inc()
 		evicted.Conn.Close()
+		a.logCrowded()
 	}
 	return &Conn{Conn: nc, admission: a}
+}
+
+// logCrowded logs that all connections are in use, at most once a minute.
+func (a *Admission) logCrowded() {
+	a.crowded.Do(func() {
+		a.log.Warn("all places for connections are in use: closed one that was silent, or the new one; at most one line a minute, see muster_connections_refused_total",
+			"places", a.max, "for_people", a.peoplePlaces(), "hint", "raise the limit of open files: systemctl edit muster: [Service] LimitNOFILE=N")
+	})
 }
 
 // Limit wraps a listener so that its connections count towards the limit for all listeners.
@@ -112,6 +131,9 @@ func (a *Admission) releaseLocked(c *Conn) {
 	if c.provenByRequest {
 		a.provenByRequest--
 	}
+	if c.provenAgent {
+		a.provenAgents--
+	}
 }
 
 // endSilenceLocked removes a connection from the list of silent connections that a new one may replace.
@@ -139,6 +161,7 @@ type Conn struct {
 	silentElement   *list.Element
 	released        bool
 	provenByRequest bool
+	provenAgent     bool
 }
 
 // RemoteAddr implements net.Conn.
@@ -205,12 +228,24 @@ func (c *Conn) Close() error {
 	return c.Conn.Close()
 }
 
-// MarkAuthenticated records that the peer has authenticated, so that no new connection replaces this one.
+// MarkAuthenticated records that the agent has authenticated, so that its connection is never evicted, unless agents have all places
+// but those of people.
 func (c *Conn) MarkAuthenticated() {
+	a := c.admission
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if c.released || c.provenAgent || a.max > 0 && a.provenAgents >= a.max-a.peoplePlaces() {
+		return
+	}
+	a.provenAgents++
+	c.provenAgent = true
+	c.proveLocked()
+}
+
+// proveLocked protects the connection from eviction.
+func (c *Conn) proveLocked() {
 	c.proven.Store(true)
-	c.admission.mu.Lock()
 	c.admission.endSilenceLocked(c)
-	c.admission.mu.Unlock()
 }
 
 // MarkAuthenticated records that the peer of a connection has authenticated, so that no new connection replaces this
@@ -256,9 +291,7 @@ func ProtectRequest(ctx context.Context) {
 	if ok {
 		c.provenByRequest = true
 		a.provenByRequest++
+		c.proveLocked()
 	}
 	a.mu.Unlock()
-	if ok {
-		c.MarkAuthenticated()
-	}
 }

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"testing"
 	"testing/synctest"
@@ -14,7 +15,7 @@ import (
 // newTestAdmission returns an Admission for at most limit connections.
 func newTestAdmission(limit int) *Admission {
 	handshakes := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "handshakes", Help: "handshakes"}, []string{"outcome"})
-	return New(limit, nil, handshakes, prometheus.NewRegistry())
+	return New(limit, nil, handshakes, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
 }
 
 // admitPipe admits one end of a new in-memory connection; nil: the connection was refused.
@@ -79,8 +80,40 @@ func TestLongestSilentConnectionIsEvicted(t *testing.T) {
 	})
 }
 
-// TestPeopleKeepAQuarterOfTheConnections checks that requests of people protect at most a quarter of all connections
-// from replacement.
+// TestAgentsLeavePlacesToPeople checks that agents leave an eighth of the connections to people: a session beyond the others
+// gives way when it is silent.
+func TestAgentsLeavePlacesToPeople(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newTestAdmission(16)
+		var ends []chan error
+		for range 16 {
+			c := admitPipe(t, a)
+			c.MarkAuthenticated()
+			ended := make(chan error, 1)
+			go func() { _, err := c.Read(make([]byte, 1)); ended <- err }()
+			ends = append(ends, ended)
+		}
+		time.Sleep(minSilence)
+		synctest.Wait()
+		for range 2 {
+			if c := admitPipe(t, a); c == nil {
+				t.Error("a person finds no place")
+			}
+		}
+		if admitPipe(t, a) != nil || a.open != 16 {
+			t.Errorf("%d connections are open", a.open)
+		}
+		synctest.Wait()
+		ended := 0
+		for _, end := range ends {
+			ended += len(end)
+		}
+		if ended != 2 || a.provenAgents != 14 {
+			t.Errorf("%d sessions of agents ended, %d are protected", ended, a.provenAgents)
+		}
+	})
+}
+
 func TestPeopleKeepAQuarterOfTheConnections(t *testing.T) {
 	a := newTestAdmission(4)
 	first, second := admitPipe(t, a), admitPipe(t, a)

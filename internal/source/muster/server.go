@@ -62,7 +62,7 @@ func New(cfg Config) (*Server, error) {
 	s.pushes = core.NewOutbox[*session](s.life, core.Pushes, "session-pushes", l.Sessions, cfg.Queues, s.metrics.Stuck.Inc)
 	s.runOutput = core.NewRunOutput(cfg.Queues)
 	s.archives = core.NewArchives(cfg.Assets, cfg.Assignments, cfg.Queues, cfg.Log)
-	s.admission = admission.New(l.Connections, cfg.ProxyFrom, s.metrics.Handshakes, cfg.Registerer)
+	s.admission = admission.New(l.Connections, cfg.ProxyFrom, s.metrics.Handshakes, cfg.Registerer, cfg.Log)
 	s.limiter.LimiterConfig = core.LimiterConfig{
 		Namespace: cfg.Nodes.Namespace, Defaults: core.NamespaceLimits{NodeResultsPerSec: l.NodeResultsPerSec, OutputBytes: l.OutputBytes},
 		Burst: l.RateBurst, Monotonic: s.monotonicNs, Now: cfg.Now, Met: s.metrics.limits,

@@ -109,7 +109,7 @@ func newTestServerTLS(t testing.TB, config *tls.Config, change func(*Config)) *t
 		Met: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "met", Help: "met"}, []string{"namespace", "limit"}),
 	}}
 	handshakes := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "handshakes", Help: "handshakes"}, []string{"outcome"})
-	cfg := Config{Limiter: limiter, Admission: admission.New(0, nil, handshakes, prometheus.NewRegistry()), Archives: core.NewArchives(openTestArchive, w, nil, slog.New(slog.DiscardHandler)),
+	cfg := Config{Limiter: limiter, Admission: admission.New(0, nil, handshakes, prometheus.NewRegistry(), slog.New(slog.DiscardHandler)), Archives: core.NewArchives(openTestArchive, w, nil, slog.New(slog.DiscardHandler)),
 		Config: core.Config{Journal: w, Assignments: w, Registerer: w.metrics}, Access: w, Intent: w, View: w, Checks: w, Handler: w.handler}
 	cfg.OnClone = func(c core.Clone) { w.update(func() { w.clones = append(w.clones, c) }) }
 	cfg.Limits.RefusalDelay = 50 * time.Millisecond
