@@ -59,6 +59,20 @@ func TestGapIsChargedPerChunk(t *testing.T) {
 	testenv.Until(w.t, "the node is throttled", func() bool { return w.countMetric("throttled_total", "node") > 0 })
 }
 
+// TestBytesOfResultsAndFactsAreCharged checks that results and facts are charged with their bytes.
+func TestBytesOfResultsAndFactsAreCharged(t *testing.T) {
+	for name, frame := range map[string][]byte{
+		"results": wire.AppendBatch(nil, &wire.Batch{StreamKey: liveStream, First: 1, Signals: []wire.Signal{
+			wire.ResultSignal(wire.Signal{Chunk: 1}, wire.Result{Output: make([]byte, 3000)})}}),
+		"facts": wire.AppendFacts(nil, &wire.Facts{Facts: map[string]string{"text": strings.Repeat("x", 3000)}}),
+	} {
+		w := newTestServer(t, func(c *Config) { c.Limits.RateBurst = time.Second })
+		w.nodes.setLimits(model.DefaultNamespace, core.NamespaceLimits{NodeBytesPerSec: 2000})
+		w.openRaw(w.addNode(1, 1)).writeFrame(frame)
+		testenv.Until(w.t, "the node is throttled for its "+name, func() bool { return w.countMetric("throttled_total", "node_bytes") > 0 })
+	}
+}
+
 // rawClient is a client that writes arbitrary bytes to its connection.
 type rawClient struct {
 	*wsconn.Conn

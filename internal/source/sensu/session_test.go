@@ -14,6 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/sensuwire"
+	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/tries"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -144,6 +145,24 @@ func TestEveryMessageHasOneOutcome(t *testing.T) {
 	defer w.mu.Unlock()
 	if s := w.signals[1]; s.Status != model.Unknown || !strings.HasPrefix(string(s.Output), "exit code -1: plug-ins end with") {
 		t.Errorf("%+v %q", s, s.Output)
+	}
+}
+
+// TestLongEventsAreChargedByBytes checks that an event is charged with its bytes, so that long outputs delay only their sender.
+func TestLongEventsAreChargedByBytes(t *testing.T) {
+	w := newTestServer(t, func(c *Config) {
+		c.Limiter.Namespace = func(model.NamespaceID) core.NamespaceLimits {
+			return core.NamespaceLimits{Namespace: "default", NodeBytesPerSec: 10_000}
+		}
+	})
+	a := w.connectAgent("web", false)
+	a.sendKeepalive()
+	c := sensuwire.Protobuf
+	r := testenv.Value(c.ParseRequest(c.AppendAsk(nil, &sensuwire.ApplyBackPressure{Name: "disk", Namespace: "default", Interval: 1})))(t)
+	a.send(sensuwire.TypeEvent, &sensuwire.Event{Entity: &a.entity, Check: r.Check, Output: strings.Repeat("x", 110_000)})
+	w.wait("the pause", func() bool { return testutil.ToFloat64(w.server.metrics.throttled) > 0 })
+	if hits := w.server.cfg.Limiter.Hits(time.Time{}); len(hits) != 1 || hits[0].Limit != "node_bytes_rate" || hits[0].Node != "web" {
+		t.Errorf("limits met: %+v", hits)
 	}
 }
 
