@@ -177,6 +177,21 @@ func TestNodeCannotFillDisk(t *testing.T) {
 	unharmed(5*time.Second, 200)
 }
 
+// TestDeletedLocksKeepSecondServerOut deletes the lock files under a running server: a second server on its folder is refused.
+func TestDeletedLocksKeepSecondServerOut(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t)
+	for _, name := range []string{"LOCK", "journal/LOCK"} {
+		testenv.NoError(t, os.Remove(filepath.Join(s.Data, name)))
+	}
+	second := *s
+	second.Listen, second.Admin, second.Plain = harness.Port(t), harness.Port(t), harness.Port(t)
+	second.Launch()
+	second.AwaitLog("is in use by another process", "muster status")
+	s.CLI("status")
+	s.Stop()
+}
+
 // mountSmallDisk puts the server's data folder on a small disk.
 func mountSmallDisk(t *testing.T, s *harness.Server, size string) {
 	t.Helper()

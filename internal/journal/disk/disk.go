@@ -183,30 +183,51 @@ func (OS) SyncDir(dir string) error { return syncDir(dir) }
 // Free implements FS.
 func (OS) Free(dir string) (int64, error) { return free(dir) }
 
-// Lock implements FS. The kernel's lock counts; the process id in the file only serves the message.
+// Lock implements FS. The kernel's lock counts; the process id in the file only serves the message. Lock also locks the folder
+// of the file: after somebody has deleted the file, the folder is still the same one.
 func (OS) Lock(name string) (io.Closer, error) {
-	lock := flock.New(name, flock.SetPermissions(0o600))
-	got, err := lock.TryLock()
+	pid := 0
+	if text, err := os.ReadFile(name); err == nil {
+		pid, _ = strconv.Atoi(strings.TrimSpace(string(text)))
+	}
+	folder := flock.New(filepath.Dir(name), flock.SetFlag(os.O_RDONLY))
+	if got, err := folder.TryLock(); err == nil && !got && !lockAfterExit(folder, pid) { // some file systems lock no folders
+		_ = folder.Close()
+		return nil, &LockedError{Name: name, PID: pid}
+	}
+	file := flock.New(name, flock.SetPermissions(0o600))
+	held := locks{file, folder}
+	got, err := file.TryLock()
 	if err != nil {
+		_ = held.Close()
 		return nil, fmt.Errorf("lock %q: %w", name, err)
 	}
-	if !got {
-		pid := 0
-		if text, err := os.ReadFile(name); err == nil {
-			pid, _ = strconv.Atoi(strings.TrimSpace(string(text)))
-		}
-		if !processEnded(pid) || !lockAfterExit(lock) {
-			_ = lock.Close()
-			return nil, &LockedError{Name: name, PID: pid}
-		}
+	if !got && !lockAfterExit(file, pid) {
+		_ = held.Close()
+		return nil, &LockedError{Name: name, PID: pid}
 	}
 	_ = os.WriteFile(name, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o600)
-	return lock, nil
+	return held, nil
 }
 
-// lockAfterExit waits some milliseconds for a lock of a process that has ended, because a child process that is just
-// starting still shares it.
-func lockAfterExit(lock *flock.Flock) bool {
+// locks are held together.
+type locks []*flock.Flock
+
+// Close releases the locks.
+func (l locks) Close() error {
+	var errs []error
+	for _, one := range l {
+		errs = append(errs, one.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// lockAfterExit waits for the lock of a process that has ended: a child that it was starting when it was
+// killed shares the lock until exec, for milliseconds. It returns false at once for a process that lives.
+func lockAfterExit(lock *flock.Flock, pid int) bool {
+	if !processEnded(pid) {
+		return false
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	got, err := lock.TryLockContext(ctx, 5*time.Millisecond)

@@ -38,3 +38,27 @@ func TestLockWaitsForEndedProcess(t *testing.T) {
 	}
 	_ = again.Close()
 }
+
+// TestLockOutlivesItsFile checks that nobody else gets the lock of a folder whose lock file somebody deleted.
+func TestLockOutlivesItsFile(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "LOCK")
+	held, err := OS{}.Lock(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(name); err != nil {
+		t.Fatal(err)
+	}
+	var other *LockedError
+	if _, err := (OS{}).Lock(name); !errors.As(err, &other) {
+		t.Fatalf("locked twice, after the file was deleted: %v", err)
+	}
+	if err := held.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := OS{}.Lock(name)
+	if err != nil {
+		t.Fatalf("after the first holder released it: %v", err)
+	}
+	_ = again.Close()
+}
