@@ -132,6 +132,9 @@ func TestClockJumpsEndNoSession(t *testing.T) {
 	for _, p := range problemsOf(t, s.API, "jumpy") {
 		assert(t, p.Check == "clock", "unexpected problem: %+v", p)
 	}
+	awaitEvent(t, s.API, model.ServerNodeName, "muster-journal", "it says until when times are too late", func(e v1.Event) bool {
+		return e.Status == model.Warning && strings.Contains(e.Output, "this machine's clock was ahead")
+	})
 	e := eventOf(t, s.API, model.ServerNodeName, "muster-sessions")
 	assert(t, e.Status == model.OK, "the server reports lost sessions: %+v", e)
 }

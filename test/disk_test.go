@@ -177,6 +177,35 @@ func TestNodeCannotFillDisk(t *testing.T) {
 	unharmed(5*time.Second, 200)
 }
 
+// TestServerStartsOnFullDisk kills a server and fills its disk: the server starts on the journal's reserve, names the largest
+// files, and continues when there is room. Nothing that it acknowledged is lost.
+func TestServerStartsOnFullDisk(t *testing.T) {
+	testenv.Root(t)
+	t.Parallel()
+	s := harness.NewServer(t, "--journal-reserve", "24MiB")
+	mountSmallDisk(t, s, "80m")
+	s.Start()
+	s.Client()
+	s.Apply("apiVersion: muster/v1\nkind: Check\nmetadata: {name: kept}\nspec:\n  interval: 1m\n  command: date\n")
+	s.Kill()
+	filler := filepath.Join(s.Data, "filler")
+	f := testenv.Value(os.Create(filler))(t)
+	for block := make([]byte, 4096); ; {
+		if _, err := f.Write(block); err != nil {
+			break
+		}
+	}
+	f.Close()
+	s.Launch()
+	s.AwaitLog("the disk is full: released the journal's reserve to open", filler, "sort -h | tail", "journal cannot commit")
+	testenv.NoError(t, os.Remove(filler))
+	s.WaitReady(40 * time.Second)
+	s.CLI("get", "check", "kept")
+	info, err := os.Stat(filepath.Join(s.Data, "journal", "RESERVE"))
+	assert(t, err == nil && info.Size() == 24<<20, "the reserve: %v, %+v", err, info)
+	s.Stop()
+}
+
 // TestDeletedLocksKeepSecondServerOut deletes the lock files under a running server: a second server on its folder is refused.
 func TestDeletedLocksKeepSecondServerOut(t *testing.T) {
 	t.Parallel()

@@ -147,11 +147,12 @@ func (s *Server) newMonitor() *selfcheck.Monitor {
 			}
 			return lowest.Name, s.journal.SizeAfter(lowest.At)
 		},
-		Lag:     func() react.Lag { return s.reactor.Lag() },
-		Trouble: func() error { return s.history.Trouble() },
-		History: func() history.Usage { return s.history.Use() },
-		Files:   s.files.changedFiles,
-		Streams: func() []follow.State { return s.streams.States() },
+		Lag:      func() react.Lag { return s.reactor.Lag() },
+		Trouble:  func() error { return s.history.Trouble() },
+		History:  func() history.Usage { return s.history.Use() },
+		FullDisk: func() string { return doctor.FullDiskText(s.cfg.Data, datadir.Journal(s.cfg)) },
+		Files:    s.files.changedFiles,
+		Streams:  func() []follow.State { return s.streams.States() },
 	})
 }
 

@@ -23,8 +23,11 @@ import (
 	"github.com/muster-fleet/muster/internal/config"
 	"github.com/muster-fleet/muster/internal/datadir"
 	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/doctor"
 	"github.com/muster-fleet/muster/internal/guard"
 	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/journal/disk"
 	"github.com/muster-fleet/muster/internal/metrics"
 	"github.com/muster-fleet/muster/internal/outbound"
 	"github.com/muster-fleet/muster/internal/pipes"
@@ -156,14 +159,18 @@ func OpenAt(ctx context.Context, cfg *config.Server, log *slog.Logger, now func(
 	return s, nil
 }
 
-// openFolder makes the data folder and locks it against a second server.
+// openFolder locks the data folder. On a full disk it releases the journal's reserve, which the stores need to open.
 func (s *Server) openFolder(context.Context) error {
 	lock, err := datadir.Lock(s.cfg.Data)
-	if err == nil {
-		s.onClose(lock.Close)
-		s.files.add(s.path("LOCK"))
+	if err != nil {
+		return err
 	}
-	return err
+	s.onClose(lock.Close)
+	s.files.add(s.path("LOCK"))
+	if folder := datadir.Journal(s.cfg); journal.ReleaseReserve(disk.OS{}, folder) {
+		s.log.Warn("the disk is full: released the journal's reserve to open", "advice", doctor.FullDiskText(s.cfg.Data, folder))
+	}
+	return nil
 }
 
 // path returns the path of a file in the data folder.

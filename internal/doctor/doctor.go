@@ -181,6 +181,9 @@ func examineDisk(p Target, m machineReader) []Finding {
 	need := p.Budget - used + 1<<30
 	f := Finding{Fine, "free disk", formatSize(free) + " in " + folder, formatSize(max(need, 0)) + ": the rest of the journal's budget and 1 GiB", ""}
 	out := f.failUnless(free >= need, Warn, fmt.Sprintf("free disk space, or start with --journal-budget %dMiB", max(free/2>>20, 64)))
+	if free < fullDisk {
+		out[0].Verdict, out[0].Mend = Bad, FullDiskText(p.Data, folder)
+	}
 	k := Finding{Fine, "file system", kind, "local: ext4, xfs, btrfs, zfs", ""}
 	switch kind {
 	case "nfs", "cifs", "fuse":

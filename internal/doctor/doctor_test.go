@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -139,6 +140,9 @@ func TestEachFaultIsOneFindingWithCommand(t *testing.T) {
 		{"free disk", examineDisk, func(m *machineReader, _ map[string]string) {
 			m.disk = func(string) (int64, string, error) { return 1 << 30, "ext4", nil }
 		}, Warn, "1.0 GiB", "--journal-budget 512MiB"},
+		{"free disk", examineDisk, func(m *machineReader, _ map[string]string) {
+			m.disk = func(string) (int64, string, error) { return 5 << 20, "ext4", nil }
+		}, Bad, "5.0 MiB", "Free space on this disk: df -h "},
 		{"disk", examineDisk, func(m *machineReader, _ map[string]string) {
 			m.disk = func(string) (int64, string, error) { return 0, "", errors.New("input/output error") }
 		}, Bad, "input/output error", "can be read"},
@@ -273,5 +277,21 @@ func TestUnusableArchivesAreReported(t *testing.T) {
 				t.Errorf("found %+v, want %+v", last, c.last)
 			}
 		})
+	}
+}
+
+// TestFullDiskNamesTheLargestFiles requires the files that fill the disk, a database with its log, largest first.
+func TestFullDiskNamesTheLargestFiles(t *testing.T) {
+	data := t.TempDir()
+	for name, size := range map[string]int64{"history.db": 1 << 20, "history.db-wal": 4 << 20, "intent.db": 2 << 20, "journal/1.log": 3 << 20, "pki/ca.pem": 1 << 10} {
+		path := filepath.Join(data, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, nil, 0o600), os.Truncate(path, size)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text := FullDiskText(data, filepath.Join(data, "journal"))
+	want := fmt.Sprintf("Largest here: %[1]s/history.db 5.0 MiB, %[1]s/journal 3.0 MiB, %[1]s/intent.db 2.0 MiB. Free space on this disk: df -h %[1]s/journal; du -xah ", data)
+	if !strings.HasPrefix(text, want) || !strings.HasSuffix(text, " | sort -h | tail") {
+		t.Errorf("got %q, want %q", text, want)
 	}
 }

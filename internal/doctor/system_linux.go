@@ -44,3 +44,10 @@ func clockSynchronised() (synced, known bool) {
 	state, err := unix.Adjtimex(&tx)
 	return state != unix.TIME_ERROR, err == nil
 }
+
+// deviceOf returns the disk of a file.
+func deviceOf(path string) (device uint64, known bool) {
+	var st unix.Stat_t
+	err := unix.Stat(path, &st)
+	return uint64(st.Dev), err == nil //nolint:unconvert // the type differs by platform
+}

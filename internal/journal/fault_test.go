@@ -235,6 +235,38 @@ func TestSizeAfterCountsUnreadBytes(t *testing.T) {
 	}
 }
 
+// TestReserveIsReleasedToOpen checks that a full disk gives its reserve to the stores that open before the journal, and that a
+// disk with room keeps it.
+func TestReserveIsReleasedToOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := faultfs.New(memfs.New())
+		o := journal.Options{FS: fs, Tick: -1, Reserve: 1 << 20}
+		l := openTestLog(t, "/j", o)
+		a := journaltest.NewAcks()
+		appendTestEntry(t, l, a, 0)
+		a.Wait(1)
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if journal.ReleaseReserve(fs, "/j") {
+			t.Error("released on a disk with room")
+		}
+		fs.SetFree(0)
+		if !journal.ReleaseReserve(fs, "/j") || journal.ReleaseReserve(fs, "/j") {
+			t.Error("want one release on a full disk")
+		}
+		l = openTestLog(t, "/j", o)
+		defer l.Close()
+		appendTestEntry(t, l, a, 1)
+		time.Sleep(5 * time.Second)
+		if n := len(a.Results()); n != 1 || !disk.IsFull(l.Stats().Blocked) {
+			t.Errorf("%d acknowledged without the reserve; blocked: %v", n, l.Stats().Blocked)
+		}
+		fs.SetFree(1 << 30)
+		a.Wait(2)
+	})
+}
+
 // manualClock is a Clock that the test sets.
 type manualClock struct{ wall, mono atomic.Int64 }
 
@@ -279,6 +311,9 @@ func TestListeningTimeStopsWhileServerIsDown(t *testing.T) {
 		received, listening := step(c.wall, c.mono)
 		if got := time.Duration(received - start); got != c.received {
 			t.Errorf("%s: received moved by %v, want %v", c.name, got, c.received)
+		}
+		if got, want := l.Stats().Ahead, max(0, time.Duration(start-clock.Wall())); got != want {
+			t.Errorf("%s: ahead of the clock by %v, want %v", c.name, got, want)
 		}
 		if got := listening - before; got != c.advance {
 			t.Errorf("%s: listened %v, want %v", c.name, got, c.advance)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/journal/disk"
@@ -15,6 +16,7 @@ type segmentWriter struct {
 	grouper       sectionGrouper
 	bytes         []byte        // the commit being written
 	mono          time.Duration // clock at the last stamp
+	ahead         time.Duration // see Stats.Ahead, of the last commit
 	endsInEntries bool          // the last commit has entries
 	flowing       bool          // the last commit came without a stall
 	staleBatches  int           // next batches whose aged entries are refused
@@ -296,7 +298,7 @@ func (r *reserve) allocate() error {
 	_ = r.fs.Remove(path) // of another size: its space counts as free
 	need := r.size + r.margin
 	if free, err := r.fs.Free(r.dir); err == nil && free < need {
-		return fmt.Errorf("disk is full: %d MiB free in %q, the journal needs %d MiB", free>>20, r.dir, need>>20)
+		return fmt.Errorf("disk is full: %d MiB free in %q, the journal needs %d MiB: %w", free>>20, r.dir, need>>20, syscall.ENOSPC)
 	}
 	f, err := r.fs.Create(path)
 	if err != nil {
@@ -323,4 +325,16 @@ func (r *reserve) release(cause error) {
 		return
 	}
 	r.log.Warn("disk is full: journal released its reserve", "bytes", r.size)
+}
+
+// leastFreeAtOpen is the free disk space that the stores of a server need to open.
+const leastFreeAtOpen = 16 << 20
+
+// ReleaseReserve deletes the reserve of the journal in dir if its disk is full, so that the other stores can open. The open
+// journal allocates it again when there is room, and commits nothing before. It reports whether it deleted the reserve.
+func ReleaseReserve(fs disk.FS, dir string) (released bool) {
+	if free, err := fs.Free(dir); err != nil || free >= leastFreeAtOpen {
+		return false // err: a new folder
+	}
+	return fs.Remove(filepath.Join(dir, reserveFile)) == nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/follow"
+	"github.com/muster-fleet/muster/internal/journal/disk"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/react"
 	"github.com/muster-fleet/muster/internal/source/core"
@@ -23,6 +24,9 @@ const (
 	LagWarning  = 30 * time.Second
 	LagCritical = 5 * time.Minute
 )
+
+// clockAheadWarning is the lead of the journal's time over the clock from which on the event journal is a warning.
+const clockAheadWarning = time.Minute
 
 // serverReport is a built-in event about the server and the function that computes its status and text.
 type serverReport struct {
@@ -113,6 +117,9 @@ func (m *Monitor) journalHealth() (model.Status, string) {
 		return model.Critical, "journal does not commit: " + st.Blocked.Error() + m.CutReason()
 	case older != "":
 		return model.Critical, older + ". On the server's machine, with the server stopped: " + m.o.RestoredCommand
+	case st.Ahead > clockAheadWarning:
+		return model.Warning, fmt.Sprintf("this machine's clock was ahead for a while. The journal's time never goes back: until %[2]s it dates results and changes too late, now by %[1]s. Nothing to do",
+			model.RoundTimeSpan(st.Ahead), m.o.Now().Add(2*st.Ahead).UTC().Format(time.DateTime+" UTC"))
 	case share >= 90:
 		return model.Critical, text + "; agents send larger, less frequent batches; when the journal is full, they spool their results" + m.CutReason()
 	case share >= 75:
@@ -121,9 +128,12 @@ func (m *Monitor) journalHealth() (model.Status, string) {
 	return model.OK, text
 }
 
-// CutReason returns a sentence, for the end of another one, about the reason why the journal cannot remove old
-// segments now.
+// CutReason returns a full stop and a sentence: the reason why the journal cannot remove old segments now, or the largest
+// files of a full disk.
 func (m *Monitor) CutReason() string {
+	if disk.IsFull(m.o.Journal().Blocked) {
+		return ". " + m.o.FullDisk() + ". The server continues by itself when the disk has room"
+	}
 	lag, trouble := m.o.Lag(), m.o.Trouble()
 	if lag.Age <= LagWarning && !lag.Again && (trouble == nil || lag.Age == 0) {
 		if name, bytes := m.o.Holder(); name != "" && name != "snapshots" {

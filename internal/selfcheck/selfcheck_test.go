@@ -6,13 +6,17 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/react"
 	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/source/core"
+	"github.com/muster-fleet/muster/internal/store/history"
 )
 
 // cloneReport returns a test report of a second machine with a node's identity.
@@ -201,5 +205,28 @@ func TestMassOutage(t *testing.T) {
 	}
 	if m.startOrExtend(at(609), "the same still") || !m.startOrExtend(at(609+240+240), "a second time") {
 		t.Error("the next episode is told")
+	}
+}
+
+// TestJournalEventNamesFullFilesAndClock requires the files of a full disk, and the end of a time in which the journal is ahead.
+func TestJournalEventNamesFullFilesAndClock(t *testing.T) {
+	var st journal.Stats
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	m := New(Options{
+		Journal: func() journal.Stats { return st }, FullDisk: func() string { return "Largest here: history.db 439.0 MiB" }, Now: func() time.Time { return now },
+		Lag: func() react.Lag { return react.Lag{} }, Trouble: func() error { return nil }, History: func() history.Use {
+			return history.Use{Bytes: 4 << 30, Budget: 4 << 30, Evicted: 7, Oldest: now}
+		},
+	})
+	st = journal.Stats{Ahead: time.Hour}
+	if status, text := m.journalHealth(); status != model.Warning || !strings.Contains(text, "until 2026-03-01 14:00:00 UTC it dates results and changes too late, now by 1h") {
+		t.Errorf("ahead: %s %q", status, text)
+	}
+	st = journal.Stats{Blocked: fmt.Errorf("write 1.log: %w", syscall.ENOSPC)}
+	if status, text := m.journalHealth(); status != model.Critical || !strings.Contains(text, "history.db 439.0 MiB") || !strings.Contains(text, "by itself when the disk has room") {
+		t.Errorf("full: %s %q", status, text)
+	}
+	if status, text := m.historyHealth(); status != model.Warning || !strings.Contains(text, "removed 7 rows up to 2026-03-01 12:00:00 UTC; raise --history-budget (now 4GiB)") {
+		t.Errorf("history: %s %q", status, text)
 	}
 }
