@@ -219,7 +219,14 @@ func (c *commandCall) WriteValue(value any) error {
 	return nil
 }
 
-// print prints a list: a table for people, or JSON or YAML for programs.
+// WriteDocument writes a value as one document of several for programs; with -o name the name of the object.
+func (c *commandCall) WriteDocument(value any) error {
+	if c.Format == screen.Name {
+		return c.WriteValue(value)
+	}
+	return c.Screen.WriteDocument(value)
+}
+
 func (l listOutput[T]) print(c *commandCall) error {
 	if err := sortRows(c.sortBy, l.items); err != nil {
 		return err

@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -36,7 +35,7 @@ type getFlags struct {
 func (g *getFlags) registerFlags(flags *pflag.FlagSet) {
 	g.registerSelector(flags, "labels; of the node in events, problems, history and agents")
 	g.registerWhere(flags, "event and node (events), node (nodes), metadata and spec (resources), or row, as -o json shows it, and node (other lists)")
-	flags.BoolVarP(&g.watch, "watch", "w", false, "events, problems, nodes: continue with each change (events with -o wide: also of output); with -o json only changes, one object per line")
+	flags.BoolVarP(&g.watch, "watch", "w", false, "events, problems, nodes: continue with each change (events with -o wide: also of output); with -o json or name only changes, one per line")
 	flags.IntVar(&g.limit, "limit", 50, "maximum number of rows (0: all); JSON and YAML of resources are always complete")
 	flags.StringVar(&g.group, "group", "", "nodes, events: of this group")
 	flags.StringVar(&g.node, "node", "", "events, problems, history: of this node")
@@ -304,29 +303,4 @@ func printDocuments(c *commandCall, items []json.RawMessage) error {
 func newResourceView(c *commandCall, data []byte) (kind.View, error) {
 	r, err := c.Kinds.DecodeResource(data)
 	return kind.View{Resource: r, Now: c.Now(), Zone: c.Zone}, err
-}
-
-// resourceRefs returns references to all resources of a kind in a namespace (empty: all namespaces) that have the
-// labels of the selector.
-func (s *commandLine) resourceRefs(ctx context.Context, api *client.Client, k model.KindInfo, namespace, selector string) ([]v1.Ref, error) {
-	refs, _, err := client.Pages(0, func(size int, after string) (refs []v1.Ref, _ string, _ error) {
-		page, err := api.Resources.List(ctx, k, namespace, v1.ResourceFilter{Selector: selector}, false, size, after)
-		if err != nil {
-			return nil, "", err
-		}
-		for _, item := range page.Items {
-			r, err := s.Kinds.DecodeResource(item)
-			if err != nil {
-				return nil, "", err
-			}
-			refs = append(refs, refToResource(r))
-		}
-		return refs, page.Next, nil
-	})
-	return refs, err
-}
-
-// refToResource returns the reference to a resource.
-func refToResource(r *model.Resource) v1.Ref {
-	return v1.Ref{Kind: r.Kind, Namespace: r.Metadata.Namespace, Name: r.Metadata.Name}
 }

@@ -55,13 +55,28 @@ func TestLabelAndAnnotate(t *testing.T) {
 		code       int
 	}{
 		{"label node team-a/web01 env=prod tier=db", "node/team-a/web01 updated", 0},
-		{"label node/team-a/web01 env=test", `the label env is "prod"`, 4},
+		{"label node/team-a/web01 env=test", `the label env of node/team-a/web01 is "prod"`, 4},
 		{"label node team-a/web01 env=test tier- --overwrite", "updated", 0},
 		{"get node team-a/web01 -o jsonpath={.metadata.labels}", `{"env":"test"}`, 0},
 		{"annotate check disk ticket=OPS-42", "check/disk updated", 0},
 		{"get check disk -o jsonpath={.metadata.annotations.ticket}", "OPS-42", 0},
 		{"label node web01", "KEY=VALUE is missing", 2},
-		{"label node web01 env", "expected KEY=VALUE, or KEY- to remove a label", 2},
+		{"label node web01 env", "KEY=VALUE is missing", 2},
+		{"label node web01 a=b env", "expected KEY=VALUE, or KEY- to remove a label", 2},
+		{"label nodes web01 team-a rack=1", "node/web01 updated\nnode/team-a updated", 0},
+		{"label node/web01 check/disk owner=ops", "node/web01 updated\ncheck/disk updated", 0},
+		{"label checks -l owner=ops owner=dev --overwrite", "check/disk updated", 0},
+		{"label checks -A -l owner=dev owner- row=9 --dry-run", "check/disk would be updated", 0},
+		{"label checks -A --all row=9", "check/team-a/disk updated", 0},
+		{"get checks -A -l row=9 -o name", "check/disk\ncheck/shared/load\ncheck/team-a/disk\n", 0},
+		{"label checks disk nope row=10 --overwrite", "check/nope does not exist", 3},
+		{"label checks -A --all row=10", `the label row of check/disk is "9"`, 4},
+		{"get checks -A -l row=10", "no checks match", 0},
+		{"label nodes -l rack=7 a=b", "no nodes with labels rack=7 in namespace default: nothing to change", 0},
+		{"label nodes web01 --all a=b", "resource names exclude --all and -l", 2},
+		{"label nodes a=b", "the name is missing", 2},
+		{"label a=b web01", "KEY=VALUE is missing", 2},
+		{"annotate checks -A -l !nope ticket=7 --overwrite", "check/team-a/disk updated", 0},
 	} {
 		x.expectOutput("", c.line, c.code, c.want)
 	}

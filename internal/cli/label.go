@@ -4,12 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/muster-fleet/muster/internal/kind"
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -23,63 +24,62 @@ func annotateCommand(s *commandLine) *cobra.Command {
 	return metadataCommand(s, "annotate", "annotation", func(m *model.Metadata) *map[string]string { return &m.Annotations })
 }
 
-// metadataCommand makes a command that changes one map of the metadata of a resource.
+// metadataCommand makes a command that changes one map of the metadata of resources, of all of them or none.
 func metadataCommand(s *commandLine, name, field string, of func(*model.Metadata) *map[string]string) *cobra.Command {
-	f, overwrite := &changeFlags{}, false
-	var k kind.Kind
-	var object string
-	var changes []string
+	f, selection, overwrite := &changeFlags{}, &resourceSelection{}, false
+	var objects, changes []string
 	return s.buildCommand(command{
-		use: name + " KIND NAME KEY=VALUE|KEY-...", short: "Set " + field + "s of a resource; KEY- removes one",
-		args: cobra.MinimumNArgs(2), complete: s.completeObjects(1),
+		use:   name + " KIND NAME...|-l LABELS|--all KEY=VALUE|KEY-...",
+		short: "Set " + field + "s of resources; KEY- removes one",
+		args:  cobra.MinimumNArgs(1), complete: s.completeObjects(1000),
 		flags: func(flags *pflag.FlagSet) {
 			f.registerFlags(flags)
+			selection.registerFlags(flags)
 			flags.BoolVar(&overwrite, "overwrite", false, "replace values that exist")
 		},
-		check: func(c *commandCall) (err error) {
-			names := 2
-			if strings.Contains(c.args[0], "/") {
-				names = 1
+		check: func(c *commandCall) error {
+			first := 1 + slices.IndexFunc(c.args[1:], isMetadataChange)
+			if first == 0 {
+				return model.Errorf(model.Invalid, "KEY=VALUE is missing").WithHint("%s %s KEY=VALUE, or KEY- to remove it", c.cmd.CommandPath(), strings.Join(c.args, " "))
 			}
-			var word string
-			if word, object, err = c.kindAndName(c.cmd, c.args[:names]); err != nil {
-				return err
-			}
-			if changes = c.args[names:]; len(changes) == 0 {
-				return model.Errorf(model.Invalid, "KEY=VALUE is missing").WithHint("%s %s %s KEY=VALUE, or KEY- to remove it", c.cmd.CommandPath(), word, object)
-			}
-			k, err = c.findKind(word)
-			return err
+			objects, changes = c.args[:first], c.args[first:]
+			return selection.validate(c, objects)
 		},
 		run: func(c *commandCall) error {
-			namespace, object, err := c.findObject(k.KindInfo, object)
+			list, err := selection.readResources(c, objects)
 			if err != nil {
 				return err
 			}
-			data, tag, err := c.api.Resources.Get(c.ctx, k.KindInfo, namespace, object)
-			if err != nil {
-				return err
+			request := v1.ApplyRequest{DryRun: f.dryRun, Message: c.changeReason(f), MaxAffected: f.maxAffected, Yes: f.yes}
+			for _, r := range list {
+				ref := refToResource(r)
+				values := of(&r.Metadata)
+				if *values, err = changeMetadata(*values, changes, field, resourceRefText(ref.Kind, ref.Namespace, ref.Name), overwrite); err != nil {
+					return err
+				}
+				request.Expect = append(request.Expect, v1.Expected{Ref: ref, Revision: r.Status.Revision})
+				r.Status = nil
+				body, err := json.Marshal(r)
+				if err != nil {
+					return fmt.Errorf("encode %s: %w", ref.Name, err)
+				}
+				request.Resources = append(request.Resources, body)
 			}
-			r, err := c.Kinds.DecodeResource(data)
-			if err != nil {
-				return err
+			if len(list) == 0 {
+				return selection.printNothingSelected(c, objects[0], "change")
 			}
-			values := of(&r.Metadata)
-			if *values, err = changeMetadata(*values, changes, field, overwrite); err != nil {
-				return err
-			}
-			r.Status = nil
-			body, err := json.Marshal(r)
-			if err != nil {
-				return fmt.Errorf("encode %s: %w", object, err)
-			}
-			return c.printApplyResult(c.api.Resources.Put(c.ctx, k.KindInfo, namespace, object, body, tag, c.changeReason(f), f.maxAffected, f.dryRun, f.yes))
+			return c.printApplyResult(c.api.Resources.Apply(c.ctx, request))
 		},
 	})
 }
 
-// changeMetadata returns labels or annotations after changes of the form KEY=VALUE and KEY-.
-func changeMetadata(values map[string]string, changes []string, field string, overwrite bool) (map[string]string, error) {
+// isMetadataChange reports whether an argument has the form KEY=VALUE or KEY-; names of resources have neither.
+func isMetadataChange(arg string) bool {
+	return strings.Contains(arg, "=") || strings.HasSuffix(arg, "-")
+}
+
+// changeMetadata returns labels or annotations of an object after changes of the form KEY=VALUE and KEY-.
+func changeMetadata(values map[string]string, changes []string, field, object string, overwrite bool) (map[string]string, error) {
 	out := maps.Clone(values)
 	if out == nil {
 		out = map[string]string{}
@@ -94,7 +94,7 @@ func changeMetadata(values map[string]string, changes []string, field string, ov
 		case !set || key == "":
 			return nil, model.Errorf(model.Invalid, "%q: expected KEY=VALUE, or KEY- to remove a %s", change, field).WithHint("for example env=prod")
 		case exists && old != value && !overwrite:
-			return nil, model.Errorf(model.Conflict, "the %s %s already has the value %q", field, key, old).WithHint("replace it: --overwrite")
+			return nil, model.Errorf(model.Conflict, "the %s %s of %s already has the value %q", field, key, object, old).WithHint("replace it: --overwrite")
 		}
 		out[key] = value
 	}

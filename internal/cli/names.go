@@ -152,7 +152,7 @@ func namesOfObjects(value any) ([]string, error) {
 		Namespace string            `json:"namespace"`
 		Node      string            `json:"node"`
 		Check     string            `json:"check"`
-		ID        string            `json:"id"`
+		ID        any               `json:"id"` // of a problem a text, of a node a number
 		Name      string            `json:"name"`
 		Opened    *time.Time        `json:"opened"`
 	}
@@ -178,8 +178,8 @@ func namesOfObjects(value any) ([]string, error) {
 			return nil, fmt.Errorf("read output: %w", err)
 		case o.Metadata.Name != "":
 			names[i] = resourceRefText(o.Kind, o.Metadata.Namespace, o.Metadata.Name)
-		case o.Opened != nil && o.ID != "":
-			names[i] = "problem/" + o.ID
+		case o.Opened != nil && o.ID != nil:
+			names[i] = fmt.Sprint("problem/", o.ID)
 		case o.Node != "" && o.Check != "":
 			names[i] = "event/" + eventName{o.Namespace, o.Node, o.Check}.String()
 		case o.Name != "" && o.Namespace != "": // an agent is part of its node

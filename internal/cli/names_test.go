@@ -194,7 +194,7 @@ func TestNamesOfSeveralParts(t *testing.T) {
 		{"silence -m x --for 1h -A --check disk --dry-run", "on 4 nodes", 0},
 		{"get events --node team-a/web01 --check default/disk", "default/disk is not in namespace team-a", 2},
 		{"asset list -A", "", 0}, {"status -A", "", 0}, {"audit -A", "team-a", 0},
-		{"node retire -A --selector no=such --dry-run", "no nodes with labels no=such: nothing to delete", 0},
+		{"node retire -A --selector no=such --dry-run", "no nodes with labels no=such: nothing to retire", 0},
 		{"node token -A", "muster node token has no -A", 2},
 		{"delete checks -A --all --dry-run", "check/team-a/disk", 0},
 	} {

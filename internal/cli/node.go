@@ -157,16 +157,16 @@ func nodeRetireCommand(s *commandLine) *cobra.Command {
 				r.Nodes = append(r.Nodes, v1.NodeRef{Namespace: namespace, Name: name})
 			}
 			if selector != "" {
-				refs, err := c.resourceRefs(c.ctx, c.api, kind.Node().KindInfo, c.listNamespace(), selector)
+				nodes, err := c.listResources(c.ctx, c.api, kind.Node().KindInfo, c.listNamespace(), selector)
 				if err != nil {
 					return err
 				}
-				for _, ref := range refs {
-					r.Nodes = append(r.Nodes, v1.NodeRef{Namespace: ref.Namespace, Name: ref.Name})
+				for _, node := range nodes {
+					r.Nodes = append(r.Nodes, v1.NodeRef{Namespace: node.Metadata.Namespace, Name: node.Metadata.Name})
 				}
 			}
 			if len(r.Nodes) == 0 {
-				return printNothingToDelete(c, kind.Node(), selector)
+				return (&resourceSelection{selector: selector}).printNothingSelected(c, "nodes", "retire")
 			}
 			return c.printApplyResult(c.api.Nodes.Retire(c.ctx, r))
 		},

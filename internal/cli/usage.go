@@ -328,8 +328,8 @@ func (s *commandLine) completeObjects(most int) completion {
 func (s *commandLine) completeNames(k model.KindInfo) completion {
 	return func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		return s.completeFromServer(c, typed, func(ctx context.Context, api *client.Client) ([]string, error) {
-			refs, err := s.resourceRefs(ctx, api, k, s.kindNamespace(k), "")
-			return mapTexts(refs, func(ref v1.Ref) string { return ref.Name }), err
+			list, err := s.listResources(ctx, api, k, s.kindNamespace(k), "")
+			return mapTexts(list, func(r *model.Resource) string { return r.Metadata.Name }), err
 		})
 	}
 }

@@ -75,8 +75,10 @@ func TestWatchesPrintChanges(t *testing.T) {
 		}
 		rig.RecordResult("default", "web01", "disk", status, "DISK "+status.String())
 	}
-	for kind, want := range map[string][2]string{
-		"events": {"CRITICAL  web01/disk", `"statusName":"CRITICAL"`}, "problems": {"closed", `"closed":`}, "nodes": {"CRITICAL  web01", `"critical":1`},
+	for kind, want := range map[string][3]string{
+		"events":   {"CRITICAL  web01/disk", `"statusName":"CRITICAL"`, "event/web01/disk"},
+		"problems": {"closed", `"closed":`, "problem/"},
+		"nodes":    {"CRITICAL  web01", `"critical":1`, "node/web01"},
 	} {
 		lines := x.startWatch("get " + kind + " -w")
 		awaitLine(t, lines, "Ctrl-C ends the watch", func() {})
@@ -86,6 +88,10 @@ func TestWatchesPrintChanges(t *testing.T) {
 		line := awaitLine(t, changes, want[1], alternate)
 		if err := json.Unmarshal([]byte(line), &object); err != nil || strings.Contains(line, "web02") {
 			t.Errorf("%s: %v: %s", kind, err, line)
+		}
+		names := x.startWatch("get " + kind + " -w -o name")
+		if line := awaitLine(t, names, "", alternate); !strings.HasPrefix(line, want[2]) || strings.Contains(line, "{") {
+			t.Errorf("%s: with -o name the watch prints %q, want %s", kind, line, want[2])
 		}
 	}
 	x.expectOutput("", "get checks -w", 2, "only events, problems and nodes can be watched")
