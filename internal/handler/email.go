@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"html"
@@ -110,13 +111,18 @@ func isPermanent(err error) bool {
 // they can be closed.
 type mailConns struct {
 	dialer *net.Dialer
+	tls    *tls.Config // of connections that begin with TLS; nil: they begin without
 	mu     sync.Mutex
 	list   []net.Conn
 }
 
 // dial opens a connection for the mail client and records it.
 func (c *mailConns) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := c.dialer.DialContext(ctx, network, address)
+	dial := c.dialer.DialContext
+	if c.tls != nil {
+		dial = (&tls.Dialer{NetDialer: c.dialer, Config: c.tls}).DialContext
+	}
+	conn, err := dial(ctx, network, address)
 	if err == nil {
 		c.mu.Lock()
 		c.list = append(c.list, conn)
@@ -134,6 +140,13 @@ func (c *mailConns) close() {
 	}
 }
 
+// tlsLogins are the logins of a connection that begins with TLS, best first. go-mail discovers only those that need no TLS,
+// because it did not open the connection.
+var tlsLogins = [...]gomail.SMTPAuthType{
+	gomail.SMTPAuthSCRAMSHA256PLUS, gomail.SMTPAuthSCRAMSHA256, gomail.SMTPAuthSCRAMSHA1PLUS, gomail.SMTPAuthSCRAMSHA1,
+	gomail.SMTPAuthCramMD5, gomail.SMTPAuthPlain, gomail.SMTPAuthLogin,
+}
+
 // mailClient returns an SMTP client for the handler's server, with TLS and login.
 func mailClient(ctx context.Context, e *model.Email, c *mailConns) (*gomail.Client, error) {
 	host, port, err := net.SplitHostPort(e.Server)
@@ -148,28 +161,28 @@ func mailClient(ctx context.Context, e *model.Email, c *mailConns) (*gomail.Clie
 	if deadline, ok := ctx.Deadline(); ok {
 		left = max(time.Millisecond, time.Until(deadline))
 	}
-	options := []gomail.Option{gomail.WithPort(number), gomail.WithTimeout(left), gomail.WithoutNoop()}
-	if e.Security != "tls" { // go-mail must know that the connection uses TLS, so go-mail dials itself
-		options = append(options, gomail.WithDialContextFunc(c.dial))
+	config, err := trustConfig(e.CA)
+	if err != nil {
+		return nil, err
 	}
+	options := []gomail.Option{gomail.WithPort(number), gomail.WithTimeout(left), gomail.WithoutNoop(), gomail.WithDialContextFunc(c.dial)}
+	if config != nil {
+		config.ServerName = host
+		options = append(options, gomail.WithTLSConfig(config))
+	}
+	login := gomail.WithSMTPAuth(gomail.SMTPAuthAutoDiscover)
 	switch e.Security {
 	case "tls":
+		c.tls = cmp.Or(config, &tls.Config{ServerName: host})
 		options = append(options, gomail.WithSSL())
+		login = gomail.WithOpportunisticSMTPAuth(tlsLogins[:]...)
 	case "none":
 		options = append(options, gomail.WithTLSPolicy(gomail.NoTLS))
 	default:
 		options = append(options, gomail.WithTLSPolicy(gomail.TLSMandatory))
 	}
-	config, err := trustConfig(e.CA)
-	if err != nil {
-		return nil, err
-	}
-	if config != nil {
-		config.ServerName = host
-		options = append(options, gomail.WithTLSConfig(config))
-	}
 	if e.Username != "" {
-		options = append(options, gomail.WithSMTPAuth(gomail.SMTPAuthAutoDiscover), gomail.WithUsername(e.Username), gomail.WithPassword(e.Password.Text))
+		options = append(options, login, gomail.WithUsername(e.Username), gomail.WithPassword(e.Password.Text))
 	}
 	return gomail.NewClient(host, options...)
 }

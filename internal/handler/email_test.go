@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/muster-fleet/muster/internal/model"
@@ -222,6 +223,22 @@ func TestMailServerAcceptsOrRefuses(t *testing.T) {
 	}
 	if len(ids) != 2 {
 		t.Errorf("ids %v", ids)
+	}
+}
+
+// TestMailUsesTheDialerOfHandlers refuses addresses of mail servers that the server's dialer refuses, whatever the security of
+// the connection.
+func TestMailUsesTheDialerOfHandlers(t *testing.T) {
+	out := newTestSender(t, Options{Dialer: &net.Dialer{Control: func(_, address string, _ syscall.RawConn) error {
+		return fmt.Errorf("%s is out of bounds", address)
+	}}})
+	for _, security := range []string{"", "none", "tls"} {
+		_, err := out.Send(t.Context(), &model.HandlerSpec{Email: &model.Email{
+			Server: "127.0.0.1:1", Security: security, From: "muster@example.org", To: []string{"ann@example.org"},
+		}}, testNotifications()[Opened].message(t))
+		if err == nil || !strings.Contains(err.Error(), "127.0.0.1:1 is out of bounds") {
+			t.Errorf("security %q: %v", security, err)
+		}
 	}
 }
 
