@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/muster-fleet/muster/internal/directory"
@@ -70,7 +71,32 @@ func (e *incomingEvent) handleEvent() (out messageOutcome, cause string) {
 	if proxy.ID == 0 {
 		e.answerRuns(c.Unit, e.Issued, result)
 	}
-	return e.addSignal(c.ID, result, proxy)
+	return e.addSignal(e.age(), c.ID, result, proxy)
+}
+
+// maxTransit is the longest time that a result is on its way without being dated back: the times in an event are whole
+// seconds.
+const maxTransit = 3 * time.Second
+
+// age returns how long ago the command of a result ended, if the result waited in the connection while the network or the
+// server stood still; else 0. The agent's times are compared with those of the requests that it answers, which are the
+// server's. A time before the session is none of a command that the session can have waited for.
+func (e *incomingEvent) age() time.Duration {
+	if e.Executed == 0 {
+		return 0
+	}
+	if ahead := e.Executed - e.Issued; e.Issued != 0 && (e.clockAhead == nil || ahead < *e.clockAhead) {
+		e.clockAhead = &ahead // no command runs before its request
+	}
+	if e.clockAhead == nil {
+		return 0
+	}
+	now := e.srv.cfg.Now()
+	ended := time.Unix(e.Executed-*e.clockAhead, 0).Add(time.Duration(secondsToMs(e.Duration)) * time.Millisecond)
+	if age := now.Sub(ended); age > maxTransit && age < now.Sub(time.Unix(0, e.Since)) {
+		return age
+	}
+	return 0
 }
 
 // findAssignedChunk finds the assigned check and the proxy node that an event belongs to; nil: the check is not
@@ -166,12 +192,12 @@ const maxPendingBytes = 64 << 10
 const pendingOutcome = outcomes
 
 // addSignal adds a signal to the batch that waits for the journal. Signals of messages that arrived together become
-// one commit.
-func (x *session) addSignal(chunk model.ChunkID, result *wire.Result, proxy directory.ProxyNode) (out messageOutcome, cause string) {
+// one commit. age is how long ago its command ended.
+func (x *session) addSignal(age time.Duration, chunk model.ChunkID, result *wire.Result, proxy directory.ProxyNode) (out messageOutcome, cause string) {
 	if x.pending == nil {
 		x.pending = x.srv.records.Get().(*signalRecord)
 	}
-	x.pending.addSignal(uint64(x.srv.monotonicTime()/1e6), chunk, result, proxy)
+	x.pending.addSignal(uint64((x.srv.monotonicTime()-int64(age))/1e6), chunk, result, proxy)
 	if x.pending.bytes >= maxPendingBytes {
 		cause = x.commitPending()
 	}

@@ -38,6 +38,7 @@ type session struct {
 	machineSum    uint64 // hash of the agent's last description of its machine
 	closedByAgent bool   // the agent has sent a close frame
 	pending       *signalRecord
+	clockAhead    *int64 // least time from a request to its command by the agent's clock, s; nil: no request was answered
 	logged        [outcomes]bool
 	admitted      map[eventKey]struct{} // events of passive checks that had room; the view may not have them yet
 
@@ -154,7 +155,7 @@ func (x *session) handleMessage(frame []byte) (out messageOutcome, cause string)
 	if received.Sum != x.machineSum {
 		x.recordMachine(received, true)
 	}
-	return x.addSignal(0, nil, directory.ProxyNode{})
+	return x.addSignal(0, 0, nil, directory.ProxyNode{})
 }
 
 // refuseMessage logs one refused message of each kind per session, and returns its outcome. The metrics count all.

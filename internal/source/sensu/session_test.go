@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -340,7 +341,47 @@ func TestLongOutputIsCutWithAMark(t *testing.T) {
 	}
 }
 
-// Results that an agent has spooled are accepted after its first keepalive and belong to assigned checks.
+// TestResultsThatWaitedAreDatedBack lets the server stand still for 90 s: results that waited in the connection meanwhile have
+// the time of their command, although the agent's clock is wrong. A time that the session cannot have seen is ignored.
+func TestResultsThatWaitedAreDatedBack(t *testing.T) {
+	inBothCodecs(t, func(t *testing.T, json bool) {
+		var stoodStill atomic.Int64
+		w := newTestServer(t, func(c *Config) { c.Now = func() time.Time { return time.Now().Add(time.OutageDuration(stoodStill.LoadConfig())) } })
+		w.chunks = []*model.CheckChunk{newCheck(1, "disk", "x", nil)}
+		w.passives["backup"] = directory.PassiveCheck{Chunk: newCheck(11, "backup", "", func(c *model.CheckChunk) { c.Command, c.Interval = nil, 0 })}
+		a := w.connectAgent("web-1", json)
+		r := a.nextRequest()
+		backup := testenv.Value(a.codec.ParseRequest(a.codec.AppendAsk(nil, &sensuwire.ApplyBackPressure{Name: "backup", Namespace: "default", Interval: 1})))(t)
+		const ahead = 5000 // s, of the agent's clock
+		a.send(sensuwire.TypeEvent, &sensuwire.Event{Timestamp: 1, Entity: &a.entity, Check: r.Check, Issued: r.Issued, Executed: r.Issued + ahead, Output: "in time"})
+		w.wait("the first result", func() bool { return w.count(resultKept) == 1 })
+		stoodStill.Store(int64(90 * time.Second))
+		for _, e := range []*sensuwire.Event{
+			{Check: r.Check, Issued: r.Issued + 1, Executed: r.Issued + 1 + ahead, OutageDuration: 4},
+			{Check: backup.Check, Executed: r.Issued + 20 + ahead},
+			{Check: backup.Check, Executed: 1},
+			{Check: r.Check, Issued: 1, Executed: r.Issued + 90 + ahead},
+		} {
+			e.Timestamp, e.Entity, e.Output = 1, &a.entity, "late"
+			a.send(sensuwire.TypeEvent, e)
+		}
+		w.wait("all results", func() bool { return w.count(resultKept) == 5 })
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		var dates []int64 // s since the request
+		for _, s := range w.signals {
+			if s.Kind == wire.SignalResult {
+				dates = append(dates, int64(s.AtMs)/1000-r.Issued)
+			}
+		}
+		if len(dates) != 5 || dates[0] >= 90 || dates[1] != 5 || dates[2] != 20 || dates[3] < 90 || dates[4] < 90 {
+			t.Errorf("results are dated %v s after the request", dates)
+		}
+	})
+}
+
+// TestSpooledResultsFollowTheFirstKeepalive checks that results spooled by an agent arrive after its first keepalive
+// and belong to assigned checks.
 func TestSpooledResultsFollowTheFirstKeepalive(t *testing.T) {
 	for i := range 10 {
 		w := newTestServer(t, nil)

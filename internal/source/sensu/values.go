@@ -117,7 +117,7 @@ func (e *incomingEvent) handleMetrics() (out messageOutcome, cause string) {
 		}
 		result := &wire.Result{Output: []byte(text), Extra: append(extra, trailer...)}
 		if len(values) == 0 {
-			return e.addSignal(c.ID, result, directory.ProxyNode{})
+			return e.addSignal(0, c.ID, result, directory.ProxyNode{})
 		}
 		e.commitServerResult(c.ID, result, directory.ProxyNode{})
 	}
