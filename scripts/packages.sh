@@ -10,7 +10,8 @@ export GOFLAGS=-trimpath CGO_ENABLED=0 LC_ALL=C TZ=UTC GOARCH=${GOARCH:-$(go env
 export COMMIT=${COMMIT:-$(git rev-parse HEAD)} SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git show -s --format=%ct HEAD)}
 NFPM=github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.2
 CYCLONEDX=github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
-# On this machine, also where the packages are for another one.
+# On this machine, also where the packages are for another one: those read ARCH.
+export ARCH=$GOARCH
 tool() { env -u GOARCH -u GOOS go "$@"; }
 # A version that semver, deb and rpm take: a commit without a tag is older than 0.0.1.
 VERSION=$(sed -E 's/^v//; s/-([0-9]+)-g/+\1.g/; s/-dirty$/.dirty/; s/^([0-9.]+)\.dirty$/\1+dirty/' <<<"${VERSION:-$(git describe --tags --always --dirty)}")
@@ -32,6 +33,7 @@ archive() { tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --
 for name in muster muster-agent; do
   echo "$name: deb, rpm, image, bill of materials"
   for format in deb rpm; do tool run $NFPM package --config deploy/packages/$name/package.yaml --packager $format --target dist/ >/dev/null; done
+  [ -n "$(find dist -name "${name}_*_$ARCH.deb")" ] || { echo "the deb of $name is not for $ARCH" >&2; exit 1; }
   (cd deploy/oci && tool run . build $name "$VERSION" "$GOARCH" ../../$build/$name ../../$build/$name.oci)
   archive "dist/${name}_${VERSION}_${GOARCH}.oci.tar" $build/$name.oci oci-layout index.json blobs
   tool run $CYCLONEDX bin -json -std -noserial -notimestamp -version "$VERSION" -output "dist/${name}_${VERSION}_${GOARCH}.cdx.json" $build/$name

@@ -44,7 +44,7 @@ type Options struct {
 	Lag       func() react.Lag                      // of history
 	Trouble   func() error                          // of the history store
 	History   func() history.Usage                  // size of history
-	FullDisk  func() string                     // largest files of the server, and commands that find others on the journal's disk
+	FullDisk  func() string                         // largest files of the server, and commands that find others on the journal's disk
 	Streams   func() []follow.State                 // of handlers of every result
 	Files     func() []string                       // files of the data folder that were deleted or replaced, as sentences
 }

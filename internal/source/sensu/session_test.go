@@ -346,7 +346,9 @@ func TestLongOutputIsCutWithAMark(t *testing.T) {
 func TestResultsThatWaitedAreDatedBack(t *testing.T) {
 	inBothCodecs(t, func(t *testing.T, json bool) {
 		var stoodStill atomic.Int64
-		w := newTestServer(t, func(c *Config) { c.Now = func() time.Time { return time.Now().Add(time.OutageDuration(stoodStill.LoadConfig())) } })
+		w := newTestServer(t, func(c *Config) {
+			c.Now = func() time.Time { return time.Now().Add(time.OutageDuration(stoodStill.LoadConfig())) }
+		})
 		w.chunks = []*model.CheckChunk{newCheck(1, "disk", "x", nil)}
 		w.passives["backup"] = directory.PassiveCheck{Chunk: newCheck(11, "backup", "", func(c *model.CheckChunk) { c.Command, c.Interval = nil, 0 })}
 		a := w.connectAgent("web-1", json)
