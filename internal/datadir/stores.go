@@ -82,6 +82,9 @@ func (s *Stores) Differences(ctx context.Context, last wire.IntentMark) (list []
 			list = append(list, fmt.Sprintf("%s is older than the journal, or its end is lost: it ends at %s %d, the journal knows %d", store.file, store.unit, store.reached, store.seen))
 		}
 	}
+	if id := s.Intent.LastID(); len(list) == 0 && id < last.LastID {
+		list = append(list, fmt.Sprintf("%s has lost ids: the highest is %d, the journal knows %d", IntentDB(s.Config), id, last.LastID))
+	}
 	return list, nil
 }
 

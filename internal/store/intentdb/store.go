@@ -33,13 +33,15 @@ var schema = []string{`
 	CREATE TABLE intent_rows (
 		kind {text} NOT NULL, namespace {text} NOT NULL, name {text} NOT NULL,
 		id BIGINT NOT NULL, revision BIGINT NOT NULL,
-		created BIGINT NOT NULL, updated BIGINT NOT NULL, body {blob} NOT NULL,
+		created BIGINT NOT NULL, updated BIGINT NOT NULL, body {blob} NOT NULL, sum BIGINT NOT NULL,
+		{sqlite} CHECK (sum = row_sum(kind, namespace, name, id, revision, created, updated, body)),
 		PRIMARY KEY (kind, namespace, name));
 	CREATE TABLE intent_changes (
 		revision BIGINT NOT NULL, part BIGINT NOT NULL, at BIGINT NOT NULL,
 		who {text} NOT NULL, whence {text} NOT NULL, why {text} NOT NULL, owner {text} NOT NULL,
 		kind {text} NOT NULL, namespace {text} NOT NULL, name {text} NOT NULL,
-		id BIGINT NOT NULL, op {text} NOT NULL, before_body {blob}, after_body {blob}, was {text} NOT NULL,
+		id BIGINT NOT NULL, op {text} NOT NULL, before_body {blob}, after_body {blob}, was {text} NOT NULL, sum BIGINT NOT NULL,
+		{sqlite} CHECK (sum = row_sum(revision, part, at, who, whence, why, owner, kind, namespace, name, id, op, was, before_body, after_body)),
 		PRIMARY KEY (revision, part));
 	CREATE INDEX intent_changes_key ON intent_changes (kind, namespace, name, revision);
 	CREATE INDEX intent_changes_was ON intent_changes (kind, namespace, was) WHERE was <> '';
@@ -164,11 +166,11 @@ func newWriter(ctx context.Context, tx *sqldb.Tx, revision int64, at time.Time, 
 		text string
 	}{
 		{&w.get, `SELECT id, revision, created, body FROM intent_rows WHERE kind = ? AND namespace = ? AND name = ?`},
-		{&w.put, `INSERT INTO intent_rows (kind, namespace, name, id, revision, created, updated, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-			ON CONFLICT (kind, namespace, name) DO UPDATE SET revision = excluded.revision, updated = excluded.updated, body = excluded.body`},
+		{&w.put, `INSERT INTO intent_rows (kind, namespace, name, id, revision, created, updated, body, sum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+			ON CONFLICT (kind, namespace, name) DO UPDATE SET revision = excluded.revision, updated = excluded.updated, body = excluded.body, sum = excluded.sum`},
 		{&w.remove, `DELETE FROM intent_rows WHERE kind = ? AND namespace = ? AND name = ?`},
-		{&w.change, `INSERT INTO intent_changes (revision, part, at, who, whence, why, owner, kind, namespace, name, id, op, was, before_body, after_body)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`},
+		{&w.change, `INSERT INTO intent_changes (revision, part, at, who, whence, why, owner, kind, namespace, name, id, op, was, before_body, after_body, sum)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`},
 	} {
 		stmt, err := tx.Prepare(ctx, p.text)
 		if err != nil {
@@ -244,7 +246,7 @@ func (w *commitWriter) write(ctx context.Context, part int, write intent.Write) 
 		_, err = w.remove.ExecContext(ctx, source.Kind, source.Namespace, source.Name)
 	}
 	if err == nil && write.Body != nil {
-		_, err = w.put.ExecContext(ctx, key.Kind, key.Namespace, key.Name, int64(row.ID), row.Revision,
+		err = execSummed(ctx, w.put, key.Kind, key.Namespace, key.Name, int64(row.ID), row.Revision,
 			row.Created.UnixNano(), row.Updated.UnixNano(), write.Body)
 	}
 	if err != nil {
@@ -255,12 +257,18 @@ func (w *commitWriter) write(ctx context.Context, part int, write intent.Write) 
 		bodies = [2][]byte{before.Body, write.Body}
 	}
 	by := cmp.Or(write.By, &w.by)
-	_, err = w.change.ExecContext(ctx, w.revision, part, w.at.UnixNano(), by.User, by.Whence, by.Why, by.Owner,
+	err = execSummed(ctx, w.change, w.revision, int64(part), w.at.UnixNano(), by.User, by.Whence, by.Why, by.Owner,
 		key.Kind, key.Namespace, key.Name, int64(row.ID), op, write.From, bodies[0], bodies[1])
 	if err != nil {
 		return intent.Row{}, fmt.Errorf("record %s of %s: %w", op, key, err)
 	}
 	return row, nil
+}
+
+// execSummed executes a statement that writes a row of these values and their checksum.
+func execSummed(ctx context.Context, stmt *sql.Stmt, values ...any) error {
+	_, err := stmt.ExecContext(ctx, append(values, sqldb.RowSum(values...))...)
+	return err
 }
 
 // nextID returns a new id for the row of a key.

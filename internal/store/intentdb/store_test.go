@@ -1,9 +1,12 @@
 package intentdb_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -42,7 +45,43 @@ func TestStoreOnPostgreSQL(t *testing.T) {
 	testStore(t, func(t *testing.T) func() intent.Store { return opener(t, server.Database(t)) })
 }
 
-// The planner keeps the ids of chunks over restarts and gives an edited check a new one.
+// TestChangedRowsAreFound changes letters of rows in the writeControlFile, as a disk may: Open refuses the writeControlFile, and Repair leaves out these rows
+// alone and names them.
+func TestChangedRowsAreFound(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "intent.db")
+	s := opener(t, path)()
+	for _, name := range []string{"first", "spoilt", "second", "rotten", "third"} {
+		_, err := s.Commit(t.Context(), intent.Actor{}, []intent.Write{{Key: intent.Key{Kind: "user", Name: name}, Body: []byte("body of " + name)}})
+		testenv.NoError(t, err)
+	}
+	testenv.NoError(t, s.Close())
+	content := testenv.Value(os.ReadFile(path))(t)
+	for _, body := range []string{"body of spoilt", "body of rotten"} {
+		at := bytes.Index(content, []byte(body))
+		content[at] ^= 0x10
+	}
+	testenv.NoError(t, os.WriteFile(path, content, 0o600))
+
+	_, err := intentdb.Open(t.Context(), path, time.Now)
+	var said *model.Error
+	if !errors.As(err, &said) || !strings.Contains(err.Error(), path+" is damaged") || !strings.Contains(said.Hint, "muster doctor repair --data "+filepath.Dir(path)) {
+		t.Fatalf("opened a changedFiles writeControlFile: %v", err)
+	}
+	losses := testenv.Value(intentdb.Repair(t.Context(), path))(t)
+	text := strings.Join(losses, "\n")
+	if !strings.Contains(text, "row [user  spoilt]") || !strings.Contains(text, "row [user  rotten]") || strings.Contains(text, "third") {
+		t.Errorf("losses:\n%s", text)
+	}
+	s = opener(t, path)()
+	defer s.Close()
+	rows := testenv.Value(s.List(t.Context(), intent.ListQuery{Kind: "user"}))(t)
+	if len(rows) != 3 {
+		t.Errorf("%d rows remain, want 3", len(rows))
+	}
+}
+
+// TestPlannerAcrossRestarts checks that the planner on a real store keeps chunk ids over restarts and gives an edited
+// check a new one.
 func TestPlannerAcrossRestarts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "intent.db")
 	open := func() (intent.Store, *plan.Planner) {

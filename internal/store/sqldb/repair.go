@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
 	"os"
 	"strings"
 
@@ -42,18 +41,41 @@ func quickCheck(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// Check verifies the pages of a SQLite file without changing it. A database on a server, or a missing file, has no fault.
+// Check verifies the pages of a SQLite file, and the checksums of its rows, without changing it. A database on a server, or a missing file, has no fault.
 func Check(ctx context.Context, dsn string) error {
 	if _, err := os.Stat(dsn); strings.Contains(dsn, "://") || errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: dsn}).EscapedPath()+"?mode=ro&_pragma=busy_timeout(10000)&_pragma=query_only(1)")
+	// SQLite verifies CHECK on writable connections alone. The last one to close copies the write-ahead log into the file, unless it is
+	// read-only.
+	last, err := openFile(dsn, "mode=ro&_pragma=busy_timeout(10000)")
+	if err != nil {
+		return err
+	}
+	defer last.Close()
+	_ = last.QueryRowContext(ctx, `SELECT COUNT(*) FROM sqlite_schema`).Scan(new(int)) // opens the log; quickCheck returns faults
+	db, err := openFile(dsn, "mode=rw&_pragma=busy_timeout(10000)&_pragma=query_only(1)")
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	if err := quickCheck(ctx, db); err != nil {
+	if err := errors.Join(checkHeader(dsn), quickCheck(ctx, db)); err != nil {
 		return fmt.Errorf("check the pages of the database file %s: %w", dsn, err)
+	}
+	return nil
+}
+
+// checkHeader returns ErrDamaged if the header of a SQLite file names a format that does not exist. SQLite would refuse to write to
+// such a file, or to read it, and give no reason.
+func checkHeader(path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	formats := [2]byte{} // for writing and for reading: 1 with a rollback journal, 2 with a write-ahead log
+	if _, err := file.ReadAt(formats[:], 18); err == nil && max(formats[0], formats[1]) > 2 {
+		return fmt.Errorf("%w: the header has the formats %d and %d", ErrDamaged, formats[0], formats[1])
 	}
 	return nil
 }
@@ -85,7 +107,7 @@ func Repair(ctx context.Context, dsn, component string, schema []string, rows st
 
 // copyReadableRows copies all readable rows from a damaged SQLite file into a new one.
 func copyReadableRows(ctx context.Context, from, to, component string, schema []string, rows string) (losses []string, err error) {
-	source, err := sql.Open("sqlite", "file:"+(&url.URL{Path: from}).EscapedPath()+"?_pragma=busy_timeout(10000)")
+	source, err := openFile(from, "_pragma=busy_timeout(10000)")
 	if err != nil {
 		return nil, err
 	}
@@ -137,6 +159,9 @@ func copyRows(ctx context.Context, source *sql.DB, target *DB, table string) err
 	return fault
 }
 
+// shownValues is how many values of a lost row a loss names: kind, namespace and name of intent's.
+const shownValues = 3
+
 // copyInOrder copies the rows of a table up to the first unreadable one, and returns the error of that row as fault.
 func copyInOrder(ctx context.Context, source *sql.DB, target *DB, table, order string) (fault error) {
 	rows, err := source.QueryContext(ctx, `SELECT * FROM `+table+` NOT INDEXED ORDER BY `+order)
@@ -159,11 +184,12 @@ func copyInOrder(ctx context.Context, source *sql.DB, target *DB, table, order s
 		}
 		defer insert.Close()
 		for rows.Next() {
-			if fault = errors.Join(fault, rows.Scan(into...)); fault != nil {
+			if err := rows.Scan(into...); err != nil {
+				fault = errors.Join(fault, err)
 				return nil // keep the rows before it
 			}
-			if _, err := insert.ExecContext(ctx, values...); err != nil {
-				fault = err // a row with damaged content; the next one may be whole
+			if _, err := insert.ExecContext(ctx, values...); err != nil { // damaged content: the next row may be sound
+				fault = errors.Join(fault, fmt.Errorf("row %v: %w", values[:min(shownValues, len(values))], err))
 			}
 		}
 		fault = errors.Join(fault, rows.Err())

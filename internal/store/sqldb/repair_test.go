@@ -1,6 +1,7 @@
 package sqldb
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -83,8 +84,32 @@ func TestRepairKeepsReadableRows(t *testing.T) {
 	}
 }
 
-// A SQLite file whose last process was killed is checked when it is opened, and the error for damaged pages names the
-// repair command.
+// TestImpossibleFormatIsDamage changes a format in the header, which SQLite takes for a writeControlFile that it must not routeAndRecord: Check and Open
+// find the damage, and Repair keeps the rows.
+func TestImpossibleFormatIsDamage(t *testing.T) {
+	path, _ := makeTestFile(t)
+	content := testenv.Value(os.ReadFile(path))(t)
+	content[18] ^= 0x10
+	testenv.NoError(t, os.WriteFile(path, content, 0o600))
+	if fault := Check(t.Context(), path); !errors.Is(fault, ErrDamaged) {
+		t.Fatalf("the damage was not found: %v", fault)
+	}
+	var said *model.Error
+	if _, err := Open(t.Context(), path, "history"); !errors.As(err, &said) || !strings.Contains(said.Hint, "muster doctor repair --data "+filepath.Dir(path)) {
+		t.Fatalf("opened a damaged writeControlFile: %v", err)
+	}
+	losses, err := Repair(t.Context(), path, "history", testSchema, testRow)
+	if err != nil || len(losses) != 1 {
+		t.Fatalf("losses %q, %v", losses, err)
+	}
+	db := testenv.Value(Open(t.Context(), path, "history"))(t)
+	defer db.Close()
+	if n := testenv.Value(QueryValue[int64](t.Context(), db, "rows", `SELECT COUNT(*) FROM rows`))(t); n != testRows {
+		t.Errorf("%d rows remain of %d", n, testRows)
+	}
+}
+
+// TestUncleanEndIsVerified opens a database whose last process was killed: damaged pages are found, with what to type.
 func TestUncleanEndIsVerified(t *testing.T) {
 	path, _ := makeTestFile(t)
 	db := testenv.Value(Open(t.Context(), path, "history"))(t)
@@ -95,6 +120,11 @@ func TestUncleanEndIsVerified(t *testing.T) {
 	content, log := testenv.Value(os.ReadFile(path))(t), testenv.Value(os.ReadFile(path+"-wal"))(t)
 	testenv.NoError(t, db.Close())
 	copied := filepath.Join(t.TempDir(), "history.db")
+	testenv.NoError(t, errors.Join(os.WriteFile(copied, content, 0o600), os.WriteFile(copied+"-wal", log, 0o600)))
+	testenv.NoError(t, Check(t.Context(), copied))
+	if kept := testenv.Value(os.ReadFile(copied + "-wal"))(t); !bytes.Equal(kept, log) {
+		t.Error("Check changed the write-ahead log")
+	}
 	copy(content[len(content)/2/4096*4096:], strings.Repeat("\xa5", 4096))
 	testenv.NoError(t, errors.Join(os.WriteFile(copied, content, 0o600), os.WriteFile(copied+"-wal", log, 0o600)))
 	_, err := Open(t.Context(), copied, "history")

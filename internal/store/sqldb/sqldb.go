@@ -14,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -46,7 +45,7 @@ type DB struct {
 }
 
 // Open opens the database at dsn, postgres://… or the path of a SQLite file, which is created
-// (0600) if missing, and verified after an unclean end. component names the content (intent, history): one database may hold several,
+// (0600) if missing, and verified after an unclean end; intent always, because its rows have checksums (RowSum). component names the content (intent, history): one database may hold several,
 // each with one writing server.
 func Open(ctx context.Context, dsn, component string) (*DB, error) {
 	if strings.HasPrefix(dsn, "postgres://") || strings.HasPrefix(dsn, "postgresql://") {
@@ -67,24 +66,26 @@ func openSQLite(ctx context.Context, path, component string) (*DB, error) {
 	file.Close()
 	wal, err := os.Stat(path + "-wal") // the last one to close a database removes it
 	unclean := err == nil && wal.Size() > 0
-	source := func(extra string) string {
-		return "file:" + (&url.URL{Path: path}).EscapedPath() + "?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)" +
+	options := func(extra string) string {
+		return "_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)" +
 			"&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)&_pragma=cache_size(-16000)&_pragma=temp_store(MEMORY)&_pragma=wal_autocheckpoint(4000)&_pragma=journal_size_limit(16384000)" + extra
 	}
 	db := &DB{Dialect: SQLite, component: component, name: path}
-	if db.writer, err = sql.Open("sqlite", source("&_txlock=immediate")); err != nil {
+	if db.writer, err = openFile(path, options("&_txlock=immediate")); err != nil {
 		return nil, fmt.Errorf("open database %q: %w", path, err)
 	}
 	db.writer.SetMaxOpenConns(1)
-	err = db.writer.PingContext(ctx)
-	if err == nil && unclean {
+	if err = checkHeader(path); err == nil {
+		err = db.writer.PingContext(ctx)
+	}
+	if err == nil && (unclean || component == "intent") { // small, and its rows have checksums
 		err = quickCheck(ctx, db.writer)
 	}
 	if err != nil {
 		db.writer.Close()
 		return nil, fmt.Errorf("open database %q: %w", path, db.recordTrouble(err))
 	}
-	if db.reader, err = sql.Open("sqlite", source("&_pragma=query_only(1)")); err != nil {
+	if db.reader, err = openFile(path, options("&_pragma=query_only(1)")); err != nil {
 		db.writer.Close()
 		return nil, fmt.Errorf("open database %q: %w", path, err)
 	}
@@ -261,7 +262,8 @@ func rollback(tx *sql.Tx) error {
 
 // Migrate upgrades the component's schema to version len(steps), each step in a transaction. Steps are only ever
 // appended. Statements end with ; and use {blob}, {serial}, {id} (a key that the program assigns), {text} (compared
-// byte by byte) and, at the end of a table stored in key order, {clustered}, where the engines differ.
+// byte by byte), at the beginning of a line for SQLite alone {sqlite}, and, at the end of a table stored in key order, {clustered},
+// where the engines differ.
 func (db *DB) Migrate(ctx context.Context, steps []string) error {
 	if err := db.migrate(ctx, steps); err != nil {
 		return fmt.Errorf("upgrade the schema of %s in database %s: %w", db.component, db.name, db.recordTrouble(err))
@@ -342,7 +344,7 @@ func Identity(ctx context.Context, db *DB, table, rows string) (uint64, error) {
 // translate replaces the words in braces of a schema step, such as {text}, by the SQL words of the engine.
 func (db *DB) translate(step string) string {
 	if db.Dialect == PostgreSQL {
-		return strings.NewReplacer("{blob}", "BYTEA", "{serial}", "BIGSERIAL PRIMARY KEY", "{id}", "BIGINT PRIMARY KEY", "{text}", `TEXT COLLATE "C"`, "{clustered}", "").Replace(step)
+		return strings.NewReplacer("{blob}", "BYTEA", "{serial}", "BIGSERIAL PRIMARY KEY", "{sqlite}", "--", "{id}", "BIGINT PRIMARY KEY", "{text}", `TEXT COLLATE "C"`, "{clustered}", "").Replace(step)
 	}
-	return strings.NewReplacer("{blob}", "BLOB", "{serial}", "INTEGER PRIMARY KEY AUTOINCREMENT", "{id}", "INTEGER PRIMARY KEY", "{text}", "TEXT", "{clustered}", " WITHOUT ROWID").Replace(step)
+	return strings.NewReplacer("{blob}", "BLOB", "{serial}", "INTEGER PRIMARY KEY AUTOINCREMENT", "{sqlite}", "", "{id}", "INTEGER PRIMARY KEY", "{text}", "TEXT", "{clustered}", " WITHOUT ROWID").Replace(step)
 }

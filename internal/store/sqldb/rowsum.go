@@ -1,0 +1,48 @@
+package sqldb
+
+import (
+	"database/sql"
+	"database/sql/driver"
+	"encoding/binary"
+	"net/url"
+	"sync"
+
+	"github.com/cespare/xxhash/v2"
+	"modernc.org/sqlite"
+)
+
+// RowSum returns the checksum of a row's values, which are of the types int64, string and []byte, or nil. Tables keep it in a
+// column sum with CHECK (sum = row_sum(…)), so that SQLite's own checks find rows that the disk has changed.
+func RowSum[V any](values ...V) int64 {
+	sum, number := xxhash.New(), [8]byte{}
+	for _, value := range values {
+		var field []byte
+		switch v := any(value).(type) {
+		case int64:
+			field = binary.BigEndian.AppendUint64(nil, uint64(v))
+		case string:
+			field = []byte(v)
+		case []byte:
+			field = v
+		}
+		_, _ = sum.Write(binary.BigEndian.AppendUint64(number[:0], uint64(len(field))))
+		_, _ = sum.Write(field)
+	}
+	return int64(sum.Sum64())
+}
+
+// registerRowSum makes RowSum known to SQLite, for connections that are opened later.
+var registerRowSum = sync.OnceValue(func() error {
+	return sqlite.RegisterFunction("row_sum", &sqlite.FunctionImpl{NArgs: -1, Deterministic: true, VolatileArgs: true,
+		Scalar: func(_ *sqlite.FunctionContext, values []driver.Value) (driver.Value, error) {
+			return RowSum(values...), nil
+		}})
+})
+
+// openFile opens connections to a SQLite file. options is the query of its URL.
+func openFile(path, options string) (*sql.DB, error) {
+	if err := registerRowSum(); err != nil {
+		return nil, err
+	}
+	return sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+options)
+}
