@@ -113,7 +113,7 @@ const leastFree = 64 << 20
 func intentMark(s *Server) wire.IntentMark { return s.beside.Mark(s.directory.Revision()) }
 
 // markRecorded writes to the journal how far history has recorded changes, before notifications of these changes are
-// sent. The deliverer may find single messages earlier. A journal that does not commit delays the others by a short
+// sent. A journal that does not commit delays them by a short
 // time.
 func markRecorded(ctx context.Context, s *Server) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)

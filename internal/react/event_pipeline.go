@@ -130,7 +130,7 @@ func (s *eventPipeline) persist(ctx context.Context, ts []event.Transition) erro
 	for p := range s.moved {
 		b.PipelinePlaces[p] = s.reached[p]
 	}
-	s.r.deliver.outbox.limitDeliveries(b.Deliveries)
+	s.r.deliver.outbox.prepare(b.Deliveries)
 	if err := s.retry(ctx, "cannot store deliveries of pipelines in history", len(b.Deliveries), func() error { return s.opts.Store.Record(ctx, b) }); err != nil {
 		return err
 	}

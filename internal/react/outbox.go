@@ -25,6 +25,7 @@ type outbox struct {
 	passed   uint64
 	overflow uint64
 
+	unmarked map[string]bool // keys of messages whose transaction the journal does not know yet (Options.MarkRecorded)
 	underway map[int64]bool
 	busy     map[history.HandlerRef]int // number of messages under way by handler
 	// finished lists messages that count as under way until the next query of the outbox begins: a query that ran while
@@ -42,7 +43,7 @@ const maxAssetWaits = 1 << 17
 // newOutbox returns an empty outbox with the limits of the queue deliveries.
 func newOutbox(queues *queue.Registry, slots func(history.HandlerRef) int) *outbox {
 	most, policy := queues.Bounds("deliveries")
-	o := &outbox{limit: int(most), slots: slots, pending: map[history.HandlerRef]int{}, underway: map[int64]bool{},
+	o := &outbox{limit: int(most), slots: slots, pending: map[history.HandlerRef]int{}, unmarked: map[string]bool{}, underway: map[int64]bool{},
 		busy: map[history.HandlerRef]int{}, waiting: map[int64]bool{}}
 	queues.Register("deliveries", func() queue.Info {
 		o.mu.Lock()
@@ -75,15 +76,18 @@ func (o *outbox) undelivered(ref history.HandlerRef) int {
 	return o.pending[ref]
 }
 
-// limitDeliveries turns the deliveries that exceed the limit of their handler into dead letters.
-func (o *outbox) limitDeliveries(list []history.Delivery) {
+// prepare turns the deliveries that exceed the limit of their handler into dead letters. None is sent before add.
+func (o *outbox) prepare(list []history.Delivery) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	more := map[history.HandlerRef]int{}
 	for i := range list {
 		one := &list[i]
+		o.unmarked[one.Key] = true
 		if one.State != "" {
 			continue
 		}
-		if n := o.undelivered(one.Handler) + more[one.Handler]; n >= o.limit {
+		if n := o.pending[one.Handler] + more[one.Handler]; n >= o.limit {
 			one.State, one.Ended = history.Dead, one.Created
 			one.LastError = fmt.Sprintf("handler %s has %d undelivered messages, the limit is %d: this one was not sent", one.Handler.Name, n, o.limit)
 			continue
@@ -92,11 +96,12 @@ func (o *outbox) limitDeliveries(list []history.Delivery) {
 	}
 }
 
-// add counts new deliveries per handler after their transaction.
+// add counts new deliveries per handler after their transaction and its mark: from now on they are sent.
 func (o *outbox) add(list []history.Delivery) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for i := range list {
+		delete(o.unmarked, list[i].Key)
 		switch list[i].State {
 		case "", history.Pending:
 			o.passed++
@@ -148,13 +153,13 @@ func (o *outbox) beginQuery() (full []history.HandlerRef, n int) {
 	return full, min(max(n, minDue), maxDue)
 }
 
-// reserve gives a message one of its handler's parallel slots; false: the message has one already, or none is free.
-// The caller passes arrivals to release.
+// reserve assigns a free slot of the handler to a message; false: the message has one already, none is free, or the journal does not
+// know the message's transaction yet. The caller passes arrivals to release.
 func (o *outbox) reserve(one *history.Delivery) (arrivals uint64, ok bool) {
 	most := o.slots(one.Handler)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.underway[one.ID] || o.busy[one.Handler] >= most {
+	if o.underway[one.ID] || o.unmarked[one.Key] || o.busy[one.Handler] >= most {
 		return 0, false
 	}
 	delete(o.waiting, one.ID)
@@ -189,8 +194,7 @@ func (o *outbox) release(one *history.Delivery, as attemptEnd, arrivals uint64) 
 	}
 }
 
-// addCount adds n to a handler's count and removes a zero count. A count is negative for a moment if the deliverer sends
-// a message between its commit and its count.
+// addCount adds n to a handler's count and removes a zero count.
 func addCount(counts map[history.HandlerRef]int, ref history.HandlerRef, n int) {
 	if counts[ref] += n; counts[ref] == 0 {
 		delete(counts, ref)

@@ -310,7 +310,7 @@ func (r *Reactor) routeAndRecord(ctx context.Context, all recordedBatch, transit
 
 // record writes a batch of transitions to history, and tries again until the write succeeds.
 func (r *Reactor) record(ctx context.Context, b history.Batch, transitions int) error {
-	r.deliver.outbox.limitDeliveries(b.Deliveries)
+	r.deliver.outbox.prepare(b.Deliveries)
 	began := r.opts.Now()
 	if err := r.retry(ctx, "cannot store a batch in history", transitions, func() error { return r.opts.Store.Record(ctx, b) }); err != nil {
 		return err

@@ -206,9 +206,20 @@ func TestOlderHistoryNotifiesNobodyTwice(t *testing.T) {
 	spec, got := newWebhook(t, nil)
 	s, v := openSQLite(t), &testView{}
 	marks := 0
+	var r *runningReactor
 	o := Options{Store: s, Names: newTestDirectory(map[string]*model.HandlerSpec{"pager": spec}), Routing: RoutingOptions{Present: v.present},
-		MarkRecorded: func(context.Context) { marks++ }}
-	r := startReactor(t, o)
+		MarkRecorded: func(ctx context.Context) {
+			marks++
+			due, _, err := s.Due(ctx, time.Now().Add(time.Hour), 10, nil)
+			if err != nil || len(due) != 1 {
+				t.Errorf("due: %+v, %v", due, err)
+				return
+			}
+			if _, ok := r.deliver.outbox.reserve(&due[0]); ok {
+				t.Errorf("%s leaves before the mark", due[0].Key)
+			}
+		}}
+	r = startReactor(t, o)
 	r.Emit([]event.Transition{openingTransition("known", 1)})
 	r.waitRecorded(positionAt(1))
 	receiveFrom(t, "message", got)

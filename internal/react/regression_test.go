@@ -172,19 +172,18 @@ func TestWithheldDeliveriesAreNotQueued(t *testing.T) {
 	}
 }
 
-// TestMessageSentBeforeItsCountIsNotQueued checks that a message sent before it was counted as waiting leaves the
-// count at zero.
-func TestMessageSentBeforeItsCountIsNotQueued(t *testing.T) {
+// TestMessageWaitsForItsMark reserves a slot for a message before and after the mark of its transaction.
+func TestMessageWaitsForItsMark(t *testing.T) {
 	o := newOutbox(&queue.Registry{}, func(history.HandlerRef) int { return 1 })
-	one := history.Delivery{ID: 1, Handler: history.HandlerRef{Namespace: "default", Name: "pager"}}
-	arrivals, ok := o.reserve(&one)
-	if !ok {
-		t.Fatal("no slot is free")
+	o.limit = 10
+	list := []history.Delivery{{ID: 1, Key: "p1/opened", Handler: history.HandlerRef{Namespace: "default", Name: "pager"}}}
+	o.prepare(list)
+	if _, ok := o.reserve(&list[0]); ok {
+		t.Error("the message leaves before the mark")
 	}
-	o.release(&one, settled, arrivals)
-	o.add([]history.Delivery{one})
-	if n := o.undelivered(one.Handler); n != 0 || len(o.pending) != 0 {
-		t.Errorf("%d wait, want 0", n)
+	o.add(list)
+	if _, ok := o.reserve(&list[0]); !ok || len(o.unmarked) != 0 {
+		t.Errorf("the message waits after the mark; unmarked: %v", o.unmarked)
 	}
 }
 
