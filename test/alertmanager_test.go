@@ -256,7 +256,7 @@ func TestGrafanaAlertsBecomeEvents(t *testing.T) {
 		{"by password, first", path, "grafana", "grafana's own words", "[" + alert("Latency", web1, fires) + "]", 200, "{}"},
 		{"older path", "/alertmanager/web/api/v1/alerts", "grafana", "grafana's own words", "[" + alert("Latency", web1, fires) + "]", 200, "{}"},
 		{"empty", path, "", agent, "[]", 200, "{}"},
-		{"too long", path, "", agent, "[" + strings.Repeat(" ", 8<<20) + "]", 413, "the body has more than 8MiB"},
+		{"too long", path, "", agent, "[" + strings.Repeat(" ", 8<<20) + "]", 413, "the request's body is larger than the limit of 8MiB"},
 	} {
 		code, text := postAlerts(t, s, c.path, c.user, c.password, c.body)
 		assert(t, code == c.code && strings.Contains(text, c.says), "%s: %d %s, want %d %s", c.what, code, text, c.code, c.says)

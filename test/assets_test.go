@@ -202,7 +202,7 @@ func TestHandlersRunUploadedAssets(t *testing.T) {
 		lines("told", 3)
 		check.SetExitCode(2)
 		lines("told", 4) // the other handler is not delayed
-		s.AwaitOutput("why web01/disk", "asset default/late is not on this server: the server does not have the archive", "upload it")
+		s.AwaitOutput("why web01/disk", "this server has no archive of asset default/late: the server does not have the archive", "upload it")
 		doctor("asset default/late", "nobody has uploaded it", "muster asset add late FILE -n default")
 		s.CLI("asset", "add", "late", late)
 		lines("late", 1)

@@ -327,7 +327,7 @@ func TestFirstPageAtNight(t *testing.T) {
 	s := harness.StartServer(t)
 	book := newNotificationFile(t)
 	s.StartAgent("web01")
-	s.Try("handler", "create", "pager", "--command", "exit 3").Expect(9, "the handler pager exists and does not work, so no route names it")
+	s.Try("handler", "create", "pager", "--command", "exit 3").Expect(9, "handler pager was created, but its test failed, so it was added to no route")
 	s.Try("handler", "create", "pager", "--command", "cat >> "+book.path).Expect(0, "handler/pager updated", "accepted a test message", "route/default created")
 	check := s.Counter("disk", "web01")
 	check.SetExitCode(2)

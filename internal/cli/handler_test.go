@@ -102,10 +102,10 @@ func TestHandlerCreate(t *testing.T) {
 	status := http.StatusOK
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
 	defer service.Close()
-	x.expectOutput("", "handler create pager", 2, "expected one way to notify, got 0", "--email")
+	x.expectOutput("", "handler create pager", 2, "expected exactly one flag with the address to notify, got 0", "--email")
 	x.expectOutput("", "handler create pager --slack "+service.URL+" --ntfy x", 2, "got 2")
 	status = http.StatusNotFound
-	x.expectOutput("", "handler create pager --webhook "+service.URL, 9, "handler/pager created", "the handler pager exists and does not work, so no route names it")
+	x.expectOutput("", "handler create pager --webhook "+service.URL, 9, "handler/pager created", "handler pager was created, but its test failed, so it was added to no route")
 	x.expectOutput("", "get route default", 3)
 	status = http.StatusOK
 	x.expectOutput("", "handler create pager --webhook "+service.URL, 0, "accepted a test message", "route/default created")

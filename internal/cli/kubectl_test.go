@@ -74,7 +74,7 @@ func TestLabelAndAnnotate(t *testing.T) {
 		{"get checks -A -l row=10", "no checks match", 0},
 		{"label nodes -l rack=7 a=b", "no nodes with labels rack=7 in namespace default: nothing to change", 0},
 		{"label nodes web01 --all a=b", "resource names exclude --all and -l", 2},
-		{"label nodes a=b", "the name is missing", 2},
+		{"label nodes a=b", "the name of the object is missing", 2},
 		{"label a=b web01", "KEY=VALUE is missing", 2},
 		{"annotate checks -A -l !nope ticket=7 --overwrite", "check/team-a/disk updated", 0},
 	} {

@@ -296,7 +296,7 @@ func TestCommandUsesItsAssets(t *testing.T) {
 		if got, _, err := out.Mutate(t.Context(), mutator, []byte("event")); err != nil || string(got) != want+"\nevent" {
 			t.Errorf("%v: %q %v", command, got, err)
 		}
-		missing = errors.New("asset team/check-plugins is not on this server: no room")
+		missing = errors.New("this server has no archive of asset team/check-plugins: no room")
 		if _, err := out.Send(t.Context(), spec, newMessage("k", `{"version":1}`)); !errors.Is(err, missing) || IsFinal(err) {
 			t.Errorf("%v", err)
 		}

@@ -173,6 +173,42 @@ func TestTornLastCommitIsCut(t *testing.T) {
 	check("zeros behind", start, append(slices.Clone(data[:start]), make([]byte, 700)...))
 }
 
+// TestClosedLogKnowsItsEnd damages the end of a closed log, of which no other store knows a position: Open refuses it, and Repair
+// names the lost commits and opens the rest.
+func TestClosedLogKnowsItsEnd(t *testing.T) {
+	w := writeSmallLog(t)
+	o := smallSegmentOptions
+	o.FS = w.withChangedFile(t, "", nil)
+	l := openTestLog(t, "/j", o)
+	head := l.Head().Number
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.names, w.files = readJournalFiles(t, o.FS)
+	name := w.names[len(w.names)-1]
+	data := w.files[name]
+	zeros := slices.Clone(data)
+	clear(zeros[len(zeros)*2/3:])
+	for what, changed := range map[string][]byte{"zeros": zeros, "half": data[:len(data)/2], "header": data[:64], "last commit": data[:len(data)-1]} {
+		_, fs, err := w.openWithChangedFile(t, name, changed)
+		var damage *journal.DamageError
+		if !errors.As(err, &damage) || damage.Last != head || damage.First > head {
+			t.Errorf("%s: %v", what, err)
+			continue
+		}
+		o.FS = fs
+		losses, err := journal.Repair("/j", o)
+		if err != nil || len(losses) != 1 || losses[0].First != damage.First || losses[0].Last != head {
+			t.Errorf("%s: repair: %v, %v", what, losses, err)
+		}
+		l := openTestLog(t, "/j", o)
+		if n := l.Head().Number; n < head {
+			t.Errorf("%s: continues at commit %d, the log had %d", what, n, head)
+		}
+		_ = l.Close()
+	}
+}
+
 // TestDamagedLogIsRefusedAndRepaired flips bits before the last commit: Open fails with the repair command, and
 // Repair loses only the named commits.
 func TestDamagedLogIsRefusedAndRepaired(t *testing.T) {

@@ -29,6 +29,7 @@ type folderFormat struct {
 	partitions  int
 	stores      map[string]int
 	ancestors   []ancestorIncarnation // oldest first
+	closed      uint64                // last commit when the log was closed; zero: it never was
 }
 
 // ancestorIncarnation is an earlier incarnation of a journal, whose commits up to the number last are still in the
@@ -63,6 +64,9 @@ func (f *folderFormat) encode() []byte {
 		fmt.Fprintf(&b, "ancestor %016x %d %d\n", a.ID, a.Epoch, a.last)
 	}
 	fmt.Fprintf(&b, "incarnation %016x %d\n", f.incarnation.ID, f.incarnation.Epoch)
+	if f.closed > 0 {
+		fmt.Fprintf(&b, "closed %d\n", f.closed)
+	}
 	fmt.Fprintf(&b, "crc %08x\n", crc32.Checksum([]byte(b.String()), castagnoli))
 	return []byte(b.String())
 }
@@ -106,6 +110,8 @@ func parseFolder(data []byte) (*folderFormat, error) {
 			f.ancestors = append(f.ancestors, a)
 		case "incarnation":
 			_, err = fmt.Sscanf(rest, "%x %d", &f.incarnation.ID, &f.incarnation.Epoch)
+		case "closed":
+			_, err = fmt.Sscanf(rest, "%d", &f.closed)
 		}
 		if err != nil {
 			return nil, errFormatDamaged
@@ -149,6 +155,17 @@ func (f *folderFormat) writeFormatFile(fsys disk.FS, dir string) error {
 		return fmt.Errorf("write %q: %w", filepath.Join(dir, formatFile), err)
 	}
 	return nil
+}
+
+// recordClose writes the number of the last commit into the file FORMAT, so that the next Open knows where the log has to end.
+func (f *folderFormat) recordClose(o *Options, dir string, last uint64) {
+	if last <= f.closed {
+		return
+	}
+	f.closed = last
+	if err := f.writeFormatFile(o.FS, dir); err != nil {
+		o.Logger.Warn("cannot record the journal's end: the next start does not notice if its last commits are lost", "err", err)
+	}
 }
 
 // checkOptions compares the file FORMAT with the options, and raises the versions of stores in it.

@@ -238,6 +238,7 @@ func (l *Log) Close() error {
 	close(l.closing)
 	<-l.done
 	err := l.writer.close()
+	l.folder.recordClose(&l.opts, l.dir, l.Head().Number)
 	if lockErr := l.lock.Close(); err == nil {
 		err = lockErr
 	}

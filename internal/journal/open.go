@@ -91,14 +91,14 @@ func (o *Options) refuseMissingLog(dir string) error {
 
 // Reasons why a log does not fit the positions that other stores know.
 var (
-	errEndLost    = errors.New("the log ends before commits that snapshots or history have recorded: its end is lost, or it is an older copy")
+	errEndLost    = errors.New("the log ends before commits that its last close, snapshots or history have recorded: its end is lost, or it is an older copy")
 	errForeignLog = errors.New("snapshots and history belong to another journal")
 )
 
-// compareKnownPositions returns an error if the log lacks commits to which snapshots or databases refer. Repair and
+// compareKnownPositions refuses a log that lacks commits which FORMAT or other stores know. Repair and NewIncarnation record the loss
 // NewIncarnation record the loss instead, and start a new incarnation.
 func (l *Log) compareKnownPositions() error {
-	o, seen, foreign := &l.opts, l.head.number, len(l.opts.KnownPositions) > 0
+	o, seen, foreign := &l.opts, max(l.head.number, l.folder.closed), len(l.opts.KnownPositions) > 0
 	for _, p := range o.KnownPositions {
 		foreign = foreign && p.Number > 0 && !l.folder.isKnown(p.Log)
 		if p.Log == l.folder.incarnation.ID {

@@ -154,7 +154,7 @@ func (x *idealSession) SendFrame(key wire.StreamKey, last uint64, frame []byte) 
 	default:
 	}
 	if size := len(frame) - wsconn.Headroom; size > x.MaxBatch() { // as link.Session does
-		return fmt.Errorf("send batch: %d bytes, the server allows %d", size, x.MaxBatch())
+		return fmt.Errorf("send a batch of signals: the batch has %d bytes, the server allows %d", size, x.MaxBatch())
 	}
 	kind, body, err := wire.FrameKind(bytes.Clone(frame[wsconn.Headroom:]))
 	if err != nil || kind != wire.KindBatch {

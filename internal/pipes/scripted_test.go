@@ -26,7 +26,7 @@ func TestFilterAndMutatorUseScriptsOfAssets(t *testing.T) {
 		}
 		switch key {
 		case "":
-			return nil, "", model.Errorf(model.Unavailable, "asset team/scripts is not on this server: its download is in progress")
+			return nil, "", model.Errorf(model.Unavailable, "this server has no archive of asset team/scripts: its download is in progress")
 		case known:
 			return nil, key, nil
 		}
@@ -48,7 +48,7 @@ func TestFilterAndMutatorUseScriptsOfAssets(t *testing.T) {
 	event := func() (map[string]any, error) { return map[string]any{"n": 1}, nil }
 	shape := func() map[string]any { e, _ := event(); return e }
 	judge := func() []Verdict { return table.Judge(t.Context(), "team", []string{"p"}, &Event{Shape: shape}, now) }
-	if v := judge(); !v[0].Pass || len(v[0].Failed) != 1 || !strings.Contains(v[0].Failed[0], "filter f: asset team/scripts is not on this server") || v[1].Pass || v[1].Failed != nil {
+	if v := judge(); !v[0].Pass || len(v[0].Failed) != 1 || !strings.Contains(v[0].Failed[0], "filter f: this server has no archive of asset team/scripts") || v[1].Pass || v[1].Failed != nil {
 		t.Errorf("%+v", v)
 	}
 	if _, _, err := table.Mutate(t.Context(), "team/m", event, now); model.ClassOf(err) != model.Unavailable {

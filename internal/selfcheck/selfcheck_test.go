@@ -214,8 +214,8 @@ func TestJournalEventNamesFullFilesAndClock(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	m := New(Options{
 		Journal: func() journal.Stats { return st }, FullDisk: func() string { return "Largest here: history.db 439.0 MiB" }, Now: func() time.Time { return now },
-		Lag: func() react.Lag { return react.Lag{} }, Trouble: func() error { return nil }, History: func() history.Use {
-			return history.Use{Bytes: 4 << 30, Budget: 4 << 30, Evicted: 7, Oldest: now}
+		Lag: func() react.Lag { return react.Lag{} }, Trouble: func() error { return nil }, History: func() history.Usage {
+			return history.Usage{Bytes: 4 << 30, Budget: 4 << 30, Evicted: 7, Oldest: now}
 		},
 	})
 	st = journal.Stats{Ahead: time.Hour}

@@ -165,9 +165,9 @@ func TestMissingAssetErrorNamesReason(t *testing.T) {
 	w.declareAsset("elsewhere", model.AssetBuild{SHA512: sum, OS: "plan9"})
 	w.SetHandlerAssets([]string{"default/x", "default/elsewhere", "default/gone"})
 	for ref, want := range map[string]string{
-		"default/x":         "asset default/x is not on this server: nobody has uploaded it: muster asset add NAME FILE",
+		"default/x":         "this server has no archive of asset default/x: nobody has uploaded it: muster asset add NAME FILE",
 		"default/elsewhere": "asset default/elsewhere has no archive for the server's machine (linux amd64)\n  muster asset add -n default elsewhere FILE --os linux --arch amd64",
-		"default/gone":      "asset default/gone does not exist (any more)",
+		"default/gone":      "asset default/gone does not exist or was deleted",
 	} {
 		if _, _, err := w.UseAssets(t.Context(), []string{ref}); err == nil || err.Error() != want {
 			t.Errorf("%s: %v, want %s", ref, err, want)

@@ -211,7 +211,7 @@ func TestMistypedWindows(t *testing.T) {
 		want string
 	}{
 		{model.WindowSpan{During: "22:00"}, `"22:00" has no end`},
-		{model.WindowSpan{During: "25:00-26:00"}, `"25:00" is not a time of day`},
+		{model.WindowSpan{During: "25:00-26:00"}, `"25:00" is not a time of day: expected a time such as 07:30`},
 		{model.WindowSpan{During: "7-9"}, `"7-9": expected mon, tue`},
 		{model.WindowSpan{During: "moon 07:00-09:00"}, `"moon": expected mon, tue`},
 		{model.WindowSpan{During: "mon tue"}, `"tue" is not a time`},

@@ -159,7 +159,7 @@ func TestLongEventsAreChargedByBytes(t *testing.T) {
 	a := w.connectAgent("web", false)
 	a.sendKeepalive()
 	c := sensuwire.Protobuf
-	r := testenv.Value(c.ParseRequest(c.AppendAsk(nil, &sensuwire.ApplyBackPressure{Name: "disk", Namespace: "default", Interval: 1})))(t)
+	r := testenv.Value(c.ParseRequest(c.AppendAsk(nil, &sensuwire.Ask{Name: "disk", Namespace: "default", Interval: 1})))(t)
 	a.send(sensuwire.TypeEvent, &sensuwire.Event{Entity: &a.entity, Check: r.Check, Output: strings.Repeat("x", 110_000)})
 	w.wait("the pause", func() bool { return testutil.ToFloat64(w.server.metrics.throttled) > 0 })
 	if hits := w.server.cfg.Limiter.Hits(time.Time{}); len(hits) != 1 || hits[0].Limit != "node_bytes_rate" || hits[0].Node != "web" {
@@ -347,19 +347,19 @@ func TestResultsThatWaitedAreDatedBack(t *testing.T) {
 	inBothCodecs(t, func(t *testing.T, json bool) {
 		var stoodStill atomic.Int64
 		w := newTestServer(t, func(c *Config) {
-			c.Now = func() time.Time { return time.Now().Add(time.OutageDuration(stoodStill.LoadConfig())) }
+			c.Now = func() time.Time { return time.Now().Add(time.Duration(stoodStill.LoadConfig())) }
 		})
 		w.chunks = []*model.CheckChunk{newCheck(1, "disk", "x", nil)}
 		w.passives["backup"] = directory.PassiveCheck{Chunk: newCheck(11, "backup", "", func(c *model.CheckChunk) { c.Command, c.Interval = nil, 0 })}
 		a := w.connectAgent("web-1", json)
 		r := a.nextRequest()
-		backup := testenv.Value(a.codec.ParseRequest(a.codec.AppendAsk(nil, &sensuwire.ApplyBackPressure{Name: "backup", Namespace: "default", Interval: 1})))(t)
+		backup := testenv.Value(a.codec.ParseRequest(a.codec.AppendAsk(nil, &sensuwire.Ask{Name: "backup", Namespace: "default", Interval: 1})))(t)
 		const ahead = 5000 // s, of the agent's clock
 		a.send(sensuwire.TypeEvent, &sensuwire.Event{Timestamp: 1, Entity: &a.entity, Check: r.Check, Issued: r.Issued, Executed: r.Issued + ahead, Output: "in time"})
 		w.wait("the first result", func() bool { return w.count(resultKept) == 1 })
 		stoodStill.Store(int64(90 * time.Second))
 		for _, e := range []*sensuwire.Event{
-			{Check: r.Check, Issued: r.Issued + 1, Executed: r.Issued + 1 + ahead, OutageDuration: 4},
+			{Check: r.Check, Issued: r.Issued + 1, Executed: r.Issued + 1 + ahead, Duration: 4},
 			{Check: backup.Check, Executed: r.Issued + 20 + ahead},
 			{Check: backup.Check, Executed: 1},
 			{Check: r.Check, Issued: 1, Executed: r.Issued + 90 + ahead},
