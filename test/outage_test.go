@@ -23,7 +23,7 @@ import (
 )
 
 // Every acknowledged result is applied once although the server is killed at random times under load. Every
-// acknowledged result is applied once.
+// acknowledged result is applied once: by the ledgers of the senders, by the view, by the API and by the changes that history lists.
 func TestSmokeKillUnderLoad(t *testing.T) {
 	t.Parallel()
 	kills := inShort(5, 20)
@@ -38,7 +38,7 @@ func TestSmokeKillUnderLoad(t *testing.T) {
 	for kills > 0 {
 		// The run lasts as long as the remaining kills need.
 		cfg := s.LoadConfigTLS(fleet, min(30*time.Second, 4*time.Second+time.Duration(kills)*2*time.Second))
-		cfg.Server = network.Address
+		cfg.Server, cfg.Changes = network.Address, 0.1
 		end := startLoadWith(t, cfg)
 		began := time.Now()
 		for kills > 0 && time.Since(began) < cfg.Duration-3*time.Second {
@@ -74,10 +74,10 @@ func TestSmokeKillUnderLoad(t *testing.T) {
 	s.Kill()
 	s.Start()
 	after := s.FleetStates()
-	for place, was := range before {
-		now := after[place]
-		assert(t, now == was, "state %+v was %+v before the last kill, is %+v", place, was, now)
-	}
+	compareStates(t, before, after)
+	compareAPIWithView(t, s.API, after, false)
+	awaitHistory(t, s.API)
+	compareChangesWithHistory(t, s.API, 100)
 }
 
 // loadResult is the outcome of a load run.

@@ -71,10 +71,7 @@ func TestStallingStoreDelaysNoAcknowledgement(t *testing.T) {
 				"muster get queues shows %d bytes of changes that waited, %d dropped", during.deepest, during.dropped)
 			assert(t, during.failed == nil && during.slowest <= 1500*time.Millisecond,
 				"people who look wait for the store: %v, %v", during.slowest, during.failed)
-			harness.Until(t, 30*time.Second, "history has all transitions", func() (string, bool) {
-				st, err := api.Status(t.Context(), "")
-				return fmt.Sprint(st.Reactions, err), err == nil && st.Reactions.Waiting == 0 && st.Reactions.BehindSeconds == 0
-			})
+			awaitHistory(t, api)
 			compareChangesWithHistory(t, api, 500)
 			after := residentMemory(t, s.PID())
 			assert(t, after <= before+64<<20, "%d MiB resident, %d MiB before the stalls", after>>20, before>>20)
@@ -172,6 +169,15 @@ func residentMemory(t *testing.T, pid int) int64 {
 	return kb << 10
 }
 
+// awaitHistory waits until history has recorded all changes.
+func awaitHistory(t *testing.T, api *client.Client) {
+	t.Helper()
+	harness.Until(t, 60*time.Second, "history has all transitions", func() (string, bool) {
+		st, err := api.Status(t.Context(), "")
+		return fmt.Sprint(st.Reactions, err), err == nil && st.Reactions.Waiting == 0 && !st.Reactions.Rederiving && st.Reactions.BehindSeconds == 0
+	})
+}
+
 // compareChangesWithHistory compares the state changes that events count with those that history lists.
 func compareChangesWithHistory(t *testing.T, api *client.Client, least int) {
 	t.Helper()
@@ -219,10 +225,7 @@ func TestHistoryCatchesUpAfterFullJournal(t *testing.T) {
 	e := <-ended
 	assert(t, e.err == nil && lostNothing(e.rep), "load run: %v, %+v", e.err, e.rep)
 	s.WaitReady(30 * time.Second)
-	harness.Until(t, 60*time.Second, "history has all transitions", func() (string, bool) {
-		st, err := s.API.Status(t.Context(), "")
-		return fmt.Sprint(st.Reactions, err), err == nil && st.Reactions.Waiting == 0 && !st.Reactions.Rederiving && st.Reactions.BehindSeconds == 0
-	})
+	awaitHistory(t, s.API)
 	assert(t, s.Metric("muster_react_rederived_total") != 0, "nothing was made again from the journal: nothing is shown")
 	compareChangesWithHistory(t, s.API, 200)
 	s.Stop()
