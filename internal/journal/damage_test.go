@@ -209,6 +209,27 @@ func TestClosedLogKnowsItsEnd(t *testing.T) {
 	}
 }
 
+// TestCloseLeavesAnotherLogAlone puts the FORMAT of another log into the folder of an open one: Close does not overwrite the file.
+func TestCloseLeavesAnotherLogAlone(t *testing.T) {
+	w := writeSmallLog(t)
+	o := smallSegmentOptions
+	fs := memfs.New()
+	o.FS = fs
+	l := openTestLog(t, "/j", o)
+	a := journaltest.NewAcks()
+	appendTestEntry(t, l, a, 0)
+	a.Wait(1)
+	if err := disk.WriteFile(fs, "/j", "FORMAT", w.files["FORMAT"]); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := disk.ReadFile(fs, "/j/FORMAT"); err != nil || string(left) != string(w.files["FORMAT"]) {
+		t.Errorf("Close wrote %q, %v", left, err)
+	}
+}
+
 // TestDamagedLogIsRefusedAndRepaired flips bits before the last commit: Open fails with the repair command, and
 // Repair loses only the named commits.
 func TestDamagedLogIsRefusedAndRepaired(t *testing.T) {

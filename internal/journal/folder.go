@@ -157,9 +157,10 @@ func (f *folderFormat) writeFormatFile(fsys disk.FS, dir string) error {
 	return nil
 }
 
-// recordClose writes the number of the last commit into the file FORMAT, so that the next Open knows where the log has to end.
+// recordClose writes the number of the last commit into the file FORMAT, so that the next Open knows where the log has to end. It
+// leaves the file of another log alone, which is there if somebody deleted the folder and a new log was made.
 func (f *folderFormat) recordClose(o *Options, dir string, last uint64) {
-	if last <= f.closed {
+	if present, err := readFolder(o.FS, dir); last <= f.closed || err != nil || present == nil || present.incarnation != f.incarnation {
 		return
 	}
 	f.closed = last
