@@ -309,7 +309,11 @@ func TestRouteTellsOpenProblems(t *testing.T) {
 		testenv.NoError(t, os.WriteFile(path, []byte("kind: Route\nmetadata: {name: "+name+"}\nspec: {groupWait: 3s, steps: [{to: [book]}]"+more+"}\n"), 0o600))
 		return s.CLI(append([]string{"apply", "-f", path}, flags...)...)
 	}
-	out := apply("default", "", "--only-new")
+	out := apply("default", "", "--dry-run")
+	expectTexts(t, out, "2 open problems: route default would notify book, in one message; to notify nobody of them: --only-new", "dry run: nothing was changed")
+	out = apply("default", "", "--only-new", "--dry-run")
+	expectTexts(t, out, "2 open problems: route default would notify book of none now")
+	out = apply("default", "", "--only-new")
 	expectTexts(t, out, "2 open problems: route default notifies book of none now")
 	s.AwaitOutput("why web01/disk", "! route default: not told, because it was open before route default/default took it (admin: applied with --only-new); to tell it now: muster event notify web01/disk")
 	out = apply("web", ", match: {targets: {nodes: [web01]}}")

@@ -79,7 +79,7 @@ func (s *Server) openAPI(context.Context) error {
 			},
 		},
 		Reports:   reports.Options{Retention: time.Duration(s.cfg.HistoryRetention)},
-		Resources: resources.Options{Archives: s.archives, ChangeRouting: changeRouting(s.reactor, s.planner, s.log)},
+		Resources: resources.Options{Archives: s.archives, ChangeRouting: changeRouting(s.reactor, s.planner, s.log), PreviewRouting: s.reactor.PreviewRouting},
 		Routing:   routing.Options{Handlers: s.reactor},
 		Runs:      apiruns.Options{New: func() apiruns.Runs { return runRequests{s.sessions.NewRuns(), s.sessions, s.bridge} }},
 		Server:    server.Options{Describe: s.describe, NotReady: s.NotReady, Pending: pending.Len},

@@ -213,7 +213,7 @@ func printResourceChanges(c *commandCall, applied v1.Applied) error {
 			c.Printf("  %s %s\n", screen.Warning, w)
 		}
 	}
-	printNewlyNotifiedProblems(c, applied.RoutingEffect)
+	printNewlyNotifiedProblems(c, applied)
 	if applied.DryRun {
 		c.Printf("dry run: nothing was changed; %s would get a new assignment\n", model.CountNoun(applied.Affected, "node"))
 		printApplyRefusal(c, applied)
@@ -221,33 +221,46 @@ func printResourceChanges(c *commandCall, applied v1.Applied) error {
 	return nil
 }
 
-// printNewlyNotifiedProblems prints which handlers are notified of already open problems after routes were changed.
-func printNewlyNotifiedProblems(c *commandCall, r v1.RoutingEffect) {
-	for _, t := range r.Taken {
+// printNewlyNotifiedProblems prints which handlers are notified of already open problems after a change of routes, or would be.
+func printNewlyNotifiedProblems(c *commandCall, applied v1.Applied) {
+	for _, t := range applied.Taken {
 		var handlers []string
 		for _, ref := range t.Handlers {
 			namespace, name, _ := strings.Cut(ref, "/")
 			handlers = append(handlers, nameWithNamespace(namespace, name))
 		}
 		namespace, name, _ := strings.Cut(t.Route, "/")
-		who := strings.Join(handlers, ", ")
+		who, notifies, notified := strings.Join(handlers, ", "), " notifies ", " is notified"
+		if applied.DryRun {
+			notifies, notified = " would notify ", " would be notified"
+		}
 		if t.Route != "" {
-			who = "route " + nameWithNamespace(namespace, name) + " notifies " + who
+			who = "route " + nameWithNamespace(namespace, name) + notifies + who
 		} else {
-			who += " is notified"
+			who += notified
 		}
 		text := model.CountNoun(t.Problems, "open problem") + ": " + who
-		switch told := t.Problems - t.Held; {
+		told := t.Problems - t.Held
+		if told == 0 {
+			text += " of none now"
+		} else if t.Held > 0 {
+			text += fmt.Sprintf(" of %d of them", told)
+		}
+		if told > 0 {
+			text += textWhen(!applied.DryRun, " at "+c.TimeOfDay(t.At)) + ", in one message"
+		}
+		switch {
+		case told > 0 && applied.DryRun:
+			text += textWhen(c.cmd.Flags().Lookup("only-new") != nil, "; to notify nobody of them: --only-new")
+		case applied.DryRun:
 		case told == 0:
-			text += " of none now; the reason, and the command that notifies: muster why NODE/CHECK"
+			text += "; the reason, and the command that notifies: muster why NODE/CHECK"
 		case t.Held > 0:
-			text += fmt.Sprintf(" of %d of them at %s, in one message; the reason for the others: muster why NODE/CHECK", told, c.TimeOfDay(t.At))
-		default:
-			text += fmt.Sprintf(" at %s, in one message", c.TimeOfDay(t.At))
+			text += "; the reason for the others: muster why NODE/CHECK"
 		}
 		c.Wrapf(2, "%s", text)
 	}
-	if r.TakenLate {
+	if applied.TakenLate {
 		c.Wrapf(2, "! history is behind: handlers are told of open problems that this change concerns when it has caught up (muster status)")
 	}
 }

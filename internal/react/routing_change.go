@@ -42,6 +42,7 @@ type routingChanges struct {
 // rerouting is a request to Run to route one or all open problems again.
 type rerouting struct {
 	RoutingChange
+	preview *RoutingPreview       // the change is not applied, and nothing is written; nil: it is
 	problem string                // id of the only problem; empty: all
 	done    chan []RoutedProblems // capacity 1
 }
@@ -97,6 +98,10 @@ func (r *Reactor) routeAfterChange(o *deliveryBatch) (finish func()) {
 	receivers := r.opts.Routing.Table.ReceiversVersion()
 	select {
 	case request := <-r.changes.requests:
+		if request.preview != nil {
+			request.done <- o.previewOpenProblems(request)
+			break
+		}
 		taken := o.routeOpenProblems(request)
 		if request.problem == "" {
 			r.receivers = receivers
@@ -127,14 +132,7 @@ func (o *deliveryBatch) routeOpenProblems(c *rerouting) []RoutedProblems {
 			continue // its closing follows
 		}
 		for _, e := range o.escalationsToNotify(c, t) {
-			key := e.Route
-			for _, ref := range e.Direct {
-				key += " " + ref.Namespace + "/" + ref.Name
-			}
-			if e.Shadow {
-				key += " shadow"
-			}
-			byRoute[key] = append(byRoute[key], e)
+			byRoute[e.routeKey()] = append(byRoute[e.routeKey()], e)
 		}
 	}
 	var out []RoutedProblems
@@ -146,8 +144,19 @@ func (o *deliveryBatch) routeOpenProblems(c *rerouting) []RoutedProblems {
 	return out
 }
 
-// escalationsToNotify returns the escalations of an open problem that must notify handlers because of a change of
-// routes.
+// routeKey is equal for escalations of one route, or of one handler list.
+func (e *escalation) routeKey() string {
+	key := e.Route
+	for _, ref := range e.Direct {
+		key += " " + ref.Namespace + "/" + ref.Name
+	}
+	if e.Shadow {
+		key += " shadow"
+	}
+	return key
+}
+
+// escalationsToNotify returns the escalations of an open problem whose handlers have to be notified since a change.
 func (o *deliveryBatch) escalationsToNotify(c *rerouting, t *event.Transition) (list []*escalation) {
 	p := &history.Problem{Problem: *t.Problem}
 	list = o.openEscalations(t, p, o.now)

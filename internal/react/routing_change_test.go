@@ -1,6 +1,7 @@
 package react
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
@@ -58,6 +59,59 @@ func TestNewRouteTakesOpenProblems(t *testing.T) {
 		t.Errorf("%+v", taken)
 	}
 	p.script(`after 1m; expect lead summary p1+p2+p3`)
+}
+
+// A preview of a change counts the open problems that routeOpen takes after it, and changes nothing.
+func TestPreviewOfRoutesCountsOpenProblems(t *testing.T) {
+	p := newRouterScenario(t, nil)
+	p.names.handlers = map[string]*model.HandlerSpec{"pager": {}}
+	for id, node := range map[string]model.NodeID{"p1": 10, "p2": 11, "p3": 12} {
+		p.openProblem(id, node, model.Critical, model.High)
+	}
+	preview := func(c *RoutingPreview, onlyNew bool, want ...RoutedProblems) {
+		t.Helper()
+		if c.Sees == nil {
+			c.Sees = func(string) bool { return true }
+		}
+		var taken []RoutedProblems
+		p.recordBatch(func(o *deliveryBatch) error {
+			taken = o.previewOpenProblems(&rerouting{RoutingChange: RoutingChange{OnlyNew: onlyNew}, preview: c})
+			if !o.empty() {
+				t.Error("a preview writes")
+			}
+			return nil
+		})
+		for i := range taken {
+			taken[i].Handlers = nil
+		}
+		if !reflect.DeepEqual(taken, want) {
+			t.Errorf("%+v, want %+v", taken, want)
+		}
+	}
+	name := route.Name{Namespace: "default", Name: "default"}
+	declared := func(spec model.Spec) []route.Declaration {
+		return []route.Declaration{{Kind: "Route", Name: name, Spec: spec}}
+	}
+	preview(&RoutingPreview{Routes: declared(routeTo("pager", nil))}, false, RoutedProblems{Route: "default/default", Problems: 3})
+	preview(&RoutingPreview{Routes: declared(routeTo("pager", nil))}, true, RoutedProblems{Route: "default/default", Problems: 3, Held: 3})
+	preview(&RoutingPreview{Routes: declared(routeTo("pager", nil)), Sees: func(string) bool { return false }}, false)
+	preview(&RoutingPreview{Namespaces: map[string]*model.NamespaceSpec{"default": {Handlers: []string{"pager"}}}}, false, RoutedProblems{Problems: 3})
+	namespace, check, _ := p.names.SourceName(model.CheckSource(1001))
+	preview(&RoutingPreview{Checks: map[route.Name]*model.CheckSpec{{Namespace: namespace, Name: check}: {Alert: &model.Alert{Handlers: []string{"pager"}}}}}, false, RoutedProblems{Problems: 3})
+	p.script(`after 1h; expect`)
+	p.apply("default", routeTo("pager", nil))
+	preview(&RoutingPreview{Routes: declared(routeTo("pager", nil))}, false, RoutedProblems{Route: "default/default", Problems: 3}) // not taken yet
+	p.routeOpen(&rerouting{})
+	p.script(`after 1m; expect pager summary p1+p2+p3`)
+	for id, problem := range p.open { // history knows them
+		p.r.open[id] = sourceOnNode{problem.NodeID, problem.Source}
+	}
+	preview(&RoutingPreview{Routes: declared(routeTo("pager", nil))}, false)
+	preview(&RoutingPreview{Routes: declared(nil)}, false)
+	preview(&RoutingPreview{Routes: declared(routeTo("lead", nil))}, false, RoutedProblems{Route: "default/default", Problems: 3})
+	if again := p.routeOpen(&rerouting{}); len(again) != 0 {
+		t.Errorf("a preview changed the escalations: %+v", again)
+	}
 }
 
 // With --only-new nobody is notified of a problem that is open already, until its status changes or a person asks for it.
@@ -118,6 +172,11 @@ func TestChangeOfRoutesIsRecordedBeforeItReturns(t *testing.T) {
 	}
 	if taken, late, err = r.ChangeRouting(t.Context(), RoutingChange{}, func() error { return nil }); len(taken) > 0 || late || err != nil {
 		t.Errorf("%+v, %v, %v", taken, late, err)
+	}
+	another := &RoutingPreview{Sees: func(string) bool { return true },
+		Routes: []route.Declaration{{Kind: "Route", Name: route.Name{Namespace: "default", Name: "other"}, Spec: &model.RouteSpec{Match: &model.Selector{}, Steps: to.Steps}}}}
+	if taken, late = r.PreviewRouting(t.Context(), RoutingChange{}, another); len(taken) != 1 || taken[0].Problems != 1 || late {
+		t.Errorf("%+v, %v", taken, late)
 	}
 	if taken, late = r.NotifyOpen(t.Context(), "p1", "ann"); len(taken) != 1 || late {
 		t.Errorf("%+v, %v", taken, late)

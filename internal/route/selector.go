@@ -161,13 +161,20 @@ func newIndex[T any]() *index[T] {
 // set stores a value under a name, in place of the former value, with the selector that matches its problems; a nil
 // selector matches none. An error leaves the former value.
 func (x *index[T]) set(name Name, selects *model.Selector, value T) error {
-	e := &entry[T]{name: name, value: value}
+	var compiled *selector
 	if selects != nil {
 		var err error
-		if e.selector, err = compileSelector(name.Namespace, selects); err != nil {
+		if compiled, err = compileSelector(name.Namespace, selects); err != nil {
 			return err
 		}
 	}
+	x.put(name, compiled, value)
+	return nil
+}
+
+// put stores a value under a name, in place of the former value, with a compiled selector.
+func (x *index[T]) put(name Name, selects *selector, value T) {
+	e := &entry[T]{name: name, selector: selects, value: value}
 	x.remove(name)
 	x.entries[name] = e
 	if e.selector != nil {
@@ -176,7 +183,6 @@ func (x *index[T]) set(name Name, selects *model.Selector, value T) error {
 	for _, p := range e.keys {
 		x.byKey[p] = append(x.byKey[p], e)
 	}
-	return nil
 }
 
 // remove removes the entry of a name from the index.

@@ -99,6 +99,17 @@ func (t *Table) Apply(list []Declaration) error {
 	return errors.Join(failed...)
 }
 
+// WithRoutes returns another table with the routes of this one after changes. It has no silences and windows.
+func (t *Table) WithRoutes(list []Declaration) (*Table, error) {
+	out := NewTable()
+	t.mu.RLock()
+	for _, e := range t.routes.entries {
+		out.routes.put(e.name, e.selector, e.value)
+	}
+	t.mu.RUnlock()
+	return out, out.Apply(list)
+}
+
 // set compiles one declared resource and adds it to the table. An error changes nothing. The caller holds mu.
 func (t *Table) set(d Declaration) error {
 	name, zone := d.Name, d.Zone

@@ -23,6 +23,7 @@ import (
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/react"
+	"github.com/muster-fleet/muster/internal/route"
 )
 
 // applyTurns limits concurrent applies: changes in one limiter, previews in another, so that previews delay no change.
@@ -106,7 +107,8 @@ func (s *resourceRequest) applyResources(ctx context.Context, in *struct{ RawBod
 	return op.Answer(out), err
 }
 
-// changeResources runs a change of resources and returns its outcome, with the open problems whose routes it changes.
+// changeResources runs a change and describes its outcome, with the open problems that routes and handler lists take
+// since, or would take.
 func (s *resourceRequest) changeResources(
 	ctx context.Context, onlyNew, dryRun bool, resources []model.Resource, change func() (intent.ApplyResult, error),
 ) (v1.Applied, error) {
@@ -127,9 +129,48 @@ func (s *resourceRequest) changeResources(
 	if err != nil {
 		return v1.Applied{}, err
 	}
+	if preview := s.routingPreview(applied, resources); dryRun && preview != nil && s.PreviewRouting != nil {
+		taken, late := s.PreviewRouting(ctx, react.RoutingChange{OnlyNew: onlyNew}, preview)
+		routed = v1.Routed{Taken: notification.ShowTaken(s.View, taken), TakenLate: late}
+	}
 	out := Applied(s.View, applied, dryRun, resources)
 	out.RoutingEffect = routed
 	return out, nil
+}
+
+// routingPreview returns the changes of routes and handler lists among the outcomes of a dry run; nil: there are none.
+func (s *resourceRequest) routingPreview(applied intent.ApplyResult, resources []model.Resource) *react.RoutingPreview {
+	byKey := map[intent.Key]model.Spec{}
+	for i := range resources {
+		byKey[intent.KeyOf(&resources[i])] = resources[i].Spec
+	}
+	p := &react.RoutingPreview{Checks: map[route.Name]*model.CheckSpec{}, Nodes: map[route.Name]*model.NodeSpec{}, Namespaces: map[string]*model.NamespaceSpec{},
+		Sees: func(namespace string) bool { _, ok := s.Directory.NamespaceByName(namespace); return ok }}
+	found := false
+	for _, o := range applied.Outcomes {
+		if o.Op == intent.OpUnchanged {
+			continue
+		}
+		name := route.Name{Namespace: o.Key.Namespace, Name: o.Key.Name}
+		changed := true
+		switch spec := byKey[o.Key].(type) {
+		case *model.CheckSpec:
+			p.Checks[name] = spec
+		case *model.NodeSpec:
+			p.Nodes[name] = spec
+		case *model.NamespaceSpec:
+			p.Namespaces[o.Key.Name] = spec
+		default:
+			if changed = o.Key.Kind == "Route"; changed { // a deleted one has no spec
+				p.Routes = append(p.Routes, route.Declaration{Kind: o.Key.Kind, Name: name, Spec: spec})
+			}
+		}
+		found = found || changed
+	}
+	if !found {
+		return nil
+	}
+	return p
 }
 
 // expectedRevisions returns the revisions that an apply requires its resources to have.

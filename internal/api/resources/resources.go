@@ -308,6 +308,8 @@ type Options struct {
 	// ChangeRouting runs a change that may change routes, and returns the open problems that routes take since; nil: no
 	// reactor runs. See react.Reactor.ChangeRouting.
 	ChangeRouting func(ctx context.Context, c react.RoutingChange, change func() error) (taken []react.RoutedProblems, late bool, err error)
+	// PreviewRouting is react.Reactor.PreviewRouting; nil where ChangeRouting is.
+	PreviewRouting func(ctx context.Context, c react.RoutingChange, preview *react.RoutingPreview) (taken []react.RoutedProblems, late bool)
 }
 
 // resourceRequest is one request about resources.

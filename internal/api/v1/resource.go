@@ -57,7 +57,7 @@ type Applied struct {
 
 // RoutingEffect lists the open problems that get another route or handler list by a change of resources
 type RoutingEffect struct {
-	Taken     []TakenProblems `json:"taken,omitempty" doc:"Open problems that routes and handler lists take since the change."`
+	Taken     []TakenProblems `json:"taken,omitempty" doc:"Open problems that routes and handler lists take since the change, or would take after a dry run."`
 	TakenLate bool            `json:"takenLate,omitempty" doc:"History is behind: open problems are notified when it has caught up, and their number is unknown."`
 }
 
@@ -67,7 +67,7 @@ type TakenProblems struct {
 	Handlers []string  `json:"handlers" doc:"NAMESPACE/NAME of the handlers of the first step."`
 	Problems int       `json:"problems"`
 	Held     int       `json:"held,omitempty" doc:"Number of those problems that are not notified now: silenced, acknowledged, in maintenance, or left out by onlyNew."`
-	At       time.Time `json:"at,omitzero" doc:"Time of the one message about the others; absent: there is none."`
+	At       time.Time `json:"at,omitzero" doc:"Time of the one message about the others; absent: there is none, or the change is a dry run."`
 }
 
 // Refused is the reason for which the server would refuse this apply without dry run
