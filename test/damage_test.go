@@ -466,13 +466,13 @@ func surviveDamage(t *testing.T, s *harness.Server, before map[harness.StateKey]
 	for place := range before {
 		require(t, made.Status.ID > place.Check, "id %d was given before", made.Status.ID)
 	}
-	refuseTexts(t, refusal+s.Log(), "panic", "BUG")
+	expectNoTexts(t, refusal+s.Log(), "panic", "BUG")
 	s.Kill()
 }
 
 // compareAPIWithView compares the results that the API counts with those of the view. With incomplete, the API may not know some events,
 // because their resources are lost.
-func compareAPIWithView(t *testing.T, api *client.Client, states map[harness.Place]load.Kept, incomplete bool) {
+func compareAPIWithView(t *testing.T, api *client.Client, states map[harness.StateKey]load.Kept, incomplete bool) {
 	t.Helper()
 	applied := map[harness.StateKey]uint64{}
 	for q := (v1.EventFilter{Namespace: simulated.Namespace, Limit: 100}); ; {

@@ -237,8 +237,8 @@ func (p *gitOps) follow() {
 	p.s.Apply(nodes(2, 60))
 	disk := readFile(p.t, filepath.Join(p.repo, "team-a/checks/disk.yaml"))
 	p.edit("team-a/checks/disk.yaml", "")
-	p.expectJob("plan", "team-a", guarded, "check/disk-space would be deleted", "apply would refuse this change: this changes 60 nodes", "no longer declares: check/disk-space")
-	p.expectJob("apply", "team-a", guarded, "check/disk-space   no longer declared; runs on 60 nodes", "muster: this changes 60 nodes; more than 50 need --yes")
+	p.expectJob("plan", "team-a", guarded, "check/disk-space would be deleted", "apply would refuse this change: this change affects 60 nodes", "no longer declares: check/disk-space")
+	p.expectJob("apply", "team-a", guarded, "check/disk-space   no longer declared; runs on 60 nodes", "muster: this change affects 60 nodes; a change of more than 50 nodes needs --yes")
 	p.s.CLI("get", "check", "disk-space")
 	p.flags = "--max-affected 60"
 	p.expectJob("apply", "team-a", 0, "check/disk-space deleted")

@@ -75,7 +75,7 @@ func TestProtocolViolationsEndTheSession(t *testing.T) {
 			return frame(wire.AppendBatch(nil, &wire.Batch{StreamKey: neighbourKey, First: 9, Gap: &wire.Gap{Last: 3}}))
 		}, "malformed", "before first"},
 		{"a second Hello", true, func(n int) []byte { return hello(n, nothing) }, "malformed", "second Hello"},
-		{"a batch before Hello", false, func(int) []byte { return batch(1, 1) }, "malformed", "before Hello"},
+		{"a batch before Hello", false, func(int) []byte { return batch(1, 1) }, "malformed", "expected Hello as the first message"},
 		{"another node's id", false, func(n int) []byte { return hello(n, func(h *wire.Hello) { h.Node = nodeUID(0) }) }, "identity", "certificate"},
 		{"the id of nobody", false, func(n int) []byte { return hello(n, func(h *wire.Hello) { h.Node = uuid.Nil }) }, "identity", "certificate"},
 		{"another version", false, func(n int) []byte { return hello(n, func(h *wire.Hello) { h.Protocol = 99 }) }, "protocol", "version 99"},

@@ -168,7 +168,7 @@ func TestInvalidTokenMakesNoNode(t *testing.T) {
 	token.Expiry = time.Time{} // without an expiry the agent cannot refuse; the server does
 	newJoiner(t).expectRefusal(5, "expired", "join", token.String())
 
-	newJoiner(t).expectRefusal(2, "cut short", "join", once[:40])
+	newJoiner(t).expectRefusal(2, "incomplete or mistyped", "join", once[:40])
 	newJoiner(t).expectRefusal(9, "check that the server runs", "join", once, "--server", harness.Port(t))
 	newJoiner(t).expectRefusal(2, "did you mean --service?", "join", once, "--servic")
 	newJoiner(t).expectRefusal(2, "muster-agent join", once)

@@ -291,14 +291,14 @@ func TestHandlersGetSecrets(t *testing.T) {
 		for len(asked) > 0 {
 			<-asked // a request within the moment for which the value is cached
 		}
-		return r.Out + r.Errors, strings.Contains(r.Out, "read secret default/hook: on the server: open "+file) && r.Code == 9
+		return r.Out + r.Errors, strings.Contains(r.Out, "read secret default/hook: read the secret's file on the server: open "+file) && r.Code == 9
 	})
 	a := s.StartAgent("web01")
 	check := s.Counter("disk", "web01")
 	check.AwaitRuns(1)
 	check.SetExitCode(2)
 	waits := ""
-	waits = s.AwaitOutput("why web01/disk", "read secret default/hook: on the server: open "+file)
+	waits = s.AwaitOutput("why web01/disk", "read secret default/hook: read the secret's file on the server: open "+file)
 	awaitFile(t, told, 2, digest(values["env"]))
 	write(values["second"])
 	next("the opening", values["second"])

@@ -200,7 +200,7 @@ func TestFlagErrors(t *testing.T) {
 		"load compare --interleave":             "--interleave plays one scenario, and has 0\n  muster load compare --interleave muster-mixed",
 		"load compare old/ new/ -o text":        `--output: "text" is none of table, wide, markdown, json, yaml`,
 		"load from-fleet --classes few":         `--classes: "few": expected a whole number, such as 8`,
-		"load report":                           "RUN.json|FOLDER is missing\n",
+		"load report":                           "the argument RUN.json|FOLDER is missing\n",
 		"get events --limit many":               `--limit: "many": expected a whole number, such as 50`,
 	} {
 		var out, errs bytes.Buffer

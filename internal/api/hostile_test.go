@@ -88,7 +88,7 @@ func TestHostileJSONBodiesUseBoundedMemory(t *testing.T) {
 		{"empty list", `{"resources":[]}`, 422, "resources"},
 		{"wrong type", `{"resources":[{}],"dryRun":"yes"}`, 422, ""},
 		{"long message", `{"resources":[` + check(`"interval":"60s","command":"x"`) + `],"message":"` + strings.Repeat("x", 1001) + `"}`, 422, "1000"},
-		{"followed by something", list(check(`"interval":"60s","command":"x"`)) + "{}", 422, "more text after"},
+		{"followed by something", list(check(`"interval":"60s","command":"x"`)) + "{}", 422, "unexpected text after"},
 		{"nothing", "", 400, ""},
 		{"too large", list(fill("{},", 33*mib)), 413, ""},
 	} {
@@ -301,7 +301,7 @@ func TestSlowBodiesDelayNobodyElse(t *testing.T) {
 		t.Errorf("one slow request of two hundred is refused: %d", status)
 	}
 	assertAnswer(t, r, 200, "", "GET", "/api/v1/kinds", r.Token, "", nil)
-	assertAnswer(t, r, 503, "as one user may have", "GET", "/api/v1/kinds", viewer, "", nil)
+	assertAnswer(t, r, 503, "limit of concurrent requests", "GET", "/api/v1/kinds", viewer, "", nil)
 }
 
 // TestNumbersOutOfRangeAreRefused sends numbers out of range in requests and expects client errors (4xx), no server

@@ -41,10 +41,10 @@ func TestSeparateAgentListener(t *testing.T) {
 		agents bool
 	}{{"one address for all", together.people, true, true}, {"people's", apart.people, true, false}, {"agents'", apart.agents, false, true}} {
 		// A GET does not enrol a machine, but its error shows that the path belongs to enrolment.
-		if status, body := ask(c.l, pki.EnrolPath); (status != http.StatusNotFound) != c.agents || strings.Contains(body, "enrolment is a POST") != c.agents {
+		if status, body := ask(c.l, pki.EnrolPath); (status != http.StatusNotFound) != c.agents || strings.Contains(body, "enrolment request by POST") != c.agents {
 			t.Errorf("%s: enrolment answers %d %s", c.what, status, body)
 		}
-		if status, body := ask(c.l, pki.RenewPath); (status != http.StatusNotFound) != c.agents || strings.Contains(body, "renewal is a POST") != c.agents {
+		if status, body := ask(c.l, pki.RenewPath); (status != http.StatusNotFound) != c.agents || strings.Contains(body, "renewal request by POST") != c.agents {
 			t.Errorf("%s: renewal answers %d %s", c.what, status, body)
 		}
 		for path, want := range map[string]int{"/livez": 200, "/api/v1/status": 401, "/nothing": 401} {

@@ -47,9 +47,9 @@ func TestApplyOwnedFolder(t *testing.T) {
 	x.expectOutput("", "apply -f DIR/repo --owner team-a", 0, "unchanged")
 	x.expectOutput("", "get check load", 0, "load")
 	x.expectOutput("", "diff -f DIR/repo --owner team-a --prune --exit-code", waits, "check/load would be deleted   no longer declared; runs on 2 nodes", "  -  owner: team-a")
-	x.expectOutput("", "plan -f DIR/repo --owner team-a --prune --max-affected 1 --exit-code", guarded, "check/load would be deleted", "apply would refuse this change: this changes 2 nodes", "delete 1 resource that team-a no longer declares: check/load")
+	x.expectOutput("", "plan -f DIR/repo --owner team-a --prune --max-affected 1 --exit-code", guarded, "check/load would be deleted", "apply would refuse this change: this change affects 2 nodes", "delete 1 resource that team-a no longer declares: check/load")
 	x.expectOutput("", "plan -f DIR/repo --owner team-a --prune --max-affected 1", 0, "apply would refuse this")
-	x.expectOutput("", "apply -f DIR/repo --owner team-a --prune --max-affected 1", guarded, "pruning 1 resource of owner team-a:\n  check/load   no longer declared; runs on 2 nodes\n", "muster: this changes 2 nodes")
+	x.expectOutput("", "apply -f DIR/repo --owner team-a --prune --max-affected 1", guarded, "pruning 1 resource of owner team-a:\n  check/load   no longer declared; runs on 2 nodes\n", "muster: this change affects 2 nodes")
 	x.expectOutput("", "apply -f DIR/repo --owner team-a --prune", 0, "check/load deleted")
 	x.expectOutput("", "get check load", model.NotFound.Exit())
 	x.expectOutput("", "get check theirs", 0, "theirs")
@@ -60,7 +60,7 @@ func TestApplyOwnedFolder(t *testing.T) {
 	x.expectOutput("", "apply -f DIR/nowhere --owner team-a --prune --allow-empty", model.NotFound.Exit(), "file DIR/nowhere does not exist")
 	x.expectOutput("", "apply -f DIR/repo --prune", invalid, "--prune --owner team-a")
 	x.expectOutput("", "apply -f DIR/repo --prune --owner=", invalid, "--owner is empty")
-	x.expectOutput("", "apply -f DIR/repo --owner team-a --allow-empty", invalid, "needs --prune")
+	x.expectOutput("", "apply -f DIR/repo --owner team-a --allow-empty", invalid, "only together with --prune")
 	for _, verb := range []string{"lint", "plan -f", "apply -f"} {
 		x.expectOutput("", verb+" DIR/mine.yaml --owner team-a", invalid, "DIR/mine.yaml:4:3: metadata.owner: is team-b, but --owner is team-a")
 	}

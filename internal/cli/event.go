@@ -102,7 +102,7 @@ func eventNotifyCommand(s *commandLine) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if printNewlyNotifiedProblems(c, v1.Applied{Routed: routed}); len(routed.Taken) == 0 && !routed.TakenLate {
+				if printNewlyNotifiedProblems(c, v1.Applied{RoutingEffect: routed}); len(routed.Taken) == 0 && !routed.TakenLate {
 					c.Printf("event %s: its handlers are notified already, or nobody is: muster why %s\n", name, name)
 				}
 			}

@@ -55,7 +55,7 @@ func TestLabelAndAnnotate(t *testing.T) {
 		code       int
 	}{
 		{"label node team-a/web01 env=prod tier=db", "node/team-a/web01 updated", 0},
-		{"label node/team-a/web01 env=test", `the label env of node/team-a/web01 is "prod"`, 4},
+		{"label node/team-a/web01 env=test", `the label env of node/team-a/web01 already has the value "prod"`, 4},
 		{"label node team-a/web01 env=test tier- --overwrite", "updated", 0},
 		{"get node team-a/web01 -o jsonpath={.metadata.labels}", `{"env":"test"}`, 0},
 		{"annotate check disk ticket=OPS-42", "check/disk updated", 0},
@@ -70,7 +70,7 @@ func TestLabelAndAnnotate(t *testing.T) {
 		{"label checks -A --all row=9", "check/team-a/disk updated", 0},
 		{"get checks -A -l row=9 -o name", "check/disk\ncheck/shared/load\ncheck/team-a/disk\n", 0},
 		{"label checks disk nope row=10 --overwrite", "check/nope does not exist", 3},
-		{"label checks -A --all row=10", `the label row of check/disk is "9"`, 4},
+		{"label checks -A --all row=10", `the label row of check/disk already has the value "9"`, 4},
 		{"get checks -A -l row=10", "no checks match", 0},
 		{"label nodes -l rack=7 a=b", "no nodes with labels rack=7 in namespace default: nothing to change", 0},
 		{"label nodes web01 --all a=b", "resource names exclude --all and -l", 2},

@@ -195,7 +195,7 @@ func TestNamesOfSeveralParts(t *testing.T) {
 		{"get events --node team-a/web01 --check default/disk", "default/disk is not in namespace team-a", 2},
 		{"asset list -A", "", 0}, {"status -A", "", 0}, {"audit -A", "team-a", 0},
 		{"node retire -A --selector no=such --dry-run", "no nodes with labels no=such: nothing to retire", 0},
-		{"node token -A", "muster node token has no -A", 2},
+		{"node token -A", "muster node token does not accept -A", 2},
 		{"delete checks -A --all --dry-run", "check/team-a/disk", 0},
 	} {
 		x.expectOutput("", c.line, c.code, c.want)

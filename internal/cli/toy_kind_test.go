@@ -59,7 +59,7 @@ func TestToyKind(t *testing.T) {
 	x.expectOutput("", "get to ball -o json", 0, `"colour": "red"`)
 	x.expectOutput("", "describe toy ball", 0, "colour", "red")
 	x.expectOutput("", "explain toy.colour", 0, "The colour of the toy.")
-	x.expectOutput("", "explain toy", 0, "A Toy is a thing to play with.", "kind: Toy")
+	x.expectOutput("", "explain toy", 0, "A Toy is the spec of a kind", "kind: Toy")
 	x.expectOutput("kind: Toy\nmetadata: {name: b}\nspec: {}\n", "apply -f -", model.Invalid.Exit(), "spec.colour: missing")
 	x.expectOutput("kind: Toy\nmetadata: {name: b}\nspec: {colour: red, handlers: [nobody]}\n", "apply -f -", model.Invalid.Exit(), "nobody")
 	request, err := http.NewRequest(http.MethodGet, rig.URL+"/api/v1/openapi.json", nil)

@@ -133,7 +133,7 @@ func (p Problems) Deliveries(ctx context.Context, problem string) (v1.DeliveryLi
 
 // Timeline returns the timeline of a problem, oldest first.
 func (p Problems) Timeline(ctx context.Context, problem string) (v1.Timeline, error) {
-	return getJSON[v1.Timeline](ctx, p.c, "/problems/"+problem+"/timeline", nil)
+	return getJSON[v1.Timeline](ctx, p.c, escapePath("problems", problem, "timeline"), nil)
 }
 
 // Notifications has the methods that call the operations on silences, routes and handlers.

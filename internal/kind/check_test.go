@@ -192,7 +192,7 @@ func TestSensuKindsAreValidated(t *testing.T) {
 		{"Hook", `{timeout: 2m}`, "spec.command: missing"},
 		{"Pipeline", `{workflows: [{name: a, filters: [is_incident, shared/x], mutator: only_check_output, handler: slack}]}`, ""},
 		{"Pipeline", `{workflows: [{name: a, handler: slack}, {name: a}]}`, `workflow "a" occurs twice`},
-		{"Pipeline", `{workflows: [{name: a}]}`, "handler: missing"},
+		{"Pipeline", `{workflows: [{name: a}]}`, "handler: the name is missing"},
 		{"Pipeline", `{workflows: [{name: a, filters: [other/x], handler: b}]}`, "belongs to another namespace"},
 		{"Check", `{command: "true", interval: 60s, pipelines: [alerts], hooks: [{hook: shared/look, when: [critical]}]}`, ""},
 		{"Check", `{command: "true", interval: 60s, hooks: [{hook: look, when: [critical], command: ps}]}`, "the Hook already has command and timeout"},

@@ -20,7 +20,7 @@ func TestHandlerIsValidated(t *testing.T) {
 		`pagerduty: {routingKey: {fromEnv: MUSTER_KEY}}`:                                                             "server's own settings",
 		`pagerduty: {routingKey: {fromVault: x}}`:                                                                    "expected text, {secret: NAME}",
 		`pagerduty: {routingKey: k, url: "ftp://x"}`:                                                                 "spec.pagerduty.url",
-		"pagerduty: {routingKey: k}\n  slack: {url: \"https://x/y\"}":                                                "expected exactly one flag with the address to notify, got pagerduty, slack",
+		"pagerduty: {routingKey: k}\n  slack: {url: \"https://x/y\"}":                                                "expected one way to notify, got pagerduty, slack",
 		`opsgenie: {apiKey: k, region: asia}`:                                                                        "write us or eu",
 		`opsgenie: {apiKey: k, responders: [ops]}`:                                                                   "spec.opsgenie.responders[0]",
 		`alertmanager: {}`:                                                                                           "spec.alertmanager.urls: missing",

@@ -82,7 +82,7 @@ func TestOneProfileAtATime(t *testing.T) {
 	<-entered
 	second := httptest.NewRecorder()
 	h.ServeHTTP(second, httptest.NewRequest(http.MethodGet, "/", nil))
-	if second.Code != http.StatusConflict || !strings.Contains(second.Body.String(), "another request takes a goroutine profile") {
+	if second.Code != http.StatusConflict || !strings.Contains(second.Body.String(), "a goroutine profile is already being recorded") {
 		t.Errorf("%d %s", second.Code, second.Body)
 	}
 	close(leave)

@@ -37,7 +37,7 @@ func TestDeliveryUnderWayAtCrashesIsGivenUp(t *testing.T) {
 		if want == history.Delivered {
 			store.expectAttempt(t, want)
 		} else {
-			store.expectAttempt(t, want, "under way at 3 crashes of the server in a row")
+			store.expectAttempt(t, want, "in progress at 3 crashes of the server in a row")
 			if done, err := r.Replay(t.Context(), history.HandlerRef{Namespace: "default", Name: "pager"}, history.ReplayQuery{Limit: 10}); err != nil || done.Revived != 1 {
 				t.Errorf("%+v, %v", done, err)
 			}

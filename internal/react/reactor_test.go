@@ -346,7 +346,7 @@ func (j *memoryJournal) Head() journal.Position {
 // SizeAfter implements Journal with one byte per commit.
 func (j *memoryJournal) SizeAfter(p journal.Position) int64 { return int64(j.Head().Number - p.Number) }
 
-// beginReplay returns a pass that reads the journal from its start.
+// beginPass returns a replay that reads the journal from its start.
 func (j *memoryJournal) beginPass() (Replay, error) { return &reader{j: j}, nil }
 
 // reader reads a memoryJournal from its start.

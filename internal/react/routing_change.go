@@ -60,7 +60,7 @@ func (r *Reactor) ChangeRouting(ctx context.Context, c RoutingChange, change fun
 	if err := change(); err != nil || table.ReceiversVersion() == before {
 		return nil, false, err
 	}
-	taken, late = r.reroute(ctx, &rerouting{RoutingChange: c})
+	taken, late = r.changes.await(ctx, table, &rerouting{RoutingChange: c})
 	return taken, late, nil
 }
 
@@ -69,17 +69,17 @@ func (r *Reactor) ChangeRouting(ctx context.Context, c RoutingChange, change fun
 func (r *Reactor) NotifyOpen(ctx context.Context, problem, by string) (taken []RoutedProblems, late bool) {
 	r.changes.Lock()
 	defer r.changes.Unlock()
-	return r.reroute(ctx, &rerouting{RoutingChange: RoutingChange{By: by}, problem: problem})
+	return r.changes.await(ctx, r.opts.Routing.Table, &rerouting{RoutingChange: RoutingChange{By: by}, problem: problem})
 }
 
-// reroute asks Run to route the open problems again and waits for the result. The caller holds changes.
-func (r *Reactor) reroute(ctx context.Context, request *rerouting) (taken []RoutedProblems, late bool) {
+// await asks Run to route the open problems again and waits for the result. The caller holds the lock.
+func (c *routingChanges) await(ctx context.Context, table *route.Table, request *rerouting) (taken []RoutedProblems, late bool) {
 	ctx, cancel := context.WithTimeout(ctx, rerouteWait)
 	defer cancel()
 	request.done = make(chan []RoutedProblems, 1)
 	select {
-	case r.changes.requests <- request:
-		r.opts.Routing.Table.Announce(false)
+	case c.requests <- request:
+		table.Announce(false)
 	case <-ctx.Done():
 		return nil, true
 	}

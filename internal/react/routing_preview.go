@@ -25,7 +25,7 @@ type RoutingPreview struct {
 func (r *Reactor) PreviewRouting(ctx context.Context, c RoutingChange, preview *RoutingPreview) (taken []RoutedProblems, late bool) {
 	r.changes.Lock()
 	defer r.changes.Unlock()
-	return r.reroute(ctx, &rerouting{RoutingChange: c, preview: preview})
+	return r.changes.await(ctx, r.opts.Routing.Table, &rerouting{RoutingChange: c, preview: preview})
 }
 
 // previewOpenProblems returns the open problems that routeOpenProblems would take after the change of a preview.

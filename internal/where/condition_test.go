@@ -59,7 +59,7 @@ func TestConditionMatchesNode(t *testing.T) {
 func TestWrongConditionNamesColumnAndHint(t *testing.T) {
 	for expr, want := range map[string]string{
 		``:                       "empty",
-		`node.labels.env`:        "gives a string",
+		`node.labels.env`:        "is a string",
 		`node.labels.env == 5`:   "column 17",
 		`node.lables.env == "x"`: "node.labels",
 		`host == "x"`:            "column 1",

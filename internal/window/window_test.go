@@ -212,10 +212,10 @@ func TestMistypedWindows(t *testing.T) {
 	}{
 		{model.WindowSpan{During: "22:00"}, `"22:00" has no end`},
 		{model.WindowSpan{During: "25:00-26:00"}, `"25:00" is not a time of day: expected a time such as 07:30`},
-		{model.WindowSpan{During: "7-9"}, `"7-9": expected mon, tue`},
-		{model.WindowSpan{During: "moon 07:00-09:00"}, `"moon": expected mon, tue`},
+		{model.WindowSpan{During: "7-9"}, `"7-9" is not a day: expected mon, tue`},
+		{model.WindowSpan{During: "moon 07:00-09:00"}, `"moon" is not a day: expected mon, tue`},
 		{model.WindowSpan{During: "mon tue"}, `"tue" is not a time`},
-		{model.WindowSpan{During: "07:00-07:00"}, "is empty; a whole day is 00:00-24:00"},
+		{model.WindowSpan{During: "07:00-07:00"}, "for a whole day write 00:00-24:00"},
 		{model.WindowSpan{During: "mon tue wed"}, "3 words, expected one or two"},
 		{model.WindowSpan{Cron: "0 2 * *", For: model.Duration(time.Hour)}, "expected five fields"},
 		{model.WindowSpan{Cron: "0 2 * * *"}, "the field for (the duration) must be"},

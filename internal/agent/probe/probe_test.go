@@ -166,7 +166,7 @@ func TestFileAgeAndSizeAreComparedWithThresholds(t *testing.T) {
 	assertProbe(t, env, "file", argMap("path", "/b/old", "exists", "false"), model.Critical, "exists")
 	assertProbe(t, env, "file", argMap("path", "/b/new", "minSize", "2B"), model.Critical, "less than 2")
 	assertProbe(t, env, "file", argMap("path", "/b/old", "maxSize", "2B"), model.Critical, "more than 2")
-	assertProbe(t, env, "file", nil, model.Unknown, "probe file needs path")
+	assertProbe(t, env, "file", nil, model.Unknown, "probe file needs the argument path")
 }
 
 // TestTCPAnswerIsComparedWithExpectation runs the TCP probe against a test server: the answer decides the status.
@@ -345,8 +345,8 @@ func TestLintFindsFaultsOfArguments(t *testing.T) {
 		{"disk", argMap("warn", "20%", "path", "{{ .props.x }}"), ""},
 		{"dist", nil, `unknown probe "dist"`},
 		{"disk", argMap("wran", "1%"), "did you mean warn?"},
-		{"disk", argMap("warn", "lots"), "warn: \"lots\": want an amount that must stay free, such as 10"},
-		{"tcp", nil, "needs address"},
+		{"disk", argMap("warn", "lots"), "warn: invalid value \"lots\": expected the amount that must stay free, such as 10"},
+		{"tcp", nil, "needs the argument address"},
 		{"http", argMap("url", "{{ .props.u }}", "body", "("), "body: "},
 		{"cert", argMap("warn", "21"), "no unit"},
 	} {

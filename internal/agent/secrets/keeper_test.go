@@ -33,13 +33,13 @@ func TestSecretsInEnvironmentAndFolderAreRead(t *testing.T) {
 		{s: model.ChunkSecret{AgentFile: "pin"}, want: "12 34"},
 		{s: model.ChunkSecret{AgentFile: "inner"}, want: "12 34"},
 		{s: model.ChunkSecret{AgentEnv: "THERE"}, want: "from MUSTER_SECRET_THERE"},
-		{s: model.ChunkSecret{AgentEnv: "GONE"}, err: "the agent's environment has no MUSTER_SECRET_GONE"},
+		{s: model.ChunkSecret{AgentEnv: "GONE"}, err: "the agent's environment has no variable MUSTER_SECRET_GONE"},
 		{s: model.ChunkSecret{AgentFile: "none"}, err: "no such file"},
 		{s: model.ChunkSecret{AgentFile: "short"}, err: "shorter than 4 bytes"},
 		{s: model.ChunkSecret{AgentFile: "link"}, err: "escapes"},
 		{s: model.ChunkSecret{AgentFile: "../outside"}, err: "escapes"},
 		{s: model.ChunkSecret{AgentFile: outside}, err: "escapes"},
-		{s: model.ChunkSecret{AgentFile: "."}, err: "is not a file"},
+		{s: model.ChunkSecret{AgentFile: "."}, err: "is not a regular file"},
 	} {
 		c.s.Env, c.s.Name = "V", "default/s"
 		got, err := k.Find(t.Context(), []model.ChunkSecret{c.s})
@@ -136,7 +136,7 @@ func TestMissingAnswerOfTheServerIsAnError(t *testing.T) {
 		go replyToRequest(t, k, wire.SecretValue{Name: "default/db", Error: "Vault is sealed"})
 		fails("Vault is sealed", 0)
 		go replyToRequest(t, k, wire.SecretValue{Name: "default/db", Value: []byte("abc")})
-		fails("it is shorter", 0)
+		fails("the value is shorter", 0)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if _, err := k.Find(ctx, db); err == nil {

@@ -131,7 +131,7 @@ func (s *resourceRequest) changeResources(
 	}
 	if preview := s.routingPreview(applied, resources); dryRun && preview != nil && s.PreviewRouting != nil {
 		taken, late := s.PreviewRouting(ctx, react.RoutingChange{OnlyNew: onlyNew}, preview)
-		routed = v1.Routed{Taken: notification.ShowTaken(s.View, taken), TakenLate: late}
+		routed = v1.RoutingEffect{Taken: notification.ShowRoutedProblems(s.View, taken), TakenLate: late}
 	}
 	out := Applied(s.View, applied, dryRun, resources)
 	out.RoutingEffect = routed

@@ -23,7 +23,7 @@ func TestTemplateIsBounded(t *testing.T) {
 		{"{{ range 1000000000 }}{{ end }}", "", "a loop needs a field"},
 		{"{{ with .labels }}{{ range 5 }}x{{ end }}{{ end }}", "", "a loop needs a field"},
 		{"{{ range .labels }}{{ range .labels }}{{ range .labels }}{{ end }}{{ end }}{{ end }}", "", "more than 2 nested loops"},
-		{strings.Repeat("x", maxTemplate+1), "", "at most 65536"},
+		{strings.Repeat("x", maxTemplate+1), "", "the limit is 65536"},
 		{"{{ range .count }}x{{ end }}", "", "range"}, // a number is no list, at any time
 		{"{{ range .labels }}" + strings.Repeat(`{{ printf "%100000d" 1 }}`, 6) + "{{ end }}", "", "more than 1048576 bytes"},
 		{"{{ $a := .output }}" + strings.Repeat(`{{ $a = print $a $a }}`, 30), "", "more than 4194304 bytes of text"},

@@ -75,7 +75,7 @@ func TestPressureIsTheHighestFillLevel(t *testing.T) {
 		{journal.Stats{QueuedBytes: 600}, 0.7, 0.7, "other"},
 		{journal.Stats{QueuedBytes: 100, SizeBytes: 70, BudgetBytes: 100}, 0, 0.1, "the server's disk is too slow"},
 		{journal.Stats{QueuedBytes: 100, SizeBytes: 950, BudgetBytes: 1000}, 0, 0.75, "the server's journal is nearly full"},
-		{journal.Stats{Blocked: errors.New("full")}, 0, 1, "the server cannot write the session's start to its journal now: full"},
+		{journal.Stats{Blocked: errors.New("full")}, 0, 1, "the server cannot write its journal now: full"},
 	} {
 		j.update(func() { j.stats = c.stats })
 		other = c.other

@@ -299,7 +299,7 @@ func TestRevocationListsOfOpenSSLAreRead(t *testing.T) {
 		"of some certificates only": {string(readFixture(t, "part.crl")), "2.5.29.28"},
 		"of a namesake":             {string(readFixture(t, "stranger.crl")), "not signed by the authority of this name"},
 		"damaged":                   {string(damaged), "not signed by the authority of this name"},
-		"one good, one bad":         {string(readFixture(t, "list.crl")) + string(readFixture(t, "stranger.crl")), "revocation list 2"},
+		"one good, one bad":         {string(readFixture(t, "list.crl")) + string(readFixture(t, "stranger.crl")), "revocation list number 2"},
 		"a certificate":             {string(readFixture(t, "ca.crt")), "not a revocation list"},
 		"nothing":                   {"", "not a revocation list"},
 		"words":                     {"0 lists", "x509:"},

@@ -49,7 +49,7 @@ func TestRequestedRunIsAnsweredAndJournaled(t *testing.T) {
 	defer runs.Close()
 	ask := func(run wire.Run) error { run.MaxOutput = 1000; return w.server.Ask(runs, node, run) }
 	for want, run := range map[string]wire.Run{
-		"runs checks but no requested commands": {Command: &model.Command{Shell: "id"}}, "does not run this check": {Chunk: 9}, "no probe load": {Chunk: 2},
+		"but no other commands": {Command: &model.Command{Shell: "id"}}, "does not run this check": {Chunk: 9}, "no probe load": {Chunk: 2},
 	} {
 		if err := ask(run); model.ClassOf(err) != model.Forbidden || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v", run, err)

@@ -347,7 +347,7 @@ func TestResultsThatWaitedAreDatedBack(t *testing.T) {
 	inBothCodecs(t, func(t *testing.T, json bool) {
 		var stoodStill atomic.Int64
 		w := newTestServer(t, func(c *Config) {
-			c.Now = func() time.Time { return time.Now().Add(time.Duration(stoodStill.LoadConfig())) }
+			c.Now = func() time.Time { return time.Now().Add(time.Duration(stoodStill.Load())) }
 		})
 		w.chunks = []*model.CheckChunk{newCheck(1, "disk", "x", nil)}
 		w.passives["backup"] = directory.PassiveCheck{Chunk: newCheck(11, "backup", "", func(c *model.CheckChunk) { c.Command, c.Interval = nil, 0 })}

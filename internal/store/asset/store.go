@@ -136,7 +136,7 @@ func (s *Store) Put(sum Sum, r io.Reader) (size int64, err error) {
 	}
 	got, size, err := s.copyArchive(f, r)
 	if err == nil && got != sum {
-		err = model.Errorf(model.Invalid, "the uploaded archive has the SHA-512 %s, expected %s", Short(got), Short(sum)).
+		err = model.Errorf(model.Invalid, "the archive has the SHA-512 %s, expected %s", Short(got), Short(sum)).
 			WithHint("the archive changed or was truncated during the upload, or the sum belongs to another file: sha512sum FILE")
 	}
 	if err == nil {
