@@ -280,16 +280,16 @@ func TestSensuPipelinesFilterAndMutate(t *testing.T) {
 	s.AwaitOutput("why web01/flag", "alerts/every-second: filter is_incident dropped it: it is OK, and was before")
 	writeFile(t, filepath.Join(dir, "bad"), "")
 	type shape struct {
-		Entity struct{ Name string }
+		Entity struct{ Metadata struct{ Name string } }
 		Check  struct {
 			Status, Occurrences int
-			Labels              map[string]string
+			Metadata            struct{ Labels map[string]string }
 		}
 	}
 	awaitFile(t, events, 3, "\n")
 	for i, line := range strings.Split(string(readFile(t, events)), "\n")[:3] {
 		var e shape
-		if err := json.Unmarshal([]byte(line), &e); err != nil || e.Entity.Name != "web01" || e.Check.Status != 1 || e.Check.Occurrences != 2*(i+1) || e.Check.Labels["owner"] != "ann" {
+		if err := json.Unmarshal([]byte(line), &e); err != nil || e.Entity.Metadata.Name != "web01" || e.Check.Status != 1 || e.Check.Occurrences != 2*(i+1) || e.Check.Metadata.Labels["owner"] != "ann" {
 			t.Errorf("event %d: %v: %s", i, err, line)
 		}
 	}

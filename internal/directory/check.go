@@ -64,19 +64,14 @@ func (d *Directory) RoundRobins() (list []RoundRobin) {
 	return list
 }
 
-// FilterContext returns the fields of a node and a check that only expressions imported from Sensu read.
-func (d *Directory) FilterContext(node model.NodeID, check model.CheckID) (c FilterContext) {
+// FilterContext returns the records of an event that only handlers and expressions imported from Sensu read.
+func (d *Directory) FilterContext(node, runner model.NodeID, check model.CheckID) (c FilterContext) {
 	now := d.now.Load()
-	if n := now.nodes.Value(node).Node; n != nil {
-		c.NodeAnnotations, c.Proxy = n.Annotations, n.Proxy
-	}
-	u := now.units.Value(check)
-	if u.Unit == nil {
-		return c
-	}
-	c.CheckLabels, c.CheckAnnotations = u.Labels, u.Annotations
-	for _, g := range u.Groups {
-		c.Groups = append(c.Groups, now.groupName(g))
+	c.Node, c.Runner, c.Check = now.nodes.Value(node).Node, now.nodes.Value(runner).Node, now.units.Value(check).Unit
+	if c.Check != nil {
+		for _, g := range c.Check.Groups {
+			c.Groups = append(c.Groups, now.groupName(g))
+		}
 	}
 	return c
 }

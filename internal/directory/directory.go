@@ -357,12 +357,12 @@ type RoundRobin struct {
 	Subjects []ProxyNode
 }
 
-// FilterContext has the fields of a node and a check that only expressions imported from Sensu read. Nobody may
-// change its maps.
+// FilterContext has the records that handlers and expressions imported from Sensu read. Nobody may change them.
 type FilterContext struct {
-	NodeAnnotations, CheckLabels, CheckAnnotations map[string]string
-	Groups                                         []string // groups that the check targets
-	Proxy                                          bool     // the node is a proxy node
+	Node   *Node // nil: unknown
+	Runner *Node // the node that ran the check
+	Check  *Unit
+	Groups []string // groups that the check targets
 }
 
 // checkKind is the kind of the units whose results become events.

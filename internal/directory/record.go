@@ -2,6 +2,7 @@ package directory
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
@@ -39,6 +40,7 @@ type (
 		Annotations map[string]string
 		Proxy       bool       // the node is a proxy node, without an agent
 		External    bool       // an agent of another system runs on the node
+		Entity      []byte     // entity of the node's Sensu agent, in Sensu's JSON; nil: none
 		Upstream    *Upstream  // the node is unreachable while this check fails; nil: none
 		Keepalive   *Keepalive // receivers of the node's keepalive; nil: the node names none
 	}
@@ -112,6 +114,22 @@ type (
 		route.Name
 	}
 )
+
+// LabelsWithoutFacts returns the labels that operators and the agent's configuration gave the node.
+func (n *Node) LabelsWithoutFacts() map[string]string {
+	labels := n.Labels.Map()
+	maps.DeleteFunc(labels, func(key, value string) bool {
+		fact, measured := n.Facts.Get(key)
+		return measured && fact == value
+	})
+	return labels
+}
+
+// ForeignName returns the name of the node in another system, which its agent reported; empty: there is none.
+func (n *Node) ForeignName() string {
+	name, _ := n.Facts.Get("sensuEntity")
+	return name
+}
 
 // Receivers returns the handlers and pipelines of the node's keepalive; nil: the node names none. For a Sensu agent
 // that names no handler it returns the handler named keepalive, as Sensu's backend does.

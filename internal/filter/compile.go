@@ -73,6 +73,9 @@ func compileFunction(source string, value bool, libraries ...Library) (*Program,
 				WithHint("its last statement must be the condition, such as: event.check.status == 2")
 		}
 		*last = &ast.ReturnStatement{Return: (*last).Idx0(), Argument: (*last).(*ast.ExpressionStatement).Expression}
+		if err := declareVariables(function); err != nil {
+			return nil, err
+		}
 	}
 	code, err := goja.CompileAST(whole, true)
 	if err != nil {
@@ -344,6 +347,18 @@ func declareAssignedVariables(library *ast.Program) string {
 		return ""
 	}
 	return "var " + strings.Join(names, ", ") + ";"
+}
+
+// declareVariables declares the undeclared variables that an expression assigns, at the end of its function, from where
+// JavaScript moves them to its start.
+func declareVariables(function *ast.FunctionLiteral) error {
+	declared, err := parser.ParseFile(nil, "", declareAssignedVariables(&ast.Program{Body: function.Body.List}), 0, parser.WithDisableSourceMaps)
+	if err != nil {
+		return model.Errorf(model.Internal, "declare the variables of the expression: %w", err)
+	}
+	function.Body.List = append(function.Body.List, declared.Body...)
+	function.DeclarationList = append(function.DeclarationList, declared.DeclarationList...)
+	return nil
 }
 
 // walkNodes calls visit for each node of a syntax tree, parents first, until visit returns false.

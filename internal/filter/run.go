@@ -20,18 +20,13 @@ const TimeLimit = 100 * time.Millisecond
 const maxEventDepth = 32 // maps and lists inside each other in an event
 
 // Run evaluates the compiled expression over a copy of an event in Sensu's shape. now is the time of seconds_since
-// and new Date. It ends after TimeLimit, or with ctx. A value that is not a boolean is an error.
+// and new Date. It ends after TimeLimit, or with ctx. A value that is not a boolean counts as JavaScript
+// converts it: undefined, null, 0 and "" are false.
 //
 // A program that exceeds TimeLimit several times in a row is suspended for a while, see suspension.
 func (p *Program) Run(ctx context.Context, event map[string]any, now time.Time) (answer bool, err error) {
 	err = p.run(ctx, event, now, func(_ *sandbox, result, _ goja.Value) error {
-		var ok bool
-		answer, ok = result.Export().(bool)
-		if _, object := result.(*goja.Object); object || !ok {
-			answer = false
-			return model.Errorf(model.Invalid, "the expression is neither true nor false but %s", describeValue(result)).
-				WithHint("compare, such as: event.check.occurrences == 1")
-		}
+		answer = result.ToBoolean()
 		return nil
 	})
 	return answer, err
@@ -63,6 +58,7 @@ func (p *Program) run(ctx context.Context, event map[string]any, now time.Time, 
 	if err != nil {
 		return err
 	}
+	s.aliasMetadata(value)
 	limit := time.AfterFunc(TimeLimit, func() { s.late.Store(true); s.runtime.Interrupt(ErrSlow) })
 	ended := context.AfterFunc(ctx, func() { s.runtime.Interrupt(context.Cause(ctx)) })
 	result, err := s.decide(goja.Undefined(), value)
@@ -150,6 +146,31 @@ func (s *sandbox) copyIn(v any, depth int) (goja.Value, error) {
 		return s.newArray(len(v), func(i int) (goja.Value, error) { return s.runtime.ToValue(v[i]), nil })
 	}
 	return nil, model.Errorf(model.Internal, "the event has a %T, which expressions do not support", v)
+}
+
+// aliasMetadata lets expressions read the metadata of entity and check beside it, too, as in Sensu: event.check.name is
+// event.check.metadata.name. The aliases do not appear in JSON. Labels and annotations are never undefined.
+func (s *sandbox) aliasMetadata(event goja.Value) {
+	for _, part := range []string{"entity", "check"} {
+		object, ok := event.(*goja.Object).Get(part).(*goja.Object)
+		if !ok {
+			continue
+		}
+		metadata, ok := object.Get("metadata").(*goja.Object)
+		if !ok {
+			continue
+		}
+		for _, name := range []string{"name", "namespace", "labels", "annotations"} {
+			value := metadata.Get(name)
+			if value == nil && (name == "labels" || name == "annotations") {
+				value = s.runtime.NewObject()
+				_ = metadata.DefineDataProperty(name, value, goja.FLAG_TRUE, goja.FLAG_TRUE, goja.FLAG_TRUE) // a new property of a plain object
+			}
+			if value != nil && object.Get(name) == nil {
+				_ = object.DefineDataProperty(name, value, goja.FLAG_TRUE, goja.FLAG_TRUE, goja.FLAG_FALSE)
+			}
+		}
+	}
 }
 
 // anyMap converts a map of texts to a map of any values.

@@ -1,7 +1,9 @@
 package intent
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,17 +23,19 @@ type AgentReport struct {
 	// Hears names the handlers and pipelines that the agent wants for its node's keepalive event; nil: the agent names
 	// none.
 	Hears *model.KeepaliveReceivers
+	// Entity is the agent's entity in Sensu's JSON; nil: the agent is not Sensu's.
+	Entity json.RawMessage
 }
 
 // recordedReport returns the agent report in a node's spec.
 func recordedReport(spec *model.NodeSpec) AgentReport {
-	return AgentReport{spec.Facts, spec.AgentLabels, spec.AgentGroups, spec.AgentReceivers}
+	return AgentReport{spec.Facts, spec.AgentLabels, spec.AgentGroups, spec.AgentReceivers, spec.AgentEntity}
 }
 
 // writeTo copies the facts, labels and groups of the report into the spec of a node. An empty list of keepalive
 // receivers is left out.
 func (s AgentReport) writeTo(spec *model.NodeSpec) {
-	spec.Facts, spec.AgentLabels, spec.AgentGroups, spec.AgentReceivers = s.Facts, s.Labels, s.Groups, s.Hears
+	spec.Facts, spec.AgentLabels, spec.AgentGroups, spec.AgentReceivers, spec.AgentEntity = s.Facts, s.Labels, s.Groups, s.Hears, s.Entity
 	if s.Hears.Empty() {
 		spec.AgentReceivers = nil
 	}
@@ -51,12 +55,15 @@ func (s AgentReport) withRecordedParts(before AgentReport) AgentReport {
 	if s.Hears == nil {
 		s.Hears = before.Hears
 	}
+	if s.Entity == nil {
+		s.Entity = before.Entity
+	}
 	return s
 }
 
-// equal reports whether two agent reports have the same facts, labels, groups and keepalive receivers.
+// equal reports whether two agent reports have the same facts, labels, groups, keepalive receivers and entity.
 func (s AgentReport) equal(o AgentReport) bool {
-	return maps.Equal(s.Facts, o.Facts) && maps.Equal(s.Labels, o.Labels) && slices.Equal(s.Groups, o.Groups) && s.Hears.Equal(o.Hears)
+	return maps.Equal(s.Facts, o.Facts) && maps.Equal(s.Labels, o.Labels) && slices.Equal(s.Groups, o.Groups) && s.Hears.Equal(o.Hears) && bytes.Equal(s.Entity, o.Entity)
 }
 
 // fingerprint returns a hash of the report, to find unchanged ones. The order of facts and labels does not change the
@@ -81,6 +88,9 @@ func (s AgentReport) fingerprint() uint64 {
 	}
 	if !s.Hears.Empty() {
 		addPair(3, strings.Join(s.Hears.Handlers, "\x00"), strings.Join(s.Hears.Pipelines, "\x00"))
+	}
+	if len(s.Entity) > 0 {
+		addPair(4, string(s.Entity), "")
 	}
 	return sum
 }
@@ -173,6 +183,9 @@ func (s *AgentReports) RecordReport(info NodeInfo, report AgentReport) (limit, r
 	if why := groupRejection(info.Namespace, report.Groups); why != "" {
 		limit, reason, report.Groups = "groups", why, nil
 	}
+	if len(report.Entity) > maxReportBytes {
+		report.Entity = nil
+	}
 	fingerprint := report.fingerprint()
 	s.nodes.mu.Lock()
 	defer s.nodes.mu.Unlock()
@@ -227,6 +240,7 @@ func (s AgentReport) changeCost() float64 {
 			size += len(k) + len(v)
 		}
 	}
+	size += len(s.Entity)
 	return max(1, float64(size)/reportUnit)
 }
 

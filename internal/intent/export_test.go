@@ -45,7 +45,7 @@ func (s *Service) WaitingRequests() int {
 // After a fleet reconnects with unchanged reports, no report waits to be written, and the store gets no query.
 func TestRecordedReportIsNotWrittenAgain(t *testing.T) {
 	facts, labels := map[string]string{"os": "linux", "arch": "amd64"}, map[string]string{"env": "prod"}
-	info := NodeInfo{UID: uuid.New(), Name: "web01", Namespace: "default", report: AgentReport{facts, labels, []string{"canary", "web"}, nil}.fingerprint()}
+	info := NodeInfo{UID: uuid.New(), Name: "web01", Namespace: "default", report: AgentReport{facts, labels, []string{"canary", "web"}, nil, nil}.fingerprint()}
 	s := NewService(Options{})
 	s.nodes.byUID[info.UID] = info
 	for _, c := range []struct {
@@ -64,7 +64,7 @@ func TestRecordedReportIsNotWrittenAgain(t *testing.T) {
 		{"no groups", facts, labels, "", 1},
 		{"another group", facts, labels, "web db", 1},
 	} {
-		s.RecordReport(info, AgentReport{c.facts, c.labels, strings.Fields(c.groups), nil})
+		s.RecordReport(info, AgentReport{c.facts, c.labels, strings.Fields(c.groups), nil, nil})
 		if len(s.nodes.reports) != c.waiting {
 			t.Errorf("%s: %d nodes wait to be written, want %d", c.what, len(s.nodes.reports), c.waiting)
 		}

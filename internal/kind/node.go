@@ -48,7 +48,7 @@ spec:
 		},
 		Declared: func(s *model.NodeSpec) *model.NodeSpec {
 			out := *s
-			out.JoinGrant, out.Facts, out.AgentLabels, out.AgentGroups, out.AgentReceivers = nil, nil, nil, nil, nil
+			out.JoinGrant, out.Facts, out.AgentLabels, out.AgentGroups, out.AgentReceivers, out.AgentEntity = nil, nil, nil, nil, nil, nil
 			return &out
 		},
 		FromSensu: func(s *model.NodeSpec) string {

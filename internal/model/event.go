@@ -313,6 +313,7 @@ type HookResult struct {
 	Output   string   `json:"output"`
 	Cut      uint64   `json:"cut,omitempty"` // number of bytes that were cut from the output
 	Duration Duration `json:"duration,omitempty"`
+	ExitCode uint32   `json:"-"` // as the hook's command ended; 0 with another Status: unknown
 }
 
 // Value is one number that a check measured, parsed from its output.

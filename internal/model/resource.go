@@ -136,6 +136,9 @@ type NodeSpec struct {
 	// The receivers of its keepalive that its Sensu agent names; shown, not declared. They count where keepalive
 	// names none, as far as they exist.
 	AgentReceivers *KeepaliveReceivers `json:"agentHears,omitempty"`
+	// The entity of its Sensu agent, in Sensu's JSON, for handlers that read Sensu's events; shown, not declared. Values
+	// that the agent redacts are left out.
+	AgentEntity json.RawMessage `json:"agentEntity,omitempty"`
 	// From the agent's configuration; shown, not declared.
 	AgentLabels map[string]string `json:"agentLabels,omitempty"`
 	// Groups that the agent asks for (its --groups); shown, not declared. It is in those with selfJoin and those

@@ -114,7 +114,7 @@ func (s *compiledState) applyFilter(ctx context.Context, v *Verdict, name string
 		drop("there is no such filter")
 		return
 	}
-	if said, outside := f.plain.DecisionWhileInactive(now); outside {
+	if said, decided := f.plain.DecideByTime(now); decided {
 		if !said.Pass {
 			drop(said.Reason)
 		}

@@ -274,7 +274,7 @@ func (c *compiler) node(d *declared, spec *model.NodeSpec) *nodeDef {
 	n := &nodeDef{
 		Node: &directory.Node{
 			Name: d.name(), ID: model.NodeID(d.id), UID: uid, Labels: where.MakePairs(labels), Facts: where.MakePairs(spec.Facts),
-			Annotations: d.meta.Annotations, Proxy: spec.Proxy, External: !spec.Proxy && intent.IsExternalAgent(uid),
+			Annotations: d.meta.Annotations, Proxy: spec.Proxy, External: !spec.Proxy && intent.IsExternalAgent(uid), Entity: spec.AgentEntity,
 		},
 		properties: newPropertyValues(spec.Properties),
 		groups:     c.groupList(d.key.Namespace, spec.AssignedGroups()),

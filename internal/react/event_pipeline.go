@@ -1,11 +1,11 @@
 package react
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"runtime"
-	"strings"
 	"sync"
 	"time"
 
@@ -212,7 +212,7 @@ func (r *Reactor) Verdicts(node model.NodeID, check model.CheckID) (v Verdicts, 
 
 // delivery returns the delivery of the event to the handler of a workflow.
 func (s *pipelineEvent) delivery(v *pipes.Verdict, now time.Time) (history.Delivery, error) {
-	body, err := json.Marshal(s.Shape())
+	body, err := json.Marshal(s.sensu())
 	if err != nil {
 		return history.Delivery{}, fmt.Errorf("encode an event: %w", err)
 	}
@@ -237,7 +237,8 @@ type pipelineEvent struct {
 	pipes.Event
 	names  Names
 	event  model.Event
-	id     string // id of the event after this result; a replay gives the same id
+	sensu  func() map[string]any // the event in Sensu's form, as handlers get it
+	id     string                // id of the event after this result; a replay gives the same id
 	labels map[string]string
 	shadow bool
 }
@@ -247,12 +248,16 @@ func (s *eventPipeline) newEvent(t *event.Transition, chunk *model.CheckChunk, n
 	st := &t.Observation.State
 	namespace, node, check := namesOf(s.opts.Names, t)
 	x, _ := wire.DecodeExtra(t.Observation.Extra) // the session validated the encoded bytes; malformed ones count as empty
+	output := st.Output
+	if x.Sensu != nil {
+		output = x.Sensu.AgentOutput(output)
+	}
 	out := &pipelineEvent{
 		names: s.opts.Names, id: uuid.NewSHA1(uuid.NameSpaceURL, fmt.Appendf(nil, "muster:%d/%d/%d/%d", t.At.Log, t.At.Number, t.Partition, t.Index)).String(),
 		labels: s.opts.Names.NodeLabels(t.Node), shadow: s.opts.Routing.Shadow != nil && s.opts.Routing.Shadow(namespace),
 	}
 	out.event = model.Event{
-		Namespace: namespace, Node: node, NodeID: t.Node, Check: check, CheckID: t.Source.Check(), Status: st.Status, Severity: st.Severity, Output: st.Output,
+		Namespace: namespace, Node: node, NodeID: t.Node, Check: check, CheckID: t.Source.Check(), Status: st.Status, Severity: st.Severity, Output: output,
 		Executed: time.Unix(0, st.Executed).UTC(), Received: time.Unix(0, st.Received).UTC(), Duration: model.Duration(st.Duration), History: event.Statuses[model.Status](&st.StatusHistory),
 		Occurrences: st.Occurrences, Watermark: st.Watermark, State: "passing", Change: st.Change, Expired: st.Expired, Problem: st.Problem,
 		Hooks: x.Hooks, Values: x.Values,
@@ -275,28 +280,50 @@ func (s *eventPipeline) newEvent(t *event.Transition, chunk *model.CheckChunk, n
 	out.Metrics = len(x.Values) > 0
 	silenced := sync.OnceValue(func() []string { return s.silenced(t, now) })
 	out.Silenced = func() bool { return len(silenced()) > 0 }
-	out.Shape = sync.OnceValue(func() map[string]any {
-		var kept directory.FilterContext
-		if s.opts.Pipelines.Kept != nil {
-			kept = s.opts.Pipelines.Kept(t.Node, t.Source.Check())
-		}
-		of := filter.Subject{
-			Event: &out.event, ID: out.id, NodeLabels: out.labels, NodeNotes: kept.NodeAnnotations, Groups: s.opts.Names.NodeGroups(t.Node),
-			CheckLabels: kept.CheckLabels, CheckNotes: kept.CheckAnnotations, CheckGroups: kept.Groups,
-			Interval: chunk.Interval, TTL: chunk.TTL, Timeout: chunk.Timeout, Handlers: chunk.Handlers, Silenced: silenced(),
-			FlappingBegan: t.Observation.FlappingBegan, FlappingEnded: t.Observation.FlappingEnded,
-		}
-		if kept.Proxy {
-			of.NodeClass = "proxy"
-		}
-		if chunk.Command != nil {
-			if of.Command = chunk.Command.Shell; chunk.Command.Argv != nil {
-				of.Command = strings.Join(chunk.Command.Argv, " ")
-			}
-		}
-		return filter.Shape(of)
+	subject := sync.OnceValue(func() *filter.Subject {
+		of := s.newSubject(t, chunk, &x)
+		of.Event, of.ID, of.Silenced = &out.event, out.id, silenced()
+		return of
 	})
+	out.sensu = sync.OnceValue(func() map[string]any { return filter.Shape(subject()) })
+	out.Shape = sync.OnceValue(func() map[string]any { return filter.ForExpressions(subject(), out.sensu()) })
 	return out
+}
+
+// newSubject returns what Sensu's event has beside the result of a transition: the present node and check, and the run.
+func (s *eventPipeline) newSubject(t *event.Transition, chunk *model.CheckChunk, x *wire.Extra) *filter.Subject {
+	of := &filter.Subject{
+		Entity: filter.Entity{Labels: map[string]string{}, Groups: s.opts.Names.NodeGroups(t.Node)}, Check: filter.Check{CheckChunk: chunk},
+		Sequence: t.Observation.Results, FlappingBegan: t.Observation.FlappingBegan, FlappingEnded: t.Observation.FlappingEnded,
+	}
+	var kept directory.FilterContext
+	if s.opts.Pipelines.Kept != nil {
+		kept = s.opts.Pipelines.Kept(t.Node, cmp.Or(t.Observation.RanBy, t.Node), t.Source.Check())
+	}
+	if n := kept.Node; n != nil {
+		of.Entity = filter.Entity{
+			Reported: n.Entity, Name: n.ForeignName(), Labels: n.LabelsWithoutFacts(), Annotations: n.Annotations, Groups: of.Entity.Groups, Facts: n.Facts.Map(), Proxy: n.Proxy,
+		}
+	}
+	if u := kept.Check; u != nil {
+		of.Check.Labels, of.Check.Annotations, of.Check.Groups, of.Check.Passive = u.Labels, u.Annotations, kept.Groups, u.Passive
+		if model.CleanName(u.DisplayName) == u.Name.Name {
+			of.Check.DisplayName = u.DisplayName
+		}
+	}
+	if kept.Runner != nil {
+		of.ProcessedBy = cmp.Or(kept.Runner.ForeignName(), kept.Runner.Name.Name)
+	}
+	for _, run := range t.Observation.Runs {
+		of.Runs = append(of.Runs, filter.Run{Executed: run.Executed, Status: run.ExitCode})
+	}
+	if run := x.Sensu; run != nil {
+		of.Sequence = run.Sequence
+		if run.Issued > 0 {
+			of.Issued = time.Unix(int64(run.Issued), 0)
+		}
+	}
+	return of
 }
 
 // silenced returns the silences and maintenance windows that hold messages about the event now.

@@ -72,7 +72,7 @@ func TestHandlersGetEventsThatPassFilters(t *testing.T) {
 	for _, want := range []string{"result 2", "result 5", "result 6"} {
 		var e struct {
 			ID     string
-			Entity struct{ Name string }
+			Entity struct{ Metadata struct{ Name string } }
 			Check  struct {
 				Output, State string
 				Interval      int
@@ -82,7 +82,7 @@ func TestHandlersGetEventsThatPassFilters(t *testing.T) {
 		}
 		body := receiveFrom(t, want, got).body
 		testenv.NoError(t, json.Unmarshal([]byte(body), &e))
-		if e.Check.Output != want || e.Entity.Name != "web01" || e.Check.Interval != 60 || len(e.ID) != 36 || (e.Metrics != nil) != (want == "result 2") {
+		if e.Check.Output != want || e.Entity.Metadata.Name != "web01" || e.Check.Interval != 60 || len(e.ID) != 36 || (e.Metrics != nil) != (want == "result 2") {
 			t.Errorf("%s, want %s", body, want)
 		}
 	}

@@ -77,8 +77,8 @@ type RoutingOptions struct {
 // PipelineOptions holds the settings of Sensu pipelines; a nil Table turns pipelines off.
 type PipelineOptions struct {
 	Table *pipes.Table
-	// Kept returns the additional fields that filter expressions read; nil: there are none.
-	Kept func(node model.NodeID, check model.CheckID) directory.FilterContext
+	// Kept returns the records of an event's node, of the node that ran its check, and of the check; nil: there are none.
+	Kept func(node, runner model.NodeID, check model.CheckID) directory.FilterContext
 }
 
 // DeliveryOptions holds the settings for sending messages.

@@ -3,6 +3,7 @@ package sensuwire
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -210,25 +211,76 @@ func (x *Entity) write(e *encoder, lastSeen int64) {
 	e.writeTexts(16, "keepalive_handlers", x.KeepaliveHandlers)
 }
 
-// Machine is the entity in an event: a description of the agent's machine.
+// Machine is the entity in an event: a description of the agent's machine. Its JSON is Sensu's, without name, namespace and last_seen.
 type Machine struct {
-	Name, Namespace   string
-	Class             string
-	Labels            map[string]string
-	Annotations       map[string]string
-	Subscriptions     []string
-	Deregister        bool
-	Deregistration    string // handler of the deregistration
-	KeepaliveHandlers []string
-	AgentVersion      string
-	System            System
+	Name              string            `json:"-"`
+	Namespace         string            `json:"-"`
+	Class             string            `json:"entity_class"`
+	System            System            `json:"system"`
+	Subscriptions     []string          `json:"subscriptions"`
+	Deregister        bool              `json:"deregister"`
+	Deregistration    deregistration    `json:"deregistration"`
+	User              string            `json:"user,omitempty"`
+	Redact            []string          `json:"redact,omitempty"` // keys of labels and annotations whose values must not be shown
+	KeepaliveHandlers []string          `json:"keepalive_handlers,omitempty"`
+	AgentVersion      string            `json:"sensu_agent_version"`
+	Labels            map[string]string `json:"labels,omitempty"`
+	Annotations       map[string]string `json:"annotations,omitempty"`
+}
+
+// deregistration names the handler of the deregistration.
+type deregistration struct {
+	Handler string `json:"handler,omitempty"`
 }
 
 // System holds facts about the operating system and hardware of a machine.
 type System struct {
-	Hostname, OS, Platform, PlatformFamily, PlatformVersion, Arch string
-	VMSystem, CloudProvider                                       string
-	Addresses                                                     []string // with the length of their networks
+	Hostname        string   `json:"hostname"`
+	OS              string   `json:"os"`
+	Platform        string   `json:"platform"`
+	PlatformFamily  string   `json:"platform_family"`
+	PlatformVersion string   `json:"platform_version"`
+	Network         Network  `json:"network"`
+	Arch            string   `json:"arch"`
+	ARMVersion      int32    `json:"arm_version,omitempty"`
+	LibC            string   `json:"libc_type"`
+	VMSystem        string   `json:"vm_system"`
+	VMRole          string   `json:"vm_role"`
+	CloudProvider   string   `json:"cloud_provider"`
+	FloatType       string   `json:"float_type,omitempty"`
+	Processes       []string `json:"processes"` // always nil: no free agent sends them
+}
+
+// Network holds the network interfaces of a machine.
+type Network struct {
+	Interfaces []Interface `json:"interfaces"`
+}
+
+// Interface is a network interface of a machine.
+type Interface struct {
+	Name      string   `json:"name"`
+	MAC       string   `json:"mac,omitempty"`
+	Addresses []string `json:"addresses"` // with the length of their networks
+}
+
+// Addresses returns the addresses of all network interfaces.
+func (y *System) Addresses() (list []string) {
+	for _, i := range y.Network.Interfaces {
+		list = append(list, i.Addresses...)
+	}
+	return list
+}
+
+// Redacted replaces the values of secret labels and annotations, as Sensu does before it shows an entity.
+const Redacted = "REDACTED"
+
+// redactPairs replaces the values whose keys are in the list, in any case.
+func redactPairs(pairs map[string]string, keys []string) {
+	for key := range pairs {
+		if slices.ContainsFunc(keys, func(k string) bool { return strings.EqualFold(k, key) }) {
+			pairs[key] = Redacted
+		}
+	}
 }
 
 var machineFields = []field[Machine]{
@@ -236,13 +288,15 @@ var machineFields = []field[Machine]{
 	{tagOf(3, lengths), "system", func(m *Machine, v fieldValue) bool { return readFields(v, systemFields, &m.System) }},
 	textsField(4, "subscriptions", func(m *Machine) *[]string { return &m.Subscriptions }),
 	{tagOf(6, varint), "deregister", func(m *Machine, v fieldValue) bool { m.Deregister = v.bool(); return true }},
-	{tagOf(7, lengths), "deregistration", func(m *Machine, v fieldValue) bool { return readFields(v, deregistrationFields, m) }},
+	{tagOf(7, lengths), "deregistration", func(m *Machine, v fieldValue) bool { return readFields(v, deregistrationFields, &m.Deregistration) }},
+	textField(11, "user", func(m *Machine) *string { return &m.User }),
+	textsField(13, "redact", func(m *Machine) *[]string { return &m.Redact }),
 	{tagOf(14, lengths), "metadata", func(m *Machine, v fieldValue) bool { return readFields(v, machineMetaFields, m) }},
 	textField(15, "sensu_agent_version", func(m *Machine) *string { return &m.AgentVersion }),
 	textsField(16, "keepalive_handlers", func(m *Machine) *[]string { return &m.KeepaliveHandlers }),
 }
 
-var deregistrationFields = []field[Machine]{textField(1, "handler", func(m *Machine) *string { return &m.Deregistration })}
+var deregistrationFields = []field[deregistration]{textField(1, "handler", func(m *deregistration) *string { return &m.Handler })}
 
 var machineMetaFields = []field[Machine]{
 	textField(1, "name", func(m *Machine) *string { return &m.Name }),
@@ -257,25 +311,41 @@ var systemFields = []field[System]{
 	textField(3, "platform", func(y *System) *string { return &y.Platform }),
 	textField(4, "platform_family", func(y *System) *string { return &y.PlatformFamily }),
 	textField(5, "platform_version", func(y *System) *string { return &y.PlatformVersion }),
-	{tagOf(6, lengths), "network", func(y *System, v fieldValue) bool { return readFields(v, networkFields, y) }},
+	{tagOf(6, lengths), "network", func(y *System, v fieldValue) bool { return readFields(v, networkFields, &y.Network) }},
 	textField(7, "arch", func(y *System) *string { return &y.Arch }),
+	intField(8, "arm_version", func(y *System) *int32 { return &y.ARMVersion }),
+	textField(9, "libc_type", func(y *System) *string { return &y.LibC }),
 	textField(10, "vm_system", func(y *System) *string { return &y.VMSystem }),
+	textField(11, "vm_role", func(y *System) *string { return &y.VMRole }),
 	textField(12, "cloud_provider", func(y *System) *string { return &y.CloudProvider }),
+	textField(13, "float_type", func(y *System) *string { return &y.FloatType }),
 }
 
-var networkFields = []field[System]{
-	{tagOf(1, lengths), "interfaces", func(y *System, v fieldValue) bool {
-		return v.forEach(func(v fieldValue) bool { return readFields(v, interfaceFields, y) })
-	}},
+var networkFields = []field[Network]{messagesField(1, "interfaces", interfaceFields, func(n *Network, i *Interface) {
+	if len(n.Interfaces) < maxItems {
+		n.Interfaces = append(n.Interfaces, *i)
+	}
+})}
+
+var interfaceFields = []field[Interface]{
+	textField(1, "name", func(i *Interface) *string { return &i.Name }),
+	textField(2, "mac", func(i *Interface) *string { return &i.MAC }),
+	textsField(3, "addresses", func(i *Interface) *[]string { return &i.Addresses }),
 }
 
-var interfaceFields = []field[System]{textsField(3, "addresses", func(y *System) *[]string { return &y.Addresses })}
-
-// ReadMachine decodes the entity of an event, which describes the agent's machine.
+// ReadMachine decodes the entity of an event, which describes the agent's machine. It replaces the values of labels and
+// annotations that the agent lists in redact, by default passwords and keys: they must not leave the server, and so no
+// part of it has them.
 func (s *ReceivedEvent) ReadMachine() (*Machine, error) {
 	m := new(Machine)
 	if err := s.codec.decode("an entity", s.Machine, func(v fieldValue) bool { return readFields(v, machineFields, m) }); err != nil {
 		return nil, err
 	}
+	keys := m.Redact
+	if len(keys) == 0 {
+		keys = redactedWords()
+	}
+	redactPairs(m.Labels, keys)
+	redactPairs(m.Annotations, keys)
 	return m, nil
 }

@@ -16,7 +16,8 @@ type ReceivedEvent struct {
 	Machine   []byte // the entity, encoded: for ReadMachine
 	Sum       uint64 // of the entity without last_seen, and of the event's pipelines; the order of labels does not matter
 	HasCheck  bool
-	Metrics   bool // the event has metrics
+	Metrics   bool  // the event has metrics
+	Sequence  int64 // number of the check's event on this connection, from 1
 
 	Check    []byte // name
 	Proxy    []byte // proxy_entity_name of the check
@@ -82,6 +83,7 @@ var receivedFields = []field[ReceivedEvent]{
 		}
 		return true
 	}},
+	intField(7, "sequence", func(s *Received) *int64 { return &s.Sequence }),
 	{tagOf(8, lengths), "pipelines", func(s *ReceivedEvent, v fieldValue) bool {
 		if !v.isNull() {
 			s.pipelines = append(s.pipelines, v.raw)
@@ -94,6 +96,7 @@ var receivedFields = []field[ReceivedEvent]{
 var receivedEntityFields = []field[ReceivedEvent]{
 	sumField(3, "system"),
 	sumField(4, "subscriptions"),
+	sumField(13, "redact"),
 	{tagOf(14, lengths), "metadata", func(s *ReceivedEvent, v fieldValue) bool {
 		if v.codec == JSON {
 			s.Sum += xxhash.Sum64(v.raw)

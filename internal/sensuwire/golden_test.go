@@ -77,8 +77,9 @@ func TestBackendReadsEventsOfAgents(t *testing.T) {
 		}
 		m, err := s.ReadMachine()
 		want := &Machine{Name: "web-00000", Namespace: "default", Class: "agent", Labels: map[string]string{"class": "web", "env": "test"},
-			Subscriptions: []string{"web", "entity:web-00000"}, AgentVersion: "6.9.2",
-			System: System{Hostname: "web-00000", OS: "linux", Platform: "debian", PlatformFamily: "debian", PlatformVersion: "12.5", Arch: "amd64", Addresses: []string{"172.17.0.2/16"}}}
+			Subscriptions: []string{"web", "entity:web-00000"}, AgentVersion: "6.9.2", User: "agent", Redact: redactedWords(),
+			System: System{Hostname: "web-00000", OS: "linux", Platform: "debian", PlatformFamily: "debian", PlatformVersion: "12.5", Arch: "amd64", FloatType: "hardfloat",
+				Network: Network{[]Interface{{Name: "eth0", MAC: "02:42:ac:11:00:02", Addresses: []string{"172.17.0.2/16"}}}}}}
 		if err != nil || !reflect.DeepEqual(m, want) {
 			t.Errorf("%s: %v\n%+v\nwant\n%+v", name, err, m, want)
 		}
@@ -86,7 +87,7 @@ func TestBackendReadsEventsOfAgents(t *testing.T) {
 		if err := c.ReadEvent(c.AppendEvent(nil, alive), &s); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if m, err := s.ReadMachine(); err != nil || !m.Deregister || m.Deregistration != "CMDB" {
+		if m, err := s.ReadMachine(); err != nil || !m.Deregister || m.Deregistration.Handler != "CMDB" {
 			t.Errorf("%s: %v\n%+v", name, err, m)
 		}
 		sum = s.Sum

@@ -783,6 +783,37 @@ func readRefusedChunk(f *fields, x *RefusedChunk) {
 	}
 }
 
+// appendSensuRun appends the encoded fields of the message SensuRun.
+func appendSensuRun(dst []byte, x *SensuRun) []byte {
+	dst = appendUint(dst, 1, uint64(x.ExitCode))
+	dst = appendUint(dst, 2, x.Sequence)
+	dst = appendUint(dst, 3, x.Issued)
+	dst = appendUint(dst, 4, uint64(x.OutputFrom))
+	dst = appendUint(dst, 5, uint64(x.OutputTo))
+	dst = appendString(dst, 6, x.Tail)
+	return dst
+}
+
+// readSensuRun decodes the fields of the message SensuRun into x.
+func readSensuRun(f *fields, x *SensuRun) {
+	for f.next() {
+		switch f.num {
+		case 1:
+			x.ExitCode = f.uint32("exit_code")
+		case 2:
+			x.Sequence = f.uint64("sequence")
+		case 3:
+			x.Issued = f.uint64("issued")
+		case 4:
+			x.OutputFrom = f.uint32("output_from")
+		case 5:
+			x.OutputTo = f.uint32("output_to")
+		case 6:
+			x.Tail = f.string("tail", 64)
+		}
+	}
+}
+
 // appendHookResult appends the encoded fields of the message HookResult.
 func appendHookResult(dst []byte, x *model.HookResult) []byte {
 	dst = appendString(dst, 1, x.Name)
@@ -790,6 +821,7 @@ func appendHookResult(dst []byte, x *model.HookResult) []byte {
 	dst = appendUint(dst, 3, uint64(time.Duration(x.Duration).Milliseconds()))
 	dst = appendString(dst, 4, x.Output)
 	dst = appendUint(dst, 5, x.Cut)
+	dst = appendUint(dst, 6, uint64(x.ExitCode))
 	return dst
 }
 
@@ -807,6 +839,8 @@ func readHookResult(f *fields, x *model.HookResult) {
 			x.Output = f.string("output", 32768)
 		case 5:
 			x.Cut = f.uint64("cut")
+		case 6:
+			x.ExitCode = f.uint32("exit_code")
 		}
 	}
 }

@@ -244,6 +244,7 @@ func fuzzBody[T any, P interface {
 // FuzzExtra decodes arbitrary bytes as the extra fields of a result: each gives ErrMalformed or fields that encode
 // and decode to the same.
 func FuzzExtra(f *testing.F) {
+	f.Add(AppendExtra(nil, &Extra{Sensu: &SensuRun{ExitCode: 255, Tail: "\n"}}))
 	f.Add(AppendExtra(nil, &Extra{Hooks: []model.HookResult{{Name: "top", Output: "x"}}, Values: []model.Value{{Name: "a", Value: 1.5, Tags: map[string]string{"b": "c"}}}}))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		x, err := DecodeExtra(data)

@@ -95,7 +95,8 @@ func golden() []struct {
 		{"07-batch", "Frame", batchFrame},
 		{"07-batch-extra", "Frame", AppendBatch(nil, &Batch{StreamKey: live, First: 904, NowMs: 7200600, Signals: []Signal{
 			ResultSignal(Signal{Chunk: 17, AtMs: 7200200}, Result{Status: model.Critical, Output: []byte("load is 9|load1=9"), Extra: AppendExtra(nil, &Extra{
-				Hooks: []model.HookResult{{Name: "top", Status: model.OK, Output: "PID 1", Cut: 7, Duration: model.Duration(12 * time.Millisecond)}},
+				Hooks: []model.HookResult{{Name: "top", Status: model.OK, Output: "PID 1", Cut: 7, Duration: model.Duration(12 * time.Millisecond), ExitCode: 7}},
+				Sensu: &SensuRun{ExitCode: 127, Sequence: 3, Issued: 1764007200, OutputFrom: 2, OutputTo: 9, Tail: "\n"},
 				Values: []model.Value{{Name: "load1", Value: 9},
 					{Name: "cpu", Tags: map[string]string{"cpu": "0", "mode": "idle"}, Value: -0.25, At: time.UnixMilli(1764007200500)}},
 			})})}})},

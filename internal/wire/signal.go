@@ -174,6 +174,7 @@ const (
 	fieldHook     = 5
 	fieldValue    = 6
 	fieldPipeline = 7
+	fieldSensu    = 8
 
 	tagStatus   = 1<<3 | typeVarint
 	tagDuration = 2<<3 | typeVarint
@@ -182,6 +183,7 @@ const (
 	tagHook     = fieldHook<<3 | typeBytes
 	tagValue    = fieldValue<<3 | typeBytes
 	tagPipeline = fieldPipeline<<3 | typeBytes
+	tagSensu    = fieldSensu<<3 | typeBytes
 )
 
 // ResultSignal returns a signal with the encoded result as its body.
@@ -237,8 +239,8 @@ func (r *Result) decodeFields(body []byte) error {
 			r.Output = f.raw("output", MaxFrame)
 		case 4:
 			r.Cut = f.uint64("cut")
-		case fieldHook, fieldValue, fieldPipeline:
-			if f.expect("hooks, values or pipelines", typeBytes) {
+		case fieldHook, fieldValue, fieldPipeline, fieldSensu:
+			if f.expect("hooks, values, pipelines or sensu", typeBytes) {
 				r.Extra = appendBytesItem(r.Extra, uint32(f.num), f.bytes)
 			}
 		}
@@ -300,14 +302,35 @@ func (r *Result) decodeOrdered(data []byte) bool {
 type Extra struct {
 	Hooks     []model.HookResult
 	Values    []model.Value
-	Pipelines []string // that get values of no check
+	Pipelines []string  // that get values of no check
+	Sensu     *SensuRun // nil: no Sensu agent ran the check, or no pipeline reads its events
+}
+
+// SensuRun is the run of a check as a Sensu agent described it, for handlers that read Sensu's events.
+type SensuRun struct {
+	ExitCode   uint32
+	Sequence   uint64 // of the agent's events on its connection
+	Issued     uint64 // s since 1970; of the request
+	OutputFrom uint32 // bytes of the result's output before the agent's text
+	OutputTo   uint32 // end of the agent's text in the result's output
+	Tail       string // white space at the end of the agent's text, which the output lacks
+}
+
+// AgentOutput returns the agent's own text in a result's output.
+func (r *SensuRun) AgentOutput(output string) string {
+	to := min(int(r.OutputTo), len(output))
+	return output[min(int(r.OutputFrom), to):to] + r.Tail
 }
 
 // AppendExtra appends an Extra in the encoding of Result.Extra.
 func AppendExtra(dst []byte, x *Extra) []byte {
 	dst = appendMessages(dst, fieldHook, x.Hooks, appendHookResult)
 	dst = appendMessages(dst, fieldValue, x.Values, appendValue)
-	return appendStrings(dst, fieldPipeline, x.Pipelines)
+	dst = appendStrings(dst, fieldPipeline, x.Pipelines)
+	if x.Sensu != nil {
+		dst = appendMessage(dst, fieldSensu, x.Sensu, appendSensuRun)
+	}
+	return dst
 }
 
 // AppendValue appends one value of an Extra.
@@ -326,15 +349,30 @@ func DecodeExtra(data []byte) (x Extra, err error) {
 			x.Values = nestedList(&f, "values", "Value", x.Values, model.MaxValues, readValue)
 		case fieldPipeline:
 			x.Pipelines = f.stringList("pipelines", x.Pipelines, model.MaxHooks, maxName)
+		case fieldSensu:
+			run := nested(&f, "sensu", "SensuRun", readSensuRun)
+			x.Sensu = &run
 		}
 	}
 	return x, f.err
 }
 
+// SensuRunOf decodes the run of a Sensu agent in the extra fields of a result; nil: they have none.
+func SensuRunOf(extra []byte) *SensuRun {
+	f := fields{message: "Result", rest: extra}
+	for f.next() {
+		if f.num == fieldSensu {
+			run := nested(&f, "sensu", "SensuRun", readSensuRun)
+			return &run
+		}
+	}
+	return nil
+}
+
 // extraFieldsLen returns how many bytes at the start of data are Extra fields; negative: malformed.
 func extraFieldsLen(data []byte) int {
 	i := 0
-	for i < len(data) && (data[i] == tagHook || data[i] == tagValue || data[i] == tagPipeline) {
+	for i < len(data) && (data[i] == tagHook || data[i] == tagValue || data[i] == tagPipeline || data[i] == tagSensu) {
 		size, n := uvarint(data, i+1)
 		if n < 0 || size > uint64(len(data)-n) {
 			return -1

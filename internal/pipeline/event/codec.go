@@ -83,6 +83,9 @@ func (p *eventPartition) encodeState(b []byte, lastSeen int64, id uint32) []byte
 	if s.flags&flagProxied != 0 {
 		b = binary.AppendUvarint(b, uint64(p.runners[id]))
 	}
+	if s.flags&flagRuns != 0 {
+		b = appendRuns(b, p.runs[id])
+	}
 	if s.flags&flagProblemOpen == 0 {
 		return b
 	}
@@ -193,6 +196,10 @@ func (p *eventPartition) decodeState(d *shard.Decoder, n uint32, check model.Che
 	if flags&flagProxied != 0 {
 		p.setRunner(id, s, model.NodeID(d.Uint32()))
 	}
+	if flags&flagRuns != 0 {
+		s.flags |= flagRuns
+		p.runs[id] = decodeRuns(d)
+	}
 	if flags&flagProblemOpen == 0 {
 		return
 	}
@@ -208,4 +215,27 @@ func (p *eventPartition) decodeState(d *shard.Decoder, n uint32, check model.Che
 		}
 	}
 	p.setProblem(id, s, o)
+}
+
+// appendRuns appends the latest runs of a state to a snapshot section.
+func appendRuns(b []byte, h *runHistory) []byte {
+	b = append(b, h.count)
+	for _, run := range h.list[model.HistoryDepth-int(h.count):] {
+		b = binary.AppendUvarint(b, uint64(run.Executed))
+		b = binary.AppendUvarint(b, uint64(run.ExitCode))
+	}
+	return b
+}
+
+// decodeRuns reads the latest runs of a state from a snapshot section.
+func decodeRuns(d *shard.Decoder) *runHistory {
+	h := &runHistory{count: d.Byte()}
+	if h.count == 0 || h.count > model.HistoryDepth {
+		d.Fail("number of runs out of range")
+		return new(runHistory)
+	}
+	for i := model.HistoryDepth - int(h.count); i < model.HistoryDepth; i++ {
+		h.list[i] = Run{Executed: d.Uint32(), ExitCode: d.Uint32()}
+	}
+	return h
 }

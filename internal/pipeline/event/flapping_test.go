@@ -126,8 +126,9 @@ func TestEventsWithPipelinesReachPipelines(t *testing.T) {
 		commits = append(commits, c)
 		return c
 	}
-	extra := wire.AppendExtra(nil, &wire.Extra{Values: []model.Value{{Name: "load", Value: 2}}})
-	for i, status := range []model.Status{model.OK, model.Critical, model.Critical} {
+	extra := wire.AppendExtra(nil, &wire.Extra{Values: []model.Value{{Name: "load", Value: 2}}, Sensu: &wire.SensuRun{ExitCode: 127}})
+	exitCodes := []uint32{0, 2, 127, 3, 0}
+	for i, status := range []model.Status{model.OK, model.Critical, model.Unknown} {
 		next().addBatch(t, 5, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: uint64(1 + 2*i), NowMs: 1 << 40, Signals: []wire.Signal{
 			wire.ResultSignal(wire.Signal{Chunk: 10, AtMs: 1 << 40}, wire.Result{Status: status, Output: []byte{'a' + byte(i)}, Extra: extra}),
 			wire.ResultSignal(wire.Signal{Chunk: 11, AtMs: 1 << 40}, wire.Result{Status: status, Output: []byte("other")})}})
@@ -158,10 +159,13 @@ func TestEventsWithPipelinesReachPipelines(t *testing.T) {
 		occurrences uint32
 		output      string
 		history     int
-	}{{0, 1, "a", 1}, {2, 1, "b", 2}, {2, 2, "c", 3}, {3, 1, "", 4}, {0, 1, "", 5}} {
+	}{{0, 1, "a", 1}, {2, 1, "b", 2}, {3, 1, "c", 3}, {3, 2, "", 4}, {0, 1, "", 5}} {
 		s := observed[i].Observation
 		if s.Status != want.status || s.Occurrences != want.occurrences || want.output != "" && s.Output != want.output || int(s.HistoryLen) != want.history || s.Check != 1000 {
 			t.Errorf("observation %d has state %+v", i, s)
+		}
+		if runs := s.Runs; len(runs) != want.history || runs[want.history-1] != (Run{uint32(observed[i].Observation.Executed / 1e9), exitCodes[i]}) {
+			t.Errorf("observation %d has runs %v", i, runs)
 		}
 		if i < 3 && string(s.Extra) != string(extra) {
 			t.Errorf("observation %d has extra fields %x", i, s.Extra)

@@ -153,7 +153,7 @@ func (v *View) Get(node model.NodeID, check model.CheckID) (s State, ok bool) {
 	if ok {
 		p.copyState(slot, &s)
 		from := p.slots.slot(slot)
-		s.Output, s.Beside = string(p.outputText(from)), p.decodeExtra(from)
+		s.Output, s.Beside, s.Runs = string(p.outputText(from)), p.decodeExtra(from), p.latestRuns(slot)
 	}
 	return s, ok
 }

@@ -24,6 +24,7 @@ type eventPartition struct {
 	deadlines   *expect.Engine             // by slot
 	problems    map[uint32]*model.Problem  // open ones, by slot; replaced, never changed
 	runners     map[uint32]model.NodeID    // node that ran the check, by slot; only where it is another one
+	runs        map[uint32]*runHistory     // latest runs, by slot; only of checks with pipelines, whose handlers read them
 	reserved    map[uint32][]model.CheckID // by node: admitted and not yet in its states; not in snapshots, see Admit
 	absent      shard.Tombstones[stateKey] // of forgotten checks, on one node or (node zero) on all
 
@@ -40,6 +41,7 @@ func (p *eventPartition) resetPartition(v *View, of *shard.Partition, deadlines 
 		Partition: of, view: v, deadlines: deadlines,
 		problems: map[uint32]*model.Problem{},
 		runners:  map[uint32]model.NodeID{},
+		runs:     map[uint32]*runHistory{},
 		reserved: map[uint32][]model.CheckID{},
 		byCheck:  map[model.CheckID][]uint32{},
 		counts:   map[model.NamespaceID]*Counts{},
@@ -101,6 +103,7 @@ func (p *eventPartition) removeState(id uint32) {
 	}
 	delete(p.problems, id)
 	delete(p.runners, id)
+	delete(p.runs, id)
 	p.deadlines.Clear(id)
 	p.outputs.dropText(s.output)
 	p.slots.release(id)
@@ -312,6 +315,54 @@ const (
 
 // flagProxied means that another node, named in eventPartition.runners, ran the check.
 const flagProxied slotFlags = 1 << 6
+
+// flagRuns means that eventPartition.runs has the latest runs.
+const flagRuns slotFlags = 1 << 7
+
+// Run is one entry in the history of an event: when the check ran, and how its command ended.
+type Run struct {
+	Executed uint32 // s since 1970
+	ExitCode uint32
+}
+
+// runHistory holds the runs of the statuses in an event's history that were judged while its check named pipelines.
+type runHistory struct {
+	list  [model.HistoryDepth]Run // newest last
+	count uint8                   // entries in use, at the end of list
+}
+
+// recordRun appends a run to the history of a state whose check names pipelines, and drops the history of another one.
+func (p *eventPartition) recordRun(id uint32, s *stateSlot, c *model.CheckChunk, extra []byte) {
+	if c == nil || len(c.Pipelines) == 0 {
+		if c != nil && s.flags&flagRuns != 0 {
+			s.flags &^= flagRuns
+			delete(p.runs, id)
+		}
+		return
+	}
+	h := p.runs[id]
+	if h == nil {
+		h = new(runHistory)
+		p.runs[id] = h
+		s.flags |= flagRuns
+	}
+	run := Run{Executed: uint32(s.executed / 1e9), ExitCode: uint32(s.status)}
+	if r := wire.SensuRunOf(extra); r != nil && r.ExitCode > uint32(model.Unknown) && s.status == model.Unknown {
+		run.ExitCode = r.ExitCode
+	}
+	copy(h.list[:], h.list[1:])
+	h.list[model.HistoryDepth-1] = run
+	h.count = min(h.count+1, model.HistoryDepth)
+}
+
+// latestRuns returns a copy of the recorded runs of a state, oldest first.
+func (p *eventPartition) latestRuns(id uint32) []Run {
+	h := p.runs[id]
+	if h == nil {
+		return nil
+	}
+	return slices.Clone(h.list[model.HistoryDepth-int(h.count):])
+}
 
 const slotsPerPage = 64
 

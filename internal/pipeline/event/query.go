@@ -36,6 +36,7 @@ type State struct {
 	Output   string
 	Problem  *model.Problem
 	Beside   wire.Extra // further fields of the last result; only Get fills it
+	Runs     []Run      // runs of the last statuses, oldest first, as far as its check names pipelines; only Get and observations fill it
 }
 
 // StatusHistory is the record of an event's last statuses.

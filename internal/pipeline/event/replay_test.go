@@ -19,7 +19,7 @@ import (
 func drawCheckChunks(t *rapid.T) map[model.ChunkID]*model.CheckChunk {
 	chunks := map[model.ChunkID]*model.CheckChunk{}
 	for id := model.ChunkID(10); id < 18; id++ {
-		c := &model.CheckChunk{
+		c := &model.CheckChunk{Pipelines: [][]string{nil, {"alerts"}}[id%2],
 			Chunk:     model.Chunk{ID: id, Unit: model.CheckID(1000 + id%4), Namespace: 1},
 			FailAfter: rapid.Uint32Range(0, 3).Draw(t, "failAfter"), RecoverAfter: rapid.Uint32Range(0, 2).Draw(t, "recoverAfter"), FlapStart: rapid.Uint32Range(0, 30).Draw(t, "flapStart"),
 			TTL: time.Duration(rapid.IntRange(0, 3).Draw(t, "ttl")) * time.Minute,

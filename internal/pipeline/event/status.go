@@ -27,6 +27,7 @@ type statusVerdict struct {
 func (w *eventApplier) judgeStatus(p *eventPartition, id uint32, s *stateSlot, c *model.CheckChunk, v statusVerdict) {
 	status, flags := s.status, s.flags
 	w.setStatus(p, id, s, c, v)
+	p.recordRun(id, s, c, v.extra)
 	w.emitObservation(p, id, s, c, status, flags, v.extra)
 	w.view.watchers.noteStateChange(p, id)
 }
@@ -251,6 +252,7 @@ func (w *eventApplier) emitObservation(
 	flapped, flaps := flags&flagFlapping != 0, s.flags&flagFlapping != 0
 	t.Observation = &Observation{Extra: bytes.Clone(extra), FlappingBegan: flaps && !flapped, FlappingEnded: flapped && !flaps}
 	p.copyState(id, &t.Observation.State)
+	t.Observation.Runs = p.latestRuns(id)
 	t.Observation.Output = string(p.outputText(s))
 }
 

@@ -285,7 +285,7 @@ func TestActionOnClosedProblemChangesNothing(t *testing.T) {
 // newGoldenView returns a view that contains one of each element of a snapshot, for the golden file.
 func newGoldenView(t testing.TB) *View {
 	r := replayCommits(t, map[model.ChunkID]*model.CheckChunk{
-		10: {Chunk: model.Chunk{ID: 10, Unit: 1000}, TTL: time.Hour, Severities: [4]model.Severity{0, 2, 4, 3}},
+		10: {Chunk: model.Chunk{ID: 10, Unit: 1000}, TTL: time.Hour, Severities: [4]model.Severity{0, 2, 4, 3}, Pipelines: []string{"alerts"}},
 		11: {Chunk: model.Chunk{ID: 11, Unit: 1001}},
 	}, 1, journal.Position{}, nil, nil)
 	c := newCommit(1, time.Minute, time.Hour)

@@ -3,6 +3,7 @@ package sensu
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"net"
 	"net/netip"
 	"slices"
@@ -219,7 +220,7 @@ const (
 // agentReportOf converts an entity to an agent report: labels, subscriptions as requested groups, system and
 // annotations as facts. Invalid labels and groups are dropped.
 func agentReportOf(m *sensuwire.Machine) intent.AgentReport {
-	received := intent.AgentReport{Facts: factsOf(m), Labels: map[string]string{}, Groups: []string{}}
+	received := intent.AgentReport{Facts: factsOf(m), Labels: map[string]string{}, Groups: []string{}, Entity: entityOf(m)}
 	for key, value := range m.Labels {
 		if model.LabelError(key, value) == nil {
 			received.Labels[key] = value
@@ -231,6 +232,26 @@ func agentReportOf(m *sensuwire.Machine) intent.AgentReport {
 		}
 	}
 	return received
+}
+
+// entityOf returns an entity in Sensu's JSON. It leaves out network interfaces without an address of their own: those
+// of containers come and go, and each change would be a write of the node.
+func entityOf(m *sensuwire.Machine) []byte {
+	kept := *m
+	kept.System.Network.Interfaces = slices.DeleteFunc(slices.Clone(m.System.Network.Interfaces), func(i sensuwire.Interface) bool {
+		return !slices.ContainsFunc(i.Addresses, func(text string) bool {
+			p, err := netip.ParsePrefix(text)
+			return err == nil && !p.Addr().IsLinkLocalUnicast()
+		})
+	})
+	if list := kept.System.Network.Interfaces; len(list) > maxAddresses {
+		kept.System.Network.Interfaces = list[:maxAddresses]
+	}
+	encoded, err := json.Marshal(&kept)
+	if err != nil {
+		panic("BUG: " + err.Error()) // texts and lists of texts have an encoding
+	}
+	return encoded
 }
 
 // validNames returns the valid names of an agent's list without duplicates.
@@ -255,7 +276,7 @@ func factsOf(m *sensuwire.Machine) map[string]string {
 			f[name] = value
 		}
 	}
-	if list := reachableAddresses(y.Addresses); list != "" {
+	if list := reachableAddresses(y.Addresses()); list != "" {
 		f["addresses"] = list
 	}
 	n := 0
@@ -301,7 +322,7 @@ func (s *Server) ephemeralLifecycle(m *sensuwire.Machine, received *sensuwire.Re
 		silence = cmp.Or(criticalTimeout(received), silence)
 	}
 	l := &model.Lifecycle{Ephemeral: true, ForgetAfter: model.Duration(max(silence, time.Minute))}
-	if name := model.CleanName(m.Deregistration); name != "" {
+	if name := model.CleanName(m.Deregistration.Handler); name != "" {
 		l.Handlers = []string{name}
 	}
 	return l

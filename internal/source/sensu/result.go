@@ -66,6 +66,9 @@ func (e *incomingEvent) handleEvent() (out messageOutcome, cause string) {
 	if err != nil {
 		return e.refuseMessage(messageMalformed, err.Error()), ""
 	}
+	if len(c.Pipelines) > 0 {
+		extra = wire.AppendExtra(extra, &wire.Extra{Sensu: e.describeRun(text, len(above), len(below))})
+	}
 	e.reportRun(c, proxy.ID)
 	result := &wire.Result{Status: status, DurationMs: secondsToMs(e.Duration), Output: text, Cut: cut, Extra: extra}
 	if proxy.ID == 0 {
@@ -99,6 +102,23 @@ func (e *incomingEvent) age() time.Duration {
 	return 0
 }
 
+// describeRun returns the fields of an agent's event that only handlers of Sensu's events read. The result's text has
+// lines of the server before and after the agent's output.
+func (e *incomingEvent) describeRun(text []byte, above, below int) *wire.SensuRun {
+	run := &wire.SensuRun{ExitCode: e.Status, Sequence: uint64(max(e.Sequence, 0)), Issued: uint64(max(e.Issued, 0))}
+	trimmed := bytes.TrimRight(e.Output, trimmedSpace)
+	if len(trimmed) > 0 {
+		run.OutputFrom, run.OutputTo = uint32(above), uint32(max(len(text)-below, above))
+	}
+	run.Tail = string(e.Output[len(trimmed):min(len(e.Output), len(trimmed)+maxTailBytes)])
+	return run
+}
+
+const (
+	trimmedSpace = " \t\r\n" // white space that is cut off the end of an output
+	maxTailBytes = 64
+)
+
 // findAssignedChunk finds the assigned check and the proxy node that an event belongs to; nil: the check is not
 // assigned.
 func (e *incomingEvent) findAssignedChunk() (c *model.CheckChunk, proxy directory.ProxyNode) {
@@ -119,7 +139,7 @@ func (e *incomingEvent) findAssignedChunk() (c *model.CheckChunk, proxy director
 
 // limitOutput joins a line of the server and the check's output to valid UTF-8 of at most limit bytes.
 func limitOutput(line string, output []byte, limit int) (text []byte, cut uint64) {
-	text = bytes.TrimRight(output, " \t\r\n")
+	text = bytes.TrimRight(output, trimmedSpace)
 	if line != "" {
 		text = append([]byte(line), text...)
 	}

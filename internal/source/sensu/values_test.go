@@ -192,7 +192,8 @@ func TestHookResultsAreKeptWithTheResult(t *testing.T) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		extra, err := wire.DecodeExtra(w.signals[1].Extra)
-		got := []model.HookResult{{Name: "ps", Status: model.Unknown, Output: "PID", Duration: model.Duration(500 * time.Millisecond)}, {Name: "two words", Status: model.Warning, Output: "b"}}
+		got := []model.HookResult{{Name: "ps", Status: model.Unknown, Output: "PID", Duration: model.Duration(500 * time.Millisecond), ExitCode: 1<<32 - 1},
+			{Name: "two words", Status: model.Warning, Output: "b", ExitCode: 1}}
 		if err != nil || !reflect.DeepEqual(extra.Hooks, got) {
 			t.Errorf("%v %+v", err, extra.Hooks)
 		}

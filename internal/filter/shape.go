@@ -1,0 +1,492 @@
+package filter
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Subject has an event together with the fields of Sensu's event that model.Event lacks.
+type Subject struct {
+	Event         *model.Event
+	ID            string // id of this event
+	Entity        Entity
+	Check         Check
+	ProcessedBy   string // name of the agent that ran the check
+	Sequence      uint64
+	Issued        time.Time     // when the run was asked for; zero: when it ran
+	Runs          []Run         // the latest runs, oldest first; may be fewer than the event's history
+	Silenced      []string      // names of the silences that hold
+	Before        *model.Status // status of the former result; nil: the status is taken from the history
+	FlappingBegan bool
+	FlappingEnded bool
+}
+
+// Entity is the node of an event.
+type Entity struct {
+	Reported    []byte            // the entity that its Sensu agent reported, as JSON; nil: there is none
+	Name        string            // as the agent knows it; empty: the node's
+	Labels      map[string]string // of operator and agent, without facts
+	Annotations map[string]string // declared
+	Groups      []string
+	Facts       map[string]string
+	Proxy       bool // the node is a proxy node
+}
+
+// name returns the name of the entity in Sensu.
+func (n *Entity) name(e *model.Event) string { return cmp.Or(n.Name, e.Node) }
+
+// Check is the definition of the check of an event.
+type Check struct {
+	*model.CheckChunk
+	DisplayName string // as Sensu names the check; empty: the event's
+	Labels      map[string]string
+	Annotations map[string]string
+	Groups      []string // groups that it targets
+	Passive     bool     // no agent runs it
+}
+
+// Run is one entry in the history of an event.
+type Run struct{ Executed, Status uint32 } // s since 1970, exit code
+
+// Shape converts an event to Sensu's event, as handlers and mutators get it: times in seconds since 1970, durations in
+// seconds. Node and groups are entity and subscriptions.
+func Shape(s *Subject) map[string]any {
+	e := s.Event
+	event := map[string]any{
+		"metadata": map[string]any{"namespace": e.Namespace}, "id": s.ID, "timestamp": seconds(e.Received), "sequence": s.Sequence,
+		"entity": entityShape(s), "pipelines": nil,
+	}
+	if e.CheckID != model.MetricsCheck { // an event with metrics alone has no check in Sensu
+		check := checkShape(s)
+		event["check"] = check
+		if list := check["pipelines"].([]any); len(list) > 0 {
+			event["pipelines"] = list
+		}
+	}
+	if len(e.Values) > 0 {
+		event["metrics"] = map[string]any{"handlers": nonNil(metricHandlers(s.Check.Pipelines)), "points": pointsShape(e)}
+	}
+	return event
+}
+
+// ForExpressions adds the fields to Sensu's event that only filter expressions read, such as is_incident.
+func ForExpressions(s *Subject, event map[string]any) map[string]any {
+	out := maps.Clone(event)
+	out["metadata"] = map[string]any{"namespace": s.Event.Namespace, "labels": map[string]string{}, "annotations": map[string]string{}}
+	maps.Copy(out, out["metadata"].(map[string]any))
+	before, known := statusBefore(s)
+	maps.Copy(out, map[string]any{
+		"has_check": event["check"] != nil, "has_metrics": event["metrics"] != nil,
+		"is_incident": s.Event.Status != model.OK, "is_resolution": known && before != model.OK && s.Event.Status == model.OK,
+		"is_silenced": len(s.Silenced) > 0, "is_flapping_start": s.FlappingBegan, "is_flapping_end": s.FlappingEnded,
+	})
+	return out
+}
+
+// defaultRedact lists the keys of labels and annotations whose values Sensu hides by default.
+var defaultRedact = []string{"password", "passwd", "pass", "api_key", "api_token", "access_key", "secret_key", "private_key", "secret"}
+
+// redactedPairs returns labels or annotations without the values of secret keys; nil: there are none.
+func redactedPairs(pairs map[string]string, keys []string) any {
+	if len(pairs) == 0 {
+		return nil
+	}
+	out := maps.Clone(pairs)
+	for key := range out {
+		if slices.ContainsFunc(keys, func(k string) bool { return strings.EqualFold(k, key) }) {
+			out[key] = "REDACTED"
+		}
+	}
+	return out
+}
+
+// reportedEntity has the fields of a reported entity that others change.
+type reportedEntity struct {
+	Subscriptions       []string
+	Redact              []string
+	Labels, Annotations map[string]string
+}
+
+// entityShape converts the node of an event to Sensu's entity. What the agent reported comes first, and declared labels,
+// annotations and groups are added.
+func entityShape(s *Subject) map[string]any {
+	n := &s.Entity
+	var reported reportedEntity
+	out := map[string]any{}
+	if n.Reported == nil || json.Unmarshal(n.Reported, &out) != nil || json.Unmarshal(n.Reported, &reported) != nil {
+		out, reported = plainEntity(n), reportedEntity{}
+	}
+	name := n.name(s.Event)
+	delete(out, "labels")
+	delete(out, "annotations")
+	metadata := metadataShape(name, s.Event.Namespace)
+	keys := reported.Redact
+	if len(keys) == 0 {
+		keys = defaultRedact
+	}
+	for part, pairs := range map[string][2]map[string]string{"labels": {reported.Labels, n.Labels}, "annotations": {reported.Annotations, n.Annotations}} {
+		all := maps.Clone(pairs[0])
+		if all == nil {
+			all = map[string]string{}
+		}
+		maps.Copy(all, pairs[1])
+		if shown := redactedPairs(all, keys); shown != nil {
+			metadata[part] = shown
+		}
+	}
+	out["metadata"] = metadata
+	subscriptions := slices.Clone(reported.Subscriptions)
+	for _, g := range n.Groups {
+		if g != "all" && !strings.Contains(g, "/") && !slices.ContainsFunc(subscriptions, func(s string) bool { return model.CleanName(s) == g }) {
+			subscriptions = append(subscriptions, g)
+		}
+	}
+	if own := "entity:" + name; !slices.Contains(subscriptions, own) {
+		subscriptions = append(subscriptions, own)
+	}
+	out["subscriptions"] = subscriptions
+	out["last_seen"] = int64(0)
+	if !n.Proxy {
+		out["last_seen"] = seconds(s.Event.Received)
+	}
+	return out
+}
+
+// plainEntity returns the entity of a node without a Sensu agent, out of its facts.
+func plainEntity(n *Entity) map[string]any {
+	system := map[string]any{
+		"network": map[string]any{"interfaces": nil}, "libc_type": "", "vm_system": n.Facts["virtualisation"], "vm_role": "",
+		"cloud_provider": n.Facts["cloud"], "processes": nil,
+	}
+	for field, fact := range map[string]string{"hostname": "hostname", "os": "os", "platform": "distribution", "platform_version": "distributionVersion", "arch": "arch"} {
+		if n.Facts[fact] != "" {
+			system[field] = n.Facts[fact]
+		}
+	}
+	class := "agent"
+	if n.Proxy {
+		class = "proxy"
+	}
+	return map[string]any{
+		"entity_class": class, "system": system, "deregister": false, "deregistration": map[string]any{},
+		"sensu_agent_version": strings.TrimPrefix(n.Facts["agentVersion"], "sensu-agent "),
+	}
+}
+
+// checkShape converts the check of an event, with its result, to Sensu's check.
+func checkShape(s *Subject) map[string]any {
+	e, c := s.Event, &s.Check
+	definition := c.CheckChunk
+	if definition == nil {
+		definition = &model.CheckChunk{}
+	}
+	issued := s.Issued
+	if issued.IsZero() {
+		issued = e.Executed
+	}
+	name := cmp.Or(c.DisplayName, e.Check)
+	out := configShape(definition, s.Check.Groups)
+	metadata := metadataShape(name, e.Namespace)
+	if len(c.Labels) > 0 {
+		metadata["labels"] = c.Labels
+	}
+	if len(c.Annotations) > 0 {
+		metadata["annotations"] = c.Annotations
+	}
+	history := historyShape(s)
+	status := uint32(e.Status)
+	if n := len(s.Runs); n > 0 {
+		status = s.Runs[n-1].Status
+	}
+	maps.Copy(out, map[string]any{
+		"metadata": metadata, "status": status, "output": e.Output, "state": e.State, "history": history,
+		"occurrences": e.Occurrences, "occurrences_watermark": e.Watermark, "total_state_change": e.Change,
+		"issued": seconds(issued), "executed": seconds(e.Executed), "last_ok": seconds(e.LastOK), "is_silenced": len(s.Silenced) > 0,
+	})
+	if definition.Proxy {
+		out["proxy_entity_name"] = s.Entity.name(e)
+	}
+	setNonZero(out, "duration", time.Duration(e.Duration).Seconds())
+	setNonZero(out, "processed_by", s.ProcessedBy)
+	setNonEmpty(out, "silenced", s.Silenced)
+	setNonEmpty(out, "hooks", hooksShape(e, definition))
+	switch {
+	case e.CheckID == model.KeepaliveCheck:
+		out["scheduler"], out["publish"] = "etcd", false
+	case c.Passive:
+		out["scheduler"], out["publish"] = "", false
+	}
+	if e.CheckID == model.KeepaliveCheck {
+		delete(out, "command")
+	}
+	return out
+}
+
+// configShape converts the definition of a check to the fields of Sensu's CheckConfig.
+func configShape(c *model.CheckChunk, groups []string) map[string]any {
+	var handlers, pipelines []string
+	for _, name := range c.Pipelines {
+		switch handler, of := strings.CutPrefix(name, model.SensuPipeline("")); {
+		case !of:
+			pipelines = append(pipelines, name)
+		case !strings.HasSuffix(handler, metricsSuffix):
+			handlers = append(handlers, handler)
+		}
+	}
+	references := []any{}
+	for _, name := range pipelines {
+		references = append(references, map[string]any{"name": name, "type": "Pipeline", "api_version": "core/v2"})
+	}
+	out := map[string]any{
+		"handlers": nonNil(append(handlers, c.Handlers...)), "pipelines": references, "subscriptions": nonNil(groups), "publish": true, "round_robin": c.RoundRobin,
+		"interval": wholeSeconds(c.Interval), "ttl": wholeSeconds(c.TTL), "timeout": wholeSeconds(c.Timeout), "stdin": false, "subdue": nil,
+		"high_flap_threshold": c.FlapStart, "low_flap_threshold": c.FlapEnd, "proxy_entity_name": "", "scheduler": "memory",
+		"output_metric_format": "", "output_metric_handlers": orNil(metricHandlers(c.Pipelines)), "env_vars": orNil(environment(c.Env)),
+		"runtime_assets": orNil(assetNames(c)), "secrets": orNil(secretsShape(c)), "check_hooks": orNil(hookListsShape(c)),
+	}
+	if c.RoundRobin {
+		out["scheduler"] = "etcd"
+	}
+	if c.Command != nil {
+		command := c.Command.Shell
+		if c.Command.Argv != nil {
+			command = strings.Join(c.Command.Argv, " ")
+		}
+		setNonZero(out, "command", command)
+	}
+	if c.Cron != "" {
+		cron := c.Cron
+		if c.TimeZone != "" && c.TimeZone != "UTC" {
+			cron = "CRON_TZ=" + c.TimeZone + " " + cron
+		}
+		out["cron"] = cron
+	}
+	if c.MaxOutput != model.DefaultOutputBytes {
+		setNonZero(out, "max_output_size", c.MaxOutput)
+	}
+	setNonZero(out, "discard_output", c.DiscardOutput)
+	if m := c.Metrics; m != nil {
+		out["output_metric_format"] = metricFormats[m.Format]
+		setNonEmpty(out, "output_metric_tags", tagsShape(m.Tags))
+	}
+	setNonEmpty(out, "output_metric_thresholds", thresholdsShape(c.Thresholds))
+	return out
+}
+
+// metricFormats are Sensu's names of the formats of metrics.
+var metricFormats = map[string]string{
+	"nagios": "nagios_perfdata", "graphite": "graphite_plaintext", "influxdb": "influxdb_line", "opentsdb": "opentsdb_line", "prometheus": "prometheus_text",
+}
+
+// metricsSuffix ends the name of the pipeline that an import makes for a handler of metrics.
+const metricsSuffix = "-metrics"
+
+// metricHandlers returns the handlers of metrics among the pipelines of a check.
+func metricHandlers(pipelines []string) (list []string) {
+	for _, name := range pipelines {
+		if handler, ok := strings.CutPrefix(name, model.SensuPipeline("")); ok && strings.HasSuffix(handler, metricsSuffix) {
+			list = append(list, strings.TrimSuffix(handler, metricsSuffix))
+		}
+	}
+	return list
+}
+
+// environment returns environment variables as NAME=VALUE.
+func environment(env map[string]string) (list []string) {
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		list = append(list, name+"="+env[name])
+	}
+	return list
+}
+
+// assetNames returns the names of a check's assets.
+func assetNames(c *model.CheckChunk) (list []string) {
+	for _, a := range c.Assets {
+		list = append(list, a.Name)
+	}
+	return list
+}
+
+// secretsShape returns the references to a check's secrets, without values.
+func secretsShape(c *model.CheckChunk) (list []any) {
+	for _, s := range c.Secrets {
+		_, name := model.SplitRef("", s.Name)
+		list = append(list, map[string]any{"name": s.Env, "secret": name})
+	}
+	return list
+}
+
+// hookListsShape returns a check's hooks as lists by result type.
+func hookListsShape(c *model.CheckChunk) (lists []any) {
+	byType := map[string][]string{}
+	var types []string
+	for i := range c.Hooks {
+		for _, when := range c.Hooks[i].When {
+			if when = strings.ToLower(when); when == "non-ok" {
+				when = "non-zero"
+			}
+			if byType[when] == nil {
+				types = append(types, when)
+			}
+			byType[when] = append(byType[when], c.Hooks[i].Title())
+		}
+	}
+	for _, when := range types {
+		lists = append(lists, map[string]any{when: byType[when]})
+	}
+	return lists
+}
+
+// thresholdsShape converts the thresholds of a check to Sensu's form.
+func thresholdsShape(thresholds []model.Threshold) (list []any) {
+	text := func(n *float64) string {
+		if n == nil {
+			return ""
+		}
+		return strconv.FormatFloat(*n, 'g', -1, 64)
+	}
+	for i := range thresholds {
+		t := &thresholds[i]
+		rules := []any{}
+		for status, bounds := range []*model.Bounds{1: t.Warning, 2: t.Critical, 3: t.Unknown} {
+			if bounds != nil {
+				rules = append(rules, map[string]any{"min": text(bounds.Min), "max": text(bounds.Max), "status": status})
+			}
+		}
+		missing, _ := model.ParseStatus(t.Missing)
+		list = append(list, map[string]any{"name": t.Metric, "tags": orNil(tagsShape(t.Tags)), "thresholds": rules, "null_status": int(missing)})
+	}
+	return list
+}
+
+// tagsShape converts tags to Sensu's form.
+func tagsShape(tags map[string]string) (list []any) {
+	for _, name := range slices.Sorted(maps.Keys(tags)) {
+		list = append(list, map[string]any{"name": name, "value": tags[name]})
+	}
+	return list
+}
+
+// historyShape converts the history of an event to Sensu's form. Entries without a recorded run have no time.
+func historyShape(s *Subject) []any {
+	history := make([]any, len(s.Event.History))
+	unrecorded := len(history) - len(s.Runs)
+	for i, status := range s.Event.History {
+		run := Run{Status: uint32(status)}
+		if i >= unrecorded {
+			run = s.Runs[i-unrecorded]
+		}
+		history[i] = map[string]any{"status": run.Status, "executed": run.Executed}
+	}
+	if n := len(history); n > 0 {
+		history[n-1].(map[string]any)["executed"] = seconds(s.Event.Executed)
+	}
+	return history
+}
+
+// statusBefore returns the status before the event's last result; false: unknown.
+func statusBefore(s *Subject) (model.Status, bool) {
+	if s.Before != nil {
+		return *s.Before, true
+	}
+	if n := len(s.Event.History); n > 1 {
+		return s.Event.History[n-2], true
+	}
+	return model.OK, false
+}
+
+// metadataShape converts name and namespace to Sensu's form.
+func metadataShape(name, namespace string) map[string]any {
+	return map[string]any{"name": name, "namespace": namespace}
+}
+
+// pointsShape converts the measured values of an event to Sensu's metric points.
+func pointsShape(e *model.Event) []any {
+	points := make([]any, len(e.Values))
+	for i, v := range e.Values {
+		at := v.At
+		if at.IsZero() {
+			at = e.Executed
+		}
+		points[i] = map[string]any{"name": v.Name, "value": v.Value, "timestamp": seconds(at), "tags": nonNil(tagsShape(v.Tags))}
+	}
+	return points
+}
+
+// hooksShape converts hook results to Sensu's form, with the definitions of the hooks. An output ends with a line end, as
+// nearly all commands write one.
+func hooksShape(e *model.Event, c *model.CheckChunk) (list []any) {
+	for _, h := range e.Hooks {
+		output, code := h.Output, h.ExitCode
+		if code == 0 {
+			code = uint32(h.Status)
+		}
+		if output == "(no output)" {
+			output = ""
+		}
+		if output != "" && h.Cut == 0 {
+			output += "\n"
+		}
+		hook := map[string]any{
+			"metadata": metadataShape(h.Name, e.Namespace), "command": "", "timeout": 0, "stdin": false, "runtime_assets": nil,
+			"duration": time.Duration(h.Duration).Seconds(), "executed": seconds(e.Executed), "issued": 0, "output": output, "status": code,
+		}
+		if i := slices.IndexFunc(c.Hooks, func(of model.Hook) bool { return of.Title() == h.Name }); i >= 0 {
+			of := &c.Hooks[i]
+			hook["timeout"], hook["stdin"] = wholeSeconds(time.Duration(of.Timeout)), of.Stdin
+			if of.Command != nil {
+				hook["command"] = of.Command.Shell
+			}
+		}
+		list = append(list, hook)
+	}
+	return list
+}
+
+// seconds converts a time to seconds since 1970; the zero time gives 0.
+func seconds(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.Unix()
+}
+
+// wholeSeconds converts a duration to whole seconds.
+func wholeSeconds(d time.Duration) int64 { return int64(d / time.Second) }
+
+// setNonZero sets a field that Sensu leaves out where it is zero.
+func setNonZero[T comparable](out map[string]any, name string, value T) {
+	if value != *new(T) {
+		out[name] = value
+	}
+}
+
+// setNonEmpty sets a list that Sensu leaves out where it is empty.
+func setNonEmpty[T any](out map[string]any, name string, list []T) {
+	if len(list) > 0 {
+		out[name] = list
+	}
+}
+
+// orNil returns an empty list as nil, which is null in JSON.
+func orNil[T any](list []T) any {
+	if len(list) == 0 {
+		return nil
+	}
+	return list
+}
+
+// nonNil returns nil as an empty list.
+func nonNil[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}

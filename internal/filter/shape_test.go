@@ -1,0 +1,166 @@
+package filter
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
+)
+
+// recordedEvents returns events that a real sensu-backend gave a handler, by the name of their check.
+func recordedEvents(t *testing.T) map[string]map[string]any {
+	t.Helper()
+	f := testenv.Value(os.Open("testdata/sensu-events.jsonl"))(t)
+	defer f.Close()
+	events := map[string]map[string]any{}
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		var e map[string]any
+		testenv.NoError(t, json.Unmarshal(lines.Bytes(), &e))
+		name, _ := pathOf(e, "check", "metadata", "name").(string)
+		events[name] = e
+	}
+	return events
+}
+
+// pathOf returns the field of nested objects; nil: there is none.
+func pathOf(v any, names ...string) any {
+	for _, name := range names {
+		object, _ := v.(map[string]any)
+		v = object[name]
+	}
+	return v
+}
+
+// reportedEntityOf returns the entity of an event as the server keeps it of the agent's report.
+func reportedEntityOf(t *testing.T, event map[string]any) []byte {
+	t.Helper()
+	entity := map[string]any{}
+	for name, value := range event["entity"].(map[string]any) {
+		if name != "metadata" && name != "last_seen" {
+			entity[name] = value
+		}
+	}
+	entity["labels"], entity["annotations"] = pathOf(event, "entity", "metadata", "labels"), pathOf(event, "entity", "metadata", "annotations")
+	return testenv.Value(json.Marshal(entity))(t)
+}
+
+// TestShapeIsSensusEvent compares the events of Shape with events of a real sensu-backend 6.9.2, key by key. The keys that
+// differ on purpose stand in docs/parity/sensu.md.
+func TestShapeIsSensusEvent(t *testing.T) {
+	recorded := recordedEvents(t)
+	at := func(e map[string]any) time.Time { return time.Unix(int64(pathOf(e, "timestamp").(float64)), 0) }
+	thirty := 30.0
+	full, small, proxy := recorded["full"], recorded["small"], recorded["prox"]
+	for name, subject := range map[string]*Subject{
+		"full": {
+			Event: &model.Event{
+				Namespace: "default", Node: "web_01", Check: "full", Status: model.Unknown, Output: "DISK OK | used=41;80;90\n", State: "failing", Executed: at(full), Received: at(full),
+				Duration: model.Duration(pathOf(full, "check", "duration").(float64) * 1e9), History: []model.Status{3}, Occurrences: 1, Watermark: 1,
+				Hooks:  []model.HookResult{{Name: "look", Status: model.Unknown, Output: "hooked", ExitCode: 7, Duration: model.Duration(5240640)}},
+				Values: []model.Value{{Name: "used", Value: 41, Tags: map[string]string{"t": "v"}}},
+			},
+			Check: Check{
+				CheckChunk: &model.CheckChunk{
+					Command: &model.Command{Shell: "echo 'DISK OK | used=41;80;90'; exit 127"}, Interval: 3 * time.Second, Timeout: 2 * time.Second, TTL: time.Minute,
+					FlapStart: 60, FlapEnd: 20, Env: map[string]string{"A": "b"}, MaxOutput: 1000, Pipelines: []string{"sensu-rec", "sensu-jsout", "pipe", "sensu-rec-metrics"},
+					Metrics:    &model.Metrics{Format: "nagios", Tags: map[string]string{"t": "v"}},
+					Thresholds: []model.Threshold{{Metric: "used", Warning: &model.Bounds{Max: &thirty}}},
+					Hooks:      []model.Hook{{Name: "look", When: []string{"non-ok"}, Command: &model.Command{Shell: "echo hooked; exit 7"}, Timeout: model.Duration(5 * time.Second)}},
+				},
+				Labels:      map[string]string{"l": "1", "my_secret": "hush", "sensu.io/managed_by": "sensuctl"},
+				Annotations: map[string]string{"sensu.io/plugins/x/config/y": "z"}, Groups: []string{"web"},
+			},
+			Runs: []Run{{uint32(at(full).Unix()), 127}}, Sequence: 1,
+		},
+		"small": {
+			Event: &model.Event{
+				Namespace: "default", Node: "web_01", Check: "small", Status: model.Unknown, Output: "line1\nline2\n", State: "failing", Executed: at(small), Received: at(small),
+				Duration: model.Duration(pathOf(small, "check", "duration").(float64) * 1e9), History: []model.Status{3}, Occurrences: 1, Watermark: 1,
+			},
+			Check: Check{CheckChunk: &model.CheckChunk{
+				Command: &model.Command{Shell: "cat /dev/null; printf 'line1\nline2\n'; exit 255"}, Interval: 3 * time.Second, Pipelines: []string{"sensu-rec"}, MaxOutput: model.DefaultOutputBytes,
+			}, Labels: map[string]string{"sensu.io/managed_by": "sensuctl"}, Groups: []string{"web"}},
+			Runs: []Run{{uint32(at(small).Unix()), 255}}, Sequence: 1,
+		},
+		"prox": {
+			Event: &model.Event{
+				Namespace: "default", Node: "sw1", Check: "prox", Output: "Web_01\n", State: "passing", Executed: at(proxy), Received: at(proxy), LastOK: at(proxy),
+				Duration: model.Duration(pathOf(proxy, "check", "duration").(float64) * 1e9), History: []model.Status{0}, Occurrences: 1, Watermark: 1,
+			},
+			Check: Check{CheckChunk: &model.CheckChunk{
+				Command: &model.Command{Shell: "echo {{ .name }}"}, Cron: "* * * * *", TimeZone: "UTC", Pipelines: []string{"sensu-rec"},
+				Proxy: true, MaxOutput: model.DefaultOutputBytes,
+			}, Labels: map[string]string{"sensu.io/managed_by": "sensuctl"}, Groups: []string{"web"}},
+			Entity: Entity{Proxy: true}, Sequence: 1,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := recorded[name]
+			subject.ID, subject.ProcessedBy = want["id"].(string), "Web_01"
+			if !subject.Entity.Proxy {
+				subject.Entity = Entity{Reported: reportedEntityOf(t, want), Name: "Web_01", Groups: []string{"linux", "web", "all"}}
+			}
+			var got map[string]any
+			testenv.NoError(t, json.Unmarshal(testenv.Value(json.Marshal(Shape(subject)))(t), &got))
+			for _, difference := range compareJSON(nil, "event", got, want) {
+				t.Error(difference)
+			}
+		})
+	}
+}
+
+// differing lists the keys of Sensu's events that differ on purpose; docs/parity/sensu.md gives the reasons.
+var differing = []string{
+	"event.check.hooks.0.metadata.created_by", "event.check.hooks.0.metadata.labels",
+}
+
+// compareJSON appends the paths at which two values differ.
+func compareJSON(list []string, path string, got, want any) []string {
+	if slices.Contains(differing, path) {
+		return list
+	}
+	a, isMap := got.(map[string]any)
+	b, isMap2 := want.(map[string]any)
+	if isMap && isMap2 {
+		names := map[string]bool{}
+		for name := range a {
+			names[name] = true
+		}
+		for name := range b {
+			names[name] = true
+		}
+		for name := range names {
+			x, inA := a[name]
+			y, inB := b[name]
+			if inA != inB && !slices.Contains(differing, path+"."+name) {
+				list = append(list, path+"."+name+": only in one of both: got "+jsonText(x)+", want "+jsonText(y))
+				continue
+			}
+			list = compareJSON(list, path+"."+name, x, y)
+		}
+		return list
+	}
+	c, isList := got.([]any)
+	d, isList2 := want.([]any)
+	if isList && isList2 && len(c) == len(d) {
+		for i := range c {
+			list = compareJSON(list, path+"."+string(rune('0'+i)), c[i], d[i])
+		}
+		return list
+	}
+	if jsonText(got) != jsonText(want) {
+		list = append(list, path+": got "+jsonText(got)+", want "+jsonText(want))
+	}
+	return list
+}
+
+// jsonText returns a value as JSON.
+func jsonText(v any) string {
+	text, _ := json.Marshal(v)
+	return string(text)
+}
