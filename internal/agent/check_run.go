@@ -39,6 +39,9 @@ func (c *checks) runCheck(ctx context.Context, x *check) {
 	if ctx.Err() != nil {
 		return // the agent stops: the run was cut short and has no result
 	}
+	if x.chunk.StdinEvent {
+		x.state.last.Store(&result)
+	}
 	before := x.state.status.Swap(uint32(result.Status) + 1)
 	changed := before != uint32(result.Status)+1 && (before != 0 || result.Status != model.OK)
 	signal := wire.ResultSignal(wire.Signal{Chunk: x.chunk.ID, Node: x.proxyNode, AtMs: c.agent.cfg.Machine.BootMs()}, wire.Result{
@@ -93,7 +96,7 @@ func (c *checks) runProbeOrCommand(ctx context.Context, x *check, stream func([]
 		return unknown(problem)
 	}
 	return c.runner.Run(ctx, run.Command{
-		Assets: assets, Shell: x.command.Shell, Argv: x.command.Argv, Env: x.command.Env, Hide: x.hiddenSecrets, Stdin: x.command.Stdin,
+		Assets: assets, Shell: x.command.Shell, Argv: x.command.Argv, Env: x.command.Env, Hide: x.hiddenSecrets, Stdin: c.commandInput(x),
 		RunAs: x.command.RunAs, Timeout: x.chunk.Timeout, MaxOutput: keep, Stream: stream,
 	})
 }
@@ -216,12 +219,29 @@ func (c *checks) runHooks(ctx context.Context, x *check, result *run.Result, roo
 	return list
 }
 
+// commandInput returns the standard input of a check's command: its text, or the last result as Sensu's event.
+func (c *checks) commandInput(x *check) string {
+	if !x.chunk.StdinEvent {
+		return x.command.Stdin
+	}
+	last := x.state.last.Load()
+	if last == nil {
+		last = new(run.Result)
+	}
+	return c.eventText(x, last)
+}
+
 // hookInput returns the check's result as a Sensu event in JSON, for the standard input of a hook; empty: the hook
 // declares no stdin.
 func (c *checks) hookInput(x *check, h *model.Hook, result *run.Result) string {
 	if !h.Stdin {
 		return ""
 	}
+	return c.eventText(x, result)
+}
+
+// eventText returns a result of a check as Sensu's event, with the fields that the agent knows.
+func (c *checks) eventText(x *check, result *run.Result) string {
 	type metadata struct {
 		Name string `json:"name"`
 	}

@@ -71,7 +71,7 @@ func Shape(s *Subject) map[string]any {
 		}
 	}
 	if len(e.Values) > 0 {
-		event["metrics"] = map[string]any{"handlers": nonNil(metricHandlers(s.Check.Pipelines)), "points": pointsShape(e)}
+		event["metrics"] = map[string]any{"handlers": orNil(metricHandlers(s.Check.Pipelines)), "points": pointsShape(e)}
 	}
 	return event
 }
@@ -192,7 +192,7 @@ func checkShape(s *Subject) map[string]any {
 		issued = e.Executed
 	}
 	name := cmp.Or(c.DisplayName, e.Check)
-	out := configShape(definition, s.Check.Groups)
+	out := configShape(definition, s.subscriptionsOf(s.Check.Groups))
 	metadata := metadataShape(name, e.Namespace)
 	if len(c.Labels) > 0 {
 		metadata["labels"] = c.Labels
@@ -229,6 +229,19 @@ func checkShape(s *Subject) map[string]any {
 	return out
 }
 
+// subscriptionsOf returns groups as the subscriptions of the same name that the agent wrote, maybe with capitals.
+func (s *Subject) subscriptionsOf(groups []string) (list []string) {
+	var reported reportedEntity
+	_ = json.Unmarshal(s.Entity.Reported, &reported) // without a report the names are those of the groups
+	for _, g := range groups {
+		if i := slices.IndexFunc(reported.Subscriptions, func(s string) bool { return model.CleanName(s) == g }); i >= 0 {
+			g = reported.Subscriptions[i]
+		}
+		list = append(list, g)
+	}
+	return list
+}
+
 // configShape converts the definition of a check to the fields of Sensu's CheckConfig.
 func configShape(c *model.CheckChunk, groups []string) map[string]any {
 	var handlers, pipelines []string
@@ -246,7 +259,7 @@ func configShape(c *model.CheckChunk, groups []string) map[string]any {
 	}
 	out := map[string]any{
 		"handlers": nonNil(append(handlers, c.Handlers...)), "pipelines": references, "subscriptions": nonNil(groups), "publish": true, "round_robin": c.RoundRobin,
-		"interval": wholeSeconds(c.Interval), "ttl": wholeSeconds(c.TTL), "timeout": wholeSeconds(c.Timeout), "stdin": false, "subdue": nil,
+		"interval": wholeSeconds(c.Interval), "ttl": wholeSeconds(c.TTL), "timeout": wholeSeconds(c.Timeout), "stdin": c.StdinEvent, "subdue": nil,
 		"high_flap_threshold": c.FlapStart, "low_flap_threshold": c.FlapEnd, "proxy_entity_name": "", "scheduler": "memory",
 		"output_metric_format": "", "output_metric_handlers": orNil(metricHandlers(c.Pipelines)), "env_vars": orNil(environment(c.Env)),
 		"runtime_assets": orNil(assetNames(c)), "secrets": orNil(secretsShape(c)), "check_hooks": orNil(hookListsShape(c)),
@@ -415,7 +428,7 @@ func pointsShape(e *model.Event) []any {
 		if at.IsZero() {
 			at = e.Executed
 		}
-		points[i] = map[string]any{"name": v.Name, "value": v.Value, "timestamp": seconds(at), "tags": nonNil(tagsShape(v.Tags))}
+		points[i] = map[string]any{"name": v.Name, "value": v.Value, "timestamp": seconds(at), "tags": orNil(tagsShape(v.Tags))}
 	}
 	return points
 }

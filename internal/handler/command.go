@@ -30,8 +30,10 @@ func (o *Sender) command(ctx context.Context, spec *model.HandlerSpec, m *Messag
 	}
 	defer done()
 	out := &outputCapture{limit: 512, tail: true, hider: m.hider.NewText()}
-	// Commands that read whole lines, such as `cat >> file`, need the newline.
-	stdin := io.MultiReader(bytes.NewReader(m.Payload), strings.NewReader("\n"))
+	stdin := bytes.NewReader(m.Payload)
+	if !bytes.HasSuffix(m.Payload, []byte("\n")) { // commands that read whole lines, such as cat >> file, need it
+		stdin = bytes.NewReader(append(bytes.Clone(m.Payload), '\n'))
+	}
 	state, err := o.execute(ctx, withAssetPath(argv, assets), environment(os.Environ(), spec.Env, assets, m.Key), stdin, out, out, timeout)
 	if state != nil {
 		receipt.Answer = strings.TrimSpace(state.String() + "\n" + out.String())

@@ -41,7 +41,7 @@ func (j *joinRequest) namespace() string {
 
 // report returns the first agent report of the machine, without keepalive receivers, which its first session brings.
 func (j *joinRequest) report() AgentReport {
-	return AgentReport{Facts: j.request.Facts, Labels: j.request.Labels, Groups: sortedGroups(j.request.Groups)}
+	return AgentReport{Facts: j.request.Facts, Labels: j.request.Labels, Groups: sortedGroups(j.request.Groups), Entity: j.request.Entity}
 }
 
 // joinQueue has the waiting join requests, oldest first. One commit follows the other, so that no two machines get

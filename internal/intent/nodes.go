@@ -383,7 +383,7 @@ func (s *Enrolment) RegisterExternal(ctx context.Context, by Actor, m *ExternalA
 		}
 	}
 	_, err := s.Accept(ctx, by, "", pki.JoinToken{Namespace: m.Namespace, Lifecycle: m.Lifecycle}, pki.EnrolRequest{
-		Name: m.Name, Namespace: m.Namespace, Facts: m.AgentReport.Facts, Labels: m.AgentReport.Labels, Groups: m.AgentReport.Groups,
+		Name: m.Name, Namespace: m.Namespace, Facts: m.AgentReport.Facts, Labels: m.AgentReport.Labels, Groups: m.AgentReport.Groups, Entity: m.AgentReport.Entity,
 		Returns: &pki.LostNode{UID: uid, Namespace: m.Namespace},
 	}, false)
 	info, ok := s.nodes.lookupUID(uid)

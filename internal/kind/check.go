@@ -327,6 +327,8 @@ func validateProbe(v *Validator, p *model.Probe) {
 // validateStdin validates the standard input of a check's command.
 func validateStdin(v *Validator, s *model.CheckSpec) {
 	v.refuseRedacted("spec.stdin", s.Stdin)
+	v.FlawIf(s.StdinEvent && s.Command == nil, "spec.stdinEvent", "leave it out", "a probe reads no standard input")
+	v.FlawIf(s.StdinEvent && s.Stdin != "", "spec.stdinEvent", "leave out stdin or stdinEvent", "the standard input is either a text or the event")
 	v.MissingIf(s.Stdin != "" && s.Command == nil, "spec.stdin", "leave it out", "a probe reads no standard input")
 	v.FlawIf(len(s.Stdin) > maxLine,
 		"spec.stdin", "put it into a file on the nodes: command: PROGRAM < FILE", "longer than %d bytes", maxLine)

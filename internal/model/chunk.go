@@ -57,6 +57,7 @@ type CheckChunk struct {
 	Env           map[string]string
 	Secrets       []ChunkSecret
 	Stdin         string // of the command
+	StdinEvent    bool   // the last event is on the command's standard input
 	RunAs         string // user; empty: the agent's
 	Assets        []ChunkAsset
 	Hooks         []Hook

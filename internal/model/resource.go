@@ -277,6 +277,8 @@ type CheckSpec struct {
 	Secrets []CommandSecret `json:"secrets,omitempty"`
 	// Text for the command's standard input; default empty.
 	Stdin string `json:"stdin,omitempty"`
+	// The command gets the last event on its standard input, as JSON, instead of a text: kept from Sensu (stdin: true).
+	StdinEvent bool `json:"stdinEvent,omitempty"`
 	// Assets of the command and the hooks, of the same namespace or shared/NAME. Their programs come first in PATH.
 	Assets []string `json:"assets,omitempty"`
 	// The user the command runs as; default the agent's.

@@ -34,6 +34,7 @@ type EnrolRequest struct {
 	Labels    map[string]string `json:"labels,omitempty"` // from the agent's configuration
 	Facts     map[string]string `json:"facts,omitempty"`
 	Groups    []string          `json:"groups,omitempty"` // self-declared
+	Entity    []byte            `json:"-"`                // of an agent of Sensu, as JSON
 	Whence    string            `json:"-"`                // source address as the server sees it
 
 	// For a machine that returns to a server that does not know its node.

@@ -79,7 +79,7 @@ func checkChunk(c *unitCompiler, d *declared, spec *model.CheckSpec) (*model.Che
 		Interval: time.Duration(spec.Interval), Cron: spec.Cron, TimeZone: spec.TimeZone,
 		Timeout: time.Duration(spec.Timeout), TTL: time.Duration(spec.TTL),
 		Env: spec.Env, RunAs: spec.RunAs, MaxOutput: int(cmp.Or(spec.MaxOutput, model.DefaultOutputBytes)),
-		FailAfter: 1, RecoverAfter: 1, Stdin: spec.Stdin, Proxy: spec.Proxy != nil, RoundRobin: spec.RoundRobin,
+		FailAfter: 1, RecoverAfter: 1, Stdin: spec.Stdin, StdinEvent: spec.StdinEvent, Proxy: spec.Proxy != nil, RoundRobin: spec.RoundRobin,
 		Metrics: spec.Metrics, Thresholds: spec.Thresholds, Pipelines: spec.Pipelines, DiscardOutput: spec.DiscardOutput,
 	}
 	if out.Timeout == 0 {

@@ -31,7 +31,7 @@ func resourceForm[S model.Spec](write func(S) object) formWriter {
 func checkForm(r *request, m *model.Resource) (object, error) {
 	c := m.Spec.(*model.CheckSpec)
 	o := object{
-		"metadata": metadataForm(m, sensuName(m)), "command": shellCommand(c.Command), "env_vars": envVars(c.Env), "stdin": false,
+		"metadata": metadataForm(m, sensuName(m)), "command": shellCommand(c.Command), "env_vars": envVars(c.Env), "stdin": c.StdinEvent,
 		"runtime_assets": nonNil(c.Assets), "secrets": secretsForm(c.Secrets), "timeout": wholeSeconds(c.Timeout), "ttl": wholeSeconds(c.TTL),
 		"interval": wholeSeconds(c.Interval), "publish": !c.Disabled && !c.Passive, "subdue": nil,
 		"subscriptions": subscriptionsOf(c.Targets), "round_robin": c.RoundRobin, "proxy_entity_name": "",

@@ -36,9 +36,7 @@ func importCheck(o *object) {
 	importProxy(o, c)
 	importHooks(o, c)
 	importMetrics(o, c)
-	if s.boolean("stdin") {
-		o.noteLoss("stdin: true: commands do not get the event before; what they need can stand in stdin: TEXT")
-	}
+	c.StdinEvent = s.boolean("stdin")
 	if c.Disabled = c.Disabled || o.untranslatable || c.Targets == nil; c.Targets == nil {
 		o.noteChange("no subscriptions: disabled until you set targets")
 		c.Targets = &model.Targets{Groups: []string{"all"}}

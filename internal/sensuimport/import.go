@@ -195,12 +195,13 @@ func (o *object) declareResource(spec model.Spec) *model.Resource {
 	return r
 }
 
-// metadataOf returns labels or annotations without those that Sensu's own tools write.
+// metadataOf returns labels or annotations without the label that Sensu's own tools write. Annotations such as
+// sensu.io/plugins/… are settings that plug-ins read.
 func metadataOf(o *object, field string) map[string]string {
 	out := map[string]string{}
 	for k, v := range o.meta.labels(field) {
 		switch {
-		case strings.HasPrefix(k, "sensu.io/"):
+		case k == "sensu.io/managed_by":
 		case len(v) > maxLabel && field == "labels":
 			o.noteLoss("label %s is longer than %d characters", k, maxLabel)
 		default:

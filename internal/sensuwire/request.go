@@ -17,8 +17,17 @@ type Ask struct {
 	Assets    []Asset  // of the command and its hooks
 	Interval  uint32   // s, at least 1: agents refuse a check without
 	Timeout   uint32   // s; 0: none
+	Stdin     *Stdin   // nil: the command reads nothing
 	Secrets   []string // NAME=VALUE, in addition to Env; events do not repeat them
 	Issued    int64    // s since 1970: agents run a check at most once per second
+}
+
+// Stdin has the fields of a check that agents only write to the standard input of its command, within the event. Agents
+// repeat them in each result, so that other checks leave them out.
+type Stdin struct {
+	Labels, Annotations                map[string]string
+	Handlers, Pipelines, Subscriptions []string
+	TTL                                int64 // s
 }
 
 // Hook is a hook of a check_request: a command that the agent runs after a result.
@@ -66,8 +75,14 @@ func (c Codec) AppendStable(dst []byte, a *Ask) []byte {
 
 // writeConfig writes the check configuration of a check_request.
 func (a *Ask) writeConfig(e *encoder) {
+	stdin := a.Stdin
+	if stdin == nil {
+		stdin = &Stdin{}
+	}
 	e.writeText(1, "command", a.Command)
+	e.writeTexts(3, "handlers", stdin.Handlers)
 	e.writeInt(5, "interval", int64(a.Interval))
+	e.writeTexts(11, "subscriptions", stdin.Subscriptions)
 	e.writeText(13, "proxy_entity_name", a.Proxy)
 	type hookList struct{ hook, when string }
 	var lists []hookList // one per hook and case
@@ -80,9 +95,21 @@ func (a *Ask) writeConfig(e *encoder) {
 		e.writeTexts(1, "hooks", []string{lists[i].hook})
 		e.writeText(2, "type", lists[i].when)
 	})
+	e.writeBool(15, "stdin", a.Stdin != nil)
+	e.writeInt(18, "ttl", stdin.TTL)
 	e.writeInt(19, "timeout", int64(a.Timeout))
 	e.writeTexts(24, "env_vars", a.Env)
-	e.writeMeta(26, a.Name, a.Namespace)
+	e.writeMessage(26, "metadata", func() {
+		e.writeText(1, "name", a.Name)
+		e.writeText(2, "namespace", a.Namespace)
+		e.writeTextMap(3, "labels", stdin.Labels)
+		e.writeTextMap(4, "annotations", stdin.Annotations)
+	})
+	e.writeMessages(32, "pipelines", len(stdin.Pipelines), func(i int) {
+		e.writeText(1, "name", stdin.Pipelines[i])
+		e.writeText(2, "type", "Pipeline")
+		e.writeText(3, "api_version", "core/v2")
+	})
 }
 
 // write writes the fields of an asset.

@@ -389,6 +389,7 @@ func appendCheckChunk(dst []byte, x *model.CheckChunk) []byte {
 	dst = appendMessages(dst, 26, x.Assets, appendChunkAsset)
 	dst = appendMessages(dst, 27, x.Secrets, appendChunkSecret)
 	dst = appendBool(dst, 28, x.DiscardOutput)
+	dst = appendBool(dst, 29, x.StdinEvent)
 	return dst
 }
 
@@ -455,6 +456,8 @@ func readCheckChunk(f *fields, x *model.CheckChunk) {
 			x.Secrets = nestedList(f, "secrets", "ChunkSecret", x.Secrets, 16, readChunkSecret)
 		case 28:
 			x.DiscardOutput = f.bool("discard_output")
+		case 29:
+			x.StdinEvent = f.bool("stdin_event")
 		}
 	}
 }

@@ -170,7 +170,7 @@ func (x *session) planJobs() {
 // prepareCheck builds the Sensu check request of a chunk for the session's node or a proxy node.
 func (x *session) prepareCheck(c *model.CheckChunk, of *runSubject) *preparedCheck {
 	template, err := c.Template()
-	shared := err == nil && len(template.Names()) == 0 && c.Namespace == x.Node.Namespace && of.ID == 0 && len(c.Assets) == 0
+	shared := err == nil && len(template.Names()) == 0 && c.Namespace == x.Node.Namespace && of.ID == 0 && len(c.Assets) == 0 && !c.StdinEvent
 	r := &x.srv.prepared
 	if shared {
 		r.mu.Lock()
@@ -212,6 +212,7 @@ func (x *session) prepareCheck(c *model.CheckChunk, of *runSubject) *preparedChe
 			made.request.Env = append(made.request.Env, sensuwire.Literal(name+"="+run.Env[name]))
 		}
 		made.request.Hooks = hooksOf(c, &run)
+		made.request.Stdin = x.stdinOf(c)
 		made.request.Assets, made.problem = x.assetsOf(c)
 	}
 	if shared {
@@ -223,6 +224,28 @@ func (x *session) prepareCheck(c *model.CheckChunk, of *runSubject) *preparedChe
 		r.mu.Unlock()
 	}
 	return made
+}
+
+// stdinOf returns the fields of a check that its command reads on standard input, such as annotations with settings of a
+// plug-in; nil: it reads nothing.
+func (x *session) stdinOf(c *model.CheckChunk) *sensuwire.Stdin {
+	if !c.StdinEvent {
+		return nil
+	}
+	stdin := &sensuwire.Stdin{TTL: int64(c.TTL / time.Second), Handlers: c.Handlers}
+	for _, name := range c.Pipelines {
+		if handler, ok := strings.CutPrefix(name, model.SensuPipeline("")); ok {
+			stdin.Handlers = append(stdin.Handlers[:len(stdin.Handlers):len(stdin.Handlers)], handler)
+		} else {
+			stdin.Pipelines = append(stdin.Pipelines, name)
+		}
+	}
+	kept := x.srv.cfg.Checks.FilterContext(0, 0, c.Unit)
+	if kept.Check != nil {
+		stdin.Labels, stdin.Annotations = kept.Check.Labels, kept.Check.Annotations
+	}
+	stdin.Subscriptions = kept.Groups
+	return stdin
 }
 
 // describeProblem returns why a check's request cannot be built, and the command that corrects the cause.

@@ -61,8 +61,9 @@ type Intent interface {
 	core.Declarer
 }
 
-// Checks finds the passive checks that unrequested events belong to.
+// Checks finds the declarations of checks, and passive checks, to which unrequested events belong.
 type Checks interface {
+	FilterContext(node, runner model.NodeID, check model.CheckID) directory.FilterContext
 	PassiveCheck(namespace, name string) (directory.PassiveCheck, bool)
 	PassiveChecks(namespace, source string) []model.CheckID
 	// CatchUp returns when applied changes are in force.

@@ -352,6 +352,11 @@ func (w *testServer) PassiveCheck(_, name string) (directory.PassiveCheck, bool)
 	return p, ok
 }
 
+// FilterContext implements Checks: each check has the same labels, annotations and groups.
+func (w *testServer) FilterContext(_, _ model.NodeID, _ model.CheckID) directory.FilterContext {
+	return directory.FilterContext{Check: &directory.Unit{Labels: map[string]string{"owner": "ann"}, Annotations: map[string]string{"sensu.io/plugins/x": "z"}}, Groups: []string{"web"}}
+}
+
 // PassiveChecks implements Checks: it returns the ids of the passive checks that the test has set.
 func (w *testServer) PassiveChecks(_, source string) (ids []model.CheckID) {
 	w.mu.Lock()

@@ -199,3 +199,26 @@ func TestHookResultsAreKeptWithTheResult(t *testing.T) {
 		}
 	})
 }
+
+// TestRequestsHaveTheFieldsThatCommandsReadOnStandardInput checks that the request of a check whose command reads the event
+// asks for it, with the check's labels, annotations, handlers and subscriptions. Requests of other checks lack them.
+func TestRequestsHaveTheFieldsThatCommandsReadOnStandardInput(t *testing.T) {
+	inBothCodecs(t, func(t *testing.T, json bool) {
+		w := newTestServer(t, nil)
+		w.chunks = []*model.CheckChunk{newCheck(1, "disk", "cat", func(c *model.CheckChunk) {
+			c.StdinEvent, c.TTL, c.Pipelines = true, time.Minute, []string{"sensu-slack", "alerts"}
+		}), newCheck(2, "load", "uptime", nil)}
+		a := w.connectAgent("web", json)
+		for range 2 {
+			r := a.nextRequest()
+			for _, text := range []string{"sensu.io/plugins/x", "owner", "ann", "slack", "alerts"} {
+				if strings.Contains(string(r.Check), text) != (r.Name == "disk") {
+					t.Errorf("%s: %q in the request: %q", r.Name, text, r.Check)
+				}
+			}
+			if json && strings.Contains(string(r.Check), `"stdin":true`) != (r.Name == "disk") {
+				t.Errorf("%s: %s", r.Name, r.Check)
+			}
+		}
+	})
+}
