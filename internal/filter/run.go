@@ -253,7 +253,7 @@ func CompileMutation(body string, libraries ...Library) (*Mutation, error) {
 }
 
 // Mutate runs the function on an event and returns the handler's input: the returned text, another value as JSON, or
-// the changed event as JSON. Its bounds are those of Program.Run and MaxMutated.
+// the changed event as JSON. Program.Run and MaxMutated bound it.
 func (m *Mutation) Mutate(ctx context.Context, event map[string]any, now time.Time) (body []byte, err error) {
 	err = m.program.run(ctx, event, now, func(s *sandbox, result, event goja.Value) error {
 		if text, ok := result.(goja.String); ok {

@@ -114,8 +114,8 @@ type reportedEntity struct {
 	Labels, Annotations map[string]string
 }
 
-// entityShape converts the node of an event to Sensu's entity. What the agent reported comes first, and declared labels,
-// annotations and groups are added.
+// entityShape converts the node of an event to Sensu's entity: the entity that the agent reported, with declared labels,
+// annotations and groups.
 func entityShape(s *Subject) map[string]any {
 	n := &s.Entity
 	var reported reportedEntity
@@ -232,7 +232,7 @@ func checkShape(s *Subject) map[string]any {
 // subscriptionsOf returns groups as the subscriptions of the same name that the agent wrote, maybe with capitals.
 func (s *Subject) subscriptionsOf(groups []string) (list []string) {
 	var reported reportedEntity
-	_ = json.Unmarshal(s.Entity.Reported, &reported) // without a report the names are those of the groups
+	_ = json.Unmarshal(s.Entity.Reported, &reported) // without a report the groups keep their names
 	for _, g := range groups {
 		if i := slices.IndexFunc(reported.Subscriptions, func(s string) bool { return model.CleanName(s) == g }); i >= 0 {
 			g = reported.Subscriptions[i]

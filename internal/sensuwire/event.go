@@ -83,7 +83,7 @@ var receivedFields = []field[ReceivedEvent]{
 		}
 		return true
 	}},
-	intField(7, "sequence", func(s *Received) *int64 { return &s.Sequence }),
+	intField(7, "sequence", func(s *ReceivedEvent) *int64 { return &s.Sequence }),
 	{tagOf(8, lengths), "pipelines", func(s *ReceivedEvent, v fieldValue) bool {
 		if !v.isNull() {
 			s.pipelines = append(s.pipelines, v.raw)

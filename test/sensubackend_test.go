@@ -1,0 +1,354 @@
+//go:build linux
+
+package test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/testenv"
+	"github.com/muster-fleet/muster/test/harness"
+)
+
+// sensuSide is a real sensu-backend, or the server in its place, with a real agent.
+type sensuSide struct {
+	name string
+	dir  string // handlers write a file for each event; checks count their runs
+	api  string // address for sensuctl
+	ca   string // authority of the API; empty: no TLS
+	url  string // address for agents
+	home string // of sensuctl
+}
+
+// sensuctl runs sensuctl on one side.
+func (s *sensuSide) sensuctl(t *testing.T, program string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd.Env = append(os.Environ(), "HOME="+s.home, "XDG_CONFIG_HOME="+s.home)
+	out, err := cmd.CombinedOutput()
+	require(t, err == nil, "%s: sensuctl %v: %v\n%s", s.name, args, err, out)
+	return string(out)
+}
+
+// startSensuBackend starts a sensu-backend with its embedded etcd, on loopback.
+func startSensuBackend(t *testing.T, program string) *sensuSide {
+	t.Helper()
+	dir := t.TempDir()
+	port := func() (address, number string) {
+		address = harness.Port(t)
+		_, number, _ = net.SplitHostPort(address)
+		return address, number
+	}
+	client, _ := port()
+	peer, _ := port()
+	agents, agentPort := port()
+	api, _ := port()
+	_, dashboard := port()
+	backend := harness.LaunchCommand(t, nil, program, "start", "--state-dir", filepath.Join(dir, "state"), "--cache-dir", filepath.Join(dir, "cache"),
+		"--agent-host", "127.0.0.1", "--agent-port", agentPort, "--api-listen-address", api, "--dashboard-host", "127.0.0.1", "--dashboard-port", dashboard,
+		"--etcd-listen-client-urls", "http://"+client, "--etcd-advertise-client-urls", "http://"+client, "--etcd-listen-peer-urls", "http://"+peer,
+		"--etcd-initial-advertise-peer-urls", "http://"+peer, "--etcd-initial-cluster", "default=http://"+peer, "--disable-platform-metrics", "--log-level", "warn")
+	harness.Until(t, time.Minute, "the backend is initialised", func() (string, bool) {
+		cmd := exec.CommandContext(t.Context(), program, "init", "--etcd-client-urls", "http://"+client, "--wait", "--timeout", "20")
+		cmd.Env = append(os.Environ(), "SENSU_BACKEND_CLUSTER_ADMIN_USERNAME=admin", "SENSU_BACKEND_CLUSTER_ADMIN_PASSWORD=P@ssw0rd!")
+		out, err := cmd.CombinedOutput()
+		return string(out) + backend.Log(), err == nil || strings.Contains(string(out), "already")
+	})
+	harness.Until(t, time.Minute, "the backend answers", func() (string, bool) {
+		answer, err := http.Get("http://" + api + "/health") //nolint:noctx // loopback
+		if err != nil {
+			return err.Error(), false
+		}
+		defer answer.Body.Close()
+		return answer.Status, answer.StatusCode == http.StatusOK
+	})
+	return &sensuSide{name: "backend", dir: t.TempDir(), api: "http://" + api, url: "ws://" + agents, home: t.TempDir()}
+}
+
+// statusSequence is the sequence of exit codes that both sides judge: failures, changes within a failure, flapping and
+// its end.
+var statusSequence = strings.Fields("0 0 1 1 1 0 2 2 2 2 2 0 1 2 3 2 1 0 0 1 0 1 0 1 0 1 0 1 0 1 0 2 0 2 0 0 0 0 0 0 1 1 1 1 0")
+
+// fieldFilters are the filters of the comparison, on every field that is compared.
+var fieldFilters = map[string]string{
+	"occurrences": "event.check.occurrences == 1 || event.check.occurrences % 3 == 0",
+	"watermark":   "event.check.occurrences_watermark >= 3",
+	"state":       "event.check.state == 'flapping'",
+	"change":      "event.check.total_state_change > 20",
+	"label":       "event.entity.labels.team == 'a' && event.entity.labels.region == 'eu'",
+	"redact":      "event.entity.labels.db_password == 'REDACTED' && event.entity.annotations.api_key == 'REDACTED' && event.entity.redact.length == 3",
+	"annotation":  "event.entity.annotations.note == 'n 1'",
+	"facts":       "event.entity.labels.os === undefined && event.entity.labels.hostname === undefined",
+	"system":      "event.entity.system.os == 'linux' && event.entity.system.arch != '' && event.entity.system.network.interfaces.length > 0",
+	"user":        "event.entity.user == 'agent' && event.entity.deregister && event.entity.deregistration.handler == 'bye'",
+	"subscribed":  "event.entity.subscriptions.indexOf('entity:Web_01') >= 0 && event.entity.subscriptions.indexOf('Web') >= 0",
+	"checklabel":  "event.check.labels.owner == 'ann' && event.check.annotations['sensu.io/plugins/x'] == 'z'",
+	"history":     "event.check.history.length > 3 && event.check.history[event.check.history.length - 2].executed > 0",
+	"resolution":  "event.is_resolution",
+	"incident":    "event.is_incident",
+	"processed":   "event.check.processed_by == 'Web_01' && event.check.scheduler == 'memory'",
+	"handlers":    "event.check.handlers.indexOf('all') >= 0 && event.check.pipelines.length == 1",
+	"sequence":    "event.sequence % 2 == 0",
+	"hooks":       "event.check.hooks[0].status == 7 && event.check.hooks[0].output == 'hooked\\n' && event.check.hooks[0].command != ''",
+	"output":      "/^run \\d+\\n$/.test(event.check.output)",
+	"throws":      "event.check.missing.field == 1",
+	"unset":       "event.check.labels.missing",
+	"number":      "event.check.status",
+	"undeclared":  "n = 0; for (i in event.check.history) n++; n % 2",
+	"has":         "event.has_check && !event.has_metrics",
+}
+
+// comparedResources returns the resources of both sides, whose files are in dir.
+func comparedResources(dir string) string {
+	var b strings.Builder
+	resource := func(kind, name, spec string) {
+		fmt.Fprintf(&b, "type: %s\napi_version: core/v2\nmetadata: {name: %s}\nspec: %s\n---\n", kind, name, spec)
+	}
+	handler := func(name, more string) {
+		resource("Handler", name, fmt.Sprintf(`{type: pipe, command: "cat > $(mktemp -p %s %s.XXXXXXXX)"%s}`, dir, name, more))
+	}
+	handler("all", "")
+	handler("passing", ", filters: [is_incident, not_silenced]")
+	handler("quiet", ", filters: [not_silenced]")
+	handler("bye", "")
+	handler("registration", "")
+	handler("keepalive", "")
+	handler("member", "")
+	resource("Handler", "group", "{type: set, handlers: [member]}")
+	resource("Mutator", "script", `{type: javascript, eval: "return event.entity.name + ' ' + event.check.name + ' ' + event.check.status + ' ' + event.check.output"}`)
+	handler("mutated", ", mutator: script")
+	handler("output", ", mutator: only_check_output")
+	workflows := ""
+	for _, name := range slices.Sorted(maps.Keys(fieldFilters)) {
+		expression, _ := json.Marshal(fieldFilters[name])
+		resource("EventFilter", "on-"+name, fmt.Sprintf("{action: allow, expressions: [%s]}", expression))
+		handler("on-"+name, "")
+		workflows += fmt.Sprintf("{name: %s, filters: [{name: on-%[1]s, type: EventFilter, api_version: core/v2}], handler: {name: on-%[1]s, type: Handler, api_version: core/v2}}, ", name)
+	}
+	resource("Pipeline", "fields", "{workflows: ["+workflows+"]}")
+	resource("HookConfig", "look", `{command: "echo hooked; exit 7", timeout: 5}`)
+	count := func(name string) string {
+		return fmt.Sprintf("n=$(cat %s/count-%s 2>/dev/null || echo 0); echo $((n+1)) > %[1]s/new-%[2]s; mv %[1]s/new-%[2]s %[1]s/count-%[2]s; ", dir, name)
+	}
+	fmt.Fprintf(&b, `type: CheckConfig
+api_version: core/v2
+metadata: {name: steps, labels: {owner: ann}, annotations: {sensu.io/plugins/x: z}}
+spec: {command: "%sset -- %s; test $n -ge $# && exit 0; shift $n; echo run $n; exit $1", interval: 1, timeout: 5, subscriptions: [Web], publish: true,
+  handlers: [all, passing, group, mutated, output], low_flap_threshold: 20, high_flap_threshold: 40, check_hooks: [{non-zero: [look]}], env_vars: ["A=b"],
+  pipelines: [{name: fields, type: Pipeline, api_version: core/v2}]}
+---
+type: CheckConfig
+api_version: core/v2
+metadata: {name: codes}
+spec: {command: "%sset -- 4 126 127 255; shift $((n%%4)); echo run $n; exit $1", interval: 2, timeout: 5, subscriptions: [Web], publish: true, handlers: [all]}
+---
+type: CheckConfig
+api_version: core/v2
+metadata: {name: silent}
+spec: {command: "%secho run $n; exit 2", interval: 5, timeout: 5, subscriptions: [Web], publish: true, handlers: [all, quiet, passing]}
+---
+type: CheckConfig
+api_version: core/v2
+metadata: {name: numbers}
+spec: {command: "%secho 'run '$n' | used=41;80;90'", interval: 5, timeout: 5, subscriptions: [Web], publish: true, handlers: [all], output_metric_format: nagios_perfdata,
+  output_metric_tags: [{name: host, value: h1}]}
+`, count("steps"), strings.Join(statusSequence, " "), count("codes"), count("silent"), count("numbers"))
+	return b.String()
+}
+
+// handled is an event that a handler got.
+type handled struct {
+	text  string
+	event map[string]any // nil: a mutator wrote the text
+}
+
+// events returns what handlers got of the first runs of each check, by HANDLER/CHECK/RUN.
+func (s *sensuSide) events(t *testing.T, runs int) map[string]handled {
+	t.Helper()
+	out := map[string]handled{}
+	for _, file := range testenv.Value(os.ReadDir(s.dir))(t) {
+		name, _, ok := strings.Cut(file.Name(), ".")
+		if !ok {
+			continue
+		}
+		h := handled{text: string(readFile(t, filepath.Join(s.dir, file.Name())))}
+		check, run := "", 0
+		if json.Unmarshal([]byte(h.text), &h.event) == nil {
+			check, _ = jsonField(h.event, "check", "metadata", "name").(string)
+			if labels, ok := jsonField(h.event, "check", "metadata", "labels").(map[string]any); ok { // sensuctl adds one
+				if delete(labels, "sensu.io/managed_by"); len(labels) == 0 {
+					delete(jsonField(h.event, "check", "metadata").(map[string]any), "labels")
+				}
+			}
+			output, _ := jsonField(h.event, "check", "output").(string)
+			if n, _ := fmt.Sscanf(output, "run %d", &run); n == 0 {
+				run = -1
+			}
+		} else if i := strings.Index(h.text, "run "); i < 0 {
+			continue // after the last step
+		} else {
+			_, _ = fmt.Sscanf(h.text[i:], "run %d", &run)
+		}
+		if run >= 0 && run < runs {
+			out[fmt.Sprintf("%s/%s/%02d", name, check, run)] = h
+		}
+	}
+	return out
+}
+
+// jsonField returns a field within JSON objects; nil: there is none.
+func jsonField(v any, names ...string) any {
+	for _, name := range names {
+		object, _ := v.(map[string]any)
+		v = object[name]
+	}
+	return v
+}
+
+// TestSensuBackendAgrees gives the same resources and agent to a real sensu-backend and to the server. Handlers get the
+// same events of both, run by run: filters, mutators, silences, hooks, counters and flapping agree.
+func TestSensuBackendAgrees(t *testing.T) {
+	backendProgram, agentProgram, ctl := sensuProgram("MUSTER_SENSU_BACKEND", "sensu-backend"), sensuProgram("MUSTER_SENSU_AGENT", "sensu-agent"), sensuProgram("MUSTER_SENSUCTL", "sensuctl")
+	if backendProgram == "" || agentProgram == "" || ctl == "" {
+		testenv.Skip(t, "there is no sensu-backend, sensu-agent or sensuctl of Sensu Go 6",
+			"MUSTER_SENSU_BACKEND=… MUSTER_SENSU_AGENT=… MUSTER_SENSUCTL=… go test ./test -run TestSensuBackendAgrees")
+	}
+	t.Parallel()
+	listen := harness.Port(t)
+	s := harness.StartServer(t, "--sensu-listen", listen, "--sensu-tls", "off")
+	s.CLI("auth", "user", "create", "agent", "--role", "agent", "--password-file", tempFile(t, "password", "P@ssw0rd!"))
+	s.CLI("auth", "user", "create", "ops", "--role", "admin", "--password-file", tempFile(t, "ops", "P@ssw0rd!"))
+	ours := &sensuSide{name: "server", dir: t.TempDir(), api: "https://" + s.Listen, ca: filepath.Join(s.Data, "pki", "ca.crt"), url: "ws://" + listen, home: t.TempDir()}
+	theirs := startSensuBackend(t, backendProgram)
+	agents := map[*sensuSide]*harness.Process{}
+	for _, side := range []*sensuSide{theirs, ours} {
+		user := map[*sensuSide]string{theirs: "admin", ours: "ops"}[side]
+		args := []string{"configure", "-n", "--url", side.api, "--username", user, "--password", "P@ssw0rd!", "--namespace", "default", "--format", "json"}
+		if side.ca != "" {
+			args = append(args, "--trusted-ca-file", side.ca)
+		}
+		side.sensuctl(t, ctl, args...)
+		file := filepath.Join(side.home, "resources.yaml")
+		writeFile(t, file, comparedResources(side.dir))
+		side.sensuctl(t, ctl, "create", "-f", file)
+		side.sensuctl(t, ctl, "silenced", "create", "-s", "entity:Web_01", "-c", "silent", "-r", "known", "--expire", "3600")
+		agents[side] = harness.LaunchCommand(t, nil, agentProgram, "start", "--backend-url", side.url, "--name", "Web_01", "--subscriptions", "Web,Linux", "--user", "agent", "--password", "P@ssw0rd!",
+			"--labels", "team=a,region=eu,db_password=geheim", "--annotations", "note=n 1,api_key=k123", "--redact", "password,db_password,api_key", "--deregister", "--deregistration-handler", "bye",
+			"--keepalive-interval", "5", "--keepalive-warning-timeout", "10", "--cache-dir", t.TempDir(), "--disable-api", "--disable-sockets", "--statsd-disable")
+	}
+	steps := len(statusSequence)
+	var events [2]map[string]handled
+	defer func() { compareHandled(t, events[0], events[1]) }() // also where a wait has failed
+	harness.Until(t, 6*time.Minute, "both have run all steps", func() (string, bool) {
+		done := true
+		text := ""
+		for i, side := range []*sensuSide{theirs, ours} {
+			events[i] = side.events(t, steps)
+			for _, handler := range []string{"all", "member", "mutated", "output", "passing", "on-watermark", "on-resolution"} {
+				_, has := events[i][fmt.Sprintf("%s/steps/%02d", handler, steps-1)]
+				if handler == "mutated" || handler == "output" {
+					_, has = events[i][fmt.Sprintf("%s//%02d", handler, steps-1)]
+				}
+				done = done && has
+			}
+			text += fmt.Sprintf("%s: %d events\n", side.name, len(events[i]))
+		}
+		return text, done
+	})
+}
+
+// compareHandled fails the test for each difference between the events of two sides that is not explained.
+func compareHandled(t *testing.T, theirs, ours map[string]handled) {
+	t.Helper()
+	table := map[string][2]int{}
+	for key, h := range theirs {
+		handler, _, _ := strings.Cut(key, "/")
+		if _, ok := ours[key]; !ok && (strings.Contains(key, "/steps/") || h.event == nil) {
+			t.Errorf("%s: the backend's handler got it alone", key)
+		}
+		n := table[handler]
+		n[0]++
+		table[handler] = n
+	}
+	for key, h := range ours {
+		handler, _, _ := strings.Cut(key, "/")
+		n := table[handler]
+		n[1]++
+		table[handler] = n
+		want, ok := theirs[key]
+		switch {
+		case !ok && (strings.Contains(key, "/steps/") || h.event == nil):
+			t.Errorf("%s: the server's handler got it alone", key)
+		case !ok:
+		case h.event == nil && h.text != want.text:
+			t.Errorf("%s: %q, want %q", key, h.text, want.text)
+		case h.event != nil && (strings.HasPrefix(key, "all/") || strings.HasPrefix(key, "passing/")):
+			for _, difference := range differences(nil, "", h.event, want.event) {
+				path, _, _ := strings.Cut(difference, ": ")
+				if strings.Contains(key, "/codes/") && (path == ".check.occurrences" || path == ".check.occurrences_watermark" || path == ".check.total_state_change") {
+					continue // exit codes above 3 are one status
+				}
+				if strings.HasSuffix(key, "/silent/00") && path == ".check.is_silenced" {
+					continue // the backend reads a new silence within a second
+				}
+				t.Errorf("%s: %s", key, difference)
+			}
+		}
+	}
+	for _, handler := range slices.Sorted(maps.Keys(table)) {
+		t.Logf("%-16s backend %3d, server %3d events", handler, table[handler][0], table[handler][1])
+	}
+}
+
+// explained lists the keys of Sensu's events that differ by their nature, between two agents, or on purpose: see
+// docs/parity/sensu.md.
+var explained = []string{
+	".id", ".timestamp", ".check.issued", ".check.executed", ".check.last_ok", ".check.duration", ".check.history.executed", ".check.hooks.executed", ".check.hooks.duration",
+	".check.command", ".check.silenced", ".entity.last_seen", ".entity.system.network.interfaces", ".check.hooks.metadata.labels",
+	".check.hooks.metadata.created_by", ".metrics.points.timestamp",
+}
+
+// differences appends the paths at which two JSON values differ without an explanation.
+func differences(list []string, path string, got, want any) []string {
+	if slices.Contains(explained, path) {
+		return list
+	}
+	switch want := want.(type) {
+	case map[string]any:
+		if got, ok := got.(map[string]any); ok {
+			names := maps.Clone(want)
+			maps.Copy(names, got)
+			for name := range names {
+				_, a := got[name]
+				_, b := want[name]
+				if a != b && !slices.Contains(explained, path+"."+name) {
+					list = append(list, fmt.Sprintf("%s.%s: only in one of both: %v and %v", path, name, got[name], want[name]))
+					continue
+				}
+				list = differences(list, path+"."+name, got[name], want[name])
+			}
+			return list
+		}
+	case []any:
+		if got, ok := got.([]any); ok && len(got) == len(want) {
+			for i := range want {
+				list = differences(list, path, got[i], want[i])
+			}
+			return list
+		}
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		list = append(list, fmt.Sprintf("%s: %v, want %v", path, got, want))
+	}
+	return list
+}
