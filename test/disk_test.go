@@ -108,8 +108,7 @@ func syncAfterFailure(lines []string) (again string, failed int) {
 	return again, len(bad)
 }
 
-// A server whose disk was full continues without loss when the disk has space again. Commits continue when the disk
-// has room, and no result is lost.
+// A server whose disk was full continues without loss when the disk has space again.
 func TestServerRecoversFromFullDisk(t *testing.T) {
 	testenv.Root(t)
 	t.Parallel()

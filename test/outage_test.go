@@ -22,8 +22,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// Every acknowledged result is applied once although the server is killed at random times under load. Every
-// acknowledged result is applied once: by the ledgers of the senders, by the view, by the API and by the changes that history lists.
+// Every acknowledged result is applied once although the server is killed at random times under load: by the ledgers of
+// the senders, by the view, by the API and by the changes that history lists.
 func TestSmokeKillUnderLoad(t *testing.T) {
 	t.Parallel()
 	kills := inShort(5, 20)

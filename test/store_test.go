@@ -203,8 +203,7 @@ func compareChangesWithHistory(t *testing.T, api *client.Client, least int) {
 	assert(t, total >= least, "only %d changes: the test shows nothing", total)
 }
 
-// After a long stall of the history store, the server recovers by itself and history is complete. When the store
-// answers, the server recovers and history is complete.
+// After a long stall of the history store, the server recovers by itself and history is complete.
 func TestHistoryCatchesUpAfterFullJournal(t *testing.T) {
 	skipIfShort(t, "fills a journal")
 	t.Parallel()

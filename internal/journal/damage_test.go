@@ -320,18 +320,24 @@ func TestOpenVerifiesCommitsAboveSnapshot(t *testing.T) {
 	}
 }
 
-// TestRepairRestoresFormatFile removes the file FORMAT: Open fails, and Repair writes it again from the segment
-// headers.
+// TestRepairRestoresFormatFile removes, cuts or exchanges the file FORMAT: Open fails, and one Repair writes it again from
+// the segment headers.
 func TestRepairRestoresFormatFile(t *testing.T) {
-	w := writeSmallLog(t)
-	for _, changed := range [][]byte{nil, []byte("muster journal 1\n")} {
+	w, other := writeSmallLog(t), writeSmallLog(t)
+	whole, _, err := w.openWithChangedFile(t, "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := []journal.Position{whole.Head()}
+	_ = whole.Close()
+	for _, changed := range [][]byte{nil, []byte("muster journal 1\n"), other.files["FORMAT"]} {
 		_, fs, err := w.openWithChangedFile(t, "FORMAT", changed)
 		var damage *journal.DamageError
 		if !errors.As(err, &damage) {
 			t.Fatalf("opened with %v", err)
 		}
 		o := smallSegmentOptions
-		o.FS = fs
+		o.FS, o.KnownPositions = fs, known
 		if losses, err := journal.Repair("/j", o); err != nil || !slices.Equal(losses, []journal.Loss{{File: "/j/FORMAT"}}) {
 			t.Fatalf("Repair returns losses %v and error %v", losses, err)
 		}

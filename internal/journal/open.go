@@ -95,8 +95,8 @@ var (
 	errForeignLog = errors.New("snapshots and history belong to another journal")
 )
 
-// compareKnownPositions refuses a log that lacks commits which FORMAT or other stores know. Repair and NewIncarnation record the loss
-// NewIncarnation record the loss instead, and start a new incarnation.
+// compareKnownPositions refuses a log that lacks commits which FORMAT or other stores know. Repair and NewIncarnation
+// record the loss instead, and start a new incarnation.
 func (l *Log) compareKnownPositions() error {
 	o, seen, foreign := &l.opts, max(l.head.number, l.folder.closed), len(l.opts.KnownPositions) > 0
 	for _, p := range o.KnownPositions {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"path/filepath"
+	"slices"
 
 	"github.com/muster-fleet/muster/internal/journal/disk"
 	"github.com/muster-fleet/muster/internal/model"
@@ -113,34 +114,53 @@ type logRepair struct {
 	losses []Loss
 }
 
-// readFolder reads the file FORMAT, or rebuilds it from the segment headers.
+// readFolder reads the file FORMAT. It rebuilds FORMAT from the segment headers if the file is damaged, or if it belongs to
+// another journal than the segments and the other stores.
 func (r *logRepair) readFolder(segments []*segment) (err error) {
 	r.folder, err = readFolder(r.o.FS, r.dir)
-	if err == nil && r.folder != nil || err != nil && !errors.Is(err, errFormatDamaged) {
+	if err != nil && !errors.Is(err, errFormatDamaged) {
 		return err
 	}
-	r.folder = newFolder(r.o)
-	for _, s := range segments {
-		data, err := disk.ReadFile(r.o.FS, s.path)
-		if err != nil {
-			return fmt.Errorf("repair journal: %w", err)
-		}
-		h, err := parseSegmentHeader(data)
-		if err != nil || h.incarnation.ID == r.folder.incarnation.ID {
-			continue
-		}
-		if r.folder.incarnation.ID != 0 {
-			r.folder.ancestors = append(r.folder.ancestors, ancestorIncarnation{r.folder.incarnation, s.first - 1})
-		}
-		r.folder.incarnation = h.incarnation
+	rebuilt, rebuildErr := r.rebuildFolder(segments)
+	if rebuildErr != nil {
+		return rebuildErr
 	}
-	if r.folder.incarnation.ID == 0 {
+	id := rebuilt.incarnation.ID
+	stray := r.folder != nil && !r.folder.isKnown(id) && slices.ContainsFunc(r.o.KnownPositions, func(p Position) bool { return p.Log == id })
+	if err == nil && r.folder != nil && !stray {
+		return nil
+	}
+	r.folder = rebuilt
+	if id == 0 {
 		if err := r.folder.startIncarnation(r.o, 0); err != nil {
 			return err
 		}
 	}
 	r.losses = append(r.losses, Loss{File: filepath.Join(r.dir, formatFile)})
 	return r.folder.writeFormatFile(r.o.FS, r.dir)
+}
+
+// rebuildFolder returns the contents of FORMAT by the segment headers; the incarnation is zero if no header is readable.
+func (r *logRepair) rebuildFolder(segments []*segment) (*folderFormat, error) {
+	f := newFolder(r.o)
+	for _, s := range segments {
+		file, err := r.o.FS.Open(s.path)
+		if err != nil {
+			return nil, fmt.Errorf("repair journal: %w", err)
+		}
+		data := make([]byte, segmentHeaderSize)
+		n, _ := file.ReadAt(data, 0)
+		_ = file.Close()
+		h, err := parseSegmentHeader(data[:n])
+		if err != nil || h.incarnation.ID == f.incarnation.ID {
+			continue
+		}
+		if f.incarnation.ID != 0 {
+			f.ancestors = append(f.ancestors, ancestorIncarnation{f.incarnation, s.first - 1})
+		}
+		f.incarnation = h.incarnation
+	}
+	return f, nil
 }
 
 // repairSegment verifies one segment together with its neighbours and rewrites a damaged one.

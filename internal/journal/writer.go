@@ -268,10 +268,9 @@ func (l *Log) updateStats(change func(*Stats)) {
 
 const reserveFile = "RESERVE"
 
-// reserve is a file that reserves disk space; it is deleted when the disk is full, so that snapshots can still be
-// written. When the disk is full it is deleted, so that snapshots can be written and the log be cut; commits wait
-// until it can be allocated again. A disk with less free space than the reserve counts as full. The committer owns
-// it.
+// reserve is a file that reserves disk space. It is deleted when the disk is full, so that snapshots can be written and
+// the log be cut; commits wait until it can be allocated again. A disk with less free space than the reserve counts as
+// full. The committer owns it.
 type reserve struct {
 	fs     disk.FS
 	dir    string

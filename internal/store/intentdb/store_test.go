@@ -45,7 +45,7 @@ func TestStoreOnPostgreSQL(t *testing.T) {
 	testStore(t, func(t *testing.T) func() intent.Store { return opener(t, server.Database(t)) })
 }
 
-// TestChangedRowsAreFound changes letters of rows in the writeControlFile, as a disk may: Open refuses the writeControlFile, and Repair leaves out these rows
+// TestChangedRowsAreFound changes letters of rows in the file, as a disk may: Open refuses the file, and Repair leaves out these rows
 // alone and names them.
 func TestChangedRowsAreFound(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "intent.db")
@@ -65,7 +65,7 @@ func TestChangedRowsAreFound(t *testing.T) {
 	_, err := intentdb.Open(t.Context(), path, time.Now)
 	var said *model.Error
 	if !errors.As(err, &said) || !strings.Contains(err.Error(), path+" is damaged") || !strings.Contains(said.Hint, "muster doctor repair --data "+filepath.Dir(path)) {
-		t.Fatalf("opened a changedFiles writeControlFile: %v", err)
+		t.Fatalf("opened a changed file: %v", err)
 	}
 	losses := testenv.Value(intentdb.Repair(t.Context(), path))(t)
 	text := strings.Join(losses, "\n")

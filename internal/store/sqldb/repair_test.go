@@ -84,7 +84,7 @@ func TestRepairKeepsReadableRows(t *testing.T) {
 	}
 }
 
-// TestImpossibleFormatIsDamage changes a format in the header, which SQLite takes for a writeControlFile that it must not routeAndRecord: Check and Open
+// TestImpossibleFormatIsDamage changes a format in the header, which SQLite takes for a file that it must not write: Check and Open
 // find the damage, and Repair keeps the rows.
 func TestImpossibleFormatIsDamage(t *testing.T) {
 	path, _ := makeTestFile(t)
@@ -96,7 +96,7 @@ func TestImpossibleFormatIsDamage(t *testing.T) {
 	}
 	var said *model.Error
 	if _, err := Open(t.Context(), path, "history"); !errors.As(err, &said) || !strings.Contains(said.Hint, "muster doctor repair --data "+filepath.Dir(path)) {
-		t.Fatalf("opened a damaged writeControlFile: %v", err)
+		t.Fatalf("opened a damaged file: %v", err)
 	}
 	losses, err := Repair(t.Context(), path, "history", testSchema, testRow)
 	if err != nil || len(losses) != 1 {
