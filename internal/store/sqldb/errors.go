@@ -18,7 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Trouble returns the reason why the last query failed, or nil if the query succeeded.
+// Trouble returns the reason why the database does not answer; nil: the last query succeeded, and the last write.
 func (db *DB) Trouble() error {
 	if err := db.trouble.Load(); err != nil {
 		return *err
@@ -30,11 +30,13 @@ func (db *DB) Trouble() error {
 func (db *DB) flagName() string { return db.component + "-db" }
 
 // recordTrouble records that the database does not answer and returns the error with a hint for users. It returns
-// errors of statements unchanged.
-func (db *DB) recordTrouble(err error) error {
+// errors of statements unchanged. A database that another program has locked answers reads: after a failed write only
+// a write ends the trouble.
+func (db *DB) recordTrouble(err error, write bool) error {
 	var said *model.Error
 	if err == nil || errors.Is(err, sql.ErrNoRows) {
-		if db.trouble.Load() != nil {
+		if db.trouble.Load() != nil && (write || !db.writeFailed.Load()) {
+			db.writeFailed.Store(false)
 			db.trouble.Store(nil)
 		}
 		return err
@@ -45,6 +47,7 @@ func (db *DB) recordTrouble(err error) error {
 	if errors.As(err, &said) {
 		if errors.Is(err, errDatabaseTaken) {
 			db.trouble.Store(&err)
+			db.writeFailed.Store(write)
 		}
 		return err
 	}
@@ -58,6 +61,9 @@ func (db *DB) recordTrouble(err error) error {
 		err = model.Errorf(model.Unavailable, "the database of the %s store does not answer: %w", db.component, oneLineError{err}).WithHint("%s", hint)
 	}
 	db.trouble.Store(&err)
+	if write {
+		db.writeFailed.Store(true)
+	}
 	return err
 }
 

@@ -72,7 +72,7 @@ func openPostgres(ctx context.Context, dsn, component string) (*DB, error) {
 	for _, pool := range []*sql.DB{db.writer, db.reader} {
 		if err := pool.PingContext(ctx); err != nil {
 			_ = db.Close()
-			return nil, fmt.Errorf("open database %s: %w", db.name, db.recordTrouble(err))
+			return nil, fmt.Errorf("open database %s: %w", db.name, db.recordTrouble(err, false))
 		}
 	}
 	return db, nil

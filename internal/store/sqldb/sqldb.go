@@ -36,12 +36,13 @@ const (
 
 // DB is an open SQLite or PostgreSQL database. Safe for concurrent use.
 type DB struct {
-	Dialect   Dialect
-	component string // the component whose tables it has: intent or history
-	writer    *sql.DB
-	reader    *sql.DB
-	name      string // for messages; without a password
-	trouble   atomic.Pointer[error]
+	Dialect     Dialect
+	component   string // the component whose tables it has: intent or history
+	writer      *sql.DB
+	reader      *sql.DB
+	name        string // for messages; without a password
+	trouble     atomic.Pointer[error]
+	writeFailed atomic.Bool // the trouble is of a write
 }
 
 // Open opens the database at dsn, postgres://… or the path of a SQLite file, which is created
@@ -83,7 +84,7 @@ func openSQLite(ctx context.Context, path, component string) (*DB, error) {
 	}
 	if err != nil {
 		db.writer.Close()
-		return nil, fmt.Errorf("open database %q: %w", path, db.recordTrouble(err))
+		return nil, fmt.Errorf("open database %q: %w", path, db.recordTrouble(err, false))
 	}
 	if db.reader, err = openFile(path, options("&_pragma=query_only(1)")); err != nil {
 		db.writer.Close()
@@ -161,13 +162,13 @@ func (r *Rows) Close() error {
 }
 
 // Err returns the error that ended the rows early.
-func (r *Rows) Err() error { return r.db.recordTrouble(r.Rows.Err()) }
+func (r *Rows) Err() error { return r.db.recordTrouble(r.Rows.Err(), false) }
 
 // Query runs a reading statement outside of transactions.
 func (db *DB) Query(ctx context.Context, query string, args ...any) (*Rows, error) {
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
 	rows, err := db.reader.QueryContext(ctx, db.Rebind(query), args...)
-	if err := db.recordTrouble(err); err != nil {
+	if err := db.recordTrouble(err, false); err != nil {
 		cancel()
 		return nil, err
 	}
@@ -184,7 +185,7 @@ type Row struct {
 // Scan copies the columns of the row into variables; the error is sql.ErrNoRows if the query found no row.
 func (r *Row) Scan(dest ...any) error {
 	defer r.cancel()
-	return r.db.recordTrouble(r.row.Scan(dest...))
+	return r.db.recordTrouble(r.row.Scan(dest...), false)
 }
 
 // QueryRow reads one row outside of transactions.
@@ -224,7 +225,7 @@ func (tx *Tx) Prepare(ctx context.Context, query string) (*sql.Stmt, error) {
 func (db *DB) Prepare(ctx context.Context, query string) (*sql.Stmt, error) {
 	stmt, err := db.writer.PrepareContext(ctx, db.Rebind(query))
 	if err != nil {
-		return nil, db.recordTrouble(fmt.Errorf("prepare the SQL statement %.60s: %w", query, err))
+		return nil, db.recordTrouble(fmt.Errorf("prepare the SQL statement %.60s: %w", query, err), false)
 	}
 	return stmt, nil
 }
@@ -234,7 +235,7 @@ func (db *DB) Prepare(ctx context.Context, query string) (*sql.Stmt, error) {
 func (db *DB) Write(ctx context.Context, fn func(tx *Tx) error) error {
 	ctx, cancel := context.WithTimeout(ctx, writeWithin)
 	defer cancel()
-	return db.recordTrouble(db.write(ctx, fn))
+	return db.recordTrouble(db.write(ctx, fn), true)
 }
 
 // write runs a transaction on behalf of Write, without a time limit.
@@ -266,7 +267,7 @@ func rollback(tx *sql.Tx) error {
 // where the engines differ.
 func (db *DB) Migrate(ctx context.Context, steps []string) error {
 	if err := db.migrate(ctx, steps); err != nil {
-		return fmt.Errorf("upgrade the schema of %s in database %s: %w", db.component, db.name, db.recordTrouble(err))
+		return fmt.Errorf("upgrade the schema of %s in database %s: %w", db.component, db.name, db.recordTrouble(err, false))
 	}
 	return nil
 }

@@ -228,3 +228,22 @@ func mustOpen(t *testing.T, dsn, component string) *DB {
 	t.Cleanup(func() { db.Close() })
 	return db
 }
+
+// TestReadsDoNotEndTroubleOfWrites checks that the trouble of a failed write lasts until a write succeeds: a locked database
+// still answers reads. The trouble of a read ends with the next success.
+func TestReadsDoNotEndTroubleOfWrites(t *testing.T) {
+	db := &DB{component: "history", name: "history.db"}
+	for _, c := range []struct {
+		failed, success bool // of a write
+		lasts           bool
+	}{{true, false, true}, {true, true, false}, {false, false, false}, {false, true, false}} {
+		_ = db.recordTrouble(nil, true)
+		if err := db.recordTrouble(ErrDamaged, c.failed); err == nil || db.Trouble() == nil {
+			t.Fatalf("%+v: no trouble after an error", c)
+		}
+		_ = db.recordTrouble(nil, c.success)
+		if (db.Trouble() != nil) != c.lasts {
+			t.Errorf("%+v: trouble %v", c, db.Trouble())
+		}
+	}
+}
