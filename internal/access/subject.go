@@ -146,8 +146,8 @@ const (
 	Change                  // admin
 )
 
-// Scope is the scope in which a caller needs a role for an operation: none, one namespace, any namespace, or the
-// whole cluster.
+// Scope is the part of the server on which an operation needs a role: none, one namespace, any namespace, or the whole
+// cluster.
 type Scope uint8
 
 // Scopes of operations.

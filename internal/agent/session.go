@@ -81,8 +81,7 @@ func (a *Agent) linkConfig(id *pki.Identity, assignment *link.Assignment) link.R
 	}
 }
 
-// composeHello returns the message Hello with which the agent opens a session, without the fields that the link fills
-// in.
+// composeHello returns the first message of a session, Hello, without the fields that the link sets.
 func (a *Agent) composeHello() wire.Hello {
 	return wire.Hello{
 		Name: a.cfg.Name, MachineID: a.cfg.Machine.ID, BootID: a.cfg.Machine.Boot, Version: a.cfg.Version,

@@ -192,9 +192,9 @@ func latenessNote(list []*escalation, ref history.HandlerRef) (note string) {
 	}
 	switch {
 	case earlier == 1 && len(list) == 1:
-		note += fmt.Sprintf("\nit is open since %s; nobody was notified, because its route is newer", opened.UTC().Format(time.RFC3339))
+		note += fmt.Sprintf("\nit has been open since %s, before this route applied to it", opened.UTC().Format(time.RFC3339))
 	case earlier > 0:
-		note += fmt.Sprintf("\n%d of them are open since %s or later; nobody was notified, because the route is newer", earlier, opened.UTC().Format(time.RFC3339))
+		note += fmt.Sprintf("\n%d of them have been open since %s or later, before this route applied to them", earlier, opened.UTC().Format(time.RFC3339))
 	}
 	return note
 }

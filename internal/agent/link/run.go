@@ -238,7 +238,7 @@ const (
 	statsEvery = time.Minute     // mean period
 )
 
-// statsSchedule has the time at which the session's next Stats message is due.
+// statsSchedule holds the due time of the session's next Stats message.
 type statsSchedule struct {
 	at    time.Time
 	first bool // no Stats were sent in this session

@@ -64,7 +64,7 @@ type LeavingError struct {
 	Reason string
 }
 
-// Error returns the reason with which the server ended the session.
+// Error returns the server's reason for the end of the session.
 func (e *LeavingError) Error() string { return "server ended the session: " + e.Reason }
 
 // Open opens a session with the server at addr (host:port): it sends Hello and reads Welcome. The error is a

@@ -250,8 +250,7 @@ func (o *outputBuffer) redactBytes(p []byte, last bool) []byte {
 	return p
 }
 
-// flushHider appends the last bytes of output, which the redaction delayed because they could be the start of a
-// secret.
+// flushHider appends the bytes that the redaction holds back as a possible start of a secret.
 func (o *outputBuffer) flushHider() {
 	if o.hider != nil && o.maxKept > len(o.kept) {
 		o.keepBytes(o.redactBytes(nil, true))

@@ -39,7 +39,7 @@ func executable(file string) error {
 	return nil
 }
 
-// setUser makes the command run in its own process group and as another user, which is an error on Windows.
+// setUser puts the command into its own process group, and runs it as another user.
 func setUser(cmd *exec.Cmd, runAs string) error {
 	if runAs == "" {
 		return nil

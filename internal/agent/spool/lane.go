@@ -231,7 +231,7 @@ func (l *lane) dropThrough(last uint64) (bytes int64) {
 	return bytes
 }
 
-// endFrontGap removes the gap at the start of the lane, which the server has acknowledged.
+// endFrontGap removes the acknowledged gap at the start of the lane.
 func (l *lane) endFrontGap() {
 	l.firstUnacknowledged, l.frontReason, l.counts = l.first, notLost, nil
 	l.cursor = max(l.cursor, l.first)

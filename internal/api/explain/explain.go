@@ -362,8 +362,7 @@ func holdReason(h *route.Hold) string {
 	return notification.ShowHolds([]route.Hold{*h})[0].Text()
 }
 
-// endHoldHint returns the command that ends a silence, maintenance window or other reason for which a notification
-// waits.
+// endHoldHint returns the command that ends a hold on notifications, such as a silence or a maintenance window.
 func (c *traceBuilder) endHoldHint(h *route.Hold) string {
 	flag := ""
 	if h.By.Namespace != model.DefaultNamespaceName {

@@ -228,8 +228,8 @@ func (c *traceBuilder) addScheduleLinks(spec *model.CheckSpec) {
 	link.Under = append(link.Under, v1.Link{Holds: true, Text: about, At: next.UTC()})
 }
 
-// lastExceptionEnd returns the end of the last time range since the last run in which the schedule did not run the
-// check. The function adds a link where the exception is in force now.
+// lastExceptionEnd returns the end of the latest schedule exception since the last run of the check. For a present
+// exception it adds a step to the trace.
 func (c *traceBuilder) lastExceptionEnd(st *event.State) (end time.Time) {
 	chunk := c.Chunk(st.Chunk)
 	if chunk == nil || len(chunk.Except) == 0 {

@@ -56,9 +56,9 @@ func Register(r *op.Routes, o Options) {
 }
 
 // limitInboundRequests is middleware that limits concurrent requests, body time and wrong credentials of other
-// systems. Right ones are never refused, whoever guesses at the same address: a token or a signature is cheap to
-// check, and answer throttles what is not. A slow body takes no slot of API requests. answer returns the error; nil
-// sends an empty object. name is the reason of refusals in the metrics.
+// systems. Valid credentials are never refused for guesses from the same address: a token or a signature is cheap to
+// check, and answer throttles expensive checks. A slow body takes no slot of API requests. answer handles one request;
+// if it returns nil, the response is an empty object. name is the reason of refusals in the metrics.
 func limitInboundRequests(r *op.Routes, name string, slots *queue.Slots, body time.Duration, answer func(r *http.Request, address string) error) http.Handler {
 	attempts := tries.New(r.View().Now)
 	answered := http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -96,8 +96,7 @@ type callbackReceiver struct {
 	logger     *slog.Logger
 }
 
-// answerCallback handles a callback by which a service such as PagerDuty reports that a person acknowledged or closed
-// an incident.
+// answerCallback handles the callback of a service such as PagerDuty about an acknowledged or closed incident.
 func (c *callbackReceiver) answerCallback(r *http.Request, address string) error {
 	namespace, name, ok := strings.Cut(strings.TrimPrefix(r.URL.Path, callbackPath), "/")
 	var spec *model.HandlerSpec

@@ -66,7 +66,7 @@ type HoldCounter struct {
 // NewHoldCounter returns a HoldCounter, which reads the open problems only once per request.
 func NewHoldCounter(v *view.View) *HoldCounter { return &HoldCounter{View: v} }
 
-// Count returns the number of open problems for which a silence or maintenance window stops notifications now.
+// Count returns the number of open problems whose notifications a silence or maintenance window stops now.
 func (h *HoldCounter) Count(name route.Name) int {
 	if !h.counted {
 		h.counted, h.by = true, map[route.Name]int{}

@@ -228,8 +228,8 @@ func (c *Conn) Close() error {
 	return c.Conn.Close()
 }
 
-// MarkAuthenticated records that the agent has authenticated, so that its connection is never evicted, unless agents have all places
-// but those of people.
+// MarkAuthenticated records that the agent has authenticated. Its connection is never evicted, unless agents have taken
+// all places but those of people.
 func (c *Conn) MarkAuthenticated() {
 	a := c.admission
 	a.mu.Lock()
