@@ -3,6 +3,7 @@ package item
 
 import (
 	"math"
+	"slices"
 	"strconv"
 )
 
@@ -83,4 +84,16 @@ func (v Value) String() string {
 type Sample struct {
 	At    int64 // time of the value, in nanoseconds since 1970
 	Value Value
+}
+
+// typeNames has the names of the types in resources, by Type.
+var typeNames = [...]string{"float", "unsigned", "text", "log", "boolean"}
+
+// String returns the name of the type in resources.
+func (t Type) String() string { return typeNames[t] }
+
+// ParseType returns the type with a name.
+func ParseType(name string) (Type, bool) {
+	i := slices.Index(typeNames[:], name)
+	return Type(max(i, 0)), i >= 0
 }
