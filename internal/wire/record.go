@@ -28,6 +28,8 @@ const (
 	// RecordProxyResult has a result for a proxy node. Its number is in the batch of the node that sent
 	// it, in the same commit.
 	RecordProxyResult RecordKind = 8
+	// RecordVerdict has a change in the state of a trigger, which the metric reducer computed from values.
+	RecordVerdict RecordKind = 9
 )
 
 // Record is one decoded journal entry. Which fields are set depends on Kind.
@@ -42,6 +44,19 @@ type Record struct {
 	ServerResult *ServerResult
 	ProxyResult  *ProxyResult
 	Intent       *IntentMark
+	Verdict      *Verdict
+}
+
+// Verdict is the journal record of a trigger that changed its state. Commit and Index tell the values that changed it:
+// a replay computes the verdict from them again and finds here that it is recorded.
+type Verdict struct {
+	Commit   uint64        // number of the commit of the values
+	Index    uint32        // among the verdicts of that commit and partition
+	Chunk    model.ChunkID // of the Template that judged
+	Trigger  string        // its name: the instance of the event
+	Problem  bool          // the trigger is true; else false again
+	Executed int64         // time of the value, Unix ns
+	Output   []byte
 }
 
 // IntentMark names the intent revision in force and the stores that lie beside the journal. A start compares the last mark
@@ -134,6 +149,8 @@ func AppendRecord(dst []byte, r *Record) []byte {
 		return appendServerResultRecord(dst, r)
 	case RecordProxyResult:
 		return appendProxyResultRecord(dst, r)
+	case RecordVerdict:
+		return appendVerdictRecord(dst, r)
 	}
 	panic(fmt.Sprintf("BUG: append record of kind %d", r.Kind))
 }
@@ -181,6 +198,9 @@ func (r *Record) Decode(data []byte) error {
 	case RecordProxyResult:
 		f.message, r.ProxyResult = "ProxyResultRecord", &ProxyResult{}
 		readProxyResultRecord(&f, r)
+	case RecordVerdict:
+		f.message, r.Verdict = "VerdictRecord", &Verdict{}
+		readVerdictRecord(&f, r)
 	default:
 		return fmt.Errorf("decode record: %w: unknown kind %d", ErrMalformed, data[0])
 	}
