@@ -131,7 +131,9 @@ func (s *Server) newMonitor() *selfcheck.Monitor {
 		KeepaliveTimeout: time.Duration(s.cfg.KeepaliveTimeout), SnapshotCycle: s.cfg.SnapshotCycle.String(),
 		RestoredCommand: datadir.StoppedCommand(s.cfg, "restored"), Now: s.now, Log: s.log,
 		Record: s.recorder.RecordNodeResult,
-		Event:  func(node model.NodeID, check model.CheckID) (event.State, bool) { return s.view.Get(node, check) },
+		Event: func(node model.NodeID, check model.CheckID) (event.State, bool) {
+			return s.view.Get(node, model.CheckSource(check))
+		},
 		Events: func(ctx context.Context, q event.Query) (event.Page, error) { return s.view.List(ctx, q) },
 
 		Machines:  func() int { return s.directory.Machines() },

@@ -136,7 +136,7 @@ func (s *Server) openReactions(ctx context.Context) error {
 		},
 		Routing: react.RoutingOptions{
 			Table: s.routes, NodesSilent: s.monitor.ReportSilentNodes, MassOutage: s.monitor.MassOutage, Shadow: s.directory.Shadow,
-			Present: react.EventState(func(node model.NodeID, check model.CheckID) (event.State, bool) { return s.view.Get(node, check) }),
+			Present: react.EventState(func(node model.NodeID, source model.Source) (event.State, bool) { return s.view.Get(node, source) }),
 			Dependencies: func(node model.NodeID, source model.Source) []route.Dependency {
 				return s.directory.Dependencies(node, source.Check())
 			},

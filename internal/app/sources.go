@@ -137,7 +137,7 @@ func (s *Server) sourceConfig() core.Config {
 
 // lastRun returns the time of the last result of a round-robin check, from any node.
 func (s *Server) lastRun(node model.NodeID, check model.CheckID) (at time.Time, ok bool) {
-	st, ok := s.view.Get(node, check)
+	st, ok := s.view.Get(node, model.CheckSource(check))
 	if !ok || st.Stream == 0 { // stream 0: results of the server itself
 		return at, ok
 	}
@@ -221,7 +221,7 @@ type eventIndex struct{ *event.View }
 
 // HasEvent reports whether a check on a node has an event.
 func (v eventIndex) HasEvent(node model.NodeID, check model.CheckID) bool {
-	_, ok := v.Get(node, check)
+	_, ok := v.Get(node, model.CheckSource(check))
 	return ok
 }
 

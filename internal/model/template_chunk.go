@@ -71,3 +71,11 @@ func (c *Chunk) Judgement(instance string) *CheckChunk {
 	}
 	return out
 }
+
+// TriggerStatus returns the status of an event whose trigger is true: WARNING up to the severity warning, else CRITICAL.
+func (c *CheckChunk) TriggerStatus() Status {
+	if c.Severities[Critical] <= SeverityWarning {
+		return Warning
+	}
+	return Critical
+}

@@ -1,10 +1,12 @@
 package model
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/muster-fleet/muster/internal/item"
 )
@@ -70,6 +72,12 @@ type Trigger struct {
 	// The trigger is not evaluated while this is true.
 	Disabled bool `json:"disabled,omitempty"`
 }
+
+// DefaultItemInterval is the interval of an item that names neither interval nor from.
+const DefaultItemInterval = Duration(time.Minute)
+
+// SeverityName returns the name of the severity of the trigger's problem.
+func (t *Trigger) SeverityName() string { return cmp.Or(t.Severity, Average.String()) }
 
 // Step is one step of preprocessing: a mapping of the step's name to its parameter or its list of parameters, and
 // onFail.

@@ -247,9 +247,9 @@ func (r *router) notifyChangedProblem(e *escalation, now time.Time) {
 // receivers returns the definition whose handlers, route and pipelines decide about a problem: the check as it is declared
 // now, or else the definition that judged its result; nil: the definition is unknown.
 func receivers(names Names, t *event.Transition) *model.CheckChunk {
-	if t.Source.Kind == model.SourceCheck {
-		if unit := names.CheckUnit(t.Source.Check()); unit != nil && unit.Chunk != nil {
-			return unit.Chunk.AsCheck()
+	if unit := names.SourceUnit(t.Source); unit != nil {
+		if c := unit.Chunk.Judgement(t.Source.Instance); c != nil {
+			return c
 		}
 	}
 	return definition(names, t)

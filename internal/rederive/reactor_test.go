@@ -62,10 +62,10 @@ func (testNames) NamespaceHandlers(string) []string { return nil }
 func (testNames) Handler(string, string) (*model.HandlerSpec, bool) { return nil, false }
 
 // CheckChunk implements react.Names by testChunk.
-func (testNames) CheckChunk(id model.ChunkID) *model.CheckChunk { return testChunk(id) }
+func (testNames) Judgement(id model.ChunkID, _ string) *model.CheckChunk { return testChunk(id) }
 
 // CheckUnit implements react.Names without declared checks.
-func (testNames) CheckUnit(model.CheckID) *directory.Unit { return nil }
+func (testNames) SourceUnit(model.Source) *directory.Unit { return nil }
 
 // Keepalive implements react.Names without keepalive handlers.
 func (testNames) Keepalive(model.NodeID) *model.CheckChunk { return nil }

@@ -42,7 +42,9 @@ func OpaqueChunk(id model.ChunkID, data []byte) *model.Chunk {
 func ChunkFeature(kind model.ChunkKind) string { return fmt.Sprintf("chunk.%d", kind) }
 
 // Features returns the features of this build for Hello.Features.
-func Features() []string { return []string{ChunkFeature(model.ChunkCheck), ChunkFeature(model.ChunkTemplate)} }
+func Features() []string {
+	return []string{ChunkFeature(model.ChunkCheck), ChunkFeature(model.ChunkTemplate)}
+}
 
 // ChunkHash returns the first half of the SHA-256 of an encoded chunk.
 func ChunkHash(body []byte) (h [16]byte) {

@@ -1598,6 +1598,7 @@ func appendActionRecord(dst []byte, x *Record) []byte {
 	dst = appendString(dst, 5, x.Action.Note)
 	dst = appendUint(dst, 6, x.Action.Until)
 	dst = appendString(dst, 7, x.Action.Problem)
+	dst = appendString(dst, 8, x.Action.Instance)
 	return dst
 }
 
@@ -1619,6 +1620,8 @@ func readActionRecord(f *fields, x *Record) {
 			x.Action.Until = f.uint64("until_ms")
 		case 7:
 			x.Action.Problem = f.string("problem", 255)
+		case 8:
+			x.Action.Instance = f.string("instance", 255)
 		}
 	}
 }

@@ -103,7 +103,8 @@ type Action struct {
 	Until uint64 // of an acknowledgement, Unix ms; zero: until the problem ends
 	// Problem is the id of the problem that it is for: nothing is done where another one is open by then,
 	// or none. Empty: any.
-	Problem string
+	Problem  string
+	Instance string // trigger of the Template Check; empty: an event of a check
 }
 
 // ServerResult is the journal record of a result that the server itself made, about itself (node model.ServerNode) or

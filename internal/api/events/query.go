@@ -150,19 +150,19 @@ func FindEvent(ctx context.Context, v *view.View, in Path) (event.State, error) 
 	if !ok {
 		return event.State{}, v.NodeNotFoundError(ctx, in.Namespace, in.Node)
 	}
-	checks := v.FindChecksByName([]string{in.Namespace}, in.Check)
-	for _, check := range checks {
-		if st, ok := v.Events.Get(node, check); ok {
+	sources := v.FindSourcesByName([]string{in.Namespace}, in.Check)
+	for _, source := range sources {
+		if st, ok := v.Events.Get(node, source); ok {
 			return st, nil
 		}
 	}
-	if len(checks) == 0 {
+	if len(sources) == 0 {
 		return event.State{}, v.CheckNotFoundError(ctx, in.Namespace, in.Check)
 	}
 	e := model.Errorf(model.NotFound, "event %s/%s does not exist in namespace %s", in.Node, in.Check, in.Namespace)
-	for _, check := range checks {
-		if v.Directory.RunsUnit(node, check) {
-			return event.State{}, model.Errorf(model.NotFound, "event %s/%s has no result yet: %s", in.Node, in.Check, firstResultText(v, node, check)).
+	for _, source := range sources {
+		if v.Directory.RunsUnit(node, model.UnitID(source.ID)) {
+			return event.State{}, model.Errorf(model.NotFound, "event %s/%s has no result yet: %s", in.Node, in.Check, firstResultText(v, node, source)).
 				WithHint("see each step: muster why %s/%s/%s", in.Namespace, in.Node, in.Check)
 		}
 	}
@@ -173,9 +173,11 @@ func FindEvent(ctx context.Context, v *view.View, in Path) (event.State, error) 
 }
 
 // firstResultText returns when the first result of a check on a node is due.
-func firstResultText(v *view.View, node model.NodeID, check model.CheckID) string {
-	chunk := v.Assigned(node, check)
+func firstResultText(v *view.View, node model.NodeID, source model.Source) string {
+	chunk := v.Assigned(node, source.Check())
 	switch {
+	case source.Kind == model.SourceTrigger:
+		return "the trigger has not been true since it was declared"
 	case chunk == nil || chunk.Interval == 0 && chunk.Cron == "":
 		return "the check runs on this node, and its first result is due"
 	case chunk.Cron != "":
@@ -184,18 +186,19 @@ func firstResultText(v *view.View, node model.NodeID, check model.CheckID) strin
 	return "the check runs on this node, its first result is due within " + model.Duration(chunk.Interval).String()
 }
 
-// FindCheckOn finds the check of an event path: the check of this name that the node runs, else the check in its namespace.
-func FindCheckOn(ctx context.Context, v *view.View, node model.NodeID, in Path) (model.CheckID, error) {
-	checks := v.FindChecksByName([]string{in.Namespace}, in.Check)
-	if len(checks) == 0 {
-		return 0, v.CheckNotFoundError(ctx, in.Namespace, in.Check)
+// FindSourceOn finds the source of an event path: the check or trigger of this name that the node has, else that in its
+// namespace.
+func FindSourceOn(ctx context.Context, v *view.View, node model.NodeID, in Path) (model.Source, error) {
+	sources := v.FindSourcesByName([]string{in.Namespace}, in.Check)
+	if len(sources) == 0 {
+		return model.Source{}, v.CheckNotFoundError(ctx, in.Namespace, in.Check)
 	}
-	for _, check := range checks {
-		if v.Directory.RunsUnit(node, check) {
-			return check, nil
+	for _, source := range sources {
+		if v.Directory.RunsUnit(node, model.UnitID(source.ID)) {
+			return source, nil
 		}
 	}
-	return checks[0], nil
+	return sources[0], nil
 }
 
 // eventConditions is the language of conditions over an event and its node.
@@ -224,7 +227,7 @@ func eventVariables() map[string]eventVariable {
 		"event.status":       {cel.IntType, func(x *conditionActivation, s *event.State) celref.Val { return x.statuses[s.Status&3] }},
 		"event.severity":     {cel.IntType, func(x *conditionActivation, s *event.State) celref.Val { return x.severities[s.Severity&7] }},
 		"event.output":       {cel.StringType, func(_ *conditionActivation, s *event.State) celref.Val { return types.String(s.Output) }},
-		"event.check":        {cel.StringType, func(x *conditionActivation, s *event.State) celref.Val { return types.String(x.checkNameOf(s.Check)) }},
+		"event.check":        {cel.StringType, func(x *conditionActivation, s *event.State) celref.Val { return types.String(x.checkNameOf(s.Source())) }},
 		"event.occurrences":  {cel.IntType, func(_ *conditionActivation, s *event.State) celref.Val { return types.Int(s.Occurrences) }},
 		"event.stateChanges": {cel.IntType, func(_ *conditionActivation, s *event.State) celref.Val { return types.Int(s.StateChanges) }},
 		"event.results":      {cel.IntType, func(_ *conditionActivation, s *event.State) celref.Val { return types.Int(s.Results) }},
@@ -264,7 +267,7 @@ type conditionActivation struct {
 
 	node       *list.NodeReader
 	readsNode  bool
-	check      model.CheckID
+	source     model.Source
 	checkName  string
 	statuses   [4]celref.Val
 	severities [8]celref.Val
@@ -307,10 +310,10 @@ func (x *conditionActivation) ResolveName(name string) (any, bool) {
 
 // checkNameOf returns the name of a check, which it caches for the request. Events of one check often follow each
 // other, so the function remembers the last name.
-func (x *conditionActivation) checkNameOf(check model.CheckID) string {
-	if x.check != check {
-		_, x.checkName, _ = x.directory.CheckName(check)
-		x.check = check
+func (x *conditionActivation) checkNameOf(source model.Source) string {
+	if x.source != source {
+		_, name, _ := x.directory.SourceName(source)
+		x.source, x.checkName = source, source.Title(name)
 	}
 	return x.checkName
 }

@@ -51,6 +51,7 @@ func (p *eventPartition) encodeStates(b []byte, n uint32) []byte {
 	for _, e := range states {
 		b = binary.AppendUvarint(b, uint64(e.check-before))
 		before = e.check
+		b = shard.AppendText(b, p.instances.name(p.slots.slot(e.slot).instance))
 		b = p.encodeState(b, p.Node(n).LastSeen, e.slot)
 	}
 	return b
@@ -139,23 +140,24 @@ func (p *eventPartition) decodeStates(d *shard.Decoder, n uint32) {
 	}
 	p.nodes[n].states = make([]nodeState, 0, states+states/8)
 	var check model.CheckID
+	before := ""
 	for k := range states {
 		step := d.Uint32()
-		next := check + model.CheckID(step)
-		if k > 0 && next <= check {
+		next, instance := check+model.CheckID(step), string(d.Bytes())
+		if k > 0 && (next < check || next == check && instance <= before) {
 			d.Fail("states out of order")
 		}
 		if d.Err() != nil {
 			return
 		}
-		check = next
-		p.decodeState(d, n, check)
+		check, before = next, instance
+		p.decodeState(d, n, check, instance)
 	}
 }
 
 // decodeState reads one event state from a snapshot section.
-func (p *eventPartition) decodeState(d *shard.Decoder, n uint32, check model.CheckID) {
-	id, s := p.addState(n, check)
+func (p *eventPartition) decodeState(d *shard.Decoder, n uint32, check model.CheckID, instance string) {
+	id, s := p.addState(n, check, instance)
 	status, severity := model.Status(d.Byte()), model.Severity(d.Byte())
 	flags := slotFlags(d.Byte())
 	s.historyLen = d.Byte()
@@ -196,7 +198,7 @@ func (p *eventPartition) decodeState(d *shard.Decoder, n uint32, check model.Che
 	if flags&flagProblemOpen == 0 {
 		return
 	}
-	o := &model.Problem{ID: string(d.Bytes()), NodeID: p.Node(n).ID, Source: model.CheckSource(check), Chunk: model.ChunkID(d.Uint32())}
+	o := &model.Problem{ID: string(d.Bytes()), NodeID: p.Node(n).ID, Source: p.source(s), Chunk: model.ChunkID(d.Uint32())}
 	o.Status, o.Severity = model.Status(d.Byte()), model.Severity(d.Byte())
 	o.Opened = time.Unix(0, d.Int()).UTC()
 	o.Output = string(d.Bytes())

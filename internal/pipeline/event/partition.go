@@ -1,7 +1,9 @@
 package event
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/expect"
@@ -20,10 +22,11 @@ type eventPartition struct {
 	nodes       []nodeStates // by the shard's index of the node
 	slots       slotPages
 	outputs     outputStore
-	textScratch []byte                     // scratch of storeOutput
-	deadlines   *expect.Engine             // by slot
-	problems    map[uint32]*model.Problem  // open ones, by slot; replaced, never changed
-	runners     map[uint32]model.NodeID    // node that ran the check, by slot; only where it is another one
+	textScratch []byte                    // scratch of storeOutput
+	deadlines   *expect.Engine            // by slot
+	problems    map[uint32]*model.Problem // open ones, by slot; replaced, never changed
+	runners     map[uint32]model.NodeID   // node that ran the check, by slot; only where it is another one
+	instances   instanceNames
 	reserved    map[uint32][]model.CheckID // by node: admitted and not yet in its states; not in snapshots, see Admit
 	absent      shard.Tombstones[stateKey] // of forgotten checks, on one node or (node zero) on all
 
@@ -56,13 +59,17 @@ func (p *eventPartition) countsOf(ns model.NamespaceID) *Counts {
 	return c
 }
 
-// addState makes an empty state, OK and without history, of a check that the node
-// does not have yet.
-func (p *eventPartition) addState(n uint32, check model.CheckID) (uint32, *stateSlot) {
+// addState makes an empty state, OK and without history, of a source that the node does not have yet: a check, or with an
+// instance a trigger of a Template.
+func (p *eventPartition) addState(n uint32, check model.CheckID, instance string) (uint32, *stateSlot) {
 	id := p.slots.allocate()
 	s := p.slots.slot(id)
-	*s = stateSlot{check: check, node: n}
-	p.nodes[n].insert(check, id)
+	*s = stateSlot{check: check, node: n, instance: p.instances.intern(instance)}
+	at, found := p.search(n, check, instance)
+	if found {
+		panic("BUG: state added twice")
+	}
+	p.nodes[n].insert(at, nodeState{check, id})
 	p.byStatus[s.status].add(id)
 	p.bySeverity[s.severity].add(id)
 	p.byCheck[check] = append(p.byCheck[check], id)
@@ -88,7 +95,9 @@ func (p *eventPartition) removeState(id uint32) {
 	}
 	p.view.totals.counter(ns).Add(-1)
 
-	p.nodes[s.node].remove(s.check)
+	at, _ := p.search(s.node, s.check, p.instances.name(s.instance))
+	p.nodes[s.node].states = slices.Delete(p.nodes[s.node].states, at, at+1)
+	p.instances.release(s.instance)
 	p.byStatus[s.status].remove(id)
 	p.bySeverity[s.severity].remove(id)
 	p.open.remove(id)
@@ -147,7 +156,7 @@ func (p *eventPartition) copyState(id uint32, dst *State) {
 	s := p.slots.slot(id)
 	n := p.Node(s.node)
 	*dst = State{
-		Node: n.ID, Check: s.check, Chunk: s.chunk, Namespace: n.Namespace,
+		Node: n.ID, Check: s.check, Instance: p.instances.name(s.instance), Chunk: s.chunk, Namespace: n.Namespace,
 		Status: s.status, Severity: s.severity, Expired: s.flags&flagExpired != 0,
 		Occurrences: s.occurrences, Watermark: s.watermark,
 		StatusHistory: StatusHistory{
@@ -170,7 +179,7 @@ func (p *eventPartition) copyState(id uint32, dst *State) {
 	}
 }
 
-// nodeStates is the sorted list of a node's event states, by check id. It lies beside the shard's node, under the
+// nodeStates is the sorted list of a node's event states, by check id and instance. It lies beside the shard's node, under the
 // same index.
 type nodeStates struct{ states []nodeState }
 
@@ -197,32 +206,91 @@ func (n *nodeStates) find(check model.CheckID) (slot uint32, ok bool) {
 	return 0, false
 }
 
-// search returns the index of a check's state in the sorted list, and whether the state exists.
-func (n *nodeStates) search(check model.CheckID) (int, bool) {
-	return slices.BinarySearchFunc(n.states, check, func(e nodeState, c model.CheckID) int {
-		return int(int64(e.check) - int64(c))
+// search returns the index of a source's state in the sorted list of a node, and whether the state exists.
+func (p *eventPartition) search(n uint32, check model.CheckID, instance string) (int, bool) {
+	return slices.BinarySearchFunc(p.nodes[n].states, instance, func(e nodeState, instance string) int {
+		return cmp.Or(cmp.Compare(e.check, check), cmp.Compare(p.instances.name(p.slots.slot(e.slot).instance), instance))
 	})
 }
 
-// insert adds the state of a check, which must not exist yet.
-func (n *nodeStates) insert(check model.CheckID, slot uint32) {
-	at, found := n.search(check)
-	if found {
-		panic("BUG: state added twice")
+// findSource returns the slot of a source's state.
+func (p *eventPartition) findSource(n uint32, check model.CheckID, instance string) (slot uint32, ok bool) {
+	if instance == "" {
+		return p.nodes[n].find(check)
 	}
+	at, ok := p.search(n, check, instance)
+	if !ok {
+		return 0, false
+	}
+	return p.nodes[n].states[at].slot, true
+}
+
+// source returns the problem source of a state: only triggers have an instance.
+func (p *eventPartition) source(s *stateSlot) model.Source {
+	if s.instance == 0 {
+		return model.CheckSource(s.check)
+	}
+	return model.TriggerSource(s.check, p.instances.name(s.instance))
+}
+
+// instanceNames holds the instances of a partition's states, each text once. Number zero is the empty instance of checks.
+type instanceNames struct {
+	names  []string // by number less one
+	users  []uint32 // states that have the name
+	byName map[string]uint32
+	free   []uint32
+}
+
+// intern returns the number of an instance for one more state.
+func (x *instanceNames) intern(name string) uint32 {
+	if name == "" {
+		return 0
+	}
+	number, ok := x.byName[name]
+	switch {
+	case ok:
+	case len(x.free) > 0:
+		number, x.free = x.free[len(x.free)-1], x.free[:len(x.free)-1]
+	default:
+		x.names, x.users = append(x.names, ""), append(x.users, 0)
+		number = uint32(len(x.names))
+	}
+	if x.users[number-1]++; !ok {
+		if x.byName == nil {
+			x.byName = map[string]uint32{}
+		}
+		name = strings.Clone(name)
+		x.names[number-1], x.byName[name] = name, number
+	}
+	return number
+}
+
+// name returns the instance with a number.
+func (x *instanceNames) name(number uint32) string {
+	if number == 0 {
+		return ""
+	}
+	return x.names[number-1]
+}
+
+// release gives up the instance of a removed state.
+func (x *instanceNames) release(number uint32) {
+	if number == 0 {
+		return
+	}
+	if x.users[number-1]--; x.users[number-1] == 0 {
+		delete(x.byName, x.names[number-1])
+		x.names[number-1] = ""
+		x.free = append(x.free, number)
+	}
+}
+
+// insert inserts a state into the list of a node.
+func (n *nodeStates) insert(at int, state nodeState) {
 	if len(n.states) == cap(n.states) { // a quarter more: nodes stop growing soon
 		n.states = append(make([]nodeState, 0, len(n.states)+len(n.states)/4+8), n.states...)
 	}
-	n.states = slices.Insert(n.states, at, nodeState{check, slot})
-}
-
-// remove removes the state of a check, which must exist.
-func (n *nodeStates) remove(check model.CheckID) {
-	at, found := n.search(check)
-	if !found {
-		panic("BUG: the node has no such state to remove")
-	}
-	n.states = slices.Delete(n.states, at, at+1)
+	n.states = slices.Insert(n.states, at, state)
 }
 
 // addNode makes room for the event states of a new node.
@@ -281,7 +349,8 @@ type stateSlot struct {
 	lastOK   int64
 	changed  int64
 
-	check        model.CheckID
+	check        model.CheckID // or the Template of a trigger
+	instance     uint32        // number in instanceNames; zero: a check
 	chunk        model.ChunkID
 	node         uint32 // the shard's index of it
 	streak       uint32 // in a row on this side of OK: passing where status is OK, else failing
