@@ -1,0 +1,5 @@
+package trigger
+
+func compileForecast(c *compiler, n *node) evaluator {
+	return refuse("not yet computed")(c, n)
+}
