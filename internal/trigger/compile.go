@@ -68,7 +68,10 @@ func constant(o operand) evaluator { return func(*Windows) operand { return o } 
 func (c *compiler) call(n *node) evaluator {
 	if len(n.args) > 0 && n.args[0].kind == itemNode {
 		f, ok := historyFunctions[n.name]
-		if !ok {
+		switch {
+		case n.args[0].host == "*" || strings.HasSuffix(n.name, "_foreach"):
+			c.fail(n, "%s belongs into a rule: a trigger reads the items of one node", n.name)
+		case !ok:
 			c.fail(n, "no function over the history of an item has the name %s", n.name)
 		}
 		return f(c, n)
@@ -148,9 +151,6 @@ type historyCall struct {
 func (c *compiler) history(n *node, most int, types ...item.Type) *historyCall {
 	i := &n.args[0]
 	host, key := c.expand(i, i.host), c.expand(i, i.name)
-	if host == "*" || strings.Contains(key, "*") && strings.Contains(key, "?[") {
-		c.fail(i, "an expression over several nodes belongs into a rule, not into a trigger")
-	}
 	position, t, err := c.scope.Item(host, key)
 	if err != nil {
 		c.fail(i, "%v", err)

@@ -376,10 +376,11 @@ func (p *parser) argument(before []node) node {
 
 // item parses /host/key[parameters].
 func (p *parser) item() (host, key string) {
+	offset := p.at
 	p.at++
 	host, ok := p.until("/")
 	if !ok {
-		p.fail(p.at, "expected /host/key, or //key for the node itself")
+		p.fail(offset, "expected /host/key, or //key for the node itself")
 	}
 	p.at++
 	start := p.at

@@ -14,7 +14,7 @@ type period struct {
 	month int           // 1M, 1y: the span is of months
 	shift []shiftStep
 	zone  *time.Location
-	// exclusive leaves out a value exactly at the end and takes one at the begin: periods of trends are [begin, end).
+	// exclusive leaves out a value exactly at the end and takes one at the start: periods of trends are [start, end).
 	exclusive bool
 }
 

@@ -454,10 +454,11 @@ func (w *window) coarsen(s *spec) {
 // grains are the times over which long windows combine values.
 var grains = []time.Duration{time.Minute, 5 * time.Minute, 15 * time.Minute, time.Hour, 6 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour}
 
-// grainOf returns the grain of a period: none up to an hour, and at most a hundredth of the period beyond.
+// grainOf returns the grain of a period. A period up to an hour, moved by up to an hour, has none; that of a longer one is
+// about a hundredth of the period.
 func grainOf(p *period) int64 {
 	reach := p.span + p.delay()
-	if reach <= time.Hour {
+	if p.span <= time.Hour && p.delay() <= time.Hour {
 		return 0
 	}
 	for _, g := range grains {
