@@ -275,7 +275,11 @@ func (f *curve) timeLeft(now, threshold float64) float64 {
 	if p.at(f.x(now)) == 0 {
 		return 0
 	}
-	for len(p) > 1 && math.Abs(p[len(p)-1]) <= 1e-12*math.Abs(slices.MaxFunc(p, func(a, b float64) int { return compare(ofFloat(math.Abs(a)), ofFloat(math.Abs(b))) })) {
+	largest := 0.0
+	for _, c := range p {
+		largest = max(largest, math.Abs(c))
+	}
+	for len(p) > 1 && math.Abs(p[len(p)-1]) <= 1e-12*largest {
 		p = p[:len(p)-1] // a constant fitted with noise reaches nothing
 	}
 	bound := 0.0 // all roots lie below it (Cauchy)

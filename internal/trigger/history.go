@@ -86,6 +86,12 @@ func (s *spec) read(w *window, rank int) operand {
 // float returns the value of an entry as a float.
 func (s *spec) float(w *window, rank int) float64 { return s.read(w, rank).Float() }
 
+// order compares a value with the one before it.
+func (s *spec) order(w *window, rank int) int {
+	value, previous := s.read(w, rank), s.read(w, rank-1)
+	return compare(&value, &previous)
+}
+
 // noValue returns the reason for a period without a value.
 func (h *historyCall) noValue() operand {
 	if h.period == "" {
@@ -368,7 +374,7 @@ func compileChangecount(c *compiler, n *node) evaluator {
 		}
 		var changes uint64
 		for rank := 1; rank < v.inside; rank++ {
-			order := compare(s.read(v, rank), s.read(v, rank-1))
+			order := s.order(v, rank)
 			if order != 0 && (mode != "inc" || order > 0) && (mode != "dec" || order < 0) {
 				changes++
 			}
@@ -394,7 +400,7 @@ func compileMonotone(c *compiler, n *node) evaluator {
 			return tooMany
 		}
 		for rank := 1; rank < v.inside; rank++ {
-			order := compare(s.read(v, rank), s.read(v, rank-1))
+			order := s.order(v, rank)
 			if falling {
 				order = -order
 			}

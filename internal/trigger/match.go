@@ -1,7 +1,6 @@
 package trigger
 
 import (
-	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -62,7 +61,10 @@ func compileMatch(t item.Type, operator, pattern string) (match func(item.Value)
 	if bound.unknown() {
 		return nil, "expected a number as the pattern, got " + quote(pattern)
 	}
-	return func(v item.Value) bool { return test(compare(ofValue(v), bound)) }, ""
+	return func(v item.Value) bool {
+		value := ofValue(v)
+		return test(compare(&value, &bound))
+	}, ""
 }
 
 var orders = map[string]func(order int) bool{
@@ -93,6 +95,3 @@ func compileRegexp(pattern string, ignoreCase bool) (match func(string) bool, pr
 		return ok && err == nil
 	}, ""
 }
-
-// finite says whether a number is neither infinite nor NaN.
-func finite(f float64) bool { return !math.IsInf(f, 0) && !math.IsNaN(f) }
