@@ -28,9 +28,9 @@ func compileForecast(c *compiler, n *node) evaluator {
 	if !slices.Contains([]string{"", "value", "max", "min", "delta", "avg"}, mode) {
 		c.fail(n, "the mode of forecast is value, max, min, delta or avg")
 	}
-	return h.points(1, func(_ *Windows, points []point) operand {
+	return h.points(0, func(_ *Windows, points []point) operand {
 		f := curve
-		if !f.fit(points) {
+		if len(points) == 0 || !f.fit(points) {
 			return ofFloat(-1)
 		}
 		now := nanosecond - points[0].at

@@ -142,7 +142,10 @@ func (p *Program) spec(i int) *spec {
 }
 
 func compileFirst(c *compiler, n *node) evaluator {
-	h := c.history(n, 2).requirePeriod()
+	h := c.history(n, 2)
+	if h.spec.period.span == 0 {
+		c.fail(n, "%s needs a time as its period: %s(//key,5m)", n.name, n.name)
+	}
 	h.keepAsIs()
 	i, empty := h.all(keepFirst, ""), h.noValue()
 	s, clock := h.program.spec(i), n.name == "firstclock"
@@ -160,7 +163,7 @@ func compileFirst(c *compiler, n *node) evaluator {
 
 // all makes a window of all values of the period. A first value is found again in entries of the period's grain.
 func (h *historyCall) all(o operation, extra string) int {
-	if o == keepFirst && h.spec.period.count == 0 {
+	if o == keepFirst {
 		h.spec.grain = grainOf(&h.spec.period)
 	}
 	return h.window(values, o, extra)
@@ -363,12 +366,12 @@ func compileChangecount(c *compiler, n *node) evaluator {
 		h.spec.load = loadHash
 	}
 	i, truncated := h.all(keepLast, "hash"), h.truncated()
-	s, empty := h.program.spec(i), h.noValue()
+	s, few := h.program.spec(i), unknownFor("fewer than 2 values of "+h.key+" in "+h.period)
 	return func(w *Windows) operand {
 		v := &w.list[i]
 		switch {
-		case v.inside == 0:
-			return empty
+		case v.inside < 2:
+			return few
 		case truncated(v):
 			return tooMany
 		}

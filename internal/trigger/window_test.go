@@ -71,6 +71,8 @@ func plain(function, periodText string, all []item.Sample, now int64) (float64, 
 		return 0, false
 	case len(in) == 0:
 		return 0, function == "count" || function == "countunique"
+	case function == "changecount" && len(in) < 2:
+		return 0, false
 	}
 	return scan[function](in)
 }
@@ -103,8 +105,11 @@ func TestWindowsEqualScan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		function := rapid.SampledFrom([]string{"first", "min", "max", "sum", "avg", "count", "countunique", "changecount", "last"}).Draw(t, "function")
 		periods := testPeriods
-		if function == "last" {
+		switch function {
+		case "last":
 			periods = periods[:5]
+		case "first":
+			periods = periods[5:]
 		}
 		periodText := rapid.SampledFrom(periods).Draw(t, "period")
 		key := rapid.SampledFrom([]string{"float", "unsigned"}).Draw(t, "type")
