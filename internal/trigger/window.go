@@ -71,6 +71,15 @@ const (
 	maxAggregates = 4_096  // beyond it, entries are combined to coarser ones
 )
 
+// usage says how a window takes a value.
+type usage uint8
+
+const (
+	skip   usage = iota // the value does not count
+	use                 // it makes an entry
+	broken              // its test failed: the function is unknown while the value is in the period
+)
+
 // spec describes one window of a program: an item, a period and a shape.
 type spec struct {
 	position int
@@ -79,8 +88,8 @@ type spec struct {
 	shape    shape
 	op       operation
 	texts    bool // the window keeps texts: bits are unused
-	// load returns the entry of a value; false: the value does not count.
-	load func(item.Value) (bits uint64, ok bool)
+	// load returns the entry of a value.
+	load func(item.Value) (bits uint64, u usage)
 	// grain is the time over which values are combined to one entry: 0 for none.
 	grain     int64
 	signature string // equal for windows with equal state
@@ -106,7 +115,7 @@ type window struct {
 	backWeight    uint32
 	end           int64 // of the period at the last evaluation
 	grain         int64
-	lost          int64 // time of the youngest value that did not fit; 0: none
+	lost          int64 // time of the youngest value that did not fit, or whose test failed; 0: none
 	newest        int64 // time of the newest value, also of one that does not count; 0: none
 }
 
@@ -131,9 +140,15 @@ func (w *window) text(rank int) string { return w.texts[w.place(rank)] }
 // add takes a value that arrived at or before now.
 func (w *window) add(s *spec, at, now int64, v item.Value) {
 	w.newest = max(w.newest, at)
-	bits, ok := s.load(v)
-	if !ok {
+	bits, u := s.load(v)
+	switch u {
+	case skip:
 		return
+	case broken:
+		w.lost = max(w.lost, at)
+		if s.period.count == 0 {
+			return
+		}
 	}
 	w.advance(s, now)
 	in := at <= w.end

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -232,4 +233,35 @@ func TestTooManyValues(t *testing.T) {
 	if err != nil || v.Float() != 1 {
 		t.Errorf("after the surplus left the period: %v %v", v, err)
 	}
+}
+
+// TestSlowPattern requires that count and find are unknown while the period has a value that takes the regular expression
+// too long.
+func TestSlowPattern(t *testing.T) {
+	for _, expression := range []string{`count(//text,5m,"regexp","^(a+)+(?!b)$")`, `find(//text,#2,"regexp","^(a+)+(?!b)$")`, `countunique(//text,5m,"regexp","^(a+)+(?!b)$")`} {
+		p := compileText(t, expression)
+		w := p.New(0)
+		feed(p, w, "text", strings.Repeat("a", 60)+"!")
+		if _, err := p.Value(w, start); err == nil || err.Error() != "a value in the period takes the regular expression longer than 50ms" {
+			t.Errorf("%s: %v", expression, err)
+		}
+		for i := range int64(2) {
+			p.Add(w, 2, item.Sample{At: start + (5+i)*int64(time.Minute), Value: valueOf("a")})
+		}
+		if v, err := p.Value(w, start+6*int64(time.Minute)); err != nil || v.Float() < 1 {
+			t.Errorf("%s after the value left the period: %v %v", expression, v, err)
+		}
+	}
+}
+
+// TestStateFormat holds the encoded form of windows.
+func TestStateFormat(t *testing.T) {
+	p := compileText(t, `last(//float,#2)+avg(//float,3m)+min(//unsigned,3m)+count(//text,2h,"like","a")+sum(//unsigned,#3:now-1m)+length(last(//text))+percentile(//float,#3,5)+nodata(//float,1m)`)
+	w := p.New(start)
+	w.Problem = true
+	feed(p, w, "float", 1.5, 2.25, -3.0, 4.0, 5.0)
+	feed(p, w, "unsigned", 7, 8, 9, 1, uint64(math.MaxUint64))
+	feed(p, w, "text", "a", "b", "abc")
+	p.Eval(w, start+int64(time.Second))
+	testenv.Golden(t, "testdata/windows.golden", w.Append(nil))
 }
