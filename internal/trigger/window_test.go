@@ -154,6 +154,83 @@ func TestWindowsEqualScan(t *testing.T) {
 	})
 }
 
+// TestCoarseWindowsBoundScan requires that windows of aggregates give a result between those of a scan of the period and of
+// one that begins and ends up to a grain apart, also for late values, and that a restarted state stays equal.
+func TestCoarseWindowsBoundScan(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		function := rapid.SampledFrom([]string{"min", "max", "sum", "count", "first", "last"}).Draw(t, "function")
+		periodText := rapid.SampledFrom([]string{"2h", "90m", "1h:now-3h", "3h:now/h-2h"}).Draw(t, "period")
+		key := "float"
+		if function == "first" || function == "last" {
+			key = rapid.SampledFrom([]string{"float", "text"}).Draw(t, "type")
+		}
+		e, _ := Parse(fmt.Sprintf("%s(//%s,%s)", function, key, periodText))
+		p, err := Compile(e, testScope)
+		testenv.NoError(t, err)
+		position := p.Positions()[0]
+		one, restarted := p.New(0), p.New(0)
+		grain := int64(5 * time.Minute)
+		spec, _ := parsePeriod(periodText, time.UTC)
+		clock := start
+		var series []item.Sample
+		for i := range rapid.IntRange(1, 150).Draw(t, "values") {
+			at := clock
+			if rapid.IntRange(0, 4).Draw(t, "order") == 0 {
+				at -= rapid.Int64Range(0, int64(2*time.Hour)).Draw(t, "late")
+			} else {
+				clock += rapid.Int64Range(0, int64(4*time.Minute)).Draw(t, "step")
+				at = clock
+			}
+			s := item.Sample{At: at, Value: item.FromFloat(float64(rapid.IntRange(0, 16).Draw(t, "value")) / 4)}
+			series = append(series, s)
+			if key == "text" {
+				s.Value = item.FromText(s.Value.String())
+			}
+			p.Add(one, position, s)
+			p.Add(restarted, position, s)
+			got, err := p.Value(one, clock)
+			again, _ := p.Value(restarted, clock)
+			if got != again || !bytes.Equal(one.Append(nil), restarted.Append(nil)) {
+				t.Fatalf("%s after value %d: %v, restarted %v", p, i, got, again)
+			}
+			if i%5 == 0 {
+				restarted, _, err = p.Decode(restarted.Append(nil))
+				testenv.NoError(t, err)
+				continue
+			}
+			end := spec.end(clock)
+			scan := func(from, to int64) []float64 {
+				var in []float64
+				for _, s := range series {
+					if s.At > from && s.At <= to {
+						in = append(in, s.Value.Float())
+					}
+				}
+				return in
+			}
+			begin := end - int64(spec.span)
+			least, most := scan(begin+grain, end-grain), scan(begin-grain, end)
+			v := got.Float()
+			ok := true
+			switch {
+			case err != nil:
+				ok = len(least) == 0
+			case function == "sum":
+				ok = v >= plainSum(least) && v <= plainSum(most)
+			case function == "count":
+				ok = v >= float64(len(least)) && v <= float64(len(most))
+			case function == "max":
+				ok = slices.Contains(most, v) && (len(least) == 0 || v >= slices.Max(least))
+			case function == "min":
+				ok = slices.Contains(most, v) && (len(least) == 0 || v <= slices.Min(least))
+			}
+			if !ok {
+				t.Fatalf("%s after value %d: %v %v, a scan gives %v to %v", p, i, got, err, least, most)
+			}
+		}
+	})
+}
+
 // TestLongWindows requires that windows over more than an hour, and such that took too many values, stay bounded and give
 // the result of a period that is at most a grain longer.
 func TestLongWindows(t *testing.T) {
