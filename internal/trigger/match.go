@@ -12,7 +12,7 @@ import (
 )
 
 // matchLimit bounds the time of a regular expression that Go's linear engine does not know.
-const matchLimit = 50 * time.Millisecond
+const matchLimit = 100 * time.Millisecond
 
 // compileMatch returns the test that count, find and countunique put to each value. It returns the problem as text.
 func compileMatch(t item.Type, operator, pattern string) (match func(item.Value) usage, problem string) {

@@ -319,7 +319,7 @@ func TestSlowPattern(t *testing.T) {
 		p := compileText(t, expression)
 		w := p.New(0)
 		feed(p, w, "text", strings.Repeat("a", 60)+"!")
-		if _, err := p.Value(w, start); err == nil || err.Error() != "a value in the period takes the regular expression longer than 50ms" {
+		if _, err := p.Value(w, start); err == nil || err.Error() != "a value in the period takes the regular expression longer than 100ms" {
 			t.Errorf("%s: %v", expression, err)
 		}
 		for i := range int64(2) {
