@@ -110,7 +110,9 @@ func (h *historyCall) recent(count int32) *historyCall {
 	if p.count == 1 {
 		h.spec.grain = grainOf(p)
 	}
-	h.keepAsIs()
+	if h.keepAsIs(); h.spec.texts && p.count > maxTexts {
+		h.fail(h.node, "%s keeps at most #%d texts", h.node.name, maxTexts)
+	}
 	return h
 }
 

@@ -69,6 +69,7 @@ func (o operation) dominates(a, b uint64) bool {
 const (
 	maxValues     = 10_000 // of shape values; older ones are lost, and the function is unknown while its period has one
 	maxAggregates = 4_096  // beyond it, entries are combined to coarser ones
+	maxTexts      = 256    // of both, for windows of texts
 )
 
 // usage says how a window takes a value.
@@ -400,16 +401,25 @@ func regrow[T any](ring []T, head, size int) []T {
 	return out
 }
 
-// bound keeps a window below its bound of memory.
+// bound keeps a window below its bound of memory: it loses the oldest values where each one counts, and combines
+// neighbours elsewhere.
 func (w *window) bound(s *spec) {
+	limit := maxAggregates
+	combines := s.period.count == 0 && (s.shape != values || s.op != keepLast)
 	switch {
-	case s.shape == values && s.grain == 0:
-		for w.size > maxValues+int(s.period.count) {
+	case s.texts:
+		limit = maxTexts
+	case !combines:
+		limit = maxValues
+	}
+	switch {
+	case !combines:
+		for w.size > limit+int(s.period.count) {
 			w.lost = max(w.lost, w.at(0).at)
 			w.inside = max(w.inside, 1)
 			w.drop(s, 1)
 		}
-	case w.size > maxAggregates && s.period.count == 0:
+	case w.size > limit:
 		if w.grain == 0 {
 			w.grain = max(1, int64(s.period.span+s.period.delay())/maxAggregates)
 			w.weights = make([]uint32, len(w.entries))
@@ -420,7 +430,7 @@ func (w *window) bound(s *spec) {
 				}
 			}
 		}
-		for w.size > maxAggregates/2 {
+		for w.size > limit/2 {
 			w.grain *= 2
 			w.coarsen(s)
 		}

@@ -246,8 +246,14 @@ func TestLongWindows(t *testing.T) {
 		{"min", "1h:now-1d", 20 * time.Second, time.Minute, 2000},
 		{"sum", "5m", time.Millisecond, 600 * time.Millisecond, maxAggregates},
 		{"max", "1h", 100 * time.Millisecond, 7 * time.Second, maxAggregates},
+		{"first", "30m", 100 * time.Millisecond, 4 * time.Second, maxAggregates},
+		{"first", "30m", time.Second, 30 * time.Second, maxTexts},
 	} {
-		p := compileText(t, fmt.Sprintf("%s(//float,%s)", c.function, c.period))
+		key, position := "float", 0
+		if c.entries == maxTexts {
+			key, position = "text", 2
+		}
+		p := compileText(t, fmt.Sprintf("%s(//%s,%s)", c.function, key, c.period))
 		w := p.New(0)
 		spec, _ := parsePeriod(c.period, time.UTC)
 		reach := spec.span + spec.delay()
@@ -256,12 +262,18 @@ func TestLongWindows(t *testing.T) {
 		for i := 0; time.Duration(now-start) < 2*reach; i++ {
 			now += int64(c.step)
 			v := float64(i % 1000)
-			if c.function == "max" {
+			switch c.function {
+			case "max":
 				v = -float64(i) // a falling series fills a deque
+			case "first":
+				v = float64(i)
 			}
 			s := item.Sample{At: now, Value: item.FromFloat(v)}
 			series = append(series, s)
-			p.Add(w, 0, s)
+			if key == "text" {
+				s.Value = item.FromText(s.Value.String())
+			}
+			p.Add(w, position, s)
 		}
 		got, err := p.Value(w, now)
 		testenv.NoError(t, err)
@@ -277,8 +289,8 @@ func TestLongWindows(t *testing.T) {
 			v, _ := scan[c.function](in)
 			low, high = min(low, v), max(high, v)
 		}
-		if v := got.Float(); v < low || v > high {
-			t.Errorf("%s: %v, expected from %v to %v", p, v, low, high)
+		if v := ofValue(got).number(); v.Float() < low || v.Float() > high {
+			t.Errorf("%s: %v, expected from %v to %v", p, v.Float(), low, high)
 		}
 		if n := w.list[0].size; n > c.entries {
 			t.Errorf("%s keeps %d entries, expected at most %d", p, n, c.entries)
