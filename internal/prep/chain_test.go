@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -195,6 +196,35 @@ func TestDependentsShareParsedMaster(t *testing.T) {
 	testenv.NoError(t, err)
 	if _, err := name.RunDependent(nil, master); err == nil || v != item.FromUnsigned(1) {
 		t.Errorf("got %v and %v", v, err)
+	}
+}
+
+// TestChainIsShared runs chains in several goroutines at once.
+func TestChainIsShared(t *testing.T) {
+	for _, c := range []struct {
+		step     model.Step
+		in, want string
+	}{
+		{sampleStep("xmlPath", "count(//b[@x='1']) + 0"), "<a><b x='1'/><b x='1'/><b/></a>", "2"},
+		{sampleStep("xmlPath", "//b[last()]/text()"), "<a><b>1</b><b>2</b></a>", "2"},
+		{sampleStep("javascript", "n = value.length; return n"), "four", "4"},
+		{sampleStep("regex", `(?<=a)b`, `\0`), "ab", "b"},
+		{sampleStep("jsonPath", `$[?(@.a =~ "x")].a.first()`), `[{"a":"y"},{"a":"xx"}]`, "xx"},
+		{sampleStep("prometheusPattern", `up{a=~"b"}`), `up{a="b"} 1`, "1"},
+	} {
+		chain := compileChain(t, item.Text, c.step)
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				for range 50 {
+					if got := outcome(chain.Run(nil, textSample(1, c.in))); got != c.want {
+						t.Errorf("%v: got %s, expected %s", c.step, got, c.want)
+						return
+					}
+				}
+			})
+		}
+		all.Wait()
 	}
 }
 
