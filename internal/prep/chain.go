@@ -1,6 +1,8 @@
 package prep
 
 import (
+	"errors"
+
 	"github.com/muster-fleet/muster/internal/item"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -12,6 +14,7 @@ const maxSteps = 64
 type Chain struct {
 	steps    []step
 	typ      item.Type
+	checks   int // number of checkNotSupported steps, which stand first
 	memories int // number of steps that remember a value
 }
 
@@ -32,7 +35,6 @@ type stepFlags uint8
 
 const (
 	remembers  stepFlags = 1 << iota // the step has a memory in State
-	parses                           // the step reads a parsed form of its input
 	noHandler                        // onFail is not allowed
 	onlyErrors                       // the step runs on errors of the collection, and only first
 )
@@ -44,13 +46,19 @@ func Compile(steps []model.Step, t item.Type) (*Chain, error) {
 	}
 	c := &Chain{typ: t, steps: make([]step, len(steps))}
 	for i, s := range steps {
-		one, err := compileStep(s, i, t)
+		one, err := compileStep(s, t)
 		if err != nil {
 			return nil, model.Errorf(model.ClassOf(err), "step %d, %s: %w", i+1, s.Name, err)
 		}
 		if one.flags&remembers != 0 {
 			one.memory = c.memories
 			c.memories++
+		}
+		if one.flags&onlyErrors != 0 && i != c.checks {
+			return nil, model.Errorf(model.Invalid, "step %d, %s: it must stand in front of the other steps", i+1, s.Name)
+		}
+		if one.flags&onlyErrors != 0 {
+			c.checks++
 		}
 		c.steps[i] = one
 	}
@@ -72,7 +80,7 @@ func (c *Chain) RunDependent(s *State, master *Parsed) (item.Value, error) {
 	return c.run(s, master.sample.Value, master.sample.At, master, nil)
 }
 
-// StepResult is the outcome of one step, for people who test an item.
+// StepResult is the outcome of one step, for tests of an item.
 type StepResult struct {
 	Value  item.Value // the value with which the next step goes on; None: discarded
 	Err    error      // the step failed
@@ -86,6 +94,28 @@ func (c *Chain) RunTraced(s *State, in *Parsed) (item.Value, []StepResult, error
 	return v, results, err
 }
 
+// RunFailed handles a value that could not be collected: checkNotSupported steps may replace the reason, discard the
+// value or set another one, with which the next steps go on. Otherwise the item becomes unsupported with that reason.
+func (c *Chain) RunFailed(s *State, at int64, reason string) (item.Value, error) {
+	for i := range c.checks {
+		one := &c.steps[i]
+		if _, err := one.run(item.FromText(reason), at, nil, nil); err == nil {
+			continue
+		}
+		v, err := applyOnFail(one.onFail)
+		if err != nil {
+			s.reset()
+			return v, &Failure{Step: i + 1, Reason: err, text: err.Error()}
+		}
+		if v.Kind() == item.None {
+			return v, nil
+		}
+		return c.run(s, v, at, nil, nil)
+	}
+	s.reset()
+	return item.Value{}, &Failure{Reason: errors.New(reason), text: reason}
+}
+
 // run applies the steps, in order, then converts the last output to the type of the item.
 func (c *Chain) run(s *State, v item.Value, at int64, p *Parsed, traced *[]StepResult) (item.Value, error) {
 	input := v
@@ -93,12 +123,19 @@ func (c *Chain) run(s *State, v item.Value, at int64, p *Parsed, traced *[]StepR
 	outputs := few[:0]
 	for i := range c.steps {
 		one := &c.steps[i]
+		if i < c.checks {
+			outputs = append(outputs, v) // the value is no error
+			if traced != nil {
+				*traced = append(*traced, StepResult{Value: v})
+			}
+			continue
+		}
 		var m *memory
 		if one.flags&remembers != 0 {
 			m = s.at(one.memory, c.memories)
 		}
 		out, err := one.run(v, at, m, p)
-		p = nil // the parsed forms are those of the input of the first step
+		p = nil // it has the parsed forms of the first step's input
 		failed := err
 		if err != nil && one.onFail != nil {
 			out, err = applyOnFail(one.onFail)

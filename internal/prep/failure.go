@@ -35,9 +35,9 @@ func newFailure(input item.Value, outputs []item.Value, failed, err error, repla
 		return f
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "Preprocessing failed for: %s", shorten(input.String(), maxFailureValue))
+	fmt.Fprintf(&b, "Preprocessing failed for: %s", shorten(textOf(input), maxFailureValue))
 	for i, out := range outputs {
-		fmt.Fprintf(&b, "\n%d. Result: %s", i+1, shorten(out.String(), maxFailureValue))
+		fmt.Fprintf(&b, "\n%d. Result: %s", i+1, shorten(textOf(out), maxFailureValue))
 	}
 	fmt.Fprintf(&b, "\n%d. Failed: %s", len(outputs)+1, err)
 	f.text = shorten(b.String(), maxFailure)

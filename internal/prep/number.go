@@ -141,9 +141,9 @@ func convert(v item.Value, t item.Type) (item.Value, error) {
 		if v.Kind() == item.TextValue {
 			return v, nil
 		}
-		return item.FromText(v.String()), nil
+		return item.FromText(textOf(v)), nil
 	}
-	err := fmt.Errorf("Value of type %q is not suitable for value type %q. Value %q", kindName(v), typeNames[t], shorten(v.String(), maxFailureValue))
+	err := fmt.Errorf("Value of type %q is not suitable for value type %q. Value %q", kindName(v), typeNames[t], shorten(textOf(v), maxFailureValue))
 	return item.Value{}, &Failure{Reason: err, text: err.Error()}
 }
 
@@ -165,4 +165,71 @@ func parseBoolean(v item.Value) (uint64, error) {
 		return n, nil
 	}
 	return 0, fmt.Errorf("invalid value format")
+}
+
+// compileBoolToDecimal compiles boolToDecimal: 1 for true, 0 for false.
+func compileBoolToDecimal(_ []string, _ item.Type) (stepFunc, error) {
+	return func(v item.Value, _ int64, _ *memory, _ *Parsed) (item.Value, error) {
+		n, err := parseBoolean(v)
+		if err != nil {
+			return v, fmt.Errorf("cannot convert value of type %q from boolean format: %w", kindName(v), err)
+		}
+		return item.FromUnsigned(n), nil
+	}, nil
+}
+
+// converter returns the compiler of octalToDecimal (base 8) and hexToDecimal (base 16). Spaces and quotes around the
+// number are ignored, and those between two hexadecimal digits.
+func converter(base int, name string) compiler {
+	return func([]string, item.Type) (stepFunc, error) {
+		return func(v item.Value, _ int64, _ *memory, _ *Parsed) (item.Value, error) {
+			text := strings.Trim(textOf(v), " \"\r\n\t")
+			if base == 16 {
+				text = strings.ReplaceAll(text, " ", "")
+			}
+			n, err := strconv.ParseUint(text, base, 64)
+			if err != nil || text[0] == '+' {
+				return v, fmt.Errorf("cannot convert value of type %q from %s format: invalid value format", kindName(v), name)
+			}
+			return item.FromUnsigned(n), nil
+		}, nil
+	}
+}
+
+// compileInRange compiles inRange: an error if the number is below a minimum or above a maximum.
+func compileInRange(params []string, _ item.Type) (stepFunc, error) {
+	low, high := math.Inf(-1), math.Inf(1)
+	var ok bool
+	if params[0] != "" {
+		if low, ok = parseFloat(params[0]); !ok {
+			return nil, model.Errorf(model.Invalid, "the minimum %q is not a number", params[0])
+		}
+	}
+	reason := "value is less than " + params[0]
+	if len(params) > 1 && params[1] != "" {
+		if high, ok = parseFloat(params[1]); !ok {
+			return nil, model.Errorf(model.Invalid, "the maximum %q is not a number", params[1])
+		}
+		if params[0] == "" {
+			reason = "value is greater than " + params[1]
+		} else {
+			reason += " or greater than " + params[1]
+		}
+	}
+	switch {
+	case math.IsInf(low, -1) && math.IsInf(high, 1):
+		return nil, model.Errorf(model.Invalid, "minimum and maximum are empty")
+	case low > high:
+		return nil, model.Errorf(model.Invalid, "the minimum %s is above the maximum %s", params[0], params[1])
+	}
+	return func(v item.Value, _ int64, _ *memory, _ *Parsed) (item.Value, error) {
+		n, ok := number(v)
+		if !ok {
+			return v, fmt.Errorf("cannot validate range for value of type %q: cannot convert value to numeric type", kindName(v))
+		}
+		if f := n.Float(); !(f >= low && f <= high) {
+			return v, fmt.Errorf("%s", reason)
+		}
+		return v, nil
+	}, nil
 }
