@@ -13,6 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/api/admin"
 	"github.com/muster-fleet/muster/internal/api/events"
 	"github.com/muster-fleet/muster/internal/api/inbound"
+	"github.com/muster-fleet/muster/internal/api/items"
 	apinodes "github.com/muster-fleet/muster/internal/api/nodes"
 	"github.com/muster-fleet/muster/internal/api/reports"
 	"github.com/muster-fleet/muster/internal/api/resources"
@@ -65,6 +66,7 @@ func (s *Server) openAPI(context.Context) error {
 		},
 		Access: s.access,
 		Events: events.Options{Actions: s.recorder},
+		Items:  items.Options{Items: s.metrics.Items},
 		Inbound: inbound.Options{
 			Secret: handler.New(handler.Options{Secret: s.secretText, Now: s.now, Logger: s.log}).Secret, Alerts: s.alerts.Serve, Actions: s.recorder,
 		},

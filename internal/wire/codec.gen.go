@@ -1698,6 +1698,7 @@ func appendVerdictRecord(dst []byte, x *Record) []byte {
 	dst = appendBool(dst, 6, x.Verdict.Problem)
 	dst = appendUint(dst, 7, uint64(x.Verdict.Executed))
 	dst = appendBytes(dst, 8, x.Verdict.Output)
+	dst = appendBool(dst, 9, x.Verdict.Removed)
 	return dst
 }
 
@@ -1721,6 +1722,8 @@ func readVerdictRecord(f *fields, x *Record) {
 			x.Verdict.Executed = f.int64("executed_ns")
 		case 8:
 			x.Verdict.Output = f.raw("output", 4096)
+		case 9:
+			x.Verdict.Removed = f.bool("removed")
 		}
 	}
 }

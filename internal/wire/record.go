@@ -55,6 +55,7 @@ type Verdict struct {
 	Chunk    model.ChunkID // of the Template that judged
 	Trigger  string        // its name: the instance of the event
 	Problem  bool          // the trigger is true; else false again
+	Removed  bool          // the Template has no such trigger any more: its event goes
 	Executed int64         // time of the value, Unix ns
 	Output   []byte
 }

@@ -224,10 +224,12 @@ func celTimestamp(ns int64) celref.Val { return types.Timestamp{Time: time.Unix(
 // eventVariables returns the variables that conditions over an event may read, by name.
 func eventVariables() map[string]eventVariable {
 	return map[string]eventVariable{
-		"event.status":       {cel.IntType, func(x *conditionActivation, s *event.State) celref.Val { return x.statuses[s.Status&3] }},
-		"event.severity":     {cel.IntType, func(x *conditionActivation, s *event.State) celref.Val { return x.severities[s.Severity&7] }},
-		"event.output":       {cel.StringType, func(_ *conditionActivation, s *event.State) celref.Val { return types.String(s.Output) }},
-		"event.check":        {cel.StringType, func(x *conditionActivation, s *event.State) celref.Val { return types.String(x.checkNameOf(s.Source())) }},
+		"event.status":   {cel.IntType, func(x *conditionActivation, s *event.State) celref.Val { return x.statuses[s.Status&3] }},
+		"event.severity": {cel.IntType, func(x *conditionActivation, s *event.State) celref.Val { return x.severities[s.Severity&7] }},
+		"event.output":   {cel.StringType, func(_ *conditionActivation, s *event.State) celref.Val { return types.String(s.Output) }},
+		"event.check": {cel.StringType, func(x *conditionActivation, s *event.State) celref.Val {
+			return types.String(x.checkNameOf(s.Source()))
+		}},
 		"event.occurrences":  {cel.IntType, func(_ *conditionActivation, s *event.State) celref.Val { return types.Int(s.Occurrences) }},
 		"event.stateChanges": {cel.IntType, func(_ *conditionActivation, s *event.State) celref.Val { return types.Int(s.StateChanges) }},
 		"event.results":      {cel.IntType, func(_ *conditionActivation, s *event.State) celref.Val { return types.Int(s.Results) }},

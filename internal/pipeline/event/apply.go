@@ -126,12 +126,18 @@ func (w *eventApplier) applyVerdict(p *eventPartition, node model.NodeID, v *wir
 	rules := chunk.Judgement(v.Trigger)
 	n, ok := p.Find(node)
 	switch {
-	case rules == nil:
+	case chunk == nil || rules == nil && !v.Removed:
 		return shard.UnknownChunk
 	case !ok || p.suppressesState(node, chunk.Unit, v.Executed):
 		return shard.Forgotten
 	}
 	id, found := p.findSource(n, chunk.Unit, v.Trigger)
+	if v.Removed {
+		if found {
+			w.deleteEvent(p, id, "the trigger was removed from its template")
+		}
+		return shard.Applied
+	}
 	if !found {
 		id, _ = p.addState(n, chunk.Unit, v.Trigger)
 	}
