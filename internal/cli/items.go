@@ -32,11 +32,11 @@ func getItems(c *commandCall, names []string, g *getFlags) error {
 	if len(names) == 1 && len(l.Items) == 0 {
 		return itemNotFound(filter.Node, filter.Key)
 	}
-	slices.SortStableFunc(l.Items, func(a, b v1.Item) int { return cmp.Compare(itemRank(&a), itemRank(&b)) })
-	out := listOutput[v1.Item]{
+	slices.SortStableFunc(l.Items, func(a, b v1.ItemState) int { return cmp.Compare(itemRank(&a), itemRank(&b)) })
+	out := listOutput[v1.ItemState]{
 		value: l, items: l.Items, empty: "no items. Declare them in a Template: muster explain template",
 		columns: screen.SplitColumns("NAMESPACE|NODE|KEY|LAST VALUE|AGE|STATE").HideUnless(c.allNamespaces, "NAMESPACE"),
-		row: func(i v1.Item) []any {
+		row: func(i v1.ItemState) []any {
 			return []any{i.Namespace, i.Node, i.Key, cmp.Or(firstLineOf(i.Text), "-"), c.AgeText(i.At), itemState(&i)}
 		},
 	}
@@ -47,10 +47,10 @@ func getItems(c *commandCall, names []string, g *getFlags) error {
 }
 
 // itemRank orders items for people: unsupported ones, ones without a value, all others.
-func itemRank(i *v1.Item) int { return strings.Index("unsupported waiting     ok", i.State) }
+func itemRank(i *v1.ItemState) int { return strings.Index("unsupported waiting     ok", i.State) }
 
 // itemState returns the state of an item with its reason.
-func itemState(i *v1.Item) screen.Cell {
+func itemState(i *v1.ItemState) screen.Cell {
 	switch i.State {
 	case "unsupported":
 		return screen.Cell{Text: "unsupported: " + firstLineOf(i.Reason), Colour: screen.Red}

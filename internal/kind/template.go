@@ -3,10 +3,13 @@ package kind
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/prep"
+	"github.com/muster-fleet/muster/internal/trigger"
 )
 
 // Template returns the kind Template: items and triggers that land together on nodes.
@@ -108,9 +111,22 @@ func validateTemplate(v *Validator, s *model.TemplateSpec) {
 		seen[item.Key] = true
 		validateItem(v, at, item, keys)
 	}
+	sorted := slices.Clone(s.Items)
+	slices.SortFunc(sorted, func(a, b model.Item) int { return strings.Compare(a.Key, b.Key) })
 	names := map[string]bool{}
 	for i := range s.Triggers {
-		validateTrigger(v, fmt.Sprintf("spec.triggers[%d]", i), &s.Triggers[i], names)
+		at := fmt.Sprintf("spec.triggers[%d]", i)
+		validateTrigger(v, at, &s.Triggers[i], names)
+		v.validateExpression(at+".expression", sorted, s.Triggers[i].Expression)
+		v.validateExpression(at+".recovery", sorted, s.Triggers[i].Recovery)
+	}
+}
+
+// validateExpression compiles an expression over the items of a template, which are sorted by key.
+func (v *Validator) validateExpression(field string, items []model.Item, expression string) {
+	if expression != "" && len(expression) <= maxExpression {
+		_, err := trigger.CompileForItems(items, expression)
+		v.recordCompileError(field, err)
 	}
 }
 
@@ -118,7 +134,7 @@ func validateTemplate(v *Validator, s *model.TemplateSpec) {
 func validateItem(v *Validator, at string, item *model.Item, keys map[string]bool) {
 	v.MissingIf(item.Key == "", at+".key", "write a key such as system.cpu.load[all,avg1]", "missing")
 	v.Line(at+".key", item.Key, maxItemKey)
-	_, ok := item.ValueType()
+	typ, ok := item.ValueType()
 	v.FlawIf(!ok, at+".type", "write float, unsigned, text, log or boolean", "unknown type %q", item.Type)
 	v.InRange(at+".interval", item.Interval, minItemInterval, maxInterval)
 	v.FlawIf(item.From != "" && item.Interval != 0, at+".interval", "keep one of them", "from and interval exclude each other")
@@ -135,6 +151,8 @@ func validateItem(v *Validator, at string, item *model.Item, keys map[string]boo
 			v.FlawIf(len(text) > maxStepParameter, in, "", "longer than %d bytes", maxStepParameter)
 		}
 	}
+	_, err := prep.Compile(item.Steps, typ)
+	v.recordCompileError(at+".steps", err)
 }
 
 // validateTrigger validates one trigger. names has the names of those before it.

@@ -97,7 +97,9 @@ func BuildQuery(ctx context.Context, v *view.View, in *Filter) (event.Query, err
 		}
 	}
 	if in.Check != "" {
-		q.Checks = v.FindChecksByName(namespaces, in.Check)
+		for _, source := range v.FindSourcesByName(namespaces, in.Check) {
+			q.Checks, q.Instance = append(q.Checks, model.CheckID(source.ID)), source.Instance
+		}
 		if len(q.Checks) == 0 {
 			return q, v.CheckNotFoundError(ctx, in.Namespace, in.Check)
 		}

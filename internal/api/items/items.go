@@ -51,7 +51,7 @@ func (s *itemRequest) listItems(ctx context.Context, in *struct {
 		}
 		nodes = []model.NodeID{node}
 	}
-	out := v1.ItemList{Items: []v1.Item{}}
+	out := v1.ItemList{Items: []v1.ItemState{}}
 	for _, node := range nodes {
 		for _, i := range s.itemsOf(node) {
 			if in.Template != "" && i.Template != in.Template || in.Key != "" && i.Key != in.Key || in.State != "" && i.State != in.State {
@@ -68,7 +68,7 @@ func (s *itemRequest) listItems(ctx context.Context, in *struct {
 }
 
 // itemsOf returns the items of a node by key: those with values, and those of its Templates for which none came yet.
-func (s *itemRequest) itemsOf(node model.NodeID) (list []v1.Item) {
+func (s *itemRequest) itemsOf(node model.NodeID) (list []v1.ItemState) {
 	type itemKey struct {
 		template model.UnitID
 		key      string
@@ -97,13 +97,15 @@ func (s *itemRequest) itemsOf(node model.NodeID) (list []v1.Item) {
 	for i := range states {
 		list = append(list, s.showItem(namespace, name, &states[i]))
 	}
-	slices.SortFunc(list, func(a, b v1.Item) int { return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Template, b.Template)) })
+	slices.SortFunc(list, func(a, b v1.ItemState) int {
+		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Template, b.Template))
+	})
 	return list
 }
 
 // showItem converts an item to the API's form.
-func (s *itemRequest) showItem(namespace, node string, i *metric.ItemState) v1.Item {
-	out := v1.Item{
+func (s *itemRequest) showItem(namespace, node string, i *metric.ItemState) v1.ItemState {
+	out := v1.ItemState{
 		Namespace: namespace, Node: node, Key: i.Key, Type: cmp.Or(i.Type, "float"), Unit: i.Unit, Interval: i.Interval, From: i.From,
 		State: "ok", Reason: i.Reason, Value: i.Value.String(), At: i.At,
 	}

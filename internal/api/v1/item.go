@@ -6,8 +6,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Item is the present state of one item of a Template on one node.
-type Item struct {
+// ItemState is the present state of one item of a Template on one node.
+type ItemState struct {
 	Namespace string         `json:"namespace"`
 	Node      string         `json:"node"`
 	Template  string         `json:"template"` // NAME, or NAMESPACE/NAME of another namespace than the node's
@@ -34,8 +34,8 @@ type ItemTrigger struct {
 
 // ItemList is a list of items.
 type ItemList struct {
-	Items []Item `json:"items"`
-	More  bool   `json:"more,omitempty"` // the limit left items out
+	Items []ItemState `json:"items"`
+	More  bool        `json:"more,omitempty"` // the limit left items out
 }
 
 // ItemFilter selects items. Empty fields select everything.

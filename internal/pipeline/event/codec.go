@@ -51,7 +51,7 @@ func (p *eventPartition) encodeStates(b []byte, n uint32) []byte {
 	for _, e := range states {
 		b = binary.AppendUvarint(b, uint64(e.check-before))
 		before = e.check
-		b = shard.AppendText(b, p.instances.name(p.slots.slot(e.slot).instance))
+		b = shard.AppendText(b, p.instance(p.slots.slot(e.slot)))
 		b = p.encodeState(b, p.Node(n).LastSeen, e.slot)
 	}
 	return b
@@ -61,14 +61,14 @@ func (p *eventPartition) encodeStates(b []byte, n uint32) []byte {
 // bytes each.
 func (p *eventPartition) encodeState(b []byte, lastSeen int64, id uint32) []byte {
 	s := p.slots.slot(id)
-	b = append(b, byte(s.status), byte(s.severity), byte(s.flags), s.historyLen)
+	b = append(b, byte(s.status), byte(s.severity), byte(s.flags&^flagTrigger), s.historyLen)
 	b = binary.AppendUvarint(b, uint64(s.chunk))
 	b = binary.AppendUvarint(b, s.history)
 	b = binary.AppendUvarint(b, uint64(s.streak))
 	b = binary.AppendUvarint(b, uint64(s.occurrences))
 	b = binary.AppendUvarint(b, uint64(s.watermark))
 	b = binary.AppendUvarint(b, uint64(s.stateChanges))
-	b = binary.AppendUvarint(b, uint64(s.durationMs))
+	b = binary.AppendUvarint(b, uint64(s.duration()))
 	b = binary.AppendUvarint(b, s.results)
 	b = binary.AppendUvarint(b, s.lost)
 	b = binary.LittleEndian.AppendUint64(b, s.stream)
@@ -172,7 +172,9 @@ func (p *eventPartition) decodeState(d *shard.Decoder, n uint32, check model.Che
 	s.occurrences = d.Uint32()
 	s.watermark = d.Uint32()
 	s.stateChanges = d.Uint32()
-	s.durationMs = d.Uint32()
+	if duration := d.Uint32(); instance == "" {
+		s.durationMs = duration
+	}
 	s.results = d.Uint()
 	s.lost = d.Uint()
 	s.stream = d.Fixed64()
@@ -191,7 +193,7 @@ func (p *eventPartition) decodeState(d *shard.Decoder, n uint32, check model.Che
 		return
 	}
 	s.output = p.outputs.setText(outputRef{}, text)
-	s.flags = flags & (flagExpired | flagBacklog | flagAwaitsHeartbeat | flagFlapping | flagExtra)
+	s.flags = flags&(flagExpired|flagBacklog|flagAwaitsHeartbeat|flagFlapping|flagExtra) | s.flags&flagTrigger
 	if flags&flagProxied != 0 {
 		p.setRunner(id, s, model.NodeID(d.Uint32()))
 	}

@@ -218,6 +218,9 @@ func (l *listScan) copyCandidates() (more bool) {
 		if len(l.batch) == want {
 			return false
 		}
+		if q.Instance != "" && p.instanceOf(slot) != q.Instance {
+			return true
+		}
 		l.batch = append(l.batch, State{})
 		p.copyState(slot, &l.batch[len(l.batch)-1])
 		l.text = append(l.text, p.outputText(p.slots.slot(slot))...)
@@ -365,7 +368,7 @@ func (l *listScan) walkSorted(p *eventPartition, fn func(slot uint32) bool) bool
 
 // instanceOf returns the instance of a state; empty: a check.
 func (p *eventPartition) instanceOf(slot uint32) string {
-	return p.instances.name(p.slots.slot(slot).instance)
+	return p.instance(p.slots.slot(slot))
 }
 
 // slotByKey maps a node and check to a slot.

@@ -64,7 +64,10 @@ func (p *eventPartition) countsOf(ns model.NamespaceID) *Counts {
 func (p *eventPartition) addState(n uint32, check model.CheckID, instance string) (uint32, *stateSlot) {
 	id := p.slots.allocate()
 	s := p.slots.slot(id)
-	*s = stateSlot{check: check, node: n, instance: p.instances.intern(instance)}
+	*s = stateSlot{check: check, node: n}
+	if instance != "" {
+		s.flags, s.durationMs = flagTrigger, p.instances.intern(instance)
+	}
 	at, found := p.search(n, check, instance)
 	if found {
 		panic("BUG: state added twice")
@@ -95,9 +98,11 @@ func (p *eventPartition) removeState(id uint32) {
 	}
 	p.view.totals.counter(ns).Add(-1)
 
-	at, _ := p.search(s.node, s.check, p.instances.name(s.instance))
+	at, _ := p.search(s.node, s.check, p.instance(s))
 	p.nodes[s.node].states = slices.Delete(p.nodes[s.node].states, at, at+1)
-	p.instances.release(s.instance)
+	if s.flags&flagTrigger != 0 {
+		p.instances.release(s.durationMs)
+	}
 	p.byStatus[s.status].remove(id)
 	p.bySeverity[s.severity].remove(id)
 	p.open.remove(id)
@@ -156,7 +161,7 @@ func (p *eventPartition) copyState(id uint32, dst *State) {
 	s := p.slots.slot(id)
 	n := p.Node(s.node)
 	*dst = State{
-		Node: n.ID, Check: s.check, Instance: p.instances.name(s.instance), Chunk: s.chunk, Namespace: n.Namespace,
+		Node: n.ID, Check: s.check, Instance: p.instance(s), Chunk: s.chunk, Namespace: n.Namespace,
 		Status: s.status, Severity: s.severity, Expired: s.flags&flagExpired != 0,
 		Occurrences: s.occurrences, Watermark: s.watermark,
 		StatusHistory: StatusHistory{
@@ -165,7 +170,7 @@ func (p *eventPartition) copyState(id uint32, dst *State) {
 		},
 		Counters: Counters{Results: s.results, Lost: s.lost, Stream: s.stream, Number: s.number, Order: s.order},
 		Received: s.received, Executed: s.executed, LastOK: s.lastOK, Changed: s.changed,
-		Duration: time.Duration(s.durationMs) * time.Millisecond, RanBy: p.runners[id],
+		Duration: time.Duration(s.duration()) * time.Millisecond, RanBy: p.runners[id],
 		Problem: p.problems[id],
 	}
 	if s.status == model.OK {
@@ -209,7 +214,7 @@ func (n *nodeStates) find(check model.CheckID) (slot uint32, ok bool) {
 // search returns the index of a source's state in the sorted list of a node, and whether the state exists.
 func (p *eventPartition) search(n uint32, check model.CheckID, instance string) (int, bool) {
 	return slices.BinarySearchFunc(p.nodes[n].states, instance, func(e nodeState, instance string) int {
-		return cmp.Or(cmp.Compare(e.check, check), cmp.Compare(p.instances.name(p.slots.slot(e.slot).instance), instance))
+		return cmp.Or(cmp.Compare(e.check, check), cmp.Compare(p.instance(p.slots.slot(e.slot)), instance))
 	})
 }
 
@@ -227,13 +232,29 @@ func (p *eventPartition) findSource(n uint32, check model.CheckID, instance stri
 
 // source returns the problem source of a state: only triggers have an instance.
 func (p *eventPartition) source(s *stateSlot) model.Source {
-	if s.instance == 0 {
+	if s.flags&flagTrigger == 0 {
 		return model.CheckSource(s.check)
 	}
-	return model.TriggerSource(s.check, p.instances.name(s.instance))
+	return model.TriggerSource(s.check, p.instance(s))
 }
 
-// instanceNames holds the instances of a partition's states, each text once. Number zero is the empty instance of checks.
+// instance returns the instance of a state: the name of the trigger, empty for a check.
+func (p *eventPartition) instance(s *stateSlot) string {
+	if s.flags&flagTrigger == 0 {
+		return ""
+	}
+	return p.instances.names[s.durationMs-1]
+}
+
+// duration returns the duration of the last run in milliseconds; zero for a trigger.
+func (s *stateSlot) duration() uint32 {
+	if s.flags&flagTrigger != 0 {
+		return 0
+	}
+	return s.durationMs
+}
+
+// instanceNames holds the instances of a partition's states, each text once; numbers begin at 1.
 type instanceNames struct {
 	names  []string // by number less one
 	users  []uint32 // states that have the name
@@ -243,9 +264,6 @@ type instanceNames struct {
 
 // intern returns the number of an instance for one more state.
 func (x *instanceNames) intern(name string) uint32 {
-	if name == "" {
-		return 0
-	}
 	number, ok := x.byName[name]
 	switch {
 	case ok:
@@ -265,19 +283,8 @@ func (x *instanceNames) intern(name string) uint32 {
 	return number
 }
 
-// name returns the instance with a number.
-func (x *instanceNames) name(number uint32) string {
-	if number == 0 {
-		return ""
-	}
-	return x.names[number-1]
-}
-
 // release gives up the instance of a removed state.
 func (x *instanceNames) release(number uint32) {
-	if number == 0 {
-		return
-	}
 	if x.users[number-1]--; x.users[number-1] == 0 {
 		delete(x.byName, x.names[number-1])
 		x.names[number-1] = ""
@@ -350,14 +357,13 @@ type stateSlot struct {
 	changed  int64
 
 	check        model.CheckID // or the Template of a trigger
-	instance     uint32        // number in instanceNames; zero: a check
 	chunk        model.ChunkID
 	node         uint32 // the shard's index of it
 	streak       uint32 // in a row on this side of OK: passing where status is OK, else failing
 	occurrences  uint32
 	watermark    uint32
 	stateChanges uint32
-	durationMs   uint32
+	durationMs   uint32             // of the last run; of a trigger (flagTrigger), which has none: its number in instanceNames
 	order        model.ResultDigest // of all results
 	output       outputRef
 
@@ -381,6 +387,9 @@ const (
 
 // flagProxied means that another node, named in eventPartition.runners, ran the check.
 const flagProxied slotFlags = 1 << 6
+
+// flagTrigger means that the state is of a trigger of a Template.
+const flagTrigger slotFlags = 1 << 7
 
 const slotsPerPage = 64
 

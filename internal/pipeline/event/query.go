@@ -80,6 +80,7 @@ type Query struct {
 	Namespaces []model.NamespaceID
 	Nodes      []model.NodeID // nil: all; empty, not nil: none
 	Checks     []model.CheckID
+	Instance   string // only this one of Checks, which are Templates; empty: all
 	Statuses   []model.Status
 	Problems   bool // only those with an open problem
 	// Match is asked last, because no index answers it (CEL). It must not keep the state.
@@ -252,7 +253,8 @@ func isWantedID[T cmp.Ordered](wanted []T, id T) bool {
 func (q *compiledQuery) wantsIDs(p *eventPartition, s *stateSlot) bool {
 	n := p.Node(s.node)
 	none := q.Nodes != nil && len(q.Nodes) == 0
-	return !none && isWantedID(q.Nodes, n.ID) && isWantedID(q.Namespaces, n.Namespace) && isWantedID(q.Checks, s.check)
+	return !none && isWantedID(q.Nodes, n.ID) && isWantedID(q.Namespaces, n.Namespace) && isWantedID(q.Checks, s.check) &&
+		(q.Instance == "" || p.instance(s) == q.Instance)
 }
 
 // wantsState reports whether the query selects a state by its status and problem.

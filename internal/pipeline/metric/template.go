@@ -1,11 +1,8 @@
 package metric
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
-	"github.com/muster-fleet/muster/internal/item"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/prep"
 	"github.com/muster-fleet/muster/internal/trigger"
@@ -50,12 +47,12 @@ func compile(chunk *model.TemplateChunk) *template {
 	}
 	for i := range chunk.Triggers {
 		of, out := &chunk.Triggers[i], &t.triggers[i]
-		problem, err := CompileExpression(chunk.Items, of.Expression)
+		problem, err := trigger.CompileForItems(chunk.Items, of.Expression)
 		if err != nil {
 			continue
 		}
 		if of.Recovery != "" {
-			if out.recovery, err = CompileExpression(chunk.Items, of.Recovery); err != nil {
+			if out.recovery, err = trigger.CompileForItems(chunk.Items, of.Recovery); err != nil {
 				continue
 			}
 		}
@@ -66,25 +63,6 @@ func compile(chunk *model.TemplateChunk) *template {
 		t.timed = t.timed || out.isTimed()
 	}
 	return t
-}
-
-// CompileExpression compiles an expression over the items of a Template, which are sorted by key.
-func CompileExpression(items []model.Item, expression string) (*trigger.Program, error) {
-	e, err := trigger.Parse(expression)
-	if err != nil {
-		return nil, err
-	}
-	return trigger.Compile(e, trigger.Scope{Item: func(host, key string) (int, item.Type, error) {
-		if host != "" {
-			return 0, 0, fmt.Errorf("item /%s/%s: only items of the own node are judged here; leave the host empty: //%s", host, key, key)
-		}
-		i, ok := slices.BinarySearchFunc(items, key, func(i model.Item, key string) int { return strings.Compare(i.Key, key) })
-		if !ok {
-			return 0, 0, fmt.Errorf("the template has no item %s", key)
-		}
-		typ, _ := items[i].ValueType()
-		return i, typ, nil
-	}})
 }
 
 // positions returns the positions of the items that the trigger reads.
