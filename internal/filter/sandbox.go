@@ -20,6 +20,7 @@ type sandbox struct {
 	runtime *goja.Runtime
 	decide  goja.Callable
 	now     time.Time   // time of new Date() and seconds_since()
+	seed    uint64      // of Math.random in scripts
 	depth   int         // calls of Array.join inside each other
 	late    atomic.Bool // the evaluation has reached its time limit
 }
