@@ -29,7 +29,7 @@ type Program struct {
 	code   *goja.Program
 	pool   sync.Pool // of *sandbox
 	slow   suspension
-	seeded bool // Math.random depends on the time of the evaluation only
+	script bool // it has the functions of Zabbix, and Math.random depends on the time of the evaluation only
 }
 
 // Compile compiles a filter expression: JavaScript statements, the last of which is the value. Errors say line and
@@ -138,6 +138,35 @@ func lastStatement(body *ast.BlockStatement) (*ast.Statement, bool) {
 	return nil, false
 }
 
+// notSpace has the characters of \S as ranges of a class.
+const notSpace = `\u0000-\u0008\u000e-\u001f!-\u009f\u00a1-\u167f\u1681-\u1fff\u200b-\u2027\u202a-\u202e\u2030-\u205e\u2060-\u2fff\u3001-\ufefe\uff00-\uffff`
+
+// expandNotSpace replaces \S in the classes of a regular expression by its characters, because the interpreter's linear
+// engine knows it outside classes only: [\s\S] is any character.
+func expandNotSpace(pattern string) string {
+	if !strings.Contains(pattern, `\S`) {
+		return pattern
+	}
+	var b strings.Builder
+	class := false
+	for i := 0; i < len(pattern); i++ {
+		switch c := pattern[i]; {
+		case c == '\\' && i+1 < len(pattern):
+			if i++; class && pattern[i] == 'S' {
+				b.WriteString(notSpace)
+				continue
+			}
+			b.WriteByte(c)
+		case c == '[':
+			class = true
+		case c == ']':
+			class = false
+		}
+		b.WriteByte(pattern[i])
+	}
+	return b.String()
+}
+
 // checkPattern returns an error unless a regular expression is small and needs no backtracking.
 func checkPattern(pattern string) error {
 	plain, err := parser.TransformRegExp(pattern, false, false)
@@ -235,7 +264,7 @@ func (k *syntaxChecker) checkNode(n ast.Node) {
 	case *ast.Identifier, *ast.StringLiteral, *ast.NumberLiteral:
 		k.at = n.Idx0()
 	case *ast.RegExpLiteral:
-		k.at = n.Idx
+		k.at, n.Pattern = n.Idx, expandNotSpace(n.Pattern)
 		if err := checkPattern(n.Pattern); err != nil && k.err == nil {
 			k.err = errorAt(k.expression, n.Idx, "%w", err)
 		}

@@ -43,7 +43,7 @@ func (p *Program) run(ctx context.Context, event any, now time.Time, take func(s
 	}
 	s, _ := p.pool.Get().(*sandbox)
 	if s == nil {
-		if s, err = newSandbox(p.code); err != nil {
+		if s, err = newSandbox(p.code, p.script); err != nil {
 			return err
 		}
 	}
@@ -53,7 +53,7 @@ func (p *Program) run(ctx context.Context, event any, now time.Time, take func(s
 		}
 	}()
 	s.now, s.seed = now, uint64(now.UnixNano())
-	if p.seeded {
+	if p.script {
 		s.runtime.SetRandSource(s.random)
 	}
 	s.late.Store(false)

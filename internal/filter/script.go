@@ -2,6 +2,11 @@ package filter
 
 import (
 	"context"
+	"crypto/md5"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -39,14 +44,14 @@ func CompileScript(body string) (*Script, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.seeded = true
+	p.script = true
 	return &Script{p}, nil
 }
 
 // Run calls the function with a value. ok is false if it returns null. Program.Run bounds it, and
-// MaxMutated for the returned text. Math.random depends on now only, so that a run can be repeated.
+// MaxMutated for the returned text; a run that takes too long is repeated once. Math.random depends on now only, so that a run can be repeated.
 func (s *Script) Run(value string, now time.Time) (text string, ok bool, err error) {
-	err = s.program.run(context.Background(), value, now, func(_ *sandbox, result, _ goja.Value) error {
+	take := func(_ *sandbox, result, _ goja.Value) error {
 		if _, object := result.(*goja.Object); object {
 			return model.Errorf(model.Invalid, "the script returned an object: return JSON.stringify(…) of it")
 		}
@@ -61,8 +66,40 @@ func (s *Script) Run(value string, now time.Time) (text string, ok bool, err err
 		}
 		text, ok = strings.Clone(result.String()), true
 		return nil
-	})
+	}
+	for range 2 { // the machine may have stood still
+		if err = s.program.run(context.Background(), value, now, take); !errors.Is(err, ErrSlow) {
+			break
+		}
+	}
 	return text, ok, err
+}
+
+// addZabbix adds the functions of Zabbix's scripts that reach nothing: btoa, atob, md5, sha256 and Zabbix.log, which does
+// nothing. It returns the object Zabbix.
+func (s *sandbox) addZabbix(global *goja.Object) *goja.Object {
+	for name, f := range map[string]func(string) (string, error){
+		"btoa": func(text string) (string, error) { return base64.StdEncoding.EncodeToString([]byte(text)), nil },
+		"atob": func(text string) (string, error) {
+			data, err := base64.StdEncoding.DecodeString(text)
+			return strings.ToValidUTF8(string(data), "\ufffd"), err
+		},
+		"md5":    func(text string) (string, error) { return fmt.Sprintf("%x", md5.Sum([]byte(text))), nil },
+		"sha256": func(text string) (string, error) { return fmt.Sprintf("%x", sha256.Sum256([]byte(text))), nil },
+	} {
+		_ = global.Set(name, func(call goja.FunctionCall) goja.Value { // not frozen yet
+			s.checkLength(maxText, call.Argument(0))
+			out, err := f(call.Argument(0).String())
+			if err != nil {
+				panic(s.runtime.NewTypeError(name + ": " + err.Error()))
+			}
+			return s.runtime.ToValue(out)
+		})
+	}
+	zabbix := s.runtime.NewObject()
+	_ = zabbix.Set("log", func(goja.FunctionCall) goja.Value { return goja.Undefined() })
+	_ = global.Set("Zabbix", zabbix)
+	return zabbix
 }
 
 // random returns the next pseudo-random number from 0 to 1 (splitmix64).

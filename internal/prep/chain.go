@@ -69,7 +69,7 @@ func Compile(steps []model.Step, t item.Type) (*Chain, error) {
 func (c *Chain) Stateful() bool { return c.memories > 0 }
 
 // Run preprocesses one value of an item. Kind None without error says that a step discarded the value. An error makes
-// the item unsupported; its text has the form of Zabbix.
+// the item unsupported; its text has the form of Zabbix. A text may share memory with the input.
 func (c *Chain) Run(s *State, in item.Sample) (item.Value, error) {
 	return c.run(s, in.Value, in.At, nil, nil)
 }

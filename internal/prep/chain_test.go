@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"github.com/muster-fleet/muster/internal/filter"
 	"github.com/muster-fleet/muster/internal/item"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/testenv"
@@ -195,6 +197,59 @@ func TestDependentsShareParsedMaster(t *testing.T) {
 	testenv.NoError(t, err)
 	if _, err := name.RunDependent(nil, master); err == nil || v != item.FromUnsigned(1) {
 		t.Errorf("got %v and %v", v, err)
+	}
+}
+
+// TestChainIsShared runs chains in several goroutines at once.
+func TestChainIsShared(t *testing.T) {
+	for _, c := range []struct {
+		step     model.Step
+		in, want string
+	}{
+		{sampleStep("xmlPath", "count(//b[@x='1']) + 0"), "<a><b x='1'/><b x='1'/><b/></a>", "2"},
+		{sampleStep("xmlPath", "//b[last()]/text()"), "<a><b>1</b><b>2</b></a>", "2"},
+		{sampleStep("javascript", "n = value.length; return n"), "four", "4"},
+		{sampleStep("regex", `(?<=a)b`, `\0`), "ab", "b"},
+		{sampleStep("jsonPath", `$[?(@.a =~ "x")].a.first()`), `[{"a":"y"},{"a":"xx"}]`, "xx"},
+		{sampleStep("prometheusPattern", `up{a=~"b"}`), `up{a="b"} 1`, "1"},
+	} {
+		chain := compileChain(t, item.Text, c.step)
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				for range 50 {
+					v, err := chain.Run(nil, textSample(1, c.in))
+					if got := outcome(v, err); got != c.want && !errors.Is(err, filter.ErrSlow) && !errors.Is(err, errSlowMatch) { // the machine may have stood still
+						t.Errorf("%v: got %s, expected %s", c.step, got, c.want)
+						return
+					}
+				}
+			})
+		}
+		all.Wait()
+	}
+}
+
+// TestExplodingPatternIsSkipped fails at once on values behind several that made a pattern explode, and recovers.
+func TestExplodingPatternIsSkipped(t *testing.T) {
+	p, err := compilePattern(`^(?=(a+)+$)a`)
+	testenv.NoError(t, err)
+	bad := strings.Repeat("a", 40) + "b"
+	for range maxSlowMatches/2 + skippedMatches {
+		if _, err := p.match(bad); !errors.Is(err, errSlowMatch) {
+			t.Fatalf("got %v", err)
+		}
+	}
+	if skipped := p.skipped.Load(); skipped != 0 {
+		t.Errorf("%d matches are left to skip", skipped)
+	}
+	ok, err := p.match("aa")
+	if errors.Is(err, errSlowMatch) { // the machine stood still
+		return
+	}
+	testenv.NoError(t, err)
+	if !ok || p.slow.Load() != 0 {
+		t.Errorf("after a match: %v, %d slow ones", ok, p.slow.Load())
 	}
 }
 

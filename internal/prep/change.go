@@ -87,10 +87,13 @@ func discardUnchanged(heartbeat time.Duration) stepFunc {
 		if sameValue(m.value, now) && time.Duration(at-m.at) < heartbeat {
 			return item.Value{}, nil
 		}
-		if now.Kind() == item.TextValue && now != m.value {
-			now = item.FromText(strings.Clone(now.String())) // the value may be part of a large buffer
+		m.at = at
+		if now != m.value {
+			if now.Kind() == item.TextValue {
+				now = item.FromText(strings.Clone(now.String())) // the value may be part of a large buffer
+			}
+			m.value = now
 		}
-		*m = memory{at: at, value: now}
 		return v, nil
 	}
 }

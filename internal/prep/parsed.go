@@ -17,8 +17,15 @@ type Parsed struct {
 // NewParsed returns a value that nothing has parsed yet.
 func NewParsed(in item.Sample) *Parsed { return &Parsed{sample: in} }
 
-// Reset makes p the holder of another value, so that a caller needs one Parsed. It keeps the memory of the last value.
+// maxKeptNodes bounds the nodes whose memory a Parsed keeps for the next value: 1 MiB.
+const maxKeptNodes = 1 << 16
+
+// Reset makes p the holder of another value, so that a caller needs one Parsed. It keeps the memory of the last value,
+// unless that was large.
 func (p *Parsed) Reset(in item.Sample) {
+	if cap(p.json.nodes) > maxKeptNodes {
+		p.json.nodes = nil
+	}
 	p.sample, p.hasJSON, p.hasMetrics = in, false, false
 }
 

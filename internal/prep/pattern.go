@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"regexp/syntax"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/dlclark/regexp2/v2"
@@ -21,6 +22,37 @@ type pattern struct {
 	linear       *regexp.Regexp  // nil: RE2 does not know the syntax
 	backtracking *regexp2.Regexp // nil: not needed
 	lineEnd      bool            // $ matches also in front of a line feed at the end, which RE2 does not do
+
+	slow    atomic.Int32 // matches in a row that reached matchLimit
+	skipped atomic.Int32 // matches that fail at once, because several before reached matchLimit
+}
+
+const (
+	maxSlowMatches = 4    // in a row, before matches are skipped
+	skippedMatches = 1000 // so many, then the next one is tried
+)
+
+// errSlowMatch is the error of a match that reached its limits, or was skipped.
+var errSlowMatch = fmt.Errorf("the regular expression takes longer than %v or too much memory", matchLimit)
+
+// backtrack calls match, which uses the engine that backtracks, a second time if it reaches its limits: the machine may
+// have stood still. A pattern that reaches them several times in a row is skipped for many values.
+func (p *pattern) backtrack(match func() error) error {
+	if p.skipped.Load() > 0 {
+		p.skipped.Add(-1)
+		return errSlowMatch
+	}
+	for range 2 {
+		if match() == nil {
+			p.slow.Store(0)
+			return nil
+		}
+		if p.slow.Add(1) >= maxSlowMatches {
+			p.skipped.Store(skippedMatches)
+			break
+		}
+	}
+	return errSlowMatch
 }
 
 // compilePattern compiles a regular expression.
@@ -65,15 +97,15 @@ func (p *pattern) useLinear(text string) bool {
 }
 
 // match reports whether the text has a match. It fails if that takes too long.
-func (p *pattern) match(text string) (bool, error) {
+func (p *pattern) match(text string) (ok bool, err error) {
 	if p.useLinear(text) {
 		return p.linear.MatchString(text), nil
 	}
-	ok, err := p.backtracking.MatchString(text)
-	if err != nil {
-		return false, fmt.Errorf("the regular expression takes longer than %v or too much memory", matchLimit)
-	}
-	return ok, nil
+	err = p.backtrack(func() (err error) {
+		ok, err = p.backtracking.MatchString(text)
+		return err
+	})
+	return ok, err
 }
 
 // replaceFirst returns the template with \0 to \9 replaced by the groups of the first match. An empty template stands for
@@ -92,12 +124,12 @@ func (p *pattern) replaceFirst(text, template string) (out string, ok bool, err 
 			return text[at[2*n]:at[2*n+1]]
 		}
 	} else {
-		m, err := p.backtracking.FindStringMatch(text)
-		if err != nil {
-			return "", false, fmt.Errorf("the regular expression takes longer than %v or too much memory", matchLimit)
-		}
-		if m == nil {
-			return "", false, nil
+		var m *regexp2.Match
+		if err := p.backtrack(func() (err error) {
+			m, err = p.backtracking.FindStringMatch(text)
+			return err
+		}); err != nil || m == nil {
+			return "", false, err
 		}
 		group = func(n int) string {
 			if g := m.GroupByNumber(n); g != nil {
