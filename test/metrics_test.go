@@ -39,12 +39,12 @@ func TestTemplateValuesOpenProblem(t *testing.T) {
 	s.AwaitOutput("get items", "system.uptime")
 	s.Kill()
 	s.Launch()
-	s.WaitReady(40*time.Second)
+	s.WaitReady(40 * time.Second)
 	s.AwaitOutput("get items", "nosuch.key[x]", "unsupported: unknown key nosuch.key", "net.if.in[lo]")
 	s.AwaitOutput("get problems", "db1", "linux:machine is up")
 	s.Kill() // the verdict is in the journal, or is computed again from the values
 	s.Launch()
-	s.WaitReady(40*time.Second)
+	s.WaitReady(40 * time.Second)
 	problems, err := s.Client().Problems.List(t.Context(), "", "db1", "", true, 0, "")
 	assert(t, err == nil && len(problems.Items) == 1, "problems: %v %+v", err, problems.Items)
 	harness.Until(t, 40*time.Second, "one message about the problem", func() (string, bool) {

@@ -212,7 +212,7 @@ func (h *historyCall) window(sh shape, o operation, extra string) int {
 }
 
 // loadNumber returns the load of numeric items.
-func loadNumber(t item.Type) func(item.Value) (uint64, bool) {
+func loadNumber(t item.Type) func(item.Value) (uint64, usage) {
 	if t == item.Float {
 		return loadFloat
 	}

@@ -28,9 +28,9 @@ func compileForecast(c *compiler, n *node) evaluator {
 	if !slices.Contains([]string{"", "value", "max", "min", "delta", "avg"}, mode) {
 		c.fail(n, "the mode of forecast is value, max, min, delta or avg")
 	}
-	return h.points(1, func(_ *Windows, points []point) operand {
+	return h.points(0, func(_ *Windows, points []point) operand {
 		f := curve
-		if !f.fit(points) {
+		if len(points) == 0 || !f.fit(points) {
 			return ofFloat(-1)
 		}
 		now := nanosecond - points[0].at
@@ -275,7 +275,11 @@ func (f *curve) timeLeft(now, threshold float64) float64 {
 	if p.at(f.x(now)) == 0 {
 		return 0
 	}
-	for len(p) > 1 && math.Abs(p[len(p)-1]) <= 1e-12*math.Abs(slices.MaxFunc(p, func(a, b float64) int { return compare(ofFloat(math.Abs(a)), ofFloat(math.Abs(b))) })) {
+	largest := 0.0
+	for _, c := range p {
+		largest = max(largest, math.Abs(c))
+	}
+	for len(p) > 1 && math.Abs(p[len(p)-1]) <= 1e-12*largest {
 		p = p[:len(p)-1] // a constant fitted with noise reaches nothing
 	}
 	bound := 0.0 // all roots lie below it (Cauchy)

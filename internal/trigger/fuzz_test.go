@@ -44,6 +44,23 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
+// FuzzPeriod requires that a period that parses ends at the evaluation or earlier, and begins before its end.
+func FuzzPeriod(f *testing.F) {
+	for _, s := range append(testPeriods, "1M:now/M-1y", "1d:now/d+3h-1w") {
+		f.Add(s, start)
+	}
+	f.Fuzz(func(t *testing.T, text string, now int64) {
+		parseFit(text)
+		p, problem := parsePeriod(text, time.UTC)
+		if now = now % (1 << 61); problem != "" || now < 1<<60 {
+			return // times from 2006 on
+		}
+		if end := p.end(now); end > now+int64(24*time.Hour) || p.count == 0 && p.span > 0 && p.startOf(end) >= end {
+			t.Fatalf("%q at %d: from %d to %d", text, now, p.startOf(end), end)
+		}
+	})
+}
+
 // FuzzDecode requires that damaged windows are refused or usable, and that a decoded state encodes to the same bytes.
 func FuzzDecode(f *testing.F) {
 	const all = `last(//float)+avg(//float,5m)+min(//unsigned,5m)+count(//text,2h,"like","a")+sum(//unsigned,#3:now-1m)+last(//text,#3)`

@@ -37,33 +37,33 @@ func refuse(problem string) func(c *compiler, n *node) evaluator {
 	}
 }
 
-func loadFloat(v item.Value) (uint64, bool) {
+func loadFloat(v item.Value) (uint64, usage) {
 	if v.Kind() == item.TextValue {
-		return 0, false
+		return 0, skip
 	}
-	return math.Float64bits(v.Float()), true
+	return math.Float64bits(v.Float()), use
 }
 
-func loadUnsigned(v item.Value) (uint64, bool) {
+func loadUnsigned(v item.Value) (uint64, usage) {
 	switch v.Kind() {
 	case item.UnsignedValue:
-		return v.Unsigned(), true
+		return v.Unsigned(), use
 	case item.FloatValue:
 		if f := v.Float(); f >= 0 && f < 1<<64 {
-			return uint64(f), true
+			return uint64(f), use
 		}
 	}
-	return 0, false
+	return 0, skip
 }
 
 // loadText accepts each value; the window keeps its text.
-func loadText(item.Value) (uint64, bool) { return 0, true }
+func loadText(item.Value) (uint64, usage) { return 0, use }
 
 // loadHash keeps a hash of a text in its place.
-func loadHash(v item.Value) (uint64, bool) { return xxhash.Sum64String(v.String()), true }
+func loadHash(v item.Value) (uint64, usage) { return xxhash.Sum64String(v.String()), use }
 
 // loadOne keeps the fact that the value exists.
-func loadOne(item.Value) (uint64, bool) { return 1, true }
+func loadOne(item.Value) (uint64, usage) { return 1, use }
 
 // keepAsIs makes the window keep values as numbers, or as texts.
 func (h *historyCall) keepAsIs() {
@@ -86,6 +86,12 @@ func (s *spec) read(w *window, rank int) operand {
 // float returns the value of an entry as a float.
 func (s *spec) float(w *window, rank int) float64 { return s.read(w, rank).Float() }
 
+// order compares a value with the one before it.
+func (s *spec) order(w *window, rank int) int {
+	value, previous := s.read(w, rank), s.read(w, rank-1)
+	return compare(&value, &previous)
+}
+
 // noValue returns the reason for a period without a value.
 func (h *historyCall) noValue() operand {
 	if h.period == "" {
@@ -104,7 +110,9 @@ func (h *historyCall) recent(count int32) *historyCall {
 	if p.count == 1 {
 		h.spec.grain = grainOf(p)
 	}
-	h.keepAsIs()
+	if h.keepAsIs(); h.spec.texts && p.count > maxTexts {
+		h.fail(h.node, "%s keeps at most #%d texts", h.node.name, maxTexts)
+	}
 	return h
 }
 
@@ -136,7 +144,10 @@ func (p *Program) spec(i int) *spec {
 }
 
 func compileFirst(c *compiler, n *node) evaluator {
-	h := c.history(n, 2).requirePeriod()
+	h := c.history(n, 2)
+	if h.spec.period.span == 0 {
+		c.fail(n, "%s needs a time as its period: %s(//key,5m)", n.name, n.name)
+	}
 	h.keepAsIs()
 	i, empty := h.all(keepFirst, ""), h.noValue()
 	s, clock := h.program.spec(i), n.name == "firstclock"
@@ -154,7 +165,7 @@ func compileFirst(c *compiler, n *node) evaluator {
 
 // all makes a window of all values of the period. A first value is found again in entries of the period's grain.
 func (h *historyCall) all(o operation, extra string) int {
-	if o == keepFirst && h.spec.period.count == 0 {
+	if o == keepFirst {
 		h.spec.grain = grainOf(&h.spec.period)
 	}
 	return h.window(values, o, extra)
@@ -279,7 +290,7 @@ func compileCount(c *compiler, n *node) evaluator {
 		p.count = 1
 	}
 	operator, pattern := h.argument(n, 2), h.argument(n, 3)
-	match := func(item.Value) bool { return true }
+	match := func(item.Value) usage { return use }
 	if operator != "" || pattern != "" || n.name == "find" {
 		var problem string
 		if match, problem = compileMatch(h.spec.itemType, operator, pattern); problem != "" {
@@ -296,14 +307,20 @@ func compileCount(c *compiler, n *node) evaluator {
 		if counted && (operator != "" || pattern != "") {
 			c.fail(n, "countunique with a pattern needs a time as its period: countunique(//key,5m,...)")
 		}
-		h.spec.load = func(v item.Value) (uint64, bool) {
-			bits, ok := load(v)
-			return bits, ok && match(v)
+		h.spec.load = func(v item.Value) (uint64, usage) {
+			bits, u := load(v)
+			if u == use {
+				u = match(v)
+			}
+			return bits, u
 		}
 		i, truncated := h.all(keepLast, extra), h.truncated()
 		return func(w *Windows) operand {
 			v := &w.list[i]
-			if truncated(v) {
+			switch {
+			case truncated(v) && v.size < maxValues:
+				return tooSlow
+			case truncated(v):
 				return tooMany
 			}
 			seen := make(map[uint64]struct{}, v.inside)
@@ -314,20 +331,27 @@ func compileCount(c *compiler, n *node) evaluator {
 		}
 	}
 	// A period of time keeps the values that match; #5 keeps whether each of the last values does.
-	h.spec.load = func(v item.Value) (uint64, bool) {
-		if match(v) {
-			return 1, true
+	h.spec.load = func(v item.Value) (uint64, usage) {
+		switch u := match(v); {
+		case u == use:
+			return 1, use
+		case u == skip && counted:
+			return 0, use
+		default:
+			return 0, u
 		}
-		return 0, counted
 	}
 	if !counted {
 		h.spec.grain = grainOf(&h.spec.period)
 	}
 	i, empty, find := h.window(stacks, sumUnsigned, extra), h.noValue(), n.name == "find"
+	begin := h.program.spec(i).startOfEntries
 	return func(w *Windows) operand {
 		v := &w.list[i]
 		count, _ := v.total(sumUnsigned)
 		switch {
+		case v.lost != 0 && v.lost > begin(v):
+			return tooSlow
 		case !find:
 			return ofUnsigned(count)
 		case v.newest == 0:
@@ -339,12 +363,23 @@ func compileCount(c *compiler, n *node) evaluator {
 
 var tooMany = unknownFor(fmt.Sprintf("the period has more than %d values", maxValues))
 
+var tooSlow = unknownFor("a value in the period takes the regular expression longer than " + matchLimit.String())
+
+// startOfEntries returns the time before the first value that a window may have.
+func (s *spec) startOfEntries(v *window) int64 {
+	switch count := int(s.period.count); {
+	case count == 0:
+		return s.period.startOf(v.end)
+	case v.inside < count:
+		return math.MinInt64
+	}
+	return v.at(0).at - 1
+}
+
 // truncated returns the check whether a window of all values lacks some of its period.
 func (h *historyCall) truncated() func(v *window) bool {
-	p := h.spec.period
-	return func(v *window) bool {
-		return v.lost != 0 && (p.count > 0 && v.inside < int(p.count) || p.count == 0 && v.lost > p.startOf(v.end))
-	}
+	s := h.spec
+	return func(v *window) bool { return v.lost != 0 && v.lost > s.startOfEntries(v) }
 }
 
 func compileChangecount(c *compiler, n *node) evaluator {
@@ -357,18 +392,18 @@ func compileChangecount(c *compiler, n *node) evaluator {
 		h.spec.load = loadHash
 	}
 	i, truncated := h.all(keepLast, "hash"), h.truncated()
-	s, empty := h.program.spec(i), h.noValue()
+	s, few := h.program.spec(i), unknownFor("fewer than 2 values of "+h.key+" in "+h.period)
 	return func(w *Windows) operand {
 		v := &w.list[i]
 		switch {
-		case v.inside == 0:
-			return empty
+		case v.inside < 2:
+			return few
 		case truncated(v):
 			return tooMany
 		}
 		var changes uint64
 		for rank := 1; rank < v.inside; rank++ {
-			order := compare(s.read(v, rank), s.read(v, rank-1))
+			order := s.order(v, rank)
 			if order != 0 && (mode != "inc" || order > 0) && (mode != "dec" || order < 0) {
 				changes++
 			}
@@ -394,7 +429,7 @@ func compileMonotone(c *compiler, n *node) evaluator {
 			return tooMany
 		}
 		for rank := 1; rank < v.inside; rank++ {
-			order := compare(s.read(v, rank), s.read(v, rank-1))
+			order := s.order(v, rank)
 			if falling {
 				order = -order
 			}
@@ -417,7 +452,7 @@ func compileNodata(c *compiler, n *node) evaluator {
 		c.fail(n, "the third argument of nodata is strict")
 	}
 	h.spec.period = period{count: 1, zone: c.scope.Zone}
-	h.spec.load = func(item.Value) (uint64, bool) { return 0, false } // the window notes the time of the newest value by itself
+	h.spec.load = func(item.Value) (uint64, usage) { return 0, skip } // the window notes the time of the newest value by itself
 	i := h.window(values, keepLast, "nodata")
 	young := unknownFor("no value of " + h.key + " yet, and its period of " + h.period + " has not passed")
 	h.program.timers = append(h.program.timers, func(w *Windows) int64 {

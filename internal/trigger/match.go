@@ -1,7 +1,6 @@
 package trigger
 
 import (
-	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -13,10 +12,10 @@ import (
 )
 
 // matchLimit bounds the time of a regular expression that Go's linear engine does not know.
-const matchLimit = 50 * time.Millisecond
+const matchLimit = 100 * time.Millisecond
 
 // compileMatch returns the test that count, find and countunique put to each value. It returns the problem as text.
-func compileMatch(t item.Type, operator, pattern string) (match func(item.Value) bool, problem string) {
+func compileMatch(t item.Type, operator, pattern string) (match func(item.Value) usage, problem string) {
 	isText := t == item.Text || t == item.Log
 	if operator == "" {
 		if operator = "eq"; isText {
@@ -25,13 +24,13 @@ func compileMatch(t item.Type, operator, pattern string) (match func(item.Value)
 	}
 	switch operator {
 	case "like":
-		return func(v item.Value) bool { return strings.Contains(v.String(), pattern) }, ""
+		return func(v item.Value) usage { return usageOf(strings.Contains(v.String(), pattern)) }, ""
 	case "regexp", "iregexp":
 		m, problem := compileRegexp(pattern, operator == "iregexp")
 		if problem != "" {
 			return nil, problem
 		}
-		return func(v item.Value) bool { return m(v.String()) }, ""
+		return func(v item.Value) usage { return m(v.String()) }, ""
 	case "bitand":
 		if t != item.Unsigned && t != item.Boolean {
 			return nil, "the operator bitand needs an item of type unsigned"
@@ -45,10 +44,10 @@ func compileMatch(t item.Type, operator, pattern string) (match func(item.Value)
 		if err1 != nil || err2 != nil {
 			return nil, "the operator bitand needs whole numbers: 12 or 8/12"
 		}
-		return func(v item.Value) bool { return v.Unsigned()&mask == want }, ""
+		return func(v item.Value) usage { return usageOf(v.Unsigned()&mask == want) }, ""
 	case "eq", "ne":
 		if isText {
-			return func(v item.Value) bool { return (v.String() == pattern) == (operator == "eq") }, ""
+			return func(v item.Value) usage { return usageOf((v.String() == pattern) == (operator == "eq")) }, ""
 		}
 	}
 	test, ok := orders[operator]
@@ -62,7 +61,18 @@ func compileMatch(t item.Type, operator, pattern string) (match func(item.Value)
 	if bound.unknown() {
 		return nil, "expected a number as the pattern, got " + quote(pattern)
 	}
-	return func(v item.Value) bool { return test(compare(ofValue(v), bound)) }, ""
+	return func(v item.Value) usage {
+		value := ofValue(v)
+		return usageOf(test(compare(&value, &bound)))
+	}, ""
+}
+
+// usageOf uses the values that match, and skips the others.
+func usageOf(matches bool) usage {
+	if matches {
+		return use
+	}
+	return skip
 }
 
 var orders = map[string]func(order int) bool{
@@ -72,7 +82,7 @@ var orders = map[string]func(order int) bool{
 }
 
 // compileRegexp compiles a PCRE: by Go's engine if that knows its syntax, else by one that goes back and has a time limit.
-func compileRegexp(pattern string, ignoreCase bool) (match func(string) bool, problem string) {
+func compileRegexp(pattern string, ignoreCase bool) (match func(string) usage, problem string) {
 	if strings.HasPrefix(pattern, "@") {
 		return nil, "global regular expressions do not exist; write the pattern itself in place of " + pattern
 	}
@@ -81,18 +91,18 @@ func compileRegexp(pattern string, ignoreCase bool) (match func(string) bool, pr
 		flags, options = "(?mi)", options|regexp2.IgnoreCase
 	}
 	if re, err := regexp.Compile(flags + pattern); err == nil {
-		return re.MatchString, ""
+		return func(s string) usage { return usageOf(re.MatchString(s)) }, ""
 	}
 	re, err := regexp2.Compile(pattern, options)
 	if err != nil {
 		return nil, "the regular expression " + quote(pattern) + " is invalid: " + err.Error()
 	}
 	re.MatchTimeout = matchLimit
-	return func(s string) bool {
+	return func(s string) usage {
 		ok, err := re.MatchString(s)
-		return ok && err == nil
+		if err != nil {
+			return broken
+		}
+		return usageOf(ok)
 	}, ""
 }
-
-// finite says whether a number is neither infinite nor NaN.
-func finite(f float64) bool { return !math.IsInf(f, 0) && !math.IsNaN(f) }

@@ -45,12 +45,20 @@ func (o operand) number() operand {
 		}
 		return ofValue(v)
 	case item.FloatValue:
-		if f := o.Float(); math.IsNaN(f) || math.IsInf(f, 0) {
+		if !finite(o.Float()) {
 			return unknownFor("the result is infinite or not a number")
 		}
 	}
 	return o
 }
+
+// isNumber says whether the operand is a number already.
+func (o *operand) isNumber() bool {
+	return o.Kind() == item.UnsignedValue || o.Kind() == item.FloatValue && finite(o.Float())
+}
+
+// finite says whether a number is neither infinite nor NaN.
+func finite(f float64) bool { return !math.IsInf(f, 0) && !math.IsNaN(f) }
 
 // epsilon is the difference up to which two floats are equal.
 const epsilon = 0x1p-52
@@ -64,7 +72,7 @@ func (o operand) zero() bool {
 }
 
 // compare returns the order of two numbers; integers compare exactly.
-func compare(a, b operand) int {
+func compare(a, b *operand) int {
 	if a.Kind() == item.UnsignedValue && b.Kind() == item.UnsignedValue {
 		switch x, y := a.Unsigned(), b.Unsigned(); {
 		case x < y:
@@ -86,7 +94,7 @@ func compare(a, b operand) int {
 // equal compares two operands as numbers if both are, and as texts otherwise.
 func equal(a, b operand) bool {
 	if x, y := a.number(), b.number(); !x.unknown() && !y.unknown() {
-		return compare(x, y) == 0
+		return compare(&x, &y) == 0
 	}
 	return a.String() == b.String()
 }
@@ -133,34 +141,45 @@ func binaryOperator(name string, left, right evaluator) evaluator {
 			return ofBool(equal(a, b) == (name == "="))
 		}
 	}
-	apply := numberOperators[name]
 	return func(w *Windows) operand {
-		a := left(w).number()
-		if a.unknown() {
-			return a
+		a := left(w)
+		if !a.isNumber() {
+			if a = a.number(); a.unknown() {
+				return a
+			}
 		}
-		b := right(w).number()
-		if b.unknown() {
-			return b
+		b := right(w)
+		if !b.isNumber() {
+			if b = b.number(); b.unknown() {
+				return b
+			}
 		}
-		return apply(a, b)
+		return calculate(name, &a, &b)
 	}
 }
 
-var numberOperators = map[string]func(a, b operand) operand{
-	"<":  func(a, b operand) operand { return ofBool(compare(a, b) < 0) },
-	"<=": func(a, b operand) operand { return ofBool(compare(a, b) <= 0) },
-	">":  func(a, b operand) operand { return ofBool(compare(a, b) > 0) },
-	">=": func(a, b operand) operand { return ofBool(compare(a, b) >= 0) },
-	"+":  func(a, b operand) operand { return ofFloat(a.Float() + b.Float()).number() },
-	"-":  func(a, b operand) operand { return ofFloat(a.Float() - b.Float()).number() },
-	"*":  func(a, b operand) operand { return ofFloat(a.Float() * b.Float()).number() },
-	"/": func(a, b operand) operand {
-		if b.zero() {
-			return unknownFor("division by zero")
-		}
-		return ofFloat(a.Float() / b.Float()).number()
-	},
+// calculate applies an operator to two numbers.
+func calculate(operator string, a, b *operand) operand {
+	switch operator {
+	case "<":
+		return ofBool(compare(a, b) < 0)
+	case "<=":
+		return ofBool(compare(a, b) <= 0)
+	case ">":
+		return ofBool(compare(a, b) > 0)
+	case ">=":
+		return ofBool(compare(a, b) >= 0)
+	case "+":
+		return ofFloat(a.Float() + b.Float()).number()
+	case "-":
+		return ofFloat(a.Float() - b.Float()).number()
+	case "*":
+		return ofFloat(a.Float() * b.Float()).number()
+	}
+	if b.zero() {
+		return unknownFor("division by zero")
+	}
+	return ofFloat(a.Float() / b.Float()).number()
 }
 
 func unaryOperator(name string, operand1 evaluator) evaluator {

@@ -114,12 +114,12 @@ var scalars = map[string]scalar{
 	}},
 	"round":    {2, 2, numberScalars, func(a []operand) operand { return decimals(a, math.Round) }},
 	"truncate": {2, 2, numberScalars, func(a []operand) operand { return decimals(a, math.Trunc) }},
-	"min":      {1, 0, numberScalars, func(a []operand) operand { return slices.MinFunc(a, compare) }},
-	"max":      {1, 0, numberScalars, func(a []operand) operand { return slices.MaxFunc(a, compare) }},
+	"min":      {1, 0, numberScalars, func(a []operand) operand { return slices.MinFunc(a, order) }},
+	"max":      {1, 0, numberScalars, func(a []operand) operand { return slices.MaxFunc(a, order) }},
 	"sum":      {1, 0, numberScalars, func(a []operand) operand { return ofFloat(sum(a)).number() }},
 	"avg":      {1, 0, numberScalars, func(a []operand) operand { return ofFloat(sum(a) / float64(len(a))).number() }},
 	"between": {3, 3, numberScalars, func(a []operand) operand {
-		return ofBool(compare(a[0], a[1]) >= 0 && compare(a[0], a[2]) <= 0)
+		return ofBool(compare(&a[0], &a[1]) >= 0 && compare(&a[0], &a[2]) <= 0)
 	}},
 	"in": {2, 0, anyScalars, func(a []operand) operand {
 		return ofBool(slices.ContainsFunc(a[1:], func(o operand) bool { return equal(a[0], o) }))
@@ -182,7 +182,7 @@ var scalars = map[string]scalar{
 	}},
 	"left": {2, 2, anyScalars, func(a []operand) operand {
 		text := []rune(a[0].String())
-		n, ok := whole(a[1], len(text))
+		n, ok := wholeNumber(a[1], len(text))
 		if !ok {
 			return unknownFor("left needs a number of characters")
 		}
@@ -190,14 +190,14 @@ var scalars = map[string]scalar{
 	}},
 	"right": {2, 2, anyScalars, func(a []operand) operand {
 		text := []rune(a[0].String())
-		n, ok := whole(a[1], len(text))
+		n, ok := wholeNumber(a[1], len(text))
 		if !ok {
 			return unknownFor("right needs a number of characters")
 		}
 		return ofText(string(text[len(text)-n:]))
 	}},
 	"repeat": {2, 2, anyScalars, func(a []operand) operand {
-		n, ok := whole(a[1], maxText+1)
+		n, ok := wholeNumber(a[1], maxText+1)
 		if text := a[0].String(); ok && n*len(text) <= maxText {
 			return ofText(strings.Repeat(text, n))
 		}
@@ -242,6 +242,8 @@ func decimals(a []operand, round func(float64) float64) operand {
 	return unknownFor("the number of decimal places is from 0 to 14")
 }
 
+func order(a, b operand) int { return compare(&a, &b) }
+
 func sum(a []operand) float64 {
 	total := 0.0
 	for _, o := range a {
@@ -250,8 +252,8 @@ func sum(a []operand) float64 {
 	return total
 }
 
-// whole returns an operand as an integer, at most bound.
-func whole(o operand, bound int) (int, bool) {
+// wholeNumber returns an operand as an integer, at most bound.
+func wholeNumber(o operand, bound int) (int, bool) {
 	o = o.number()
 	if o.unknown() || o.Float() < 0 || o.Float() != math.Trunc(o.Float()) {
 		return 0, false
@@ -261,8 +263,8 @@ func whole(o operand, bound int) (int, bool) {
 
 // span returns the place of characters in a text; the first character has the number 1.
 func span(text []rune, from, count operand) (start, length int, ok bool) {
-	start, ok1 := whole(from, len(text)+1)
-	length, ok2 := whole(count, len(text)+1)
+	start, ok1 := wholeNumber(from, len(text)+1)
+	length, ok2 := wholeNumber(count, len(text)+1)
 	start--
 	return start, length, ok1 && ok2 && start >= 0 && start+length <= len(text)
 }

@@ -10,7 +10,7 @@ import (
 // point is a value of a window with its time, in seconds before the evaluation (zero or negative).
 type point struct{ at, value float64 }
 
-// points compiles a function that needs all values of its period as floats; compute gets at least one.
+// points compiles a function that needs all values of its period as floats, and at least a number of them.
 func (h *historyCall) points(least int, compute func(w *Windows, points []point) operand) evaluator {
 	i, truncated := h.all(keepLast, ""), h.truncated()
 	s, empty := h.program.spec(i), h.noValue()
@@ -18,7 +18,7 @@ func (h *historyCall) points(least int, compute func(w *Windows, points []point)
 	return func(w *Windows) operand {
 		v := &w.list[i]
 		switch {
-		case v.inside == 0:
+		case v.inside == 0 && least > 0:
 			return empty
 		case v.inside < least:
 			return few

@@ -158,7 +158,7 @@ func TestHistoryFunctions(t *testing.T) {
 		"last(//float)": "4", "last(//float,#2)": "4", "last(//float,#3)": "6", "last(//unsigned)": "9223372036854775809", "last(//text)": "three", "last(//text,#4)": "one",
 		"last(//float,#1:now-2m)": "6", "last(//text,#1:now-1m)": "two", "last(//float,#7)": "fewer than 7 values of //float",
 		"lastclock(//float,#2)=now()-60": "1", "firstclock(//float,3m)=now()-2m": "1",
-		"first(//float,3m)": "6", "first(//float,#2)": "4", "first(//text,1h)": "one", "first(//text,2h)": "one", "first(//float,1m:now-2m)": "6",
+		"first(//float,3m)": "6", "changecount(//float,#1)": "fewer than 2 values of //float in #1", "first(//text,1h)": "one", "first(//text,2h)": "one", "first(//float,1m:now-2m)": "6",
 		"min(//float,3m)": "4", "min(//float,1h)": "1", "max(//float,#3)": "6", "max(//unsigned,5m)": "9223372036854775809", "min(//unsigned,#4)": "5", "max(//float,2m:now-3m)": "3",
 		"avg(//float,3m)": "4.666666666666667", "avg(//float,#2)": "4", "sum(//float,1h)": "20", "sum(//unsigned,#2)": "9223372036854775834", "avg(//unsigned,2m:now-1m)": "20",
 		"sum(//float,2h)": "20", "avg(//float,1d:now-1d)": "no value of //float in 1d:now-1d", "sum(//boolean,#4)": "2", "sum(//float,3m:now/h)": "14",
@@ -214,6 +214,9 @@ func TestForecast(t *testing.T) {
 		{`forecast(//float,1h,1m,"polynomial6")`, func(m float64) float64 { return m * m * m * m }, "10000"},
 		{`forecast(//float,1h,1m,"exponential")`, func(m float64) float64 { return math.Exp2(m) }, "1024"},
 		{`forecast(//float,1h,1m,"exponential")`, func(m float64) float64 { return m - 3 }, "-1"},
+		{`forecast(//float,1h,10m,"logarithmic")`, func(m float64) float64 { return 5 + 3*math.Log(60*m+nanosecond) }, "26.1164"},
+		{`forecast(//float,1h,10m,"power")`, func(m float64) float64 { return 2 * math.Sqrt(60*m+nanosecond) }, "67.5278"},
+		{`timeleft(//float,1h,60,"power")`, func(m float64) float64 { return 2 * math.Sqrt(60*m+nanosecond) }, "360"},
 		{"timeleft(//float,1h,39)", func(m float64) float64 { return 2*m + 1 }, "600"},
 		{"timeleft(//float,1h,0)", func(m float64) float64 { return 2*m + 1 }, "1.7976931348623157e+308"},
 		{"timeleft(//float,1h,5)", func(m float64) float64 { return 3 }, "1.7976931348623157e+308"},
@@ -227,6 +230,41 @@ func TestForecast(t *testing.T) {
 		for m := range 10 {
 			p.Add(w, 0, item.Sample{At: start + int64(m-9)*int64(time.Minute), Value: item.FromFloat(c.value(float64(m)))})
 		}
+		v, err := p.Value(w, start)
+		if got := v.String(); err != nil || got != c.want {
+			t.Errorf("%s: %s %v, expected %s", c.expression, got, err, c.want)
+		}
+	}
+}
+
+// TestPublishedResults holds results that Zabbix's own tests expect, over values one a minute up to the evaluation.
+func TestPublishedResults(t *testing.T) {
+	five, six := []any{1, 2, 3, 4, 5}, []any{1, 26, 12, 16, 56, 112, 24}
+	for _, c := range []struct {
+		series     []any
+		expression string
+		want       string
+	}{
+		{six, "round(kurtosis(//unsigned,6m),6)", "3.050521"}, {six, "round(skewness(//unsigned,6m),6)", "1.24294"}, {six, "round(stddevpop(//unsigned,6m),6)", "34.751499"},
+		{six, "round(stddevsamp(//unsigned,6m),6)", "38.06836"}, {six, "sumofsquares(//unsigned,6m)", "17332"}, {six, "round(varpop(//unsigned,6m),6)", "1207.666667"},
+		{six, "round(varsamp(//unsigned,6m),6)", "1449.2"}, {six, "mad(//unsigned,6m)", "11"}, {[]any{100, 1, 1, 2, 2, 4, 6, 9}, "mad(//unsigned,7m)", "1"},
+		{five, "forecast(//unsigned,#5,1h)", "65"}, {five, "forecast(//unsigned,#5:now-1h,1h)", "-1"}, {five, "timeleft(//unsigned,5m,65)", "3600"},
+		{five, "percentile(//unsigned,5m,50)", "3"}, {five, "avg(//unsigned,#2:now-1m)", "3.5"}, {five, "avg(//unsigned,180)", "4"}, {five, "last(//unsigned,:now-2m)", "3"},
+		{five, "bitand(//unsigned,#2:now-1m,2)", "2"}, {five, `count(//unsigned,5m,"bitand","1/3")`, "2"}, {five, `count(//unsigned,5m,"bitand","2/3")`, "1"},
+		{five, "sum(//unsigned,4m:now-1m)", "10"}, {five, "max(//unsigned,5m:now-2m)", "3"}, {five, "min(//unsigned,4m:now-2m)", "1"}, {five, "first(//unsigned,60:now-2m)", "3"},
+		{[]any{uint64(math.MaxUint64), uint64(math.MaxUint64 - 5)}, "change(//unsigned)", "-5"}, {[]any{uint64(math.MaxUint64 - 5), uint64(math.MaxUint64)}, "change(//unsigned)", "5"},
+		{[]any{"One", "Two", "Three", "Four", "Five"}, `count(//text,5m,"regexp","o$")`, "1"}, {[]any{"One", "Two", "Three", "Four", "Five"}, `count(//text,5m,"iregexp","o")`, "3"},
+		{[]any{"One", "Two", "", "Four"}, `count(//text,5m,"iregexp")`, "4"}, {[]any{"One", "Two", "", "Four"}, `count(//text,5m,"eq")`, "1"},
+		{[]any{1, 2, 1, 2, 3}, "rate(//unsigned,4m)*60", "1"}, {[]any{1, 2, 3}, "rate(//unsigned,3m)*60", "1"}, {[]any{1, 1, 1}, "rate(//unsigned,3m)", "0"},
+		{[]any{6, 6, 5, 4, 3}, `monodec(//unsigned,#4,"strict")`, "1"}, {[]any{6, 6, 5, 4, 3}, `monodec(//unsigned,#5,"strict")`, "0"}, {[]any{1}, "monoinc(//unsigned,#6)", "1"},
+	} {
+		p := compileText(t, c.expression)
+		w := p.New(0)
+		key := "unsigned"
+		if _, ok := c.series[0].(string); ok {
+			key = "text"
+		}
+		feed(p, w, key, c.series...)
 		v, err := p.Value(w, start)
 		if got := v.String(); err != nil || got != c.want {
 			t.Errorf("%s: %s %v, expected %s", c.expression, got, err, c.want)

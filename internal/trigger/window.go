@@ -69,6 +69,16 @@ func (o operation) dominates(a, b uint64) bool {
 const (
 	maxValues     = 10_000 // of shape values; older ones are lost, and the function is unknown while its period has one
 	maxAggregates = 4_096  // beyond it, entries are combined to coarser ones
+	maxTexts      = 256    // of both, for windows of texts
+)
+
+// usage says how a window takes a value.
+type usage uint8
+
+const (
+	skip   usage = iota // the value does not count
+	use                 // it makes an entry
+	broken              // its test failed: the function is unknown while the value is in the period
 )
 
 // spec describes one window of a program: an item, a period and a shape.
@@ -79,8 +89,8 @@ type spec struct {
 	shape    shape
 	op       operation
 	texts    bool // the window keeps texts: bits are unused
-	// load returns the entry of a value; false: the value does not count.
-	load func(item.Value) (bits uint64, ok bool)
+	// load returns the entry of a value.
+	load func(item.Value) (bits uint64, u usage)
 	// grain is the time over which values are combined to one entry: 0 for none.
 	grain     int64
 	signature string // equal for windows with equal state
@@ -106,7 +116,7 @@ type window struct {
 	backWeight    uint32
 	end           int64 // of the period at the last evaluation
 	grain         int64
-	lost          int64 // time of the youngest value that did not fit; 0: none
+	lost          int64 // time of the youngest value that did not fit, or whose test failed; 0: none
 	newest        int64 // time of the newest value, also of one that does not count; 0: none
 }
 
@@ -131,9 +141,15 @@ func (w *window) text(rank int) string { return w.texts[w.place(rank)] }
 // add takes a value that arrived at or before now.
 func (w *window) add(s *spec, at, now int64, v item.Value) {
 	w.newest = max(w.newest, at)
-	bits, ok := s.load(v)
-	if !ok {
+	bits, u := s.load(v)
+	switch u {
+	case skip:
 		return
+	case broken:
+		w.lost = max(w.lost, at)
+		if s.period.count == 0 {
+			return
+		}
 	}
 	w.advance(s, now)
 	in := at <= w.end
@@ -385,16 +401,25 @@ func regrow[T any](ring []T, head, size int) []T {
 	return out
 }
 
-// bound keeps a window below its bound of memory.
+// bound keeps a window below its bound of memory: it loses the oldest values where each one counts, and combines
+// neighbours elsewhere.
 func (w *window) bound(s *spec) {
+	limit := maxAggregates
+	combines := s.period.count == 0 && (s.shape != values || s.op != keepLast)
 	switch {
-	case s.shape == values && s.grain == 0:
-		for w.size > maxValues+int(s.period.count) {
+	case s.texts:
+		limit = maxTexts
+	case !combines:
+		limit = maxValues
+	}
+	switch {
+	case !combines:
+		for w.size > limit+int(s.period.count) {
 			w.lost = max(w.lost, w.at(0).at)
 			w.inside = max(w.inside, 1)
 			w.drop(s, 1)
 		}
-	case w.size > maxAggregates && s.period.count == 0:
+	case w.size > limit:
 		if w.grain == 0 {
 			w.grain = max(1, int64(s.period.span+s.period.delay())/maxAggregates)
 			w.weights = make([]uint32, len(w.entries))
@@ -405,7 +430,7 @@ func (w *window) bound(s *spec) {
 				}
 			}
 		}
-		for w.size > maxAggregates/2 {
+		for w.size > limit/2 {
 			w.grain *= 2
 			w.coarsen(s)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -71,6 +72,8 @@ func plain(function, periodText string, all []item.Sample, now int64) (float64, 
 		return 0, false
 	case len(in) == 0:
 		return 0, function == "count" || function == "countunique"
+	case function == "changecount" && len(in) < 2:
+		return 0, false
 	}
 	return scan[function](in)
 }
@@ -103,8 +106,11 @@ func TestWindowsEqualScan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		function := rapid.SampledFrom([]string{"first", "min", "max", "sum", "avg", "count", "countunique", "changecount", "last"}).Draw(t, "function")
 		periods := testPeriods
-		if function == "last" {
+		switch function {
+		case "last":
 			periods = periods[:5]
+		case "first":
+			periods = periods[5:]
 		}
 		periodText := rapid.SampledFrom(periods).Draw(t, "period")
 		key := rapid.SampledFrom([]string{"float", "unsigned"}).Draw(t, "type")
@@ -148,6 +154,83 @@ func TestWindowsEqualScan(t *testing.T) {
 	})
 }
 
+// TestCoarseWindowsBoundScan requires that windows of aggregates give a result between those of a scan of the period and of
+// one that begins and ends up to a grain apart, also for late values, and that a restarted state stays equal.
+func TestCoarseWindowsBoundScan(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		function := rapid.SampledFrom([]string{"min", "max", "sum", "count", "first", "last"}).Draw(t, "function")
+		periodText := rapid.SampledFrom([]string{"2h", "90m", "1h:now-3h", "3h:now/h-2h"}).Draw(t, "period")
+		key := "float"
+		if function == "first" || function == "last" {
+			key = rapid.SampledFrom([]string{"float", "text"}).Draw(t, "type")
+		}
+		e, _ := Parse(fmt.Sprintf("%s(//%s,%s)", function, key, periodText))
+		p, err := Compile(e, testScope)
+		testenv.NoError(t, err)
+		position := p.Positions()[0]
+		one, restarted := p.New(0), p.New(0)
+		grain := int64(5 * time.Minute)
+		spec, _ := parsePeriod(periodText, time.UTC)
+		clock := start
+		var series []item.Sample
+		for i := range rapid.IntRange(1, 150).Draw(t, "values") {
+			at := clock
+			if rapid.IntRange(0, 4).Draw(t, "order") == 0 {
+				at -= rapid.Int64Range(0, int64(2*time.Hour)).Draw(t, "late")
+			} else {
+				clock += rapid.Int64Range(0, int64(4*time.Minute)).Draw(t, "step")
+				at = clock
+			}
+			s := item.Sample{At: at, Value: item.FromFloat(float64(rapid.IntRange(0, 16).Draw(t, "value")) / 4)}
+			series = append(series, s)
+			if key == "text" {
+				s.Value = item.FromText(s.Value.String())
+			}
+			p.Add(one, position, s)
+			p.Add(restarted, position, s)
+			got, err := p.Value(one, clock)
+			again, _ := p.Value(restarted, clock)
+			if got != again || !bytes.Equal(one.Append(nil), restarted.Append(nil)) {
+				t.Fatalf("%s after value %d: %v, restarted %v", p, i, got, again)
+			}
+			if i%5 == 0 {
+				restarted, _, err = p.Decode(restarted.Append(nil))
+				testenv.NoError(t, err)
+				continue
+			}
+			end := spec.end(clock)
+			scan := func(from, to int64) []float64 {
+				var in []float64
+				for _, s := range series {
+					if s.At > from && s.At <= to {
+						in = append(in, s.Value.Float())
+					}
+				}
+				return in
+			}
+			begin := end - int64(spec.span)
+			least, most := scan(begin+grain, end-grain), scan(begin-grain, end)
+			v := got.Float()
+			ok := true
+			switch {
+			case err != nil:
+				ok = len(least) == 0
+			case function == "sum":
+				ok = v >= plainSum(least) && v <= plainSum(most)
+			case function == "count":
+				ok = v >= float64(len(least)) && v <= float64(len(most))
+			case function == "max":
+				ok = slices.Contains(most, v) && (len(least) == 0 || v >= slices.Max(least))
+			case function == "min":
+				ok = slices.Contains(most, v) && (len(least) == 0 || v <= slices.Min(least))
+			}
+			if !ok {
+				t.Fatalf("%s after value %d: %v %v, a scan gives %v to %v", p, i, got, err, least, most)
+			}
+		}
+	})
+}
+
 // TestLongWindows requires that windows over more than an hour, and such that took too many values, stay bounded and give
 // the result of a period that is at most a grain longer.
 func TestLongWindows(t *testing.T) {
@@ -163,8 +246,14 @@ func TestLongWindows(t *testing.T) {
 		{"min", "1h:now-1d", 20 * time.Second, time.Minute, 2000},
 		{"sum", "5m", time.Millisecond, 600 * time.Millisecond, maxAggregates},
 		{"max", "1h", 100 * time.Millisecond, 7 * time.Second, maxAggregates},
+		{"first", "30m", 100 * time.Millisecond, 4 * time.Second, maxAggregates},
+		{"first", "30m", time.Second, 30 * time.Second, maxTexts},
 	} {
-		p := compileText(t, fmt.Sprintf("%s(//float,%s)", c.function, c.period))
+		key, position := "float", 0
+		if c.entries == maxTexts {
+			key, position = "text", 2
+		}
+		p := compileText(t, fmt.Sprintf("%s(//%s,%s)", c.function, key, c.period))
 		w := p.New(0)
 		spec, _ := parsePeriod(c.period, time.UTC)
 		reach := spec.span + spec.delay()
@@ -173,12 +262,18 @@ func TestLongWindows(t *testing.T) {
 		for i := 0; time.Duration(now-start) < 2*reach; i++ {
 			now += int64(c.step)
 			v := float64(i % 1000)
-			if c.function == "max" {
+			switch c.function {
+			case "max":
 				v = -float64(i) // a falling series fills a deque
+			case "first":
+				v = float64(i)
 			}
 			s := item.Sample{At: now, Value: item.FromFloat(v)}
 			series = append(series, s)
-			p.Add(w, 0, s)
+			if key == "text" {
+				s.Value = item.FromText(s.Value.String())
+			}
+			p.Add(w, position, s)
 		}
 		got, err := p.Value(w, now)
 		testenv.NoError(t, err)
@@ -194,8 +289,8 @@ func TestLongWindows(t *testing.T) {
 			v, _ := scan[c.function](in)
 			low, high = min(low, v), max(high, v)
 		}
-		if v := got.Float(); v < low || v > high {
-			t.Errorf("%s: %v, expected from %v to %v", p, v, low, high)
+		if v := ofValue(got).number(); v.Float() < low || v.Float() > high {
+			t.Errorf("%s: %v, expected from %v to %v", p, v.Float(), low, high)
 		}
 		if n := w.list[0].size; n > c.entries {
 			t.Errorf("%s keeps %d entries, expected at most %d", p, n, c.entries)
@@ -227,4 +322,35 @@ func TestTooManyValues(t *testing.T) {
 	if err != nil || v.Float() != 1 {
 		t.Errorf("after the surplus left the period: %v %v", v, err)
 	}
+}
+
+// TestSlowPattern requires that count and find are unknown while the period has a value that takes the regular expression
+// too long.
+func TestSlowPattern(t *testing.T) {
+	for _, expression := range []string{`count(//text,5m,"regexp","^(a+)+(?!b)$")`, `find(//text,#2,"regexp","^(a+)+(?!b)$")`, `countunique(//text,5m,"regexp","^(a+)+(?!b)$")`} {
+		p := compileText(t, expression)
+		w := p.New(0)
+		feed(p, w, "text", strings.Repeat("a", 60)+"!")
+		if _, err := p.Value(w, start); err == nil || err.Error() != "a value in the period takes the regular expression longer than 100ms" {
+			t.Errorf("%s: %v", expression, err)
+		}
+		for i := range int64(2) {
+			p.Add(w, 2, item.Sample{At: start + (5+i)*int64(time.Minute), Value: valueOf("a")})
+		}
+		if v, err := p.Value(w, start+6*int64(time.Minute)); err != nil || v.Float() < 1 {
+			t.Errorf("%s after the value left the period: %v %v", expression, v, err)
+		}
+	}
+}
+
+// TestStateFormat holds the encoded form of windows.
+func TestStateFormat(t *testing.T) {
+	p := compileText(t, `last(//float,#2)+avg(//float,3m)+min(//unsigned,3m)+count(//text,2h,"like","a")+sum(//unsigned,#3:now-1m)+length(last(//text))+percentile(//float,#3,5)+nodata(//float,1m)`)
+	w := p.New(start)
+	w.Problem = true
+	feed(p, w, "float", 1.5, 2.25, -3.0, 4.0, 5.0)
+	feed(p, w, "unsigned", 7, 8, 9, 1, uint64(math.MaxUint64))
+	feed(p, w, "text", "a", "b", "abc")
+	p.Eval(w, start+int64(time.Second))
+	testenv.Golden(t, "testdata/windows.golden", w.Append(nil))
 }
