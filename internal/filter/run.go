@@ -61,7 +61,9 @@ func (p *Program) run(ctx context.Context, event any, now time.Time, take func(s
 	if err != nil {
 		return err
 	}
-	s.aliasMetadata(value)
+	if !p.script {
+		s.aliasMetadata(value)
+	}
 	limit := time.AfterFunc(TimeLimit, func() { s.late.Store(true); s.runtime.Interrupt(ErrSlow) })
 	ended := context.AfterFunc(ctx, func() { s.runtime.Interrupt(context.Cause(ctx)) })
 	result, err := s.decide(goja.Undefined(), value)

@@ -216,8 +216,8 @@ func (r *ColumnReader) varint() int64 {
 	return int64(v>>1) ^ -int64(v&1)
 }
 
-// take returns the next n bytes.
-func (r *ColumnReader) take(n uint64) []byte {
+// readBytes returns the next n bytes.
+func (r *ColumnReader) readBytes(n uint64) []byte {
 	if n > uint64(len(r.data)-r.at) {
 		_ = r.fail("length")
 		return nil
@@ -258,11 +258,11 @@ func (r *ColumnReader) Next(v *BlockValue) bool {
 		r.last += uint64(r.varint())
 		v.Value = item.FromFloat(float64(int64(r.last)) / powersOfTen[r.exponent])
 	case modeRaw:
-		if b := r.take(8); b != nil {
+		if b := r.readBytes(8); b != nil {
 			v.Value = item.FromFloat(math.Float64frombits(binary.LittleEndian.Uint64(b)))
 		}
 	default:
-		b := r.take(r.uvarint())
+		b := r.readBytes(r.uvarint())
 		v.Value = item.FromText(unsafe.String(unsafe.SliceData(b), len(b)))
 	}
 	return r.err == nil
@@ -282,13 +282,13 @@ func (r *ColumnReader) nextRow() bool {
 // nextColumn decodes the head of the next column.
 func (r *ColumnReader) nextColumn() bool {
 	position := uint64(r.position) + r.uvarint()
-	mode := r.take(1)
+	mode := r.readBytes(1)
 	if r.err != nil || position > math.MaxUint32 || mode[0]&^rowSetFlag >= modes {
 		return r.fail("column") == nil
 	}
 	r.position, r.mode, r.rows, r.next, r.last = uint32(position), mode[0]&^rowSetFlag, nil, 0, 0
 	if mode[0]&rowSetFlag != 0 {
-		r.rows = r.take(uint64(len(r.times)+7) / 8)
+		r.rows = r.readBytes(uint64(len(r.times)+7) / 8)
 		set := 0
 		for _, b := range r.rows {
 			set += bits.OnesCount8(b)
@@ -298,7 +298,7 @@ func (r *ColumnReader) nextColumn() bool {
 		}
 	}
 	if r.mode == modeDecimal {
-		k := r.take(1)
+		k := r.readBytes(1)
 		if r.err != nil || k[0] > maxExponent {
 			return r.fail("exponent") == nil
 		}
