@@ -9,6 +9,8 @@ require (
 	github.com/aclements/go-moremath v0.0.0-20210112150236-f10218a38794
 	github.com/adhocore/gronx v1.20.4
 	github.com/alexedwards/argon2id v1.0.0
+	github.com/antchfx/xmlquery v1.5.2
+	github.com/antchfx/xpath v1.3.9
 	github.com/aymanbagabas/go-udiff v0.4.1
 	github.com/beevik/ntp v1.6.0
 	github.com/bufbuild/protocompile v0.14.1
@@ -40,6 +42,8 @@ require (
 	modernc.org/sqlite v1.60.1
 	pgregory.net/rapid v1.3.0
 )
+
+require github.com/golang/groupcache v0.0.0-20210331224755-41bb18bfe9da // indirect
 
 require (
 	cel.dev/expr v0.25.1 // indirect

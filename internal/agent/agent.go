@@ -43,6 +43,7 @@ type Agent struct {
 
 	units       assignedUnits
 	checks      checks
+	templates   templates
 	requests    requestedRuns
 	secrets     *secrets.Keeper
 	credentials credentials
@@ -69,7 +70,9 @@ func New(cfg Config) (*Agent, error) {
 		Nice: cfg.Commands.Nice, Guard: cfg.Commands.Guard, Allow: allow,
 	}
 	a.requests.agent, a.requests.ready = a, make(chan struct{}, 1)
-	a.units = assignedUnits{log: cfg.Log, runners: map[model.ChunkKind]chunkRunner{model.ChunkCheck: &a.checks}}
+	a.units = assignedUnits{log: cfg.Log, runners: map[model.ChunkKind]chunkRunner{
+		model.ChunkCheck: &a.checks, model.ChunkTemplate: &a.templates,
+	}}
 	return a, nil
 }
 
@@ -132,6 +135,7 @@ func (a *Agent) runOnStateFolder(ctx context.Context) error {
 	if err := a.checks.openSchedulerAndAssets(id.Node); err != nil {
 		return err
 	}
+	a.templates.openWheel(a, id.Node)
 	if assignment != nil {
 		if err := a.units.applyAssignment(assignment); err != nil {
 			a.cfg.Log.Error("apply the stored assignment", "err", err)
@@ -158,6 +162,7 @@ func (a *Agent) runUntilStopped(ctx context.Context, id *pki.Identity, assignmen
 	a.credentials.servers.Store(&known)
 	watchers.Go(func() { a.checks.assets.Run(checksCtx) })
 	watchers.Go(func() { a.keepCertificateValid(checksCtx) })
+	watchers.Go(func() { a.templates.wheel.Run(checksCtx) })
 	linked := make(chan error, 1)
 	go func() {
 		err := link.Run(linkCtx, session, a.spool, (*linkEvents)(a))

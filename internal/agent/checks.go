@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,6 +74,9 @@ func (c *checks) openSchedulerAndAssets(node uuid.UUID) (err error) {
 	})
 	return err
 }
+
+// firstWithin returns the time within which a new check or item runs once.
+func (c *checks) firstWithin() time.Duration { return cmp.Or(c.agent.cfg.FirstWithin, 10*time.Second) }
 
 // findCheck returns the check that a chunk id names. own is false for a proxy check, which runs for other nodes.
 func (c *checks) findCheck(chunk model.ChunkID) (check model.CheckID, own, assigned bool) {

@@ -15,6 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/api/events"
 	"github.com/muster-fleet/muster/internal/api/explain"
 	"github.com/muster-fleet/muster/internal/api/inbound"
+	"github.com/muster-fleet/muster/internal/api/items"
 	"github.com/muster-fleet/muster/internal/api/nodes"
 	"github.com/muster-fleet/muster/internal/api/op"
 	"github.com/muster-fleet/muster/internal/api/people"
@@ -37,6 +38,7 @@ type Options struct {
 	Access    *access.Service
 	Events    events.Options
 	Inbound   inbound.Options
+	Items     items.Options
 	Nodes     nodes.Options
 	Reports   reports.Options
 	Resources resources.Options
@@ -93,6 +95,7 @@ func newHandler(o Options) *apiHandler {
 	events.Register(r, o.Events)
 	problems.Register(r)
 	reports.Register(r, o.Reports)
+	items.Register(r, o.Items)
 	routing.Register(r, o.Routing)
 	nodes.Register(r, o.Nodes)
 	explain.Register(r)

@@ -393,7 +393,7 @@ func newServerWithReplacedProblem(t *testing.T) (r *apitest.Server, problem func
 		r.RecordResult("default", "web01", "disk", model.Critical, "full again")
 	}
 	return r, func() *model.Problem {
-		s, _ := r.View.Get(node, check)
+		s, _ := r.View.Get(node, model.CheckSource(check))
 		if s.Problem == nil {
 			return &model.Problem{}
 		}

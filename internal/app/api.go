@@ -13,6 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/api/admin"
 	"github.com/muster-fleet/muster/internal/api/events"
 	"github.com/muster-fleet/muster/internal/api/inbound"
+	"github.com/muster-fleet/muster/internal/api/items"
 	apinodes "github.com/muster-fleet/muster/internal/api/nodes"
 	"github.com/muster-fleet/muster/internal/api/reports"
 	"github.com/muster-fleet/muster/internal/api/resources"
@@ -65,6 +66,7 @@ func (s *Server) openAPI(context.Context) error {
 		},
 		Access: s.access,
 		Events: events.Options{Actions: s.recorder},
+		Items:  items.Options{Items: s.metrics.Items},
 		Inbound: inbound.Options{
 			Secret: handler.New(handler.Options{Secret: s.secretText, Now: s.now, Logger: s.log}).Secret, Alerts: s.alerts.Serve, Actions: s.recorder,
 		},
@@ -131,7 +133,9 @@ func (s *Server) newMonitor() *selfcheck.Monitor {
 		KeepaliveTimeout: time.Duration(s.cfg.KeepaliveTimeout), SnapshotCycle: s.cfg.SnapshotCycle.String(),
 		RestoredCommand: datadir.DoctorCommand(s.cfg, "restored"), Now: s.now, Log: s.log,
 		Record: s.recorder.RecordNodeResult,
-		Event:  func(node model.NodeID, check model.CheckID) (event.State, bool) { return s.view.Get(node, check) },
+		Event: func(node model.NodeID, check model.CheckID) (event.State, bool) {
+			return s.view.Get(node, model.CheckSource(check))
+		},
 		Events: func(ctx context.Context, q event.Query) (event.Page, error) { return s.view.List(ctx, q) },
 
 		Machines:  func() int { return s.directory.Machines() },

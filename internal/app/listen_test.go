@@ -126,18 +126,18 @@ func TestWatchdogEndToEnd(t *testing.T) {
 			}
 			<-called
 			testenv.Until(t, "the event says how long it took", func() bool {
-				event, ok := s.view.Get(model.ServerNode, model.WatchdogCheck)
+				event, ok := s.view.Get(model.ServerNode, model.CheckSource(model.WatchdogCheck))
 				return ok && event.Status == model.OK && strings.Contains(event.Output, "the last synthetic result took ")
 			})
 			outside.Close()
 			testenv.Until(t, "the event says that nobody answers there", func() bool {
-				event, ok := s.view.Get(model.ServerNode, model.WatchdogCheck)
+				event, ok := s.view.Get(model.ServerNode, model.CheckSource(model.WatchdogCheck))
 				return ok && event.Status == model.Warning && strings.Contains(event.Output, "the call of watchdog-url failed")
 			})
 			if n := s.sessions.Sessions(); n > 1 {
 				t.Errorf("%d sessions", n)
 			}
-			if said, ok := s.view.Get(model.ServerNode, model.KeepaliveCheck); ok {
+			if said, ok := s.view.Get(model.ServerNode, model.CheckSource(model.KeepaliveCheck)); ok {
 				t.Errorf("the server judges its own sign of life: %+v", said)
 			}
 			stop()

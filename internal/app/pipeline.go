@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"path/filepath"
 	"sync"
@@ -18,6 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/metrics"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/pipeline/metric"
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/react"
@@ -37,6 +39,7 @@ type pipeline struct {
 	recorder  *recorder.Recorder
 	reactor   *react.Reactor
 	view      *event.View
+	metrics   *metric.View
 	snapshots *snapshot.Store
 	passes    *rederive.Source
 	streams   *follow.Set // handlers that get every result
@@ -135,7 +138,7 @@ func (s *Server) openReactions(ctx context.Context) error {
 		},
 		Routing: react.RoutingOptions{
 			Table: s.routes, NodesSilent: s.monitor.ReportSilentNodes, MassOutage: s.monitor.MassOutage, Shadow: s.directory.Shadow,
-			Present: react.EventState(func(node model.NodeID, check model.CheckID) (event.State, bool) { return s.view.Get(node, check) }),
+			Present: react.EventState(func(node model.NodeID, source model.Source) (event.State, bool) { return s.view.Get(node, source) }),
 			Dependencies: func(node model.NodeID, source model.Source) []route.Dependency {
 				return s.directory.Dependencies(node, source.Check())
 			},
@@ -183,8 +186,11 @@ func (s *Server) openView(ctx context.Context) (err error) {
 	o := s.shardOptions()
 	o.Workers, o.Registerer, o.Queues = workerCount(), s.registry, s.queues
 	s.view = event.New(shard.New(o), event.Options{Emit: s.reactor.Emit, Limits: s.intent.NamespaceLimits, Registerer: s.registry, Queues: s.queues})
+	s.metrics = metric.New(s.view.Shard, metric.Options{Chunks: s.directory.Chunk, Registerer: s.registry})
 	s.recorder.Applied = s.view.WaitApplied
-	s.passes = &rederive.Source{Journal: s.journal, Snapshots: s.snapshots, Live: s.view, Options: s.shardOptions, Parallel: workerCount()}
+	s.passes = &rederive.Source{Journal: s.journal, Snapshots: s.snapshots, Live: s.view, Options: s.shardOptions, Parallel: workerCount(), AddReducers: func(to *shard.Shard) {
+		metric.New(to, metric.Options{Chunks: s.directory.Chunk})
+	}}
 	s.consumers.Add(s.snapshots.Consumers) // before the rederive passes, which begin at snapshots
 	s.consumers.Add(s.passes.Consumers)
 	s.consumers.Add(s.reactor.Consumers)
@@ -234,11 +240,21 @@ func (s *Server) openView(ctx context.Context) (err error) {
 	s.replayed.end(head.Number)
 	s.log.Info("event view is up to date", "partitions", restored, "replayed", head.Number-from.Number, "took", time.Since(began))
 	s.task(back, "snapshots", s.runSnapshots)
+	s.task(back, "verdicts", func(ctx context.Context) error { // writes the verdicts of triggers
+		return s.metrics.Run(ctx, s.recorder.RecordVerdicts, s.log)
+	})
 	s.task(back, "old definitions", (&plan.Collector{ // of checks
-		Planner: s.planner, Used: s.view.Chunks, Now: s.now, Log: s.log,
+		Planner: s.planner, Used: s.usedChunks, Now: s.now, Log: s.log,
 		Oldest: func(ctx context.Context) (time.Time, error) { return journal.OldestReceived(ctx, s.journal) },
 	}).Run)
 	return nil
+}
+
+// usedChunks returns the chunks that event states and items name.
+func (p *pipeline) usedChunks() map[model.ChunkID]bool {
+	used := p.view.Chunks()
+	maps.Copy(used, p.metrics.Chunks())
+	return used
 }
 
 // runSnapshots saves the partitions of the event view in turn and deletes journal segments that no consumer needs. At

@@ -71,7 +71,7 @@ func TestOwnEventsSurviveRestart(t *testing.T) {
 	cfg := settings(t, filepath.Join(t.TempDir(), "data"))
 	s, stop := start(t, cfg)
 	testenv.NoError(t, s.recorder.RecordServerResult(t.Context(), model.JournalCheck, model.Warning, "a word"))
-	before, ok := s.view.Get(model.ServerNode, model.JournalCheck)
+	before, ok := s.view.Get(model.ServerNode, model.CheckSource(model.JournalCheck))
 	if !ok || before.Status != model.Warning || before.Output != "a word" {
 		t.Fatalf("%+v", before)
 	}
@@ -80,7 +80,7 @@ func TestOwnEventsSurviveRestart(t *testing.T) {
 	}
 	stop()
 	s, _ = start(t, cfg)
-	after, ok := s.view.Get(model.ServerNode, model.JournalCheck)
+	after, ok := s.view.Get(model.ServerNode, model.CheckSource(model.JournalCheck))
 	if !ok || after.Status != before.Status || after.Results < before.Results {
 		t.Fatalf("before %+v\nafter %+v", before, after)
 	}
@@ -147,7 +147,7 @@ func TestCloneEventSurvivesRestart(t *testing.T) {
 		Refused: core.Peer{Address: "10.0.0.2", Machine: "22222222"},
 	})
 	critical := func() bool {
-		e, ok := s.view.Get(info.ID, model.IdentityCheck)
+		e, ok := s.view.Get(info.ID, model.CheckSource(model.IdentityCheck))
 		return ok && e.Status == model.Critical && strings.Contains(e.Output, "10.0.0.2 (machine 22222222)")
 	}
 	testenv.Until(t, "the event tells", critical)
@@ -230,7 +230,7 @@ func TestLostProblemRestoredAtStart(t *testing.T) {
 	testenv.NoError(t, s.recorder.RecordServerResult(t.Context(), model.IdentityCheck, model.Critical, "two of them"))
 	var id string
 	testenv.Until(t, "history has the problem", func() bool {
-		if st, ok := s.view.Get(model.ServerNode, model.IdentityCheck); ok && st.Problem != nil {
+		if st, ok := s.view.Get(model.ServerNode, model.CheckSource(model.IdentityCheck)); ok && st.Problem != nil {
 			id = st.Problem.ID
 		}
 		_, err := s.history.Problem(t.Context(), id)

@@ -99,7 +99,7 @@ func (s *Server) openSessions(ctx context.Context) (err error) {
 	queued, _ := s.queues.Bounds("journal")
 	s.sessions, err = muster.New(muster.Config{
 		Config: s.sourceConfig(), Nodes: agentNodes{s.intent, s.directory, &s.courier}, View: s.view, SigningKey: s.authority.SigningKey(),
-		Servers: s.cfg.AgentServers, ProxyFrom: s.cfg.Proxies(),
+		Servers: s.cfg.AgentServers, ProxyFrom: s.cfg.Proxies(), Kinds: []wire.SignalKind{wire.SignalValueBlock},
 		Limits: muster.Limits{
 			SessionLimits: sessionLimits(s.cfg), Connections: maxConnections(),
 			FrameBytes: int(s.cfg.MaxFrame), OutputBytes: int(s.cfg.MaxOutput), NodeResultsPerSec: s.cfg.NodeRate,
@@ -137,7 +137,7 @@ func (s *Server) sourceConfig() core.Config {
 
 // lastRun returns the time of the last result of a round-robin check, from any node.
 func (s *Server) lastRun(node model.NodeID, check model.CheckID) (at time.Time, ok bool) {
-	st, ok := s.view.Get(node, check)
+	st, ok := s.view.Get(node, model.CheckSource(check))
 	if !ok || st.Stream == 0 { // stream 0: results of the server itself
 		return at, ok
 	}
@@ -221,7 +221,7 @@ type eventIndex struct{ *event.View }
 
 // HasEvent reports whether a check on a node has an event.
 func (v eventIndex) HasEvent(node model.NodeID, check model.CheckID) bool {
-	_, ok := v.Get(node, check)
+	_, ok := v.Get(node, model.CheckSource(check))
 	return ok
 }
 

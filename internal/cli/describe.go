@@ -36,6 +36,8 @@ func describeCommand(s *commandLine) *cobra.Command {
 				return describeEvent(c, name)
 			case problems:
 				return describeProblem(c, name)
+			case items:
+				return describeItem(c, name)
 			}
 			k, err := c.findKind(word)
 			if err != nil {

@@ -38,7 +38,7 @@ func (g *getFlags) registerFlags(flags *pflag.FlagSet) {
 	flags.BoolVarP(&g.watch, "watch", "w", false, "events, problems, nodes: continue with each change (events with -o wide: also of output); with -o json or name only changes, one per line")
 	flags.IntVar(&g.limit, "limit", 50, "maximum number of rows (0: all); JSON and YAML of resources are always complete")
 	flags.StringVar(&g.group, "group", "", "nodes, events: of this group")
-	flags.StringVar(&g.node, "node", "", "events, problems, history: of this node")
+	flags.StringVar(&g.node, "node", "", "events, problems, history, items: of this node")
 	flags.StringVar(&g.check, "check", "", "events, problems, history: of this check")
 	flags.StringVar(&g.status, "status", "", "events: ok, warning, critical, unknown; comma-separated")
 	flags.BoolVar(&g.problem, "problem", false, "events: only with an open problem; history: with the id of a problem, what happened to it")
@@ -124,7 +124,7 @@ func getKind(c *commandCall, word string, names []string, g *getFlags) error {
 		return err
 	}
 	get := map[serverStateList]func(*commandCall, []string, *getFlags) error{
-		events: getEvents, problems: getProblems, queues: getQueues, history: getHistory, agents: getAgents,
+		events: getEvents, problems: getProblems, queues: getQueues, history: getHistory, agents: getAgents, items: getItems,
 	}[list]
 	if get != nil {
 		return get(c, names, g)
@@ -141,6 +141,7 @@ var listOwnFlags = map[string][]string{
 	"events":   {"watch", "node", "check", "status", "group", "problem", "at"},
 	"problems": {"watch", "node", "check", "open"},
 	"history":  {"node", "check", "since", "until", "problem"},
+	"items":    {"node"},
 	"agents":   {"version", "spooling", "disconnected"},
 	"nodes":    {"watch", "group"},
 }

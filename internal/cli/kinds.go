@@ -22,11 +22,12 @@ const (
 	history  serverStateList = "history"
 	queues   serverStateList = "queues"
 	agents   serverStateList = "agents"
+	items    serverStateList = "items"
 )
 
 var stateWords = map[string]serverStateList{
 	"event": events, "events": events, "ev": events, "problem": problems, "problems": problems, "pr": problems, "history": history,
-	"queue": queues, "queues": queues, "agent": agents, "agents": agents,
+	"queue": queues, "queues": queues, "agent": agents, "agents": agents, "item": items, "items": items,
 }
 
 // findServerStateList finds a list of server state by its plural, singular or short name, in any case.
@@ -43,7 +44,7 @@ func isServerStateList(word string) bool {
 
 // listWords returns the names of all lists that muster get can show.
 func (s *commandLine) listWords() []string {
-	return append([]string{string(events), string(problems), string(history), string(queues), string(agents)}, s.kindWords()...)
+	return append([]string{string(events), string(problems), string(history), string(queues), string(agents), string(items)}, s.kindWords()...)
 }
 
 // kindWords returns the plural names of the kinds to show in help and completion, without the kinds that exist only
@@ -160,6 +161,8 @@ func (s *commandLine) missingNameError(c *cobra.Command, word string) error {
 		return e.WithHint("%s %s NODE/CHECK. List events: muster get events", c.CommandPath(), word)
 	case problems:
 		return e.WithHint("%s %s ID. List problems: muster get problems", c.CommandPath(), word)
+	case items:
+		return e.WithHint("%s %s NODE/KEY. List items: muster get items", c.CommandPath(), word)
 	}
 	return s.unknownKindError(word)
 }

@@ -112,7 +112,7 @@ spec:
 	}
 	x.runCommandLine("", "why web06/load") // open, its notification is due soon
 	load, _ := rig.Directory.CheckByName("default", "load")
-	state, _ := rig.View.Get(nodeID(t, rig, "web06"), load)
+	state, _ := rig.View.Get(nodeID(t, rig, "web06"), model.CheckSource(load))
 	recordFailedDelivery(t, rig, state.Problem.ID, 0, 40*time.Second, "answered 503")
 	x.runCommandLine("", "why web06/load")
 	rig.RecordResult("default", "web02", "quiet", model.Critical, "no")

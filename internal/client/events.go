@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -114,6 +115,12 @@ func (e Events) Watch(ctx context.Context, f v1.EventFilter, opened func() error
 
 // Problems has the operations on problems.
 type Problems struct{ c *connection }
+
+// Items returns the last values of items, by node and key.
+func (c *Client) Items(ctx context.Context, f v1.ItemFilter) (v1.ItemList, error) {
+	limit := cmp.Or(f.Limit, v1.MaxItems)
+	return getJSON[v1.ItemList](ctx, c.c, "/items", buildQuery("namespace", f.Namespace, "node", f.Node, "template", f.Template, "key", f.Key, "state", f.State, "limit", intParam(limit)))
+}
 
 // List returns a page of problems, newest first.
 func (p Problems) List(ctx context.Context, namespace, node, check string, open bool, limit int, after string, narrow ...v1.RowFilter) (v1.ProblemList, error) {

@@ -189,27 +189,41 @@ func (d *Directory) CheckName(id model.CheckID) (namespace, name string, ok bool
 		name = model.BuiltinCheckName(id)
 		return model.DefaultNamespaceName, name, name != ""
 	}
-	u := d.CheckUnit(id)
+	u := d.SourceUnit(model.CheckSource(id))
 	if u == nil {
 		return "", "", false
 	}
 	return u.Namespace, u.Name.Name, true
 }
 
-// CheckUnit returns the record of a declared check; nil: the check is unknown or built into Muster.
-func (d *Directory) CheckUnit(id model.CheckID) *Unit {
-	if u := d.now.Load().units.Value(id); u.Unit != nil && u.Kind == checkKind {
+// TemplateByName returns the id of a Template by its namespace and name.
+func (d *Directory) TemplateByName(namespace, name string) (model.UnitID, bool) {
+	return d.now.Load().unitNames.Get(unitName{templateKind, route.Name{Namespace: namespace, Name: name}})
+}
+
+// SourceUnit returns the record of the declared check or Template of a problem source; nil: it is unknown or built into Muster.
+func (d *Directory) SourceUnit(s model.Source) *Unit {
+	kind := checkKind
+	if s.Kind == model.SourceTrigger {
+		kind = templateKind
+	}
+	if u := d.now.Load().units.Value(model.UnitID(s.ID)); u.Unit != nil && u.Kind == kind {
 		return u.Unit
 	}
 	return nil
 }
 
-// SourceName returns the namespace and name of the source of a problem.
+// SourceName returns the namespace and name of the source of a problem: of its check or Template.
 func (d *Directory) SourceName(s model.Source) (namespace, name string, ok bool) {
-	if s.Kind != model.SourceCheck {
-		return "", "", false
+	switch s.Kind {
+	case model.SourceCheck:
+		return d.CheckName(s.Check())
+	case model.SourceTrigger:
+		if u := d.SourceUnit(s); u != nil {
+			return u.Namespace, u.Name.Name, true
+		}
 	}
-	return d.CheckName(s.Check())
+	return "", "", false
 }
 
 // NodeUnits returns the ids of the checks and other declared units that are assigned to a node, ascending.
@@ -259,6 +273,11 @@ func (d *Directory) Chunk(id model.ChunkID) *model.Chunk {
 
 // Chunks returns the number of compiled configurations (chunks) in the directory.
 func (d *Directory) Chunks() int { return d.now.Load().chunks.size }
+
+// Judgement returns the rules by which a chunk judged the events of a source (see model.Chunk); nil: unknown.
+func (d *Directory) Judgement(id model.ChunkID, instance string) *model.CheckChunk {
+	return d.Chunk(id).Judgement(instance)
+}
 
 // CheckChunk returns the compiled check with a chunk id; nil: the id is unknown or belongs to another kind of chunk.
 func (d *Directory) CheckChunk(id model.ChunkID) *model.CheckChunk { return d.Chunk(id).AsCheck() }
@@ -327,7 +346,8 @@ type Reader interface {
 	GroupMembers(namespace, name string) []model.NodeID
 	CheckByName(namespace, name string) (model.CheckID, bool)
 	CheckName(id model.CheckID) (namespace, name string, ok bool)
-	CheckUnit(id model.CheckID) *Unit
+	TemplateByName(namespace, name string) (model.UnitID, bool)
+	SourceUnit(s model.Source) *Unit
 	SourceName(s model.Source) (namespace, name string, ok bool)
 	NodeUnits(node model.NodeID) []model.UnitID
 	UnitNodes(unit model.UnitID) []model.NodeID
@@ -367,6 +387,9 @@ type FilterContext struct {
 
 // checkKind is the kind of the units whose results become events.
 const checkKind = "Check"
+
+// templateKind is the kind of the units whose triggers become events.
+const templateKind = "Template"
 
 // groupName formats the name of a group: shared groups with their namespace.
 func (s *snapshot) groupName(g GroupID) string { return GroupText(s.groupNames[g]) }

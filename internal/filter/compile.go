@@ -29,6 +29,7 @@ type Program struct {
 	code   *goja.Program
 	pool   sync.Pool // of *sandbox
 	slow   suspension
+	script bool // it has the functions of Zabbix, and Math.random depends on the time of the evaluation only
 }
 
 // Compile compiles a filter expression: JavaScript statements, the last of which is the value. Errors say line and
@@ -40,18 +41,18 @@ func Compile(expression string, libraries ...Library) (*Program, error) {
 	if _, err := parseSource(expression, 0); err != nil {
 		return nil, err
 	}
-	return compileFunction(expression, true, libraries...)
+	return compileFunction(functionHead, expression, true, libraries...)
 }
 
-// compileFunction compiles JavaScript source to a function of an event. With value, the function returns the value of
-// its last statement.
-func compileFunction(source string, value bool, libraries ...Library) (*Program, error) {
+// compileFunction compiles JavaScript source to a function with a head as long as functionHead. With value, the function
+// returns the value of its last statement.
+func compileFunction(head, source string, value bool, libraries ...Library) (*Program, error) {
 	expression, err := withLibraries(libraries, source)
 	if err != nil {
 		return nil, err
 	}
 	// The source becomes a function, so that its variables end with the evaluation.
-	whole, err := parseSource(functionHead+expression+"\n})", len(functionHead))
+	whole, err := parseSource(head+expression+"\n})", len(head))
 	if err != nil {
 		return nil, err
 	}
@@ -137,6 +138,35 @@ func lastStatement(body *ast.BlockStatement) (*ast.Statement, bool) {
 	return nil, false
 }
 
+// notSpace has the characters of \S as ranges of a class.
+const notSpace = `\u0000-\u0008\u000e-\u001f!-\u009f\u00a1-\u167f\u1681-\u1fff\u200b-\u2027\u202a-\u202e\u2030-\u205e\u2060-\u2fff\u3001-\ufefe\uff00-\uffff`
+
+// expandNotSpace replaces \S in the classes of a regular expression by its characters, because the interpreter's linear
+// engine knows it outside classes only: [\s\S] is any character.
+func expandNotSpace(pattern string) string {
+	if !strings.Contains(pattern, `\S`) {
+		return pattern
+	}
+	var b strings.Builder
+	class := false
+	for i := 0; i < len(pattern); i++ {
+		switch c := pattern[i]; {
+		case c == '\\' && i+1 < len(pattern):
+			if i++; class && pattern[i] == 'S' {
+				b.WriteString(notSpace)
+				continue
+			}
+			b.WriteByte(c)
+		case c == '[':
+			class = true
+		case c == ']':
+			class = false
+		}
+		b.WriteByte(pattern[i])
+	}
+	return b.String()
+}
+
 // checkPattern returns an error unless a regular expression is small and needs no backtracking.
 func checkPattern(pattern string) error {
 	plain, err := parser.TransformRegExp(pattern, false, false)
@@ -178,12 +208,12 @@ func withLibraries(libraries []Library, expression string) (string, error) {
 		}
 		alone, err := parseSource(l.Source, 0)
 		if err == nil {
-			_, err = compileFunction(l.Source, false)
+			_, err = compileFunction(functionHead, l.Source, false)
 		}
 		if err != nil {
 			return "", model.Errorf(model.ClassOf(err), "library %s: %w", l.Name, err)
 		}
-		b.WriteString(declareAssignedVariables(alone))
+		b.WriteString(declareAssignedVariables(alone.Body))
 		b.WriteString(l.Source)
 		b.WriteString("\n;\n") // the library may end with a comment or without a semicolon
 	}
@@ -234,7 +264,7 @@ func (k *syntaxChecker) checkNode(n ast.Node) {
 	case *ast.Identifier, *ast.StringLiteral, *ast.NumberLiteral:
 		k.at = n.Idx0()
 	case *ast.RegExpLiteral:
-		k.at = n.Idx
+		k.at, n.Pattern = n.Idx, expandNotSpace(n.Pattern)
 		if err := checkPattern(n.Pattern); err != nil && k.err == nil {
 			k.err = errorAt(k.expression, n.Idx, "%w", err)
 		}
@@ -309,17 +339,17 @@ func isConstant(x ast.Expression) bool {
 	return false
 }
 
-// declareAssignedVariables adds declarations for the variables that a library assigns without one, so that their
+// declareAssignedVariables adds declarations for the variables that a library or script assigns without one, so that their
 // values are lost after each event. Libraries are written for interpreters in which such a variable is global, and
 // the most used ones have some; here they belong to the function around the library.
-func declareAssignedVariables(library *ast.Program) string {
+func declareAssignedVariables(body []ast.Statement) string {
 	var names []string
 	add := func(e any) {
 		if id, ok := e.(*ast.Identifier); ok && !slices.Contains(names, id.Name.String()) {
 			names = append(names, id.Name.String())
 		}
 	}
-	walkNodes(reflect.ValueOf(library.Body), func(n ast.Node) bool {
+	walkNodes(reflect.ValueOf(body), func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.AssignExpression:
 			add(n.Left)
@@ -333,7 +363,7 @@ func declareAssignedVariables(library *ast.Program) string {
 		return true
 	})
 	kept := strings.Fields(globals + " eval arguments")
-	for _, s := range library.Body {
+	for _, s := range body {
 		if d, ok := s.(*ast.LexicalDeclaration); ok { // let and const, which may stand once
 			for _, b := range d.List {
 				if id, ok := b.Target.(*ast.Identifier); ok {
@@ -352,7 +382,7 @@ func declareAssignedVariables(library *ast.Program) string {
 // declareVariables declares the undeclared variables that an expression assigns, at the end of its function, from where
 // JavaScript moves them to its start.
 func declareVariables(function *ast.FunctionLiteral) error {
-	declared, err := parser.ParseFile(nil, "", declareAssignedVariables(&ast.Program{Body: function.Body.List}), 0, parser.WithDisableSourceMaps)
+	declared, err := parser.ParseFile(nil, "", declareAssignedVariables(function.Body.List), 0, parser.WithDisableSourceMaps)
 	if err != nil {
 		return model.Errorf(model.Internal, "declare the variables of the expression: %w", err)
 	}

@@ -32,9 +32,9 @@ func (p *Program) Run(ctx context.Context, event map[string]any, now time.Time) 
 	return answer, err
 }
 
-// run evaluates the program with an event as input, then calls take with the result and the event. An interpreter in
-// which an evaluation failed is not used again.
-func (p *Program) run(ctx context.Context, event map[string]any, now time.Time, take func(s *sandbox, result, event goja.Value) error) (err error) {
+// run evaluates the program with an event, or the value of a script, as input, then calls take with the result and the
+// input. An interpreter in which an evaluation failed is not used again.
+func (p *Program) run(ctx context.Context, event any, now time.Time, take func(s *sandbox, result, event goja.Value) error) (err error) {
 	if err := ctx.Err(); err != nil {
 		return model.Errorf(model.Unavailable, "the expression was not evaluated: %w", err)
 	}
@@ -43,7 +43,7 @@ func (p *Program) run(ctx context.Context, event map[string]any, now time.Time, 
 	}
 	s, _ := p.pool.Get().(*sandbox)
 	if s == nil {
-		if s, err = newSandbox(p.code); err != nil {
+		if s, err = newSandbox(p.code, p.script); err != nil {
 			return err
 		}
 	}
@@ -52,13 +52,18 @@ func (p *Program) run(ctx context.Context, event map[string]any, now time.Time, 
 			err = model.Errorf(model.Internal, "the expression crashed its interpreter: %v", r)
 		}
 	}()
-	s.now = now
+	s.now, s.seed = now, uint64(now.UnixNano())
+	if p.script {
+		s.runtime.SetRandSource(s.random)
+	}
 	s.late.Store(false)
 	value, err := s.copyIn(event, 0)
 	if err != nil {
 		return err
 	}
-	s.aliasMetadata(value)
+	if !p.script {
+		s.aliasMetadata(value)
+	}
 	limit := time.AfterFunc(TimeLimit, func() { s.late.Store(true); s.runtime.Interrupt(ErrSlow) })
 	ended := context.AfterFunc(ctx, func() { s.runtime.Interrupt(context.Cause(ctx)) })
 	result, err := s.decide(goja.Undefined(), value)
@@ -245,7 +250,7 @@ func CompileMutation(body string, libraries ...Library) (*Mutation, error) {
 	if len(body) > MaxSource {
 		return nil, model.Errorf(model.TooLarge, "the mutator has %d bytes, the limit is %d", len(body), MaxSource)
 	}
-	p, err := compileFunction(body, false, libraries...)
+	p, err := compileFunction(functionHead, body, false, libraries...)
 	if err != nil {
 		return nil, err
 	}

@@ -20,6 +20,7 @@ type sandbox struct {
 	runtime *goja.Runtime
 	decide  goja.Callable
 	now     time.Time   // time of new Date() and seconds_since()
+	seed    uint64      // of Math.random in scripts
 	depth   int         // calls of Array.join inside each other
 	late    atomic.Bool // the evaluation has reached its time limit
 }
@@ -58,14 +59,15 @@ func allowedBuiltins() map[string]string {
 
 const globals = "Object Array String Number Boolean Date RegExp Math JSON Error TypeError RangeError SyntaxError ReferenceError isNaN isFinite parseInt parseFloat undefined NaN Infinity hour minute second weekday seconds_since"
 
-// newSandbox returns an interpreter with the program loaded and its built-ins restricted.
-func newSandbox(code *goja.Program) (*sandbox, error) {
+// newSandbox returns an interpreter with the program loaded and its built-ins restricted. A script has some of Zabbix's
+// functions.
+func newSandbox(code *goja.Program, script bool) (*sandbox, error) {
 	boundBacktracking()
 	s := &sandbox{runtime: goja.New()}
 	s.runtime.SetMaxCallStackSize(maxCalls)
 	s.runtime.SetTimeSource(func() time.Time { return s.now })
 	s.runtime.SetParserOptions()
-	if err := s.restrictBuiltins(); err != nil {
+	if err := s.restrictBuiltins(script); err != nil {
 		return nil, model.Errorf(model.Internal, "close the sandbox: %w", err)
 	}
 	fn, err := s.runtime.RunProgram(code)
@@ -81,7 +83,7 @@ func newSandbox(code *goja.Program) (*sandbox, error) {
 }
 
 // restrictBuiltins removes dangerous built-in JavaScript functions, and limits and freezes the others.
-func (s *sandbox) restrictBuiltins() error {
+func (s *sandbox) restrictBuiltins(script bool) error {
 	global := s.runtime.GlobalObject()
 	object := global.Get("Object").ToObject(s.runtime)
 	freeze, ok := goja.AssertFunction(object.Get("freeze"))
@@ -108,6 +110,9 @@ func (s *sandbox) restrictBuiltins() error {
 	}
 	if err := global.DefineDataProperty(addend, s.runtime.ToValue(s.checkRightOperand), goja.FLAG_FALSE, goja.FLAG_FALSE, goja.FLAG_FALSE); err != nil {
 		return err
+	}
+	if script {
+		objects["Zabbix"] = s.addZabbix(global)
 	}
 	objects["RegExp"], objects["global"] = global.Get("RegExp").ToObject(s.runtime), global
 	for _, o := range objects {
@@ -379,6 +384,9 @@ func (s *sandbox) boundPatterns(prototype *goja.Object) {
 		s.checkLength(maxAddend, call.Arguments...)
 		if flags := call.Argument(1); !goja.IsUndefined(flags) && strings.Trim(flags.String(), "gim") != "" {
 			panic(s.runtime.NewTypeError("a regular expression can only have the flags g, i and m"))
+		}
+		if source, ok := call.Argument(0).(goja.String); ok {
+			call.Arguments[0] = s.runtime.ToValue(expandNotSpace(source.String()))
 		}
 		if err := checkPattern(call.Argument(0).String()); err != nil {
 			panic(s.runtime.NewTypeError(err.Error()))

@@ -86,13 +86,8 @@ func (n *Notification) SetSource(s model.Source, name string) {
 	}
 }
 
-// Subject returns the name of the problem source for people: disk, or disk-full[/var] for one of several instances.
-func (n *Notification) Subject() string {
-	if n.Source.Instance == "" {
-		return n.Source.Name
-	}
-	return n.Source.Name + "[" + n.Source.Instance + "]"
-}
+// Subject returns the name of the problem source for people: disk, or linux:load is high for a trigger.
+func (n *Notification) Subject() string { return n.Source.Title(n.Source.Name) }
 
 // SubjectWithTitle returns the name of the problem source with its display name: disk (Room on every mount).
 func (n *Notification) SubjectWithTitle() string {

@@ -243,16 +243,16 @@ func validateCheck(v *Validator, s *model.CheckSpec) {
 			"spec.alert.handlers", "remove one: a route names handlers in its steps", "route and handlers exclude each other")
 	}
 	validateSeverities(v, s.Severity)
-	validateRunbook(v, s.Runbook)
+	validateRunbook(v, "spec.runbook", s.Runbook)
 	v.validateTemplates(s.TemplateTexts())
 }
 
 // validateRunbook records an error unless the runbook is a valid http or https link.
-func validateRunbook(v *Validator, link string) {
-	v.Line("spec.runbook", link, maxNote)
+func validateRunbook(v *Validator, field, link string) {
+	v.Line(field, link, maxNote)
 	u, err := url.Parse(link)
 	v.FlawIf(link != "" && (err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http"),
-		"spec.runbook", "write a link such as https://wiki.example.org/disk", "%q is not a link", model.Shorten(link))
+		field, "write a link such as https://wiki.example.org/disk", "%q is not a link", model.Shorten(link))
 }
 
 // validatePassive refuses fields that tell how and where to run a passive check: external systems send its results,

@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -198,13 +199,19 @@ type SourceKind uint8
 // SourceCheck is a check: results of agents, keepalives and the server's own events.
 const SourceCheck SourceKind = 0
 
+// SourceTrigger is a trigger of a Template: the id is the Template's, the instance the trigger's name.
+const SourceTrigger SourceKind = 1
+
+// sourceNames has the words of the kinds.
+var sourceNames = [...]string{SourceCheck: "check", SourceTrigger: "trigger"}
+
 // unnamedSource is the prefix of the text for a kind that this release does not know.
 const unnamedSource = "source-"
 
 // String returns the kind as its word, such as check.
 func (k SourceKind) String() string {
-	if k == SourceCheck {
-		return "check"
+	if int(k) < len(sourceNames) {
+		return sourceNames[k]
 	}
 	return unnamedSource + strconv.Itoa(int(k))
 }
@@ -219,15 +226,15 @@ func (k SourceKind) Label(name string) string {
 
 // ParseSourceKind returns the kind of problem source with this word.
 func ParseSourceKind(text string) (SourceKind, error) {
-	if text == SourceCheck.String() {
-		return SourceCheck, nil
+	if k := slices.Index(sourceNames[:], text); k >= 0 {
+		return SourceKind(k), nil
 	}
 	if digits, ok := strings.CutPrefix(text, unnamedSource); ok {
 		if n, err := strconv.ParseUint(digits, 10, 8); err == nil {
 			return SourceKind(n), nil
 		}
 	}
-	return 0, Errorf(Invalid, "unknown kind of problem source %q", text).WithHint("write %s", SourceCheck)
+	return 0, Errorf(Invalid, "unknown kind of problem source %q", text).WithHint("write %s", strings.Join(sourceNames[:], " or "))
 }
 
 // MarshalText encodes the kind as its word.
@@ -251,12 +258,25 @@ type Source struct {
 // CheckSource returns the problem source of a check.
 func CheckSource(id CheckID) Source { return Source{Kind: SourceCheck, ID: uint32(id)} }
 
+// TriggerSource returns the problem source of a trigger of a Template.
+func TriggerSource(template UnitID, name string) Source {
+	return Source{Kind: SourceTrigger, ID: uint32(template), Instance: name}
+}
+
 // Check returns the id of the check; zero: the source is no check.
 func (s Source) Check() CheckID {
 	if s.Kind != SourceCheck {
 		return 0
 	}
 	return CheckID(s.ID)
+}
+
+// Title formats the name of a source for people, so that it can be pasted: the name of a check, or TEMPLATE:TRIGGER.
+func (s Source) Title(name string) string {
+	if s.Instance == "" {
+		return name
+	}
+	return name + ":" + s.Instance
 }
 
 // PlaceholderName returns a name such as check-1234 for a problem source that the directory no longer knows.

@@ -22,7 +22,8 @@ import (
 // resource. It reads other resources through the unitCompiler, which remembers them: when one of them changes, the unit
 // is compiled again.
 var unitCompilers = map[string]func(*unitCompiler, *declared) (*unit, error){
-	"Check": compileCheck,
+	"Check":    compileCheck,
+	"Template": compileTemplate,
 }
 
 // resourceKinds lists the kinds that become no unit: the server itself uses such resources, or units read them.

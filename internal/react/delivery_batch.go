@@ -89,14 +89,10 @@ func (o *deliveryBatch) enqueueDelivery(list []*escalation, ref history.HandlerR
 	return nil
 }
 
-// EventState returns a function for RoutingOptions.Present: it reads the present state of a check from the event
-// view. The function knows no other kind of source.
-func EventState(get func(model.NodeID, model.CheckID) (event.State, bool)) func(model.NodeID, model.Source) *event.Transition {
+// EventState returns a function for RoutingOptions.Present: it reads the present state of a source from the event view.
+func EventState(get func(model.NodeID, model.Source) (event.State, bool)) func(model.NodeID, model.Source) *event.Transition {
 	return func(node model.NodeID, source model.Source) *event.Transition {
-		if source.Kind != model.SourceCheck {
-			return nil
-		}
-		s, ok := get(node, source.Check())
+		s, ok := get(node, source)
 		if !ok {
 			return nil
 		}
@@ -143,12 +139,16 @@ func newNotification(names Names, kind string, t *event.Transition, p *history.P
 	return n
 }
 
-// addCheckTexts sets the display name and the runbook of a notification, as the check declares them now.
+// addCheckTexts sets the display name and the runbook of a notification, as the check or Template declares them now.
 func addCheckTexts(n *handler.Notification, names Names, source model.Source) {
-	if source.Kind != model.SourceCheck {
+	unit := names.SourceUnit(source)
+	if unit == nil {
 		return
 	}
-	if unit := names.CheckUnit(source.Check()); unit != nil {
-		n.DisplayName, n.Runbook = unit.DisplayName, unit.Runbook
+	n.DisplayName, n.Runbook = unit.DisplayName, unit.Runbook
+	if template := unit.Chunk.AsTemplate(); template != nil {
+		if t := template.Trigger(source.Instance); t != nil {
+			n.Runbook = t.Runbook
+		}
 	}
 }

@@ -91,8 +91,11 @@ func (n *testDirectory) NamespaceName(id model.NamespaceID) (string, bool) {
 // NamespaceHandlers implements Names by the test's default handlers.
 func (n *testDirectory) NamespaceHandlers(string) []string { return n.defaults }
 
-// CheckChunk implements Names: every check has the definition of disk.
-func (n *testDirectory) CheckChunk(id model.ChunkID) *model.CheckChunk {
+// Judgement implements Names: every check has the definition of disk, and the sources of chunk 0 have none.
+func (n *testDirectory) Judgement(id model.ChunkID, _ string) *model.CheckChunk {
+	if id == 0 {
+		return nil
+	}
 	if builtin := model.BuiltinChunkOf(id); builtin != nil {
 		return builtin
 	}
@@ -102,8 +105,8 @@ func (n *testDirectory) CheckChunk(id model.ChunkID) *model.CheckChunk {
 // testUnit is the record of the check disk.
 var testUnit = &directory.Unit{DisplayName: "Room on every mount", Runbook: "https://wiki.example.org/disk"}
 
-// CheckUnit implements Names: it returns the check that the test has set.
-func (n *testDirectory) CheckUnit(id model.CheckID) *directory.Unit {
+// SourceUnit implements Names: it returns the check that the test has set.
+func (n *testDirectory) SourceUnit(s model.Source) *directory.Unit {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.unit

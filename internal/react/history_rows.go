@@ -124,7 +124,7 @@ func namesOf(names Names, t *event.Transition) (namespace, node, source string) 
 		namespace, _ = names.NamespaceName(t.Namespace)
 	}
 	if _, source, ok = names.SourceName(t.Source); !ok {
-		if c := names.CheckChunk(t.Chunk); c != nil && t.Source.Kind == model.SourceCheck {
+		if c := names.Judgement(t.Chunk, t.Source.Instance); c != nil {
 			source = c.Name
 		} else {
 			source = t.Source.PlaceholderName()

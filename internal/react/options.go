@@ -131,23 +131,21 @@ type Names interface {
 	// NamespaceHandlers lists the handlers of a namespace, which are notified of problems whose check names no handler.
 	NamespaceHandlers(namespace string) []string
 	Handler(namespace, name string) (*model.HandlerSpec, bool)
-	CheckChunk(id model.ChunkID) *model.CheckChunk
-	// CheckUnit returns the record of a check as it is declared now; nil: the check is built in or deleted.
-	CheckUnit(id model.CheckID) *directory.Unit
+	// Judgement returns the rules by which a chunk judged the events of a source; nil: unknown.
+	Judgement(id model.ChunkID, instance string) *model.CheckChunk
+	// SourceUnit returns the record of a check or Template as it is declared now; nil: it is built in or deleted.
+	SourceUnit(s model.Source) *directory.Unit
 	// Keepalive returns the definition of a node's keepalive, with the handlers that the node names.
 	Keepalive(node model.NodeID) *model.CheckChunk
 }
 
 // definition returns the check definition that judged a transition, with the check's present handlers, route and
-// pipelines; nil: unknown or not a check.
+// pipelines; nil: the definition is unknown.
 func definition(names Names, t *event.Transition) *model.CheckChunk {
-	switch {
-	case t.Source.Kind != model.SourceCheck:
-		return nil
-	case t.Source.Check() == model.KeepaliveCheck:
+	if t.Source.Check() == model.KeepaliveCheck {
 		return names.Keepalive(t.Node)
 	}
-	return names.CheckChunk(t.Chunk)
+	return names.Judgement(t.Chunk, t.Source.Instance)
 }
 
 // Replay reads the journal again and computes the transitions that history lacks, in order per partition.

@@ -635,7 +635,7 @@ func TestOtherSourcesAreHandledLikeChecks(t *testing.T) {
 	var note handler.Notification
 	message := receiveFrom(t, "message", got)
 	testenv.NoError(t, json.Unmarshal([]byte(message.body), &note))
-	if note.Source != (handler.Source{Source: source, Name: "rule7"}) || note.Check != "" || note.Summary != "CRITICAL: rule7[/var] on web01: disk 97% full" {
+	if note.Source != (handler.Source{Source: source, Name: "rule7"}) || note.Check != "" || note.Summary != "CRITICAL: rule7:/var on web01: disk 97% full" {
 		t.Errorf("notified %+v", note)
 	}
 	closed := closingTransition("p", 2)

@@ -258,9 +258,9 @@ func (r *router) notifyChangedProblem(e *escalation, now time.Time) {
 // receivers returns the check definition whose handlers, route and pipelines apply to a problem: the declared check,
 // or else the one that judged its result.
 func receivers(names Names, t *event.Transition) *model.CheckChunk {
-	if t.Source.Kind == model.SourceCheck {
-		if unit := names.CheckUnit(t.Source.Check()); unit != nil && unit.Chunk != nil {
-			return unit.Chunk.AsCheck()
+	if unit := names.SourceUnit(t.Source); unit != nil {
+		if c := unit.Chunk.Judgement(t.Source.Instance); c != nil {
+			return c
 		}
 	}
 	return definition(names, t)

@@ -113,7 +113,7 @@ func (r *router) dependencyHold(e *escalation, p *model.Problem, now time.Time) 
 // twoIntervals returns twice the interval of the problem's check; within that time a new result shows whether the
 // problem continues.
 func (r *router) twoIntervals(p *model.Problem) time.Duration {
-	if c := r.names.CheckChunk(p.Chunk); p.Source.Kind == model.SourceCheck && c != nil && c.Interval > 0 {
+	if c := r.names.Judgement(p.Chunk, p.Source.Instance); c != nil && c.Interval > 0 {
 		return 2 * c.Interval
 	}
 	return 2 * time.Minute // the check has a calendar instead of an interval

@@ -14,6 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/metric"
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -132,6 +133,22 @@ func (r *Recorder) RecordResults(ctx context.Context, results []Result) (durable
 		return nil, err
 	}
 	return func(ctx context.Context) error { _, err := w.wait(ctx); return err }, nil
+}
+
+// RecordVerdicts journals verdicts of triggers, each in the section of a partition, and returns when they are durable. After
+// an error none of them is in the journal.
+func (r *Recorder) RecordVerdicts(ctx context.Context, list []metric.Verdict, partitions []model.Partition) error {
+	entries := make([]journal.Entry, len(list))
+	for i := range list {
+		entries[i] = journal.Entry{Section: journal.Section(partitions[i]), Data: wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordVerdict, Node: list[i].Node, Verdict: &list[i].Verdict})}
+	}
+	w := make(commitWaiter, 1)
+	entries[len(entries)-1].Waiter = w
+	if err := r.append(ctx, entries...); err != nil {
+		return err
+	}
+	_, err := w.wait(ctx)
+	return err
 }
 
 // Forget journals that results of some checks or nodes are no longer expected, so that views remove their states. The

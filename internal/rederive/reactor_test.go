@@ -61,11 +61,11 @@ func (testNames) NamespaceHandlers(string) []string { return nil }
 // Handler implements react.Names without handlers.
 func (testNames) Handler(string, string) (*model.HandlerSpec, bool) { return nil, false }
 
-// CheckChunk implements react.Names by testChunk.
-func (testNames) CheckChunk(id model.ChunkID) *model.CheckChunk { return testChunk(id) }
+// Judgement implements react.Names by testChunk.
+func (testNames) Judgement(id model.ChunkID, _ string) *model.CheckChunk { return testChunk(id) }
 
-// CheckUnit implements react.Names and returns nil: no check is declared.
-func (testNames) CheckUnit(model.CheckID) *directory.Unit { return nil }
+// SourceUnit implements react.Names and returns nil: no check is declared.
+func (testNames) SourceUnit(model.Source) *directory.Unit { return nil }
 
 // Keepalive implements react.Names without keepalive handlers.
 func (testNames) Keepalive(model.NodeID) *model.CheckChunk { return nil }

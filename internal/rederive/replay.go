@@ -44,6 +44,9 @@ func (s *Source) BeginPass() (*Pass, error) {
 	p.view = event.New(shard.New(s.Options()), event.Options{
 		Emit: func(ts []event.Transition) { p.emitted = append(p.emitted, ts...) },
 	})
+	if s.AddReducers != nil {
+		s.AddReducers(p.view.Shard)
+	}
 	from, _, err := s.Snapshots.Restore(max(1, s.Parallel), p.view.Restore)
 	if err != nil {
 		p.Close()
@@ -100,7 +103,10 @@ type Source struct {
 	Snapshots Snapshots
 	Live      *event.View          // the live view; snapshots are saved of it while no pass is in progress
 	Options   func() shard.Options // returns the settings of the live view that decide the effects of a commit
-	Parallel  int                  // number of snapshots that are loaded at the same time
+	// AddReducers adds the other reducers of the live view to the shard of a second view, so that it reads and writes
+	// their sections of snapshots. Nil: there are none.
+	AddReducers func(*shard.Shard)
+	Parallel    int // number of snapshots that are loaded at the same time
 
 	mu   sync.Mutex
 	pass *Pass // the pass in progress; nil: none

@@ -59,11 +59,19 @@ func appendString(dst []byte, field uint32, v string) []byte {
 	if v == "" {
 		return dst
 	}
-	return appendItem(dst, field, v)
+	return appendStringItem(dst, field, v)
 }
 
-// appendItem appends an element of a repeated string field or map, even if empty.
-func appendItem(dst []byte, field uint32, v string) []byte {
+// appendOptionalString appends a string field, even empty; nil is omitted.
+func appendOptionalString(dst []byte, field uint32, v *string) []byte {
+	if v == nil {
+		return dst
+	}
+	return appendStringItem(dst, field, *v)
+}
+
+// appendStringItem appends an element of a repeated string field or map, even if empty.
+func appendStringItem(dst []byte, field uint32, v string) []byte {
 	if !utf8.ValidString(v) {
 		v = strings.ToValidUTF8(v, "\uFFFD")
 	}
@@ -86,8 +94,8 @@ func appendMap(dst []byte, field uint32, m map[string]string) []byte {
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		var start int
 		dst, start = openMessage(dst, field)
-		dst = appendItem(dst, 1, k)
-		dst = appendItem(dst, 2, m[k])
+		dst = appendStringItem(dst, 1, k)
+		dst = appendStringItem(dst, 2, m[k])
 		dst = closeMessage(dst, start)
 	}
 	return dst
@@ -148,7 +156,7 @@ func appendMessages[T any](dst []byte, field uint32, list []T, content func([]by
 // appendStrings appends each element of a repeated string field.
 func appendStrings(dst []byte, field uint32, list []string) []byte {
 	for _, v := range list {
-		dst = appendItem(dst, field, v)
+		dst = appendStringItem(dst, field, v)
 	}
 	return dst
 }

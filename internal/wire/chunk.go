@@ -22,6 +22,8 @@ func AppendChunk(dst []byte, c *model.Chunk) []byte {
 	switch body := c.Body().(type) {
 	case *model.CheckChunk:
 		dst = appendCheckChunk(dst, body)
+	case *model.TemplateChunk:
+		dst = appendTemplateChunk(dst, body)
 	case []byte:
 		dst = append(dst, body...)
 	default:
@@ -40,7 +42,9 @@ func OpaqueChunk(id model.ChunkID, data []byte) *model.Chunk {
 func ChunkFeature(kind model.ChunkKind) string { return fmt.Sprintf("chunk.%d", kind) }
 
 // Features returns the features that an agent of this build lists in Hello.
-func Features() []string { return []string{ChunkFeature(model.ChunkCheck)} }
+func Features() []string {
+	return []string{ChunkFeature(model.ChunkCheck), ChunkFeature(model.ChunkTemplate)}
+}
 
 // ChunkHash returns the first half of the SHA-256 of an encoded chunk.
 func ChunkHash(body []byte) (h [16]byte) {
@@ -82,6 +86,13 @@ func DecodeChunk(id model.ChunkID, data []byte) (*model.Chunk, error) {
 		c := &model.CheckChunk{Chunk: head}
 		in := fields{message: "CheckChunk", rest: body}
 		if readCheckChunk(&in, c); in.err != nil {
+			return nil, in.err
+		}
+		return c.Seal(), nil
+	case model.ChunkTemplate:
+		c := &model.TemplateChunk{Chunk: head}
+		in := fields{message: "TemplateChunk", rest: body}
+		if readTemplateChunk(&in, c); in.err != nil {
 			return nil, in.err
 		}
 		return c.Seal(), nil

@@ -462,6 +462,138 @@ func readCheckChunk(f *fields, x *model.CheckChunk) {
 	}
 }
 
+// appendTemplateChunk appends the encoded fields of the message TemplateChunk.
+func appendTemplateChunk(dst []byte, x *model.TemplateChunk) []byte {
+	dst = appendMessages(dst, 1, x.Items, appendItem)
+	dst = appendMessages(dst, 2, x.Triggers, appendChunkTrigger)
+	return dst
+}
+
+// readTemplateChunk decodes the fields of the message TemplateChunk into x.
+func readTemplateChunk(f *fields, x *model.TemplateChunk) {
+	for f.next() {
+		switch f.num {
+		case 1:
+			x.Items = nestedList(f, "items", "Item", x.Items, 10000, readItem)
+		case 2:
+			x.Triggers = nestedList(f, "triggers", "ChunkTrigger", x.Triggers, 10000, readChunkTrigger)
+		}
+	}
+}
+
+// appendItem appends the encoded fields of the message Item.
+func appendItem(dst []byte, x *model.Item) []byte {
+	dst = appendString(dst, 1, x.Key)
+	dst = appendString(dst, 2, x.Type)
+	dst = appendUint(dst, 3, uint64(x.Interval))
+	dst = appendString(dst, 4, x.From)
+	dst = appendString(dst, 5, x.Unit)
+	dst = appendMessages(dst, 6, x.Steps, appendStep)
+	dst = appendMap(dst, 7, x.Tags)
+	return dst
+}
+
+// readItem decodes the fields of the message Item into x.
+func readItem(f *fields, x *model.Item) {
+	for f.next() {
+		switch f.num {
+		case 1:
+			x.Key = f.string("key", 2048)
+		case 2:
+			x.Type = f.string("type", 255)
+		case 3:
+			x.Interval = model.Duration(f.uint("interval_ns", 1<<63-1))
+		case 4:
+			x.From = f.string("from", 2048)
+		case 5:
+			x.Unit = f.string("unit", 255)
+		case 6:
+			x.Steps = nestedList(f, "steps", "Step", x.Steps, 100, readStep)
+		case 7:
+			f.entry("tags", &x.Tags, 1024)
+		}
+	}
+}
+
+// appendStep appends the encoded fields of the message Step.
+func appendStep(dst []byte, x *model.Step) []byte {
+	dst = appendString(dst, 1, x.Name)
+	dst = appendStrings(dst, 2, x.Parameters)
+	if x.OnFail != nil {
+		dst = appendMessage(dst, 3, x.OnFail, appendOnFail)
+	}
+	return dst
+}
+
+// readStep decodes the fields of the message Step into x.
+func readStep(f *fields, x *model.Step) {
+	for f.next() {
+		switch f.num {
+		case 1:
+			x.Name = f.string("name", 255)
+		case 2:
+			x.Parameters = f.stringList("parameters", x.Parameters, 16, 65536)
+		case 3:
+			v := nested(f, "on_fail", "OnFail", readOnFail)
+			x.OnFail = &v
+		}
+	}
+}
+
+// appendOnFail appends the encoded fields of the message OnFail.
+func appendOnFail(dst []byte, x *model.OnFail) []byte {
+	dst = appendOptionalString(dst, 1, x.Value)
+	dst = appendString(dst, 2, x.Error)
+	return dst
+}
+
+// readOnFail decodes the fields of the message OnFail into x.
+func readOnFail(f *fields, x *model.OnFail) {
+	for f.next() {
+		switch f.num {
+		case 1:
+			v := f.string("value", 65536)
+			x.Value = &v
+		case 2:
+			x.Error = f.string("error", 4096)
+		}
+	}
+}
+
+// appendChunkTrigger appends the encoded fields of the message ChunkTrigger.
+func appendChunkTrigger(dst []byte, x *model.ChunkTrigger) []byte {
+	dst = appendString(dst, 1, x.Name)
+	dst = appendString(dst, 2, x.Expression)
+	dst = appendString(dst, 3, x.Recovery)
+	dst = appendUint(dst, 4, uint64(x.Severity))
+	dst = appendStrings(dst, 5, x.Handlers)
+	dst = appendString(dst, 6, x.Route)
+	dst = appendString(dst, 7, x.Runbook)
+	return dst
+}
+
+// readChunkTrigger decodes the fields of the message ChunkTrigger into x.
+func readChunkTrigger(f *fields, x *model.ChunkTrigger) {
+	for f.next() {
+		switch f.num {
+		case 1:
+			x.Name = f.string("name", 255)
+		case 2:
+			x.Expression = f.string("expression", 8192)
+		case 3:
+			x.Recovery = f.string("recovery", 8192)
+		case 4:
+			x.Severity = model.Severity(f.uint("severity", 5))
+		case 5:
+			x.Handlers = f.stringList("handlers", x.Handlers, 1024, 510)
+		case 6:
+			x.Route = f.string("route", 510)
+		case 7:
+			x.Runbook = f.string("runbook", 1024)
+		}
+	}
+}
+
 // appendChunkSecret appends the encoded fields of the message ChunkSecret.
 func appendChunkSecret(dst []byte, x *model.ChunkSecret) []byte {
 	dst = appendString(dst, 1, x.Env)
@@ -1503,6 +1635,7 @@ func appendActionRecord(dst []byte, x *Record) []byte {
 	dst = appendString(dst, 5, x.Action.Note)
 	dst = appendUint(dst, 6, x.Action.Until)
 	dst = appendString(dst, 7, x.Action.Problem)
+	dst = appendString(dst, 8, x.Action.Instance)
 	return dst
 }
 
@@ -1524,6 +1657,8 @@ func readActionRecord(f *fields, x *Record) {
 			x.Action.Until = f.uint64("until_ms")
 		case 7:
 			x.Action.Problem = f.string("problem", 255)
+		case 8:
+			x.Action.Instance = f.string("instance", 255)
 		}
 	}
 }
@@ -1586,6 +1721,46 @@ func readProxyResultRecord(f *fields, x *Record) {
 			x.ProxyResult.NowMs = f.uint64("now_ms")
 		case 8:
 			x.ProxyResult.Signal = f.raw("signal", 1048576)
+		}
+	}
+}
+
+// appendVerdictRecord appends the encoded fields of the message VerdictRecord.
+func appendVerdictRecord(dst []byte, x *Record) []byte {
+	dst = appendUint(dst, 1, uint64(x.Node))
+	dst = appendUint(dst, 2, x.Verdict.Commit)
+	dst = appendUint(dst, 3, uint64(x.Verdict.Index))
+	dst = appendUint(dst, 4, uint64(x.Verdict.Chunk))
+	dst = appendString(dst, 5, x.Verdict.Trigger)
+	dst = appendBool(dst, 6, x.Verdict.Problem)
+	dst = appendUint(dst, 7, uint64(x.Verdict.Executed))
+	dst = appendBytes(dst, 8, x.Verdict.Output)
+	dst = appendBool(dst, 9, x.Verdict.Removed)
+	return dst
+}
+
+// readVerdictRecord decodes the fields of the message VerdictRecord into x.
+func readVerdictRecord(f *fields, x *Record) {
+	for f.next() {
+		switch f.num {
+		case 1:
+			x.Node = model.NodeID(f.uint32("node"))
+		case 2:
+			x.Verdict.Commit = f.uint64("commit")
+		case 3:
+			x.Verdict.Index = f.uint32("index")
+		case 4:
+			x.Verdict.Chunk = model.ChunkID(f.uint32("chunk"))
+		case 5:
+			x.Verdict.Trigger = f.string("trigger", 255)
+		case 6:
+			x.Verdict.Problem = f.bool("problem")
+		case 7:
+			x.Verdict.Executed = f.int64("executed_ns")
+		case 8:
+			x.Verdict.Output = f.raw("output", 4096)
+		case 9:
+			x.Verdict.Removed = f.bool("removed")
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/bufbuild/protocompile"
@@ -107,6 +108,16 @@ func codecs() []messageCodec {
 			},
 		},
 		{
+			name:   "muster.v1.TemplateChunk",
+			encode: func(v any) []byte { return appendTemplateChunk(nil, v.(*model.TemplateChunk)) },
+			decode: func(body []byte) (any, error) {
+				c := new(model.TemplateChunk)
+				f := fields{message: "TemplateChunk", rest: body}
+				readTemplateChunk(&f, c)
+				return c, f.err
+			},
+		},
+		{
 			name:   "muster.v1.Chunk",
 			encode: func(v any) []byte { return AppendChunk(nil, v.(*model.Chunk)) },
 			decode: func(body []byte) (any, error) {
@@ -120,6 +131,7 @@ func codecs() []messageCodec {
 		recordCodec(RecordSession, "SessionRecord"), recordCodec(RecordStarted, "StartedRecord"), recordCodec(RecordIntent, "IntentRecord"),
 		recordCodec(RecordForget, "ForgetRecord"), recordCodec(RecordAction, "ActionRecord"),
 		recordCodec(RecordProxyResult, "ProxyResultRecord"), recordCodec(RecordServerResult, "ServerResultRecord"),
+		recordCodec(RecordVerdict, "VerdictRecord"),
 	}
 }
 
@@ -168,7 +180,7 @@ func TestCodecFollowsDefinition(t *testing.T) {
 			desc := find(c.name)
 			rapid.Check(t, func(t *rapid.T) {
 				want := drawMessage(t, desc)
-				canonical := c.name == "muster.v1.Chunk" || c.name == "muster.v1.CheckChunk"
+				canonical := strings.HasSuffix(c.name, "Chunk")
 				theirs := marshal(t, want, canonical)
 				v, err := c.decode(theirs)
 				if err != nil {
@@ -284,6 +296,8 @@ func drawField(t *rapid.T, f protoreflect.FieldDescriptor) protoreflect.Value {
 		switch f.FullName() {
 		case "muster.journal.v1.ServerResultRecord.status":
 			v %= 4
+		case "muster.v1.ChunkTrigger.severity":
+			v %= 6
 		case "muster.journal.v1.ProxyResultRecord.lane":
 			v %= 2
 		case "muster.v1.CheckChunk.max_output":

@@ -187,6 +187,7 @@ func FuzzFrame(f *testing.F) {
 // same.
 func FuzzChunk(f *testing.F) {
 	f.Add(AppendChunk(nil, goldenChunk()))
+	f.Add(AppendChunk(nil, templateChunk()))
 	f.Add(AppendChunk(nil, (&model.CheckChunk{Probe: &model.Probe{Name: "tcp", Args: map[string]string{"address": "localhost:22"}}, Cron: "*/5 * * * *"}).Seal()))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		c, err := DecodeChunk(3, body)

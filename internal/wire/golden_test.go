@@ -49,6 +49,22 @@ func otherGoldenChunk() *model.Chunk {
 	}).Seal()
 }
 
+// templateChunk returns the template of the golden files.
+func templateChunk() *model.Chunk {
+	zero := "0"
+	return (&model.TemplateChunk{
+		Chunk: model.Chunk{ID: 19, Unit: 7, Namespace: 2, Name: "linux"},
+		Items: []model.Item{
+			{Key: "net.if.in[eth0]", Type: "unsigned", Interval: model.Duration(10 * time.Second), Unit: "bps", Tags: map[string]string{"if": "eth0"},
+				Steps: []model.Step{{Name: "changePerSecond"}, {Name: "multiplier", Parameters: []string{"8"}, OnFail: &model.OnFail{Value: &zero}}}},
+			{Key: "system.cpu.load", Interval: model.Duration(time.Minute)},
+			{Key: "traffic", Type: "float", From: "net.if.in[eth0]", Steps: []model.Step{{Name: "jsonPath", Parameters: []string{"$.x"}, OnFail: &model.OnFail{Error: "no x"}}}},
+		},
+		Triggers: []model.ChunkTrigger{{Name: "load is high", Expression: "last(//system.cpu.load)>4", Recovery: "last(//system.cpu.load)<3", Severity: model.Average,
+			Handlers: []string{"on-call"}, Runbook: "https://wiki.example.org/load"}, {Name: "traffic", Expression: "last(//traffic)>1", Route: "network"}},
+	}).Seal()
+}
+
 // golden returns one encoded example of each message and journal record.
 func golden() []struct {
 	name    string
@@ -70,6 +86,7 @@ func golden() []struct {
 	}}
 	batchFrame := AppendBatch(nil, batch)
 	_, batchBody, _ := FrameKind(batchFrame)
+	times, values := goldenValues()
 	record := func(r Record) []byte { return AppendRecord(nil, &r) }
 	return []struct {
 		name    string
@@ -141,7 +158,8 @@ func golden() []struct {
 		{"41-batch-pipelines", "Frame", AppendBatch(nil, &Batch{StreamKey: live, First: 906, NowMs: 7200800, Signals: []Signal{
 			ResultSignal(Signal{Chunk: model.BuiltinChunk(model.MetricsCheck), AtMs: 7200790}, Result{Output: []byte("1 values"), Extra: AppendExtra(nil, &Extra{Values: []model.Value{{Name: "logins", Value: 3}}, Pipelines: []string{"sensu-influx", "graphs"}})})}})},
 		{"42-batch-values", "Frame", AppendBatch(nil, &Batch{StreamKey: live, First: 907, NowMs: 7200900, Signals: []Signal{
-			{Kind: SignalValueBlock, Chunk: 19, AtMs: 7200890, Body: AppendValueBlock(nil, &ValueBlock{Rows: 2, Columns: []byte{1, 2, 3}})}}})},
+			{Kind: SignalValueBlock, Chunk: 19, AtMs: 7200890, Body: AppendValueBlock(nil, &ValueBlock{Rows: uint32(len(values)), Columns: AppendColumns(nil, times, values)})}}})},
+		{"43-chunk-template", "Chunk", AppendChunk(nil, templateChunk())},
 		{"20-record-batch", "", append(AppendBatchRecord(nil, 214), batchBody...)},
 		{"21-record-session", "SessionRecord", record(Record{Kind: RecordSession, Node: 214, Session: &SessionMark{Session: 0xfeedface,
 			Begun: true, Namespace: 2, KeepaliveMs: 20000, TimeoutMs: 120000, Backlog: 3}})},
@@ -155,6 +173,8 @@ func golden() []struct {
 		{"25-record-acknowledge", "ActionRecord", record(Record{Kind: RecordAction, Node: 214, Action: &Action{Verb: "acknowledge", Check: 5, By: "ada", Note: "on it", Until: 1795300000000}})},
 		{"25-record-action-of-problem", "ActionRecord", record(Record{Kind: RecordAction, Node: 214, Action: &Action{Verb: "resolve", Check: 5, By: "Ada (PagerDuty)", Problem: "3npvq9h2m4x8ztwk"}})},
 		{"26-record-server-result", "ServerResultRecord", record(Record{Kind: RecordServerResult, Node: model.ServerNode, ServerResult: &ServerResult{Chunk: 2, Status: model.Critical, Output: []byte("journal at 92 % of its budget")}})},
+		{"29-record-verdict", "VerdictRecord", record(Record{Kind: RecordVerdict, Node: 214, Verdict: &Verdict{Commit: 9001, Index: 1, Chunk: 19, Trigger: "load is high",
+			Problem: true, Executed: 1764007200500000000, Output: []byte("last(//system.cpu.load)>4: 4.5")}})},
 		{"27-record-proxy-result", "ProxyResultRecord", record(Record{Kind: RecordProxyResult, Node: 301, ProxyResult: &ProxyResult{StreamKey: live, Number: 905, By: 214, Namespace: 2,
 			NowMs: 7200700, Signal: []byte{0x08, 0x07, 0x10, 0x11, 0x18, 0xad, 0x02, 0x52, 0x00}}})},
 	}

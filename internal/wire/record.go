@@ -28,6 +28,8 @@ const (
 	// RecordProxyResult has a result for a proxy node. Its number is in the batch of the node that sent
 	// it, in the same commit.
 	RecordProxyResult RecordKind = 8
+	// RecordVerdict has a change in the state of a trigger, which the metric reducer computed from values.
+	RecordVerdict RecordKind = 9
 )
 
 // Record is one decoded journal entry. Which fields are set depends on Kind.
@@ -42,6 +44,20 @@ type Record struct {
 	ServerResult *ServerResult
 	ProxyResult  *ProxyResult
 	Intent       *IntentMark
+	Verdict      *Verdict
+}
+
+// Verdict is the journal record of a trigger that changed its state. Commit and Index tell the values that changed it:
+// a replay computes the verdict from them again and finds here that it is recorded.
+type Verdict struct {
+	Commit   uint64        // number of the commit of the values
+	Index    uint32        // among the verdicts of that commit and partition
+	Chunk    model.ChunkID // of the Template that judged
+	Trigger  string        // its name: the instance of the event
+	Problem  bool          // the trigger is true; else false again
+	Removed  bool          // the Template has no such trigger any more: its event goes
+	Executed int64         // time of the value, Unix ns
+	Output   []byte
 }
 
 // IntentMark is the journal record of the intent revision in force and of the identities of the other stores. A start
@@ -88,7 +104,8 @@ type Action struct {
 	Until uint64 // of an acknowledgement, Unix ms; zero: until the problem ends
 	// Problem is the id of the problem that it is for: nothing is done where another one is open by then,
 	// or none. Empty: any.
-	Problem string
+	Problem  string
+	Instance string // trigger of the Template Check; empty: an event of a check
 }
 
 // ServerResult is the journal record of a result that the server itself made, about itself or about a node. The chunk
@@ -134,6 +151,8 @@ func AppendRecord(dst []byte, r *Record) []byte {
 		return appendServerResultRecord(dst, r)
 	case RecordProxyResult:
 		return appendProxyResultRecord(dst, r)
+	case RecordVerdict:
+		return appendVerdictRecord(dst, r)
 	}
 	panic(fmt.Sprintf("BUG: append record of kind %d", r.Kind))
 }
@@ -182,6 +201,9 @@ func (r *Record) Decode(data []byte) error {
 	case RecordProxyResult:
 		f.message, r.ProxyResult = "ProxyResultRecord", &ProxyResult{}
 		readProxyResultRecord(&f, r)
+	case RecordVerdict:
+		f.message, r.Verdict = "VerdictRecord", &Verdict{}
+		readVerdictRecord(&f, r)
 	default:
 		return fmt.Errorf("decode journal record: %w: unknown kind %d", ErrMalformed, data[0])
 	}

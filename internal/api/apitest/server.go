@@ -22,6 +22,7 @@ import (
 	"github.com/muster-fleet/muster/internal/api"
 	"github.com/muster-fleet/muster/internal/api/events"
 	"github.com/muster-fleet/muster/internal/api/inbound"
+	"github.com/muster-fleet/muster/internal/api/items"
 	"github.com/muster-fleet/muster/internal/api/nodes"
 	"github.com/muster-fleet/muster/internal/api/routing"
 	"github.com/muster-fleet/muster/internal/api/server"
@@ -34,6 +35,7 @@ import (
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/pipeline/metric"
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/plan"
@@ -73,7 +75,8 @@ type Server struct {
 	ChangeStatus func(*v1.Status) // changes the status that the server reports of itself; nil: the server is healthy
 	Pending      int              // number of machines that wait to be accepted, in the status
 	Waiting      *nodes.Pending   // machines that wait to be accepted
-	BeforeAction func()           // runs after the API ordered an action and before the action is applied; may be nil
+	Items        map[model.NodeID][]metric.ItemState
+	BeforeAction func() // runs after the API ordered an action and before the action is applied; may be nil
 }
 
 // NewServer starts a test server of the API that stops at the end of the test. Its clock stands at noon of 2026-11-20
@@ -123,6 +126,7 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 			Stream:   func(route.Name) (v1.HandlerStream, bool) { return v1.HandlerStream{}, false },
 		},
 		Access: r.Access, Events: events.Options{Actions: r}, Routing: routing.Options{Handlers: r.Reactor},
+		Items:    items.Options{Items: func(node model.NodeID) []metric.ItemState { return r.Items[node] }},
 		Inbound:  inbound.Options{Secret: func(_ context.Context, s model.Secret) (string, error) { return s.Text, nil }, Actions: r},
 		Nodes:    nodes.Options{JoinTokens: intent.JoinTokens{Store: store}, NewJoinToken: newJoinToken, Waiting: r.Waiting},
 		Server:   server.Options{Describe: r.describeServer, NotReady: func() []string { return r.NotReady }, Pending: func() int { return r.Pending }},

@@ -74,7 +74,7 @@ func registerBulk(at eventOperations) {
 // bulkEvent is one of the events that a bulk action applies to: node, check, status.
 type bulkEvent struct {
 	node     model.NodeID
-	check    model.CheckID
+	source   model.Source
 	status   model.Status
 	severity model.Severity
 	problem  string // id of the problem that was open when the events were selected; empty: none
@@ -170,7 +170,7 @@ func (s *eventRequest) selectEvents(ctx context.Context, v *bulkVerb, in *v1.Bul
 			return nil, err
 		}
 		if v.reasonToSkip(st) == "" {
-			list = append(list, bulkEvent{st.Node, st.Check, st.Status, st.Severity, openProblemID(st)})
+			list = append(list, bulkEvent{st.Node, st.Source(), st.Status, st.Severity, openProblemID(st)})
 		}
 		if len(list) > maxBulkEvents {
 			return nil, model.Errorf(model.Invalid, "the selection has more than %d events, the limit of one request", maxBulkEvents).
@@ -191,7 +191,7 @@ func openProblemID(st *event.State) string {
 
 // showBulkEvent converts an event of a bulk action to the API's form.
 func (s *eventRequest) showBulkEvent(e bulkEvent) v1.BulkEvent {
-	named := NameEvent(s.View, &event.State{Node: e.node, Check: e.check})
+	named := NameEvent(s.View, &event.State{Node: e.node, Check: model.CheckID(e.source.ID), Instance: e.source.Instance})
 	return v1.BulkEvent{Namespace: named.Namespace, Node: named.Node, Check: named.Check, Status: e.status, StatusName: e.status.String()}
 }
 
@@ -229,7 +229,7 @@ func (s *eventRequest) actOnEvents(ctx context.Context, v *bulkVerb, list []bulk
 					skipped.addSkippedEvent(s, e, true, "the time limit of one request ended; repeat it for the others")
 					continue
 				}
-				if st, ok := s.Events.Get(e.node, e.check); !ok {
+				if st, ok := s.Events.Get(e.node, e.source); !ok {
 					skipped.addSkippedEvent(s, e, false, "somebody deleted it")
 				} else if reason := v.reasonToSkip(&st); reason != "" {
 					skipped.addSkippedEvent(s, e, false, reason)
@@ -237,13 +237,13 @@ func (s *eventRequest) actOnEvents(ctx context.Context, v *bulkVerb, list []bulk
 					skipped.addSkippedEvent(s, e, false, "its problem closed, and another one is open")
 				} else {
 					one := action
-					if one.Check = e.check; v.verb != "delete" {
+					if one.Check, one.Instance = model.CheckID(e.source.ID), e.source.Instance; v.verb != "delete" {
 						one.Problem = e.problem // never a problem that opens before the action is written
 					}
 					if err := s.Actions.Act(ctx, e.node, one); err != nil {
 						s.Logger.Debug("an event of a bulk action failed", "verb", v.verb, "err", err)
 						skipped.addSkippedEvent(s, e, true, "the server could not store it; its log has the reason")
-					} else if v.verb == "acknowledge" && !s.isAcknowledged(e.node, e.check, e.problem) {
+					} else if v.verb == "acknowledge" && !s.isAcknowledged(e.node, e.source, e.problem) {
 						skipped.addSkippedEvent(s, e, false, closedConcurrentlyReason)
 					}
 				}

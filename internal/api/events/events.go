@@ -124,7 +124,7 @@ func (s *eventRequest) acknowledgeEvent(ctx context.Context, in *struct {
 	if err := s.recordAction(ctx, &st, action); err != nil {
 		return nil, err
 	}
-	if !s.isAcknowledged(st.Node, st.Check, "") {
+	if !s.isAcknowledged(st.Node, st.Source(), "") {
 		return nil, model.Errorf(model.Conflict, "%s/%s is not acknowledged: %s", in.Node, in.Check, closedConcurrentlyReason).WithHint("muster get event %s/%s", in.Node, in.Check)
 	}
 	return nil, nil
@@ -136,8 +136,8 @@ const closedConcurrentlyReason = "its problem closed at the same time"
 
 // isAcknowledged reports whether somebody has acknowledged the open problem of an event. Where problem is not empty,
 // the open problem must have this id.
-func (s *eventRequest) isAcknowledged(node model.NodeID, check model.CheckID, problem string) bool {
-	st, ok := s.Events.Get(node, check)
+func (s *eventRequest) isAcknowledged(node model.NodeID, source model.Source, problem string) bool {
+	st, ok := s.Events.Get(node, source)
 	return ok && st.Problem != nil && st.Problem.Ack != nil && (problem == "" || problem == st.Problem.ID)
 }
 
@@ -179,7 +179,7 @@ func (s *eventRequest) deleteEvent(ctx context.Context, in *struct {
 
 // recordAction writes the caller's action on an event to the journal and waits until it is durable.
 func (s *eventRequest) recordAction(ctx context.Context, st *event.State, a wire.Action) error {
-	a.Check, a.By = st.Check, access.CallerOf(ctx).User
+	a.Check, a.Instance, a.By = st.Check, st.Instance, access.CallerOf(ctx).User
 	return s.Actions.Act(ctx, st.Node, a)
 }
 
@@ -238,7 +238,8 @@ func ShowEvent(v *view.View, st *event.State) v1.Event {
 		e.RanBy = v.RelativeName(e.Namespace, st.RanBy)
 	}
 	if st.Problem != nil {
-		e.Problem = ShowProblem(v, *st.Problem, e.Check)
+		_, source, _ := v.Directory.SourceName(st.Source())
+		e.Problem = ShowProblem(v, *st.Problem, source)
 	}
 	return e
 }
@@ -250,9 +251,7 @@ func NameEvent(v *view.View, st *event.State) (e v1.Event) {
 		e.Node = "#" + strconv.FormatUint(uint64(st.Node), 10)
 		e.Namespace, _ = v.Directory.NamespaceName(st.Namespace)
 	}
-	if _, e.Check, ok = v.Directory.CheckName(st.Check); !ok {
-		e.Check = "#" + strconv.FormatUint(uint64(st.Check), 10)
-	}
+	e.Check = v.SourceTitle(st.Source())
 	return e
 }
 
@@ -297,12 +296,4 @@ func listPipelineErrors(v *view.View, node model.NodeID, check model.CheckID) (n
 // ShowSource converts a problem source to the API's form.
 func ShowSource(s model.Source, name string) v1.Source {
 	return v1.Source{Kind: s.Kind.String(), Name: name, ID: s.ID, Instance: s.Instance}
-}
-
-// CheckName returns the name of the check that a problem is about; empty: the problem is not about a check.
-func CheckName(s model.Source, name string) string {
-	if s.Kind != model.SourceCheck {
-		return ""
-	}
-	return name
 }

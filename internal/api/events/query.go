@@ -97,7 +97,9 @@ func BuildQuery(ctx context.Context, v *view.View, in *Filter) (event.Query, err
 		}
 	}
 	if in.Check != "" {
-		q.Checks = v.FindChecksByName(namespaces, in.Check)
+		for _, source := range v.FindSourcesByName(namespaces, in.Check) {
+			q.Checks, q.Instance = append(q.Checks, model.CheckID(source.ID)), source.Instance
+		}
 		if len(q.Checks) == 0 {
 			return q, v.CheckNotFoundError(ctx, in.Namespace, in.Check)
 		}
@@ -150,19 +152,19 @@ func FindEvent(ctx context.Context, v *view.View, in Path) (event.State, error) 
 	if !ok {
 		return event.State{}, v.NodeNotFoundError(ctx, in.Namespace, in.Node)
 	}
-	checks := v.FindChecksByName([]string{in.Namespace}, in.Check)
-	for _, check := range checks {
-		if st, ok := v.Events.Get(node, check); ok {
+	sources := v.FindSourcesByName([]string{in.Namespace}, in.Check)
+	for _, source := range sources {
+		if st, ok := v.Events.Get(node, source); ok {
 			return st, nil
 		}
 	}
-	if len(checks) == 0 {
+	if len(sources) == 0 {
 		return event.State{}, v.CheckNotFoundError(ctx, in.Namespace, in.Check)
 	}
 	e := model.Errorf(model.NotFound, "event %s/%s does not exist in namespace %s", in.Node, in.Check, in.Namespace)
-	for _, check := range checks {
-		if v.Directory.RunsUnit(node, check) {
-			return event.State{}, model.Errorf(model.NotFound, "event %s/%s has no result yet: %s", in.Node, in.Check, firstResultText(v, node, check)).
+	for _, source := range sources {
+		if v.Directory.RunsUnit(node, model.UnitID(source.ID)) {
+			return event.State{}, model.Errorf(model.NotFound, "event %s/%s has no result yet: %s", in.Node, in.Check, firstResultText(v, node, source)).
 				WithHint("see each step: muster why %s/%s/%s", in.Namespace, in.Node, in.Check)
 		}
 	}
@@ -173,9 +175,11 @@ func FindEvent(ctx context.Context, v *view.View, in Path) (event.State, error) 
 }
 
 // firstResultText returns when the first result of a check on a node is due.
-func firstResultText(v *view.View, node model.NodeID, check model.CheckID) string {
-	chunk := v.Assigned(node, check)
+func firstResultText(v *view.View, node model.NodeID, source model.Source) string {
+	chunk := v.Assigned(node, source.Check())
 	switch {
+	case source.Kind == model.SourceTrigger:
+		return "the trigger has not been true since it was declared"
 	case chunk == nil || chunk.Interval == 0 && chunk.Cron == "":
 		return "the check runs on this node, and its first result is due"
 	case chunk.Cron != "":
@@ -184,18 +188,19 @@ func firstResultText(v *view.View, node model.NodeID, check model.CheckID) strin
 	return "the check runs on this node, its first result is due within " + model.Duration(chunk.Interval).String()
 }
 
-// FindCheckOn returns the id of a check by name: the one that the node runs, else the one in the node's namespace.
-func FindCheckOn(ctx context.Context, v *view.View, node model.NodeID, in Path) (model.CheckID, error) {
-	checks := v.FindChecksByName([]string{in.Namespace}, in.Check)
-	if len(checks) == 0 {
-		return 0, v.CheckNotFoundError(ctx, in.Namespace, in.Check)
+// FindSourceOn finds the source of an event path: the check or trigger of this name that the node has, else that in its
+// namespace.
+func FindSourceOn(ctx context.Context, v *view.View, node model.NodeID, in Path) (model.Source, error) {
+	sources := v.FindSourcesByName([]string{in.Namespace}, in.Check)
+	if len(sources) == 0 {
+		return model.Source{}, v.CheckNotFoundError(ctx, in.Namespace, in.Check)
 	}
-	for _, check := range checks {
-		if v.Directory.RunsUnit(node, check) {
-			return check, nil
+	for _, source := range sources {
+		if v.Directory.RunsUnit(node, model.UnitID(source.ID)) {
+			return source, nil
 		}
 	}
-	return checks[0], nil
+	return sources[0], nil
 }
 
 // eventConditions is the language of conditions over an event and its node.
@@ -221,10 +226,12 @@ func celTimestamp(ns int64) celref.Val { return types.Timestamp{Time: time.Unix(
 // eventVariables returns the variables that conditions over an event may read, by name.
 func eventVariables() map[string]eventVariable {
 	return map[string]eventVariable{
-		"event.status":       {cel.IntType, func(x *conditionActivation, s *event.State) celref.Val { return x.statuses[s.Status&3] }},
-		"event.severity":     {cel.IntType, func(x *conditionActivation, s *event.State) celref.Val { return x.severities[s.Severity&7] }},
-		"event.output":       {cel.StringType, func(_ *conditionActivation, s *event.State) celref.Val { return types.String(s.Output) }},
-		"event.check":        {cel.StringType, func(x *conditionActivation, s *event.State) celref.Val { return types.String(x.checkNameOf(s.Check)) }},
+		"event.status":   {cel.IntType, func(x *conditionActivation, s *event.State) celref.Val { return x.statuses[s.Status&3] }},
+		"event.severity": {cel.IntType, func(x *conditionActivation, s *event.State) celref.Val { return x.severities[s.Severity&7] }},
+		"event.output":   {cel.StringType, func(_ *conditionActivation, s *event.State) celref.Val { return types.String(s.Output) }},
+		"event.check": {cel.StringType, func(x *conditionActivation, s *event.State) celref.Val {
+			return types.String(x.checkNameOf(s.Source()))
+		}},
 		"event.occurrences":  {cel.IntType, func(_ *conditionActivation, s *event.State) celref.Val { return types.Int(s.Occurrences) }},
 		"event.stateChanges": {cel.IntType, func(_ *conditionActivation, s *event.State) celref.Val { return types.Int(s.StateChanges) }},
 		"event.results":      {cel.IntType, func(_ *conditionActivation, s *event.State) celref.Val { return types.Int(s.Results) }},
@@ -263,7 +270,7 @@ type conditionActivation struct {
 
 	node       *list.NodeReader
 	readsNode  bool
-	check      model.CheckID
+	source     model.Source
 	checkName  string
 	statuses   [4]celref.Val
 	severities [8]celref.Val
@@ -306,10 +313,10 @@ func (x *conditionActivation) ResolveName(name string) (any, bool) {
 
 // checkNameOf returns the name of a check, which it caches for the request. Events of one check often follow each
 // other, so the function remembers the last name.
-func (x *conditionActivation) checkNameOf(check model.CheckID) string {
-	if x.check != check {
-		_, x.checkName, _ = x.directory.CheckName(check)
-		x.check = check
+func (x *conditionActivation) checkNameOf(source model.Source) string {
+	if x.source != source {
+		_, name, _ := x.directory.SourceName(source)
+		x.source, x.checkName = source, source.Title(name)
 	}
 	return x.checkName
 }

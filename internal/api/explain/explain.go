@@ -33,11 +33,11 @@ func (s *explainRequest) explainCheck(ctx context.Context, in *events.Path) (*op
 	if !ok {
 		return nil, s.NodeNotFoundError(ctx, in.Namespace, in.Node)
 	}
-	check, err := events.FindCheckOn(ctx, s.View, node, *in)
+	source, err := events.FindSourceOn(ctx, s.View, node, *in)
 	if err != nil {
 		return nil, err
 	}
-	c := traceBuilder{explainRequest: s, ctx: ctx, node: node, check: check, out: v1.Trace{Namespace: in.Namespace, Node: in.Node, Check: in.Check}}
+	c := traceBuilder{explainRequest: s, ctx: ctx, node: node, source: source, check: model.CheckID(source.ID), out: v1.Trace{Namespace: in.Namespace, Node: in.Node, Check: in.Check}}
 	if err := c.addAllLinks(); err != nil {
 		return nil, err
 	}
@@ -68,7 +68,8 @@ type traceBuilder struct {
 	*explainRequest
 	ctx         context.Context
 	node        model.NodeID
-	check       model.CheckID
+	source      model.Source
+	check       model.CheckID // or the Template of a trigger
 	targeted    bool          // the check's targets include the node
 	lastRun     time.Time     // start of the last known run
 	clockOffset time.Duration // difference of the node's clock to the server's
@@ -91,7 +92,7 @@ func (c *traceBuilder) addAllLinks() error {
 	if err != nil {
 		return err
 	}
-	st, ok := c.Events.Get(c.node, c.check)
+	st, ok := c.Events.Get(c.node, c.source)
 	c.addAgentLinks(&st)
 	c.addScheduleLinks(spec)
 	c.addMissingPropertyLinks()
@@ -187,6 +188,9 @@ func (c *traceBuilder) addReachedLimitLinks() {
 // addTargetLink adds a step that shows which of the check's targets selects the node. spec is nil for a built-in
 // check.
 func (c *traceBuilder) addTargetLink() (*model.CheckSpec, error) {
+	if c.source.Kind == model.SourceTrigger {
+		return nil, c.addTemplateLink()
+	}
 	why, ok := c.Directory.ExplainCheck(c.node, c.check)
 	if !ok {
 		c.addTraceLink("wanted", true, "check %s is built in: every node has it", c.out.Check)
@@ -211,6 +215,20 @@ func (c *traceBuilder) addTargetLink() (*model.CheckSpec, error) {
 		c.out.Links[wanted].Holds = true // a passive check needs no target
 	}
 	return spec, nil
+}
+
+// addTemplateLink adds the links about the Template of a trigger.
+func (c *traceBuilder) addTemplateLink() error {
+	namespace, name, _ := c.Directory.SourceName(c.source)
+	c.targeted = c.Directory.RunsUnit(c.node, c.check)
+	if c.targeted {
+		c.addTraceLink("wanted", true, "template %s lands on the node", name)
+	} else {
+		c.addTraceLink("wanted", false, "the node is no target of template %s: muster describe template %s", name, name)
+	}
+	declared, err := c.declarationLink(c.ctx, intent.Key{Kind: "Template", Namespace: namespace, Name: name})
+	c.out.Links = append(c.out.Links, declared)
+	return err
 }
 
 // explainMissingResult adds the reason why the check has no result, such as a first run that is not due yet.
@@ -320,7 +338,7 @@ func (c *traceBuilder) addEscalationLink(problem *model.Problem, e *history.Esca
 
 // explainMissingDelivery adds the reason why nobody is notified of a problem that matches no route.
 func (c *traceBuilder) explainMissingDelivery(problem *model.Problem) error {
-	to, by := notification.Routes(c.View, route.Describe(c.Directory, c.node, problem.Source, problem.Status, problem.Severity), notification.Definition(c.View, c.node, c.check))
+	to, by := notification.Routes(c.View, route.Describe(c.Directory, c.node, problem.Source, problem.Status, problem.Severity), notification.Definition(c.View, c.node, c.source))
 	switch by {
 	case route.ByPipelines:
 		c.addTraceLink("told", true, "only the handlers of pipelines: %s names pipelines but no route and no handlers, and no route matches", notification.DeclaringResource(c.check))
@@ -491,7 +509,7 @@ func (c *traceBuilder) addStreamLinks(st *event.State) {
 	})
 	for _, name := range names {
 		picks, err := route.MatchFunc(name.Namespace, list[name].Stream.Only)
-		if err != nil || !picks(route.Describe(c.Directory, c.node, model.CheckSource(c.check), st.Status, st.Severity)) {
+		if err != nil || !picks(route.Describe(c.Directory, c.node, c.source, st.Status, st.Severity)) {
 			continue
 		}
 		s, ok := c.Stream(name)

@@ -191,7 +191,7 @@ func (c *callbackReceiver) applyCallbackToProblem(ctx context.Context, id string
 	if err != nil {
 		return false, err
 	}
-	st, ok := c.Events.Get(p.NodeID, p.Source.Check()) // ok is false where the problem source is no check
+	st, ok := c.Events.Get(p.NodeID, p.Source)
 	if !ok || st.Problem == nil || st.Problem.ID != id {
 		return false, nil // closed
 	}
@@ -199,5 +199,5 @@ func (c *callbackReceiver) applyCallbackToProblem(ctx context.Context, id string
 	if call.Verb == "acknowledge" && acked || call.Verb == "unacknowledge" && !acked {
 		return false, nil
 	}
-	return true, c.Actions.Act(ctx, p.NodeID, wire.Action{Verb: call.Verb, Check: p.Source.Check(), By: call.By, Note: call.Note, Problem: id})
+	return true, c.Actions.Act(ctx, p.NodeID, wire.Action{Verb: call.Verb, Check: model.CheckID(p.Source.ID), Instance: p.Source.Instance, By: call.By, Note: call.Note, Problem: id})
 }

@@ -27,7 +27,7 @@ func ActiveHolds(v *view.View, p *model.Problem) []v1.NotificationHold {
 	if hold, _ := route.DependencyHold(v.Directory.Dependencies(p.NodeID, p.Source.Check()), v.OpenProblem); hold != nil {
 		list = append(list, *hold)
 	}
-	routes, _ := Routes(v, m, Definition(v, p.NodeID, p.Source.Check()))
+	routes, _ := Routes(v, m, Definition(v, p.NodeID, p.Source))
 	for _, r := range routes {
 		for _, h := range v.Routing.Holds(m, r, now) {
 			if h.Kind == route.Muted {
@@ -127,16 +127,17 @@ func CoveredNodes(v *view.View, namespace string, selector *model.Selector) (cov
 	return covered, len(v.Directory.Nodes("")), first, nil
 }
 
-// Definition returns the present definition of a check on a node, which names its handlers, route and pipelines.
-func Definition(v *view.View, node model.NodeID, check model.CheckID) *model.CheckChunk {
-	if check == model.KeepaliveCheck {
+// Definition returns the definition whose handlers, route and pipelines decide about problems of a source on a node, as
+// declared now; nil: the source is unknown.
+func Definition(v *view.View, node model.NodeID, source model.Source) *model.CheckChunk {
+	if source.Check() == model.KeepaliveCheck {
 		return v.Directory.Keepalive(node)
 	}
-	if chunk := model.BuiltinChunkOf(model.BuiltinChunk(check)); chunk != nil {
+	if chunk := model.BuiltinChunkOf(model.BuiltinChunk(source.Check())); chunk != nil {
 		return chunk
 	}
-	if unit := v.Directory.CheckUnit(check); unit != nil {
-		return unit.Chunk.AsCheck()
+	if unit := v.Directory.SourceUnit(source); unit != nil {
+		return unit.Chunk.Judgement(source.Instance)
 	}
 	return nil
 }

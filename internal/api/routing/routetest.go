@@ -26,7 +26,7 @@ func (s *routingRequest) predictRoutes(ctx context.Context, in *struct {
 	if !ok {
 		return nil, s.NodeNotFoundError(ctx, in.Namespace, in.Node)
 	}
-	check, err := events.FindCheckOn(ctx, s.View, node, in.Path)
+	source, err := events.FindSourceOn(ctx, s.View, node, in.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +34,7 @@ func (s *routingRequest) predictRoutes(ctx context.Context, in *struct {
 	if !ok || status == model.OK {
 		return nil, model.Errorf(model.Invalid, "%q is not a status that a problem can have", in.Status).WithHint("warning, critical or unknown")
 	}
-	c := assumedProblem{routingRequest: s, check: check, chunk: notification.Definition(s.View, node, check), at: in.At}
+	c := assumedProblem{routingRequest: s, check: model.CheckID(source.ID), chunk: notification.Definition(s.View, node, source), at: in.At}
 	if c.at.IsZero() {
 		c.at = s.Now()
 	}
@@ -47,11 +47,11 @@ func (s *routingRequest) predictRoutes(ctx context.Context, in *struct {
 			return nil, model.Errorf(model.Invalid, "unknown severity %q", in.Severity).WithHint("information, warning, average, high or disaster")
 		}
 	}
-	c.problem = route.Describe(s.Directory, node, model.CheckSource(check), status, severity)
+	c.problem = route.Describe(s.Directory, node, source, status, severity)
 	out := v1.RouteTest{Namespace: in.Namespace, Node: in.Node, Check: in.Check, At: c.at.UTC(), Status: status, StatusName: status.String(), SeverityName: severity.String()}
 	routes, why := c.chooseRoutes()
 	out.Why, out.Routes = why, []v1.RouteTestRoute{}
-	c.dependencies = s.Directory.Dependencies(node, check)
+	c.dependencies = s.Directory.Dependencies(node, source.Check())
 	for i := range c.dependencies {
 		out.HangsOn = append(out.HangsOn, c.dependencies[i].Name.String())
 	}

@@ -151,11 +151,11 @@ func (p *problemSummary) addUnnotified(st *event.State) {
 		return
 	}
 	m := route.Describe(p.Directory, st.Node, st.Problem.Source, st.Status, st.Severity)
-	if _, by := notification.Routes(p.View, m, notification.Definition(p.View, st.Node, st.Check)); by != route.NoRecipient {
+	if _, by := notification.Routes(p.View, m, notification.Definition(p.View, st.Node, st.Source())); by != route.NoRecipient {
 		return
 	}
 	if p.out.Unnotified.Problems++; len(p.out.Unnotified.Examples) < maxExamples {
-		_, check, _ := p.Directory.CheckName(st.Check)
+		check := p.SourceTitle(st.Source())
 		p.out.Unnotified.Examples = append(p.out.Unnotified.Examples, p.nodeNames([]model.NodeID{st.Node}, p.namespace)[0]+"/"+check)
 	}
 }

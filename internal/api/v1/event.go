@@ -87,23 +87,14 @@ type Problem struct {
 
 // Source names the subject of a problem, such as a check.
 type Source struct {
-	Kind     string `json:"kind" doc:"check"`
-	Name     string `json:"name"`
+	Kind     string `json:"kind" doc:"check, or trigger"`
+	Name     string `json:"name"` // of the check, or of the trigger's Template
 	ID       uint32 `json:"id"`
-	Instance string `json:"instance,omitempty" doc:"Tells several problems of one source on one node apart; checks have none."`
+	Instance string `json:"instance,omitempty" doc:"The name of the trigger; checks have none."`
 }
 
-// String formats the source for people: disk, or trigger disk-full[/var].
-func (s Source) String() string {
-	name := s.Name
-	if s.Instance != "" {
-		name += "[" + s.Instance + "]"
-	}
-	if s.Kind == model.SourceCheck.String() {
-		return name
-	}
-	return s.Kind + " " + name
-}
+// String formats the source for people, so that it can be pasted: disk, or linux:load is high for a trigger.
+func (s Source) String() string { return model.Source{Instance: s.Instance}.Title(s.Name) }
 
 // ProblemList is a page of problems, newest first.
 type ProblemList struct {

@@ -46,6 +46,35 @@ func (v *View) FindChecksByName(namespaces []string, name string) (ids []model.C
 	return ids
 }
 
+// FindSourcesByName returns the sources of events with this name, as events show it: checks by FindChecksByName, or the
+// trigger TEMPLATE:TRIGGER.
+func (v *View) FindSourcesByName(namespaces []string, name string) (list []model.Source) {
+	template, trigger, ok := strings.Cut(name, ":")
+	if !ok {
+		for _, id := range v.FindChecksByName(namespaces, name) {
+			list = append(list, model.CheckSource(id))
+		}
+		return list
+	}
+	for _, ns := range append(slices.Clone(namespaces), model.SharedNamespaceName) {
+		if id, ok := v.Directory.TemplateByName(ns, template); ok {
+			if source := model.TriggerSource(id, trigger); !slices.Contains(list, source) {
+				list = append(list, source)
+			}
+		}
+	}
+	return list
+}
+
+// SourceTitle returns the name of an event as people write it: CHECK, or TEMPLATE:TRIGGER; #ID for a deleted one.
+func (v *View) SourceTitle(s model.Source) string {
+	_, name, ok := v.Directory.SourceName(s)
+	if !ok {
+		name = "#" + strconv.FormatUint(uint64(s.ID), 10)
+	}
+	return s.Title(name)
+}
+
 // RelativeName returns a node's name, with the namespace if it differs from the given one; #ID for a node being
 // deleted.
 func (v *View) RelativeName(namespace string, id model.NodeID) string {
@@ -210,7 +239,7 @@ func (v *View) Namespaces(ctx context.Context) ([]string, error) {
 
 // OpenProblem returns the open problem of a check on a node, with its present severity; nil: none.
 func (v *View) OpenProblem(node model.NodeID, check model.CheckID) *model.Problem {
-	st, _ := v.Events.Get(node, check)
+	st, _ := v.Events.Get(node, model.CheckSource(check))
 	return st.ProblemNow()
 }
 

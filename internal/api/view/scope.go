@@ -208,9 +208,17 @@ func (d scopedDirectory) CheckName(id model.CheckID) (namespace, name string, ok
 	return d.SourceName(model.CheckSource(id))
 }
 
-// CheckUnit returns a check if the caller may see its definition.
-func (d scopedDirectory) CheckUnit(id model.CheckID) *directory.Unit {
-	if u := d.all.CheckUnit(id); u != nil && d.showsDefinitionsOf(u.Namespace) {
+// TemplateByName finds a visible Template by name.
+func (d scopedDirectory) TemplateByName(namespace, name string) (model.UnitID, bool) {
+	if !d.showsDefinitionsOf(namespace) {
+		return 0, false
+	}
+	return d.all.TemplateByName(namespace, name)
+}
+
+// SourceUnit returns the record of a check or Template whose definition the caller may see.
+func (d scopedDirectory) SourceUnit(s model.Source) *directory.Unit {
+	if u := d.all.SourceUnit(s); u != nil && d.showsDefinitionsOf(u.Namespace) {
 		return u
 	}
 	return nil
@@ -341,8 +349,8 @@ func (e scopedEvents) boundQuery(q event.Query) event.Query {
 }
 
 // Get returns a visible event.
-func (e scopedEvents) Get(node model.NodeID, check model.CheckID) (event.State, bool) {
-	st, ok := e.all.Get(node, check)
+func (e scopedEvents) Get(node model.NodeID, source model.Source) (event.State, bool) {
+	st, ok := e.all.Get(node, source)
 	if !ok || !e.includesNamespace(st.Namespace) {
 		return event.State{}, false
 	}

@@ -250,13 +250,13 @@ func (n names) SourceName(s model.Source) (namespace, name string, ok bool) {
 	return simulated.Namespace, c.Name, true
 }
 
-func (n names) CheckChunk(id model.ChunkID) *model.CheckChunk    { return n.fleet.CheckChunk(id) }
-func (n names) CheckUnit(model.CheckID) *directory.Unit          { return nil }
-func (n names) Keepalive(model.NodeID) *model.CheckChunk         { return nil }
-func (n names) NodeLabels(model.NodeID) map[string]string        { return nil }
-func (n names) NodeFacts(model.NodeID) map[string]string         { return nil }
-func (n names) NodeGroups(model.NodeID) []string                 { return nil }
-func (n names) NodeProperties(model.NodeID) model.PropertyValues { return nil }
+func (n names) Judgement(id model.ChunkID, _ string) *model.CheckChunk { return n.fleet.CheckChunk(id) }
+func (n names) SourceUnit(model.Source) *directory.Unit                { return nil }
+func (n names) Keepalive(model.NodeID) *model.CheckChunk               { return nil }
+func (n names) NodeLabels(model.NodeID) map[string]string              { return nil }
+func (n names) NodeFacts(model.NodeID) map[string]string               { return nil }
+func (n names) NodeGroups(model.NodeID) []string                       { return nil }
+func (n names) NodeProperties(model.NodeID) model.PropertyValues       { return nil }
 func (n names) NamespaceName(model.NamespaceID) (name string, ok bool) {
 	return simulated.Namespace, true
 }

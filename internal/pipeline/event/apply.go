@@ -120,6 +120,37 @@ func (w *eventApplier) applyServerResult(p *eventPartition, node model.NodeID, r
 	return shard.Applied
 }
 
+// applyVerdict applies the changed state of a trigger, as a result of a check is applied.
+func (w *eventApplier) applyVerdict(p *eventPartition, node model.NodeID, v *wire.Verdict) shard.Outcome {
+	chunk := w.Chunk(v.Chunk)
+	rules := chunk.Judgement(v.Trigger)
+	n, ok := p.Find(node)
+	switch {
+	case chunk == nil || rules == nil && !v.Removed:
+		return shard.UnknownChunk
+	case !ok || p.suppressesState(node, chunk.Unit, v.Executed):
+		return shard.Forgotten
+	}
+	id, found := p.findSource(n, chunk.Unit, v.Trigger)
+	if v.Removed {
+		if found {
+			w.deleteEvent(p, id, "the trigger was removed from its template")
+		}
+		return shard.Applied
+	}
+	if !found {
+		id, _ = p.addState(n, chunk.Unit, v.Trigger)
+	}
+	s := p.slots.slot(id)
+	s.countResult(0, v.Commit)
+	status := model.OK
+	if v.Problem {
+		status = rules.TriggerStatus()
+	}
+	w.judgeStatus(p, id, s, rules, statusVerdict{status: status, executed: v.Executed, output: v.Output})
+	return shard.Applied
+}
+
 // createState makes the event state of a check on a node. A node that never had a session (only the server
 // reports results about it) is in the namespace of its first check.
 func (w *eventApplier) createState(p *eventPartition, n uint32, c *model.CheckChunk) (uint32, *stateSlot) {
@@ -127,7 +158,7 @@ func (w *eventApplier) createState(p *eventPartition, n uint32, c *model.CheckCh
 		p.MoveNode(n, c.Namespace)
 	}
 	p.releaseReservation(n, c.Unit)
-	return p.addState(n, c.Unit)
+	return p.addState(n, c.Unit, "")
 }
 
 // emitLateResult emits a result that arrived after a newer one of the same check, for history only.
@@ -187,7 +218,7 @@ func (w *eventApplier) emitTransition(p *eventPartition, kind TransitionKind, s 
 	n := p.Node(s.node)
 	w.transitions = append(w.transitions, Transition{
 		At: w.Position, Index: index, Partition: p.ID, Kind: kind,
-		Node: n.ID, Namespace: n.Namespace, Source: model.CheckSource(s.check), Chunk: s.chunk,
+		Node: n.ID, Namespace: n.Namespace, Source: p.source(s), Chunk: s.chunk,
 		Status: s.status, Previous: s.status, Severity: s.severity,
 		Received: w.Received, Executed: s.executed, Expired: s.flags&flagExpired != 0,
 	})

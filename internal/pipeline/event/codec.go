@@ -51,23 +51,32 @@ func (p *eventPartition) encodeStates(b []byte, n uint32) []byte {
 	for _, e := range states {
 		b = binary.AppendUvarint(b, uint64(e.check-before))
 		before = e.check
+		b = shard.AppendText(b, p.instance(p.slots.slot(e.slot)))
 		b = p.encodeState(b, p.Node(n).LastSeen, e.slot)
 	}
 	return b
 }
 
+// encodedRuns is the flag of a state in a snapshot that has runs. In memory eventPartition.runs says it, and the bit is
+// flagTrigger.
+const encodedRuns = 1 << 7
+
 // encodeState appends one event state to a snapshot section; times are differences to a neighbouring time, a few
 // bytes each.
 func (p *eventPartition) encodeState(b []byte, lastSeen int64, id uint32) []byte {
-	s := p.slots.slot(id)
-	b = append(b, byte(s.status), byte(s.severity), byte(s.flags), s.historyLen)
+	s, runs := p.slots.slot(id), p.runs[id]
+	flags := byte(s.flags &^ flagTrigger)
+	if runs != nil {
+		flags |= encodedRuns
+	}
+	b = append(b, byte(s.status), byte(s.severity), flags, s.historyLen)
 	b = binary.AppendUvarint(b, uint64(s.chunk))
 	b = binary.AppendUvarint(b, s.history)
 	b = binary.AppendUvarint(b, uint64(s.streak))
 	b = binary.AppendUvarint(b, uint64(s.occurrences))
 	b = binary.AppendUvarint(b, uint64(s.watermark))
 	b = binary.AppendUvarint(b, uint64(s.stateChanges))
-	b = binary.AppendUvarint(b, uint64(s.durationMs))
+	b = binary.AppendUvarint(b, uint64(s.duration()))
 	b = binary.AppendUvarint(b, s.results)
 	b = binary.AppendUvarint(b, s.lost)
 	b = binary.LittleEndian.AppendUint64(b, s.stream)
@@ -83,8 +92,8 @@ func (p *eventPartition) encodeState(b []byte, lastSeen int64, id uint32) []byte
 	if s.flags&flagProxied != 0 {
 		b = binary.AppendUvarint(b, uint64(p.runners[id]))
 	}
-	if s.flags&flagRuns != 0 {
-		b = appendRuns(b, p.runs[id])
+	if runs != nil {
+		b = appendRuns(b, runs)
 	}
 	if s.flags&flagProblemOpen == 0 {
 		return b
@@ -142,23 +151,24 @@ func (p *eventPartition) decodeStates(d *shard.Decoder, n uint32) {
 	}
 	p.nodes[n].states = make([]nodeState, 0, states+states/8)
 	var check model.CheckID
+	before := ""
 	for k := range states {
 		step := d.Uint32()
-		next := check + model.CheckID(step)
-		if k > 0 && next <= check {
+		next, instance := check+model.CheckID(step), string(d.Bytes())
+		if k > 0 && (next < check || next == check && instance <= before) {
 			d.Fail("states out of order")
 		}
 		if d.Err() != nil {
 			return
 		}
-		check = next
-		p.decodeState(d, n, check)
+		check, before = next, instance
+		p.decodeState(d, n, check, instance)
 	}
 }
 
 // decodeState reads one event state from a snapshot section.
-func (p *eventPartition) decodeState(d *shard.Decoder, n uint32, check model.CheckID) {
-	id, s := p.addState(n, check)
+func (p *eventPartition) decodeState(d *shard.Decoder, n uint32, check model.CheckID, instance string) {
+	id, s := p.addState(n, check, instance)
 	status, severity := model.Status(d.Byte()), model.Severity(d.Byte())
 	flags := slotFlags(d.Byte())
 	s.historyLen = d.Byte()
@@ -173,7 +183,9 @@ func (p *eventPartition) decodeState(d *shard.Decoder, n uint32, check model.Che
 	s.occurrences = d.Uint32()
 	s.watermark = d.Uint32()
 	s.stateChanges = d.Uint32()
-	s.durationMs = d.Uint32()
+	if duration := d.Uint32(); instance == "" {
+		s.durationMs = duration
+	}
 	s.results = d.Uint()
 	s.lost = d.Uint()
 	s.stream = d.Fixed64()
@@ -192,18 +204,17 @@ func (p *eventPartition) decodeState(d *shard.Decoder, n uint32, check model.Che
 		return
 	}
 	s.output = p.outputs.setText(outputRef{}, text)
-	s.flags = flags & (flagExpired | flagBacklog | flagAwaitsHeartbeat | flagFlapping | flagExtra)
+	s.flags = flags&(flagExpired|flagBacklog|flagAwaitsHeartbeat|flagFlapping|flagExtra) | s.flags&flagTrigger
 	if flags&flagProxied != 0 {
 		p.setRunner(id, s, model.NodeID(d.Uint32()))
 	}
-	if flags&flagRuns != 0 {
-		s.flags |= flagRuns
+	if flags&encodedRuns != 0 {
 		p.runs[id] = decodeRuns(d)
 	}
 	if flags&flagProblemOpen == 0 {
 		return
 	}
-	o := &model.Problem{ID: string(d.Bytes()), NodeID: p.Node(n).ID, Source: model.CheckSource(check), Chunk: model.ChunkID(d.Uint32())}
+	o := &model.Problem{ID: string(d.Bytes()), NodeID: p.Node(n).ID, Source: p.source(s), Chunk: model.ChunkID(d.Uint32())}
 	o.Status, o.Severity = model.Status(d.Byte()), model.Severity(d.Byte())
 	o.Opened = time.Unix(0, d.Int()).UTC()
 	o.Output = string(d.Bytes())

@@ -81,7 +81,7 @@ func TestFlappingFollowsSensuDocumentation(outer *testing.T) {
 				Signals: []wire.Signal{wire.ResultSignal(wire.Signal{Chunk: 10, AtMs: 1 << 40}, wire.Result{Status: status, Output: []byte(fmt.Sprint(i))})}})
 			r.applyCommits(outer, []*testCommit{c})
 			want.applyStatus(status, float64(low), float64(high))
-			got, _ := r.View.Get(1, 1000)
+			got, _ := r.View.Get(1, model.CheckSource(1000))
 			if int(got.Occurrences) != want.occurrences || int(got.Watermark) != want.watermark ||
 				float64(got.Change) != want.changePercent() || got.Flapping != want.flapping {
 				t.Fatalf("after %d results: occurrences %d, watermark %d, change %d, flapping %v; documented: %+v with a change of %v",
@@ -284,7 +284,7 @@ func TestLateResultsCountInResultDigest(t *testing.T) {
 	}
 	want := model.ResultDigest(0).Append(7, 5).Append(7, 8).Append(7, 9).Append(8, 1).Append(0, 0).Append(0xaabb, 12)
 	r := replayCommits(t, chunks, 1, journal.Position{}, nil, commits)
-	st, _ := r.Get(1, 1001)
+	st, _ := r.Get(1, model.CheckSource(1001))
 	if st.Results != 6 || st.Order != want {
 		t.Fatalf("%d results, order %s, want 6 and %s", st.Results, st.Order, want)
 	}
@@ -297,7 +297,7 @@ func TestLateResultsCountInResultDigest(t *testing.T) {
 			t.Fatal(err)
 		}
 	}, commits)
-	if got, _ := again.Get(1, 1001); got.Order != want || got.Results != 6 {
+	if got, _ := again.Get(1, model.CheckSource(1001)); got.Order != want || got.Results != 6 {
 		t.Errorf("restored and continued: %d results, order %s, want 6 and %s", got.Results, got.Order, want)
 	}
 }
@@ -327,14 +327,14 @@ func TestProxyNodeResultsNameSendingAgent(t *testing.T) {
 		Kind: wire.RecordProxyResult, Node: 7, ProxyResult: proxyResult(1, wire.ResultSignal(wire.Signal{Chunk: 11, AtMs: 4900, Node: 7}, wire.Result{Status: model.Critical, Output: []byte("no answer")})),
 	})
 	r.applyCommits(t, []*testCommit{c})
-	st, ok := r.Get(7, 1001)
+	st, ok := r.Get(7, model.CheckSource(1001))
 	if !ok || st.Status != model.Critical || st.RanBy != 1 || st.Problem == nil || st.Problem.NodeID != 7 || st.Namespace != 3 || st.Output != "no answer" || st.Results != 1 {
 		t.Fatalf("the proxy node's state is %+v", st)
 	}
-	if _, ok := r.Get(1, 1001); ok {
+	if _, ok := r.Get(1, model.CheckSource(1001)); ok {
 		t.Error("the node that ran it has a state of its own")
 	}
-	if _, ok := r.Get(7, model.KeepaliveCheck); ok {
+	if _, ok := r.Get(7, model.CheckSource(model.KeepaliveCheck)); ok {
 		t.Error("the proxy node has a keepalive")
 	}
 	if sum := r.Summaries([]model.NodeID{7})[0]; sum.Silent || sum.Stopped {
@@ -347,7 +347,7 @@ func TestProxyNodeResultsNameSendingAgent(t *testing.T) {
 	if err := again.Restore(3, at, body); err != nil {
 		t.Fatal(err)
 	}
-	if st, _ := again.Get(7, 1001); st.RanBy != 1 {
+	if st, _ := again.Get(7, model.CheckSource(1001)); st.RanBy != 1 {
 		t.Errorf("restored: %+v", st)
 	}
 	if next, _ := again.Snapshot(3, nil); !slices.Equal(next, body) {
@@ -358,7 +358,7 @@ func TestProxyNodeResultsNameSendingAgent(t *testing.T) {
 		Kind: wire.RecordServerResult, Node: 7, ServerResult: &wire.ServerResult{Chunk: 11, Status: model.Unknown, Output: []byte("nobody runs it")},
 	})
 	r.applyCommits(t, []*testCommit{c})
-	if st, _ := r.Get(7, 1001); st.RanBy != 0 || st.Status != model.Unknown {
+	if st, _ := r.Get(7, model.CheckSource(1001)); st.RanBy != 0 || st.Status != model.Unknown {
 		t.Errorf("after the server's word: %+v", st)
 	}
 }

@@ -34,7 +34,7 @@ func (w *eventApplier) Life(n uint32, change shard.LifeChange) {
 func (w *eventApplier) changeKeepalive(p *eventPartition, n uint32, change shard.LifeChange) {
 	id, ok := p.nodes[n].find(model.KeepaliveCheck)
 	if !ok {
-		id, _ = p.addState(n, model.KeepaliveCheck)
+		id, _ = p.addState(n, model.KeepaliveCheck, "")
 	}
 	node := p.Node(n)
 	v := statusVerdict{status: model.OK, executed: w.Received}
@@ -101,7 +101,7 @@ func (w *eventApplier) Expire(ids []uint32) {
 	p := w.p
 	slices.SortFunc(ids, func(a, b uint32) int {
 		x, y := p.slots.slot(a), p.slots.slot(b)
-		return cmp.Or(cmp.Compare(p.Node(x.node).ID, p.Node(y.node).ID), cmp.Compare(x.check, y.check))
+		return cmp.Or(cmp.Compare(p.Node(x.node).ID, p.Node(y.node).ID), cmp.Compare(x.check, y.check)) // only checks have a TTL
 	})
 	for _, id := range ids {
 		w.expireTTL(p, id, p.slots.slot(id))
@@ -182,8 +182,8 @@ func (w *eventApplier) Forget(id model.NodeID, n uint32, m *wire.ForgetMark) {
 		if n == shard.NoNode {
 			continue
 		}
-		if s, found := p.nodes[n].find(m.Check); found {
-			w.deleteEvent(p, s, "the check is expected no more")
+		for at, _ := p.search(n, m.Check, ""); at < len(p.nodes[n].states) && p.nodes[n].states[at].check == m.Check; {
+			w.deleteEvent(p, p.nodes[n].states[at].slot, "the check is expected no more")
 		}
 	}
 }
@@ -247,7 +247,7 @@ func (w *eventApplier) applyAction(p *eventPartition, id model.NodeID, a *wire.A
 	if !ok {
 		return
 	}
-	slot, ok := p.nodes[n].find(a.Check)
+	slot, ok := p.findSource(n, a.Check, a.Instance)
 	if !ok {
 		return
 	}
@@ -269,7 +269,7 @@ func (w *eventApplier) applyAction(p *eventPartition, id model.NodeID, a *wire.A
 			w.RestartKeepalive(p.Partition, n) // … which a dead node never gives: it is missed anew
 		}
 		resolved := statusVerdict{status: model.OK, executed: s.executed, output: w.text, byOperator: true}
-		w.judgeStatus(p, slot, s, w.checkOfChunk(s.chunk), resolved)
+		w.judgeStatus(p, slot, s, w.Chunk(s.chunk).Judgement(a.Instance), resolved)
 	case "acknowledge":
 		ack := &model.Ack{By: a.By, Note: a.Note, At: unixNano(w.Received)}
 		if a.Until > 0 {

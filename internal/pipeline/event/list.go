@@ -63,7 +63,7 @@ func (l *listScan) listStates(ctx context.Context) error {
 		if done || err != nil {
 			return err
 		}
-		l.at.node, l.at.check = 0, 0
+		l.at.node, l.at.check, l.at.instance = 0, 0, ""
 		if l.at.partition++; l.at.partition == model.Partitions {
 			l.at.partition = 0
 			if l.at.severity--; l.at.severity < 0 {
@@ -84,7 +84,7 @@ func (l *listScan) listPartition() (done bool, err error) {
 		more := l.copyCandidates()
 		for i := range l.batch {
 			s := &l.batch[i]
-			l.at.node, l.at.check = s.Node, s.Check
+			l.at.node, l.at.check, l.at.instance = s.Node, s.Check, s.Instance
 			wanted, err := l.matchesCondition(s)
 			if err != nil {
 				return true, err
@@ -138,7 +138,7 @@ func (l *listScan) setOutputs() {
 func (l *listScan) pageToken() string { return encodePageToken(l.at, l.view.Log()) }
 
 // Get implements Reader.
-func (v *View) Get(node model.NodeID, check model.CheckID) (s State, ok bool) {
+func (v *View) Get(node model.NodeID, source model.Source) (s State, ok bool) {
 	p := v.partitionOf(node)
 	if p == nil {
 		return s, false
@@ -149,7 +149,7 @@ func (v *View) Get(node model.NodeID, check model.CheckID) (s State, ok bool) {
 	if !ok {
 		return s, false
 	}
-	slot, ok := p.nodes[n].find(check)
+	slot, ok := p.findSource(n, model.CheckID(source.ID), source.Instance)
 	if ok {
 		p.copyState(slot, &s)
 		from := p.slots.slot(slot)
@@ -217,6 +217,9 @@ func (l *listScan) copyCandidates() (more bool) {
 	take := func(slot uint32) bool {
 		if len(l.batch) == want {
 			return false
+		}
+		if q.Instance != "" && p.instanceOf(slot) != q.Instance {
+			return true
 		}
 		l.batch = append(l.batch, State{})
 		p.copyState(slot, &l.batch[len(l.batch)-1])
@@ -328,7 +331,7 @@ func (l *listScan) walkNodes(p *eventPartition, nodes []uint32, fn func(slot uin
 			continue
 		}
 		for _, e := range p.nodes[at].states {
-			if l.found.has(e.slot) && (n.ID != l.at.node || e.check > l.at.check) && !fn(e.slot) {
+			if l.found.has(e.slot) && (n.ID != l.at.node || e.check > l.at.check || e.check == l.at.check && p.instanceOf(e.slot) > l.at.instance) && !fn(e.slot) {
 				return false
 			}
 		}
@@ -344,19 +347,27 @@ func (l *listScan) walkSorted(p *eventPartition, fn func(slot uint32) bool) bool
 			slot := uint32(w<<6 + bits.TrailingZeros64(word))
 			s := p.slots.slot(slot)
 			n := p.Node(s.node)
-			if n.ID < l.at.node || n.ID == l.at.node && s.check <= l.at.check || !l.selectsNode(p, n) {
+			before := n.ID < l.at.node || n.ID == l.at.node && (s.check < l.at.check || s.check == l.at.check && p.instanceOf(slot) <= l.at.instance)
+			if before || !l.selectsNode(p, n) {
 				continue
 			}
 			l.keys = append(l.keys, slotByKey{uint64(n.ID)<<32 | uint64(s.check), slot})
 		}
 	}
-	slices.SortFunc(l.keys, func(a, b slotByKey) int { return cmp.Compare(a.key, b.key) })
+	slices.SortFunc(l.keys, func(a, b slotByKey) int {
+		return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(p.instanceOf(a.slot), p.instanceOf(b.slot)))
+	})
 	for _, k := range l.keys {
 		if !fn(k.slot) {
 			return false
 		}
 	}
 	return true
+}
+
+// instanceOf returns the instance of a state; empty: a check.
+func (p *eventPartition) instanceOf(slot uint32) string {
+	return p.instance(p.slots.slot(slot))
 }
 
 // slotByKey maps a node and check to a slot.

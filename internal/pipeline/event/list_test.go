@@ -25,7 +25,7 @@ func scanAllStates(t rapid.TB, v *View) (all []listedState) {
 	for _, p := range v.partitions {
 		for _, n := range p.Order() {
 			for _, e := range p.nodes[n].states {
-				s, ok := v.Get(p.Node(n).ID, e.check)
+				s, ok := v.Get(p.Node(n).ID, p.source(p.slots.slot(e.slot)))
 				s.Runs = nil // lists leave the runs out
 				if !ok {
 					t.Fatalf("no state of node %d check %d", p.Node(n).ID, e.check)
@@ -125,7 +125,7 @@ func TestListsEqualFullScan(t *testing.T) {
 			if random.IntN(checks) < check {
 				continue
 			}
-			slot, s := p.addState(n, model.CheckID(1000+check))
+			slot, s := p.addState(n, model.CheckID(1000+check), "")
 			status := model.Status(skewed(4))
 			p.setStatusAndSeverity(slot, s, status, model.Severity(min(skewed(4)+int(status), int(model.Disaster))))
 			s.output = p.outputs.setText(s.output, make([]byte, random.IntN(3)))
@@ -144,7 +144,7 @@ func TestListsEqualFullScan(t *testing.T) {
 	}
 	for id := model.NodeID(nodes + 1); id <= nodes+20; id++ {
 		p := v.partitions[id%3]
-		p.addState(p.AddNode(id, 1), 1000)
+		p.addState(p.AddNode(id, 1), 1000, "")
 	}
 	for _, p := range v.partitions[:3] {
 		p.checkIndexes(t)
@@ -165,7 +165,7 @@ func TestListByNodeHasEveryStateOnce(t *testing.T) {
 	const nodes = 2 * model.Partitions
 	for id := model.NodeID(1); id <= nodes; id++ {
 		p := v.partitions[id%model.Partitions]
-		slot, s := p.addState(p.AddNode(id, 1), 1000)
+		slot, s := p.addState(p.AddNode(id, 1), 1000, "")
 		p.setStatusAndSeverity(slot, s, model.Warning, model.Severity(id%2)+model.Average)
 	}
 	swapSeverities := func() {
@@ -217,7 +217,7 @@ func TestSearchHasATimeLimit(t *testing.T) {
 	v := newView(viewOptions{})
 	for id := model.NodeID(1); id <= 4*model.Partitions; id++ {
 		p := v.partitions[id%model.Partitions]
-		p.addState(p.AddNode(id, 1), 1000)
+		p.addState(p.AddNode(id, 1), 1000, "")
 	}
 	asked := 0
 	q := Query{MatchWithin: time.Millisecond, Match: func(*State) (bool, error) {

@@ -1,7 +1,9 @@
 package event
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/expect"
@@ -20,11 +22,12 @@ type eventPartition struct {
 	nodes       []nodeStates // by the shard's index of the node
 	slots       slotPages
 	outputs     outputStore
-	textScratch []byte                     // scratch of storeOutput
-	deadlines   *expect.Engine             // by slot
-	problems    map[uint32]*model.Problem  // open ones, by slot; replaced, never changed
-	runners     map[uint32]model.NodeID    // node that ran the check, by slot; only where it is another one
-	runs        map[uint32]*runHistory     // latest runs, by slot; only of checks with pipelines, whose handlers read them
+	textScratch []byte                    // scratch of storeOutput
+	deadlines   *expect.Engine            // by slot
+	problems    map[uint32]*model.Problem // open ones, by slot; replaced, never changed
+	runners     map[uint32]model.NodeID   // node that ran the check, by slot; only where it is another one
+	runs        map[uint32]*runHistory    // latest runs, by slot; only of checks with pipelines, whose handlers read them
+	instances   instanceNames
 	reserved    map[uint32][]model.CheckID // by node: admitted and not yet in its states; not in snapshots, see Admit
 	absent      shard.Tombstones[stateKey] // of forgotten checks, on one node or (node zero) on all
 
@@ -58,13 +61,20 @@ func (p *eventPartition) countsOf(ns model.NamespaceID) *Counts {
 	return c
 }
 
-// addState makes an empty state, OK and without history, of a check that the node
-// does not have yet.
-func (p *eventPartition) addState(n uint32, check model.CheckID) (uint32, *stateSlot) {
+// addState makes an empty state, OK and without history, of a source that the node does not have yet: a check, or with an
+// instance a trigger of a Template.
+func (p *eventPartition) addState(n uint32, check model.CheckID, instance string) (uint32, *stateSlot) {
 	id := p.slots.allocate()
 	s := p.slots.slot(id)
 	*s = stateSlot{check: check, node: n}
-	p.nodes[n].insert(check, id)
+	if instance != "" {
+		s.flags, s.durationMs = flagTrigger, p.instances.intern(instance)
+	}
+	at, found := p.search(n, check, instance)
+	if found {
+		panic("BUG: state added twice")
+	}
+	p.nodes[n].insert(at, nodeState{check, id})
 	p.byStatus[s.status].add(id)
 	p.bySeverity[s.severity].add(id)
 	p.byCheck[check] = append(p.byCheck[check], id)
@@ -90,7 +100,11 @@ func (p *eventPartition) removeState(id uint32) {
 	}
 	p.view.totals.counter(ns).Add(-1)
 
-	p.nodes[s.node].remove(s.check)
+	at, _ := p.search(s.node, s.check, p.instance(s))
+	p.nodes[s.node].states = slices.Delete(p.nodes[s.node].states, at, at+1)
+	if s.flags&flagTrigger != 0 {
+		p.instances.release(s.durationMs)
+	}
 	p.byStatus[s.status].remove(id)
 	p.bySeverity[s.severity].remove(id)
 	p.open.remove(id)
@@ -150,7 +164,7 @@ func (p *eventPartition) copyState(id uint32, dst *State) {
 	s := p.slots.slot(id)
 	n := p.Node(s.node)
 	*dst = State{
-		Node: n.ID, Check: s.check, Chunk: s.chunk, Namespace: n.Namespace,
+		Node: n.ID, Check: s.check, Instance: p.instance(s), Chunk: s.chunk, Namespace: n.Namespace,
 		Status: s.status, Severity: s.severity, Expired: s.flags&flagExpired != 0,
 		Occurrences: s.occurrences, Watermark: s.watermark,
 		StatusHistory: StatusHistory{
@@ -159,7 +173,7 @@ func (p *eventPartition) copyState(id uint32, dst *State) {
 		},
 		Counters: Counters{Results: s.results, Lost: s.lost, Stream: s.stream, Number: s.number, Order: s.order},
 		Received: s.received, Executed: s.executed, LastOK: s.lastOK, Changed: s.changed,
-		Duration: time.Duration(s.durationMs) * time.Millisecond, RanBy: p.runners[id],
+		Duration: time.Duration(s.duration()) * time.Millisecond, RanBy: p.runners[id],
 		Problem: p.problems[id],
 	}
 	if s.status == model.OK {
@@ -173,7 +187,7 @@ func (p *eventPartition) copyState(id uint32, dst *State) {
 	}
 }
 
-// nodeStates is the sorted list of a node's event states, by check id. It lies beside the shard's node, under the
+// nodeStates is the sorted list of a node's event states, by check id and instance. It lies beside the shard's node, under the
 // same index.
 type nodeStates struct{ states []nodeState }
 
@@ -200,32 +214,93 @@ func (n *nodeStates) find(check model.CheckID) (slot uint32, ok bool) {
 	return 0, false
 }
 
-// search returns the index of a check's state in the sorted list, and whether the state exists.
-func (n *nodeStates) search(check model.CheckID) (int, bool) {
-	return slices.BinarySearchFunc(n.states, check, func(e nodeState, c model.CheckID) int {
-		return int(int64(e.check) - int64(c))
+// search returns the index of a source's state in the sorted list of a node, and whether the state exists.
+func (p *eventPartition) search(n uint32, check model.CheckID, instance string) (int, bool) {
+	return slices.BinarySearchFunc(p.nodes[n].states, instance, func(e nodeState, instance string) int {
+		return cmp.Or(cmp.Compare(e.check, check), cmp.Compare(p.instance(p.slots.slot(e.slot)), instance))
 	})
 }
 
-// insert adds the state of a check, which must not exist yet.
-func (n *nodeStates) insert(check model.CheckID, slot uint32) {
-	at, found := n.search(check)
-	if found {
-		panic("BUG: state added twice")
+// findSource returns the slot of a source's state.
+func (p *eventPartition) findSource(n uint32, check model.CheckID, instance string) (slot uint32, ok bool) {
+	if instance == "" {
+		return p.nodes[n].find(check)
 	}
+	at, ok := p.search(n, check, instance)
+	if !ok {
+		return 0, false
+	}
+	return p.nodes[n].states[at].slot, true
+}
+
+// source returns the problem source of a state: only triggers have an instance.
+func (p *eventPartition) source(s *stateSlot) model.Source {
+	if s.flags&flagTrigger == 0 {
+		return model.CheckSource(s.check)
+	}
+	return model.TriggerSource(s.check, p.instance(s))
+}
+
+// instance returns the instance of a state: the name of the trigger, empty for a check.
+func (p *eventPartition) instance(s *stateSlot) string {
+	if s.flags&flagTrigger == 0 {
+		return ""
+	}
+	return p.instances.names[s.durationMs-1]
+}
+
+// duration returns the duration of the last run in milliseconds; zero for a trigger.
+func (s *stateSlot) duration() uint32 {
+	if s.flags&flagTrigger != 0 {
+		return 0
+	}
+	return s.durationMs
+}
+
+// instanceNames holds the instances of a partition's states, each text once; numbers begin at 1.
+type instanceNames struct {
+	names  []string // by number less one
+	users  []uint32 // states that have the name
+	byName map[string]uint32
+	free   []uint32
+}
+
+// intern returns the number of an instance for one more state.
+func (x *instanceNames) intern(name string) uint32 {
+	number, ok := x.byName[name]
+	switch {
+	case ok:
+	case len(x.free) > 0:
+		number, x.free = x.free[len(x.free)-1], x.free[:len(x.free)-1]
+	default:
+		x.names, x.users = append(x.names, ""), append(x.users, 0)
+		number = uint32(len(x.names))
+	}
+	if x.users[number-1]++; !ok {
+		if x.byName == nil {
+			x.byName = map[string]uint32{}
+		}
+		name = strings.Clone(name)
+		x.names[number-1], x.byName[name] = name, number
+	}
+	return number
+}
+
+// release gives up the instance of a removed state.
+func (x *instanceNames) release(number uint32) {
+	if x.users[number-1]--; x.users[number-1] == 0 {
+		delete(x.byName, x.names[number-1])
+		x.names[number-1] = ""
+		x.free = append(x.free, number)
+	}
+}
+
+// insert inserts a state into the list of a node.
+func (n *nodeStates) insert(at int, state nodeState) {
 	if len(n.states) == cap(n.states) { // a quarter more: nodes stop growing soon
 		n.states = append(make([]nodeState, 0, len(n.states)+len(n.states)/4+8), n.states...)
 	}
-	n.states = slices.Insert(n.states, at, nodeState{check, slot})
-}
-
-// remove removes the state of a check, which must exist.
-func (n *nodeStates) remove(check model.CheckID) {
-	at, found := n.search(check)
-	if !found {
-		panic("BUG: the node has no such state to remove")
-	}
-	n.states = slices.Delete(n.states, at, at+1)
+	n.states = slices.Insert(n.states, at, state)
 }
 
 // addNode makes room for the event states of a new node.
@@ -284,14 +359,14 @@ type stateSlot struct {
 	lastOK   int64
 	changed  int64
 
-	check        model.CheckID
+	check        model.CheckID // or the Template of a trigger
 	chunk        model.ChunkID
 	node         uint32 // the shard's index of it
 	streak       uint32 // in a row on this side of OK: passing where status is OK, else failing
 	occurrences  uint32
 	watermark    uint32
 	stateChanges uint32
-	durationMs   uint32
+	durationMs   uint32             // of the last run; of a trigger (flagTrigger), which has none: its number in instanceNames
 	order        model.ResultDigest // of all results
 	output       outputRef
 
@@ -316,8 +391,8 @@ const (
 // flagProxied means that another node, named in eventPartition.runners, ran the check.
 const flagProxied slotFlags = 1 << 6
 
-// flagRuns means that eventPartition.runs has the latest runs.
-const flagRuns slotFlags = 1 << 7
+// flagTrigger means that the state is of a trigger of a Template.
+const flagTrigger slotFlags = 1 << 7
 
 // Run is one entry in the history of an event: when the check ran, and how its command ended.
 type Run struct {
@@ -333,18 +408,17 @@ type runHistory struct {
 
 // recordRun appends a run to the history of a state whose check names pipelines, and drops the history of another one.
 func (p *eventPartition) recordRun(id uint32, s *stateSlot, c *model.CheckChunk, extra []byte) {
-	if c == nil || len(c.Pipelines) == 0 {
-		if c != nil && s.flags&flagRuns != 0 {
-			s.flags &^= flagRuns
-			delete(p.runs, id)
-		}
+	if c == nil {
+		return
+	}
+	if len(c.Pipelines) == 0 {
+		delete(p.runs, id)
 		return
 	}
 	h := p.runs[id]
 	if h == nil {
 		h = new(runHistory)
 		p.runs[id] = h
-		s.flags |= flagRuns
 	}
 	run := Run{Executed: uint32(s.executed / 1e9), ExitCode: uint32(s.status)}
 	if r := wire.SensuRunOf(extra); r != nil && r.ExitCode > uint32(model.Unknown) && s.status == model.Unknown {

@@ -15,7 +15,8 @@ import (
 // State is a copy of one event state; it names node, check and namespace by their ids. It owns its memory.
 type State struct {
 	Node        model.NodeID
-	Check       model.CheckID
+	Check       model.CheckID // or the Template of a trigger
+	Instance    string        // the trigger; empty: a check
 	Chunk       model.ChunkID // that judged it last
 	Namespace   model.NamespaceID
 	Status      model.Status
@@ -37,6 +38,14 @@ type State struct {
 	Problem  *model.Problem
 	Beside   wire.Extra // further fields of the last result; only Get fills it
 	Runs     []Run      // runs of the last statuses, oldest first, as far as its check names pipelines; only Get and observations fill it
+}
+
+// Source returns the problem source of the event.
+func (s *State) Source() model.Source {
+	if s.Instance == "" {
+		return model.CheckSource(s.Check)
+	}
+	return model.TriggerSource(s.Check, s.Instance)
 }
 
 // StatusHistory is the record of an event's last statuses.
@@ -73,6 +82,7 @@ type Query struct {
 	Namespaces []model.NamespaceID
 	Nodes      []model.NodeID // nil: all; empty, not nil: none
 	Checks     []model.CheckID
+	Instance   string // only this one of Checks, which are Templates; empty: all
 	Statuses   []model.Status
 	Problems   bool // only those with an open problem
 	// Match is asked last, because no index answers it (CEL). It must not keep the state.
@@ -127,7 +137,7 @@ func (c *Counts) subtract(less *Counts) {
 
 // Reader is the part of the view that the API reads.
 type Reader interface {
-	Get(node model.NodeID, check model.CheckID) (State, bool)
+	Get(node model.NodeID, source model.Source) (State, bool)
 	List(ctx context.Context, q Query) (Page, error)
 	Counts(namespace model.NamespaceID) Counts // zero: all namespaces
 	CountsByNamespace() map[model.NamespaceID]Counts
@@ -187,6 +197,7 @@ type listPosition struct {
 	partition int
 	node      model.NodeID
 	check     model.CheckID
+	instance  string
 }
 
 // compileQuery validates a query and prepares it: sorted ids and the position of its page token.
@@ -243,7 +254,8 @@ func containsID[T cmp.Ordered](wanted []T, id T) bool {
 func (q *compiledQuery) selectsIDs(p *eventPartition, s *stateSlot) bool {
 	n := p.Node(s.node)
 	none := q.Nodes != nil && len(q.Nodes) == 0
-	return !none && containsID(q.Nodes, n.ID) && containsID(q.Namespaces, n.Namespace) && containsID(q.Checks, s.check)
+	return !none && containsID(q.Nodes, n.ID) && containsID(q.Namespaces, n.Namespace) && containsID(q.Checks, s.check) &&
+		(q.Instance == "" || p.instance(s) == q.Instance)
 }
 
 // selectsStatus reports whether the query selects a state by its status and by whether it has an open problem.
@@ -256,7 +268,7 @@ func (q *compiledQuery) selectsStatus(s *State) bool {
 // another, whose nodes and checks may have other ids.
 const (
 	tokenVersion = 1
-	tokenBytes   = 1 + 8 + 1 + 1 + 4 + 4
+	tokenBytes   = 1 + 8 + 1 + 1 + 4 + 4 // without the instance
 )
 
 // encodePageToken returns the page token of a list position: version, journal incarnation and position in base64.
@@ -266,14 +278,14 @@ func encodePageToken(at listPosition, log uint64) string {
 	b = binary.BigEndian.AppendUint64(b, log)
 	b = append(b, byte(at.severity), byte(at.partition))
 	b = binary.BigEndian.AppendUint32(b, uint32(at.node))
-	b = binary.BigEndian.AppendUint32(b, uint32(at.check))
+	b = append(binary.BigEndian.AppendUint32(b, uint32(at.check)), at.instance...)
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
 // parsePageToken decodes a page token of encodePageToken and refuses a token of another journal incarnation.
 func parsePageToken(text string, log uint64) (listPosition, error) {
 	b, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil || len(b) != tokenBytes || b[0] != tokenVersion || b[9] > byte(model.Disaster) {
+	if err != nil || len(b) < tokenBytes || len(b) > tokenBytes+model.MaxName || b[0] != tokenVersion || b[9] > byte(model.Disaster) {
 		return listPosition{}, model.Errorf(model.Invalid, "the page token is invalid: this server did not issue it").
 			WithHint("list again without it")
 	}
@@ -284,7 +296,7 @@ func parsePageToken(text string, log uint64) (listPosition, error) {
 	return listPosition{
 		severity: int(b[9]), partition: int(b[10]),
 		node:  model.NodeID(binary.BigEndian.Uint32(b[11:])),
-		check: model.CheckID(binary.BigEndian.Uint32(b[15:])),
+		check: model.CheckID(binary.BigEndian.Uint32(b[15:])), instance: string(b[tokenBytes:]),
 	}, nil
 }
 

@@ -246,7 +246,7 @@ func (s *transitionScript) runLine(line string) {
 		s.expect(w, node, check)
 	case "none":
 		s.flush()
-		if got, ok := s.view.Get(node, check); ok {
+		if got, ok := s.view.Get(node, model.CheckSource(check)); ok {
 			s.failLine("there is a state: %+v", got)
 		}
 	case "emitted":
@@ -326,7 +326,7 @@ func (s *transitionScript) batch(w scriptArguments, node model.NodeID) {
 
 // expect runs the script's line `expect`: it compares a state with the arguments.
 func (s *transitionScript) expect(w scriptArguments, node model.NodeID, check model.CheckID) {
-	got, ok := s.view.Get(node, check)
+	got, ok := s.view.Get(node, model.CheckSource(check))
 	if !ok {
 		s.failLine("there is no state")
 	}

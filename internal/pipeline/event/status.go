@@ -111,7 +111,7 @@ func (w *eventApplier) setStatus(p *eventPartition, id uint32, s *stateSlot, c *
 func (w *eventApplier) openProblem(p *eventPartition, id uint32, s *stateSlot, output string) {
 	problem := &model.Problem{
 		ID:     problemID(w.Position.Number, w.Received, p.Node(s.node).ID, s.check, w.transitionIndex),
-		NodeID: p.Node(s.node).ID, Source: model.CheckSource(s.check), Chunk: s.chunk,
+		NodeID: p.Node(s.node).ID, Source: p.source(s), Chunk: s.chunk,
 		Status: s.status, Severity: s.severity,
 		Opened: unixNano(w.Received), Output: output,
 	}

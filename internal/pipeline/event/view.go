@@ -69,7 +69,7 @@ func (eventReducer) Section() shard.Section {
 func (eventReducer) Claims() shard.Claims {
 	return shard.Claims{
 		Signals: []wire.SignalKind{wire.SignalResult},
-		Records: []wire.RecordKind{wire.RecordServerResult, wire.RecordAction},
+		Records: []wire.RecordKind{wire.RecordServerResult, wire.RecordVerdict, wire.RecordAction},
 	}
 }
 
@@ -150,6 +150,8 @@ func (w *eventApplier) Record(r *wire.Record) {
 	switch r.Kind {
 	case wire.RecordServerResult:
 		w.Count(w.applyServerResult(w.p, r.Node, r.ServerResult), 1)
+	case wire.RecordVerdict:
+		w.Count(w.applyVerdict(w.p, r.Node, r.Verdict), 1)
 	case wire.RecordAction:
 		w.applyAction(w.p, r.Node, r.Action)
 	}

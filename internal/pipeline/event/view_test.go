@@ -167,7 +167,7 @@ func TestWatchWithTooManyPendingEventsIsClosed(t *testing.T) {
 	}
 	queues := queue.NewRegistry(settings)
 	v := newView(viewOptions{Chunks: plainCheckChunks, Queues: queues})
-	w := &watcher{wake: make(chan struct{}, 1), pending: map[stateKey]struct{}{}}
+	w := &watcher{wake: make(chan struct{}, 1), pending: map[eventKey]struct{}{}}
 	if err := v.watchers.addWatcher(w); err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func TestWatchWithTooManyPendingEventsIsClosed(t *testing.T) {
 	p := v.partitions[0]
 	for n := model.NodeID(1); n <= pending+1; n++ {
 		i := p.AddNode(n, 1)
-		id, _ := p.addState(i, 1000)
+		id, _ := p.addState(i, 1000, "")
 		w.noteChange(p, id)
 		w.noteChange(p, id)
 	}
@@ -229,7 +229,7 @@ func TestRestoredSnapshotsAreNotReplayed(t *testing.T) {
 		t.Fatal(err)
 	}
 	again.apply(newResultCommit(t, 2, 1, 10, 0, ""), newResultCommit(t, 3, 1, 10, 0, ""))
-	if s, _ := again.Get(1, 1000); s.Results != 3 {
+	if s, _ := again.Get(1, model.CheckSource(1000)); s.Results != 3 {
 		t.Fatalf("%d results, want 3", s.Results)
 	}
 }
@@ -250,7 +250,7 @@ func TestActionOnClosedProblemChangesNothing(t *testing.T) {
 			c.addRecord(1, &wire.Record{Kind: wire.RecordAction, Node: 1, Action: a})
 		}
 		v.apply(c)
-		s, _ := v.Get(1, 1000)
+		s, _ := v.Get(1, model.CheckSource(1000))
 		return s
 	}
 	is := func(s model.Status) State { return next(&s, nil) }

@@ -23,6 +23,12 @@ type watcherSet struct {
 	list        []*watcher
 }
 
+// eventKey names one event.
+type eventKey struct {
+	node   model.NodeID
+	source model.Source
+}
+
 // configureLimits sets the limits for open watches and for queued events from the queue settings, and registers both
 // queues.
 func (x *watcherSet) configureLimits(queues *queue.Registry) {
@@ -72,8 +78,8 @@ type watcher struct {
 	noted      *atomic.Uint64
 
 	mu      sync.Mutex
-	pending map[stateKey]struct{}
-	queue   []stateKey // in order of the first change
+	pending map[eventKey]struct{}
+	queue   []eventKey // in order of the first change
 	overrun bool
 }
 
@@ -95,7 +101,7 @@ func (w *watcher) noteChange(p *eventPartition, id uint32) {
 	if !w.query.selectsIDs(p, s) {
 		return
 	}
-	key := stateKey{p.Node(s.node).ID, s.check}
+	key := eventKey{p.Node(s.node).ID, p.source(s)}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if _, ok := w.pending[key]; ok || w.overrun {
@@ -115,7 +121,7 @@ func (w *watcher) noteChange(p *eventPartition, id uint32) {
 }
 
 // takeChanges returns the pending events and begins an empty list.
-func (w *watcher) takeChanges(into []stateKey) (keys []stateKey, overrun bool) {
+func (w *watcher) takeChanges(into []eventKey) (keys []eventKey, overrun bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	keys, w.queue = w.queue, into[:0]
@@ -131,7 +137,7 @@ func (v *View) Watch(ctx context.Context, q Query) (<-chan State, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &watcher{query: compiled, wake: make(chan struct{}, 1), pending: map[stateKey]struct{}{}}
+	w := &watcher{query: compiled, wake: make(chan struct{}, 1), pending: map[eventKey]struct{}{}}
 	if err := v.watchers.addWatcher(w); err != nil {
 		return nil, err
 	}
@@ -146,7 +152,7 @@ func (v *View) Watch(ctx context.Context, q Query) (<-chan State, error) {
 
 // serveWatch sends the changed states of a watch to its channel until ctx ends.
 func (v *View) serveWatch(ctx context.Context, w *watcher, out chan<- State) {
-	var keys []stateKey
+	var keys []eventKey
 	for {
 		select {
 		case <-ctx.Done():
@@ -161,7 +167,7 @@ func (v *View) serveWatch(ctx context.Context, w *watcher, out chan<- State) {
 			return
 		}
 		for _, key := range keys {
-			s, ok := v.Get(key.node, key.check)
+			s, ok := v.Get(key.node, key.source)
 			if !ok || !w.query.selectsStatus(&s) {
 				continue
 			}

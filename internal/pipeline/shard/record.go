@@ -35,8 +35,8 @@ func (w *Worker) applyEntry(p *Partition, data []byte) {
 	case wire.RecordProxyResult:
 		w.Count(w.applyProxyResult(p, r.Node, r.ProxyResult), 1)
 	default:
-		if int(r.Kind) < recordKinds && w.records[r.Kind] != nil {
-			w.records[r.Kind].Record(r)
+		for _, a := range w.records[min(int(r.Kind), recordKinds-1)] {
+			a.Record(r)
 		}
 	}
 	w.shard.metrics.countRecord(r.Kind)

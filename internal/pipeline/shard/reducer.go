@@ -14,7 +14,7 @@ import (
 type Reducer interface {
 	// Section names the reducer's section in snapshots, and the version that Encode writes.
 	Section() Section
-	// Claims lists the signals and records that the reducer applies. A kind has one reducer.
+	// Claims lists the signals and records that the reducer applies. A kind of signal has one reducer.
 	Claims() Claims
 	// Reset makes the reducer's state of p empty and hands it p's deadlines, whose ids the
 	// reducer chooses (small dense numbers). Add calls it for each partition; Restore calls

@@ -99,7 +99,7 @@ func New(o Options) *Shard {
 }
 
 // Add adds a reducer to the shard, before Restore, Run and the first commit. It panics where another reducer claims
-// the same kind or section.
+// the same signal or section.
 func (s *Shard) Add(r Reducer) {
 	for _, other := range s.reducers {
 		if other.Section().Name == r.Section().Name {

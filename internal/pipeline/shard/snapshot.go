@@ -219,6 +219,9 @@ type Decoder struct {
 // NewDecoder returns a decoder of a snapshot section.
 func NewDecoder(section []byte) *Decoder { return &Decoder{rest: section} }
 
+// Rest returns the bytes that are not read yet.
+func (d *Decoder) Rest() []byte { return d.rest }
+
 // Fail records a malformed element as the decoder's error, unless it has an error already.
 func (d *Decoder) Fail(element string) {
 	if d.err == nil {

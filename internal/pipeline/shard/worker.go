@@ -25,7 +25,7 @@ type Worker struct {
 	shard    *Shard
 	appliers []Applier                  // by reducer
 	signals  [maxSignalKind + 1]Applier // by kind; nil: no reducer claims it
-	records  [recordKinds]Applier
+	records  [recordKinds][]Applier     // by kind, in the order of reducers
 
 	owned           []*Partition
 	nextDeadlines   []int64  // by owned: a listening time before which nothing is due
@@ -85,10 +85,7 @@ func (w *Worker) addReducer(r Reducer) {
 		w.signals[kind] = a
 	}
 	for _, kind := range claims.Records {
-		if w.records[kind] != nil {
-			panic(fmt.Sprintf("BUG: two reducers of the record %d", kind))
-		}
-		w.records[kind] = a
+		w.records[kind] = append(w.records[kind], a)
 	}
 }
 
@@ -283,10 +280,10 @@ func newMetrics(s *Shard, r prometheus.Registerer) *metrics {
 	return m
 }
 
-const recordKinds = 9
+const recordKinds = 10
 
 var recordNames = [recordKinds]string{
-	"malformed", "batch", "session", "started", "intent", "forget", "action", "own", "proxied",
+	"malformed", "batch", "session", "started", "intent", "forget", "action", "own", "proxied", "verdict",
 }
 
 // countRecord adds one to the counter of a kind of record.

@@ -175,6 +175,11 @@ func (f *field) scalar(x string, enc, dec func(string, ...any)) error {
 		enc("dst = appendBool(dst, %d, %s)", n, x)
 		dec("%s = f.bool(%q)", x, name)
 	case protoreflect.StringKind:
+		if goType == "*string" {
+			enc("dst = appendOptionalString(dst, %d, %s)", n, x)
+			dec("v := f.string(%q, %d)\n%s = &v", name, cmp.Or(f.max, maxBytes), x)
+			break
+		}
 		enc("dst = appendString(dst, %d, %s)", n, x)
 		dec("%s = f.string(%q, %d)", x, name, cmp.Or(f.max, maxBytes))
 	case protoreflect.BytesKind:

@@ -1,0 +1,106 @@
+package collect
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/item"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// TestParseKey checks keys with parameters as Zabbix writes them.
+func TestParseKey(t *testing.T) {
+	for text, want := range map[string][]string{
+		"agent.ping": nil, "system.cpu.load[]": {""}, "system.cpu.load[all,avg1]": {"all", "avg1"},
+		`proc.num["a, \"b\"",,all]`: {`a, "b"`, "", "all"}, "vfs.fs.size[/, pused]": {"/", "pused"}, "x[[a,b],c]": {"a,b", "c"},
+	} {
+		if k, err := ParseKey(text); err != nil || !slices.Equal(k.Parameters, want) {
+			t.Errorf("%s: %q, error %v, want %q", text, k.Parameters, err, want)
+		}
+	}
+	for _, text := range []string{"", "a b", "a[", "a[x", `a["x]`, "a[x]y", "a[[x]"} {
+		if k, err := ParseKey(text); err == nil {
+			t.Errorf("%q is parsed as %+v", text, k)
+		}
+	}
+}
+
+// FuzzParseKey parses arbitrary texts.
+func FuzzParseKey(f *testing.F) {
+	f.Add(`proc.num["a, \"b\"",,[all]]`)
+	f.Fuzz(func(t *testing.T, text string) {
+		if k, err := ParseKey(text); err == nil && k.Name == "" {
+			t.Fatalf("%q has no name", text)
+		}
+	})
+}
+
+// testMachine writes files of /proc and returns their folder.
+func testMachine(t *testing.T) string {
+	root := t.TempDir()
+	for name, text := range map[string]string{
+		"loadavg": "1.50 0.75 0.25 2/345 6789\n", "uptime": "12345.67 23456.78\n",
+		"stat":    "cpu  100 0 50 850 0 0 0 0\ncpu0 100 0 50 850 0 0 0 0\nintr 1\n",
+		"meminfo": "MemTotal: 1000 kB\nMemFree: 100 kB\nMemAvailable: 250 kB\nSwapTotal: 0 kB\n",
+		"net/dev": "Inter-|\n face |\n  eth0: 18446744073709551615 2 3 4 0 0 0 0 50 6 7 8 0 0 0 0\n",
+		"1/stat":  "1 (init) S 0", "20/stat": "20 (worker) R 1", "21/stat": "21 (worker) S 1",
+	} {
+		path := filepath.Join(root, "proc", name)
+		testenv.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		testenv.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+	}
+	return root
+}
+
+// TestWheelCollectsItemsOfOneTimeTogether checks the values of a block, the period, and the reasons of unsupported items.
+func TestWheelCollectsItemsOfOneTimeTogether(t *testing.T) {
+	root := testMachine(t)
+	keys := map[string]item.Value{
+		"net.if.in[eth0]": item.FromUnsigned(1<<64 - 1), "net.if.out[eth0,packets]": item.FromUnsigned(6), "proc.num[worker]": item.FromUnsigned(2),
+		"proc.num[,,run]": item.FromUnsigned(1), "system.cpu.load[percpu,avg5]": item.FromFloat(0.75), "system.cpu.num": item.FromUnsigned(1),
+		"system.uptime": item.FromUnsigned(12345), "vm.memory.size[pavailable]": item.FromFloat(25),
+	}
+	chunk := &model.TemplateChunk{Chunk: model.Chunk{ID: 5, Unit: 1000}}
+	for key := range keys {
+		chunk.Items = append(chunk.Items, model.Item{Key: key, Interval: model.Duration(10 * time.Second)})
+	}
+	chunk.Items = append(chunk.Items, model.Item{Key: "net.if.in[eth9]", Interval: model.Duration(10 * time.Second)},
+		model.Item{Key: "nosuch", Interval: model.Duration(10 * time.Second)}, model.Item{Key: "made", From: "nosuch"})
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		var blocks []*wire.Signal
+		w := New(Config{
+			Node: uuid.MustParse("0192f0c4-7e2a-7b1d-9c55-3f6a1e0d4b21"), Root: root, FirstWithin: time.Second,
+			Boot: func() time.Duration { return time.Since(began) }, Emit: func(s *wire.Signal) { blocks = append(blocks, s) },
+		})
+		go w.Run(t.Context())
+		w.Set([]*model.TemplateChunk{chunk})
+		time.Sleep(35 * time.Second)
+		synctest.Wait()
+		if len(blocks) != 4 {
+			t.Fatalf("%d blocks in 35 s, want the early first one and 3", len(blocks))
+		}
+		var b wire.ValueBlock
+		testenv.NoError(t, b.Decode(blocks[3].Body))
+		var r wire.ColumnReader
+		testenv.NoError(t, r.Reset(&b))
+		var v wire.BlockValue
+		for r.Next(&v) {
+			key := chunk.Items[v.Position].Key
+			if want, ok := keys[key]; v.Unsupported == ok || ok && v.Value != want {
+				t.Errorf("%s = %v, unsupported %v, want %v", key, v.Value, v.Unsupported, want)
+			}
+		}
+		if r.Err() != nil || b.Rows != uint32(len(keys)+2) {
+			t.Errorf("%d values, error %v", b.Rows, r.Err())
+		}
+	})
+}

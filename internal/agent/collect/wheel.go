@@ -1,0 +1,215 @@
+package collect
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/item"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pause"
+	"github.com/muster-fleet/muster/internal/when"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// Config has the settings of a Wheel.
+type Config struct {
+	Node        uuid.UUID
+	Host        string
+	Boot        func() time.Duration      // a clock that never jumps
+	FirstWithin time.Duration             // a new item is collected once within this time
+	Root        string                    // folder in place of /; tests set it
+	Emit        func(signal *wire.Signal) // takes a value block; it may block for a short time
+}
+
+// Wheel collects items at their due times.
+type Wheel struct {
+	cfg        Config
+	collectors map[string]collector
+	machine    machine
+	wake       chan struct{} // capacity 1: the groups have changed
+
+	mu     sync.Mutex
+	groups []*group
+}
+
+// group has the items of one Template with one interval: they are due together.
+type group struct {
+	chunk    model.ChunkID
+	unit     model.UnitID
+	interval time.Duration
+	items    []groupItem // ascending by position
+	due      time.Duration
+}
+
+// groupItem is one item of a group.
+type groupItem struct {
+	position uint32
+	key      Key
+	run      collector
+	fault    string // why it cannot be collected; empty: it can
+}
+
+// New returns a wheel without items.
+func New(cfg Config) *Wheel {
+	return &Wheel{
+		cfg: cfg, collectors: collectors(), wake: make(chan struct{}, 1),
+		machine: machine{root: cfg.Root, host: cfg.Host, memory: map[string][]float64{}, hangs: map[string]chan diskAnswer{}},
+	}
+}
+
+// Set replaces the Templates whose items are collected. A Template that stays keeps its due times.
+func (w *Wheel) Set(chunks []*model.TemplateChunk) {
+	var groups []*group
+	for _, c := range chunks {
+		groups = append(groups, w.newGroups(c)...)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := w.cfg.Boot()
+	for _, g := range groups {
+		i := slices.IndexFunc(w.groups, func(old *group) bool { return old.unit == g.unit && old.interval == g.interval })
+		phase := when.Phase(w.cfg.Node, g.unit, g.interval)
+		if g.due = when.NextAtPhase(now, g.interval, phase); i >= 0 {
+			g.due = w.groups[i].due
+		} else if first := min(g.interval, w.cfg.FirstWithin); first > 0 { // a new one is collected soon
+			g.due = min(g.due, now+when.Phase(w.cfg.Node, g.unit, first))
+		}
+	}
+	w.groups = groups
+	pause.Wake(w.wake)
+}
+
+// newGroups divides the items of a Template by interval.
+func (w *Wheel) newGroups(c *model.TemplateChunk) (groups []*group) {
+	for i := range c.Items {
+		of := &c.Items[i]
+		if of.Interval <= 0 {
+			continue // the server makes its values
+		}
+		g := slices.IndexFunc(groups, func(g *group) bool { return g.interval == time.Duration(of.Interval) })
+		if g < 0 {
+			groups = append(groups, &group{chunk: c.ID, unit: c.Unit, interval: time.Duration(of.Interval)})
+			g = len(groups) - 1
+		}
+		one := groupItem{position: uint32(i)}
+		key, err := ParseKey(of.Key)
+		if one.key = key; err == nil {
+			if one.run = w.collectors[key.Name]; one.run == nil {
+				err = Check(of.Key)
+			}
+		}
+		if err != nil {
+			one.fault = err.Error()
+		}
+		groups[g].items = append(groups[g].items, one)
+	}
+	return groups
+}
+
+// Run collects items until ctx ends.
+func (w *Wheel) Run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.wake:
+		case <-timer.C:
+		}
+		for g := w.takeDue(); g != nil && ctx.Err() == nil; g = w.takeDue() {
+			w.collect(ctx, g)
+		}
+		timer.Reset(w.delay())
+	}
+}
+
+// takeDue returns a group that is due and plans its next time; nil: none is due.
+func (w *Wheel) takeDue() *group {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := w.cfg.Boot()
+	for _, g := range w.groups {
+		if g.due <= now {
+			first := g.due
+			g.due = when.NextAtPhase(now, g.interval, when.Phase(w.cfg.Node, g.unit, g.interval))
+			if early := (first-when.Phase(w.cfg.Node, g.unit, g.interval))%g.interval != 0; early && g.due-now < g.interval/2 {
+				g.due += g.interval // a second collection would follow the early first one at once
+			}
+			return g
+		}
+	}
+	return nil
+}
+
+// delay returns the time until the next group is due.
+func (w *Wheel) delay() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delay := time.Hour
+	for _, g := range w.groups {
+		delay = min(delay, g.due-w.cfg.Boot())
+	}
+	return max(delay, 0)
+}
+
+// collect measures the items of a group and emits their values as blocks of at most blockBytes.
+func (w *Wheel) collect(ctx context.Context, g *group) {
+	began := w.cfg.Boot()
+	var values []wire.BlockValue
+	size := 0
+	flush := func() {
+		if len(values) == 0 {
+			return
+		}
+		w.cfg.Emit(&wire.Signal{
+			Kind: wire.SignalValueBlock, Chunk: g.chunk, AtMs: uint64(began.Milliseconds()),
+			Body: wire.AppendValueBlock(nil, &wire.ValueBlock{Rows: uint32(len(values)), Columns: wire.AppendColumns(nil, []int64{int64(began % time.Millisecond)}, values)}),
+		})
+		values, size = values[:0], 0
+	}
+	for i := range g.items {
+		one := &g.items[i]
+		v := wire.BlockValue{Position: one.position}
+		value, err := item.Value{}, error(nil)
+		if one.fault == "" {
+			value, err = one.run(ctx, &w.machine, &one.key)
+		}
+		switch {
+		case one.fault != "":
+			v.Unsupported, v.Value = true, item.FromText(one.fault)
+		case err != nil:
+			v.Unsupported, v.Value = true, item.FromText(err.Error())
+		case value.Kind() == item.None:
+			continue
+		default:
+			v.Value = cut(value)
+		}
+		if size += 16 + len(v.Value.String()); size > blockBytes {
+			flush()
+		}
+		values = append(values, v)
+	}
+	if ctx.Err() == nil {
+		flush()
+	}
+}
+
+// blockBytes bounds the values of one block; a longer text has a block of its own.
+const blockBytes = 256 << 10
+
+// maxText bounds one text, in bytes.
+const maxText = 64 << 10
+
+// cut cuts a text at maxText.
+func cut(v item.Value) item.Value {
+	if text := v.String(); v.Kind() == item.TextValue && len(text) > maxText {
+		return item.FromText(strings.ToValidUTF8(text[:maxText], ""))
+	}
+	return v
+}

@@ -1,0 +1,42 @@
+package agent
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/agent/collect"
+	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// templates collects the items of the assignment's Templates and spools their values.
+type templates struct{ wheel *collect.Wheel }
+
+// openWheel makes the wheel of items.
+func (t *templates) openWheel(a *Agent, node uuid.UUID) {
+	t.wheel = collect.New(collect.Config{
+		Node: node, Host: a.cfg.Machine.Host, FirstWithin: a.checks.firstWithin(),
+		Boot: func() time.Duration { return time.Duration(a.cfg.Machine.BootMs()) * time.Millisecond },
+		Emit: func(signal *wire.Signal) {
+			if err := a.spool.Append(signal, false); err != nil {
+				a.checks.lostResults.Add(1)
+				a.cfg.Log.Error("lost values: the spool refused them", "chunk", signal.Chunk, "err", err)
+			}
+		},
+	})
+}
+
+// applyChunks implements chunkRunner.
+func (t *templates) applyChunks(_ *link.Assignment, chunks []*model.Chunk) error {
+	list := make([]*model.TemplateChunk, len(chunks))
+	for i, c := range chunks {
+		list[i] = c.AsTemplate()
+	}
+	t.wheel.Set(list)
+	return nil
+}
+
+// suspendChunks implements chunkRunner.
+func (t *templates) suspendChunks() { t.wheel.Set(nil) }

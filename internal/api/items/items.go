@@ -1,0 +1,129 @@
+// Package items answers about items of Templates: their last values on the nodes, and why one has none.
+package items
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/muster-fleet/muster/internal/access"
+	"github.com/muster-fleet/muster/internal/api/op"
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/metric"
+)
+
+// Options has the dependencies of package items.
+type Options struct {
+	// Items returns the items of a node for which values came, by Template and key.
+	Items func(model.NodeID) []metric.ItemState
+}
+
+// itemRequest is one request about items.
+type itemRequest struct {
+	op.Request
+	Options
+}
+
+// Register adds the operations about items.
+func Register(r *op.Routes, o Options) {
+	at := op.NewOperationSet(r, func(q op.Request) *itemRequest { return &itemRequest{q, o} })
+	op.Handle(at, op.Get("listItems", "/api/v1/items", "items", "List items with their last values, by node and key", model.NotFound), access.NeedOn(access.Read, "item"), (*itemRequest).listItems)
+}
+
+// listItems returns the items of the nodes that the parameters select.
+func (s *itemRequest) listItems(ctx context.Context, in *struct {
+	Namespace string `query:"namespace" maxLength:"253" doc:"Namespace of the nodes; empty: all."`
+	Node      string `query:"node" maxLength:"253" doc:"Of this node; needs namespace."`
+	Template  string `query:"template" maxLength:"510" doc:"Of this Template."`
+	Key       string `query:"key" maxLength:"2048" doc:"With exactly this key."`
+	State     string `query:"state" enum:"ok,unsupported,waiting" doc:"In this state."`
+	Limit     int    `query:"limit" minimum:"1" maximum:"10000" default:"1000"`
+}) (*op.Body[v1.ItemList], error) {
+	if err := s.RequireNamespace(ctx, in.Namespace); err != nil {
+		return nil, err
+	}
+	nodes := s.Directory.Nodes(in.Namespace)
+	if in.Node != "" {
+		node, ok := s.Directory.NodeByName(in.Namespace, in.Node)
+		if !ok {
+			return nil, s.NodeNotFoundError(ctx, in.Namespace, in.Node)
+		}
+		nodes = []model.NodeID{node}
+	}
+	out := v1.ItemList{Items: []v1.ItemState{}}
+	for _, node := range nodes {
+		for _, i := range s.itemsOf(node) {
+			if in.Template != "" && i.Template != in.Template || in.Key != "" && i.Key != in.Key || in.State != "" && i.State != in.State {
+				continue
+			}
+			if len(out.Items) == in.Limit {
+				out.More = true
+				return op.Answer(out), nil
+			}
+			out.Items = append(out.Items, i)
+		}
+	}
+	return op.Answer(out), nil
+}
+
+// itemsOf returns the items of a node by key: those with values, and those of its Templates for which none came yet.
+func (s *itemRequest) itemsOf(node model.NodeID) (list []v1.ItemState) {
+	type itemKey struct {
+		template model.UnitID
+		key      string
+	}
+	seen := map[itemKey]bool{}
+	states := s.Items(node)
+	for i := range states {
+		seen[itemKey{states[i].Template, states[i].Key}] = true
+	}
+	for _, unit := range s.Directory.NodeUnits(node) {
+		u := s.Directory.SourceUnit(model.TriggerSource(unit, ""))
+		if u == nil {
+			continue
+		}
+		template := u.Chunk.AsTemplate()
+		if template == nil {
+			continue
+		}
+		for i := range template.Items {
+			if of := &template.Items[i]; !seen[itemKey{unit, of.Key}] {
+				states = append(states, metric.ItemState{Template: unit, Key: of.Key, Type: of.Type, Unit: of.Unit, Interval: of.Interval, From: of.From})
+			}
+		}
+	}
+	namespace, name, _ := s.Directory.NodeName(node)
+	for i := range states {
+		list = append(list, s.showItem(namespace, name, &states[i]))
+	}
+	slices.SortFunc(list, func(a, b v1.ItemState) int {
+		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Template, b.Template))
+	})
+	return list
+}
+
+// showItem converts an item to the API's form.
+func (s *itemRequest) showItem(namespace, node string, i *metric.ItemState) v1.ItemState {
+	out := v1.ItemState{
+		Namespace: namespace, Node: node, Key: i.Key, Type: cmp.Or(i.Type, "float"), Unit: i.Unit, Interval: i.Interval, From: i.From,
+		State: "ok", Reason: i.Reason, Value: i.Value.String(), At: i.At,
+	}
+	own, template, _ := s.Directory.SourceName(model.TriggerSource(i.Template, ""))
+	if out.Template = template; own != namespace {
+		out.Template = own + "/" + template
+	}
+	switch {
+	case i.Reason != "":
+		out.State = "unsupported"
+	case i.At.IsZero():
+		out.State = "waiting"
+	}
+	if out.Value != "" {
+		out.Text = metric.FormatValue(i.Value, i.Unit)
+	}
+	for _, t := range i.Triggers {
+		out.Triggers = append(out.Triggers, v1.ItemTrigger{Name: t.Name, Expression: t.Expression, Problem: t.Problem, Unknown: t.Unknown})
+	}
+	return out
+}

@@ -1,0 +1,48 @@
+package v1
+
+import (
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// ItemState is the present state of one item of a Template on one node.
+type ItemState struct {
+	Namespace string         `json:"namespace"`
+	Node      string         `json:"node"`
+	Template  string         `json:"template"` // NAME, or NAMESPACE/NAME of another namespace than the node's
+	Key       string         `json:"key"`
+	Type      string         `json:"type" enum:"float,unsigned,text,log,boolean"`
+	Unit      string         `json:"unit,omitempty"`
+	Interval  model.Duration `json:"interval,omitempty"` // absent: made from another item
+	From      string         `json:"from,omitempty"`     // key of the master item
+	State     string         `json:"state" enum:"ok,unsupported,waiting" doc:"waiting: no value came yet."`
+	Reason    string         `json:"reason,omitempty"` // of unsupported
+	Value     string         `json:"value,omitempty"`  // the last one, exact
+	Text      string         `json:"text,omitempty"`   // the last one for people, with its unit
+	At        time.Time      `json:"at,omitzero"`      // of the last value or failure
+	Triggers  []ItemTrigger  `json:"triggers,omitempty"`
+}
+
+// ItemTrigger is the present state of a trigger that reads an item.
+type ItemTrigger struct {
+	Name       string `json:"name"`
+	Expression string `json:"expression"`
+	Problem    bool   `json:"problem"`
+	Unknown    string `json:"unknown,omitempty"` // why it cannot be evaluated
+}
+
+// ItemList is a list of items.
+type ItemList struct {
+	Items []ItemState `json:"items"`
+	More  bool        `json:"more,omitempty"` // the limit left items out
+}
+
+// ItemFilter selects items. Empty fields select everything.
+type ItemFilter struct {
+	Namespace, Node, Template, Key, State string
+	Limit                                 int // zero: the most that one request returns
+}
+
+// MaxItems is the most items that one request returns.
+const MaxItems = 10_000

@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/cli/screen"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// getItems lists the last values of items; unsupported items come first.
+func getItems(c *commandCall, names []string, g *getFlags) error {
+	namespace, err := c.takeNamespace(&g.node)
+	if err != nil {
+		return err
+	}
+	filter := v1.ItemFilter{Namespace: namespace, Node: g.node, Limit: g.limit}
+	if len(names) > 1 {
+		return model.Errorf(model.Invalid, "%d items: name one, as NODE/KEY", len(names)).WithHint("muster get items --node NODE")
+	}
+	if len(names) == 1 {
+		if filter.Namespace, filter.Node, filter.Key, err = c.splitItem(names[0]); err != nil {
+			return err
+		}
+	}
+	l, err := c.api.Items(c.ctx, filter)
+	if err != nil {
+		return err
+	}
+	if len(names) == 1 && len(l.Items) == 0 {
+		return itemNotFound(filter.Node, filter.Key)
+	}
+	slices.SortStableFunc(l.Items, func(a, b v1.ItemState) int { return cmp.Compare(itemRank(&a), itemRank(&b)) })
+	out := listOutput[v1.ItemState]{
+		value: l, items: l.Items, empty: "no items. Declare them in a Template: muster explain template",
+		columns: screen.SplitColumns("NAMESPACE|NODE|KEY|LAST VALUE|AGE|STATE").HideUnless(c.allNamespaces, "NAMESPACE"),
+		row: func(i v1.ItemState) []any {
+			return []any{i.Namespace, i.Node, i.Key, cmp.Or(firstLineOf(i.Text), "-"), c.AgeText(i.At), itemState(&i)}
+		},
+	}
+	if l.More {
+		out.notes = []string{"more rows: --limit 0 shows all, --node NODE only those of a node"}
+	}
+	return out.print(c)
+}
+
+// itemRank orders items for people: unsupported ones, ones without a value, all others.
+func itemRank(i *v1.ItemState) int { return strings.Index("unsupported waiting     ok", i.State) }
+
+// itemState returns the state of an item with its reason.
+func itemState(i *v1.ItemState) screen.Cell {
+	switch i.State {
+	case "unsupported":
+		return screen.Cell{Text: "unsupported: " + firstLineOf(i.Reason), Colour: screen.Red}
+	case "waiting":
+		return screen.Cell{Text: "no value yet", Colour: screen.Yellow}
+	}
+	return screen.Cell{Text: i.State, Colour: screen.Green}
+}
+
+// firstLineOf returns the first line of a text.
+func firstLineOf(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
+}
+
+// splitItem splits the name of an item: NODE/KEY, or NAMESPACE/NODE/KEY with -A. A key may contain slashes.
+func (c *commandCall) splitItem(text string) (namespace, node, key string, err error) {
+	namespace = c.objectNamespace()
+	node, key, ok := strings.Cut(text, "/")
+	if c.allNamespaces && ok {
+		namespace = node
+		node, key, ok = strings.Cut(key, "/")
+	}
+	if !ok || node == "" || key == "" {
+		return "", "", "", model.Errorf(model.Invalid, "%q: expected NODE/KEY", text).WithHint("list items: muster get items")
+	}
+	return namespace, node, key, nil
+}
+
+// itemNotFound returns the error about an item that a node does not have.
+func itemNotFound(node, key string) error {
+	return model.Errorf(model.NotFound, "node %s has no item %s", node, key).WithHint("list its items: muster get items --node %s", node)
+}
+
+// describeItem shows everything about one item.
+func describeItem(c *commandCall, name string) error {
+	namespace, node, key, err := c.splitItem(name)
+	if err != nil {
+		return err
+	}
+	l, err := c.api.Items(c.ctx, v1.ItemFilter{Namespace: namespace, Node: node, Key: key})
+	if err != nil {
+		return err
+	}
+	if len(l.Items) == 0 {
+		return itemNotFound(node, key)
+	}
+	for i := range l.Items {
+		one := &l.Items[i]
+		c.printField("item", "%s/%s", one.Node, one.Key)
+		c.printField("template", "%s", one.Template)
+		if one.From != "" {
+			c.printField("from", "%s", one.From)
+		} else {
+			c.printField("interval", "%s", one.Interval)
+		}
+		c.printField("state", "%s", itemState(one).Text)
+		if one.State == "unsupported" && strings.Contains(one.Reason, "\n") {
+			c.printField("reason", "%s", one.Reason)
+		}
+		if one.Text != "" {
+			c.printField("value", "%s", one.Text)
+		}
+		if !one.At.IsZero() {
+			c.printField("at", "%s", c.TimeAndAge(one.At))
+		}
+		for _, t := range one.Triggers {
+			state := "OK"
+			switch {
+			case t.Problem:
+				state = "PROBLEM"
+			case t.Unknown != "":
+				state = "UNKNOWN: " + t.Unknown
+			}
+			c.printField("trigger", "%s: %s  (%s)", t.Name, state, t.Expression)
+		}
+	}
+	return nil
+}

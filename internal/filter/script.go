@@ -1,0 +1,112 @@
+package filter
+
+import (
+	"context"
+	"crypto/md5"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dop251/goja"
+	"github.com/dop251/goja/ast"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// MaxScript bounds the source of one script, in bytes.
+const MaxScript = 64 << 10
+
+// scriptHead begins the function that a script becomes. It is as long as functionHead.
+const scriptHead = `(function(value){"use strict";`
+
+// Script is a compiled preprocessing script of Zabbix: the body of a function of a value.
+type Script struct{ program *Program }
+
+// CompileScript compiles the body of a function of value. Variables may be undeclared. Errors say line and column.
+func CompileScript(body string) (*Script, error) {
+	if len(body) > MaxScript {
+		return nil, model.Errorf(model.TooLarge, "the script has %d bytes, the limit is %d", len(body), MaxScript)
+	}
+	whole, err := parseSource(scriptHead+body+"\n})", len(scriptHead))
+	if err != nil {
+		return nil, err
+	}
+	declared := ""
+	if statement, ok := whole.Body[0].(*ast.ExpressionStatement); ok {
+		if function, ok := statement.Expression.(*ast.FunctionLiteral); ok {
+			declared = declareAssignedVariables(function.Body.List)
+		}
+	}
+	p, err := compileFunction(scriptHead, body+"\n;"+declared, false)
+	if err != nil {
+		return nil, err
+	}
+	p.script = true
+	return &Script{p}, nil
+}
+
+// Run calls the function with a value. ok is false if it returns null. Program.Run bounds it, and
+// MaxMutated for the returned text; a run that takes too long is repeated once. Math.random depends on now only, so that a run can be repeated.
+func (s *Script) Run(value string, now time.Time) (text string, ok bool, err error) {
+	take := func(_ *sandbox, result, _ goja.Value) error {
+		if _, object := result.(*goja.Object); object {
+			return model.Errorf(model.Invalid, "the script returned an object: return JSON.stringify(…) of it")
+		}
+		switch {
+		case goja.IsUndefined(result):
+			return model.Errorf(model.Invalid, "undefined return value")
+		case goja.IsNull(result):
+			return nil
+		}
+		if t, isText := result.(goja.String); isText && t.Length() > MaxMutated {
+			return model.Errorf(model.TooLarge, "the script returned more than %d bytes", MaxMutated)
+		}
+		text, ok = strings.Clone(result.String()), true
+		return nil
+	}
+	for range 2 { // the machine may have stood still
+		if err = s.program.run(context.Background(), value, now, take); !errors.Is(err, ErrSlow) {
+			break
+		}
+	}
+	return text, ok, err
+}
+
+// addZabbix adds the functions of Zabbix's scripts that reach nothing: btoa, atob, md5, sha256 and Zabbix.log, which does
+// nothing. It returns the object Zabbix.
+func (s *sandbox) addZabbix(global *goja.Object) *goja.Object {
+	for name, f := range map[string]func(string) (string, error){
+		"btoa": func(text string) (string, error) { return base64.StdEncoding.EncodeToString([]byte(text)), nil },
+		"atob": func(text string) (string, error) {
+			data, err := base64.StdEncoding.DecodeString(text)
+			return strings.ToValidUTF8(string(data), "\ufffd"), err
+		},
+		"md5":    func(text string) (string, error) { return fmt.Sprintf("%x", md5.Sum([]byte(text))), nil },
+		"sha256": func(text string) (string, error) { return fmt.Sprintf("%x", sha256.Sum256([]byte(text))), nil },
+	} {
+		_ = global.Set(name, func(call goja.FunctionCall) goja.Value { // not frozen yet
+			s.checkLength(maxText, call.Argument(0))
+			out, err := f(call.Argument(0).String())
+			if err != nil {
+				panic(s.runtime.NewTypeError(name + ": " + err.Error()))
+			}
+			return s.runtime.ToValue(out)
+		})
+	}
+	zabbix := s.runtime.NewObject()
+	_ = zabbix.Set("log", func(goja.FunctionCall) goja.Value { return goja.Undefined() })
+	_ = global.Set("Zabbix", zabbix)
+	return zabbix
+}
+
+// random returns the next pseudo-random number from 0 to 1 (splitmix64).
+func (s *sandbox) random() float64 {
+	s.seed += 0x9e3779b97f4a7c15
+	x := s.seed
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return float64((x^x>>31)>>11) / (1 << 53)
+}

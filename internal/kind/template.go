@@ -1,0 +1,174 @@
+package kind
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/prep"
+	"github.com/muster-fleet/muster/internal/trigger"
+)
+
+// Template returns the kind Template: items and triggers that land together on nodes.
+func Template() Kind {
+	return Define(Definition[*model.TemplateSpec]{
+		KindInfo: model.KindInfo{Name: "Template", Plural: "templates", Short: "tpl", Namespaced: true},
+		LandsAs:  "collects on",
+		Example: `kind: Template
+metadata: {name: linux}
+spec:
+  targets: {groups: [all]}
+  items:
+    - {key: "system.cpu.load[all,avg1]", interval: 10s}
+    - {key: "vm.memory.size[pavailable]", interval: 1m, unit: "%"}
+  triggers:
+    - {name: load is high, expression: "min(//system.cpu.load[all,avg1],5m)>4", severity: high}
+`,
+		Validate: validateTemplate,
+		References: func(refs *References, s *model.TemplateSpec) {
+			for i := range s.Triggers {
+				if a := s.Triggers[i].Alert; a != nil {
+					refs.Require("Handler", fmt.Sprintf("spec.triggers[%d].alert.handlers", i), a.Handlers...)
+					refs.Require("Route", fmt.Sprintf("spec.triggers[%d].alert.route", i), a.Route)
+				}
+			}
+		},
+		Targets: func(s *model.TemplateSpec) []FieldTargets { return []FieldTargets{{"spec.targets", s.Targets}} },
+		Columns: []Column[*model.TemplateSpec]{
+			nodesColumn[*model.TemplateSpec](),
+			{"ITEMS", 0, func(_ View, s *model.TemplateSpec) string { return fmt.Sprint(len(s.Items)) }},
+			{"TRIGGERS", 0, func(_ View, s *model.TemplateSpec) string { return fmt.Sprint(len(s.Triggers)) }},
+			{"TARGETS", 40, func(_ View, s *model.TemplateSpec) string { return targetText(s.Targets) }},
+		},
+		Details: detailsOfTemplate,
+		Effect: func(r *model.Resource, s *model.TemplateSpec, l Placement, changed bool) (note, warning string) {
+			switch {
+			case s.Disabled:
+				return "disabled: collects nothing", ""
+			case l.Nodes == 0:
+				return "collects on no node", "no node matches the targets of the template. List nodes: muster get nodes"
+			case changed:
+				return "collects " + model.CountNoun(len(s.Items), "item") + " on " + l.nodesText() + "; see them: muster get items", ""
+			}
+			return "collects on " + l.nodesText(), ""
+		},
+	})
+}
+
+// detailsOfTemplate returns the lines of muster describe template.
+func detailsOfTemplate(_ View, s *model.TemplateSpec) []Detail {
+	list := []Detail{{"targets", targetText(s.Targets)}}
+	for i := range s.Items {
+		item := &s.Items[i]
+		when := "every " + item.Interval.String()
+		switch {
+		case item.Disabled:
+			when = "disabled"
+		case item.From != "":
+			when = "from " + item.From
+		}
+		steps := make([]string, len(item.Steps))
+		for k := range item.Steps {
+			steps[k] = strings.TrimSpace(item.Steps[k].Name + " " + strings.Join(item.Steps[k].Parameters, " "))
+		}
+		list = append(list, Detail{"item", strings.Join(append([]string{item.Key + "  " + when}, steps...), " → ")})
+	}
+	for i := range s.Triggers {
+		t := &s.Triggers[i]
+		list = append(list, Detail{"trigger", fmt.Sprintf("%s  %s  (%s)", t.Name, t.Expression, t.SeverityName())})
+	}
+	return list
+}
+
+// Bounds of a Template; the protocol has them, too.
+const (
+	maxItemKey       = 2048
+	maxSteps         = 100
+	maxStepParameter = 64 << 10
+	maxParameters    = 16
+	maxExpression    = 8192
+	minItemInterval  = model.Duration(time.Second)
+)
+
+// validateTemplate validates the spec of a Template.
+func validateTemplate(v *Validator, s *model.TemplateSpec) {
+	v.validateTargets("spec.targets", s.Targets, false)
+	v.MissingIf(len(s.Items) == 0, "spec.items", "write a list such as [{key: agent.ping, interval: 1m}]", "missing")
+	v.Bound("spec.items", len(s.Items))
+	v.Bound("spec.triggers", len(s.Triggers))
+	keys := map[string]bool{}
+	for i := range s.Items {
+		keys[s.Items[i].Key] = true
+	}
+	seen := map[string]bool{}
+	for i := range s.Items {
+		at := fmt.Sprintf("spec.items[%d]", i)
+		item := &s.Items[i]
+		v.FlawIf(seen[item.Key], at+".key", "keep one of them", "item %s occurs twice", item.Key)
+		seen[item.Key] = true
+		validateItem(v, at, item, keys)
+	}
+	sorted := slices.Clone(s.Items)
+	slices.SortFunc(sorted, func(a, b model.Item) int { return strings.Compare(a.Key, b.Key) })
+	names := map[string]bool{}
+	for i := range s.Triggers {
+		at := fmt.Sprintf("spec.triggers[%d]", i)
+		validateTrigger(v, at, &s.Triggers[i], names)
+		v.validateExpression(at+".expression", sorted, s.Triggers[i].Expression)
+		v.validateExpression(at+".recovery", sorted, s.Triggers[i].Recovery)
+	}
+}
+
+// validateExpression compiles an expression over the items of a template, which are sorted by key.
+func (v *Validator) validateExpression(field string, items []model.Item, expression string) {
+	if expression != "" && len(expression) <= maxExpression {
+		_, err := trigger.CompileForItems(items, expression)
+		v.recordCompileError(field, err)
+	}
+}
+
+// validateItem validates one item. keys has the keys of all items of the template.
+func validateItem(v *Validator, at string, item *model.Item, keys map[string]bool) {
+	v.MissingIf(item.Key == "", at+".key", "write a key such as system.cpu.load[all,avg1]", "missing")
+	v.Line(at+".key", item.Key, maxItemKey)
+	typ, ok := item.ValueType()
+	v.FlawIf(!ok, at+".type", "write float, unsigned, text, log or boolean", "unknown type %q", item.Type)
+	v.InRange(at+".interval", item.Interval, minItemInterval, maxInterval)
+	v.FlawIf(item.From != "" && item.Interval != 0, at+".interval", "keep one of them", "from and interval exclude each other")
+	v.FlawIf(item.From != "" && item.From == item.Key, at+".from", "name the item that has the whole value", "the item is its own master")
+	v.FlawIf(item.From != "" && !keys[item.From], at+".from", "name the key of an item of this template", "the template has no item %q", item.From)
+	v.Line(at+".unit", item.Unit, model.MaxText)
+	v.validateMetricTags(at+".tags", item.Tags)
+	v.FlawIf(len(item.Steps) > maxSteps, at+".steps", "", "%d steps, at most %d", len(item.Steps), maxSteps)
+	for k := range item.Steps {
+		step := &item.Steps[k]
+		in := fmt.Sprintf("%s.steps[%d].%s", at, k, step.Name)
+		v.FlawIf(len(step.Parameters) > maxParameters, in, "", "%d parameters, at most %d", len(step.Parameters), maxParameters)
+		for _, text := range step.Parameters {
+			v.FlawIf(len(text) > maxStepParameter, in, "", "longer than %d bytes", maxStepParameter)
+		}
+	}
+	_, err := prep.Compile(item.Steps, typ)
+	v.recordCompileError(at+".steps", err)
+}
+
+// validateTrigger validates one trigger. names has the names of those before it.
+func validateTrigger(v *Validator, at string, t *model.Trigger, names map[string]bool) {
+	v.requireUniqueTitle(at+".name", "trigger", t.Name, "write a name such as load is high", names)
+	v.MissingIf(t.Expression == "", at+".expression", "write a condition such as last(//agent.ping)=0", "missing")
+	v.FlawIf(len(t.Expression) > maxExpression, at+".expression", "", "longer than %d bytes", maxExpression)
+	v.FlawIf(len(t.Recovery) > maxExpression, at+".recovery", "", "longer than %d bytes", maxExpression)
+	v.validateSeverity(at+".severity", cmp.Or(t.Severity, t.SeverityName()))
+	if a := t.Alert; a != nil {
+		v.FlawIf(a.FailAfter != 0, at+".alert.failAfter", "write a function of several values, such as min(//KEY,#3)", "a trigger opens its problem when its condition holds")
+		v.FlawIf(a.RecoverAfter != 0, at+".alert.recoverAfter", "write recovery: with a condition", "a trigger closes its problem by its conditions")
+		v.FlawIf(a.Flapping != nil, at+".alert.flapping", "write recovery: with a condition", "triggers do not flap: their conditions have hysteresis")
+		v.validateSharedNames(at+".alert.handlers", a.Handlers)
+		v.validateOptionalName(at+".alert.route", a.Route)
+		v.FlawIf(a.Route != "" && len(a.Handlers) > 0, at+".alert.handlers", "remove one: a route names handlers in its steps", "route and handlers exclude each other")
+	}
+	validateRunbook(v, at+".runbook", t.Runbook)
+}

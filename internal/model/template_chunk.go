@@ -1,0 +1,81 @@
+package model
+
+import (
+	"slices"
+	"strings"
+)
+
+// ChunkTemplate is the kind of chunks that tell an agent which items to collect, and the server how to judge their
+// values.
+const ChunkTemplate ChunkKind = 2
+
+// TemplateChunk is the compiled form of a Template. Agents read the items with an interval; the server reads the steps
+// and triggers.
+type TemplateChunk struct {
+	Chunk
+	Items    []Item         // ascending by key; a value block names an item by its index
+	Triggers []ChunkTrigger // ascending by name
+}
+
+// ChunkTrigger is a Trigger in the compiled form of its Template.
+type ChunkTrigger struct {
+	Name       string
+	Expression string
+	Recovery   string
+	Severity   Severity
+	Handlers   []string // notified when a problem opens and closes
+	Route      string   // replaces Handlers; both empty: all matching routes
+	Runbook    string
+}
+
+// Seal sets the template as the body of its chunk and returns the chunk.
+func (c *TemplateChunk) Seal() *Chunk { return c.Chunk.Seal(ChunkTemplate, c) }
+
+// AsTemplate returns the body of a Template's chunk; nil: nil or another kind.
+func (c *Chunk) AsTemplate() *TemplateChunk {
+	if c == nil {
+		return nil
+	}
+	template, _ := c.body.(*TemplateChunk)
+	return template
+}
+
+// Item returns the index of the item with a key.
+func (c *TemplateChunk) Item(key string) (int, bool) {
+	return slices.BinarySearchFunc(c.Items, key, func(i Item, key string) int { return strings.Compare(i.Key, key) })
+}
+
+// Trigger returns the trigger with a name; nil: there is none.
+func (c *TemplateChunk) Trigger(name string) *ChunkTrigger {
+	i, ok := slices.BinarySearchFunc(c.Triggers, name, func(t ChunkTrigger, name string) int { return strings.Compare(t.Name, name) })
+	if !ok {
+		return nil
+	}
+	return &c.Triggers[i]
+}
+
+// Judgement returns the rules by which the events of one source are judged and notified: the check of a chunk, or one
+// trigger of a Template in the form of a check. Nil: the chunk has no such source.
+func (c *Chunk) Judgement(instance string) *CheckChunk {
+	template := c.AsTemplate()
+	if template == nil {
+		return c.AsCheck()
+	}
+	t := template.Trigger(instance)
+	if t == nil {
+		return nil
+	}
+	out := &CheckChunk{Chunk: *c, FailAfter: 1, RecoverAfter: 1, Handlers: t.Handlers, Route: t.Route}
+	for s := Warning; s <= Unknown; s++ {
+		out.Severities[s] = t.Severity
+	}
+	return out
+}
+
+// TriggerStatus returns the status of an event whose trigger is true: WARNING up to the severity warning, else CRITICAL.
+func (c *CheckChunk) TriggerStatus() Status {
+	if c.Severities[Critical] <= SeverityWarning {
+		return Warning
+	}
+	return Critical
+}

@@ -1,0 +1,139 @@
+package model
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/item"
+)
+
+// TemplateSpec bundles items and triggers that land together on nodes.
+type TemplateSpec struct {
+	// The nodes that it is linked to; default none.
+	Targets *Targets `json:"targets,omitempty"`
+	// Values that the agent collects, or that the server computes or receives.
+	Items []Item `json:"items"`
+	// Conditions over the values of its items. A condition that holds opens a problem of the node.
+	Triggers []Trigger `json:"triggers,omitempty"`
+	// Nothing of it is collected or judged while this is true.
+	Disabled bool `json:"disabled,omitempty"`
+}
+
+// Kind returns the name of the kind.
+func (*TemplateSpec) Kind() string { return "Template" }
+
+// Item is one measured thing: a key, the type of its values, and the steps that make them of raw values.
+type Item struct {
+	// Its key, unique within the template: system.cpu.load[all,avg1]. For an item with interval, the key names the
+	// collector of the agent and its parameters.
+	Key string `json:"key"`
+	// float (default), unsigned, text, log or boolean.
+	Type string `json:"type,omitempty"`
+	// How often the agent collects it; each node has a fixed offset of its own. Default 1m, unless from is set.
+	Interval Duration `json:"interval,omitempty"`
+	// The key of the master item whose values it is made of, instead of interval.
+	From string `json:"from,omitempty"`
+	// The unit of its values: B, %, s, bps.
+	Unit string `json:"unit,omitempty"`
+	// Steps of preprocessing, in order: [{multiplier: "8"}, {changePerSecond: []}].
+	Steps []Step `json:"steps,omitempty"`
+	// Labels of its series, beside node, namespace and item.
+	Tags map[string]string `json:"tags,omitempty"`
+	// It is not collected while this is true.
+	Disabled bool `json:"disabled,omitempty"`
+}
+
+// ValueType returns the declared type of the values.
+func (i *Item) ValueType() (item.Type, bool) {
+	if i.Type == "" {
+		return item.Float, true
+	}
+	return item.ParseType(i.Type)
+}
+
+// Trigger is a condition over values that opens and closes a problem.
+type Trigger struct {
+	// Its name, unique within the template.
+	Name string `json:"name"`
+	// The condition in Zabbix's language; an empty host is the node itself: min(//system.cpu.load,5m)>4.
+	Expression string `json:"expression"`
+	// The condition that must hold, with expression false, before the problem closes; default none.
+	Recovery string `json:"recovery,omitempty"`
+	// Severity of its problem: information, warning, average (default), high or disaster.
+	Severity string `json:"severity,omitempty"`
+	// The receivers of its notifications: route or handlers.
+	Alert *Alert `json:"alert,omitempty"`
+	// The link to the page with the steps to take. It stands in every message.
+	Runbook string `json:"runbook,omitempty"`
+	// The trigger is not evaluated while this is true.
+	Disabled bool `json:"disabled,omitempty"`
+}
+
+// DefaultItemInterval is the interval of an item that names neither interval nor from.
+const DefaultItemInterval = Duration(time.Minute)
+
+// SeverityName returns the name of the severity of the trigger's problem.
+func (t *Trigger) SeverityName() string { return cmp.Or(t.Severity, Average.String()) }
+
+// Step is one step of preprocessing: a mapping of the step's name to its parameter or its list of parameters, and
+// onFail.
+type Step struct {
+	Name       string   // multiplier, jsonPath, …
+	Parameters []string // texts, as the step wants them
+	OnFail     *OnFail  // nil: the item becomes unsupported
+}
+
+// OnFail replaces the error of a failed step. At most one field is set; none discards the value.
+type OnFail struct {
+	// The value with which the next step goes on.
+	Value *string `json:"value,omitempty"`
+	// The text of the error, in place of the step's own.
+	Error string `json:"error,omitempty"`
+}
+
+// MarshalJSON encodes the step as it is written: {multiplier: "8", onFail: {}}.
+func (s Step) MarshalJSON() ([]byte, error) {
+	out := map[string]any{s.Name: s.Parameters}
+	if len(s.Parameters) == 1 {
+		out[s.Name] = s.Parameters[0]
+	} else if s.Parameters == nil {
+		out[s.Name] = []string{}
+	}
+	if s.OnFail != nil {
+		out["onFail"] = s.OnFail
+	}
+	return json.Marshal(out)
+}
+
+// UnmarshalJSON decodes a mapping of one step's name to a text or a list of texts, and onFail.
+func (s *Step) UnmarshalJSON(data []byte) error {
+	*s = Step{}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(data, &fields); err != nil {
+		return fmt.Errorf("step: expected a mapping such as {multiplier: \"8\"}")
+	}
+	if raw, ok := fields["onFail"]; ok {
+		s.OnFail = &OnFail{}
+		if err := json.Unmarshal(raw, s.OnFail); err != nil {
+			return fmt.Errorf("step: onFail: expected {}, {value: TEXT} or {error: TEXT}")
+		}
+		delete(fields, "onFail")
+	}
+	if len(fields) != 1 {
+		return fmt.Errorf("step: expected one name, got %d: %v", len(fields), slices.Sorted(maps.Keys(fields)))
+	}
+	for name, raw := range fields {
+		s.Name = name
+		var one string
+		if err := json.Unmarshal(raw, &one); err == nil {
+			s.Parameters = []string{one}
+		} else if err := json.Unmarshal(raw, &s.Parameters); err != nil {
+			return fmt.Errorf("step: %s: expected a text or a list of texts", name)
+		}
+	}
+	return nil
+}

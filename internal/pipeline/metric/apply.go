@@ -1,0 +1,348 @@
+package metric
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/item"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/shard"
+	"github.com/muster-fleet/muster/internal/prep"
+	"github.com/muster-fleet/muster/internal/trigger"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// metricApplier applies commits to the metric view; each worker of the shard has one.
+type metricApplier struct {
+	*shard.Worker
+	view     *View
+	p        *metricPartition // being applied
+	verdicts uint32           // of this commit in it
+	made     bool             // a partition of this commit has new verdicts
+
+	block   wire.ValueBlock
+	columns wire.ColumnReader
+	parsed  prep.Parsed
+}
+
+// EnterPartition implements shard.Applier: it selects the partition of the entries that follow.
+func (w *metricApplier) EnterPartition(p *shard.Partition) {
+	w.p, w.verdicts = &w.view.partitions[p.ID], 0
+}
+
+// Signal implements shard.Applier: it applies the values of a block.
+func (w *metricApplier) Signal(n uint32, s *wire.Signal, from *shard.Arrival) shard.Outcome {
+	of := w.view.template(w.Chunk(s.Chunk))
+	if of == nil {
+		return shard.UnknownChunk
+	}
+	node := w.p.Node(n)
+	if err := w.block.Decode(s.Body); err != nil {
+		return w.refuse(node, from, err)
+	}
+	if err := w.columns.Reset(&w.block); err != nil {
+		return w.refuse(node, from, err)
+	}
+	u := w.unitOf(n, of, from.Stream.Lane)
+	sent := w.Received - ageAtSending(from.NowMs, s.AtMs)
+	values := uint64(0)
+	var v wire.BlockValue
+	for w.columns.Next(&v) {
+		position := int(v.Position)
+		if position >= len(of.items) {
+			continue // of a chunk that does not match: only a faulty agent sends this
+		}
+		if u.template != of { // late values of an older definition
+			var ok bool
+			if position, ok = u.Item(of.Items[position].Key); !ok {
+				continue
+			}
+		}
+		at := min(sent+w.columns.Times()[v.Row], w.Received)
+		if values++; v.Unsupported {
+			w.applyFailure(n, u, position, at, v.Value.String())
+		} else {
+			w.applyValue(n, u, position, item.Sample{At: at, Value: v.Value})
+		}
+	}
+	w.view.values.Add(values)
+	if err := w.columns.Err(); err != nil {
+		return w.refuse(node, from, err)
+	}
+	w.setDeadline(n, &w.p.nodes[n])
+	return shard.Applied
+}
+
+// refuse counts a block that cannot be decoded.
+func (w *metricApplier) refuse(node *shard.Node, from *shard.Arrival, err error) shard.Outcome {
+	w.Logger().Error("value block in the journal cannot be read and is left out", "commit", w.Position.Number, "node", node.ID, "number", from.Number, "error", err)
+	return shard.Malformed
+}
+
+// unitOf returns the state of a Template on a node. Live values of another definition than the state's put that
+// definition in force; values from the backlog do not.
+func (w *metricApplier) unitOf(n uint32, of *template, lane wire.Lane) *unitState {
+	node := &w.p.nodes[n]
+	at, u := node.unit(of.Unit)
+	switch {
+	case u == nil:
+		u = newUnitState(of, w.Received)
+		node.units = slices.Insert(node.units, at, u)
+	case u.ID != of.ID && lane == wire.Live:
+		old := u
+		u = adopt(of, old, w.Received)
+		node.units[at] = u
+		for i := range old.Triggers {
+			if old.triggers[i].judged && u.Trigger(old.Triggers[i].Name) == nil {
+				w.addVerdict(n, wire.Verdict{Chunk: u.ID, Trigger: old.Triggers[i].Name, Removed: true, Executed: w.Received})
+			}
+		}
+	}
+	return u
+}
+
+// ageAtSending returns the time between a measurement and its sending, in nanoseconds; at most a year.
+func ageAtSending(nowMs, atMs uint64) int64 {
+	const year = uint64(366 * 24 * time.Hour / time.Millisecond)
+	return int64(min(max(nowMs, atMs)-atMs, year)) * int64(time.Millisecond)
+}
+
+// applyValue preprocesses one raw value of an item and applies the outcome, also to the items that are made from it.
+func (w *metricApplier) applyValue(n uint32, u *unitState, position int, raw item.Sample) {
+	of, s := &u.items[position], &u.slots[position]
+	if of.chain == nil {
+		w.applyFailure(n, u, position, raw.At, of.fault)
+		return
+	}
+	value, err := of.chain.Run(s.prep, raw)
+	w.applyOutcome(n, u, position, raw.At, value, err)
+}
+
+// applyFailure applies a collection that failed.
+func (w *metricApplier) applyFailure(n uint32, u *unitState, position int, at int64, reason string) {
+	of, s := &u.items[position], &u.slots[position]
+	if of.chain == nil {
+		w.applyOutcome(n, u, position, at, item.Value{}, fmt.Errorf("%s", reason))
+		return
+	}
+	value, err := of.chain.RunFailed(s.prep, at, reason)
+	w.applyOutcome(n, u, position, at, value, err)
+}
+
+// applyOutcome applies a preprocessed value: the slot, the dependent items and the triggers. Kind None without error is a
+// value that a step discarded.
+func (w *metricApplier) applyOutcome(n uint32, u *unitState, position int, at int64, value item.Value, err error) {
+	of, s := &u.items[position], &u.slots[position]
+	if err != nil {
+		if s.reason = err.Error(); at >= s.at {
+			s.at = at
+		}
+		w.view.unsupported.Add(1)
+		return
+	}
+	s.reason = ""
+	if value.Kind() == item.None {
+		return
+	}
+	if value.Kind() == item.TextValue {
+		value = item.FromText(strings.Clone(value.String())) // the raw text is a part of the block
+	}
+	if at >= s.at {
+		s.at, s.value = at, value
+	}
+	if len(of.dependents) > 0 {
+		w.applyDependents(n, u, of.dependents, item.Sample{At: at, Value: value})
+	}
+	for _, i := range of.triggers {
+		w.judge(n, u, i, position, item.Sample{At: at, Value: value})
+	}
+}
+
+// applyDependents applies the value of a master item to the items that are made from it; they share its parsed form.
+func (w *metricApplier) applyDependents(n uint32, u *unitState, dependents []int, master item.Sample) {
+	parsed := &w.parsed
+	parsed.Reset(master)
+	for _, i := range dependents {
+		of, s := &u.items[i], &u.slots[i]
+		if of.chain == nil {
+			w.applyFailure(n, u, i, master.At, of.fault)
+			continue
+		}
+		value, err := of.chain.RunDependent(s.prep, parsed)
+		if len(of.dependents) > 0 { // they use the parsed form for another master
+			w.parsed = prep.Parsed{}
+			w.applyOutcome(n, u, i, master.At, value, err)
+			parsed.Reset(master)
+			continue
+		}
+		w.applyOutcome(n, u, i, master.At, value, err)
+	}
+}
+
+// judge adds a value to the windows of a trigger and evaluates it.
+func (w *metricApplier) judge(n uint32, u *unitState, i, position int, s item.Sample) {
+	of, state := &u.template.triggers[i], &u.triggers[i]
+	of.problem.Add(state.problem, position, s)
+	if of.recovery != nil {
+		of.recovery.Add(state.recovery, position, s)
+	}
+	w.evaluate(n, u, i, s.At)
+}
+
+// evaluate evaluates a trigger at a time, and makes a verdict if its state changes. A true problem expression always wins
+// over the recovery expression; an unknown one changes nothing.
+func (w *metricApplier) evaluate(n uint32, u *unitState, i int, now int64) {
+	of, state := &u.template.triggers[i], &u.triggers[i]
+	result, reason := of.problem.Eval(state.problem, now)
+	was, is := state.problem.Problem, result == trigger.True
+	if state.unknown = reason; result == trigger.Unknown {
+		return
+	}
+	if was && !is && of.recovery != nil {
+		recovered, reason := of.recovery.Eval(state.recovery, now)
+		state.unknown = reason
+		is = recovered != trigger.True
+	}
+	if was == is && state.judged {
+		return
+	}
+	state.judged, state.problem.Problem = true, is
+	if state.recovery != nil {
+		state.recovery.Problem = is
+	}
+	w.addVerdict(n, wire.Verdict{Chunk: u.ID, Trigger: u.Triggers[i].Name, Problem: is, Executed: now, Output: []byte(u.verdictText(i))})
+}
+
+// verdictText returns the output of an event: the expression with the last values of its items.
+func (u *unitState) verdictText(i int) string {
+	var b strings.Builder
+	b.WriteString(u.Triggers[i].Expression)
+	for k, position := range u.template.triggers[i].problem.Positions() {
+		separator := ", "
+		if k == 0 {
+			separator = "; "
+		}
+		s := &u.slots[position]
+		fmt.Fprintf(&b, "%s%s = %s", separator, u.Items[position].Key, FormatValue(s.value, u.Items[position].Unit))
+	}
+	return model.Truncate(b.String(), maxVerdictText)
+}
+
+// maxVerdictText bounds the output of a verdict, in bytes.
+const maxVerdictText = 1024
+
+// addVerdict makes a verdict of this commit pending.
+func (w *metricApplier) addVerdict(n uint32, v wire.Verdict) {
+	v.Commit, v.Index = w.Position.Number, w.verdicts
+	w.verdicts++
+	w.p.sequence++
+	w.p.pending = append(w.p.pending, Verdict{Node: w.p.Node(n).ID, Verdict: v, sequence: w.p.sequence})
+	w.made = true
+}
+
+// Record implements shard.Applier: a verdict that is found in the journal is pending no more, nor are those before it.
+func (w *metricApplier) Record(r *wire.Record) {
+	recorded := 0
+	for recorded < len(w.p.pending) {
+		if v := &w.p.pending[recorded]; v.Commit > r.Verdict.Commit || v.Commit == r.Verdict.Commit && v.Index > r.Verdict.Index {
+			break
+		}
+		recorded++
+	}
+	w.p.pending = slices.Delete(w.p.pending, 0, recorded)
+}
+
+// Gap implements shard.Applier and does nothing: the shard counts lost values.
+func (w *metricApplier) Gap(uint32, *wire.Gap) {}
+
+// Forget implements shard.Applier: it drops the Templates that a mark names.
+func (w *metricApplier) Forget(id model.NodeID, n uint32, m *wire.ForgetMark) {
+	nodes := w.p.Order()
+	if id != 0 {
+		nodes = []uint32{n}
+	}
+	for _, n := range nodes {
+		if n == shard.NoNode {
+			continue
+		}
+		node := &w.p.nodes[n]
+		if m.Check == 0 {
+			node.units = nil
+		} else if at, u := node.unit(m.Check); u != nil {
+			node.units = slices.Delete(node.units, at, at+1)
+		}
+		w.setDeadline(n, node)
+	}
+}
+
+// Life implements shard.Applier and does nothing.
+func (w *metricApplier) Life(uint32, shard.LifeChange) {}
+
+// Period implements shard.Applier: deadlines of triggers have no fixed period.
+func (w *metricApplier) Period(uint32) int64 { return 0 }
+
+// setDeadline sets the next time at which a time function of a node's triggers changes.
+func (w *metricApplier) setDeadline(n uint32, node *nodeState) {
+	next := int64(0)
+	for _, u := range node.units {
+		if !u.timed {
+			continue
+		}
+		for i := range u.triggers {
+			of, state := &u.template.triggers[i], &u.triggers[i]
+			if state.problem == nil || !of.isTimed() {
+				continue
+			}
+			for _, at := range [...]int64{of.problem.Deadline(state.problem), recoveryDeadline(of, state)} {
+				if at > 0 && (next == 0 || at < next) {
+					next = at
+				}
+			}
+		}
+	}
+	if next == 0 {
+		w.p.deadlines.Clear(n)
+		return
+	}
+	w.p.deadlines.Set(n, w.Listening+max(next-w.Received, 1))
+}
+
+// recoveryDeadline returns the next time at which a recovery expression changes by itself; zero: never.
+func recoveryDeadline(of *compiledTrigger, state *triggerState) int64 {
+	if of.recovery == nil {
+		return 0
+	}
+	return of.recovery.Deadline(state.recovery)
+}
+
+// Expire implements shard.Applier: it evaluates the triggers with time functions whose time has come.
+func (w *metricApplier) Expire(ids []uint32) {
+	slices.SortFunc(ids, func(a, b uint32) int { return int(int64(w.p.Node(a).ID) - int64(w.p.Node(b).ID)) })
+	for _, n := range ids {
+		if until, why := w.Postpone(w.p.Partition, n); why != shard.NotPostponed {
+			if until > 0 {
+				w.p.deadlines.Set(n, until)
+			}
+			continue // without a time: the next values set a deadline
+		}
+		node := &w.p.nodes[n]
+		for _, u := range node.units {
+			for i := range u.triggers {
+				if u.triggers[i].problem != nil && u.template.triggers[i].isTimed() {
+					w.evaluate(n, u, i, w.Received)
+				}
+			}
+		}
+		w.setDeadline(n, node)
+	}
+}
+
+// EndCommit implements shard.Applier: it wakes Run if the commit has new verdicts.
+func (w *metricApplier) EndCommit() {
+	if w.made {
+		w.made = false
+		w.view.wakeRun()
+	}
+}

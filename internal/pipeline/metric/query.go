@@ -1,0 +1,117 @@
+package metric
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/item"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// ItemState is a copy of the state of one item on one node.
+type ItemState struct {
+	Template model.UnitID
+	Key      string
+	Type     string
+	Unit     string
+	Interval model.Duration // zero: made from another item
+	From     string
+	Value    item.Value // the last one; kind None: none came yet
+	At       time.Time  // of the last value or failure; zero: none came yet
+	Reason   string     // the item is unsupported; empty: it is not
+	Triggers []TriggerState
+}
+
+// TriggerState is a copy of the state of one trigger on one node.
+type TriggerState struct {
+	Name, Expression string
+	Problem          bool
+	Unknown          string // why it has no result; empty: it has one
+}
+
+// Items returns the items of a node, by Template and key.
+func (v *View) Items(node model.NodeID) (list []ItemState) {
+	of := v.shard.PartitionOf(node)
+	if of == nil {
+		return nil
+	}
+	p := &v.partitions[of.ID]
+	p.Lock()
+	defer p.Unlock()
+	n, ok := p.Find(node)
+	if !ok {
+		return nil
+	}
+	for _, u := range p.nodes[n].units {
+		for i := range u.slots {
+			list = append(list, u.itemState(i))
+		}
+	}
+	return list
+}
+
+// itemState returns a copy of the state of one item.
+func (u *unitState) itemState(i int) ItemState {
+	of, s := &u.Items[i], &u.slots[i]
+	out := ItemState{Template: u.Unit, Key: of.Key, Type: of.Type, Unit: of.Unit, Interval: of.Interval, From: of.From, Value: s.value, Reason: s.reason}
+	if s.at != 0 {
+		out.At = time.Unix(0, s.at).UTC()
+	}
+	for _, k := range u.items[i].triggers {
+		t := &u.triggers[k]
+		out.Triggers = append(out.Triggers, TriggerState{Name: u.Triggers[k].Name, Expression: u.Triggers[k].Expression, Problem: t.problem.Problem, Unknown: t.unknown})
+	}
+	return out
+}
+
+// Chunks returns the chunks that present states of items stand on.
+func (v *View) Chunks() map[model.ChunkID]bool {
+	named := map[model.ChunkID]bool{}
+	for i := range v.partitions {
+		p := &v.partitions[i]
+		p.Lock()
+		for _, n := range p.Order() {
+			for _, u := range p.nodes[n].units {
+				named[u.ID] = true
+			}
+		}
+		for k := range p.pending {
+			named[p.pending[k].Chunk] = true
+		}
+		p.Unlock()
+	}
+	return named
+}
+
+// FormatValue formats a value with its unit for people: 1.5 GiB for bytes, else at most six digits.
+func FormatValue(v item.Value, unit string) string {
+	if v.Kind() == item.None {
+		return "-"
+	}
+	if v.Kind() == item.TextValue {
+		return v.String()
+	}
+	f := v.Float()
+	text := strconv.FormatFloat(f, 'g', 6, 64)
+	if f == math.Trunc(f) && math.Abs(f) < 1e15 {
+		text = strconv.FormatFloat(f, 'f', -1, 64)
+	}
+	switch unit {
+	case "":
+		return text
+	case "B":
+		for _, prefix := range [...]string{"TiB", "GiB", "MiB", "KiB"} {
+			size := map[string]float64{"TiB": 1 << 40, "GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1 << 10}[prefix]
+			if math.Abs(f) >= size {
+				return fmt.Sprintf("%.4g %s", f/size, prefix)
+			}
+		}
+	case "s":
+		if f >= 60 {
+			return model.Duration(f * float64(time.Second)).String()
+		}
+	}
+	return text + " " + unit
+}

@@ -1,0 +1,116 @@
+package metric
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/expect"
+	"github.com/muster-fleet/muster/internal/item"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/shard"
+	"github.com/muster-fleet/muster/internal/prep"
+	"github.com/muster-fleet/muster/internal/trigger"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// metricPartition holds the state of one partition, guarded by the mutex of the shard's partition.
+type metricPartition struct {
+	*shard.Partition
+	nodes     []nodeState    // by the shard's index of the node
+	deadlines *expect.Engine // by the same: the next time at which a time function changes
+	pending   []Verdict      // in the order in which they were computed
+	sequence  uint64         // of the last pending verdict; not in snapshots
+}
+
+// Verdict is a verdict that is not found in the journal yet.
+type Verdict struct {
+	Node model.NodeID
+	wire.Verdict
+	sequence uint64 // numbers the verdicts of a partition in this process, from 1
+}
+
+// nodeState holds the Templates of a node, by unit.
+type nodeState struct{ units []*unitState }
+
+// unitState is the state of one Template on one node.
+type unitState struct {
+	*template
+	slots    []slot         // by position
+	triggers []triggerState // by index
+}
+
+// slot is the state of one item.
+type slot struct {
+	at     int64       // time of the last value or failure, Unix ns; zero: none came yet
+	value  item.Value  // the last one
+	reason string      // the item is unsupported; empty: it is not
+	prep   *prep.State // nil: the chain remembers nothing
+}
+
+// triggerState is the state of one trigger.
+type triggerState struct {
+	problem, recovery *trigger.Windows // nil: the trigger does not compile, or has no such expression
+	judged            bool             // a verdict was made
+	unknown           string           // why the last evaluation has no result; empty: it has one
+}
+
+// unit returns the state of a Template on a node, with the place for a missing one.
+func (n *nodeState) unit(id model.UnitID) (at int, u *unitState) {
+	at, ok := slices.BinarySearchFunc(n.units, id, func(u *unitState, id model.UnitID) int { return int(int64(u.Unit) - int64(id)) })
+	if ok {
+		u = n.units[at]
+	}
+	return at, u
+}
+
+// newUnitState returns the empty state of a template at a time.
+func newUnitState(t *template, now int64) *unitState {
+	u := &unitState{template: t, slots: make([]slot, len(t.items)), triggers: make([]triggerState, len(t.triggers))}
+	for i := range t.items {
+		if c := t.items[i].chain; c != nil && c.Stateful() {
+			u.slots[i].prep = &prep.State{}
+		}
+	}
+	for i := range t.triggers {
+		if c := &t.triggers[i]; c.problem != nil {
+			u.triggers[i].problem = c.problem.New(now)
+			if c.recovery != nil {
+				u.triggers[i].recovery = c.recovery.New(now)
+			}
+		}
+	}
+	return u
+}
+
+// adopt returns the state of an edited template that takes over the state of items by key and of triggers by name.
+// The memory of steps survives only where the steps stay, windows of functions where type and function stay.
+func adopt(t *template, old *unitState, now int64) *unitState {
+	u := newUnitState(t, now)
+	for i := range t.Items {
+		k, ok := old.Item(t.Items[i].Key)
+		if !ok {
+			continue
+		}
+		was, is := &old.slots[k], &u.slots[i]
+		is.at, is.value, is.reason = was.at, was.value, was.reason
+		if is.prep != nil && was.prep != nil && old.Items[k].Type == t.Items[i].Type && reflect.DeepEqual(old.Items[k].Steps, t.Items[i].Steps) {
+			is.prep = was.prep
+		}
+	}
+	for i := range t.Triggers {
+		k, ok := slices.BinarySearchFunc(old.Triggers, t.Triggers[i].Name, func(x model.ChunkTrigger, name string) int { return strings.Compare(x.Name, name) })
+		if !ok {
+			continue
+		}
+		was, is, from, to := &old.triggers[k], &u.triggers[i], &old.template.triggers[k], &t.triggers[i]
+		is.judged, is.unknown = was.judged, was.unknown
+		if was.problem != nil && is.problem != nil {
+			is.problem = to.problem.Adopt(from.problem, was.problem)
+		}
+		if was.recovery != nil && is.recovery != nil {
+			is.recovery = to.recovery.Adopt(from.recovery, was.recovery)
+		}
+	}
+	return u
+}

@@ -1,0 +1,190 @@
+package metric
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/muster-fleet/muster/internal/item"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/shard"
+	"github.com/muster-fleet/muster/internal/prep"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// The section metrics has the nodes by id with their Templates by unit, then the pending verdicts.
+// docs/snapshot-format.md has the table of fields.
+
+// encode appends the snapshot section.
+func (p *metricPartition) encode(b []byte) []byte {
+	count := 0
+	for _, n := range p.Order() {
+		count += len(p.nodes[n].units)
+	}
+	b = binary.AppendUvarint(b, uint64(count))
+	var body []byte
+	for _, n := range p.Order() {
+		for _, u := range p.nodes[n].units {
+			b = binary.AppendUvarint(b, uint64(p.Node(n).ID))
+			b = binary.AppendUvarint(b, uint64(u.ID))
+			body = u.encode(body[:0])
+			b = binary.AppendUvarint(b, uint64(len(body)))
+			b = append(b, body...)
+		}
+	}
+	for _, n := range p.Order() {
+		b = binary.AppendVarint(b, p.deadlines.Due(n))
+	}
+	b = binary.AppendUvarint(b, uint64(len(p.pending)))
+	for i := range p.pending {
+		v := &p.pending[i]
+		body = wire.AppendRecord(body[:0], &wire.Record{Kind: wire.RecordVerdict, Node: v.Node, Verdict: &v.Verdict})
+		b = binary.AppendUvarint(b, uint64(len(body)))
+		b = append(b, body...)
+	}
+	return b
+}
+
+// encode appends the state of one Template on one node.
+func (u *unitState) encode(b []byte) []byte {
+	for i := range u.slots {
+		s := &u.slots[i]
+		b = binary.AppendVarint(b, s.at)
+		b = appendValue(b, s.value)
+		b = shard.AppendText(b, s.reason)
+		if s.prep != nil {
+			b = s.prep.Append(b)
+		}
+	}
+	for i := range u.triggers {
+		t := &u.triggers[i]
+		b = shard.AppendBool(b, t.judged)
+		b = shard.AppendText(b, t.unknown)
+		if t.problem != nil {
+			b = t.problem.Append(b)
+		}
+		if t.recovery != nil {
+			b = t.recovery.Append(b)
+		}
+	}
+	return b
+}
+
+// appendValue appends a value: kind, then 8 bytes or a text.
+func appendValue(b []byte, v item.Value) []byte {
+	b = append(b, byte(v.Kind()))
+	switch v.Kind() {
+	case item.FloatValue:
+		return appendFloat(b, v.Float())
+	case item.UnsignedValue:
+		return binary.AppendUvarint(b, v.Unsigned())
+	case item.TextValue:
+		return shard.AppendText(b, v.String())
+	}
+	return b
+}
+
+// decode reads the snapshot section into an empty partition, whose nodes the shard has decoded. The state of a Template
+// whose definition is no longer known is left out.
+func (p *metricPartition) decode(v *View, d *shard.Decoder) {
+	for range d.Count() {
+		n, known := p.Find(model.NodeID(d.Uint32()))
+		chunk, body := model.ChunkID(d.Uint32()), d.Bytes()
+		if !known {
+			d.Fail("items of an unknown node")
+		}
+		if d.Err() != nil {
+			return
+		}
+		t := v.template(v.opts.Chunks(chunk))
+		if t == nil {
+			continue
+		}
+		u, ok := decodeUnit(t, body)
+		at, other := p.nodes[n].unit(t.Unit)
+		if !ok || other != nil || at < len(p.nodes[n].units) {
+			d.Fail("state of a template")
+			return
+		}
+		p.nodes[n].units = append(p.nodes[n].units, u)
+	}
+	for _, n := range p.Order() {
+		if due := d.Int(); due > 0 {
+			p.deadlines.Set(n, due)
+		}
+	}
+	for range d.Count() {
+		var r wire.Record
+		if err := r.Decode(d.Bytes()); err != nil || r.Kind != wire.RecordVerdict {
+			d.Fail("pending verdict")
+			return
+		}
+		r.Verdict.Output = append([]byte(nil), r.Verdict.Output...)
+		p.sequence++
+		p.pending = append(p.pending, Verdict{Node: r.Node, Verdict: *r.Verdict, sequence: p.sequence})
+	}
+}
+
+// decodeUnit decodes the state of one Template on one node.
+func decodeUnit(t *template, body []byte) (u *unitState, ok bool) {
+	u = newUnitState(t, 0)
+	d := shard.NewDecoder(body)
+	for i := range u.slots {
+		s := &u.slots[i]
+		s.at = d.Int()
+		s.value = decodeValue(d)
+		s.reason = string(d.Bytes())
+		if s.prep != nil && d.Err() == nil {
+			state, rest, err := prep.DecodeState(d.Rest())
+			if err != nil {
+				return nil, false
+			}
+			*s.prep, d = state, shard.NewDecoder(rest)
+		}
+	}
+	for i := range u.triggers {
+		state, of := &u.triggers[i], &t.triggers[i]
+		state.judged, state.unknown = d.Byte() != 0, string(d.Bytes())
+		if d.Err() != nil {
+			return nil, false
+		}
+		if of.problem == nil {
+			continue
+		}
+		var rest []byte
+		var err error
+		if state.problem, rest, err = of.problem.Decode(d.Rest()); err != nil {
+			return nil, false
+		}
+		if of.recovery != nil {
+			if state.recovery, rest, err = of.recovery.Decode(rest); err != nil {
+				return nil, false
+			}
+		}
+		d = shard.NewDecoder(rest)
+	}
+	return u, d.Err() == nil && len(d.Rest()) == 0
+}
+
+// decodeValue reads a value that appendValue wrote.
+func decodeValue(d *shard.Decoder) item.Value {
+	switch kind := item.Kind(d.Byte()); kind {
+	case item.None:
+	case item.FloatValue:
+		return item.FromFloat(decodeFloat(d))
+	case item.UnsignedValue:
+		return item.FromUnsigned(d.Uint())
+	case item.TextValue:
+		return item.FromText(string(d.Bytes()))
+	default:
+		d.Fail("kind of a value")
+	}
+	return item.Value{}
+}
+
+// appendFloat appends a float as its 8 bytes.
+func appendFloat(b []byte, f float64) []byte {
+	return binary.LittleEndian.AppendUint64(b, math.Float64bits(f))
+}
+
+// decodeFloat reads a float that appendFloat wrote.
+func decodeFloat(d *shard.Decoder) float64 { return math.Float64frombits(d.Fixed64()) }

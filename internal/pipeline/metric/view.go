@@ -1,0 +1,115 @@
+package metric
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/muster-fleet/muster/internal/expect"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pause"
+	"github.com/muster-fleet/muster/internal/pipeline/shard"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// Options are the settings of a View.
+type Options struct {
+	Chunks     func(model.ChunkID) *model.Chunk // returns a chunk by its id; nil: unknown
+	Registerer prometheus.Registerer            // nil: no metrics
+}
+
+// View is the metric view. Any goroutine may call its methods.
+type View struct {
+	shard      *shard.Shard
+	opts       Options
+	partitions [model.Partitions]metricPartition
+	templates  sync.Map      // *template by model.ChunkID
+	wake       chan struct{} // capacity 1: there are new verdicts
+
+	values, unsupported, recorded atomic.Uint64
+}
+
+// New returns an empty metric view as a reducer of a shard.
+func New(s *shard.Shard, o Options) *View {
+	v := &View{shard: s, opts: o, wake: make(chan struct{}, 1)}
+	s.Add(reducer{v})
+	if o.Registerer != nil {
+		counter := func(name, help string, value *atomic.Uint64) prometheus.Collector {
+			return prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: "muster", Subsystem: "metric", Name: name, Help: help},
+				func() float64 { return float64(value.Load()) })
+		}
+		o.Registerer.MustRegister(
+			counter("values_total", "Raw values of items applied.", &v.values),
+			counter("unsupported_total", "Values that a collector or a step refused.", &v.unsupported),
+			counter("verdicts_total", "Changes of triggers written to the journal.", &v.recorded),
+		)
+	}
+	return v
+}
+
+// wakeRun tells Run that there are new verdicts.
+func (v *View) wakeRun() { pause.Wake(v.wake) }
+
+// template returns the compiled form of a Template's chunk; nil: the chunk is unknown or of another kind.
+func (v *View) template(c *model.Chunk) *template {
+	chunk := c.AsTemplate()
+	if chunk == nil {
+		return nil
+	}
+	if t, ok := v.templates.Load(chunk.ID); ok {
+		return t.(*template)
+	}
+	t, _ := v.templates.LoadOrStore(chunk.ID, compile(chunk))
+	return t.(*template)
+}
+
+// reducer implements shard.Reducer on a View.
+type reducer struct{ *View }
+
+// SectionVersion is the version of the metric view's section in snapshots.
+const SectionVersion = 1
+
+// Section implements shard.Reducer: it returns the name and version of the snapshot section.
+func (reducer) Section() shard.Section {
+	return shard.Section{Name: "metrics", Version: SectionVersion}
+}
+
+// Claims implements shard.Reducer: it claims value blocks, and the verdicts that it finds recorded.
+func (reducer) Claims() shard.Claims {
+	return shard.Claims{Signals: []wire.SignalKind{wire.SignalValueBlock}, Records: []wire.RecordKind{wire.RecordVerdict}}
+}
+
+// Reset implements shard.Reducer: it empties a partition.
+func (v reducer) Reset(p *shard.Partition, deadlines *expect.Engine) {
+	v.partitions[p.ID] = metricPartition{Partition: p, deadlines: deadlines}
+}
+
+// AddNode implements shard.Reducer: it makes room for the items of a new node.
+func (v reducer) AddNode(p *shard.Partition, n uint32) {
+	if of := &v.partitions[p.ID]; int(n) == len(of.nodes) {
+		of.nodes = append(of.nodes, nodeState{})
+	}
+}
+
+// RemoveNode implements shard.Reducer: it removes all items of a node.
+func (v reducer) RemoveNode(p *shard.Partition, n uint32) {
+	v.partitions[p.ID].nodes[n] = nodeState{}
+	v.partitions[p.ID].deadlines.Clear(n)
+}
+
+// MoveNode implements shard.Reducer and does nothing.
+func (reducer) MoveNode(*shard.Partition, uint32, model.NamespaceID) {}
+
+// Encode implements shard.Reducer: it appends a partition's snapshot section.
+func (v reducer) Encode(p *shard.Partition, dst []byte) []byte { return v.partitions[p.ID].encode(dst) }
+
+// Decode implements shard.Reducer: it reads a partition's snapshot section.
+func (v reducer) Decode(p *shard.Partition, d *shard.Decoder) {
+	v.partitions[p.ID].decode(v.View, d)
+}
+
+// NewApplier implements shard.Reducer: it returns the applier of one worker.
+func (v reducer) NewApplier(w *shard.Worker) shard.Applier {
+	return &metricApplier{Worker: w, view: v.View}
+}

@@ -1,0 +1,61 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// compileTemplate compiles a Template to its unit. Items and triggers that are disabled are left out; the order of the
+// others is that of their keys and names, so that an edit of the order changes nothing.
+func compileTemplate(c *unitCompiler, d *declared) (*unit, error) {
+	spec, ns := d.spec.(*model.TemplateSpec), d.key.Namespace
+	chunk := &model.TemplateChunk{Chunk: model.Chunk{Unit: model.UnitID(d.id), Name: d.key.Name, Namespace: c.namespace(ns).ID}}
+	named := references{}
+	for _, item := range spec.Items {
+		if item.From == "" {
+			item.Interval = cmp.Or(item.Interval, model.DefaultItemInterval)
+		}
+		if !item.Disabled {
+			chunk.Items = append(chunk.Items, item)
+		}
+	}
+	for i := range spec.Triggers {
+		t := &spec.Triggers[i]
+		if t.Disabled {
+			continue
+		}
+		severity, _ := model.ParseSeverity(t.SeverityName())
+		out := model.ChunkTrigger{Name: t.Name, Expression: t.Expression, Recovery: t.Recovery, Severity: severity, Runbook: t.Runbook}
+		if t.Alert != nil {
+			out.Handlers, out.Route = t.Alert.Handlers, t.Alert.Route
+			named["Handler"] = append(named["Handler"], out.Handlers...)
+			if out.Route != "" {
+				named["Route"] = append(named["Route"], out.Route)
+			}
+		}
+		chunk.Triggers = append(chunk.Triggers, out)
+	}
+	slices.SortFunc(chunk.Items, func(a, b model.Item) int { return strings.Compare(a.Key, b.Key) })
+	slices.SortFunc(chunk.Triggers, func(a, b model.ChunkTrigger) int { return strings.Compare(a.Name, b.Name) })
+	b := &body{chunk: chunk.Seal()}
+	var err error
+	if b.size, err = chunkSize(b.chunk); err != nil {
+		return nil, err
+	}
+	u := &unit{
+		Unit: &directory.Unit{ID: model.UnitID(d.id), Kind: d.key.Kind, Name: d.name(), Labels: d.meta.Labels, Annotations: d.meta.Annotations,
+			DisplayName: d.meta.DisplayName, Disabled: spec.Disabled},
+		body: b, needs: named,
+	}
+	if spec.Targets != nil && !spec.Disabled {
+		if u.targets, err = c.targets(ns, spec.Targets); err != nil {
+			return nil, err
+		}
+		u.Groups, u.HasTargets = u.targets.groups, true
+	}
+	return u, nil
+}

@@ -1,0 +1,159 @@
+package prep
+
+import (
+	"errors"
+
+	"github.com/muster-fleet/muster/internal/item"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// maxSteps bounds the steps of one item.
+const maxSteps = 64
+
+// Chain is the compiled preprocessing of an item: its steps in order, and the type of its values. It is immutable.
+type Chain struct {
+	steps    []step
+	typ      item.Type
+	checks   int // number of checkNotSupported steps, which stand first
+	memories int // number of steps that remember a value
+}
+
+// step is one compiled step of a chain.
+type step struct {
+	run    stepFunc
+	memory int // its position in State, if remembers
+	flags  stepFlags
+	onFail *model.OnFail
+}
+
+// stepFunc computes the output of a step from its input. Output None without error discards the value. m is the memory
+// of a step that remembers, p the parsed forms of the input, if dependents share them.
+type stepFunc func(v item.Value, at int64, m *memory, p *Parsed) (item.Value, error)
+
+// stepFlags say how a chain treats a step.
+type stepFlags uint8
+
+const (
+	remembers  stepFlags = 1 << iota // the step has a memory in State
+	noHandler                        // onFail is not allowed
+	onlyErrors                       // the step runs on errors of the collection, and only first
+)
+
+// Compile compiles the steps of an item with values of type t.
+func Compile(steps []model.Step, t item.Type) (*Chain, error) {
+	if len(steps) > maxSteps {
+		return nil, model.Errorf(model.TooLarge, "%d steps, the limit is %d", len(steps), maxSteps)
+	}
+	c := &Chain{typ: t, steps: make([]step, len(steps))}
+	for i, s := range steps {
+		one, err := compileStep(s, t)
+		if err != nil {
+			return nil, model.Errorf(model.ClassOf(err), "step %d, %s: %w", i+1, s.Name, err)
+		}
+		if one.flags&remembers != 0 {
+			one.memory = c.memories
+			c.memories++
+		}
+		if one.flags&onlyErrors != 0 && i != c.checks {
+			return nil, model.Errorf(model.Invalid, "step %d, %s: it must stand in front of the other steps", i+1, s.Name)
+		}
+		if one.flags&onlyErrors != 0 {
+			c.checks++
+		}
+		c.steps[i] = one
+	}
+	return c, nil
+}
+
+// Stateful reports whether a step needs a State. Run of other chains takes nil.
+func (c *Chain) Stateful() bool { return c.memories > 0 }
+
+// Run preprocesses one value of an item. Kind None without error says that a step discarded the value. An error makes
+// the item unsupported; its text has the form of Zabbix. A text may share memory with the input.
+func (c *Chain) Run(s *State, in item.Sample) (item.Value, error) {
+	return c.run(s, in.Value, in.At, nil, nil)
+}
+
+// RunDependent preprocesses a value of the master item for a dependent item. All dependents of the master get the same
+// Parsed, so that the value is parsed once.
+func (c *Chain) RunDependent(s *State, master *Parsed) (item.Value, error) {
+	return c.run(s, master.sample.Value, master.sample.At, master, nil)
+}
+
+// StepResult is the outcome of one step, for tests of an item.
+type StepResult struct {
+	Value  item.Value // the value with which the next step goes on; None: discarded
+	Err    error      // the step failed
+	OnFail bool       // onFail replaced the outcome of a failed step
+}
+
+// RunTraced does the work of RunDependent and also returns the outcome of each step that ran.
+func (c *Chain) RunTraced(s *State, in *Parsed) (item.Value, []StepResult, error) {
+	results := make([]StepResult, 0, len(c.steps))
+	v, err := c.run(s, in.sample.Value, in.sample.At, in, &results)
+	return v, results, err
+}
+
+// RunFailed handles a value that could not be collected: checkNotSupported steps may replace the reason, discard the
+// value or set another one, with which the next steps go on. Otherwise the item becomes unsupported with that reason.
+func (c *Chain) RunFailed(s *State, at int64, reason string) (item.Value, error) {
+	for i := range c.checks {
+		one := &c.steps[i]
+		if _, err := one.run(item.FromText(reason), at, nil, nil); err == nil {
+			continue
+		}
+		v, err := applyOnFail(one.onFail)
+		if err != nil {
+			s.reset()
+			return v, &Failure{Step: i + 1, Reason: err, text: err.Error()}
+		}
+		if v.Kind() == item.None {
+			return v, nil
+		}
+		return c.run(s, v, at, nil, nil)
+	}
+	s.reset()
+	return item.Value{}, &Failure{Reason: errors.New(reason), text: reason}
+}
+
+// run applies the steps, in order, then converts the last output to the type of the item.
+func (c *Chain) run(s *State, v item.Value, at int64, p *Parsed, traced *[]StepResult) (item.Value, error) {
+	input := v
+	var few [8]item.Value
+	outputs := few[:0]
+	for i := range c.steps {
+		one := &c.steps[i]
+		if i < c.checks {
+			outputs = append(outputs, v) // the value is no error
+			if traced != nil {
+				*traced = append(*traced, StepResult{Value: v})
+			}
+			continue
+		}
+		var m *memory
+		if one.flags&remembers != 0 {
+			m = s.at(one.memory, c.memories)
+		}
+		out, err := one.run(v, at, m, p)
+		p = nil // it has the parsed forms of the first step's input
+		failed := err
+		if err != nil && one.onFail != nil {
+			out, err = applyOnFail(one.onFail)
+		}
+		if traced != nil {
+			*traced = append(*traced, StepResult{Value: out, Err: failed, OnFail: failed != nil && one.onFail != nil})
+		}
+		if err != nil {
+			s.reset()
+			return item.Value{}, newFailure(input, outputs, failed, err, one.onFail != nil)
+		}
+		if out.Kind() == item.None {
+			return item.Value{}, nil
+		}
+		v = out
+		if len(c.steps) > 1 {
+			outputs = append(outputs, out)
+		}
+	}
+	return convert(v, c.typ)
+}

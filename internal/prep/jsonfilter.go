@@ -1,0 +1,299 @@
+package prep
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+)
+
+// filterExpr computes an expression of a filter, ?(…), for one value of a document.
+type filterExpr func(t *jsonTree, n uint32) (filterValue, error)
+
+// filterValue is the value of an expression: nothing (a path without match), a text or a number.
+type filterValue struct {
+	kind   filterKind
+	text   string
+	number float64
+}
+
+// filterKind is the kind of a filterValue.
+type filterKind uint8
+
+const (
+	filterMissing filterKind = iota
+	filterText
+	filterNumber
+)
+
+// maxFilterDepth bounds the parentheses and paths inside each other.
+const maxFilterDepth = 64
+
+// truth returns a value as a condition: not missing, not empty, not 0.
+func (v filterValue) truth() bool {
+	return v.kind == filterText && v.text != "" || v.kind == filterNumber && v.number != 0
+}
+
+// numeric returns a value as a number, also a text that is one.
+func (v filterValue) numeric() (float64, bool) {
+	if v.kind == filterText {
+		return parseFloat(v.text)
+	}
+	return v.number, v.kind == filterNumber
+}
+
+// truthValue returns 1 or 0.
+func truthValue(b bool) filterValue {
+	if b {
+		return filterValue{kind: filterNumber, number: 1}
+	}
+	return filterValue{kind: filterNumber}
+}
+
+// filterOperators has the binary operators by precedence, from the weakest; within a level the longer ones first.
+var filterOperators = [...][]string{{"||"}, {"&&"}, {"==", "!=", "=~", "<=", ">=", "<", ">"}, {"+", "-"}, {"*", "/"}}
+
+// readFilter reads an expression whose operators have at least the precedence of a level.
+func (r *pathReader) readFilter(level int) (filterExpr, error) {
+	if level == len(filterOperators) {
+		return r.readOperand()
+	}
+	left, err := r.readFilter(level + 1)
+	for err == nil {
+		r.skipSpace()
+		operator := ""
+		for _, o := range filterOperators[level] {
+			if r.accept(o) {
+				operator = o
+				break
+			}
+		}
+		if operator == "" {
+			return left, nil
+		}
+		before := r.at
+		var right filterExpr
+		if right, err = r.readFilter(level + 1); err != nil {
+			break
+		}
+		if operator == "=~" {
+			left, err = matchExpr(left, right, r.source[before:r.at])
+		} else {
+			left = binaryExpr(operator, left, right)
+		}
+	}
+	return nil, err
+}
+
+// readOperand reads a number, a text, a path, a negation or an expression in parentheses.
+func (r *pathReader) readOperand() (filterExpr, error) {
+	if r.depth++; r.depth > maxFilterDepth {
+		return nil, errors.New("too many levels")
+	}
+	defer func() { r.depth-- }()
+	r.skipSpace()
+	if r.at == len(r.source) {
+		return nil, r.unexpected()
+	}
+	switch c := r.source[r.at]; {
+	case c == '(':
+		r.at++
+		x, err := r.readFilter(0)
+		if err != nil {
+			return nil, err
+		}
+		if r.skipSpace(); !r.accept(")") {
+			return nil, r.unexpected()
+		}
+		return x, nil
+	case c == '!':
+		r.at++
+		x, err := r.readOperand()
+		if err != nil {
+			return nil, err
+		}
+		return func(t *jsonTree, n uint32) (filterValue, error) {
+			v, err := x(t, n)
+			return truthValue(!v.truth()), err
+		}, nil
+	case c == '\'' || c == '"':
+		text, err := r.readQuoted()
+		if err != nil {
+			return nil, err
+		}
+		return constantExpr(filterValue{kind: filterText, text: text}), nil
+	case c == '$' || c == '@':
+		r.at++
+		p, err := r.readPath()
+		if err != nil {
+			return nil, err
+		}
+		if !p.definite {
+			return nil, errors.New("a path in a filter must be definite")
+		}
+		return pathExpr(p, c == '$'), nil
+	}
+	end := r.at
+	for end < len(r.source) && (strings.IndexByte("0123456789.eE", r.source[end]) >= 0 ||
+		(r.source[end] == '-' || r.source[end] == '+') && (end == r.at && r.source[end] == '-' || end > r.at && strings.IndexByte("eE", r.source[end-1]) >= 0)) {
+		end++
+	}
+	f, err := strconv.ParseFloat(r.source[r.at:end], 64)
+	if err != nil {
+		return nil, r.unexpected()
+	}
+	r.at = end
+	return constantExpr(filterValue{kind: filterNumber, number: f}), nil
+}
+
+// constantExpr returns the expression of a constant.
+func constantExpr(v filterValue) filterExpr {
+	return func(*jsonTree, uint32) (filterValue, error) { return v, nil }
+}
+
+// pathExpr returns the expression of a path from the document's root or the filtered value.
+func pathExpr(p *jsonPath, fromRoot bool) filterExpr {
+	return func(t *jsonTree, n uint32) (filterValue, error) {
+		if fromRoot {
+			n = 0
+		}
+		if !p.plain {
+			text, err := p.query(t, n)
+			if errors.Is(err, errNoMatch) {
+				return filterValue{}, nil
+			}
+			return filterValue{kind: filterText, text: text}, err
+		}
+		found, ok := p.find(t, n)
+		if !ok {
+			return filterValue{}, nil
+		}
+		switch t.kind(found) {
+		case 'n':
+			return filterValue{kind: filterText}, nil
+		case '{', '[':
+			return filterValue{kind: filterText, text: t.raw(found)}, nil
+		}
+		return filterValue{kind: filterText, text: t.value(found)}, nil
+	}
+}
+
+// matchExpr returns the expression of =~. A constant pattern is compiled once.
+func matchExpr(left, right filterExpr, source string) (filterExpr, error) {
+	var compiled *pattern
+	if source = strings.TrimSpace(source); source[0] == '\'' || source[0] == '"' {
+		v, err := right(nil, 0)
+		if err != nil {
+			return nil, err
+		}
+		if compiled, err = compilePattern(v.text); err != nil {
+			return nil, err
+		}
+	}
+	return func(t *jsonTree, n uint32) (filterValue, error) {
+		text, err := left(t, n)
+		if err != nil || text.kind == filterMissing {
+			return truthValue(false), err
+		}
+		p := compiled
+		if p == nil {
+			source, err := right(t, n)
+			if err != nil || source.kind == filterMissing {
+				return truthValue(false), err
+			}
+			if p, err = compilePattern(source.String()); err != nil {
+				return filterValue{}, err
+			}
+		}
+		ok, err := p.match(text.String())
+		return truthValue(ok), err
+	}, nil
+}
+
+// String returns a value as text.
+func (v filterValue) String() string {
+	if v.kind == filterNumber {
+		return strconv.FormatFloat(v.number, 'f', -1, 64)
+	}
+	return v.text
+}
+
+// binaryExpr returns the expression of a binary operator.
+func binaryExpr(operator string, left, right filterExpr) filterExpr {
+	return func(t *jsonTree, n uint32) (filterValue, error) {
+		a, err := left(t, n)
+		if err != nil {
+			return a, err
+		}
+		if operator == "||" && a.truth() || operator == "&&" && !a.truth() {
+			return truthValue(operator == "||"), nil
+		}
+		b, err := right(t, n)
+		if err != nil {
+			return b, err
+		}
+		switch operator {
+		case "||", "&&":
+			return truthValue(b.truth()), nil
+		case "+", "-", "*", "/":
+			return calculate(operator, a, b)
+		}
+		return truthValue(compare(operator, a, b)), nil
+	}
+}
+
+// calculate applies an arithmetic operator. A missing operand gives nothing.
+func calculate(operator string, a, b filterValue) (filterValue, error) {
+	if a.kind == filterMissing || b.kind == filterMissing {
+		return filterValue{}, nil
+	}
+	x, ok1 := a.numeric()
+	y, ok2 := b.numeric()
+	if !ok1 || !ok2 {
+		return filterValue{}, errors.New("the filter calculates with a value that is not a number")
+	}
+	switch operator {
+	case "+":
+		x += y
+	case "-":
+		x -= y
+	case "*":
+		x *= y
+	case "/":
+		if y == 0 {
+			return filterValue{}, errors.New("the filter divides by zero")
+		}
+		x /= y
+	}
+	return filterValue{kind: filterNumber, number: x}, nil
+}
+
+// compare applies a comparison: of numbers, if both values are some, else of texts. A missing value equals nothing.
+func compare(operator string, a, b filterValue) bool {
+	if a.kind == filterMissing || b.kind == filterMissing {
+		return operator == "!="
+	}
+	order := 0
+	x, ok1 := a.numeric()
+	y, ok2 := b.numeric()
+	switch {
+	case ok1 && ok2 && x < y:
+		order = -1
+	case ok1 && ok2 && x > y:
+		order = 1
+	case !ok1 || !ok2:
+		order = strings.Compare(a.String(), b.String())
+	}
+	switch operator {
+	case "==":
+		return order == 0
+	case "!=":
+		return order != 0
+	case "<":
+		return order < 0
+	case "<=":
+		return order <= 0
+	case ">":
+		return order > 0
+	}
+	return order >= 0
+}

@@ -1,0 +1,50 @@
+package prep
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/muster-fleet/muster/internal/item"
+)
+
+// compileJSONPath compiles jsonPath: the value at a path.
+func compileJSONPath(params []string, _ item.Type) (stepFunc, error) {
+	path, err := parseJSONPath(params[0])
+	if err != nil {
+		return nil, err
+	}
+	return func(v item.Value, _ int64, _ *memory, p *Parsed) (item.Value, error) {
+		tree, err := p.jsonOf(v)
+		var out string
+		if err == nil {
+			out, err = path.query(tree, 0)
+		}
+		if err != nil {
+			return v, fmt.Errorf("cannot extract value from json by path %q: %w", params[0], err)
+		}
+		return item.FromText(out), nil
+	}, nil
+}
+
+// compileCheckJSONError compiles checkJsonError: the value at a path is the error. Invalid JSON and a path without match
+// are none.
+func compileCheckJSONError(params []string, _ item.Type) (stepFunc, error) {
+	path, err := parseJSONPath(params[0])
+	if err != nil {
+		return nil, err
+	}
+	return func(v item.Value, _ int64, _ *memory, p *Parsed) (item.Value, error) {
+		tree, err := p.jsonOf(v)
+		if err != nil {
+			return v, nil
+		}
+		out, err := path.query(tree, 0)
+		switch {
+		case errors.Is(err, errNoMatch) || err == nil && out == "":
+			return v, nil
+		case err != nil:
+			return v, fmt.Errorf("cannot extract error from json by path %q: %w", params[0], err)
+		}
+		return v, errors.New(out)
+	}, nil
+}

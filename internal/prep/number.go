@@ -1,0 +1,235 @@
+package prep
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/item"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// parseUnsigned parses a decimal integer from 0 to 2^64-1. White space around it, a leading plus and zeros behind a
+// decimal point are no error: agents have sent them.
+func parseUnsigned(s string) (uint64, bool) {
+	s = strings.TrimPrefix(strings.Trim(s, " \t\r\n"), "+")
+	if whole, fraction, ok := strings.Cut(s, "."); ok && whole != "" && strings.Trim(fraction, "0") == "" {
+		s = whole
+	}
+	if s == "" || s[0] == '+' {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(s, 10, 64)
+	return n, err == nil
+}
+
+// parseFloat parses a decimal number with an optional exponent; the result is finite.
+func parseFloat(s string) (float64, bool) {
+	s = strings.Trim(s, " \t\r\n")
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c >= '0' && c <= '9', c == '.', c == '-', c == '+', c == 'e', c == 'E':
+		default: // ParseFloat takes inf, nan, hexadecimal and underscores
+			return 0, false
+		}
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	return f, err == nil
+}
+
+// number returns a value as a number: the text of an integer as unsigned, of another number as float.
+func number(v item.Value) (item.Value, bool) {
+	if v.Kind() != item.TextValue {
+		return v, v.Kind() != item.None
+	}
+	if n, ok := parseUnsigned(v.String()); ok {
+		return item.FromUnsigned(n), true
+	}
+	f, ok := parseFloat(v.String())
+	return item.FromFloat(f), ok
+}
+
+// typedNumber returns a value as a number of the item's type, if that is numeric.
+func typedNumber(v item.Value, t item.Type) (item.Value, error) {
+	n, ok := number(v)
+	if !ok {
+		return n, fmt.Errorf("cannot convert value to numeric type")
+	}
+	switch {
+	case t == item.Float && n.Kind() == item.UnsignedValue:
+		return item.FromFloat(n.Float()), nil
+	case t == item.Unsigned && n.Kind() == item.FloatValue:
+		u, ok := truncate(n.Float())
+		if !ok {
+			return n, fmt.Errorf("value %s is not in the range of unsigned integers", n)
+		}
+		return item.FromUnsigned(u), nil
+	}
+	return n, nil
+}
+
+// truncate returns the integer part of a number that is not negative and below 2^64.
+func truncate(f float64) (uint64, bool) {
+	if !(f >= 0 && f < 1<<64) {
+		return 0, false
+	}
+	return uint64(f), true
+}
+
+// compileMultiplier compiles multiplier: the value times a number. Integers stay integers and wrap.
+func compileMultiplier(params []string, t item.Type) (stepFunc, error) {
+	text := params[0]
+	factor, ok := parseFloat(text)
+	if !ok {
+		return nil, model.Errorf(model.Invalid, "%q is not a number", text)
+	}
+	whole, integer := parseUnsigned(text)
+	return func(v item.Value, _ int64, _ *memory, _ *Parsed) (item.Value, error) {
+		n, err := typedNumber(v, t)
+		if err != nil {
+			return n, fmt.Errorf("cannot apply multiplier %q to value of type %q: %w", text, kindName(v), err)
+		}
+		if integer && n.Kind() == item.UnsignedValue {
+			return item.FromUnsigned(n.Unsigned() * whole), nil
+		}
+		return item.FromFloat(n.Float() * factor), nil
+	}, nil
+}
+
+// kindName returns the name that Zabbix's messages have for the kind of a value.
+func kindName(v item.Value) string {
+	switch v.Kind() {
+	case item.FloatValue:
+		return "double"
+	case item.UnsignedValue:
+		return "uint64"
+	case item.TextValue:
+		return "string"
+	}
+	return "none"
+}
+
+// typeNames has the names of value types in Zabbix's messages, by item.Type.
+var typeNames = [...]string{"Numeric (float)", "Numeric (unsigned)", "Text", "Log", "Boolean"}
+
+// convert converts the last output of a chain to the type of the item.
+func convert(v item.Value, t item.Type) (item.Value, error) {
+	switch t {
+	case item.Float:
+		if n, ok := number(v); ok && !math.IsNaN(n.Float()) && !math.IsInf(n.Float(), 0) {
+			return item.FromFloat(n.Float()), nil
+		}
+	case item.Unsigned:
+		switch v.Kind() {
+		case item.UnsignedValue:
+			return v, nil
+		case item.FloatValue:
+			if n, ok := truncate(v.Float()); ok {
+				return item.FromUnsigned(n), nil
+			}
+		case item.TextValue:
+			if n, ok := parseUnsigned(v.String()); ok {
+				return item.FromUnsigned(n), nil
+			}
+		}
+	case item.Boolean:
+		if n, err := parseBoolean(v); err == nil {
+			return item.FromUnsigned(n), nil
+		}
+	default:
+		if v.Kind() == item.TextValue {
+			return v, nil
+		}
+		return item.FromText(textOf(v)), nil
+	}
+	err := fmt.Errorf("Value of type %q is not suitable for value type %q. Value %q", kindName(v), typeNames[t], shorten(textOf(v), maxFailureValue))
+	return item.Value{}, &Failure{Reason: err, text: err.Error()}
+}
+
+// booleanWords are the words that Zabbix takes for true and false, in lower case.
+var booleanWords = map[string]uint64{
+	"true": 1, "t": 1, "yes": 1, "y": 1, "on": 1, "up": 1, "running": 1, "enabled": 1, "available": 1, "ok": 1, "master": 1,
+	"false": 0, "f": 0, "no": 0, "n": 0, "off": 0, "down": 0, "unused": 0, "disabled": 0, "unavailable": 0, "err": 0, "slave": 0,
+}
+
+// parseBoolean returns 1 for true and 0 for false: a word, or a number, of which only 0 is false.
+func parseBoolean(v item.Value) (uint64, error) {
+	if n, ok := number(v); ok {
+		if n.Float() != 0 {
+			return 1, nil
+		}
+		return 0, nil
+	}
+	if n, ok := booleanWords[strings.ToLower(strings.Trim(v.String(), " \""))]; ok {
+		return n, nil
+	}
+	return 0, fmt.Errorf("invalid value format")
+}
+
+// compileBoolToDecimal compiles boolToDecimal: 1 for true, 0 for false.
+func compileBoolToDecimal(_ []string, _ item.Type) (stepFunc, error) {
+	return func(v item.Value, _ int64, _ *memory, _ *Parsed) (item.Value, error) {
+		n, err := parseBoolean(v)
+		if err != nil {
+			return v, fmt.Errorf("cannot convert value of type %q from boolean format: %w", kindName(v), err)
+		}
+		return item.FromUnsigned(n), nil
+	}, nil
+}
+
+// converter returns the compiler of octalToDecimal (base 8) and hexToDecimal (base 16). Spaces and quotes around the
+// number are ignored, and those between two hexadecimal digits.
+func converter(base int, name string) compiler {
+	return func([]string, item.Type) (stepFunc, error) {
+		return func(v item.Value, _ int64, _ *memory, _ *Parsed) (item.Value, error) {
+			text := strings.Trim(textOf(v), " \"\r\n\t")
+			if base == 16 {
+				text = strings.ReplaceAll(text, " ", "")
+			}
+			n, err := strconv.ParseUint(text, base, 64)
+			if err != nil || text[0] == '+' {
+				return v, fmt.Errorf("cannot convert value of type %q from %s format: invalid value format", kindName(v), name)
+			}
+			return item.FromUnsigned(n), nil
+		}, nil
+	}
+}
+
+// compileInRange compiles inRange: an error if the number is below a minimum or above a maximum.
+func compileInRange(params []string, _ item.Type) (stepFunc, error) {
+	low, high := math.Inf(-1), math.Inf(1)
+	var ok bool
+	if params[0] != "" {
+		if low, ok = parseFloat(params[0]); !ok {
+			return nil, model.Errorf(model.Invalid, "the minimum %q is not a number", params[0])
+		}
+	}
+	reason := "value is less than " + params[0]
+	if len(params) > 1 && params[1] != "" {
+		if high, ok = parseFloat(params[1]); !ok {
+			return nil, model.Errorf(model.Invalid, "the maximum %q is not a number", params[1])
+		}
+		if params[0] == "" {
+			reason = "value is greater than " + params[1]
+		} else {
+			reason += " or greater than " + params[1]
+		}
+	}
+	switch {
+	case math.IsInf(low, -1) && math.IsInf(high, 1):
+		return nil, model.Errorf(model.Invalid, "minimum and maximum are empty")
+	case low > high:
+		return nil, model.Errorf(model.Invalid, "the minimum %s is above the maximum %s", params[0], params[1])
+	}
+	return func(v item.Value, _ int64, _ *memory, _ *Parsed) (item.Value, error) {
+		n, ok := number(v)
+		if !ok {
+			return v, fmt.Errorf("cannot validate range for value of type %q: cannot convert value to numeric type", kindName(v))
+		}
+		if f := n.Float(); !(f >= low && f <= high) {
+			return v, fmt.Errorf("%s", reason)
+		}
+		return v, nil
+	}, nil
+}

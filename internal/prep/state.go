@@ -1,0 +1,124 @@
+package prep
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/item"
+)
+
+// State is the memory of an item between two values: the last value and its time, for each step that remembers. The
+// zero State remembers nothing.
+type State struct {
+	first memory
+	more  []memory // of the second remembering step and later ones
+}
+
+// memory is the last value of one step and its time; kind None: no value yet.
+type memory struct {
+	at    int64 // nanoseconds since 1970
+	value item.Value
+}
+
+// at returns the memory of a step, of n in the chain.
+func (s *State) at(i, n int) *memory {
+	if i == 0 {
+		return &s.first
+	}
+	if len(s.more) < n-1 {
+		s.more = append(make([]memory, 0, n-1), s.more...)[:n-1]
+	}
+	return &s.more[i-1]
+}
+
+// reset forgets everything, which Zabbix does when a step fails.
+func (s *State) reset() {
+	if s != nil {
+		*s = State{}
+	}
+}
+
+// Size returns the approximate number of bytes on the heap beside the State itself.
+func (s *State) Size() int {
+	size := len(s.first.value.String())
+	for i := range s.more {
+		size += 40 + len(s.more[i].value.String())
+	}
+	return size
+}
+
+// Append appends the encoded state to dst: the number of memories, then kind, time and value of each. Times are varints,
+// numbers 8 bytes, texts have their length in front.
+func (s *State) Append(dst []byte) []byte {
+	n := 1 + len(s.more)
+	if n == 1 && s.first.value.Kind() == item.None {
+		n = 0
+	}
+	dst = binary.AppendUvarint(dst, uint64(n))
+	for i := range n {
+		m := s.at(i, n)
+		dst = append(dst, byte(m.value.Kind()))
+		switch m.value.Kind() {
+		case item.None:
+			continue
+		case item.FloatValue:
+			dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(m.value.Float()))
+		case item.UnsignedValue:
+			dst = binary.LittleEndian.AppendUint64(dst, m.value.Unsigned())
+		case item.TextValue:
+			dst = binary.AppendUvarint(dst, uint64(len(m.value.String())))
+			dst = append(dst, m.value.String()...)
+		}
+		dst = binary.AppendVarint(dst, m.at)
+	}
+	return dst
+}
+
+var errState = errors.New("the state of preprocessing is damaged")
+
+// DecodeState reads a state that Append wrote, and returns the bytes behind it.
+func DecodeState(data []byte) (s State, rest []byte, err error) {
+	n, size := binary.Uvarint(data)
+	if size <= 0 || n > maxSteps {
+		return s, nil, errState
+	}
+	data = data[size:]
+	for i := range int(n) {
+		m := s.at(i, int(n))
+		if len(data) == 0 {
+			return s, nil, errState
+		}
+		kind := item.Kind(data[0])
+		data = data[1:]
+		switch kind {
+		case item.None:
+			continue
+		case item.FloatValue, item.UnsignedValue:
+			if len(data) < 8 {
+				return s, nil, errState
+			}
+			bits := binary.LittleEndian.Uint64(data)
+			data = data[8:]
+			m.value = item.FromUnsigned(bits)
+			if kind == item.FloatValue {
+				m.value = item.FromFloat(math.Float64frombits(bits))
+			}
+		case item.TextValue:
+			length, size := binary.Uvarint(data)
+			if size <= 0 || length > uint64(len(data)-size) {
+				return s, nil, errState
+			}
+			m.value = item.FromText(strings.Clone(string(data[size : size+int(length)])))
+			data = data[size+int(length):]
+		default:
+			return s, nil, errState
+		}
+		if m.at, size = binary.Varint(data); size <= 0 {
+			return s, nil, errState
+		}
+		data = data[size:]
+	}
+	return s, data, nil
+}

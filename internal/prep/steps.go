@@ -1,0 +1,120 @@
+package prep
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/item"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// compiler compiles the parameters of a step for an item with values of type t.
+type compiler func(params []string, t item.Type) (stepFunc, error)
+
+// definition describes one type of step.
+type definition struct {
+	name     string // in resources
+	zabbix   string // in Zabbix's exports
+	min, max int    // number of parameters
+	flags    stepFlags
+	compile  compiler // nil: the step is not supported yet
+}
+
+// definitions returns all types of steps in the order of Zabbix's codes. Steps with noHandler take no
+// onFail, as in Zabbix.
+func definitions() []definition {
+	return []definition{
+		{"multiplier", "MULTIPLIER", 1, 1, 0, compileMultiplier},
+		{"rtrim", "RTRIM", 1, 1, noHandler, trimmer(strings.TrimRight)},
+		{"ltrim", "LTRIM", 1, 1, noHandler, trimmer(strings.TrimLeft)},
+		{"trim", "TRIM", 1, 1, noHandler, trimmer(strings.Trim)},
+		{"regex", "REGEX", 2, 2, 0, compileRegex},
+		{"boolToDecimal", "BOOL_TO_DECIMAL", 0, 0, 0, compileBoolToDecimal},
+		{"octalToDecimal", "OCTAL_TO_DECIMAL", 0, 0, 0, converter(8, "octal")},
+		{"hexToDecimal", "HEX_TO_DECIMAL", 0, 0, 0, converter(16, "hexadecimal")},
+		{"simpleChange", "SIMPLE_CHANGE", 0, 0, remembers, compileSimpleChange},
+		{"changePerSecond", "CHANGE_PER_SECOND", 0, 0, remembers, compileChangePerSecond},
+		{"xmlPath", "XMLPATH", 1, 1, 0, compileXMLPath},
+		{"jsonPath", "JSONPATH", 1, 1, 0, compileJSONPath},
+		{"inRange", "IN_RANGE", 1, 2, 0, compileInRange},
+		{"matches", "MATCHES_REGEX", 1, 1, 0, matcher(true)},
+		{"notMatches", "NOT_MATCHES_REGEX", 1, 1, 0, matcher(false)},
+		{"checkJsonError", "CHECK_JSON_ERROR", 1, 1, 0, compileCheckJSONError},
+		{"checkXmlError", "CHECK_XML_ERROR", 1, 1, 0, compileCheckXMLError},
+		{"checkRegexError", "CHECK_REGEX_ERROR", 1, 2, 0, compileCheckRegexError},
+		{"discardUnchanged", "DISCARD_UNCHANGED", 0, 0, remembers | noHandler, compileDiscardUnchanged},
+		{"discardUnchangedHeartbeat", "DISCARD_UNCHANGED_HEARTBEAT", 1, 1, remembers | noHandler, compileDiscardUnchangedHeartbeat},
+		{"javascript", "JAVASCRIPT", 1, 1, noHandler, compileJavaScript},
+		{"prometheusPattern", "PROMETHEUS_PATTERN", 1, 3, 0, compilePrometheusPattern},
+		{"prometheusToJson", "PROMETHEUS_TO_JSON", 0, 1, 0, compilePrometheusToJSON},
+		{"csvToJson", "CSV_TO_JSON", 0, 3, 0, compileCSVToJSON},
+		{"replace", "STR_REPLACE", 1, 2, noHandler, compileReplace},
+		{"checkNotSupported", "CHECK_NOT_SUPPORTED", 0, 2, onlyErrors, compileCheckNotSupported},
+		{"xmlToJson", "XML_TO_JSON", 0, 0, 0, compileXMLToJSON},
+		{"snmpWalkValue", "SNMP_WALK_VALUE", 0, maxParams, 0, nil},
+		{"snmpWalkToJson", "SNMP_WALK_TO_JSON", 0, maxParams, 0, nil},
+		{"snmpGetValue", "SNMP_GET_VALUE", 0, maxParams, 0, nil},
+	}
+}
+
+// maxParams bounds the parameters of a step.
+const maxParams = 100
+
+// compileStep compiles one step.
+func compileStep(s model.Step, t item.Type) (step, error) {
+	d, ok := findDefinition(func(d *definition) bool { return d.name == s.Name })
+	params := s.Parameters
+	if d.max == 0 {
+		params = slices.DeleteFunc(slices.Clone(params), func(p string) bool { return p == "" }) // exports have one empty parameter
+	}
+	switch {
+	case !ok:
+		return step{}, model.Errorf(model.Invalid, "unknown step").WithHint("known steps: %s", strings.Join(Names(), ", "))
+	case d.compile == nil:
+		return step{}, model.Errorf(model.Unsupported, "SNMP is not supported yet")
+	case len(params) < d.min || len(params) > d.max:
+		return step{}, model.Errorf(model.Invalid, "%d parameters, expected %s", len(params), countParams(d.min, d.max))
+	case s.OnFail != nil && d.flags&noHandler != 0:
+		return step{}, model.Errorf(model.Invalid, "the step does not fail, so onFail has no effect").WithHint("remove onFail")
+	case s.OnFail == nil && d.flags&onlyErrors != 0:
+		return step{}, model.Errorf(model.Invalid, "onFail is missing").WithHint("write onFail: {} to discard the value, or {value: TEXT} or {error: TEXT}")
+	}
+	run, err := d.compile(params, t)
+	return step{run: run, flags: d.flags, onFail: s.OnFail}, err
+}
+
+// countParams formats the number of parameters that a step takes.
+func countParams(low, high int) string {
+	if low == high {
+		return fmt.Sprint(low)
+	}
+	return fmt.Sprintf("%d to %d", low, high)
+}
+
+// findDefinition returns the first definition for which match is true.
+func findDefinition(match func(*definition) bool) (definition, bool) {
+	for _, d := range definitions() {
+		if match(&d) {
+			return d, true
+		}
+	}
+	return definition{}, false
+}
+
+// Names returns the names of all supported steps.
+func Names() []string {
+	var names []string
+	for _, d := range definitions() {
+		if d.compile != nil {
+			names = append(names, d.name)
+		}
+	}
+	return names
+}
+
+// NameOfZabbix returns the name of the step that Zabbix's exports call zabbix, also of steps that Compile refuses.
+func NameOfZabbix(zabbix string) (string, bool) {
+	d, ok := findDefinition(func(d *definition) bool { return d.zabbix == zabbix })
+	return d.name, ok
+}

@@ -1,0 +1,159 @@
+package prep
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/item"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// textOf returns a value as text. Numbers have the form of Zabbix: up to 15 digits without exponent.
+func textOf(v item.Value) string {
+	if v.Kind() != item.FloatValue {
+		return v.String()
+	}
+	f := v.Float()
+	if size := math.Abs(f); f == 0 || size >= 1e-4 && size < 1e15 {
+		return strconv.FormatFloat(f, 'f', -1, 64)
+	}
+	return strconv.FormatFloat(f, 'E', -1, 64)
+}
+
+// unescape replaces \s \n \r \t and, for replace, \\ in a parameter. Other backslashes stay.
+func unescape(s string, backslash bool) string {
+	if strings.IndexByte(s, '\\') < 0 {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+1 < len(s) {
+			at := strings.IndexByte(`snrt\`, s[i+1])
+			if at >= 0 && (at < 4 || backslash) {
+				b.WriteByte(" \n\r\t\\"[at])
+				i++
+				continue
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+// trimmer returns the compiler of a step that removes characters from ends of the text.
+func trimmer(trim func(s, cutset string) string) compiler {
+	return func(params []string, _ item.Type) (stepFunc, error) {
+		cutset := unescape(params[0], false)
+		return func(v item.Value, _ int64, _ *memory, _ *Parsed) (item.Value, error) {
+			return item.FromText(trim(textOf(v), cutset)), nil
+		}, nil
+	}
+}
+
+// compileReplace compiles replace: all occurrences of a text by another.
+func compileReplace(params []string, _ item.Type) (stepFunc, error) {
+	search, replacement := unescape(params[0], true), ""
+	if len(params) > 1 {
+		replacement = unescape(params[1], true)
+	}
+	if search == "" {
+		return nil, model.Errorf(model.Invalid, "the first parameter, the text to replace, is empty")
+	}
+	return func(v item.Value, _ int64, _ *memory, _ *Parsed) (item.Value, error) {
+		return item.FromText(strings.ReplaceAll(textOf(v), search, replacement)), nil
+	}, nil
+}
+
+// compileRegex compiles regex: the output template filled from the first match.
+func compileRegex(params []string, _ item.Type) (stepFunc, error) {
+	source, template := params[0], params[1]
+	p, err := compilePattern(source)
+	if err != nil {
+		return nil, err
+	}
+	return func(v item.Value, _ int64, _ *memory, _ *Parsed) (item.Value, error) {
+		out, ok, err := p.replaceFirst(textOf(v), template)
+		if err == nil && !ok {
+			err = errors.New("pattern does not match")
+		}
+		if err != nil {
+			return v, fmt.Errorf("cannot perform regular expression %q match for value of type %q: %w", source, kindName(v), err)
+		}
+		return item.FromText(out), nil
+	}, nil
+}
+
+// matcher returns the compiler of matches (want true) and notMatches.
+func matcher(want bool) compiler {
+	return func(params []string, _ item.Type) (stepFunc, error) {
+		p, err := compilePattern(params[0])
+		if err != nil {
+			return nil, err
+		}
+		return func(v item.Value, _ int64, _ *memory, _ *Parsed) (item.Value, error) {
+			ok, err := p.match(textOf(v))
+			switch {
+			case err != nil:
+				return v, fmt.Errorf("cannot perform regular expression %q match for value of type %q: %w", params[0], kindName(v), err)
+			case ok == want:
+				return v, nil
+			case want:
+				return v, errors.New("value does not match regular expression")
+			}
+			return v, errors.New("value matches regular expression")
+		}, nil
+	}
+}
+
+// compileCheckRegexError compiles checkRegexError: the output of a match is the error.
+func compileCheckRegexError(params []string, _ item.Type) (stepFunc, error) {
+	template := ""
+	if len(params) > 1 {
+		template = params[1]
+	}
+	p, err := compilePattern(params[0])
+	if err != nil {
+		return nil, err
+	}
+	return func(v item.Value, _ int64, _ *memory, _ *Parsed) (item.Value, error) {
+		out, ok, err := p.replaceFirst(textOf(v), template)
+		if err != nil {
+			return v, fmt.Errorf("cannot perform regular expression %q match for value of type %q: %w", params[0], kindName(v), err)
+		}
+		if out = strings.TrimSpace(out); ok && out != "" {
+			return v, errors.New(out)
+		}
+		return v, nil
+	}, nil
+}
+
+// compileCheckNotSupported compiles checkNotSupported, whose function says whether the text of an error matches: the
+// step then fails with that error, which its onFail replaces. Without parameters it takes any error.
+func compileCheckNotSupported(params []string, _ item.Type) (stepFunc, error) {
+	if len(params) == 0 || params[0] == "-1" || params[0] == "" {
+		return func(v item.Value, _ int64, _ *memory, _ *Parsed) (item.Value, error) {
+			return v, errors.New(v.String())
+		}, nil
+	}
+	if len(params) < 2 || params[0] != "0" && params[0] != "1" {
+		return nil, model.Errorf(model.Invalid, "expected -1 (any error), or 0 (matches) or 1 (does not match) with a regular expression")
+	}
+	p, err := compilePattern(params[1])
+	if err != nil {
+		return nil, err
+	}
+	want := params[0] == "0"
+	return func(v item.Value, _ int64, _ *memory, _ *Parsed) (item.Value, error) {
+		ok, err := p.match(v.String())
+		if err != nil {
+			return v, err
+		}
+		if ok == want {
+			return v, errors.New(v.String())
+		}
+		return v, nil
+	}, nil
+}

@@ -1,0 +1,474 @@
+package trigger
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/muster-fleet/muster/internal/item"
+)
+
+// historyFunctions are the functions whose first argument is an item, by name.
+var historyFunctions = map[string]func(c *compiler, n *node) evaluator{
+	"last": compileLast, "first": compileFirst, "change": compileChange, "bitand": compileBitand,
+	"fuzzytime": compileFuzzytime, "lastclock": compileLast, "firstclock": compileFirst,
+	"min": compileAggregate, "max": compileAggregate, "sum": compileAggregate, "avg": compileAggregate,
+	"count": compileCount, "find": compileCount, "countunique": compileCount, "changecount": compileChangecount,
+	"nodata": compileNodata, "monoinc": compileMonotone, "monodec": compileMonotone,
+	"percentile": compilePercentile, "rate": compileRate, "forecast": compileForecast, "timeleft": compileForecast,
+	"kurtosis": compileStatistic, "mad": compileStatistic, "skewness": compileStatistic, "sumofsquares": compileStatistic,
+	"stddevpop": compileStatistic, "stddevsamp": compileStatistic, "varpop": compileStatistic, "varsamp": compileStatistic,
+	"trendavg": compileTrend, "trendcount": compileTrend, "trendmax": compileTrend, "trendmin": compileTrend, "trendsum": compileTrend,
+	"baselinewma": compileBaseline, "baselinedev": compileBaseline,
+	"trendstl": refuse("the decomposition into seasons is not computed; use baselinedev"),
+	// Values of items are text or number: they carry no fields of the Windows event log.
+	"logeventid":  refuse("an item keeps the text of a log line only; use find on the text"),
+	"logseverity": refuse("an item keeps the text of a log line only; use find on the text"),
+	"logsource":   refuse("an item keeps the text of a log line only; use find on the text"),
+}
+
+func refuse(problem string) func(c *compiler, n *node) evaluator {
+	return func(c *compiler, n *node) evaluator {
+		c.fail(n, "%s: %s", n.name, problem)
+		return nil
+	}
+}
+
+func loadFloat(v item.Value) (uint64, usage) {
+	if v.Kind() == item.TextValue {
+		return 0, skip
+	}
+	return math.Float64bits(v.Float()), use
+}
+
+func loadUnsigned(v item.Value) (uint64, usage) {
+	switch v.Kind() {
+	case item.UnsignedValue:
+		return v.Unsigned(), use
+	case item.FloatValue:
+		if f := v.Float(); f >= 0 && f < 1<<64 {
+			return uint64(f), use
+		}
+	}
+	return 0, skip
+}
+
+// loadText accepts each value; the window keeps its text.
+func loadText(item.Value) (uint64, usage) { return 0, use }
+
+// loadHash keeps a hash of a text in its place.
+func loadHash(v item.Value) (uint64, usage) { return xxhash.Sum64String(v.String()), use }
+
+// loadOne keeps the fact that the value exists.
+func loadOne(item.Value) (uint64, usage) { return 1, use }
+
+// keepAsIs makes the window keep values as numbers, or as texts.
+func (h *historyCall) keepAsIs() {
+	if !h.isNumeric() {
+		h.spec.texts, h.spec.load = true, loadText
+	}
+}
+
+// read returns the value of an entry.
+func (s *spec) read(w *window, rank int) operand {
+	switch {
+	case s.texts:
+		return ofText(w.text(rank))
+	case s.itemType == item.Float:
+		return ofFloat(math.Float64frombits(w.at(rank).bits))
+	}
+	return ofUnsigned(w.at(rank).bits)
+}
+
+// float returns the value of an entry as a float.
+func (s *spec) float(w *window, rank int) float64 { return s.read(w, rank).Float() }
+
+// order compares a value with the one before it.
+func (s *spec) order(w *window, rank int) int {
+	value, previous := s.read(w, rank), s.read(w, rank-1)
+	return compare(&value, &previous)
+}
+
+// noValue returns the reason for a period without a value.
+func (h *historyCall) noValue() operand {
+	if h.period == "" {
+		return unknownFor("no value of " + h.key + " yet")
+	}
+	return unknownFor("no value of " + h.key + " in " + h.period)
+}
+
+// recent makes the window of the last values: count of them, or those that #count names.
+func (h *historyCall) recent(count int32) *historyCall {
+	p := &h.spec.period
+	if p.count == 0 {
+		p.count = count
+	}
+	p.span, p.month = 0, 0
+	if p.count == 1 {
+		h.spec.grain = grainOf(p)
+	}
+	if h.keepAsIs(); h.spec.texts && p.count > maxTexts {
+		h.fail(h.node, "%s keeps at most #%d texts", h.node.name, maxTexts)
+	}
+	return h
+}
+
+func compileLast(c *compiler, n *node) evaluator {
+	h := c.history(n, 2).recent(1)
+	count := int(h.spec.period.count)
+	few := h.noValue()
+	if count > 1 {
+		few = unknownFor(fmt.Sprintf("fewer than %d values of %s", count, h.key))
+	}
+	i := h.window(values, keepLast, "")
+	s, clock := h.program.spec(i), n.name == "lastclock"
+	return func(w *Windows) operand {
+		v := &w.list[i]
+		switch {
+		case v.inside < count:
+			return few
+		case clock:
+			return ofUnsigned(uint64(v.at(v.inside-count).at / int64(time.Second)))
+		}
+		return s.read(v, v.inside-count)
+	}
+}
+
+// spec returns a copy of a window's specification: later windows move the list.
+func (p *Program) spec(i int) *spec {
+	s := p.specs[i]
+	return &s
+}
+
+func compileFirst(c *compiler, n *node) evaluator {
+	h := c.history(n, 2)
+	if h.spec.period.span == 0 {
+		c.fail(n, "%s needs a time as its period: %s(//key,5m)", n.name, n.name)
+	}
+	h.keepAsIs()
+	i, empty := h.all(keepFirst, ""), h.noValue()
+	s, clock := h.program.spec(i), n.name == "firstclock"
+	return func(w *Windows) operand {
+		v := &w.list[i]
+		switch {
+		case v.inside == 0:
+			return empty
+		case clock:
+			return ofUnsigned(uint64(v.at(0).at / int64(time.Second)))
+		}
+		return s.read(v, 0)
+	}
+}
+
+// all makes a window of all values of the period. A first value is found again in entries of the period's grain.
+func (h *historyCall) all(o operation, extra string) int {
+	if o == keepFirst {
+		h.spec.grain = grainOf(&h.spec.period)
+	}
+	return h.window(values, o, extra)
+}
+
+func compileChange(c *compiler, n *node) evaluator {
+	h := c.history(n, 1).recent(2)
+	i, few := h.window(values, keepLast, ""), unknownFor("fewer than 2 values of "+h.key)
+	s := h.program.spec(i)
+	return func(w *Windows) operand {
+		v := &w.list[i]
+		if v.inside < 2 {
+			return few
+		}
+		previous, last := s.read(v, 0), s.read(v, 1)
+		switch {
+		case s.texts:
+			return ofBool(previous.String() != last.String())
+		case s.itemType == item.Float:
+			return ofFloat(last.Float() - previous.Float()).number()
+		case last.Unsigned() < previous.Unsigned():
+			return ofFloat(-float64(previous.Unsigned() - last.Unsigned()))
+		}
+		return ofUnsigned(last.Unsigned() - previous.Unsigned())
+	}
+}
+
+func compileBitand(c *compiler, n *node) evaluator {
+	h := c.history(n, 3, item.Unsigned, item.Boolean).recent(1)
+	mask, err := strconv.ParseUint(h.argument(n, 2), 10, 64)
+	if err != nil {
+		c.fail(n, "bitand needs a whole number as the third argument: bitand(//key,,12)")
+	}
+	count, empty := int(h.spec.period.count), h.noValue()
+	i := h.window(values, keepLast, "")
+	return func(w *Windows) operand {
+		v := &w.list[i]
+		if v.inside < count {
+			return empty
+		}
+		return ofUnsigned(v.at(v.inside-count).bits & mask)
+	}
+}
+
+func compileFuzzytime(c *compiler, n *node) evaluator {
+	h := c.history(n, 2, numeric...)
+	span := h.spec.period.span
+	if span == 0 || len(h.spec.period.shift) > 0 {
+		c.fail(n, "fuzzytime needs a time: fuzzytime(//key,60s)")
+	}
+	h.recent(1)
+	i, empty := h.window(values, keepLast, ""), h.noValue()
+	s := h.program.spec(i)
+	return func(w *Windows) operand {
+		v := &w.list[i]
+		if v.inside == 0 {
+			return empty
+		}
+		difference := s.float(v, v.inside-1) - float64(w.now/int64(time.Second))
+		return ofBool(math.Abs(difference) <= span.Seconds())
+	}
+}
+
+var aggregates = map[string]struct {
+	shape           shape
+	float, unsigned operation
+}{
+	"min": {deque, minFloat, minUnsigned}, "max": {deque, maxFloat, maxUnsigned},
+	"sum": {stacks, sumFloat, sumUnsigned}, "avg": {stacks, sumFloat, sumFloat},
+}
+
+func compileAggregate(c *compiler, n *node) evaluator {
+	h := c.history(n, 2, numeric...).requirePeriod()
+	h.spec.grain = grainOf(&h.spec.period)
+	if h.spec.period.count > 0 {
+		h.spec.grain = 0
+	}
+	return h.aggregate(n.name)
+}
+
+// aggregate reads a minimum, maximum, sum or average of the period.
+func (h *historyCall) aggregate(name string) evaluator {
+	a := aggregates[name]
+	o := a.unsigned
+	if h.isFloat() {
+		o = a.float
+	}
+	if name == "avg" {
+		h.spec.load = loadFloat
+	}
+	i, empty := h.window(a.shape, o, name[:1]), h.noValue()
+	s := h.program.spec(i)
+	float := h.isFloat() || o == sumFloat
+	return func(w *Windows) operand {
+		v := &w.list[i]
+		if v.inside == 0 {
+			return empty
+		}
+		var bits uint64
+		var count int
+		if s.shape == deque {
+			bits = v.at(0).bits
+		} else {
+			bits, count = v.total(o)
+		}
+		switch {
+		case name == "avg":
+			return ofFloat(math.Float64frombits(bits) / float64(count)).number()
+		case float:
+			return ofFloat(math.Float64frombits(bits)).number()
+		}
+		return ofUnsigned(bits)
+	}
+}
+
+// compileCount compiles count, find and countunique: over the values that match an operator and a pattern.
+func compileCount(c *compiler, n *node) evaluator {
+	h := c.history(n, 4)
+	if p := &h.spec.period; n.name != "find" {
+		h.requirePeriod()
+	} else if p.count == 0 && p.span == 0 {
+		p.count = 1
+	}
+	operator, pattern := h.argument(n, 2), h.argument(n, 3)
+	match := func(item.Value) usage { return use }
+	if operator != "" || pattern != "" || n.name == "find" {
+		var problem string
+		if match, problem = compileMatch(h.spec.itemType, operator, pattern); problem != "" {
+			c.fail(n, "%s", problem)
+		}
+	}
+	counted := h.spec.period.count > 0
+	extra := fmt.Sprintf("match %q %q", operator, pattern)
+	if n.name == "countunique" {
+		load := loadHash
+		if h.isNumeric() {
+			load = loadNumber(h.spec.itemType)
+		}
+		if counted && (operator != "" || pattern != "") {
+			c.fail(n, "countunique with a pattern needs a time as its period: countunique(//key,5m,...)")
+		}
+		h.spec.load = func(v item.Value) (uint64, usage) {
+			bits, u := load(v)
+			if u == use {
+				u = match(v)
+			}
+			return bits, u
+		}
+		i, truncated := h.all(keepLast, extra), h.truncated()
+		return func(w *Windows) operand {
+			v := &w.list[i]
+			switch {
+			case truncated(v) && v.size < maxValues:
+				return tooSlow
+			case truncated(v):
+				return tooMany
+			}
+			seen := make(map[uint64]struct{}, v.inside)
+			for rank := range v.inside {
+				seen[v.at(rank).bits] = struct{}{}
+			}
+			return ofUnsigned(uint64(len(seen)))
+		}
+	}
+	// A period of time keeps the values that match; #5 keeps whether each of the last values does.
+	h.spec.load = func(v item.Value) (uint64, usage) {
+		switch u := match(v); {
+		case u == use:
+			return 1, use
+		case u == skip && counted:
+			return 0, use
+		default:
+			return 0, u
+		}
+	}
+	if !counted {
+		h.spec.grain = grainOf(&h.spec.period)
+	}
+	i, empty, find := h.window(stacks, sumUnsigned, extra), h.noValue(), n.name == "find"
+	begin := h.program.spec(i).startOfEntries
+	return func(w *Windows) operand {
+		v := &w.list[i]
+		count, _ := v.total(sumUnsigned)
+		switch {
+		case v.lost != 0 && v.lost > begin(v):
+			return tooSlow
+		case !find:
+			return ofUnsigned(count)
+		case v.newest == 0:
+			return empty
+		}
+		return ofBool(count > 0)
+	}
+}
+
+var tooMany = unknownFor(fmt.Sprintf("the period has more than %d values", maxValues))
+
+var tooSlow = unknownFor("a value in the period takes the regular expression longer than " + matchLimit.String())
+
+// startOfEntries returns the time before the first value that a window may have.
+func (s *spec) startOfEntries(v *window) int64 {
+	switch count := int(s.period.count); {
+	case count == 0:
+		return s.period.startOf(v.end)
+	case v.inside < count:
+		return math.MinInt64
+	}
+	return v.at(0).at - 1
+}
+
+// truncated returns the check whether a window of all values lacks some of its period.
+func (h *historyCall) truncated() func(v *window) bool {
+	s := h.spec
+	return func(v *window) bool { return v.lost != 0 && v.lost > s.startOfEntries(v) }
+}
+
+func compileChangecount(c *compiler, n *node) evaluator {
+	h := c.history(n, 3).requirePeriod()
+	mode := h.argument(n, 2)
+	if mode != "" && mode != "all" && (mode != "inc" && mode != "dec" || !h.isNumeric()) {
+		c.fail(n, "the third argument of changecount is all, inc or dec; inc and dec need numbers")
+	}
+	if !h.isNumeric() {
+		h.spec.load = loadHash
+	}
+	i, truncated := h.all(keepLast, "hash"), h.truncated()
+	s, few := h.program.spec(i), unknownFor("fewer than 2 values of "+h.key+" in "+h.period)
+	return func(w *Windows) operand {
+		v := &w.list[i]
+		switch {
+		case v.inside < 2:
+			return few
+		case truncated(v):
+			return tooMany
+		}
+		var changes uint64
+		for rank := 1; rank < v.inside; rank++ {
+			order := s.order(v, rank)
+			if order != 0 && (mode != "inc" || order > 0) && (mode != "dec" || order < 0) {
+				changes++
+			}
+		}
+		return ofUnsigned(changes)
+	}
+}
+
+func compileMonotone(c *compiler, n *node) evaluator {
+	h := c.history(n, 3, numeric...).requirePeriod()
+	mode := h.argument(n, 2)
+	if mode != "" && mode != "weak" && mode != "strict" {
+		c.fail(n, "the third argument of %s is weak or strict", n.name)
+	}
+	i, truncated := h.all(keepLast, ""), h.truncated()
+	s, empty, falling := h.program.spec(i), h.noValue(), n.name == "monodec"
+	return func(w *Windows) operand {
+		v := &w.list[i]
+		switch {
+		case v.inside == 0:
+			return empty
+		case truncated(v):
+			return tooMany
+		}
+		for rank := 1; rank < v.inside; rank++ {
+			order := s.order(v, rank)
+			if falling {
+				order = -order
+			}
+			if order < 0 || order == 0 && mode == "strict" {
+				return ofBool(false)
+			}
+		}
+		return ofBool(true)
+	}
+}
+
+// compileNodata compiles nodata. Time counts from Windows.since at the earliest, so that a start raises no alarm.
+func compileNodata(c *compiler, n *node) evaluator {
+	h := c.history(n, 3)
+	span := h.spec.period.span
+	if span == 0 || len(h.spec.period.shift) > 0 {
+		c.fail(n, "nodata needs a period: nodata(//key,5m)")
+	}
+	if mode := h.argument(n, 2); mode != "" && mode != "strict" {
+		c.fail(n, "the third argument of nodata is strict")
+	}
+	h.spec.period = period{count: 1, zone: c.scope.Zone}
+	h.spec.load = func(item.Value) (uint64, usage) { return 0, skip } // the window notes the time of the newest value by itself
+	i := h.window(values, keepLast, "nodata")
+	young := unknownFor("no value of " + h.key + " yet, and its period of " + h.period + " has not passed")
+	h.program.timers = append(h.program.timers, func(w *Windows) int64 {
+		if at := w.list[i].newest + int64(span); at > w.now {
+			return at
+		}
+		return w.since + int64(span)
+	})
+	return func(w *Windows) operand {
+		begin := w.now - int64(span)
+		switch {
+		case w.list[i].newest > begin:
+			return ofBool(false)
+		case w.since > begin:
+			return young
+		}
+		return ofBool(true)
+	}
+}

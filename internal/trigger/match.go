@@ -1,0 +1,108 @@
+package trigger
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dlclark/regexp2/v2"
+
+	"github.com/muster-fleet/muster/internal/item"
+)
+
+// matchLimit bounds the time of a regular expression that Go's linear engine does not know.
+const matchLimit = 100 * time.Millisecond
+
+// compileMatch returns the test that count, find and countunique put to each value. It returns the problem as text.
+func compileMatch(t item.Type, operator, pattern string) (match func(item.Value) usage, problem string) {
+	isText := t == item.Text || t == item.Log
+	if operator == "" {
+		if operator = "eq"; isText {
+			operator = "like"
+		}
+	}
+	switch operator {
+	case "like":
+		return func(v item.Value) usage { return usageOf(strings.Contains(v.String(), pattern)) }, ""
+	case "regexp", "iregexp":
+		m, problem := compileRegexp(pattern, operator == "iregexp")
+		if problem != "" {
+			return nil, problem
+		}
+		return func(v item.Value) usage { return m(v.String()) }, ""
+	case "bitand":
+		if t != item.Unsigned && t != item.Boolean {
+			return nil, "the operator bitand needs an item of type unsigned"
+		}
+		wantText, maskText, ok := strings.Cut(pattern, "/")
+		if !ok {
+			maskText = wantText
+		}
+		want, err1 := strconv.ParseUint(wantText, 10, 64)
+		mask, err2 := strconv.ParseUint(maskText, 10, 64)
+		if err1 != nil || err2 != nil {
+			return nil, "the operator bitand needs whole numbers: 12 or 8/12"
+		}
+		return func(v item.Value) usage { return usageOf(v.Unsigned()&mask == want) }, ""
+	case "eq", "ne":
+		if isText {
+			return func(v item.Value) usage { return usageOf((v.String() == pattern) == (operator == "eq")) }, ""
+		}
+	}
+	test, ok := orders[operator]
+	switch {
+	case !ok:
+		return nil, "the operator is one of eq, ne, gt, ge, lt, le, like, bitand, regexp and iregexp"
+	case isText:
+		return nil, "the operator " + operator + " needs an item with numbers"
+	}
+	bound := ofText(pattern).number()
+	if bound.unknown() {
+		return nil, "expected a number as the pattern, got " + quote(pattern)
+	}
+	return func(v item.Value) usage {
+		value := ofValue(v)
+		return usageOf(test(compare(&value, &bound)))
+	}, ""
+}
+
+// usageOf uses the values that match, and skips the others.
+func usageOf(matches bool) usage {
+	if matches {
+		return use
+	}
+	return skip
+}
+
+var orders = map[string]func(order int) bool{
+	"eq": func(o int) bool { return o == 0 }, "ne": func(o int) bool { return o != 0 },
+	"gt": func(o int) bool { return o > 0 }, "ge": func(o int) bool { return o >= 0 },
+	"lt": func(o int) bool { return o < 0 }, "le": func(o int) bool { return o <= 0 },
+}
+
+// compileRegexp compiles a PCRE: by Go's engine if that knows its syntax, else by one that goes back and has a time limit.
+func compileRegexp(pattern string, ignoreCase bool) (match func(string) usage, problem string) {
+	if strings.HasPrefix(pattern, "@") {
+		return nil, "global regular expressions do not exist; write the pattern itself in place of " + pattern
+	}
+	flags, options := "(?m)", regexp2.Multiline
+	if ignoreCase {
+		flags, options = "(?mi)", options|regexp2.IgnoreCase
+	}
+	if re, err := regexp.Compile(flags + pattern); err == nil {
+		return func(s string) usage { return usageOf(re.MatchString(s)) }, ""
+	}
+	re, err := regexp2.Compile(pattern, options)
+	if err != nil {
+		return nil, "the regular expression " + quote(pattern) + " is invalid: " + err.Error()
+	}
+	re.MatchTimeout = matchLimit
+	return func(s string) usage {
+		ok, err := re.MatchString(s)
+		if err != nil {
+			return broken
+		}
+		return usageOf(ok)
+	}, ""
+}

@@ -1,0 +1,196 @@
+package trigger
+
+import (
+	"math"
+
+	"github.com/muster-fleet/muster/internal/item"
+)
+
+// operand is the value of a part of an expression. One without a value is unknown, for a reason.
+type operand struct {
+	item.Value
+	reason string
+}
+
+func ofValue(v item.Value) operand     { return operand{Value: v} }
+func ofFloat(f float64) operand        { return operand{Value: item.FromFloat(f)} }
+func ofUnsigned(n uint64) operand      { return operand{Value: item.FromUnsigned(n)} }
+func ofText(s string) operand          { return operand{Value: item.FromText(s)} }
+func unknownFor(reason string) operand { return operand{reason: reason} }
+
+func ofBool(b bool) operand {
+	if b {
+		return ofUnsigned(1)
+	}
+	return ofUnsigned(0)
+}
+
+func (o operand) unknown() bool { return o.Kind() == item.None }
+
+// number returns the operand as a number: a text such as 5m is converted.
+func (o operand) number() operand {
+	switch o.Kind() {
+	case item.TextValue:
+		text := o.String()
+		negative := len(text) > 0 && text[0] == '-'
+		if negative {
+			text = text[1:]
+		}
+		v, ok := parseNumber(text)
+		if !ok {
+			return unknownFor("cannot use the text " + quote(o.String()) + " as a number")
+		}
+		if negative {
+			return ofFloat(-v.Float())
+		}
+		return ofValue(v)
+	case item.FloatValue:
+		if !finite(o.Float()) {
+			return unknownFor("the result is infinite or not a number")
+		}
+	}
+	return o
+}
+
+// isNumber says whether the operand is a number already.
+func (o *operand) isNumber() bool {
+	return o.Kind() == item.UnsignedValue || o.Kind() == item.FloatValue && finite(o.Float())
+}
+
+// finite says whether a number is neither infinite nor NaN.
+func finite(f float64) bool { return !math.IsInf(f, 0) && !math.IsNaN(f) }
+
+// epsilon is the difference up to which two floats are equal.
+const epsilon = 0x1p-52
+
+// zero says whether a number is 0, that is false.
+func (o operand) zero() bool {
+	if o.Kind() == item.UnsignedValue {
+		return o.Unsigned() == 0
+	}
+	return math.Abs(o.Float()) <= epsilon
+}
+
+// compare returns the order of two numbers; integers compare exactly.
+func compare(a, b *operand) int {
+	if a.Kind() == item.UnsignedValue && b.Kind() == item.UnsignedValue {
+		switch x, y := a.Unsigned(), b.Unsigned(); {
+		case x < y:
+			return -1
+		case x > y:
+			return 1
+		}
+		return 0
+	}
+	switch x, y := a.Float(), b.Float(); {
+	case x == y || math.Abs(x-y) <= epsilon:
+		return 0
+	case x < y:
+		return -1
+	}
+	return 1
+}
+
+// equal compares two operands as numbers if both are, and as texts otherwise.
+func equal(a, b operand) bool {
+	if x, y := a.number(), b.number(); !x.unknown() && !y.unknown() {
+		return compare(&x, &y) == 0
+	}
+	return a.String() == b.String()
+}
+
+// quote returns a short form of a text in quotes, for reasons.
+func quote(text string) string {
+	if len(text) > 64 {
+		text = text[:64] + "…"
+	}
+	return `"` + text + `"`
+}
+
+// binaryOperator compiles an operator. The left side alone decides "0 and x" and "1 or x"; so does the right side when the
+// left is unknown.
+func binaryOperator(name string, left, right evaluator) evaluator {
+	switch name {
+	case "and", "or":
+		decides := func(o operand) bool { return !o.unknown() && o.zero() == (name == "and") }
+		return func(w *Windows) operand {
+			a := left(w).number()
+			if decides(a) {
+				return ofBool(name == "or")
+			}
+			b := right(w).number()
+			switch {
+			case decides(b):
+				return ofBool(name == "or")
+			case a.unknown():
+				return a
+			case b.unknown():
+				return b
+			}
+			return ofBool(name == "and")
+		}
+	case "=", "<>":
+		return func(w *Windows) operand {
+			a, b := left(w), right(w)
+			switch {
+			case a.unknown():
+				return a
+			case b.unknown():
+				return b
+			}
+			return ofBool(equal(a, b) == (name == "="))
+		}
+	}
+	return func(w *Windows) operand {
+		a := left(w)
+		if !a.isNumber() {
+			if a = a.number(); a.unknown() {
+				return a
+			}
+		}
+		b := right(w)
+		if !b.isNumber() {
+			if b = b.number(); b.unknown() {
+				return b
+			}
+		}
+		return calculate(name, &a, &b)
+	}
+}
+
+// calculate applies an operator to two numbers.
+func calculate(operator string, a, b *operand) operand {
+	switch operator {
+	case "<":
+		return ofBool(compare(a, b) < 0)
+	case "<=":
+		return ofBool(compare(a, b) <= 0)
+	case ">":
+		return ofBool(compare(a, b) > 0)
+	case ">=":
+		return ofBool(compare(a, b) >= 0)
+	case "+":
+		return ofFloat(a.Float() + b.Float()).number()
+	case "-":
+		return ofFloat(a.Float() - b.Float()).number()
+	case "*":
+		return ofFloat(a.Float() * b.Float()).number()
+	}
+	if b.zero() {
+		return unknownFor("division by zero")
+	}
+	return ofFloat(a.Float() / b.Float()).number()
+}
+
+func unaryOperator(name string, operand1 evaluator) evaluator {
+	return func(w *Windows) operand {
+		o := operand1(w).number()
+		switch {
+		case o.unknown():
+			return o
+		case name == "not":
+			return ofBool(o.zero())
+		}
+		return ofFloat(-o.Float())
+	}
+}

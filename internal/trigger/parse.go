@@ -1,0 +1,447 @@
+package trigger
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/muster-fleet/muster/internal/item"
+)
+
+// Expr is a parsed expression. It is immutable.
+type Expr struct {
+	source string
+	root   node
+}
+
+// String returns the text of the expression.
+func (e *Expr) String() string { return e.source }
+
+// Error is a fault of an expression, with its place.
+type Error struct {
+	Source  string // the expression
+	Offset  int    // of the fault, in bytes
+	Problem string
+}
+
+// Error returns the fault with its column.
+func (e *Error) Error() string {
+	near := e.Source[e.Offset:]
+	if utf8.RuneCountInString(near) > 20 {
+		near = string([]rune(near)[:20]) + "…"
+	}
+	if near == "" {
+		near = "the end"
+	} else {
+		near = strconv.Quote(near)
+	}
+	return fmt.Sprintf("column %d, at %s: %s", utf8.RuneCountInString(e.Source[:e.Offset])+1, near, e.Problem)
+}
+
+type nodeKind uint8
+
+const (
+	emptyNode  nodeKind = iota // an argument that was left out
+	numberNode                 // value
+	textNode                   // name: unquoted text, which may hold macros
+	macroNode                  // name: {$NAME}, {#NAME}, {TRIGGER.VALUE}
+	unaryNode                  // name: the operator; args: 1
+	binaryNode                 // name: the operator; args: 2
+	callNode                   // name: the function
+	itemNode                   // host, name: the key
+	periodNode                 // name: the text, such as 5m:now-1h
+)
+
+// node is one node of the syntax tree.
+type node struct {
+	kind   nodeKind
+	offset int
+	name   string
+	host   string
+	value  item.Value
+	args   []node
+}
+
+// maxDepth bounds the nesting of parentheses, calls and unary operators.
+const maxDepth = 64
+
+// maxLength bounds an expression, in bytes.
+const maxLength = 64 << 10
+
+// binaryOperators are the operators by precedence, the loosest first.
+var binaryOperators = [...][]string{{"or"}, {"and"}, {"=", "<>"}, {"<=", ">=", "<", ">"}, {"+", "-"}, {"*", "/"}}
+
+type parser struct {
+	source string
+	at     int
+	depth  int
+}
+
+// Parse checks the grammar of an expression. Errors are of type *Error.
+func Parse(expression string) (expr *Expr, err error) {
+	p := &parser{source: expression}
+	if len(expression) > maxLength {
+		return nil, &Error{expression, maxLength, "the expression is too long"}
+	}
+	defer func() {
+		switch fault := recover().(type) {
+		case nil:
+		case *Error:
+			expr, err = nil, fault
+		default:
+			panic(fault)
+		}
+	}()
+	root := p.binary(0)
+	if p.at < len(expression) {
+		p.fail(p.at, "expected an operator, such as and, or, =, <")
+	}
+	return &Expr{expression, root}, nil
+}
+
+func (p *parser) fail(offset int, problem string, args ...any) {
+	panic(&Error{p.source, offset, fmt.Sprintf(problem, args...)})
+}
+
+func (p *parser) skipSpace() {
+	for p.at < len(p.source) && strings.IndexByte(" \t\r\n", p.source[p.at]) >= 0 {
+		p.at++
+	}
+}
+
+// peek returns the next byte, 0 at the end.
+func (p *parser) peek() byte {
+	if p.at < len(p.source) {
+		return p.source[p.at]
+	}
+	return 0
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+func isWord(c byte) bool {
+	return isDigit(c) || c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+}
+
+// takeOperator skips an operator; a word operator must end where the word ends.
+func (p *parser) takeOperator(operator string) bool {
+	rest := p.source[p.at:]
+	if !strings.HasPrefix(rest, operator) {
+		return false
+	}
+	if isWord(operator[0]) && len(rest) > len(operator) && isWord(rest[len(operator)]) {
+		return false
+	}
+	if operator == "<" && strings.HasPrefix(rest, "<>") {
+		return false
+	}
+	p.at += len(operator)
+	return true
+}
+
+func (p *parser) enter() {
+	if p.depth++; p.depth > maxDepth {
+		p.fail(p.at, "the expression is nested deeper than %d levels", maxDepth)
+	}
+}
+
+// binary parses operators of one precedence; they associate to the left.
+func (p *parser) binary(level int) node {
+	if level == len(binaryOperators) {
+		return p.unary()
+	}
+	left := p.binary(level + 1)
+	for {
+		p.skipSpace()
+		offset, operator := p.at, ""
+		for _, o := range binaryOperators[level] {
+			if p.takeOperator(o) {
+				operator = o
+				break
+			}
+		}
+		if operator == "" {
+			return left
+		}
+		left = node{kind: binaryNode, offset: offset, name: operator, args: []node{left, p.binary(level + 1)}}
+	}
+}
+
+func (p *parser) unary() node {
+	p.enter()
+	defer func() { p.depth-- }()
+	p.skipSpace()
+	offset := p.at
+	for _, operator := range []string{"-", "not"} {
+		if p.takeOperator(operator) {
+			return node{kind: unaryNode, offset: offset, name: operator, args: []node{p.unary()}}
+		}
+	}
+	return p.operand()
+}
+
+func (p *parser) operand() node {
+	offset := p.at
+	switch c := p.peek(); {
+	case c == '(':
+		p.at++
+		inner := p.binary(0)
+		p.expect(')')
+		return inner
+	case c == '"':
+		return node{kind: textNode, offset: offset, name: p.quoted()}
+	case c == '{':
+		return node{kind: macroNode, offset: offset, name: p.macro()}
+	case isDigit(c) || c == '.':
+		return p.number()
+	case c >= 'a' && c <= 'z':
+		for isWord(p.peek()) {
+			p.at++
+		}
+		name := p.source[offset:p.at]
+		p.skipSpace()
+		if p.peek() != '(' {
+			p.fail(offset, "expected ( after the function %s", name)
+		}
+		return node{kind: callNode, offset: offset, name: name, args: p.arguments()}
+	}
+	p.fail(offset, "expected a number, a text in quotes, a function or (")
+	return node{}
+}
+
+func (p *parser) expect(c byte) {
+	p.skipSpace()
+	if p.peek() != c {
+		p.fail(p.at, "expected %c", c)
+	}
+	p.at++
+}
+
+// quoted parses a text in quotes; \" and \\ stand for a quote and a backslash.
+func (p *parser) quoted() string {
+	offset := p.at
+	var out strings.Builder
+	for p.at++; p.at < len(p.source); p.at++ {
+		switch c := p.source[p.at]; c {
+		case '"':
+			p.at++
+			return out.String()
+		case '\\':
+			if p.at++; p.at == len(p.source) || p.source[p.at] != '"' && p.source[p.at] != '\\' {
+				p.fail(p.at-1, `expected \" or \\ in a text`)
+			}
+			fallthrough
+		default:
+			out.WriteByte(p.source[p.at])
+		}
+	}
+	p.fail(offset, "the text has no closing quote")
+	return ""
+}
+
+// macro skips a macro such as {$NAME:"context"} or {{#NAME}.function()} and returns its text.
+func (p *parser) macro() string {
+	length := macroLength(p.source[p.at:])
+	if length == 0 {
+		p.fail(p.at, "expected a macro such as {$NAME}")
+	}
+	p.at += length
+	return p.source[p.at-length : p.at]
+}
+
+// macroLength returns the length of the macro at the start of a text, 0 without one.
+func macroLength(text string) int {
+	depth, quoted := 0, false
+	for i := range len(text) {
+		switch c := text[i]; {
+		case quoted:
+			quoted = c != '"' || text[i-1] == '\\'
+		case c == '"':
+			quoted = true
+		case c == '{':
+			depth++
+		case c == '}':
+			if depth--; depth == 0 {
+				if i == 1 {
+					return 0
+				}
+				return i + 1
+			}
+		}
+		if depth == 0 {
+			return 0
+		}
+	}
+	return 0
+}
+
+// suffixes are the factors of numbers.
+var suffixes = map[byte]float64{'K': 1 << 10, 'M': 1 << 20, 'G': 1 << 30, 'T': 1 << 40, 's': 1, 'm': 60, 'h': 3600, 'd': 86400, 'w': 604800}
+
+func (p *parser) number() node {
+	offset := p.at
+	for isDigit(p.peek()) || p.peek() == '.' {
+		p.at++
+	}
+	if c := p.peek(); c == 'e' || c == 'E' {
+		p.at++
+		if c = p.peek(); c == '+' || c == '-' {
+			p.at++
+		}
+		for isDigit(p.peek()) {
+			p.at++
+		}
+	}
+	if isWord(p.peek()) {
+		p.at++
+	}
+	value, ok := parseNumber(p.source[offset:p.at])
+	if !ok || isWord(p.peek()) {
+		p.fail(offset, "expected a number such as 5, 0.5, 1e3, 10K or 5m")
+	}
+	return node{kind: numberNode, offset: offset, value: value}
+}
+
+// parseNumber parses a number, perhaps with a sign and with a suffix: 12, -0.5, 1e3, 5m, 10K. An integer below 2^64 stays exact.
+func parseNumber(text string) (item.Value, bool) {
+	if text == "" {
+		return item.Value{}, false
+	}
+	factor, digits := suffixes[text[len(text)-1]], text
+	if factor != 0 {
+		digits = text[:len(text)-1]
+	}
+	if n, err := strconv.ParseUint(digits, 10, 64); err == nil {
+		if factor == 0 {
+			return item.FromUnsigned(n), true
+		} else if n <= math.MaxUint64/uint64(factor) {
+			return item.FromUnsigned(n * uint64(factor)), true
+		}
+	}
+	for _, c := range []byte(digits) {
+		if !isDigit(c) && strings.IndexByte("+-.eE", c) < 0 {
+			return item.Value{}, false // hexadecimal numbers, underscores, Inf and NaN
+		}
+	}
+	f, err := strconv.ParseFloat(digits, 64)
+	if factor != 0 {
+		f *= factor
+	}
+	return item.FromFloat(f), err == nil && !math.IsInf(f, 0)
+}
+
+func (p *parser) arguments() []node {
+	p.at++ // (
+	p.skipSpace()
+	if p.peek() == ')' {
+		p.at++
+		return nil
+	}
+	var args []node
+	for {
+		args = append(args, p.argument(args))
+		p.skipSpace()
+		if p.peek() == ')' {
+			p.at++
+			return args
+		}
+		p.expect(',')
+	}
+}
+
+// argument parses one argument: an item, the period after it, nothing, or an expression.
+func (p *parser) argument(before []node) node {
+	p.skipSpace()
+	offset := p.at
+	switch c := p.peek(); {
+	case c == ',' || c == ')':
+		return node{kind: emptyNode, offset: offset}
+	case c == '/':
+		host, key := p.item()
+		return node{kind: itemNode, offset: offset, host: host, name: key}
+	case len(before) == 1 && before[0].kind == itemNode:
+		for p.at < len(p.source) && strings.IndexByte(",) \t\r\n", p.source[p.at]) < 0 {
+			if p.source[p.at] == '{' {
+				p.macro()
+			} else {
+				p.at++
+			}
+		}
+		return node{kind: periodNode, offset: offset, name: p.source[offset:p.at]}
+	}
+	return p.binary(0)
+}
+
+// item parses /host/key[parameters].
+func (p *parser) item() (host, key string) {
+	offset := p.at
+	p.at++
+	host, ok := p.until("/")
+	if !ok {
+		p.fail(offset, "expected /host/key, or //key for the node itself")
+	}
+	p.at++
+	start := p.at
+	p.until("[,()\" \t\r\n?")
+	if p.peek() == '[' {
+		p.parameters(0)
+	}
+	if p.at == start {
+		p.fail(start, "expected the key of an item")
+	}
+	return host, p.source[start:p.at]
+}
+
+// until moves to the next byte of a set, over macros.
+func (p *parser) until(set string) (string, bool) {
+	start := p.at
+	for p.at < len(p.source) {
+		if n := macroLength(p.source[p.at:]); n > 0 {
+			p.at += n
+		} else if strings.IndexByte(set, p.source[p.at]) >= 0 {
+			return p.source[start:p.at], true
+		} else {
+			p.at++
+		}
+	}
+	return p.source[start:], false
+}
+
+// parameters skips [a,"b",[c]] of a key.
+func (p *parser) parameters(depth int) {
+	offset := p.at
+	for p.at++; ; p.at++ { // [ or ,
+		for p.peek() == ' ' {
+			p.at++
+		}
+		switch {
+		case p.peek() == '"':
+			for p.at++; p.peek() != '"'; p.at++ {
+				if p.at+1 < len(p.source) && p.source[p.at] == '\\' && p.source[p.at+1] == '"' {
+					p.at++
+				}
+				if p.at >= len(p.source) {
+					p.fail(offset, "a parameter of the key has no closing quote")
+				}
+			}
+			p.at++
+			for p.peek() == ' ' {
+				p.at++
+			}
+		case p.peek() == '[' && depth == 0:
+			p.parameters(1)
+		default:
+			p.until(",]")
+		}
+		switch p.peek() {
+		case ']':
+			p.at++
+			return
+		case ',':
+		default:
+			p.fail(offset, "the parameters of the key have no closing ]")
+		}
+	}
+}

@@ -1,0 +1,158 @@
+package trigger
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// point is a value of a window with its time, in seconds before the evaluation (zero or negative).
+type point struct{ at, value float64 }
+
+// points compiles a function that needs all values of its period as floats, and at least a number of them.
+func (h *historyCall) points(least int, compute func(w *Windows, points []point) operand) evaluator {
+	i, truncated := h.all(keepLast, ""), h.truncated()
+	s, empty := h.program.spec(i), h.noValue()
+	few := unknownFor("fewer than " + strconv.Itoa(least) + " values of " + h.key + " in " + h.period)
+	return func(w *Windows) operand {
+		v := &w.list[i]
+		switch {
+		case v.inside == 0 && least > 0:
+			return empty
+		case v.inside < least:
+			return few
+		case truncated(v):
+			return tooMany
+		}
+		points := make([]point, v.inside)
+		for rank := range points {
+			points[rank] = point{float64(v.at(rank).at-w.now) / float64(time.Second), s.float(v, rank)}
+		}
+		return compute(w, points).number()
+	}
+}
+
+func sortedValues(points []point) []float64 {
+	out := make([]float64, len(points))
+	for i, p := range points {
+		out[i] = p.value
+	}
+	slices.Sort(out)
+	return out
+}
+
+// compilePercentile compiles percentile, by nearest rank.
+func compilePercentile(c *compiler, n *node) evaluator {
+	h := c.history(n, 3, numeric...).requirePeriod()
+	p := ofText(h.argument(n, 2)).number()
+	if p.unknown() || p.Float() < 0 || p.Float() > 100 {
+		c.fail(n, "percentile needs a percentage from 0 to 100: percentile(//key,5m,95)")
+	}
+	share := p.Float() / 100
+	return h.points(1, func(_ *Windows, points []point) operand {
+		sorted := sortedValues(points)
+		return ofFloat(sorted[max(0, int(math.Ceil(share*float64(len(sorted))))-1)])
+	})
+}
+
+func compileStatistic(c *compiler, n *node) evaluator {
+	h := c.history(n, 2, numeric...).requirePeriod()
+	least := 1
+	if n.name == "stddevsamp" || n.name == "varsamp" {
+		least = 2
+	}
+	compute := statistics[n.name]
+	return h.points(least, func(_ *Windows, points []point) operand { return ofFloat(compute(points)) })
+}
+
+// statistics are the functions of all values of a period.
+var statistics = map[string]func([]point) float64{
+	"sumofsquares": func(p []point) float64 { return moment(p, 0, 2) },
+	"varpop":       func(p []point) float64 { return moment(p, mean(p), 2) / float64(len(p)) },
+	"varsamp":      func(p []point) float64 { return moment(p, mean(p), 2) / float64(len(p)-1) },
+	"stddevpop":    func(p []point) float64 { return math.Sqrt(moment(p, mean(p), 2) / float64(len(p))) },
+	"stddevsamp":   func(p []point) float64 { return math.Sqrt(moment(p, mean(p), 2) / float64(len(p)-1)) },
+	"skewness": func(p []point) float64 {
+		m, n := mean(p), float64(len(p))
+		return moment(p, m, 3) / n / math.Pow(moment(p, m, 2)/n, 1.5)
+	},
+	"kurtosis": func(p []point) float64 {
+		m, n := mean(p), float64(len(p))
+		return moment(p, m, 4) / n / math.Pow(moment(p, m, 2)/n, 2)
+	},
+	"mad": func(p []point) float64 {
+		center := median(sortedValues(p))
+		distances := make([]float64, len(p))
+		for i := range p {
+			distances[i] = math.Abs(p[i].value - center)
+		}
+		slices.Sort(distances)
+		return median(distances)
+	},
+}
+
+func mean(points []point) float64 {
+	var sum float64
+	for _, p := range points {
+		sum += p.value
+	}
+	return sum / float64(len(points))
+}
+
+// moment returns the sum of powers of the distances from a center.
+func moment(points []point, center float64, power int) float64 {
+	var sum float64
+	for _, p := range points {
+		d, product := p.value-center, 1.0
+		for range power {
+			product *= d
+		}
+		sum += product
+	}
+	return sum
+}
+
+func median(sorted []float64) float64 {
+	n := len(sorted)
+	if n%2 == 1 {
+		return sorted[n/2]
+	}
+	return (sorted[n/2-1] + sorted[n/2]) / 2
+}
+
+// compileRate compiles rate as PromQL has it: the increase of a counter over its resets, extrapolated to the whole period.
+func compileRate(c *compiler, n *node) evaluator {
+	h := c.history(n, 2, numeric...).requirePeriod()
+	p := h.spec.period
+	return h.points(2, func(w *Windows, points []point) operand {
+		first, last := points[0], points[len(points)-1]
+		increase := last.value - first.value
+		for i := 1; i < len(points); i++ {
+			if points[i].value < points[i-1].value {
+				increase += points[i-1].value
+			}
+		}
+		sampled := last.at - first.at
+		if sampled <= 0 {
+			return unknownFor("all values of " + h.key + " in " + h.period + " have the same time")
+		}
+		if p.count > 0 {
+			return ofFloat(increase / sampled)
+		}
+		end := p.end(w.now)
+		toEnd := float64(end-w.now)/float64(time.Second) - last.at
+		toBegin := first.at - float64(p.startOf(end)-w.now)/float64(time.Second)
+		between := sampled / float64(len(points)-1)
+		if toBegin >= between*1.1 {
+			toBegin = between / 2
+		}
+		if toEnd >= between*1.1 {
+			toEnd = between / 2
+		}
+		if increase > 0 && first.value >= 0 {
+			toBegin = min(toBegin, sampled*first.value/increase) // a counter began at 0 or above
+		}
+		return ofFloat(increase * (sampled + toBegin + toEnd) / sampled / p.span.Seconds())
+	})
+}

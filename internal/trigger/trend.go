@@ -1,0 +1,115 @@
+package trigger
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// trend makes the period of a function over hourly aggregates: whole hours, and [start, end).
+func (c *compiler) trend(n *node, most int) *historyCall {
+	h := c.history(n, most, numeric...)
+	p := &h.spec.period
+	if p.count > 0 || p.span < time.Hour || p.span%time.Hour != 0 || len(p.shift) == 0 || p.shift[0].operator != '/' {
+		c.fail(n, "%s needs whole hours and a time shift with a unit: %s(//key,1h:now/h)", n.name, n.name)
+	}
+	for _, step := range p.shift {
+		if step.operator == '/' && strings.IndexByte("hdwMy", step.unit) < 0 || step.operator != '/' && strings.IndexByte("sm", step.unit) >= 0 {
+			c.fail(n, "the time shift of %s is in whole hours, days, weeks, months or years", n.name)
+		}
+	}
+	p.exclusive = true
+	h.spec.grain = int64(time.Hour)
+	h.program.timers = append(h.program.timers, func(w *Windows) int64 {
+		return shiftStep{operator: '/', unit: 'h'}.apply(time.Unix(0, w.now).In(c.scope.Zone)).Add(time.Hour).UnixNano()
+	})
+	return h
+}
+
+func compileTrend(c *compiler, n *node) evaluator {
+	h := c.trend(n, 2)
+	name := strings.TrimPrefix(n.name, "trend")
+	if name == "count" {
+		h.spec.load = loadOne
+		i, empty := h.window(stacks, sumUnsigned, "count"), h.noValue()
+		return func(w *Windows) operand {
+			if w.list[i].inside == 0 {
+				return empty
+			}
+			count, _ := w.list[i].total(sumUnsigned)
+			return ofUnsigned(count)
+		}
+	}
+	return h.aggregate(name)
+}
+
+// maxSeasons bounds the seasons of a baseline.
+const maxSeasons = 100
+
+// compileBaseline compiles baselinewma and baselinedev(//key,1h:now/h,"d",7): means of the same period in earlier seasons.
+func compileBaseline(c *compiler, n *node) evaluator {
+	h := c.trend(n, 4)
+	unit := h.argument(n, 2)
+	if len(unit) != 1 || strings.IndexByte("hdwMy", unit[0]) < 0 || unitSpans[unit[0]] < h.spec.period.span {
+		c.fail(n, `the season of %s is a unit "h", "d", "w", "M" or "y" that is not shorter than the period`, n.name)
+	}
+	seasons, err := strconv.Atoi(h.argument(n, 3))
+	if err != nil || seasons < 1 || seasons > maxSeasons {
+		c.fail(n, "%s needs a number of seasons from 1 to %d", n.name, maxSeasons)
+	}
+	data := h.spec.period
+	h.spec.period.span += time.Duration(seasons) * unitSpans[unit[0]]
+	h.spec.period.month = 0
+	h.spec.load = loadFloat
+	if reach := h.spec.period.span + h.spec.period.delay(); reach/time.Hour > maxAggregates {
+		c.fail(n, "%s reads %d hours, at most %d are kept", n.name, int(reach/time.Hour), maxAggregates)
+	}
+	i, empty := h.window(values, sumFloat, "baseline"), h.noValue()
+	// average returns the mean of the period that lies a number of seasons back.
+	average := func(v *window, back int) (float64, bool) {
+		end := shiftStep{'-', unit[0], -back}.apply(time.Unix(0, v.end+1).In(c.scope.Zone)).UnixNano() - 1
+		begin := data.startOf(end)
+		sum, count := 0.0, 0.0
+		for rank := range v.inside {
+			if at := v.at(rank).at; at > begin && at <= end {
+				sum += math.Float64frombits(v.at(rank).bits)
+				count += float64(v.weight(rank))
+			}
+		}
+		return sum / count, count > 0
+	}
+	if n.name == "baselinewma" {
+		return func(w *Windows) operand {
+			sum, weights := 0.0, 0.0
+			for back := 1; back <= seasons; back++ {
+				if mean, ok := average(&w.list[i], back); ok {
+					weight := float64(seasons + 1 - back)
+					sum, weights = sum+weight*mean, weights+weight
+				}
+			}
+			if weights == 0 {
+				return empty
+			}
+			return ofFloat(sum / weights).number()
+		}
+	}
+	few := unknownFor("baselinedev needs values of " + h.key + " in the period and in an earlier season")
+	return func(w *Windows) operand {
+		points := make([]point, 0, maxSeasons)
+		for back := range seasons + 1 {
+			mean, ok := average(&w.list[i], back)
+			if back == 0 && !ok {
+				return few
+			}
+			if ok {
+				points = append(points, point{value: mean})
+			}
+		}
+		deviation := statistics["stddevpop"](points)
+		if len(points) < 2 || deviation == 0 {
+			return few
+		}
+		return ofFloat(math.Abs(points[0].value-mean(points)) / deviation).number()
+	}
+}

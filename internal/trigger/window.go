@@ -1,0 +1,495 @@
+package trigger
+
+import (
+	"math"
+	"sort"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/item"
+)
+
+// shape is the way in which a window keeps its values.
+type shape uint8
+
+const (
+	// values keeps each value of the window.
+	values shape = iota
+	// stacks keeps aggregates by two stacks: an entry of the front stack holds the aggregate of itself and all younger
+	// entries of that stack, one of the back stack its own value. The oldest entry leaves without a subtraction.
+	stacks
+	// deque keeps for a minimum (or maximum) the values that are smaller (larger) than all younger ones.
+	deque
+)
+
+// operation combines two values of a window into one.
+type operation uint8
+
+const (
+	keepFirst operation = iota
+	keepLast
+	sumFloat
+	sumUnsigned
+	minFloat
+	minUnsigned
+	maxFloat
+	maxUnsigned
+)
+
+func (o operation) combine(older, newer uint64) uint64 {
+	switch o {
+	case keepFirst:
+		return older
+	case keepLast:
+		return newer
+	case sumFloat:
+		return math.Float64bits(math.Float64frombits(older) + math.Float64frombits(newer))
+	case sumUnsigned:
+		return older + newer
+	}
+	if o.dominates(newer, older) {
+		return newer
+	}
+	return older
+}
+
+// dominates says whether a minimum or maximum takes a instead of b.
+func (o operation) dominates(a, b uint64) bool {
+	switch o {
+	case minFloat:
+		return math.Float64frombits(a) <= math.Float64frombits(b)
+	case minUnsigned:
+		return a <= b
+	case maxFloat:
+		return math.Float64frombits(a) >= math.Float64frombits(b)
+	}
+	return a >= b
+}
+
+// Bounds of one window, in entries.
+const (
+	maxValues     = 10_000 // of shape values; older ones are lost, and the function is unknown while its period has one
+	maxAggregates = 4_096  // beyond it, entries are combined to coarser ones
+	maxTexts      = 256    // of both, for windows of texts
+)
+
+// usage says how a window takes a value.
+type usage uint8
+
+const (
+	skip   usage = iota // the value does not count
+	use                 // it makes an entry
+	broken              // its test failed: the function is unknown while the value is in the period
+)
+
+// spec describes one window of a program: an item, a period and a shape.
+type spec struct {
+	position int
+	itemType item.Type
+	period   period
+	shape    shape
+	op       operation
+	texts    bool // the window keeps texts: bits are unused
+	// load returns the entry of a value.
+	load func(item.Value) (bits uint64, u usage)
+	// grain is the time over which values are combined to one entry: 0 for none.
+	grain     int64
+	signature string // equal for windows with equal state
+}
+
+// entry is one value, or the aggregate of several.
+type entry struct {
+	at   int64 // of the youngest value, in nanoseconds
+	bits uint64
+}
+
+// window is the state of one spec: entries ordered by time. The first front entries are the front stack, those up to inside
+// the back stack; later ones lie between the end of the period and now. Entries are a ring: index maps a rank to its place.
+type window struct {
+	entries []entry
+	weights []uint32 // values of each entry, as aggregated as bits; nil: one each
+	texts   []string // nil without
+	head    int      // place of rank 0
+	size    int
+
+	front, inside int
+	back          uint64 // aggregate of the back stack
+	backWeight    uint32
+	end           int64 // of the period at the last evaluation
+	grain         int64
+	lost          int64 // time of the youngest value that did not fit, or whose test failed; 0: none
+	newest        int64 // time of the newest value, also of one that does not count; 0: none
+}
+
+func (w *window) place(rank int) int {
+	if rank += w.head; rank >= len(w.entries) {
+		rank -= len(w.entries)
+	}
+	return rank
+}
+
+func (w *window) at(rank int) *entry { return &w.entries[w.place(rank)] }
+
+func (w *window) weight(rank int) uint32 {
+	if w.weights == nil {
+		return 1
+	}
+	return w.weights[w.place(rank)]
+}
+
+func (w *window) text(rank int) string { return w.texts[w.place(rank)] }
+
+// add takes a value that arrived at or before now.
+func (w *window) add(s *spec, at, now int64, v item.Value) {
+	w.newest = max(w.newest, at)
+	bits, u := s.load(v)
+	switch u {
+	case skip:
+		return
+	case broken:
+		w.lost = max(w.lost, at)
+		if s.period.count == 0 {
+			return
+		}
+	}
+	w.advance(s, now)
+	in := at <= w.end
+	if in && s.period.count == 0 && at <= s.period.startOf(w.end) {
+		return
+	}
+	rank := w.size
+	if rank > 0 && w.at(rank-1).at > at {
+		rank = sort.Search(w.size, func(i int) bool { return w.at(i).at > at })
+	}
+	if s.period.count > 0 && in && rank == 0 && w.inside >= int(s.period.count) {
+		return
+	}
+	if s.shape == deque {
+		var alive bool
+		if rank, alive = w.dominate(s.op, rank, bits); !alive {
+			return
+		}
+	}
+	if w.grain > 0 && w.merge(s, rank, at, bits, in, v) {
+		return
+	}
+	w.insert(rank, at, bits, s.texts, v)
+	if in {
+		w.inside++
+		switch {
+		case s.shape != stacks:
+		case rank < w.front:
+			w.front++
+			if rank+1 < w.front {
+				w.aggregate(s.op, rank, w.at(rank+1).bits, w.weight(rank+1))
+			}
+			w.aggregateAll(s.op, rank, bits)
+		default:
+			w.pushBack(s.op, bits, 1)
+		}
+	}
+	w.evict(s)
+	w.bound(s)
+}
+
+// aggregate combines an aggregate into one entry.
+func (w *window) aggregate(o operation, rank int, bits uint64, weight uint32) {
+	e := w.at(rank)
+	e.bits = o.combine(e.bits, bits)
+	if w.weights != nil {
+		w.weights[w.place(rank)] += weight
+	}
+}
+
+// aggregateAll combines a value into the aggregates of all entries of the front stack before a rank.
+func (w *window) aggregateAll(o operation, before int, bits uint64) {
+	for i := range before {
+		w.aggregate(o, i, bits, 1)
+	}
+}
+
+func (w *window) pushBack(o operation, bits uint64, weight uint32) {
+	if w.backWeight == 0 {
+		w.back, w.backWeight = bits, weight
+		return
+	}
+	w.back, w.backWeight = o.combine(w.back, bits), w.backWeight+weight
+}
+
+// merge combines a value into the neighbour of its grain, if there is one.
+func (w *window) merge(s *spec, rank int, at int64, bits uint64, in bool, v item.Value) bool {
+	o, older := s.op, true
+	i := rank - 1
+	if i < 0 || w.at(i).at/w.grain != at/w.grain || (i < w.inside) != in {
+		older = false
+		if i = rank; i >= w.size || w.at(i).at/w.grain != at/w.grain || (i < w.inside) != in {
+			return false
+		}
+	}
+	e := w.at(i)
+	switch {
+	case older:
+		w.aggregate(o, i, bits, 1)
+		if w.texts != nil && o == keepLast {
+			w.texts[w.place(i)] = v.String()
+		}
+		e.at = at
+	default:
+		e.bits = o.combine(bits, e.bits)
+		if w.weights != nil {
+			w.weights[w.place(i)]++
+		}
+		if w.texts != nil && o == keepFirst {
+			w.texts[w.place(i)] = v.String()
+		}
+	}
+	if i < w.front {
+		w.aggregateAll(o, i, bits)
+	} else if in && s.shape == stacks {
+		w.pushBack(o, bits, 1)
+	}
+	return true
+}
+
+// dominate removes the entries that a new value of a deque makes needless. It returns the rank of the value, and whether the
+// window needs it.
+func (w *window) dominate(o operation, rank int, bits uint64) (int, bool) {
+	if rank < w.size && o.dominates(w.at(rank).bits, bits) {
+		return 0, false
+	}
+	first := rank
+	for first > 0 && o.dominates(bits, w.at(first-1).bits) {
+		first--
+	}
+	w.remove(first, rank)
+	w.inside -= rank - first
+	return first, true
+}
+
+// advance moves the end of the period to the evaluation at now: waiting entries come in, old ones go out.
+func (w *window) advance(s *spec, now int64) {
+	w.end = max(w.end, s.period.end(now))
+	for w.inside < w.size && w.at(w.inside).at <= w.end {
+		if s.shape == stacks {
+			w.pushBack(s.op, w.at(w.inside).bits, w.weight(w.inside))
+		}
+		w.inside++
+	}
+	w.evict(s)
+}
+
+// evict drops the entries that no later evaluation needs.
+func (w *window) evict(s *spec) {
+	drop := 0
+	if count := int(s.period.count); count > 0 {
+		drop = max(0, w.inside-count)
+	} else {
+		begin := s.period.startOf(w.end)
+		for drop < w.inside && w.at(drop).at <= begin {
+			drop++
+		}
+	}
+	if drop > 0 {
+		w.drop(s, drop)
+	}
+}
+
+// drop removes the oldest entries.
+func (w *window) drop(s *spec, n int) {
+	if w.texts != nil {
+		for i := range n {
+			w.texts[w.place(i)] = ""
+		}
+	}
+	w.head = w.place(n)
+	w.size -= n
+	w.inside -= n
+	switch {
+	case s.shape != stacks:
+	case n <= w.front:
+		w.front -= n
+	default: // the back stack becomes the front stack
+		w.front, w.back, w.backWeight = w.inside, 0, 0
+		for i := w.front - 2; i >= 0; i-- {
+			next := w.at(i + 1)
+			w.aggregate(s.op, i, next.bits, w.weight(i+1))
+		}
+	}
+	if w.size == 0 {
+		w.head = 0
+	}
+}
+
+// total returns the aggregate of the window and its number of values.
+func (w *window) total(o operation) (bits uint64, n int) {
+	bits, n = w.back, int(w.backWeight)
+	if w.front > 0 {
+		weight := w.front
+		if w.weights != nil {
+			weight = int(w.weight(0))
+		}
+		if bits = w.at(0).bits; n > 0 {
+			bits = o.combine(bits, w.back)
+		}
+		n += weight
+	}
+	return bits, n
+}
+
+// insert makes room for an entry of one value.
+func (w *window) insert(rank int, at int64, bits uint64, texts bool, v item.Value) {
+	if w.size == len(w.entries) {
+		w.grow(texts)
+	}
+	w.size++
+	for i := w.size - 1; i > rank; i-- {
+		w.move(i, i-1)
+	}
+	p := w.place(rank)
+	w.entries[p] = entry{at, bits}
+	if w.weights != nil {
+		w.weights[p] = 1
+	}
+	if texts {
+		w.texts[p] = v.String()
+	}
+}
+
+// remove closes the gap of ranks from first to last, exclusive.
+func (w *window) remove(first, last int) {
+	if first == last {
+		return
+	}
+	for ; last < w.size; first, last = first+1, last+1 {
+		w.move(first, last)
+	}
+	w.size = first
+}
+
+// move copies an entry from one rank to another.
+func (w *window) move(to, from int) {
+	to, from = w.place(to), w.place(from)
+	w.entries[to] = w.entries[from]
+	if w.weights != nil {
+		w.weights[to] = w.weights[from]
+	}
+	if w.texts != nil {
+		w.texts[to] = w.texts[from]
+	}
+}
+
+func (w *window) grow(texts bool) {
+	n := len(w.entries)
+	if n == 0 {
+		n = 1
+	} else {
+		n += max(1, n/2)
+	}
+	w.entries = regrow(w.entries, w.head, n)
+	if w.weights != nil || w.grain > 0 {
+		w.weights = regrow(w.weights, w.head, n)
+	}
+	if texts {
+		w.texts = regrow(w.texts, w.head, n)
+	}
+	w.head = 0
+}
+
+func regrow[T any](ring []T, head, size int) []T {
+	out := make([]T, size)
+	n := copy(out, ring[head:])
+	copy(out[n:], ring[:head])
+	return out
+}
+
+// bound keeps a window below its bound of memory: it loses the oldest values where each one counts, and combines
+// neighbours elsewhere.
+func (w *window) bound(s *spec) {
+	limit := maxAggregates
+	combines := s.period.count == 0 && (s.shape != values || s.op != keepLast)
+	switch {
+	case s.texts:
+		limit = maxTexts
+	case !combines:
+		limit = maxValues
+	}
+	switch {
+	case !combines:
+		for w.size > limit+int(s.period.count) {
+			w.lost = max(w.lost, w.at(0).at)
+			w.inside = max(w.inside, 1)
+			w.drop(s, 1)
+		}
+	case w.size > limit:
+		if w.grain == 0 {
+			w.grain = max(1, int64(s.period.span+s.period.delay())/maxAggregates)
+			w.weights = make([]uint32, len(w.entries))
+			for i := range w.size {
+				w.weights[w.place(i)] = 1
+				if i < w.front {
+					w.weights[w.place(i)] = uint32(w.front - i)
+				}
+			}
+		}
+		for w.size > limit/2 {
+			w.grain *= 2
+			w.coarsen(s)
+		}
+	}
+}
+
+// coarsen combines neighbours of one grain.
+func (w *window) coarsen(s *spec) {
+	size, front, inside := 0, 0, 0
+	for i := range w.size {
+		e, side := *w.at(i), 0
+		if i >= w.front {
+			side++
+		}
+		if i >= w.inside {
+			side++
+		}
+		lastSide := 0
+		if size > front {
+			lastSide++
+		}
+		if size > inside {
+			lastSide++
+		}
+		if size > 0 && side == lastSide && w.at(size-1).at/w.grain == e.at/w.grain {
+			last := w.at(size - 1)
+			last.at = e.at
+			if side > 0 || s.shape != stacks { // an aggregate of the front stack has the younger one already
+				last.bits = s.op.combine(last.bits, e.bits)
+				w.weights[w.place(size-1)] += w.weight(i)
+			}
+			continue
+		}
+		w.move(size, i)
+		size++
+		if side == 0 {
+			front++
+		}
+		if side < 2 {
+			inside++
+		}
+	}
+	w.size, w.front, w.inside = size, front, inside
+}
+
+// grains are the times over which long windows combine values.
+var grains = []time.Duration{time.Minute, 5 * time.Minute, 15 * time.Minute, time.Hour, 6 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour}
+
+// grainOf returns the grain of a period. A period up to an hour, moved by up to an hour, has none; that of a longer one is
+// about a hundredth of the period.
+func grainOf(p *period) int64 {
+	reach := p.span + p.delay()
+	if p.span <= time.Hour && p.delay() <= time.Hour {
+		return 0
+	}
+	for _, g := range grains {
+		if p.span/g <= 120 && reach/g <= maxAggregates/2 {
+			return int64(g)
+		}
+	}
+	return int64(grains[len(grains)-1])
+}
