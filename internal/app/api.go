@@ -62,7 +62,7 @@ func (s *Server) openAPI(context.Context) error {
 		},
 		Live: view.Live{
 			Connected: s.sources.connected, Agent: s.agentSession, Limits: s.limitUses, Verdicts: s.reactor.Verdicts,
-			Stream: streamPosition(s.streams), Chunk: s.directory.CheckChunk, Assigned: s.assignedChunk,
+			Stream: streamPosition(s.streams), Judgement: s.directory.Judgement, Assigned: s.assignedChunk,
 		},
 		Access: s.access,
 		Events: events.Options{Actions: s.recorder},

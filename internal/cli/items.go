@@ -7,6 +7,7 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/cli/screen"
+	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -16,7 +17,7 @@ func getItems(c *commandCall, names []string, g *getFlags) error {
 	if err != nil {
 		return err
 	}
-	filter := v1.ItemFilter{Namespace: namespace, Node: g.node, Limit: g.limit}
+	filter := v1.ItemFilter{Namespace: namespace, Node: g.node}
 	if len(names) > 1 {
 		return model.Errorf(model.Invalid, "%d items: name one, as NODE/KEY", len(names)).WithHint("muster get items --node NODE")
 	}
@@ -25,25 +26,27 @@ func getItems(c *commandCall, names []string, g *getFlags) error {
 			return err
 		}
 	}
-	l, err := c.api.Items(c.ctx, filter)
+	items, next, err := client.Pages(g.limit, func(size int, after string) ([]v1.ItemState, string, error) {
+		page, err := c.api.Items(c.ctx, filter, size, after, g.RowFilter)
+		return page.Items, page.Next, err
+	})
 	if err != nil {
 		return err
 	}
-	if len(names) == 1 && len(l.Items) == 0 {
+	if len(names) == 1 && len(items) == 0 {
 		return itemNotFound(filter.Node, filter.Key)
 	}
-	slices.SortStableFunc(l.Items, func(a, b v1.ItemState) int { return cmp.Compare(itemRank(&a), itemRank(&b)) })
-	out := listOutput[v1.ItemState]{
-		value: l, items: l.Items, empty: "no items. Declare them in a Template: muster explain template",
+	slices.SortStableFunc(items, func(a, b v1.ItemState) int {
+		return cmp.Or(cmp.Compare(itemRank(&a), itemRank(&b)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Node, b.Node))
+	})
+	return listOutput[v1.ItemState]{
+		value: v1.ItemList{Items: items, Next: next}, items: items, notes: []string{textWhen(next != "", "more rows: --limit 0 shows all, --node NODE only those of a node")},
+		empty:   "no items. Declare them in a Template: muster explain template",
 		columns: screen.SplitColumns("NAMESPACE|NODE|KEY|LAST VALUE|AGE|STATE").HideUnless(c.allNamespaces, "NAMESPACE"),
 		row: func(i v1.ItemState) []any {
 			return []any{i.Namespace, i.Node, i.Key, cmp.Or(firstLineOf(i.Text), "-"), c.AgeText(i.At), itemState(&i)}
 		},
-	}
-	if l.More {
-		out.notes = []string{"more rows: --limit 0 shows all, --node NODE only those of a node"}
-	}
-	return out.print(c)
+	}.print(c)
 }
 
 // itemRank orders items for people: unsupported ones, ones without a value, all others.
@@ -91,7 +94,7 @@ func describeItem(c *commandCall, name string) error {
 	if err != nil {
 		return err
 	}
-	l, err := c.api.Items(c.ctx, v1.ItemFilter{Namespace: namespace, Node: node, Key: key})
+	l, err := c.api.Items(c.ctx, v1.ItemFilter{Namespace: namespace, Node: node, Key: key}, 100, "")
 	if err != nil {
 		return err
 	}

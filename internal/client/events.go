@@ -1,7 +1,6 @@
 package client
 
 import (
-	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -116,10 +115,10 @@ func (e Events) Watch(ctx context.Context, f v1.EventFilter, opened func() error
 // Problems has the operations on problems.
 type Problems struct{ c *connection }
 
-// Items returns the last values of items, by node and key.
-func (c *Client) Items(ctx context.Context, f v1.ItemFilter) (v1.ItemList, error) {
-	limit := cmp.Or(f.Limit, v1.MaxItems)
-	return getJSON[v1.ItemList](ctx, c.c, "/items", buildQuery("namespace", f.Namespace, "node", f.Node, "template", f.Template, "key", f.Key, "state", f.State, "limit", intParam(limit)))
+// Items returns a page of the last values of items, by node and key.
+func (c *Client) Items(ctx context.Context, f v1.ItemFilter, limit int, after string, narrow ...v1.RowFilter) (v1.ItemList, error) {
+	query := buildQuery("namespace", f.Namespace, "node", f.Node, "template", f.Template, "key", f.Key, "state", f.State, "after", after, "limit", intParam(limit))
+	return getJSON[v1.ItemList](ctx, c.c, "/items", addRowFilter(query, narrow))
 }
 
 // List returns a page of problems, newest first.

@@ -183,19 +183,6 @@ func (d *Directory) CheckByName(namespace, name string) (model.CheckID, bool) {
 	return d.now.Load().unitNames.Get(unitName{checkKind, route.Name{Namespace: namespace, Name: name}})
 }
 
-// CheckName returns the namespace and name of a check.
-func (d *Directory) CheckName(id model.CheckID) (namespace, name string, ok bool) {
-	if id < model.FirstCheck {
-		name = model.BuiltinCheckName(id)
-		return model.DefaultNamespaceName, name, name != ""
-	}
-	u := d.SourceUnit(model.CheckSource(id))
-	if u == nil {
-		return "", "", false
-	}
-	return u.Namespace, u.Name.Name, true
-}
-
 // TemplateByName returns the id of a Template by its namespace and name.
 func (d *Directory) TemplateByName(namespace, name string) (model.UnitID, bool) {
 	return d.now.Load().unitNames.Get(unitName{templateKind, route.Name{Namespace: namespace, Name: name}})
@@ -215,15 +202,15 @@ func (d *Directory) SourceUnit(s model.Source) *Unit {
 
 // SourceName returns the namespace and name of the source of a problem: of its check or Template.
 func (d *Directory) SourceName(s model.Source) (namespace, name string, ok bool) {
-	switch s.Kind {
-	case model.SourceCheck:
-		return d.CheckName(s.Check())
-	case model.SourceTrigger:
-		if u := d.SourceUnit(s); u != nil {
-			return u.Namespace, u.Name.Name, true
-		}
+	if s.Kind == model.SourceCheck && s.Check() < model.FirstCheck {
+		name = model.BuiltinCheckName(s.Check())
+		return model.DefaultNamespaceName, name, name != ""
 	}
-	return "", "", false
+	u := d.SourceUnit(s)
+	if u == nil {
+		return "", "", false
+	}
+	return u.Namespace, u.Name.Name, true
 }
 
 // NodeUnits returns the ids of the checks and other declared units that are assigned to a node, ascending.
@@ -278,9 +265,6 @@ func (d *Directory) Chunks() int { return d.now.Load().chunks.size }
 func (d *Directory) Judgement(id model.ChunkID, instance string) *model.CheckChunk {
 	return d.Chunk(id).Judgement(instance)
 }
-
-// CheckChunk returns the compiled check with a chunk id; nil: the id is unknown or belongs to another kind of chunk.
-func (d *Directory) CheckChunk(id model.ChunkID) *model.CheckChunk { return d.Chunk(id).AsCheck() }
 
 // Handler returns the specification of a handler.
 func (d *Directory) Handler(namespace, name string) (*model.HandlerSpec, bool) {
@@ -345,7 +329,6 @@ type Reader interface {
 	NodesMatching(namespace string, s Selector) []model.NodeID
 	GroupMembers(namespace, name string) []model.NodeID
 	CheckByName(namespace, name string) (model.CheckID, bool)
-	CheckName(id model.CheckID) (namespace, name string, ok bool)
 	TemplateByName(namespace, name string) (model.UnitID, bool)
 	SourceUnit(s model.Source) *Unit
 	SourceName(s model.Source) (namespace, name string, ok bool)

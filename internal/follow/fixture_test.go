@@ -67,8 +67,8 @@ func (d *testDirectory) SourceName(s model.Source) (string, string, bool) {
 // Revision returns the revision that change has increased.
 func (d *testDirectory) Revision() int64 { d.mu.Lock(); defer d.mu.Unlock(); return d.revision }
 
-// CheckChunk returns a check with one result per minute for any chunk id.
-func (d *testDirectory) CheckChunk(id model.ChunkID) *model.CheckChunk {
+// Judgement returns a check with one result per minute for any chunk id.
+func (d *testDirectory) Judgement(id model.ChunkID, _ string) *model.CheckChunk {
 	if c := model.BuiltinChunkOf(id); c != nil {
 		return c
 	}
@@ -116,7 +116,7 @@ type testServer struct {
 // newTestServer returns a server with a journal in memory, an event view and no handlers.
 func newTestServer(t testing.TB) *testServer {
 	r := &testServer{t: t, fs: memfs.New(), directory: &testDirectory{streams: map[route.Name]*model.HandlerSpec{}, shadow: map[string]bool{}}, numbers: map[model.NodeID]uint64{}, timeout: time.Second}
-	r.view = event.New(shard.New(shard.Options{Chunks: func(id model.ChunkID) *model.Chunk { return r.directory.CheckChunk(id).Seal() }, Workers: 2}), event.Options{})
+	r.view = event.New(shard.New(shard.Options{Chunks: func(id model.ChunkID) *model.Chunk { return r.directory.Judgement(id, "").Seal() }, Workers: 2}), event.Options{})
 	r.log = testenv.Value(journal.Open("j", journal.Options{FS: r.fs, Deliver: r.view.Deliver, Reserve: -1, Tick: -1, SegmentSize: 1 << 20}))(t)
 	testenv.NoError(t, r.fs.MkdirAll("d"))
 	ctx, end := context.WithCancel(context.Background())

@@ -231,7 +231,7 @@ type Directory interface {
 	route.Directory
 	// Revision returns a number that changes whenever any other method would return another answer.
 	Revision() int64
-	CheckChunk(id model.ChunkID) *model.CheckChunk
+	Judgement(id model.ChunkID, instance string) *model.CheckChunk
 	// Shadow reports whether a namespace has notifications: shadow, so that no results of its nodes are sent.
 	Shadow(namespace string) bool
 	// Streams returns the handlers with stream.results: all.
@@ -321,7 +321,7 @@ func (w *nameCache) checkText(id model.ChunkID) *checkText {
 		return c
 	}
 	var c *checkText
-	if chunk := w.directory.CheckChunk(id); chunk != nil {
+	if chunk := w.directory.Judgement(id, ""); chunk != nil {
 		c = &checkText{id: chunk.Unit, severities: chunk.Severities}
 		ns, name, ok := w.directory.SourceName(model.CheckSource(chunk.Unit))
 		if !ok {

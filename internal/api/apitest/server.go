@@ -120,7 +120,7 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 	r.Handler = api.New(api.Options{
 		Stores: view.Stores{Kinds: kinds, Intent: r.Intent, Rows: store, Events: r.View, Directory: explainedDirectory{r.Directory, r.Planner.Inspector()}, History: r.History, Routing: r.Routes, Now: r.Now},
 		Live: view.Live{
-			Connected: r.connected, Agent: r.agentSession, Chunk: r.Directory.CheckChunk, Assigned: r.assignedChunk,
+			Connected: r.connected, Agent: r.agentSession, Judgement: r.Directory.Judgement, Assigned: r.assignedChunk,
 			Limits:   func(string) []v1.LimitUse { return nil },
 			Verdicts: func(model.NodeID, model.CheckID) (react.Verdicts, bool) { return react.Verdicts{}, false },
 			Stream:   func(route.Name) (v1.HandlerStream, bool) { return v1.HandlerStream{}, false },

@@ -29,8 +29,8 @@ func (oneNodeDirectory) NodeFacts(model.NodeID) map[string]string { return nil }
 // NodeGroups returns the only group.
 func (oneNodeDirectory) NodeGroups(model.NodeID) []string { return []string{"web"} }
 
-// CheckName returns the name of the only check.
-func (oneNodeDirectory) CheckName(model.CheckID) (string, string, bool) {
+// SourceName returns the name of the only check.
+func (oneNodeDirectory) SourceName(model.Source) (string, string, bool) {
 	return "default", "disk", true
 }
 

@@ -199,7 +199,7 @@ func (c *traceBuilder) addTargetLink() (*model.CheckSpec, error) {
 	c.targeted = why.Lands
 	wanted := len(c.out.Links)
 	c.addTraceLink("wanted", why.Lands, "%s", why.Text).Under = nodes.ReasonLinks(why.Under)
-	namespace, name, _ := c.Directory.CheckName(c.check)
+	namespace, name, _ := c.Directory.SourceName(model.CheckSource(c.check))
 	key := intent.Key{Kind: "Check", Namespace: namespace, Name: name}
 	declared, err := c.declarationLink(c.ctx, key)
 	if err != nil {

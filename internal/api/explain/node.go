@@ -54,7 +54,7 @@ func (s *explainRequest) assignedChecksLink(node model.NodeID, namespace string)
 		if !ok {
 			continue
 		}
-		ns, name, _ := s.Directory.CheckName(check)
+		ns, name, _ := s.Directory.SourceName(model.CheckSource(check))
 		if ns != namespace {
 			name = ns + "/" + name
 		}
@@ -231,7 +231,7 @@ func (c *traceBuilder) addScheduleLinks(spec *model.CheckSpec) {
 // lastExceptionEnd returns the end of the latest schedule exception since the last run of the check. For a present
 // exception it adds a step to the trace.
 func (c *traceBuilder) lastExceptionEnd(st *event.State) (end time.Time) {
-	chunk := c.Chunk(st.Chunk)
+	chunk := c.Judgement(st.Chunk, st.Instance)
 	if chunk == nil || len(chunk.Except) == 0 {
 		return end
 	}

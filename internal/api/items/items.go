@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/muster-fleet/muster/internal/access"
+	"github.com/muster-fleet/muster/internal/api/list"
 	"github.com/muster-fleet/muster/internal/api/op"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/model"
@@ -31,19 +32,25 @@ func Register(r *op.Routes, o Options) {
 	op.Handle(at, op.Get("listItems", "/api/v1/items", "items", "List items with their last values, by node and key", model.NotFound), access.NeedOn(access.Read, "item"), (*itemRequest).listItems)
 }
 
-// listItems returns the items of the nodes that the parameters select.
+// listItems returns a page of the items of the nodes that the parameters select.
 func (s *itemRequest) listItems(ctx context.Context, in *struct {
 	Namespace string `query:"namespace" maxLength:"253" doc:"Namespace of the nodes; empty: all."`
 	Node      string `query:"node" maxLength:"253" doc:"Of this node; needs namespace."`
 	Template  string `query:"template" maxLength:"510" doc:"Of this Template."`
 	Key       string `query:"key" maxLength:"2048" doc:"With exactly this key."`
 	State     string `query:"state" enum:"ok,unsupported,waiting" doc:"In this state."`
-	Limit     int    `query:"limit" minimum:"1" maximum:"10000" default:"1000"`
+	list.OfNode
+	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+	After string `query:"after" maxLength:"4096" doc:"The field next of the page before."`
 }) (*op.Body[v1.ItemList], error) {
 	if err := s.RequireNamespace(ctx, in.Namespace); err != nil {
 		return nil, err
 	}
-	nodes := s.Directory.Nodes(in.Namespace)
+	filter, err := list.NewNodeRowFilter(s.View, in.OfNode)
+	if err != nil {
+		return nil, err
+	}
+	nodes := filter.Nodes(s.View, in.Namespace)
 	if in.Node != "" {
 		node, ok := s.Directory.NodeByName(in.Namespace, in.Node)
 		if !ok {
@@ -51,24 +58,41 @@ func (s *itemRequest) listItems(ctx context.Context, in *struct {
 		}
 		nodes = []model.NodeID{node}
 	}
-	out := v1.ItemList{Items: []v1.ItemState{}}
-	for _, node := range nodes {
-		for _, i := range s.itemsOf(node) {
-			if in.Template != "" && i.Template != in.Template || in.Key != "" && i.Key != in.Key || in.State != "" && i.State != in.State {
-				continue
+	nodes = slices.Sorted(slices.Values(nodes)) // a page continues behind a node, even behind a deleted one
+	items, next, err := list.ReadPage(s.View, list.PagedRows[nodeItem]{
+		Limit: in.Limit, After: in.After, Filter: filter,
+		Read: func(behind list.Cursor, size int) (rows []nodeItem, err error) {
+			first, _ := slices.BinarySearch(nodes, model.NodeID(behind.Number))
+			for _, node := range nodes[first:] {
+				for _, i := range s.itemsOf(node) {
+					row := nodeItem{node, i}
+					if in.Template != "" && i.Template != in.Template || in.Key != "" && i.Key != in.Key || in.State != "" && i.State != in.State ||
+						node == model.NodeID(behind.Number) && row.place() <= behind.ID {
+						continue
+					}
+					if rows = append(rows, row); len(rows) == size {
+						return rows, nil
+					}
+				}
 			}
-			if len(out.Items) == in.Limit {
-				out.More = true
-				return op.Answer(out), nil
-			}
-			out.Items = append(out.Items, i)
-		}
-	}
-	return op.Answer(out), nil
+			return rows, nil
+		},
+		Cursor: func(i *nodeItem) list.Cursor { return list.Cursor{Number: int64(i.node), ID: i.place()} },
+	}, func(i *nodeItem) (model.NodeID, v1.ItemState) { return i.node, i.ItemState })
+	return op.Answer(v1.ItemList{Items: items, Next: next}), err
 }
 
+// nodeItem is an item with its node.
+type nodeItem struct {
+	node model.NodeID
+	v1.ItemState
+}
+
+// place returns the text by which the items of a node are sorted.
+func (i *nodeItem) place() string { return i.Key + "\x00" + i.Template }
+
 // itemsOf returns the items of a node by key: those with values, and those of its Templates for which none came yet.
-func (s *itemRequest) itemsOf(node model.NodeID) (list []v1.ItemState) {
+func (s *itemRequest) itemsOf(node model.NodeID) (rows []v1.ItemState) {
 	type itemKey struct {
 		template model.UnitID
 		key      string
@@ -95,12 +119,12 @@ func (s *itemRequest) itemsOf(node model.NodeID) (list []v1.ItemState) {
 	}
 	namespace, name, _ := s.Directory.NodeName(node)
 	for i := range states {
-		list = append(list, s.showItem(namespace, name, &states[i]))
+		rows = append(rows, s.showItem(namespace, name, &states[i]))
 	}
-	slices.SortFunc(list, func(a, b v1.ItemState) int {
+	slices.SortFunc(rows, func(a, b v1.ItemState) int {
 		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Template, b.Template))
 	})
-	return list
+	return rows
 }
 
 // showItem converts an item to the API's form.

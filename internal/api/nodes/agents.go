@@ -348,7 +348,7 @@ func (s *nodeRequest) buildNodeState(id model.NodeID, sum *event.Summary, withCh
 	out.Proxy = s.Directory.Node(id).Proxy
 	if withChecks {
 		for _, check := range s.Directory.NodeUnits(id) {
-			if namespace, name, ok := s.Directory.CheckName(check); ok {
+			if namespace, name, ok := s.Directory.SourceName(model.CheckSource(check)); ok {
 				if namespace != out.Namespace {
 					name = namespace + "/" + name
 				}

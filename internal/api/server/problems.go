@@ -188,7 +188,7 @@ func (p *problemSummary) addChecks() {
 			Status: c.status, Severity: c.severity, Names: v1.NamesOf(c.status, c.severity), Nodes: c.nodes, Output: c.output,
 			Since: view.TimeOfNanoseconds(c.first), Last: view.TimeOfNanoseconds(c.last), Examples: p.nodeNames(c.examples, p.namespace),
 		}
-		_, one.Check, _ = p.Directory.CheckName(c.check)
+		_, one.Check, _ = p.Directory.SourceName(model.CheckSource(c.check))
 		one.Namespace, _ = p.Directory.NamespaceName(c.namespace)
 		p.out.Wrong = append(p.out.Wrong, one)
 	}

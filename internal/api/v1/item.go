@@ -35,14 +35,8 @@ type ItemTrigger struct {
 // ItemList is a list of items.
 type ItemList struct {
 	Items []ItemState `json:"items"`
-	More  bool        `json:"more,omitempty"` // the limit left items out
+	Next  string      `json:"next,omitempty"` // page token of the next page
 }
 
 // ItemFilter selects items. Empty fields select everything.
-type ItemFilter struct {
-	Namespace, Node, Template, Key, State string
-	Limit                                 int // zero: the most that one request returns
-}
-
-// MaxItems is the most items that one request returns.
-const MaxItems = 10_000
+type ItemFilter struct{ Namespace, Node, Template, Key, State string }

@@ -203,11 +203,6 @@ func (d scopedDirectory) CheckByName(namespace, name string) (model.CheckID, boo
 	return d.all.CheckByName(namespace, name)
 }
 
-// CheckName returns the name of a check.
-func (d scopedDirectory) CheckName(id model.CheckID) (namespace, name string, ok bool) {
-	return d.SourceName(model.CheckSource(id))
-}
-
 // TemplateByName finds a visible Template by name.
 func (d scopedDirectory) TemplateByName(namespace, name string) (model.UnitID, bool) {
 	if !d.showsDefinitionsOf(namespace) {
@@ -387,7 +382,7 @@ func (e scopedEvents) CountsByNamespace() map[model.NamespaceID]event.Counts {
 // CountsOf counts the visible events of a check one by one, because shared and built-in checks have events in other
 // namespaces.
 func (e scopedEvents) CountsOf(check model.CheckID) (sum event.Counts) {
-	if namespace, _, ok := e.directory.all.CheckName(check); ok && e.directory.includesNamespace(namespace) && model.BuiltinCheckName(check) == "" {
+	if namespace, _, ok := e.directory.all.SourceName(model.CheckSource(check)); ok && e.directory.includesNamespace(namespace) && model.BuiltinCheckName(check) == "" {
 		return e.all.CountsOf(check)
 	}
 	for st, err := range allEvents(context.Background(), e.all, e.boundQuery(event.Query{Checks: []model.CheckID{check}})) {

@@ -66,8 +66,8 @@ type Live struct {
 	Verdicts func(model.NodeID, model.CheckID) (react.Verdicts, bool)
 	// Stream returns the progress of a handler that receives every result; false: the handler receives no results.
 	Stream func(route.Name) (v1.HandlerStream, bool)
-	// Chunk finds a chunk by its id; nil: no chunk has it any more.
-	Chunk func(model.ChunkID) *model.CheckChunk
+	// Judgement finds the rules that judged an event, by its chunk and instance; nil: no chunk has them any more.
+	Judgement func(chunk model.ChunkID, instance string) *model.CheckChunk
 	// Assigned finds the chunk of a check in the assignment of a node; nil: the node does not run the check.
 	Assigned func(model.NodeID, model.CheckID) *model.CheckChunk
 }

@@ -142,7 +142,7 @@ func (s *Server) withinLimits(namespace string, missing []model.Resource) []mode
 // countPassiveChecks returns how many passive checks a namespace has.
 func (s *Server) countPassiveChecks(namespace string) (n int) {
 	for _, id := range s.cfg.Plan.PassiveChecks("", "") {
-		if ns, _, _ := s.cfg.Plan.CheckName(id); ns == namespace {
+		if ns, _, _ := s.cfg.Plan.SourceName(model.CheckSource(id)); ns == namespace {
 			n++
 		}
 	}

@@ -131,10 +131,10 @@ func (w *testServer) PassiveChecks(string, string) (ids []model.CheckID) {
 	return ids
 }
 
-// CheckName implements Plan by the test's checks.
-func (w *testServer) CheckName(id model.CheckID) (string, string, bool) {
+// SourceName implements Plan by the test's checks.
+func (w *testServer) SourceName(s model.Source) (string, string, bool) {
 	for name, c := range w.checks {
-		if c.Chunk.Unit == id {
+		if c.Chunk.Unit == s.Check() {
 			return "default", name, true
 		}
 	}

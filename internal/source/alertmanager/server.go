@@ -90,7 +90,7 @@ func (s *Server) loadOpenEvents(ctx context.Context) error {
 		}
 		for i := range page.States {
 			st := &page.States[i]
-			namespace, check, ok := s.cfg.Plan.CheckName(st.Check)
+			namespace, check, ok := s.cfg.Plan.SourceName(model.CheckSource(st.Check))
 			if !ok || st.Stream != 0 || st.Expired { // an event of an agent, or an expired event: alerts do not end it
 				continue
 			}
@@ -211,7 +211,7 @@ type Intent interface {
 type Plan interface {
 	PassiveCheck(namespace, name string) (directory.PassiveCheck, bool)
 	PassiveChecks(namespace, source string) []model.CheckID
-	CheckName(id model.CheckID) (namespace, name string, ok bool)
+	SourceName(s model.Source) (namespace, name string, ok bool)
 	NodeByName(namespace, name string) (model.NodeID, bool)
 	NodeName(id model.NodeID) (namespace, name string, ok bool)
 	NodesMatching(namespace string, s directory.Selector) []model.NodeID
