@@ -715,7 +715,7 @@ func TestEventListCountsMatches(t *testing.T) {
 	}
 }
 
-// A problem that belongs to no check shows its source, and has an empty field check.
+// A problem that belongs to no check shows its source, also in the field check.
 func TestProblemWithoutCheckShowsItsSource(t *testing.T) {
 	r := apitest.NewServer(t)
 	r.DeclareNodes("default", nil, "web01")
@@ -730,7 +730,7 @@ func TestProblemWithoutCheckShowsItsSource(t *testing.T) {
 	list, err := c.Problems.List(t.Context(), "default", "", "", false, 10, "", v1.RowFilter{Where: `row.source.kind != "check"`})
 	testenv.NoError(t, err)
 	want := v1.Source{Kind: "source-200", Name: "rule7", ID: 7, Instance: "/var"}
-	if len(list.Items) != 1 || list.Items[0].ID != "one" || list.Items[0].Source != want || list.Items[0].Check != "" {
+	if len(list.Items) != 1 || list.Items[0].ID != "one" || list.Items[0].Source != want || list.Items[0].Check != "rule7:/var" {
 		t.Errorf("listed %+v", list.Items)
 	}
 	two, err := c.Problems.Get(t.Context(), "two")
