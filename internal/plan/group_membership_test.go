@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -332,4 +333,30 @@ func TestSensuAgentsHaveADefaultKeepalive(t *testing.T) {
 	is("it names another", "web01", nil, nil)
 	comes(&model.NodeSpec{Keepalive: &model.Keepalive{Pipelines: []string{"alerts"}}})
 	is("declared", "web01", nil, []string{"alerts"})
+}
+
+// TestEditOfATriggerAnnouncesReceivers checks that an edit of the handlers or route of a trigger announces other receivers,
+// and that an edit of its runbook does not.
+func TestEditOfATriggerAnnouncesReceivers(t *testing.T) {
+	h := newTestPlanner(t)
+	announced := false
+	h.p.directory.Subscribe(func(c directory.Change) { announced = c.Receivers })
+	apply := func(edit func(*model.Trigger)) bool {
+		t.Helper()
+		trigger := model.Trigger{Name: "load is high", Expression: "last(//system.cpu.load)>5"}
+		edit(&trigger)
+		announced = false
+		h.apply("Template", "default", "linux", nil, &model.TemplateSpec{Items: []model.Item{{Key: "system.cpu.load"}}, Triggers: []model.Trigger{trigger}})
+		return announced
+	}
+	apply(func(*model.Trigger) {})
+	if apply(func(t *model.Trigger) { t.Runbook = "https://wiki.example.org/load" }) {
+		t.Error("another runbook announces other receivers")
+	}
+	if !apply(func(t *model.Trigger) { t.Alert = &model.Alert{Route: "night"} }) {
+		t.Error("another route announces no other receivers")
+	}
+	if !apply(func(t *model.Trigger) { t.Alert = &model.Alert{Handlers: []string{"night"}} }) {
+		t.Error("another handler announces no other receivers")
+	}
 }

@@ -322,7 +322,7 @@ func receiversDiffer(e edit) bool {
 }
 
 // receiversOf lists the names of the receivers in a definition.
-func receiversOf(def any) []string {
+func receiversOf(def any) (list []string) {
 	switch d := def.(type) {
 	case *directory.Namespace:
 		return d.Handlers
@@ -334,8 +334,14 @@ func receiversOf(def any) []string {
 		if c := d.chunk.AsCheck(); c != nil {
 			return slices.Concat(c.Handlers, []string{"", c.Route}, c.Pipelines)
 		}
+		if t := d.chunk.AsTemplate(); t != nil {
+			for i := range t.Triggers {
+				list = append(list, t.Triggers[i].Name, t.Triggers[i].Route, "")
+				list = append(list, t.Triggers[i].Handlers...)
+			}
+		}
 	}
-	return nil
+	return list
 }
 
 // upstreamOf returns the upstream node in a node's definition; zero: the definition has none.
