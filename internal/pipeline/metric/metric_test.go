@@ -129,6 +129,14 @@ func TestTriggerMakesOneVerdictPerChange(t *testing.T) {
 	if items := v.Items(7); len(items) != 3 || items[1].Value != item.FromFloat(1.5) {
 		t.Fatalf("items after an edit %+v", items)
 	}
+	v.template(testChunk(5)) // as late values of the older definition compile it
+	apply(wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordVerdict, Node: 7, Verdict: &wire.Verdict{Commit: 5, Index: 1, Chunk: 5, Trigger: "high"}}))
+	if named := v.Chunks(); len(named) != 1 || !named[8] {
+		t.Errorf("used chunks %v", named)
+	}
+	if _, ok := v.templates.Load(model.ChunkID(5)); ok {
+		t.Error("the compiled form of an unused chunk stays")
+	}
 }
 
 // FuzzDecodeUnit decodes arbitrary bytes as the state of a template.

@@ -66,7 +66,8 @@ func (u *unitState) itemState(i int) ItemState {
 	return out
 }
 
-// Chunks returns the chunks that present states of items stand on.
+// Chunks returns the chunks that present states of items stand on. It drops the compiled form of all others: their next
+// values compile them again.
 func (v *View) Chunks() map[model.ChunkID]bool {
 	named := map[model.ChunkID]bool{}
 	for i := range v.partitions {
@@ -82,6 +83,12 @@ func (v *View) Chunks() map[model.ChunkID]bool {
 		}
 		p.Unlock()
 	}
+	v.templates.Range(func(id, _ any) bool {
+		if !named[id.(model.ChunkID)] {
+			v.templates.Delete(id)
+		}
+		return true
+	})
 	return named
 }
 
