@@ -320,7 +320,7 @@ func (t *jsonTree) value(n uint32) string {
 // compact returns the JSON of a node without white space.
 func (t *jsonTree) compact(n uint32) string {
 	s := t.raw(n)
-	if !t.isContainer(n) || strings.IndexAny(s, " \n\r\t") < 0 {
+	if !t.isContainer(n) || !strings.ContainsAny(s, " \n\r\t") {
 		return s
 	}
 	out := make([]byte, 0, len(s))
