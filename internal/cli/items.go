@@ -39,9 +39,13 @@ func getItems(c *commandCall, names []string, g *getFlags) error {
 	slices.SortStableFunc(items, func(a, b v1.ItemState) int {
 		return cmp.Or(cmp.Compare(itemRank(&a), itemRank(&b)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Node, b.Node))
 	})
+	empty := "no items. Declare them in a Template: muster explain template"
+	if g.hasFilter() || g.node != "" {
+		empty = "no items match"
+	}
 	return listOutput[v1.ItemState]{
 		value: v1.ItemList{Items: items, Next: next}, items: items, notes: []string{textWhen(next != "", "more rows: --limit 0 shows all, --node NODE only those of a node")},
-		empty:   "no items. Declare them in a Template: muster explain template",
+		empty:   empty,
 		columns: screen.SplitColumns("NAMESPACE|NODE|KEY|LAST VALUE|AGE|STATE").HideUnless(c.allNamespaces, "NAMESPACE"),
 		row: func(i v1.ItemState) []any {
 			return []any{i.Namespace, i.Node, i.Key, cmp.Or(firstLineOf(i.Text), "-"), c.AgeText(i.At), itemState(&i)}
