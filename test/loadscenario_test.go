@@ -371,7 +371,7 @@ func TestLoadServerCrash(t *testing.T) {
 			signalServerIn(t, run.temp, c.signal)
 			run.AwaitExit(21, c.says, "neither acknowledged nor refused")
 			rep := readReport(t, run.out)
-			assert(t, !rep.OK() && rep.Balance.Missing != 0 && !rep.Balance.WasCompared() && strings.Contains(strings.Join(rep.Verdict, "; "), "the server's states could not be read and were not compared"),
+			assert(t, !rep.OK() && rep.Balance.Missing != 0 && !rep.Balance.WasCompared() && strings.Contains(strings.Join(rep.Verdict, "; "), "could not be read, and is not compared"),
 				"%+v; %q", rep.Balance, rep.Verdict)
 			assert(t, len(readFile(t, filepath.Join(run.out, "server.log"))) > 0, "the server's log is empty")
 		})
