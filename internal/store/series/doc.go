@@ -1,0 +1,14 @@
+// Package series is the store of numeric values of items: appended by the workers of the metric reducer, read by PromQL.
+//
+// Each worker has an Appender. A commit of the journal is one transaction: its values and one position sample, which are
+// one record of the write-ahead log. A kill keeps both or none, so a replay that begins behind Store.Floor appends each
+// value once. Floor counts only what is synced to the disk (Store.Sync).
+//
+// A commit that fails leaves the appender behind: it refuses everything until Restart, after which the caller replays the
+// journal from the commit behind Written. The journal must keep these values: its cut has to count Floor as a consumer.
+//
+// Open stands on Prometheus' tsdb. The server does not open a store yet.
+//
+// Goroutines: those of the tsdb (compaction). An Appender belongs to one goroutine; any goroutine may call the Store.
+// Start reading at store.go.
+package series

@@ -1,0 +1,223 @@
+package series
+
+import (
+	"context"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+
+	"github.com/muster-fleet/muster/internal/journal"
+)
+
+// point is a stored value.
+type point struct {
+	ms    int64
+	value float64
+}
+
+// load and start are the series and the time of the tests.
+var load = Labels("system.cpu.load[all,avg1]", "web-1", "default", "linux")
+
+const start = int64(1_800_000_000_000) // ms
+
+// open opens a store in a folder.
+func open(t *testing.T, dir string) Store {
+	t.Helper()
+	s, err := Open(dir, Options{LateWindow: time.Hour, MaxSeries: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// add appends a value to a series at a time in ns behind start.
+func add(t *testing.T, a Appender, s *Series, l labels.Labels, ns int64, v float64) {
+	t.Helper()
+	if err := a.Append(s, func() labels.Labels { return l }, start*1e6+ns, v); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// commit commits a number of log 7.
+func commit(t *testing.T, a Appender, number uint64) {
+	t.Helper()
+	if err := a.Commit(journal.Position{Log: 7, Number: number}, start); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// read returns the values of all series that queries see, by labels.
+func read(t *testing.T, s storage.Queryable) map[string][]point {
+	t.Helper()
+	q, err := s.Querier(math.MinInt64, math.MaxInt64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	got := map[string][]point{}
+	set := q.Select(context.Background(), true, nil, labels.MustNewMatcher(labels.MatchRegexp, labels.MetricName, ".+"))
+	for set.Next() {
+		it := set.At().Iterator(nil)
+		for it.Next() == chunkenc.ValFloat {
+			ms, v := it.At()
+			key := set.At().Labels().String()
+			got[key] = append(got[key], point{ms - start, v})
+		}
+	}
+	if set.Err() != nil {
+		t.Fatal(set.Err())
+	}
+	return got
+}
+
+// want compares the values of the series load.
+func want(t *testing.T, s Store, points ...point) {
+	t.Helper()
+	if got := read(t, s)[load.String()]; !slices.Equal(got, points) {
+		t.Errorf("values %v, want %v", got, points)
+	}
+}
+
+// TestStoreKeepsValues appends values in order, late and two in a millisecond, and reads them again after a restart.
+func TestStoreKeepsValues(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	a := s.Appender(3)
+	var ref Series
+	add(t, a, &ref, load, 0, 1)
+	add(t, a, &ref, load, 100, 2) // the same millisecond
+	add(t, a, &ref, load, 5e6, 3)
+	commit(t, a, 1)
+	add(t, a, &ref, load, 3e6, 4) // late
+	add(t, a, &ref, load, -2*int64(time.Hour), 5)
+	commit(t, a, 2)
+	points := []point{{0, 1}, {1, 2}, {3, 4}, {5, 3}}
+	want(t, s, points...)
+	if c := s.Counts(); c != (Counts{Values: 4, Moved: 1, Late: 1}) {
+		t.Errorf("counts %+v", c)
+	}
+	if p := s.Floor(3, 7); p.Number != 0 {
+		t.Errorf("floor %v before Sync", p)
+	}
+	if err := errors.Join(s.Sync(), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, dir)
+	defer s.Close()
+	want(t, s, points...)
+	if p := s.Floor(3, 7); p != (journal.Position{Log: 7, Number: 2}) {
+		t.Errorf("floor %v", p)
+	}
+	if p := s.Floor(3, 8); p.Number != 0 {
+		t.Errorf("floor %v in another log", p)
+	}
+	if got := read(t, s); len(got) != 1 {
+		t.Errorf("queries see %v", got)
+	}
+}
+
+// TestKillKeepsValuesWithPosition copies the folder of an open store, as a kill leaves it, with a commit torn in the middle.
+func TestKillKeepsValuesWithPosition(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	defer s.Close()
+	a := s.Appender(0)
+	var ref Series
+	add(t, a, &ref, load, 0, 1)
+	commit(t, a, 1)
+	first := filepath.Join(dir, "wal", "00000000")
+	before, err := os.Stat(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	add(t, a, &ref, load, 5e6, 2)
+	commit(t, a, 2)
+	whole, err := os.ReadFile(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cut := before.Size(); ; cut = min(cut+5, int64(len(whole))) {
+		killed := t.TempDir()
+		if err := os.Mkdir(filepath.Join(killed, "wal"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(killed, "wal", "00000000"), whole[:cut], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		k := open(t, killed)
+		if got, p := len(read(t, k)[load.String()]), k.Floor(0, 7).Number; uint64(got) != p {
+			t.Errorf("cut at %d: %d values, floor %d", cut, got, p)
+		}
+		if err := k.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if cut == int64(len(whole)) {
+			break
+		}
+	}
+}
+
+// TestFailedCommitLeavesBehind fails a commit, and replays it behind the floor after a restart.
+func TestFailedCommitLeavesBehind(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	a := s.Appender(0)
+	var ref Series
+	add(t, a, &ref, load, 0, 1)
+	commit(t, a, 1)
+	add(t, a, &ref, load, 5e6, 2)
+	if err := s.Close(); err != nil { // so that the write-ahead log refuses
+		t.Fatal(err)
+	}
+	if err := a.Commit(journal.Position{Log: 7, Number: 2}, start); err == nil {
+		t.Fatal("the commit succeeded")
+	}
+	if err := a.Append(&ref, nil, start*1e6+6e6, 3); !errors.Is(err, ErrBehind) {
+		t.Errorf("append behind a failed commit: %v", err)
+	}
+	if err := a.Commit(journal.Position{Log: 7, Number: 3}, start); !errors.Is(err, ErrBehind) || a.Written(7).Number != 1 {
+		t.Errorf("commit behind a failed commit: %v, written %v", err, a.Written(7))
+	}
+	s = open(t, dir)
+	defer s.Close()
+	if p := s.Floor(0, 7).Number; p != 1 {
+		t.Fatalf("floor %d", p)
+	}
+	a, ref = s.Appender(0), Series{}
+	add(t, a, &ref, load, 5e6, 2)
+	commit(t, a, 2)
+	add(t, a, &ref, load, 6e6, 3)
+	commit(t, a, 3)
+	want(t, s, point{0, 1}, point{5, 2}, point{6, 3})
+}
+
+// TestNamespaceLimit refuses and counts a third series of a namespace, not of another one.
+func TestNamespaceLimit(t *testing.T) {
+	s := open(t, t.TempDir())
+	defer s.Close()
+	a := s.Appender(0)
+	for i, l := range []labels.Labels{load, Labels("a", "n", "default", "t"), Labels("b", "n", "default", "t"), Labels("b", "n", "other", "t")} {
+		add(t, a, &Series{}, l, int64(i), 1)
+	}
+	commit(t, a, 1)
+	if c := s.Counts(); c.Values != 3 || c.Unbounded != 1 {
+		t.Errorf("counts %+v", c)
+	}
+}
+
+// TestMetricName makes names that PromQL takes.
+func TestMetricName(t *testing.T) {
+	for key, want := range map[string]string{"system.cpu.load[all,avg1]": "system_cpu_load", "9p": "_9p", "": "_", "é": "_", "a:b": "a:b"} {
+		if got := MetricName(key); got != want {
+			t.Errorf("MetricName(%q) = %q, want %q", key, got, want)
+		}
+	}
+}
