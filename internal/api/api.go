@@ -28,6 +28,7 @@ import (
 	"github.com/muster-fleet/muster/internal/api/view"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/promapi"
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
@@ -96,6 +97,7 @@ func newHandler(o Options) *apiHandler {
 	problems.Register(r)
 	reports.Register(r, o.Reports)
 	items.Register(r, o.Items)
+	promapi.Register(r, promapi.Options{})
 	routing.Register(r, o.Routing)
 	nodes.Register(r, o.Nodes)
 	explain.Register(r)
@@ -141,7 +143,7 @@ func (h *apiHandler) authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := access.Caller{Address: model.HostOf(r.RemoteAddr)}
 		if !isOpenPath(r.URL.Path) {
-			token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+			token, ok := tokenOf(r)
 			if !ok {
 				h.CountRefusal("no_token")
 				op.WriteError(w, model.Errorf(model.Unauthenticated, "this request needs an API token").WithHint("muster login"))
@@ -164,6 +166,17 @@ func (h *apiHandler) authenticate(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r.WithContext(access.WithCaller(r.Context(), c)))
 	})
+}
+
+// tokenOf returns the API token of a request. Clients of Prometheus may send it as the password of a user of any name;
+// other paths refuse this, because a browser would add the password to requests of foreign pages.
+func tokenOf(r *http.Request) (token string, ok bool) {
+	if strings.HasPrefix(r.URL.Path, promapi.Prefix+"/") {
+		if _, token, ok := r.BasicAuth(); ok {
+			return token, true
+		}
+	}
+	return strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 }
 
 // observeRequests is middleware that logs and counts every request, and answers 500 if a handler panics.

@@ -18,6 +18,8 @@ import (
 	"iter"
 	"time"
 
+	"github.com/prometheus/prometheus/storage"
+
 	"github.com/muster-fleet/muster/internal/access"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/directory"
@@ -50,7 +52,8 @@ type Stores struct {
 	Directory   Directory
 	History     History
 	Routing     Routing
-	Incarnation uint64 // incarnation of the journal: page tokens and ETags of another incarnation are refused
+	Series      storage.Queryable // of numeric values of items; nil: the server has no such store
+	Incarnation uint64            // incarnation of the journal: page tokens and ETags of another incarnation are refused
 	Now         func() time.Time
 }
 
@@ -157,6 +160,9 @@ func (v *View) For(ctx context.Context, need access.Need) *View {
 	bound.History = scopedHistory{v.History, x}
 	bound.Intent = scopedIntent{v.Intent, x, len(bound.Directory.Nodes(""))}
 	bound.Rows = scopedRows{v.Rows, x}
+	if v.Series != nil {
+		bound.Series = SeriesIn(v.Series, x.namespaces...)
+	}
 	return &bound
 }
 

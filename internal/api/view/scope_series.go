@@ -1,0 +1,62 @@
+package view
+
+import (
+	"context"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/util/annotations"
+
+	"github.com/muster-fleet/muster/internal/store/series"
+)
+
+// SeriesIn returns a series store in which no other namespaces exist.
+func SeriesIn(all storage.Queryable, namespaces ...string) storage.Queryable {
+	return storage.QueryableFunc(func(from, to int64) (storage.Querier, error) {
+		if len(namespaces) == 0 {
+			return storage.NoopQuerier(), nil // a matcher without names would find series without a namespace
+		}
+		q, err := all.Querier(from, to)
+		if err != nil {
+			return nil, err
+		}
+		names := make([]string, len(namespaces))
+		for i, name := range namespaces {
+			names[i] = regexp.QuoteMeta(name)
+		}
+		return scopedQuerier{q, labels.MustNewMatcher(labels.MatchRegexp, series.LabelNamespace, strings.Join(names, "|"))}, nil
+	})
+}
+
+// scopedQuerier is a querier of the series store, limited to the namespaces that the caller may see. A field and no
+// embedding: optional interfaces of the store stay out of reach.
+type scopedQuerier struct {
+	all     storage.Querier
+	matcher *labels.Matcher
+}
+
+// add returns the matchers with that of the namespaces.
+func (q scopedQuerier) add(matchers []*labels.Matcher) []*labels.Matcher {
+	return append(slices.Clip(matchers), q.matcher)
+}
+
+// Select implements storage.Querier.
+func (q scopedQuerier) Select(ctx context.Context, sorted bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
+	return q.all.Select(ctx, sorted, hints, q.add(matchers)...)
+}
+
+// LabelValues implements storage.Querier.
+func (q scopedQuerier) LabelValues(ctx context.Context, name string, hints *storage.LabelHints, matchers ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+	return q.all.LabelValues(ctx, name, hints, q.add(matchers)...)
+}
+
+// LabelNames implements storage.Querier.
+func (q scopedQuerier) LabelNames(ctx context.Context, hints *storage.LabelHints, matchers ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+	return q.all.LabelNames(ctx, hints, q.add(matchers)...)
+}
+
+// Close implements storage.Querier.
+func (q scopedQuerier) Close() error { return q.all.Close() }
