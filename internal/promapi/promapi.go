@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
@@ -83,11 +85,20 @@ func Register(r *op.Routes, o Options) {
 		{"listSeriesAlerts", "alerts", "List alerts of rules: none exist yet", false, answerEmpty(`{"alerts":[]}`)},
 		{"getSeriesBuild", "status/buildinfo", "Show the version of Prometheus whose API and PromQL this is", false, (*promRequest).buildInfo},
 	} {
-		op.HandleRaw(at, op.Get(x.id, Prefix+"/api/v1/"+x.path, "series", x.summary), need, x.answer.serve)
+		op.HandleRaw(at, describe(op.Get(x.id, Prefix+"/api/v1/"+x.path, "series", x.summary)), need, x.answer.serve)
 		if x.byForm {
-			op.HandleRaw(at, op.Post(x.id+"ByForm", Prefix+"/api/v1/"+x.path, "series", x.summary+", with the parameters as a form"), need, x.answer.serve)
+			op.HandleRaw(at, describe(op.Post(x.id+"ByForm", Prefix+"/api/v1/"+x.path, "series", x.summary+", with the parameters as a form")), need, x.answer.serve)
 		}
 	}
+}
+
+// describe adds the answer to the description of an operation.
+func describe(o huma.Operation) huma.Operation {
+	o.Responses = map[string]*huma.Response{"200": {Description: "Answer in the form of Prometheus' HTTP API.", Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{Type: "object"}}}}}
+	if strings.Contains(o.Path, "{name}") {
+		o.Parameters = []*huma.Param{{Name: "name", In: "path", Required: true, Schema: &huma.Schema{Type: "string"}}}
+	}
+	return o
 }
 
 // operation answers a request with data, encoded as JSON, and warnings.
