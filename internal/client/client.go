@@ -217,6 +217,14 @@ func (c *connection) refusalError(answer *http.Response) error {
 		}
 		return e
 	}
+	var prom struct{ ErrorType, Error string } // an answer of Prometheus' API
+	if json.Unmarshal(data, &prom) == nil && prom.ErrorType != "" {
+		class := model.ClassOfHTTP(answer.StatusCode)
+		if answer.StatusCode == http.StatusBadRequest {
+			class = model.Invalid
+		}
+		return model.Errorf(class, "%s", prom.Error)
+	}
 	hint := "check that the address is a Muster server: muster version"
 	if c.base.Scheme == "http" && answer.StatusCode == http.StatusBadRequest {
 		hint = "the server speaks TLS: write https://" + c.base.Host

@@ -88,7 +88,10 @@ func (c *connection) exchangeJSON(ctx context.Context, method, path string, quer
 // becomes an error.
 func (c *connection) sendRequest(ctx context.Context, method, path string, query url.Values, header http.Header, body io.Reader) (*http.Response, error) {
 	target := *c.base
-	target.RawPath = c.base.EscapedPath() + apiRoot + path
+	if !strings.HasPrefix(path, promRoot) {
+		path = apiRoot + path
+	}
+	target.RawPath = c.base.EscapedPath() + path
 	plain, err := url.PathUnescape(target.RawPath)
 	if err != nil {
 		return nil, fmt.Errorf("create request: %w", err)

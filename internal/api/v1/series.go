@@ -1,0 +1,40 @@
+package v1
+
+import "encoding/json"
+
+// SeriesResult is the result of a PromQL query, in Prometheus' form.
+type SeriesResult struct {
+	ResultType string          `json:"resultType"`
+	Result     json.RawMessage `json:"result"`
+	Warnings   []string        `json:"warnings,omitempty"`
+}
+
+// SeriesRow is one series of a result.
+type SeriesRow struct {
+	Metric map[string]string `json:"metric"`
+	Value  SeriesPoint       `json:"value,omitzero"`   // at one time
+	Values []SeriesPoint     `json:"values,omitempty"` // over a period
+}
+
+// SeriesPoint is a value with its time.
+type SeriesPoint struct {
+	Seconds float64
+	Value   string
+}
+
+// UnmarshalJSON reads a point as Prometheus writes it: [1435781451.781,"1"].
+func (p *SeriesPoint) UnmarshalJSON(data []byte) error {
+	return json.Unmarshal(data, &[2]any{&p.Seconds, &p.Value})
+}
+
+// MarshalJSON implements json.Marshaler.
+func (p SeriesPoint) MarshalJSON() ([]byte, error) { return json.Marshal([2]any{p.Seconds, p.Value}) }
+
+// Rows returns the series of a result; a scalar or a string is one without labels.
+func (r *SeriesResult) Rows() (rows []SeriesRow, err error) {
+	if r.ResultType == "scalar" || r.ResultType == "string" {
+		rows = make([]SeriesRow, 1)
+		return rows, json.Unmarshal(r.Result, &rows[0].Value)
+	}
+	return rows, json.Unmarshal(r.Result, &rows)
+}

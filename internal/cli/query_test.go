@@ -1,0 +1,50 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+	"time"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/cli/screen"
+	"github.com/muster-fleet/muster/internal/testenv"
+)
+
+// TestDrawPlot draws a rising and a constant series, and values at the limits of float64.
+func TestDrawPlot(t *testing.T) {
+	var out bytes.Buffer
+	c := &commandCall{Screen: &screen.Screen{Out: &out, Zone: time.UTC}}
+	start := time.Unix(0, 0)
+	result := v1.SeriesResult{ResultType: "matrix", Result: json.RawMessage(`[
+		{"metric":{"__name__":"load","node":"db1","template":"linux"},"values":[[0,"0"],[1800,"7"],[3600,"14"]]},
+		{"metric":{"node":"db2"},"values":[[0,"7"],[1800,"7"],[3600,"NaN"]]}]`)}
+	rows, err := result.Rows()
+	testenv.NoError(t, err)
+	testenv.NoError(t, drawPlot(c, rows, start, start.Add(time.Hour)))
+	const want = `          14 |                                                            a
+             |
+             |
+             |
+             |
+             |
+             |
+           7 | b                             a
+             |
+             |
+             |
+             |
+             |
+             |
+           0 | a
+               00:00:00                                            01:00:00
+a  load{node="db1"}
+b  {node="db2"}
+`
+	if out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+	out.Reset()
+	rows[0].Values = []v1.SeriesPoint{{Seconds: 0, Value: "-1.7e308"}, {Seconds: 1e9, Value: "1.7e308"}, {Seconds: -5, Value: "+Inf"}}
+	testenv.NoError(t, drawPlot(c, rows[:1], start, start.Add(time.Hour)))
+}
