@@ -48,3 +48,15 @@ b  {node="db2"}
 	rows[0].Values = []v1.SeriesPoint{{Seconds: 0, Value: "-1.7e308"}, {Seconds: 1e9, Value: "1.7e308"}, {Seconds: -5, Value: "+Inf"}}
 	testenv.NoError(t, drawPlot(c, rows[:1], start, start.Add(time.Hour)))
 }
+
+// FuzzParsePositiveDuration expects that a duration is positive.
+func FuzzParsePositiveDuration(f *testing.F) {
+	for _, seed := range []string{"1h", "0s", "-1s", "9999999d"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if d, err := parsePositiveDuration("range", text); err == nil && d <= 0 {
+			t.Errorf("%q: %s", text, d)
+		}
+	})
+}

@@ -189,7 +189,7 @@ func (q *promRequest) valuesOf(ctx context.Context, name string, x *parameters) 
 	})
 }
 
-// metricMetadata is what Prometheus knows of a metric.
+// metricMetadata describes a metric.
 type metricMetadata struct {
 	Type string `json:"type"`
 	Help string `json:"help"`

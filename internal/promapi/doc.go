@@ -3,9 +3,9 @@
 //
 // A query reaches the series through the View of its request, so a caller bound to namespaces finds no others, whatever
 // the expression is. Answers and errors have Prometheus' form; refusals before an operation (no token, no role) have
-// that of Muster's API.
+// the form of Muster's API.
 //
-// Goroutines: none. One lock: that of the quota.
+// Goroutines: none. One lock: op.Quota's.
 //
 // Start reading at Register.
 package promapi
