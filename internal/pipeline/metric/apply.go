@@ -21,6 +21,7 @@ type metricApplier struct {
 	p        *metricPartition // being applied
 	verdicts uint32           // of this commit in it
 	made     bool             // a partition of this commit has new verdicts
+	series   seriesWriter
 
 	block   wire.ValueBlock
 	columns wire.ColumnReader
@@ -30,6 +31,7 @@ type metricApplier struct {
 // EnterPartition implements shard.Applier: it selects the partition of the entries that follow.
 func (w *metricApplier) EnterPartition(p *shard.Partition) {
 	w.p, w.verdicts = &w.view.partitions[p.ID], 0
+	w.series.enter(&w.view.opts.Series)
 }
 
 // Signal implements shard.Applier: it applies the values of a block.
@@ -152,6 +154,7 @@ func (w *metricApplier) applyOutcome(n uint32, u *unitState, position int, at in
 	if at >= s.at {
 		s.at, s.value = at, value
 	}
+	w.keepSample(n, u, position, at, value)
 	if len(of.dependents) > 0 {
 		w.applyDependents(n, u, of.dependents, item.Sample{At: at, Value: value})
 	}
@@ -339,8 +342,9 @@ func (w *metricApplier) Expire(ids []uint32) {
 	}
 }
 
-// EndCommit implements shard.Applier: it wakes Run if the commit has new verdicts.
+// EndCommit implements shard.Applier: it stores the values of the commit, and wakes Run if the commit has new verdicts.
 func (w *metricApplier) EndCommit() {
+	w.storeSamples()
 	if w.made {
 		w.made = false
 		w.view.wakeRun()

@@ -10,6 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
 	"github.com/muster-fleet/muster/internal/prep"
+	"github.com/muster-fleet/muster/internal/store/series"
 	"github.com/muster-fleet/muster/internal/trigger"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -42,10 +43,11 @@ type unitState struct {
 
 // slot is the state of one item.
 type slot struct {
-	at     int64       // time of the last value or failure, Unix ns; zero: none came yet
-	value  item.Value  // the last one
-	reason string      // the item is unsupported; empty: it is not
-	prep   *prep.State // nil: the chain remembers nothing
+	at     int64         // time of the last value or failure, Unix ns; zero: none came yet
+	value  item.Value    // the last one
+	reason string        // the item is unsupported; empty: it is not
+	prep   *prep.State   // nil: the chain remembers nothing
+	series series.Series // not in snapshots
 }
 
 // triggerState is the state of one trigger.
