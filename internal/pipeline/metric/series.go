@@ -93,7 +93,7 @@ func (w *metricApplier) storeSamples() {
 		s.left, s.samples = true, nil
 		err = fmt.Errorf("the values since commit %d are only in the journal: free disk space, then restart the server: %w", s.Written(w.Position.Log).Number+1, err)
 	}
-	w.view.seriesFaults.Store(w.Number(), err)
+	w.view.seriesFaults.Store(w.Number(), fmt.Errorf("series store takes no values, and the journal keeps them: %w", err))
 }
 
 // appendSamples appends all samples in one transaction.

@@ -5,10 +5,10 @@
 // value once. A commit with late values gets its position in Store.Sync instead, which first syncs the log of late values.
 // Floor counts only what is synced to the disk.
 //
-// A commit that fails leaves the appender behind: it refuses everything until Restart, after which the caller replays the
-// journal from the commit behind Written. The journal must keep these values: its cut has to count Floor as a consumer.
+// A commit that fails leaves the appender behind: it refuses everything until Restart, after which the caller appends again
+// from the commit behind Written. The journal keeps these values: its cut counts Floor as a consumer.
 //
-// Open stands on Prometheus' tsdb. The server does not open a store yet.
+// Open stands on Prometheus' tsdb.
 //
 // Goroutines: those of the tsdb (compaction). An Appender belongs to one goroutine; any goroutine may call the Store.
 // Start reading at store.go.
