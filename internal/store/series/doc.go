@@ -11,5 +11,6 @@
 // Open stands on Prometheus' tsdb.
 //
 // Goroutines: those of the tsdb (compaction). An Appender belongs to one goroutine; any goroutine may call the Store.
+// Locks: Sync holds syncing while it works and takes mu, which guards the positions, for moments.
 // Start reading at store.go.
 package series
