@@ -74,6 +74,14 @@ func HasControl(text string) bool {
 	return strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c == 0x7f })
 }
 
+// NoteError returns an error if a note contains a control character: lists show notes as one line.
+func NoteError(note string) error {
+	if HasControl(note) {
+		return Errorf(Invalid, "the note contains a line break or another control character").WithHint("write it in one line")
+	}
+	return nil
+}
+
 // SplitRef splits a reference into namespace and name; a plain NAME is in the given namespace.
 func SplitRef(namespace, ref string) (ns, name string) {
 	if ns, name, ok := strings.Cut(ref, "/"); ok {
