@@ -184,8 +184,8 @@ func (c *CheckChunk) Unexpanded() ExpandedCommand {
 	return out
 }
 
-// Expand replaces the template variables of a command by a node's property values. The error is a *MissingError, or
-// that of a token.
+// Expand replaces the template variables of a command by a node's property values. The error is a *MissingError, or an
+// error about a token.
 func (t *CommandTemplate) Expand(values PropertyValues) (ExpandedCommand, error) {
 	var failed error
 	expand := func(p *Template) string {

@@ -28,7 +28,7 @@ type sensuTokens struct {
 	tree   *template.Template
 }
 
-// sensuFunctions returns the functions of Sensu's tokens in addition to those of Go templates.
+// sensuFunctions returns the functions of Sensu's tokens beside the functions of Go templates.
 func sensuFunctions() template.FuncMap {
 	return template.FuncMap{
 		"assetPath": func(asset string) string { return AssetVariable(CleanName(asset)) },

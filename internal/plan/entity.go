@@ -18,7 +18,7 @@ var entitySystem = map[string]string{
 
 // entity returns a node as an entity of Sensu, for tokens in checks that are kept from Sensu. It is nil for the node of
 // a Sensu agent, which expands tokens by itself.
-func (f *fleet) entity(n *node) *wire.Property {
+func (r *resolver) entity(n *node) *wire.Property {
 	if n.def.External {
 		return nil
 	}
@@ -36,7 +36,7 @@ func (f *fleet) entity(n *node) *wire.Property {
 	}
 	subscriptions := []string{"entity:" + n.def.entityName}
 	for _, g := range n.groups.ids {
-		if name := f.groupNumbers.name(g); name.Namespace == n.def.Namespace {
+		if name := r.f.groupNumbers.name(g); name.Namespace == n.def.Namespace {
 			subscriptions = append(subscriptions, name.Name)
 		}
 	}
