@@ -101,7 +101,7 @@ func redactedPairs(pairs map[string]string, keys []string) any {
 	out := maps.Clone(pairs)
 	for key := range out {
 		if slices.ContainsFunc(keys, func(k string) bool { return strings.EqualFold(k, key) }) {
-			out[key] = "REDACTED"
+			out[key] = model.RedactedValue
 		}
 	}
 	return out
