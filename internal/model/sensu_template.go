@@ -16,6 +16,12 @@ import (
 // cannot set it, because no name of theirs has a dot.
 const EntityProperty = ".entity"
 
+// EntitySystem maps the fields of an entity's system in Sensu to facts.
+var EntitySystem = map[string]string{
+	"hostname": "hostname", "os": "os", "platform": "distribution", "platform_version": "distributionVersion", "arch": "arch",
+	"vm_system": "virtualisation", "cloud_provider": "cloud",
+}
+
 // RedactedValue is the text that Sensu puts in place of a redacted label or annotation.
 const RedactedValue = "REDACTED"
 

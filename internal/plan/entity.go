@@ -10,12 +10,6 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// entitySystem maps the fields of an entity's system in Sensu to facts.
-var entitySystem = map[string]string{
-	"hostname": "hostname", "os": "os", "platform": "distribution", "platform_version": "distributionVersion", "arch": "arch",
-	"vm_system": "virtualisation", "cloud_provider": "cloud",
-}
-
 // entity returns a node as an entity of Sensu, for tokens in checks that are kept from Sensu. It is nil for the node of
 // a Sensu agent, which expands tokens by itself.
 func (r *resolver) entity(n *node) *wire.Property {
@@ -29,7 +23,7 @@ func (r *resolver) entity(n *node) *wire.Property {
 		}
 	}
 	maps.Copy(annotations, n.def.Annotations)
-	for field, fact := range entitySystem {
+	for field, fact := range model.EntitySystem {
 		if value, ok := n.def.Facts.Get(fact); ok {
 			system[field] = value
 		}
