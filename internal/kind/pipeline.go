@@ -219,6 +219,8 @@ spec:
 func validateHook(v *Validator, s *model.HookSpec) {
 	v.MissingIf(s.Command == nil, "spec.command", "", "missing")
 	v.validateCommand("spec.command", s.Command)
-	v.validateTemplates(model.TemplateTexts{Command: s.Command})
+	if _, err := (model.TemplateTexts{Command: s.Command, Sensu: true}).Parse(); err != nil { // tokens, if a check with sensu: true names it
+		v.validateTemplates(model.TemplateTexts{Command: s.Command})
+	}
 	v.InRange("spec.timeout", s.Timeout, minTimeout, maxHookTimeout)
 }

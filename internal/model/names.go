@@ -40,6 +40,16 @@ func CleanName(text string) string {
 	return strings.Trim(clean, "._-")
 }
 
+// EntityName returns the name in Sensu of a node, which may have capitals.
+func EntityName(meta Metadata, spec *NodeSpec) string {
+	for _, original := range [...]string{spec.Facts["sensuEntity"], meta.DisplayName} {
+		if CleanName(original) == meta.Name {
+			return original
+		}
+	}
+	return meta.Name
+}
+
 // LabelError returns the error in a label; nil: the label is valid.
 func LabelError(key, value string) error {
 	switch {

@@ -187,6 +187,7 @@ type (
 		grant          *joinGrant          // groups that the node got when it joined; nil: none
 		requests       []joinRequest       // groups that the node's agent wants to join, ascending
 		properties     values
+		entityName     string   // the name in Sensu, which may have capitals
 		endHandlers    []string // notified when the node was removed as absent
 	}
 	// groupDef is the compiled definition of a Group. Definitions are *nodeDef, *groupDef, *propertyDef,
@@ -277,9 +278,9 @@ func (c *compiler) node(d *declared, spec *model.NodeSpec) *nodeDef {
 			Name: d.name(), ID: model.NodeID(d.id), UID: uid, Labels: where.MakePairs(labels), Facts: where.MakePairs(spec.Facts),
 			Annotations: d.meta.Annotations, Proxy: spec.Proxy, External: !spec.Proxy && intent.IsExternalAgent(uid), Entity: spec.AgentEntity,
 		},
-		properties: newPropertyValues(spec.Properties),
-		groups:     c.groupList(d.key.Namespace, spec.AssignedGroups()),
-		requests:   c.joinRequests(d.key.Namespace, spec),
+		properties: newPropertyValues(spec.Properties), entityName: model.EntityName(d.meta, spec),
+		groups:   c.groupList(d.key.Namespace, spec.AssignedGroups()),
+		requests: c.joinRequests(d.key.Namespace, spec),
 	}
 	n.operatorLabels = n.Labels
 	if len(labels) != len(own) { // the operators' labels win over labels of the agent and facts, and are among all labels

@@ -22,7 +22,7 @@ func importHandler(o *object) {
 			spec.Env = nil
 			break
 		}
-		spec.Command = &model.Command{Shell: command}
+		spec.Command = &model.Command{Shell: model.LiteralText(command)}
 	case "tcp", "udp":
 		socket := s.object("socket")
 		address := fmt.Sprintf("%s:%d", socket.text("host"), socket.integer("port"))
@@ -46,6 +46,9 @@ func importHandler(o *object) {
 			of, as := secret.text("secret"), secret.text("name")
 			o.noteLoss("secret %s as %s: write {secret: %s} where the key or the password stands", of, as, model.CleanName(of))
 		}
+	}
+	for name, value := range spec.Env { // Sensu expands no tokens of handlers, so that plug-ins get their own templates
+		spec.Env[name] = model.LiteralText(value)
 	}
 	o.declareResource(spec)
 }

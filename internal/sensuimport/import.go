@@ -2,7 +2,7 @@
 // reports line by line the fields that it could not carry.
 //
 // A file becomes objects (read.go). One function per type reads the fields that it understands (check.go, handler.go,
-// entity.go, …); a field that no function read is reported (read.go). import.go translates names, expression.go tokens and
+// entity.go, …); a field that no function read is reported (read.go). import.go translates names, expression.go
 // expressions, times.go calendars. With ImportInto, objects may name resources that a server has (import.go).
 //
 // Pure: no goroutines, no locks, no files but the bytes passed in. Start reading at Import in import.go.
@@ -65,7 +65,7 @@ func Import(files []File, kinds *kind.Registry, now time.Time) (*Result, error) 
 func ImportInto(server Lookup, files []File, kinds *kind.Registry, now time.Time) (*Result, error) {
 	im := &importer{
 		kinds: kinds, now: now.UTC().Truncate(time.Second), server: server, objectsByKey: map[resourceKey]*object{}, made: map[resourceKey]*model.Resource{},
-		sensuNames: map[resourceKey]string{}, propertyTokens: map[string]map[string]entityField{}, providers: map[string]secretProvider{},
+		sensuNames: map[resourceKey]string{}, providers: map[string]secretProvider{},
 		hookAssets: map[resourceKey][]string{}, hooksInUse: map[resourceKey]bool{},
 	}
 	for _, f := range files {
@@ -105,8 +105,7 @@ type sensuType struct {
 
 const rolesNote = "the roles are admin, operator, viewer, agent and alerts: see who is bound to it"
 
-// sensuTypes returns Sensu's types in the order of import: a type follows the types that it refers to. Entities come
-// after checks, whose tokens read fields of entities.
+// sensuTypes returns Sensu's types in the order of import: a type follows the types that it refers to.
 func sensuTypes() []sensuType {
 	return []sensuType{
 		{"Namespace", importNamespace, ""},
@@ -140,17 +139,16 @@ type resourceKey struct{ kind, namespace, name string }
 // importer holds the objects read from files and the resources made of them. Each object has a reference to the
 // importer.
 type importer struct {
-	kinds          *kind.Registry
-	now            time.Time
-	objects        []object
-	objectsByKey   map[resourceKey]*object // Sensu's objects by type, namespace and name
-	made           map[resourceKey]*model.Resource
-	order          []resourceKey
-	sensuNames     map[resourceKey]string            // Sensu's names by Muster's
-	propertyTokens map[string]map[string]entityField // properties that commands read, by namespace
-	notes          []orderedNote
-	server         Lookup // nil: the files stand alone
-	serverError    error  // the first error of server
+	kinds        *kind.Registry
+	now          time.Time
+	objects      []object
+	objectsByKey map[resourceKey]*object // Sensu's objects by type, namespace and name
+	made         map[resourceKey]*model.Resource
+	order        []resourceKey
+	sensuNames   map[resourceKey]string // Sensu's names by Muster's
+	notes        []orderedNote
+	server       Lookup // nil: the files stand alone
+	serverError  error  // the first error of server
 
 	providers  map[string]secretProvider // of secrets
 	hookAssets map[resourceKey][]string  // runtime_assets of hooks, for the checks that name these

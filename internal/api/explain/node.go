@@ -251,7 +251,7 @@ func (c *traceBuilder) addLateResultLink(spec *model.CheckSpec, st *event.State)
 	if spec == nil || spec.Interval <= 0 || !c.targeted || c.lastRun.IsZero() {
 		return
 	}
-	timeout := cmp.Or(time.Duration(spec.Timeout), min(time.Duration(spec.Interval), model.DefaultTimeout))
+	timeout := cmp.Or(time.Duration(spec.Timeout), spec.DefaultTimeout())
 	due := c.lastRun.Add(time.Duration(spec.Interval))
 	if end := c.lastExceptionEnd(st); end.After(due) {
 		due = end.Add(time.Duration(spec.Interval))

@@ -29,7 +29,7 @@ func (e *incomingEvent) handleEvent() (out messageOutcome, cause string) {
 	if !e.HasCheck {
 		return e.handleMetrics()
 	}
-	c, proxy := e.findAssignedChunk()
+	c, tags, proxy := e.findAssignedChunk()
 	if c == nil {
 		if c, proxy, out = e.findPassiveChunk(); c == nil {
 			return out, ""
@@ -41,7 +41,7 @@ func (e *incomingEvent) handleEvent() (out messageOutcome, cause string) {
 		return e.refuseStateLimit(code, reason), ""
 	}
 	e.Output = e.redact(c, e.Output)
-	values, err := e.readValues(c)
+	values, err := e.readValues(c, tags)
 	if err != nil {
 		return e.refuseMessage(messageMalformed, err.Error()), ""
 	}
@@ -119,22 +119,22 @@ const (
 	maxTailBytes = 64
 )
 
-// findAssignedChunk finds the assigned check and the proxy node that an event belongs to; nil: the check is not
-// assigned.
-func (e *incomingEvent) findAssignedChunk() (c *model.CheckChunk, proxy directory.ProxyNode) {
+// findAssignedChunk finds the assigned check, the tags of its metrics and the proxy node that an event belongs to; nil: the
+// check is not assigned.
+func (e *incomingEvent) findAssignedChunk() (c *model.CheckChunk, tags map[string]string, proxy directory.ProxyNode) {
 	e.Mu.Lock()
 	defer e.Mu.Unlock()
 	j := findJob(e.list, e.Check, e.Proxy)
 	if j == nil {
-		return nil, proxy
+		return nil, nil, proxy
 	}
 	if e.Issued >= j.issued {
 		j.unanswered = false
 	}
 	if j.previous != nil && e.Issued != 0 && e.Issued < j.since {
-		return j.previous, j.proxy
+		return j.previous, j.prepared.tags, j.proxy
 	}
-	return j.prepared.chunk, j.proxy
+	return j.prepared.chunk, j.prepared.tags, j.proxy
 }
 
 // limitOutput joins a line of the server and the check's output to valid UTF-8 of at most limit bytes.
