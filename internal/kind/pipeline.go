@@ -59,8 +59,6 @@ func workflowsText(s *model.PipelineSpec) string {
 
 // validatePipeline validates the spec of a Pipeline.
 func validatePipeline(v *Validator, s *model.PipelineSpec) {
-	v.MissingIf(len(s.Workflows) == 0,
-		"spec.workflows", "write workflows: [{name: slack, filters: [is_incident], handler: slack}]", "the action is missing")
 	v.Bound("spec.workflows", len(s.Workflows))
 	seen := map[string]bool{}
 	for i := range s.Workflows {

@@ -2,6 +2,7 @@ package sensuctl
 
 import (
 	"cmp"
+	"encoding/json"
 	"maps"
 	"net"
 	"slices"
@@ -290,17 +291,23 @@ func handlerForm(r *request, m *model.Resource) (object, error) {
 	return o, nil
 }
 
-// pipelineForm returns a Pipeline in Sensu's form.
-func pipelineForm(p *model.PipelineSpec) object {
+// pipelineForm returns a Pipeline in Sensu's form: the workflows that were sent, if some of them wait for handlers.
+func pipelineForm(_ *request, m *model.Resource) (object, error) {
+	form := object{"metadata": metadataForm(m, sensuName(m))}
+	if kept := m.Metadata.Annotations[workflowsAnnotation]; kept != "" {
+		form["workflows"] = json.RawMessage(kept)
+		return form, nil
+	}
 	flows := []object{}
-	for _, w := range p.Workflows {
+	for _, w := range m.Spec.(*model.PipelineSpec).Workflows {
 		o := object{"name": w.Name, "filters": referencesForm("EventFilter", w.Filters), "handler": referencesForm("Handler", []string{w.Handler})[0]}
 		if w.Mutator != "" {
 			o["mutator"] = referencesForm("Mutator", []string{w.Mutator})[0]
 		}
 		flows = append(flows, o)
 	}
-	return object{"workflows": flows}
+	form["workflows"] = flows
+	return form, nil
 }
 
 // socketForm returns an address HOST:PORT as Sensu's {host, port}.

@@ -26,6 +26,9 @@ func importCheck(o *object) {
 	c.Timeout, c.TTL = seconds(s.integer("timeout")), seconds(s.integer("ttl"))
 	c.MaxOutput, c.DiscardOutput = model.Size(s.integer("max_output_size")), s.boolean("discard_output")
 	c.Env = environmentOf(o, s.texts("env_vars"))
+	if c.Timeout == 0 {
+		o.importer.withoutTimeout = append(o.importer.withoutTimeout, o)
+	}
 	if said && !publish {
 		c.Disabled = true
 		o.noteChange("publish: false: it is disabled; muster run runs a command once; results by an agent's API or socket are refused, unless passive: true stands in place of its command, targets and times")

@@ -58,7 +58,7 @@ func (e *incomingEvent) handleEvent() (out messageOutcome, cause string) {
 		e.Output = nil
 	}
 	limit := e.outputLimit(c)
-	text, cut := limitOutput(above, e.Output, max(limit-len(below), 0))
+	text, cut := limitOutput(above, e.Output, max(limit-len(below), 0), !c.Sensu)
 	if len(text)+len(below) <= limit {
 		text = append(text[:len(text):len(text)], below...)
 	}
@@ -137,8 +137,9 @@ func (e *incomingEvent) findAssignedChunk() (c *model.CheckChunk, tags map[strin
 	return j.prepared.chunk, j.prepared.tags, j.proxy
 }
 
-// limitOutput joins a line of the server and the check's output to valid UTF-8 of at most limit bytes.
-func limitOutput(line string, output []byte, limit int) (text []byte, cut uint64) {
+// limitOutput joins a line of the server and the check's output to valid UTF-8 of at most limit bytes. marked adds
+// a mark to a cut text; Sensu has none.
+func limitOutput(line string, output []byte, limit int, marked bool) (text []byte, cut uint64) {
 	text = bytes.TrimRight(output, trimmedSpace)
 	if line != "" {
 		text = append([]byte(line), text...)
@@ -148,12 +149,18 @@ func limitOutput(line string, output []byte, limit int) (text []byte, cut uint64
 	}
 	const markBytes = 40
 	if len(text) > limit {
-		end := max(0, limit-markBytes)
+		end := limit
+		if marked {
+			end = max(0, limit-markBytes)
+		}
 		for end > 0 && !utf8.RuneStart(text[end]) {
 			end--
 		}
 		cut = uint64(len(text) - end)
-		text = fmt.Appendf(text[:end:end], "… [cut %d bytes]", cut)
+		text = text[:end:end]
+		if marked {
+			text = fmt.Appendf(text, "… [cut %d bytes]", cut)
+		}
 	}
 	if len(text) == 0 {
 		return []byte("(no output)"), 0

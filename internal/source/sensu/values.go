@@ -254,7 +254,7 @@ func hookResults(c *model.CheckChunk, hooks []sensuwire.HookResult, room int) (l
 		if h.Status >= 0 && h.Status < int32(model.Unknown) {
 			status = model.Status(h.Status)
 		}
-		text, cut := limitOutput("", []byte(h.Output), min(room, model.MaxHookOutput))
+		text, cut := limitOutput("", []byte(h.Output), min(room, model.MaxHookOutput), true)
 		room -= len(text)
 		list = append(list, model.HookResult{Name: name, Status: status, Output: string(text), Cut: cut, ExitCode: uint32(h.Status), Duration: model.Duration(time.Duration(secondsToMs(h.Duration)) * time.Millisecond)})
 	}
