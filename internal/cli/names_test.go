@@ -40,8 +40,6 @@ func newNamedFleet(t *testing.T) (*apitest.Server, *testTerminal) {
 ---
 {kind: Secret, metadata: {name: db-password, namespace: team-a}, spec: {agentFile: db-password}}
 ---
-{kind: Asset, metadata: {name: plugins, namespace: team-a}, spec: {builds: [{os: linux, url: "https://files.example.org/p.tar.gz", sha512: "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"}]}}
----
 {kind: Filter, metadata: {name: often, namespace: team-a}, spec: {action: allow, expressions: [event.check.occurrences > 2]}}
 ---
 {kind: Mutator, metadata: {name: short, namespace: team-a}, spec: {javascript: return event.check.output}}
@@ -100,7 +98,8 @@ var (
 // TestPrintedNamesAreTaken passes each name that a table prints to the commands for such names, and expects them to
 // accept it.
 func TestPrintedNamesAreTaken(t *testing.T) {
-	_, x := newNamedFleet(t)
+	rig, x := newNamedFleet(t)
+	rig.Apply(`{kind: Asset, metadata: {name: plugins, namespace: team-a}, spec: {builds: [{os: linux, url: "https://files.example.org/p.tar.gz", sha512: "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"}]}}`)
 	pasted := map[string]bool{}
 	paste := func(command, namespace, name string) {
 		names := []string{namespace + "/" + name}

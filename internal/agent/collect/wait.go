@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/muster-fleet/muster/internal/item"
 )
 
@@ -18,7 +20,7 @@ const (
 
 // waits collects items that wait for a disk, a program or the network.
 type waits struct {
-	slots chan struct{} // capacity maxWaiting
+	slots *semaphore.Weighted // maxWaiting
 
 	mu      sync.Mutex
 	pending map[string]*answer // by key: a collection that has not answered is not begun again
@@ -33,12 +35,10 @@ type answer struct {
 
 // measure runs a collector in a goroutine of its own and waits for its answer, at most itemTimeout.
 func (w *waits) measure(ctx context.Context, m *machine, of *groupItem) (item.Value, error) {
-	select {
-	case w.slots <- struct{}{}:
-		defer func() { <-w.slots }()
-	case <-ctx.Done():
-		return item.Value{}, ctx.Err()
+	if err := w.slots.Acquire(ctx, 1); err != nil {
+		return item.Value{}, err
 	}
+	defer w.slots.Release(1)
 	ctx, cancel := context.WithTimeout(ctx, itemTimeout)
 	defer cancel()
 	a := w.startCollector(ctx, m, of)

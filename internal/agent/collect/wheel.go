@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/muster-fleet/muster/internal/item"
 	"github.com/muster-fleet/muster/internal/model"
@@ -65,7 +66,7 @@ func New(cfg Config) *Wheel {
 	return &Wheel{
 		cfg: cfg, collectors: collectors(), wake: make(chan struct{}, 1),
 		machine: machine{root: cfg.Root, host: cfg.Host, boot: cfg.Boot, run: cfg.Run, memory: map[string][]float64{}},
-		waits:   waits{slots: make(chan struct{}, maxWaiting), pending: map[string]*answer{}},
+		waits:   waits{slots: semaphore.NewWeighted(maxWaiting), pending: map[string]*answer{}},
 	}
 }
 
