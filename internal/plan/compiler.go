@@ -20,7 +20,7 @@ import (
 
 // unitCompilers has the compile function of each kind that lands on nodes. The function makes the unit of a declared
 // resource. It reads other resources through the unitCompiler, which remembers them: when one of them changes, the unit
-// is compiled again.
+// is compiled again. Such a kind takes its ids from the sequence of checks (intentdb, sequenceOf).
 var unitCompilers = map[string]func(*unitCompiler, *declared) (*unit, error){
 	"Check":    compileCheck,
 	"Template": compileTemplate,
