@@ -19,7 +19,6 @@ type machine struct {
 	root string // of /proc; empty: /
 	host string
 	boot func() time.Duration
-	run  func(ctx context.Context, command string) (string, error) // of system.run; nil: no commands
 
 	mu     sync.Mutex
 	memory map[string][]float64 // counters of the last collection, by key, for collectors that compare two

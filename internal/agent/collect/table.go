@@ -53,6 +53,12 @@ func collectors() map[string]collector {
 		"net.if.out":        {"[interface,bytes|packets|errors|dropped|overruns|collisions|carrier|compressed]", networkTraffic(false, true), "sent since boot", false},
 		"net.if.total":      {"[interface,bytes|packets|errors|dropped|overruns|compressed]", networkTraffic(true, true), "received and sent since boot", false},
 
+		"net.tcp.listen":       {"[port]", socketListens("tcp", "0A"), "1 if a program of this machine listens, else 0", false},
+		"net.tcp.port":         {"[address,port]", tcpPort, "1 if the port accepts a connection, else 0; no address: 127.0.0.1", true},
+		"net.tcp.service":      {"[ftp|http|https|imap|nntp|pop|smtp|ssh|tcp,address,port]", tcpService, "1 if the service answers as it should, else 0", true},
+		"net.tcp.service.perf": {"[ftp|http|https|imap|nntp|pop|smtp|ssh|tcp,address,port]", tcpService, "seconds until the service has answered; 0: no answer", true},
+		"net.udp.listen":       {"[port]", socketListens("udp", "07"), "1 if a program of this machine listens, else 0", false},
+
 		"proc.mem": {"[name,user,sum|avg|max|min,command line,vsize|rss|pmem|size|data|exe|hwm|lck|lib|peak|pin|pte|stk|swap]", processMemory, "memory of the processes that match; the command line is a regular expression", false},
 		"proc.num": {"[name,user,all|run|sleep|zomb|disk|trace,command line]", processNumber, "number of processes that match", false},
 
@@ -86,6 +92,8 @@ func collectors() map[string]collector {
 		"vfs.file.regmatch": {"[path,regexp,encoding,first line,last line]", fileMatch, "1 if a line matches, else 0", true},
 		"vfs.file.size":     {"[path,bytes|lines]", fileSize, "size of a file", true},
 		"vfs.file.time":     {"[path,modify|access|change]", fileTime, "time of a file, in seconds since 1970", true},
+		"vfs.fs.discovery":  {"", discoverFileSystems, "JSON: the mounted file systems", false},
+		"vfs.fs.get":        {"", fileSystems, "JSON: the mounted file systems with their sizes", true},
 		"vfs.fs.inode":      {"[path,total|free|used|pfree|pused]", fileSystemInodes, "inodes of a file system", true},
 		"vfs.fs.size":       {"[path,total|free|used|pfree|pused]", fileSystemSize, "size of a file system in bytes, or a share in percent", true},
 

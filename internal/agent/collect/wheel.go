@@ -26,8 +26,6 @@ type Config struct {
 	FirstWithin time.Duration             // a new item is collected once within this time
 	Root        string                    // folder in place of /; tests set it
 	Emit        func(signal *wire.Signal) // takes a value block, from several goroutines; it may block for a short time
-	// Run runs a command of system.run and returns its output.
-	Run func(ctx context.Context, command string) (string, error)
 }
 
 // Wheel collects items at their due times.
@@ -65,7 +63,7 @@ type groupItem struct {
 func New(cfg Config) *Wheel {
 	return &Wheel{
 		cfg: cfg, collectors: collectors(), wake: make(chan struct{}, 1),
-		machine: machine{root: cfg.Root, host: cfg.Host, boot: cfg.Boot, run: cfg.Run, memory: map[string][]float64{}},
+		machine: machine{root: cfg.Root, host: cfg.Host, boot: cfg.Boot, memory: map[string][]float64{}},
 		waits:   waits{slots: semaphore.NewWeighted(maxWaiting), pending: map[string]*answer{}},
 	}
 }

@@ -2,7 +2,9 @@ package collect
 
 import (
 	"context"
+	"fmt"
 	"math"
+	"net"
 	"os"
 	"os/exec"
 	"strconv"
@@ -100,6 +102,9 @@ func TestCollectorsAgreeWithZabbix(t *testing.T) {
 
 // zabbixKeys has the keys that are compared, with the share by which numbers may differ.
 func zabbixKeys(t *testing.T) map[string]float64 {
+	listener := testenv.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
+	t.Cleanup(func() { listener.Close() })
+	port := listener.Addr().(*net.TCPAddr).Port
 	return map[string]float64{
 		"agent.ping": 0, "agent.hostname": 1, "agent.variant": 0, "agent.version": 1, "agent.ping[x]": 0,
 		"system.hostname": 0, "system.hostname[shorthost]": 0, "system.hostname[,lower]": 0, "system.hostname[x]": 0,
@@ -129,6 +134,10 @@ func zabbixKeys(t *testing.T) map[string]float64 {
 		"vfs.dir.count[FOLDER]": 0, "vfs.dir.count[FOLDER,,,file]": 0, "vfs.dir.count[FOLDER,,,,dir]": 0, "vfs.dir.count[FOLDER,,,sym]": 0, "vfs.dir.count[FOLDER,,,,,0]": 0, "vfs.dir.count[FOLDER,,,,,1]": 0,
 		"vfs.dir.count[FOLDER,e]": 0, "vfs.dir.count[FOLDER,,e]": 0, "vfs.dir.count[FOLDER,,,,,,1K]": 0, "vfs.dir.count[FOLDER,,,file,,,,1K]": 0, "vfs.dir.count[FOLDER,,,,,,,,1h]": 0,
 		"vfs.dir.count[FOLDER,,,,,,,,,1d]": 0, "vfs.dir.count[FOLDER,,,,,,,,,,deep]": 0, "vfs.dir.count[FOLDER,,,x]": 0, "vfs.dir.count[FOLDER,,,,,,1y]": 0,
+		"vfs.fs.discovery": 0, "vfs.fs.get": 1,
+		"net.tcp.port[,1]": 0, "net.tcp.port[,x]": 0, "net.tcp.listen[1]": 0, "net.tcp.listen[x]": 0, "net.udp.listen[1]": 0, "net.tcp.service[tcp,,1]": 0, "net.tcp.service[ssh,,1]": 0,
+		"net.tcp.service[nosuch]": 0, "net.tcp.service[tcp]": 0, "net.tcp.service.perf[tcp,,1]": 0,
+		fmt.Sprintf("net.tcp.port[,%d]", port): 0, fmt.Sprintf("net.tcp.listen[%d]", port): 0, fmt.Sprintf("net.tcp.service[tcp,,%d]", port): 0,
 		"vm.memory.size": 0, "vm.memory.size[free]": 0.5, "vm.memory.size[available]": 0.5, "vm.memory.size[pavailable]": 0.5, "vm.memory.size[used]": 0.5, "vm.memory.size[pused]": 0.5,
 		"vm.memory.size[cached]": 0.2, "vm.memory.size[buffers]": 0.2, "vm.memory.size[shared]": 0.2, "vm.memory.size[slab]": 0.2, "vm.memory.size[active]": 0.3, "vm.memory.size[inactive]": 0.3,
 		"vm.memory.size[anon]": 0.5, "vm.memory.size[x]": 0,
