@@ -13,8 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// parsePort returns the port that a parameter of a key names.
-func parsePort(k *Key, i int, otherwise string) (string, error) {
+// portParameter returns the port that a parameter of a key names.
+func portParameter(k *Key, i int, otherwise string) (string, error) {
 	port := k.Parameter(i, otherwise)
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
 		return "", fmt.Errorf("%s: the port %q is no number from 1 to 65535", k.Name, port)
@@ -32,7 +32,7 @@ func truth(ok bool) item.Value {
 
 // tcpPort collects net.tcp.port[ADDRESS,PORT].
 func tcpPort(ctx context.Context, _ *machine, k *Key) (item.Value, error) {
-	port, err := parsePort(k, 1, "")
+	port, err := portParameter(k, 1, "")
 	if err != nil {
 		return item.Value{}, err
 	}
@@ -87,7 +87,7 @@ func tcpService(ctx context.Context, _ *machine, k *Key) (item.Value, error) {
 	if !ok {
 		return item.Value{}, unknownMode(k, 0, "ftp", "http", "https", "imap", "nntp", "pop", "smtp", "ssh", "tcp")
 	}
-	port, err := parsePort(k, 2, g.port)
+	port, err := portParameter(k, 2, g.port)
 	if err != nil {
 		return item.Value{}, err
 	}
@@ -105,7 +105,7 @@ func tcpService(ctx context.Context, _ *machine, k *Key) (item.Value, error) {
 // socketListens returns the collector of net.tcp.listen or net.udp.listen[PORT]. state is the socket's state in /proc/net.
 func socketListens(protocol, state string) measure {
 	return func(_ context.Context, m *machine, k *Key) (item.Value, error) {
-		port, err := parsePort(k, 0, "")
+		port, err := portParameter(k, 0, "")
 		if err != nil {
 			return item.Value{}, err
 		}

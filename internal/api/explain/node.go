@@ -50,11 +50,14 @@ func (s *explainRequest) assignedChecksLink(node model.NodeID, namespace string)
 	link := v1.Link{Name: "checks", Text: "no checks: no check's targets select this node; list them: muster get checks"}
 	count, names, because := 0, map[string][]string{}, map[string][]v1.Link{}
 	for _, check := range s.Directory.NodeUnits(node) {
+		ns, name, ok := s.Directory.SourceName(model.CheckSource(check))
+		if !ok {
+			continue // a Template
+		}
 		why, ok := s.Directory.ExplainCheck(node, check)
 		if !ok {
 			continue
 		}
-		ns, name, _ := s.Directory.SourceName(model.CheckSource(check))
 		if ns != namespace {
 			name = ns + "/" + name
 		}
