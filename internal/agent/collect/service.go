@@ -39,7 +39,7 @@ func tcpPort(ctx context.Context, _ *machine, k *Key) (item.Value, error) {
 	return truth(askService(ctx, net.JoinHostPort(k.Parameter(0, "127.0.0.1"), port), greeting{}) == nil), nil
 }
 
-// greeting is the way in which a service answers a new connection.
+// greeting describes the answer of a service to a new connection.
 type greeting struct {
 	port   string
 	starts []string // of its first line, any of them; nil: it does not speak first
@@ -80,8 +80,8 @@ func askService(ctx context.Context, address string, g greeting) error {
 	return fmt.Errorf("%s greets with %q, expected %s", address, line, strings.Join(g.starts, " or "))
 }
 
-// tcpService collects net.tcp.service[SERVICE,ADDRESS,PORT], and net.tcp.service.perf, which is the seconds until the
-// answer; 0: none.
+// tcpService collects net.tcp.service[SERVICE,ADDRESS,PORT] and net.tcp.service.perf, the response time in seconds (0: no
+// answer).
 func tcpService(ctx context.Context, _ *machine, k *Key) (item.Value, error) {
 	g, ok := greetings[k.Parameter(0, "")]
 	if !ok {
