@@ -286,7 +286,7 @@ func (w *metricApplier) Life(uint32, shard.LifeChange) {}
 // Period implements shard.Applier: deadlines of triggers have no fixed period.
 func (w *metricApplier) Period(uint32) int64 { return 0 }
 
-// setDeadline sets the next time at which a time function of a node's triggers changes.
+// setDeadline sets the deadline of a node: the next change of a time function of its triggers.
 func (w *metricApplier) setDeadline(n uint32, node *nodeState) {
 	next := int64(0)
 	for _, u := range node.units {
@@ -312,7 +312,7 @@ func (w *metricApplier) setDeadline(n uint32, node *nodeState) {
 	w.p.deadlines.Set(n, w.Listening+max(next-w.Received, 1))
 }
 
-// recoveryDeadline returns the next time at which a recovery expression changes by itself; zero: never.
+// recoveryDeadline returns the next change of a recovery expression without new values; zero: never.
 func recoveryDeadline(of *compiledTrigger, state *triggerState) int64 {
 	if of.recovery == nil {
 		return 0

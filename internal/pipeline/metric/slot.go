@@ -19,8 +19,8 @@ import (
 type metricPartition struct {
 	*shard.Partition
 	nodes     []nodeState    // by the shard's index of the node
-	deadlines *expect.Engine // by the same: the next time at which a time function changes
-	pending   []Verdict      // in the order in which they were computed
+	deadlines *expect.Engine // by the shard's index of the node: the next change of a time function
+	pending   []Verdict      // in order of computation
 	sequence  uint64         // of the last pending verdict; not in snapshots
 }
 
