@@ -3,7 +3,7 @@
 # parts named. Each runs apart from the others, on one machine or several.
 #   packages  package tests in full (make test runs them -short)
 #   blackbox  all tests of ./test but the hostile ones
-#   hostile   peers, programs and browsers that break the rules: test/hostile_*_test.go
+#   hostile   peers, programs and browsers that break the rules: test/hostile_*_test.go, and packages with a hostile_test.go
 #   fuzz      every fuzz target for FUZZTIME (1m); an input that breaks something fails
 #   race      the race detector on every package that starts goroutines or locks
 #   cross     agent and command line for the other platforms
@@ -19,6 +19,8 @@ for part in "$@"; do
     blackbox) step "$part" go test -vet=off -count=1 -timeout 25m -skip "$hostile" ./test/... ;;
     hostile)
       step "$part" go test -vet=off -count=1 -timeout 10m -run "$hostile" ./test
+      # shellcheck disable=SC2046
+      step "$part: tests of packages" go test -vet=off -count=1 $(find internal -name 'hostile*_test.go' -printf './%h\n' | sort -u)
       step "$part: requests made from the OpenAPI document" scripts/fuzz-api.sh ;;
     fuzz) step "$part" scripts/fuzz.sh "${FUZZTIME:-1m}" ;;
     race) step "$part" scripts/race.sh all ;;

@@ -157,11 +157,11 @@ func judgeValues(x *check, result *run.Result, keep int) []model.Value {
 	if m == nil || result.Code < 0 || result.Code > 3 {
 		return nil
 	}
-	values, _ := measure.Parse(m.Format, result.Output, result.Cut > 0, m.Tags)
+	values, _ := measure.Parse(m.Format, result.Output, result.Cut > 0, x.command.Tags)
 	if result.Status == model.Unknown {
 		return values
 	}
-	status, lines := measure.Judge(result.Status, values, x.chunk.Thresholds)
+	status, lines := measure.Judge(result.Status, values, x.command.Thresholds)
 	if len(lines) == 0 {
 		return values
 	}

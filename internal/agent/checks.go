@@ -75,7 +75,7 @@ func (c *checks) openSchedulerAndAssets(node uuid.UUID) (err error) {
 	return err
 }
 
-// firstWithin returns the time within which a new check or item runs once.
+// firstWithin returns the longest delay before the first run of a new check or item.
 func (c *checks) firstWithin() time.Duration { return cmp.Or(c.agent.cfg.FirstWithin, 10*time.Second) }
 
 // findCheck returns the check that a chunk id names. own is false for a proxy check, which runs for other nodes.

@@ -187,8 +187,8 @@ func (s *Server) describe() v1.Status {
 		Waiting: int64(lag.Changes), BehindSeconds: lag.Age.Seconds(), BehindBytes: lag.Bytes, BehindCommits: lag.Commits,
 		Rederiving: lag.Again, Lagging: lag.Age > selfcheck.LagWarning,
 	}
-	for _, store := range []interface{ Trouble() error }{s.intent.Store(), s.history} {
-		if err := store.Trouble(); err != nil {
+	for _, err := range []error{s.intent.Store().Trouble(), s.history.Trouble(), s.metrics.SeriesFault()} {
+		if err != nil {
 			out.Warnings = append(out.Warnings, model.OneLine(err))
 		}
 	}

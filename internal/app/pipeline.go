@@ -27,6 +27,7 @@ import (
 	"github.com/muster-fleet/muster/internal/rederive"
 	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/store/attempt"
+	"github.com/muster-fleet/muster/internal/store/series"
 	"github.com/muster-fleet/muster/internal/store/snapshot"
 )
 
@@ -186,7 +187,11 @@ func (s *Server) openView(ctx context.Context) (err error) {
 	o := s.shardOptions()
 	o.Workers, o.Registerer, o.Queues = workerCount(), s.registry, s.queues
 	s.view = event.New(shard.New(o), event.Options{Emit: s.reactor.Emit, Limits: s.intent.NamespaceLimits, Registerer: s.registry, Queues: s.queues})
-	s.metrics = metric.New(s.view.Shard, metric.Options{Chunks: s.directory.Chunk, Registerer: s.registry})
+	values, err := s.openSeries()
+	if err != nil {
+		return err
+	}
+	s.metrics = metric.New(s.view.Shard, metric.Options{Chunks: s.directory.Chunk, Registerer: s.registry, Series: values})
 	s.recorder.Applied = s.view.WaitApplied
 	s.passes = &rederive.Source{Journal: s.journal, Snapshots: s.snapshots, Live: s.view, Options: s.shardOptions, Parallel: workerCount(), AddReducers: func(to *shard.Shard) {
 		metric.New(to, metric.Options{Chunks: s.directory.Chunk})
@@ -194,6 +199,9 @@ func (s *Server) openView(ctx context.Context) (err error) {
 	s.consumers.Add(s.snapshots.Consumers) // before the rederive passes, which begin at snapshots
 	s.consumers.Add(s.passes.Consumers)
 	s.consumers.Add(s.reactor.Consumers)
+	s.consumers.Add(func() []journal.Consumer {
+		return []journal.Consumer{{Name: "series", At: s.metrics.SeriesFloor(s.journal.Incarnation().ID)}}
+	})
 	s.registry.MustRegister(metrics.Consumers{List: &s.consumers, Behind: s.journal.SizeAfter})
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
@@ -240,6 +248,7 @@ func (s *Server) openView(ctx context.Context) (err error) {
 	s.replayed.end(head.Number)
 	s.log.Info("event view is up to date", "partitions", restored, "replayed", head.Number-from.Number, "took", time.Since(began))
 	s.task(back, "snapshots", s.runSnapshots)
+	s.task(back, "series", func(ctx context.Context) error { return s.metrics.SyncSeries(ctx, s.log) })
 	s.task(back, "verdicts", func(ctx context.Context) error { // writes the verdicts of triggers
 		return s.metrics.Run(ctx, s.recorder.RecordVerdicts, s.log)
 	})
@@ -248,6 +257,35 @@ func (s *Server) openView(ctx context.Context) (err error) {
 		Oldest: func(ctx context.Context) (time.Time, error) { return journal.OldestReceived(ctx, s.journal) },
 	}).Run)
 	return nil
+}
+
+const (
+	// seriesRetention is how long the series store keeps values.
+	seriesRetention = 31 * 24 * time.Hour
+	// seriesLateWindow is how much older than the newest value a late value may be, such as one of an agent's spool.
+	seriesLateWindow = 24 * time.Hour
+	// maxNamespaceSeries bounds the series of a namespace.
+	maxNamespaceSeries = 2_000_000
+)
+
+// openSeries opens the series store. It closes after the event view, whose workers append to it.
+func (s *Server) openSeries() (o metric.SeriesOptions, err error) {
+	o.Store, err = series.Open(datadir.Series(s.cfg), series.Options{
+		Retention: seriesRetention, LateWindow: seriesLateWindow, MaxSeries: maxNamespaceSeries, Logger: s.log, Registry: s.registry,
+	})
+	if err != nil {
+		return o, err
+	}
+	s.onClose(o.Store.Close)
+	o.Common = s.journal.CommonPosition
+	o.Names = func(id model.NodeID) (node, namespace string) {
+		namespace, node, ok := s.directory.NodeName(id)
+		if !ok { // deleted meanwhile
+			return fmt.Sprintf("deleted-%d", id), namespace
+		}
+		return node, namespace
+	}
+	return o, nil
 }
 
 // usedChunks returns the chunks that event states and items name.
@@ -261,7 +299,7 @@ func (p *pipeline) usedChunks() map[model.ChunkID]bool {
 // a planned stop it saves all partitions, so that the next start replays little.
 func (s *Server) runSnapshots(ctx context.Context) error {
 	cycle := &snapshot.Cycle{
-		Store: s.snapshots, View: s.passes, Gates: []snapshot.Gate{{Reducer: "events", Wait: s.waitRecorded}}, Period: time.Duration(s.cfg.SnapshotCycle), Times: s.journal.Times, Logger: s.log, Queues: s.queues,
+		Store: s.snapshots, View: s.passes, Gates: []snapshot.Gate{{Reducer: "events", Wait: s.waitRecorded}, {Reducer: "metrics", Wait: s.waitSeries}}, Period: time.Duration(s.cfg.SnapshotCycle), Times: s.journal.Times, Logger: s.log, Queues: s.queues,
 		Pressure: func() float64 { st := s.journal.Stats(); return st.Pressure() },
 		Saved: func() {
 			if lowest, ok := s.consumers.Floor(); ok {
@@ -296,6 +334,14 @@ func (p *pipeline) waitRecorded(ctx context.Context, at journal.Position) error 
 		return snapshot.ErrSkip
 	}
 	return err
+}
+
+// waitSeries skips a snapshot while the series store lacks values up to its position: the next start has to compute them again.
+func (p *pipeline) waitSeries(_ context.Context, at journal.Position) error {
+	if p.metrics.WaitSeries(at) != nil {
+		return snapshot.ErrSkip
+	}
+	return nil
 }
 
 // openStreams opens the handlers that receive every result, each at its cursor in the journal.

@@ -242,7 +242,7 @@ func printNewlyNotifiedProblems(c *commandCall, applied v1.Applied) {
 		text := model.CountNoun(t.Problems, "open problem") + ": " + who
 		told := t.Problems - t.Held
 		if told == 0 {
-			text += " of none now"
+			text += " of none of them now"
 		} else if t.Held > 0 {
 			text += fmt.Sprintf(" of %d of them", told)
 		}
@@ -258,7 +258,7 @@ func printNewlyNotifiedProblems(c *commandCall, applied v1.Applied) {
 		case t.Held > 0:
 			text += "; the reason for the others: muster why NODE/CHECK"
 		}
-		c.Wrapf(2, "%s", text)
+		c.Wrapf(2, "%s", c.Commands(text))
 	}
 	if applied.TakenLate {
 		c.Wrapf(2, "! history is behind: handlers are told of open problems that this change concerns when it has caught up (muster status)")

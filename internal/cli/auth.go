@@ -104,7 +104,7 @@ func tokenCreateCommand(s *commandLine) *cobra.Command {
 func tokenListCommand(s *commandLine) *cobra.Command {
 	f := listFlags{}
 	return s.buildCommand(command{
-		use: "list", short: "List tokens and sessions", args: cobra.NoArgs,
+		use: "list", formats: []string{"name"}, short: "List tokens and sessions", args: cobra.NoArgs,
 		flags: func(flags *pflag.FlagSet) {
 			f.registerWhere(flags, whereRowHelp(`row.role == "admin" && !row.session`))
 		},
@@ -187,7 +187,7 @@ func userGrantCommand(s *commandLine) *cobra.Command {
 func userListCommand(s *commandLine) *cobra.Command {
 	f := listFlags{}
 	return s.buildCommand(command{
-		use: "list", short: "List users", args: cobra.NoArgs,
+		use: "list", formats: []string{"name"}, short: "List users", args: cobra.NoArgs,
 		flags: func(flags *pflag.FlagSet) { f.registerWhere(flags, whereRowHelp(`row.role == "admin"`)) },
 		run: readAndPrintList(func(c *commandCall) (listOutput[v1.User], error) {
 			l, err := c.api.Access.Users(c.ctx, f.RowFilter)

@@ -235,13 +235,13 @@ func (l listOutput[T]) print(c *commandCall) error {
 		return c.WriteValue(l.value)
 	}
 	if len(l.items) == 0 && l.empty != "" {
-		c.Wrapf(2, "%s", l.empty)
+		c.Wrapf(2, "%s", c.Commands(l.empty))
 	} else if err := screen.NewTable(l.items, l.columns, l.row).Write(c.Screen); err != nil {
 		return err
 	}
 	for _, note := range l.notes {
 		if note != "" {
-			c.Wrapf(2, "%s", note)
+			c.Wrapf(2, "%s", c.Commands(note))
 		}
 	}
 	return nil
@@ -305,7 +305,7 @@ type commandLine struct {
 
 // screen returns a new screen for the output of a command.
 func (s *commandLine) screen() *screen.Screen {
-	return &screen.Screen{Out: s.Stdout, Err: s.Stderr, Width: s.Width, Colours: s.Colour, Zone: s.Zone, Now: s.Now, Format: screen.Narrow}
+	return &screen.Screen{Out: s.Stdout, Err: s.Stderr, Width: s.Width, Colours: s.Colour, Zone: s.Zone, Now: s.Now, Format: screen.Narrow, Program: s.Program}
 }
 
 // clientContext returns the server, CA and token to use: flags win over environment variables, and these win over

@@ -16,7 +16,7 @@ func contextCommand(s *commandLine) *cobra.Command {
 // contextListCommand makes the command muster context list, which lists the saved server logins.
 func contextListCommand(s *commandLine) *cobra.Command {
 	return s.buildCommand(command{
-		use: "list", short: "List contexts; * marks the one in use", args: cobra.NoArgs, offline: true,
+		use: "list", formats: []string{"name"}, short: "List contexts; * marks the one in use", args: cobra.NoArgs, offline: true,
 		run: readAndPrintList(func(c *commandCall) (listOutput[client.NamedContext], error) {
 			list, err := listContexts(c.commandLine)
 			return listOutput[client.NamedContext]{

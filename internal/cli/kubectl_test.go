@@ -19,6 +19,10 @@ func TestGetAsKubectl(t *testing.T) {
 		{"get checks -A -o name", "check/disk\ncheck/shared/load\ncheck/team-a/disk\n", 0},
 		{"get nodes,checks -o name", "node/team-a\nnode/web01\ncheck/disk\n", 0},
 		{"get event web01/disk -o name", "event/web01/disk\n", 0},
+		{"auth user list -o name", "admin\n", 0},
+		{"auth token create --user ci -m a\x1b[2Jb", "the note contains a line break or another control character", 2},
+		{"node token -m a\x07b", "the note contains a line break or another control character", 2},
+		{"node list -o name", "node/team-a\nnode/web01\n", 0},
 		{"get nodes -A -o jsonpath={.items[*].metadata.name}", "team-a web01 db01.example.org web01", 0},
 		{"get node web01 -o jsonpath=.metadata.name", "web01", 0},
 		{"get events -A -o jsonpath={.items[?(@.status==0)].node}", "web01", 0},
@@ -39,6 +43,18 @@ func TestGetAsKubectl(t *testing.T) {
 		}
 		if strings.Contains(c.line, "--no-headers") && strings.Contains(out, "NAME") {
 			t.Errorf("%s:\n%s", c.line, out)
+		}
+	}
+	x.expectOutput("", "status", 0, "./bin/muster ")
+	x.expectOutput("", "auth token create --user ci", 0, "./bin/muster auth token revoke")
+	x.expectOutput("", "node token", 0)
+	for list, revoke := range map[string]string{`auth token list --where row.user=="ci"`: "auth token revoke", "node token list": "node token delete"} {
+		ids := x.expectOutput("", list+" -o name", 0)
+		if ids == "" {
+			t.Errorf("%s has no rows", list)
+		}
+		for id := range strings.Lines(ids) {
+			x.expectOutput("", revoke+" "+strings.TrimSpace(id), 0, strings.TrimSpace(id))
 		}
 	}
 	names := x.expectOutput("", "get events -A -o name", 0)

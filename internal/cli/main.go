@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"syscall"
 
@@ -41,7 +40,7 @@ func Main(ctx context.Context, env *Env, extras ...ExtraCommand) int {
 	if errors.As(err, &exit) {
 		return exit.code
 	}
-	printError(&screen.Screen{Err: env.Stderr}, err, env.Program)
+	printError(&screen.Screen{Err: env.Stderr, Program: env.Program}, err)
 	var coded interface{ ExitCode() int } // of an extra command
 	if errors.As(err, &coded) {
 		return coded.ExitCode()
@@ -55,12 +54,8 @@ type exitError struct{ code int }
 // Error implements error.
 func (e *exitError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
 
-// hintedCommand matches the program's name before a command within a hint.
-var hintedCommand = regexp.MustCompile(`(^|[^\w/.-])muster ([a-z])`)
-
-// printError writes the failure, and on the next line its hint. The commands of a hint begin with the name that the
-// program was called by; empty: muster.
-func printError(s *screen.Screen, err error, program string) {
+// printError writes the failure, and on the next line its hint.
+func printError(s *screen.Screen, err error) {
 	var e *model.Error
 	if !errors.As(err, &e) {
 		s.Notef("muster: %s\n", screen.PaintedText(screen.CleanLines(err.Error())))
@@ -72,11 +67,7 @@ func printError(s *screen.Screen, err error, program string) {
 	}
 	s.Notef("muster: %s\n", screen.PaintedText(screen.CleanLines(text)))
 	if e.Hint != "" {
-		hint := e.Hint
-		if program != "" {
-			hint = hintedCommand.ReplaceAllString(hint, "${1}"+strings.ReplaceAll(program, "$", "$$")+" ${2}")
-		}
-		s.Notef("  %s\n", screen.PaintedText(screen.CleanLines(hint)))
+		s.Notef("  %s\n", screen.PaintedText(screen.CleanLines(s.Commands(e.Hint))))
 	}
 }
 

@@ -143,7 +143,8 @@ func (c *commandCall) nodeExists(namespace, name string) bool {
 	return err == nil
 }
 
-// namesOfObjects returns the names of the objects of a value for programs, KIND/NAME or KIND/NAMESPACE/NAME.
+// namesOfObjects returns the names of the objects of a value for programs: KIND/NAME or KIND/NAMESPACE/NAME; of users,
+// tokens and machines that ask to join the argument of their commands.
 func namesOfObjects(value any) ([]string, error) {
 	type object struct {
 		Items     []json.RawMessage `json:"items"`
@@ -154,6 +155,8 @@ func namesOfObjects(value any) ([]string, error) {
 		Check     string            `json:"check"`
 		ID        any               `json:"id"` // of a problem a text, of a node a number
 		Name      string            `json:"name"`
+		Key       string            `json:"key"`    // of an item, or of a machine
+		Policy    string            `json:"policy"` // of a queue
 		Opened    *time.Time        `json:"opened"`
 	}
 	data, err := json.Marshal(value)
@@ -182,10 +185,18 @@ func namesOfObjects(value any) ([]string, error) {
 			names[i] = fmt.Sprint("problem/", o.ID)
 		case o.Node != "" && o.Check != "":
 			names[i] = "event/" + eventName{o.Namespace, o.Node, o.Check}.String()
+		case o.Node != "" && o.Key != "":
+			names[i] = "item/" + eventName{o.Namespace, o.Node, o.Key}.String()
+		case o.Key != "":
+			names[i] = o.Key
 		case o.Name != "" && o.Namespace != "": // an agent is part of its node
 			names[i] = resourceRefText("Node", o.Namespace, o.Name)
-		case o.Name != "":
+		case o.Policy != "":
 			names[i] = "queue/" + o.Name
+		case o.Name != "":
+			names[i] = o.Name
+		case o.ID != nil:
+			names[i] = fmt.Sprint(o.ID)
 		default:
 			return nil, model.Errorf(model.Invalid, "-o name is not possible here: the rows of this list have no names").WithHint("-o json, or -o jsonpath='{.items[*].FIELD}'")
 		}

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/muster-fleet/muster/internal/api/apitest"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -34,6 +35,20 @@ func newNamedFleet(t *testing.T) (*apitest.Server, *testTerminal) {
 {kind: Route, metadata: {name: night, namespace: team-a}, spec: {steps: [{to: [pager]}]}}
 ---
 {kind: Window, metadata: {name: hours, namespace: team-a}, spec: {spans: [{from: "2026-12-24 18:00", to: "2026-12-27 06:00"}]}}
+---
+{kind: Property, metadata: {name: disk-warn, namespace: team-a}, spec: {property: disk_warn, value: "20%"}}
+---
+{kind: Secret, metadata: {name: db-password, namespace: team-a}, spec: {agentFile: db-password}}
+---
+{kind: Filter, metadata: {name: often, namespace: team-a}, spec: {action: allow, expressions: [event.check.occurrences > 2]}}
+---
+{kind: Mutator, metadata: {name: short, namespace: team-a}, spec: {javascript: return event.check.output}}
+---
+{kind: Hook, metadata: {name: processes, namespace: team-a}, spec: {command: ps aux}}
+---
+{kind: Pipeline, metadata: {name: alerts, namespace: team-a}, spec: {workflows: [{name: oncall, filters: [often], handler: pager}]}}
+---
+{kind: Template, metadata: {name: linux, namespace: team-a}, spec: {items: [{key: agent.ping}]}}
 `)
 	awaitPlanner(t, rig)
 	rig.RunReactor()
@@ -72,10 +87,10 @@ var (
 	commandsOfNodes = []string{
 		"describe node %s", "get node %s", "get node %s -o yaml", "get node/%s", "audit node %s", "edit node %s", "delete node %s --dry-run --yes", "node retire %s --dry-run --yes",
 		"node rename %s other --dry-run --yes", "why %s", "get history %s", "report availability %s", "get events --node %s", "get problems --node %s", "get history --node %s",
-		"event ack --node %s --dry-run", "silence -m x --for 1h --dry-run %s",
+		"event ack --node %s --dry-run", "silence -m x --for 1h --dry-run %s", "label node %s a=b --overwrite", "annotate node %s a=b --overwrite", "node replace %s",
 	}
 	commandsOfEvents = []string{
-		"describe event %s", "get event %s", "get event %s -o yaml", "get history %s", "why %s", "report availability %s", "route test %s", "silence -m x --for 1h --dry-run %s",
+		"event ack %s", "event unack %s", "event notify %s", "describe event %s", "get event %s", "get event %s -o yaml", "get history %s", "why %s", "report availability %s", "route test %s", "silence -m x --for 1h --dry-run %s",
 		"event ack %s",
 	}
 )
@@ -83,7 +98,8 @@ var (
 // TestPrintedNamesAreTaken passes each name that a table prints to the commands for such names, and expects them to
 // accept it.
 func TestPrintedNamesAreTaken(t *testing.T) {
-	_, x := newNamedFleet(t)
+	rig, x := newNamedFleet(t)
+	rig.Apply(`{kind: Asset, metadata: {name: plugins, namespace: team-a}, spec: {builds: [{os: linux, url: "https://files.example.org/p.tar.gz", sha512: "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"}]}}`)
 	pasted := map[string]bool{}
 	paste := func(command, namespace, name string) {
 		names := []string{namespace + "/" + name}
@@ -96,20 +112,24 @@ func TestPrintedNamesAreTaken(t *testing.T) {
 		for _, name := range names {
 			if line := fmt.Sprintf(command, name); !pasted[line] {
 				pasted[line] = true
-				if !strings.HasPrefix(command, "delete") {
-					x.expectOutput("", line, 0)
-				} else if out, code := x.runCommandLine("", line); code != 0 && code != model.Conflict.Exit() { // others may refer to it
+				if out, code := x.runCommandLine("", line); code != 0 && code != model.Conflict.Exit() { // others may refer to it, or its state is the requested one
 					t.Errorf("muster %s: code %d\n%s", line, code, out)
 				}
 			}
 		}
 	}
+	lists := map[string]string{}
 	for list, kind := range map[string]string{
 		"get events -A": "event", "get problems -A": "event", "get history -A": "event", "report availability -A": "event", "get events": "event", "get events -n team-a": "event",
 		"get nodes -A": "node", "node list -A": "node", "report availability -A --by node": "node", "get nodes": "node",
-		"get checks -A": "check", "get groups -A": "group", "get handlers -A": "handler", "get routes -A": "route", "get windows -A": "window", "get silences -A": "silence",
-		"silence list -A": "silence", "get namespaces": "namespace", "get events --at 0s -A": "event", "report availability -A --by group": "group",
+		"silence list -A": "silence", "get events --at 0s -A": "event", "report availability -A --by group": "group",
 	} {
+		lists[list] = kind
+	}
+	for _, k := range kind.All().Kinds() { // every kind needs an object in newNamedFleet
+		lists["get "+k.Plural+" -A"] = strings.ToLower(k.Name)
+	}
+	for list, kind := range lists {
 		out := x.expectOutput("", list, 0)
 		rows := eachRow(out, func(row map[string]string) {
 			namespace := row["NAMESPACE"]
@@ -167,6 +187,19 @@ func TestPrintedNamesAreTaken(t *testing.T) {
 		})
 		if rows == 0 {
 			t.Errorf("%s has no rows:\n%s", list, out)
+		}
+	}
+	for list, commands := range map[string][]string{
+		"get problems -A": {"describe problem %s", "get problem %s", "get history --problem %s"},
+		"get queues":      {"get queue %s"},
+		"node token list": {"node token delete %s"}, // other tokens: TestGetAsKubectl
+	} {
+		if eachRow(x.expectOutput("", list, 0), func(row map[string]string) {
+			for _, command := range commands {
+				paste(command, "", row["ID"]+row["QUEUE"])
+			}
+		}) == 0 {
+			t.Errorf("%s has no rows", list)
 		}
 	}
 	if len(pasted) < 300 {

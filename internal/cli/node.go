@@ -22,7 +22,7 @@ func nodeCommand(s *commandLine) *cobra.Command {
 func nodeListCommand(s *commandLine) *cobra.Command {
 	g, retired, pending := &getFlags{}, false, false
 	return s.buildCommand(command{
-		use: "list", short: "List nodes as muster get nodes does; --pending: machines that ask to join", args: cobra.NoArgs,
+		use: "list", formats: []string{"name"}, short: "List nodes as muster get nodes does; --pending: machines that ask to join", args: cobra.NoArgs,
 		flags: func(flags *pflag.FlagSet) {
 			g.registerSelector(flags, "nodes with these labels")
 			g.registerWhere(flags, "node; with --pending or --retired over row, as -o json shows it")

@@ -131,7 +131,7 @@ func printTokenAddresses(c *commandCall, text string) {
 func joinTokenListCommand(s *commandLine) *cobra.Command {
 	f := listFlags{}
 	return s.buildCommand(command{
-		use: "list", short: "List join tokens", args: cobra.NoArgs,
+		use: "list", formats: []string{"name"}, short: "List join tokens", args: cobra.NoArgs,
 		flags: func(flags *pflag.FlagSet) {
 			f.registerSelector(flags, "tokens with these labels for their machines")
 			f.registerWhere(flags, whereRowHelp("row.uses > 0"))

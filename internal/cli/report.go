@@ -187,7 +187,7 @@ func printAvailability(c *commandCall, f *availabilityFlags, l v1.AvailabilityLi
 		total.Add(x)
 	}
 	duration := func(seconds float64) any {
-		return screen.ValueIf(seconds != 0, model.TimeSpan(time.Duration(seconds*float64(time.Second))))
+		return screen.ValueIf(seconds != 0, exactSpan(seconds))
 	}
 	rows, more := cutRows(&f.reportFlags, l.Items)
 	var notes []string
@@ -207,15 +207,19 @@ func printAvailability(c *commandCall, f *availabilityFlags, l v1.AvailabilityLi
 	}.print(c)
 }
 
+// exactSpan formats a number of seconds to the second, so that the rows of a report add up to its total.
+func exactSpan(seconds float64) string {
+	return model.Duration((time.Duration(seconds * float64(time.Second))).Round(time.Second)).String()
+}
+
 // availabilityTotalText returns the last line of the report: the availability of all rows together, and the period.
 func availabilityTotalText(c *commandCall, total v1.Availability, l v1.AvailabilityList) string {
-	span := func(seconds float64) string { return model.TimeSpan(time.Duration(seconds * float64(time.Second))) }
 	period := fmt.Sprintf("from %s to %s", c.DateAndTime(l.Since), c.DateAndTime(l.Until))
 	if total.Covered() == 0 {
 		return "no event has results " + period
 	}
-	return fmt.Sprintf("%s in total, of %s with results%s, %s", availablePercent(total), span(total.Covered()),
-		textWhen(total.Nothing > 0, "; "+span(total.Nothing)+" are without and do not count"), period)
+	return fmt.Sprintf("%s in total, of %s with results%s, %s", availablePercent(total), exactSpan(total.Covered()),
+		textWhen(total.Nothing > 0, "; "+exactSpan(total.Nothing)+" are without and do not count"), period)
 }
 
 // reportGroupAvailability prints the availability of whole groups of nodes.

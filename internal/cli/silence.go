@@ -275,7 +275,7 @@ func (f *silenceFlags) setSilenceTimes(c *commandCall, s *model.SilenceSpec) err
 func silenceListCommand(s *commandLine) *cobra.Command {
 	g := &getFlags{}
 	return s.buildCommand(command{
-		use: "list", short: "List silences: matches, end, author, reason, and problems held now",
+		use: "list", formats: []string{"name"}, short: "List silences: matches, end, author, reason, and problems held now",
 		args: cobra.NoArgs,
 		flags: func(flags *pflag.FlagSet) {
 			g.registerLimit(flags, 50)

@@ -92,11 +92,11 @@ const shownWarnings = 5
 func printStatus(c *commandCall, s v1.Status) {
 	c.Wrapf(0, "%s", statusSummary(c, s))
 	for _, reason := range s.NotReady {
-		c.Wrapf(4, "  %s %s", screen.Cell{Text: "not ready:", Colour: screen.Red}, reason)
+		c.Wrapf(4, "  %s %s", screen.Cell{Text: "not ready:", Colour: screen.Red}, c.Commands(reason))
 	}
 	warnings := append(notificationWarnings(c, s), s.Warnings...)
 	for _, warning := range warnings[:min(shownWarnings, len(warnings))] {
-		c.Wrapf(4, "  %s %s", screen.Warning, warning)
+		c.Wrapf(4, "  %s %s", screen.Warning, c.Commands(warning))
 	}
 	if more := len(warnings) - shownWarnings; more > 0 {
 		c.Printf("  and %d more warnings: muster status -o yaml\n", more)
@@ -177,12 +177,12 @@ func notificationWarnings(c *commandCall, s v1.Status) (list []string) {
 		}
 		flag := textWhen(u.Namespace != model.DefaultNamespaceName, " -n "+u.Namespace)
 		text := fmt.Sprintf("handler %s fails: %s not delivered, the oldest of %s ago", nameWithNamespace(u.Namespace, u.Handler), model.CountNoun(u.Failing+u.Dead, "message"), model.Age(c.Now(), u.Since))
-		text += textWhen(u.Dead > 0, fmt.Sprintf(" (%d given up: muster handler dead %s%s)", u.Dead, u.Handler, flag))
-		list = append(list, fmt.Sprintf("%s; it answered: %s; try it: muster handler test %s%s", text, screen.FirstLine(u.LastError), u.Handler, flag))
+		text += textWhen(u.Dead > 0, c.Commands(fmt.Sprintf(" (%d given up: muster handler dead %s%s)", u.Dead, u.Handler, flag)))
+		list = append(list, fmt.Sprintf("%s; it answered: %s; %s", text, screen.FirstLine(u.LastError), c.Commands(fmt.Sprintf("try it: muster handler test %s%s", u.Handler, flag))))
 	}
 	if n := s.Unnotified.Problems; n > 0 {
-		list = append(list, fmt.Sprintf("nobody is told of %s (%s): no route takes them and their checks name no handler; make a pager: muster handler create --help",
-			model.CountNoun(n, "open problem"), exampleNamesText(s.Unnotified.Examples, n)))
+		list = append(list, fmt.Sprintf("nobody is told of %s (%s): no route takes them and their checks name no handler; %s",
+			model.CountNoun(n, "open problem"), exampleNamesText(s.Unnotified.Examples, n), c.Commands("make a pager: muster handler create --help")))
 	}
 	return list
 }
@@ -373,8 +373,9 @@ func adviseSetup(c *commandCall, s v1.Status) *setupAdvice {
 // printAdvice prints the advised commands with their purposes, in two columns.
 func (s *setupAdvice) printAdvice(c *commandCall) {
 	wide := 0
-	for _, n := range s.next {
-		wide = max(wide, len(n[0]))
+	for i := range s.next {
+		s.next[i][0] = c.Commands(s.next[i][0])
+		wide = max(wide, len(s.next[i][0]))
 	}
 	c.Printf("\n")
 	for _, n := range s.next {

@@ -133,6 +133,9 @@ func userName(uid int) string {
 // Snapshots returns the folder of snapshots.
 func Snapshots(cfg *config.Server) string { return filepath.Join(cfg.Data, "snapshots") }
 
+// Series returns the folder of the series store.
+func Series(cfg *config.Server) string { return filepath.Join(cfg.Data, "series") }
+
 // Journal returns the folder of the journal.
 func Journal(cfg *config.Server) string {
 	if cfg.Journal != "" {

@@ -261,7 +261,7 @@ func (d *Directory) Chunk(id model.ChunkID) *model.Chunk {
 // Chunks returns the number of compiled configurations (chunks) in the directory.
 func (d *Directory) Chunks() int { return d.now.Load().chunks.size }
 
-// Judgement returns the rules by which a chunk judged the events of a source (see model.Chunk); nil: unknown.
+// Judgement returns the alert rules of a source in a chunk (see model.Chunk); nil: unknown.
 func (d *Directory) Judgement(id model.ChunkID, instance string) *model.CheckChunk {
 	return d.Chunk(id).Judgement(instance)
 }

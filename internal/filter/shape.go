@@ -101,7 +101,7 @@ func redactedPairs(pairs map[string]string, keys []string) any {
 	out := maps.Clone(pairs)
 	for key := range out {
 		if slices.ContainsFunc(keys, func(k string) bool { return strings.EqualFold(k, key) }) {
-			out[key] = "REDACTED"
+			out[key] = model.RedactedValue
 		}
 	}
 	return out
@@ -162,10 +162,10 @@ func entityShape(s *Subject) map[string]any {
 // plainEntity returns the entity of a node without a Sensu agent, out of its facts.
 func plainEntity(n *Entity) map[string]any {
 	system := map[string]any{
-		"network": map[string]any{"interfaces": nil}, "libc_type": "", "vm_system": n.Facts["virtualisation"], "vm_role": "",
-		"cloud_provider": n.Facts["cloud"], "processes": nil,
+		"network": map[string]any{"interfaces": nil}, "libc_type": "", "vm_system": "", "vm_role": "", "cloud_provider": "",
+		"processes": nil,
 	}
-	for field, fact := range map[string]string{"hostname": "hostname", "os": "os", "platform": "distribution", "platform_version": "distributionVersion", "arch": "arch"} {
+	for field, fact := range model.EntitySystem {
 		if n.Facts[fact] != "" {
 			system[field] = n.Facts[fact]
 		}

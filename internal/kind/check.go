@@ -41,6 +41,8 @@ spec:
 		},
 		FromSensu: func(s *model.CheckSpec) string {
 			switch {
+			case s.Sensu:
+				return "sensu: true of a Check"
 			case len(s.Pipelines) > 0:
 				return "pipelines of a Check"
 			case slices.ContainsFunc(s.Hooks, func(h model.Hook) bool { return h.Hook != "" }):

@@ -120,7 +120,7 @@ func validateMetricsOfCheck(v *Validator, s *model.CheckSpec) {
 			name string
 			*model.Bounds
 		}{{"warning", t.Warning}, {"critical", t.Critical}, {"unknown", t.Unknown}} {
-			validateThresholdBounds(v, at+"."+b.name, b.Bounds)
+			validateThresholdBounds(v, at+"."+b.name, b.Bounds, s.Sensu)
 		}
 		missing, ok := model.ParseStatus(t.Missing)
 		switch {
@@ -133,9 +133,13 @@ func validateMetricsOfCheck(v *Validator, s *model.CheckSpec) {
 }
 
 // validateThresholdBounds records an error unless a threshold has a minimum or maximum, in the right order.
-func validateThresholdBounds(v *Validator, at string, b *model.Bounds) {
+func validateThresholdBounds(v *Validator, at string, b *model.Bounds, sensu bool) {
 	switch {
 	case b == nil:
+	case b.MinToken+b.MaxToken != "":
+		v.FlawIf(!sensu, at, "write min and max", "tokens are for checks with sensu: true")
+		v.FlawIf(b.Min != nil && b.MinToken != "" || b.Max != nil && b.MaxToken != "", at, "keep one of them", "a number and a token for the same bound")
+		v.FlawIf(len(b.MinToken)+len(b.MaxToken) > maxVariable, at, "", "longer than %d bytes", maxVariable)
 	case b.Min == nil && b.Max == nil:
 		v.Missing(at, "write {max: 90}, or {min: 10}", "min or max is missing")
 	case b.Min != nil && math.IsNaN(*b.Min) || b.Max != nil && math.IsNaN(*b.Max):

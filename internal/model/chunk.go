@@ -63,6 +63,7 @@ type CheckChunk struct {
 	Hooks         []Hook
 	MaxOutput     int  // bytes
 	DiscardOutput bool // results are sent without the output of the command
+	Sensu         bool // kept from Sensu, see CheckSpec
 
 	// Schedule.
 	Interval   time.Duration // zero with Cron

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -28,7 +29,12 @@ type CommandTemplate struct {
 	runAs *Template
 	stdin *Template
 	hooks []lineTemplate
+	tags  map[string]*Template
+	all   []*Template
 	names []string
+
+	thresholds []Threshold
+	bounds     map[string]*Template // by their text
 }
 
 // TemplateTexts has the texts of a check or handler that may contain template variables.
@@ -39,16 +45,27 @@ type TemplateTexts struct {
 	RunAs   string
 	Stdin   string
 	Hooks   []Hook
+	Tags    map[string]string // of metrics
+	Bounds  []Threshold       // thresholds, for Sensu
+	Sensu   bool              // the variables are tokens of Sensu
 }
 
 // TemplateTexts returns the texts of a check that may contain template variables.
 func (s *CheckSpec) TemplateTexts() TemplateTexts {
-	return TemplateTexts{Command: s.Command, Probe: s.Probe, Env: s.Env, RunAs: s.RunAs, Stdin: s.Stdin, Hooks: s.Hooks}
+	return TemplateTexts{Command: s.Command, Probe: s.Probe, Env: s.Env, RunAs: s.RunAs, Stdin: s.Stdin, Hooks: s.Hooks, Tags: s.Metrics.templateTags(), Bounds: s.Thresholds, Sensu: s.Sensu}
 }
 
 // TemplateTexts returns the texts of the chunk that may contain template variables.
 func (c *CheckChunk) TemplateTexts() TemplateTexts {
-	return TemplateTexts{Command: c.Command, Probe: c.Probe, Env: c.Env, RunAs: c.RunAs, Stdin: c.Stdin, Hooks: c.Hooks}
+	return TemplateTexts{Command: c.Command, Probe: c.Probe, Env: c.Env, RunAs: c.RunAs, Stdin: c.Stdin, Hooks: c.Hooks, Tags: c.Metrics.templateTags(), Bounds: c.Thresholds, Sensu: c.Sensu}
+}
+
+// templateTags returns the tags of a check's metrics; nil: it has none.
+func (m *Metrics) templateTags() map[string]string {
+	if m == nil {
+		return nil
+	}
+	return m.Tags
 }
 
 // ExpandedCommand is a command with a node's property values in place of template variables, ready to run.
@@ -60,7 +77,10 @@ type ExpandedCommand struct {
 	Env   map[string]string
 	RunAs string
 	Stdin string
-	Hooks []Command // in the chunk's order
+	Hooks []Command         // in the chunk's order
+	Tags  map[string]string // of metrics
+
+	Thresholds []Threshold
 }
 
 // lineTemplate is the parsed template of a command: either a shell line or a list of arguments.
@@ -74,19 +94,30 @@ func (x TemplateTexts) Parse() (*CommandTemplate, error) {
 	t := &CommandTemplate{}
 	var errs []error
 	parse := func(text string, shell bool, field string, args ...any) *Template {
-		parsed, err := ParseTemplate(text, shell)
+		parsed, err := ParseSensuTemplate(text)
+		if !x.Sensu {
+			parsed, err = ParseTemplate(text, shell)
+		}
 		if err != nil {
 			var wrong *TemplateError
 			errors.As(err, &wrong)
 			errs = append(errs, &FieldError{fmt.Sprintf(field, args...), wrong})
 			return nil
 		}
+		t.all = append(t.all, parsed)
 		for _, name := range parsed.Names() {
 			if !slices.Contains(t.names, name) {
 				t.names = append(t.names, name)
 			}
 		}
 		return parsed
+	}
+	parseMap := func(texts map[string]string, field string) map[string]*Template {
+		out := make(map[string]*Template, len(texts))
+		for _, key := range slices.Sorted(maps.Keys(texts)) {
+			out[key] = parse(texts[key], false, field+".%s", key)
+		}
+		return out
 	}
 	line := func(c *Command, field string) (l lineTemplate) {
 		switch {
@@ -106,14 +137,17 @@ func (x TemplateTexts) Parse() (*CommandTemplate, error) {
 	}
 	if x.Command == nil && x.Probe != nil {
 		t.probe = x.Probe.Name
-		t.args = make(map[string]*Template, len(x.Probe.Args))
-		for _, key := range slices.Sorted(maps.Keys(x.Probe.Args)) {
-			t.args[key] = parse(x.Probe.Args[key], false, "probe.args.%s", key)
-		}
+		t.args = parseMap(x.Probe.Args, "probe.args")
 	}
-	t.env = make(map[string]*Template, len(x.Env))
-	for _, key := range slices.Sorted(maps.Keys(x.Env)) {
-		t.env[key] = parse(x.Env[key], false, "env.%s", key)
+	t.env, t.tags = parseMap(x.Env, "env"), parseMap(x.Tags, "metrics.tags")
+	t.thresholds, t.bounds = x.Bounds, map[string]*Template{}
+	for i := range x.Bounds {
+		for _, b := range [...]*Bounds{x.Bounds[i].Warning, x.Bounds[i].Critical, x.Bounds[i].Unknown} {
+			if b != nil {
+				t.bounds[b.MinToken] = parse(b.MinToken, false, "thresholds[%d]", i)
+				t.bounds[b.MaxToken] = parse(b.MaxToken, false, "thresholds[%d]", i)
+			}
+		}
 	}
 	t.runAs = parse(x.RunAs, false, "runAs")
 	t.stdin = parse(x.Stdin, false, "stdin")
@@ -130,7 +164,28 @@ func (c *CheckChunk) Template() (*CommandTemplate, error) { return c.TemplateTex
 // Names returns the sorted names of the properties in the template.
 func (t *CommandTemplate) Names() []string { return t.names }
 
-// Expand replaces the template variables of a command by a node's property values. The error is a *MissingError.
+// Reads reports whether a token names a key of the entity, such as a label.
+func (t *CommandTemplate) Reads(key string) bool {
+	return slices.ContainsFunc(t.all, func(t *Template) bool { return t.sensu != nil && t.sensu.reads(key) })
+}
+
+// Unexpanded returns the command of the chunk with its variables as they stand.
+func (c *CheckChunk) Unexpanded() ExpandedCommand {
+	out := ExpandedCommand{RunAs: c.RunAs, Stdin: c.Stdin, Env: maps.Clone(c.Env), Tags: c.Metrics.templateTags(), Thresholds: c.Thresholds}
+	switch {
+	case c.Command != nil:
+		out.Shell, out.Argv = c.Command.Shell, c.Command.Argv
+	case c.Probe != nil:
+		out.Probe, out.Args = c.Probe.Name, c.Probe.Args
+	}
+	for i := range c.Hooks {
+		out.Hooks = append(out.Hooks, *c.Hooks[i].Command)
+	}
+	return out
+}
+
+// Expand replaces the template variables of a command by a node's property values. The error is a *MissingError, or an
+// error about a token.
 func (t *CommandTemplate) Expand(values PropertyValues) (ExpandedCommand, error) {
 	var failed error
 	expand := func(p *Template) string {
@@ -162,7 +217,26 @@ func (t *CommandTemplate) Expand(values PropertyValues) (ExpandedCommand, error)
 	for _, hook := range t.hooks {
 		out.Hooks = append(out.Hooks, line(hook))
 	}
-	out.Args, out.Env = expandMap(t.args), expandMap(t.env)
+	out.Args, out.Env, out.Tags = expandMap(t.args), expandMap(t.env), expandMap(t.tags)
+	out.Thresholds = slices.Clone(t.thresholds)
+	for i := range out.Thresholds {
+		th := &out.Thresholds[i]
+		for _, b := range [...]**Bounds{&th.Warning, &th.Critical, &th.Unknown} {
+			number := func(token string, constant *float64) *float64 {
+				if token == "" {
+					return constant
+				}
+				n, err := strconv.ParseFloat(strings.TrimSpace(expand(t.bounds[token])), 64)
+				if err != nil && failed == nil {
+					failed = fmt.Errorf("threshold of %s: %s is no number on this node", th.Metric, token)
+				}
+				return &n
+			}
+			if *b != nil {
+				*b = &Bounds{Min: number((*b).MinToken, (*b).Min), Max: number((*b).MaxToken, (*b).Max)}
+			}
+		}
+	}
 	return out, failed
 }
 

@@ -366,3 +366,22 @@ type RunAnswer struct {
 	Refused  string // reason why the node ran nothing
 	Lost     string // reason why the end of the run is unknown
 }
+
+// sensuMetricFormats has Sensu's names of MetricFormats, in the same order.
+var sensuMetricFormats = [...]string{"nagios_perfdata", "graphite_plaintext", "influxdb_line", "opentsdb_line", "prometheus_text"}
+
+// SensuMetricFormat returns Sensu's name of a metric format; empty: Sensu has none.
+func SensuMetricFormat(format string) string {
+	if i := slices.Index(MetricFormats[:], format); i >= 0 {
+		return sensuMetricFormats[i]
+	}
+	return ""
+}
+
+// MetricFormatOfSensu returns the metric format that Sensu calls by this name; empty: there is none.
+func MetricFormatOfSensu(name string) string {
+	if i := slices.Index(sensuMetricFormats[:], name); i >= 0 {
+		return MetricFormats[i]
+	}
+	return ""
+}

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"strings"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -108,6 +109,9 @@ func BuiltinCheck(name string) CheckID {
 	}
 	return 0
 }
+
+// IsServerCheck reports whether a built-in check has events on the server's own node only.
+func IsServerCheck(id CheckID) bool { return strings.HasPrefix(BuiltinCheckName(id), "muster-") }
 
 // firstBuiltinChunk is the first id of built-in chunks, far above all ids that the intent store gives.
 const firstBuiltinChunk ChunkID = 0xffff0000

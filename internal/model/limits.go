@@ -33,6 +33,17 @@ const (
 	MaxPassives = 1000
 )
 
+// DefaultTimeout returns the time-out of a check that declares none; zero: its runs may take any time, as in Sensu.
+func (s *CheckSpec) DefaultTimeout() time.Duration {
+	switch {
+	case s.Sensu || s.Passive:
+		return 0
+	case s.Interval > 0:
+		return min(DefaultTimeout, time.Duration(s.Interval))
+	}
+	return DefaultTimeout
+}
+
 // Defaults and bounds of a check.
 const (
 	DefaultTimeout     = 60 * time.Second // or the interval of the check, if that is shorter

@@ -40,6 +40,16 @@ func CleanName(text string) string {
 	return strings.Trim(clean, "._-")
 }
 
+// EntityName returns the name in Sensu of a node, which may have capitals.
+func EntityName(meta Metadata, spec *NodeSpec) string {
+	for _, original := range [...]string{spec.Facts["sensuEntity"], meta.DisplayName} {
+		if CleanName(original) == meta.Name {
+			return original
+		}
+	}
+	return meta.Name
+}
+
 // LabelError returns the error in a label; nil: the label is valid.
 func LabelError(key, value string) error {
 	switch {
@@ -72,6 +82,14 @@ func isLetterOrDigit(c byte) bool {
 // HasControl reports whether a text contains a control character, such as a line break.
 func HasControl(text string) bool {
 	return strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c == 0x7f })
+}
+
+// NoteError returns an error if a note contains a control character: lists show notes as one line.
+func NoteError(note string) error {
+	if HasControl(note) {
+		return Errorf(Invalid, "the note contains a line break or another control character").WithHint("write it in one line")
+	}
+	return nil
 }
 
 // SplitRef splits a reference into namespace and name; a plain NAME is in the given namespace.

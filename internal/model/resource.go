@@ -3,6 +3,7 @@ package model
 import (
 	"cmp"
 	"encoding/json"
+	"strconv"
 	"time"
 )
 
@@ -309,6 +310,9 @@ type CheckSpec struct {
 	// Severities by status, where they differ from the usual ones: {critical: disaster}. Usual are warning →
 	// warning, critical → high, unknown → average.
 	Severity map[string]string `json:"severity,omitempty"`
+	// Kept from Sensu: {{ }} in its texts are Sensu's tokens over the entity, values are not quoted for the shell, and no
+	// timeout means none.
+	Sensu bool `json:"sensu,omitempty"`
 	// It runs nowhere while this is true. Results of a disabled passive check are refused.
 	Disabled bool `json:"disabled,omitempty"`
 }
@@ -363,7 +367,7 @@ type Hook struct {
 type Metrics struct {
 	// nagios (perfdata), graphite, influxdb, opentsdb or prometheus.
 	Format string `json:"format"`
-	// Tags of each value; its own tags win.
+	// Tags of each value, with properties; its own tags win.
 	Tags map[string]string `json:"tags,omitempty"`
 }
 
@@ -389,6 +393,24 @@ type Bounds struct {
 	Min *float64 `json:"min,omitempty"`
 	// A larger value is out of bounds.
 	Max *float64 `json:"max,omitempty"`
+	// Kept from Sensu, in place of min: tokens that expand to a number.
+	MinToken string `json:"minToken,omitempty"`
+	// Kept from Sensu, in place of max: tokens that expand to a number.
+	MaxToken string `json:"maxToken,omitempty"`
+}
+
+// MinText returns the smallest good value as text; empty: there is none.
+func (b *Bounds) MinText() string { return boundText(b.Min, b.MinToken) }
+
+// MaxText returns the largest good value as text; empty: there is none.
+func (b *Bounds) MaxText() string { return boundText(b.Max, b.MaxToken) }
+
+// boundText returns a number, or the token in its place, as text.
+func boundText(n *float64, token string) string {
+	if n == nil {
+		return token
+	}
+	return strconv.FormatFloat(*n, 'g', -1, 64)
 }
 
 // Alert configures when the results of a check open and close a problem, and the receivers of notifications.

@@ -196,7 +196,7 @@ type HookSpec struct {
 // (pipelines).
 type PipelineSpec struct {
 	// Each gets every event; they do not wait for one another.
-	Workflows []Workflow `json:"workflows"`
+	Workflows []Workflow `json:"workflows,omitempty"`
 }
 
 // Workflow is one sequence of a pipeline: filters, then a mutator, then a handler

@@ -13,6 +13,7 @@ import (
 // variable; the agent expands it.
 type Template struct {
 	parts []templatePart
+	sensu *sensuTokens // tokens of Sensu instead of parts; nil: none
 	names []string
 }
 
@@ -25,13 +26,18 @@ type templatePart struct {
 	quote   shellQuote
 }
 
-// TemplateError is an error in a template; Column counts bytes from 1.
+// TemplateError is an error in a template; Column counts bytes from 1, and is zero where it is not known.
 type TemplateError struct {
 	Column int
 	Reason string
 }
 
-func (e *TemplateError) Error() string { return fmt.Sprintf("column %d: %s", e.Column, e.Reason) }
+func (e *TemplateError) Error() string {
+	if e.Column == 0 { // the parser of Sensu's tokens counts no columns
+		return e.Reason
+	}
+	return fmt.Sprintf("column %d: %s", e.Column, e.Reason)
+}
 
 // MissingError is the error about a property without a value on the node.
 type MissingError struct {
@@ -80,6 +86,17 @@ func ParseTemplate(text string, shell bool) (*Template, error) {
 	return t, nil
 }
 
+// LiteralText returns a template that expands to the text, whatever braces it has.
+func LiteralText(text string) string { return strings.ReplaceAll(text, "{{", literalBraces) }
+
+// TemplateLiteral returns the text of a template made by LiteralText.
+func TemplateLiteral(template string) string {
+	return strings.ReplaceAll(template, literalBraces, "{{")
+}
+
+// literalBraces is the template of two opening braces.
+const literalBraces = `{{ "{{" }}`
+
 // appendLiteral appends literal text to the template.
 func (t *Template) appendLiteral(s string) {
 	if s == "" {
@@ -102,7 +119,10 @@ func (t *Template) Expand(values PropertyValues) (string, error) { return t.expa
 // expand returns the text with property values in place of its variables, each passed through escape (nil:
 // unchanged).
 func (t *Template) expand(values PropertyValues, escape func(string) string) (string, error) {
-	if len(t.parts) == 0 {
+	switch {
+	case t.sensu != nil:
+		return t.sensu.expand(values)
+	case len(t.parts) == 0:
 		return "", nil
 	}
 	if len(t.parts) == 1 && t.parts[0].path == nil {

@@ -54,8 +54,8 @@ func (c *TemplateChunk) Trigger(name string) *ChunkTrigger {
 	return &c.Triggers[i]
 }
 
-// Judgement returns the rules by which the events of one source are judged and notified: the check of a chunk, or one
-// trigger of a Template in the form of a check. Nil: the chunk has no such source.
+// Judgement returns the alert rules of one source: the check of a chunk, or one trigger of a Template in the form of a
+// check. Nil: the chunk has no such source.
 func (c *Chunk) Judgement(instance string) *CheckChunk {
 	template := c.AsTemplate()
 	if template == nil {

@@ -41,7 +41,7 @@ type Item struct {
 	Unit string `json:"unit,omitempty"`
 	// Steps of preprocessing, in order: [{multiplier: "8"}, {changePerSecond: []}].
 	Steps []Step `json:"steps,omitempty"`
-	// Labels of its series, beside node, namespace and item.
+	// Labels of its series. They have no effect yet: only the last value of an item is kept.
 	Tags map[string]string `json:"tags,omitempty"`
 	// It is not collected while this is true.
 	Disabled bool `json:"disabled,omitempty"`
@@ -89,7 +89,7 @@ type Step struct {
 
 // OnFail replaces the error of a failed step. At most one field is set; none discards the value.
 type OnFail struct {
-	// The value with which the next step goes on.
+	// The input of the next step, in place of the failed output.
 	Value *string `json:"value,omitempty"`
 	// The text of the error, in place of the step's own.
 	Error string `json:"error,omitempty"`

@@ -33,6 +33,9 @@ func compileCheck(c *unitCompiler, d *declared) (*unit, error) {
 	}
 	if len(b.properties) > 0 {
 		b.try = func(values model.PropertyValues) error {
+			if _, _, known := values(model.EntityProperty); chunk.Sensu && !known {
+				return nil // a Sensu agent expands the tokens
+			}
 			_, err := template.Expand(values)
 			return err
 		}
@@ -80,13 +83,10 @@ func checkChunk(c *unitCompiler, d *declared, spec *model.CheckSpec) (*model.Che
 		Timeout: time.Duration(spec.Timeout), TTL: time.Duration(spec.TTL),
 		Env: spec.Env, RunAs: spec.RunAs, MaxOutput: int(cmp.Or(spec.MaxOutput, model.DefaultOutputBytes)),
 		FailAfter: 1, RecoverAfter: 1, Stdin: spec.Stdin, StdinEvent: spec.StdinEvent, Proxy: spec.Proxy != nil, RoundRobin: spec.RoundRobin,
-		Metrics: spec.Metrics, Thresholds: spec.Thresholds, Pipelines: spec.Pipelines, DiscardOutput: spec.DiscardOutput,
+		Metrics: spec.Metrics, Thresholds: spec.Thresholds, Pipelines: spec.Pipelines, DiscardOutput: spec.DiscardOutput, Sensu: spec.Sensu,
 	}
 	if out.Timeout == 0 {
-		out.Timeout = model.DefaultTimeout
-		if out.Interval > 0 {
-			out.Timeout = min(out.Timeout, out.Interval)
-		}
+		out.Timeout = spec.DefaultTimeout()
 	}
 	if a := spec.Alert; a != nil {
 		out.FailAfter, out.RecoverAfter = uint32(max(a.FailAfter, 1)), uint32(max(a.RecoverAfter, 1))

@@ -20,7 +20,7 @@ import (
 
 // unitCompilers has the compile function of each kind that lands on nodes. The function makes the unit of a declared
 // resource. It reads other resources through the unitCompiler, which remembers them: when one of them changes, the unit
-// is compiled again.
+// is compiled again. Such a kind takes its ids from the sequence of checks (intentdb, sequenceOf).
 var unitCompilers = map[string]func(*unitCompiler, *declared) (*unit, error){
 	"Check":    compileCheck,
 	"Template": compileTemplate,
@@ -187,6 +187,7 @@ type (
 		grant          *joinGrant          // groups that the node got when it joined; nil: none
 		requests       []joinRequest       // groups that the node's agent wants to join, ascending
 		properties     values
+		entityName     string   // the name in Sensu, which may have capitals
 		endHandlers    []string // notified when the node was removed as absent
 	}
 	// groupDef is the compiled definition of a Group. Definitions are *nodeDef, *groupDef, *propertyDef,
@@ -277,9 +278,9 @@ func (c *compiler) node(d *declared, spec *model.NodeSpec) *nodeDef {
 			Name: d.name(), ID: model.NodeID(d.id), UID: uid, Labels: where.MakePairs(labels), Facts: where.MakePairs(spec.Facts),
 			Annotations: d.meta.Annotations, Proxy: spec.Proxy, External: !spec.Proxy && intent.IsExternalAgent(uid), Entity: spec.AgentEntity,
 		},
-		properties: newPropertyValues(spec.Properties),
-		groups:     c.groupList(d.key.Namespace, spec.AssignedGroups()),
-		requests:   c.joinRequests(d.key.Namespace, spec),
+		properties: newPropertyValues(spec.Properties), entityName: model.EntityName(d.meta, spec),
+		groups:   c.groupList(d.key.Namespace, spec.AssignedGroups()),
+		requests: c.joinRequests(d.key.Namespace, spec),
 	}
 	n.operatorLabels = n.Labels
 	if len(labels) != len(own) { // the operators' labels win over labels of the agent and facts, and are among all labels

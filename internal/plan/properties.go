@@ -172,6 +172,9 @@ func (r *resolver) properties(n *node, names []string) []wire.Property {
 
 // property returns a node's value of a property, or nil.
 func (r *resolver) property(n *node, name string) *wire.Property {
+	if name == model.EntityProperty {
+		return r.entity(n)
+	}
 	if own := r.f.properties.nodeValues(n, name); len(own) > 0 {
 		return resolve(name, append(r.f.sharedSources(n, name), own))
 	}

@@ -131,7 +131,7 @@ type Names interface {
 	// NamespaceHandlers lists the handlers of a namespace, which are notified of problems whose check names no handler.
 	NamespaceHandlers(namespace string) []string
 	Handler(namespace, name string) (*model.HandlerSpec, bool)
-	// Judgement returns the rules by which a chunk judged the events of a source; nil: unknown.
+	// Judgement returns the alert rules of a source in a chunk; nil: unknown.
 	Judgement(id model.ChunkID, instance string) *model.CheckChunk
 	// SourceUnit returns the record of a check or Template as it is declared now; nil: it is built in or deleted.
 	SourceUnit(s model.Source) *directory.Unit

@@ -11,9 +11,9 @@ import (
 )
 
 // Sensu accepts documents that name resources which do not exist yet, and sensuctl create sends checks before their
-// handlers and hooks. Muster has no dangling references. So a check keeps the missing names in an annotation
-// (missingAnnotation), and a set its members (sensuimport.SetOf). When such a resource is written, the form of the check
-// or the set is imported again.
+// handlers and hooks. Muster has no dangling references. So a check and a pipeline keep the missing names in an
+// annotation (missingAnnotation), a pipeline its workflows in another (workflowsAnnotation), and a set its members
+// (sensuimport.SetOf). When such a resource is written, the form of the check, pipeline or set is imported again.
 
 // dependencies maps the path of a type whose resources a check can miss to its word in missingAnnotation.
 var dependencies = map[string]string{"handlers": "handler", "hooks": "hook", "pipelines": "pipeline", "assets": "asset"}
@@ -25,14 +25,16 @@ func (r *request) importDependents(name string) error {
 		return nil
 	}
 	waits := func(entry string) bool { return strings.HasPrefix(entry+" ", word+" "+name+" ") }
+	misses := func(m *model.Resource) bool {
+		return slices.ContainsFunc(splitList(m.Metadata.Annotations[missingAnnotation]), waits)
+	}
 	var list []*importedDocument
 	for _, dependent := range []struct {
 		kind, path string
 		depends    func(*model.Resource) bool
 	}{
-		{"Check", "checks", func(m *model.Resource) bool {
-			return slices.ContainsFunc(splitList(m.Metadata.Annotations[missingAnnotation]), waits)
-		}},
+		{"Check", "checks", misses},
+		{"Pipeline", "pipelines", misses},
 		{"Pipeline", "handlers", func(m *model.Resource) bool { return m.Metadata.Annotations[sensuimport.SetOf] != "" }},
 	} {
 		if dependent.kind == "Pipeline" && word != "handler" {

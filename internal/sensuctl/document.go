@@ -198,6 +198,11 @@ func (r *request) firstInexpressibleField(is *model.Resource) (string, error) {
 		}
 		return "kind of " + strings.ToLower(is.Kind), nil
 	}
+	if c, ok := is.Spec.(*model.CheckSpec); ok && !c.Sensu { // an import reads Sensu's tokens in the texts
+		if t, err := c.TemplateTexts().Parse(); err == nil && len(t.Names()) > 0 {
+			return "properties ({{ .props." + t.Names()[0] + " }})", nil
+		}
+	}
 	made, err := r.convertDocument(doc)
 	if err != nil {
 		return "spec", nil //nolint:nilerr // a form that cannot be imported

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -266,5 +267,19 @@ func TestSelectorsMatchFieldsAndLabels(t *testing.T) {
 		if got, err := parseSelector(wrong); err == nil {
 			t.Errorf("%s: %v", wrong, got)
 		}
+	}
+}
+
+// TestImportsApplyToEmptyServer checks that an empty server accepts all resources of an import.
+func TestImportsApplyToEmptyServer(t *testing.T) {
+	for _, name := range testenv.Value(filepath.Glob("../sensuimport/testdata/*.yaml"))(t) {
+		w := newTestServer(t)
+		data := testenv.Value(os.ReadFile(name))(t)
+		got := testenv.Value(sensuimport.Import([]sensuimport.File{{Name: name, Data: data}}, kind.All(), w.Now()))(t)
+		var text strings.Builder
+		for _, r := range got.Resources {
+			fmt.Fprintf(&text, "---\n%s\n", testenv.Value(json.Marshal(r))(t))
+		}
+		w.Apply(text.String())
 	}
 }

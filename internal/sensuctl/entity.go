@@ -23,10 +23,7 @@ func entityForm(r *request, m *model.Resource) (object, error) {
 	if state != nil {
 		lastSeen = unixTime(state.Heard)
 	}
-	name := originalName(m.Metadata.Name, n.Facts["sensuEntity"])
-	if name == m.Metadata.Name {
-		name = sensuName(m)
-	}
+	name := model.EntityName(m.Metadata, n)
 	labels, groups := effectiveLabelsAndGroups(m, n, state)
 	shown := *m
 	shown.Metadata.Labels = labels

@@ -96,6 +96,7 @@ func TestPutReplacesWholeCheck(t *testing.T) {
 		return string(data)
 	}
 	was := strings.Replace(text(), `"owner":""`, `"owner":"sensu"`, 1)
+	was = strings.Replace(was, `"interval":"1m"`, `"interval":"1m","timeout":"1m","sensu":true`, 1) // the default becomes explicit
 	for _, c := range []struct {
 		command     string
 		change      func(object)
@@ -103,7 +104,7 @@ func TestPutReplacesWholeCheck(t *testing.T) {
 	}{
 		{"set-interval", func(o object) { o["interval"] = 30 }, `"interval":"1m"`, `"interval":"30s"`},
 		{"set-command", func(o object) { o["command"] = "check_disk -w 5%" }, `10%`, `5%`},
-		{"set-timeout", func(o object) { o["timeout"] = 7 }, `"interval":"30s"`, `"interval":"30s","timeout":"7s"`},
+		{"set-timeout", func(o object) { o["timeout"] = 7 }, `"timeout":"1m"`, `"timeout":"7s"`},
 		{"set-subscriptions", func(o object) { o["subscriptions"] = []any{"linux", "web"} }, `["linux"]`, `["linux","web"]`},
 		{"a label more", func(o object) { o["metadata"].(object)["labels"].(object)["tier"] = "1" }, `"labels":{"team":"db"}`, `"labels":{"team":"db","tier":"1"}`},
 		{"a label less", func(o object) { delete(o["metadata"].(object)["labels"].(object), "team") }, `"team":"db",`, ``},

@@ -187,6 +187,42 @@ func TestCheckGetsLaterReferences(t *testing.T) {
 	}
 }
 
+// TestPipelineGetsLaterHandlers checks that a pipeline sent before its handlers, filters and mutators keeps all of its
+// workflows, and gets the handlers later, also from a set.
+func TestPipelineGetsLaterHandlers(t *testing.T) {
+	w := newTestServer(t)
+	workflows := `[{"name":"a","handler":{"name":"Keep"},"filters":[{"name":"night"}],"mutator":{"name":"short"}},{"name":"b","handler":{"name":"both"}}]`
+	w.expectStatus(201, "PUT", core+"/pipelines/flow", `{"metadata":{"name":"flow"},"workflows":`+workflows+`}`)
+	w.expectStatus(201, "PUT", core+"/checks/disk", `{"metadata":{"name":"disk"},"command":"true","interval":10,"publish":true,"subscriptions":["all"],"pipelines":[{"name":"flow","type":"Pipeline","api_version":"core/v2"}]}`)
+	if text := w.expectStatus(200, "GET", core+"/pipelines/flow", ""); !strings.Contains(text, `"handler both"`) && !strings.Contains(text, "handler keep, handler both") {
+		t.Error(text)
+	}
+	workflowsOf := func() (list []string) {
+		m := testenv.Value(w.Intent.Get(t.Context(), resourceKeyOf("Pipeline", "flow")))(t)
+		for _, f := range m.Spec.(*model.PipelineSpec).Workflows {
+			list = append(list, f.Name+">"+f.Handler+strings.Join(f.Filters, ",")+f.Mutator)
+		}
+		if len(list) == 3 && len(m.Metadata.Annotations) > 0 {
+			t.Errorf("%v", m.Metadata.Annotations)
+		}
+		return list
+	}
+	if got := workflowsOf(); len(got) != 0 {
+		t.Error(got)
+	}
+	w.expectStatus(201, "PUT", core+"/handlers/Keep", `{"metadata":{"name":"Keep"},"type":"pipe","command":"cat"}`)
+	if got := workflowsOf(); !slices.Equal(got, []string{"a>keepnightshort"}) {
+		t.Error(got)
+	}
+	w.expectStatus(201, "PUT", core+"/filters/night", `{"metadata":{"name":"night"},"action":"allow","expressions":["true"]}`)
+	w.expectStatus(201, "PUT", core+"/mutators/short", `{"metadata":{"name":"short"},"command":"cut -c1-80"}`)
+	w.expectStatus(201, "PUT", core+"/handlers/chat", `{"metadata":{"name":"chat"},"type":"pipe","command":"tee"}`)
+	w.expectStatus(201, "PUT", core+"/handlers/both", `{"metadata":{"name":"both"},"type":"set","handlers":["Keep","chat"]}`)
+	if got := workflowsOf(); !slices.Equal(got, []string{"a>keepnightshort", "b-1>keep", "b-2>chat"}) {
+		t.Error(got)
+	}
+}
+
 // TestUnsupportedRequestsNameCommand checks that each refusal names Muster's command and has the status by which
 // sensuctl continues a dump.
 func TestUnsupportedRequestsNameCommand(t *testing.T) {

@@ -2,6 +2,7 @@ package sensuctl
 
 import (
 	"cmp"
+	"encoding/json"
 	"maps"
 	"net"
 	"slices"
@@ -32,7 +33,7 @@ func checkForm(r *request, m *model.Resource) (object, error) {
 	c := m.Spec.(*model.CheckSpec)
 	o := object{
 		"metadata": metadataForm(m, sensuName(m)), "command": shellCommand(c.Command), "env_vars": envVars(c.Env), "stdin": c.StdinEvent,
-		"runtime_assets": nonNil(c.Assets), "secrets": secretsForm(c.Secrets), "timeout": wholeSeconds(c.Timeout), "ttl": wholeSeconds(c.TTL),
+		"runtime_assets": nonNil(c.Assets), "secrets": secretsForm(c.Secrets), "timeout": wholeSeconds(cmp.Or(c.Timeout, model.Duration(c.DefaultTimeout()))), "ttl": wholeSeconds(c.TTL),
 		"interval": wholeSeconds(c.Interval), "publish": !c.Disabled && !c.Passive, "subdue": nil,
 		"subscriptions": subscriptionsOf(c.Targets), "round_robin": c.RoundRobin, "proxy_entity_name": "",
 		"handlers": []string{}, "pipelines": referencesForm("Pipeline", c.Pipelines), "check_hooks": hookListsForm(c.Hooks),
@@ -64,7 +65,7 @@ func checkForm(r *request, m *model.Resource) (object, error) {
 		}
 	}
 	if c.Metrics != nil {
-		o["output_metric_format"] = sensuimport.SensuMetricFormat(c.Metrics.Format)
+		o["output_metric_format"] = model.SensuMetricFormat(c.Metrics.Format)
 		if len(c.Metrics.Tags) > 0 {
 			o["output_metric_tags"] = metricTagsForm(c.Metrics.Tags)
 		}
@@ -116,7 +117,7 @@ func thresholdsForm(list []model.Threshold) []object {
 			status int
 		}{{t.Warning, 1}, {t.Critical, 2}, {t.Unknown, 3}} {
 			if of.bounds != nil {
-				rules = append(rules, object{"min": boundText(of.bounds.Min), "max": boundText(of.bounds.Max), "status": of.status})
+				rules = append(rules, object{"min": of.bounds.MinText(), "max": of.bounds.MaxText(), "status": of.status})
 			}
 		}
 		out = append(out, object{"name": t.Metric, "tags": metricTagsForm(t.Tags), "null_status": map[string]int{"warning": 1, "critical": 2, "unknown": 3}[t.Missing], "thresholds": rules})
@@ -267,12 +268,12 @@ func mutatorForm(u *model.MutatorSpec) object {
 func handlerForm(r *request, m *model.Resource) (object, error) {
 	h := m.Spec.(*model.HandlerSpec)
 	o := object{
-		"metadata": metadataForm(m, sensuName(m)), "timeout": wholeSeconds(h.Timeout), "env_vars": envVars(h.Env), "filters": []string{},
+		"metadata": metadataForm(m, sensuName(m)), "timeout": wholeSeconds(h.Timeout), "env_vars": envVars(literalEnv(h.Env)), "filters": []string{},
 		"handlers": []string{}, "runtime_assets": nonNil(h.Assets), "secrets": secretsForm(h.Secrets),
 	}
 	switch {
 	case h.Command != nil:
-		o["type"], o["command"] = "pipe", shellCommand(h.Command)
+		o["type"], o["command"] = "pipe", model.TemplateLiteral(shellCommand(h.Command))
 	case h.TCP != nil:
 		o["type"], o["socket"] = "tcp", socketForm(h.TCP.Address)
 	case h.UDP != nil:
@@ -290,17 +291,23 @@ func handlerForm(r *request, m *model.Resource) (object, error) {
 	return o, nil
 }
 
-// pipelineForm returns a Pipeline in Sensu's form.
-func pipelineForm(p *model.PipelineSpec) object {
+// pipelineForm returns a Pipeline in Sensu's form: the workflows that were sent, if some of them wait for handlers.
+func pipelineForm(_ *request, m *model.Resource) (object, error) {
+	form := object{"metadata": metadataForm(m, sensuName(m))}
+	if kept := m.Metadata.Annotations[workflowsAnnotation]; kept != "" {
+		form["workflows"] = json.RawMessage(kept)
+		return form, nil
+	}
 	flows := []object{}
-	for _, w := range p.Workflows {
+	for _, w := range m.Spec.(*model.PipelineSpec).Workflows {
 		o := object{"name": w.Name, "filters": referencesForm("EventFilter", w.Filters), "handler": referencesForm("Handler", []string{w.Handler})[0]}
 		if w.Mutator != "" {
 			o["mutator"] = referencesForm("Mutator", []string{w.Mutator})[0]
 		}
 		flows = append(flows, o)
 	}
-	return object{"workflows": flows}
+	form["workflows"] = flows
+	return form, nil
 }
 
 // socketForm returns an address HOST:PORT as Sensu's {host, port}.
@@ -342,31 +349,35 @@ func subscriptionsOf(t *model.Targets) []string {
 	return out
 }
 
-// shellCommand returns a command as one line for a shell, with Sensu's tokens.
+// shellCommand returns a command as one line for a shell.
 func shellCommand(c *model.Command) string {
 	if c == nil {
 		return ""
 	}
 	if c.Argv == nil {
-		return sensuTokens(c.Shell)
+		return c.Shell
 	}
 	words := make([]string, len(c.Argv))
 	for i, w := range c.Argv {
 		words[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
 	}
-	return sensuTokens(strings.Join(words, " "))
-}
-
-// sensuTokens replaces property templates by Sensu's tokens, from which an import makes the same properties.
-func sensuTokens(text string) string {
-	return strings.NewReplacer("{{ .props.entity_name", "{{ .name", "{{ .props.", "{{ .labels.").Replace(text)
+	return strings.Join(words, " ")
 }
 
 // envVars returns environment variables as a list of NAME=VALUE.
 func envVars(env map[string]string) []string {
 	out := []string{}
 	for _, name := range sortedKeys(env) {
-		out = append(out, name+"="+sensuTokens(env[name]))
+		out = append(out, name+"="+env[name])
+	}
+	return out
+}
+
+// literalEnv returns the environment of a handler without the escapes of braces.
+func literalEnv(env map[string]string) map[string]string {
+	out := map[string]string{}
+	for name, value := range env {
+		out[name] = model.TemplateLiteral(value)
 	}
 	return out
 }
@@ -397,19 +408,11 @@ func referencesForm(kind string, names []string) []object {
 	return out
 }
 
-// boundText returns one bound of a threshold; empty: the threshold has no such bound.
-func boundText(n *float64) string {
-	if n == nil {
-		return ""
-	}
-	return strconv.FormatFloat(*n, 'g', -1, 64)
-}
-
 // metricTagsForm returns metric tags in Sensu's form.
 func metricTagsForm(tags map[string]string) []object {
 	out := []object{}
 	for _, name := range sortedKeys(tags) {
-		out = append(out, object{"name": name, "value": sensuTokens(tags[name])})
+		out = append(out, object{"name": name, "value": tags[name]})
 	}
 	return out
 }

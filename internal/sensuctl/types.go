@@ -85,7 +85,7 @@ var sensuTypes = map[string]resourceType{
 		word: "handler", fields: "type command socket timeout env_vars filters handlers runtime_assets secrets mutator",
 	},
 	"pipelines": {
-		group: core2, sensu: "Pipeline", kind: "Pipeline", form: resourceForm(pipelineForm), deletable: true,
+		group: core2, sensu: "Pipeline", kind: "Pipeline", form: pipelineForm, deletable: true,
 		word: "pipeline", fields: "workflows",
 	},
 	"assets": {

@@ -17,7 +17,9 @@ const owner = "sensu"
 // Annotations of a resource that sensuctl wrote.
 const (
 	lossAnnotation    = "sensuctl/not-carried" // the fields that Muster does not have, "; " between them
-	missingAnnotation = "sensuctl/waits-for"   // resources that a check names and that did not exist: dependents.go
+	missingAnnotation = "sensuctl/waits-for"   // resources that a check or pipeline names and that did not exist: dependents.go
+
+	workflowsAnnotation = "sensuctl/workflows" // the workflows of a pipeline, in Sensu's form, while some wait for handlers
 )
 
 // importedDocument is a document converted to resources of Muster.
@@ -26,6 +28,7 @@ type importedDocument struct {
 	neededResources   []*model.Resource // resources that main needs and that did not exist
 	lostFields        []string          // for lossAnnotation
 	missingReferences []string          // for missingAnnotation
+	workflows         string            // for workflowsAnnotation
 }
 
 // putResource creates or replaces a resource: sensuctl create -f, and all commands that change one.
@@ -93,6 +96,7 @@ func (r *request) applyDocuments(list ...*importedDocument) error {
 	in := v1.ApplyRequest{Message: "by sensuctl", Owner: owner, MaxAffected: r.server.maxAffected, Yes: r.server.maxAffected == 0}
 	for _, made := range list {
 		setListAnnotation(made.main, missingAnnotation, made.missingReferences, ", ")
+		setListAnnotation(made.main, workflowsAnnotation, slices.DeleteFunc([]string{made.workflows}, func(s string) bool { return s == "" }), "")
 		setListAnnotation(made.main, lossAnnotation, made.lostFields, "; ")
 		if len(made.lostFields) > 0 {
 			text := strings.Join(made.lostFields, "; ")
@@ -119,6 +123,9 @@ func refOf(m *model.Resource) v1.Ref {
 	return v1.Ref{Kind: m.Kind, Namespace: m.Metadata.Namespace, Name: m.Metadata.Name}
 }
 
+// maxAnnotation bounds an annotation, in bytes.
+const maxAnnotation = 16 << 10
+
 // setListAnnotation sets an annotation to a list; an empty list removes it.
 func setListAnnotation(m *model.Resource, name string, list []string, separator string) {
 	if len(list) == 0 {
@@ -128,7 +135,7 @@ func setListAnnotation(m *model.Resource, name string, list []string, separator 
 	if m.Metadata.Annotations == nil {
 		m.Metadata.Annotations = map[string]string{}
 	}
-	m.Metadata.Annotations[name] = truncate(strings.Join(list, separator), 16<<10)
+	m.Metadata.Annotations[name] = truncate(strings.Join(list, separator), maxAnnotation)
 }
 
 // splitList returns the list in an annotation.
@@ -179,7 +186,7 @@ func (r *request) convertDocument(doc *document) (*importedDocument, error) {
 		if n.Lost {
 			made.lostFields = append(made.lostFields, n.Text)
 		}
-		if n.Missing != "" && doc.kind == "CheckConfig" && len(made.missingReferences) < maxLookups && !slices.Contains(made.missingReferences, n.Missing) {
+		if n.Missing != "" && (doc.kind == "CheckConfig" || doc.kind == "Pipeline") && len(made.missingReferences) < maxLookups && !slices.Contains(made.missingReferences, n.Missing) {
 			made.missingReferences = append(made.missingReferences, n.Missing)
 		}
 		notes = append(notes, n.Text)
@@ -197,6 +204,13 @@ func (r *request) convertDocument(doc *document) (*importedDocument, error) {
 			hint = "send a set after its handlers, below them in a file; muster import sensu FILE takes them in any order"
 		}
 		return nil, model.Errorf(model.Invalid, "Muster cannot store %s %s: %s", doc.kind, model.Shorten(doc.name), truncate(strings.Join(notes, "; "), 900)).WithHint("%s", hint)
+	}
+	if doc.kind == "Pipeline" && len(made.missingReferences) > 0 {
+		kept, err := json.Marshal(doc.spec["workflows"])
+		if err != nil || len(kept) > maxAnnotation {
+			return nil, model.Errorf(model.Invalid, "pipeline %s names handlers that do not exist, and is too long to wait for them", model.Shorten(doc.name)).WithHint("create its handlers first")
+		}
+		made.workflows = string(kept)
 	}
 	return made, checkHandlerKind(r, doc, made, set)
 }

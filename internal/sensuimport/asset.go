@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -57,11 +58,14 @@ func importAsset(o *object) {
 	if spec.Builds[len(spec.Builds)-1].Platform() != (&model.AssetBuild{}).Platform() {
 		o.noteChange("on machines without a matching build Sensu runs the command without it; here the check is UNKNOWN with the reason")
 	}
-	if ours, theirs := assetFolderVariable(musterName(o.name)), strings.ToUpper(invalidVariableChars.ReplaceAllString(o.name, "_"))+"_PATH"; ours != theirs {
+	if ours, theirs := model.AssetVariable(musterName(o.name)), strings.ToUpper(invalidVariableChars.ReplaceAllString(o.name, "_"))+"_PATH"; ours != theirs {
 		o.noteChange("its folder is in the variable %s, in Sensu in %s", ours, theirs)
 	}
 	o.declareResource(spec)
 }
+
+// invalidVariableChars matches the characters that Sensu replaces in the name of an asset's environment variable.
+var invalidVariableChars = regexp.MustCompile("[^a-zA-Z0-9]+")
 
 // readArchive reads one archive of an asset; false: it is omitted with a note.
 func readArchive(o *object, b *assetArchive) bool {

@@ -3,7 +3,6 @@ package sensuimport
 import (
 	"cmp"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -22,11 +21,14 @@ func importCheck(o *object) {
 		importPassiveCheck(o)
 		return
 	}
-	c := &model.CheckSpec{Command: &model.Command{Shell: translateTokens(o, "command", s.text("command"))}}
+	c := &model.CheckSpec{Command: &model.Command{Shell: s.text("command")}, Sensu: true}
 	c.Targets = targetsOf(o, s.texts("subscriptions"))
 	c.Timeout, c.TTL = seconds(s.integer("timeout")), seconds(s.integer("ttl"))
 	c.MaxOutput, c.DiscardOutput = model.Size(s.integer("max_output_size")), s.boolean("discard_output")
 	c.Env = environmentOf(o, s.texts("env_vars"))
+	if c.Timeout == 0 {
+		o.importer.withoutTimeout = append(o.importer.withoutTimeout, o)
+	}
 	if said && !publish {
 		c.Disabled = true
 		o.noteChange("publish: false: it is disabled; muster run runs a command once; results by an agent's API or socket are refused, unless passive: true stands in place of its command, targets and times")
@@ -37,7 +39,7 @@ func importCheck(o *object) {
 	importHooks(o, c)
 	importMetrics(o, c)
 	c.StdinEvent = s.boolean("stdin")
-	if c.Disabled = c.Disabled || o.untranslatable || c.Targets == nil; c.Targets == nil {
+	if c.Disabled = c.Disabled || c.Targets == nil; c.Targets == nil {
 		o.noteChange("no subscriptions: disabled until you set targets")
 		c.Targets = &model.Targets{Groups: []string{"all"}}
 	}
@@ -58,7 +60,7 @@ func importCheck(o *object) {
 // unrequested.
 func importPassiveCheck(o *object) {
 	s := o.spec
-	c := &model.CheckSpec{Passive: true, TTL: seconds(s.integer("ttl")), MaxOutput: model.Size(s.integer("max_output_size"))}
+	c := &model.CheckSpec{Sensu: true, Passive: true, TTL: seconds(s.integer("ttl")), MaxOutput: model.Size(s.integer("max_output_size"))}
 	s.ignore("command", "subscriptions", "interval", "cron", "round_robin", "scheduler") // Sensu needs them to publish only
 	o.noteChange("publish: false, and no command: it is passive, its results come by an agent's API or socket")
 	importFlapping(o, c)
@@ -115,7 +117,7 @@ func environmentOf(o *object, list []string) map[string]string {
 			o.noteLoss("env_vars: %q is not NAME=VALUE", line)
 			continue
 		}
-		out[k] = translateTokens(o, "env_vars "+k, v)
+		out[k] = v
 	}
 	return nonEmpty(out)
 }
@@ -195,29 +197,14 @@ func importHooks(o *object, c *model.CheckSpec) {
 	}
 }
 
-// metricFormats are the formats of metrics by Sensu's names.
-var metricFormats = map[string]string{
-	"nagios_perfdata": "nagios", "graphite_plaintext": "graphite", "influxdb_line": "influxdb", "opentsdb_line": "opentsdb", "prometheus_text": "prometheus",
-}
-
-// SensuMetricFormat returns Sensu's name for a metric format.
-func SensuMetricFormat(format string) string {
-	for sensu, ours := range metricFormats {
-		if ours == format {
-			return sensu
-		}
-	}
-	return ""
-}
-
 // importMetrics imports the format of metrics and the thresholds of values.
 func importMetrics(o *object, c *model.CheckSpec) {
 	s := o.spec
 	if format := s.text("output_metric_format"); format != "" {
-		if metricFormats[format] == "" {
+		if ours := model.MetricFormatOfSensu(format); ours == "" {
 			o.noteLoss("unknown output_metric_format %s", format)
 		} else {
-			c.Metrics = &model.Metrics{Format: metricFormats[format], Tags: importMetricTags(o, s.objects("output_metric_tags"))}
+			c.Metrics = &model.Metrics{Format: ours, Tags: importMetricTags(o, s.objects("output_metric_tags"))}
 		}
 	}
 	for _, t := range s.objects("output_metric_thresholds") {
@@ -225,11 +212,19 @@ func importMetrics(o *object, c *model.CheckSpec) {
 			Missing: map[int]string{1: "warning", 2: "critical", 3: "unknown"}[t.integer("null_status")]}
 		for _, rule := range t.objects("thresholds") {
 			bounds := &model.Bounds{}
-			for side, at := range map[string]**float64{"min": &bounds.Min, "max": &bounds.Max} {
+			for side, at := range map[string]struct {
+				number **float64
+				token  *string
+			}{"min": {&bounds.Min, &bounds.MinToken}, "max": {&bounds.Max, &bounds.MaxToken}} {
 				if text := rule.value(side); text != nil && text != "" {
-					if n, ok := numberOf(text); ok {
-						*at = &n
-					} else {
+					n, isNumber := numberOf(text)
+					token, _ := text.(string)
+					switch {
+					case isNumber:
+						*at.number = &n
+					case strings.Contains(token, "{{"):
+						*at.token = token
+					default:
 						o.noteLoss("threshold of %s: %v is not a number", into.Metric, text)
 					}
 				}
@@ -252,7 +247,7 @@ func importMetrics(o *object, c *model.CheckSpec) {
 func importMetricTags(o *object, list []*objectFields) map[string]string {
 	out := map[string]string{}
 	for _, t := range list {
-		out[t.text("name")] = translateTokens(o, "tag", t.text("value"))
+		out[t.text("name")] = t.text("value")
 	}
 	return nonEmpty(out)
 }
@@ -348,23 +343,4 @@ func assetsSharePlatform(o *object, a, b string) bool {
 // assetBuildsOf returns the builds of an imported asset.
 func assetBuildsOf(o *object, of string) []model.AssetBuild {
 	return o.findResource("Asset", of).Spec.(*model.AssetSpec).Builds
-}
-
-// invalidVariableChars matches the characters that Sensu replaces in the name of an asset's environment variable.
-var invalidVariableChars = regexp.MustCompile("[^a-zA-Z0-9]+")
-
-// assetFolderVariable returns the environment variable that holds an asset's folder.
-func assetFolderVariable(asset string) string {
-	return strings.NewReplacer(".", "_", "-", "_").Replace(strings.ToUpper(asset)) + "_PATH"
-}
-
-var tokenAsset = regexp.MustCompile(`^assetPath\s+["` + "`" + `]([^"` + "`" + `]+)["` + "`" + `]$`)
-
-// assetPathVariable returns the environment variable that replaces the token {{ assetPath "x" }}.
-func assetPathVariable(token string) (variable string, ok bool) {
-	m := tokenAsset.FindStringSubmatch(token)
-	if m == nil {
-		return "", false
-	}
-	return assetFolderVariable(musterName(m[1])), true
 }

@@ -2,7 +2,6 @@ package sensuimport
 
 import (
 	"cmp"
-	"encoding/json"
 	"strings"
 	"time"
 
@@ -50,19 +49,6 @@ func importEntity(o *object) {
 		n.Lifecycle.Handlers = []string{musterName(tell)}
 	}
 	importKeepaliveHandlers(o, n, handlers)
-	labels, annotations := o.meta.labels("labels"), o.meta.labels("annotations")
-	for prop, t := range o.importer.propertyTokens[o.namespace] {
-		if value, ok := t.valueFor(o, labels, annotations); ok {
-			text, err := json.Marshal(value)
-			if err != nil {
-				continue
-			}
-			if n.Properties == nil {
-				n.Properties = map[string]json.RawMessage{}
-			}
-			n.Properties[prop] = text
-		}
-	}
 	o.declareResource(n)
 }
 

@@ -1,7 +1,6 @@
 package sensuimport
 
 import (
-	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -297,92 +296,4 @@ func conjunctsOf(where string) (parts []string) {
 		}
 	}
 	return append(parts, where[from:])
-}
-
-// entityField is a field of an entity that a token {{ }} in a command reads. A property of the node gets the field's
-// value.
-type entityField struct{ field, key string } // {labels disk_warn}, {name ""}
-
-var (
-	tokenPattern         = regexp.MustCompile(`\{\{-?\s*(.*?)\s*-?\}\}`)
-	dottedToken          = regexp.MustCompile(`^\.(labels|annotations|name|namespace|system)(?:\.([A-Za-z0-9_.]+))?$`)
-	indexToken           = regexp.MustCompile(`^\(?\s*index\s+\.(labels|annotations)\s+"([^"]+)"\s*\)?$`)
-	invalidPropertyChars = regexp.MustCompile(`[^A-Za-z0-9_]`)
-)
-
-// translateTokens replaces Sensu's tokens such as {{ .labels.x | default "y" }} in a text by properties, which it
-// adds to the nodes.
-func translateTokens(o *object, field, text string) string {
-	return tokenPattern.ReplaceAllStringFunc(text, func(whole string) string {
-		inner := tokenPattern.FindStringSubmatch(whole)[1]
-		if variable, ok := assetPathVariable(inner); ok {
-			return variable
-		}
-		what, rest, piped := strings.Cut(inner, "|")
-		what, rest = strings.TrimSpace(what), strings.TrimSpace(rest)
-		t, ok := parseToken(what)
-		deflt, isDefault := strings.CutPrefix(rest, "default")
-		if !ok || piped && !isDefault {
-			o.noteLoss("%s: %s is no token that Muster knows: write a property, {{ .props.NAME | default \"…\" }}; a check is disabled until then", field, whole)
-			o.untranslatable = true
-			return `{{ "{{" }}` + strings.TrimPrefix(whole, "{{")
-		}
-		prop := t.property()
-		if o.importer.propertyTokens[o.namespace] == nil {
-			o.importer.propertyTokens[o.namespace] = map[string]entityField{}
-		}
-		o.importer.propertyTokens[o.namespace][prop] = t
-		if t.field == "system" {
-			o.noteChange("%s: %s reads the property %s: set it for the nodes, or let the command ask the system", field, whole, prop)
-		}
-		if !piped {
-			return "{{ .props." + prop + " }}"
-		}
-		return "{{ .props." + prop + " | default " + strings.TrimSpace(deflt) + " }}"
-	})
-}
-
-// parseToken parses a token without braces and default; ok is false if the text is no token.
-func parseToken(text string) (entityField, bool) {
-	if m := indexToken.FindStringSubmatch(text); m != nil {
-		return entityField{m[1], m[2]}, true
-	}
-	m := dottedToken.FindStringSubmatch(text)
-	switch {
-	case m == nil:
-		return entityField{}, false
-	case m[1] == "name" || m[1] == "namespace":
-		return entityField{m[1], ""}, m[2] == ""
-	}
-	return entityField{m[1], m[2]}, m[2] != ""
-}
-
-// property returns the name of the node property that replaces the field's token.
-func (t entityField) property() string {
-	switch t.field {
-	case "labels", "annotations":
-		clean := invalidPropertyChars.ReplaceAllString(t.key, "_")
-		if c := clean[0]; c >= '0' && c <= '9' {
-			clean = "_" + clean
-		}
-		return clean
-	case "system":
-		return invalidPropertyChars.ReplaceAllString("system_"+t.key, "_")
-	}
-	return "entity_" + t.field
-}
-
-// valueFor returns an entity's value for the token; false: the entity lacks the field.
-func (t entityField) valueFor(o *object, labels, annotations map[string]string) (value string, ok bool) {
-	switch t.field {
-	case "labels":
-		value, ok = labels[t.key]
-	case "annotations":
-		value, ok = annotations[t.key]
-	case "name":
-		return o.name, true
-	case "namespace":
-		return cmp.Or(o.namespace, "default"), true
-	}
-	return value, ok
 }

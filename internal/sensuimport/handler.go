@@ -22,7 +22,7 @@ func importHandler(o *object) {
 			spec.Env = nil
 			break
 		}
-		spec.Command = &model.Command{Shell: command}
+		spec.Command = &model.Command{Shell: model.LiteralText(command)}
 	case "tcp", "udp":
 		socket := s.object("socket")
 		address := fmt.Sprintf("%s:%d", socket.text("host"), socket.integer("port"))
@@ -46,6 +46,9 @@ func importHandler(o *object) {
 			of, as := secret.text("secret"), secret.text("name")
 			o.noteLoss("secret %s as %s: write {secret: %s} where the key or the password stands", of, as, model.CleanName(of))
 		}
+	}
+	for name, value := range spec.Env { // Sensu expands no tokens of handlers, so that plug-ins get their own templates
+		spec.Env[name] = model.LiteralText(value)
 	}
 	o.declareResource(spec)
 }
@@ -215,14 +218,14 @@ func importPipeline(o *object) {
 		}
 	}
 	if len(spec.Workflows) == 0 {
-		o.noteLoss("none of its workflows was imported")
-		return
+		o.noteLoss("none of its workflows was imported: it drops every event")
 	}
 	o.declareResource(spec)
 }
 
 // addFilters adds the filters and the mutator of a handler to a workflow. A filter that does not exist is created to
-// deny all, because without it the workflow would pass every event.
+// deny all, because without it the workflow would pass every event. A mutator that does not exist is created to fail,
+// as Sensu drops an event without its mutator.
 func addFilters(o *object, flow *model.Workflow, filters []string, mutator string) {
 	for _, f := range filters {
 		ref := musterName(f)
@@ -235,11 +238,12 @@ func addFilters(o *object, flow *model.Workflow, filters []string, mutator strin
 	if mutator == "" || mutator == model.MutatorJSON {
 		return
 	}
-	if !model.BuiltinMutator(mutator) && o.findResource("Mutator", musterName(mutator)) == nil {
-		o.noteLoss("mutator %s "+o.absenceText()+": the handler gets the event as it is", mutator)
-		return
+	ref := musterName(mutator)
+	if !model.BuiltinMutator(mutator) && o.findResource("Mutator", ref) == nil {
+		o.noteLoss("mutator %s "+o.absenceText()+": the workflow passes nothing until it is written", mutator)
+		o.addResource(ref, &model.MutatorSpec{Command: &model.Command{Shell: "echo 'this mutator was not imported: write it' >&2; exit 1"}})
 	}
-	flow.Mutator = musterName(mutator)
+	flow.Mutator = ref
 }
 
 // importPlugin converts a well-known handler program with all required values to a built-in handler; false: it stays

@@ -7,7 +7,7 @@ import (
 // importHook imports a hook.
 func importHook(o *object) {
 	s := o.spec
-	spec := &model.HookSpec{Command: &model.Command{Shell: translateTokens(o, "command", s.text("command"))}, Timeout: seconds(s.integer("timeout")), Stdin: s.boolean("stdin")}
+	spec := &model.HookSpec{Command: &model.Command{Shell: s.text("command")}, Timeout: seconds(s.integer("timeout")), Stdin: s.boolean("stdin")}
 	if most := seconds(60); spec.Timeout > most {
 		o.noteChange("timeout: a hook may take 60s at most: the result leaves when it has ended")
 		spec.Timeout = most

@@ -2,7 +2,7 @@
 // reports line by line the fields that it could not carry.
 //
 // A file becomes objects (read.go). One function per type reads the fields that it understands (check.go, handler.go,
-// entity.go, …); a field that no function read is reported (read.go). import.go translates names, expression.go tokens and
+// entity.go, …); a field that no function read is reported (read.go). import.go translates names, expression.go
 // expressions, times.go calendars. With ImportInto, objects may name resources that a server has (import.go).
 //
 // Pure: no goroutines, no locks, no files but the bytes passed in. Start reading at Import in import.go.
@@ -65,7 +65,7 @@ func Import(files []File, kinds *kind.Registry, now time.Time) (*Result, error) 
 func ImportInto(server Lookup, files []File, kinds *kind.Registry, now time.Time) (*Result, error) {
 	im := &importer{
 		kinds: kinds, now: now.UTC().Truncate(time.Second), server: server, objectsByKey: map[resourceKey]*object{}, made: map[resourceKey]*model.Resource{},
-		sensuNames: map[resourceKey]string{}, propertyTokens: map[string]map[string]entityField{}, providers: map[string]secretProvider{},
+		makers: map[resourceKey]*object{}, sensuNames: map[resourceKey]string{}, providers: map[string]secretProvider{},
 		hookAssets: map[resourceKey][]string{}, hooksInUse: map[resourceKey]bool{},
 	}
 	for _, f := range files {
@@ -105,8 +105,7 @@ type sensuType struct {
 
 const rolesNote = "the roles are admin, operator, viewer, agent and alerts: see who is bound to it"
 
-// sensuTypes returns Sensu's types in the order of import: a type follows the types that it refers to. Entities come
-// after checks, whose tokens read fields of entities.
+// sensuTypes returns Sensu's types in the order of import: a type follows the types that it refers to.
 func sensuTypes() []sensuType {
 	return []sensuType{
 		{"Namespace", importNamespace, ""},
@@ -140,17 +139,19 @@ type resourceKey struct{ kind, namespace, name string }
 // importer holds the objects read from files and the resources made of them. Each object has a reference to the
 // importer.
 type importer struct {
-	kinds          *kind.Registry
-	now            time.Time
-	objects        []object
-	objectsByKey   map[resourceKey]*object // Sensu's objects by type, namespace and name
-	made           map[resourceKey]*model.Resource
-	order          []resourceKey
-	sensuNames     map[resourceKey]string            // Sensu's names by Muster's
-	propertyTokens map[string]map[string]entityField // properties that commands read, by namespace
-	notes          []orderedNote
-	server         Lookup // nil: the files stand alone
-	serverError    error  // the first error of server
+	kinds        *kind.Registry
+	now          time.Time
+	objects      []object
+	objectsByKey map[resourceKey]*object // Sensu's objects by type, namespace and name
+	made         map[resourceKey]*model.Resource
+	makers       map[resourceKey]*object // the first objects that need the resources
+	order        []resourceKey
+	sensuNames   map[resourceKey]string // Sensu's names by Muster's
+	notes        []orderedNote
+	server       Lookup // nil: the files stand alone
+	serverError  error  // the first error of server
+
+	withoutTimeout []*object // checks
 
 	providers  map[string]secretProvider // of secrets
 	hookAssets map[resourceKey][]string  // runtime_assets of hooks, for the checks that name these
@@ -176,7 +177,7 @@ func (o *object) addResource(name string, spec model.Spec) *model.Resource {
 	}
 	at := resourceKey{spec.Kind(), o.targetNamespace(), name}
 	r := &model.Resource{APIVersion: model.APIVersion, Kind: at.kind, Metadata: model.Metadata{Name: name, Namespace: at.namespace}, Spec: spec}
-	o.importer.made[at] = r
+	o.importer.made[at], o.importer.makers[at] = r, o
 	o.importer.order = append(o.importer.order, at)
 	return r
 }
@@ -247,20 +248,29 @@ func (o *object) noteUnread() {
 	}
 }
 
-// result returns the valid resources in the order of their dependencies.
+// result returns the valid resources in the order of their dependencies. A resource that requires one which is left
+// out is left out too, so that the result can be applied.
 func (im *importer) result() *Result {
+	if list := im.withoutTimeout; len(list) > 0 {
+		list[0].noteChange("%s, as in Sensu: a command that hangs sends no result", model.CountNoun(len(list), "check")+map[bool]string{true: " has no timeout", false: ", from this one on, have no timeout"}[len(list) == 1])
+	}
+	im.addNamespaces()
+	refused := map[resourceKey]bool{}
+	for changed := true; changed; {
+		changed = false
+		for _, at := range im.order {
+			if reason := im.refusal(at, refused); !refused[at] && reason != "" {
+				im.makers[at].noteLoss("%s %s is left out: %s", at.kind, strings.TrimPrefix(at.namespace+"/"+at.name, "/"), reason)
+				refused[at], changed = true, true
+			}
+		}
+	}
 	out := &Result{Read: len(im.objects)}
 	for _, kind := range im.kinds.Kinds() {
-		for _, m := range im.order {
-			if m.kind != kind.Name {
-				continue
+		for _, at := range im.order {
+			if at.kind == kind.Name && !refused[at] {
+				out.Resources = append(out.Resources, im.made[at])
 			}
-			r := im.made[m]
-			if err := im.kinds.Validate(r); err != nil {
-				im.notes = append(im.notes, orderedNote{file: "\xff", Note: Note{Where: "-", What: r.Kind + " " + strings.TrimPrefix(m.namespace+"/"+m.name, "/"), Text: "not imported, Muster refuses it: " + strings.Join(strings.Fields(err.Error()), " "), Lost: true}})
-				continue
-			}
-			out.Resources = append(out.Resources, r)
 		}
 	}
 	slices.SortStableFunc(im.notes, func(a, b orderedNote) int { return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line)) })
@@ -270,8 +280,41 @@ func (im *importer) result() *Result {
 	return out
 }
 
-// orderedNote is a note with its file and line, by which notes are sorted. A note without a line has the file "\xff",
-// which sorts last.
+// addNamespaces adds the namespaces that files without a Namespace name, such as the dump of one namespace.
+func (im *importer) addNamespaces() {
+	if im.server != nil {
+		return
+	}
+	for _, at := range im.order {
+		key := resourceKey{"Namespace", "", at.namespace}
+		if at.namespace == "" || at.namespace == model.DefaultNamespaceName || im.made[key] != nil {
+			continue
+		}
+		by := im.makers[at]
+		by.noteChange("namespace %s is not in these files: it is added", at.namespace)
+		im.made[key] = &model.Resource{APIVersion: model.APIVersion, Kind: key.kind, Metadata: model.Metadata{Name: key.name}, Spec: &model.NamespaceSpec{}}
+		im.makers[key], im.order = by, append(im.order, key)
+	}
+}
+
+// refusal returns the reason why a resource cannot be applied; empty: it can.
+func (im *importer) refusal(at resourceKey, refused map[resourceKey]bool) string {
+	r := im.made[at]
+	if err := im.kinds.Validate(r); err != nil {
+		return "Muster refuses it: " + strings.Join(strings.Fields(err.Error()), " ")
+	}
+	if refused[resourceKey{"Namespace", "", at.namespace}] {
+		return "its namespace is left out"
+	}
+	for _, ref := range im.kinds.References(r) {
+		if ref.Required && refused[resourceKey{ref.Kind, ref.Namespace, ref.Name}] {
+			return fmt.Sprintf("%s names %s %s, which is left out", ref.Field, ref.Kind, ref.Name)
+		}
+	}
+	return ""
+}
+
+// orderedNote is a note with its file and line, by which notes are sorted.
 type orderedNote struct {
 	Note
 	file string

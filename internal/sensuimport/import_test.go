@@ -63,12 +63,12 @@ func importText(t *testing.T, text string) (*sensuimport.Result, string) {
 
 // checkJSON returns a check of Sensu with additional fields.
 func checkJSON(spec string) string {
-	return `{"type":"CheckConfig","api_version":"core/v2","metadata":{"name":"c","namespace":"default"},"spec":{"command":"true","interval":10,"subscriptions":["s"]` + spec + `}}`
+	return `{"type":"CheckConfig","api_version":"core/v2","metadata":{"name":"c","namespace":"default"},"spec":{"command":"true","interval":10,"timeout":5,"subscriptions":["s"]` + spec + `}}`
 }
 
 // TestFileFormsAreRead checks that files in YAML, in JSON and with lists are read, and that other files are refused.
 func TestFileFormsAreRead(t *testing.T) {
-	bare := `{"type":"CheckConfig","spec":{"metadata":{"name":"c"},"command":"true","interval":10,"subscriptions":["s"]}}`
+	bare := `{"type":"CheckConfig","spec":{"metadata":{"name":"c"},"command":"true","interval":10,"timeout":5,"subscriptions":["s"]}}`
 	for name, tt := range map[string]struct {
 		text string
 		read int
@@ -87,7 +87,7 @@ func TestFileFormsAreRead(t *testing.T) {
 		"an unknown type":         {"type: Sprocket\nspec: {a: 1}\n", 1, "f:1 unknown type"},
 		"an unknown field":        {checkJSON(`,"color":"red","nothing":0`), 1, `f:1 not imported: spec.color: "red"`},
 		"a field of a wrong type": {checkJSON(`,"timeout":"soon"`), 1, `f:1 not imported: spec.timeout: "soon"`},
-		"what Muster refuses":     {checkJSON(`,"ttl":5`), 1, "not imported, Muster refuses it: "},
+		"what Muster refuses":     {checkJSON(`,"ttl":5`), 1, "f:1 Check default/c is left out: Muster refuses it: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			result, said := importText(t, tt.text)
@@ -111,8 +111,8 @@ func TestCheckFieldsAreImported(t *testing.T) {
 		`,"round_robin":true`:                                 `"roundRobin":true`,
 		`,"proxy_entity_name":"sw1"`:                          `"proxy":{"nodes":["sw1"]}`,
 		`,"subscriptions":["entity:web01"]`:                   `"targets":{"nodes":["web01"]}`,
-		`,"command":"x {{ .labels.disk-warn }}"`:              `x {{ \"{{\" }} .labels.disk-warn }}`,
-		`,"command":"x {{.annotations.a | default \"b\"}}"`:   `x {{ .props.a | default \"b\" }}`,
+		`,"command":"x {{ .labels.disk-warn }}"`:              `bad character U+002D '-'`,
+		`,"command":"x {{.annotations.a | default \"b\"}}"`:   `x {{.annotations.a | default \"b\"}}`,
 		`,"max_output_size":4096`:                             `"maxOutput":"4KiB"`,
 		`,"subdues":[{"begin":"2026-01-02T22:00:00+01:00","end":"2026-01-03T06:00:00+01:00","repeat":["fridays"]}]`: `"window":"subdue-c"`,
 		`,"subdue":{"days":{"monday":[{"begin":"5:00 PM","end":"12:00 AM"}]}}`:                                      `"during":"mon 17:00-24:00 UTC"`,
@@ -445,5 +445,34 @@ func TestSecretsAreImportedWithTheirProviders(t *testing.T) {
 	}
 	if strings.Contains(notes.String(), "s3cr3t") {
 		t.Error("the token of Vault is shown")
+	}
+}
+
+// TestLeftOutResourcesTakeTheirUsersAlong checks that what names a refused resource is left out with it, with file and
+// line, and that a namespace without an object of its own is added.
+func TestLeftOutResourcesTakeTheirUsersAlong(t *testing.T) {
+	result, said := importText(t, `{"type":"Handler","api_version":"core/v2","metadata":{"name":"bad","namespace":"shop"},"spec":{"type":"tcp","socket":{"host":"","port":0}}}
+{"type":"Pipeline","api_version":"core/v2","metadata":{"name":"flow","namespace":"shop"},"spec":{"workflows":[{"name":"a","handler":{"name":"bad"}}]}}
+{"type":"Filter","api_version":"core/v2","metadata":{"name":"x","namespace":"shop"}}
+{"type":"CheckConfig","api_version":"core/v2","metadata":{"name":"c","namespace":"shop"},"spec":{"command":"true","interval":10,"timeout":5,"subscriptions":["s"],"pipelines":[{"name":"flow"}]}}`)
+	made := map[string]bool{}
+	for _, r := range result.Resources {
+		made[r.Kind+" "+r.Metadata.Name] = true
+	}
+	for _, r := range result.Resources {
+		for _, ref := range kind.All().References(r) {
+			if ref.Required && !made[ref.Kind+" "+ref.Name] {
+				t.Errorf("%s names %s %s, which is not made", r.Metadata.Name, ref.Kind, ref.Name)
+			}
+		}
+	}
+	for _, want := range []string{"f:1 Handler shop/bad is left out: Muster refuses it", "f:2 Pipeline shop/flow is left out: spec.workflows[0].handler names Handler bad, which is left out",
+		"f:1 namespace shop is not in these files: it is added"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("no %q in\n%s", want, said)
+		}
+	}
+	if !made["Namespace shop"] || made["Pipeline flow"] {
+		t.Errorf("%v", made)
 	}
 }

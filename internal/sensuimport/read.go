@@ -18,15 +18,14 @@ import (
 
 // object is one Sensu resource and the context of the function that imports its kind.
 type object struct {
-	importer       *importer
-	file           string
-	line           int
-	kind           string // CheckConfig
-	name           string
-	namespace      string
-	meta           *objectFields
-	spec           *objectFields
-	untranslatable bool // the object has an expression that cannot be translated, so its check must not run
+	importer  *importer
+	file      string
+	line      int
+	kind      string // CheckConfig
+	name      string
+	namespace string
+	meta      *objectFields
+	spec      *objectFields
 }
 
 // maxDocument bounds a file, in bytes.

@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/uuid"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/muster-fleet/muster/internal/model"
 )
 
 // Event is an event that an agent sends: a keepalive, the result of a check, or metrics.
@@ -173,11 +175,16 @@ func (m *Event) writeMetrics(e *encoder) {
 		e.writeText(1, "name", p.Name)
 		e.writeFloat(2, "value", p.Value)
 		e.writeInt(3, "timestamp", p.Time)
-		keys := slices.Sorted(maps.Keys(p.Tags))
-		e.writeMessages(4, "tags", len(keys), func(i int) {
-			e.writeText(1, "name", keys[i])
-			e.writeText(2, "value", p.Tags[keys[i]])
-		})
+		e.writePairs(4, "tags", p.Tags)
+	})
+}
+
+// writePairs writes a map as a list of {name, value}.
+func (e *encoder) writePairs(number int, name string, pairs map[string]string) {
+	keys := slices.Sorted(maps.Keys(pairs))
+	e.writeMessages(number, name, len(keys), func(i int) {
+		e.writeText(1, "name", keys[i])
+		e.writeText(2, "value", pairs[keys[i]])
 	})
 }
 
@@ -271,14 +278,11 @@ func (y *System) Addresses() (list []string) {
 	return list
 }
 
-// Redacted replaces the values of secret labels and annotations, as Sensu does before it shows an entity.
-const Redacted = "REDACTED"
-
 // redactPairs replaces the values whose keys are in the list, in any case.
 func redactPairs(pairs map[string]string, keys []string) {
 	for key := range pairs {
 		if slices.ContainsFunc(keys, func(k string) bool { return strings.EqualFold(k, key) }) {
-			pairs[key] = Redacted
+			pairs[key] = model.RedactedValue
 		}
 	}
 }

@@ -20,6 +20,24 @@ type Ask struct {
 	Stdin     *Stdin   // nil: the command reads nothing
 	Secrets   []string // NAME=VALUE, in addition to Env; events do not repeat them
 	Issued    int64    // s since 1970: agents run a check at most once per second
+
+	MetricFormat string // of the output, which the agent parses; empty: it does not
+	MetricTags   map[string]string
+	Thresholds   []Threshold
+}
+
+// Threshold is a threshold of metrics in a check_request, which the agent compares with the parsed values.
+type Threshold struct {
+	Metric  string
+	Tags    map[string]string
+	Missing uint32 // status without such a value; 0: none
+	Rules   []Rule
+}
+
+// Rule is the lowest and highest good value of a threshold, as text with tokens; empty: there is none.
+type Rule struct {
+	Min, Max string
+	Status   uint32 // of a value out of bounds
 }
 
 // Stdin has the fields of a check that agents only write to the standard input of its command, within the event. Agents
@@ -98,6 +116,7 @@ func (a *Ask) writeConfig(e *encoder) {
 	e.writeBool(15, "stdin", a.Stdin != nil)
 	e.writeInt(18, "ttl", stdin.TTL)
 	e.writeInt(19, "timeout", int64(a.Timeout))
+	e.writeText(22, "output_metric_format", a.MetricFormat)
 	e.writeTexts(24, "env_vars", a.Env)
 	e.writeMessage(26, "metadata", func() {
 		e.writeText(1, "name", a.Name)
@@ -105,10 +124,22 @@ func (a *Ask) writeConfig(e *encoder) {
 		e.writeTextMap(3, "labels", stdin.Labels)
 		e.writeTextMap(4, "annotations", stdin.Annotations)
 	})
+	e.writePairs(30, "output_metric_tags", a.MetricTags)
 	e.writeMessages(32, "pipelines", len(stdin.Pipelines), func(i int) {
 		e.writeText(1, "name", stdin.Pipelines[i])
 		e.writeText(2, "type", "Pipeline")
 		e.writeText(3, "api_version", "core/v2")
+	})
+	e.writeMessages(33, "output_metric_thresholds", len(a.Thresholds), func(i int) {
+		t := &a.Thresholds[i]
+		e.writeText(1, "name", t.Metric)
+		e.writePairs(2, "tags", t.Tags)
+		e.writeMessages(3, "thresholds", len(t.Rules), func(i int) {
+			e.writeText(1, "min", t.Rules[i].Min)
+			e.writeText(2, "max", t.Rules[i].Max)
+			e.writeInt(3, "status", int64(t.Rules[i].Status))
+		})
+		e.writeInt(4, "null_status", int64(t.Missing))
 	})
 }
 

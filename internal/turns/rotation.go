@@ -30,13 +30,14 @@ type rotation struct {
 	noMemberUntil time.Duration // end of the pause after a search that found no connected member
 }
 
-// timeout returns how long a member may take before another member gets the run.
+// timeout returns how long a member may take before another member gets the run. A check without a time-out is given the
+// default of checks.
 func (r *rotation) timeout() time.Duration {
 	const most = 5 * time.Second
 	if r.location != nil {
-		return r.chunk.Timeout + most
+		return cmp.Or(r.chunk.Timeout, model.DefaultTimeout) + most
 	}
-	return r.chunk.Timeout + min(r.chunk.Interval*3/4, most)
+	return cmp.Or(r.chunk.Timeout, min(r.chunk.Interval, model.DefaultTimeout)) + min(r.chunk.Interval*3/4, most)
 }
 
 // searchInterval returns the pause between two searches for a connected member.

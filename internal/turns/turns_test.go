@@ -237,6 +237,18 @@ func TestOtherMemberTakesOver(t *testing.T) {
 	}
 }
 
+// TestTimeoutOfRunsWithoutTimeout checks that a check without a time-out gets the default of checks, so that no second
+// member runs a command that still runs.
+func TestTimeoutOfRunsWithoutTimeout(t *testing.T) {
+	r := &rotation{chunk: &model.CheckChunk{Interval: time.Minute}}
+	if got := r.timeout(); got != 65*time.Second {
+		t.Error(got)
+	}
+	if r.location = time.UTC; r.timeout() != 65*time.Second {
+		t.Error(r.timeout())
+	}
+}
+
 // A hanging member does not get the same proxy node again before the other members have been tried.
 func TestTakeoverSkipsHangingMember(t *testing.T) {
 	f := simulateMembers(t, roundRobinOf(7, 2*time.Second, time.Second, 2, 2))

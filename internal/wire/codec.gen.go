@@ -390,6 +390,7 @@ func appendCheckChunk(dst []byte, x *model.CheckChunk) []byte {
 	dst = appendMessages(dst, 27, x.Secrets, appendChunkSecret)
 	dst = appendBool(dst, 28, x.DiscardOutput)
 	dst = appendBool(dst, 29, x.StdinEvent)
+	dst = appendBool(dst, 30, x.Sensu)
 	return dst
 }
 
@@ -458,6 +459,8 @@ func readCheckChunk(f *fields, x *model.CheckChunk) {
 			x.DiscardOutput = f.bool("discard_output")
 		case 29:
 			x.StdinEvent = f.bool("stdin_event")
+		case 30:
+			x.Sensu = f.bool("sensu")
 		}
 	}
 }
@@ -845,6 +848,8 @@ func readThreshold(f *fields, x *model.Threshold) {
 func appendBounds(dst []byte, x *model.Bounds) []byte {
 	dst = appendOptionalDouble(dst, 1, x.Min)
 	dst = appendOptionalDouble(dst, 2, x.Max)
+	dst = appendString(dst, 3, x.MinToken)
+	dst = appendString(dst, 4, x.MaxToken)
 	return dst
 }
 
@@ -858,6 +863,10 @@ func readBounds(f *fields, x *model.Bounds) {
 		case 2:
 			v := f.double("max")
 			x.Max = &v
+		case 3:
+			x.MinToken = f.string("min_token", 255)
+		case 4:
+			x.MaxToken = f.string("max_token", 255)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package collect
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -48,10 +49,10 @@ func testMachine(t *testing.T) string {
 	root := t.TempDir()
 	for name, text := range map[string]string{
 		"loadavg": "1.50 0.75 0.25 2/345 6789\n", "uptime": "12345.67 23456.78\n",
-		"stat":    "cpu  100 0 50 850 0 0 0 0\ncpu0 100 0 50 850 0 0 0 0\nintr 1\n",
-		"meminfo": "MemTotal: 1000 kB\nMemFree: 100 kB\nMemAvailable: 250 kB\nSwapTotal: 0 kB\n",
-		"net/dev": "Inter-|\n face |\n  eth0: 18446744073709551615 2 3 4 0 0 0 0 50 6 7 8 0 0 0 0\n",
-		"1/stat":  "1 (init) S 0", "20/stat": "20 (worker) R 1", "21/stat": "21 (worker) S 1",
+		"stat":     "cpu  100 0 50 850 0 0 0 0\ncpu0 100 0 50 850 0 0 0 0\nintr 1\n",
+		"meminfo":  "MemTotal: 1000 kB\nMemFree: 100 kB\nMemAvailable: 250 kB\nSwapTotal: 0 kB\n",
+		"net/dev":  "Inter-|\n face |\n  eth0: 18446744073709551615 2 3 4 0 0 0 0 50 6 7 8 0 0 0 0\n",
+		"1/status": "Name:\tinit\nState:\tS (sleeping)\n", "20/status": "Name:\tworker\nState:\tR (running)\n", "21/status": "Name:\tworker\nState:\tS (sleeping)\n",
 	} {
 		path := filepath.Join(root, "proc", name)
 		testenv.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
@@ -101,6 +102,63 @@ func TestWheelCollectsItemsOfOneTimeTogether(t *testing.T) {
 		}
 		if r.Err() != nil || b.Rows != uint32(len(keys)+2) {
 			t.Errorf("%d values, error %v", b.Rows, r.Err())
+		}
+	})
+}
+
+//go:generate go test . -run TestReferencePageIsUpToDate -update
+
+// TestReferencePageIsUpToDate compares docs/reference/keys.md with the table of collectors.
+func TestReferencePageIsUpToDate(t *testing.T) {
+	testenv.Golden(t, "../../../docs/reference/keys.md", Reference())
+}
+
+// TestSilentItemDelaysNoOther checks that a collector that never answers has a reason in place of its value, that the other
+// items of its time keep theirs, and that it is not begun again while it is pending.
+func TestSilentItemDelaysNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, runs, release := time.Now(), 0, make(chan struct{})
+		var blocks []*wire.Signal
+		w := New(Config{Boot: func() time.Duration { return time.Since(began) }, Emit: func(s *wire.Signal) { blocks = append(blocks, s) }})
+		w.collectors["vfs.fs.size"] = collector{"[path]", func(context.Context, *machine, *Key) (item.Value, error) {
+			runs++
+			<-release
+			return item.FromUnsigned(7), nil
+		}, "", true}
+		go w.Run(t.Context())
+		interval := model.Duration(10 * time.Second)
+		w.Set([]*model.TemplateChunk{{Chunk: model.Chunk{ID: 5, Unit: 1000}, Items: []model.Item{{Key: "vfs.fs.size[/]", Interval: interval}, {Key: "agent.ping", Interval: interval}}}})
+		time.Sleep(35 * time.Second)
+		synctest.Wait()
+		if runs != 1 || len(blocks) != 3 {
+			t.Errorf("%d runs and %d blocks, want 1 and 3", runs, len(blocks))
+		}
+		close(release)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		for i, signal := range blocks {
+			var b wire.ValueBlock
+			testenv.NoError(t, b.Decode(signal.Body))
+			var r wire.ColumnReader
+			testenv.NoError(t, r.Reset(&b))
+			var v wire.BlockValue
+			for r.Next(&v) {
+				if silent := i < 3; v.Position == 0 && v.Unsupported != silent || v.Position == 1 && v.Value != item.FromUnsigned(1) {
+					t.Errorf("block %d, item %d: %v, unsupported %v", i, v.Position, v.Value, v.Unsupported)
+				}
+			}
+		}
+	})
+}
+
+// FuzzCountLogins counts the logins of arbitrary utmp files.
+func FuzzCountLogins(f *testing.F) {
+	one := make([]byte, 384)
+	one[0], one[44] = 7, 'x'
+	f.Add(one)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if n := countLogins(data, func(uint32) bool { return true }); n > uint64(len(data)/384) {
+			t.Fatalf("%d logins in %d bytes", n, len(data))
 		}
 	})
 }

@@ -3,7 +3,7 @@ package collect
 import (
 	"context"
 	"errors"
-	"time"
+	"fmt"
 
 	"github.com/muster-fleet/muster/internal/item"
 )
@@ -11,40 +11,13 @@ import (
 // diskUsage is the space of a file system in bytes, and its inodes.
 type diskUsage struct{ total, free, used, inodes, inodesFree float64 }
 
-// diskAnswer is the answer of a file system.
-type diskAnswer struct {
-	diskUsage
-	err error
-}
-
-// diskTimeout bounds the wait for a file system: a dead file server blocks the system call for ever.
-const diskTimeout = 3 * time.Second
-
-// statfs asks a file system for its size. While an earlier question is unanswered it asks no other.
-func (m *machine) statfs(ctx context.Context, path string) (diskUsage, error) {
-	asked := m.hangs[path]
-	if asked == nil {
-		asked = make(chan diskAnswer, 1)
-		m.hangs[path] = asked
-		go func() {
-			u, err := statfs(path)
-			asked <- diskAnswer{u, err}
-		}()
-	}
-	ctx, cancel := context.WithTimeout(ctx, diskTimeout)
-	defer cancel()
-	select {
-	case a := <-asked:
-		delete(m.hangs, path)
-		return a.diskUsage, a.err
-	case <-ctx.Done():
-		return diskUsage{}, errors.New("the file system " + path + " does not answer")
-	}
-}
-
 // fileSystemSize collects vfs.fs.size[PATH,MODE].
-func fileSystemSize(ctx context.Context, m *machine, k *Key) (item.Value, error) {
-	u, err := m.statfs(ctx, k.Parameter(0, "/"))
+func fileSystemSize(_ context.Context, _ *machine, k *Key) (item.Value, error) {
+	path := k.Parameter(0, "")
+	if path == "" {
+		return item.Value{}, noPath(k)
+	}
+	u, err := statfs(path)
 	if err != nil {
 		return item.Value{}, err
 	}
@@ -52,13 +25,20 @@ func fileSystemSize(ctx context.Context, m *machine, k *Key) (item.Value, error)
 }
 
 // fileSystemInodes collects vfs.fs.inode[PATH,MODE].
-func fileSystemInodes(ctx context.Context, m *machine, k *Key) (item.Value, error) {
-	u, err := m.statfs(ctx, k.Parameter(0, "/"))
+func fileSystemInodes(_ context.Context, _ *machine, k *Key) (item.Value, error) {
+	path := k.Parameter(0, "")
+	if path == "" {
+		return item.Value{}, noPath(k)
+	}
+	u, err := statfs(path)
 	if err != nil {
 		return item.Value{}, err
 	}
 	return sizeOf(k, u.inodes, u.inodesFree, u.inodes-u.inodesFree)
 }
+
+// noPath is the error about a key without its first parameter.
+func noPath(k *Key) error { return fmt.Errorf("%s: write a path: %s[/]", k.Name, k.Name) }
 
 // sizeOf returns the amount that the second parameter of a key names.
 func sizeOf(k *Key, total, free, used float64) (item.Value, error) {

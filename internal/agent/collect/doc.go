@@ -4,6 +4,7 @@
 // makes one value block of them. A key that no collector knows, or a collector that fails, gives the reason in place of a
 // value: the item is unsupported, and the server shows why.
 //
-// Goroutines: the caller's of Run, and one for each file system that does not answer. One lock guards the list of items.
-// Start reading at Wheel.Run; table.go has the collectors.
+// Goroutines: the caller's of Run, one for each group that is being collected, and one for each item that waits for a disk,
+// a program or the network: it has a time limit. Locks guard the list of items, the counters of the last collection and the
+// items that do not answer; none is held while another is taken. Start reading at Wheel.Run; table.go has the collectors.
 package collect

@@ -1,7 +1,6 @@
 package collect
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,16 +8,41 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/muster-fleet/muster/internal/item"
 )
 
 // machine is the computer that collectors measure.
 type machine struct {
-	root   string // of /proc; empty: /
-	host   string
+	root string // of /proc; empty: /
+	host string
+	boot func() time.Duration
+
+	mu     sync.Mutex
 	memory map[string][]float64 // counters of the last collection, by key, for collectors that compare two
-	hangs  map[string]chan diskAnswer
+}
+
+// exchange keeps the counters of a key and returns the counters of the last collection; nil: none.
+func (m *machine) exchange(k *Key, now []float64) (before []float64) {
+	id := k.Name + " " + strings.Join(k.Parameters, ",")
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before, m.memory[id] = m.memory[id], now
+	return before
+}
+
+// readNames returns the names in a folder of the kernel, sorted.
+func (m *machine) readNames(path string) (names []string, err error) {
+	list, err := os.ReadDir(filepath.Join("/", m.root, path))
+	if err != nil {
+		return nil, fmt.Errorf("this machine has no %s", path)
+	}
+	for _, one := range list {
+		names = append(names, one.Name())
+	}
+	return names, nil
 }
 
 // read returns the content of a file of the kernel.
@@ -102,8 +126,11 @@ func (m *machine) cpuLines() (lines [][]float64, err error) {
 	return lines, nil
 }
 
-// cpuNumber collects system.cpu.num: the CPUs that are online.
-func cpuNumber(_ context.Context, m *machine, _ *Key) (item.Value, error) {
+// cpuNumber collects system.cpu.num[online|max]. The kernel lists the CPUs that are online.
+func cpuNumber(_ context.Context, m *machine, k *Key) (item.Value, error) {
+	if mode := k.Parameter(0, "online"); mode != "online" && mode != "max" {
+		return item.Value{}, unknownMode(k, 0, "online", "max")
+	}
 	lines, err := m.cpuLines()
 	return item.FromUnsigned(uint64(max(len(lines)-1, 0))), err
 }
@@ -134,9 +161,8 @@ func cpuUtil(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	if column < 0 {
 		return item.Value{}, unknownMode(k, 1, cpuStates...)
 	}
-	id := "system.cpu.util " + strings.Join(k.Parameters, ",")
-	now, before := lines[line], m.memory[id]
-	m.memory[id] = now
+	now := lines[line]
+	before := m.exchange(k, now)
 	if before == nil {
 		return item.Value{}, nil
 	}
@@ -199,10 +225,11 @@ func memorySize(_ context.Context, m *machine, k *Key) (item.Value, error) {
 		return item.FromUnsigned(uint64(info["Buffers"])), nil
 	case "cached":
 		return item.FromUnsigned(uint64(info["Cached"])), nil
-	case "shared":
-		return item.FromUnsigned(uint64(info["Shmem"])), nil
+	case "active", "inactive", "slab", "anon":
+		field := map[string]string{"active": "Active", "inactive": "Inactive", "slab": "Slab", "anon": "AnonPages"}[mode]
+		return item.FromUnsigned(uint64(info[field])), nil
 	}
-	return item.Value{}, unknownMode(k, 0, "total", "free", "available", "pavailable", "used", "pused", "buffers", "cached", "shared")
+	return item.Value{}, unknownMode(k, 0, "total", "free", "available", "pavailable", "used", "pused", "buffers", "cached", "active", "inactive", "slab", "anon")
 }
 
 // swapSize collects system.swap.size[,MODE].
@@ -214,7 +241,7 @@ func swapSize(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	total, free := info["SwapTotal"], info["SwapFree"]
 	percent := func(part float64) (item.Value, error) {
 		if total == 0 {
-			return item.FromFloat(0), nil
+			return item.FromFloat(part), nil
 		}
 		return item.FromFloat(part / total * 100), nil
 	}
@@ -226,94 +253,12 @@ func swapSize(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	case "used":
 		return item.FromUnsigned(uint64(total - free)), nil
 	case "pfree":
+		if total == 0 {
+			return item.FromFloat(100), nil
+		}
 		return percent(free)
 	case "pused":
 		return percent(total - free)
 	}
 	return item.Value{}, unknownMode(k, 1, "total", "free", "used", "pfree", "pused")
-}
-
-// networkTraffic returns the collector of net.if.in or net.if.out[INTERFACE,bytes|packets|errors|dropped]. first is the
-// column of the direction in /proc/net/dev.
-func networkTraffic(first int) collector {
-	return func(_ context.Context, m *machine, k *Key) (item.Value, error) {
-		name := k.Parameter(0, "")
-		if name == "" {
-			return item.Value{}, fmt.Errorf("%s: write the name of an interface: %s[eth0]", k.Name, k.Name)
-		}
-		column, ok := map[string]int{"bytes": 0, "packets": 1, "errors": 2, "dropped": 3}[k.Parameter(1, "bytes")]
-		if !ok {
-			return item.Value{}, unknownMode(k, 1, "bytes", "packets", "errors", "dropped")
-		}
-		text, err := m.read("/proc/net/dev")
-		if err != nil {
-			return item.Value{}, err
-		}
-		for line := range strings.Lines(text) {
-			device, numbers, ok := strings.Cut(line, ":")
-			fields := strings.Fields(numbers)
-			if !ok || strings.TrimSpace(device) != name || len(fields) <= first+column {
-				continue
-			}
-			n, err := strconv.ParseUint(fields[first+column], 10, 64)
-			if err != nil {
-				return item.Value{}, fmt.Errorf("/proc/net/dev cannot be read: %q", line)
-			}
-			return item.FromUnsigned(n), nil
-		}
-		return item.Value{}, fmt.Errorf("this machine has no interface %s", name)
-	}
-}
-
-// processNumber collects proc.num[NAME,,STATE,]: running programs with a name.
-func processNumber(_ context.Context, m *machine, k *Key) (item.Value, error) {
-	states, ok := map[string]string{"all": "", "run": "R", "sleep": "SDI", "zomb": "Z", "disk": "D", "trace": "tT"}[k.Parameter(2, "all")]
-	if !ok {
-		return item.Value{}, unknownMode(k, 2, "all", "run", "sleep", "zomb", "disk", "trace")
-	}
-	if k.Parameter(1, "") != "" || k.Parameter(3, "") != "" {
-		return item.Value{}, errors.New("proc.num: the agent selects by name and state only; leave user and command line empty")
-	}
-	dir, err := os.Open(filepath.Join("/", m.root, "/proc"))
-	if err != nil {
-		return item.Value{}, errors.New("this machine has no /proc")
-	}
-	defer dir.Close()
-	names, err := dir.Readdirnames(-1)
-	if err != nil {
-		return item.Value{}, err
-	}
-	count := uint64(0)
-	for _, pid := range names {
-		if pid[0] < '1' || pid[0] > '9' {
-			continue
-		}
-		stat, err := m.read("/proc/" + pid + "/stat")
-		if err != nil {
-			continue // the process has ended meanwhile
-		}
-		if m.isProcess(pid, []byte(stat), k.Parameter(0, ""), states) {
-			count++
-		}
-	}
-	return item.FromUnsigned(count), nil
-}
-
-// isProcess reports whether a process has this name and one of the states. The kernel keeps 15 bytes of a name; a longer
-// one is compared with the command line.
-func (m *machine) isProcess(pid string, stat []byte, name, states string) bool {
-	open, end := bytes.IndexByte(stat, '('), bytes.LastIndexByte(stat, ')')
-	if open < 0 || end < open || end+2 >= len(stat) || states != "" && strings.IndexByte(states, stat[end+2]) < 0 {
-		return false
-	}
-	comm := string(stat[open+1 : end])
-	if name == "" || comm == name {
-		return true
-	}
-	if len(comm) < 15 || !strings.HasPrefix(name, comm) {
-		return false
-	}
-	line, err := m.read("/proc/" + pid + "/cmdline")
-	first, _, _ := strings.Cut(line, "\x00")
-	return err == nil && filepath.Base(first) == name
 }

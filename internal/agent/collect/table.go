@@ -11,26 +11,93 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// collector measures one item. Kind None without error is no value yet, such as the first of two that are compared.
-type collector func(ctx context.Context, m *machine, k *Key) (item.Value, error)
+// measure measures one item. Kind None without error is no value yet, such as the first of two that are compared.
+type measure func(ctx context.Context, m *machine, k *Key) (item.Value, error)
+
+// collector measures the items of one key.
+type collector struct {
+	parameters string // of the key, as in the reference page; empty: none
+	measure    measure
+	summary    string // of its value, for the reference page
+	// It waits for a disk, a program or the network: it runs with a time limit, in a goroutine of its own.
+	waits bool
+}
+
+// check returns an error if a key has more parameters than its collector takes.
+func (c *collector) check(k *Key) error {
+	most := 0
+	if c.parameters != "" {
+		most = strings.Count(c.parameters, ",") + 1
+	}
+	if len(k.Parameters) > most {
+		return fmt.Errorf("%s: too many parameters; write %s%s", k.Name, k.Name, c.parameters)
+	}
+	return nil
+}
 
 // collectors has the collectors by the name of the key.
 func collectors() map[string]collector {
 	return map[string]collector{
-		"agent.ping":       func(context.Context, *machine, *Key) (item.Value, error) { return item.FromUnsigned(1), nil },
-		"agent.hostname":   func(_ context.Context, m *machine, _ *Key) (item.Value, error) { return item.FromText(m.host), nil },
-		"system.hostname":  func(_ context.Context, m *machine, _ *Key) (item.Value, error) { return item.FromText(m.host), nil },
-		"system.uptime":    uptime,
-		"system.cpu.load":  cpuLoad,
-		"system.cpu.util":  cpuUtil,
-		"system.cpu.num":   cpuNumber,
-		"vm.memory.size":   memorySize,
-		"system.swap.size": swapSize,
-		"vfs.fs.size":      fileSystemSize,
-		"vfs.fs.inode":     fileSystemInodes,
-		"net.if.in":        networkTraffic(0),
-		"net.if.out":       networkTraffic(8),
-		"proc.num":         processNumber,
+		"agent.hostname": {"", hostname, "the host name of the machine", false},
+		"agent.ping":     {"", agentPing, "1", false},
+		"agent.variant":  {"", agentPing, "1: the keys are those of Zabbix agent 1", false},
+		"agent.version":  {"", agentVersion, "the version of the agent", false},
+
+		"kernel.maxfiles":  {"", kernelNumber("/proc/sys/fs/file-max"), "the most files that may be open", false},
+		"kernel.maxproc":   {"", kernelNumber("/proc/sys/kernel/pid_max"), "the most processes", false},
+		"kernel.openfiles": {"", kernelNumber("/proc/sys/fs/file-nr"), "open files", false},
+
+		"net.if.collisions": {"[interface]", networkCollisions, "collisions since boot", false},
+		"net.if.discovery":  {"", discoverInterfaces, "JSON: the interfaces", false},
+		"net.if.in":         {"[interface,bytes|packets|errors|dropped|overruns|frame|compressed|multicast]", networkTraffic(true, false), "received since boot", false},
+		"net.if.out":        {"[interface,bytes|packets|errors|dropped|overruns|collisions|carrier|compressed]", networkTraffic(false, true), "sent since boot", false},
+		"net.if.total":      {"[interface,bytes|packets|errors|dropped|overruns|compressed]", networkTraffic(true, true), "received and sent since boot", false},
+
+		"net.tcp.listen":       {"[port]", socketListens("tcp", "0A"), "1 if a program of this machine listens, else 0", false},
+		"net.tcp.port":         {"[address,port]", tcpPort, "1 if the port accepts a connection, else 0; no address: 127.0.0.1", true},
+		"net.tcp.service":      {"[ftp|http|https|imap|nntp|pop|smtp|ssh|tcp,address,port]", tcpService, "1 if the service answers as it should, else 0", true},
+		"net.tcp.service.perf": {"[ftp|http|https|imap|nntp|pop|smtp|ssh|tcp,address,port]", tcpService, "seconds until the service has answered; 0: no answer", true},
+		"net.udp.listen":       {"[port]", socketListens("udp", "07"), "1 if a program of this machine listens, else 0", false},
+
+		"proc.mem": {"[name,user,sum|avg|max|min,command line,vsize|rss|pmem|size|data|exe|hwm|lck|lib|peak|pin|pte|stk|swap]", processMemory, "memory of the processes that match; the command line is a regular expression", false},
+		"proc.num": {"[name,user,all|run|sleep|zomb|disk|trace,command line]", processNumber, "number of processes that match", false},
+
+		"system.boottime":     {"", kernelStat("btime"), "time of the boot, in seconds since 1970", false},
+		"system.cpu.intr":     {"", kernelStat("intr"), "interrupts since boot", false},
+		"system.cpu.load":     {"[all|percpu,avg1|avg5|avg15]", cpuLoad, "load average", false},
+		"system.cpu.num":      {"[online|max]", cpuNumber, "number of CPUs", false},
+		"system.cpu.switches": {"", kernelStat("ctxt"), "context switches since boot", false},
+		"system.cpu.util":     {"[all|N,user|nice|system|idle|iowait|interrupt|softirq|steal,avg1]", cpuUtil, "share of the time since the last collection, in percent", false},
+		"system.hostname":     {"[host|shorthost,none|lower]", hostname, "the host name of the machine", false},
+		"system.localtime":    {"[utc|local]", localTime, "seconds since 1970, or date, time and zone", false},
+		"system.sw.arch":      {"", architecture, "architecture of the machine", false},
+		"system.sw.os":        {"[full|short|name]", operatingSystem, "the operating system", false},
+		"system.swap.in":      {"[all|device,pages|count|sectors]", swapTraffic("pswpin", 0), "read from swap since boot", false},
+		"system.swap.out":     {"[all|device,pages|count|sectors]", swapTraffic("pswpout", 4), "written to swap since boot", false},
+		"system.swap.size":    {"[all,free|total|used|pfree|pused]", swapSize, "swap in bytes, or its share in percent", false},
+		"system.uname":        {"", uname, "name, host, release, version and architecture of the system", false},
+		"system.uptime":       {"", uptime, "seconds since boot", false},
+		"system.users.num":    {"", usersNumber, "number of users who are logged in", false},
+
+		"vfs.dev.discovery": {"", discoverDevices, "JSON: the block devices", false},
+		"vfs.dev.read":      {"[device,ops|sps|operations|sectors,avg1]", deviceTraffic(0), "reads: ops and sps a second since the last collection, operations and sectors since boot; no device: all", false},
+		"vfs.dev.write":     {"[device,ops|sps|operations|sectors,avg1]", deviceTraffic(4), "writes, as vfs.dev.read", false},
+		"vfs.dir.count":     {"[path,include,exclude,types,except,depth,least size,most size,least age,most age,excluded folders]", folderCount, "number of files below a folder; names by regular expressions", true},
+		"vfs.dir.size":      {"[path,include,exclude,apparent|disk,depth,excluded folders]", folderSize, "bytes of the files and folders below a folder", true},
+		"vfs.file.cksum":    {"[path,crc32|md5|sha256]", fileChecksum, "checksum of a file; crc32 as cksum(1)", true},
+		"vfs.file.contents": {"[path,encoding]", fileContents, "text of a file, at most 64 KiB", true},
+		"vfs.file.exists":   {"[path,types,except]", fileExists, "1 or 0; types are file (default), dir, sym, sock, bdev, cdev, dev, fifo, all", true},
+		"vfs.file.md5sum":   {"[path]", fileChecksum, "MD5 checksum of a file", true},
+		"vfs.file.regexp":   {"[path,regexp,encoding,first line,last line,output]", fileMatch, "the first line that matches, or the output with \\0 to \\9", true},
+		"vfs.file.regmatch": {"[path,regexp,encoding,first line,last line]", fileMatch, "1 if a line matches, else 0", true},
+		"vfs.file.size":     {"[path,bytes|lines]", fileSize, "size of a file", true},
+		"vfs.file.time":     {"[path,modify|access|change]", fileTime, "time of a file, in seconds since 1970", true},
+		"vfs.fs.discovery":  {"", discoverFileSystems, "JSON: the mounted file systems", false},
+		"vfs.fs.get":        {"", fileSystems, "JSON: the mounted file systems with their sizes", true},
+		"vfs.fs.inode":      {"[path,total|free|used|pfree|pused]", fileSystemInodes, "inodes of a file system", true},
+		"vfs.fs.size":       {"[path,total|free|used|pfree|pused]", fileSystemSize, "size of a file system in bytes, or a share in percent", true},
+
+		"vm.memory.size": {"[total|free|available|pavailable|used|pused|buffers|cached|active|inactive|slab|anon]", memorySize, "memory in bytes, or a share in percent", false},
 	}
 }
 
@@ -41,8 +108,8 @@ func Check(key string) error {
 		return err
 	}
 	known := collectors()
-	if known[k.Name] != nil {
-		return nil
+	if c, ok := known[k.Name]; ok {
+		return c.check(&k)
 	}
 	names := slices.Sorted(maps.Keys(known))
 	if near := model.Nearest(k.Name, names); near != "" {

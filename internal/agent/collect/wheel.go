@@ -5,9 +5,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/muster-fleet/muster/internal/item"
 	"github.com/muster-fleet/muster/internal/model"
@@ -23,7 +25,7 @@ type Config struct {
 	Boot        func() time.Duration      // a clock that never jumps
 	FirstWithin time.Duration             // a new item is collected once within this time
 	Root        string                    // folder in place of /; tests set it
-	Emit        func(signal *wire.Signal) // takes a value block; it may block for a short time
+	Emit        func(signal *wire.Signal) // takes a value block, from several goroutines; it may block for a short time
 }
 
 // Wheel collects items at their due times.
@@ -31,6 +33,7 @@ type Wheel struct {
 	cfg        Config
 	collectors map[string]collector
 	machine    machine
+	waits      waits
 	wake       chan struct{} // capacity 1: the groups have changed
 
 	mu     sync.Mutex
@@ -44,21 +47,24 @@ type group struct {
 	interval time.Duration
 	items    []groupItem // ascending by position
 	due      time.Duration
+	busy     atomic.Bool // it is being collected: the next collection is left out
 }
 
 // groupItem is one item of a group.
 type groupItem struct {
-	position uint32
-	key      Key
-	run      collector
-	fault    string // why it cannot be collected; empty: it can
+	position  uint32
+	text      string // its key
+	key       Key
+	collector collector
+	fault     string // why it cannot be collected; empty: it can
 }
 
 // New returns a wheel without items.
 func New(cfg Config) *Wheel {
 	return &Wheel{
 		cfg: cfg, collectors: collectors(), wake: make(chan struct{}, 1),
-		machine: machine{root: cfg.Root, host: cfg.Host, memory: map[string][]float64{}, hangs: map[string]chan diskAnswer{}},
+		machine: machine{root: cfg.Root, host: cfg.Host, boot: cfg.Boot, memory: map[string][]float64{}},
+		waits:   waits{slots: semaphore.NewWeighted(maxWaiting), pending: map[string]*answer{}},
 	}
 }
 
@@ -96,12 +102,11 @@ func (w *Wheel) newGroups(c *model.TemplateChunk) (groups []*group) {
 			groups = append(groups, &group{chunk: c.ID, unit: c.Unit, interval: time.Duration(of.Interval)})
 			g = len(groups) - 1
 		}
-		one := groupItem{position: uint32(i)}
+		one := groupItem{position: uint32(i), text: of.Key}
 		key, err := ParseKey(of.Key)
 		if one.key = key; err == nil {
-			if one.run = w.collectors[key.Name]; one.run == nil {
-				err = Check(of.Key)
-			}
+			one.collector = w.collectors[key.Name]
+			err = Check(of.Key)
 		}
 		if err != nil {
 			one.fault = err.Error()
@@ -111,8 +116,10 @@ func (w *Wheel) newGroups(c *model.TemplateChunk) (groups []*group) {
 	return groups
 }
 
-// Run collects items until ctx ends.
+// Run collects items until ctx ends. Each group has a goroutine of its own, so that a slow one delays no other.
 func (w *Wheel) Run(ctx context.Context) {
+	var running sync.WaitGroup
+	defer running.Wait()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -123,7 +130,12 @@ func (w *Wheel) Run(ctx context.Context) {
 		case <-timer.C:
 		}
 		for g := w.takeDue(); g != nil && ctx.Err() == nil; g = w.takeDue() {
-			w.collect(ctx, g)
+			if g.busy.CompareAndSwap(false, true) {
+				running.Go(func() {
+					defer g.busy.Store(false)
+					w.collect(ctx, g)
+				})
+			}
 		}
 		timer.Reset(w.delay())
 	}
@@ -173,13 +185,11 @@ func (w *Wheel) collect(ctx context.Context, g *group) {
 		})
 		values, size = values[:0], 0
 	}
+	answers := w.measure(ctx, g)
 	for i := range g.items {
 		one := &g.items[i]
 		v := wire.BlockValue{Position: one.position}
-		value, err := item.Value{}, error(nil)
-		if one.fault == "" {
-			value, err = one.run(ctx, &w.machine, &one.key)
-		}
+		value, err := answers[i].value, answers[i].err
 		switch {
 		case one.fault != "":
 			v.Unsupported, v.Value = true, item.FromText(one.fault)
@@ -198,6 +208,24 @@ func (w *Wheel) collect(ctx context.Context, g *group) {
 	if ctx.Err() == nil {
 		flush()
 	}
+}
+
+// measure runs the collectors of a group: those that wait run together, beside the others.
+func (w *Wheel) measure(ctx context.Context, g *group) []answer {
+	answers := make([]answer, len(g.items))
+	var waiting sync.WaitGroup
+	for i := range g.items {
+		one, a := &g.items[i], &answers[i]
+		switch {
+		case one.fault != "":
+		case one.collector.waits:
+			waiting.Go(func() { a.value, a.err = w.waits.measure(ctx, &w.machine, one) })
+		default:
+			a.value, a.err = one.collector.measure(ctx, &w.machine, &one.key)
+		}
+	}
+	waiting.Wait()
+	return answers
 }
 
 // blockBytes bounds the values of one block; a longer text has a block of its own.

@@ -97,8 +97,8 @@ func (c *traceBuilder) addAllLinks() error {
 	c.addScheduleLinks(spec)
 	c.addMissingPropertyLinks()
 	if !ok {
-		if c.check == model.IdentityCheck {
-			c.addTraceLink("result", true, "none: no second machine has this node's identity")
+		if text := quietChecks[c.check]; text != "" {
+			c.addTraceLink("result", true, "none: %s", text)
 			return nil
 		}
 		c.addReachedLimitLinks()
@@ -193,7 +193,14 @@ func (c *traceBuilder) addTargetLink() (*model.CheckSpec, error) {
 	}
 	why, ok := c.Directory.ExplainCheck(c.node, c.check)
 	if !ok {
-		c.addTraceLink("wanted", true, "check %s is built in: every node has it", c.out.Check)
+		switch {
+		case !model.IsServerCheck(c.check):
+			c.addTraceLink("wanted", true, "check %s is built in: every node has it", c.out.Check)
+		case c.out.Node == model.ServerNodeName:
+			c.addTraceLink("wanted", true, "check %s is built in: the server reports about itself", c.out.Check)
+		default:
+			c.addTraceLink("wanted", false, "check %s is about the server: muster why %s/%s", c.out.Check, model.ServerNodeName, c.out.Check)
+		}
 		return nil, nil
 	}
 	c.targeted = why.Lands
@@ -215,6 +222,13 @@ func (c *traceBuilder) addTargetLink() (*model.CheckSpec, error) {
 		c.out.Links[wanted].Holds = true // a passive check needs no target
 	}
 	return spec, nil
+}
+
+// quietChecks has, for the built-in checks of nodes that report trouble only, the text about a node without a result.
+var quietChecks = map[model.CheckID]string{
+	model.IdentityCheck: "no second machine has this node's identity",
+	model.LimitsCheck:   "this node reached no limit of its namespace",
+	model.MetricsCheck:  "no Sensu agent sent metrics of this node without a check",
 }
 
 // addTemplateLink adds the links about the Template of a trigger.

@@ -50,11 +50,14 @@ func (s *explainRequest) assignedChecksLink(node model.NodeID, namespace string)
 	link := v1.Link{Name: "checks", Text: "no checks: no check's targets select this node; list them: muster get checks"}
 	count, names, because := 0, map[string][]string{}, map[string][]v1.Link{}
 	for _, check := range s.Directory.NodeUnits(node) {
+		ns, name, ok := s.Directory.SourceName(model.CheckSource(check))
+		if !ok {
+			continue // a Template
+		}
 		why, ok := s.Directory.ExplainCheck(node, check)
 		if !ok {
 			continue
 		}
-		ns, name, _ := s.Directory.SourceName(model.CheckSource(check))
 		if ns != namespace {
 			name = ns + "/" + name
 		}
@@ -251,7 +254,7 @@ func (c *traceBuilder) addLateResultLink(spec *model.CheckSpec, st *event.State)
 	if spec == nil || spec.Interval <= 0 || !c.targeted || c.lastRun.IsZero() {
 		return
 	}
-	timeout := cmp.Or(time.Duration(spec.Timeout), min(time.Duration(spec.Interval), model.DefaultTimeout))
+	timeout := cmp.Or(time.Duration(spec.Timeout), spec.DefaultTimeout())
 	due := c.lastRun.Add(time.Duration(spec.Interval))
 	if end := c.lastExceptionEnd(st); end.After(due) {
 		due = end.Add(time.Duration(spec.Interval))

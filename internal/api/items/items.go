@@ -67,7 +67,7 @@ func (s *itemRequest) listItems(ctx context.Context, in *struct {
 				for _, i := range s.itemsOf(node) {
 					row := nodeItem{node, i}
 					if in.Template != "" && i.Template != in.Template || in.Key != "" && i.Key != in.Key || in.State != "" && i.State != in.State ||
-						node == model.NodeID(behind.Number) && row.place() <= behind.ID {
+						node == model.NodeID(behind.Number) && row.sortKey() <= behind.ID {
 						continue
 					}
 					if rows = append(rows, row); len(rows) == size {
@@ -77,7 +77,7 @@ func (s *itemRequest) listItems(ctx context.Context, in *struct {
 			}
 			return rows, nil
 		},
-		Cursor: func(i *nodeItem) list.Cursor { return list.Cursor{Number: int64(i.node), ID: i.place()} },
+		Cursor: func(i *nodeItem) list.Cursor { return list.Cursor{Number: int64(i.node), ID: i.sortKey()} },
 	}, func(i *nodeItem) (model.NodeID, v1.ItemState) { return i.node, i.ItemState })
 	return op.Answer(v1.ItemList{Items: items, Next: next}), err
 }
@@ -88,8 +88,8 @@ type nodeItem struct {
 	v1.ItemState
 }
 
-// place returns the text by which the items of a node are sorted.
-func (i *nodeItem) place() string { return i.Key + "\x00" + i.Template }
+// sortKey returns the sort key of an item within its node: key, then Template.
+func (i *nodeItem) sortKey() string { return i.Key + "\x00" + i.Template }
 
 // itemsOf returns the items of a node by key: those with values, and those of its Templates for which none came yet.
 func (s *itemRequest) itemsOf(node model.NodeID) (rows []v1.ItemState) {

@@ -148,6 +148,9 @@ func (s *nodeRequest) createJoinToken(ctx context.Context, in *struct{ Body v1.J
 
 // newJoinToken creates a join token in the name of the caller, which expires after seconds; 0: never.
 func (s *nodeRequest) newJoinToken(ctx context.Context, keep pki.JoinToken, seconds int64) (*op.Body[v1.JoinToken], error) {
+	if err := model.NoteError(keep.Note); err != nil {
+		return nil, err
+	}
 	c := access.CallerOf(ctx)
 	keep.By = c.Owner()
 	if seconds > 0 {

@@ -246,6 +246,9 @@ func (s *accountRequest) createToken(ctx context.Context, in *struct{ Body v1.To
 	if t.User != c.User && t.User != c.Owner() && slices.ContainsFunc(s.Access.Users(), func(u access.User) bool { return u.Name == t.User }) {
 		return nil, model.Errorf(model.Forbidden, "%s is another user: a token with that name would falsify the audit", t.User).WithHint("choose the name of the program")
 	}
+	if err := model.NoteError(in.Body.Note + in.Body.NeverExpires); err != nil {
+		return nil, err
+	}
 	switch never := strings.TrimSpace(in.Body.NeverExpires); {
 	case never != "" && in.Body.ExpiresIn > 0:
 		return nil, model.Errorf(model.Invalid, "set either expiresInSeconds or neverExpires, not both").WithHint("keep one")

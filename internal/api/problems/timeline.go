@@ -158,7 +158,15 @@ func (t *timeline) addSilences(ctx context.Context) error {
 		return err
 	}
 	for _, c := range deleted {
-		t.addSilence(c.Key, c.Before, time.Time{}, c.At)
+		before, err := t.Rows.ChangesBefore(ctx, intent.ChangeQuery{Kind: c.Key.Kind, Namespace: c.Key.Namespace, Name: c.Key.Name, Revision: c.Revision, Part: c.Part, Limit: maxMoments})
+		if err != nil {
+			return err
+		}
+		created := time.Time{}
+		if i := slices.IndexFunc(before, func(b intent.Change) bool { return b.ID == c.ID && b.Op == "create" }); i >= 0 {
+			created = before[i].At
+		}
+		t.addSilence(c.Key, c.Before, created, c.At)
 	}
 	return nil
 }

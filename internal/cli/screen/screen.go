@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -25,6 +26,8 @@ type Screen struct {
 	Format   Format
 	// NoHeaders leaves the heads of tables out.
 	NoHeaders bool
+	// Program is the name that the program was called by, for the commands in texts; empty: muster.
+	Program string
 }
 
 // Cell is a table cell: a text with a colour. The text alone must say everything.
@@ -62,8 +65,19 @@ func (s *Screen) Paint(c Cell) string {
 // PaintedText is text without control characters and with colours, which Printf writes unchanged.
 type PaintedText string
 
+// shownCommand matches the program's name before a command in a text.
+var shownCommand = regexp.MustCompile(`(^|[^\w/.-])muster ([a-z])`)
+
+// Commands returns a text with its commands as the user types them: by the name that the program was called by.
+func (s *Screen) Commands(text string) string {
+	if s.Program == "" || !strings.Contains(text, "muster ") {
+		return text
+	}
+	return shownCommand.ReplaceAllString(text, "${1}"+strings.ReplaceAll(s.Program, "$", "$$")+" ${2}")
+}
+
 // Sprintf formats text for people and cleans its arguments. It cleans strings and errors among args, and paints
-// cells.
+// cells. The format passes through Commands; a text among args that has commands needs it before.
 func (s *Screen) Sprintf(format string, args ...any) PaintedText {
 	for i, arg := range args {
 		switch v := arg.(type) {
@@ -77,7 +91,7 @@ func (s *Screen) Sprintf(format string, args ...any) PaintedText {
 			args[i] = string(v)
 		}
 	}
-	return PaintedText(fmt.Sprintf(format, args...))
+	return PaintedText(fmt.Sprintf(s.Commands(format), args...))
 }
 
 // Printf writes formatted text to standard output.

@@ -116,7 +116,7 @@ func (w *eventApplier) Period(id uint32) int64 {
 	return 0
 }
 
-// expireTTL sets an event whose TTL has run out to CRITICAL, unless the node is down or the check is not scheduled at
+// expireTTL sets an event whose TTL has run out to UNKNOWN, or to WARNING for a check kept from Sensu, unless the node is down or the check is not scheduled at
 // that time.
 func (w *eventApplier) expireTTL(p *eventPartition, id uint32, s *stateSlot) {
 	switch until, why := w.Postpone(p.Partition, s.node); why {
@@ -143,7 +143,11 @@ func (w *eventApplier) expireTTL(p *eventPartition, id uint32, s *stateSlot) {
 	w.view.metrics.ttlExpired.Inc()
 	w.text = fmt.Appendf(w.text[:0], "no result for %s (TTL); last run %s",
 		model.Duration(c.TTL), unixNano(s.executed).Format(time.RFC3339))
-	w.judgeStatus(p, id, s, c, statusVerdict{status: model.Unknown, executed: s.executed, output: w.text, expired: true})
+	status := model.Unknown
+	if c.Sensu {
+		status = model.Warning
+	}
+	w.judgeStatus(p, id, s, c, statusVerdict{status: status, executed: s.executed, output: w.text, expired: true})
 }
 
 // remainingTTL returns the rest of a check's TTL, counted from the end of the last pause in the check's schedule.

@@ -366,7 +366,7 @@ type stateSlot struct {
 	occurrences  uint32
 	watermark    uint32
 	stateChanges uint32
-	durationMs   uint32             // of the last run; of a trigger (flagTrigger), which has none: its number in instanceNames
+	durationMs   uint32             // of the last run; of a trigger (flagTrigger): its index in instanceNames
 	order        model.ResultDigest // of all results
 	output       outputRef
 

@@ -199,6 +199,7 @@ func (s *transitionScript) runLine(line string) {
 			FailAfter: uint32(w.number("failAfter", 1)), RecoverAfter: uint32(w.number("recoverAfter", 1)),
 			FlapStart: uint32(w.number("flapStart", 0)), FlapEnd: uint32(w.number("flapEnd", 0)),
 		}
+		c.Sensu = w.number("sensu", 0) > 0
 		for st := range c.Severities {
 			c.Severities[st] = model.Severity(w.number(strings.ToLower(model.Status(st).String()), uint64(model.DefaultSeverity(model.Status(st)))))
 		}

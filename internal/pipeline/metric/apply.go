@@ -21,6 +21,7 @@ type metricApplier struct {
 	p        *metricPartition // being applied
 	verdicts uint32           // of this commit in it
 	made     bool             // a partition of this commit has new verdicts
+	series   seriesWriter
 
 	block   wire.ValueBlock
 	columns wire.ColumnReader
@@ -30,6 +31,7 @@ type metricApplier struct {
 // EnterPartition implements shard.Applier: it selects the partition of the entries that follow.
 func (w *metricApplier) EnterPartition(p *shard.Partition) {
 	w.p, w.verdicts = &w.view.partitions[p.ID], 0
+	w.series.enter(&w.view.opts.Series)
 }
 
 // Signal implements shard.Applier: it applies the values of a block.
@@ -152,6 +154,7 @@ func (w *metricApplier) applyOutcome(n uint32, u *unitState, position int, at in
 	if at >= s.at {
 		s.at, s.value = at, value
 	}
+	w.keepSample(n, u, position, at, value)
 	if len(of.dependents) > 0 {
 		w.applyDependents(n, u, of.dependents, item.Sample{At: at, Value: value})
 	}
@@ -283,7 +286,7 @@ func (w *metricApplier) Life(uint32, shard.LifeChange) {}
 // Period implements shard.Applier: deadlines of triggers have no fixed period.
 func (w *metricApplier) Period(uint32) int64 { return 0 }
 
-// setDeadline sets the next time at which a time function of a node's triggers changes.
+// setDeadline sets the deadline of a node: the next change of a time function of its triggers.
 func (w *metricApplier) setDeadline(n uint32, node *nodeState) {
 	next := int64(0)
 	for _, u := range node.units {
@@ -309,7 +312,7 @@ func (w *metricApplier) setDeadline(n uint32, node *nodeState) {
 	w.p.deadlines.Set(n, w.Listening+max(next-w.Received, 1))
 }
 
-// recoveryDeadline returns the next time at which a recovery expression changes by itself; zero: never.
+// recoveryDeadline returns the next change of a recovery expression without new values; zero: never.
 func recoveryDeadline(of *compiledTrigger, state *triggerState) int64 {
 	if of.recovery == nil {
 		return 0
@@ -339,8 +342,9 @@ func (w *metricApplier) Expire(ids []uint32) {
 	}
 }
 
-// EndCommit implements shard.Applier: it wakes Run if the commit has new verdicts.
+// EndCommit implements shard.Applier: it stores the values of the commit, and wakes Run if the commit has new verdicts.
 func (w *metricApplier) EndCommit() {
+	w.storeSamples()
 	if w.made {
 		w.made = false
 		w.view.wakeRun()

@@ -10,6 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
 	"github.com/muster-fleet/muster/internal/prep"
+	"github.com/muster-fleet/muster/internal/store/series"
 	"github.com/muster-fleet/muster/internal/trigger"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -18,8 +19,8 @@ import (
 type metricPartition struct {
 	*shard.Partition
 	nodes     []nodeState    // by the shard's index of the node
-	deadlines *expect.Engine // by the same: the next time at which a time function changes
-	pending   []Verdict      // in the order in which they were computed
+	deadlines *expect.Engine // by the shard's index of the node: the next change of a time function
+	pending   []Verdict      // in order of computation
 	sequence  uint64         // of the last pending verdict; not in snapshots
 }
 
@@ -42,10 +43,11 @@ type unitState struct {
 
 // slot is the state of one item.
 type slot struct {
-	at     int64       // time of the last value or failure, Unix ns; zero: none came yet
-	value  item.Value  // the last one
-	reason string      // the item is unsupported; empty: it is not
-	prep   *prep.State // nil: the chain remembers nothing
+	at     int64         // time of the last value or failure, Unix ns; zero: none came yet
+	value  item.Value    // the last one
+	reason string        // the item is unsupported; empty: it is not
+	prep   *prep.State   // nil: the chain remembers nothing
+	series series.Series // not in snapshots
 }
 
 // triggerState is the state of one trigger.

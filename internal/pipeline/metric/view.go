@@ -1,6 +1,7 @@
 package metric
 
 import (
+	"cmp"
 	"sync"
 	"sync/atomic"
 
@@ -17,6 +18,7 @@ import (
 type Options struct {
 	Chunks     func(model.ChunkID) *model.Chunk // returns a chunk by its id; nil: unknown
 	Registerer prometheus.Registerer            // nil: no metrics
+	Series     SeriesOptions
 }
 
 // View is the metric view. Any goroutine may call its methods.
@@ -27,11 +29,14 @@ type View struct {
 	templates  sync.Map      // *template by model.ChunkID
 	wake       chan struct{} // capacity 1: there are new verdicts
 
+	seriesFaults sync.Map // error by worker or "sync"
+
 	values, unsupported, recorded atomic.Uint64
 }
 
 // New returns an empty metric view as a reducer of a shard.
 func New(s *shard.Shard, o Options) *View {
+	o.Series.held = cmp.Or(o.Series.held, maxHeldSamples)
 	v := &View{shard: s, opts: o, wake: make(chan struct{}, 1)}
 	s.Add(reducer{v})
 	if o.Registerer != nil {
@@ -111,5 +116,9 @@ func (v reducer) Decode(p *shard.Partition, d *shard.Decoder) {
 
 // NewApplier implements shard.Reducer: it returns the applier of one worker.
 func (v reducer) NewApplier(w *shard.Worker) shard.Applier {
-	return &metricApplier{Worker: w, view: v.View}
+	a := &metricApplier{Worker: w, view: v.View}
+	if store := v.opts.Series.Store; store != nil {
+		a.series.Appender = store.Appender(w.Number(), v.shard.Workers())
+	}
+	return a
 }

@@ -202,6 +202,9 @@ func (s *Shard) LastNumbers(ctx context.Context, node model.NodeID, after journa
 	return last, nil
 }
 
+// Workers returns the number of workers.
+func (s *Shard) Workers() int { return len(s.workers) }
+
 // positionWaiter is one caller that waits in WaitApplied for a position.
 type positionWaiter struct {
 	number uint64

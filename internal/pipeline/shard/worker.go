@@ -22,6 +22,7 @@ type Worker struct {
 	Received  int64 // receive time, Unix ns
 	Listening int64 // listening time, ns
 
+	number   int
 	shard    *Shard
 	appliers []Applier                  // by reducer
 	signals  [maxSignalKind + 1]Applier // by kind; nil: no reducer claims it
@@ -58,6 +59,7 @@ const (
 // newWorker returns worker number n of a shard, with its queue and its partitions.
 func newWorker(s *Shard, number int) *Worker {
 	w := &Worker{
+		number: number,
 		shard:  s,
 		chunks: map[model.ChunkID]*model.Chunk{},
 		queue:  queue.New[journal.Commit](s.opts.Queues, fmt.Sprintf("event-view-%d", number), s.opts.QueueCommits, queue.Block),
@@ -230,6 +232,9 @@ func (w *Worker) Chunk(id model.ChunkID) *model.Chunk {
 	}
 	return c
 }
+
+// Number returns the number of the worker, which owns the partitions with that remainder by Shard.Workers.
+func (w *Worker) Number() int { return w.number }
 
 // Logger returns the shard's logger.
 func (w *Worker) Logger() *slog.Logger { return w.shard.opts.Logger }

@@ -26,9 +26,10 @@ import (
 type preparedCheck struct {
 	chunk    *model.CheckChunk
 	request  sensuwire.Ask
-	location *time.Location // time zone of the cron expression
-	except   window.Set     // times at which the check does not run
-	problem  string         // reason why a Sensu agent cannot run it, the output of an UNKNOWN result; empty: it can
+	location *time.Location    // time zone of the cron expression
+	except   window.Set        // times at which the check does not run
+	tags     map[string]string // of the metrics that the server parses
+	problem  string            // reason why a Sensu agent cannot run it, the output of an UNKNOWN result; empty: it can
 
 	encoded [2]atomic.Pointer[[]byte] // the request without its time, by codec; nil: not used yet
 }
@@ -170,7 +171,8 @@ func (x *session) planJobs() {
 // prepareCheck builds the Sensu check request of a chunk for the session's node or a proxy node.
 func (x *session) prepareCheck(c *model.CheckChunk, of *runSubject) *preparedCheck {
 	template, err := c.Template()
-	shared := err == nil && len(template.Names()) == 0 && c.Namespace == x.Node.Namespace && of.ID == 0 && len(c.Assets) == 0 && !c.StdinEvent
+	verbatim := err == nil && c.Sensu && of.ID == 0 // the agent expands tokens over its own entity
+	shared := (verbatim || err == nil && len(template.Names()) == 0) && c.Namespace == x.Node.Namespace && of.ID == 0 && len(c.Assets) == 0 && !c.StdinEvent && len(x.redactedKeys()) == 0
 	r := &x.srv.prepared
 	if shared {
 		r.mu.Lock()
@@ -187,7 +189,10 @@ func (x *session) prepareCheck(c *model.CheckChunk, of *runSubject) *preparedChe
 		made.request.Name = model.SharedNamespaceName + ":" + c.Name
 	}
 	var run model.ExpandedCommand
-	if err == nil {
+	switch {
+	case verbatim:
+		run, err = c.Unexpanded(), x.redactedToken(template)
+	case err == nil:
 		run, err = template.Expand(propertyValues(of.properties))
 	}
 	if err == nil && c.Cron != "" {
@@ -207,11 +212,18 @@ func (x *session) prepareCheck(c *model.CheckChunk, of *runSubject) *preparedChe
 		if of.ID != 0 {
 			run.Env["MUSTER_NODE"] = of.name
 		}
-		made.request.Command = sensuwire.Literal(shellLine(&run))
-		for _, name := range slices.Sorted(maps.Keys(run.Env)) {
-			made.request.Env = append(made.request.Env, sensuwire.Literal(name+"="+run.Env[name]))
+		text := sensuwire.Literal
+		if verbatim {
+			text = func(text string) string { return text }
 		}
-		made.request.Hooks = hooksOf(c, &run)
+		made.request.Command = text(shellLine(&run))
+		for _, name := range slices.Sorted(maps.Keys(run.Env)) {
+			made.request.Env = append(made.request.Env, text(name+"="+run.Env[name]))
+		}
+		made.request.Hooks = hooksOf(c, &run, text)
+		if made.tags = run.Tags; c.Sensu {
+			setMetrics(&made.request, c.Metrics, &run)
+		}
 		made.request.Stdin = x.stdinOf(c)
 		made.request.Assets, made.problem = x.assetsOf(c)
 	}
@@ -224,6 +236,45 @@ func (x *session) prepareCheck(c *model.CheckChunk, of *runSubject) *preparedChe
 		r.mu.Unlock()
 	}
 	return made
+}
+
+// setMetrics lets the agent parse metrics and compare thresholds, as for a check of Sensu's backend.
+func setMetrics(request *sensuwire.Ask, m *model.Metrics, run *model.ExpandedCommand) {
+	if m == nil {
+		return
+	}
+	request.MetricFormat, request.MetricTags = model.SensuMetricFormat(m.Format), run.Tags
+	for i := range run.Thresholds {
+		t := &run.Thresholds[i]
+		missing, _ := model.ParseStatus(t.Missing)
+		threshold := sensuwire.Threshold{Metric: t.Metric, Tags: t.Tags, Missing: uint32(missing)}
+		for _, of := range [...]struct {
+			*model.Bounds
+			status model.Status
+		}{{t.Warning, model.Warning}, {t.Critical, model.Critical}, {t.Unknown, model.Unknown}} {
+			if of.Bounds != nil {
+				threshold.Rules = append(threshold.Rules, sensuwire.Rule{Min: of.MinText(), Max: of.MaxText(), Status: uint32(of.status)})
+			}
+		}
+		request.Thresholds = append(request.Thresholds, threshold)
+	}
+}
+
+// redactedKeys returns the labels and annotations of the machine whose values the agent does not tell.
+func (x *session) redactedKeys() []string {
+	x.Mu.Lock()
+	defer x.Mu.Unlock()
+	return x.redacted
+}
+
+// redactedToken returns the error if a token of a check reads a redacted label or annotation.
+func (x *session) redactedToken(template *model.CommandTemplate) error {
+	for _, key := range x.redactedKeys() {
+		if field, name, _ := strings.Cut(key, "."); template.Reads(name) {
+			return model.RedactedTokenError(field, name)
+		}
+	}
+	return nil
 }
 
 // stdinOf returns the fields of a check that its command reads on standard input, such as annotations with settings of a

@@ -123,7 +123,7 @@ func (x *session) recordMachine(received *sensuwire.ReceivedEvent, keepalive boo
 		record.Hears = &model.KeepaliveReceivers{Handlers: validNames(m.KeepaliveHandlers), Pipelines: validNames(pipelines)}
 	}
 	x.Mu.Lock()
-	x.version, x.facts = "sensu-agent "+m.AgentVersion, record.Facts
+	x.version, x.facts, x.redacted = "sensu-agent "+m.AgentVersion, record.Facts, redactedKeysOf(m)
 	x.Mu.Unlock()
 	if info, ok := x.srv.cfg.Intent.LookupNode(x.UID); ok {
 		if limit, reason := x.srv.cfg.Intent.RecordReport(info, record); limit != "" {
@@ -252,6 +252,19 @@ func entityOf(m *sensuwire.Machine) []byte {
 		panic("BUG: " + err.Error()) // texts and lists of texts have an encoding
 	}
 	return encoded
+}
+
+// redactedKeysOf returns the labels and annotations of a machine that its agent redacts, as labels.KEY and annotations.KEY.
+func redactedKeysOf(m *sensuwire.Machine) (keys []string) {
+	for field, pairs := range map[string]map[string]string{"labels": m.Labels, "annotations": m.Annotations} {
+		for key, value := range pairs {
+			if value == model.RedactedValue {
+				keys = append(keys, field+"."+key)
+			}
+		}
+	}
+	slices.Sort(keys)
+	return keys
 }
 
 // validNames returns the valid names of an agent's list without duplicates.

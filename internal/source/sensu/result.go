@@ -29,7 +29,7 @@ func (e *incomingEvent) handleEvent() (out messageOutcome, cause string) {
 	if !e.HasCheck {
 		return e.handleMetrics()
 	}
-	c, proxy := e.findAssignedChunk()
+	c, tags, proxy := e.findAssignedChunk()
 	if c == nil {
 		if c, proxy, out = e.findPassiveChunk(); c == nil {
 			return out, ""
@@ -41,7 +41,7 @@ func (e *incomingEvent) handleEvent() (out messageOutcome, cause string) {
 		return e.refuseStateLimit(code, reason), ""
 	}
 	e.Output = e.redact(c, e.Output)
-	values, err := e.readValues(c)
+	values, err := e.readValues(c, tags)
 	if err != nil {
 		return e.refuseMessage(messageMalformed, err.Error()), ""
 	}
@@ -58,7 +58,7 @@ func (e *incomingEvent) handleEvent() (out messageOutcome, cause string) {
 		e.Output = nil
 	}
 	limit := e.outputLimit(c)
-	text, cut := limitOutput(above, e.Output, max(limit-len(below), 0))
+	text, cut := limitOutput(above, e.Output, max(limit-len(below), 0), !c.Sensu)
 	if len(text)+len(below) <= limit {
 		text = append(text[:len(text):len(text)], below...)
 	}
@@ -119,26 +119,27 @@ const (
 	maxTailBytes = 64
 )
 
-// findAssignedChunk finds the assigned check and the proxy node that an event belongs to; nil: the check is not
-// assigned.
-func (e *incomingEvent) findAssignedChunk() (c *model.CheckChunk, proxy directory.ProxyNode) {
+// findAssignedChunk finds the assigned check, the tags of its metrics and the proxy node that an event belongs to; nil: the
+// check is not assigned.
+func (e *incomingEvent) findAssignedChunk() (c *model.CheckChunk, tags map[string]string, proxy directory.ProxyNode) {
 	e.Mu.Lock()
 	defer e.Mu.Unlock()
 	j := findJob(e.list, e.Check, e.Proxy)
 	if j == nil {
-		return nil, proxy
+		return nil, nil, proxy
 	}
 	if e.Issued >= j.issued {
 		j.unanswered = false
 	}
 	if j.previous != nil && e.Issued != 0 && e.Issued < j.since {
-		return j.previous, j.proxy
+		return j.previous, j.prepared.tags, j.proxy
 	}
-	return j.prepared.chunk, j.proxy
+	return j.prepared.chunk, j.prepared.tags, j.proxy
 }
 
-// limitOutput joins a line of the server and the check's output to valid UTF-8 of at most limit bytes.
-func limitOutput(line string, output []byte, limit int) (text []byte, cut uint64) {
+// limitOutput joins a line of the server and the check's output to valid UTF-8 of at most limit bytes. marked adds
+// a mark to a cut text; Sensu has none.
+func limitOutput(line string, output []byte, limit int, marked bool) (text []byte, cut uint64) {
 	text = bytes.TrimRight(output, trimmedSpace)
 	if line != "" {
 		text = append([]byte(line), text...)
@@ -148,12 +149,18 @@ func limitOutput(line string, output []byte, limit int) (text []byte, cut uint64
 	}
 	const markBytes = 40
 	if len(text) > limit {
-		end := max(0, limit-markBytes)
+		end := limit
+		if marked {
+			end = max(0, limit-markBytes)
+		}
 		for end > 0 && !utf8.RuneStart(text[end]) {
 			end--
 		}
 		cut = uint64(len(text) - end)
-		text = fmt.Appendf(text[:end:end], "… [cut %d bytes]", cut)
+		text = text[:end:end]
+		if marked {
+			text = fmt.Appendf(text, "… [cut %d bytes]", cut)
+		}
 	}
 	if len(text) == 0 {
 		return []byte("(no output)"), 0

@@ -47,8 +47,9 @@ type session struct {
 
 	// Guarded by Mu.
 	sessionJobs
-	version string // of the agent
-	facts   map[string]string
+	version  string // of the agent
+	facts    map[string]string
+	redacted []string // labels.KEY and annotations.KEY whose values the agent does not tell, ascending
 }
 
 // agentIdentity is the identity that an agent states in its handshake.

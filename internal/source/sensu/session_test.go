@@ -327,14 +327,17 @@ func TestLongOutputIsCutWithAMark(t *testing.T) {
 	for _, c := range []struct {
 		cause, output string
 		keep          int
+		unmarked      bool // the check is kept from Sensu
 		want          string
 		cut           uint64
 	}{
-		{"", " \n", 100, "(no output)", 0},
-		{"why\n", "a\n", 100, "why\na", 0},
-		{"", strings.Repeat("ä", 50), 61, strings.Repeat("ä", 10) + "… [cut 80 bytes]", 80},
+		{"", " \n", 100, false, "(no output)", 0},
+		{"why\n", "a\n", 100, false, "why\na", 0},
+		{"", "0123456789", 4, true, "0123", 6},
+		{"", "äöü", 3, true, "ä", 4},
+		{"", strings.Repeat("ä", 50), 61, false, strings.Repeat("ä", 10) + "… [cut 80 bytes]", 80},
 	} {
-		text, cut := limitOutput(c.cause, []byte(c.output), c.keep)
+		text, cut := limitOutput(c.cause, []byte(c.output), c.keep, !c.unmarked)
 		if string(text) != c.want || cut != c.cut {
 			t.Errorf("%+v: %q, %d", c, text, cut)
 		}

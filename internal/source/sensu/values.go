@@ -17,13 +17,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// readValues returns the values of a check's event: its points, otherwise those parsed from its output. A command
-// that failed to run has none.
-func (e *incomingEvent) readValues(c *model.CheckChunk) (values []model.Value, err error) {
-	var tags map[string]string
-	if c.Metrics != nil {
-		tags = c.Metrics.Tags
-	}
+// readValues returns the values of a check's event with the tags of the check: its points, otherwise those parsed from
+// its output. A command that failed to run has none, and an agent parses the output of a check kept from Sensu itself.
+func (e *incomingEvent) readValues(c *model.CheckChunk, tags map[string]string) (values []model.Value, err error) {
 	if e.Metrics {
 		if values, err = e.readPointValues(tags); err != nil {
 			return nil, err
@@ -33,7 +29,7 @@ func (e *incomingEvent) readValues(c *model.CheckChunk) (values []model.Value, e
 			values = values[:limit]
 		}
 	}
-	if values == nil && c.Metrics != nil && e.Status <= uint32(model.Unknown) {
+	if values == nil && c.Metrics != nil && !c.Sensu && e.Status <= uint32(model.Unknown) {
 		values, _ = measure.Parse(c.Metrics.Format, e.Output, false, tags)
 	}
 	return values, nil
@@ -53,9 +49,10 @@ func (e *incomingEvent) readPointValues(tags map[string]string) (values []model.
 }
 
 // applyThresholds compares values with a check's thresholds as muster-agent does: a value outside raises the status
-// and adds a line. Lines that raise it come above the output, because tables and messages show the first line.
+// and adds a line. Lines that raise it come above the output, because tables and messages show the first line. For a check
+// kept from Sensu the agent has compared them.
 func applyThresholds(c *model.CheckChunk, status model.Status, values []model.Value) (_ model.Status, above, below string) {
-	if len(c.Thresholds) == 0 || c.Metrics == nil || status == model.Unknown {
+	if len(c.Thresholds) == 0 || c.Metrics == nil || c.Sensu || status == model.Unknown {
 		return status, "", ""
 	}
 	raised, lines := measure.Judge(status, values, c.Thresholds)
@@ -180,8 +177,13 @@ func wireHookName(c *model.CheckChunk, i int) string {
 	return fmt.Sprintf("hook-%d", i)
 }
 
-// hooksOf returns a check's hooks for a request. The agent runs them by the command's exit code.
-func hooksOf(c *model.CheckChunk, run *model.ExpandedCommand) (list []sensuwire.Hook) {
+// hooksOf returns a check's hooks for a request. The agent runs them by the command's exit code. text escapes the
+// tokens that the agent shall not expand.
+func hooksOf(c *model.CheckChunk, run *model.ExpandedCommand, text func(string) string) (list []sensuwire.Hook) {
+	export := ""
+	if !c.Sensu { // agents of Sensu set the environment of a check for its command only
+		export = exportLines(run.Env)
+	}
 	for i := range c.Hooks {
 		h := &c.Hooks[i]
 		timeout := time.Duration(h.Timeout)
@@ -196,7 +198,7 @@ func hooksOf(c *model.CheckChunk, run *model.ExpandedCommand) (list []sensuwire.
 		}
 		list = append(list, sensuwire.Hook{
 			Name: wireHookName(c, i), When: when, Timeout: uint32((timeout + time.Second - 1) / time.Second), Stdin: h.Stdin,
-			Command: sensuwire.Literal(exportLines(run.Env) + shellLine(&model.ExpandedCommand{Shell: run.Hooks[i].Shell, Argv: run.Hooks[i].Argv})),
+			Command: text(export + shellLine(&model.ExpandedCommand{Shell: run.Hooks[i].Shell, Argv: run.Hooks[i].Argv})),
 		})
 	}
 	return list
@@ -252,7 +254,7 @@ func hookResults(c *model.CheckChunk, hooks []sensuwire.HookResult, room int) (l
 		if h.Status >= 0 && h.Status < int32(model.Unknown) {
 			status = model.Status(h.Status)
 		}
-		text, cut := limitOutput("", []byte(h.Output), min(room, model.MaxHookOutput))
+		text, cut := limitOutput("", []byte(h.Output), min(room, model.MaxHookOutput), true)
 		room -= len(text)
 		list = append(list, model.HookResult{Name: name, Status: status, Output: string(text), Cut: cut, ExitCode: uint32(h.Status), Duration: model.Duration(time.Duration(secondsToMs(h.Duration)) * time.Millisecond)})
 	}

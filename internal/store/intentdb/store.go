@@ -1,5 +1,5 @@
 // Package intentdb implements intent.Store on SQLite and on PostgreSQL by one set of statements. It keeps rows, the record
-// of changes, the last id of each kind, and the one row whose lock orders writers. It has no goroutines and no locks.
+// of changes, the last id of each sequence, and the one row whose lock orders writers. It has no goroutines and no locks.
 package intentdb
 
 import (
@@ -86,9 +86,18 @@ func (s *sqlStore) Close() error { return s.db.Close() }
 // Trouble implements intent.Store: it returns why the database's last request failed, or nil if the request succeeded.
 func (s *sqlStore) Trouble() error { return s.db.Trouble() }
 
-// firstID returns the first id that a kind may assign; smaller ids belong to built-in resources.
-func firstID(kind string) uint32 {
-	switch kind {
+// sequenceOf returns the sequence that gives ids to the resources of a kind. All kinds of units share one: an id names
+// one unit.
+func sequenceOf(kind string) string {
+	if kind == "Template" {
+		return "Check"
+	}
+	return kind
+}
+
+// firstID returns the first id of a sequence; smaller ids belong to built-in resources.
+func firstID(sequence string) uint32 {
+	switch sequence {
 	case "Check":
 		return uint32(model.FirstCheck)
 	case "Node", "Namespace":
@@ -155,7 +164,7 @@ type commitWriter struct {
 	at                       time.Time
 	by                       intent.Actor
 	get, put, remove, change *sql.Stmt
-	ids                      map[string]uint32 // last given id of each kind
+	ids                      map[string]uint32 // last given id of each sequence
 }
 
 // newWriter prepares the statements of a commit with a revision, time and author.
@@ -276,10 +285,11 @@ func (w *commitWriter) nextID(ctx context.Context, key intent.Key) (uint32, erro
 	if id := fixedID(key); id != 0 {
 		return id, nil
 	}
-	last, known := w.ids[key.Kind]
+	sequence := sequenceOf(key.Kind)
+	last, known := w.ids[sequence]
 	if !known {
 		err := w.tx.QueryRow(ctx, `SELECT COALESCE((SELECT last FROM intent_ids WHERE kind = ?),
-			(SELECT skipped FROM intent_life WHERE one = 1) + ?)`, key.Kind, int64(firstID(key.Kind)-1)).Scan(&last)
+			(SELECT skipped FROM intent_life WHERE one = 1) + ?)`, sequence, int64(firstID(sequence)-1)).Scan(&last)
 		if err != nil {
 			return 0, fmt.Errorf("read the highest assigned id: %w", err)
 		}
@@ -287,11 +297,11 @@ func (w *commitWriter) nextID(ctx context.Context, key intent.Key) (uint32, erro
 	if last == ^uint32(0) {
 		return 0, model.Errorf(model.Limited, "no free id is left for resources of kind %s", key.Kind)
 	}
-	w.ids[key.Kind] = last + 1
+	w.ids[sequence] = last + 1
 	return last + 1, nil
 }
 
-// storeLastIDs stores the last assigned id of each kind.
+// storeLastIDs stores the last assigned id of each sequence.
 func (w *commitWriter) storeLastIDs(ctx context.Context) error {
 	for kind, last := range w.ids {
 		_, err := w.tx.Exec(ctx, `INSERT INTO intent_ids (kind, last) VALUES (?, ?) ON CONFLICT (kind) DO UPDATE SET last = excluded.last`, kind, int64(last))

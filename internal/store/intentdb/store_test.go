@@ -230,6 +230,10 @@ func testStore(t *testing.T, newStore func(t *testing.T) (open func() intent.Sto
 		if first != 1000 || second != 1001 {
 			t.Fatalf("ids %d and %d, want 1000 and 1001", first, second)
 		}
+		units := commit(t, s, put("Template", "", "a", `{}`, 0), put("Check", "", "a", `{}`, 0), put("Template", "", "b", `{}`, 0))
+		if units.Rows[0].ID != 1000 || units.Rows[1].ID != 1001 || units.Rows[2].ID != 1002 { // an id names one unit
+			t.Fatalf("%+v", units.Rows)
+		}
 		c := commit(t, s, put("Namespace", "", "default", `{}`, 0), put("Namespace", "", "shared", `{}`, 0), put("Namespace", "", "x", `{}`, 0))
 		if c.Rows[0].ID != 1 || c.Rows[1].ID != 2 || c.Rows[2].ID != 1000 {
 			t.Fatalf("%+v", c.Rows)

@@ -7,9 +7,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
@@ -90,7 +92,7 @@ func want(t *testing.T, s Store, points ...point) {
 func TestStoreKeepsValues(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
-	a := s.Appender(3)
+	a := s.Appender(3, 4)
 	var ref Series
 	add(t, a, &ref, load, 0, 1)
 	add(t, a, &ref, load, 100, 2) // the same millisecond
@@ -104,7 +106,7 @@ func TestStoreKeepsValues(t *testing.T) {
 	if c := s.Counts(); c != (Counts{Values: 4, Moved: 1, Late: 1}) {
 		t.Errorf("counts %+v", c)
 	}
-	if p := s.Floor(3, 7); p.Number != 0 {
+	if p := s.Floor(3, 4, 7); p.Number != 0 {
 		t.Errorf("floor %v before Sync", p)
 	}
 	if err := errors.Join(s.Sync(), s.Close()); err != nil {
@@ -113,10 +115,10 @@ func TestStoreKeepsValues(t *testing.T) {
 	s = open(t, dir)
 	defer s.Close()
 	want(t, s, points...)
-	if p := s.Floor(3, 7); p != (journal.Position{Log: 7, Number: 2}) {
+	if p := s.Floor(3, 4, 7); p != (journal.Position{Log: 7, Number: 2}) {
 		t.Errorf("floor %v", p)
 	}
-	if p := s.Floor(3, 8); p.Number != 0 {
+	if p := s.Floor(3, 4, 8); p.Number != 0 {
 		t.Errorf("floor %v in another log", p)
 	}
 	if got := read(t, s); len(got) != 1 {
@@ -129,10 +131,13 @@ func TestKillKeepsValuesWithPosition(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	defer s.Close()
-	a := s.Appender(0)
+	a := s.Appender(0, 4)
 	var ref Series
 	add(t, a, &ref, load, 0, 1)
 	commit(t, a, 1)
+	if err := s.Sync(); err != nil { // the first value of a series may be late for all that the appender knows
+		t.Fatal(err)
+	}
 	first := filepath.Join(dir, "wal", "00000000")
 	before, err := os.Stat(first)
 	if err != nil {
@@ -153,7 +158,7 @@ func TestKillKeepsValuesWithPosition(t *testing.T) {
 			t.Fatal(err)
 		}
 		k := open(t, killed)
-		if got, p := len(read(t, k)[load.String()]), k.Floor(0, 7).Number; uint64(got) != p {
+		if got, p := len(read(t, k)[load.String()]), k.Floor(0, 4, 7).Number; uint64(got) != p {
 			t.Errorf("cut at %d: %d values, floor %d", cut, got, p)
 		}
 		if err := k.Close(); err != nil {
@@ -169,12 +174,12 @@ func TestKillKeepsValuesWithPosition(t *testing.T) {
 func TestFailedCommitLeavesBehind(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
-	a := s.Appender(0)
+	a := s.Appender(0, 4)
 	var ref Series
 	add(t, a, &ref, load, 0, 1)
 	commit(t, a, 1)
 	add(t, a, &ref, load, 5e6, 2)
-	if err := s.Close(); err != nil { // so that the write-ahead log refuses
+	if err := errors.Join(s.Sync(), s.Close()); err != nil { // so that the write-ahead log refuses
 		t.Fatal(err)
 	}
 	if err := a.Commit(journal.Position{Log: 7, Number: 2}, start); err == nil {
@@ -188,10 +193,10 @@ func TestFailedCommitLeavesBehind(t *testing.T) {
 	}
 	s = open(t, dir)
 	defer s.Close()
-	if p := s.Floor(0, 7).Number; p != 1 {
+	if p := s.Floor(0, 4, 7).Number; p != 1 {
 		t.Fatalf("floor %d", p)
 	}
-	a, ref = s.Appender(0), Series{}
+	a, ref = s.Appender(0, 4), Series{}
 	add(t, a, &ref, load, 5e6, 2)
 	commit(t, a, 2)
 	add(t, a, &ref, load, 6e6, 3)
@@ -203,7 +208,7 @@ func TestFailedCommitLeavesBehind(t *testing.T) {
 func TestNamespaceLimit(t *testing.T) {
 	s := open(t, t.TempDir())
 	defer s.Close()
-	a := s.Appender(0)
+	a := s.Appender(0, 4)
 	for i, l := range []labels.Labels{load, Labels("a", "n", "default", "t"), Labels("b", "n", "default", "t"), Labels("b", "n", "other", "t")} {
 		add(t, a, &Series{}, l, int64(i), 1)
 	}
@@ -219,5 +224,185 @@ func TestMetricName(t *testing.T) {
 		if got := MetricName(key); got != want {
 			t.Errorf("MetricName(%q) = %q, want %q", key, got, want)
 		}
+	}
+}
+
+// copyLog copies a log of a store's folder to another folder.
+func copyLog(t *testing.T, from, to, log string) {
+	t.Helper()
+	if err := os.CopyFS(filepath.Join(to, log), os.DirFS(filepath.Join(from, log))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestKillKeepsLateValuesWithPosition kills the store between its write-ahead log and the log of late values. The replay of
+// the journal behind the position then stores every value once.
+func TestKillKeepsLateValuesWithPosition(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	defer s.Close()
+	a := s.Appender(0, 4)
+	var ref Series
+	add(t, a, &ref, load, 5e6, 1)
+	commit(t, a, 1)
+	if err := s.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	add(t, a, &ref, load, 6e6, 2)
+	add(t, a, &ref, load, 3e6, 3) // late
+	commit(t, a, 2)
+	add(t, a, &ref, load, 7e6, 4) // in order, but its position would cover the late one
+	commit(t, a, 3)
+	killed := t.TempDir()
+	copyLog(t, dir, killed, "wal")
+	k := open(t, killed)
+	defer k.Close()
+	if p := k.Floor(0, 4, 7).Number; p != 1 {
+		t.Fatalf("floor %d without the late value", p)
+	}
+	a, ref = k.Appender(0, 4), Series{}
+	add(t, a, &ref, load, 6e6, 2)
+	add(t, a, &ref, load, 3e6, 3)
+	commit(t, a, 2)
+	add(t, a, &ref, load, 7e6, 4)
+	commit(t, a, 3)
+	want(t, k, point{3, 3}, point{5, 1}, point{6, 2}, point{7, 4})
+
+	if err := s.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	killed = t.TempDir()
+	copyLog(t, dir, killed, "wal")
+	copyLog(t, dir, killed, "wbl")
+	k2 := open(t, killed)
+	defer k2.Close()
+	want(t, k2, point{3, 3}, point{5, 1}, point{6, 2}, point{7, 4})
+	if p := k2.Floor(0, 4, 7).Number; p != 3 {
+		t.Errorf("floor %d after Sync", p)
+	}
+}
+
+// TestLostLateValuesHoldFloor keeps the floor, also on the disk, when the tsdb could not write its log of late values.
+func TestLostLateValuesHoldFloor(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	a := s.Appender(0, 4)
+	var ref Series
+	add(t, a, &ref, load, 5e6, 1)
+	commit(t, a, 1)
+	if err := s.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	add(t, a, &ref, load, 3e6, 2)
+	commit(t, a, 2)
+	s.(*db).lostWrites = func() (float64, error) { return 1, nil }
+	if err := s.Sync(); err == nil {
+		t.Fatal("the sync succeeded")
+	}
+	s.(*db).lostWrites = func() (float64, error) { return 0, nil }
+	if err := s.Sync(); err == nil {
+		t.Fatal("the sync behind a failed one succeeded")
+	}
+	if p := s.Floor(0, 4, 7).Number; p != 1 {
+		t.Errorf("floor %d", p)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, dir)
+	defer s.Close()
+	if p := s.Floor(0, 4, 7).Number; p != 1 {
+		t.Errorf("floor %d after a restart", p)
+	}
+}
+
+// TestFailedWritesIsCounted reads the counter of failed writes that the tsdb shows for both logs.
+func TestFailedWritesIsCounted(t *testing.T) {
+	r := prometheus.NewRegistry()
+	s := open(t, t.TempDir())
+	defer s.Close()
+	if n, err := s.(*db).lostWrites(); n != 0 || err != nil {
+		t.Errorf("%v, %v", n, err)
+	}
+	for _, name := range [...]string{"prometheus_tsdb_wal_writes_failed_total", "prometheus_tsdb_out_of_order_wbl_writes_failed_total"} {
+		c := prometheus.NewCounter(prometheus.CounterOpts{Name: name})
+		if err := s.(*db).shown.Register(c); err == nil {
+			t.Errorf("the tsdb has no counter %s", name)
+		}
+		r.MustRegister(c)
+		c.Inc()
+	}
+	if n, err := failedWrites(r); n != 2 || err != nil {
+		t.Errorf("%v, %v", n, err)
+	}
+}
+
+// TestRestartForgetsTimes replays a rolled-back commit in one process: its values keep their times.
+func TestRestartForgetsTimes(t *testing.T) {
+	s := open(t, t.TempDir())
+	defer s.Close()
+	a := s.Appender(0, 4)
+	var ref Series
+	add(t, a, &ref, load, 0, 1)
+	commit(t, a, 1)
+	add(t, a, &ref, load, 5e6, 2)
+	if err := a.(*tsdbAppender).fail(errors.New("disk full")); err == nil {
+		t.Fatal("no error")
+	}
+	a.Restart()
+	add(t, a, &ref, load, 5e6, 2)
+	commit(t, a, 2)
+	want(t, s, point{0, 1}, point{5, 2})
+	if c := s.Counts(); c.Moved != 0 {
+		t.Errorf("counts %+v", c)
+	}
+}
+
+// TestStoredWithOtherWorkers finds how far a partition is stored after the number of workers changed.
+func TestStoredWithOtherWorkers(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	for worker := range 2 {
+		a := s.Appender(worker, 2)
+		add(t, a, &Series{}, load, int64(worker)*5e6, 1)
+		commit(t, a, uint64(10+worker))
+	}
+	if err := errors.Join(s.Sync(), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, dir)
+	defer s.Close()
+	same := func(p journal.Position) journal.Position { return p }
+	for partition, want := range [...]uint64{10, 11, 10, 11} {
+		if got := s.Stored(partition, same); got != want {
+			t.Errorf("partition %d is stored up to %d, want %d", partition, got, want)
+		}
+	}
+}
+
+// TestSyncIsSerial syncs from several goroutines while commits go on.
+func TestSyncIsSerial(t *testing.T) {
+	s := open(t, t.TempDir())
+	defer s.Close()
+	a := s.Appender(0, 4)
+	var running sync.WaitGroup
+	for range 4 {
+		running.Go(func() {
+			if err := s.Sync(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	var ref Series
+	for i := range 20 {
+		add(t, a, &ref, load, int64(i)*5e6, 1)
+		commit(t, a, uint64(i+1))
+	}
+	running.Wait()
+	if err := s.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	if p := s.Floor(0, 4, 7).Number; p != 20 {
+		t.Errorf("floor %d", p)
 	}
 }

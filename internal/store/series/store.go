@@ -22,11 +22,15 @@ const (
 type Store interface {
 	storage.Queryable
 
-	// Appender returns the appender of a worker. Call it once for each worker.
-	Appender(worker int) Appender
+	// Appender returns the appender of one of several workers. Partition p belongs to worker p modulo their number. Call it
+	// once for each worker.
+	Appender(worker, workers int) Appender
 	// Floor returns the last commit of a log whose values and those before it are on the disk; zero: none is.
-	Floor(worker int, log uint64) journal.Position
-	// Sync writes all commits to the disk and raises the floors.
+	Floor(worker, workers int, log uint64) journal.Position
+	// Stored returns the number of the last commit up to which all values of a partition are in the store, whichever workers
+	// it had; common converts a position to the present log.
+	Stored(partition int, common func(journal.Position) journal.Position) uint64
+	// Sync writes all commits to the disk and raises the floors. A sync that failed fails until the store is opened again.
 	Sync() error
 	// Counts returns the counters since the store was opened.
 	Counts() Counts
@@ -38,7 +42,8 @@ type Appender interface {
 	// Append adds a value at a time in Unix ns to the transaction. Name is called if the series is not known by its
 	// reference. A value that the store refuses is counted and gives no error.
 	Append(s *Series, name func() labels.Labels, at int64, value float64) error
-	// Commit ends the transaction with the position of its entries and a time in Unix ms.
+	// Commit ends the transaction with the position of its entries and a time in Unix ms. A transaction without values
+	// writes nothing.
 	Commit(p journal.Position, ms int64) error
 	// Written returns the last commit of a log that the appender took.
 	Written(log uint64) journal.Position
@@ -49,7 +54,8 @@ type Appender interface {
 // Series is the reference of a series that its writer keeps. The zero value is a series that the store is asked for.
 type Series struct {
 	ref          storage.SeriesRef
-	given, taken int64 // time of the newest value in ms: as it came, and as it was stored
+	life         uint32 // of the appender that set the times
+	given, taken int64  // time of the newest value in ms: as it came, and as it was stored
 }
 
 // Counts has the counters of a store.

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"math"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,22 +39,33 @@ type Options struct {
 
 // db is a Store on Prometheus' tsdb.
 type db struct {
-	*tsdb.DB
-	dir    string
-	counts counters
-	limit  *namespaceLimit
-	newest int64 // time in ms of the newest position when the store was opened
+	tsdb       *tsdb.DB // not embedded: its own queriers show the series of positions
+	dir        string
+	counts     counters
+	limit      *namespaceLimit
+	shown      *prometheus.Registry    // the metrics of the tsdb
+	lostWrites func() (float64, error) // writes to the logs of the tsdb that failed
 
-	mu      sync.Mutex
-	written map[positionKey]uint64 // the last commit in the write-ahead log
-	floor   map[positionKey]uint64 // the last one that is synced
-	synced  string                 // the segment of the write-ahead log that Sync synced last
+	mu       sync.Mutex
+	progress map[positionKey]*progress
+	lastMs   int64 // of the last position
+
+	syncing sync.Mutex // held by Sync; it guards the fields below
+	synced  string     // the segment of the write-ahead log that Sync synced last
+	failed  error      // a sync failed, so that the kernel may have dropped what it did not write
 }
 
-// positionKey names the positions of a worker in a log.
+// positionKey names the positions of one of several workers in a log.
 type positionKey struct {
-	worker int
-	log    uint64
+	worker, workers int
+	log             uint64
+}
+
+// progress says how far the values of a worker have come, by numbers of commits.
+type progress struct {
+	taken uint64 // all values up to this commit are in the tsdb
+	held  uint64 // the last commit that may have late values; until Sync no position is written. Zero: none
+	floor uint64 // all values up to this commit are on the disk
 }
 
 // counters are Counts while they change.
@@ -62,7 +73,9 @@ type counters struct{ values, moved, late, duplicate, unbounded atomic.Uint64 }
 
 // Open opens the store in a folder, and makes the folder if it is missing.
 func Open(dir string, o Options) (Store, error) {
-	s := &db{dir: dir, limit: &namespaceLimit{series: map[string]int{}}, floor: map[positionKey]uint64{}}
+	s := &db{dir: dir, limit: &namespaceLimit{series: map[string]int{}}, progress: map[positionKey]*progress{}}
+	s.shown = prometheus.NewRegistry()
+	s.lostWrites = func() (float64, error) { return failedWrites(s.shown) }
 	t := tsdb.DefaultOptions()
 	t.RetentionDuration, t.MaxBytes = o.Retention.Milliseconds(), o.MaxBytes
 	t.OutOfOrderTimeWindow = o.LateWindow.Milliseconds()
@@ -71,55 +84,103 @@ func Open(dir string, o Options) (Store, error) {
 	t.NoLockfile = true                     // the data folder is locked
 	t.SeriesLifecycleCallback = s.limit
 	var err error
-	if s.DB, err = tsdb.Open(dir, o.Logger, o.Registry, t, nil); err != nil {
+	if s.tsdb, err = tsdb.Open(dir, o.Logger, s.shown, t, nil); err != nil {
 		return nil, fmt.Errorf("open series store %q: %w", dir, err)
 	}
-	if s.written, err = s.readPositions(); err == nil {
+	if err = s.readPositions(); err == nil {
 		s.limit.max.Store(int64(o.MaxSeries)) // not before: series that are there stay
 		err = s.Sync()
 	}
+	if err == nil && o.Registry != nil {
+		err = o.Registry.Register(s.shown)
+	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open series store %q: %w", dir, err), s.DB.Close())
+		return nil, errors.Join(fmt.Errorf("open series store %q: %w", dir, err), s.tsdb.Close())
 	}
 	return s, nil
 }
 
-// readPositions returns the last commit of each worker and log, and sets newest.
-func (s *db) readPositions() (map[positionKey]uint64, error) {
-	q, err := s.DB.Querier(math.MinInt64, math.MaxInt64)
+// failedWrites returns the writes to both logs that failed. The tsdb reports a failed write of late values in no other way.
+func failedWrites(g prometheus.Gatherer) (n float64, err error) {
+	families, err := g.Gather()
+	for _, f := range families {
+		if strings.HasSuffix(f.GetName(), "_writes_failed_total") {
+			for _, m := range f.GetMetric() {
+				n += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return n, err
+}
+
+// Close implements Store.
+func (s *db) Close() error { return s.tsdb.Close() }
+
+// recentPositions is how far before the newest sample the store looks for positions when it opens.
+const recentPositions = 24 * time.Hour
+
+// readPositions reads the last commit of each worker and log. It decodes one day of positions: a worker without newer ones
+// had no values since, and the positions of a log only rise.
+func (s *db) readPositions() error {
+	newest := s.tsdb.Head().MaxTime()
+	for _, b := range s.tsdb.Blocks() {
+		newest = max(newest, b.MaxTime())
+	}
+	q, err := s.tsdb.Querier(max(newest, math.MinInt64+recentPositions.Milliseconds())-recentPositions.Milliseconds(), math.MaxInt64)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer q.Close()
-	found := map[positionKey]uint64{}
 	set := q.Select(context.Background(), false, nil, labels.MustNewMatcher(labels.MatchEqual, labels.MetricName, positionName))
 	var it chunkenc.Iterator
 	for set.Next() {
 		l := set.At().Labels()
 		worker, err := strconv.Atoi(l.Get("worker"))
-		log, err2 := strconv.ParseUint(l.Get("log"), 16, 64)
-		if err := errors.Join(err, err2); err != nil {
-			return nil, fmt.Errorf("read position %s: %w", l, err)
+		workers, err2 := strconv.Atoi(l.Get("workers"))
+		log, err3 := strconv.ParseUint(l.Get("log"), 16, 64)
+		if err := errors.Join(err, err2, err3); err != nil {
+			return fmt.Errorf("read position %s: %w", l, err)
 		}
+		p := s.progressOf(positionKey{worker, workers, log})
 		it = set.At().Iterator(it)
 		for it.Next() == chunkenc.ValFloat {
 			ms, v := it.At()
-			s.newest = max(s.newest, ms)
-			key := positionKey{worker, log}
-			found[key] = max(found[key], uint64(v))
+			s.lastMs, p.taken = max(s.lastMs, ms), max(p.taken, uint64(v))
 		}
 		if err := it.Err(); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return found, set.Err()
+	return set.Err()
+}
+
+// progressOf returns the progress of a worker in a log; call it with mu.
+func (s *db) progressOf(key positionKey) *progress {
+	p := s.progress[key]
+	if p == nil {
+		p = &progress{}
+		s.progress[key] = p
+	}
+	return p
 }
 
 // Floor implements Store.
-func (s *db) Floor(worker int, log uint64) journal.Position {
+func (s *db) Floor(worker, workers int, log uint64) journal.Position {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return position(log, s.floor[positionKey{worker, log}])
+	return position(log, s.progressOf(positionKey{worker, workers, log}).floor)
+}
+
+// Stored implements Store.
+func (s *db) Stored(partition int, common func(journal.Position) journal.Position) (number uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, p := range s.progress {
+		if p.taken > 0 && partition%key.workers == key.worker {
+			number = max(number, common(position(key.log, p.taken)).Number)
+		}
+	}
+	return number
 }
 
 // position returns a position, the zero one for number 0.
@@ -131,37 +192,92 @@ func position(log, number uint64) journal.Position {
 }
 
 // Sync implements Store. The tsdb syncs a segment of its write-ahead log only when it is full, and late values have a log of
-// their own, so Sync syncs the files of both.
+// their own, which it writes later and without an error. So positions of commits that may have late values are written here:
+// when that log is synced and no write to it failed.
 func (s *db) Sync() error {
+	s.syncing.Lock()
+	defer s.syncing.Unlock()
+	if s.failed == nil {
+		s.failed = s.sync()
+	}
+	return s.failed
+}
+
+// sync syncs both logs and raises the floors.
+func (s *db) sync() error {
 	s.mu.Lock()
-	written, from := maps.Clone(s.written), s.synced
+	reached := make(map[positionKey]progress, len(s.progress))
+	for key, p := range s.progress {
+		reached[key] = *p
+	}
 	s.mu.Unlock()
-	for _, log := range []string{"wal", "wbl"} {
-		files, err := filepath.Glob(filepath.Join(s.dir, log, "[0-9]*"))
-		if err != nil {
-			return err
+	if err := s.syncLog("wbl", ""); err != nil {
+		return err
+	}
+	if lost, err := s.lostWrites(); err != nil || lost > 0 {
+		return errors.Join(errors.New("sync series store: values could not be written to its logs; the journal keeps them: free disk space, then restart the server"), err)
+	}
+	if err := s.writeHeldPositions(reached); err != nil {
+		return err
+	}
+	if err := s.syncLog("wal", s.synced); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, r := range reached {
+		p := s.progress[key]
+		if p.floor = r.taken; p.held <= r.taken {
+			p.held = 0
 		}
-		for _, name := range files { // in order, because the names have leading zeros
-			if log == "wal" {
-				if filepath.Base(name) < from {
-					continue
-				}
-				s.mu.Lock()
-				s.synced = filepath.Base(name)
-				s.mu.Unlock()
-			}
-			if err := syncFile(name); err != nil && !errors.Is(err, os.ErrNotExist) { // a compaction deletes what blocks have
-				return fmt.Errorf("sync series store: %w", err)
-			}
+	}
+	return nil
+}
+
+// syncLog syncs the segments of a log of the tsdb, from one on. Their names have leading zeros, so they come in order.
+func (s *db) syncLog(log, from string) error {
+	files, err := filepath.Glob(filepath.Join(s.dir, log, "[0-9]*"))
+	for _, name := range append(files, filepath.Join(s.dir, log)) {
+		if base := filepath.Base(name); base < from && base != log {
+			continue
 		}
-		if err := syncFile(filepath.Join(s.dir, log)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := syncFile(name); err != nil && !errors.Is(err, os.ErrNotExist) { // a compaction deletes what blocks have
 			return fmt.Errorf("sync series store: %w", err)
 		}
 	}
-	s.mu.Lock()
-	s.floor = written
-	s.mu.Unlock()
+	if log == "wal" && len(files) > 0 {
+		s.synced = filepath.Base(files[len(files)-1])
+	}
+	return err
+}
+
+// writeHeldPositions writes the positions of the workers that have held them back.
+func (s *db) writeHeldPositions(reached map[positionKey]progress) error {
+	tx := s.tsdb.Appender(context.Background())
+	for key, r := range reached {
+		if r.held == 0 {
+			continue
+		}
+		if err := s.appendPosition(tx, key, r.taken, 0); err != nil {
+			return errors.Join(fmt.Errorf("append position to series store: %w", err), tx.Rollback())
+		}
+	}
+	if err := tx.Commit(); err != nil {
+		return fmt.Errorf("commit positions to series store: %w", err)
+	}
 	return nil
+}
+
+// appendPosition adds a position to a transaction, at a time in ms or later: never as a late value, which would be written
+// to the other log.
+func (s *db) appendPosition(tx storage.Appender, key positionKey, number uint64, ms int64) error {
+	s.mu.Lock()
+	s.lastMs = max(s.lastMs+1, ms, s.tsdb.Head().MaxTime())
+	ms = s.lastMs
+	s.mu.Unlock()
+	_, err := tx.Append(0, labels.FromStrings(labels.MetricName, positionName, "log", strconv.FormatUint(key.log, 16),
+		"worker", strconv.Itoa(key.worker), "workers", strconv.Itoa(key.workers)), ms, float64(number))
+	return err
 }
 
 // syncFile syncs a file or a folder.
@@ -181,7 +297,7 @@ func (s *db) Counts() Counts {
 
 // Querier implements storage.Queryable.
 func (s *db) Querier(from, to int64) (storage.Querier, error) {
-	q, err := s.DB.Querier(from, to)
+	q, err := s.tsdb.Querier(from, to)
 	if err != nil {
 		return nil, err
 	}
@@ -189,19 +305,20 @@ func (s *db) Querier(from, to int64) (storage.Querier, error) {
 }
 
 // Appender implements Store.
-func (s *db) Appender(worker int) Appender {
-	return &tsdbAppender{store: s, worker: worker, positions: map[uint64]storage.SeriesRef{}, lastMs: s.newest}
+func (s *db) Appender(worker, workers int) Appender {
+	return &tsdbAppender{store: s, worker: worker, workers: workers, life: 1}
 }
 
 // tsdbAppender is an Appender on the tsdb.
 type tsdbAppender struct {
-	store     *db
-	worker    int
-	tx        storage.Appender // nil: no transaction is open
-	values    uint64           // of tx
-	behind    bool
-	positions map[uint64]storage.SeriesRef // of the series of positions, by log
-	lastMs    int64                        // of the last position
+	store           *db
+	worker, workers int
+	life            uint32           // counts restarts, from 1
+	tx              storage.Appender // nil: no transaction is open
+	values          uint64           // of tx
+	inOrder         int64            // time in ms from which on tx takes values that are not late
+	late            bool             // tx may have late values
+	behind          bool
 }
 
 // begin opens a transaction.
@@ -210,17 +327,29 @@ func (a *tsdbAppender) begin() error {
 		return ErrBehind
 	}
 	if a.tx == nil {
-		a.tx, a.values = a.store.DB.Appender(context.Background()), 0
+		from, ok := a.store.tsdb.Head().AppendableMinValidTime()
+		if !ok {
+			from = math.MinInt64
+		}
+		a.tx, a.values, a.late, a.inOrder = a.store.tsdb.Appender(context.Background()), 0, false, from+lateMargin.Milliseconds()
 	}
 	return nil
 }
+
+// lateMargin is how much earlier than the tsdb the store calls a value late: the head may move meanwhile.
+const lateMargin = time.Minute
 
 // Append implements Appender.
 func (a *tsdbAppender) Append(s *Series, name func() labels.Labels, at int64, value float64) error {
 	if err := a.begin(); err != nil {
 		return err
 	}
+	if s.life != a.life { // the times may be those of values that are not stored
+		s.life, s.given, s.taken = a.life, 0, 0
+	}
+	before := s.taken
 	ms, moved := s.place(at)
+	a.late = a.late || before == 0 || ms <= before || ms < a.inOrder
 	err := a.append(s, name, ms, value)
 	if errors.Is(err, storage.ErrDuplicateSampleForTimestamp) {
 		moved = true
@@ -266,13 +395,19 @@ func (a *tsdbAppender) Commit(p journal.Position, ms int64) error {
 	if err := a.begin(); err != nil {
 		return err
 	}
-	a.lastMs = max(a.lastMs+1, ms)
-	ref, err := a.tx.Append(a.positions[p.Log], labels.FromStrings(labels.MetricName, positionName, "log", strconv.FormatUint(p.Log, 16),
-		"worker", strconv.Itoa(a.worker)), a.lastMs, float64(p.Number))
-	if err != nil {
-		return a.fail(fmt.Errorf("append position to series store: %w", err))
+	key := positionKey{a.worker, a.workers, p.Log}
+	a.store.mu.Lock()
+	of := a.store.progressOf(key)
+	if a.late {
+		of.held = p.Number
 	}
-	a.positions[p.Log] = ref
+	held := of.held != 0
+	a.store.mu.Unlock()
+	if a.values > 0 && !held {
+		if err := a.store.appendPosition(a.tx, key, p.Number, ms); err != nil {
+			return a.fail(fmt.Errorf("append position to series store: %w", err))
+		}
+	}
 	tx := a.tx
 	a.tx = nil
 	if err := tx.Commit(); err != nil { // the tsdb has rolled back
@@ -281,7 +416,7 @@ func (a *tsdbAppender) Commit(p journal.Position, ms int64) error {
 	}
 	a.store.counts.values.Add(a.values)
 	a.store.mu.Lock()
-	a.store.written[positionKey{a.worker, p.Log}] = p.Number
+	of.taken = p.Number
 	a.store.mu.Unlock()
 	return nil
 }
@@ -297,11 +432,14 @@ func (a *tsdbAppender) fail(err error) error {
 func (a *tsdbAppender) Written(log uint64) journal.Position {
 	a.store.mu.Lock()
 	defer a.store.mu.Unlock()
-	return position(log, a.store.written[positionKey{a.worker, log}])
+	return position(log, a.store.progressOf(positionKey{a.worker, a.workers, log}).taken)
 }
 
 // Restart implements Appender.
-func (a *tsdbAppender) Restart() { a.behind = false }
+func (a *tsdbAppender) Restart() {
+	a.behind = false
+	a.life++
+}
 
 // namespaceLimit bounds the series of each namespace in the head.
 type namespaceLimit struct {

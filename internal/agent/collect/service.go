@@ -1,0 +1,131 @@
+package collect
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/item"
+)
+
+// portParameter returns the port that a parameter of a key names.
+func portParameter(k *Key, i int, otherwise string) (string, error) {
+	port := k.Parameter(i, otherwise)
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return "", fmt.Errorf("%s: the port %q is no number from 1 to 65535", k.Name, port)
+	}
+	return port, nil
+}
+
+// truth returns the value of a condition: 1 or 0.
+func truth(ok bool) item.Value {
+	if ok {
+		return item.FromUnsigned(1)
+	}
+	return item.FromUnsigned(0)
+}
+
+// tcpPort collects net.tcp.port[ADDRESS,PORT].
+func tcpPort(ctx context.Context, _ *machine, k *Key) (item.Value, error) {
+	port, err := portParameter(k, 1, "")
+	if err != nil {
+		return item.Value{}, err
+	}
+	return truth(askService(ctx, net.JoinHostPort(k.Parameter(0, "127.0.0.1"), port), greeting{}) == nil), nil
+}
+
+// greeting describes the answer of a service to a new connection.
+type greeting struct {
+	port   string
+	starts []string // of its first line, any of them; nil: it does not speak first
+	tls    bool
+}
+
+// greetings has the services of net.tcp.service by name.
+var greetings = map[string]greeting{
+	"ftp": {"21", []string{"220"}, false}, "http": {"80", nil, false}, "https": {"443", nil, true}, "imap": {"143", []string{"* OK"}, false},
+	"nntp": {"119", []string{"200", "201"}, false}, "pop": {"110", []string{"+OK"}, false}, "smtp": {"25", []string{"220"}, false},
+	"ssh": {"22", []string{"SSH-"}, false}, "tcp": {},
+}
+
+// askService connects to a service and reads its greeting; nil: it answers as it should.
+func askService(ctx context.Context, address string, g greeting) error {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if deadline, ok := ctx.Deadline(); ok {
+		if err := conn.SetDeadline(deadline); err != nil {
+			return err
+		}
+	}
+	if g.tls { // as in Zabbix, the certificate is not verified: probe cert does it
+		return tls.Client(conn, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(ctx)
+	}
+	if g.starts == nil {
+		return nil
+	}
+	line, err := bufio.NewReaderSize(conn, 1<<10).ReadSlice('\n')
+	for _, start := range g.starts {
+		if err == nil && strings.HasPrefix(string(line), start) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s greets with %q, expected %s", address, line, strings.Join(g.starts, " or "))
+}
+
+// tcpService collects net.tcp.service[SERVICE,ADDRESS,PORT] and net.tcp.service.perf, the response time in seconds (0: no
+// answer).
+func tcpService(ctx context.Context, _ *machine, k *Key) (item.Value, error) {
+	g, ok := greetings[k.Parameter(0, "")]
+	if !ok {
+		return item.Value{}, unknownMode(k, 0, "ftp", "http", "https", "imap", "nntp", "pop", "smtp", "ssh", "tcp")
+	}
+	port, err := portParameter(k, 2, g.port)
+	if err != nil {
+		return item.Value{}, err
+	}
+	began := time.Now()
+	failed := askService(ctx, net.JoinHostPort(k.Parameter(1, "127.0.0.1"), port), g)
+	switch {
+	case k.Name == "net.tcp.service":
+		return truth(failed == nil), nil
+	case failed != nil:
+		return item.FromFloat(0), nil
+	}
+	return item.FromFloat(time.Since(began).Seconds()), nil
+}
+
+// socketListens returns the collector of net.tcp.listen or net.udp.listen[PORT]. state is the socket's state in /proc/net.
+func socketListens(protocol, state string) measure {
+	return func(_ context.Context, m *machine, k *Key) (item.Value, error) {
+		port, err := portParameter(k, 0, "")
+		if err != nil {
+			return item.Value{}, err
+		}
+		n, err := strconv.ParseUint(port, 10, 16)
+		if err != nil {
+			return item.Value{}, err
+		}
+		suffix := fmt.Sprintf(":%04X", n)
+		for _, family := range []string{"", "6"} {
+			text, err := m.read("/proc/net/" + protocol + family)
+			if err != nil && family == "" {
+				return item.Value{}, err
+			}
+			for line := range strings.Lines(text) {
+				fields := strings.Fields(line)
+				if len(fields) > 3 && fields[3] == state && strings.HasSuffix(fields[1], suffix) && strings.HasSuffix(fields[2], ":0000") {
+					return truth(true), nil
+				}
+			}
+		}
+		return truth(false), nil
+	}
+}

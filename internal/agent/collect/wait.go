@@ -1,0 +1,70 @@
+package collect
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/muster-fleet/muster/internal/item"
+)
+
+const (
+	// itemTimeout bounds the collection of one item. A dead file server blocks the system call for ever.
+	itemTimeout = 3 * time.Second
+	// maxWaiting bounds the items that are collected at once and wait for a disk, a program or the network.
+	maxWaiting = 8
+)
+
+// waits collects items that wait for a disk, a program or the network.
+type waits struct {
+	slots *semaphore.Weighted // maxWaiting
+
+	mu      sync.Mutex
+	pending map[string]*answer // by key: a collection that has not answered is not begun again
+}
+
+// answer is the answer of a collector. done is closed when it is there.
+type answer struct {
+	done  chan struct{}
+	value item.Value
+	err   error
+}
+
+// measure runs a collector in a goroutine of its own and waits for its answer, at most itemTimeout.
+func (w *waits) measure(ctx context.Context, m *machine, of *groupItem) (item.Value, error) {
+	if err := w.slots.Acquire(ctx, 1); err != nil {
+		return item.Value{}, err
+	}
+	defer w.slots.Release(1)
+	ctx, cancel := context.WithTimeout(ctx, itemTimeout)
+	defer cancel()
+	a := w.startCollector(ctx, m, of)
+	select {
+	case <-a.done:
+		return a.value, a.err
+	case <-ctx.Done():
+		return item.Value{}, fmt.Errorf("%s: no answer in %s", of.text, itemTimeout)
+	}
+}
+
+// startCollector returns the pending answer of an item, or runs its collector.
+func (w *waits) startCollector(ctx context.Context, m *machine, of *groupItem) *answer {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if a := w.pending[of.text]; a != nil {
+		return a
+	}
+	a := &answer{done: make(chan struct{})}
+	w.pending[of.text] = a
+	go func() {
+		a.value, a.err = of.collector.measure(ctx, m, &of.key)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.pending, of.text)
+		close(a.done)
+	}()
+	return a
+}

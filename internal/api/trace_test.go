@@ -1,0 +1,65 @@
+package api_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/api/apitest"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/store/history"
+	"github.com/muster-fleet/muster/internal/testenv"
+)
+
+// TestTraceOfBuiltInChecksPromisesNoRun asks why a built-in check has no result, and expects no promise of a run: no
+// agent runs it.
+func TestTraceOfBuiltInChecksPromisesNoRun(t *testing.T) {
+	r := apitest.NewServer(t)
+	r.DeclareNodes("default", nil, "web01")
+	r.SetSession("web01", nil)
+	r.ConnectNodes("default", "web01")
+	c := newTestClient(t, r, r.Token)
+	for check, want := range map[string]string{
+		"muster-files": "is about the server: muster why muster-server/muster-files", "muster-journal": "muster why muster-server/muster-journal",
+		"limits": "none: this node reached no limit", "identity": "none: no second machine", "sensu-metrics": "none: no Sensu agent sent metrics",
+	} {
+		trace, err := c.Events.Trace(t.Context(), "default", "web01", check)
+		testenv.NoError(t, err)
+		var text strings.Builder
+		for _, l := range trace.Links {
+			text.WriteString(l.Text + "\n")
+		}
+		if !strings.Contains(text.String(), want) || strings.Contains(text.String(), "within 10 seconds") {
+			t.Errorf("%s:\n%s", check, text.String())
+		}
+	}
+}
+
+// TestTimelineDatesADeletedSilence declares a silence after a problem opened and deletes it again. The timeline has both times.
+func TestTimelineDatesADeletedSilence(t *testing.T) {
+	r := apitest.NewServer(t)
+	r.DeclareNodes("default", nil, "web01")
+	r.Apply(fleetYAML)
+	node, _ := r.Directory.NodeByName("default", "web01")
+	check, _ := r.Directory.CheckByName("default", "disk")
+	opened := r.Now()
+	testenv.NoError(t, r.History.Record(t.Context(), history.Batch{Opened: []history.Problem{{Namespace: "default", Node: "web01", SourceName: "disk",
+		Problem: model.Problem{ID: "one", NodeID: node, Source: model.CheckSource(check), Status: model.Critical, Severity: model.High, Opened: opened, Output: "full"}}}}))
+	c := newTestClient(t, r, r.Token)
+	r.Advance(time.Hour)
+	r.Apply("kind: Silence\nmetadata: {name: night}\nspec: {checks: [disk], reason: repair}\n")
+	r.Advance(time.Hour)
+	if _, err := r.Intent.Delete(t.Context(), intent.Actor{User: "ann"}, []intent.Key{{Kind: "Silence", Namespace: "default", Name: "night"}}, intent.ApplyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	timeline, err := c.Problems.Timeline(t.Context(), "one")
+	testenv.NoError(t, err)
+	times := map[string]time.Duration{}
+	for _, m := range timeline.Items {
+		times[m.Kind] = m.At.Sub(opened).Round(time.Minute)
+	}
+	if times["silenced"] != time.Hour || times["silence ended"] != 2*time.Hour {
+		t.Errorf("silenced after %s, ended after %s: %+v", times["silenced"], times["silence ended"], timeline.Items)
+	}
+}

@@ -1,0 +1,105 @@
+package model
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/testenv"
+)
+
+// sensuEntity is the entity of the template tests, with a redacted label.
+const sensuEntity = `{"name":"Web-01","namespace":"default","entity_class":"agent",
+	"labels":{"warn":"80","empty":"","both":"label","a-b":"dash"},
+	"annotations":{"both":"annotation","runbook/url":"https://example.com"},
+	"subscriptions":["linux","entity:Web-01"],"system":{"os":"linux","network":{"interfaces":[{"name":"lo"},{"name":"eth0"}]}}}`
+
+// redactedEntity is an entity with a redacted label.
+const redactedEntity = `{"labels":{"password":"REDACTED","other":"x"}}`
+
+// expandSensu expands a text over an entity; a failure returns the error's text.
+func expandSensu(entity, text string) string {
+	t, err := ParseSensuTemplate(text)
+	if err == nil {
+		text, err = t.Expand(func(name string) ([]byte, string, bool) { return []byte(entity), "", name == EntityProperty })
+	}
+	if err != nil {
+		return "error: " + err.Error()
+	}
+	return text
+}
+
+// sensuTokenExamples returns texts with tokens and their expansion over sensuEntity, as sensu-agent 6.9.2 made it; error:
+// the agent refuses the text.
+func sensuTokenExamples(t testing.TB) (examples map[string]string) {
+	t.Helper()
+	if err := json.Unmarshal(testenv.Value(os.ReadFile("testdata/sensu-tokens.json"))(t), &examples); err != nil {
+		t.Fatal(err)
+	}
+	return examples
+}
+
+// TestTokensOfSensuExpand checks tokens of Sensu over an entity. TestSensuAgentAgreesOnTokens compares the same texts
+// with a real agent.
+func TestTokensOfSensuExpand(t *testing.T) {
+	for text, want := range sensuTokenExamples(t) {
+		if got := expandSensu(sensuEntity, text); got != want && !(strings.HasPrefix(want, "error") && strings.HasPrefix(got, want)) {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+	for text, want := range map[string]string{
+		`{{ .labels.password }}`:                   "error: token .labels.password is redacted",
+		`{{ index .labels "password" }}`:           "error: token .labels.password is redacted",
+		`{{ with .labels }}{{ .password }}{{end}}`: "error: token .labels.password is redacted",
+		`{{ .labels.warn-x }}`:                     "error: bad character U+002D '-'",
+		`{{ foo }}`:                                `error: function "foo" not defined`,
+		`{{ if`:                                    "error: ",
+	} {
+		if got := expandSensu(redactedEntity, text); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestThresholdTokensExpand checks that thresholds with tokens get numbers, and that a token without a number is an
+// error.
+func TestThresholdTokensExpand(t *testing.T) {
+	lowest := 1.5
+	c := &CheckChunk{Sensu: true, Command: &Command{Shell: "x"}, Metrics: &Metrics{Format: "nagios", Tags: map[string]string{"host": "{{ .name }}"}},
+		Thresholds: []Threshold{{Metric: "load", Critical: &Bounds{Min: &lowest, MaxToken: "{{ .labels.warn }}"}}}}
+	values := func(string) ([]byte, string, bool) { return json.RawMessage(sensuEntity), "", true }
+	template, err := c.Template()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := template.Expand(values)
+	if err != nil || *got.Thresholds[0].Critical.Min != 1.5 || *got.Thresholds[0].Critical.Max != 80 || got.Tags["host"] != "Web-01" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	c.Thresholds[0].Critical.MaxToken = "{{ .labels.both }}"
+	template, err = c.Template()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = template.Expand(values); err == nil || !strings.Contains(err.Error(), "is no number on this node") {
+		t.Error(err)
+	}
+}
+
+// FuzzParseSensuTemplate checks that no text makes the parser of tokens panic, and that a text without braces stands for
+// itself.
+func FuzzParseSensuTemplate(f *testing.F) {
+	for text := range sensuTokenExamples(f) {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		parsed, err := ParseSensuTemplate(text)
+		if err != nil || strings.Contains(text, "{{") {
+			return
+		}
+		if got, err := parsed.Expand(nil); err != nil || got != text {
+			t.Errorf("%q, %v", got, err)
+		}
+	})
+}

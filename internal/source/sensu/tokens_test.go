@@ -1,0 +1,81 @@
+package sensu
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/sensuwire"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// TestRequestsKeepTokensOfSensu checks that an agent gets the tokens, metrics and thresholds of a check kept from Sensu as
+// they stand, and that the server takes the agent's verdict.
+func TestRequestsKeepTokensOfSensu(t *testing.T) {
+	w := newTestServer(t, nil)
+	w.chunks = []*model.CheckChunk{newCheck(1, "disk", "x {{ .labels.x }}", func(c *model.CheckChunk) {
+		c.Interval, c.Timeout, c.Sensu = time.Hour, 0, true
+		c.Env = map[string]string{"A": "{{ .annotations.a }}"}
+		c.Hooks = []model.Hook{{Name: "who", When: []string{"critical"}, Command: &model.Command{Shell: "echo {{ .name }}"}}}
+		c.Metrics = &model.Metrics{Format: "nagios", Tags: map[string]string{"host": "{{ .name }}"}}
+		c.Thresholds = []model.Threshold{{Metric: "used", Missing: "warning", Critical: &model.Bounds{MaxToken: "{{ .labels.most }}"}}}
+	})}
+	a := w.connectAgent("web", true)
+	r := a.nextRequest()
+	for _, want := range []string{
+		`"command":"x {{ .labels.x }}"`, `"env_vars":["A={{ .annotations.a }}"]`, `"output_metric_format":"nagios_perfdata"`, `"output_metric_tags":[{"name":"host","value":"{{ .name }}"}]`,
+		`"output_metric_thresholds":[{"name":"used","thresholds":[{"max":"{{ .labels.most }}","status":2}],"null_status":1}]`,
+	} {
+		if !strings.Contains(string(r.Check), want) {
+			t.Errorf("no %s in %s", want, r.Check)
+		}
+	}
+	if strings.Contains(string(r.Check), "timeout") {
+		t.Errorf("a time-out in %s", r.Check)
+	}
+	a.sendAnswer(r, func(e *sensuwire.Event) {
+		e.Output, e.Points = "fine | used=95", []sensuwire.Point{{Name: "used", Value: 95, Tags: map[string]string{"host": "web"}}}
+	})
+	s, extra := w.waitSignal(2)
+	if s.Status != model.OK || len(extra.Values) != 1 || extra.Values[0].Tags["host"] != "web" {
+		t.Errorf("%s %q %+v", s.Status, s.Output, extra.Values)
+	}
+}
+
+// TestRedactedTokenIsRefused checks that a check whose token reads a redacted label does not run, and the reason.
+func TestRedactedTokenIsRefused(t *testing.T) {
+	keys := redactedKeysOf(&sensuwire.Machine{Labels: map[string]string{"Password": model.RedactedValue, "plain": "y"}, Annotations: map[string]string{"api_key": model.RedactedValue}})
+	if got := strings.Join(keys, " "); got != "annotations.api_key labels.Password" {
+		t.Error(got)
+	}
+	w := newTestServer(t, nil)
+	w.connectAgent("web", true)
+	x := w.session("web")
+	x.Mu.Lock()
+	x.redacted = keys
+	x.Mu.Unlock()
+	for command, want := range map[string]string{
+		"x {{ .labels.Password }}":              "token .labels.Password is redacted",
+		`x {{ index .annotations "api_key" }}`:  "token .annotations.api_key is redacted",
+		"x {{ .labels.plain | default \"y\" }}": "",
+	} {
+		c := newCheck(1, "disk", command, func(c *model.CheckChunk) { c.Sensu = true })
+		if got := x.prepareCheck(c, &runSubject{}).problem; !strings.HasPrefix(got, want) || want == "" && got != "" {
+			t.Errorf("%s: %q", command, got)
+		}
+	}
+}
+
+// TestMetricTagsAreExpanded checks that metric tags of one's own checks have the properties of their node.
+func TestMetricTagsAreExpanded(t *testing.T) {
+	w := newTestServer(t, nil)
+	w.connectAgent("web", true)
+	c := newCheck(1, "disk", "x", func(c *model.CheckChunk) {
+		c.Metrics = &model.Metrics{Format: "nagios", Tags: map[string]string{"site": "{{ .props.site }}"}}
+	})
+	made := w.session("web").prepareCheck(c, &runSubject{properties: []wire.Property{{Name: "site", Value: []byte(`"paris"`)}}})
+	if made.tags["site"] != "paris" || made.problem != "" {
+		t.Errorf("%v, %q", made.tags, made.problem)
+	}
+}
