@@ -4,9 +4,17 @@ package test
 
 import (
 	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/access"
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/test/harness"
 )
 
@@ -53,4 +61,48 @@ func TestTemplateValuesOpenProblem(t *testing.T) {
 	})
 	harness.Run(t, s.Env(), "why", "db1/linux:machine is up").Expect(0, "CRITICAL", "delivered")
 	s.AwaitOutput("describe item db1/system.uptime", "machine is up: PROBLEM")
+}
+
+// TestSeriesAnswerQueries queries values of an agent through muster query, promtool and HTTP, before and after kill -9, and finds
+// none in a namespace of another user.
+func TestSeriesAnswerQueries(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t, "--snapshot-cycle", "2s")
+	s.Login()
+	s.StartAgent("db1")
+	s.Apply(fmt.Sprintf(metricsTemplate, "http://127.0.0.1:9/"))
+	const rising = "count_over_time(system_uptime[1h]) == 1 + max_over_time(system_uptime[1h]) - min_over_time(system_uptime[1h])"
+	s.AwaitOutput("query count_over_time(system_uptime[1h])>3", `node="db1"`)
+	s.Kill()
+	s.Launch()
+	s.WaitReady(40 * time.Second)
+	s.AwaitOutput("query count_over_time(system_uptime[1h])>6", `item="system.uptime"`)
+	harness.Run(t, s.Env(), "query", rising).Expect(0, "db1") // one value each second: none is missing, none is there twice
+	harness.Run(t, s.Env(), "query", "system_uptime", "--range", "1m").Expect(0, "db1")
+	harness.Run(t, s.Env(), "query", "system_uptime[").Expect(2, "parse error")
+
+	s.Apply("{kind: Namespace, metadata: {name: other}}")
+	all := testenv.Value(s.API.Access.CreateToken(t.Context(), v1.TokenRequest{Role: access.Viewer}))(t).Secret
+	other := testenv.Value(s.API.Access.CreateToken(t.Context(), v1.TokenRequest{Bindings: map[string]string{"other": access.Viewer}}))(t).Secret
+	for _, x := range []struct {
+		user, token string
+		status      int
+		values      bool
+	}{{"", all, 200, true}, {"anybody", all, 200, true}, {"", other, 200, false}, {"grafana", other, 200, false}, {"", "nonsense", 401, false}, {"grafana", "nonsense", 401, false}} {
+		request := testenv.Value(http.NewRequest(http.MethodGet, "https://"+s.Listen+"/prometheus/api/v1/query?query=system_uptime", nil))(t)
+		status, body := sendRequest(t, s, request, x.user, x.token)
+		assert(t, status == x.status && strings.Contains(body, `"node":"db1"`) == x.values, "user %q with token %.9s: %d %s", x.user, x.token, status, body)
+	}
+
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("promtool is not installed (Debian: prometheus)")
+	}
+	server := "https://promtool:" + all + "@" + s.Listen + "/prometheus"
+	for _, args := range [][]string{{"instant", server, "system_uptime"}, {"range", server, "system_uptime"}, {"series", "--match={node=\"db1\"}", server}, {"labels", server, "node"}} {
+		c := exec.CommandContext(t.Context(), promtool, append([]string{"query"}, args...)...)
+		c.Env = append(os.Environ(), "SSL_CERT_FILE="+filepath.Join(s.Data, "pki", "ca.crt"))
+		out, err := c.CombinedOutput()
+		assert(t, err == nil && strings.Contains(string(out), "db1"), "promtool %v: %v\n%s", args, err, out)
+	}
 }

@@ -58,7 +58,7 @@ func (s *Server) openAPI(context.Context) error {
 	options := api.Options{
 		Stores: view.Stores{
 			Intent: s.intent, Rows: s.intent.Store(), Events: s.view, Directory: directoryWithFaults{s.directory, s.planner.Inspector(), s.turns}, History: s.history,
-			Routing: s.routes, Incarnation: s.journal.Incarnation().ID, Now: s.now,
+			Routing: s.routes, Incarnation: s.journal.Incarnation().ID, Now: s.now, Series: s.series,
 		},
 		Live: view.Live{
 			Connected: s.sources.connected, Agent: s.agentSession, Limits: s.limitUses, Verdicts: s.reactor.Verdicts,

@@ -41,6 +41,7 @@ type pipeline struct {
 	reactor   *react.Reactor
 	view      *event.View
 	metrics   *metric.View
+	series    series.Store // numeric values of items
 	snapshots *snapshot.Store
 	passes    *rederive.Source
 	streams   *follow.Set // handlers that get every result
@@ -191,6 +192,7 @@ func (s *Server) openView(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	s.series = values.Store
 	s.metrics = metric.New(s.view.Shard, metric.Options{Chunks: s.directory.Chunk, Registerer: s.registry, Series: values})
 	s.recorder.Applied = s.view.WaitApplied
 	s.passes = &rederive.Source{Journal: s.journal, Snapshots: s.snapshots, Live: s.view, Options: s.shardOptions, Parallel: workerCount(), AddReducers: func(to *shard.Shard) {
