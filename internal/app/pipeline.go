@@ -188,7 +188,7 @@ func (s *Server) openView(ctx context.Context) (err error) {
 	o := s.shardOptions()
 	o.Workers, o.Registerer, o.Queues = workerCount(), s.registry, s.queues
 	s.view = event.New(shard.New(o), event.Options{Emit: s.reactor.Emit, Limits: s.intent.NamespaceLimits, Registerer: s.registry, Queues: s.queues})
-	values, err := s.openSeries()
+	values, err := openSeries(s)
 	if err != nil {
 		return err
 	}
@@ -271,7 +271,7 @@ const (
 )
 
 // openSeries opens the series store. It closes after the event view, whose workers append to it.
-func (s *Server) openSeries() (o metric.SeriesOptions, err error) {
+func openSeries(s *Server) (o metric.SeriesOptions, err error) {
 	o.Store, err = series.Open(datadir.Series(s.cfg), series.Options{
 		Retention: seriesRetention, LateWindow: seriesLateWindow, MaxSeries: maxNamespaceSeries, Logger: s.log, Registry: s.registry,
 	})

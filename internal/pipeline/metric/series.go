@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/series"
 )
 
-// SeriesOptions connect a View with the series store.
+// SeriesOptions is the connection of a View with the series store.
 type SeriesOptions struct {
 	Store  series.Store                                // nil: values are not stored
 	Names  func(model.NodeID) (node, namespace string) // for the labels of a new series
@@ -46,7 +46,7 @@ type sample struct {
 type seriesWriter struct {
 	series.Appender
 	stored  []uint64 // by partition: commits up to this number are in the store. nil: not asked yet
-	samples []sample // of this commit, behind those of commits that the store refused
+	samples []sample // of this commit, behind the samples of refused commits
 	retryAt int64    // receive time of the commit that tries again; zero: the store refused nothing
 	left    bool     // too many values waited: the next start appends them
 }

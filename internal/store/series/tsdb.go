@@ -52,7 +52,7 @@ type db struct {
 
 	syncing sync.Mutex // held by Sync; it guards the fields below
 	synced  string     // the segment of the write-ahead log that Sync synced last
-	failed  error      // a sync failed, so that the kernel may have dropped what it did not write
+	failed  error      // a sync failed, so that the kernel may have dropped unwritten pages
 }
 
 // positionKey names the positions of one of several workers in a log.
@@ -241,7 +241,7 @@ func (s *db) syncLog(log, from string) error {
 		if base := filepath.Base(name); base < from && base != log {
 			continue
 		}
-		if err := syncFile(name); err != nil && !errors.Is(err, os.ErrNotExist) { // a compaction deletes what blocks have
+		if err := syncFile(name); err != nil && !errors.Is(err, os.ErrNotExist) { // a compaction deletes segments whose samples blocks have
 			return fmt.Errorf("sync series store: %w", err)
 		}
 	}
@@ -301,7 +301,7 @@ func (s *db) Querier(from, to int64) (storage.Querier, error) {
 	if err != nil {
 		return nil, err
 	}
-	return hidden{q}, nil
+	return valueQuerier{q}, nil
 }
 
 // Appender implements Store.
@@ -321,8 +321,8 @@ type tsdbAppender struct {
 	behind          bool
 }
 
-// begin opens a transaction.
-func (a *tsdbAppender) begin() error {
+// openTransaction opens a transaction if none is open.
+func (a *tsdbAppender) openTransaction() error {
 	if a.behind {
 		return ErrBehind
 	}
@@ -341,10 +341,10 @@ const lateMargin = time.Minute
 
 // Append implements Appender.
 func (a *tsdbAppender) Append(s *Series, name func() labels.Labels, at int64, value float64) error {
-	if err := a.begin(); err != nil {
+	if err := a.openTransaction(); err != nil {
 		return err
 	}
-	if s.life != a.life { // the times may be those of values that are not stored
+	if s.life != a.life { // the times may belong to values that were rolled back
 		s.life, s.given, s.taken = a.life, 0, 0
 	}
 	before := s.taken
@@ -392,7 +392,7 @@ func (a *tsdbAppender) append(s *Series, name func() labels.Labels, ms int64, va
 
 // Commit implements Appender.
 func (a *tsdbAppender) Commit(p journal.Position, ms int64) error {
-	if err := a.begin(); err != nil {
+	if err := a.openTransaction(); err != nil {
 		return err
 	}
 	key := positionKey{a.worker, a.workers, p.Log}
