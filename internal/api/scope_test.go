@@ -23,6 +23,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/promapi"
 	"github.com/muster-fleet/muster/internal/store/history"
 	"github.com/muster-fleet/muster/internal/testenv"
 )
@@ -121,6 +122,7 @@ func fillHiddenNamespace(t *testing.T, r *apitest.Server) {
 		r.RecordResult("quiet", "hush1", check, model.Critical, "full "+marker)
 		r.RecordResult("quiet", "hush2", check, model.OK, "fine "+marker)
 	}
+	r.RecordValue("quiet", "hush1", marker, 1)
 	id, _ := r.Directory.NodeByName("quiet", "hush1")
 	check, _ := r.Directory.CheckByName("quiet", "hush-disk")
 	p := history.Problem{Namespace: "quiet", Node: "hush1", SourceName: "hush-disk", Problem: model.Problem{
@@ -368,7 +370,7 @@ func TestBoundCallerSeesOnlyItsNamespaces(t *testing.T) {
 		if strings.Contains(strings.ToLower(after), marker) || !strings.Contains(p.path+p.body, "hush") && strings.Contains(after, "hush") {
 			t.Errorf("%s: %s %s %s\nshows what is hidden: %s", p.operation, p.method, p.path, p.body, after)
 		}
-		if p.method != "GET" && strings.HasPrefix(after, "2") && !strings.Contains(after, `"matched":0`) && !strings.Contains(after, `"outcomes":[]`) {
+		if p.method != "GET" && !strings.HasPrefix(p.path, promapi.Prefix) && strings.HasPrefix(after, "2") && !strings.Contains(after, `"matched":0`) && !strings.Contains(after, `"outcomes":[]`) {
 			t.Errorf("%s: %s %s %s was done: %s", p.operation, p.method, p.path, p.body, after)
 		}
 		if strings.HasPrefix(after, "403") {

@@ -7,6 +7,7 @@ package apitest
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/api"
@@ -44,6 +46,7 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/store/history"
 	"github.com/muster-fleet/muster/internal/store/intentdb"
+	"github.com/muster-fleet/muster/internal/store/series"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -61,6 +64,7 @@ type Server struct {
 	Routes    *route.Table
 	View      *event.View
 	History   history.Store
+	Series    series.Store
 	Reactor   *react.Reactor // tests handlers and replays dead letters; RunReactor runs it
 	Handler   http.Handler
 	URL       string
@@ -92,6 +96,8 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 	testenv.NoError(t, err)
 	r.History, err = history.Open(ctx, filepath.Join(t.TempDir(), "history.db"), history.SizeLimit{})
 	testenv.NoError(t, err)
+	r.Series, err = series.Open(t.TempDir(), series.Options{Logger: slog.New(slog.DiscardHandler)})
+	testenv.NoError(t, err)
 	r.Intent = intent.NewService(intent.Options{
 		Kinds: kinds, Store: store, Now: r.Now, Impact: r.previewChange,
 		Trusted: func(ctx context.Context, node model.NodeID) (string, error) { return r.Planner.TrustedGroup(ctx, node) },
@@ -118,7 +124,7 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 	queues := &queue.Registry{}
 	queue.New[int](queues, "history", 100, queue.Rederive)
 	r.Handler = api.New(api.Options{
-		Stores: view.Stores{Kinds: kinds, Intent: r.Intent, Rows: store, Events: r.View, Directory: explainedDirectory{r.Directory, r.Planner.Inspector()}, History: r.History, Routing: r.Routes, Now: r.Now},
+		Stores: view.Stores{Kinds: kinds, Intent: r.Intent, Rows: store, Events: r.View, Directory: explainedDirectory{r.Directory, r.Planner.Inspector()}, History: r.History, Series: r.Series, Routing: r.Routes, Now: r.Now},
 		Live: view.Live{
 			Connected: r.connected, Agent: r.agentSession, Judgement: r.Directory.Judgement, Assigned: r.assignedChunk,
 			Limits:   func(string) []v1.LimitUse { return nil },
@@ -143,6 +149,7 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 		cancel()
 		testenv.NoError(t, <-done)
 		testenv.NoError(t, r.History.Close())
+		testenv.NoError(t, r.Series.Close())
 		testenv.NoError(t, store.Close())
 	})
 	return r
@@ -366,6 +373,14 @@ func (r *Server) RecordResult(namespace, node, check string, status model.Status
 		}
 	}
 	r.T.Fatalf("node %s does not hold check %s", node, check)
+}
+
+// RecordValue stores a value of an item at the server's time.
+func (r *Server) RecordValue(namespace, node, key string, value float64) {
+	r.T.Helper()
+	a, now := r.Series.Appender(0, 1), r.Now()
+	testenv.NoError(r.T, a.Append(&series.Series{}, func() labels.Labels { return series.Labels(key, node, namespace, "linux") }, now.UnixNano(), value))
+	testenv.NoError(r.T, a.Commit(journal.Position{Log: 1, Number: uint64(now.UnixNano())}, now.UnixMilli()))
 }
 
 // Act applies an operator's action, such as an acknowledgement, to an event.
