@@ -14,8 +14,8 @@ import (
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/store/history"
 	"github.com/muster-fleet/muster/internal/promapi"
+	"github.com/muster-fleet/muster/internal/store/history"
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
