@@ -199,6 +199,13 @@ func postAlerts(t *testing.T, s *harness.Server, path, user, password, body stri
 // sendRequest sends a request with a user and password, with a token (no user), or with no credentials.
 func sendRequest(t *testing.T, s *harness.Server, r *http.Request, user, password string) (int, string) {
 	t.Helper()
+	code, text, err := trySendRequest(s, r, user, password)
+	testenv.NoError(t, err)
+	return code, text
+}
+
+// trySendRequest sends a request as sendRequest does, and returns the error of the connection.
+func trySendRequest(s *harness.Server, r *http.Request, user, password string) (code int, text string, err error) {
 	c := http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: s.Authority().Pool(), ServerName: "localhost"}, DisableKeepAlives: true}}
 	switch {
 	case user != "":
@@ -206,10 +213,13 @@ func sendRequest(t *testing.T, s *harness.Server, r *http.Request, user, passwor
 	case password != "":
 		r.Header.Set("Authorization", "Bearer "+password)
 	}
-	resp := testenv.Value(c.Do(r))(t)
+	resp, err := c.Do(r)
+	if err != nil {
+		return 0, "", err
+	}
 	defer resp.Body.Close()
-	text := testenv.Value(io.ReadAll(resp.Body))(t)
-	return resp.StatusCode, string(text)
+	body, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(body), err
 }
 
 // Alerts from Grafana's contact point become events in their own namespace. A malformed alert is reported and the

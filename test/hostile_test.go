@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -67,9 +68,11 @@ type neighbour struct {
 	done    chan struct{}
 
 	mu    sync.Mutex
-	chunk model.ChunkID
+	chunk model.ChunkID // of its results
+	items model.ChunkID // of its first Template; zero: none
 	text  []byte
-	flips bool // each result of a batch has another status
+	flips bool                            // each result of a batch has another status
+	block func(n uint64) *wire.ValueBlock // the next block of values, sent instead of results; nil: results
 	acked uint64
 	sent  time.Time
 	most  time.Duration
@@ -151,8 +154,12 @@ func (g *neighbour) run(ctx context.Context, every time.Duration) {
 	}
 }
 
-// batchLocked returns a batch of one result, or of four with changing statuses.
+// batchLocked returns a batch of a block of values, of one result, or of four with changing statuses.
 func (g *neighbour) batchLocked(first uint64) *wire.Batch {
+	if g.block != nil && g.items != 0 {
+		block := wire.Signal{Kind: wire.SignalValueBlock, Chunk: g.items, Body: wire.AppendValueBlock(nil, g.block(first))}
+		return &wire.Batch{StreamKey: neighbourKey, First: first, Signals: []wire.Signal{block}}
+	}
 	result := func(status model.Status) wire.Signal {
 		return wire.ResultSignal(wire.Signal{Chunk: g.chunk}, wire.Result{Status: status, Output: g.text})
 	}
@@ -167,6 +174,13 @@ func (g *neighbour) batchLocked(first uint64) *wire.Batch {
 func (g *neighbour) flipStatus() {
 	g.mu.Lock()
 	g.flips = true
+	g.mu.Unlock()
+}
+
+// sendValues makes the agent send blocks of values of its first Template instead of results.
+func (g *neighbour) sendValues(block func(n uint64) *wire.ValueBlock) {
+	g.mu.Lock()
+	g.block = block
 	g.mu.Unlock()
 }
 
@@ -251,11 +265,15 @@ func (g *neighbour) peekSlowest() (time.Duration, int) {
 // OpenedSession implements link.Handler and does nothing.
 func (g *neighbour) OpenedSession(*link.Session, *wire.Welcome) {}
 
-// Assigned implements link.Handler: it takes the chunk for its results.
+// Assigned implements link.Handler: it takes the chunks for its results and values.
 func (g *neighbour) Assigned(_ *link.Session, held *link.Assignment) {
 	g.mu.Lock()
-	if len(held.Chunks) > 0 {
-		g.chunk = held.Chunks[0].ID
+	for _, c := range slices.Backward(held.Chunks) {
+		if c.AsCheck() != nil {
+			g.chunk = c.ID
+		} else if c.AsTemplate() != nil {
+			g.items = c.ID
+		}
 	}
 	g.mu.Unlock()
 	g.wakeRun()
@@ -320,8 +338,11 @@ func (h *hostileAgents) open(cfg *tls.Config) (*attacker, error) {
 }
 
 // send sends a message.
-func (e *attacker) send(frame []byte) {
-	_ = e.ws.Write(append(make([]byte, wsconn.Headroom), frame...))
+func (e *attacker) send(frame []byte) { _ = e.trySend(frame) }
+
+// trySend sends a message and returns the error of the connection.
+func (e *attacker) trySend(frame []byte) error {
+	return e.ws.Write(append(make([]byte, wsconn.Headroom), frame...))
 }
 
 // receive reads the next binary message.

@@ -125,12 +125,11 @@ func TestSensuAgentLogsInByCertificate(t *testing.T) {
 	assert(t, find.searchFolder(s.Data, "web01") != 0, "no file of the server names a node: where was looked?")
 }
 
-// connectSensuAgent connects a Sensu agent that speaks JSON and answers no request.
-func connectSensuAgent(t *testing.T, address, name string) (say func(kind, check string), alive func()) {
+// dialSensuAgent opens the connection of a Sensu agent that speaks JSON.
+func dialSensuAgent(t *testing.T, address, name string) (conn net.Conn) {
 	t.Helper()
 	d := ws.Dialer{Header: ws.HandshakeHeaderHTTP(http.Header{"Accept": {"application/json"}, "Authorization": {"Basic " + base64.StdEncoding.EncodeToString([]byte("agent:P@ssw0rd!"))},
 		"Sensu-AgentName": {name}, "Sensu-Namespace": {"default"}, "Sensu-Subscriptions": {"web"}})}
-	var conn net.Conn
 	harness.Until(t, 20*time.Second, "the agent's node is accepted", func() (string, bool) {
 		c, _, _, err := d.Dial(t.Context(), "ws://"+address+"/")
 		if err != nil {
@@ -140,16 +139,31 @@ func connectSensuAgent(t *testing.T, address, name string) (say func(kind, check
 		return "", true
 	})
 	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// sensuMessage returns a message of a Sensu agent with a check; labels is the JSON object of its entity's labels.
+func sensuMessage(kind, name, labels, check string) []byte {
+	meta := `"metadata":{"name":"` + name + `","namespace":"default"`
+	return []byte(kind + "\n" + `{"timestamp":1,"entity":{` + meta + `,"labels":` + labels + `},"entity_class":"agent","subscriptions":["web"]},"check":` + check + `,` + meta + `}}`)
+}
+
+// sensuKeepalive is the check of a Sensu agent's keepalive.
+const sensuKeepalive = `{"metadata":{"name":"keepalive","namespace":"default"},"interval":20,"timeout":120}`
+
+// connectSensuAgent connects a Sensu agent that speaks JSON and answers no request.
+func connectSensuAgent(t *testing.T, address, name string) (say func(kind, check string), alive func()) {
+	t.Helper()
+	conn := dialSensuAgent(t, address, name)
 	say = func(kind, check string) {
 		t.Helper()
-		meta := `"metadata":{"name":"` + name + `","namespace":"default"}`
-		if err := wsutil.WriteClientBinary(conn, []byte(kind+"\n"+`{"timestamp":1,"entity":{`+meta+`,"entity_class":"agent","subscriptions":["web"]},"check":`+check+`,`+meta+`}`)); err != nil {
+		if err := wsutil.WriteClientBinary(conn, sensuMessage(kind, name, "{}", check)); err != nil {
 			t.Error(err)
 		}
 	}
 	alive = func() {
 		t.Helper()
-		say("keepalive", `{"metadata":{"name":"keepalive","namespace":"default"},"interval":20,"timeout":120}`)
+		say("keepalive", sensuKeepalive)
 	}
 	alive()
 	return say, alive

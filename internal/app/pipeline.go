@@ -252,7 +252,15 @@ func (s *Server) openView(ctx context.Context) (err error) {
 	s.task(back, "snapshots", s.runSnapshots)
 	s.task(back, "series", func(ctx context.Context) error { return s.metrics.SyncSeries(ctx, s.log) })
 	s.task(back, "verdicts", func(ctx context.Context) error { // writes the verdicts of triggers
-		return s.metrics.Run(ctx, s.recorder.RecordVerdicts, s.log)
+		return s.metrics.Run(ctx, func(ctx context.Context, list []metric.Verdict, partitions []model.Partition) error {
+			if err := s.recorder.RecordVerdicts(ctx, list, partitions); err != nil {
+				return err
+			}
+			for i := range list {
+				s.sessions.Limiter().ChargeVerdict(list[i].Node)
+			}
+			return nil
+		}, s.log)
 	})
 	s.task(back, "old definitions", (&plan.Collector{ // of checks
 		Planner: s.planner, Used: s.usedChunks, Now: s.now, Log: s.log,

@@ -65,7 +65,7 @@ type Server struct {
 	MaxUnacked        model.Size `name:"max-unacked" default:"1MiB" doc:"Maximum unacknowledged bytes of one agent."`
 	MaxOutput         model.Size `name:"max-output" default:"1MiB" doc:"Largest output of one result; a larger one is refused."`
 	NodeStates        int        `name:"node-states" default:"1000" doc:"Maximum number of event states of one node."`
-	NodeRate          float64    `name:"node-rate" default:"1000" unit:"results/s" doc:"Maximum average rate of results of one node."`
+	NodeRate          float64    `name:"node-rate" default:"1000" unit:"results/s" doc:"Maximum average rate of results of one node, and of ten times as many values of items."`
 	NamespaceRate     float64    `name:"namespace-rate" default:"0" unit:"results/s" doc:"Maximum rate of results of all nodes of one namespace together; 0: no limit."`
 	NodeByteRate      model.Size `name:"node-byte-rate" default:"1MiB" unit:"bytes/s" doc:"Maximum average rate of bytes that one node, or one sender of alerts, sends. A node above it is delayed; nothing is lost."`
 	NamespaceByteRate model.Size `name:"namespace-byte-rate" default:"0B" unit:"bytes/s" doc:"Maximum rate of bytes of all nodes and senders of one namespace together; 0B: no limit."`

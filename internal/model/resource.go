@@ -98,7 +98,7 @@ type Limits struct {
 	OutputBytes int `json:"outputBytes,omitempty"`
 	// Results per second of all nodes together.
 	ResultsPerSec float64 `json:"resultsPerSec,omitempty"`
-	// Results per second of one node.
+	// Results per second of one node, and ten times as many values of items.
 	NodeResultsSec float64 `json:"nodeResultsPerSec,omitempty"`
 	// Bytes per second of what all nodes and senders of alerts send, together.
 	BytesPerSec float64 `json:"bytesPerSec,omitempty"`

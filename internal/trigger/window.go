@@ -65,11 +65,13 @@ func (o operation) dominates(a, b uint64) bool {
 	return a >= b
 }
 
-// Bounds of one window, in entries.
+// Bounds of one window, in entries and in bytes.
 const (
-	maxValues     = 10_000 // of shape values; older ones are lost, and the function is unknown while its period has one
-	maxAggregates = 4_096  // beyond it, entries are combined to coarser ones
-	maxTexts      = 256    // of both, for windows of texts
+	maxValues     = 10_000    // of shape values; older ones are lost, and the function is unknown while its period has one
+	maxAggregates = 4_096     // beyond it, entries are combined to coarser ones
+	maxTexts      = 256       // of both, for windows of texts
+	maxTextBytes  = 512 << 10 // of the texts of a window, unless they are as few as minTexts
+	minTexts      = 4
 )
 
 // usage says how a window takes a value.
@@ -414,12 +416,12 @@ func (w *window) bound(s *spec) {
 	}
 	switch {
 	case !combines:
-		for w.size > limit+int(s.period.count) {
+		for w.size > limit+int(s.period.count) || w.size > minTexts && w.textBytes() > maxTextBytes {
 			w.lost = max(w.lost, w.at(0).at)
 			w.inside = max(w.inside, 1)
 			w.drop(s, 1)
 		}
-	case w.size > limit:
+	case w.size > limit || w.size > minTexts && w.textBytes() > maxTextBytes:
 		if w.grain == 0 {
 			w.grain = max(1, int64(s.period.span+s.period.delay())/maxAggregates)
 			w.weights = make([]uint32, len(w.entries))
@@ -430,7 +432,7 @@ func (w *window) bound(s *spec) {
 				}
 			}
 		}
-		for w.size > limit/2 {
+		for w.size > limit/2 || w.size > minTexts && w.textBytes() > maxTextBytes/2 {
 			w.grain *= 2
 			w.coarsen(s)
 		}
@@ -473,7 +475,18 @@ func (w *window) coarsen(s *spec) {
 			inside++
 		}
 	}
+	for i := size; i < w.size && w.texts != nil; i++ {
+		w.texts[w.place(i)] = ""
+	}
 	w.size, w.front, w.inside = size, front, inside
+}
+
+// textBytes returns the length of all texts of a window.
+func (w *window) textBytes() (n int) {
+	for _, text := range w.texts {
+		n += len(text)
+	}
+	return n
 }
 
 // grains are the times over which long windows combine values.

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/muster-fleet/muster/internal/item"
+	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
@@ -353,4 +354,24 @@ func TestStateFormat(t *testing.T) {
 	feed(p, w, "text", "a", "b", "abc")
 	p.Eval(w, start+int64(time.Second))
 	testenv.Golden(t, "testdata/windows.golden", w.Append(nil))
+}
+
+// TestWindowsOfTextsAreBounded adds texts of 64 KiB to windows with each shape of texts: a window keeps a bounded number of
+// bytes, and its newest values.
+func TestWindowsOfTextsAreBounded(t *testing.T) {
+	for _, expression := range []string{`last(//x,#250)="a"`, `first(//x,1h)="a"`, `last(//x)="a"`, `last(//x,#1:now-1h)="a"`, `changecount(//x,1h)>1`} {
+		p, err := CompileForItems([]model.Item{{Key: "x", Type: "text"}}, expression)
+		testenv.NoError(t, err)
+		w := p.New(0)
+		for i := range int64(300) {
+			at := i * int64(10*time.Second)
+			p.Add(w, 0, item.Sample{At: at, Value: item.FromText(strings.Repeat(string(rune('a'+i%20)), 64<<10))})
+			p.Eval(w, at)
+		}
+		for i := range w.list {
+			if n := w.list[i].textBytes(); n > maxTextBytes {
+				t.Errorf("%s keeps %d bytes of texts", expression, n)
+			}
+		}
+	}
 }

@@ -22,6 +22,8 @@ type metricApplier struct {
 	verdicts uint32           // of this commit in it
 	made     bool             // a partition of this commit has new verdicts
 	series   seriesWriter
+	sender   uint32           // node of the last signal in this partition
+	changes  uint32           // verdicts by its successive signals
 
 	block   wire.ValueBlock
 	columns wire.ColumnReader
@@ -30,7 +32,7 @@ type metricApplier struct {
 
 // EnterPartition implements shard.Applier: it selects the partition of the entries that follow.
 func (w *metricApplier) EnterPartition(p *shard.Partition) {
-	w.p, w.verdicts = &w.view.partitions[p.ID], 0
+	w.p, w.verdicts, w.sender = &w.view.partitions[p.ID], 0, shard.NoNode
 	w.series.enter(&w.view.opts.Series)
 }
 
@@ -39,6 +41,9 @@ func (w *metricApplier) Signal(n uint32, s *wire.Signal, from *shard.Arrival) sh
 	of := w.view.template(w.Chunk(s.Chunk))
 	if of == nil {
 		return shard.UnknownChunk
+	}
+	if n != w.sender {
+		w.sender, w.changes = n, 0
 	}
 	node := w.p.Node(n)
 	if err := w.block.Decode(s.Body); err != nil {
@@ -138,7 +143,7 @@ func (w *metricApplier) applyFailure(n uint32, u *unitState, position int, at in
 func (w *metricApplier) applyOutcome(n uint32, u *unitState, position int, at int64, value item.Value, err error) {
 	of, s := &u.items[position], &u.slots[position]
 	if err != nil {
-		if s.reason = err.Error(); at >= s.at {
+		if s.reason = copyText(err.Error(), maxReason); at >= s.at {
 			s.at = at
 		}
 		w.view.unsupported.Add(1)
@@ -148,20 +153,29 @@ func (w *metricApplier) applyOutcome(n uint32, u *unitState, position int, at in
 	if value.Kind() == item.None {
 		return
 	}
+	if len(of.dependents) > 0 {
+		w.applyDependents(n, u, of.dependents, item.Sample{At: at, Value: value})
+	}
 	if value.Kind() == item.TextValue {
-		value = item.FromText(strings.Clone(value.String())) // the raw text is a part of the block
+		value = item.FromText(copyText(value.String(), maxText))
 	}
 	if at >= s.at {
 		s.at, s.value = at, value
 	}
 	w.keepSample(n, u, position, at, value)
-	if len(of.dependents) > 0 {
-		w.applyDependents(n, u, of.dependents, item.Sample{At: at, Value: value})
-	}
 	for _, i := range of.triggers {
 		w.judge(n, u, i, position, item.Sample{At: at, Value: value})
 	}
 }
+
+// Bounds of the texts that the view keeps, in bytes. A block may have longer ones.
+const (
+	maxText   = 64 << 10 // of a value, in a slot and in windows of triggers
+	maxReason = 2 << 10  // of the reason why an item has no value
+)
+
+// copyText returns a copy of a text up to a bound. The text may be a part of a block, whose memory is used again.
+func copyText(text string, most int) string { return strings.Clone(model.Truncate(text, most)) }
 
 // applyDependents applies the value of a master item to the items that are made from it; they share its parsed form.
 func (w *metricApplier) applyDependents(n uint32, u *unitState, dependents []int, master item.Sample) {
@@ -184,14 +198,23 @@ func (w *metricApplier) applyDependents(n uint32, u *unitState, dependents []int
 	}
 }
 
-// judge adds a value to the windows of a trigger and evaluates it.
+// maxChanges bounds the verdicts by successive signals of a node in a commit. A batch may have a value in two bytes, and a
+// verdict for each would cost the server a thousand times as much.
+const maxChanges = 1000
+
+// judge adds a value to the windows of a trigger and evaluates it. A node that has made its verdicts of this commit waits
+// for an evaluation until its next batch.
 func (w *metricApplier) judge(n uint32, u *unitState, i, position int, s item.Sample) {
 	of, state := &u.template.triggers[i], &u.triggers[i]
 	of.problem.Add(state.problem, position, s)
 	if of.recovery != nil {
 		of.recovery.Add(state.recovery, position, s)
 	}
-	w.evaluate(n, u, i, s.At)
+	if w.changes < maxChanges {
+		before := w.verdicts
+		w.evaluate(n, u, i, s.At)
+		w.changes += w.verdicts - before
+	}
 }
 
 // evaluate evaluates a trigger at a time, and makes a verdict if its state changes. A true problem expression always wins
@@ -254,7 +277,8 @@ func (w *metricApplier) Record(r *wire.Record) {
 		}
 		recorded++
 	}
-	w.p.pending = slices.Delete(w.p.pending, 0, recorded)
+	clear(w.p.pending[:recorded])
+	w.p.pending = w.p.pending[recorded:]
 }
 
 // Gap implements shard.Applier and does nothing: the shard counts lost values.

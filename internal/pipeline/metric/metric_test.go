@@ -3,6 +3,7 @@ package metric
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -69,10 +70,15 @@ func (v *testView) values(chunk model.ChunkID, values ...item.Value) []byte {
 	for i, value := range values {
 		list = append(list, wire.BlockValue{Position: uint32(i), Value: value})
 	}
+	return v.block(chunk, []int64{0}, list)
+}
+
+// block returns a batch of node 7 with a block of values.
+func (v *testView) block(chunk model.ChunkID, times []int64, list []wire.BlockValue) []byte {
 	v.number++
 	b := wire.Batch{StreamKey: wire.StreamKey{Stream: 9}, First: v.number, NowMs: 1000, Signals: []wire.Signal{{
 		Kind: wire.SignalValueBlock, Chunk: chunk, AtMs: 900,
-		Body: wire.AppendValueBlock(nil, &wire.ValueBlock{Rows: uint32(len(list)), Columns: wire.AppendColumns(nil, []int64{0}, list)}),
+		Body: wire.AppendValueBlock(nil, &wire.ValueBlock{Rows: uint32(len(list)), Columns: wire.AppendColumns(nil, times, list)}),
 	}}}
 	_, body, err := wire.FrameKind(wire.AppendBatch(nil, &b))
 	if err != nil {
@@ -150,4 +156,42 @@ func FuzzDecodeUnit(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestTextsOfValuesAreBounded sends a text and a reason as long as a frame, in a buffer that is used again: the view keeps
+// copies, up to its bounds.
+func TestTextsOfValuesAreBounded(t *testing.T) {
+	v := newTestView()
+	text := strings.Repeat("x", 400<<10)
+	entry := v.block(5, []int64{0}, []wire.BlockValue{
+		{Position: 0, Value: item.FromText(text), Unsupported: true},
+		{Position: 1, Value: item.FromText(text), Unsupported: true},
+	})
+	testenv.NoError(t, v.shard.Apply(&testCommit{1, [][]byte{entry}}))
+	clear(entry)
+	slots := v.partitions[3].nodes[0].units[0].slots
+	for i := range slots {
+		if reason := slots[i].reason; len(reason) > maxReason+len("…") || strings.Trim(reason, "x…") != "" {
+			t.Errorf("item %d: a reason of %d bytes: %.20q", i, len(reason), reason)
+		}
+	}
+}
+
+// TestFlippingTriggerIsBounded sends a block each value of which changes a trigger: the view makes a bounded number of
+// verdicts, and evaluates the trigger again with the next batch.
+func TestFlippingTriggerIsBounded(t *testing.T) {
+	v := newTestView()
+	const rows = 10 * maxChanges
+	times, list := make([]int64, rows), make([]wire.BlockValue, rows)
+	for i := range list {
+		times[i], list[i] = int64(i), wire.BlockValue{Row: uint32(i), Value: item.FromUnsigned(uint64(i) % 2 * 9)}
+	}
+	testenv.NoError(t, v.shard.Apply(&testCommit{1, [][]byte{v.block(5, times, list)}}))
+	if n := len(v.partitions[3].pending); n != maxChanges {
+		t.Errorf("%d verdicts, want %d", n, maxChanges)
+	}
+	testenv.NoError(t, v.shard.Apply(&testCommit{2, [][]byte{v.values(5, item.FromFloat(1))}}))
+	if last := v.partitions[3].pending[len(v.partitions[3].pending)-1]; last.Problem {
+		t.Errorf("the last verdict is %+v, want the recovery", last)
+	}
 }

@@ -3,6 +3,7 @@ package metric
 import (
 	"context"
 	"log/slog"
+	"sort"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
@@ -52,10 +53,9 @@ func (v *View) unwritten(written *[model.Partitions]uint64) (list []Verdict, sec
 	for i := range v.partitions {
 		p := &v.partitions[i]
 		p.Lock()
-		for k := range p.pending {
-			if p.pending[k].sequence > written[i] && len(list) < maxAppended {
-				list, sections = append(list, p.pending[k]), append(sections, model.Partition(i))
-			}
+		first := sort.Search(len(p.pending), func(k int) bool { return p.pending[k].sequence > written[i] })
+		for k := first; k < len(p.pending) && len(list) < maxAppended; k++ {
+			list, sections = append(list, p.pending[k]), append(sections, model.Partition(i))
 		}
 		p.Unlock()
 	}

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -20,9 +21,9 @@ type NamespaceLimits struct {
 	Namespace         string  // name of the namespace
 	ResultsPerSec     float64 // results per second of all its nodes; zero: no limit
 	NodeResultsPerSec float64 // results per second of each node; zero: the server's default
-	ValuesPerSec      float64 // rows of value blocks of all its nodes; zero: no limit (also in the fields below)
-	NodeValuesPerSec  float64
-	ReportsPerSec     float64 // reports and inventories of all its nodes
+	ValuesPerSec      float64 // rows of value blocks of all its nodes; zero: no limit
+	NodeValuesPerSec  float64 // rows of value blocks of each node; zero: valuesPerResult times NodeResultsPerSec
+	ReportsPerSec     float64 // reports and inventories of all its nodes; zero: no limit (also in the fields below)
 	NodeReportsPerSec float64
 	BytesPerSec       float64 // bytes of the messages of all its nodes
 	NodeBytesPerSec   float64
@@ -103,6 +104,14 @@ func (l *Limiter) ChargeSender(namespace model.NamespaceID, user string, bytes i
 	return debt
 }
 
+// ChargeVerdict charges a verdict of a node's trigger as a result of the node, which pays for it with its next batch.
+func (l *Limiter) ChargeVerdict(node model.NodeID) {
+	l.buckets(&Node{ID: node})[LoadResults].Refund(-1)
+}
+
+// valuesPerResult is the number of values of items that cost as much as a result.
+const valuesPerResult = 10
+
 // namespaceBudget holds the limits and token buckets of a namespace, and the limits that were reached.
 type namespaceBudget struct {
 	loadBuckets
@@ -161,6 +170,7 @@ func (l *Limiter) readNamespaceLimits(id model.NamespaceID) *NamespaceLimits {
 	if limits.NodeResultsPerSec == 0 {
 		limits.NodeResultsPerSec = l.Defaults.NodeResultsPerSec
 	}
+	limits.NodeValuesPerSec = cmp.Or(limits.NodeValuesPerSec, valuesPerResult*limits.NodeResultsPerSec)
 	if limits.OutputBytes == 0 {
 		limits.OutputBytes = l.Defaults.OutputBytes
 	}

@@ -72,3 +72,21 @@ func TestSenderInDebtIsRefused(t *testing.T) {
 		t.Errorf("after the debt: %+v", d)
 	}
 }
+
+// A node sends ten values for each result of its limit, and pays for the verdicts of its triggers as for results.
+func TestValuesAndVerdictsAreCharged(t *testing.T) {
+	l, _ := newLimiter()
+	l.Defaults.NodeResultsPerSec = 5
+	var b Budget
+	b.Open(l, &Node{ID: 7, Name: "web1", Namespace: 1})
+	if d := b.Spend(&Charge{LoadValues: 550}); d.Wait != time.Second || d.Limit() != "node_values_rate" {
+		t.Errorf("after 550 values: %+v, %s", d, d.Limit())
+	}
+	b.Spend(&Charge{LoadResults: 40})
+	for range 20 {
+		l.ChargeVerdict(7)
+	}
+	if d := b.Spend(&Charge{}); d.Wait != 2*time.Second || d.Limit() != "node_rate" {
+		t.Errorf("after 40 results and 20 verdicts: %+v, %s", d, d.Limit())
+	}
+}
