@@ -22,8 +22,8 @@ type metricApplier struct {
 	verdicts uint32           // of this commit in it
 	made     bool             // a partition of this commit has new verdicts
 	series   seriesWriter
-	sender   uint32           // node of the last signal in this partition
-	changes  uint32           // verdicts by its successive signals
+	sender   uint32 // node of the last signal in this partition
+	changes  uint32 // verdicts by its successive signals
 
 	block   wire.ValueBlock
 	columns wire.ColumnReader
