@@ -1,7 +1,7 @@
 // A module of its own, so that Muster's does not carry the libraries that lost.
 module github.com/muster-fleet/muster/bench/ws
 
-go 1.26.0
+go 1.26.7
 
 require (
 	github.com/coder/websocket v1.8.15
