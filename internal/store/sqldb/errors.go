@@ -56,7 +56,7 @@ func (db *DB) recordTrouble(err error, write bool) error {
 	case !ok:
 		return err
 	case isDamage(err):
-		err = model.Errorf(model.Internal, "%s is damaged: %w", db.name, oneLineError{err}).WithHint("%s", hint)
+		err = model.Errorf(model.Unavailable, "%s is damaged: %w", db.name, oneLineError{err}).WithHint("%s", hint)
 	default:
 		err = model.Errorf(model.Unavailable, "the database of the %s store does not answer: %w", db.component, oneLineError{err}).WithHint("%s", hint)
 	}

@@ -3,6 +3,7 @@ package sqldb
 import (
 	"context"
 	"database/sql"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -65,17 +66,35 @@ func Check(ctx context.Context, dsn string) error {
 	return nil
 }
 
-// checkHeader returns ErrDamaged if the header of a SQLite file names a format that does not exist. SQLite would refuse to write to
-// such a file, or to read it, and give no reason.
+// checkHeader returns ErrDamaged if the header of a SQLite file names a format that does not exist, or more pages than the
+// file has. SQLite would refuse to write to such a file, or to read it, and give no reason; it notices lost pages only when it
+// reads them.
 func checkHeader(path string) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	formats := [2]byte{} // for writing and for reading: 1 with a rollback journal, 2 with a write-ahead log
-	if _, err := file.ReadAt(formats[:], 18); err == nil && max(formats[0], formats[1]) > 2 {
+	header := [100]byte{}
+	if _, err := file.ReadAt(header[:], 0); err != nil {
+		return nil //nolint:nilerr // SQLite says why a shorter file is none
+	}
+	if formats := header[18:20]; max(formats[0], formats[1]) > 2 { // for writing and for reading: 1 with a rollback journal, 2 with a write-ahead log
 		return fmt.Errorf("%w: the header has the formats %d and %d", ErrDamaged, formats[0], formats[1])
+	}
+	if wal, err := os.Stat(path + "-wal"); err == nil && wal.Size() > 0 {
+		return nil // the last pages may be there
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	page, pages := int64(binary.BigEndian.Uint16(header[16:])), int64(binary.BigEndian.Uint32(header[28:]))
+	if page == 1 {
+		page = 64 << 10
+	}
+	if current := [4]byte(header[24:]) == [4]byte(header[92:]); current && info.Size() < page*pages {
+		return fmt.Errorf("%w: the file has %d bytes, and %d pages of %d bytes by its header", ErrDamaged, info.Size(), pages, page)
 	}
 	return nil
 }

@@ -133,3 +133,18 @@ func TestUncleanEndIsVerified(t *testing.T) {
 		t.Fatalf("opened a damaged file: %v", err)
 	}
 }
+
+// TestLostPagesAreDamage cuts the last page of a database that was closed: SQLite would read all pages before it. Check and Open
+// find the damage.
+func TestLostPagesAreDamage(t *testing.T) {
+	path, _ := makeTestFile(t)
+	info := testenv.Value(os.Stat(path))(t)
+	testenv.NoError(t, os.Truncate(path, info.Size()-200))
+	if fault := Check(t.Context(), path); !errors.Is(fault, ErrDamaged) {
+		t.Errorf("the damage was not found: %v", fault)
+	}
+	var said *model.Error
+	if _, err := Open(t.Context(), path, "history"); !errors.As(err, &said) || said.Class != model.Unavailable || !strings.Contains(said.Hint, "muster doctor repair --data "+filepath.Dir(path)) {
+		t.Errorf("opened a damaged file: %v", err)
+	}
+}
