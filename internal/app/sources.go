@@ -264,7 +264,7 @@ func (s *Server) nodeChanged(was, is intent.NodeInfo) {
 	case was.Name != is.Name:
 		restartBridge()
 		s.sessions.Disconnect(is.ID, "changed", "the node was renamed to "+is.Name+": connect again")
-	case was.Interval != is.Interval || was.Timeout != is.Timeout || was.Warning != is.Warning:
+	case was.KeepaliveDiffers(is): // a session of the bridge follows by itself
 		s.sessions.Disconnect(is.ID, "changed", "the node's keepalive has changed: connect again")
 	}
 }
@@ -313,7 +313,7 @@ func (n agentNodes) Lookup(uid uuid.UUID) (core.Node, bool) {
 	if !ok {
 		return core.Node{}, false
 	}
-	return core.Node{ID: info.ID, Name: info.Name, Namespace: info.NamespaceID, Key: info.Key, Keepalive: info.Interval, Timeout: info.Timeout, Warning: info.Warning}, true
+	return core.Node{ID: info.ID, Name: info.Name, Namespace: info.NamespaceID, Key: info.Key, Keepalive: info.Interval, Timeout: info.Timeout, Warning: info.Warning, EveryKeepalive: info.Every}, true
 }
 
 // Retirement returns the reason why a node or its key was retired; empty: it was not.

@@ -110,11 +110,17 @@ type NodeInfo struct {
 	Interval    time.Duration // of its keepalives; zero: the server's default
 	Timeout     time.Duration
 	Warning     time.Duration // silence after which its keepalive turns warning; zero: never
+	Every       bool          // the node names pipelines, which evaluate each of its keepalives
 	ForgetAfter time.Duration // time without a session after which the ephemeral node is removed; zero: never
 	Key         string        // pki.Fingerprint of its machine's key; empty: not known yet
 	Written     time.Time     // time of the last write of its row
 
 	report uint64 // fingerprint of the facts and labels on record
+}
+
+// KeepaliveDiffers reports whether two versions of a node have different settings of the keepalive.
+func (n NodeInfo) KeepaliveDiffers(o NodeInfo) bool {
+	return n.Interval != o.Interval || n.Timeout != o.Timeout || n.Warning != o.Warning || n.Every != o.Every
 }
 
 // nodeIndex finds nodes in memory without SQL, because after a restart all agents connect within seconds.
@@ -200,7 +206,7 @@ func (x *nodeIndex) removeUID(uid uuid.UUID) {
 	delete(x.ephemeral, uid)
 }
 
-// indexNode stores an enrolled node in the index, and reports a changed name or machine to Options.NodeChanged.
+// indexNode stores an enrolled node in the index, and reports a changed name, machine or keepalive to Options.NodeChanged.
 func (r *repository) indexNode(row Row, spec *model.NodeSpec) {
 	uid, err := uuid.Parse(spec.UID)
 	if err != nil {
@@ -211,7 +217,7 @@ func (r *repository) indexNode(row Row, spec *model.NodeSpec) {
 		report: recordedReport(spec).fingerprint()}
 	if spec.Keepalive != nil {
 		info.Interval, info.Timeout = time.Duration(spec.Keepalive.Interval), time.Duration(spec.Keepalive.Timeout)
-		info.Warning = time.Duration(spec.Keepalive.Warning)
+		info.Warning, info.Every = time.Duration(spec.Keepalive.Warning), len(spec.Keepalive.Pipelines) > 0
 	}
 	was, known, twin, sharer := r.nodes.putNode(row.Key, &info)
 	if sharer != (Key{}) {
@@ -220,7 +226,7 @@ func (r *repository) indexNode(row Row, spec *model.NodeSpec) {
 	if twin != (Key{}) {
 		r.opts.Logger.Error("two nodes have the same uid, which belongs to the older one; delete the newer", "uid", spec.UID, "newer", twin.String())
 	}
-	if changed := r.opts.NodeChanged; changed != nil && known && (was.Name != info.Name || was.Key != info.Key && was.Key != "") {
+	if changed := r.opts.NodeChanged; changed != nil && known && (was.Name != info.Name || was.Key != info.Key && was.Key != "" || was.KeepaliveDiffers(info)) {
 		changed(was, info)
 	}
 }

@@ -24,7 +24,7 @@ type Options struct {
 	// Impact compiles writes without committing them. It returns the nodes that each write reaches, and the
 	// number of assignments that would change.
 	Impact func(ctx context.Context, writes []Write) ([]Placement, int, error)
-	// NodeChanged is called when a node got another name or another machine, after LookupNode returns the new one. May
+	// NodeChanged is called when a node got another name, machine or keepalive, after LookupNode returns the new one. May
 	// be nil.
 	NodeChanged func(was, is NodeInfo)
 	// Connected reports whether a node has a session now; nil: none has.

@@ -193,7 +193,7 @@ type Keepalive struct {
 	// Handlers to notify of its silence and return: of the same namespace, or shared/NAME. Default: routes and the
 	// namespace's handlers, as for any problem.
 	Handlers []string `json:"handlers,omitempty"`
-	// Kept from Sensu: Pipelines that get each change of its keepalive, of the same namespace or shared/NAME.
+	// Kept from Sensu: Pipelines that get each of its keepalives and, in silence, repetitions, of the same namespace or shared/NAME.
 	// Without handlers, matching routes are notified, too.
 	Pipelines []string `json:"pipelines,omitempty"`
 }

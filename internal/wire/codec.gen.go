@@ -1539,6 +1539,7 @@ func appendSessionRecord(dst []byte, x *Record) []byte {
 	dst = appendUint(dst, 8, x.Session.Backlog)
 	dst = appendUint(dst, 9, uint64(x.Session.WarningMs))
 	dst = appendBool(dst, 10, x.Session.NoKeepalive)
+	dst = appendBool(dst, 11, x.Session.EveryKeepalive)
 	return dst
 }
 
@@ -1566,6 +1567,8 @@ func readSessionRecord(f *fields, x *Record) {
 			x.Session.WarningMs = f.uint32("warning_ms")
 		case 10:
 			x.Session.NoKeepalive = f.bool("no_keepalive")
+		case 11:
+			x.Session.EveryKeepalive = f.bool("every_keepalive")
 		}
 	}
 }

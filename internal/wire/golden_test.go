@@ -164,6 +164,7 @@ func golden() []struct {
 		{"21-record-session", "SessionRecord", record(Record{Kind: RecordSession, Node: 214, Session: &SessionMark{Session: 0xfeedface,
 			Begun: true, Namespace: 2, KeepaliveMs: 20000, TimeoutMs: 120000, Backlog: 3}})},
 		{"28-record-no-keepalive", "SessionRecord", record(Record{Kind: RecordSession, Node: model.ServerNode, Session: &SessionMark{Session: 0xfeedface, Begun: true, Namespace: 1, NoKeepalive: true}})},
+		{"44-record-every-keepalive", "SessionRecord", record(Record{Kind: RecordSession, Node: 214, Session: &SessionMark{Session: 0xfeedface, Begun: true, Namespace: 2, TimeoutMs: 120000, EveryKeepalive: true}})},
 		{"22-record-started", "StartedRecord", record(Record{Kind: RecordStarted})},
 		{"23-record-intent", "IntentRecord", record(Record{Kind: RecordIntent, Intent: &IntentMark{Revision: 42, Incarnation: 0xfeedface, Intent: 0xcafe, LastID: 1007,
 			History: 0xbeef, Recorded: 99, Authority: 0xf00d}})},

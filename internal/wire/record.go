@@ -83,6 +83,8 @@ type SessionMark struct {
 	Backlog     uint64 // signals still spooled, from Hello
 	WarningMs   uint32 // of silence after which the keepalive warns; zero: it does not
 	NoKeepalive bool   // the session only delivers results: the node owes no keepalive
+	// EveryKeepalive means that pipelines evaluate each keepalive of the node, and each repetition of a silence.
+	EveryKeepalive bool
 }
 
 // ForgetMark is the journal record by which the server's views drop the event states of a check or node.

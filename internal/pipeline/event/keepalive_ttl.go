@@ -39,7 +39,7 @@ func (w *eventApplier) changeKeepalive(p *eventPartition, n uint32, change shard
 	node := p.Node(n)
 	v := statusVerdict{status: model.OK, executed: w.Received}
 	switch change {
-	case shard.KeepaliveBegan, shard.KeepaliveResumed:
+	case shard.KeepaliveBegan, shard.KeepaliveResumed, shard.KeepaliveRepeated:
 		v.output = []byte("keepalive is received")
 	case shard.Stopped:
 		v.output, v.byOperator = []byte("stopped cleanly"), true

@@ -406,12 +406,10 @@ type runHistory struct {
 	count uint8                   // entries in use, at the end of list
 }
 
-// recordRun appends a run to the history of a state whose check names pipelines, and drops the history of another one.
-func (p *eventPartition) recordRun(id uint32, s *stateSlot, c *model.CheckChunk, extra []byte) {
-	if c == nil {
-		return
-	}
-	if len(c.Pipelines) == 0 {
+// recordRun appends a run to the history of a state of which pipelines evaluate every result, and drops the history of
+// another one.
+func (p *eventPartition) recordRun(id uint32, s *stateSlot, every bool, extra []byte) {
+	if !every {
 		delete(p.runs, id)
 		return
 	}

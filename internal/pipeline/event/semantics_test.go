@@ -223,7 +223,7 @@ func (s *transitionScript) runLine(line string) {
 		s.down += d
 	case "begin", "end":
 		mark(&wire.Record{Kind: wire.RecordSession, Session: &wire.SessionMark{
-			Session: w.number("session", 1), Begun: w.verb == "begin", Clean: w.has("clean"), NoKeepalive: w.has("visit"),
+			Session: w.number("session", 1), Begun: w.verb == "begin", Clean: w.has("clean"), NoKeepalive: w.has("visit"), EveryKeepalive: w.has("every"),
 			Namespace: model.NamespaceID(w.number("namespace", 1)), Backlog: w.number("backlog", 0),
 			TimeoutMs: uint32(w.duration("timeout", 0) / time.Millisecond), WarningMs: uint32(w.duration("warning", 0) / time.Millisecond),
 		}})
@@ -250,14 +250,13 @@ func (s *transitionScript) runLine(line string) {
 		if got, ok := s.view.Get(node, model.CheckSource(check)); ok {
 			s.failLine("there is a state: %+v", got)
 		}
-	case "emitted":
+	case "emitted", "observed":
 		s.flush()
 		got := []string{}
 		for _, t := range s.view.drainEmitted() {
-			if t.Kind == Observed {
-				continue // see verdicts_test.go
+			if (t.Kind == Observed) == (w.verb == "observed") {
+				got = append(got, describeTransition(&t))
 			}
-			got = append(got, describeTransition(&t))
 		}
 		if want := strings.Join(w.plain, " "); strings.Join(got, " ") != want {
 			s.failLine("emitted %q, want %q", strings.Join(got, " "), want)
@@ -297,6 +296,8 @@ func describeTransition(t *Transition) string {
 		return event + ":text"
 	case Beat:
 		return event + ":beat"
+	case Observed:
+		return fmt.Sprintf("%s:%s/%d", event, t.Observation.Status, t.Observation.Occurrences)
 	}
 	return "?"
 }

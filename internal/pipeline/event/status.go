@@ -27,8 +27,11 @@ type statusVerdict struct {
 func (w *eventApplier) judgeStatus(p *eventPartition, id uint32, s *stateSlot, c *model.CheckChunk, v statusVerdict) {
 	status, flags := s.status, s.flags
 	w.setStatus(p, id, s, c, v)
-	p.recordRun(id, s, c, v.extra)
-	w.emitObservation(p, id, s, c, status, flags, v.extra)
+	every := c != nil && len(c.Pipelines) > 0 || s.check == model.KeepaliveCheck && p.Node(s.node).EveryKeepalive
+	p.recordRun(id, s, every, v.extra)
+	if every || s.check == model.KeepaliveCheck && s.status != status || s.check == model.MetricsCheck && valuesNamePipelines(v.extra) {
+		w.emitObservation(p, id, s, flags, v.extra)
+	}
 	w.view.watchers.noteStateChange(p, id)
 }
 
@@ -233,18 +236,8 @@ type Observation struct {
 	FlappingEnded bool
 }
 
-// emitObservation emits the event for pipelines, if its check or values name a pipeline or if the status of a
-// keepalive changed. status and flags are from before the verdict.
-func (w *eventApplier) emitObservation(
-	p *eventPartition, id uint32, s *stateSlot, c *model.CheckChunk, status model.Status, flags slotFlags, extra []byte,
-) {
-	switch {
-	case c != nil && len(c.Pipelines) > 0:
-	case s.check == model.KeepaliveCheck && s.status != status:
-	case s.check == model.MetricsCheck && valuesNamePipelines(extra):
-	default:
-		return
-	}
+// emitObservation emits the event for pipelines. flags are from before the verdict.
+func (w *eventApplier) emitObservation(p *eventPartition, id uint32, s *stateSlot, flags slotFlags, extra []byte) {
 	t := w.emitTransition(p, Observed, s)
 	if t == nil {
 		return

@@ -44,7 +44,10 @@ func (w *Worker) beginSession(p *Partition, n uint32, m *wire.SessionMark) {
 	if node.Warning = millisToNanos(m.WarningMs); node.Warning >= node.Timeout {
 		node.Warning = 0
 	}
-	w.noteHeartbeat(p, n)
+	node.EveryKeepalive = m.EveryKeepalive
+	if !w.noteHeartbeat(p, n) {
+		w.repeatKeepalive(n, node)
+	}
 	node.backlog, node.BacklogUntil = m.Backlog, 0
 	if m.Backlog > 0 {
 		node.BacklogUntil = w.Listening + int64(w.shard.opts.BacklogWait)
@@ -72,20 +75,22 @@ func (w *Worker) endSession(p *Partition, n uint32, m *wire.SessionMark) {
 	}
 }
 
-// noteHeartbeat records a heartbeat of a node and resumes an overdue or stopped keepalive.
-func (w *Worker) noteHeartbeat(p *Partition, n uint32) {
+// noteHeartbeat records a heartbeat of a node and resumes an overdue or stopped keepalive. It reports whether the
+// keepalive changed.
+func (w *Worker) noteHeartbeat(p *Partition, n uint32) (changed bool) {
 	node := &p.nodes[n]
 	node.LastSeen = w.Received
 	if node.Timeout == 0 {
-		return // never had a session: no mark says how often to expect it
+		return false // never had a session: no mark says how often to expect it
 	}
 	p.keepalives.Set(n, w.Listening+node.keepaliveTimeout())
+	node.silence = 0
 	if node.awaitsHeartbeat {
 		node.awaitsHeartbeat = false
 		w.announceLifeChange(n, Heartbeat)
 	}
 	if node.Keepalive == KeepaliveReceived && !node.Stopped {
-		return
+		return false
 	}
 	change := KeepaliveResumed
 	if node.Keepalive == KeepaliveNone {
@@ -93,6 +98,14 @@ func (w *Worker) noteHeartbeat(p *Partition, n uint32) {
 	}
 	node.Keepalive, node.Stopped = KeepaliveReceived, false
 	w.announceLifeChange(n, change)
+	return true
+}
+
+// repeatKeepalive reports a keepalive that changed nothing, of a node whose pipelines evaluate each one.
+func (w *Worker) repeatKeepalive(n uint32, node *Node) {
+	if node.EveryKeepalive && node.Keepalive == KeepaliveReceived {
+		w.announceLifeChange(n, KeepaliveRepeated)
+	}
 }
 
 // countBacklog subtracts received signals from the number that a node still has to send from its spool. At zero,
@@ -110,17 +123,36 @@ func (w *Worker) countBacklog(p *Partition, n uint32, signals uint64) {
 	node.backlog, node.BacklogUntil = 0, 0
 }
 
-// expireKeepalive reports a silent node: as a warning after its warning time, and as critical after its time-out.
+// expireKeepalive reports a silent node: as a warning after its warning time, and as critical after its time-out. It
+// repeats that after each such time for pipelines that evaluate every keepalive.
 func (w *Worker) expireKeepalive(p *Partition, n uint32) {
 	node := &p.nodes[n]
-	if node.Warning > 0 && node.Keepalive == KeepaliveReceived {
-		node.Keepalive = KeepaliveWarned
-		p.keepalives.Set(n, w.Listening+node.Timeout-node.Warning)
-		w.announceLifeChange(n, KeepaliveLate)
-		return
+	period := node.keepaliveTimeout()
+	untilNext := func() int64 { // until the next report; zero: there is none
+		switch left := node.Timeout - node.silence; {
+		case left > 0 && node.EveryKeepalive:
+			return min(left, period)
+		case left > 0:
+			return left
+		case node.EveryKeepalive:
+			return period
+		}
+		return 0
 	}
+	if node.silence == 0 {
+		node.silence = period
+	} else {
+		node.silence += untilNext()
+	}
+	if next := untilNext(); next > 0 {
+		p.keepalives.Set(n, w.Listening+next)
+	}
+	change := KeepaliveMissed
 	node.Keepalive = KeepaliveCritical
-	w.announceLifeChange(n, KeepaliveMissed)
+	if node.silence < node.Timeout {
+		change, node.Keepalive = KeepaliveLate, KeepaliveWarned
+	}
+	w.announceLifeChange(n, change)
 }
 
 // announceLifeChange reports a change of a node, such as a missed keepalive or a new session, to all reducers.
@@ -132,14 +164,14 @@ func (w *Worker) announceLifeChange(n uint32, announceLifeChange LifeChange) {
 
 // EndKeepalive stops the keepalive of a node until the node is heard again.
 func (p *Partition) EndKeepalive(n uint32) {
-	p.nodes[n].Keepalive = KeepaliveNone
+	p.nodes[n].Keepalive, p.nodes[n].silence = KeepaliveNone, 0
 	p.keepalives.Clear(n)
 }
 
 // OverrideKeepalive sets the status of a node's keepalive to one that an operator or a server result decided, not a
 // heartbeat. Its deadline is cleared: the next sign of life sets it again.
 func (p *Partition) OverrideKeepalive(n uint32, failing bool) {
-	p.nodes[n].Keepalive = KeepaliveReceived
+	p.nodes[n].Keepalive, p.nodes[n].silence = KeepaliveReceived, 0
 	if failing {
 		p.nodes[n].Keepalive = KeepaliveCritical
 	}

@@ -118,6 +118,7 @@ type Node struct {
 	LastSeen  int64 // receive time of the last sign of life, Unix ns; zero: never
 	Timeout   int64 // of its keepalive, ns; zero: it has none
 	Warning   int64 // silence after which its keepalive warns, ns; zero: it does not
+	silence   int64 // silence that its keepalive reported last, ns; zero: none
 
 	BacklogUntil int64 // listening time until which deadlines wait for the backlog; zero: they do not
 
@@ -127,6 +128,7 @@ type Node struct {
 
 	Keepalive       KeepaliveState
 	Stopped         bool // by a planned end: its deadlines wait until it comes back
+	EveryKeepalive  bool // pipelines evaluate each of its keepalives, and each repetition of a silence
 	awaitsHeartbeat bool // a deadline may wait for a sign of life: see Worker.Postpone
 }
 

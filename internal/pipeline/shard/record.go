@@ -59,7 +59,7 @@ func (w *Worker) applyBatch(p *Partition, id model.NodeID, body []byte) {
 	if !ok {
 		n = p.AddNode(id, 0)
 	}
-	w.noteHeartbeat(p, n)
+	counted := w.noteHeartbeat(p, n)
 	first := w.advanceStream(p, n)
 	if b.Gap != nil {
 		w.applyGap(n, first)
@@ -73,6 +73,10 @@ func (w *Worker) applyBatch(p *Partition, id model.NodeID, body []byte) {
 			w.Count(Duplicate, 1)
 		case s.Kind == wire.SignalKeepalive:
 			w.Count(Keepalive, 1)
+			if !counted {
+				w.repeatKeepalive(n, &p.nodes[n])
+			}
+			counted = false
 		case s.Kind > maxSignalKind || w.signals[s.Kind] == nil:
 			w.Count(UnknownKind, 1)
 		case s.Node != 0: // counted with the proxy node: proxied

@@ -122,6 +122,9 @@ const (
 	KeepaliveMissed
 	// Stopped is a planned end. Deadlines wait until KeepaliveResumed.
 	Stopped
+	// KeepaliveRepeated is a further keepalive of a node with EveryKeepalive. Such a node also reports
+	// KeepaliveLate and KeepaliveMissed again while it is silent.
+	KeepaliveRepeated
 )
 
 // NoNode is the index of no node.

@@ -330,6 +330,7 @@ func AppendText(b []byte, text string) []byte {
 const (
 	nodeStopped = 1 << iota
 	nodeWaits
+	nodeEveryKeepalive
 )
 
 // encode writes the snapshot section "nodes": the last intent record, the nodes and the tombstones of deleted nodes.
@@ -358,10 +359,14 @@ func (p *Partition) encodeNode(b []byte, n uint32, node *Node) []byte {
 	if node.awaitsHeartbeat {
 		flags |= nodeWaits
 	}
+	if node.EveryKeepalive {
+		flags |= nodeEveryKeepalive
+	}
 	b = append(b, flags, byte(node.Keepalive))
 	b = binary.LittleEndian.AppendUint64(b, node.session)
 	b = binary.AppendVarint(b, node.Timeout)
 	b = binary.AppendVarint(b, node.Warning)
+	b = binary.AppendVarint(b, node.silence)
 	b = binary.AppendVarint(b, node.LastSeen)
 	b = binary.AppendVarint(b, p.keepalives.Due(n))
 	b = binary.AppendUvarint(b, node.backlog)
@@ -402,7 +407,7 @@ func (p *Partition) decodeNode(d *Decoder, id model.NodeID) {
 	n := p.AddNode(id, model.NamespaceID(d.Uint32()))
 	node := &p.nodes[n]
 	flags := d.Byte()
-	node.Stopped, node.awaitsHeartbeat = flags&nodeStopped != 0, flags&nodeWaits != 0
+	node.Stopped, node.awaitsHeartbeat, node.EveryKeepalive = flags&nodeStopped != 0, flags&nodeWaits != 0, flags&nodeEveryKeepalive != 0
 	if node.Keepalive = KeepaliveState(d.Byte()); node.Keepalive >= keepaliveStates {
 		d.Fail("keepalive out of range")
 		return
@@ -410,6 +415,7 @@ func (p *Partition) decodeNode(d *Decoder, id model.NodeID) {
 	node.session = d.Fixed64()
 	node.Timeout = d.Int()
 	node.Warning = d.Int()
+	node.silence = d.Int()
 	node.LastSeen = d.Int()
 	if due := d.Int(); due > 0 {
 		p.keepalives.Set(n, due)

@@ -185,13 +185,14 @@ type Node struct {
 	Timeout   time.Duration // of its keepalives; zero: the server's default
 	Warning   time.Duration // silence after which the keepalive is WARNING; zero: never
 
-	Visitor bool // the agent connects only to send a result, so no keepalive is expected
+	EveryKeepalive bool // pipelines evaluate each keepalive
+	Visitor        bool // the agent connects only to send a result, so no keepalive is expected
 }
 
 // Mark returns the encoded journal record that marks the start or end of a node's session. m holds the session's id
 // and its other fields.
 func (n *Node) Mark(m wire.SessionMark) []byte {
-	m.Namespace, m.NoKeepalive = n.Namespace, n.Visitor
+	m.Namespace, m.NoKeepalive, m.EveryKeepalive = n.Namespace, n.Visitor, n.EveryKeepalive
 	m.KeepaliveMs, m.TimeoutMs, m.WarningMs = uint32(n.Keepalive.Milliseconds()), uint32(n.Timeout.Milliseconds()), uint32(n.Warning.Milliseconds())
 	return wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordSession, Node: n.ID, Session: &m})
 }

@@ -64,6 +64,8 @@ type Intent interface {
 // Checks finds the declarations of checks, and passive checks, to which unrequested events belong.
 type Checks interface {
 	FilterContext(node, runner model.NodeID, check model.CheckID) directory.FilterContext
+	// Keepalive returns the keepalive check of a node with its handlers and pipelines.
+	Keepalive(node model.NodeID) *model.CheckChunk
 	PassiveCheck(namespace, name string) (directory.PassiveCheck, bool)
 	PassiveChecks(namespace, source string) []model.CheckID
 	// CatchUp returns when applied changes are in force.

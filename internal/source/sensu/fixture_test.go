@@ -69,6 +69,7 @@ type testServer struct {
 	reports      map[uuid.UUID]intent.AgentReport
 	tombstones   map[uuid.UUID]intent.Tombstone
 	chunks       []*model.CheckChunk
+	pipelines    []string // of every keepalive
 	deleted      map[uuid.UUID]bool
 	records      []wire.Record
 	signals      []decodedSignal // of batches, in order
@@ -343,6 +344,13 @@ func (w *testServer) Apply(_ context.Context, _ intent.Actor, resources []model.
 
 // CatchUp implements Checks and does nothing.
 func (w *testServer) CatchUp(context.Context) error { return nil }
+
+// Keepalive implements Checks: it returns the keepalive check with the pipelines that the test has set.
+func (w *testServer) Keepalive(model.NodeID) *model.CheckChunk {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return &model.CheckChunk{Pipelines: w.pipelines}
+}
 
 // PassiveCheck implements Checks: it returns the passive check of a name that the test has set.
 func (w *testServer) PassiveCheck(_, name string) (directory.PassiveCheck, bool) {

@@ -47,7 +47,6 @@ func (x *session) register(received *sensuwire.ReceivedEvent, keepalive bool) er
 	x.Budget.Open(s.cfg.Limiter, &x.Node)
 	x.departure = agentDeparture{requested: m.Deregister, ephemeral: m.Deregister && info.ForgetAfter > 0}
 	x.keepalive = keepaliveTimesOf(&x.Node)
-	x.keepalive.assumed = !keepalive
 	x.shortenDeadAfter()
 	x.sent = s.registry.sentSecretsOf(info.ID, x.proven)
 	older, ok := s.registry.swapSession(x, wire.StreamID(s.cfg.Rand()))
@@ -136,7 +135,8 @@ func (x *session) recordMachine(received *sensuwire.ReceivedEvent, keepalive boo
 // (keepalive-interval and timeouts) or the server's defaults, in this order. An agent without a critical time-out is
 // critical after the one that warns.
 func (s *Server) nodeWithKeepalive(info *intent.NodeInfo, received *sensuwire.ReceivedEvent, keepalive bool) core.Node {
-	n := core.Node{ID: info.ID, Name: info.Name, Namespace: info.NamespaceID, Keepalive: info.Interval, Timeout: info.Timeout, Warning: info.Warning}
+	n := core.Node{ID: info.ID, Name: info.Name, Namespace: info.NamespaceID, Keepalive: info.Interval, Timeout: info.Timeout, Warning: info.Warning,
+		EveryKeepalive: len(s.cfg.Checks.Keepalive(info.ID).Pipelines) > 0}
 	if keepalive {
 		n.Keepalive = cmp.Or(n.Keepalive, boundedSeconds(received.Interval))
 		if n.Timeout == 0 && received.TTL > 0 {
@@ -170,27 +170,25 @@ func boundedSeconds(seconds uint32) time.Duration {
 // WithAppendLock.
 type keepaliveTimes struct {
 	interval, warning, timeout time.Duration
-	assumed                    bool // the times are the server's defaults, because no keepalive has arrived yet
+	every                      bool // pipelines evaluate each keepalive
 }
 
 // keepaliveTimesOf returns the keepalive times of a node.
 func keepaliveTimesOf(n *core.Node) keepaliveTimes {
-	return keepaliveTimes{interval: n.Keepalive, warning: n.Warning, timeout: n.Timeout}
+	return keepaliveTimes{interval: n.Keepalive, warning: n.Warning, timeout: n.Timeout, every: n.EveryKeepalive}
 }
 
-// updateKeepaliveTimes replaces the session's assumed keepalive times by those in the agent's first keepalive. The
-// journal gets the session's beginning again. If the journal fails, the next keepalive tries again.
-func (x *session) updateKeepaliveTimes(received *sensuwire.ReceivedEvent) {
+// updateKeepaliveTimes replaces the session's keepalive times where the agent's keepalive or the node's resource has
+// others. The journal gets the session's beginning again. If the journal fails, the next keepalive tries again.
+func (x *session) updateKeepaliveTimes(received *sensuwire.ReceivedEvent) (begun bool) {
 	info, ok := x.srv.cfg.Intent.LookupNode(x.UID)
 	if !ok {
-		return
+		return false
 	}
 	n := x.srv.nodeWithKeepalive(&info, received, true)
-	k, before := keepaliveTimesOf(&n), x.keepalive
-	before.assumed = false
-	if k == before {
-		x.keepalive.assumed = false
-		return
+	k := keepaliveTimesOf(&n)
+	if k == x.keepalive {
+		return false
 	}
 	x.WithAppendLock(func() { // so that the mark comes before the marks of a later session
 		before := x.keepalive
@@ -200,7 +198,9 @@ func (x *session) updateKeepaliveTimes(received *sensuwire.ReceivedEvent) {
 			return
 		}
 		x.shortenDeadAfter()
+		begun = true
 	})
+	return begun
 }
 
 // shortenDeadAfter shortens the time after which a silent agent of an ephemeral node counts as dead, so that its

@@ -43,7 +43,7 @@ func TestHandshakeIsBounded(t *testing.T) {
 
 // The times of a keepalive come from the node's resource, then from the agent, then from the server.
 func TestKeepaliveTimesComeFromNodeAgentOrServer(t *testing.T) {
-	s := &Server{cfg: Config{Limits: Limits{SessionLimits: core.SessionLimits{Keepalive: 20 * time.Second, Timeout: 120 * time.Second}}}}
+	s := &Server{cfg: Config{Checks: &testServer{}, Limits: Limits{SessionLimits: core.SessionLimits{Keepalive: 20 * time.Second, Timeout: 120 * time.Second}}}}
 	for name, c := range map[string]struct {
 		info                       intent.NodeInfo
 		said                       sensuwire.ReceivedEvent
@@ -216,6 +216,34 @@ func TestFirstKeepaliveSetsTheTimeouts(t *testing.T) {
 		if !slices.Equal(marks, want) || len(session) != 1 {
 			t.Errorf("json %v: %v of %d sessions, want %v", json, marks, len(session), want)
 		}
+	}
+}
+
+// TestKeepalivesOfPipelinesAreMarked checks that the journal gets the session's beginning again when the node's keepalive
+// gains or loses pipelines, and that each keepalive is a heartbeat once: such a beginning takes the place of a signal.
+func TestKeepalivesOfPipelinesAreMarked(t *testing.T) {
+	w := newTestServer(t, nil)
+	a := w.mustDial("web", true)
+	go a.read()
+	keepalive := func(pipelines ...string) {
+		w.update(func() { w.pipelines = pipelines })
+		a.send(sensuwire.TypeKeepalive, &sensuwire.Event{Timestamp: 1, Entity: &a.entity, Interval: 5, Warning: 30})
+	}
+	for i, step := range []struct {
+		pipelines      []string
+		marks, signals int
+		every          bool
+	}{{nil, 1, 1, false}, {[]string{"alerts"}, 2, 1, true}, {[]string{"alerts"}, 2, 2, true}, {nil, 3, 3, false}} {
+		keepalive(step.pipelines...)
+		w.wait(fmt.Sprintf("step %d", i), func() bool {
+			marks, every := 0, false
+			for _, r := range w.records {
+				if r.Session != nil {
+					marks, every = marks+1, r.Session.EveryKeepalive
+				}
+			}
+			return marks == step.marks && len(w.signals) == step.signals && every == step.every
+		})
 	}
 }
 

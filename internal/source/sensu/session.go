@@ -142,7 +142,8 @@ func (x *session) handleMessage(frame []byte) (out messageOutcome, cause string)
 	if string(received.Entity) != x.entity || len(received.Namespace) > 0 && string(received.Namespace) != x.namespace {
 		return x.refuseMessage(otherEntity, "an event of entity "+string(received.Namespace)+"/"+string(received.Entity)+": an agent may report on its own entity only"), ""
 	}
-	if !x.registered {
+	begun := !x.registered
+	if begun {
 		if err := x.register(received, keepalive); err != nil {
 			return sessionDisplaced, x.refuseRegistration(err)
 		}
@@ -150,11 +151,11 @@ func (x *session) handleMessage(frame []byte) (out messageOutcome, cause string)
 	if !keepalive {
 		return (&incomingEvent{x, received}).handleEvent()
 	}
-	if x.keepalive.assumed {
-		x.updateKeepaliveTimes(received)
-	}
 	if received.Sum != x.machineSum {
 		x.recordMachine(received, true)
+	}
+	if (begun || x.updateKeepaliveTimes(received)) && x.keepalive.every {
+		return keepaliveKept, "" // pipelines evaluate the session's beginning as this keepalive
 	}
 	return x.addSignal(0, 0, nil, directory.ProxyNode{})
 }
@@ -232,7 +233,7 @@ func (x *session) End(cause string) {
 // keepalives, which may be known later than the node.
 func (x *session) mark(m wire.SessionMark) []byte {
 	n := x.Node
-	n.Keepalive, n.Warning, n.Timeout = x.keepalive.interval, x.keepalive.warning, x.keepalive.timeout
+	n.Keepalive, n.Warning, n.Timeout, n.EveryKeepalive = x.keepalive.interval, x.keepalive.warning, x.keepalive.timeout, x.keepalive.every
 	m.Session = x.ID
 	return n.Mark(m)
 }
