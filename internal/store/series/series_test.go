@@ -33,7 +33,7 @@ const start = int64(1_800_000_000_000) // ms
 // open opens a store in a folder.
 func open(t *testing.T, dir string) Store {
 	t.Helper()
-	s, err := Open(dir, Options{LateWindow: time.Hour, MaxSeries: 2})
+	s, err := Open(dir, Options{LateWindow: time.Hour, MaxSeries: 2, stripes: 1 << 10})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,44 +85,6 @@ func want(t *testing.T, s Store, points ...point) {
 	t.Helper()
 	if got := read(t, s)[load.String()]; !slices.Equal(got, points) {
 		t.Errorf("values %v, want %v", got, points)
-	}
-}
-
-// TestStoreKeepsValues appends values in order, late and two in a millisecond, and reads them again after a restart.
-func TestStoreKeepsValues(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir)
-	a := s.Appender(3, 4)
-	var ref Series
-	add(t, a, &ref, load, 0, 1)
-	add(t, a, &ref, load, 100, 2) // the same millisecond
-	add(t, a, &ref, load, 5e6, 3)
-	commit(t, a, 1)
-	add(t, a, &ref, load, 3e6, 4) // late
-	add(t, a, &ref, load, -2*int64(time.Hour), 5)
-	commit(t, a, 2)
-	points := []point{{0, 1}, {1, 2}, {3, 4}, {5, 3}}
-	want(t, s, points...)
-	if c := s.Counts(); c != (Counts{Values: 4, Moved: 1, Late: 1}) {
-		t.Errorf("counts %+v", c)
-	}
-	if p := s.Floor(3, 4, 7); p.Number != 0 {
-		t.Errorf("floor %v before Sync", p)
-	}
-	if err := errors.Join(s.Sync(), s.Close()); err != nil {
-		t.Fatal(err)
-	}
-	s = open(t, dir)
-	defer s.Close()
-	want(t, s, points...)
-	if p := s.Floor(3, 4, 7); p != (journal.Position{Log: 7, Number: 2}) {
-		t.Errorf("floor %v", p)
-	}
-	if p := s.Floor(3, 4, 8); p.Number != 0 {
-		t.Errorf("floor %v in another log", p)
-	}
-	if got := read(t, s); len(got) != 1 {
-		t.Errorf("queries see %v", got)
 	}
 }
 
@@ -202,20 +164,6 @@ func TestFailedCommitLeavesBehind(t *testing.T) {
 	add(t, a, &ref, load, 6e6, 3)
 	commit(t, a, 3)
 	want(t, s, point{0, 1}, point{5, 2}, point{6, 3})
-}
-
-// TestNamespaceLimit refuses and counts a third series of a namespace, not of another one.
-func TestNamespaceLimit(t *testing.T) {
-	s := open(t, t.TempDir())
-	defer s.Close()
-	a := s.Appender(0, 4)
-	for i, l := range []labels.Labels{load, Labels("a", "n", "default", "t"), Labels("b", "n", "default", "t"), Labels("b", "n", "other", "t")} {
-		add(t, a, &Series{}, l, int64(i), 1)
-	}
-	commit(t, a, 1)
-	if c := s.Counts(); c.Values != 3 || c.Unbounded != 1 {
-		t.Errorf("counts %+v", c)
-	}
 }
 
 // TestMetricName makes names that PromQL takes.
@@ -355,28 +303,6 @@ func TestRestartForgetsTimes(t *testing.T) {
 	want(t, s, point{0, 1}, point{5, 2})
 	if c := s.Counts(); c.Moved != 0 {
 		t.Errorf("counts %+v", c)
-	}
-}
-
-// TestStoredWithOtherWorkers finds how far a partition is stored after the number of workers changed.
-func TestStoredWithOtherWorkers(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir)
-	for worker := range 2 {
-		a := s.Appender(worker, 2)
-		add(t, a, &Series{}, load, int64(worker)*5e6, 1)
-		commit(t, a, uint64(10+worker))
-	}
-	if err := errors.Join(s.Sync(), s.Close()); err != nil {
-		t.Fatal(err)
-	}
-	s = open(t, dir)
-	defer s.Close()
-	same := func(p journal.Position) journal.Position { return p }
-	for partition, want := range [...]uint64{10, 11, 10, 11} {
-		if got := s.Stored(partition, same); got != want {
-			t.Errorf("partition %d is stored up to %d, want %d", partition, got, want)
-		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package series
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,7 @@ type Options struct {
 	MaxSeries  int           // in the head, per namespace; zero: no limit
 	Logger     *slog.Logger
 	Registry   prometheus.Registerer // nil: the metrics of the tsdb are not shown
+	stripes    int                   // of the table of series; zero: enough for 1,000,000 series without a queue
 }
 
 // db is a Store on Prometheus' tsdb.
@@ -71,6 +73,27 @@ type progress struct {
 // counters are Counts while they change.
 type counters struct{ values, moved, late, duplicate, unbounded atomic.Uint64 }
 
+// register shows the counters on a registry.
+func (c *counters) register(r prometheus.Registerer) (err error) {
+	for _, m := range [...]struct {
+		name, reason, help string
+		value              *atomic.Uint64
+	}{
+		{"values_total", "", "Values appended to the series store.", &c.values},
+		{"moved_total", "", "Values moved by 1 ms, because their series has a value at that time.", &c.moved},
+		{"refused_total", "late", "Values that the series store refused.", &c.late},
+		{"refused_total", "duplicate", "Values that the series store refused.", &c.duplicate},
+		{"refused_total", "series", "Values that the series store refused.", &c.unbounded},
+	} {
+		o := prometheus.CounterOpts{Namespace: "muster", Subsystem: "series", Name: m.name, Help: m.help}
+		if m.reason != "" {
+			o.ConstLabels = prometheus.Labels{"reason": m.reason}
+		}
+		err = errors.Join(err, r.Register(prometheus.NewCounterFunc(o, func() float64 { return float64(m.value.Load()) })))
+	}
+	return err
+}
+
 // Open opens the store in a folder, and makes the folder if it is missing.
 func Open(dir string, o Options) (Store, error) {
 	s := &db{dir: dir, limit: &namespaceLimit{series: map[string]int{}}, progress: map[positionKey]*progress{}}
@@ -79,7 +102,7 @@ func Open(dir string, o Options) (Store, error) {
 	t := tsdb.DefaultOptions()
 	t.RetentionDuration, t.MaxBytes = o.Retention.Milliseconds(), o.MaxBytes
 	t.OutOfOrderTimeWindow = o.LateWindow.Milliseconds()
-	t.StripeSize = 1 << 18                  // 1,000,000 series find theirs without a queue
+	t.StripeSize = cmp.Or(o.stripes, 1<<18)
 	t.BlockReloadInterval = 5 * time.Second // else full chunks wait for a minute in memory
 	t.NoLockfile = true                     // the data folder is locked
 	t.SeriesLifecycleCallback = s.limit
@@ -92,7 +115,7 @@ func Open(dir string, o Options) (Store, error) {
 		err = s.Sync()
 	}
 	if err == nil && o.Registry != nil {
-		err = o.Registry.Register(s.shown)
+		err = errors.Join(o.Registry.Register(s.shown), s.counts.register(o.Registry))
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open series store %q: %w", dir, err), s.tsdb.Close())
