@@ -4,6 +4,7 @@ package test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -313,44 +314,50 @@ var damageKinds = []struct {
 	{"empty", false, func([]byte, int) []byte { return nil }},
 	{"gone", false, nil},
 	{"foreign", false, nil},
+	{"older", false, nil},
 }
 
 // damagePlaces are the places of damage: in the header, in the first part, in the middle, at the end.
 var damagePlaces = []float64{0.0001, 0.2, 0.5, 0.999}
 
-// damagedFiles are the files of a data folder that the suite damages. The last file of a pattern is damaged, or all.
+// damagedFiles are the files of a data folder that the suite damages: the last file of the patterns, or all.
 var damagedFiles = []struct {
-	name, pattern string
-	all, killed   bool // killed: only in a folder whose server was killed
+	name, patterns string
+	all, killed    bool // killed: only in a folder whose server was killed
+	together       bool // only set back to older copies
 }{
-	{name: "segment", pattern: "journal/*.log"},
-	{name: "format", pattern: "journal/FORMAT"},
-	{name: "snapshots", pattern: "snapshots/*.snap", all: true},
-	{name: "intent", pattern: "intent.db"},
-	{name: "intent-wal", pattern: "intent.db-wal", killed: true},
-	{name: "history", pattern: "history.db"},
-	{name: "history-wal", pattern: "history.db-wal", killed: true},
-	{name: "ca", pattern: "pki/ca.crt"},
-	{name: "ca-key", pattern: "pki/ca.key"},
-	{name: "signing-key", pattern: "pki/assignments.key"},
-	{name: "server-certificate", pattern: "pki/server.crt"},
+	{name: "segment", patterns: "journal/*.log"},
+	{name: "format", patterns: "journal/FORMAT"},
+	{name: "snapshots", patterns: "snapshots/*.snap", all: true},
+	{name: "intent", patterns: "intent.db"},
+	{name: "intent-wal", patterns: "intent.db-wal", killed: true},
+	{name: "history", patterns: "history.db"},
+	{name: "history-wal", patterns: "history.db-wal", killed: true},
+	{name: "ca", patterns: "pki/ca.crt"},
+	{name: "ca-key", patterns: "pki/ca.key"},
+	{name: "signing-key", patterns: "pki/assignments.key"},
+	{name: "server-certificate", patterns: "pki/server.crt"},
+	{name: "journal and snapshots", patterns: "journal/*.log snapshots/*.snap", all: true, together: true},
 }
 
 // damageCase describes one kind of damage to one file in a copy of a data folder.
 type damageCase struct {
-	name, pattern string
-	all           bool
-	kind, place   int
+	name, patterns string
+	all            bool
+	kind, place    int
 }
 
 // damageCases returns the cases of the damage test: each kind of damage at each place of each file. In short it is a
 // sample.
 func damageCases(killed bool) (list []damageCase) {
 	for _, f := range damagedFiles {
-		if f.killed && !killed || killed && strings.HasPrefix(f.pattern, "pki/") { // a kill leaves pki as a stop does
+		if f.killed && !killed || killed && strings.HasPrefix(f.patterns, "pki/") { // a kill leaves pki as a stop does
 			continue
 		}
 		for kind, k := range damageKinds {
+			if f.together && k.name != "older" {
+				continue
+			}
 			places := len(damagePlaces)
 			if !k.placed {
 				places = 1
@@ -360,7 +367,7 @@ func damageCases(killed bool) (list []damageCase) {
 				if k.placed {
 					name += fmt.Sprintf(" at %g", damagePlaces[place])
 				}
-				list = append(list, damageCase{name, f.pattern, f.all, kind, place})
+				list = append(list, damageCase{name, f.patterns, f.all, kind, place})
 			}
 		}
 	}
@@ -373,18 +380,37 @@ func damageCases(killed bool) (list []damageCase) {
 	return list
 }
 
-// damage damages a server's folder as the case describes; foreign is the folder of another server.
-func (c damageCase) damage(t *testing.T, data, foreign string) {
-	t.Helper()
-	files, _ := filepath.Glob(filepath.Join(data, c.pattern))
-	slices.Sort(files)
-	require(t, len(files) != 0, "no file %s", c.pattern)
-	if !c.all {
-		files = files[len(files)-1:]
+// matchFiles returns the files of a folder that match one of several patterns.
+func matchFiles(dir, patterns string) (files []string) {
+	for _, pattern := range strings.Fields(patterns) {
+		matches, _ := filepath.Glob(filepath.Join(dir, pattern))
+		files = append(files, matches...)
 	}
-	others, _ := filepath.Glob(filepath.Join(foreign, c.pattern))
+	slices.Sort(files)
+	return files
+}
+
+// damage damages a server's folder as the case describes; older is an earlier copy of the folder, foreign the folder of
+// another server.
+func (c damageCase) damage(t *testing.T, data, older, foreign string) {
+	t.Helper()
+	files, olders, others := matchFiles(data, c.patterns), matchFiles(older, c.patterns), matchFiles(foreign, c.patterns)
+	require(t, len(files) != 0 && len(olders) != 0, "no file %s", c.patterns)
+	if !c.all {
+		files, olders = files[len(files)-1:], olders[len(olders)-1:]
+	}
+	k := damageKinds[c.kind]
+	if k.name == "older" {
+		for _, file := range files {
+			testenv.NoError(t, os.Remove(file))
+		}
+		for _, file := range olders {
+			writeFile(t, filepath.Join(data, strings.TrimPrefix(file, older)), readFile(t, file))
+		}
+		return
+	}
 	for _, file := range files {
-		switch k := damageKinds[c.kind]; {
+		switch {
 		case k.change != nil:
 			content := readFile(t, file)
 			at := int(damagePlaces[c.place] * float64(len(content)))
@@ -398,22 +424,113 @@ func (c damageCase) damage(t *testing.T, data, foreign string) {
 	}
 }
 
+// damagedTemplate has an item and a trigger that is true at once.
+const damagedTemplate = `
+kind: Template
+metadata: {name: linux}
+spec:
+  targets: {groups: [all]}
+  items: [{key: system.uptime, type: unsigned, interval: 1s, unit: s}]
+  triggers: [{name: machine is up, expression: "min(//system.uptime,#3)>0", severity: high}]
+`
+
+// installationRecord is the content of an installation before its damage.
+type installationRecord struct {
+	states  map[harness.StateKey]load.Kept
+	history map[string]int          // number of entries by their text, always 1
+	items   map[string]v1.ItemState // by node and key
+}
+
+// readHistory returns the changes of status in the history of the fleet and of triggers, with the number of each. With
+// incomplete, a namespace may be lost. A damaged history is an error.
+func readHistory(t *testing.T, api *client.Client, incomplete bool) (list map[string]int, err error) {
+	t.Helper()
+	list = map[string]int{}
+	for _, namespace := range []string{simulated.Namespace, model.DefaultNamespaceName} {
+		for q := (v1.HistoryQuery{Namespace: namespace, Limit: 500}); ; {
+			page, err := api.Events.Entries(t.Context(), q)
+			if incomplete && model.ClassOf(err) == model.NotFound {
+				break
+			}
+			if err != nil {
+				return nil, err
+			}
+			for _, e := range page.Items {
+				if e.Kind == "status" && e.Check != model.KeepaliveCheckName && e.Node != model.ServerNodeName {
+					list[fmt.Sprint(e.Node, " ", e.Source, " ", e.Executed.UnixMilli(), " ", e.StatusName)]++
+				}
+			}
+			if q.After = page.Next; q.After == "" {
+				break
+			}
+		}
+	}
+	return list, nil
+}
+
+// readItems returns the last values of items by node and key.
+func readItems(t *testing.T, api *client.Client) map[string]v1.ItemState {
+	t.Helper()
+	page := testenv.Value(api.Items(t.Context(), v1.ItemFilter{}, 100, ""))(t)
+	list := map[string]v1.ItemState{}
+	for _, i := range page.Items {
+		list[i.Node+" "+i.Key] = i
+	}
+	return list
+}
+
 // A server on damaged files either refuses to start with a repair command, or starts and reports every loss. The
 // server refuses to start and names the folder and a command that makes it start, or it starts with all states, or it
-// says in its log what is lost. It never has a state that did not exist; the ledger and the independent count by API
-// agree; ids that were used are not given again.
+// says in its log what is lost. It never has a state that did not exist; the ledger and the independent counts by API
+// and history agree; ids that were used are not given again.
 func TestDamageSuite(t *testing.T) {
 	t.Parallel()
 	fleet := harness.Fleet{Agents: 5, Checks: 4, Interval: 200 * time.Millisecond}
-	killed, before := killedAfterLoad(t, fleet, 3*time.Second, func(cfg *load.Config) { cfg.Changes = 0.2 }, "--snapshot-cycle", "1s")
+	killed := harness.StartFleet(t, fleet, "--snapshot-cycle", "1s")
+	killed.Apply(damagedTemplate)
+	agent := killed.StartAgent("db1")
+	killed.AwaitOutput("get problems", "db1", "linux:machine is up")
+	runLoad := func() {
+		cfg := killed.LoadConfig(fleet, 3*time.Second)
+		cfg.Changes = 0.2
+		rep, err := load.Run(t.Context(), cfg)
+		require(t, err == nil && lostNothing(rep), "load run: %v %+v", err, rep)
+	}
+	runLoad()
+	older := filepath.Join(t.TempDir(), "older")
+	killed.Pause() // the copy equals a snapshot of the disk
+	harness.CopyFolder(t, killed.Data, older)
+	killed.Resume()
+	runLoad()
+	agent.Stop()
+	before := &installationRecord{states: killed.FleetStates()}
+	killed.Kill()
 	stopped := killed.Clone(t)
 	stopped.Start()
+	api := stopped.Client()
+	awaitHistory(t, api)
+	history, err := readHistory(t, api, false)
+	testenv.NoError(t, err)
+	before.history, before.items = history, readItems(t, api)
+	require(t, len(before.history) > 20 && before.items["db1 system.uptime"].Value != "", "%d changes, items %+v", len(before.history), before.items)
 	stopped.Stop()
 	other := harness.NewServer(t)
 	other.Prepare(fleet)
 	other.Start()
 	other.Stop()
-	cases := 0
+	t.Run("killed in a row", func(t *testing.T) {
+		t.Parallel()
+		s := killed.Clone(t)
+		for i := range inShort(5, 12) {
+			s.Launch()
+			if i%2 == 0 {
+				s.AwaitLog([]string{"event view is up to date", "msg=ready"}[i/2%2])
+			}
+			s.Kill()
+		}
+		surviveDamage(t, s, before)
+	})
+	cases := 1
 	for _, base := range []struct {
 		name   string
 		server *harness.Server
@@ -424,21 +541,21 @@ func TestDamageSuite(t *testing.T) {
 			t.Run(base.name+" "+c.name, func(t *testing.T) {
 				t.Parallel()
 				s := base.server.Clone(t)
-				c.damage(t, s.Data, other.Data)
+				c.damage(t, s.Data, older, other.Data)
 				surviveDamage(t, s, before)
 			})
 		}
 	}
 	t.Logf("%d cases", cases)
-	assert(t, testing.Short() || cases >= 200, "%d cases, want at least 200", cases)
+	assert(t, testing.Short() || cases >= 240, "%d cases, want at least 240", cases)
 }
 
 // lossesInLog are the texts by which the log of a server that starts reports lost states.
 var lossesInLog = []string{"cut a torn commit", "snapshot is unusable", "ignoring snapshots of another incarnation"}
 
-// surviveDamage starts a server on a damaged folder, repairs the folder if necessary, and compares the states with
-// those before the damage.
-func surviveDamage(t *testing.T, s *harness.Server, before map[harness.StateKey]load.Kept) {
+// surviveDamage starts a server on a damaged folder, repairs the folder if necessary, and compares states, history and
+// items with those before the damage.
+func surviveDamage(t *testing.T, s *harness.Server, before *installationRecord) {
 	t.Helper()
 	s.Launch()
 	harness.Until(t, 90*time.Second, "the server is ready or has refused", func() (string, bool) {
@@ -453,21 +570,56 @@ func surviveDamage(t *testing.T, s *harness.Server, before map[harness.StateKey]
 		s.Start()
 	}
 	after := s.FleetStates()
-	older := countOlderStates(t, before, after)
+	older := countOlderStates(t, before.states, after)
 	reported := refused || slices.ContainsFunc(lossesInLog, func(text string) bool { return strings.Contains(refusal, text) })
 	assert(t, older == 0 || reported, "%d states are older than before, and nothing says so:\n%s", older, refusal)
 	api := s.Client()
 	compareAPIWithView(t, api, after, refused)
+	awaitHistory(t, api)
+	history, err := readHistory(t, api, reported)
+	var damaged *model.Error
+	if errors.As(err, &damaged) { // pages that no start reads: the reader gets the file and the command
+		expectTexts(t, damaged.Message, filepath.Join(s.Data, "history.db"), "is damaged")
+		s.Stop()
+		runRepair(t, s, ": "+damaged.Hint)
+		s.Start()
+		api, reported = s.Client(), true
+		awaitHistory(t, api)
+		history, err = readHistory(t, api, reported)
+	}
+	testenv.NoError(t, err)
+	before.compareHistory(t, history, reported)
+	before.compareItems(t, readItems(t, api), reported)
 	s.CLI("apply", "-f", tempFile(t, "check.yaml", "kind: Check\nmetadata: {name: after}\nspec: {command: [\"true\"], interval: 1h}\n"))
 	body, _, err := api.Resources.Get(t.Context(), kind.Check().KindInfo, model.DefaultNamespaceName, "after")
 	testenv.NoError(t, err)
 	var made struct{ Status struct{ ID uint64 } }
 	decodeJSON(t, body, &made)
-	for place := range before {
+	for place := range before.states {
 		require(t, made.Status.ID > place.Check, "id %d was given before", made.Status.ID)
 	}
 	expectNoTexts(t, refusal+s.Log(), "panic", "BUG")
 	s.Kill()
+}
+
+// compareHistory compares the history with that before the damage. With incomplete, a loss was reported: entries may be
+// missing, but none is there twice, and none that never was.
+func (r *installationRecord) compareHistory(t *testing.T, history map[string]int, incomplete bool) {
+	t.Helper()
+	for entry, n := range history {
+		assert(t, n == r.history[entry], "history has %q %d times, before %d times", entry, n, r.history[entry])
+	}
+	assert(t, incomplete || len(history) == len(r.history), "history has %d changes, before %d", len(history), len(r.history))
+}
+
+// compareItems compares the last values of items with those before the damage. With incomplete, they may be older or missing.
+func (r *installationRecord) compareItems(t *testing.T, items map[string]v1.ItemState, incomplete bool) {
+	t.Helper()
+	for name, was := range r.items {
+		now, known := items[name]
+		same := now.Value == was.Value && now.At.Equal(was.At)
+		assert(t, same || incomplete && (!known || now.At.Before(was.At)), "item %s is %+v, was %+v", name, now, was)
+	}
 }
 
 // compareAPIWithView compares the results that the API counts with those of the view. With incomplete, the API may not know some events,
@@ -475,23 +627,27 @@ func surviveDamage(t *testing.T, s *harness.Server, before map[harness.StateKey]
 func compareAPIWithView(t *testing.T, api *client.Client, states map[harness.StateKey]load.Kept, incomplete bool) {
 	t.Helper()
 	applied := map[harness.StateKey]uint64{}
-	for q := (v1.EventFilter{Namespace: simulated.Namespace, Limit: 100}); ; {
-		page, err := api.Events.List(t.Context(), q)
-		if incomplete && model.ClassOf(err) == model.NotFound { // the namespace was lost with the intent
-			break
-		}
-		testenv.NoError(t, err)
-		for i := range page.Items {
-			if e := &page.Items[i]; e.CheckID >= model.FirstCheck {
-				applied[harness.StateKey{Node: uint64(e.NodeID), Check: uint64(e.CheckID)}] = e.Results
+	for _, namespace := range []string{simulated.Namespace, model.DefaultNamespaceName} {
+		for q := (v1.EventFilter{Namespace: namespace, Limit: 100}); ; {
+			page, err := api.Events.List(t.Context(), q)
+			if incomplete && model.ClassOf(err) == model.NotFound { // the namespace was lost with the intent
+				break
 			}
-		}
-		if q.After = page.Next; q.After == "" {
-			break
+			testenv.NoError(t, err)
+			for i := range page.Items {
+				e := &page.Items[i]
+				applied[harness.StateKey{Node: uint64(e.NodeID), Check: uint64(e.CheckID)}] = e.Results // triggers have check 0
+			}
+			if q.After = page.Next; q.After == "" {
+				break
+			}
 		}
 	}
 	for place, kept := range states {
 		n, shown := applied[place]
+		if !shown {
+			n, shown = applied[harness.StateKey{Node: place.Node}]
+		}
 		assert(t, !shown && incomplete || n == kept.Results, "%+v: the API counts %d results, the view %d", place, n, kept.Results)
 	}
 }
