@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -300,6 +301,63 @@ func TestLostSnapshotsStopStart(t *testing.T) {
 	after := s.FleetStates()
 	assert(t, len(after) == len(before), "%d states came back of %d", len(after), len(before))
 	s.Stop()
+}
+
+// A lost history is made again from a journal that begins later than the server, from its oldest snapshots on, and the
+// repair says from when.
+func TestHistoryIsMadeAgainFromTheRestOfTheJournal(t *testing.T) {
+	t.Parallel()
+	fleet := harness.Fleet{Agents: 20, Checks: 5, Interval: 100 * time.Millisecond}
+	whole, before := killedAfterLoad(t, fleet, 6*time.Second, func(c *load.Config) { c.Output, c.Changes = 20_000, 0.3 }, "--snapshot-cycle", "3s", "--journal-budget", "64MiB")
+	paths, _ := segments(t, whole)
+	require(t, !strings.HasSuffix(paths[0], "/00000000000000000001.log"), "the journal was not cut: nothing is shown")
+	type change struct {
+		at          int64
+		node, check string
+		status      model.Status
+	}
+	changes := func(s *harness.Server, since time.Time) map[change]bool {
+		s.Start()
+		compareStates(t, before, s.FleetStates())
+		awaitHistory(t, s.API)
+		list := map[change]bool{}
+		for q := (v1.HistoryQuery{Limit: 1000, Since: since}); ; {
+			page := testenv.Value(s.API.Events.Entries(t.Context(), q))(t)
+			for _, e := range page.Items {
+				if e.Kind == "status" && e.Node != model.ServerNodeName && e.Check != model.KeepaliveCheckName {
+					list[change{e.At.UnixNano(), e.Node, e.Check, e.Status}] = true
+				}
+			}
+			if q.After = page.Next; page.Next == "" {
+				break
+			}
+		}
+		s.Kill()
+		return list
+	}
+	for name, spoil := range map[string]func(t *testing.T, db string){
+		"gone": func(t *testing.T, db string) { testenv.NoError(t, errors.Join(os.Remove(db), os.Remove(db+"-wal"))) },
+		"damaged": func(t *testing.T, db string) {
+			data := readFile(t, db)
+			clear(data[len(data)/4 : len(data)/2])
+			writeFile(t, db, data)
+			wal := readFile(t, db+"-wal")
+			writeFile(t, db+"-wal", wal[:len(wal)/2])
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := whole.Clone(t)
+			spoil(t, filepath.Join(s.Data, "history.db"))
+			said := s.CLI("doctor", "repair", "--data", s.Data)
+			s.Try("doctor", "repair", "--data", s.Data).Expect(0, "nothing was changed")
+			found := regexp.MustCompile(`the next start makes the changes since (\S+) \(commit \d+\) again`).FindStringSubmatch(said)
+			require(t, found != nil, "repair says:\n%s", said)
+			since := testenv.Value(time.Parse(time.RFC3339, found[1]))(t).Add(time.Second) // it is shown in whole seconds
+			was, is := changes(whole.Clone(t), since), changes(s, since)
+			require(t, len(was) > 100, "only %d changes since %s: the test shows nothing", len(was), since)
+			assert(t, maps.Equal(was, is), "%d changes since %s, were %d", len(is), since, len(was))
+		})
+	}
 }
 
 // damageKinds are the kinds of damage to a file; at is the place, from 0 to 1, of those that have one.

@@ -322,6 +322,15 @@ func TestRouteTellsOpenProblems(t *testing.T) {
 	awaitFile(t, book.path, 1, `"kind":"summary"`)
 	expectTexts(t, s.CLI("event", "notify", "web01/disk", "-m", "now"), "1 open problem: route default notifies book at ")
 	book.awaitKinds("disk", "summary", "opened")
+	s.AwaitOutput("why web01/disk", "route web: book is told, and no later step or repetition is due")
+	s.CLI("delete", "route", "web", "--yes")
+	s.AwaitOutput("why web01/disk", "route web is deleted: book, told through it, will be told of the closing")
+	const again = "2 open problems: route office %s book of none of them now: already told through book"
+	expectTexts(t, apply("office", ", match: {targets: {nodes: [web01]}}", "--dry-run"), fmt.Sprintf(again, "would notify"))
+	expectTexts(t, apply("office", ", match: {targets: {nodes: [web01]}}"), fmt.Sprintf(again, "notifies"))
+	s.AwaitOutput("why web01/disk", "route office: book is told already through route web, and no later step or repetition is due")
+	expectTexts(t, apply("office", ", match: {targets: {nodes: [web01]}, checks: [disk, load]}"), fmt.Sprintf(again, "notifies"))
+	book.awaitKinds("disk", "summary", "opened")
 }
 
 // One command creates a handler that pages, and one alert leads to message, acknowledgement, recovery and a timeline.

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -33,7 +32,6 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/pki"
-	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/react"
 	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/selfcheck"
@@ -54,6 +52,11 @@ func (s *Server) openAPI(context.Context) error {
 	if s.cfg.Pending != "off" {
 		pending = apinodes.NewPending(s.queues, s.now)
 		ask = pending.Ask
+	}
+	inForce := func(ctx context.Context) {
+		if err := s.planner.CatchUp(ctx); err != nil {
+			s.log.Warn("the change is stored, and the planner compiles it a moment later", "err", err)
+		}
 	}
 	options := api.Options{
 		Stores: view.Stores{
@@ -81,8 +84,8 @@ func (s *Server) openAPI(context.Context) error {
 			},
 		},
 		Reports:   reports.Options{Retention: time.Duration(s.cfg.HistoryRetention)},
-		Resources: resources.Options{Archives: s.archives, ChangeRouting: changeRouting(s.reactor, s.planner, s.log), PreviewRouting: s.reactor.PreviewRouting},
-		Routing:   routing.Options{Handlers: s.reactor},
+		Resources: resources.Options{Archives: s.archives, ChangeRouting: changeRouting(s.reactor, inForce), PreviewRouting: s.reactor.PreviewRouting},
+		Routing:   routing.Options{Handlers: s.reactor, InForce: inForce},
 		Runs:      apiruns.Options{New: func() apiruns.Runs { return runRequests{s.sessions.NewRuns(), s.sessions, s.bridge} }},
 		Server:    server.Options{Describe: s.describe, NotReady: s.NotReady, Pending: pending.Len},
 		Enrol: &pki.Enroller{
@@ -314,16 +317,14 @@ func (s *Server) statusLine() string {
 }
 
 // changeRouting returns a function that changes resources and then returns the open problems whose route has changed.
-func changeRouting(r *react.Reactor, p *plan.Planner, log *slog.Logger) func(context.Context, react.RoutingChange, func() error) ([]react.RoutedProblems, bool, error) {
-	return func(ctx context.Context, c react.RoutingChange, change func() error) ([]react.RoutedProblems, bool, error) {
-		return r.ChangeRouting(ctx, c, func() error {
-			if err := change(); err != nil {
-				return err
+func changeRouting(r *react.Reactor, inForce func(context.Context)) func(context.Context, react.RoutingChange, func() (*react.ReceiverEdits, error)) ([]react.RoutedProblems, bool, error) {
+	return func(ctx context.Context, c react.RoutingChange, change func() (*react.ReceiverEdits, error)) ([]react.RoutedProblems, bool, error) {
+		return r.ChangeRouting(ctx, c, func() (*react.ReceiverEdits, error) {
+			edits, err := change()
+			if err == nil {
+				inForce(ctx)
 			}
-			if err := p.CatchUp(ctx); err != nil {
-				log.Warn("the change is stored, and the planner compiles it a moment later", "err", err)
-			}
-			return nil
+			return edits, err
 		})
 	}
 }

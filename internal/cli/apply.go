@@ -240,22 +240,27 @@ func printNewlyNotifiedProblems(c *commandCall, applied v1.Applied) {
 			who += notified
 		}
 		text := model.CountNoun(t.Problems, "open problem") + ": " + who
-		told := t.Problems - t.Held
+		told := t.Problems - t.Held - t.Notified
 		if told == 0 {
 			text += " of none of them now"
-		} else if t.Held > 0 {
+		} else if told < t.Problems {
 			text += fmt.Sprintf(" of %d of them", told)
 		}
 		if told > 0 {
 			text += textWhen(!applied.DryRun, " at "+c.TimeOfDay(t.At)) + ", in one message"
 		}
+		if through := strings.Join(handlers, ", "); t.Notified == t.Problems {
+			text += ": already told through " + through
+		} else if t.Notified > 0 {
+			text += fmt.Sprintf("; %d of them already told through %s", t.Notified, through)
+		}
 		switch {
 		case told > 0 && applied.DryRun:
 			text += textWhen(c.cmd.Flags().Lookup("only-new") != nil, "; to notify nobody of them: --only-new")
-		case applied.DryRun:
-		case told == 0:
+		case applied.DryRun || t.Held == 0:
+		case told == 0 && t.Notified == 0:
 			text += "; the reason, and the command that notifies: muster why NODE/CHECK"
-		case t.Held > 0:
+		default:
 			text += "; the reason for the others: muster why NODE/CHECK"
 		}
 		c.Wrapf(2, "%s", c.Commands(text))

@@ -103,7 +103,7 @@ func eventNotifyCommand(s *commandLine) *cobra.Command {
 					return err
 				}
 				if printNewlyNotifiedProblems(c, v1.Applied{RoutingEffect: routed}); len(routed.Taken) == 0 && !routed.TakenLate {
-					c.Printf("event %s: its handlers are notified already, or nobody is: muster why %s\n", name, name)
+					c.Printf("event %s: its handlers are notified already, or nobody is: %s\n", e, c.Commands("muster why "+e.String()))
 				}
 			}
 			return nil

@@ -51,6 +51,9 @@ func getEvents(c *commandCall, names []string, g *getFlags) error {
 			return c.WriteValue(one)
 		}
 	}
+	if len(names) == 1 {
+		list.Others = nil
+	}
 	return printEvents(c, list, g)
 }
 

@@ -8,6 +8,7 @@ import (
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/cli/screen"
 	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -22,7 +23,7 @@ func getItems(c *commandCall, names []string, g *getFlags) error {
 		return model.Errorf(model.Invalid, "%d items: name one, as NODE/KEY", len(names)).WithHint("muster get items --node NODE")
 	}
 	if len(names) == 1 {
-		if filter.Namespace, filter.Node, filter.Key, err = c.splitItem(names[0]); err != nil {
+		if filter.Namespace, filter.Node, filter.Key, err = c.findItem(names[0]); err != nil {
 			return err
 		}
 	}
@@ -48,7 +49,7 @@ func getItems(c *commandCall, names []string, g *getFlags) error {
 		empty:   empty,
 		columns: screen.SplitColumns("NAMESPACE|NODE|KEY|LAST VALUE|AGE|STATE").HideUnless(c.allNamespaces, "NAMESPACE"),
 		row: func(i v1.ItemState) []any {
-			return []any{i.Namespace, i.Node, i.Key, cmp.Or(firstLineOf(i.Text), "-"), c.AgeText(i.At), itemState(&i)}
+			return []any{i.Namespace, i.Node, i.Key, cmp.Or(firstLineOf(i.Text), "-"), cmp.Or(textWhen(!i.At.IsZero(), c.AgeText(i.At)), "-"), itemState(&i)}
 		},
 	}.print(c)
 }
@@ -73,18 +74,19 @@ func firstLineOf(text string) string {
 	return line
 }
 
-// splitItem splits the name of an item: NODE/KEY, or NAMESPACE/NODE/KEY with -A. A key may contain slashes.
-func (c *commandCall) splitItem(text string) (namespace, node, key string, err error) {
-	namespace = c.objectNamespace()
-	node, key, ok := strings.Cut(text, "/")
-	if c.allNamespaces && ok {
-		namespace = node
-		node, key, ok = strings.Cut(key, "/")
+// findItem returns the node and key that the name of an item has: NODE/KEY or NAMESPACE/NODE/KEY. A key may contain
+// slashes, which do not count within its parameters.
+func (c *commandCall) findItem(text string) (namespace, node, key string, err error) {
+	node, key, _ = strings.Cut(text, "/")
+	names, _, _ := strings.Cut(key, "[")
+	if second, _, three := strings.Cut(names, "/"); three && c.nodeExists(node, second) {
+		node, key = node+"/"+second, key[len(second)+1:]
 	}
-	if !ok || node == "" || key == "" {
-		return "", "", "", model.Errorf(model.Invalid, "%q: expected NODE/KEY", text).WithHint("list items: muster get items")
+	if node == "" || key == "" {
+		return "", "", "", model.Errorf(model.Invalid, "%q: expected NODE/KEY or NAMESPACE/NODE/KEY", text).WithHint("list items: muster get items")
 	}
-	return namespace, node, key, nil
+	namespace, node, err = c.findObject(kind.Node().KindInfo, node)
+	return namespace, node, key, err
 }
 
 // itemNotFound returns the error about an item that a node does not have.
@@ -94,7 +96,7 @@ func itemNotFound(node, key string) error {
 
 // describeItem shows everything about one item.
 func describeItem(c *commandCall, name string) error {
-	namespace, node, key, err := c.splitItem(name)
+	namespace, node, key, err := c.findItem(name)
 	if err != nil {
 		return err
 	}

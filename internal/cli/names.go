@@ -25,7 +25,12 @@ func (n eventName) String() string {
 
 // parseEventName reads NODE/CHECK or NAMESPACE/NODE/CHECK.
 func parseEventName(text string) (n eventName, err error) {
-	switch parts := strings.Split(text, "/"); len(parts) {
+	names, trigger, isTrigger := strings.Cut(text, ":")
+	parts := strings.Split(names, "/")
+	if isTrigger { // its name may have slashes
+		parts[len(parts)-1] += ":" + trigger
+	}
+	switch len(parts) {
 	case 1:
 		n.node = parts[0]
 	case 2:
@@ -113,12 +118,13 @@ func (c *commandCall) findEvent(text string) (eventName, error) {
 // findNodeOrEvent returns the node or event that an argument (NODE or NODE/CHECK) names. NAME/NAME is NAMESPACE/NODE
 // where this node exists, and NODE/CHECK otherwise.
 func (c *commandCall) findNodeOrEvent(text string) (n eventName, err error) {
-	first, second, two := strings.Cut(text, "/")
+	first, second, two := model.CutRef(text)
+	_, _, three := model.CutRef(second)
 	switch {
 	case !two:
 		n.namespace, n.node, err = c.findObject(kind.Node().KindInfo, text)
 		return n, err
-	case strings.Contains(second, "/") || first == "" || second == "":
+	case three || first == "" || second == "":
 		return c.findEvent(text)
 	}
 	if c.nodeExists(first, second) {
@@ -130,8 +136,8 @@ func (c *commandCall) findNodeOrEvent(text string) (n eventName, err error) {
 // findNodeOrEventOfList finds the node or event that an argument of a list of past state names; with -A it accepts
 // deleted nodes and returns an empty namespace.
 func (c *commandCall) findNodeOrEventOfList(text string) (n eventName, err error) {
-	first, second, _ := strings.Cut(text, "/")
-	if !c.allNamespaces || second != "" && (strings.Contains(second, "/") || c.nodeExists(first, second)) {
+	first, second, _ := model.CutRef(text)
+	if _, _, three := model.CutRef(second); !c.allNamespaces || second != "" && (three || c.nodeExists(first, second)) {
 		return c.findNodeOrEvent(text)
 	}
 	return eventName{node: first, check: second}, nil
@@ -218,7 +224,7 @@ func (c *commandCall) targetNamespace() string {
 func (c *commandCall) takeNamespace(group *string, names ...*string) (string, error) {
 	namespace, named := c.listNamespace(), ""
 	for _, text := range append(names, group) {
-		at, name, ok := strings.Cut(*text, "/")
+		at, name, ok := model.CutRef(*text)
 		switch {
 		case !ok || at == model.SharedNamespaceName && text == group:
 			continue

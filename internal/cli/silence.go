@@ -197,22 +197,26 @@ func (f *silenceFlags) requireObject(c *commandCall, k model.KindInfo, namespace
 	return model.Errorf(model.NotFound, "%s", missing.Message).WithHint("%s; a %s of the future: --future", missing.Hint, strings.ToLower(k.Name))
 }
 
-// requireChecks returns an error if a check that a silence names exists neither in the namespace nor in namespace
-// shared. A silence of namespace shared may name checks of all namespaces.
+// requireChecks returns an error if a check, or the Template of a trigger, that a silence names exists neither in the
+// namespace nor in namespace shared. A silence of namespace shared may name checks of all namespaces.
 func (f *silenceFlags) requireChecks(c *commandCall, namespace string, names []string) error {
 	for _, name := range names {
+		k := kind.Check().KindInfo
+		if template, _, ok := strings.Cut(name, ":"); ok {
+			k, name = kind.Template().KindInfo, template
+		}
 		if model.BuiltinCheck(name) != 0 || strings.ContainsAny(name, "/*") {
 			continue
 		}
-		if _, _, err := c.api.Resources.Get(c.ctx, kind.Check().KindInfo, model.SharedNamespaceName, name); err == nil {
+		if _, _, err := c.api.Resources.Get(c.ctx, k, model.SharedNamespaceName, name); err == nil {
 			continue
 		}
 		if namespace == model.SharedNamespaceName {
-			if found, err := c.namespacesWith(kind.Check().KindInfo, name); err != nil || len(found) > 0 {
+			if found, err := c.namespacesWith(k, name); err != nil || len(found) > 0 {
 				continue
 			}
 		}
-		if err := f.requireObject(c, kind.Check().KindInfo, namespace, name); err != nil {
+		if err := f.requireObject(c, k, namespace, name); err != nil {
 			return err
 		}
 	}

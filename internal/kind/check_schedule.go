@@ -177,7 +177,8 @@ func (v *Validator) validateSelector(field string, s *model.Selector) {
 	if s.Where != "" {
 		v.recordCompileError(field+".where", route.CheckCondition(s.Where))
 	}
-	v.validateSharedNames(field+".checks", s.Checks)
+	v.Bound(field+".checks", len(s.Checks))
+	v.Names(field+".checks", s.Checks, v.SourceName)
 	v.Bound(field+".statuses", len(s.Statuses))
 	v.Names(field+".statuses", s.Statuses, func(at, word string) {
 		if status, ok := model.ParseStatus(word); !ok || status == model.OK {

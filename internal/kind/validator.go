@@ -97,6 +97,15 @@ func (v *Validator) SharedName(field, text string) {
 	}
 }
 
+// SourceName records an error unless a text names a check as SharedName does, or a trigger of such a Template:
+// TEMPLATE:TRIGGER.
+func (v *Validator) SourceName(field, text string) {
+	name, trigger, ok := strings.Cut(text, ":")
+	v.SharedName(field, name)
+	v.FlawIf(ok && trigger == "", field, "write TEMPLATE:TRIGGER", "the name of the trigger is missing")
+	v.Line(field, trigger, model.MaxName)
+}
+
 // NodeName records an error unless a text names a node: NAME, or in namespace shared NAMESPACE/NAME.
 func (v *Validator) NodeName(field, text string) {
 	namespace, name, found := strings.Cut(text, "/")

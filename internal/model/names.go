@@ -94,10 +94,20 @@ func NoteError(note string) error {
 
 // SplitRef splits a reference into namespace and name; a plain NAME is in the given namespace.
 func SplitRef(namespace, ref string) (ns, name string) {
-	if ns, name, ok := strings.Cut(ref, "/"); ok {
+	if ns, name, ok := CutRef(ref); ok {
 		return ns, name
 	}
 	return namespace, ref
+}
+
+// CutRef cuts a reference NAMESPACE/NAME at its first slash. Behind a colon begins the name of a trigger, which may have
+// slashes of its own: TEMPLATE:TRIGGER.
+func CutRef(ref string) (before, after string, found bool) {
+	names, _, _ := strings.Cut(ref, ":")
+	if before, _, found = strings.Cut(names, "/"); !found {
+		return ref, "", false
+	}
+	return before, ref[len(before)+1:], true
 }
 
 // QualifyRef converts a reference NAME of a resource in a namespace to NAMESPACE/NAME.

@@ -12,7 +12,7 @@ import (
 type Selector struct {
 	// The nodes of the problems.
 	Targets *Targets `json:"targets,omitempty"`
-	// Checks by name; default all. keepalive is the check of silent nodes.
+	// Checks by name, and triggers as TEMPLATE:TRIGGER; default all. keepalive is the check of silent nodes.
 	Checks []string `json:"checks,omitempty"`
 	// Statuses: warning, critical, unknown; default all.
 	Statuses []string `json:"statuses,omitempty"`

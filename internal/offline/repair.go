@@ -189,16 +189,40 @@ func repairWithJournal(ctx context.Context, cfg *config.Server, say func(string,
 	if err != nil || unknownUntil.IsZero() || before == log.Incarnation().ID {
 		return false, err
 	}
-	kept := "changes that only the lost part had are gone"
-	if whole { // without snapshots the next start replays all
-		kept = "the next start makes all changes again from the journal"
-		if err := errors.Join(past.ForgetChanges(ctx), snapshots.Clear()); err != nil {
-			return false, err
-		}
+	again, err := remakeHistory(ctx, log, snapshots, past, whole)
+	if err != nil {
+		return false, err
 	}
 	say("%s: it is not known which messages were sent before %s: none of them is sent again; %s",
-		datadir.HistoryDB(cfg), unknownUntil.UTC().Format(time.RFC3339), kept)
+		datadir.HistoryDB(cfg), unknownUntil.UTC().Format(time.RFC3339), again)
 	return false, nil
+}
+
+// remakeHistory removes the changes that the next start makes again from the journal, and says which these are. A start
+// replays the journal from the snapshots: from its first commit without any, else from the oldest ones.
+func remakeHistory(ctx context.Context, log *journal.Log, snapshots *snapshot.Store, past history.Store, whole bool) (again string, err error) {
+	if whole {
+		return "the next start makes all changes again from the journal", errors.Join(past.ForgetChanges(ctx, [model.Partitions]journal.Position{}), snapshots.Clear())
+	}
+	oldest, err := journal.OldestReceived(ctx, log)
+	if err != nil {
+		return "", err
+	}
+	before := log.Tail()
+	before.Number--
+	kept, since, err := snapshots.KeepOldest(before)
+	if err != nil {
+		return "", err
+	}
+	if since.Before(oldest) {
+		since = oldest
+	}
+	first := uint64(0)
+	for _, at := range kept {
+		first = max(first, at.Number+1)
+	}
+	return fmt.Sprintf("the next start makes the changes since %s (commit %d) again, because the journal and its snapshots begin there; of older changes history has only those that its file still has",
+		since.UTC().Format(time.RFC3339), first), past.ForgetChanges(ctx, kept)
 }
 
 // lastIntentMark returns the newest record of the intent revision and database ids in snapshots and journal; zero:

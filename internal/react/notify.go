@@ -43,8 +43,7 @@ func (r *router) evaluate(o *deliveryBatch, due []*escalation) error {
 		case to == nil && e.Closing != nil:
 			o.withholdMessages(e)
 			o.finishEscalation(e)
-		case to == nil:
-			o.reroute(e)
+		case to == nil: // routeOpenProblems follows the deletion of the route
 		case e.Closing != nil:
 			e.route = to
 			over[e.rateKey()] = append(over[e.rateKey()], e)
@@ -159,44 +158,6 @@ func compareBools(more bool) int {
 		return 1
 	}
 	return -1
-}
-
-// reroute moves an open problem from a deleted route to the routes that match it now. Handlers that were notified are
-// not notified again, but get the closing: by the new route, or by the rest of the deleted one if the new route has
-// another incident or there is no new route.
-func (o *deliveryBatch) reroute(e *escalation) {
-	is := o.presentState(e)
-	if is == nil {
-		o.scheduleAt(e, time.Time{}) // the problem has closed, and its closing follows
-		return
-	}
-	inherited := len(e.Notified) == 0
-	for _, next := range o.openEscalations(is, &history.Problem{Problem: *is.Problem}, o.now) {
-		next.Notified, next.Severity, next.AckEnds = slices.Clone(e.Notified), e.Severity, e.AckEnds
-		if next.Lead != e.Lead {
-			for i := range next.Notified {
-				next.Notified[i].Incident, next.Notified[i].Acked = next.Lead, false
-			}
-		}
-		if to := o.routeOf(next); to != nil {
-			for i, step := range to.Steps {
-				if !slices.ContainsFunc(step.To, func(n route.Name) bool { return e.notifiedHandler(history.HandlerRef(n)) == nil }) {
-					next.Next.MarkSent(to, i, o.now)
-				}
-			}
-		}
-		inherited = inherited || next.Lead == e.Lead
-		o.schedule(next)
-		o.writeEscalation(next)
-	}
-	if inherited {
-		o.finishEscalation(e)
-		return
-	}
-	clear(e.Next)
-	e.Held = nil
-	o.schedule(e)
-	o.writeEscalation(e)
 }
 
 // notify sends one message about several problems to each handler of a step; why explains a message about several

@@ -194,15 +194,14 @@ func (r *router) apply(o *deliveryBatch, t *problemChange) error {
 }
 
 // reevaluateAll schedules all waiting escalations for now, because a silence may have ended or a window changed. It
-// also evaluates escalations whose route was deleted or has other steps.
+// also evaluates escalations whose route has other steps.
 func (r *router) reevaluateAll(now time.Time) {
 	for _, e := range r.all {
 		if e.Closing != nil {
 			continue
 		}
 		switch to := r.routeOf(e); {
-		case to == nil:
-			r.scheduleAt(e, now)
+		case to == nil: // see leaveDeletedRoutes
 		case e.Held != nil:
 			r.reevaluate(e, now)
 		case len(e.Next) != len(to.Steps):

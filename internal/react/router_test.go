@@ -221,6 +221,9 @@ func (p *routerScenario) changeStatus(id string, status model.Status, severity m
 func (p *routerScenario) removeResource(kind, name string) {
 	_ = p.table.Apply([]route.Declaration{{Kind: kind, Name: routeName(name)}})
 	p.r.reevaluateAll(p.now)
+	if kind == "Route" {
+		p.routeOpen(&rerouting{})
+	}
 }
 
 // closeProblem closes a problem of the scenario.

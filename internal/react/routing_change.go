@@ -24,13 +24,14 @@ type RoutingChange struct {
 	By      string // author of the change
 }
 
-// RoutedProblems describes the open problems that one route or handler list notifies because of a change.
+// RoutedProblems describes the open problems that one route or handler list concerns because of a change.
 type RoutedProblems struct {
 	Route    string // NAMESPACE/NAME; empty: a check, node or namespace names the handlers
 	Handlers []history.HandlerRef
 	Problems int
+	Notified int       // of them, because the handlers were notified before the change
 	Held     int       // of them, because of silences, acknowledgements and so on
-	At       time.Time // time of the message about those not held; zero: there is none
+	At       time.Time // time of the message about the others; zero: there is none
 }
 
 // routingChanges serializes changes of the routing and passes each change to the goroutine of Run.
@@ -42,7 +43,8 @@ type routingChanges struct {
 // rerouting is a request to Run to route one or all open problems again.
 type rerouting struct {
 	RoutingChange
-	preview *RoutingPreview       // the change is not applied, and nothing is written; nil: it is
+	edits   *ReceiverEdits        // nil: unknown
+	preview bool                  // the change is not applied, and nothing is written
 	problem string                // id of the only problem; empty: all
 	done    chan []RoutedProblems // capacity 1
 }
@@ -50,17 +52,19 @@ type rerouting struct {
 // rerouteWait is the longest time that a change waits for its effect on open problems.
 const rerouteWait = 5 * time.Second
 
-// ChangeRouting runs a function that may change routes or handler lists, and returns the open problems that notify
-// other handlers now. late is true if history is behind: the problems follow, and their number is unknown.
-func (r *Reactor) ChangeRouting(ctx context.Context, c RoutingChange, change func() error) (taken []RoutedProblems, late bool, err error) {
+// ChangeRouting runs a function that may change routes or handler lists and returns its edits, which may be nil. It
+// returns the open problems that the edits concern, and those that notify other handlers now. late is true if history is
+// behind: the problems follow, and their number is unknown.
+func (r *Reactor) ChangeRouting(ctx context.Context, c RoutingChange, change func() (*ReceiverEdits, error)) (taken []RoutedProblems, late bool, err error) {
 	r.changes.Lock()
 	defer r.changes.Unlock()
 	table := r.opts.Routing.Table
 	before := table.ReceiversVersion()
-	if err := change(); err != nil || table.ReceiversVersion() == before {
+	edits, err := change()
+	if err != nil || table.ReceiversVersion() == before {
 		return nil, false, err
 	}
-	taken, late = r.changes.await(ctx, table, &rerouting{RoutingChange: c})
+	taken, late = r.changes.await(ctx, table, &rerouting{RoutingChange: c, edits: edits})
 	return taken, late, nil
 }
 
@@ -98,7 +102,7 @@ func (r *Reactor) routeAfterChange(o *deliveryBatch) (finish func()) {
 	receivers := r.opts.Routing.Table.ReceiversVersion()
 	select {
 	case request := <-r.changes.requests:
-		if request.preview != nil {
+		if request.preview {
 			request.done <- o.previewOpenProblems(request)
 			break
 		}
@@ -124,20 +128,32 @@ func (o *deliveryBatch) routeOpenProblems(c *rerouting) []RoutedProblems {
 	if c.problem == "" {
 		ids = slices.Sorted(maps.Keys(o.open))
 	}
-	byRoute := map[string][]*escalation{}
+	type found struct{ changed, present []*escalation }
+	byRoute := map[string]*found{}
+	of := func(e *escalation) *found {
+		key := e.routeKey()
+		if byRoute[key] == nil {
+			byRoute[key] = &found{}
+		}
+		return byRoute[key]
+	}
 	for _, id := range ids {
 		at, ok := o.open[id]
 		t := o.Present(at.node, at.source)
 		if !ok || t == nil || t.Problem == nil || t.Problem.ID != id {
 			continue // its closing follows
 		}
-		for _, e := range o.escalationsToNotify(c, t) {
-			byRoute[e.routeKey()] = append(byRoute[e.routeKey()], e)
+		changed, present := o.escalationsToNotify(c, t)
+		for _, e := range changed {
+			of(e).changed = append(of(e).changed, e)
+		}
+		for _, e := range present {
+			of(e).present = append(of(e).present, e)
 		}
 	}
 	var out []RoutedProblems
 	for _, key := range slices.Sorted(maps.Keys(byRoute)) {
-		if one := o.joinRoute(c, byRoute[key]); len(one.Handlers) > 0 {
+		if one := o.joinRoute(c, byRoute[key].changed, byRoute[key].present); len(one.Handlers) > 0 {
 			out = append(out, one)
 		}
 	}
@@ -156,22 +172,80 @@ func (e *escalation) routeKey() string {
 	return key
 }
 
-// escalationsToNotify returns the escalations of an open problem whose handlers have to be notified since a change.
-func (o *deliveryBatch) escalationsToNotify(c *rerouting, t *event.Transition) (list []*escalation) {
+// escalationsToNotify returns the escalations of an open problem whose handlers may have to be notified since a change,
+// and its other escalations on edited routes.
+func (o *deliveryBatch) escalationsToNotify(c *rerouting, t *event.Transition) (changed, present []*escalation) {
 	p := &history.Problem{Problem: *t.Problem}
-	list = o.openEscalations(t, p, o.now)
+	changed = o.openEscalations(t, p, o.now)
+	o.leaveDeletedRoutes(p.ID, changed)
 	for _, e := range o.of[p.ID] {
 		if c.problem != "" && e.Held != nil && e.Held.Kind == route.Earlier {
-			list = append(list, e)
+			changed = append(changed, e)
 		}
 	}
-	_, routes := o.chooseRoutes(t, p)
+	m, routes := o.chooseRoutes(t, p)
 	for _, to := range routes {
-		if e := o.all[escalationOf(p.ID, to).EscalationKey]; e != nil && e.Closing == nil && len(e.Notified) > 0 && o.addStepHandlers(c, e, to) {
-			list = append(list, e)
+		switch e := o.all[escalationOf(p.ID, to).EscalationKey]; {
+		case e == nil || e.Closing != nil || slices.Contains(changed, e):
+		case len(e.Notified) > 0 && o.addStepHandlers(c, e, to):
+			changed = append(changed, e)
+		case c.edits.concern(m, to):
+			present = append(present, e)
 		}
 	}
-	return list
+	return changed, present
+}
+
+// leaveDeletedRoutes moves an open problem from deleted routes to its new escalations. Handlers that were notified are
+// not notified again, but get the closing: by the new route, or by the rest of the deleted one if the new route has
+// another incident or there is no new route.
+func (o *deliveryBatch) leaveDeletedRoutes(problem string, opened []*escalation) {
+	for _, e := range slices.Clone(o.of[problem]) {
+		if e.Closing != nil || o.routeOf(e) != nil {
+			continue
+		}
+		inherited := len(e.Notified) == 0
+		for _, next := range opened {
+			next.inheritNotified(e)
+			inherited = inherited || next.Lead == e.Lead
+		}
+		if inherited {
+			o.finishEscalation(e)
+			continue
+		}
+		clear(e.Next)
+		e.Held = nil
+		o.schedule(e)
+		o.writeEscalation(e)
+	}
+	for _, e := range opened {
+		if to := o.routeOf(e); to != nil {
+			for i, step := range to.Steps {
+				if e.notifiedStep(step) {
+					e.Next.MarkSent(to, i, o.now)
+				}
+			}
+		}
+	}
+}
+
+// inheritNotified adds the handlers that a deleted route notified of the problem.
+func (e *escalation) inheritNotified(deleted *escalation) {
+	for _, k := range deleted.Notified {
+		if e.notifiedHandler(k.HandlerRef) != nil {
+			continue
+		}
+		if e.Lead != deleted.Lead {
+			k.Incident, k.Acked = e.Lead, false
+		}
+		e.Notified = append(e.Notified, k)
+		e.Severity, e.AckEnds = max(e.Severity, deleted.Severity), deleted.AckEnds
+	}
+}
+
+// notifiedStep reports whether all handlers of a step were notified of the problem.
+func (e *escalation) notifiedStep(step route.Step) bool {
+	return !slices.ContainsFunc(step.To, func(name route.Name) bool { return e.notifiedHandler(history.HandlerRef(name)) == nil })
 }
 
 // addStepHandlers schedules sent steps of an escalation again if handlers were added to them since. false: there is
@@ -198,10 +272,11 @@ func (o *deliveryBatch) addStepHandlers(c *rerouting, e *escalation, to *route.R
 	return added
 }
 
-// joinRoute adds already open problems to one message group of a route, and schedules or holds their message.
-func (o *deliveryBatch) joinRoute(c *rerouting, list []*escalation) RoutedProblems {
-	first := list[0]
-	out := RoutedProblems{Route: first.Route, Problems: len(list)}
+// joinRoute adds already open problems to one message group of a route, and schedules or holds their message. It counts
+// them and the problems that the route had before.
+func (o *deliveryBatch) joinRoute(c *rerouting, list, present []*escalation) RoutedProblems {
+	first := slices.Concat(list, present)[0]
+	out := RoutedProblems{Route: first.Route}
 	to := o.routeOf(first)
 	if to == nil {
 		return out // the route was deleted a moment ago: each escalation is moved at its evaluation
@@ -221,18 +296,28 @@ func (o *deliveryBatch) joinRoute(c *rerouting, list []*escalation) RoutedProble
 		o.schedule(e)
 		o.writeEscalation(e)
 	}
-	if c.OnlyNew {
-		out.Held = len(list)
-		return out
-	}
-	for _, e := range list {
-		if is := o.presentState(e); is != nil && decidingHold(o.holdsOf(e, to, is.Problem, o.now)) != nil {
-			out.Held++
-		} else {
+	for i, e := range slices.Concat(list, present) {
+		is := o.presentState(e)
+		earlier := c.OnlyNew && i < len(list) || len(e.Skipped) > 0 || e.Held != nil && e.Held.Kind == route.Earlier
+		if !out.count(e, to, earlier || is != nil && decidingHold(o.holdsOf(e, to, is.Problem, o.now)) != nil) {
 			_, out.At, _ = e.Next.Due()
 		}
 	}
 	return out
+}
+
+// count adds an open problem. False: its handlers get a message about it now.
+func (p *RoutedProblems) count(e *escalation, to *route.Route, held bool) bool {
+	p.Problems++
+	switch {
+	case e.notifiedStep(to.Steps[0]) && !e.onlyAdded:
+		p.Notified++
+	case held:
+		p.Held++
+	default:
+		return false
+	}
+	return true
 }
 
 // holdUnnotified records an open problem without notifying its handlers, and holds its escalations until its status

@@ -68,14 +68,14 @@ func TestPreviewOfRoutesCountsOpenProblems(t *testing.T) {
 	for id, node := range map[string]model.NodeID{"p1": 10, "p2": 11, "p3": 12} {
 		p.openProblem(id, node, model.Critical, model.High)
 	}
-	preview := func(c *RoutingPreview, onlyNew bool, want ...RoutedProblems) {
+	preview := func(c *ReceiverEdits, onlyNew bool, want ...RoutedProblems) {
 		t.Helper()
 		if c.Sees == nil {
 			c.Sees = func(string) bool { return true }
 		}
 		var taken []RoutedProblems
 		p.recordBatch(func(o *deliveryBatch) error {
-			taken = o.previewOpenProblems(&rerouting{RoutingChange: RoutingChange{OnlyNew: onlyNew}, preview: c})
+			taken = o.previewOpenProblems(&rerouting{RoutingChange: RoutingChange{OnlyNew: onlyNew}, edits: c, preview: true})
 			if !o.empty() {
 				t.Error("a preview writes")
 			}
@@ -92,25 +92,55 @@ func TestPreviewOfRoutesCountsOpenProblems(t *testing.T) {
 	declared := func(spec model.Spec) []route.Declaration {
 		return []route.Declaration{{Kind: "Route", Name: name, Spec: spec}}
 	}
-	preview(&RoutingPreview{Routes: declared(routeTo("pager", nil))}, false, RoutedProblems{Route: "default/default", Problems: 3})
-	preview(&RoutingPreview{Routes: declared(routeTo("pager", nil))}, true, RoutedProblems{Route: "default/default", Problems: 3, Held: 3})
-	preview(&RoutingPreview{Routes: declared(routeTo("pager", nil)), Sees: func(string) bool { return false }}, false)
-	preview(&RoutingPreview{Namespaces: map[string]*model.NamespaceSpec{"default": {Handlers: []string{"pager"}}}}, false, RoutedProblems{Problems: 3})
+	preview(&ReceiverEdits{Routes: declared(routeTo("pager", nil))}, false, RoutedProblems{Route: "default/default", Problems: 3})
+	preview(&ReceiverEdits{Routes: declared(routeTo("pager", nil))}, true, RoutedProblems{Route: "default/default", Problems: 3, Held: 3})
+	preview(&ReceiverEdits{Routes: declared(routeTo("pager", nil)), Sees: func(string) bool { return false }}, false)
+	preview(&ReceiverEdits{Namespaces: map[string]*model.NamespaceSpec{"default": {Handlers: []string{"pager"}}}}, false, RoutedProblems{Problems: 3})
 	namespace, check, _ := p.names.SourceName(model.CheckSource(1001))
-	preview(&RoutingPreview{Checks: map[route.Name]*model.CheckSpec{{Namespace: namespace, Name: check}: {Alert: &model.Alert{Handlers: []string{"pager"}}}}}, false, RoutedProblems{Problems: 3})
+	preview(&ReceiverEdits{Checks: map[route.Name]*model.CheckSpec{{Namespace: namespace, Name: check}: {Alert: &model.Alert{Handlers: []string{"pager"}}}}}, false, RoutedProblems{Problems: 3})
 	p.script(`after 1h; expect`)
 	p.apply("default", routeTo("pager", nil))
-	preview(&RoutingPreview{Routes: declared(routeTo("pager", nil))}, false, RoutedProblems{Route: "default/default", Problems: 3}) // not taken yet
+	preview(&ReceiverEdits{Routes: declared(routeTo("pager", nil))}, false, RoutedProblems{Route: "default/default", Problems: 3}) // not taken yet
 	p.routeOpen(&rerouting{})
 	p.script(`after 1m; expect pager summary p1+p2+p3`)
 	for id, problem := range p.open { // history knows them
 		p.r.open[id] = sourceOnNode{problem.NodeID, problem.Source}
 	}
-	preview(&RoutingPreview{Routes: declared(routeTo("pager", nil))}, false)
-	preview(&RoutingPreview{Routes: declared(nil)}, false)
-	preview(&RoutingPreview{Routes: declared(routeTo("lead", nil))}, false, RoutedProblems{Route: "default/default", Problems: 3})
+	preview(&ReceiverEdits{Routes: declared(routeTo("pager", nil))}, false, RoutedProblems{Route: "default/default", Problems: 3, Notified: 3})
+	preview(&ReceiverEdits{Routes: declared(nil)}, false)
+	preview(&ReceiverEdits{Routes: declared(routeTo("lead", nil))}, false, RoutedProblems{Route: "default/default", Problems: 3})
 	if again := p.routeOpen(&rerouting{}); len(again) != 0 {
 		t.Errorf("a preview changed the escalations: %+v", again)
+	}
+}
+
+// TestRouteInPlaceOfADeletedOneCountsNotifiedProblems checks that a route which takes problems from a deleted route
+// counts them, notifies only handlers that were not notified, and sends one closing.
+func TestRouteInPlaceOfADeletedOneCountsNotifiedProblems(t *testing.T) {
+	for _, order := range []string{"create, delete", "delete, create"} {
+		p := newRouterScenario(t, map[string]model.Spec{"a": routeTo("pager", &model.Selector{})})
+		p.script(`open p1 10; open p2 11; after 1m; expect pager summary p1+p2`)
+		next := &model.RouteSpec{Match: &model.Selector{}, Steps: []model.RouteStep{{To: []string{"pager"}}, {To: []string{"lead"}, After: minutes(30)}}}
+		edits := &ReceiverEdits{Sees: func(string) bool { return true },
+			Routes: []route.Declaration{{Kind: "Route", Name: routeName("b"), Spec: next}, {Kind: "Route", Name: routeName("a")}}}
+		if order == "delete, create" {
+			p.script("remove Route a; after 1m; expect")
+		}
+		want := []RoutedProblems{{Route: "default/b", Handlers: []history.HandlerRef{{Namespace: "default", Name: "pager"}}, Problems: 2, Notified: 2}}
+		if would := newDeliveryBatch(p.r, p.now).previewOpenProblems(&rerouting{edits: edits, preview: true}); !reflect.DeepEqual(would, want) {
+			t.Errorf("%s: preview %+v, want %+v", order, would, want)
+		}
+		testenv.NoError(t, p.table.Apply(edits.Routes))
+		p.r.reevaluateAll(p.now)
+		p.advance(0) // the reactor may evaluate what is due before it learns of the change
+		if taken := p.routeOpen(&rerouting{edits: edits}); !reflect.DeepEqual(taken, want) {
+			t.Errorf("%s: %+v, want %+v", order, taken, want)
+		}
+		if again := p.routeOpen(&rerouting{edits: edits}); !reflect.DeepEqual(again, want) {
+			t.Errorf("%s: the same route applied again: %+v, want %+v", order, again, want)
+		}
+		p.script(`after 20m; expect; after 10m; expect lead summary p1+p2; close p1; close p2; after 1m
+			expect lead closed p1+p2 | pager closed p1+p2; left 0`)
 	}
 }
 
@@ -156,9 +186,9 @@ func TestChangeOfRoutesIsRecordedBeforeItReturns(t *testing.T) {
 	r.Emit([]event.Transition{openingTransition("p1", 1)})
 	r.waitRecorded(positionAt(1))
 	wait := model.Duration(0)
-	apply := func(spec model.Spec) func() error {
-		return func() error {
-			return table.Apply([]route.Declaration{{Kind: "Route", Name: route.Name{Namespace: "default", Name: "default"}, Spec: spec}})
+	apply := func(spec model.Spec) func() (*ReceiverEdits, error) {
+		return func() (*ReceiverEdits, error) {
+			return nil, table.Apply([]route.Declaration{{Kind: "Route", Name: route.Name{Namespace: "default", Name: "default"}, Spec: spec}})
 		}
 	}
 	to := &model.RouteSpec{GroupWait: &wait, Steps: []model.RouteStep{{To: []string{"pager"}}}}
@@ -170,10 +200,10 @@ func TestChangeOfRoutesIsRecordedBeforeItReturns(t *testing.T) {
 	if err != nil || len(rows) != 1 || rows[0].Held == nil || rows[0].Held.Kind != route.Earlier || rows[0].Held.Creator != "ann" {
 		t.Errorf("%+v, %v", rows, err)
 	}
-	if taken, late, err = r.ChangeRouting(t.Context(), RoutingChange{}, func() error { return nil }); len(taken) > 0 || late || err != nil {
+	if taken, late, err = r.ChangeRouting(t.Context(), RoutingChange{}, func() (*ReceiverEdits, error) { return nil, nil }); len(taken) > 0 || late || err != nil {
 		t.Errorf("%+v, %v, %v", taken, late, err)
 	}
-	another := &RoutingPreview{Sees: func(string) bool { return true },
+	another := &ReceiverEdits{Sees: func(string) bool { return true },
 		Routes: []route.Declaration{{Kind: "Route", Name: route.Name{Namespace: "default", Name: "other"}, Spec: &model.RouteSpec{Match: &model.Selector{}, Steps: to.Steps}}}}
 	if taken, late = r.PreviewRouting(t.Context(), RoutingChange{}, another); len(taken) != 1 || taken[0].Problems != 1 || late {
 		t.Errorf("%+v, %v", taken, late)

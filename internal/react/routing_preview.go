@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// RoutingPreview is a change of routes and handler lists that is not applied.
-type RoutingPreview struct {
+// ReceiverEdits are the routes and handler lists that a change creates, edits or deletes.
+type ReceiverEdits struct {
 	Routes     []route.Declaration // the spec of a deleted route is nil
 	Checks     map[route.Name]*model.CheckSpec
 	Nodes      map[route.Name]*model.NodeSpec
@@ -20,17 +20,28 @@ type RoutingPreview struct {
 	Sees       func(namespace string) bool // whether the caller sees problems of a namespace
 }
 
-// PreviewRouting returns the open problems that routes and handler lists would take since a change, and changes nothing.
-// Problems count as held while a silence, a window or an acknowledgement holds them. late is true if history is behind.
-func (r *Reactor) PreviewRouting(ctx context.Context, c RoutingChange, preview *RoutingPreview) (taken []RoutedProblems, late bool) {
-	r.changes.Lock()
-	defer r.changes.Unlock()
-	return r.changes.await(ctx, r.opts.Routing.Table, &rerouting{RoutingChange: c, preview: preview})
+// concern reports whether the change edits a route of a problem, or the resource that names the handlers of the problem.
+func (p *ReceiverEdits) concern(m *route.Problem, to *route.Route) bool {
+	switch {
+	case p == nil:
+		return false
+	case to.Name != (route.Name{}):
+		return slices.ContainsFunc(p.Routes, func(d route.Declaration) bool { return d.Name == to.Name })
+	}
+	return p.Checks[m.Source.Name] != nil || p.Nodes[m.Node] != nil && m.Source.Name.Name == model.KeepaliveCheckName || p.Namespaces[m.Node.Namespace] != nil
 }
 
-// previewOpenProblems returns the open problems that routeOpenProblems would take after the change of a preview.
+// PreviewRouting returns the open problems that routes and handler lists would concern since a change, and changes nothing.
+// Problems count as held while a silence, a window or an acknowledgement holds them. late is true if history is behind.
+func (r *Reactor) PreviewRouting(ctx context.Context, c RoutingChange, edits *ReceiverEdits) (taken []RoutedProblems, late bool) {
+	r.changes.Lock()
+	defer r.changes.Unlock()
+	return r.changes.await(ctx, r.opts.Routing.Table, &rerouting{RoutingChange: c, edits: edits, preview: true})
+}
+
+// previewOpenProblems returns the open problems that routeOpenProblems would count after the change of a preview.
 func (o *deliveryBatch) previewOpenProblems(c *rerouting) (out []RoutedProblems) {
-	table, err := o.Table.WithRoutes(c.preview.Routes)
+	table, err := o.Table.WithRoutes(c.edits.Routes)
 	if err != nil {
 		return nil // intent refuses such a route
 	}
@@ -42,20 +53,27 @@ func (o *deliveryBatch) previewOpenProblems(c *rerouting) (out []RoutedProblems)
 		if t != nil {
 			namespace, _ = o.names.NamespaceName(t.Namespace)
 		}
-		if t == nil || t.Problem == nil || t.Problem.ID != id || !c.preview.Sees(namespace) {
+		if t == nil || t.Problem == nil || t.Problem.ID != id || !c.edits.Sees(namespace) {
 			continue
 		}
 		p := t.Problem
 		m := o.describeProblem(t.Node, t.Source, p.Status, p.Severity)
-		routes, _ := route.Choose(table, previewNamespaces{o.names, c.preview.Namespaces}, m, c.preview.receivers(m, t, receivers(o.names, t)), namespace)
+		before := receivers(o.names, t)
+		after := c.edits.receivers(m, t, before)
+		routes, _ := route.Choose(table, previewNamespaces{o.names, c.edits.Namespaces}, m, after, namespace)
+		sameList := before == nil || slices.Equal(before.Handlers, after.Handlers) && c.edits.Namespaces[namespace] == nil
 		for _, to := range routes {
 			e := escalationOf(id, to)
-			if known := o.all[e.EscalationKey]; known != nil {
-				changed := *known
-				changed.Next, changed.Skipped = slices.Clone(known.Next), slices.Clone(known.Skipped)
-				if known.Closing != nil || len(known.Notified) == 0 || !o.addStepHandlers(c, &changed, to) {
+			known := o.all[e.EscalationKey]
+			if known != nil {
+				*e = *known
+				e.Next, e.Skipped = slices.Clone(known.Next), slices.Clone(known.Skipped)
+				added := known.Closing == nil && len(known.Notified) > 0 && o.addStepHandlers(c, e, to)
+				if known.Closing != nil || !added && (!c.edits.concern(m, to) || e.Route == "" && sameList) {
 					continue
 				}
+			} else {
+				o.inheritFromDeleted(e, table)
 			}
 			one := byRoute[e.routeKey()]
 			if one == nil {
@@ -65,10 +83,7 @@ func (o *deliveryBatch) previewOpenProblems(c *rerouting) (out []RoutedProblems)
 				}
 				byRoute[e.routeKey()] = one
 			}
-			one.Problems++
-			if c.OnlyNew || p.Ack.Active(o.now) || decidingHold(o.Table.Holds(m, to, o.now)) != nil {
-				one.Held++
-			}
+			one.count(e, to, c.OnlyNew || p.Ack.Active(o.now) || decidingHold(o.Table.Holds(m, to, o.now)) != nil)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(byRoute)) {
@@ -77,9 +92,19 @@ func (o *deliveryBatch) previewOpenProblems(c *rerouting) (out []RoutedProblems)
 	return out
 }
 
+// inheritFromDeleted adds to a new escalation the handlers that routes notified which a table lacks.
+func (o *deliveryBatch) inheritFromDeleted(e *escalation, table *route.Table) {
+	for _, old := range o.of[e.Problem] {
+		namespace, name := model.SplitRef("", old.Route)
+		if _, ok := table.Route(route.Name{Namespace: namespace, Name: name}); old.Route != "" && !ok && old.Closing == nil {
+			e.inheritNotified(old)
+		}
+	}
+}
+
 // receivers returns the definition whose handlers, route and pipelines decide about a problem after the change; c is the
 // present one.
-func (p *RoutingPreview) receivers(m *route.Problem, t *event.Transition, c *model.CheckChunk) *model.CheckChunk {
+func (p *ReceiverEdits) receivers(m *route.Problem, t *event.Transition, c *model.CheckChunk) *model.CheckChunk {
 	if c == nil || t.Source.Kind != model.SourceCheck {
 		return c
 	}

@@ -84,16 +84,15 @@ func (p *Problem) Check() Name {
 	return p.Source.Name
 }
 
-// hasCheck reports whether the problem is of the named check: NAME in any namespace, or NAMESPACE/NAME.
+// title returns the name of the problem's source as tables show it: CHECK, or TEMPLATE:TRIGGER.
+func (p *Problem) title() string {
+	return model.Source{Kind: p.Source.Kind, Instance: p.Source.Instance}.Title(p.Source.Name.Name)
+}
+
+// hasCheck reports whether the problem is of the named check or trigger: its title in any namespace, or NAMESPACE/TITLE.
 func (p *Problem) hasCheck(check string) bool {
-	of := p.Check()
-	if of == (Name{}) {
-		return false
-	}
-	if namespace, name, ok := strings.Cut(check, "/"); ok {
-		return of == Name{namespace, name}
-	}
-	return of.Name == check
+	namespace, name := model.SplitRef(p.Source.Name.Namespace, check)
+	return p.Source.Name != (Name{}) && namespace == p.Source.Name.Namespace && name == p.title()
 }
 
 var _ interpreter.Activation = (*Problem)(nil)

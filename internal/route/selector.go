@@ -221,7 +221,7 @@ func (x *index[T]) find(m *Problem) []*entry[T] {
 		addMatches(indexKey{by: byLabel, name: key, value: value})
 	}
 	for _, ns := range [...]string{m.Node.Namespace, model.SharedNamespaceName} {
-		addMatches(indexKey{by: byCheck, namespace: ns, name: m.Check().Name})
+		addMatches(indexKey{by: byCheck, namespace: ns, name: m.title()})
 		addMatches(indexKey{by: byNamespace, namespace: ns})
 		if ns == model.SharedNamespaceName && m.Node.Namespace == ns {
 			break

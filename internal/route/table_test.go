@@ -103,6 +103,18 @@ func TestHoldsOfAProblem(t *testing.T) {
 	}
 }
 
+// TestSelectorNamesTriggers checks that selectors name a trigger as tables show it, also one with slashes.
+func TestSelectorNamesTriggers(t *testing.T) {
+	m := diskProblem()
+	m.Source = Source{Kind: model.SourceTrigger, Name: Name{model.SharedNamespaceName, "linux"}, Instance: "50% / used: all"}
+	for check, want := range map[string]bool{"linux:50% / used: all": true, "shared/linux:50% / used: all": true, "linux": false, "linux:50%": false, "default/linux:50% / used: all": false, "used: all": false} {
+		table := newTestTable(t, map[string]model.Spec{"it": &model.SilenceSpec{Selector: model.Selector{Checks: []string{check}}, Reason: "x"}})
+		if got := len(table.Holds(m, nil, evening)) == 1; got != want {
+			t.Errorf("%s: silenced %t, want %t", check, got, want)
+		}
+	}
+}
+
 // TestGroupByFields checks by which fields a route groups problems.
 func TestGroupByFields(t *testing.T) {
 	for by, want := range map[string]string{"": "default/disk", "node": "default/web1", "severity": "high", "label:rack": "label:rack=7", "namespace": "default"} {

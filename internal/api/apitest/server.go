@@ -131,7 +131,9 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 			Verdicts: func(model.NodeID, model.CheckID) (react.Verdicts, bool) { return react.Verdicts{}, false },
 			Stream:   func(route.Name) (v1.HandlerStream, bool) { return v1.HandlerStream{}, false },
 		},
-		Access: r.Access, Events: events.Options{Actions: r}, Routing: routing.Options{Handlers: r.Reactor},
+		Access: r.Access, Events: events.Options{Actions: r}, Routing: routing.Options{Handlers: r.Reactor, InForce: func(ctx context.Context) {
+			testenv.NoError(t, r.Planner.CatchUp(ctx))
+		}},
 		Items:    items.Options{Items: func(node model.NodeID) []metric.ItemState { return r.Items[node] }},
 		Inbound:  inbound.Options{Secret: func(_ context.Context, s model.Secret) (string, error) { return s.Text, nil }, Actions: r},
 		Nodes:    nodes.Options{JoinTokens: intent.JoinTokens{Store: store}, NewJoinToken: newJoinToken, Waiting: r.Waiting},

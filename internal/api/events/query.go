@@ -163,6 +163,9 @@ func FindEvent(ctx context.Context, v *view.View, in Path) (event.State, error) 
 	}
 	e := model.Errorf(model.NotFound, "event %s/%s does not exist in namespace %s", in.Node, in.Check, in.Namespace)
 	for _, source := range sources {
+		if source.Kind == model.SourceTrigger && !hasTrigger(v, source) {
+			return event.State{}, v.CheckNotFoundError(ctx, in.Namespace, in.Check)
+		}
 		if v.Directory.RunsUnit(node, model.UnitID(source.ID)) {
 			return event.State{}, model.Errorf(model.NotFound, "event %s/%s has no result yet: %s", in.Node, in.Check, firstResultText(v, node, source)).
 				WithHint("see each step: muster why %s/%s/%s", in.Namespace, in.Node, in.Check)
@@ -172,6 +175,16 @@ func FindEvent(ctx context.Context, v *view.View, in Path) (event.State, error) 
 		return event.State{}, e.WithHint("the check does not run on this node: muster describe check %s", in.Check)
 	}
 	return event.State{}, e.WithHint("list them: muster get events -n %s --node %s", in.Namespace, in.Node)
+}
+
+// hasTrigger reports whether the Template of a trigger declares it.
+func hasTrigger(v *view.View, source model.Source) bool {
+	unit := v.Directory.SourceUnit(source)
+	if unit == nil {
+		return false
+	}
+	template := unit.Chunk.AsTemplate()
+	return template != nil && template.Trigger(source.Instance) != nil
 }
 
 // firstResultText returns when the first result of a check on a node is due.

@@ -303,22 +303,25 @@ func (c *traceBuilder) addDeliveryLinks(problem *model.Problem) error {
 		return err
 	}
 	for i := range routes {
-		c.addEscalationLink(problem, &routes[i])
+		c.addEscalationLink(problem, &routes[i], list)
 	}
-	if len(list)+len(routes) == 0 {
-		return c.explainMissingDelivery(problem)
-	}
-	return nil
+	return c.explainMissingDelivery(problem, list, routes)
 }
 
 // addEscalationLink adds a step about the next notification of a route, or the reason why the route sends none.
-func (c *traceBuilder) addEscalationLink(problem *model.Problem, e *history.Escalation) {
+func (c *traceBuilder) addEscalationLink(problem *model.Problem, e *history.Escalation, deliveries []history.Delivery) {
 	ns, name := model.SplitRef("", e.Route)
 	to, ok := c.Routing.Route(route.Name{Namespace: ns, Name: name})
 	who := "the handlers of the check"
 	switch {
-	case e.Closing != nil || e.Route != "" && !ok:
-		return // the problem closes, or the reactor moves it to its present routes
+	case e.Closing != nil:
+		return // the problem closes
+	case e.Route != "" && !ok && len(e.Notified) > 0:
+		c.addTraceLink("next", true, "route %s is deleted: %s, told through it, will be told of the closing", c.shortName(route.Name{Namespace: ns, Name: name}), c.handlerNamesText(notifiedNames(e.Notified)))
+		return
+	case e.Route != "" && !ok:
+		c.addTraceLink("told", false, "route %s is deleted: the server moves the problem to its present routes in a moment", c.shortName(route.Name{Namespace: ns, Name: name}))
+		return
 	case ok:
 		who = "route " + c.shortName(to.Name)
 	case len(e.Direct) > 0:
@@ -332,6 +335,7 @@ func (c *traceBuilder) addEscalationLink(problem *model.Problem, e *history.Esca
 	case e.Held != nil:
 		c.addTraceLink("told", false, "%s: not told, because %s; %s, or by itself", who, holdReason(e.Held), c.endHoldHint(e.Held)).At = e.Held.Until
 	case !waits:
+		c.addTraceLink("told", true, "%s: %s, and no later step or repetition is due", who, c.notifiedText(e, deliveries))
 	case len(e.Notified) > 0:
 		c.addTraceLink("next", true, "%s: %s, if still open and not acknowledged,", who, c.handlerNamesText(to.Steps[step].To)).At = due
 	default:
@@ -350,9 +354,49 @@ func (c *traceBuilder) addEscalationLink(problem *model.Problem, e *history.Esca
 	}
 }
 
-// explainMissingDelivery adds the reason why nobody is notified of a problem that matches no route.
-func (c *traceBuilder) explainMissingDelivery(problem *model.Problem) error {
+// notifiedNames returns the names of handlers that were notified.
+func notifiedNames(list []history.NotifiedHandler) (names []route.Name) {
+	for _, k := range list {
+		names = append(names, route.Name(k.HandlerRef))
+	}
+	return names
+}
+
+// notifiedText describes which handlers of a route were notified, and through which other route, if the problem came
+// from that one.
+func (c *traceBuilder) notifiedText(e *history.Escalation, deliveries []history.Delivery) string {
+	if len(e.Notified) == 0 {
+		return "nobody is told"
+	}
+	parts := make([]string, len(e.Notified))
+	for i, k := range e.Notified {
+		parts[i] = c.shortName(route.Name(k.HandlerRef)) + " is told"
+		own := func(d history.Delivery) bool { return d.Handler == k.HandlerRef && d.Route == e.Route }
+		other := slices.IndexFunc(deliveries, func(d history.Delivery) bool { return d.Handler == k.HandlerRef })
+		if other < 0 || slices.ContainsFunc(deliveries, own) {
+			continue
+		}
+		if parts[i] += " already"; deliveries[other].Route != "" {
+			ns, name := model.SplitRef("", deliveries[other].Route)
+			parts[i] += " through route " + c.shortName(route.Name{Namespace: ns, Name: name})
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// explainMissingDelivery adds the reason why a problem notifies nobody, or not through a route that matches it now.
+func (c *traceBuilder) explainMissingDelivery(problem *model.Problem, deliveries []history.Delivery, escalations []history.Escalation) error {
 	to, by := notification.Routes(c.View, route.Describe(c.Directory, c.node, problem.Source, problem.Status, problem.Severity), notification.Definition(c.View, c.node, c.source))
+	if to = slices.DeleteFunc(to, func(r *route.Route) bool {
+		return slices.ContainsFunc(escalations, func(e history.Escalation) bool {
+			return e.Route == r.Name.String() || e.Route == "" && r.Name.Name == ""
+		}) ||
+			!slices.ContainsFunc(r.Steps[0].To, func(name route.Name) bool {
+				return !slices.ContainsFunc(deliveries, func(d history.Delivery) bool { return d.Handler == history.HandlerRef(name) })
+			})
+	}); len(to) == 0 && len(deliveries)+len(escalations) > 0 {
+		return nil
+	}
 	switch by {
 	case route.ByPipelines:
 		c.addTraceLink("told", true, "only the handlers of pipelines: %s names pipelines but no route and no handlers, and no route matches", notification.DeclaringResource(c.check))
@@ -375,8 +419,9 @@ func (c *traceBuilder) explainMissingDelivery(problem *model.Problem) error {
 	case err != nil:
 		return err
 	}
-	c.addTraceLink("told", false, "not told, because no route took the problem when it opened, and now %s; to tell it now: %s",
-		c.firstStepsText(to), c.eventCommand("notify"))
+	const never, not = "no route took the problem when it opened, and", "the problem did not match when it opened, and"
+	c.addTraceLink("told", false, "not told, because %s now %s; to tell it now: %s",
+		map[bool]string{true: never, false: not}[len(deliveries)+len(escalations) == 0], c.firstStepsText(to), c.eventCommand("notify"))
 	return nil
 }
 

@@ -149,7 +149,7 @@ func ShowRoutedProblems(v *view.View, list []react.RoutedProblems) (out []v1.Tak
 		if _, ok := v.Directory.NamespaceByName(one.Handlers[0].Namespace); !ok {
 			continue
 		}
-		shown := v1.TakenProblems{Route: one.Route, Problems: one.Problems, Held: one.Held, At: one.At}
+		shown := v1.TakenProblems{Route: one.Route, Problems: one.Problems, Notified: one.Notified, Held: one.Held, At: one.At}
 		for _, ref := range one.Handlers {
 			shown.Handlers = append(shown.Handlers, ref.Namespace+"/"+ref.Name)
 		}

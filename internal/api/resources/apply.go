@@ -107,8 +107,8 @@ func (s *resourceRequest) applyResources(ctx context.Context, in *struct{ RawBod
 	return op.Answer(out), err
 }
 
-// changeResources runs a change and describes its outcome, with the open problems that routes and handler lists take
-// since, or would take.
+// changeResources runs a change and describes its outcome, with the open problems that the changed routes and handler
+// lists concern, or would concern.
 func (s *resourceRequest) changeResources(
 	ctx context.Context, onlyNew, dryRun bool, resources []model.Resource, change func() (intent.ApplyResult, error),
 ) (v1.Applied, error) {
@@ -120,17 +120,17 @@ func (s *resourceRequest) changeResources(
 	} else {
 		by := react.RoutingChange{OnlyNew: onlyNew, By: access.CallerOf(ctx).User}
 		var taken []react.RoutedProblems
-		taken, routed.TakenLate, err = s.ChangeRouting(ctx, by, func() (err error) {
+		taken, routed.TakenLate, err = s.ChangeRouting(ctx, by, func() (_ *react.ReceiverEdits, err error) {
 			applied, err = change()
-			return err
+			return s.receiverEdits(applied, resources), err
 		})
 		routed.Taken = notification.ShowRoutedProblems(s.View, taken)
 	}
 	if err != nil {
 		return v1.Applied{}, err
 	}
-	if preview := s.routingPreview(applied, resources); dryRun && preview != nil && s.PreviewRouting != nil {
-		taken, late := s.PreviewRouting(ctx, react.RoutingChange{OnlyNew: onlyNew}, preview)
+	if edits := s.receiverEdits(applied, resources); dryRun && edits != nil && s.PreviewRouting != nil {
+		taken, late := s.PreviewRouting(ctx, react.RoutingChange{OnlyNew: onlyNew}, edits)
 		routed = v1.RoutingEffect{Taken: notification.ShowRoutedProblems(s.View, taken), TakenLate: late}
 	}
 	out := Applied(s.View, applied, dryRun, resources)
@@ -138,13 +138,13 @@ func (s *resourceRequest) changeResources(
 	return out, nil
 }
 
-// routingPreview returns the changes of routes and handler lists among the outcomes of a dry run; nil: there are none.
-func (s *resourceRequest) routingPreview(applied intent.ApplyResult, resources []model.Resource) *react.RoutingPreview {
+// receiverEdits returns the changes of routes and handler lists among the outcomes of a change; nil: there are none.
+func (s *resourceRequest) receiverEdits(applied intent.ApplyResult, resources []model.Resource) *react.ReceiverEdits {
 	byKey := map[intent.Key]model.Spec{}
 	for i := range resources {
 		byKey[intent.KeyOf(&resources[i])] = resources[i].Spec
 	}
-	p := &react.RoutingPreview{Checks: map[route.Name]*model.CheckSpec{}, Nodes: map[route.Name]*model.NodeSpec{}, Namespaces: map[string]*model.NamespaceSpec{},
+	p := &react.ReceiverEdits{Checks: map[route.Name]*model.CheckSpec{}, Nodes: map[route.Name]*model.NodeSpec{}, Namespaces: map[string]*model.NamespaceSpec{},
 		Sees: func(namespace string) bool { _, ok := s.Directory.NamespaceByName(namespace); return ok }}
 	found := false
 	for _, o := range applied.Outcomes {

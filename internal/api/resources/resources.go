@@ -305,11 +305,11 @@ type Archives interface {
 // Options has the dependencies of package resources.
 type Options struct {
 	Archives Archives // nil: none
-	// ChangeRouting runs a change that may change routes, and returns the open problems that routes take since; nil: no
-	// reactor runs. See react.Reactor.ChangeRouting.
-	ChangeRouting func(ctx context.Context, c react.RoutingChange, change func() error) (taken []react.RoutedProblems, late bool, err error)
+	// ChangeRouting runs a change that may change routes, and returns the open problems that it concerns; nil: no reactor
+	// runs. See react.Reactor.ChangeRouting.
+	ChangeRouting func(ctx context.Context, c react.RoutingChange, change func() (*react.ReceiverEdits, error)) (taken []react.RoutedProblems, late bool, err error)
 	// PreviewRouting is react.Reactor.PreviewRouting; nil where ChangeRouting is.
-	PreviewRouting func(ctx context.Context, c react.RoutingChange, preview *react.RoutingPreview) (taken []react.RoutedProblems, late bool)
+	PreviewRouting func(ctx context.Context, c react.RoutingChange, edits *react.ReceiverEdits) (taken []react.RoutedProblems, late bool)
 }
 
 // resourceRequest is one request about resources.

@@ -54,6 +54,9 @@ func (s *routingRequest) postSilence(ctx context.Context, in *struct{ Body v1.Si
 		return nil, err
 	}
 	name, err := s.createSilence(ctx, b, spec)
+	if !b.DryRun {
+		s.InForce(ctx)
+	}
 	return op.Answer(v1.Silenced{Namespace: b.Namespace, Name: name, Nodes: nodes, First: first, Holds: holds, Until: spec.Until.Time, DryRun: b.DryRun}), err
 }
 
@@ -103,7 +106,7 @@ func silenceNamePrefix(spec *model.SilenceSpec) string {
 	if len(spec.Checks) == 1 {
 		parts = append(parts, spec.Checks[0])
 	}
-	name := strings.ReplaceAll(strings.Join(parts, "-"), "/", "-")
+	name := model.CleanName(strings.Join(parts, "-"))
 	return cmp.Or(name[:min(len(name), 200)], "silence")
 }
 
@@ -139,6 +142,7 @@ func (s *routingRequest) endSilence(ctx context.Context, in *struct {
 	if _, err := s.Intent.Delete(ctx, access.AuthorOf(ctx, cmp.Or(in.Body.Note, "ended")), []intent.Key{key}, intent.ApplyOptions{Yes: true}); err != nil {
 		return nil, s.ExplainNotFound(ctx, err, key)
 	}
+	s.InForce(ctx)
 	return op.Answer(out), nil
 }
 
@@ -153,6 +157,9 @@ type Handlers interface {
 // Options has the dependencies of package routing.
 type Options struct {
 	Handlers Handlers
+	// InForce waits until the server uses all stored resources, so that an answer about a silence describes what comes
+	// after it.
+	InForce func(context.Context)
 }
 
 // routingRequest is one API request about handlers, deliveries, silences or route tests.

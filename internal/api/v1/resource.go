@@ -57,15 +57,16 @@ type Applied struct {
 
 // RoutingEffect lists the open problems that get another route or handler list by a change of resources
 type RoutingEffect struct {
-	Taken     []TakenProblems `json:"taken,omitempty" doc:"Open problems that routes and handler lists take since the change, or would take after a dry run."`
+	Taken     []TakenProblems `json:"taken,omitempty" doc:"Open problems that the changed routes and handler lists concern, or would concern after a dry run."`
 	TakenLate bool            `json:"takenLate,omitempty" doc:"History is behind: open problems are notified when it has caught up, and their number is unknown."`
 }
 
-// TakenProblems are the open problems of which one route or handler list notifies since a change
+// TakenProblems are the open problems that one route or handler list concerns since a change
 type TakenProblems struct {
 	Route    string    `json:"route,omitempty" doc:"NAMESPACE/NAME; absent: a check, node or namespace names the handlers."`
 	Handlers []string  `json:"handlers" doc:"NAMESPACE/NAME of the handlers of the first step."`
 	Problems int       `json:"problems"`
+	Notified int       `json:"notified,omitempty" doc:"Number of those problems of which the handlers were notified before the change; they are not notified again."`
 	Held     int       `json:"held,omitempty" doc:"Number of those problems that are not notified now: silenced, acknowledged, in maintenance, or left out by onlyNew."`
 	At       time.Time `json:"at,omitzero" doc:"Time of the one message about the others; absent: there is none, or the change is a dry run."`
 }

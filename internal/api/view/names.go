@@ -216,6 +216,14 @@ func (v *View) findRename(ctx context.Context, namespace, name string) (intent.A
 
 // CheckNotFoundError returns the error about a check that does not exist.
 func (v *View) CheckNotFoundError(ctx context.Context, namespace, name string) error {
+	if template, trigger, ok := strings.Cut(name, ":"); ok {
+		for _, in := range [...]string{namespace, model.SharedNamespaceName} {
+			if _, found := v.Directory.TemplateByName(in, template); found {
+				return model.Errorf(model.NotFound, "template %s has no trigger %q", template, trigger).WithHint("list them: muster describe template %s/%s", in, template)
+			}
+		}
+		return model.Errorf(model.NotFound, "template %q does not exist", template).WithHint("%s", v.nearestNameHint(ctx, intent.Key{Kind: "Template", Namespace: namespace, Name: template}))
+	}
 	e := model.Errorf(model.NotFound, "check %q does not exist", name)
 	if namespace == "" {
 		return e.WithHint("list them: muster get checks -A")

@@ -75,19 +75,29 @@ func Repair(ctx context.Context, dsn string) (losses []string, err error) {
 	return sqldb.Repair(ctx, dsn, "history", schema, singleRow)
 }
 
-// ForgetChanges implements Store: it removes all entries and places, so that a replay of the journal records them
-// again.
-func (s *sqlStore) ForgetChanges(ctx context.Context) error {
+// ForgetChanges implements Store: it removes the entries behind a position of each partition, so that a replay of the
+// journal from there records them again.
+func (s *sqlStore) ForgetChanges(ctx context.Context, after [model.Partitions]journal.Position) error {
 	s.recording.Lock()
 	defer s.recording.Unlock()
 	s.recorded = nil
+	places := make([]partitionPlace, 0, len(after))
+	for p, at := range after {
+		places = append(places, partitionPlace{model.Partition(p), Place{At: at}})
+	}
 	return s.db.Write(ctx, func(tx *sqldb.Tx) error {
+		if err := s.places.Insert(ctx, tx, places); err != nil {
+			return err
+		}
 		for _, query := range []string{
-			`DELETE FROM history_entries`, `DELETE FROM history_places`,
-			`DELETE FROM history_segments WHERE shelf = 'history_entries'`, `DELETE FROM history_index WHERE shelf = 'history_entries'`,
+			`DELETE FROM history_entries WHERE number > (SELECT p.number FROM history_places p WHERE p.partition_no = history_entries.partition_no)`,
+			`DELETE FROM history_places WHERE number = 0`,
+			`DELETE FROM history_index WHERE shelf = 'history_entries' AND NOT EXISTS (SELECT 1 FROM history_entries e WHERE e.id = history_index.row_id)`,
+			`DELETE FROM history_segments WHERE shelf = 'history_entries'
+				AND NOT EXISTS (SELECT 1 FROM history_entries e WHERE e.id >= history_segments.first AND e.id <= history_segments.last)`,
 		} {
 			if _, err := tx.Exec(ctx, query); err != nil {
-				return fmt.Errorf("remove all changes from history: %w", err)
+				return fmt.Errorf("remove changes from history: %w", err)
 			}
 		}
 		return nil

@@ -83,9 +83,9 @@ type Store interface {
 	// Messages lists deliveries that ended, newest first.
 	Messages(ctx context.Context, q MessageQuery) ([]Message, error)
 
-	// ForgetChanges removes all entries and places, so that a replay of the whole journal records them again. No other
-	// method may run meanwhile.
-	ForgetChanges(ctx context.Context) error
+	// ForgetChanges removes the entries behind a position of each partition, and sets its place there, so that a replay
+	// of the journal from these positions records the entries again. No other method may run meanwhile.
+	ForgetChanges(ctx context.Context, after [model.Partitions]journal.Position) error
 	// Clean removes rows that ended before a time, at most limit of each kind, and returns how many. The
 	// rows of open problems stay.
 	Clean(ctx context.Context, before time.Time, limit int) (int, error)

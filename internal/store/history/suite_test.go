@@ -133,6 +133,7 @@ func testStore(t *testing.T, open func(*testing.T) *restartableStore) {
 		"any bytes of output":              testOutput,
 		"cleaning keeps what is open":      testClean,
 		"cleaning in steps":                testCleanSteps,
+		"forgetting what is made again":    testForget,
 		"a batch with a fault is nothing":  testAllOrNothing,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -821,4 +822,41 @@ func FuzzDecodeEscalation(f *testing.F) {
 			t.Fatalf("written %s, then %s (%v)", list[0].body, twice[0].body, err)
 		}
 	})
+}
+
+// testForget forgets the entries behind a position of each partition. Entries before it and other partitions stay.
+func testForget(t *testing.T, s *restartableStore) {
+	other := entry(9, 9)
+	other.Partition = 6
+	b := Batch{Entries: []Entry{other}, Places: map[model.Partition]Place{5: place(8, 3), 6: place(9, 0), 7: place(4, 0)}}
+	for n := range uint64(8) {
+		b.Entries = append(b.Entries, entry(n+1, int(n+1)))
+	}
+	s.record(t, b)
+	after := [model.Partitions]journal.Position{5: place(5, 0).At, 6: place(9, 0).At, 7: place(6, 0).At}
+	must(t, s.ForgetChanges(t.Context(), after))
+	numbers := func() (list []uint64) {
+		entries, err := s.Entries(t.Context(), EntryQuery{Limit: 100})
+		must(t, err)
+		for _, e := range entries {
+			list = append(list, e.Place.At.Number)
+		}
+		slices.Sort(list)
+		return list
+	}
+	if got := numbers(); !slices.Equal(got, []uint64{1, 2, 3, 4, 5, 9}) {
+		t.Errorf("entries of commits %v are left", got)
+	}
+	places, err := s.Places(t.Context())
+	if want := map[model.Partition]Place{5: place(5, 0), 6: place(9, 0), 7: place(6, 0)}; err != nil || !reflect.DeepEqual(places, want) {
+		t.Errorf("places %+v, %v, want %+v", places, err, want)
+	}
+	s.record(t, Batch{Entries: []Entry{entry(6, 6)}})
+	if got := numbers(); !slices.Equal(got, []uint64{1, 2, 3, 4, 5, 6, 9}) {
+		t.Errorf("entries of commits %v after one was made again", got)
+	}
+	must(t, s.ForgetChanges(t.Context(), [model.Partitions]journal.Position{}))
+	if places, err = s.Places(t.Context()); err != nil || len(places)+len(numbers()) > 0 {
+		t.Errorf("places %+v and entries %v are left of all, %v", places, numbers(), err)
+	}
 }

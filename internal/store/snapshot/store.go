@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
@@ -289,6 +290,38 @@ func (s *Store) ReplayStart() journal.Position {
 // replays.
 func (s *Store) Consumers() []journal.Consumer {
 	return []journal.Consumer{{Name: "snapshots", At: s.ReplayStart()}}
+}
+
+// KeepOldest removes all but the oldest undamaged snapshot of each partition, so that the next start replays as much of
+// a journal as it can. It returns their positions and the time of the newest one. Snapshots from before a position, the
+// last commit before the journal's first, do not count.
+func (s *Store) KeepOldest(before journal.Position) (kept [model.Partitions]journal.Position, newest time.Time, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for p := range s.kept {
+		files, oldest := s.kept[p], 0
+		for ; oldest < len(files); oldest++ {
+			if files[oldest].at.Number < before.Number {
+				continue
+			}
+			snap, err := s.readFile(model.Partition(p), files[oldest])
+			if err != nil {
+				continue // Load logs it
+			}
+			if at := time.Unix(0, snap.Times.Received); at.After(newest) {
+				newest = at
+			}
+			kept[p] = snap.At
+			break
+		}
+		for _, f := range files[min(oldest+1, len(files)):] {
+			if err := s.opts.FS.Remove(filepath.Join(s.opts.Dir, f.name)); err != nil {
+				return kept, newest, fmt.Errorf("remove snapshot %q: %w", f.name, err)
+			}
+		}
+		s.kept[p] = files[:min(oldest+1, len(files))]
+	}
+	return kept, newest, s.opts.FS.SyncDir(s.opts.Dir)
 }
 
 // Clear removes all snapshots, so that the next start replays the whole journal.

@@ -185,6 +185,31 @@ func TestLoadChoosesTheNewestGoodOne(t *testing.T) {
 	}
 }
 
+// KeepOldest keeps, of each partition, the oldest undamaged snapshot from which the journal can be replayed.
+func TestOldestSnapshotsAreKeptForALongReplay(t *testing.T) {
+	fs := memfs.New()
+	s := open(t, fs, 100)
+	mustSave(t, s, 1, 50, 90)
+	mustSave(t, s, 2, 40, 80) // the journal lacks the commits between 40 and 45
+	mustSave(t, s, 3, 70)
+	mustSave(t, s, 4, 60, 95)
+	damaged := filepath.Join(dir, fileName(4, testPosition(60)))
+	testenv.NoError(t, fs.Remove(damaged))
+	testenv.NoError(t, disk.WriteNew(fs, damaged, []byte("damaged")))
+	kept, newest, err := s.KeepOldest(testPosition(45))
+	testenv.NoError(t, err)
+	if !newest.Equal(time.Unix(0, 0)) {
+		t.Errorf("the newest is of %s", newest)
+	}
+	for _, s := range []*Store{s, open(t, fs, 100)} {
+		for p, want := range []uint64{0, 50, 80, 70, 95} {
+			if at := loadNumber(t, s, model.Partition(p)); at != want || kept[p].Number != want {
+				t.Errorf("partition %d: loads commit %d, keeps %d, want %d", p, at, kept[p].Number, want)
+			}
+		}
+	}
+}
+
 // TestReadNames checks the positions that ReadNames returns for a snapshot folder.
 func TestReadNames(t *testing.T) {
 	fs := memfs.New()
