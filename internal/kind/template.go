@@ -74,7 +74,13 @@ func detailsOfTemplate(_ View, s *model.TemplateSpec) []Detail {
 		for k := range item.Steps {
 			steps[k] = strings.TrimSpace(item.Steps[k].Name + " " + strings.Join(item.Steps[k].Parameters, " "))
 		}
+		if item.ValueMap != "" {
+			steps = append(steps, item.ValueMap)
+		}
 		list = append(list, Detail{"item", strings.Join(append([]string{item.Key + "  " + when}, steps...), " → ")})
+	}
+	for i := range s.ValueMaps {
+		list = append(list, Detail{"value map", s.ValueMaps[i].Name + "  " + model.CountNoun(len(s.ValueMaps[i].Mappings), "mapping")})
 	}
 	for i := range s.Triggers {
 		t := &s.Triggers[i]
@@ -86,6 +92,7 @@ func detailsOfTemplate(_ View, s *model.TemplateSpec) []Detail {
 // Bounds of a Template; the protocol has them, too.
 const (
 	maxItemKey       = 2048
+	maxMappedValue   = 1024
 	maxSteps         = 100
 	maxStepParameter = 64 << 10
 	maxParameters    = 16
@@ -99,6 +106,11 @@ func validateTemplate(v *Validator, s *model.TemplateSpec) {
 	v.MissingIf(len(s.Items) == 0, "spec.items", "write a list such as [{key: agent.ping, interval: 1m}]", "missing")
 	v.Bound("spec.items", len(s.Items))
 	v.Bound("spec.triggers", len(s.Triggers))
+	v.Bound("spec.valueMaps", len(s.ValueMaps))
+	maps := map[string]bool{}
+	for i := range s.ValueMaps {
+		v.validateValueMap(fmt.Sprintf("spec.valueMaps[%d]", i), &s.ValueMaps[i], maps)
+	}
 	keys := map[string]bool{}
 	for i := range s.Items {
 		keys[s.Items[i].Key] = true
@@ -110,6 +122,7 @@ func validateTemplate(v *Validator, s *model.TemplateSpec) {
 		v.FlawIf(seen[item.Key], at+".key", "keep one of them", "item %s occurs twice", item.Key)
 		seen[item.Key] = true
 		validateItem(v, at, item, keys)
+		v.FlawIf(item.ValueMap != "" && !maps[item.ValueMap], at+".valueMap", "name one of spec.valueMaps", "the template has no value map %q", item.ValueMap)
 	}
 	sorted := slices.Clone(s.Items)
 	slices.SortFunc(sorted, func(a, b model.Item) int { return strings.Compare(a.Key, b.Key) })
@@ -120,6 +133,20 @@ func validateTemplate(v *Validator, s *model.TemplateSpec) {
 		v.validateExpression(at+".expression", sorted, s.Triggers[i].Expression)
 		v.validateExpression(at+".recovery", sorted, s.Triggers[i].Recovery)
 	}
+}
+
+// validateValueMap validates one value map. names has the names of those before it.
+func (v *Validator) validateValueMap(at string, m *model.ValueMap, names map[string]bool) {
+	v.requireUniqueTitle(at+".name", "value map", m.Name, "write a name such as service state", names)
+	v.MissingIf(len(m.Mappings) == 0, at+".mappings", `write a list such as [{value: "1", text: up}]`, "missing")
+	v.Bound(at+".mappings", len(m.Mappings))
+	for i := range m.Mappings {
+		in := fmt.Sprintf("%s.mappings[%d]", at, i)
+		v.FlawIf(len(m.Mappings[i].Value) > maxMappedValue, in+".value", "", "longer than %d bytes", maxMappedValue)
+		v.Line(in+".text", m.Mappings[i].Text, model.MaxText)
+	}
+	_, err := prep.CompileValueMap(m)
+	v.recordCompileError(at+".mappings", err)
 }
 
 // validateExpression compiles an expression over the items of a template, which are sorted by key.

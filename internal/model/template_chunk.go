@@ -15,6 +15,8 @@ type TemplateChunk struct {
 	Chunk
 	Items    []Item         // ascending by key; a value block names an item by its index
 	Triggers []ChunkTrigger // ascending by name
+	// ValueMaps are those of its items, in the order of the Template; the server alone reads them.
+	ValueMaps []ValueMap
 }
 
 // ChunkTrigger is a Trigger in the compiled form of its Template.

@@ -19,6 +19,8 @@ type TemplateSpec struct {
 	Items []Item `json:"items"`
 	// Conditions over the values of its items. A condition that holds opens a problem of the node.
 	Triggers []Trigger `json:"triggers,omitempty"`
+	// Texts for values, by name. Items name them.
+	ValueMaps []ValueMap `json:"valueMaps,omitempty"`
 	// Nothing of it is collected or judged while this is true.
 	Disabled bool `json:"disabled,omitempty"`
 }
@@ -39,6 +41,8 @@ type Item struct {
 	From string `json:"from,omitempty"`
 	// The unit of its values: B, %, s, bps.
 	Unit string `json:"unit,omitempty"`
+	// The name of the value map of this template that has texts for its values.
+	ValueMap string `json:"valueMap,omitempty"`
 	// Steps of preprocessing, in order: [{multiplier: "8"}, {changePerSecond: []}].
 	Steps []Step `json:"steps,omitempty"`
 	// Labels of its series. They have no effect yet: only the last value of an item is kept.
@@ -53,6 +57,24 @@ func (i *Item) ValueType() (item.Type, bool) {
 		return item.Float, true
 	}
 	return item.ParseType(i.Type)
+}
+
+// ValueMap has texts for the values of items: 1 is shown as "up (1)". It changes no value.
+type ValueMap struct {
+	// Its name, unique within the template.
+	Name string `json:"name"`
+	// The first mapping that matches a value gives the text; a default is last, wherever it stands.
+	Mappings []ValueMapping `json:"mappings"`
+}
+
+// ValueMapping is the text for one or several values.
+type ValueMapping struct {
+	// How values are compared: equal (default), greaterOrEqual, lessOrEqual, inRange, regexp or default.
+	Type string `json:"type,omitempty"`
+	// The value; for inRange ranges such as 1-5,8; for regexp a pattern, which matches values of text items alone.
+	Value string `json:"value,omitempty"`
+	// The text in place of the value.
+	Text string `json:"text"`
 }
 
 // Trigger is a condition over values that opens and closes a problem.

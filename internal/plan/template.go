@@ -13,7 +13,7 @@ import (
 // others is that of their keys and names, so that an edit of the order changes nothing.
 func compileTemplate(c *unitCompiler, d *declared) (*unit, error) {
 	spec, ns := d.spec.(*model.TemplateSpec), d.key.Namespace
-	chunk := &model.TemplateChunk{Chunk: model.Chunk{Unit: model.UnitID(d.id), Name: d.key.Name, Namespace: c.namespace(ns).ID}}
+	chunk := &model.TemplateChunk{Chunk: model.Chunk{Unit: model.UnitID(d.id), Name: d.key.Name, Namespace: c.namespace(ns).ID}, ValueMaps: spec.ValueMaps}
 	named := references{}
 	for _, item := range spec.Items {
 		if item.From == "" {

@@ -144,7 +144,7 @@ func (s *itemRequest) showItem(namespace, node string, i *metric.ItemState) v1.I
 		out.State = "waiting"
 	}
 	if out.Value != "" {
-		out.Text = metric.FormatValue(i.Value, i.Unit)
+		out.Text = i.Text()
 	}
 	for _, t := range i.Triggers {
 		out.Triggers = append(out.Triggers, v1.ItemTrigger{Name: t.Name, Expression: t.Expression, Problem: t.Problem, Unknown: t.Unknown})

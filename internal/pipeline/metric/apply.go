@@ -225,7 +225,7 @@ func (u *unitState) verdictText(i int) string {
 			separator = "; "
 		}
 		s := &u.slots[position]
-		fmt.Fprintf(&b, "%s%s = %s", separator, u.Items[position].Key, FormatValue(s.value, u.Items[position].Unit))
+		fmt.Fprintf(&b, "%s%s = %s", separator, u.Items[position].Key, valueText(s.value, u.Items[position].Unit, u.items[position].valueMap))
 	}
 	return model.Truncate(b.String(), maxVerdictText)
 }

@@ -17,9 +17,10 @@ import (
 // testChunk returns a template with a raw item, one with a step that remembers, and a trigger with recovery.
 func testChunk(id model.ChunkID) *model.Chunk {
 	c := &model.TemplateChunk{
-		Chunk:    model.Chunk{ID: id, Unit: 1000, Namespace: 1, Name: "t"},
-		Items:    []model.Item{{Key: "load"}, {Key: "rate", Steps: []model.Step{{Name: "simpleChange"}, {Name: "multiplier", Parameters: []string{"8"}}}}},
-		Triggers: []model.ChunkTrigger{{Name: "high", Expression: "last(//load)>4", Recovery: "last(//load)<2", Severity: model.High}},
+		Chunk:     model.Chunk{ID: id, Unit: 1000, Namespace: 1, Name: "t"},
+		Items:     []model.Item{{Key: "load", ValueMap: "load"}, {Key: "rate", Steps: []model.Step{{Name: "simpleChange"}, {Name: "multiplier", Parameters: []string{"8"}}}}},
+		Triggers:  []model.ChunkTrigger{{Name: "high", Expression: "last(//load)>4", Recovery: "last(//load)<2", Severity: model.High}},
+		ValueMaps: []model.ValueMap{{Name: "load", Mappings: []model.ValueMapping{{Type: "greaterOrEqual", Value: "4", Text: "busy"}}}},
 	}
 	if id == 8 { // an edit: another item in front, no trigger
 		c.Items = append([]model.Item{{Key: "cpu"}}, c.Items...)
@@ -116,12 +117,15 @@ func TestTriggerMakesOneVerdictPerChange(t *testing.T) {
 	expect("1 high false false")
 	apply(v.values(5, item.FromFloat(5), item.FromUnsigned(14)))
 	expect("1 high false false", "2 high true false")
+	if text := string(v.partitions[3].pending[1].Output); text != "last(//load)>4; load = busy (5)" {
+		t.Errorf("verdict text %q", text)
+	}
 	apply(v.values(5, item.FromFloat(3)), wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordVerdict, Node: 7, Verdict: &wire.Verdict{Commit: 1, Chunk: 5, Trigger: "high"}}))
 	expect("2 high true false")
 	apply(v.values(5, item.FromFloat(1.5)))
 	expect("2 high true false", "4 high false false")
 	items := v.Items(7)
-	if len(items) != 2 || items[0].Value != item.FromFloat(1.5) || items[1].Value != item.FromFloat(32) || items[1].At.UnixNano() != int64(1e18+2e9-1e8) {
+	if len(items) != 2 || items[0].Value != item.FromFloat(1.5) || items[1].Value != item.FromFloat(32) || items[1].At.UnixNano() != int64(1e18+2e9-1e8) || items[0].Text() != "1.5" {
 		t.Fatalf("items %+v", items)
 	}
 	apply(v.values(8, item.FromFloat(9)))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/item"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/prep"
 )
 
 // ItemState is a copy of the state of one item on one node.
@@ -22,6 +23,18 @@ type ItemState struct {
 	At       time.Time  // of the last value or failure; zero: none came yet
 	Reason   string     // the item is unsupported; empty: it is not
 	Triggers []TriggerState
+	valueMap *prep.ValueMap
+}
+
+// Text returns the last value for people: with the text of its value map, or with its unit.
+func (i *ItemState) Text() string { return valueText(i.Value, i.Unit, i.valueMap) }
+
+// valueText returns a value for people: up (1), or with its unit.
+func valueText(v item.Value, unit string, texts *prep.ValueMap) string {
+	if text, ok := texts.Text(v); ok {
+		return text + " (" + v.String() + ")"
+	}
+	return FormatValue(v, unit)
 }
 
 // TriggerState is a copy of the state of one trigger on one node.
@@ -55,7 +68,7 @@ func (v *View) Items(node model.NodeID) (list []ItemState) {
 // itemState returns a copy of the state of one item.
 func (u *unitState) itemState(i int) ItemState {
 	of, s := &u.Items[i], &u.slots[i]
-	out := ItemState{Template: u.Unit, Key: of.Key, Type: of.Type, Unit: of.Unit, Interval: of.Interval, From: of.From, Value: s.value, Reason: s.reason}
+	out := ItemState{Template: u.Unit, Key: of.Key, Type: of.Type, Unit: of.Unit, Interval: of.Interval, From: of.From, Value: s.value, Reason: s.reason, valueMap: u.items[i].valueMap}
 	if s.at != 0 {
 		out.At = time.Unix(0, s.at).UTC()
 	}

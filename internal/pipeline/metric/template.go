@@ -18,7 +18,8 @@ type template struct {
 
 // compiledItem is the compiled form of one item.
 type compiledItem struct {
-	chain      *prep.Chain // nil: fault says why
+	chain      *prep.Chain    // nil: fault says why
+	valueMap   *prep.ValueMap // nil: none
 	fault      string
 	dependents []int // positions of the items that are made from its values
 	triggers   []int // triggers that read it
@@ -30,12 +31,17 @@ type compiledTrigger struct {
 	recovery *trigger.Program // nil: the problem closes when its expression is false
 }
 
-// compile compiles a chunk. An item or trigger that does not compile, which apply refuses, is left without a chain or
-// program.
+// compile compiles a chunk. An item, trigger or value map that does not compile, which apply refuses, is left without a
+// chain, program or texts.
 func compile(chunk *model.TemplateChunk) *template {
 	t := &template{TemplateChunk: chunk, items: make([]compiledItem, len(chunk.Items)), triggers: make([]compiledTrigger, len(chunk.Triggers))}
+	maps := map[string]*prep.ValueMap{}
+	for i := range chunk.ValueMaps {
+		maps[chunk.ValueMaps[i].Name], _ = prep.CompileValueMap(&chunk.ValueMaps[i])
+	}
 	for i := range chunk.Items {
 		of := &chunk.Items[i]
+		t.items[i].valueMap = maps[of.ValueMap]
 		typ, _ := of.ValueType()
 		chain, err := prep.Compile(of.Steps, typ)
 		if t.items[i].chain = chain; err != nil {
