@@ -470,6 +470,7 @@ func appendTemplateChunk(dst []byte, x *model.TemplateChunk) []byte {
 	dst = appendMessages(dst, 1, x.Items, appendItem)
 	dst = appendMessages(dst, 2, x.Triggers, appendChunkTrigger)
 	dst = appendMessages(dst, 3, x.ValueMaps, appendValueMap)
+	dst = appendMap(dst, 4, x.Macros)
 	return dst
 }
 
@@ -483,6 +484,8 @@ func readTemplateChunk(f *fields, x *model.TemplateChunk) {
 			x.Triggers = nestedList(f, "triggers", "ChunkTrigger", x.Triggers, 10000, readChunkTrigger)
 		case 3:
 			x.ValueMaps = nestedList(f, "value_maps", "ValueMap", x.ValueMaps, 1024, readValueMap)
+		case 4:
+			f.entry("macros", &x.Macros, 1024)
 		}
 	}
 }
@@ -497,6 +500,8 @@ func appendItem(dst []byte, x *model.Item) []byte {
 	dst = appendMessages(dst, 6, x.Steps, appendStep)
 	dst = appendMap(dst, 7, x.Tags)
 	dst = appendString(dst, 8, x.ValueMap)
+	dst = appendBool(dst, 9, x.Trapper)
+	dst = appendString(dst, 10, x.NotCollected)
 	return dst
 }
 
@@ -520,6 +525,10 @@ func readItem(f *fields, x *model.Item) {
 			f.entry("tags", &x.Tags, 1024)
 		case 8:
 			x.ValueMap = f.string("value_map", 255)
+		case 9:
+			x.Trapper = f.bool("trapper")
+		case 10:
+			x.NotCollected = f.string("not_collected", 255)
 		}
 	}
 }
