@@ -22,6 +22,8 @@ import (
 const metricsTemplate = `
 {kind: Handler, metadata: {name: hook}, spec: {webhook: {url: %q}}}
 ---
+{kind: Property, metadata: {name: uptime}, spec: {property: "{$UPTIME}", scope: global, value: 0}}
+---
 kind: Template
 metadata: {name: linux}
 spec:
@@ -31,8 +33,15 @@ spec:
     - {key: "vm.memory.size[pavailable]", interval: 1s, unit: "%%"}
     - {key: "net.if.in[lo]", interval: 1s, unit: bps, steps: [{changePerSecond: []}, {multiplier: "8"}]}
     - {key: "nosuch.key[x]", interval: 1s}
+    - {key: agent.ping, interval: 1s, valueMap: state}
+    - {key: "net.if.out[{$IF}]", interval: 1s}
+    - {key: backup.age, trapper: true}
+    - {key: ups.walk, type: text, notCollected: SNMP}
+    - {key: ups.load, from: ups.walk}
+  valueMaps: [{name: state, mappings: [{value: "1", text: up}]}]
+  macros: {"{$UPTIME}": "1000000000"}
   triggers:
-    - {name: machine is up, expression: "min(//system.uptime,#3)>0", severity: high, alert: {handlers: [hook]}}
+    - {name: machine is up, expression: "min(//system.uptime,#3)>{$UPTIME}", severity: high, alert: {handlers: [hook]}}
     - {name: "any / of [all]: up", expression: "last(//system.uptime)>0", severity: warning}
 `
 
@@ -49,7 +58,8 @@ func TestTemplateValuesOpenProblem(t *testing.T) {
 	s.Kill()
 	s.Launch()
 	s.WaitReady(40 * time.Second)
-	s.AwaitOutput("get items", "nosuch.key[x]", "unsupported: unknown key nosuch.key", "net.if.in[lo]")
+	s.AwaitOutput("get items", "nosuch.key[x]", "unsupported: unknown key nosuch.key", "net.if.in[lo]", "up (1)", "unsupported: the macro {$IF} has no value here",
+		"no value yet: others send it", "ups.load", "not collected: SNMP")
 	s.AwaitOutput("get problems", "db1", "linux:machine is up")
 	s.Kill() // the verdict is in the journal, or is computed again from the values
 	s.Launch()

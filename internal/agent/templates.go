@@ -29,14 +29,14 @@ func (t *templates) openWheel(a *Agent, node uuid.UUID) {
 }
 
 // applyChunks implements chunkRunner.
-func (t *templates) applyChunks(_ *link.Assignment, chunks []*model.Chunk) error {
+func (t *templates) applyChunks(a *link.Assignment, chunks []*model.Chunk) error {
 	list := make([]*model.TemplateChunk, len(chunks))
 	for i, c := range chunks {
 		list[i] = c.AsTemplate()
 	}
-	t.wheel.Set(list)
+	t.wheel.Set(list, propertyLookup(a.Properties))
 	return nil
 }
 
 // suspendChunks implements chunkRunner.
-func (t *templates) suspendChunks() { t.wheel.Set(nil) }
+func (t *templates) suspendChunks() { t.wheel.Set(nil, nil) }

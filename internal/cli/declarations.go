@@ -15,10 +15,12 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/muster-fleet/muster/internal/agent/collect"
 	"github.com/muster-fleet/muster/internal/cli/screen"
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/sensuimport"
+	"github.com/muster-fleet/muster/internal/zabbiximport"
 )
 
 // maxFile limits one file, in bytes.
@@ -224,7 +226,7 @@ func (s *commandLine) sensuNotes(docs []declaredResource) (notes []string) {
 
 // importCommand makes the command group muster import.
 func importCommand(s *commandLine) *cobra.Command {
-	return s.buildCommandGroup("import", "Convert the resources of another system", importSensuCommand(s))
+	return s.buildCommandGroup("import", "Convert the resources of another system", importSensuCommand(s), importZabbixCommand(s))
 }
 
 // importSensuCommand makes the command muster import sensu, which converts a dump of sensuctl.
@@ -239,7 +241,7 @@ func importSensuCommand(s *commandLine) *cobra.Command {
 			flags.BoolVar(&strict, "strict", false, "exit with 20 if a part was not converted")
 		},
 		run: func(c *commandCall) error {
-			files, err := readSensuFiles(c)
+			files, err := readImportFiles(c, "dump each namespace or each type alone: sensuctl dump checks --namespace NAME …")
 			if err != nil {
 				return err
 			}
@@ -247,39 +249,91 @@ func importSensuCommand(s *commandLine) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := printImport(c, result, out); err != nil {
-				return err
+			text := importText{value: result, resources: result.Resources, lost: result.LostCount(), read: model.CountNoun(result.Read, "resource") + " of Sensu"}
+			for _, n := range result.Notes {
+				text.notes = append(text.notes, importNote{n.Where, n.What, n.Text, n.Lost})
 			}
-			if strict && result.LostCount() > 0 {
-				return &exitError{20}
-			}
-			return nil
+			return printImport(c, &text, out, strict)
 		},
 	})
 }
 
-// readSensuFiles reads the files of a sensuctl dump.
-func readSensuFiles(c *commandCall) (files []sensuimport.File, err error) {
+// importZabbixCommand makes the command muster import zabbix, which converts exports of templates.
+func importZabbixCommand(s *commandLine) *cobra.Command {
+	var out string
+	var strict bool
+	return s.buildCommand(command{
+		use: "zabbix FILE...", short: "Convert templates that Zabbix exported as YAML",
+		args: cobra.MinimumNArgs(1), offline: true,
+		flags: func(flags *pflag.FlagSet) {
+			flags.StringVar(&out, "out", "", "write the resources to this file instead of standard output")
+			flags.BoolVar(&strict, "strict", false, "exit with 20 if a part was not converted")
+		},
+		run: func(c *commandCall) error {
+			read, err := readImportFiles(c, "export fewer templates at a time")
+			if err != nil {
+				return err
+			}
+			var files []zabbiximport.File
+			for _, f := range read {
+				files = append(files, zabbiximport.File(f))
+			}
+			result, err := zabbiximport.Import(files, zabbiximport.Options{Kinds: c.Kinds, CheckKey: collect.Check})
+			if err != nil {
+				return err
+			}
+			n := &result.Counts
+			text := importText{value: result, resources: result.Resources, lost: result.LostCount(), read: fmt.Sprintf(
+				"%s of Zabbix (%d of %s, %d of %s, %d of %s)", model.CountNoun(n.Templates, "template"), n.ImportedItems, model.CountNoun(n.Items, "item"),
+				n.ImportedSteps, model.CountNoun(n.Steps, "step"), n.ImportedTriggers, model.CountNoun(n.Triggers, "trigger"))}
+			for _, n := range result.Notes {
+				text.notes = append(text.notes, importNote(n))
+			}
+			return printImport(c, &text, out, strict)
+		},
+	})
+}
+
+// readImportFiles reads the files of another system; hint says how to make smaller ones.
+func readImportFiles(c *commandCall, hint string) (files []sensuimport.File, err error) {
 	for _, path := range c.args {
 		name, data, err := c.readFile(path)
 		if err != nil {
 			return nil, err
 		}
 		if len(data) > maxFile {
-			return nil, model.Errorf(model.TooLarge, "%s is larger than %s", name, model.Size(maxFile)).WithHint("dump each namespace or each type alone: sensuctl dump checks --namespace NAME …")
+			return nil, model.Errorf(model.TooLarge, "%s is larger than %s", name, model.Size(maxFile)).WithHint("%s", hint)
 		}
 		files = append(files, sensuimport.File{Name: name, Data: data})
 	}
 	return files, nil
 }
 
+// importText is the outcome of an import for people.
+type importText struct {
+	value     any // for JSON
+	resources []*model.Resource
+	notes     []importNote
+	lost      int    // notes about parts that were not imported
+	read      string // the read resources
+}
+
+// importNote is a remark about one part of the files.
+type importNote struct {
+	Where, What, Text string
+	Lost              bool
+}
+
 // printImport writes the resources to out or standard output, the notes to standard error.
-func printImport(c *commandCall, result *sensuimport.Result, out string) error {
+func printImport(c *commandCall, result *importText, out string, strict bool) error {
 	if c.Format == screen.JSON {
-		return c.WriteValue(result)
+		if err := c.WriteValue(result.value); err != nil {
+			return err
+		}
+		return strictError(result, strict)
 	}
 	var text bytes.Buffer
-	for i, r := range result.Resources {
+	for i, r := range result.resources {
 		if i > 0 {
 			text.WriteString("---\n")
 		}
@@ -301,20 +355,28 @@ func printImport(c *commandCall, result *sensuimport.Result, out string) error {
 	} else if _, err := c.Out.Write(text.Bytes()); err != nil {
 		return err
 	}
-	for _, note := range result.Notes {
+	for _, note := range result.notes {
 		mark := " "
 		if note.Lost {
 			mark = "!"
 		}
 		c.Notef("%s %s: %s: %s\n", mark, note.Where, note.What, note.Text)
 	}
-	c.Notef("%s of Sensu became %s", model.CountNoun(result.Read, "resource"), model.CountNoun(len(result.Resources), "resource"))
-	if n := result.LostCount(); n > 0 {
-		c.Notef("; %s not converted, marked !", model.CountNoun(n, "thing"))
+	c.Notef("%s became %s", result.read, model.CountNoun(len(result.resources), "resource"))
+	if result.lost > 0 {
+		c.Notef("; %s not converted, marked !", model.CountNoun(result.lost, "thing"))
 	}
 	c.Notef("\n")
 	if out != "" {
 		c.Notef("review it, then: muster plan -f %s\n", out)
+	}
+	return strictError(result, strict)
+}
+
+// strictError returns the error of --strict: a part was not imported.
+func strictError(result *importText, strict bool) error {
+	if strict && result.lost > 0 {
+		return &exitError{20}
 	}
 	return nil
 }

@@ -54,15 +54,22 @@ func getItems(c *commandCall, names []string, g *getFlags) error {
 	}.print(c)
 }
 
-// itemRank orders items for people: unsupported ones, ones without a value, all others.
-func itemRank(i *v1.ItemState) int { return strings.Index("unsupported waiting     ok", i.State) }
+// itemRank orders items for people: unsupported ones, ones without a value, all others, those that nobody collects.
+func itemRank(i *v1.ItemState) int {
+	return slices.Index([]string{"unsupported", "waiting", "ok", "notCollected"}, i.State)
+}
 
 // itemState returns the state of an item with its reason.
 func itemState(i *v1.ItemState) screen.Cell {
 	switch i.State {
 	case "unsupported":
 		return screen.Cell{Text: "unsupported: " + firstLineOf(i.Reason), Colour: screen.Red}
+	case "notCollected":
+		return screen.Cell{Text: "not collected: " + i.Reason, Colour: screen.Yellow}
 	case "waiting":
+		if i.Trapper {
+			return screen.Cell{Text: "no value yet: others send it", Colour: screen.Yellow}
+		}
 		return screen.Cell{Text: "no value yet", Colour: screen.Yellow}
 	}
 	return screen.Cell{Text: i.State, Colour: screen.Green}
@@ -111,9 +118,12 @@ func describeItem(c *commandCall, name string) error {
 		one := &l.Items[i]
 		c.printField("item", "%s/%s", one.Node, one.Key)
 		c.printField("template", "%s", one.Template)
-		if one.From != "" {
+		switch {
+		case one.From != "":
 			c.printField("from", "%s", one.From)
-		} else {
+		case one.Trapper:
+			c.printField("from", "others: a trapper item")
+		case one.Interval > 0:
 			c.printField("interval", "%s", one.Interval)
 		}
 		c.printField("state", "%s", itemState(one).Text)

@@ -3,6 +3,7 @@ package kind
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -69,12 +70,25 @@ func detailsOfTemplate(_ View, s *model.TemplateSpec) []Detail {
 			when = "disabled"
 		case item.From != "":
 			when = "from " + item.From
+		case item.Trapper:
+			when = "trapper"
+		case item.NotCollected != "":
+			when = "not collected: " + item.NotCollected
 		}
 		steps := make([]string, len(item.Steps))
 		for k := range item.Steps {
 			steps[k] = strings.TrimSpace(item.Steps[k].Name + " " + strings.Join(item.Steps[k].Parameters, " "))
 		}
+		if item.ValueMap != "" {
+			steps = append(steps, item.ValueMap)
+		}
 		list = append(list, Detail{"item", strings.Join(append([]string{item.Key + "  " + when}, steps...), " → ")})
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Macros)) {
+		list = append(list, Detail{"macro", name + "  " + s.Macros[name]})
+	}
+	for i := range s.ValueMaps {
+		list = append(list, Detail{"value map", s.ValueMaps[i].Name + "  " + model.CountNoun(len(s.ValueMaps[i].Mappings), "mapping")})
 	}
 	for i := range s.Triggers {
 		t := &s.Triggers[i]
@@ -86,6 +100,8 @@ func detailsOfTemplate(_ View, s *model.TemplateSpec) []Detail {
 // Bounds of a Template; the protocol has them, too.
 const (
 	maxItemKey       = 2048
+	maxMappedValue   = 1024
+	maxMacroValue    = 2048
 	maxSteps         = 100
 	maxStepParameter = 64 << 10
 	maxParameters    = 16
@@ -99,6 +115,16 @@ func validateTemplate(v *Validator, s *model.TemplateSpec) {
 	v.MissingIf(len(s.Items) == 0, "spec.items", "write a list such as [{key: agent.ping, interval: 1m}]", "missing")
 	v.Bound("spec.items", len(s.Items))
 	v.Bound("spec.triggers", len(s.Triggers))
+	v.Bound("spec.valueMaps", len(s.ValueMaps))
+	mapNames := map[string]bool{}
+	for i := range s.ValueMaps {
+		v.validateValueMap(fmt.Sprintf("spec.valueMaps[%d]", i), &s.ValueMaps[i], mapNames)
+	}
+	v.Bound("spec.macros", len(s.Macros))
+	for _, name := range slices.Sorted(maps.Keys(s.Macros)) {
+		v.validateMacro("spec.macros."+name, name, s.Macros[name])
+	}
+	macros, _ := model.NewMacroValues(s.Macros)
 	keys := map[string]bool{}
 	for i := range s.Items {
 		keys[s.Items[i].Key] = true
@@ -109,7 +135,8 @@ func validateTemplate(v *Validator, s *model.TemplateSpec) {
 		item := &s.Items[i]
 		v.FlawIf(seen[item.Key], at+".key", "keep one of them", "item %s occurs twice", item.Key)
 		seen[item.Key] = true
-		validateItem(v, at, item, keys)
+		validateItem(v, at, item, keys, macros)
+		v.FlawIf(item.ValueMap != "" && !mapNames[item.ValueMap], at+".valueMap", "name one of spec.valueMaps", "the template has no value map %q", item.ValueMap)
 	}
 	sorted := slices.Clone(s.Items)
 	slices.SortFunc(sorted, func(a, b model.Item) int { return strings.Compare(a.Key, b.Key) })
@@ -117,27 +144,59 @@ func validateTemplate(v *Validator, s *model.TemplateSpec) {
 	for i := range s.Triggers {
 		at := fmt.Sprintf("spec.triggers[%d]", i)
 		validateTrigger(v, at, &s.Triggers[i], names)
-		v.validateExpression(at+".expression", sorted, s.Triggers[i].Expression)
-		v.validateExpression(at+".recovery", sorted, s.Triggers[i].Recovery)
+		v.validateExpression(at+".expression", sorted, s.Triggers[i].Expression, macros)
+		v.validateExpression(at+".recovery", sorted, s.Triggers[i].Recovery, macros)
 	}
 }
 
+// validateValueMap validates one value map. names has the names of those before it.
+func (v *Validator) validateValueMap(at string, m *model.ValueMap, names map[string]bool) {
+	v.requireUniqueTitle(at+".name", "value map", m.Name, "write a name such as service state", names)
+	v.MissingIf(len(m.Mappings) == 0, at+".mappings", `write a list such as [{value: "1", text: up}]`, "missing")
+	v.Bound(at+".mappings", len(m.Mappings))
+	for i := range m.Mappings {
+		in := fmt.Sprintf("%s.mappings[%d]", at, i)
+		v.FlawIf(len(m.Mappings[i].Value) > maxMappedValue, in+".value", "", "longer than %d bytes", maxMappedValue)
+		v.Line(in+".text", m.Mappings[i].Text, model.MaxText)
+	}
+	_, err := prep.CompileValueMap(m)
+	v.recordCompileError(at+".mappings", err)
+}
+
 // validateExpression compiles an expression over the items of a template, which are sorted by key.
-func (v *Validator) validateExpression(field string, items []model.Item, expression string) {
+func (v *Validator) validateExpression(field string, items []model.Item, expression string, macros *model.MacroValues) {
 	if expression != "" && len(expression) <= maxExpression {
-		_, err := trigger.CompileForItems(items, expression)
+		_, err := trigger.CompileForItems(items, expression, macros.ValueOrSample)
 		v.recordCompileError(field, err)
 	}
 }
 
-// validateItem validates one item. keys has the keys of all items of the template.
-func validateItem(v *Validator, at string, item *model.Item, keys map[string]bool) {
+// validateMacro validates a macro of a template.
+func (v *Validator) validateMacro(at, name, value string) {
+	_, err := model.NewMacroValues(map[string]string{name: value})
+	if err == nil {
+		err = model.PropertyNameError(name) // a Property has the same name
+	}
+	v.recordCompileError(at, err)
+	v.FlawIf(len(value) > maxMacroValue, at, "", "longer than %d bytes", maxMacroValue)
+}
+
+// validateItem validates one item. keys has the keys of all items of the template. Steps with a macro that has no default
+// are validated on the nodes alone.
+func validateItem(v *Validator, at string, item *model.Item, keys map[string]bool, macros *model.MacroValues) {
 	v.MissingIf(item.Key == "", at+".key", "write a key such as system.cpu.load[all,avg1]", "missing")
 	v.Line(at+".key", item.Key, maxItemKey)
 	typ, ok := item.ValueType()
 	v.FlawIf(!ok, at+".type", "write float, unsigned, text, log or boolean", "unknown type %q", item.Type)
 	v.InRange(at+".interval", item.Interval, minItemInterval, maxInterval)
-	v.FlawIf(item.From != "" && item.Interval != 0, at+".interval", "keep one of them", "from and interval exclude each other")
+	ways := 0
+	for _, set := range []bool{item.Interval != 0, item.From != "", item.Trapper, item.NotCollected != ""} {
+		if set {
+			ways++
+		}
+	}
+	v.FlawIf(ways > 1, at, "keep one of them", "interval, from, trapper and notCollected exclude each other")
+	v.Line(at+".notCollected", item.NotCollected, model.MaxText)
 	v.FlawIf(item.From != "" && item.From == item.Key, at+".from", "name the item that has the whole value", "the item is its own master")
 	v.FlawIf(item.From != "" && !keys[item.From], at+".from", "name the key of an item of this template", "the template has no item %q", item.From)
 	v.Line(at+".unit", item.Unit, model.MaxText)
@@ -151,8 +210,10 @@ func validateItem(v *Validator, at string, item *model.Item, keys map[string]boo
 			v.FlawIf(len(text) > maxStepParameter, in, "", "longer than %d bytes", maxStepParameter)
 		}
 	}
-	_, err := prep.Compile(item.Steps, typ)
-	v.recordCompileError(at+".steps", err)
+	if steps, missing := macros.ExpandSteps(item.Steps); missing == nil {
+		_, err := prep.Compile(steps, typ)
+		v.recordCompileError(at+".steps", err)
+	}
 }
 
 // validateTrigger validates one trigger. names has the names of those before it.

@@ -204,6 +204,14 @@ func propertyText(raw []byte) string {
 // PropertyNameError returns an error if a property name is invalid, so that no template could refer to it; nil: the
 // name is valid
 func PropertyNameError(name string) error {
+	if strings.HasPrefix(name, "{") {
+		if m, ok := parseWholeMacro(name); !ok {
+			return fmt.Errorf("property name %q is no macro: write {$NAME} or {$NAME:\"context\"} with capitals, digits, _ and .", name)
+		} else if name != m.String() {
+			return fmt.Errorf("property name %q: write %s", name, m)
+		}
+		return nil
+	}
 	if name == "" || len(name) > MaxName {
 		return fmt.Errorf("a property needs a name of at most %d characters", MaxName)
 	}

@@ -15,6 +15,9 @@ type TemplateChunk struct {
 	Chunk
 	Items    []Item         // ascending by key; a value block names an item by its index
 	Triggers []ChunkTrigger // ascending by name
+	// ValueMaps are those of its items, in the order of the Template; the server alone reads them.
+	ValueMaps []ValueMap
+	Macros    map[string]string // default values by name
 }
 
 // ChunkTrigger is a Trigger in the compiled form of its Template.
@@ -43,6 +46,18 @@ func (c *Chunk) AsTemplate() *TemplateChunk {
 // Item returns the index of the item with a key.
 func (c *TemplateChunk) Item(key string) (int, bool) {
 	return slices.BinarySearchFunc(c.Items, key, func(i Item, key string) int { return strings.Compare(i.Key, key) })
+}
+
+// NotCollected returns the reason why nobody collects an item, or the master that it is made of; empty: its values come.
+func (c *TemplateChunk) NotCollected(i *Item) string {
+	for range c.Items { // masters that name each other end the loop
+		master, ok := c.Item(i.From)
+		if i.From == "" || !ok {
+			break
+		}
+		i = &c.Items[master]
+	}
+	return i.NotCollected
 }
 
 // Trigger returns the trigger with a name; nil: there is none.

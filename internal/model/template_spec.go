@@ -19,6 +19,10 @@ type TemplateSpec struct {
 	Items []Item `json:"items"`
 	// Conditions over the values of its items. A condition that holds opens a problem of the node.
 	Triggers []Trigger `json:"triggers,omitempty"`
+	// Default values of its macros: {"{$LOAD.MAX}": "4"}. A Property with the name of a macro overrides it on its nodes.
+	Macros map[string]string `json:"macros,omitempty"`
+	// Texts for values, by name. Items name them.
+	ValueMaps []ValueMap `json:"valueMaps,omitempty"`
 	// Nothing of it is collected or judged while this is true.
 	Disabled bool `json:"disabled,omitempty"`
 }
@@ -33,12 +37,19 @@ type Item struct {
 	Key string `json:"key"`
 	// float (default), unsigned, text, log or boolean.
 	Type string `json:"type,omitempty"`
-	// How often the agent collects it; each node has a fixed offset of its own. Default 1m, unless from is set.
+	// How often the agent collects it; each node has a fixed offset of its own. Default 1m, unless from, trapper or
+	// notCollected is set.
 	Interval Duration `json:"interval,omitempty"`
 	// The key of the master item whose values it is made of, instead of interval.
 	From string `json:"from,omitempty"`
+	// Others send its values, instead of interval: no agent collects it.
+	Trapper bool `json:"trapper,omitempty"`
+	// The reason why nobody collects it yet, instead of interval: SNMP .1.3.6.1.2.1.1.3.0.
+	NotCollected string `json:"notCollected,omitempty"`
 	// The unit of its values: B, %, s, bps.
 	Unit string `json:"unit,omitempty"`
+	// The name of the value map of this template that has texts for its values.
+	ValueMap string `json:"valueMap,omitempty"`
 	// Steps of preprocessing, in order: [{multiplier: "8"}, {changePerSecond: []}].
 	Steps []Step `json:"steps,omitempty"`
 	// Labels of its series. They have no effect yet: only the last value of an item is kept.
@@ -47,12 +58,33 @@ type Item struct {
 	Disabled bool `json:"disabled,omitempty"`
 }
 
+// Collected reports whether the agent collects the item.
+func (i *Item) Collected() bool { return i.From == "" && !i.Trapper && i.NotCollected == "" }
+
 // ValueType returns the declared type of the values.
 func (i *Item) ValueType() (item.Type, bool) {
 	if i.Type == "" {
 		return item.Float, true
 	}
 	return item.ParseType(i.Type)
+}
+
+// ValueMap has texts for the values of items: 1 is shown as "up (1)". It changes no value.
+type ValueMap struct {
+	// Its name, unique within the template.
+	Name string `json:"name"`
+	// The first mapping that matches a value gives the text; a default is last, wherever it stands.
+	Mappings []ValueMapping `json:"mappings"`
+}
+
+// ValueMapping is the text for one or several values.
+type ValueMapping struct {
+	// How values are compared: equal (default), greaterOrEqual, lessOrEqual, inRange, regexp or default.
+	Type string `json:"type,omitempty"`
+	// The value; for inRange ranges such as 1-5,8; for regexp a pattern, which matches values of text items alone.
+	Value string `json:"value,omitempty"`
+	// The text in place of the value.
+	Text string `json:"text"`
 }
 
 // Trigger is a condition over values that opens and closes a problem.

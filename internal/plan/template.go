@@ -13,10 +13,10 @@ import (
 // others is that of their keys and names, so that an edit of the order changes nothing.
 func compileTemplate(c *unitCompiler, d *declared) (*unit, error) {
 	spec, ns := d.spec.(*model.TemplateSpec), d.key.Namespace
-	chunk := &model.TemplateChunk{Chunk: model.Chunk{Unit: model.UnitID(d.id), Name: d.key.Name, Namespace: c.namespace(ns).ID}}
+	chunk := &model.TemplateChunk{Chunk: model.Chunk{Unit: model.UnitID(d.id), Name: d.key.Name, Namespace: c.namespace(ns).ID}, ValueMaps: spec.ValueMaps, Macros: spec.Macros}
 	named := references{}
 	for _, item := range spec.Items {
-		if item.From == "" {
+		if item.Collected() {
 			item.Interval = cmp.Or(item.Interval, model.DefaultItemInterval)
 		}
 		if !item.Disabled {
@@ -41,7 +41,10 @@ func compileTemplate(c *unitCompiler, d *declared) (*unit, error) {
 	}
 	slices.SortFunc(chunk.Items, func(a, b model.Item) int { return strings.Compare(a.Key, b.Key) })
 	slices.SortFunc(chunk.Triggers, func(a, b model.ChunkTrigger) int { return strings.Compare(a.Name, b.Name) })
-	b := &body{chunk: chunk.Seal()}
+	b := &body{chunk: chunk.Seal(), properties: chunk.MacroNames()}
+	if len(b.properties) > 0 {
+		b.try = func(properties model.PropertyValues) error { return chunk.MacroError(properties) }
+	}
 	var err error
 	if b.size, err = chunkSize(b.chunk); err != nil {
 		return nil, err

@@ -150,7 +150,7 @@ type historyCall struct {
 // history resolves the item and the period of a call. types are the item types that the function accepts; none: all.
 func (c *compiler) history(n *node, most int, types ...item.Type) *historyCall {
 	i := &n.args[0]
-	host, key := c.expand(i, i.host), c.expand(i, i.name)
+	host, key := i.host, i.name // macros stay, as in the keys of items
 	position, t, err := c.scope.Item(host, key)
 	if err != nil {
 		c.fail(i, "%v", err)

@@ -3,6 +3,7 @@ package trigger
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -18,6 +19,50 @@ type Expr struct {
 
 // String returns the text of the expression.
 func (e *Expr) String() string { return e.source }
+
+// ReplaceHosts parses an expression and replaces the host of each item by what replace returns for it.
+func ReplaceHosts(expression string, replace func(host string) (string, error)) (string, error) {
+	e, err := Parse(expression)
+	if err != nil {
+		return "", err
+	}
+	var out strings.Builder
+	at := 0
+	for _, n := range e.root.items(nil) {
+		host, err := replace(n.host)
+		if err != nil {
+			return "", &Error{expression, n.offset, err.Error()}
+		}
+		out.WriteString(expression[at:n.offset] + "/" + host)
+		at = n.offset + 1 + len(n.host)
+	}
+	return out.String() + expression[at:], nil
+}
+
+// Keys returns the keys of the items that an expression reads, without repetitions.
+func Keys(expression string) (keys []string, err error) {
+	e, err := Parse(expression)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range e.root.items(nil) {
+		if !slices.Contains(keys, n.name) {
+			keys = append(keys, n.name)
+		}
+	}
+	return keys, nil
+}
+
+// items appends the items below a node, in the order of the text.
+func (n *node) items(list []*node) []*node {
+	if n.kind == itemNode {
+		return append(list, n)
+	}
+	for i := range n.args {
+		list = n.args[i].items(list)
+	}
+	return list
+}
 
 // Error is a fault of an expression, with its place.
 type Error struct {

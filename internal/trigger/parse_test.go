@@ -123,3 +123,14 @@ func TestTemplatesOfOthers(t *testing.T) {
 		t.Errorf("no expressions in %s", folder)
 	}
 }
+
+// TestReplaceHosts replaces the hosts of items, and nothing else.
+func TestReplaceHosts(t *testing.T) {
+	got, err := ReplaceHosts(`min(/a b/k["/a b/x",{$M}],5m)>{$N} and find(/a b/t,,"like","/a b/k")=1`, func(host string) (string, error) { return host[:1] + "c", nil })
+	if want := `min(/ac/k["/a b/x",{$M}],5m)>{$N} and find(/ac/t,,"like","/a b/k")=1`; err != nil || got != want {
+		t.Errorf("got %s, %v", got, err)
+	}
+	if keys, err := Keys(got); err != nil || len(keys) != 2 || keys[0] != `k["/a b/x",{$M}]` || keys[1] != "t" {
+		t.Errorf("keys %q, %v", keys, err)
+	}
+}

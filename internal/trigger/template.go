@@ -9,13 +9,14 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// CompileForItems compiles an expression over the items of a Template, which are sorted by key.
-func CompileForItems(items []model.Item, expression string) (*Program, error) {
+// CompileForItems compiles an expression over the items of a Template, which are sorted by key. macro returns the values of
+// macros; keys are compared as they are written.
+func CompileForItems(items []model.Item, expression string, macro func(string) (string, error)) (*Program, error) {
 	e, err := Parse(expression)
 	if err != nil {
 		return nil, err
 	}
-	return Compile(e, Scope{Item: func(host, key string) (int, item.Type, error) {
+	return Compile(e, Scope{Macro: macro, Item: func(host, key string) (int, item.Type, error) {
 		if host != "" {
 			return 0, 0, fmt.Errorf("item /%s/%s: only items of the own node are judged here; leave the host empty: //%s", host, key, key)
 		}

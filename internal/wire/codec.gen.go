@@ -469,6 +469,8 @@ func readCheckChunk(f *fields, x *model.CheckChunk) {
 func appendTemplateChunk(dst []byte, x *model.TemplateChunk) []byte {
 	dst = appendMessages(dst, 1, x.Items, appendItem)
 	dst = appendMessages(dst, 2, x.Triggers, appendChunkTrigger)
+	dst = appendMessages(dst, 3, x.ValueMaps, appendValueMap)
+	dst = appendMap(dst, 4, x.Macros)
 	return dst
 }
 
@@ -480,6 +482,10 @@ func readTemplateChunk(f *fields, x *model.TemplateChunk) {
 			x.Items = nestedList(f, "items", "Item", x.Items, 10000, readItem)
 		case 2:
 			x.Triggers = nestedList(f, "triggers", "ChunkTrigger", x.Triggers, 10000, readChunkTrigger)
+		case 3:
+			x.ValueMaps = nestedList(f, "value_maps", "ValueMap", x.ValueMaps, 1024, readValueMap)
+		case 4:
+			f.entry("macros", &x.Macros, 1024)
 		}
 	}
 }
@@ -493,6 +499,9 @@ func appendItem(dst []byte, x *model.Item) []byte {
 	dst = appendString(dst, 5, x.Unit)
 	dst = appendMessages(dst, 6, x.Steps, appendStep)
 	dst = appendMap(dst, 7, x.Tags)
+	dst = appendString(dst, 8, x.ValueMap)
+	dst = appendBool(dst, 9, x.Trapper)
+	dst = appendString(dst, 10, x.NotCollected)
 	return dst
 }
 
@@ -514,6 +523,53 @@ func readItem(f *fields, x *model.Item) {
 			x.Steps = nestedList(f, "steps", "Step", x.Steps, 100, readStep)
 		case 7:
 			f.entry("tags", &x.Tags, 1024)
+		case 8:
+			x.ValueMap = f.string("value_map", 255)
+		case 9:
+			x.Trapper = f.bool("trapper")
+		case 10:
+			x.NotCollected = f.string("not_collected", 255)
+		}
+	}
+}
+
+// appendValueMap appends the encoded fields of the message ValueMap.
+func appendValueMap(dst []byte, x *model.ValueMap) []byte {
+	dst = appendString(dst, 1, x.Name)
+	dst = appendMessages(dst, 2, x.Mappings, appendValueMapping)
+	return dst
+}
+
+// readValueMap decodes the fields of the message ValueMap into x.
+func readValueMap(f *fields, x *model.ValueMap) {
+	for f.next() {
+		switch f.num {
+		case 1:
+			x.Name = f.string("name", 255)
+		case 2:
+			x.Mappings = nestedList(f, "mappings", "ValueMapping", x.Mappings, 1024, readValueMapping)
+		}
+	}
+}
+
+// appendValueMapping appends the encoded fields of the message ValueMapping.
+func appendValueMapping(dst []byte, x *model.ValueMapping) []byte {
+	dst = appendString(dst, 1, x.Type)
+	dst = appendString(dst, 2, x.Value)
+	dst = appendString(dst, 3, x.Text)
+	return dst
+}
+
+// readValueMapping decodes the fields of the message ValueMapping into x.
+func readValueMapping(f *fields, x *model.ValueMapping) {
+	for f.next() {
+		switch f.num {
+		case 1:
+			x.Type = f.string("type", 255)
+		case 2:
+			x.Value = f.string("value", 1024)
+		case 3:
+			x.Text = f.string("text", 255)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"errors"
+	"maps"
 	"reflect"
 	"strings"
 	"testing"
@@ -282,6 +283,21 @@ func FuzzRecord(f *testing.F) {
 		}
 		if !reflect.DeepEqual(r, again) {
 			t.Fatalf("got  %+v\nwant %+v", again, r)
+		}
+	})
+}
+
+// FuzzDecodeMacros decodes random macros; what decodes is encoded equally.
+func FuzzDecodeMacros(f *testing.F) {
+	f.Add(EncodeMacros(map[string]string{"{$A}": "1"}))
+	f.Fuzz(func(t *testing.T, text string) {
+		values, err := DecodeMacros(text)
+		if err != nil || len(values) == 0 {
+			return
+		}
+		again, err := DecodeMacros(EncodeMacros(values))
+		if err != nil || !maps.Equal(values, again) {
+			t.Fatalf("%v, then %v, %v", values, again, err)
 		}
 	})
 }

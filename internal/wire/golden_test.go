@@ -57,11 +57,14 @@ func templateChunk() *model.Chunk {
 		Items: []model.Item{
 			{Key: "net.if.in[eth0]", Type: "unsigned", Interval: model.Duration(10 * time.Second), Unit: "bps", Tags: map[string]string{"if": "eth0"},
 				Steps: []model.Step{{Name: "changePerSecond"}, {Name: "multiplier", Parameters: []string{"8"}, OnFail: &model.OnFail{Value: &zero}}}},
-			{Key: "system.cpu.load", Interval: model.Duration(time.Minute)},
+			{Key: "system.cpu.load", Interval: model.Duration(time.Minute), ValueMap: "load"},
+			{Key: "temperature", NotCollected: "IPMI"}, {Key: "temperature.sent", Trapper: true},
 			{Key: "traffic", Type: "float", From: "net.if.in[eth0]", Steps: []model.Step{{Name: "jsonPath", Parameters: []string{"$.x"}, OnFail: &model.OnFail{Error: "no x"}}}},
 		},
 		Triggers: []model.ChunkTrigger{{Name: "load is high", Expression: "last(//system.cpu.load)>4", Recovery: "last(//system.cpu.load)<3", Severity: model.Average,
 			Handlers: []string{"on-call"}, Runbook: "https://wiki.example.org/load"}, {Name: "traffic", Expression: "last(//traffic)>1", Route: "network"}},
+		Macros:    map[string]string{"{$MAX}": "4"},
+		ValueMaps: []model.ValueMap{{Name: "load", Mappings: []model.ValueMapping{{Value: "0", Text: "idle"}, {Type: "greaterOrEqual", Value: "4", Text: "busy"}}}},
 	}).Seal()
 }
 

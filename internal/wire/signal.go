@@ -386,12 +386,14 @@ func extraFieldsLen(data []byte) int {
 type ValueBlock struct {
 	Rows    uint32 // values in Columns, which has at least a byte for each
 	Columns []byte
+	Macros  string // macros whose values Properties set on the node, as JSON; empty: none
 }
 
 // AppendValueBlock appends a value block in the encoding of a signal's body.
 func AppendValueBlock(dst []byte, b *ValueBlock) []byte {
 	dst = appendUint(dst, 1, uint64(b.Rows))
-	return appendBytes(dst, 2, b.Columns)
+	dst = appendBytes(dst, 2, b.Columns)
+	return appendString(dst, 3, b.Macros)
 }
 
 // Decode decodes a signal's body into a value block, whose Columns are parts of it. Rate limits charge Rows, so that
@@ -405,6 +407,8 @@ func (b *ValueBlock) Decode(body []byte) error {
 			b.Rows = f.uint32("rows")
 		case 2:
 			b.Columns = f.raw("columns", MaxFrame)
+		case 3:
+			b.Macros = f.string("macros", MaxMacros)
 		}
 	}
 	if f.err == nil && (b.Rows == 0 || int64(b.Rows) > int64(len(b.Columns))) {

@@ -65,7 +65,7 @@ func testMachine(t *testing.T) string {
 func TestWheelCollectsItemsOfOneTimeTogether(t *testing.T) {
 	root := testMachine(t)
 	keys := map[string]item.Value{
-		"net.if.in[eth0]": item.FromUnsigned(1<<64 - 1), "net.if.out[eth0,packets]": item.FromUnsigned(6), "proc.num[worker]": item.FromUnsigned(2),
+		"net.if.in[eth0]": item.FromUnsigned(1<<64 - 1), "net.if.in[{$IF}]": item.FromUnsigned(1<<64 - 1), "net.if.out[eth0,packets]": item.FromUnsigned(6), "proc.num[worker]": item.FromUnsigned(2),
 		"proc.num[,,run]": item.FromUnsigned(1), "system.cpu.load[percpu,avg5]": item.FromFloat(0.75), "system.cpu.num": item.FromUnsigned(1),
 		"system.uptime": item.FromUnsigned(12345), "vm.memory.size[pavailable]": item.FromFloat(25),
 	}
@@ -83,7 +83,7 @@ func TestWheelCollectsItemsOfOneTimeTogether(t *testing.T) {
 			Boot: func() time.Duration { return time.Since(began) }, Emit: func(s *wire.Signal) { blocks = append(blocks, s) },
 		})
 		go w.Run(t.Context())
-		w.Set([]*model.TemplateChunk{chunk})
+		w.Set([]*model.TemplateChunk{chunk}, func(name string) ([]byte, string, bool) { return []byte(`"eth0"`), "", name == "{$IF}" })
 		time.Sleep(35 * time.Second)
 		synctest.Wait()
 		if len(blocks) != 4 {
@@ -91,6 +91,9 @@ func TestWheelCollectsItemsOfOneTimeTogether(t *testing.T) {
 		}
 		var b wire.ValueBlock
 		testenv.NoError(t, b.Decode(blocks[3].Body))
+		if b.Macros != `{"{$IF}":"eth0"}` {
+			t.Errorf("macros %s", b.Macros)
+		}
 		var r wire.ColumnReader
 		testenv.NoError(t, r.Reset(&b))
 		var v wire.BlockValue
@@ -127,7 +130,7 @@ func TestSilentItemDelaysNoOther(t *testing.T) {
 		}, "", true}
 		go w.Run(t.Context())
 		interval := model.Duration(10 * time.Second)
-		w.Set([]*model.TemplateChunk{{Chunk: model.Chunk{ID: 5, Unit: 1000}, Items: []model.Item{{Key: "vfs.fs.size[/]", Interval: interval}, {Key: "agent.ping", Interval: interval}}}})
+		w.Set([]*model.TemplateChunk{{Chunk: model.Chunk{ID: 5, Unit: 1000}, Items: []model.Item{{Key: "vfs.fs.size[/]", Interval: interval}, {Key: "agent.ping", Interval: interval}}}}, noProperties)
 		time.Sleep(35 * time.Second)
 		synctest.Wait()
 		if runs != 1 || len(blocks) != 3 {
@@ -162,3 +165,6 @@ func FuzzCountLogins(f *testing.F) {
 		}
 	})
 }
+
+// noProperties is a node without properties.
+func noProperties(string) ([]byte, string, bool) { return nil, "", false }

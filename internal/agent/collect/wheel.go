@@ -2,6 +2,7 @@ package collect
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -43,6 +44,7 @@ type Wheel struct {
 // group has the items of one Template with one interval: they are due together.
 type group struct {
 	chunk    model.ChunkID
+	macros   string // those that Properties set, as the value blocks have them
 	unit     model.UnitID
 	interval time.Duration
 	items    []groupItem // ascending by position
@@ -68,11 +70,12 @@ func New(cfg Config) *Wheel {
 	}
 }
 
-// Set replaces the Templates whose items are collected. A Template that stays keeps its due times.
-func (w *Wheel) Set(chunks []*model.TemplateChunk) {
+// Set replaces the Templates whose items are collected, and the properties that give their macros values. A Template
+// that stays keeps its due times.
+func (w *Wheel) Set(chunks []*model.TemplateChunk, properties model.PropertyValues) {
 	var groups []*group
 	for _, c := range chunks {
-		groups = append(groups, w.newGroups(c)...)
+		groups = append(groups, w.newGroups(c, properties)...)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -91,7 +94,13 @@ func (w *Wheel) Set(chunks []*model.TemplateChunk) {
 }
 
 // newGroups divides the items of a Template by interval.
-func (w *Wheel) newGroups(c *model.TemplateChunk) (groups []*group) {
+func (w *Wheel) newGroups(c *model.TemplateChunk, properties model.PropertyValues) (groups []*group) {
+	set := c.PropertyMacros(properties)
+	values, macros := c.MacroValues(set), wire.EncodeMacros(set)
+	fault := ""
+	if len(macros) > wire.MaxMacros { // a block could not name them
+		fault, macros = fmt.Sprintf("the values of its macros have %d bytes, at most %d", len(macros), wire.MaxMacros), ""
+	}
 	for i := range c.Items {
 		of := &c.Items[i]
 		if of.Interval <= 0 {
@@ -99,16 +108,19 @@ func (w *Wheel) newGroups(c *model.TemplateChunk) (groups []*group) {
 		}
 		g := slices.IndexFunc(groups, func(g *group) bool { return g.interval == time.Duration(of.Interval) })
 		if g < 0 {
-			groups = append(groups, &group{chunk: c.ID, unit: c.Unit, interval: time.Duration(of.Interval)})
+			groups = append(groups, &group{chunk: c.ID, macros: macros, unit: c.Unit, interval: time.Duration(of.Interval)})
 			g = len(groups) - 1
 		}
 		one := groupItem{position: uint32(i), text: of.Key}
-		key, err := ParseKey(of.Key)
-		if one.key = key; err == nil {
-			one.collector = w.collectors[key.Name]
-			err = Check(of.Key)
+		text, err := values.Expand(of.Key)
+		if err == nil {
+			err = Check(text)
 		}
-		if err != nil {
+		if err == nil {
+			one.key, err = ParseKey(text)
+			one.collector = w.collectors[one.key.Name]
+		}
+		if one.fault = fault; err != nil {
 			one.fault = err.Error()
 		}
 		groups[g].items = append(groups[g].items, one)
@@ -181,7 +193,7 @@ func (w *Wheel) collect(ctx context.Context, g *group) {
 		}
 		w.cfg.Emit(&wire.Signal{
 			Kind: wire.SignalValueBlock, Chunk: g.chunk, AtMs: uint64(began.Milliseconds()),
-			Body: wire.AppendValueBlock(nil, &wire.ValueBlock{Rows: uint32(len(values)), Columns: wire.AppendColumns(nil, []int64{int64(began % time.Millisecond)}, values)}),
+			Body: wire.AppendValueBlock(nil, &wire.ValueBlock{Macros: g.macros, Rows: uint32(len(values)), Columns: wire.AppendColumns(nil, []int64{int64(began % time.Millisecond)}, values)}),
 		})
 		values, size = values[:0], 0
 	}

@@ -38,7 +38,7 @@ func (s *itemRequest) listItems(ctx context.Context, in *struct {
 	Node      string `query:"node" maxLength:"253" doc:"Of this node; needs namespace."`
 	Template  string `query:"template" maxLength:"510" doc:"Of this Template."`
 	Key       string `query:"key" maxLength:"2048" doc:"With exactly this key."`
-	State     string `query:"state" enum:"ok,unsupported,waiting" doc:"In this state."`
+	State     string `query:"state" enum:"ok,unsupported,waiting,notCollected" doc:"In this state."`
 	list.OfNode
 	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 	After string `query:"after" maxLength:"4096" doc:"The field next of the page before."`
@@ -113,7 +113,7 @@ func (s *itemRequest) itemsOf(node model.NodeID) (rows []v1.ItemState) {
 		}
 		for i := range template.Items {
 			if of := &template.Items[i]; !seen[itemKey{unit, of.Key}] {
-				states = append(states, metric.ItemState{Template: unit, Key: of.Key, Type: of.Type, Unit: of.Unit, Interval: of.Interval, From: of.From})
+				states = append(states, metric.ItemState{Item: of, Template: unit, Idle: template.NotCollected(of)})
 			}
 		}
 	}
@@ -130,7 +130,7 @@ func (s *itemRequest) itemsOf(node model.NodeID) (rows []v1.ItemState) {
 // showItem converts an item to the API's form.
 func (s *itemRequest) showItem(namespace, node string, i *metric.ItemState) v1.ItemState {
 	out := v1.ItemState{
-		Namespace: namespace, Node: node, Key: i.Key, Type: cmp.Or(i.Type, "float"), Unit: i.Unit, Interval: i.Interval, From: i.From,
+		Namespace: namespace, Node: node, Key: i.Key, Type: cmp.Or(i.Type, "float"), Unit: i.Unit, Interval: i.Interval, From: i.From, Trapper: i.Trapper,
 		State: "ok", Reason: i.Reason, Value: i.Value.String(), At: i.At,
 	}
 	own, template, _ := s.Directory.SourceName(model.TriggerSource(i.Template, ""))
@@ -140,11 +140,13 @@ func (s *itemRequest) showItem(namespace, node string, i *metric.ItemState) v1.I
 	switch {
 	case i.Reason != "":
 		out.State = "unsupported"
+	case i.Idle != "":
+		out.State, out.Reason = "notCollected", i.Idle
 	case i.At.IsZero():
 		out.State = "waiting"
 	}
 	if out.Value != "" {
-		out.Text = metric.FormatValue(i.Value, i.Unit)
+		out.Text = i.Text()
 	}
 	for _, t := range i.Triggers {
 		out.Triggers = append(out.Triggers, v1.ItemTrigger{Name: t.Name, Expression: t.Expression, Problem: t.Problem, Unknown: t.Unknown})

@@ -14,10 +14,11 @@ type ItemState struct {
 	Key       string         `json:"key"`
 	Type      string         `json:"type" enum:"float,unsigned,text,log,boolean"`
 	Unit      string         `json:"unit,omitempty"`
-	Interval  model.Duration `json:"interval,omitempty"` // absent: made from another item
+	Interval  model.Duration `json:"interval,omitempty"` // absent: the agent does not collect it
 	From      string         `json:"from,omitempty"`     // key of the master item
-	State     string         `json:"state" enum:"ok,unsupported,waiting" doc:"waiting: no value came yet."`
-	Reason    string         `json:"reason,omitempty"` // of unsupported
+	Trapper   bool           `json:"trapper,omitempty"`  // others send its values
+	State     string         `json:"state" enum:"ok,unsupported,waiting,notCollected" doc:"waiting: no value came yet. notCollected: nobody collects the item, or its master."`
+	Reason    string         `json:"reason,omitempty"` // of unsupported and notCollected
 	Value     string         `json:"value,omitempty"`  // the last one, exact
 	Text      string         `json:"text,omitempty"`   // the last one for people, with its unit
 	At        time.Time      `json:"at,omitzero"`      // of the last value or failure

@@ -38,17 +38,17 @@ func (w *metricApplier) EnterPartition(p *shard.Partition) {
 
 // Signal implements shard.Applier: it applies the values of a block.
 func (w *metricApplier) Signal(n uint32, s *wire.Signal, from *shard.Arrival) shard.Outcome {
-	of := w.view.template(w.Chunk(s.Chunk))
-	if of == nil {
+	node, chunk := w.p.Node(n), w.Chunk(s.Chunk)
+	if chunk.AsTemplate() == nil {
 		return shard.UnknownChunk
 	}
 	if n != w.sender {
 		w.sender, w.changes = n, 0
 	}
-	node := w.p.Node(n)
 	if err := w.block.Decode(s.Body); err != nil {
 		return w.refuse(node, from, err)
 	}
+	of := w.view.template(chunk, w.block.Macros)
 	if err := w.columns.Reset(&w.block); err != nil {
 		return w.refuse(node, from, err)
 	}
@@ -97,7 +97,7 @@ func (w *metricApplier) unitOf(n uint32, of *template, lane wire.Lane) *unitStat
 	case u == nil:
 		u = newUnitState(of, w.Received)
 		node.units = slices.Insert(node.units, at, u)
-	case u.ID != of.ID && lane == wire.Live:
+	case (u.ID != of.ID || u.macros != of.macros) && lane == wire.Live:
 		old := u
 		u = adopt(of, old, w.Received)
 		node.units[at] = u
@@ -244,16 +244,25 @@ func (w *metricApplier) evaluate(n uint32, u *unitState, i int, now int64) {
 // verdictText returns the output of an event: the expression with the last values of its items.
 func (u *unitState) verdictText(i int) string {
 	var b strings.Builder
-	b.WriteString(u.Triggers[i].Expression)
+	b.WriteString(u.expressionText(i))
 	for k, position := range u.template.triggers[i].problem.Positions() {
 		separator := ", "
 		if k == 0 {
 			separator = "; "
 		}
 		s := &u.slots[position]
-		fmt.Fprintf(&b, "%s%s = %s", separator, u.Items[position].Key, FormatValue(s.value, u.Items[position].Unit))
+		fmt.Fprintf(&b, "%s%s = %s", separator, u.Items[position].Key, valueText(s.value, u.Items[position].Unit, u.items[position].valueMap))
 	}
 	return model.Truncate(b.String(), maxVerdictText)
+}
+
+// expressionText returns the expression of a trigger with the values of its macros.
+func (u *unitState) expressionText(i int) string {
+	text, err := u.values.Expand(u.Triggers[i].Expression)
+	if err != nil {
+		return u.Triggers[i].Expression
+	}
+	return text
 }
 
 // maxVerdictText bounds the output of a verdict, in bytes.

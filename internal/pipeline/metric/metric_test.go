@@ -18,9 +18,14 @@ import (
 // testChunk returns a template with a raw item, one with a step that remembers, and a trigger with recovery.
 func testChunk(id model.ChunkID) *model.Chunk {
 	c := &model.TemplateChunk{
-		Chunk:    model.Chunk{ID: id, Unit: 1000, Namespace: 1, Name: "t"},
-		Items:    []model.Item{{Key: "load"}, {Key: "rate", Steps: []model.Step{{Name: "simpleChange"}, {Name: "multiplier", Parameters: []string{"8"}}}}},
-		Triggers: []model.ChunkTrigger{{Name: "high", Expression: "last(//load)>4", Recovery: "last(//load)<2", Severity: model.High}},
+		Chunk:     model.Chunk{ID: id, Unit: 1000, Namespace: 1, Name: "t"},
+		Items:     []model.Item{{Key: "load", ValueMap: "load"}, {Key: "rate", Steps: []model.Step{{Name: "simpleChange"}, {Name: "multiplier", Parameters: []string{"8"}}}}},
+		Triggers:  []model.ChunkTrigger{{Name: "high", Expression: "last(//load)>4", Recovery: "last(//load)<2", Severity: model.High}},
+		ValueMaps: []model.ValueMap{{Name: "load", Mappings: []model.ValueMapping{{Type: "greaterOrEqual", Value: "4", Text: "busy"}}}},
+	}
+	if id == 9 { // with macros
+		c.Items, c.Macros = c.Items[:1], map[string]string{"{$MAX}": "4"}
+		c.Triggers = []model.ChunkTrigger{{Name: "high", Expression: "last(//load)>{$MAX}"}, {Name: "other", Expression: "last(//load)>{$NONE}"}}
 	}
 	if id == 8 { // an edit: another item in front, no trigger
 		c.Items = append([]model.Item{{Key: "cpu"}}, c.Items...)
@@ -55,6 +60,7 @@ type testView struct {
 	*View
 	shard  *shard.Shard
 	number uint64
+	macros string // of the next values
 }
 
 // newTestView returns an empty view.
@@ -78,7 +84,7 @@ func (v *testView) block(chunk model.ChunkID, times []int64, list []wire.BlockVa
 	v.number++
 	b := wire.Batch{StreamKey: wire.StreamKey{Stream: 9}, First: v.number, NowMs: 1000, Signals: []wire.Signal{{
 		Kind: wire.SignalValueBlock, Chunk: chunk, AtMs: 900,
-		Body: wire.AppendValueBlock(nil, &wire.ValueBlock{Rows: uint32(len(list)), Columns: wire.AppendColumns(nil, times, list)}),
+		Body: wire.AppendValueBlock(nil, &wire.ValueBlock{Macros: v.macros, Rows: uint32(len(list)), Columns: wire.AppendColumns(nil, times, list)}),
 	}}}
 	_, body, err := wire.FrameKind(wire.AppendBatch(nil, &b))
 	if err != nil {
@@ -122,12 +128,15 @@ func TestTriggerMakesOneVerdictPerChange(t *testing.T) {
 	expect("1 high false false")
 	apply(v.values(5, item.FromFloat(5), item.FromUnsigned(14)))
 	expect("1 high false false", "2 high true false")
+	if text := string(v.partitions[3].pending[1].Output); text != "last(//load)>4; load = busy (5)" {
+		t.Errorf("verdict text %q", text)
+	}
 	apply(v.values(5, item.FromFloat(3)), wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordVerdict, Node: 7, Verdict: &wire.Verdict{Commit: 1, Chunk: 5, Trigger: "high"}}))
 	expect("2 high true false")
 	apply(v.values(5, item.FromFloat(1.5)))
 	expect("2 high true false", "4 high false false")
 	items := v.Items(7)
-	if len(items) != 2 || items[0].Value != item.FromFloat(1.5) || items[1].Value != item.FromFloat(32) || items[1].At.UnixNano() != int64(1e18+2e9-1e8) {
+	if len(items) != 2 || items[0].Value != item.FromFloat(1.5) || items[1].Value != item.FromFloat(32) || items[1].At.UnixNano() != int64(1e18+2e9-1e8) || items[0].Text() != "1.5" {
 		t.Fatalf("items %+v", items)
 	}
 	apply(v.values(8, item.FromFloat(9)))
@@ -135,19 +144,53 @@ func TestTriggerMakesOneVerdictPerChange(t *testing.T) {
 	if items := v.Items(7); len(items) != 3 || items[1].Value != item.FromFloat(1.5) {
 		t.Fatalf("items after an edit %+v", items)
 	}
-	v.template(testChunk(5)) // as late values of the older definition compile it
+	v.template(testChunk(5), "") // as late values of the older definition compile it
 	apply(wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordVerdict, Node: 7, Verdict: &wire.Verdict{Commit: 5, Index: 1, Chunk: 5, Trigger: "high"}}))
 	if named := v.Chunks(); len(named) != 1 || !named[8] {
 		t.Errorf("used chunks %v", named)
 	}
-	if _, ok := v.templates.Load(model.ChunkID(5)); ok {
+	if _, ok := v.templates.Load(templateKey{chunk: 5}); ok {
 		t.Error("the compiled form of an unused chunk stays")
+	}
+}
+
+// TestMacrosOfPropertiesJudge sends values of a node whose Property sets a macro, then none: the trigger follows, also
+// after a restart, and a macro without a value leaves it unknown with the reason.
+func TestMacrosOfPropertiesJudge(t *testing.T) {
+	v := newTestView()
+	number := uint64(0)
+	apply := func(macros string, value float64) []ItemState {
+		t.Helper()
+		number++
+		v.macros = macros
+		testenv.NoError(t, v.shard.Apply(&testCommit{number, [][]byte{v.values(9, item.FromFloat(value))}}))
+		body, at := v.shard.Snapshot(3, nil)
+		again := newTestView()
+		testenv.NoError(t, again.shard.Restore(3, at, body))
+		if v.shard.Hash(3) != again.shard.Hash(3) {
+			t.Fatalf("commit %d: the restored view differs", number)
+		}
+		again.number = v.number
+		v = again
+		return v.Items(7)
+	}
+	if is := apply("", 5); is[0].Triggers[0].Problem != true || is[0].Triggers[0].Expression != "last(//load)>4" {
+		t.Errorf("with the Template's value: %+v", is)
+	}
+	if is := apply(`{"{$MAX}":"6"}`, 5); is[0].Triggers[0].Problem || is[0].Triggers[0].Expression != "last(//load)>6" {
+		t.Errorf("with the value of a Property: %+v", is)
+	}
+	if is := apply("", 5); !is[0].Triggers[0].Problem {
+		t.Errorf("without the Property again: %+v", is)
+	}
+	if other := v.Items(7)[0].Triggers[1]; other.Problem || !strings.Contains(other.Unknown, "the macro {$NONE} has no value here") {
+		t.Errorf("a macro without a value: %+v", other)
 	}
 }
 
 // FuzzDecodeUnit decodes arbitrary bytes as the state of a template.
 func FuzzDecodeUnit(f *testing.F) {
-	of := compile(testChunk(5).AsTemplate())
+	of := compile(testChunk(5).AsTemplate(), "")
 	f.Add(newUnitState(of, 5).encode(nil))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		if u, ok := decodeUnit(of, body); ok {

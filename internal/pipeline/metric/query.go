@@ -8,20 +8,30 @@ import (
 
 	"github.com/muster-fleet/muster/internal/item"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/prep"
 )
 
 // ItemState is a copy of the state of one item on one node.
 type ItemState struct {
+	*model.Item
 	Template model.UnitID
-	Key      string
-	Type     string
-	Unit     string
-	Interval model.Duration // zero: made from another item
-	From     string
 	Value    item.Value // the last one; kind None: none came yet
 	At       time.Time  // of the last value or failure; zero: none came yet
 	Reason   string     // the item is unsupported; empty: it is not
+	Idle     string     // why nobody collects the item, or its master; empty: its values come
 	Triggers []TriggerState
+	valueMap *prep.ValueMap
+}
+
+// Text returns the last value for people: with the text of its value map, or with its unit.
+func (i *ItemState) Text() string { return valueText(i.Value, i.Unit, i.valueMap) }
+
+// valueText returns a value for people: up (1), or with its unit.
+func valueText(v item.Value, unit string, texts *prep.ValueMap) string {
+	if text, ok := texts.Text(v); ok {
+		return text + " (" + v.String() + ")"
+	}
+	return FormatValue(v, unit)
 }
 
 // TriggerState is a copy of the state of one trigger on one node.
@@ -55,13 +65,16 @@ func (v *View) Items(node model.NodeID) (list []ItemState) {
 // itemState returns a copy of the state of one item.
 func (u *unitState) itemState(i int) ItemState {
 	of, s := &u.Items[i], &u.slots[i]
-	out := ItemState{Template: u.Unit, Key: of.Key, Type: of.Type, Unit: of.Unit, Interval: of.Interval, From: of.From, Value: s.value, Reason: s.reason}
+	out := ItemState{Item: of, Template: u.Unit, Idle: u.NotCollected(of), Value: s.value, Reason: s.reason, valueMap: u.items[i].valueMap}
 	if s.at != 0 {
 		out.At = time.Unix(0, s.at).UTC()
 	}
-	for _, k := range u.items[i].triggers {
-		t := &u.triggers[k]
-		out.Triggers = append(out.Triggers, TriggerState{Name: u.Triggers[k].Name, Expression: u.Triggers[k].Expression, Problem: t.problem.Problem, Unknown: t.unknown})
+	for _, k := range u.items[i].shown {
+		t, state := &u.triggers[k], TriggerState{Name: u.Triggers[k].Name, Expression: u.expressionText(k), Unknown: u.template.triggers[k].fault}
+		if t.problem != nil {
+			state.Problem, state.Unknown = t.problem.Problem, t.unknown
+		}
+		out.Triggers = append(out.Triggers, state)
 	}
 	return out
 }
@@ -83,9 +96,9 @@ func (v *View) Chunks() map[model.ChunkID]bool {
 		}
 		p.Unlock()
 	}
-	v.templates.Range(func(id, _ any) bool {
-		if !named[id.(model.ChunkID)] {
-			v.templates.Delete(id)
+	v.templates.Range(func(key, _ any) bool {
+		if !named[key.(templateKey).chunk] {
+			v.templates.Delete(key)
 		}
 		return true
 	})

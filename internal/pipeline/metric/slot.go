@@ -85,6 +85,13 @@ func newUnitState(t *template, now int64) *unitState {
 	return u
 }
 
+// sameSteps reports whether the steps of an item are equal in two templates, with the values of their macros.
+func sameSteps(old *unitState, k int, t *template, i int) bool {
+	was, err := old.values.ExpandSteps(old.Items[k].Steps)
+	is, again := t.values.ExpandSteps(t.Items[i].Steps)
+	return err == nil && again == nil && reflect.DeepEqual(was, is)
+}
+
 // adopt returns the state of an edited template that takes over the state of items by key and of triggers by name.
 // The memory of steps survives only where the steps stay, windows of functions where type and function stay.
 func adopt(t *template, old *unitState, now int64) *unitState {
@@ -96,7 +103,7 @@ func adopt(t *template, old *unitState, now int64) *unitState {
 		}
 		was, is := &old.slots[k], &u.slots[i]
 		is.at, is.value, is.reason = was.at, was.value, was.reason
-		if is.prep != nil && was.prep != nil && old.Items[k].Type == t.Items[i].Type && reflect.DeepEqual(old.Items[k].Steps, t.Items[i].Steps) {
+		if is.prep != nil && was.prep != nil && old.Items[k].Type == t.Items[i].Type && sameSteps(old, k, t, i) {
 			is.prep = was.prep
 		}
 	}

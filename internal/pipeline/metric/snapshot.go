@@ -26,6 +26,7 @@ func (p *metricPartition) encode(b []byte) []byte {
 		for _, u := range p.nodes[n].units {
 			b = binary.AppendUvarint(b, uint64(p.Node(n).ID))
 			b = binary.AppendUvarint(b, uint64(u.ID))
+			b = shard.AppendText(b, u.macros)
 			body = u.encode(body[:0])
 			b = binary.AppendUvarint(b, uint64(len(body)))
 			b = append(b, body...)
@@ -88,14 +89,14 @@ func appendValue(b []byte, v item.Value) []byte {
 func (p *metricPartition) decode(v *View, d *shard.Decoder) {
 	for range d.Count() {
 		n, known := p.Find(model.NodeID(d.Uint32()))
-		chunk, body := model.ChunkID(d.Uint32()), d.Bytes()
+		chunk, macros, body := model.ChunkID(d.Uint32()), string(d.Bytes()), d.Bytes()
 		if !known {
 			d.Fail("items of an unknown node")
 		}
 		if d.Err() != nil {
 			return
 		}
-		t := v.template(v.opts.Chunks(chunk))
+		t := v.template(v.opts.Chunks(chunk), macros)
 		if t == nil {
 			continue
 		}

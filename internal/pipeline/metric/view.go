@@ -2,6 +2,7 @@ package metric
 
 import (
 	"cmp"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -26,7 +27,7 @@ type View struct {
 	shard      *shard.Shard
 	opts       Options
 	partitions [model.Partitions]metricPartition
-	templates  sync.Map      // *template by model.ChunkID
+	templates  sync.Map      // *template by templateKey
 	wake       chan struct{} // capacity 1: there are new verdicts
 
 	seriesFaults sync.Map // error by worker or "sync"
@@ -56,16 +57,24 @@ func New(s *shard.Shard, o Options) *View {
 // wakeRun tells Run that there are new verdicts.
 func (v *View) wakeRun() { pause.Wake(v.wake) }
 
+// templateKey names the compiled form of a Template: its chunk and the macros that Properties set.
+type templateKey struct {
+	chunk  model.ChunkID
+	macros string
+}
+
 // template returns the compiled form of a Template's chunk; nil: the chunk is unknown or of another kind.
-func (v *View) template(c *model.Chunk) *template {
+func (v *View) template(c *model.Chunk, macros string) *template {
 	chunk := c.AsTemplate()
 	if chunk == nil {
 		return nil
 	}
-	if t, ok := v.templates.Load(chunk.ID); ok {
+	key := templateKey{chunk.ID, macros}
+	if t, ok := v.templates.Load(key); ok {
 		return t.(*template)
 	}
-	t, _ := v.templates.LoadOrStore(chunk.ID, compile(chunk))
+	key.macros = strings.Clone(macros) // it may be a part of a block
+	t, _ := v.templates.LoadOrStore(key, compile(chunk, key.macros))
 	return t.(*template)
 }
 

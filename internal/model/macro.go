@@ -1,0 +1,338 @@
+package model
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Macro is the name of a macro of Zabbix: {$NAME}, {$NAME:"context"} or {$NAME:regex:"pattern"}.
+type Macro struct {
+	Name    string // without {$ and }
+	Context string
+	Kind    MacroContext
+}
+
+// MacroContext is the kind of a macro's context.
+type MacroContext uint8
+
+// Kinds of contexts.
+const (
+	NoContext      MacroContext = iota
+	EqualContext                // the context is a text
+	PatternContext              // the context is a regular expression over contexts
+)
+
+// String returns the macro in the one form that names of Properties have.
+func (m Macro) String() string {
+	quoted := `"` + strings.ReplaceAll(m.Context, `"`, `\"`) + `"`
+	switch m.Kind {
+	case EqualContext:
+		return "{$" + m.Name + ":" + quoted + "}"
+	case PatternContext:
+		return "{$" + m.Name + ":regex:" + quoted + "}"
+	}
+	return "{$" + m.Name + "}"
+}
+
+// ParseMacro parses the macro at the start of a text and returns its length; zero: the text begins with none.
+func ParseMacro(text string) (m Macro, length int) {
+	if !strings.HasPrefix(text, "{$") {
+		return m, 0
+	}
+	at := 2
+	for at < len(text) && (text[at] == '_' || text[at] == '.' || text[at] >= '0' && text[at] <= '9' || text[at] >= 'A' && text[at] <= 'Z') {
+		at++
+	}
+	m.Name = text[2:at]
+	if m.Name == "" || at == len(text) || text[at] != '}' && text[at] != ':' {
+		return Macro{}, 0
+	}
+	if text[at] == '}' {
+		return m, at + 1
+	}
+	at++
+	m.Kind = EqualContext
+	if strings.HasPrefix(text[at:], "regex:") {
+		m.Kind = PatternContext
+		at += len("regex:")
+	}
+	for at < len(text) && text[at] == ' ' {
+		at++
+	}
+	if at == len(text) || text[at] != '"' { // a context without quotes ends with the brace
+		end := strings.IndexByte(text[at:], '}')
+		if end < 0 {
+			return Macro{}, 0
+		}
+		m.Context = text[at : at+end]
+		return m, at + end + 1
+	}
+	var context strings.Builder
+	for at++; at < len(text) && text[at] != '"'; at++ {
+		if text[at] == '\\' && at+1 < len(text) && text[at+1] == '"' {
+			at++
+		}
+		context.WriteByte(text[at])
+	}
+	m.Context = context.String()
+	for at++; at < len(text) && text[at] == ' '; {
+		at++
+	}
+	if at >= len(text) || text[at] != '}' {
+		return Macro{}, 0
+	}
+	return m, at + 1
+}
+
+// parseWholeMacro parses a text that is one macro.
+func parseWholeMacro(text string) (Macro, bool) {
+	m, length := ParseMacro(text)
+	return m, length > 0 && length == len(text)
+}
+
+// MacroNames returns the names under which the macros of a text may have values, in the form of String: with their
+// context and without it.
+func MacroNames(text string) (names []string) {
+	_, _ = replaceMacros(text, func(m Macro) (string, error) {
+		for _, one := range []Macro{m, {Name: m.Name}} {
+			if name := one.String(); !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+		return "", nil
+	})
+	return names
+}
+
+// replaceMacros returns a text with values in place of its macros.
+func replaceMacros(text string, value func(Macro) (string, error)) (string, error) {
+	var out strings.Builder
+	for {
+		before, rest, found := strings.Cut(text, "{$")
+		out.WriteString(before)
+		if !found {
+			return out.String(), nil
+		}
+		m, length := ParseMacro("{$" + rest)
+		if length == 0 {
+			out.WriteString("{$")
+			text = rest
+			continue
+		}
+		v, err := value(m)
+		if err != nil {
+			return "", err
+		}
+		out.WriteString(v)
+		text = rest[length-2:]
+	}
+}
+
+// MacroValues has the values of macros. It is immutable; nil: no macro has a value.
+type MacroValues struct {
+	values   map[Macro]string
+	patterns []macroPattern // ascending by name and pattern
+}
+
+// macroPattern is a value for the contexts that a regular expression matches.
+type macroPattern struct {
+	Macro
+	pattern *regexp.Regexp
+	value   string
+}
+
+// NewMacroValues returns the values of macros by their names. It leaves out a name that is no macro; the error names one.
+func NewMacroValues(values map[string]string) (m *MacroValues, err error) {
+	m = &MacroValues{values: map[Macro]string{}}
+	for name, value := range values {
+		macro, ok := parseWholeMacro(name)
+		switch {
+		case !ok:
+			err = fmt.Errorf("%q is no macro; write {$NAME}, {$NAME:\"context\"} or {$NAME:regex:\"pattern\"} with capitals, digits, _ and .", name)
+		case macro.Kind != PatternContext:
+			m.values[macro] = value
+		default:
+			pattern, compileErr := regexp.Compile(macro.Context)
+			if compileErr != nil {
+				err = fmt.Errorf("%s: %w", name, compileErr)
+				continue
+			}
+			m.patterns = append(m.patterns, macroPattern{macro, pattern, value})
+		}
+	}
+	slices.SortFunc(m.patterns, func(a, b macroPattern) int { return strings.Compare(a.String(), b.String()) })
+	return m, err
+}
+
+// value returns the value of a macro: of its context, of the first pattern that matches the context, or without context.
+func (m *MacroValues) value(of Macro) (string, error) {
+	if m != nil {
+		if v, ok := m.values[of]; ok {
+			return v, nil
+		}
+		for i := range m.patterns {
+			if p := &m.patterns[i]; of.Kind == EqualContext && p.Name == of.Name && p.pattern.MatchString(of.Context) {
+				return p.value, nil
+			}
+		}
+		if v, ok := m.values[Macro{Name: of.Name}]; ok {
+			return v, nil
+		}
+	}
+	return "", &MissingMacroError{of.String()}
+}
+
+// MissingMacroError is the error about a macro without a value.
+type MissingMacroError struct{ Macro string }
+
+func (e *MissingMacroError) Error() string {
+	return fmt.Sprintf("the macro %s has no value here: add it to the macros of the template, or declare a Property with property: %s", e.Macro, strconv.Quote(e.Macro))
+}
+
+// Value returns the value of a macro as it is written in a text.
+func (m *MacroValues) Value(macro string) (string, error) {
+	of, ok := parseWholeMacro(macro)
+	if !ok {
+		return "", fmt.Errorf("the macro %s is unknown here: write its value", macro)
+	}
+	return m.value(of)
+}
+
+// Expand returns a text with values in place of its macros.
+func (m *MacroValues) Expand(text string) (string, error) {
+	if !strings.Contains(text, "{$") {
+		return text, nil
+	}
+	return replaceMacros(text, m.value)
+}
+
+// ValueOrSample returns the value of a macro, or 1 for one that may have a value on a node: it validates expressions.
+func (m *MacroValues) ValueOrSample(macro string) (string, error) {
+	value, err := m.Value(macro)
+	if _, missing := err.(*MissingMacroError); missing {
+		return "1", nil
+	}
+	return value, err
+}
+
+// ExpandSteps returns steps with values in place of the macros in their parameters.
+func (m *MacroValues) ExpandSteps(steps []Step) ([]Step, error) {
+	if !slices.ContainsFunc(steps, func(s Step) bool {
+		return slices.ContainsFunc(s.texts(), func(text string) bool { return strings.Contains(text, "{$") })
+	}) {
+		return steps, nil
+	}
+	out := slices.Clone(steps)
+	for i := range out {
+		s := &out[i]
+		s.Parameters = slices.Clone(s.Parameters)
+		for k := range s.Parameters {
+			var err error
+			if s.Parameters[k], err = m.Expand(s.Parameters[k]); err != nil {
+				return nil, err
+			}
+		}
+		if s.OnFail == nil {
+			continue
+		}
+		fail := *s.OnFail
+		var err error
+		if fail.Error, err = m.Expand(fail.Error); err == nil && fail.Value != nil {
+			var value string
+			value, err = m.Expand(*fail.Value)
+			fail.Value = &value
+		}
+		if s.OnFail = &fail; err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// texts returns the texts of a step in which macros have values.
+func (s *Step) texts() []string {
+	list := s.Parameters[:len(s.Parameters):len(s.Parameters)]
+	if s.OnFail != nil {
+		if list = append(list, s.OnFail.Error); s.OnFail.Value != nil {
+			list = append(list, *s.OnFail.Value)
+		}
+	}
+	return list
+}
+
+// MacroNames returns the names of the Properties that give the macros of the Template values on a node, ascending: those
+// of its macros, and of all that its keys, steps and expressions have.
+func (c *TemplateChunk) MacroNames() (names []string) {
+	for name := range c.Macros {
+		names = append(names, name)
+	}
+	for i := range c.Items {
+		names = append(names, MacroNames(c.Items[i].Key)...)
+		for k := range c.Items[i].Steps {
+			for _, text := range c.Items[i].Steps[k].texts() {
+				names = append(names, MacroNames(text)...)
+			}
+		}
+	}
+	for i := range c.Triggers {
+		names = append(append(names, MacroNames(c.Triggers[i].Expression)...), MacroNames(c.Triggers[i].Recovery)...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// PropertyMacros returns the values of a Template's macros that Properties set on a node; nil: none does. It leaves out a
+// Property with a conflict, so that the macro keeps the value of the Template.
+func (c *TemplateChunk) PropertyMacros(properties PropertyValues) (set map[string]string) {
+	for _, name := range c.MacroNames() {
+		value, conflict, ok := properties(name)
+		if !ok || conflict != "" {
+			continue
+		}
+		if set == nil {
+			set = map[string]string{}
+		}
+		set[name] = propertyText(value)
+	}
+	return set
+}
+
+// MacroValues returns the values of the Template's macros where Properties set some of them.
+func (c *TemplateChunk) MacroValues(set map[string]string) *MacroValues {
+	values := maps.Clone(c.Macros)
+	if values == nil {
+		values = map[string]string{}
+	}
+	maps.Copy(values, set)
+	m, _ := NewMacroValues(values)
+	return m
+}
+
+// MacroError returns an error about a macro that has no value with a node's properties, or has two; nil: all have one.
+func (c *TemplateChunk) MacroError(properties PropertyValues) error {
+	values := c.MacroValues(c.PropertyMacros(properties))
+	for _, name := range c.MacroNames() {
+		if _, conflict, _ := properties(name); conflict != "" {
+			return &MissingError{name, "has no value here: " + conflict}
+		}
+	}
+	expand := func(text string) error { _, err := values.Expand(text); return err }
+	for i := range c.Items {
+		if err := expand(c.Items[i].Key); err != nil {
+			return err
+		}
+		if _, err := values.ExpandSteps(c.Items[i].Steps); err != nil {
+			return err
+		}
+	}
+	for i := range c.Triggers {
+		if err := expand(c.Triggers[i].Expression + c.Triggers[i].Recovery); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,344 @@
+// Package zabbiximport turns Zabbix's exports of templates (YAML or JSON, 6.0 to 7.x) into resources of kind Template, and
+// reports with file and line each part that has no form here.
+//
+// A file becomes entities (read.go): mappings that remember which of their fields were read. import.go makes a Template of each
+// template, item.go its items and steps, trigger.go its triggers. A field that no function read is reported.
+//
+// Pure: no goroutines, no locks, no files but the bytes passed in. Start reading at Import in import.go.
+package zabbiximport
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/kind"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/prep"
+)
+
+// File is a file with its name for notes.
+type File struct {
+	Name string
+	Data []byte
+}
+
+// Note is a remark about one part of an export.
+type Note struct {
+	Where string // FILE:LINE
+	What  string // item system.cpu.load
+	Text  string
+	Lost  bool // the part was not imported; false: it was imported in another form
+}
+
+// Result is the outcome of an import.
+type Result struct {
+	Resources []*model.Resource // each valid
+	Notes     []Note            // in the order of the files
+	Counts    Counts
+}
+
+// Counts has the numbers of parts in the files, and of those that were imported.
+type Counts struct{ Templates, Items, Steps, Triggers, Rules, ImportedItems, ImportedSteps, ImportedTriggers int }
+
+// LostCount returns the number of notes about parts that were not imported.
+func (r *Result) LostCount() (n int) {
+	for _, note := range r.Notes {
+		if note.Lost {
+			n++
+		}
+	}
+	return n
+}
+
+// Options has what an import needs.
+type Options struct {
+	Kinds *kind.Registry
+	// CheckKey returns the reason why an agent collects no item with a key; nil: it does.
+	CheckKey func(key string) error
+}
+
+// Import converts exports of Zabbix. It fails on a file that is no export.
+func Import(files []File, o Options) (*Result, error) {
+	im := &importer{Options: o, result: &Result{}, byName: map[string]*template{}, names: map[string]string{}}
+	var exports []*entity
+	for _, f := range files {
+		export, err := readExport(f.Name, f.Data)
+		if err != nil {
+			return nil, err
+		}
+		exports = append(exports, export)
+		for _, e := range export.list("templates") {
+			im.addTemplate(e)
+		}
+	}
+	for _, export := range exports {
+		for _, e := range export.list("triggers") {
+			im.importTrigger(nil, e)
+		}
+		export.ignore("version", "date", "groups", "host_groups", "template_groups", "images")
+		for _, name := range export.unread() {
+			what := &note{entity: export, what: name}
+			what.lost("%s has no form here", name)
+			im.add(what)
+		}
+	}
+	for _, t := range im.templates {
+		im.finish(t)
+	}
+	slices.SortStableFunc(im.notes, func(a, b *note) int {
+		return cmp.Or(cmp.Compare(a.entity.file, b.entity.file), cmp.Compare(a.entity.node.Line, b.entity.node.Line))
+	})
+	for _, n := range im.notes {
+		im.result.Notes = append(im.result.Notes, Note{n.entity.where(), n.what, n.text, n.isLost})
+	}
+	return im.result, nil
+}
+
+// importer collects templates and notes.
+type importer struct {
+	Options
+	result    *Result
+	templates []*template
+	byName    map[string]*template // by technical name
+	names     map[string]string    // technical names by names here
+	notes     []*note
+}
+
+// note is a Note with its entity, by which notes are sorted.
+type note struct {
+	entity *entity
+	what   string
+	text   string
+	isLost bool
+}
+
+func (n *note) lost(format string, args ...any) {
+	n.text, n.isLost = fmt.Sprintf(format, args...), true
+}
+func (n *note) change(format string, args ...any) { n.text = fmt.Sprintf(format, args...) }
+
+// add adds a note.
+func (im *importer) add(n *note) { im.notes = append(im.notes, n) }
+
+// lose notes that a part of an entity was not imported.
+func (im *importer) lose(e *entity, what, format string, args ...any) {
+	n := &note{entity: e, what: what}
+	n.lost(format, args...)
+	im.add(n)
+}
+
+// change notes that a part of an entity was imported in another form.
+func (im *importer) change(e *entity, what, format string, args ...any) {
+	n := &note{entity: e, what: what}
+	n.change(format, args...)
+	im.add(n)
+}
+
+// template is a template on its way to a resource.
+type template struct {
+	entity   *entity
+	name     string // technical name
+	spec     *model.TemplateSpec
+	macros   *model.MacroValues
+	omitted  map[string]*omission // fields that have no form here, by kind and name
+	idle     map[string]*omission // items that nobody collects, by type
+	triggers map[string]bool      // names of triggers
+}
+
+// omission counts entities with the same note.
+type omission struct {
+	first *entity
+	what  string
+	text  string
+	lost  bool
+	count int
+}
+
+// what returns the name of the template for notes.
+func (t *template) what() string { return "template " + t.name }
+
+// count counts an entity under a note that stands once per template.
+func count(list map[string]*omission, e *entity, what, text string, lost bool) {
+	key := what + "\x00" + text
+	if list[key] == nil {
+		list[key] = &omission{first: e, what: what, text: text, lost: lost}
+	}
+	list[key].count++
+}
+
+// omit counts an entity's fields that nobody read.
+func (t *template) omit(e *entity, what string) {
+	for _, name := range e.unread() {
+		count(t.omitted, e, what, "field "+name+" has no form here", true)
+	}
+}
+
+// addTemplate imports a template but the triggers that stand outside of it.
+func (im *importer) addTemplate(e *entity) {
+	im.result.Counts.Templates++
+	t := &template{
+		entity: e, name: e.text("template"), spec: &model.TemplateSpec{}, omitted: map[string]*omission{}, idle: map[string]*omission{}, triggers: map[string]bool{},
+	}
+	if t.name == "" {
+		t.name = e.text("name")
+	}
+	if im.byName[t.name] != nil {
+		im.lose(e, t.what(), "another template of these files has the name %s", t.name)
+		return
+	}
+	im.byName[t.name] = t
+	im.templates = append(im.templates, t)
+	im.importMacros(t)
+	im.importValueMaps(t)
+	items := e.list("items")
+	for _, one := range items {
+		im.importItem(t, one)
+	}
+	im.dropOrphans(t)
+	for _, one := range items {
+		for _, trigger := range one.list("triggers") {
+			im.importTrigger(t, trigger)
+		}
+	}
+	for _, one := range e.list("discovery_rules") {
+		im.result.Counts.Rules++
+		im.lose(one, "discovery rule "+one.text("key"), "discovery is not supported yet: %s and %s are left out",
+			model.CountNoun(len(one.list("item_prototypes")), "item prototype"), model.CountNoun(countPrototypes(one), "trigger prototype"))
+	}
+	for _, one := range e.list("templates") {
+		im.lose(one, t.what(), "it includes template %s: link both to the same nodes", one.text("name"))
+	}
+	for _, one := range e.list("httptests") {
+		im.lose(one, "web scenario "+one.text("name"), "web scenarios are not supported")
+	}
+	e.ignore("uuid", "name", "groups", "vendor")
+	t.omit(e, t.what())
+}
+
+// countPrototypes returns the number of trigger prototypes of a discovery rule.
+func countPrototypes(rule *entity) int {
+	n := len(rule.list("trigger_prototypes"))
+	for _, item := range rule.list("item_prototypes") {
+		n += len(item.list("trigger_prototypes"))
+	}
+	return n
+}
+
+// importMacros imports the macros with their values.
+func (im *importer) importMacros(t *template) {
+	values := map[string]string{}
+	for _, one := range t.entity.list("macros") {
+		text := one.text("macro")
+		macro, length := model.ParseMacro(text)
+		value := one.text("value")
+		what := "macro " + text
+		one.ignore("description", "config")
+		switch kind := one.word("type", "TEXT"); {
+		case length == 0 || length != len(text):
+			im.lose(one, what, "the name is not valid here")
+			continue
+		case kind != "TEXT":
+			im.lose(one, what, "the value of a macro of type %s is not in the export, and secret macros are not supported yet", kind)
+			continue
+		}
+		if _, err := model.NewMacroValues(map[string]string{macro.String(): value}); err != nil {
+			im.lose(one, what, "%v", err)
+			continue
+		}
+		values[macro.String()] = value
+		for _, name := range one.unread() {
+			im.lose(one, what, "field %s has no form here", name)
+		}
+	}
+	if len(values) > 0 {
+		t.spec.Macros = values
+	}
+	t.macros, _ = model.NewMacroValues(values)
+}
+
+// mappingTypes has the types of mappings by their names in exports.
+var mappingTypes = map[string]string{
+	"EQUAL": "", "GREATER_OR_EQUAL": "greaterOrEqual", "LESS_OR_EQUAL": "lessOrEqual", "IN_RANGE": "inRange", "REGEXP": "regexp", "DEFAULT": "default",
+}
+
+// importValueMaps imports the value maps.
+func (im *importer) importValueMaps(t *template) {
+	for _, one := range t.entity.list("valuemaps") {
+		m := model.ValueMap{Name: one.text("name")}
+		what := "value map " + m.Name
+		for _, mapping := range one.list("mappings") {
+			word := mapping.word("type", "EQUAL")
+			kind, known := mappingTypes[word]
+			of := model.ValueMapping{Type: kind, Value: mapping.text("value"), Text: oneLine(mapping.text("newvalue"))}
+			if _, err := prep.CompileValueMap(&model.ValueMap{Mappings: []model.ValueMapping{of}}); err != nil || !known {
+				im.lose(mapping, what, "mapping of type %s left out: %v", word, err)
+				continue
+			}
+			m.Mappings = append(m.Mappings, of)
+		}
+		switch {
+		case slices.ContainsFunc(t.spec.ValueMaps, func(other model.ValueMap) bool { return other.Name == m.Name }):
+			im.lose(one, what, "another value map has this name")
+		case m.Name == "" || len(m.Mappings) == 0:
+			im.lose(one, what, "it has no name or no mappings")
+		default:
+			t.spec.ValueMaps = append(t.spec.ValueMaps, m)
+		}
+	}
+}
+
+// oneLine returns a text as one line of at most model.MaxText bytes.
+func oneLine(text string) string { return shorten(text, model.MaxText) }
+
+// shorten returns a text as one line of at most a number of bytes.
+func shorten(text string, most int) string {
+	text = strings.Join(strings.Fields(strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, ""))), " ")
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most-len("…")], "") + "…"
+	}
+	return text
+}
+
+// finish adds the resource of a template, and the notes that count its parts.
+func (im *importer) finish(t *template) {
+	for _, list := range []map[string]*omission{t.omitted, t.idle} {
+		for _, o := range list {
+			n := &note{entity: o.first, what: o.what, text: o.text, isLost: o.lost}
+			if o.count > 1 {
+				n.text = fmt.Sprintf("%s; the same for %s", o.text, model.CountNoun(o.count-1, "other"))
+			}
+			im.add(n)
+		}
+	}
+	name := cmp.Or(model.CleanName(t.name), "unnamed")
+	if other, taken := im.names[name]; taken {
+		im.lose(t.entity, t.what(), "it has the same name here as template %s: %s", other, name)
+		return
+	}
+	im.names[name] = t.name
+	if len(t.spec.Items) == 0 {
+		im.lose(t.entity, t.what(), "left out: no items remain, so nothing would be collected")
+		return
+	}
+	r := &model.Resource{APIVersion: model.APIVersion, Kind: "Template", Metadata: model.Metadata{Name: name, Namespace: model.DefaultNamespaceName}, Spec: t.spec}
+	if shown := oneLine(cmp.Or(t.entity.text("name"), t.name)); shown != name {
+		r.Metadata.DisplayName = shown
+	}
+	if err := im.Kinds.Validate(r); err != nil {
+		im.lose(t.entity, t.what(), "left out: Muster refuses it: %s", strings.Join(strings.Fields(err.Error()), " "))
+		return
+	}
+	im.result.Counts.ImportedItems += len(t.spec.Items)
+	im.result.Counts.ImportedTriggers += len(t.spec.Triggers)
+	for i := range t.spec.Items {
+		im.result.Counts.ImportedSteps += len(t.spec.Items[i].Steps)
+	}
+	im.result.Resources = append(im.result.Resources, r)
+}

@@ -1,0 +1,116 @@
+package zabbiximport
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/muster-fleet/muster/internal/kind"
+	"github.com/muster-fleet/muster/internal/testenv"
+)
+
+// options are the options of an import in tests, with an agent that knows three keys.
+func options() Options {
+	return Options{Kinds: kind.All(), CheckKey: func(key string) error {
+		if name, _, _ := strings.Cut(key, "["); name == "system.cpu.load" || name == "agent.ping" || name == "vfs.fs.size" {
+			return nil
+		}
+		return fmt.Errorf("unknown key %s", key)
+	}}
+}
+
+// TestImportGolden imports an export with all that has a form here, and all that has none.
+func TestImportGolden(t *testing.T) {
+	data, err := os.ReadFile("testdata/export.in")
+	testenv.NoError(t, err)
+	result, err := Import([]File{{"export.yaml", data}}, options())
+	testenv.NoError(t, err)
+	var out strings.Builder
+	for _, r := range result.Resources {
+		var plain any
+		testenv.NoError(t, json.Unmarshal(testenv.Value(json.Marshal(r))(t), &plain))
+		out.Write(testenv.Value(yaml.Marshal(plain))(t))
+	}
+	for _, n := range result.Notes {
+		fmt.Fprintf(&out, "%s: %s: %s (%v)\n", n.Where, n.What, n.Text, n.Lost)
+	}
+	fmt.Fprintf(&out, "%+v\n", result.Counts)
+	testenv.Golden(t, "testdata/export.golden", out.String())
+}
+
+// TestImportRefusesOtherFiles reads files that are no exports.
+func TestImportRefusesOtherFiles(t *testing.T) {
+	for _, data := range []string{"", "a: 1\n", "[1]\n", "<zabbix_export/>", "a: [\n"} {
+		if _, err := Import([]File{{"x", []byte(data)}}, options()); err == nil {
+			t.Errorf("%q: no error", data)
+		}
+	}
+}
+
+// TestImportFolder imports the exports in the folder that MUSTER_ZABBIX_TEMPLATES names: each resource is valid, and nearly
+// all items, steps and triggers come in.
+func TestImportFolder(t *testing.T) {
+	folder := os.Getenv("MUSTER_ZABBIX_TEMPLATES")
+	if folder == "" {
+		t.Skip("name a folder with exports of Zabbix: MUSTER_ZABBIX_TEMPLATES=FOLDER")
+	}
+	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
+	testenv.NoError(t, err)
+	var sum Counts
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		testenv.NoError(t, err)
+		result, err := Import([]File{{filepath.Base(file), data}}, options())
+		testenv.NoError(t, err)
+		c := result.Counts
+		if c.Items > 0 && len(result.Resources) == 0 {
+			t.Errorf("%s: no resource: %+v", file, result.Notes)
+		}
+		for _, n := range result.Notes {
+			if n.Lost {
+				t.Logf("%s: %s: %s", n.Where, n.What, n.Text)
+			}
+		}
+		sum.Items, sum.Steps, sum.Triggers, sum.Rules = sum.Items+c.Items, sum.Steps+c.Steps, sum.Triggers+c.Triggers, sum.Rules+c.Rules
+		sum.ImportedItems, sum.ImportedSteps, sum.ImportedTriggers = sum.ImportedItems+c.ImportedItems, sum.ImportedSteps+c.ImportedSteps, sum.ImportedTriggers+c.ImportedTriggers
+	}
+	t.Logf("%d files: %+v", len(files), sum)
+	for _, share := range [][2]int{{sum.ImportedItems, sum.Items}, {sum.ImportedSteps, sum.Steps}, {sum.ImportedTriggers, sum.Triggers}} {
+		if share[0]*100 < share[1]*97 {
+			t.Errorf("%d of %d came in", share[0], share[1])
+		}
+	}
+}
+
+// FuzzImport imports random files: each resource of an import is valid.
+func FuzzImport(f *testing.F) {
+	data, err := os.ReadFile("testdata/export.in")
+	testenv.NoError(f, err)
+	f.Add(data)
+	f.Add([]byte(`{"zabbix_export":{"templates":[{"template":"a","items":[{"key":"agent.ping","delay":"1w"}]}]}}`))
+	o := options()
+	f.Fuzz(func(t *testing.T, data []byte) {
+		result, err := Import([]File{{"x", data}}, o)
+		if err != nil {
+			return
+		}
+		for _, r := range result.Resources {
+			testenv.NoError(t, o.Kinds.Validate(r))
+		}
+	})
+}
+
+// FuzzParseTime parses random times.
+func FuzzParseTime(f *testing.F) {
+	f.Add("5m")
+	f.Fuzz(func(t *testing.T, text string) {
+		if d, ok := parseTime(text); ok && d < 0 {
+			t.Fatal(d)
+		}
+	})
+}

@@ -1,0 +1,273 @@
+package zabbiximport
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/prep"
+)
+
+// valueTypes has the types of values by their names in exports.
+var valueTypes = map[string]string{"UNSIGNED": "unsigned", "FLOAT": "", "CHAR": "text", "TEXT": "text", "LOG": "log"}
+
+// idleType is a type of items that nobody collects here.
+type idleType struct {
+	text   string
+	detail string // the field that says what is collected
+}
+
+// idleTypes has the types of items that nobody collects here, by their names in exports.
+var idleTypes = map[string]idleType{
+	"SNMP_AGENT": {"SNMP", "snmp_oid"}, "SNMPV1": {"SNMP", "snmp_oid"}, "SNMPV2": {"SNMP", "snmp_oid"}, "SNMPV3": {"SNMP", "snmp_oid"}, "SNMP_TRAP": {"SNMP trap", ""},
+	"IPMI": {"IPMI", "ipmi_sensor"}, "JMX": {"JMX", "jmx_endpoint"}, "ODBC": {"ODBC", ""}, "SSH": {"SSH", ""}, "TELNET": {"Telnet", ""}, "SIMPLE": {"simple check", ""},
+	"INTERNAL": {"internal item of Zabbix", ""}, "EXTERNAL": {"external script", ""}, "CALCULATED": {"calculated", "params"}, "HTTP_AGENT": {"HTTP agent", "url"},
+	"SCRIPT": {"script", ""}, "ITEM_TYPE_SCRIPT": {"script", ""}, "BROWSER": {"browser", ""}, "ITEM_TYPE_BROWSER": {"browser", ""},
+}
+
+// connectionFields are the fields of items that say how a value is collected; they have no meaning for an item that nobody
+// collects.
+var connectionFields = []string{
+	"delay", "snmp_oid", "ipmi_sensor", "jmx_endpoint", "params", "url", "query_fields", "parameters", "posts", "headers", "status_codes", "post_type", "request_method", "output_format",
+	"retrieve_mode", "follow_redirects", "verify_peer", "verify_host", "http_proxy", "authtype", "username", "password", "publickey", "privatekey", "timeout", "ssl_cert_file",
+	"ssl_key_file", "ssl_key_password", "allow_traps", "allowed_hosts", "snmp_community", "snmpv3_securityname", "port",
+}
+
+// importItem imports an item with its steps.
+func (im *importer) importItem(t *template, e *entity) {
+	im.result.Counts.Items++
+	of := model.Item{Key: e.text("key"), Unit: oneLine(e.text("units")), Disabled: e.word("status", "ENABLED") == "DISABLED"}
+	what := "item " + of.Key
+	word := e.word("value_type", "UNSIGNED")
+	valueType, known := valueTypes[word]
+	switch {
+	case !known:
+		im.lose(e, what, "values of type %s are not supported", word)
+		return
+	case of.Key == "" || len(of.Key) > maxKey || model.HasControl(of.Key):
+		im.lose(e, what, "expected a key of one line and at most %d bytes", maxKey)
+		return
+	case slices.ContainsFunc(t.spec.Items, func(other model.Item) bool { return other.Key == of.Key }):
+		im.lose(e, what, "another item of the template has this key")
+		return
+	}
+	of.Type = valueType
+	if m := e.child("valuemap"); m != nil {
+		of.ValueMap = m.text("name")
+		if !slices.ContainsFunc(t.spec.ValueMaps, func(one model.ValueMap) bool { return one.Name == of.ValueMap }) {
+			im.lose(e, what, "the template has no value map %q", of.ValueMap)
+			of.ValueMap = ""
+		}
+	}
+	im.importSource(t, e, &of)
+	im.importSteps(t, e, &of)
+	im.importTags(e, what, &of)
+	e.ignore("uuid", "name", "triggers", "logtimefmt")
+	if e.has("discovery_rule") {
+		im.lose(e, what, "field discovery_rule has no form here")
+	}
+	t.omit(e, "items")
+	t.spec.Items = append(t.spec.Items, of)
+}
+
+// maxKey bounds the key of an item, in bytes.
+const maxKey = 2048
+
+// importSource imports the way in which the values of an item come.
+func (im *importer) importSource(t *template, e *entity, of *model.Item) {
+	what := "item " + of.Key
+	switch word := e.word("type", "ZABBIX_PASSIVE"); word {
+	case "TRAP":
+		of.Trapper = true
+		if hosts := e.text("allowed_hosts"); hosts != "" {
+			im.lose(e, what, "allowed_hosts %s has no form here", hosts)
+		}
+		e.ignore(connectionFields...)
+	case "DEPENDENT":
+		if master := e.child("master_item"); master != nil {
+			of.From = master.text("key")
+		}
+		e.ignore(connectionFields...)
+	case "ZABBIX_PASSIVE", "ZABBIX_ACTIVE":
+		key, err := t.macros.Expand(of.Key)
+		if err == nil {
+			err = im.CheckKey(key)
+		}
+		if _, missing := err.(*model.MissingMacroError); err != nil && !missing {
+			im.setIdle(t, e, of, oneLine("the agent: "+err.Error()))
+			return
+		}
+		im.importInterval(t, e, of)
+		e.ignore("timeout") // an agent has a limit of its own
+	default:
+		idle, known := idleTypes[word]
+		text := cmp.Or(idle.text, word)
+		count(t.idle, e, "items", fmt.Sprintf("items of type %s are not collected here; they are marked so", cmp.Or(idle.text, word)), !known)
+		if detail := e.text(idle.detail); idle.detail != "" && detail != "" {
+			text += " " + detail
+		}
+		im.setIdle(t, e, of, text)
+	}
+}
+
+// setIdle marks an item as not collected.
+func (im *importer) setIdle(t *template, e *entity, of *model.Item, reason string) {
+	e.ignore(connectionFields...)
+	of.From, of.Interval, of.NotCollected = "", 0, oneLine(reason)
+	if strings.HasPrefix(reason, "the agent: ") {
+		im.change(e, "item "+of.Key, "not collected: %s", strings.TrimPrefix(reason, "the agent: "))
+	}
+}
+
+// importInterval imports the interval of an item that the agent collects. Custom intervals have no form here.
+func (im *importer) importInterval(t *template, e *entity, of *model.Item) {
+	text := e.text("delay")
+	what := "item " + of.Key
+	expanded, err := t.macros.Expand(text)
+	first, custom, _ := strings.Cut(expanded, ";")
+	interval, ok := parseTime(first)
+	switch {
+	case text == "":
+		return
+	case err != nil:
+		im.lose(e, what, "interval %s: %v; it is collected every minute", text, err)
+		return
+	case !ok:
+		im.lose(e, what, "interval %s cannot be read; it is collected every minute", text)
+		return
+	case custom != "" && interval == 0:
+		im.lose(e, what, "custom intervals have no form here: %s; it is collected every hour", custom)
+		interval = time.Hour
+	case custom != "":
+		im.lose(e, what, "custom intervals have no form here: %s", custom)
+	case strings.Contains(text, "{$"):
+		im.change(e, what, "interval %s became %s: intervals have no macros", text, expanded)
+	}
+	if interval == 0 {
+		im.lose(e, what, "an interval of 0 has no form here; it is collected every minute")
+		return
+	}
+	if of.Interval = model.Duration(interval); of.Interval == model.DefaultItemInterval {
+		of.Interval = 0
+	}
+}
+
+// timeUnits has the units of times in exports.
+var timeUnits = map[byte]time.Duration{'s': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour, 'w': 7 * 24 * time.Hour}
+
+// parseTime parses a time such as 30, 30s, 5m or 1d, at most a year.
+func parseTime(text string) (time.Duration, bool) {
+	unit := time.Second
+	if n := len(text); n > 0 && timeUnits[text[n-1]] != 0 {
+		unit, text = timeUnits[text[n-1]], text[:n-1]
+	}
+	n, err := strconv.ParseUint(text, 10, 32)
+	if err != nil || time.Duration(n) > model.MaxInterval/unit {
+		return 0, false
+	}
+	return time.Duration(n) * unit, true
+}
+
+// importSteps imports the steps of an item. An item with a step that has no form here would have wrong values: it is
+// marked as not collected, with the steps before that one.
+func (im *importer) importSteps(t *template, e *entity, of *model.Item) {
+	what := "item " + of.Key
+	typ, _ := of.ValueType()
+	for i, one := range e.list("preprocessing") {
+		im.result.Counts.Steps++
+		word := one.word("type", "")
+		step, err := importStep(one, word)
+		if err == nil {
+			steps := append(slices.Clone(of.Steps), step)
+			if expanded, missing := t.macros.ExpandSteps(steps); missing == nil {
+				_, err = prep.Compile(expanded, typ)
+			}
+			if err == nil {
+				of.Steps = steps
+				continue
+			}
+		}
+		im.lose(one, what, "step %d, %s: %s; later steps are left out too, and the item is not collected", i+1, word, oneLine(err.Error()))
+		if of.NotCollected == "" {
+			of.Trapper = false
+			im.setIdle(t, e, of, fmt.Sprintf("step %d, %s, has no form here", i+1, word))
+		}
+		for range e.list("preprocessing")[i+1:] {
+			im.result.Counts.Steps++
+		}
+		return
+	}
+}
+
+// importStep imports one step.
+func importStep(e *entity, word string) (model.Step, error) {
+	name, known := prep.NameOfZabbix(word)
+	if !known {
+		return model.Step{}, fmt.Errorf("unknown step")
+	}
+	step := model.Step{Name: name, Parameters: e.texts("parameters")}
+	if text := e.text("params"); len(step.Parameters) == 0 && text != "" { // exports up to 5.0
+		step.Parameters = strings.Split(text, "\n")
+	}
+	for len(step.Parameters) > 1 && step.Parameters[len(step.Parameters)-1] == "" && name != "replace" && name != "regex" {
+		step.Parameters = step.Parameters[:len(step.Parameters)-1]
+	}
+	if slices.Equal(step.Parameters, []string{""}) && name != "prometheusToJson" {
+		step.Parameters = nil
+	}
+	value := e.text("error_handler_params")
+	switch handler := e.word("error_handler", "ORIGINAL_ERROR"); handler {
+	case "ORIGINAL_ERROR":
+	case "DISCARD_VALUE":
+		step.OnFail = &model.OnFail{}
+	case "CUSTOM_VALUE":
+		step.OnFail = &model.OnFail{Value: &value}
+	case "CUSTOM_ERROR":
+		step.OnFail = &model.OnFail{Error: cmp.Or(value, "failed")}
+	default:
+		return step, fmt.Errorf("unknown error handler %s", handler)
+	}
+	return step, nil
+}
+
+// importTags imports the tags of an item. A tag has one value here: several are joined.
+func (im *importer) importTags(e *entity, what string, of *model.Item) {
+	for _, one := range e.list("tags") {
+		tag, value := oneLine(one.text("tag")), oneLine(one.text("value"))
+		if tag == "" {
+			continue
+		}
+		if of.Tags == nil {
+			of.Tags = map[string]string{}
+		}
+		other, twice := of.Tags[tag]
+		switch {
+		case twice && other != value:
+			value = oneLine(other + ", " + value)
+			im.change(one, what, "tag %s has one value here: %s", tag, value)
+		case !twice && len(of.Tags) == model.MaxValueTags:
+			im.lose(one, what, "tag %s is left out: an item has at most %d tags", tag, model.MaxValueTags)
+			continue
+		}
+		of.Tags[tag] = value
+	}
+}
+
+// dropOrphans leaves out items that are made from items which the template does not have.
+func (im *importer) dropOrphans(t *template) {
+	for dropped := true; dropped; {
+		dropped = false
+		t.spec.Items = slices.DeleteFunc(t.spec.Items, func(of model.Item) bool {
+			has := of.From == "" || of.From != of.Key && slices.ContainsFunc(t.spec.Items, func(other model.Item) bool { return other.Key == of.From })
+			if !has {
+				im.lose(t.entity, "item "+of.Key, "its master item %q is not in the template", of.From)
+				dropped = true
+			}
+			return !has
+		})
+	}
+}

@@ -1,0 +1,147 @@
+package zabbiximport
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/trigger"
+)
+
+// severities has the severities by their names in exports.
+var severities = map[string]string{
+	"NOT_CLASSIFIED": "information", "INFO": "information", "WARNING": "warning", "AVERAGE": "", "HIGH": "high", "DISASTER": "disaster",
+}
+
+// maxExpression bounds an expression, in bytes.
+const maxExpression = 8192
+
+// importTrigger imports a trigger. in is the template whose item it stands under; nil: the expression names the template.
+func (im *importer) importTrigger(in *template, e *entity) {
+	im.result.Counts.Triggers++
+	of := model.Trigger{Name: titleOf(e.text("name")), Disabled: e.word("status", "ENABLED") == "DISABLED"}
+	what := "trigger " + of.Name
+	t := in
+	var err error
+	if of.Expression, t, err = im.localExpression(t, e.text("expression")); err != nil {
+		im.lose(e, what, "%s", reasonOf(err))
+		return
+	}
+	word := e.word("priority", "NOT_CLASSIFIED")
+	severity, known := severities[word]
+	if of.Severity = severity; !known {
+		im.lose(e, what, "severity %s is unknown: it is average", word)
+	}
+	recovery := e.text("recovery_expression")
+	switch mode := e.word("recovery_mode", "EXPRESSION"); mode {
+	case "EXPRESSION":
+	case "RECOVERY_EXPRESSION":
+		of.Recovery, _, err = im.localExpression(t, recovery)
+	case "NONE":
+		im.lose(e, what, "recovery mode NONE has no form here: the problem closes when the expression is false")
+	default:
+		err = fmt.Errorf("unknown recovery mode %s", mode)
+	}
+	if err == nil {
+		err = t.checkExpressions(of.Expression, of.Recovery)
+	}
+	if err != nil {
+		im.lose(e, what, "%s", reasonOf(err))
+		return
+	}
+	if e.word("type", "SINGLE") == "MULTIPLE" {
+		im.lose(e, what, "generation of multiple events has no form here: one problem is open at a time")
+	}
+	if e.word("correlation_mode", "DISABLED") == "TAG_VALUE" {
+		im.lose(e, what, "correlation by tag %s has no form here", e.text("correlation_tag"))
+	}
+	for _, on := range e.list("dependencies") {
+		im.lose(on, what, "dependencies of triggers have no form here: it depends on %s", on.text("name"))
+	}
+	if link := e.text("url"); link != "" {
+		if u, err := url.Parse(link); err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") && !strings.ContainsAny(link, "{}") && !model.HasControl(link) && len(link) <= model.MaxText {
+			of.Runbook = link
+		} else {
+			im.lose(e, what, "url %s is no link here", shorten(link, 100))
+		}
+	}
+	e.ignore("uuid", "correlation_tag", "manual_close")
+	t.omit(e, "triggers")
+	for number, name := 2, of.Name; t.triggers[of.Name]; number++ {
+		of.Name = fmt.Sprintf("%s (%d)", name, number)
+	}
+	t.triggers[of.Name] = true
+	t.spec.Triggers = append(t.spec.Triggers, of)
+}
+
+// titleOf returns the name of a trigger as one line. Macros of Zabbix in it have no value here.
+func titleOf(name string) string {
+	for _, macro := range []string{"{HOST.NAME}", "{HOST.HOST}", "{HOSTNAME}"} {
+		name = strings.ReplaceAll(name, macro, "the node")
+	}
+	if name = shorten(name, model.MaxName-len(" (100)")); name == "" {
+		return "unnamed"
+	}
+	return name
+}
+
+// localExpression returns an expression with //key in place of /template/key. A nil template is that which it names.
+func (im *importer) localExpression(in *template, expression string) (string, *template, error) {
+	if strings.TrimSpace(expression) == "" {
+		return "", in, fmt.Errorf("the expression is missing")
+	}
+	named := ""
+	out, err := trigger.ReplaceHosts(expression, func(host string) (string, error) {
+		if named != "" && host != named {
+			return "", fmt.Errorf("it reads items of %s and %s: a trigger reads the items of one template", named, host)
+		}
+		named = host
+		return "", nil
+	})
+	if err != nil {
+		return "", in, err
+	}
+	switch other := im.byName[named]; {
+	case named == "" && in == nil:
+		return "", in, fmt.Errorf("it reads no item")
+	case named == "" || in != nil && (other == in || named == in.entity.text("name")):
+	case in != nil && other != nil:
+		return "", in, fmt.Errorf("it reads items of %s, which is another template", named)
+	case in != nil: // a renamed template: the expression compiles only over its own items
+	case other == nil:
+		return "", in, fmt.Errorf("template %s is not in these files", named)
+	default:
+		in = other
+	}
+	if out = strings.TrimSpace(out); len(out) > maxExpression {
+		return "", in, fmt.Errorf("the expression is longer than %d bytes", maxExpression)
+	}
+	return out, in, nil
+}
+
+// checkExpressions compiles the expressions of a trigger over the items of the template.
+func (t *template) checkExpressions(expressions ...string) error {
+	items := slices.Clone(t.spec.Items)
+	slices.SortFunc(items, func(a, b model.Item) int { return strings.Compare(a.Key, b.Key) })
+	for _, expression := range expressions {
+		if expression == "" {
+			continue
+		}
+		if _, err := trigger.CompileForItems(items, expression, t.macros.ValueOrSample); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reasonOf returns the reason of an error in one line, without the place in the expression, which the file has.
+func reasonOf(err error) string {
+	var fault *trigger.Error
+	if errors.As(err, &fault) {
+		return shorten(fault.Problem+": "+fault.Source, 300)
+	}
+	return oneLine(err.Error())
+}
