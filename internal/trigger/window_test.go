@@ -360,7 +360,7 @@ func TestStateFormat(t *testing.T) {
 // bytes, and its newest values.
 func TestWindowsOfTextsAreBounded(t *testing.T) {
 	for _, expression := range []string{`last(//x,#250)="a"`, `first(//x,1h)="a"`, `last(//x)="a"`, `last(//x,#1:now-1h)="a"`, `changecount(//x,1h)>1`} {
-		p, err := CompileForItems([]model.Item{{Key: "x", Type: "text"}}, expression)
+		p, err := CompileForItems([]model.Item{{Key: "x", Type: "text"}}, expression, nil)
 		testenv.NoError(t, err)
 		w := p.New(0)
 		for i := range int64(300) {
