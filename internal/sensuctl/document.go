@@ -38,11 +38,18 @@ func (r *request) readDocument() (doc *document, same bool, err error) {
 	case err != nil:
 		return nil, false, err
 	}
-	if data, err = json.Marshal(is.body); err != nil {
-		return nil, false, err
+	same, err = r.equalsForm(doc, is.body)
+	return doc, same, err
+}
+
+// equalsForm reports whether a document declares what the server shows of a resource.
+func (r *request) equalsForm(doc *document, form any) (bool, error) {
+	data, err := json.Marshal(form)
+	if err != nil {
+		return false, err
 	}
 	shown, err := parseDocument(data, r)
-	return doc, err == nil && reflect.DeepEqual(doc.declaredContent(), shown.declaredContent()), err
+	return err == nil && reflect.DeepEqual(doc.declaredContent(), shown.declaredContent()), err
 }
 
 // parseDocument parses a resource with or without the wrapper {type, api_version, metadata, spec}. The name in the

@@ -3,6 +3,7 @@ package sensuctl
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
@@ -133,9 +134,16 @@ func (r *request) putSilence() (answer, error) {
 		return answer{}, err
 	}
 	name := silenceName(made.main)
+	all = slices.DeleteFunc(all, func(is *model.Resource) bool { return !equalSilenceNames(silenceName(is), name) })
+	if r.Method == http.MethodPut { // several silences may have the same scope here, and a dump has all of them
+		for _, is := range all {
+			if same, err := r.equalsForm(doc, silenceForm(is)); err != nil || same {
+				return answer{status: http.StatusOK}, err
+			}
+		}
+	}
 	for _, is := range all {
 		switch {
-		case !equalSilenceNames(silenceName(is), name):
 		case r.Method == http.MethodPost:
 			return answer{}, model.Errorf(model.Conflict, "silence %s already exists", name)
 		default:
