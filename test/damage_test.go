@@ -38,8 +38,8 @@ func segments(t *testing.T, s *harness.Server) (paths []string, contents [][]byt
 	return paths, contents
 }
 
-// lostNothing reports whether the server of a load run lost, repeated or changed no result. It ignores results that
-// were never made because spools were full while the server was down.
+// lostNothing reports whether the report of a load run shows no lost, repeated or changed result. It ignores results
+// that were never made because spools were full while the server was down.
 func lostNothing(rep *report.Report) bool { return rep.Valid && !rep.Lost() }
 
 // killedAfterLoad runs load on a server and kills the server, so that only its journal has the newest results.
@@ -373,7 +373,8 @@ func damageCases(killed bool) (list []damageCase) {
 	return list
 }
 
-// damage damages a server's folder as the case describes; foreign is the folder of another server.
+// damage damages the files in a server's folder as the case describes; a case may copy files of another server,
+// foreign.
 func (c damageCase) damage(t *testing.T, data, foreign string) {
 	t.Helper()
 	files, _ := filepath.Glob(filepath.Join(data, c.pattern))
@@ -436,8 +437,8 @@ func TestDamageSuite(t *testing.T) {
 // lossesInLog are the texts by which the log of a server that starts reports lost states.
 var lossesInLog = []string{"cut a torn commit", "snapshot is unusable", "ignoring snapshots of another incarnation"}
 
-// surviveDamage starts a server on a damaged folder, repairs the folder if necessary, and compares the states with
-// those before the damage.
+// surviveDamage starts a server on a damaged folder, repairs the folder if the server refuses, and compares the event
+// states with the earlier ones.
 func surviveDamage(t *testing.T, s *harness.Server, before map[harness.StateKey]load.Kept) {
 	t.Helper()
 	s.Launch()
@@ -470,8 +471,8 @@ func surviveDamage(t *testing.T, s *harness.Server, before map[harness.StateKey]
 	s.Kill()
 }
 
-// compareAPIWithView compares the results that the API counts with those of the view. With incomplete, the API may not know some events,
-// because their resources are lost.
+// compareAPIWithView compares the number of results per event that the API shows with the number in the event view.
+// With incomplete, the API may not know some events, because their resources are lost.
 func compareAPIWithView(t *testing.T, api *client.Client, states map[harness.StateKey]load.Kept, incomplete bool) {
 	t.Helper()
 	applied := map[harness.StateKey]uint64{}

@@ -59,7 +59,7 @@ func (h *hostileAgents) tls(i int) *tls.Config {
 	return cfg
 }
 
-// neighbour is a well-behaved agent that runs beside misbehaving ones and measures the time to each acknowledgement.
+// neighbour is a well-behaved agent that runs beside misbehaving ones and measures how fast the server acknowledges.
 type neighbour struct {
 	h       *hostileAgents
 	session *link.Session
@@ -151,7 +151,7 @@ func (g *neighbour) run(ctx context.Context, every time.Duration) {
 	}
 }
 
-// batchLocked returns a batch of one result, or of four with changing statuses.
+// batchLocked returns the next batch: one result, or four with changing statuses; the caller holds the lock.
 func (g *neighbour) batchLocked(first uint64) *wire.Batch {
 	result := func(status model.Status) wire.Signal {
 		return wire.ResultSignal(wire.Signal{Chunk: g.chunk}, wire.Result{Status: status, Output: g.text})
@@ -170,7 +170,7 @@ func (g *neighbour) flipStatus() {
 	g.mu.Unlock()
 }
 
-// awaitState waits until the function ok returns true; false: ctx ended or sending failed.
+// awaitState waits until ok returns true; it returns false if ctx ended or sending failed.
 func (g *neighbour) awaitState(ctx context.Context, ok func() bool) bool {
 	for {
 		g.mu.Lock()
@@ -187,9 +187,9 @@ func (g *neighbour) awaitState(ctx context.Context, ok func() bool) bool {
 	}
 }
 
-// watch starts a well-behaved agent and returns a function that fails the test if an acknowledgement was slow or the
-// server's memory grew too much. The returned function fails the test unless each of the neighbour's results was
-// acknowledged within a time and the server's memory grew by at most so many MiB.
+// watch starts a well-behaved agent, and returns a function that checks at the end that nobody has disturbed it. The
+// returned function fails the test unless each of the neighbour's results was acknowledged within a time and the
+// server's memory grew by at most so many MiB.
 func (h *hostileAgents) watch() (unharmed func(within time.Duration, mebibytes int64)) {
 	h.t.Helper()
 	g, before := h.startNeighbour(0, 20*time.Millisecond), h.residentBytes()
@@ -208,7 +208,7 @@ func (g *neighbour) setOutputSize(n int) {
 	g.mu.Unlock()
 }
 
-// wakeRun wakes the sending goroutine after a change of state.
+// wakeRun wakes the sending goroutine, for example after an acknowledgement.
 func (g *neighbour) wakeRun() {
 	select {
 	case g.wake <- struct{}{}:
@@ -232,7 +232,8 @@ func (g *neighbour) expectFast(within time.Duration) {
 	g.h.t.Logf("the good agent: %d results, the slowest acknowledged after %s", n, most)
 }
 
-// takeSlowest returns the longest time to an acknowledgement and the number of results, and resets both.
+// takeSlowest returns the longest acknowledgement time and the number of results since the last call, and resets
+// both.
 func (g *neighbour) takeSlowest() (time.Duration, int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -251,7 +252,7 @@ func (g *neighbour) peekSlowest() (time.Duration, int) {
 // OpenedSession implements link.Handler and does nothing.
 func (g *neighbour) OpenedSession(*link.Session, *wire.Welcome) {}
 
-// Assigned implements link.Handler: it takes the chunk for its results.
+// Assigned implements link.Handler: it remembers the chunk (compiled check) for which it sends results.
 func (g *neighbour) Assigned(_ *link.Session, held *link.Assignment) {
 	g.mu.Lock()
 	if len(held.Chunks) > 0 {
@@ -319,7 +320,7 @@ func (h *hostileAgents) open(cfg *tls.Config) (*attacker, error) {
 	return e, err
 }
 
-// send sends a message.
+// send sends bytes as a WebSocket message.
 func (e *attacker) send(frame []byte) {
 	_ = e.ws.Write(append(make([]byte, wsconn.Headroom), frame...))
 }
@@ -348,7 +349,7 @@ func (h *hostileAgents) hello(i int) *attacker {
 	return e
 }
 
-// readChecks reads messages up to the Assignment and returns the node's chunks.
+// readChecks reads messages until the Assignment and returns its chunks (compiled checks).
 func (e *attacker) readChecks(t *testing.T) (ids []model.ChunkID) {
 	t.Helper()
 	for {
@@ -366,7 +367,7 @@ func (e *attacker) readChecks(t *testing.T) (ids []model.ChunkID) {
 	}
 }
 
-// readRefusal reads messages up to the Refuse.
+// readRefusal reads messages until the Refuse message and returns it.
 func (e *attacker) readRefusal() (r wire.Refuse, err error) {
 	for {
 		kind, body, err := e.receive()

@@ -14,7 +14,7 @@ import (
 // templates collects the items of the assignment's Templates and spools their values.
 type templates struct{ wheel *collect.Wheel }
 
-// openWheel makes the wheel of items.
+// openWheel creates the Wheel, which collects the items of Templates at their due times
 func (t *templates) openWheel(a *Agent, node uuid.UUID) {
 	t.wheel = collect.New(collect.Config{
 		Node: node, Host: a.cfg.Machine.Host, FirstWithin: a.checks.firstWithin(),
@@ -28,7 +28,7 @@ func (t *templates) openWheel(a *Agent, node uuid.UUID) {
 	})
 }
 
-// applyChunks implements chunkRunner.
+// applyChunks replaces the Templates whose items are collected by the Templates of a new assignment
 func (t *templates) applyChunks(_ *link.Assignment, chunks []*model.Chunk) error {
 	list := make([]*model.TemplateChunk, len(chunks))
 	for i, c := range chunks {
@@ -38,5 +38,5 @@ func (t *templates) applyChunks(_ *link.Assignment, chunks []*model.Chunk) error
 	return nil
 }
 
-// suspendChunks implements chunkRunner.
+// suspendChunks stops the collection of all items until applyChunks is called again
 func (t *templates) suspendChunks() { t.wheel.Set(nil) }

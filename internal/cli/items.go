@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// getItems lists the last values of items; unsupported items come first.
+// getItems lists the last values of items (metrics of Templates), unsupported items first
 func getItems(c *commandCall, names []string, g *getFlags) error {
 	namespace, err := c.takeNamespace(&g.node)
 	if err != nil {
@@ -53,10 +53,10 @@ func getItems(c *commandCall, names []string, g *getFlags) error {
 	}.print(c)
 }
 
-// itemRank orders items for people: unsupported ones, ones without a value, all others.
+// itemRank returns the sort rank of an item: unsupported items first, then items without a value, then all others
 func itemRank(i *v1.ItemState) int { return strings.Index("unsupported waiting     ok", i.State) }
 
-// itemState returns the state of an item with its reason.
+// itemState returns the state of an item as text, with the reason if the item is unsupported
 func itemState(i *v1.ItemState) screen.Cell {
 	switch i.State {
 	case "unsupported":
@@ -73,7 +73,8 @@ func firstLineOf(text string) string {
 	return line
 }
 
-// splitItem splits the name of an item: NODE/KEY, or NAMESPACE/NODE/KEY with -A. A key may contain slashes.
+// splitItem splits the name of an item (a metric of a node): NODE/KEY, or NAMESPACE/NODE/KEY with -A. A key may
+// contain slashes.
 func (c *commandCall) splitItem(text string) (namespace, node, key string, err error) {
 	namespace = c.objectNamespace()
 	node, key, ok := strings.Cut(text, "/")
@@ -87,12 +88,12 @@ func (c *commandCall) splitItem(text string) (namespace, node, key string, err e
 	return namespace, node, key, nil
 }
 
-// itemNotFound returns the error about an item that a node does not have.
+// itemNotFound returns the error for an item (metric) that a node does not have
 func itemNotFound(node, key string) error {
 	return model.Errorf(model.NotFound, "node %s has no item %s", node, key).WithHint("list its items: muster get items --node %s", node)
 }
 
-// describeItem shows everything about one item.
+// describeItem prints one item (a metric of a node): value, time, Template and triggers
 func describeItem(c *commandCall, name string) error {
 	namespace, node, key, err := c.splitItem(name)
 	if err != nil {

@@ -43,7 +43,7 @@ spec:
 	})
 }
 
-// workflowsText formats the workflows of a pipeline in one line: slack: is_incident > json > slack.
+// workflowsText formats the workflows of a pipeline in one line, such as "slack: is_incident > json > slack"
 func workflowsText(s *model.PipelineSpec) string {
 	var parts []string
 	for i := range s.Workflows {

@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/trigger"
 )
 
-// Template returns the kind Template: items and triggers that land together on nodes.
+// Template returns the kind Template: items and triggers that the server assigns to nodes together
 func Template() Kind {
 	return Define(Definition[*model.TemplateSpec]{
 		KindInfo: model.KindInfo{Name: "Template", Plural: "templates", Short: "tpl", Namespaced: true},
@@ -122,7 +122,8 @@ func validateTemplate(v *Validator, s *model.TemplateSpec) {
 	}
 }
 
-// validateExpression compiles an expression over the items of a template, which are sorted by key.
+// validateExpression compiles a trigger expression over the items of a template and records its errors; the items are
+// sorted by key
 func (v *Validator) validateExpression(field string, items []model.Item, expression string) {
 	if expression != "" && len(expression) <= maxExpression {
 		_, err := trigger.CompileForItems(items, expression)

@@ -17,14 +17,14 @@ import (
 // the escalations that open problems lack on their present routes, so that no problem stays without notification because
 // it opened before its route.
 
-// RoutingChange describes a change of routes or handler lists: its author, and whether handlers are notified of
-// already open problems.
+// RoutingChange has the author of a change of routes or handler lists, and says whether handlers are notified of
+// already open problems
 type RoutingChange struct {
 	OnlyNew bool   // handlers are not notified of them
 	By      string // author of the change
 }
 
-// RoutedProblems describes the open problems that one route or handler list notifies because of a change.
+// RoutedProblems counts the open problems that one route or handler list newly notifies because of a change
 type RoutedProblems struct {
 	Route    string // NAMESPACE/NAME; empty: a check, node or namespace names the handlers
 	Handlers []history.HandlerRef
@@ -33,13 +33,13 @@ type RoutedProblems struct {
 	At       time.Time // time of the message about those not held; zero: there is none
 }
 
-// routingChanges serializes changes of the routing and passes each change to the goroutine of Run.
+// routingChanges lets only one change of routes run at a time, and passes each to the goroutine of Run
 type routingChanges struct {
 	sync.Mutex // held by the change under way, or by Run while it routes open problems without a request
 	requests   chan *rerouting
 }
 
-// rerouting is a request to Run to route one or all open problems again.
+// rerouting is a request to Run to determine the routes of one or all open problems again
 type rerouting struct {
 	RoutingChange
 	preview *RoutingPreview       // the change is not applied, and nothing is written; nil: it is
@@ -91,9 +91,9 @@ func (c *routingChanges) await(ctx context.Context, table *route.Table, request 
 	}
 }
 
-// routeAfterChange routes the open problems again after a change of routes or handler lists. It also does so after
-// the start, and if routes or handler lists changed otherwise, unless a change is under way. finish must be called
-// when the batch is recorded.
+// routeAfterChange determines the routes of all open problems again, after routes or handler lists changed. It also
+// does so after the start, and if routes or handler lists changed otherwise, unless a change is under way. finish
+// must be called when the batch is recorded.
 func (r *Reactor) routeAfterChange(o *deliveryBatch) (finish func()) {
 	receivers := r.opts.Routing.Table.ReceiversVersion()
 	select {
@@ -117,8 +117,8 @@ func (r *Reactor) routeAfterChange(o *deliveryBatch) (finish func()) {
 	return func() {}
 }
 
-// routeOpenProblems starts missing escalations of open problems on their present routes, and notifies added handlers
-// of sent steps. The problems of one route become one group, so that one message tells all of them.
+// routeOpenProblems adds open problems to routes that newly match them, and notifies handlers that were added to
+// steps already sent. The problems of one route become one group, so that one message tells all of them.
 func (o *deliveryBatch) routeOpenProblems(c *rerouting) []RoutedProblems {
 	ids := []string{c.problem}
 	if c.problem == "" {
@@ -144,7 +144,7 @@ func (o *deliveryBatch) routeOpenProblems(c *rerouting) []RoutedProblems {
 	return out
 }
 
-// routeKey is equal for escalations of one route, or of one handler list.
+// routeKey returns a text that is equal for all escalations on the same route or the same handler list
 func (e *escalation) routeKey() string {
 	key := e.Route
 	for _, ref := range e.Direct {
@@ -156,7 +156,8 @@ func (e *escalation) routeKey() string {
 	return key
 }
 
-// escalationsToNotify returns the escalations of an open problem whose handlers have to be notified since a change.
+// escalationsToNotify returns the escalations of an open problem whose handlers must be notified because of a changed
+// route
 func (o *deliveryBatch) escalationsToNotify(c *rerouting, t *event.Transition) (list []*escalation) {
 	p := &history.Problem{Problem: *t.Problem}
 	list = o.openEscalations(t, p, o.now)
@@ -174,7 +175,7 @@ func (o *deliveryBatch) escalationsToNotify(c *rerouting, t *event.Transition) (
 	return list
 }
 
-// addStepHandlers schedules sent steps of an escalation again if handlers were added to them since. false: there is
+// addStepHandlers makes sent steps of an escalation due again if handlers were added to these steps. false: there is
 // no such step.
 func (o *deliveryBatch) addStepHandlers(c *rerouting, e *escalation, to *route.Route) (added bool) {
 	if e.Route == "" {
@@ -198,7 +199,7 @@ func (o *deliveryBatch) addStepHandlers(c *rerouting, e *escalation, to *route.R
 	return added
 }
 
-// joinRoute adds already open problems to one message group of a route, and schedules or holds their message.
+// joinRoute adds problems that are already open to one message group of a route, and schedules or holds the message
 func (o *deliveryBatch) joinRoute(c *rerouting, list []*escalation) RoutedProblems {
 	first := list[0]
 	out := RoutedProblems{Route: first.Route, Problems: len(list)}
@@ -235,8 +236,8 @@ func (o *deliveryBatch) joinRoute(c *rerouting, list []*escalation) RoutedProble
 	return out
 }
 
-// holdUnnotified records an open problem without notifying its handlers, and holds its escalations until its status
-// changes.
+// holdUnnotified records an open problem without notifying its handlers, which get a message only when its status
+// changes
 func (o *deliveryBatch) holdUnnotified(t *problemChange) {
 	o.open[t.problem.ID] = sourceOnNode{t.Node, t.Source}
 	for _, e := range o.openEscalations(t.Transition, &t.problem, o.now) {
@@ -246,8 +247,8 @@ func (o *deliveryBatch) holdUnnotified(t *problemChange) {
 	}
 }
 
-// notifyChangedProblem schedules the message about a problem that was open before its route existed, because its
-// status has changed.
+// notifyChangedProblem schedules the first message about a problem that was already open when its route was created,
+// because its status changed
 func (r *router) notifyChangedProblem(e *escalation, now time.Time) {
 	if e.Held != nil && e.Held.Kind == route.Earlier {
 		e.Held = nil
@@ -255,8 +256,8 @@ func (r *router) notifyChangedProblem(e *escalation, now time.Time) {
 	}
 }
 
-// receivers returns the check definition whose handlers, route and pipelines apply to a problem: the declared check,
-// or else the one that judged its result.
+// receivers returns the check definition whose handlers, route and pipelines apply to a problem: as declared now or,
+// if deleted, as at its last result
 func receivers(names Names, t *event.Transition) *model.CheckChunk {
 	if unit := names.SourceUnit(t.Source); unit != nil {
 		if c := unit.Chunk.Judgement(t.Source.Instance); c != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// RoutingPreview is a change of routes and handler lists that is not applied.
+// RoutingPreview has changed routes and handler lists whose effect is computed and not applied
 type RoutingPreview struct {
 	Routes     []route.Declaration // the spec of a deleted route is nil
 	Checks     map[route.Name]*model.CheckSpec
@@ -20,15 +20,16 @@ type RoutingPreview struct {
 	Sees       func(namespace string) bool // whether the caller sees problems of a namespace
 }
 
-// PreviewRouting returns the open problems that routes and handler lists would take since a change, and changes nothing.
-// Problems count as held while a silence, a window or an acknowledgement holds them. late is true if history is behind.
+// PreviewRouting returns the open problems that changed routes and handler lists would newly notify, and changes
+// nothing. Problems count as held while a silence, a window or an acknowledgement holds them. late is true if history
+// is behind.
 func (r *Reactor) PreviewRouting(ctx context.Context, c RoutingChange, preview *RoutingPreview) (taken []RoutedProblems, late bool) {
 	r.changes.Lock()
 	defer r.changes.Unlock()
 	return r.changes.await(ctx, r.opts.Routing.Table, &rerouting{RoutingChange: c, preview: preview})
 }
 
-// previewOpenProblems returns the open problems that routeOpenProblems would take after the change of a preview.
+// previewOpenProblems returns the open problems that routeOpenProblems would notify after the previewed change
 func (o *deliveryBatch) previewOpenProblems(c *rerouting) (out []RoutedProblems) {
 	table, err := o.Table.WithRoutes(c.preview.Routes)
 	if err != nil {
@@ -77,8 +78,8 @@ func (o *deliveryBatch) previewOpenProblems(c *rerouting) (out []RoutedProblems)
 	return out
 }
 
-// receivers returns the definition whose handlers, route and pipelines decide about a problem after the change; c is the
-// present one.
+// receivers returns the check definition whose handlers, route and pipelines would apply to a problem after the
+// change; c is the present one
 func (p *RoutingPreview) receivers(m *route.Problem, t *event.Transition, c *model.CheckChunk) *model.CheckChunk {
 	if c == nil || t.Source.Kind != model.SourceCheck {
 		return c
@@ -97,13 +98,13 @@ func (p *RoutingPreview) receivers(m *route.Problem, t *event.Transition, c *mod
 	return &after
 }
 
-// previewNamespaces has the handlers of namespaces after a change.
+// previewNamespaces is a Names in which namespaces have the handlers that a previewed change gives them
 type previewNamespaces struct {
 	Names
 	changed map[string]*model.NamespaceSpec
 }
 
-// NamespaceHandlers lists the handlers of a namespace.
+// NamespaceHandlers returns the handlers that a namespace would have after the previewed change
 func (n previewNamespaces) NamespaceHandlers(namespace string) []string {
 	if spec := n.changed[namespace]; spec != nil {
 		return spec.Handlers

@@ -9,7 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// CompileForItems compiles an expression over the items of a Template, which are sorted by key.
+// CompileForItems parses and compiles an expression over the items of a Template, which are sorted by key.
 func CompileForItems(items []model.Item, expression string) (*Program, error) {
 	e, err := Parse(expression)
 	if err != nil {
@@ -17,7 +17,7 @@ func CompileForItems(items []model.Item, expression string) (*Program, error) {
 	}
 	return Compile(e, Scope{Item: func(host, key string) (int, item.Type, error) {
 		if host != "" {
-			return 0, 0, fmt.Errorf("item /%s/%s: only items of the own node are judged here; leave the host empty: //%s", host, key, key)
+			return 0, 0, fmt.Errorf("item /%s/%s: a trigger can read only items of its own node; leave the host empty: //%s", host, key, key)
 		}
 		i, ok := slices.BinarySearchFunc(items, key, func(i model.Item, key string) int { return strings.Compare(i.Key, key) })
 		if !ok {

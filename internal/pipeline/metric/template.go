@@ -8,7 +8,8 @@ import (
 	"github.com/muster-fleet/muster/internal/trigger"
 )
 
-// template is the compiled form of a TemplateChunk. It is immutable; all nodes share it.
+// template is a compiled TemplateChunk: items and triggers ready to be evaluated. It is immutable; all nodes share
+// it.
 type template struct {
 	*model.TemplateChunk
 	items    []compiledItem    // by position
@@ -16,7 +17,7 @@ type template struct {
 	timed    bool              // a trigger has time functions
 }
 
-// compiledItem is the compiled form of one item.
+// compiledItem has an item's compiled preprocessing, and the items and triggers that use its values
 type compiledItem struct {
 	chain      *prep.Chain // nil: fault says why
 	fault      string
@@ -24,14 +25,14 @@ type compiledItem struct {
 	triggers   []int // triggers that read it
 }
 
-// compiledTrigger is the compiled form of one trigger.
+// compiledTrigger has the compiled problem and recovery expressions of one trigger
 type compiledTrigger struct {
 	problem  *trigger.Program // nil: the expression does not compile, and the trigger stays unknown
 	recovery *trigger.Program // nil: the problem closes when its expression is false
 }
 
-// compile compiles a chunk. An item or trigger that does not compile, which apply refuses, is left without a chain or
-// program.
+// compile compiles the preprocessing and the trigger expressions of a template. An item or trigger that does not
+// compile, which apply refuses, is left without a chain or program.
 func compile(chunk *model.TemplateChunk) *template {
 	t := &template{TemplateChunk: chunk, items: make([]compiledItem, len(chunk.Items)), triggers: make([]compiledTrigger, len(chunk.Triggers))}
 	for i := range chunk.Items {
@@ -65,7 +66,7 @@ func compile(chunk *model.TemplateChunk) *template {
 	return t
 }
 
-// positions returns the positions of the items that the trigger reads.
+// positions returns the positions in the template of the items that the trigger reads
 func (t *compiledTrigger) positions() []int {
 	list := t.problem.Positions()
 	if t.recovery != nil {
@@ -78,7 +79,7 @@ func (t *compiledTrigger) positions() []int {
 	return list
 }
 
-// isTimed reports whether the trigger changes without new values.
+// isTimed reports whether the trigger's state may change with time, without new values
 func (t *compiledTrigger) isTimed() bool {
 	return t.problem.Timed() || t.recovery != nil && t.recovery.Timed()
 }
