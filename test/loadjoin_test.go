@@ -131,7 +131,8 @@ func TestLoadJoinLoaderKilled(t *testing.T) {
 	awaitNoProcess(t, run.temp)
 }
 
-// awaitJoinedResults waits until a load run with several load tester processes receives results.
+// awaitJoinedResults waits until the server receives check results from a load run that several load tester processes
+// play together.
 func awaitJoinedResults(t *testing.T, run *loadRun, others []*harness.Process) {
 	t.Helper()
 	harness.Until(t, time.Minute, "results flow on all", func() (string, bool) {

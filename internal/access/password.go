@@ -182,7 +182,8 @@ type passwordComparison struct {
 	evictableFrom time.Time // earliest eviction of a wrong password from the cache
 }
 
-// newProgramPasswordCache returns an empty cache with a random hash key and two slots for comparisons.
+// newProgramPasswordCache returns an empty cache of verified passwords of API clients, with a random hash key; at
+// most two passwords are compared at a time.
 func newProgramPasswordCache() *programPasswordCache {
 	c := &programPasswordCache{comparisonSlots: make(chan struct{}, 2), comparisons: map[[32]byte]*passwordComparison{}}
 	_, _ = rand.Read(c.hashKey[:]) // never fails

@@ -94,8 +94,8 @@ func TestMachineReplacesAnotherByToken(t *testing.T) {
 	}
 }
 
-// A machine with the name of a node replaces its machine only after a long absence; with a token for this node it
-// does so at any time.
+// TestConnectedMachineIsNotReplacedByName enrols a new machine under the name of an existing node: it takes over the
+// node only if the old machine has been disconnected for long, or with a join token of this node.
 func TestConnectedMachineIsNotReplacedByName(t *testing.T) {
 	w := newTestService(t)
 	first, err := w.join(t, "k1", "web01", pki.JoinToken{ID: "t"})

@@ -96,7 +96,8 @@ func (l *Log) MissingSegments() (paths []string) {
 // was none since Open. The pointer is another one after each stall.
 func (l *Log) Stalled() *time.Time { return l.stalled.Load() }
 
-// Times returns the receive time and the listening time (time able to receive results) of the last durable commit
+// Times returns two times of the last durable commit: when the server received it, and how long the server had been
+// able to receive results by then (listening time)
 func (l *Log) Times() Times {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -155,8 +155,9 @@ func (o *outbox) beginQuery() (full []history.HandlerRef, n int) {
 	return full, min(max(n, minDue), maxDue)
 }
 
-// reserve assigns one of the handler's slots to a message; false: it has one, none is free, or the journal does not
-// have the message's transaction yet. The caller passes arrivals to release.
+// reserve takes one of the handler's places for concurrent deliveries for a message. It returns false if the message
+// has one already, if none is free, or if the journal does not have the transaction of the message yet. The caller
+// passes arrivals to release.
 func (o *outbox) reserve(one *history.Delivery) (arrivals uint64, ok bool) {
 	most := o.slots(one.Handler)
 	o.mu.Lock()
@@ -196,7 +197,7 @@ func (o *outbox) release(one *history.Delivery, as attemptEnd, arrivals uint64) 
 	}
 }
 
-// addCount adds n to the count of a handler, and deletes the count if it becomes zero
+// addCount adds n to the number that a map has for a handler, and deletes the entry if the number becomes zero
 func addCount(counts map[history.HandlerRef]int, ref history.HandlerRef, n int) {
 	if counts[ref] += n; counts[ref] == 0 {
 		delete(counts, ref)
@@ -215,7 +216,7 @@ func (r *Reactor) AssetArrived() {
 	}
 }
 
-// retryAssetWaits makes the stored deliveries due now whose missing asset has arrived
+// retryAssetWaits makes stored deliveries due now if they waited for an asset that has arrived
 func (d *deliverer) retryAssetWaits(ctx context.Context) {
 	o := d.outbox
 	o.mu.Lock()

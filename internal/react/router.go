@@ -90,7 +90,8 @@ func (r *router) mayHaveBeenSent(due time.Time) bool {
 	return !due.IsZero() && !due.After(r.unknownUntil)
 }
 
-// load reads escalations (problems on routes), rates and open problems from the store
+// load reads the router's state from the store: open problems, how far each problem has got on its routes
+// (escalations), and the counters of rate limits
 func (r *router) load(ctx context.Context) error {
 	rates, err := r.store.Rates(ctx)
 	if err != nil {

@@ -187,7 +187,7 @@ func intField[T any, N int32 | int64 | uint32](number int, name string, at func(
 	return field[T]{tagOf(number, varint), name, func(m *T, v fieldValue) bool { *at(m) = N(v.int()); return true }}
 }
 
-// floatField returns the decoding of a floating-point field.
+// floatField returns the decoder of a floating-point field.
 func floatField[T any](number int, name string, at func(*T) *float64) field[T] {
 	return field[T]{tagOf(number, fixed64), name, func(m *T, v fieldValue) bool { *at(m) = v.float(); return true }}
 }

@@ -48,7 +48,8 @@ func simulateMembers(t *testing.T, robins ...directory.RoundRobin) *simulatedMem
 	return simulateMembersAt(t, time.Unix(1_800_000_000, 0), robins...)
 }
 
-// simulateMembersAt starts an engine with simulated members at a given time.
+// simulateMembersAt starts a scheduler of round-robin checks with simulated agents and a simulated clock that stands
+// at a given time.
 func simulateMembersAt(t *testing.T, start time.Time, robins ...directory.RoundRobin) *simulatedMembers {
 	f := &simulatedMembers{t: t, start: start, rand: rand.New(rand.NewPCG(1, 2)), robins: robins, revision: 1,
 		disconnected: map[model.NodeID]bool{}, hanging: map[model.NodeID]bool{}, turnsGiven: map[model.NodeID]int{}, lastResults: map[model.NodeID]time.Time{}, runs: map[turnKey][]time.Duration{}}

@@ -314,7 +314,7 @@ type ProxyNode struct {
 	Properties []Property // ascending by name
 }
 
-// ProxySet lists checks by chunk id, and the proxy nodes for each of which the agent must run all of them. Both
+// ProxySet has a list of checks and a list of proxy nodes: the agent runs each check for each proxy node. Both
 // ascend.
 type ProxySet struct {
 	Chunks []model.ChunkID

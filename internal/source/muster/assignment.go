@@ -27,8 +27,8 @@ func chunkKindsOf(features []string) (set chunkKinds) {
 // lacksKindOf reports whether a chunk has a kind that the agent does not understand.
 func (s chunkKinds) lacksKindOf(c *model.Chunk) bool { return s>>c.Kind&1 == 0 }
 
-// reduceAssignment returns the assignment without the chunks that the agent does not understand, or the shared
-// assignment if it understands all. Properties and proxy nodes stay whole.
+// reduceAssignment returns a copy of the assignment without the definitions (chunks) whose kind the agent does not
+// know, or the assignment itself if the agent knows all. Properties and proxy nodes stay whole.
 func (s chunkKinds) reduceAssignment(a *directory.Assignment) *directory.Assignment {
 	if a == nil || !slices.ContainsFunc(a.Chunks, s.lacksKindOf) {
 		return a
