@@ -27,16 +27,15 @@ func eventOf(t testing.TB, api *client.Client, node, check string) v1.Event {
 	return e
 }
 
-// awaitAllResults blocks new runs of a check until the server has applied the results of all earlier runs exactly
-// once.
+// awaitAllResults pauses a counting check until the server has applied the result of each of its runs exactly once.
 func awaitAllResults(t *testing.T, api *client.Client, node, check string, c *harness.Counter) {
 	t.Helper()
 	awaitLastResult(t, api, node, check, c)
 	c.Unblock()
 }
 
-// awaitLastResult blocks new runs of a check and waits until the server has applied the results of all runs exactly
-// once. The check stays blocked.
+// awaitLastResult pauses a counting check and waits until the server has applied the result of each of its runs
+// exactly once. The check stays blocked.
 func awaitLastResult(t *testing.T, api *client.Client, node, check string, c *harness.Counter) {
 	t.Helper()
 	c.Block()
@@ -217,7 +216,7 @@ func TestAgentTakesNextServer(t *testing.T) {
 	s.Stop()
 }
 
-// applyText applies resources from a text.
+// applyText applies the resources in a YAML text.
 func applyText(t *testing.T, s *harness.Server, text string) {
 	t.Helper()
 	file := tempFile(t, "declared.yaml", text)

@@ -189,7 +189,7 @@ alerting: {alertmanagers: [{path_prefix: /alertmanager, static_configs: [{target
 	assert(t, n >= 1, "%v alerts were found out", n)
 }
 
-// postAlerts sends alerts in the form of Grafana's contact point.
+// postAlerts sends alerts in the JSON format of Grafana's contact point.
 func postAlerts(t *testing.T, s *harness.Server, path, user, password, body string) (int, string) {
 	t.Helper()
 	r := testenv.Value(http.NewRequest(http.MethodPost, "https://"+s.Listen+path, strings.NewReader(body)))(t)

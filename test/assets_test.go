@@ -53,7 +53,7 @@ func writeArchive(t *testing.T, files map[string]string) (path, sum string) {
 	return path, hex.EncodeToString(digest[:])
 }
 
-// assetCheck returns a check in YAML that runs a command of assets.
+// assetCheck returns the YAML of a check that runs a command with assets.
 func assetCheck(name, command, assets string) string {
 	return "---\nkind: Check\nmetadata: {name: " + name + "}\nspec: {targets: {nodes: [web01]}, interval: 1s, command: " + command + ", assets: [" + assets + "]}\n"
 }

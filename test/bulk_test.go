@@ -45,7 +45,7 @@ func TestKilledServerAppliesBulkActionOnce(t *testing.T) {
 	b.server.Stop()
 }
 
-// bulk runs bulk actions on a server with a simulated fleet and records the answers.
+// bulk runs bulk actions (one request for many events) on a server with a simulated fleet, and records the answers.
 type bulk struct {
 	t      *testing.T
 	server *harness.Server
@@ -147,7 +147,7 @@ func (b *bulk) actWithKill(note, verb string, ask func(context.Context) (v1.Bulk
 	})
 }
 
-// skipReasons returns the numbers and reasons of the events that a bulk action skipped.
+// skipReasons returns, for each reason, how many events a bulk action skipped.
 func skipReasons(left []v1.BulkSkipped) (text []string) {
 	for _, l := range left {
 		text = append(text, fmt.Sprintf("%d: %s", l.Count, l.Reason))
@@ -188,7 +188,7 @@ func (b *bulk) endProblems(i int, verb, where string) {
 	}
 }
 
-// silencedNode reports whether the silence that the test declares applies to a node.
+// silencedNode reports whether the test's silence, for names that end in 7, applies to a node.
 func silencedNode(name string) bool { return strings.HasSuffix(name, "7") }
 
 // silence silences every node whose name ends in 7, and kills the server during the request.
@@ -221,13 +221,14 @@ func awaitDelivered(t *testing.T, api *client.Client) {
 	}
 }
 
-// resolveRemaining resolves all remaining events after the end of results.
+// resolveRemaining resolves all remaining events after the fleet has stopped sending results.
 func (b *bulk) resolveRemaining() {
 	done, err := b.api.Events.Bulk(b.t.Context(), "resolve", v1.BulkRequest{Namespace: "load", All: true, Note: "the end", Yes: true})
 	assert(b.t, err == nil && done.Done == done.Matched && len(done.Left) == 0, "the rest: %+v, %v", done, err)
 }
 
-// revisionOf returns the audit revision that records the start of the bulk action with this note.
+// revisionOf returns the revision in an audit line, and whether the line records the start of the bulk action with
+// this note.
 func revisionOf(line, note string) (revision string, ok bool) {
 	revision, _, _ = strings.Cut(strings.TrimSpace(line), " ")
 	return revision, strings.Contains(line, " picked (") && strings.HasSuffix(line, ": "+note)
@@ -244,7 +245,7 @@ func openEvents(t *testing.T, api *client.Client, where string) []v1.Event {
 	})
 }
 
-// fleetProblems returns the problems in the namespace load; open selects only the open ones.
+// fleetProblems returns the problems in namespace load; open: only those that are still open.
 func fleetProblems(t *testing.T, api *client.Client, open bool) []v1.Problem {
 	t.Helper()
 	return collectPages(func(after string) ([]v1.Problem, string) {

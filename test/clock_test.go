@@ -36,13 +36,13 @@ func (c *wallClock) now() time.Time {
 	return t
 }
 
-// setAhead sets the wall clock ahead by a duration, to three seconds before a full minute.
+// setAhead sets the wall clock ahead by about a duration, so that a full minute begins three seconds later.
 func (c *wallClock) setAhead(by time.Duration) {
 	to := c.now().Add(by).Truncate(time.Minute).Add(57 * time.Second)
 	c.ahead.Add(int64(to.Sub(c.now().Round(0)) / time.Second))
 }
 
-// The test helper wallClock changes the wall clock but not the monotonic clock.
+// TestWallClockJumps checks that the helper wallClock changes the wall clock but not the monotonic clock.
 func TestWallClockJumps(t *testing.T) {
 	var c wallClock
 	before := c.now()
@@ -139,7 +139,7 @@ func TestClockJumpsEndNoSession(t *testing.T) {
 	assert(t, e.Status == model.OK, "the server reports lost sessions: %+v", e)
 }
 
-// inProcessSettings returns the settings of a test server for a server that runs inside the test process.
+// inProcessSettings returns the settings with which a test server can run inside the test process.
 func inProcessSettings(t *testing.T, s *harness.Server) *config.Server {
 	t.Helper()
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)

@@ -198,9 +198,9 @@ func descendants(pid int) map[int]process {
 	return found
 }
 
-// TestMisbehavingCommandsEnd checks that commands that flood, hang, ignore signals or leave children are ended. Each
-// ends with all its processes, and its event says why. The agent's memory stays small and its other checks keep their
-// intervals.
+// TestMisbehavingCommandsEnd checks that the agent ends commands that flood their output, hang, ignore SIGTERM or
+// leave child processes. Each ends with all its processes, and its event says why. The agent's memory stays small and
+// its other checks keep their intervals.
 func TestMisbehavingCommandsEnd(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -252,7 +252,7 @@ func TestMisbehavingCommandsEnd(t *testing.T) {
 	a.Stop()
 }
 
-// busyCheck returns a check of the node "busy" in YAML.
+// busyCheck returns the YAML of a check on the node "busy".
 func busyCheck(name, interval, timeout, command string) string {
 	return fmt.Sprintf("apiVersion: muster/v1\nkind: Check\nmetadata: {name: %s}\nspec:\n  targets: {nodes: [busy]}\n  interval: %s\n  timeout: %s\n  command: %q\n---\n",
 		name, interval, timeout, command)

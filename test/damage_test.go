@@ -40,8 +40,8 @@ func segments(t *testing.T, s *harness.Server) (paths []string, contents [][]byt
 	return paths, contents
 }
 
-// lostNothing reports whether the server of a load run lost, repeated or changed no result. It ignores results that
-// were never made because spools were full while the server was down.
+// lostNothing reports whether the report of a load run shows no lost, repeated or changed result. It ignores results
+// that were never made because spools were full while the server was down.
 func lostNothing(rep *report.Report) bool { return rep.Valid && !rep.Lost() }
 
 // killedAfterLoad runs load on a server and kills the server, so that only its journal has the newest results.

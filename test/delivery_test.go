@@ -96,7 +96,7 @@ type webhook struct {
 	got    int
 }
 
-// newWebhook starts a webhook that refuses every nth message; 0: none.
+// newWebhook starts a webhook that refuses every n-th message; n = 0: it refuses none.
 func newWebhook(t *testing.T, refuse int) *webhook {
 	w := &webhook{refuse: refuse, kinds: map[string][]string{}, bodies: map[string]string{}}
 	w.Server = httptest.NewServer(w)
@@ -130,7 +130,8 @@ func (w *webhook) ServeHTTP(answer http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// kindsOf returns the kinds of the webhook's messages about a problem, each kind once, in the order of arrival.
+// kindsOf returns the kinds of message (such as opened) that the webhook received about a problem, each once, in
+// order of arrival.
 func (w *webhook) kindsOf(problem string) (kinds []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -142,7 +143,7 @@ func (w *webhook) kindsOf(problem string) (kinds []string) {
 	return kinds
 }
 
-// compare fails the test if the messages that the webhook received differ from the problems in history.
+// compare fails the test if the webhook's messages do not match the problems in history.
 func (w *webhook) compare(t *testing.T, api *client.Client) {
 	t.Helper()
 	problems := map[string]v1.Problem{}
@@ -252,7 +253,7 @@ func newLineReceiver(t *testing.T, address string) *lineReceiver {
 	return p
 }
 
-// listen accepts connections at an address.
+// listen accepts connections at an address until the receiver is killed.
 func (p *lineReceiver) listen(address string) {
 	p.t.Helper()
 	listener := testenv.Value(net.Listen("tcp", address))(p.t)

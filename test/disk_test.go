@@ -197,7 +197,7 @@ func TestDeletedLocksKeepSecondServerOut(t *testing.T) {
 	s.Stop()
 }
 
-// mountSmallDisk puts the server's data folder on a small disk.
+// mountSmallDisk mounts a small file system at the server's data folder.
 func mountSmallDisk(t *testing.T, s *harness.Server, size string) {
 	t.Helper()
 	testenv.NoError(t, os.MkdirAll(s.Data, 0o700))
@@ -314,10 +314,10 @@ type serialAgent struct {
 // OpenedSession implements link.Handler and does nothing.
 func (o *serialAgent) OpenedSession(*link.Session, *wire.Welcome) {}
 
-// Assigned implements link.Handler: it passes on the assignment.
+// Assigned implements link.Handler: it passes the assignment to the test.
 func (o *serialAgent) Assigned(_ *link.Session, held *link.Assignment) { o.assigned <- held }
 
-// Acked implements link.Handler: it passes on the acknowledged sequence number.
+// Acked implements link.Handler: it passes the acknowledged sequence number to the test.
 func (o *serialAgent) Acked(_ *link.Session, ack *wire.Ack) { o.acked <- ack.Last[0].Last }
 
 // TestJournalIsSyncedBeforeAcknowledgement traces the server's system calls: between two acknowledgements to an agent, the
@@ -432,13 +432,13 @@ func TestSyncOrderCheckFindsEarlyAcknowledgement(t *testing.T) {
 	}
 }
 
-// errorCounter is a testing.TB that counts errors.
+// errorCounter is a testing.TB that counts errors instead of failing a test.
 type errorCounter struct {
 	testing.TB
 	errors int
 }
 
-// Helper implements testing.TB.
+// Helper implements testing.TB and does nothing.
 func (q *errorCounter) Helper() {}
 
 // Errorf counts an error.

@@ -22,7 +22,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// startUp prepares the command muster up for an empty folder and an empty home directory.
+// startUp prepares a server that the command muster up will start in an empty folder, with an empty home directory.
 func startUp(t *testing.T) (s *harness.Server, home string) {
 	t.Helper()
 	s = harness.NewServer(t)
@@ -111,7 +111,8 @@ type pageReader struct {
 	said    map[string]string // output of each line
 }
 
-// followUntil follows a page up to the line that starts with until, and returns the rest.
+// followUntil follows a documentation page until a line that starts with the text until, and returns the rest of the
+// page.
 func (f *pageReader) followUntil(page, until string) (rest string) {
 	f.t.Helper()
 	lines := strings.SplitAfter(page, "\n")
@@ -294,7 +295,7 @@ func TestDemoStopsItsNodes(t *testing.T) {
 	s.Stop()
 }
 
-// startPageServer starts a server with one agent (web01) and no checks, and returns a reader of pages.
+// startPageServer starts a server with one agent (web01) and no checks, and returns a pageReader for it.
 func startPageServer(t *testing.T) *pageReader {
 	t.Helper()
 	s := harness.NewServer(t)

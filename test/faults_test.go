@@ -81,7 +81,8 @@ func TestFaultsAlertExactlyOnce(t *testing.T) {
 	}
 }
 
-// startSubject starts the server of a load run, prepared for a scenario. The caller stops it.
+// startSubject starts the server that a load run measures, with the nodes and checks of a scenario. The caller stops
+// it.
 func startSubject(t *testing.T, dir string, sc *scenario.Scenario) *subject.Subject {
 	t.Helper()
 	return testenv.Value(subject.Start(t.Context(), subject.Options{Binary: harness.Binary(), Dir: dir, Flags: []string{"--journal-reserve", "1MiB"},
@@ -234,8 +235,8 @@ func buildFaultyServer(t *testing.T) string {
 	return binary
 }
 
-// TestSubjectLeavesNoFileOrProcess checks that the server under test can be prepared, killed and restarted and leaves
-// no file or process.
+// TestSubjectLeavesNoFileOrProcess checks that the server under load test can be prepared, killed and restarted, and
+// leaves no file or process.
 func TestSubjectLeavesNoFileOrProcess(t *testing.T) {
 	t.Parallel()
 	sc := &scenario.Scenario{Name: "tiny", Agents: []scenario.Class{{Name: "web", Count: 3, Checks: []scenario.Check{{Name: "ping", Count: 2, Interval: model.Duration(time.Second)}}}}}
@@ -282,7 +283,7 @@ func TestSubjectLeavesNoFileOrProcess(t *testing.T) {
 	assert(t, err != nil, "Kill started the server after Stop")
 }
 
-// TestSubjectCountsSystemCalls checks that the load tester counts a running server's system calls by kind.
+// TestSubjectCountsSystemCalls checks that the load tester counts the system calls of its server by kind.
 func TestSubjectCountsSystemCalls(t *testing.T) {
 	t.Parallel()
 	testenv.Program(t, "strace", "strace")
@@ -304,7 +305,8 @@ func TestSubjectCountsSystemCalls(t *testing.T) {
 	assert(t, err == nil, "the server afterwards: %v", err)
 }
 
-// The error of a load run whose server cannot start contains the server's reason.
+// TestFailedSubjectStartNamesReason checks that the error of a load run whose server cannot start contains the
+// server's reason.
 func TestFailedSubjectStartNamesReason(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()

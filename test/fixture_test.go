@@ -162,7 +162,7 @@ func readReport(t testing.TB, dir string) *report.Report {
 	return rep
 }
 
-// expectTexts fails the test for each of these texts that is missing.
+// expectTexts fails the test if an output lacks one of the texts.
 func expectTexts(t testing.TB, text string, wants ...string) {
 	t.Helper()
 	for _, want := range wants {

@@ -20,7 +20,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// gitOps is a copy of docs/examples/gitops with the commands of one of its pipeline files.
+// gitOps is a copy of the example repository docs/examples/gitops, with the jobs of one of its CI pipeline files.
 type gitOps struct {
 	t     *testing.T
 	s     *harness.Server
@@ -30,7 +30,7 @@ type gitOps struct {
 	flags string            // MUSTER_FLAGS of the run
 }
 
-// job is a job of a GitLab or GitHub pipeline: shell scripts.
+// job is a job of a GitLab or GitHub pipeline, as a list of shell scripts.
 type job struct {
 	env   map[string]string
 	steps []string
@@ -63,7 +63,8 @@ func newGitOps(t *testing.T, read func(t *testing.T, file string) map[string]job
 	return p
 }
 
-// run runs a pipeline job for a namespace without home directory and context file; it returns output and exit code.
+// run runs the scripts of a pipeline job for a namespace, without home directory and context file, and returns output
+// and exit code.
 func (p *gitOps) run(name, team string) (said string, code int) {
 	p.t.Helper()
 	j, ok := p.jobs[name]
@@ -109,7 +110,7 @@ func (p *gitOps) run(name, team string) (said string, code int) {
 	return all.String(), 0
 }
 
-// expectJob runs a pipeline job and fails the test unless the job has this exit code and output.
+// expectJob runs a pipeline job and fails the test unless it ends with the given exit code and output.
 func (p *gitOps) expectJob(name, team string, code int, texts ...string) {
 	p.t.Helper()
 	said, got := p.run(name, team)
@@ -197,7 +198,7 @@ func TestGitOpsPipelinesApplyTheirRepository(t *testing.T) {
 	}
 }
 
-// follow runs the pipelines for a review, an apply, a manual change and a deletion.
+// follow plays a review, an apply, a manual change and a deletion, and runs the pipelines for each.
 func (p *gitOps) follow() {
 	guarded, invalid := model.Guarded.Exit(), model.Invalid.Exit()
 	nodes := func(from, to int) string {

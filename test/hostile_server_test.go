@@ -115,7 +115,7 @@ type maliciousServer struct {
 	n       int
 }
 
-// connections returns the number of connections so far.
+// connections returns how many connections the server has accepted so far.
 func (l *maliciousServer) connections() int { l.mu.Lock(); defer l.mu.Unlock(); return l.n }
 
 // startMaliciousServer starts a server with a valid certificate that sends a malicious message on each connection.

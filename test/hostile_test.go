@@ -60,7 +60,7 @@ func (h *hostileAgents) tls(i int) *tls.Config {
 	return cfg
 }
 
-// neighbour is a well-behaved agent that runs beside misbehaving ones and measures the time to each acknowledgement.
+// neighbour is a well-behaved agent that runs beside misbehaving ones and measures how fast the server acknowledges.
 type neighbour struct {
 	h       *hostileAgents
 	session *link.Session
@@ -201,9 +201,9 @@ func (g *neighbour) awaitState(ctx context.Context, ok func() bool) bool {
 	}
 }
 
-// watch starts a well-behaved agent and returns a function that fails the test if an acknowledgement was slow or the
-// server's memory grew too much. The returned function fails the test unless each of the neighbour's results was
-// acknowledged within a time and the server's memory grew by at most so many MiB.
+// watch starts a well-behaved agent, and returns a function that checks at the end that nobody has disturbed it. The
+// returned function fails the test unless each of the neighbour's results was acknowledged within a time and the
+// server's memory grew by at most so many MiB.
 func (h *hostileAgents) watch() (unharmed func(within time.Duration, mebibytes int64)) {
 	h.t.Helper()
 	g, before := h.startNeighbour(0, 20*time.Millisecond), h.residentBytes()
@@ -222,7 +222,7 @@ func (g *neighbour) setOutputSize(n int) {
 	g.mu.Unlock()
 }
 
-// wakeRun wakes the sending goroutine after a change of state.
+// wakeRun wakes the sending goroutine, for example after an acknowledgement.
 func (g *neighbour) wakeRun() {
 	select {
 	case g.wake <- struct{}{}:
@@ -246,7 +246,8 @@ func (g *neighbour) expectFast(within time.Duration) {
 	g.h.t.Logf("the good agent: %d results, the slowest acknowledged after %s", n, most)
 }
 
-// takeSlowest returns the longest time to an acknowledgement and the number of results, and resets both.
+// takeSlowest returns the longest acknowledgement time and the number of results since the last call, and resets
+// both.
 func (g *neighbour) takeSlowest() (time.Duration, int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -369,7 +370,7 @@ func (h *hostileAgents) hello(i int) *attacker {
 	return e
 }
 
-// readChecks reads messages up to the Assignment and returns the node's chunks.
+// readChecks reads messages until the Assignment and returns its chunks (compiled checks).
 func (e *attacker) readChecks(t *testing.T) (ids []model.ChunkID) {
 	t.Helper()
 	for {
@@ -387,7 +388,7 @@ func (e *attacker) readChecks(t *testing.T) (ids []model.ChunkID) {
 	}
 }
 
-// readRefusal reads messages up to the Refuse.
+// readRefusal reads messages until the Refuse message and returns it.
 func (e *attacker) readRefusal() (r wire.Refuse, err error) {
 	for {
 		kind, body, err := e.receive()

@@ -74,7 +74,7 @@ func (m *joiner) identity() *pki.Identity {
 	return id
 }
 
-// expectRefusal runs `muster agent` and expects this exit code and text.
+// expectRefusal runs `muster agent` and fails the test unless it ends with the given exit code and error text.
 func (m *joiner) expectRefusal(code int, want string, words ...string) {
 	m.t.Helper()
 	if r := m.runAgent(words...); r.Code != code || !strings.Contains(r.Errors, want) {
@@ -82,13 +82,13 @@ func (m *joiner) expectRefusal(code int, want string, words ...string) {
 	}
 }
 
-// joinWords returns the words of the command that `muster node token` prints, without the program.
+// joinWords returns the arguments of the join command that `muster node token` prints.
 func joinWords(t *testing.T, s *harness.Server, flags ...string) []string {
 	t.Helper()
 	return joinWordsIn(t, s.CLI(append([]string{"node", "token"}, flags...)...))
 }
 
-// joinWordsIn returns the words of the join command in a text.
+// joinWordsIn finds the join command in a text and returns its arguments.
 func joinWordsIn(t *testing.T, text string) []string {
 	t.Helper()
 	for line := range strings.Lines(text) {

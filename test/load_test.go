@@ -22,7 +22,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// A small load run by bench/run.sh yields a report with all figures.
+// TestLoadRun makes a small load run by bench/run.sh and expects a report with all measurements.
 func TestLoadRun(t *testing.T) {
 	t.Parallel()
 	s := harness.NewServer(t)
@@ -84,7 +84,7 @@ func TestLoadRunAcrossRestart(t *testing.T) {
 	}
 }
 
-// expectJSONMembers fails the test for each member path that a JSON file lacks.
+// expectJSONMembers fails the test for each of these member paths that is missing in a JSON file.
 func expectJSONMembers(t *testing.T, path, members string) {
 	t.Helper()
 	data := readFile(t, path)
@@ -165,7 +165,7 @@ objectives: {beyond-p99: 60s, serving: 1s}
 	}
 }
 
-// stageScenario writes a load scenario of results for one stage of the server.
+// stageScenario writes a load scenario for a single part of the server, such as the journal, and returns its path.
 func stageScenario(t *testing.T, target, more string) string {
 	t.Helper()
 	return tempFile(t, "alone.yaml", `scenario: muster.load/v1
@@ -272,7 +272,7 @@ func TestLoadCompare(t *testing.T) {
 	}
 }
 
-// briefScenario writes a scenario of a few seconds.
+// briefScenario writes a load scenario that takes a few seconds, and returns its path.
 func briefScenario(t *testing.T) string {
 	t.Helper()
 	return tempFile(t, "brief.yaml", `scenario: muster.load/v1

@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// joinScenario writes a scenario for several loaders.
+// joinScenario writes a load scenario for several load tester processes, and returns its path.
 func joinScenario(t *testing.T, steady string) string {
 	t.Helper()
 	return tempFile(t, "joined.yaml", `scenario: muster.load/v1
@@ -40,7 +40,7 @@ phases: [{ramp: 1s}, {steady: `+steady+`}, {drain: 30s}]
 
 var joinToken = regexp.MustCompile(`mlj1\.\S+`)
 
-// joinTokenOf returns the join token that a run prints.
+// joinTokenOf returns the join token for further load testers that a load run prints.
 func joinTokenOf(t *testing.T, run *harness.Process) (token string) {
 	t.Helper()
 	harness.Until(t, time.Minute, "the run prints its join token", func() (string, bool) {
@@ -131,7 +131,8 @@ func TestLoadJoinLoaderKilled(t *testing.T) {
 	awaitNoProcess(t, run.temp)
 }
 
-// awaitJoinedResults waits until a load run with several load tester processes receives results.
+// awaitJoinedResults waits until the server receives check results from a load run that several load tester processes
+// play together.
 func awaitJoinedResults(t *testing.T, run *loadRun, others []*harness.Process) {
 	t.Helper()
 	harness.Until(t, time.Minute, "results flow on all", func() (string, bool) {

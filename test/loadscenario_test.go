@@ -23,7 +23,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// tinyScenario writes a load scenario of a few seconds with agents that use TLS and agents that do not.
+// tinyScenario writes a load scenario of a few seconds, for agents with and without TLS, and returns its path.
 func tinyScenario(t *testing.T, more string) string {
 	t.Helper()
 	return tempFile(t, "tiny.yaml", `scenario: muster.load/v1
@@ -397,7 +397,7 @@ func TestLoadSecondInterrupt(t *testing.T) {
 	expectNoReport(t, run.out)
 }
 
-// signalServerIn sends a signal to the server process whose data folder lies in a folder.
+// signalServerIn sends a signal to the server process whose data folder is below a folder.
 func signalServerIn(t *testing.T, dir string, sig syscall.Signal) {
 	t.Helper()
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")

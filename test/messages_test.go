@@ -21,7 +21,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// Each error message of checks and commands names the failed operation, its object and the command to type.
+// TestErrorMessagesSayWhatToType checks that each error message of checks and commands names the failed operation,
+// its object and the command to type.
 func TestErrorMessagesSayWhatToType(t *testing.T) {
 	t.Parallel()
 	s, _ := startUp(t)
@@ -122,7 +123,7 @@ var frequentErrors = []struct {
 	{"frame-refused", (*transcript).frameRefused},
 }
 
-// transcript collects commands, messages and log lines and compares them with a documentation page.
+// transcript collects the output of commands and log lines, to compare them with a documentation page.
 type transcript struct {
 	t    *testing.T
 	s    *harness.Server
@@ -131,7 +132,7 @@ type transcript struct {
 	hide [][2]string // a text that differs between runs, and its placeholder
 }
 
-// server starts a server, and an agent unless node is empty.
+// server starts a server, and an agent for the node if node is not empty.
 func (x *transcript) server(node string, args ...string) *harness.Agent {
 	x.t.Helper()
 	x.s = harness.StartServer(x.t, args...)
@@ -163,7 +164,7 @@ func (x *transcript) command(env []string, line string) {
 	x.heading("$ muster %s\n%s", line, strings.TrimSpace(r.Out+r.Errors))
 }
 
-// logLine waits for a log line with these words and records it.
+// logLine waits for a log line that contains the given words and records it.
 func (x *transcript) logLine(where string, log func() string, words string) {
 	x.t.Helper()
 	harness.Until(x.t, 60*time.Second, fmt.Sprintf("%s says %q", where, words), func() (string, bool) {
@@ -202,7 +203,7 @@ func (x *transcript) file(name, text string) {
 	writeFile(x.t, filepath.Join(x.dir, name), text)
 }
 
-// replaceText replaces a text that differs between machines by a placeholder.
+// replaceText replaces a text that differs between test runs by a placeholder.
 func (x *transcript) replaceText(text, name string) {
 	x.hide = append(x.hide, [2]string{regexp.QuoteMeta(text), name})
 }
@@ -234,7 +235,7 @@ func (x *transcript) startAgentWithoutSession(server, token string, more ...stri
 	return harness.Launch(x.t, []string{"MUSTER_TOKEN=" + token}, args...)
 }
 
-// noServer records the messages of a command and an agent without a server.
+// noServer records the messages of commands and of an agent when the server does not run.
 func (x *transcript) noServer() {
 	address := harness.Port(x.t)
 	x.replaceText(address[strings.LastIndexByte(address, ':'):], ":8443")
@@ -251,7 +252,7 @@ func (x *transcript) noServer() {
 	x.logLine("log of the agent, when the server goes", b.Log, "no session")
 }
 
-// wrongCA records the messages about a server of another CA.
+// wrongCA records the messages about a server whose certificate is from an unexpected CA.
 func (x *transcript) wrongCA() {
 	x.server("")
 	testenv.Value(pki.Open(filepath.Join(x.dir, "other"), []string{"localhost"}, time.Now))(x.t)
@@ -278,7 +279,7 @@ func (x *transcript) tokenExpired() {
 	x.logLine("an agent that joins with it", x.startAgentWithoutSession(x.s.Listen, join).Log, "expired at")
 }
 
-// portTaken records the messages about a port in use.
+// portTaken records the server's messages when its port is in use.
 func (x *transcript) portTaken() {
 	x.server("")
 	second := harness.NewServer(x.t)
@@ -355,7 +356,7 @@ func (x *transcript) clockOff() {
 	x.hide = append(x.hide, [2]string{`(1h0m|59m5\d|3600|3599|1h|59m)[0-9.]*m?s?`, "1h0m0s"})
 }
 
-// diskBudget records the messages about a journal at its disk budget.
+// diskBudget records the messages about a journal that has reached its size limit.
 func (x *transcript) diskBudget() {
 	fleet := harness.Fleet{Agents: 8, Checks: 4, Interval: 100 * time.Millisecond}
 	x.s = harness.StartFleet(x.t, fleet, "--journal-budget", "64MiB")
@@ -378,7 +379,7 @@ func (x *transcript) diskBudget() {
 	x.hide = append(x.hide, [2]string{`history is \S+ behind, by [0-9.]+ \wiB of the journal( \(its queue [^)]*\))?`, "history is 40s behind, by 60.0 MiB of the journal"})
 }
 
-// frameRefused records the messages about results refused for a limit.
+// frameRefused records the messages about results that were refused because of a limit.
 func (x *transcript) frameRefused() {
 	a := x.server("web01", "--node-states", "3")
 	var checks strings.Builder
@@ -408,7 +409,7 @@ type logBuffer struct {
 	text strings.Builder
 }
 
-// Write implements io.Writer.
+// Write implements io.Writer: it appends to the log.
 func (l *logBuffer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

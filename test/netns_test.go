@@ -154,7 +154,7 @@ func TestMachinesSurviveNetworkFaults(t *testing.T) {
 	}
 }
 
-// pullCable unplugs a machine's network cable and checks that its keepalive is missed. With the cable back, its
+// pullCable unplugs a machine's network cable and expects its keepalive to be overdue. With the cable back, its
 // results of the meantime are applied.
 func (l *lan) pullCable(b *lanMachine) {
 	l.t.Helper()
@@ -166,8 +166,8 @@ func (l *lan) pullCable(b *lanMachine) {
 	l.awaitEvent(b.Name, "where-"+b.Name, "what it ran without a cable is applied", func(e v1.Event) bool { return e.Results >= before.Results+5 && e.Lost == 0 })
 }
 
-// crashMachine crashes a machine so that the server keeps its old connection. It boots with another boot id and is
-// accepted within seconds, not taken for a clone.
+// crashMachine crashes a machine without any packet to the server, so that its old connection stays open there. It
+// boots with another boot id and is accepted within seconds, not taken for a clone.
 func (l *lan) crashMachine(b *lanMachine, identity string) {
 	l.t.Helper()
 	b.Crash(b.process)

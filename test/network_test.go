@@ -84,7 +84,7 @@ func TestAgentsWorkThroughHAProxy(t *testing.T) {
 	s.Stop()
 }
 
-// throughBalancer returns the test server with the load balancer's address instead of its own.
+// throughBalancer returns a copy of the test server whose commands connect by the load balancer's address.
 func throughBalancer(t *testing.T, s *harness.Server, front string) *harness.Server {
 	t.Helper()
 	text := readFile(t, s.Context)
@@ -94,7 +94,7 @@ func throughBalancer(t *testing.T, s *harness.Server, front string) *harness.Ser
 	return &through
 }
 
-// curl runs curl and checks the exit code; -1: any failure.
+// curl runs curl, fails the test unless it ends with the exit code (-1: any failure), and returns its output.
 func curl(t *testing.T, code int, args ...string) string {
 	t.Helper()
 	program := testenv.Program(t, "curl", "curl")

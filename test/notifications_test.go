@@ -33,7 +33,7 @@ func (n *notificationFile) handlerYAML(name string) string {
 	return fmt.Sprintf("kind: Handler\nmetadata: {name: %s}\nspec: {command: 'cat >> %s'}\n---\n", name, n.path)
 }
 
-// kinds returns the kinds of the notifications about a check so far.
+// kinds returns the kinds of notification about a check (such as opened) in the file so far.
 func (n *notificationFile) kinds(check string) (kinds []string) {
 	n.t.Helper()
 	data, err := os.ReadFile(n.path)
@@ -47,7 +47,7 @@ func (n *notificationFile) kinds(check string) (kinds []string) {
 	return kinds
 }
 
-// awaitKinds waits until the notifications about a check are of these kinds.
+// awaitKinds waits until the notifications about a check have exactly these kinds, in order.
 func (n *notificationFile) awaitKinds(check string, want ...string) {
 	n.t.Helper()
 	awaitEqual(n.t, "messages about "+check, strings.Join(want, ", "), func() string { return strings.Join(n.kinds(check), ", ") })
@@ -210,8 +210,8 @@ func TestFlappingCheckIsOneProblem(t *testing.T) {
 	})
 }
 
-// TestShadowModeNotifiesNobody runs a namespace in shadow mode: the notifications that would have been sent are listed and
-// counted, and nobody is notified.
+// TestShadowModeNotifiesNobody runs a namespace in shadow mode and expects notifications to be listed and counted,
+// but none to be sent.
 func TestShadowModeNotifiesNobody(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -259,7 +259,8 @@ func TestBulkRequestAcknowledgesMatchingEvents(t *testing.T) {
 	s.Try("report", "availability", "web01/disk", "--since", "1h").Expect(0, "web01 (gone)  disk   0.000 %")
 }
 
-// The event and notification of a failed check contain the exceeded threshold and the output of its hook.
+// TestNotificationHoldsHooksAndThresholds checks that event and notification of a failed check contain the exceeded
+// threshold and the output of its hook.
 func TestNotificationHoldsHooksAndThresholds(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)

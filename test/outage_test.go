@@ -22,8 +22,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// Every acknowledged result is applied once although the server is killed at random times under load: by the ledgers of
-// the senders, by the view, by the API and by the changes that history lists.
+// TestSmokeKillUnderLoad kills the server at random times under load and expects each acknowledged result to be
+// applied once, by senders, view, API and history.
 func TestSmokeKillUnderLoad(t *testing.T) {
 	t.Parallel()
 	kills := inShort(5, 20)
@@ -80,19 +80,20 @@ func TestSmokeKillUnderLoad(t *testing.T) {
 	compareChangesWithHistory(t, s.API, 100)
 }
 
-// loadResult is the outcome of a load run.
+// loadResult is the report or the error of a load run.
 type loadResult struct {
 	rep *report.Report
 	err error
 }
 
-// startLoad starts a load run of a fleet and returns once results are measured. The channel delivers its outcome.
+// startLoad starts a load run with a simulated fleet and returns once it measures. The channel delivers its outcome.
 func startLoad(t *testing.T, s *harness.Server, fleet harness.Fleet, span time.Duration) <-chan loadResult {
 	t.Helper()
 	return startLoadWith(t, s.LoadConfig(fleet, span))
 }
 
-// startLoadWith starts a load run and returns once results are measured. The channel delivers its outcome.
+// startLoadWith starts a load run with a configuration and returns once it measures. The channel delivers its
+// outcome.
 func startLoadWith(t *testing.T, cfg load.Config) <-chan loadResult {
 	t.Helper()
 	measures := awaitMeasurement(&cfg)
@@ -105,7 +106,7 @@ func startLoadWith(t *testing.T, cfg load.Config) <-chan loadResult {
 	return end
 }
 
-// playLoad runs load beside the test until it ends or stop is called.
+// playLoad runs the load tester in the background until it ends or stop is called.
 func playLoad(t *testing.T, cfg load.Config) (end chan loadResult, stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	end, done := make(chan loadResult, 1), make(chan struct{})
@@ -132,8 +133,8 @@ func awaitMeasurement(cfg *load.Config) <-chan struct{} {
 	return measures
 }
 
-// sleep waits for a duration that the test needs for another purpose than waiting for a condition. Tests never use it
-// to wait for a condition. house: sleeps because a kill has to come at any instant.
+// sleep waits for a duration, for example until the random time of a kill. Tests never use it to wait for a
+// condition. house: sleeps because a kill has to come at any instant.
 func sleep(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():

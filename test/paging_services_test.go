@@ -23,7 +23,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// pagingService simulates PagerDuty or Opsgenie: received messages and callbacks.
+// pagingService simulates PagerDuty or Opsgenie: it receives messages and sends callbacks.
 type pagingService struct {
 	name, by string
 	handler  string // %q: its address, %q: the secret
@@ -123,13 +123,13 @@ func (p *pagedServer) fireAlert(check string, nodes ...string) {
 	require(p.t, code == 200, "%d %s", code, text)
 }
 
-// callBack sends the service's callback for a person's action.
+// callBack sends the callback that the paging service sends after a person's action.
 func (p *pagedServer) callBack(verb, key string) {
 	p.t.Helper()
 	p.callHandler("pager", verb, key, callbackSecret, 200)
 }
 
-// callHandler sends a callback to a handler, and expects this HTTP status.
+// callHandler sends a callback to a handler and fails the test unless it gets this HTTP status.
 func (p *pagedServer) callHandler(handler, verb, key, secret string, code int) {
 	p.t.Helper()
 	text, head := p.service.call(verb, key, secret)
@@ -139,8 +139,8 @@ func (p *pagedServer) callHandler(handler, verb, key, secret string, code int) {
 	require(p.t, got == code, "%s %s at %s: %d %s, want %d", verb, key, handler, got, text, code)
 }
 
-// expectAcknowledged fails the test unless a person has acknowledged the problems at the paging service; want false:
-// nobody has.
+// expectAcknowledged fails the test unless a person at the paging service has acknowledged the nodes' problems, or
+// nobody has if want is false.
 func (p *pagedServer) expectAcknowledged(check string, want bool, nodes ...string) {
 	p.t.Helper()
 	for _, node := range nodes {
@@ -240,7 +240,8 @@ func TestEndedAcknowledgementPagesAgain(t *testing.T) {
 	}
 }
 
-// A PagerDuty handler works from its key file to the resolution of the incident, also after a refused delivery.
+// TestPagerResolvesItsIncident checks that a PagerDuty handler with a key file opens and resolves its incident, also
+// after a refused delivery.
 func TestPagerResolvesItsIncident(t *testing.T) {
 	t.Parallel()
 	type event struct {

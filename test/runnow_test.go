@@ -36,7 +36,7 @@ func awaitConnected(t *testing.T, s *harness.Server, n int) {
 	s.AwaitMetric(float64(n), "muster_session_handshakes_total", `"welcome"`) // before it, no session gets a request
 }
 
-// runLines decodes the output lines of a run.
+// runLines decodes the JSON lines that an ad-hoc run prints.
 func runLines(t *testing.T, text string) (list []v1.RunLine) {
 	t.Helper()
 	for line := range strings.Lines(text) {
@@ -264,7 +264,7 @@ func TestRunNeedsPermission(t *testing.T) {
 	assert(t, strings.Count(audit, "the command") == 1, "one command ran:\n%s", audit)
 }
 
-// TestRunReachesEveryNode runs a command on 200 nodes: every node answers.
+// TestRunReachesEveryNode runs an ad-hoc command on 200 nodes and expects an answer of each.
 func TestRunReachesEveryNode(t *testing.T) {
 	t.Parallel()
 	fleet := harness.Fleet{Agents: 200, Checks: 1, Interval: 10 * time.Second}

@@ -263,8 +263,9 @@ func TestSensuImportReachesNodes(t *testing.T) {
 	s.Try("get", "nodes", "-o", "wide").Expect(0, "sw1")
 }
 
-// The filters and mutators of an imported Sensu pipeline work, and why names the filter that dropped a result. A
-// failing expression is reported on the event. The namespace's own handlers are not notified.
+// TestSensuPipelinesFilterAndMutate checks that filters and mutators of an imported Sensu pipeline work, and that
+// `muster why` names the filter that dropped a result. A failing expression is reported on the event. The namespace's
+// own handlers are not notified.
 func TestSensuPipelinesFilterAndMutate(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)

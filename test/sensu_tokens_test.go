@@ -34,8 +34,8 @@ func importSensu(t *testing.T, s *harness.Server, text string) (notes string) {
 	return r.Errors
 }
 
-// TestSensuAgentExpandsTokens runs imported checks on a real sensu-agent: its own labels and annotations are in their
-// commands, metric tags and thresholds. internal/model expands the same texts for other nodes.
+// TestSensuAgentExpandsTokens runs imported checks on a real sensu-agent and expects its own labels and annotations
+// in their commands, metric tags and thresholds. internal/model expands the same texts for other nodes.
 func TestSensuAgentExpandsTokens(t *testing.T) {
 	program := sensuProgram("MUSTER_SENSU_AGENT", "sensu-agent")
 	if program == "" {

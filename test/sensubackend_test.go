@@ -20,7 +20,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// sensuSide is a real sensu-backend, or the server in its place, with a real agent.
+// sensuSide is one side of a comparison: a real sensu-backend or the Muster server in its place, with a real agent.
 type sensuSide struct {
 	name string
 	dir  string // handlers write a file for each event; checks count their runs
@@ -30,7 +30,7 @@ type sensuSide struct {
 	home string // of sensuctl
 }
 
-// sensuctl runs sensuctl on one side.
+// sensuctl runs sensuctl against this side.
 func (s *sensuSide) sensuctl(t *testing.T, program string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, args...)
@@ -108,7 +108,7 @@ var fieldFilters = map[string]string{
 	"has":         "event.has_check && !event.has_metrics",
 }
 
-// comparedResources returns the resources of both sides, whose files are in dir.
+// comparedResources returns the YAML of the resources that both sides get; their handlers write files into dir.
 func comparedResources(dir string) string {
 	var b strings.Builder
 	resource := func(kind, name, spec string) {
@@ -172,7 +172,7 @@ type handled struct {
 	event map[string]any // nil: a mutator wrote the text
 }
 
-// events returns what handlers got of the first runs of each check, by HANDLER/CHECK/RUN.
+// events returns the events that handlers received for the first runs of each check, by HANDLER/CHECK/RUN.
 func (s *sensuSide) events(t *testing.T, runs int) map[string]handled {
 	t.Helper()
 	out := map[string]handled{}
@@ -206,7 +206,7 @@ func (s *sensuSide) events(t *testing.T, runs int) map[string]handled {
 	return out
 }
 
-// jsonField returns a field within JSON objects; nil: there is none.
+// jsonField returns the field at a path within nested JSON objects; nil: it does not exist.
 func jsonField(v any, names ...string) any {
 	for _, name := range names {
 		object, _ := v.(map[string]any)
@@ -215,8 +215,9 @@ func jsonField(v any, names ...string) any {
 	return v
 }
 
-// TestSensuBackendAgrees gives the same resources and agent to a real sensu-backend and to the server. Handlers get the
-// same events of both, run by run: filters, mutators, silences, hooks, counters and flapping agree.
+// TestSensuBackendAgrees gives the same resources and agent to a real sensu-backend and to the Muster server, and
+// compares the events that handlers get. Handlers get the same events of both, run by run: filters, mutators,
+// silences, hooks, counters and flapping agree.
 func TestSensuBackendAgrees(t *testing.T) {
 	backendProgram, agentProgram, ctl := sensuProgram("MUSTER_SENSU_BACKEND", "sensu-backend"), sensuProgram("MUSTER_SENSU_AGENT", "sensu-agent"), sensuProgram("MUSTER_SENSUCTL", "sensuctl")
 	if backendProgram == "" || agentProgram == "" || ctl == "" {
@@ -267,7 +268,8 @@ func TestSensuBackendAgrees(t *testing.T) {
 	})
 }
 
-// compareHandled fails the test for each difference between the events of two sides that is not explained.
+// compareHandled fails the test for each unexplained difference between the events that handlers of two sides
+// received.
 func compareHandled(t *testing.T, theirs, ours map[string]handled) {
 	t.Helper()
 	table := map[string][2]int{}
@@ -318,7 +320,7 @@ var explained = []string{
 	".check.hooks.metadata.created_by", ".metrics.points.timestamp",
 }
 
-// differences appends the paths at which two JSON values differ without an explanation.
+// differences appends the paths at which two JSON values differ, except for differences with a listed explanation.
 func differences(list []string, path string, got, want any) []string {
 	if slices.Contains(explained, path) {
 		return list

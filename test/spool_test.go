@@ -125,8 +125,8 @@ func TestReplacedSpoolAppliesRunsOnce(t *testing.T) {
 	}
 }
 
-// awaitNewestResult waits until the server has applied the check's newest run. One to six runs may be lost; none is
-// applied twice.
+// awaitNewestResult waits until the server has applied the newest run of a counting check. One to six runs may be
+// lost; none is applied twice.
 func awaitNewestResult(t *testing.T, api *client.Client, node, check string, c *harness.Counter) {
 	t.Helper()
 	c.Block()

@@ -119,7 +119,7 @@ func stallRepeatedly(ctx context.Context, api *client.Client, freeze func() (tha
 	return seen
 }
 
-// stallingPostgreSQL starts a server on a PostgreSQL that the test can stop.
+// stallingPostgreSQL starts a server on a PostgreSQL that the test can suspend.
 func stallingPostgreSQL(t *testing.T) (*harness.Server, []string, func() func()) {
 	pg := pgtest.Start(t)
 	dsn := pg.Database(t)
@@ -127,7 +127,7 @@ func stallingPostgreSQL(t *testing.T) (*harness.Server, []string, func() func())
 	return s, []string{"--intent-db", dsn}, func() func() { pg.Pause(); return pg.Resume }
 }
 
-// overflowingSQLite starts a server with a tiny queue for history, so that history must be recorded from the journal.
+// overflowingSQLite starts a server whose queue to history is so small that history must catch up from the journal.
 func overflowingSQLite(t *testing.T) (*harness.Server, []string, func() func()) {
 	s, prepare, freeze := stallingSQLite(t)
 	s.Args = append(s.Args, "--queues", "reactions=1048576")
@@ -178,7 +178,8 @@ func awaitHistory(t *testing.T, api *client.Client) {
 	})
 }
 
-// compareChangesWithHistory compares the state changes that events count with those that history lists.
+// compareChangesWithHistory compares the number of state changes that each event counts with the number that history
+// lists.
 func compareChangesWithHistory(t *testing.T, api *client.Client, least int) {
 	t.Helper()
 	list := testenv.Value(api.Events.List(t.Context(), v1.EventFilter{Limit: 1000}))(t)
@@ -328,8 +329,8 @@ func awaitWebhookKinds(t *testing.T, hook *webhook, problem string, want ...stri
 	awaitEqual(t, "messages about the problem", fmt.Sprint(want), func() string { return fmt.Sprint(hook.kindsOf(problem)) })
 }
 
-// expectStoreOutage fails the test unless, without PostgreSQL, exactly the operations that need it fail with this
-// reason.
+// expectStoreOutage fails the test unless, while PostgreSQL is down, exactly the operations that need it fail with
+// the reason.
 func expectStoreOutage(t *testing.T, s *harness.Server, declared string) {
 	t.Helper()
 	for _, c := range []struct {

@@ -131,7 +131,7 @@ func subcommand(c *cobra.Command, word string) *cobra.Command {
 	return nil
 }
 
-// hasFlag reports whether a command has the flag that a word of a command line names.
+// hasFlag reports whether a command has the flag that this command-line word sets, such as --server
 func hasFlag(c *cobra.Command, word string) bool {
 	if strings.Contains(word, "%") {
 		return true // a format, filled in at run time
@@ -147,7 +147,7 @@ func hasFlag(c *cobra.Command, word string) bool {
 	return c.Flags().ShorthandLookup(name) != nil || c.InheritedFlags().ShorthandLookup(name) != nil
 }
 
-// agentFlags returns the flags in the help of muster-agent.
+// agentFlags returns the names of all flags in the --help texts of muster-agent and its subcommands
 func agentFlags(t *testing.T) map[string]bool {
 	var help bytes.Buffer
 	if _, err := agentcmd.Parse([]string{"--help"}, func(string) string { return "" }, &help); !errors.Is(err, flag.ErrHelp) {
@@ -163,7 +163,7 @@ func agentFlags(t *testing.T) map[string]bool {
 	return flags
 }
 
-// codeInMarkdown returns the code of a Markdown page: spans, and indented or fenced lines.
+// codeInMarkdown returns the code in a Markdown page: code spans, indented lines and fenced blocks
 func codeInMarkdown(text string) (code []string) {
 	fenced := false
 	for text := range strings.Lines(text) {

@@ -86,6 +86,7 @@ func writeManPages(t *testing.T, root *cobra.Command, dir string) {
 // markdownCharacters matches the special characters of Markdown, the source format of the man pages.
 var markdownCharacters = regexp.MustCompile("[\\\\`*_{}\\[\\]<>#|~]")
 
+// escapeMarkdown puts a backslash before each character that Markdown would interpret
 func escapeMarkdown(s string) string { return markdownCharacters.ReplaceAllString(s, `\$0`) }
 
 // codeBlock returns a text as a fenced code block of Markdown.

@@ -15,8 +15,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestReferencePageIsUpToDate fails if docs/reference/cli.md differs from the page that the commands generate; make
-// docs writes the page.
+// TestReferencePageIsUpToDate fails if docs/reference/cli.md differs from the page that is generated from the
+// commands
 func TestReferencePageIsUpToDate(t *testing.T) {
 	testenv.Golden(t, "../../docs/reference/cli.md", makeReferencePage(newCommandTree()))
 }

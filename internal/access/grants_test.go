@@ -11,8 +11,8 @@ import (
 // roleBindings maps a namespace to the role that its binding grants.
 type roleBindings = map[string]string
 
-// TestContradictoryGrantsAreRefused validates grants without a role, with unknown roles and with rights that
-// contradict their role.
+// TestContradictoryGrantsAreRefused expects errors for grants without a role, with an unknown role or with rights
+// that contradict their role
 func TestContradictoryGrantsAreRefused(t *testing.T) {
 	for _, c := range []struct {
 		grants access.Grants
@@ -39,8 +39,8 @@ func TestContradictoryGrantsAreRefused(t *testing.T) {
 	}
 }
 
-// TestGrantsCoverOnlyPermittedRights compares CoveredBy with May for every pair of grants: grants cover other grants
-// only if they permit all their operations.
+// TestGrantsCoverOnlyPermittedRights checks for every pair of grants that one covers the other only if it permits
+// every operation of the other
 func TestGrantsCoverOnlyPermittedRights(t *testing.T) {
 	var all []access.Grants
 	roles := []string{"", access.Viewer, access.Operator, access.Admin}
@@ -85,8 +85,8 @@ func TestGrantsCoverOnlyPermittedRights(t *testing.T) {
 	}
 }
 
-// New grants of a user apply to its sessions at once, and delete tokens that have more rights than the new grants.
-// The last administrator stays one.
+// TestNewGrantsReachSessionsAndEndTokens changes the grants of a user and expects the user's sessions to have them at
+// once, and tokens with more rights to be deleted. The last administrator stays one.
 func TestNewGrantsReachSessionsAndEndTokens(t *testing.T) {
 	w, ctx := newTestAccounts(t), t.Context()
 	create := func(name string, g access.Grants) {

@@ -46,7 +46,8 @@ func HashPassword(password string) (plain, hash string, err error) {
 	return password, hash, nil
 }
 
-// hashPassword hashes a password like HashPassword, in one of the slots of enterHashSlot.
+// hashPassword hashes a password like HashPassword, after it has waited for one of the few slots that limit parallel
+// hashing
 func (s *Service) hashPassword(ctx context.Context, password string) (plain, hash string, err error) {
 	leave, err := s.enterHashSlot(ctx)
 	if err != nil {
@@ -56,7 +57,8 @@ func (s *Service) hashPassword(ctx context.Context, password string) (plain, has
 	return HashPassword(password)
 }
 
-// enterHashSlot waits for one of the few slots for hashing passwords; leave frees the slot.
+// enterHashSlot waits for one of the few slots that limit parallel password hashing; the returned function `leave`
+// frees the slot
 func (s *Service) enterHashSlot(ctx context.Context) (leave func(), err error) {
 	select {
 	case s.hashSlots <- struct{}{}:
@@ -156,13 +158,13 @@ const (
 	wrongPasswordMemory = 10 * time.Second
 )
 
-// Admit is a function that limits comparisons of a program's password with its hash: it waits, refuses or permits the
-// comparison. The caller then passes to done whether the password was wrong.
+// Admit is a function that waits until a program's password may be compared with its hash, or refuses the comparison,
+// to slow down guesses. The caller then passes to done whether the password was wrong.
 type Admit func(ctx context.Context) (done func(wrong bool), err error)
 
-// programPasswordCache caches the outcomes of password checks of programs, because all agents of a fleet send the
-// same few passwords at once. Keys are keyed hashes of name, password and the stored hash, so that a new password
-// counts at once.
+// programPasswordCache remembers which passwords of programs (agents, alert sources) were right or wrong, because a
+// whole fleet sends the same few passwords at once. Keys are keyed hashes of name, password and the stored hash, so
+// that a new password counts at once.
 type programPasswordCache struct {
 	comparisonSlots chan struct{} // at most two comparisons at a time; passwords of people are bounded by Service
 	hashKey         [32]byte
@@ -171,8 +173,8 @@ type programPasswordCache struct {
 	comparisons map[[32]byte]*passwordComparison
 }
 
-// passwordComparison is the cached outcome of comparing one program's password with its hash. done is closed when it
-// ended: good is set, or err tells why no one compared.
+// passwordComparison records whether one program's password matched its stored hash. done is closed when it ended:
+// good is set, or err tells why no one compared.
 type passwordComparison struct {
 	done          chan struct{}
 	good          bool
@@ -180,15 +182,17 @@ type passwordComparison struct {
 	evictableFrom time.Time // earliest eviction of a wrong password from the cache
 }
 
-// newProgramPasswordCache returns an empty cache with a random hash key and two slots for comparisons.
+// newProgramPasswordCache returns an empty cache of verified passwords of API clients, with a random hash key; at
+// most two passwords are compared at a time.
 func newProgramPasswordCache() *programPasswordCache {
 	c := &programPasswordCache{comparisonSlots: make(chan struct{}, 2), comparisons: map[[32]byte]*passwordComparison{}}
 	_, _ = rand.Read(c.hashKey[:]) // never fails
 	return c
 }
 
-// checkPassword returns whether a password matches a hash: from the cache, or by a comparison. Callers with the same
-// password wait for one comparison; where the first caller was not admitted, the next caller compares.
+// checkPassword reports whether a password matches a hash, from the cache if the same password was compared before.
+// Callers with the same password wait for one comparison; where the first caller was not admitted, the next caller
+// compares.
 func (c *programPasswordCache) checkPassword(ctx context.Context, name, password, hash string, now func() time.Time, admit Admit) (good bool, err error) {
 	sum := c.cacheKey(name, password, hash)
 	for {
@@ -216,8 +220,8 @@ func (c *programPasswordCache) checkPassword(ctx context.Context, name, password
 	}
 }
 
-// comparePassword compares one password with its hash and caches the outcome. An admitted comparison goes on when the
-// request of its caller ends.
+// comparePassword compares one password with its hash and caches whether the password was right. An admitted
+// comparison goes on when the request of its caller ends.
 func (c *programPasswordCache) comparePassword(ctx context.Context, v *passwordComparison, sum [32]byte, password, hash string, now func() time.Time, admit Admit) {
 	defer close(v.done)
 	done := func(bool) {}
@@ -277,8 +281,8 @@ func (c *programPasswordCache) evictWrongPassword(now time.Time) bool {
 	return false
 }
 
-// cacheKey returns the keyed hash of a name, a password and the stored hash: the key of their comparison in the
-// cache.
+// cacheKey returns the cache key of a password comparison: a keyed hash of the user name, the password and the stored
+// hash
 func (c *programPasswordCache) cacheKey(parts ...string) (sum [32]byte) {
 	h := hmac.New(sha256.New, c.hashKey[:])
 	for _, part := range parts {

@@ -179,8 +179,8 @@ func (x *accountIndex) findToken(sum [32]byte) (AccessToken, bool) {
 	return x.withCurrentGrants(t), ok && (!t.Session || x.users[t.User].Hash != "")
 }
 
-// withCurrentGrants returns a token with its present grants: a session has the grants of its user. The caller holds
-// mu.
+// withCurrentGrants returns a token with its current grants: its user's if it is a login session, else its
+// own. The caller holds mu.
 func (x *accountIndex) withCurrentGrants(t AccessToken) AccessToken {
 	if t.Session {
 		t.Grants = x.users[t.User].Grants

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Subject is the user with a session or token that makes a request.
+// Subject is the user behind a request, with the session or API token of the request
 type Subject struct {
 	User  string
 	Maker string // maker of the token; empty: User
@@ -18,7 +18,7 @@ type Subject struct {
 	Grants
 }
 
-// Owner returns the user behind the subject: the maker of its token, or else its name.
+// Owner returns the user that answers for the subject: the maker of its token, or else the user itself
 func (s *Subject) Owner() string { return cmp.Or(s.Maker, s.User) }
 
 // May reports whether the subject may use the verb in a namespace.
@@ -164,31 +164,33 @@ const (
 	Namespaced
 )
 
-// Need declares the access that an operation of the API needs: verb, kind and scope. Each operation declares its
-// need. The zero value is no declaration.
+// Need declares the permission that an API operation needs: a verb, a kind of resource and a scope. Each operation
+// declares its need. The zero value is no declaration.
 type Need struct {
 	Verb  Verb
 	Kind  string // a kind of resources, or a singular noun: event, problem, queue
 	Scope Scope
 }
 
-// NeedOn returns the Need of a verb on a kind, in the namespaces of the request.
+// NeedOn returns the permission (Need) to use a verb on a kind of resource in the namespaces that a request names
 func NeedOn(verb Verb, kind string) Need { return Need{verb, kind, Namespaced} }
 
-// NeedOnCluster returns the Need of a verb on a cluster-wide kind, which belongs to no namespace.
+// NeedOnCluster returns the permission (Need) to use a verb on a cluster-wide kind of resource, which belongs to no
+// namespace
 func NeedOnCluster(verb Verb, kind string) Need { return Need{verb, kind, Cluster} }
 
-// NeedAnybody returns the Need of an operation that every logged-in caller may use, because it reads no data of a
-// namespace.
+// NeedAnybody returns the permission (Need) of an operation that every logged-in caller may use, because it reads no
+// data of a namespace
 func NeedAnybody(kind string) Need { return Need{Read, kind, Anybody} }
 
-// NeedNoToken returns the Need of an operation that is open to callers without a token.
+// NeedNoToken returns the permission (Need) of an operation that callers may use without a token
 func NeedNoToken(kind string) Need { return Need{Read, kind, Public} }
 
-// Declared reports whether an operation declares which role it requires; the zero Need declares nothing.
+// Declared reports whether the operation has declared its permission: verb, kind and scope are set
 func (n Need) Declared() bool { return n.Verb != 0 && n.Kind != "" && n.Scope != 0 }
 
-// Program is a user with the role agent or alerts, as recorded when its password was last checked.
+// Program is an authenticated agent or alert source: a user with the role agent or alerts, as it was when its
+// password was checked
 type Program struct {
 	Name       string
 	Namespaces []string // where its agents may be, or its alerts go; empty: everywhere
@@ -201,7 +203,7 @@ func (p *Program) May(namespace string) bool {
 	return len(p.Namespaces) == 0 || slices.Contains(p.Namespaces, namespace)
 }
 
-// AgentProgram returns the user with this name and the role agent, as an authenticated program without a password
+// AgentProgram returns the user of this name with the role agent as an authenticated Program, without a password
 // check. The caller has verified the user's certificate; no password is checked.
 func (s *Service) AgentProgram(name string) (Program, error) {
 	row, ok := s.index.findUser(name)
@@ -235,7 +237,7 @@ func (s *Service) Current(p *Program) bool {
 	return ok && row.Role == p.role && row.Hash == p.hash && slices.Equal(row.Namespaces, p.Namespaces)
 }
 
-// errBadProgram returns the error of a login in which no program with this role has the given password.
+// errBadProgram returns the login error for a program (agent or alert source) with a wrong password
 func errBadProgram(role string) error {
 	return model.Errorf(model.Unauthenticated, "no user with the role %s has this password", role).
 		WithHint("create one on the server: muster auth user create NAME --role %s", role)

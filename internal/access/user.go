@@ -98,8 +98,8 @@ func (s *Service) CreateUser(ctx context.Context, by intent.Actor, u User, passw
 	return password, s.commitRows(ctx, by, []intent.Write{{Key: userKey(u.Name), Body: body}})
 }
 
-// Grant replaces the grants of a user and returns the user as it is then. The user's sessions have them at once;
-// tokens of that name or made by the user that permit more end in the same transaction. The last administrator keeps the role.
+// Grant replaces the grants of a user and returns the changed user. The user's sessions have them at once; tokens of
+// that name or made by the user that permit more end in the same transaction. The last administrator keeps the role.
 func (s *Service) Grant(ctx context.Context, by intent.Actor, name string, g Grants) (User, error) {
 	if err := g.Validate(); err != nil {
 		return User{}, err
@@ -130,8 +130,8 @@ func (s *Service) Grant(ctx context.Context, by intent.Actor, name string, g Gra
 	return all[slices.IndexFunc(all, func(u User) bool { return u.Name == name })], nil
 }
 
-// DeleteUser ends a user, and in the same transaction all sessions and tokens of that name, and the tokens
-// of other names that the user made. The last administrator cannot be deleted. DeleteUser returns the deleted user.
+// DeleteUser deletes a user, and in the same transaction the user's sessions and tokens, and the tokens that the user
+// made under other names. The last administrator cannot be deleted. DeleteUser returns the deleted user.
 func (s *Service) DeleteUser(ctx context.Context, by intent.Actor, name string) (User, error) {
 	s.accountsMu.Lock()
 	defer s.accountsMu.Unlock()

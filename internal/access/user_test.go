@@ -82,7 +82,7 @@ func TestUsersAreCreatedAndDeleted(t *testing.T) {
 	}
 }
 
-// A viewer keeps the role when its password is reset or changed.
+// TestChangingAPasswordKeepsTheRole resets and changes the password of a viewer and expects the role to stay
 func TestChangingAPasswordKeepsTheRole(t *testing.T) {
 	w, ctx := newTestAccounts(t), t.Context()
 	const was, is = "correct horse", "battery staple"
@@ -132,7 +132,8 @@ func TestChangingAPasswordKeepsTheRole(t *testing.T) {
 	}
 }
 
-// A login deletes expired tokens, and the oldest session of a user that has more than fifty.
+// TestSessionsAreBounded expects a login to delete expired tokens, and the oldest session of a user that has more
+// than fifty
 func TestSessionsAreBounded(t *testing.T) {
 	w, ctx := newTestAccounts(t), t.Context()
 	if _, _, err := w.CreateToken(ctx, adaAuthor, access.AccessToken{User: "ada", Grants: access.Grants{Role: access.Viewer}, Expires: w.now.Add(time.Minute)}); err != nil {

@@ -26,8 +26,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestMain runs this binary as an agent where AGENT_UNDER_TEST names a state folder: a test kills that
-// process.
+// TestMain runs this test binary as a real agent if AGENT_UNDER_TEST names a state folder, so that a test can kill
+// the agent's process
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("AGENT_UNDER_TEST"); dir != "" {
 		a, err := New(Config{StateDir: dir, Token: os.Getenv("AGENT_TOKEN"), Linger: 50 * time.Millisecond, FirstWithin: 50 * time.Millisecond})
@@ -303,8 +303,8 @@ func TestDamagedAssignmentIsSentAgain(t *testing.T) {
 	s.awaitCondition("a result of the restarted agent", func() bool { return len(s.resultsOf(1)) == 2 })
 }
 
-// TestLargeAssignmentRunsWithoutItsRefusedUnit sends an assignment of 10 MB with one invalid chunk and expects that
-// all other chunks run.
+// TestLargeAssignmentRunsWithoutItsRefusedUnit sends an assignment of 10 MB with one invalid check and expects that
+// the agent runs all other checks
 func TestLargeAssignmentRunsWithoutItsRefusedUnit(t *testing.T) {
 	s := newTestServer(t)
 	const units, bodyBytes = 45, 230 << 10
@@ -344,10 +344,11 @@ func TestLargeAssignmentRunsWithoutItsRefusedUnit(t *testing.T) {
 	}
 }
 
-// countingChunkRunner is a chunkRunner that only counts its chunks.
+// countingChunkRunner is a chunkRunner that runs nothing and only counts its chunks (the compiled checks and
+// Templates of an assignment)
 type countingChunkRunner struct{ chunks int }
 
-// applyChunks counts the chunks of an assignment.
+// applyChunks stores the number of chunks (compiled checks and Templates) in an assignment
 func (p *countingChunkRunner) applyChunks(_ *link.Assignment, chunks []*model.Chunk) error {
 	p.chunks = len(chunks)
 	return nil
@@ -356,8 +357,8 @@ func (p *countingChunkRunner) applyChunks(_ *link.Assignment, chunks []*model.Ch
 // suspendChunks sets the count of chunks to zero.
 func (p *countingChunkRunner) suspendChunks() { p.chunks = 0 }
 
-// TestEachKindOfChunkRunsInItsChunkRunner expects that the agent lists only the kinds of chunks that it can run in
-// Hello, runs these, and refuses all others.
+// TestEachKindOfChunkRunsInItsChunkRunner expects the agent to list in Hello the kinds of chunks (compiled checks,
+// Templates) that it can run, to run these and to refuse all others
 func TestEachKindOfChunkRunsInItsChunkRunner(t *testing.T) {
 	a, err := New(Config{StateDir: t.TempDir()})
 	testenv.NoError(t, err)

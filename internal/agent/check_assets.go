@@ -24,7 +24,8 @@ import (
 // a new check is not UNKNOWN.
 const assetWait = 10 * time.Second
 
-// archiveForMachine returns the archive of an asset for this machine.
+// archiveForMachine returns the SHA-512 of the asset's archive that fits this machine's operating system and
+// architecture
 func (c *checks) archiveForMachine(a *model.ChunkAsset) (sum asset.Sum, ok bool) {
 	if b := model.SelectBuild(a.Builds, c.agent.facts.lastMeasured()); b != nil {
 		return b.SHA512, true
@@ -32,7 +33,7 @@ func (c *checks) archiveForMachine(a *model.ChunkAsset) (sum asset.Sum, ok bool)
 	return "", false
 }
 
-// fetchAssets makes the cache fetch the archives of all checks.
+// fetchAssets tells the asset cache which archives the checks need, so that it fetches the missing ones
 func (c *checks) fetchAssets(chunks []*model.CheckChunk) {
 	sums := map[asset.Sum]bool{}
 	if len(c.agent.cfg.Commands.Allow) == 0 {

@@ -54,7 +54,7 @@ func (c *checks) runCheck(ctx context.Context, x *check) {
 	c.agent.logClockOffset()
 }
 
-// maxResultBytes returns the bytes of one result, extra fields included, that the server accepts.
+// maxResultBytes returns the maximum size of a result that the server accepts, in bytes, extra fields included
 func (c *checks) maxResultBytes() int {
 	if most := int(c.maxOutput.Load()); most > 0 {
 		return most
@@ -101,7 +101,7 @@ func (c *checks) runProbeOrCommand(ctx context.Context, x *check, stream func([]
 	})
 }
 
-// runProbe runs the built-in probe of a check and cuts its output to keep bytes.
+// runProbe runs the built-in probe of a check and truncates its output to `keep` bytes
 func (c *checks) runProbe(ctx context.Context, x *check, keep int) run.Result {
 	if x.chunk.Timeout > 0 {
 		var cancel context.CancelFunc
@@ -149,9 +149,9 @@ func (c *checks) encodeExtraFields(ctx context.Context, x *check, result *run.Re
 	return extra
 }
 
-// judgeValues extracts the values in a check's output and raises the status by their thresholds. A value out of
-// bounds raises the status and adds a line to the output. A result that is UNKNOWN by itself, or has no plug-in exit
-// code, is not judged.
+// judgeValues extracts metric values from a check's output, and raises the check's status if a value is outside its
+// threshold. A value out of bounds raises the status and adds a line to the output. A result that is UNKNOWN by
+// itself, or has no plug-in exit code, is not judged.
 func judgeValues(x *check, result *run.Result, keep int) []model.Value {
 	m := x.chunk.Metrics
 	if m == nil || result.Code < 0 || result.Code > 3 {
@@ -219,7 +219,8 @@ func (c *checks) runHooks(ctx context.Context, x *check, result *run.Result, roo
 	return list
 }
 
-// commandInput returns the standard input of a check's command: its text, or the last result as Sensu's event.
+// commandInput returns the standard input of a check's command: the declared text, or the check's last result as a
+// Sensu event in JSON
 func (c *checks) commandInput(x *check) string {
 	if !x.chunk.StdinEvent {
 		return x.command.Stdin
@@ -240,7 +241,7 @@ func (c *checks) hookInput(x *check, h *model.Hook, result *run.Result) string {
 	return c.eventText(x, result)
 }
 
-// eventText returns a result of a check as Sensu's event, with the fields that the agent knows.
+// eventText formats a check result as a Sensu event in JSON, with the fields that the agent knows
 func (c *checks) eventText(x *check, result *run.Result) string {
 	type metadata struct {
 		Name string `json:"name"`

@@ -78,7 +78,8 @@ func (c *checks) openSchedulerAndAssets(node uuid.UUID) (err error) {
 // firstWithin returns the longest delay before the first run of a new check or item.
 func (c *checks) firstWithin() time.Duration { return cmp.Or(c.agent.cfg.FirstWithin, 10*time.Second) }
 
-// findCheck returns the check that a chunk id names. own is false for a proxy check, which runs for other nodes.
+// findCheck returns the check with this chunk id (the id of the check's compiled definition). own is false for a
+// proxy check, which runs for other nodes.
 func (c *checks) findCheck(chunk model.ChunkID) (check model.CheckID, own, assigned bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -87,8 +88,8 @@ func (c *checks) findCheck(chunk model.ChunkID) (check model.CheckID, own, assig
 	return check, own, assigned
 }
 
-// applyChunks replaces the scheduled checks by the check chunks of an assignment. A check that stays assigned keeps
-// its times and its checkState.
+// applyChunks replaces the scheduled checks by the checks in a new assignment. A check that stays assigned keeps its
+// times and its checkState.
 func (c *checks) applyChunks(a *link.Assignment, chunks []*model.Chunk) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -134,8 +135,8 @@ func (c *checks) applyChunks(a *link.Assignment, chunks []*model.Chunk) error {
 // suspendChunks removes all checks from the schedule until the next applyChunks.
 func (c *checks) suspendChunks() { _ = c.scheduler.Set(nil) } // an empty list has no error
 
-// scheduleJob returns the schedule of a check, with the function that runs the check. An invalid schedule becomes the
-// problem of x, which no other goroutine has yet.
+// scheduleJob returns the job for the scheduler: the times of a check, with the function that runs the check. An
+// invalid schedule becomes the problem of x, which no other goroutine has yet.
 func (c *checks) scheduleJob(x *check, key schedule.Key) schedule.Job {
 	chunk := x.chunk
 	job := schedule.Job{Key: key, Interval: chunk.Interval, Cron: chunk.Cron, Zone: chunk.TimeZone, OnRequest: chunk.RoundRobin}
@@ -232,8 +233,8 @@ func proxyTargets(p *wire.ProxyChecks) map[model.ChunkID][]resultTarget {
 	return targets
 }
 
-// runRoundRobin runs the round-robin checks that the server gives to this node. The server gives a run to
-// another node when no result of it arrives.
+// runRoundRobin runs the round-robin checks (each run by one node of a group at a time) that the server gives to this
+// node. The server gives a run to another node when no result of it arrives.
 func (c *checks) runRoundRobin(t *wire.Turn) {
 	for _, r := range t.Runs {
 		check, _, assigned := c.findCheck(r.Chunk)

@@ -148,7 +148,7 @@ const renewalCheckEvery = time.Hour
 // requests one.
 const renewalPause = 20 * time.Second
 
-// credentials holds the agent's present key and certificate; the next session uses a renewed certificate.
+// credentials holds the agent's current key and certificate; the next session uses a renewed certificate
 type credentials struct {
 	id      atomic.Pointer[pki.Identity]
 	tls     atomic.Pointer[tls.Config] // with the session tickets of this certificate
@@ -209,9 +209,9 @@ func (a *Agent) keepCertificateValid(ctx context.Context) {
 	}
 }
 
-// renewCertificate requests a renewed certificate from the server and logs the outcome. A positive retry is the pause
-// before the next request, because a person must accept the node. wasPending says that a person had to accept the
-// node at the last attempt, too.
+// renewCertificate requests a renewed certificate from the server and logs success or failure. A positive retry is
+// the pause before the next request, because a person must accept the node. wasPending says that a person had to
+// accept the node at the last attempt, too.
 func (a *Agent) renewCertificate(ctx context.Context, wasPending bool) (retry time.Duration) {
 	next, err := pki.Renew(ctx, pki.RenewConfig{
 		Identity: a.credentials.id.Load(), StateDir: a.cfg.StateDir, Servers: *a.credentials.servers.Load(), Dial: a.cfg.Dial, Now: a.cfg.Machine.Now,

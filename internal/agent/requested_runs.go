@@ -25,8 +25,8 @@ const (
 	maxCommandTime = time.Hour
 )
 
-// requestedRuns holds the runs that people requested in the current session, with their output that is not sent yet.
-// It implements link.Outbox. mu is never held during a run.
+// requestedRuns holds the runs of checks and commands that people requested in the current session, with output that
+// is not sent yet. It implements link.Outbox. mu is never held during a run.
 type requestedRuns struct {
 	agent *Agent
 	ready chan struct{}
@@ -157,7 +157,7 @@ func (k *requestedRuns) finishRunsOfCheck(check model.CheckID, result run.Result
 	}
 }
 
-// addOutput buffers a piece of a run's output until the link sends it.
+// addOutput buffers a piece of a run's output until the session with the server sends it
 func (k *requestedRuns) addOutput(x *requestedRun, p []byte) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

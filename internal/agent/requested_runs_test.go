@@ -110,7 +110,7 @@ func TestCommandOutputIsStreamed(t *testing.T) {
 }
 
 // TestRequestedCommandEndsWithItsCause ends requested commands by timeout, cancellation and end of session, and
-// expects no process left.
+// expects the cause in each answer and no process left
 func TestRequestedCommandEndsWithItsCause(t *testing.T) {
 	if _, err := os.Stat("/proc"); err != nil {
 		testenv.Skip(t, "no /proc to look for processes in", "")
@@ -165,7 +165,7 @@ func TestRequestedCommandEndsWithItsCause(t *testing.T) {
 	})
 }
 
-// processesNaming returns the process ids whose command line contains this folder.
+// processesNaming returns the ids of the processes whose command line contains the path of this folder
 func processesNaming(dir string) (pids []string) {
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, f := range files {

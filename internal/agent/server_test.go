@@ -107,7 +107,8 @@ func (s *testServer) restart() {
 	s.serveAgents(l)
 }
 
-// recordCommitted stores the results, signal numbers and session ends of one journal commit for the test.
+// recordCommitted stores the results, sequence numbers and session ends in one commit of the journal, for the test to
+// read
 func (s *testServer) recordCommitted(c journal.Commit) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,7 +152,7 @@ func (s *testServer) recordCommitted(c journal.Commit) {
 	}
 }
 
-// assign gives the node an assignment of these chunks and properties.
+// assign sets the node's assignment to these chunks (compiled checks and Templates) and properties
 func (s *testServer) assign(properties []wire.Property, chunks ...*model.CheckChunk) {
 	s.mu.Lock()
 	s.revision++
@@ -170,7 +171,7 @@ func (s *testServer) assign(properties []wire.Property, chunks ...*model.CheckCh
 	}
 }
 
-// awaitCondition waits until ok returns true; ok is called with the lock held.
+// awaitCondition waits until ok returns true; it calls ok while it holds the lock
 func (s *testServer) awaitCondition(what string, ok func() bool) {
 	s.t.Helper()
 	late := false
@@ -186,7 +187,8 @@ func (s *testServer) awaitCondition(what string, ok func() bool) {
 	}
 }
 
-// decodedResult is a signal that the test server received, with its decoded body; the body of a keepalive is empty.
+// decodedResult is a result or keepalive that the test server received, with its decoded body, which is empty for a
+// keepalive
 type decodedResult struct {
 	wire.Signal
 	wire.Result
@@ -204,7 +206,7 @@ func (s *testServer) resultsOf(chunk model.ChunkID) (list []decodedResult) {
 
 // Nodes.
 
-// Retirement returns the reason set by the test why the node is retired; empty: the node is not retired.
+// Retirement returns the reason for the node's retirement that the test has set; empty: the node is not retired
 func (s *testServer) Retirement(uuid.UUID, string) muster.Retirement {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -242,7 +244,7 @@ func (s *testServer) RecordAgent(_ core.Node, hello *wire.Hello) (limit, reason 
 
 // View.
 
-// LastNumbers returns the last durable signal number of each stream.
+// LastNumbers returns the last sequence number of each agent stream that is durable in the journal
 func (s *testServer) LastNumbers(context.Context, model.NodeID, journal.Position) (list []wire.StreamLast, _ error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -257,7 +259,7 @@ func (s *testServer) Admit(model.NodeID, *model.CheckChunk) (code, reason string
 
 // Assignments.
 
-// For returns the assignment of a node; the test server has only one node.
+// For returns the assignment of the test server's only node
 func (s *testServer) For(model.NodeID) *directory.Assignment {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -269,7 +271,7 @@ func (s *testServer) For(model.NodeID) *directory.Assignment {
 	return &a
 }
 
-// Chunk returns the check definition with this chunk id.
+// Chunk returns the check whose compiled definition (chunk) has this id
 func (s *testServer) Chunk(id model.ChunkID) *model.Chunk {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -81,7 +81,7 @@ func (a *Agent) linkConfig(id *pki.Identity, assignment *link.Assignment) link.R
 	}
 }
 
-// composeHello returns the first message of a session, Hello, without the fields that the link sets.
+// composeHello returns the first message of a session, Hello, without the fields that package link sets
 func (a *Agent) composeHello() wire.Hello {
 	return wire.Hello{
 		Name: a.cfg.Name, MachineID: a.cfg.Machine.ID, BootID: a.cfg.Machine.Boot, Version: a.cfg.Version,
@@ -121,7 +121,7 @@ func (a *Agent) statsMessage() wire.Stats {
 	return x
 }
 
-// linkEvents is the Agent as a receiver of session events: connected, disconnected, new assignment. The link calls it
+// linkEvents makes the Agent a receiver of session events: connected, disconnected, new assignment. The link calls it
 // from one goroutine at a time.
 type linkEvents Agent
 
@@ -189,7 +189,7 @@ func (e *linkEvents) Assigned(_ *link.Session, assignment *link.Assignment) {
 	a.cfg.Log.Info("assignment in force", "checks", len(assignment.Chunks), "revision", assignment.Generation.Revision)
 }
 
-// Turn runs the round-robin checks that the server has given to this node for this interval.
+// Turn runs the round-robin checks for which the server has chosen this node in this interval
 func (e *linkEvents) Turn(_ *link.Session, t *wire.Turn) { (*Agent)(e).checks.runRoundRobin(t) }
 
 // Reply passes the server's answer with secrets to the secrets.Keeper.
@@ -198,8 +198,8 @@ func (e *linkEvents) Reply(_ *link.Session, x *wire.Exchange) { (*Agent)(e).secr
 // RunNow starts or cancels a run that the server requests.
 func (e *linkEvents) RunNow(_ *link.Session, r *wire.Run) { (*Agent)(e).requests.handleRequest(r) }
 
-// chunkRunner is the interface to the code that runs all assigned chunks of one kind, such as checks. assignedUnits
-// makes one call at a time, with its lock held.
+// chunkRunner is the interface that runs all assigned chunks (compiled definitions) of one kind, such as checks.
+// assignedUnits makes one call at a time, with its lock held.
 type chunkRunner interface {
 	// applyChunks puts the chunks of the runner's kind in force and ends all other units. a has the node's
 	// properties.
@@ -208,9 +208,9 @@ type chunkRunner interface {
 	suspendChunks()
 }
 
-// assignedUnits holds the agent's current assignment and passes its chunks to the chunkRunner of each kind. The table
-// runners has the kinds of chunks that this agent runs: the table decides the features in Hello, the refused chunks
-// and the chunkRunner of each other chunk.
+// assignedUnits holds the agent's current assignment, and passes each chunk (a compiled check or Template) to the
+// chunkRunner of its kind. The table runners has the kinds of chunks that this agent runs: the table decides the
+// features in Hello, the refused chunks and the chunkRunner of each other chunk.
 type assignedUnits struct {
 	runners map[model.ChunkKind]chunkRunner
 	log     *slog.Logger
@@ -220,7 +220,8 @@ type assignedUnits struct {
 	suspended bool             // the server refused this machine
 }
 
-// chunkFeatures returns the kinds of chunks that this agent can run, as features for the message Hello.
+// chunkFeatures returns the kinds of chunks (compiled checks, Templates) that this agent can run, as features for the
+// message Hello
 func (u *assignedUnits) chunkFeatures() (list []string) {
 	for _, kind := range slices.Sorted(maps.Keys(u.runners)) {
 		list = append(list, wire.ChunkFeature(kind))
@@ -228,12 +229,12 @@ func (u *assignedUnits) chunkFeatures() (list []string) {
 	return list
 }
 
-// supportedChunk decodes one chunk, or returns the reason why this agent cannot run it. An error refuses only this
-// chunk: it is malformed, or no chunkRunner runs its kind.
+// supportedChunk decodes one chunk (a compiled check or Template), or returns the reason why this agent cannot run
+// it. An error refuses only this chunk: it is malformed, or no chunkRunner runs its kind.
 func (u *assignedUnits) supportedChunk(id model.ChunkID, data []byte) (*model.Chunk, error) {
 	chunk, err := wire.DecodeChunk(id, data)
 	if err == nil && u.runners[chunk.Kind] == nil {
-		return nil, fmt.Errorf("this agent does not support chunks of kind %d", chunk.Kind)
+		return nil, fmt.Errorf("this agent does not know compiled definitions (chunks) of kind %d: update the agent", chunk.Kind)
 	}
 	return chunk, err
 }

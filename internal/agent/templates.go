@@ -14,7 +14,7 @@ import (
 // templates collects the items of the assignment's Templates and spools their values.
 type templates struct{ wheel *collect.Wheel }
 
-// openWheel makes the wheel of items.
+// openWheel creates the Wheel, which collects the items of Templates at their due times
 func (t *templates) openWheel(a *Agent, node uuid.UUID) {
 	t.wheel = collect.New(collect.Config{
 		Node: node, Host: a.cfg.Machine.Host, FirstWithin: a.checks.firstWithin(),

@@ -64,7 +64,7 @@ type apiHandler struct {
 	vouch         func(context.Context)
 }
 
-// New returns the handler of a listener for people and agents.
+// New returns the HTTP handler for a listener that serves people and agents
 func New(o Options) http.Handler {
 	h := newHandler(o)
 	if o.Enrol != nil {
@@ -73,7 +73,7 @@ func New(o Options) http.Handler {
 	return h.peopleHandler()
 }
 
-// NewSplit returns two handlers: one for people and agents' API, and one for a listener on which machines only enrol.
+// NewSplit returns two HTTP handlers: one for the API, and one for a separate listener on which machines only enrol
 func NewSplit(o Options) (people, agents http.Handler) {
 	h := newHandler(o)
 	mux := http.NewServeMux()

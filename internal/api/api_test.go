@@ -163,7 +163,8 @@ func TestLoginTokensAndRoles(t *testing.T) {
 	}
 }
 
-// An API token is deleted together with the user who created it, and the audit shows that user.
+// TestTokensEndWithTheirMaker deletes the user who created an API token and expects the token to be deleted too, and
+// the audit to show that user
 func TestTokensEndWithTheirMaker(t *testing.T) {
 	r := apitest.NewServer(t)
 	ctx := t.Context()
@@ -526,7 +527,7 @@ func TestJoinTokensAreListedAndDeleted(t *testing.T) {
 	testenv.NoError(t, c.Enrolment.DeleteToken(ctx, made.ID))
 }
 
-// TestErrorsAreProblemJSON sends wrong requests and expects errors in the form of RFC 9457, with the right status.
+// TestErrorsAreProblemJSON sends wrong requests and expects JSON errors by RFC 9457, with the right status
 func TestErrorsAreProblemJSON(t *testing.T) {
 	r := apitest.NewServer(t)
 	for _, test := range []struct {
@@ -556,7 +557,8 @@ func TestErrorsAreProblemJSON(t *testing.T) {
 	}
 }
 
-// A request with a wrong method gets 405 and the methods that its path accepts.
+// TestWrongMethodListsAllowedOnes sends a request with a wrong method and expects 405 with the methods that the path
+// accepts
 func TestWrongMethodListsAllowedOnes(t *testing.T) {
 	r := apitest.NewServer(t)
 	for _, c := range []struct{ method, path, allow string }{
@@ -599,7 +601,8 @@ func documentedStatuses(t testing.TB, r *apitest.Server) func(*http.Request) []s
 	}
 }
 
-// The OpenAPI document lists the error statuses of each operation.
+// TestOpenAPIListsErrorStatuses compares the error statuses that the OpenAPI document lists for several operations
+// with the expected ones
 func TestOpenAPIListsErrorStatuses(t *testing.T) {
 	list := documentedStatuses(t, apitest.NewServer(t))
 	for request, want := range map[string]string{
@@ -620,7 +623,8 @@ func TestOpenAPIListsErrorStatuses(t *testing.T) {
 	}
 }
 
-// The state of a resource shows the members of a group, or the nodes of a check with their statuses, worst first.
+// TestResourceStatesShowNodesAndEvents requests the state of resources and expects the members of a group, or the
+// nodes of a check with their statuses, worst first
 func TestResourceStatesShowNodesAndEvents(t *testing.T) {
 	r := apitest.NewServer(t)
 	c := newTestClient(t, r, r.Token)
@@ -688,7 +692,8 @@ func TestResourceStatesShowNodesAndEvents(t *testing.T) {
 	assertRefused(t, model.NotFound, "did you mean disk?")(c.Resources.State(ctx, k, "default", "dsik"))
 }
 
-// A page of events contains the total number of matches if the server can tell without reading all events.
+// TestEventListCountsMatches expects a page of events to contain the total number of matches if the server can count
+// them without reading all events
 func TestEventListCountsMatches(t *testing.T) {
 	r := apitest.NewServer(t)
 	c := newTestClient(t, r, r.Token)
@@ -715,7 +720,8 @@ func TestEventListCountsMatches(t *testing.T) {
 	}
 }
 
-// A problem that belongs to no check shows its source, also in the field check.
+// TestProblemWithoutCheckShowsItsSource stores a problem whose source is not a check, and expects the problem to show
+// its source, also in the field check
 func TestProblemWithoutCheckShowsItsSource(t *testing.T) {
 	r := apitest.NewServer(t)
 	r.DeclareNodes("default", nil, "web01")
@@ -739,8 +745,8 @@ func TestProblemWithoutCheckShowsItsSource(t *testing.T) {
 	}
 }
 
-// A viewer can neither see other users nor change their passwords. When the user is deleted, its sessions and watches
-// end at once.
+// TestViewerChangesOnlyTheOwnPassword expects that a viewer can neither see other users nor change their passwords.
+// When the user is deleted, its sessions and watches end at once.
 func TestViewerChangesOnlyTheOwnPassword(t *testing.T) {
 	r := apitest.NewServer(t)
 	ctx := t.Context()

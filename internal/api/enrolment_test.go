@@ -34,7 +34,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// Machines that send their enrolment request slowly do not delay enrolments from other networks.
+// TestSlowEnrolmentsBlockNoOtherNetworks sends enrolment requests slowly from one network and expects enrolments from
+// other networks without delay
 func TestSlowEnrolmentsBlockNoOtherNetworks(t *testing.T) {
 	r := apitest.NewServer(t)
 	bounds, err := queue.ParseSettings([]string{"enrolments=1"})
@@ -86,8 +87,9 @@ func TestSlowEnrolmentsBlockNoOtherNetworks(t *testing.T) {
 	}
 }
 
-// Only wrong join tokens throttle a network: used-up tokens do not count, and a deleted token counts once. Wrong
-// tokens throttle their network, but not the renewals of certificates from it.
+// TestOnlyWrongJoinTokensThrottleANetwork expects only wrong join tokens to throttle their network: used-up tokens do
+// not count, a deleted token counts once. Wrong tokens throttle their network, but not the renewals of certificates
+// from it.
 func TestOnlyWrongJoinTokensThrottleANetwork(t *testing.T) {
 	r := apitest.NewServer(t)
 	authority, err := pki.Open(filepath.Join(t.TempDir(), "pki"), []string{"127.0.0.1"}, nil)
@@ -161,7 +163,8 @@ func TestOnlyWrongJoinTokensThrottleANetwork(t *testing.T) {
 	send(pki.RenewPath, pki.RenewRequest{Certificate: block.Bytes, CSR: csr}, new(pki.RenewAnswer))
 }
 
-// Wrong tokens on the path for alerts throttle their network, but requests with a right token still succeed.
+// TestWrongTokensOfAlertsLockNobodyOut sends wrong tokens to the path for alerts and expects their network to be
+// throttled, but requests with a right token to succeed
 func TestWrongTokensOfAlertsLockNobodyOut(t *testing.T) {
 	handler := api.New(api.Options{Queues: queue.NewRegistry(nil), Server: server.Options{NotReady: func() []string { return nil }}, Inbound: inbound.Options{
 		Alerts: func(r *http.Request, _ string) error {
@@ -184,7 +187,8 @@ func TestWrongTokensOfAlertsLockNobodyOut(t *testing.T) {
 	}
 }
 
-// The list of agents has the oldest version first, then the worst trouble, in pages, with filters.
+// TestAgentsAreSortedAndFiltered expects the list of agents by version (oldest first), then by trouble (worst first),
+// in pages and with filters
 func TestAgentsAreSortedAndFiltered(t *testing.T) {
 	r := apitest.NewServer(t)
 	c := newTestClient(t, r, r.Token)
@@ -287,8 +291,8 @@ func TestAgentsOfALargeFleetArriveQuickly(t *testing.T) {
 	}
 }
 
-// Labels and groups from join tokens and acceptances are validated like those of an applied Node, so that the node as
-// read can be applied again.
+// TestEnrolmentGrantsAreValidated expects labels and groups from join tokens and acceptances to be validated like
+// those of an applied Node
 func TestEnrolmentGrantsAreValidated(t *testing.T) {
 	r, ctx := apitest.NewServer(t), context.Background()
 	c := newTestClient(t, r, r.Token)
@@ -337,7 +341,8 @@ func TestEnrolmentGrantsAreValidated(t *testing.T) {
 	}
 }
 
-// A node is in a trusted group as soon as it is declared, before the planner compiles its assignment.
+// TestTrustedGroupNeedsNoCompiledAssignment expects a declared node to be in its trusted group before the planner has
+// compiled its assignment
 func TestTrustedGroupNeedsNoCompiledAssignment(t *testing.T) {
 	r, ctx := apitest.NewServer(t), context.Background()
 	trusted := model.Resource{Kind: "Group", Metadata: model.Metadata{Name: "payment"}, Spec: &model.GroupSpec{Trusted: true, Where: `node.labels.role == "payment"`}}

@@ -121,8 +121,8 @@ func bodyWithManyFields(n int) string {
 	return b.String()
 }
 
-// TestHostileYAMLBodiesUseBoundedMemory sends YAML with alias bombs, deep nesting and long texts, and expects an
-// error within a limit of time and memory.
+// TestHostileYAMLBodiesUseBoundedMemory sends YAML with alias bombs, deep nesting and long texts, and expects errors
+// within limits of time and memory
 func TestHostileYAMLBodiesUseBoundedMemory(t *testing.T) {
 	r := apitest.NewServer(t)
 	head := "apiVersion: muster/v1\nkind: Check\nmetadata: {name: x}\nspec:\n  interval: 60s\n  command: "
@@ -170,7 +170,8 @@ func TestHostileYAMLBodiesUseBoundedMemory(t *testing.T) {
 	}
 }
 
-// Viewers see no secret in any answer of the API. A resource that an administrator reads can be applied again.
+// TestSecretsNeedWriteAccess calls the API as a viewer and expects no secret in any answer. A resource that an
+// administrator reads can be applied again.
 func TestSecretsNeedWriteAccess(t *testing.T) {
 	r := apitest.NewServer(t)
 	ctx := t.Context()
@@ -227,7 +228,8 @@ func TestSecretsNeedWriteAccess(t *testing.T) {
 	assertAnswer(t, r, 422, "PAGER_KEY", "PUT", "/api/v1/handlers/default/pager", r.Token, seen, nil)
 }
 
-// One user can use at most a quarter of all watches, even with several tokens.
+// TestUserHasShareOfWatches opens watches with several tokens of one user and expects at most a quarter of all
+// watches
 func TestUserHasShareOfWatches(t *testing.T) {
 	r := apitest.NewServer(t)
 	c := newTestClient(t, r, r.Token)
@@ -282,8 +284,8 @@ func slowRequests(t *testing.T, r *apitest.Server, n int, path, token string) <-
 	return statuses
 }
 
-// Clients that send an apply body slowly do not delay other applies, and one user can occupy at most a quarter of the
-// places.
+// TestSlowBodiesDelayNobodyElse sends slow apply bodies as one user, and expects the excess to be refused and applies
+// of other users to succeed
 func TestSlowBodiesDelayNobodyElse(t *testing.T) {
 	r := apitest.NewServer(t)
 	viewer, _, err := r.Access.CreateToken(t.Context(), intent.Actor{User: "server"}, access.AccessToken{User: "eve", Grants: access.Grants{Role: access.Viewer}})
@@ -324,7 +326,8 @@ func TestNumbersOutOfRangeAreRefused(t *testing.T) {
 	}
 }
 
-// An apply with too many resources is refused before the server decodes the first one.
+// TestResourcesAreCountedFirst sends an apply with too many resources and expects a refusal before the server decodes
+// the first one
 func TestResourcesAreCountedFirst(t *testing.T) {
 	r := apitest.NewServer(t)
 	body := `{"resources":[` + strings.Repeat(`{"kind":"None"},`, 10_001) + `{}]}`
@@ -423,7 +426,8 @@ func TestBulkActionAppliesToSelectedProblems(t *testing.T) {
 	}
 }
 
-// An acknowledgement fails with a conflict if a result closes the problem at the same time.
+// TestAcknowledgementOfClosedProblemConflicts acknowledges a problem that a result closes at the same time and
+// expects a conflict
 func TestAcknowledgementOfClosedProblemConflicts(t *testing.T) {
 	r, _ := newServerWithReplacedProblem(t)
 	r.BeforeAction = func() { r.RecordResult("default", "web01", "disk", model.OK, "fine") }
@@ -459,7 +463,8 @@ func TestCallbackAppliesToTheNotifiedProblem(t *testing.T) {
 	}
 }
 
-// An apply with expected revisions changes nothing if one of the resources has another revision.
+// TestApplyRefusesUnexpectedRevisions applies resources with expected revisions, of which one is wrong, and expects
+// no change at all
 func TestApplyRefusesUnexpectedRevisions(t *testing.T) {
 	r := apitest.NewServer(t)
 	c, ctx := newTestClient(t, r, r.Token), context.Background()

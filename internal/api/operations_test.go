@@ -25,7 +25,8 @@ func documentedOperations(h *apiHandler) map[string]string {
 	return out
 }
 
-// TestEveryOperationDeclaresItsAccess fails if an operation of the OpenAPI document declares no access.
+// TestEveryOperationDeclaresItsAccess fails if an operation of the OpenAPI document declares no permission (Need) for
+// its callers
 func TestEveryOperationDeclaresItsAccess(t *testing.T) {
 	h := newHandler(Options{Queues: &queue.Registry{}, Resources: resources.Options{Archives: struct{ resources.Archives }{}}})
 	all := documentedOperations(h)
@@ -39,8 +40,8 @@ func TestEveryOperationDeclaresItsAccess(t *testing.T) {
 	}
 }
 
-// Viewers may call every GET operation of the API. Operators may also call the operations that this test lists; the
-// others are for administrators.
+// TestRolesPermitTheirOperations checks which roles may call each API operation: viewers may call every GET
+// operation. Operators may also call the operations that this test lists; the others are for administrators.
 func TestRolesPermitTheirOperations(t *testing.T) {
 	h := newHandler(Options{Queues: &queue.Registry{}, Resources: resources.Options{Archives: struct{ resources.Archives }{}}})
 	operators := strings.Fields(`run silence endSilence testHandler replayHandler resolveEvent acknowledgeEvent unacknowledgeEvent notifyEvent

@@ -19,7 +19,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// Every list operation takes a condition; every list whose rows have labels or belong to nodes also takes a label selector.
+// TestEveryListTakesACondition expects every list operation to accept a CEL condition, and a label selector if its
+// rows have labels or belong to nodes
 func TestEveryListTakesACondition(t *testing.T) {
 	r := apitest.NewServer(t)
 	_, _, page := sendRequest(t, r, "GET", "/api/v1/openapi.json", r.Token, "", nil)
@@ -195,7 +196,8 @@ func TestListsFilterByLabelsAndConditions(t *testing.T) {
 	}
 }
 
-// A viewer's CEL condition cannot test the value of a secret that the viewer may not see.
+// TestConditionsReadOnlyVisibleState sends CEL conditions about a secret as a viewer and expects that they reveal
+// nothing about its value
 func TestConditionsReadOnlyVisibleState(t *testing.T) {
 	r := apitest.NewServer(t)
 	r.Apply("kind: Handler\nmetadata: {name: hook}\nspec: {command: call, env: {KEY: hunter22}}\n---\nkind: Handler\nmetadata: {name: pager}\nspec: {pagerduty: {routingKey: hunter33}}\n")
@@ -219,7 +221,8 @@ func TestConditionsReadOnlyVisibleState(t *testing.T) {
 	}
 }
 
-// A search with a CEL condition returns each matching row exactly once, for every page size.
+// TestConditionSearchShowsEachRowOnce searches with a CEL condition and expects each matching row exactly once, for
+// every page size
 func TestConditionSearchShowsEachRowOnce(t *testing.T) {
 	r := apitest.NewServer(t)
 	var b history.Batch

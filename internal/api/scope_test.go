@@ -288,8 +288,8 @@ func hiddenNamespaceQueries(name, ns string) []string {
 	return out
 }
 
-// newBoundServer returns a server with resources in namespace alpha, and the token of an administrator of that
-// namespace alone.
+// newBoundServer returns a test server with resources in namespace alpha, and a token with the role admin in that
+// namespace only
 func newBoundServer(t *testing.T) (r *apitest.Server, token string) {
 	r = apitest.NewServer(t)
 	r.Apply(alpha)
@@ -345,8 +345,8 @@ func hiddenNamespaceState(t *testing.T, r *apitest.Server) (out []string) {
 	return append(out, fmt.Sprint(len(tokens), len(r.Intent.ListTombstones())))
 }
 
-// A caller with a role in one namespace gets the same answers whether another namespace exists or not, and cannot
-// change that namespace.
+// TestBoundCallerSeesOnlyItsNamespaces compares the answers to a caller with a role in one namespace, with and
+// without another namespace, and expects no difference
 func TestBoundCallerSeesOnlyItsNamespaces(t *testing.T) {
 	r, token := newBoundServer(t)
 	list := operationRequests(t, r, "quiet")
@@ -396,8 +396,8 @@ func TestBoundCallerSeesOnlyItsNamespaces(t *testing.T) {
 	}
 }
 
-// A watch by a caller with a role in one namespace shows only events of that namespace, and ends when the caller's
-// role changes.
+// TestWatchOfABoundCallerShowsItsNamespace watches events as a caller with a role in one namespace, and expects only
+// its events, and the end of the watch when the role changes
 func TestWatchOfABoundCallerShowsItsNamespace(t *testing.T) {
 	r, _ := newBoundServer(t)
 	fillHiddenNamespace(t, r)
@@ -435,7 +435,8 @@ func TestWatchOfABoundCallerShowsItsNamespace(t *testing.T) {
 	next("event: end")
 }
 
-// A binding to a role permits in its namespace the operations that the role permits everywhere.
+// TestBindingPermitsOperationsOfItsRole acts with a role that is bound to one namespace, and expects there all
+// operations that the role permits
 func TestBindingPermitsOperationsOfItsRole(t *testing.T) {
 	r, token := newBoundServer(t)
 	fillHiddenNamespace(t, r)

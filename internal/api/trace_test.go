@@ -12,8 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestTraceOfBuiltInChecksPromisesNoRun asks why a built-in check has no result, and expects no promise of a run: no
-// agent runs it.
+// TestTraceOfBuiltInChecksPromisesNoRun asks why a built-in check has no result, and expects the answer not to
+// announce a run, because no agent runs the check
 func TestTraceOfBuiltInChecksPromisesNoRun(t *testing.T) {
 	r := apitest.NewServer(t)
 	r.DeclareNodes("default", nil, "web01")
@@ -36,7 +36,8 @@ func TestTraceOfBuiltInChecksPromisesNoRun(t *testing.T) {
 	}
 }
 
-// TestTimelineDatesADeletedSilence declares a silence after a problem opened and deletes it again. The timeline has both times.
+// TestTimelineDatesADeletedSilence creates and deletes a silence after a problem opened, and expects both times in
+// the problem's timeline. The timeline has both times.
 func TestTimelineDatesADeletedSilence(t *testing.T) {
 	r := apitest.NewServer(t)
 	r.DeclareNodes("default", nil, "web01")

@@ -117,7 +117,8 @@ func (s *Server) openAPI(context.Context) error {
 	return nil
 }
 
-// assignedChunk returns the compiled check in the assignment of a node; nil: the node does not run the check.
+// assignedChunk returns the compiled definition of a check in a node's assignment; nil: the node does not run the
+// check
 func (s *Server) assignedChunk(node model.NodeID, check model.CheckID) *model.CheckChunk {
 	a := s.directory.For(node)
 	if a == nil {
@@ -206,7 +207,7 @@ func (s *Server) describe() v1.Status {
 	return out
 }
 
-// limitUses returns the limits of a namespace with their present use.
+// limitUses returns the limits of a namespace with their current use
 func (s *Server) limitUses(namespace string) []v1.LimitUse {
 	l := s.intent.LimitsFor(namespace)
 	id, ok := s.directory.NamespaceByName(namespace)
@@ -249,7 +250,7 @@ func (s *Server) limitUses(namespace string) []v1.LimitUse {
 // and runs all its checks.
 const steadyAfter = 10 * time.Minute
 
-// agentSession returns the session of a node in the API's form; ok is false if the node has none.
+// agentSession returns the session of a node as the API type AgentSession; ok is false if the node has none
 func (s *Server) agentSession(node model.NodeID) (out v1.AgentSession, ok bool) {
 	a, ok := s.agent(node)
 	if !ok {
@@ -280,7 +281,7 @@ func (s *Server) agentSession(node model.NodeID) (out v1.AgentSession, ok bool) 
 	return out, true
 }
 
-// streamPosition returns a function that looks up how far a handler of all results has read the journal.
+// streamPosition returns a function that looks up how far a handler that receives every result has read the journal
 func streamPosition(streams *follow.Set) func(route.Name) (v1.HandlerStream, bool) {
 	return func(handler route.Name) (v1.HandlerStream, bool) {
 		st, ok := streams.State(handler)

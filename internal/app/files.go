@@ -16,13 +16,13 @@ type fileWatch struct {
 	missing func() []string // paths of further files that are gone; nil: none
 }
 
-// openedFile has the path and the file information of a file at the time when the server opened the file.
+// openedFile has the path of a file and its file information from the time at which the server opened it
 type openedFile struct {
 	path string
 	info fs.FileInfo
 }
 
-// add records files that exist now, to notice later that one was deleted or replaced.
+// add records files that exist now, so that their deletion or replacement is detected later
 func (w *fileWatch) add(paths ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -40,7 +40,7 @@ func (w *fileWatch) addDatabase(dsn string) {
 	}
 }
 
-// changedFiles returns a sentence for each recorded file that was deleted or replaced while the server runs.
+// changedFiles returns a sentence for each recorded file that was deleted or replaced since the server opened it
 func (w *fileWatch) changedFiles() (list []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -63,7 +63,7 @@ func (w *fileWatch) changedFiles() (list []string) {
 	return list
 }
 
-// describeChange returns a sentence that tells which file was deleted or replaced while the server runs.
+// describeChange returns a sentence about the deletion or replacement of a file while the server runs
 func describeChange(path, verb string) string {
 	return fmt.Sprintf("%s was %s while the server runs: what the server writes to it is lost when the server stops. "+
 		"Move the file back, or stop the server, restore the file from a backup and start again", path, verb)

@@ -112,7 +112,7 @@ func (ls *listeners) forAgents() net.Listener {
 	return ls.people
 }
 
-// localAddress returns the address of a listener as programs on this machine reach it, by loopback.
+// localAddress returns a loopback address at which programs on this machine reach a listener
 func localAddress(l net.Listener) string {
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	return net.JoinHostPort("127.0.0.1", port)
@@ -292,8 +292,8 @@ func agentAddresses(cfg *config.Server, listener net.Listener, names []string) [
 	return out
 }
 
-// sortForAgents sorts addresses of the server so that those which other machines can most likely reach come first.
-// bound is the address of the listener; containers has the addresses that only this machine's containers reach.
+// sortForAgents sorts the server's addresses so that those that other machines can probably reach come first. bound
+// is the address of the listener; containers has the addresses that only this machine's containers reach.
 func sortForAgents(bound net.IP, names []string, containers map[string]bool) []string {
 	if bound != nil && !bound.IsUnspecified() {
 		return []string{bound.String()}

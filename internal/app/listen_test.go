@@ -19,7 +19,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// With --listen-agents, agents are served only on that listener and people only on the main listener.
+// TestSeparateAgentListener sets --listen-agents and expects agents to be served only on that listener, and people
+// only on the main one
 func TestSeparateAgentListener(t *testing.T) {
 	together, _ := start(t, settings(t, filepath.Join(t.TempDir(), "data")))
 	apart, _ := start(t, settings(t, filepath.Join(t.TempDir(), "data"), "--listen-agents", "127.0.0.1:0"))
@@ -70,7 +71,8 @@ func TestSeparateAgentListener(t *testing.T) {
 	}
 }
 
-// The server's certificate contains the host names in --advertise and --agent-servers, without ports and brackets.
+// TestCertificateNames expects the server's certificate to contain the host names in --advertise and --agent-servers,
+// without ports and brackets
 func TestCertificateNames(t *testing.T) {
 	cfg := &config.Server{
 		Advertise:    []string{"muster.example.org", "10.0.0.7:9443", "[fd00::7]:8443", "[fd00::8]"},
@@ -82,7 +84,7 @@ func TestCertificateNames(t *testing.T) {
 	}
 }
 
-// A join token lists first the addresses that other machines can most likely reach.
+// TestSortForAgents expects a join token to list first the addresses that other machines can probably reach
 func TestSortForAgents(t *testing.T) {
 	names := []string{"localhost", "127.0.0.1", "::1", "tower", "tower.example.org", "172.17.0.1", "fd00::2", "192.0.2.2", "2001:db8::2", "10.0.0.2"}
 	inside := map[string]bool{"172.17.0.1": true}
@@ -101,8 +103,8 @@ func TestSortForAgents(t *testing.T) {
 	}
 }
 
-// The watchdog's test result passes through a session, an event and a notification, and the dead-man's switch URL is
-// called.
+// TestWatchdogEndToEnd expects the watchdog's test result to pass through a session, an event and a notification, and
+// the dead-man's switch URL to be called
 func TestWatchdogEndToEnd(t *testing.T) {
 	for name, args := range map[string][]string{
 		"usual":    nil,

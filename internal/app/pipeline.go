@@ -31,8 +31,8 @@ import (
 	"github.com/muster-fleet/muster/internal/store/snapshot"
 )
 
-// pipeline has the components that process a commit: journal, event view, snapshots and reactor. Snapshots of the
-// view allow the journal to be cut.
+// pipeline has the components that process a journal commit: journal, in-memory event state, snapshots and reactor.
+// Snapshots of the view allow the journal to be cut.
 type pipeline struct {
 	journal   *journal.Log
 	beside    *datadir.Stores   // which the journal's marks name
@@ -48,14 +48,14 @@ type pipeline struct {
 	replayed  replayGate
 }
 
-// replayGate holds new commits back until the event view has replayed the journal. So the view gets each commit once,
-// and in order.
+// replayGate delays new commits until the in-memory event state has replayed the journal. So the view gets each
+// commit once, and in order.
 type replayGate struct {
 	ended chan struct{} // closed when the replay ended or failed
 	last  uint64        // number of the last commit that the replay delivered. Written before ended is closed
 }
 
-// end lets new commits pass after the replay; last is the number of the last replayed commit.
+// end lets new commits pass after the replay; `last` is the number of the last replayed commit
 func (r *replayGate) end(last uint64) {
 	select {
 	case <-r.ended:
@@ -65,7 +65,7 @@ func (r *replayGate) end(last uint64) {
 	}
 }
 
-// openJournal opens the journal and checks that it reaches as far as the snapshots and the history.
+// openJournal opens the journal and checks that it is not older than the snapshots and the history
 func (s *Server) openJournal(ctx context.Context) error {
 	o := datadir.JournalOptions(s.cfg)
 	names, err := snapshot.ReadNames(disk.OS{}, datadir.Snapshots(s.cfg))
@@ -113,8 +113,8 @@ func (c journalClock) Wall() int64 { return c.now().UnixNano() }
 // Mono returns the time since the clock's start.
 func (c journalClock) Mono() time.Duration { return c.now().Sub(c.began) }
 
-// deliver passes a durable commit of the journal to the event view. The journal's committer waits here until the
-// replay has ended.
+// deliver passes a durable commit of the journal to the in-memory event state. The journal's committer waits here
+// until the replay has ended.
 func (p *pipeline) deliver(c journal.Commit) {
 	<-p.replayed.ended
 	if c.Position().Number > p.replayed.last {
@@ -122,7 +122,7 @@ func (p *pipeline) deliver(c journal.Commit) {
 	}
 }
 
-// openReactions opens the reactor, which writes history and notifications.
+// openReactions opens the reactor, which writes changes of events to history and notifies handlers
 func (s *Server) openReactions(ctx context.Context) error {
 	attempts, err := attempt.Open(s.path("attempts"))
 	if err != nil {
@@ -169,15 +169,15 @@ func (s *Server) openReactions(ctx context.Context) error {
 	return s.reactor.LoadPlaces(ctx, s.journal.CommonPosition)
 }
 
-// shardOptions returns the settings of the event view's workers. The live view and the second view of a rederive pass
-// use the same settings.
+// shardOptions returns the settings of the workers that keep the event state in memory. The live view and the second
+// view of a rederive pass use the same settings.
 func (s *Server) shardOptions() shard.Options {
 	return shard.Options{
 		Chunks: s.directory.Chunk, Grace: time.Duration(s.cfg.ReconnectGrace), KeepaliveTimeout: time.Duration(s.cfg.KeepaliveTimeout), Logger: s.log,
 	}
 }
 
-// openView restores the event view from snapshots and then replays the newer part of the journal.
+// openView restores the in-memory event state from snapshots and then replays the newer part of the journal
 func (s *Server) openView(ctx context.Context) (err error) {
 	s.snapshots, err = snapshot.Open(snapshot.Options{
 		Dir: datadir.Snapshots(s.cfg), Head: s.journal.Head(), Resolve: s.journal.Resolve, Logger: s.log, Registerer: s.registry,
@@ -305,8 +305,8 @@ func (p *pipeline) usedChunks() map[model.ChunkID]bool {
 	return used
 }
 
-// runSnapshots saves the partitions of the event view in turn and deletes journal segments that no consumer needs. At
-// a planned stop it saves all partitions, so that the next start replays little.
+// runSnapshots saves the event state partition by partition, and deletes journal segments that no consumer needs any
+// more. At a planned stop it saves all partitions, so that the next start replays little.
 func (s *Server) runSnapshots(ctx context.Context) error {
 	cycle := &snapshot.Cycle{
 		Store: s.snapshots, View: s.passes, Gates: []snapshot.Gate{{Reducer: "events", Wait: s.waitRecorded}, {Reducer: "metrics", Wait: s.waitSeries}}, Period: time.Duration(s.cfg.SnapshotCycle), Times: s.journal.Times, Logger: s.log, Queues: s.queues,
@@ -333,8 +333,9 @@ func (s *Server) runSnapshots(ctx context.Context) error {
 	return nil
 }
 
-// waitRecorded waits until history has recorded all changes of events up to the journal position of a new snapshot.
-// While history is far behind, it skips the live view's snapshot: the pass that history follows saves its own.
+// waitRecorded waits until the history database has all changes of events up to the journal position of a new
+// snapshot. While history is far behind, it skips the live view's snapshot: the pass that history follows saves its
+// own.
 func (p *pipeline) waitRecorded(ctx context.Context, at journal.Position) error {
 	if err := p.view.WaitApplied(ctx, at); err != nil {
 		return err

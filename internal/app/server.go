@@ -73,7 +73,7 @@ type base struct {
 	manager  sdnotify.Manager       // set before Run
 }
 
-// stores holds the stores of declared resources, history and files.
+// stores holds the open databases and folders: declared resources, history and files
 type stores struct {
 	intent   *intent.Service
 	access   *access.Service
@@ -83,7 +83,7 @@ type stores struct {
 	secrets  *secret.Resolver
 }
 
-// compiled has what the planner compiled from the declared resources: directory, routes and pipelines.
+// compiled has the planner with everything that it compiles from declared resources: directory, routes and pipelines
 type compiled struct {
 	planner   *plan.Planner
 	directory *directory.Directory // published by the planner
@@ -91,7 +91,7 @@ type compiled struct {
 	pipelines *pipes.Table         // Sensu's pipelines in force
 }
 
-// selfWatch has the components that monitor the server itself: monitor and watchdog.
+// selfWatch has the components that monitor the server itself: the built-in checks and the watchdog
 type selfWatch struct {
 	monitor  *selfcheck.Monitor // of the built-in events
 	watchdog *watchdog.Watchdog
@@ -105,13 +105,13 @@ type httpHandlers struct {
 	admin  http.Handler
 }
 
-// Open opens all components of the server and applies the journal to the event view.
+// Open opens all components of the server and replays the journal into the in-memory event state
 func Open(ctx context.Context, cfg *config.Server, log *slog.Logger) (*Server, error) {
 	return OpenAt(ctx, cfg, log, time.Now)
 }
 
-// OpenAt opens the server like Open, with the clock now. The clock's times must have a monotonic reading, as those of
-// time.Now: deadlines depend on it when the wall clock is set.
+// OpenAt opens the server like Open, with the function `now` as its clock. The clock's times must have a monotonic
+// reading, as those of time.Now: deadlines depend on it when the wall clock is set.
 func OpenAt(ctx context.Context, cfg *config.Server, log *slog.Logger, now func() time.Time) (s *Server, err error) {
 	s = &Server{base: base{
 		cfg: cfg, log: log, now: now, started: now(), registry: prometheus.NewRegistry(), queues: newQueues(cfg), guard: &guard.Guard{Log: log},
@@ -207,7 +207,7 @@ func newQueues(cfg *config.Server) *queue.Registry {
 	return queue.NewRegistry(settings)
 }
 
-// workerCount returns the number of worker goroutines of the event view: one per CPU, at least two.
+// workerCount returns the number of worker goroutines that keep event states: one per CPU, at least two
 func workerCount() int { return max(2, runtime.GOMAXPROCS(0)) }
 
 // drainTime is how long a stop waits for agents to confirm the end of their sessions.
@@ -266,7 +266,7 @@ type component struct {
 	open func(context.Context) error
 }
 
-// stage is the step of the server's shutdown in which a background task stops.
+// stage is one of the three steps of the server's shutdown, in which background tasks stop
 type stage int
 
 // Stages of a stop, in the order in which their tasks end.
@@ -276,7 +276,7 @@ const (
 	reactions              // records transitions: ends when all tasks of back have ended, for the last snapshots wait for it
 )
 
-// task is a named background function of the server, with the stage of the shutdown in which it stops.
+// task is a named background function of the server, with the step of the shutdown in which it stops
 type task struct {
 	name  string
 	stage stage
@@ -289,8 +289,8 @@ type lifecycle struct {
 	closers []func() error
 }
 
-// task registers a background function that Server.Run starts, and stops in the given stage of the shutdown. It must
-// return when its context ends.
+// task registers a background function that Server.Run starts, and that stops in the given step of the shutdown. It
+// must return when its context ends.
 func (l *lifecycle) task(at stage, name string, run func(context.Context) error) {
 	l.tasks = append(l.tasks, task{name, at, run})
 }
@@ -317,8 +317,8 @@ type stages struct {
 	accepted  sync.WaitGroup // tasks of back that have not ended
 }
 
-// newStages creates one context for each stage in which the server's background tasks stop. The front ends with ctx;
-// a task that fails ends the front and the back.
+// newStages creates one context for each step of the shutdown, which ends the tasks of that step. The front ends with
+// ctx; a task that fails ends the front and the back.
 func newStages(ctx context.Context, tasks []task) *stages {
 	s := &stages{}
 	for _, t := range tasks {
@@ -341,7 +341,7 @@ func newStages(ctx context.Context, tasks []task) *stages {
 	return s
 }
 
-// start starts the tasks of a stage, each in a goroutine.
+// start starts the tasks that stop in one step of the shutdown, each in a goroutine
 func (s *stages) start(at stage, tasks []task) {
 	for _, t := range tasks {
 		if t.stage != at {

@@ -65,8 +65,8 @@ func start(t *testing.T, cfg *config.Server) (s *Server, stop func()) {
 	return s, stop
 }
 
-// TestOwnEventsSurviveRestart restarts the server and expects its built-in events; a second server on the same data
-// folder is refused.
+// TestOwnEventsSurviveRestart restarts the server and expects its built-in events to remain, and an error from a
+// second server on the same data folder
 func TestOwnEventsSurviveRestart(t *testing.T) {
 	cfg := settings(t, filepath.Join(t.TempDir(), "data"))
 	s, stop := start(t, cfg)
@@ -86,7 +86,8 @@ func TestOwnEventsSurviveRestart(t *testing.T) {
 	}
 }
 
-// The server deletes old compiled checks that neither the event view nor the journal refers to.
+// TestCollectOldDefinitions expects the server to delete old compiled checks to which neither event states nor the
+// journal refer
 func TestCollectOldDefinitions(t *testing.T) {
 	began := time.Now()
 	s, _ := start(t, settings(t, filepath.Join(t.TempDir(), "data")))
@@ -132,8 +133,8 @@ func TestAllQueuesListed(t *testing.T) {
 	}
 }
 
-// The event that reports a cloned agent (two machines with one identity) still exists after a restart of the server.
-// Package selfcheck tests that the next server continues the event.
+// TestCloneEventSurvivesRestart restarts the server and expects the event about a cloned agent (two machines with one
+// identity) to remain. Package selfcheck tests that the next server continues the event.
 func TestCloneEventSurvivesRestart(t *testing.T) {
 	cfg := settings(t, filepath.Join(t.TempDir(), "data"))
 	s, stop := start(t, cfg)
@@ -167,10 +168,10 @@ func (criticalCommit) Position() journal.Position { return journal.Position{Log:
 // Received returns a fixed time.
 func (criticalCommit) Received() int64 { return int64(365 * 24 * time.Hour) }
 
-// Listening returns one second as the time in which the server could hear its agents.
+// Listening returns one second of listening time, in which the server could receive results
 func (criticalCommit) Listening() time.Duration { return time.Second }
 
-// Sections returns the only section of the commit, which belongs to the first node.
+// Sections returns the only section (the records of one partition of nodes) of the commit
 func (criticalCommit) Sections() []journal.Section { return []journal.Section{1} }
 
 // Retain does nothing, because the test commit has no buffer to protect.
@@ -185,8 +186,8 @@ func (criticalCommit) Entries(_ journal.Section, fn func([]byte) error) error {
 		ServerResult: &wire.ServerResult{Chunk: model.BuiltinChunk(model.KeepaliveCheck), Status: model.Critical, Output: []byte("silent")}}))
 }
 
-// A snapshot is completed only after history has recorded the changes of events in it, so that a restart loses no
-// notification.
+// TestSnapshotWaitsForRecordedTransitions expects a snapshot to be completed only after history has the changes of
+// its events, so that a restart loses no notification
 func TestSnapshotWaitsForRecordedTransitions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		emits, goOn := make(chan struct{}), make(chan struct{})
@@ -223,7 +224,8 @@ func TestSnapshotWaitsForRecordedTransitions(t *testing.T) {
 	})
 }
 
-// An open problem that is missing in history, as after a kill of the server, is added to history at the next start.
+// TestLostProblemRestoredAtStart deletes an open problem from history, as a kill of the server may do, and expects it
+// in history after the next start
 func TestLostProblemRestoredAtStart(t *testing.T) {
 	cfg := settings(t, filepath.Join(t.TempDir(), "data"))
 	s, stop := start(t, cfg)
@@ -252,8 +254,8 @@ func TestLostProblemRestoredAtStart(t *testing.T) {
 	})
 }
 
-// Another machine may take over a node's name only after the node was silent for the keepalive timeout plus the
-// reconnect grace.
+// TestRemainingAbsence expects another machine to take over a node's name only after the node was silent for the
+// keepalive timeout plus the reconnect grace
 func TestRemainingAbsence(t *testing.T) {
 	now := time.Unix(10_000, 0)
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }

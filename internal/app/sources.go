@@ -25,8 +25,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// sources has the receivers of signals: Muster agents, Sensu agents, alerts. A node has a session with a Muster agent
-// or with a Sensu agent.
+// sources has the receivers of results: from Muster agents, Sensu agents, and alerts of Prometheus and Grafana. A
+// node has a session with a Muster agent or with a Sensu agent.
 type sources struct {
 	authority *pki.Authority
 	names     []string // of the server's certificate, in the order in which join tokens have them
@@ -37,7 +37,7 @@ type sources struct {
 	turns     *turns.Engine // distributes runs of round-robin checks
 }
 
-// connected reports whether a node has a session with any kind of agent.
+// connected reports whether a node has a session, with a Muster or a Sensu agent
 func (so *sources) connected(node model.NodeID) bool {
 	return so.sessions != nil && so.sessions.Connected(node) || so.bridge != nil && so.bridge.Connected(node)
 }
@@ -51,7 +51,7 @@ func (so *sources) connectedNodes() int {
 	return n
 }
 
-// agent returns the state of a node's session with any kind of agent; false: no session.
+// agent returns the state of a node's session with a Muster or a Sensu agent; false: no session
 func (so *sources) agent(node model.NodeID) (core.Agent, bool) {
 	a, ok := so.sessions.Agent(node)
 	if !ok && so.bridge != nil {
@@ -80,8 +80,8 @@ func (r runRequests) Ask(node model.NodeID, run wire.Run) error {
 	return r.sessions.Ask(r.Runs, node, run)
 }
 
-// openSessions opens the certificate authority, the engine of round-robin checks, and the receiver of agents'
-// sessions.
+// openSessions opens the certificate authority, the scheduler of round-robin checks, and the receiver of agent
+// sessions
 func (s *Server) openSessions(ctx context.Context) (err error) {
 	s.names = certificateNames(ctx, s.cfg)
 	if s.authority, err = pki.Open(s.path("pki"), s.names, s.now); err != nil {
@@ -121,13 +121,13 @@ func (s *Server) openSessions(ctx context.Context) (err error) {
 	return nil
 }
 
-// sessionLimits returns the configured limits of agents' sessions.
+// sessionLimits returns the configured limits of agent sessions
 func sessionLimits(cfg *config.Server) core.SessionLimits {
 	return core.SessionLimits{UnackedBytes: int(cfg.MaxUnacked),
 		Keepalive: time.Duration(cfg.KeepaliveInterval), Timeout: time.Duration(cfg.KeepaliveTimeout)}
 }
 
-// sourceConfig returns the settings that the receivers of Muster and Sensu agents share.
+// sourceConfig returns the settings that the receivers of Muster and Sensu agent sessions share
 func (s *Server) sourceConfig() core.Config {
 	return core.Config{
 		Journal: s.journal, Assignments: s.directory, Secret: s.secretValue, OnClone: s.monitor.ReportClone, OnRan: s.turns.RecordResult,
@@ -135,7 +135,7 @@ func (s *Server) sourceConfig() core.Config {
 	}
 }
 
-// lastRun returns the time of the last result of a round-robin check, from any node.
+// lastRun returns the time of the last result of a round-robin check on a node, from any agent
 func (s *Server) lastRun(node model.NodeID, check model.CheckID) (at time.Time, ok bool) {
 	st, ok := s.view.Get(node, model.CheckSource(check))
 	if !ok || st.Stream == 0 { // stream 0: results of the server itself
@@ -147,7 +147,8 @@ func (s *Server) lastRun(node model.NodeID, check model.CheckID) (at time.Time, 
 // missedBatch bounds the results that recordMissedRuns writes in one commit.
 const missedBatch = 1000
 
-// recordMissedRuns records an UNKNOWN result for each proxy node whose round-robin check no connected node could run.
+// recordMissedRuns records an UNKNOWN result for each proxy node (a node without an agent) whose round-robin check no
+// connected node could run
 func (s *Server) recordMissedRuns(ctx context.Context, list []turns.MissedRun) error {
 	results := make([]recorder.Result, 0, len(list))
 	for _, m := range list {
@@ -163,8 +164,8 @@ func (s *Server) recordMissedRuns(ctx context.Context, list []turns.MissedRun) e
 	return nil
 }
 
-// directoryWithFaults is the directory together with the planner's list of assignment errors. It adds a fault for
-// each round-robin check that no connected node can run.
+// directoryWithFaults combines the planner's directory of nodes with the list of assignment errors. It adds a fault
+// for each round-robin check that no connected node can run.
 type directoryWithFaults struct {
 	*directory.Directory
 	*plan.Inspector
@@ -178,7 +179,8 @@ func (l directoryWithFaults) Faults(namespace string) (list []plan.Fault, nodes 
 	return append(idle, list...), nodes + about
 }
 
-// currentDirectory is the planner's directory for receivers that declare a node or check and use it at once.
+// currentDirectory is the planner's directory for receivers that declare a node or check and need it in the directory
+// immediately
 type currentDirectory struct {
 	*directory.Directory
 	planner *plan.Planner
@@ -216,7 +218,7 @@ func (s *Server) openSensuReceiver(context.Context) (err error) {
 	return nil
 }
 
-// eventIndex tells the receiver of Sensu agents whether an event exists.
+// eventIndex tells the receiver of Sensu agent sessions whether an event exists
 type eventIndex struct{ *event.View }
 
 // HasEvent reports whether a check on a node has an event.
@@ -276,7 +278,7 @@ func (s *Server) absenceLeft(node intent.NodeInfo) time.Duration {
 	return remainingAbsence(sum, need, s.started, node.Written, s.now())
 }
 
-// remainingAbsence returns how much longer a node must be absent before another machine may take its name. The
+// remainingAbsence returns how much longer a node must be silent before another machine may take over its name. The
 // absence counts from the last of: the start of the server, the write of the node's row (a machine that just joined
 // connects soon), the node's last sign of life. A node that the listening clock does not call silent yet has at least
 // a second left, unless it stopped on purpose or never connected.
@@ -294,7 +296,7 @@ func remainingAbsence(sum event.Summary, need time.Duration, started, written, n
 	return max(wait, 0)
 }
 
-// agentNodes gives the receiver of agents access to nodes, in the intent store and the planner's directory.
+// agentNodes gives the receiver of agent sessions access to nodes, in the database and in the planner's directory
 type agentNodes struct {
 	intent    *intent.Service
 	directory *directory.Directory

@@ -28,7 +28,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// openIntent opens the store of resources, users and nodes.
+// openIntent opens the database of declared resources, users and nodes
 func (s *Server) openIntent(ctx context.Context) error {
 	store, err := intentdb.Open(ctx, datadir.IntentDB(s.cfg), s.now)
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *Server) openIntent(ctx context.Context) error {
 	return s.intent.CloseInterruptedRuns(ctx)
 }
 
-// previewImpact returns the nodes on which planned changes would have an effect, without applying the changes.
+// previewImpact returns the nodes that planned changes would affect, without applying the changes
 func (s *Server) previewImpact(ctx context.Context, writes []intent.Write) ([]intent.Placement, int, error) {
 	if err := s.planner.CatchUp(ctx); err != nil {
 		return nil, 0, err
@@ -91,7 +91,7 @@ func (s *Server) recordLimitHit(namespace, limit, reason string) {
 	s.sessions.Limiter().Hit(&core.Node{ID: lowest, Name: name, Namespace: id}, limit, reason)
 }
 
-// openHistory opens the store of problems, transitions and deliveries.
+// openHistory opens the database of problems, event changes and deliveries
 func (s *Server) openHistory(ctx context.Context) (err error) {
 	s.history, err = history.Open(ctx, datadir.HistoryDB(s.cfg), history.SizeLimit{
 		Budget: int64(s.cfg.HistoryBudget), KeepFree: max(int64(s.cfg.JournalReserve), leastFree),
@@ -108,13 +108,12 @@ func (s *Server) openHistory(ctx context.Context) (err error) {
 // leastFree is the least free disk space that history leaves to the journal, beside the journal's reserve.
 const leastFree = 64 << 20
 
-// intentMark returns the present revision of the declared resources and the ids of the open databases, for a journal
-// record.
+// intentMark returns the current revision of the declared resources and the ids of the open databases, to be recorded
+// in the journal
 func intentMark(s *Server) wire.IntentMark { return s.beside.Mark(s.directory.Revision()) }
 
-// markRecorded writes to the journal how far history has recorded changes, before notifications of these changes are
-// sent. A journal that does not commit delays them by a short
-// time.
+// markRecorded writes to the journal up to which change the history is complete, before notifications about these
+// changes are sent. A journal that does not commit delays them by a short time.
 func markRecorded(ctx context.Context, s *Server) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -156,13 +155,13 @@ func (s *Server) openPlanner(ctx context.Context) (err error) {
 	return s.planner.Load(ctx)
 }
 
-// secretValue returns the value of a Secret for an agent.
+// secretValue returns the value of a Secret for an agent's check
 func (st *stores) secretValue(ctx context.Context, namespace, name string) (core.SecretValue, error) {
 	v, err := st.secrets.Resolve(ctx, namespace, name)
 	return core.SecretValue{Text: v.Text, Lease: v.Lease}, err
 }
 
-// secretText returns the value of a Secret for a handler.
+// secretText returns the value of a Secret for a handler on the server
 func (st *stores) secretText(ctx context.Context, namespace, name string) (string, error) {
 	v, err := st.secrets.Resolve(ctx, namespace, name)
 	return v.Text, err

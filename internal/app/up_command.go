@@ -134,8 +134,8 @@ const agentStopTime = 6 * time.Second
 // slowStart is the duration of a start after which its reason is shown.
 const slowStart = 3 * time.Second
 
-// awaitReady waits until the server is ready and prints the start page. After slowStart it prints the reason why the
-// server is not ready. It prints a new password in any case.
+// awaitReady waits until the server is ready and prints the start page of muster up. After slowStart it prints the
+// reason why the server is not ready. It prints a new password in any case.
 func (u *Up) awaitReady(ctx context.Context, s *Server, password string) {
 	late, tick := time.After(slowStart), time.NewTicker(20*time.Millisecond)
 	defer tick.Stop()
@@ -157,7 +157,8 @@ func (u *Up) awaitReady(ctx context.Context, s *Server, password string) {
 	u.showStart(s, password)
 }
 
-// showPassword prints the password of the new administrator if the start page, which contains it, was not printed.
+// showPassword prints the password of the new administrator if the start page of muster up, which contains it, was
+// not printed
 func (u *Up) showPassword(password string) {
 	if password != "" {
 		fmt.Fprintf(u.Out, "user admin, password %s (shown once)\n", password)
@@ -330,8 +331,9 @@ func adminGrants(users *access.Service) access.Grants {
 	return g
 }
 
-// sameServer reports whether the context c belongs to this server, whose context is now. An equal address is not enough:
-// another data folder is another server. Equal CA and tokens are not enough: a copy of the data folder has them, too.
+// sameServer reports whether the context (saved login) c belongs to this server, whose own context is `now`. An equal
+// address is not enough: another data folder is another server. Equal CA and tokens are not enough: a copy of the
+// data folder has them, too.
 func sameServer(users *access.Service, c, now *client.Context) bool {
 	if c.Server != "" && c.Server != now.Server && c.Data != now.Data {
 		return false

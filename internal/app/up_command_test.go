@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// newTestUp returns a muster up without an agent, with its context file at this path.
+// newTestUp returns a muster up without an agent, whose context file (address and login) is at this path
 func newTestUp(t *testing.T, context string) (*Up, *Server) {
 	t.Helper()
 	cfg := settings(t, filepath.Join(t.TempDir(), "data"))
@@ -26,7 +26,7 @@ func newTestUp(t *testing.T, context string) (*Up, *Server) {
 	return &Up{Config: cfg, Context: context, Program: "muster", Out: io.Discard, Log: s.log}, s
 }
 
-// saveAndLoad saves the context file of muster up and loads it again.
+// saveAndLoad saves the context file (server address and login) of muster up and loads it again
 func saveAndLoad(t *testing.T, u *Up, s *Server) client.Context {
 	t.Helper()
 	u.replacedServer, u.replacedFile = "", ""
@@ -39,8 +39,8 @@ func saveAndLoad(t *testing.T, u *Up, s *Server) client.Context {
 	return c
 }
 
-// muster up keeps the login of another server in a separate file, if that server had the same address but another
-// data folder.
+// TestContextOfAnotherServerMoves expects muster up to move the login of another server (same address, other data
+// folder) to a separate file
 func TestContextOfAnotherServerMoves(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "context.yaml")
 	u, s := newTestUp(t, path)
@@ -65,7 +65,7 @@ func TestContextOfAnotherServerMoves(t *testing.T) {
 	}
 }
 
-// Two servers use one context file in turn: each finds its own login again.
+// TestMovedContextReturns lets two servers use one context file in turn and expects each to find its own login again
 func TestMovedContextReturns(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "context.yaml")
@@ -92,7 +92,8 @@ func TestMovedContextReturns(t *testing.T) {
 	}
 }
 
-// muster up keeps a saved login that is still valid for its server, also after a change of the port.
+// TestUpKeepsValidToken expects muster up to keep a saved login that is still valid for its server, also after a
+// change of the port
 func TestUpKeepsValidToken(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "context.yaml")
 	u, s := newTestUp(t, path)
@@ -112,7 +113,7 @@ func TestUpKeepsValidToken(t *testing.T) {
 	}
 }
 
-// The default checks of muster up equal the example in the documentation.
+// TestStarterSetEqualsExample expects the default checks of muster up to equal the example in the documentation
 func TestStarterSetEqualsExample(t *testing.T) {
 	const example = "../../docs/examples/starter.yaml"
 	got, err := os.ReadFile(example)

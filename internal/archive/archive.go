@@ -33,7 +33,7 @@ const (
 	responseHeader = 30 * time.Second // from request to the header of the response
 )
 
-// Options has the folder of archives, and functions that read the intent and report errors.
+// Options has the folder of archives, and functions that read the declared Assets and report errors
 type Options struct {
 	Dir      string // folder of the store
 	Assets   func(ctx context.Context) ([]model.Resource, error)
@@ -45,8 +45,8 @@ type Options struct {
 	Log      *slog.Logger
 }
 
-// Archive stores the archives that Assets name, and fetches missing ones. It fetches those with an address, and
-// removes those that no Asset names any more. Safe for concurrent use.
+// Archive stores the archives (programs for checks and handlers) that Assets name, and downloads missing ones. It
+// fetches those with an address, and removes those that no Asset names any more. Safe for concurrent use.
 type Archive struct {
 	o     Options
 	store *asset.Store
@@ -58,7 +58,7 @@ type Archive struct {
 	failed           map[asset.Sum]fetchFailure
 }
 
-// fetchFailure describes the last failed fetch of an archive.
+// fetchFailure holds the error of an archive's last failed download, and the time of the next attempt
 type fetchFailure struct {
 	text  string
 	wait  time.Duration
@@ -114,7 +114,7 @@ func (a *Archive) Run(ctx context.Context) error {
 	}
 }
 
-// readAssets reads from the intent the archives of all Assets with their addresses.
+// readAssets reads the declared Assets and returns their archives with the download addresses
 func (a *Archive) readAssets(ctx context.Context) error {
 	all, err := a.o.Assets(ctx)
 	if err != nil {
@@ -145,7 +145,7 @@ func (a *Archive) readAssets(ctx context.Context) error {
 	return nil
 }
 
-// isNamed reports whether an Asset names the archive with this sum.
+// isNamed reports whether an Asset refers to the archive with this SHA-512
 func (a *Archive) isNamed(sum asset.Sum) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -270,7 +270,7 @@ func (a *Archive) State(sum asset.Sum) v1.Archive {
 	return out
 }
 
-// ServeHTTP returns the missing and damaged archives of Assets, for muster doctor.
+// ServeHTTP answers muster doctor with the missing and damaged archives of Assets
 func (a *Archive) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), doctor.LookAtAssets)
 	defer cancel()

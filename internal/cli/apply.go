@@ -168,8 +168,8 @@ func diffCommand(s *commandLine) *cobra.Command {
 	}, printResourceDiffs)
 }
 
-// previewCommand fills in the common parts of muster plan and muster diff, which show the effect of apply without
-// applying it.
+// previewCommand adds the common parts of the commands muster plan and muster diff, which show the effect of apply
+// without applying it
 func previewCommand(s *commandLine, d command, print func(*commandCall, v1.Applied) error) *cobra.Command {
 	f := &applyFlags{}
 	d.flags, d.check = f.registerPreviewFlags, f.validate
@@ -194,7 +194,7 @@ func (c *commandCall) printApplyResult(done v1.Applied, err error) error {
 	return printResourceChanges(c, done)
 }
 
-// printResourceChanges writes one line per applied resource: its change, and the number of nodes that it lands on.
+// printResourceChanges writes one line per applied resource: its change, and the number of nodes to which it applies
 func printResourceChanges(c *commandCall, applied v1.Applied) error {
 	if c.Format.IsForPrograms() {
 		return c.WriteValue(applied)
@@ -221,7 +221,8 @@ func printResourceChanges(c *commandCall, applied v1.Applied) error {
 	return nil
 }
 
-// printNewlyNotifiedProblems prints which handlers are notified of already open problems after a change of routes, or would be.
+// printNewlyNotifiedProblems prints which handlers are notified about problems that were already open before a change
+// of routes
 func printNewlyNotifiedProblems(c *commandCall, applied v1.Applied) {
 	for _, t := range applied.Taken {
 		var handlers []string
@@ -270,7 +271,7 @@ func printNewlyNotifiedProblems(c *commandCall, applied v1.Applied) {
 	}
 }
 
-// resourceChangeText returns the change of a resource in words: "created", "would be renamed shop01".
+// resourceChangeText returns the change of a resource in words, such as "created" or "would be renamed shop01"
 func resourceChangeText(o v1.Outcome, dryRun bool) string {
 	op := o.Op
 	op += textWhen(o.Was != "", " "+o.Name)
@@ -313,7 +314,7 @@ func printResourcesToPrune(c *commandCall, planned v1.Applied, owner string) {
 	}
 }
 
-// printApplyRefusal writes the reason why apply would refuse the previewed change.
+// printApplyRefusal writes the reason why the server would refuse to apply the previewed change
 func printApplyRefusal(c *commandCall, applied v1.Applied) {
 	if r := applied.Refused; r != nil {
 		c.Printf("%s %s\n", screen.Cell{Text: "apply would refuse this change:", Colour: screen.Red}, r.Detail)
@@ -323,8 +324,8 @@ func printApplyRefusal(c *commandCall, applied v1.Applied) {
 	}
 }
 
-// previewExitError returns the exit code of muster plan or diff: of the reason to refuse the change, or 20 if apply
-// would change something.
+// previewExitError returns the exit code of muster plan or diff: that of the error if apply would be refused, else 20
+// if apply would change something
 func previewExitError(applied v1.Applied) error {
 	if r := applied.Refused; r != nil {
 		for class := model.Internal; class <= model.Stale; class++ {

@@ -81,8 +81,8 @@ func TestApplyOwnedFolder(t *testing.T) {
 	x.expectOutput("", "get checks", 0, "no checks")
 }
 
-// TestLintListsFlawsAsJSON expects muster lint -o json to list each error with its place in the file; valid files
-// give an empty list.
+// TestLintListsFlawsAsJSON expects muster lint -o json to list each error with file, line and column, and an empty
+// list for valid files
 func TestLintListsFlawsAsJSON(t *testing.T) {
 	rig := apitest.NewServer(t)
 	x := newTerminal(t, rig)
@@ -123,8 +123,8 @@ func TestDeleteIsAllOrNothing(t *testing.T) {
 	x.expectOutput("", "audit --limit 2", 0, "changed 2 resources")
 }
 
-// TestDeleteSelections deletes resources by labels, by file and by --all, and a non-empty namespace only with
-// --cascade.
+// TestDeleteSelections deletes resources by labels, by file and by --all, and expects that a non-empty namespace is
+// deleted only with --cascade
 func TestDeleteSelections(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	x.writeFile("disk.yaml", disk)

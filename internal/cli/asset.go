@@ -86,8 +86,8 @@ func sha512OfFile(path string) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// addBuildToAsset writes a build into the spec of an asset; it replaces the build for the same machines. A
-// concurrent change of the asset is a conflict.
+// addBuildToAsset adds a build (the archive for one platform) to the spec of an asset, or replaces the build for the
+// same platform. A concurrent change of the asset is a conflict.
 func addBuildToAsset(c *commandCall, f *changeFlags, name string, build model.AssetBuild) (v1.Applied, error) {
 	k := kind.Asset()
 	namespace, name, err := c.findObject(k.KindInfo, name)
@@ -126,7 +126,8 @@ func addBuildToAsset(c *commandCall, f *changeFlags, name string, build model.As
 	})
 }
 
-// assetBuildRow is one row of muster asset list: a build of an asset, and the state of its archive.
+// assetBuildRow is one row of muster asset list: a build (the archive for one platform) of an asset, and the state of
+// its archive
 type assetBuildRow struct {
 	Namespace string           `json:"namespace"`
 	Name      string           `json:"name"`

@@ -77,13 +77,14 @@ func auditCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// noChangesText returns the line in place of an empty list of recorded changes.
+// noChangesText returns the line to print if no changes are recorded
 func noChangesText(kind, namespace, name string) string {
 	return "no recorded changes" + textWhen(kind != "", " of "+strings.TrimSuffix(resourceRefText(kind, "", name), "/")) +
 		textWhen(namespace != "", " in namespace "+namespace)
 }
 
-// groupChangesByRevision puts the changes of one revision of intent, that is of one command, into one group.
+// groupChangesByRevision groups audit records by revision of the declared resources, so that the changes of one
+// command stay together
 func groupChangesByRevision(changes []v1.Change) (groups [][]v1.Change) {
 	for i, c := range changes {
 		if i == 0 || c.Revision != changes[i-1].Revision {
@@ -94,7 +95,8 @@ func groupChangesByRevision(changes []v1.Change) (groups [][]v1.Change) {
 	return groups
 }
 
-// printChangesOfRevision writes a single change in one line, and several changes below a line with their author.
+// printChangesOfRevision writes the changes that one command made: a single one in one line, several below a line
+// with their author
 func printChangesOfRevision(c *commandCall, changes []v1.Change, diff bool, most int) {
 	head := changes[0]
 	c.Printf("%6d  %s  ", head.Revision, c.DateAndTime(head.At))
@@ -145,7 +147,7 @@ func changeActionText(c v1.Change) string {
 	return verb + " " + resourceRefText(c.Kind, c.Namespace, c.Name) + textWhen(c.More > 0, fmt.Sprintf(" and %d more", c.More))
 }
 
-// printPatch prints a unified difference in colours, without its lines with file names.
+// printPatch prints a unified diff in colours, without the lines that name the files
 func printPatch(c *commandCall, patch string) {
 	for line := range strings.Lines(patch) {
 		cell := screen.Cell{Text: strings.TrimRight(line, "\n")}
@@ -176,7 +178,7 @@ func whyCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// printCheckTrace writes the trace of a check on a node: each step, and indented below the step its causes.
+// printCheckTrace prints the trace of a check on a node: each step, with its causes indented below it
 func printCheckTrace(c *commandCall, trace v1.Trace) {
 	c.Printf("%s in namespace %s\n\n", trace.Node+textWhen(trace.Check != "", "/"+trace.Check), trace.Namespace)
 	last := ""
@@ -186,7 +188,7 @@ func printCheckTrace(c *commandCall, trace v1.Trace) {
 	}
 }
 
-// printTraceStep prints one step of the trace of a check and, indented below, the steps that cause it.
+// printTraceStep prints one step of a check's trace, with the steps that caused it indented below it
 func printTraceStep(c *commandCall, before string, link v1.Link) {
 	text := screen.Cell{Text: "  " + link.Text}
 	if !link.At.IsZero() {

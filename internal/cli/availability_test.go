@@ -14,14 +14,14 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// journaledResult is a result in the journal.
+// journaledResult is one check result that the test reads from the journal
 type journaledResult struct {
 	at     time.Time
 	status model.Status
 }
 
-// availabilityOf computes an event's seconds per status from its results in the journal, for comparison with the
-// report.
+// availabilityOf computes the seconds that an event spent in each status from its results in the journal, to verify
+// the availability report
 func availabilityOf(results []journaledResult, since, until time.Time) (seconds [4]float64, nothing float64) {
 	nothing = until.Sub(since).Seconds()
 	for i, r := range results {
@@ -40,8 +40,8 @@ func availabilityOf(results []journaledResult, since, until time.Time) (seconds 
 	return seconds, nothing
 }
 
-// TestAvailabilityAgreesWithJournal compares the availability report with a computation from the results in the
-// journal.
+// TestAvailabilityAgreesWithJournal compares the availability report with seconds per status computed from the
+// results in the journal
 func TestAvailabilityAgreesWithJournal(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.RunReactor()
@@ -100,7 +100,7 @@ func TestAvailabilityAgreesWithJournal(t *testing.T) {
 	x.expectOutput("", "report availability --since 9000d --until 8000d", 0, "no event has results from ")
 }
 
-// TestPastOutputsAreOfThen lists events at a past time and expects no output of a later result.
+// TestPastOutputsAreOfThen lists events at a past time and expects outputs of that time, not of later results
 func TestPastOutputsAreOfThen(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.RunReactor()

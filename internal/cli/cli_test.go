@@ -157,7 +157,7 @@ func FuzzArguments(f *testing.F) {
 	})
 }
 
-// TestReadShadowLimit reads shadow notifications up to a limit and expects a note about those left out.
+// TestReadShadowLimit reads notifications of shadow namespaces up to a limit and expects a note about those left out
 func TestReadShadowLimit(t *testing.T) {
 	until := time.Unix(1e9, 0)
 	for _, c := range []struct{ there, pages, held int }{{0, 1, 0}, {250, 3, 250}, {1000, 10, 1000}, {1001, 10, 1000}, {1e9, 10, 1000}} {

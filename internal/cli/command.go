@@ -25,8 +25,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// command describes one command of the tree: usage, help, flags, completion and run function. Its description and
-// examples stand in help.md.
+// command describes one command of the command line: usage, help, flags, completion and run function. Its description
+// and examples stand in help.md.
 type command struct {
 	use, short   string
 	aliases      []string
@@ -54,7 +54,7 @@ type commandCall struct {
 	sortBy string // path of the values by which a list is sorted; empty: the list's own order
 }
 
-// buildCommand makes the cobra command of a description.
+// buildCommand makes the cobra command for a description of type command
 func (s *commandLine) buildCommand(d command) *cobra.Command {
 	c := &cobra.Command{Use: d.use, Short: d.short, Aliases: d.aliases, Args: d.args, ValidArgsFunction: d.complete, RunE: printHelp}
 	c.AddCommand(d.commands...)
@@ -103,7 +103,7 @@ func printHelp(c *cobra.Command, _ []string) error { return c.Help() }
 //go:embed help.md
 var helpPage string
 
-// setHelp sets description and examples of a command, and of all commands below it, from its section of help.md.
+// setHelp sets the description and examples of a command and its subcommands from their sections of help.md
 func setHelp(c *cobra.Command) {
 	if _, section, found := strings.Cut(helpPage, "\n## "+c.CommandPath()+"\n"); found {
 		section, _, _ = strings.Cut(section, "\n## ")
@@ -124,8 +124,8 @@ func (c *commandCall) printValue(value any, people func()) error {
 	return nil
 }
 
-// fetchAndPrint returns the run function of a command that fetches one value: -o json and yaml write the value as it
-// is, print writes it for people.
+// fetchAndPrint returns the run function of a command that fetches one value, and writes it as JSON or YAML for
+// programs or calls print for people
 func fetchAndPrint[T any](fetch func(*commandCall) (T, error), print func(*commandCall, T)) func(*commandCall) error {
 	return func(c *commandCall) error {
 		value, err := fetch(c)
@@ -136,7 +136,7 @@ func fetchAndPrint[T any](fetch func(*commandCall) (T, error), print func(*comma
 	}
 }
 
-// readAndPrintList returns the action of a command that prints one list.
+// readAndPrintList returns the run function of a command that fetches and prints one list
 func readAndPrintList[T any](read func(*commandCall) (listOutput[T], error)) func(*commandCall) error {
 	return func(c *commandCall) error {
 		l, err := read(c)
@@ -147,8 +147,8 @@ func readAndPrintList[T any](read func(*commandCall) (listOutput[T], error)) fun
 	}
 }
 
-// forEachArgument returns the run function of a command that handles its arguments one by one; done is the line
-// printed after each.
+// forEachArgument returns the run function of a command that handles its arguments one by one, and prints the line
+// `done` after each
 func forEachArgument(do func(*commandCall, string) error, done string) func(*commandCall) error {
 	return func(c *commandCall) error {
 		for _, arg := range c.args {
@@ -161,7 +161,7 @@ func forEachArgument(do func(*commandCall, string) error, done string) func(*com
 	}
 }
 
-// textWhen returns the text if show is true, else an empty text.
+// textWhen returns the text if `show` is true, else an empty text
 func textWhen(show bool, text string) string {
 	if show {
 		return text
@@ -178,7 +178,7 @@ func mapTexts[T any](items []T, text func(T) string) []string {
 	return list
 }
 
-// listOutput is the output of a list command: rows of a table for people, and one value for programs.
+// listOutput is the output of a list command: table rows for people, and one JSON or YAML value for programs
 type listOutput[T any] struct {
 	value   any // for programs
 	items   []T
@@ -188,7 +188,7 @@ type listOutput[T any] struct {
 	notes   []string      // lines below the table; empty ones are left out
 }
 
-// sortRows sorts items in place by the value at a path; an empty path keeps their order.
+// sortRows sorts items in place by the value at a JSON path; an empty path keeps their order
 func sortRows[T any](path string, items []T) error {
 	if path == "" {
 		return nil
@@ -204,7 +204,7 @@ func sortRows[T any](path string, items []T) error {
 	return nil
 }
 
-// WriteValue prints a value as -o requests: as JSON, as YAML, or only the names of objects.
+// WriteValue prints a value in the format of flag -o: as JSON, as YAML, or as the names of its objects only
 func (c *commandCall) WriteValue(value any) error {
 	if c.Format != screen.Name {
 		return c.Screen.WriteValue(value)
@@ -219,7 +219,8 @@ func (c *commandCall) WriteValue(value any) error {
 	return nil
 }
 
-// WriteDocument writes a value as one document of several for programs; with -o name the name of the object.
+// WriteDocument writes a value as one of several JSON or YAML documents; with -o name it writes the name of the
+// object
 func (c *commandCall) WriteDocument(value any) error {
 	if c.Format == screen.Name {
 		return c.WriteValue(value)
@@ -227,6 +228,7 @@ func (c *commandCall) WriteDocument(value any) error {
 	return c.Screen.WriteDocument(value)
 }
 
+// print prints the list as a table for people, or as a value for programs
 func (l listOutput[T]) print(c *commandCall) error {
 	if err := sortRows(c.sortBy, l.items); err != nil {
 		return err
@@ -253,23 +255,23 @@ type listFlags struct {
 	limit int
 }
 
-// registerLimit adds the flag --limit to a command; rows is its default.
+// registerLimit adds the flag --limit to a command, with the default `rows`
 func (f *listFlags) registerLimit(flags *pflag.FlagSet, rows int) {
 	flags.IntVar(&f.limit, "limit", rows, "maximum number of rows (0: all)")
 }
 
-// registerSelector adds the flag -l (label selector) to a command, with a help text that begins with the parameter of.
+// registerSelector adds the flag -l (label selector) to a command; `of` begins its help text
 func (f *listFlags) registerSelector(flags *pflag.FlagSet, of string) {
 	flags.StringVarP(&f.Selector, "selector", "l", "", of+": env=prod,tier!=db,owner,!old")
 }
 
-// registerWhere adds the flag --where (CEL condition) to a command; the parameter over describes the variables of the
-// condition.
+// registerWhere adds the flag --where (CEL condition) to a command; `over` describes the variables of the condition
+// in the help text
 func (f *listFlags) registerWhere(flags *pflag.FlagSet, over string) {
 	flags.StringVar(&f.Where, "where", "", "CEL over "+over)
 }
 
-// hasFilter reports whether -l or --where leaves rows out of the list.
+// hasFilter reports whether the flag -l or --where is set, so that the list may lack rows
 func (f *listFlags) hasFilter() bool { return f.RowFilter != (v1.RowFilter{}) }
 
 // whereRowHelp returns the help text about the variable row of the flag --where, for lists of other objects than
@@ -293,8 +295,7 @@ func registerMessageFlag(flags *pflag.FlagSet, to *string, usage string) {
 	flags.StringVarP(to, "message", "m", "", usage)
 }
 
-// commandLine holds the state that all commands of one command line share: the environment, and the flags that
-// choose server and namespace.
+// commandLine holds the state that all commands of one command line share: environment, server address and namespace
 type commandLine struct {
 	*Env
 	server, ca, contextFile string
@@ -303,13 +304,13 @@ type commandLine struct {
 	allNamespaces           bool // -A
 }
 
-// screen returns a new screen for the output of a command.
+// screen returns a new Screen, which writes the output of one command for the terminal
 func (s *commandLine) screen() *screen.Screen {
 	return &screen.Screen{Out: s.Stdout, Err: s.Stderr, Width: s.Width, Colours: s.Colour, Zone: s.Zone, Now: s.Now, Format: screen.Narrow, Program: s.Program}
 }
 
-// clientContext returns the server, CA and token to use: flags win over environment variables, and these win over
-// the context file.
+// clientContext returns the server, CA and token to use: flags first, then environment variables, then the context
+// file
 func (s *commandLine) clientContext() (client.Context, error) {
 	path, err := s.contextPath()
 	if err != nil && s.server == "" && s.Getenv("MUSTER_SERVER") == "" {
@@ -335,7 +336,7 @@ func (s *commandLine) clientContext() (client.Context, error) {
 	return c, nil
 }
 
-// contextPath returns the path of the context file.
+// contextPath returns the path of the context file, which stores server address and login
 func (s *commandLine) contextPath() (string, error) {
 	if s.contextFile != "" {
 		return s.contextFile, nil
@@ -375,7 +376,8 @@ func (s *commandLine) listNamespace() string {
 	return s.objectNamespace()
 }
 
-// kindNamespace returns the namespace in which a command lists the objects of a kind; empty: in all, or the kind has none.
+// kindNamespace returns the namespace in which a command lists objects of a kind; empty: all namespaces, or the kind
+// has none
 func (s *commandLine) kindNamespace(k model.KindInfo) string {
 	if !k.Namespaced {
 		return ""

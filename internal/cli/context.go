@@ -8,7 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// contextCommand makes the commands that choose among the contexts: servers to which the user logged in.
+// contextCommand makes the command group muster context, for the saved logins to several servers
 func contextCommand(s *commandLine) *cobra.Command {
 	return s.buildCommandGroup("context", "List and choose servers that you logged in to", contextListCommand(s), contextUseCommand(s), contextDeleteCommand(s))
 }
@@ -68,7 +68,7 @@ func contextDeleteCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// listContexts returns the context in use and the other saved contexts.
+// listContexts returns the context (saved server login) in use and the other saved contexts
 func listContexts(s *commandLine) ([]client.NamedContext, error) {
 	path, err := s.contextPath()
 	if err != nil {
@@ -77,7 +77,7 @@ func listContexts(s *commandLine) ([]client.NamedContext, error) {
 	return client.Contexts(path)
 }
 
-// findContext returns the context of a name, and the path of the file of the context in use.
+// findContext returns the context (saved server login) with this name, and the file path of the context in use
 func findContext(s *commandLine, name string) (x client.NamedContext, path string, err error) {
 	list, err := listContexts(s)
 	if err != nil {
@@ -96,7 +96,7 @@ func findContext(s *commandLine, name string) (x client.NamedContext, path strin
 	return x, "", e.WithHint("list contexts: muster context list")
 }
 
-// completeContexts offers the names of contexts.
+// completeContexts offers the names of contexts (saved server logins) for shell completion
 func completeContexts(s *commandLine) completion {
 	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		list, _ := listContexts(s)

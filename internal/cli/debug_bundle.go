@@ -227,7 +227,7 @@ func adminURL(text string) string {
 	return "http://" + text
 }
 
-// bundleFile is one file of a debug bundle.
+// bundleFile is one file of a debug bundle, with the function that reads its content
 type bundleFile struct {
 	Name        string // of the file
 	Description string // its description in the README

@@ -26,7 +26,7 @@ import (
 // maxFile limits one file, in bytes.
 const maxFile = 32 << 20
 
-// declaredResource is one resource that a file declares, and the place of its fields in the file.
+// declaredResource is one resource that a file declares, with the line and column of its fields
 type declaredResource struct {
 	body    json.RawMessage
 	located *kind.LocatedResource
@@ -89,8 +89,7 @@ func (s *commandLine) findDuplicates(docs []declaredResource) (flaws model.Flaws
 	return flaws
 }
 
-// fileReader collects the resources of many files, and all their flaws, so that people see all of
-// them at once.
+// fileReader collects the resources of many files and all errors in them, so that people see all errors at once
 type fileReader struct {
 	*commandLine
 	docs  []declaredResource
@@ -144,7 +143,7 @@ func (r *fileReader) readFolder(root string) error {
 	})
 }
 
-// readFile reads a file, or standard input for "-", and returns the name to use in messages.
+// readFile reads a file, or standard input for "-", and returns the name of the file for messages
 func (s *commandLine) readFile(path string) (name string, data []byte, err error) {
 	if path == "-" {
 		if data, err = io.ReadAll(io.LimitReader(s.Stdin, maxFile+1)); err != nil {
@@ -179,8 +178,7 @@ func (s *commandLine) decodeDocuments(name string, data []byte) ([]declaredResou
 	return docs, nil
 }
 
-// separateFlaws returns the list of errors in files that an error contains; an error of any other type is returned
-// unchanged.
+// separateFlaws returns the list of file errors that an error contains, or any other error unchanged
 func separateFlaws(err error) (model.Flaws, error) {
 	var flaws model.Flaws
 	if errors.As(err, &flaws) {
@@ -189,7 +187,7 @@ func separateFlaws(err error) (model.Flaws, error) {
 	return nil, err
 }
 
-// findOtherOwners finds resources in files with an owner that differs from the flag --owner.
+// findOtherOwners finds resources in files whose declared owner differs from the flag --owner
 func findOtherOwners(docs []declaredResource, owner string) (flaws model.Flaws) {
 	for _, d := range docs {
 		if o := d.located.Metadata.Owner; owner != "" && o != "" && o != owner {
@@ -200,7 +198,7 @@ func findOtherOwners(docs []declaredResource, owner string) (flaws model.Flaws) 
 	return flaws
 }
 
-// sensuNotes returns one note per file that names its kinds of resources that exist only for Sensu.
+// sensuNotes returns one note per file with resources of kinds that Muster keeps only for Sensu users
 func (s *commandLine) sensuNotes(docs []declaredResource) (notes []string) {
 	parts, files := map[string][]string{}, []string{}
 	for _, d := range docs {

@@ -11,8 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// deleteFlags holds the flags that choose the resources to delete; without any of them, arguments name the
-// resources.
+// deleteFlags holds the flags that select the resources to delete; without them, the arguments name the resources
 type deleteFlags struct {
 	changeFlags
 	resourceSelection

@@ -48,19 +48,19 @@ func describeCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// printField writes one field of a description.
+// printField writes one field, its name and value, in the output of muster describe
 func (c *commandCall) printField(name, format string, args ...any) {
 	c.Field(fieldColumns, name, format, args...)
 }
 
-// printNonEmptyField prints one field of a description, unless its text is empty.
+// printNonEmptyField prints one field in the output of muster describe, unless its value is empty
 func (c *commandCall) printNonEmptyField(name, text string) {
 	if text != "" {
 		c.printField(name, "%s", text)
 	}
 }
 
-// printItem writes one item below a title of a description.
+// printItem writes one list item below a title in the output of muster describe
 func (c *commandCall) printItem(name, format string, args ...any) {
 	c.Field(fieldColumns+2, "  "+name, format, args...)
 }
@@ -170,7 +170,7 @@ func describeChanges(c *commandCall, k kind.Kind, namespace, name string) error 
 	return nil
 }
 
-// printDeclaration writes the resource as apply accepts it, without the fields of the server.
+// printDeclaration writes the resource as YAML that apply accepts, without fields that the server sets
 func printDeclaration(c *commandCall, k kind.Kind, r *model.Resource) error {
 	data, err := json.Marshal(model.Resource{APIVersion: r.APIVersion, Kind: r.Kind, Metadata: r.Metadata, Spec: k.Declared(r.Spec)})
 	if err != nil {
@@ -188,8 +188,8 @@ func printDeclaration(c *commandCall, k kind.Kind, r *model.Resource) error {
 	return nil
 }
 
-// handlersWithFaults returns the names of handlers, each with the reason why the handler cannot take a message about
-// a removed node; empty: no fault.
+// handlersWithFaults formats handler names, each with the reason why the handler cannot notify about a removed node,
+// if there is one
 func handlersWithFaults(c *commandCall, namespace string, refs []string) (string, error) {
 	notes := make([]string, len(refs))
 	for i, ref := range refs {
@@ -277,7 +277,7 @@ func printEventFields(c *commandCall, e *v1.Event) {
 	c.printField("results", "%d applied, %d lost%s", e.Results, e.Lost, stream)
 }
 
-// printOutput writes text of a plug-in below a title.
+// printOutput writes the output of a check or hook below a title
 func printOutput(c *commandCall, title, output string) {
 	c.Printf("\n%s\n%s\n", title, screen.PaintedText(screen.Indent(output)))
 }
@@ -304,7 +304,8 @@ func printHooks(c *commandCall, e *v1.Event) {
 	}
 }
 
-// printHolds writes the acknowledgement of a problem and all other holds of its notifications, each with its end.
+// printHolds prints why notifications of a problem wait: its acknowledgement, silences and other reasons, each with
+// its end
 func printHolds(c *commandCall, ack *model.Ack, holds []v1.NotificationHold) {
 	if ack != nil {
 		text := ack.By + ", " + c.TimeAndAge(ack.At) + textWhen(ack.Note != "", ": "+ack.Note)
@@ -326,7 +327,7 @@ func printHolds(c *commandCall, ack *model.Ack, holds []v1.NotificationHold) {
 // lines below.
 func fieldNameOfFirst(i int, name string) string { return textWhen(i == 0, name) }
 
-// printDeliveries writes the deliveries of a problem: handler, state, attempts and last error.
+// printDeliveries prints the notifications about a problem: handler, state, attempts and last error
 func printDeliveries(c *commandCall, problem string) error {
 	l, err := c.api.Problems.Deliveries(c.ctx, problem)
 	if err != nil {

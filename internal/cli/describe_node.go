@@ -13,8 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// describeNode shows a node: state, agent, machine, life, limits, and the origin of its groups,
-// labels and properties.
+// describeNode prints a node: state, agent, machine, lifecycle, limits, and the origin of its groups, labels and
+// properties
 func describeNode(c *commandCall, r *model.Resource, spec *model.NodeSpec) error {
 	l, err := c.api.Nodes.States(c.ctx, v1.NodeFilter{Namespace: r.Metadata.Namespace, Name: r.Metadata.Name, Limit: 1})
 	if err != nil {
@@ -127,7 +127,7 @@ func describeFacts(c *commandCall, facts map[string]string) {
 	c.printNonEmptyField("more facts", strings.Join(others, ", "))
 }
 
-// operatingSystemText returns the operating system: debian 12 amd64, kernel 6.12.
+// operatingSystemText formats operating system and kernel, such as "debian 12 amd64, kernel 6.12"
 func operatingSystemText(facts map[string]string) string {
 	name := joinNonEmpty(" ", cmp.Or(facts["distribution"], facts["os"]), facts["distributionVersion"], facts["arch"])
 	if facts["kernel"] != "" {
@@ -136,7 +136,7 @@ func operatingSystemText(facts map[string]string) string {
 	return name
 }
 
-// hardwareText returns the size of a machine and its virtualisation: 4 CPUs, 15.6 GiB, virtual: kvm.
+// hardwareText formats the size of a machine and its virtualisation, such as "4 CPUs, 15.6 GiB, virtual: kvm"
 func hardwareText(facts map[string]string) string {
 	var parts []string
 	if cpus, err := strconv.Atoi(facts["cpus"]); err == nil {
@@ -155,12 +155,12 @@ func hardwareText(facts map[string]string) string {
 	return strings.Join(parts, ", ")
 }
 
-// joinNonEmpty joins the texts that are not empty.
+// joinNonEmpty joins the non-empty texts with a separator
 func joinNonEmpty(between string, parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), between)
 }
 
-// describeLifecycle shows when an ephemeral node is removed, and the handlers of its keepalive.
+// describeLifecycle prints when an ephemeral node is removed, and which handlers are notified of its keepalive
 func describeLifecycle(c *commandCall, namespace string, spec *model.NodeSpec) error {
 	if limit := spec.EffectiveLifecycle().ForgetDelay(); limit > 0 {
 		text := fmt.Sprintf("ephemeral: removed after %s without a session", model.Duration(limit))
@@ -240,8 +240,8 @@ func describeGroups(c *commandCall, o *v1.NodeOrigins, node string) {
 	}
 }
 
-// describeLabels prints each label of a node and its origin, such as the agent. Facts count as labels, too;
-// describeFacts shows them, and here stand only the hidden ones.
+// describeLabels prints each label of a node and its origin, such as a declaration or the agent. Facts count as
+// labels, too; describeFacts shows them, and here stand only the hidden ones.
 func describeLabels(c *commandCall, labels []v1.LabelOrigin, facts map[string]string) {
 	labels = slices.DeleteFunc(slices.Clone(labels), func(l v1.LabelOrigin) bool { return l.Owner == "facts" })
 	for i, l := range labels {
@@ -259,7 +259,7 @@ func describeLabels(c *commandCall, labels []v1.LabelOrigin, facts map[string]st
 	}
 }
 
-// describeProperties prints each property of a node with the values of all scopes, the winning one last.
+// describeProperties prints each property of a node with its values in all scopes, the value in force last
 func describeProperties(c *commandCall, properties []v1.PropertyValue) {
 	if len(properties) > 0 {
 		c.Printf("\nproperties, and their origins (later ones win)\n")

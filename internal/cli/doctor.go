@@ -52,8 +52,8 @@ func doctorCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// completeDoctorTarget fills in the unset fields of the target of muster doctor: first from flags, environment and
-// settings file, then from the context file, last from the running server.
+// completeDoctorTarget fills in unset settings of muster doctor: from flags, environment and settings file, then the
+// context file, then the running server
 func completeDoctorTarget(c *commandCall, p *doctor.Target, admin string) error {
 	cfg, err := config.Load(c.cmd.Flags(), c.Getenv)
 	if err != nil {
@@ -102,8 +102,8 @@ func usualDataFolder() string {
 	return up
 }
 
-// takeServerSettings fills in the unset fields of the target of muster doctor from the server on this machine, if the
-// server answers and uses the same data folder. isSet reports settings that the user chose.
+// takeServerSettings fills in unset settings of muster doctor from the server on this machine, if the server answers
+// and uses the same data folder. isSet reports settings that the user chose.
 func takeServerSettings(ctx context.Context, admin string, p *doctor.Target, isSet func(setting string) bool) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

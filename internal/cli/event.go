@@ -35,7 +35,7 @@ var eventVerbs = [...]eventAction{
 	{"delete", "", "Delete events; the next result creates them again", "delete", "deleted", client.Events.Delete},
 }
 
-// eventFlags holds the flags of an action on events; the flags may select events by a filter in place of names.
+// eventFlags holds the flags of an action on events, which may select events by a filter instead of by name
 type eventFlags struct {
 	v1.BulkRequest
 	length model.Duration // of an acknowledgement; 0: until its problem closes
@@ -126,7 +126,7 @@ func (f *eventFlags) registerFlags(flags *pflag.FlagSet) {
 	registerMessageFlag(flags, &f.Note, "reason, recorded with the action")
 }
 
-// validate refuses a command with both event names and selecting flags, and a command with none of them.
+// validate returns an error if a command has both event names and selecting flags, or neither
 func (f *eventFlags) validate(c *commandCall) error {
 	path, selects := c.cmd.CommandPath(), f.All || f.Selector+f.Where+f.Status+f.Check+f.Node+f.Group != ""
 	switch {
@@ -263,7 +263,7 @@ func printBulkResult(c *commandCall, done *v1.BulkDone, result string) {
 	}
 }
 
-// statusCell returns a status in its colour.
+// statusCell returns a table cell with a status in its colour
 func statusCell(s model.Status) screen.Cell {
 	switch s {
 	case model.OK:

@@ -117,7 +117,7 @@ func getSeveralKinds(c *commandCall, words, names []string, g *getFlags) error {
 	return nil
 }
 
-// getKind prints the list of a kind, or the named objects of it.
+// getKind prints the list of all objects of a kind, or only the named objects
 func getKind(c *commandCall, word string, names []string, g *getFlags) error {
 	list, _ := findServerStateList(word)
 	if err := validateGetFlags(c, cmp.Or(string(list), word)); err != nil {
@@ -146,8 +146,7 @@ var listOwnFlags = map[string][]string{
 	"nodes":    {"watch", "group"},
 }
 
-// validateGetFlags refuses flags that belong to another list: a flag without effect would show more rows than the
-// user asked for.
+// validateGetFlags returns an error for flags of muster get that do not apply to the requested list
 func validateGetFlags(c *commandCall, list string) (err error) {
 	common := []string{"output", "selector", "limit", "where", "help", "no-headers", "sort-by"}
 	if k, ok := c.Kinds.Of(list); ok {
@@ -268,8 +267,8 @@ func getResources(c *commandCall, k kind.Kind, names []string, g *getFlags) (err
 	}.print(c)
 }
 
-// resourceCells returns the table cells of a resource: its name, the columns of its kind, and the age of its last
-// change.
+// resourceCells returns the table cells of a resource: its namespace and name, the columns of its kind, and the age
+// of its last change
 func resourceCells(c *commandCall, k kind.Kind, v kind.View) []any {
 	row := []any{v.Resource.Metadata.Namespace, v.Resource.Metadata.Name}
 	for _, column := range k.Columns {
@@ -300,7 +299,7 @@ func printDocuments(c *commandCall, items []json.RawMessage) error {
 	return nil
 }
 
-// newResourceView decodes a resource and adds the time and the zone that its columns need.
+// newResourceView decodes a resource, and adds the current time and time zone that its table columns need
 func newResourceView(c *commandCall, data []byte) (kind.View, error) {
 	r, err := c.Kinds.DecodeResource(data)
 	return kind.View{Resource: r, Now: c.Now(), Zone: c.Zone}, err

@@ -76,7 +76,7 @@ func printEvents(c *commandCall, list v1.EventList, g *getFlags) error {
 	return eventList(c, list, g, eventsLeftOutText(list, g), others).print(c)
 }
 
-// eventList returns the table of events; the column HELD appears only if a notification is held.
+// eventList returns the table of events, with the column HELD only if notifications of an event wait
 func eventList(c *commandCall, l v1.EventList, g *getFlags, notes ...string) listOutput[v1.Event] {
 	wide := c.Format == screen.Wide
 	empty := "no events match"
@@ -109,7 +109,7 @@ func eventList(c *commandCall, l v1.EventList, g *getFlags, notes ...string) lis
 	}
 }
 
-// eventsLeftOutText returns a line with the number of events that the limit cut off.
+// eventsLeftOutText returns a line with the number of events that --limit cut off
 func eventsLeftOutText(list v1.EventList, g *getFlags) string {
 	shown := uint64(len(list.Items))
 	switch {
@@ -132,12 +132,12 @@ func otherNamespacesText(others []v1.NamespaceEvents) string {
 	return fmt.Sprintf("in other namespaces: %s. All: -A. One: -n %s", strings.Join(mapTexts(others, namespaceText), ", "), others[0].Namespace)
 }
 
-// namespaceText returns a namespace and the number of its events: demo 1800 events (12 not OK).
+// namespaceText formats a namespace with the number of its events, such as "demo 1800 events (12 not OK)"
 func namespaceText(n v1.NamespaceEvents) string {
 	return n.Namespace + " " + model.CountNoun(n.Events, "event") + textWhen(n.Wrong > 0, fmt.Sprintf(" (%d not OK)", n.Wrong))
 }
 
-// getEventsAt lists events as they were at a time.
+// getEventsAt lists events with the status that each had at a past time
 func getEventsAt(c *commandCall, f v1.EventFilter, g *getFlags) error {
 	if g.watch || g.problem {
 		return model.Errorf(model.Invalid, "--at shows a past state: it excludes --watch and --problem").WithHint("closed problems are listed, too: muster get problems")
@@ -208,7 +208,7 @@ func parseStatuses(text string) (map[model.Status]bool, error) {
 	return out, nil
 }
 
-// eventWatch implements get events -w: it prints the list of events, then one line for each change. People see
+// eventWatch implements get events -w, which prints the list of events and then one line for each change. People see
 // changes of status and of problems, with -o wide also of output; programs get these changes alone.
 type eventWatch struct {
 	*commandCall
@@ -221,7 +221,7 @@ type eventWatch struct {
 // eventKey identifies an event: the ids of its node and check.
 type eventKey struct{ node, check uint32 }
 
-// eventState holds the status and problem of an event; a watch prints their changes.
+// eventState holds the last printed status and problem of an event, so that a watch prints only changes
 type eventState struct {
 	status  model.Status
 	problem string // id of the open one
@@ -260,7 +260,7 @@ func (w *eventWatch) printList(list v1.EventList) error {
 	return nil
 }
 
-// storeEventState stores the present state of an event and returns the previous state, if one is known.
+// storeEventState stores the current state of an event and returns the previous state, if one is known
 func (w *eventWatch) storeEventState(e v1.Event) (before eventState, known bool) {
 	key := eventKey{uint32(e.NodeID), uint32(e.CheckID)}
 	now := eventState{status: e.Status}

@@ -104,7 +104,7 @@ func groupsWithoutAll(groups []string) string {
 	return strings.Join(own, ",")
 }
 
-// labelText returns labels as NAME=VALUE, by name.
+// labelText formats labels as NAME=VALUE, sorted by name
 func labelText(labels map[string]string) string {
 	names := slices.Sorted(maps.Keys(labels))
 	for i, name := range names {
@@ -178,7 +178,7 @@ func agentSummary(l v1.AgentList) string {
 	return text
 }
 
-// agentCells returns the cells of an agent's row in the table of muster get agents.
+// agentCells returns the table cells of one agent for muster get agents
 func agentCells(c *commandCall, a v1.Agent) []any {
 	row := []any{a.Namespace, a.Version, a.Name, sessionCell(c, a)}
 	if a.Session == nil {
@@ -200,8 +200,8 @@ func agentCells(c *commandCall, a v1.Agent) []any {
 		strings.Join(s.Refuses, ", "))
 }
 
-// sessionCell returns a table cell with the age of an agent's session or, if the agent has no session, the time since
-// its last message.
+// sessionCell returns a table cell with the age of an agent's session, or the time since its last message if it has
+// none
 func sessionCell(c *commandCall, a v1.Agent) screen.Cell {
 	switch {
 	case a.Connected && a.Session != nil:
@@ -222,7 +222,7 @@ func faultCountCell(n uint64) screen.Cell {
 	return screen.Cell{Text: fmt.Sprint(n), Colour: screen.Yellow}
 }
 
-// sizeTextIfKnown returns a number of bytes in words, and an empty text for zero, which means unknown.
+// sizeTextIfKnown formats a number of bytes for people, and zero (unknown) as an empty text
 func sizeTextIfKnown[T int64 | uint64](bytes T) string {
 	if bytes == 0 {
 		return ""

@@ -68,7 +68,7 @@ func readProblems(c *commandCall, namespace string, g *getFlags, open bool) ([]v
 	})
 }
 
-// problemList returns the table of problems; the column HELD appears only if a notification is held.
+// problemList returns the table of problems, with the column HELD only if notifications of a problem wait
 func problemList(c *commandCall, value any, items []v1.Problem) listOutput[v1.Problem] {
 	held := slices.ContainsFunc(items, func(p v1.Problem) bool { return holdText(c, &p.OpenProblem) != "" })
 	return listOutput[v1.Problem]{
@@ -87,8 +87,8 @@ func problemList(c *commandCall, value any, items []v1.Problem) listOutput[v1.Pr
 	}
 }
 
-// problemState returns the state of a problem with its status: OPEN, ACK, closed, or the reason why its notifications
-// wait, such as silenced.
+// problemState returns the state of a problem for a table: OPEN, ACK, closed, or why its notifications wait, such as
+// silenced
 func problemState(c *commandCall, p *v1.Problem) screen.Cell {
 	word := "OPEN"
 	switch {
@@ -128,7 +128,7 @@ func getQueues(c *commandCall, names []string, g *getFlags) error {
 	}.print(c)
 }
 
-// findQueuesByName returns the queues of these names; an unknown name is an error.
+// findQueuesByName returns the queues with these names, or an error for an unknown name
 func findQueuesByName(all []v1.Queue, names []string) (found []v1.Queue, err error) {
 	for _, name := range names {
 		i := slices.IndexFunc(all, func(q v1.Queue) bool { return q.Name == name })
@@ -144,7 +144,7 @@ func findQueuesByName(all []v1.Queue, names []string) (found []v1.Queue, err err
 	return found, nil
 }
 
-// getHistory lists entries of history, newest first; names holds at most one NODE or NODE/CHECK.
+// getHistory lists history entries, newest first, of all events or of one NODE or NODE/CHECK
 func getHistory(c *commandCall, names []string, g *getFlags) error {
 	if g.problem {
 		return getTimeline(c, names)

@@ -71,8 +71,8 @@ func TestOtherNamespaces(t *testing.T) {
 	}
 }
 
-// historyWriter writes entries, problems and notifications of a test into a server's history. Its times are relative
-// to the server's now.
+// historyWriter writes history entries, problems and notifications of a test into the server's history store. Its
+// times are relative to the server's now.
 type historyWriter struct {
 	t      *testing.T
 	rig    *apitest.Server
@@ -198,8 +198,8 @@ func TestOperatorsCannotDeleteEvents(t *testing.T) {
 	}
 }
 
-// TestGroupAvailability expects a group's availability as worst node, mean, all nodes and any node; a deleted node
-// counts until its deletion.
+// TestGroupAvailability expects the availability of a group by worst node, mean, all nodes and any node, with deleted
+// nodes counted until their deletion
 func TestGroupAvailability(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", map[string]string{"env": "prod"}, "web01", "web02", "web03", "old01")
@@ -253,7 +253,7 @@ func TestGroupAvailability(t *testing.T) {
 	x.assertTranscript("group_availability.golden")
 }
 
-// awaitPlanner waits until the test server's planner has compiled all changes of the intent.
+// awaitPlanner waits until the test server's planner has compiled all changes of declared resources
 func awaitPlanner(t *testing.T, rig *apitest.Server) {
 	t.Helper()
 	testenv.NoError(t, rig.Planner.CatchUp(t.Context()))

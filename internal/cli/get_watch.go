@@ -48,7 +48,7 @@ func watchProblems(c *commandCall, namespace string, g *getFlags, printList func
 	})
 }
 
-// problemOfEvent returns the open problem of an event; zero: none is open.
+// problemOfEvent returns the open problem of an event; a zero problem: none is open
 func problemOfEvent(e *v1.Event) v1.Problem {
 	if e.Problem == nil {
 		return v1.Problem{}
@@ -95,7 +95,7 @@ func watchNodes(c *commandCall, filter v1.NodeFilter, printList func() error) er
 	})
 }
 
-// beginWatch prints the full list at the start of a watch, if the output is for people.
+// beginWatch prints the whole list before a watch prints its changes, if the output is for people
 func beginWatch(c *commandCall, printList func() error) error {
 	if c.Format.IsForPrograms() {
 		return nil
@@ -107,7 +107,7 @@ func beginWatch(c *commandCall, printList func() error) error {
 	return nil
 }
 
-// printChangedObject prints one object of a watch that changed: a document for programs, one line for people.
+// printChangedObject prints one changed object during a watch: as a document for programs, as one line for people
 func printChangedObject(c *commandCall, object any, at time.Time, state screen.Cell, name, text string) error {
 	if c.Format.IsForPrograms() {
 		return c.WriteDocument(object)

@@ -52,7 +52,8 @@ func handlerTestCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// printHandlerTest prints the request and the answer of a handler test, and how the server judged the answer.
+// printHandlerTest prints the request and the answer of a handler test, and whether the server counts the answer as
+// success
 func printHandlerTest(c *commandCall, name string, t *v1.HandlerTested) {
 	for _, part := range []struct{ title, text string }{{"sent", t.Sent}, {"answered", t.Answer}} {
 		if text := strings.TrimSpace(part.text); text != "" {
@@ -71,7 +72,8 @@ func printHandlerTest(c *commandCall, name string, t *v1.HandlerTested) {
 	c.Printf("%s\n  muster edit handler %s\n", screen.PaintedText(screen.Indent(t.Error)), name)
 }
 
-// handlerDeadCommand makes the command muster handler dead, which lists dead letters.
+// handlerDeadCommand makes the command muster handler dead, which lists dead letters (notifications given up after
+// failed attempts)
 func handlerDeadCommand(s *commandLine) *cobra.Command {
 	f := listFlags{}
 	return s.buildCommand(command{
@@ -107,7 +109,8 @@ func handlerDeadCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// handlerReplayCommand makes the command muster handler replay, which sends dead letters again.
+// handlerReplayCommand makes the command muster handler replay, which sends dead letters (notifications given up)
+// again
 func handlerReplayCommand(s *commandLine) *cobra.Command {
 	var r v1.HandlerReplay
 	return s.buildCommand(command{

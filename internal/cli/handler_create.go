@@ -23,6 +23,8 @@ type handlerCreateFlags struct {
 	onlyNew                                                                                 bool
 }
 
+// handlerCreateCommand makes the command muster handler create, which creates and tests a handler and adds it to a
+// route
 func handlerCreateCommand(s *commandLine) *cobra.Command {
 	f := &handlerCreateFlags{}
 	return s.buildCommand(command{
@@ -54,7 +56,7 @@ func handlerCreateCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// spec returns the spec of the handler that the flags describe.
+// spec returns the handler specification that the flags describe
 func (f *handlerCreateFlags) spec() *model.HandlerSpec {
 	s := &model.HandlerSpec{}
 	secret := func(text string) model.Secret { return model.Secret{Text: text} }
@@ -89,8 +91,8 @@ func (f *handlerCreateFlags) spec() *model.HandlerSpec {
 	return s
 }
 
-// createHandler applies the handler, sends a test message, and then adds the handler to its route, so that no route gets a
-// handler that does not work.
+// createHandler applies the handler and sends a test message, and adds the handler to its route only if the test
+// succeeds
 func createHandler(c *commandCall, name string, f *handlerCreateFlags) error {
 	apply := func(r model.Resource) error {
 		r.APIVersion = model.APIVersion

@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// getItems lists the last values of items; unsupported items come first.
+// getItems lists the last values of items (metrics of Templates), unsupported items first
 func getItems(c *commandCall, names []string, g *getFlags) error {
 	namespace, err := c.takeNamespace(&g.node)
 	if err != nil {
@@ -59,7 +59,7 @@ func itemRank(i *v1.ItemState) int {
 	return slices.Index([]string{"unsupported", "waiting", "ok", "notCollected"}, i.State)
 }
 
-// itemState returns the state of an item with its reason.
+// itemState returns the state of an item as text, with the reason if the item is unsupported
 func itemState(i *v1.ItemState) screen.Cell {
 	switch i.State {
 	case "unsupported":
@@ -96,12 +96,12 @@ func (c *commandCall) findItem(text string) (namespace, node, key string, err er
 	return namespace, node, key, err
 }
 
-// itemNotFound returns the error about an item that a node does not have.
+// itemNotFound returns the error for an item (metric) that a node does not have
 func itemNotFound(node, key string) error {
 	return model.Errorf(model.NotFound, "node %s has no item %s", node, key).WithHint("list its items: muster get items --node %s", node)
 }
 
-// describeItem shows everything about one item.
+// describeItem prints one item (a metric of a node): value, time, Template and triggers
 func describeItem(c *commandCall, name string) error {
 	namespace, node, key, err := c.findItem(name)
 	if err != nil {

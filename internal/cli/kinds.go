@@ -36,7 +36,7 @@ func findServerStateList(word string) (serverStateList, bool) {
 	return list, known
 }
 
-// isServerStateList reports whether a word names a list of server state.
+// isServerStateList reports whether a word names a list of server state, such as events or agents
 func isServerStateList(word string) bool {
 	_, ok := findServerStateList(word)
 	return ok
@@ -47,8 +47,8 @@ func (s *commandLine) listWords() []string {
 	return append([]string{string(events), string(problems), string(history), string(queues), string(agents), string(items)}, s.kindWords()...)
 }
 
-// kindWords returns the plural names of the kinds to show in help and completion, without the kinds that exist only
-// for Sensu.
+// kindWords returns the plural names of resource kinds for help and completion, without the kinds that exist only for
+// Sensu
 func (s *commandLine) kindWords() (words []string) {
 	for _, k := range s.Kinds.Kinds() {
 		if !k.Sensu {
@@ -58,7 +58,7 @@ func (s *commandLine) kindWords() (words []string) {
 	return words
 }
 
-// findKind returns the kind that a word names.
+// findKind returns the kind of resource that a word names, in singular, plural or short form
 func (s *commandLine) findKind(word string) (kind.Kind, error) {
 	if k, ok := s.Kinds.Of(word); ok {
 		return k, nil
@@ -114,7 +114,7 @@ func hintForForeignWord(word string, hints []foreignWordHint) string {
 	return ""
 }
 
-// kindAndNames reads the arguments KIND NAME… or KIND/NAME… of a command about several objects. or KIND/NAME...
+// kindAndNames parses the arguments KIND NAME… or KIND/NAME… of a command about several objects. or KIND/NAME...
 func (s *commandLine) kindAndNames(c *cobra.Command, args []string) (word string, names []string, err error) {
 	word, name, slash := strings.Cut(args[0], "/")
 	if !slash {
@@ -167,8 +167,7 @@ func (s *commandLine) missingNameError(c *cobra.Command, word string) error {
 	return s.unknownKindError(word)
 }
 
-// resourceRefText returns a resource as KIND/NAME, or KIND/NAMESPACE/NAME outside the default namespace:
-// check/disk, check/shared/disk.
+// resourceRefText formats a resource as KIND/NAME, or as KIND/NAMESPACE/NAME outside the default namespace
 func resourceRefText(kind, namespace, name string) string {
 	return strings.ToLower(kind) + "/" + nameWithNamespace(namespace, name)
 }
@@ -221,8 +220,8 @@ func parsePastTime(flag, text string, now time.Time) (time.Time, error) {
 	return t.Time, nil
 }
 
-// parseTime reads a time of day (the next one after a time), a date with a time in the user's zone,
-// or either with an offset.
+// parseTime parses a time of day (its next occurrence), a date with time in the user's zone, or either with a zone
+// offset
 func (s *commandLine) parseTime(text string, after time.Time) (time.Time, error) {
 	if at, err := time.ParseInLocation("15:04", text, s.Zone); err == nil {
 		y, m, d := after.In(s.Zone).Date()
@@ -244,7 +243,7 @@ func (s *commandLine) parseTime(text string, after time.Time) (time.Time, error)
 // maxLifetime is the longest lifetime of a token that ends at all.
 const maxLifetime = 3650 * 24 * time.Hour
 
-// parseLifetime reads a lifetime in seconds; 0: without end.
+// parseLifetime parses a lifetime such as 30d and returns it in seconds; 0: no end
 func parseLifetime(flag, text string) (int64, error) {
 	if text == "0" || text == "" {
 		return 0, nil
@@ -259,16 +258,16 @@ func parseLifetime(flag, text string) (int64, error) {
 	return int64(d) / 1e9, nil
 }
 
-// durationFlag implements pflag.Value for durations such as 30s, 5m and 7d.
+// durationFlag is a command-line flag for durations such as 30s, 5m and 7d
 type durationFlag struct{ d *model.Duration }
 
-// String implements pflag.Value.
+// String formats the duration, such as 5m
 func (f *durationFlag) String() string { return f.d.String() }
 
-// Type implements pflag.Value.
+// Type returns the type name of the flag for the help text
 func (f *durationFlag) Type() string { return "duration" }
 
-// Set implements pflag.Value.
+// Set parses a duration such as 30s, 5m or 7d
 func (f *durationFlag) Set(text string) (err error) {
 	*f.d, err = model.ParseDuration(text)
 	return err

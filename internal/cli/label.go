@@ -24,7 +24,7 @@ func annotateCommand(s *commandLine) *cobra.Command {
 	return metadataCommand(s, "annotate", "annotation", func(m *model.Metadata) *map[string]string { return &m.Annotations })
 }
 
-// metadataCommand makes a command that changes one map of the metadata of resources, of all of them or none.
+// metadataCommand makes a command that changes the labels or the annotations of resources, of all of them or of none
 func metadataCommand(s *commandLine, name, field string, of func(*model.Metadata) *map[string]string) *cobra.Command {
 	f, selection, overwrite := &changeFlags{}, &resourceSelection{}, false
 	var objects, changes []string
@@ -73,12 +73,12 @@ func metadataCommand(s *commandLine, name, field string, of func(*model.Metadata
 	})
 }
 
-// isMetadataChange reports whether an argument has the form KEY=VALUE or KEY-; names of resources have neither.
+// isMetadataChange reports whether an argument is a change KEY=VALUE or KEY-, not the name of a resource
 func isMetadataChange(arg string) bool {
 	return strings.Contains(arg, "=") || strings.HasSuffix(arg, "-")
 }
 
-// changeMetadata returns labels or annotations of an object after changes of the form KEY=VALUE and KEY-.
+// changeMetadata returns the labels or annotations of an object after changes such as KEY=VALUE and KEY-
 func changeMetadata(values map[string]string, changes []string, field, object string, overwrite bool) (map[string]string, error) {
 	out := maps.Clone(values)
 	if out == nil {

@@ -48,13 +48,13 @@ func Main(ctx context.Context, env *Env, extras ...ExtraCommand) int {
 	return model.ClassOf(err).Exit()
 }
 
-// exitError ends the program with an exit code; the command has already printed its result.
+// exitError is an error that ends the program with an exit code, after the command has printed its result
 type exitError struct{ code int }
 
-// Error implements error.
+// Error returns the text "exit code" with the number
 func (e *exitError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
 
-// printError writes the failure, and on the next line its hint.
+// printError prints an error and, on the next line, its hint
 func printError(s *screen.Screen, err error) {
 	var e *model.Error
 	if !errors.As(err, &e) {

@@ -97,7 +97,7 @@ func (c *commandCall) namespacesWith(k model.KindInfo, name string) (found []str
 	return found, err
 }
 
-// checkNamespaceFlag refuses a name whose namespace differs from the namespace of -n.
+// checkNamespaceFlag returns an error if the namespace in a name differs from the namespace of -n
 func (c *commandCall) checkNamespaceFlag(namespace, text string) error {
 	if c.namespace == "" || c.namespaceImplied || c.namespace == namespace || namespace == model.SharedNamespaceName {
 		return nil
@@ -133,8 +133,8 @@ func (c *commandCall) findNodeOrEvent(text string) (n eventName, err error) {
 	return c.findEvent(text)
 }
 
-// findNodeOrEventOfList finds the node or event that an argument of a list of past state names; with -A it accepts
-// deleted nodes and returns an empty namespace.
+// findNodeOrEventOfList finds the node or event that an argument names in a list of past states; with -A it accepts
+// deleted nodes and returns an empty namespace
 func (c *commandCall) findNodeOrEventOfList(text string) (n eventName, err error) {
 	first, second, _ := model.CutRef(text)
 	if _, _, three := model.CutRef(second); !c.allNamespaces || second != "" && (three || c.nodeExists(first, second)) {
@@ -149,8 +149,8 @@ func (c *commandCall) nodeExists(namespace, name string) bool {
 	return err == nil
 }
 
-// namesOfObjects returns the names of the objects of a value for programs: KIND/NAME or KIND/NAMESPACE/NAME; of users,
-// tokens and machines that ask to join the argument of their commands.
+// namesOfObjects returns the names of the objects in a JSON value for -o name: KIND/NAME, or for users, tokens and
+// pending machines the argument of their commands
 func namesOfObjects(value any) ([]string, error) {
 	type object struct {
 		Items     []json.RawMessage `json:"items"`
@@ -219,8 +219,8 @@ func (c *commandCall) targetNamespace() string {
 	return c.objectNamespace()
 }
 
-// takeNamespace returns the namespace of the objects that list flags name: it cuts the prefix NAMESPACE/ off the flag
-// values, or uses the namespace of -n or -A. Objects of namespace shared are in every namespace.
+// takeNamespace returns the namespace of the objects that list flags name: the prefix NAMESPACE/ of the flag values,
+// or the namespace of -n or -A. Objects of namespace shared are in every namespace.
 func (c *commandCall) takeNamespace(group *string, names ...*string) (string, error) {
 	namespace, named := c.listNamespace(), ""
 	for _, text := range append(names, group) {

@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// newNamedFleet returns a test server with objects of equal names in several namespaces, and objects with a name that
-// exists once.
+// newNamedFleet returns a test server with objects of equal names in several namespaces, and objects with unique
+// names
 func newNamedFleet(t *testing.T) (*apitest.Server, *testTerminal) {
 	rig, x := openLoggedInTerminal(t)
 	rig.Apply("kind: Namespace\nmetadata: {name: team-a}\nspec: {}\n")
@@ -64,7 +64,7 @@ func newNamedFleet(t *testing.T) (*apitest.Server, *testTerminal) {
 // tableCells matches the cells of a row: two blanks or more lie between them.
 var tableCells = regexp.MustCompile(` {2,}`)
 
-// eachRow calls fn with each row of a table, by the names of its columns.
+// eachRow calls fn with each row of a table, as a map from column name to cell
 func eachRow(table string, fn func(row map[string]string)) (rows int) {
 	lines := strings.Split(strings.TrimSpace(table), "\n")
 	head := tableCells.Split(lines[0], -1)
@@ -95,8 +95,8 @@ var (
 	}
 )
 
-// TestPrintedNamesAreTaken passes each name that a table prints to the commands for such names, and expects them to
-// accept it.
+// TestPrintedNamesAreTaken passes each name that a table prints to the commands that take such names, and expects
+// them to accept it
 func TestPrintedNamesAreTaken(t *testing.T) {
 	rig, x := newNamedFleet(t)
 	rig.Apply(`{kind: Asset, metadata: {name: plugins, namespace: team-a}, spec: {builds: [{os: linux, url: "https://files.example.org/p.tar.gz", sha512: "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"}]}}`)
@@ -207,8 +207,8 @@ func TestPrintedNamesAreTaken(t *testing.T) {
 	}
 }
 
-// TestNamesOfSeveralParts expects NAME/NAME to mean NODE/CHECK if such a node exists, and an error for -n with
-// another namespace in the name.
+// TestNamesOfSeveralParts expects NAME/NAME to mean NODE/CHECK if such a node exists, and an error if -n contradicts
+// a namespace in the name
 func TestNamesOfSeveralParts(t *testing.T) {
 	_, x := newNamedFleet(t)
 	for _, c := range []struct {
@@ -235,8 +235,8 @@ func TestNamesOfSeveralParts(t *testing.T) {
 	}
 }
 
-// TestUnknownNamesNeverAnswerWithPath passes random names to every command that takes names and reads the errors.
-// Each answer is about a name: none shows a path of the API, and none is an internal error.
+// TestUnknownNamesNeverAnswerWithPath passes random names to every command that takes names, and expects errors that
+// mention no API path. Each answer is about a name: none shows a path of the API, and none is an internal error.
 func TestUnknownNamesNeverAnswerWithPath(t *testing.T) {
 	_, x := newNamedFleet(t)
 	commands := slices.Concat(commandsOfNodes, commandsOfEvents, []string{

@@ -182,7 +182,7 @@ func nodeForgiveCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// joinFlags holds the groups and labels that machines get when they join.
+// joinFlags holds the flags with the groups and labels that machines get when they join
 type joinFlags struct{ groups, labels []string }
 
 // registerFlags adds the flags --groups and --labels for joining machines.

@@ -110,8 +110,8 @@ func printJoinToken(c *commandCall, t *v1.JoinToken, groups []string) {
 	printTokenAddresses(c, t.Token)
 }
 
-// printTokenAddresses shows the addresses at which machines look for the server, and warns if only this machine can
-// reach them.
+// printTokenAddresses prints the addresses at which machines reach the server, and warns if only this machine can
+// reach them
 func printTokenAddresses(c *commandCall, text string) {
 	token, err := pki.ParseToken(text)
 	if err != nil {

@@ -35,7 +35,7 @@ func (f *reportFlags) registerFlags(flags *pflag.FlagSet, since string, rows int
 	f.registerLimit(flags, rows)
 }
 
-// validate parses the flags --since and --until and refuses a wrong period.
+// validate parses the flags --since and --until and returns an error for an invalid period
 func (f *reportFlags) validate(c *commandCall) (err error) {
 	f.since, f.until, err = f.period.parseTimes(c.Now())
 	return err
@@ -54,7 +54,7 @@ func cutRows[T any](f *reportFlags, rows []T) ([]T, int) {
 	return rows[:f.limit], len(rows) - f.limit
 }
 
-// cutRowsText returns a line with the number of rows that the limit cut off.
+// cutRowsText returns a line with the number of rows that --limit cut off
 func cutRowsText(n int) string {
 	return textWhen(n != 0, fmt.Sprintf("%d more: --limit 0 shows all", n))
 }
@@ -62,12 +62,12 @@ func cutRowsText(n int) string {
 // minuteFormat formats a time without its seconds.
 const minuteFormat = "2006-01-02 15:04"
 
-// reportPeriodText returns the period of a report: from TIME to TIME.
+// reportPeriodText formats the period of a report, such as "from TIME to TIME"
 func reportPeriodText(c *commandCall, since, until time.Time) string {
 	return fmt.Sprintf("from %s to %s", since.In(c.Zone).Format(minuteFormat), until.In(c.Zone).Format(minuteFormat))
 }
 
-// printReportGaps prints the periods and messages for which a report has no data.
+// printReportGaps prints the notes about times and notifications for which a report has no data
 func printReportGaps(c *commandCall, notes []string) {
 	for _, note := range notes {
 		c.Printf("! %s\n", note)
@@ -207,7 +207,8 @@ func printAvailability(c *commandCall, f *availabilityFlags, l v1.AvailabilityLi
 	}.print(c)
 }
 
-// exactSpan formats a number of seconds to the second, so that the rows of a report add up to its total.
+// exactSpan formats seconds as a duration that is exact to the second, so that the rows of a report add up to its
+// total
 func exactSpan(seconds float64) string {
 	return model.Duration((time.Duration(seconds * float64(time.Second))).Round(time.Second)).String()
 }
@@ -250,7 +251,7 @@ func reportGroupAvailability(c *commandCall, f *availabilityFlags, q v1.Availabi
 	}.print(c)
 }
 
-// availablePercent returns the available share of time of an event in percent.
+// availablePercent formats the percentage of time in which an event was available (OK or WARNING)
 func availablePercent(x v1.Availability) string {
 	if x.Covered() == 0 {
 		return "-"
@@ -258,7 +259,7 @@ func availablePercent(x v1.Availability) string {
 	return availabilityPercentText(x.Available() / x.Covered())
 }
 
-// availabilityPercentText formats a share of time in percent, rounded down so that only a full share shows 100 %.
+// availabilityPercentText formats a ratio as a percentage, rounded down so that only full availability shows 100 %
 func availabilityPercentText(share float64) string {
 	return fmt.Sprintf("%.3f %%", float64(int64(share*100_000))/1000)
 }
@@ -285,7 +286,7 @@ func noiseCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// printNoise writes the sections of the report; empty ones are left out.
+// printNoise prints the non-empty sections of the noise report
 func printNoise(c *commandCall, f *reportFlags, n *v1.Noise) error {
 	c.Printf("%s %s", model.CountNoun(n.Pages, "page"), reportPeriodText(c, n.Since, n.Until))
 	if n.Failed > 0 {
@@ -343,7 +344,8 @@ func printNoisyRoutes(c *commandCall, f *reportFlags, n *v1.Noise) error {
 		})
 }
 
-// nameWithoutNamespace returns the name of an object without its namespace if that is the namespace of the report.
+// nameWithoutNamespace returns the name of an object, with its namespace only if that differs from the namespace of
+// the report
 func nameWithoutNamespace(c *commandCall, name string) string {
 	return strings.TrimPrefix(name, c.objectNamespace()+"/")
 }
@@ -363,7 +365,7 @@ func printQuietChecks(c *commandCall, f *reportFlags, n *v1.Noise) error {
 		})
 }
 
-// printStaleSilences writes the silences that the report suggests to end, each with the reason.
+// printStaleSilences prints the silences that should be ended, each with the reason
 func printStaleSilences(c *commandCall, f *reportFlags, n *v1.Noise) error {
 	return printReportSection(c, f, "Silences to review (muster silence end NAME)", n.Silences,
 		screen.SplitColumns("NAMESPACE|NAME|BY|WHY|REASON"), func(x v1.StaleSilence) []any {

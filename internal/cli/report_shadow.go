@@ -17,8 +17,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// shadowReportFlags holds the flags of muster report shadow, which lists the notifications that shadow namespaces did
-// not send.
+// shadowReportFlags holds the flags of muster report shadow, which lists notifications that namespaces in shadow mode
+// did not send
 type shadowReportFlags struct {
 	reportFlags
 	each bool
@@ -28,8 +28,8 @@ type shadowReportFlags struct {
 // shadowKeys are the properties by which the report may group messages.
 var shadowKeys = []string{"day", "handler", "route", "check", "node"}
 
-// shadowCommand makes the command muster report shadow, which lists the notifications that shadow namespaces did not
-// send.
+// shadowCommand makes the command muster report shadow, which lists notifications that namespaces in shadow mode did
+// not send
 func shadowCommand(s *commandLine) *cobra.Command {
 	f := &shadowReportFlags{}
 	c := s.buildCommand(command{
@@ -81,8 +81,8 @@ func shadowCommand(s *commandLine) *cobra.Command {
 // maxShadow is how many messages one report reads: about 100 MB.
 const maxShadow = 200_000
 
-// readShadowMessages reads the newest notifications that shadow namespaces did not send, at most the given number. A
-// note then names the period that is missing.
+// readShadowMessages reads the newest notifications that namespaces in shadow mode did not send, up to the given
+// number. A note then names the period that is missing.
 func readShadowMessages(q v1.ReportQuery, most int, read func(v1.ReportQuery) (v1.ShadowList, error)) (l v1.ShadowList, err error) {
 	l.Items = []v1.ShadowMessage{}
 	for {
@@ -127,8 +127,8 @@ type shadowMessageCounts struct {
 // countPages returns the number of unsent notifications that would have paged a person.
 func (r *shadowMessageCounts) countPages() int { return r.Opened + r.Reminded }
 
-// countShadowMessages counts the notifications that shadow namespaces did not send, per row of the report, such as
-// per handler and route or per day.
+// countShadowMessages counts the notifications that namespaces in shadow mode did not send, by a key such as handler
+// and route, or day
 func countShadowMessages(c *commandCall, f *shadowReportFlags, items []v1.ShadowMessage) []shadowMessageCounts {
 	byKey := map[shadowMessageCounts]*shadowMessageCounts{}
 	notified := map[[4]string]bool{} // by handler and event
@@ -237,7 +237,8 @@ func printShadowCSV(c *commandCall, items []v1.ShadowMessage) error {
 	return w.Error()
 }
 
-// escapeFormula quotes text that a spreadsheet would execute as a formula: the output of a check may begin with =.
+// escapeFormula quotes a text that a spreadsheet would execute as a formula, such as a check output that begins with
+// =
 func escapeFormula(text string) string {
 	if text = screen.Clean(text); text != "" && strings.ContainsRune("=+-@", rune(text[0])) {
 		return "'" + text

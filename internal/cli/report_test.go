@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// recordProblem writes a problem that opened at the time now minus ago and closed after the duration lasted; if
-// lasted is 0, the problem is still open.
+// recordProblem writes a problem that opened `ago` before now and closed after the duration `lasted`; 0: the problem
+// is still open
 func (w *historyWriter) recordProblem(namespace, node, check string, ago, lasted time.Duration) string {
 	w.t.Helper()
 	w.number++
@@ -35,7 +35,7 @@ func (w *historyWriter) recordProblem(namespace, node, check string, ago, lasted
 	return p.ID
 }
 
-// recordDelivery writes one notification of a problem.
+// recordDelivery writes one notification about a problem into the history
 func (w *historyWriter) recordDelivery(problem, route, handler, tells string, state history.DeliveryState, ago time.Duration) {
 	w.t.Helper()
 	w.number++

@@ -107,8 +107,8 @@ func (f *runFlags) buildRequest(c *commandCall) (err error) {
 	return nil
 }
 
-// findNames finds the namespaces of the check, nodes and groups that the flags name, and sets the namespace of the
-// run; names of several namespaces give shared.
+// findNames finds the namespaces of the check, nodes and groups in the flags, and sets the run's namespace ("shared"
+// for several)
 func (f *runFlags) findNames(c *commandCall) error {
 	type ref struct {
 		kind model.KindInfo
@@ -151,8 +151,8 @@ func (f *runFlags) findNames(c *commandCall) error {
 	return nil
 }
 
-// runPrinter prints the output of a run on many nodes: each line with the name of its node, or with --together each
-// different output once. Programs get one line of JSON per line of the server.
+// runPrinter prints the output of a run on many nodes: each line after its node's name, or with --together equal
+// outputs only once. Programs get one line of JSON per line of the server.
 type runPrinter struct {
 	*commandCall
 	together  bool
@@ -162,7 +162,7 @@ type runPrinter struct {
 	counts    v1.RunCounts
 }
 
-// nodeRunProgress is the progress of a requested run on one node.
+// nodeRunProgress holds the output and state of a requested run on one node
 type nodeRunProgress struct {
 	pending string // output without its line end; with together all output
 	printed bool   // whether any output was printed
@@ -210,7 +210,7 @@ func (p *runPrinter) printServerLine(l v1.RunLine) error {
 	return nil
 }
 
-// progressOfNode returns the progress of the run on a node; nil: the line names no node.
+// progressOfNode returns the state of the run on the node that a line is about; nil: the line names no node
 func (p *runPrinter) progressOfNode(name string) *nodeRunProgress {
 	n := p.nodes[name]
 	if n == nil && name != "" {
@@ -224,7 +224,7 @@ func (p *runPrinter) progressOfNode(name string) *nodeRunProgress {
 	return n
 }
 
-// printNodeLine prints one line after the name of its node.
+// printNodeLine prints one line of output, prefixed with the name of its node
 func (p *runPrinter) printNodeLine(node, format string, args ...any) {
 	p.Printf("%s%s  %s\n", screen.Cell{Text: node, Colour: screen.Faint}, screen.PadToColumn(screen.Clean(node), p.nameWidth), p.Sprintf(format, args...))
 }
@@ -282,7 +282,8 @@ func (p *runPrinter) printSummary() {
 	p.Printf("\n")
 }
 
-// printEqualOutputs prints each output once with the names of all nodes that have it, the output of most nodes first.
+// printEqualOutputs prints each different output once, with the names of all nodes that have it, starting with the
+// most frequent output
 func (p *runPrinter) printEqualOutputs() {
 	nodes := map[string][]string{} // by output
 	for _, name := range p.names {
@@ -306,10 +307,10 @@ func (p *runPrinter) printEqualOutputs() {
 	}
 }
 
-// firstNodeNames returns the first names of a list of nodes, and the number of others.
+// firstNodeNames formats the first names of a list of nodes, and the number of the remaining ones
 func firstNodeNames(names []string) string { return model.ListFirst(names, 8) }
 
-// nodesStillRunning returns the nodes whose run began and has not ended.
+// nodesStillRunning returns the nodes on which the run has begun and not ended
 func (p *runPrinter) nodesStillRunning() []string {
 	return slices.DeleteFunc(slices.Clone(p.names), func(name string) bool { return p.nodes[name].end != nil })
 }
@@ -317,8 +318,8 @@ func (p *runPrinter) nodesStillRunning() []string {
 // targetsHelp is the grammar of --on and --except.
 const targetsHelp = "NODE, group:NAME, where:CONDITION or all; several with commas, or repeat the flag"
 
-// parseTargets parses the values of a flag such as --on and returns the union of the nodes that they name; nil: the
-// values name none. A comma within quotes or brackets belongs to a condition.
+// parseTargets parses the values of a flag such as --on, and returns the nodes that they select together; nil: no
+// values. A comma within quotes or brackets belongs to a condition.
 func parseTargets(flag string, values []string) (*model.Targets, error) {
 	t, found := &model.Targets{}, false
 	for _, value := range values {
@@ -351,7 +352,7 @@ func parseTargets(flag string, values []string) (*model.Targets, error) {
 	return t, nil
 }
 
-// joinConditionsByOr joins two conditions to one condition that is true if either of them is true.
+// joinConditionsByOr joins two CEL conditions with || to one condition
 func joinConditionsByOr(a, b string) string {
 	if a == "" {
 		return b

@@ -24,10 +24,10 @@ func (f *resourceSelection) registerFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.all, "all", false, "all resources of the kind in the namespace")
 }
 
-// selectsByName reports whether arguments, and no flags, choose the resources.
+// selectsByName reports whether the resources are selected by arguments, not by flags
 func (f *resourceSelection) selectsByName() bool { return f.selector == "" && !f.all }
 
-// validate refuses ambiguous combinations of the flags and the arguments that name a kind and resources.
+// validate returns an error for ambiguous combinations of flags and arguments that select resources
 func (f *resourceSelection) validate(c *commandCall, args []string) error {
 	path := c.cmd.CommandPath()
 	word, _, slashed := strings.Cut(args[0], "/")
@@ -42,7 +42,7 @@ func (f *resourceSelection) validate(c *commandCall, args []string) error {
 	return nil
 }
 
-// readRefs returns references to the chosen resources.
+// readRefs returns references to the selected resources
 func (f *resourceSelection) readRefs(c *commandCall, args []string) ([]v1.Ref, error) {
 	if f.selectsByName() {
 		return parseResourceRefs(c, args)
@@ -51,7 +51,7 @@ func (f *resourceSelection) readRefs(c *commandCall, args []string) ([]v1.Ref, e
 	return refsToResources(list), err
 }
 
-// readResources returns the chosen resources.
+// readResources reads the selected resources from the server
 func (f *resourceSelection) readResources(c *commandCall, args []string) (list []*model.Resource, err error) {
 	if !f.selectsByName() {
 		k, err := c.findKind(args[0])
@@ -82,7 +82,7 @@ func (f *resourceSelection) readResources(c *commandCall, args []string) (list [
 	return list, nil
 }
 
-// printNothingSelected tells the user that --all or -l selects no resource to act on, which is no error.
+// printNothingSelected tells the user that the flags --all or -l select no resource, which is not an error
 func (f *resourceSelection) printNothingSelected(c *commandCall, word, act string) error {
 	k, err := c.findKind(word)
 	if err != nil {
@@ -141,7 +141,7 @@ func (s *commandLine) listResources(ctx context.Context, api *client.Client, k m
 	return list, err
 }
 
-// refsToResources returns the references to resources.
+// refsToResources converts resources to references (kind, namespace and name)
 func refsToResources(list []*model.Resource) (refs []v1.Ref) {
 	for _, r := range list {
 		refs = append(refs, refToResource(r))
@@ -149,7 +149,7 @@ func refsToResources(list []*model.Resource) (refs []v1.Ref) {
 	return refs
 }
 
-// refToResource returns the reference to a resource.
+// refToResource converts a resource to a reference (kind, namespace and name)
 func refToResource(r *model.Resource) v1.Ref {
 	return v1.Ref{Kind: r.Kind, Namespace: r.Metadata.Namespace, Name: r.Metadata.Name}
 }

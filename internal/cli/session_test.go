@@ -35,7 +35,7 @@ metadata: {name: notebook}
 spec: {command: 'cat >> /tmp/notebook'}
 `
 
-// testTerminal runs command lines against a test server and records a transcript.
+// testTerminal runs command lines against a test server and records their input and output as a transcript
 type testTerminal struct {
 	t     *testing.T
 	rig   *apitest.Server
@@ -96,7 +96,8 @@ func (x *testTerminal) runCommandLines(lines ...string) {
 	}
 }
 
-// expectOutput runs one command line, and ends the test unless it has this exit code and prints these texts.
+// expectOutput runs one command line, and fails the test unless the exit code is this one and the output contains
+// these texts
 func (x *testTerminal) expectOutput(stdin, line string, code int, want ...string) string {
 	x.t.Helper()
 	began := x.text.Len()
@@ -122,9 +123,8 @@ func (x *testTerminal) assertTranscript(name string) {
 // commandOf matches a command of a transcript.
 var commandOf = regexp.MustCompile(`(?m)^\$ muster (.*)$`)
 
-// replayTranscript runs the commands of a golden file after the commands that have already run, then compares the
-// whole output with the file. To add a command, write the line "$ muster …" into the file and run go test -update.
-// It returns the commands that ended with 0.
+// replayTranscript runs the commands in a golden file and compares all output with the file. To add a command, write
+// the line "$ muster …" into the file and run go test -update. It returns the commands that ended with 0.
 func (x *testTerminal) replayTranscript(name string) (succeeded []string) {
 	x.t.Helper()
 	kept, err := os.ReadFile(filepath.Join("testdata", name))
@@ -139,7 +139,8 @@ func (x *testTerminal) replayTranscript(name string) (succeeded []string) {
 	return succeeded
 }
 
-// assertWidth requires lines of at most so many columns, except lines that begin with a prefix (empty: none).
+// assertWidth fails the test if an output line is wider than this number of columns, except lines that begin with the
+// given prefix
 func (x *testTerminal) assertWidth(output string, columns int, except string) {
 	x.t.Helper()
 	for line := range strings.Lines(output) {
@@ -155,7 +156,7 @@ func (x *testTerminal) writeFile(name, text string) {
 	testenv.NoError(x.t, os.WriteFile(filepath.Join(x.dir, name), []byte(text), 0o600))
 }
 
-// TestTranscriptOfADay compares the output of a sequence of everyday commands with a golden file.
+// TestTranscriptOfADay runs a sequence of everyday commands and compares their output with a golden file
 func TestTranscriptOfADay(t *testing.T) {
 	rig := apitest.NewServer(t)
 	x := newTerminal(t, rig)
@@ -189,7 +190,7 @@ func TestTranscriptOfADay(t *testing.T) {
 	x.replayTranscript("session.golden")
 }
 
-// TestTranscriptOfErrors compares the errors and hints of wrong commands with a golden file.
+// TestTranscriptOfErrors runs wrong commands and compares their errors and hints with a golden file
 func TestTranscriptOfErrors(t *testing.T) {
 	rig := apitest.NewServer(t)
 	x := newTerminal(t, rig)
@@ -205,7 +206,7 @@ func TestTranscriptOfErrors(t *testing.T) {
 	}
 }
 
-// TestGetRoundTrip applies the output of get -o yaml and -o json, which changes nothing.
+// TestGetRoundTrip applies the output of get -o yaml and -o json, and expects no change on the server
 func TestGetRoundTrip(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", map[string]string{"on": "yes", "n": "1"}, "web01")
@@ -330,8 +331,8 @@ spec:
 	x.expectOutput("", "get nodes --group web", 0, "164 more;")
 }
 
-// TestTablesFitTheTerminalWidth prints every table at 80, 120 and 200 columns and expects no wider line and no cut
-// name.
+// TestTablesFitTheTerminalWidth prints every table at 80, 120 and 200 columns and expects no line beyond that width
+// and no truncated name
 func TestTablesFitTheTerminalWidth(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", map[string]string{"env": "prod"}, "web01.fra.example.org", "db01")

@@ -104,7 +104,8 @@ func createSilences(c *commandCall, list []*silence) error {
 	return c.printValue(made, func() {})
 }
 
-// printSilence prints a created silence: its matches, its end, and the problems that it holds.
+// printSilence prints a created silence: the nodes and checks that it matches, its end, and the problems whose
+// notifications it stops
 func printSilence(c *commandCall, s *v1.Silenced, spec *model.SilenceSpec) {
 	verb := "silences"
 	if spec.Begin.After(c.Now()) {

@@ -56,7 +56,7 @@ func statusExitCode(s v1.Status) int {
 	return 0
 }
 
-// listServerAndAgentFaults returns a text for each fault of server or agents; events are not counted.
+// listServerAndAgentFaults returns a text for each fault of the server or of agents, without events
 func listServerAndAgentFaults(s v1.Status) (list []string) {
 	if s.Faulty > 0 {
 		list = append(list, model.CountNoun(s.Faulty, "node")+" with errors")
@@ -80,7 +80,7 @@ func listServerAndAgentFaults(s v1.Status) (list []string) {
 	return list
 }
 
-// printStatusLine writes one line of status: a name and its value.
+// printStatusLine prints one line of muster status: a name and its value
 func (c *commandCall) printStatusLine(name, format string, args ...any) {
 	c.Field(10, name, format, args...)
 }
@@ -88,7 +88,7 @@ func (c *commandCall) printStatusLine(name, format string, args ...any) {
 // shownWarnings is how many warnings of the server stand on the screen.
 const shownWarnings = 5
 
-// printStatus prints whether all is well, and below that line the details, worst first.
+// printStatus prints whether the fleet and the server are well, and the details below, worst first
 func printStatus(c *commandCall, s v1.Status) {
 	c.Wrapf(0, "%s", statusSummary(c, s))
 	for _, reason := range s.NotReady {
@@ -128,7 +128,7 @@ func printStatus(c *commandCall, s v1.Status) {
 	}
 }
 
-// statusSummary returns the first line: whether all is well.
+// statusSummary returns the first line of muster status: whether the fleet and the server are well
 func statusSummary(c *commandCall, s v1.Status) screen.Cell {
 	var failing []string
 	for _, part := range []struct {
@@ -212,7 +212,7 @@ func exampleNamesText[N int | uint64](examples []string, n N) string {
 	return strings.Join(examples, ", ") + textWhen(n > N(len(examples)), ", …")
 }
 
-// nodesWithExamplesText returns the number of nodes and some of their names: 37 nodes (web01, web02, …).
+// nodesWithExamplesText formats a number of nodes with some of their names, such as "37 nodes (web01, web02, …)"
 func nodesWithExamplesText(n int, examples []string) string {
 	if n == 1 && len(examples) == 1 {
 		return "node " + examples[0]
@@ -220,7 +220,7 @@ func nodesWithExamplesText(n int, examples []string) string {
 	return fmt.Sprintf("%s (%s)", model.CountNoun(n, "node"), exampleNamesText(examples, n))
 }
 
-// printNodeStatus prints the lines of muster status about silent, stopped and unassigned nodes.
+// printNodeStatus prints the lines of muster status about stopped nodes, and nodes with errors in their assignment
 func printNodeStatus(c *commandCall, s v1.Status) {
 	if s.Stopped > 0 {
 		c.printStatusLine("stopped", "%s, on purpose: no alarm", nodesWithExamplesText(s.Stopped, s.StoppedNow))
@@ -256,8 +256,8 @@ func printEventStatus(c *commandCall, s v1.Status) {
 	}
 }
 
-// problemCountsText returns the number of open problems in each state, such as "2 silenced"; every problem counts in
-// one state.
+// problemCountsText formats the number of open problems in each state, such as "2 silenced", each problem counted
+// once
 func problemCountsText(s v1.Status) (parts []string) {
 	if s.Silent > 0 {
 		parts = append(parts, model.CountNoun(s.Silent, "silent node"))
@@ -329,8 +329,8 @@ func printServerStatus(c *commandCall, s v1.Status) {
 	c.printStatusLine("server", "%s, %s, up %s", c.api.Server(), s.Server, model.Age(s.Now, s.Started))
 }
 
-// namespaceFlagOfStatus returns the flag -A or -n NAMESPACE that gives another command the same namespaces as this
-// muster status.
+// namespaceFlagOfStatus returns the flag -A or -n NAMESPACE with which a suggested command covers the same namespaces
+// as this muster status
 func namespaceFlagOfStatus(c *commandCall) string {
 	if c.namespace == "" {
 		return " -A"
@@ -344,7 +344,7 @@ type setupAdvice struct {
 	next [][2]string // command and purpose
 }
 
-// adviseSetup returns advice on the next steps for a new server; nil: it already checks machines.
+// adviseSetup returns suggestions for the next steps on a new server; nil: the server already checks machines
 func adviseSetup(c *commandCall, s v1.Status) *setupAdvice {
 	var next [][2]string
 	const starter, starterPurpose = "muster apply -f docs/examples/starter.yaml", "declares eight checks, and a route into a log file"

@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// numberedNames returns n names with consecutive numbers.
+// numberedNames returns n names that end in consecutive numbers
 func numberedNames(format string, n int) (list []string) {
 	for i := range n {
 		list = append(list, fmt.Sprintf(format, i+1))
@@ -80,8 +80,8 @@ func TestStatusOfManyFaults(t *testing.T) {
 	}
 }
 
-// TestStatusInEveryStateOfTheServer runs muster status on a server without nodes, healthy, just started, not ready,
-// and stopped.
+// TestStatusInEveryStateOfTheServer runs muster status on a server that has no nodes, is healthy, has just started,
+// is not ready, and is stopped
 func TestStatusInEveryStateOfTheServer(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	x.wide = 80
@@ -149,8 +149,8 @@ func TestStatusWarnsWithoutRoute(t *testing.T) {
 	}
 }
 
-// TestStatusCountsHandledProblemsApart expects acknowledged, silenced and maintained problems in a count of their
-// own, not among the bad ones.
+// TestStatusCountsHandledProblemsApart expects muster status to count acknowledged, silenced and maintained problems
+// separately from those that need attention
 func TestStatusCountsHandledProblemsApart(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	x.wide = 100

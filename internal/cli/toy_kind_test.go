@@ -45,7 +45,8 @@ func toyKind() kind.Kind {
 	})
 }
 
-// TestToyKind declares a kind in one file and finds it in apply, get, describe, explain, lint and the API.
+// TestToyKind declares a new kind of resource in one file and expects it in apply, get, describe, explain, lint and
+// the API
 func TestToyKind(t *testing.T) {
 	kinds := kind.All().With(toyKind())
 	rig := apitest.NewServerWithKinds(t, kinds)

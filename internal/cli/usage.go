@@ -16,8 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// explainWrongArguments makes all commands explain wrong arguments: the error is of class Invalid and its hint is
-// the nearest right command.
+// explainWrongArguments makes all commands answer wrong arguments with an error of class Invalid and a hint with the
+// nearest correct command
 func (s *commandLine) explainWrongArguments(c *cobra.Command) {
 	check := c.Args
 	switch {
@@ -101,7 +101,7 @@ func (s *commandLine) commandForForeignWord(word string, args []string) string {
 	return ""
 }
 
-// argumentError names the missing argument, or the superfluous one, by the words of the usage line.
+// argumentError returns an error that names the missing or unexpected argument by its word in the usage line
 func (s *commandLine) argumentError(c *cobra.Command, args []string, err error) error {
 	var expected []string
 	for _, word := range strings.Fields(c.Use)[1:] {
@@ -144,8 +144,8 @@ func (s *commandLine) kindsOfCommand(command string) []string {
 	return s.kindWords()
 }
 
-// refuseSingleDash refuses a long flag with only one dash: pflag would read -limit as the flag -l with the value
-// imit.
+// refuseSingleDash returns an error for a long flag with only one dash, because pflag would read -limit as -l with
+// the value imit
 func refuseSingleDash(root *cobra.Command, args []string) error {
 	c, _, err := root.Find(args)
 	if err != nil || c.DisableFlagParsing {
@@ -163,7 +163,7 @@ func refuseSingleDash(root *cobra.Command, args []string) error {
 	return nil
 }
 
-// flagError turns pflag's error into one that names the nearest flag, or the values that a flag takes.
+// flagError replaces pflag's error by one that suggests the nearest flag, or the values that the flag accepts
 func flagError(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	var value *pflag.InvalidValueError
@@ -192,8 +192,7 @@ func flagError(c *cobra.Command, err error) error {
 	return e.WithHint("all flags: %s --help", c.CommandPath())
 }
 
-// flagValueError returns an error for a wrong value of a flag in place of errors of package strconv, which only
-// programmers understand.
+// flagValueError returns a readable error for a wrong flag value, in place of the errors of package strconv
 func flagValueError(e *pflag.InvalidValueError) error {
 	f := e.GetFlag()
 	if f.Value.Type() == "bool" {
@@ -226,8 +225,8 @@ func flagTypeText(f *pflag.Flag) (name, example string) {
 	return name, example
 }
 
-// nearestFlag returns the flag that the user probably meant: the flag for a word of another program, a flag with
-// the same beginning, or a flag that differs by a typing error.
+// nearestFlag returns the flag that the user probably meant: by a word of another program, by the same beginning, or
+// by a typing error
 func nearestFlag(c *cobra.Command, word string) string {
 	for _, foreign := range [][3]string{{"json", "output", "-o json"}, {"yaml", "output", "-o yaml"}, {"wide", "output", "-o wide"},
 		{"force", "yes", "--yes"}, {"filename", "file", "--file"}, {"labels", "selector", "--selector"}} {
@@ -260,12 +259,12 @@ type completion = func(c *cobra.Command, args []string, typed string) ([]string,
 
 const noFiles = cobra.ShellCompDirectiveNoFileComp
 
-// completeFiles offers files with resources.
+// completeFiles completes the names of files with resources
 func completeFiles(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return []string{"yaml", "yml", "json"}, cobra.ShellCompDirectiveFilterFileExt
 }
 
-// completeTargets offers nodes and groups for --on and --except, behind the last comma.
+// completeTargets completes nodes and groups behind the last comma of --on and --except
 func (s *commandLine) completeTargets(c *cobra.Command, args []string, typed string) (words []string, _ cobra.ShellCompDirective) {
 	at := strings.LastIndex(typed, ",") + 1
 	before, last := typed[:at], typed[at:]
@@ -295,7 +294,7 @@ func completeFirstArgument(words completion) completion {
 	}
 }
 
-// completeObjects offers kinds, then up to a number of names of the chosen kind.
+// completeObjects completes kinds, then the names of the chosen kind, up to a number of names
 func (s *commandLine) completeObjects(most int) completion {
 	return func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		if len(args) == 0 {
@@ -324,7 +323,7 @@ func (s *commandLine) completeObjects(most int) completion {
 	}
 }
 
-// completeNames offers the names of a kind.
+// completeNames completes the names of the existing resources of one kind
 func (s *commandLine) completeNames(k model.KindInfo) completion {
 	return func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		return s.completeFromServer(c, typed, func(ctx context.Context, api *client.Client) ([]string, error) {
@@ -350,8 +349,8 @@ func (s *commandLine) completeEvents(c *cobra.Command, _ []string, typed string)
 	})
 }
 
-// completeFromServer offers the words of a list that the server returns, if they begin as typed. Words that came
-// before the time-out are better than none.
+// completeFromServer completes a word from a list that it reads from the server. Words that came before the time-out
+// are better than none.
 func (s *commandLine) completeFromServer(c *cobra.Command, typed string, list func(context.Context, *client.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
 	api, err := s.connect()
 	if err != nil {
@@ -369,7 +368,8 @@ func (s *commandLine) completeFromServer(c *cobra.Command, typed string, list fu
 	return slices.Compact(words), noFiles
 }
 
-// completeFlags offers values for the flags --namespace, --node, --check, --group, --file, --on and --except of all commands.
+// completeFlags adds completion to the flags --namespace, --node, --check, --group, --file, --on and --except of all
+// commands
 func (s *commandLine) completeFlags(c *cobra.Command) {
 	for flag, words := range map[string]completion{"file": completeFiles, "on": s.completeTargets, "except": s.completeTargets} {
 		if c.Flags().Lookup(flag) != nil {

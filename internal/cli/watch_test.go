@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// startWatch runs a command line until the test ends, and returns the lines that it prints.
+// startWatch runs a watch command until the test ends, and returns the channel of the lines that it prints
 func (x *testTerminal) startWatch(line string) <-chan string {
 	x.t.Helper()
 	x.env["MUSTER_CONTEXT"] = filepath.Join(x.dir, "context.yaml")
@@ -60,8 +60,8 @@ func awaitLine(t *testing.T, lines <-chan string, text string, act func()) strin
 	}
 }
 
-// TestWatchesPrintChanges watches events, problems and nodes: people get a list and then changed lines, programs only
-// the changes.
+// TestWatchesPrintChanges watches events, problems and nodes, and expects a list and then changed lines for people,
+// only the changes for programs
 func TestWatchesPrintChanges(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", nil, "web01", "web02")

@@ -27,8 +27,8 @@ import (
 	"github.com/muster-fleet/muster/internal/version"
 )
 
-// Client calls the API of one server; its fields group the operations by subject. It is safe for concurrent use,
-// except that Access.Login changes its token.
+// Client calls the API of one server; its fields (such as Events and Nodes) group the operations by subject. It is
+// safe for concurrent use, except that Access.Login changes its token.
 type Client struct {
 	Events        Events
 	Problems      Problems
@@ -55,7 +55,7 @@ func newClient(c *connection) *Client {
 	return &Client{Events{c}, Problems{c}, Resources{c}, Nodes{c}, Enrolment{c}, Access{c}, Notifications{c}, Reports{c}, c}
 }
 
-// New returns a client of the server that the context names. It does not connect yet.
+// New returns a client of the server in the given context (saved address and login). It does not connect yet.
 func New(c Context) (*Client, error) {
 	if c.Server == "" {
 		return nil, model.Errorf(model.Invalid, "no server is configured").
@@ -124,7 +124,7 @@ func (c *Client) Status(ctx context.Context, namespace string) (v1.Status, error
 	return getJSON[v1.Status](ctx, c.c, "/status", buildQuery("namespace", namespace))
 }
 
-// Version returns the build of the server.
+// Version returns the version and commit of the server
 func (c *Client) Version(ctx context.Context) (version.Info, error) {
 	return getJSON[version.Info](ctx, c.c, "/version", nil)
 }
@@ -160,14 +160,14 @@ func InProcess(api http.Handler, from, token string) *Client {
 	return newClient(&connection{base: &url.URL{Scheme: "https", Host: "muster"}, http: &http.Client{Transport: inProcessTransport{api, from}}, token: token, now: time.Now})
 }
 
-// inProcessTransport is an http.RoundTripper that answers requests by an http.Handler in the same process; from is
-// the address of the caller.
+// inProcessTransport is an http.RoundTripper that passes requests to an http.Handler in the same process; `from` is
+// the caller's address
 type inProcessTransport struct {
 	api  http.Handler
 	from string
 }
 
-// RoundTrip implements http.RoundTripper.
+// RoundTrip passes a request to the handler and returns its answer
 func (t inProcessTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	request := r.Clone(r.Context())
 	request.RemoteAddr, request.RequestURI = t.from, r.URL.RequestURI()
@@ -190,17 +190,17 @@ type responseRecorder struct {
 	body   bytes.Buffer
 }
 
-// Header implements http.ResponseWriter.
+// Header returns the header of the recorded answer
 func (w *responseRecorder) Header() http.Header { return w.header }
 
-// WriteHeader implements http.ResponseWriter. Only the first final status counts.
+// WriteHeader records the HTTP status of the answer. Only the first final status counts.
 func (w *responseRecorder) WriteHeader(status int) {
 	if w.status == 0 && status >= 200 {
 		w.status = status
 	}
 }
 
-// Write implements http.ResponseWriter.
+// Write appends bytes to the recorded body
 func (w *responseRecorder) Write(p []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
 	return w.body.Write(p)

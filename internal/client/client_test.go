@@ -22,7 +22,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// BackUpContext leaves the context file in place and does not overwrite an earlier backup of another context.
+// TestContextBackupOverwritesNoOther backs up a context file (saved login) and expects the file to stay and earlier
+// backups of other contexts to remain
 func TestContextBackupOverwritesNoOther(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "context.yaml")
 	c := Context{Server: "https://muster.example.org:8443", Token: "one"}
@@ -69,7 +70,8 @@ func TestFileNameOfServerIsPortable(t *testing.T) {
 	}
 }
 
-// A refused connection to an address without a port returns an error whose hint names the usual port.
+// TestRefusedConnectionHintsAtThePort connects to an address without a port and expects an error with a hint that
+// names the usual port
 func TestRefusedConnectionHintsAtThePort(t *testing.T) {
 	refused := &url.Error{Op: "Get", Err: &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}}
 	for server, want := range map[string]string{
@@ -86,7 +88,7 @@ func TestRefusedConnectionHintsAtThePort(t *testing.T) {
 	}
 }
 
-// fixedAnswerTransport is an http.RoundTripper that answers every request the same.
+// fixedAnswerTransport is an http.RoundTripper that gives the same answer to every request
 type fixedAnswerTransport http.Response
 
 // RoundTrip returns the fixed answer.
@@ -94,7 +96,7 @@ func (p *fixedAnswerTransport) RoundTrip(*http.Request) (*http.Response, error) 
 	return (*http.Response)(p), nil
 }
 
-// FuzzAnswer decodes random bytes as an answer of the API: the result is a value, or an error with a message.
+// FuzzAnswer decodes random bytes as an API answer and expects a value, or an error with a message
 func FuzzAnswer(f *testing.F) {
 	f.Add(200, "application/json", []byte(`{"items":[{"node":"web01","check":"disk","status":"CRITICAL"}],"next":"AA"}`))
 	f.Add(200, "text/event-stream", []byte(": hello\n\ndata: {\"node\":\"web01\",\"status\":\"OK\"}\n\ndata: {\n"))
@@ -132,7 +134,8 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// FuzzContext parses random bytes as a context file; an accepted context is written and read again unchanged.
+// FuzzContext parses random bytes as a context file and expects each accepted context to be unchanged after writing
+// and reading
 func FuzzContext(f *testing.F) {
 	f.Add([]byte("server: https://muster.example:8443\nca: |\n  -----BEGIN CERTIFICATE-----\ntoken: x\nuser: admin\nnamespace: default\nadmin: 127.0.0.1:9443\ndata: /var/lib/muster\n"))
 	f.Add([]byte("a: &a [*a]"))

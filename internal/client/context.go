@@ -16,8 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Context is the content of a context file: server, CA, token and default namespace. `muster up` and `muster login`
-// write it.
+// Context is the content of a context file: server address, CA, token and default namespace. `muster up` and `muster
+// login` write it.
 type Context struct {
 	Server    string `yaml:"server"`              // https://host:8443
 	CA        string `yaml:"ca,omitempty"`        // PEM of the server's CA; empty: the CAs of the system
@@ -50,7 +50,7 @@ func ContextPath(getenv func(string) string) (string, error) {
 	return filepath.Join(dir, "muster", "context.yaml"), nil
 }
 
-// LoadContext reads a context file; a missing file is an empty context.
+// LoadContext reads a context file (saved login); a missing file gives an empty context
 func LoadContext(path string) (Context, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -119,8 +119,8 @@ func (c Context) WithEnv(getenv func(string) string) Context {
 	return c
 }
 
-// ForServer returns the context for a server address. For another server it keeps only the
-// namespace of c.
+// ForServer returns the context (CA, token and namespace) to use for a server address. For another server it keeps
+// only the namespace of c.
 func (c Context) ForServer(server string) Context {
 	if server != c.Server {
 		c = Context{Server: server, Namespace: c.Namespace}
@@ -128,9 +128,9 @@ func (c Context) ForServer(server string) Context {
 	return c
 }
 
-// BackUpContext copies the context file at path before the context of another server replaces it. The copy lies in
-// the same folder; its name ends with the name of c's server. A different copy is never overwritten: the new copy
-// gets a number. The file at path stays.
+// BackUpContext copies the context file at `path` to a backup before another server's context replaces it. The copy
+// lies in the same folder; its name ends with the name of c's server. A different copy is never overwritten: the new
+// copy gets a number. The file at path stays.
 func BackUpContext(path string, c Context) (backup string, err error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -155,7 +155,7 @@ func BackUpContext(path string, c Context) (backup string, err error) {
 	}
 }
 
-// ContextBackups returns the paths of possible backups of the context file at path.
+// ContextBackups returns the paths at which backups of the context file at `path` may exist
 func ContextBackups(path, server string) (list []string) {
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil {
@@ -170,7 +170,7 @@ func ContextBackups(path, server string) (list []string) {
 	return list
 }
 
-// NamedContext is a context with its name and its file.
+// NamedContext is a saved context (server address and login) with its name and file
 type NamedContext struct {
 	Context `json:"-"`
 	Name    string `json:"name"`
@@ -183,7 +183,7 @@ func (x NamedContext) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]any{"name": x.Name, "current": x.Current, "server": x.Server, "user": x.User, "namespace": x.Namespace})
 }
 
-// Contexts returns the context of a file and the contexts of files beside it, which BackUpContext wrote. Each has the
+// Contexts returns the context of a file, and the contexts that BackUpContext has written beside it. Each has the
 // name of its server.
 func Contexts(path string) (list []NamedContext, err error) {
 	current, err := LoadContext(path)
@@ -209,8 +209,7 @@ func Contexts(path string) (list []NamedContext, err error) {
 	return list, nil
 }
 
-// UseContext makes one of the contexts that Contexts returned the content of the context file at path, and keeps the
-// replaced context as a backup file.
+// UseContext copies a saved context into the context file at `path`, and keeps the replaced context as a backup file
 func UseContext(path string, x NamedContext) error {
 	current, err := LoadContext(path)
 	if err != nil {

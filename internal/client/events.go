@@ -30,7 +30,7 @@ func (e Events) List(ctx context.Context, f v1.EventFilter) (v1.EventList, error
 	return getJSON[v1.EventList](ctx, e.c, "/events", eventQuery(f))
 }
 
-// ListAt returns a page of events as they were at a time.
+// ListAt returns a page of events with the status that each had at a past time
 func (e Events) ListAt(ctx context.Context, f v1.EventFilter, at time.Time) (v1.PastEventList, error) {
 	query := eventQuery(f)
 	query.Set("at", timeParam(at))
@@ -80,8 +80,7 @@ func (e Events) Unacknowledge(ctx context.Context, namespace, node, check, note 
 	return requestWithoutAnswer(ctx, e.c, http.MethodPost, eventPath(namespace, node, check)+"/unacknowledge", nil, v1.Action{Note: note})
 }
 
-// Notify sends notifications of the open problem of an event to the handlers in its routes that have not been
-// notified yet.
+// Notify notifies the handlers in an event's routes of its open problem, unless they have been notified already
 func (e Events) Notify(ctx context.Context, namespace, node, check, note string) (v1.RoutingEffect, error) {
 	return postJSON[v1.RoutingEffect](ctx, e.c, eventPath(namespace, node, check)+"/notify", v1.Action{Note: note})
 }
@@ -97,7 +96,7 @@ func (e Events) Bulk(ctx context.Context, verb string, r v1.BulkRequest) (v1.Bul
 	return postJSON[v1.BulkDone](ctx, e.c, "/events/"+verb, r)
 }
 
-// Watch streams changed events to fn until ctx or the connection ends; it calls opened when the stream has begun.
+// Watch streams changed events to fn until ctx or the connection ends, and calls `opened` at the start of the stream.
 // Changes during opened wait in the connection, so a list that opened requests misses no change.
 func (e Events) Watch(ctx context.Context, f v1.EventFilter, opened func() error, fn func(v1.Event) error) error {
 	_, err := readStream(ctx, e.c, http.MethodGet, "/events/watch", eventQuery(f), nil, opened, func(event v1.Event) (bool, error) { return false, fn(event) })
@@ -115,7 +114,7 @@ func (e Events) Watch(ctx context.Context, f v1.EventFilter, opened func() error
 // Problems has the operations on problems.
 type Problems struct{ c *connection }
 
-// Items returns a page of the last values of items, by node and key.
+// Items returns a page of items (metrics of nodes) with their last values, sorted by node and key
 func (c *Client) Items(ctx context.Context, f v1.ItemFilter, limit int, after string, narrow ...v1.RowFilter) (v1.ItemList, error) {
 	query := buildQuery("namespace", f.Namespace, "node", f.Node, "template", f.Template, "key", f.Key, "state", f.State, "after", after, "limit", intParam(limit))
 	return getJSON[v1.ItemList](ctx, c.c, "/items", addRowFilter(query, narrow))
@@ -142,7 +141,7 @@ func (p Problems) Timeline(ctx context.Context, problem string) (v1.Timeline, er
 	return getJSON[v1.Timeline](ctx, p.c, escapePath("problems", problem, "timeline"), nil)
 }
 
-// Notifications has the methods that call the operations on silences, routes and handlers.
+// Notifications has the API operations on silences, routes and handlers
 type Notifications struct{ c *connection }
 
 // Silence creates a silence.
@@ -155,8 +154,7 @@ func (n Notifications) EndSilence(ctx context.Context, namespace, name, note str
 	return postJSON[v1.Silenced](ctx, n.c, escapePath("silences", namespace, name, "end"), v1.Action{Note: note})
 }
 
-// TestRoute returns the notifications that an assumed problem would cause; status and severity may be empty, the time
-// zero.
+// TestRoute predicts the notifications about an assumed problem; status and severity may be empty, the time zero
 func (n Notifications) TestRoute(ctx context.Context, namespace, node, check string, at time.Time, status, severity string) (v1.RouteTest, error) {
 	query := buildQuery("status", status, "severity", severity, "at", timeParam(at.UTC()))
 	return getJSON[v1.RouteTest](ctx, n.c, escapePath("routetest", namespace, node, check), query)
@@ -170,18 +168,18 @@ func (n Notifications) TestHandler(ctx context.Context, namespace, name string, 
 	return postJSON[v1.HandlerTested](ctx, n.c, handlerPath(namespace, name)+"/test", t)
 }
 
-// DeadLetters returns a page of the dead letters of a handler, newest first.
+// DeadLetters returns a page of a handler's dead letters (notifications given up), newest first
 func (n Notifications) DeadLetters(ctx context.Context, namespace, name string, limit int, after string, narrow ...v1.RowFilter) (v1.DeliveryList, error) {
 	query := buildQuery("limit", strconv.Itoa(limit), "after", after)
 	return getJSON[v1.DeliveryList](ctx, n.c, handlerPath(namespace, name)+"/dead", addRowFilter(query, narrow))
 }
 
-// ReplayHandler sends dead letters of a handler again.
+// ReplayHandler sends a handler's dead letters (notifications given up) again
 func (n Notifications) ReplayHandler(ctx context.Context, namespace, name string, r v1.HandlerReplay) (v1.HandlerReplayed, error) {
 	return postJSON[v1.HandlerReplayed](ctx, n.c, handlerPath(namespace, name)+"/replay", r)
 }
 
-// Reports has the operations that report on a period of history.
+// Reports has the API operations that return reports about a period of history
 type Reports struct{ c *connection }
 
 // reportQuery returns the URL query of a report.
@@ -189,12 +187,13 @@ func reportQuery(q v1.ReportQuery) url.Values {
 	return buildQuery("namespace", q.Namespace, "after", q.After, "where", q.Where, "since", timeParam(q.Since), "until", timeParam(q.Until))
 }
 
-// Shadow returns a page of notifications that shadow namespaces did not send, newest first.
+// Shadow returns a page of notifications that namespaces in shadow mode did not send, newest first
 func (r Reports) Shadow(ctx context.Context, q v1.ReportQuery) (v1.ShadowList, error) {
 	return getJSON[v1.ShadowList](ctx, r.c, "/reports/shadow", reportQuery(q))
 }
 
-// Noise returns the noise report: how often each check and route paged people, and checks and silences without effect.
+// Noise returns the noise report: how often each check and route paged people, and which checks and silences have no
+// effect
 func (r Reports) Noise(ctx context.Context, q v1.ReportQuery) (v1.Noise, error) {
 	return getJSON[v1.Noise](ctx, r.c, "/reports/noise", reportQuery(q))
 }
@@ -205,12 +204,12 @@ func availabilityQuery(q v1.AvailabilityQuery) url.Values {
 		"where", q.Where, "after", q.After, "since", timeParam(q.Since), "until", timeParam(q.Until))
 }
 
-// Availability returns a page of event availabilities: seconds in each status.
+// Availability returns a page with the seconds that each event spent in each status
 func (r Reports) Availability(ctx context.Context, q v1.AvailabilityQuery) (v1.AvailabilityList, error) {
 	return getJSON[v1.AvailabilityList](ctx, r.c, "/availability", availabilityQuery(q))
 }
 
-// GroupAvailability returns the share of a period in which the nodes of groups were up.
+// GroupAvailability returns the percentage of a period in which the nodes of each group were up
 func (r Reports) GroupAvailability(ctx context.Context, q v1.AvailabilityQuery) (v1.GroupAvailabilityList, error) {
 	return getJSON[v1.GroupAvailabilityList](ctx, r.c, "/availability/groups", availabilityQuery(q))
 }

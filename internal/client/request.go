@@ -24,7 +24,7 @@ const (
 	maxStreamLineBytes = 16 << 20  // bytes of one line of a stream: an event with its output as JSON
 )
 
-// escapePath returns a path whose segments are names: no name, not even one with a slash, leads to another path.
+// escapePath escapes the segments of an API path, so that no name, not even one with a slash, leads to another path
 func escapePath(segments ...string) string {
 	var b strings.Builder
 	for _, name := range segments {
@@ -38,12 +38,12 @@ func escapePath(segments ...string) string {
 	return b.String()
 }
 
-// getJSON reads a T from an escaped path below the API's root.
+// getJSON sends a GET request to a path below the API's root and decodes the answer as a T
 func getJSON[T any](ctx context.Context, c *connection, path string, query url.Values) (T, error) {
 	return requestJSON[T](ctx, c, http.MethodGet, path, query, nil)
 }
 
-// postJSON sends a body by POST and decodes the answer as a T.
+// postJSON sends a POST request with a JSON body and decodes the answer as a T
 func postJSON[T any](ctx context.Context, c *connection, path string, in any) (T, error) {
 	return requestJSON[T](ctx, c, http.MethodPost, path, nil, in)
 }
@@ -130,8 +130,9 @@ func isStreamReadError(err error) bool {
 	return errors.As(err, &broken)
 }
 
-// readStream reads Server-Sent Events as values of type T and passes them to fn; complete is true if fn saw the last
-// one. readStream calls opened, which may be nil, with the first line, which proves that the server streams.
+// readStream decodes Server-Sent Events as values of type T and passes them to fn; `complete` reports that the last
+// message was read. readStream calls opened, which may be nil, with the first line, which proves that the server
+// streams.
 func readStream[T any](ctx context.Context, c *connection, method, path string, query url.Values, in any, opened func() error, fn func(T) (last bool, err error)) (complete bool, err error) {
 	var body io.Reader
 	if in != nil {
@@ -223,7 +224,7 @@ func boolParam(yes bool) string {
 	return ""
 }
 
-// intParam formats a query parameter; numbers below 1 give an empty text.
+// intParam formats a number as a query parameter; numbers below 1 give an empty text
 func intParam(n int) string {
 	if n > 0 {
 		return strconv.Itoa(n)
@@ -231,7 +232,7 @@ func intParam(n int) string {
 	return ""
 }
 
-// timeParam formats a query parameter in RFC 3339; the zero time gives an empty text.
+// timeParam formats a time as a query parameter by RFC 3339; the zero time gives an empty text
 func timeParam(t time.Time) string {
 	if t.IsZero() {
 		return ""

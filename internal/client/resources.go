@@ -27,7 +27,7 @@ func resourcePath(k model.KindInfo, namespace, name string) string {
 	return path + escapePath(name)
 }
 
-// Apply declares resources, all or none.
+// Apply declares resources in one transaction, all or none
 func (r Resources) Apply(ctx context.Context, in v1.ApplyRequest) (v1.Applied, error) {
 	return postJSON[v1.Applied](ctx, r.c, "/apply", in)
 }
@@ -39,7 +39,7 @@ func (r Resources) Get(ctx context.Context, k model.KindInfo, namespace, name st
 	return out, header.Get("ETag"), err
 }
 
-// State returns on which nodes a resource lands, with the status of their events.
+// State returns the nodes to which a resource applies, with the status of their events
 func (r Resources) State(ctx context.Context, k model.KindInfo, namespace, name string) (v1.State, error) {
 	return getJSON[v1.State](ctx, r.c, resourcePath(k, namespace, name)+"/state", nil)
 }
@@ -93,7 +93,7 @@ func (r Resources) Archive(ctx context.Context, sha512 string) (v1.Archive, erro
 	return getJSON[v1.Archive](ctx, r.c, escapePath("archives", sha512), nil)
 }
 
-// PutArchive uploads the archive of an Asset, whose SHA-512 the caller knows.
+// PutArchive uploads the archive of an Asset, identified by its SHA-512
 func (r Resources) PutArchive(ctx context.Context, sha512 string, archive io.Reader) error {
 	answer, err := r.c.sendRequest(ctx, http.MethodPut, escapePath("archives", sha512), nil, nil, archive)
 	if err != nil {
@@ -137,7 +137,7 @@ func (n Nodes) Retire(ctx context.Context, r v1.NodeRetire) (v1.Applied, error) 
 	return postJSON[v1.Applied](ctx, n.c, "/retire", r)
 }
 
-// Tombstones returns at most limit retired, replaced and refused machines, newest first.
+// Tombstones returns up to `limit` records (tombstones) of retired, replaced and refused machines, newest first
 func (n Nodes) Tombstones(ctx context.Context, limit int, narrow ...v1.RowFilter) (v1.TombstoneList, error) {
 	return getJSON[v1.TombstoneList](ctx, n.c, "/tombstones", addRowFilter(url.Values{"limit": {strconv.Itoa(limit)}}, narrow))
 }

@@ -27,7 +27,7 @@ func TestReferencePageIsUpToDate(t *testing.T) {
 	testenv.Golden(t, referencePage, Reference())
 }
 
-// loadSettings loads the settings of a test from environment variables and flags.
+// loadSettings loads server settings from environment variables and flags, for tests
 func loadSettings(t *testing.T, env map[string]string, args ...string) (*Server, error) {
 	t.Helper()
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
@@ -44,8 +44,8 @@ func writeSettingsFile(t *testing.T, text string) string {
 	return path
 }
 
-// TestFlagsOverrideEnvironmentOverridesFile sets one setting by flag, environment and file, and expects this order of
-// precedence.
+// TestFlagsOverrideEnvironmentOverridesFile sets one setting by flag, environment and file, and expects the flag to
+// win over the environment, and that over the file
 func TestFlagsOverrideEnvironmentOverridesFile(t *testing.T) {
 	path := writeSettingsFile(t, "log-level: debug\nlisten: ':1'\nnode-states: 7\nadvertise: [a, b]\nkeepalive-timeout: 3m\n")
 	s, err := loadSettings(t, map[string]string{"MUSTER_LISTEN": ":2", "MUSTER_NODE_STATES": "8"}, "--config", path, "--node-states", "9")
@@ -94,7 +94,7 @@ func TestAddressSettingsAreValidated(t *testing.T) {
 	}
 }
 
-// TestSettingsHidePasswords expects the addresses of databases without passwords in Server.Settings.
+// TestSettingsHidePasswords expects no passwords in the addresses of databases that Server.Settings returns
 func TestSettingsHidePasswords(t *testing.T) {
 	for _, given := range []string{"postgres://muster:secret@db/muster", "postgresql://db/muster?password=secret", "postgres://secret%zz@db/muster"} {
 		s, err := loadSettings(t, nil, "--intent-db", given)
@@ -105,7 +105,7 @@ func TestSettingsHidePasswords(t *testing.T) {
 	}
 }
 
-// TestDefaultsEqualModelLimits compares the defaults of settings with the limits in package model.
+// TestDefaultsEqualModelLimits expects the defaults of settings to equal the limits in package model
 func TestDefaultsEqualModelLimits(t *testing.T) {
 	s, err := loadSettings(t, nil)
 	testenv.NoError(t, err)
@@ -138,8 +138,8 @@ func TestMisspeltVariablesAreFound(t *testing.T) {
 	}
 }
 
-// FuzzSettingsFile parses random bytes as a settings file: the settings take effect, or the error names the wrong
-// line.
+// FuzzSettingsFile parses random bytes as a settings file and expects the settings in force, or an error that names
+// the wrong line
 func FuzzSettingsFile(f *testing.F) {
 	for _, text := range []string{
 		"", "listen: ':1'\nnode-states: 7\nadvertise: [a, b]\n", "listn: x", "keepalive-timeout: 5", "- a\n- b", "a: &x [*x]",

@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Field describes one setting by its struct tags: name, default, help.
+// Field describes one setting of the server (name, default and help), read from the struct tags
 type Field struct {
 	Name, Default, Unit, Doc string
 	Reload                   bool
@@ -40,7 +40,7 @@ func Fields() []Field {
 	return fields
 }
 
-// Flags adds --config and a flag for every setting to a flag set; if only is given, for those settings alone.
+// Flags adds --config and a flag for every setting to a flag set, or, if `only` is given, flags for those settings
 func Flags(flags *pflag.FlagSet, only ...string) {
 	flags.String("config", "", "file with settings (YAML); see docs/reference/configuration.md")
 	for _, f := range Fields() {
@@ -206,7 +206,7 @@ func setFieldFromText(v reflect.Value, text string) error {
 	return nil
 }
 
-// Settings returns the settings in force by name, with passwords redacted. Passwords inside database addresses are
+// Settings returns the current settings by name, with passwords redacted. Passwords inside database addresses are
 // hidden; all other values are safe to show.
 func (s *Server) Settings() map[string]string {
 	out := map[string]string{}

@@ -28,8 +28,8 @@ import (
 // lockFile is the file in the data folder whose lock keeps a second process from using the folder.
 const lockFile = "LOCK"
 
-// Lock creates the data folder if it is missing, and locks it until the result is closed. If another process has the
-// lock, the error has the class Conflict.
+// Lock creates the data folder if it is missing, and locks it until the returned lock is closed. If another process
+// has the lock, the error has the class Conflict.
 func Lock(dir string) (io.Closer, error) {
 	if err := makeFolder(dir); err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func userOf(info fs.FileInfo) string {
 	return "another user"
 }
 
-// userName returns the name of a user id; an unknown id gives the number.
+// userName returns the name of a user id, or the number if the id is unknown
 func userName(uid int) string {
 	id := strconv.Itoa(uid)
 	if u, err := user.LookupId(id); err == nil {
@@ -130,7 +130,7 @@ func userName(uid int) string {
 	return id
 }
 
-// Snapshots returns the folder of snapshots.
+// Snapshots returns the path of the folder of snapshots
 func Snapshots(cfg *config.Server) string { return filepath.Join(cfg.Data, "snapshots") }
 
 // Series returns the folder of the series store.
@@ -144,12 +144,12 @@ func Journal(cfg *config.Server) string {
 	return filepath.Join(cfg.Data, "journal")
 }
 
-// IntentDB returns the data source of the intent store.
+// IntentDB returns the data source name of the database of declared resources (intent)
 func IntentDB(cfg *config.Server) string {
 	return cmp.Or(cfg.IntentDB, filepath.Join(cfg.Data, "intent.db"))
 }
 
-// HistoryDB returns the data source of the history store.
+// HistoryDB returns the data source name of the history database
 func HistoryDB(cfg *config.Server) string {
 	return cmp.Or(cfg.HistoryDB, filepath.Join(cfg.Data, "history.db"))
 }

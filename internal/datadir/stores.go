@@ -16,9 +16,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Stores has the open databases of the server (intent and history) together with the journal that belongs to them.
-// The journal's last mark names them, so that a store that was lost, replaced, or restored from an older copy is
-// found.
+// Stores has the server's open databases (declared resources and history) together with the journal that belongs to
+// them. The journal's last mark names them, so that a store that was lost, replaced, or restored from an older copy
+// is found.
 type Stores struct {
 	Config  *config.Server
 	Journal *journal.Log
@@ -98,9 +98,9 @@ func (s *Stores) Refuse(ctx context.Context, last wire.IntentMark) error {
 		WithHint("put the right file back, or restore the whole folder from a backup; to continue with these files: %s", DoctorCommand(s.Config, "repair"))
 }
 
-// BeginLife stores the id of the journal's incarnation in the intent and history databases when the server starts.
-// With a new incarnation the intent passes over ids and revisions of the last mark, and a history that is older than
-// the mark withholds what may have been sent before unknownUntil.
+// BeginLife stores the id of the journal's incarnation (a new one after a restore) in the databases when the server
+// starts. With a new incarnation the intent passes over ids and revisions of the last mark, and a history that is
+// older than the mark withholds what may have been sent before unknownUntil.
 func (s *Stores) BeginLife(ctx context.Context, last wire.IntentMark) (unknownUntil time.Time, err error) {
 	incarnation := s.Journal.Incarnation().ID
 	if err := s.Intent.BeginLife(ctx, incarnation, intent.KnownIntent{Revision: last.Revision, LastID: last.LastID}); err != nil {

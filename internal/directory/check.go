@@ -13,8 +13,8 @@ import (
 
 // Look-ups that only concern units of kind Check.
 
-// PassiveCheck returns a passive check by name, whose results come from this source of signals; not ok: the check
-// does not exist. The Chunk is nil if agents run the check.
+// PassiveCheck returns the passive check with this name (its results come from outside, such as alerts); not ok: it
+// does not exist for this sender. The Chunk is nil if agents run the check.
 func (d *Directory) PassiveCheck(namespace, name string) (c PassiveCheck, ok bool) {
 	u := d.now.Load().unit(checkKind, route.Name{Namespace: namespace, Name: name})
 	if u.Unit == nil {
@@ -27,7 +27,8 @@ func (d *Directory) PassiveCheck(namespace, name string) (c PassiveCheck, ok boo
 	return c, true
 }
 
-// PassiveChecks returns the passive checks of a namespace for a source of signals (empty: for any).
+// PassiveChecks returns the passive checks of a namespace (their results come from outside) for one kind of sender,
+// or for all if the sender is empty
 func (d *Directory) PassiveChecks(namespace, source string) (ids []model.CheckID) {
 	for id, u := range d.now.Load().units.All() {
 		if u.Passive && (namespace == "" || u.Namespace == namespace) && (source == "" || u.Labels[model.SourceLabel] == source) {
@@ -37,7 +38,8 @@ func (d *Directory) PassiveChecks(namespace, source string) (ids []model.CheckID
 	return ids
 }
 
-// RoundRobins returns the round-robin checks that are assigned to at least one node, by id.
+// RoundRobins returns the round-robin checks (one member runs each interval) that are assigned to at least one node,
+// sorted by id
 func (d *Directory) RoundRobins() (list []RoundRobin) {
 	now := d.now.Load()
 	for _, u := range now.units.All() {
@@ -64,7 +66,8 @@ func (d *Directory) RoundRobins() (list []RoundRobin) {
 	return list
 }
 
-// FilterContext returns the records of an event that only handlers and expressions imported from Sensu read.
+// FilterContext returns the records about an event's node and check that only handlers and expressions imported from
+// Sensu read
 func (d *Directory) FilterContext(node, runner model.NodeID, check model.CheckID) (c FilterContext) {
 	now := d.now.Load()
 	c.Node, c.Runner, c.Check = now.nodes.Value(node).Node, now.nodes.Value(runner).Node, now.units.Value(check).Unit
@@ -124,9 +127,8 @@ const (
 	maxSettle       = 2 * time.Minute
 )
 
-// Dependencies lists the checks on which the problems of a check on a node depend, directly or through others:
-// upstream nodes first, the farthest before the nearer ones, then those in dependsOn. It leaves out checks that do
-// not exist.
+// Dependencies lists the checks on which a check's problems on a node depend: upstream nodes first, the farthest
+// before the nearer, then dependsOn. It leaves out checks that do not exist.
 func (d *Directory) Dependencies(node model.NodeID, check model.CheckID) (list []route.Dependency) {
 	now := d.now.Load()
 	n := now.nodes.Value(node).Node
@@ -162,7 +164,7 @@ func (d *Directory) Dependencies(node model.NodeID, check model.CheckID) (list [
 	return list
 }
 
-// dependency returns the dependency of a problem on a check of a node; false: the check does not exist.
+// dependency returns the dependency on a check of the given node; false: the check does not exist
 func (s *snapshot) dependency(node *Node, check route.Name) (route.Dependency, bool) {
 	m := route.Dependency{Node: node.ID, Name: route.Name{Namespace: node.Namespace, Name: node.Name.Name + "/" + check.Name}, Settle: maxSettle}
 	if m.Check = model.BuiltinCheck(check.Name); m.Check != 0 {

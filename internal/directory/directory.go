@@ -21,9 +21,9 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// Directory answers queries about names, nodes, units and assignments from the last published snapshot. It does not
-// know deleted nodes and resources. The caller owns returned lists and maps; nobody may change a specification. It is
-// safe for concurrent use; readers take no lock.
+// Directory answers queries about names, nodes, checks, Templates and assignments from the snapshot that the planner
+// published last. It does not know deleted nodes and resources. The caller owns returned lists and maps; nobody may
+// change a specification. It is safe for concurrent use; readers take no lock.
 type Directory struct {
 	now atomic.Pointer[snapshot]
 
@@ -44,14 +44,14 @@ func New() (*Directory, *Draft) {
 	return d, draft
 }
 
-// Subscribe calls fn with each later change of the directory.
+// Subscribe registers fn to be called with each later change of the directory
 func (d *Directory) Subscribe(fn func(Change)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.subscribers = append(d.subscribers[:len(d.subscribers):len(d.subscribers)], fn)
 }
 
-// Revision returns the revision of the declared resources in the present snapshot of the directory. While the
+// Revision returns the revision of the declared resources in the current snapshot of the directory. While the
 // revision stays, every answer of the directory stays.
 func (d *Directory) Revision() int64 { return d.now.Load().revision }
 
@@ -74,13 +74,13 @@ func (d *Directory) NamespaceName(id model.NamespaceID) (string, bool) {
 	return d.now.Load().namespaceNames.Get(id)
 }
 
-// NamespaceHandlers returns the default handlers of a namespace. They are notified of problems on its nodes whose
-// check names no handler.
+// NamespaceHandlers returns the handlers that a namespace declares for problems without handlers of their own. They
+// are notified of problems on its nodes whose check names no handler.
 func (d *Directory) NamespaceHandlers(name string) []string {
 	return d.now.Load().namespace(name).Handlers
 }
 
-// Shadow reports whether a namespace is a shadow, whose notifications are recorded and not sent.
+// Shadow reports whether a namespace is in shadow mode, in which notifications are recorded but not sent
 func (d *Directory) Shadow(namespace string) bool { return d.now.Load().namespace(namespace).Shadow }
 
 // NodeByName returns the id of a node.
@@ -111,10 +111,10 @@ func (d *Directory) NodeName(id model.NodeID) (namespace, name string, ok bool) 
 	return n.Namespace, n.Name.Name, n != unknownNode
 }
 
-// NodeByUID finds a node by its immutable id.
+// NodeByUID finds a node by its uid, which never changes
 func (d *Directory) NodeByUID(uid uuid.UUID) (model.NodeID, bool) { return d.now.Load().uids.Get(uid) }
 
-// NodeLabels returns the labels of a node: labels of the server win over labels of the agent, and those win over facts.
+// NodeLabels returns the labels of a node; declared labels override labels of the agent, and those override facts
 func (d *Directory) NodeLabels(id model.NodeID) map[string]string {
 	if n := d.Node(id); n != unknownNode {
 		return n.Labels.Map()
@@ -130,15 +130,15 @@ func (d *Directory) NodeFacts(id model.NodeID) map[string]string {
 	return nil
 }
 
-// Nodes returns the nodes of a namespace (empty: of all), ascending.
+// Nodes returns the ids of all nodes in a namespace (empty: in all), ascending
 func (d *Directory) Nodes(namespace string) []model.NodeID {
 	return nodeIDs(d.now.Load().members.Value(namespace).bitmap())
 }
 
-// Machines returns the number of nodes with an agent, which are not proxy nodes.
+// Machines returns the number of nodes that have an agent, without proxy nodes
 func (d *Directory) Machines() int { return d.now.Load().machines }
 
-// NodesMatching returns the nodes of a namespace (empty: of all) that a selector matches, ascending.
+// NodesMatching returns the ids of the nodes in a namespace (empty: in all) that a label selector matches, ascending
 func (d *Directory) NodesMatching(namespace string, s Selector) []model.NodeID {
 	now := d.now.Load()
 	set := now.members.Value(namespace)
@@ -148,7 +148,7 @@ func (d *Directory) NodesMatching(namespace string, s Selector) []model.NodeID {
 	return nodeIDs(s.Filter(set.Clone(), now.nodesWithLabel, now.nodesWithLabelKey))
 }
 
-// NodeGroups returns the names of a node's groups; a shared group is shared/NAME.
+// NodeGroups returns the names of a node's groups, with the prefix shared/ for groups of namespace shared
 func (d *Directory) NodeGroups(id model.NodeID) (list []string) {
 	now := d.now.Load()
 	for _, g := range now.nodes.Value(id).Groups {
@@ -157,8 +157,8 @@ func (d *Directory) NodeGroups(id model.NodeID) (list []string) {
 	return list
 }
 
-// TrustedGroup returns the name of a group of a node that is declared with trusted: true; empty: the node is in none.
-// Not ok: the node is unknown.
+// TrustedGroup returns the name of a trusted group (one that machines cannot join by themselves) to which a node
+// belongs; empty: none. Not ok: the node is unknown.
 func (d *Directory) TrustedGroup(id model.NodeID) (group string, ok bool) {
 	now := d.now.Load()
 	n, ok := now.nodes.Get(id)
@@ -170,7 +170,7 @@ func (d *Directory) TrustedGroup(id model.NodeID) (group string, ok bool) {
 	return group, ok
 }
 
-// GroupMembers returns the members of a group, ascending.
+// GroupMembers returns the ids of the nodes in a group, ascending
 func (d *Directory) GroupMembers(namespace, name string) []model.NodeID {
 	return nodeIDs(d.now.Load().groups.Value(route.Name{Namespace: namespace, Name: name}).Members)
 }
@@ -188,7 +188,8 @@ func (d *Directory) TemplateByName(namespace, name string) (model.UnitID, bool) 
 	return d.now.Load().unitNames.Get(unitName{templateKind, route.Name{Namespace: namespace, Name: name}})
 }
 
-// SourceUnit returns the record of the declared check or Template of a problem source; nil: it is unknown or built into Muster.
+// SourceUnit returns the record of the check or Template that a problem is about; nil: it is unknown or built into
+// Muster
 func (d *Directory) SourceUnit(s model.Source) *Unit {
 	kind := checkKind
 	if s.Kind == model.SourceTrigger {
@@ -200,7 +201,7 @@ func (d *Directory) SourceUnit(s model.Source) *Unit {
 	return nil
 }
 
-// SourceName returns the namespace and name of the source of a problem: of its check or Template.
+// SourceName returns the namespace and name of the check or Template that a problem is about
 func (d *Directory) SourceName(s model.Source) (namespace, name string, ok bool) {
 	if s.Kind == model.SourceCheck && s.Check() < model.FirstCheck {
 		name = model.BuiltinCheckName(s.Check())
@@ -213,24 +214,24 @@ func (d *Directory) SourceName(s model.Source) (namespace, name string, ok bool)
 	return u.Namespace, u.Name.Name, true
 }
 
-// NodeUnits returns the ids of the checks and other declared units that are assigned to a node, ascending.
+// NodeUnits returns the ids of the checks and Templates that are assigned to a node, ascending
 func (d *Directory) NodeUnits(node model.NodeID) []model.UnitID {
 	return append([]model.UnitID(nil), d.now.Load().nodes.Value(node).Units...)
 }
 
-// UnitNodes returns the nodes of a check or another declared unit, ascending: nodes that run it, and proxy nodes that
-// its results are about.
+// UnitNodes returns the nodes of a check or Template, ascending: nodes that run it, and proxy nodes that its results
+// are about
 func (d *Directory) UnitNodes(unit model.UnitID) []model.NodeID {
 	return nodeIDs(d.now.Load().units.Value(unit).Nodes)
 }
 
-// RunsUnit reports whether a check or another declared unit is assigned to a node.
+// RunsUnit reports whether a check or Template is assigned to a node
 func (d *Directory) RunsUnit(node model.NodeID, unit model.UnitID) bool {
 	u := d.now.Load().units.Value(unit)
 	return u.Nodes != nil && u.Nodes.Contains(uint32(node))
 }
 
-// For returns the assignment of a node: all checks and property values that its agent gets.
+// For returns the assignment of a node: all checks, Templates and property values that its agent gets
 func (d *Directory) For(id model.NodeID) *Assignment {
 	n := d.now.Load().nodes.Value(id)
 	if n.Content == nil {
@@ -242,15 +243,15 @@ func (d *Directory) For(id model.NodeID) *Assignment {
 	}
 }
 
-// Assignment returns the version of a node's assignment, the revision of the declared resources behind it; ok is
-// false if the node has none.
+// Assignment returns the version of a node's assignment and the revision of declared resources behind it; ok is false
+// if the node has none
 func (d *Directory) Assignment(node model.NodeID) (revision uint64, ok bool) {
 	n := d.now.Load().nodes.Value(node)
 	return n.Generation.Revision, n.Content != nil
 }
 
-// Chunk returns the compiled configuration (chunk) with an id, such as a compiled check. The directory keeps a chunk
-// as long as the journal or a spool can name it, see Planner.Collect.
+// Chunk returns a compiled check or Template (chunk) by its id. The directory keeps a chunk as long as the journal or
+// a spool can name it, see Planner.Collect.
 func (d *Directory) Chunk(id model.ChunkID) *model.Chunk {
 	if builtin := model.BuiltinChunkOf(id); builtin != nil {
 		return &builtin.Chunk
@@ -258,10 +259,10 @@ func (d *Directory) Chunk(id model.ChunkID) *model.Chunk {
 	return d.now.Load().chunks.Value(id)
 }
 
-// Chunks returns the number of compiled configurations (chunks) in the directory.
+// Chunks returns the number of compiled checks and Templates (chunks) in the directory
 func (d *Directory) Chunks() int { return d.now.Load().chunks.size }
 
-// Judgement returns the alert rules of a source in a chunk (see model.Chunk); nil: unknown.
+// Judgement returns the alert rules of a compiled check, or of one trigger of a compiled Template; nil: unknown
 func (d *Directory) Judgement(id model.ChunkID, instance string) *model.CheckChunk {
 	return d.Chunk(id).Judgement(instance)
 }
@@ -298,7 +299,7 @@ func (d *Directory) Handlers() iter.Seq2[route.Name, *model.HandlerSpec] {
 	}
 }
 
-// Change lists the differences between a new published snapshot and the one before.
+// Change lists the differences between a newly published snapshot of the directory and the previous one
 type Change struct {
 	Revision int64 // intent revision of the new snapshot
 	// Assignments lists the nodes whose assignment changed, including deleted nodes.
@@ -343,14 +344,14 @@ type Reader interface {
 	Dependencies(node model.NodeID, check model.CheckID) []route.Dependency
 }
 
-// PassiveCheck is a check that no agent runs: a source of signals brings its results.
+// PassiveCheck is a check that no agent runs, because its results come from outside, such as alerts of Prometheus
 type PassiveCheck struct {
 	Chunk    *model.CheckChunk // definition that judges results now; nil: agents run this check
 	Disabled bool              // the server refuses results of this check
 	Source   string            // the check's label source: the program that the check was made for; empty: any
 }
 
-// RoundRobin is a round-robin check: in each interval one of its members runs it.
+// RoundRobin is a check that a group of nodes shares: in each interval one member runs it
 type RoundRobin struct {
 	Chunk     *model.CheckChunk
 	Namespace string
@@ -360,7 +361,8 @@ type RoundRobin struct {
 	Subjects []ProxyNode
 }
 
-// FilterContext has the records that handlers and expressions imported from Sensu read. Nobody may change them.
+// FilterContext has the records about an event's node and check that handlers and expressions imported from Sensu
+// read. Nobody may change them.
 type FilterContext struct {
 	Node   *Node // nil: unknown
 	Runner *Node // the node that ran the check
@@ -374,7 +376,7 @@ const checkKind = "Check"
 // templateKind is the kind of the units whose triggers become events.
 const templateKind = "Template"
 
-// groupName formats the name of a group: shared groups with their namespace.
+// groupName formats the name of a group, with the namespace for groups of namespace shared
 func (s *snapshot) groupName(g GroupID) string { return GroupText(s.groupNames[g]) }
 
 // GroupText formats the name of a group for messages: NAME, or shared/NAME for a group of namespace shared.
@@ -385,12 +387,13 @@ func GroupText(name route.Name) string {
 	return name.Name
 }
 
-// unit returns the unit with this kind and name.
+// unit returns the check or Template with this kind and name
 func (s *snapshot) unit(kind string, name route.Name) PlacedUnit {
 	return s.units.Value(s.unitNames.Value(unitName{kind, name}))
 }
 
-// resource returns the spec of a resource for which the directory has no special record, such as a handler.
+// resource returns the spec of a resource that the directory stores without a record type of its own, such as a
+// handler
 func resource[S model.Spec](s *snapshot, kind, namespace, name string) (spec S, ok bool) {
 	spec, ok = s.resources.Value(Resource{kind, route.Name{Namespace: namespace, Name: name}}).(S)
 	return spec, ok
@@ -404,7 +407,7 @@ func (s *snapshot) nodesWithLabelKey(key unique.Handle[string]) *roaring.Bitmap 
 	return s.byLabelKey.Value(key).bitmap()
 }
 
-// bitmap returns the bitmap of the set; nil for an absent set.
+// bitmap returns the bitmap of node ids in the set; nil if the set is absent
 func (s *nodeSet) bitmap() *roaring.Bitmap {
 	if s == nil {
 		return nil

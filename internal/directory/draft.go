@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// snapshot is one immutable version of the directory. Versions share the shards of maps and the node sets that did
-// not change: a Draft copies a shard or set of an older version before it changes it.
+// snapshot is one immutable version of the directory, which readers use without a lock. Versions share the shards of
+// maps and the node sets that did not change: a Draft copies a shard or set of an older version before it changes it.
 type snapshot struct {
 	revision   int64
 	nodes      Map[model.NodeID, PlacedNode]
@@ -36,22 +36,22 @@ type snapshot struct {
 	chunks         Map[model.ChunkID, *model.Chunk]
 }
 
-// nodeSet is a set of nodes, shared between snapshots. Only the draft that made the set may change it, and only
+// nodeSet is a set of node ids that several snapshots share. Only the draft that made the set may change it, and only
 // before it is published.
 type nodeSet struct {
 	*roaring.Bitmap
 	draft uint64
 }
 
-// Draft collects changes for the next snapshot of the directory. The planner alone changes it, from one goroutine at
-// a time. Readers see the changes after Publish.
+// Draft collects the planner's changes for the next snapshot of the directory. The planner alone changes it, from one
+// goroutine at a time. Readers see the changes after Publish.
 type Draft struct {
 	snapshot
 	number uint64 // number of this draft, from 1; shards and sets with the number are not yet shared with readers
 	of     *Directory
 }
 
-// Publish replaces the snapshot that readers see by the draft, with this revision of the declared resources.
+// Publish makes the draft the snapshot that readers see, with this revision of the declared resources
 func (d *Draft) Publish(revision int64) {
 	d.revision = revision
 	d.number++
@@ -59,7 +59,7 @@ func (d *Draft) Publish(revision int64) {
 	d.of.now.Store(&now)
 }
 
-// Notify calls every function that Subscribe registered with a change that was published.
+// Notify calls every function registered by Subscribe with a published change
 func (d *Draft) Notify(c Change) {
 	d.of.mu.Lock()
 	subscribers := d.of.subscribers
@@ -96,7 +96,7 @@ func (d *Draft) DeleteNode(id model.NodeID) {
 	}
 }
 
-// removeFromIndexes removes a node from the indexes of names and labels that its next record no longer has.
+// removeFromIndexes removes a node from the indexes of names and labels that its new record does not have
 func (d *Draft) removeFromIndexes(old, next *Node) {
 	if at, ok := d.nodeNames.Get(old.Name); ok && at == old.ID && next.Name != old.Name {
 		d.nodeNames.delete(old.Name, d.number)
@@ -107,8 +107,8 @@ func (d *Draft) removeFromIndexes(old, next *Node) {
 	d.updateIndexSets(old, next, false)
 }
 
-// updateIndexSets adds a node to the indexes of its namespace and labels, or removes it. It skips the sets that the
-// other record of the node also belongs to.
+// updateIndexSets adds a node to the indexes of its namespace and labels, or removes it from them. It skips the sets
+// that the other record of the node also belongs to.
 func (d *Draft) updateIndexSets(n, other *Node, add bool) {
 	if other.ID == 0 {
 		changeIndexSet(d, &d.members, "", n.ID, add)
@@ -135,7 +135,7 @@ func (d *Draft) updateIndexSets(n, other *Node, add bool) {
 	}
 }
 
-// changeIndexSet adds a node to one set of an index, or removes it.
+// changeIndexSet adds a node to one set of an index, or removes it from the set
 func changeIndexSet[K comparable](d *Draft, index *Map[K, *nodeSet], key K, id model.NodeID, add bool) {
 	set := index.Value(key)
 	switch {
@@ -155,8 +155,8 @@ func changeIndexSet[K comparable](d *Draft, index *Map[K, *nodeSet], key K, id m
 	}
 }
 
-// SetUnit adds or replaces the record of a check or another declared unit in the draft. Nobody may change its set of
-// nodes afterwards.
+// SetUnit adds or replaces the record of a check or Template in the draft. Nobody may change its set of nodes
+// afterwards.
 func (d *Draft) SetUnit(u PlacedUnit) {
 	if old, known := d.units.Get(u.ID); known && old.Name != u.Name {
 		d.forgetUnitName(old.Unit)
@@ -165,7 +165,7 @@ func (d *Draft) SetUnit(u PlacedUnit) {
 	d.unitNames.set(unitName{u.Kind, u.Name}, u.ID, d.number)
 }
 
-// DeleteUnit removes the record of a check or another declared unit from the draft.
+// DeleteUnit removes the record of a check or Template from the draft
 func (d *Draft) DeleteUnit(id model.UnitID) {
 	if old, known := d.units.Get(id); known {
 		d.units.delete(id, d.number)
@@ -173,7 +173,7 @@ func (d *Draft) DeleteUnit(id model.UnitID) {
 	}
 }
 
-// forgetUnitName removes the name of a unit from the index, unless another unit has taken the name.
+// forgetUnitName removes the name of a check or Template from the index, unless another one has taken the name
 func (d *Draft) forgetUnitName(u *Unit) {
 	if name := (unitName{u.Kind, u.Name}); d.unitNames.Value(name) == u.ID {
 		d.unitNames.delete(name, d.number)
@@ -208,10 +208,10 @@ func (d *Draft) SetResource(r Resource, spec model.Spec) {
 	}
 }
 
-// SetChunk adds a compiled configuration (chunk) to the draft of the next snapshot. A chunk never changes.
+// SetChunk adds a compiled check or Template (chunk) to the draft of the next snapshot. A chunk never changes.
 func (d *Draft) SetChunk(c *model.Chunk) { d.chunks.set(c.ID, c, d.number) }
 
-// DeleteChunk removes a compiled configuration (chunk) that no reader can request any more.
+// DeleteChunk removes a compiled check or Template (chunk) that no reader can request any more
 func (d *Draft) DeleteChunk(id model.ChunkID) { d.chunks.delete(id, d.number) }
 
 // shards is the number of shards of a Map. A map of 20,000 nodes has about 80 entries in each shard.
@@ -228,13 +228,13 @@ type Map[K comparable, V any] struct {
 	size   int
 }
 
-// shard has one of the 256 parts of a Map, and the number of the draft that may change this part without a copy.
+// shard is one of the 256 parts of a Map, with the number of the draft that may change it without copying
 type shard[K comparable, V any] struct {
 	entries map[K]V
 	draft   uint64
 }
 
-// shard returns the shard of a key.
+// shard returns the shard in which a key is stored
 func (m *Map[K, V]) shard(key K) *shard[K, V] { return &m.shards[uint8(maphash.Comparable(seed, key))] }
 
 // Get returns the value of a key.
@@ -252,7 +252,7 @@ func (m *Map[K, V]) Value(key K) V {
 	return v
 }
 
-// All yields all keys and values, unordered.
+// All iterates over all keys and values in no particular order
 func (m *Map[K, V]) All() iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
 		if m.shards == nil {
@@ -268,8 +268,8 @@ func (m *Map[K, V]) All() iter.Seq2[K, V] {
 	}
 }
 
-// entriesToChange returns the entries of a key's shard for a change, and copies the shard at the first change by this
-// draft. The draft may change them: the shard was copied if an older draft made it.
+// entriesToChange returns the entries of a key's shard for a change, and copies the shard before the draft's first
+// change of it. The draft may change them: the shard was copied if an older draft made it.
 func (m *Map[K, V]) entriesToChange(key K, draft uint64) map[K]V {
 	if m.draft != draft {
 		next := new([shards]shard[K, V])

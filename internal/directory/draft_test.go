@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// TestMapMatchesPlainMap makes random edits in a Map and in a Go map: both stay equal, and published versions of the
-// Map do not change.
+// TestMapMatchesPlainMap makes random edits in a Map and in a Go map, and expects both to stay equal and published
+// versions to stay unchanged
 func TestMapMatchesPlainMap(t *testing.T) {
 	type version struct {
 		of   Map[uint16, int]
@@ -118,7 +118,8 @@ func TestIndexesMatchTheNodes(t *testing.T) {
 	})
 }
 
-// FuzzParseSelector parses random selectors: the label index and the labels of a node give the same result.
+// FuzzParseSelector parses random label selectors and expects the same nodes by the label index and by the nodes'
+// labels
 func FuzzParseSelector(f *testing.F) {
 	for _, text := range []string{"", "env=prod", "a!=b,c", "os in (linux, bsd)", "x notin (1)", "!old", "a==b", "(", "a in ()", ",,", "=,!"} {
 		f.Add(text)

@@ -30,7 +30,7 @@ type (
 		Shadow   bool          // notifications are only recorded, not sent
 	}
 
-	// Node has the declared fields of a node.
+	// Node has the declared fields of a node, its facts and its agent's data
 	Node struct {
 		route.Name
 		ID          model.NodeID
@@ -45,16 +45,17 @@ type (
 		Keepalive   *Keepalive // receivers of the node's keepalive; nil: the node names none
 	}
 
-	// Upstream is a check on another node that must be OK, usually the keepalive of the router before the node.
+	// Upstream is a check on another node that must be OK for this node to be reachable, usually the keepalive of its
+	// router
 	Upstream struct{ Node, Check route.Name }
 
-	// Keepalive has the handlers and pipelines that receive the keepalive of a node.
+	// Keepalive has the handlers and pipelines that are notified of a node's keepalive problem
 	Keepalive struct {
 		*model.KeepaliveReceivers
 		FromAgent bool // the node's agent named them: some may not exist
 	}
 
-	// PlacedNode is a node with its groups, units and assignment.
+	// PlacedNode is a node with its groups, its assigned checks and Templates, and its assignment
 	PlacedNode struct {
 		*Node
 		Groups     []GroupID      // ascending
@@ -63,7 +64,8 @@ type (
 		Generation wire.Generation
 	}
 
-	// Content has the chunks and property values of an assignment; nodes with equal assignments share one Content.
+	// Content has the compiled checks and Templates (chunks) and property values of an assignment; nodes with equal
+	// assignments share one Content
 	Content struct {
 		Hash       [32]byte // computed by wire.AssignmentHash
 		Chunks     []*model.Chunk
@@ -71,7 +73,7 @@ type (
 		Proxied    *ProxyTargets
 	}
 
-	// Unit has the declared fields of a check or another unit, and the chunk that agents receive now.
+	// Unit has the declared fields of a check or Template, and its compiled definition (chunk) that agents receive now
 	Unit struct {
 		route.Name
 		ID          model.UnitID
@@ -89,14 +91,13 @@ type (
 		Proxied     bool // the check reports about proxy nodes
 	}
 
-	// PlacedUnit is a check or another declared unit with its nodes: nodes that run it, and proxy nodes that its results
-	// are about.
+	// PlacedUnit is a check or Template with its nodes: nodes that run it, and proxy nodes that its results are about
 	PlacedUnit struct {
 		*Unit
 		Nodes *roaring.Bitmap
 	}
 
-	// Group is a declared group with its members.
+	// Group is a declared group with the nodes that belong to it
 	Group struct {
 		Members *roaring.Bitmap
 		Trusted bool // no machine can bring itself in
@@ -108,14 +109,15 @@ type (
 		route.Name
 	}
 
-	// unitName is the key (kind, namespace, name) of a unit in the index of names.
+	// unitName is the key (kind, namespace, name) of a check or Template in the index of names
 	unitName struct {
 		kind string
 		route.Name
 	}
 )
 
-// LabelsWithoutFacts returns the labels that operators and the agent's configuration gave the node.
+// LabelsWithoutFacts returns the labels of a node that operators declared or the agent's settings contain, without
+// facts
 func (n *Node) LabelsWithoutFacts() map[string]string {
 	labels := n.Labels.Map()
 	maps.DeleteFunc(labels, func(key, value string) bool {
@@ -125,14 +127,14 @@ func (n *Node) LabelsWithoutFacts() map[string]string {
 	return labels
 }
 
-// ForeignName returns the name of the node in another system, which its agent reported; empty: there is none.
+// ForeignName returns the node's name in Sensu, as its agent reported it; empty: none
 func (n *Node) ForeignName() string {
 	name, _ := n.Facts.Get("sensuEntity")
 	return name
 }
 
-// Receivers returns the handlers and pipelines of the node's keepalive; nil: the node names none. For a Sensu agent
-// that names no handler it returns the handler named keepalive, as Sensu's backend does.
+// Receivers returns the handlers and pipelines that are notified of the node's keepalive problem; nil: the node names
+// none. For a Sensu agent that names no handler it returns the handler named keepalive, as Sensu's backend does.
 func (n *Node) Receivers() *Keepalive {
 	k := n.Keepalive
 	if k == nil && n.External {
@@ -144,8 +146,8 @@ func (n *Node) Receivers() *Keepalive {
 	return k
 }
 
-// Assignment has all chunks and property values of one node. It is immutable; nodes with the same units share the
-// list Chunks.
+// Assignment has all compiled checks and Templates (chunks) and property values of one node. It is immutable; nodes
+// with the same units share the list Chunks.
 type Assignment struct {
 	Node       model.NodeID
 	UID        uuid.UUID
@@ -166,8 +168,8 @@ type Assignments interface {
 	Subscribe(fn func(Change))
 }
 
-// ProxyTargets has, for each proxy check of an assignment, the proxy nodes that its results are about. It is
-// immutable; all nodes that run the same units share it.
+// ProxyTargets has the proxy nodes (nodes without an agent) that each proxy check of an assignment reports about. It
+// is immutable; all nodes that run the same units share it.
 type ProxyTargets struct {
 	wire.ProxyChecks
 	nodes  []ProxyNode                     // parallel to list.Nodes
@@ -181,8 +183,8 @@ type ProxyNode struct {
 	Namespace model.NamespaceID
 }
 
-// NewProxyTargets returns a table of the proxy nodes that the checks in these chunks report about. nodes must be the
-// nodes of list, ascending.
+// NewProxyTargets returns a table of the proxy nodes (nodes without an agent) that these compiled checks report
+// about. nodes must be the nodes of list, ascending.
 func NewProxyTargets(list wire.ProxyChecks, nodes []ProxyNode, chunks []*model.Chunk) *ProxyTargets {
 	p := &ProxyTargets{ProxyChecks: list, nodes: nodes, byUnit: map[model.UnitID][]model.NodeID{}}
 	units := make(map[model.ChunkID]model.UnitID, len(chunks))
@@ -197,7 +199,7 @@ func NewProxyTargets(list wire.ProxyChecks, nodes []ProxyNode, chunks []*model.C
 	return p
 }
 
-// Wire converts the proxy nodes of an assignment to the form of the agent protocol; nil stays nil.
+// Wire converts the proxy nodes of an assignment to the type of the agent protocol; nil stays nil
 func (p *ProxyTargets) Wire() *wire.ProxyChecks {
 	if p == nil {
 		return nil
@@ -227,8 +229,8 @@ func (a *Assignment) ProxyNodes(unit model.UnitID) []model.NodeID {
 	return a.Proxied.byUnit[unit]
 }
 
-// ProxyUID returns the uid of a proxy node, computed from its id because it has no certificate. The id decides the
-// node's partition; no certificate can contain it.
+// ProxyUID returns the uid of a proxy node, computed from its id because a proxy node has no certificate. The id
+// decides the node's partition; no certificate can contain it.
 func ProxyUID(id model.NodeID) uuid.UUID {
 	return uuid.UUID{'p', 'r', 'o', 'x', 'y', 12: byte(id >> 24), 13: byte(id >> 16), 14: byte(id >> 8), 15: byte(id)}
 }

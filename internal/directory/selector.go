@@ -11,13 +11,13 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// Selector is a parsed label selector, a list of requirements that must all hold.
+// Selector is a parsed label selector: a list of requirements that must all be fulfilled.
 //
 //	env=prod   env!=prod (also without the label)   os in (linux,bsd)   os notin (a,b)
 //	owner (there is such a label)   !owner (there is none)
 type Selector struct{ requirements []requirement }
 
-// requirement is one part of a label selector: a key, its values, and whether they are excluded.
+// requirement is one requirement of a label selector: a key, its values, and whether they are excluded
 type requirement struct {
 	key    string
 	values []string // none: the requirement is about the key alone
@@ -88,7 +88,7 @@ func parseRequirement(part string) (requirement, bool) {
 	return requirement{key: strings.TrimSpace(key), not: not}, isLabelKey(strings.TrimSpace(key))
 }
 
-// newRequirement returns the selector requirement key=value, or key!=value if not is true.
+// newRequirement returns the selector requirement key=value, or key!=value if `not` is true
 func newRequirement(key, value string, not bool) (requirement, bool) {
 	key, value = strings.TrimSpace(key), strings.TrimSpace(value)
 	return requirement{key: key, values: []string{value}, not: not}, isLabelKey(key) && !strings.ContainsAny(value, "=!()")

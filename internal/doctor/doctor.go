@@ -48,8 +48,8 @@ type Finding struct {
 	Mend     string  `json:"mend,omitempty"` // command to type
 }
 
-// failUnless returns the finding unchanged if well is true, else with the rating verdict and the command that repairs
-// the fault.
+// failUnless returns the finding unchanged if `well` is true, else with this rating and the command that repairs the
+// fault
 func (f Finding) failUnless(well bool, verdict Verdict, mend string) []Finding {
 	if !well {
 		f.Verdict, f.Mend = verdict, mend
@@ -57,7 +57,7 @@ func (f Finding) failUnless(well bool, verdict Verdict, mend string) []Finding {
 	return []Finding{f}
 }
 
-// Target has the machine, data folder and server URL to examine.
+// Target names the machine, data folder and server URL that muster doctor examines
 type Target struct {
 	Data    string // data folder; may be missing
 	Journal string // journal folder; empty: in the data folder
@@ -97,7 +97,7 @@ func newMachineReader() machineReader {
 	return machineReader{os.ReadFile, fileLimits, diskFree, clockSynchronised}
 }
 
-// readNumber reads a file of the kernel that contains one number.
+// readNumber reads a file of /proc or /sys that contains one number
 func (m machineReader) readNumber(path string) (int64, bool) {
 	data, err := m.read(path)
 	if err != nil {
@@ -141,7 +141,7 @@ func examineConnectionQueues(p Target, m machineReader) []Finding {
 	return out
 }
 
-// examinePortRange rates the number of local ports that the kernel may use for outgoing connections.
+// examinePortRange checks whether the kernel's range of local ports is large enough for outgoing connections
 func examinePortRange(_ Target, m machineReader) []Finding {
 	data, err := m.read("/proc/sys/net/ipv4/ip_local_port_range")
 	if err != nil {
@@ -324,7 +324,7 @@ func nearestFolder(path string) string {
 	}
 }
 
-// folderSize returns the bytes of all files in a folder.
+// folderSize returns the total size in bytes of all files in a folder
 func folderSize(path string) (total int64) {
 	_ = filepath.WalkDir(path, func(_ string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {

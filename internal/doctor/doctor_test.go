@@ -29,8 +29,8 @@ func requireFinding(t *testing.T, findings []Finding, what string) Finding {
 	return Finding{}
 }
 
-// TestFaultsOnThisMachineHaveCommands demands 100 million agents of this machine and expects findings with commands
-// that repair the faults.
+// TestFaultsOnThisMachineHaveCommands examines this machine for 100 million agents and expects findings with commands
+// that repair the faults
 func TestFaultsOnThisMachineHaveCommands(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("measured on Linux")
@@ -56,7 +56,7 @@ func TestUnknownHostIsNotAStoppedServer(t *testing.T) {
 	}
 }
 
-// TestHealthyMachineHasNoFaults examines the open files of this machine for ten agents and expects no fault.
+// TestHealthyMachineHasNoFaults checks the limit of open files on this machine for ten agents and expects no fault
 func TestHealthyMachineHasNoFaults(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("measured on Linux")
@@ -166,7 +166,7 @@ func TestEachFaultIsOneFindingWithCommand(t *testing.T) {
 	}
 }
 
-// healthyFindingName returns the name under which a machine without the fault shows this finding.
+// healthyFindingName returns the name that a finding has on a machine without the fault
 func healthyFindingName(what, failure, instead string) string {
 	if what == failure {
 		return instead
@@ -174,8 +174,8 @@ func healthyFindingName(what, failure, instead string) string {
 	return what
 }
 
-// TestSyncTimesAreRatedByPercentile expects that few fdatasync times are rated by the slowest one, many by the 99th
-// percentile.
+// TestSyncTimesAreRatedByPercentile expects few measured fdatasync times to be rated by the slowest one, and many by
+// the 99th percentile
 func TestSyncTimesAreRatedByPercentile(t *testing.T) {
 	if got := rateSyncTimes(nil); got != nil {
 		t.Errorf("nothing measured: %+v", got)
@@ -280,7 +280,8 @@ func TestUnusableArchivesAreReported(t *testing.T) {
 	}
 }
 
-// TestFullDiskNamesTheLargestFiles requires the files that fill the disk, a database with its log, largest first.
+// TestFullDiskNamesTheLargestFiles expects the text about a full disk to list the largest files first, a database
+// together with its log file
 func TestFullDiskNamesTheLargestFiles(t *testing.T) {
 	data := t.TempDir()
 	for name, size := range map[string]int64{"history.db": 1 << 20, "history.db-wal": 4 << 20, "intent.db": 2 << 20, "journal/1.log": 3 << 20, "pki/ca.pem": 1 << 10} {

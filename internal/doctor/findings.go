@@ -112,7 +112,7 @@ func formatMillis(d time.Duration) string {
 // maxHistoryLag is the largest lag of history that is no fault.
 const maxHistoryLag = 30 * time.Second
 
-// examineHistoryLag examines how far history is behind the journal.
+// examineHistoryLag checks how far the history database is behind the journal
 func examineHistoryLag(ctx context.Context, p Target) []Finding {
 	page := openAdminPage(ctx, p, "/metrics", 5*time.Second)
 	if page == nil {
@@ -137,7 +137,7 @@ func examineHistoryLag(ctx context.Context, p Target) []Finding {
 	return []Finding{f}
 }
 
-// readGauges parses gauges by name from a page of Prometheus metrics.
+// readGauges reads the values of the named gauges from a page of Prometheus metrics
 func readGauges(page io.Reader, names ...string) map[string]float64 {
 	out := map[string]float64{}
 	lines := bufio.NewScanner(io.LimitReader(page, 16<<20))
@@ -156,7 +156,7 @@ func readGauges(page io.Reader, names ...string) map[string]float64 {
 // AssetsPath is the page of the admin listener with the faults of Asset archives.
 const AssetsPath = "/debug/assets"
 
-// Assets is the JSON page of the server about archives that agents cannot download.
+// Assets is the JSON page on which the server lists archives that agents cannot download
 type Assets struct {
 	Archives int          `json:"archives"` // that Assets name
 	Unread   int          `json:"unread"`   // archives among them that the time did not allow to read

@@ -15,8 +15,7 @@ const fullDisk = 64 << 20
 // shownFiles is how many files and folders FullDiskText names.
 const shownFiles = 3
 
-// FullDiskText names the full disk of a journal, the largest files and folders of the data folder and the journal, and the
-// commands to type.
+// FullDiskText describes a full disk of the journal: the largest files and folders, and the commands that free space
 func FullDiskText(data, journal string) string {
 	type item struct {
 		path string
@@ -46,7 +45,7 @@ func FullDiskText(data, journal string) string {
 	return fmt.Sprintf("Largest here: %s. Free space on this disk: df -h %s; du -xah %s | sort -h | tail", strings.Join(largest, ", "), journal, mountPoint(journal))
 }
 
-// mountPoint returns the uppermost folder above path on the same disk.
+// mountPoint returns the topmost parent folder of a path that is on the same disk
 func mountPoint(path string) string {
 	path = nearestFolder(path)
 	device, ok := deviceOf(path)

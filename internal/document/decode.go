@@ -12,7 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Decoder decodes the parsed tree of one document into Go values and records the place of each field.
+// Decoder decodes the parsed tree of one YAML or JSON document into Go values, and records line and column of each
+// field
 type Decoder struct {
 	*Reader
 	// UnknownFieldHint returns a hint for an unknown field of the document itself, or with spec of its spec,
@@ -50,7 +51,7 @@ func (d *Decoder) Field(t *Tree, name string, v any) {
 	}
 }
 
-// FieldPlaces returns the line and column of each decoded field, so that later errors can point to them.
+// FieldPlaces returns line and column of each decoded field, for the positions of later errors
 func (d *Decoder) FieldPlaces(from int) FieldPlaces {
 	w := FieldPlaces{File: d.file, places: d.places}
 	for _, f := range d.Flaws[min(from, len(d.Flaws)):] {

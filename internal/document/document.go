@@ -50,7 +50,7 @@ func Decode(file string, data []byte, v any, check func(written func(field strin
 	return r.Flaws.Err()
 }
 
-// place is the line and column of a value in a file.
+// place holds the line and column of a value in a file
 type place struct{ line, column int }
 
 // FieldPlaces has line and column of each field in one decoded document.
@@ -60,8 +60,8 @@ type FieldPlaces struct {
 	flawed []string         // fields that could not be decoded
 }
 
-// Place sets file, line and column of validation errors: the place of the field, or of the nearest field around an
-// absent one. It drops flaws that only follow from a field that could not be decoded.
+// Place sets file, line and column of validation errors to the position of the field, or of the nearest enclosing
+// field. It drops flaws that only follow from a field that could not be decoded.
 func (w *FieldPlaces) Place(flaws model.Flaws) model.Flaws {
 	flaws = slices.DeleteFunc(flaws, w.followsFromUndecodedField)
 	for _, f := range flaws {
@@ -70,7 +70,7 @@ func (w *FieldPlaces) Place(flaws model.Flaws) model.Flaws {
 	return flaws
 }
 
-// Locate sets file, line and column of an error, by the field that it names.
+// Locate sets file, line and column of an error to the position of the field that it names
 func (w *FieldPlaces) Locate(f *model.Flaw) *model.Flaw {
 	at := w.nearestPlace(f.Field)
 	f.File, f.Line, f.Column = w.File, at.line, at.column
@@ -108,7 +108,7 @@ func (w *FieldPlaces) nearestPlace(field string) place {
 	}
 }
 
-// Sort sorts errors by their place in the file.
+// Sort sorts errors by their line and column in the file
 func Sort(flaws model.Flaws) {
 	slices.SortStableFunc(flaws, func(a, b *model.Flaw) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })
 }
@@ -130,7 +130,7 @@ func explainYAMLError(message string, line []byte) (text, hint string) {
 	return text, hint
 }
 
-// lineOfText returns a line of a text, counted from 1; nil: the text has fewer lines.
+// lineOfText returns the line with this number (from 1) of a text; nil: the text has fewer lines
 func lineOfText(data []byte, number int) []byte {
 	for line := range bytes.Lines(data) {
 		if number--; number == 0 {
@@ -146,8 +146,8 @@ func placeAt(data []byte, offset int) place {
 	return place{bytes.Count(before, []byte("\n")) + 1, len(before) - bytes.LastIndexByte(before, '\n')}
 }
 
-// findBinaryByte returns the first byte that no text file contains, which means that the file is a program or an
-// archive.
+// findBinaryByte returns the first byte that cannot occur in a text file, which shows that the file is a program or
+// an archive
 func findBinaryByte(data []byte) (at place, hint string) {
 	number := 0
 	for line := range bytes.Lines(data) {
@@ -164,7 +164,7 @@ func findBinaryByte(data []byte) (at place, hint string) {
 	return place{}, ""
 }
 
-// spellingHint returns a hint for an unknown field: its right spelling, or where it belongs.
+// spellingHint returns a hint for an unknown field: its correct spelling, or the field in which it belongs
 func (d *Decoder) spellingHint(t reflect.Type, word, at string) string {
 	names := fieldNames(t)
 	if at == "" {
@@ -246,8 +246,8 @@ func YAML(document []byte) ([]byte, error) {
 	return EscapeControls(out.Bytes()), nil
 }
 
-// isControl reports whether a character is a C1 control or a bidirectional control, which a terminal may obey.
-// Encoders of JSON and YAML escape the others.
+// isControl reports whether a character is a C1 or bidirectional control character, which changes the output of a
+// terminal. Encoders of JSON and YAML escape the others.
 func isControl(r rune) bool { return r >= 0x7f && r < 0xa0 || unicode.Is(unicode.Bidi_Control, r) }
 
 // EscapeControls replaces C1 and bidirectional controls in quoted texts of JSON or YAML by their escapes, so that a terminal

@@ -24,7 +24,7 @@ type testItem struct {
 }
 
 // TestDecodeReportsAllFlaws decodes documents with several errors and expects all of them in file order, without
-// errors that only follow from others.
+// consequential errors
 func TestDecodeReportsAllFlaws(t *testing.T) {
 	check := func(v *inner) func(func(string) bool) model.Flaws {
 		return func(written func(string) bool) (list model.Flaws) {
@@ -72,7 +72,7 @@ func TestDecodeReportsAllFlaws(t *testing.T) {
 	}
 }
 
-// FuzzDecode decodes random bytes: the result is a value or an error of class Invalid.
+// FuzzDecode decodes random bytes as a document and expects a value or an error of class Invalid
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte("items:\n  - {name: a, sum: 3, wait: 1s, seed: 7}"))
 	f.Add([]byte(`{"items": [{"items": [{"wait": 5}]}]}`))
@@ -86,7 +86,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// TestSyntaxErrors parses texts that are no YAML and expects the place of the error and a hint.
+// TestSyntaxErrors parses invalid YAML and expects the position of the error and a hint
 func TestSyntaxErrors(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"tab":               {"kind: Check\nspec:\n\tinterval: 30s\n", "f.yaml:3:1: not YAML: this line is indented with a TAB; indent with spaces"},

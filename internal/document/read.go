@@ -124,8 +124,8 @@ func textFromNextDocument(data []byte, line int) (rest []byte, lines int) {
 	return nil, 0
 }
 
-// parseYAMLUntilError parses YAML documents until the end or the first syntax error, whose line it returns, counted
-// from 1.
+// parseYAMLUntilError parses YAML documents up to the end or the first syntax error, and returns the line number of
+// the error, from 1
 func (r *Reader) parseYAMLUntilError(data []byte) (docs []*Tree, line int) {
 	loader, err := yaml.NewLoader(bytes.NewReader(data))
 	for err == nil {

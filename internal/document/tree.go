@@ -8,7 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Tree is one parsed document: untyped values with their places in the file.
+// Tree is one parsed document: values without Go types, with their line and column
 type Tree struct {
 	place
 	kind  valueType
@@ -17,7 +17,7 @@ type Tree struct {
 	items []*Tree
 }
 
-// mappingKey is one key of a mapping with its place and value.
+// mappingKey is one key of a mapping with its line, column and value
 type mappingKey struct {
 	place
 	name  string
@@ -36,6 +36,7 @@ const (
 	mapping
 )
 
+// String returns the name of the type for error messages
 func (k valueType) String() string {
 	return [...]string{"nothing", "text", "a number", "true or false", "a list", "a mapping"}[k]
 }
@@ -117,7 +118,7 @@ const (
 	maxValues = 1_000_000
 )
 
-// Reader parses one file into trees and collects the errors in it. Use one reader for one file.
+// Reader parses one YAML or JSON file into trees and collects the errors in the file. Use one reader for one file.
 type Reader struct {
 	Flaws   model.Flaws
 	file    string
@@ -130,12 +131,12 @@ type Reader struct {
 // NewReader returns a reader for a file of this name, which its errors mention.
 func NewReader(file string) *Reader { return &Reader{file: file} }
 
-// Flaw records an error of a field at the place of its value. The hint is the text to write.
+// Flaw records an error about a field, with the line and column of its value. The hint is the text to write.
 func (r *Reader) Flaw(t *Tree, field, hint, format string, args ...any) {
 	r.recordFlaw(t.place, field, hint, format, args...)
 }
 
-// recordFlaw records an error, at most model.MaxFlaws of them.
+// recordFlaw records an error, up to a maximum of model.MaxFlaws errors
 func (r *Reader) recordFlaw(at place, field, hint, format string, args ...any) {
 	if !r.Full() {
 		r.Flaws = append(r.Flaws, &model.Flaw{File: r.file, Line: at.line, Column: at.column,

@@ -6,8 +6,8 @@
 // (slots of the view). Start at Engine.
 package expect
 
-// Engine keeps at most one deadline per id, and finds expired deadlines by a heap. Times are nanoseconds of listening
-// time; zero means none.
+// Engine keeps at most one deadline per id and returns the ids whose deadline has passed. Times are nanoseconds of
+// listening time; zero means none.
 //
 // Deadlines are refreshed far more often than they pass, so a refresh to a later time is one store: the id's heap
 // entry keeps its old time, and Expired pushes it again when that time comes. Invariant: an id with a deadline has a
@@ -18,13 +18,13 @@ type Engine struct {
 	heap       []heapEntry // a binary min-heap by time
 }
 
-// heapEntry is an entry of the heap: a time, and the id whose deadline is compared with that time.
+// heapEntry is an entry of the deadline heap: an id, and the time at which its deadline is compared with the clock
 type heapEntry struct {
 	at int64
 	id uint32
 }
 
-// Set sets or replaces the deadline of an id; at must be positive.
+// Set sets or replaces the deadline of an id; `at` must be positive
 func (e *Engine) Set(id uint32, at int64) {
 	if int(id) >= len(e.deadlines) {
 		e.growIDs(int(id) + 1)
@@ -83,13 +83,13 @@ func (e *Engine) Expired(now int64, dst []uint32) []uint32 {
 	return dst
 }
 
-// Len returns a number that is greater than every id with a deadline.
+// Len returns an upper bound of the ids: one more than the greatest id for which the engine has space
 func (e *Engine) Len() int { return len(e.deadlines) }
 
 // Entries returns the number of entries in the heap, which may be more than the number of deadlines.
 func (e *Engine) Entries() int { return len(e.heap) }
 
-// growIDs extends the tables of the engine so that all ids below n have a place.
+// growIDs enlarges the engine's tables so that they have space for all ids below n
 func (e *Engine) growIDs(n int) {
 	if n > cap(e.deadlines) {
 		// Grow by a quarter: at a million states, doubling wastes memory.

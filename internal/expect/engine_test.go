@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestEngineAgreesWithScan makes random changes in an Engine and in a plain map, and expects the same expired
-// deadlines.
+// TestEngineAgreesWithScan makes random changes in an Engine and in a simple map, and expects the same expired
+// deadlines from both
 func TestEngineAgreesWithScan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var e Engine
@@ -50,7 +50,7 @@ func TestEngineAgreesWithScan(t *testing.T) {
 	})
 }
 
-// TestRefreshAddsNoHeapEntry moves one deadline a thousand times and expects one heap entry.
+// TestRefreshAddsNoHeapEntry moves one deadline to later times a thousand times and expects only one heap entry
 func TestRefreshAddsNoHeapEntry(t *testing.T) {
 	var e Engine
 	for i := range 1000 {

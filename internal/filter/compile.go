@@ -23,7 +23,7 @@ const (
 	maxPatternSteps = 256 // instructions of one regular expression
 )
 
-// Program is a compiled filter expression with its pool of interpreters.
+// Program is a compiled filter expression (JavaScript) with its pool of interpreters
 type Program struct {
 	source string
 	code   *goja.Program
@@ -32,8 +32,8 @@ type Program struct {
 	script bool // it has the functions of Zabbix, and Math.random depends on the time of the evaluation only
 }
 
-// Compile compiles a filter expression: JavaScript statements, the last of which is the value. Errors say line and
-// column, in characters from 1.
+// Compile compiles a filter expression: JavaScript statements, of which the last one gives the value. Errors say line
+// and column, in characters from 1.
 func Compile(expression string, libraries ...Library) (*Program, error) {
 	if len(expression) > MaxSource {
 		return nil, model.Errorf(model.TooLarge, "the expression has %d bytes, the limit is %d", len(expression), MaxSource)
@@ -44,8 +44,8 @@ func Compile(expression string, libraries ...Library) (*Program, error) {
 	return compileFunction(functionHead, expression, true, libraries...)
 }
 
-// compileFunction compiles JavaScript source to a function with a head as long as functionHead. With value, the function
-// returns the value of its last statement.
+// compileFunction compiles JavaScript source as the body of a function with the given function header. With value,
+// the function returns the value of its last statement.
 func compileFunction(head, source string, value bool, libraries ...Library) (*Program, error) {
 	expression, err := withLibraries(libraries, source)
 	if err != nil {
@@ -141,8 +141,8 @@ func lastStatement(body *ast.BlockStatement) (*ast.Statement, bool) {
 // notSpace has the characters of \S as ranges of a class.
 const notSpace = `\u0000-\u0008\u000e-\u001f!-\u009f\u00a1-\u167f\u1681-\u1fff\u200b-\u2027\u202a-\u202e\u2030-\u205e\u2060-\u2fff\u3001-\ufefe\uff00-\uffff`
 
-// expandNotSpace replaces \S in the classes of a regular expression by its characters, because the interpreter's linear
-// engine knows it outside classes only: [\s\S] is any character.
+// expandNotSpace replaces \S within character classes of a regular expression by its characters, because the
+// interpreter's linear-time engine supports it only outside of them
 func expandNotSpace(pattern string) string {
 	if !strings.Contains(pattern, `\S`) {
 		return pattern
@@ -167,7 +167,7 @@ func expandNotSpace(pattern string) string {
 	return b.String()
 }
 
-// checkPattern returns an error unless a regular expression is small and needs no backtracking.
+// checkPattern returns an error if a regular expression is too large or needs backtracking
 func checkPattern(pattern string) error {
 	plain, err := parser.TransformRegExp(pattern, false, false)
 	if err != nil {
@@ -187,8 +187,8 @@ func checkPattern(pattern string) error {
 	return nil
 }
 
-// Library is a JavaScript file whose functions and variables expressions may use. It runs before each evaluation in
-// the same function: its variables end with the evaluation.
+// Library is a JavaScript file whose functions and variables filter expressions may use. It runs before each
+// evaluation in the same function: its variables end with the evaluation.
 type Library struct {
 	Name   string // for people
 	Source string
@@ -224,8 +224,8 @@ func withLibraries(libraries []Library, expression string) (string, error) {
 // spell its name.
 const addend = " addend"
 
-// checkSyntax refuses JavaScript syntax outside the allowed list, and puts a length check around the right side of
-// every +.
+// checkSyntax returns an error for JavaScript syntax outside the allowed list, and adds a length check to the right
+// operand of every +
 func checkSyntax(whole *ast.Program, expression string) error {
 	k := &syntaxChecker{expression: expression}
 	walkNodes(reflect.ValueOf(whole.Body), func(n ast.Node) bool { k.checkNode(n); return k.err == nil })
@@ -313,7 +313,7 @@ func addLengthCheck(right ast.Expression) ast.Expression {
 	return lengthCheckCall(right)
 }
 
-// lengthCheckCall returns the syntax tree of a function call that checks the length of the right operand of a +
+// lengthCheckCall returns the syntax tree of a call of the function that checks the length of an operand of +
 func lengthCheckCall(right ast.Expression) ast.Expression {
 	at := right.Idx0()
 	return &ast.CallExpression{Callee: &ast.Identifier{Name: addend, Idx: at}, LeftParenthesis: at, ArgumentList: []ast.Expression{right}, RightParenthesis: at}
@@ -325,7 +325,7 @@ func isLogical(x ast.Expression) bool {
 	return ok && (b.Operator == token.LOGICAL_AND || b.Operator == token.LOGICAL_OR || b.Operator == token.COALESCE)
 }
 
-// isConstant reports whether the JavaScript compiler would compute the value of an expression at compile time. The
+// isConstant reports whether the JavaScript compiler would evaluate an expression already at compile time. The
 // compiler computes both sides of && and || repeatedly: each operand more in true && true && … doubles the time.
 func isConstant(x ast.Expression) bool {
 	switch x := x.(type) {
@@ -339,9 +339,9 @@ func isConstant(x ast.Expression) bool {
 	return false
 }
 
-// declareAssignedVariables adds declarations for the variables that a library or script assigns without one, so that their
-// values are lost after each event. Libraries are written for interpreters in which such a variable is global, and
-// the most used ones have some; here they belong to the function around the library.
+// declareAssignedVariables returns declarations for the variables that a library or script assigns without declaring
+// them, so that no event sees the values of an earlier one. Libraries are written for interpreters in which such a
+// variable is global, and the most used ones have some; here they belong to the function around the library.
 func declareAssignedVariables(body []ast.Statement) string {
 	var names []string
 	add := func(e any) {
@@ -379,8 +379,8 @@ func declareAssignedVariables(body []ast.Statement) string {
 	return "var " + strings.Join(names, ", ") + ";"
 }
 
-// declareVariables declares the undeclared variables that an expression assigns, at the end of its function, from where
-// JavaScript moves them to its start.
+// declareVariables declares an expression's undeclared variables as local variables of its function, so that their
+// values end with the evaluation
 func declareVariables(function *ast.FunctionLiteral) error {
 	declared, err := parser.ParseFile(nil, "", declareAssignedVariables(function.Body.List), 0, parser.WithDisableSourceMaps)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Action is the effect of a filter on events for which its expressions are true: allow or deny.
+// Action is allow or deny: the effect of a filter on events for which its expressions are true
 type Action string
 
 const (
@@ -17,7 +17,7 @@ const (
 	Deny  Action = "deny"  // drops events for which any expression is true
 )
 
-// Filter is an event filter with Sensu's semantics: an action and expressions over an event.
+// Filter is a Sensu event filter: an action (allow or deny) and expressions over an event
 type Filter struct {
 	action   Action
 	programs []*Program
@@ -56,8 +56,8 @@ type Verdict struct {
 	Failed []string // of each expression that could not be evaluated: which, and why; belongs on the event
 }
 
-// Decide returns whether the filter lets an event in Sensu's shape pass, with the reason. An expression that fails is
-// left out: the other expressions decide, and without any the event passes; the verdict holds the error.
+// Decide returns whether the filter lets a Sensu event pass, with the reason. An expression that fails is left out:
+// the other expressions decide, and without any the event passes; the verdict holds the error.
 func (f *Filter) Decide(ctx context.Context, event map[string]any, now time.Time) Verdict {
 	if v, decided := f.DecideByTime(now); decided {
 		return v
@@ -81,8 +81,8 @@ func (f *Filter) Decide(ctx context.Context, event map[string]any, now time.Time
 	return v
 }
 
-// DecideByTime returns the verdict about every event at a time, as Sensu decides: outside its times an allow filter drops
-// all events, and within its times a deny filter does. False: the expressions decide.
+// DecideByTime decides about all events by the filter's time windows: an allow filter drops them outside its windows,
+// a deny filter inside. False: the expressions decide.
 func (f *Filter) DecideByTime(now time.Time) (v Verdict, decided bool) {
 	switch {
 	case f.when == nil || f.when(now) == (f.action == Allow):

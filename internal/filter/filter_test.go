@@ -14,7 +14,7 @@ import (
 // eventTime returns the time of test events: a Monday, 18:51:53 UTC.
 func eventTime() time.Time { return time.Unix(1520275913, 0) }
 
-// failingEvent returns a CRITICAL test event in Sensu's shape.
+// failingEvent returns a CRITICAL test event with the fields of a Sensu event
 func failingEvent() map[string]any {
 	at := eventTime()
 	s := &Subject{
@@ -26,7 +26,8 @@ func failingEvent() map[string]any {
 	return ForExpressions(s, Shape(s))
 }
 
-// TestCommonExpressionsEvaluate evaluates filter expressions that are usual in Sensu installations.
+// TestCommonExpressionsEvaluate evaluates filter expressions that are common in Sensu installations, and expects
+// their values
 func TestCommonExpressionsEvaluate(t *testing.T) {
 	for _, c := range []struct {
 		expression string
@@ -331,8 +332,8 @@ func TestUndeclaredLibraryVariablesEndWithEvent(t *testing.T) {
 	}
 }
 
-// TestMutationReturnsHandlerInput runs mutators that return texts, objects or nothing, and expects the handler's
-// input.
+// TestMutationReturnsHandlerInput runs mutators that return texts, objects or nothing, and expects the resulting
+// input of the handler
 func TestMutationReturnsHandlerInput(t *testing.T) {
 	for _, c := range []struct{ body, want, wrong string }{
 		{"return event.check.output", "CRITICAL: 97% used\n", ""},
@@ -372,7 +373,8 @@ func TestMutationReturnsHandlerInput(t *testing.T) {
 	}
 }
 
-// TestProgramBeyondTimeLimitIsSuspended exceeds the time limit three times: the program is suspended for a minute.
+// TestProgramBeyondTimeLimitIsSuspended exceeds the time limit three times and expects the program to be suspended
+// for a minute
 func TestProgramBeyondTimeLimitIsSuspended(t *testing.T) {
 	p, err := Compile("for (;;) {}\ntrue")
 	if err != nil {

@@ -19,9 +19,9 @@ const TimeLimit = 100 * time.Millisecond
 
 const maxEventDepth = 32 // maps and lists inside each other in an event
 
-// Run evaluates the compiled expression over a copy of an event in Sensu's shape. now is the time of seconds_since
-// and new Date. It ends after TimeLimit, or with ctx. A value that is not a boolean counts as JavaScript
-// converts it: undefined, null, 0 and "" are false.
+// Run evaluates the compiled expression on a copy of a Sensu event. now is the time of seconds_since and new Date. It
+// ends after TimeLimit, or with ctx. A value that is not a boolean counts as JavaScript converts it: undefined, null,
+// 0 and "" are false.
 //
 // A program that exceeds TimeLimit several times in a row is suspended for a while, see suspension.
 func (p *Program) Run(ctx context.Context, event map[string]any, now time.Time) (answer bool, err error) {
@@ -32,8 +32,8 @@ func (p *Program) Run(ctx context.Context, event map[string]any, now time.Time) 
 	return answer, err
 }
 
-// run evaluates the program with an event, or the value of a script, as input, then calls take with the result and the
-// input. An interpreter in which an evaluation failed is not used again.
+// run evaluates the program with an event or the value of a script as input, then calls `take` with the result and
+// the input. An interpreter in which an evaluation failed is not used again.
 func (p *Program) run(ctx context.Context, event any, now time.Time, take func(s *sandbox, result, event goja.Value) error) (err error) {
 	if err := ctx.Err(); err != nil {
 		return model.Errorf(model.Unavailable, "the expression was not evaluated: %w", err)
@@ -94,7 +94,7 @@ func describeValue(v goja.Value) string {
 	return fmt.Sprintf("%.40s", v.String())
 }
 
-// explainFailure converts the error of an evaluation to a reason for people. It runs no code of the expression.
+// explainFailure converts the error of an evaluation to a readable reason. It runs no code of the expression.
 func explainFailure(err error) error {
 	var stopped *goja.InterruptedError
 	var deep *goja.StackOverflowError
@@ -153,8 +153,8 @@ func (s *sandbox) copyIn(v any, depth int) (goja.Value, error) {
 	return nil, model.Errorf(model.Internal, "the event has a %T, which expressions do not support", v)
 }
 
-// aliasMetadata lets expressions read the metadata of entity and check beside it, too, as in Sensu: event.check.name is
-// event.check.metadata.name. The aliases do not appear in JSON. Labels and annotations are never undefined.
+// aliasMetadata makes the metadata of entity and check readable without the word metadata, as in Sensu:
+// event.check.name. The aliases do not appear in JSON. Labels and annotations are never undefined.
 func (s *sandbox) aliasMetadata(event goja.Value) {
 	for _, part := range []string{"entity", "check"} {
 		object, ok := event.(*goja.Object).Get(part).(*goja.Object)
@@ -187,7 +187,7 @@ func anyMap(m map[string]string) map[string]any {
 	return out
 }
 
-// newArray makes a JavaScript array of n values.
+// newArray creates a JavaScript array with n values
 func (s *sandbox) newArray(n int, at func(int) (goja.Value, error)) (goja.Value, error) {
 	values := make([]any, min(n, math.MaxInt32))
 	for i := range values {
@@ -205,8 +205,8 @@ const (
 	suspensionTime = time.Minute // duration of a suspension
 )
 
-// suspension counts evaluations above the time limit, and suspends a program after several in a row. Its events are
-// treated as events of an expression that fails.
+// suspension counts consecutive evaluations above the time limit, and suspends a program that is repeatedly too slow.
+// Its events are treated as events of an expression that fails.
 type suspension struct {
 	mu         sync.Mutex
 	slowInARow int       // in a row
@@ -224,8 +224,8 @@ func (r *suspension) refuseSuspended(now time.Time) error {
 		ErrSlow, maxSlowInARow, r.until.UTC().Format(time.TimeOnly))
 }
 
-// recordEvaluation counts evaluations in a row that exceeded the time limit, and suspends the program after several.
-// err is the result of the last one.
+// recordEvaluation counts consecutive evaluations that exceeded the time limit, and suspends the program after
+// several. err is the result of the last one.
 func (r *suspension) recordEvaluation(err error, now time.Time) {
 	var stopped *goja.InterruptedError
 	r.mu.Lock()
@@ -242,10 +242,11 @@ func (r *suspension) recordEvaluation(err error, now time.Time) {
 // MaxMutated bounds the output of a mutation, in bytes.
 const MaxMutated = 1 << 20
 
-// Mutation is a compiled mutator, which computes the input of a handler from an event.
+// Mutation is a compiled Sensu mutator: a JavaScript function that computes a handler's input from an event
 type Mutation struct{ program *Program }
 
-// CompileMutation compiles the body of a JavaScript function that changes an event. Errors say line and column.
+// CompileMutation compiles a mutator: the body of a JavaScript function that changes an event. Errors say line and
+// column.
 func CompileMutation(body string, libraries ...Library) (*Mutation, error) {
 	if len(body) > MaxSource {
 		return nil, model.Errorf(model.TooLarge, "the mutator has %d bytes, the limit is %d", len(body), MaxSource)

@@ -29,9 +29,9 @@ type sandbox struct {
 // first match in a text and backtracks.
 var boundBacktracking = sync.OnceFunc(func() { regexp2.DefaultMatchTimeout = TimeLimit })
 
-// allowedBuiltins returns, for each built-in JavaScript object, the names of the methods that expressions may use.
-// Absent are those that run texts as code, use property descriptors (getters), double texts or recurse by themselves
-// (repeat, …); JSON.stringify is replaced.
+// allowedBuiltins returns the built-in JavaScript objects with the methods that expressions may use. Absent are those
+// that run texts as code, use property descriptors (getters), double texts or recurse by themselves (repeat, …);
+// JSON.stringify is replaced.
 func allowedBuiltins() map[string]string {
 	return map[string]string{
 		"Object":           "prototype keys values entries assign freeze",
@@ -238,7 +238,8 @@ func (s *sandbox) checkRightOperand(call goja.FunctionCall) goja.Value {
 	return v
 }
 
-// checkLength throws if texts are longer than limit together, or if one argument is an object.
+// checkLength throws a JavaScript error if the total length of texts exceeds the limit, or if an argument is an
+// object
 func (s *sandbox) checkLength(limit int, texts ...goja.Value) {
 	sum := 0
 	for _, v := range texts {
@@ -377,7 +378,7 @@ func (s *sandbox) checkReplace(this, by goja.Value) {
 	}
 }
 
-// boundPatterns replaces the built-in RegExp by one that accepts only patterns that checkPattern accepts.
+// boundPatterns replaces the built-in RegExp by one that accepts only regular expressions that checkPattern accepts
 func (s *sandbox) boundPatterns(prototype *goja.Object) {
 	original := s.runtime.Get("RegExp")
 	constructor := s.runtime.ToValue(func(call goja.ConstructorCall) *goja.Object {

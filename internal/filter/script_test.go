@@ -9,7 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestScript runs bodies of functions of a value, as Zabbix's preprocessing has them.
+// TestScript runs Zabbix preprocessing scripts and expects their results
 func TestScript(t *testing.T) {
 	at := time.Unix(1_700_000_000, 0).UTC()
 	for _, c := range []struct{ body, value, want string }{
@@ -59,7 +59,8 @@ func TestScript(t *testing.T) {
 	}
 }
 
-// TestScriptIsRepeatable gives the same pseudo-random numbers for the same time, and others for another time.
+// TestScriptIsRepeatable expects equal pseudo-random numbers in a script for equal times, and other numbers for
+// another time
 func TestScriptIsRepeatable(t *testing.T) {
 	s, err := CompileScript("return Math.random() + ' ' + Math.random()")
 	testenv.NoError(t, err)
@@ -76,6 +77,7 @@ func TestScriptIsRepeatable(t *testing.T) {
 	}
 }
 
+// FuzzScript compiles and runs random preprocessing scripts and expects a result, an error, or null without a text
 func FuzzScript(f *testing.F) {
 	f.Add("return value + 1", "1")
 	f.Add("x = JSON.parse(value); for (k in x) { return x[k] }", `{"a":null}`)

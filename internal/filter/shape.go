@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Subject has an event together with the fields of Sensu's event that model.Event lacks.
+// Subject has an event together with the data from which Sensu's version of the event is built
 type Subject struct {
 	Event         *model.Event
 	ID            string // id of this event
@@ -28,7 +28,7 @@ type Subject struct {
 	FlappingEnded bool
 }
 
-// Entity is the node of an event.
+// Entity describes the node of an event, as Sensu's entity
 type Entity struct {
 	Reported    []byte            // the entity that its Sensu agent reported, as JSON; nil: there is none
 	Name        string            // as the agent knows it; empty: the node's
@@ -39,10 +39,10 @@ type Entity struct {
 	Proxy       bool // the node is a proxy node
 }
 
-// name returns the name of the entity in Sensu.
+// name returns the name of the node in Sensu
 func (n *Entity) name(e *model.Event) string { return cmp.Or(n.Name, e.Node) }
 
-// Check is the definition of the check of an event.
+// Check is the compiled definition of an event's check, with the names and labels that Sensu shows
 type Check struct {
 	*model.CheckChunk
 	DisplayName string // as Sensu names the check; empty: the event's
@@ -52,11 +52,11 @@ type Check struct {
 	Passive     bool     // no agent runs it
 }
 
-// Run is one entry in the history of an event.
+// Run is one past run of a check in the history of an event: time and exit code
 type Run struct{ Executed, Status uint32 } // s since 1970, exit code
 
-// Shape converts an event to Sensu's event, as handlers and mutators get it: times in seconds since 1970, durations in
-// seconds. Node and groups are entity and subscriptions.
+// Shape converts an event to the JSON object of a Sensu event, as handlers and mutators receive it, with times and
+// durations in seconds. Node and groups are entity and subscriptions.
 func Shape(s *Subject) map[string]any {
 	e := s.Event
 	event := map[string]any{
@@ -76,7 +76,7 @@ func Shape(s *Subject) map[string]any {
 	return event
 }
 
-// ForExpressions adds the fields to Sensu's event that only filter expressions read, such as is_incident.
+// ForExpressions adds to a Sensu event the fields that only filter expressions read, such as is_incident
 func ForExpressions(s *Subject, event map[string]any) map[string]any {
 	out := maps.Clone(event)
 	out["metadata"] = map[string]any{"namespace": s.Event.Namespace, "labels": map[string]string{}, "annotations": map[string]string{}}
@@ -93,7 +93,7 @@ func ForExpressions(s *Subject, event map[string]any) map[string]any {
 // defaultRedact lists the keys of labels and annotations whose values Sensu hides by default.
 var defaultRedact = []string{"password", "passwd", "pass", "api_key", "api_token", "access_key", "secret_key", "private_key", "secret"}
 
-// redactedPairs returns labels or annotations without the values of secret keys; nil: there are none.
+// redactedPairs returns labels or annotations with the values of secret keys redacted; nil: there are none
 func redactedPairs(pairs map[string]string, keys []string) any {
 	if len(pairs) == 0 {
 		return nil
@@ -107,15 +107,16 @@ func redactedPairs(pairs map[string]string, keys []string) any {
 	return out
 }
 
-// reportedEntity has the fields of a reported entity that others change.
+// reportedEntity has those fields of the Sensu entity reported by the agent that the server changes before it passes
+// the entity on
 type reportedEntity struct {
 	Subscriptions       []string
 	Redact              []string
 	Labels, Annotations map[string]string
 }
 
-// entityShape converts the node of an event to Sensu's entity: the entity that the agent reported, with declared labels,
-// annotations and groups.
+// entityShape converts an event's node to a Sensu entity: the entity that the agent reported, with declared labels,
+// annotations and groups
 func entityShape(s *Subject) map[string]any {
 	n := &s.Entity
 	var reported reportedEntity
@@ -159,7 +160,7 @@ func entityShape(s *Subject) map[string]any {
 	return out
 }
 
-// plainEntity returns the entity of a node without a Sensu agent, out of its facts.
+// plainEntity builds a Sensu entity from the facts of a node that has no Sensu agent
 func plainEntity(n *Entity) map[string]any {
 	system := map[string]any{
 		"network": map[string]any{"interfaces": nil}, "libc_type": "", "vm_system": "", "vm_role": "", "cloud_provider": "",
@@ -180,7 +181,7 @@ func plainEntity(n *Entity) map[string]any {
 	}
 }
 
-// checkShape converts the check of an event, with its result, to Sensu's check.
+// checkShape converts an event's check, with its result, to the JSON object of a Sensu check
 func checkShape(s *Subject) map[string]any {
 	e, c := s.Event, &s.Check
 	definition := c.CheckChunk
@@ -229,7 +230,8 @@ func checkShape(s *Subject) map[string]any {
 	return out
 }
 
-// subscriptionsOf returns groups as the subscriptions of the same name that the agent wrote, maybe with capitals.
+// subscriptionsOf converts group names to Sensu subscriptions, in the spelling (capital letters) that the agent
+// reported
 func (s *Subject) subscriptionsOf(groups []string) (list []string) {
 	var reported reportedEntity
 	_ = json.Unmarshal(s.Entity.Reported, &reported) // without a report the groups keep their names
@@ -242,7 +244,7 @@ func (s *Subject) subscriptionsOf(groups []string) (list []string) {
 	return list
 }
 
-// configShape converts the definition of a check to the fields of Sensu's CheckConfig.
+// configShape converts the definition of a check to the JSON object of Sensu's CheckConfig
 func configShape(c *model.CheckChunk, groups []string) map[string]any {
 	var handlers, pipelines []string
 	for _, name := range c.Pipelines {
@@ -301,7 +303,7 @@ var metricFormats = map[string]string{
 // metricsSuffix ends the name of the pipeline that an import makes for a handler of metrics.
 const metricsSuffix = "-metrics"
 
-// metricHandlers returns the handlers of metrics among the pipelines of a check.
+// metricHandlers returns the names of Sensu metric handlers among the pipelines of a check
 func metricHandlers(pipelines []string) (list []string) {
 	for _, name := range pipelines {
 		if handler, ok := strings.CutPrefix(name, model.SensuPipeline("")); ok && strings.HasSuffix(handler, metricsSuffix) {
@@ -311,7 +313,7 @@ func metricHandlers(pipelines []string) (list []string) {
 	return list
 }
 
-// environment returns environment variables as NAME=VALUE.
+// environment formats environment variables as a sorted list of NAME=VALUE
 func environment(env map[string]string) (list []string) {
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		list = append(list, name+"="+env[name])
@@ -327,7 +329,7 @@ func assetNames(c *model.CheckChunk) (list []string) {
 	return list
 }
 
-// secretsShape returns the references to a check's secrets, without values.
+// secretsShape returns the references to a check's secrets for Sensu's check, without values
 func secretsShape(c *model.CheckChunk) (list []any) {
 	for _, s := range c.Secrets {
 		_, name := model.SplitRef("", s.Name)
@@ -336,7 +338,7 @@ func secretsShape(c *model.CheckChunk) (list []any) {
 	return list
 }
 
-// hookListsShape returns a check's hooks as lists by result type.
+// hookListsShape returns a check's hooks as Sensu's lists by result type, such as critical or non-zero
 func hookListsShape(c *model.CheckChunk) (lists []any) {
 	byType := map[string][]string{}
 	var types []string
@@ -357,7 +359,7 @@ func hookListsShape(c *model.CheckChunk) (lists []any) {
 	return lists
 }
 
-// thresholdsShape converts the thresholds of a check to Sensu's form.
+// thresholdsShape converts the thresholds of a check to Sensu's JSON format
 func thresholdsShape(thresholds []model.Threshold) (list []any) {
 	text := func(n *float64) string {
 		if n == nil {
@@ -379,7 +381,7 @@ func thresholdsShape(thresholds []model.Threshold) (list []any) {
 	return list
 }
 
-// tagsShape converts tags to Sensu's form.
+// tagsShape converts metric tags to Sensu's JSON format
 func tagsShape(tags map[string]string) (list []any) {
 	for _, name := range slices.Sorted(maps.Keys(tags)) {
 		list = append(list, map[string]any{"name": name, "value": tags[name]})
@@ -387,7 +389,8 @@ func tagsShape(tags map[string]string) (list []any) {
 	return list
 }
 
-// historyShape converts the history of an event to Sensu's form. Entries without a recorded run have no time.
+// historyShape converts the past results of an event to Sensu's JSON format. Entries without a recorded run have no
+// time.
 func historyShape(s *Subject) []any {
 	history := make([]any, len(s.Event.History))
 	unrecorded := len(history) - len(s.Runs)
@@ -415,7 +418,7 @@ func statusBefore(s *Subject) (model.Status, bool) {
 	return model.OK, false
 }
 
-// metadataShape converts name and namespace to Sensu's form.
+// metadataShape returns name and namespace as Sensu's metadata object
 func metadataShape(name, namespace string) map[string]any {
 	return map[string]any{"name": name, "namespace": namespace}
 }
@@ -433,8 +436,8 @@ func pointsShape(e *model.Event) []any {
 	return points
 }
 
-// hooksShape converts hook results to Sensu's form, with the definitions of the hooks. An output ends with a line end, as
-// nearly all commands write one.
+// hooksShape converts hook results to Sensu's JSON format, with the definitions of the hooks. An output ends with a
+// line end, as nearly all commands write one.
 func hooksShape(e *model.Event, c *model.CheckChunk) (list []any) {
 	for _, h := range e.Hooks {
 		output, code := h.Output, h.ExitCode
@@ -474,21 +477,21 @@ func seconds(t time.Time) int64 {
 // wholeSeconds converts a duration to whole seconds.
 func wholeSeconds(d time.Duration) int64 { return int64(d / time.Second) }
 
-// setNonZero sets a field that Sensu leaves out where it is zero.
+// setNonZero sets a field unless the value is zero, because Sensu omits such fields
 func setNonZero[T comparable](out map[string]any, name string, value T) {
 	if value != *new(T) {
 		out[name] = value
 	}
 }
 
-// setNonEmpty sets a list that Sensu leaves out where it is empty.
+// setNonEmpty sets a list unless it is empty, because Sensu omits empty lists
 func setNonEmpty[T any](out map[string]any, name string, list []T) {
 	if len(list) > 0 {
 		out[name] = list
 	}
 }
 
-// orNil returns an empty list as nil, which is null in JSON.
+// orNil returns nil for an empty list, so that JSON shows null
 func orNil[T any](list []T) any {
 	if len(list) == 0 {
 		return nil
@@ -496,7 +499,7 @@ func orNil[T any](list []T) any {
 	return list
 }
 
-// nonNil returns nil as an empty list.
+// nonNil returns an empty list for nil, so that JSON shows []
 func nonNil[T any](list []T) []T {
 	if list == nil {
 		return []T{}

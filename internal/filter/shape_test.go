@@ -27,7 +27,7 @@ func recordedEvents(t *testing.T) map[string]map[string]any {
 	return events
 }
 
-// pathOf returns the field of nested objects; nil: there is none.
+// pathOf returns the value at a path of nested objects; nil: there is none
 func pathOf(v any, names ...string) any {
 	for _, name := range names {
 		object, _ := v.(map[string]any)
@@ -36,7 +36,8 @@ func pathOf(v any, names ...string) any {
 	return v
 }
 
-// reportedEntityOf returns the entity of an event as the server keeps it of the agent's report.
+// reportedEntityOf returns the entity of a recorded event with the fields that the server stores from the agent's
+// report
 func reportedEntityOf(t *testing.T, event map[string]any) []byte {
 	t.Helper()
 	entity := map[string]any{}
@@ -119,7 +120,7 @@ var differing = []string{
 	"event.check.hooks.0.metadata.created_by", "event.check.hooks.0.metadata.labels",
 }
 
-// compareJSON appends the paths at which two values differ.
+// compareJSON appends the paths at which two JSON values differ
 func compareJSON(list []string, path string, got, want any) []string {
 	if slices.Contains(differing, path) {
 		return list

@@ -39,8 +39,8 @@ type cursor struct {
 // errDamagedCursors reports that the file of cursors has other bytes than were written.
 var errDamagedCursors = errors.New("file of cursors is damaged")
 
-// loadCursors reads and decodes the file of cursors in a folder; no file means no cursors. A missing file is no
-// error: there are no cursors then.
+// loadCursors reads the file of cursors (the handlers' saved journal positions) in a folder; no file means no
+// cursors. A missing file is no error: there are no cursors then.
 func loadCursors(fsys disk.FS, dir string) ([]cursor, error) {
 	path := filepath.Join(dir, cursorFile)
 	data, err := disk.ReadFile(fsys, path)

@@ -26,8 +26,8 @@ import (
 
 const firstTestChunk model.ChunkID = 100
 
-// testDirectory implements Directory for a fleet: nodes 10, 20, … are in namespace other, the others in default. Chunk
-// 100+n belongs to check 100+n, whose name is c0, c1, ….
+// testDirectory is a test Directory with many nodes: nodes 10, 20, … are in namespace other, all others in default.
+// Chunk 100+n belongs to check 100+n, whose name is c0, c1, ….
 type testDirectory struct {
 	mu       sync.Mutex
 	revision int64
@@ -64,10 +64,10 @@ func (d *testDirectory) SourceName(s model.Source) (string, string, bool) {
 	return "default", fmt.Sprint("c", s.Check()-model.CheckID(firstTestChunk)), true
 }
 
-// Revision returns the revision that change has increased.
+// Revision returns the revision, which each call of change increases
 func (d *testDirectory) Revision() int64 { d.mu.Lock(); defer d.mu.Unlock(); return d.revision }
 
-// Judgement returns a check with one result per minute for any chunk id.
+// Judgement returns a check definition with one result per minute for any id
 func (d *testDirectory) Judgement(id model.ChunkID, _ string) *model.CheckChunk {
 	if c := model.BuiltinChunkOf(id); c != nil {
 		return c
@@ -75,7 +75,7 @@ func (d *testDirectory) Judgement(id model.ChunkID, _ string) *model.CheckChunk 
 	return &model.CheckChunk{Chunk: model.Chunk{ID: id, Unit: model.CheckID(id), Namespace: 1}, Severities: [4]model.Severity{0, model.SeverityWarning, model.High, model.Average}, FailAfter: 1, RecoverAfter: 1}
 }
 
-// Shadow reports whether the test made a namespace a shadow.
+// Shadow reports whether the test has put a namespace into shadow mode, in which nothing is sent
 func (d *testDirectory) Shadow(namespace string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -97,7 +97,8 @@ func (d *testDirectory) change(fn func()) {
 	d.revision++
 }
 
-// testServer has a journal in memory with its event view, and the followers under test.
+// testServer has an in-memory journal with its event state, and the followers (handlers that receive every result)
+// under test
 type testServer struct {
 	t         testing.TB
 	fs        disk.FS
@@ -113,7 +114,7 @@ type testServer struct {
 	stop func()
 }
 
-// newTestServer returns a server with a journal in memory, an event view and no handlers.
+// newTestServer returns a test server with an in-memory journal and no handlers
 func newTestServer(t testing.TB) *testServer {
 	r := &testServer{t: t, fs: memfs.New(), directory: &testDirectory{streams: map[route.Name]*model.HandlerSpec{}, shadow: map[string]bool{}}, numbers: map[model.NodeID]uint64{}, timeout: time.Second}
 	r.view = event.New(shard.New(shard.Options{Chunks: func(id model.ChunkID) *model.Chunk { return r.directory.Judgement(id, "").Seal() }, Workers: 2}), event.Options{})
@@ -135,8 +136,8 @@ func newTestServer(t testing.TB) *testServer {
 	return r
 }
 
-// start starts the followers, as the server does when it starts. stop ends the followers, and waits until they have
-// returned.
+// start starts the followers (handlers that receive every result), as a start of the server does. stop ends the
+// followers, and waits until they have returned.
 func (r *testServer) start() {
 	r.t.Helper()
 	set := testenv.Value(Open(Options{Journal: r.log, View: r.view, Directory: r.directory, FS: r.fs, Dir: "d", Limit: r.limit, Timeout: r.timeout}))(r.t)
@@ -153,7 +154,8 @@ func (r *testServer) addHandler(address string, connections int) *model.HandlerS
 	return spec
 }
 
-// appendResults appends count results of each check of nodes 1 to nodes, and waits until the view has applied them.
+// appendResults appends `count` results of each check on nodes 1 to `nodes`, and waits until the event state has
+// applied them
 func (r *testServer) appendResults(nodes, checks, count int) {
 	r.t.Helper()
 	for range count {
@@ -186,13 +188,14 @@ func (r *testServer) randomText() string {
 	return string(text)
 }
 
-// commitWaiter is a channel that receives the outcome of an append.
+// commitWaiter is a channel that receives the result of an append to the journal
 type commitWaiter chan error
 
-// Committed sends the result of an append to the waiting test.
+// Committed sends the result of an append to the journal to the waiting test
 func (w commitWaiter) Committed(_ uint64, _ journal.Position, err error) { w <- err }
 
-// receivingPeer is a test receiver at a handler's address, which reads lines. It stores the lines that it receives.
+// receivingPeer is a test peer of a handler: it listens at the handler's address, reads the lines and counts them. It
+// stores the lines that it receives.
 type receivingPeer struct {
 	t             testing.TB
 	listener      net.Listener

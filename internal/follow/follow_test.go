@@ -68,8 +68,8 @@ func TestPlannedServerStopRepeatsNoLine(t *testing.T) {
 	}
 }
 
-// After a connection breaks, the lines that were written to it less than the time Settle before are sent again, on
-// this connection only.
+// TestBrokenConnectionRepeatsUnsettledLines breaks one of four connections and expects the lines again that this
+// connection carried less than `Settle` ago
 func TestBrokenConnectionRepeatsUnsettledLines(t *testing.T) {
 	r, peer := newTestServer(t), newReceivingPeer(t)
 	r.addHandler(peer.address(), 4)
@@ -171,8 +171,8 @@ func TestHandlerGetsSelectedResultsOnly(t *testing.T) {
 	}
 }
 
-// TestFollowerStartsAtItsSavedCursor changes the address of a handler and restarts: the follower continues at its
-// saved cursor, unless the journal is another one.
+// TestFollowerStartsAtItsSavedCursor changes a handler's address and restarts the server: the follower continues at
+// its saved position, but not in a different journal
 func TestFollowerStartsAtItsSavedCursor(t *testing.T) {
 	r, peer := newTestServer(t), newReceivingPeer(t)
 	r.appendResults(3, 1, 2)
@@ -206,7 +206,7 @@ func TestFollowerStartsAtItsSavedCursor(t *testing.T) {
 	}
 }
 
-// foreignJournal is a test journal that does not know any of the saved positions.
+// foreignJournal is a test journal in which no saved position exists
 type foreignJournal struct{ *journal.Log }
 
 // Resolve returns ErrTrimmed for every position.

@@ -113,7 +113,8 @@ func (f *Follower) run(ctx context.Context) {
 	}
 }
 
-// sendNew sends the results after the follower's position, up to the last commit that the event view has applied.
+// sendNew sends the results after the follower's position, up to the last commit that the event view (the computed
+// state of all events) has applied
 func (f *Follower) sendNew(ctx context.Context) error {
 	f.reader.names.refresh()
 	if f.lagsBeyondShare() {
@@ -186,7 +187,7 @@ func (f *Follower) flushLines(ctx context.Context) error {
 	return err
 }
 
-// markLinesWritten records the time at which all lines up to the present position were written.
+// markLinesWritten records the time at which all lines up to the follower's position were written
 func (f *Follower) markLinesWritten() {
 	f.settled.add(f.opts.Now(), f.position)
 	for f.opts.Journal.SizeAfter(f.settled.at()) > f.opts.lagLimit() && f.settled.settleOldest() {
@@ -196,8 +197,8 @@ func (f *Follower) markLinesWritten() {
 	})
 }
 
-// resendBroken opens broken connections again, and repeats the lines of the last seconds on them, which the peer may
-// not have received.
+// resendBroken opens broken connections again and repeats the lines of their last seconds, which the peer may not
+// have received
 func (f *Follower) resendBroken(ctx context.Context) error {
 	f.settled.reset(f.opts.Now(), f.settled.at())
 	broken, err := f.pool.reopen(ctx)
@@ -294,8 +295,8 @@ func (f *Follower) State() State {
 // connection breaks. TCP does not report how much its peer has read.
 const Settle = 15 * time.Second
 
-// settledPosition computes the journal position up to which all lines were written at least the time Settle ago, and
-// so need not be repeated.
+// settledPosition computes the settled position: every line up to it was written at least `Settle` ago, so a
+// reconnection does not send it again
 type settledPosition struct {
 	marks []writtenMark // ascending; the first is settled
 }
@@ -306,7 +307,8 @@ type writtenMark struct {
 	at        journal.Position
 }
 
-// reset sets the position up to which lines need not be repeated, and forgets the recorded later positions.
+// reset sets the settled position, up to which lines need not be repeated, and deletes the later positions that were
+// recorded
 func (s *settledPosition) reset(now time.Time, at journal.Position) {
 	s.marks = append(s.marks[:0], writtenMark{now, at})
 }
@@ -324,8 +326,8 @@ func (s *settledPosition) add(now time.Time, at journal.Position) {
 	s.marks = append(s.marks[:0], s.marks[old:]...)
 }
 
-// settleOldest moves the position up to which lines need not be repeated forward early, so that the journal can
-// delete more; false: no later position is recorded. It returns false if no mark is left.
+// settleOldest moves the settled position forward before `Settle` has passed, so that the journal can delete more;
+// false: no later position is recorded. It returns false if no mark is left.
 func (s *settledPosition) settleOldest() bool {
 	if len(s.marks) < 2 {
 		return false
@@ -334,8 +336,8 @@ func (s *settledPosition) settleOldest() bool {
 	return true
 }
 
-// at returns the journal position up to which all lines were written at least the time Settle ago. It does not
-// advance while no lines can be written, because nobody calls add.
+// at returns the settled position: every line up to it was written at least `Settle` ago. It does not advance while
+// no lines can be written, because nobody calls add.
 func (s *settledPosition) at() journal.Position { return s.marks[0].at }
 
 // Share is the largest part of the journal's budget that one follower may keep from being cut.

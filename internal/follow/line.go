@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Line is the JSON form of one result, sent as one line. docs/handlers.md explains the fields.
+// Line is the JSON object that a follower sends for one result, as one line. docs/handlers.md explains the fields.
 type Line struct {
 	Version   int               `json:"version"` // 1; raised when a field changes its meaning, not by new ones
 	Kind      string            `json:"kind"`    // result: routes send notifications the same way
@@ -47,8 +47,8 @@ type Value struct {
 	At    time.Time         `json:"at,omitzero"`
 }
 
-// Event is the JSON form of an event's state after a result; the line omits it if the event has already processed a
-// newer result.
+// Event is the JSON form of an event's state after a result; a line omits it if a newer result has changed the event
+// already
 type Event struct {
 	State        string    `json:"state"` // passing, failing or flapping
 	Occurrences  uint32    `json:"occurrences"`
@@ -58,8 +58,8 @@ type Event struct {
 	Acknowledged bool      `json:"acknowledged,omitempty"`
 }
 
-// streamedResult is one result with everything that its line contains. Its bytes are valid until the reader reads the
-// next entry.
+// streamedResult has a result and the node, check and event fields that its JSON line contains. Its bytes are valid
+// until the reader reads the next entry.
 type streamedResult struct {
 	at       journal.Position
 	index    int // among the results of its commit
@@ -226,7 +226,7 @@ func runeLen[T string | []byte](text T) int {
 	return size
 }
 
-// Directory is the interface to the present names of nodes and checks.
+// Directory looks up nodes, checks, handlers and their settings as they are declared now
 type Directory interface {
 	route.Directory
 	// Revision returns a number that changes whenever any other method would return another answer.
@@ -278,7 +278,7 @@ func newNameCache(d Directory, namespace string, only *model.Selector) (*nameCac
 	return w, nil
 }
 
-// clear empties the cache and stores the revision of the declared resources from which it is filled.
+// clear empties the cache and stores the revision of the declared resources from which it will be filled again
 func (w *nameCache) clear() {
 	w.revision = w.directory.Revision()
 	w.nodes, w.checks = map[model.NodeID]*nodeText{}, map[model.ChunkID]*checkText{}

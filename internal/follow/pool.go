@@ -71,8 +71,8 @@ func (p *connPool) addLine(l *connLane, r *streamedResult) {
 	p.waitingBytes += len(l.buf) - before
 }
 
-// flushLanes writes the buffered lines of all broken, or of all intact, connections and returns the number of written
-// lines. After an error the lane is broken, or could not be opened and keeps its lines.
+// flushLanes writes the buffered lines of all reopened connections (broken is true) or of all others, and returns the
+// number of written lines. After an error the lane is broken, or could not be opened and keeps its lines.
 func (p *connPool) flushLanes(ctx context.Context, broken bool) (lines uint64, err error) {
 	if p.waitingBytes == 0 {
 		return 0, nil
@@ -119,7 +119,8 @@ func (p *connPool) writeLane(ctx context.Context, l *connLane) error {
 	return nil
 }
 
-// interruptWrite makes a running write fail by an expired deadline. Any goroutine may call it.
+// interruptWrite ends a running write to the peer with an error, by a deadline that has passed. Any goroutine may
+// call it.
 func (p *connPool) interruptWrite() {
 	if conn := p.writingConn.Load(); conn != nil {
 		_ = (*conn).SetWriteDeadline(time.Unix(1, 0))

@@ -10,7 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// View is the part of *event.View that followers use: the state of an event after a result.
+// View is the part of *event.View (the computed state of all events) that followers use: the state of an event after
+// a result
 type View interface {
 	VerdictOn(node model.NodeID, check model.CheckID, stream, number uint64, received int64) (event.Verdict, bool)
 	Applied() journal.Position
@@ -68,7 +69,8 @@ func (x *resultReader) readEntry(data []byte) error {
 	return nil
 }
 
-// readBatch reads the results in a batch of an agent, except those about proxy nodes.
+// readBatch reads the results in an agent's batch, except results about proxy nodes, which have journal entries of
+// their own
 func (x *resultReader) readBatch(rec *wire.Record) error {
 	b := &x.batch
 	if b.Reset(rec.Batch) != nil || b.Gap != nil {
@@ -84,7 +86,7 @@ func (x *resultReader) readBatch(rec *wire.Record) error {
 	return nil
 }
 
-// readResultSignal decodes the result in x.signal into x.result.
+// readResultSignal decodes the result in x.signal, the current entry of an agent's batch, into x.result
 func (x *resultReader) readResultSignal(nowMs uint64) {
 	r, s := &x.result, &x.signal
 	if x.body.Decode(s.Body) != nil {
@@ -99,7 +101,8 @@ func (x *resultReader) readResultSignal(nowMs uint64) {
 	x.selectResult(s.Chunk)
 }
 
-// selectResult completes x.result and passes it to handle, if the handler's selector matches.
+// selectResult adds node, check and event state to x.result and passes it to x.handleResult, if the handler's
+// selector matches
 func (x *resultReader) selectResult(chunk model.ChunkID) {
 	r := &x.result
 	r.node, r.check = x.names.nodeText(r.nodeID), x.names.checkText(chunk)

@@ -20,7 +20,7 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 )
 
-// Options has the dependencies and settings of a Set. Zero fields get the defaults named beside them.
+// Options has the dependencies and settings of a Set of followers. Zero fields get the defaults named beside them.
 type Options struct {
 	Journal    Journal
 	View       View
@@ -35,7 +35,7 @@ type Options struct {
 	Registerer prometheus.Registerer
 }
 
-// lagLimit returns by how many bytes of the journal a follower may be behind before it skips results.
+// lagLimit returns how many bytes of the journal a follower may leave unread before it skips results
 func (o *Options) lagLimit() int64 {
 	if o.Limit > 0 {
 		return o.Limit
@@ -192,7 +192,7 @@ func (s *Set) startFollower(ctx context.Context, name route.Name, spec *model.Ha
 	}
 }
 
-// cursorOf returns the saved journal position of a follower in the form of the file.
+// cursorOf returns a follower's entry in the file of cursors: its handler, address and settled journal position
 func cursorOf(st *State) cursor {
 	return cursor{Namespace: st.Handler.Namespace, Name: st.Handler.Name, Address: st.Address, At: st.settled, Skipped: st.Skipped}
 }
@@ -237,7 +237,8 @@ func (s *Set) linesWritten() (any bool) {
 	return any
 }
 
-// Consumers returns the followers as consumers of the journal, each with the position of its cursor.
+// Consumers returns the saved cursors as consumers of the journal, so that the journal keeps the results that
+// followers have not read
 func (s *Set) Consumers() (list []journal.Consumer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

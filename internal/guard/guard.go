@@ -142,8 +142,8 @@ func (g *Guard) writeToShell(text string) error {
 	return err
 }
 
-// stopShell kills the guarding shell, so that it does not kill process groups whose ids other processes may have by
-// now. The caller holds mu.
+// stopShell kills the guarding shell, so that the shell cannot kill process groups whose ids belong to other
+// processes by now. The caller holds mu.
 func (g *Guard) stopShell() {
 	if g.shell == nil {
 		return

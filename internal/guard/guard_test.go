@@ -61,7 +61,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// guardedProgram is a process that guards commands, which the test kills.
+// guardedProgram is a process that guards commands and that the test kills
 type guardedProgram struct {
 	t   *testing.T
 	cmd *exec.Cmd
@@ -90,8 +90,8 @@ func startProgram(t *testing.T, program string) *guardedProgram {
 	return v
 }
 
-// order sends a one-line order to the program, such as start or end of a command, and returns the number that the
-// program answers.
+// order sends the program a one-line order, such as to start a command, and returns the number in the program's
+// answer
 func (v *guardedProgram) order(order string) int {
 	v.t.Helper()
 	if _, err := fmt.Fprintln(v.in, order); err != nil {

@@ -42,7 +42,8 @@ func (o *Sender) alertmanager(ctx context.Context, a *model.Alertmanager, m *Mes
 	return o.postAlerts(ctx, m, a, []alert{o.newAlert(a, m.Note, opened, w)})
 }
 
-// ResendProblems sends open problems to an Alertmanager again, which forgets alerts that are not repeated.
+// ResendProblems sends the open problems to an Alertmanager again, because Alertmanager forgets alerts that are not
+// repeated
 func (o *Sender) ResendProblems(ctx context.Context, spec *model.HandlerSpec, notes []*Notification) error {
 	spec, hidden, err := spec.Reveal(o.secretReader(ctx))
 	if err != nil {

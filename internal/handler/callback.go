@@ -77,7 +77,7 @@ func ReadCallback(spec *model.HandlerSpec, secret string, header http.Header, te
 	return c, nil
 }
 
-// Service returns the name of the service that sends callbacks of a handler, as people read it.
+// Service returns the display name of the service from which a handler gets callbacks, such as PagerDuty; empty: none
 func Service(spec *model.HandlerSpec) string {
 	switch {
 	case spec == nil:

@@ -72,7 +72,7 @@ func teams(t *model.MSTeams, m *Message, w *messageText) *request {
 	return &request{kind: "teams", hidden: true, url: t.URL.Text, key: m.Key, body: card, refused: teamsRefused}
 }
 
-// teamsCard returns an Adaptive Card from text runs, in which Teams interprets no Markdown.
+// teamsCard returns an Adaptive Card that has the message as text runs, in which Teams interprets no Markdown
 func teamsCard(w *messageText, facts [][2]string, output string) jsonObject {
 	color := map[tone]string{good: "good", mild: "warning", bad: "attention", unclear: "accent", plain: "default"}[w.tone]
 	text := func(text string, style ...jsonField) jsonObject {

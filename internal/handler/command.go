@@ -124,6 +124,7 @@ type outputCapture struct {
 	hider *hide.Hider // hides secrets; nil: there are none
 }
 
+// Write implements io.Writer: it adds output to the capture and never fails
 func (c *outputCapture) Write(p []byte) (int, error) {
 	c.add(p, false)
 	return len(p), nil
@@ -143,7 +144,7 @@ func (c *outputCapture) add(p []byte, last bool) {
 	c.buf, c.cut = append(c.buf, p[:n]...), c.cut || n < len(p)
 }
 
-// String returns the captured output; a mark shows where it was cut. No write may follow.
+// String returns the captured output, with a text in place of the part that was cut. No write may follow.
 func (c *outputCapture) String() string {
 	c.add(nil, true)
 	return strings.TrimSpace(string(c.buf))

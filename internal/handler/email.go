@@ -107,8 +107,8 @@ func isPermanent(err error) bool {
 	return errors.As(err, &refused) && refused.ErrorCode() >= 500 || errors.As(err, &reply) && reply.Code >= 500
 }
 
-// mailConns records the open connections of a mail client, which would leave them open after a failed login, so that
-// they can be closed.
+// mailConns records the connections that a mail client opens, so that they can be closed, because the client leaves
+// them open after a failed login
 type mailConns struct {
 	dialer *net.Dialer
 	tls    *tls.Config // of connections that begin with TLS; nil: they begin without

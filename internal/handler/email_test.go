@@ -226,8 +226,8 @@ func TestMailServerAcceptsOrRefuses(t *testing.T) {
 	}
 }
 
-// TestMailUsesTheDialerOfHandlers refuses addresses of mail servers that the server's dialer refuses, whatever the security of
-// the connection.
+// TestMailUsesTheDialerOfHandlers sets a dialer that refuses every address, and expects its error from a mail
+// handler, with and without TLS
 func TestMailUsesTheDialerOfHandlers(t *testing.T) {
 	out := newTestSender(t, Options{Dialer: &net.Dialer{Control: func(_, address string, _ syscall.RawConn) error {
 		return fmt.Errorf("%s is out of bounds", address)

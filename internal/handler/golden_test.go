@@ -47,7 +47,7 @@ func testNotifications() map[string]*Notification {
 	return out
 }
 
-// message returns a message with this notification.
+// message returns a Message that carries this notification
 func (n *Notification) message(t testing.TB) *Message {
 	t.Helper()
 	payload, err := n.Encode()
@@ -165,7 +165,8 @@ func TestRequestsGolden(t *testing.T) {
 	}
 }
 
-// Long texts are cut to the limits of each service, with a mark.
+// TestTextsFitLimitsOfServices sends long texts and expects them cut to the limits of each service, with a mark at
+// the cut
 func TestTextsFitLimitsOfServices(t *testing.T) {
 	long := *testNotifications()[Opened]
 	long.Output = strings.Repeat("ünïcode & <b> \"q\" ", 20_000)
@@ -200,7 +201,8 @@ func requestBodies(t *testing.T, n *Notification, showLabels []string) map[strin
 	return bodies
 }
 
-// Labels beyond the limit of a service are left out, and the message counts them.
+// TestLabelsFitLimitsOfServices sends more labels than a service accepts, and expects the message to omit and count
+// the rest
 func TestLabelsFitLimitsOfServices(t *testing.T) {
 	many := *testNotifications()[Opened]
 	many.Labels = map[string]string{}
@@ -398,8 +400,8 @@ func TestMailsOfAGroupHaveDifferentIDs(t *testing.T) {
 	}
 }
 
-// FuzzDecode sends any decoded notification to each kind of handler: the request body is JSON, and a mail header has
-// one line.
+// FuzzDecode sends random notifications to each kind of handler, and expects a body in JSON and mail headers of one
+// line
 func FuzzDecode(f *testing.F) {
 	for _, n := range testNotifications() {
 		payload, err := n.Encode()

@@ -19,8 +19,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Failure is the error of an attempt with details for the next one, such as the delay that the service asks for.
-// After any other error the message is sent again.
+// Failure is the error of an attempt to send a message, with details for the next attempt, such as the delay that the
+// service asks for. After any other error the message is sent again.
 type Failure struct {
 	Err   error
 	Final bool // another attempt would fail in the same way
@@ -61,7 +61,7 @@ type Message struct {
 	hider *hide.Hider // hides the secrets of this attempt; nil: there are none
 }
 
-// Receipt has the request and the answer of an attempt for people, with secrets redacted.
+// Receipt has the sent request and the service's answer as text for people, with secrets redacted
 type Receipt struct {
 	Sent   string
 	Answer string

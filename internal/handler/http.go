@@ -27,7 +27,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// request is an HTTP request of a handler to its service, with an optional next one.
+// request is an HTTP request of a handler to its service, optionally with the request to send after it
 type request struct {
 	kind        string // kind of handler, whose rules judge the answer
 	method      string // empty: POST
@@ -171,7 +171,7 @@ func (o jsonObject) MarshalJSON() ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// retryAfterOf returns the delay in a Retry-After header, which has seconds or a time (RFC 9110, 10.2.3). Zero: the
+// retryAfterOf parses a Retry-After header (seconds or a date, RFC 9110, 10.2.3) and returns the delay. Zero: the
 // header has neither.
 func retryAfterOf(text string, now time.Time) time.Duration {
 	if seconds, err := strconv.Atoi(text); err == nil {
@@ -246,7 +246,7 @@ func trustConfig(ca string) (*tls.Config, error) {
 	return &tls.Config{RootCAs: roots}, nil
 }
 
-// outcome is the effect of a service's answer on a message: taken, retried or given up.
+// outcome is the effect of a service's answer on a message: delivered, to be retried, or given up
 type outcome int
 
 const (

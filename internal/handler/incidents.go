@@ -56,8 +56,8 @@ func pagerduty(p *model.PagerDuty, m *Message, w *messageText) *request {
 	return r
 }
 
-// rankSeverity converts the severity of a notification to one of a service's levels. ranks has the ranks for
-// information (and tests), warning, average, high and disaster.
+// rankSeverity returns the entry of ranks, a service's own severity levels, for the severity of a notification. ranks
+// has the ranks for information (and tests), warning, average, high and disaster.
 func rankSeverity[T any](n *Notification, ranks [5]T) T {
 	s, _ := model.ParseSeverity(n.Severity)
 	if n.Kind == Test {

@@ -73,7 +73,8 @@ type Notification struct {
 	Mutator  string          `json:"mutator,omitempty"`
 }
 
-// Source is the JSON form of a problem source.
+// Source is the JSON form of a problem source (the check, trigger or other thing that a problem is about), with its
+// name
 type Source struct {
 	model.Source
 	Name string `json:"name"`
@@ -86,7 +87,8 @@ func (n *Notification) SetSource(s model.Source, name string) {
 	}
 }
 
-// Subject returns the name of the problem source for people: disk, or linux:load is high for a trigger.
+// Subject returns the name of the problem source for people, such as "disk" for a check or "linux:load is high" for a
+// trigger
 func (n *Notification) Subject() string { return n.Source.Title(n.Source.Name) }
 
 // SubjectWithTitle returns the name of the problem source with its display name: disk (Room on every mount).
@@ -149,7 +151,7 @@ type messageText struct {
 	tone     tone
 }
 
-// tone classifies a message as good, mild, bad, unclear or plain, which selects its colour and symbol.
+// tone classifies a message as good, mild, bad, unclear or neither (plain), which selects its colour and symbol
 type tone int
 
 const (
@@ -225,7 +227,8 @@ func (n *Notification) runbooks() (links []string) {
 	return links
 }
 
-// addProblemFacts calls fact with the node, subject, status, severity and times of the problem.
+// addProblemFacts passes the node, subject, status, severity and times of the problem to the function fact, as facts
+// to show in a message
 func (n *Notification) addProblemFacts(fact func(name, format string, args ...any)) {
 	fact("node", "%s", n.Node)
 	fact(n.Source.Kind.String(), "%s", n.SubjectWithTitle())

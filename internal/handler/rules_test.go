@@ -77,7 +77,7 @@ func readObject(c *capturedRequest, required []string, limits map[string]int) (m
 	return v, nil
 }
 
-// valueAt returns the value in nested JSON objects at a path of names.
+// valueAt returns the value in nested JSON objects that a path of member names leads to
 func valueAt(v any, path string) any {
 	for _, name := range strings.Split(path, ".") {
 		m, ok := v.(map[string]any)
@@ -386,7 +386,7 @@ func hexHMAC(secret, text string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// FuzzCallback reads random callbacks of PagerDuty and Opsgenie: an accepted one names a person.
+// FuzzCallback parses random callbacks of PagerDuty and Opsgenie, and expects each accepted one to name a person
 func FuzzCallback(f *testing.F) {
 	f.Add(true, "v1=00", []byte(pagerdutyCalls))
 	f.Add(false, "Bearer x", []byte(opsgenieCalls))

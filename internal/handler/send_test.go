@@ -25,7 +25,7 @@ const maxWait = 30 * time.Second
 
 var testTime = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// newMessage returns a message with a key and the notification in this payload.
+// newMessage returns a Message with a key and the notification that is decoded from this payload
 func newMessage(key, payload string) *Message {
 	n, err := Decode([]byte(payload))
 	if err != nil {
@@ -76,7 +76,8 @@ func TestRetryAfterIsParsed(t *testing.T) {
 	}
 }
 
-// TestWebhookTrustsItsCA sends webhooks to a TLS server whose CA is or is not in the handler's file.
+// TestWebhookTrustsItsCA sends webhooks to a TLS server and expects success only if the handler's CA file contains
+// the server's CA
 func TestWebhookTrustsItsCA(t *testing.T) {
 	got := make(chan string, 2)
 	server := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

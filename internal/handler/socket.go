@@ -118,7 +118,7 @@ type streamKey struct {
 	number  uint32
 }
 
-// streamConn is one connection of a stream handler, which opens itself again when needed. A writer waits for the
+// streamConn is one connection of a stream handler, which is opened again when it is broken. A writer waits for the
 // writers before it. A peer that does not read blocks writers until their time-out; meanwhile messages wait in the
 // outbox.
 type streamConn struct {

@@ -186,7 +186,8 @@ func TestStreamKeepsOrderAndReconnects(t *testing.T) {
 	receiveFrom(t, "line over a new connection", p.got)
 }
 
-// A peer that does not read delays writes to its own stream until they time out, and writes to no other stream.
+// TestUnreadStreamBlocksNoOtherStream connects a peer that does not read: only writes to its own stream are delayed
+// until they time out
 func TestUnreadStreamBlocksNoOtherStream(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	testenv.NoError(t, err)

@@ -47,7 +47,7 @@ func New(secrets []string) *Hider {
 	return h
 }
 
-// secretEncodings returns a secret in every form to search for, such as plain, base64, hex, URL and JSON.
+// secretEncodings returns the encodings of a secret to search for, such as the text itself, base64, hex, URL and JSON
 func secretEncodings(secret string) []string {
 	list := []string{secret, strings.TrimSpace(secret), url.QueryEscape(secret), url.PathEscape(secret),
 		hex.EncodeToString([]byte(secret)), strings.ToUpper(hex.EncodeToString([]byte(secret))),
@@ -118,7 +118,8 @@ func (h *Hider) Next(p []byte, last bool) []byte {
 	return shown
 }
 
-// partialMatch returns the offset at which the text may end with the beginning of a secret.
+// partialMatch returns the offset from which the rest of the text may be the beginning of a secret; without one, the
+// length of the text
 func (h *Hider) partialMatch(text []byte) int {
 	if len(h.words) == 0 {
 		return len(text)

@@ -27,7 +27,7 @@ type AgentReport struct {
 	Entity json.RawMessage
 }
 
-// recordedReport returns the agent report in a node's spec.
+// recordedReport returns the agent's last report as the spec of its node stores it
 func recordedReport(spec *model.NodeSpec) AgentReport {
 	return AgentReport{spec.Facts, spec.AgentLabels, spec.AgentGroups, spec.AgentReceivers, spec.AgentEntity}
 }
@@ -41,7 +41,8 @@ func (s AgentReport) writeTo(spec *model.NodeSpec) {
 	}
 }
 
-// withRecordedParts returns the report with the stored values in place of its rejected (nil) fields.
+// withRecordedParts returns the report in which each rejected (nil) field has the value that the node's row already
+// has
 func (s AgentReport) withRecordedParts(before AgentReport) AgentReport {
 	if s.Facts == nil {
 		s.Facts = before.Facts
@@ -61,7 +62,7 @@ func (s AgentReport) withRecordedParts(before AgentReport) AgentReport {
 	return s
 }
 
-// equal reports whether two agent reports have the same facts, labels, groups, keepalive receivers and entity.
+// equal reports whether two agent reports have the same facts, labels, groups, keepalive handlers and Sensu entity
 func (s AgentReport) equal(o AgentReport) bool {
 	return maps.Equal(s.Facts, o.Facts) && maps.Equal(s.Labels, o.Labels) && slices.Equal(s.Groups, o.Groups) && s.Hears.Equal(o.Hears) && bytes.Equal(s.Entity, o.Entity)
 }
@@ -198,8 +199,8 @@ func (s *AgentReports) RecordReport(info NodeInfo, report AgentReport) (limit, r
 	return limit, reason
 }
 
-// ReportBacklog returns the number of reports that are not written yet, of enrolled nodes, and of all reports since
-// the start.
+// ReportBacklog returns three numbers: reports that are not yet written, enrolled nodes, and reports received since
+// the start
 func (s *AgentReports) ReportBacklog() (waiting, nodes int, ever uint64) {
 	s.nodes.mu.RLock()
 	defer s.nodes.mu.RUnlock()
@@ -231,8 +232,7 @@ const (
 	reportUnit     = 2 << 10 // bytes
 )
 
-// changeCost returns by how much a change to this report reduces the node's budget of changes: 1, or more for a large
-// report.
+// changeCost returns how much of its node's budget of report changes this report uses: 1, or more for a large report
 func (s AgentReport) changeCost() float64 {
 	size := 0
 	for _, m := range []map[string]string{s.Facts, s.Labels} {
@@ -258,8 +258,8 @@ func (p reportBudget) refilled(refilled time.Time) reportBudget {
 // maxReportBatch bounds the nodes of one transaction.
 const maxReportBatch = 2000
 
-// pendingBatch returns the agent reports, and the keys of machines without a recorded key, for the next transaction.
-// A newer report of a node replaces an older pending one, so that nothing outdated is written.
+// pendingBatch returns the agent reports and the newly seen machine keys to write in the next transaction, both by
+// node uid. A newer report of a node replaces an older pending one, so that nothing outdated is written.
 func (s *AgentReports) pendingBatch() (seen map[uuid.UUID]AgentReport, keys map[uuid.UUID]string) {
 	now := s.opts.Now()
 	s.nodes.mu.Lock()

@@ -121,8 +121,8 @@ func TestReportIsBoundedAndStored(t *testing.T) {
 	}
 }
 
-// The handlers and pipelines that an agent names for its keepalive are stored with its node, and an apply does not
-// change them. A report without receivers leaves them.
+// TestReportedReceiversAreStored expects that the handlers and pipelines which an agent names for its keepalive are
+// stored with its node and survive an apply. A report without receivers leaves them.
 func TestReportedReceiversAreStored(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	member, err := w.Register(ctx, "key", pki.JoinToken{}, pki.EnrolRequest{Name: "web01"})

@@ -29,7 +29,7 @@ type ApplyOptions struct {
 	Redact bool
 }
 
-// prunes reports whether an apply with these options may delete an undeclared resource of this namespace.
+// prunes reports whether an apply with these options may delete an undeclared resource in the namespace of this key
 func (o *ApplyOptions) prunes(key Key) bool {
 	return o.Namespaces == nil || slices.Contains(o.Namespaces, key.Namespace)
 }
@@ -58,7 +58,7 @@ type Outcome struct {
 	Pruned   bool      `json:"pruned,omitempty"` // deleted because its owner no longer declares it
 }
 
-// ApplyResult has the outcome of an apply for each resource.
+// ApplyResult has the effect of an apply on each resource, such as created or unchanged
 type ApplyResult struct {
 	Revision int64     `json:"revision"`
 	Affected int       `json:"affected"` // assignments that change
@@ -97,15 +97,14 @@ type pendingApply struct {
 	dangling   error             // a reference to a pruned resource
 }
 
-// addWrite adds a write to the apply, with the outcome of its resource.
+// addWrite adds a database write to the apply, and the reported effect on its resource, such as created or updated
 func (a *pendingApply) addWrite(w Write, o Outcome) {
 	a.writes = append(a.writes, w)
 	a.written = append(a.written, len(a.outcomes))
 	a.outcomes = append(a.outcomes, o)
 }
 
-// prepare validates resources, adds the groups of new namespaces, reads the needed rows and prunes: it turns the
-// apply into writes and returns all problems at once.
+// prepare validates the resources and converts the apply into database writes, or returns all problems at once
 func (a *pendingApply) prepare(ctx context.Context, resources []model.Resource) error {
 	resources, err := a.addAllGroups(ctx, resources)
 	if err != nil {
@@ -189,7 +188,8 @@ func joinProblems(problems []error) error {
 	return model.Errorf(model.Invalid, "%w", errors.Join(problems...))
 }
 
-// prepareResource checks one resource against the proposal and adds its write, unless the resource is unchanged.
+// prepareResource validates one resource's references, owner and revision, and adds its database write unless the
+// resource is unchanged
 func (a *pendingApply) prepareResource(ctx context.Context, r *model.Resource) error {
 	s, key := a.repo, KeyOf(r)
 	warnings, err := a.proposal.checkReferences(ctx, r)
@@ -260,7 +260,8 @@ func (a *pendingApply) prepareResource(ctx context.Context, r *model.Resource) e
 	return nil
 }
 
-// sameBody reports whether two bodies of a resource are equal, without secrets if the caller may not see them.
+// sameBody reports whether two JSON texts of a resource have equal values, except secrets if the caller may not see
+// them
 func (a *pendingApply) sameBody(key Key, before, after []byte) bool {
 	if a.opts.Redact {
 		before, after = a.repo.redactBody(key, before), a.repo.redactBody(key, after)
@@ -268,7 +269,7 @@ func (a *pendingApply) sameBody(key Key, before, after []byte) bool {
 	return sameJSON(before, after)
 }
 
-// difference returns the unified difference of two bodies of a resource, redacted if the caller may not see secrets.
+// difference returns the unified diff of two JSON texts of a resource, redacted if the caller may not see secrets
 func (a *pendingApply) difference(key Key, before, after []byte) string {
 	if a.opts.Redact {
 		before, after = a.repo.redactBody(key, before), a.repo.redactBody(key, after)
@@ -276,8 +277,8 @@ func (a *pendingApply) difference(key Key, before, after []byte) string {
 	return difference(before, after)
 }
 
-// keepReported copies machine identity and agent report from a node's row into the declared node, because operators
-// cannot change them. Grants that the file leaves out stay. It returns the node before the apply.
+// keepReported copies the machine's identity and the agent's report from a node's row into the declared node, because
+// operators cannot change them. Grants that the file leaves out stay. It returns the node before the apply.
 func (r *repository) keepReported(node *model.NodeSpec, row Row, exists bool) (before *model.NodeSpec, err error) {
 	before = &model.NodeSpec{}
 	if exists {
@@ -308,8 +309,8 @@ func (r *repository) keepReported(node *model.NodeSpec, row Row, exists bool) (b
 	return before, nil
 }
 
-// previewAndCommit computes the effect of all writes on nodes, refuses the apply if a required confirmation is
-// missing, and commits the writes.
+// previewAndCommit computes which nodes the apply affects, refuses the apply if a required confirmation is missing,
+// and commits it
 func (a *pendingApply) previewAndCommit(ctx context.Context) (ApplyResult, error) {
 	out := ApplyResult{Outcomes: a.outcomes}
 	if impact := a.repo.opts.Impact; impact != nil {
@@ -363,7 +364,7 @@ func (a *pendingApply) previewAndCommit(ctx context.Context) (ApplyResult, error
 	return out, nil
 }
 
-// unchangedRow returns the stored row of a resource that the apply does not change.
+// unchangedRow returns the row to report for a resource that the apply leaves unchanged
 func (a *pendingApply) unchangedRow(ctx context.Context, key Key) (Row, error) {
 	if a.proposal == nil {
 		return a.repo.opts.Store.Get(ctx, key)
@@ -378,10 +379,11 @@ func (a *pendingApply) unchangedRow(ctx context.Context, key Key) (Row, error) {
 	return *row, nil
 }
 
-// usualMaxAffected returns the number of assignments that an apply may change without a confirmation.
+// usualMaxAffected returns how many nodes' assignments (the checks and items that a node runs) an apply may change
+// without a confirmation
 func (a *pendingApply) usualMaxAffected() int { return max(50, a.repo.nodes.len()/5) }
 
-// checkAffected refuses an apply that changes more assignments than allowed without a confirmation.
+// checkAffected refuses an apply without a confirmation that changes the assignments of more nodes than allowed
 func (a *pendingApply) checkAffected(affected int) error {
 	most := a.opts.MaxAffected
 	if most <= 0 {

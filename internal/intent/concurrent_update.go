@@ -39,8 +39,8 @@ func (a *pendingApply) commit(ctx context.Context) (CommitResult, error) {
 	return r.commitLocked(ctx, a.by, slices.Concat(a.writes, a.tombstones))
 }
 
-// rebaseNodeWrite repeats the write of a node on its present row, if only the agent's report has changed since. A
-// revision that the caller stated stays.
+// rebaseNodeWrite applies the write of a node to its current row, if only the agent's report has changed since the
+// row was read. A revision that the caller stated stays.
 func (a *pendingApply) rebaseNodeWrite(ctx context.Context, w *Write) error {
 	source := w.Source()
 	before, ok := a.nodes[source]
@@ -77,7 +77,7 @@ func (a *pendingApply) rebaseNodeWrite(ctx context.Context, w *Write) error {
 	return err
 }
 
-// declaredBody returns the body of a node's row without machine identity and agent report.
+// declaredBody returns the JSON of a node's row without the parts that its machine and agent set
 func declaredBody(row Row) ([]byte, error) {
 	r, spec, err := decodeNode(row)
 	if err != nil {
@@ -88,8 +88,8 @@ func declaredBody(row Row) ([]byte, error) {
 	return encode(r)
 }
 
-// Check returns an error unless a row has the existence and revision that the write expects. A difference is a
-// model.Conflict.
+// Check returns an error unless the row exists, or is missing, as the write expects, and has the expected revision. A
+// difference is a model.Conflict.
 func (write Write) Check(exists bool, revision int64) error {
 	key := write.Source()
 	switch {

@@ -96,15 +96,15 @@ func TestReportDuringOperatorChangeIsNoConflict(t *testing.T) {
 	}
 }
 
-// label sets a label on a node by an apply with an expected revision.
+// label sets a label on node web01 by an apply that expects these revisions
 func (w *testService) label(t *testing.T, expect map[intent.Key]int64) error {
 	r := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "web01", Labels: map[string]string{"rack": "a7"}}, Spec: &model.NodeSpec{}}
 	_, err := w.Apply(t.Context(), ada, []model.Resource{r}, intent.ApplyOptions{Expect: expect})
 	return err
 }
 
-// Renames, retirements and replacements of nodes succeed while facts are written, and the in-memory index equals the
-// rows afterwards.
+// TestConcurrentChangesAndReports renames, retires and replaces nodes while agent reports are written: all changes
+// succeed, and the in-memory index equals the rows
 func TestConcurrentChangesAndReports(t *testing.T) {
 	const each = 12
 	w, ctx := newTestService(t), t.Context()
@@ -185,7 +185,8 @@ func TestConcurrentChangesAndReports(t *testing.T) {
 	}
 }
 
-// Machines that join with the same name get numbered names, each with one transaction, however many there are.
+// TestMachinesOfOneNameGetNumbers joins many machines with the same name, and expects a numbered name for each in one
+// transaction
 func TestMachinesOfOneNameGetNumbers(t *testing.T) {
 	w := newTestService(t)
 	for i := range 20 {
@@ -205,7 +206,7 @@ type countingStore struct {
 	w *testService
 }
 
-// Commit counts the commit and calls the store.
+// Commit counts the commit and passes it to the real store
 func (c countingStore) Commit(ctx context.Context, by intent.Actor, writes []intent.Write) (intent.CommitResult, error) {
 	c.w.commits.Add(1)
 	if c.w.beforeCommit != nil {
@@ -214,19 +215,19 @@ func (c countingStore) Commit(ctx context.Context, by intent.Actor, writes []int
 	return c.Store.Commit(ctx, by, writes)
 }
 
-// Get counts the query and calls the store.
+// Get counts the query and passes it to the real store
 func (c countingStore) Get(ctx context.Context, key intent.Key) (intent.Row, error) {
 	c.w.queries.Add(1)
 	return c.Store.Get(ctx, key)
 }
 
-// GetAll counts the query and calls the store.
+// GetAll counts the query and passes it to the real store
 func (c countingStore) GetAll(ctx context.Context, keys []intent.Key) ([]intent.Row, error) {
 	c.w.queries.Add(1)
 	return c.Store.GetAll(ctx, keys)
 }
 
-// List counts the query and calls the store.
+// List counts the query and passes it to the real store
 func (c countingStore) List(ctx context.Context, q intent.ListQuery) ([]intent.Row, error) {
 	c.w.queries.Add(1)
 	return c.Store.List(ctx, q)

@@ -50,8 +50,7 @@ func (s *Resources) Delete(ctx context.Context, by Actor, keys []Key, o ApplyOpt
 	return a.previewAndCommit(ctx)
 }
 
-// deletionOrder returns the position of a resource in a deletion, so that resources are deleted before their
-// namespace.
+// deletionOrder returns the rank of a resource in a deletion: resources are deleted before their namespace
 func deletionOrder(key Key) int {
 	if key.Kind == "Namespace" {
 		return 1
@@ -163,8 +162,8 @@ func (r *repository) deregisterNodes(ctx context.Context, by Actor, keys []Key, 
 	return a.previewAndCommit(ctx)
 }
 
-// addTombstone adds the write of a removed node's tombstone. A node that never had a machine gets no tombstone; a
-// deleted (not retired) node gets one only if its machine's key is known.
+// addTombstone adds the write of a tombstone, the record of a removed node, to the apply. A node that never had a
+// machine gets no tombstone; a deleted (not retired) node gets one only if its machine's key is known.
 func (a *pendingApply) addTombstone(row Row, t Tombstone) {
 	r, err := a.repo.decode(row)
 	if err != nil {

@@ -35,7 +35,7 @@ func (s *Enrolment) RefuseKey(key string) error {
 	return nil
 }
 
-// UnknownNode reports whether a node id belongs neither to an enrolled node nor to a removed one.
+// UnknownNode reports whether a node id belongs to no enrolled node and to no removed node
 func (s *Enrolment) UnknownNode(node uuid.UUID) bool {
 	_, exists := s.nodes.lookupUID(node)
 	_, removed := s.tombstones.lookupRow(node.String())
@@ -47,9 +47,9 @@ func (s *Enrolment) Register(ctx context.Context, key string, token pki.JoinToke
 	return s.Accept(ctx, Actor{User: "token:" + token.ID, Why: "joined"}, key, token, request, false)
 }
 
-// Accept enrols a waiting machine as a node with the namespace, groups and labels in token, which need not be stored.
-// confirmed: a person chose the name, so it may be one that a trusted group lists. Accept drops facts, labels and
-// groups over their limits: the first session reports them.
+// Accept enrols a waiting machine as a node with the namespace, groups and labels of a join token, even of one that
+// is not stored. confirmed: a person chose the name, so it may be one that a trusted group lists. Accept drops facts,
+// labels and groups over their limits: the first session reports them.
 func (s *Enrolment) Accept(ctx context.Context, by Actor, key string, token pki.JoinToken, request pki.EnrolRequest, confirmed bool) (pki.Member, error) {
 	j := &joinRequest{ctx: ctx, by: by, key: key, token: token, request: request, confirmed: confirmed}
 	if factRejection(request.Facts) != "" {
@@ -165,8 +165,8 @@ func (s *Enrolment) freeNodeSlots(namespace string) int {
 	return most - len(s.nodes.names([]string{namespace}))
 }
 
-// refuseOverNodeLimit returns the error for a machine that would exceed the node limit of its namespace, and calls
-// Options.Full.
+// refuseOverNodeLimit returns the error for a machine beyond the node limit of its namespace, and reports the full
+// namespace to Options.Full
 func (s *Enrolment) refuseOverNodeLimit(namespace string) error {
 	err := model.Errorf(model.Limited, "namespace %s has reached its limit of %d nodes", namespace, s.namespaces.limitsByName(namespace).Nodes).
 		WithHint("raise spec.limits.nodes: muster edit namespace %s; or retire unused machines: muster node retire NAME", namespace)
@@ -176,14 +176,15 @@ func (s *Enrolment) refuseOverNodeLimit(namespace string) error {
 	return err
 }
 
-// newNode returns the body of a new node's row.
+// newNode returns the JSON of the row for a new node
 func newNode(j *joinRequest, name string, uid uuid.UUID) ([]byte, error) {
 	spec := &model.NodeSpec{UID: uid.String(), JoinGrant: newJoinGrant(j.token), Key: j.key}
 	j.report().writeTo(spec)
 	return encode(&model.Resource{Kind: "Node", Metadata: model.Metadata{Name: name, Namespace: j.namespace()}, Spec: spec})
 }
 
-// CheckJoinGrant returns an error if a join token grants labels, groups or a lifecycle that are not valid for a Node.
+// CheckJoinGrant returns an error if a join token gives new nodes labels, groups or a lifecycle that a Node cannot
+// have
 func (s *Enrolment) CheckJoinGrant(ctx context.Context, token pki.JoinToken) error {
 	r := model.Resource{
 		Kind: "Node", Metadata: model.Metadata{Name: "node", Namespace: token.Namespace, Labels: token.Labels},
@@ -202,7 +203,7 @@ func (s *Enrolment) CheckJoinGrant(ctx context.Context, token pki.JoinToken) err
 	return nil
 }
 
-// newJoinGrant returns the grants of a join token as a node spec; nil: the token grants nothing.
+// newJoinGrant returns the groups, labels and lifecycle that a join token gives to a node; nil: the token gives none
 func newJoinGrant(token pki.JoinToken) *model.JoinGrant {
 	g := &model.JoinGrant{Token: token.ID, Groups: token.Groups, Labels: token.Labels, Lifecycle: token.Lifecycle}
 	if g.Empty() {
@@ -211,8 +212,8 @@ func newJoinGrant(token pki.JoinToken) *model.JoinGrant {
 	return g
 }
 
-// claimDeclaredNode gives a joining machine the declared node of its name that has no machine yet. If another write
-// changes the row meanwhile, it checks the row again, at most five times.
+// claimDeclaredNode enrols a joining machine as the declared node of the same name, if that node has no machine yet.
+// If another write changes the row meanwhile, it checks the row again, at most five times.
 func (s *Enrolment) claimDeclaredNode(j *joinRequest, at Key) (member pki.Member, ok bool, err error) {
 	for range 5 {
 		member, ok, err = s.tryClaimDeclaredNode(j, at)
@@ -268,8 +269,8 @@ func (s *Enrolment) tryClaimDeclaredNode(j *joinRequest, at Key) (pki.Member, bo
 	return pki.Member{UID: uid, Name: at.Name, Namespace: at.Namespace}, err == nil, err
 }
 
-// replaceableNode returns the node whose machine a join token may replace: the node that the token names, or the node
-// of the wanted name if it was absent for long. A name proves little: no machine replaces one in a trusted group by
+// replaceableNode returns the node that a joining machine may take over by its token: the node that the token names,
+// or the long absent node of the requested name. A name proves little: no machine replaces one in a trusted group by
 // name alone.
 func (s *Enrolment) replaceableNode(ctx context.Context, token pki.JoinToken, namespace, name string) (node NodeInfo, ok bool, err error) {
 	if token.Node != uuid.Nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
-// joinRequest is the request of one machine to become a node, with its outcome.
+// joinRequest is the request of one machine to become a node, with the resulting node or error
 type joinRequest struct {
 	ctx       context.Context // of the waiting caller
 	by        Actor
@@ -39,7 +39,8 @@ func (j *joinRequest) namespace() string {
 	return cmp.Or(j.token.Namespace, model.DefaultNamespaceName)
 }
 
-// report returns the first agent report of the machine, without keepalive receivers, which its first session brings.
+// report returns the machine's first agent report, without handlers for its keepalive, which the first session
+// reports
 func (j *joinRequest) report() AgentReport {
 	return AgentReport{Facts: j.request.Facts, Labels: j.request.Labels, Groups: sortedGroups(j.request.Groups), Entity: j.request.Entity}
 }
@@ -91,7 +92,7 @@ func (s *Enrolment) join(j *joinRequest) (pki.Member, error) {
 	return j.member, j.err
 }
 
-// joinBatch collects the writes that enrol several machines in one commit.
+// joinBatch collects the database writes that enrol several machines in one commit
 type joinBatch struct {
 	writes    []Write
 	of        []*joinRequest
@@ -191,7 +192,7 @@ func (s *Enrolment) addToBatch(ctx context.Context, t *joinBatch, j *joinRequest
 // tokenKind is the kind of the rows of join tokens.
 const tokenKind = "jointoken"
 
-// JoinTokens stores join tokens as rows of the intent.
+// JoinTokens stores join tokens as database rows beside the declared resources
 type JoinTokens struct{ Store Store }
 
 // joinTokenKey returns the key of the database row of a join token.
@@ -247,8 +248,9 @@ func (s JoinTokens) find(ctx context.Context, id string) (t pki.JoinToken, revis
 	return t, row.Revision, nil
 }
 
-// tokenUseWrites returns the write that counts one use of a join token; nil: the token is not stored. The commit that
-// creates the node contains them, so that no use is counted without a node. The caller holds nodeIndex.enrolling.
+// tokenUseWrites returns the database write that counts one use of a join token; nil: the token is not stored. The
+// commit that creates the node contains them, so that no use is counted without a node. The caller holds
+// nodeIndex.enrolling.
 func (s JoinTokens) tokenUseWrites(ctx context.Context, token pki.JoinToken) ([]Write, error) {
 	if !token.Stored {
 		return nil, nil
@@ -265,13 +267,13 @@ func (s JoinTokens) tokenUseWrites(ctx context.Context, token pki.JoinToken) ([]
 	return []Write{write}, err
 }
 
-// usedToken is a stored join token whose number of uses was increased and not yet written.
+// usedToken is a stored join token with a count of uses that was increased in memory and is not yet written
 type usedToken struct {
 	pki.JoinToken
 	revision int64 // revision of the token's row when the row was read
 }
 
-// write returns the write that stores the new number of uses of a join token.
+// write returns the database write that stores the increased count of uses of a join token
 func (u *usedToken) write() (Write, error) {
 	body, err := json.Marshal(u.JoinToken)
 	if err != nil {

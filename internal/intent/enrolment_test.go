@@ -18,9 +18,9 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// Machines that ask to join while another one is written are enrolled in one commit, each with the result that it
-// would have alone: a name, a use of its token, a change record of its own. Two requests of one machine make one node,
-// a declared node gets its machine, and a machine over the limit is refused.
+// TestConcurrentEnrolmentsShareACommit enrols machines that ask during a running commit: one commit enrols all, each
+// with its own name, token use and audit record. Two requests of one machine make one node, a declared node gets its
+// machine, and a machine over the limit is refused.
 func TestConcurrentEnrolmentsShareACommit(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	tokens := intent.JoinTokens{Store: w.Store()}
@@ -86,7 +86,7 @@ func TestConcurrentEnrolmentsShareACommit(t *testing.T) {
 	}
 }
 
-// A thousand new machines are enrolled in a few commits.
+// TestFleetEnrolsInFewCommits enrols a thousand new machines at once and expects only a few database commits
 func TestFleetEnrolsInFewCommits(t *testing.T) {
 	w := newTestService(t)
 	const many = 1000
@@ -118,8 +118,8 @@ func (w *testService) awaitJoinRequests(t *testing.T, n int) {
 	testenv.Until(t, fmt.Sprint(n, " machines wait"), func() bool { return w.WaitingRequests() >= n })
 }
 
-// A namespace at its node limit refuses further machines, one by one and many at once; a machine of a declared node
-// may join.
+// TestNamespaceNodeLimit joins machines in a namespace at its node limit, singly and together: all are refused,
+// except a machine whose node was declared beforehand
 func TestNamespaceNodeLimit(t *testing.T) {
 	var told atomic.Int64
 	w, ctx := newTestService(t), t.Context()
@@ -164,8 +164,8 @@ func TestNamespaceNodeLimit(t *testing.T) {
 	}
 }
 
-// Groups and labels that a join token granted stay when the Node is applied again, unless the file declares them
-// itself.
+// TestJoinGrantSurvivesApply applies a Node again that got groups and labels from a join token: they stay, unless the
+// file declares groups or labels itself
 func TestJoinGrantSurvivesApply(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	apply := func(name string, given *model.JoinGrant) intent.Op {
@@ -366,7 +366,8 @@ func TestDeclaredNodeGetsItsMachine(t *testing.T) {
 	}
 }
 
-// While the server cannot find out whether a node is in a trusted group, no machine may become this node.
+// TestUnknownTrustRefusesEnrolment expects that no machine may become a node while the server cannot determine
+// whether the node is in a trusted group
 func TestUnknownTrustRefusesEnrolment(t *testing.T) {
 	w := newTestService(t)
 	pay := func(role string) model.Resource {

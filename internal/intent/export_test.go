@@ -28,7 +28,7 @@ func (s *Service) IndexSizes() (nodes, keys, ephemeral, tombstones int) {
 	return len(s.nodes.byUID) + len(s.nodes.keys), len(s.nodes.byKey) + len(s.tombstones.byKey), len(s.nodes.ephemeral), len(s.tombstones.byRow)
 }
 
-// ResetPaces makes the whole budget of report changes of each node available again, for tests.
+// ResetPaces refills each node's budget of report changes, for tests
 func (s *Service) ResetPaces() {
 	s.nodes.mu.Lock()
 	defer s.nodes.mu.Unlock()
@@ -42,7 +42,8 @@ func (s *Service) WaitingRequests() int {
 	return len(s.queue.waits)
 }
 
-// After a fleet reconnects with unchanged reports, no report waits to be written, and the store gets no query.
+// TestRecordedReportIsNotWrittenAgain reconnects a fleet with unchanged agent reports and expects no write and no
+// query of the store
 func TestRecordedReportIsNotWrittenAgain(t *testing.T) {
 	facts, labels := map[string]string{"os": "linux", "arch": "amd64"}, map[string]string{"env": "prod"}
 	info := NodeInfo{UID: uuid.New(), Name: "web01", Namespace: "default", report: AgentReport{facts, labels, []string{"canary", "web"}, nil, nil}.fingerprint()}

@@ -183,7 +183,7 @@ func (a *pendingApply) deleteAllGroup(ctx context.Context, namespace Key, delete
 	return err
 }
 
-// pruneAllGroups excludes the built-in groups "all" from a prune, unless the prune deletes their namespace.
+// pruneAllGroups excludes the built-in groups "all" from a prune, except in namespaces that the prune deletes
 func (a *pendingApply) pruneAllGroups(ctx context.Context, list []undeclaredResource) ([]undeclaredResource, error) {
 	for i := range list {
 		switch key := list[i].row.Key; {

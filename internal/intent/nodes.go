@@ -38,7 +38,7 @@ func (s *Nodes) LookupNode(uid uuid.UUID) (NodeInfo, bool) { return s.nodes.look
 // LookupKey returns the node whose machine has the key with this fingerprint, from memory.
 func (s *Nodes) LookupKey(key string) (NodeInfo, bool) { return s.nodes.lookupKey(key) }
 
-// HasMachine reports whether a machine has enrolled under a node's name; a declared node may have none.
+// HasMachine reports whether a machine has enrolled as the node with this name; a declared node may still lack one
 func (s *Nodes) HasMachine(namespace, name string) bool {
 	return s.nodes.hasMachine([]string{namespace}, name)
 }
@@ -100,7 +100,8 @@ func (s *Nodes) CreateNodes(ctx context.Context, by Actor, namespace string, nod
 	return nil
 }
 
-// NodeInfo has the fields of a node that sessions need: id, name, key, namespace. It is kept in memory.
+// NodeInfo has the fields of a node that agent sessions need, such as id, name, key and namespace. It is kept in
+// memory.
 type NodeInfo struct {
 	ID          model.NodeID
 	UID         uuid.UUID
@@ -161,7 +162,7 @@ func (x *nodeIndex) hasMachine(namespaces []string, name string) bool {
 	return slices.ContainsFunc(namespaces, func(ns string) bool { _, ok := x.keys[Key{"Node", ns, name}]; return ok })
 }
 
-// names returns the names of the enrolled nodes of the namespaces.
+// names returns the names of the enrolled nodes in these namespaces
 func (x *nodeIndex) names(namespaces []string) (names []string) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -285,7 +286,7 @@ func (x *nodeIndex) claimKey(key string) (member pki.Member, taken bool) {
 	return pki.Member{}, false
 }
 
-// member converts the node to the form of package pki.
+// member converts the node to a pki.Member, the type that package pki uses for enrolled nodes
 func (n NodeInfo) member() pki.Member {
 	return pki.Member{UID: n.UID, Name: n.Name, Namespace: n.Namespace}
 }
@@ -297,7 +298,8 @@ func (x *nodeIndex) releaseKeys() {
 	x.mu.Unlock()
 }
 
-// ephemeralNodes returns the ephemeral nodes, and removes all others from away, the map of absences by uid.
+// ephemeralNodes returns the ephemeral nodes, and deletes all other nodes from the map away, which has the absence of
+// each node by uid
 func (x *nodeIndex) ephemeralNodes(away map[uuid.UUID]time.Duration) []NodeInfo {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -313,8 +315,8 @@ func (x *nodeIndex) ephemeralNodes(away map[uuid.UUID]time.Duration) []NodeInfo 
 	return list
 }
 
-// recordDeclaredUID records that an applied file declares the uid of a node, to which the machine of that uid then
-// belongs.
+// recordDeclaredUID records that an applied file declares a node's uid, so that the machine with this uid belongs to
+// the node
 func (a *pendingApply) recordDeclaredUID(key Key, uid string) error {
 	if other, ok := a.claims[uid]; ok {
 		return model.Errorf(model.Conflict, "%s and %s have the same spec.uid: one machine cannot be two nodes", other, key).
@@ -330,8 +332,8 @@ func (a *pendingApply) recordDeclaredUID(key Key, uid string) error {
 	return nil
 }
 
-// checkUID refuses a declared uid of another node or of a machine with a tombstone: an old file must not undo a
-// removal.
+// checkUID refuses a node whose declared uid belongs to another node or to a removed machine: an old file must not
+// undo a removal
 func (r *repository) checkUID(key Key, uid string) error {
 	id, err := uuid.Parse(uid)
 	if err != nil {

@@ -61,8 +61,8 @@ func TestApplyCannotTakeAnotherNodesUID(t *testing.T) {
 	}
 }
 
-// If two rows of a database have the same uid, the older node has the machine, and the newer node can be deleted
-// without effect on the older.
+// TestOlderNodeKeepsASharedUID loads two nodes with the same uid: the older one keeps the machine, and deleting the
+// newer one does not affect the older one
 func TestOlderNodeKeepsASharedUID(t *testing.T) {
 	for _, name := range []string{"copy2", "z2"} {
 		w, ctx := newTestService(t), t.Context()
@@ -98,8 +98,8 @@ func TestOlderNodeKeepsASharedUID(t *testing.T) {
 	}
 }
 
-// An external agent gets the same node at each connection, is told apart by the name of its monitoring system, and is
-// refused after its node was retired.
+// TestExternalAgentKeepsItsNode connects agents of other monitoring systems: each gets the same node every time, and
+// is refused after its node was retired
 func TestExternalAgentKeepsItsNode(t *testing.T) {
 	s := newTestService(t)
 	ctx := t.Context()
@@ -171,8 +171,8 @@ func TestForgottenExternalAgentReturns(t *testing.T) {
 	}
 }
 
-// Three hundred ephemeral nodes come and go within a day: each is forgotten one hour after its last session and not
-// before. A week later the store and the indexes hold nothing of them.
+// TestEphemeralNodesAreForgotten lets 300 ephemeral nodes come and go within a day and expects each to be removed one
+// hour after its last session. A week later the store and the indexes hold nothing of them.
 func TestEphemeralNodesAreForgotten(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	var forgotten []plan.Removal

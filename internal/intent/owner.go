@@ -28,7 +28,7 @@ func (a *pendingApply) setOwner(r *model.Resource) error {
 	return nil
 }
 
-// checkOwner checks that no other owner has declared an applied resource, and collects those resources in a.foreign.
+// checkOwner records an applied resource in a.foreign if another owner has already declared it
 func (a *pendingApply) checkOwner(r *model.Resource, row Row, exists bool) (warnings []string) {
 	if !exists {
 		return nil
@@ -123,8 +123,8 @@ func keyWithOwner(r *model.Resource) string {
 	return KeyOf(r).String()
 }
 
-// firstRefusal returns the first reason to refuse the apply: resources of other owners, a dangling reference, too many
-// changed nodes.
+// firstRefusal returns the first reason to refuse the apply: resources of other owners, a reference to a missing
+// resource, or too many changed nodes
 func (a *pendingApply) firstRefusal(affected int) error {
 	reasons := slices.DeleteFunc([]error{a.foreignResourcesError(), a.dangling, a.checkAffected(affected)}, func(err error) bool { return err == nil })
 	if len(reasons) == 0 {
@@ -139,9 +139,9 @@ type undeclaredResource struct {
 	keep string // reason why the prune keeps the resource; empty: the prune deletes it
 }
 
-// findUndeclared returns the resources that the owner no longer declares, and marks in a.deleted those to delete. It
-// ignores resources of other owners and without an owner; joined machines, built-in resources and non-empty
-// namespaces stay.
+// findUndeclared returns the owner's resources that the apply leaves out, and marks in a.deleted those that a prune
+// deletes. It ignores resources of other owners and without an owner; joined machines, built-in resources and
+// non-empty namespaces stay.
 func (a *pendingApply) findUndeclared(ctx context.Context, set map[Key]*model.Resource) (list []undeclaredResource, err error) {
 	if !a.opts.Prune {
 		return nil, nil

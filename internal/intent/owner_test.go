@@ -274,8 +274,8 @@ func TestConcurrentAppliesConflict(t *testing.T) {
 	}
 }
 
-// impact returns the number of affected nodes that the test has set, in place of the planner. It calls w.between
-// after an apply has read its rows and before it writes.
+// impact returns the number of affected nodes that the test has set, in place of the planner's computation. It calls
+// w.between after an apply has read its rows and before it writes.
 func (w *testService) impact(_ context.Context, writes []intent.Write) ([]intent.Placement, int, error) {
 	if w.beforeApplyWrites != nil {
 		w.beforeApplyWrites()

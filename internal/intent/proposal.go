@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// proposal has the declared resources as they would be after an apply, for checks across resources. It reads each row
-// once, and rows known beforehand in one query. One proposal serves one apply.
+// proposal has all declared resources as an apply would leave them, to validate references between resources. It
+// reads each row once, and rows known beforehand in one query. One proposal serves one apply.
 type proposal struct {
 	repo    *repository
 	applied map[Key]*model.Resource
@@ -21,12 +21,12 @@ type proposal struct {
 	decoded map[Key]*model.Resource
 }
 
-// newProposal returns the resources as they would be after an apply that writes and deletes these resources.
+// newProposal returns all declared resources as an apply that writes and deletes these resources would leave them
 func newProposal(repo *repository, applied map[Key]*model.Resource, deleted map[Key]bool) *proposal {
 	return &proposal{repo: repo, applied: applied, deleted: deleted, rows: map[Key]*Row{}, decoded: map[Key]*model.Resource{}}
 }
 
-// readRows reads in one query the rows that the proposal does not have yet.
+// readRows reads, in one query, the rows of these keys that the proposal has not read yet
 func (p *proposal) readRows(ctx context.Context, keys []Key) error {
 	var missing []Key
 	for _, key := range keys {
@@ -48,8 +48,8 @@ func (p *proposal) readRows(ctx context.Context, keys []Key) error {
 	return nil
 }
 
-// readReferencedRows reads the rows of all applied resources and of those that they reference, one query for each
-// step of a chain.
+// readReferencedRows reads the rows of all applied resources and of the resources that they reference, with one query
+// per level of references
 func (p *proposal) readReferencedRows(ctx context.Context) error {
 	keys := slices.Collect(maps.Keys(p.applied))
 	for _, r := range p.applied {
@@ -198,7 +198,7 @@ func (p *proposal) checkReferences(ctx context.Context, r *model.Resource) (warn
 	return warnings, nil
 }
 
-// keyOfReference returns the key of the resource that a resolved reference points to.
+// keyOfReference returns the key of the resource to which a resolved reference refers
 func keyOfReference(ref kind.Reference) Key { return Key{ref.Kind, ref.Namespace, ref.Name} }
 
 // suggestName returns a hint with the existing name nearest to a missing one; empty: none.
@@ -223,8 +223,8 @@ func (p *proposal) suggestName(ctx context.Context, missing Key) string {
 	return ""
 }
 
-// checkLifecycleHandlers refuses lifecycle handlers for services that accept only problems, such as PagerDuty, where
-// a message about a forgotten node would stay open. checkReferences reports missing handlers.
+// checkLifecycleHandlers refuses lifecycle handlers (which announce removed nodes) for services that accept only
+// problems, such as PagerDuty, because nothing would close such a message. checkReferences reports missing handlers.
 func (p *proposal) checkLifecycleHandlers(ctx context.Context, whose, namespace string, life *model.Lifecycle) error {
 	for _, ref := range life.Handlers {
 		key := referenceKey("Handler", namespace, ref)

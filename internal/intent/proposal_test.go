@@ -16,8 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// The number of database queries of an apply depends on the longest chain of references, not on the number of
-// resources.
+// TestReferencesAreReadInOneQuery applies many resources and expects a number of database queries that depends only
+// on the longest chain of references
 func TestReferencesAreReadInOneQuery(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	handler := func(i int) model.Resource {
@@ -51,8 +51,8 @@ func TestReferencesAreReadInOneQuery(t *testing.T) {
 	}
 }
 
-// A Secret that a handler names must exist, the server must know its value, and it cannot be deleted while the handler
-// names it.
+// TestHandlerNeedsServerSecret expects that the Secret which a handler names exists, has a value on the server, and
+// cannot be deleted while the handler names it
 func TestHandlerNeedsServerSecret(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	pager := func(secret string) model.Resource {
@@ -88,7 +88,8 @@ func TestHandlerNeedsServerSecret(t *testing.T) {
 	}
 }
 
-// A Secret that a mutator names must exist, and the server must know its value.
+// TestMutatorNeedsServerSecret expects a refusal of mutators that name a missing Secret or a Secret whose value the
+// server does not know
 func TestMutatorNeedsServerSecret(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	mutator := model.Resource{Kind: "Mutator", Metadata: model.Metadata{Name: "m"},
@@ -172,8 +173,8 @@ func TestUpstreamAndDependencyReferences(t *testing.T) {
 	}
 }
 
-// A trusted group consists only of lists, conditions and groups that machines cannot influence. Each refusal has a
-// hint with the correct form.
+// TestTrustedGroupContainsTrustedGroupsOnly expects a refusal of trusted groups whose members machines can influence,
+// such as by contained untrusted groups. Each refusal has a hint with the correct form.
 func TestTrustedGroupContainsTrustedGroupsOnly(t *testing.T) {
 	w := newTestService(t)
 	group := func(name string, spec model.GroupSpec) model.Resource {
@@ -247,8 +248,8 @@ func TestTrustedGroupContainsTrustedGroupsOnly(t *testing.T) {
 	}
 }
 
-// A handler whose service accepts only problems, such as PagerDuty, cannot be named as lifecycle handler by a Node or
-// a join token.
+// TestLifecycleHandlersTakeMessages expects that Nodes and join tokens cannot name a handler for removed nodes whose
+// service accepts only problems, such as PagerDuty
 func TestLifecycleHandlersTakeMessages(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	handler := func(name string, spec model.HandlerSpec) model.Resource {

@@ -94,8 +94,8 @@ func TestMachineReplacesAnotherByToken(t *testing.T) {
 	}
 }
 
-// A machine with the name of a node replaces its machine only after a long absence; with a token for this node it
-// does so at any time.
+// TestConnectedMachineIsNotReplacedByName enrols a new machine under the name of an existing node: it takes over the
+// node only if the old machine has been disconnected for long, or with a join token of this node.
 func TestConnectedMachineIsNotReplacedByName(t *testing.T) {
 	w := newTestService(t)
 	first, err := w.join(t, "k1", "web01", pki.JoinToken{ID: "t"})
@@ -140,7 +140,8 @@ func TestConnectedMachineIsNotReplacedByName(t *testing.T) {
 	}
 }
 
-// A machine that an operator accepts only by its key gets no node name that a trusted group lists.
+// TestAcceptByKeyGivesNoTrustedName accepts a machine only by its key, and expects that it cannot get a node name
+// that a trusted group lists
 func TestAcceptByKeyGivesNoTrustedName(t *testing.T) {
 	w := newTestService(t)
 	db := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "db01"}, Spec: &model.NodeSpec{}}
@@ -228,8 +229,8 @@ func TestRetiredMachineIsRefusedUntilForgiven(t *testing.T) {
 	}
 }
 
-// If a restored database lacks the node of a machine, the machine gets the same node id again, unless another node or
-// a trusted name is concerned.
+// TestReturningNodeKeepsItsUID restores a database that lacks a machine's node: the machine gets its former node id
+// again, unless another node or a trusted name forbids it
 func TestReturningNodeKeepsItsUID(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	returns := func(uid uuid.UUID, key, name string, named bool) (pki.Member, error) {
@@ -312,7 +313,8 @@ func TestTombstoneEndsByJoinOrExpiry(t *testing.T) {
 	}
 }
 
-// A node without a recorded key gets the key of the first machine that connects, and no later write changes this key.
+// TestFirstKeyOfANodeStays connects a machine as a node without a recorded key: the node gets the machine's key, and
+// no later write changes it
 func TestFirstKeyOfANodeStays(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	uid := uuid.New()
@@ -338,7 +340,8 @@ func TestFirstKeyOfANodeStays(t *testing.T) {
 	}
 }
 
-// Two nodes never share a key: neither by their first sessions nor by rows of an older store.
+// TestNoTwoNodesShareAKey expects that two nodes never have the same machine key, neither after their first sessions
+// nor after loading an old database
 func TestNoTwoNodesShareAKey(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	one, err := w.Register(ctx, "k1", pki.JoinToken{ID: "t"}, pki.EnrolRequest{Name: "web01"})

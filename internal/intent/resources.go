@@ -37,8 +37,8 @@ func (s *Resources) List(ctx context.Context, q ListQuery, match func(*model.Res
 // pageBytes bounds the stored bytes of one page, without its last resource.
 const pageBytes = 8 << 20
 
-// Page returns the next resources after the key q.After: at most q.Limit of them, and about pageBytes. more is true
-// if further resources follow.
+// Page returns the resources after the key q.After, at most q.Limit of them and about pageBytes in total. more is
+// true if further resources follow.
 func (s *Resources) Page(ctx context.Context, q ListQuery, match func(*model.Resource) bool) (items []model.Resource, more bool, err error) {
 	return s.list(ctx, q, match, pageBytes)
 }
@@ -46,7 +46,7 @@ func (s *Resources) Page(ctx context.Context, q ListQuery, match func(*model.Res
 // rowsPerQuery is the number of rows in one query of a long list.
 const rowsPerQuery = 250
 
-// list returns resources of a kind that match, up to q.Limit and about maxBytes (0: unlimited).
+// list returns the matching resources of a kind, at most q.Limit of them and about maxBytes in total (0: unlimited)
 func (s *Resources) list(ctx context.Context, q ListQuery, match func(*model.Resource) bool, maxBytes int) (out []model.Resource, more bool, err error) {
 	limit, size := q.Limit, 0
 	q.Limit = rowsPerQuery
@@ -82,8 +82,8 @@ type AuditEntry struct {
 	Diff     string    `json:"diff,omitempty"`
 }
 
-// Audit returns audit records, newest first, with differences if the query wants bodies. With redact, secrets in the
-// differences are hidden.
+// Audit returns audit records, newest first, with the difference of each change if the query asks for bodies. With
+// redact, secrets in the differences are hidden.
 func (s *Resources) Audit(ctx context.Context, q ChangeQuery, redact bool) ([]AuditEntry, error) {
 	q.NotKinds = []string{"chunk"} // compiled from recorded resources
 	changes, err := s.opts.Store.ChangesBefore(ctx, q)
@@ -190,7 +190,7 @@ func (r *repository) redactBody(key Key, body []byte) []byte {
 	return out
 }
 
-// difference returns the unified difference between two bodies of a resource, in YAML.
+// difference returns the unified diff of two JSON texts of a resource, formatted as YAML
 func difference(before, after []byte) string {
 	if before == nil && after == nil {
 		return ""
@@ -198,7 +198,7 @@ func difference(before, after []byte) string {
 	return udiff.Unified("before", "after", asYAML(before), asYAML(after))
 }
 
-// asYAML returns the body of a resource in YAML.
+// asYAML converts the JSON text of a resource to YAML
 func asYAML(body []byte) string {
 	if len(body) == 0 {
 		return ""
@@ -214,14 +214,14 @@ func asYAML(body []byte) string {
 // short runs; every other row is a long action that has begun and not ended.
 const runKind = "run"
 
-// openRun is the stored record of a long action that has begun and not ended.
+// openRun is the stored record of a long action, such as a bulk run, that has begun and not ended
 type openRun struct {
 	By       Actor  // By.Why names the action
 	Picked   string // how many nodes or problems the action is about, for people
 	Revision int64  // of the change that recorded its begin
 }
 
-// Runs records runs and bulk actions of people in the audit.
+// Runs records the runs and bulk actions that people start in the audit
 type Runs struct{ *repository }
 
 // RecordRun records in the audit that a person runs a check or command on nodes, before the server sends the run.
@@ -230,9 +230,9 @@ func (s *Runs) RecordRun(ctx context.Context, by Actor) error {
 	return err
 }
 
-// BeginRun records the start of a long action in the audit, with its name, its size (such as "12 nodes") and a note,
-// and returns the function that records its end. The caller calls ended with the outcome. If the server stops before
-// that, CloseInterruptedRuns closes the record at the next start.
+// BeginRun records the start of a long action in the audit, with its name and size (such as "12 nodes"), and returns
+// the function that records its end. The caller calls ended with the outcome. If the server stops before that,
+// CloseInterruptedRuns closes the record at the next start.
 func (s *Runs) BeginRun(ctx context.Context, by Actor, picked, note string) (ended func(came string) error, err error) {
 	key := Key{Kind: runKind, Name: uuid.NewString()}
 	of := openRun{By: by, Picked: picked}
@@ -257,7 +257,7 @@ func (s *Runs) BeginRun(ctx context.Context, by Actor, picked, note string) (end
 // closeRunTimeout bounds the time to record the outcome of an action.
 const closeRunTimeout = 30 * time.Second
 
-// closeRun records the outcome of a long action in the audit and deletes its row.
+// closeRun records the end of a long action in the audit and deletes the action's row
 func (s *Runs) closeRun(ctx context.Context, key Key, of openRun, how, came string) error {
 	by := of.By
 	by.Why = fmt.Sprintf("%s, begun in revision %d%s: %s", of.By.Why, of.Revision, how, came)
@@ -265,8 +265,8 @@ func (s *Runs) closeRun(ctx context.Context, key Key, of openRun, how, came stri
 	return err
 }
 
-// CloseInterruptedRuns records in the audit, when the server starts, that each unfinished long action was interrupted
-// by the stop of the server. Call it at the start, before new actions begin.
+// CloseInterruptedRuns records in the audit, at the server's start, that the last stop interrupted each unfinished
+// long action. Call it at the start, before new actions begin.
 func (s *Runs) CloseInterruptedRuns(ctx context.Context) error {
 	for row, err := range s.rows(ctx, ListQuery{Kind: runKind}) {
 		if err != nil {

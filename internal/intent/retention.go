@@ -37,7 +37,7 @@ func (s *Retention) EnforceRetention(ctx context.Context) error {
 	}
 }
 
-// deleteExpired deletes the expired changes, join tokens, tombstones and silences.
+// deleteExpired deletes expired audit records, join tokens, tombstones of removed nodes, and silences
 func (s *Retention) deleteExpired(ctx context.Context) error {
 	now := s.opts.Now()
 	for removed := retentionBatch; removed == retentionBatch && s.opts.AuditRetention > 0; {
@@ -73,14 +73,14 @@ func (s *Retention) deleteExpired(ctx context.Context) error {
 // endedSilenceLife is how long an ended silence stays visible; the audit keeps its changes.
 const endedSilenceLife = 7 * 24 * time.Hour
 
-// SilenceEnd names a silence that has ended, with the time of its end.
+// SilenceEnd has the key of a silence that has ended, and the time of its end
 type SilenceEnd struct {
 	Key
 	At time.Time
 }
 
-// EndSilences deletes silences that have ended, with the server as author. It skips silences that do not exist any
-// more, and new silences of the same name that were created after the end.
+// EndSilences deletes silences that have ended; the audit names the server as the author. It skips silences that do
+// not exist any more, and new silences of the same name that were created after the end.
 func (s *Retention) EndSilences(ctx context.Context, why string, ends []SilenceEnd) error {
 	for _, end := range ends {
 		row, err := s.opts.Store.Get(ctx, end.Key)
@@ -143,8 +143,8 @@ func (s *Nodes) ForgetAbsentNodes(ctx context.Context) error {
 	}
 }
 
-// forgetAbsent adds the passed time to the absence of each ephemeral node without a session, and removes those absent
-// too long.
+// forgetAbsent adds the time since the last call to the absence of each ephemeral node without a session, and removes
+// the nodes absent for too long
 func (s *Nodes) forgetAbsent(ctx context.Context, away map[uuid.UUID]time.Duration, passed time.Duration) error {
 	var keys []Key
 	for _, node := range s.nodes.ephemeralNodes(away) {

@@ -8,8 +8,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// reviewStored calls review for each stored resource of a kind that the apply does not change and whose JSON contains
-// the text mark.
+// reviewStored calls review for each stored resource of a kind whose JSON contains the text mark, except the applied
+// ones
 func (p *proposal) reviewStored(ctx context.Context, kind, mark string, review func(*model.Resource) error) error {
 	for row, err := range p.repo.rows(ctx, ListQuery{Kind: kind}) {
 		if err != nil {
@@ -29,9 +29,8 @@ func (p *proposal) reviewStored(ctx context.Context, kind, mark string, review f
 	return nil
 }
 
-// refuseSecretsForOpenGroups returns an error for checks that would send secrets of the server to machines which can
-// choose their groups. The function covers the applied checks and, where a Group or Secret is applied, the stored
-// ones.
+// refuseSecretsForOpenGroups returns an error for each check that would send server secrets to a group which any
+// machine can join. The function covers the applied checks and, where a Group or Secret is applied, the stored ones.
 func (p *proposal) refuseSecretsForOpenGroups(ctx context.Context) (problems []error, err error) {
 	review := func(r *model.Resource) error {
 		err := p.checkSecretTargets(ctx, r)
@@ -58,11 +57,11 @@ func (p *proposal) refuseSecretsForOpenGroups(ctx context.Context) (problems []e
 // secretsMark is a text that the JSON body of every check with secrets contains.
 const secretsMark = `"secrets"`
 
-// mayHaveSecrets reports whether the body of a stored check may contain references to secrets.
+// mayHaveSecrets reports whether the JSON of a stored check may contain references to secrets
 func mayHaveSecrets(row Row) bool { return bytes.Contains(row.Body, []byte(secretsMark)) }
 
-// checkSecretTargets refuses a check with secrets of the server if its targets contain groups that machines can
-// choose.
+// checkSecretTargets refuses a check that uses secrets of the server if its targets include groups which machines can
+// join by themselves
 func (p *proposal) checkSecretTargets(ctx context.Context, r *model.Resource) error {
 	key, spec := KeyOf(r), r.Spec.(*model.CheckSpec)
 	secret, err := p.firstServerSecret(ctx, key, spec)
@@ -98,7 +97,7 @@ func (p *proposal) checkSecretTargets(ctx context.Context, r *model.Resource) er
 	return nil
 }
 
-// firstServerSecret returns the first secret of a check whose value is on the server; empty: none.
+// firstServerSecret returns the first secret of a check whose value the server has (not only its agents); empty: none
 func (p *proposal) firstServerSecret(ctx context.Context, check Key, spec *model.CheckSpec) (string, error) {
 	if spec.Targets == nil {
 		return "", nil
@@ -204,7 +203,8 @@ func (p *proposal) checkContainingGroups(ctx context.Context, key Key) error {
 	return nil
 }
 
-// checkListedNodes refuses a trusted group that lists a missing node, whose name any machine could take.
+// checkListedNodes refuses a trusted group that lists a node which does not exist, because any machine could take
+// that name
 func (p *proposal) checkListedNodes(ctx context.Context, key Key, spec *model.GroupSpec) error {
 	for _, name := range spec.Nodes { // one call for each name, because maxNodeLookups bounds one call
 		missing, err := p.missingNodes(ctx, key.Namespace, []string{name})

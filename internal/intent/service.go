@@ -12,8 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Placement is the effect of one write: the numbers of nodes to which the resource applies, and of resources that use
-// it.
+// Placement is the effect of one write: the number of nodes to which the resource applies and the number of resources
+// that use it
 type Placement = kind.Placement
 
 // Options has the dependencies and settings of a Service.
@@ -50,9 +50,9 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Service reads and changes the intent: declared resources, nodes, join tokens. It consists of one type per subject
-// (Resources, Nodes, …) on one repository; a caller that needs one subject takes that type. It is safe for
-// concurrent use.
+// Service reads and changes the intent (everything that users declare): resources, nodes and join tokens. It consists
+// of one type per subject (Resources, Nodes, …) on one repository; a caller that needs one subject takes that type.
+// It is safe for concurrent use.
 type Service struct {
 	*repository
 
@@ -93,7 +93,7 @@ func NewService(o Options) *Service {
 // CommitSignal returns a channel that receives a value after each commit.
 func (s *Service) CommitSignal() <-chan struct{} { return s.committed }
 
-// Store returns the store of rows, which the planner reads.
+// Store returns the store of database rows, which the planner reads
 func (s *Service) Store() Store { return s.opts.Store }
 
 // repository commits rows to the store and keeps the in-memory indexes consistent. All parts of a Service share one.

@@ -19,7 +19,8 @@ import (
 
 var ada = intent.Actor{User: "ada", Whence: "127.0.0.1", Why: "test"}
 
-// testService is an intent service on a temporary SQLite store, with a planner and clock that the test sets.
+// testService is an intent Service (declared resources) on a temporary SQLite store, with a planner and a clock that
+// the test sets
 type testService struct {
 	full func(namespace, limit, reason string)
 	*intent.Service
@@ -48,7 +49,7 @@ func newTestService(t *testing.T) *testService {
 	return w
 }
 
-// open opens the store again with a new service, as a restart of the server does.
+// open opens the store again with a new service, as after a restart of the server
 func (w *testService) open(t *testing.T) {
 	t.Helper()
 	store, err := intentdb.Open(t.Context(), w.dsn, func() time.Time { return w.now })
@@ -92,7 +93,7 @@ func (w *testService) apply(t *testing.T, resources ...model.Resource) intent.Ap
 	return testenv.Value(w.Apply(t.Context(), ada, resources, intent.ApplyOptions{}))(t)
 }
 
-// check returns a Check for tests that notifies these handlers.
+// check returns a Check with these handlers, for tests
 func check(name string, handlers ...string) model.Resource {
 	return model.Resource{Kind: "Check", Metadata: model.Metadata{Name: name}, Spec: &model.CheckSpec{
 		Command: &model.Command{Shell: "true"}, Interval: model.Duration(time.Minute), Targets: &model.Targets{Groups: []string{"all"}},
@@ -100,12 +101,13 @@ func check(name string, handlers ...string) model.Resource {
 	}}
 }
 
-// group returns a Group for tests that contains these groups.
+// group returns a Group that contains these groups, for tests
 func group(name string, inner ...string) model.Resource {
 	return model.Resource{Kind: "Group", Metadata: model.Metadata{Name: name}, Spec: &model.GroupSpec{Groups: inner}}
 }
 
-// TestApplyReportsOutcomeOfEachResource applies created, changed and unchanged resources and expects these outcomes.
+// TestApplyReportsOutcomeOfEachResource applies new, changed and unchanged resources and expects the result to report
+// each as such
 func TestApplyReportsOutcomeOfEachResource(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	if out := w.apply(t, check("a"), check("b")); out.Outcomes[0].Op != intent.OpCreated || out.Outcomes[1].Key.String() != "check/b" {
@@ -225,7 +227,8 @@ func TestOperatorCannotChangeReport(t *testing.T) {
 	}
 }
 
-// TestNonEmptyNamespaceIsNotDeleted deletes a namespace with resources and expects a refusal that names one.
+// TestNonEmptyNamespaceIsNotDeleted deletes a namespace that still has resources, and expects a refusal that names
+// one of them
 func TestNonEmptyNamespaceIsNotDeleted(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	team := model.Resource{Kind: "Namespace", Metadata: model.Metadata{Name: "team"}, Spec: &model.NamespaceSpec{Limits: &model.Limits{Labels: 9}}}
@@ -243,7 +246,8 @@ func TestNonEmptyNamespaceIsNotDeleted(t *testing.T) {
 	testenv.Value(w.Delete(ctx, ada, []intent.Key{key}, intent.ApplyOptions{}))(t)
 }
 
-// An apply warns of a named node that does not exist, and suggests a similar name.
+// TestMissingNodesAreReported applies a resource that names a missing node, and expects a warning that suggests a
+// similar name
 func TestMissingNodesAreReported(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	on := func(namespace string, nodes ...string) model.Resource {

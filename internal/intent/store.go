@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// Store stores the rows of the intent together with an audit record of each change. Each Commit is one transaction.
-// Package internal/store/intentdb implements it on SQLite and PostgreSQL. Safe for concurrent use.
+// Store stores the intent (everything that users declare) as rows, with an audit record of each change. Each Commit
+// is one transaction. Package internal/store/intentdb implements it on SQLite and PostgreSQL. Safe for concurrent
+// use.
 type Store interface {
 	// Commit writes all rows or none, gives ids to new ones, records the changes and returns the new revision. Every
 	// Put and Delete states the revision it expects of the row (Expect); a difference is a model.Conflict.
@@ -41,7 +42,8 @@ type Store interface {
 	Close() error
 }
 
-// KnownIntent is the newest revision and the highest id of the intent that a journal knows. Zero: the journal is new.
+// KnownIntent has the newest revision and the highest id of declared resources in a journal, so that an older,
+// restored database continues with higher numbers. Zero: the journal is new.
 type KnownIntent struct {
 	Revision int64
 	LastID   uint32
@@ -81,7 +83,7 @@ type Write struct {
 	By     *Actor // the author of this write, in a commit for several; nil: the committer
 }
 
-// CommitResult has the revision of a commit, and its rows as written.
+// CommitResult has the revision of a database commit, and its rows as they were written
 type CommitResult struct {
 	Revision int64
 	Rows     []Row

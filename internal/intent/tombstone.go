@@ -32,7 +32,7 @@ const (
 	ReasonDeleted   = "deleted"   // the node was deleted like any resource
 )
 
-// Tombstone records why a node was removed or a machine refused, so that the machine can show the reason.
+// Tombstone records why a node was removed or a machine refused, so that the server can tell the machine the reason
 type Tombstone struct {
 	Name      string    `json:"name"` // name of the node
 	Namespace string    `json:"namespace,omitempty"`
@@ -68,7 +68,7 @@ func (t *Tombstone) Sentence() string {
 	return text
 }
 
-// Hint returns the hint for a refused machine: the command that lets it join again.
+// Hint returns advice for a refused machine: the command that lets the machine join again
 func (t *Tombstone) Hint() string {
 	switch t.Why {
 	case ReasonReplaced:
@@ -84,7 +84,8 @@ func (t *Tombstone) Err() error {
 	return model.Errorf(model.Forbidden, "%s", t.Sentence()).WithHint("%s", t.Hint())
 }
 
-// write returns the database write that stores the tombstone in the row with this name.
+// write returns the database write that stores the tombstone (record of a removed node or refused machine) in the row
+// with this name
 func (t Tombstone) write(name string) Write {
 	body, err := json.Marshal(t)
 	if err != nil {
@@ -96,7 +97,7 @@ func (t Tombstone) write(name string) Write {
 // Tombstones finds and deletes the tombstones of removed nodes and refused machines.
 type Tombstones struct{ *repository }
 
-// tombstoneIndex has all tombstones in memory.
+// tombstoneIndex has all tombstones (records of removed nodes and refused machines) in memory
 type tombstoneIndex struct {
 	now func() time.Time
 
@@ -110,7 +111,7 @@ func newTombstoneIndex(now func() time.Time) tombstoneIndex {
 	return tombstoneIndex{now: now, byRow: map[string]Tombstone{}, byKey: map[string]string{}}
 }
 
-// putRow adds the tombstone of a row to the index.
+// putRow adds the tombstone in a database row to the index
 func (x *tombstoneIndex) putRow(row Row) error {
 	var t Tombstone
 	if err := json.Unmarshal(row.Body, &t); err != nil {
@@ -128,7 +129,7 @@ func (x *tombstoneIndex) putRow(row Row) error {
 	return nil
 }
 
-// removeRow removes the tombstone of a row from the index.
+// removeRow removes the tombstone of a database row from the index
 func (x *tombstoneIndex) removeRow(name string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -138,10 +139,10 @@ func (x *tombstoneIndex) removeRow(name string) {
 	delete(x.byRow, name)
 }
 
-// inForce reports whether the tombstone is not expired yet.
+// inForce reports whether the tombstone (record of a removed node or refused machine) has not expired
 func (t *Tombstone) inForce(now time.Time) bool { return t.Until.IsZero() || now.Before(t.Until) }
 
-// lookupRow returns the tombstone in force in the row with this name.
+// lookupRow returns the tombstone in the row with this name, unless it has expired
 func (x *tombstoneIndex) lookupRow(name string) (Tombstone, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -149,7 +150,7 @@ func (x *tombstoneIndex) lookupRow(name string) (Tombstone, bool) {
 	return t, ok && t.inForce(x.now())
 }
 
-// lookupKey returns the tombstone in force of the machine key with this fingerprint.
+// lookupKey returns the tombstone of the machine key with this fingerprint, unless it has expired
 func (x *tombstoneIndex) lookupKey(key string) (Tombstone, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -157,7 +158,8 @@ func (x *tombstoneIndex) lookupKey(key string) (Tombstone, bool) {
 	return t, ok && t.inForce(x.now())
 }
 
-// deletionWrites returns the database write that deletes the tombstone in a row; nil: the row has none.
+// deletionWrites returns the database write that deletes the tombstone in the row with this name; nil: the row does
+// not exist
 func (x *tombstoneIndex) deletionWrites(name string) []Write {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -167,7 +169,7 @@ func (x *tombstoneIndex) deletionWrites(name string) []Write {
 	return []Write{{Key: Key{Kind: tombstoneKind, Name: name}, Expect: -1}}
 }
 
-// expiredWrites returns the writes that delete expired tombstones from the store.
+// expiredWrites returns the database writes that delete expired tombstones
 func (x *tombstoneIndex) expiredWrites() (writes []Write) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -179,7 +181,7 @@ func (x *tombstoneIndex) expiredWrites() (writes []Write) {
 	return writes
 }
 
-// list returns the tombstones in force for which match is true.
+// list returns the tombstones that have not expired and for which match is true
 func (x *tombstoneIndex) list(match func(*Tombstone) bool) (list []TombstoneEntry) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -216,18 +218,18 @@ func (s *Tombstones) BlockKey(ctx context.Context, by Actor, key string, t Tombs
 	return err
 }
 
-// TombstoneEntry is a tombstone with the name of its row.
+// TombstoneEntry is a tombstone (record of a removed node or refused machine) with the name of its database row
 type TombstoneEntry struct {
 	ID string
 	Tombstone
 }
 
-// ListTombstones returns all tombstones in force, the newest first.
+// ListTombstones returns all tombstones that have not expired, the newest first
 func (s *Tombstones) ListTombstones() []TombstoneEntry {
 	return s.tombstones.list(func(*Tombstone) bool { return true })
 }
 
-// LiftTombstone deletes a tombstone, so that its machine may ask to join again.
+// LiftTombstone deletes a tombstone, so that the refused machine may ask to join again
 func (s *Tombstones) LiftTombstone(ctx context.Context, by Actor, id string) error {
 	writes := s.tombstones.deletionWrites(id)
 	if writes == nil {
@@ -237,13 +239,13 @@ func (s *Tombstones) LiftTombstone(ctx context.Context, by Actor, id string) err
 	return err
 }
 
-// ErrNoTombstone returns the error about a tombstone id that does not exist.
+// ErrNoTombstone returns the error for a tombstone id that does not exist
 func ErrNoTombstone(id string) error {
 	return model.Errorf(model.NotFound, "tombstone %s does not exist", id).WithHint("list them: muster node list --retired")
 }
 
-// reservedNames has the node names that trusted groups and checks with secrets list; a machine cannot choose one of
-// these names itself. A joining machine cannot take a reserved name that no node has (after a deletion): the name
+// reservedNames has the node names that trusted groups and checks with secrets list, and which therefore no machine
+// can choose for itself. A joining machine cannot take a reserved name that no node has (after a deletion): the name
 // alone would bring the machine into the group.
 type reservedNames struct {
 	mu     sync.Mutex
@@ -268,7 +270,7 @@ func nodeKeys(namespace string, refs []string) (names []Key) {
 	return names
 }
 
-// reserveNames replaces the node names that a group or check reserves; nil: it reserves none.
+// reserveNames replaces the node names that one group or check reserves; nil removes all its names
 func (t *reservedNames) reserveNames(group Key, names []Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -294,8 +296,8 @@ func (t *reservedNames) contains(namespace, name string) bool {
 	return t.count[Key{"Node", namespace, name}]+t.count[Key{"Node", "", name}] > 0
 }
 
-// isTrustedNode reports whether a group that is declared with trusted: true contains a node, by its name or
-// properties. After an error no machine may become the node.
+// isTrustedNode reports whether a group with trusted: true contains a node, by the node's name or properties. After
+// an error no machine may become the node.
 func (s *Enrolment) isTrustedNode(ctx context.Context, node model.NodeID, namespace, name string) (bool, error) {
 	if s.reserved.contains(namespace, name) {
 		return true, nil

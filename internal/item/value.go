@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// Type is the declared type of an item's values.
+// Type is the declared type of an item's values, such as float, unsigned or text
 type Type uint8
 
 // Types of items.
@@ -19,8 +19,8 @@ const (
 	Boolean              // true or false, stored as 1 or 0
 )
 
-// Kind is the representation of one Value. An item's type decides the kind of its stored values; between two steps of
-// preprocessing a value has any kind.
+// Kind is the representation of a Value in memory: float, unsigned integer or text. An item's type decides the kind
+// of its stored values; between two steps of preprocessing a value has any kind.
 type Kind uint8
 
 // Kinds of values.
@@ -50,7 +50,7 @@ func FromText(s string) Value { return Value{kind: TextValue, text: s} }
 // Kind returns the representation of the value.
 func (v Value) Kind() Kind { return v.kind }
 
-// Float returns a number as a float; NaN for a value that is no number. Integers over 2^53 are rounded.
+// Float returns a number as a float, and NaN for a text. Integers over 2^53 are rounded.
 func (v Value) Float() float64 {
 	switch v.kind {
 	case FloatValue:
@@ -92,7 +92,7 @@ var typeNames = [...]string{"float", "unsigned", "text", "log", "boolean"}
 // String returns the name of the type in resources.
 func (t Type) String() string { return typeNames[t] }
 
-// ParseType returns the type with a name.
+// ParseType returns the type with a name that resources use
 func ParseType(name string) (Type, bool) {
 	i := slices.Index(typeNames[:], name)
 	return Type(max(i, 0)), i >= 0

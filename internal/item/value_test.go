@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// FuzzParseType requires that the name of each type gives the type back, and that no other text is one.
+// FuzzParseType expects that ParseType accepts the name of each type, and no other text
 func FuzzParseType(f *testing.F) {
 	for _, name := range typeNames {
 		f.Add(name)
@@ -18,6 +18,7 @@ func FuzzParseType(f *testing.F) {
 	})
 }
 
+// TestValues converts values of each kind to numbers and text and compares the results
 func TestValues(t *testing.T) {
 	for _, c := range []struct {
 		value Value

@@ -17,7 +17,7 @@ import (
 // resultWireBytes is the size of one encoded result that the speed goals assume.
 const resultWireBytes = 116
 
-// newResultEntry returns an entry with the results of one agent, as a session makes it.
+// newResultEntry returns a journal entry with the results of one agent, as an agent's session appends it
 func newResultEntry(rng *rand.Rand, results int) []byte {
 	var b []byte
 	for range results {

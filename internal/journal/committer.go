@@ -31,9 +31,9 @@ func (l *Log) runCommitter() {
 	l.commitEmptyEnd()
 }
 
-// awaitBatch waits for the next batch of the queue and returns it; nil means that an empty commit is due or the log
-// closes. It returns nil and true when an empty commit (a tick) is due, nil and false when the log closes and the
-// queue is empty.
+// awaitBatch waits for the next batch of the queue and returns it; nil: an empty commit is due, or the log closes. It
+// returns nil and true when an empty commit (a tick) is due, nil and false when the log closes and the queue is
+// empty.
 func (l *Log) awaitBatch(tick *time.Timer) (b *batch, open bool) {
 	if l.opts.Linger > 0 && !l.queue.empty() {
 		lingerUntilFull(l)
@@ -74,8 +74,8 @@ func lingerUntilFull(l *Log) {
 	}
 }
 
-// commitBatch writes and syncs one batch, delivers it to the views and calls its Waiters. It returns false if the log
-// was closed before the disk accepted the batch.
+// commitBatch writes and syncs one batch, passes it to the journal's views (the states that are computed from it) and
+// calls its Waiters. It returns false if the log was closed before the disk accepted the batch.
 func (l *Log) commitBatch(b *batch) bool {
 	began := time.Now()
 	mono := l.opts.Clock.Mono()
@@ -119,9 +119,9 @@ func (l *Log) commitBatch(b *batch) bool {
 	return err == nil
 }
 
-// noticeStall reports whether the process or the disk stood still for so long that the ages in the next batch are
-// wrong. The batch behind it is refused, too: it may have entries that were read before the stall was noticed. A
-// stall right behind another is no reason, so that a disk which takes long for each commit accepts something.
+// noticeStall reports whether the process or the disk paused for so long that entries in the next batch state a wrong
+// age. The batch behind it is refused, too: it may have entries that were read before the stall was noticed. A stall
+// right behind another is no reason, so that a disk which takes long for each commit accepts something.
 func (w *segmentWriter) noticeStall(mono time.Duration, stalled *atomic.Pointer[time.Time]) bool {
 	switch step := mono - w.mono; {
 	case step <= listeningStep:
@@ -138,8 +138,8 @@ func (w *segmentWriter) noticeStall(mono time.Duration, stalled *atomic.Pointer[
 	return true
 }
 
-// rejectAged removes the entries that state their age from a batch after a stall, and calls their Waiters with
-// ErrStalled.
+// rejectAged removes the entries that contain their age, wrong after a stall, from a batch, and reports ErrStalled to
+// their Waiters
 func rejectAged(b *batch, q *batchQueue) {
 	before := b.raw
 	for _, w := range b.removeAged() {
@@ -148,7 +148,7 @@ func rejectAged(b *batch, q *batchQueue) {
 	q.releaseSpace(before - b.raw)
 }
 
-// publishCommit makes a commit visible to readers and frees the commit's space in the queue.
+// publishCommit makes a commit visible to readers and frees its space in the queue
 func (l *Log) publishCommit(b *batch, c *commit, at int64) {
 	size := int64(len(l.writer.bytes))
 	defer l.queue.releaseSpace(b.raw)
@@ -180,22 +180,23 @@ func notifyWaiters(b *batch, at Position, err error) {
 	}
 }
 
-// rejectQueued calls the Waiters of all batches that were not committed before Close, with the error ErrClosed.
+// rejectQueued reports ErrClosed to the Waiters of all entries that were not committed before Close
 func (l *Log) rejectQueued() {
 	for b := l.queue.takeBatch(); b != nil; b = l.queue.takeBatch() {
 		notifyWaiters(b, Position{}, ErrClosed)
 	}
 }
 
-// commitEmptyEnd writes an empty commit at the end of the log, so that damage there loses no entries. Damage of the
-// last commit looks like a torn write and is cut, so the last commit should have no entries.
+// commitEmptyEnd writes an empty commit at the end of the log, so that damage to the last commit loses no entries.
+// Damage of the last commit looks like a torn write and is cut, so the last commit should have no entries.
 func (l *Log) commitEmptyEnd() {
 	if l.writer.endsInEntries && l.Stats().Blocked == nil {
 		l.commitBatch(&batch{})
 	}
 }
 
-// nextCommitTimes returns the receive time and listening time of the next commit, at a reading of the clock.
+// nextCommitTimes returns the receive time and the listening time (time able to receive results) of the next commit,
+// at this monotonic time
 func (w *segmentWriter) nextCommitTimes(o *Options, before checkpoint, mono time.Duration) (received int64, listening time.Duration) {
 	step := max(0, mono-w.mono)
 	w.mono = mono
@@ -233,7 +234,7 @@ type commit struct {
 
 var _ Commit = (*commit)(nil)
 
-// newCommit returns an empty commit with one use, from the pool.
+// newCommit returns an empty commit from the pool, with a reference count of one
 func newCommit(pool *sync.Pool) *commit {
 	c, _ := pool.Get().(*commit)
 	if c == nil {
@@ -246,7 +247,7 @@ func newCommit(pool *sync.Pool) *commit {
 	return c
 }
 
-// addSpan adds a section to the commit's section table.
+// addSpan adds a section, the entries of one partition, to the commit's section table
 func (c *commit) addSpan(s sectionSpan) {
 	c.spans = append(c.spans, s)
 	c.names = append(c.names, s.section)
@@ -276,10 +277,10 @@ func (c *commit) Received() int64 { return c.head.received }
 // Listening returns the listening time of the commit: the total time in which the server could receive results.
 func (c *commit) Listening() time.Duration { return c.head.listening }
 
-// Sections returns the sections that have entries in the commit.
+// Sections returns the sections (partition numbers) that have entries in the commit
 func (c *commit) Sections() []Section { return c.names }
 
-// Entries calls fn for each entry of a section.
+// Entries calls fn for each entry that the commit has in a section (the entries of one partition)
 func (c *commit) Entries(s Section, fn func(data []byte) error) error {
 	low, high := 0, len(c.spans)
 	for low < high {
@@ -318,14 +319,14 @@ func (c *commit) unpackEntries() error {
 	return err
 }
 
-// Retain adds one use of the commit, so that its memory is not reused before Release.
+// Retain increments the commit's reference count, so that its memory is not reused before Release
 func (c *commit) Retain() {
 	if c.refs.Add(1) < 2 {
 		panic("BUG: a commit was retained after its last release")
 	}
 }
 
-// Release ends one use of the commit; after the last one its memory is reused.
+// Release decrements the commit's reference count; at zero its memory is reused
 func (c *commit) Release() {
 	switch left := c.refs.Add(-1); {
 	case left == 0:

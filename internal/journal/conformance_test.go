@@ -30,13 +30,13 @@ func (b *journalFixture) openLog(o journal.Options) *journal.Log {
 	return openTestLog(b.T, b.dir, o)
 }
 
-// appendEntry appends one entry to a section.
+// appendEntry appends one entry to a section, the entries of one partition
 func (b *journalFixture) appendEntry(l *journal.Log, token int, s journal.Section, text string) {
 	b.Helper()
 	b.requireNoError(l.Append(context.Background(), journal.Entry{Section: s, Data: []byte(text), Waiter: b.acks, Token: uint64(token)}))
 }
 
-// appendEntries appends n entries to section 1, each in its own commit.
+// appendEntries appends n entries to section (partition) 1, each in its own commit
 func (b *journalFixture) appendEntries(l *journal.Log, n int, text string) {
 	b.Helper()
 	before := len(b.acks.Results())
@@ -88,7 +88,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// checkSectionOrder appends to several sections and expects the order within each.
+// checkSectionOrder appends to several sections (partitions) and expects the entries of each in the order of their
+// appends
 func checkSectionOrder(b *journalFixture) {
 	l := b.openLog(journal.Options{})
 	defer l.Close()
@@ -146,7 +147,7 @@ func checkAppendIsOneCommit(b *journalFixture) {
 	}))
 }
 
-// checkDeliveryBeforeAck expects each commit delivered to the views before its entries are acknowledged.
+// checkDeliveryBeforeAck expects that each commit reaches the journal's views before its entries are acknowledged
 func checkDeliveryBeforeAck(b *journalFixture) {
 	var mu sync.Mutex
 	delivered, numbers := map[string]bool{}, []uint64{}
@@ -177,7 +178,7 @@ func checkDeliveryBeforeAck(b *journalFixture) {
 	}
 }
 
-// checkReopenedLog reopens a log and expects the same entries and incarnation.
+// checkReopenedLog reopens a log and expects the same entries and the same incarnation, the log's random id
 func checkReopenedLog(b *journalFixture) {
 	l := b.openLog(journal.Options{})
 	for i := range 100 {
@@ -201,7 +202,7 @@ func checkReopenedLog(b *journalFixture) {
 	}
 }
 
-// checkNumbersWithoutHoles expects commit numbers without holes and times that never go back, also over restarts.
+// checkNumbersWithoutHoles expects consecutive commit numbers and times that never decrease, also after restarts
 func checkNumbersWithoutHoles(b *journalFixture) {
 	for round := range 3 {
 		l := b.openLog(journal.Options{SegmentSize: 4096})
@@ -273,7 +274,8 @@ func checkRefusedPositions(b *journalFixture) {
 	b.requireNoError(l.Close())
 }
 
-// checkCut cuts a log and expects earlier segments deleted and later entries readable.
+// checkCut cuts a log at a position and expects that the segments below are deleted and the entries above stay
+// readable
 func checkCut(b *journalFixture) {
 	l := b.openLog(journal.Options{SegmentSize: 4096})
 	b.appendEntries(l, 100, string(make([]byte, 500)))

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal/memfs"
 )
 
-// crashedDisk is a file system after a power failure, with the range of entries that it must contain.
+// crashedDisk is a file system after a power failure, with the first and last entry that a log on it must contain
 type crashedDisk struct {
 	op    faultfs.Op
 	fs    *memfs.FS

@@ -173,8 +173,8 @@ func TestTornLastCommitIsCut(t *testing.T) {
 	check("zeros behind", start, append(slices.Clone(data[:start]), make([]byte, 700)...))
 }
 
-// TestClosedLogKnowsItsEnd damages the end of a closed log, of which no other store knows a position: Open refuses it, and Repair
-// names the lost commits and opens the rest.
+// TestClosedLogKnowsItsEnd damages the end of a closed log whose position no other store knows: Open refuses it, and
+// Repair names the lost commits and keeps the others
 func TestClosedLogKnowsItsEnd(t *testing.T) {
 	w := writeSmallLog(t)
 	o := smallSegmentOptions
@@ -230,8 +230,8 @@ func TestCloseLeavesAnotherLogAlone(t *testing.T) {
 	}
 }
 
-// TestDamagedLogIsRefusedAndRepaired flips bits before the last commit: Open fails with the repair command, and
-// Repair loses only the named commits.
+// TestDamagedLogIsRefusedAndRepaired flips bits before the last commit: Open fails and names the repair command, and
+// Repair loses only the reported commits
 func TestDamagedLogIsRefusedAndRepaired(t *testing.T) {
 	w := writeSmallLog(t)
 	last, start := w.lastCommitOffset(t)
@@ -255,8 +255,8 @@ func TestDamagedLogIsRefusedAndRepaired(t *testing.T) {
 	}
 }
 
-// TestOpenVerifiesCommitsAboveSnapshot damages a log below and above the oldest snapshot: Open verifies only the
-// upper part, Read reports the rest. Open always verifies commits above the oldest snapshot.
+// TestOpenVerifiesCommitsAboveSnapshot damages a log before and after the oldest snapshot's position: Open finds only
+// the later damage, Read reports the earlier. Open always verifies commits above the oldest snapshot.
 func TestOpenVerifiesCommitsAboveSnapshot(t *testing.T) {
 	w := writeSmallLog(t)
 	l, _, err := w.openWithChangedFile(t, "", nil)

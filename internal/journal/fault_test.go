@@ -176,7 +176,7 @@ func TestLostAcknowledgedCommitsStopLog(t *testing.T) {
 	})
 }
 
-// TestBudgetBlocksCommitsUntilCut fills a log to its size budget: commits wait for a cut, and continue after the cut.
+// TestBudgetBlocksCommitsUntilCut fills a log to its size limit: commits wait until a cut deletes old segments
 func TestBudgetBlocksCommitsUntilCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := openTestLog(t, "/j", journal.Options{FS: memfs.New(), Tick: -1, Reserve: -1, Budget: 20_000, QueueBytes: 1 << 20})
@@ -212,7 +212,7 @@ func TestBudgetBlocksCommitsUntilCut(t *testing.T) {
 	})
 }
 
-// TestSizeAfterCountsUnreadBytes compares SizeAfter at every position, from the size of the whole log down to zero.
+// TestSizeAfterCountsUnreadBytes compares SizeAfter at every position with the bytes written after that position
 func TestSizeAfterCountsUnreadBytes(t *testing.T) {
 	l := openTestLog(t, "/j", journal.Options{FS: memfs.New(), Tick: -1, Reserve: -1, SegmentSize: 1 << 20})
 	defer l.Close()
@@ -235,8 +235,7 @@ func TestSizeAfterCountsUnreadBytes(t *testing.T) {
 	}
 }
 
-// TestReserveIsReleasedToOpen checks that a full disk gives its reserve to the stores that open before the journal, and that a
-// disk with room keeps it.
+// TestReserveIsReleasedToOpen expects that ReleaseReserve deletes the journal's reserve file on a full disk only
 func TestReserveIsReleasedToOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := faultfs.New(memfs.New())
@@ -276,8 +275,8 @@ func (h *manualClock) Wall() int64 { return h.wall.Load() }
 // Mono returns the monotonic time that the test has set.
 func (h *manualClock) Mono() time.Duration { return time.Duration(h.mono.Load()) }
 
-// TestListeningTimeStopsWhileServerIsDown stops the process, its disk or its clock and expects listening time to
-// stand still. Receive time follows the wall clock but never goes back.
+// TestListeningTimeStopsWhileServerIsDown stops the process, its disk or its clock and expects that listening time
+// (time able to receive results) does not advance. Receive time follows the wall clock but never goes back.
 func TestListeningTimeStopsWhileServerIsDown(t *testing.T) {
 	clock := &manualClock{}
 	clock.wall.Store(1_700_000_000e9)
@@ -366,7 +365,8 @@ func TestSecondOpenOfFolderIsRefused(t *testing.T) {
 	_ = openTestLog(t, dir, o).Close()
 }
 
-// After a restore of a copy, positions recorded before the copy stay valid, and positions recorded later are refused.
+// TestNewIncarnationKeepsOldPositions restores a copy of a log: positions recorded before the copy stay valid, and
+// positions recorded later are refused
 func TestNewIncarnationKeepsOldPositions(t *testing.T) {
 	fs := memfs.New()
 	o := journal.Options{FS: fs, Tick: -1, Reserve: -1}
@@ -410,8 +410,8 @@ func TestNewIncarnationKeepsOldPositions(t *testing.T) {
 	}
 }
 
-// A log that is blocked by its size limit or a full disk still writes empty commits, and listening time stops.
-// Listening time stands still.
+// TestBlockedLogMovesPositionsWithoutListening blocks a log by its size limit or a full disk: it still writes empty
+// commits, but listening time does not advance. Listening time stands still.
 func TestBlockedLogMovesPositionsWithoutListening(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -483,7 +483,8 @@ func TestBlockedLogMovesPositionsWithoutListening(t *testing.T) {
 	}
 }
 
-// TestNewerStoreVersionIsRefused opens a folder whose stores a newer program wrote, and expects a refusal.
+// TestNewerStoreVersionIsRefused opens a folder in which a newer program wrote a store (such as snapshots) in a newer
+// format, and expects a refusal
 func TestNewerStoreVersionIsRefused(t *testing.T) {
 	fs := memfs.New()
 	o := journal.Options{FS: fs, Tick: -1, Reserve: -1, Stores: map[string]int{"snapshots": 2}}
@@ -500,8 +501,8 @@ func TestNewerStoreVersionIsRefused(t *testing.T) {
 	}
 }
 
-// TestStalledSyncStopsListeningTime stalls the disk for a minute: acknowledgements wait, and listening time does not
-// count the minute.
+// TestStalledSyncStopsListeningTime stalls the disk for a minute: acknowledgements wait, and listening time (time
+// able to receive results) excludes the minute
 func TestStalledSyncStopsListeningTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := faultfs.New(memfs.New())
@@ -538,8 +539,8 @@ func TestStalledSyncStopsListeningTime(t *testing.T) {
 	})
 }
 
-// After a disk stall of a minute, waiting entries that state their age are refused, and other entries are committed.
-// A stall right behind another refuses nothing, so that a slow disk accepts something.
+// TestStallRefusesAgedEntries stalls the disk for a minute: waiting entries that contain their age are refused, and
+// other entries are committed. A stall right behind another refuses nothing, so that a slow disk accepts something.
 func TestStallRefusesAgedEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := faultfs.New(memfs.New())
@@ -638,7 +639,8 @@ func TestLostLogEndIsRefusedUntilRepair(t *testing.T) {
 	}
 }
 
-// A log that has none of the positions to which other stores refer cannot be opened before Repair.
+// TestForeignLogIsRefusedUntilRepair opens a log without any of the positions that other stores have recorded, and
+// expects an error until Repair
 func TestForeignLogIsRefusedUntilRepair(t *testing.T) {
 	o := journal.Options{FS: memfs.New(), Tick: -1, Reserve: -1, RepairCommand: "mend it"}
 	l := openTestLog(t, "/j", o)

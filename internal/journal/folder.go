@@ -23,7 +23,8 @@ const formatFile = "FORMAT"
 // lockFile is the name of the file that a process locks while it has the journal folder open.
 const lockFile = "LOCK"
 
-// folderFormat is the decoded file FORMAT of a journal folder: partitions, stores, incarnations.
+// folderFormat is the decoded file FORMAT of a journal folder: number of partitions, format versions of stores, and
+// incarnations (ids of the log)
 type folderFormat struct {
 	incarnation Incarnation
 	partitions  int
@@ -32,14 +33,14 @@ type folderFormat struct {
 	closed      uint64                // last commit when the log was closed; zero: it never was
 }
 
-// ancestorIncarnation is an earlier incarnation of a journal, whose commits up to the number last are still in the
-// present log.
+// ancestorIncarnation is an earlier incarnation (id) of a journal, of which the present log still has the commits up
+// to number last
 type ancestorIncarnation struct {
 	Incarnation
 	last uint64
 }
 
-// isKnown reports whether an id is the present incarnation of the journal or an earlier one.
+// isKnown reports whether an incarnation id belongs to this journal, at present or earlier
 func (f *folderFormat) isKnown(id uint64) bool {
 	if id == f.incarnation.ID {
 		return true
@@ -169,7 +170,8 @@ func (f *folderFormat) recordClose(o *Options, dir string, last uint64) {
 	}
 }
 
-// checkOptions compares the file FORMAT with the options, and raises the versions of stores in it.
+// checkOptions refuses options that do not fit the file FORMAT, and raises the stores' format versions in the file to
+// the versions in the options
 func (f *folderFormat) checkOptions(o *Options, dir string) (changed bool, err error) {
 	if f.partitions != o.Partitions {
 		return false, model.Errorf(model.Conflict,
@@ -189,15 +191,15 @@ func (f *folderFormat) checkOptions(o *Options, dir string) (changed bool, err e
 	return changed, nil
 }
 
-// newFolder returns the content of the file FORMAT for a new journal folder, still without an incarnation.
+// newFolder returns the content of the file FORMAT for a new journal folder, without an incarnation id yet
 func newFolder(o *Options) *folderFormat {
 	f := &folderFormat{partitions: o.Partitions, stores: map[string]int{}}
 	maps.Copy(f.stores, o.Stores)
 	return f
 }
 
-// startIncarnation starts a new incarnation, which shares the commits up to number last with the former one (zero:
-// the folder is new).
+// startIncarnation gives the journal a new random id and records that it shares the commits up to number last with
+// the former id (zero: the folder is new)
 func (f *folderFormat) startIncarnation(o *Options, last uint64) error {
 	var id [8]byte
 	if _, err := io.ReadFull(o.Rand, id[:]); err != nil {

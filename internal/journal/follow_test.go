@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// followTestSection follows a log and returns the entries of section 1.
+// followTestSection follows a log and returns the entries of section (partition) 1
 func followTestSection(ctx context.Context, fs *memfs.FS, more func() bool) (entries []string, err error) {
 	err = journal.Follow(ctx, "/j", journal.Options{FS: fs}, more, func(c journal.Commit) error {
 		return c.Entries(1, func(data []byte) error { entries = append(entries, string(data)); return nil })

@@ -37,7 +37,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// checkpoint has the number, CRC and times of a commit, which the next commit needs to continue the log.
+// checkpoint has the number, CRC and times of a commit, from which the next commit continues
 type checkpoint struct {
 	number    uint64
 	chain     uint32 // CRC of that commit
@@ -45,7 +45,7 @@ type checkpoint struct {
 	listening time.Duration
 }
 
-// segmentHeader is the header of a segment file; its field before describes the last commit of the previous segment.
+// segmentHeader is the header of a segment file, with the number, CRC and times of the commit before its first one.
 //
 //	 0 u64 magic with version
 //	 8 u32 CRC32C of bytes 0 … 8 and 12 … 64
@@ -152,7 +152,8 @@ type commitHeader struct {
 	flags       uint16
 }
 
-// sealCommit encodes the header with its checksums into the first commitHeaderSize bytes of b. b is a whole commit.
+// sealCommit encodes the commit's header, with lengths and checksums, into the first commitHeaderSize bytes of b. b
+// is a whole commit.
 func (h *commitHeader) sealCommit(b []byte) {
 	le := binary.LittleEndian
 	h.body = uint32(len(b) - commitHeaderSize)
@@ -208,14 +209,14 @@ func parseHeader(b []byte) (h commitHeader, err error) {
 	return h, nil
 }
 
-// hasValidChecksum reports whether the checksum over header and body of the commit is right.
+// hasValidChecksum reports whether the commit's checksum fits its header and content
 func (h *commitHeader) hasValidChecksum(headerBytes, body []byte) bool {
 	own := binary.LittleEndian.Uint32(headerBytes[8:])
 	return crc32.Update(own, castagnoli, body) == h.crc
 }
 
-// firstNumberAndChain returns the number of the first commit that this commit stands for, and the CRC that the next
-// commit must contain. They differ from number and crc only in a commit that Repair wrote in place of lost commits.
+// firstNumberAndChain returns the number of the first commit that this commit replaces, and the CRC that the next
+// commit refers to. They differ from number and crc only in a commit that Repair wrote in place of lost commits.
 func (h *commitHeader) firstNumberAndChain(body []byte) (firstNumberAndChain uint64, next uint32, err error) {
 	if h.flags&flagLost == 0 {
 		return h.number, h.crc, nil
@@ -229,15 +230,16 @@ func (h *commitHeader) firstNumberAndChain(body []byte) (firstNumberAndChain uin
 
 const lostBodySize = 12
 
-// sectionSpan is one row of a commit's section table: the range of the section's entries in the raw bytes.
+// sectionSpan is one row of a commit's section table: the byte range and number of one section's entries in the
+// uncompressed commit
 type sectionSpan struct {
 	section    Section
 	count      uint32
 	start, end uint32 // in the raw entries
 }
 
-// appendSectionTable encodes the section table of a commit, which lists the entries of each section. A row has the
-// section (as the difference to the section of the row before), the number of entries and their raw length.
+// appendSectionTable encodes a commit's section table, which has the byte range of each section's entries. A row has
+// the section (as the difference to the section of the row before), the number of entries and their raw length.
 func appendSectionTable(dst []byte, spans []sectionSpan) []byte {
 	before := uint64(0)
 	for _, s := range spans {
@@ -249,7 +251,7 @@ func appendSectionTable(dst []byte, spans []sectionSpan) []byte {
 	return dst
 }
 
-// parseSectionTable decodes the section table at the start of a commit's body, and returns the rest of the body.
+// parseSectionTable decodes the section table at the start of a commit's content, and returns the bytes after it
 func parseSectionTable(spans []sectionSpan, h *commitHeader, body []byte) ([]sectionSpan, []byte, error) {
 	section, start, count := uint64(0), uint64(0), uint64(0)
 	for i := range int(h.sections) {
@@ -282,7 +284,8 @@ func parseSectionTable(spans []sectionSpan, h *commitHeader, body []byte) ([]sec
 	return spans, body, nil
 }
 
-// forEachEntry calls fn for each entry of one section of a commit. An entry is its length and as many bytes.
+// forEachEntry calls fn for each of the count entries in the bytes of a section. An entry is its length and as many
+// bytes.
 func forEachEntry(raw []byte, count uint32, fn func([]byte) error) error {
 	for range count {
 		size, n := binary.Uvarint(raw)
@@ -300,7 +303,7 @@ func forEachEntry(raw []byte, count uint32, fn func([]byte) error) error {
 	return nil
 }
 
-// uvarintLen returns the bytes of n encoded as a varint.
+// uvarintLen returns the number of bytes of n encoded as a varint
 func uvarintLen(n int) int {
 	size := 1
 	for n >= 0x80 {

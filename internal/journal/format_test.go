@@ -30,7 +30,7 @@ func (s *steppingClock) Mono() time.Duration { s.mono += 1e9; return time.Durati
 // ackChannel is a Waiter that sends a value for each committed entry.
 type ackChannel chan struct{}
 
-// Committed sends the outcome of an entry's commit to the test.
+// Committed sends the error of an entry's commit to the test
 func (e ackChannel) Committed(uint64, Position, error) { e <- struct{}{} }
 
 // newGoldenLog creates the small log whose bytes are in testdata/golden.
@@ -128,8 +128,8 @@ func goldenSegment(t testing.TB) []byte {
 	return segment
 }
 
-// FuzzCommit parses random bytes as a commit, as they are and with right checksums: all entries of an accepted commit
-// can be read.
+// FuzzCommit parses random bytes as a commit, with and without corrected checksums, and expects that all entries of
+// an accepted commit can be read
 func FuzzCommit(f *testing.F) {
 	segment := goldenSegment(f)
 	for at := segmentHeaderSize; at < len(segment); {
@@ -173,7 +173,7 @@ func FuzzCommit(f *testing.F) {
 	})
 }
 
-// FuzzSegment opens random bytes as the only segment of a log, then repairs it.
+// FuzzSegment opens random bytes as the only segment of a log, then repairs the log, and expects no panic
 func FuzzSegment(f *testing.F) {
 	segment := goldenSegment(f)
 	f.Add(segment)
@@ -228,7 +228,7 @@ func FuzzFormatFile(f *testing.F) {
 	})
 }
 
-// TestAppendDoesNotAllocate appends entries to a warm log and expects no allocation.
+// TestAppendDoesNotAllocate appends entries to a log that has run for a while, and expects no allocation
 func TestAppendDoesNotAllocate(t *testing.T) {
 	l, err := Open(t.TempDir(), Options{Tick: -1, Reserve: -1})
 	if err != nil {
@@ -277,8 +277,8 @@ func TestFormatPageShowsGoldenBytes(t *testing.T) {
 	}
 }
 
-// Consumers.Floor returns the lowest position of all consumers, and the name of that consumer. A consumer that ended
-// no longer counts.
+// TestConsumersFloorIsLowestPosition expects Consumers.Floor to return the lowest position of all consumers and the
+// name of that consumer. A consumer that ended no longer counts.
 func TestConsumersFloorIsLowestPosition(t *testing.T) {
 	var c Consumers
 	if lowest, ok := c.Floor(); ok {

@@ -16,8 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
-// Position is a place in the log: all commits up to and including Number. Only the journal interprets it. The zero
-// Position is before all commits.
+// Position is a place in the log: after the commit with this Number and all earlier ones. Only the journal interprets
+// it. The zero Position is before all commits.
 type Position struct {
 	Log    uint64 // the incarnation's number; a restored copy starts a new one
 	Number uint64 // of the commit, from 1 without holes
@@ -37,13 +37,14 @@ func (p Position) Compare(q Position) (order int, ok bool) {
 	return 0, false
 }
 
-// Section groups entries within a commit: the number of a partition, or All.
+// Section is the number of a partition, or All, by which a commit groups its entries
 type Section uint16
 
 // All is the section that every reader reads, whatever partitions it follows.
 const All Section = 256
 
-// Entry is one record to append, with its section and Waiter. The journal copies Data before Append returns.
+// Entry is one record to append, with its section (partition number) and Waiter. The journal copies Data before
+// Append returns.
 type Entry struct {
 	Section Section
 	Data    []byte // the commit stores its length
@@ -55,8 +56,8 @@ type Entry struct {
 	Aged bool
 }
 
-// Waiter receives the outcome of an entry's commit on the journal's goroutine, and must not block. err is nil when
-// the entry is durable and delivered to the views. After an error the entry is not kept.
+// Waiter receives the result of an entry's commit, or its error, on the journal's goroutine, and must not block. err
+// is nil when the entry is durable and delivered to the views. After an error the entry is not kept.
 type Waiter interface {
 	Committed(token uint64, at Position, err error)
 }
@@ -100,20 +101,20 @@ type Journal interface {
 	Close() error
 }
 
-// Incarnation identifies the journal of one data folder; a restored backup or a repaired log gets a new incarnation.
-// Epoch orders lives: a later one (restored copy) has a higher Epoch.
+// Incarnation is the random id of a journal; a restored backup or a repaired log gets a new one. Epoch orders lives:
+// a later one (restored copy) has a higher Epoch.
 type Incarnation struct {
 	ID    uint64 // random
 	Epoch uint64 // Unix seconds at birth, higher than any before
 }
 
-// Times has the wall-clock time and the listening time of a commit.
+// Times has the wall-clock time and the listening time (time able to receive results) of a commit
 type Times struct {
 	Received  int64         // Unix nanoseconds
 	Listening time.Duration // since the creation of the journal
 }
 
-// CommitStats measures one commit.
+// CommitStats has the duration of one commit and the number of its entries, signals and bytes
 type CommitStats struct {
 	Took    time.Duration // from the start of the commit until it was durable
 	Entries int
@@ -121,7 +122,7 @@ type CommitStats struct {
 	Bytes   int // on disk
 }
 
-// Stats has counters since the opening of a log, and present gauges.
+// Stats has counters since the opening of a log, and gauges of its present state
 type Stats struct {
 	Commits, Entries uint64
 	RawBytes         uint64 // before compression
@@ -173,15 +174,15 @@ type Consumers struct {
 	sources []func() []Consumer
 }
 
-// Add registers a function that returns the present consumers of one component, with their positions. Call it before
-// the first Cut: the journal does not wait for consumers that it does not know.
+// Add registers a function that returns the consumers (readers with a position) which one component has at the time
+// of the call. Call it before the first Cut: the journal does not wait for consumers that it does not know.
 func (c *Consumers) Add(source func() []Consumer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sources = append(c.sources, source)
 }
 
-// List returns the present consumers, the one furthest behind first.
+// List returns all consumers with their positions, the one furthest behind first
 func (c *Consumers) List() (list []Consumer) {
 	c.mu.Lock()
 	sources := slices.Clone(c.sources)

@@ -92,11 +92,12 @@ func (l *Log) MissingSegments() (paths []string) {
 	return paths
 }
 
-// Stalled returns the time at which the last stall ended, a pause of more than two seconds of the process or the
-// disk. nil: there was none since Open. The pointer is another one after each stall.
+// Stalled returns the end of the last stall: a pause of the process or the disk for more than two seconds. nil: there
+// was none since Open. The pointer is another one after each stall.
 func (l *Log) Stalled() *time.Time { return l.stalled.Load() }
 
-// Times returns the receive time and the listening time of the last durable commit.
+// Times returns two times of the last durable commit: when the server received it, and how long the server had been
+// able to receive results by then (listening time)
 func (l *Log) Times() Times {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -122,8 +123,7 @@ func (l *Log) Stats() Stats {
 	return stats
 }
 
-// SizeAfter returns the bytes of log after a position, which its reader has not read yet, accurate to a few hundred
-// kilobytes.
+// SizeAfter returns the number of bytes in the log after a reader's position, accurate to a few hundred kilobytes
 func (l *Log) SizeAfter(p Position) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -148,11 +148,12 @@ func (l *Log) Resolve(p Position) (Position, error) {
 	return l.folder.resolvePosition(p)
 }
 
-// KnowsIncarnation returns whether an incarnation is the present one of the log or an earlier one.
+// KnowsIncarnation reports whether an incarnation (id of a log) belongs to this log, at present or before a restore
+// or repair
 func (l *Log) KnowsIncarnation(incarnation uint64) bool { return l.folder.isKnown(incarnation) }
 
-// resolvePosition converts a position of an earlier incarnation to the present one, or returns ErrTrimmed if the
-// commit is not in this log.
+// resolvePosition converts a position from before a restore or repair to the present log, or returns ErrTrimmed if
+// the log lacks that commit
 func (f *folderFormat) resolvePosition(p Position) (Position, error) {
 	now := Position{Log: f.incarnation.ID, Number: p.Number}
 	if p.Number == 0 || p.Log == now.Log {
@@ -166,8 +167,8 @@ func (f *folderFormat) resolvePosition(p Position) (Position, error) {
 	return Position{}, ErrTrimmed
 }
 
-// CommonPosition converts a position of an earlier incarnation to the last commit at or before it that the present
-// log also has; zero: none is known.
+// CommonPosition converts a position from before a restore or repair to the last commit at or before it that the
+// present log has; zero: none is known
 func (l *Log) CommonPosition(p Position) Position {
 	if now, err := l.folder.resolvePosition(p); err == nil {
 		return now

@@ -75,7 +75,7 @@ func (l *Log) openFolderAndSegments() (err error) {
 	return l.compareKnownPositions()
 }
 
-// refuseMissingLog returns an error if the folder is empty although other stores know positions of a log in it.
+// refuseMissingLog returns an error if the folder is empty although other stores have recorded positions of its log
 func (o *Options) refuseMissingLog(dir string) error {
 	last := uint64(0)
 	for _, p := range o.KnownPositions {
@@ -95,8 +95,8 @@ var (
 	errForeignLog = errors.New("snapshots and history belong to another journal")
 )
 
-// compareKnownPositions refuses a log that lacks commits which FORMAT or other stores know. Repair and NewIncarnation
-// record the loss instead, and start a new incarnation.
+// compareKnownPositions refuses a log that lacks commits which FORMAT or another store has recorded. Repair and
+// NewIncarnation record the loss instead, and start a new incarnation.
 func (l *Log) compareKnownPositions() error {
 	o, seen, foreign := &l.opts, max(l.head.number, l.folder.closed), len(l.opts.KnownPositions) > 0
 	for _, p := range o.KnownPositions {
@@ -136,8 +136,8 @@ func (l *Log) compareKnownPositions() error {
 	return l.startSegment(l.head.number + 1)
 }
 
-// recordLostEnd writes one empty commit in place of the lost commits up to number last, in a segment of its own. The log
-// continues from Options.KnownTimes: deadlines in the snapshots count on listening time.
+// recordLostEnd writes one empty commit, in a segment of its own, in place of the lost commits up to number last. The
+// log continues from Options.KnownTimes: deadlines in the snapshots count on listening time.
 func recordLostEnd(l *Log, last uint64) error {
 	first := l.head.number + 1
 	l.lost = append(l.lost, Loss{File: l.dir, First: first, Last: last})
@@ -233,7 +233,7 @@ func (v *logVerification) verifySegments() error {
 	return nil
 }
 
-// skipVerifiedSegment derives the commit numbers of a segment from the next segment's name, without reading it.
+// skipVerifiedSegment takes the range of a segment's commits from the segment names, without reading the commits
 func (v *logVerification) skipVerifiedSegment(s *segment) error {
 	file, err := v.opts.FS.Open(s.path)
 	if err != nil {

@@ -62,8 +62,7 @@ func (q *batchQueue) appendEntries(ctx context.Context, raw int, entries []Entry
 	return nil
 }
 
-// waitForSpaceLocked waits until the queue has space for raw bytes; the caller holds the lock, which is released
-// during the wait.
+// waitForSpaceLocked waits until the queue has this much free space, and releases the caller's lock during the wait
 func (q *batchQueue) waitForSpaceLocked(ctx context.Context, raw int64) error {
 	for waited := false; ; waited = true {
 		switch {
@@ -91,7 +90,7 @@ func (q *batchQueue) waitForSpaceLocked(ctx context.Context, raw int64) error {
 	}
 }
 
-// openBatchLocked returns a batch that has space for raw more bytes: the last one of the queue or a new one; the
+// openBatchLocked returns the last batch of the queue if it has space for these bytes, or else a new batch; the
 // caller holds the lock. The caller holds mu.
 func (q *batchQueue) openBatchLocked(raw int) *batch {
 	if n := len(q.pending); n > 0 {
@@ -165,14 +164,14 @@ func (q *batchQueue) wakeAppendersLocked() {
 	}
 }
 
-// queuedBytes returns the uncompressed bytes that wait for their commit.
+// queuedBytes returns the number of uncompressed bytes that wait for their commit
 func (q *batchQueue) queuedBytes() int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.queued
 }
 
-// describeQueue returns the name, capacity and number of waiting bytes of the queue, for the list of queues.
+// describeQueue returns the name, capacity and waiting bytes of this queue, for the program's list of queues
 func (q *batchQueue) describeQueue() queue.Info {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -190,7 +189,7 @@ func signalChannel(ch chan struct{}) {
 	}
 }
 
-// batch has the copied entries of one future commit, with their Waiters. Batches are reused, so that a steady flow
+// batch has copies of the entries of one future commit, with their Waiters. Batches are reused, so that a steady flow
 // allocates nothing.
 type batch struct {
 	data    []byte      // the entries' bytes, back to back
@@ -200,7 +199,7 @@ type batch struct {
 	raw     int // size of the entries grouped by section, lengths included
 }
 
-// entrySpan is the place of an entry in a batch's data: section, offset and length.
+// entrySpan has the section of an entry, and its offset and length in a batch's data
 type entrySpan struct {
 	section Section
 	aged    bool
@@ -215,7 +214,7 @@ type entryWaiter struct {
 	aged   bool
 }
 
-// rawSize returns the uncompressed bytes of an entry in a commit.
+// rawSize returns the number of uncompressed bytes that an entry needs in a commit
 func rawSize(e *Entry) int { return uvarintLen(len(e.Data)) + len(e.Data) }
 
 // addEntry copies an entry into the batch, with its Waiter.
@@ -229,7 +228,7 @@ func (b *batch) addEntry(e *Entry) {
 	}
 }
 
-// removeAged removes the entries that state their age, which a stall makes wrong, and returns their Waiters.
+// removeAged removes the entries that contain their age, which is wrong after a stall, and returns their Waiters
 func (b *batch) removeAged() (waiters []entryWaiter) {
 	b.entries = slices.DeleteFunc(b.entries, func(e entrySpan) bool {
 		if e.aged {

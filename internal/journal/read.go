@@ -56,7 +56,8 @@ func (l *Log) FolderDeleted() bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// segmentsAbove returns copies of the segments with commits above number from, and the number of the last commit.
+// segmentsAbove returns copies of the segments that have commits above this number, and the number of the log's last
+// commit
 func (l *Log) segmentsAbove(from uint64) ([]segment, uint64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,7 +78,7 @@ func (l *Log) segmentsAbove(from uint64) ([]segment, uint64, error) {
 	return list, l.head.number, nil
 }
 
-// readSegment reads the commits of one segment in a range of numbers; if pass is true it skips damaged commits.
+// readSegment reads the commits with numbers in a range from one segment; if pass is true it skips damaged commits
 func (l *Log) readSegment(ctx context.Context, s *segment, from, to uint64, pass bool, fn func(Commit) error) error {
 	file, err := l.opts.FS.Open(s.path)
 	if errors.Is(err, fs.ErrNotExist) {

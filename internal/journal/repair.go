@@ -33,10 +33,10 @@ func (r Loss) String() string {
 	return r.File + ": " + describeCommits(r.First, r.Last) + " lost"
 }
 
-// Repair makes a damaged log openable, for `muster doctor repair`. It rewrites damaged files with all
-// their whole commits and puts one empty commit in place of each damaged run; numbers stay. It leaves
-// all other files alone, and returns the losses. Where the log ends before Options.KnownPositions, the empty commit
-// reaches up to them, and the log starts a new incarnation.
+// Repair changes a damaged log so that Open accepts it, for `muster doctor repair`. It rewrites damaged files with
+// all their whole commits and puts one empty commit in place of each damaged run; numbers stay. It leaves all other
+// files alone, and returns the losses. Where the log ends before Options.KnownPositions, the empty commit reaches up
+// to them, and the log starts a new incarnation.
 func Repair(dir string, o Options) ([]Loss, error) {
 	losses, err := repairSegments(dir, o.withDefaults(dir))
 	if err != nil {
@@ -79,8 +79,8 @@ func repairSegments(dir string, o Options) ([]Loss, error) {
 	return r.losses, nil
 }
 
-// createEmptyLog makes an empty log in place of a log whose files are gone. It keeps the incarnation that the newest known
-// position has.
+// createEmptyLog creates an empty log in place of a log whose files are missing. It keeps the incarnation that the
+// newest known position has.
 func createEmptyLog(o *Options, dir string) ([]Loss, error) {
 	f, newest := newFolder(o), Position{}
 	for _, p := range o.KnownPositions {
@@ -140,7 +140,8 @@ func (r *logRepair) readFolder(segments []*segment) (err error) {
 	return r.folder.writeFormatFile(r.o.FS, r.dir)
 }
 
-// rebuildFolder returns the contents of FORMAT by the segment headers; the incarnation is zero if no header is readable.
+// rebuildFolder derives the content of FORMAT from the segment headers; the incarnation (id) is zero if no header is
+// readable
 func (r *logRepair) rebuildFolder(segments []*segment) (*folderFormat, error) {
 	f := newFolder(r.o)
 	for _, s := range segments {
@@ -163,7 +164,7 @@ func (r *logRepair) rebuildFolder(segments []*segment) (*folderFormat, error) {
 	return f, nil
 }
 
-// repairSegment verifies one segment together with its neighbours and rewrites a damaged one.
+// repairSegment verifies one segment against the segments before and after it, and rewrites it if it is damaged
 func (r *logRepair) repairSegment(s *segment) error {
 	file, err := r.o.FS.Open(s.path)
 	if err != nil {
@@ -264,16 +265,16 @@ func (w *segmentRewriter) copyCommit(h commitHeader, raw []byte) error {
 	return nil
 }
 
-// replaceCommits writes one empty commit that stands for all lost commits up to number last. chain is the chain value
-// of the commit after it.
+// replaceCommits writes one empty commit in place of all lost commits up to number last. chain is the chain value of
+// the commit after it.
 func (w *segmentRewriter) replaceCommits(last uint64, chain uint32) {
 	w.damaged = true
 	w.losses = append(w.losses, Loss{File: w.path, First: w.before.number + 1, Last: last})
 	w.body, w.before = appendLostCommit(w.body, w.folder.incarnation.ID, w.before, last, chain)
 }
 
-// appendLostCommit appends an encoded empty commit that stands for all lost commits up to number last, and returns
-// the state from which the next commit continues. chain is the chain value of the next commit.
+// appendLostCommit appends one empty commit in place of all lost commits up to number last, and returns the state
+// from which the next commit continues. chain is the chain value of the next commit.
 func appendLostCommit(dst []byte, incarnation uint64, before checkpoint, last uint64, chain uint32) ([]byte, checkpoint) {
 	le := binary.LittleEndian
 	b := make([]byte, commitHeaderSize, commitHeaderSize+lostBodySize)
@@ -288,8 +289,8 @@ func appendLostCommit(dst []byte, incarnation uint64, before checkpoint, last ui
 	return append(dst, b...), before
 }
 
-// recordLossToEnd records that all commits from here to the end of a segment are lost. The header of the next segment
-// has the chain value that follows the lost commits.
+// recordLossToEnd records that all commits from the current one to the end of a segment are lost. The header of the
+// next segment has the chain value that follows the lost commits.
 func (w *segmentRewriter) recordLossToEnd(limit uint64) error {
 	chain := uint32(0)
 	next, err := w.o.FS.Open(filepath.Join(w.dir, segmentName(limit)))
@@ -310,7 +311,7 @@ func (w *segmentRewriter) recordLossToEnd(limit uint64) error {
 	return nil
 }
 
-// DamageError is the error about lost or changed bytes that were already synced, which a crash alone cannot cause.
+// DamageError reports that synced bytes were lost or changed, which a crash alone cannot cause
 type DamageError struct {
 	File   string
 	Offset int64

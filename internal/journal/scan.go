@@ -84,8 +84,8 @@ func newCommitWalker(file disk.File, known func(uint64) bool) (*commitWalker, er
 	return w, err
 }
 
-// newDamageError returns the error about the lost commits first to last at the present offset. In the last segment of
-// a log, whose number of commits is unknown, last is ToEnd.
+// newDamageError returns the error that the commits from first to last are lost at the current offset. In the last
+// segment of a log, whose number of commits is unknown, last is ToEnd.
 func (w *commitWalker) newDamageError(o *Options, s *segment, first, last uint64, reason error) error {
 	if last == ToEnd-1 {
 		last = ToEnd
@@ -93,7 +93,7 @@ func (w *commitWalker) newDamageError(o *Options, s *segment, first, last uint64
 	return (&DamageError{File: s.path, Offset: w.offset, First: first, Last: max(first, last), Reason: reason}).withRepairHint(o)
 }
 
-// requireCommitsRead returns an error if the segment ended before the commit with number last. why is the error that
+// requireCommitsRead returns a damage error if the segment ended before commit number last. why is the error that
 // ended the walk.
 func (w *commitWalker) requireCommitsRead(o *Options, s *segment, last uint64, why error) error {
 	if errors.Is(why, io.EOF) {
@@ -105,9 +105,9 @@ func (w *commitWalker) requireCommitsRead(o *Options, s *segment, last uint64, w
 	return w.newDamageError(o, s, w.before.number+1, last, why)
 }
 
-// checkSegmentEnd decides whether the segment may end at the present offset; torn is true if a crash left the last
-// commit incomplete. why is the error that ended the walk. With torn true the log ends there, and later bytes are a
-// commit that is being written, or was when the process stopped.
+// checkSegmentEnd returns an error if the segment must not end at the current offset; torn is true if a crash left an
+// incomplete last commit. why is the error that ended the walk. With torn true the log ends there, and later bytes
+// are a commit that is being written, or was when the process stopped.
 func (w *commitWalker) checkSegmentEnd(o *Options, s *segment, why error) (torn bool, err error) {
 	bad := invalidBytesError{}
 	switch {
@@ -223,8 +223,9 @@ func (w *commitWalker) skipToWholeCommit() (h commitHeader, found bool, err erro
 	return h, false, nil
 }
 
-// segment is one segment file of the log with its range of commits. Its content ends before the first number of the
-// next segment: later bytes are the rest of a failed write or a crash. Log.mu guards it once the log is open.
+// segment is one segment file of the log, with the numbers of its first and last commit. Its content ends before the
+// first number of the next segment: later bytes are the rest of a failed write or a crash. Log.mu guards it once the
+// log is open.
 type segment struct {
 	path          string
 	first         uint64         // number of the first commit

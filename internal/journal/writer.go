@@ -11,7 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/journal/disk"
 )
 
-// segmentWriter has the open segment, the reserve and the present failure; only the committer goroutine uses it.
+// segmentWriter has the open segment file, the reserve file and the error that blocks commits; only the committer
+// goroutine uses it
 type segmentWriter struct {
 	grouper       sectionGrouper
 	bytes         []byte        // the commit being written
@@ -69,8 +70,8 @@ func (l *Log) writeUntilDurable(data []byte, h commitHeader) (offset int64, err 
 	}
 }
 
-// checkDiskSpace returns the reason why the log must not write more bytes now: no space for the reserve file, or the
-// budget is used up.
+// checkDiskSpace returns the reason why the log must not grow now: no space for the reserve file, or the size limit
+// is reached
 func (l *Log) checkDiskSpace(more int64) error {
 	if err := l.writer.reserve.allocate(); err != nil {
 		return err
@@ -233,7 +234,7 @@ func (l *Log) reportBlocked(err error) {
 	l.updateStats(func(s *Stats) { s.Blocked = err })
 }
 
-// reportUnblocked logs that commits continue, with the time for which they were blocked.
+// reportUnblocked logs that commits continue, and for how long they were blocked
 func (l *Log) reportUnblocked() {
 	w := &l.writer
 	if w.blocked.IsZero() {

@@ -140,7 +140,7 @@ func detailsOfCheck(view View, s *model.CheckSpec) []Detail {
 	return list
 }
 
-// effectOfCheck returns a text about the nodes on which a check runs after an apply.
+// effectOfCheck returns a text that says on how many nodes a check will run after an apply
 func effectOfCheck(r *model.Resource, s *model.CheckSpec, l Placement, changed bool) (note, warning string) {
 	nodes := l.nodesText()
 	switch {
@@ -257,8 +257,8 @@ func validateRunbook(v *Validator, field, link string) {
 		field, "write a link such as https://wiki.example.org/disk", "%q is not a link", model.Shorten(link))
 }
 
-// validatePassive refuses fields that tell how and where to run a passive check: external systems send its results,
-// no agent runs it.
+// validatePassive refuses fields of a passive check that say how and where to run it, because external systems send
+// its results
 func validatePassive(v *Validator, s *model.CheckSpec) {
 	for _, f := range []struct {
 		name string

@@ -149,7 +149,8 @@ func validateThresholdBounds(v *Validator, at string, b *model.Bounds, sensu boo
 	}
 }
 
-// validateTargets validates nodes, groups and condition of targets; inner is true for targets under except.
+// validateTargets validates the nodes, groups and condition in a spec's targets; inner is true for targets under
+// except
 func (v *Validator) validateTargets(field string, t *model.Targets, inner bool) {
 	if t == nil {
 		return

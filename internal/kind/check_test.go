@@ -9,7 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// readSpecFlaws reads a resource with this spec in YAML and returns the errors.
+// readSpecFlaws decodes a resource with this spec from YAML and returns the validation errors
 func readSpecFlaws(kind, spec string) error {
 	_, err := All().Read("a.yaml", []byte("kind: "+kind+"\nmetadata: {name: a}\nspec: "+spec+"\n"))
 	return err
@@ -20,7 +20,7 @@ func validateSpec(spec model.Spec) error {
 	return All().Validate(&model.Resource{APIVersion: model.APIVersion, Kind: spec.Kind(), Metadata: model.Metadata{Name: "a", Namespace: "default"}, Spec: spec})
 }
 
-// assertFlaw fails the test unless an error contains a text; an empty text expects no error.
+// assertFlaw fails the test unless an error contains this text; for an empty text it expects no error
 func assertFlaw(t *testing.T, err error, want string) {
 	t.Helper()
 	if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
@@ -28,7 +28,8 @@ func assertFlaw(t *testing.T, err error, want string) {
 	}
 }
 
-// TestPassiveCheckIsValidated validates passive checks: fields that tell how or where to run are refused.
+// TestPassiveCheckIsValidated expects that passive checks, whose results external systems send, cannot have fields
+// that say how or where to run
 func TestPassiveCheckIsValidated(t *testing.T) {
 	for yaml, want := range map[string]string{
 		"passive: true, ttl: 5m, alert: {failAfter: 2}, severity: {critical: disaster}": "",
@@ -110,7 +111,8 @@ func TestRoundRobinIsValidated(t *testing.T) {
 	}
 }
 
-// The effect of a handler, pipeline, secret or asset states how many resources use it.
+// TestEffectCountsUsers expects that the effect text of a handler, pipeline, secret or asset states how many
+// resources use it
 func TestEffectCountsUsers(t *testing.T) {
 	handler, every := &model.HandlerSpec{}, &model.HandlerSpec{Stream: &model.Stream{Results: model.AllResults}}
 	for want, of := range map[string]struct {

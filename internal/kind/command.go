@@ -39,8 +39,8 @@ func (v *Validator) validateEnv(field string, env map[string]string) {
 	}
 }
 
-// validateCommandSecrets validates the secrets in the environment of a command, whose other variables are env. A
-// spec that has secrets and no command gets the flaw noCommand with the hint.
+// validateCommandSecrets validates the environment variables that get secrets, which must differ from the command's
+// other variables in env. A spec that has secrets and no command gets the flaw noCommand with the hint.
 func (v *Validator) validateCommandSecrets(secrets []model.CommandSecret, command *model.Command, env map[string]string, hint, noCommand string) {
 	v.MissingIf(len(secrets) > 0 && command == nil, "spec.secrets", hint, "%s", noCommand)
 	if len(secrets) > model.MaxCheckSecrets {
@@ -73,8 +73,8 @@ func (v *Validator) validateAssets(names []string) {
 	v.Names("spec.assets", names, v.SharedName)
 }
 
-// validateCommandAssets validates the names of a command's assets, and records the error noCommand if assets are
-// given without a command.
+// validateCommandAssets validates the names of a command's assets, and records the error noCommand if a spec has
+// assets but no command
 func (v *Validator) validateCommandAssets(names []string, c *model.Command, noCommand string) {
 	v.validateAssets(names)
 	v.MissingIf(len(names) > 0 && c == nil, "spec.assets", "leave it out", "%s", noCommand)
@@ -94,7 +94,7 @@ func (v *Validator) validateTemplates(texts model.TemplateTexts) {
 	}
 }
 
-// Secret returns the kind Secret, which names the place of a secret value.
+// Secret returns the kind Secret, which says where a secret value is stored
 func Secret() Kind {
 	return Define(Definition[*model.SecretSpec]{
 		KindInfo: model.KindInfo{Name: "Secret", Plural: "secrets", Short: "se", Namespaced: true},

@@ -92,8 +92,8 @@ func (c sourceComments) explainKind(k *Kind) *Explanation {
 	return e
 }
 
-// explainFieldType explains the type of a field and the fields within it; around has the enclosing types, so that
-// recursive types end.
+// explainFieldType explains a field's type and the fields within it; around has the enclosing types, so that a
+// recursive type ends
 func (c sourceComments) explainFieldType(t reflect.Type, path string, around []reflect.Type) Explanation {
 	e := Explanation{Path: path, Type: typeNameForPeople(t)}
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice && scalars[t] == "" { // a list is explained by its elements

@@ -15,7 +15,7 @@ import (
 
 //go:generate go test . -run TestReferencePageIsUpToDate -update
 
-// TestReferencePageIsUpToDate compares docs/reference/resources.md with the kinds; make docs writes it with -update.
+// TestReferencePageIsUpToDate compares docs/reference/resources.md with the page that is generated from the kinds
 func TestReferencePageIsUpToDate(t *testing.T) {
 	testenv.Golden(t, "../../docs/reference/resources.md", makeReferencePage(All()))
 }
@@ -44,7 +44,7 @@ carry a unit. Unknown fields are errors. Fields marked * are required.
 	return b.String()
 }
 
-// writeFieldTable writes a Markdown table of all fields within a field, by their paths from there.
+// writeFieldTable writes a Markdown table of all fields within one field, with paths relative to it
 func writeFieldTable(b *strings.Builder, e Explanation) {
 	b.WriteString("| field | type | |\n|---|---|---|\n")
 	writeFieldRows(b, e, e.Path+".")
@@ -82,8 +82,8 @@ func TestEveryFieldIsExplained(t *testing.T) {
 	}
 }
 
-// TestExplainFindsKindsAndFields explains kinds by each name and fields by path, and expects suggestions for misspelt
-// words.
+// TestExplainFindsKindsAndFields explains kinds by all their names and fields by path, and expects suggestions for
+// misspelt words
 func TestExplainFindsKindsAndFields(t *testing.T) {
 	for _, c := range []struct{ kind, path, want string }{
 		{"check", "", "check: A Check is "},
@@ -104,7 +104,7 @@ func TestExplainFindsKindsAndFields(t *testing.T) {
 	}
 }
 
-// TestExplanationsNameTheLimits requires that the comments of fields state the limits and defaults in the code.
+// TestExplanationsNameTheLimits expects the comments of fields to state the limits and defaults that the code has
 func TestExplanationsNameTheLimits(t *testing.T) {
 	seconds := func(d time.Duration) string { return strconv.Itoa(int(d/time.Second)) + "s" }
 	for _, c := range []struct{ kind, path, want string }{
@@ -123,7 +123,8 @@ func TestExplanationsNameTheLimits(t *testing.T) {
 	}
 }
 
-// TestSizesAreBounded validates too large lists, mappings and texts and expects each error with its field.
+// TestSizesAreBounded validates lists, mappings and texts beyond their limits and expects an error with the field of
+// each
 func TestSizesAreBounded(t *testing.T) {
 	many := map[string]string{}
 	values := map[string]json.RawMessage{}
@@ -172,8 +173,8 @@ func TestSizesAreBounded(t *testing.T) {
 	}
 }
 
-// TestReferenceToAnotherNamespaceIsRefused validates references: only those to the own namespace and to shared are
-// allowed.
+// TestReferenceToAnotherNamespaceIsRefused expects that a resource may refer only to resources of its own namespace
+// and of the namespace shared
 func TestReferenceToAnotherNamespaceIsRefused(t *testing.T) {
 	for name, ok := range map[string]bool{"pager": true, "shared/pager": true, "web/pager": true, "db/pager": false, "a/b/c": false, "/pager": false} {
 		for _, r := range []*model.Resource{
@@ -189,7 +190,7 @@ func TestReferenceToAnotherNamespaceIsRefused(t *testing.T) {
 	}
 }
 
-// TestExamplesAreValid requires one valid resource in the example of each kind.
+// TestExamplesAreValid expects each kind's example to contain exactly one valid resource
 func TestExamplesAreValid(t *testing.T) {
 	for _, k := range All().Kinds() {
 		list, err := All().Read(k.Name, []byte(k.Example))

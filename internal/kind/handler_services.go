@@ -104,7 +104,7 @@ func validateService(v *Validator, s *model.HandlerSpec) {
 	}
 }
 
-// validateCallback validates the secret with which a service signs callbacks, which needs at least 16 bytes.
+// validateCallback validates the secret with which a service signs callbacks: it has at least 16 bytes
 func validateCallback(v *Validator, field string, s model.Secret) {
 	validateSecretText(v, field, s, false)
 	v.FlawIf(s.Text != "" && len(s.Text) < 16, field, "create one: openssl rand -hex 32", "shorter than 16 bytes")
@@ -202,8 +202,8 @@ func validateWebhook(v *Validator, w *model.Webhook) {
 		"spec.webhook.contentType", "write a media type such as text/plain, and a template", "%q is not a media type for a template", w.ContentType)
 }
 
-// validateSecretText validates that a secret has its value in one place only (text, file, variable or Secret), and in
-// at least one if needed is true.
+// validateSecretText records an error if a secret has several sources (text, file, variable, Secret), or none
+// although needed is true
 func validateSecretText(v *Validator, field string, s model.Secret, needed bool) {
 	places := countTrue(s.Text != "", s.FromFile != "", s.FromEnv != "", s.Named != "")
 	switch {

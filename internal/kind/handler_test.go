@@ -116,7 +116,8 @@ func TestHandlerSecretsAreRevealed(t *testing.T) {
 	}
 }
 
-// TestPropertyCannotChangeWebhookHost validates webhook addresses: properties may change the path, never the host.
+// TestPropertyCannotChangeWebhookHost expects that properties in a webhook address may change its path, never its
+// host
 func TestPropertyCannotChangeWebhookHost(t *testing.T) {
 	for url, want := range map[string]string{
 		"https://x/{{ .props.a }}?b={{ .props.c.d }}": "",
@@ -131,7 +132,8 @@ func TestPropertyCannotChangeWebhookHost(t *testing.T) {
 	}
 }
 
-// Redacted copies of handlers, checks and assets contain no secret values, and the originals stay unchanged.
+// TestRedactionHidesSecrets redacts handlers, checks and assets: the copies contain no secret values, and the
+// originals stay unchanged
 func TestRedactionHidesSecrets(t *testing.T) {
 	for _, c := range []struct{ url, want string }{
 		{"https://hooks.example/services/T0/B1/s3cret", "https://hooks.example/(hidden)"},

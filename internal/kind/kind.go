@@ -50,7 +50,7 @@ type Kind struct {
 	New func() model.Spec // returns an empty spec
 }
 
-// Related is the kind of rows (events or nodes) that muster describe lists below a resource.
+// Related says which rows (events or nodes) muster describe lists below a resource
 type Related uint8
 
 // The rows that describe shows for a kind.
@@ -74,16 +74,16 @@ type Column[S model.Spec] struct {
 	Cell func(view View, spec S) string
 }
 
-// Detail is one line of muster describe: a name and its text.
+// Detail is one line in the output of muster describe: a name and its text
 type Detail struct{ Name, Text string }
 
-// FieldTargets has the targets in one field of a spec.
+// FieldTargets has the targets (nodes, groups, condition) in one field of a spec
 type FieldTargets struct {
 	Field string // spec.targets
 	*model.Targets
 }
 
-// View is a resource with the state that the server computed for it.
+// View is a declared resource together with the state that the server computed for it
 type View struct {
 	Resource *model.Resource
 	State    v1.State
@@ -130,7 +130,7 @@ func Define[T any, S interface {
 	return k
 }
 
-// adaptToAnySpec converts a function of one spec type to a function of model.Spec; nil stays nil.
+// adaptToAnySpec converts a function for one spec type to a function for any model.Spec; nil stays nil
 func adaptToAnySpec[S model.Spec, R any](of func(S) R) func(model.Spec) R {
 	if of == nil {
 		return nil
@@ -138,13 +138,13 @@ func adaptToAnySpec[S model.Spec, R any](of func(S) R) func(model.Spec) R {
 	return func(spec model.Spec) R { return of(spec.(S)) }
 }
 
-// adaptViewToAnySpec converts a function of a view and one spec type to a function of model.Spec.
+// adaptViewToAnySpec converts a function with a View and one spec type to a function for any model.Spec
 func adaptViewToAnySpec[S model.Spec, R any](of func(View, S) R) func(View, model.Spec) R {
 	return func(view View, spec model.Spec) R { return of(view, spec.(S)) }
 }
 
-// adaptWriterToAnySpec converts a function that writes into a target for one spec type to a function of model.Spec;
-// nil stays nil.
+// adaptWriterToAnySpec converts a function that reads one spec type and writes to a target to a function for any
+// model.Spec; nil stays nil
 func adaptWriterToAnySpec[Target any, S model.Spec](of func(Target, S)) func(Target, model.Spec) {
 	if of == nil {
 		return nil
@@ -190,7 +190,7 @@ func (r *Registry) findKind(word string) *Kind {
 	return nil
 }
 
-// Unknown returns the error about a word that names no kind.
+// Unknown returns the error for a word that is not the name of a kind
 func (r *Registry) Unknown(word string) *model.Error {
 	err := model.Errorf(model.Invalid, "unknown kind %q", word)
 	if near := model.Nearest(word, r.kindNames()); near != "" {
@@ -244,7 +244,7 @@ func (r *Registry) DecodeResource(data []byte) (*model.Resource, error) {
 	return &model.Resource{APIVersion: raw.APIVersion, Kind: raw.Kind, Metadata: raw.Metadata, Spec: spec, Status: raw.Status}, nil
 }
 
-// Defaults sets version and namespace of a resource that lacks them. The planner applies the defaults of a spec, so
+// Defaults sets the version and namespace of a resource that has none. The planner applies the defaults of a spec, so
 // that the stored resource equals the declared one.
 func (r *Registry) Defaults(res *model.Resource) {
 	res.APIVersion = cmp.Or(res.APIVersion, model.APIVersion)
@@ -262,7 +262,7 @@ func (r *Registry) Redact(res *model.Resource) *model.Resource {
 	return &out
 }
 
-// redactValues returns a map with the placeholder in place of each value.
+// redactValues returns a map in which the placeholder for secrets replaces each value
 func redactValues(m map[string]string) map[string]string {
 	if m == nil {
 		return nil

@@ -212,7 +212,7 @@ func validateGroup(v *Validator, s *model.GroupSpec) {
 	validateProperties(v, "spec.properties", s.Properties)
 }
 
-// Property returns the kind Property: values for templates.
+// Property returns the kind Property: named values for templates
 func Property() Kind {
 	return Define(Definition[*model.PropertySpec]{
 		KindInfo: model.KindInfo{Name: "Property", Plural: "properties", Short: "prop", Namespaced: true},
@@ -327,7 +327,8 @@ spec:
 	})
 }
 
-// limitDetails returns one line for each limit of a namespace: value, use, and when it was last reached.
+// limitDetails returns one line of muster describe for each limit of a namespace: its value, its use, and when it was
+// last reached
 func limitDetails(view View) (list []Detail) {
 	name := "limits"
 	for _, l := range view.State.Limits {

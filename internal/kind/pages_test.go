@@ -61,7 +61,7 @@ func TestDocumentationExamplesAreValid(t *testing.T) {
 }
 
 // TestReadReportsConditionsAndProbes reads files with wrong conditions and probes and expects each error with its
-// place.
+// line and field
 func TestReadReportsConditionsAndProbes(t *testing.T) {
 	_, err := kind.All().Read("a.yaml", []byte(`
 kind: Check

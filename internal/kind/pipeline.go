@@ -43,7 +43,7 @@ spec:
 	})
 }
 
-// workflowsText formats the workflows of a pipeline in one line: slack: is_incident > json > slack.
+// workflowsText formats the workflows of a pipeline in one line, such as "slack: is_incident > json > slack"
 func workflowsText(s *model.PipelineSpec) string {
 	var parts []string
 	for i := range s.Workflows {
@@ -193,7 +193,7 @@ func validateMutator(v *Validator, s *model.MutatorSpec) {
 	v.InRange("spec.timeout", s.Timeout, minHandlerTimeout, maxHandlerTimeout)
 }
 
-// Hook returns the kind Hook: hooks kept from Sensu.
+// Hook returns the kind Hook: a command that runs after a check, as in Sensu; imports from Sensu write it.
 func Hook() Kind {
 	return Define(Definition[*model.HookSpec]{
 		KindInfo: model.KindInfo{Name: "Hook", Plural: "hooks", Short: "hk", Namespaced: true},

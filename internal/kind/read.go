@@ -23,8 +23,8 @@ func (r *Registry) Decode(file string, data []byte) ([]LocatedResource, error) {
 	return list, flaws.Err()
 }
 
-// Read decodes and validates a file of resources, as lint and apply need it. The error holds all flaws of form and
-// content, in the order of the file.
+// Read decodes and validates a file of resources for lint and apply, and returns all errors in it. The error holds
+// all flaws of form and content, in the order of the file.
 func (r *Registry) Read(file string, data []byte) ([]LocatedResource, error) {
 	list, flaws := r.decodeFile(file, data)
 	for i := range list {
@@ -37,7 +37,7 @@ func (r *Registry) Read(file string, data []byte) ([]LocatedResource, error) {
 	return list, flaws.Err()
 }
 
-// decodeFile decodes all resources of a file, also those with errors as far as possible.
+// decodeFile decodes all resources of a file; from a resource with errors it keeps the fields that it can decode
 func (r *Registry) decodeFile(file string, data []byte) ([]LocatedResource, model.Flaws) {
 	reader := document.NewReader(file)
 	var out []LocatedResource
@@ -52,7 +52,7 @@ func (r *Registry) decodeFile(file string, data []byte) ([]LocatedResource, mode
 	return out, reader.Flaws
 }
 
-// decodeTree decodes one parsed document as a resource and appends it to out.
+// decodeTree decodes a parsed YAML or JSON document as a resource, appends it to out and returns out
 func (r *Registry) decodeTree(reader *document.Reader, out []LocatedResource, t *document.Tree) []LocatedResource {
 	before := len(reader.Flaws)
 	if !t.IsMapping() {
@@ -84,7 +84,7 @@ func (r *Registry) decodeTree(reader *document.Reader, out []LocatedResource, t 
 	})
 }
 
-// kindOfDocument returns the kind of a document, also if the word is misspelt; nil: none.
+// kindOfDocument returns the kind that a document names, or the nearest one if the word is misspelt; nil: none
 func (r *Registry) kindOfDocument(reader *document.Reader, t *document.Tree) *Kind {
 	word := t.Get("kind")
 	if word == nil || word.IsNull() {
@@ -120,7 +120,7 @@ var otherWords = map[string]string{
 	"value":            "agentFile: NAME, or another place of the value: a Secret does not contain the value itself",
 }
 
-// unknownFieldHint returns the hint for an unknown field of a spec (spec is true) or of the envelope; empty: none.
+// unknownFieldHint returns the hint for an unknown field, inside spec (spec is true) or beside it; empty: none.
 // fields lists the fields of the spec.
 func (r *Registry) unknownFieldHint(word string, spec bool, fields []string) string {
 	if spec {

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Reference is the reference of a spec to another resource.
+// Reference is one reference of a spec to another resource
 type Reference struct {
 	Kind, Namespace, Name string
 	Field                 string // spec.alert.handlers[0]
@@ -50,15 +50,15 @@ func (c *References) addReferences(ref Reference, field string, names []string) 
 	}
 }
 
-// refuseLoops marks the references from index from on, so that apply refuses a chain of them that leads back to the
-// resource.
+// refuseLoops marks the references from index from on as a chain, which apply refuses if it leads back to the
+// resource itself
 func (c *References) refuseLoops(from int) {
 	for i := range c.list[from:] {
 		c.list[from+i].Chain = true
 	}
 }
 
-// Targets returns all targets in a resource; targets under except follow the targets that contain them.
+// Targets returns all targets (groups, nodes, condition) in a resource, each followed by the targets under its except
 func (r *Registry) Targets(res *model.Resource) (list []FieldTargets) {
 	k := r.findKind(res.Kind)
 	if k == nil || k.Targets == nil || res.Spec == nil {
@@ -106,22 +106,22 @@ func (r *Registry) Referring() (list []Kind) {
 	return list
 }
 
-// nodesColumn returns the table column with the number of nodes to which a resource applies.
+// nodesColumn returns the table column NODES, which shows to how many nodes a resource applies
 func nodesColumn[S model.Spec]() Column[S] {
 	return Column[S]{"NODES", 0, func(v View, _ S) string { return fmt.Sprint(v.State.Nodes) }}
 }
 
-// checksColumn returns the table column with the number of checks that use a resource.
+// checksColumn returns the table column that shows how many checks use a resource
 func checksColumn[S model.Spec](name string) Column[S] {
 	return Column[S]{name, 0, func(v View, _ S) string { return fmt.Sprint(v.State.Checks) }}
 }
 
-// usersColumn returns the table column with the number of resources that use a resource.
+// usersColumn returns the table column that shows how many other resources use a resource
 func usersColumn[S model.Spec]() Column[S] {
 	return Column[S]{"USED BY", 0, func(v View, _ S) string { return dashIfEmpty(v.State.UsedBy) }}
 }
 
-// effectOfUsers describes which resources use a resource, and on which nodes their checks run.
+// effectOfUsers describes which other resources use a resource, and on how many nodes their checks run
 func effectOfUsers[S model.Spec](_ *model.Resource, _ S, l Placement, _ bool) (note, warning string) {
 	return "used by " + cmp.Or(l.UsedBy(" on "+l.nodesText()), "nothing yet"), ""
 }
@@ -145,7 +145,7 @@ func commandText(c *model.Command) string {
 	return c.Shell
 }
 
-// targetText formats groups, nodes and condition of targets.
+// targetText formats targets (groups, nodes and condition) in one line
 func targetText(t *model.Targets) string {
 	if t == nil {
 		return "-"
@@ -158,7 +158,7 @@ func targetText(t *model.Targets) string {
 	return dashIfEmpty(joinNonEmpty(", ", append(on, t.Where)...))
 }
 
-// selectorText describes which problems a selector matches: disk if critical on group web.
+// selectorText describes which problems a selector matches, such as "disk if critical on group web"
 func selectorText(s *model.Selector) string {
 	on := []string{strings.TrimPrefix(targetText(s.Targets), "-")}
 	for _, name := range slices.Sorted(maps.Keys(s.Labels)) {
@@ -189,7 +189,8 @@ func (c *References) requireSecrets(list []model.CommandSecret) {
 	}
 }
 
-// Placement has the number of nodes to which a resource applies, and the numbers of resources that use it.
+// Placement has the number of nodes to which a resource applies, and the number of other resources of each kind that
+// use it
 type Placement struct {
 	Nodes      int // that hold it (check), are members (group), read it (property), are in it (namespace)
 	ProxyNodes int // proxy nodes that it is about (check)
@@ -206,8 +207,8 @@ type Placement struct {
 	Warnings []string `json:"-"`
 }
 
-// UsedBy returns a text with the numbers of checks, routes and other resources that use a resource; empty: none.
-// where is a text to write behind the number of checks.
+// UsedBy returns a text that counts the checks, routes and other resources which use a resource; empty: none. where
+// is a text to write behind the number of checks.
 func (l Placement) UsedBy(where string) string {
 	var by []string
 	for _, users := range []struct {
@@ -228,8 +229,8 @@ func (l Placement) UsedBy(where string) string {
 	return strings.Join(by, "")
 }
 
-// nodesText formats the number of nodes to which a resource applies, and of the proxy nodes that its results are
-// about.
+// nodesText formats the number of nodes to which a resource applies, and the number of proxy nodes about which they
+// send results
 func (l Placement) nodesText() string {
 	nodes := model.CountNoun(l.Nodes, "node")
 	if l.ProxyNodes > 0 {
@@ -238,7 +239,7 @@ func (l Placement) nodesText() string {
 	return nodes
 }
 
-// Effect describes to how many nodes a resource applies and which resources use it, with a warning if there are none.
+// Effect describes to how many nodes a resource applies and which resources use it, and warns if it has no effect.
 // changed: an apply has just changed the resource.
 func (r *Registry) Effect(res *model.Resource, l Placement, changed bool) (note, warning string) {
 	k := r.findKind(res.Kind)
@@ -258,7 +259,7 @@ func (r *Registry) Effect(res *model.Resource, l Placement, changed bool) (note,
 	return note, ""
 }
 
-// Removal describes to how many nodes a deleted resource had applied.
+// Removal describes the effect of deleting a resource: the number of nodes to which it applied
 func (r *Registry) Removal(kind string, l Placement) string {
 	if k := r.findKind(kind); k != nil && k.LandsAs != "" {
 		return k.LandsAs + " " + model.CountNoun(l.Nodes, "node")

@@ -70,7 +70,7 @@ spec:
 // defaultRoute is the name of the route for problems that no other route takes.
 const defaultRoute = "default"
 
-// routeStepsText formats the steps of a route in one line: pager (every 4h); after 30m lead.
+// routeStepsText formats the steps of a route in one line, such as "pager (every 4h); after 30m lead"
 func routeStepsText(s *model.RouteSpec) string {
 	steps := slices.Clone(s.Steps)
 	slices.SortStableFunc(steps, func(a, b model.RouteStep) int { return cmp.Compare(a.After, b.After) })

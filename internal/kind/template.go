@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/trigger"
 )
 
-// Template returns the kind Template: items and triggers that land together on nodes.
+// Template returns the kind Template: items and triggers that the server assigns to nodes together
 func Template() Kind {
 	return Define(Definition[*model.TemplateSpec]{
 		KindInfo: model.KindInfo{Name: "Template", Plural: "templates", Short: "tpl", Namespaced: true},

@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// Validator collects the errors in one resource; apply checks its references. Its methods are checks that several
-// kinds share; the checks of one kind are functions in the file of that kind.
+// Validator collects the validation errors of one resource, except missing referenced resources, which apply reports.
+// Its methods are checks that several kinds share; the checks of one kind are functions in the file of that kind.
 type Validator struct {
 	resource  *model.Resource
 	namespace string // of the resource; of a Namespace, its own name
@@ -58,7 +58,7 @@ func (v *Validator) MissingIf(missing bool, field, hint, format string, args ...
 	}
 }
 
-// recordFlaw records an error in a field, at most model.MaxFlaws of them; absent: the field is missing.
+// recordFlaw records an error in a field, at most model.MaxFlaws of them; absent is true if the field is missing
 func (v *Validator) recordFlaw(absent bool, field, hint, format string, args []any) {
 	if len(v.flaws) < model.MaxFlaws {
 		v.flaws = append(v.flaws, &model.Flaw{Field: model.Shorten(field), Hint: model.Shorten(hint), Text: model.Shorten(fmt.Sprintf(format, args...)), Absent: absent})
@@ -83,8 +83,8 @@ func (v *Validator) Name(field, text string) {
 	}
 }
 
-// SharedName records an error unless a text names a resource of the same namespace (NAME) or of the shared one
-// (shared/NAME).
+// SharedName records an error unless a text names a resource of the own namespace (NAME) or of the namespace shared
+// (shared/NAME)
 func (v *Validator) SharedName(field, text string) {
 	namespace, name, found := strings.Cut(text, "/")
 	switch {
@@ -134,8 +134,8 @@ func (v *Validator) Names(field string, names []string, check func(field, text s
 	}
 }
 
-// validateSharedNames validates a list of names and its length; each name is of the same namespace or of the shared
-// one.
+// validateSharedNames validates a list and the names in it, which are of the own namespace (NAME) or of the namespace
+// shared (shared/NAME)
 func (v *Validator) validateSharedNames(field string, names []string) {
 	v.Bound(field, len(names))
 	v.Names(field, names, v.SharedName)
@@ -146,7 +146,8 @@ func (v *Validator) Bound(field string, n int) {
 	v.FlawIf(n > maxEntries, field, "", "%d entries, at most %d", n, maxEntries)
 }
 
-// Line records an error unless a text is one line of at most this many bytes.
+// Line records an error unless a text is a single line without control characters, of at most the given number of
+// bytes
 func (v *Validator) Line(field, text string, most int) {
 	v.FlawIf(len(text) > most || model.HasControl(text), field, "", "expected one line of at most %d bytes", most)
 }
@@ -158,8 +159,8 @@ func (v *Validator) validateOptionalName(field, text string) {
 	}
 }
 
-// requireUniqueTitle records an error unless a title is one line and differs from the titles in seen, and adds it to
-// seen. noun names the titled thing.
+// requireUniqueTitle records an error unless a title is one line and is not in seen yet, to which it then adds the
+// title. noun names the titled thing.
 func (v *Validator) requireUniqueTitle(field, noun, title, hint string, seen map[string]bool) {
 	v.MissingIf(title == "", field, hint, "missing")
 	v.Line(field, title, model.MaxName)
@@ -167,7 +168,7 @@ func (v *Validator) requireUniqueTitle(field, noun, title, hint string, seen map
 	seen[title] = true
 }
 
-// validateSeverity requires the name of a severity.
+// validateSeverity records an error unless a text is the name of a severity
 func (v *Validator) validateSeverity(field, name string) {
 	_, ok := model.ParseSeverity(name)
 	v.FlawIf(!ok, field, "write "+strings.Join(model.SeverityNames(), ", "), "unknown severity %q", name)
@@ -204,7 +205,8 @@ func (v *Validator) recordCompileError(field string, err error) {
 	}
 }
 
-// validateCondition compiles a condition over nodes; more validates further rules of the field, and may be nil.
+// validateCondition compiles a condition over nodes and records its errors; the function more checks further rules of
+// the field, and may be nil
 func (v *Validator) validateCondition(field, expr string, more func(*where.Condition) error) {
 	if expr == "" {
 		return

@@ -19,7 +19,7 @@ func (s *valueScan) parseGraphite(line string) bool {
 	return ok && s.parseAndAdd(parts[0], words[1], append(words, "0")[2], 1, tags)
 }
 
-// parsePairs parses words of the form key=value.
+// parsePairs parses words of the form key=value into a map
 func parsePairs(words []string) (tags map[string]string, ok bool) {
 	for _, word := range words {
 		k, v, ok := strings.Cut(word, "=")
@@ -196,7 +196,8 @@ func parseLabels(text string) (tags map[string]string, rest string, ok bool) {
 	}
 }
 
-// parseQuoted parses a text up to its closing quote; n is the number of bytes, negative if the quote is missing.
+// parseQuoted parses a text up to its closing quote and returns the number of bytes read, negative if the quote is
+// missing
 func parseQuoted(text string) (value string, n int) {
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {

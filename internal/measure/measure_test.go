@@ -50,7 +50,7 @@ func formatValues(values []model.Value) string {
 	return b.String()
 }
 
-// If an output was cut within a number, this number gives no value.
+// TestCutOutputIsNotParsedPartly parses an output that was cut inside a number, and expects no value from this number
 func TestCutOutputIsNotParsedPartly(t *testing.T) {
 	for format, output := range map[string]string{
 		"nagios": "OK|a=1 b=23… [cut 7 bytes]", "graphite": "a 1 1764007200\nb 23… [cut 7 bytes]",
@@ -63,7 +63,8 @@ func TestCutOutputIsNotParsedPartly(t *testing.T) {
 	}
 }
 
-// TestValuesAreLimitedToOneResult parses more values than a result may have and expects the rest to be counted.
+// TestValuesAreLimitedToOneResult parses more values than one result may contain, and expects that the surplus is
+// counted and left out
 func TestValuesAreLimitedToOneResult(t *testing.T) {
 	values, bad := Parse("graphite", []byte(strings.Repeat("a 1\n", model.MaxValues+5)), false, nil)
 	if len(values) != model.MaxValues || bad != 5 {

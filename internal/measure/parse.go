@@ -41,8 +41,8 @@ func Parse(format string, output []byte, cut bool, tags map[string]string) (valu
 	return s.values, s.bad
 }
 
-// completeLines returns the complete lines (or words) of an output that was cut; an output that was not cut is
-// returned unchanged.
+// completeLines returns an output without the incomplete last line (or word) if the output was cut, else the whole
+// output
 func completeLines(output []byte, cut bool, ends string) []byte {
 	if !cut {
 		return output
@@ -53,7 +53,7 @@ func completeLines(output []byte, cut bool, ends string) []byte {
 	return output[:bytes.LastIndexAny(output, ends)+1]
 }
 
-// valueScan collects the measured values of one output.
+// valueScan collects the measured values that the parsers find in one output
 type valueScan struct {
 	tags   map[string]string
 	values []model.Value
@@ -73,16 +73,16 @@ func (s *valueScan) add(name string, value float64, at time.Time, own map[string
 	return ok
 }
 
-// parseAndAdd parses the texts of a number and of its time, and adds the value; perSecond is the number of time units
-// in a second.
+// parseAndAdd parses a number and its time, and adds the value; perSecond is the unit of the time, such as 1000 for
+// milliseconds
 func (s *valueScan) parseAndAdd(name, number, when string, perSecond float64, tags map[string]string) bool {
 	value, err := strconv.ParseFloat(number, 64)
 	at, ok := parseTime(when, perSecond)
 	return ok && err == nil && s.add(name, value, at, tags)
 }
 
-// Value returns a measured value whose own tags win over common ones. ok is false for NaN, infinity and names or tags
-// beyond the limits of the protocol.
+// Value returns a measured value with its own and the common tags; an own tag replaces a common one with the same
+// key. ok is false for NaN, infinity and names or tags beyond the limits of the protocol.
 func Value(name string, value float64, at time.Time, own, others map[string]string) (v model.Value, ok bool) {
 	if name == "" || len(name) > maxText || math.IsNaN(value) || math.IsInf(value, 0) {
 		return v, false
@@ -107,9 +107,8 @@ func Value(name string, value float64, at time.Time, own, others map[string]stri
 // maxText limits names and tags, in bytes, as the protocol does.
 const maxText = 255
 
-// parseTime parses a number of time units since 1970; perSecond is the number of units in a second, such as 1000 for
-// milliseconds. A number outside of the years 1970 to 6429, such as -1, is the zero time: the value then has the time
-// of the run.
+// parseTime parses a time since 1970, in units of which perSecond make a second, such as 1000 for milliseconds. A
+// number outside of the years 1970 to 6429, such as -1, is the zero time: the value then has the time of the run.
 func parseTime(text string, perSecond float64) (at time.Time, ok bool) {
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.IsNaN(n) {
@@ -136,7 +135,7 @@ func Judge(status model.Status, values []model.Value, thresholds []model.Thresho
 	return status, lines
 }
 
-// worseStatus reports whether a is worse than b in the order OK, WARNING, UNKNOWN, CRITICAL.
+// worseStatus reports whether status a is worse than status b, in the order OK, WARNING, UNKNOWN, CRITICAL
 func worseStatus(a, b model.Status) bool {
 	rank := [4]int{model.Warning: 1, model.Unknown: 2, model.Critical: 3}
 	return rank[a&3] > rank[b&3]

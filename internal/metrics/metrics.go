@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
-// Journal has the metrics of one log.
+// Journal has the metrics of one journal (an append-only log)
 type Journal struct {
 	reg                              prometheus.Registerer
 	labels                           prometheus.Labels
@@ -20,8 +20,8 @@ type Journal struct {
 	entryBytes, signalBytes          prometheus.Histogram
 }
 
-// NewJournal registers the metrics of the log with this name; pass its Committed to journal.Options and call Open
-// when the log is open.
+// NewJournal registers the metrics of a journal with this name; later, pass its Committed to journal.Options and call
+// Open
 func NewJournal(reg prometheus.Registerer, name string) *Journal {
 	j := &Journal{reg: reg, labels: prometheus.Labels{"log": name}}
 	histogram := func(name, help string, buckets []float64) prometheus.Histogram {
@@ -54,7 +54,7 @@ func (j *Journal) Committed(c journal.CommitStats) {
 	}
 }
 
-// Open adds the counters and gauges of the opened log, which are read at each scrape.
+// Open adds the counters and gauges of the opened journal, which are read at each scrape
 func (j *Journal) Open(log journal.Journal) {
 	counter := func(name, help string, of func(journal.Stats) uint64) {
 		j.reg.MustRegister(prometheus.NewCounterFunc(
@@ -81,7 +81,7 @@ func (j *Journal) Open(log journal.Journal) {
 	})
 }
 
-// Queues is a prometheus.Collector of the queues in a registry.
+// Queues is a prometheus.Collector of the depth, capacity and overflow of all registered queues
 type Queues struct{ Of *queue.Registry }
 
 var (

@@ -61,7 +61,7 @@ func (b *AssetBuild) Matches(facts map[string]string) bool {
 		(is(b.DistributionVersion, "distributionVersion") || strings.HasPrefix(version, b.DistributionVersion+"."))
 }
 
-// Platform describes the machines for which the build is made, such as linux amd64
+// Platform describes the machines for which this archive is built, such as linux amd64
 func (b *AssetBuild) Platform() string {
 	text := strings.Join(strings.Fields(b.OS+" "+b.Arch+" "+b.Distribution+" "+b.DistributionVersion), " ")
 	if text == "" {
@@ -70,19 +70,20 @@ func (b *AssetBuild) Platform() string {
 	return text
 }
 
-// AssetDir is the extracted folder of an Asset for a command.
+// AssetDir has the name of an Asset and the local folder into which its archive was extracted
 type AssetDir struct {
 	Name string // as it was named; its variable NAME_PATH is called after it
 	Dir  string
 }
 
-// assetPathVariables maps list variables such as PATH to the folder in an asset that is put in front.
+// assetPathVariables returns the list variables, such as PATH, with the folder of an asset that is prepended to each
 func assetPathVariables() map[string]string {
 	return map[string]string{"PATH": "bin", "LD_LIBRARY_PATH": "lib", "CPATH": "include"}
 }
 
-// AssetEnvironment returns the environment of a command: inherited variables, its own, and PATH-like ones with its
-// assets' folders. A list of folders in own replaces the inherited list; the folders of assets come before either.
+// AssetEnvironment returns the environment of a command: inherited and declared variables, with the folders of its
+// assets prepended to PATH and similar lists. A list of folders in own replaces the inherited list; the folders of
+// assets come before either.
 func AssetEnvironment(inherited []string, own map[string]string, assets []AssetDir) []string {
 	lists := assetPathVariables()
 	before := map[string]string{}
@@ -133,7 +134,7 @@ func AssetVariable(name string) string {
 	}, strings.ToUpper(name)) + "_PATH"
 }
 
-// SelectBuild returns the first build for a machine with these facts; nil: none.
+// SelectBuild returns the first archive of an Asset for a machine with these facts; nil: none
 func SelectBuild(builds []AssetBuild, facts map[string]string) *AssetBuild {
 	for i := range builds {
 		if builds[i].Matches(facts) {
@@ -143,7 +144,7 @@ func SelectBuild(builds []AssetBuild, facts map[string]string) *AssetBuild {
 	return nil
 }
 
-// MissingBuildError returns the error about an asset without a build for a machine with these facts. whose names the
+// MissingBuildError returns the error that an Asset has no archive for a machine with these facts. whose names the
 // machine in the message: this machine.
 func MissingBuildError(name, whose string, facts map[string]string) error {
 	machine := AssetBuild{OS: facts["os"], Arch: facts["arch"], Distribution: facts["distribution"], DistributionVersion: facts["distributionVersion"]}

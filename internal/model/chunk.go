@@ -5,16 +5,16 @@ import "time"
 // MaxSpoolAge bounds how long an agent keeps a result that no server has acknowledged.
 const MaxSpoolAge = 7 * 24 * time.Hour
 
-// ChunkKind is the kind of a compiled definition that agents receive, such as a check. It is part of the wire and of
-// stored chunks.
+// ChunkKind is the kind of a chunk (a compiled definition that agents receive), such as a check. It is part of the
+// wire and of stored chunks.
 type ChunkKind uint32
 
 // ChunkCheck is the kind of chunks that tell an agent to run a check.
 const ChunkCheck ChunkKind = 1
 
-// Chunk is the compiled definition of a unit, such as a check, that agents receive. Chunks of all kinds have the same
-// header; Kind tells the type of the body. Chunks are content-addressed, shared by every node that has them,
-// immutable once sealed, and kept while the journal, a snapshot or a spool can name them.
+// Chunk is the compiled definition of a check or template that agents receive, with an id and a hash. Chunks of all
+// kinds have the same header; Kind tells the type of the body. Chunks are content-addressed, shared by every node
+// that has them, immutable once sealed, and kept while the journal, a snapshot or a spool can name them.
 type Chunk struct {
 	ID        ChunkID
 	Hash      [16]byte // first half of SHA-256 of the encoded chunk (wire.AppendChunk)
@@ -25,7 +25,7 @@ type Chunk struct {
 	body      any         // *CheckChunk, or the encoded body ([]byte) of a kind that this build does not know
 }
 
-// AsCheck returns the chunk's body if the chunk is a compiled check, else nil
+// AsCheck returns the compiled check that the chunk contains; nil: the chunk is nil or of another kind
 func (c *Chunk) AsCheck() *CheckChunk {
 	if c == nil {
 		return nil
@@ -34,19 +34,19 @@ func (c *Chunk) AsCheck() *CheckChunk {
 	return check
 }
 
-// Body returns the body that Seal has set.
+// Body returns the compiled check or template that Seal has stored in the chunk
 func (c *Chunk) Body() any { return c.body }
 
-// Seal sets the kind and body of the chunk, and returns the chunk. The compiler or decoder of the kind calls it once,
-// before other code reads the chunk.
+// Seal stores the kind and the compiled content in the chunk, which must not change afterwards, and returns the
+// chunk. The compiler or decoder of the kind calls it once, before other code reads the chunk.
 func (c *Chunk) Seal(kind ChunkKind, body any) *Chunk {
 	c.Kind, c.body = kind, body
 	return c
 }
 
-// CheckChunk is the compiled form of a check: everything that the agent needs to run it and the reducer to judge its
-// results. Its Unit is the CheckID. It has more than 25 fields because it mirrors the message CheckChunk of the
-// protocol, field by field: the codec is generated from that.
+// CheckChunk is a compiled check, with everything that agents need to run it and the server needs to derive events
+// from its results. Its Unit is the CheckID. It has more than 25 fields because it mirrors the message CheckChunk of
+// the protocol, field by field: the codec is generated from that.
 type CheckChunk struct {
 	Chunk
 
@@ -89,20 +89,20 @@ type CheckChunk struct {
 	Pipelines []string // imported from Sensu; they get every event
 }
 
-// Seal wraps the compiled check in a chunk and returns the chunk
+// Seal stores the compiled check as the content of its chunk and returns the chunk
 func (c *CheckChunk) Seal() *Chunk { return c.Chunk.Seal(ChunkCheck, c) }
 
 // OutputDiscarded is the text of a result whose output DiscardOutput has dropped.
 const OutputDiscarded = "(output discarded)"
 
-// ChunkAsset is an Asset in the compiled form of a check, with all builds. It leaves out the address (URL) that the
-// server fetched the archive from.
+// ChunkAsset is an Asset in a compiled check, with all its archives. It leaves out the address (URL) that the server
+// fetched the archive from.
 type ChunkAsset struct {
 	Name   string
 	Builds []AssetBuild
 }
 
-// Span is a calendar with its time zone, in the form for agents.
+// Span is a calendar with its time zone, in a compiled check for agents
 type Span struct {
 	Zone  string // empty: UTC
 	Spans []WindowSpan

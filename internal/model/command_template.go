@@ -19,8 +19,8 @@ type FieldError struct {
 func (e *FieldError) Error() string { return e.Field + ", " + e.Err.Error() }
 func (e *FieldError) Unwrap() error { return e.Err }
 
-// CommandTemplate is a command with its arguments and environment as parsed templates. It is parsed once per chunk
-// and expanded once per assignment.
+// CommandTemplate has the parsed templates of a command, its arguments and its environment. It is parsed once per
+// chunk and expanded once per assignment.
 type CommandTemplate struct {
 	line  lineTemplate
 	probe string
@@ -37,7 +37,7 @@ type CommandTemplate struct {
 	bounds     map[string]*Template // by their text
 }
 
-// TemplateTexts has the texts of a check or handler that may contain template variables.
+// TemplateTexts has the texts of a command or probe that may contain template variables
 type TemplateTexts struct {
 	Command *Command // exactly one of Command and Probe
 	Probe   *Probe
@@ -55,7 +55,7 @@ func (s *CheckSpec) TemplateTexts() TemplateTexts {
 	return TemplateTexts{Command: s.Command, Probe: s.Probe, Env: s.Env, RunAs: s.RunAs, Stdin: s.Stdin, Hooks: s.Hooks, Tags: s.Metrics.templateTags(), Bounds: s.Thresholds, Sensu: s.Sensu}
 }
 
-// TemplateTexts returns the texts of the chunk that may contain template variables.
+// TemplateTexts returns the texts of the compiled check that may contain template variables
 func (c *CheckChunk) TemplateTexts() TemplateTexts {
 	return TemplateTexts{Command: c.Command, Probe: c.Probe, Env: c.Env, RunAs: c.RunAs, Stdin: c.Stdin, Hooks: c.Hooks, Tags: c.Metrics.templateTags(), Bounds: c.Thresholds, Sensu: c.Sensu}
 }
@@ -158,18 +158,18 @@ func (x TemplateTexts) Parse() (*CommandTemplate, error) {
 	return t, nil
 }
 
-// Template parses the template variables in the chunk's texts.
+// Template parses the template variables in the texts of the compiled check
 func (c *CheckChunk) Template() (*CommandTemplate, error) { return c.TemplateTexts().Parse() }
 
 // Names returns the sorted names of the properties in the template.
 func (t *CommandTemplate) Names() []string { return t.names }
 
-// Reads reports whether a token names a key of the entity, such as a label.
+// Reads reports whether a token of Sensu in the command's texts reads this key of the node's entity, such as a label
 func (t *CommandTemplate) Reads(key string) bool {
 	return slices.ContainsFunc(t.all, func(t *Template) bool { return t.sensu != nil && t.sensu.reads(key) })
 }
 
-// Unexpanded returns the command of the chunk with its variables as they stand.
+// Unexpanded returns the command of the compiled check with its template variables unreplaced
 func (c *CheckChunk) Unexpanded() ExpandedCommand {
 	out := ExpandedCommand{RunAs: c.RunAs, Stdin: c.Stdin, Env: maps.Clone(c.Env), Tags: c.Metrics.templateTags(), Thresholds: c.Thresholds}
 	switch {

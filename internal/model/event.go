@@ -11,8 +11,8 @@ import (
 // HistoryDepth is the number of latest statuses that an event keeps.
 const HistoryDepth = 21
 
-// Event is the present state of one check on one node. It has more than 25 fields because it is one flat JSON object that
-// people, scripts and message templates read by these names.
+// Event is the present state of one check (or trigger) on one node. It has more than 25 fields because it is one flat
+// JSON object that people, scripts and message templates read by these names.
 type Event struct {
 	// Subject.
 	Namespace string  `json:"namespace"`
@@ -53,8 +53,8 @@ type Event struct {
 	Values  []Value      `json:"values,omitempty"`  // values of the last result; only in API answers about one event
 }
 
-// StreamID is the id of one agent's numbered sequence of signals, drawn at random by the agent's spool. Text and JSON
-// have 16 hexadecimal digits: many JSON readers round numbers of 64 bits.
+// StreamID is the random id of one agent's numbered sequence of results and other signals, which the agent's spool
+// created. Text and JSON have 16 hexadecimal digits: many JSON readers round numbers of 64 bits.
 type StreamID uint64
 
 func (s StreamID) String() string { return fmt.Sprintf("%016x", uint64(s)) }
@@ -95,7 +95,7 @@ type Ack struct {
 	Until time.Time `json:"until,omitzero"` // zero: until the problem ends
 }
 
-// Active reports whether the acknowledgement is valid at the time now
+// Active reports whether the acknowledgement exists and has not expired at the time now
 func (a *Ack) Active(now time.Time) bool {
 	return a != nil && (a.Until.IsZero() || now.Before(a.Until))
 }
@@ -145,7 +145,7 @@ func equalFold(a, b string) bool {
 	return true
 }
 
-// Severity is how bad a status is for people, on one scale for all problem sources.
+// Severity says how bad a status is for people, on one scale for checks, triggers and all other problem sources
 type Severity uint8
 
 const (
@@ -192,8 +192,8 @@ func ParseSeverity(text string) (Severity, bool) {
 // SeverityNames returns the names of all severities, lowest first.
 func SeverityNames() []string { return severityNames[:] }
 
-// SourceKind is the kind of a problem source, such as a check. History stores its numbers: a number is never reused for
-// another kind.
+// SourceKind is the kind of a problem source (the thing that a problem is about), such as a check or a trigger.
+// History stores its numbers: a number is never reused for another kind.
 type SourceKind uint8
 
 // SourceCheck is a check: results of agents, keepalives and the server's own events.
@@ -208,7 +208,7 @@ var sourceNames = [...]string{SourceCheck: "check", SourceTrigger: "trigger"}
 // unnamedSource is the prefix of the text for a kind that this release does not know.
 const unnamedSource = "source-"
 
-// String returns the kind as its word, such as check.
+// String returns the name of the kind, such as check
 func (k SourceKind) String() string {
 	if int(k) < len(sourceNames) {
 		return sourceNames[k]
@@ -216,7 +216,7 @@ func (k SourceKind) String() string {
 	return unnamedSource + strconv.Itoa(int(k))
 }
 
-// Label formats a problem source for people: a check by name alone, any other with its kind before the name.
+// Label formats the name of a problem source for people: a check as NAME, any other source as KIND NAME
 func (k SourceKind) Label(name string) string {
 	if k == SourceCheck || name == "" {
 		return name
@@ -224,7 +224,7 @@ func (k SourceKind) Label(name string) string {
 	return k.String() + " " + name
 }
 
-// ParseSourceKind returns the kind of problem source with this word.
+// ParseSourceKind returns the kind of problem source with this name, such as check
 func ParseSourceKind(text string) (SourceKind, error) {
 	if k := slices.Index(sourceNames[:], text); k >= 0 {
 		return SourceKind(k), nil
@@ -237,18 +237,18 @@ func ParseSourceKind(text string) (SourceKind, error) {
 	return 0, Errorf(Invalid, "unknown kind of problem source %q", text).WithHint("write %s", strings.Join(sourceNames[:], " or "))
 }
 
-// MarshalText encodes the kind as its word.
+// MarshalText encodes the kind as its name, such as check
 func (k SourceKind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
-// UnmarshalText decodes the word of a kind.
+// UnmarshalText decodes the name of a kind, such as check
 func (k *SourceKind) UnmarshalText(text []byte) (err error) {
 	*k, err = ParseSourceKind(string(text))
 	return err
 }
 
-// Source identifies the subject of a problem on its node: kind, id and instance. ID is an id of the kind (for a check
-// the CheckID). Instance tells several failures of one source on one node apart (a file system, an interface, an
-// index), and is empty for checks. The directory holds the name of the source.
+// Source identifies the source of a problem on its node (such as a check) by kind, id and instance. ID is an id of
+// the kind (for a check the CheckID). Instance tells several failures of one source on one node apart (a file system,
+// an interface, an index), and is empty for checks. The directory holds the name of the source.
 type Source struct {
 	Kind     SourceKind `json:"kind"`
 	ID       uint32     `json:"id"`
@@ -271,7 +271,7 @@ func (s Source) Check() CheckID {
 	return CheckID(s.ID)
 }
 
-// Title formats the name of a source for people, so that it can be pasted: the name of a check, or TEMPLATE:TRIGGER.
+// Title formats the name of a problem source as commands accept it: NAME for a check, TEMPLATE:TRIGGER for a trigger
 func (s Source) Title(name string) string {
 	if s.Instance == "" {
 		return name
@@ -279,18 +279,18 @@ func (s Source) Title(name string) string {
 	return name + ":" + s.Instance
 }
 
-// PlaceholderName returns a name such as check-1234 for a problem source that the directory no longer knows.
+// PlaceholderName returns a name such as check-1234 for a problem source whose name is no longer known
 func (s Source) PlaceholderName() string { return fmt.Sprintf("%s-%d", s.Kind, s.ID) }
 
-// ResultDigest is a 32-bit digest of the numbers of all applied results in order, to detect lost or repeated ones.
-// Zero: no result. Snapshots hold it (docs/snapshot-format.md), so the function must not change.
+// ResultDigest is a 32-bit digest of the sequence numbers of all applied results in order, to detect lost or repeated
+// results. Zero: no result. Snapshots hold it (docs/snapshot-format.md), so the function must not change.
 type ResultDigest uint32
 
 // orderStep is the factor of the digest. It is odd, so that no bit of an older result is lost, and 3 modulo 8, so that
 // its powers modulo 2^32 repeat as late as possible.
 const orderStep ResultDigest = 0x9e3779b3
 
-// Append returns the digest that also includes one more result, with this stream and number
+// Append returns the digest after one more result, which is identified by its agent's stream id and its number
 func (o ResultDigest) Append(stream, number uint64) ResultDigest {
 	x := (stream ^ number) + 0x9e3779b97f4a7c15
 	x = (x ^ x>>32) * 0xd6e8feb86659fd93
@@ -298,9 +298,8 @@ func (o ResultDigest) Append(stream, number uint64) ResultDigest {
 	return o*orderStep + ResultDigest(x>>32)
 }
 
-// Prepend returns the digest of a list of results that starts with those of the digest others and ends with the
-// results of this digest. So the digest of a later list can be computed first and joined with the earlier list
-// afterwards.
+// Prepend returns the digest of two joined lists of results: first the list of the digest others, then the list of
+// this digest. So the digest of a later list can be computed first and joined with the earlier list afterwards.
 func (o ResultDigest) Prepend(others ResultDigest, these uint64) ResultDigest {
 	for step := orderStep; these > 0; these >>= 1 {
 		if these&1 > 0 {
@@ -326,7 +325,7 @@ func (o *ResultDigest) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// HookResult is the outcome of a check's hook, which ran after the check itself.
+// HookResult is the output of a check's hook, a command that ran after the check itself
 type HookResult struct {
 	Name     string   `json:"name"`
 	Status   Status   `json:"status"`
@@ -355,7 +354,7 @@ const (
 	MaxValueTags  = 32       // tags of one value
 )
 
-// RunAnswer is one piece of output of a run that a person requested on a node.
+// RunAnswer is one part of a run's output from one node, for a run that a person requested
 type RunAnswer struct {
 	Node     NodeID
 	Output   []byte

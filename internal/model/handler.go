@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// ServiceText is one text field of a handler's service, such as pagerduty.routingKey.
+// ServiceText is one text field of a handler's service, such as pagerduty.routingKey, with its value
 type ServiceText struct {
 	Field  string // pagerduty.routingKey
 	Form   string // struct tag text: fixed (no variables), url (values are escaped), or empty
@@ -18,7 +18,7 @@ type ServiceText struct {
 	Value  string
 }
 
-// mapTexts returns a deep copy of v with each text replaced by fn. v does not change.
+// mapTexts returns a deep copy of v in which fn has replaced each text. v does not change.
 func mapTexts(v reflect.Value, at ServiceText, fn func(ServiceText) string) reflect.Value {
 	out := reflect.New(v.Type()).Elem()
 	out.Set(v)
@@ -59,7 +59,7 @@ func mapTexts(v reflect.Value, at ServiceText, fn func(ServiceText) string) refl
 	return out
 }
 
-// MapTexts returns a copy of the handler in which fn has replaced each text of its service. The texts of command and
+// MapTexts returns a copy of the handler with fn applied to each text of its service. The texts of command and
 // webhook stay. It does not change s.
 func (s *HandlerSpec) MapTexts(fn func(ServiceText) string) *HandlerSpec {
 	out := *s
@@ -74,13 +74,13 @@ func (s *HandlerSpec) MapTexts(fn func(ServiceText) string) *HandlerSpec {
 	return &out
 }
 
-// HandlerService describes one service that a handler may use, such as pagerduty or email.
+// HandlerService describes one service that a handler can use, such as pagerduty or email
 type HandlerService struct {
 	Name  string // name of its field in the spec
 	index []int
 }
 
-// HandlerServices returns all services of handlers, in the order of HandlerSpec.
+// HandlerServices returns all services that handlers can use, in the order of the fields in HandlerSpec
 func HandlerServices() (list []HandlerService) {
 	t := reflect.TypeFor[HandlerSpec]()
 	for i := range t.NumField() {
@@ -91,7 +91,7 @@ func HandlerServices() (list []HandlerService) {
 	return list
 }
 
-// Services returns the services that the handler sets; a valid handler sets one.
+// Services returns the names of the services that the handler configures; a valid handler has one
 func (s *HandlerSpec) Services() (kinds []string) {
 	for _, k := range HandlerServices() {
 		if !reflect.ValueOf(s).Elem().FieldByIndex(k.index).IsNil() {
@@ -223,8 +223,8 @@ func (s *HandlerSpec) NamedSecrets() (list []NamedSecret) {
 	return append(list, namedSecretsOf(s.Secrets)...)
 }
 
-// QualifyReferences changes references to Secrets and Assets to the form NAMESPACE/NAME, so that they can be resolved
-// without the handler's namespace
+// QualifyReferences adds the namespace to the handler's references to Secrets and Assets (NAMESPACE/NAME), so that
+// other code can resolve them
 func (s *HandlerSpec) QualifyReferences(namespace string) {
 	whole := func(ref string) string { return QualifyRef(namespace, ref) }
 	for i, name := range s.Assets {
@@ -241,7 +241,7 @@ func (s *HandlerSpec) QualifyReferences(namespace string) {
 
 // The following functions handle Secrets in the environment of commands that the server runs, of handlers and mutators.
 
-// namedSecretsOf returns the references of a command to Secrets.
+// namedSecretsOf returns the references to Secrets in a command's environment
 func namedSecretsOf(secrets []CommandSecret) (list []NamedSecret) {
 	for i, one := range secrets {
 		list = append(list, NamedSecret{fmt.Sprintf("secrets[%d].secret", i), one.Secret})
@@ -249,8 +249,8 @@ func namedSecretsOf(secrets []CommandSecret) (list []NamedSecret) {
 	return list
 }
 
-// qualifySecrets returns secrets with references as NAMESPACE/NAME, because the code that runs a command does not
-// know the namespace.
+// qualifySecrets returns a command's secrets with references as NAMESPACE/NAME, because code that runs commands does
+// not know their namespace
 func qualifySecrets(namespace string, secrets []CommandSecret) []CommandSecret {
 	whole := slices.Clone(secrets)
 	for i := range whole {
@@ -278,7 +278,7 @@ func environmentWithSecrets(env map[string]string, secrets []CommandSecret, read
 	return all, nil
 }
 
-// environmentValues returns the values of environment variables, which no output may show.
+// environmentValues returns the values of environment variables, so that no output shows them
 func environmentValues(env map[string]string) (hidden []string) {
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		if env[name] != "" {
@@ -291,8 +291,8 @@ func environmentValues(env map[string]string) (hidden []string) {
 // NamedSecrets returns all references of the mutator to Secrets.
 func (s *MutatorSpec) NamedSecrets() []NamedSecret { return namedSecretsOf(s.Secrets) }
 
-// QualifyReferences changes references to Secrets and Assets to the form NAMESPACE/NAME, so that they can be resolved
-// without the mutator's namespace. It does not change s.
+// QualifyReferences adds the namespace to the mutator's references to Secrets and Assets (NAMESPACE/NAME), so that
+// other code can resolve them. It does not change s.
 func (s *MutatorSpec) QualifyReferences(namespace string) *MutatorSpec {
 	out := *s
 	out.Assets, out.Secrets = slices.Clone(s.Assets), qualifySecrets(namespace, s.Secrets)
@@ -312,8 +312,8 @@ func (s *MutatorSpec) Reveal(read func(Secret) (string, error)) (out *MutatorSpe
 	return &with, environmentValues(with.Env), nil
 }
 
-// ProblemService returns the name of the handler's service if it accepts only problems that open and close, such as
-// PagerDuty; empty: any message. Empty: any message is accepted.
+// ProblemService returns the name of the handler's service if it accepts only problems (not other messages), such as
+// PagerDuty; empty: it accepts any message. Empty: any message is accepted.
 func (s *HandlerSpec) ProblemService() string {
 	switch {
 	case s.PagerDuty != nil:

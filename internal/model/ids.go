@@ -11,15 +11,15 @@ import (
 // The intent store gives each numeric id once and never again. The wire protocol, the journal and snapshots hold ids;
 // only intent holds the names. Zero means none.
 type (
-	// NodeID is the id of a node, for its whole life.
+	// NodeID is the id of a node, which never changes
 	NodeID uint32
-	// UnitID is the id of a resource that the server assigns to nodes, such as a check. It survives edits of the unit.
-	// All kinds of units must draw from one sequence.
+	// UnitID is the id of a resource that the server assigns to nodes (a unit), such as a check. It survives edits of the
+	// unit. All kinds of units must draw from one sequence.
 	UnitID uint32
 	// CheckID is the id of a check
 	CheckID = UnitID
-	// ChunkID is the id of a compiled definition (see Chunk): each edit that changes execution or judgement makes a new
-	// one.
+	// ChunkID is the id of a compiled definition (see Chunk): an edit that changes how a check runs or how its results
+	// become events creates a new one
 	ChunkID uint32
 	// NamespaceID is the id of a namespace.
 	NamespaceID uint32
@@ -110,16 +110,17 @@ func BuiltinCheck(name string) CheckID {
 	return 0
 }
 
-// IsServerCheck reports whether a built-in check has events on the server's own node only.
+// IsServerCheck reports whether a built-in check has events only on the node of the server itself
 func IsServerCheck(id CheckID) bool { return strings.HasPrefix(BuiltinCheckName(id), "muster-") }
 
 // firstBuiltinChunk is the first id of built-in chunks, far above all ids that the intent store gives.
 const firstBuiltinChunk ChunkID = 0xffff0000
 
-// BuiltinChunk returns the chunk id of a built-in check.
+// BuiltinChunk returns the id of the compiled definition of a built-in check
 func BuiltinChunk(check CheckID) ChunkID { return firstBuiltinChunk + ChunkID(check) }
 
-// BuiltinChunkOf returns the chunk of a built-in check by its chunk id; nil: any other id. The caller owns the chunk.
+// BuiltinChunkOf returns the compiled definition of the built-in check with this chunk id; nil: the id is not of a
+// built-in check. The caller owns the chunk.
 func BuiltinChunkOf(id ChunkID) *CheckChunk {
 	if id < firstBuiltinChunk {
 		return nil

@@ -19,8 +19,8 @@ const (
 	DefaultReconnectGrace   = 90 * time.Second
 )
 
-// MaxConnections returns the number of connections that a server accepts if its process may open this many files, at
-// least one. Journal, stores, snapshots and handlers' commands need the rest.
+// MaxConnections returns how many connections a server accepts (at least one) if the system lets its process open
+// this many files. Journal, stores, snapshots and handlers' commands need the rest.
 func MaxConnections(files int) int { return max(files-min(max(files/8, 64), 1024), 1) }
 
 // SourceLabel is the label of passive checks that were created for incoming results; its value names their origin.

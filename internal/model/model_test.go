@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestBuiltinChecksAndChunksHaveNames converts ids of built-in checks to names and chunks and back.
+// TestBuiltinChecksAndChunksHaveNames converts the ids of built-in checks to names and to compiled definitions, and
+// back
 func TestBuiltinChecksAndChunksHaveNames(t *testing.T) {
 	for _, id := range []CheckID{KeepaliveCheck, SessionsCheck, JournalCheck, HistoryCheck, IdentityCheck, WatchdogCheck, StreamsCheck, LimitsCheck, MetricsCheck, FilesCheck} {
 		name := BuiltinCheckName(id)
@@ -25,7 +26,8 @@ func TestBuiltinChecksAndChunksHaveNames(t *testing.T) {
 	}
 }
 
-// Each class of errors has an HTTP status and an exit code that no other class has
+// TestEveryClassHasItsOwnStatusAndExitCode expects each class of errors to have an HTTP status and an exit code of
+// its own
 func TestEveryClassHasItsOwnStatusAndExitCode(t *testing.T) {
 	status, exit := map[int]bool{}, map[int]bool{}
 	for i := range classes {
@@ -122,7 +124,8 @@ func TestSizeForPeople(t *testing.T) {
 	}
 }
 
-// The folders of assets come first in lists such as PATH, and a declared variable replaces the inherited one.
+// TestAssetEnvironment expects that the folders of assets come first in lists such as PATH, and that a declared
+// variable replaces an inherited one
 func TestAssetEnvironment(t *testing.T) {
 	inherited := []string{"PATH=/bin", "HOME=/root", "CPATH=/usr/include"}
 	own := map[string]string{"LD_LIBRARY_PATH": "/opt/lib", "A": "b", "PATH": "/opt/bin"}
@@ -146,7 +149,7 @@ func TestAssetEnvironment(t *testing.T) {
 	}
 }
 
-// digestOf returns the digest of results with these numbers of one stream.
+// digestOf returns the digest of results of one stream (an agent's numbered sequence) with these numbers
 func digestOf(numbers []uint64) (o ResultDigest) {
 	for _, n := range numbers {
 		o = o.Append(0xaabb, n)
@@ -168,7 +171,8 @@ func TestResultDigestIsStable(t *testing.T) {
 	}
 }
 
-// The digest detects lists of results that are wrong although their count and last number are right.
+// TestResultDigestSeparatesLists swaps, drops and repeats results in random lists, and expects each changed list to
+// have another digest
 func TestResultDigestSeparatesLists(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 20_000 {

@@ -40,7 +40,7 @@ func CleanName(text string) string {
 	return strings.Trim(clean, "._-")
 }
 
-// EntityName returns the name in Sensu of a node, which may have capitals.
+// EntityName returns the name that a node has as an entity in Sensu, which may contain capitals
 func EntityName(meta Metadata, spec *NodeSpec) string {
 	for _, original := range [...]string{spec.Facts["sensuEntity"], meta.DisplayName} {
 		if CleanName(original) == meta.Name {
@@ -137,7 +137,7 @@ func Nearest(word string, candidates []string) string {
 // maxTyped bounds a typed word, in bytes.
 const maxTyped = 100
 
-// editDistance returns the Levenshtein distance in bytes; two exchanged neighbours count as one edit.
+// editDistance returns the Levenshtein distance in bytes, where the exchange of two adjacent bytes counts as one edit
 func editDistance(a, b string) int {
 	row, above := make([]int, len(b)+1), make([]int, len(b)+1) // above: the row two rows before the new one
 	for j := range row {

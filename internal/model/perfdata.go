@@ -216,7 +216,7 @@ func parseNumber(text []byte) (float64, error) {
 	return v, nil
 }
 
-// Append appends the datum to dst in Nagios' form.
+// Append appends the performance datum to dst in the syntax of Nagios
 func (d Perfdatum) Append(dst []byte) []byte {
 	if bytes.ContainsAny([]byte(d.Label), " \t\r\n'=|") {
 		dst = append(dst, '\'')
@@ -261,7 +261,7 @@ func (d Perfdatum) Append(dst []byte) []byte {
 // appendNumber appends a number without exponent.
 func appendNumber(dst []byte, v float64) []byte { return strconv.AppendFloat(dst, v, 'f', -1, 64) }
 
-// Range is a threshold by the Nagios convention: a value outside Start … End alerts; with Inside, a value within.
+// Range is a Nagios threshold: a value outside Start … End raises an alert or, if Inside is true, a value within
 type Range struct {
 	Start, End float64 // may be infinite
 	Inside     bool
@@ -310,7 +310,7 @@ func ParseRange(text string) (Range, error) {
 	return r, nil
 }
 
-// Violates reports whether a value violates the threshold, so that the check alerts
+// Violates reports whether a value is outside the allowed range, so that the check raises an alert
 func (r Range) Violates(v float64) bool {
 	within := v >= r.Start && v <= r.End
 	return within == r.Inside
@@ -318,7 +318,7 @@ func (r Range) Violates(v float64) bool {
 
 func (r Range) String() string { return string(r.append(nil)) }
 
-// append appends the range in Nagios' form.
+// append appends the threshold to dst in the syntax of Nagios
 func (r Range) append(dst []byte) []byte {
 	if r.Inside {
 		dst = append(dst, '@')

@@ -34,7 +34,7 @@ func TestParseOutputGolden(t *testing.T) {
 	}
 }
 
-// TestParseRangeFollowsNagios parses Nagios thresholds and expects which values alert.
+// TestParseRangeFollowsNagios parses Nagios thresholds and compares which values raise an alert
 func TestParseRangeFollowsNagios(t *testing.T) {
 	for _, c := range []struct {
 		text       string

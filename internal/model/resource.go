@@ -405,7 +405,7 @@ func (b *Bounds) MinText() string { return boundText(b.Min, b.MinToken) }
 // MaxText returns the largest good value as text; empty: there is none.
 func (b *Bounds) MaxText() string { return boundText(b.Max, b.MaxToken) }
 
-// boundText returns a number, or the token in its place, as text.
+// boundText returns a bound of a threshold as text: the number, or the template token that stands for it
 func boundText(n *float64, token string) string {
 	if n == nil {
 		return token

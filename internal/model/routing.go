@@ -72,7 +72,7 @@ type RouteRate struct {
 	Per Duration `json:"per,omitempty"`
 }
 
-// Period returns the time in which messages count for the rate.
+// Period returns the length of the time window in which the rate limit counts messages
 func (r *RouteRate) Period() time.Duration { return time.Duration(cmp.Or(r.Per, Duration(time.Hour))) }
 
 // String formats the rate for people: 10 messages in 1h.

@@ -56,8 +56,8 @@ type CommandSecret struct {
 	Secret string `json:"secret"`
 }
 
-// ChunkSecret is a secret in the compiled form of a check: its place on the node, or the name to request from the
-// server.
+// ChunkSecret is a secret in a compiled check: its location on the node, or the name by which the agent requests it
+// from the server
 type ChunkSecret struct {
 	Env       string
 	Name      string // of the Secret: NAMESPACE/NAME
@@ -119,7 +119,7 @@ func CheckSecretValue(value string) error {
 	return nil
 }
 
-// SecretOfFile returns the value in a secret file, without the line break at its end.
+// SecretOfFile returns the secret value in the content of a file, without the line break at its end
 func SecretOfFile(data []byte) string { return strings.TrimRight(string(data), "\r\n") }
 
 // MarshalJSON encodes the text of the secret, or an object with its source.

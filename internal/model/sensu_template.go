@@ -28,13 +28,14 @@ const RedactedValue = "REDACTED"
 // maxExpansion bounds an expanded text, in bytes.
 const maxExpansion = 1 << 20
 
-// sensuTokens is a text with tokens of Sensu, such as {{ .labels.x | default "y" }}: a template of Go over an entity.
+// sensuTokens is a parsed text with Sensu's tokens, such as {{ .labels.x | default "y" }}: a Go template that is
+// executed with the node's entity
 type sensuTokens struct {
 	source string
 	tree   *template.Template
 }
 
-// sensuFunctions returns the functions of Sensu's tokens beside the functions of Go templates.
+// sensuFunctions returns the functions that Sensu's tokens have in addition to the functions of Go templates
 func sensuFunctions() template.FuncMap {
 	return template.FuncMap{
 		"assetPath": func(asset string) string { return AssetVariable(CleanName(asset)) },
@@ -65,7 +66,7 @@ func ParseSensuTemplate(text string) (*Template, error) {
 	return &Template{sensu: &sensuTokens{source: text, tree: tree}, names: []string{EntityProperty}}, nil
 }
 
-// expand runs the template over the entity in EntityProperty.
+// expand executes the template with the node's Sensu entity, which is the value of EntityProperty
 func (s *sensuTokens) expand(values PropertyValues) (string, error) {
 	raw, conflict, ok := values(EntityProperty)
 	if !ok || conflict != "" {
@@ -109,12 +110,12 @@ func RedactedTokenError(field, key string) error {
 	return fmt.Errorf("token .%s.%s is redacted (setting redact of the agent): the value stays on the machine, so the command does not run without it; declare it as a Secret and name that in the check's secrets (muster explain secret)", field, key)
 }
 
-// reads reports whether the template names a key, as .labels.KEY or "KEY".
+// reads reports whether the template refers to this key, as .labels.KEY or "KEY"
 func (s *sensuTokens) reads(key string) bool {
 	return slices.ContainsFunc(s.tree.Templates(), func(t *template.Template) bool { return namesKey(t.Root, key) })
 }
 
-// namesKey reports whether a node of a template names a key.
+// namesKey reports whether a node of a template's syntax tree refers to this key
 func namesKey(node parse.Node, key string) bool {
 	var list []parse.Node
 	switch n := node.(type) {
@@ -153,6 +154,7 @@ func namesKey(node parse.Node, key string) bool {
 // boundedBuffer is a buffer that refuses more than maxExpansion bytes.
 type boundedBuffer struct{ bytes.Buffer }
 
+// Write implements io.Writer: it fails if the text would exceed maxExpansion bytes
 func (b *boundedBuffer) Write(p []byte) (int, error) {
 	if b.Len()+len(p) > maxExpansion {
 		return 0, fmt.Errorf("the expanded text has more than %d bytes", maxExpansion)

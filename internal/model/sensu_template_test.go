@@ -18,7 +18,7 @@ const sensuEntity = `{"name":"Web-01","namespace":"default","entity_class":"agen
 // redactedEntity is an entity with a redacted label.
 const redactedEntity = `{"labels":{"password":"REDACTED","other":"x"}}`
 
-// expandSensu expands a text over an entity; a failure returns the error's text.
+// expandSensu expands the tokens in a text with an entity; on failure it returns the error text
 func expandSensu(entity, text string) string {
 	t, err := ParseSensuTemplate(text)
 	if err == nil {
@@ -30,8 +30,8 @@ func expandSensu(entity, text string) string {
 	return text
 }
 
-// sensuTokenExamples returns texts with tokens and their expansion over sensuEntity, as sensu-agent 6.9.2 made it; error:
-// the agent refuses the text.
+// sensuTokenExamples returns texts with tokens and their expansion by sensu-agent 6.9.2 for the entity sensuEntity;
+// "error" if that agent refuses the text
 func sensuTokenExamples(t testing.TB) (examples map[string]string) {
 	t.Helper()
 	if err := json.Unmarshal(testenv.Value(os.ReadFile("testdata/sensu-tokens.json"))(t), &examples); err != nil {
@@ -40,8 +40,8 @@ func sensuTokenExamples(t testing.TB) (examples map[string]string) {
 	return examples
 }
 
-// TestTokensOfSensuExpand checks tokens of Sensu over an entity. TestSensuAgentAgreesOnTokens compares the same texts
-// with a real agent.
+// TestTokensOfSensuExpand expands Sensu's tokens with an entity and compares the results with those of Sensu's agent.
+// TestSensuAgentAgreesOnTokens compares the same texts with a real agent.
 func TestTokensOfSensuExpand(t *testing.T) {
 	for text, want := range sensuTokenExamples(t) {
 		if got := expandSensu(sensuEntity, text); got != want && !(strings.HasPrefix(want, "error") && strings.HasPrefix(got, want)) {
@@ -62,8 +62,8 @@ func TestTokensOfSensuExpand(t *testing.T) {
 	}
 }
 
-// TestThresholdTokensExpand checks that thresholds with tokens get numbers, and that a token without a number is an
-// error.
+// TestThresholdTokensExpand expands tokens in thresholds: each becomes a number, and a token whose value is not a
+// number is an error
 func TestThresholdTokensExpand(t *testing.T) {
 	lowest := 1.5
 	c := &CheckChunk{Sensu: true, Command: &Command{Shell: "x"}, Metrics: &Metrics{Format: "nagios", Tags: map[string]string{"host": "{{ .name }}"}},
@@ -87,8 +87,7 @@ func TestThresholdTokensExpand(t *testing.T) {
 	}
 }
 
-// FuzzParseSensuTemplate checks that no text makes the parser of tokens panic, and that a text without braces stands for
-// itself.
+// FuzzParseSensuTemplate parses random texts and expects no panic, and that a text without braces expands to itself
 func FuzzParseSensuTemplate(f *testing.F) {
 	for text := range sensuTokenExamples(f) {
 		f.Add(text)

@@ -29,7 +29,7 @@ func jsonName(f reflect.StructField) string {
 	return name
 }
 
-// KindInfo has the names of a kind: in files, in URLs and on the command line.
+// KindInfo has the names of a kind: singular, plural and short name
 type KindInfo struct {
 	Name       string // in a file: Check
 	Plural     string // in the API's paths: checks
@@ -71,7 +71,7 @@ func (h *Hook) Runs(status Status, code int) bool {
 	return false
 }
 
-// Source describes the origin of the grant: a join token with its id, or an operator's approval.
+// Source describes the origin of granted groups and labels: a join token with its id, or an operator's approval
 func (g *JoinGrant) Source() string {
 	if g.Token == "" {
 		return "operator who accepted it"
@@ -79,7 +79,7 @@ func (g *JoinGrant) Source() string {
 	return "join token " + g.Token
 }
 
-// Empty reports whether the grant contains nothing; nil is empty.
+// Empty reports whether the grant is nil or grants no group, label or lifecycle
 func (g *JoinGrant) Empty() bool {
 	return g == nil || g.Token == "" && len(g.Groups) == 0 && len(g.Labels) == 0 && g.Lifecycle == nil
 }
@@ -104,7 +104,8 @@ func (s *NodeSpec) withGrantedGroups(groups []string) []string {
 	return all
 }
 
-// EffectiveLifecycle returns the declared lifecycle, else the one of the join token; nil: the default.
+// EffectiveLifecycle returns the declared lifecycle of the node or else the one from its join token; nil: neither is
+// set
 func (s *NodeSpec) EffectiveLifecycle() *Lifecycle {
 	if s.Lifecycle == nil && s.JoinGrant != nil {
 		return s.JoinGrant.Lifecycle
@@ -112,8 +113,8 @@ func (s *NodeSpec) EffectiveLifecycle() *Lifecycle {
 	return s.Lifecycle
 }
 
-// OperatorLabels returns the labels from operators and join token; declared ones win. The caller must not change the
-// map.
+// OperatorLabels returns the labels that operators declared or that the join token granted; a declared label replaces
+// a granted one. The caller must not change the map.
 func (s *NodeSpec) OperatorLabels(meta Metadata) map[string]string {
 	if s.JoinGrant == nil || len(s.JoinGrant.Labels) == 0 {
 		return meta.Labels
@@ -141,7 +142,7 @@ func (l *Lifecycle) ForgetDelay() time.Duration {
 	return time.Duration(l.ForgetAfter)
 }
 
-// EffectiveTimes returns interval and timeout of the keepalive, with defaults for unset ones.
+// EffectiveTimes returns the interval and the timeout of the keepalive, with the defaults in place of unset ones
 func (k *Keepalive) EffectiveTimes() (interval, timeout Duration) {
 	interval, timeout = Duration(DefaultKeepalive), Duration(DefaultKeepaliveTimeout)
 	if k != nil && k.Interval > 0 {
@@ -153,8 +154,8 @@ func (k *Keepalive) EffectiveTimes() (interval, timeout Duration) {
 	return interval, timeout
 }
 
-// KeepaliveReceivers returns the handlers and pipelines of the node's keepalive; nil: none. fromAgent is true if the
-// node's agent names them: some may not exist.
+// KeepaliveReceivers returns the handlers and pipelines that get the node's keepalive event; nil: none. fromAgent is
+// true if the node's agent names them: some may not exist.
 func (s *NodeSpec) KeepaliveReceivers() (h *KeepaliveReceivers, said bool) {
 	if k := s.Keepalive; k != nil && len(k.Handlers)+len(k.Pipelines) > 0 {
 		return &KeepaliveReceivers{k.Handlers, k.Pipelines}, false
@@ -165,10 +166,10 @@ func (s *NodeSpec) KeepaliveReceivers() (h *KeepaliveReceivers, said bool) {
 	return s.AgentReceivers, true
 }
 
-// Empty reports whether no handler and no pipeline is named.
+// Empty reports whether the receivers include no handler and no pipeline
 func (h *KeepaliveReceivers) Empty() bool { return h == nil || len(h.Handlers)+len(h.Pipelines) == 0 }
 
-// Equal reports whether both name the same handlers and pipelines.
+// Equal reports whether two sets of receivers have the same handlers and pipelines
 func (h *KeepaliveReceivers) Equal(o *KeepaliveReceivers) bool {
 	if h.Empty() || o.Empty() {
 		return h.Empty() == o.Empty()

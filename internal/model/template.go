@@ -47,8 +47,8 @@ type MissingError struct {
 
 func (e *MissingError) Error() string { return fmt.Sprintf("property %q %s", e.Property, e.Reason) }
 
-// PropertyValues is a function that returns the value of a node's property as JSON, or the conflict between two
-// groups. ok is false for an unset property.
+// PropertyValues is a function that returns the value of a node's property as JSON, or an error if two groups
+// contradict each other. ok is false for an unset property.
 type PropertyValues func(name string) (value []byte, conflict string, ok bool)
 
 // ParseTemplate parses a text with {{ .props.NAME }} variables. With shell, every value will be quoted for the POSIX
@@ -86,10 +86,11 @@ func ParseTemplate(text string, shell bool) (*Template, error) {
 	return t, nil
 }
 
-// LiteralText returns a template that expands to the text, whatever braces it has.
+// LiteralText returns a template without variables, which expands to exactly this text, even if the text contains
+// braces
 func LiteralText(text string) string { return strings.ReplaceAll(text, "{{", literalBraces) }
 
-// TemplateLiteral returns the text of a template made by LiteralText.
+// TemplateLiteral returns the text from which LiteralText made the template
 func TemplateLiteral(template string) string {
 	return strings.ReplaceAll(template, literalBraces, "{{")
 }
@@ -116,8 +117,8 @@ func (t *Template) Names() []string { return t.names }
 // Expand returns the text with property values in place of its variables. The error is a *MissingError.
 func (t *Template) Expand(values PropertyValues) (string, error) { return t.expand(values, nil) }
 
-// expand returns the text with property values in place of its variables, each passed through escape (nil:
-// unchanged).
+// expand returns the text with property values in place of its variables, after escape has changed each value (nil:
+// unchanged)
 func (t *Template) expand(values PropertyValues, escape func(string) string) (string, error) {
 	switch {
 	case t.sensu != nil:
@@ -150,7 +151,7 @@ func (t *Template) expand(values PropertyValues, escape func(string) string) (st
 	return b.String(), nil
 }
 
-// fillVariables returns the text with the same word in place of each variable.
+// fillVariables returns the text of the template with the same word in place of every variable
 func (t *Template) fillVariables(word string) string {
 	var b strings.Builder
 	for i := range t.parts {
@@ -163,7 +164,7 @@ func (t *Template) fillVariables(word string) string {
 	return b.String()
 }
 
-// value returns the value of a template variable: the property's, or the default.
+// value returns the value of a template variable: the property's value or, if that is missing, the default
 func (p *templatePart) value(values PropertyValues) (string, error) {
 	raw, conflict, ok := values(p.path[0])
 	if conflict != "" {
@@ -201,7 +202,7 @@ func propertyText(raw []byte) string {
 	return string(raw)
 }
 
-// PropertyNameError returns an error if a property name is invalid, so that no template could refer to it; nil: the
+// PropertyNameError returns an error if a property name is invalid, so that templates could not refer to it; nil: the
 // name is valid
 func PropertyNameError(name string) error {
 	if strings.HasPrefix(name, "{") {
@@ -228,7 +229,8 @@ func isPathByte(c byte) bool {
 	return c == '_' || c == '-' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-// parseAction parses one {{ … }} at offset start and returns its end. A part without path is literal text.
+// parseAction parses the {{ … }} that begins at offset start, and returns the offset after it. A part without path
+// is literal text.
 func parseAction(text string, start int) (end int, part templatePart, err error) {
 	fail := func(at int, format string, args ...any) (int, templatePart, error) {
 		return 0, templatePart{}, &TemplateError{at + 1, fmt.Sprintf(format, args...)}
@@ -323,7 +325,8 @@ func defaultValue(text string, at int) (value string, next int, ok bool) {
 	return value, next, err == nil && value != ""
 }
 
-// shellQuote is the quoting that makes a POSIX shell read a property value as plain text at one place.
+// shellQuote is the kind of quoting that a property value needs at one place of a POSIX shell line, so that the shell
+// reads it as plain text
 type shellQuote uint8
 
 const (
@@ -333,7 +336,7 @@ const (
 	quoteDouble                   // between "…"
 )
 
-// write appends a value, quoted for its place in the shell line.
+// write appends a value to the shell line, quoted so that the shell reads it as plain text
 func (q shellQuote) write(b *strings.Builder, value string) {
 	switch q {
 	case quoteNone:
@@ -362,7 +365,7 @@ func (q shellQuote) write(b *strings.Builder, value string) {
 	}
 }
 
-// shellScan tracks the quoting of a POSIX shell line up to a variable. It knows plain words, '…', "…",
+// shellScan follows the quoting of a POSIX shell line up to a template variable. It knows plain words, '…', "…",
 // backslashes, comments and plain $(…) without quotes or brackets in it; as soon as it meets something else (here
 // documents, backquotes, nested substitution, $'…') it refuses every variable that follows instead of guessing,
 // because a wrong guess would let a value run as code.
@@ -376,7 +379,7 @@ type shellScan struct {
 	unclear string // the construct that the scan does not follow
 }
 
-// advance tracks the state of shell quoting through a text.
+// advance updates the state of shell quoting for each character of a text
 func (s *shellScan) advance(text string) {
 	if !s.on {
 		return
@@ -389,7 +392,7 @@ func (s *shellScan) advance(text string) {
 	}
 }
 
-// prev returns the character before the present one.
+// prev returns the character before the current one
 func (s *shellScan) prev() byte { return byte(s.last) }
 
 // step updates the state of shell quoting for the next character
@@ -449,7 +452,8 @@ func (s *shellScan) step(c byte) {
 	}
 }
 
-// variable returns how to quote a variable at the present position, or the reason to refuse it there.
+// variable returns the quoting that a variable needs at the current position, or an error if no variable is allowed
+// here
 func (s *shellScan) variable(column int) (shellQuote, error) {
 	if !s.on {
 		return quoteNone, nil

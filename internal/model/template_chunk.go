@@ -9,8 +9,8 @@ import (
 // values.
 const ChunkTemplate ChunkKind = 2
 
-// TemplateChunk is the compiled form of a Template. Agents read the items with an interval; the server reads the steps
-// and triggers.
+// TemplateChunk is a compiled Template (items and triggers) for agents. Agents read the items with an interval; the
+// server reads the steps and triggers.
 type TemplateChunk struct {
 	Chunk
 	Items    []Item         // ascending by key; a value block names an item by its index
@@ -20,7 +20,7 @@ type TemplateChunk struct {
 	Macros    map[string]string // default values by name
 }
 
-// ChunkTrigger is a Trigger in the compiled form of its Template.
+// ChunkTrigger is a trigger in a compiled Template
 type ChunkTrigger struct {
 	Name       string
 	Expression string
@@ -31,10 +31,10 @@ type ChunkTrigger struct {
 	Runbook    string
 }
 
-// Seal sets the template as the body of its chunk and returns the chunk.
+// Seal stores the compiled template as the content of its chunk and returns the chunk
 func (c *TemplateChunk) Seal() *Chunk { return c.Chunk.Seal(ChunkTemplate, c) }
 
-// AsTemplate returns the body of a Template's chunk; nil: nil or another kind.
+// AsTemplate returns the compiled Template that the chunk contains; nil: the chunk is nil or of another kind
 func (c *Chunk) AsTemplate() *TemplateChunk {
 	if c == nil {
 		return nil
@@ -69,8 +69,8 @@ func (c *TemplateChunk) Trigger(name string) *ChunkTrigger {
 	return &c.Triggers[i]
 }
 
-// Judgement returns the alert rules of one source: the check of a chunk, or one trigger of a Template in the form of a
-// check. Nil: the chunk has no such source.
+// Judgement returns the rules by which a check's results or a trigger's values become an event, in both cases in the
+// form of a check. Nil: the chunk has no such source.
 func (c *Chunk) Judgement(instance string) *CheckChunk {
 	template := c.AsTemplate()
 	if template == nil {
@@ -87,7 +87,8 @@ func (c *Chunk) Judgement(instance string) *CheckChunk {
 	return out
 }
 
-// TriggerStatus returns the status of an event whose trigger is true: WARNING up to the severity warning, else CRITICAL.
+// TriggerStatus returns the status of an event while its trigger is true: WARNING for severities up to warning, else
+// CRITICAL
 func (c *CheckChunk) TriggerStatus() Status {
 	if c.Severities[Critical] <= SeverityWarning {
 		return Warning

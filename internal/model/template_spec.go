@@ -141,7 +141,7 @@ func (s Step) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// UnmarshalJSON decodes a mapping of one step's name to a text or a list of texts, and onFail.
+// UnmarshalJSON decodes a mapping from a step's name to a text or a list of texts, optionally with onFail
 func (s *Step) UnmarshalJSON(data []byte) error {
 	*s = Step{}
 	var fields map[string]json.RawMessage

@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// valuesOf returns test property values from a map; the property named torn has two contradictory values
+// valuesOf returns test property values from a map; the property "torn" gives an error about two contradictory values
 func valuesOf(m map[string]string) PropertyValues {
 	return func(name string) ([]byte, string, bool) {
 		if name == "torn" {
@@ -141,7 +141,8 @@ func TestCommandTemplate(t *testing.T) {
 	}
 }
 
-// A shell reads any value as one word of plain text, at each position where the parser accepts a variable.
+// TestShellQuoting runs shell lines with random values at each position that the parser accepts, and expects each
+// value as one word of plain text
 func TestShellQuoting(t *testing.T) {
 	if _, err := exec.LookPath("/bin/sh"); err != nil {
 		t.Skip("no /bin/sh")

@@ -45,7 +45,7 @@ func (d Duration) String() string {
 	return s
 }
 
-// MarshalJSON writes the duration in the form that ParseDuration parses.
+// MarshalJSON writes the duration as text that ParseDuration accepts
 func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(d.String()) }
 
 // UnmarshalJSON reads a duration with a unit; the error for a bare number names the correct form.
@@ -107,7 +107,7 @@ func (s Size) Approximate() string {
 	return strconv.FormatInt(int64(s), 10) + " B"
 }
 
-// MarshalJSON writes the size in the form that ParseSize parses.
+// MarshalJSON writes the size as text that ParseSize accepts
 func (s Size) MarshalJSON() ([]byte, error) { return json.Marshal(s.String()) }
 
 // UnmarshalJSON reads a string with a unit or a bare number of bytes.
@@ -149,7 +149,7 @@ func CountNoun[N int | int64 | uint64](n N, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// ListFirst joins at most the given number of names, and the count of the others: a, b and 3 more
+// ListFirst joins at most the given number of names and counts the rest, such as "a, b and 3 more"
 func ListFirst(names []string, most int) string {
 	if len(names) <= most {
 		return strings.Join(names, ", ")
@@ -165,7 +165,8 @@ func Truncate(text string, most int) string {
 	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
-// Age formats the time from then to now in its largest units: 45s, 3m, 2h10m, 5d. For a zero then it returns never.
+// Age formats the time from then to now in its largest units, such as 45s, 3m, 2h10m or 5d. For a zero then it
+// returns never.
 func Age(now, then time.Time) string {
 	if then.IsZero() {
 		return "never"
@@ -179,7 +180,8 @@ func TimeSpan(d time.Duration) string { return spanUnits(d, time.Duration.Trunca
 // RoundTimeSpan formats a duration in its largest units, rounded to the nearest.
 func RoundTimeSpan(d time.Duration) string { return spanUnits(d, time.Duration.Round) }
 
-// spanUnits formats a duration in its two largest units; whole truncates or rounds to the smaller unit.
+// spanUnits formats a duration in its two largest units; the function whole truncates or rounds it to the smaller
+// unit
 func spanUnits(d time.Duration, whole func(d, unit time.Duration) time.Duration) string {
 	d = max(d, 0)
 	unit := 24 * time.Hour

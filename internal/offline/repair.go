@@ -54,7 +54,7 @@ page tokens and ETags. You can safely repeat the command.`,
 	}, beginNewIncarnation)
 }
 
-// commandForStoppedServer makes a command run a function that changes the data folder of a stopped server.
+// commandForStoppedServer returns a command that locks the data folder of a stopped server and runs a function on it
 func commandForStoppedServer(c *cobra.Command, do func(ctx context.Context, cfg *config.Server, out io.Writer) error) *cobra.Command {
 	c.Args = cobra.NoArgs
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -122,7 +122,7 @@ func repairData(ctx context.Context, cfg *config.Server, out io.Writer) error {
 	return nil
 }
 
-// repairAuthority moves a damaged certificate authority aside, so that the server makes a new one.
+// repairAuthority renames a damaged certificate authority, so that the server creates a new one
 func repairAuthority(dir string, say func(string, ...any)) error {
 	err := pki.Verify(dir)
 	if err == nil {
@@ -133,7 +133,7 @@ func repairAuthority(dir string, say func(string, ...any)) error {
 	return os.Rename(dir, aside)
 }
 
-// repairWithJournal repairs the snapshots and databases, because their repair reads the open journal. The result is
+// repairWithJournal opens the repaired journal and repairs the snapshots and databases, which need it. The result is
 // true if stores differ from the journal's last mark: after a new incarnation of the journal the next call accepts
 // them.
 func repairWithJournal(ctx context.Context, cfg *config.Server, say func(string, ...any)) (differences bool, err error) {
@@ -254,8 +254,8 @@ func lastIntentMark(ctx context.Context, log *journal.Log, snapshots *snapshot.S
 	return last, whole, err
 }
 
-// knownPositions returns options for opening the journal, with the newest journal positions that snapshots and
-// history mention.
+// knownPositions returns journal options with the newest positions that snapshots and history have recorded, so that
+// a missing end of the journal is noticed
 func knownPositions(ctx context.Context, cfg *config.Server) (o journal.Options, err error) {
 	o = datadir.JournalOptions(cfg)
 	names, err := snapshot.ReadNames(disk.OS{}, datadir.Snapshots(cfg))
@@ -304,8 +304,8 @@ func repairSnapshots(log *journal.Log, store *snapshot.Store) (emptied int, from
 	return emptied, from, nil
 }
 
-// beginNewIncarnation gives the journal of a stopped server a new id, after the data folder was restored from a
-// backup.
+// beginNewIncarnation gives the journal of a stopped server a new random id, after its data folder was restored from
+// a backup
 func beginNewIncarnation(ctx context.Context, cfg *config.Server, out io.Writer) error {
 	o, err := knownPositions(ctx, cfg)
 	if err != nil {

@@ -83,7 +83,8 @@ func TestRedirectsStayOnTheirHost(t *testing.T) {
 	}
 }
 
-// FuzzParse checks that Parse refuses an arbitrary exception or adds it to the policy.
+// FuzzParse parses random exceptions to the policy for outgoing connections, and expects each to be refused or to be
+// in the policy
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{"10.0.0.0/8", "fe80::1", "example.org", "a b", ""} {
 		f.Add(s)

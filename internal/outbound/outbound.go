@@ -90,7 +90,7 @@ func isLocal(ip netip.Addr) bool {
 // maxRedirects is the most redirects of one request.
 const maxRedirects = 10
 
-// CheckRedirect is the function of that name of an http.Client: it refuses a redirect to another host.
+// CheckRedirect refuses an HTTP redirect to another host; it is the function http.Client.CheckRedirect
 func (p *Policy) CheckRedirect(to *http.Request, via []*http.Request) error {
 	if len(via) >= maxRedirects {
 		return errors.New("too many redirects")

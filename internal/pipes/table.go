@@ -21,7 +21,7 @@ import (
 	"github.com/muster-fleet/muster/internal/window"
 )
 
-// Table holds the compiled filters, mutators, pipelines and windows. Safe for concurrent use.
+// Table has the compiled filters, mutators, pipelines and windows (calendars). Safe for concurrent use.
 type Table struct {
 	// Libraries reads the JavaScript of Assets (NAMESPACE/NAME), see FindScripts; nil: there are no Assets. Set it
 	// before any other call.
@@ -31,7 +31,8 @@ type Table struct {
 	state atomic.Pointer[compiledState]
 }
 
-// compiledState holds all compiled filters, mutators, pipelines and windows. It is immutable.
+// compiledState is one immutable version of a Table: all compiled filters, mutators, pipelines and windows. It is
+// immutable.
 type compiledState struct {
 	filters   map[route.Name]*assetScript[*filter.Filter]
 	mutators  map[route.Name]*Mutator
@@ -45,7 +46,7 @@ type Mutator struct {
 	Javascript *assetScript[*filter.Mutation] // nil: the mutator is a command
 }
 
-// NewTable returns a table without filters, mutators and pipelines.
+// NewTable returns an empty table
 func NewTable() *Table {
 	t := &Table{}
 	t.state.Store(&compiledState{
@@ -75,8 +76,8 @@ func (t *Table) Apply(list []route.Declaration) error {
 	return errors.Join(failed...)
 }
 
-// setDeclaration compiles one declared resource and adds it to the table's new state. After an error that state is
-// unchanged.
+// setDeclaration compiles one declared resource and adds it to the next version of the table. After an error that
+// state is unchanged.
 func (t *Table) setDeclaration(next *compiledState, d route.Declaration) error {
 	name, zone := d.Name, d.Zone
 	switch spec := d.Spec.(type) {
@@ -121,7 +122,7 @@ func (t *Table) setDeclaration(next *compiledState, d route.Declaration) error {
 	return nil
 }
 
-// removeDeclaration removes the resource of a kind and name from the state.
+// removeDeclaration removes the resource with this kind and name from the state
 func (s *compiledState) removeDeclaration(kind string, name route.Name) {
 	switch kind {
 	case "Filter":
@@ -135,7 +136,7 @@ func (s *compiledState) removeDeclaration(kind string, name route.Name) {
 	}
 }
 
-// Mutator returns the declared mutator of a name; ok is false for a missing and for a built-in mutator.
+// Mutator returns the declared mutator with this name; ok is false if it does not exist or is built in
 func (t *Table) Mutator(name route.Name) (*Mutator, bool) {
 	m, ok := t.state.Load().mutators[name]
 	return m, ok
@@ -168,12 +169,12 @@ func (t *Table) filterTimes(name route.Name, zone string, w *model.FilterWhen) (
 	}, nil
 }
 
-// FindScripts returns the JavaScript of named Assets. key identifies the content; if it still equals known,
-// FindScripts reads no file.
+// FindScripts is a function that returns the JavaScript in Assets, by their names. key identifies the content; if it
+// still equals known, FindScripts reads no file.
 type FindScripts func(assets []string, known string) (list []filter.Library, key string, err error)
 
-// assetScript is JavaScript of a resource together with libraries from Assets. It is compiled again when the libraries
-// change.
+// assetScript is a resource's JavaScript together with the libraries that it uses from Assets. It is compiled again
+// when the libraries change.
 type assetScript[T any] struct {
 	plain   T // compiled without libraries
 	assets  []string
@@ -186,14 +187,14 @@ type assetScript[T any] struct {
 	err   error // error of compiling with the libraries
 }
 
-// newAssetScript compiles JavaScript; assets name its libraries.
+// newAssetScript compiles JavaScript that uses the libraries in these Assets
 func newAssetScript[T any](find FindScripts, assets []string, compile func([]filter.Library) (T, error)) (*assetScript[T], error) {
 	plain, err := compile(nil)
 	return &assetScript[T]{plain: plain, assets: assets, find: find, compile: compile}, err
 }
 
-// program returns the compiled program and compiles it again after a change of its libraries. The error names a
-// missing asset, or the fault in its JavaScript.
+// program returns the compiled program, after it has compiled the program again if the libraries changed. The error
+// names a missing asset, or the fault in its JavaScript.
 func (s *assetScript[T]) program() (T, error) {
 	if len(s.assets) == 0 {
 		return s.plain, nil

@@ -10,8 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 )
 
-// Event is an event as the filters of workflows read it. Fields that few workflows read are functions, which are
-// called when a workflow needs them, possibly several times.
+// Event has the properties of an event that the filters of workflows read. Fields that few workflows read are
+// functions, which are called when a workflow needs them, possibly several times.
 type Event struct {
 	Incident   bool  // the status is not OK
 	Resolution bool  // the status is OK and the previous one was not
@@ -21,7 +21,7 @@ type Event struct {
 	Shape      func() map[string]any // returns the event in Sensu's form for expressions: see filter.Shape
 }
 
-// Verdict is the decision of one workflow to pass an event to its handler or to drop it.
+// Verdict is a workflow's decision to pass an event to its handler or to drop it
 type Verdict struct {
 	Pipeline route.Name
 	Workflow *model.Workflow // nil: the pipeline does not exist
@@ -88,8 +88,8 @@ func (t *Table) Judge(ctx context.Context, ns string, pipelines []string, e *Eve
 	return list
 }
 
-// applyFilter applies one filter to an event and records in the verdict whether the filter drops the event. Built-in
-// filters need no JavaScript.
+// applyFilter applies one filter to an event and records in the Verdict (the workflow's decision) whether the filter
+// drops the event. Built-in filters need no JavaScript.
 func (s *compiledState) applyFilter(ctx context.Context, v *Verdict, name string, e *Event, now time.Time) {
 	drop := func(reason string) { v.Pass, v.Filter, v.Reason = false, name, reason }
 	switch name {
@@ -134,7 +134,8 @@ func (s *compiledState) applyFilter(ctx context.Context, v *Verdict, name string
 	}
 }
 
-// qualifiedName returns the name of a referenced resource with the namespace that it lies in.
+// qualifiedName returns a referenced name with its namespace: the written one, or else the namespace of the referring
+// resource
 func qualifiedName(ns, ref string) route.Name {
 	ns, name := model.SplitRef(ns, ref)
 	return route.Name{Namespace: ns, Name: name}

@@ -91,8 +91,8 @@ func Open(dir string, names []string, now func() time.Time) (*Authority, error) 
 	return a, err
 }
 
-// FolderIdentity returns a number that identifies the CA and the signing key in a folder; zero: one of their files is missing or
-// cannot be read as such, which Open reports.
+// FolderIdentity returns a number that identifies the CA and signing key in a folder; zero: a file is missing or
+// malformed, which Open would report
 func FolderIdentity(dir string) (uint64, error) {
 	sum := sha256.New()
 	for _, name := range []string{caFile, caKeyFile, signKeyFile} {
@@ -108,7 +108,8 @@ func FolderIdentity(dir string) (uint64, error) {
 	return binary.LittleEndian.Uint64(sum.Sum(nil)) | 1, nil
 }
 
-// Verify returns the error with which Open would refuse a CA's folder; nil: the folder is valid, missing or empty.
+// Verify checks a CA's folder and returns the error that Open would return; nil: the folder is valid, missing or
+// empty
 func Verify(dir string) error {
 	for _, path := range Files(dir) {
 		if _, err := os.Stat(path); err == nil {
@@ -218,8 +219,8 @@ func (a *Authority) loadSigningKey() error {
 	return nil
 }
 
-// signCertificate completes a certificate template with serial number and times, and signs it by the CA or, before
-// the CA exists, by the template's own key.
+// signCertificate adds serial number and times to a certificate and signs it with the CA's key or, for the CA itself,
+// with its own key
 func (a *Authority) signCertificate(t *x509.Certificate, life time.Duration, pub crypto.PublicKey, key *ecdsa.PrivateKey) ([]byte, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 126))
 	if err != nil {
@@ -240,10 +241,10 @@ func (a *Authority) signCertificate(t *x509.Certificate, life time.Duration, pub
 // Pool returns a certificate pool that trusts only this CA.
 func (a *Authority) Pool() *x509.CertPool { return a.pool }
 
-// CAPEM returns the CA certificate.
+// CAPEM returns the CA certificate in PEM
 func (a *Authority) CAPEM() []byte { return certPEM(a.ca.Raw) }
 
-// CASum returns the SHA-256 of the CA certificate (DER), by which join tokens pin it.
+// CASum returns the SHA-256 of the CA certificate (DER), by which agents with a join token recognise the server
 func (a *Authority) CASum() [32]byte { return sha256.Sum256(a.ca.Raw) }
 
 // Names returns the DNS names and IP addresses of the server certificate.
@@ -281,8 +282,8 @@ func (a *Authority) isServing() bool {
 	return a.server != nil && a.now().Before(a.server.Leaf.NotAfter)
 }
 
-// isFresh reports whether a server certificate needs no renewal yet: signed by this CA, for the present names, with
-// less than two thirds of its lifetime over.
+// isFresh reports whether a server certificate needs no renewal yet: this CA signed it for the present names, and
+// less than two thirds of its lifetime have passed
 func (a *Authority) isFresh(cert *x509.Certificate) bool {
 	left := cert.NotAfter.Sub(a.now())
 	return cert.CheckSignatureFrom(a.ca) == nil && slices.Equal(namesOf(cert), a.names) &&
@@ -315,8 +316,8 @@ func (a *Authority) makeServer() (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	return a.makeKeyPair(serverFile, serverKeyFile, t, serverLife)
 }
 
-// IssueNode signs a node's request (DER). The certificate names only muster:node:<uid>, whatever
-// names the request has.
+// IssueNode issues the certificate of a node for a certificate request (DER). The certificate names only
+// muster:node:<uid>, whatever names the request has.
 func (a *Authority) IssueNode(csr []byte, uid uuid.UUID) ([]byte, error) {
 	key, err := requestKey(csr)
 	if err != nil {
@@ -360,7 +361,7 @@ func nodeURI(uid uuid.UUID) *url.URL {
 
 const nodePrefix = "node:"
 
-// NodeOf returns the node id in a certificate's URI name.
+// NodeOf returns the node id in the URI that a certificate contains
 func NodeOf(cert *x509.Certificate) (uuid.UUID, error) {
 	if len(cert.URIs) == 1 && cert.URIs[0].Scheme == "muster" {
 		if text, ok := strings.CutPrefix(cert.URIs[0].Opaque, nodePrefix); ok {
@@ -372,7 +373,7 @@ func NodeOf(cert *x509.Certificate) (uuid.UUID, error) {
 	return uuid.Nil, errors.New("certificate names no node (want one URI muster:node:<uuid>)")
 }
 
-// CopyTo writes the same CA and signing key into the folder of a server that has not started yet.
+// CopyTo copies the CA and the signing key into the folder of another server, which has not started yet
 func (a *Authority) CopyTo(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make folder of the CA: %w", err)

@@ -42,7 +42,7 @@ type EnrolRequest struct {
 	Returns   *LostNode `json:"-"`                   // proven by its certificate
 }
 
-// EnrolAnswer is the server's answer that makes a machine a node.
+// EnrolAnswer is the server's answer to a joining machine, with the certificate and id of its node
 type EnrolAnswer struct {
 	Node        uuid.UUID `json:"node"`
 	Name        string    `json:"name"`
@@ -54,19 +54,19 @@ type EnrolAnswer struct {
 	Pending     *Pending  `json:"pending,omitempty"` // set alone: a person has to decide
 }
 
-// Pending is the server's answer that a person must accept the machine first.
+// Pending is the server's answer to a joining machine that a person must accept first
 type Pending struct {
 	AgainMs int64 `json:"againMs"` // milliseconds until the next request
 }
 
-// Member is the node under which a machine is enrolled.
+// Member is an enrolled machine's node: its id, name and namespace
 type Member struct {
 	UID       uuid.UUID
 	Name      string
 	Namespace string
 }
 
-// Registrar maps machines to nodes, by the Fingerprint of their keys.
+// Registrar finds and creates the nodes of machines, by the Fingerprint of the machines' keys
 type Registrar interface {
 	// NodeOfKey returns the node of a key, from memory.
 	NodeOfKey(key string) (Member, bool)
@@ -95,7 +95,7 @@ type Enroller struct {
 	Admit func(context.Context) (leave func(), err error)
 }
 
-// problemBody is the body of an error answer, in the form of RFC 9457.
+// problemBody is the JSON body of an error answer (RFC 9457)
 type problemBody struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
@@ -107,7 +107,7 @@ type problemBody struct {
 // ServeHTTP calls Serve.
 func (e *Enroller) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.Serve(w, r, countNoGuess) }
 
-// countNoGuess does not count wrong join tokens and never limits them.
+// countNoGuess accepts any number of wrong join tokens, in place of a function that limits guesses
 func countNoGuess(string) error { return nil }
 
 // Serve enrols one machine. An unknown token may be a guess: Serve then calls guessed with its id, and answers with the error
@@ -129,8 +129,8 @@ func (e *Enroller) Serve(w http.ResponseWriter, r *http.Request, guessed func(to
 	})
 }
 
-// serveRequest reads a request of at most limit bytes and writes the answer or the error of the function do. name is
-// the request in messages.
+// serveRequest reads a request of at most limit bytes, calls do, and writes the answer or error that do returns. name
+// is the request in messages.
 func serveRequest(w http.ResponseWriter, r *http.Request, name string, limit int64, request any, do func() (answer any, pending *Pending, err error)) error {
 	var answer any
 	var pending *Pending
@@ -174,7 +174,7 @@ func writeRefusal(w http.ResponseWriter, title string, err error) {
 	_ = json.NewEncoder(w).Encode(p)
 }
 
-// admitRequest returns the error of the callback Admit; without Admit every request may proceed.
+// admitRequest calls the callback Admit, which may refuse or delay the request; without Admit every request proceeds
 func (e *Enroller) admitRequest(ctx context.Context) (leave func(), err error) {
 	if e.Admit == nil {
 		return func() {}, nil
@@ -213,8 +213,8 @@ func (e *Enroller) Enrol(ctx context.Context, request EnrolRequest) (EnrolAnswer
 	}, nil
 }
 
-// checkToken refuses a machine that already is a node but shows a join token for another node. An unknown or used
-// token passes, because machines repeat requests after lost answers.
+// checkToken refuses an enrolled machine that presents a join token for another node. An unknown or used token
+// passes, because machines repeat requests after lost answers.
 func (e *Enroller) checkToken(ctx context.Context, node Member, request EnrolRequest) error {
 	token, err := e.Tokens.Find(ctx, tokenID(request.Secret))
 	if err != nil || subtle.ConstantTimeCompare(token.Hash, secretHash(request.Secret)) != 1 {
@@ -234,7 +234,8 @@ func (e *Enroller) checkToken(ctx context.Context, node Member, request EnrolReq
 		WithHint("a machine with two nodes needs a key for each; on this machine: muster-agent reset-identity, then the same command again; to become %s: without the token", node.Name)
 }
 
-// isNumberedName reports whether a name is the requested one with a number appended.
+// isNumberedName reports whether a name is the requested name with a number appended, as for the second machine of
+// that name
 func isNumberedName(name, wanted string) bool {
 	number, ok := strings.CutPrefix(name, wanted+"-")
 	_, err := strconv.Atoi(number)
@@ -286,8 +287,8 @@ const (
 	RenewableFor = 365 * 24 * time.Hour
 )
 
-// RenewRequest proves by a certificate request that the agent has the key of its certificate. The key stays the same;
-// `muster node replace` changes it.
+// RenewRequest asks for a new certificate, and contains a certificate request as proof that the agent has its
+// certificate's key. The key stays the same; `muster node replace` changes it.
 type RenewRequest struct {
 	Certificate []byte `json:"certificate"` // DER
 	CSR         []byte `json:"csr"`         // DER
@@ -302,8 +303,8 @@ type RenewAnswer struct {
 	Pending     *Pending `json:"pending,omitempty"`     // set alone: a person has to admit the machine again
 }
 
-// LostNode describes a node that proves a certificate of this CA but is missing in the server's data, such as after
-// a restore of an old backup.
+// LostNode describes a node with a certificate of this CA that the server's data lacks, for example after the restore
+// of an old backup
 type LostNode struct {
 	UID       uuid.UUID
 	Certified time.Time // issue time of the certificate
@@ -324,8 +325,8 @@ const (
 	RenewFailed    = "failed" // fault of the server, or too many at once
 )
 
-// ServeRenewal answers one renewal and returns its outcome. For a certificate without its proof it calls guessed, and
-// answers with the error that guessed returns.
+// ServeRenewal answers one renewal request and returns its outcome as a word for metrics. For a certificate without
+// its proof it calls guessed, and answers with the error that guessed returns.
 func (e *Enroller) ServeRenewal(w http.ResponseWriter, r *http.Request, guessed func(string) error) (outcome string) {
 	var request RenewRequest
 	outcome = RenewMalformed
@@ -407,7 +408,8 @@ func (e *Enroller) Renew(request RenewRequest) (RenewAnswer, string, error) {
 	return RenewAnswer{Certificate: made}, Renewed, nil
 }
 
-// waitForReturn stores the request of a machine with a certificate of a node that is missing in the server's data.
+// waitForReturn stores a request for a person to accept, from a machine with a valid certificate of a node that the
+// server's data lacks
 func (e *Enroller) waitForReturn(key string, uid uuid.UUID, cert *x509.Certificate, request EnrolRequest) (RenewAnswer, string, error) {
 	request.Secret, request.CSR = nil, nil
 	request.Returns = &LostNode{UID: uid, Certified: cert.NotBefore.Add(backdate), Namespace: request.Namespace}
@@ -418,8 +420,8 @@ func (e *Enroller) waitForReturn(key string, uid uuid.UUID, cert *x509.Certifica
 	return RenewAnswer{Pending: &Pending{AgainMs: again.Milliseconds()}}, RenewPending, nil
 }
 
-// RenewAt returns the time of the next renewal: after two thirds of the certificate's lifetime plus up to half of the
-// rest, spread by node id.
+// RenewAt returns the time of the next renewal: after two thirds of the certificate's lifetime, plus a delay by node
+// id of up to half the rest
 func RenewAt(id *Identity) time.Time {
 	life := Lifetime(id)
 	var share float64
@@ -429,7 +431,7 @@ func RenewAt(id *Identity) time.Time {
 	return id.Certificate.Leaf.NotAfter.Add(-life/3 + time.Duration(share*float64(life/6)))
 }
 
-// Lifetime returns the lifetime of the identity's certificate.
+// Lifetime returns the total lifetime of the certificate in an agent's identity
 func Lifetime(id *Identity) time.Duration {
 	cert := id.Certificate.Leaf
 	return max(time.Second, cert.NotAfter.Sub(cert.NotBefore.Add(backdate)))
@@ -440,7 +442,7 @@ func Expired(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "remote error: tls: expired certificate")
 }
 
-// renewRequest builds a renewal request for the identity's certificate.
+// renewRequest builds a request to renew the identity's certificate
 func (id *Identity) renewRequest(says *EnrolRequest) ([]byte, error) {
 	key, ok := id.Certificate.PrivateKey.(*ecdsa.PrivateKey)
 	if !ok {

@@ -29,7 +29,7 @@ func SumOfPEM(data []byte) string {
 	return ShortSum(sha256.Sum256(cert.Raw))
 }
 
-// RefusedCertificate describes a server certificate that a client refused, for messages.
+// RefusedCertificate explains why a client refused a server's certificate
 type RefusedCertificate struct {
 	Server  string // host:port as dialled
 	Trusted string // ShortSum of the expected CA; empty: the system's
@@ -127,8 +127,7 @@ func (s RefusedCertificate) host() string {
 	return strings.Trim(s.Server, "[]")
 }
 
-// issuerOf returns the name of a refused certificate's issuer; ours reports whether the issuer is another CA of
-// Muster.
+// issuerOf returns the name of the CA that issued a refused certificate; ours is true for another CA of Muster
 func issuerOf(err error) (whose string, ours bool) {
 	var failed *tls.CertificateVerificationError
 	if !errors.As(err, &failed) || len(failed.UnverifiedCertificates) == 0 {
@@ -142,7 +141,7 @@ func issuerOf(err error) (whose string, ours bool) {
 	return fmt.Sprintf("%q", chain[0].Issuer.String()), false
 }
 
-// Advertise returns the --advertise setting that adds one name to the names of a certificate.
+// Advertise returns the server setting --advertise that adds one name to the names in its certificate
 func Advertise(names []string, more string) []string {
 	list := slices.Clone(names)
 	list = slices.DeleteFunc(list, func(name string) bool {
@@ -155,7 +154,7 @@ func Advertise(names []string, more string) []string {
 // maxNames bounds the names of a certificate in a message.
 const maxNames = 12
 
-// listNames joins at most maxNames names for a message; an empty list becomes the word nothing.
+// listNames joins at most maxNames names for a message; for an empty list it returns the word "nothing"
 func listNames(names []string) string {
 	if len(names) == 0 {
 		return "nothing"

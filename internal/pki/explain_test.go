@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// handshakeError returns the client's error in a TLS handshake with a server of this certificate.
+// handshakeError returns the error of a client that connects by TLS to a server with this certificate
 func handshakeError(t *testing.T, server *tls.Config, client *tls.Config) error {
 	t.Helper()
 	here, there := net.Pipe()

@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// sampleEnrolment returns an authority, its answer to a machine, and the machine's key.
+// sampleEnrolment returns an authority, its answer to an enrolled machine, and the machine's key
 func sampleEnrolment(f *testing.F) (*Authority, EnrolAnswer, []byte) {
 	a := openAuthority(f, f.TempDir(), nil, "127.0.0.1")
 	key, csr := machineKey(f)
@@ -30,8 +30,8 @@ func sampleEnrolment(f *testing.F) (*Authority, EnrolAnswer, []byte) {
 	}, pem
 }
 
-// FuzzIdentity reads arbitrary bytes as an identity file and as an enrolment answer. An accepted identity is
-// complete.
+// FuzzIdentity parses random bytes as an identity file and as an enrolment answer, and expects every accepted
+// identity to be complete. An accepted identity is complete.
 func FuzzIdentity(f *testing.F) {
 	_, answer, key := sampleEnrolment(f)
 	add := func(change func(*storedIdentity)) {

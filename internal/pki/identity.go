@@ -43,13 +43,14 @@ type Identity struct {
 	Servers     []string // from the enrolment answer, and the address of the enrolment
 }
 
-// storedIdentity is the content of IdentityFile.
+// storedIdentity is the decoded content of the file IdentityFile: an agent's certificates and key
 type storedIdentity struct {
 	EnrolAnswer
 	Key []byte `json:"key"` // PEM
 }
 
-// storeIdentity verifies the server's answer and writes it with the key.
+// storeIdentity verifies the server's answer to an enrolment, and writes the certificates and the key to the identity
+// file
 func storeIdentity(dir string, key *ecdsa.PrivateKey, answer *EnrolAnswer, t Token) (*Identity, error) {
 	pem, err := keyPEM(key)
 	if err != nil {
@@ -110,7 +111,8 @@ func ValidAt(now time.Time, cert *x509.Certificate) time.Time {
 	return now
 }
 
-// loadState reads a file of an agent's state folder; fs.ErrNotExist if it is absent. title names the content in errors.
+// loadState reads a file in an agent's state folder; the error is fs.ErrNotExist if the file does not exist. title
+// names the content in errors.
 func loadState[T any](stateDir, file, title string, decode func([]byte) (T, error)) (T, error) {
 	path := filepath.Join(stateDir, file)
 	data, err := os.ReadFile(path)
@@ -124,7 +126,7 @@ func loadState[T any](stateDir, file, title string, decode func([]byte) (T, erro
 	return state, nil
 }
 
-// LoadIdentity reads the identity that Enrol wrote; fs.ErrNotExist before enrolment.
+// LoadIdentity reads the identity that Enrol wrote; the error is fs.ErrNotExist before enrolment
 func LoadIdentity(stateDir string) (*Identity, error) {
 	return loadState(stateDir, IdentityFile, "identity ", decodeIdentity)
 }
@@ -141,9 +143,9 @@ func decodeIdentity(data []byte) (*Identity, error) {
 // JoiningFile holds the state of a machine from its first request until it is a node.
 const JoiningFile = "joining.json"
 
-// JoinState holds the key and the trusted CA of a machine that has requested enrolment and is not a node yet. The key is
-// written before the first request: a repeated request has the same key and creates no second node, and the fingerprint
-// stays the same while a person compares it.
+// JoinState has the key and the trusted CA of a machine that has asked to join and is not yet accepted as a node. The
+// key is written before the first request: a repeated request has the same key and creates no second node, and the
+// fingerprint stays the same while a person compares it.
 type JoinState struct {
 	Key     []byte   `json:"key"`               // PEM
 	Machine string   `json:"machine,omitempty"` // machine id: a copied disk does not use the key
@@ -153,12 +155,13 @@ type JoinState struct {
 	key *ecdsa.PrivateKey
 }
 
-// LoadJoinState reads the key and request of a machine that is not a node yet; fs.ErrNotExist: the folder has none.
+// LoadJoinState reads the key and the CA of a machine that waits to be accepted; the error is fs.ErrNotExist if the
+// folder has none
 func LoadJoinState(stateDir string) (*JoinState, error) {
 	return loadState(stateDir, JoiningFile, "", decodeJoining)
 }
 
-// decodeJoining decodes the stored joining state.
+// decodeJoining decodes the stored JoinState of a machine that waits to be accepted
 func decodeJoining(data []byte) (*JoinState, error) {
 	j := &JoinState{}
 	if err := json.Unmarshal(data, j); err != nil {
@@ -175,8 +178,7 @@ func decodeJoining(data []byte) (*JoinState, error) {
 	return j, nil
 }
 
-// openJoining returns the stored joining state, or a new key if the state is missing, unreadable or of another
-// machine.
+// openJoining returns the stored JoinState, or one with a new key if it is missing, unreadable or of another machine
 func openJoining(dir, machine string) (*JoinState, error) {
 	j, err := LoadJoinState(dir)
 	if err == nil && j.Machine == machine {
@@ -195,7 +197,7 @@ func openJoining(dir, machine string) (*JoinState, error) {
 	return j, nil
 }
 
-// store writes the joining state to the state folder.
+// store writes the JoinState to the agent's state folder
 func (j *JoinState) store(dir string) error { return writeState(dir, JoiningFile, j) }
 
 // writeState writes a JSON file of the agent's state folder.
@@ -213,7 +215,7 @@ func writeState(dir, name string, v any) error {
 // Fingerprint returns the fingerprint of the machine's key, as the server shows it.
 func (j *JoinState) Fingerprint() string { return Fingerprint(&j.key.PublicKey) }
 
-// SumOf returns the SHA-256 of a CA certificate (PEM), the form of tokens and --ca-hash.
+// SumOf returns the SHA-256 of a CA certificate in PEM, as join tokens and --ca-hash contain it
 func SumOf(pem []byte) (sum [32]byte, err error) {
 	cert, err := parseCert(pem)
 	if err != nil {
@@ -238,7 +240,7 @@ func ParseSum(text string) (sum [32]byte, err error) {
 
 const sumPrefix = "sha256:"
 
-// SumText returns a sum in the form that ParseSum reads.
+// SumText formats a SHA-256 sum as ParseSum reads it, with the prefix sha256:
 func SumText(sum [32]byte) string { return sumPrefix + hex.EncodeToString(sum[:]) }
 
 // Fingerprint identifies a machine's public key: the SHA-256 of its SubjectPublicKeyInfo (DER), as

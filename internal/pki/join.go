@@ -24,7 +24,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// EnrolConfig holds the settings by which an agent enrols.
+// EnrolConfig has the settings with which an agent enrols
 type EnrolConfig struct {
 	// Token has the servers, the trusted CA and the secret. Without a secret a person has to accept
 	// the machine; without a CA the machine trusts the first one that it sees, for good.
@@ -39,7 +39,7 @@ type EnrolConfig struct {
 // Dial opens a connection to a server.
 type Dial = func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// PendingError reports that the server stored the join request and waits until a person accepts the machine.
+// PendingError reports that the server stored the join request until a person accepts the machine
 type PendingError struct {
 	Server string        // the server that answered
 	Key    string        // Fingerprint of the machine's key
@@ -188,7 +188,8 @@ func ServerHasCA(ctx context.Context, address string, ca [32]byte) (bool, error)
 	return true, conn.Close()
 }
 
-// postRequest returns the server's answer; an error of the server is a model.Error.
+// postRequest sends a request by HTTPS POST and returns the body of the answer; an error that the server reports is a
+// model.Error
 func postRequest(ctx context.Context, dial Dial, config *tls.Config, where string, body []byte) ([]byte, error) {
 	client := &http.Client{Timeout: enrolTimeout, Transport: &http.Transport{DialContext: dial, TLSClientConfig: config, DisableKeepAlives: true}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+where, bytes.NewReader(body))
@@ -212,7 +213,7 @@ func postRequest(ctx context.Context, dial Dial, config *tls.Config, where strin
 	return data, answerError(response.StatusCode, data)
 }
 
-// answerError returns the error in an answer; nil: none.
+// answerError returns the error that an HTTP answer of the server contains; nil: the request succeeded
 func answerError(status int, data []byte) error {
 	if status == http.StatusOK || status == http.StatusAccepted {
 		return nil
@@ -233,7 +234,7 @@ func decodeAnswer(data []byte) (*EnrolAnswer, error) {
 	return &answer, nil
 }
 
-// RenewConfig holds the settings by which an agent renews its certificate.
+// RenewConfig has the settings with which an agent renews its certificate
 type RenewConfig struct {
 	Identity *Identity
 	StateDir string
@@ -306,7 +307,7 @@ func (id *Identity) readRenewal(dir, address string, data []byte) (*Identity, er
 	return id.storeRenewed(dir, &answer)
 }
 
-// storeRenewed verifies the server's answer and replaces the certificate in the file.
+// storeRenewed verifies the server's answer to a renewal and replaces the certificate in the identity file
 func (id *Identity) storeRenewed(dir string, answer *RenewAnswer) (*Identity, error) {
 	path := filepath.Join(dir, IdentityFile)
 	kept, err := os.ReadFile(path)

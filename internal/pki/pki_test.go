@@ -24,13 +24,13 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// memoryTokens stores tokens in a map; uses are counted atomically, as in the real store.
+// memoryTokens stores join tokens in a map; it counts their uses atomically, as the real store does
 type memoryTokens struct {
 	mu   sync.Mutex
 	rows map[string]JoinToken
 }
 
-// Find implements Tokens: it returns the token of an id.
+// Find implements Tokens: it returns the join token with this id
 func (m *memoryTokens) Find(_ context.Context, id string) (JoinToken, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -72,10 +72,10 @@ func (r *memoryRegistrar) NodeOfKey(key string) (Member, bool) {
 // RefuseKey implements Registrar: it returns the error that the test has set for keys.
 func (r *memoryRegistrar) RefuseKey(string) error { return r.keyRefusal }
 
-// UnknownNode implements Registrar: it reports that the server's data lost the node if the test has set so.
+// UnknownNode implements Registrar: it returns true if the test has set that the server's data lacks nodes
 func (r *memoryRegistrar) UnknownNode(uuid.UUID) bool { return r.nodesLost }
 
-// Register implements Registrar: it creates a node and uses up the token once.
+// Register implements Registrar: it creates a node and counts one use of the token
 func (r *memoryRegistrar) Register(_ context.Context, key string, t JoinToken, q EnrolRequest) (Member, error) {
 	if r.uses != nil {
 		if err := r.uses.use(t.ID); err != nil {
@@ -90,7 +90,7 @@ func (r *memoryRegistrar) Register(_ context.Context, key string, t JoinToken, q
 	return m, nil
 }
 
-// openAuthority opens an authority for a test with a clock and the names of the server certificate.
+// openAuthority opens an Authority for a test, with this clock and these names in the server certificate
 func openAuthority(t testing.TB, dir string, now func() time.Time, names ...string) *Authority {
 	t.Helper()
 	a, err := Open(dir, names, now)
@@ -108,7 +108,7 @@ func machineKey(t testing.TB) (*ecdsa.PrivateKey, []byte) {
 	return key, csr
 }
 
-// newToken makes a token that the server knows.
+// newToken creates a join token that the test server knows
 func newToken(t testing.TB, a *Authority, tokens *memoryTokens, address string, of JoinToken) (Token, JoinToken) {
 	t.Helper()
 	token, keep, err := a.NewToken([]string{address}, of)
@@ -117,7 +117,7 @@ func newToken(t testing.TB, a *Authority, tokens *memoryTokens, address string, 
 	return token, keep
 }
 
-// serveTLS serves h with the authority's own certificate.
+// serveTLS serves the HTTP handler h over TLS with the authority's server certificate
 func serveTLS(t *testing.T, a *Authority, h http.Handler) (address string) {
 	s := httptest.NewUnstartedServer(h)
 	s.TLS = &tls.Config{GetCertificate: a.GetCertificate}
@@ -166,8 +166,8 @@ func TestEnrolMakesNode(t *testing.T) {
 	}
 }
 
-// TestEnrolmentIsIdempotentByKey checks that a machine that enrols again with the same key stays the same node,
-// whatever token it shows.
+// TestEnrolmentIsIdempotentByKey enrols a machine again with the same key, and expects the same node, whichever token
+// the machine presents
 func TestEnrolmentIsIdempotentByKey(t *testing.T) {
 	a := openAuthority(t, t.TempDir(), nil)
 	tokens := &memoryTokens{rows: map[string]JoinToken{}}
@@ -194,8 +194,8 @@ func TestEnrolmentIsIdempotentByKey(t *testing.T) {
 	}
 }
 
-// TestTokenOfOtherNodeIsRefusedToNode checks that a token for another node is refused to an enrolled machine
-// and not used up, while a token for its own node stays valid.
+// TestTokenOfOtherNodeIsRefusedToNode presents tokens from an enrolled machine: one for another node is refused and
+// not used up, one for its own node is accepted
 func TestTokenOfOtherNodeIsRefusedToNode(t *testing.T) {
 	a := openAuthority(t, t.TempDir(), nil)
 	tokens := &memoryTokens{rows: map[string]JoinToken{}}
@@ -230,8 +230,8 @@ func TestTokenOfOtherNodeIsRefusedToNode(t *testing.T) {
 	}
 }
 
-// TestEnrolWithWrongClock checks that the server's clock decides about expiry, and that a machine without a
-// battery clock can join.
+// TestEnrolWithWrongClock enrols machines with a wrong clock: only the server's clock decides whether a token has
+// expired
 func TestEnrolWithWrongClock(t *testing.T) {
 	a := openAuthority(t, t.TempDir(), nil, "127.0.0.1")
 	tokens, _, addr := serveEnrolment(t, a)
@@ -286,7 +286,8 @@ func TestFaultyEnrolmentsAreRefused(t *testing.T) {
 	}
 }
 
-// TestServerHasCAFindsServerByCASum checks that the CA identifies a server before anything is sent.
+// TestServerHasCAFindsServerByCASum expects that a client can identify a server by the hash of its CA before it sends
+// anything
 func TestServerHasCAFindsServerByCASum(t *testing.T) {
 	a, other := openAuthority(t, t.TempDir(), nil, "127.0.0.1"), openAuthority(t, t.TempDir(), nil, "127.0.0.1")
 	_, _, addr := serveEnrolment(t, a)
@@ -347,7 +348,8 @@ func TestFaultyTokensAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzParseToken checks that an arbitrary join token that parses has a text form that parses to the same token.
+// FuzzParseToken parses random texts as join tokens, and expects that an accepted token is unchanged after formatting
+// and parsing
 func FuzzParseToken(f *testing.F) {
 	f.Add(Token{Addresses: []string{"a:1", "[::1]:2"}, Expiry: time.Unix(1e9, 0)}.String())
 	f.Add("mj1.AAAA")

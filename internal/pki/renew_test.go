@@ -45,8 +45,8 @@ func serveRenewals(t *testing.T, r *Enroller) (address string, outcomes map[stri
 	return serveTLS(t, r.Authority, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { outcomes[r.ServeRenewal(w, q, countNoGuess)]++ })), outcomes
 }
 
-// TestRenewKeepsKey checks renewals with the same key, before expiry and up to a year after; other fields
-// of the identity file stay.
+// TestRenewKeepsKey renews certificates before expiry and up to a year after, and expects the same key and unchanged
+// other fields in the identity file
 func TestRenewKeepsKey(t *testing.T) {
 	began := time.Now()
 	for _, c := range []struct {
@@ -151,8 +151,8 @@ func TestFaultyRenewalsAreRefused(t *testing.T) {
 	}
 }
 
-// TestPersonDecidesAboutLostNode checks that a person accepts or refuses a node that is missing in the server's data,
-// and that an accepted node keeps its id.
+// TestPersonDecidesAboutLostNode expects that a person accepts or refuses a node which the server's data lacks, and
+// that an accepted node keeps its id
 func TestPersonDecidesAboutLostNode(t *testing.T) {
 	clock, dir, nodes := time.Now(), t.TempDir(), &memoryRegistrar{}
 	now := func() time.Time { return clock }
@@ -232,8 +232,8 @@ func TestRenewalsAreSpread(t *testing.T) {
 	}
 }
 
-// TestServerCertificateOnFullDisk checks that the server certificate is renewed while the server
-// runs, and that the old one serves until expiry if it cannot be written.
+// TestServerCertificateOnFullDisk renews the server certificate at run time: on a full disk the old certificate stays
+// in use until it expires
 func TestServerCertificateOnFullDisk(t *testing.T) {
 	dir, clock := t.TempDir(), time.Now()
 	a := openAuthority(t, dir, func() time.Time { return clock }, "127.0.0.1")

@@ -20,8 +20,8 @@ import (
 
 const tokenPrefix = "mj1."
 
-// Token is a join token, by which machines enrol, in the text form mj1.<base64url>. It tells the agent the server and
-// the trusted CA before anything is sent.
+// Token is a join token, with which machines enrol; its text form is mj1.<base64url>. It tells the agent the server
+// and the trusted CA before anything is sent.
 type Token struct {
 	Addresses []string // host:port, in order of preference
 	CA        [32]byte // SHA-256 of the CA certificate
@@ -104,8 +104,8 @@ func (a *Authority) NewToken(addresses []string, keep JoinToken) (Token, JoinTok
 	return t, keep, nil
 }
 
-// tokenID derives the public id of a join token from its secret. The id does not help to guess the secret: it comes from
-// another hash than the one that the server compares.
+// tokenID computes the public id of a join token from its secret. The id does not help to guess the secret: it comes
+// from another hash than the one that the server compares.
 func tokenID(secret []byte) string {
 	sum := sha256.Sum256(append([]byte("muster join token id\n"), secret...))
 	return hex.EncodeToString(sum[:8])

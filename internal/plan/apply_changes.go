@@ -10,13 +10,13 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// placement is one check on one node.
+// placement is one check (or template) on one node
 type placement struct {
 	node model.NodeID
 	unit model.UnitID
 }
 
-// pass holds the groups, checks and nodes to recompute for one list of edits.
+// pass has the groups, checks and nodes to recompute after the planner has applied a list of edits
 type pass struct {
 	fresh     []*conditionState          // new conditions, not evaluated yet
 	nodes     *roaring.Bitmap            // nodes whose groups and units have to be computed
@@ -36,8 +36,8 @@ type pass struct {
 	oversized []string // nodes whose assignment would be too large, for people
 }
 
-// apply applies edits of definitions and recomputes groups, members and placements, but not the assignments. From top
-// to bottom:
+// apply applies edits of definitions and recomputes the members of groups and the nodes of checks, but not the
+// assignments. From top to bottom:
 //
 //  1. definitions, and the indexes of names, conditions and readers
 //  2. conditions: a new one sees each node that it may select, once; a changed node is seen by each
@@ -92,7 +92,7 @@ func (f *fleet) apply(edits []edit) *pass {
 	return p
 }
 
-// deletedNodes returns the nodes that the edits deleted, with their immutable ids.
+// deletedNodes returns the nodes that the edits deleted, with their ids for life
 func (p *pass) deletedNodes() map[model.NodeID]uuid.UUID {
 	deleted := make(map[model.NodeID]uuid.UUID, len(p.deleted))
 	for _, n := range p.deleted {
@@ -101,12 +101,13 @@ func (p *pass) deletedNodes() map[model.NodeID]uuid.UUID {
 	return deleted
 }
 
-// bitmapIDs iterates over the ids of a bitmap's copy, so that the loop may change the bitmap.
+// bitmapIDs iterates over a copy of a bitmap's ids, so that the loop may change the bitmap
 func bitmapIDs(b *roaring.Bitmap) func(func(uint32) bool) {
 	return slices.Values(b.ToArray())
 }
 
-// define applies one edit to the definitions and indexes, and marks the groups, checks and nodes to recompute.
+// define applies one edit to the compiled definitions and indexes, and marks the groups, checks and nodes to
+// recompute
 func (f *fleet) define(p *pass, e edit) {
 	switch def := newestDefinition(e.new, e.old).(type) {
 	case *nodeDef:
@@ -315,8 +316,8 @@ func (f *fleet) defineUnit(p *pass, id model.UnitID, old, new *unit) {
 	}
 }
 
-// addUsers calls change to add or remove one user of each node name and condition that targets name. The conditions
-// must be acquired.
+// addUsers calls change for the user list of each node name and condition in targets, to add or remove one user. The
+// conditions must be acquired.
 func (f *fleet) addUsers(t targets, change func(*users)) {
 	for _, name := range t.nodes {
 		u := f.mentions[name]

@@ -56,7 +56,7 @@ func (f *fleet) build(p *pass, generation wire.Generation) []model.NodeID {
 	return changed
 }
 
-// dropContent ends the node's use of its assignment content, which several nodes share.
+// dropContent removes the node's reference to its assignment content, which several nodes share
 func (n *node) dropContent() {
 	if c := n.content; c != nil {
 		if c.refs--; c.refs == 0 {
@@ -66,8 +66,9 @@ func (n *node) dropContent() {
 	}
 }
 
-// compareAssignments returns the nodes whose assignment a build would change, without changing any. It fails if a
-// node would get an assignment that exceeds the limit and is larger than the node's present one.
+// compareAssignments returns the nodes whose assignment (checks and property values) build would change, and changes
+// nothing. It fails if a node would get an assignment that exceeds the limit and is larger than the node's present
+// one.
 func (f *fleet) compareAssignments(p *pass) (nodes []model.NodeID, err error) {
 	b := f.builder(p)
 	var large []string
@@ -85,7 +86,7 @@ func (f *fleet) compareAssignments(p *pass) (nodes []model.NodeID, err error) {
 	return nodes, oversizedError(large)
 }
 
-// builder composes the contents of assignments after one list of edits.
+// builder computes the content of assignments (compiled checks and property values) after edits
 type builder struct {
 	f            *fleet
 	p            *pass
@@ -94,7 +95,7 @@ type builder struct {
 	made         []*content
 }
 
-// builder returns a builder that composes the assignments after one list of edits.
+// builder returns a builder of the assignments that the applied edits affect
 func (f *fleet) builder(p *pass) *builder {
 	return &builder{f: f, p: p, resolver: f.resolver(), compositions: map[*unitSet]*composition{}}
 }
@@ -130,7 +131,8 @@ func (b *builder) content(n *node) *content {
 	return made
 }
 
-// keepsProperties reports whether a node's property values are the same as before the present changes.
+// keepsProperties reports whether the edits leave a node's property values unchanged, so that its old ones are used
+// again
 func (b *builder) keepsProperties(n *node, c *composition) bool {
 	return n.content != nil && len(b.p.revalued) == 0 && b.p.nodes != nil && !b.p.nodes.Contains(uint32(n.def.ID)) &&
 		(n.content.composition == c || slices.Equal(n.content.names, c.names))
@@ -154,7 +156,8 @@ func (b *builder) compositionOf(s *unitSet) *composition {
 	return c
 }
 
-// compose builds the list of compiled checks and their property names for nodes that run the same set of checks.
+// compose builds the list of compiled checks, and the names of the properties that they read, for nodes that run the
+// same set of checks
 func (b *builder) compose(s *unitSet) *composition {
 	c := &composition{contents: map[string]*content{}}
 	for _, id := range s.ids {
@@ -175,7 +178,7 @@ func (b *builder) compose(s *unitSet) *composition {
 	return c
 }
 
-// recompose updates a list of compiled checks by replacing only the changed checks. It returns nil if more than
+// recompose replaces only the changed checks in an existing list of compiled checks. It returns nil if more than
 // chunks differs.
 func (b *builder) recompose(s *unitSet) *composition {
 	old := s.composed
@@ -209,10 +212,10 @@ func (b *builder) recompose(s *unitSet) *composition {
 	return c
 }
 
-// compareChunk orders a chunk before or after a chunk id.
+// compareChunk compares the id of a compiled check with an id, for binary search
 func compareChunk(c *model.Chunk, id model.ChunkID) int { return cmp.Compare(c.ID, id) }
 
-// discardUnusedContents removes assignment contents that no node uses from the caches.
+// discardUnusedContents removes from the caches the assignment contents that no node uses
 func (b *builder) discardUnusedContents() {
 	for _, made := range b.made {
 		if made.refs == 0 {
@@ -221,7 +224,7 @@ func (b *builder) discardUnusedContents() {
 	}
 }
 
-// propertiesKey encodes a list of property values as a map key: two keys are equal only if the lists are equal.
+// propertiesKey encodes property values as a map key that is unique for these values
 func propertiesKey(list []wire.Property) string {
 	if len(list) == 0 {
 		return ""

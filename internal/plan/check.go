@@ -14,9 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// compileCheck compiles a Check to the planner's form, which holds its targets and its text for agents. Its chunk
-// contains the text of the Windows, Hooks, Secrets and Assets that the check names: an agent knows no other
-// resources.
+// compileCheck compiles a Check to a unit, which has its targets and the compiled text for agents. Its chunk contains
+// the text of the Windows, Hooks, Secrets and Assets that the check names: an agent knows no other resources.
 func compileCheck(c *unitCompiler, d *declared) (*unit, error) {
 	spec, ns, id := d.spec.(*model.CheckSpec), d.key.Namespace, model.UnitID(d.id)
 	chunk, err := checkChunk(c, d, spec)
@@ -72,7 +71,7 @@ func compileCheck(c *unitCompiler, d *declared) (*unit, error) {
 	return u, err
 }
 
-// checkChunk compiles a check to the form that agents receive, with defaults and the text of referenced resources.
+// checkChunk compiles a check to a chunk, the text for agents, with defaults and the content of referenced resources.
 // The ID comes later, see chunkStore.assignIDs.
 func checkChunk(c *unitCompiler, d *declared, spec *model.CheckSpec) (*model.CheckChunk, error) {
 	ns := d.key.Namespace
@@ -157,7 +156,7 @@ func setSeverities(c *model.CheckChunk, declared map[string]string) error {
 	return nil
 }
 
-// exceptSpan returns the compiled time span in which a check does not run, with its time zone.
+// exceptSpan returns the compiled calendar of times at which a check does not run, with its time zone
 func exceptSpan(c *unitCompiler, ns string, e model.ScheduleException) model.Span {
 	if e.Window == "" {
 		return window.SpanOfLine(e.During, c.namespace(ns).Zone)
@@ -170,7 +169,7 @@ func exceptSpan(c *unitCompiler, ns string, e model.ScheduleException) model.Spa
 	return model.Span{Zone: cmp.Or(w.TimeZone, c.namespace(at.Namespace).Zone), Spans: w.Spans}
 }
 
-// chunkSize returns the length of the encoded chunk, or an error if no agent could read the chunk.
+// chunkSize returns the encoded size of a compiled check, or an error if no agent could read it
 func chunkSize(c *model.Chunk) (int, error) {
 	data := wire.AppendChunk(nil, c)
 	if _, err := wire.DecodeChunk(0, data); err != nil {
@@ -186,8 +185,8 @@ func splitName(ns, name string) (n route.Name) {
 	return n
 }
 
-// unit is one declared resource that runs on nodes, such as a check, in compiled form. A unit is immutable: an edit
-// of the resource makes a new one. The passes of the planner know nothing else about a kind.
+// unit is one compiled resource that the planner assigns to nodes, such as a check. A unit is immutable: an edit of
+// the resource makes a new one. The passes of the planner know nothing else about a kind.
 type unit struct {
 	*directory.Unit          // kind, id, name: everything that readers see
 	targets         *targets // nodes that run the unit; nil: it lands on no node
@@ -200,7 +199,7 @@ type unit struct {
 	needs  references   // resources that the unit names, counted by their Placement
 }
 
-// body is one compiled version of a check; during a rollout a check has two.
+// body is one compiled version of a check; during a gradual rollout a check has two
 type body struct {
 	chunk      *model.Chunk
 	size       int      // length of the encoded chunk, in bytes
@@ -210,19 +209,20 @@ type body struct {
 	try func(model.PropertyValues) error
 }
 
-// rollout is the new version of a check and the nodes that already run it. An edit of the unit can move more nodes to
-// the second body; an edit with the second body alone ends the roll-out.
+// rollout is the new version of a check in a gradual rollout, with the nodes that already run it. An edit of the unit
+// can move more nodes to the second body; an edit with the second body alone ends the roll-out.
 type rollout struct {
 	*body
 	nodes *roaring.Bitmap
 }
 
-// runsSecondBody reports whether a node runs the new version of a check in a rollout. A nil unit has no second body.
+// runsSecondBody reports whether a node already runs the new version of a check in a gradual rollout. A nil unit has
+// no second body.
 func (u *unit) runsSecondBody(id uint32) bool {
 	return u != nil && u.next != nil && u.next.nodes.Contains(id)
 }
 
-// bodyOn returns the version of a check that nodes with a given set of checks run.
+// bodyOn returns the version of a check that nodes with this set of checks run
 func (u *unit) bodyOn(s *unitSet) *body {
 	if u.next != nil && s.runsSecondBody(u.ID) {
 		return u.next.body
@@ -230,7 +230,8 @@ func (u *unit) bodyOn(s *unitSet) *body {
 	return u.body
 }
 
-// changedNodes returns the nodes that an edit moves between the old and the new version of a check in a rollout.
+// changedNodes returns the nodes that an edit moves from one version of a check to the other, during a gradual
+// rollout
 func changedNodes(old, new *unit) *roaring.Bitmap {
 	nodes := func(u *unit) *roaring.Bitmap {
 		if u == nil || u.next == nil {
@@ -241,7 +242,8 @@ func changedNodes(old, new *unit) *roaring.Bitmap {
 	return roaring.Xor(nodes(old), nodes(new))
 }
 
-// targetLists returns the targets that select the check's nodes; none for a check that runs nowhere.
+// targetLists returns the targets of a check that select the nodes which run it and its proxy nodes; nil: it runs
+// nowhere
 func (u *unit) targetLists() (list []*targets) {
 	if u == nil || u.targets == nil {
 		return nil
@@ -253,7 +255,7 @@ func (u *unit) targetLists() (list []*targets) {
 	return list
 }
 
-// references holds the names of the resources that a resource refers to, by kind. A name is written as in the
+// references has the names of the resources to which one resource refers, by kind. A name is written as in the
 // namespace of the needing resource.
 type references map[string][]string
 

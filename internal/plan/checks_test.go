@@ -17,8 +17,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestPassiveChecksReachTheirSource checks that passive checks are found by name and counted by the protocol that
-// created them.
+// TestPassiveChecksReachTheirSource expects that the directory finds passive checks (with results from outside) by
+// name and counts them by the protocol that created them
 func TestPassiveChecksReachTheirSource(t *testing.T) {
 	h := newTestPlanner(t)
 	h.apply("Check", "default", "declared", nil, &model.CheckSpec{Passive: true})
@@ -43,8 +43,8 @@ func TestPassiveChecksReachTheirSource(t *testing.T) {
 	}
 }
 
-// TestHooksByNameReachTheNodes checks that a Hook's command reaches the nodes of the check that names it, with its
-// properties, and again after a change.
+// TestHooksByNameReachTheNodes expects the command of a Hook, with properties, in the assignments of nodes whose
+// check names it, also after an edit of the Hook
 func TestHooksByNameReachTheNodes(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("web01", nil, "web")
@@ -120,7 +120,8 @@ func TestDependenciesComeFromChecksAndUpstreams(t *testing.T) {
 	}
 }
 
-// TestRoundRobinChecksHaveMembers checks the members of a round-robin check and the proxy nodes that it is about.
+// TestRoundRobinChecksHaveMembers expects the directory to list the nodes that share a round-robin check, and the
+// proxy nodes of that check
 func TestRoundRobinChecksHaveMembers(t *testing.T) {
 	h := newTestPlanner(t)
 	h.apply("Group", "default", "pollers", nil, &model.GroupSpec{})
@@ -163,8 +164,8 @@ func TestRoundRobinChecksHaveMembers(t *testing.T) {
 	}
 }
 
-// TestWindowsOfSchedulesReachTheNodes checks that the exceptions of a schedule reach the nodes, and again after a
-// change of the Window or of the time zone.
+// TestWindowsOfSchedulesReachTheNodes expects a schedule's exceptions in the assignments of nodes, also after an edit
+// of the Window or the time zone
 func TestWindowsOfSchedulesReachTheNodes(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("web01", nil, "web")
@@ -192,8 +193,8 @@ func TestWindowsOfSchedulesReachTheNodes(t *testing.T) {
 	held("UTC", "23:00-05:00")
 }
 
-// TestAssetsReachTheNodes checks that builds of an Asset reach the nodes of the checks that name it, without source
-// addresses, and again after a change; an equal name in another namespace is another Asset.
+// TestAssetsReachTheNodes expects an Asset's archives in the assignments of nodes whose check names it, without
+// source addresses, also after an edit
 func TestAssetsReachTheNodes(t *testing.T) {
 	h := newTestPlanner(t)
 	sum := func(letter string) string { return strings.Repeat(letter, 128) }
@@ -253,8 +254,8 @@ func TestAssetsReachTheNodes(t *testing.T) {
 	held("cpu")
 }
 
-// TestRolloutMovesNodesToTheSecondBody checks that a gradual rollout runs the old and the new version of a check, and
-// changes a node only when it moves to the new one.
+// TestRolloutMovesNodesToTheSecondBody expects that a gradual rollout changes the assignment of a node only when that
+// node moves to the check's new version
 func TestRolloutMovesNodesToTheSecondBody(t *testing.T) {
 	h := newTestPlanner(t)
 	a, b, c := h.node("a", nil, "web"), h.node("b", nil, "web"), h.node("c", nil)
@@ -326,21 +327,21 @@ func TestRolloutMovesNodesToTheSecondBody(t *testing.T) {
 	expect("after", "new", "new", 0)
 }
 
-// proxy declares a proxy node of a switch and returns its id.
+// proxy declares a switch as a proxy node and returns its id
 func (h *testPlanner) proxy(name, address string) model.NodeID {
 	h.apply("Node", "default", name, map[string]string{"kind": "switch"}, &model.NodeSpec{Proxy: true, Properties: map[string]json.RawMessage{"address": json.RawMessage(`"` + address + `"`)}})
 	return h.id(name)
 }
 
-// pingCheck returns a proxy check that the group pollers runs for all switches.
+// pingCheck returns a proxy check: the nodes of group pollers run it for all switches
 func pingCheck() *model.CheckSpec {
 	c := commandCheck("ping {{ .props.address }}", &model.Targets{Groups: []string{"pollers"}})
 	c.Proxy = &model.Targets{Where: `node.labels.kind == "switch"`}
 	return c
 }
 
-// TestProxyCheckLandsOnMachinesAndProxyNodes checks that a proxy check lands on the machines that run it and on its
-// proxy nodes, whose properties only those assignments contain.
+// TestProxyCheckLandsOnMachinesAndProxyNodes expects a proxy check to be assigned to the machines that run it, with
+// the properties of its proxy nodes
 func TestProxyCheckLandsOnMachinesAndProxyNodes(t *testing.T) {
 	h := newTestPlanner(t)
 	h.apply("Group", "default", "pollers", nil, &model.GroupSpec{})

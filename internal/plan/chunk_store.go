@@ -15,8 +15,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// chunkStore gives compiled checks their ids and stores them, so that an id survives restarts and is never used
-// again. The holder of Planner.compiling uses it; readers find chunks in the directory.
+// chunkStore assigns ids to compiled checks (chunks) and stores them, so that an id survives restarts and is never
+// used again. The holder of Planner.compiling uses it; readers find chunks in the directory.
 type chunkStore struct {
 	store intent.Store
 	draft *directory.Draft
@@ -29,22 +29,22 @@ type chunkStore struct {
 // the unit's id; the id of the row is the ChunkID.
 const chunkKind = "chunk"
 
-// chunkKey identifies a compiled check by its hash and the check's id. The hash already covers the unit's id, so two
-// units never share a chunk; the id in the key helps people that read the table.
+// chunkKey identifies a compiled check by its hash and the id of its check. The hash already covers the unit's id, so
+// two units never share a chunk; the id in the key helps people that read the table.
 type chunkKey struct {
 	hash [16]byte
 	unit model.UnitID
 }
 
-// chunkKeyOf returns the hash and unit of a chunk.
+// chunkKeyOf returns the key of a compiled check: its hash and the id of its check
 func chunkKeyOf(c *model.Chunk) chunkKey { return chunkKey{c.Hash, c.Unit} }
 
-// row returns the key of the chunk's row in the intent store.
+// row returns the key of the database row that stores the compiled check
 func (k chunkKey) row() intent.Key {
 	return intent.Key{Kind: chunkKind, Name: fmt.Sprintf("%s-%d", hex.EncodeToString(k.hash[:]), k.unit)}
 }
 
-// chunkRow is the JSON body of a compiled check's row in the intent store.
+// chunkRow is the JSON of a database row that stores a compiled check
 type chunkRow struct {
 	Unit    model.UnitID `json:"check"`
 	Name    string       `json:"name"` // name of the unit, for people
@@ -52,12 +52,12 @@ type chunkRow struct {
 	Retired time.Time    `json:"retired,omitzero"`
 }
 
-// newChunkStore returns an empty chunk store.
+// newChunkStore returns a chunkStore without compiled checks
 func newChunkStore(store intent.Store, draft *directory.Draft) *chunkStore {
 	return &chunkStore{store: store, draft: draft, byKey: map[chunkKey]*model.Chunk{}, retired: map[model.ChunkID]time.Time{}}
 }
 
-// load reads all compiled checks of the intent store. It skips and counts the chunks that it cannot decode: no agent
+// load reads all compiled checks from the database. It skips and counts the chunks that it cannot decode: no agent
 // was ever sent one of those.
 func (s *chunkStore) load(ctx context.Context, log *slog.Logger) (broken uint64, err error) {
 	rows, err := s.store.List(ctx, intent.ListQuery{Kind: chunkKind})
@@ -73,7 +73,7 @@ func (s *chunkStore) load(ctx context.Context, log *slog.Logger) (broken uint64,
 	return broken, nil
 }
 
-// addStored decodes a compiled check from a database row and adds it to the directory.
+// addStored decodes a compiled check from a database row and adds it to the directory, which readers use
 func (s *chunkStore) addStored(row intent.Row) error {
 	var body chunkRow
 	if err := json.Unmarshal(row.Body, &body); err != nil {
@@ -91,8 +91,8 @@ func (s *chunkStore) addStored(row intent.Row) error {
 	return nil
 }
 
-// hash computes the hash of each compiled check. A chunk that the store already knows replaces the body's one. It
-// returns the bodies with new chunks, whose id is zero.
+// hash computes the hash of each compiled check, and uses the stored chunk where an equal one exists. A chunk that
+// the store already knows replaces the body's one. It returns the bodies with new chunks, whose id is zero.
 func (s *chunkStore) hash(units []*unit) (fresh []*body) {
 	one := func(b *body) {
 		b.chunk.Hash = wire.ChunkHash(wire.AppendChunk(nil, b.chunk))
@@ -111,7 +111,8 @@ func (s *chunkStore) hash(units []*unit) (fresh []*body) {
 	return fresh
 }
 
-// assignIDs gives new compiled checks their hash and id. It takes new ids from the intent store, in one commit.
+// assignIDs assigns ids to compiled checks that are not stored yet, and stores them. It takes new ids from the intent
+// store, in one commit.
 func (s *chunkStore) assignIDs(ctx context.Context, units []*unit) error {
 	fresh := s.hash(units)
 	if len(fresh) == 0 {
@@ -152,11 +153,11 @@ func (s *chunkStore) assignIDs(ctx context.Context, units []*unit) error {
 // collectBatch is the largest number of chunks in one transaction of Collect.
 const collectBatch = 500
 
-// Collect removes compiled check definitions that no assignment and no journal record names any more, and returns
-// their number. A chunk is retired once no unit uses it and named, the chunks that judged the event view's states,
-// does not have it: an agent that was away and still runs it has such a state. From then on spools can hold its
-// results for model.MaxSpoolAge, and the journal until its tail has passed those. A chunk that is used or named again
-// is retired no more.
+// Collect removes the compiled check definitions that nothing refers to any more, neither an assignment nor the
+// journal, and returns their number. A chunk is retired once no unit uses it and named, the chunks that judged the
+// event view's states, does not have it: an agent that was away and still runs it has such a state. From then on
+// spools can hold its results for model.MaxSpoolAge, and the journal until its tail has passed those. A chunk that is
+// used or named again is retired no more.
 //
 // Call it from time to time; tail is when the oldest commit of the journal was received.
 func (p *Planner) Collect(ctx context.Context, named map[model.ChunkID]bool, tail, now time.Time) (removed int, err error) {
@@ -173,8 +174,8 @@ func (p *Planner) Collect(ctx context.Context, named map[model.ChunkID]bool, tai
 	return removed, err
 }
 
-// collect marks unused compiled checks as unused since now, clears the mark of used ones, and removes those unused
-// for long enough.
+// collect records since when each compiled check has been unused, and removes those that have been unused for long
+// enough
 func (s *chunkStore) collect(ctx context.Context, used func(model.ChunkID) bool, tail, now time.Time) (removed int, err error) {
 	var retire, revive, remove []*model.Chunk
 	for _, c := range s.byKey {
@@ -205,7 +206,7 @@ func (s *chunkStore) collect(ctx context.Context, used func(model.ChunkID) bool,
 	return removed, nil
 }
 
-// retire stores the time since which compiled checks are unused; the zero time means that they are used again.
+// retire stores the time since which compiled checks have been unused; the zero time means that they are in use
 func (s *chunkStore) retire(ctx context.Context, chunks []*model.Chunk, since time.Time) error {
 	for batch := range slices.Chunk(chunks, collectBatch) {
 		writes := make([]intent.Write, len(batch))
@@ -292,7 +293,7 @@ func (c *Collector) Run(ctx context.Context) error {
 	}
 }
 
-// collect removes, once, the compiled check definitions that no assignment and no journal record refers to any more.
+// collect removes compiled check definitions to which no assignment and no journal record refers, once
 func (c *Collector) collect(ctx context.Context) (removed int, err error) {
 	oldest, err := c.Oldest(ctx)
 	if err != nil {

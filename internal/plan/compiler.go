@@ -29,13 +29,14 @@ var unitCompilers = map[string]func(*unitCompiler, *declared) (*unit, error){
 // resourceKinds lists the kinds that become no unit: the server itself uses such resources, or units read them.
 var resourceKinds = []string{"Handler", "Secret", "Window", "Route", "Silence", "Filter", "Mutator", "Hook", "Pipeline", "Asset"}
 
-// compiledKinds returns the kinds of resources that the planner reads. A kind that others refer to comes before them.
+// compiledKinds returns the kinds of resources that the planner compiles, referenced kinds first. A kind that others
+// refer to comes before them.
 func compiledKinds() []string {
 	kinds := append([]string{"Namespace", "Node", "Group", "Property"}, resourceKinds...)
 	return append(kinds, slices.Sorted(maps.Keys(unitCompilers))...)
 }
 
-// declared is a resource of the intent store after decoding.
+// declared is a decoded resource from the store
 type declared struct {
 	key  intent.Key
 	id   uint32
@@ -43,10 +44,10 @@ type declared struct {
 	spec model.Spec
 }
 
-// name returns the qualified name of the declared resource.
+// name returns the name of the declared resource with its namespace
 func (d *declared) name() route.Name { return routeName(d.key.Namespace, d.key.Name) }
 
-// compiler turns resources into definitions. Only the holder of Planner.compiling uses it.
+// compiler compiles resources to the planner's definitions. Only the holder of Planner.compiling uses it.
 type compiler struct {
 	groups     *groupNumbers
 	kinds      *kind.Registry
@@ -80,7 +81,7 @@ func (c *compiler) decode(key intent.Key, id uint32, data []byte) (*declared, er
 	return d, nil
 }
 
-// define compiles a resource that does not run on nodes, such as a group or a namespace.
+// define compiles a resource that does not run on nodes itself, such as a group or a namespace
 func (c *compiler) define(d *declared) (def any, err error) {
 	switch spec := d.spec.(type) {
 	case *model.NamespaceSpec:
@@ -133,7 +134,8 @@ func (c *unitCompiler) namespace(name string) *directory.Namespace {
 	return &directory.Namespace{}
 }
 
-// use returns the definition of a resource and records that the compiled check depends on it.
+// use returns the definition of a resource, and records that the check must be compiled again when that resource
+// changes
 func (c *unitCompiler) use(key intent.Key) any {
 	if !slices.Contains(c.uses, key) {
 		c.uses = append(c.uses, key)
@@ -142,7 +144,7 @@ func (c *unitCompiler) use(key intent.Key) any {
 }
 
 // unit compiles a resource that runs on nodes, such as a check; lookup returns the definitions of other resources
-// after the change.
+// after the edit
 func (c *compiler) unit(d *declared, lookup func(intent.Key) any) (*unit, error) {
 	in := &unitCompiler{compiler: c, lookup: lookup}
 	u, err := unitCompilers[d.key.Kind](in, d)
@@ -214,14 +216,15 @@ type (
 	}
 )
 
-// joinGrant holds the groups that a node received when its machine enrolled, and their origin.
+// joinGrant has the groups that a node got when its machine enrolled, and the name of the token or person that
+// granted them
 type joinGrant struct {
 	token  string // id of the join token; empty: a person accepted the machine
 	text   string // the origin of the grant, written for people
 	groups []directory.GroupID
 }
 
-// scope is the scope that a Property resource sets: global, a namespace, a group or a node.
+// scope is the range in which a Property applies: everywhere, in a namespace, in a group or on a node
 type scope struct {
 	level level
 	ns    string
@@ -229,7 +232,7 @@ type scope struct {
 	node  route.Name
 }
 
-// level is a level of scopes, from global to node.
+// level is the kind of a property's scope, from global (widest) to node (narrowest)
 type level uint8
 
 const (
@@ -248,7 +251,7 @@ type namedValue struct {
 	value json.RawMessage
 }
 
-// newPropertyValues returns a map of property values as a list sorted by name.
+// newPropertyValues converts a map of property values to a list sorted by name
 func newPropertyValues(m map[string]json.RawMessage) values {
 	v := make(values, 0, len(m))
 	for _, name := range slices.Sorted(maps.Keys(m)) {
@@ -301,7 +304,7 @@ func (c *compiler) node(d *declared, spec *model.NodeSpec) *nodeDef {
 	return n
 }
 
-// groupList returns the numbers of the named groups, ascending. It skips groups that a resource of the namespace must
+// groupList returns the numbers of the named groups, sorted. It skips groups that a resource of the namespace must
 // not name.
 func (c *compiler) groupList(ns string, names []string) (list []directory.GroupID) {
 	for _, name := range names {
@@ -389,7 +392,7 @@ func nodeName(ns, name string) route.Name {
 	return routeName(ns, name)
 }
 
-// matchesNode reports whether a qualified node name, as nodeName returns it, means a node.
+// matchesNode reports whether a node name in targets, as nodeName returns it, refers to this node
 func matchesNode(name, node route.Name) bool {
 	return name.Name == node.Name && (name.Namespace == "" || name.Namespace == node.Namespace)
 }
@@ -407,7 +410,7 @@ func groupName(ns, name string) (route.Name, bool) {
 	return route.Name{}, false
 }
 
-// reachesNamespace reports whether a resource of namespace owner may run on nodes of namespace ns.
+// reachesNamespace reports whether a resource of namespace owner may apply to nodes of namespace ns
 func reachesNamespace(owner, ns string) bool { return owner == ns || owner == shared }
 
 // EffectiveLabels merges a node's labels from the server, the agent's configuration and measured facts; the first of

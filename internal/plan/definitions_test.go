@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestExpiredDefinitionsAreRemoved checks that old compiled definitions of a check are removed once no reader can
-// refer to them.
+// TestExpiredDefinitionsAreRemoved edits a check repeatedly and expects its old compiled versions to be removed once
+// nothing can refer to them
 func TestExpiredDefinitionsAreRemoved(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("a", nil)
@@ -90,8 +90,8 @@ func TestExpiredDefinitionsAreRemoved(t *testing.T) {
 	}
 }
 
-// TestReadersSeeConsistentAssignments checks that concurrent readers see only assignments whose hash matches their
-// content. Worth running with -race.
+// TestReadersSeeConsistentAssignments reads assignments during changes, and expects that the hash of each always
+// matches its content. Worth running with -race.
 func TestReadersSeeConsistentAssignments(t *testing.T) {
 	h := newTestPlanner(t)
 	for i := range 20 {
@@ -132,8 +132,8 @@ func TestReadersSeeConsistentAssignments(t *testing.T) {
 	readers.Wait()
 }
 
-// TestShadowFollowsTheNamespace checks that messages of a namespace are only recorded (shadow) exactly while its
-// resource says so.
+// TestShadowFollowsTheNamespace expects that a namespace's messages are recorded without being sent (shadow) exactly
+// while its resource declares that
 func TestShadowFollowsTheNamespace(t *testing.T) {
 	h := newTestPlanner(t)
 	for _, c := range []struct {

@@ -10,8 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// entity returns a node as an entity of Sensu, for tokens in checks that are kept from Sensu. It is nil for the node of
-// a Sensu agent, which expands tokens by itself.
+// entity converts a node to an entity of Sensu, with which checks kept from Sensu expand their tokens. It is nil for
+// the node of a Sensu agent, which expands tokens by itself.
 func (r *resolver) entity(n *node) *wire.Property {
 	if n.def.External {
 		return nil

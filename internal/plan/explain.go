@@ -13,14 +13,14 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 )
 
-// Explanation is a reason for people why a resource lands on a node or does not, with nested reasons.
+// Explanation explains to people why a resource applies to a node or does not, with nested reasons
 type Explanation struct {
 	Lands bool          `json:"lands"`
 	Text  string        `json:"text"`
 	Under []Explanation `json:"under,omitempty"`
 }
 
-// ExplainCheck returns why a check lands on a node or does not; ok is false if the node or the check does not exist.
+// ExplainCheck explains why a check runs on a node or does not; ok is false if the node or the check does not exist
 func (i *Inspector) ExplainCheck(node model.NodeID, check model.CheckID) (e Explanation, ok bool) {
 	i.withFleet(func(f inspection) {
 		n, u := f.nodes[node], f.units[check]
@@ -70,15 +70,14 @@ func (i *Inspector) ExplainGroups(node model.NodeID) (list []Explanation) {
 	return list
 }
 
-// explainer explains for one node how targets and groups select the node, by the rules of fleet.targetsSelect.
+// explainer explains how targets and groups select one node, by the same rules as fleet.targetsSelect
 type explainer struct {
 	f    *fleet
 	n    *node
 	open map[directory.GroupID]bool // groups whose explanation is not finished, to stop at cycles
 }
 
-// nameFor returns the name of a resource as a node's namespace writes it: with its own namespace only if that
-// differs.
+// nameFor returns the name of a resource, with its namespace only if that differs from the node's namespace
 func nameFor(name route.Name, n *node) string {
 	if name.Namespace == n.def.Namespace {
 		return name.Name
@@ -86,7 +85,7 @@ func nameFor(name route.Name, n *node) string {
 	return name.String()
 }
 
-// targets explains whether the targets of a named resource in namespace owner select the node.
+// targets explains whether a resource's targets select the node; owner is the namespace of the resource
 func (w *explainer) targets(name string, t *targets, owner string) Explanation {
 	yes, no := w.items(t)
 	if len(yes) == 0 {
@@ -123,8 +122,7 @@ func (w *explainer) selectionHint(name string, t *targets) string {
 	return ""
 }
 
-// items explains for each group, node name and condition of targets whether it selects the node: yes lists the
-// selecting ones, no the others.
+// items explains which groups, node names and condition of targets select the node (yes) and which do not (no)
 func (w *explainer) items(t *targets) (yes, no []Explanation) {
 	sort := func(y Explanation) {
 		if y.Lands {
@@ -206,7 +204,7 @@ func (w *explainer) group(g directory.GroupID) Explanation {
 
 // The functions below explain to people the origins of a node's labels and properties.
 
-// LabelOrigin is one label of a node.
+// LabelOrigin is one label of a node with its owner: the server or the agent
 type LabelOrigin struct {
 	Name, Value, Owner string
 	Hides              []LabelOrigin // values of weaker owners for the same label
@@ -243,7 +241,7 @@ func LabelOrigins(meta model.Metadata, spec *model.NodeSpec) []LabelOrigin {
 	return out
 }
 
-// PropertyOrigins is a node's property: the value in force and every declared value.
+// PropertyOrigins has the resulting value of a node's property and every declared value
 type PropertyOrigins struct {
 	Name     string
 	Value    json.RawMessage // value in force; nil: Conflict says why the property has no value
@@ -251,7 +249,7 @@ type PropertyOrigins struct {
 	From     []PropertyOrigin // declared values, from global to node
 }
 
-// PropertyOrigin is one declared value of a property with the scope that declares it.
+// PropertyOrigin is one declared value of a property, with its scope (such as a group) and its effect
 type PropertyOrigin struct {
 	Level  string // global, namespace, group or node
 	From   string // place for people: property proxy (group web)
@@ -302,8 +300,8 @@ func (f inspection) propertyNames(n *node) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// origins returns a property of a node: the value in force and the origin of every declared value; ok is false
-// without a value.
+// origins returns a node's property with its resulting value and the origin of every declared value; ok is false if
+// it has no value
 func (f inspection) origins(n *node, name string) (o PropertyOrigins, ok bool) {
 	levels := append(f.sharedSources(n, name), f.properties.nodeValues(n, name))
 	value := mergeLevels(name, levels)
@@ -324,7 +322,8 @@ func (f inspection) origins(n *node, name string) (o PropertyOrigins, ok bool) {
 	return o, true
 }
 
-// valueEffect returns the effect of a declared value on the value in force, such as used or overridden.
+// valueEffect returns the effect of a declared value on the resulting value: used, partly used, overridden or in
+// conflict
 func valueEffect(said, now any) string {
 	var same, other, clashes int
 	var walk func(said, now any)
@@ -361,9 +360,9 @@ func valueEffect(said, now any) string {
 	return Overridden
 }
 
-// mergeLevels merges a property's values of all levels into one JSON value; two different values of one level become
-// a conflict. It returns nil if there is no value. Values of one level are merged in a fixed order, so that an error
-// has the same text on every node.
+// mergeLevels merges a property's values from global to node into one JSON value; two different values of the same
+// level become a conflict. It returns nil if there is no value. Values of one level are merged in a fixed order, so
+// that an error has the same text on every node.
 func mergeLevels(name string, levels [][]source) (value any) {
 	for _, level := range levels {
 		slices.SortFunc(level, func(a, b source) int {

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// flattenExplanation returns an Explanation as the lines that people read.
+// flattenExplanation converts a nested Explanation to lines of text
 func flattenExplanation(w Explanation) string {
 	text := "- "
 	if w.Lands {
@@ -23,8 +23,8 @@ func flattenExplanation(w Explanation) string {
 	return text
 }
 
-// TestExplainCheckShowsTheChain checks that the explanation why a check runs on a node names check, targets, group
-// and condition.
+// TestExplainCheckShowsTheChain explains why a check runs on a node, and expects the check, target, group and
+// condition in the explanation
 func TestExplainCheckShowsTheChain(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("web01", map[string]string{"env": "prod"}, "web")
@@ -86,8 +86,8 @@ func TestExplainCheckShowsTheChain(t *testing.T) {
 	}
 }
 
-// TestPropertiesShowTheirSources checks that the sources of a property are listed from global to node, and that the
-// shown value is the one in the assignment.
+// TestPropertiesShowTheirSources lists the declared values of a property from global to node, and expects the
+// resulting value to equal the one in the assignment
 func TestPropertiesShowTheirSources(t *testing.T) {
 	h := newTestPlanner(t)
 	raw := func(s string) map[string]json.RawMessage { return map[string]json.RawMessage{"p": json.RawMessage(s)} }
@@ -139,7 +139,8 @@ global default/everywhere in force`,
 	}
 }
 
-// TestLabelsHaveOwners checks that each label of a node has one owner (server or agent), and which values it hides.
+// TestLabelsHaveOwners expects each label of a node to have one owner (server or agent), and to list the values that
+// it hides
 func TestLabelsHaveOwners(t *testing.T) {
 	meta := model.Metadata{Labels: map[string]string{"a": "server", "b": "server"}}
 	spec := &model.NodeSpec{AgentLabels: map[string]string{"b": "agent", "c": "agent"}, Facts: map[string]string{"a": "facts", "b": "facts", "c": "facts", "d": "facts"}}
@@ -158,8 +159,8 @@ func TestLabelsHaveOwners(t *testing.T) {
 	}
 }
 
-// TestFaultsNameResourceAndReason checks that the faults that keep nodes from running a check are listed per node and
-// counted over all nodes.
+// TestFaultsNameResourceAndReason expects the errors that keep nodes from running a check to be listed per node and
+// counted over all nodes
 func TestFaultsNameResourceAndReason(t *testing.T) {
 	h := newTestPlanner(t)
 	for i := range 5 {

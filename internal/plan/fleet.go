@@ -15,9 +15,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// fleet holds all compiled definitions and the state computed from them: members of groups and nodes of checks. It
-// has no lock and does no input or output. Only apply changes it (pass.go). A test computes all derived fields from
-// the definitions and compares.
+// fleet has all compiled definitions and the results computed from them: the members of groups and the nodes of
+// checks. It has no lock and does no input or output. Only apply changes it (pass.go). A test computes all derived
+// fields from the definitions and compares.
 type fleet struct {
 	definitions map[intent.Key]any
 	resources   map[directory.Resource]model.Spec // specs of resources that land on no node
@@ -42,8 +42,8 @@ type fleet struct {
 	oversized int // nodes whose assignment would be too large
 }
 
-// Counts holds counters of the planner's work since the start. Tests use it to check that a small change causes
-// little work.
+// Counts has counters of the planner's work since the start, such as evaluated conditions. Tests use it to check that
+// a small change causes little work.
 type Counts struct {
 	Passes     uint64 // lists of changes compiled
 	Nodes      uint64 // nodes whose groups and units were computed
@@ -54,7 +54,7 @@ type Counts struct {
 	Changed    uint64 // assignments that differ from before
 }
 
-// node holds the definition of a node and its derived state: groups, units and assignment.
+// node has the definition of a node and the planner's results for it: its groups, its checks and its assignment
 type node struct {
 	def        *nodeDef
 	groups     *groupSet
@@ -64,7 +64,7 @@ type node struct {
 	generation wire.Generation
 }
 
-// group holds the definition of a group, its members and the join requests for it.
+// group has the definition of a group, its member nodes and the nodes whose agents ask to join
 type group struct {
 	def      *groupDef       // nil: resources name the group, but it is not declared
 	assigned *roaring.Bitmap // nodes that an operator or a join token put in
@@ -75,13 +75,13 @@ type group struct {
 	units    []model.UnitID // units that target the group
 }
 
-// users holds the groups and checks that refer to one node name or one condition.
+// users has the groups and checks that refer to one node name or to one condition
 type users struct {
 	groups []directory.GroupID
 	units  []model.UnitID
 }
 
-// placedUnit is a check with the nodes that run it.
+// placedUnit is a compiled check together with the nodes that run it
 type placedUnit struct {
 	def   *unit
 	nodes sharedSet
@@ -134,7 +134,7 @@ func newFleet(numbers *groupNumbers) *fleet {
 	}
 }
 
-// group returns the group with a number, and adds an empty one if no resource declares it.
+// group returns the group with this number, and adds an empty group for a name that no resource declares
 func (f *fleet) group(g directory.GroupID) *group {
 	found := f.groups[g]
 	if found == nil {
@@ -144,12 +144,12 @@ func (f *fleet) group(g directory.GroupID) *group {
 	return found
 }
 
-// groupText returns the name of a group as people write it.
+// groupText returns the name of a group for people: NAME, or shared/NAME for a group of namespace shared
 func (f *fleet) groupText(g directory.GroupID) string {
 	return directory.GroupText(f.groupNumbers.name(g))
 }
 
-// nodesNamed returns the nodes of a qualified node name in targets.
+// nodesNamed returns the nodes to which a node name in targets refers
 func (f *fleet) nodesNamed(name route.Name) []model.NodeID {
 	if name.Namespace == "" {
 		return f.byBareName[name.Name]
@@ -176,7 +176,7 @@ func (f *fleet) removeUnusedSets() {
 	f.unitSets.removeUnused()
 }
 
-// groupNumbers gives each name of a group a number that is never used again. Safe for concurrent use.
+// groupNumbers assigns a number to each group name and never uses a number again. Safe for concurrent use.
 type groupNumbers struct {
 	mu    sync.Mutex
 	ids   map[route.Name]directory.GroupID
@@ -188,7 +188,7 @@ func newGroupNumbers() *groupNumbers {
 	return &groupNumbers{ids: map[route.Name]directory.GroupID{}}
 }
 
-// number returns the number of a group's name and assigns the next number to a new one.
+// number returns the number of a group name, and assigns the next number to a new name
 func (g *groupNumbers) number(name route.Name) directory.GroupID {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -201,21 +201,21 @@ func (g *groupNumbers) number(name route.Name) directory.GroupID {
 	return id
 }
 
-// name returns the name of a group's number.
+// name returns the group name that has this number
 func (g *groupNumbers) name(id directory.GroupID) route.Name {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.names[id]
 }
 
-// list returns the names of groups by number. Names added later do not change the returned list.
+// list returns all group names, indexed by their numbers. Names added later do not change the returned list.
 func (g *groupNumbers) list() []route.Name {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.names[:len(g.names):len(g.names)]
 }
 
-// bitmapForKey returns the bitmap of a key and adds a missing one.
+// bitmapForKey returns the bitmap stored under a key, and adds an empty one if it is missing
 func bitmapForKey[K comparable](m map[K]*roaring.Bitmap, key K) *roaring.Bitmap {
 	b := m[key]
 	if b == nil {
@@ -225,7 +225,7 @@ func bitmapForKey[K comparable](m map[K]*roaring.Bitmap, key K) *roaring.Bitmap 
 	return b
 }
 
-// clearBit removes an id from the bitmap of a key, and removes an empty bitmap.
+// clearBit removes an id from the bitmap stored under a key, and deletes the bitmap if it is empty
 func clearBit[K comparable](m map[K]*roaring.Bitmap, key K, id uint32) {
 	if b := m[key]; b != nil {
 		b.Remove(id)
@@ -235,8 +235,8 @@ func clearBit[K comparable](m map[K]*roaring.Bitmap, key K, id uint32) {
 	}
 }
 
-// set is a shared, sorted list of group or unit ids. All nodes with the same list share one set. ids and next never
-// change.
+// set is a sorted list of group or check ids that all nodes with the same ids share. All nodes with the same list
+// share one set. ids and next never change.
 type set[T ~uint32] struct {
 	ids  []T
 	next []T // only in a unit set: the units whose second body the nodes run, see rollout
@@ -260,13 +260,14 @@ func (s *set[T]) has(id T) bool {
 	return found
 }
 
-// runsSecondBody reports whether nodes with this set of checks run the new version of a check in a rollout.
+// runsSecondBody reports whether nodes with this set of checks run the new version of a check in a gradual rollout
 func (s *set[T]) runsSecondBody(id T) bool {
 	_, found := slices.BinarySearch(s.next, id)
 	return found
 }
 
-// sets interns equal sets, so that nodes with the same ids share one. The empty set always exists.
+// sets stores each set of ids once, so that nodes with the same groups or checks share it. The empty set always
+// exists.
 type sets[T ~uint32] struct {
 	byKey  map[string]*set[T]
 	empty  *set[T]
@@ -280,7 +281,7 @@ func newSets[T ~uint32]() *sets[T] {
 	return &sets[T]{byKey: map[string]*set[T]{"": empty}, empty: empty}
 }
 
-// intern returns the shared set of a sorted list of ids and creates a missing one. It copies the lists.
+// intern returns the shared set with these sorted ids, and creates it if it is missing. It copies the lists.
 func (s *sets[T]) intern(ids, next []T) *set[T] {
 	s.buf = s.buf[:0]
 	for _, id := range ids {
@@ -301,7 +302,7 @@ func (s *sets[T]) intern(ids, next []T) *set[T] {
 	return made
 }
 
-// move moves one node's reference from a set to another set.
+// move moves the reference of one node from a set to another set
 func (s *sets[T]) move(at **set[T], to *set[T]) {
 	to.refs++
 	from := *at
@@ -321,8 +322,8 @@ func (s *sets[T]) removeUnused() {
 	s.unused = s.unused[:0]
 }
 
-// composition holds the compiled checks of a set of checks and the names of the properties that they read. Only its
-// contents change after its creation.
+// composition has the compiled checks of one set of checks, and the names of the properties that these checks read.
+// Only its contents change after its creation.
 type composition struct {
 	chunks   []*model.Chunk // ascending by id
 	names    []string       // ascending
@@ -379,8 +380,8 @@ func remove[T ~uint32](list []T, v T) []T {
 	return slices.Delete(list, i, i+1)
 }
 
-// difference compares two sorted lists: it calls removed for each value missing in after and added for each value
-// missing in before. Both lists are sorted.
+// difference compares two sorted lists and calls removed for each value only in before, and added for each value only
+// in after. Both lists are sorted.
 func difference[T ~uint32](before, after []T, removed, added func(T)) {
 	for len(before) > 0 || len(after) > 0 {
 		switch {

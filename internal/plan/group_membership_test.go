@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// members returns the names of a group's members.
+// members returns the names of the nodes in a group
 func (h *testPlanner) members(group string) (names []string) {
 	for _, id := range h.p.directory.GroupMembers("default", group) {
 		_, name, _ := h.p.directory.NodeName(id)
@@ -20,8 +20,8 @@ func (h *testPlanner) members(group string) (names []string) {
 	return names
 }
 
-// TestAgentsJoinOnlyPermittedGroups checks that an agent joins a group that it names only where group or node permits
-// that, and never a trusted group.
+// TestAgentsJoinOnlyPermittedGroups expects an agent to join a requested group only if the group or the node permits
+// that, and never a trusted group
 func TestAgentsJoinOnlyPermittedGroups(t *testing.T) {
 	h := newTestPlanner(t)
 	h.apply("Node", "default", "n1", nil, &model.NodeSpec{AgentGroups: []string{"canary", "web", "root"}, MayJoin: []string{"web", "root"}})
@@ -66,8 +66,8 @@ func TestAgentsJoinOnlyPermittedGroups(t *testing.T) {
 	}
 }
 
-// TestTrustedConditionsSeeTheServersLabels checks that the condition of a trusted group reads only labels that
-// operators set, never labels of the same name from the agent.
+// TestTrustedConditionsSeeTheServersLabels expects the condition of a trusted group to read only labels that
+// operators set, never the agent's labels of the same name
 func TestTrustedConditionsSeeTheServersLabels(t *testing.T) {
 	h := newTestPlanner(t)
 	const expr = `node.labels.role == "db"`
@@ -84,8 +84,8 @@ func TestTrustedConditionsSeeTheServersLabels(t *testing.T) {
 	}
 }
 
-// TestChangedFactsOfAFleetCostTheChanges checks that batches of changed facts evaluate each condition once per
-// changed node and do no other work.
+// TestChangedFactsOfAFleetCostTheChanges changes facts of many nodes and expects each condition to be evaluated once
+// per changed node, and no other work
 func TestChangedFactsOfAFleetCostTheChanges(t *testing.T) {
 	const nodes, batch = 2000, 250
 	h := newTestFleet(t, nodes)
@@ -124,8 +124,8 @@ func TestChangedFactsOfAFleetCostTheChanges(t *testing.T) {
 	}
 }
 
-// TestPreviewWarnsOfTokensInTrustedGroups checks that a preview warns a person whose write adds token-joined machines
-// to a trusted group, once per node and group.
+// TestPreviewWarnsOfTokensInTrustedGroups previews writes that add machines which joined by a token to a trusted
+// group, and expects one warning per node and group
 func TestPreviewWarnsOfTokensInTrustedGroups(t *testing.T) {
 	h := newTestPlanner(t)
 	token := &model.JoinGrant{Token: "4f1c"}
@@ -185,8 +185,8 @@ func TestPreviewWarnsOfTokensInTrustedGroups(t *testing.T) {
 	}
 }
 
-// TestHandlersCountTheNodesThatNameThem checks that nodes which name a handler or pipeline for keepalive or
-// deregistration count as its users.
+// TestHandlersCountTheNodesThatNameThem expects a handler or pipeline to count the nodes that name it for their
+// keepalive or their removal
 func TestHandlersCountTheNodesThatNameThem(t *testing.T) {
 	h := newTestPlanner(t)
 	for _, name := range []string{"web01", "web02", "web03", "web04"} {
@@ -218,8 +218,8 @@ func TestHandlersCountTheNodesThatNameThem(t *testing.T) {
 	uses("one less", 2, 2)
 }
 
-// TestHandlersListTheirUsers checks that routes, pipelines and Sensu agents which name a handler count as its users,
-// also in the same apply.
+// TestHandlersListTheirUsers expects a handler to count the routes, pipelines and Sensu agents that name it, also in
+// the same apply
 func TestHandlersListTheirUsers(t *testing.T) {
 	h := newTestPlanner(t)
 	uses := func(what, handler string, want intent.Placement) {
@@ -251,8 +251,8 @@ func TestHandlersListTheirUsers(t *testing.T) {
 	uses("it names another", "pager", intent.Placement{NotifiedNodes: 1})
 }
 
-// TestSecretsAndAssetsCountTheirUsers checks that commands and expressions of the server count as users of the
-// secrets and assets that they name.
+// TestSecretsAndAssetsCountTheirUsers expects a secret or asset to count the handlers, mutators and filters of the
+// server that name it
 func TestSecretsAndAssetsCountTheirUsers(t *testing.T) {
 	h := newTestPlanner(t)
 	h.apply("Secret", "default", "key", nil, &model.SecretSpec{})
@@ -269,8 +269,8 @@ func TestSecretsAndAssetsCountTheirUsers(t *testing.T) {
 	}
 }
 
-// TestReceiversOfAKeepalive checks which handlers a node's keepalive uses: those that the node names, otherwise the
-// existing ones that its agent names.
+// TestReceiversOfAKeepalive expects a node's keepalive to use the handlers that the node names or, without these, the
+// existing handlers that its agent names
 func TestReceiversOfAKeepalive(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("web01", nil)
@@ -302,8 +302,8 @@ func TestReceiversOfAKeepalive(t *testing.T) {
 	}
 }
 
-// TestSensuAgentsHaveADefaultKeepalive checks that the keepalive of a Sensu agent without handlers uses the handler
-// keepalive if it exists, and that other nodes' keepalives do not.
+// TestSensuAgentsHaveADefaultKeepalive expects only the keepalive of a Sensu agent without handlers to use the
+// handler named keepalive, if that exists
 func TestSensuAgentsHaveADefaultKeepalive(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("ours", nil)
@@ -335,8 +335,8 @@ func TestSensuAgentsHaveADefaultKeepalive(t *testing.T) {
 	is("declared", "web01", nil, []string{"alerts"})
 }
 
-// TestEditOfATriggerAnnouncesReceivers checks that an edit of the handlers or route of a trigger announces other receivers,
-// and that an edit of its runbook does not.
+// TestEditOfATriggerAnnouncesReceivers edits a trigger and expects the directory to report changed receivers after an
+// edit of its handlers or route, not of its runbook
 func TestEditOfATriggerAnnouncesReceivers(t *testing.T) {
 	h := newTestPlanner(t)
 	announced := false

@@ -57,7 +57,7 @@ func (f *fleet) evaluate(p *pass, readsGroups bool) {
 	}
 }
 
-// groupNames returns the names of a node's groups as people write them: shared groups with their namespace.
+// groupNames returns the names of a node's groups, with the namespace for groups of namespace shared
 func (f *fleet) groupNames(s *groupSet) []string {
 	if s.names == nil {
 		s.names = make([]string, 0, len(s.ids))
@@ -175,8 +175,8 @@ func (f *fleet) updateGroupsOfNode(p *pass, n *node) {
 	f.groupSets.move(&n.groups, f.groupSets.intern(found, nil))
 }
 
-// conditionIndex has every condition that a group or unit uses, with the nodes that the condition selects. A condition
-// that several resources of one namespace use is evaluated once.
+// conditionIndex has each condition that a group or check uses, with the nodes that the condition selects. A
+// condition that several resources of one namespace use is evaluated once.
 type conditionIndex struct {
 	byKey        map[conditionKey]*conditionState
 	byNamespace  map[string][]*conditionState // by the namespace of the group or unit that uses the condition
@@ -185,21 +185,21 @@ type conditionIndex struct {
 	operators    *where.Node                  // the same node with operators' labels alone, for trusted groups
 }
 
-// conditionKey identifies a condition by its expression and by the namespace whose nodes it may select. Conditions of
-// trusted groups read only the labels that operators set.
+// conditionKey identifies a condition by its expression and by the namespace whose nodes the condition may select.
+// Conditions of trusted groups read only the labels that operators set.
 type conditionKey struct {
 	ns, expr       string
 	operatorLabels bool
 }
 
-// condition is a compiled CEL condition with its key in the index.
+// condition is a compiled CEL condition with the key of its entry in conditionIndex
 type condition struct {
 	key conditionKey
 	*where.Condition
 }
 
-// conditionState is a condition with the nodes that it selects. Its users are the groups and units to which the
-// condition adds nodes; a condition in targets.except has none.
+// conditionState has a condition, the nodes that it selects, and the groups and checks that use it. Its users are the
+// groups and units to which the condition adds nodes; a condition in targets.except has none.
 type conditionState struct {
 	*condition
 	matches *roaring.Bitmap
@@ -249,7 +249,7 @@ func (x *conditionIndex) release(list []*condition) {
 	}
 }
 
-// inNamespace calls fn for the conditions that may select nodes of a namespace.
+// inNamespace calls fn for each condition that may select nodes of this namespace
 func (x *conditionIndex) inNamespace(ns string, fn func(*conditionState)) {
 	for _, s := range x.byNamespace[ns] {
 		fn(s)
@@ -261,10 +261,10 @@ func (x *conditionIndex) inNamespace(ns string, fn func(*conditionState)) {
 	}
 }
 
-// matches returns the nodes that a condition in use selects.
+// matches returns the nodes that a condition in the index selects
 func (x *conditionIndex) matches(c *condition) *roaring.Bitmap { return x.byKey[c.key].matches }
 
-// setNode sets the node on which match evaluates conditions.
+// setNode sets the node for the next calls of match
 func (x *conditionIndex) setNode(n *nodeDef, groups func() []string) {
 	x.all.Set(n.Namespace, n.Name.Name, n.Labels, n.Facts)
 	x.operators.Set(n.Namespace, "", n.operatorLabels, nil)
@@ -273,7 +273,8 @@ func (x *conditionIndex) setNode(n *nodeDef, groups func() []string) {
 	}
 }
 
-// match evaluates a condition on the node that was set, and adds the node to the condition's matches or removes it.
+// match evaluates a condition on the node of the last setNode, and adds the node to the condition's nodes or removes
+// it
 func (x *conditionIndex) match(s *conditionState, id uint32) {
 	seen := x.all
 	if s.key.operatorLabels {
@@ -286,8 +287,8 @@ func (x *conditionIndex) match(s *conditionState, id uint32) {
 	}
 }
 
-// joinRequest is a group that an agent asks to join. The group accepts the request if the group says selfJoin, or if
-// an operator or the join token vouches for the node (mayJoin). A trusted group never accepts one.
+// joinRequest is one group that a node's agent asks to join. The group accepts the request if the group says
+// selfJoin, or if an operator or the join token vouches for the node (mayJoin). A trusted group never accepts one.
 type joinRequest struct {
 	group   directory.GroupID
 	vouched bool
@@ -334,7 +335,7 @@ func (g *group) decide(r joinRequest) (accepted bool, reason string) {
 	return accepted, "neither the group (selfJoin: true) nor the node (mayJoin) allows it"
 }
 
-// acceptedNodes returns the nodes whose requests to join the group accepts; nil: none.
+// acceptedNodes returns the nodes that the group accepts of those whose agents ask to join; nil: none
 func (g *group) acceptedNodes() *roaring.Bitmap {
 	switch {
 	case g.accepts(joinRequest{}):
@@ -345,8 +346,8 @@ func (g *group) acceptedNodes() *roaring.Bitmap {
 	return nil
 }
 
-// mayContain reports whether a group may take in the members of another group that it lists: a trusted group only
-// takes in trusted groups. A trusted group contains only trusted groups.
+// mayContain reports whether a group may include the members of another group that it lists: trusted groups may
+// include only trusted groups. A trusted group contains only trusted groups.
 func (f *fleet) mayContain(outer *groupDef, inner directory.GroupID) bool {
 	if outer == nil || !outer.trusted {
 		return true
@@ -365,7 +366,7 @@ func (f *fleet) permittedTargets(def *groupDef) *targets {
 	return &t
 }
 
-// JoinRequest is a group that a node's agent asks to join.
+// JoinRequest is one group that a node's agent asks to join, with the decision and its reason
 type JoinRequest struct {
 	Group    string // name of the group; shared groups with their namespace
 	Accepted bool

@@ -17,8 +17,8 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// TestIncrementalPlanEqualsFullPlan checks that random changes lead to the same fleet as a fresh load and as a naive
-// model.
+// TestIncrementalPlanEqualsFullPlan applies random changes one by one and expects the same fleet as a fresh load of
+// all resources and as a naive model
 func TestIncrementalPlanEqualsFullPlan(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		h := newTestPlanner(t)
@@ -69,7 +69,7 @@ func TestIncrementalPlanEqualsFullPlan(t *testing.T) {
 	})
 }
 
-// drawRename turns some random writes of a node into renames of an existing node to a free name.
+// drawRename replaces some random writes of a node by the rename of an existing node to an unused name
 func (h *testPlanner) drawRename(rt *rapid.T, w intent.Write) intent.Write {
 	if w.Kind != "Node" || w.Body == nil || rapid.IntRange(0, 2).Draw(rt, "move") > 0 {
 		return w
@@ -98,7 +98,8 @@ func removedSinceStart(rt *rapid.T, h *testPlanner) (nodes []model.NodeID) {
 	return nodes
 }
 
-// snapshotWithoutGenerations returns the published state without assignment revisions, to compare two planners.
+// snapshotWithoutGenerations returns the published state without the revision of each assignment, so that two
+// planners can be compared
 func (h *testPlanner) snapshotWithoutGenerations() map[string]any {
 	seen := h.snapshot()
 	for key, v := range seen {
@@ -118,7 +119,7 @@ var (
 	trustedWheres = []string{"", `node.labels.a == "1"`, `node.labels.a != "1"`, `has(node.labels.b)`}
 )
 
-// drawWrite draws a random write of a resource.
+// drawWrite returns a random write of a resource
 func drawWrite(rt *rapid.T) intent.Write {
 	pick := func(label string, from []string) string { return rapid.SampledFrom(from).Draw(rt, label) }
 	some := func(label string, from []string) []string {
@@ -206,8 +207,8 @@ func drawWrite(rt *rapid.T) intent.Write {
 	return w
 }
 
-// compareWithNaivePlanner compares the plan with a naive model that reads every definition again for each node and
-// check.
+// compareWithNaivePlanner compares the planner's state with that of a naive model, which evaluates every definition
+// for each node and check
 func (h *testPlanner) compareWithNaivePlanner(rt *rapid.T) {
 	type resource[S any] struct {
 		Metadata model.Metadata
@@ -365,8 +366,8 @@ func newTestFleet(t testing.TB, n int) *testPlanner {
 	return h
 }
 
-// TestWorkDependsOnTheChangeNotTheFleet checks that the planner's work is proportional to the change, not to the
-// fleet.
+// TestWorkDependsOnTheChangeNotTheFleet counts the planner's work for small changes, and expects it to be
+// proportional to the change
 func TestWorkDependsOnTheChangeNotTheFleet(t *testing.T) {
 	h := newTestFleet(t, 2000)
 	work := func(change func()) (changed int, c Counts) {

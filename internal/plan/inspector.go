@@ -33,7 +33,7 @@ func (i *Inspector) withFleet(fn func(inspection)) {
 	fn(inspection{i.p.fleet})
 }
 
-// NodeProperties returns a function that looks up any property of a node, even one that no check of the node reads.
+// NodeProperties returns a function that returns any property of a node, even if no check of the node reads it
 func (i *Inspector) NodeProperties(id model.NodeID) model.PropertyValues {
 	return func(name string) (value []byte, conflict string, ok bool) {
 		i.withFleet(func(f inspection) {
@@ -98,8 +98,7 @@ func (f inspection) evaluateOnce(c *condition, namespace string) *roaring.Bitmap
 	return found
 }
 
-// Fault is a reason why a node cannot do all its work: a property is missing or contradictory, or the assignment is
-// too large.
+// Fault is an error that keeps nodes from doing all their work, such as a missing property, with the number of nodes
 type Fault struct {
 	Check    model.CheckID // zero: the fault concerns the whole node
 	Text     string
@@ -107,7 +106,7 @@ type Fault struct {
 	Examples []model.NodeID // some of the nodes with the fault, by id
 }
 
-// fault is an error that affects all nodes with the same checks and property values.
+// fault is an error of one check that affects all nodes with the same checks and property values
 type fault struct {
 	unit model.UnitID
 	text string
@@ -157,7 +156,7 @@ func (i *Inspector) Faults(namespace string) (list []Fault, nodes int) {
 	return list, nodes
 }
 
-// NodeFaults lists the faults of one node.
+// NodeFaults lists the errors that keep one node from doing all its work, such as missing properties
 func (i *Inspector) NodeFaults(node model.NodeID) (list []Fault) {
 	i.withFleet(func(f inspection) {
 		if n := f.nodes[node]; n != nil {
@@ -169,7 +168,7 @@ func (i *Inspector) NodeFaults(node model.NodeID) (list []Fault) {
 	return list
 }
 
-// faultsOfNode lists the faults of a node.
+// faultsOfNode lists the errors that keep one node from doing all its work, such as missing properties
 func (f inspection) faultsOfNode(n *node) []fault {
 	if n.excess > 0 {
 		return []fault{{text: tooLargeText}}
@@ -207,8 +206,8 @@ func (f inspection) faultsOfContent(c *content) (list []fault) {
 	return list
 }
 
-// proxyFaults lists the faults of the checks about a proxy node: machines run these checks with the properties of the
-// proxy node.
+// proxyFaults lists the errors of the checks about a proxy node, which other machines run with the properties of the
+// proxy node
 func (f inspection) proxyFaults(n *node) (list []fault) {
 	r := f.resolver()
 	for _, id := range n.units.ids {
@@ -260,7 +259,7 @@ func (f inspection) placementOf(def any) (l intent.Placement) {
 	return l
 }
 
-// countUsers counts the units, resources, namespaces and nodes that name a resource of any kind.
+// countUsers counts the checks, other resources, namespaces and nodes that refer to a resource
 func (f inspection) countUsers(l *intent.Placement, of directory.Resource) {
 	for _, u := range f.units {
 		if !containsName(of.Name, u.def.Namespace, u.def.needs[of.Kind]) {
@@ -311,8 +310,8 @@ func (f inspection) countUsers(l *intent.Placement, of directory.Resource) {
 	}
 }
 
-// resourceReferences returns the names of the resources that a handler, mutator or other resource of the server
-// refers to.
+// resourceReferences returns the names of the resources to which a resource of the server, such as a handler or
+// mutator, refers
 func resourceReferences(spec model.Spec) references {
 	n := references{}
 	switch spec := spec.(type) {
@@ -340,7 +339,7 @@ func resourceReferences(spec model.Spec) references {
 	return n
 }
 
-// containsName reports whether a list of names, written in a namespace, contains the name of a resource.
+// containsName reports whether a list of references, written in a namespace, contains the name of a resource
 func containsName(of route.Name, namespace string, names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return splitName(namespace, name) == of })
 }

@@ -37,7 +37,7 @@ func (f *fleet) updateTargets(p *pass, id model.UnitID) {
 	}
 }
 
-// updateUnitsOfNode recomputes all checks of a node.
+// updateUnitsOfNode recomputes which checks a node runs
 func (f *fleet) updateUnitsOfNode(p *pass, n *node) {
 	id := uint32(n.def.ID)
 	var found []model.UnitID
@@ -65,7 +65,7 @@ func (f *fleet) updateUnitsOfNode(p *pass, n *node) {
 	f.assignUnits(p, n, slices.Compact(found))
 }
 
-// assignUnits sets the checks that a node runs, with the version of each during a rollout.
+// assignUnits sets the checks that a node runs, and the version of each check in a gradual rollout
 func (f *fleet) assignUnits(p *pass, n *node, units []model.UnitID) {
 	id := n.def.ID
 	difference(n.units.ids, units,
@@ -87,7 +87,7 @@ func (f *fleet) assignUnits(p *pass, n *node, units []model.UnitID) {
 	p.build.Add(uint32(id))
 }
 
-// readersOf returns the nodes in a scope that run a check which reads a property.
+// readersOf returns the nodes in the scope of a property that run a check which reads the property
 func (f *fleet) readersOf(at propertyPlace) *roaring.Bitmap {
 	readers := roaring.New()
 	for _, u := range f.properties.readers[at.property] {
@@ -112,8 +112,8 @@ func (f *fleet) readersOf(at propertyPlace) *roaring.Bitmap {
 	return readers
 }
 
-// targets holds compiled model.Targets. They select all nodes of the listed groups, the listed nodes and the nodes of
-// the condition, without the nodes of except.
+// targets are compiled model.Targets, which select nodes. They select all nodes of the listed groups, the listed
+// nodes and the nodes of the condition, without the nodes of except.
 type targets struct {
 	groups []directory.GroupID
 	nodes  []route.Name
@@ -153,7 +153,7 @@ func (c *compiler) targets(ns string, t *model.Targets) (*targets, error) {
 	return out, nil
 }
 
-// conditions returns all conditions of the targets and of their except.
+// conditions returns all conditions in the targets, including those under except
 func (t *targets) conditions() (list []*condition) {
 	for ; t != nil; t = t.except {
 		if t.where != nil {
@@ -163,13 +163,14 @@ func (t *targets) conditions() (list []*condition) {
 	return list
 }
 
-// selectedNodes returns the nodes that targets of a resource in namespace owner select. It combines bitmaps and
-// visits no node.
+// selectedNodes returns the nodes that targets select; owner is the namespace of the resource that has the targets.
+// It combines bitmaps and visits no node.
 func (f *fleet) selectedNodes(t *targets, owner string) *roaring.Bitmap {
 	return f.selectedNodesBy(t, owner, func(c *condition) *roaring.Bitmap { return f.conditions.matches(c) })
 }
 
-// selectedNodesBy returns the nodes that targets select; the function holds returns the nodes of each condition.
+// selectedNodesBy returns the nodes that targets select, where the function holds returns the nodes that match each
+// condition
 func (f *fleet) selectedNodesBy(t *targets, owner string, holds func(*condition) *roaring.Bitmap) *roaring.Bitmap {
 	set := roaring.New()
 	if t == nil {
@@ -201,7 +202,7 @@ func (f *fleet) selectedNodesBy(t *targets, owner string, holds func(*condition)
 	return set
 }
 
-// targetsSelect reports whether targets of a resource in namespace owner select one node.
+// targetsSelect reports whether targets select one node; owner is the namespace of the resource that has the targets
 func (f *fleet) targetsSelect(t *targets, owner string, n *node) bool {
 	if t == nil || !reachesNamespace(owner, n.def.Namespace) || !f.listedOrMatching(t, n) {
 		return false
@@ -209,8 +210,8 @@ func (f *fleet) targetsSelect(t *targets, owner string, n *node) bool {
 	return t.except == nil || !f.targetsSelect(t.except, owner, n)
 }
 
-// listedOrMatching reports whether targets select a node by a group, by its name or by the condition, before their
-// except.
+// listedOrMatching reports whether targets select a node by group, name or condition, without regard to their
+// exceptions
 func (f *fleet) listedOrMatching(t *targets, n *node) bool {
 	for _, g := range t.groups {
 		if n.groups.has(g) {
@@ -228,7 +229,8 @@ func (f *fleet) listedOrMatching(t *targets, n *node) bool {
 // A proxy check lands on two sorts of nodes: machines run the check, and proxy nodes are its subjects. Both are nodes of
 // the unit. The assignments of the machines name the proxy nodes.
 
-// landingNodes returns the nodes to which the targets of a check assign it.
+// landingNodes returns the nodes that the targets of a check select: machines that run it and proxy nodes that it is
+// about
 func (f *fleet) landingNodes(u *unit) *roaring.Bitmap {
 	on := f.selectedNodes(u.targets, u.Namespace)
 	on.AndNot(f.proxies)
@@ -240,8 +242,8 @@ func (f *fleet) landingNodes(u *unit) *roaring.Bitmap {
 	return on
 }
 
-// landsOn reports whether the targets of a check assign it to one node. The caller found the unit by the node's
-// groups, names or labels, so only proxies, namespace and except remain to be tested.
+// landsOn reports whether one node runs a check or, as a proxy node, is the subject of it. The caller found the unit
+// by the node's groups, names or labels, so only proxies, namespace and except remain to be tested.
 func (f *fleet) landsOn(u *unit, n *node) bool {
 	switch {
 	case n.def.Proxy:
@@ -290,8 +292,8 @@ func (f *fleet) skipProxies(p *pass) {
 	p.build.AndNot(f.proxies)
 }
 
-// proxyTargets lists the proxy nodes that each proxy check in a set of checks reports about; nil: the set has no
-// proxy check.
+// proxyTargets lists, for each proxy check in a set of checks, the proxy nodes whose results it sends; nil: the set
+// has no proxy check
 func (b *builder) proxyTargets(s *unitSet, chunks []*model.Chunk) *directory.ProxyTargets {
 	var list wire.ProxyChecks
 	names := map[model.NodeID][]string{} // names of the properties that the checks about each proxy node read

@@ -32,8 +32,8 @@ type Options struct {
 	Removed func([]Removal)
 }
 
-// Planner compiles recorded changes of intent and publishes them in a Directory. Load, Apply, CatchUp, Preview,
-// RemovalsSince and Collect exclude one another.
+// Planner compiles recorded changes of declared resources and publishes the results in a Directory, for readers
+// without locks. Load, Apply, CatchUp, Preview, RemovalsSince and Collect exclude one another.
 type Planner struct {
 	o         Options
 	groups    *groupNumbers
@@ -52,7 +52,7 @@ type Planner struct {
 	broken   uint64 // number of definitions that this version cannot compile
 }
 
-// New makes a planner of an empty fleet. The caller then calls Load.
+// New returns a planner of an empty fleet. The caller then calls Load.
 func New(o Options) *Planner {
 	if o.Kinds == nil {
 		o.Kinds = kind.All()
@@ -77,7 +77,7 @@ func New(o Options) *Planner {
 // Directory returns the directory in which the planner publishes nodes and assignments.
 func (p *Planner) Directory() *directory.Directory { return p.directory }
 
-// Load reads and compiles all resources of the intent store. Call it once, before any other method.
+// Load reads and compiles all declared resources from the database. Call it once, before any other method.
 func (p *Planner) Load(ctx context.Context) error {
 	revision, err := p.o.Store.Revision(ctx)
 	if err != nil {
@@ -126,7 +126,7 @@ func (p *Planner) Run(ctx context.Context, wake <-chan struct{}) error {
 // catchUpChanges is the most changes in one pass of CatchUp.
 const catchUpChanges = 10_000
 
-// CatchUp applies the recorded changes of intent since the last applied change.
+// CatchUp applies all recorded changes of declared resources since the last one that the planner applied
 func (p *Planner) CatchUp(ctx context.Context) error {
 	for {
 		changes, err := p.o.Store.Changes(ctx, p.Revision(), catchUpChanges)
@@ -151,7 +151,7 @@ func (p *Planner) Apply(ctx context.Context, changes []intent.Change) ([]model.N
 	return p.apply(ctx, changes, changes[len(changes)-1].Revision)
 }
 
-// apply compiles changes of intent up to a revision and commits the new plan.
+// apply compiles changes of declared resources up to a revision and publishes the results
 func (p *Planner) apply(ctx context.Context, changes []intent.Change, revision int64) ([]model.NodeID, error) {
 	p.compiling.Lock()
 	defer p.compiling.Unlock()
@@ -162,8 +162,9 @@ func (p *Planner) apply(ctx context.Context, changes []intent.Change, revision i
 	return p.commit(t, revision), nil
 }
 
-// commit applies compiled changes to the planner's state and publishes the changed assignments. Then it publishes the
-// directory, reports removals and notifies subscribers, in this order. The caller holds compiling.
+// commit applies compiled changes to the planner's state and publishes the changed assignments (checks and property
+// values of nodes). Then it publishes the directory, reports removals and notifies subscribers, in this order. The
+// caller holds compiling.
 func (p *Planner) commit(t *translation, revision int64) []model.NodeID {
 	p.mu.Lock()
 	pass := p.fleet.apply(t.edits)
@@ -193,7 +194,7 @@ func (p *Planner) commit(t *translation, revision int64) []model.NodeID {
 	return changed
 }
 
-// Revision returns the intent revision that the published assignments implement.
+// Revision returns the revision of the declared resources from which the published assignments were compiled
 func (p *Planner) Revision() int64 { return p.directory.Revision() }
 
 // TrustedGroup returns the name of a trusted group that contains the node, after all changes committed before the
@@ -210,8 +211,8 @@ func (p *Planner) TrustedGroup(ctx context.Context, id model.NodeID) (string, er
 	return group, nil
 }
 
-// publish writes the changed nodes, groups and checks into the next version of the directory. Its cost depends on the
-// number of changed records, not on the size of the fleet.
+// publish writes the changed nodes, groups and checks into the next version of the directory, which sessions read
+// without a lock. Its cost depends on the number of changed records, not on the size of the fleet.
 func (f *fleet) publish(draft *directory.Draft, p *pass, t *translation) {
 	for _, e := range t.edits {
 		switch def := newestDefinition(e.new, e.old).(type) {
@@ -262,7 +263,8 @@ func (f *fleet) publish(draft *directory.Draft, p *pass, t *translation) {
 	draft.SetGroupNames(f.groupNumbers.list())
 }
 
-// declarations lists the changed resources that other packages read, such as routes, pipelines and windows.
+// declarations returns the changed resources that parts of the server other than the planner use, such as routes and
+// pipelines
 func (f *fleet) declarations(t *translation) (list []route.Declaration) {
 	rezoned := map[string]bool{} // namespaces whose time zone changed
 	for _, e := range t.edits {
@@ -312,8 +314,8 @@ func dependenciesDiffer(e edit) bool {
 	return false
 }
 
-// receiversDiffer reports whether an edit changes the handlers, the route or the pipelines that a check, node or namespace
-// names for its problems.
+// receiversDiffer reports whether an edit changes the handlers, the route or the pipelines for the problems of a
+// check, node or namespace
 func receiversDiffer(e edit) bool {
 	if e.old == nil || e.new == nil {
 		return false // a new one has no problems, and the problems of a deleted one close
@@ -321,7 +323,7 @@ func receiversDiffer(e edit) bool {
 	return !slices.Equal(receiversOf(e.old), receiversOf(e.new))
 }
 
-// receiversOf lists the names of the receivers in a definition.
+// receiversOf returns the names of the handlers, route and pipelines in a definition
 func receiversOf(def any) (list []string) {
 	switch d := def.(type) {
 	case *directory.Namespace:

@@ -71,8 +71,8 @@ func sameStrings(a, b []string) bool {
 	return slices.Equal(a, b)
 }
 
-// TestChunkDefaultsAndIdentity checks a check's default values, and that a changed label of the check does not change
-// its compiled form.
+// TestChunkDefaultsAndIdentity compiles a check: unset fields get defaults, and an edit of the check's labels leaves
+// the compiled check unchanged
 func TestChunkDefaultsAndIdentity(t *testing.T) {
 	h := newTestPlanner(t)
 	node := h.node("web01", nil)
@@ -119,8 +119,8 @@ func TestChunkDefaultsAndIdentity(t *testing.T) {
 	}
 }
 
-// TestPropertiesComeThroughTheChain checks that a property's value comes from the narrowest scope: global, namespace,
-// group, node.
+// TestPropertiesComeThroughTheChain expects the value of a property to come from the narrowest scope that sets it:
+// node, group, namespace or global
 func TestPropertiesComeThroughTheChain(t *testing.T) {
 	h := newTestPlanner(t)
 	raw := func(s string) json.RawMessage { return json.RawMessage(s) }
@@ -162,8 +162,8 @@ func TestPropertiesComeThroughTheChain(t *testing.T) {
 	want("plain", wire.Property{Name: "disk", Value: raw(`{"crit":10,"warn":20}`)})
 }
 
-// TestRemovedChecksLoseTheirResults checks that RemovalsSince reports deleted checks and nodes, and checks that a
-// node no longer runs.
+// TestRemovedChecksLoseTheirResults expects RemovalsSince to return deleted checks and nodes, and checks that a node
+// no longer runs
 func TestRemovedChecksLoseTheirResults(t *testing.T) {
 	h := newTestPlanner(t)
 	a, b := h.node("a", map[string]string{"env": "prod"}), h.node("b", nil)
@@ -336,7 +336,7 @@ func TestGroupCyclesAreRefused(t *testing.T) {
 	}
 }
 
-// snapshot returns all published state that readers can see, by key.
+// snapshot returns all published state that readers can see, as a map for comparisons
 func (h *testPlanner) snapshot() map[string]any {
 	seen := map[string]any{}
 	for _, id := range h.p.directory.Nodes("") {
@@ -357,8 +357,8 @@ func (h *testPlanner) snapshot() map[string]any {
 	return seen
 }
 
-// TestRenamedNodeKeepsItsAssignment checks that a renamed node keeps its id, assignment and states, also after a
-// crash during the change.
+// TestRenamedNodeKeepsItsAssignment renames a node and expects its id, assignment and event states to stay, also
+// after a crash during the rename
 func TestRenamedNodeKeepsItsAssignment(t *testing.T) {
 	h := newTestPlanner(t)
 	id := h.node("old", nil, "web")

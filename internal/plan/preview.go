@@ -17,9 +17,9 @@ import (
 // alone.
 const previewIDs = 1 << 31
 
-// Preview returns the effect of writes without applying them. It returns the placement of each write, and how many
-// existing nodes would get another assignment or be deleted. It fails if a write does not compile, if a group would
-// contain itself, or if an assignment would exceed wire.MaxAssignment.
+// Preview returns the effect of writes on nodes without applying the writes. It returns the placement of each write,
+// and how many existing nodes would get another assignment or be deleted. It fails if a write does not compile, if a
+// group would contain itself, or if an assignment would exceed wire.MaxAssignment.
 func (p *Planner) Preview(ctx context.Context, writes []intent.Write) (landings []intent.Placement, affected int, err error) {
 	p.compiling.Lock()
 	defer p.compiling.Unlock()
@@ -118,7 +118,7 @@ func (f inspection) cycleError(t *translation) error {
 // A machine that joins by a token chooses its own node name. The functions below warn an operator who brings such a node
 // into a trusted group, by its name or its labels.
 
-// trustedMembers returns the members of each trusted group now. The caller may change the bitmaps.
+// trustedMembers returns the current members of each trusted group. The caller may change the bitmaps.
 func (f inspection) trustedMembers() map[directory.GroupID]*roaring.Bitmap {
 	members := map[directory.GroupID]*roaring.Bitmap{}
 	for g, group := range f.groups {
@@ -129,8 +129,8 @@ func (f inspection) trustedMembers() map[directory.GroupID]*roaring.Bitmap {
 	return members
 }
 
-// tokenWarnings returns warnings about writes that add nodes which joined by a token to a trusted group. before has
-// the trustedMembers before the writes.
+// tokenWarnings returns a warning for each write that adds machines which joined by a token to a trusted group.
+// before has the trustedMembers before the writes.
 func (f inspection) tokenWarnings(writes []intent.Write, before map[directory.GroupID]*roaring.Bitmap) map[intent.Key][]string {
 	written := make(map[intent.Key]bool, len(writes))
 	for _, w := range writes {
@@ -165,7 +165,7 @@ func (f inspection) tokenWarnings(writes []intent.Write, before map[directory.Gr
 	return out
 }
 
-// joinedByToken returns a text for people with the number and some names of nodes that joined by a token.
+// joinedByToken formats the number and some names of nodes that joined by a token, for a warning
 func joinedByToken(nodes []string) string {
 	slices.Sort(nodes)
 	n, more := len(nodes), ""

@@ -20,8 +20,8 @@ import (
 // later level sets one. A Property resource reaches only nodes of its own namespace, whatever its scope, unless its
 // namespace is shared.
 
-// propertyIndex indexes the Property resources and the readers of each property. Properties that groups and nodes set
-// in their own spec are in their definitions.
+// propertyIndex has the Property resources by scope, and the checks that read each property. Properties that groups
+// and nodes set in their own spec are in their definitions.
 type propertyIndex struct {
 	declared map[propertyPlace][]*propertyDef
 	sources  map[string]*propertySources // groups and resources with a value, by property
@@ -34,8 +34,8 @@ type propertyPlace struct {
 	scope    scope
 }
 
-// propertySources lists the groups that set a property, and counts the Property resources for single nodes. With it a
-// look-up need not visit all groups of a node.
+// propertySources has the groups that set one property, and the number of Property resources that set it for single
+// nodes. With it a look-up need not visit all groups of a node.
 type propertySources struct {
 	groups []directory.GroupID // ascending
 	nodes  int
@@ -46,10 +46,11 @@ func newPropertyIndex() *propertyIndex {
 	return &propertyIndex{declared: map[propertyPlace][]*propertyDef{}, sources: map[string]*propertySources{}, readers: map[string][]model.UnitID{}}
 }
 
-// place returns the scope and name of a Property resource, by which the index stores it.
+// place returns the key of a Property resource in the index: the property's name and its scope
 func (d *propertyDef) place() propertyPlace { return propertyPlace{d.property, d.scope} }
 
-// add adds a Property resource to the index. Like remove, it returns the change of the number of resources.
+// add adds a Property resource to the index and returns 1, the change of their number. Like remove, it returns the
+// change of the number of resources.
 func (x *propertyIndex) add(d *propertyDef) int {
 	x.declared[d.place()] = append(x.declared[d.place()], d)
 	return 1
@@ -65,7 +66,7 @@ func (x *propertyIndex) remove(d *propertyDef) int {
 	return -1
 }
 
-// groupsWith calls fn for the groups of a node that set a property, ascending.
+// groupsWith calls fn for each group of a node that sets a property, in ascending order
 func (x *propertyIndex) groupsWith(n *node, name string, fn func(directory.GroupID)) {
 	s := x.sources[name]
 	if s == nil {
@@ -82,7 +83,7 @@ func (x *propertyIndex) groupsWith(n *node, name string, fn func(directory.Group
 	}
 }
 
-// valuesAt returns the Property values declared at one scope that apply to nodes of a namespace.
+// valuesAt returns the values that Property resources declare in one scope and that apply to nodes of a namespace
 func (x *propertyIndex) valuesAt(place propertyPlace, ns, from string) (list []source) {
 	for _, def := range x.declared[place] {
 		if reachesNamespace(def.Namespace, ns) {
@@ -107,7 +108,8 @@ func (x *propertyIndex) nodeValues(n *node, name string) (list []source) {
 	return list
 }
 
-// updatePropertyUsers marks the nodes that may get another property value because of a change at one scope.
+// updatePropertyUsers marks for recomputation the nodes whose value of a property may change because of an edit in
+// one scope
 func (f *fleet) updatePropertyUsers(p *pass, at propertyPlace, resources int) {
 	p.revalued = append(p.revalued, at)
 	x := f.properties
@@ -135,20 +137,21 @@ func (f *fleet) updatePropertyUsers(p *pass, at propertyPlace, resources int) {
 	}
 }
 
-// source is one declared value of a property, with the scope's text for people.
+// source is one declared value of a property, with a text that names its scope
 type source struct {
 	value json.RawMessage
 	from  string
 }
 
-// resolver computes and caches property values of nodes. It remembers the values that many nodes have in common.
+// resolver computes the property values of nodes, and caches values that many nodes share. It remembers the values
+// that many nodes have in common.
 type resolver struct {
 	f    *fleet
 	memo map[commonKey]*wire.Property
 	buf  []byte
 }
 
-// commonKey identifies a property value that nodes of one namespace and the same groups share.
+// commonKey is the cache key of a property value that all nodes of a namespace with the same groups share
 type commonKey struct {
 	property, ns string
 	groups       string // ids of the node's groups that set the property, 4 bytes each
@@ -170,7 +173,7 @@ func (r *resolver) properties(n *node, names []string) []wire.Property {
 	return list
 }
 
-// property returns a node's value of a property, or nil.
+// property returns the value of a node's property; nil: it has none
 func (r *resolver) property(n *node, name string) *wire.Property {
 	if name == model.EntityProperty {
 		return r.entity(n)
@@ -208,19 +211,20 @@ func (f *fleet) sharedSources(n *node, name string) [][]source {
 	}
 }
 
-// valueConflict is a place in a merged property value where two values of one level differ.
+// valueConflict marks a key of a merged property value for which two groups (or other scopes of one level) set
+// different values
 type valueConflict struct{ path, a, b string }
 
-// leaf is a plain value in a value tree with the place that declares it.
+// leaf is a JSON value without members in a merged property value, with the scope that declares it
 type leaf struct {
 	text string // compact JSON
 	from string
 }
 
-// object is a JSON object in a value tree, by member name.
+// object is a JSON object in a merged property value, by member name
 type object map[string]any // values are of type object, leaf or clash
 
-// resolve merges the values of all levels of a property; nil: no level has one.
+// resolve merges the declared values of a property from all levels (global to node); nil: none is declared
 func resolve(name string, levels [][]source) *wire.Property {
 	value := mergeLevels(name, levels)
 	if value == nil {
@@ -259,7 +263,8 @@ func parseTree(s source, depth int) any {
 	return leaf{compact.String(), s.from}
 }
 
-// mergeValues merges two value trees of one level.
+// mergeValues merges two parsed JSON values of the same level, such as two groups, where different values become a
+// conflict
 func mergeValues(path string, a, b any) any {
 	if a == nil {
 		return b
@@ -283,8 +288,8 @@ func mergeValues(path string, a, b any) any {
 	return valueConflict{path, originOf(a), originOf(b)}
 }
 
-// overrideTree merges a value of a narrower level over the value of a wider one, key by key. It may change both
-// trees.
+// overrideTree merges the value of a narrower level (such as a node) over the value of a wider level (such as a
+// group), key by key. It may change both trees.
 func overrideTree(under, over any) any {
 	if over == nil {
 		return under
@@ -300,7 +305,7 @@ func overrideTree(under, over any) any {
 	return x
 }
 
-// originOf returns the scope that declares a value, such as "group web", for an error message.
+// originOf describes the scope that declares a value, such as "group web", for an error message
 func originOf(v any) string {
 	switch v := v.(type) {
 	case leaf:
@@ -315,8 +320,7 @@ func originOf(v any) string {
 	return "an empty object"
 }
 
-// findConflict returns the first place where two values of one level set the same key differently; nil: the merged
-// value has no conflict.
+// findConflict returns the first key for which two scopes of one level set different values; nil: none
 func findConflict(v any) *valueConflict {
 	switch v := v.(type) {
 	case valueConflict:
@@ -331,7 +335,7 @@ func findConflict(v any) *valueConflict {
 	return nil
 }
 
-// writeJSON writes a value tree as compact JSON with sorted members, so that equal values have equal bytes.
+// writeJSON writes a merged property value as compact JSON with sorted members, so that equal values have equal bytes
 func writeJSON(out *bytes.Buffer, v any) {
 	switch v := v.(type) {
 	case leaf:

@@ -13,10 +13,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// scaleFleet builds 12,000 nodes, 454 groups by condition and 325 checks. A node is in
-// some 40 groups, nearly no two nodes in the same, and has some 120 of the checks; every
-// check reads one of 40 properties, whose values come from the namespace, from groups and
-// from the node.
+// scaleFleet returns a planner with 12,000 nodes, 454 groups by condition and 325 checks. A node is in some 40
+// groups, nearly no two nodes in the same, and has some 120 of the checks; every check reads one of 40 properties,
+// whose values come from the namespace, from groups and from the node.
 func scaleFleet(tb testing.TB) *testPlanner {
 	const nodes, groups, checks, properties = 12_000, 454, 325, 40
 	h := newTestPlanner(tb)
@@ -86,8 +85,8 @@ func cpuSeconds() float64 {
 	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }
 
-// BenchmarkPlan12000x325 measures compiling 12,000 nodes with 325 checks from nothing, and editing a check that every
-// node has.
+// BenchmarkPlan12000x325 measures compiling 12,000 nodes with 325 checks from scratch, and an edit of a check that
+// every node runs
 func BenchmarkPlan12000x325(b *testing.B) {
 	h := scaleFleet(b)
 	b.Run("cold", func(b *testing.B) {

@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// preview previews the write of one resource and returns the error.
+// preview calls Preview for the write of one resource and returns the error
 func (h *testPlanner) preview(kind, name string, spec model.Spec) error {
 	h.t.Helper()
 	_, _, err := h.p.Preview(h.t.Context(), []intent.Write{{
@@ -84,7 +84,7 @@ func TestAssignmentHasALimit(t *testing.T) {
 	}
 }
 
-// TestMergedPropertiesHaveALimit checks the limits for the number of property values and the size of each.
+// TestMergedPropertiesHaveALimit sets too many or too large property values and expects an error for each
 func TestMergedPropertiesHaveALimit(t *testing.T) {
 	h := newTestPlanner(t)
 	node := h.node("n", nil, "a", "b", "c", "d", "e")
@@ -151,7 +151,8 @@ func TestUnreadableResourceBlocksNoOthers(t *testing.T) {
 	}
 }
 
-// TestValidSpecsCompile checks that every valid spec fits the limits of the protocol.
+// TestValidSpecsCompile compiles the largest valid checks and templates and expects them to fit in a message to
+// agents
 func TestValidSpecsCompile(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("n", nil)
@@ -261,7 +262,7 @@ func (m *memoryStore) Get(_ context.Context, key intent.Key) (intent.Row, error)
 	return row, nil
 }
 
-// GetAll implements intent.Store: it returns the rows of the keys that exist.
+// GetAll implements intent.Store: it returns the rows with these keys, without the missing ones
 func (m *memoryStore) GetAll(_ context.Context, keys []intent.Key) (rows []intent.Row, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -352,7 +353,7 @@ func newTestPlanner(t testing.TB) *testPlanner {
 	return h
 }
 
-// start replaces the planner by a new one on the same store, like a restart.
+// start replaces the planner by a new one on the same store, as after a restart
 func (h *testPlanner) start() {
 	h.t.Helper()
 	h.p = New(Options{Store: h.memoryStore, Epoch: 7, Removed: func(f []Removal) { h.forgotten = append(h.forgotten, f...) }})
@@ -362,7 +363,7 @@ func (h *testPlanner) start() {
 	h.p.directory.Subscribe(func(c directory.Change) { h.changed = append(h.changed, c.Assignments...) })
 }
 
-// encode returns a resource as the intent store holds it, for a test.
+// encode returns the JSON of a resource as the store has it, for tests
 func encode(t testing.TB, kind, ns, name string, labels map[string]string, spec model.Spec) []byte {
 	t.Helper()
 	data, err := json.Marshal(model.Resource{
@@ -375,7 +376,7 @@ func encode(t testing.TB, kind, ns, name string, labels map[string]string, spec 
 	return data
 }
 
-// apply writes or (nil spec) deletes one resource and lets the planner catch up.
+// apply writes one resource (a nil spec deletes it) and lets the planner apply the change
 func (h *testPlanner) apply(kind, ns, name string, labels map[string]string, spec model.Spec) {
 	h.t.Helper()
 	w := intent.Write{Key: intent.Key{Kind: kind, Namespace: ns, Name: name}, Expect: -1}
@@ -385,7 +386,7 @@ func (h *testPlanner) apply(kind, ns, name string, labels map[string]string, spe
 	h.write(w)
 }
 
-// write commits writes and lets the planner catch up.
+// write commits writes to the store and lets the planner apply the changes
 func (h *testPlanner) write(writes ...intent.Write) {
 	h.t.Helper()
 	if _, err := h.Commit(context.Background(), intent.Actor{User: "test"}, writes); err != nil {
@@ -416,7 +417,7 @@ func (h *testPlanner) id(name string) model.NodeID {
 	return id
 }
 
-// commandCheck returns a check that runs a shell command once a minute on targets.
+// commandCheck returns a check that runs a shell command once a minute on the nodes that these targets select
 func commandCheck(line string, t *model.Targets) *model.CheckSpec {
 	return &model.CheckSpec{Targets: t, Command: &model.Command{Shell: line}, Interval: model.Duration(60e9)}
 }

@@ -9,8 +9,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// compileTemplate compiles a Template to its unit. Items and triggers that are disabled are left out; the order of the
-// others is that of their keys and names, so that an edit of the order changes nothing.
+// compileTemplate compiles a Template to a unit, which has its targets and the compiled text for agents. Items and
+// triggers that are disabled are left out; the order of the others is that of their keys and names, so that an edit
+// of the order changes nothing.
 func compileTemplate(c *unitCompiler, d *declared) (*unit, error) {
 	spec, ns := d.spec.(*model.TemplateSpec), d.key.Namespace
 	chunk := &model.TemplateChunk{Chunk: model.Chunk{Unit: model.UnitID(d.id), Name: d.key.Name, Namespace: c.namespace(ns).ID}, ValueMaps: spec.ValueMaps, Macros: spec.Macros}

@@ -15,8 +15,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// edit replaces the old definition of a resource by the new one; nil (untyped) means that the resource does not
-// exist. An edit with old and new exchanged undoes the edit.
+// edit replaces the old compiled definition of a resource by a new one; nil means that the resource does not exist.
+// An edit with old and new exchanged undoes the edit.
 type edit struct{ old, new any }
 
 // reverseEdits returns the edits that undo a list of edits.
@@ -28,8 +28,8 @@ func reverseEdits(edits []edit) []edit {
 	return back
 }
 
-// translation holds recorded changes of resources as edits of compiled definitions. Units stay *declared until
-// compile.
+// translation collects recorded changes of resources and converts them to edits of compiled definitions. Units stay
+// *declared until compile.
 type translation struct {
 	keys         []intent.Key
 	defs         map[intent.Key]any // definitions after the changes; nil: the resource was deleted
@@ -39,12 +39,12 @@ type translation struct {
 	broken       uint64
 }
 
-// newTranslation returns an empty list of changes to definitions.
+// newTranslation returns a translation without changes
 func newTranslation() *translation { return &translation{defs: map[intent.Key]any{}} }
 
-// translate decodes recorded changes and compiles them to edits of definitions. Of several changes of one resource
-// the last counts. A resource that does not compile keeps its last valid definition: intent refuses such a resource,
-// so another version of Muster has stored it. The caller holds compiling.
+// translate decodes recorded changes and compiles them to edits of the planner's definitions. Of several changes of
+// one resource the last counts. A resource that does not compile keeps its last valid definition: intent refuses such
+// a resource, so another version of Muster has stored it. The caller holds compiling.
 func (p *Planner) translate(ctx context.Context, changes []intent.Change) (*translation, error) {
 	t := newTranslation()
 	skip := func(key intent.Key, err error) {
@@ -133,7 +133,7 @@ func (p *Planner) compile(t *translation, broken func(intent.Key, error) error) 
 	return nil
 }
 
-// recordRemoval records the removal of a node, with the handlers to notify of its deregistration.
+// recordRemoval records the removal of a node, with the handlers that announce it
 func (t *translation) recordRemoval(c *intent.Change) {
 	if end := c.ForgottenNode(); end != nil {
 		if t.ends == nil {
@@ -148,7 +148,7 @@ func keyBeforeChange(c intent.Change) intent.Key {
 	return intent.Key{Kind: c.Key.Kind, Namespace: c.Key.Namespace, Name: c.Was}
 }
 
-// set records the new definition of a resource.
+// set records the new compiled definition of a resource
 func (t *translation) set(key intent.Key, def any) {
 	if _, again := t.defs[key]; !again {
 		t.keys = append(t.keys, key)
@@ -156,7 +156,7 @@ func (t *translation) set(key intent.Key, def any) {
 	t.defs[key] = def
 }
 
-// units returns the new definitions of checks.
+// units returns the new definitions of checks and other resources that run on nodes
 func (t *translation) units() (list []*unit) {
 	for _, key := range t.keys {
 		if u, ok := t.defs[key].(*unit); ok {
@@ -166,8 +166,8 @@ func (t *translation) units() (list []*unit) {
 	return list
 }
 
-// compare returns the edits that replace the present definitions by the new ones. A name that another id has now is a
-// deletion and a creation; an id with another name is an edit.
+// compare returns the edits that replace the planner's current definitions by the new ones. A name that another id
+// has now is a deletion and a creation; an id with another name is an edit.
 func (t *translation) compare(present map[intent.Key]any) {
 	var removed, added []any
 	addedAt := map[identity]int{} // index in added
@@ -201,8 +201,7 @@ func (t *translation) compare(present map[intent.Key]any) {
 	}
 }
 
-// identity is the permanent id of a node, group or check, which a rename does not change; zero: the resource has no
-// id.
+// identity is the id of a node, group or check that a rename does not change; zero: the resource has no id
 type identity struct {
 	kind string
 	id   uint32
@@ -222,7 +221,7 @@ func resourceIdentityOf(def any) identity {
 	return identity{}
 }
 
-// replacePresent replaces the present definitions by the new ones.
+// replacePresent replaces the planner's current definitions by the new ones
 func (t *translation) replacePresent(present map[intent.Key]any) {
 	for key, def := range t.defs {
 		if def == nil {
@@ -233,7 +232,8 @@ func (t *translation) replacePresent(present map[intent.Key]any) {
 	}
 }
 
-// changesSince returns the changes after an intent revision, up to the revision that the planner has applied.
+// changesSince returns the changes of declared resources after a revision, up to the revision that the planner has
+// applied
 func (p *Planner) changesSince(ctx context.Context, revision int64) (all []intent.Change, err error) {
 	until := p.Revision()
 	for revision < until {
@@ -254,15 +254,15 @@ func (p *Planner) changesSince(ctx context.Context, revision int64) (all []inten
 	return all, nil
 }
 
-// Removal is a check that a node no longer runs, or a deleted check or node. The server must forget its results.
+// Removal is a deleted check or node, or a check that a node no longer runs. The server must forget its results.
 type Removal struct {
 	Node model.NodeID // zero: all nodes have lost the unit
 	UID  uuid.UUID    // immutable id of a deleted node, which no directory has any more
 	Mark wire.ForgetMark
 }
 
-// removals returns the checks and nodes to forget: one entry per deleted check, per deleted node and per check that
-// left a node.
+// removals returns the removed checks and nodes whose results must be forgotten: deleted checks, deleted nodes, and
+// checks that a node no longer runs
 func (t *translation) removals(lost []placement, deleted map[model.NodeID]uuid.UUID) (list []Removal) {
 	deletedUnits := map[model.UnitID]bool{}
 	for _, u := range t.deletedUnits {
@@ -328,9 +328,9 @@ func (p *Planner) RemovalsSince(ctx context.Context, revision int64) ([]Removal,
 	return list, nil
 }
 
-// revert restores the definitions that were in force before a change. Changes come oldest first. Only the oldest
-// change of a resource counts, because it has the definition before all of them. A body that does not compile now did
-// not compile then, so no node ran it.
+// revert restores the definitions as they were before the change. Changes come oldest first. Only the oldest change
+// of a resource counts, because it has the definition before all of them. A body that does not compile now did not
+// compile then, so no node ran it.
 func (t *translation) revert(c intent.Change, decode func(intent.Key, uint32, []byte) (any, error)) {
 	at := c.Key
 	if c.Was != "" {

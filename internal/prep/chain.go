@@ -10,7 +10,7 @@ import (
 // maxSteps bounds the steps of one item.
 const maxSteps = 64
 
-// Chain is the compiled preprocessing of an item: its steps in order, and the type of its values. It is immutable.
+// Chain has the compiled preprocessing steps of an item in order, and the type of the item's values. It is immutable.
 type Chain struct {
 	steps    []step
 	typ      item.Type
@@ -18,7 +18,7 @@ type Chain struct {
 	memories int // number of steps that remember a value
 }
 
-// step is one compiled step of a chain.
+// step is one compiled preprocessing step of a chain
 type step struct {
 	run    stepFunc
 	memory int // its position in State, if remembers
@@ -26,11 +26,11 @@ type step struct {
 	onFail *model.OnFail
 }
 
-// stepFunc computes the output of a step from its input. Output None without error discards the value. m is the memory
-// of a step that remembers, p the parsed forms of the input, if dependents share them.
+// stepFunc computes the output of a preprocessing step from its input. Output None without error discards the value.
+// m is the memory of a step that remembers, p the parsed forms of the input, if dependents share them.
 type stepFunc func(v item.Value, at int64, m *memory, p *Parsed) (item.Value, error)
 
-// stepFlags say how a chain treats a step.
+// stepFlags states properties of a step, such as that it remembers the last value
 type stepFlags uint8
 
 const (
@@ -39,7 +39,7 @@ const (
 	onlyErrors                       // the step runs on errors of the collection, and only first
 )
 
-// Compile compiles the steps of an item with values of type t.
+// Compile compiles the preprocessing steps of an item whose values have type t
 func Compile(steps []model.Step, t item.Type) (*Chain, error) {
 	if len(steps) > maxSteps {
 		return nil, model.Errorf(model.TooLarge, "%d steps, the limit is %d", len(steps), maxSteps)
@@ -65,7 +65,8 @@ func Compile(steps []model.Step, t item.Type) (*Chain, error) {
 	return c, nil
 }
 
-// Stateful reports whether a step needs a State. Run of other chains takes nil.
+// Stateful reports whether a step remembers values between runs, so that Run needs a State. Run of other chains takes
+// nil.
 func (c *Chain) Stateful() bool { return c.memories > 0 }
 
 // Run preprocesses one value of an item. Kind None without error says that a step discarded the value. An error makes
@@ -74,28 +75,28 @@ func (c *Chain) Run(s *State, in item.Sample) (item.Value, error) {
 	return c.run(s, in.Value, in.At, nil, nil)
 }
 
-// RunDependent preprocesses a value of the master item for a dependent item. All dependents of the master get the same
-// Parsed, so that the value is parsed once.
+// RunDependent preprocesses the value of a master item for an item that is computed from it. All dependents of the
+// master get the same Parsed, so that the value is parsed once.
 func (c *Chain) RunDependent(s *State, master *Parsed) (item.Value, error) {
 	return c.run(s, master.sample.Value, master.sample.At, master, nil)
 }
 
-// StepResult is the outcome of one step, for tests of an item.
+// StepResult is the output or error of one preprocessing step, for trying out an item's steps
 type StepResult struct {
 	Value  item.Value // the value with which the next step goes on; None: discarded
 	Err    error      // the step failed
 	OnFail bool       // onFail replaced the outcome of a failed step
 }
 
-// RunTraced does the work of RunDependent and also returns the outcome of each step that ran.
+// RunTraced preprocesses a value like RunDependent, and also returns the output or error of each step
 func (c *Chain) RunTraced(s *State, in *Parsed) (item.Value, []StepResult, error) {
 	results := make([]StepResult, 0, len(c.steps))
 	v, err := c.run(s, in.sample.Value, in.sample.At, in, &results)
 	return v, results, err
 }
 
-// RunFailed handles a value that could not be collected: checkNotSupported steps may replace the reason, discard the
-// value or set another one, with which the next steps go on. Otherwise the item becomes unsupported with that reason.
+// RunFailed handles the error of a failed collection: checkNotSupported steps may replace the error, discard it, or
+// set a value for the next steps. Otherwise the item becomes unsupported with that reason.
 func (c *Chain) RunFailed(s *State, at int64, reason string) (item.Value, error) {
 	for i := range c.checks {
 		one := &c.steps[i]
@@ -116,7 +117,7 @@ func (c *Chain) RunFailed(s *State, at int64, reason string) (item.Value, error)
 	return item.Value{}, &Failure{Reason: errors.New(reason), text: reason}
 }
 
-// run applies the steps, in order, then converts the last output to the type of the item.
+// run applies the preprocessing steps in order and converts the last output to the type of the item
 func (c *Chain) run(s *State, v item.Value, at int64, p *Parsed, traced *[]StepResult) (item.Value, error) {
 	input := v
 	var few [8]item.Value

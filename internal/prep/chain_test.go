@@ -18,12 +18,12 @@ import (
 
 const second = int64(1e9)
 
-// textSample makes the sample of a text.
+// textSample returns a sample (value and time) with this text
 func textSample(at int64, text string) item.Sample {
 	return item.Sample{At: at, Value: item.FromText(text)}
 }
 
-// TestStatefulSteps runs steps with memory over sequences of values: second=value … → outcomes.
+// TestStatefulSteps runs steps that remember values over sequences of values, and compares the output for each value
 func TestStatefulSteps(t *testing.T) {
 	for _, c := range []struct {
 		typ  item.Type
@@ -66,7 +66,8 @@ func TestStatefulSteps(t *testing.T) {
 	}
 }
 
-// TestLongTextsAreRemembered discards a repeated text, of which the state keeps a digest.
+// TestLongTextsAreRemembered expects discardUnchanged to discard a repeated long text, of which its state has only a
+// digest
 func TestLongTextsAreRemembered(t *testing.T) {
 	chain := compileChain(t, item.Text, sampleStep("discardUnchanged"))
 	var s State
@@ -82,7 +83,7 @@ func TestLongTextsAreRemembered(t *testing.T) {
 	}
 }
 
-// TestOnFail replaces the error of a step by nothing, a value or another error.
+// TestOnFail fails a step with onFail and expects the error to be discarded, or replaced by a value or another error
 func TestOnFail(t *testing.T) {
 	value := "7"
 	for _, c := range []struct {
@@ -115,7 +116,7 @@ func TestOnFail(t *testing.T) {
 	}
 }
 
-// TestFailureIsShort cuts values at 100 characters and the whole text at 2,048.
+// TestFailureIsShort expects an error text to cut each value to 100 characters and to have at most 2,048 in total
 func TestFailureIsShort(t *testing.T) {
 	steps := make([]model.Step, 40)
 	for i := range steps {
@@ -128,7 +129,7 @@ func TestFailureIsShort(t *testing.T) {
 	}
 }
 
-// TestErrorForgetsState resets the memory of all steps when one fails.
+// TestErrorForgetsState fails one step and expects all steps to forget their last values
 func TestErrorForgetsState(t *testing.T) {
 	chain := compileChain(t, item.Float, sampleStep("simpleChange"), sampleStep("inRange", "", "100"), sampleStep("discardUnchanged"))
 	var s State
@@ -146,7 +147,7 @@ func TestErrorForgetsState(t *testing.T) {
 	}
 }
 
-// TestRunFailed replaces the reason of a failed collection by checkNotSupported.
+// TestRunFailed runs checkNotSupported steps on errors of a collection and compares the resulting values and errors
 func TestRunFailed(t *testing.T) {
 	zero := "0"
 	timeout := model.Step{Name: "checkNotSupported", Parameters: []string{"0", "timed? out"}, OnFail: &model.OnFail{}}
@@ -172,7 +173,8 @@ func TestRunFailed(t *testing.T) {
 	}
 }
 
-// TestDependentsShareParsedMaster parses a master value once for all dependents, and again after Reset.
+// TestDependentsShareParsedMaster expects the value of a master item to be parsed once for all items computed from
+// it, and again after Reset
 func TestDependentsShareParsedMaster(t *testing.T) {
 	name := compileChain(t, item.Text, sampleStep("jsonPath", "$.name"))
 	size := compileChain(t, item.Unsigned, sampleStep("jsonPath", "$.size"), sampleStep("multiplier", "2"))
@@ -230,7 +232,8 @@ func TestChainIsShared(t *testing.T) {
 	}
 }
 
-// TestExplodingPatternIsSkipped fails at once on values behind several that made a pattern explode, and recovers.
+// TestExplodingPatternIsSkipped matches a slow regular expression repeatedly and expects further matches to fail at
+// once for a while, then to work again
 func TestExplodingPatternIsSkipped(t *testing.T) {
 	p, err := compilePattern(`^(?=(a+)+$)a`)
 	testenv.NoError(t, err)
@@ -253,7 +256,7 @@ func TestExplodingPatternIsSkipped(t *testing.T) {
 	}
 }
 
-// TestStateBytes holds the encoding of a state.
+// TestStateBytes compares the encoding of a State with golden bytes
 func TestStateBytes(t *testing.T) {
 	s := State{first: memory{at: -1, value: item.FromText("ab")}, more: []memory{{at: 3, value: item.FromUnsigned(5)}, {at: 64, value: item.FromFloat(-0.5)}, {}}}
 	const golden = "04" + "03" + "026162" + "01" + "02" + "0500000000000000" + "06" + "01" + "000000000000e0bf" + "8001" + "00"
@@ -272,8 +275,8 @@ func TestStateBytes(t *testing.T) {
 	}
 }
 
-// TestRestartChangesNothing runs sequences of values through random chains twice: at once, and with the state encoded
-// and decoded before each value. Both give the same outcomes.
+// TestRestartChangesNothing runs values through random chains with and without encoding and decoding the state before
+// each value, and expects equal outputs. Both give the same outcomes.
 func TestRestartChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pool := []model.Step{
@@ -304,7 +307,7 @@ func TestRestartChangesNothing(t *testing.T) {
 	})
 }
 
-// commonChains are the steps that most items have.
+// commonChains returns the chains of steps that most items have
 func commonChains(t testing.TB) map[string]*Chain {
 	return map[string]*Chain{
 		"multiplier":                compileChain(t, item.Float, sampleStep("multiplier", "8")),
@@ -313,7 +316,7 @@ func commonChains(t testing.TB) map[string]*Chain {
 	}
 }
 
-// TestCommonStepsAllocateNothing counts the allocations of the common steps on numbers.
+// TestCommonStepsAllocateNothing runs the common steps on numbers and expects no allocation
 func TestCommonStepsAllocateNothing(t *testing.T) {
 	for name, chain := range commonChains(t) {
 		var s State
@@ -331,6 +334,7 @@ func TestCommonStepsAllocateNothing(t *testing.T) {
 	}
 }
 
+// BenchmarkChain measures the common chains of preprocessing steps on numbers
 func BenchmarkChain(b *testing.B) {
 	for name, chain := range commonChains(b) {
 		b.Run(name, func(b *testing.B) {

@@ -12,8 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// compileSimpleChange compiles simpleChange: the difference to the last value. The first value and a value below the
-// last one (a counter that began again) give none.
+// compileSimpleChange compiles the step simpleChange, which outputs the difference to the last value. The first value
+// and a value below the last one (a counter that began again) give none.
 func compileSimpleChange(_ []string, t item.Type) (stepFunc, error) {
 	return func(v item.Value, at int64, m *memory, _ *Parsed) (item.Value, error) {
 		n, err := typedNumber(v, t)
@@ -30,8 +30,8 @@ func compileSimpleChange(_ []string, t item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// compileChangePerSecond compiles changePerSecond: the difference to the last value, divided by the time between them in
-// seconds. Two integers give an integer. A value that is not newer than the last one gives none.
+// compileChangePerSecond compiles the step changePerSecond, which outputs the difference to the last value per
+// second. Two integers give an integer. A value that is not newer than the last one gives none.
 func compileChangePerSecond(_ []string, t item.Type) (stepFunc, error) {
 	return func(v item.Value, at int64, m *memory, _ *Parsed) (item.Value, error) {
 		n, err := typedNumber(v, t)
@@ -54,7 +54,7 @@ func compileChangePerSecond(_ []string, t item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// difference returns v − last, if last is a number that is not above v.
+// difference returns v − last; false if last is no number or is above v
 func difference(v, last item.Value) (item.Value, bool) {
 	if last.Kind() == item.None {
 		return item.Value{}, false
@@ -65,13 +65,13 @@ func difference(v, last item.Value) (item.Value, bool) {
 	return item.FromFloat(v.Float() - last.Float()), v.Float() >= last.Float()
 }
 
-// compileDiscardUnchanged compiles discardUnchanged: a value equal to the last one is discarded.
+// compileDiscardUnchanged compiles the step discardUnchanged, which discards a value that equals the last one
 func compileDiscardUnchanged(_ []string, _ item.Type) (stepFunc, error) {
 	return discardUnchanged(math.MaxInt64), nil
 }
 
-// compileDiscardUnchangedHeartbeat compiles discardUnchangedHeartbeat: as discardUnchanged, but a value passes if the
-// last one passed at least the heartbeat before.
+// compileDiscardUnchangedHeartbeat compiles the step discardUnchangedHeartbeat, which discards repeated values but
+// passes one after each heartbeat period
 func compileDiscardUnchangedHeartbeat(params []string, _ item.Type) (stepFunc, error) {
 	heartbeat, ok := parseSeconds(params[0])
 	if !ok || heartbeat < time.Second || heartbeat > 25*365*24*time.Hour {
@@ -80,7 +80,7 @@ func compileDiscardUnchangedHeartbeat(params []string, _ item.Type) (stepFunc, e
 	return discardUnchanged(heartbeat), nil
 }
 
-// discardUnchanged returns a step that discards repeated values for the time of a heartbeat.
+// discardUnchanged returns a step that discards repeated values, except after each heartbeat period
 func discardUnchanged(heartbeat time.Duration) stepFunc {
 	return func(v item.Value, at int64, m *memory, _ *Parsed) (item.Value, error) {
 		now := comparableForm(v)
@@ -101,8 +101,8 @@ func discardUnchanged(heartbeat time.Duration) stepFunc {
 // maxRemembered is the length of texts, in bytes, that are remembered whole. Of longer ones a digest is.
 const maxRemembered = 64
 
-// comparableForm returns the form of a value that two values share if they are equal: a number, a short text, or the digest
-// of a text behind a byte that UTF-8 does not have.
+// comparableForm converts a value so that equal values become identical: to a number, a short text, or the digest of
+// a long text
 func comparableForm(v item.Value) item.Value {
 	if n, ok := number(v); ok {
 		return n
@@ -114,7 +114,7 @@ func comparableForm(v item.Value) item.Value {
 	return v
 }
 
-// sameValue reports whether two values in the form of comparableForm are equal.
+// sameValue reports whether two values are equal, both converted by comparableForm
 func sameValue(a, b item.Value) bool {
 	if a.Kind() == b.Kind() {
 		return a == b || a.Kind() == item.FloatValue && a.Float() == b.Float()
@@ -122,7 +122,8 @@ func sameValue(a, b item.Value) bool {
 	return a.Kind() != item.None && a.Kind() != item.TextValue && b.Kind() != item.TextValue && a.Float() == b.Float()
 }
 
-// parseSeconds parses a time of Zabbix: seconds, or a number with the unit s, m, h, d, w, M (30 days) or y (365 days).
+// parseSeconds parses a period of Zabbix: seconds, or a number with the unit s, m, h, d, w, M (30 days) or y (365
+// days)
 func parseSeconds(s string) (time.Duration, bool) {
 	unit := time.Second
 	if n := len(s); n > 0 {

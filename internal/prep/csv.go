@@ -11,14 +11,14 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// csvForm is the form of a CSV text: delimiter and quote are one character each.
+// csvForm has the delimiter and the quotation mark of a CSV text, each one character
 type csvForm struct {
 	delimiter string // empty: the text names it in its first line (sep=), or it is a comma
 	quote     string // empty: no field is quoted
 	header    bool   // the first row has the names of the columns
 }
 
-// compileCSVToJSON compiles csvToJson: each row becomes an object.
+// compileCSVToJSON compiles the step csvToJson, which converts each row of a CSV text to a JSON object
 func compileCSVToJSON(params []string, _ item.Type) (stepFunc, error) {
 	form := csvForm{header: true}
 	if len(params) > 0 {
@@ -48,7 +48,7 @@ func compileCSVToJSON(params []string, _ item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// convert returns a CSV text as a JSON array.
+// convert converts a CSV text to a JSON array
 func (f csvForm) convert(text string) (string, error) {
 	if line, rest, ok := strings.Cut(text, "\n"); ok || len(line) > 4 {
 		line = strings.TrimSuffix(line, "\r")
@@ -90,7 +90,8 @@ func (f csvForm) convert(text string) (string, error) {
 	return string(append(out, ']')), nil
 }
 
-// appendRow appends a row as an object. Columns without field are empty; without header the names are numbers.
+// appendRow appends a CSV row as a JSON object. Columns without field are empty; without header the names are
+// numbers.
 func (f csvForm) appendRow(out []byte, names, row []string) ([]byte, error) {
 	if f.header && len(row) > len(names) {
 		return out, errors.New("data row contains more fields than the header row")
@@ -118,7 +119,7 @@ func (f csvForm) appendRow(out []byte, names, row []string) ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// cutRow returns the fields of the first row and the text behind it. more is true if a line feed ended the row.
+// cutRow returns the fields of the first row and the text after it. more is true if a line feed ended the row.
 func (f csvForm) cutRow(text string) (row []string, rest string, more bool, err error) {
 	for {
 		var field string
@@ -155,7 +156,8 @@ func (f csvForm) cutRow(text string) (row []string, rest string, more bool, err 
 	}
 }
 
-// cutQuoted returns the field until the closing quote and the text behind that. A doubled quote is one of the field.
+// cutQuoted returns the text of a quoted field and the text after its closing quote. A doubled quote is one of the
+// field.
 func (f csvForm) cutQuoted(text string) (field, rest string, err error) {
 	var b strings.Builder
 	for {
@@ -171,7 +173,7 @@ func (f csvForm) cutQuoted(text string) (field, rest string, err error) {
 	}
 }
 
-// duplicate returns the first name that stands twice in a list.
+// duplicate returns the first name that occurs twice in a list
 func duplicate(names []string) string {
 	seen := make(map[string]bool, len(names))
 	for _, name := range names {

@@ -14,21 +14,22 @@ const (
 	maxFailureValue = 100  // characters of one value in it
 )
 
-// Failure is the error of a chain: the item is unsupported. Its text has the form of Zabbix: the value, then the outcome
-// of each step until the failed one.
+// Failure is the error of a chain, which makes the item unsupported (without a value). Its text has the form of
+// Zabbix: the value, then the outcome of each step until the failed one.
 type Failure struct {
 	Step   int   // position of the failed step, from 1; 0: the last output does not suit the type of the item
 	Reason error // of the failed step
 	text   string
 }
 
-// Error returns the text of the item's state.
+// Error returns the error text that the item's state shows
 func (f *Failure) Error() string { return f.text }
 
 // Unwrap returns the error of the failed step.
 func (f *Failure) Unwrap() error { return f.Reason }
 
-// newFailure composes the failure of a step. An error text that onFail set stands alone.
+// newFailure composes the error text of a failed step from the outputs of the steps before. An error text that onFail
+// set stands alone.
 func newFailure(input item.Value, outputs []item.Value, failed, err error, replaced bool) *Failure {
 	f := &Failure{Step: len(outputs) + 1, Reason: failed, text: err.Error()}
 	if replaced {
@@ -44,7 +45,7 @@ func newFailure(input item.Value, outputs []item.Value, failed, err error, repla
 	return f
 }
 
-// shorten shortens a text to n characters, with three dots at the end.
+// shorten cuts a text to n characters, the last three of which are dots
 func shorten(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -62,7 +63,7 @@ func shorten(s string, n int) string {
 	return s
 }
 
-// applyOnFail returns the outcome of a failed step with onFail: a value, nothing, or another error.
+// applyOnFail returns the result of a failed step as its onFail declares: a value, no value, or another error
 func applyOnFail(h *model.OnFail) (item.Value, error) {
 	switch {
 	case h.Value != nil:

@@ -9,8 +9,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// FuzzStep compiles a step with random parameters and runs it on a random value: it answers or fails, and gives the same
-// answer for a value that is shared by dependents.
+// FuzzStep runs steps with random parameters on random values, and expects an output or error, and the same one if
+// the parsed value is shared
 func FuzzStep(f *testing.F) {
 	for _, seed := range [][]string{
 		{"multiplier", "2.5", "", "", "-1e3"}, {"trim", `\s\r`, "", "", " x\r"}, {"regex", `(a+)(?=b)$`, `\1`, "", "aab\n"}, {"hexToDecimal", "", "", "", "ff 1"},
@@ -82,6 +82,8 @@ func FuzzJSON(f *testing.F) {
 	})
 }
 
+// FuzzDecodeState decodes random bytes as a State, and expects an accepted State to be unchanged after encoding and
+// decoding
 func FuzzDecodeState(f *testing.F) {
 	f.Add([]byte{0})
 	f.Add((&State{first: memory{at: 5, value: item.FromText("text")}, more: []memory{{at: 6, value: item.FromFloat(1)}}}).Append(nil))

@@ -20,7 +20,7 @@ type jsonTree struct {
 	nodes []jsonNode
 }
 
-// jsonNode is one value of a document. Positions count bytes of the text.
+// jsonNode is one value (text, number, object, array …) in a JSON document. Positions count bytes of the text.
 type jsonNode struct {
 	start, end uint32
 	next       uint32 // the node behind this one and all its descendants
@@ -29,7 +29,7 @@ type jsonNode struct {
 
 var errJSON = errors.New("invalid JSON")
 
-// parseJSON parses a document into the nodes of t, which are used again.
+// parseJSON parses a JSON document into the nodes of t, and reuses their memory
 func (t *jsonTree) parseJSON(text string) error {
 	t.text, t.nodes = text, t.nodes[:0]
 	if len(text) > maxJSON {
@@ -45,7 +45,7 @@ func (t *jsonTree) parseJSON(text string) error {
 	return nil
 }
 
-// errorAt returns the error about the text at a position.
+// errorAt returns the syntax error at a position of the document
 func (t *jsonTree) errorAt(at int) error {
 	if at >= len(t.text) {
 		return fmt.Errorf("%w: unexpected end of text", errJSON)
@@ -53,7 +53,7 @@ func (t *jsonTree) errorAt(at int) error {
 	return fmt.Errorf("%w at %q", errJSON, shorten(strings.ToValidUTF8(t.text[at:min(len(t.text), at+40)], "?"), 32))
 }
 
-// skipJSONSpace returns the position of the next character that is no white space.
+// skipJSONSpace returns the position of the next character that is not white space
 func skipJSONSpace(s string, at int) int {
 	for at < len(s) && (s[at] == ' ' || s[at] == '\n' || s[at] == '\r' || s[at] == '\t') {
 		at++
@@ -61,7 +61,7 @@ func skipJSONSpace(s string, at int) int {
 	return at
 }
 
-// parseValue parses the value at a position and returns the position behind it.
+// parseValue parses the value at a position and returns the position after it
 func (t *jsonTree) parseValue(at int, key uint32, depth int) (int, error) {
 	s := t.text
 	if at >= len(s) {
@@ -136,7 +136,7 @@ func (t *jsonTree) parseContainer(at, depth int) (int, error) {
 	return at + 1, nil
 }
 
-// scanString returns the position behind the string that begins at a quote.
+// scanString returns the position after the string that begins at a quote
 func (t *jsonTree) scanString(at int) (int, error) {
 	s := t.text
 	for i := at + 1; i < len(s); i++ {
@@ -163,8 +163,8 @@ func (t *jsonTree) scanString(at int) (int, error) {
 	return len(s), t.errorAt(len(s))
 }
 
-// scanUnicode returns the character of \uXXXX, or of two that are a surrogate pair, at the beginning of s and its length
-// in s. Length 0 says that four hexadecimal digits are missing; half a pair gives utf8.RuneError.
+// scanUnicode decodes \uXXXX, or two of them that form a surrogate pair, at the start of s, and returns the character
+// and its length in s. Length 0 says that four hexadecimal digits are missing; half a pair gives utf8.RuneError.
 func scanUnicode(s string) (r rune, size int) {
 	first, ok := scanHex(s)
 	if !ok {
@@ -180,7 +180,7 @@ func scanUnicode(s string) (r rune, size int) {
 	return utf8.RuneError, 6
 }
 
-// scanHex returns the number of \uXXXX at the beginning of s.
+// scanHex decodes the four hexadecimal digits of \uXXXX at the start of s
 func scanHex(s string) (rune, bool) {
 	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
 		return 0, false
@@ -202,7 +202,8 @@ func scanHex(s string) (rune, bool) {
 	return r, true
 }
 
-// scanNumber returns the position behind the number at a position; the same position if it is no number of JSON.
+// scanNumber returns the position after the JSON number that begins at a position, or the same position if none
+// begins at it
 func scanNumber(s string, at int) int {
 	digits := func(i int) int {
 		for i < len(s) && s[i] >= '0' && s[i] <= '9' {
@@ -237,7 +238,7 @@ func scanNumber(s string, at int) int {
 	return i
 }
 
-// unquoteJSON returns the characters of a JSON string, whose quotes are its first and last byte.
+// unquoteJSON decodes a JSON string with its quotes to the text that it stands for
 func unquoteJSON(s string) string {
 	s = s[1 : len(s)-1]
 	if strings.IndexByte(s, '\\') < 0 {
@@ -265,27 +266,27 @@ func unquoteJSON(s string) string {
 	return b.String()
 }
 
-// raw returns the text of a node as it stands in the document.
+// raw returns the part of the document that a node covers, unchanged
 func (t *jsonTree) raw(n uint32) string { return t.text[t.nodes[n].start:t.nodes[n].end] }
 
-// kind returns the first character of a node's text, which says its kind.
+// kind returns the first character of a node's text, which tells a string, number, object or array
 func (t *jsonTree) kind(n uint32) byte { return t.text[t.nodes[n].start] }
 
 // isContainer reports whether a node is an object or an array.
 func (t *jsonTree) isContainer(n uint32) bool { return t.kind(n) == '{' || t.kind(n) == '[' }
 
-// memberName is a name that paths look for in objects.
+// memberName is a member name that a path searches for in JSON objects
 type memberName struct {
 	name    string
 	escaped bool // it has characters that JSON escapes
 }
 
-// newMemberName returns the form in which a tree looks for a name.
+// newMemberName prepares a name to be compared with the member names in a JSON text
 func newMemberName(name string) memberName {
 	return memberName{name, strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' })}
 }
 
-// hasKey reports whether a node has the name in its object.
+// hasKey reports whether a node is the member with this name in its object
 func (t *jsonTree) hasKey(n uint32, m memberName) bool {
 	key := t.nodes[n].key
 	if key == 0 {
@@ -299,7 +300,7 @@ func (t *jsonTree) hasKey(n uint32, m memberName) bool {
 	return strings.IndexByte(rest, '\\') >= 0 && t.key(n) == m.name
 }
 
-// key returns the name of a node in its object.
+// key returns the member name of a node in its object
 func (t *jsonTree) key(n uint32) string {
 	at := int(t.nodes[n].key)
 	end, err := t.scanString(at)
@@ -309,7 +310,8 @@ func (t *jsonTree) key(n uint32) string {
 	return unquoteJSON(t.text[at:end])
 }
 
-// value returns a node as the value of an item: strings without quotes, containers without white space.
+// value returns the text of a node as an item's value: a string without quotes, an object or array without white
+// space
 func (t *jsonTree) value(n uint32) string {
 	if t.kind(n) == '"' {
 		return unquoteJSON(t.raw(n))

@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// filterExpr computes an expression of a filter, ?(…), for one value of a document.
+// filterExpr evaluates a filter expression of JSONPath, ?(…), on one value of a document
 type filterExpr func(t *jsonTree, n uint32) (filterValue, error)
 
-// filterValue is the value of an expression: nothing (a path without match), a text or a number.
+// filterValue is the result of a filter expression: a text, a number, or nothing if a path has no match
 type filterValue struct {
 	kind   filterKind
 	text   string
 	number float64
 }
 
-// filterKind is the kind of a filterValue.
+// filterKind is the type of a filterValue: missing, text or number
 type filterKind uint8
 
 const (
@@ -28,12 +28,12 @@ const (
 // maxFilterDepth bounds the parentheses and paths inside each other.
 const maxFilterDepth = 64
 
-// truth returns a value as a condition: not missing, not empty, not 0.
+// truth reports whether a value counts as true: it is neither missing nor empty nor 0
 func (v filterValue) truth() bool {
 	return v.kind == filterText && v.text != "" || v.kind == filterNumber && v.number != 0
 }
 
-// numeric returns a value as a number, also a text that is one.
+// numeric converts a value to a number, if it is a number or the text of one
 func (v filterValue) numeric() (float64, bool) {
 	if v.kind == filterText {
 		return parseFloat(v.text)
@@ -41,7 +41,7 @@ func (v filterValue) numeric() (float64, bool) {
 	return v.number, v.kind == filterNumber
 }
 
-// truthValue returns 1 or 0.
+// truthValue converts true to 1 and false to 0
 func truthValue(b bool) filterValue {
 	if b {
 		return filterValue{kind: filterNumber, number: 1}
@@ -52,7 +52,7 @@ func truthValue(b bool) filterValue {
 // filterOperators has the binary operators by precedence, from the weakest; within a level the longer ones first.
 var filterOperators = [...][]string{{"||"}, {"&&"}, {"==", "!=", "=~", "<=", ">=", "<", ">"}, {"+", "-"}, {"*", "/"}}
 
-// readFilter reads an expression whose operators have at least the precedence of a level.
+// readFilter parses a filter expression with operators of at least this precedence
 func (r *pathReader) readFilter(level int) (filterExpr, error) {
 	if level == len(filterOperators) {
 		return r.readOperand()
@@ -84,7 +84,7 @@ func (r *pathReader) readFilter(level int) (filterExpr, error) {
 	return nil, err
 }
 
-// readOperand reads a number, a text, a path, a negation or an expression in parentheses.
+// readOperand parses an operand of a filter: a number, a text, a path, a negation or an expression in parentheses
 func (r *pathReader) readOperand() (filterExpr, error) {
 	if r.depth++; r.depth > maxFilterDepth {
 		return nil, errors.New("too many levels")
@@ -145,12 +145,12 @@ func (r *pathReader) readOperand() (filterExpr, error) {
 	return constantExpr(filterValue{kind: filterNumber, number: f}), nil
 }
 
-// constantExpr returns the expression of a constant.
+// constantExpr returns an expression that always has this value
 func constantExpr(v filterValue) filterExpr {
 	return func(*jsonTree, uint32) (filterValue, error) { return v, nil }
 }
 
-// pathExpr returns the expression of a path from the document's root or the filtered value.
+// pathExpr returns an expression that evaluates a path, from the document's root or from the value that is filtered
 func pathExpr(p *jsonPath, fromRoot bool) filterExpr {
 	return func(t *jsonTree, n uint32) (filterValue, error) {
 		if fromRoot {
@@ -177,7 +177,8 @@ func pathExpr(p *jsonPath, fromRoot bool) filterExpr {
 	}
 }
 
-// matchExpr returns the expression of =~. A constant pattern is compiled once.
+// matchExpr returns the expression for the operator =~, which matches a regular expression. A constant pattern is
+// compiled once.
 func matchExpr(left, right filterExpr, source string) (filterExpr, error) {
 	var compiled *pattern
 	if source = strings.TrimSpace(source); source[0] == '\'' || source[0] == '"' {
@@ -209,7 +210,7 @@ func matchExpr(left, right filterExpr, source string) (filterExpr, error) {
 	}, nil
 }
 
-// String returns a value as text.
+// String returns the value as a text, numbers in decimal
 func (v filterValue) String() string {
 	if v.kind == filterNumber {
 		return strconv.FormatFloat(v.number, 'f', -1, 64)
@@ -217,7 +218,7 @@ func (v filterValue) String() string {
 	return v.text
 }
 
-// binaryExpr returns the expression of a binary operator.
+// binaryExpr returns the expression that applies a binary operator to two expressions
 func binaryExpr(operator string, left, right filterExpr) filterExpr {
 	return func(t *jsonTree, n uint32) (filterValue, error) {
 		a, err := left(t, n)
@@ -241,7 +242,7 @@ func binaryExpr(operator string, left, right filterExpr) filterExpr {
 	}
 }
 
-// calculate applies an arithmetic operator. A missing operand gives nothing.
+// calculate applies an arithmetic operator to two values. A missing operand gives nothing.
 func calculate(operator string, a, b filterValue) (filterValue, error) {
 	if a.kind == filterMissing || b.kind == filterMissing {
 		return filterValue{}, nil
@@ -267,7 +268,8 @@ func calculate(operator string, a, b filterValue) (filterValue, error) {
 	return filterValue{kind: filterNumber, number: x}, nil
 }
 
-// compare applies a comparison: of numbers, if both values are some, else of texts. A missing value equals nothing.
+// compare applies a comparison operator to two values, as numbers if both are numbers, else as texts. A missing value
+// equals nothing.
 func compare(operator string, a, b filterValue) bool {
 	if a.kind == filterMissing || b.kind == filterMissing {
 		return operator == "!="

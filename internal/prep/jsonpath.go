@@ -24,7 +24,7 @@ type jsonPath struct {
 	plain    bool // names and indexes only, one per segment
 }
 
-// segmentKind says how a segment selects.
+// segmentKind is the kind of a path segment: by name, by index, a filter and so on
 type segmentKind uint8
 
 const (
@@ -37,7 +37,7 @@ const (
 	aggregate                     // min(), max(), avg(), sum(), length(), first()
 )
 
-// pathSegment is one segment of a path.
+// pathSegment is one segment of a JSONPath, such as .name or [0]
 type pathSegment struct {
 	kind     segmentKind
 	deep     bool // ..: of all descendants
@@ -48,7 +48,7 @@ type pathSegment struct {
 	function string
 }
 
-// jsonMatch is one value that a path matches: a node with its position in its container, or a computed text.
+// jsonMatch is one result of a path: a node with its position in its object or array, or a computed text
 type jsonMatch struct {
 	node     uint32
 	position int
@@ -57,7 +57,7 @@ type jsonMatch struct {
 	number   bool // the computed text is a number
 }
 
-// find follows a plain path from a node.
+// find returns the node that a plain path (names and indexes only) selects, from a node on
 func (p *jsonPath) find(t *jsonTree, n uint32) (uint32, bool) {
 	for i := range p.segments {
 		var ok bool
@@ -68,8 +68,8 @@ func (p *jsonPath) find(t *jsonTree, n uint32) (uint32, bool) {
 	return n, true
 }
 
-// child returns the child of a node that has the name or index at a position of a segment. Of members with the same name
-// it is the last one.
+// child returns the child of node n with the name or index number `at` in the segment's list. Of members with the
+// same name it is the last one.
 func (t *jsonTree) child(n uint32, s *pathSegment, at int) (found uint32, position int, ok bool) {
 	want := -1
 	if s.kind == byIndex {
@@ -104,8 +104,7 @@ func (t *jsonTree) count(n uint32) int {
 	return i
 }
 
-// query returns the result of a path over a document as the text of a value. It fails with errNoMatch if nothing
-// matches.
+// query evaluates a path on a document and returns the result as a text. It fails with errNoMatch if nothing matches.
 func (p *jsonPath) query(t *jsonTree, root uint32) (string, error) {
 	if p.plain {
 		n, ok := p.find(t, root)
@@ -144,7 +143,7 @@ func (p *jsonPath) query(t *jsonTree, root uint32) (string, error) {
 	return string(append(out, ']')), nil
 }
 
-// matches returns the values that a path matches, and whether they are one by the form of the path.
+// matches returns the values that a path selects; true if the path, by its syntax, selects at most one value
 func (p *jsonPath) matches(t *jsonTree, root uint32) ([]jsonMatch, bool, error) {
 	set, definite := []jsonMatch{{node: root}}, true
 	for i := range p.segments {
@@ -239,7 +238,7 @@ func (q *jsonQuery) selectChildren(n uint32) error {
 	return nil
 }
 
-// bounds returns the first position of a slice of n elements and the one behind its last.
+// bounds returns the first and the last position (exclusive) that the slice selects in an array of n elements
 func (s *pathSegment) bounds(n int) (from, to int) {
 	from, to = 0, n
 	if s.from != nil {
@@ -255,7 +254,7 @@ func (s *pathSegment) bounds(n int) (from, to int) {
 	return from, min(to, n)
 }
 
-// namesOf replaces values by their names in objects or their indexes in arrays.
+// namesOf replaces the selected values by their member names or array indexes, as the path operator ~ does
 func (t *jsonTree) namesOf(set []jsonMatch) ([]jsonMatch, error) {
 	out := make([]jsonMatch, 0, len(set))
 	for _, m := range set {
@@ -271,7 +270,8 @@ func (t *jsonTree) namesOf(set []jsonMatch) ([]jsonMatch, error) {
 	return out, nil
 }
 
-// aggregate applies a function to the matched values, or to the elements of the one value of a definite path.
+// aggregate applies a function such as sum to the selected values, or to the elements of the one array that a
+// definite path selects
 func (t *jsonTree) aggregate(set []jsonMatch, definite bool, function string) ([]jsonMatch, error) {
 	if definite {
 		if len(set) == 0 {
@@ -313,7 +313,7 @@ func (t *jsonTree) aggregate(set []jsonMatch, definite bool, function string) ([
 	return []jsonMatch{{computed: true, number: true, text: textOf(item.FromFloat(result))}}, nil
 }
 
-// parseJSONPath parses a path of Zabbix's dialect.
+// parseJSONPath parses a path in Zabbix's dialect of JSONPath
 func parseJSONPath(source string) (*jsonPath, error) {
 	r := pathReader{source: strings.TrimSpace(source)}
 	if !r.accept("$") {
@@ -332,14 +332,14 @@ func parseJSONPath(source string) (*jsonPath, error) {
 	return p, nil
 }
 
-// pathReader reads the parts of a path.
+// pathReader parses the text of a JSONPath from left to right
 type pathReader struct {
 	source string
 	at     int
 	depth  int // parentheses and paths inside each other
 }
 
-// accept consumes a text if it comes next.
+// accept skips this text and returns true if it comes next
 func (r *pathReader) accept(text string) bool {
 	if strings.HasPrefix(r.source[r.at:], text) {
 		r.at += len(text)
@@ -348,14 +348,14 @@ func (r *pathReader) accept(text string) bool {
 	return false
 }
 
-// skipSpace consumes white space.
+// skipSpace skips white space
 func (r *pathReader) skipSpace() {
 	for r.at < len(r.source) && (r.source[r.at] == ' ' || r.source[r.at] == '\t') {
 		r.at++
 	}
 }
 
-// unexpected returns the error about the next character.
+// unexpected returns the syntax error at the next character
 func (r *pathReader) unexpected() error {
 	if r.at >= len(r.source) {
 		return errors.New("it ends too early")
@@ -363,7 +363,7 @@ func (r *pathReader) unexpected() error {
 	return fmt.Errorf("unexpected text at character %d: %s", r.at+1, shorten(r.source[r.at:], 40))
 }
 
-// readPath reads the segments behind $ or @.
+// readPath parses the segments of a path after $ or @
 func (r *pathReader) readPath() (*jsonPath, error) {
 	p := &jsonPath{definite: true, plain: true}
 	for r.at < len(r.source) {
@@ -400,7 +400,7 @@ func (r *pathReader) readPath() (*jsonPath, error) {
 	return p, nil
 }
 
-// readDotted reads a name, * or a function behind a dot.
+// readDotted parses a name, * or a function after a dot
 func (r *pathReader) readDotted(s *pathSegment) error {
 	if r.accept("*") {
 		s.kind = everyChild
@@ -432,7 +432,7 @@ func (r *pathReader) readDotted(s *pathSegment) error {
 	return nil
 }
 
-// readBracket reads the content of brackets and the closing one: *, names, indexes, a slice or a filter.
+// readBracket parses the content of square brackets: *, names, indexes, a slice or a filter
 func (r *pathReader) readBracket(s *pathSegment) error {
 	r.skipSpace()
 	switch {
@@ -479,7 +479,7 @@ func (r *pathReader) readBracket(s *pathSegment) error {
 	return nil
 }
 
-// readPositions reads a list of indexes or a slice.
+// readPositions parses a list of indexes or a slice
 func (r *pathReader) readPositions(s *pathSegment) error {
 	s.kind = byIndex
 	for {
@@ -509,7 +509,7 @@ func (r *pathReader) readPositions(s *pathSegment) error {
 	}
 }
 
-// readInteger reads an index.
+// readInteger parses an index
 func (r *pathReader) readInteger() (int, bool) {
 	end := r.at
 	for end < len(r.source) && (r.source[end] >= '0' && r.source[end] <= '9' || end == r.at && r.source[end] == '-') {
@@ -523,7 +523,7 @@ func (r *pathReader) readInteger() (int, bool) {
 	return int(n), true
 }
 
-// readQuoted reads a text in quotes. A backslash escapes itself and the quote.
+// readQuoted parses a text in quotes. A backslash escapes itself and the quote.
 func (r *pathReader) readQuoted() (string, error) {
 	if r.at == len(r.source) || r.source[r.at] != '\'' && r.source[r.at] != '"' {
 		return "", r.unexpected()

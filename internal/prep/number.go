@@ -38,7 +38,7 @@ func parseFloat(s string) (float64, bool) {
 	return f, err == nil
 }
 
-// number returns a value as a number: the text of an integer as unsigned, of another number as float.
+// number converts a value to a number: the text of an integer to unsigned, of another number to float
 func number(v item.Value) (item.Value, bool) {
 	if v.Kind() != item.TextValue {
 		return v, v.Kind() != item.None
@@ -50,7 +50,7 @@ func number(v item.Value) (item.Value, bool) {
 	return item.FromFloat(f), ok
 }
 
-// typedNumber returns a value as a number of the item's type, if that is numeric.
+// typedNumber converts a value to a number of the item's type; an item of another type keeps the number as it is
 func typedNumber(v item.Value, t item.Type) (item.Value, error) {
 	n, ok := number(v)
 	if !ok {
@@ -69,7 +69,7 @@ func typedNumber(v item.Value, t item.Type) (item.Value, error) {
 	return n, nil
 }
 
-// truncate returns the integer part of a number that is not negative and below 2^64.
+// truncate returns the integer part of a number from 0 to below 2^64
 func truncate(f float64) (uint64, bool) {
 	if !(f >= 0 && f < 1<<64) {
 		return 0, false
@@ -77,7 +77,8 @@ func truncate(f float64) (uint64, bool) {
 	return uint64(f), true
 }
 
-// compileMultiplier compiles multiplier: the value times a number. Integers stay integers and wrap.
+// compileMultiplier compiles the step multiplier, which multiplies the value by a number. Integers stay integers and
+// wrap.
 func compileMultiplier(params []string, t item.Type) (stepFunc, error) {
 	text := params[0]
 	factor, ok := parseFloat(text)
@@ -97,7 +98,7 @@ func compileMultiplier(params []string, t item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// kindName returns the name that Zabbix's messages have for the kind of a value.
+// kindName returns the name of a value's type as Zabbix's error messages write it
 func kindName(v item.Value) string {
 	switch v.Kind() {
 	case item.FloatValue:
@@ -153,7 +154,7 @@ var booleanWords = map[string]uint64{
 	"false": 0, "f": 0, "no": 0, "n": 0, "off": 0, "down": 0, "unused": 0, "disabled": 0, "unavailable": 0, "err": 0, "slave": 0,
 }
 
-// parseBoolean returns 1 for true and 0 for false: a word, or a number, of which only 0 is false.
+// parseBoolean converts a word such as true or no, or a number, to 1 or 0; only the number 0 is false
 func parseBoolean(v item.Value) (uint64, error) {
 	if n, ok := number(v); ok {
 		if n.Float() != 0 {
@@ -167,7 +168,7 @@ func parseBoolean(v item.Value) (uint64, error) {
 	return 0, fmt.Errorf("invalid value format")
 }
 
-// compileBoolToDecimal compiles boolToDecimal: 1 for true, 0 for false.
+// compileBoolToDecimal compiles the step boolToDecimal, which outputs 1 for true and 0 for false
 func compileBoolToDecimal(_ []string, _ item.Type) (stepFunc, error) {
 	return func(v item.Value, _ int64, _ *memory, _ *Parsed) (item.Value, error) {
 		n, err := parseBoolean(v)
@@ -178,8 +179,8 @@ func compileBoolToDecimal(_ []string, _ item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// converter returns the compiler of octalToDecimal (base 8) and hexToDecimal (base 16). Spaces and quotes around the
-// number are ignored, and those between two hexadecimal digits.
+// converter returns the compiler of the steps octalToDecimal (base 8) and hexToDecimal (base 16). Spaces and quotes
+// around the number are ignored, and those between two hexadecimal digits.
 func converter(base int, name string) compiler {
 	return func([]string, item.Type) (stepFunc, error) {
 		return func(v item.Value, _ int64, _ *memory, _ *Parsed) (item.Value, error) {
@@ -196,7 +197,7 @@ func converter(base int, name string) compiler {
 	}
 }
 
-// compileInRange compiles inRange: an error if the number is below a minimum or above a maximum.
+// compileInRange compiles the step inRange, which fails if the number is below a minimum or above a maximum
 func compileInRange(params []string, _ item.Type) (stepFunc, error) {
 	low, high := math.Inf(-1), math.Inf(1)
 	var ok bool

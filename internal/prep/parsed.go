@@ -2,8 +2,8 @@ package prep
 
 import "github.com/muster-fleet/muster/internal/item"
 
-// Parsed is one value with its parsed forms (JSON, Prometheus), each made when the first step asks for it. The dependents
-// of a master item share it.
+// Parsed is one value with its JSON and Prometheus forms, each of which is parsed when a step first needs it. The
+// dependents of a master item share it.
 type Parsed struct {
 	sample     item.Sample
 	json       jsonTree
@@ -14,14 +14,14 @@ type Parsed struct {
 	hasMetrics bool
 }
 
-// NewParsed returns a value that nothing has parsed yet.
+// NewParsed returns a Parsed for a value that is not parsed yet
 func NewParsed(in item.Sample) *Parsed { return &Parsed{sample: in} }
 
 // maxKeptNodes bounds the nodes whose memory a Parsed keeps for the next value: 1 MiB.
 const maxKeptNodes = 1 << 16
 
-// Reset makes p the holder of another value, so that a caller needs one Parsed. It keeps the memory of the last value,
-// unless that was large.
+// Reset replaces the value in p, so that one Parsed serves many values. It keeps the memory of the last value, unless
+// that was large.
 func (p *Parsed) Reset(in item.Sample) {
 	if cap(p.json.nodes) > maxKeptNodes {
 		p.json.nodes = nil
@@ -29,7 +29,7 @@ func (p *Parsed) Reset(in item.Sample) {
 	p.sample, p.hasJSON, p.hasMetrics = in, false, false
 }
 
-// jsonOf returns the document in a value: the shared one of p, or without p a new one.
+// jsonOf parses a value as JSON, or returns the document that p already has; a nil p stores nothing
 func (p *Parsed) jsonOf(v item.Value) (*jsonTree, error) {
 	if p == nil {
 		tree := &jsonTree{}
@@ -41,7 +41,7 @@ func (p *Parsed) jsonOf(v item.Value) (*jsonTree, error) {
 	return &p.json, p.jsonErr
 }
 
-// metricsOf returns the rows of Prometheus's text format in a value, as jsonOf does.
+// metricsOf parses a value in Prometheus's text format, or returns the rows that p already has
 func (p *Parsed) metricsOf(v item.Value) (*metricRows, error) {
 	if p == nil {
 		rows := &metricRows{}

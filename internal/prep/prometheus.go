@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// metricRows are the samples of a text in Prometheus's exposition format.
+// metricRows has the samples of a text in Prometheus's exposition format
 type metricRows struct {
 	rows   []metricRow
 	labels []metricLabel      // of all rows
@@ -21,7 +21,7 @@ type metricRows struct {
 	helps  map[string]string  // of a metric
 }
 
-// metricRow is one sample.
+// metricRow is one sample of a Prometheus text
 type metricRow struct {
 	name, value, raw string
 	first, last      int32 // labels[first:last] are its labels
@@ -30,7 +30,7 @@ type metricRow struct {
 // metricLabel is one label of a sample.
 type metricLabel struct{ name, value string }
 
-// parseMetrics parses a text into the rows of m, which are used again.
+// parseMetrics parses a Prometheus text into the rows of m, and reuses their memory
 func (m *metricRows) parseMetrics(text string) error {
 	m.rows, m.labels = m.rows[:0], m.labels[:0]
 	m.byName, m.types, m.helps = map[string][]int32{}, map[string]string{}, map[string]string{}
@@ -52,7 +52,7 @@ func (m *metricRows) parseMetrics(text string) error {
 	return nil
 }
 
-// parseComment keeps the type and the help text of a metric.
+// parseComment stores the type or help text of a metric from a # line
 func (m *metricRows) parseComment(line string) {
 	word, rest := cutSpace(strings.TrimLeft(line[1:], " \t"))
 	name, text := cutSpace(rest)
@@ -65,7 +65,7 @@ func (m *metricRows) parseComment(line string) {
 	}
 }
 
-// cutSpace returns the first word of a text and the rest behind the white space.
+// cutSpace splits a text after its first word and the white space that follows
 func cutSpace(s string) (word, rest string) {
 	i := strings.IndexAny(s, " \t")
 	if i < 0 {
@@ -127,18 +127,19 @@ func parseMetricNumber(s string) (float64, bool) {
 	return parseFloat(s)
 }
 
-// metricReader reads the parts of a sample or of a pattern.
+// metricReader parses the text of a sample or a pattern from left to right
 type metricReader struct {
 	source   string
 	position int
 }
 
+// rest returns the text that is not read yet
 func (r *metricReader) rest() string { return r.source[r.position:] }
 
-// at reports whether a text comes next.
+// at reports whether this text comes next
 func (r *metricReader) at(text string) bool { return strings.HasPrefix(r.rest(), text) }
 
-// accept consumes a text if it comes next.
+// accept skips this text and returns true if it comes next
 func (r *metricReader) accept(text string) bool {
 	if !r.at(text) {
 		return false
@@ -147,12 +148,12 @@ func (r *metricReader) accept(text string) bool {
 	return true
 }
 
-// skipSpace consumes white space.
+// skipSpace skips white space
 func (r *metricReader) skipSpace() {
 	r.position = len(r.source) - len(strings.TrimLeft(r.rest(), " \t"))
 }
 
-// name consumes the name of a label, or of a metric, which may have colons.
+// name parses the name of a label, or of a metric, which may contain colons
 func (r *metricReader) name(colons bool) string {
 	start := r.position
 	for r.position < len(r.source) {
@@ -166,7 +167,7 @@ func (r *metricReader) name(colons bool) string {
 	return r.source[start:r.position]
 }
 
-// label consumes a label: name, operator and value in quotes.
+// label parses a label: name, operator and quoted value
 func (r *metricReader) label() (l metricLabel, operator string, err error) {
 	if l.name = r.name(false); l.name == "" {
 		return l, "", errors.New("expected the name of a label")
@@ -200,14 +201,15 @@ func (r *metricReader) label() (l metricLabel, operator string, err error) {
 	return l, operator, nil
 }
 
-// metricPattern selects samples: name{label="value",label=~"expression"} == value, all parts optional.
+// metricPattern selects samples by name, labels and value, all optional: name{label="value",label=~"expression"} ==
+// value
 type metricPattern struct {
 	labels []labelCondition
 	name   string   // the metric; empty: any
 	value  *float64 // nil: any
 }
 
-// labelCondition is the condition on one label; the name of the metric is the label __name__.
+// labelCondition is a pattern's condition on one label; the metric's name counts as the label __name__
 type labelCondition struct {
 	name    string
 	value   string
@@ -215,7 +217,7 @@ type labelCondition struct {
 	negated bool
 }
 
-// parseMetricPattern parses a pattern of Zabbix.
+// parseMetricPattern parses a Prometheus pattern in Zabbix's syntax, such as name{label="value"} == 1
 func parseMetricPattern(source string) (*metricPattern, error) {
 	r := metricReader{source: strings.TrimSpace(source)}
 	p := &metricPattern{name: r.name(true)}
@@ -262,7 +264,7 @@ func parseMetricPattern(source string) (*metricPattern, error) {
 	return p, nil
 }
 
-// label returns the value of a label of a row. Label __name__ is the metric.
+// label returns the value of a row's label. Label __name__ is the metric.
 func (m *metricRows) label(row *metricRow, name string) (string, bool) {
 	if name == "__name__" {
 		return row.name, true
@@ -275,8 +277,8 @@ func (m *metricRows) label(row *metricRow, name string) (string, bool) {
 	return "", false
 }
 
-// matches reports whether a pattern selects a row. A label that a row does not have matches no condition but a negated
-// one.
+// matches reports whether the pattern selects a row. A label that a row does not have matches no condition but a
+// negated one.
 func (p *metricPattern) matches(m *metricRows, row *metricRow) (bool, error) {
 	if p.name != "" && row.name != p.name {
 		return false, nil
@@ -303,7 +305,7 @@ func (p *metricPattern) matches(m *metricRows, row *metricRow) (bool, error) {
 	return true, nil
 }
 
-// selectRows returns the rows that a pattern selects.
+// selectRows returns the rows that the pattern selects
 func (p *metricPattern) selectRows(m *metricRows) ([]*metricRow, error) {
 	var found []*metricRow
 	check := func(row *metricRow) error {
@@ -329,8 +331,8 @@ func (p *metricPattern) selectRows(m *metricRows) ([]*metricRow, error) {
 	return found, nil
 }
 
-// compilePrometheusPattern compiles prometheusPattern: the value or a label of the one selected sample, or a function of
-// all selected ones.
+// compilePrometheusPattern compiles the step prometheusPattern, which outputs the value or a label of one selected
+// sample, or a function of several
 func compilePrometheusPattern(params []string, _ item.Type) (stepFunc, error) {
 	pattern, err := parseMetricPattern(params[0])
 	if err != nil {
@@ -364,7 +366,7 @@ func compilePrometheusPattern(params []string, _ item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// answer returns the answer to a request about the samples that a pattern selects.
+// answer returns the value, label or function that a prometheusPattern step outputs for the selected samples
 func (p *metricPattern) answer(m *metricRows, request, output string) (string, error) {
 	rows, err := p.selectRows(m)
 	switch {
@@ -386,7 +388,7 @@ func (p *metricPattern) answer(m *metricRows, request, output string) (string, e
 	return value, nil
 }
 
-// aggregateRows returns a function of the values of rows.
+// aggregateRows applies a function such as sum or avg to the values of rows
 func aggregateRows(rows []*metricRow, function string) string {
 	if function == "count" {
 		return strconv.Itoa(len(rows))
@@ -409,7 +411,7 @@ func aggregateRows(rows []*metricRow, function string) string {
 	return textOf(item.FromFloat(sum))
 }
 
-// compilePrometheusToJSON compiles prometheusToJson: the selected samples as a JSON array.
+// compilePrometheusToJSON compiles the step prometheusToJson, which outputs the selected samples as a JSON array
 func compilePrometheusToJSON(params []string, _ item.Type) (stepFunc, error) {
 	pattern := &metricPattern{}
 	if len(params) > 0 {
@@ -431,7 +433,7 @@ func compilePrometheusToJSON(params []string, _ item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// encode returns rows as a JSON array.
+// encode encodes rows as a JSON array
 func (m *metricRows) encode(rows []*metricRow) string {
 	out := []byte{'['}
 	field := func(name, value string) {
@@ -471,8 +473,8 @@ func (m *metricRows) encode(rows []*metricRow) string {
 	return string(append(out, ']'))
 }
 
-// metadata returns type and help text of a metric. A histogram or summary has them under the name without _bucket,
-// _sum and _count.
+// metadata returns the type and help text of a metric. A histogram or summary has them under the name without
+// _bucket, _sum and _count.
 func (m *metricRows) metadata(name string) (kind, help string) {
 	for _, suffix := range [...]string{"", "_bucket", "_sum", "_count"} {
 		base, ok := strings.CutSuffix(name, suffix)

@@ -8,9 +8,10 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// compileJavaScript compiles javascript: the body of a function of value, in the sandbox of filters. Null discards the
-// value. Differences to Zabbix's Duktape: strict mode, 100 ms instead of 10 s, bounded sizes of texts and arrays, regular
-// expressions without backtracking, an object is no result, and neither HttpRequest, XML, Zabbix nor hash functions.
+// compileJavaScript compiles the step javascript, the body of a JavaScript function of value that runs in a sandbox.
+// Null discards the value. Differences to Zabbix's Duktape: strict mode, 100 ms instead of 10 s, bounded sizes of
+// texts and arrays, regular expressions without backtracking, an object is no result, and neither HttpRequest, XML,
+// Zabbix nor hash functions.
 func compileJavaScript(params []string, _ item.Type) (stepFunc, error) {
 	script, err := filter.CompileScript(params[0])
 	if err != nil {

@@ -9,20 +9,20 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// State is the memory of an item between two values: the last value and its time, for each step that remembers. The
-// zero State remembers nothing.
+// State has the values that the steps of an item remember: the last value and its time for each such step. The zero
+// State remembers nothing.
 type State struct {
 	first memory
 	more  []memory // of the second remembering step and later ones
 }
 
-// memory is the last value of one step and its time; kind None: no value yet.
+// memory has the last value that one step remembers, and its time; kind None: no value yet
 type memory struct {
 	at    int64 // nanoseconds since 1970
 	value item.Value
 }
 
-// at returns the memory of a step, of n in the chain.
+// at returns the memory of step i of the n steps in the chain that remember a value
 func (s *State) at(i, n int) *memory {
 	if i == 0 {
 		return &s.first
@@ -33,14 +33,14 @@ func (s *State) at(i, n int) *memory {
 	return &s.more[i-1]
 }
 
-// reset forgets everything, which Zabbix does when a step fails.
+// reset deletes all remembered values, as Zabbix does when a step fails
 func (s *State) reset() {
 	if s != nil {
 		*s = State{}
 	}
 }
 
-// Size returns the approximate number of bytes on the heap beside the State itself.
+// Size returns the approximate number of bytes that the State uses on the heap
 func (s *State) Size() int {
 	size := len(s.first.value.String())
 	for i := range s.more {
@@ -49,8 +49,8 @@ func (s *State) Size() int {
 	return size
 }
 
-// Append appends the encoded state to dst: the number of memories, then kind, time and value of each. Times are varints,
-// numbers 8 bytes, texts have their length in front.
+// Append appends the encoded State to dst: the number of remembered values, then kind, time and value of each. Times
+// are varints, numbers 8 bytes, texts have their length in front.
 func (s *State) Append(dst []byte) []byte {
 	n := 1 + len(s.more)
 	if n == 1 && s.first.value.Kind() == item.None {
@@ -78,7 +78,7 @@ func (s *State) Append(dst []byte) []byte {
 
 var errState = errors.New("the state of preprocessing is damaged")
 
-// DecodeState reads a state that Append wrote, and returns the bytes behind it.
+// DecodeState decodes a state that Append encoded, and returns the bytes after it
 func DecodeState(data []byte) (s State, rest []byte, err error) {
 	n, size := binary.Uvarint(data)
 	if size <= 0 || n > maxSteps {

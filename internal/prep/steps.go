@@ -9,10 +9,10 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// compiler compiles the parameters of a step for an item with values of type t.
+// compiler compiles the parameters of a step, for an item whose values have type t
 type compiler func(params []string, t item.Type) (stepFunc, error)
 
-// definition describes one type of step.
+// definition describes one type of preprocessing step, such as multiplier
 type definition struct {
 	name     string // in resources
 	zabbix   string // in Zabbix's exports
@@ -61,7 +61,7 @@ func definitions() []definition {
 // maxParams bounds the parameters of a step.
 const maxParams = 100
 
-// compileStep compiles one step.
+// compileStep compiles one preprocessing step of an item
 func compileStep(s model.Step, t item.Type) (step, error) {
 	d, ok := findDefinition(func(d *definition) bool { return d.name == s.Name })
 	params := s.Parameters
@@ -84,7 +84,7 @@ func compileStep(s model.Step, t item.Type) (step, error) {
 	return step{run: run, flags: d.flags, onFail: s.OnFail}, err
 }
 
-// countParams formats the number of parameters that a step takes.
+// countParams formats how many parameters a step takes, for messages
 func countParams(low, high int) string {
 	if low == high {
 		return fmt.Sprint(low)
@@ -102,7 +102,7 @@ func findDefinition(match func(*definition) bool) (definition, bool) {
 	return definition{}, false
 }
 
-// Names returns the names of all supported steps.
+// Names returns the names of all supported preprocessing steps
 func Names() []string {
 	var names []string
 	for _, d := range definitions() {
@@ -113,7 +113,8 @@ func Names() []string {
 	return names
 }
 
-// NameOfZabbix returns the name of the step that Zabbix's exports call zabbix, also of steps that Compile refuses.
+// NameOfZabbix returns Muster's name of the step that Zabbix's exports call by this name, even if Compile does not
+// support it
 func NameOfZabbix(zabbix string) (string, bool) {
 	d, ok := findDefinition(func(d *definition) bool { return d.zabbix == zabbix })
 	return d.name, ok

@@ -13,12 +13,12 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// sampleStep makes a step of its name and parameters.
+// sampleStep returns a step with this name and these parameters
 func sampleStep(name string, params ...string) model.Step {
 	return model.Step{Name: name, Parameters: params}
 }
 
-// compileChain compiles a chain that must be valid.
+// compileChain compiles a chain of steps and fails the test on an error
 func compileChain(t testing.TB, typ item.Type, steps ...model.Step) *Chain {
 	t.Helper()
 	c, err := Compile(steps, typ)
@@ -28,7 +28,7 @@ func compileChain(t testing.TB, typ item.Type, steps ...model.Step) *Chain {
 
 const discarded = "(discarded)"
 
-// outcome returns the value of a run as text, the last line of its error, or discarded.
+// outcome formats the result of a run: the value, the last line of the error, or the word discarded
 func outcome(v item.Value, err error) string {
 	switch {
 	case err != nil:
@@ -60,7 +60,8 @@ up 1
 path{dir="C:\\x\n\"y\""} NaN
 `
 
-// TestSteps runs each type of step with the values of its rules. One step is written as name, then its parameters.
+// TestSteps runs each type of step on sample values and compares outputs and errors. One step is written as name,
+// then its parameters.
 func TestSteps(t *testing.T) {
 	for _, c := range []struct {
 		typ      item.Type
@@ -164,7 +165,7 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// TestJSONPath runs paths of Zabbix's dialect over one document.
+// TestJSONPath runs paths in Zabbix's dialect on one document and compares the results
 func TestJSONPath(t *testing.T) {
 	for _, c := range []struct{ path, want string }{
 		{"$.shop.name", "Corner"},
@@ -237,7 +238,7 @@ func TestJSONPath(t *testing.T) {
 	}
 }
 
-// TestCompileRefuses shows the reasons of steps that cannot be compiled.
+// TestCompileRefuses compiles invalid steps and expects the reason of each refusal
 func TestCompileRefuses(t *testing.T) {
 	for _, c := range []struct {
 		steps []model.Step
@@ -284,7 +285,7 @@ func TestCompileRefuses(t *testing.T) {
 	}
 }
 
-// TestConvert converts the last output to the type of the item.
+// TestConvert converts values to each type of item and compares the results and errors
 func TestConvert(t *testing.T) {
 	for _, c := range []struct {
 		typ  item.Type
@@ -312,7 +313,7 @@ func TestConvert(t *testing.T) {
 	}
 }
 
-// TestNames finds each step by the name in exports, also those that are refused.
+// TestNames expects a name for each step that Zabbix's exports may contain, supported or not
 func TestNames(t *testing.T) {
 	seen := map[string]bool{}
 	for _, d := range definitions() {

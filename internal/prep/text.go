@@ -11,7 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// textOf returns a value as text. Numbers have the form of Zabbix: up to 15 digits without exponent.
+// textOf converts a value to text, numbers as Zabbix writes them. Numbers have the form of Zabbix: up to 15 digits
+// without exponent.
 func textOf(v item.Value) string {
 	if v.Kind() != item.FloatValue {
 		return v.String()
@@ -23,7 +24,7 @@ func textOf(v item.Value) string {
 	return strconv.FormatFloat(f, 'E', -1, 64)
 }
 
-// unescape replaces \s \n \r \t and, for replace, \\ in a parameter. Other backslashes stay.
+// unescape replaces the escapes \s \n \r \t (and \\ for the step replace) in a parameter. Other backslashes stay.
 func unescape(s string, backslash bool) string {
 	if strings.IndexByte(s, '\\') < 0 {
 		return s
@@ -43,7 +44,7 @@ func unescape(s string, backslash bool) string {
 	return b.String()
 }
 
-// trimmer returns the compiler of a step that removes characters from ends of the text.
+// trimmer returns the compiler of a step that removes characters from the start or end of a text
 func trimmer(trim func(s, cutset string) string) compiler {
 	return func(params []string, _ item.Type) (stepFunc, error) {
 		cutset := unescape(params[0], false)
@@ -53,7 +54,7 @@ func trimmer(trim func(s, cutset string) string) compiler {
 	}
 }
 
-// compileReplace compiles replace: all occurrences of a text by another.
+// compileReplace compiles the step replace, which replaces all occurrences of a text
 func compileReplace(params []string, _ item.Type) (stepFunc, error) {
 	search, replacement := unescape(params[0], true), ""
 	if len(params) > 1 {
@@ -67,7 +68,7 @@ func compileReplace(params []string, _ item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// compileRegex compiles regex: the output template filled from the first match.
+// compileRegex compiles the step regex, which outputs a template filled from the first match of a regular expression
 func compileRegex(params []string, _ item.Type) (stepFunc, error) {
 	source, template := params[0], params[1]
 	p, err := compilePattern(source)
@@ -86,7 +87,8 @@ func compileRegex(params []string, _ item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// matcher returns the compiler of matches (want true) and notMatches.
+// matcher returns the compiler of the step matches (want is true) or notMatches, which fail if a regular expression
+// does not match or matches
 func matcher(want bool) compiler {
 	return func(params []string, _ item.Type) (stepFunc, error) {
 		p, err := compilePattern(params[0])
@@ -108,7 +110,8 @@ func matcher(want bool) compiler {
 	}
 }
 
-// compileCheckRegexError compiles checkRegexError: the output of a match is the error.
+// compileCheckRegexError compiles the step checkRegexError, which fails with a text from the match of a regular
+// expression
 func compileCheckRegexError(params []string, _ item.Type) (stepFunc, error) {
 	template := ""
 	if len(params) > 1 {
@@ -130,8 +133,8 @@ func compileCheckRegexError(params []string, _ item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// compileCheckNotSupported compiles checkNotSupported, whose function says whether the text of an error matches: the
-// step then fails with that error, which its onFail replaces. Without parameters it takes any error.
+// compileCheckNotSupported compiles the step checkNotSupported, which fails with the collection's error if that
+// matches, so that onFail replaces it. Without parameters it takes any error.
 func compileCheckNotSupported(params []string, _ item.Type) (stepFunc, error) {
 	if len(params) == 0 || params[0] == "-1" || params[0] == "" {
 		return func(v item.Value, _ int64, _ *memory, _ *Parsed) (item.Value, error) {

@@ -17,7 +17,7 @@ import (
 
 const maxXMLDepth = 256 // elements inside each other
 
-// parseXML parses a document.
+// parseXML parses an XML document
 func parseXML(text string) (*xmlquery.Node, error) {
 	root, err := xmlquery.Parse(strings.NewReader(text))
 	if err != nil {
@@ -63,7 +63,7 @@ func compileXPath(source string) (p *xmlPath, err error) {
 	return p, nil
 }
 
-// query evaluates the expression: nodes as XML, a text, number or boolean as text.
+// query evaluates the XPath expression and returns selected nodes as XML, any other result as text
 func (p *xmlPath) query(root *xmlquery.Node) (out string, err error) {
 	x, _ := p.pool.Get().(*xpath.Expr)
 	defer func() {
@@ -98,7 +98,7 @@ func (p *xmlPath) query(root *xmlquery.Node) (out string, err error) {
 	return out, nil
 }
 
-// writeXML writes a node and its descendants as XML, in the form of libxml.
+// writeXML writes a node and its descendants as XML, formatted as libxml does
 func writeXML(b *strings.Builder, n *xmlquery.Node) {
 	switch n.Type {
 	case xmlquery.TextNode:
@@ -132,7 +132,7 @@ func writeXML(b *strings.Builder, n *xmlquery.Node) {
 	}
 }
 
-// writeXMLAttribute writes an attribute with a space in front.
+// writeXMLAttribute writes an attribute, preceded by a space
 func writeXMLAttribute(b *strings.Builder, prefix, name, value string) {
 	if prefix != "" {
 		name = prefix + ":" + name
@@ -140,7 +140,7 @@ func writeXMLAttribute(b *strings.Builder, prefix, name, value string) {
 	b.WriteString(" " + name + `="` + strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "\n", "&#10;", "\r", "&#13;", "\t", "&#9;").Replace(value) + `"`)
 }
 
-// compileXMLPath compiles xmlPath: the value of an XPath expression.
+// compileXMLPath compiles the step xmlPath, which outputs the result of an XPath expression
 func compileXMLPath(params []string, _ item.Type) (stepFunc, error) {
 	path, err := compileXPath(params[0])
 	if err != nil {
@@ -159,7 +159,8 @@ func compileXMLPath(params []string, _ item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// compileCheckXMLError compiles checkXmlError: the value of an expression is the error. Invalid XML is none.
+// compileCheckXMLError compiles the step checkXmlError, which fails with the text that an XPath expression selects.
+// Invalid XML is none.
 func compileCheckXMLError(params []string, _ item.Type) (stepFunc, error) {
 	path, err := compileXPath(params[0])
 	if err != nil {
@@ -181,7 +182,7 @@ func compileCheckXMLError(params []string, _ item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// compileXMLToJSON compiles xmlToJson.
+// compileXMLToJSON compiles the step xmlToJson, which converts XML to JSON
 func compileXMLToJSON([]string, item.Type) (stepFunc, error) {
 	return func(v item.Value, _ int64, _ *memory, _ *Parsed) (item.Value, error) {
 		root, err := parseXML(textOf(v))
@@ -192,8 +193,8 @@ func compileXMLToJSON([]string, item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// appendXMLMembers appends the child elements of a node as members of a JSON object, in their order; elements with one
-// name become an array at the place of the first.
+// appendXMLMembers appends the child elements of a node as JSON members; elements with the same name become one
+// array, at the place of the first
 func appendXMLMembers(out []byte, n *xmlquery.Node) []byte {
 	same := map[string][]*xmlquery.Node{}
 	var names []string
@@ -225,8 +226,8 @@ func appendXMLMembers(out []byte, n *xmlquery.Node) []byte {
 	return out
 }
 
-// appendXMLElement appends an element as JSON: null if it is empty, its text if it has nothing else, else an object with
-// attributes (@name), text (#text) and elements.
+// appendXMLElement appends an XML element as JSON: null, a text, or an object with attributes (@name), text (#text)
+// and child elements
 func appendXMLElement(out []byte, n *xmlquery.Node) []byte {
 	var text strings.Builder
 	elements := false

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestSampleLocksDuringRequest checks that a profile of locks contains the waits during the seconds of the request.
+// TestSampleLocksDuringRequest expects a lock profile to contain waits for locks during its request
 func TestSampleLocksDuringRequest(t *testing.T) {
 	mux := http.NewServeMux()
 	Handle(mux, func(w http.ResponseWriter, err *model.Error) { http.Error(w, err.Error(), err.Class.HTTP()) })

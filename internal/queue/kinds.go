@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Kind describes one kind of queue of the server, and its possible settings.
+// Kind describes one kind of queue in the server: its unit, its default capacity and its allowed policies
 type Kind struct {
 	Name     string
 	Unit     string   // items or bytes
@@ -57,7 +57,7 @@ func Kinds() []Kind {
 	}
 }
 
-// findKind returns the queue kind with a name.
+// findKind returns the queue kind with this name
 func findKind(name string) (Kind, bool) {
 	all := Kinds()
 	i := slices.IndexFunc(all, func(k Kind) bool { return k.Name == name })
@@ -81,10 +81,10 @@ func Unit(name string) string {
 	return "items"
 }
 
-// Settings holds the operator's settings of queues, by the name of the queue.
+// Settings has the capacities and policies that an operator has set, by the name of the queue
 type Settings map[string]queueSetting
 
-// queueSetting holds the capacity and policy that an operator has set for one queue.
+// queueSetting has the capacity and the policy that an operator has set for one queue
 type queueSetting struct {
 	capacity int64
 	policy   Policy

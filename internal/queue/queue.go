@@ -15,7 +15,7 @@ import (
 	"sync/atomic"
 )
 
-// Policy is the rule for a new item when the queue is full: wait, drop or fail.
+// Policy is the rule for a new item when the queue is full, such as wait or drop
 type Policy string
 
 const (
@@ -34,7 +34,7 @@ const (
 	Merge Policy = "merge"
 )
 
-// Info is the state of one queue for display.
+// Info has the state of one queue for display, such as its depth and capacity
 type Info struct {
 	Name     string `json:"name"`
 	Capacity int64  `json:"capacity"`
@@ -56,7 +56,7 @@ type Registry struct {
 // NewRegistry returns a Registry whose queues have the given settings.
 func NewRegistry(s Settings) *Registry { return &Registry{settings: s} }
 
-// Bounds returns the capacity and policy of the queue with a name, as the operator set them or by default. It panics
+// Bounds returns the capacity and policy of the queue with this name, as set by the operator or by default. It panics
 // for an unknown name.
 func (r *Registry) Bounds(name string) (capacity int64, policy Policy) {
 	k, ok := findKind(name)
@@ -121,8 +121,8 @@ func New[T any](r *Registry, name string, capacity int, policy Policy) *Queue[T]
 	return q
 }
 
-// Put adds an item, and at a full queue follows the queue's policy. If the queue is full, Put waits until ctx ends
-// (Block) or returns ErrFull.
+// Put adds an item; if the queue is full, it waits, drops or fails by the queue's policy. If the queue is full, Put
+// waits until ctx ends (Block) or returns ErrFull.
 func (q *Queue[T]) Put(ctx context.Context, item T) error {
 	select {
 	case q.items <- item:
@@ -168,8 +168,8 @@ func NewSlots(r *Registry, name string) *Slots {
 	return &Slots{New[struct{}](r, name, int(capacity), policy)}
 }
 
-// Enter takes a slot, and waits for one or fails by the queue's policy. If none is free, Enter waits until ctx ends
-// (Block) or returns ErrFull. Every successful Enter needs one Leave.
+// Enter takes a free slot; without one it waits or fails by the queue's policy. If none is free, Enter waits until
+// ctx ends (Block) or returns ErrFull. Every successful Enter needs one Leave.
 func (s *Slots) Enter(ctx context.Context) error { return s.taken.Put(ctx, struct{}{}) }
 
 // Leave returns a slot.

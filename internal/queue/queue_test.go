@@ -10,8 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestFullQueueFollowsItsPolicy checks that Put on a full queue with policy drop or rederive fails with ErrFull and
-// counts the item.
+// TestFullQueueFollowsItsPolicy puts items into full queues with the policies drop and rederive, and expects ErrFull
+// and a counted overflow
 func TestFullQueueFollowsItsPolicy(t *testing.T) {
 	for _, policy := range []Policy{Drop, Rederive} {
 		q := New[int](nil, "q", 1, policy)
@@ -97,7 +97,7 @@ func TestQueueSettings(t *testing.T) {
 	}
 }
 
-// TestSlots checks the limit and the policy of a semaphore.
+// TestSlots enters more callers than a semaphore has slots, and expects them to wait or fail by its policy
 func TestSlots(t *testing.T) {
 	s, err := ParseSettings([]string{"requests=1", "enrolments=1", "enrolments=block"})
 	testenv.NoError(t, err)
@@ -125,7 +125,7 @@ func TestSlots(t *testing.T) {
 	}
 }
 
-// TestQueueUnits checks the unit of each queue's depth.
+// TestQueueUnits compares the unit (items or bytes) of each queue's depth
 func TestQueueUnits(t *testing.T) {
 	for name, want := range map[string]string{"journal": "bytes", "reactions": "bytes", "event-view": "items", "event-view-13": "items", "run-output": "bytes", "journal-x": "items", "-1": "items", "": "items"} {
 		if got := Unit(name); got != want {

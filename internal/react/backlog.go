@@ -14,10 +14,10 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// backlog is the queue of transitions, bounded in bytes, between the event view and a consumer such as history. A
-// full backlog drops new transitions and remembers the position of the first dropped one; it lags (see lag), and the
-// consumer derives the dropped transitions from the journal again later. With the queue policy block a full backlog
-// lets the view wait instead, while a consumer runs.
+// backlog is a queue of transitions (changes of events), limited in bytes, between the event view and a consumer such
+// as history. A full backlog drops new transitions and remembers the position of the first dropped one; it lags (see
+// lag), and the consumer derives the dropped transitions from the journal again later. With the queue policy block a
+// full backlog lets the view wait instead, while a consumer runs.
 type backlog struct {
 	mu           sync.Mutex
 	items        []event.Transition // waiting transitions: a ring that grows up to the capacity and never shrinks
@@ -42,7 +42,7 @@ type backlog struct {
 	moved    chan struct{} // closed and replaced each time that transitions were recorded
 }
 
-// unrecorded counts the transitions of a partition that are not in history yet.
+// unrecorded counts the transitions (changes of events) of one partition that are not in history yet
 type unrecorded struct {
 	count int // transitions that wait, or were taken and are not recorded yet
 	// first is the position of the oldest waiting transition, or of the last recorded one.
@@ -50,7 +50,7 @@ type unrecorded struct {
 	since int64 // receive time of the transition at first, Unix ns
 }
 
-// newBacklog makes the backlog of one queue: "reactions" or "pipelines".
+// newBacklog returns an empty backlog for the queue "reactions" or "pipelines"
 func newBacklog(name string, capacity int64, queues *queue.Registry) *backlog {
 	preset, policy := queues.Bounds(name)
 	b := &backlog{
@@ -73,7 +73,7 @@ func newBacklog(name string, capacity int64, queues *queue.Registry) *backlog {
 // transitionBytes is the size of a transition in memory, without its texts.
 const transitionBytes = 256
 
-// transitionSize returns the size of a transition in memory, in bytes.
+// transitionSize returns the size of a transition (change of an event) in memory, in bytes
 func transitionSize(t *event.Transition) int64 {
 	n := transitionBytes + len(t.Output)
 	if t.Problem != nil {
@@ -85,7 +85,8 @@ func transitionSize(t *event.Transition) int64 {
 	return int64(n)
 }
 
-// setRunning records whether a consumer takes transitions; only then a full queue makes add wait.
+// setRunning records whether a consumer takes transitions from the queue; without one, a full queue does not make add
+// wait
 func (b *backlog) setRunning(running bool) {
 	b.mu.Lock()
 	b.running = running
@@ -93,7 +94,7 @@ func (b *backlog) setRunning(running bool) {
 	b.room.Broadcast()
 }
 
-// depth returns the number of transitions that are not recorded yet.
+// depth returns the number of transitions (changes of events) that are not recorded yet
 func (b *backlog) depth() (n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -103,7 +104,7 @@ func (b *backlog) depth() (n int) {
 	return n
 }
 
-// fullness returns the used share of the capacity, or zero if a full queue never makes add wait.
+// fullness returns the used share of the queue's capacity, or zero for a queue that never makes add wait
 func (b *backlog) fullness() float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -113,8 +114,8 @@ func (b *backlog) fullness() float64 {
 	return float64(b.bytes) / float64(b.capacity)
 }
 
-// add copies transitions into the backlog; the workers of the event view call it. After a restart it skips transitions
-// that the store already has, and returns the number of skipped ones.
+// add copies transitions (changes of events) into the queue; the workers of the event view call it. After a restart
+// it skips transitions that the store already has, and returns the number of skipped ones.
 func (b *backlog) add(ts []event.Transition) (repeated int) {
 	b.mu.Lock()
 	for i := range ts {
@@ -150,13 +151,14 @@ func (b *backlog) add(ts []event.Transition) (repeated int) {
 	return repeated
 }
 
-// accepts reports whether the backlog queues transitions of this kind now.
+// accepts reports whether transitions of this kind belong into this backlog: copies of events for pipelines, or all
+// others for history
 func (b *backlog) accepts(kind event.TransitionKind) bool {
 	return (kind == event.Observed) == b.observed
 }
 
-// hasRoom reports whether the queue has room for a transition of this size. An empty backlog takes even a transition
-// that is larger than the capacity.
+// hasRoom reports whether the queue has room for a transition of this size in bytes. An empty backlog takes even a
+// transition that is larger than the capacity.
 func (b *backlog) hasRoom(size int64) bool { return b.bytes == 0 || b.bytes+size <= b.capacity }
 
 // waitForRoom blocks until the queue has room for a transition or the consumer stops.
@@ -170,7 +172,7 @@ func (b *backlog) waitForRoom(size int64) {
 	}
 }
 
-// push appends a transition to the ring buffer and doubles a full one.
+// push appends a transition to the ring buffer, and doubles the size of a full buffer
 func (b *backlog) push(t *event.Transition) {
 	if b.n == len(b.items) {
 		larger := make([]event.Transition, max(2*b.n, 1024))
@@ -224,7 +226,7 @@ func (b *backlog) takeBatch(most int) []event.Transition {
 	return out
 }
 
-// release frees the capacity of recorded transitions.
+// release frees the queue space of transitions that are recorded now
 func (b *backlog) release(ts []event.Transition) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -239,14 +241,14 @@ func (b *backlog) release(ts []event.Transition) {
 	b.announce()
 }
 
-// announce wakes all callers that wait for recorded transitions. The caller holds mu.
+// announce wakes all callers that wait until transitions are recorded. The caller holds mu.
 func (b *backlog) announce() {
 	close(b.moved)
 	b.moved = make(chan struct{})
 }
 
-// oldest returns position and receive time (Unix ns) of the oldest unrecorded transition, and a channel that closes
-// on a change.
+// oldest returns the position and receive time (Unix ns) of the oldest unrecorded transition, and a channel that
+// closes when these change
 func (b *backlog) oldest() (at journal.Position, since int64, waits bool, moved <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -261,7 +263,7 @@ func (b *backlog) oldest() (at journal.Position, since int64, waits bool, moved 
 	return at, since, waits, b.moved
 }
 
-// Lag describes how far the history database is behind the journal.
+// Lag has how far the history database is behind the journal: in commits, bytes and time
 type Lag struct {
 	Changes int           // transitions that wait in memory
 	Age     time.Duration // time since the oldest unrecorded transition was received
@@ -291,11 +293,11 @@ func (r *Reactor) Lag() Lag {
 // than the queue. It is zero with the policy rederive, by which a full queue blocks nobody.
 func (r *Reactor) Fullness() float64 { return r.backlog.fullness() }
 
-// overflowState describes a full queue: the position of the first dropped transition and the progress of the replay
-// that computes them again. The backlog takes no transitions until its consumer has recorded the waiting ones and a
-// pass over the journal (see Replay) has derived the dropped ones again. Near the end of the journal the backlog
-// collects: it takes new transitions again, which are recorded after the pass has reached the first of them. If the
-// backlog overflows meanwhile, it discards the collected transitions, and the pass goes on.
+// overflowState describes a queue that was full: the position of the first dropped transition, and the progress of
+// the journal replay that computes the dropped ones again. The backlog takes no transitions until its consumer has
+// recorded the waiting ones and a pass over the journal (see Replay) has derived the dropped ones again. Near the end
+// of the journal the backlog collects: it takes new transitions again, which are recorded after the pass has reached
+// the first of them. If the backlog overflows meanwhile, it discards the collected transitions, and the pass goes on.
 type overflowState struct {
 	on       bool
 	from     journal.Position // history has all transitions before this position
@@ -305,7 +307,7 @@ type overflowState struct {
 	reached  journal.Position // the last commit that the pass has read
 }
 
-// recordDrop records that a transition did not fit in the queue. The caller holds mu.
+// recordDrop records that a transition was dropped because the queue was full. The caller holds mu.
 func (b *backlog) recordDrop(t *event.Transition) {
 	b.overflow++
 	switch l := &b.lag; {
@@ -330,14 +332,14 @@ func (b *backlog) discard() {
 	}
 }
 
-// isLagging reports whether dropped transitions must still be computed again from the journal.
+// isLagging reports whether the queue has dropped transitions that a replay of the journal has not yet computed again
 func (b *backlog) isLagging() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.lag.on
 }
 
-// beginReplay records that a replay of the journal starts at a position before which history is complete.
+// beginReplay records that a replay of the journal starts at a position up to which history is complete
 func (b *backlog) beginReplay(at journal.Position) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -386,15 +388,15 @@ func (b *backlog) isBeyondReplay(at journal.Position) bool {
 	return b.lag.passing && at.Number > b.lag.reached.Number+1 // the pass may be reading the next commit now
 }
 
-// acceptAgain queues new transitions again while a replay of the journal computes the dropped ones.
+// acceptAgain lets the queue take new transitions again, while a replay of the journal computes the dropped ones
 func (b *backlog) acceptAgain() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.lag.collects = true
 }
 
-// endLag ends the overflow state after a replay, unless the queue dropped a transition since acceptAgain. The pass
-// must have reached the end that the journal had after that call.
+// endLag ends the overflow state after a replay, unless the queue has dropped another transition since acceptAgain.
+// The pass must have reached the end that the journal had after that call.
 func (b *backlog) endLag() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -12,9 +12,9 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 )
 
-// consumer takes transitions from a backlog, in order per partition, and hands them to its recorder. It also derives the
-// transitions that a full backlog dropped from the journal again. One consumer records history and problems, another one
-// evaluates pipelines.
+// consumer takes transitions (changes of events) from a backlog, in order per partition, and passes them to its
+// recorder. It also derives the transitions that a full backlog dropped from the journal again. One consumer records
+// history and problems, another one evaluates pipelines.
 type consumer struct {
 	recorder
 	name    string // name in logs, and as a consumer of the journal
@@ -26,7 +26,7 @@ type consumer struct {
 	yields  bool // a pass of this consumer ends when another consumer waits for a pass
 }
 
-// recorder writes the transitions that a consumer takes from its queue.
+// recorder writes the transitions that a consumer takes from its queue to the database
 type recorder interface {
 	// persist records transitions, and repeats a write that fails. It returns only the context's error.
 	persist(ctx context.Context, ts []event.Transition) error
@@ -44,7 +44,7 @@ type replayLimiter struct {
 // errYield ends a pass because the other consumer waits for one.
 var errYield = errors.New("the pass of the other consumer goes first")
 
-// start makes writers wait when the queue is full, until stop is called or ctx ends.
+// start makes the event view wait when the queue is full, until stop is called or ctx ends
 func (l *consumer) start(ctx context.Context) (stop func()) {
 	l.backlog.setRunning(true)
 	release := context.AfterFunc(ctx, func() { l.backlog.setRunning(false) })
@@ -70,7 +70,7 @@ func (l *consumer) workOnce(ctx context.Context) (worked bool, err error) {
 	return false, nil
 }
 
-// awaitRecorded waits until all transitions up to and including a commit are recorded.
+// awaitRecorded waits until all transitions up to and including this commit are recorded
 func (l *consumer) awaitRecorded(ctx context.Context, at journal.Position) error {
 	for {
 		oldest, _, waits, moved := l.backlog.oldest()
@@ -88,7 +88,7 @@ func (l *consumer) awaitRecorded(ctx context.Context, at journal.Position) error
 	}
 }
 
-// age returns the time since the oldest unrecorded transition was received.
+// age returns how long ago the oldest unrecorded transition was received
 func (l *consumer) age(now time.Time) time.Duration {
 	if _, since, waits, _ := l.backlog.oldest(); waits {
 		return max(0, now.Sub(time.Unix(0, since)))
@@ -96,7 +96,8 @@ func (l *consumer) age(now time.Time) time.Duration {
 	return 0
 }
 
-// retry repeats a step with back-off until it succeeds, and logs each failure. It returns only the context's error.
+// retry repeats a failing function with growing pauses until it succeeds, and logs each failure. It returns only the
+// context's error.
 func (l *consumer) retry(ctx context.Context, trouble string, transitions int, step func() error) error {
 	for attempt := 0; ; attempt++ {
 		err := step()
@@ -115,7 +116,7 @@ func (l *consumer) retry(ctx context.Context, trouble string, transitions int, s
 	}
 }
 
-// rederive computes dropped transitions again from the journal until history is complete.
+// rederive replays the journal to compute dropped transitions again, until history is complete
 func (l *consumer) rederive(ctx context.Context) error {
 	if l.opts.Rederive == nil {
 		panic("BUG: react: dropped transitions cannot be derived again")
@@ -145,8 +146,8 @@ func (l *consumer) rederive(ctx context.Context) error {
 	}
 }
 
-// replay reads the journal to its end and records the transitions that history lacks. After a read that found few
-// transitions the next read is the last one: transitions emitted meanwhile fit in the backlog.
+// replay reads the journal to its end and records the transitions (changes of events) that history lacks. After a
+// read that found few transitions the next read is the last one: transitions emitted meanwhile fit in the backlog.
 func (l *consumer) replay(ctx context.Context) error {
 	if !l.yields {
 		l.passes.wanted.Store(true)
@@ -241,7 +242,7 @@ func (s *replayBatch) record() error {
 	return err
 }
 
-// batchLength returns how many of the first transitions fit in one transaction, at least one.
+// batchLength returns how many transitions of a list, from its start, fit in one transaction, at least one
 func batchLength(ts []event.Transition, most int) int {
 	bytes := int64(0)
 	for i := range ts {

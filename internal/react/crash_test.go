@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// logAfterCrashes returns a log of attempts as it is after a number of crashes during the work with a key.
+// logAfterCrashes returns a log of attempts that shows this number of server crashes during the work with this key
 func logAfterCrashes(t *testing.T, key string, crashes int) *attempt.Log {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "attempts")
@@ -26,7 +26,8 @@ func logAfterCrashes(t *testing.T, key string, crashes int) *attempt.Log {
 	return l
 }
 
-// A delivery that was in progress at several server crashes becomes a dead letter, which a person can replay.
+// TestDeliveryUnderWayAtCrashesIsGivenUp expects a delivery that was in progress at several server crashes to become
+// a dead letter, which a person can replay
 func TestDeliveryUnderWayAtCrashesIsGivenUp(t *testing.T) {
 	for crashes, want := range map[int]history.DeliveryState{0: history.Delivered, attempt.MaxCrashes - 1: history.Delivered, attempt.MaxCrashes: history.Dead} {
 		n, _ := newWebhookDirectory(t, "pager", nil)
@@ -50,8 +51,8 @@ func TestDeliveryUnderWayAtCrashesIsGivenUp(t *testing.T) {
 	}
 }
 
-// An event whose filters were running at several server crashes becomes a dead letter of each workflow and is not
-// filtered again.
+// TestEventUnderWayAtCrashesIsADeadLetter expects an event whose filters ran at several server crashes to become a
+// dead letter per workflow, without running them again
 func TestEventUnderWayAtCrashesIsADeadLetter(t *testing.T) {
 	n, got := newWebhookDirectory(t, "slack", nil)
 	n.chunk.Handlers, n.chunk.Pipelines = nil, []string{"alerts"}

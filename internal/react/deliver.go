@@ -34,8 +34,8 @@ func (r Retry) withDefaults() Retry {
 		cmp.Or(max(r.GiveUp, 0), 24*time.Hour), cmp.Or(max(r.PerHandler, 0), 4)}
 }
 
-// deliverer sends the messages of the outbox, each at least once. The rows of the outbox in SQL decide; the copy in
-// memory only saves queries.
+// deliverer sends the messages in the outbox (a database table of messages to send), each at least once. The rows of
+// the outbox in SQL decide; the copy in memory only saves queries.
 type deliverer struct {
 	opts              *Options
 	metrics           *metrics
@@ -68,7 +68,7 @@ func (d *deliverer) countEnqueued(list []history.Delivery) {
 // perSocket is the most messages at the same time to a handler that sends no answers (stream or UDP).
 const perSocket = 32
 
-// messageSlots returns how many messages a handler may receive in parallel.
+// messageSlots returns how many messages may be sent to a handler at the same time
 func (d *deliverer) messageSlots(ref history.HandlerRef) int {
 	if spec, ok := d.opts.Names.Handler(ref.Namespace, ref.Name); ok && (spec.Stream != nil || spec.UDP != nil) {
 		return max(perSocket, d.opts.Delivery.Retry.PerHandler)
@@ -165,14 +165,14 @@ func (d *deliverer) deliver(under shutdown, one *history.Delivery) attemptEnd {
 	}
 }
 
-// crashGuard stops work that was running at several crashes of the server from crashing it again.
+// crashGuard refuses work that was running at several crashes of the server, because the work may cause them
 type crashGuard struct {
 	log *attempt.Log
 	mu  sync.Mutex // held during work that may cause the next, last crash: only the culprit has it on its account
 }
 
-// start records the begin of work and returns a function that records its end; the error says that the work was
-// running at too many crashes. The error says that the work was under way at too many crashes.
+// start records the start of work with a key and returns a function that records its end; the error says that several
+// crashes happened during this work. The error says that the work was under way at too many crashes.
 func (s *crashGuard) start(key string) (end func(), err error) {
 	switch crashes := s.log.Crashes(key); {
 	case crashes >= attempt.MaxCrashes:
@@ -188,7 +188,7 @@ func (s *crashGuard) start(key string) (end func(), err error) {
 // maxAnswer is the most bytes of an answer that history keeps.
 const maxAnswer = 200
 
-// outcomeOf converts the result of an attempt to a history row and a metric label.
+// outcomeOf converts the answer or error of an attempt to a history row and a metric label
 func (d *deliverer) outcomeOf(one *history.Delivery, receipt handler.Receipt, err error, now time.Time) (a history.Attempt, label string) {
 	a = history.Attempt{At: now, State: history.Delivered}
 	if err == nil {
@@ -274,7 +274,7 @@ func expandVariables(spec *model.HandlerSpec, values model.PropertyValues) (*mod
 	return out, nil
 }
 
-// openingOf returns the notification by which the handler learned of a problem's opening, or nil.
+// openingOf returns the notification that told the handler of the problem's opening; nil: none was sent
 func (d *deliverer) openingOf(ctx context.Context, one *history.Delivery) (*handler.Notification, error) {
 	list, err := d.opts.Store.Deliveries(ctx, one.Problem)
 	if err != nil {
@@ -320,8 +320,9 @@ func (d *deliverer) removeOldHistory(ctx context.Context) {
 	}
 }
 
-// shutdown lets running deliveries finish and be recorded for a limited time when the server stops. Without that time
-// a command would be killed, and a message that was sent but not recorded would be sent again after the next start.
+// shutdown gives running deliveries a limited time to finish and to be recorded when the server stops. Without that
+// time a command would be killed, and a message that was sent but not recorded would be sent again after the next
+// start.
 type shutdown struct {
 	sending   context.Context // ends a fixed time after the server begins to stop
 	recording context.Context // ends a fixed time after sending
@@ -341,9 +342,9 @@ func (d *deliverer) newShutdown(ctx context.Context) shutdown {
 	return shutdown{sending, recording, func() { stop(); cut(); give() }}
 }
 
-// mutatedBody returns the body for a program: the recorded notification or, for a pipeline's event, the output of its
-// mutator. The mutator runs in each attempt of its delivery, so that a slow or failing mutator delays only that
-// delivery. hidden lists the secrets that logs must not show.
+// mutatedBody returns the body of a message for a program: the recorded notification or, for an event of a pipeline,
+// the output of the mutator. The mutator runs in each attempt of its delivery, so that a slow or failing mutator
+// delays only that delivery. hidden lists the secrets that logs must not show.
 func (d *deliverer) mutatedBody(ctx context.Context, note *handler.Notification, payload []byte) (body []byte, hidden []string, err error) {
 	switch {
 	case note.Event == nil:

@@ -31,8 +31,8 @@ import (
 
 var fastRetry = Retry{First: time.Millisecond, Most: 2 * time.Millisecond, GiveUp: time.Hour, PerHandler: 2}
 
-// TestStatusCodeDecidesAboutTheNextAttempt checks for which HTTP status codes a webhook delivery is retried, done or
-// a dead letter.
+// TestStatusCodeDecidesAboutTheNextAttempt answers webhooks with HTTP status codes and expects each delivery to be
+// retried, done or a dead letter
 func TestStatusCodeDecidesAboutTheNextAttempt(t *testing.T) {
 	for code, want := range map[int]history.DeliveryState{
 		200: history.Delivered, 204: history.Delivered, 302: history.Dead, 400: history.Dead, 404: history.Dead,
@@ -118,8 +118,8 @@ func TestTransportErrorsAreRetried(t *testing.T) {
 	}
 }
 
-// TestClosingWaitsForItsFailedOpening checks that the closing of a problem is delivered after its opening, which
-// failed three times.
+// TestClosingWaitsForItsFailedOpening fails the message about an opened problem three times, and expects the message
+// about its closing after it
 func TestClosingWaitsForItsFailedOpening(t *testing.T) {
 	s := openSQLite(t)
 	tries := 0
@@ -229,7 +229,8 @@ func TestHangingHandlerBlocksNoOtherHandler(t *testing.T) {
 	}
 }
 
-// A server that is killed after the delivery and before its record repeats the message with the same key.
+// TestKilledServerRepeatsTheDeliveryWithItsKey kills a server after it sent a message and before it recorded that:
+// the next server sends it again with the same key
 func TestKilledServerRepeatsTheDeliveryWithItsKey(t *testing.T) {
 	if os.Getenv("MUSTER_REACT_CHILD") != "" {
 		deliverUntilKilled(t)
@@ -498,7 +499,8 @@ func TestReplayedDeadLetterIsDelivered(t *testing.T) {
 	}
 }
 
-// Open problems are repeated with the labels of their opening; closed problems are not.
+// TestOpenProblemsAreRepeatedToAlertmanagers expects open problems to be sent again with the labels that they had at
+// their opening, and closed problems not
 func TestOpenProblemsAreRepeatedToAlertmanagers(t *testing.T) {
 	got := make(chan []map[string]any, 100)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -546,7 +548,8 @@ func TestOpenProblemsAreRepeatedToAlertmanagers(t *testing.T) {
 	}
 }
 
-// Each handler that a deregistered node names is notified once, also after a replay of the journal.
+// TestDeregistrationNotifiesEachHandlerOnce removes a node and expects one message to each handler that the node
+// names, also after a replay of the journal
 func TestDeregistrationNotifiesEachHandlerOnce(t *testing.T) {
 	spec, got := newWebhook(t, nil)
 	n := newTestDirectory(map[string]*model.HandlerSpec{"cmdb": spec, "pager": {PagerDuty: &model.PagerDuty{RoutingKey: model.Secret{Text: "key"}}}})

@@ -12,7 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// deliveryBatch collects the changed escalations, deliveries and rates that one transaction writes.
+// deliveryBatch collects the rows that one transaction writes: changed escalations (the progress of problems on
+// routes), deliveries and rates
 type deliveryBatch struct {
 	*router
 	now        time.Time
@@ -23,19 +24,19 @@ type deliveryBatch struct {
 	opened     map[string]*event.Transition    // openings of problems in this batch, by problem
 }
 
-// newDeliveryBatch returns an empty batch of deliveries at a time.
+// newDeliveryBatch returns an empty batch with this time as its present
 func newDeliveryBatch(r *router, now time.Time) *deliveryBatch {
 	return &deliveryBatch{router: r, now: now, written: map[history.EscalationKey]*escalation{}, finished: map[history.EscalationKey]bool{},
 		rates: map[groupKey]*history.RouteRate{}, opened: map[string]*event.Transition{}}
 }
 
-// writeEscalation adds an escalation to the rows that the batch writes.
+// writeEscalation adds an escalation (the progress of one problem on one route) to the rows that the batch writes
 func (o *deliveryBatch) writeEscalation(e *escalation) {
 	delete(o.finished, e.EscalationKey)
 	o.written[e.EscalationKey] = e
 }
 
-// finishEscalation ends an escalation: the batch deletes its row.
+// finishEscalation ends an escalation (the progress of one problem on one route), whose row the batch deletes
 func (o *deliveryBatch) finishEscalation(e *escalation) {
 	o.removeEscalation(e)
 	delete(o.written, e.EscalationKey)
@@ -59,8 +60,8 @@ func (o *deliveryBatch) empty() bool {
 	return len(o.written) == 0 && len(o.finished) == 0 && len(o.deliveries) == 0 && len(o.rates) == 0
 }
 
-// enqueueDelivery adds a delivery of a notification to the batch and records it in the escalations. tells is the kind
-// of the message for reports; note.Kind decides the form of its text.
+// enqueueDelivery adds a message to one handler to the batch, and records in the problems' escalations that the
+// handler was notified. tells is the kind of the message for reports; note.Kind decides the form of its text.
 func (o *deliveryBatch) enqueueDelivery(list []*escalation, ref history.HandlerRef, note *handler.Notification, tells string) error {
 	payload, err := note.Encode()
 	if err != nil {
@@ -89,7 +90,8 @@ func (o *deliveryBatch) enqueueDelivery(list []*escalation, ref history.HandlerR
 	return nil
 }
 
-// EventState returns a function for RoutingOptions.Present: it reads the present state of a source from the event view.
+// EventState returns a function for RoutingOptions.Present, which reads the present state of a problem's check or
+// trigger from the event view
 func EventState(get func(model.NodeID, model.Source) (event.State, bool)) func(model.NodeID, model.Source) *event.Transition {
 	return func(node model.NodeID, source model.Source) *event.Transition {
 		s, ok := get(node, source)
@@ -103,7 +105,8 @@ func EventState(get func(model.NodeID, model.Source) (event.State, bool)) func(m
 	}
 }
 
-// problemNow returns the open problem in a state, with its present status in place of its worst; nil: none is open.
+// problemNow returns the open problem of an event with its present status instead of its worst; nil: no problem is
+// open
 func problemNow(state *event.Transition) *model.Problem {
 	if state == nil || state.Problem == nil {
 		return nil
@@ -113,7 +116,7 @@ func problemNow(state *event.Transition) *model.Problem {
 	return &now
 }
 
-// presentState returns the present state of the problem of an escalation; nil: the problem has closed.
+// presentState returns the present state of an escalation's problem; nil: the problem has closed
 func (o *deliveryBatch) presentState(e *escalation) *event.Transition {
 	if t := o.opened[e.Problem]; t != nil {
 		return t
@@ -124,7 +127,7 @@ func (o *deliveryBatch) presentState(e *escalation) *event.Transition {
 	return nil
 }
 
-// newNotification returns a notification of a problem in the state after a transition.
+// newNotification returns a notification about a problem, with the event's state after a transition
 func newNotification(names Names, kind string, t *event.Transition, p *history.Problem) *handler.Notification {
 	n := &handler.Notification{
 		Kind: kind, Problem: p.ID, Node: p.Node, Labels: names.NodeLabels(t.Node), Space: p.Namespace,
@@ -139,7 +142,8 @@ func newNotification(names Names, kind string, t *event.Transition, p *history.P
 	return n
 }
 
-// addCheckTexts sets the display name and the runbook of a notification, as the check or Template declares them now.
+// addCheckTexts sets the display name and the runbook of a notification to those that the check or Template declares
+// now
 func addCheckTexts(n *handler.Notification, names Names, source model.Source) {
 	unit := names.SourceUnit(source)
 	if unit == nil {

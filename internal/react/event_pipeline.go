@@ -24,9 +24,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// eventPipeline evaluates events by the pipelines of their checks. It has its own queue, goroutine and positions in the
-// journal, so that slow JavaScript delays nothing else. An event that passes a workflow becomes a delivery, which one
-// transaction writes together with the positions.
+// eventPipeline runs the Sensu pipelines that checks name on their events. It has its own queue, goroutine and
+// positions in the journal, so that slow JavaScript delays nothing else. An event that passes a workflow becomes a
+// delivery, which one transaction writes together with the positions.
 type eventPipeline struct {
 	consumer
 	r        *Reactor
@@ -45,7 +45,7 @@ type eventRef struct {
 	check model.CheckID
 }
 
-// Verdicts holds the last decisions of pipelines whether to pass an event to their handlers.
+// Verdicts has the last decisions of pipelines to pass or drop one event, and the time of its result
 type Verdicts struct {
 	At   time.Time // time at which the event's result was received
 	List []pipes.Verdict
@@ -86,7 +86,8 @@ func (s *eventPipeline) run(ctx context.Context) {
 	}
 }
 
-// afterBatch implements recorder and does nothing. Pipelines have no due messages to send.
+// afterBatch implements recorder and does nothing, because evaluated events need no later work. Pipelines have no due
+// messages to send.
 func (s *eventPipeline) afterBatch(context.Context) error { return nil }
 
 // persist runs the filters of pipelines on events and records a delivery for each workflow that an event passes. It
@@ -198,8 +199,8 @@ func (s *eventPipeline) evaluate(ctx context.Context, t *event.Transition, now t
 // maxVerdicts is the most events whose verdicts are kept, more than a fleet has events with pipelines.
 const maxVerdicts = 1 << 17
 
-// Verdicts returns the last decisions of pipelines whether to pass an event; ok is false if the server has made none
-// since its start.
+// Verdicts returns the last decisions of pipelines to pass or drop an event; ok is false if the server has made none
+// since its start
 func (r *Reactor) Verdicts(node model.NodeID, check model.CheckID) (v Verdicts, ok bool) {
 	if r.pipeline == nil {
 		return v, false
@@ -210,7 +211,7 @@ func (r *Reactor) Verdicts(node model.NodeID, check model.CheckID) (v Verdicts, 
 	return v, ok
 }
 
-// delivery returns the delivery of the event to the handler of a workflow.
+// delivery returns the message about the event to the handler of a workflow
 func (s *pipelineEvent) delivery(v *pipes.Verdict, now time.Time) (history.Delivery, error) {
 	body, err := json.Marshal(s.sensu())
 	if err != nil {
@@ -232,7 +233,7 @@ func (s *pipelineEvent) delivery(v *pipes.Verdict, now time.Time) (history.Deliv
 	return d, nil
 }
 
-// pipelineEvent is an event in the form that pipelines read, after one result.
+// pipelineEvent is an event after one result, converted for the filters and mutators of pipelines
 type pipelineEvent struct {
 	pipes.Event
 	names  Names
@@ -243,7 +244,7 @@ type pipelineEvent struct {
 	shadow bool
 }
 
-// newEvent returns the event of a transition in the form that pipelines read, with the present names of node and check.
+// newEvent converts the event in a transition to the input of pipelines, with the present names of its node and check
 func (s *eventPipeline) newEvent(t *event.Transition, chunk *model.CheckChunk, now time.Time) *pipelineEvent {
 	st := &t.Observation.State
 	namespace, node, check := namesOf(s.opts.Names, t)
@@ -290,7 +291,7 @@ func (s *eventPipeline) newEvent(t *event.Transition, chunk *model.CheckChunk, n
 	return out
 }
 
-// newSubject returns what Sensu's event has beside the result of a transition: the present node and check, and the run.
+// newSubject returns the parts of a Sensu event that are not in the result: entity, check and run
 func (s *eventPipeline) newSubject(t *event.Transition, chunk *model.CheckChunk, x *wire.Extra) *filter.Subject {
 	of := &filter.Subject{
 		Entity: filter.Entity{Labels: map[string]string{}, Groups: s.opts.Names.NodeGroups(t.Node)}, Check: filter.Check{CheckChunk: chunk},
@@ -326,7 +327,7 @@ func (s *eventPipeline) newSubject(t *event.Transition, chunk *model.CheckChunk,
 	return of
 }
 
-// silenced returns the silences and maintenance windows that hold messages about the event now.
+// silenced returns the names of the silences and maintenance windows that hold messages about the event now
 func (s *eventPipeline) silenced(t *event.Transition, now time.Time) (names []string) {
 	m := route.Describe(s.opts.Names, t.Node, t.Source, t.Status, t.Severity)
 	for _, h := range s.opts.Routing.Table.Holds(m, nil, now) {
@@ -354,13 +355,13 @@ func (s *pipelineEvent) notification() *handler.Notification {
 	return n
 }
 
-// eventKey returns a key made of node and check, which stands for the problem id in pipeline messages. By this id
-// they stay in order, and services keep one alert per event.
+// eventKey returns a text for node and check that pipeline messages use in place of a problem id. By this id they
+// stay in order, and services keep one alert per event.
 func eventKey(node model.NodeID, check model.CheckID) string {
 	return fmt.Sprintf("event-%d-%d", node, check)
 }
 
-// nodeOfEventKey returns the node in a key made by eventKey.
+// nodeOfEventKey returns the node in a text that eventKey made
 func nodeOfEventKey(key string) (node model.NodeID, ok bool) {
 	var check uint32
 	_, err := fmt.Sscanf(key, "event-%d-%d", &node, &check)

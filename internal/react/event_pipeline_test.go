@@ -18,8 +18,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// observedResult returns an event of check 1001 on node 10 after a result, as pipelines get it. The statuses are its
-// history, oldest first.
+// observedResult returns the transition by which pipelines get an event of check 1001 on node 10, with these statuses
+// as its history. The statuses are its history, oldest first.
 func observedResult(commit uint64, statuses ...model.Status) event.Transition {
 	t := statusTransition(1, commit, 0)
 	t.Kind, t.Output = event.Observed, ""
@@ -56,8 +56,8 @@ func allowFilter(expression string) *model.FilterSpec {
 	return &model.FilterSpec{Action: "allow", Expressions: []string{expression}}
 }
 
-// The handler of a workflow gets the events that pass its filters, in Sensu's shape and in order. Other events leave only a
-// verdict.
+// TestHandlersGetEventsThatPassFilters expects the handler of a workflow to get exactly the events that pass its
+// filters, in Sensu's JSON and in order. Other events leave only a verdict.
 func TestHandlersGetEventsThatPassFilters(t *testing.T) {
 	n, got := newWebhookDirectory(t, "slack", nil)
 	n.chunk.Handlers, n.chunk.Pipelines, n.chunk.Interval = nil, []string{"alerts"}, time.Minute
@@ -116,7 +116,8 @@ func TestHandlersGetEventsThatPassFilters(t *testing.T) {
 	}
 }
 
-// Metrics without a check reach the pipelines that their result names, in the node's namespace.
+// TestMetricsWithoutCheckPassPipelines expects measured values that belong to no check to reach the pipelines that
+// they name
 func TestMetricsWithoutCheckPassPipelines(t *testing.T) {
 	n, got := newWebhookDirectory(t, "influx", nil)
 	table := pipelineTable(t, map[string]model.Spec{"sensu-influx": pipelineOf("influx", "", "has_metrics", "alone"), "alone": allowFilter("!event.check && !event.has_check")})
@@ -172,7 +173,8 @@ func TestFailedExpressionIsReported(t *testing.T) {
 	}
 }
 
-// Programs get the output of the mutator. A mutator that fails finally makes a dead letter.
+// TestHandlersGetTheOutputOfMutators expects a handler's command to get the output of the workflow's mutator. A
+// mutator that fails finally makes a dead letter.
 func TestHandlersGetTheOutputOfMutators(t *testing.T) {
 	n, got := newWebhookDirectory(t, "slack", nil)
 	n.chunk.Handlers, n.chunk.Pipelines = nil, []string{"output", "command", "javascript"}
@@ -277,8 +279,8 @@ func TestOverflowedPipelineQueueLosesNoEvent(t *testing.T) {
 	}
 }
 
-// TestKeepalivesPassPipelinesOfTheirNode checks that keepalive events go through the pipelines that the node names.
-// Like a check with pipelines, it notifies no handler of the namespace.
+// TestKeepalivesPassPipelinesOfTheirNode expects keepalive events to be evaluated by the pipelines that the node
+// names. Like a check with pipelines, it notifies no handler of the namespace.
 func TestKeepalivesPassPipelinesOfTheirNode(t *testing.T) {
 	n, got := newWebhookDirectory(t, "slack", nil)
 	n.defaults = []string{"slack"}

@@ -24,7 +24,7 @@ import (
 // maxWait is how long a test waits for what must happen. No test waits it out.
 const maxWait = 30 * time.Second
 
-// testDirectory is a small fleet: node 10 is web01, check 1001 is disk.
+// testDirectory is a directory for tests with one node (10, web01) and one check (1001, disk)
 type testDirectory struct {
 	mu       sync.Mutex
 	chunk    model.CheckChunk
@@ -47,7 +47,7 @@ func newTestDirectory(handlers map[string]*model.HandlerSpec) *testDirectory {
 	return n
 }
 
-// NodeName implements Names: node 10 is web01, until the nodes are gone.
+// NodeName implements Names: it returns web01 for node 10, until the node is deleted
 func (n *testDirectory) NodeName(id model.NodeID) (string, string, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -57,7 +57,7 @@ func (n *testDirectory) NodeName(id model.NodeID) (string, string, bool) {
 	return "default", fmt.Sprintf("web%02d", id-9), true
 }
 
-// NodeLabels implements Names with the label env=prod, until the node is gone.
+// NodeLabels implements Names: it returns the label env=prod, until the node is deleted
 func (n *testDirectory) NodeLabels(model.NodeID) map[string]string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -67,13 +67,13 @@ func (n *testDirectory) NodeLabels(model.NodeID) map[string]string {
 	return map[string]string{"env": "prod"}
 }
 
-// NodeFacts implements Names without facts.
+// NodeFacts implements Names: it returns no facts
 func (n *testDirectory) NodeFacts(model.NodeID) map[string]string { return nil }
 
-// NodeGroups implements Names with the groups web and shared/all.
+// NodeGroups implements Names: it returns the groups web and shared/all
 func (n *testDirectory) NodeGroups(model.NodeID) []string { return []string{"web", "shared/all"} }
 
-// SourceName implements Names: a check is disk, another source a rule.
+// SourceName implements Names: the check's name is disk, any other problem source is called rule with its id
 func (n *testDirectory) SourceName(s model.Source) (string, string, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -83,15 +83,15 @@ func (n *testDirectory) SourceName(s model.Source) (string, string, bool) {
 	return "default", "disk", !n.gone
 }
 
-// NamespaceName implements Names with namespaces default (1) and shared (2).
+// NamespaceName implements Names: namespace 1 is default, namespace 2 is shared
 func (n *testDirectory) NamespaceName(id model.NamespaceID) (string, bool) {
 	return map[model.NamespaceID]string{1: "default", 2: "shared"}[id], id == 1 || id == 2
 }
 
-// NamespaceHandlers implements Names by the test's default handlers.
+// NamespaceHandlers implements Names: it returns the handlers that the test has set for the namespace
 func (n *testDirectory) NamespaceHandlers(string) []string { return n.defaults }
 
-// Judgement implements Names: every check has the definition of disk, and the sources of chunk 0 have none.
+// Judgement implements Names: it returns the definition of disk for every check, and nil for chunk (compiled check) 0
 func (n *testDirectory) Judgement(id model.ChunkID, _ string) *model.CheckChunk {
 	if id == 0 {
 		return nil
@@ -105,7 +105,7 @@ func (n *testDirectory) Judgement(id model.ChunkID, _ string) *model.CheckChunk 
 // testUnit is the record of the check disk.
 var testUnit = &directory.Unit{DisplayName: "Room on every mount", Runbook: "https://wiki.example.org/disk"}
 
-// SourceUnit implements Names: it returns the check that the test has set.
+// SourceUnit implements Names: it returns the declared check that the test has set
 func (n *testDirectory) SourceUnit(s model.Source) *directory.Unit {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -123,7 +123,7 @@ func (n *testDirectory) Keepalive(model.NodeID) *model.CheckChunk {
 	return c
 }
 
-// Handler implements Names by the test's handlers.
+// Handler implements Names: it returns the handlers that the test has set
 func (n *testDirectory) Handler(_, name string) (*model.HandlerSpec, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -131,7 +131,7 @@ func (n *testDirectory) Handler(_, name string) (*model.HandlerSpec, bool) {
 	return spec, ok
 }
 
-// NodeProperties implements Names by the test's properties.
+// NodeProperties implements Names: it returns the properties that the test has set
 func (n *testDirectory) NodeProperties(id model.NodeID) model.PropertyValues {
 	return func(name string) ([]byte, string, bool) {
 		n.mu.Lock()
@@ -148,7 +148,8 @@ func (n *testDirectory) change(do func()) {
 	do()
 }
 
-// observedStore is a real store; a test can let its writes wait or fail, and receives every recorded attempt.
+// observedStore is a real history store whose writes a test can delay or fail, and which sends the test every
+// recorded attempt
 type observedStore struct {
 	history.Store
 	beforeRecord func(history.Batch) error // its error replaces the write; nil: every write goes on
@@ -253,7 +254,7 @@ func startReactor(t testing.TB, o Options, before ...func(*Reactor)) *runningRea
 	return &runningReactor{Reactor: r, t: t, stop: stop}
 }
 
-// waitRecorded waits until history has recorded all transitions up to a position.
+// waitRecorded waits until history has all transitions up to a journal position
 func (r *runningReactor) waitRecorded(at journal.Position) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), maxWait)
@@ -289,7 +290,7 @@ func statusTransition(p model.Partition, commit uint64, index uint32) event.Tran
 	}
 }
 
-// openingTransition returns a transition that opens a test problem.
+// openingTransition returns the transition by which a test problem opens
 func openingTransition(id string, commit uint64) event.Transition {
 	t := statusTransition(1, commit, 0)
 	t.Kind, t.Severity, t.Output = event.ProblemOpened, model.High, "disk 97% full | used=97%"
@@ -300,7 +301,7 @@ func openingTransition(id string, commit uint64) event.Transition {
 	return t
 }
 
-// closingTransition returns a transition that closes a test problem.
+// closingTransition returns the transition by which a test problem closes
 func closingTransition(id string, commit uint64) event.Transition {
 	t := openingTransition(id, commit-1)
 	t.At, t.Kind, t.Status, t.Previous, t.Output = positionAt(commit), event.ProblemClosed, model.OK, model.Critical, "disk 40% full"
@@ -316,7 +317,8 @@ func newProblem(id string, node model.NodeID, opened time.Time) *model.Problem {
 		Status: model.Critical, Severity: model.High, Opened: opened, Output: "bad"}
 }
 
-// stateOf returns the state of an open problem's source, with a status that may be below the problem's worst.
+// stateOf returns the present state of an open problem's check, with a status that may be less bad than the problem's
+// worst
 func stateOf(p *model.Problem, status model.Status) *event.Transition {
 	return &event.Transition{
 		Node: p.NodeID, Source: p.Source, Chunk: p.Chunk, Namespace: 1, Status: status, Severity: p.Severity, Output: p.Output, Problem: p,
@@ -330,14 +332,16 @@ type webhookRequest struct {
 	uri  string
 }
 
-// newWebhookDirectory returns a directory whose check disk names one handler, a webhook, with the requests that it receives.
+// newWebhookDirectory returns a directory in which check disk names a webhook handler, and the channel of requests
+// that the webhook receives
 func newWebhookDirectory(t testing.TB, handler string, answer func(webhookRequest) int) (*testDirectory, chan webhookRequest) {
 	t.Helper()
 	spec, requests := newWebhook(t, answer)
 	return newTestDirectory(map[string]*model.HandlerSpec{handler: spec}), requests
 }
 
-// newWebhook returns a handler with a webhook, and the requests that it receives; a nil answer is 200.
+// newWebhook returns a webhook handler and the channel of requests that it receives; without an answer function it
+// answers 200
 func newWebhook(t testing.TB, answer func(webhookRequest) int) (*model.HandlerSpec, chan webhookRequest) {
 	t.Helper()
 	got := make(chan webhookRequest, 10_000)

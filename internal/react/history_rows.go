@@ -13,13 +13,14 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// recordedBatch holds the history rows and problem changes of a list of transitions, before they are routed.
+// recordedBatch has the history rows of a list of transitions, and the changes of problems that are still to be
+// routed to handlers
 type recordedBatch struct {
 	history.Batch
 	changes []problemChange
 }
 
-// problemChange is one transition of a problem, for the router.
+// problemChange is one change of a problem (such as its opening), as input of the router
 type problemChange struct {
 	*event.Transition
 	problem history.Problem
@@ -40,8 +41,8 @@ func (b *recordedBatch) nodesSilentSince() (at []time.Time) {
 	return at
 }
 
-// composeBatch makes the history rows of transitions without changing any state. It skips transitions that are
-// already recorded.
+// composeBatch converts transitions to history rows and problem changes, and changes no state. It skips transitions
+// that are already recorded.
 func (r *Reactor) composeBatch(ctx context.Context, ts []event.Transition) (recordedBatch, error) {
 	b := recordedBatch{Batch: history.Batch{Places: map[model.Partition]history.Place{}}}
 	for i := range ts {
@@ -101,7 +102,7 @@ var entryKinds = [...]history.EntryKind{
 	event.FlappingStarted: history.FlappingStarted, event.FlappingEnded: history.FlappingEnded, event.TextChanged: history.TextChanged,
 }
 
-// historyRow returns the history row of a transition.
+// historyRow converts a transition to a row of the history
 func (r *Reactor) historyRow(t *event.Transition) history.Entry {
 	namespace, node, source := namesOf(r.opts.Names, t)
 	e := history.Entry{
@@ -116,7 +117,8 @@ func (r *Reactor) historyRow(t *event.Transition) history.Entry {
 	return e
 }
 
-// namesOf returns the names of a transition's node and source, or placeholders if they were deleted.
+// namesOf returns the names of the node and the check (or trigger) of a transition, or placeholders if they were
+// deleted
 func namesOf(names Names, t *event.Transition) (namespace, node, source string) {
 	namespace, node, ok := names.NodeName(t.Node)
 	if !ok {
@@ -133,14 +135,15 @@ func namesOf(names Names, t *event.Transition) (namespace, node, source string) 
 	return namespace, node, source
 }
 
-// problemOf returns the problem of a transition, with the names of its node and source.
+// problemOf returns the problem of a transition as history stores it, with the names of its node and check (or
+// trigger)
 func problemOf(names Names, t *event.Transition) history.Problem {
 	namespace, node, source := namesOf(names, t)
 	return history.Problem{Problem: *t.Problem, Namespace: namespace, Node: node, SourceName: source}
 }
 
-// closedProblem returns the problem that a transition closes, with the names recorded at its opening. A deleted node
-// or check, which may be the cause of the closing, keeps the name that it had at the opening.
+// closedProblem returns the problem that a transition closes, with the names that history recorded at its opening. A
+// deleted node or check, which may be the cause of the closing, keeps the name that it had at the opening.
 func (r *Reactor) closedProblem(ctx context.Context, t *event.Transition) (history.Problem, error) {
 	p := problemOf(r.opts.Names, t)
 	_, _, nodeKnown := r.opts.Names.NodeName(t.Node)
@@ -197,7 +200,7 @@ func (r *Reactor) deregister(t *event.Transition, b *recordedBatch) error {
 // watchdog is the receiver of beats, and not a declared handler. See DeliveryOptions.Beat.
 var watchdog = history.HandlerRef{Name: "watchdog"}
 
-// watchdogDelivery returns the delivery of a synthetic result, which proves to an external watchdog that
+// watchdogDelivery returns the delivery of a synthetic message, which proves to an external watchdog that
 // notifications work. It goes through the outbox like every message, and is sent to DeliveryOptions.Beat.
 func watchdogDelivery(t *event.Transition, now time.Time) (history.Delivery, error) {
 	note := handler.Notification{Kind: handler.Beat, Node: model.ServerNodeName,
@@ -210,7 +213,7 @@ func watchdogDelivery(t *event.Transition, now time.Time) (history.Delivery, err
 	}, err
 }
 
-// isOpeningMissing reports whether history lacks the opening of a problem that closes now and whose routes have
+// isOpeningMissing reports whether history lacks the opening of a problem that closes now, although its routes have
 // handlers. Those handlers get a withheld delivery with the reason.
 func (r *Reactor) isOpeningMissing(ctx context.Context, b *recordedBatch, t *event.Transition, p *history.Problem) (bool, error) {
 	if len(r.router.of[p.ID]) > 0 || slices.ContainsFunc(b.Opened, func(o history.Problem) bool { return o.ID == p.ID }) {
@@ -226,7 +229,8 @@ func (r *Reactor) isOpeningMissing(ctx context.Context, b *recordedBatch, t *eve
 	return false, err // history knows the problem: it had no handlers when it opened
 }
 
-// recordUnnotified records a withheld delivery for each handler of a closed problem whose opening was never sent.
+// recordUnnotified records a withheld (not sent) delivery for each handler of a closed problem whose opening was
+// never sent
 func (o *deliveryBatch) recordUnnotified(t *problemChange) {
 	_, routes := o.chooseRoutes(t.Transition, &t.problem)
 	for _, to := range routes {

@@ -15,7 +15,8 @@ import (
 // acknowledgement. Services cannot remove an acknowledgement (PagerDuty, Jira Service Management), so a new incident
 // replaces the acknowledged one, which ends.
 
-// message is one message to one handler under one incident id.
+// message is one message to one handler about problems that share an incident id, the id by which the handler's
+// service knows them
 type message struct {
 	id      string // problem id, with .1, .2, … after acknowledgements that ended
 	list    []*escalation
@@ -23,7 +24,8 @@ type message struct {
 	instead string // the incident that this message ends and replaces; empty: none
 }
 
-// messagesFor makes one message to a handler for each incident that the handler's problems belong to.
+// messagesFor groups problems by the incident under which a handler's service knows them, and returns one message for
+// each incident
 func (o *deliveryBatch) messagesFor(list []*escalation, ref history.HandlerRef) (out []*message) {
 	if o.notifiesEachProblem(ref) {
 		for _, e := range list {
@@ -73,8 +75,8 @@ func (o *deliveryBatch) messagesFor(list []*escalation, ref history.HandlerRef) 
 	return out
 }
 
-// incidentFor returns the incident id for a handler's first message about a problem: an unacknowledged one of the
-// group, or a new one.
+// incidentFor returns the incident id for a handler's first message about a problem: an unacknowledged incident of
+// the group, or a new one
 func (o *deliveryBatch) incidentFor(g *group, ref history.HandlerRef, e *escalation, anew map[string]*message) string {
 	var calls []string
 	for _, m := range anew {
@@ -103,7 +105,8 @@ func (o *deliveryBatch) incidentFor(g *group, ref history.HandlerRef, e *escalat
 	return nextIncident(e.Problem, func(id string) bool { return g.usesIncident(ref, id) })
 }
 
-// incidentAcked reports whether a handler's incident is acknowledged, in Muster or in the handler's service.
+// incidentAcked reports whether the incident that a handler's service has for problems is acknowledged, in Muster or
+// in that service
 func (o *deliveryBatch) incidentAcked(g *group, ref history.HandlerRef, id string) (acked bool) {
 	for e := range g.members {
 		k := e.notifiedHandler(ref)
@@ -121,7 +124,7 @@ func (o *deliveryBatch) incidentAcked(g *group, ref history.HandlerRef, id strin
 	return acked
 }
 
-// hasOtherUnacked reports whether the incident of a handler has another open problem without acknowledgement.
+// hasOtherUnacked reports whether a handler's incident covers another open problem that is not acknowledged
 func (o *deliveryBatch) hasOtherUnacked(e *escalation, k history.NotifiedHandler) bool {
 	g := o.groups[e.groupKey()]
 	return g.anyNotified(k.HandlerRef, k.Incident, func(other *escalation) bool {
@@ -133,7 +136,7 @@ func (o *deliveryBatch) hasOtherUnacked(e *escalation, k history.NotifiedHandler
 	})
 }
 
-// recordIncidentAcked records that a handler's incident is acknowledged.
+// recordIncidentAcked records that the incident in a handler's service was acknowledged
 func (o *deliveryBatch) recordIncidentAcked(e *escalation, k history.NotifiedHandler) {
 	for other := range o.groups[e.groupKey()].members {
 		if its := other.notifiedHandler(k.HandlerRef); its != nil && its.Incident == k.Incident && !its.Acked {
@@ -143,8 +146,8 @@ func (o *deliveryBatch) recordIncidentAcked(e *escalation, k history.NotifiedHan
 	}
 }
 
-// anyNotified reports whether the function so returns true for a problem of the group that the handler was notified
-// of under an incident.
+// anyNotified reports whether the function so returns true for any of the group's problems that the handler knows
+// under this incident id
 func (g *group) anyNotified(ref history.HandlerRef, id string, so func(*escalation) bool) bool {
 	if g == nil {
 		return false
@@ -157,12 +160,12 @@ func (g *group) anyNotified(ref history.HandlerRef, id string, so func(*escalati
 	return false
 }
 
-// usesIncident reports whether a handler was notified of a problem of the group under this incident.
+// usesIncident reports whether a handler knows any problem of the group under this incident id
 func (g *group) usesIncident(ref history.HandlerRef, id string) bool {
 	return g.anyNotified(ref, id, func(*escalation) bool { return true })
 }
 
-// nextIncident returns an unused incident id: PROBLEM.1, PROBLEM.2, ….
+// nextIncident returns the next unused incident id of a problem: PROBLEM.1, PROBLEM.2 and so on
 func nextIncident(id string, taken func(string) bool) string {
 	problem, _, _ := strings.Cut(id, ".")
 	for n := 1; ; n++ {
@@ -172,7 +175,7 @@ func nextIncident(id string, taken func(string) bool) string {
 	}
 }
 
-// notifiedHandler returns the record of a handler's notifications of a problem; nil: the handler was not notified.
+// notifiedHandler returns the record of the notifications that a handler got about the problem; nil: it got none
 func (e *escalation) notifiedHandler(ref history.HandlerRef) *history.NotifiedHandler {
 	for i := range e.Notified {
 		if e.Notified[i].HandlerRef == ref {
@@ -182,7 +185,7 @@ func (e *escalation) notifiedHandler(ref history.HandlerRef) *history.NotifiedHa
 	return nil
 }
 
-// recordNotified records that a handler was notified of a problem under an incident.
+// recordNotified records that a handler was notified of the problem under this incident id
 func (e *escalation) recordNotified(ref history.HandlerRef, id string) {
 	if k := e.notifiedHandler(ref); k != nil {
 		k.Incident, k.Acked = id, false
@@ -191,7 +194,7 @@ func (e *escalation) recordNotified(ref history.HandlerRef, id string) {
 	e.Notified = append(e.Notified, history.NotifiedHandler{HandlerRef: ref, Incident: id})
 }
 
-// setIncident sets the incident id of a notification, by which services know its problem.
+// setIncident sets the incident id of a notification: the id by which external services know its problem
 func setIncident(n *handler.Notification, id string) {
 	n.Incident = ""
 	if problem, _, more := strings.Cut(id, "."); more {

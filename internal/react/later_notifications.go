@@ -16,9 +16,9 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// closeProblem ends the escalations of a closed problem and notifies its handlers. Handlers that were notified get a
-// closing, together with the rest of the problem's group. For all other handlers a withheld delivery records why they
-// were not notified.
+// closeProblem ends the escalations (progress on routes) of a closed problem and notifies its handlers. Handlers that
+// were notified get a closing, together with the rest of the problem's group. For all other handlers a withheld
+// delivery records why they were not notified.
 func (o *deliveryBatch) closeProblem(t *event.Transition, p *history.Problem) error {
 	var now []*escalation
 	o.dependencyClosed(p.ID, o.now)
@@ -83,7 +83,7 @@ func (o *deliveryBatch) withholdMessages(e *escalation) {
 	o.recordWithheld(e, why)
 }
 
-// recordWithheld records, for each handler of the route's first step, a delivery that is not sent, with the reason.
+// recordWithheld records, for each handler of the route's first step, a delivery that was not sent, with the reason
 func (o *deliveryBatch) recordWithheld(e *escalation, why string) {
 	to := o.routeOf(e)
 	if to == nil || len(to.Steps) == 0 {
@@ -145,7 +145,8 @@ func (o *deliveryBatch) notifyClosed(key groupKey, list []*escalation) error {
 	return nil
 }
 
-// notifyAcknowledged notifies the handlers of a problem's acknowledgement or of its removal.
+// notifyAcknowledged tells the notified handlers that a problem was acknowledged, or that its acknowledgement was
+// removed
 func (o *deliveryBatch) notifyAcknowledged(t *event.Transition, p *history.Problem) error {
 	var again []*escalation
 	for _, e := range slices.Clone(o.of[p.ID]) {
@@ -190,8 +191,8 @@ func (o *deliveryBatch) remindUnacked(e *escalation) {
 	}
 }
 
-// recordUnackedBy records that a person removed the acknowledgement in a handler's service, which then alerts by
-// itself. If several handlers use the service, the right handler is unknown, so nothing is recorded.
+// recordUnackedBy records which handler's service a person used to remove an acknowledgement, because that service
+// alerts again by itself. If several handlers use the service, the right handler is unknown, so nothing is recorded.
 func (r *router) recordUnackedBy(e *escalation, who string) {
 	who, _, _ = strings.Cut(who, ": ") // cuts off the person's note
 	var by []int
@@ -206,16 +207,16 @@ func (r *router) recordUnackedBy(e *escalation, who string) {
 	}
 }
 
-// notifyHigherSeverity schedules a reminder when the severity of a problem rises above the severity that handlers
-// know.
+// notifyHigherSeverity schedules a reminder if the severity of a problem rises above the last severity that its
+// handlers were told
 func (o *deliveryBatch) notifyHigherSeverity(e *escalation, severity model.Severity) {
 	if to := o.routeOf(e); to != nil && e.Closing == nil && len(e.Notified) > 0 && severity > e.Severity {
 		o.scheduleReminder(e, to)
 	}
 }
 
-// scheduleReminder schedules one reminder to every notified handler, together with the group's next message. Later steps
-// keep their times.
+// scheduleReminder schedules one reminder to every handler that was notified of the problem, sent with the next
+// message of its group. Later steps keep their times.
 func (o *deliveryBatch) scheduleReminder(e *escalation, to *route.Route) {
 	g := o.group(e.groupKey(), e.Lead)
 	if !g.flush.After(o.now) {
@@ -245,8 +246,8 @@ func (o *deliveryBatch) scheduleReminder(e *escalation, to *route.Route) {
 	o.writeEscalation(e)
 }
 
-// notifiedSeverity returns the highest severity of the problem that a handler was notified of; zero: the handler was not
-// notified.
+// notifiedSeverity returns the highest severity of the problem that a handler was told; zero: the handler was not
+// notified
 func (e *escalation) notifiedSeverity(ref history.HandlerRef) model.Severity {
 	if e.notifiedHandler(ref) == nil {
 		return 0
@@ -254,8 +255,7 @@ func (e *escalation) notifiedSeverity(ref history.HandlerRef) model.Severity {
 	return cmp.Or(e.previousSeverity, e.Severity)
 }
 
-// worstNotified returns the highest severity that a handler was notified of under an incident; false: no
-// notification.
+// worstNotified returns the highest severity that a handler was told under an incident; false: it was told none
 func (g *group) worstNotified(ref history.HandlerRef, id string) (worst model.Severity, known bool) {
 	g.anyNotified(ref, id, func(e *escalation) bool {
 		worst, known = max(worst, e.notifiedSeverity(ref)), true
@@ -264,8 +264,8 @@ func (g *group) worstNotified(ref history.HandlerRef, id string) (worst model.Se
 	return worst, known
 }
 
-// recordSeverity records the severity that a notification reported. It keeps the previous severity for other messages
-// of the same moment.
+// recordSeverity records the severity that a notification told the handlers. It keeps the previous severity for other
+// messages of the same moment.
 func (e *escalation) recordSeverity(severity model.Severity, now time.Time) {
 	if severity > e.Severity {
 		e.previousSeverity, e.Severity = cmp.Or(e.previousSeverity, e.Severity), severity
@@ -285,7 +285,7 @@ func (e *escalation) isStepNotified(to *route.Route, i int) bool {
 	return e.Next[i].IsZero() || step.Repeat > 0 && e.Next[i].After(e.Opened.Add(step.After))
 }
 
-// removeNames returns a list of names without some of them.
+// removeNames returns a list of names without those in another list
 func removeNames(list, some []route.Name) (left []route.Name) {
 	for _, n := range list {
 		if !slices.Contains(some, n) {

@@ -9,7 +9,8 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// After the end of an acknowledgement its handlers are reminded, and services get a new incident.
+// TestEndedAcknowledgementNotifiesAgain lets an acknowledgement expire and expects a reminder to its handlers, and a
+// new incident in external services
 func TestEndedAcknowledgementNotifiesAgain(t *testing.T) {
 	for name, ends := range map[string]func(p *routerScenario){
 		"it runs out": func(p *routerScenario) {
@@ -88,8 +89,8 @@ func TestEndedAcknowledgementConcernsItsProblemAlone(t *testing.T) {
 		expect pager summary p1 | pager summary p1 | pager acknowledged p1 | pager summary p1.1, instead of p1`)
 }
 
-// A problem that becomes notifiable after its group's incident was acknowledged gets a new incident id. If that
-// incident is acknowledged by the end of the silence, the problem gets another id.
+// TestAcknowledgedIncidentIDIsNotReused acknowledges a group's incident, and expects a new incident id for a problem
+// that is notified later. If that incident is acknowledged by the end of the silence, the problem gets another id.
 func TestAcknowledgedIncidentIDIsNotReused(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil), "quiet": &model.SilenceSpec{
 		Selector: model.Selector{Targets: &model.Targets{Nodes: []string{"web01"}}}, Until: model.Time{Time: testTime.Add(time.Hour)}, Reason: "new disks"}})
@@ -99,7 +100,8 @@ func TestAcknowledgedIncidentIDIsNotReused(t *testing.T) {
 		after 1h; expect pager opened p1.1; close p1; close p2; after 1m; expect pager closed p1 | pager closed p1.1`)
 }
 
-// TestLaterStepHasItsOwnIncidents checks that a handler of a later route step has incident ids of its own.
+// TestLaterStepHasItsOwnIncidents expects the handler of a later route step to have its own incident ids (ids in
+// external services)
 func TestLaterStepHasItsOwnIncidents(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}, {To: []string{"lead"}, After: minutes(30)}}}})
 	p.describeIncidents()
@@ -113,8 +115,8 @@ func TestLaterStepHasItsOwnIncidents(t *testing.T) {
 		left 0`)
 }
 
-// TestServiceThatRemovedItsAcknowledgementKeepsTheIncident checks that removing an acknowledgement in a service such
-// as PagerDuty creates no new incident in that service.
+// TestServiceThatRemovedItsAcknowledgementKeepsTheIncident removes an acknowledgement in a service such as PagerDuty,
+// and expects no new incident there
 func TestServiceThatRemovedItsAcknowledgementKeepsTheIncident(t *testing.T) {
 	for name, row := range map[string]struct {
 		by   string
@@ -137,8 +139,8 @@ func TestServiceThatRemovedItsAcknowledgementKeepsTheIncident(t *testing.T) {
 	}
 }
 
-// TestAcknowledgementAppliesToItsIncident checks that acknowledging a problem again does not acknowledge another
-// incident of its group.
+// TestAcknowledgementAppliesToItsIncident acknowledges a problem again, and expects another incident of its group to
+// stay unacknowledged
 func TestAcknowledgementAppliesToItsIncident(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	p.describeIncidents()
@@ -147,8 +149,8 @@ func TestAcknowledgementAppliesToItsIncident(t *testing.T) {
 		ack p1 bob; open p3 12; after 1m; expect pager acknowledged p1 | pager opened p2  # that calls still`)
 }
 
-// TestHigherSeverityMovesNoLaterStep checks that a higher severity notifies each handler once and does not change the
-// times of later steps.
+// TestHigherSeverityMovesNoLaterStep raises the severity of a problem: each handler is notified once, and later route
+// steps keep their times
 func TestHigherSeverityMovesNoLaterStep(t *testing.T) {
 	pager, both := []string{"pager"}, []string{"pager", "lead"}
 	for name, row := range map[string]struct {
@@ -187,8 +189,8 @@ func TestHigherSeverityMovesNoLaterStep(t *testing.T) {
 	}
 }
 
-// TestNotifiedHandlersReadThePreviousSeverity checks that a message about a higher severity states the previous
-// severity to every notified handler.
+// TestNotifiedHandlersReadThePreviousSeverity expects each message about a higher severity to state the severity
+// before
 func TestNotifiedHandlersReadThePreviousSeverity(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}, {To: []string{"lead"}, After: minutes(30)}}}})
 	var sent []history.Delivery
@@ -230,8 +232,8 @@ func TestNotifiedHandlersReadThePreviousSeverity(t *testing.T) {
 	}
 }
 
-// TestOnlyTheWorstSeverityRaisesAnIncident checks that a service raises a group's incident only for a higher severity
-// than all earlier ones.
+// TestOnlyTheWorstSeverityRaisesAnIncident expects that a service raises the severity of a group's incident only
+// above all earlier severities
 func TestOnlyTheWorstSeverityRaisesAnIncident(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	var sent []history.Delivery

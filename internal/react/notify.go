@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// notifyDue evaluates all escalations that are due, and notifies their handlers.
+// notifyDue decides about all escalations (problems on routes) whose time has come, and notifies their handlers
 func (r *router) notifyDue(o *deliveryBatch) error {
 	var due []*escalation
 	for len(r.due) > 0 && !r.due[0].at.After(o.now) {
@@ -25,8 +25,8 @@ func (r *router) notifyDue(o *deliveryBatch) error {
 	return r.evaluate(o, due)
 }
 
-// evaluate decides about due escalations, and adds one message per group and step to the batch. An error concerns one
-// message, which is tried again in a minute.
+// evaluate decides about escalations whose time has come, and adds one message per group and route step to the batch.
+// An error concerns one message, which is tried again in a minute.
 func (r *router) evaluate(o *deliveryBatch, due []*escalation) error {
 	open, over, closing := map[groupKey][]*escalation{}, map[groupKey][]*escalation{}, map[groupKey][]*escalation{}
 	for _, e := range due {
@@ -80,8 +80,8 @@ func (r *router) evaluate(o *deliveryBatch, due []*escalation) error {
 	return errors.Join(errs...)
 }
 
-// dueStep returns the step of an escalation that is due, unless a silence or another reason holds it. It records a
-// hold, with the reason, until the hold ends.
+// dueStep returns the route step that an escalation is to notify now, unless a silence or another reason holds it
+// back. It records a hold, with the reason, until the hold ends.
 func (o *deliveryBatch) dueStep(e *escalation, to *route.Route) (step int, ready bool) {
 	is := o.presentState(e)
 	if is == nil {
@@ -114,8 +114,8 @@ func (o *deliveryBatch) dueStep(e *escalation, to *route.Route) (step int, ready
 	return 0, false
 }
 
-// holdsOf returns all reasons why an escalation must wait now: silences, windows, mutes, acknowledgement, rate limit
-// and dependency.
+// holdsOf returns all reasons why an escalation must wait now, such as silences, mutes, an acknowledgement or a rate
+// limit
 func (r *router) holdsOf(e *escalation, to *route.Route, p *model.Problem, now time.Time) []route.Hold {
 	list := r.Table.Holds(r.describeProblem(e.NodeID, e.Source, p.Status, p.Severity), to, now)
 	if ack := p.Ack; ack.Active(now) {
@@ -222,7 +222,8 @@ func (r *router) notifiesEachProblem(ref history.HandlerRef) bool {
 	return ok && spec.Alertmanager != nil
 }
 
-// notificationOf returns the notification of a message, with its problems in the state at the time of the decision.
+// notificationOf returns the content of a message: its problems, each in the state in which the router decided to
+// send it
 func (r *router) notificationOf(m *message, ref history.HandlerRef, kind string) (*handler.Notification, error) {
 	var notes []*handler.Notification
 	ended := 0
@@ -252,8 +253,8 @@ func (r *router) notificationOf(m *message, ref history.HandlerRef, kind string)
 // maxListed is the most problems that a summary lists for people.
 const maxListed = 10
 
-// summarizeNotifications merges notifications under one incident into a summary, with the worst problem first. A single
-// notification is not changed.
+// summarizeNotifications merges the notifications about several problems into one summary, with the worst problem
+// first. A single notification is not changed.
 func summarizeNotifications(notes []*handler.Notification, id, kind string) *handler.Notification {
 	slices.SortStableFunc(notes, func(a, b *handler.Notification) int {
 		return cmp.Or(cmp.Compare(severityRank(b.Severity), severityRank(a.Severity)), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Source.Name, b.Source.Name), cmp.Compare(a.Source.Instance, b.Source.Instance))
@@ -291,7 +292,7 @@ func summarizeNotifications(notes []*handler.Notification, id, kind string) *han
 	return &n
 }
 
-// severityRank parses the name of a severity.
+// severityRank converts the name of a severity to a number for comparisons
 func severityRank(severity string) model.Severity {
 	s, _ := model.ParseSeverity(severity)
 	return s

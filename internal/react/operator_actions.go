@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// Trial is the handler's answer to a test message, with the time that it took.
+// Trial has the handler's answer to a test message, and the time until the answer
 type Trial struct {
 	handler.Receipt
 	Took  time.Duration
@@ -55,8 +55,9 @@ func (r *Reactor) Try(ctx context.Context, ref history.HandlerRef, spec *model.H
 	return t, nil
 }
 
-// Replay puts dead letters of a handler back into the outbox, oldest first. Dead letters of closed problems stay,
-// because they would call people for nothing. With q.Ended they are sent too, followed by their closings.
+// Replay returns dead letters of a handler to the outbox, which sends them again, oldest first. Dead letters of
+// closed problems stay, because they would call people for nothing. With q.Ended they are sent too, followed by their
+// closings.
 func (r *Reactor) Replay(ctx context.Context, ref history.HandlerRef, q history.ReplayQuery) (history.ReplayCounts, error) {
 	if room := r.deliver.outbox.limit - r.deliver.outbox.undelivered(ref); q.Limit > room/2 {
 		if q.Limit = room / 2; q.Limit < 1 {

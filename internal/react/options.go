@@ -50,7 +50,7 @@ type Options struct {
 	shutdownWait time.Duration // time that messages under way get when the server stops; default 5 s
 }
 
-// RoutingOptions holds the parts of the server that decide about notifications.
+// RoutingOptions has the parts of the server that decide which handlers are notified and when
 type RoutingOptions struct {
 	// Table finds routes and holds; nil: only the handlers that checks and namespaces name are notified.
 	Table *route.Table
@@ -139,8 +139,8 @@ type Names interface {
 	Keepalive(node model.NodeID) *model.CheckChunk
 }
 
-// definition returns the check definition that judged a transition, with the check's present handlers, route and
-// pipelines; nil: the definition is unknown.
+// definition returns the check definition by which a transition's status was computed, with the present handlers,
+// route and pipelines; nil: unknown
 func definition(names Names, t *event.Transition) *model.CheckChunk {
 	if t.Source.Check() == model.KeepaliveCheck {
 		return names.Keepalive(t.Node)
@@ -148,7 +148,8 @@ func definition(names Names, t *event.Transition) *model.CheckChunk {
 	return names.Judgement(t.Chunk, t.Source.Instance)
 }
 
-// Replay reads the journal again and computes the transitions that history lacks, in order per partition.
+// Replay reads the journal again and computes the transitions (changes of events) that history lacks, in order per
+// partition
 type Replay interface {
 	// At returns the position of the pass. Before the first Read history has all transitions up to that position.
 	At() journal.Position
@@ -157,7 +158,7 @@ type Replay interface {
 	Close()
 }
 
-// Journal is the part of *journal.Log that measures lag.
+// Journal is the part of *journal.Log that tells how far history is behind
 type Journal interface {
 	Head() journal.Position
 	SizeAfter(p journal.Position) int64

@@ -12,10 +12,10 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// outbox is the deliverer's copy in memory of the outbox table. It limits the undelivered messages of each handler (the
-// queue "deliveries"). It knows the messages under way, so that no message is sent twice at the same time and no handler
-// gets more messages than its slots. It also knows the messages that wait for an asset. The rows of the table decide:
-// after a crash a message is sent again with the same key.
+// outbox is the deliverer's copy in memory of the outbox, the database table of messages to send. It limits the
+// undelivered messages of each handler (the queue "deliveries"). It knows the messages under way, so that no message
+// is sent twice at the same time and no handler gets more messages than its slots. It also knows the messages that
+// wait for an asset. The rows of the table decide: after a crash a message is sent again with the same key.
 type outbox struct {
 	limit int                          // most undelivered messages of one handler
 	slots func(history.HandlerRef) int // returns the most messages that a handler gets at the same time
@@ -76,7 +76,8 @@ func (o *outbox) undelivered(ref history.HandlerRef) int {
 	return o.pending[ref]
 }
 
-// prepare turns the deliveries that exceed the limit of their handler into dead letters. None is sent before add.
+// prepare marks deliveries as dead letters that exceed the limit of undelivered messages of their handler. None is
+// sent before add.
 func (o *outbox) prepare(list []history.Delivery) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -96,7 +97,8 @@ func (o *outbox) prepare(list []history.Delivery) {
 	}
 }
 
-// add counts new deliveries per handler after their transaction and its mark: from now on they are sent.
+// add counts new deliveries per handler once their transaction is committed and noted in the journal, so that they
+// may be sent
 func (o *outbox) add(list []history.Delivery) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -129,10 +131,10 @@ const (
 	minDue = 8
 )
 
-// beginQuery records that a query for due messages starts, so that deliveries written during the query cause another
-// one. It returns the handlers without a free slot, and the number of rows that the other handlers can use; messages
-// under way are among those rows. A query follows each message that ends, so its cost must not grow with the number
-// of waiting messages.
+// beginQuery records that a query for due messages starts; messages written during the query cause another query. It
+// returns the handlers without a free slot, and the number of rows that the other handlers can use; messages under
+// way are among those rows. A query follows each message that ends, so its cost must not grow with the number of
+// waiting messages.
 func (o *outbox) beginQuery() (full []history.HandlerRef, n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -153,8 +155,9 @@ func (o *outbox) beginQuery() (full []history.HandlerRef, n int) {
 	return full, min(max(n, minDue), maxDue)
 }
 
-// reserve assigns a free slot of the handler to a message; false: the message has one already, none is free, or the journal does not
-// know the message's transaction yet. The caller passes arrivals to release.
+// reserve takes one of the handler's places for concurrent deliveries for a message. It returns false if the message
+// has one already, if none is free, or if the journal does not have the transaction of the message yet. The caller
+// passes arrivals to release.
 func (o *outbox) reserve(one *history.Delivery) (arrivals uint64, ok bool) {
 	most := o.slots(one.Handler)
 	o.mu.Lock()
@@ -168,7 +171,7 @@ func (o *outbox) reserve(one *history.Delivery) (arrivals uint64, ok bool) {
 	return o.arrivals, true
 }
 
-// attemptEnd says whether a message is done, is tried again or waits for an asset after an attempt.
+// attemptEnd is the state of a message after an attempt: done, to be retried, or waiting for an asset
 type attemptEnd int
 
 const (
@@ -194,14 +197,14 @@ func (o *outbox) release(one *history.Delivery, as attemptEnd, arrivals uint64) 
 	}
 }
 
-// addCount adds n to a handler's count and removes a zero count.
+// addCount adds n to the number that a map has for a handler, and deletes the entry if the number becomes zero
 func addCount(counts map[history.HandlerRef]int, ref history.HandlerRef, n int) {
 	if counts[ref] += n; counts[ref] == 0 {
 		delete(counts, ref)
 	}
 }
 
-// AssetArrived schedules for now the deliveries that wait for a missing asset. It does not block.
+// AssetArrived makes the deliveries due now that wait for a missing asset. It does not block.
 func (r *Reactor) AssetArrived() {
 	o := r.deliver.outbox
 	o.mu.Lock()
@@ -213,7 +216,7 @@ func (r *Reactor) AssetArrived() {
 	}
 }
 
-// retryAssetWaits schedules for now the stored deliveries whose missing asset has arrived.
+// retryAssetWaits makes stored deliveries due now if they waited for an asset that has arrived
 func (d *deliverer) retryAssetWaits(ctx context.Context) {
 	o := d.outbox
 	o.mu.Lock()

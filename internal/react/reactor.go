@@ -13,8 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// Reactor turns transitions into history, problems and messages. Fields marked "Run's" belong to the goroutine of Run:
-// no other goroutine uses them after Run was called.
+// Reactor records transitions (changes of events) as history and problems, and notifies handlers. Fields marked
+// "Run's" belong to the goroutine of Run: no other goroutine uses them after Run was called.
 type Reactor struct {
 	consumer // records history and problems
 	opts     Options
@@ -31,7 +31,8 @@ type Reactor struct {
 	receivers      uint64 // Run's: state of the routing by which open problems were routed last; zero: not since the start
 }
 
-// New makes a reactor. Call LoadPlaces before the event view is restored; the view then calls Emit.
+// New returns a reactor that starts its work in Run. Call LoadPlaces before the event view is restored; the view then
+// calls Emit.
 func New(o Options) *Reactor {
 	o = o.withDefaults()
 	r := &Reactor{opts: o, places: map[model.Partition]history.Place{}, router: newRouter(o), changes: routingChanges{requests: make(chan *rerouting, 1)}}
@@ -50,9 +51,9 @@ func (r *Reactor) Load(ctx context.Context, shared func(journal.Position) journa
 	return errors.Join(r.LoadPlaces(ctx, shared), r.LoadOutbox(ctx, time.Time{}))
 }
 
-// LoadOutbox reads the waiting messages and the escalations from the database. Call it before Compare. unknownUntil
-// is the time up to which history does not know the messages to handlers (history.Store.BeginLife): earlier messages
-// are recorded and not sent.
+// LoadOutbox reads the waiting messages and the escalations (progress of problems on routes) from the database. Call
+// it before Compare. unknownUntil is the time up to which history does not know the messages to handlers
+// (history.Store.BeginLife): earlier messages are recorded and not sent.
 func (r *Reactor) LoadOutbox(ctx context.Context, unknownUntil time.Time) error {
 	r.router.unknownUntil = unknownUntil
 	if err := r.deliver.outbox.load(ctx, r.opts.Store); err != nil {
@@ -61,9 +62,9 @@ func (r *Reactor) LoadOutbox(ctx context.Context, unknownUntil time.Time) error 
 	return r.router.load(ctx)
 }
 
-// LoadPlaces reads the last recorded transition of each partition, so that a replay of the journal records no
-// transition twice. shared converts a position of a journal that was replaced into the last position that both
-// journals have (see journal.Log.CommonPosition); nil: no journal was replaced.
+// LoadPlaces reads the position of the last recorded transition in each partition, so that a journal replay records
+// none twice. shared converts a position of a journal that was replaced into the last position that both journals
+// have (see journal.Log.CommonPosition); nil: no journal was replaced.
 func (r *Reactor) LoadPlaces(ctx context.Context, shared func(journal.Position) journal.Position) error {
 	places, err := r.opts.Store.Places(ctx)
 	if err != nil {
@@ -87,8 +88,8 @@ func (r *Reactor) consumers() []*consumer {
 	return []*consumer{&r.consumer}
 }
 
-// Emit copies transitions into the queues; the workers of the event view call it. It blocks only if a queue's policy is
-// block.
+// Emit copies transitions (changes of events) into the queues; the workers of the event view call it. It blocks only
+// if a queue's policy is block.
 func (r *Reactor) Emit(ts []event.Transition) {
 	for _, l := range r.consumers() {
 		r.metrics.repeated.Add(float64(l.backlog.add(ts)))
@@ -99,7 +100,7 @@ func (r *Reactor) Emit(ts []event.Transition) {
 // position.
 var ErrFarBehind = errors.New("history is far behind: its transitions are derived again from the journal")
 
-// Recorded waits until all transitions up to and including a commit are in history. Only then may the server keep a
+// Recorded waits until history has all transitions up to and including this commit. Only then may the server keep a
 // snapshot at that commit, and cut the journal below it. It returns ErrFarBehind if the pass of rederive gives a
 // snapshot sooner.
 func (r *Reactor) Recorded(ctx context.Context, at journal.Position) error {
@@ -111,7 +112,8 @@ func (r *Reactor) Recorded(ctx context.Context, at journal.Position) error {
 	return nil
 }
 
-// Consumers lists history and pipelines as journal consumers while they have unrecorded transitions.
+// Consumers returns history and pipelines as journal consumers, so that the journal keeps commits whose transitions
+// are not recorded
 func (r *Reactor) Consumers() (list []journal.Consumer) {
 	for _, l := range r.consumers() {
 		if oldest, _, waits, _ := l.backlog.oldest(); waits && oldest.Number > 0 {
@@ -122,8 +124,8 @@ func (r *Reactor) Consumers() (list []journal.Consumer) {
 	return list
 }
 
-// Run records transitions and sends messages until ctx ends. Transitions that still wait then are derived from the
-// journal again after the next start.
+// Run records transitions (changes of events) and sends messages until ctx ends. Transitions that still wait then are
+// derived from the journal again after the next start.
 func (r *Reactor) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -165,7 +167,7 @@ func (r *Reactor) run(ctx context.Context) error {
 	}
 }
 
-// await waits for transitions, for a due message or for a change of routing, at most maxIdle.
+// await waits for transitions, for the time of the next message or for a change of routes, but at most maxIdle
 func (r *Reactor) await(ctx context.Context, last time.Time) error {
 	next := r.router.nextDue()
 	if len(r.pendingEnds) > 0 && (next.IsZero() || r.endRetry.Before(next)) {
@@ -197,9 +199,9 @@ func (r *Reactor) await(ctx context.Context, last time.Time) error {
 // maxIdle is the longest time between two looks at the clock.
 const maxIdle = 20 * time.Second
 
-// gather waits until enough transitions are queued for one transaction, or until the longest wait is over. The first
-// transition after a pause is recorded at once. The next ones wait for more: at most for Gather, or for GatherOpened
-// if a problem opened.
+// gather waits until enough transitions are queued for one transaction, or until their longest waiting time is over.
+// The first transition after a pause is recorded at once. The next ones wait for more: at most for Gather, or for
+// GatherOpened if a problem opened.
 func (r *Reactor) gather(ctx context.Context, last time.Time) error {
 	if err := r.backlog.wait(ctx, 1, false); err != nil {
 		return err
@@ -215,7 +217,7 @@ func (r *Reactor) gather(ctx context.Context, last time.Time) error {
 	return ctx.Err()
 }
 
-// afterBatch sends due messages and, if routing changed, evaluates waiting messages again.
+// afterBatch sends messages that are due and, if routes or silences changed, decides again about waiting messages
 func (r *Reactor) afterBatch(ctx context.Context) error {
 	o := newDeliveryBatch(r.router, r.now())
 	if len(r.pendingEnds) > 0 && !o.now.Before(r.endRetry) {
@@ -261,7 +263,7 @@ func (r *Reactor) clockStep() time.Duration {
 	return 0
 }
 
-// persist records transitions with their escalations and deliveries in one transaction.
+// persist records transitions in one transaction, together with the escalations and deliveries that they cause
 func (r *Reactor) persist(ctx context.Context, ts []event.Transition) error {
 	var all recordedBatch
 	if err := r.retry(ctx, "cannot read history", len(ts), func() (err error) {
@@ -273,7 +275,7 @@ func (r *Reactor) persist(ctx context.Context, ts []event.Transition) error {
 	return r.routeAndRecord(ctx, all, len(ts))
 }
 
-// routeAndRecord routes the problem changes of a batch of transitions, then records the batch.
+// routeAndRecord decides which handlers to notify of a batch's problem changes, then writes the batch
 func (r *Reactor) routeAndRecord(ctx context.Context, all recordedBatch, transitions int) error {
 	if at := all.nodesSilentSince(); len(at) > 0 && r.opts.Routing.NodesSilent != nil {
 		r.opts.Routing.NodesSilent(at)
@@ -324,7 +326,7 @@ func (r *Reactor) record(ctx context.Context, b history.Batch, transitions int) 
 	return nil
 }
 
-// send hands recorded deliveries to the deliverer.
+// send passes recorded deliveries to the deliverer, after the journal has noted their transaction
 func (r *Reactor) send(ctx context.Context, list []history.Delivery) {
 	if len(list) == 0 {
 		return

@@ -55,7 +55,8 @@ func TestReactorWithPostgreSQL(t *testing.T) {
 	}
 }
 
-// testProblemIsNotified opens and closes a problem: both are notified in order, with names that outlive the node.
+// testProblemIsNotified opens and closes a problem and expects both messages in order, with the node's name even
+// after its deletion
 func testProblemIsNotified(t *testing.T, s *observedStore) {
 	n, got := newWebhookDirectory(t, "pager", nil)
 	r := startReactor(t, Options{Store: s, Names: n})
@@ -79,8 +80,8 @@ func testProblemIsNotified(t *testing.T, s *observedStore) {
 	}
 }
 
-// A journal restored from a copy replays transitions that history has, under new positions. History may also have transitions
-// that the copy lacks.
+// TestReplayOfARestoredJournalRecordsNothingTwice replays a journal that was restored from a copy, and expects no
+// second row for transitions that history has. History may also have transitions that the copy lacks.
 func TestReplayOfARestoredJournalRecordsNothingTwice(t *testing.T) {
 	s := openSQLite(t)
 	record := func(places map[model.Partition]history.Place) {
@@ -127,8 +128,8 @@ func TestReplayOfARestoredJournalRecordsNothingTwice(t *testing.T) {
 	}
 }
 
-// A problem notifies the handlers that its check names, in the check's namespace or shared; without any, those of the node's
-// namespace. A keepalive names none.
+// TestHandlersOfAProblem expects a problem to notify the handlers that its check names or, without any, those of the
+// node's namespace. A keepalive names none.
 func TestHandlersOfAProblem(t *testing.T) {
 	silence := openingTransition("p1", 1)
 	silence.Chunk = model.BuiltinChunk(model.KeepaliveCheck)
@@ -164,7 +165,7 @@ func TestHandlersOfAProblem(t *testing.T) {
 	}
 }
 
-// randomTransitions returns up to two transitions for each of some commits, in the view's order.
+// randomTransitions returns up to two transitions for each of the given number of commits, in journal order
 func randomTransitions(p model.Partition, commits int, rnd *rand.Rand) (ts []event.Transition) {
 	for c := range commits {
 		for i := range rnd.IntN(3) {
@@ -197,8 +198,8 @@ func outputsOf(streams ...[]event.Transition) (list []string) {
 	return list
 }
 
-// testRestartsLoseNothing fails the store at random and restarts the reactor at earlier positions: history records
-// every transition once.
+// testRestartsLoseNothing makes the store fail at random and restarts the reactor at earlier positions, and expects
+// every transition in history once
 func testRestartsLoseNothing(t *testing.T, seed int, s *observedStore) {
 	rnd := rand.New(rand.NewPCG(uint64(seed), 1))
 	streams := [][]event.Transition{randomTransitions(1, 40, rnd), randomTransitions(2, 40, rnd)}
@@ -346,7 +347,7 @@ func (j *memoryJournal) Head() journal.Position {
 // SizeAfter implements Journal with one byte per commit.
 func (j *memoryJournal) SizeAfter(p journal.Position) int64 { return int64(j.Head().Number - p.Number) }
 
-// beginPass returns a replay that reads the journal from its start.
+// beginPass returns a Replay that reads this journal from its start
 func (j *memoryJournal) beginPass() (Replay, error) { return &reader{j: j}, nil }
 
 // reader reads a memoryJournal from its start.
@@ -357,7 +358,9 @@ type reader struct {
 
 // At returns the position that the reader has reached.
 func (x *reader) At() journal.Position { return positionAt(x.at) }
-func (x *reader) Close()               {}
+
+// Close implements Replay and does nothing
+func (x *reader) Close() {}
 
 // Read calls fn with the transitions of each commit up to the journal's head.
 func (x *reader) Read(_ context.Context, fn func(journal.Position, int64, []event.Transition) error) (journal.Position, error) {
@@ -389,8 +392,8 @@ func queueInfo(t *testing.T, queues *queue.Registry, name string) queue.Info {
 	return queue.Info{}
 }
 
-// With the policy block the view waits while history stalls, so that nothing is dropped. It does not wait before a consumer
-// runs.
+// TestBlockingQueueLosesNoTransition stalls history with the queue policy block: the event view waits, and no
+// transition is dropped. It does not wait before a consumer runs.
 func TestBlockingQueueLosesNoTransition(t *testing.T) {
 	settings, err := queue.ParseSettings([]string{"reactions=block"})
 	testenv.NoError(t, err)
@@ -432,7 +435,8 @@ func TestBlockingQueueLosesNoTransition(t *testing.T) {
 	}
 }
 
-// TestBacklogIsBoundedInBytes checks the byte limits of the queue of transitions and of one transaction.
+// TestBacklogIsBoundedInBytes fills the queue of transitions and expects it, and each transaction, to stay within its
+// byte limit
 func TestBacklogIsBoundedInBytes(t *testing.T) {
 	b := newBacklog("reactions", 64<<20, nil)
 	large := strings.Repeat("x", 1<<20)
@@ -491,8 +495,8 @@ func TestFirstTransitionIsRecordedAtOnce(t *testing.T) {
 	}
 }
 
-// TestOpenedProblemEndsTheGathering checks that a problem that opens ends the wait for more transitions, so that its
-// batch is recorded sooner.
+// TestOpenedProblemEndsTheGathering expects an opened problem to shorten the wait for more transitions, so that its
+// batch is recorded sooner
 func TestOpenedProblemEndsTheGathering(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := New(Options{Batches: BatchOptions{Gather: 250 * time.Millisecond, GatherOpened: 50 * time.Millisecond, Size: 100}})
@@ -521,7 +525,7 @@ func TestOpenedProblemEndsTheGathering(t *testing.T) {
 	})
 }
 
-// TestGatheringEndsWithItsContext checks that gather stops waiting for more transitions when its context ends.
+// TestGatheringEndsWithItsContext ends the context of gather, and expects it to stop waiting for more transitions
 func TestGatheringEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := New(Options{Batches: BatchOptions{Gather: time.Minute, Size: 100}})
@@ -534,8 +538,8 @@ func TestGatheringEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// TestMissingOpeningLeavesAWithheldDelivery checks that closing a problem with a lost opening sends nothing and
-// records a withheld delivery per handler.
+// TestMissingOpeningLeavesAWithheldDelivery closes a problem whose opening was lost: nothing is sent, and a withheld
+// (not sent) delivery per handler is recorded
 func TestMissingOpeningLeavesAWithheldDelivery(t *testing.T) {
 	spec, got := newWebhook(t, nil)
 	s, n := openSQLite(t), newTestDirectory(map[string]*model.HandlerSpec{"pager": spec})
@@ -580,7 +584,8 @@ func TestNotificationGolden(t *testing.T) {
 	}
 }
 
-// A problem whose source is not a check is recorded, routed, silenced and delivered like one of a check.
+// TestOtherSourcesAreHandledLikeChecks expects a problem of a trigger or another source to be recorded, routed,
+// silenced and delivered like one of a check
 func TestOtherSourcesAreHandledLikeChecks(t *testing.T) {
 	source := model.Source{Kind: 200, ID: 7, Instance: "/var"}
 	names, got := newWebhookDirectory(t, "pager", nil)
@@ -681,7 +686,8 @@ func BenchmarkEmit(b *testing.B) {
 	}
 }
 
-// History keeps the whole output of an opening, and a few KiB with each other change.
+// TestHistoryKeepsLongOutputsOfOpeningsOnly expects history to store the whole output when a problem opens, and only
+// a few KiB with other changes
 func TestHistoryKeepsLongOutputsOfOpeningsOnly(t *testing.T) {
 	store, long := openSQLite(t), strings.Repeat("é", 100_000)
 	r := startReactor(t, Options{Store: store, Names: newTestDirectory(nil)})

@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// reconciliation holds the problems in which history differed from the event view at the start. Some of their
-// transitions were only late, and are recorded soon; the rest were lost.
+// reconciliation has the problems that are open only in history or only in the event view at the server's start. Some
+// of their transitions were only late, and are recorded soon; the rest were lost.
 type reconciliation struct {
 	at     journal.Position        // last position whose transitions the replay emits
 	opened []*model.Problem        // problems that are open in the view and not in history
@@ -37,8 +37,8 @@ func (r *Reactor) Compare(at journal.Position, each func(fn func(*model.Problem)
 	r.reconciliation = m
 }
 
-// reconcile opens and closes in history the problems whose transitions were lost. It waits until all late transitions
-// are recorded.
+// reconcile opens and closes problems in history whose opening or closing was lost. It waits until all late
+// transitions are recorded.
 func (r *Reactor) reconcile(ctx context.Context) error {
 	m := r.reconciliation
 	if m == nil {
@@ -54,8 +54,8 @@ func (r *Reactor) reconcile(ctx context.Context) error {
 	return r.closeMissed(ctx, m)
 }
 
-// openMissed opens in history the problems whose opening transition was lost. Problems that opened while an older or
-// new history did not know which handlers were notified are only recorded.
+// openMissed opens the problems in history whose opening was lost. Problems that opened while an older or new history
+// did not know which handlers were notified are only recorded.
 func (r *Reactor) openMissed(ctx context.Context, m *reconciliation) error {
 	var known map[string]bool
 	if err := r.retry(ctx, "cannot read history", 0, func() (err error) {
@@ -100,7 +100,7 @@ func (r *Reactor) openMissed(ctx context.Context, m *reconciliation) error {
 	return nil
 }
 
-// lostOpening makes the opening transition that history lacks, from the state in the event view.
+// lostOpening creates the opening transition that history lacks, from the event's state in the event view
 func (r *Reactor) lostOpening(p *model.Problem) *event.Transition {
 	t := event.Transition{Node: p.NodeID, Source: p.Source}
 	if s := r.opts.Routing.Present(p.NodeID, p.Source); s != nil {
@@ -147,8 +147,8 @@ func (r *Reactor) closeMissed(ctx context.Context, m *reconciliation) error {
 	return r.routeAndRecord(ctx, b, 0)
 }
 
-// lostClosing makes the closing transition that history lacks, from the present state of the check or other source.
-// The time of the closing is known only if the source is OK.
+// lostClosing creates the closing transition that history lacks, from the present state of the problem's check or
+// trigger. The time of the closing is known only if the source is OK.
 func (r *Reactor) lostClosing(p history.Problem, state *event.Transition) problemChange {
 	t := &event.Transition{Kind: event.ProblemClosed, Node: p.NodeID, Source: p.Source, Chunk: p.Chunk, Status: model.OK,
 		Received: r.now().UnixNano()}

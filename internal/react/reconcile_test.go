@@ -18,7 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// testView is an event view: the open problems by node, and the time since which other nodes are OK.
+// testView simulates an event view: it has the open problems by node, and the time since which other nodes are OK
 type testView struct {
 	mu      sync.Mutex
 	open    map[model.NodeID]*model.Problem
@@ -35,7 +35,7 @@ func (v *testView) openProblem(node model.NodeID, id string) {
 	v.open[node] = &model.Problem{ID: id, NodeID: node, Source: model.CheckSource(1001), Chunk: 3, Status: model.Critical, Severity: model.High, Opened: testTime, Output: "as it opened"}
 }
 
-// present returns the present state of a source as a transition.
+// present returns the present state of a check on a node as a transition
 func (v *testView) present(node model.NodeID, source model.Source) *event.Transition {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -59,7 +59,7 @@ func (v *testView) eachOpen(fn func(*model.Problem)) {
 	}
 }
 
-// compareProblems returns a setup function that compares history with this view's open problems.
+// compareProblems returns a function that makes a reactor compare its history with the open problems of this view
 func (v *testView) compareProblems(at uint64) func(*Reactor) {
 	return func(r *Reactor) { r.Compare(positionAt(at), v.eachOpen) }
 }
@@ -77,8 +77,8 @@ func decodeRequest(t *testing.T, p webhookRequest) *handler.Notification {
 	return n
 }
 
-// At its start the server notifies, once, of open problems that history lacks after the replay, and of problems whose end was
-// lost.
+// TestStartNotifiesProblemsMissingInHistory starts a server whose history lacks openings and closings of problems,
+// and expects one message about each
 func TestStartNotifiesProblemsMissingInHistory(t *testing.T) {
 	spec, got := newWebhook(t, nil)
 	s, n, v := openSQLite(t), newTestDirectory(map[string]*model.HandlerSpec{"pager": spec}), &testView{}
@@ -149,8 +149,8 @@ func TestStartNotifiesProblemsMissingInHistory(t *testing.T) {
 	}
 }
 
-// unrelatedTransition returns a transition of another node; when history has it, earlier lost transitions are
-// recorded too.
+// unrelatedTransition returns a transition of another node; once history has it, all earlier transitions are recorded
+// as well
 func unrelatedTransition(commit uint64) event.Transition {
 	t := statusTransition(1, commit, 0)
 	t.Node = 9999
@@ -250,8 +250,8 @@ func TestOlderHistoryNotifiesNobodyTwice(t *testing.T) {
 	}
 }
 
-// TestHeldProblemsAreNotMissing checks that a start does not treat a silenced or waiting problem as one whose opening
-// was lost.
+// TestHeldProblemsAreNotMissing starts with silenced and waiting problems in history, and expects none to be treated
+// as a lost opening
 func TestHeldProblemsAreNotMissing(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": onCallRoute(), "quiet": &model.SilenceSpec{Reason: "known"}})
 	p.openProblem("p1", 10, model.Critical, model.High)
@@ -266,8 +266,8 @@ func TestHeldProblemsAreNotMissing(t *testing.T) {
 	}
 }
 
-// TestLateProblemsOfAGroupAreCounted checks that a group's message states how many of its problems are notified late,
-// also after a restart.
+// TestLateProblemsOfAGroupAreCounted expects a message to state how many of its problems are reported late, also
+// after a restart
 func TestLateProblemsOfAGroupAreCounted(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	var sent []history.Delivery

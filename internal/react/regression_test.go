@@ -55,7 +55,8 @@ func TestHigherSeverityIsNotifiedOnce(t *testing.T) {
 	p.script(`expect mail opened p3; after 1m; status p3 critical high; after 0s; expect mail reminder p3`)
 }
 
-// TestDeletedRouteFinishesItsEscalations checks that the escalations of a deleted route end or move to another route.
+// TestDeletedRouteFinishesItsEscalations deletes a route and expects each problem on it to end there or to move to
+// another route
 func TestDeletedRouteFinishesItsEscalations(t *testing.T) {
 	both := func() map[string]model.Spec {
 		return map[string]model.Spec{"a": routeTo("pager", &model.Selector{}), "b": routeTo("chat", &model.Selector{})}
@@ -81,7 +82,8 @@ func TestDeletedRouteFinishesItsEscalations(t *testing.T) {
 	})
 }
 
-// A step that is added to a route whose steps were all sent is notified.
+// TestAddedRouteStepIsNotified adds a step to a route after all its steps were sent, and expects the new step's
+// handlers to be notified
 func TestAddedRouteStepIsNotified(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	p.script(`open p1 10; after 1h; expect pager opened p1`)
@@ -101,7 +103,7 @@ func TestEndsAreGroupedLikeOpenings(t *testing.T) {
 		left 0`)
 }
 
-// A problem that a silence dropped is never notified, whatever changes later.
+// TestDroppedProblemIsNeverNotified drops a problem's messages by a silence, and expects none after any later change
 func TestDroppedProblemIsNeverNotified(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": onCallRoute(),
 		"drop": &model.SilenceSpec{Drop: true, Until: model.Time{Time: testTime.Add(time.Minute)}, Reason: "a test"}})
@@ -109,7 +111,8 @@ func TestDroppedProblemIsNeverNotified(t *testing.T) {
 		close p1; expect pager withheld p1 (silenced by default/drop until it closed: a test)`)
 }
 
-// A silence without an end that was deleted while the server was down holds no problem.
+// TestSilenceDeletedWhileDownHoldsNoProblem deletes a silence without end while the server is down, and expects the
+// next start to send the held messages
 func TestSilenceDeletedWhileDownHoldsNoProblem(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": onCallRoute(), "forever": &model.SilenceSpec{Reason: "until somebody says so"}})
 	p.script(`open p1 10; after 1m`)
@@ -117,7 +120,8 @@ func TestSilenceDeletedWhileDownHoldsNoProblem(t *testing.T) {
 	p.script(`restart; after 0s; expect pager opened p1`)
 }
 
-// TestNewAcknowledgementReplacesTheEnd checks that a second acknowledgement replaces the end of the first.
+// TestNewAcknowledgementReplacesTheEnd acknowledges a problem twice, and expects the expiry of the second
+// acknowledgement to count
 func TestNewAcknowledgementReplacesTheEnd(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": onCallRoute()})
 	p.script(`open p1 10; after 1m; ack p1 ann; after 2h; expect pager opened p1 | pager acknowledged p1
@@ -137,8 +141,8 @@ func TestClockSetBackDelaysNoStep(t *testing.T) {
 	p.script(`after 20m; expect pager opened p1+p2`)
 }
 
-// TestUncomposableMessageHoldsNoOther checks that a message whose stored content is unreadable does not stop other
-// messages.
+// TestUncomposableMessageHoldsNoOther stores unreadable content for one message, and expects other messages to be
+// sent
 func TestUncomposableMessageHoldsNoOther(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": &model.RouteSpec{GroupBy: []string{"node", "check"}, Steps: []model.RouteStep{{To: []string{"pager"}}}}})
 	p.script(`open p1 10; open p2 11; after 1m; expect pager opened p1 | pager opened p2
@@ -172,7 +176,8 @@ func TestWithheldDeliveriesAreNotQueued(t *testing.T) {
 	}
 }
 
-// TestMessageWaitsForItsMark reserves a slot for a message before and after the mark of its transaction.
+// TestMessageWaitsForItsMark expects the outbox to refuse a message until the journal has noted the message's
+// transaction
 func TestMessageWaitsForItsMark(t *testing.T) {
 	o := newOutbox(&queue.Registry{}, func(history.HandlerRef) int { return 1 })
 	o.limit = 10
@@ -187,7 +192,8 @@ func TestMessageWaitsForItsMark(t *testing.T) {
 	}
 }
 
-// TestReturnedRouteKeepsItsEscalation checks that an escalation that one batch ends and then writes again is kept.
+// TestReturnedRouteKeepsItsEscalation ends an escalation and writes it again in one batch, and expects the database
+// to keep it
 func TestReturnedRouteKeepsItsEscalation(t *testing.T) {
 	e := &escalation{Escalation: history.Escalation{EscalationKey: history.EscalationKey{Problem: "p1", Route: "default/a"}}}
 	o := newDeliveryBatch(nil, testTime)
@@ -199,7 +205,8 @@ func TestReturnedRouteKeepsItsEscalation(t *testing.T) {
 	}
 }
 
-// A silence with untilResolved ends with the first problem that it silences, and with no other.
+// TestSilenceUntilResolvedEndsWithItsProblem expects a silence with untilResolved to end when the first problem that
+// it silences closes
 func TestSilenceUntilResolvedEndsWithItsProblem(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": onCallRoute(),
 		"known": &model.SilenceSpec{Selector: model.Selector{Targets: &model.Targets{Nodes: []string{"web01"}}}, UntilResolved: true, Reason: "known"}})

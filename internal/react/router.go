@@ -36,7 +36,7 @@ type sourceOnNode struct {
 	source model.Source
 }
 
-// escalation is a row of the table history_escalations and its index in the heap of due escalations.
+// escalation is the progress of one problem on one route, a row of the table history_escalations
 type escalation struct {
 	history.Escalation
 	route            *route.Route
@@ -48,7 +48,7 @@ type escalation struct {
 	previousSeverity model.Severity    // severity notified before Severity, until all steps were sent with Severity
 }
 
-// group holds the problems of one route with the same group key, which share messages.
+// group has the problems of one route that have equal values of its groupBy fields and so share messages
 type group struct {
 	lead    string
 	flush   time.Time // time of the group's next message; in the past: no message waits
@@ -56,7 +56,7 @@ type group struct {
 	members map[*escalation]bool
 }
 
-// groupKey identifies the escalations that share a message group, a rate or one step of either. Fields that do not
+// groupKey identifies problems that share messages, a rate limit, or one route step of either. Fields that do not
 // matter are zero. Problems of a shadow namespace share neither messages nor a rate with other problems.
 type groupKey struct {
 	route, group string
@@ -64,7 +64,7 @@ type groupKey struct {
 	step         int
 }
 
-// compare orders keys by route, group, shadow and step.
+// compare orders two keys by route, group, shadow and step
 func (k groupKey) compare(o groupKey) int {
 	return cmp.Or(cmp.Compare(k.route, o.route), cmp.Compare(k.group, o.group), compareBools(k.shadow)-compareBools(o.shadow), cmp.Compare(k.step, o.step))
 }
@@ -75,7 +75,7 @@ func (e *escalation) groupKey() groupKey { return groupKey{route: e.Route, group
 // rateKey returns the key of the rate limit that applies to the escalation.
 func (e *escalation) rateKey() groupKey { return groupKey{route: e.Route, shadow: e.Shadow} }
 
-// newRouter returns a router without escalations.
+// newRouter returns a router without escalations (problems on routes)
 func newRouter(o Options) *router {
 	return &router{
 		RoutingOptions: o.Routing, store: o.Store, names: o.Names, all: map[history.EscalationKey]*escalation{},
@@ -84,12 +84,14 @@ func newRouter(o Options) *router {
 	}
 }
 
-// mayHaveBeenSent reports whether a message due at a time may have been sent before a restore of history.
+// mayHaveBeenSent reports whether a message that was due at this time may have been sent before the history database
+// was restored
 func (r *router) mayHaveBeenSent(due time.Time) bool {
 	return !due.IsZero() && !due.After(r.unknownUntil)
 }
 
-// load reads the escalations, rates and open problems of the store.
+// load reads the router's state from the store: open problems, how far each problem has got on its routes
+// (escalations), and the counters of rate limits
 func (r *router) load(ctx context.Context) error {
 	rates, err := r.store.Rates(ctx)
 	if err != nil {
@@ -120,7 +122,8 @@ func (r *router) load(ctx context.Context) error {
 	}
 }
 
-// addEscalation adds an escalation to all indexes and to the heap of due escalations.
+// addEscalation adds an escalation (the progress of one problem on one route) to all indexes and to the heap of due
+// ones
 func (r *router) addEscalation(e *escalation) {
 	r.all[e.EscalationKey] = e
 	r.of[e.Problem] = append(r.of[e.Problem], e)
@@ -132,7 +135,7 @@ func (r *router) addEscalation(e *escalation) {
 	r.schedule(e)
 }
 
-// group returns the group of a key and creates a missing one.
+// group returns the group with this key, and creates it if it is missing
 func (r *router) group(key groupKey, lead string) *group {
 	if r.groups[key] == nil {
 		r.groups[key] = &group{lead: lead, members: map[*escalation]bool{}}
@@ -140,7 +143,8 @@ func (r *router) group(key groupKey, lead string) *group {
 	return r.groups[key]
 }
 
-// removeEscalation removes an escalation from all indexes and from the heap of due escalations.
+// removeEscalation removes an escalation (the progress of one problem on one route) from all indexes and from the
+// heap of due ones
 func (r *router) removeEscalation(e *escalation) {
 	delete(r.all, e.EscalationKey)
 	r.releaseDependency(e)
@@ -154,7 +158,7 @@ func (r *router) removeEscalation(e *escalation) {
 	}
 }
 
-// leaveGroup removes an escalation from its group.
+// leaveGroup removes an escalation from its message group
 func (r *router) leaveGroup(e *escalation) {
 	key := e.groupKey()
 	if g := r.groups[key]; g != nil {
@@ -164,7 +168,7 @@ func (r *router) leaveGroup(e *escalation) {
 	}
 }
 
-// apply applies a problem change to the routes: opening, closing, changed status or acknowledgement.
+// apply updates the routes of a problem after its opening, closing, change of status or acknowledgement
 func (r *router) apply(o *deliveryBatch, t *problemChange) error {
 	switch t.Kind {
 	case event.StatusChanged:
@@ -211,7 +215,7 @@ func (r *router) reevaluateAll(now time.Time) {
 	}
 }
 
-// reevaluate schedules a waiting escalation for now, unless its messages are to be dropped.
+// reevaluate makes a waiting escalation due now, unless its messages are to be dropped
 func (r *router) reevaluate(e *escalation, now time.Time) {
 	if e.Held != nil && !e.Held.Drop && e.Closing == nil {
 		e.Due = now
@@ -219,8 +223,8 @@ func (r *router) reevaluate(e *escalation, now time.Time) {
 	}
 }
 
-// statusChanged re-evaluates an open problem after a change of status, because holds and routes may match
-// differently.
+// statusChanged decides again about an open problem after its status changed, because other silences or routes may
+// match now
 func (r *router) statusChanged(o *deliveryBatch, t *event.Transition) {
 	if t.First || t.Status == model.OK {
 		return
@@ -239,7 +243,7 @@ func (r *router) statusChanged(o *deliveryBatch, t *event.Transition) {
 	}
 }
 
-// shiftTimes moves all due times back by as much as the clock was set back.
+// shiftTimes moves all due times back by the time that the clock was set back
 func (r *router) shiftTimes(o *deliveryBatch, by time.Duration) {
 	for _, e := range r.all {
 		for i, at := range e.Next {
@@ -267,7 +271,8 @@ func (r *router) shiftTimes(o *deliveryBatch, by time.Duration) {
 	}
 }
 
-// schedule puts an escalation into the heap at its next due time. An escalation without due time waits for a change.
+// schedule sorts an escalation into the heap by the time of its next message or decision. An escalation without due
+// time waits for a change.
 func (r *router) schedule(e *escalation) {
 	at := e.Due
 	if e.Closing == nil && e.Held == nil {
@@ -278,7 +283,7 @@ func (r *router) schedule(e *escalation) {
 	r.scheduleAt(e, at)
 }
 
-// scheduleAt puts an escalation into the heap of due escalations at a time; zero removes it.
+// scheduleAt sets the time at which an escalation is evaluated next; zero: never
 func (r *router) scheduleAt(e *escalation, at time.Time) {
 	if e.index >= 0 {
 		heap.Remove(&r.due, e.index)
@@ -288,7 +293,7 @@ func (r *router) scheduleAt(e *escalation, at time.Time) {
 	}
 }
 
-// nextDue returns the earliest due time of all escalations; zero: none is scheduled.
+// nextDue returns the earliest time at which an escalation must be evaluated; zero: none is scheduled
 func (r *router) nextDue() time.Time {
 	if len(r.due) == 0 {
 		return time.Time{}
@@ -296,7 +301,7 @@ func (r *router) nextDue() time.Time {
 	return r.due[0].at
 }
 
-// directRoute returns a route without a name for handlers that a check or namespace names.
+// directRoute returns an unnamed route to the handlers that a check or namespace names directly
 func directRoute(handlers []history.HandlerRef) *route.Route {
 	names := make([]route.Name, len(handlers))
 	for i, h := range handlers {
@@ -315,13 +320,13 @@ func (r *router) routeOf(e *escalation) *route.Route {
 	return found
 }
 
-// describeProblem returns a problem with labels, facts and groups of its node, for the conditions of routes and
-// silences.
+// describeProblem returns a problem with its node's labels, facts and groups, which conditions of routes and silences
+// read
 func (r *router) describeProblem(node model.NodeID, source model.Source, status model.Status, severity model.Severity) *route.Problem {
 	return route.Describe(r.names, node, source, status, severity)
 }
 
-// chooseRoutes returns the routes of a problem, and the problem in the form that routes match.
+// chooseRoutes returns the routes that apply to a problem, and the problem as the conditions of routes read it
 func (r *router) chooseRoutes(t *event.Transition, p *history.Problem) (*route.Problem, []*route.Route) {
 	m := r.describeProblem(t.Node, t.Source, p.Status, p.Severity)
 	namespace, _ := r.names.NamespaceName(t.Namespace)
@@ -329,7 +334,8 @@ func (r *router) chooseRoutes(t *event.Transition, p *history.Problem) (*route.P
 	return m, routes
 }
 
-// openEscalations starts an escalation of a problem on each of its routes that has none yet.
+// openEscalations starts an escalation (the progress of one problem on one route) on each route of the problem that
+// has none yet
 func (r *router) openEscalations(t *event.Transition, p *history.Problem, now time.Time) (list []*escalation) {
 	m, routes := r.chooseRoutes(t, p)
 	opened := p.Opened
@@ -356,7 +362,7 @@ func (r *router) openEscalations(t *event.Transition, p *history.Problem, now ti
 	return list
 }
 
-// escalationOf returns a new escalation of a problem on a route, which may be a route without a name.
+// escalationOf returns a new escalation of a problem on a route, which may be unnamed
 func escalationOf(problem string, to *route.Route) *escalation {
 	e := &escalation{index: -1, Escalation: history.Escalation{EscalationKey: history.EscalationKey{Problem: problem}}}
 	if to.Name != (route.Name{}) {
@@ -369,8 +375,9 @@ func escalationOf(problem string, to *route.Route) *escalation {
 	return e
 }
 
-// inShadow reports whether messages about a problem are recorded but not sent. A problem keeps the mode of its opening
-// until it closes, so that no handler gets a closing without an opening.
+// inShadow reports whether messages about a problem are only recorded, because its namespace has notifications:
+// shadow. A problem keeps the mode of its opening until it closes, so that no handler gets a closing without an
+// opening.
 func (r *router) inShadow(problem, namespace string) bool {
 	if of := r.of[problem]; len(of) > 0 {
 		return of[0].Shadow
@@ -389,15 +396,19 @@ func (r *router) nextGroupMessage(e *escalation, to *route.Route, now time.Time)
 	return g.flush
 }
 
-// dueHeap orders escalations by the time of their next evaluation, and equal times by problem and route, so that
-// decisions do not depend on the order in which problems arrive.
+// dueHeap is a heap of escalations, ordered by the time of their next evaluation, then by problem and route
 type dueHeap []*escalation
 
+// Len implements heap.Interface
 func (h dueHeap) Len() int { return len(h) }
+
+// Less implements heap.Interface: it orders escalations by time, then by problem and route
 func (h dueHeap) Less(i, j int) bool {
 	a, b := h[i], h[j]
 	return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.Problem, b.Problem), cmp.Compare(a.Route, b.Route)) < 0
 }
+
+// Swap implements heap.Interface: it swaps two escalations and updates their recorded indexes
 func (h dueHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i]; h[i].index, h[j].index = i, j }
 
 // Push implements heap.Interface.

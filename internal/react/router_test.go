@@ -18,7 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// routerScenario drives a router step by step, and collects its messages.
+// routerScenario runs a router step by step for a test, and collects the messages that it sends
 type routerScenario struct {
 	t             *testing.T
 	names         *testDirectory
@@ -36,7 +36,8 @@ type routerScenario struct {
 	incidents bool // describe messages by their incidents
 }
 
-// newRouterScenario returns a router on an SQLite store with these resources, for a script.
+// newRouterScenario returns a scenario with a router on an SQLite store and these declared routes, silences and
+// calendars
 func newRouterScenario(t *testing.T, resources map[string]model.Spec) *routerScenario {
 	p := &routerScenario{t: t, names: newTestDirectory(nil), table: route.NewTable(), store: openSQLite(t), now: testTime, open: map[string]*model.Problem{}}
 	for ref, spec := range resources {
@@ -91,7 +92,7 @@ func (p *routerScenario) applyTransition(kind event.TransitionKind, id string, c
 	p.recordBatch(func(o *deliveryBatch) error { return p.r.apply(o, of) })
 }
 
-// problemChange returns one transition of a problem for the router.
+// problemChange returns one change of a problem as input for the router
 func (p *routerScenario) problemChange(kind event.TransitionKind, id string, change func(*event.Transition)) *problemChange {
 	problem := *p.open[id]
 	t := &event.Transition{Kind: kind, Node: problem.NodeID, Source: problem.Source, Namespace: 1, Chunk: 3, Status: problem.Status, Severity: problem.Severity,
@@ -133,8 +134,8 @@ func (p *routerScenario) recordBatch(do func(*deliveryBatch) error) {
 	}
 }
 
-// script runs a text of steps such as "open p1 10; after 1m; ack p1 ann; expect pager opened p1". The rest of a line
-// behind # is a comment.
+// script runs steps that are separated by ; such as "open p1 10; after 1m; ack p1 ann; expect pager opened p1". The
+// rest of a line behind # is a comment.
 func (p *routerScenario) script(text string) {
 	p.t.Helper()
 	for line := range strings.Lines(text) {
@@ -236,7 +237,7 @@ func (p *routerScenario) closeProblem(id string) {
 	delete(p.open, id)
 }
 
-// acknowledge sets or (nil) removes the acknowledgement of a problem.
+// acknowledge sets the acknowledgement of a problem; nil removes it
 func (p *routerScenario) acknowledge(id string, ack *model.Ack) {
 	p.t.Helper()
 	p.open[id].Ack = ack
@@ -260,10 +261,10 @@ func (p *routerScenario) advance(d time.Duration) {
 	p.now = end
 }
 
-// describeIncidents makes expectMessages also compare incident ids.
+// describeIncidents makes expectMessages compare the incident ids of messages as well
 func (p *routerScenario) describeIncidents() { p.incidents = true }
 
-// describeIncident returns handler, kind and incident of a message, and the incident that it replaces.
+// describeIncident formats the handler, kind and incident id of a message, and the incident id that it replaces
 func (p *routerScenario) describeIncident(d *history.Delivery) string {
 	n, err := handler.Decode(d.Payload)
 	testenv.NoError(p.t, err)
@@ -308,7 +309,7 @@ func routeTo(to string, match *model.Selector) *model.RouteSpec {
 // routeName returns a name in the namespace default.
 func routeName(name string) route.Name { return route.Name{Namespace: "default", Name: name} }
 
-// onCallRoute returns a route that repeats its first step every hour and notifies the lead after 30 minutes.
+// onCallRoute returns a route that repeats its first step every hour and notifies the handler lead after 30 minutes
 func onCallRoute() *model.RouteSpec {
 	return &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}, Repeat: minutes(60)}, {To: []string{"lead"}, After: minutes(30)}}}
 }
@@ -345,7 +346,8 @@ func TestHandlersWithoutRouteAreNotifiedAtOnce(t *testing.T) {
 	p.script(`open p4 13; close p4; expect`)
 }
 
-// TestManySilentNodesAreHeld checks that during a mass outage no single node's keepalive is notified.
+// TestManySilentNodesAreHeld silences many nodes at once (a mass outage) and expects no message about the keepalive
+// of a single node
 func TestManySilentNodesAreHeld(t *testing.T) {
 	p := newRouterScenario(t, nil)
 	p.names.chunk.Handlers = []string{"mail"}
@@ -388,8 +390,8 @@ func TestSilencesHoldAndDropMessages(t *testing.T) {
 		close p3; after 10s; expect pager closed p3 | lead closed p3`)
 }
 
-// TestMutedProblemIsNotifiedAtTheEnd checks that a problem held by a mute or maintenance window is notified when the
-// hold ends, if it is still open.
+// TestMutedProblemIsNotifiedAtTheEnd opens a problem during a mute or maintenance window, and expects a message at
+// the window's end if the problem is still open
 func TestMutedProblemIsNotifiedAtTheEnd(t *testing.T) {
 	lunch := "13:00-14:00 Europe/Paris" // noon in UTC
 	muted := routeTo("pager", nil)
@@ -420,8 +422,8 @@ func TestAcknowledgementHoldsStepsAndRepeats(t *testing.T) {
 		expect lead acknowledged p1 | pager acknowledged p1 | lead closed p1 | pager closed p1`)
 }
 
-// TestChangedRouteKeepsElapsedTimes checks that the steps of a changed route are due by the time since the problem
-// opened.
+// TestChangedRouteKeepsElapsedTimes changes a route while a problem is open, and expects its steps to be due by the
+// time since the problem opened
 func TestChangedRouteKeepsElapsedTimes(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": onCallRoute()})
 	p.script(`open p1 10; after 1m; expect pager opened p1`)
@@ -432,8 +434,8 @@ func TestChangedRouteKeepsElapsedTimes(t *testing.T) {
 		left 0`)
 }
 
-// TestStormOfOneGroupIsOneMessage checks that many problems that open together in one group cause one message, and
-// one row each.
+// TestStormOfOneGroupIsOneMessage opens many problems of one group together and expects one message, and one row per
+// problem
 func TestStormOfOneGroupIsOneMessage(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": onCallRoute()})
 	const many = 2000
@@ -460,15 +462,16 @@ func TestStormOfOneGroupIsOneMessage(t *testing.T) {
 	}
 }
 
-// The acknowledgement of one problem does not acknowledge the others of its group.
+// TestAcknowledgedProblemLeavesItsGroupOpen acknowledges one problem and expects the other problems of its message
+// group to stay unacknowledged
 func TestAcknowledgedProblemLeavesItsGroupOpen(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	p.script(`open p1 10; open p2 11; after 1m; expect pager summary p1+p2
 		ack p1 ann; expect pager summary p1; ack p2 ann; expect pager acknowledged p1+p2  # now of all of it`)
 }
 
-// TestNewProblemInAnAcknowledgedGroupIsNotified checks that a new problem in a group with an acknowledged incident
-// opens a new incident.
+// TestNewProblemInAnAcknowledgedGroupIsNotified opens a problem in a group whose incident is acknowledged, and
+// expects a new incident for it
 func TestNewProblemInAnAcknowledgedGroupIsNotified(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	p.script(`open p1 10; open p2 11; after 1m; ack p1 ann; open p3 12; after 1m
@@ -489,8 +492,8 @@ func TestNewProblemInAnAcknowledgedGroupIsNotified(t *testing.T) {
 		ack p3 ann; after 1h; expect pager acknowledged p3 | pager opened p2`)
 }
 
-// TestAcknowledgedIncidentEndsWhenTheNextOpens checks that a closing problem ends its acknowledged incident while
-// another problem of its group opens.
+// TestAcknowledgedIncidentEndsWhenTheNextOpens closes an acknowledged problem while another of its group opens, and
+// expects the first incident to end
 func TestAcknowledgedIncidentEndsWhenTheNextOpens(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	p.script(`open p1 10; after 1m; ack p1 ann; expect pager opened p1 | pager acknowledged p1
@@ -507,7 +510,8 @@ func TestAlertmanagerGetsEachProblem(t *testing.T) {
 		close p1; close p2; after 1m; expect am closed p1 | am closed p2`)
 }
 
-// People read ten problems of a summary and the number of the others; programs get all of them.
+// TestSummaryListsTenProblems expects a summary for people to list ten problems and the number of the others, and one
+// for programs to list all
 func TestSummaryListsTenProblems(t *testing.T) {
 	var notes []*handler.Notification
 	for range 25 {
@@ -519,7 +523,8 @@ func TestSummaryListsTenProblems(t *testing.T) {
 	}
 }
 
-// A problem may end between its evaluation and its message: the message leaves, and the closing follows.
+// TestProblemThatEndsDuringItsMessage closes a problem while its message is composed: the message is sent, then one
+// about the closing
 func TestProblemThatEndsDuringItsMessage(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	present, looks := p.r.Present, 0

@@ -17,8 +17,8 @@ import (
 // the escalations that open problems lack on their present routes, so that no problem stays without notification because
 // it opened before its route.
 
-// RoutingChange describes a change of routes or handler lists: its author, and whether handlers are notified of
-// already open problems.
+// RoutingChange has the author of a change of routes or handler lists, and says whether handlers are notified of
+// already open problems
 type RoutingChange struct {
 	OnlyNew bool   // handlers are not notified of them
 	By      string // author of the change
@@ -34,13 +34,13 @@ type RoutedProblems struct {
 	At       time.Time // time of the message about the others; zero: there is none
 }
 
-// routingChanges serializes changes of the routing and passes each change to the goroutine of Run.
+// routingChanges lets only one change of routes run at a time, and passes each to the goroutine of Run
 type routingChanges struct {
 	sync.Mutex // held by the change under way, or by Run while it routes open problems without a request
 	requests   chan *rerouting
 }
 
-// rerouting is a request to Run to route one or all open problems again.
+// rerouting is a request to Run to determine the routes of one or all open problems again
 type rerouting struct {
 	RoutingChange
 	edits   *ReceiverEdits        // nil: unknown
@@ -95,9 +95,9 @@ func (c *routingChanges) await(ctx context.Context, table *route.Table, request 
 	}
 }
 
-// routeAfterChange routes the open problems again after a change of routes or handler lists. It also does so after
-// the start, and if routes or handler lists changed otherwise, unless a change is under way. finish must be called
-// when the batch is recorded.
+// routeAfterChange determines the routes of all open problems again, after routes or handler lists changed. It also
+// does so after the start, and if routes or handler lists changed otherwise, unless a change is under way. finish
+// must be called when the batch is recorded.
 func (r *Reactor) routeAfterChange(o *deliveryBatch) (finish func()) {
 	receivers := r.opts.Routing.Table.ReceiversVersion()
 	select {
@@ -121,8 +121,8 @@ func (r *Reactor) routeAfterChange(o *deliveryBatch) (finish func()) {
 	return func() {}
 }
 
-// routeOpenProblems starts missing escalations of open problems on their present routes, and notifies added handlers
-// of sent steps. The problems of one route become one group, so that one message tells all of them.
+// routeOpenProblems adds open problems to routes that newly match them, and notifies handlers that were added to
+// steps already sent. The problems of one route become one group, so that one message tells all of them.
 func (o *deliveryBatch) routeOpenProblems(c *rerouting) []RoutedProblems {
 	ids := []string{c.problem}
 	if c.problem == "" {
@@ -160,7 +160,7 @@ func (o *deliveryBatch) routeOpenProblems(c *rerouting) []RoutedProblems {
 	return out
 }
 
-// routeKey is equal for escalations of one route, or of one handler list.
+// routeKey returns a text that is equal for all escalations on the same route or the same handler list
 func (e *escalation) routeKey() string {
 	key := e.Route
 	for _, ref := range e.Direct {
@@ -248,7 +248,7 @@ func (e *escalation) notifiedStep(step route.Step) bool {
 	return !slices.ContainsFunc(step.To, func(name route.Name) bool { return e.notifiedHandler(history.HandlerRef(name)) == nil })
 }
 
-// addStepHandlers schedules sent steps of an escalation again if handlers were added to them since. false: there is
+// addStepHandlers makes sent steps of an escalation due again if handlers were added to these steps. false: there is
 // no such step.
 func (o *deliveryBatch) addStepHandlers(c *rerouting, e *escalation, to *route.Route) (added bool) {
 	if e.Route == "" {
@@ -331,8 +331,8 @@ func (o *deliveryBatch) holdUnnotified(t *problemChange) {
 	}
 }
 
-// notifyChangedProblem schedules the message about a problem that was open before its route existed, because its
-// status has changed.
+// notifyChangedProblem schedules the first message about a problem that was already open when its route was created,
+// because its status changed
 func (r *router) notifyChangedProblem(e *escalation, now time.Time) {
 	if e.Held != nil && e.Held.Kind == route.Earlier {
 		e.Held = nil
@@ -340,8 +340,8 @@ func (r *router) notifyChangedProblem(e *escalation, now time.Time) {
 	}
 }
 
-// receivers returns the check definition whose handlers, route and pipelines apply to a problem: the declared check,
-// or else the one that judged its result.
+// receivers returns the check definition whose handlers, route and pipelines apply to a problem: as declared now or,
+// if deleted, as at its last result
 func receivers(names Names, t *event.Transition) *model.CheckChunk {
 	if unit := names.SourceUnit(t.Source); unit != nil {
 		if c := unit.Chunk.Judgement(t.Source.Instance); c != nil {

@@ -23,8 +23,8 @@ func (p *routerScenario) routeOpen(c *rerouting) (taken []RoutedProblems) {
 	return taken
 }
 
-// TestNewRouteTakesOpenProblems checks that a new route sends one message about already open problems, or with
-// --only-new none.
+// TestNewRouteTakesOpenProblems creates a route while problems are open, and expects one message about them, or none
+// with --only-new
 func TestNewRouteTakesOpenProblems(t *testing.T) {
 	p := newRouterScenario(t, nil)
 	p.names.handlers = map[string]*model.HandlerSpec{"pager": {}}
@@ -61,7 +61,8 @@ func TestNewRouteTakesOpenProblems(t *testing.T) {
 	p.script(`after 1m; expect lead summary p1+p2+p3`)
 }
 
-// A preview of a change counts the open problems that routeOpen takes after it, and changes nothing.
+// TestPreviewOfRoutesCountsOpenProblems expects the preview of a routing change to count the same open problems as
+// the real change, and to change nothing
 func TestPreviewOfRoutesCountsOpenProblems(t *testing.T) {
 	p := newRouterScenario(t, nil)
 	p.names.handlers = map[string]*model.HandlerSpec{"pager": {}}

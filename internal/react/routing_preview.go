@@ -122,13 +122,13 @@ func (p *ReceiverEdits) receivers(m *route.Problem, t *event.Transition, c *mode
 	return &after
 }
 
-// previewNamespaces has the handlers of namespaces after a change.
+// previewNamespaces is a Names in which namespaces have the handlers that a previewed change gives them
 type previewNamespaces struct {
 	Names
 	changed map[string]*model.NamespaceSpec
 }
 
-// NamespaceHandlers lists the handlers of a namespace.
+// NamespaceHandlers returns the handlers that a namespace would have after the previewed change
 func (n previewNamespaces) NamespaceHandlers(namespace string) []string {
 	if spec := n.changed[namespace]; spec != nil {
 		return spec.Handlers

@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// SilenceEnd names a silence that ends because its problem closed, and the time of its end.
+// SilenceEnd has the name of a silence that ends because its problem closed, and the time of its end
 type SilenceEnd struct {
 	Silence route.Name
 	At      time.Time
@@ -66,8 +66,8 @@ func (r *Reactor) endSilences(ctx context.Context, ends []SilenceEnd) {
 	}
 }
 
-// dependencyHold returns the reason to wait because a check or node that the problem depends on fails, may fail or
-// has just recovered; nil: none.
+// dependencyHold returns the reason to hold messages because a check or node on which the problem depends fails or
+// has just recovered; nil: none
 func (r *router) dependencyHold(e *escalation, p *model.Problem, now time.Time) *route.Hold {
 	if r.Dependencies == nil {
 		return nil
@@ -110,8 +110,8 @@ func (r *router) dependencyHold(e *escalation, p *model.Problem, now time.Time) 
 	return settling
 }
 
-// twoIntervals returns twice the interval of the problem's check; within that time a new result shows whether the
-// problem continues.
+// twoIntervals returns twice the check's interval, the time within which a new result shows whether the problem
+// continues
 func (r *router) twoIntervals(p *model.Problem) time.Duration {
 	if c := r.names.Judgement(p.Chunk, p.Source.Instance); c != nil && c.Interval > 0 {
 		return 2 * c.Interval
@@ -119,7 +119,7 @@ func (r *router) twoIntervals(p *model.Problem) time.Duration {
 	return 2 * time.Minute // the check has a calendar instead of an interval
 }
 
-// waitForDependency registers an escalation for re-evaluation when its dependency's problem closes.
+// waitForDependency lets an escalation wait until the problem of the check or node on which it depends closes
 func (r *router) waitForDependency(e *escalation, dependency string) {
 	if e.dependency == dependency {
 		return
@@ -131,7 +131,7 @@ func (r *router) waitForDependency(e *escalation, dependency string) {
 	r.dependents[dependency][e] = true
 }
 
-// releaseDependency removes an escalation from the waiters for its dependency.
+// releaseDependency ends the waiting of an escalation for the problem on which it depends
 func (r *router) releaseDependency(e *escalation) {
 	if delete(r.dependents[e.dependency], e); len(r.dependents[e.dependency]) == 0 {
 		delete(r.dependents, e.dependency)
@@ -139,7 +139,7 @@ func (r *router) releaseDependency(e *escalation) {
 	e.dependency = ""
 }
 
-// dependencyImproved evaluates waiting escalations again when the check that they depend on is no longer critical.
+// dependencyImproved makes waiting escalations due again when the check on which they depend is no longer critical
 func (r *router) dependencyImproved(t *event.Transition, now time.Time) {
 	if t.Status >= model.Critical {
 		return
@@ -149,7 +149,7 @@ func (r *router) dependencyImproved(t *event.Transition, now time.Time) {
 	}
 }
 
-// dependencyClosed evaluates again the escalations that waited for a problem that has now closed.
+// dependencyClosed makes the escalations due again that waited for a problem which has now closed
 func (r *router) dependencyClosed(dependency string, now time.Time) {
 	for e := range r.dependents[dependency] {
 		r.releaseDependency(e)
@@ -176,8 +176,8 @@ func (o *deliveryBatch) countOpeningMessage(of groupKey, rate *model.RouteRate) 
 	return p.Sent <= rate.Messages
 }
 
-// holdRateExcess holds the escalations above the route's rate limit and returns the others. It holds the others until
-// the span of the rate ends, and then one message tells all of them.
+// holdRateExcess holds the escalations that exceed the route's rate limit, and returns the others. It holds the
+// others until the span of the rate ends, and then one message tells all of them.
 func (o *deliveryBatch) holdRateExcess(list []*escalation) []*escalation {
 	to := list[0].route
 	known := func(e *escalation) bool { return len(e.Notified) > 0 }
@@ -198,8 +198,8 @@ func (o *deliveryBatch) holdRateExcess(list []*escalation) []*escalation {
 	})
 }
 
-// rateHoldLasts reports whether the route's rate limit still delays an escalation, and schedules the escalation for
-// the end of that delay. Other problems may have begun the next span of the rate meanwhile.
+// rateHoldLasts reports whether the route's rate limit still holds an escalation, which is then scheduled for the end
+// of the hold. Other problems may have begun the next span of the rate meanwhile.
 func (r *router) rateHoldLasts(e *escalation, now time.Time) bool {
 	to := r.routeOf(e)
 	if !e.heldByRate() || !now.Before(e.Held.Until) || to == nil || to.Rate == nil {
@@ -210,8 +210,8 @@ func (r *router) rateHoldLasts(e *escalation, now time.Time) bool {
 	return true
 }
 
-// notifyRateExcess sends one message about all problems, open or closed, that the route's rate held. The open
-// problems become one group.
+// notifyRateExcess sends one message about all problems, open or closed, that the route's rate limit has held. The
+// open problems become one group.
 func (o *deliveryBatch) notifyRateExcess(list []*escalation, step int) error {
 	slices.SortFunc(list, func(a, b *escalation) int {
 		return cmp.Or(compareBools(a.Closing != nil)-compareBools(b.Closing != nil), cmp.Compare(a.Problem, b.Problem))
@@ -227,7 +227,7 @@ func (o *deliveryBatch) notifyRateExcess(list []*escalation, step int) error {
 	return o.notify(list, step, why)
 }
 
-// regroup moves an escalation to another group.
+// regroup moves an escalation to another message group
 func (r *router) regroup(e *escalation, name, lead string) {
 	r.leaveGroup(e)
 	e.Group, e.Lead = name, lead

@@ -61,8 +61,8 @@ func TestRateLimitsOpeningsOnly(t *testing.T) {
 		after 1h; expect pager opened p3`)
 }
 
-// TestRateExcessIsNotDelayedByTheNextHour checks that a problem that opens just after the full hour does not delay
-// the held problems by another hour.
+// TestRateExcessIsNotDelayedByTheNextHour opens a problem just after a rate limit's hour, and expects the held
+// problems not to wait another hour
 func TestRateExcessIsNotDelayedByTheNextHour(t *testing.T) {
 	for _, restarts := range []bool{false, true} {
 		p := newRouterScenario(t, map[string]model.Spec{"default": limitedRoute()})
@@ -110,7 +110,8 @@ func TestRateExcessStatesItsReason(t *testing.T) {
 	}
 }
 
-// The count of a rate survives a restart, also if the counted problems have ended.
+// TestRateSurvivesRestart expects the count of a route's rate limit to survive a restart, even if the counted
+// problems have closed
 func TestRateSurvivesRestart(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": limitedRoute()})
 	p.script(`open p1 10; close p1; expect pager opened p1 | pager closed p1
@@ -118,7 +119,7 @@ func TestRateSurvivesRestart(t *testing.T) {
 		after 51m; expect pager opened p3; restart; open p4 13; open p5 14; expect pager opened p4  # p3 was the first of this hour`)
 }
 
-// dependOn makes all other nodes depend on one node, whose failure is detected within a minute.
+// dependOn makes all other nodes depend on one node, whose failure would be detected within a minute
 func (p *routerScenario) dependOn(front model.NodeID) {
 	p.dependencies = func(node model.NodeID, source model.Source) []route.Dependency {
 		if node == front {

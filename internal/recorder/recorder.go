@@ -19,8 +19,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Recorder appends records of the server, not of agents, to the journal. Set its fields before the first use; after
-// that the Recorder is safe for concurrent use.
+// Recorder appends records of the server itself (not of agents) to the journal. Set its fields before the first use;
+// after that the Recorder is safe for concurrent use.
 type Recorder struct {
 	Journal interface {
 		Append(ctx context.Context, entries ...journal.Entry) error
@@ -43,7 +43,7 @@ type Result struct {
 	Output string
 }
 
-// commitWaiter receives the outcome of the commit that contains its entry.
+// commitWaiter is a channel on which the journal reports the position or error of one entry's commit
 type commitWaiter chan commitOutcome
 
 // commitOutcome is the journal position of a commit, or its error.
@@ -52,12 +52,12 @@ type commitOutcome struct {
 	err error
 }
 
-// Committed implements journal.Waiter: it passes the commit's outcome to wait.
+// Committed implements journal.Waiter: it passes the position or error of the commit to wait
 func (w commitWaiter) Committed(_ uint64, at journal.Position, err error) {
 	w <- commitOutcome{at, err}
 }
 
-// wait waits for the commit, or for the end of ctx.
+// wait waits until the journal reports the commit or ctx ends
 func (w commitWaiter) wait(ctx context.Context) (journal.Position, error) {
 	select {
 	case o := <-w:
@@ -70,7 +70,7 @@ func (w commitWaiter) wait(ctx context.Context) (journal.Position, error) {
 	}
 }
 
-// Append writes one record to the journal and returns when the record is durable and the view has applied it.
+// Append writes one record to the journal and returns when the record is durable and the event view has applied it
 func (r *Recorder) Append(ctx context.Context, section journal.Section, record *wire.Record) error {
 	w := make(commitWaiter, 1)
 	if err := r.append(ctx, journal.Entry{Section: section, Data: wire.AppendRecord(nil, record), Waiter: w}); err != nil {
@@ -83,7 +83,7 @@ func (r *Recorder) Append(ctx context.Context, section journal.Section, record *
 	return r.Applied(ctx, at)
 }
 
-// append appends entries to the journal and waits until the view has applied them.
+// append appends entries to the journal and waits until the event view has applied them
 func (r *Recorder) append(ctx context.Context, entries ...journal.Entry) error {
 	if err := r.Journal.Append(ctx, entries...); err != nil {
 		return fmt.Errorf("append to the journal: %w", err)
@@ -91,8 +91,8 @@ func (r *Recorder) append(ctx context.Context, entries ...journal.Entry) error {
 	return nil
 }
 
-// section returns the journal section of a node's partition, or the section for all partitions if the node was
-// deleted.
+// section returns the journal section (partition number) of a node, or the section for all partitions if the node was
+// deleted
 func (r *Recorder) section(node model.NodeID) journal.Section {
 	if node == model.ServerNode {
 		return 0
@@ -103,12 +103,12 @@ func (r *Recorder) section(node model.NodeID) journal.Section {
 	return journal.All
 }
 
-// RecordServerResult journals a result of a built-in check about the server itself.
+// RecordServerResult appends a result of a built-in check about the server itself to the journal
 func (r *Recorder) RecordServerResult(ctx context.Context, check model.CheckID, status model.Status, output string) error {
 	return r.RecordNodeResult(ctx, model.ServerNode, check, status, output)
 }
 
-// RecordNodeResult journals a result of a built-in check about a node.
+// RecordNodeResult appends a result of a built-in check about a node to the journal
 func (r *Recorder) RecordNodeResult(ctx context.Context, node model.NodeID, check model.CheckID, status model.Status, output string) error {
 	return r.Append(ctx, r.section(node), &wire.Record{
 		Kind: wire.RecordServerResult, Node: node,
@@ -116,7 +116,8 @@ func (r *Recorder) RecordNodeResult(ctx context.Context, node model.NodeID, chec
 	})
 }
 
-// RecordResults journals results in their order by one call of Journal.Append. durable waits until they are durable.
+// RecordResults appends several results to the journal in order, by one call of Journal.Append. durable waits until
+// they are durable.
 func (r *Recorder) RecordResults(ctx context.Context, results []Result) (durable func(context.Context) error, err error) {
 	entries := make([]journal.Entry, len(results))
 	for i, x := range results {
@@ -135,8 +136,8 @@ func (r *Recorder) RecordResults(ctx context.Context, results []Result) (durable
 	return func(ctx context.Context) error { _, err := w.wait(ctx); return err }, nil
 }
 
-// RecordVerdicts journals verdicts of triggers, each in the section of a partition, and returns when they are durable. After
-// an error none of them is in the journal.
+// RecordVerdicts appends verdicts (changed states of triggers) to the journal and returns when they are durable.
+// After an error none of them is in the journal.
 func (r *Recorder) RecordVerdicts(ctx context.Context, list []metric.Verdict, partitions []model.Partition) error {
 	entries := make([]journal.Entry, len(list))
 	for i := range list {
@@ -151,8 +152,8 @@ func (r *Recorder) RecordVerdicts(ctx context.Context, list []metric.Verdict, pa
 	return err
 }
 
-// Forget journals that results of some checks or nodes are no longer expected, so that views remove their states. The
-// planner calls it before a change is in force. After an error the next start writes the missing marks.
+// Forget records in the journal that checks or nodes were removed, so that views of the journal delete their states.
+// The planner calls it before a change is in force. After an error the next start writes the missing marks.
 func (r *Recorder) Forget(list []plan.Removal) {
 	for part := range slices.Chunk(list, maxMarks) {
 		entries := make([]journal.Entry, len(part))
@@ -173,19 +174,19 @@ func (r *Recorder) Forget(list []plan.Removal) {
 	}
 }
 
-// RecordStart journals that the server receives results again; deadlines are counted from that moment.
+// RecordStart records in the journal that the server receives results again, because deadlines count from that moment
 func (r *Recorder) RecordStart(ctx context.Context) error {
 	return r.Append(ctx, journal.All, &wire.Record{Kind: wire.RecordStarted})
 }
 
-// RecordIntent journals the intent revision and database ids.
+// RecordIntent records the revision and the highest id of the declared resources in the journal
 func (r *Recorder) RecordIntent(ctx context.Context, mark wire.IntentMark) error {
 	return r.Append(ctx, journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: &mark})
 }
 
-// MarkIntent journals the intent revision and database ids whenever they change; it looks for changes once a second.
-// So a start after a crash knows from which revision on it must look for results to forget, and which stores belong
-// to the journal.
+// MarkIntent records the revision and the highest id of the declared resources in the journal whenever they change,
+// checked once a second. So a start after a crash knows from which revision on it must look for results to forget,
+// and which stores belong to the journal.
 func (r *Recorder) MarkIntent(ctx context.Context, mark func() wire.IntentMark) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()

@@ -12,8 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// BenchmarkCatchUp measures computing all transitions of a journal again, for all partitions together and one by one.
-// Recording the transitions costs nothing in this benchmark.
+// BenchmarkCatchUp measures computing all transitions (changes of events) of a journal again, for all partitions
+// together and one by one. Recording the transitions costs nothing in this benchmark.
 func BenchmarkCatchUp(b *testing.B) {
 	fs := memfs.New()
 	f := &testFleet{rng: rand.New(rand.NewPCG(1, 1)), clock: &manualClock{}, output: 100}
@@ -56,13 +56,13 @@ func BenchmarkCatchUp(b *testing.B) {
 	}
 }
 
-// partitionCommit is a commit reduced to the entries of one partition.
+// partitionCommit is a journal commit of which only the entries of one partition are visible
 type partitionCommit struct {
 	journal.Commit
 	section journal.Section
 }
 
-// Sections implements journal.Commit with one partition's section and the section All.
+// Sections implements journal.Commit: it returns the partition's section and the section All
 func (c partitionCommit) Sections() (list []journal.Section) {
 	for _, s := range c.Commit.Sections() {
 		if s == c.section || s == journal.All {

@@ -28,7 +28,7 @@ func testChunk(id model.ChunkID) *model.CheckChunk {
 	return c
 }
 
-// shardOptions returns the shard settings of the live view and the second view.
+// shardOptions returns the settings of a shard, the same for the live event view and for the second one
 func shardOptions() shard.Options {
 	return shard.Options{Chunks: func(id model.ChunkID) *model.Chunk { return testChunk(id).Seal() }, Grace: 2 * time.Second, BacklogWait: 5 * time.Second, KeepaliveTimeout: 5 * time.Second}
 }
@@ -44,7 +44,7 @@ func (h *manualClock) Wall() int64 {
 // Mono returns the monotonic time that the test has set.
 func (h *manualClock) Mono() time.Duration { return time.Duration(h.ns.Load()) }
 
-// journalLife is a test journal with its snapshots during one run of a server.
+// journalLife has a test journal and its snapshots, as one run of a server uses them
 type journalLife struct {
 	*Source
 	log   *journal.Log
@@ -59,7 +59,8 @@ func openJournalLife(t testing.TB, fs disk.FS, o journal.Options) *journalLife {
 	return &journalLife{log: log, store: store, Source: &Source{Journal: log, Snapshots: store, Live: event.New(shard.New(shardOptions()), event.Options{}), Options: shardOptions, Parallel: 2}}
 }
 
-// save saves a snapshot of every partition; history must have recorded all their transitions.
+// save saves a snapshot of every partition, and fails the test if history has not yet recorded a partition's
+// transitions.
 func (l *journalLife) save(t testing.TB, recorded uint64) {
 	t.Helper()
 	for i := range model.Partitions {
@@ -86,7 +87,7 @@ func (l *journalLife) cut(t testing.TB) {
 	}
 }
 
-// copiedCommit is a copy of a commit, which stays valid after the view has applied the commit.
+// copiedCommit is a copy of a journal commit, for use after the original's buffers are reused.
 type copiedCommit struct {
 	journal.Commit // nil: the fields below hold the whole commit
 	at             journal.Position
@@ -96,7 +97,7 @@ type copiedCommit struct {
 	entries        map[journal.Section][][]byte
 }
 
-// copyCommit returns a copy of a commit with all entries.
+// copyCommit returns a copy of a journal commit with all its entries.
 func copyCommit(t testing.TB, c journal.Commit) *copiedCommit {
 	out := &copiedCommit{at: c.Position(), received: c.Received(), listening: c.Listening(), entries: map[journal.Section][][]byte{}}
 	for _, s := range c.Sections() {
@@ -111,19 +112,20 @@ func copyCommit(t testing.TB, c journal.Commit) *copiedCommit {
 	return out
 }
 
-// Position implements journal.Commit.
+// Position implements journal.Commit: it returns the commit's position in the journal.
 func (c *copiedCommit) Position() journal.Position { return c.at }
 
-// Received implements journal.Commit.
+// Received implements journal.Commit: it returns the time at which the server received the entries.
 func (c *copiedCommit) Received() int64 { return c.received }
 
-// Listening implements journal.Commit.
+// Listening implements journal.Commit: it returns the listening time (time in which the server could hear its agents)
+// of the commit.
 func (c *copiedCommit) Listening() time.Duration { return c.listening }
 
-// Sections implements journal.Commit.
+// Sections implements journal.Commit: it returns the partitions that have entries in the commit.
 func (c *copiedCommit) Sections() []journal.Section { return c.sections }
 
-// Entries implements journal.Commit: it calls fn with each entry of a section.
+// Entries implements journal.Commit: it calls fn with each entry of a section (one section per partition of nodes).
 func (c *copiedCommit) Entries(s journal.Section, fn func([]byte) error) error {
 	for _, data := range c.entries[s] {
 		if err := fn(data); err != nil {
@@ -133,7 +135,7 @@ func (c *copiedCommit) Entries(s journal.Section, fn func([]byte) error) error {
 	return nil
 }
 
-// onlyPartition returns the commit reduced to one partition.
+// onlyPartition returns the commit with only the entries of one partition.
 func (c *copiedCommit) onlyPartition(p model.Partition) *copiedCommit {
 	out := *c
 	out.sections = nil
@@ -148,8 +150,8 @@ func (c *copiedCommit) onlyPartition(p model.Partition) *copiedCommit {
 // used holds the partitions of the test nodes, see section.
 const used, apart = 7, 37
 
-// rederiveEachPartition returns the transitions of each partition, computed by one view per partition from all
-// commits.
+// rederiveEachPartition computes the transitions of each partition from all commits, with a separate event view per
+// partition.
 func rederiveEachPartition(t testing.TB, all []*copiedCommit) (out [model.Partitions][]event.Transition) {
 	t.Helper()
 	for i := range used {
@@ -168,13 +170,13 @@ func rederiveEachPartition(t testing.TB, all []*copiedCommit) (out [model.Partit
 	return out
 }
 
-// transitionKey returns a text with all fields of a transition that history records.
+// transitionKey formats all fields of a transition that history records as text, to compare transitions.
 func transitionKey(t *event.Transition) string {
 	problem, _ := json.Marshal(t.Problem)
 	return fmt.Sprint(t.At, t.Index, t.Partition, t.Kind, t.Node, t.Namespace, t.Source, t.Chunk, t.Status, t.Previous, t.First, t.Severity, t.Received, t.Executed, t.Output, t.Count, t.Expired, string(problem))
 }
 
-// testFleet makes the journal entries of a dozen nodes in seven partitions.
+// testFleet generates journal entries of a dozen nodes in seven partitions (shares of the fleet).
 type testFleet struct {
 	rng    *rand.Rand
 	clock  *manualClock
@@ -182,7 +184,7 @@ type testFleet struct {
 	number [13]uint64
 }
 
-// section returns the journal section of a node's partition.
+// section returns the section of a journal commit for the node's partition.
 func (f *testFleet) section(node model.NodeID) journal.Section {
 	return journal.Section(node % used * apart)
 }

@@ -25,58 +25,58 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// testNames is the directory of the test fleet; no check has a handler.
+// testNames implements react.Names for the nodes and checks of testFleet; no check has a handler.
 type testNames struct{}
 
-// NodeName implements react.Names: a node's name contains its id.
+// NodeName implements react.Names: it returns a name that contains the node's id.
 func (testNames) NodeName(id model.NodeID) (string, string, bool) {
 	return "default", fmt.Sprint("node-", id), true
 }
 
-// NodeLabels implements react.Names without labels.
+// NodeLabels implements react.Names and returns no labels.
 func (testNames) NodeLabels(model.NodeID) map[string]string { return nil }
 
-// NodeFacts implements react.Names without facts.
+// NodeFacts implements react.Names and returns no facts.
 func (testNames) NodeFacts(model.NodeID) map[string]string { return nil }
 
-// NodeGroups implements react.Names without groups.
+// NodeGroups implements react.Names and returns no groups.
 func (testNames) NodeGroups(model.NodeID) []string { return nil }
 
-// NodeProperties implements react.Names without properties.
+// NodeProperties implements react.Names and returns no properties.
 func (testNames) NodeProperties(model.NodeID) model.PropertyValues {
 	return func(string) ([]byte, string, bool) { return nil, "", false }
 }
 
-// SourceName implements react.Names with placeholder names.
+// SourceName implements react.Names and returns placeholder names.
 func (testNames) SourceName(s model.Source) (string, string, bool) {
 	return "default", s.PlaceholderName(), true
 }
 
-// NamespaceName implements react.Names: every namespace is default.
+// NamespaceName implements react.Names: it returns the name default for every namespace.
 func (testNames) NamespaceName(model.NamespaceID) (string, bool) { return "default", true }
 
-// NamespaceHandlers implements react.Names without handlers.
+// NamespaceHandlers implements react.Names and returns no handlers.
 func (testNames) NamespaceHandlers(string) []string { return nil }
 
-// Handler implements react.Names without handlers.
+// Handler implements react.Names and returns no handler.
 func (testNames) Handler(string, string) (*model.HandlerSpec, bool) { return nil, false }
 
-// Judgement implements react.Names by testChunk.
+// Judgement implements react.Names: it returns the compiled check of a chunk id, from testChunk.
 func (testNames) Judgement(id model.ChunkID, _ string) *model.CheckChunk { return testChunk(id) }
 
-// SourceUnit implements react.Names and returns nil: no check is declared.
+// SourceUnit implements react.Names and returns nil: no test check has a declaration.
 func (testNames) SourceUnit(model.Source) *directory.Unit { return nil }
 
-// Keepalive implements react.Names without keepalive handlers.
+// Keepalive implements react.Names and returns no keepalive check.
 func (testNames) Keepalive(model.NodeID) *model.CheckChunk { return nil }
 
-// failingStore is a history store on SQLite that fails while it is down.
+// failingStore is a history store on SQLite whose writes fail while the test sets it down.
 type failingStore struct {
 	history.Store
 	down atomic.Bool
 }
 
-// Record fails while the store is down.
+// Record records a batch in history, or fails while the test has set the store down.
 func (s *failingStore) Record(ctx context.Context, b history.Batch) error {
 	if s.down.Load() {
 		return errors.New("the disk of the database is away")
@@ -84,7 +84,8 @@ func (s *failingStore) Record(ctx context.Context, b history.Batch) error {
 	return s.Store.Record(ctx, b)
 }
 
-// testServer connects a journal, an event view, a reactor and history, with a small journal and a small queue.
+// testServer connects a journal, an event view, a reactor and a history store, with limits so small that history
+// falls behind.
 type testServer struct {
 	*journalLife
 	reactor  *react.Reactor
@@ -92,7 +93,8 @@ type testServer struct {
 	expected []event.Transition // transitions of a view that never falls behind
 }
 
-// newTestServer starts a test server; budget limits its journal and queued its queue of transitions, in bytes.
+// newTestServer starts a test server; the parameter budget limits its journal, and queued its queue of transitions,
+// both in bytes.
 func newTestServer(t *testing.T, budget, queued int64) *testServer {
 	t.Helper()
 	db := testenv.Value(history.Open(t.Context(), filepath.Join(t.TempDir(), "history.db"), history.SizeLimit{}))(t)
@@ -150,7 +152,8 @@ func newTestServer(t *testing.T, budget, queued int64) *testServer {
 	return s
 }
 
-// requireEqualHistory fails the test unless history equals the transitions of a view that never fell behind.
+// requireEqualHistory fails the test unless history holds the same transitions as an event view that never fell
+// behind.
 func (s *testServer) requireEqualHistory(t *testing.T) {
 	t.Helper()
 	entries := testenv.Value(s.history.Entries(t.Context(), history.EntryQuery{Limit: 1 << 20}))(t)

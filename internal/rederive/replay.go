@@ -25,8 +25,8 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
 )
 
-// Pass is one replay of the journal through a second event view, to compute transitions again. Only one goroutine
-// uses it.
+// Pass is one replay of the journal through a second event view, which computes transitions again that history has
+// missed. Only one goroutine uses it.
 type Pass struct {
 	source  *Source
 	view    *event.View
@@ -96,8 +96,8 @@ type Snapshots interface {
 	Restore(parallel int, fn func(p model.Partition, at journal.Position, body []byte) error) (from journal.Position, restored int, err error)
 }
 
-// Source starts replays of the journal, and returns the event view of which snapshots are to be saved. It is safe for
-// concurrent use.
+// Source starts replays of the journal through a second event view, and chooses the view whose state goes into
+// snapshots. It is safe for concurrent use.
 type Source struct {
 	Journal   Journal
 	Snapshots Snapshots
@@ -112,7 +112,8 @@ type Source struct {
 	pass *Pass // the pass in progress; nil: none
 }
 
-// Snapshot appends the state of a partition: from the view of the running replay if one runs, else from the live view.
+// Snapshot appends the encoded state of a partition to dst: from the view of the running replay if one runs, else
+// from the live view.
 func (s *Source) Snapshot(p model.Partition, dst []byte) (body []byte, at journal.Position) {
 	if pass := s.currentPass(); pass != nil && pass.ready.Load() {
 		return pass.view.Snapshot(p, dst)
@@ -120,13 +121,14 @@ func (s *Source) Snapshot(p model.Partition, dst []byte) (body []byte, at journa
 	return s.Live.Snapshot(p, dst)
 }
 
-// Revision returns the intent revision in force in the live view.
+// Revision returns the revision of the declared resources (intent) that the live view applies.
 func (s *Source) Revision() int64 { return s.Live.Revision() }
 
 // Underway reports whether a replay of the journal runs.
 func (s *Source) Underway() bool { return s.currentPass() != nil }
 
-// Consumers returns the running replay as a consumer of the journal with its position.
+// Consumers returns the running replay as a journal consumer, so that the journal keeps the segments that the replay
+// still needs.
 func (s *Source) Consumers() []journal.Consumer {
 	if pass := s.currentPass(); pass != nil {
 		return []journal.Consumer{{Name: "rederive", At: pass.At()}}

@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestOnePassEqualsViewsOfEachPartition checks with random journals, crashes and snapshots that history receives the
-// transitions of each partition in order, each once, as a view of that partition alone computes them.
+// TestOnePassEqualsViewsOfEachPartition compares history after replays with one view per partition, under random
+// crashes: each transition arrives once and in order.
 func TestOnePassEqualsViewsOfEachPartition(t *testing.T) {
 	seeds := 10
 	if testing.Short() {

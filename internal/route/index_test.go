@@ -17,7 +17,7 @@ func drawOne[T any](t *rapid.T, label string, from ...T) T {
 	return rapid.SampledFrom(from).Draw(t, label)
 }
 
-// drawProblem returns a random problem.
+// drawProblem returns a random problem for a property test.
 func drawProblem(t *rapid.T) *Problem {
 	ns := drawOne(t, "namespace", "default", "team", "shared")
 	m := &Problem{
@@ -34,7 +34,7 @@ func drawProblem(t *rapid.T) *Problem {
 	return m
 }
 
-// drawTargets returns random targets; inner allows an except.
+// drawTargets returns random targets (nodes, groups, a condition); inner allows an except clause.
 func drawTargets(t *rapid.T, inner bool) *model.Targets {
 	x := &model.Targets{}
 	for _, n := range []string{"a", "b"} {
@@ -55,7 +55,7 @@ func drawTargets(t *rapid.T, inner bool) *model.Targets {
 	return x
 }
 
-// drawSelector returns a random selector.
+// drawSelector returns a random selector for a property test.
 func drawSelector(t *rapid.T) *model.Selector {
 	s := &model.Selector{Severity: drawOne(t, "from severity", "", "", "high")}
 	if rapid.Bool().Draw(t, "targets") {
@@ -134,7 +134,7 @@ var selectors = map[string]func(i int) *model.Selector{
 	},
 }
 
-// BenchmarkFind measures finding selectors with many that do not match, which must not slow the search.
+// BenchmarkFind measures the search for matching selectors among up to 100,000 selectors that do not match.
 func BenchmarkFind(b *testing.B) {
 	m := &Problem{Node: Name{"default", "node77"}, Source: Source{Name: Name{"default", "disk"}}, Labels: map[string]string{"env": "prod", "team": "team77"},
 		Groups: []Name{{"default", "all"}, {"shared", "all"}, {"default", "group77"}}, Status: model.Critical, Severity: model.High}

@@ -13,9 +13,10 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// Name is a namespace and a name in it.
+// Name is the qualified name of a resource: its namespace and its name there.
 type Name struct{ Namespace, Name string }
 
+// String returns NAMESPACE/NAME.
 func (n Name) String() string { return n.Namespace + "/" + n.Name }
 
 // compare orders names by namespace, then name.
@@ -23,15 +24,15 @@ func (n Name) compare(other Name) int {
 	return cmp.Or(cmp.Compare(n.Namespace, other.Namespace), cmp.Compare(n.Name, other.Name))
 }
 
-// Source names the source of a problem.
+// Source names the check, or other rule, that a problem comes from, with its instance.
 type Source struct {
 	Kind     model.SourceKind
 	Name     Name // in the node's namespace, or shared
 	Instance string
 }
 
-// Problem is a problem as the conditions of routes, silences and windows read it. Only one goroutine may use it,
-// because conditions cache their results in it.
+// Problem is a problem with the fields that the conditions of routes, silences and windows can read. Only one
+// goroutine may use it, because conditions cache their results in it.
 type Problem struct {
 	Node     Name
 	Groups   []Name // groups of the node
@@ -59,7 +60,7 @@ func (p *Problem) satisfiesCondition(c *where.Condition) bool {
 	return holds
 }
 
-// conditionNode returns the problem's node as CEL conditions read it.
+// conditionNode returns the problem's node as a value for CEL conditions.
 func (p *Problem) conditionNode() *where.Node {
 	if p.node == nil {
 		p.node = where.NewNode()
@@ -97,7 +98,7 @@ func (p *Problem) hasCheck(check string) bool {
 
 var _ interpreter.Activation = (*Problem)(nil)
 
-// ResolveName implements interpreter.Activation, for the conditions of selectors.
+// ResolveName implements interpreter.Activation: it returns the value of a variable in a selector's CEL condition.
 func (p *Problem) ResolveName(name string) (any, bool) {
 	switch name {
 	case "source.kind":
@@ -114,10 +115,10 @@ func (p *Problem) ResolveName(name string) (any, bool) {
 	return p.conditionNode().ResolveName(name)
 }
 
-// Parent implements interpreter.Activation.
+// Parent implements interpreter.Activation and returns nil: a problem has no outer scope.
 func (p *Problem) Parent() interpreter.Activation { return nil }
 
-// Directory names nodes and sources of problems, and describes nodes.
+// Directory looks up the names of nodes and of problem sources, and the labels, facts and groups of nodes.
 type Directory interface {
 	NodeName(id model.NodeID) (namespace, name string, ok bool)
 	NodeLabels(id model.NodeID) map[string]string
@@ -127,7 +128,8 @@ type Directory interface {
 	SourceName(s model.Source) (namespace, name string, ok bool)
 }
 
-// Describe returns a problem of a source on a node, with the node's present labels, facts and groups.
+// Describe returns a Problem for a source (such as a check) on a node, with the node's present labels, facts and
+// groups.
 func Describe(d Directory, node model.NodeID, source model.Source, status model.Status, severity model.Severity) *Problem {
 	p := &Problem{Status: status, Severity: severity, Labels: d.NodeLabels(node), Facts: d.NodeFacts(node)}
 	p.Node.Namespace, p.Node.Name, _ = d.NodeName(node)
@@ -157,7 +159,7 @@ var problemConditions = where.Language{
 	},
 }
 
-// CheckCondition returns the error of a selector's CEL condition (`where`), or nil.
+// CheckCondition compiles a selector's CEL condition (`where`) and returns its error, or nil.
 func CheckCondition(expr string) error {
 	_, err := problemConditions.Compile(expr)
 	return err
@@ -178,7 +180,7 @@ type Dependency struct {
 	Settle time.Duration // the longest time until a failure of the check is detected
 }
 
-// Hold returns the reason why messages about a problem wait while this dependency fails.
+// Hold returns a hold, the reason why messages about a dependent problem wait while this dependency fails.
 func (m *Dependency) Hold(reason string, until time.Time) *Hold {
 	h := &Hold{Kind: Dependent, By: m.Name, Reason: reason, Until: until}
 	if m.Behind {
@@ -187,8 +189,8 @@ func (m *Dependency) Hold(reason string, until time.Time) *Hold {
 	return h
 }
 
-// DependencyHold returns the reason to hold a problem's messages because of the first dependency that is CRITICAL or
-// UNKNOWN, and that problem; nil: none. problem returns the open problem of an event with its present status.
+// DependencyHold returns a hold because of the first dependency that is CRITICAL or UNKNOWN, and the problem of that
+// dependency; nil: none. problem returns the open problem of an event with its present status.
 func DependencyHold(dependencies []Dependency, problem func(model.NodeID, model.CheckID) *model.Problem) (*Hold, *model.Problem) {
 	for i := range dependencies {
 		m := &dependencies[i]

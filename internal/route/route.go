@@ -16,7 +16,7 @@ const DefaultName = "default"
 // DefaultGroupWait is how long the first message of a group waits for more problems of the group.
 const DefaultGroupWait = 10 * time.Second
 
-// Route is a compiled model.RouteSpec. Immutable.
+// Route is a Route resource in compiled form, from a model.RouteSpec. Immutable.
 type Route struct {
 	Name      Name
 	GroupWait time.Duration
@@ -28,13 +28,13 @@ type Route struct {
 	matches bool // the route has a selector (spec.match)
 }
 
-// Step names the handlers to notify once a problem has been open for a time.
+// Step is one step of a route: handlers to notify after a problem has been open for a time, and the repeat interval.
 type Step struct {
 	To            []Name // handlers to notify
 	After, Repeat time.Duration
 }
 
-// mute is a compiled mute of a route: a selector and the times at which it holds messages.
+// mute is a compiled mute of a route: a selector of problems and the times at which their messages wait.
 type mute struct {
 	selector *selector
 	calendar *window.Calendar // nil: the mute names a Window, whose calendar applies
@@ -42,7 +42,7 @@ type mute struct {
 	during   string
 }
 
-// newRoute compiles a Route.
+// newRoute compiles the spec of a Route.
 func newRoute(name Name, zone string, spec *model.RouteSpec) (*Route, error) {
 	r := &Route{Name: name, GroupWait: DefaultGroupWait, Rate: spec.Rate, groupBy: spec.GroupBy, matches: spec.Match != nil}
 	if spec.GroupWait != nil {
@@ -77,7 +77,7 @@ func newRoute(name Name, zone string, spec *model.RouteSpec) (*Route, error) {
 	return r, nil
 }
 
-// Group returns the group key of a problem: problems with equal keys share messages.
+// Group returns the key of a problem's message group: one message reports all problems with the same key.
 func (r *Route) Group(m *Problem) string {
 	parts := make([]string, len(r.groupBy))
 	for i, by := range r.groupBy {
@@ -110,7 +110,7 @@ func Direct(handlers []Name) *Route {
 // Escalation holds the time at which each step of a route is due for one problem; zero: the step sends nothing more.
 type Escalation []time.Time
 
-// Escalate returns the escalation of a problem that opened at a time; no step is due before first, the time of its
+// Escalate returns the due times of all steps for a problem opened at opened; none is before first, the time of its
 // group's first message.
 func (r *Route) Escalate(opened, first time.Time) Escalation {
 	c := make(Escalation, len(r.Steps))
@@ -140,8 +140,7 @@ func (c Escalation) MarkSent(r *Route, step int, now time.Time) {
 	}
 }
 
-// Refit adapts an escalation to a changed route: new steps become due at their regular time, and removed steps are
-// dropped.
+// Refit adapts an escalation to a changed route: it schedules new steps at their regular time and drops removed ones.
 func (c Escalation) Refit(r *Route, opened time.Time) Escalation {
 	if len(c) >= len(r.Steps) {
 		return slices.Clip(c[:len(r.Steps)])
@@ -149,7 +148,7 @@ func (c Escalation) Refit(r *Route, opened time.Time) Escalation {
 	return append(c, r.Escalate(opened, time.Time{})[len(c):]...)
 }
 
-// Choice names the rule by which the routes of a problem were chosen.
+// Choice is the rule by which the routes of a problem were chosen, such as a check's handlers or a default route.
 type Choice int
 
 const (
@@ -176,8 +175,8 @@ type Routes interface {
 	Matching(m *Problem) []*Route
 }
 
-// Choose returns the routes of a problem and the rule that selected them. The reactor, the API and explanations all
-// use Choose. The handlers that a check or namespace names are returned as one route without a name.
+// Choose returns the routes of a problem and the rule by which it chose them. The reactor, the API and explanations
+// all use Choose. The handlers that a check or namespace names are returned as one route without a name.
 func Choose(t Routes, namespaces Namespaces, m *Problem, c *model.CheckChunk, namespace string) ([]*Route, Choice) {
 	ref, piped := "", false
 	if c != nil {
@@ -210,7 +209,7 @@ func Choose(t Routes, namespaces Namespaces, m *Problem, c *model.CheckChunk, na
 	return routes, ByMatch
 }
 
-// directRoute returns a Direct route for handler names relative to a namespace.
+// directRoute returns a Direct route to handlers; a handler without a namespace is one of the given namespace.
 func directRoute(namespace string, handlers []string) *Route {
 	names := make([]Name, len(handlers))
 	for i, h := range handlers {

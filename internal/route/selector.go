@@ -10,7 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// selector is a compiled model.Selector of one namespace. A problem must meet all of its criteria.
+// selector is a compiled model.Selector; its names are relative to one namespace. A problem must meet all of its
+// criteria.
 type selector struct {
 	namespace string
 	targets   *targets // nil: all nodes (of the namespace; of all namespaces in shared)
@@ -21,7 +22,7 @@ type selector struct {
 	where     *where.CompiledCondition // condition over the problem; nil: none
 }
 
-// targets is a compiled model.Targets.
+// targets is a compiled model.Targets: nodes, groups and a condition that select nodes.
 type targets struct {
 	groups []Name
 	nodes  []Name // listed nodes; without a namespace: the node of that name in any namespace
@@ -116,17 +117,17 @@ func (t *targets) includes(m *Problem) bool {
 	return chosen && (t.except == nil || !t.except.includes(m))
 }
 
-// index finds the selectors that match a problem, each with a value of type T. A selector is stored under the
-// keys of only one of its criteria: its nodes and groups, one of its labels, or its checks. The index takes the
-// criterion with the fewest selectors, because a thousand silences of the group "all" may each name another check. A
-// condition over nodes adds the values that it requires. A selector without criteria is stored under its namespace; an
-// entry without a selector is found by its name alone. It is not safe for concurrent use.
+// index maps selectors to values of type T, and finds all entries whose selector matches a problem. A selector is
+// stored under the keys of only one of its criteria: its nodes and groups, one of its labels, or its checks. The
+// index takes the criterion with the fewest selectors, because a thousand silences of the group "all" may each name
+// another check. A condition over nodes adds the values that it requires. A selector without criteria is stored under
+// its namespace; an entry without a selector is found by its name alone. It is not safe for concurrent use.
 type index[T any] struct {
 	entries map[Name]*entry[T]
 	byKey   map[indexKey][]*entry[T]
 }
 
-// entry is one element of the index: a selector with its name, value and keys.
+// entry is one element of the index: a name, its selector and value, and the index keys under which it is stored.
 type entry[T any] struct {
 	name     Name
 	selector *selector // nil: the entry matches no problem
@@ -134,7 +135,8 @@ type entry[T any] struct {
 	keys     []indexKey
 }
 
-// indexKey is one value of a criterion, by which the index finds selectors.
+// indexKey is one value of a selector's criterion, such as one check name or one label, by which the index finds
+// selectors.
 type indexKey struct {
 	by        kind
 	namespace string // of a node, group or check, or else of the selector's resource; empty: any
@@ -158,8 +160,8 @@ func newIndex[T any]() *index[T] {
 	return &index[T]{entries: map[Name]*entry[T]{}, byKey: map[indexKey][]*entry[T]{}}
 }
 
-// set stores a value under a name, in place of the former value, with the selector that matches its problems; a nil
-// selector matches none. An error leaves the former value.
+// set compiles a selector and stores it with a value under a name, in place of the former entry; a nil selector
+// matches no problem. An error leaves the former value.
 func (x *index[T]) set(name Name, selects *model.Selector, value T) error {
 	var compiled *selector
 	if selects != nil {
@@ -172,7 +174,7 @@ func (x *index[T]) set(name Name, selects *model.Selector, value T) error {
 	return nil
 }
 
-// put stores a value under a name, in place of the former value, with a compiled selector.
+// put stores a compiled selector and its value under a name, in place of the former entry.
 func (x *index[T]) put(name Name, selects *selector, value T) {
 	e := &entry[T]{name: name, selector: selects, value: value}
 	x.remove(name)
@@ -231,7 +233,8 @@ func (x *index[T]) find(m *Problem) []*entry[T] {
 	return slices.Compact(found)
 }
 
-// narrowestCriterion returns the index keys of the selector's criterion with the fewest selectors so far.
+// narrowestCriterion returns the index keys of the selector's criterion under which the index holds the fewest
+// selectors so far.
 func (x *index[T]) narrowestCriterion(s *selector) []indexKey {
 	best, fewest := []indexKey{{by: byNamespace, namespace: s.namespace}}, math.MaxInt
 	for _, posts := range s.criteria() {
@@ -246,7 +249,8 @@ func (x *index[T]) narrowestCriterion(s *selector) []indexKey {
 	return best
 }
 
-// criteria returns one list of index keys per criterion; a matching problem has at least one key of every list.
+// criteria returns one list of index keys per criterion, such as checks or labels; a matching problem has at least
+// one key of every list.
 func (s *selector) criteria() (kinds [][]indexKey) {
 	if s.targets != nil {
 		kinds = s.targets.criteria(s.namespace)
@@ -267,8 +271,7 @@ func (s *selector) criteria() (kinds [][]indexKey) {
 	return kinds
 }
 
-// criteria returns a list of index keys for the listed nodes and groups, and one for each requirement of the
-// condition.
+// criteria returns the index keys of the listed nodes and groups, and those that the CEL condition requires.
 func (t *targets) criteria(namespace string) (kinds [][]indexKey) {
 	var list []indexKey
 	for _, n := range t.nodes {

@@ -40,15 +40,15 @@ func (t *Table) Changed() <-chan struct{} {
 	return t.changed
 }
 
-// ReceiversVersion returns a number that changes whenever open problems may get other handlers.
+// ReceiversVersion returns a counter that grows whenever a change may send open problems to other handlers.
 func (t *Table) ReceiversVersion() uint64 {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return t.receivers
 }
 
-// Announce wakes the receivers of Changed after a change outside the table, such as one of a check's handlers.
-// receivers says that handler lists changed.
+// Announce wakes goroutines that wait on Changed after a change outside the table, such as a change of a check's
+// handlers. receivers says that handler lists changed.
 func (t *Table) Announce(receivers bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -99,7 +99,8 @@ func (t *Table) Apply(list []Declaration) error {
 	return errors.Join(failed...)
 }
 
-// WithRoutes returns another table with the routes of this one after changes. It has no silences and windows.
+// WithRoutes returns a copy of the table's routes with changes applied, for a preview. It has no silences and
+// windows.
 func (t *Table) WithRoutes(list []Declaration) (*Table, error) {
 	out := NewTable()
 	t.mu.RLock()
@@ -110,7 +111,8 @@ func (t *Table) WithRoutes(list []Declaration) (*Table, error) {
 	return out, out.Apply(list)
 }
 
-// set compiles one declared resource and adds it to the table. An error changes nothing. The caller holds mu.
+// set compiles one declared Route, Silence or Window and stores it in the table. An error changes nothing. The caller
+// holds mu.
 func (t *Table) set(d Declaration) error {
 	name, zone := d.Name, d.Zone
 	switch spec := d.Spec.(type) {
@@ -132,7 +134,7 @@ func (t *Table) set(d Declaration) error {
 	return nil
 }
 
-// Route returns the route of a name.
+// Route returns the route with a qualified name.
 func (t *Table) Route(name Name) (*Route, bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -142,9 +144,8 @@ func (t *Table) Route(name Name) (*Route, bool) {
 	return nil, false
 }
 
-// Routes returns the routes of a problem, by name: the route that its check names (ref, relative to the check's
-// namespace), else all routes that match, else the route default of the node's namespace, else the route default of
-// shared.
+// Routes returns a problem's routes: the route ref that its check names, else all that match, else the default of the
+// node's namespace, else the default of shared.
 func (t *Table) Routes(m *Problem, ref string) (list []*Route) {
 	if ref != "" {
 		ns, name := model.SplitRef(m.Source.Name.Namespace, ref)
@@ -171,7 +172,7 @@ func (t *Table) Matching(m *Problem) (list []*Route) {
 	return list
 }
 
-// HoldKind is the kind of a hold, such as silence or maintenance.
+// HoldKind is the kind of a hold (a reason to delay messages), such as a silence or maintenance.
 type HoldKind string
 
 const (
@@ -243,7 +244,7 @@ func (t *Table) MayHold() bool {
 	return len(t.silences.entries)+len(t.windows.entries) > 0
 }
 
-// WindowState holds the begin and end of a Window, as seen from an instant.
+// WindowState tells whether a Window is open at an instant, when it ends, and when it next begins.
 type WindowState struct {
 	Inside bool
 	Ends   time.Time // end of the current span; zero: no span is on

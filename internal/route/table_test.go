@@ -12,7 +12,7 @@ import (
 
 var evening = time.Date(2026, 11, 21, 22, 30, 0, 0, time.UTC)
 
-// newTestTable returns a table with compiled resources.
+// newTestTable compiles test resources and returns a table with them.
 func newTestTable(t *testing.T, resources map[string]model.Spec) *Table {
 	t.Helper()
 	table := NewTable()
@@ -31,10 +31,11 @@ func diskProblem() *Problem {
 		Source: Source{Name: Name{"default", "disk"}}, Status: model.Critical, Severity: model.High}
 }
 
-// oneStep returns the steps of a route that notifies handlers at once.
+// oneStep returns a list with one route step, which notifies the handlers at once.
 func oneStep(handlers ...string) []model.RouteStep { return []model.RouteStep{{To: handlers}} }
 
-// TestRoutesOfAProblem checks which routes a problem takes: the named, the matching or the default ones.
+// TestRoutesOfAProblem checks which routes a problem takes: the route that its check names, the matching routes or
+// the default ones.
 func TestRoutesOfAProblem(t *testing.T) {
 	web := &model.RouteSpec{Match: &model.Selector{Targets: &model.Targets{Groups: []string{"web"}}}, Steps: oneStep("mail")}
 	disks := &model.RouteSpec{Match: &model.Selector{Checks: []string{"disk"}}, Steps: oneStep("mail")}
@@ -130,7 +131,7 @@ func TestGroupByFields(t *testing.T) {
 	}
 }
 
-// namespaceHandlers is one namespace, default, with these handlers.
+// namespaceHandlers is a fake Namespaces with one namespace, default, that has these handlers.
 type namespaceHandlers []string
 
 // NamespaceName implements Namespaces: namespace 1 is default.

@@ -23,7 +23,7 @@ const (
 	readTimeout = 10 * time.Second
 )
 
-// Options holds the functions by which a Resolver reads declarations and values.
+// Options holds the functions through which a Resolver reads declared Secrets, files and environment variables.
 type Options struct {
 	// Secret returns the declaration of a Secret; false: none exists.
 	Secret   func(namespace, name string) (*model.SecretSpec, bool)
@@ -48,7 +48,7 @@ type Resolver struct {
 	answers map[string]*cachedAnswer // by the encoded source of the value (file, variable, Vault path), not by the Secret's name
 }
 
-// cachedAnswer holds the value or error read from a secret's source; done is closed after the read.
+// cachedAnswer holds the value or error read from a secret's source; the reader closes done afterwards.
 type cachedAnswer struct {
 	done  chan struct{}
 	value Value

@@ -86,7 +86,8 @@ func vaultURL(at *model.Vault) string {
 	return strings.TrimSuffix(at.Address, "/") + "/v1/" + strings.Join(parts, "/")
 }
 
-// pathParts returns the segments of a secret's API path, as Vault policies name it.
+// pathParts returns the path segments of a secret in Vault's HTTP API, with data after the mount for a KV engine of
+// version 2.
 func pathParts(at *model.Vault) []string {
 	parts := strings.Split(cmp.Or(at.Mount, "secret"), "/")
 	if at.Engine != "v1" {
@@ -95,10 +96,10 @@ func pathParts(at *model.Vault) []string {
 	return append(parts, strings.Split(at.Path, "/")...)
 }
 
-// vaultPath returns the mount and path of a secret in Vault.
+// vaultPath returns MOUNT/PATH of a secret in Vault, as people write it.
 func vaultPath(at *model.Vault) string { return cmp.Or(at.Mount, "secret") + "/" + at.Path }
 
-// kvValues holds the keys and values that Vault has at one path.
+// kvValues holds the keys and values that Vault stores at one path, and how long they are valid.
 type kvValues struct {
 	data  map[string]json.RawMessage
 	lease time.Duration
@@ -142,7 +143,7 @@ func (k kvValues) textOf(name string) (string, error) {
 	return string(bytes.TrimSpace(raw)), nil
 }
 
-// vaultError returns the error for an answer of Vault that is no success, with Vault's text in one line.
+// vaultError returns an error for an unsuccessful answer of Vault, with Vault's own message on one line.
 func vaultError(at *model.Vault, status int, body []byte) error {
 	var said struct {
 		Errors []string `json:"errors"`
@@ -186,13 +187,13 @@ type clientCache struct {
 	by       map[string]cachedClient
 }
 
-// cachedClient is an HTTP client and the CA that it was made for.
+// cachedClient is an HTTP client and the CA certificates that it trusts.
 type cachedClient struct {
 	pem  string
 	http *http.Client
 }
 
-// get returns the HTTP client for a CA file and makes a new one after a change of the file.
+// get returns the HTTP client for a CA file, and makes a new one after the file has changed.
 func (c *clientCache) get(ca string) (*http.Client, error) {
 	var roots *tls.Config
 	pem := []byte(nil)

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/source/core"
 )
 
-// episodes records one built-in event of nodes: it opens at the first occurrence of a fault and closes ten minutes
+// episodes maintains one built-in event per node: it opens at the first occurrence of a fault and closes ten minutes
 // after the last. It counts ticks, none of which pass while the server is stopped or hangs.
 type episodes struct {
 	write  func(node model.NodeID, status model.Status, text string) error
@@ -36,8 +36,8 @@ const (
 	episodeLength = 120 // ticks without an occurrence after which the event closes
 )
 
-// newEpisodes loads the open events of a built-in check that the last run of the server left open, so that they can
-// close later.
+// newEpisodes creates the episodes of a built-in check and loads the events that the last run of the server left
+// open, so that they can close.
 func (m *Monitor) newEpisodes(ctx context.Context, check model.CheckID, status model.Status, closed string) (*episodes, error) {
 	e := &episodes{status: status, closed: closed, open: map[model.NodeID]*episode{}}
 	e.write = func(node model.NodeID, status model.Status, text string) error {
@@ -66,8 +66,8 @@ func (m *Monitor) newEpisodes(ctx context.Context, check model.CheckID, status m
 	}
 }
 
-// recordOccurrence writes a failing result for the node, unless the last result is recent and about the same subject.
-// It reports whether the event opens.
+// recordOccurrence writes a failing result for the node, unless a recent result already has the same subject. It
+// reports whether the event opens.
 func (e *episodes) recordOccurrence(node model.NodeID, subject, text string) (first bool) {
 	current := e.open[node]
 	if first = current == nil; first {
@@ -81,8 +81,8 @@ func (e *episodes) recordOccurrence(node model.NodeID, subject, text string) (fi
 	return first
 }
 
-// closeEventsWithoutOccurrence closes events whose fault has not occurred recently; a refused result is written at a
-// later tick.
+// closeEventsWithoutOccurrence closes events whose fault has not occurred recently; it retries a refused write at the
+// next tick.
 func (e *episodes) closeEventsWithoutOccurrence() {
 	for node, current := range e.open {
 		current.sinceWritten++
@@ -96,8 +96,8 @@ func (e *episodes) closeEventsWithoutOccurrence() {
 	}
 }
 
-// ReportClone reports a machine that was refused because another one is connected with its identity. It is
-// muster.Config.OnClone.
+// ReportClone reports a second machine that the server refused because the first one is connected with the same
+// identity. It is muster.Config.OnClone.
 func (m *Monitor) ReportClone(c core.Clone) {
 	m.mu.Lock()
 	m.clones[c.Node.ID] = c
@@ -145,7 +145,8 @@ func (m *Monitor) watchNodes(ctx context.Context) error {
 	}
 }
 
-// identityEventText returns the output of the event identity: two machines use one node's identity.
+// identityEventText returns the output of the built-in event identity, which reports two machines with the identity
+// of one node.
 func identityEventText(c core.Clone) string {
 	return fmt.Sprintf("two machines use the identity of this node: %s is connected since %s; the server refused %s. "+
 		"One is a copy of the other. On the copy, type: systemctl stop muster-agent; muster-agent reset-identity; then join it with a new token. "+
@@ -153,18 +154,19 @@ func identityEventText(c core.Clone) string {
 		c.Holder, c.Holder.Since.Format(time.RFC3339), c.Refused, model.Duration(episodeLength*episodeTick))
 }
 
-// limitEvents records the event limits and remembers, for each reached limit of a namespace, the node that shows the
-// event.
+// limitEvents maintains the built-in event limits, and remembers on which node it shows each reached limit of a
+// namespace.
 type limitEvents struct {
 	*episodes
 	nodes    map[namespaceLimit]model.NodeID
 	findNode func(namespace, name string) (model.NodeID, bool)
 }
 
-// namespaceLimit identifies a limit of a namespace.
+// namespaceLimit is the key of a limit: the namespace and the name of the limit.
 type namespaceLimit struct{ namespace, name string }
 
-// updateEvents reads the limits reached in the last ten minutes and records the events of those reached since last.
+// updateEvents records an event for each limit that was reached since last, given all limits reached in the last ten
+// minutes.
 func (l *limitEvents) updateEvents(hits []core.LimitHit, last time.Time) {
 	maps.DeleteFunc(l.nodes, func(_ namespaceLimit, node model.NodeID) bool { return l.open[node] == nil })
 	byNode := map[model.NodeID][]core.LimitHit{}
@@ -212,7 +214,8 @@ func LimitField(limit string) string {
 	return ""
 }
 
-// LimitText returns a text with the namespace, the reached limit and the command that raises the limit.
+// LimitText returns the output of a limits event: the namespace, the reached limit and the command that raises the
+// limit.
 func LimitText(h core.LimitHit) string {
 	text := fmt.Sprintf("namespace %s reached a limit %d times, last by node %s: %s", h.Namespace, h.Count, h.Node, h.Reason)
 	if field := LimitField(h.Limit); field != "" {

@@ -35,13 +35,15 @@ type serverReport struct {
 	seldom  bool // an event that was never needed is not recorded
 }
 
-// serverReports returns the events about journal, history, files and streams. A seldom one has no event until it is needed.
+// serverReports returns the built-in events about the server: its journal, history, files and streams of results to
+// handlers. A seldom one has no event until it is needed.
 func (m *Monitor) serverReports() [4]serverReport {
 	return [...]serverReport{{model.JournalCheck, m.journalHealth, false}, {model.HistoryCheck, m.historyHealth, false},
 		{model.FilesCheck, m.filesHealth, true}, {model.StreamsCheck, m.streamsHealth, len(m.o.Streams()) == 0}}
 }
 
-// filesHealth returns status and text of the event files.
+// filesHealth returns status and text of the built-in event files: whether the files in the data folder were replaced
+// while the server runs.
 func (m *Monitor) filesHealth() (model.Status, string) {
 	if list := m.o.Files(); len(list) > 0 {
 		return model.Critical, strings.Join(list, "\n")
@@ -49,7 +51,7 @@ func (m *Monitor) filesHealth() (model.Status, string) {
 	return model.OK, "the files of the data folder are those that the server opened"
 }
 
-// Warnings returns the texts of all built-in events about the server that are not OK now.
+// Warnings returns the outputs of all built-in events about the server that are not OK now.
 func (m *Monitor) Warnings() (texts []string) {
 	for _, r := range m.serverReports() {
 		if status, text := r.examine(); status != model.OK {
@@ -59,8 +61,8 @@ func (m *Monitor) Warnings() (texts []string) {
 	return texts
 }
 
-// watchHealth records mass outages at once, and the server's own events once a minute and when a status changes.
-// While the journal is blocked it records nothing: readyz and the log have the reason.
+// watchHealth records mass outages at once, and the built-in events about the server once a minute and on each change
+// of status. While the journal is blocked it records nothing: readyz and the log have the reason.
 func (m *Monitor) watchHealth(ctx context.Context) error {
 	tick := time.NewTicker(healthTick)
 	defer tick.Stop()
@@ -104,7 +106,7 @@ func (m *Monitor) watchHealth(ctx context.Context) error {
 	}
 }
 
-// journalHealth returns status and text of the event journal.
+// journalHealth returns status and text of the built-in event journal, about the server's write-ahead log.
 func (m *Monitor) journalHealth() (model.Status, string) {
 	st := m.o.Journal()
 	share := 0.0
@@ -128,8 +130,8 @@ func (m *Monitor) journalHealth() (model.Status, string) {
 	return model.OK, text
 }
 
-// CutReason returns a full stop and a sentence: the reason why the journal cannot remove old segments now, or the largest
-// files of a full disk.
+// CutReason returns the reason why the journal cannot delete old segments now, or the largest files of a full disk,
+// as a sentence that begins with a full stop.
 func (m *Monitor) CutReason() string {
 	if disk.IsFull(m.o.Journal().Blocked) {
 		return ". " + m.o.FullDisk() + ". The server continues by itself when the disk has room"
@@ -144,7 +146,7 @@ func (m *Monitor) CutReason() string {
 	return ". The journal cannot delete segments: " + historyLagText(lag) + historyLagAdvice(trouble)
 }
 
-// historyHealth returns status and text of the event history.
+// historyHealth returns status and text of the built-in event history, about the SQL store of problems.
 func (m *Monitor) historyHealth() (model.Status, string) {
 	lag := m.o.Lag()
 	text := historyLagText(lag) + ": notifications are late" + historyLagAdvice(m.o.Trouble())
@@ -173,7 +175,7 @@ func evictionText(use history.Usage) string {
 	return text + "; raise --history-budget (now " + model.Size(use.Budget).String() + "), or find what changes so often: muster report noise"
 }
 
-// historyLagText returns how far history is behind the journal.
+// historyLagText formats how far the history store is behind the journal.
 func historyLagText(lag react.Lag) string {
 	text := fmt.Sprintf("history is %s behind, by %s of the journal", lag.Age.Round(time.Second), model.Size(lag.Bytes).Approximate())
 	if lag.Again {
@@ -193,7 +195,7 @@ func historyLagAdvice(trouble error) string {
 // skipShown is how long the event reports results that a stream skipped.
 const skipShown = 15 * time.Minute
 
-// streamsHealth returns status and text of the event streams.
+// streamsHealth returns status and text of the built-in event streams, about handlers that receive every result.
 func (m *Monitor) streamsHealth() (model.Status, string) {
 	states := m.o.Streams()
 	worst, texts := model.OK, []string(nil)
@@ -214,7 +216,7 @@ func (m *Monitor) streamsHealth() (model.Status, string) {
 	return model.OK, fmt.Sprintf("all handlers that receive every result keep up: %d", len(states))
 }
 
-// streamHealth returns status and text for one handler that receives every result.
+// streamHealth returns status and text about the delay of one handler that receives every result.
 func streamHealth(st *follow.State, now time.Time) (model.Status, string) {
 	text := fmt.Sprintf("handler %s is %s behind, by %s of the journal", st.Handler, st.Behind.Round(time.Second), model.Size(st.BehindBytes).Approximate())
 	if st.Trouble != "" {
@@ -230,7 +232,7 @@ func streamHealth(st *follow.State, now time.Time) (model.Status, string) {
 	return model.OK, text
 }
 
-// ReportOlderData reports an agent to which the server has acknowledged more signals than its journal holds, such as
+// ReportOlderData reports an agent to which the server has acknowledged more results than its journal holds, such as
 // after a restore of old data. It is muster.Config.OnOlderData.
 func (m *Monitor) ReportOlderData(node core.Node) {
 	m.mu.Lock()
@@ -245,7 +247,8 @@ func (m *Monitor) ReportOlderData(node core.Node) {
 	}
 }
 
-// olderDataText returns the warning about agents that ReportOlderData reported, or an empty text.
+// olderDataText returns the warning about agents whose acknowledged signals the server has lost (see
+// ReportOlderData), or an empty text.
 func (m *Monitor) olderDataText() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -20,8 +20,8 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// Options lists the measurements of a Monitor and its output. Run and the other methods call the
-// functions; only Record and Events may block.
+// Options holds the functions by which a Monitor measures the server and records its built-in events. Run and the
+// other methods call the functions; only Record and Events may block.
 type Options struct {
 	KeepaliveTimeout time.Duration // of the server; nodes may have another
 	SnapshotCycle    string        // the setting, for a hint
@@ -75,8 +75,9 @@ func (m *Monitor) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// outageDetector counts nodes that fall silent. A mass outage is a large share of the fleet within one keepalive
-// time-out; messages about each of its nodes wait for two time-outs.
+// outageDetector detects mass outages: it counts how many nodes fall silent within one keepalive time-out. A mass
+// outage is a large share of the fleet within one keepalive time-out; messages about each of its nodes wait for two
+// time-outs.
 type outageDetector struct {
 	timeout time.Duration // of keepalives
 
@@ -86,7 +87,7 @@ type outageDetector struct {
 	reason string
 }
 
-// silentNodeCount is the number of nodes that fell silent at about one time.
+// silentNodeCount counts the nodes that fell silent at about the same time.
 type silentNodeCount struct {
 	at    time.Time
 	nodes int
@@ -98,7 +99,7 @@ const (
 	massLeast = 10
 )
 
-// countSilentNodes counts nodes that fell silent at an instant, and detects a mass outage. It returns the number of
+// countSilentNodes adds nodes that fell silent at an instant, and detects a mass outage. It returns the number of
 // silent nodes within the time-out before the instant, and whether they are a mass outage.
 func (o *outageDetector) countSilentNodes(at time.Time, nodes, all int) (sum int, mass bool) {
 	o.mu.Lock()
@@ -129,7 +130,7 @@ func (o *outageDetector) startOrExtend(now time.Time, reason string) (first bool
 	return first
 }
 
-// currentHold returns the reason to hold messages during the present mass outage; nil: no mass outage.
+// currentHold returns a hold, the reason to delay messages during the present mass outage; nil: no mass outage.
 func (o *outageDetector) currentHold(now time.Time) *route.Hold {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -139,7 +140,7 @@ func (o *outageDetector) currentHold(now time.Time) *route.Hold {
 	return &route.Hold{Kind: route.ManySilent, Reason: o.reason, Until: o.until}
 }
 
-// MassOutage returns the reason to hold messages during a mass outage; nil: no mass outage. It is
+// MassOutage returns a hold, the reason to delay messages during a mass outage; nil: no mass outage. It is
 // react.Options.MassOutage.
 func (m *Monitor) MassOutage(now time.Time) *route.Hold { return m.outages.currentHold(now) }
 
@@ -152,8 +153,8 @@ func (m *Monitor) ReportSessionLoss(loss muster.SessionLoss) {
 	m.queueOutageReport(text)
 }
 
-// ReportSilentNodes reports the times at which nodes fell silent: their connections hang, or they have not
-// reconnected since the server's start. It is react.Options.NodesSilent.
+// ReportSilentNodes reports nodes that fell silent because their connections hang or they did not reconnect after the
+// server's start. It is react.Options.NodesSilent.
 func (m *Monitor) ReportSilentNodes(at []time.Time) {
 	all, sum := m.o.Machines(), 0
 	for _, instant := range at {
@@ -171,7 +172,7 @@ func (m *Monitor) ReportSilentNodes(at []time.Time) {
 	}
 }
 
-// queueOutageReport queues the text of a mass outage for the goroutine that records it, without waiting for the
+// queueOutageReport queues the report of a mass outage for the goroutine that records it, without waiting for the
 // journal.
 func (m *Monitor) queueOutageReport(text string) {
 	select {
@@ -180,7 +181,7 @@ func (m *Monitor) queueOutageReport(text string) {
 	}
 }
 
-// recordSessionsEvent records the event sessions, which reports a mass outage.
+// recordSessionsEvent records the built-in event sessions, which reports a mass outage.
 func (m *Monitor) recordSessionsEvent(ctx context.Context, text string) {
 	within, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -192,7 +193,8 @@ func (m *Monitor) recordSessionsEvent(ctx context.Context, text string) {
 // outageCalm is how long no more sessions must have ended before the event `sessions` closes.
 const outageCalm = 5 * time.Minute
 
-// closeSessionsEvent closes the event sessions; if the journal refuses the result, the next call tries again.
+// closeSessionsEvent closes the built-in event sessions; if the journal refuses the result, the next call tries
+// again.
 func (m *Monitor) closeSessionsEvent(ctx context.Context, now time.Time) {
 	event, ok := m.o.Event(model.ServerNode, model.SessionsCheck)
 	if ok && (event.Status == model.OK || now.Sub(time.Unix(0, event.Received)) < outageCalm) {

@@ -19,7 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// cloneReport returns a test report of a second machine with a node's identity.
+// cloneReport returns a test report about a second machine that uses a node's identity.
 func cloneReport(address string) core.Clone {
 	return core.Clone{
 		Node:    core.Node{ID: 7, Name: "web01"},
@@ -28,8 +28,8 @@ func cloneReport(address string) core.Clone {
 	}
 }
 
-// TestIdentityEventFollowsClones checks that the event identity is recorded on a new text, about once a minute while
-// a second machine connects, and after a refused write, and closes after ten minutes without one.
+// TestIdentityEventFollowsClones checks when the event identity is recorded while a second machine connects, and that
+// it closes ten minutes after the last attempt.
 func TestIdentityEventFollowsClones(t *testing.T) {
 	var written []string
 	var fail error
@@ -208,7 +208,8 @@ func TestMassOutage(t *testing.T) {
 	}
 }
 
-// TestJournalEventNamesFullFilesAndClock requires the files of a full disk, and the end of a time in which the journal is ahead.
+// TestJournalEventNamesFullFilesAndClock checks the event texts for a journal clock ahead of the system clock, for a
+// full disk and for rows removed from history.
 func TestJournalEventNamesFullFilesAndClock(t *testing.T) {
 	var st journal.Stats
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// listCollection answers with all objects of a read-only type.
+// listCollection answers a list request with all objects of a type that sensuctl can only read, such as users.
 func (r *request) listCollection() (answer, error) {
 	forms, err := sensuTypes[r.kind].objects(r)
 	if err != nil {
@@ -19,7 +19,7 @@ func (r *request) listCollection() (answer, error) {
 	return r.selectForms(forms, "")
 }
 
-// getFromCollection answers with one object of a read-only type, by the name in the path.
+// getFromCollection answers with one object, named in the path, of a type that sensuctl can only read.
 func (r *request) getFromCollection() (answer, error) {
 	forms, err := sensuTypes[r.kind].objects(r)
 	if err != nil {
@@ -33,7 +33,7 @@ func (r *request) getFromCollection() (answer, error) {
 	return answer{}, model.Errorf(model.NotFound, "%s does not exist in %s", model.Shorten(r.names[0]), r.kind).WithHint("%s", commandsOf(r.kind)[0])
 }
 
-// putInCollection accepts an unchanged object of a read-only type, such as from a dump, and refuses changes.
+// putInCollection accepts a PUT of an unchanged read-only object, such as from a dump, and refuses changes.
 func (r *request) putInCollection() (answer, error) {
 	_, same, err := r.readDocument()
 	if err == nil && !same {
@@ -56,12 +56,12 @@ var sensuRoles = []struct {
 
 const readableTypes = "assets,checks,entities,events,filters,handlers,hooks,mutators,namespaces,pipelines,silenced"
 
-// permissionRule returns a rule of a Sensu role.
+// permissionRule returns a rule of a Sensu role from comma-separated verbs and resources.
 func permissionRule(verbs, resources string) object {
 	return object{"verbs": strings.Split(verbs, ","), "resources": strings.Split(resources, ","), "resource_names": []string{}}
 }
 
-// listUsers returns users in Sensu's form, only those with a role that Sensu knows.
+// listUsers returns the users that have a role known to Sensu, in Sensu's JSON format.
 func listUsers(r *request) (list []object, err error) {
 	got, err := r.muster.Access.Users(r.Context())
 	for i := range got.Items {
@@ -94,7 +94,7 @@ func listClusterRoleBindings(*request) (list []object, err error) {
 // listNothing returns an empty list for types that Muster does not have.
 func listNothing(*request) ([]object, error) { return nil, nil }
 
-// answerLogin answers the paths below /auth with users, passwords and sessions of Muster.
+// answerLogin answers Sensu's login paths below /auth, with the users, passwords and sessions of Muster.
 func (s *Server) answerLogin(r *http.Request) (answer, error) {
 	token := tokenOf(r)
 	if r.Method == http.MethodGet {
@@ -134,7 +134,7 @@ func (s *Server) answerLogin(r *http.Request) (answer, error) {
 	return out, model.Errorf(model.NotFound, "path %s does not exist", model.Shorten(r.URL.Path))
 }
 
-// openSession logs in with the user and password of a request and returns a session's tokens. The client keeps the
+// openSession checks the user and password of a request and returns the tokens of a new session. The client keeps the
 // session.
 func openSession(r *http.Request, c *client.Client) (session v1.Session, err error) {
 	user, password, ok := r.BasicAuth()
@@ -147,8 +147,8 @@ func openSession(r *http.Request, c *client.Client) (session v1.Session, err err
 // endlessLife is the lifetime that sensuctl gets for a token without an end.
 const endlessLife = 10 * 365 * 24 * time.Hour
 
-// tokenAnswer returns the body of the answer to a login. The refresh token, which sensuctl requires, is the session's
-// own.
+// tokenAnswer returns the JSON body of the answer to a login, with the session's tokens. The refresh token, which
+// sensuctl requires, is the session's own.
 func tokenAnswer(secret string, expires time.Time) object {
 	if expires.IsZero() {
 		expires = time.Now().Add(endlessLife)

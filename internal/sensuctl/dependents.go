@@ -18,7 +18,7 @@ import (
 // dependencies maps the path of a type whose resources a check can miss to its word in missingAnnotation.
 var dependencies = map[string]string{"handlers": "handler", "hooks": "hook", "pipelines": "pipeline", "assets": "asset"}
 
-// importDependents imports the checks and handler sets again that depend on a written resource.
+// importDependents imports again the checks and handler sets that refer to a resource just written.
 func (r *request) importDependents(name string) error {
 	word := dependencies[r.kind]
 	if word == "" {
@@ -63,7 +63,8 @@ func (r *request) importDependents(name string) error {
 	return r.applyDocuments(list...)
 }
 
-// importFormAgain imports a resource's own Sensu form, as if sensuctl had sent it; nil: nothing changes.
+// importFormAgain converts a stored resource to Sensu's format and imports it again, as if sensuctl had sent it; nil:
+// nothing changes.
 func (r *request) importFormAgain(path string, m *model.Resource) (*importedDocument, error) {
 	doc, err := r.formOf(path, m)
 	if err != nil || doc == nil {
@@ -131,7 +132,7 @@ func (r *request) changeHooks() (answer, error) {
 	return answer{status: http.StatusNoContent}, r.retryStale(func() error { return r.replaceHooks(added) })
 }
 
-// replaceHooks imports a check's form with hooks added, or without the hook in the path.
+// replaceHooks imports a check again with hooks added, or without the hook that the path names.
 func (r *request) replaceHooks(added []string) error {
 	m, err := r.readResource("Check", r.namespace, r.name(0))
 	if err != nil {

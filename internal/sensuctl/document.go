@@ -18,8 +18,9 @@ type document struct {
 	spec, meta            object
 }
 
-// readDocument reads the body of a request. same reports that the body equals the form in which the server shows the
-// resource. Such a request changes nothing, even if Sensu has no form for all fields, so a dump can be applied again.
+// readDocument reads and parses the Sensu resource in the body of a request. same reports that the body equals the
+// form in which the server shows the resource. Such a request changes nothing, even if Sensu has no form for all
+// fields, so a dump can be applied again.
 func (r *request) readDocument() (doc *document, same bool, err error) {
 	data, err := io.ReadAll(r.Body)
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
@@ -70,7 +71,7 @@ func parseDocument(data []byte, r *request) (*document, error) {
 	return d, nil
 }
 
-// newDocument parses a request's body as the document for a type's path.
+// newDocument parses a request's body as a resource of the type that the path names.
 func newDocument(path, namespace string, body object) *document {
 	d := &document{kind: sensuTypes[path].sensu, namespace: namespace, spec: body}
 	if spec, ok := body["spec"].(object); ok && body["type"] != nil {
@@ -95,7 +96,7 @@ func newDocument(path, namespace string, body object) *document {
 	return d
 }
 
-// textOrStar returns a JSON text; "*" if the text is empty.
+// textOrStar returns v as a string, or "*" if v is no string or empty.
 func textOrStar(v any) string {
 	if text, _ := v.(string); text != "" {
 		return text
@@ -103,7 +104,7 @@ func textOrStar(v any) string {
 	return "*"
 }
 
-// importFile returns the document as a file for sensuimport.
+// importFile returns the document as an input file for package sensuimport.
 func (d *document) importFile() sensuimport.File {
 	data, _ := json.Marshal(object{"type": d.kind, "api_version": "core/v2", "metadata": d.meta, "spec": d.spec}) // parsed from JSON
 	return sensuimport.File{Name: "sensuctl", Data: data}
@@ -115,8 +116,8 @@ const managedByLabel = "sensu.io/managed_by"
 // measuredFields are fields of entities that agents report.
 var measuredFields = []string{"last_seen", "system", "sensu_agent_version", "redact", "user"}
 
-// declaredContent returns the declared fields of a document, to compare two documents. Empty fields are left out:
-// sensuctl and the server write them differently.
+// declaredContent returns the declared fields of a document, so that two documents can be compared. Empty fields are
+// left out: sensuctl and the server write them differently.
 func (d *document) declaredContent() any {
 	if d.kind == "Entity" || d.kind == "EntityConfig" {
 		for _, field := range measuredFields {
@@ -130,7 +131,8 @@ func (d *document) declaredContent() any {
 	return dropEmptyValues(object{"spec": d.spec, "metadata": d.meta})
 }
 
-// dropEmptyValues returns a JSON value without empty texts, numbers, lists and objects; nil if nothing remains.
+// dropEmptyValues returns a JSON value without empty strings, zero numbers, empty lists and empty objects; nil if
+// nothing remains.
 func dropEmptyValues(v any) any {
 	switch v := v.(type) {
 	case object:
@@ -179,8 +181,8 @@ func toJSON(v any) (out object, err error) {
 	return out, err
 }
 
-// checkReplaceable refuses to replace a resource of another owner than sensu, or with fields that Sensu cannot
-// express and would lose.
+// checkReplaceable returns an error if sensuctl must not replace a resource: another owner manages it, or Sensu's
+// format cannot hold all its fields.
 func (r *request) checkReplaceable(is *model.Resource) error {
 	if o := is.Metadata.Owner; o != "" && o != owner {
 		return refuseChange(is, "it belongs to "+o, "edit")
@@ -192,8 +194,8 @@ func (r *request) checkReplaceable(is *model.Resource) error {
 	return err
 }
 
-// firstInexpressibleField returns the first field that would be lost if the resource's Sensu form were imported;
-// empty: none. A handler that an import replaced by one of Muster's own has no form, but sensuctl may replace it.
+// firstInexpressibleField returns the first field that a conversion to Sensu's format and back would lose; empty:
+// none. A handler that an import replaced by one of Muster's own has no form, but sensuctl may replace it.
 func (r *request) firstInexpressibleField(is *model.Resource) (string, error) {
 	doc, err := r.formOf(r.kind, is)
 	if err != nil {
@@ -235,8 +237,8 @@ func declaredSpec(spec model.Spec) model.Spec {
 	return &model.NodeSpec{Proxy: n.Proxy, Groups: n.Groups, MayJoin: n.MayJoin, Properties: n.Properties, Upstream: n.Upstream, Keepalive: n.Keepalive, Lifecycle: n.Lifecycle}
 }
 
-// firstLostField returns the path of the first field of has that is missing or different in back; empty: all fields
-// are equal.
+// firstLostField returns the path of the first field of the object has that is missing or different in the object
+// back; empty: all fields are equal.
 func firstLostField(path string, has, back object) string {
 	for _, name := range sortedKeys(has) {
 		inner, ok := has[name].(object)
@@ -254,7 +256,8 @@ func firstLostField(path string, has, back object) string {
 	return ""
 }
 
-// formOf returns a resource in Sensu's form with only declared labels and groups; nil: Sensu has no form for it.
+// formOf converts a resource to Sensu's JSON format, with only declared labels and groups; nil: Sensu has no type for
+// it.
 func (r *request) formOf(path string, m *model.Resource) (*document, error) {
 	if m.Kind != sensuTypes[path].kind {
 		if m.Kind == "Pipeline" { // of a set, sent as a handler
@@ -275,7 +278,8 @@ func (r *request) formOf(path string, m *model.Resource) (*document, error) {
 	return newDocument(path, m.Metadata.Namespace, body), nil
 }
 
-// refuseChange returns the error for a resource that sensuctl must not change, with the command of Muster that can.
+// refuseChange returns an error for a resource that sensuctl must not change; the error names the Muster command that
+// can.
 func refuseChange(m *model.Resource, reason, verb string) error {
 	text := "not by sensuctl: " + strings.ToLower(m.Kind) + " " + m.Metadata.Name + ": " + reason + "; type " + musterCommand(verb, refOf(m))
 	return &sensuError{http.StatusNotImplemented, text, codeNotFound}

@@ -19,7 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// listRevisions returns key, revision and body of every declared resource as text.
+// listRevisions returns key, revision and content of every declared resource as text.
 func (w *testServer) listRevisions() string {
 	w.t.Helper()
 	out := ""
@@ -180,8 +180,8 @@ func TestDumpImportsUnchanged(t *testing.T) {
 	}
 }
 
-// TestAssetFormImportsSameBuilds checks that the import of an asset's Sensu form yields the same builds in the same
-// order.
+// TestAssetFormImportsSameBuilds converts assets to Sensu's format and expects their import to yield the same builds
+// in the same order.
 func TestAssetFormImportsSameBuilds(t *testing.T) {
 	a, b := strings.Repeat("a", 128), strings.Repeat("b", 128)
 	url := "https://example.com/x.tar.gz"

@@ -9,7 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// entityForm returns a node in Sensu's form (Entity).
+// entityForm converts a node to Sensu's JSON format, an Entity.
 func entityForm(r *request, m *model.Resource) (object, error) {
 	n := m.Spec.(*model.NodeSpec)
 	state, err := r.nodeState(m.Metadata.Namespace, m.Metadata.Name)
@@ -68,8 +68,7 @@ func effectiveLabelsAndGroups(m *model.Resource, n *model.NodeSpec, state *v1.No
 	return labels, groups
 }
 
-// deregistrationForm returns the first deregistration handler of a node in Sensu's form, because an entity has only
-// one.
+// deregistrationForm returns the first deregistration handler of a node, because an entity in Sensu has only one.
 func deregistrationForm(l *model.Lifecycle) object {
 	if l == nil || len(l.Handlers) == 0 {
 		return object{}
@@ -77,17 +76,19 @@ func deregistrationForm(l *model.Lifecycle) object {
 	return object{"handler": l.Handlers[0]}
 }
 
-// entityConfigForm returns a node's declaration in Sensu's form (EntityConfig). In core/v3 an Entity has two parts.
+// entityConfigForm converts a node's declaration to Sensu's JSON format, an EntityConfig. In core/v3 an Entity has
+// two parts.
 func entityConfigForm(r *request, m *model.Resource) (object, error) {
 	return entityPartForm(r, m, "EntityConfig", "entity_class", "subscriptions", "deregister", "deregistration", "keepalive_handlers")
 }
 
-// entityStateForm returns a node's measured state in Sensu's form (EntityState).
+// entityStateForm converts a node's measured state to Sensu's JSON format, an EntityState.
 func entityStateForm(r *request, m *model.Resource) (object, error) {
 	return entityPartForm(r, m, "EntityState", "system", "last_seen", "sensu_agent_version")
 }
 
-// entityPartForm wraps some fields of an Entity as {type, api_version, metadata, spec} of core/v3.
+// entityPartForm returns the named fields of a node's Entity as an object {type, api_version, metadata, spec} of
+// core/v3.
 func entityPartForm(r *request, m *model.Resource, kind string, fields ...string) (object, error) {
 	whole, err := entityForm(r, m)
 	spec := object{}

@@ -39,16 +39,16 @@ func (r *request) getEvent() (answer, error) {
 	return answer{body: o}, err
 }
 
-// eventName returns the names of node and check from the path of an event.
+// eventName returns the node name and the check name from the path of an event.
 func eventName(r *request) (node, check string, err error) {
 	if node, check = r.name(0), r.name(1); node == "" || check == "" {
-		err = model.Errorf(model.NotFound, "the path has no valid names of an entity and a check")
+		err = model.Errorf(model.NotFound, "the path does not contain valid names of an entity and a check")
 	}
 	return node, check, err
 }
 
-// eventForm returns an event in Sensu's form, with its entity and check. It writes only the name of an undeclared
-// check, such as keepalive.
+// eventForm converts an event to Sensu's JSON format, with its entity and check. It writes only the name of an
+// undeclared check, such as keepalive.
 func eventForm(r *request, e v1.Event) (object, error) {
 	entity, err := eventPartForm(r, "Node", e.Namespace, e.Node, entityForm)
 	if err != nil {
@@ -98,8 +98,8 @@ func eventForm(r *request, e v1.Event) (object, error) {
 	}, nil
 }
 
-// eventPartForm returns the entity or the check of an event in Sensu's form. A resource that does not exist has a
-// name only.
+// eventPartForm converts the entity or the check of an event to Sensu's JSON format. A resource that does not exist
+// has a name only.
 func eventPartForm(r *request, kind, namespace, name string, write formWriter) (o object, err error) {
 	m, err := r.findResource(kind, namespace, name)
 	if err == nil && m != nil {
@@ -114,8 +114,8 @@ func eventPartForm(r *request, kind, namespace, name string, write formWriter) (
 // resolvedOutput is the output of the event that sensuctl event resolve sends. No other command sends this text.
 const resolvedOutput = "Resolved manually by sensuctl"
 
-// putEvent resolves an event, as sensuctl event resolve requests. It refuses other events, which only agents may
-// send. It accepts an event that the server already has, such as an event of a dump, and changes nothing.
+// putEvent resolves an event, the only change that sensuctl event resolve sends. It refuses other events, which only
+// agents may send. It accepts an event that the server already has, such as an event of a dump, and changes nothing.
 func (r *request) putEvent() (answer, error) {
 	var sent struct {
 		Check struct {

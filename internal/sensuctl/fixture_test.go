@@ -20,7 +20,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// testServer is a server with its API over real stores, and a transcript of requests.
+// testServer serves Sensu's API over real stores and records requests and answers in a transcript.
 type testServer struct {
 	*apitest.Server
 	t          *testing.T

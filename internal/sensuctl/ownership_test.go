@@ -64,7 +64,8 @@ spec:
   alert: {handlers: [chat]}
 `
 
-// changeResource reads a resource's form and sends it back with one change, as sensuctl check set-… does.
+// changeResource reads a resource in Sensu's format and sends it back with one change, as sensuctl check set-…
+// does.
 func (w *testServer) changeResource(status int, path string, change func(object)) string {
 	w.t.Helper()
 	var o object
@@ -74,7 +75,7 @@ func (w *testServer) changeResource(status int, path string, change func(object)
 	return w.expectStatus(status, "PUT", path, string(data))
 }
 
-// declaredResource returns a declared resource of the server.
+// declaredResource returns a resource as the test server stores it.
 func (w *testServer) declaredResource(kind, name string) *model.Resource {
 	w.t.Helper()
 	m := testenv.Value(w.Intent.Get(w.t.Context(), resourceKeyOf(kind, name)))(w.t)
@@ -272,8 +273,8 @@ spec: {where: 'node.labels["a"] == "b"'}
 	}
 }
 
-// TestPutRefusesForeignAndInexpressibleResources checks that sensuctl cannot replace resources of other owners or
-// with fields Sensu lacks, and that the error names Muster's command.
+// TestPutRefusesForeignAndInexpressibleResources expects a PUT to be refused for resources of other owners or with
+// fields that Sensu lacks, with an error that names Muster's command.
 func TestPutRefusesForeignAndInexpressibleResources(t *testing.T) {
 	w := newTestServer(t)
 	w.Apply(musterYAML + `---
@@ -315,7 +316,7 @@ spec: {targets: {groups: [linux]}, command: check_title, interval: 1m}
 	}
 }
 
-// TestSetUsesFiltersOfItsHandlers checks that each handler of a set keeps its own filters and mutator.
+// TestSetUsesFiltersOfItsHandlers checks that each handler of a handler set keeps its own filters and mutator.
 func TestSetUsesFiltersOfItsHandlers(t *testing.T) {
 	w := newTestServer(t)
 	for _, o := range []string{

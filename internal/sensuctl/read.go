@@ -11,7 +11,8 @@ import (
 // declared values.
 const maxStates = 1000
 
-// nodeState returns the server's state of a node; nil if the node is unknown or the request is about declared values.
+// nodeState returns the node's state on the server; nil: the node is unknown, or the request reads declared values
+// only.
 func (r *request) nodeState(namespace, name string) (*v1.NodeState, error) {
 	if r.declaredOnly {
 		return nil, nil
@@ -34,8 +35,8 @@ func (r *request) nodeState(namespace, name string) (*v1.NodeState, error) {
 	return r.nodeStates[resourceKey{"Node", namespace, name}], nil
 }
 
-// metadataForm returns the metadata of a resource in Sensu's form. name is the resource's name in Sensu; empty: the same
-// name.
+// metadataForm converts the metadata of a resource to Sensu's JSON format. name is the resource's name in Sensu;
+// empty: the same name.
 func metadataForm(m *model.Resource, name string) object {
 	out := object{"name": name, "namespace": m.Metadata.Namespace}
 	if len(m.Metadata.Labels) > 0 {
@@ -47,13 +48,13 @@ func metadataForm(m *model.Resource, name string) object {
 	return out
 }
 
-// sensuName returns a resource's name in Sensu: the display name if the import derived the name from it, otherwise
-// the name.
+// sensuName returns a resource's name in Sensu: the display name if the import derived the Muster name from it, else
+// the Muster name.
 func sensuName(m *model.Resource) string {
 	return originalName(m.Metadata.Name, m.Metadata.DisplayName)
 }
 
-// originalName returns the original name in Sensu if its form in Muster is name, otherwise name.
+// originalName returns original if Muster's cleaned version of it is name, else name.
 func originalName(name, original string) string {
 	if model.CleanName(original) == name {
 		return original
@@ -64,7 +65,7 @@ func originalName(name, original string) string {
 // pageSize is the largest number of items in one answer; sensuctl asks for the next page by itself.
 const pageSize = 1000
 
-// pageLimits returns the limit and the page token of a request.
+// pageLimits returns the page size and the continue token of a list request.
 func pageLimits(r *request) (limit int, after string) {
 	limit, _ = strconv.Atoi(r.URL.Query().Get("limit"))
 	if limit <= 0 || limit > pageSize {
@@ -141,7 +142,7 @@ func (r *request) readAll(kind string) (list []*model.Resource, err error) {
 	}
 }
 
-// listResources answers with a page of the resources of a type that have a form in Sensu and match the selectors.
+// listResources answers with one page of a type's resources that Sensu can show and that match the selectors.
 func (r *request) listResources() (answer, error) {
 	limit, after := pageLimits(r)
 	items, next, err := r.readPage(sensuTypes[r.kind].kind, limit, after)
@@ -155,7 +156,7 @@ func (r *request) listResources() (answer, error) {
 	return r.selectForms(forms, next)
 }
 
-// formsOf returns resources in Sensu's form.
+// formsOf converts resources to Sensu's JSON format.
 func formsOf[T any](r *request, items []T, form func(*request, T) (object, error)) (forms []object, err error) {
 	for _, item := range items {
 		o, err := form(r, item)

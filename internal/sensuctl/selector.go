@@ -14,8 +14,8 @@ import (
 // check.name == "disk" && region in [eu, us] && "db" notin entity.subscriptions.
 type selectors []selectorTerm
 
-// selectorTerm is one comparison of a selector: an operand, an operator and other operands. An operand is the path of
-// a field, or a text, which may be in quotation marks.
+// selectorTerm is one comparison of a selector: a left operand, an operator and right operands. An operand is the
+// path of a field, or a text, which may be in quotation marks.
 type selectorTerm struct {
 	onLabels    bool // operands are names of labels, not paths of fields
 	left        string
@@ -73,7 +73,7 @@ func parseSelector(text string) (list selectors, err error) {
 // selectorWord matches a text in quotation marks, a mark that is not closed, a sign, or anything up to a blank or sign.
 var selectorWord = regexp.MustCompile(`"[^"]*"|'[^']*'|["'\[\],]|==|!=|&&|[^ \t][^ \t\[\],=!&"']*`)
 
-// parseTerm parses one term of a selector; ok is false if the words are no term.
+// parseTerm parses one comparison of a selector; ok is false if the words form none.
 func parseTerm(words []string) (t selectorTerm, ok bool) {
 	if len(words) < 3 || !slices.Contains([]string{"==", "!=", "in", "notin", "matches"}, words[1]) {
 		return t, false
@@ -91,7 +91,7 @@ func parseTerm(words []string) (t selectorTerm, ok bool) {
 // isQuoted reports whether a word is a text in quotation marks.
 func isQuoted(word string) bool { return word[0] == '"' || word[0] == '\'' }
 
-// matches reports whether an object of a type (checks) matches all terms.
+// matches reports whether an object of a type, such as checks, satisfies all terms.
 func (l selectors) matches(kind string, o object) bool {
 	for i := range l {
 		if !l[i].matches(kind, o) {
@@ -120,8 +120,8 @@ func (t *selectorTerm) matches(kind string, o object) bool {
 	return common
 }
 
-// operandValues returns the values of the field that an operand names, or the operand itself as text. A path that the
-// object does not have is a text on the right side of a term and empty on the left side.
+// operandValues returns the values of the field that an operand names, or the operand itself as a literal. A path
+// that the object does not have is a text on the right side of a term and empty on the left side.
 func (t *selectorTerm) operandValues(word, kind string, o object, right bool) []string {
 	path, isPath := strings.CutPrefix(word, sensuTypes[kind].word+".")
 	switch {
@@ -192,7 +192,8 @@ func fieldValues(kind string, o object, path string) []string {
 	return []string{string(data)}
 }
 
-// refuseUnknownField refuses a term with a field that the type lacks, because it would match nothing or everything.
+// refuseUnknownField returns an error for a term whose field the type lacks, because the term would match nothing or
+// everything.
 func (t *selectorTerm) refuseUnknownField(kind string) error {
 	field := t.left
 	if (t.op == "in" || t.op == "notin") && !t.listOperand { // db in entity.subscriptions

@@ -42,7 +42,7 @@ type Server struct {
 	maxAffected int
 }
 
-// New returns a Server for the listener to which people and sensuctl connect.
+// New returns a Server for the listener that users and sensuctl share.
 func New(o Options) *Server {
 	s := &Server{api: o.API, kinds: kind.All(), log: o.Log, now: o.Now, maxAffected: o.MaxAffected, requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "muster_sensuctl_requests_total", Help: "Requests of sensuctl, by class (login, read, write, elsewhere) and status.",
@@ -72,7 +72,7 @@ type answer struct {
 	next   string // the token of the next page
 }
 
-// operation answers requests of one method and path.
+// operation is a function that answers requests of one HTTP method and path.
 type operation func() (answer, error)
 
 // request is an HTTP request of an authenticated user, with its parsed path and cached resources. A resource that
@@ -211,7 +211,7 @@ func parsePath(path string) (p sensuPath, ok bool) {
 	return p, p.kind != ""
 }
 
-// name returns the i-th name after the type in Muster's form; empty: the path is shorter.
+// name returns the i-th name after the type, cleaned for Muster; empty: the path is shorter.
 func (p *sensuPath) name(i int) string {
 	if i >= len(p.names) {
 		return ""
@@ -219,7 +219,7 @@ func (p *sensuPath) name(i int) string {
 	return model.CleanName(p.names[i])
 }
 
-// sensuError is an error in the form of Sensu's API.
+// sensuError is an error in the JSON format of Sensu's API.
 type sensuError struct {
 	status  int
 	Message string `json:"message"`
@@ -243,8 +243,8 @@ var codes = map[model.Class]int{
 	model.NotFound: codeNotFound, model.Conflict: codeExists, model.Forbidden: codeDenied, model.Unauthenticated: codeUnauthenticated,
 }
 
-// sensuErrorOf converts an error of Muster's API to Sensu's form: one line, with the hint. An internal error is
-// logged, and its text stays on the server.
+// sensuErrorOf converts an error of Muster's API to Sensu's JSON format: one line, with the hint. An internal error
+// is logged, and its text stays on the server.
 func (s *Server) sensuErrorOf(err error) *sensuError {
 	if e := (*sensuError)(nil); errors.As(err, &e) {
 		return e
@@ -288,11 +288,12 @@ func writeAnswer(w http.ResponseWriter, a answer) {
 	}
 }
 
-// typeOperations holds the functions that answer requests about one type; nil: sensuctl cannot do that, Muster has
-// another command.
+// typeOperations holds the functions that answer requests about one type; nil: sensuctl cannot do this, only a
+// command of Muster.
 type typeOperations struct{ list, get, create, replace, remove operation }
 
-// operation returns the function that answers a method and path; nil: sensuctl cannot do this with Muster.
+// operation returns the function that answers a method and path; nil: Muster does not support the request from
+// sensuctl.
 func (r *request) operation(method string) operation {
 	depth, t := len(r.names), sensuTypes[r.kind]
 	collection, one := depth == 0, depth == 1

@@ -67,7 +67,7 @@ func TestLoginOpensSessionOfMuster(t *testing.T) {
 	}
 }
 
-// TestAPIKeyIsTokenOfMuster checks that a token of Muster is accepted in the form of a Sensu API key.
+// TestAPIKeyIsTokenOfMuster checks that the server accepts a Muster token where sensuctl sends an API key.
 func TestAPIKeyIsTokenOfMuster(t *testing.T) {
 	w := newTestServer(t)
 	r := httptest.NewRequest(http.MethodGet, core+"/checks", nil)
@@ -140,7 +140,8 @@ func TestPassiveCheckRoundTrip(t *testing.T) {
 	passive()
 }
 
-// TestPutKeepsReferencedResources checks that a written document leaves the groups and nodes that it names unchanged.
+// TestPutKeepsReferencedResources checks that a resource written by PUT leaves the groups and nodes to which it
+// refers unchanged.
 func TestPutKeepsReferencedResources(t *testing.T) {
 	w := newTestServer(t)
 	w.Apply("apiVersion: muster/v1\nkind: Group\nmetadata: {name: linux}\nspec: {where: 'node.facts.os == \"linux\"'}\n---\napiVersion: muster/v1\nkind: Node\nmetadata: {name: switch1, labels: {rack: a7}}\nspec: {proxy: true}\n")
@@ -223,8 +224,8 @@ func TestPipelineGetsLaterHandlers(t *testing.T) {
 	}
 }
 
-// TestUnsupportedRequestsNameCommand checks that each refusal names Muster's command and has the status by which
-// sensuctl continues a dump.
+// TestUnsupportedRequestsNameCommand expects each refused request to name Muster's command and to have an HTTP status
+// after which sensuctl continues with a dump.
 func TestUnsupportedRequestsNameCommand(t *testing.T) {
 	w := newTestServer(t)
 	for path, want := range map[string]string{
@@ -258,7 +259,8 @@ func TestUnsupportedRequestsNameCommand(t *testing.T) {
 	}
 }
 
-// TestEveryTypeHasCommands checks that each type has commands for reading, creating and deleting.
+// TestEveryTypeHasCommands checks that each Sensu type lists the Muster commands for reading, creating and deleting
+// it.
 func TestEveryTypeHasCommands(t *testing.T) {
 	for kind := range sensuTypes {
 		if of := commandsOf(kind); slices.Contains(of[:], "") {
@@ -341,7 +343,7 @@ func TestRolesAreReadOnly(t *testing.T) {
 	w.expectStatus(422, "GET", "/api/core/v2/clusterroles?fieldSelector=check.name%20%3D%3D%20view", "")
 }
 
-// fakeAPI is an API that accepts every user and has one check.
+// fakeAPI is a fake Muster API that accepts every user and has one check.
 func fakeAPI(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	switch r.URL.Path {
@@ -396,7 +398,8 @@ func FuzzRequest(f *testing.F) {
 
 const core = "/api/core/v2/namespaces/default"
 
-// TestSensuctlConversationMatchesGolden replays requests of sensuctl create -f, check, entity, event and silenced.
+// TestSensuctlConversationMatchesGolden replays the requests of sensuctl create -f, check, entity, event and
+// silenced, and compares the answers with a golden file.
 func TestSensuctlConversationMatchesGolden(t *testing.T) {
 	w := newTestServer(t)
 	w.recordExchange("PUT", "/api/core/v2/namespaces/team", `{"name":"team"}`)
@@ -441,8 +444,8 @@ func TestSensuctlConversationMatchesGolden(t *testing.T) {
 	w.compareTranscript("conversation.txt")
 }
 
-// TestGuardedRequestsNameCommand checks that a change to more nodes than the server's limit is refused with the command
-// to type, because sensuctl has no --yes; and that a server without a limit accepts it and marks it in the audit.
+// TestGuardedRequestsNameCommand expects a change to more nodes than the server's limit to be refused with the Muster
+// command to type, because sensuctl has no --yes.
 func TestGuardedRequestsNameCommand(t *testing.T) {
 	w := newTestServer(t)
 	w.server.maxAffected = 50

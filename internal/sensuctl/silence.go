@@ -38,8 +38,8 @@ func (r *request) getSilence() (answer, error) {
 	return answer{body: silenceForm(found[0])}, nil
 }
 
-// matchSilences returns the silences of a name in the path, as Sensu (SUBSCRIPTION:CHECK) or Muster writes it.
-// Several silences may have the same name in Sensu.
+// matchSilences returns the silences whose Sensu name (SUBSCRIPTION:CHECK) or Muster name stands in the path. Several
+// silences may have the same name in Sensu.
 func (r *request) matchSilences() (found []*model.Resource, err error) {
 	all, err := r.readAll("Silence")
 	if err != nil {
@@ -63,21 +63,21 @@ func objectName(o object) string {
 	return name
 }
 
-// silenceName returns the name of a silence in Sensu.
+// silenceName returns a silence's name in Sensu, SUBSCRIPTION:CHECK.
 func silenceName(m *model.Resource) string { return objectName(silenceForm(m)) }
 
-// equalNames reports whether two names are equal as written or in Muster's form.
+// equalNames reports whether two names are equal as written or after both are cleaned for Muster.
 func equalNames(a, b string) bool { return a == b || model.CleanName(a) == model.CleanName(b) }
 
-// equalSilenceNames reports whether two silence names SUBSCRIPTION:CHECK are equal part by part, divided at the last
-// colon.
+// equalSilenceNames splits two silence names SUBSCRIPTION:CHECK at the last colon and reports whether both parts are
+// equal.
 func equalSilenceNames(a, b string) bool {
 	i, j := strings.LastIndexByte(a, ':'), strings.LastIndexByte(b, ':')
 	return i >= 0 && j >= 0 && equalNames(a[:i], b[:j]) && equalNames(a[i+1:], b[j+1:])
 }
 
-// silenceForm returns a Silence in Sensu's form (Silenced). A silence whose scope is more than a subscription and a
-// check keeps Muster's name, and its reason names the command that shows the scope.
+// silenceForm converts a Silence to Sensu's JSON format (Silenced). A silence whose scope is more than a subscription
+// and a check keeps Muster's name, and its reason names the command that shows the scope.
 func silenceForm(m *model.Resource) object {
 	spec := m.Spec.(*model.SilenceSpec)
 	subscription, check := "*", "*"

@@ -14,10 +14,11 @@ import (
 	"github.com/muster-fleet/muster/internal/sensuimport"
 )
 
-// formWriter converts a resource of Muster to Sensu's format; nil: Sensu has no such resource.
+// formWriter is a function that converts a Muster resource to Sensu's JSON format; it returns nil if Sensu has no
+// counterpart.
 type formWriter = func(*request, *model.Resource) (object, error)
 
-// resourceForm returns a formWriter that adds metadata to the form of a spec.
+// resourceForm returns a formWriter that converts the spec by write and adds the metadata.
 func resourceForm[S model.Spec](write func(S) object) formWriter {
 	return func(_ *request, m *model.Resource) (object, error) {
 		o := write(m.Spec.(S))
@@ -28,7 +29,7 @@ func resourceForm[S model.Spec](write func(S) object) formWriter {
 	}
 }
 
-// checkForm returns a Check in Sensu's form (CheckConfig), without fields that Sensu lacks.
+// checkForm converts a Check to Sensu's JSON format (CheckConfig), without fields that Sensu lacks.
 func checkForm(r *request, m *model.Resource) (object, error) {
 	c := m.Spec.(*model.CheckSpec)
 	o := object{
@@ -77,8 +78,8 @@ func checkForm(r *request, m *model.Resource) (object, error) {
 	return o, addSubdues(r, o, m, c.Schedule)
 }
 
-// hookListsForm returns the hooks of a check in Sensu's form: lists by result type. Hooks whose command is part of
-// the check have no form. An import of the lists makes the same hooks in the same order.
+// hookListsForm converts a check's hooks to Sensu's JSON format: lists of hook names by result type. Hooks whose
+// command is part of the check have no form. An import of the lists makes the same hooks in the same order.
 func hookListsForm(hooks []model.Hook) []object {
 	out := []object{}
 	for _, h := range hooks {
@@ -95,7 +96,7 @@ func hookListsForm(hooks []model.Hook) []object {
 	return out
 }
 
-// addHookToList adds a hook to the last list of hooks if its result type fits, otherwise to a new list.
+// addHookToList adds a hook to the last list if that list is for the same result type, otherwise to a new list.
 func addHookToList(lists []object, when, hook string) []object {
 	if n := len(lists); n > 0 {
 		if names, ok := lists[n-1][when].([]string); ok {
@@ -106,7 +107,7 @@ func addHookToList(lists []object, when, hook string) []object {
 	return append(lists, object{when: []string{hook}})
 }
 
-// thresholdsForm returns a check's thresholds in Sensu's form.
+// thresholdsForm converts a check's thresholds to Sensu's JSON format.
 func thresholdsForm(list []model.Threshold) []object {
 	out := []object{}
 	for i := range list {
@@ -125,7 +126,7 @@ func thresholdsForm(list []model.Threshold) []object {
 	return out
 }
 
-// addSubdues adds the times in which a check does not run to the check's Sensu form (subdues).
+// addSubdues adds the times in which a check does not run to its Sensu object, as subdues.
 func addSubdues(r *request, o object, m *model.Resource, s *model.Schedule) error {
 	if s == nil {
 		return nil
@@ -160,8 +161,8 @@ func addSubdues(r *request, o object, m *model.Resource, s *model.Schedule) erro
 	return nil
 }
 
-// addMissingReferences adds the references to resources that were missing when the check was imported (annotation
-// missingAnnotation).
+// addMissingReferences adds the references that missed their resource when the check was imported, from the
+// annotation missingAnnotation.
 func addMissingReferences(o object, m *model.Resource) {
 	for _, entry := range splitList(m.Metadata.Annotations[missingAnnotation]) {
 		words := strings.Fields(entry)
@@ -181,8 +182,8 @@ func addMissingReferences(o object, m *model.Resource) {
 	}
 }
 
-// assetForm returns an Asset in Sensu's form, with filters for each build's machines. An import of the form makes the
-// same builds.
+// assetForm converts an Asset to Sensu's JSON format, with filters for each build's platform. An import of the form
+// makes the same builds.
 func assetForm(a *model.AssetSpec) object {
 	o := object{"url": "", "sha512": "", "filters": []string{}, "builds": nil, "headers": nil}
 	if len(a.Builds) == 1 {
@@ -203,7 +204,7 @@ func assetForm(a *model.AssetSpec) object {
 	return o
 }
 
-// assetFilters returns the platform of a build as Sensu's filter expressions over an entity.
+// assetFilters converts a build's platform to Sensu's filter expressions over an entity.
 func assetFilters(b *model.AssetBuild) []string {
 	out := []string{}
 	for _, f := range [...]struct{ of, is string }{{"os", b.OS}, {"arch", b.Arch}, {"platform", b.Distribution}} {
@@ -221,20 +222,21 @@ func assetFilters(b *model.AssetBuild) []string {
 	return out
 }
 
-// escapeQuotes escapes a text for single quotes in JavaScript.
+// escapeQuotes escapes a string for use between single quotes in JavaScript.
 func escapeQuotes(text string) string { return strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(text) }
 
-// namespaceForm returns a Namespace in Sensu's form.
+// namespaceForm converts a Namespace to Sensu's JSON format.
 func namespaceForm(_ *request, m *model.Resource) (object, error) {
 	return object{"name": m.Metadata.Name}, nil
 }
 
-// hookForm returns a Hook in Sensu's form.
+// hookForm converts a Hook to Sensu's JSON format.
 func hookForm(h *model.HookSpec) object {
 	return object{"command": shellCommand(h.Command), "timeout": cmp.Or(wholeSeconds(h.Timeout), 10), "stdin": h.Stdin, "runtime_assets": []string{}}
 }
 
-// filterForm returns a Filter in Sensu's form; nil if its times are not UTC times by weekday.
+// filterForm converts a Filter to Sensu's JSON format; nil: its times are not UTC times by weekday, so Sensu cannot
+// hold them.
 func filterForm(f *model.FilterSpec) object {
 	o := object{"action": f.Action, "expressions": nonNil(f.Expressions), "runtime_assets": nonNil(f.Assets), "when": nil}
 	if f.When == nil {
@@ -252,7 +254,7 @@ func filterForm(f *model.FilterSpec) object {
 	return o
 }
 
-// mutatorForm returns a Mutator in Sensu's form.
+// mutatorForm converts a Mutator to Sensu's JSON format.
 func mutatorForm(u *model.MutatorSpec) object {
 	o := object{"timeout": wholeSeconds(u.Timeout), "env_vars": envVars(u.Env), "runtime_assets": nonNil(u.Assets), "secrets": secretsForm(u.Secrets)}
 	if u.Javascript != "" {
@@ -263,8 +265,8 @@ func mutatorForm(u *model.MutatorSpec) object {
 	return o
 }
 
-// handlerForm returns a program or socket handler in Sensu's form, with the filters and mutator of the pipeline that
-// an import made for it. Other handlers have no form.
+// handlerForm converts a program or socket handler to Sensu's JSON format, with the filters and mutator of its own
+// imported pipeline. Other handlers have no form.
 func handlerForm(r *request, m *model.Resource) (object, error) {
 	h := m.Spec.(*model.HandlerSpec)
 	o := object{
@@ -291,7 +293,8 @@ func handlerForm(r *request, m *model.Resource) (object, error) {
 	return o, nil
 }
 
-// pipelineForm returns a Pipeline in Sensu's form: the workflows that were sent, if some of them wait for handlers.
+// pipelineForm converts a Pipeline to Sensu's JSON format; a pipeline that waits for missing handlers returns the
+// workflows as sensuctl sent them.
 func pipelineForm(_ *request, m *model.Resource) (object, error) {
 	form := object{"metadata": metadataForm(m, sensuName(m))}
 	if kept := m.Metadata.Annotations[workflowsAnnotation]; kept != "" {
@@ -336,7 +339,7 @@ func unixTime(t time.Time) int64 {
 	return t.Unix()
 }
 
-// subscriptionsOf returns a check's targets as Sensu's subscriptions: a group by name, a node as entity:NAME.
+// subscriptionsOf converts a check's targets to Sensu subscriptions: a group to its name, a node to entity:NAME.
 func subscriptionsOf(t *model.Targets) []string {
 	out := []string{}
 	if t == nil {
@@ -349,7 +352,7 @@ func subscriptionsOf(t *model.Targets) []string {
 	return out
 }
 
-// shellCommand returns a command as one line for a shell.
+// shellCommand converts a command to one shell command line.
 func shellCommand(c *model.Command) string {
 	if c == nil {
 		return ""
@@ -373,7 +376,7 @@ func envVars(env map[string]string) []string {
 	return out
 }
 
-// literalEnv returns the environment of a handler without the escapes of braces.
+// literalEnv returns a handler's environment variables with the escapes of template braces removed.
 func literalEnv(env map[string]string) map[string]string {
 	out := map[string]string{}
 	for name, value := range env {
@@ -382,7 +385,7 @@ func literalEnv(env map[string]string) map[string]string {
 	return out
 }
 
-// secretsForm returns the secrets of a command in Sensu's form.
+// secretsForm converts the secrets of a command to Sensu's JSON format.
 func secretsForm(list []model.CommandSecret) []object {
 	out := []object{}
 	for _, s := range list {
@@ -399,7 +402,7 @@ func nonNil(list []string) []string {
 	return list
 }
 
-// referencesForm returns references {name, type, api_version} of Sensu to resources of one kind.
+// referencesForm converts names of one kind to Sensu references {name, type, api_version}.
 func referencesForm(kind string, names []string) []object {
 	out := []object{}
 	for _, name := range names {
@@ -408,7 +411,7 @@ func referencesForm(kind string, names []string) []object {
 	return out
 }
 
-// metricTagsForm returns metric tags in Sensu's form.
+// metricTagsForm converts metric tags to Sensu's JSON format.
 func metricTagsForm(tags map[string]string) []object {
 	out := []object{}
 	for _, name := range sortedKeys(tags) {

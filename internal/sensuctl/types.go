@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// resourceType is a type of objects in Sensu's API.
+// resourceType describes an object type of Sensu's API, with the Muster kind and commands that correspond to it.
 type resourceType struct {
 	group, sensu string // core/v2, CheckConfig
 	kind         string // Muster's
@@ -38,10 +38,10 @@ const commonFields = "name namespace labels annotations"
 // eventCheckFields lists the fields that the check of an event has and a CheckConfig has not.
 const eventCheckFields = "duration executed issued history output state status total_state_change last_ok occurrences occurrences_watermark is_silenced silenced scheduler"
 
-// sameCommands returns one command of Muster for reading, creating and deleting.
+// sameCommands returns a list that names the same Muster command for reading, creating and deleting.
 func sameCommands(command string) [3]string { return [3]string{command, command, command} }
 
-// commandsOf returns Muster's commands for a type of Sensu; empty: Muster has no counterpart.
+// commandsOf returns the Muster commands that read, create and delete a Sensu type; empty: Muster has no counterpart.
 func commandsOf(path string) [3]string {
 	t, known := sensuTypes[path]
 	if !known || t.commands != [3]string{} {
@@ -160,7 +160,7 @@ func unsupportedRequestError(r *request) error {
 	return &sensuError{http.StatusNotImplemented, "not by sensuctl: " + text, codeNotFound}
 }
 
-// commandFor returns Muster's command for the task of a sensuctl request.
+// commandFor returns the Muster command for the task that a sensuctl request wanted.
 func commandFor(r *request) string {
 	switch kind, last := r.kind, len(r.names)-1; {
 	case kind == "checks" && last == 1 && r.names[1] == "execute":
@@ -193,8 +193,7 @@ func commandFor(r *request) string {
 	return strings.ReplaceAll(text, "%s", name)
 }
 
-// hintCommand puts a command of Muster into the hint of a refused risky operation, because sensuctl has no --yes or
-// --dry-run.
+// hintCommand adds the Muster command to the error of a risky operation, because sensuctl cannot confirm with --yes.
 func hintCommand(err error, command string) error {
 	var e *model.Error
 	if !errors.As(err, &e) || e.Class != model.Guarded {

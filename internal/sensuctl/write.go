@@ -22,7 +22,7 @@ const (
 	workflowsAnnotation = "sensuctl/workflows" // the workflows of a pipeline, in Sensu's form, while some wait for handlers
 )
 
-// importedDocument is a document converted to resources of Muster.
+// importedDocument is a Sensu document converted to Muster resources.
 type importedDocument struct {
 	main              *model.Resource
 	neededResources   []*model.Resource // resources that main needs and that did not exist
@@ -59,7 +59,7 @@ func (r *request) retryStale(do func() error) error {
 	}
 }
 
-// createResource imports a document and applies it in place of a resource of that name.
+// createResource imports a document and applies it, whether or not a resource of that name exists.
 func (r *request) createResource(doc *document) error {
 	made, err := r.convertDocument(doc)
 	if err != nil {
@@ -126,7 +126,7 @@ func refOf(m *model.Resource) v1.Ref {
 // maxAnnotation bounds an annotation, in bytes.
 const maxAnnotation = 16 << 10
 
-// setListAnnotation sets an annotation to a list; an empty list removes it.
+// setListAnnotation stores a list, joined by a separator, in an annotation; an empty list removes the annotation.
 func setListAnnotation(m *model.Resource, name string, list []string, separator string) {
 	if len(list) == 0 {
 		delete(m.Metadata.Annotations, name)
@@ -138,7 +138,7 @@ func setListAnnotation(m *model.Resource, name string, list []string, separator 
 	m.Metadata.Annotations[name] = truncate(strings.Join(list, separator), maxAnnotation)
 }
 
-// splitList returns the list in an annotation.
+// splitList splits the value of an annotation into its list.
 func splitList(annotation string) []string {
 	if annotation == "" {
 		return nil
@@ -146,7 +146,7 @@ func splitList(annotation string) []string {
 	return strings.Split(annotation, ", ")
 }
 
-// truncate shortens a text to a number of bytes.
+// truncate cuts a string to at most a number of bytes.
 func truncate(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -208,14 +208,14 @@ func (r *request) convertDocument(doc *document) (*importedDocument, error) {
 	if doc.kind == "Pipeline" && len(made.missingReferences) > 0 {
 		kept, err := json.Marshal(doc.spec["workflows"])
 		if err != nil || len(kept) > maxAnnotation {
-			return nil, model.Errorf(model.Invalid, "pipeline %s names handlers that do not exist, and is too long to wait for them", model.Shorten(doc.name)).WithHint("create its handlers first")
+			return nil, model.Errorf(model.Invalid, "pipeline %s names handlers that do not exist, and is too long to be stored until they do", model.Shorten(doc.name)).WithHint("create its handlers first")
 		}
 		made.workflows = string(kept)
 	}
 	return made, checkHandlerKind(r, doc, made, set)
 }
 
-// checkHandlerKind refuses to replace a handler by a handler set or the reverse.
+// checkHandlerKind refuses to replace a plain handler by a handler set, or a set by a plain handler.
 func checkHandlerKind(r *request, doc *document, made *importedDocument, set bool) error {
 	if doc.kind != "Handler" {
 		return nil
@@ -231,7 +231,7 @@ func checkHandlerKind(r *request, doc *document, made *importedDocument, set boo
 	return refuseChange(m, "a handler cannot become a set, nor a set a handler", "delete")
 }
 
-// kindOfDocument returns the kind of Muster that corresponds to a document's type.
+// kindOfDocument returns the Muster kind that corresponds to a document's Sensu type.
 func kindOfDocument(doc *document) string {
 	for _, t := range sensuTypes {
 		if t.sensu == doc.kind {

@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// assetArchive is one archive of a Sensu asset, with the platforms that its filters select.
+// assetArchive is one archive of a Sensu asset, with the platforms on which its filters are true.
 type assetArchive struct {
 	path      string // builds[2]; empty: the asset is one archive itself
 	spec      *objectFields
@@ -24,8 +24,9 @@ type assetArchive struct {
 	platforms []model.AssetBuild // platforms that the archive's filters match
 }
 
-// importAsset imports an asset: its archives with the platforms of their filters. Of all builds that match a machine
-// Sensu takes the first of those with the most filters, Muster the first: builds are sorted by the number of filters.
+// importAsset imports a Sensu asset: each archive becomes builds for the platforms that its filters select. Of all
+// builds that match a machine Sensu takes the first of those with the most filters, Muster the first: builds are
+// sorted by the number of filters.
 func importAsset(o *object) {
 	var builds []assetArchive
 	if list := o.spec.objects("builds"); len(list) > 0 {
@@ -67,7 +68,7 @@ func importAsset(o *object) {
 // invalidVariableChars matches the characters that Sensu replaces in the name of an asset's environment variable.
 var invalidVariableChars = regexp.MustCompile("[^a-zA-Z0-9]+")
 
-// readArchive reads one archive of an asset; false: it is omitted with a note.
+// readArchive reads one archive of an asset; false: the archive is invalid, and a note reports it.
 func readArchive(o *object, b *assetArchive) bool {
 	b.filters = b.spec.texts("filters")
 	sum := strings.ToLower(b.spec.text("sha512"))
@@ -182,7 +183,7 @@ func platformsOf(filters []string) (list []model.AssetBuild, wider []string, err
 	return list, f.widerVersions, nil
 }
 
-// assetFilter translates the filters of one build to platforms.
+// assetFilter translates an archive's filter expressions to platforms (operating system, architecture, distribution).
 type assetFilter struct{ widerVersions []string }
 
 // platforms returns the platforms for which a filter expression is true.
@@ -221,7 +222,7 @@ func (f *assetFilter) platforms(e ast.Expression) ([]model.AssetBuild, error) {
 	return nil, fmt.Errorf("a build can only test os, arch, distribution and distributionVersion")
 }
 
-// platformsOfComparison returns the platforms for which a comparison with a literal is true.
+// platformsOfComparison returns the platforms for which a comparison of an entity field with a literal is true.
 func (f *assetFilter) platformsOfComparison(of, literal ast.Expression, operator token.Token) ([]model.AssetBuild, error) {
 	want, whole := literalOf(literal), numberText(literal) != ""
 	if major, parsed := readsMajorVersion(of); major {
@@ -305,7 +306,7 @@ func literalOf(e ast.Expression) string {
 	return numberText(e)
 }
 
-// intersectPlatformLists returns the platforms that match an element of each list.
+// intersectPlatformLists returns the platforms that both lists allow.
 func intersectPlatformLists(left, right []model.AssetBuild) (list []model.AssetBuild, err error) {
 	if len(left)*len(right) > maxPlatforms*maxPlatforms {
 		return nil, fmt.Errorf("the filter matches more than %d platforms", maxPlatforms)
@@ -323,7 +324,7 @@ func intersectPlatformLists(left, right []model.AssetBuild) (list []model.AssetB
 	return list, nil
 }
 
-// intersectPlatforms returns the platform that both a and b allow; false: they exclude each other.
+// intersectPlatforms returns the platforms that both a and b allow; false: they have none in common.
 func intersectPlatforms(a, b model.AssetBuild) (out model.AssetBuild, ok bool) {
 	both := func(x, y string) string {
 		if x == "" || y == "" || x == y {

@@ -56,8 +56,8 @@ func importCheck(o *object) {
 	}
 }
 
-// importPassiveCheck imports a check without a command and with publish: false, whose results agents send
-// unrequested.
+// importPassiveCheck imports a check that agents do not run (no command, publish: false); its results arrive through
+// an agent's API or socket.
 func importPassiveCheck(o *object) {
 	s := o.spec
 	c := &model.CheckSpec{Sensu: true, Passive: true, TTL: seconds(s.integer("ttl")), MaxOutput: model.Size(s.integer("max_output_size"))}
@@ -81,7 +81,7 @@ func importFlapping(o *object, c *model.CheckSpec) {
 	}
 }
 
-// ensureAlert returns the alert of a check, after adding an empty one if it has none.
+// ensureAlert returns the alert section of a check, and adds an empty section first if it is missing.
 func ensureAlert(c *model.CheckSpec) *model.Alert {
 	if c.Alert == nil {
 		c.Alert = &model.Alert{}
@@ -92,7 +92,7 @@ func ensureAlert(c *model.CheckSpec) *model.Alert {
 // seconds returns a duration of n seconds.
 func seconds(n int) model.Duration { return model.Duration(time.Duration(n) * time.Second) }
 
-// targetsOf returns the nodes and groups that correspond to subscriptions.
+// targetsOf converts Sensu subscriptions to the nodes and groups that a check targets.
 func targetsOf(o *object, subscriptions []string) *model.Targets {
 	if len(subscriptions) == 0 {
 		return nil
@@ -145,14 +145,14 @@ func importProxy(o *object, c *model.CheckSpec) {
 	requests.ignore("splay", "splay_coverage") // each proxy node has an offset of its own, always
 }
 
-// entityNamed returns an entity of the files in the object's namespace by name, or nil.
+// entityNamed returns the entity of a name among the files' objects, in the object's namespace, or nil.
 func (o *object) entityNamed(name string) *object {
 	by := o.importer.objectsByKey
 	return cmp.Or(by[resourceKey{"Entity", o.namespace, name}], by[resourceKey{"EntityConfig", o.namespace, name}])
 }
 
-// importHooks imports the hooks of a check in both forms: lists by type, [{critical: [name]}], or {type, hooks} of
-// the API.
+// importHooks imports the hooks of a check, from lists by result type [{critical: [name]}] or from objects {type,
+// hooks}.
 func importHooks(o *object, c *model.CheckSpec) {
 	at := map[string]int{}
 	for _, list := range o.spec.objects("check_hooks") {
@@ -252,7 +252,7 @@ func importMetricTags(o *object, list []*objectFields) map[string]string {
 	return nonEmpty(out)
 }
 
-// importRecipients imports the pipelines and handlers of a check.
+// importRecipients imports the pipelines and handlers that a check notifies.
 func importRecipients(o *object, c *model.CheckSpec) {
 	for _, ref := range o.spec.objects("pipelines") {
 		of := ref.reference()
@@ -270,7 +270,8 @@ func importRecipients(o *object, c *model.CheckSpec) {
 	}
 }
 
-// importCheckAssets adds the assets of a check and of its hooks, which run with the check's assets.
+// importCheckAssets adds to a check its own assets and its hooks' assets, because Muster runs hooks with the check's
+// assets.
 func importCheckAssets(o *object, c *model.CheckSpec) {
 	for _, of := range o.spec.texts("runtime_assets") {
 		addAsset(o, &c.Assets, of, "check")
@@ -292,7 +293,7 @@ func importCheckAssets(o *object, c *model.CheckSpec) {
 	}
 }
 
-// assetsOf returns the assets that a handler, mutator or filter names.
+// assetsOf returns the names of the assets of a handler, mutator or filter.
 func assetsOf(o *object, what string) (list []string) {
 	for _, of := range o.spec.texts("runtime_assets") {
 		addAsset(o, &list, of, what)
@@ -300,7 +301,7 @@ func assetsOf(o *object, what string) (list []string) {
 	return list
 }
 
-// addAsset adds an asset to the list of the resource that names it; false: the asset does not exist.
+// addAsset adds an asset to a resource's asset list; false: the asset does not exist.
 func addAsset(o *object, list *[]string, of, what string) bool {
 	ref := musterName(of)
 	switch {

@@ -136,7 +136,7 @@ func timeOfUnix(n int) time.Time {
 	return time.Unix(int64(n), 0).UTC()
 }
 
-// importUser notes the command that creates the user, because only Sensu can verify its password hashes.
+// importUser adds a note with the command that creates the user, because only Sensu can verify its password hashes.
 func importUser(o *object) {
 	s := o.spec
 	user, groups := s.text("username"), s.texts("groups")
@@ -152,7 +152,7 @@ func importUser(o *object) {
 	}
 }
 
-// roleOf returns the role in Muster for the groups of a Sensu user.
+// roleOf returns the Muster role that corresponds to the groups of a Sensu user.
 func roleOf(groups []string) string {
 	for _, g := range groups {
 		switch g {
@@ -170,7 +170,7 @@ func roleOf(groups []string) string {
 // roles maps the names of Sensu's roles to roles of Muster.
 var roles = map[string]string{"cluster-admin": "admin", "admin": "admin", "edit": "operator", "operator": "operator", "view": "viewer", "system:agent": "agent"}
 
-// importBinding notes the command that gives a user or group the role of a Sensu role binding.
+// importBinding adds a note with the command that grants the role of a Sensu role binding to a user or group.
 func importBinding(o *object) {
 	s := o.spec
 	role := s.object("role_ref").reference()
@@ -188,13 +188,14 @@ func importBinding(o *object) {
 	o.noteLoss("role %s for %s: %s", role, strings.Join(who, ", "), advice)
 }
 
-// secretProvider is the store from which Sensu reads a secret. Its settings become part of each imported Secret.
+// secretProvider is the store from which a Sensu secret is read: the environment or Vault. Its settings become part
+// of each imported Secret.
 type secretProvider struct {
 	env   bool
 	vault model.Vault
 }
 
-// importProvider imports a secrets provider, for the secrets that name it.
+// importProvider reads a secrets provider and keeps its address for the secrets that refer to it.
 func importProvider(o *object) {
 	p := secretProvider{env: o.kind == "Env"}
 	if !p.env {

@@ -15,8 +15,8 @@ import (
 // maxExpression bounds an expression, in bytes.
 const maxExpression = 16 << 10
 
-// nodeCondition translates the conjunction of expressions over an entity to a condition over a node. The error names
-// the part that has no counterpart.
+// nodeCondition translates entity expressions, all of which must hold, to one CEL condition over a node. The error
+// names the part that has no counterpart.
 func nodeCondition(expressions []string) (string, error) {
 	var parts []string
 	for _, source := range expressions {
@@ -129,7 +129,7 @@ func translateLogical(e *ast.BinaryExpression) (string, error) {
 	return left + " && " + right, nil
 }
 
-// translateEquality translates a comparison with a text to CEL.
+// translateEquality translates a comparison with a string literal to CEL.
 func translateEquality(e *ast.BinaryExpression) (string, error) {
 	same := e.Operator == token.EQUAL || e.Operator == token.STRICT_EQUAL
 	left, right := e.Left, e.Right
@@ -150,7 +150,7 @@ func translateEquality(e *ast.BinaryExpression) (string, error) {
 	return of + map[bool]string{true: " == ", false: " != "}[same] + strconv.Quote(literal.Value.String()), nil
 }
 
-// translateCall translates a call of an allowed function on a text or on the subscriptions to CEL.
+// translateCall translates a JavaScript function call on a string or on the subscriptions to CEL.
 func translateCall(e *ast.CallExpression, allowed ...string) (string, error) {
 	dot, ok := e.Callee.(*ast.DotExpression)
 	if !ok || len(e.ArgumentList) != 1 {
@@ -167,7 +167,7 @@ func translateCall(e *ast.CallExpression, allowed ...string) (string, error) {
 	if function == "match" {
 		pattern, ok := e.ArgumentList[0].(*ast.RegExpLiteral)
 		if !ok || strings.Trim(pattern.Flags, "gi") != "" {
-			return "", fmt.Errorf("match needs a regular expression as argument")
+			return "", fmt.Errorf("the function match needs a regular expression as its argument")
 		}
 		source := pattern.Pattern
 		if strings.Contains(pattern.Flags, "i") {
@@ -191,7 +191,7 @@ func translateCall(e *ast.CallExpression, allowed ...string) (string, error) {
 	return of + "." + function + "(" + text + ")", nil
 }
 
-// translateField translates the reading of an entity's field to CEL.
+// translateField translates an entity field in an expression to CEL.
 func translateField(e ast.Expression) (string, error) {
 	path, err := pathOf(e)
 	if err != nil {
@@ -218,7 +218,7 @@ func translateField(e ast.Expression) (string, error) {
 	return "", fmt.Errorf("a node has no %s", strings.Join(path, "."))
 }
 
-// pathOf returns the parts of a path such as entity.labels.region.
+// pathOf splits a field expression such as entity.labels.region into its parts.
 func pathOf(e ast.Expression) ([]string, error) {
 	switch e := e.(type) {
 	case *ast.Identifier:
@@ -235,7 +235,7 @@ func pathOf(e ast.Expression) ([]string, error) {
 	return nil, fmt.Errorf("Muster has no such condition over a node")
 }
 
-// numberText returns a number in an expression as text; empty: it is no number.
+// numberText returns a number literal as text; empty: the expression is no number.
 func numberText(e ast.Expression) string {
 	switch e := e.(type) {
 	case *ast.NumberLiteral:

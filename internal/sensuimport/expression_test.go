@@ -7,7 +7,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// platformsText returns the platforms of builds as text.
+// platformsText formats the platforms of builds for a note.
 func platformsText(list []model.AssetBuild) string {
 	var out []string
 	for i := range list {
@@ -16,7 +16,7 @@ func platformsText(list []model.AssetBuild) string {
 	return strings.Join(out, ", ")
 }
 
-// TestAssetFiltersBecomePlatforms checks that usual asset filters become the right platforms.
+// TestAssetFiltersBecomePlatforms imports assets with usual filters and expects builds for the right platforms.
 func TestAssetFiltersBecomePlatforms(t *testing.T) {
 	major := "entity.system.platform_version.split('.')[0]"
 	for source, want := range map[string]string{

@@ -10,7 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// importHandler imports a handler. A handler set becomes workflows in the checks and pipelines that name the set.
+// importHandler imports a handler, as a built-in Muster handler where one exists. A handler set becomes workflows in
+// the checks and pipelines that name the set.
 func importHandler(o *object) {
 	s := o.spec
 	spec := &model.HandlerSpec{Timeout: seconds(s.integer("timeout")), Env: environmentOf(o, s.texts("env_vars"))}
@@ -53,7 +54,7 @@ func importHandler(o *object) {
 	o.declareResource(spec)
 }
 
-// importStream imports a handler that keeps TCP connections open (tcp_stream).
+// importStream imports a handler of type tcp_stream, which keeps its TCP connections open.
 func importStream(o *object) {
 	s := o.spec
 	spec := &model.HandlerSpec{Stream: &model.Stream{Address: s.text("address"), Connections: s.integer("max_connections")}}
@@ -65,7 +66,8 @@ func importStream(o *object) {
 	o.declareResource(spec)
 }
 
-// readsEvents reports whether a handler gets events in Sensu's form by a pipeline, as a program or socket does.
+// readsEvents reports whether a handler receives events in Sensu's format through a pipeline, as programs and sockets
+// do.
 func readsEvents(h *model.HandlerSpec) bool {
 	return h.Command != nil || h.TCP != nil || h.UDP != nil || h.Stream != nil
 }
@@ -106,8 +108,8 @@ func routeToHandler(o *object, c *model.CheckSpec, handler string, filters []str
 	}
 }
 
-// importHandlerPipeline makes a pipeline for a handler that no file names or whose filters exceed those of routes,
-// because agents may name it for keepalives and local events.
+// importHandlerPipeline adds a pipeline for a handler that no check names or whose filters routes cannot express,
+// because agents may name the handler.
 func importHandlerPipeline(o *object) {
 	if o.kind != "Handler" && o.kind != "TCPStreamHandler" || o.importer.made[resourceKey{"Pipeline", o.targetNamespace(), PipelineOf(o.name)}] != nil {
 		return
@@ -127,8 +129,8 @@ const SetOf = "sensuctl/set-of"
 
 const mostSetOf = 16 << 10
 
-// importSet makes a pipeline for a handler set, by which agents can name the set. Checks that name it name its
-// handlers instead.
+// importSet converts a handler set to a pipeline, which agents can name as they named the set. Checks that name it
+// name its handlers instead.
 func importSet(o *object) {
 	spec := &model.PipelineSpec{}
 	for _, h := range handlersOf(o, o.name, 0) {
@@ -154,24 +156,25 @@ func importSet(o *object) {
 	}
 }
 
-// passesIncidentsOnly reports whether filters pass exactly the events that routes notify of: problems that open or
-// close without a silence.
+// passesIncidentsOnly reports whether filters pass exactly the events that Muster's routes pass: unsilenced problems
+// that open or close.
 func passesIncidentsOnly(filters []string) bool {
 	return slices.Contains(filters, model.FilterIncident) && !slices.ContainsFunc(filters, isCustomFilter)
 }
 
-// isCustomFilter reports whether a filter differs from is_incident and not_silenced, which routes apply anyway.
+// isCustomFilter reports whether a filter is another one than is_incident and not_silenced, which Muster's routes
+// always apply.
 func isCustomFilter(filter string) bool {
 	return filter != model.FilterIncident && filter != model.FilterNotSilenced
 }
 
-// handlerNamed returns a handler of the files in the object's namespace by name, or nil.
+// handlerNamed returns the handler of a name among the files' objects, in the object's namespace, or nil.
 func (o *object) handlerNamed(name string) *object {
 	by := o.importer.objectsByKey
 	return cmp.Or(by[resourceKey{"Handler", o.namespace, name}], by[resourceKey{"TCPStreamHandler", o.namespace, name}])
 }
 
-// handlersOf returns the handlers of a set, including nested sets; for a single handler, itself.
+// handlersOf returns the handlers in a set and its nested sets; for a plain handler, the handler itself.
 func handlersOf(o *object, handler string, depth int) []*object {
 	h := o.handlerNamed(handler)
 	if h == nil {
@@ -223,9 +226,9 @@ func importPipeline(o *object) {
 	o.declareResource(spec)
 }
 
-// addFilters adds the filters and the mutator of a handler to a workflow. A filter that does not exist is created to
-// deny all, because without it the workflow would pass every event. A mutator that does not exist is created to fail,
-// as Sensu drops an event without its mutator.
+// addFilters adds a handler's own filters and mutator to a workflow. A filter that does not exist is created to deny
+// all, because without it the workflow would pass every event. A mutator that does not exist is created to fail, as
+// Sensu drops an event without its mutator.
 func addFilters(o *object, flow *model.Workflow, filters []string, mutator string) {
 	for _, f := range filters {
 		ref := musterName(f)
@@ -246,8 +249,8 @@ func addFilters(o *object, flow *model.Workflow, filters []string, mutator strin
 	flow.Mutator = ref
 }
 
-// importPlugin converts a well-known handler program with all required values to a built-in handler; false: it stays
-// a command.
+// importPlugin replaces the command of a well-known handler program by Muster's built-in handler; false: a value is
+// missing, the command stays.
 func importPlugin(o *object, command string, h *model.HandlerSpec) bool {
 	words := strings.Fields(command)
 	if len(words) == 0 || strings.ContainsAny(command, "|;&<>`$\\") {
@@ -309,7 +312,8 @@ func importPlugin(o *object, command string, h *model.HandlerSpec) bool {
 	return true
 }
 
-// commandFlags returns the flags of a command line by name: -w X, --webhook-url X, --webhook-url=X, quoted or not.
+// commandFlags returns the values of the flags in a command line: -w X, --webhook-url X, --webhook-url=X, quoted or
+// not.
 func commandFlags(words []string) map[string]string {
 	out := map[string]string{}
 	for i := 0; i < len(words); i++ {

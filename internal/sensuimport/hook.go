@@ -32,7 +32,7 @@ func importMutator(o *object) {
 	o.declareResource(spec)
 }
 
-// importFilter imports an event filter with its times.
+// importFilter imports an event filter and the times at which it applies.
 func importFilter(o *object) {
 	s := o.spec
 	spec := &model.FilterSpec{Action: s.text("action"), Expressions: s.texts("expressions"), Assets: assetsOf(o, "filter")}

@@ -19,7 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// File is a file of Sensu with its name for notes.
+// File is an input file with Sensu resources, and the name by which notes refer to it.
 type File struct {
 	Name string
 	Data []byte
@@ -37,14 +37,14 @@ type Note struct {
 	Missing string
 }
 
-// Result is the outcome of an import.
+// Result holds the resources and the notes of an import.
 type Result struct {
 	Resources []*model.Resource // each valid; a resource comes after those that it names
 	Notes     []Note            // in the order of the files
 	Read      int               // resources of Sensu's in the files
 }
 
-// LostCount returns the number of fields that were not imported.
+// LostCount returns how many fields of Sensu the import could not keep.
 func (r *Result) LostCount() (n int) {
 	for _, note := range r.Notes {
 		if note.Lost {
@@ -54,14 +54,14 @@ func (r *Result) LostCount() (n int) {
 	return n
 }
 
-// Import converts files of Sensu to resources of Muster. kinds decide which resources are valid; now is the start of
-// silences that end after a time. It fails on a file that holds no Sensu resource.
+// Import converts files with Sensu resources to Muster resources. kinds decide which resources are valid; now is the
+// start of silences that end after a time. It fails on a file that holds no Sensu resource.
 func Import(files []File, kinds *kind.Registry, now time.Time) (*Result, error) {
 	return ImportInto(nil, files, kinds, now)
 }
 
-// ImportInto converts files like Import for a server with existing resources: files may refer to these, and the
-// result does not repeat them.
+// ImportInto imports like Import for a server that already has resources: the files may refer to these, and the
+// result omits them.
 func ImportInto(server Lookup, files []File, kinds *kind.Registry, now time.Time) (*Result, error) {
 	im := &importer{
 		kinds: kinds, now: now.UTC().Truncate(time.Second), server: server, objectsByKey: map[resourceKey]*object{}, made: map[resourceKey]*model.Resource{},
@@ -95,8 +95,8 @@ func ImportInto(server Lookup, files []File, kinds *kind.Registry, now time.Time
 	return im.result(), im.serverError
 }
 
-// sensuType is a type of Sensu: the function that imports its objects, or the note why it is not imported. A type
-// without function and note is left out silently.
+// sensuType is a Sensu type with the function that imports its objects, or a note that tells why Muster does not
+// import it. A type without function and note is left out silently.
 type sensuType struct {
 	name string
 	read func(*object)
@@ -158,10 +158,10 @@ type importer struct {
 	hooksInUse map[resourceKey]bool      // hooks that a check names
 }
 
-// noteLoss notes a field that was not imported.
+// noteLoss adds a note about a field that Muster cannot import.
 func (o *object) noteLoss(format string, args ...any) { o.note(true, format, args...) }
 
-// noteChange notes a field that was imported in another form.
+// noteChange adds a note about a field that was imported differently.
 func (o *object) noteChange(format string, args ...any) { o.note(false, format, args...) }
 
 // note adds a remark about the object to the import's result; lost: a field was not imported.
@@ -212,7 +212,7 @@ func metadataOf(o *object, field string) map[string]string {
 	return nonEmpty(out)
 }
 
-// nonEmpty returns nil for an empty map.
+// nonEmpty returns the map, or nil if it is empty.
 func nonEmpty(m map[string]string) map[string]string {
 	if len(m) == 0 {
 		return nil
@@ -231,8 +231,8 @@ func importNamespace(o *object) {
 	}
 }
 
-// noteUnread notes every field with a value that no import function read. For a type that is not imported the note
-// has the reason.
+// noteUnread adds a note about every non-empty field that no import function read. For a type that is not imported
+// the note has the reason.
 func (o *object) noteUnread() {
 	types := sensuTypes()
 	i := slices.IndexFunc(types, func(t sensuType) bool { return t.name == o.kind })
@@ -280,7 +280,7 @@ func (im *importer) result() *Result {
 	return out
 }
 
-// addNamespaces adds the namespaces that files without a Namespace name, such as the dump of one namespace.
+// addNamespaces adds namespaces that the files mention but do not contain, such as in the dump of one namespace.
 func (im *importer) addNamespaces() {
 	if im.server != nil {
 		return
@@ -321,7 +321,7 @@ type orderedNote struct {
 	line int
 }
 
-// targetNamespace returns the namespace of the resources that the object becomes.
+// targetNamespace returns the Muster namespace for the resources made from the object.
 func (o *object) targetNamespace() string {
 	if o.kind == "Namespace" {
 		return ""
@@ -329,8 +329,8 @@ func (o *object) targetNamespace() string {
 	return cmp.Or(model.CleanName(o.namespace), "default")
 }
 
-// uniqueName returns an unused name in Muster for a name in Sensu, which may hold capitals and colons. A note reports
-// two names of Sensu's that become the same name.
+// uniqueName converts a Sensu name, which may have capitals and colons, to a valid and unused Muster name. A note
+// reports two names of Sensu's that become the same name.
 func (o *object) uniqueName(kind, name string) string {
 	clean := cmp.Or(model.CleanName(name), "unnamed")
 	at := resourceKey{kind, cmp.Or(o.targetNamespace(), "default"), clean}
@@ -346,18 +346,18 @@ func (o *object) uniqueName(kind, name string) string {
 	return clean
 }
 
-// musterName returns the name in Muster for a name in Sensu.
+// musterName converts a Sensu name to a valid Muster name.
 func musterName(sensu string) string { return cmp.Or(model.CleanName(sensu), "unnamed") }
 
-// subscriptionGroup returns the group for a subscription, added at its first use. Agents may join the group by
-// themselves, as agents of Sensu choose their subscriptions.
+// subscriptionGroup returns the group that stands for a subscription, and adds it at the first use. Agents may join
+// the group by themselves, as agents of Sensu choose their subscriptions.
 func (o *object) subscriptionGroup(subscription string) string {
 	clean := o.uniqueName("Group", subscription)
 	o.addResource(clean, &model.GroupSpec{SelfJoin: true})
 	return clean
 }
 
-// Lookup finds a resource that exists on the server; nil: it does not exist.
+// Lookup is a function that finds a resource on the server; nil: it does not exist.
 type Lookup func(kind, namespace, name string) (*model.Resource, error)
 
 // findResource returns an imported or existing resource in the object's namespace, or nil.
@@ -379,8 +379,8 @@ func (o *object) findOnServer(kind, name string) (r *model.Resource) {
 	return r
 }
 
-// noteMissing notes that the object names a resource which does not exist. use is the type of results for a hook,
-// else empty.
+// noteMissing adds a note that the object refers to a resource which does not exist. use is the type of results for a
+// hook, else empty.
 func (o *object) noteMissing(kind, name, use string) {
 	o.noteLoss("%s %s %s", kind, name, o.absenceText())
 	o.importer.notes[len(o.importer.notes)-1].Missing = strings.TrimSpace(kind + " " + model.CleanName(name) + " " + use)
@@ -394,7 +394,7 @@ func (o *object) absenceText() string {
 	return "is not in these files"
 }
 
-// existingHandler returns a handler or set of the server in Sensu's form, with the filters and mutator of its own
+// existingHandler returns a handler or set on the server as a Sensu object, with the filters and mutator of its own
 // pipeline. A handler that sends messages by itself has no pipeline and gets incidents. nil: the server has no such
 // handler.
 func existingHandler(o *object, handler string) *object {
@@ -416,7 +416,7 @@ func existingHandler(o *object, handler string) *object {
 	return &object{importer: o.importer, kind: "Handler", name: handler, namespace: o.namespace, spec: newFields("", spec)}
 }
 
-// anyList converts a list of texts to a list of JSON values.
+// anyList converts a []string to a []any.
 func anyList(texts []string) (list []any) {
 	for _, t := range texts {
 		list = append(list, t)
@@ -451,7 +451,8 @@ func routeToExisting(o *object, c *model.CheckSpec, handler string, filters []st
 	return true
 }
 
-// PipelineOf returns the name of the pipeline that an import makes for a handler that reads Sensu's events.
+// PipelineOf returns the name of the pipeline that an import creates for a handler that reads events in Sensu's
+// format.
 func PipelineOf(handler string) string { return model.SensuPipeline(musterName(handler)) }
 
 // withFilters returns copies of workflows with additional filters.

@@ -61,12 +61,12 @@ func importText(t *testing.T, text string) (*sensuimport.Result, string) {
 	return result, strings.Join(notes, "\n")
 }
 
-// checkJSON returns a check of Sensu with additional fields.
+// checkJSON returns the JSON of a Sensu check with additional fields.
 func checkJSON(spec string) string {
 	return `{"type":"CheckConfig","api_version":"core/v2","metadata":{"name":"c","namespace":"default"},"spec":{"command":"true","interval":10,"timeout":5,"subscriptions":["s"]` + spec + `}}`
 }
 
-// TestFileFormsAreRead checks that files in YAML, in JSON and with lists are read, and that other files are refused.
+// TestFileFormsAreRead checks that YAML files, JSON files and lists are read, and that other files are refused.
 func TestFileFormsAreRead(t *testing.T) {
 	bare := `{"type":"CheckConfig","spec":{"metadata":{"name":"c"},"command":"true","interval":10,"timeout":5,"subscriptions":["s"]}}`
 	for name, tt := range map[string]struct {
@@ -242,7 +242,8 @@ func TestCheckHandlersBecomeAlertsOrPipelines(t *testing.T) {
 	}
 }
 
-// TestMetricHandlersGetEventsWithMetrics checks that handlers of metrics get each event with metrics exactly once.
+// TestMetricHandlersGetEventsWithMetrics checks that metric handlers get each event that carries metrics exactly
+// once.
 func TestMetricHandlersGetEventsWithMetrics(t *testing.T) {
 	handler := func(name, filters string) string {
 		return `{"type":"Handler","api_version":"core/v2","metadata":{"name":"` + name + `","namespace":"default"},"spec":{"type":"tcp","socket":{"host":"h","port":1},"filters":[` + filters + `]}}` + "\n"
@@ -288,8 +289,8 @@ func TestKeepaliveHandlersAreImported(t *testing.T) {
 	}
 }
 
-// TestUnreferencedHandlersHavePipelines checks that handlers which no file names get a pipeline, because agents may
-// name them.
+// TestUnreferencedHandlersHavePipelines checks that handlers to which no file refers get a pipeline, because agents
+// may name them.
 func TestUnreferencedHandlersHavePipelines(t *testing.T) {
 	handler := func(name, spec string) string {
 		return `{"type":"Handler","api_version":"core/v2","metadata":{"name":"` + name + `","namespace":"default"},"spec":{` + spec + `}}` + "\n"
@@ -448,8 +449,8 @@ func TestSecretsAreImportedWithTheirProviders(t *testing.T) {
 	}
 }
 
-// TestLeftOutResourcesTakeTheirUsersAlong checks that what names a refused resource is left out with it, with file and
-// line, and that a namespace without an object of its own is added.
+// TestLeftOutResourcesTakeTheirUsersAlong expects every resource that refers to a refused one to be left out with it,
+// with a note, and mentioned namespaces to be added.
 func TestLeftOutResourcesTakeTheirUsersAlong(t *testing.T) {
 	result, said := importText(t, `{"type":"Handler","api_version":"core/v2","metadata":{"name":"bad","namespace":"shop"},"spec":{"type":"tcp","socket":{"host":"","port":0}}}
 {"type":"Pipeline","api_version":"core/v2","metadata":{"name":"flow","namespace":"shop"},"spec":{"workflows":[{"name":"a","handler":{"name":"bad"}}]}}

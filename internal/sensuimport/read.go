@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// object is one Sensu resource and the context of the function that imports its kind.
+// object is one Sensu object to import, with the importer and its position in the file.
 type object struct {
 	importer  *importer
 	file      string
@@ -100,7 +100,7 @@ func readYAML(file string, data []byte) (list []object, err error) {
 	}
 }
 
-// appendObjects appends the objects of one document.
+// appendObjects appends the Sensu objects of one YAML or JSON document, which may be a list.
 func appendObjects(list []object, file string, line int, value any) (_ []object, err error) {
 	switch v := value.(type) {
 	case []any:
@@ -117,7 +117,8 @@ func appendObjects(list []object, file string, line int, value any) (_ []object,
 	return nil, model.Errorf(model.Invalid, "%s:%d: not a Sensu resource", file, line).WithHint("sensuctl dump all --all-namespaces --format yaml --file sensu.yaml")
 }
 
-// readWrapped reads a wrapped object {type, api_version, metadata, spec}. The metadata may be inside spec.
+// readWrapped reads a Sensu object with the wrapper {type, api_version, metadata, spec}. The metadata may be inside
+// spec.
 func readWrapped(file string, line int, v map[string]any) (object, error) {
 	top := newFields("", v)
 	o := object{file: file, line: line, kind: top.text("type")}
@@ -136,10 +137,10 @@ func readWrapped(file string, line int, v map[string]any) (object, error) {
 	return o, nil
 }
 
-// position returns the object's place as FILE:LINE.
+// position returns FILE:LINE of the object.
 func (o *object) position() string { return fmt.Sprintf("%s:%d", o.file, o.line) }
 
-// title returns the object's type and name in Sensu.
+// title returns the object's Sensu type, namespace and name.
 func (o *object) title() string {
 	return strings.TrimSuffix(o.kind+" "+strings.TrimPrefix(o.namespace+"/"+o.name, "/"), " ")
 }
@@ -152,7 +153,7 @@ type objectFields struct {
 	inner  []*objectFields
 }
 
-// newFields returns the fields of a JSON object, all unread.
+// newFields returns the objectFields of a JSON object, all unread.
 func newFields(path string, v map[string]any) *objectFields {
 	return &objectFields{path: path, values: v, read: map[string]bool{}}
 }
@@ -234,7 +235,7 @@ func (f *objectFields) texts(name string) (list []string) {
 	return list
 }
 
-// labels returns the string members of a field that is an object.
+// labels returns the string members of an object field, such as labels.
 func (f *objectFields) labels(name string) map[string]string {
 	out := map[string]string{}
 	for k, v := range valueOf[map[string]any](f, name) {
@@ -245,7 +246,7 @@ func (f *objectFields) labels(name string) map[string]string {
 	return nonEmpty(out)
 }
 
-// object returns the fields of an inner object; empty: the field is absent.
+// object returns the fields of an object inside this one; empty: the field is absent.
 func (f *objectFields) object(name string) *objectFields {
 	return f.add(name, valueOf[map[string]any](f, name))
 }
@@ -262,8 +263,8 @@ func (f *objectFields) objects(name string) (list []*objectFields) {
 	return list
 }
 
-// add returns the fields of an inner object and records it for unread. unread of the outer object also returns the
-// inner fields that nobody read.
+// add wraps an object inside this one, so that unread also reports its unread fields. unread of the outer object also
+// returns the inner fields that nobody read.
 func (f *objectFields) add(name string, v map[string]any) *objectFields {
 	inner := newFields(strings.TrimPrefix(f.path+"."+name, "."), v)
 	f.inner = append(f.inner, inner)

@@ -38,7 +38,7 @@ type Event struct {
 	MetricsOnly bool     // the event has no check
 }
 
-// Entity describes the machine of a simulated agent.
+// Entity describes a simulated agent's machine, as its events describe it.
 type Entity struct {
 	Name              string
 	Namespace         string
@@ -57,12 +57,12 @@ const (
 	keepaliveCheck = "keepalive"
 )
 
-// redactedWords returns the keys that agents redact by default; every event lists them.
+// redactedWords returns the label and annotation keys whose values Sensu agents redact by default.
 func redactedWords() []string {
 	return []string{"password", "passwd", "pass", "api_key", "api_token", "access_key", "secret_key", "private_key", "secret"}
 }
 
-// AppendEvent appends an event.
+// AppendEvent appends an encoded event to a buffer.
 func (c Codec) AppendEvent(dst []byte, m *Event) []byte {
 	return c.encode(dst, func(e *encoder) {
 		e.writeInt(1, "timestamp", m.Timestamp)
@@ -88,7 +88,7 @@ func (c Codec) AppendEvent(dst []byte, m *Event) []byte {
 	})
 }
 
-// writeCheck writes the check of an event, or the keepalive's fields.
+// writeCheck encodes the check of an event, or the fields of a keepalive.
 func (m *Event) writeCheck(e *encoder) {
 	if m.Check == nil {
 		e.writeInt(5, "interval", int64(m.Interval))
@@ -133,12 +133,13 @@ func (e *encoder) copyCheckConfig(config []byte) {
 	}
 }
 
-// isResultKey reports whether a key of a JSON Check belongs to the result and not to the check's configuration.
+// isResultKey reports whether a JSON key of Check holds result data rather than the check's configuration.
 func isResultKey(key string) bool {
 	return slices.Contains([]string{"duration", "executed", "issued", "output", "status", "hooks", "processed_by"}, key)
 }
 
-// checkFieldNumber returns the protobuf number in Check of a CheckConfig's field; 0: Check lacks the field.
+// checkFieldNumber converts the protobuf number of a CheckConfig field to its number in Check; 0: Check lacks the
+// field.
 func checkFieldNumber(number uint64) uint64 {
 	switch {
 	case number <= 21:
@@ -235,7 +236,7 @@ type Machine struct {
 	Annotations       map[string]string `json:"annotations,omitempty"`
 }
 
-// deregistration names the handler of the deregistration.
+// deregistration names the handler that gets an event when the agent's entity is deregistered.
 type deregistration struct {
 	Handler string `json:"handler,omitempty"`
 }
@@ -278,7 +279,7 @@ func (y *System) Addresses() (list []string) {
 	return list
 }
 
-// redactPairs replaces the values whose keys are in the list, in any case.
+// redactPairs replaces the values of the listed keys, regardless of case, by a placeholder.
 func redactPairs(pairs map[string]string, keys []string) {
 	for key := range pairs {
 		if slices.ContainsFunc(keys, func(k string) bool { return strings.EqualFold(k, key) }) {
@@ -337,9 +338,9 @@ var interfaceFields = []field[Interface]{
 	textsField(3, "addresses", func(i *Interface) *[]string { return &i.Addresses }),
 }
 
-// ReadMachine decodes the entity of an event, which describes the agent's machine. It replaces the values of labels and
-// annotations that the agent lists in redact, by default passwords and keys: they must not leave the server, and so no
-// part of it has them.
+// ReadMachine decodes the entity of an event into a Machine. It replaces the values of labels and annotations that
+// the agent lists in redact, by default passwords and keys: they must not leave the server, and so no part of it has
+// them.
 func (s *ReceivedEvent) ReadMachine() (*Machine, error) {
 	m := new(Machine)
 	if err := s.codec.decode("an entity", s.Machine, func(v fieldValue) bool { return readFields(v, machineFields, m) }); err != nil {

@@ -14,7 +14,7 @@ import (
 // maxItems bounds the items that are read of a list or map; further items are dropped.
 const maxItems = 1024
 
-// fieldValue is the undecoded value of a message's field, in protobuf or JSON.
+// fieldValue is one field's still encoded value, in protobuf or JSON.
 type fieldValue struct {
 	codec  Codec
 	raw    []byte // JSON text; protobuf: content of a length-delimited field
@@ -156,7 +156,7 @@ func nextField(message []byte) (tag, number uint64, raw, rest []byte, ok bool) {
 	return tag, number, raw, message[n:], true
 }
 
-// decode decodes a message's body by the function read; name appears in the error.
+// decode decodes the body of a message by the function read; errors contain the message's name.
 func (c Codec) decode(name string, body []byte, read func(fieldValue) bool) error {
 	if read(fieldValue{codec: c, raw: body}) {
 		return nil
@@ -165,12 +165,12 @@ func (c Codec) decode(name string, body []byte, read func(fieldValue) bool) erro
 	return model.Errorf(model.Invalid, "message %s is not valid %s", name, encoding)
 }
 
-// textField describes a text field.
+// textField returns the decoding of a string field.
 func textField[T any](number int, name string, at func(*T) *string) field[T] {
 	return field[T]{tagOf(number, lengths), name, func(m *T, v fieldValue) bool { *at(m) = v.text(); return true }}
 }
 
-// textsField describes a field that is a list of texts.
+// textsField returns the decoding of a field that is a list of strings.
 func textsField[T any](number int, name string, at func(*T) *[]string) field[T] {
 	return field[T]{tagOf(number, lengths), name, func(m *T, v fieldValue) bool {
 		return v.forEach(func(v fieldValue) bool {
@@ -182,17 +182,17 @@ func textsField[T any](number int, name string, at func(*T) *[]string) field[T] 
 	}}
 }
 
-// intField describes an integer field.
+// intField returns the decoding of an integer field.
 func intField[T any, N int32 | int64 | uint32](number int, name string, at func(*T) *N) field[T] {
 	return field[T]{tagOf(number, varint), name, func(m *T, v fieldValue) bool { *at(m) = N(v.int()); return true }}
 }
 
-// floatField describes a floating-point field.
+// floatField returns the decoder of a floating-point field.
 func floatField[T any](number int, name string, at func(*T) *float64) field[T] {
 	return field[T]{tagOf(number, fixed64), name, func(m *T, v fieldValue) bool { *at(m) = v.float(); return true }}
 }
 
-// messageField describes a field that is a message; set receives the decoded message.
+// messageField returns the decoding of a nested message; set receives the decoded message.
 func messageField[T, M any](number int, name string, fields []field[M], set func(*T, *M)) field[T] {
 	return field[T]{tagOf(number, lengths), name, func(m *T, v fieldValue) bool {
 		var x M
@@ -202,7 +202,7 @@ func messageField[T, M any](number int, name string, fields []field[M], set func
 	}}
 }
 
-// messagesField describes a field that is a list of messages; add receives each decoded message.
+// messagesField returns the decoding of a list of nested messages; add receives each decoded message.
 func messagesField[T, M any](number int, name string, fields []field[M], add func(*T, *M)) field[T] {
 	one := messageField(number, name, fields, add)
 	return field[T]{one.tag, name, func(m *T, v fieldValue) bool {
@@ -219,7 +219,7 @@ var keyValueFields = []field[keyValue]{
 	textField(2, "value", func(p *keyValue) *string { return &p.text }),
 }
 
-// addKeyValue adds an entry to a map with fewer than maxItems entries.
+// addKeyValue adds an entry to a map, unless the map already has maxItems entries.
 func addKeyValue(m *map[string]string, p *keyValue) {
 	if *m == nil {
 		*m = map[string]string{}
@@ -229,7 +229,7 @@ func addKeyValue(m *map[string]string, p *keyValue) {
 	}
 }
 
-// pairsField describes a field that is a map of texts.
+// pairsField returns the decoding of a field that is a map of strings.
 func pairsField[T any](number int, name string, at func(*T) *map[string]string) field[T] {
 	return field[T]{tagOf(number, lengths), name, func(m *T, v fieldValue) bool {
 		into := at(m)
@@ -317,7 +317,8 @@ func skipSpace(b []byte, i int) int {
 	return i
 }
 
-// scanString returns the quoted JSON string at index i and the index behind it; -1: no string.
+// scanString returns the quoted JSON string that begins at index i, and the index after it; -1: no string begins
+// there.
 func scanString(b []byte, i int) (string []byte, end int) {
 	if i >= len(b) || b[i] != '"' {
 		return nil, -1
@@ -339,7 +340,7 @@ func scanString(b []byte, i int) (string []byte, end int) {
 	}
 }
 
-// scanValue returns the index behind the JSON value at index i; -1: no value.
+// scanValue returns the index after the JSON value that begins at index i; -1: no valid value begins there.
 func scanValue(b []byte, i int) int {
 	depth := 0
 	for i < len(b) {

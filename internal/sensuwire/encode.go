@@ -22,21 +22,21 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// encoder appends fields in either encoding. A zero value is left out.
+// encoder appends encoded fields to a buffer, in protobuf or JSON. A zero value is left out.
 type encoder struct {
 	codec Codec
 	b     []byte
 	comma bool // JSON: the object has a member
 }
 
-// encode appends a message to dst; the function write appends its fields.
+// encode appends a message to dst, whose fields the function write appends.
 func (c Codec) encode(dst []byte, write func(*encoder)) []byte {
 	e := encoder{codec: c, b: dst}
 	e.writeObject(func() { write(&e) })
 	return e.b
 }
 
-// writeObject writes a JSON object; write appends the members between the braces.
+// writeObject writes an object, with braces in JSON; the function write appends its members.
 func (e *encoder) writeObject(write func()) {
 	if e.codec == Protobuf {
 		write()
@@ -196,7 +196,7 @@ const (
 	MediaJSON  = "application/json"
 )
 
-// Codec is the encoding of a connection, agreed in its handshake.
+// Codec is the encoding of a connection, protobuf or JSON, agreed in the WebSocket handshake.
 type Codec uint8
 
 const (
@@ -224,13 +224,14 @@ func Parse(message []byte) (kind, body []byte, err error) {
 	return kind, body, nil
 }
 
-// NewMessage returns the start of a message for wsconn: headroom and type. The body is appended.
+// NewMessage returns a buffer that begins a message of a type: headroom for wsconn's frame header, then the type. The
+// body is appended.
 func NewMessage(kind string) []byte {
 	return append(append(make([]byte, wsconn.Headroom, wsconn.Headroom+1024), kind...), '\n')
 }
 
-// Literal escapes a text so that a Sensu agent does not replace {{ }} tokens in it. The agent runs Go's template over
-// the check, encoded as JSON, so a quotation mark must not be inside the braces.
+// Literal escapes {{ in a text, so that a Sensu agent does not expand it as a template token. The agent runs Go's
+// template over the check, encoded as JSON, so a quotation mark must not be inside the braces.
 func Literal(text string) string {
 	if !strings.Contains(text, "{{") {
 		return text
@@ -241,7 +242,7 @@ func Literal(text string) string {
 // UnknownEntity is the name of an entity_config that leaves the agent's own configuration unchanged.
 const UnknownEntity = "not found"
 
-// Config is an entity_config: the agent configuration that the backend sets.
+// Config is the message entity_config, in which the backend sends an agent its configuration.
 type Config struct {
 	Name          string // UnknownEntity: the agent keeps its own
 	Namespace     string
@@ -270,7 +271,7 @@ func (e *encoder) writeMetaWithLabels(number int, name, namespace string, labels
 	})
 }
 
-// AppendConfig appends an entity_config.
+// AppendConfig appends an encoded entity_config message to a buffer.
 func (c Codec) AppendConfig(dst []byte, m *Config) []byte {
 	return c.encode(dst, func(e *encoder) {
 		e.writeMeta(1, m.Name, m.Namespace)

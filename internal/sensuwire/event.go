@@ -8,8 +8,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// ReceivedEvent is an event as the server reads it from a Sensu agent. Its slices lie in the message, or in scratch
-// that the next ReadEvent reuses.
+// ReceivedEvent is an event from a Sensu agent, partly decoded by the server. Its slices lie in the message, or in
+// scratch that the next ReadEvent reuses.
 type ReceivedEvent struct {
 	Entity    []byte // name of the agent's entity
 	Namespace []byte // of the entity
@@ -54,13 +54,13 @@ func (s *ReceivedEvent) readText(v fieldValue, into *[]byte) bool {
 	return ok
 }
 
-// bytesField describes a text field of an event that is kept as bytes without a copy.
+// bytesField returns the decoding of a string field that stays a slice of the message, without a copy.
 func bytesField(number int, name string, at func(*ReceivedEvent) *[]byte) field[ReceivedEvent] {
 	return field[ReceivedEvent]{tagOf(number, lengths), name, func(s *ReceivedEvent, v fieldValue) bool { return s.readText(v, at(s)) }}
 }
 
-// sumField describes a field whose bytes are hashed into ReceivedEvent.Sum, by which a change of the entity is
-// detected.
+// sumField returns the decoding of a field whose bytes are added to the hash ReceivedEvent.Sum, which reveals a
+// changed entity.
 func sumField(number int, name string) field[ReceivedEvent] {
 	return field[ReceivedEvent]{tagOf(number, lengths), name, func(s *ReceivedEvent, v fieldValue) bool { s.Sum += xxhash.Sum64(v.raw); return true }}
 }
@@ -149,9 +149,9 @@ func (c Codec) ReadEvent(body []byte, s *ReceivedEvent) error {
 	}
 	switch {
 	case len(s.Entity) == 0:
-		return model.Errorf(model.Invalid, "the event has no name of an entity")
+		return model.Errorf(model.Invalid, "the event does not name its entity")
 	case s.HasCheck && len(s.Check) == 0:
-		return model.Errorf(model.Invalid, "the event has no name of its check")
+		return model.Errorf(model.Invalid, "the event does not name its check")
 	}
 	return nil
 }
@@ -169,14 +169,14 @@ var ruleFields = []field[CheckRules]{
 	messagesField(46, "pipelines", metaFields, func(r *CheckRules, m *objectMeta) { addText(&r.Pipelines, m.name) }),
 }
 
-// addText adds a text to a list with fewer than maxItems elements.
+// addText appends a string to a list, unless the list already has maxItems elements.
 func addText(list *[]string, text string) {
 	if len(*list) < maxItems {
 		*list = append(*list, text)
 	}
 }
 
-// ReadRules decodes the check configuration in the event.
+// ReadRules decodes the handlers, pipelines and flapping thresholds of the event's check configuration.
 func (s *ReceivedEvent) ReadRules() (r CheckRules, err error) {
 	err = s.codec.decode("a check", s.check, func(v fieldValue) bool { return readFields(v, ruleFields, &r) })
 	return r, err
@@ -193,7 +193,7 @@ func (s *ReceivedEvent) ReadPipelines() (names []string, err error) {
 	return names, err
 }
 
-// decodeEach decodes a list of messages: in JSON an array, in protobuf repeated fields.
+// decodeEach decodes each message of a list: a JSON array, or a repeated protobuf field.
 func (s *ReceivedEvent) decodeEach(name string, messages [][]byte, read func(fieldValue) bool) error {
 	for _, raw := range messages {
 		if err := s.codec.decode(name, raw, func(v fieldValue) bool { return v.forEach(read) }); err != nil {
@@ -223,7 +223,7 @@ var hookConfigFields = []field[HookResult]{
 	messageField(1, "metadata", metaFields, func(h *HookResult, m *objectMeta) { h.Name = m.name }),
 }
 
-// ReadHooks decodes at most limit results of the check's hooks.
+// ReadHooks decodes the results of the check's hooks, at most `limit` of them.
 func (s *ReceivedEvent) ReadHooks(limit int) (list []HookResult, err error) {
 	err = s.decodeEach("a hook", s.hooks, func(v fieldValue) bool {
 		if len(list) >= limit {
@@ -243,7 +243,7 @@ type Point struct {
 	Tags  map[string]string
 }
 
-// At returns the time of a metric point, whatever unit the agent used. Senders count seconds, milliseconds,
+// At returns the time of a metric point, for timestamps in s, ms, µs or ns. Senders count seconds, milliseconds,
 // microseconds or nanoseconds: the unit is the one that gives a year within a few thousand.
 func (p *Point) At() time.Time {
 	switch n := p.Time; {
@@ -267,7 +267,7 @@ var pointFields = []field[Point]{
 	messagesField(4, "tags", keyValueFields, func(p *Point, x *keyValue) { addKeyValue(&p.Tags, x) }),
 }
 
-// metricsReader receives the decoded metrics of an event.
+// metricsReader collects the handlers and passes on the points while an event's metrics are decoded.
 type metricsReader struct {
 	handlers []string
 	point    func(*Point) // nil: points are skipped

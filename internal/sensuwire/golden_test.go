@@ -13,10 +13,10 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// codecs returns both codecs by name.
+// codecs returns the protobuf and JSON codecs by name.
 func codecs() map[string]Codec { return map[string]Codec{"protobuf": Protobuf, "json": JSON} }
 
-// sampleMessages returns a request, a keepalive and a result for golden files.
+// sampleMessages returns a check request, a keepalive and a check result for golden files.
 func sampleMessages() (asked *Ask, alive, result *Event) {
 	x := &Entity{Name: "web-00000", Namespace: "default", User: "agent", Subscriptions: []string{"web", "entity:web-00000"}, Labels: map[string]string{"class": "web", "env": "test"}}
 	id := [16]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}
@@ -114,7 +114,8 @@ func TestBackendReadsEventsOfAgents(t *testing.T) {
 	}
 }
 
-// TestCheckNumbersAreUnique checks that no field of a CheckConfig gets the number of another field of a Check.
+// TestCheckNumbersAreUnique checks that two fields of a Check never share a protobuf number after CheckConfig fields
+// are copied into it.
 func TestCheckNumbersAreUnique(t *testing.T) {
 	taken := map[int]bool{22: true, 23: true, 25: true, 26: true, 28: true, 45: true}
 	for n := 1; n < 60; n++ {
@@ -213,7 +214,7 @@ func FuzzMembers(f *testing.F) {
 	})
 }
 
-// BenchmarkReadEvent measures the decoding of an event in both encodings.
+// BenchmarkReadEvent measures how fast an event is decoded in both encodings.
 func BenchmarkReadEvent(b *testing.B) {
 	asked, _, result := sampleMessages()
 	for name, c := range codecs() {

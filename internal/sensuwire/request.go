@@ -6,7 +6,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Ask is the request by which a backend orders a Sensu agent to run a check (check_request).
+// Ask is the message check_request, in which a backend orders a Sensu agent to run a check.
 type Ask struct {
 	Name      string // name of the check: letters, digits and _ . : -
 	Proxy     string // entity that the check is for, which the event repeats; empty: the agent's
@@ -34,14 +34,15 @@ type Threshold struct {
 	Rules   []Rule
 }
 
-// Rule is the lowest and highest good value of a threshold, as text with tokens; empty: there is none.
+// Rule holds the lowest and highest good value of a metric threshold, as strings that may hold template tokens;
+// empty: no bound.
 type Rule struct {
 	Min, Max string
 	Status   uint32 // of a value out of bounds
 }
 
-// Stdin has the fields of a check that agents only write to the standard input of its command, within the event. Agents
-// repeat them in each result, so that other checks leave them out.
+// Stdin holds the check fields that agents only pass, within the event, to the standard input of the check's command.
+// Agents repeat them in each result, so that other checks leave them out.
 type Stdin struct {
 	Labels, Annotations                map[string]string
 	Handlers, Pipelines, Subscriptions []string
@@ -57,8 +58,8 @@ type Hook struct {
 	Stdin   bool     // the event, as JSON
 }
 
-// Asset is an asset (archive with programs) in a check_request. The agent fetches and unpacks it, and caches it by
-// its sum.
+// Asset is an asset in a check_request: an archive with programs that the agent downloads. The agent fetches and
+// unpacks it, and caches it by its sum.
 type Asset struct {
 	Name, Namespace string
 	URL             string
@@ -71,7 +72,7 @@ func (c Codec) AppendAsk(dst []byte, a *Ask) []byte {
 	return c.AppendIssued(c.AppendSecrets(c.AppendStable(dst, a), a.Secrets), a.Issued)
 }
 
-// AppendStable appends the part of a check_request that does not change from run to run.
+// AppendStable appends the part of a check_request that is the same in every run.
 func (c Codec) AppendStable(dst []byte, a *Ask) []byte {
 	dst = c.encode(dst, func(e *encoder) {
 		e.writeMessage(1, "config", func() { a.writeConfig(e) })
@@ -151,7 +152,7 @@ func (a *Asset) write(e *encoder) {
 	e.writeTextMap(9, "headers", a.Headers)
 }
 
-// writeHookAssets writes the assets of each hook, which are the check's, as a map by the hook's name.
+// writeHookAssets encodes a map from the name of each hook to its assets, which are the check's.
 func (a *Ask) writeHookAssets(e *encoder) {
 	if len(a.Assets) == 0 || len(a.Hooks) == 0 {
 		return
@@ -200,7 +201,7 @@ type Request struct {
 	Check    []byte   // its CheckConfig, encoded, for the event; it lies in the message
 }
 
-// Key returns the key of the requested check on an agent: check and proxy entity.
+// Key returns CHECK, or CHECK/ENTITY for a proxy entity, under which an agent tracks the running check.
 func (r *Request) Key() string {
 	if r.Proxy == "" {
 		return r.Name
@@ -230,7 +231,7 @@ var configFields = []field[Request]{
 func (c Codec) ParseRequest(body []byte) (r Request, err error) {
 	err = c.decode("a check_request", body, func(v fieldValue) bool { return readFields(v, requestFields, &r) })
 	if err == nil && r.Name == "" {
-		err = model.Errorf(model.Invalid, "the check_request has no name of a check")
+		err = model.Errorf(model.Invalid, "the check_request does not name its check")
 	}
 	return r, err
 }

@@ -44,7 +44,7 @@ func Open(cfg *config.Server, stderr io.Writer, stream string) (*Log, error) {
 		return l, nil
 	}
 	if err := os.MkdirAll(filepath.Dir(l.path), 0o700); err != nil {
-		return nil, openLogError(fmt.Errorf("make folder of the log: %w", err), l.path)
+		return nil, openLogError(fmt.Errorf("create the folder of the log file: %w", err), l.path)
 	}
 	if err := l.Reopen(); err != nil {
 		return nil, openLogError(err, l.path)
@@ -90,7 +90,7 @@ func (l *Log) Reopen() error {
 	return nil
 }
 
-// Write implements io.Writer.
+// Write implements io.Writer: it writes one log line to the file and keeps it in memory.
 func (l *Log) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -123,7 +123,7 @@ func (l *Log) Tail() []byte {
 // SetLevel changes the lowest level that is logged: debug, info, warn, error.
 func (l *Log) SetLevel(level string) { l.level.Set(levelByName(level)) }
 
-// levelByName returns the log level of a valid name.
+// levelByName converts a level name that was validated before to its slog.Level.
 func levelByName(text string) slog.Level {
 	var l slog.Level
 	_ = l.UnmarshalText([]byte(text)) // config has checked it

@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestTailKeepsTheLastLines checks that the tail holds the newest whole lines within its size.
+// TestTailKeepsTheLastLines checks that the log's memory keeps the newest whole lines within its size.
 func TestTailKeepsTheLastLines(t *testing.T) {
 	var out bytes.Buffer
 	b, err := Open(&config.Server{LogLevel: "info"}, &out, "")

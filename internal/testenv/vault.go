@@ -54,14 +54,14 @@ func (v *Vault) Put(path string, values map[string]any) {
 	delete(v.deleted, path)
 }
 
-// Delete deletes the present version, as vault kv delete does.
+// Delete deletes the present version of the values at a path, as vault kv delete does.
 func (v *Vault) Delete(path string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.deleted[path] = true
 }
 
-// Seal seals or unseals the Vault.
+// Seal seals or unseals the fake Vault.
 func (v *Vault) Seal(sealed bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -75,7 +75,7 @@ func (v *Vault) Requests() int {
 	return v.requests
 }
 
-// ServeHTTP answers a request of the API.
+// ServeHTTP implements http.Handler: it answers a request of Vault's API.
 func (v *Vault) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -175,7 +175,7 @@ func (b *Bao) MountEngines(namespace string) {
 	b.MustRequest("PUT", "sys/policies/acl/muster", namespace, map[string]string{"policy": "path \"secret/data/*\" { capabilities = [\"read\"] }\npath \"kv/*\" { capabilities = [\"read\"] }"}, nil)
 }
 
-// Write writes a file into OpenBao's folder and returns its path.
+// Write writes a file into the test folder of OpenBao and returns its path.
 func (b *Bao) Write(name, text string) string {
 	b.t.Helper()
 	path := filepath.Join(b.dir, name)
@@ -194,7 +194,7 @@ func (b *Bao) Start() {
 	})
 }
 
-// Command returns a command of the OpenBao program without environment variables for another server.
+// Command returns a command that runs the OpenBao program, without environment variables that name another server.
 func (b *Bao) Command(args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(context.WithoutCancel(b.t.Context()), b.Program, args...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + b.dir}

@@ -34,7 +34,7 @@ const (
 	reservedDisk = 512 << 20
 )
 
-// Options holds the dependencies of an Extractor.
+// Options holds the folder, machine facts and functions of an Extractor.
 type Options struct {
 	Dir   string            // folder of extracted files; created if it does not exist
 	Facts map[string]string // of the server's machine
@@ -58,7 +58,7 @@ type Extractor struct {
 	named  []string               // Assets that handlers name
 }
 
-// assetUser identifies a Filter or Mutator that names assets.
+// assetUser identifies a Filter or Mutator that uses assets.
 type assetUser struct {
 	kind string
 	name route.Name
@@ -78,17 +78,17 @@ func Open(o Options) (*Extractor, error) {
 	return b, err
 }
 
-// Run extracts the Assets that resources name until ctx ends.
+// Run extracts the Assets that handlers, filters and mutators use, until ctx ends.
 func (b *Extractor) Run(ctx context.Context) error {
 	b.cache.Run(ctx)
 	return nil
 }
 
-// ArchiveArrived lets the cache try again to extract missing archives, after an upload.
+// ArchiveArrived tries at once to extract archives that were missing so far, after an upload.
 func (b *Extractor) ArchiveArrived() { b.cache.RetryNow() }
 
-// Apply stores changed resources: the declared Assets, and the names of Assets in Filters and Mutators. It ignores
-// other kinds.
+// Apply takes over changed resources: it stores declared Assets, and which Assets Filters and Mutators use. It
+// ignores other kinds.
 func (b *Extractor) Apply(list []route.Declaration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -111,7 +111,7 @@ func (b *Extractor) Apply(list []route.Declaration) {
 	}
 }
 
-// recordUsedAssets replaces the list of Assets that one Filter or Mutator names. The caller holds the lock.
+// recordUsedAssets replaces the list of Assets that one Filter or Mutator uses. The caller holds the lock.
 func (b *Extractor) recordUsedAssets(who assetUser, assets []string) {
 	before := len(b.users[who])
 	delete(b.users, who)
@@ -123,7 +123,7 @@ func (b *Extractor) recordUsedAssets(who assetUser, assets []string) {
 	}
 }
 
-// SetHandlerAssets replaces the list of Assets that handlers name. The box extracts them, and evicts all others when
+// SetHandlerAssets replaces the list of Assets that handlers use. The box extracts them, and evicts all others when
 // it needs room.
 func (b *Extractor) SetHandlerAssets(handlers []string) {
 	b.mu.Lock()
@@ -132,8 +132,8 @@ func (b *Extractor) SetHandlerAssets(handlers []string) {
 	b.requestNamedArchives()
 }
 
-// requestNamedArchives requests from the cache all archives that Handlers, Filters and Mutators need on this machine.
-// The caller holds the lock.
+// requestNamedArchives tells the cache which archives handlers, filters and mutators need on this machine, so that it
+// extracts them. The caller holds the lock.
 func (b *Extractor) requestNamedArchives() {
 	sums := map[asset.Sum]bool{}
 	for _, list := range append(slices.Collect(maps.Values(b.users)), b.named) {
@@ -146,14 +146,14 @@ func (b *Extractor) requestNamedArchives() {
 	b.cache.Want(sums)
 }
 
-// archiveSum returns the SHA-512 of an asset's archive for this machine.
+// archiveSum returns the SHA-512 of the asset's archive that fits this machine.
 func (b *Extractor) archiveSum(ref string) (asset.Sum, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.archiveSumLocked(ref)
 }
 
-// archiveSumLocked returns the SHA-512 of an asset's archive for this machine; the caller holds the lock. The caller
+// archiveSumLocked returns the SHA-512 of the asset's archive that fits this machine, like archiveSum. The caller
 // holds the lock.
 func (b *Extractor) archiveSumLocked(ref string) (asset.Sum, error) {
 	ns, name := model.SplitRef("", ref)
@@ -197,7 +197,7 @@ func (b *Extractor) UseAssets(ctx context.Context, refs []string) (list []model.
 	return list, done, nil
 }
 
-// fetchFromStore opens an archive of the server's store on behalf of the cache.
+// fetchFromStore opens an archive in the server's store, for the cache to extract.
 func (b *Extractor) fetchFromStore(_ context.Context, text asset.Sum, from int64) (*asset.Source, error) {
 	sum, err := model.ParseAssetSum(text)
 	if err != nil {

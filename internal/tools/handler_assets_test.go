@@ -55,7 +55,7 @@ func newTestExtractor(t *testing.T) *testExtractor {
 	return w
 }
 
-// makeArchive returns an archive of files, given as alternating names and texts.
+// makeArchive returns a tar archive of files, given as alternating names and contents.
 func makeArchive(t *testing.T, files ...string) (data []byte, sum string) {
 	t.Helper()
 	var b bytes.Buffer
@@ -71,7 +71,7 @@ func makeArchive(t *testing.T, files ...string) (data []byte, sum string) {
 	return b.Bytes(), hex.EncodeToString(digest[:])
 }
 
-// upload adds an archive to the store.
+// upload adds an archive to the in-memory store.
 func (w *testExtractor) upload(data []byte) {
 	w.mu.Lock()
 	w.store[sha512.Sum512(data)] = data
@@ -79,7 +79,7 @@ func (w *testExtractor) upload(data []byte) {
 	w.ArchiveArrived()
 }
 
-// declareAsset declares an asset with these builds.
+// declareAsset declares an Asset with the given builds (archives per platform).
 func (w *testExtractor) declareAsset(name string, builds ...model.AssetBuild) {
 	w.t.Helper()
 	w.Apply([]route.Declaration{{Name: route.Name{Namespace: "default", Name: name}, Spec: &model.AssetSpec{Builds: builds}}})

@@ -75,8 +75,8 @@ func TestTableOfNetworksIsBounded(t *testing.T) {
 	}
 }
 
-// TestConcurrentAttemptsAreLimitedLikeSequentialOnes checks that of ten thousand concurrent wrong secrets ten are
-// checked, then Acquire reports the exhausted network once. Other networks do not wait.
+// TestConcurrentAttemptsAreLimitedLikeSequentialOnes sends ten thousand wrong secrets at once and expects ten to be
+// checked, then Acquire to report the exhausted network once. Other networks do not wait.
 func TestConcurrentAttemptsAreLimitedLikeSequentialOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(time.Now)
@@ -164,7 +164,8 @@ func TestRightSecretsAreNeverRefused(t *testing.T) {
 	})
 }
 
-// An attempt that was taken from the shared overflow bucket is also returned to this bucket.
+// TestAttemptOfTheOverflowBucket checks that an attempt taken from the overflow bucket, shared by surplus networks,
+// is returned to the same bucket.
 func TestAttemptOfTheOverflowBucket(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	l := New(func() time.Time { return now })

@@ -47,7 +47,7 @@ func New(now func() time.Time) *Limiter {
 	return &Limiter{now: now, networks: map[netip.Prefix]*networkBucket{}, overflow: newBucket()}
 }
 
-// newBucket returns a full token bucket.
+// newBucket returns a token bucket that is full.
 func newBucket() *networkBucket {
 	return &networkBucket{Limiter: rate.NewLimiter(rate.Every(Interval), Burst)}
 }

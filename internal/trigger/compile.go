@@ -9,7 +9,8 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// Compile gives the names of an expression their meaning. Errors of the expression are of type *Error.
+// Compile compiles a parsed expression to a Program: it resolves the items and macros that the expression names.
+// Errors of the expression are of type *Error.
 func Compile(e *Expr, scope Scope) (p *Program, err error) {
 	c := &compiler{source: e.source, scope: scope, program: &Program{source: e.source}}
 	if c.scope.Zone == nil {
@@ -28,16 +29,19 @@ func Compile(e *Expr, scope Scope) (p *Program, err error) {
 	return c.program, nil
 }
 
+// compiler compiles the syntax tree of one expression.
 type compiler struct {
 	source  string
 	scope   Scope
 	program *Program
 }
 
+// fail ends the compilation with an error at the position of a node.
 func (c *compiler) fail(n *node, problem string, args ...any) {
 	panic(&Error{c.source, n.offset, fmt.Sprintf(problem, args...)})
 }
 
+// node compiles a node of the syntax tree to an evaluator.
 func (c *compiler) node(n *node) evaluator {
 	switch n.kind {
 	case numberNode:
@@ -62,9 +66,10 @@ func (c *compiler) node(n *node) evaluator {
 	return nil
 }
 
+// constant returns an evaluator that always gives the same operand.
 func constant(o operand) evaluator { return func(*Windows) operand { return o } }
 
-// call compiles a function: over the history of an item, or over operands.
+// call compiles a function call: a function over the stored values of an item, or over operands.
 func (c *compiler) call(n *node) evaluator {
 	if len(n.args) > 0 && n.args[0].kind == itemNode {
 		f, ok := historyFunctions[n.name]
@@ -117,7 +122,7 @@ func (c *compiler) expand(n *node, text string) string {
 	return out.String()
 }
 
-// argument returns the constant text of an argument, "" for one that was left out.
+// argument returns the constant text of a call's i-th argument; empty: the argument was left out.
 func (c *compiler) argument(n *node, i int) string {
 	if i >= len(n.args) {
 		return ""
@@ -138,7 +143,7 @@ func (c *compiler) argument(n *node, i int) string {
 	return ""
 }
 
-// historyCall has the parts of a function over the history of an item.
+// historyCall is a call of a function over the stored values of an item, during its compilation.
 type historyCall struct {
 	*compiler
 	node   *node
@@ -147,7 +152,8 @@ type historyCall struct {
 	key    string // /host/key, for reasons
 }
 
-// history resolves the item and the period of a call. types are the item types that the function accepts; none: all.
+// history resolves the item and the period in the first two arguments of a call. types are the item types that the
+// function accepts; none: all.
 func (c *compiler) history(n *node, most int, types ...item.Type) *historyCall {
 	i := &n.args[0]
 	host, key := i.host, i.name // macros stay, as in the keys of items
@@ -178,10 +184,13 @@ func (c *compiler) history(n *node, most int, types ...item.Type) *historyCall {
 // numeric are the types of items whose values are numbers.
 var numeric = []item.Type{item.Float, item.Unsigned, item.Boolean}
 
-func (h *historyCall) isFloat() bool   { return h.spec.itemType == item.Float }
+// isFloat reports whether the item has floating-point values.
+func (h *historyCall) isFloat() bool { return h.spec.itemType == item.Float }
+
+// isNumeric reports whether the item's values are numbers.
 func (h *historyCall) isNumeric() bool { return slices.Contains(numeric, h.spec.itemType) }
 
-// requirePeriod fails without a period.
+// requirePeriod fails the compilation if the call has no period such as 5m or #5.
 func (h *historyCall) requirePeriod() *historyCall {
 	if h.spec.period.count == 0 && h.spec.period.span == 0 {
 		h.fail(h.node, "%s needs a period: %s(//key,5m) or %s(//key,#5)", h.node.name, h.node.name, h.node.name)
@@ -189,8 +198,8 @@ func (h *historyCall) requirePeriod() *historyCall {
 	return h
 }
 
-// window adds the window of the call to the program, or finds an equal one, and returns its number. extra names the
-// parameters of load.
+// window adds the window that the call reads to the program, or finds an equal one, and returns its index. extra
+// names the parameters of load.
 func (h *historyCall) window(sh shape, o operation, extra string) int {
 	s := &h.spec
 	s.shape, s.op = sh, o
@@ -211,7 +220,7 @@ func (h *historyCall) window(sh shape, o operation, extra string) int {
 	return len(h.program.specs) - 1
 }
 
-// loadNumber returns the load of numeric items.
+// loadNumber returns the function that converts a numeric item's value to the bits of a window entry.
 func loadNumber(t item.Type) func(item.Value) (uint64, usage) {
 	if t == item.Float {
 		return loadFloat

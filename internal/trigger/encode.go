@@ -11,8 +11,9 @@ const stateVersion = 1
 
 var errState = errors.New("the state of a trigger's windows is damaged, or belongs to another expression")
 
-// Append appends the encoded windows. The layout: version, flags, since, now, number of windows; for each: front, inside,
-// size, back, its weight, end, grain, lost, newest, and the entries with the differences of their times.
+// Append appends the encoded windows to b. The layout: version, flags, since, now, number of windows; for each:
+// front, inside, size, back, its weight, end, grain, lost, newest, and the entries with the differences of their
+// times.
 func (w *Windows) Append(b []byte) []byte {
 	b = append(b, stateVersion)
 	var flags byte
@@ -29,6 +30,7 @@ func (w *Windows) Append(b []byte) []byte {
 	return b
 }
 
+// append appends the encoded window to b.
 func (w *window) append(b []byte) []byte {
 	var flags byte
 	if w.weights != nil {
@@ -83,12 +85,13 @@ func (p *Program) Decode(b []byte) (w *Windows, rest []byte, err error) {
 	return w, d.b, nil
 }
 
-// decoder reads numbers; after a failure it reads zeros.
+// decoder reads numbers from encoded windows; after an error it returns zeros.
 type decoder struct {
 	b      []byte
 	failed bool
 }
 
+// skip returns the next n bytes, and records an error if fewer are left.
 func (d *decoder) skip(n int) []byte {
 	if d.failed || n <= 0 || n > len(d.b) {
 		d.failed = d.failed || n != 0
@@ -99,6 +102,7 @@ func (d *decoder) skip(n int) []byte {
 	return out
 }
 
+// byte reads one byte.
 func (d *decoder) byte() byte {
 	if b := d.skip(1); b != nil {
 		return b[0]
@@ -106,6 +110,7 @@ func (d *decoder) byte() byte {
 	return 0
 }
 
+// unsigned reads an unsigned varint.
 func (d *decoder) unsigned() uint64 {
 	v, n := binary.Uvarint(d.b)
 	if n == 0 {
@@ -115,6 +120,7 @@ func (d *decoder) unsigned() uint64 {
 	return v
 }
 
+// signed reads a signed varint.
 func (d *decoder) signed() int64 {
 	v, n := binary.Varint(d.b)
 	if n == 0 {
@@ -124,7 +130,7 @@ func (d *decoder) signed() int64 {
 	return v
 }
 
-// count reads a number up to a bound.
+// count reads an unsigned varint, and records an error if it exceeds bound.
 func (d *decoder) count(bound int) int {
 	n := d.unsigned()
 	if n > uint64(bound) {
@@ -134,6 +140,7 @@ func (d *decoder) count(bound int) int {
 	return int(n)
 }
 
+// window decodes one window and checks that it fits its spec.
 func (d *decoder) window(w *window, s *spec) {
 	flags := d.byte()
 	w.front, w.inside, w.size = d.count(len(d.b)), d.count(len(d.b)), d.count(len(d.b))

@@ -48,7 +48,7 @@ func compileForecast(c *compiler, n *node) evaluator {
 // nanosecond is the time of the oldest value: the logarithm of zero does not exist.
 const nanosecond = 1e-9
 
-// curve is a function fitted by least squares: a polynomial of x, where x and the result may be logarithms.
+// curve is a function fitted to values by least squares: a polynomial of x, where x and the result may be logarithms.
 type curve struct {
 	degree        int
 	logX, logY    bool
@@ -56,6 +56,7 @@ type curve struct {
 	coefficients  polynomial
 }
 
+// parseFit parses the name of a fit, such as linear or polynomial2.
 func parseFit(name string) (f curve, problem string) {
 	f.degree = 1
 	switch name {
@@ -77,7 +78,7 @@ func parseFit(name string) (f curve, problem string) {
 	return f, ""
 }
 
-// x returns the variable of the polynomial at a time, in seconds since the oldest value.
+// x converts a time, in seconds since the oldest value, to the variable x of the polynomial.
 func (f *curve) x(t float64) float64 {
 	if f.logX {
 		t = math.Log(t)
@@ -85,7 +86,7 @@ func (f *curve) x(t float64) float64 {
 	return (t - f.center) / f.scale
 }
 
-// time inverts x.
+// time converts the variable x of the polynomial to a time, in seconds since the oldest value.
 func (f *curve) time(x float64) float64 {
 	if t := x*f.scale + f.center; !f.logX {
 		return t
@@ -94,6 +95,7 @@ func (f *curve) time(x float64) float64 {
 	}
 }
 
+// value returns the value of the fitted function at a time.
 func (f *curve) value(t float64) float64 {
 	y := f.coefficients.at(f.x(t))
 	if f.logY {
@@ -102,7 +104,7 @@ func (f *curve) value(t float64) float64 {
 	return y
 }
 
-// fit computes the coefficients. It reports whether the values permit it.
+// fit computes the coefficients by least squares. It reports whether the values permit it.
 func (f *curve) fit(points []point) bool {
 	f.center, f.scale = 0, 1
 	first, last := nanosecond, points[len(points)-1].at-points[0].at+nanosecond
@@ -140,7 +142,7 @@ func (f *curve) fit(points []point) bool {
 	return f.coefficients != nil
 }
 
-// solve returns the solution of linear equations by elimination with pivots, nil when there is none.
+// solve solves linear equations by Gaussian elimination with pivots; nil: they have no unique solution.
 func solve(rows [][]float64) polynomial {
 	n := len(rows)
 	for i := range n {
@@ -172,9 +174,10 @@ func solve(rows [][]float64) polynomial {
 	return out
 }
 
-// polynomial has the coefficients of ascending powers.
+// polynomial holds the coefficients of a polynomial, by ascending power.
 type polynomial []float64
 
+// at returns the value of the polynomial at x.
 func (p polynomial) at(x float64) float64 {
 	sum := 0.0
 	for i := len(p) - 1; i >= 0; i-- {
@@ -183,6 +186,7 @@ func (p polynomial) at(x float64) float64 {
 	return sum
 }
 
+// derivative returns the derivative of the polynomial.
 func (p polynomial) derivative() polynomial {
 	out := make(polynomial, 0, len(p))
 	for i := 1; i < len(p); i++ {
@@ -221,7 +225,8 @@ func (p polynomial) roots(low, high float64) []float64 {
 	return out
 }
 
-// forecast returns the value after a time, or the extreme, the range or the mean of the values until then.
+// forecast returns, depending on mode, the value `ahead` seconds from now, or the minimum, maximum, range or mean of
+// the values until then.
 func (f *curve) forecast(now, ahead float64, mode string) float64 {
 	end := now + ahead
 	switch mode {
@@ -262,7 +267,7 @@ func (f *curve) mean(from, to float64) float64 {
 	return sum / 3 / steps
 }
 
-// timeLeft returns the seconds until the function reaches a threshold, the largest float if it never does.
+// timeLeft returns the seconds until the function reaches a threshold; the largest float: it never does.
 func (f *curve) timeLeft(now, threshold float64) float64 {
 	if f.logY {
 		if threshold <= 0 {

@@ -30,6 +30,7 @@ var historyFunctions = map[string]func(c *compiler, n *node) evaluator{
 	"logsource":   refuse("an item keeps the text of a log line only; use find on the text"),
 }
 
+// refuse returns a compile function that fails with a problem, for Zabbix functions that Muster does not have.
 func refuse(problem string) func(c *compiler, n *node) evaluator {
 	return func(c *compiler, n *node) evaluator {
 		c.fail(n, "%s: %s", n.name, problem)
@@ -37,6 +38,7 @@ func refuse(problem string) func(c *compiler, n *node) evaluator {
 	}
 }
 
+// loadFloat converts a numeric value to the bits of a float; a text does not count.
 func loadFloat(v item.Value) (uint64, usage) {
 	if v.Kind() == item.TextValue {
 		return 0, skip
@@ -44,6 +46,7 @@ func loadFloat(v item.Value) (uint64, usage) {
 	return math.Float64bits(v.Float()), use
 }
 
+// loadUnsigned converts a numeric value to an unsigned integer; a negative number or a text does not count.
 func loadUnsigned(v item.Value) (uint64, usage) {
 	switch v.Kind() {
 	case item.UnsignedValue:
@@ -56,23 +59,23 @@ func loadUnsigned(v item.Value) (uint64, usage) {
 	return 0, skip
 }
 
-// loadText accepts each value; the window keeps its text.
+// loadText accepts every value, with no bits; the window stores its text.
 func loadText(item.Value) (uint64, usage) { return 0, use }
 
-// loadHash keeps a hash of a text in its place.
+// loadHash stores a hash in place of a text.
 func loadHash(v item.Value) (uint64, usage) { return xxhash.Sum64String(v.String()), use }
 
-// loadOne keeps the fact that the value exists.
+// loadOne stores a 1 for each value, to count the values.
 func loadOne(item.Value) (uint64, usage) { return 1, use }
 
-// keepAsIs makes the window keep values as numbers, or as texts.
+// keepAsIs makes the window store texts if the item is not numeric.
 func (h *historyCall) keepAsIs() {
 	if !h.isNumeric() {
 		h.spec.texts, h.spec.load = true, loadText
 	}
 }
 
-// read returns the value of an entry.
+// read returns the value of a window's entry.
 func (s *spec) read(w *window, rank int) operand {
 	switch {
 	case s.texts:
@@ -83,16 +86,16 @@ func (s *spec) read(w *window, rank int) operand {
 	return ofUnsigned(w.at(rank).bits)
 }
 
-// float returns the value of an entry as a float.
+// float returns the value of a window's entry as a float.
 func (s *spec) float(w *window, rank int) float64 { return s.read(w, rank).Float() }
 
-// order compares a value with the one before it.
+// order compares an entry's value with the previous one: -1, 0 or 1.
 func (s *spec) order(w *window, rank int) int {
 	value, previous := s.read(w, rank), s.read(w, rank-1)
 	return compare(&value, &previous)
 }
 
-// noValue returns the reason for a period without a value.
+// noValue returns an unknown operand whose reason is that the period has no value.
 func (h *historyCall) noValue() operand {
 	if h.period == "" {
 		return unknownFor("no value of " + h.key + " yet")
@@ -100,7 +103,7 @@ func (h *historyCall) noValue() operand {
 	return unknownFor("no value of " + h.key + " in " + h.period)
 }
 
-// recent makes the window of the last values: count of them, or those that #count names.
+// recent makes the window keep the last count values, or as many as the period #N names.
 func (h *historyCall) recent(count int32) *historyCall {
 	p := &h.spec.period
 	if p.count == 0 {
@@ -116,6 +119,7 @@ func (h *historyCall) recent(count int32) *historyCall {
 	return h
 }
 
+// compileLast compiles last and lastclock: the most recent value, or the n-th most recent, and its time.
 func compileLast(c *compiler, n *node) evaluator {
 	h := c.history(n, 2).recent(1)
 	count := int(h.spec.period.count)
@@ -137,12 +141,13 @@ func compileLast(c *compiler, n *node) evaluator {
 	}
 }
 
-// spec returns a copy of a window's specification: later windows move the list.
+// spec returns a copy of the i-th window's spec, because the list moves when windows are added.
 func (p *Program) spec(i int) *spec {
 	s := p.specs[i]
 	return &s
 }
 
+// compileFirst compiles first and firstclock: the oldest value in the period and its time.
 func compileFirst(c *compiler, n *node) evaluator {
 	h := c.history(n, 2)
 	if h.spec.period.span == 0 {
@@ -163,7 +168,8 @@ func compileFirst(c *compiler, n *node) evaluator {
 	}
 }
 
-// all makes a window of all values of the period. A first value is found again in entries of the period's grain.
+// all adds a window that keeps all values of the period. A first value is found again in entries of the period's
+// grain.
 func (h *historyCall) all(o operation, extra string) int {
 	if o == keepFirst {
 		h.spec.grain = grainOf(&h.spec.period)
@@ -171,6 +177,7 @@ func (h *historyCall) all(o operation, extra string) int {
 	return h.window(values, o, extra)
 }
 
+// compileChange compiles change: the difference between the last two values.
 func compileChange(c *compiler, n *node) evaluator {
 	h := c.history(n, 1).recent(2)
 	i, few := h.window(values, keepLast, ""), unknownFor("fewer than 2 values of "+h.key)
@@ -193,6 +200,7 @@ func compileChange(c *compiler, n *node) evaluator {
 	}
 }
 
+// compileBitand compiles bitand over an item: the last value masked with a number.
 func compileBitand(c *compiler, n *node) evaluator {
 	h := c.history(n, 3, item.Unsigned, item.Boolean).recent(1)
 	mask, err := strconv.ParseUint(h.argument(n, 2), 10, 64)
@@ -210,6 +218,7 @@ func compileBitand(c *compiler, n *node) evaluator {
 	}
 }
 
+// compileFuzzytime compiles fuzzytime: whether the last value, a Unix time, differs from now by at most a time span.
 func compileFuzzytime(c *compiler, n *node) evaluator {
 	h := c.history(n, 2, numeric...)
 	span := h.spec.period.span
@@ -237,6 +246,7 @@ var aggregates = map[string]struct {
 	"sum": {stacks, sumFloat, sumUnsigned}, "avg": {stacks, sumFloat, sumFloat},
 }
 
+// compileAggregate compiles min, max, sum and avg over the values of a period.
 func compileAggregate(c *compiler, n *node) evaluator {
 	h := c.history(n, 2, numeric...).requirePeriod()
 	h.spec.grain = grainOf(&h.spec.period)
@@ -246,7 +256,7 @@ func compileAggregate(c *compiler, n *node) evaluator {
 	return h.aggregate(n.name)
 }
 
-// aggregate reads a minimum, maximum, sum or average of the period.
+// aggregate returns an evaluator for the minimum, maximum, sum or average of the period.
 func (h *historyCall) aggregate(name string) evaluator {
 	a := aggregates[name]
 	o := a.unsigned
@@ -365,7 +375,7 @@ var tooMany = unknownFor(fmt.Sprintf("the period has more than %d values", maxVa
 
 var tooSlow = unknownFor("a value in the period takes the regular expression longer than " + matchLimit.String())
 
-// startOfEntries returns the time before the first value that a window may have.
+// startOfEntries returns a time just before the oldest value that may be in the window.
 func (s *spec) startOfEntries(v *window) int64 {
 	switch count := int(s.period.count); {
 	case count == 0:
@@ -376,12 +386,13 @@ func (s *spec) startOfEntries(v *window) int64 {
 	return v.at(0).at - 1
 }
 
-// truncated returns the check whether a window of all values lacks some of its period.
+// truncated returns a function that reports whether a window has lost values that are in its period.
 func (h *historyCall) truncated() func(v *window) bool {
 	s := h.spec
 	return func(v *window) bool { return v.lost != 0 && v.lost > s.startOfEntries(v) }
 }
 
+// compileChangecount compiles changecount: how often the value changed, rose or fell in the period.
 func compileChangecount(c *compiler, n *node) evaluator {
 	h := c.history(n, 3).requirePeriod()
 	mode := h.argument(n, 2)
@@ -412,6 +423,7 @@ func compileChangecount(c *compiler, n *node) evaluator {
 	}
 }
 
+// compileMonotone compiles monoinc and monodec: whether the values of the period only rise or only fall.
 func compileMonotone(c *compiler, n *node) evaluator {
 	h := c.history(n, 3, numeric...).requirePeriod()
 	mode := h.argument(n, 2)
@@ -441,7 +453,8 @@ func compileMonotone(c *compiler, n *node) evaluator {
 	}
 }
 
-// compileNodata compiles nodata. Time counts from Windows.since at the earliest, so that a start raises no alarm.
+// compileNodata compiles nodata: whether no value has arrived for a time. Time counts from Windows.since at the
+// earliest, so that a start raises no alarm.
 func compileNodata(c *compiler, n *node) evaluator {
 	h := c.history(n, 3)
 	span := h.spec.period.span

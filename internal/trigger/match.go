@@ -14,7 +14,8 @@ import (
 // matchLimit bounds the time of a regular expression that Go's linear engine does not know.
 const matchLimit = 100 * time.Millisecond
 
-// compileMatch returns the test that count, find and countunique put to each value. It returns the problem as text.
+// compileMatch compiles the operator and pattern of count, find and countunique to a function that tests a value. It
+// returns the problem as text.
 func compileMatch(t item.Type, operator, pattern string) (match func(item.Value) usage, problem string) {
 	isText := t == item.Text || t == item.Log
 	if operator == "" {
@@ -67,7 +68,7 @@ func compileMatch(t item.Type, operator, pattern string) (match func(item.Value)
 	}, ""
 }
 
-// usageOf uses the values that match, and skips the others.
+// usageOf converts a match to use and a mismatch to skip.
 func usageOf(matches bool) usage {
 	if matches {
 		return use
@@ -81,7 +82,8 @@ var orders = map[string]func(order int) bool{
 	"lt": func(o int) bool { return o < 0 }, "le": func(o int) bool { return o <= 0 },
 }
 
-// compileRegexp compiles a PCRE: by Go's engine if that knows its syntax, else by one that goes back and has a time limit.
+// compileRegexp compiles a PCRE pattern: with Go's engine if that knows the syntax, else with a backtracking engine
+// and a time limit.
 func compileRegexp(pattern string, ignoreCase bool) (match func(string) usage, problem string) {
 	if strings.HasPrefix(pattern, "@") {
 		return nil, "global regular expressions do not exist; write the pattern itself in place of " + pattern

@@ -6,18 +6,28 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// operand is the value of a part of an expression. One without a value is unknown, for a reason.
+// operand is the value of a part of an expression during an evaluation. One without a value is unknown, for a reason.
 type operand struct {
 	item.Value
 	reason string
 }
 
-func ofValue(v item.Value) operand     { return operand{Value: v} }
-func ofFloat(f float64) operand        { return operand{Value: item.FromFloat(f)} }
-func ofUnsigned(n uint64) operand      { return operand{Value: item.FromUnsigned(n)} }
-func ofText(s string) operand          { return operand{Value: item.FromText(s)} }
+// ofValue returns an item's value as an operand.
+func ofValue(v item.Value) operand { return operand{Value: v} }
+
+// ofFloat returns a float as an operand.
+func ofFloat(f float64) operand { return operand{Value: item.FromFloat(f)} }
+
+// ofUnsigned returns an unsigned integer as an operand.
+func ofUnsigned(n uint64) operand { return operand{Value: item.FromUnsigned(n)} }
+
+// ofText returns a text as an operand.
+func ofText(s string) operand { return operand{Value: item.FromText(s)} }
+
+// unknownFor returns an operand without a value, with the reason.
 func unknownFor(reason string) operand { return operand{reason: reason} }
 
+// ofBool returns 1 for true and 0 for false as an operand.
 func ofBool(b bool) operand {
 	if b {
 		return ofUnsigned(1)
@@ -25,9 +35,10 @@ func ofBool(b bool) operand {
 	return ofUnsigned(0)
 }
 
+// unknown reports whether the operand has no value.
 func (o operand) unknown() bool { return o.Kind() == item.None }
 
-// number returns the operand as a number: a text such as 5m is converted.
+// number converts the operand to a number: a text such as 5m becomes 300.
 func (o operand) number() operand {
 	switch o.Kind() {
 	case item.TextValue:
@@ -52,18 +63,18 @@ func (o operand) number() operand {
 	return o
 }
 
-// isNumber says whether the operand is a number already.
+// isNumber reports whether the operand already is a finite number.
 func (o *operand) isNumber() bool {
 	return o.Kind() == item.UnsignedValue || o.Kind() == item.FloatValue && finite(o.Float())
 }
 
-// finite says whether a number is neither infinite nor NaN.
+// finite reports whether a number is neither infinite nor NaN.
 func finite(f float64) bool { return !math.IsInf(f, 0) && !math.IsNaN(f) }
 
 // epsilon is the difference up to which two floats are equal.
 const epsilon = 0x1p-52
 
-// zero says whether a number is 0, that is false.
+// zero reports whether a number is 0, which counts as false.
 func (o operand) zero() bool {
 	if o.Kind() == item.UnsignedValue {
 		return o.Unsigned() == 0
@@ -71,7 +82,7 @@ func (o operand) zero() bool {
 	return math.Abs(o.Float()) <= epsilon
 }
 
-// compare returns the order of two numbers; integers compare exactly.
+// compare compares two numbers and returns -1, 0 or 1; integers compare exactly, floats with a tolerance.
 func compare(a, b *operand) int {
 	if a.Kind() == item.UnsignedValue && b.Kind() == item.UnsignedValue {
 		switch x, y := a.Unsigned(), b.Unsigned(); {
@@ -91,7 +102,7 @@ func compare(a, b *operand) int {
 	return 1
 }
 
-// equal compares two operands as numbers if both are, and as texts otherwise.
+// equal compares two operands as numbers if both can be numbers, otherwise as texts.
 func equal(a, b operand) bool {
 	if x, y := a.number(), b.number(); !x.unknown() && !y.unknown() {
 		return compare(&x, &y) == 0
@@ -99,7 +110,7 @@ func equal(a, b operand) bool {
 	return a.String() == b.String()
 }
 
-// quote returns a short form of a text in quotes, for reasons.
+// quote shortens a text and puts it in quotes, for the reasons of unknown operands.
 func quote(text string) string {
 	if len(text) > 64 {
 		text = text[:64] + "…"
@@ -107,8 +118,8 @@ func quote(text string) string {
 	return `"` + text + `"`
 }
 
-// binaryOperator compiles an operator. The left side alone decides "0 and x" and "1 or x"; so does the right side when the
-// left is unknown.
+// binaryOperator compiles a binary operator, such as and, = or +. The left side alone decides "0 and x" and "1 or x";
+// so does the right side when the left is unknown.
 func binaryOperator(name string, left, right evaluator) evaluator {
 	switch name {
 	case "and", "or":
@@ -158,7 +169,7 @@ func binaryOperator(name string, left, right evaluator) evaluator {
 	}
 }
 
-// calculate applies an operator to two numbers.
+// calculate applies a comparison or arithmetic operator to two numbers.
 func calculate(operator string, a, b *operand) operand {
 	switch operator {
 	case "<":
@@ -182,6 +193,7 @@ func calculate(operator string, a, b *operand) operand {
 	return ofFloat(a.Float() / b.Float()).number()
 }
 
+// unaryOperator compiles the operator not or a minus sign.
 func unaryOperator(name string, operand1 evaluator) evaluator {
 	return func(w *Windows) operand {
 		o := operand1(w).number()

@@ -71,7 +71,7 @@ type Error struct {
 	Problem string
 }
 
-// Error returns the fault with its column.
+// Error implements error: it returns the problem with its column.
 func (e *Error) Error() string {
 	near := e.Source[e.Offset:]
 	if utf8.RuneCountInString(near) > 20 {
@@ -85,6 +85,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("column %d, at %s: %s", utf8.RuneCountInString(e.Source[:e.Offset])+1, near, e.Problem)
 }
 
+// nodeKind is the kind of a syntax tree node, such as a number or a call.
 type nodeKind uint8
 
 const (
@@ -118,13 +119,14 @@ const maxLength = 64 << 10
 // binaryOperators are the operators by precedence, the loosest first.
 var binaryOperators = [...][]string{{"or"}, {"and"}, {"=", "<>"}, {"<=", ">=", "<", ">"}, {"+", "-"}, {"*", "/"}}
 
+// parser parses one expression by recursive descent.
 type parser struct {
 	source string
 	at     int
 	depth  int
 }
 
-// Parse checks the grammar of an expression. Errors are of type *Error.
+// Parse parses an expression and checks its grammar. Errors are of type *Error.
 func Parse(expression string) (expr *Expr, err error) {
 	p := &parser{source: expression}
 	if len(expression) > maxLength {
@@ -146,17 +148,19 @@ func Parse(expression string) (expr *Expr, err error) {
 	return &Expr{expression, root}, nil
 }
 
+// fail ends the parsing with an error at an offset.
 func (p *parser) fail(offset int, problem string, args ...any) {
 	panic(&Error{p.source, offset, fmt.Sprintf(problem, args...)})
 }
 
+// skipSpace skips white space.
 func (p *parser) skipSpace() {
 	for p.at < len(p.source) && strings.IndexByte(" \t\r\n", p.source[p.at]) >= 0 {
 		p.at++
 	}
 }
 
-// peek returns the next byte, 0 at the end.
+// peek returns the next byte without reading it; 0: the text has ended.
 func (p *parser) peek() byte {
 	if p.at < len(p.source) {
 		return p.source[p.at]
@@ -164,13 +168,16 @@ func (p *parser) peek() byte {
 	return 0
 }
 
+// isDigit reports whether c is a decimal digit.
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
+// isWord reports whether c is a letter, a digit or an underscore.
 func isWord(c byte) bool {
 	return isDigit(c) || c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-// takeOperator skips an operator; a word operator must end where the word ends.
+// takeOperator skips an operator if it comes next and reports whether it did; after a word operator the word must
+// end.
 func (p *parser) takeOperator(operator string) bool {
 	rest := p.source[p.at:]
 	if !strings.HasPrefix(rest, operator) {
@@ -186,13 +193,14 @@ func (p *parser) takeOperator(operator string) bool {
 	return true
 }
 
+// enter counts one more level of nesting, and fails above the limit.
 func (p *parser) enter() {
 	if p.depth++; p.depth > maxDepth {
 		p.fail(p.at, "the expression is nested deeper than %d levels", maxDepth)
 	}
 }
 
-// binary parses operators of one precedence; they associate to the left.
+// binary parses the binary operators of one precedence level and above; they associate to the left.
 func (p *parser) binary(level int) node {
 	if level == len(binaryOperators) {
 		return p.unary()
@@ -214,6 +222,7 @@ func (p *parser) binary(level int) node {
 	}
 }
 
+// unary parses an operand with any unary operators (- and not) before it.
 func (p *parser) unary() node {
 	p.enter()
 	defer func() { p.depth-- }()
@@ -227,6 +236,7 @@ func (p *parser) unary() node {
 	return p.operand()
 }
 
+// operand parses a number, a text, a macro, a function call or a parenthesis.
 func (p *parser) operand() node {
 	offset := p.at
 	switch c := p.peek(); {
@@ -256,6 +266,7 @@ func (p *parser) operand() node {
 	return node{}
 }
 
+// expect skips white space and the byte c, or fails if another byte follows.
 func (p *parser) expect(c byte) {
 	p.skipSpace()
 	if p.peek() != c {
@@ -296,7 +307,7 @@ func (p *parser) macro() string {
 	return p.source[p.at-length : p.at]
 }
 
-// macroLength returns the length of the macro at the start of a text, 0 without one.
+// macroLength returns the length of the macro at the start of a text; 0: the text does not start with a macro.
 func macroLength(text string) int {
 	depth, quoted := 0, false
 	for i := range len(text) {
@@ -325,6 +336,7 @@ func macroLength(text string) int {
 // suffixes are the factors of numbers.
 var suffixes = map[byte]float64{'K': 1 << 10, 'M': 1 << 20, 'G': 1 << 30, 'T': 1 << 40, 's': 1, 'm': 60, 'h': 3600, 'd': 86400, 'w': 604800}
 
+// number parses a number with an optional suffix.
 func (p *parser) number() node {
 	offset := p.at
 	for isDigit(p.peek()) || p.peek() == '.' {
@@ -349,7 +361,8 @@ func (p *parser) number() node {
 	return node{kind: numberNode, offset: offset, value: value}
 }
 
-// parseNumber parses a number, perhaps with a sign and with a suffix: 12, -0.5, 1e3, 5m, 10K. An integer below 2^64 stays exact.
+// parseNumber converts a number with an optional sign and suffix: 12, -0.5, 1e3, 5m, 10K. An integer below 2^64 stays
+// exact.
 func parseNumber(text string) (item.Value, bool) {
 	if text == "" {
 		return item.Value{}, false
@@ -377,6 +390,7 @@ func parseNumber(text string) (item.Value, bool) {
 	return item.FromFloat(f), err == nil && !math.IsInf(f, 0)
 }
 
+// arguments parses the arguments of a call up to its closing parenthesis.
 func (p *parser) arguments() []node {
 	p.at++ // (
 	p.skipSpace()
@@ -396,7 +410,7 @@ func (p *parser) arguments() []node {
 	}
 }
 
-// argument parses one argument: an item, the period after it, nothing, or an expression.
+// argument parses one argument: an item, a period after an item, an expression, or nothing.
 func (p *parser) argument(before []node) node {
 	p.skipSpace()
 	offset := p.at
@@ -439,7 +453,7 @@ func (p *parser) item() (host, key string) {
 	return host, p.source[start:p.at]
 }
 
-// until moves to the next byte of a set, over macros.
+// until reads up to the next byte that is one of the bytes in set and lies outside of macros.
 func (p *parser) until(set string) (string, bool) {
 	start := p.at
 	for p.at < len(p.source) {
@@ -454,7 +468,7 @@ func (p *parser) until(set string) (string, bool) {
 	return p.source[start:], false
 }
 
-// parameters skips [a,"b",[c]] of a key.
+// parameters skips the parameters [a,"b",[c]] of an item key.
 func (p *parser) parameters(depth int) {
 	offset := p.at
 	for p.at++; ; p.at++ { // [ or ,

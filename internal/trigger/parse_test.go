@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestErrors holds the messages of faults, with their columns.
+// TestErrors compares the error messages for faulty expressions, with their columns.
 func TestErrors(t *testing.T) {
 	for expression, want := range map[string]string{
 		"":                           `column 1, at the end: expected a number, a text in quotes, a function or (`,
@@ -64,8 +64,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestTemplatesOfOthers parses all expressions of Zabbix templates in the folder MUSTER_ZABBIX_DATA, and compiles those
-// without macros of discovery.
+// TestTemplatesOfOthers parses all expressions of the Zabbix templates in MUSTER_ZABBIX_DATA, and compiles those
+// without macros of low-level discovery.
 func TestTemplatesOfOthers(t *testing.T) {
 	folder := os.Getenv("MUSTER_ZABBIX_DATA")
 	if folder == "" {

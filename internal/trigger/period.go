@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// period is the second argument of a history function: values from end-span (exclusive) to end, or the last count values
-// up to end. The end is the time of evaluation, moved by shift.
+// period is the second argument of a history function: a time span such as 5m or a number of values such as #5, with
+// an optional time shift. The end is the time of evaluation, moved by shift.
 type period struct {
 	count int32         // #5; 0: by time
 	span  time.Duration // 5m; 0 and no count: all that the function wants
@@ -18,7 +18,7 @@ type period struct {
 	exclusive bool
 }
 
-// shiftStep is one step of a time shift: now/d, now-1h, now+1M.
+// shiftStep is one step of a time shift: /d in now/d, or -1h in now-1h.
 type shiftStep struct {
 	operator byte // '/', '-' or '+'
 	unit     byte // s m h d w M y
@@ -33,7 +33,7 @@ const maxSpan = 25 * 366 * 24 * time.Hour
 // maxCount bounds #5.
 const maxCount = 10_000
 
-// parsePeriod parses #5, 5m, 1h:now-1d, 1d:now/d. It returns the problem as text.
+// parsePeriod parses a period such as #5, 5m, 1h:now-1d or 1d:now/d. It returns the problem as text.
 func parsePeriod(text string, zone *time.Location) (p period, problem string) {
 	p.zone = zone
 	span, shift, shifted := strings.Cut(text, ":")
@@ -89,7 +89,7 @@ func parsePeriod(text string, zone *time.Location) (p period, problem string) {
 	return p, ""
 }
 
-// parseAmount parses a number with an optional unit at the start of a text.
+// parseAmount parses a number with an optional unit at the start of a text, such as 5m.
 func parseAmount(text string) (amount int, unit byte, rest string, ok bool) {
 	i := 0
 	for i < len(text) && isDigit(text[i]) {
@@ -107,7 +107,7 @@ func parseAmount(text string) (amount int, unit byte, rest string, ok bool) {
 	return amount, unit, text[i:], int64(amount) <= int64(maxSpan/unitSpans[unit])
 }
 
-// delay returns the longest time from the end of the period to the evaluation.
+// delay returns the longest possible time between the end of the period and the evaluation.
 func (p *period) delay() time.Duration {
 	var d time.Duration
 	for _, step := range p.shift {
@@ -135,7 +135,7 @@ func (p *period) end(now int64) int64 {
 	return t.UnixNano()
 }
 
-// startOf returns the start of the period with an end: the newest time before the period.
+// startOf returns the exclusive start of the period that has the given end, in nanoseconds.
 func (p *period) startOf(end int64) int64 {
 	if p.month == 0 {
 		return end - int64(p.span)
@@ -144,6 +144,7 @@ func (p *period) startOf(end int64) int64 {
 	return t.UnixNano() - 1
 }
 
+// apply applies the step to a time: it rounds down to a unit, or adds or subtracts an amount.
 func (s shiftStep) apply(t time.Time) time.Time {
 	if s.operator == '/' {
 		year, month, day := t.Date()

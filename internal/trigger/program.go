@@ -8,7 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// Result is the outcome of an evaluation.
+// Result is the outcome of evaluating a trigger expression: true, false or unknown.
 type Result uint8
 
 // Outcomes of evaluations.
@@ -23,7 +23,7 @@ var resultNames = [...]string{"unknown", "false", "true"}
 // String returns the name of the result.
 func (r Result) String() string { return resultNames[r] }
 
-// Scope gives a meaning to the names of an expression.
+// Scope resolves the items and macros that an expression names.
 type Scope struct {
 	// Item returns the position and the type of an item; an empty host is the node itself.
 	Item func(host, key string) (position int, t item.Type, err error)
@@ -33,7 +33,7 @@ type Scope struct {
 	Zone *time.Location
 }
 
-// Program is a compiled expression. It is immutable; all nodes with equal items share it.
+// Program is a compiled trigger expression. It is immutable; all nodes with equal items share it.
 type Program struct {
 	source string
 	root   evaluator
@@ -41,13 +41,14 @@ type Program struct {
 	timers []timer
 }
 
-// evaluator computes one node of an expression.
+// evaluator is a compiled syntax tree node: it computes the node's operand from the windows.
 type evaluator func(w *Windows) operand
 
-// timer returns the next time, after w.now, at which a time function changes by itself; 0: never.
+// timer is a function that returns the next time, after w.now, at which a time function changes without new values;
+// 0: never.
 type timer func(w *Windows) int64
 
-// Windows is the state of one program on one node.
+// Windows is the state of one compiled expression on one node: the recent item values that it needs.
 type Windows struct {
 	// Problem is the state of the trigger, which {TRIGGER.VALUE} reads; the caller sets it.
 	Problem bool
@@ -56,7 +57,7 @@ type Windows struct {
 	list    []window
 }
 
-// Positions returns the positions of the items that the program reads, in the order of the expression.
+// Positions returns the list positions of the items that the program reads, in the order of the expression.
 func (p *Program) Positions() []int {
 	var out []int
 	seen := map[int]bool{}
@@ -72,11 +73,11 @@ func (p *Program) Positions() []int {
 // String returns the text of the expression.
 func (p *Program) String() string { return p.source }
 
-// Timed says whether the program has time functions, so that Deadline matters.
+// Timed reports whether the program has time functions, so that its result can change without new values.
 func (p *Program) Timed() bool { return len(p.timers) > 0 }
 
-// New returns empty windows. A value is missing for nodata() only when its period has passed since a time, in
-// nanoseconds: the creation of the item or the last start of the server.
+// New returns windows without values. A value is missing for nodata() only when its period has passed since a time,
+// in nanoseconds: the creation of the item or the last start of the server.
 func (p *Program) New(since int64) *Windows {
 	w := &Windows{since: since, now: since, list: make([]window, len(p.specs))}
 	for i := range p.specs {
@@ -89,7 +90,7 @@ func (p *Program) New(since int64) *Windows {
 // Restart makes nodata() count anew from a time, such as the start of the server.
 func (w *Windows) Restart(at int64) { w.since = max(w.since, at) }
 
-// Adopt returns windows of the program that take over the state of each window that the old program has too.
+// Adopt returns windows for a changed expression, with the state of those windows that the old program had too.
 func (p *Program) Adopt(old *Program, state *Windows) *Windows {
 	w := p.New(state.since)
 	w.Problem, w.now = state.Problem, state.now
@@ -103,7 +104,8 @@ func (p *Program) Adopt(old *Program, state *Windows) *Windows {
 	return w
 }
 
-// Add takes a value of the item with a position. A value older than others is placed by its time. NaN is no value.
+// Add adds a value of the item at a position to the windows that read it. A value older than others is placed by its
+// time. NaN is no value.
 func (p *Program) Add(w *Windows, position int, s item.Sample) {
 	if s.Value.Kind() == item.None || s.Value.Kind() == item.FloatValue && math.IsNaN(s.Value.Float()) {
 		return
@@ -133,7 +135,7 @@ func (p *Program) Eval(w *Windows, now int64) (result Result, reason string) {
 	return True, ""
 }
 
-// Value evaluates the expression as Eval does and returns its value, for a calculated item. The error of an unknown
+// Value evaluates the expression of a calculated item as Eval does, and returns its value. The error of an unknown
 // value is its reason.
 func (p *Program) Value(w *Windows, now int64) (item.Value, error) {
 	w.now = max(w.now, now)
@@ -147,7 +149,7 @@ func (p *Program) Value(w *Windows, now int64) (item.Value, error) {
 	return o.Value, nil
 }
 
-// Deadline returns the next time at which a time function changes the expression without a new value; 0: never.
+// Deadline returns the next time at which a time function changes the result without a new value; 0: never.
 func (p *Program) Deadline(w *Windows) int64 {
 	var next int64
 	for _, t := range p.timers {

@@ -11,13 +11,14 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// scalar is a function over operands. Unknown operands never reach it.
+// scalar is a function over operands, such as abs or concat. Unknown operands never reach it.
 type scalar struct {
 	least, most int                          // number of arguments
 	kind        scalarKind                   // of the arguments
 	apply       func(args []operand) operand // reports a bad argument as unknown
 }
 
+// scalarKind is the type that a scalar function requires of its arguments.
 type scalarKind uint8
 
 const (
@@ -26,7 +27,7 @@ const (
 	wholeScalars                    // whole numbers from 0 to 2^64-1
 )
 
-// scalarFunction returns the compiler of a function over operands, nil without one.
+// scalarFunction returns the compile function for a scalar function of a name; nil: no function has the name.
 func scalarFunction(name string) func(c *compiler, n *node) evaluator {
 	switch name {
 	case "now", "date", "time", "dayofmonth", "dayofweek":
@@ -45,6 +46,7 @@ func scalarFunction(name string) func(c *compiler, n *node) evaluator {
 	return nil
 }
 
+// compile compiles a call of the function: it checks the arguments' number and compiles each.
 func (f scalar) compile(c *compiler, n *node) evaluator {
 	if len(n.args) < f.least || f.most > 0 && len(n.args) > f.most {
 		c.fail(n, "%s has %d arguments, expected from %d to %d", n.name, len(n.args), f.least, max(f.least, f.most))
@@ -223,6 +225,7 @@ const maxText = 64 << 10
 
 var tooLong = unknownFor("a function made a text of more than 64 KiB")
 
+// boundText returns a text as an operand, or an unknown operand if it exceeds maxText.
 func boundText(text string) operand {
 	if len(text) > maxText {
 		return tooLong
@@ -230,7 +233,7 @@ func boundText(text string) operand {
 	return ofText(text)
 }
 
-// decimals rounds a number to a number of decimal places.
+// decimals rounds a[0] to a[1] decimal places, by the function round.
 func decimals(a []operand, round func(float64) float64) operand {
 	if places := a[1].Float(); places >= 0 && places <= 14 {
 		factor := math.Pow(10, math.Trunc(places))
@@ -242,8 +245,10 @@ func decimals(a []operand, round func(float64) float64) operand {
 	return unknownFor("the number of decimal places is from 0 to 14")
 }
 
+// order compares two numbers and returns -1, 0 or 1.
 func order(a, b operand) int { return compare(&a, &b) }
 
+// sum returns the sum of numeric operands.
 func sum(a []operand) float64 {
 	total := 0.0
 	for _, o := range a {
@@ -252,7 +257,7 @@ func sum(a []operand) float64 {
 	return total
 }
 
-// wholeNumber returns an operand as an integer, at most bound.
+// wholeNumber converts an operand to an integer of at most bound; false: it is negative or not whole.
 func wholeNumber(o operand, bound int) (int, bool) {
 	o = o.number()
 	if o.unknown() || o.Float() < 0 || o.Float() != math.Trunc(o.Float()) {
@@ -261,7 +266,7 @@ func wholeNumber(o operand, bound int) (int, bool) {
 	return int(min(o.Float(), float64(bound))), true
 }
 
-// span returns the place of characters in a text; the first character has the number 1.
+// span converts the position (from 1) and count of characters to a range of text, and reports whether it lies inside.
 func span(text []rune, from, count operand) (start, length int, ok bool) {
 	start, ok1 := wholeNumber(from, len(text)+1)
 	length, ok2 := wholeNumber(count, len(text)+1)
@@ -269,6 +274,7 @@ func span(text []rune, from, count operand) (start, length int, ok bool) {
 	return start, length, ok1 && ok2 && start >= 0 && start+length <= len(text)
 }
 
+// cutset returns the characters to trim: the second argument, or else white space.
 func cutset(a []operand) string {
 	if len(a) > 1 {
 		return a[1].String()
@@ -279,7 +285,7 @@ func cutset(a []operand) string {
 // clockInterval is the time after which now() and time() are evaluated anew.
 const clockInterval = 30 * int64(time.Second)
 
-// compileClock compiles the functions of the time of evaluation.
+// compileClock compiles now, date, time, dayofmonth and dayofweek, which read the time of the evaluation.
 func compileClock(c *compiler, n *node) evaluator {
 	if len(n.args) > 0 {
 		c.fail(n, "%s has no arguments", n.name)

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// point is a value of a window with its time, in seconds before the evaluation (zero or negative).
+// point is a value with its time in seconds relative to the evaluation (zero or negative).
 type point struct{ at, value float64 }
 
-// points compiles a function that needs all values of its period as floats, and at least a number of them.
+// points compiles a function over all values of its period as floats, which needs at least a number of values.
 func (h *historyCall) points(least int, compute func(w *Windows, points []point) operand) evaluator {
 	i, truncated := h.all(keepLast, ""), h.truncated()
 	s, empty := h.program.spec(i), h.noValue()
@@ -33,6 +33,7 @@ func (h *historyCall) points(least int, compute func(w *Windows, points []point)
 	}
 }
 
+// sortedValues returns the values of the points in ascending order.
 func sortedValues(points []point) []float64 {
 	out := make([]float64, len(points))
 	for i, p := range points {
@@ -56,6 +57,7 @@ func compilePercentile(c *compiler, n *node) evaluator {
 	})
 }
 
+// compileStatistic compiles functions such as stddevpop and kurtosis over all values of a period.
 func compileStatistic(c *compiler, n *node) evaluator {
 	h := c.history(n, 2, numeric...).requirePeriod()
 	least := 1
@@ -92,6 +94,7 @@ var statistics = map[string]func([]point) float64{
 	},
 }
 
+// mean returns the arithmetic mean of the values.
 func mean(points []point) float64 {
 	var sum float64
 	for _, p := range points {
@@ -100,7 +103,7 @@ func mean(points []point) float64 {
 	return sum / float64(len(points))
 }
 
-// moment returns the sum of powers of the distances from a center.
+// moment returns the sum of the values' distances from a center, each raised to a power.
 func moment(points []point, center float64, power int) float64 {
 	var sum float64
 	for _, p := range points {
@@ -113,6 +116,7 @@ func moment(points []point, center float64, power int) float64 {
 	return sum
 }
 
+// median returns the median of sorted numbers.
 func median(sorted []float64) float64 {
 	n := len(sorted)
 	if n%2 == 1 {
@@ -121,7 +125,8 @@ func median(sorted []float64) float64 {
 	return (sorted[n/2-1] + sorted[n/2]) / 2
 }
 
-// compileRate compiles rate as PromQL has it: the increase of a counter over its resets, extrapolated to the whole period.
+// compileRate compiles rate as PromQL defines it: the increase of a counter despite resets, extrapolated to the whole
+// period, per second.
 func compileRate(c *compiler, n *node) evaluator {
 	h := c.history(n, 2, numeric...).requirePeriod()
 	p := h.spec.period

@@ -18,7 +18,7 @@ func CompileForItems(items []model.Item, expression string, macro func(string) (
 	}
 	return Compile(e, Scope{Macro: macro, Item: func(host, key string) (int, item.Type, error) {
 		if host != "" {
-			return 0, 0, fmt.Errorf("item /%s/%s: only items of the own node are judged here; leave the host empty: //%s", host, key, key)
+			return 0, 0, fmt.Errorf("item /%s/%s: a trigger can read only items of its own node; leave the host empty: //%s", host, key, key)
 		}
 		i, ok := slices.BinarySearchFunc(items, key, func(i model.Item, key string) int { return strings.Compare(i.Key, key) })
 		if !ok {

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// trend makes the period of a function over hourly aggregates: whole hours, and [start, end).
+// trend resolves item and period of a function over hourly aggregates: whole hours, including the start and without
+// the end.
 func (c *compiler) trend(n *node, most int) *historyCall {
 	h := c.history(n, most, numeric...)
 	p := &h.spec.period
@@ -27,6 +28,7 @@ func (c *compiler) trend(n *node, most int) *historyCall {
 	return h
 }
 
+// compileTrend compiles trendavg, trendcount, trendmax, trendmin and trendsum over hourly aggregates.
 func compileTrend(c *compiler, n *node) evaluator {
 	h := c.trend(n, 2)
 	name := strings.TrimPrefix(n.name, "trend")
@@ -47,7 +49,8 @@ func compileTrend(c *compiler, n *node) evaluator {
 // maxSeasons bounds the seasons of a baseline.
 const maxSeasons = 100
 
-// compileBaseline compiles baselinewma and baselinedev(//key,1h:now/h,"d",7): means of the same period in earlier seasons.
+// compileBaseline compiles baselinewma and baselinedev(//key,1h:now/h,"d",7), which read the means of the same period
+// in earlier seasons (here days).
 func compileBaseline(c *compiler, n *node) evaluator {
 	h := c.trend(n, 4)
 	unit := h.argument(n, 2)

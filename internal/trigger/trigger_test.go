@@ -38,6 +38,7 @@ var testScope = Scope{
 	},
 }
 
+// compileText parses and compiles an expression with testScope, or fails the test.
 func compileText(t testing.TB, expression string) *Program {
 	t.Helper()
 	e, err := Parse(expression)
@@ -47,7 +48,7 @@ func compileText(t testing.TB, expression string) *Program {
 	return p
 }
 
-// valueOf converts a Go value to that of an item.
+// valueOf converts a Go value to an item's value.
 func valueOf(v any) item.Value {
 	switch v := v.(type) {
 	case float64:
@@ -62,7 +63,7 @@ func valueOf(v any) item.Value {
 	panic("BUG: no item value")
 }
 
-// feed adds values, one each minute; the last one comes at start.
+// feed adds values of an item, one per minute; the last one has the time start.
 func feed(p *Program, w *Windows, key string, values ...any) {
 	position, _, _ := testScope.Item("", key)
 	for i, v := range values {
@@ -70,7 +71,8 @@ func feed(p *Program, w *Windows, key string, values ...any) {
 	}
 }
 
-// TestOperators holds precedence, numbers with suffixes, texts, and unknown operands.
+// TestOperators evaluates expressions with operators, number suffixes, texts and unknown operands, and compares the
+// results.
 func TestOperators(t *testing.T) {
 	for expression, want := range map[string]string{
 		"1 + 2 * 3": "7", "3 + 4*2/(1-5)": "1", "2*3-1": "5", "8/4/2": "1", "1-1-1": "-1", "- \"2\"": "-2", "--1": "1", "2--1": "3",
@@ -111,7 +113,7 @@ func TestOperators(t *testing.T) {
 	}
 }
 
-// TestScalarFunctions holds the functions over operands; the time of evaluation is 2024-02-05 12:00:00.
+// TestScalarFunctions evaluates each function over operands at 2024-02-05 12:00:00 and compares the results.
 func TestScalarFunctions(t *testing.T) {
 	for expression, want := range map[string]string{
 		"abs(-5)": "5", "abs(18446744073709551615)": "18446744073709551615", "cbrt(27)": "3", "ceil(1.2)": "2", "floor(-1.2)": "-2", "exp(0)": "1",
@@ -145,7 +147,7 @@ func TestScalarFunctions(t *testing.T) {
 	}
 }
 
-// TestHistoryFunctions holds the functions over values: one each minute, the last at the time of evaluation.
+// TestHistoryFunctions evaluates each history function over one value per minute and compares the results.
 func TestHistoryFunctions(t *testing.T) {
 	series := map[string][]any{
 		"float":    {1.0, 3.0, 2.0, 6.0, 4.0, 4.0},
@@ -196,7 +198,7 @@ func TestHistoryFunctions(t *testing.T) {
 	}
 }
 
-// TestForecast holds forecast and timeleft over ten values, one a minute, that follow a formula.
+// TestForecast evaluates forecast and timeleft over ten values, one per minute, that follow a formula.
 func TestForecast(t *testing.T) {
 	for _, c := range []struct {
 		expression string
@@ -237,7 +239,7 @@ func TestForecast(t *testing.T) {
 	}
 }
 
-// TestPublishedResults holds results that Zabbix's own tests expect, over values one a minute up to the evaluation.
+// TestPublishedResults compares results with those that Zabbix's own tests expect, over one value per minute.
 func TestPublishedResults(t *testing.T) {
 	five, six := []any{1, 2, 3, 4, 5}, []any{1, 26, 12, 16, 56, 112, 24}
 	for _, c := range []struct {
@@ -272,7 +274,8 @@ func TestPublishedResults(t *testing.T) {
 	}
 }
 
-// TestTrends holds the functions over hourly aggregates: four days with a value each ten minutes, the day's number times ten.
+// TestTrends evaluates the trend functions over four days with a value every ten minutes, each ten times the day's
+// number.
 func TestTrends(t *testing.T) {
 	for expression, want := range map[string]string{
 		"trendavg(//float,1h:now/h)": "40", "trendavg(//float,1d:now/d)": "30", "trendmin(//float,2d:now/d)": "20", "trendmax(//float,1d:now/d-1d)": "20",
@@ -299,7 +302,7 @@ func TestTrends(t *testing.T) {
 	}
 }
 
-// TestPeriods holds time shifts and calendars, also over the change to summer time.
+// TestPeriods checks the start and end of periods with time shifts, also across the change to summer time.
 func TestPeriods(t *testing.T) {
 	zone, err := time.LoadLocation("Europe/Riga")
 	testenv.NoError(t, err)
@@ -333,7 +336,7 @@ func TestPeriods(t *testing.T) {
 	}
 }
 
-// TestDeadline requires that a trigger with time functions changes at its deadlines, and at no other time, without values.
+// TestDeadline checks that without new values the result of a time function changes exactly at the deadlines.
 func TestDeadline(t *testing.T) {
 	minute := int64(time.Minute)
 	for _, c := range []struct {
@@ -368,7 +371,8 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// TestRestart requires that nodata counts from the start of the server, and Adopt that equal windows keep their values.
+// TestRestart checks that nodata counts from the server's start, and that Adopt keeps the values of windows that did
+// not change.
 func TestRestart(t *testing.T) {
 	p := compileText(t, "nodata(//float,5m)=1")
 	w := p.New(start)
@@ -400,6 +404,7 @@ var hot = []string{
 	"last(//float)>5 and last(//unsigned)<3 or change(//float)>2", `find(//text,,"like","error")=1`,
 }
 
+// TestValuesCostNoAllocation checks that adding a value and evaluating allocates no memory, for common functions.
 func TestValuesCostNoAllocation(t *testing.T) {
 	for _, expression := range hot {
 		p := compileText(t, expression)
@@ -425,6 +430,7 @@ func TestValuesCostNoAllocation(t *testing.T) {
 	}
 }
 
+// BenchmarkValue measures adding a value and evaluating, per expression, and the memory of its state.
 func BenchmarkValue(b *testing.B) {
 	for _, expression := range append(hot, "percentile(//float,5m,95)>5") {
 		b.Run(expression, func(b *testing.B) {

@@ -8,7 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// shape is the way in which a window keeps its values.
+// shape is the data structure in which a window keeps its values.
 type shape uint8
 
 const (
@@ -21,7 +21,7 @@ const (
 	deque
 )
 
-// operation combines two values of a window into one.
+// operation is the function that combines two values of a window into one, such as a sum or minimum.
 type operation uint8
 
 const (
@@ -35,6 +35,7 @@ const (
 	maxUnsigned
 )
 
+// combine combines an older and a newer value, given as bits.
 func (o operation) combine(older, newer uint64) uint64 {
 	switch o {
 	case keepFirst:
@@ -52,7 +53,7 @@ func (o operation) combine(older, newer uint64) uint64 {
 	return older
 }
 
-// dominates says whether a minimum or maximum takes a instead of b.
+// dominates reports whether a minimum or maximum prefers value a to value b.
 func (o operation) dominates(a, b uint64) bool {
 	switch o {
 	case minFloat:
@@ -74,7 +75,7 @@ const (
 	minTexts      = 4
 )
 
-// usage says how a window takes a value.
+// usage tells how a window treats a new value: store it, skip it, or mark it as broken.
 type usage uint8
 
 const (
@@ -83,7 +84,7 @@ const (
 	broken              // its test failed: the function is unknown while the value is in the period
 )
 
-// spec describes one window of a program: an item, a period and a shape.
+// spec describes one window that a program reads: its item, period and data structure.
 type spec struct {
 	position int
 	itemType item.Type
@@ -98,14 +99,15 @@ type spec struct {
 	signature string // equal for windows with equal state
 }
 
-// entry is one value, or the aggregate of several.
+// entry is one stored value of a window, or the aggregate of several.
 type entry struct {
 	at   int64 // of the youngest value, in nanoseconds
 	bits uint64
 }
 
-// window is the state of one spec: entries ordered by time. The first front entries are the front stack, those up to inside
-// the back stack; later ones lie between the end of the period and now. Entries are a ring: index maps a rank to its place.
+// window holds the stored values of one spec: a ring of entries ordered by time. The first front entries are the
+// front stack, those up to inside the back stack; later ones lie between the end of the period and now. Entries are a
+// ring: index maps a rank to its place.
 type window struct {
 	entries []entry
 	weights []uint32 // values of each entry, as aggregated as bits; nil: one each
@@ -122,6 +124,7 @@ type window struct {
 	newest        int64 // time of the newest value, also of one that does not count; 0: none
 }
 
+// place converts the rank of an entry, by time, to its index in the ring.
 func (w *window) place(rank int) int {
 	if rank += w.head; rank >= len(w.entries) {
 		rank -= len(w.entries)
@@ -129,8 +132,10 @@ func (w *window) place(rank int) int {
 	return rank
 }
 
+// at returns the entry with a rank; rank 0 is the oldest.
 func (w *window) at(rank int) *entry { return &w.entries[w.place(rank)] }
 
+// weight returns how many values the entry with a rank combines.
 func (w *window) weight(rank int) uint32 {
 	if w.weights == nil {
 		return 1
@@ -138,9 +143,10 @@ func (w *window) weight(rank int) uint32 {
 	return w.weights[w.place(rank)]
 }
 
+// text returns the text of the entry with a rank.
 func (w *window) text(rank int) string { return w.texts[w.place(rank)] }
 
-// add takes a value that arrived at or before now.
+// add adds a value with time at, which arrived at or before now.
 func (w *window) add(s *spec, at, now int64, v item.Value) {
 	w.newest = max(w.newest, at)
 	bits, u := s.load(v)
@@ -193,7 +199,7 @@ func (w *window) add(s *spec, at, now int64, v item.Value) {
 	w.bound(s)
 }
 
-// aggregate combines an aggregate into one entry.
+// aggregate combines bits that stand for `weight` values into the entry with a rank.
 func (w *window) aggregate(o operation, rank int, bits uint64, weight uint32) {
 	e := w.at(rank)
 	e.bits = o.combine(e.bits, bits)
@@ -202,13 +208,14 @@ func (w *window) aggregate(o operation, rank int, bits uint64, weight uint32) {
 	}
 }
 
-// aggregateAll combines a value into the aggregates of all entries of the front stack before a rank.
+// aggregateAll combines a value into all entries of the front stack with a rank below before.
 func (w *window) aggregateAll(o operation, before int, bits uint64) {
 	for i := range before {
 		w.aggregate(o, i, bits, 1)
 	}
 }
 
+// pushBack combines a value into the aggregate of the back stack.
 func (w *window) pushBack(o operation, bits uint64, weight uint32) {
 	if w.backWeight == 0 {
 		w.back, w.backWeight = bits, weight
@@ -217,7 +224,7 @@ func (w *window) pushBack(o operation, bits uint64, weight uint32) {
 	w.back, w.backWeight = o.combine(w.back, bits), w.backWeight+weight
 }
 
-// merge combines a value into the neighbour of its grain, if there is one.
+// merge combines a value into an adjacent entry of the same grain (time slot) and reports whether one exists.
 func (w *window) merge(s *spec, rank int, at int64, bits uint64, in bool, v item.Value) bool {
 	o, older := s.op, true
 	i := rank - 1
@@ -252,8 +259,8 @@ func (w *window) merge(s *spec, rank int, at int64, bits uint64, in bool, v item
 	return true
 }
 
-// dominate removes the entries that a new value of a deque makes needless. It returns the rank of the value, and whether the
-// window needs it.
+// dominate removes entries that a new value makes irrelevant for the minimum or maximum. It returns the rank of the
+// value, and whether the window needs it.
 func (w *window) dominate(o operation, rank int, bits uint64) (int, bool) {
 	if rank < w.size && o.dominates(w.at(rank).bits, bits) {
 		return 0, false
@@ -267,7 +274,8 @@ func (w *window) dominate(o operation, rank int, bits uint64) (int, bool) {
 	return first, true
 }
 
-// advance moves the end of the period to the evaluation at now: waiting entries come in, old ones go out.
+// advance moves the end of the period to an evaluation at now: entries up to the new end come in, and old ones are
+// dropped.
 func (w *window) advance(s *spec, now int64) {
 	w.end = max(w.end, s.period.end(now))
 	for w.inside < w.size && w.at(w.inside).at <= w.end {
@@ -279,7 +287,7 @@ func (w *window) advance(s *spec, now int64) {
 	w.evict(s)
 }
 
-// evict drops the entries that no later evaluation needs.
+// evict drops the entries that are older than the period.
 func (w *window) evict(s *spec) {
 	drop := 0
 	if count := int(s.period.count); count > 0 {
@@ -295,7 +303,7 @@ func (w *window) evict(s *spec) {
 	}
 }
 
-// drop removes the oldest entries.
+// drop removes the n oldest entries.
 func (w *window) drop(s *spec, n int) {
 	if w.texts != nil {
 		for i := range n {
@@ -321,7 +329,7 @@ func (w *window) drop(s *spec, n int) {
 	}
 }
 
-// total returns the aggregate of the window and its number of values.
+// total returns the aggregate of all values in the period, and their number.
 func (w *window) total(o operation) (bits uint64, n int) {
 	bits, n = w.back, int(w.backWeight)
 	if w.front > 0 {
@@ -337,7 +345,7 @@ func (w *window) total(o operation) (bits uint64, n int) {
 	return bits, n
 }
 
-// insert makes room for an entry of one value.
+// insert inserts a value as a new entry at a rank.
 func (w *window) insert(rank int, at int64, bits uint64, texts bool, v item.Value) {
 	if w.size == len(w.entries) {
 		w.grow(texts)
@@ -356,7 +364,7 @@ func (w *window) insert(rank int, at int64, bits uint64, texts bool, v item.Valu
 	}
 }
 
-// remove closes the gap of ranks from first to last, exclusive.
+// remove removes the entries whose rank is at least `first` and less than `last`.
 func (w *window) remove(first, last int) {
 	if first == last {
 		return
@@ -379,6 +387,7 @@ func (w *window) move(to, from int) {
 	}
 }
 
+// grow enlarges the ring for more entries.
 func (w *window) grow(texts bool) {
 	n := len(w.entries)
 	if n == 0 {
@@ -396,6 +405,7 @@ func (w *window) grow(texts bool) {
 	w.head = 0
 }
 
+// regrow copies a ring into a larger slice, with its oldest element first.
 func regrow[T any](ring []T, head, size int) []T {
 	out := make([]T, size)
 	n := copy(out, ring[head:])
@@ -403,8 +413,8 @@ func regrow[T any](ring []T, head, size int) []T {
 	return out
 }
 
-// bound keeps a window below its bound of memory: it loses the oldest values where each one counts, and combines
-// neighbours elsewhere.
+// bound limits the memory of a window: it drops the oldest values if each one counts, otherwise it combines adjacent
+// entries.
 func (w *window) bound(s *spec) {
 	limit := maxAggregates
 	combines := s.period.count == 0 && (s.shape != values || s.op != keepLast)
@@ -439,7 +449,7 @@ func (w *window) bound(s *spec) {
 	}
 }
 
-// coarsen combines neighbours of one grain.
+// coarsen combines adjacent entries that lie in the same grain (time slot).
 func (w *window) coarsen(s *spec) {
 	size, front, inside := 0, 0, 0
 	for i := range w.size {
@@ -492,8 +502,9 @@ func (w *window) textBytes() (n int) {
 // grains are the times over which long windows combine values.
 var grains = []time.Duration{time.Minute, 5 * time.Minute, 15 * time.Minute, time.Hour, 6 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour}
 
-// grainOf returns the grain of a period. A period up to an hour, moved by up to an hour, has none; that of a longer one is
-// about a hundredth of the period.
+// grainOf returns the grain of a period: the time slot in nanoseconds whose values are combined to one entry; 0:
+// none. A period up to an hour, moved by up to an hour, has none; that of a longer one is about a hundredth of the
+// period.
 func grainOf(p *period) int64 {
 	reach := p.span + p.delay()
 	if p.span <= time.Hour && p.delay() <= time.Hour {

@@ -40,6 +40,7 @@ var scan = map[string]func(v []float64) (float64, bool){
 	"last": func(v []float64) (float64, bool) { return v[0], true }, // of #n
 }
 
+// plainSum returns the sum of floats, as the reference for tests.
 func plainSum(v []float64) (sum float64) {
 	for _, x := range v {
 		sum += x
@@ -50,7 +51,7 @@ func plainSum(v []float64) (sum float64) {
 // testPeriods are the periods that tests draw.
 var testPeriods = []string{"#1", "#2", "#5", "#3:now-1m", "#1:now-2m", "30s", "1m", "5m", "1h", "2m:now-1m", "3m:now-150s", "10m:now/h", "1m:now/h+5m-5m"}
 
-// plain computes a function over values that came in any order, by a scan of all.
+// plain computes a function by a scan of all values, in any order of arrival, as the reference for tests.
 func plain(function, periodText string, all []item.Sample, now int64) (float64, bool) {
 	p, problem := parsePeriod(periodText, time.UTC)
 	if problem != "" {
@@ -79,7 +80,8 @@ func plain(function, periodText string, all []item.Sample, now int64) (float64, 
 	return scan[function](in)
 }
 
-// drawSeries draws values with late ones and such with equal times; numbers are multiples of a quarter, so that sums are exact.
+// drawSeries returns random values, some late and some with equal times; all are multiples of a quarter, so that sums
+// are exact.
 func drawSeries(t *rapid.T) []item.Sample {
 	clock := start + rapid.Int64Range(0, int64(2*time.Hour)).Draw(t, "begin")
 	var out []item.Sample
@@ -101,8 +103,8 @@ func drawSeries(t *rapid.T) []item.Sample {
 	return out
 }
 
-// TestWindowsEqualScan requires that incremental windows give what a scan of all values gives, after each value, and that a
-// state that was encoded and decoded on the way stays equal to one that was not, bit for bit.
+// TestWindowsEqualScan compares incremental windows after each random value with a scan of all values, and with
+// windows encoded and decoded in between.
 func TestWindowsEqualScan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		function := rapid.SampledFrom([]string{"first", "min", "max", "sum", "avg", "count", "countunique", "changecount", "last"}).Draw(t, "function")
@@ -155,8 +157,8 @@ func TestWindowsEqualScan(t *testing.T) {
 	})
 }
 
-// TestCoarseWindowsBoundScan requires that windows of aggregates give a result between those of a scan of the period and of
-// one that begins and ends up to a grain apart, also for late values, and that a restarted state stays equal.
+// TestCoarseWindowsBoundScan checks that windows of aggregates differ from a scan of the period by at most a grain
+// (time slot) at either end, also for late values.
 func TestCoarseWindowsBoundScan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		function := rapid.SampledFrom([]string{"min", "max", "sum", "count", "first", "last"}).Draw(t, "function")
@@ -232,8 +234,8 @@ func TestCoarseWindowsBoundScan(t *testing.T) {
 	})
 }
 
-// TestLongWindows requires that windows over more than an hour, and such that took too many values, stay bounded and give
-// the result of a period that is at most a grain longer.
+// TestLongWindows checks that windows over long periods, or with too many values, stay bounded and cover at most one
+// grain (time slot) too much.
 func TestLongWindows(t *testing.T) {
 	for _, c := range []struct {
 		function, period string
@@ -305,7 +307,8 @@ func TestLongWindows(t *testing.T) {
 	}
 }
 
-// TestTooManyValues requires that a function of all values is unknown while its period has more than the window keeps.
+// TestTooManyValues expects a function over all values to be unknown while its period has more values than the window
+// can keep.
 func TestTooManyValues(t *testing.T) {
 	p := compileText(t, "percentile(//float,10m,50)")
 	w := p.New(0)
@@ -325,8 +328,8 @@ func TestTooManyValues(t *testing.T) {
 	}
 }
 
-// TestSlowPattern requires that count and find are unknown while the period has a value that takes the regular expression
-// too long.
+// TestSlowPattern expects count and find to be unknown while the period has a value on which the regular expression
+// takes too long.
 func TestSlowPattern(t *testing.T) {
 	for _, expression := range []string{`count(//text,5m,"regexp","^(a+)+(?!b)$")`, `find(//text,#2,"regexp","^(a+)+(?!b)$")`, `countunique(//text,5m,"regexp","^(a+)+(?!b)$")`} {
 		p := compileText(t, expression)
@@ -344,7 +347,7 @@ func TestSlowPattern(t *testing.T) {
 	}
 }
 
-// TestStateFormat holds the encoded form of windows.
+// TestStateFormat compares the encoded form of windows with golden bytes.
 func TestStateFormat(t *testing.T) {
 	p := compileText(t, `last(//float,#2)+avg(//float,3m)+min(//unsigned,3m)+count(//text,2h,"like","a")+sum(//unsigned,#3:now-1m)+length(last(//text))+percentile(//float,#3,5)+nodata(//float,1m)`)
 	w := p.New(start)

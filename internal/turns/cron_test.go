@@ -27,7 +27,7 @@ func parseTime(text string) time.Time {
 	return t
 }
 
-// runTimes returns the wall-clock times of a turn's runs, to the minute.
+// runTimes returns the wall-clock times at which a check was run for a proxy node, to the minute.
 func (f *simulatedMembers) runTimes(k turnKey, zone string) (list []string) {
 	location := testenv.Value(time.LoadLocation(zone))(f.t)
 	for _, run := range f.runs[k] {
@@ -36,7 +36,8 @@ func (f *simulatedMembers) runTimes(k turnKey, zone string) (list []string) {
 	return list
 }
 
-// TestEachDueTimeRunsOncePerProxyNode checks one run per due time and proxy node within a second, by all members in turn.
+// TestEachDueTimeRunsOncePerProxyNode checks that each proxy node gets one run per cron time, within a second, and
+// that all members take part.
 func TestEachDueTimeRunsOncePerProxyNode(t *testing.T) {
 	f := simulateMembersAt(t, parseTime("2026-11-21T08:07:30Z"), cronRoundRobin(7, "*/10 * * * *", "UTC", 10*time.Second, 4, 8), cronRoundRobin(8, "30 9 * * *", "Europe/Paris", time.Second, 4, 0))
 	f.advance(2 * time.Hour)

@@ -21,7 +21,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Options holds the clocks and functions by which an Engine reads round-robin checks and hands out turns.
+// Options holds the clocks and functions by which an Engine reads round-robin checks and asks nodes to run them.
 type Options struct {
 	Revision    func() int64                  // of the result of RoundRobins
 	RoundRobins func() []directory.RoundRobin // all checks with roundRobin
@@ -39,15 +39,15 @@ type Options struct {
 	Log   *slog.Logger
 }
 
-// MissedRun is a run of a round-robin check that no connected member could do in time.
+// MissedRun describes a run of a round-robin check that did not happen because no member was connected in time.
 type MissedRun struct {
 	About model.NodeID
 	Chunk *model.CheckChunk
 	Text  string
 }
 
-// Engine assigns the runs of round-robin checks to connected members in turn. RecordResult, SessionEnded and Faults
-// are safe for concurrent use.
+// Engine distributes the runs of round-robin checks in rotation over the connected members (the nodes that share a
+// check). RecordResult, SessionEnded and Faults are safe for concurrent use.
 type Engine struct {
 	o     Options
 	began time.Time // time of New with its monotonic reading: setting the clock moves no interval, only cron
@@ -63,7 +63,7 @@ type Engine struct {
 	revision int64
 }
 
-// New returns an engine of round-robin turns.
+// New returns an Engine that Run starts.
 func New(o Options) *Engine {
 	if o.Wall == nil {
 		o.Wall = o.Now
@@ -80,7 +80,7 @@ func (e *Engine) engineTime() time.Duration {
 	return time.Duration(e.began.UnixNano()) + e.o.Now().Sub(e.began)
 }
 
-// Run assigns the turns of round-robin checks until ctx ends.
+// Run hands out the runs of round-robin checks to their members until ctx ends.
 func (e *Engine) Run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -101,7 +101,8 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 }
 
-// runDueTurns handles all turns that are due now, and returns the missed runs and the time until the next turn is due.
+// runDueTurns hands out all runs that are due now, and returns the missed runs and the time until the next one is
+// due.
 func (e *Engine) runDueTurns(now time.Duration) (missed []MissedRun, wait time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -130,7 +131,7 @@ func (e *Engine) runDueTurns(now time.Duration) (missed []MissedRun, wait time.D
 	return missed, wait
 }
 
-// RecordResult ends the run that the engine waits for, if the result of this age belongs to it. A result that is
+// RecordResult records that a member has run a check for a proxy node, which ends the pending run. A result that is
 // older than the turn belongs to an earlier turn and ends nothing.
 func (e *Engine) RecordResult(check model.CheckID, about model.NodeID, age time.Duration) {
 	now := e.engineTime()

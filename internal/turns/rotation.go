@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/window"
 )
 
-// rotation holds a round-robin check, its members, and the member that ran it last.
+// rotation holds a round-robin check, its members (the nodes that share it), and the member that ran it last.
 type rotation struct {
 	chunk         *model.CheckChunk
 	namespace     string
@@ -30,8 +30,8 @@ type rotation struct {
 	noMemberUntil time.Duration // end of the pause after a search that found no connected member
 }
 
-// timeout returns how long a member may take before another member gets the run. A check without a time-out is given the
-// default of checks.
+// timeout returns how long a member may take for a run before another member gets it. A check without a time-out is
+// given the default of checks.
 func (r *rotation) timeout() time.Duration {
 	const most = 5 * time.Second
 	if r.location != nil {
@@ -48,7 +48,7 @@ func (r *rotation) searchInterval() time.Duration {
 	return min(r.chunk.Interval/10, time.Second)
 }
 
-// reloadChecks reloads the declared round-robin checks after a new revision.
+// reloadChecks reloads the declared round-robin checks if the declarations have a new revision.
 func (e *Engine) reloadChecks(now time.Duration) {
 	e.reloaded = now
 	revision := e.o.Revision()
@@ -92,8 +92,8 @@ func (e *Engine) reloadChecks(now time.Duration) {
 	}
 }
 
-// memberBeforeFirstTurn returns the member after which a new check's rotation begins, different from check to check.
-// It differs from check to check, so that checks with the same members do not all begin with the same member.
+// memberBeforeFirstTurn returns the member after which a new check's rotation begins. It differs from check to check,
+// so that checks with the same members do not all begin with the same member.
 func memberBeforeFirstTurn(r directory.RoundRobin) model.NodeID {
 	n := r.Members.GetCardinality()
 	if n == 0 {
@@ -108,7 +108,7 @@ func memberBeforeFirstTurn(r directory.RoundRobin) model.NodeID {
 	return model.NodeID(id)
 }
 
-// isScheduled reports whether a turn's next time still agrees with the schedule of its check.
+// isScheduled reports whether the planned next run still agrees with the schedule of its check.
 func (e *Engine) isScheduled(t *turn, about uuid.UUID, now time.Duration) bool {
 	c := t.robin.chunk
 	if t.cron != cronOf(c) {
@@ -144,7 +144,7 @@ func (e *Engine) reschedule(r *rotation, before []directory.ProxyNode, now time.
 	}
 }
 
-// dropTurn removes a turn and takes its run away from the assigned member.
+// dropTurn removes the turn of a check and proxy node, and takes its run away from the assigned member.
 func (e *Engine) dropTurn(k turnKey) {
 	t := e.turns[k]
 	if t == nil {
@@ -158,8 +158,8 @@ func (e *Engine) dropTurn(k turnKey) {
 // faultExamples bounds the nodes named in a fault.
 const faultExamples = 3
 
-// Faults returns the round-robin checks of a namespace (empty: all) without a connected member, and the number of
-// nodes that have no event because of that.
+// Faults returns the round-robin checks of a namespace (empty: all) without a connected member node, and how many
+// nodes have no event because of that.
 func (e *Engine) Faults(namespace string) (list []plan.Fault, nodes int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

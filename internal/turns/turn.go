@@ -10,14 +10,14 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// turnKey identifies a turn by check and proxy node.
+// turnKey is the key of a turn: the round-robin check and the proxy node on which it reports.
 type turnKey struct {
 	check model.CheckID
 	about model.NodeID // zero: a check without proxy nodes
 }
 
-// turn is the repeated run of a round-robin check for one proxy node, for which the members take turns. Durations are
-// times of the engine's clock.
+// turn is the repeated run of a round-robin check for one proxy node; its members (nodes) do the runs in rotation.
+// Durations are times of the engine's clock.
 type turn struct {
 	turnKey
 	robin            *rotation
@@ -38,7 +38,7 @@ type turn struct {
 	missReported  bool          // the open run was reported as missed
 }
 
-// startInterval begins a turn's present interval and reports the previous interval as missed if no member was
+// startInterval starts the next interval of a turn, and reports the previous one as missed if no member was
 // connected. An interval that ends without an assignee was missed.
 func (e *Engine) startInterval(t *turn, now time.Duration) (m MissedRun, missed bool) {
 	r := t.robin
@@ -70,8 +70,8 @@ func (e *Engine) startInterval(t *turn, now time.Duration) (m MissedRun, missed 
 	return m, missed && t.about != 0
 }
 
-// giveTurn assigns a run to the next member and sets the time at which another member gets it if no result arrives.
-// Without a result by then another member gets the turn; a single member keeps it.
+// giveTurn assigns a run to the next member and sets the time limit for its result. Without a result by then another
+// member gets the turn; a single member keeps it.
 func (e *Engine) giveTurn(t *turn, now time.Duration) {
 	r, was := t.robin, t.assignee
 	if t.cron != "" && was == 0 && now > t.openRunDue {
@@ -99,11 +99,11 @@ func (e *Engine) giveTurn(t *turn, now time.Duration) {
 	}
 }
 
-// graceEnd returns the time until which missing members are not reported after the server's start.
+// graceEnd returns the end of the grace period after the server's start, in which missing members are not reported.
 func (e *Engine) graceEnd() time.Duration { return time.Duration(e.began.UnixNano()) + e.o.Grace }
 
-// chooseMember returns the next connected member to run a check, after the last one used; after a timeout it returns
-// each other member first.
+// chooseMember returns the connected member to run a check next, in rotation; after a timeout it tries each other
+// member first.
 func (e *Engine) chooseMember(t *turn, now time.Duration) model.NodeID {
 	r := t.robin
 	if now < r.noMemberUntil {
@@ -139,7 +139,7 @@ func (e *Engine) chooseMember(t *turn, now time.Duration) model.NodeID {
 	return 0
 }
 
-// withdrawTurn takes a run away from the member to which it was assigned.
+// withdrawTurn takes an unfinished run away from the member node to which it was assigned.
 func (e *Engine) withdrawTurn(t *turn) {
 	if t.assignee == 0 {
 		return
@@ -151,33 +151,33 @@ func (e *Engine) withdrawTurn(t *turn) {
 	t.assignee = 0
 }
 
-// noMemberText returns the text that no member of the check is connected.
+// noMemberText returns the output of a missed run: no member of the check is connected.
 func (r *rotation) noMemberText() string {
 	return fmt.Sprintf("no member of %s's targets is connected", r.chunk.Name)
 }
 
-// turnHeap is a heap of turns, ordered by wake time.
+// turnHeap is a heap of turns, ordered by the time at which the engine has to look at them next.
 type turnHeap []*turn
 
-// Len implements heap.Interface.
+// Len implements heap.Interface: it returns the number of turns.
 func (h turnHeap) Len() int { return len(h) }
 
 // Less implements heap.Interface: it compares two turns by wake time.
 func (h turnHeap) Less(i, j int) bool { return h[i].wake < h[j].wake }
 
-// Swap implements heap.Interface.
+// Swap implements heap.Interface: it exchanges two turns.
 func (h turnHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
 	h[i].heapIndex, h[j].heapIndex = i, j
 }
 
-// Push implements heap.Interface.
+// Push implements heap.Interface: it appends a turn.
 func (h *turnHeap) Push(t any) {
 	t.(*turn).heapIndex = len(*h)
 	*h = append(*h, t.(*turn))
 }
 
-// Pop implements heap.Interface.
+// Pop implements heap.Interface: it removes the last turn and returns it.
 func (h *turnHeap) Pop() any {
 	last := len(*h) - 1
 	t := (*h)[last]
@@ -233,8 +233,8 @@ func (e *Engine) locationOf(c *model.CheckChunk) *time.Location {
 // wallTime converts the engine's time to wall-clock time.
 func (e *Engine) wallTime(now time.Duration) time.Time { return time.Unix(0, int64(now+e.skew)) }
 
-// scheduleNext sets a turn's next due time later than now and than its last one, so that a clock set back repeats no
-// run.
+// scheduleNext sets a turn's next due time, always after now and after its last one, so that a clock set back repeats
+// no run.
 func (e *Engine) scheduleNext(t *turn, now time.Duration) {
 	from := e.wallTime(now)
 	if t.formerDueTime.After(from) && t.formerDueTime.Sub(from) <= maxCatchUpAge {
@@ -276,7 +276,7 @@ func (e *Engine) adjustToClockChange(now time.Duration) {
 	}
 }
 
-// reportOverdue reports a due time as missed, once, if no member was connected for too long after it.
+// reportOverdue reports a due run as missed, once, if no member was connected for too long after its due time.
 func (e *Engine) reportOverdue(t *turn, now time.Duration) (m MissedRun, ok bool) {
 	if t.cron == "" || !t.runOpen || t.assignee != 0 || t.missReported || now < max(t.openRunDue+overdueAfter, e.graceEnd()) {
 		return m, false
@@ -285,7 +285,7 @@ func (e *Engine) reportOverdue(t *turn, now time.Duration) (m MissedRun, ok bool
 	return MissedRun{t.about, t.robin.chunk, t.robin.noMemberText()}, t.about != 0
 }
 
-// resumeDueTimes repeats due times before the server's start that have no result, after the timeout of their runs.
+// resumeDueTimes repeats runs that were due before the server's start and have no result, after their timeout.
 func (e *Engine) resumeDueTimes(r *rotation, now time.Duration) {
 	if e.o.Last == nil {
 		return

@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// simulatedMembers simulates the members of round-robin checks in virtual time.
+// simulatedMembers simulates, in virtual time, the member nodes that share round-robin checks.
 type simulatedMembers struct {
 	t              *testing.T
 	engine         *Engine
@@ -36,7 +36,7 @@ type simulatedMembers struct {
 	lastResults    map[model.NodeID]time.Time
 }
 
-// pendingAnswer is a simulated member's answer, due at a time.
+// pendingAnswer is the result that a simulated member will send at a time.
 type pendingAnswer struct {
 	at    time.Duration
 	by    model.NodeID
@@ -48,7 +48,8 @@ func simulateMembers(t *testing.T, robins ...directory.RoundRobin) *simulatedMem
 	return simulateMembersAt(t, time.Unix(1_800_000_000, 0), robins...)
 }
 
-// simulateMembersAt starts an engine with simulated members at a given time.
+// simulateMembersAt starts a scheduler of round-robin checks with simulated agents and a simulated clock that stands
+// at a given time.
 func simulateMembersAt(t *testing.T, start time.Time, robins ...directory.RoundRobin) *simulatedMembers {
 	f := &simulatedMembers{t: t, start: start, rand: rand.New(rand.NewPCG(1, 2)), robins: robins, revision: 1,
 		disconnected: map[model.NodeID]bool{}, hanging: map[model.NodeID]bool{}, turnsGiven: map[model.NodeID]int{}, lastResults: map[model.NodeID]time.Time{}, runs: map[turnKey][]time.Duration{}}
@@ -84,7 +85,7 @@ func roundRobinOf(check model.CheckID, interval, timeout time.Duration, members,
 	return r
 }
 
-// giveTurn implements Options.Give: it schedules the simulated answer of a member.
+// giveTurn implements Options.Give: it takes a run for a simulated member and schedules its result.
 func (f *simulatedMembers) giveTurn(node model.NodeID, g wire.TurnRun) bool {
 	if f.disconnected[node] {
 		return false
@@ -96,7 +97,7 @@ func (f *simulatedMembers) giveTurn(node model.NodeID, g wire.TurnRun) bool {
 	return true
 }
 
-// advance moves the virtual time forward and lets the members answer.
+// advance moves the virtual time forward and lets the members send their results.
 func (f *simulatedMembers) advance(d time.Duration) {
 	for end := f.now + d; ; {
 		missed, wait := f.engine.runDueTurns(f.engine.engineTime())
@@ -203,7 +204,8 @@ func TestChecksBeginAtDifferentMembers(t *testing.T) {
 	}
 }
 
-// Another member gets the run at once when the assigned member's session ends, and after the timeout when it hangs.
+// TestOtherMemberTakesOver checks that another member gets the run at once when the assigned member's session ends,
+// and after the timeout when that member hangs.
 func TestOtherMemberTakesOver(t *testing.T) {
 	f := simulateMembers(t, roundRobinOf(7, time.Minute, 10*time.Second, 2, 1))
 	f.hanging[1], f.hanging[2] = true, true
@@ -237,8 +239,8 @@ func TestOtherMemberTakesOver(t *testing.T) {
 	}
 }
 
-// TestTimeoutOfRunsWithoutTimeout checks that a check without a time-out gets the default of checks, so that no second
-// member runs a command that still runs.
+// TestTimeoutOfRunsWithoutTimeout checks that a check without a timeout gets the default one, so that no second
+// member runs a command that is still running.
 func TestTimeoutOfRunsWithoutTimeout(t *testing.T) {
 	r := &rotation{chunk: &model.CheckChunk{Interval: time.Minute}}
 	if got := r.timeout(); got != 65*time.Second {

@@ -46,6 +46,7 @@ func Get() Info {
 	return info
 }
 
+// String returns the version, the shortened commit and the build's other data in one line.
 func (i Info) String() string {
 	commit := i.Commit
 	if len(commit) > 12 {

@@ -25,7 +25,7 @@ import (
 // UID identifies model.ServerNode when it connects as an agent. Its partition has the server's results about itself.
 var UID = uuid.UUID{6: 0x80, 8: 0x80, 15: 0xff}
 
-// ResultSender sends one result as an agent does: in a session of its own, until the server acknowledges the result.
+// ResultSender sends a synthetic result as an agent does: in a new session, until the server acknowledges the result.
 // Its key lives as long as the process.
 type ResultSender struct {
 	authority *pki.Authority
@@ -35,7 +35,7 @@ type ResultSender struct {
 	lastAcked uint64 // acknowledged
 }
 
-// NewResultSender returns a ResultSender that connects to the listener of agents with the function dial.
+// NewResultSender returns a ResultSender whose function dial connects to the server's listener for agents.
 func NewResultSender(authority *pki.Authority, dial func(ctx context.Context) (net.Conn, error)) (*ResultSender, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -103,7 +103,7 @@ func (c *ResultSender) issueIdentity() (*pki.Identity, error) {
 	return &pki.Identity{Node: UID, Certificate: cert, CA: c.authority.Pool(), CAPEM: c.authority.CAPEM(), CASum: c.authority.CASum()}, nil
 }
 
-// senderSession handles the events of the session that sends one result.
+// senderSession is the link.Handler of the session that sends one result.
 type senderSession struct {
 	stream         wire.StreamKey
 	lastAcked      uint64 // as the server has it
@@ -142,7 +142,7 @@ func (d *senderSession) Acked(_ *link.Session, ack *wire.Ack) {
 	}
 }
 
-// Assigned implements link.Handler and, like the other methods, does nothing: the session ends after one result.
+// Assigned implements link.Handler and does nothing, because the session ends after one result.
 func (d *senderSession) Assigned(*link.Session, *link.Assignment) {}
 
 // RunNow implements link.Handler and does nothing.

@@ -34,7 +34,8 @@ type Options struct {
 	Registerer prometheus.Registerer
 }
 
-// Watchdog sends synthetic results through the server and checks that they are delivered.
+// Watchdog sends a synthetic result at intervals through the server and checks that a notification about it is
+// delivered.
 type Watchdog struct {
 	opts      Options
 	delay     prometheus.Gauge
@@ -77,14 +78,16 @@ func (w *Watchdog) Run(ctx context.Context) error {
 	}
 }
 
-// roundFailure describes why a synthetic result was not delivered: a metric label, a status and a text.
+// roundFailure describes why a synthetic result was not delivered, as a metric label and as status and text of an
+// event.
 type roundFailure struct {
 	outcome string
 	text    string
 	status  model.Status
 }
 
-// runRound sends one synthetic result, waits for its delivery, and returns the status and text to send next.
+// runRound sends one synthetic result, waits for its delivery, and returns the status and text of the next synthetic
+// result.
 func (w *Watchdog) runRound(ctx context.Context, status model.Status, said string) (model.Status, string) {
 	began := w.opts.Now()
 	f := w.sendAndAwaitDelivery(ctx, status, fmt.Sprintf("%s (sent %s)", said, began.UTC().Format(time.RFC3339Nano)))

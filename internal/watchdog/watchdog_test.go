@@ -13,13 +13,14 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// syntheticResult is the status and text of a synthetic result.
+// syntheticResult is the status and text of a synthetic result that a test received.
 type syntheticResult struct {
 	status model.Status
 	text   string
 }
 
-// Each synthetic result carries the outcome of the previous one, such as a failed delivery.
+// TestSyntheticResultReportsPreviousOutcome checks that each synthetic result reports how the previous one ended,
+// such as a failed delivery.
 func TestSyntheticResultReportsPreviousOutcome(t *testing.T) {
 	for name, c := range map[string]struct {
 		delay time.Duration // until it is delivered; negative: never

@@ -29,7 +29,7 @@ func Phase(node uuid.UUID, check model.CheckID, interval time.Duration) time.Dur
 	return time.Duration(xxhash.Sum64(key[:]) % uint64(interval))
 }
 
-// NextAtPhase returns the first time after now in a schedule that repeats every interval and is shifted by phase.
+// NextAtPhase returns the first time after now in a schedule with an interval and an offset (phase) within it.
 func NextAtPhase(now, interval, phase time.Duration) time.Duration {
 	next := now - now%interval + phase
 	if next <= now {
@@ -108,7 +108,8 @@ func NextCron(expr string, location *time.Location, now time.Time) (time.Time, e
 	}
 }
 
-// isRepeatedTime reports whether the wall clock shows the same time for the second time because it was set back.
+// isRepeatedTime reports whether the wall clock shows a time for the second time, because the clock was set back for
+// the end of summer time.
 func isRepeatedTime(t time.Time) bool {
 	start, _ := t.ZoneBounds()
 	if start.IsZero() {

@@ -8,7 +8,7 @@ import (
 	"cel.dev/cel-go/common/types"
 )
 
-// IndexTerm is a node name, group, label or fact that every node has that a condition matches.
+// IndexTerm is a node name, group, label or fact that a node must have so that the condition can be true.
 type IndexTerm struct {
 	Of    IndexTermKind
 	Key   string // of a label or fact
@@ -26,12 +26,12 @@ const (
 	Fact                          // a fact of this key and value
 )
 
-// IndexTerms returns the names, groups, labels or facts that every matching node has, to look up candidates in an
-// index. Empty: the condition has none.
+// IndexTerms returns the names, groups, labels or facts that every matching node must have, for look-ups in an index.
+// Empty: the condition has none.
 func (c *Condition) IndexTerms() []IndexTerm { return c.compiled.needs }
 
-// extractIndexTerms returns the index terms that the operands of && require. whole reports that the needs are the
-// entire condition.
+// extractIndexTerms returns the index terms (necessary names, groups, labels or facts) of all operands joined by &&.
+// whole reports that the needs are the entire condition.
 func extractIndexTerms(a *ast.AST, e ast.Expr) (needs []IndexTerm, whole bool) {
 	if e.Kind() == ast.CallKind && e.AsCall().FunctionName() == operators.LogicalAnd {
 		left, wholeLeft := extractIndexTerms(a, e.AsCall().Args()[0])
@@ -44,7 +44,8 @@ func extractIndexTerms(a *ast.AST, e ast.Expr) (needs []IndexTerm, whole bool) {
 	return nil, false
 }
 
-// extractIndexTerm returns the index term that one expression requires; ok is true if both are equivalent.
+// extractIndexTerm returns the index term (necessary name, group, label or fact) of one expression; ok: the term
+// alone decides the expression.
 func extractIndexTerm(a *ast.AST, e ast.Expr) (n IndexTerm, ok bool) {
 	if e.Kind() == ast.SelectKind && e.AsSelect().IsTestOnly() {
 		return IndexTerm{Of: HasLabel, Key: e.AsSelect().FieldName()}, variableName(a, e.AsSelect().Operand()) == "node.labels"
@@ -71,7 +72,7 @@ func extractIndexTerm(a *ast.AST, e ast.Expr) (n IndexTerm, ok bool) {
 	return n, false
 }
 
-// indexTermOfComparison returns the index term that a comparison with == requires.
+// indexTermOfComparison returns the index term (necessary name, group, label or fact) of a comparison with ==.
 func indexTermOfComparison(a *ast.AST, of, with ast.Expr) (n IndexTerm, ok bool) {
 	if n.Value, ok = stringLiteral(with); !ok {
 		return n, false
@@ -125,7 +126,7 @@ func (n *Node) satisfies(need IndexTerm) bool {
 	panic("BUG: a need without a kind")
 }
 
-// variableName returns the checker's name of the variable in an expression; empty: no variable.
+// variableName returns the qualified name of the CEL variable that an expression is; empty: it is no variable.
 func variableName(a *ast.AST, e ast.Expr) string {
 	if ref := a.ReferenceMap()[e.ID()]; ref != nil {
 		return ref.Name

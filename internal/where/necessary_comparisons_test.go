@@ -12,7 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// The names, groups, labels and facts that a condition requires are found in its text.
+// TestIndexTermsAreExtractedFromConditions checks which names, groups, labels and facts are found as necessary for a
+// condition.
 func TestIndexTermsAreExtractedFromConditions(t *testing.T) {
 	prod, web, env := IndexTerm{Label, "env", "prod"}, IndexTerm{Group, "", "web"}, IndexTerm{Of: HasLabel, Key: "env"}
 	whole := map[string][]IndexTerm{

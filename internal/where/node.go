@@ -20,8 +20,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Node holds the variables of a condition: one node's name, labels, facts and groups. One Node is reused for a whole
-// fleet, so that matching allocates no activation per node: Set, then Match. Not safe for concurrent use.
+// Node holds one node's name, labels, facts and groups as CEL variables of a condition. One Node is reused for a
+// whole fleet, so that matching allocates no activation per node: Set, then Match. Not safe for concurrent use.
 type Node struct {
 	name, namespace types.String
 	labels, facts   pairMap
@@ -90,10 +90,10 @@ func (n *Node) ResolveName(name string) (any, bool) {
 	return nil, false
 }
 
-// Parent implements interpreter.Activation: a node has no parent.
+// Parent implements interpreter.Activation and returns nil: a node has no outer scope.
 func (n *Node) Parent() interpreter.Activation { return nil }
 
-// pairMap lets CEL read labels or facts as a map of strings in which a missing key has the value "". pairMap does not
+// pairMap shows labels or facts to CEL as a map of strings, in which a missing key has the value "". pairMap does not
 // implement traits.Mapper: CEL would then call Find, for which a missing key is an error.
 type pairMap struct{ pairs Pairs }
 
@@ -115,10 +115,10 @@ func (m *pairMap) Get(index celref.Val) celref.Val {
 	return types.String(value)
 }
 
-// IsSet implements traits.FieldTester: has(node.labels.x).
+// IsSet implements traits.FieldTester: it evaluates has(node.labels.x).
 func (m *pairMap) IsSet(field celref.Val) celref.Val { return m.Contains(field) }
 
-// Contains implements traits.Container: "x" in node.labels.
+// Contains implements traits.Container: it evaluates "x" in node.labels.
 func (m *pairMap) Contains(value celref.Val) celref.Val {
 	key, ok := value.(types.String)
 	if !ok {
@@ -131,12 +131,12 @@ func (m *pairMap) Contains(value celref.Val) celref.Val {
 // Size implements traits.Sizer: it returns the number of pairs.
 func (m *pairMap) Size() celref.Val { return types.Int(len(m.pairs)) }
 
-// Iterator implements traits.Iterable: over the keys, as CEL does.
+// Iterator implements traits.Iterable: it iterates over the keys, as CEL maps do.
 func (m *pairMap) Iterator() traits.Iterator {
 	return types.NewStringList(types.DefaultTypeAdapter, m.keys()).Iterator()
 }
 
-// keys returns the keys of the pairs.
+// keys returns the keys of the labels or facts.
 func (m *pairMap) keys() []string {
 	keys := make([]string, len(m.pairs))
 	for i, p := range m.pairs {
@@ -169,13 +169,13 @@ func (m *pairMap) Equal(other celref.Val) celref.Val {
 	return types.DefaultTypeAdapter.NativeToValue(m.pairs.Map()).Equal(other)
 }
 
-// Type implements celref.Val.
+// Type implements celref.Val: it returns the CEL type map.
 func (m *pairMap) Type() celref.Type { return types.MapType }
 
 // Value implements celref.Val: it returns the pairs as a Go value.
 func (m *pairMap) Value() any { return m.pairs.Map() }
 
-// readsPairs reports whether the text of a condition seems to use labels or facts, to choose a hint.
+// readsPairs reports whether the text of a condition mentions labels or facts, to choose a hint for its error.
 func readsPairs(expr string) bool {
 	return strings.Contains(expr, "node.facts") || strings.Contains(expr, "node.labels")
 }
@@ -183,7 +183,8 @@ func readsPairs(expr string) bool {
 // orderOperators lists the comparisons that differ between strings and numbers.
 var orderOperators = [...]string{operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals}
 
-// refuseQuotedNumbers refuses a comparison by order with a quoted number, because as text "16" sorts before "4".
+// refuseQuotedNumbers returns an error for a comparison such as < with a quoted number, because as text "16" sorts
+// before "4".
 func (l *Language) refuseQuotedNumbers(checked *cel.Ast) error {
 	var found error
 	ast.PreOrderVisit(checked.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {

@@ -52,7 +52,8 @@ type Language struct {
 	err  error
 }
 
-// CompiledCondition is a compiled condition over any variables, with its CEL program. Safe for concurrent use.
+// CompiledCondition is a compiled CEL condition of any Language, with the index terms that it requires. Safe for
+// concurrent use.
 type CompiledCondition struct {
 	Program   cel.Program
 	names     []string // of the variables that it reads
@@ -150,7 +151,7 @@ func (l *Language) compileError(expr string, first *cel.Error) error {
 	return e.WithHint("the language is CEL, for example: %s", l.Example)
 }
 
-// typeName returns the name of a CEL type with its article: a string, an int.
+// typeName returns a CEL type's name with its article, such as "a string" or "an int", for messages.
 func typeName(t *cel.Type) string {
 	name := t.String()
 	if strings.ContainsAny(name[:1], "aeiou") {
@@ -159,10 +160,10 @@ func typeName(t *cel.Type) string {
 	return "a " + name
 }
 
-// sizeEstimator tells CEL's cost estimator the assumed length of variables.
+// sizeEstimator tells CEL's cost estimator how long variables may be.
 type sizeEstimator struct{ language *Language }
 
-// EstimateSize implements CEL's estimator: it assumes a size for variables of unknown size.
+// EstimateSize implements CEL's cost estimator: it returns the assumed size of a variable.
 func (s sizeEstimator) EstimateSize(element cost.AstNode) *cost.SizeEstimate {
 	switch element.Type().Kind() {
 	case types.MapKind, types.ListKind:
@@ -178,7 +179,7 @@ func (s sizeEstimator) EstimateSize(element cost.AstNode) *cost.SizeEstimate {
 	return nil
 }
 
-// EstimateCallCost implements CEL's estimator without an estimate.
+// EstimateCallCost implements CEL's cost estimator and returns nil, so that CEL uses its own estimate.
 func (sizeEstimator) EstimateCallCost(string, string, *cost.AstNode, []cost.AstNode) *cost.CallEstimate {
 	return nil
 }

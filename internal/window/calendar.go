@@ -13,7 +13,7 @@ type Calendar struct {
 	spans []span
 }
 
-// span is a time span of a calendar, which may recur.
+// span is a time span of a calendar, which occurs once or repeatedly.
 type span interface {
 	// containing returns the bounds of the occurrence that contains t; from belongs to the occurrence, until does not.
 	containing(t time.Time, zone *time.Location) (from, until time.Time, ok bool)
@@ -46,7 +46,7 @@ func ParseDuring(text, zone string) (*Calendar, error) {
 	return New(s.Zone, s.Spans)
 }
 
-// SpanOfLine converts a line of weekly times, such as "22:00-07:00 Europe/Paris", to a model.Span.
+// SpanOfLine converts a line such as "22:00-07:00 Europe/Paris" to a model.Span of weekly times.
 func SpanOfLine(text, zone string) model.Span {
 	words := strings.Fields(text)
 	if n := len(words); n > 1 && strings.ContainsAny(words[n-1], "/ABCDEFGHIJKLMNOPQRSTUVWXYZ") {
@@ -70,7 +70,7 @@ func NewSet(list []model.Span) (set Set, err error) {
 	return set, nil
 }
 
-// Active reports whether any calendar is active at t, and the time until which one is active without a gap.
+// Active reports whether any calendar is active at t, and until when the calendars are active without a gap.
 func (s Set) Active(t time.Time) (until time.Time, active bool) {
 	until = t
 	for range maxJoined {
@@ -88,7 +88,7 @@ func (s Set) Active(t time.Time) (until time.Time, active bool) {
 	return until, until.After(t)
 }
 
-// LastEnd returns the end of the last active time that overlaps the time from one instant to another. ok is false if
+// LastEnd returns the end of the last active time that overlaps the range from one instant to another. ok is false if
 // no active time overlaps.
 func (s Set) LastEnd(from, to time.Time) (end time.Time, ok bool) {
 	for at := from; !at.After(to); {
@@ -113,8 +113,8 @@ func (s Set) LastEnd(from, to time.Time) (end time.Time, ok bool) {
 // maxJoined limits the adjacent occurrences that Active joins to find an end: one per day for more than a year.
 const maxJoined = 400
 
-// Active reports whether a time span of the calendar contains t, and when the active time ends. For an end more than
-// a year away the result may be too early, so callers ask again at that time.
+// Active reports whether a time span of the calendar contains t, and at which time the calendar's active time then
+// ends. For an end more than a year away the result may be too early, so callers ask again at that time.
 func (c *Calendar) Active(t time.Time) (until time.Time, active bool) {
 	until = t
 	for range maxJoined {

@@ -33,13 +33,13 @@ func parseSpan(s model.WindowSpan, zone *time.Location) (span, error) {
 	return parseFixed(s, zone)
 }
 
-// cronSpan is a time span that begins whenever a cron expression matches.
+// cronSpan is a time span of fixed length that begins whenever a cron expression matches.
 type cronSpan struct {
 	expr   string
 	length time.Duration
 }
 
-// parseCron parses a span with a cron expression and a length.
+// parseCron parses a time span with a cron expression and a length.
 func parseCron(s model.WindowSpan) (span, error) {
 	if len(strings.Fields(s.Cron)) != 5 || !gronx.IsValid(s.Cron) {
 		return nil, model.Errorf(model.Invalid, "cron %q: expected five fields (minute hour day month weekday)", s.Cron).WithHint(`"0 2 * * sun"`)
@@ -127,7 +127,7 @@ func (w weeklySpan) next(t time.Time, zone *time.Location) time.Time {
 	return time.Time{}
 }
 
-// occurrence returns start and end of the span that starts on a date.
+// occurrence returns the start and end of the span's occurrence that starts on a date.
 func (w weeklySpan) occurrence(d calendarDate, zone *time.Location) (from, until time.Time) {
 	from, _ = d.spanInstants(w.begin, zone)
 	_, until = d.plusDays(w.end/minutesOfDay).spanInstants(w.end%minutesOfDay, zone)
@@ -165,7 +165,7 @@ func parseWeekly(text string) (w weeklySpan, err error) {
 	return w, nil
 }
 
-// duringError returns the error for a malformed weekly time span, with the allowed form.
+// duringError returns an error about a malformed weekly time span, with the expected format.
 func duringError(text, format string, args ...any) error {
 	return model.Errorf(model.Invalid, "invalid time span %q: %s", text, fmt.Sprintf(format, args...)).WithHint("%s", duringHint)
 }
@@ -283,11 +283,10 @@ func (c cronSpan) next(t time.Time, zone *time.Location) (tick time.Time) {
 	return tick
 }
 
-// hourly reports whether the cron expression matches in every hour of the day.
+// hourly reports whether the cron expression's hour field is *, so that it matches in every hour.
 func (c cronSpan) hourly() bool { return strings.Fields(c.expr)[1] == "*" }
 
-// wallOf returns the time that the wall clock of a zone shows at t, stored as a UTC time without skipped or repeated
-// hours.
+// wallOf returns the wall-clock time of a zone at t as a UTC time, in which no hour is skipped or repeated.
 func wallOf(t time.Time, zone *time.Location) time.Time {
 	l := t.In(zone)
 	return time.Date(l.Year(), l.Month(), l.Day(), l.Hour(), l.Minute(), l.Second(), 0, time.UTC)
@@ -299,7 +298,7 @@ func instantOf(wall time.Time, zone *time.Location) time.Time {
 	return first
 }
 
-// fixedZone converts t to a zone without daylight saving that has the same offset as the zone at t.
+// fixedZone converts t to a zone that always has the UTC offset that the given zone has at t.
 func fixedZone(t time.Time, zone *time.Location) time.Time {
 	_, offset := t.In(zone).Zone()
 	return t.In(time.FixedZone("", offset))
@@ -328,10 +327,10 @@ func (d calendarDate) weekday() time.Weekday {
 	return time.Date(d.year, d.month, d.day, 0, 0, 0, 0, time.UTC).Weekday()
 }
 
-// spanInstants returns the instant at which a span with this start minute begins, and the instant at which a span
-// with this end minute ends. They differ in a repeated hour: a span begins in the first pass and ends in the second,
-// unless clocks are set back to exactly that minute, because then no earlier minute repeats. In a skipped hour both
-// are the instant of the change.
+// spanInstants converts a minute of the date to the instant at which a span beginning then begins, and the one at
+// which a span ending then ends. They differ in a repeated hour: a span begins in the first pass and ends in the
+// second, unless clocks are set back to exactly that minute, because then no earlier minute repeats. In a skipped
+// hour both are the instant of the change.
 func (d calendarDate) spanInstants(minute int, zone *time.Location) (begin, end time.Time) {
 	wall := time.Date(d.year, d.month, d.day, 0, minute, 0, 0, time.UTC)
 	at := func(day time.Time) time.Time {

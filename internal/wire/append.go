@@ -133,7 +133,7 @@ func uintFieldBytes(v uint64) int {
 	return 1 + varintBytes(v)
 }
 
-// appendKey appends fields 1 and 2 of a message: the stream and the lane.
+// appendKey appends the stream id and the lane (live or backlog) as fields 1 and 2 of a message.
 func appendKey(dst []byte, k StreamKey) []byte {
 	dst = appendFixed64(dst, 1, uint64(k.Stream))
 	return appendUint(dst, 2, uint64(k.Lane))
@@ -209,7 +209,7 @@ func appendStatusName(dst []byte, field uint32, name string) []byte {
 	return appendUint(dst, field, uint64(status))
 }
 
-// appendSeverityList appends a bytes field with a byte per severity.
+// appendSeverityList appends a bytes field with one byte for each severity in a list.
 func appendSeverityList(dst []byte, field uint32, list []model.Severity) []byte {
 	dst = binary.AppendUvarint(appendTag(dst, field, typeBytes), uint64(len(list)))
 	for _, s := range list {

@@ -43,7 +43,8 @@ func AppendPackedAssignment(dst []byte, a *Assignment) []byte {
 	return closeMessage(dst, start)
 }
 
-// appendAssignmentHead appends the first fields of an assignment: generation, hash and base.
+// appendAssignmentHead appends an assignment's first fields: its version (generation), its hash, and the hash of the
+// assignment that it changes (base).
 func appendAssignmentHead(dst []byte, a *Assignment) []byte {
 	if a.Generation != (Generation{}) {
 		dst = appendMessage(dst, 1, &a.Generation, appendGeneration)
@@ -60,7 +61,8 @@ func appendAssignmentTail(dst []byte, a *Assignment) []byte {
 	return appendBool(dst, 13, a.More)
 }
 
-// appendAssignmentContent appends the fields of an assignment that may be compressed.
+// appendAssignmentContent appends the fields of an assignment that a server may compress: checks, properties and
+// proxy checks.
 func appendAssignmentContent(dst []byte, a *Assignment) []byte {
 	dst = appendMessages(dst, 4, a.Add, appendAssignedChunk)
 	dst = appendNumbers(dst, 5, a.Remove)
@@ -111,7 +113,7 @@ func (a *Assignment) Decode(body []byte) error {
 	return f.err
 }
 
-// readContent decodes the fields that may be compressed.
+// readContent decodes a field of an assignment's content, which a server may have compressed.
 func (a *Assignment) readContent(f *fields) bool {
 	switch f.num {
 	case 4:
@@ -130,7 +132,7 @@ func (a *Assignment) readContent(f *fields) bool {
 	return true
 }
 
-// unpackFields decompresses a compressed part of the message and returns its fields. It checks their unpacked length
+// unpackFields decompresses a bytes field and returns a decoder for the fields in it. It checks their unpacked length
 // before it unpacks.
 func (f *fields) unpackFields(name, message string) fields {
 	packed := f.raw(name, MaxFrame)
@@ -153,14 +155,15 @@ func (f *fields) unpackFields(name, message string) fields {
 	return fields{message: message, rest: plain}
 }
 
-// AssignmentHash returns the hash of an assignment's content. chunks ascend by id and have their hashes; properties
-// ascend by name. Server and agent compute it alike; docs/protocol/README.md has the layout.
+// AssignmentHash returns the hash of an assignment's chunks (compiled checks), properties and proxy checks. chunks
+// ascend by id and have their hashes; properties ascend by name. Server and agent compute it alike;
+// docs/protocol/README.md has the layout.
 func AssignmentHash(chunks []*model.Chunk, properties []Property, proxied *ProxyChecks) [32]byte {
 	return JoinHashes(ChunksHash(chunks, proxied), PropertiesHash(properties))
 }
 
-// JoinHashes returns the hash of an assignment from the hash of its chunks and the hash of its property values. Many
-// nodes share either part, so that each is hashed once.
+// JoinHashes combines the hash of an assignment's chunks and the hash of its property values to the assignment's
+// hash. Many nodes share either part, so that each is hashed once.
 func JoinHashes(chunks, properties [32]byte) [32]byte {
 	const title = "muster.v1 assignment\n"
 	var buf [len(title) + 64]byte
@@ -169,7 +172,7 @@ func JoinHashes(chunks, properties [32]byte) [32]byte {
 	return sha256.Sum256(buf[:])
 }
 
-// ChunksHash returns the hash of an assignment's chunks, which nodes with the same chunks share.
+// ChunksHash returns the hash of an assignment's chunks (compiled checks), which nodes with the same chunks share.
 func ChunksHash(chunks []*model.Chunk, proxied *ProxyChecks) (sum [32]byte) {
 	h := sha256.New()
 	var buf [20]byte
@@ -186,7 +189,7 @@ func ChunksHash(chunks []*model.Chunk, proxied *ProxyChecks) (sum [32]byte) {
 	return sum
 }
 
-// PropertiesHash returns the hash of an assignment's property values, which nodes with the same values share.
+// PropertiesHash returns the hash of an assignment's node properties, which nodes with the same properties share.
 func PropertiesHash(list []Property) (sum [32]byte) {
 	h := sha256.New()
 	hashProperties(h, list)
@@ -213,7 +216,7 @@ func hashCount(h hash.Hash, n int) {
 	h.Write(buf[:])
 }
 
-// SignedBytes returns the bytes that an assignment's signature covers: node, generation and hash.
+// SignedBytes returns the bytes over which an assignment is signed: node, generation (version) and hash.
 func SignedBytes(node uuid.UUID, gen Generation, hash [32]byte) []byte {
 	b := append([]byte("muster.v1 signed assignment\n"), node[:]...)
 	b = binary.BigEndian.AppendUint64(b, gen.Epoch)
@@ -253,19 +256,20 @@ func (a *Assignment) Parts() (parts []*Assignment) {
 	return append(parts, &last)
 }
 
-// emptyPart returns a part of the assignment without content, marked as not the last part.
+// emptyPart returns a message for one part of a large assignment, without content yet and not marked as the last.
 func (a *Assignment) emptyPart() *Assignment {
 	return &Assignment{Generation: a.Generation, Hash: a.Hash, More: true}
 }
 
-// PartialAssignment collects the received parts of one assignment. It copies them, because they alias read buffers.
+// PartialAssignment joins the parts in which a large assignment is received. It copies them, because they alias read
+// buffers.
 type PartialAssignment struct {
 	sum  Assignment
 	size int
 }
 
-// Join adds a part and returns the whole assignment after the last part, otherwise nil. Parts of another assignment,
-// and more than MaxAssignment of one, replace the parts collected before.
+// Join adds a received part; after the last part it returns the whole assignment, before that nil. Parts of another
+// assignment, and more than MaxAssignment of one, replace the parts collected before.
 func (p *PartialAssignment) Join(a *Assignment) *Assignment {
 	if p.size > 0 && (p.sum.Hash != a.Hash || p.sum.Generation != a.Generation || p.size > MaxAssignment) {
 		*p = PartialAssignment{}
@@ -295,21 +299,23 @@ func (p *PartialAssignment) Join(a *Assignment) *Assignment {
 	return nil
 }
 
-// ProxyChecks holds the proxy nodes of an assignment and the proxy checks of each.
+// ProxyChecks holds the proxy nodes (nodes without an agent) of an assignment, and the checks that the agent runs for
+// each.
 type ProxyChecks struct {
 	Nodes []ProxyNode // ascending by Node
 	Sets  []ProxySet
 }
 
-// ProxyNode is a node without an agent in an assignment, with its properties. Its Properties replace the properties
-// of the node that runs the check.
+// ProxyNode is a proxy node (a node without an agent) in an assignment, with its properties. Its Properties replace
+// the properties of the node that runs the check.
 type ProxyNode struct {
 	Node       model.NodeID
 	Name       string
 	Properties []Property // ascending by name
 }
 
-// ProxySet lists checks (chunks) and the proxy nodes for each of which an agent must run them. Both ascend.
+// ProxySet has a list of checks and a list of proxy nodes: the agent runs each check for each proxy node. Both
+// ascend.
 type ProxySet struct {
 	Chunks []model.ChunkID
 	Nodes  []model.NodeID
@@ -318,7 +324,7 @@ type ProxySet struct {
 // Empty reports whether the assignment has no proxy check; p may be nil.
 func (p *ProxyChecks) Empty() bool { return p == nil || len(p.Nodes)+len(p.Sets) == 0 }
 
-// Equal reports whether two values have equal nodes and sets.
+// Equal reports whether two assignments have equal proxy nodes and equal checks for them.
 func (p *ProxyChecks) Equal(q *ProxyChecks) bool {
 	if p.Empty() || q.Empty() {
 		return p.Empty() == q.Empty()
@@ -359,7 +365,7 @@ func (p *ProxyChecks) Clone() ProxyChecks {
 	return own
 }
 
-// Size returns the maximum bytes that the proxy checks add to an assignment.
+// Size returns the maximum number of bytes that the proxy checks add to an encoded assignment.
 func (p *ProxyChecks) Size() (size int) {
 	if p.Empty() {
 		return 0
@@ -373,7 +379,8 @@ func (p *ProxyChecks) Size() (size int) {
 	return size
 }
 
-// Size returns the maximum bytes that the node adds to an assignment. It must not exceed MaxPart.
+// Size returns the maximum number of bytes that the proxy node adds to an encoded assignment. It must not exceed
+// MaxPart.
 func (n *ProxyNode) Size() int {
 	size := len(n.Name) + assignedOverhead
 	for k := range n.Properties {
@@ -382,7 +389,7 @@ func (n *ProxyNode) Size() int {
 	return size
 }
 
-// Size returns the maximum bytes that the set adds to an assignment.
+// Size returns the maximum number of bytes that the set adds to an encoded assignment.
 func (s *ProxySet) Size() int { return assignedOverhead + 5*(len(s.Chunks)+len(s.Nodes)) }
 
 // hashProxyChecks adds proxy nodes and their checks to a hash.

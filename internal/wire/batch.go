@@ -25,8 +25,8 @@ func AppendBatch(dst []byte, b *Batch) []byte {
 	return closeMessage(dst, start)
 }
 
-// AppendBatchHeader appends the start of a Batch frame; the caller appends signalBytes bytes of signals by
-// AppendSignal, in the order of their sequence numbers. So a spool keeps signals encoded and copies them once.
+// AppendBatchHeader appends the start of a Batch frame; the caller then appends signals of signalBytes bytes by
+// AppendSignal, by ascending number. So a spool keeps signals encoded and copies them once.
 func AppendBatchHeader(dst []byte, key StreamKey, first, nowMs uint64, signalBytes int) []byte {
 	var room [48]byte
 	header := appendBatchFields(room[:0], key, first, nowMs)
@@ -58,8 +58,9 @@ func (h *BatchHeader) Last() uint64 {
 	return h.First + uint64(h.Signals) - 1
 }
 
-// BatchReader decodes the signals of a Batch one by one without allocation. Reset reads the header, counts the
-// signals and checks that they are delimited; Next decodes one by one. Use one reader again and again.
+// BatchReader decodes the signals (results and other numbered messages) of a Batch one by one without allocation.
+// Reset reads the header, counts the signals and checks that they are delimited; Next decodes one by one. Use one
+// reader again and again.
 type BatchReader struct {
 	BatchHeader
 	gap  Gap
@@ -69,8 +70,8 @@ type BatchReader struct {
 	err  error
 }
 
-// Reset starts to read the signals in the body of another Batch frame. The reader and the signals that it returns
-// alias body.
+// Reset starts to read the signals (results and other numbered messages) in the body of another Batch frame. The
+// reader and the signals that it returns alias body.
 func (r *BatchReader) Reset(body []byte) error {
 	r.BatchHeader, r.body, r.raw, r.at, r.err = BatchHeader{}, body, nil, 0, nil
 	f := fields{message: "Batch"}
@@ -123,8 +124,8 @@ func (r *BatchReader) Reset(body []byte) error {
 	return f.err
 }
 
-// Next decodes the next signal into s, whose Body is a part of the batch. It returns false at the end and at
-// something malformed; Err tells them apart.
+// Next decodes the next signal of the batch into s; its Body is a slice of the batch. It returns false at the end and
+// at something malformed; Err tells them apart.
 func (r *BatchReader) Next(s *Signal) bool {
 	body, i := r.body, r.at
 	for r.err == nil && i < len(body) {
@@ -171,8 +172,8 @@ func (b *Batch) Decode(body []byte) error {
 	return r.Err()
 }
 
-// FrameKind returns the kind of message in a frame and its encoded body, a part of data. Numbers 1 to 15 are
-// messages, of which a frame holds exactly one; an unknown one is returned as it is, for the receiver to ignore.
+// FrameKind returns the kind of message in a frame, and its encoded body, which is a slice of data. Numbers 1 to 15
+// are messages, of which a frame holds exactly one; an unknown one is returned as it is, for the receiver to ignore.
 // Envelope fields from 16 on are skipped.
 func FrameKind(data []byte) (Kind, []byte, error) {
 	if len(data) > MaxFrame {

@@ -79,7 +79,7 @@ func BenchmarkAppendBatch(b *testing.B) {
 	reportTimePerSignal(b, 100)
 }
 
-// BenchmarkResendBatch measures the copying of encoded signals into a batch, as a spool does.
+// BenchmarkResendBatch measures copying already encoded signals into a batch, as an agent's spool does.
 func BenchmarkResendBatch(b *testing.B) {
 	batch := newHundredSignalBatch()
 	var signals, buf []byte

@@ -8,7 +8,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// AppendChunk appends the encoded chunk without ID and Hash. Equal chunks are equal bytes. The chunk must be sealed.
+// AppendChunk appends the encoding of a chunk (a compiled check or template) without its ID and Hash. Equal chunks
+// are equal bytes. The chunk must be sealed.
 func AppendChunk(dst []byte, c *model.Chunk) []byte {
 	if c.Kind == 0 { // see OpaqueChunk
 		data, _ := c.Body().([]byte)
@@ -32,13 +33,14 @@ func AppendChunk(dst []byte, c *model.Chunk) []byte {
 	return closeMessage(dst, in)
 }
 
-// OpaqueChunk returns a chunk of kind 0 that keeps an encoding which this build cannot decode. It encodes to the same
+// OpaqueChunk wraps the bytes of a chunk that this build cannot decode as a chunk of kind 0. It encodes to the same
 // bytes, so that its hash is the same.
 func OpaqueChunk(id model.ChunkID, data []byte) *model.Chunk {
 	return (&model.Chunk{ID: id, Hash: ChunkHash(data)}).Seal(0, slices.Clone(data))
 }
 
-// ChunkFeature returns the name by which an agent tells in Hello that it understands a kind of chunk.
+// ChunkFeature returns the feature name by which an agent announces in Hello that it understands a kind of chunk
+// (compiled check).
 func ChunkFeature(kind model.ChunkKind) string { return fmt.Sprintf("chunk.%d", kind) }
 
 // Features returns the features that an agent of this build lists in Hello.
@@ -46,15 +48,15 @@ func Features() []string {
 	return []string{ChunkFeature(model.ChunkCheck), ChunkFeature(model.ChunkTemplate)}
 }
 
-// ChunkHash returns the first half of the SHA-256 of an encoded chunk.
+// ChunkHash returns the hash of an encoded chunk: the first half of its SHA-256.
 func ChunkHash(body []byte) (h [16]byte) {
 	sum := sha256.Sum256(body)
 	copy(h[:], sum[:])
 	return h
 }
 
-// DecodeChunk decodes a chunk. The chunk owns its memory. The body of a kind that this build does not know stays
-// encoded, as []byte.
+// DecodeChunk decodes a chunk (a compiled check or template). The chunk owns its memory. The body of a kind that this
+// build does not know stays encoded, as []byte.
 func DecodeChunk(id model.ChunkID, data []byte) (*model.Chunk, error) {
 	if len(data) > maxBody {
 		return nil, fmt.Errorf("decode Chunk: %w: %d bytes, at most %d", ErrMalformed, len(data), maxBody)

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// BlockValue is one value in the columns of a ValueBlock. docs/protocol/columns.md has the format.
+// BlockValue is one value of a ValueBlock: an item's value at one time. docs/protocol/columns.md has the format.
 type BlockValue struct {
 	Position    uint32 // index of the item in its TemplateChunk
 	Row         uint32 // index of the time
@@ -39,8 +39,9 @@ const maxExponent = 18
 // powersOfTen has the powers of ten of decimal columns.
 var powersOfTen = [maxExponent + 1]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18}
 
-// AppendColumns appends values in the encoding of ValueBlock.Columns. times are in nanoseconds after the signal's time.
-// The values are ordered by position; values of one position and kind stand together, by ascending row.
+// AppendColumns encodes values as the columns of a ValueBlock, one column per item, and appends them. times are in
+// nanoseconds after the signal's time. The values are ordered by position; values of one position and kind stand
+// together, by ascending row.
 func AppendColumns(dst []byte, times []int64, values []BlockValue) []byte {
 	dst = binary.AppendUvarint(append(dst, columnsVersion), uint64(len(times)))
 	var last int64
@@ -62,7 +63,7 @@ func AppendColumns(dst []byte, times []int64, values []BlockValue) []byte {
 	return dst
 }
 
-// modeOf returns the mode of a value; floats, which have two modes, are raw.
+// modeOf returns the encoding mode of a value for its column, such as unsigned or text; a float gets the raw mode.
 func modeOf(v *BlockValue) byte {
 	switch {
 	case v.Unsupported:
@@ -75,7 +76,7 @@ func modeOf(v *BlockValue) byte {
 	return modeText
 }
 
-// appendColumn appends mode, row set and values of one column.
+// appendColumn appends the encoding mode, the set of rows and the values of one column.
 func appendColumn(dst []byte, times int, values []BlockValue) []byte {
 	mode, exponent := modeOf(&values[0]), 0
 	if mode == modeRaw {
@@ -117,8 +118,8 @@ func appendColumn(dst []byte, times int, values []BlockValue) []byte {
 	return dst
 }
 
-// decimalExponent returns the smallest k by which all values are integers × 10^-k, bit for bit; not ok: no k does, or
-// the values take less room as they are.
+// decimalExponent returns the smallest k for which all values are exactly integers × 10^-k; ok is false if none
+// exists or raw floats are shorter.
 func decimalExponent(values []BlockValue) (k int, ok bool) {
 	for k <= maxExponent && !areDecimals(values, k) {
 		k++
@@ -165,7 +166,7 @@ type ColumnReader struct {
 	last     uint64 // value before, for differences
 }
 
-// Reset begins a block and decodes its times.
+// Reset starts to read another block and decodes the times of its rows.
 func (r *ColumnReader) Reset(b *ValueBlock) error {
 	*r = ColumnReader{data: b.Columns, times: r.times[:0], left: b.Rows}
 	if len(r.data) == 0 || r.data[0] != columnsVersion {
@@ -188,10 +189,10 @@ func (r *ColumnReader) Reset(b *ValueBlock) error {
 // Times returns the times of the rows, in nanoseconds after the signal's time, until the next Reset.
 func (r *ColumnReader) Times() []int64 { return r.times }
 
-// Err returns the error that ended Next; nil: all values are decoded.
+// Err returns the error at which Next stopped; nil: it decoded all values.
 func (r *ColumnReader) Err() error { return r.err }
 
-// fail ends the block with an error.
+// fail records an error and ends the reading of the block.
 func (r *ColumnReader) fail(part string) error {
 	if r.err == nil {
 		r.err = fmt.Errorf("decode ValueBlock.columns: %w: %s at byte %d", ErrMalformed, part, r.at)
@@ -268,7 +269,7 @@ func (r *ColumnReader) Next(v *BlockValue) bool {
 	return r.err == nil
 }
 
-// nextRow moves to the next row of the present column; false: the column has ended.
+// nextRow moves to the next row that has a value in the present column; false: the column has ended.
 func (r *ColumnReader) nextRow() bool {
 	for int(r.next) < len(r.times) {
 		if r.rows == nil || r.rows[r.next/8]&(1<<(r.next%8)) != 0 {
@@ -279,7 +280,7 @@ func (r *ColumnReader) nextRow() bool {
 	return false
 }
 
-// nextColumn decodes the head of the next column.
+// nextColumn decodes the head of the next column: its item, encoding mode and set of rows.
 func (r *ColumnReader) nextColumn() bool {
 	position := uint64(r.position) + r.uvarint()
 	mode := r.readBytes(1)

@@ -24,7 +24,7 @@ func decodeColumns(b *ValueBlock) (times []int64, values []BlockValue, err error
 	return r.Times(), values, r.Err()
 }
 
-// goldenValues returns a value of each mode at one time, and two columns at some of three times.
+// goldenValues returns test values for golden bytes: each encoding mode, at one or several of three times.
 func goldenValues() (times []int64, values []BlockValue) {
 	return []int64{0, 1e9, 2e9}, []BlockValue{
 		{Position: 0, Row: 0, Value: item.FromFloat(0.25)}, {Position: 0, Row: 1, Value: item.FromFloat(0.3)}, {Position: 0, Row: 2, Value: item.FromFloat(-1)},
@@ -78,7 +78,7 @@ func TestColumnsKeepEachValue(t *testing.T) {
 	})
 }
 
-// TestColumnsAreSmall checks the bytes per value of usual numbers.
+// TestColumnsAreSmall checks how many bytes each value of typical series takes in the columns.
 func TestColumnsAreSmall(t *testing.T) {
 	var values []BlockValue
 	for p := range uint32(100) {
@@ -91,7 +91,7 @@ func TestColumnsAreSmall(t *testing.T) {
 	}
 }
 
-// TestColumnsAllocateNothingPerValue counts allocations of encoder and decoder.
+// TestColumnsAllocateNothingPerValue checks that encoding and decoding columns allocates no memory per value.
 func TestColumnsAllocateNothingPerValue(t *testing.T) {
 	times, values := goldenValues()
 	dst := AppendColumns(nil, times, values)
@@ -109,7 +109,7 @@ func TestColumnsAllocateNothingPerValue(t *testing.T) {
 	}
 }
 
-// FuzzColumns decodes arbitrary bytes: values that decode are encoded and decoded to the same.
+// FuzzColumns decodes arbitrary bytes as columns, and checks that decoded values encode and decode to the same.
 func FuzzColumns(f *testing.F) {
 	times, values := goldenValues()
 	f.Add(uint32(len(values)), AppendColumns(nil, times, values))

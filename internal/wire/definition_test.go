@@ -135,26 +135,27 @@ func codecs() []messageCodec {
 	}
 }
 
-// drawText draws a short text.
+// drawText returns a random short text for a property test.
 func drawText(t *rapid.T) string {
 	return rapid.StringN(0, 20, 60).Draw(t, "text")
 }
 
-// drawUint32 draws a 32-bit number.
+// drawUint32 returns a random 32-bit number for a property test.
 func drawUint32(t *rapid.T) uint32 { return rapid.Uint32().Draw(t, "u32") }
 
-// drawUint64 draws a 64-bit number.
+// drawUint64 returns a random 64-bit number for a property test.
 func drawUint64(t *rapid.T) uint64 { return rapid.Uint64().Draw(t, "u64") }
 
-// drawBool draws a boolean.
+// drawBool returns a random boolean for a property test.
 func drawBool(t *rapid.T) bool { return rapid.Bool().Draw(t, "bool") }
 
-// drawBytes draws at most most bytes.
+// drawBytes returns at most `most` random bytes for a property test.
 func drawBytes(t *rapid.T, most int) []byte {
 	return rapid.SliceOfN(rapid.Byte(), 0, most).Draw(t, "bytes")
 }
 
-// compileDefinition compiles the .proto files as the author of another agent would.
+// compileDefinition compiles the .proto files of docs/protocol with a protobuf compiler, as authors of other agents
+// do.
 func compileDefinition(t testing.TB) func(name string) protoreflect.MessageDescriptor {
 	c := protocompile.Compiler{Resolver: protocompile.WithStandardImports(&protocompile.SourceResolver{ImportPaths: []string{"../../docs/protocol"}})}
 	files, err := c.Compile(t.Context(), "muster.proto", "records.proto")
@@ -223,7 +224,7 @@ var requiredFields = map[protoreflect.FullName]bool{
 	"muster.v1.ValueBlock.rows": true, "muster.v1.ValueBlock.columns": true, "muster.v1.CheckChunk.severities": true,
 }
 
-// drawMessage sets random or all fields of a message within the limits.
+// drawMessage returns a message with random fields, or all fields, set to random values within the limits.
 func drawMessage(t *rapid.T, desc protoreflect.MessageDescriptor) *dynamicpb.Message {
 	m := dynamicpb.NewMessage(desc)
 	oneof := map[string]bool{}
@@ -271,7 +272,7 @@ func isZero(v protoreflect.Value) bool {
 	return isBytes && len(b) == 0 || !isBytes && reflect.ValueOf(v.Interface()).IsZero()
 }
 
-// drawField draws a value for a field of the definition.
+// drawField returns a random value for a field of the .proto definition.
 func drawField(t *rapid.T, f protoreflect.FieldDescriptor) protoreflect.Value {
 	switch f.Kind() {
 	case protoreflect.MessageKind:

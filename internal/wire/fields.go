@@ -119,7 +119,7 @@ func (f *fields) next() bool {
 	return true
 }
 
-// fail records the decoder's first error with message and field.
+// fail records an error about a field, if it is the first error of the decoder.
 func (f *fields) fail(name, format string, args ...any) {
 	if f.err == nil {
 		f.err = fmt.Errorf("decode %s.%s: %w: %s", f.message, name, ErrMalformed, fmt.Sprintf(format, args...))
@@ -135,7 +135,7 @@ func (f *fields) expect(name string, typ uint8) bool {
 	return true
 }
 
-// uint reads an unsigned varint field of at most limit.
+// uint reads an unsigned varint field, and records an error if it exceeds limit.
 func (f *fields) uint(name string, limit uint64) uint64 {
 	if !f.expect(name, typeVarint) {
 		return 0
@@ -167,7 +167,7 @@ func (f *fields) fixed64(name string) uint64 {
 	return f.value
 }
 
-// raw returns the bytes of a field without a copy, at most limit bytes.
+// raw returns the bytes of a field without a copy, and records an error above `limit` bytes.
 func (f *fields) raw(name string, limit int) []byte {
 	if !f.expect(name, typeBytes) {
 		return nil
@@ -182,7 +182,7 @@ func (f *fields) raw(name string, limit int) []byte {
 	return f.bytes
 }
 
-// string reads a string field of at most limit bytes in valid UTF-8.
+// string reads a string field of at most `limit` bytes in valid UTF-8.
 func (f *fields) string(name string, limit int) string {
 	b := f.raw(name, limit)
 	if !utf8.Valid(b) {
@@ -204,14 +204,14 @@ func (f *fields) fixed(name string, dst []byte) {
 	copy(dst, f.bytes)
 }
 
-// mergeError copies the error of a nested message to the outer one.
+// mergeError copies the error of a nested message's decoder to the decoder of the outer message.
 func (f *fields) mergeError(inner *fields) {
 	if f.err == nil {
 		f.err = inner.err
 	}
 }
 
-// checkCount reports whether a list of have elements may get another one, and records an error if the list is full.
+// checkCount reports whether a list that has `have` elements may get another, and records an error if it is full.
 func (f *fields) checkCount(name string, have, limit int) bool {
 	if have >= limit {
 		f.fail(name, "more than %d", limit)
@@ -247,7 +247,7 @@ func (f *fields) entry(name string, m *map[string]string, limit int) {
 	(*m)[key] = value
 }
 
-// key reads field 1 or 2 of a message: the stream or the lane.
+// key reads the stream id or the lane (live or backlog), fields 1 and 2 of a message.
 func (f *fields) key(k *StreamKey) {
 	if f.num == 1 {
 		k.Stream = StreamID(f.fixed64("stream"))
@@ -266,7 +266,7 @@ func nested[T any](f *fields, name, message string, read func(*fields, *T)) (v T
 	return v
 }
 
-// nestedList appends an element of a repeated message field to a list of at most limit elements.
+// nestedList reads a nested message and appends it to a list of at most `limit` elements.
 func nestedList[T any](f *fields, name, message string, list []T, limit int, read func(*fields, *T)) []T {
 	if f.checkCount(name, len(list), limit) {
 		list = append(list, nested(f, name, message, read))
@@ -274,8 +274,7 @@ func nestedList[T any](f *fields, name, message string, list []T, limit int, rea
 	return list
 }
 
-// stringList appends an element of a repeated string field (at most maxBytes long) to a list of at most limit
-// elements.
+// stringList reads a string of at most maxBytes bytes and appends it to a list of at most `limit` elements.
 func (f *fields) stringList(name string, list []string, limit, maxBytes int) []string {
 	if f.checkCount(name, len(list), limit) {
 		list = append(list, f.string(name, maxBytes))
@@ -336,7 +335,7 @@ func (f *fields) readStatusName(name string) string {
 	return strings.ToLower(status.String())
 }
 
-// readSeverityList reads a bytes field with a byte per severity.
+// readSeverityList reads a bytes field with one byte per severity as a list.
 func (f *fields) readSeverityList(name string, list []model.Severity) {
 	b := make([]byte, len(list))
 	f.fixed(name, b)

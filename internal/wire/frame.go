@@ -46,7 +46,7 @@ const (
 	KindExchange         Kind = 15 // the last one: see Exchange
 )
 
-// Lane is one of an agent's two queues of signals, live or backlog; live signals are sent first.
+// Lane is one of the two queues of an agent's results and other signals: live, which is sent first, or backlog.
 type Lane uint8
 
 const (
@@ -54,24 +54,24 @@ const (
 	Backlog Lane = 1
 )
 
-// StreamID is the random id of a stream of signals, created together with the agent's spool. Signals are numbered per
-// (node, stream, lane), from 1 without holes.
+// StreamID is the random id of an agent's stream (its numbered results and other signals), created together with its
+// spool. Signals are numbered per (node, stream, lane), from 1 without holes.
 type StreamID uint64
 
-// StreamKey identifies one sequence of numbered signals of a node by stream and lane.
+// StreamKey identifies one numbered sequence of signals of a node: by stream and by lane (live or backlog).
 type StreamKey struct {
 	Stream StreamID
 	Lane   Lane
 }
 
-// StreamRange is the range of sequence numbers of a stream in the agent's spool.
+// StreamRange is the range of sequence numbers of a stream that are still in the agent's spool.
 type StreamRange struct {
 	StreamKey
 	First, Last uint64 // numbers; First > Last: nothing
 	OldestAgeMs uint64
 }
 
-// StreamLast is the last sequence number of a stream that the server has.
+// StreamLast is the last sequence number of a stream that the server has received.
 type StreamLast struct {
 	StreamKey
 	Last uint64
@@ -107,8 +107,8 @@ const (
 	RestrictChanges  = "changes"  // no commands on request
 )
 
-// Generation is the version of an assignment: the journal's epoch first, then the intent revision. An agent refuses a
-// lower one than it holds.
+// Generation is the version of an assignment: the journal's epoch, then the revision of the declared resources. An
+// agent refuses a lower one than it holds.
 type Generation struct {
 	Epoch    uint64
 	Revision uint64
@@ -137,7 +137,7 @@ type Welcome struct {
 	Features      uint32 // bits: the requests that this server answers
 }
 
-// Refuse is the server's last message: why it ends or rejects a session.
+// Refuse is the last message of the server: it tells why the server rejects or ends a session.
 type Refuse struct {
 	Code    string // one word: revoked, duplicate, limited, protocol, malformed, hole, …
 	Message string // the cause, for people
@@ -145,7 +145,8 @@ type Refuse struct {
 	Hint    string // the command that solves it
 }
 
-// Assignment is an agent's assignment: whole, or the difference to the assignment with hash Base.
+// Assignment is the message with all checks that an agent must run, or with the changes to the assignment that has
+// the hash Base.
 type Assignment struct {
 	Generation     Generation
 	Hash           [32]byte // of the assignment after this message; see AssignmentHash
@@ -160,28 +161,29 @@ type Assignment struct {
 	More           bool        // a part; see Parts
 }
 
-// AssignedChunk is an encoded chunk in an assignment, with its id.
+// AssignedChunk is an encoded chunk (compiled check or template) in an assignment, with its id.
 type AssignedChunk struct {
 	ID   model.ChunkID
 	Body []byte
 }
 
-// Property is a property value (JSON) for the templates of checks. Error replaces the value where the chain has a
-// conflict on this node.
+// Property is a property of a node, a name and a JSON value, for use in the templates of checks. Error replaces the
+// value where the chain has a conflict on this node.
 type Property struct {
 	Name  string
 	Value []byte
 	Error string
 }
 
-// AssignmentStatus confirms an assignment to the server and names refused chunks.
+// AssignmentStatus confirms to the server which assignment the agent holds, and names refused chunks (compiled
+// checks).
 type AssignmentStatus struct {
 	Generation Generation
 	Hash       [32]byte
 	Refused    []RefusedChunk // part of the assignment, but not run
 }
 
-// RefusedChunk names a chunk that the agent cannot run, with the reason.
+// RefusedChunk names a chunk (compiled check) that the agent cannot run, with the reason.
 type RefusedChunk struct {
 	Chunk  model.ChunkID
 	Reason string // for people
@@ -190,7 +192,8 @@ type RefusedChunk struct {
 // MaxRefused is how many refused chunks one AssignmentStatus names.
 const MaxRefused = 1000
 
-// Batch is a frame with consecutive signals of one stream, numbered First, First+1, ….
+// Batch is a frame with consecutive signals (results and other numbered messages) of one stream, numbered First,
+// First+1, ….
 type Batch struct {
 	StreamKey
 	First   uint64
@@ -199,29 +202,28 @@ type Batch struct {
 	Gap     *Gap // instead of Signals: covers First … Gap.Last
 }
 
-// Gap takes the place of signals that the agent's spool dropped, with their range of sequence numbers and their
-// counts.
+// Gap reports signals that the agent's spool dropped: their range of sequence numbers and how many of each kind.
 type Gap struct {
 	Last   uint64
 	Reason string
 	Counts []GapCount
 }
 
-// GapCount is the number of dropped signals of one kind and chunk. News of the agent itself is a count of zero of its
-// keepalives.
+// GapCount is the number of dropped signals of one kind and one check. News of the agent itself is a count of zero of
+// its keepalives.
 type GapCount struct {
 	Kind  SignalKind
 	Chunk model.ChunkID
 	Count uint64
 }
 
-// Ack is the acknowledgement of durable signals, with the signals that the server refused for good.
+// Ack acknowledges the signals that are in the synced journal, and lists signals that the server refused for good.
 type Ack struct {
 	Last    []StreamLast
 	Refused []RefusedSignal
 }
 
-// RefusedSignal names a signal that the server will never keep; the agent drops and counts it.
+// RefusedSignal names a signal, by its sequence number, that the server will never accept, with the reason.
 type RefusedSignal struct {
 	StreamKey
 	Number uint64
@@ -229,7 +231,7 @@ type RefusedSignal struct {
 	Reason string
 }
 
-// Run requests one ad-hoc run, outside the schedule: of an assigned chunk or of a command.
+// Run requests an ad-hoc run, outside the schedule, of an assigned check or of a command.
 type Run struct {
 	Chunk     model.ChunkID
 	ID        uint64         // in the RunOutputs that answer; zero: no output is sent
@@ -243,7 +245,7 @@ type Run struct {
 // ended: the waiting signals arrive as a fifth more than the usual rate, not all at once.
 const BackPressureEasing = 5
 
-// BackPressure asks an agent to send larger and rarer batches for a time, because the server is overloaded.
+// BackPressure asks an agent to send larger batches less often for a time, because the server is overloaded.
 type BackPressure struct {
 	LingerMs uint32 // zero: as usual again
 	Reason   string
@@ -263,8 +265,8 @@ type Facts struct {
 	Groups []string          // self-declared
 }
 
-// Stats holds the agent's counters since its start, and the gauges Spooled, SpoolBytes, ResidentBytes and OldestMs.
-// It is not journaled.
+// Stats holds an agent's statistics: counters since its start, and the gauges Spooled, SpoolBytes, ResidentBytes and
+// OldestMs. It is not journaled.
 type Stats struct {
 	UptimeMs      uint64 // of the agent
 	Spooled       uint64 // signals that wait
@@ -292,9 +294,9 @@ type RunOutput struct {
 	Refused    string       // why nothing was run, for people; with Done
 }
 
-// Exchange is a request during a session, such as for secrets, or the answer with the same id. 15 is the last number
-// of a message: later kinds of requests become fields here. An agent sends only requests that Welcome.Features
-// allows.
+// Exchange is an agent's request during a session, such as for secrets, or the server's answer with the same id. 15
+// is the last number of a message: later kinds of requests become fields here. An agent sends only requests that
+// Welcome.Features allows.
 type Exchange struct {
 	ID             uint64
 	SecretsRequest *SecretsRequest // agent to server

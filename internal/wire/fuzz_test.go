@@ -14,7 +14,7 @@ import (
 // Every fuzz target holds: no panic, errors wrap ErrMalformed, and what decodes,
 // encoded again, decodes to the same.
 
-// fuzzBodies seeds a fuzz target with the golden bodies of a kind, whole and cut.
+// fuzzBodies adds the golden message bodies of a kind to the corpus of a fuzz target, whole and cut.
 func fuzzBodies(f *testing.F, kind Kind) {
 	for _, g := range golden() {
 		if k, body, err := FrameKind(g.bytes); err == nil && (k == kind || kind == 0) {

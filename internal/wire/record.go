@@ -32,7 +32,7 @@ const (
 	RecordVerdict RecordKind = 9
 )
 
-// Record is one decoded journal entry. Which fields are set depends on Kind.
+// Record is one decoded journal entry of any kind. Which fields are set depends on Kind.
 type Record struct {
 	Kind  RecordKind
 	Node  model.NodeID // Batch, Session, Forget (zero: all nodes), Action, Own, ProxyChecks (that it speaks of)
@@ -47,8 +47,8 @@ type Record struct {
 	Verdict      *Verdict
 }
 
-// Verdict is the journal record of a trigger that changed its state. Commit and Index tell the values that changed it:
-// a replay computes the verdict from them again and finds here that it is recorded.
+// Verdict is the journal record of a trigger that became true or false. Commit and Index tell the values that changed
+// it: a replay computes the verdict from them again and finds here that it is recorded.
 type Verdict struct {
 	Commit   uint64        // number of the commit of the values
 	Index    uint32        // among the verdicts of that commit and partition
@@ -60,8 +60,8 @@ type Verdict struct {
 	Output   []byte
 }
 
-// IntentMark is the journal record of the intent revision in force and of the identities of the other stores. A start
-// compares the last mark with the stores that it opens.
+// IntentMark is the journal record of the intent (declared resources) revision in force, and of the ids of the other
+// stores. A start compares the last mark with the stores that it opens.
 type IntentMark struct {
 	Revision    int64
 	Incarnation uint64 // of the journal that the mark was written to
@@ -87,7 +87,7 @@ type SessionMark struct {
 	EveryKeepalive bool
 }
 
-// ForgetMark is the journal record by which the server's views drop the event states of a check or node.
+// ForgetMark is the journal record that makes the server drop the events of a check or node.
 type ForgetMark struct {
 	Check   model.CheckID // zero: all checks of the node
 	Deleted bool          // the resource itself is deleted: leave a tombstone
@@ -97,7 +97,8 @@ type ForgetMark struct {
 	Reason       string
 }
 
-// Action is a person's action on an event, such as an acknowledgement. It is journaled before the API answers.
+// Action is the journal record of a person's action on an event, such as an acknowledgement. It is journaled before
+// the API answers.
 type Action struct {
 	Verb  string // resolve | delete | acknowledge | unacknowledge
 	Check model.CheckID
@@ -159,8 +160,8 @@ func AppendRecord(dst []byte, r *Record) []byte {
 	panic(fmt.Sprintf("BUG: append record of kind %d", r.Kind))
 }
 
-// AppendBatchRecord appends the start of the journal record of a batch: kind and node; the caller appends the body of
-// the agent's Batch frame.
+// AppendBatchRecord appends kind and node of a batch's journal record, to which the caller appends the body of the
+// agent's Batch frame.
 func AppendBatchRecord(dst []byte, node model.NodeID) []byte {
 	return binary.AppendUvarint(append(dst, byte(RecordBatch)), uint64(node))
 }

@@ -7,8 +7,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// SignalKind is the kind of a signal: its body's field number in Signal, 10 to 31. A kind that this program has no
-// name for decodes like any other, so that its receiver refuses it by its number.
+// SignalKind is the kind of a signal, such as result or keepalive: the field number of its body in the message
+// Signal, 10 to 31. A kind that this program has no name for decodes like any other, so that its receiver refuses it
+// by its number.
 type SignalKind uint8
 
 // Kinds of signals. The type of Body is named beside each; docs/protocol/muster.proto has all.
@@ -23,6 +24,7 @@ const (
 	lastSignalKind  SignalKind = 31
 )
 
+// String returns the name of the kind, such as "value block".
 func (k SignalKind) String() string {
 	switch k {
 	case SignalResult:
@@ -39,8 +41,8 @@ func (k SignalKind) String() string {
 	return fmt.Sprintf("signal kind %d", uint8(k))
 }
 
-// Signal is a numbered message that an agent keeps until the server acknowledges it. Sessions decode only the
-// envelope; reducers decode Body by Kind. Decoded, Body aliases the input.
+// Signal is a numbered message, such as a result, that an agent keeps until the server acknowledges it. Sessions
+// decode only the envelope; reducers decode Body by Kind. Decoded, Body aliases the input.
 type Signal struct {
 	Kind  SignalKind
 	Chunk model.ChunkID // definition that the signal comes from; zero: the agent itself
@@ -57,7 +59,7 @@ const (
 	tagFirstKind = byte(firstSignalKind)<<3 | typeBytes
 )
 
-// AppendSignal appends a signal as a field of a Batch.
+// AppendSignal appends a signal (numbered message, such as a result) as a field of a Batch.
 func AppendSignal(dst []byte, s *Signal) []byte {
 	size := uintFieldBytes(s.AtMs) + uintFieldBytes(uint64(s.Chunk)) + uintFieldBytes(uint64(s.Node)) +
 		varintBytes(uint64(s.Kind)<<3) + varintBytes(uint64(len(s.Body))) + len(s.Body)
@@ -65,7 +67,8 @@ func AppendSignal(dst []byte, s *Signal) []byte {
 	return AppendSignalMessage(dst, s)
 }
 
-// AppendSignalMessage appends an encoded signal without the tag and length that precede a signal in a batch.
+// AppendSignalMessage appends an encoded signal (numbered message) without the tag and length that precede it in a
+// batch.
 func AppendSignalMessage(dst []byte, s *Signal) []byte {
 	if s.AtMs != 0 {
 		dst = binary.AppendUvarint(append(dst, tagAt), s.AtMs)
@@ -79,7 +82,7 @@ func AppendSignalMessage(dst []byte, s *Signal) []byte {
 	return appendBytesItem(dst, uint32(s.Kind), s.Body)
 }
 
-// Decode decodes a signal, whose Body is a part of data.
+// Decode decodes a signal (numbered message, such as a result); its Body is a slice of data.
 func (s *Signal) Decode(data []byte) error {
 	*s = Signal{}
 	if s.decodeOrdered(data) {
@@ -88,7 +91,7 @@ func (s *Signal) Decode(data []byte) error {
 	return s.decodeFields(data)
 }
 
-// decodeFields decodes the fields of a signal in any order.
+// decodeFields decodes a signal whose fields may have any order.
 func (s *Signal) decodeFields(data []byte) error {
 	*s = Signal{}
 	f := fields{message: "Signal", rest: data}
@@ -113,8 +116,8 @@ func (s *Signal) decodeFields(data []byte) error {
 	return f.err
 }
 
-// decodeOrdered decodes a signal with ascending fields that end with its kind, as AppendSignal writes it: the fast
-// path. False sends everything else, also malformed bytes, to the general way, which names the fault.
+// decodeOrdered decodes a signal fast if its fields have the order in which AppendSignal writes them. False sends
+// everything else, also malformed bytes, to the general way, which names the fault.
 func (s *Signal) decodeOrdered(data []byte) bool {
 	i := 0
 	if i < len(data) && data[i] == tagAt {
@@ -160,7 +163,7 @@ func (s *Signal) decodeOrdered(data []byte) bool {
 	return true
 }
 
-// Result is the body of SignalResult: one run of a check.
+// Result is the body of a signal of kind result: one run of a check.
 type Result struct {
 	Status     model.Status
 	DurationMs uint32
@@ -186,7 +189,7 @@ const (
 	tagSensu    = fieldSensu<<3 | typeBytes
 )
 
-// ResultSignal returns a signal with the encoded result as its body.
+// ResultSignal returns a signal (numbered message) of kind result whose body is the encoded result.
 func ResultSignal(s Signal, r Result) Signal {
 	s.Kind, s.Body = SignalResult, AppendResult(nil, &r)
 	return s
@@ -225,7 +228,7 @@ func (r *Result) Decode(body []byte) error {
 	return r.decodeFields(body)
 }
 
-// decodeFields decodes the fields of a result in any order.
+// decodeFields decodes a result whose fields may have any order.
 func (r *Result) decodeFields(body []byte) error {
 	*r = Result{}
 	f := fields{message: "Result", rest: body}
@@ -248,8 +251,8 @@ func (r *Result) decodeFields(body []byte) error {
 	return f.err
 }
 
-// decodeOrdered decodes the fields of a result in ascending order, as AppendResult writes them. It returns false for
-// all other bytes, which decodeFields decodes or refuses with the fault.
+// decodeOrdered decodes a result fast if its fields have the order in which AppendResult writes them. It returns
+// false for all other bytes, which decodeFields decodes or refuses with the fault.
 func (r *Result) decodeOrdered(data []byte) bool {
 	i := 0
 	if i+1 < len(data) && data[i] == tagStatus {
@@ -306,7 +309,8 @@ type Extra struct {
 	Sensu     *SensuRun // nil: no Sensu agent ran the check, or no pipeline reads its events
 }
 
-// SensuRun is the run of a check as a Sensu agent described it, for handlers that read Sensu's events.
+// SensuRun describes the run of a check as a Sensu agent reported it, for handlers that read events in Sensu's
+// format.
 type SensuRun struct {
 	ExitCode   uint32
 	Sequence   uint64 // of the agent's events on its connection
@@ -316,7 +320,7 @@ type SensuRun struct {
 	Tail       string // white space at the end of the agent's text, which the output lacks
 }
 
-// AgentOutput returns the agent's own text in a result's output.
+// AgentOutput returns the part of a result's output that the agent sent, without the server's own lines.
 func (r *SensuRun) AgentOutput(output string) string {
 	to := min(int(r.OutputTo), len(output))
 	return output[min(int(r.OutputFrom), to):to] + r.Tail
@@ -333,7 +337,7 @@ func AppendExtra(dst []byte, x *Extra) []byte {
 	return dst
 }
 
-// AppendValue appends one value of an Extra.
+// AppendValue appends one metric value to the encoding of an Extra.
 func AppendValue(dst []byte, v *model.Value) []byte {
 	return appendMessage(dst, fieldValue, v, appendValue)
 }
@@ -357,7 +361,7 @@ func DecodeExtra(data []byte) (x Extra, err error) {
 	return x, f.err
 }
 
-// SensuRunOf decodes the run of a Sensu agent in the extra fields of a result; nil: they have none.
+// SensuRunOf decodes the SensuRun in the extra fields of a result; nil: the result is not from a Sensu agent.
 func SensuRunOf(extra []byte) *SensuRun {
 	f := fields{message: "Result", rest: extra}
 	for f.next() {
@@ -369,7 +373,8 @@ func SensuRunOf(extra []byte) *SensuRun {
 	return nil
 }
 
-// extraFieldsLen returns how many bytes at the start of data are Extra fields; negative: malformed.
+// extraFieldsLen returns how many bytes at the start of data are fields of the message Extra; negative: they are
+// malformed.
 func extraFieldsLen(data []byte) int {
 	i := 0
 	for i < len(data) && (data[i] == tagHook || data[i] == tagValue || data[i] == tagPipeline || data[i] == tagSensu) {
@@ -382,7 +387,7 @@ func extraFieldsLen(data []byte) int {
 	return i
 }
 
-// ValueBlock is the body of a SignalValueBlock: metric samples of one chunk's items in rows.
+// ValueBlock is the body of a SignalValueBlock: values of a Template's items, in rows by time and columns by item.
 type ValueBlock struct {
 	Rows    uint32 // values in Columns, which has at least a byte for each
 	Columns []byte

@@ -49,7 +49,7 @@ func (e *CloseError) Error() string {
 	return fmt.Sprintf("the peer closed the connection (%d) %s", e.Code, e.Reason)
 }
 
-// Options holds the timeout, the buffers and the settings of connections.
+// Options holds the write timeout, buffers and settings of a connection.
 type Options struct {
 	Timeout time.Duration // of one write; a write fails after one to two timeouts
 	Buffers *Buffers
@@ -58,7 +58,7 @@ type Options struct {
 	Fragments bool
 }
 
-// Conn is one connection after its opening handshake.
+// Conn is a WebSocket connection after its opening handshake.
 type Conn struct {
 	nc        net.Conn
 	client    bool // masks its frames
@@ -110,7 +110,7 @@ func (c *Conn) writeControl(op Op, payload []byte) error {
 	return c.write(op, append(make([]byte, Headroom, Headroom+len(payload)), payload...))
 }
 
-// write sends a frame after it has put the header in front of the payload; a client masks the payload.
+// write puts the header before the payload and sends the frame; a client masks the payload.
 func (c *Conn) write(op Op, frame []byte) error {
 	payload := frame[Headroom:]
 	h := ws.Header{Fin: true, OpCode: op, Length: int64(len(payload))}
@@ -131,7 +131,7 @@ func putHeader(b []byte, h ws.Header) int {
 	return ws.HeaderSize(h)
 }
 
-// AppendFrame encodes a server's binary message as a frame and appends it to dst, for Send.
+// AppendFrame encodes a server's binary message as a frame and appends it to dst, to be sent by Send.
 func AppendFrame(dst []byte, parts ...[]byte) []byte {
 	h := ws.Header{Fin: true, OpCode: ws.OpBinary}
 	for _, p := range parts {
@@ -179,7 +179,8 @@ func CloseGracefully(nc net.Conn, within time.Duration) {
 	_, _ = io.CopyN(io.Discard, below, maxDiscard)
 }
 
-// closeWrite closes the sending direction of a connection and of the connections below it, and returns the lowest one.
+// closeWrite closes the sending direction of a connection and of those below it, such as TCP below TLS, and returns
+// the lowest one.
 func closeWrite(nc net.Conn) (below net.Conn) {
 	for below = nc; ; {
 		if w, ok := below.(interface{ CloseWrite() error }); ok {

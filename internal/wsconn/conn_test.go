@@ -236,10 +236,10 @@ func (r *replayConn) Read(p []byte) (int, error) { return r.r.Read(p) }
 // Write discards the bytes.
 func (r *replayConn) Write(p []byte) (int, error) { return len(p), nil }
 
-// SetWriteDeadline implements net.Conn.
+// SetWriteDeadline implements net.Conn and does nothing.
 func (r *replayConn) SetWriteDeadline(time.Time) error { return nil }
 
-// Close implements net.Conn.
+// Close implements net.Conn and does nothing.
 func (r *replayConn) Close() error { return nil }
 
 // BenchmarkRoundTrip measures a message with four results and its acknowledgement over loopback TCP.
@@ -264,8 +264,8 @@ func BenchmarkRoundTrip(b *testing.B) {
 	}
 }
 
-// TestMessagesSentTogetherAreReadAtOnce checks that messages that arrive together are read by one system call, and
-// that More reports another complete message. Messages that the server sends together arrive one by one.
+// TestMessagesSentTogetherAreReadAtOnce checks that one system call reads messages that arrive together, and that
+// HasFrame reports another complete message. Messages that the server sends together arrive one by one.
 func TestMessagesSentTogetherAreReadAtOnce(t *testing.T) {
 	sizes := []int{0, 3, 125, 126, 900, 900, 5000, readAheadBytes - 8, readAheadBytes, readAheadBytes + 1, 65536, 1 << 20, 7, 7}
 	accepted, client := newConnPair(t)

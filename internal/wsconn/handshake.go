@@ -19,8 +19,8 @@ const MaxHandshakeBytes = 64 << 10
 // ErrHandshakeSize means that an opening handshake is longer than MaxHandshakeBytes.
 var ErrHandshakeSize = errors.New("the opening handshake is larger than 64 KiB")
 
-// Handshake is a connection that refuses to read more than MaxHandshakeBytes during the WebSocket handshake. Frames
-// behind it are read from Conn itself.
+// Handshake is a connection whose Read fails after MaxHandshakeBytes, to limit the size of a WebSocket handshake.
+// Frames behind it are read from Conn itself.
 type Handshake struct {
 	net.Conn
 	read int

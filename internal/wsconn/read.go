@@ -18,8 +18,9 @@ const (
 	maxUnprovenBytes = 64 << 10
 )
 
-// Read waits for the next message and returns its kind and content, at most limit bytes. The payload is valid until
-// the next Read or Wait. Pings are answered before they are returned. While it waits, only the small buffer is held.
+// Read waits for the next message of at most `limit` bytes, and returns its kind and content. The payload is valid
+// until the next Read or Wait. Pings are answered before they are returned. While it waits, only the small buffer is
+// held.
 func (c *Conn) Read(limit int) (Op, []byte, error) {
 	c.releaseBuffers()
 	h, payload, err := c.readFrame(limit, false)
@@ -59,7 +60,8 @@ func (c *Conn) readFrame(limit int, continued bool) (h ws.Header, payload []byte
 	return h, payload, nil
 }
 
-// readRest reads the continuation frames of a fragmented message. Control frames may come between them.
+// readRest reads the continuation frames of a fragmented message and joins them. Control frames may come between
+// them.
 func (c *Conn) readRest(first []byte, limit int) ([]byte, error) {
 	message := append(make([]byte, 0, min(2*len(first), limit)), first...)
 	for range maxFrames {
@@ -152,8 +154,8 @@ func (c *Conn) readPayload(n int) ([]byte, error) {
 	}
 }
 
-// Wait waits until bytes can be read, on a small goroutine stack, for idle connections. The payload of the last Read
-// is no longer valid.
+// Wait waits until bytes can be read; an idle connection waits here, on a small goroutine stack and without a large
+// buffer. The payload of the last Read is no longer valid.
 func (c *Conn) Wait() error {
 	c.releaseBuffers()
 	if c.unreadFrom < c.unreadTo {
@@ -182,7 +184,7 @@ func (c *Conn) releaseBuffers() {
 	}
 }
 
-// window returns the buffer with received bytes that Read has not returned yet.
+// window returns the receive buffer, which holds bytes that Read has not returned yet.
 func (c *Conn) window() []byte {
 	if c.readAhead != nil {
 		return *c.readAhead
@@ -209,7 +211,7 @@ func (c *Conn) HasFrame() bool {
 	return len(b) >= size+n
 }
 
-// windowReader reads the received bytes of a connection as an io.Reader.
+// windowReader is an io.Reader over the received bytes of a connection.
 type windowReader Conn
 
 // Read returns received bytes and waits for new ones if all have been read.

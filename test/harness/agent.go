@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// Agent is muster-agent with its state folder.
+// Agent is a muster-agent for tests: its state folder and, while it runs, its process.
 type Agent struct {
 	*Process
 	t testing.TB
@@ -29,8 +29,8 @@ type Agent struct {
 	Environ []string // environment in addition to PATH and the token
 }
 
-// NewAgent makes a join token for one node of the default namespace and an agent that uses it; it starts no process. The
-// context file for commands must exist (Client).
+// NewAgent creates a join token for one node of the default namespace, and an agent that will use it; it starts no
+// process. The context file for commands must exist (Client).
 func (s *Server) NewAgent(name string, args ...string) *Agent {
 	s.t.Helper()
 	var token struct{ Token string }
@@ -52,7 +52,7 @@ func (s *Server) StartAgent(name string, args ...string) *Agent {
 	return a
 }
 
-// Start starts the process and does not wait.
+// Start starts the agent's process without waiting.
 func (a *Agent) Start() {
 	a.t.Helper()
 	words := append(append([]string{}, a.Wrap...), Binary(), "agent", "--state-dir", a.State, "--name", a.Name)
@@ -126,10 +126,10 @@ func (c *Counter) Unblock() { _ = os.Remove(filepath.Join(c.dir, "hold")) }
 // SetExitCode sets the exit code of the check's later runs.
 func (c *Counter) SetExitCode(code int) { c.t.Helper(); c.writeControlFile("status", fmt.Sprint(code)) }
 
-// SetPrefix sets a text that later runs of the check print before their number.
+// SetPrefix sets a text that the check prints before the number in later runs.
 func (c *Counter) SetPrefix(text string) { c.t.Helper(); c.writeControlFile("more", text) }
 
-// writeControlFile writes a file that changes the behaviour of the check's script.
+// writeControlFile writes a file that the script of the check reads, to change its behaviour.
 func (c *Counter) writeControlFile(name, text string) {
 	c.t.Helper()
 	testenv.NoError(c.t, os.WriteFile(filepath.Join(c.dir, name), []byte(text), 0o600))

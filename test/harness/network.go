@@ -142,7 +142,7 @@ func (m *Machine) Run(env []string, args ...string) Result {
 	return runCommand(m.t, env, append(append(m.Command(), Binary()), args...)...)
 }
 
-// Launch starts a muster process on this machine and does not wait.
+// Launch starts a muster process on this machine without waiting.
 func (m *Machine) Launch(env []string, args ...string) *Process {
 	m.t.Helper()
 	return LaunchCommand(m.t, env, append(append(m.Command(), Binary()), args...)...)
@@ -186,7 +186,7 @@ func (m *Machine) Dial(ctx context.Context, network, address string) (net.Conn, 
 	return conn, err
 }
 
-// Proxy is a TCP proxy that can drop the server's answers.
+// Proxy is a TCP proxy in front of a server that can drop the server's answers.
 type Proxy struct {
 	Address string
 	Stop    func()       // ends the proxy and its connections
@@ -261,7 +261,7 @@ func (a *answerConn) Write(b []byte) (int, error) {
 	return a.Conn.Write(b)
 }
 
-// Daemon is a running program of a third party between agents and servers, such as HAProxy.
+// Daemon is a running third-party program between agents and servers, such as HAProxy.
 type Daemon struct {
 	*Process
 	t       testing.TB

@@ -120,7 +120,8 @@ func (p *Process) Wait(within time.Duration) int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// AwaitExit waits until the process ends by itself and checks its exit code and log.
+// AwaitExit waits until the process ends by itself and fails the test unless it has the given exit code and log
+// texts.
 func (p *Process) AwaitExit(code int, texts ...string) {
 	p.t.Helper()
 	if is := p.Wait(2 * time.Minute); is != code && (code != AnyFailure || is == 0) {
@@ -148,7 +149,7 @@ type buffer struct {
 	b  bytes.Buffer
 }
 
-// Write implements io.Writer.
+// Write implements io.Writer: it appends to the collected output.
 func (b *buffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -265,7 +266,7 @@ func (r Result) ExpectNot(texts ...string) Result {
 	return r
 }
 
-// Contains reports whether a text contains another text, even if line breaks divide it.
+// Contains reports whether a text contains another one, ignoring line breaks within it.
 func Contains(text, want string) bool {
 	return strings.Contains(text, want) || strings.Contains(strings.Join(strings.Fields(text), " "), want)
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// Server is a data folder with ports and the server process; Process is nil while none runs.
+// Server is a Muster server for tests: its data folder, its ports and, while it runs, its Process.
 type Server struct {
 	*Process
 	t testing.TB
@@ -81,7 +81,7 @@ func (s *Server) Env() []string {
 	return append([]string{"MUSTER_CONTEXT=" + s.Context}, s.Environ...)
 }
 
-// Launch starts the process and does not wait.
+// Launch starts the server's process without waiting.
 func (s *Server) Launch() {
 	s.t.Helper()
 	testenv.NoError(s.t, os.MkdirAll(s.Data, 0o700))
@@ -299,10 +299,10 @@ func (s *Server) LoadConfigTLS(f Fleet, duration time.Duration) load.Config {
 	return cfg
 }
 
-// View returns a reader of the server's event states, for load runs.
+// View returns a reader of the server's event states, with which the load tester compares its sent results.
 func (s *Server) View() load.View { return load.HTTPView("http://" + s.Admin + "/debug/states") }
 
-// StateKey identifies an event state by node id and check id.
+// StateKey is the key of an event state: node id and check id.
 type StateKey struct{ Node, Check uint64 }
 
 // States returns all event states of the server by node and check.
@@ -321,7 +321,7 @@ func (s *Server) States() map[StateKey]load.Kept {
 	return out
 }
 
-// FleetStates returns the event states of the declared checks, without the built-in ones.
+// FleetStates returns the event states of declared checks, without built-in checks.
 func (s *Server) FleetStates() map[StateKey]load.Kept {
 	s.t.Helper()
 	all := s.States()

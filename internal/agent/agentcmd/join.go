@@ -30,7 +30,7 @@ there types muster node accept. Name the CA with --ca-hash or --ca-file, or comp
 Takes the settings of the agent, too (muster-agent --help), and:
 `
 
-// joiner is one call of the subcommand join.
+// joiner holds the flags and settings of one call of the subcommand join
 type joiner struct {
 	service, printUnit, keepToken bool // flags
 
@@ -171,7 +171,8 @@ which belong to that node. For a machine that was cloned, or shall join another 
 run; settings stay. Takes --state-dir and --config as the agent does, and:
 `
 
-// identityReset is one call of the subcommand reset-identity, which deletes the node's key and data from this machine.
+// identityReset holds the flags of one call of the subcommand reset-identity, which deletes the node's key and data
+// from this machine
 type identityReset struct{ yes bool }
 
 // declareFlags declares the flags of reset-identity.

@@ -67,7 +67,7 @@ func (s *systemdService) withConfig(command string) string {
 	return command + " --config " + s.config
 }
 
-// startHint returns the command that a person types to start the agent after join, with or without a unit.
+// startHint returns the command that a person types after join to start the agent, with or without a systemd unit
 func (s *systemdService) startHint() string {
 	if exists(s.unitFile()) && s.config == "" {
 		return "\nStart the service:  " + s.commandForOwner("systemctl start muster-agent", "systemctl --user start muster-agent") + "\n"
@@ -90,8 +90,8 @@ func (s *systemdService) execWords() []string {
 // systemFolders hold programs that everybody may start and only root may change.
 var systemFolders = [...]string{"/usr/", "/bin/", "/sbin/", "/opt/", "/nix/store/"}
 
-// installedPath returns the path of the binary in the unit. A user's binary and a binary in a system folder keep their path;
-// others are copied to /usr/local/bin.
+// installedPath returns the path of the agent's binary that the systemd unit starts. A user's binary and a binary in
+// a system folder keep their path; others are copied to /usr/local/bin.
 func (s *systemdService) installedPath() string {
 	if s.user || slices.ContainsFunc(systemFolders[:], func(f string) bool { return strings.HasPrefix(s.program, f) }) {
 		return s.program

@@ -73,8 +73,8 @@ type Cache struct {
 	changed  chan struct{} // closed and replaced when an entry changes
 }
 
-// cachedArchive is the state of one archive in the cache: needed by a check or not, extracted or not, and the last
-// error.
+// cachedArchive is the state of one archive in the cache: whether a check needs it, whether it is extracted, and its
+// last error
 type cachedArchive struct {
 	wanted          bool // a check needs the archive
 	ready           bool
@@ -380,7 +380,7 @@ func (c *Cache) removeArchive(sum Sum) {
 // archivePath returns the folder path of an extracted archive.
 func (c *Cache) archivePath(sum Sum) string { return filepath.Join(c.cfg.Dir, sum) }
 
-// fetchAndExtract fetches an archive, verifies its sum and extracts the archive into its folder. After a failed
+// fetchAndExtract fetches an archive, verifies its SHA-512 and extracts the archive into its folder. After a failed
 // download the part file stays.
 func (c *Cache) fetchAndExtract(ctx context.Context, sum Sum) (bytes int64, err error) {
 	if err := os.MkdirAll(c.cfg.Dir, 0o755); err != nil {

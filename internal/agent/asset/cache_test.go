@@ -41,7 +41,7 @@ func newAssetServer(t *testing.T) *assetServer {
 	return &assetServer{t: t, dir: filepath.Join(t.TempDir(), "assets"), archives: map[Sum][]byte{}}
 }
 
-// addArchive puts an archive with one file of this text on the server and returns the archive's sum.
+// addArchive puts an archive with one file of this text on the server and returns the archive's SHA-512
 func (d *assetServer) addArchive(name, text string) Sum {
 	return d.storeArchive(makeTar(d.t, false, fileHeader(name, text)))
 }
@@ -130,7 +130,7 @@ func (d *assetServer) waitForError(sum Sum, words string) {
 	}
 }
 
-// expectStoredFiles fails the test unless the cache's folder has exactly these names.
+// expectStoredFiles fails the test unless the cache's folder contains exactly the files with these names
 func (d *assetServer) expectStoredFiles(want ...string) {
 	d.t.Helper()
 	list, err := os.ReadDir(d.dir)
@@ -227,8 +227,8 @@ func TestInterruptedDownloadContinues(t *testing.T) {
 	})
 }
 
-// TestWrongArchiveIsRefused sends a wrong sum, a wrong part and too many bytes: the cache discards the
-// archive and retries later each time.
+// TestWrongArchiveIsRefused sends archives with a wrong SHA-512, a wrong part or too many bytes, and expects the
+// cache to discard each and retry later
 func TestWrongArchiveIsRefused(t *testing.T) {
 	runInBubble(t, func(d *assetServer) {
 		sum := d.addArchive("x", "right")
@@ -329,8 +329,8 @@ func TestManyRunsWaitForOneDownload(t *testing.T) {
 	})
 }
 
-// TestFullDiskIsReportedAndRetried fills the disk at each write, and expects the archive when space is free
-// again.
+// TestFullDiskIsReportedAndRetried fails the download with a full disk and expects the error, then the archive when
+// space is free again
 func TestFullDiskIsReportedAndRetried(t *testing.T) {
 	runInBubble(t, func(d *assetServer) {
 		sum := d.addArchive("x", "text")
@@ -380,7 +380,7 @@ func TestUnusedAssetsAreEvicted(t *testing.T) {
 	}, func(d *assetServer) { d.cacheLimit = 250 })
 }
 
-// sortedSums returns two sums in ascending order.
+// sortedSums returns two SHA-512 sums in ascending order
 func sortedSums(a, b Sum) []string { return []string{min(a, b), max(a, b)} }
 
 // TestDownloadOfUnneededAssetStops removes the check during the download and expects the download to stop and its

@@ -41,10 +41,9 @@ const (
 	maxListBytes = 256 // in the list of a zip file, of each file that there may be
 )
 
-// Extract unpacks an archive (tar, plain or packed by gzip or bzip2, or zip) of size bytes
-// into root, which is empty, and returns the bytes of the files. An invalid archive is refused as a
-// whole, with its fault; the caller then removes the content of root. Files are synced. Of a file's mode
-// only the execute bit counts.
+// Extract unpacks a tar, tar.gz, tar.bz2 or zip archive of `size` bytes into the empty folder root, and returns the
+// total size of the extracted files in bytes. An invalid archive is refused as a whole, with its fault; the caller
+// then removes the content of root. Files are synced. Of a file's mode only the execute bit counts.
 func Extract(root *os.Root, archive io.ReaderAt, size int64, limits Limits) (bytes int64, err error) {
 	x := &extraction{root: root, limits: limits, dirs: map[string]bool{".": true}}
 	x.maxBytes = min(limits.Bytes, max(limits.Free, limits.Ratio*size))
@@ -54,7 +53,7 @@ func Extract(root *os.Root, archive io.ReaderAt, size int64, limits Limits) (byt
 	return x.bytes, x.verifyLinksAndSync()
 }
 
-// extraction is the state of one call of Extract: its limits and the members so far.
+// extraction is the state of one call of Extract: its limits, and the files, folders and links extracted so far
 type extraction struct {
 	root     *os.Root
 	limits   Limits
@@ -91,7 +90,7 @@ func (x *extraction) unpackArchive(archive io.ReaderAt, size int64) error {
 	return x.unpackTar(whole)
 }
 
-// archiveMember is one member of a tar or zip file: name, mode, size and link target.
+// archiveMember is one file, folder or link in a tar or zip file: name, mode, size and link target
 type archiveMember struct {
 	name string
 	mode fs.FileMode // of an ordinary file, folder or symbolic link; any other is refused
@@ -171,7 +170,7 @@ func (b *boundedReaderAt) ReadAt(p []byte, at int64) (int, error) {
 	return b.ReaderAt.ReadAt(p, at)
 }
 
-// unpackZipFile unpacks one member of a zip file.
+// unpackZipFile unpacks one file, folder or link of a zip file
 func (x *extraction) unpackZipFile(f *zip.File) error {
 	m := archiveMember{name: f.Name, mode: f.Mode()}
 	if strings.HasSuffix(f.Name, "/") {
@@ -327,7 +326,7 @@ func (x *extraction) verifyLinksAndSync() error {
 	return nil
 }
 
-// memberError adds the name of an archive member to an error.
+// memberError adds the name of the archived file to an error
 func memberError(at string, err error) error {
 	switch {
 	case err == nil:

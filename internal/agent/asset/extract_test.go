@@ -108,7 +108,7 @@ func TestExtractWritesFilesWithSafeModes(t *testing.T) {
 	}
 }
 
-// makeZip returns a zip file with one member.
+// makeZip returns a zip file that contains one file
 func makeZip(t testing.TB, mode fs.FileMode, name, text string) []byte {
 	t.Helper()
 	var b bytes.Buffer

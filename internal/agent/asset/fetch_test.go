@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestDamagedAssetIsExtractedAgain changes extracted files and expects a new extraction; files that a program added
-// cause none.
+// TestDamagedAssetIsExtractedAgain changes extracted files and expects a new extraction, but none for files that a
+// program has added
 func TestDamagedAssetIsExtractedAgain(t *testing.T) {
 	runInBubble(t, func(d *assetServer) {
 		sum := d.storeArchive(makeTar(t, true, fileHeader("bin/x y", "text"), fileHeader("lib/z", "more")))

@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestParseKey checks keys with parameters as Zabbix writes them.
+// TestParseKey parses Zabbix item keys with parameters, and expects errors for invalid keys
 func TestParseKey(t *testing.T) {
 	for text, want := range map[string][]string{
 		"agent.ping": nil, "system.cpu.load[]": {""}, "system.cpu.load[all,avg1]": {"all", "avg1"},
@@ -34,7 +34,7 @@ func TestParseKey(t *testing.T) {
 	}
 }
 
-// FuzzParseKey parses arbitrary texts.
+// FuzzParseKey parses random texts as item keys and expects a key or an error, never a panic
 func FuzzParseKey(f *testing.F) {
 	f.Add(`proc.num["a, \"b\"",,[all]]`)
 	f.Fuzz(func(t *testing.T, text string) {
@@ -44,7 +44,7 @@ func FuzzParseKey(f *testing.F) {
 	})
 }
 
-// testMachine writes files of /proc and returns their folder.
+// testMachine writes simulated /proc files into a temporary folder and returns the folder
 func testMachine(t *testing.T) string {
 	root := t.TempDir()
 	for name, text := range map[string]string{
@@ -61,7 +61,8 @@ func testMachine(t *testing.T) string {
 	return root
 }
 
-// TestWheelCollectsItemsOfOneTimeTogether checks the values of a block, the period, and the reasons of unsupported items.
+// TestWheelCollectsItemsOfOneTimeTogether expects items with the same due time in one block of values, repeated each
+// interval, with a reason for each unsupported item
 func TestWheelCollectsItemsOfOneTimeTogether(t *testing.T) {
 	root := testMachine(t)
 	keys := map[string]item.Value{
@@ -116,8 +117,8 @@ func TestReferencePageIsUpToDate(t *testing.T) {
 	testenv.Golden(t, "../../../docs/reference/keys.md", Reference())
 }
 
-// TestSilentItemDelaysNoOther checks that a collector that never answers has a reason in place of its value, that the other
-// items of its time keep theirs, and that it is not begun again while it is pending.
+// TestSilentItemDelaysNoOther starts a collector that never answers and expects a reason in place of its value, and
+// the values of all other items on time
 func TestSilentItemDelaysNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, runs, release := time.Now(), 0, make(chan struct{})
@@ -154,7 +155,7 @@ func TestSilentItemDelaysNoOther(t *testing.T) {
 	})
 }
 
-// FuzzCountLogins counts the logins of arbitrary utmp files.
+// FuzzCountLogins counts the logins in random bytes as a utmp file and expects no panic
 func FuzzCountLogins(f *testing.F) {
 	one := make([]byte, 384)
 	one[0], one[44] = 7, 'x'

@@ -11,7 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// diskCounters returns the counters of a block device in /proc/diskstats, from completed reads on; no name: their sums.
+// diskCounters returns the I/O counters of a block device from /proc/diskstats, or their sums over all devices if the
+// name is empty
 func (m *machine) diskCounters(name string) (sums [11]uint64, err error) {
 	text, err := m.read("/proc/diskstats")
 	if err != nil {
@@ -38,8 +39,8 @@ func (m *machine) diskCounters(name string) (sums [11]uint64, err error) {
 	return sums, nil
 }
 
-// deviceTraffic returns the collector of vfs.dev.read or vfs.dev.write[DEVICE,ops|sps|operations|sectors]. column is the
-// place of the operations among the counters.
+// deviceTraffic returns the function that collects vfs.dev.read or vfs.dev.write[DEVICE,ops|sps|operations|sectors].
+// column is the place of the operations among the counters.
 func deviceTraffic(column int) measure {
 	return func(_ context.Context, m *machine, k *Key) (item.Value, error) {
 		name := k.Parameter(0, "all")
@@ -73,7 +74,7 @@ func deviceTraffic(column int) measure {
 	}
 }
 
-// discoverDevices collects vfs.dev.discovery.
+// discoverDevices collects vfs.dev.discovery: the block devices in Zabbix's JSON format for low-level discovery
 func discoverDevices(_ context.Context, m *machine, _ *Key) (item.Value, error) {
 	names, err := m.readNames("/sys/class/block")
 	if err != nil {
@@ -97,7 +98,7 @@ func discoverDevices(_ context.Context, m *machine, _ *Key) (item.Value, error) 
 	return jsonValue(rows)
 }
 
-// jsonValue returns a value of JSON text.
+// jsonValue encodes v as JSON and returns it as an item value
 func jsonValue(v any) (item.Value, error) {
 	text, err := json.Marshal(v)
 	return item.FromText(string(text)), err

@@ -8,10 +8,10 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// diskUsage is the space of a file system in bytes, and its inodes.
+// diskUsage holds the size, free space and inodes of a file system, sizes in bytes
 type diskUsage struct{ total, free, used, inodes, inodesFree float64 }
 
-// fileSystemSize collects vfs.fs.size[PATH,MODE].
+// fileSystemSize collects the item vfs.fs.size[PATH,MODE]: a file system's total, free or used bytes, or a percentage
 func fileSystemSize(_ context.Context, _ *machine, k *Key) (item.Value, error) {
 	path := k.Parameter(0, "")
 	if path == "" {
@@ -24,7 +24,8 @@ func fileSystemSize(_ context.Context, _ *machine, k *Key) (item.Value, error) {
 	return sizeOf(k, u.total, u.free, u.used)
 }
 
-// fileSystemInodes collects vfs.fs.inode[PATH,MODE].
+// fileSystemInodes collects the item vfs.fs.inode[PATH,MODE]: a file system's total, free or used inodes, or a
+// percentage
 func fileSystemInodes(_ context.Context, _ *machine, k *Key) (item.Value, error) {
 	path := k.Parameter(0, "")
 	if path == "" {
@@ -37,10 +38,11 @@ func fileSystemInodes(_ context.Context, _ *machine, k *Key) (item.Value, error)
 	return sizeOf(k, u.inodes, u.inodesFree, u.inodes-u.inodesFree)
 }
 
-// noPath is the error about a key without its first parameter.
+// noPath returns the error for an item key without a path as its first parameter
 func noPath(k *Key) error { return fmt.Errorf("%s: write a path: %s[/]", k.Name, k.Name) }
 
-// sizeOf returns the amount that the second parameter of a key names.
+// sizeOf returns the amount that the second parameter of an item key selects: total, free, used, or a percentage of
+// free or used
 func sizeOf(k *Key, total, free, used float64) (item.Value, error) {
 	share := func(part float64) (item.Value, error) {
 		if used+free == 0 {

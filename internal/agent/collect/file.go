@@ -24,7 +24,7 @@ import (
 // fileTypes are the types of files that keys name.
 var fileTypes = []string{"file", "dir", "sym", "sock", "bdev", "cdev", "fifo"}
 
-// fileType returns the type of a file.
+// fileType returns Zabbix's name for the type of a file, such as "file", "dir" or "sym"
 func fileType(mode fs.FileMode) string {
 	switch {
 	case mode.IsRegular():
@@ -45,7 +45,7 @@ func fileType(mode fs.FileMode) string {
 	return "other"
 }
 
-// typeSet returns the types of files that a parameter names; empty: none.
+// typeSet parses a list of file types in parameter i of an item key, such as "file,dir"; an empty set means none
 func typeSet(k *Key, i int) (map[string]bool, error) {
 	set := map[string]bool{}
 	text := k.Parameter(i, "")
@@ -70,7 +70,7 @@ func typeSet(k *Key, i int) (map[string]bool, error) {
 	return set, nil
 }
 
-// path returns the path that the first parameter of a key names.
+// path returns the file path in the first parameter of an item key
 func (m *machine) path(k *Key) (string, error) {
 	if path := k.Parameter(0, ""); path != "" {
 		return filepath.Join("/", m.root, path), nil
@@ -78,7 +78,7 @@ func (m *machine) path(k *Key) (string, error) {
 	return "", noPath(k)
 }
 
-// openFile opens the regular file that the first parameter of a key names. Another kind of file could block.
+// openFile opens the regular file whose path is the first parameter of an item key. Another kind of file could block.
 func (m *machine) openFile(k *Key) (*os.File, error) {
 	path, err := m.path(k)
 	if err != nil {
@@ -94,13 +94,13 @@ func (m *machine) openFile(k *Key) (*os.File, error) {
 	return os.Open(path)
 }
 
-// contextReader reads until its context ends.
+// contextReader is an io.Reader that fails when its context ends
 type contextReader struct {
 	ctx  context.Context
 	from io.Reader
 }
 
-// Read implements io.Reader.
+// Read reads from the file, or returns the context's error after its end
 func (r contextReader) Read(p []byte) (int, error) {
 	if err := r.ctx.Err(); err != nil {
 		return 0, err
@@ -108,7 +108,7 @@ func (r contextReader) Read(p []byte) (int, error) {
 	return r.from.Read(p)
 }
 
-// fileExists collects vfs.file.exists[PATH,TYPES,EXCEPT].
+// fileExists collects the item vfs.file.exists[PATH,TYPES,EXCEPT]: 1 if a file of such a type exists, else 0
 func fileExists(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	path, err := m.path(k)
 	if err != nil {
@@ -143,7 +143,7 @@ func fileExists(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	return item.FromUnsigned(0), nil
 }
 
-// fileSize collects vfs.file.size[PATH,bytes|lines].
+// fileSize collects the item vfs.file.size[PATH,bytes|lines]
 func fileSize(ctx context.Context, m *machine, k *Key) (item.Value, error) {
 	switch k.Parameter(1, "bytes") {
 	case "bytes":
@@ -175,7 +175,7 @@ func fileSize(ctx context.Context, m *machine, k *Key) (item.Value, error) {
 	return item.Value{}, unknownMode(k, 1, "bytes", "lines")
 }
 
-// fileTime collects vfs.file.time[PATH,modify|access|change].
+// fileTime collects the item vfs.file.time[PATH,modify|access|change], in seconds since 1970
 func fileTime(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	path, err := m.path(k)
 	if err != nil {
@@ -194,7 +194,7 @@ func fileTime(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	return item.FromUnsigned(uint64(at)), nil
 }
 
-// fileContents collects vfs.file.contents[PATH].
+// fileContents collects the item vfs.file.contents[PATH]: the text of a file
 func fileContents(ctx context.Context, m *machine, k *Key) (item.Value, error) {
 	f, err := m.openFile(k)
 	if err != nil {
@@ -211,7 +211,8 @@ func fileContents(ctx context.Context, m *machine, k *Key) (item.Value, error) {
 	return item.FromText(strings.TrimRight(strings.ToValidUTF8(string(data), ""), "\r\n")), nil
 }
 
-// fileChecksum collects vfs.file.md5sum[PATH] and vfs.file.cksum[PATH,crc32|md5|sha256].
+// fileChecksum collects the items vfs.file.md5sum[PATH] and vfs.file.cksum[PATH,crc32|md5|sha256]: checksums of a
+// file
 func fileChecksum(ctx context.Context, m *machine, k *Key) (item.Value, error) {
 	mode := k.Parameter(1, "crc32")
 	if k.Name == "vfs.file.md5sum" {
@@ -250,7 +251,7 @@ type posixChecksum struct {
 	length uint64
 }
 
-// Write implements io.Writer.
+// Write adds bytes to the checksum
 func (c *posixChecksum) Write(p []byte) (int, error) {
 	for _, b := range p {
 		c.add(b)
@@ -262,7 +263,7 @@ func (c *posixChecksum) Write(p []byte) (int, error) {
 // add adds one byte to the CRC.
 func (c *posixChecksum) add(b byte) { c.crc = c.crc<<8 ^ posixTable[byte(c.crc>>24)^b] }
 
-// sum returns the checksum.
+// sum returns the checksum of all bytes written so far
 func (c posixChecksum) sum() uint32 {
 	for n := c.length; n > 0; n >>= 8 {
 		c.add(byte(n))
@@ -329,7 +330,8 @@ func fileMatch(ctx context.Context, m *machine, k *Key) (item.Value, error) {
 	return item.FromUnsigned(0), nil
 }
 
-// matchOutput returns a template with \0, the match, and \1 to \9, its groups, replaced. An empty template is the line.
+// matchOutput replaces \0 in a template by the match of a regular expression, and \1 to \9 by its capture groups. An
+// empty template is the line.
 func matchOutput(template, line string, at []int) string {
 	if template == "" {
 		return line

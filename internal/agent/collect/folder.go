@@ -16,14 +16,13 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// folderWalk selects the files below a folder.
+// folderWalk selects the files below a folder by name patterns, depth and excluded folders
 type folderWalk struct {
 	include, exclude, excludeFolder *regexp.Regexp
 	depth                           int // of folders below the first one; -1: all
 }
 
-// newFolderWalk returns the walk of a key: include and exclude are its second and third parameter, depth and the
-// excluded folders have the given places.
+// newFolderWalk parses the patterns, the depth and the excluded folders of a walk from the parameters of an item key
 func newFolderWalk(k *Key, depth, excludeFolder int) (w folderWalk, err error) {
 	for i, to := range map[int]**regexp.Regexp{1: &w.include, 2: &w.exclude, excludeFolder: &w.excludeFolder} {
 		if pattern := k.Parameter(i, ""); pattern != "" {
@@ -38,12 +37,12 @@ func newFolderWalk(k *Key, depth, excludeFolder int) (w folderWalk, err error) {
 	return w, nil
 }
 
-// selects reports whether the name of a file is included and not excluded.
+// selects reports whether a file name matches the include pattern and not the exclude pattern
 func (w *folderWalk) selects(name string) bool {
 	return (w.include == nil || w.include.MatchString(name)) && (w.exclude == nil || !w.exclude.MatchString(name))
 }
 
-// files calls each for the files below a folder that are selected.
+// files calls the function `each` for every selected file below a folder
 func (w *folderWalk) files(ctx context.Context, root string, each func(info fs.FileInfo)) error {
 	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if ctx.Err() != nil {
@@ -70,7 +69,7 @@ func (w *folderWalk) files(ctx context.Context, root string, each func(info fs.F
 	})
 }
 
-// folder returns the path of the folder that the first parameter of a key names, and its properties.
+// folder returns path and file information of the folder in the first parameter of an item key
 func (m *machine) folder(k *Key) (string, fs.FileInfo, error) {
 	path, err := m.path(k)
 	if err != nil {
@@ -83,8 +82,8 @@ func (m *machine) folder(k *Key) (string, fs.FileInfo, error) {
 	return path, info, err
 }
 
-// folderSize collects vfs.dir.size[PATH,INCLUDE,EXCLUDE,apparent|disk,DEPTH,EXCLUDED FOLDERS]: the sizes of regular files,
-// links and folders. A file with several names counts once.
+// folderSize collects the item vfs.dir.size[PATH,INCLUDE,EXCLUDE,apparent|disk,DEPTH,EXCLUDED FOLDERS]: the total
+// size of files, links and folders. A file with several names counts once.
 func folderSize(ctx context.Context, m *machine, k *Key) (item.Value, error) {
 	path, root, err := m.folder(k)
 	if err != nil {
@@ -161,7 +160,7 @@ func folderCount(ctx context.Context, m *machine, k *Key) (item.Value, error) {
 	return item.FromUnsigned(count), err
 }
 
-// scaled returns a number with one of the units, each with its factor: KMGT or smhdw.
+// scaled parses a number with a unit suffix, such as 10K (bytes) or 5m (seconds); `units` lists the allowed suffixes
 func scaled(text, units string) (int64, error) {
 	factors := map[byte]int64{'K': 1 << 10, 'M': 1 << 20, 'G': 1 << 30, 'T': 1 << 40, 's': 1, 'm': 60, 'h': 3600, 'd': 86400, 'w': 604800}
 	number, factor := text, int64(1)

@@ -13,15 +13,15 @@ import (
 	"github.com/muster-fleet/muster/internal/version"
 )
 
-// agentPing collects agent.ping.
+// agentPing collects the item agent.ping, which is always 1
 func agentPing(context.Context, *machine, *Key) (item.Value, error) { return item.FromUnsigned(1), nil }
 
-// agentVersion collects agent.version.
+// agentVersion collects the item agent.version
 func agentVersion(context.Context, *machine, *Key) (item.Value, error) {
 	return item.FromText(version.Get().Version), nil
 }
 
-// hostname collects agent.hostname and system.hostname[host|shorthost,none|lower].
+// hostname collects the items agent.hostname and system.hostname[host|shorthost,none|lower]
 func hostname(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	name := m.host
 	switch k.Parameter(0, "host") {
@@ -41,7 +41,7 @@ func hostname(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	return item.FromText(name), nil
 }
 
-// kernelNumber returns the collector of the first number in a file of the kernel.
+// kernelNumber returns a function that collects the first number in a kernel file such as /proc/sys/fs/file-max
 func kernelNumber(path string) measure {
 	return func(_ context.Context, m *machine, _ *Key) (item.Value, error) {
 		text, err := m.read(path)
@@ -52,7 +52,7 @@ func kernelNumber(path string) measure {
 	}
 }
 
-// unsignedField returns a field of a line of a kernel's file as an unsigned value.
+// unsignedField parses field i of a line from a /proc file as an unsigned item value
 func unsignedField(path string, fields []string, i int) (item.Value, error) {
 	if i >= len(fields) {
 		return item.Value{}, fmt.Errorf("%s has %d fields, expected more than %d", path, len(fields), i)
@@ -64,7 +64,7 @@ func unsignedField(path string, fields []string, i int) (item.Value, error) {
 	return item.FromUnsigned(n), nil
 }
 
-// kernelStat returns the collector of a counter in /proc/stat.
+// kernelStat returns a function that collects one counter of /proc/stat, such as "ctxt"
 func kernelStat(name string) measure {
 	return func(_ context.Context, m *machine, _ *Key) (item.Value, error) {
 		fields, err := m.fields("/proc/stat", name)
@@ -75,7 +75,7 @@ func kernelStat(name string) measure {
 	}
 }
 
-// fields returns the fields of the line of a file that begins with a word.
+// fields returns the fields of the first line in a file whose first field is this word
 func (m *machine) fields(path, word string) ([]string, error) {
 	text, err := m.read(path)
 	if err != nil {
@@ -89,7 +89,7 @@ func (m *machine) fields(path, word string) ([]string, error) {
 	return nil, fmt.Errorf("%s has no %s", path, word)
 }
 
-// localTime collects system.localtime[utc|local].
+// localTime collects the item system.localtime[utc|local]
 func localTime(_ context.Context, _ *machine, k *Key) (item.Value, error) {
 	now := time.Now()
 	switch k.Parameter(0, "utc") {
@@ -101,7 +101,7 @@ func localTime(_ context.Context, _ *machine, k *Key) (item.Value, error) {
 	return item.Value{}, unknownMode(k, 0, "utc", "local")
 }
 
-// uname collects system.uname.
+// uname collects the item system.uname
 func uname(_ context.Context, m *machine, _ *Key) (item.Value, error) {
 	var parts []string
 	for _, name := range []string{"ostype", "hostname", "osrelease", "version"} {
@@ -115,13 +115,13 @@ func uname(_ context.Context, m *machine, _ *Key) (item.Value, error) {
 	return item.FromText(strings.Join(append(parts, arch), " ")), err
 }
 
-// architecture collects system.sw.arch.
+// architecture collects the item system.sw.arch
 func architecture(context.Context, *machine, *Key) (item.Value, error) {
 	arch, err := machineName()
 	return item.FromText(arch), err
 }
 
-// operatingSystem collects system.sw.os[full|short|name].
+// operatingSystem collects the item system.sw.os[full|short|name]
 func operatingSystem(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	path := ""
 	switch k.Parameter(0, "full") {
@@ -147,8 +147,8 @@ func operatingSystem(_ context.Context, m *machine, k *Key) (item.Value, error) 
 	return item.FromText(strings.TrimSpace(text)), err
 }
 
-// swapTraffic returns the collector of system.swap.in or system.swap.out[all|DEVICE,pages|count|sectors]. pages is the
-// counter of the kernel, column the place of the operations in /proc/diskstats.
+// swapTraffic returns the function that collects system.swap.in or system.swap.out[all|DEVICE,pages|count|sectors].
+// pages is the counter of the kernel, column the place of the operations in /proc/diskstats.
 func swapTraffic(pages string, column int) measure {
 	return func(_ context.Context, m *machine, k *Key) (item.Value, error) {
 		device, column := k.Parameter(0, "all"), column
@@ -192,7 +192,7 @@ func swapTraffic(pages string, column int) measure {
 	}
 }
 
-// usersNumber collects system.users.num: records of logins in /run/utmp, else sessions of systemd.
+// usersNumber collects the item system.users.num: the logged-in users in /run/utmp, or else the sessions of systemd
 func usersNumber(_ context.Context, m *machine, _ *Key) (item.Value, error) {
 	if text, err := m.read("/run/utmp"); err == nil {
 		return item.FromUnsigned(countLogins([]byte(text), m.isRunning)), nil
@@ -210,7 +210,7 @@ func usersNumber(_ context.Context, m *machine, _ *Key) (item.Value, error) {
 	return item.FromUnsigned(count), nil
 }
 
-// countLogins counts the records of users in a utmp file (utmp(5)) whose process runs.
+// countLogins counts the logins in a utmp file (utmp(5)) whose process still runs
 func countLogins(data []byte, running func(pid uint32) bool) (count uint64) {
 	const size, userProcess, user = 384, 7, 44 // bytes of a record, the type of a login, the place of the name
 	for ; len(data) >= size; data = data[size:] {
@@ -221,7 +221,7 @@ func countLogins(data []byte, running func(pid uint32) bool) (count uint64) {
 	return count
 }
 
-// isRunning reports whether a process exists.
+// isRunning reports whether a process with this id exists
 func (m *machine) isRunning(pid uint32) bool {
 	_, err := m.read(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// Key is a parsed key of an item: a name and its parameters.
+// Key is a parsed Zabbix item key, such as vfs.fs.size[/,free]: a name and its parameters
 type Key struct {
 	Name       string
 	Parameters []string
 }
 
-// Parameter returns a parameter by its index; a missing or empty one has the default.
+// Parameter returns a parameter of the item key by index, or the default if it is missing or empty
 func (k *Key) Parameter(i int, otherwise string) string {
 	if i >= len(k.Parameters) || k.Parameters[i] == "" {
 		return otherwise
@@ -19,7 +19,7 @@ func (k *Key) Parameter(i int, otherwise string) string {
 	return k.Parameters[i]
 }
 
-// ParseKey parses a key as Zabbix writes it: name, or name[a,"b, c",[d,e]].
+// ParseKey parses an item key in Zabbix's syntax: name, or name[a,"b, c",[d,e]]
 func ParseKey(text string) (k Key, err error) {
 	open := strings.IndexByte(text, '[')
 	if open < 0 {
@@ -60,7 +60,7 @@ func checkKeyName(name string) error {
 	return nil
 }
 
-// cutParameter returns the first parameter of a list and the text behind it.
+// cutParameter splits the parameters of an item key into the first one, unquoted, and the text behind it
 func cutParameter(text string) (one, rest string, err error) {
 	text = strings.TrimLeft(text, " ")
 	switch {

@@ -9,7 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// mount is a mounted file system.
+// mount is a mounted file system: one line of /proc/mounts
 type mount struct{ path, kind, options string }
 
 // unescapeMount returns the path of a mount without the escapes of /proc/mounts.
@@ -29,7 +29,8 @@ func (m *machine) mounts() (list []mount, err error) {
 	return list, nil
 }
 
-// discoverFileSystems collects vfs.fs.discovery.
+// discoverFileSystems collects the item vfs.fs.discovery: the mounted file systems in Zabbix's JSON format for
+// low-level discovery
 func discoverFileSystems(_ context.Context, m *machine, _ *Key) (item.Value, error) {
 	list, err := m.mounts()
 	if err != nil {
@@ -42,7 +43,7 @@ func discoverFileSystems(_ context.Context, m *machine, _ *Key) (item.Value, err
 	return jsonValue(rows)
 }
 
-// amounts are the sizes of a file system in the JSON text of vfs.fs.get.
+// amounts holds the size of a file system, or its inodes, as JSON fields of the item vfs.fs.get
 type amounts struct {
 	Total uint64  `json:"total"`
 	Free  uint64  `json:"free"`
@@ -51,13 +52,14 @@ type amounts struct {
 	PUsed percent `json:"pused"`
 }
 
-// percent is a share that JSON has with six digits, as in Zabbix.
+// percent is a percentage that JSON shows with six decimals, as Zabbix does
 type percent float64
 
-// MarshalJSON implements json.Marshaler.
+// MarshalJSON formats the percentage with six decimals
 func (p percent) MarshalJSON() ([]byte, error) { return fmt.Appendf(nil, "%.6f", float64(p)), nil }
 
-// newAmounts returns the sizes with their shares. none is the free share of a file system without a size.
+// newAmounts returns total, free and used amounts with the percentages of free and used. none is the free share of a
+// file system without a size.
 func newAmounts(total, free, used, none float64) amounts {
 	a := amounts{uint64(total), uint64(free), uint64(used), percent(none), 0}
 	if free+used > 0 {
@@ -66,7 +68,8 @@ func newAmounts(total, free, used, none float64) amounts {
 	return a
 }
 
-// fileSystems collects vfs.fs.get. It asks each file system in turn: one that does not answer makes the item unsupported.
+// fileSystems collects the item vfs.fs.get: all mounted file systems with sizes and inodes, as JSON. It asks each
+// file system in turn: one that does not answer makes the item unsupported.
 func fileSystems(ctx context.Context, m *machine, _ *Key) (item.Value, error) {
 	list, err := m.mounts()
 	if err != nil {

@@ -11,13 +11,13 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// networkLine is a line of /proc/net/dev.
+// networkLine is one line of /proc/net/dev: an interface with its counters
 type networkLine struct {
 	name     string
 	counters []string // eight of receiving, eight of sending
 }
 
-// networkLines returns the lines of /proc/net/dev.
+// networkLines returns the parsed lines of /proc/net/dev, one for each network interface
 func (m *machine) networkLines() (lines []networkLine, err error) {
 	text, err := m.read("/proc/net/dev")
 	if err != nil {
@@ -31,7 +31,7 @@ func (m *machine) networkLines() (lines []networkLine, err error) {
 	return lines, nil
 }
 
-// networkLine returns the line of the interface that the first parameter of a key names.
+// networkLine returns the line of /proc/net/dev for the interface in the first parameter of an item key
 func (m *machine) networkLine(k *Key) ([]string, error) {
 	name := k.Parameter(0, "")
 	if name == "" {
@@ -49,7 +49,7 @@ func (m *machine) networkLine(k *Key) ([]string, error) {
 	return nil, err
 }
 
-// networkTraffic returns the collector of net.if.in, net.if.out or net.if.total[INTERFACE,MODE].
+// networkTraffic returns the function that collects net.if.in, net.if.out or net.if.total[INTERFACE,MODE]
 func networkTraffic(in, out bool) measure {
 	columns := map[string][]int{}
 	for i, name := range []string{"bytes", "packets", "errors", "dropped", "overruns", "frame", "compressed", "multicast"} {
@@ -86,7 +86,7 @@ func networkTraffic(in, out bool) measure {
 	}
 }
 
-// networkCollisions collects net.if.collisions[INTERFACE].
+// networkCollisions collects the item net.if.collisions[INTERFACE]
 func networkCollisions(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	counters, err := m.networkLine(k)
 	if err != nil {
@@ -95,7 +95,8 @@ func networkCollisions(_ context.Context, m *machine, k *Key) (item.Value, error
 	return unsignedField("/proc/net/dev", counters, 13)
 }
 
-// discoverInterfaces collects net.if.discovery.
+// discoverInterfaces collects the item net.if.discovery: the network interfaces in Zabbix's JSON format for low-level
+// discovery
 func discoverInterfaces(_ context.Context, m *machine, _ *Key) (item.Value, error) {
 	lines, err := m.networkLines()
 	rows := []map[string]string{}

@@ -13,14 +13,14 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// processFilter selects processes; an empty field selects all.
+// processFilter selects processes by name, user, state and command line; an empty field selects all
 type processFilter struct {
 	name, uid, states string
 	commandLine       *regexp.Regexp
 }
 
-// newProcessFilter returns the filter of a key's name, user and command line. known is false if this machine has no such
-// user: no process matches.
+// newProcessFilter returns the processFilter for the name, user and command line in the parameters of an item key.
+// known is false if this machine has no such user: no process matches.
 func newProcessFilter(k *Key) (f processFilter, known bool, err error) {
 	f.name = k.Parameter(0, "")
 	if pattern := k.Parameter(3, ""); pattern != "" {
@@ -38,7 +38,7 @@ func newProcessFilter(k *Key) (f processFilter, known bool, err error) {
 	return f, true, nil
 }
 
-// processes calls each with the fields of /proc/PID/status of the processes that match.
+// processes calls the function `each` with the fields of /proc/PID/status, for every process that matches the filter
 func (m *machine) processes(f processFilter, each func(status map[string]string)) error {
 	names, err := m.readNames("/proc")
 	if err != nil {
@@ -66,8 +66,8 @@ func (m *machine) processes(f processFilter, each func(status map[string]string)
 	return nil
 }
 
-// isNamed reports whether the name of a process, and its command line, match. The kernel keeps 15 bytes of a name, so that
-// the program of the command line counts as well.
+// isNamed reports whether a process matches the name and the command line of the filter. The kernel keeps 15 bytes of
+// a name, so that the program of the command line counts as well.
 func (m *machine) isNamed(pid, name string, f *processFilter) bool {
 	if (f.name == "" || f.name == name) && f.commandLine == nil {
 		return true
@@ -81,7 +81,7 @@ func (m *machine) isNamed(pid, name string, f *processFilter) bool {
 	return (f.name == "" || f.name == name || f.name == filepath.Base(program)) && (f.commandLine == nil || f.commandLine.MatchString(line))
 }
 
-// processNumber collects proc.num[NAME,USER,STATE,COMMAND LINE].
+// processNumber collects the item proc.num[NAME,USER,STATE,COMMAND LINE]: the number of matching processes
 func processNumber(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	states, ok := map[string]string{"all": "", "run": "R", "sleep": "S", "zomb": "Z", "disk": "D", "trace": "T"}[k.Parameter(2, "all")]
 	if !ok {
@@ -104,7 +104,8 @@ var processMemoryFields = map[string][]string{
 	"lck": {"VmLck"}, "lib": {"VmLib"}, "peak": {"VmPeak"}, "pin": {"VmPin"}, "pte": {"VmPTE"}, "stk": {"VmStk"}, "swap": {"VmSwap"},
 }
 
-// processMemory collects proc.mem[NAME,USER,MODE,COMMAND LINE,TYPE]. Threads of the kernel have no memory of their own.
+// processMemory collects the item proc.mem[NAME,USER,MODE,COMMAND LINE,TYPE]: the memory of matching processes.
+// Threads of the kernel have no memory of their own.
 func processMemory(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	kind := k.Parameter(4, "vsize")
 	fields, ok := processMemoryFields[kind]

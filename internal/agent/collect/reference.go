@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Reference returns the reference page of all keys, docs/reference/keys.md.
+// Reference returns the reference page of all supported item keys, docs/reference/keys.md
 func Reference() []byte {
 	var b bytes.Buffer
 	b.WriteString(`# Keys of items

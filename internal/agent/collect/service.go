@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// portParameter returns the port that a parameter of a key names.
+// portParameter returns the port number in a parameter of an item key
 func portParameter(k *Key, i int, otherwise string) (string, error) {
 	port := k.Parameter(i, otherwise)
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
@@ -22,7 +22,7 @@ func portParameter(k *Key, i int, otherwise string) (string, error) {
 	return port, nil
 }
 
-// truth returns the value of a condition: 1 or 0.
+// truth converts a Go bool to the item value 1 or 0
 func truth(ok bool) item.Value {
 	if ok {
 		return item.FromUnsigned(1)
@@ -30,7 +30,7 @@ func truth(ok bool) item.Value {
 	return item.FromUnsigned(0)
 }
 
-// tcpPort collects net.tcp.port[ADDRESS,PORT].
+// tcpPort collects the item net.tcp.port[ADDRESS,PORT]: 1 if the port accepts connections, else 0
 func tcpPort(ctx context.Context, _ *machine, k *Key) (item.Value, error) {
 	port, err := portParameter(k, 1, "")
 	if err != nil {
@@ -39,7 +39,7 @@ func tcpPort(ctx context.Context, _ *machine, k *Key) (item.Value, error) {
 	return truth(askService(ctx, net.JoinHostPort(k.Parameter(0, "127.0.0.1"), port), greeting{}) == nil), nil
 }
 
-// greeting describes the answer of a service to a new connection.
+// greeting describes the first line that a service such as SMTP sends on a new connection
 type greeting struct {
 	port   string
 	starts []string // of its first line, any of them; nil: it does not speak first
@@ -53,7 +53,7 @@ var greetings = map[string]greeting{
 	"ssh": {"22", []string{"SSH-"}, false}, "tcp": {},
 }
 
-// askService connects to a service and reads its greeting; nil: it answers as it should.
+// askService connects to a service and checks its greeting; nil: the service answers as expected
 func askService(ctx context.Context, address string, g greeting) error {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 	if err != nil {
@@ -80,8 +80,8 @@ func askService(ctx context.Context, address string, g greeting) error {
 	return fmt.Errorf("%s greets with %q, expected %s", address, line, strings.Join(g.starts, " or "))
 }
 
-// tcpService collects net.tcp.service[SERVICE,ADDRESS,PORT] and net.tcp.service.perf, the response time in seconds (0: no
-// answer).
+// tcpService collects the items net.tcp.service[SERVICE,ADDRESS,PORT] and net.tcp.service.perf, the response time in
+// seconds (0: no answer)
 func tcpService(ctx context.Context, _ *machine, k *Key) (item.Value, error) {
 	g, ok := greetings[k.Parameter(0, "")]
 	if !ok {
@@ -102,7 +102,8 @@ func tcpService(ctx context.Context, _ *machine, k *Key) (item.Value, error) {
 	return item.FromFloat(time.Since(began).Seconds()), nil
 }
 
-// socketListens returns the collector of net.tcp.listen or net.udp.listen[PORT]. state is the socket's state in /proc/net.
+// socketListens returns the function that collects net.tcp.listen or net.udp.listen[PORT]. state is the socket's
+// state in /proc/net.
 func socketListens(protocol, state string) measure {
 	return func(_ context.Context, m *machine, k *Key) (item.Value, error) {
 		port, err := portParameter(k, 0, "")

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// machine is the computer that collectors measure.
+// machine is the computer whose items are measured, with the counters of earlier collections
 type machine struct {
 	root string // of /proc; empty: /
 	host string
@@ -24,7 +24,7 @@ type machine struct {
 	memory map[string][]float64 // counters of the last collection, by key, for collectors that compare two
 }
 
-// exchange keeps the counters of a key and returns the counters of the last collection; nil: none.
+// exchange stores the current counters of an item key and returns those of its previous collection; nil: none
 func (m *machine) exchange(k *Key, now []float64) (before []float64) {
 	id := k.Name + " " + strings.Join(k.Parameters, ",")
 	m.mu.Lock()
@@ -33,7 +33,7 @@ func (m *machine) exchange(k *Key, now []float64) (before []float64) {
 	return before
 }
 
-// readNames returns the names in a folder of the kernel, sorted.
+// readNames returns the sorted names of the files in a folder of /proc or /sys
 func (m *machine) readNames(path string) (names []string, err error) {
 	list, err := os.ReadDir(filepath.Join("/", m.root, path))
 	if err != nil {
@@ -45,7 +45,7 @@ func (m *machine) readNames(path string) (names []string, err error) {
 	return names, nil
 }
 
-// read returns the content of a file of the kernel.
+// read returns the content of a kernel file such as /proc/stat
 func (m *machine) read(path string) (string, error) {
 	data, err := os.ReadFile(filepath.Join("/", m.root, path))
 	if errors.Is(err, os.ErrNotExist) {
@@ -54,12 +54,12 @@ func (m *machine) read(path string) (string, error) {
 	return string(data), err
 }
 
-// unknownMode is the error about a parameter that a collector does not know.
+// unknownMode returns the error for an item-key parameter that its collector does not know
 func unknownMode(k *Key, i int, allowed ...string) error {
 	return fmt.Errorf("%s: unknown parameter %q; write one of %s", k.Name, k.Parameter(i, ""), strings.Join(allowed, ", "))
 }
 
-// uptime collects system.uptime, in seconds.
+// uptime collects the item system.uptime, in seconds
 func uptime(_ context.Context, m *machine, _ *Key) (item.Value, error) {
 	text, err := m.read("/proc/uptime")
 	if err != nil {
@@ -72,7 +72,7 @@ func uptime(_ context.Context, m *machine, _ *Key) (item.Value, error) {
 	return item.FromUnsigned(uint64(f)), nil
 }
 
-// cpuLoad collects system.cpu.load[all|percpu,avg1|avg5|avg15].
+// cpuLoad collects the item system.cpu.load[all|percpu,avg1|avg5|avg15]
 func cpuLoad(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	text, err := m.read("/proc/loadavg")
 	if err != nil {
@@ -101,7 +101,7 @@ func cpuLoad(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	return item.FromFloat(load), nil
 }
 
-// cpuLines returns the counters of /proc/stat: all CPUs together, then each.
+// cpuLines returns the counters in the cpu lines of /proc/stat: first the sum of all CPUs, then each CPU
 func (m *machine) cpuLines() (lines [][]float64, err error) {
 	text, err := m.read("/proc/stat")
 	if err != nil {
@@ -126,7 +126,8 @@ func (m *machine) cpuLines() (lines [][]float64, err error) {
 	return lines, nil
 }
 
-// cpuNumber collects system.cpu.num[online|max]. The kernel lists the CPUs that are online.
+// cpuNumber collects the item system.cpu.num[online|max]: the number of CPUs. The kernel lists the CPUs that are
+// online.
 func cpuNumber(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	if mode := k.Parameter(0, "online"); mode != "online" && mode != "max" {
 		return item.Value{}, unknownMode(k, 0, "online", "max")
@@ -138,7 +139,8 @@ func cpuNumber(_ context.Context, m *machine, k *Key) (item.Value, error) {
 // cpuStates are the columns of /proc/stat.
 var cpuStates = []string{"user", "nice", "system", "idle", "iowait", "interrupt", "softirq", "steal"}
 
-// cpuUtil collects system.cpu.util[all|N,STATE]: the share of a state since the last collection, in percent.
+// cpuUtil collects the item system.cpu.util[all|N,STATE]: the percentage of time since the last collection that the
+// CPU spent in a state
 func cpuUtil(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	lines, err := m.cpuLines()
 	if err != nil {
@@ -176,7 +178,7 @@ func cpuUtil(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	return item.FromFloat((now[column] - before[column]) / total * 100), nil
 }
 
-// meminfo returns the numbers of /proc/meminfo, in bytes.
+// meminfo parses /proc/meminfo and returns its values in bytes by name
 func (m *machine) meminfo() (map[string]float64, error) {
 	text, err := m.read("/proc/meminfo")
 	if err != nil {
@@ -196,7 +198,7 @@ func (m *machine) meminfo() (map[string]float64, error) {
 	return info, nil
 }
 
-// memorySize collects vm.memory.size[MODE].
+// memorySize collects the item vm.memory.size[MODE]
 func memorySize(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	info, err := m.meminfo()
 	if err != nil {
@@ -232,7 +234,7 @@ func memorySize(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	return item.Value{}, unknownMode(k, 0, "total", "free", "available", "pavailable", "used", "pused", "buffers", "cached", "active", "inactive", "slab", "anon")
 }
 
-// swapSize collects system.swap.size[,MODE].
+// swapSize collects the item system.swap.size[,MODE]
 func swapSize(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	info, err := m.meminfo()
 	if err != nil {

@@ -11,10 +11,11 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// measure measures one item. Kind None without error is no value yet, such as the first of two that are compared.
+// measure is a function that measures one item and returns its value. Kind None without error is no value yet, such
+// as the first of two that are compared.
 type measure func(ctx context.Context, m *machine, k *Key) (item.Value, error)
 
-// collector measures the items of one key.
+// collector describes an item key that the agent can collect: its parameters, measuring function and documentation
 type collector struct {
 	parameters string // of the key, as in the reference page; empty: none
 	measure    measure
@@ -23,7 +24,7 @@ type collector struct {
 	waits bool
 }
 
-// check returns an error if a key has more parameters than its collector takes.
+// check returns an error if an item key has more parameters than its collector accepts
 func (c *collector) check(k *Key) error {
 	most := 0
 	if c.parameters != "" {
@@ -35,7 +36,7 @@ func (c *collector) check(k *Key) error {
 	return nil
 }
 
-// collectors has the collectors by the name of the key.
+// collectors returns the table of all collectors, by the name of the item key
 func collectors() map[string]collector {
 	return map[string]collector{
 		"agent.hostname": {"", hostname, "the host name of the machine", false},
@@ -101,7 +102,7 @@ func collectors() map[string]collector {
 	}
 }
 
-// Check returns the reason why a key cannot be collected on any machine; nil: agents of this version know it.
+// Check returns the reason why agents of this version cannot collect an item key on any machine; nil: they can
 func Check(key string) error {
 	k, err := ParseKey(key)
 	if err != nil {

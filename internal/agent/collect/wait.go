@@ -18,7 +18,8 @@ const (
 	maxWaiting = 8
 )
 
-// waits collects items that wait for a disk, a program or the network.
+// waits runs the collectors that may block on a disk, a program or the network, each in its own goroutine with a time
+// limit
 type waits struct {
 	slots *semaphore.Weighted // maxWaiting
 
@@ -26,7 +27,7 @@ type waits struct {
 	pending map[string]*answer // by key: a collection that has not answered is not begun again
 }
 
-// answer is the answer of a collector. done is closed when it is there.
+// answer is the value or error of a collector that runs in its own goroutine. done is closed when it is there.
 type answer struct {
 	done  chan struct{}
 	value item.Value
@@ -50,7 +51,7 @@ func (w *waits) measure(ctx context.Context, m *machine, of *groupItem) (item.Va
 	}
 }
 
-// startCollector returns the pending answer of an item, or runs its collector.
+// startCollector returns the running collection of an item, or starts one if none is running
 func (w *waits) startCollector(ctx context.Context, m *machine, of *groupItem) *answer {
 	w.mu.Lock()
 	defer w.mu.Unlock()

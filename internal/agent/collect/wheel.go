@@ -19,7 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Config has the settings of a Wheel.
+// Config has the settings of a Wheel, which collects items at their due times
 type Config struct {
 	Node        uuid.UUID
 	Host        string
@@ -29,7 +29,7 @@ type Config struct {
 	Emit        func(signal *wire.Signal) // takes a value block, from several goroutines; it may block for a short time
 }
 
-// Wheel collects items at their due times.
+// Wheel collects the items of Templates (Zabbix-style metrics) at their due times
 type Wheel struct {
 	cfg        Config
 	collectors map[string]collector
@@ -41,7 +41,7 @@ type Wheel struct {
 	groups []*group
 }
 
-// group has the items of one Template with one interval: they are due together.
+// group holds the items of one Template with the same interval, which are collected together
 type group struct {
 	chunk    model.ChunkID
 	macros   string // those that Properties set, as the value blocks have them
@@ -52,7 +52,7 @@ type group struct {
 	busy     atomic.Bool // it is being collected: the next collection is left out
 }
 
-// groupItem is one item of a group.
+// groupItem is one item of a group, with its parsed key and its collector
 type groupItem struct {
 	position  uint32
 	text      string // its key
@@ -61,7 +61,7 @@ type groupItem struct {
 	fault     string // why it cannot be collected; empty: it can
 }
 
-// New returns a wheel without items.
+// New returns a Wheel that has no items to collect yet
 func New(cfg Config) *Wheel {
 	return &Wheel{
 		cfg: cfg, collectors: collectors(), wake: make(chan struct{}, 1),
@@ -153,7 +153,7 @@ func (w *Wheel) Run(ctx context.Context) {
 	}
 }
 
-// takeDue returns a group that is due and plans its next time; nil: none is due.
+// takeDue returns a group of items that is due and schedules its next collection; nil: no group is due
 func (w *Wheel) takeDue() *group {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -171,7 +171,7 @@ func (w *Wheel) takeDue() *group {
 	return nil
 }
 
-// delay returns the time until the next group is due.
+// delay returns the time until the next group of items is due
 func (w *Wheel) delay() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -182,7 +182,7 @@ func (w *Wheel) delay() time.Duration {
 	return max(delay, 0)
 }
 
-// collect measures the items of a group and emits their values as blocks of at most blockBytes.
+// collect measures the items of a group and emits their values in blocks of at most blockBytes bytes
 func (w *Wheel) collect(ctx context.Context, g *group) {
 	began := w.cfg.Boot()
 	var values []wire.BlockValue
@@ -222,7 +222,7 @@ func (w *Wheel) collect(ctx context.Context, g *group) {
 	}
 }
 
-// measure runs the collectors of a group: those that wait run together, beside the others.
+// measure measures all items of a group; collectors that may block run in parallel
 func (w *Wheel) measure(ctx context.Context, g *group) []answer {
 	answers := make([]answer, len(g.items))
 	var waiting sync.WaitGroup
@@ -246,7 +246,7 @@ const blockBytes = 256 << 10
 // maxText bounds one text, in bytes.
 const maxText = 64 << 10
 
-// cut cuts a text at maxText.
+// cut truncates an item value that is a text to maxText bytes
 func cut(v item.Value) item.Value {
 	if text := v.String(); v.Kind() == item.TextValue && len(text) > maxText {
 		return item.FromText(strings.ToValidUTF8(text[:maxText], ""))

@@ -16,13 +16,13 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// zabbixValue is the answer of Zabbix's agent for one key.
+// zabbixValue is the answer of Zabbix's own agent for one item key
 type zabbixValue struct {
 	kind  byte // u, d, s, t; m: not supported
 	value string
 }
 
-// askZabbix returns the answer of zabbix_agentd.
+// askZabbix runs zabbix_agentd -t for an item key and returns its answer
 func askZabbix(t *testing.T, program, key string) zabbixValue {
 	out, _ := exec.Command(program, "-t", key).Output() // the exit status tells only whether the key is supported
 	_, rest, ok := strings.Cut(strings.TrimPrefix(string(out), key), "[")
@@ -33,7 +33,7 @@ func askZabbix(t *testing.T, program, key string) zabbixValue {
 	return zabbixValue{kind[0], value}
 }
 
-// measureKey returns the value of a key on this machine.
+// measureKey returns the value that our agent measures for an item key on this machine
 func measureKey(t *testing.T, key string) (item.Value, error) {
 	t.Helper()
 	k, err := ParseKey(key)
@@ -50,8 +50,9 @@ func measureKey(t *testing.T, key string) (item.Value, error) {
 	return collectors()[k.Name].measure(ctx, &w.machine, &k)
 }
 
-// TestCollectorsAgreeWithZabbix compares each key with Zabbix's own agent on this machine: type, whether it is supported,
-// and the value. A number may differ by a share where it changes between the two measurements; 1 compares types only.
+// TestCollectorsAgreeWithZabbix measures each item key with our collectors and with Zabbix's agent on this machine,
+// and compares type, support and value. A number may differ by a share where it changes between the two measurements;
+// 1 compares types only.
 func TestCollectorsAgreeWithZabbix(t *testing.T) {
 	program, err := exec.LookPath("zabbix_agentd")
 	if err != nil {
@@ -100,7 +101,8 @@ func TestCollectorsAgreeWithZabbix(t *testing.T) {
 	}
 }
 
-// zabbixKeys has the keys that are compared, with the share by which numbers may differ.
+// zabbixKeys returns the item keys that the test compares with Zabbix, each with the allowed relative difference of
+// numbers
 func zabbixKeys(t *testing.T) map[string]float64 {
 	listener := testenv.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { listener.Close() })

@@ -109,7 +109,7 @@ func LocalSystem() MachineReader {
 	}
 }
 
-// Meter measures the facts of one machine, again and again. Safe for concurrent use.
+// Meter measures the facts of one machine (such as OS, addresses and cloud) repeatedly. Safe for concurrent use.
 type Meter struct {
 	machine MachineReader
 
@@ -117,10 +117,10 @@ type Meter struct {
 	resolvedName struct{ host, name string } // the resolver's last answer: the full name of a host name
 }
 
-// New returns a Meter without measured facts.
+// New returns a Meter that has not measured any facts yet
 func New(s MachineReader) *Meter { return &Meter{machine: s} }
 
-// Measure returns the present facts of the machine, read from small files and the network interfaces, without DNS.
+// Measure returns the current facts of the machine, read from small files and the network interfaces, without DNS.
 // Unknown facts are left out. The caller owns the map.
 func (m *Meter) Measure() map[string]string {
 	t := machineFS{m.machine.Root}

@@ -13,10 +13,12 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// DecodeChunk decodes one chunk of an assignment. An error refuses the chunk alone.
+// DecodeChunk is a function that decodes one chunk (a compiled check or Template) of an assignment. An error refuses
+// the chunk alone.
 type DecodeChunk = func(id model.ChunkID, data []byte) (*model.Chunk, error)
 
-// Assignment is the agent's assignment after its signature is verified. It is immutable.
+// Assignment is the list of checks and Templates that the node runs, after the agent has verified the server's
+// signature. It is immutable.
 type Assignment struct {
 	Generation  wire.Generation
 	Hash        [32]byte
@@ -89,14 +91,15 @@ func (h *Assignment) Apply(a *wire.Assignment, node uuid.UUID, key ed25519.Publi
 	return next, nil
 }
 
-// refuse records that the agent cannot run a chunk, with the reason. AssignmentStatus has room for MaxRefused.
+// refuse records that the agent cannot run a chunk (a compiled check or Template), with the reason. AssignmentStatus
+// has room for MaxRefused.
 func (h *Assignment) refuse(chunk model.ChunkID, reason string) {
 	if len(h.Refused) < wire.MaxRefused {
 		h.Refused = append(h.Refused, wire.RefusedChunk{Chunk: chunk, Reason: reason})
 	}
 }
 
-// Message returns the whole assignment as one signed message, in which form the agent stores the assignment on disk.
+// Message returns the whole assignment as one signed message, which the agent also stores on disk
 func (h *Assignment) Message() *wire.Assignment {
 	a := &wire.Assignment{Generation: h.Generation, Hash: h.Hash, Properties: h.Properties, HasProperties: true, ProxyChecks: h.ProxyChecks, HasProxyChecks: !h.ProxyChecks.Empty(), Signature: h.Signature}
 	for _, c := range h.Chunks {

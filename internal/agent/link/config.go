@@ -44,7 +44,7 @@ type Config struct {
 	hasDefaults bool // defaults are filled in
 }
 
-// Shared has buffer pools that many sessions of one process share.
+// Shared holds buffer pools that all sessions of one process use, such as a load tester's many agents
 type Shared struct {
 	ws     wsconn.Buffers
 	frames sync.Pool // *[]byte, for frames on their way out

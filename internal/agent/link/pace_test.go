@@ -16,8 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// TestPaceDelaysBatchesUnderBackPressure expects a longer wait before results are sent while the server asks for
-// back-pressure.
+// TestPaceDelaysBatchesUnderBackPressure expects the agent to collect results for longer before it sends them while
+// the server asks for back-pressure
 func TestPaceDelaysBatchesUnderBackPressure(t *testing.T) {
 	const usual, at = 500 * time.Millisecond, 100 * time.Second
 	for _, c := range []struct {
@@ -90,8 +90,8 @@ func TestBackPressureKeepsTheFleetSpread(t *testing.T) {
 	t.Log(came)
 }
 
-// playBackPressure simulates an agent with a result every 100 ms under back-pressure, and returns the times at which
-// it sends frames.
+// playBackPressure simulates an agent that has a result every 100 ms while the server asks for back-pressure, and
+// returns the times at which it sends frames
 func playBackPressure(t *testing.T, slow *wire.BackPressure) (came []time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()
@@ -136,8 +136,8 @@ func playBackPressure(t *testing.T, slow *wire.BackPressure) (came []time.Durati
 	return came
 }
 
-// TestLingerReturnsToNormalAfterBackPressure expects fewer frames during back-pressure and the normal number
-// afterwards.
+// TestLingerReturnsToNormalAfterBackPressure expects fewer frames while the server asks for back-pressure, and the
+// normal number afterwards
 func TestLingerReturnsToNormalAfterBackPressure(t *testing.T) {
 	const linger, over = 5 * time.Second, 12 * time.Second
 	const back = over + wire.BackPressureEasing*linger

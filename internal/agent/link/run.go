@@ -13,8 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Source is the spool of an agent's signals. Run calls its methods from one goroutine at a time, except Acked (from the
-// reader) and Notify.
+// Source is the agent's queue on disk (spool) of results and other numbered signals to send. Run calls its methods
+// from one goroutine at a time, except Acked (from the reader) and Notify.
 type Source interface {
 	// Streams and Backlog fill Hello.
 	Streams() []wire.StreamRange
@@ -35,8 +35,8 @@ type Source interface {
 	Acked(ack *wire.Ack)
 }
 
-// Events are callbacks of Run into the agent: start and end of a session, and messages of the server. Run calls one
-// at a time.
+// Events is the interface by which Run tells the agent about the start and end of a session, and about messages of
+// the server. Run calls one at a time.
 type Events interface {
 	Connected(server string, w *wire.Welcome)
 	Disconnected(server string, err error)
@@ -46,7 +46,7 @@ type Events interface {
 	Reply(s *Session, x *wire.Exchange)
 }
 
-// Outbox is a queue of the agent's messages that are not signals, such as output of requested runs.
+// Outbox is a queue of messages to the server that bypass the spool, such as the output of requested runs
 type Outbox[T any] interface {
 	// Ready has a value after a message was added; call Next until it returns false.
 	Ready() <-chan struct{}
@@ -218,13 +218,15 @@ func (p *Pace) ApplyBackPressure(now time.Duration, m *wire.BackPressure, share 
 // Slow reports whether the server's back-pressure is active, in which case urgent results are delayed too.
 func (p *Pace) Slow(now time.Duration) bool { return p.lingerAt(now) > 0 }
 
-// lingerAt returns how long a signal that arrived at this time waits for more signals under back-pressure.
+// lingerAt returns how long a result that arrived at this time waits for more results before the batch is sent, under
+// back-pressure
 func (p *Pace) lingerAt(arrival time.Duration) time.Duration {
 	return max(0, p.linger-max(0, arrival-p.until)/wire.BackPressureEasing)
 }
 
-// Due returns the latest time to send a signal, from its arrival time and the usual linger. A linger that began under
-// back-pressure outlasts the back-pressure, so that the agents of a fleet do not send at the same moment.
+// Due returns the latest time to send a result, computed from its arrival time and the usual waiting time. A linger
+// that began under back-pressure outlasts the back-pressure, so that the agents of a fleet do not send at the same
+// moment.
 func (p *Pace) Due(arrival, usual time.Duration) time.Duration {
 	due := arrival + p.lingerAt(arrival)
 	if arrival <= p.first {
@@ -238,13 +240,14 @@ const (
 	statsEvery = time.Minute     // mean period
 )
 
-// statsSchedule holds the due time of the session's next Stats message.
+// statsSchedule holds the due time of the session's next Stats message, which carries the agent's counters
 type statsSchedule struct {
 	at    time.Time
 	first bool // no Stats were sent in this session
 }
 
-// firstStats returns the Stats schedule of a session that opened now.
+// firstStats returns the schedule of the first Stats message in a new session, at a random time so that a fleet does
+// not send at once
 func (r *sessionRunner) firstStats(now time.Time) statsSchedule {
 	return statsSchedule{now.Add(time.Second + time.Duration(r.randomShare()*float64(statsDelay-time.Second))), true}
 }
@@ -254,7 +257,7 @@ func (a statsSchedule) due(now time.Time, batchSent bool) bool {
 	return (batchSent || a.first) && !now.Before(a.at)
 }
 
-// wakeTime returns the earlier of two times: when the session's first Stats message is due, and the time other.
+// wakeTime returns the time of the first Stats message of the session, or `other` if that is earlier
 func (a statsSchedule) wakeTime(other time.Time) time.Time {
 	if !a.first {
 		return other

@@ -48,7 +48,7 @@ func startServer(t *testing.T, steps ...func(*serverConn)) *scriptedServer {
 	return startServerAt(t, "127.0.0.1:0", steps...)
 }
 
-// startServerAt starts a scripted server at an address: each connection runs one step.
+// startServerAt starts a scripted test server at an address: the first connection runs the first function, and so on
 func startServerAt(t *testing.T, address string, steps ...func(*serverConn)) *scriptedServer {
 	l, err := net.Listen("tcp", address)
 	testenv.NoError(t, err)
@@ -142,14 +142,14 @@ func (p *serverConn) ackBatches(receive func(*wire.Batch)) {
 	}
 }
 
-// sendAck acknowledges all signals up to the number last.
+// sendAck acknowledges all signals with sequence numbers up to `last`
 func (p *serverConn) sendAck(last uint64) {
 	p.writeFrame(wire.AppendAck(nil, &wire.Ack{Last: []wire.StreamLast{{StreamKey: testStream, Last: last}}}))
 }
 
 var testStream = wire.StreamKey{Stream: 9}
 
-// memorySource is a Source with signals in memory.
+// memorySource is a Source (the queue of results to send) that keeps its signals in memory
 type memorySource struct {
 	mu              sync.Mutex
 	first           uint64 // number of signals[0]
@@ -162,7 +162,7 @@ type memorySource struct {
 	acked           chan uint64
 }
 
-// newMemorySource returns a source without signals.
+// newMemorySource returns a memorySource without results
 func newMemorySource() *memorySource {
 	return &memorySource{first: 1, notify: make(chan struct{}, 1), acked: make(chan uint64, 100)}
 }
@@ -178,21 +178,21 @@ func (s *memorySource) add(n int, urgent bool) {
 	pause.Wake(s.notify)
 }
 
-// Streams returns the first and last number of the signals in memory.
+// Streams returns the first and last sequence number of the signals in memory
 func (s *memorySource) Streams() []wire.StreamRange {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return []wire.StreamRange{{StreamKey: testStream, First: s.first, Last: s.first + uint64(len(s.signals)) - 1}}
 }
 
-// Backlog returns the number of unacknowledged signals.
+// Backlog returns the number of unacknowledged results
 func (s *memorySource) Backlog() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return uint64(len(s.signals))
 }
 
-// Resume sets the next signal to send: the one after the last number that the server has.
+// Resume marks all signals up to the last number that the server has as sent and drops them
 func (s *memorySource) Resume(last []wire.StreamLast) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,7 +201,7 @@ func (s *memorySource) Resume(last []wire.StreamLast) error {
 	return nil
 }
 
-// dropThrough removes all signals up to the number last.
+// dropThrough removes all signals with sequence numbers up to `last`
 func (s *memorySource) dropThrough(last uint64) {
 	for s.first <= last && len(s.signals) > 0 {
 		s.first++
@@ -209,7 +209,7 @@ func (s *memorySource) dropThrough(last uint64) {
 	}
 }
 
-// Next fills the batch with the next unsent signals.
+// Next fills the batch with the next unsent results
 func (s *memorySource) Next(b *wire.Batch, _, most int) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -224,14 +224,14 @@ func (s *memorySource) Next(b *wire.Batch, _, most int) (bool, error) {
 	return true, nil
 }
 
-// Unsent returns the count of unsent signals, and whether one is urgent.
+// Unsent returns the number of unsent signals, and whether one of them must be sent at once
 func (s *memorySource) Unsent() (int, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return int(s.first + uint64(len(s.signals)) - 1 - max(s.sent, s.first-1)), s.urgent
 }
 
-// Notify returns the channel that has a value after a signal was added.
+// Notify returns the channel that receives a value when a signal is added
 func (s *memorySource) Notify() <-chan struct{} { return s.notify }
 
 // Keepalive appends a keepalive signal and counts it.
@@ -243,7 +243,7 @@ func (s *memorySource) Keepalive() error {
 	return nil
 }
 
-// Acked removes acknowledged signals and reports their last number to the test.
+// Acked removes acknowledged results and reports their last sequence number to the test
 func (s *memorySource) Acked(ack *wire.Ack) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -253,7 +253,7 @@ func (s *memorySource) Acked(ack *wire.Ack) {
 	}
 }
 
-// ignoredEvents implements Events with methods that do nothing.
+// ignoredEvents implements Events with methods that ignore every message, for tests
 type ignoredEvents struct{}
 
 // Connected ignores the start of a session.
@@ -289,7 +289,7 @@ func startRun(t *testing.T, source Source, change func(*RunConfig), servers ...s
 	return end
 }
 
-// waitAck waits until the server has acknowledged the number.
+// waitAck waits until the server has acknowledged all signals up to this sequence number
 func (s *memorySource) waitAck(t *testing.T, want uint64) {
 	t.Helper()
 	for last := uint64(0); last < want; {
@@ -301,8 +301,8 @@ func (s *memorySource) waitAck(t *testing.T, want uint64) {
 	}
 }
 
-// TestSignalsLingerUnlessUrgent expects ordinary signals together in one batch after the linger, and urgent ones at
-// once.
+// TestSignalsLingerUnlessUrgent expects ordinary results to wait and share one batch, and urgent ones to be sent at
+// once
 func TestSignalsLingerUnlessUrgent(t *testing.T) {
 	got := make(chan *wire.Batch, 10)
 	s := startServer(t, func(p *serverConn) {
@@ -327,7 +327,7 @@ func TestSignalsLingerUnlessUrgent(t *testing.T) {
 }
 
 // TestUnacknowledgedBatchesAreResent closes a connection before the acknowledgement and expects the unacknowledged
-// signals in the next session.
+// results again in the next session
 func TestUnacknowledgedBatchesAreResent(t *testing.T) {
 	s := startServer(t,
 		func(p *serverConn) { // receives three signals and ends the session without an acknowledgement
@@ -427,8 +427,8 @@ func TestSilentSessionSendsKeepalives(t *testing.T) {
 	source.waitAck(t, 3)
 }
 
-// TestFullWindowWaitsForAcknowledgement limits unacknowledged bytes to one batch: the second is sent after the
-// acknowledgement of the first.
+// TestFullWindowWaitsForAcknowledgement limits unacknowledged bytes to one batch and expects the second batch only
+// after the acknowledgement of the first
 func TestFullWindowWaitsForAcknowledgement(t *testing.T) {
 	step := make(chan struct{})
 	s := startServer(t, func(p *serverConn) {
@@ -526,8 +526,8 @@ func TestDialerSendsCredentialsToTheProxyAndHonoursNoProxy(t *testing.T) {
 	}
 }
 
-// TestStatsLeaveSoonAfterEachSessionOpens expects a Stats message after each new session, with byte counters that
-// continue over sessions.
+// TestStatsLeaveSoonAfterEachSessionOpens expects a Stats message soon after each session opens, with byte counters
+// that do not restart at zero
 func TestStatsLeaveSoonAfterEachSessionOpens(t *testing.T) {
 	received := make(chan wire.Stats, 100)
 	s := startServer(t, func(p *serverConn) {
@@ -553,8 +553,8 @@ func TestStatsLeaveSoonAfterEachSessionOpens(t *testing.T) {
 	}
 }
 
-// TestStatsAfterTheFirstLeaveWithABatch expects the first Stats soon after the session opens, and later ones together
-// with a batch.
+// TestStatsAfterTheFirstLeaveWithABatch expects the first Stats message soon after the session opens, and each later
+// one together with a batch of results
 func TestStatsAfterTheFirstLeaveWithABatch(t *testing.T) {
 	r := &sessionRunner{cfg: RunConfig{Rand: func() float64 { return 0.5 }}}
 	opened := time.Now()

@@ -124,7 +124,7 @@ func (ignoredMessages) OpenedSession(*Session, *wire.Welcome) {}
 // Acked ignores the acknowledgement.
 func (ignoredMessages) Acked(*Session, *wire.Ack) {}
 
-// BackPressure ignores back-pressure.
+// BackPressure ignores the server's request to send more slowly
 func (ignoredMessages) BackPressure(*Session, *wire.BackPressure) {}
 
 // ServerStops ignores the announced stop of the server.

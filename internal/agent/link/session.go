@@ -44,7 +44,7 @@ type Session struct {
 	unacked        int            // bytes of unackedBatches
 }
 
-// unackedBatch has the last number and the bytes of a batch that the server has not acknowledged.
+// unackedBatch holds the last sequence number and the size in bytes of a batch that the server has not acknowledged
 type unackedBatch struct {
 	wire.StreamKey
 	last uint64
@@ -58,7 +58,8 @@ var (
 	ErrSessionEnded = errors.New("session has ended")
 )
 
-// LeavingError is the error of Session.Read after the server said that it stops, with a delay for the next attempt.
+// LeavingError is the error of Session.Read after the server has announced its stop, with the delay before the next
+// attempt
 type LeavingError struct {
 	Retry  time.Duration
 	Reason string
@@ -238,8 +239,8 @@ func decodeAndDeliver[T any, P interface {
 	return nil
 }
 
-// handleAck stops counting acknowledged batches as unacknowledged bytes, and passes the acknowledgement to the
-// Handler.
+// handleAck subtracts acknowledged batches from the count of unacknowledged bytes, and passes the acknowledgement to
+// the Handler
 func (s *Session) handleAck(body []byte) error {
 	ack := s.cfg.Shared.acks.Get().(*wire.Ack)
 	defer s.cfg.Shared.acks.Put(ack)
@@ -292,17 +293,17 @@ func (s *Session) handleAssignment(body []byte) error {
 	return s.writeMessage(func(dst []byte) []byte { return wire.AppendAssignmentStatus(dst, &status) })
 }
 
-// Assignment returns the present assignment of the session; nil: none yet.
+// Assignment returns the current assignment (checks and Templates) of the session; nil: none yet
 func (s *Session) Assignment() *Assignment {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.assignment
 }
 
-// MaxBatch returns the longest batch, in bytes, that the server accepts.
+// MaxBatch returns the maximum size in bytes of a batch that the server accepts
 func (s *Session) MaxBatch() int { return s.maxFrame }
 
-// Send encodes and sends one batch of signals, with the time of sending. After ErrWindowFull send it again when Acked
+// Send encodes and sends one batch of results, with the time of sending. After ErrWindowFull send it again when Acked
 // was called.
 func (s *Session) Send(b *wire.Batch) error {
 	b.NowMs = s.cfg.BootMs()
@@ -316,8 +317,8 @@ func (s *Session) Send(b *wire.Batch) error {
 	return s.SendFrame(b.StreamKey, last, *buf)
 }
 
-// SendFrame sends a batch that the caller has encoded after wsconn.Headroom free bytes; last is its
-// last number. SendFrame overwrites the frame.
+// SendFrame sends a batch that the caller has encoded behind wsconn.Headroom free bytes; `last` is its last sequence
+// number. SendFrame overwrites the frame.
 func (s *Session) SendFrame(key wire.StreamKey, last uint64, frame []byte) error {
 	size := len(frame) - wsconn.Headroom
 	if size > s.maxFrame {
@@ -348,7 +349,7 @@ func (s *Session) SendFacts(f *wire.Facts) error {
 	return s.closeAfterError(s.conn.Write(*buf))
 }
 
-// writeMessage encodes and sends a frame that does not count as unacknowledged.
+// writeMessage encodes and sends a message that does not count towards the limit of unacknowledged bytes
 func (s *Session) writeMessage(encode func([]byte) []byte) error {
 	buf := s.cfg.Shared.frames.Get().(*[]byte)
 	defer s.cfg.Shared.frames.Put(buf)
@@ -360,7 +361,8 @@ func (s *Session) writeMessage(encode func([]byte) []byte) error {
 // outputWindow bounds the bytes of RunOutputs in flight: results on a slow connection wait for no more.
 const outputWindow = 64 << 10
 
-// outputWindowOpen reports whether unacknowledged run output is below the limit, so that more may be sent.
+// outputWindowOpen reports whether the agent may send more output of requested runs: the unacknowledged output is
+// below the limit
 func (s *Session) outputWindowOpen() bool { return s.outputBytes.Load() < outputWindow }
 
 // SendRunOutput sends a piece of a requested run's output. Send pending results first.
@@ -385,7 +387,7 @@ func (s *Session) closeAfterError(err error) error {
 	return fmt.Errorf("%w: %w", ErrSessionEnded, err)
 }
 
-// Exchange sends a request of a protocol extension that Welcome.Features allows, such as one for secrets.
+// Exchange sends a request of an optional protocol feature, such as a request for secrets
 func (s *Session) Exchange(x *wire.Exchange) error {
 	return s.writeMessage(func(dst []byte) []byte { return wire.AppendExchange(dst, x) })
 }

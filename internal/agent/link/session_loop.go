@@ -97,7 +97,7 @@ func (r *sessionRunner) runSession(ctx context.Context, server string) (welcomed
 	return true, err
 }
 
-// pumpSignals sends signals, keepalives, run outputs, requests, facts and stats until the session ends. It
+// pumpSignals sends results, keepalives, run outputs, requests, facts and Stats messages until the session ends. It
 // returns nil when the reader has ended, and leaves its error in ended.
 func (r *sessionRunner) pumpSignals(ctx context.Context, s *Session, ended chan error, preferred <-chan struct{}) error {
 	now := r.base.Now()
@@ -216,8 +216,8 @@ func (r *sessionRunner) sendFacts(s *Session) error {
 	return s.SendFacts(&now)
 }
 
-// sendTime returns the latest time of the next batch, if oldest is the arrival of the oldest unsent signal; zero: no
-// signal is unsent. slowed reports back-pressure, which delays urgent signals, too.
+// sendTime returns the latest time to send the next batch, given the arrival time of the oldest unsent result; zero:
+// nothing is unsent. slowed reports back-pressure, which delays urgent signals, too.
 func (r *sessionRunner) sendTime(now, oldest time.Time) (due time.Time, slowed bool) {
 	r.paceMu.Lock()
 	defer r.paceMu.Unlock()
@@ -227,7 +227,7 @@ func (r *sessionRunner) sendTime(now, oldest time.Time) (due time.Time, slowed b
 	return due, r.pace.Slow(now.Sub(r.began))
 }
 
-// setPace applies the server's BackPressure message and wakes the goroutine that sends signals. slowed: it was under
+// setPace applies the server's BackPressure message and wakes the goroutine that sends results. slowed: it was under
 // back-pressure before.
 func (r *sessionRunner) setPace(m *wire.BackPressure) (slowed bool) {
 	now := r.base.Now().Sub(r.began)
@@ -239,7 +239,8 @@ func (r *sessionRunner) setPace(m *wire.BackPressure) (slowed bool) {
 	return slowed
 }
 
-// sendBatches sends batches until all signals are sent or too many bytes are unacknowledged. sent: at least one left.
+// sendBatches sends batches of results until all are sent or too many bytes are unacknowledged. sent: at least one
+// left.
 func (r *sessionRunner) sendBatches(s *Session) (sent bool, err error) {
 	for {
 		if !r.batchWaits {
@@ -264,7 +265,8 @@ func (r *sessionRunner) sendBatches(s *Session) (sent bool, err error) {
 // runOutputBytes is the longest output in one RunOutput, so that results wait for one piece at most.
 const runOutputBytes = 16 << 10
 
-// sendRunOutputs sends the waiting output of requested runs until their window is full. Urgent results go first.
+// sendRunOutputs sends output of requested runs until too many bytes of it are unacknowledged. Urgent results go
+// first.
 func (r *sessionRunner) sendRunOutputs(s *Session) error {
 	for r.cfg.RunOutputs != nil && s.outputWindowOpen() {
 		ran, ok := r.cfg.RunOutputs.Next(min(runOutputBytes, s.MaxBatch()-frameRoom))
@@ -286,9 +288,8 @@ func (r *sessionRunner) sendRunOutputs(s *Session) error {
 // frameRoom is the longest head of a frame in bytes: the frame without the body of its signal.
 const frameRoom = 256
 
-// shortenResult cuts a result that is longer than the frames of this server: first its extra fields, then
-// the end of its output. Such a result was spooled before the limit was known, and would block all later
-// signals.
+// shortenResult shortens a result that exceeds the server's maximum frame: it drops the extra fields first, then the
+// end of the output. Such a result was spooled before the limit was known, and would block all later signals.
 func shortenResult(b *wire.Batch, most int) {
 	if len(b.Signals) != 1 || len(b.Signals[0].Body) <= most || b.Signals[0].Kind != wire.SignalResult {
 		return
@@ -320,7 +321,7 @@ func (r *sessionRunner) OpenedSession(_ *Session, w *wire.Welcome) {
 	r.Connected(r.server, w)
 }
 
-// Acked removes acknowledged signals from the source and wakes the goroutine that sends more.
+// Acked removes acknowledged results from the spool and wakes the goroutine that sends more
 func (r *sessionRunner) Acked(_ *Session, ack *wire.Ack) {
 	r.source.Acked(ack)
 	pause.Wake(r.acked)

@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// diskUsage is the space of a file system in bytes, and its inodes.
+// diskUsage holds the size, free space and inodes of a file system, sizes in bytes
 type diskUsage struct{ total, avail, used, inodes, inodesFree float64 }
 
 var errFileSystemHangs = errors.New("the file system does not answer")
@@ -70,8 +70,8 @@ func runDisk(ctx context.Context, env *Env, a argValues, r *report) error {
 	return nil
 }
 
-// judgeDisk adds one file system to the report and compares its free space, inodes and days until full with the
-// thresholds.
+// judgeDisk adds one file system to the report and compares its free space, free inodes and predicted days until full
+// with the thresholds
 func judgeDisk(env *Env, a argValues, r *report, path string, u diskUsage) {
 	space := a.freeThresholdsOf("warn", "crit")
 	status := space.status(u.avail, u.total)

@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// runLoad reports the load average over 1, 5 and 15 minutes, and compares it with thresholds, which may count per
-// CPU.
+// runLoad reports the load averages over 1, 5 and 15 minutes and compares them, on request divided by the number of
+// CPUs, with thresholds
 func runLoad(_ context.Context, env *Env, a argValues, r *report) error {
 	warn, errWarn := parseLoadThresholds(a.list("warn"))
 	crit, errCrit := parseLoadThresholds(a.list("crit"))
@@ -89,7 +89,7 @@ func freeSwap(info map[string]float64) (avail, total float64) {
 	return info["SwapFree"], info["SwapTotal"]
 }
 
-// freeProbe returns a probe that compares a free amount in /proc/meminfo, memory or swap, with thresholds. word is
+// freeProbe returns a probe that compares the free amount of memory or swap in /proc/meminfo with thresholds. word is
 // the amount in the help of its arguments.
 func freeProbe(name, summary, word, warn, crit string, amount func(info map[string]float64) (avail, total float64)) Probe {
 	return Probe{

@@ -39,7 +39,7 @@ type Env struct {
 	Memory       *Memory     // state of one check between runs; nil: the probe keeps no state
 }
 
-// now returns the present time, or the time of Env.Now in tests.
+// now returns the current time, or the time of Env.Now in tests
 func (e *Env) now() time.Time {
 	if e.Now != nil {
 		return e.Now()
@@ -158,7 +158,7 @@ type Arg struct {
 	Must    bool // a check must give the argument
 }
 
-// freeThreshold is the amount that must stay free, in percent or in bytes.
+// freeThreshold is the minimum amount that must stay free, as a percentage or in bytes
 type freeThreshold struct {
 	percent float64
 	bytes   int64 // if percent is zero

@@ -169,7 +169,8 @@ func TestFileAgeAndSizeAreComparedWithThresholds(t *testing.T) {
 	assertProbe(t, env, "file", nil, model.Unknown, "probe file needs the argument path")
 }
 
-// TestTCPAnswerIsComparedWithExpectation runs the TCP probe against a test server: the answer decides the status.
+// TestTCPAnswerIsComparedWithExpectation runs the TCP probe against a test server and expects the status to follow
+// from the server's answer
 func TestTCPAnswerIsComparedWithExpectation(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	testenv.NoError(t, err)
@@ -195,8 +196,8 @@ func TestTCPAnswerIsComparedWithExpectation(t *testing.T) {
 	assertProbe(t, &Env{}, "tcp", argMap("address", "127.0.0.1:1"), model.Critical, "refused")
 }
 
-// TestHTTPAnswerAndCertificateAreComparedWithThresholds runs the HTTP probe against a test server: status, body,
-// redirects and certificate decide the status.
+// TestHTTPAnswerAndCertificateAreComparedWithThresholds runs the HTTP probe against a test server and expects the
+// status to follow from HTTP status, body, redirects and certificate
 func TestHTTPAnswerAndCertificateAreComparedWithThresholds(t *testing.T) {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -385,7 +386,7 @@ func BenchmarkDisk(b *testing.B) {
 	}
 }
 
-// FuzzArgs passes random arguments to every probe and expects that Lint accepts them exactly if a run accepts them.
+// FuzzArgs passes random arguments to every probe and expects Lint to accept exactly those with which the probe runs
 func FuzzArgs(f *testing.F) {
 	for _, value := range []string{"", "10%", "5GiB", "-1", "1e400", "NaN", "~:10", "@1:2", "30s", "true", "a,b,,c", "(", "(?i)x", "{{ .props.x }}", "101%"} {
 		f.Add("warn", value)
@@ -421,8 +422,7 @@ func keysOf(a argValues) map[string]bool {
 	return out
 }
 
-// FuzzCertificates reads random bytes as a file of certificates: the probe finds the one that expires
-// first, or an error.
+// FuzzCertificates reads random bytes as a PEM file and expects the certificate that expires first, or an error
 func FuzzCertificates(f *testing.F) {
 	server := httptest.NewTLSServer(http.NotFoundHandler())
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})

@@ -77,7 +77,7 @@ func (r *report) statusAndOutput() (model.Status, []byte) {
 	return r.status, []byte(b.String())
 }
 
-// thresholds has the warning and critical range of one measured value; nil: none.
+// thresholds holds the warning and critical ranges of one measured value; a nil range is not checked
 type thresholds struct{ warn, crit *model.Range }
 
 // status returns OK, WARNING or CRITICAL for a value.
@@ -119,7 +119,7 @@ func rangeAtLeast(v float64) *model.Range { return &model.Range{Start: v, End: m
 // rangeAround returns the range from -v to v.
 func rangeAround(v float64) *model.Range { return &model.Range{Start: -v, End: v} }
 
-// noBound returns NaN, which means that a performance value has no minimum or no maximum.
+// noBound returns NaN, which stands for a missing minimum or maximum of a performance value
 func noBound() float64 { return math.NaN() }
 
 // bytesText formats a size in bytes for people, such as 1.0 MiB.
@@ -191,7 +191,8 @@ const (
 	minTrend    = time.Hour // shorter trends are not extrapolated
 )
 
-// Memory stores values of one check from run to run, such as counters for rates. The zero value is ready.
+// Memory stores values of one check between its runs, such as the previous counters for a rate. The zero value is
+// ready.
 type Memory struct {
 	mu       sync.Mutex
 	trends   map[string]*trend
@@ -216,7 +217,8 @@ func (m *Memory) counterGrowth(counter string, now uint64) uint64 {
 	return now - before
 }
 
-// trend holds samples of a free amount over time. The probe extrapolates them to the time at which nothing is free.
+// trend holds samples of a free amount over time, such as free disk space, to predict when nothing is left. The probe
+// extrapolates them to the time at which nothing is free.
 type trend struct {
 	sampleTimes []time.Duration // of each sample, since the time zero
 	freeAmounts []float64       // the amount of each sample
@@ -260,8 +262,8 @@ func (m *Memory) daysUntilUsedUp(key string, now time.Time, left float64) (days 
 	return left / -perDay, true
 }
 
-// markCallStarted records the start of a system call that may hang. It returns false while an earlier call of the
-// same kind hangs.
+// markCallStarted records the start of a system call that may hang, such as statfs on a dead NFS mount. It returns
+// false while an earlier call of the same kind hangs.
 func (m *Memory) markCallStarted(what string) bool {
 	defer m.lock()()
 	if m.hanging[what] {

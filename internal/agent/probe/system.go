@@ -115,8 +115,8 @@ func runSystemd(ctx context.Context, env *Env, a argValues, r *report) error {
 	return nil
 }
 
-// judgeFailedUnits adds each failed systemd unit to the report: CRITICAL if the check names the unit or none, else
-// WARNING.
+// judgeFailedUnits adds each failed systemd unit to the report: WARNING if the check names units and this is none of
+// them, else CRITICAL
 func judgeFailedUnits(a argValues, r *report, listing string) {
 	failed := 0
 	for line := range strings.Lines(listing) {

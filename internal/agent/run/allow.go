@@ -117,8 +117,8 @@ func matchesAny(patterns []string, name string) bool {
 	})
 }
 
-// splitPlainLine splits a shell line into words if it has only letters, digits, a few signs and quoted text, so that
-// no shell is needed. It returns false for any other line.
+// splitPlainLine splits a shell line into words if it uses no shell syntax besides quotes, so that it can run without
+// a shell. It returns false for any other line.
 func splitPlainLine(line string) (words []string, ok bool) {
 	const signs = "_@%+:,./-"
 	word, in := "", false

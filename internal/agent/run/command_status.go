@@ -17,8 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// verdict is the outcome of a finished command: status and exit code, and the cause if the command did not end
-// normally.
+// verdict is the result of a finished command: status, exit code, and the cause if the command did not exit normally
 type verdict struct {
 	status    model.Status
 	cause     string // printed before the output
@@ -33,8 +32,8 @@ func unknownVerdict(cause string) verdict {
 	return verdict{status: model.Unknown, code: -1, cause: cause}
 }
 
-// judgeExit converts a command's exit code to a status by the Nagios plug-in conventions, with the cause of an
-// abnormal end.
+// judgeExit converts a command's exit code to a status by the conventions of Nagios plug-ins, with the cause if the
+// command did not exit normally
 func (r *Runner) judgeExit(state *os.ProcessState, argv []string, c Command, path string, kept []byte) verdict {
 	v := unknownVerdict("the agent missed the command's end")
 	if state == nil {
@@ -110,8 +109,8 @@ func notFoundName(kept []byte) string {
 	return ""
 }
 
-// composeOutput joins the agent's cause, the command's output and the note within keep bytes. It cuts the output at
-// the end of a character, and marks the cut.
+// composeOutput joins the agent's error text, the command's output and the note about cut bytes, within `keep` bytes.
+// It cuts the output at the end of a character, and marks the cut.
 func (v verdict) composeOutput(kept []byte, total uint64, keep int) (composeOutput []byte, cut uint64) {
 	body := bytes.TrimRight(kept, " \t\r\n")
 	whole := total == uint64(len(kept))
@@ -160,8 +159,8 @@ func appendClean(dst, text []byte) []byte {
 	return append(dst, bytes.ReplaceAll(bytes.ToValidUTF8(text, []byte("\uFFFD")), []byte{0}, []byte("\uFFFD"))...)
 }
 
-// lookPath finds a program as a shell does: a name with a slash is a path, any other is searched in the folders of
-// path.
+// lookPath finds a program as a shell does: a name with a slash is a path, any other name is searched in the folders
+// of `path`
 func lookPath(name, path string) (string, error) {
 	if strings.ContainsRune(name, filepath.Separator) {
 		return name, executable(name)
@@ -241,8 +240,8 @@ func (o *outputBuffer) addBytes(p []byte) {
 	o.keepBytes(p)
 }
 
-// redactBytes redacts secrets in a piece of output and returns the bytes that cannot be a part of another secret. A
-// redacted secret counts with its replacement's length.
+// redactBytes redacts secrets in a piece of output and returns it without an end that may be the start of another
+// secret. A redacted secret counts with its replacement's length.
 func (o *outputBuffer) redactBytes(p []byte, last bool) []byte {
 	before := len(p) + o.hider.Buffered()
 	p = o.hider.Next(p, last)
@@ -250,14 +249,14 @@ func (o *outputBuffer) redactBytes(p []byte, last bool) []byte {
 	return p
 }
 
-// flushHider appends the bytes that the redaction holds back as a possible start of a secret.
+// flushHider appends the bytes that were held back because they could have been the start of a secret
 func (o *outputBuffer) flushHider() {
 	if o.hider != nil && o.maxKept > len(o.kept) {
 		o.keepBytes(o.redactBytes(nil, true))
 	}
 }
 
-// keepBytes appends output up to the limit and passes it to the stream.
+// keepBytes appends output up to the limit, and passes it to the live stream of a requested run
 func (o *outputBuffer) keepBytes(p []byte) {
 	if room := o.maxKept - len(o.kept); room > 0 {
 		p = p[:min(room, len(p))]

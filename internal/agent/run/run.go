@@ -40,7 +40,7 @@ type Command struct {
 	Stream func([]byte)
 }
 
-// Result is the outcome of one run of a command: status, output, duration.
+// Result describes one finished run of a command: status, output and duration
 type Result struct {
 	Status   model.Status
 	Code     int    // the exit code; -1: none, or it was killed
@@ -67,7 +67,7 @@ type Runner struct {
 	forks atomic.Uint64
 }
 
-// Forks returns the number of commands started.
+// Forks returns the number of commands that the Runner has started
 func (r *Runner) Forks() uint64 { return r.forks.Load() }
 
 // Run runs a command until it exits or its timeout kills it, and returns status and output. If ctx ends first, the

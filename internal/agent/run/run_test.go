@@ -223,7 +223,7 @@ func BenchmarkRunTrue(b *testing.B) {
 	}
 }
 
-// TestOutputIsRedactedBeforeItIsCut expects no part of a secret in the cut output, nor in the stream.
+// TestOutputIsRedactedBeforeItIsCut expects no part of a secret in truncated output or in the live stream
 func TestOutputIsRedactedBeforeItIsCut(t *testing.T) {
 	const secret = "correct horse battery staple"
 	var heard strings.Builder

@@ -16,7 +16,8 @@ import (
 
 var node = uuid.MustParse("6b1b36a5-2a4c-4d6c-8f0e-2f7f7b1f9a01")
 
-// testScheduler is a Scheduler in a synctest bubble; the test moves its wall clock and its boot clock.
+// testScheduler is a Scheduler under simulated time (testing/synctest); the test moves its wall clock and its boot
+// clock
 type testScheduler struct {
 	*Scheduler
 	t             *testing.T
@@ -58,7 +59,8 @@ func (w *testScheduler) bootTime() time.Duration {
 	return time.Since(w.began) + w.sleepTime + 1000*time.Hour
 }
 
-// recordingJob returns a check that records its start times and lasts for takes. It is called in a bubble.
+// recordingJob returns a check that records its start times and runs for the duration `takes`.
+// It is called in a bubble.
 func (w *testScheduler) recordingJob(id model.CheckID, interval, takes time.Duration) Job {
 	return Job{Key: Key{Check: id}, Interval: interval, Do: func(ctx context.Context) {
 		w.mu.Lock()
@@ -134,7 +136,8 @@ func TestCheckStartsSpreadAndKeepTheirPhase(t *testing.T) {
 	})
 }
 
-// TestChecksKeepTheirPhaseAfterAgentRestart restarts the scheduler and expects runs at the same second of the minute.
+// TestChecksKeepTheirPhaseAfterAgentRestart restarts the scheduler and expects each check to start at the same second
+// of the minute as before
 func TestChecksKeepTheirPhaseAfterAgentRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		booted := time.Now()
@@ -279,8 +282,8 @@ func BenchmarkRunDue(b *testing.B) {
 	b.ReportMetric(float64(len(jobs)), "checks")
 }
 
-// TestPausedChecksDoNotRunButKeepTheirPhase pauses a check and expects no scheduled runs, while requested runs start;
-// after the pause it runs at the same offset in its interval.
+// TestPausedChecksDoNotRunButKeepTheirPhase pauses a check and expects only requested runs; afterwards the check runs
+// at the same offset within its interval as before
 func TestPausedChecksDoNotRunButKeepTheirPhase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startScheduler(t, Config{})
@@ -315,8 +318,8 @@ func TestPausedChecksDoNotRunButKeepTheirPhase(t *testing.T) {
 	})
 }
 
-// TestRunsForProxyNodesSpread expects that runs of one check for several proxy nodes start at different times, and
-// that OnRequest checks run only by RunNow.
+// TestRunsForProxyNodesSpread expects different start times of one check for several proxy nodes (nodes without an
+// agent), and OnRequest checks to run only by RunNow
 func TestRunsForProxyNodesSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startScheduler(t, Config{MaxConcurrent: 8})

@@ -50,7 +50,7 @@ type Job struct {
 	Do        func(context.Context)
 }
 
-// Stats has counters since the agent's start, and the gauges Running and Jobs.
+// Stats has the scheduler's counters since the agent's start, and the numbers of running and scheduled checks
 type Stats struct {
 	Started uint64 // runs
 	Skipped uint64 // due while the previous run of the check still ran or waited
@@ -344,7 +344,7 @@ func (s *Scheduler) runJob(e *scheduledJob, do func(context.Context), ctx contex
 	}
 }
 
-// stopRuns starts no more checks, and cancels running checks after Config.Grace.
+// stopRuns prevents further starts of checks, and cancels the running ones after Config.Grace
 func (s *Scheduler) stopRuns(cancel context.CancelFunc) {
 	s.mu.Lock()
 	s.open = false

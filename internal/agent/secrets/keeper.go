@@ -39,8 +39,8 @@ type Options struct {
 	Getenv func(string) (string, bool) // default os.LookupEnv
 }
 
-// Keeper provides secrets to checks: from the environment, from files, or from the server with a lease. Many
-// goroutines may use one Keeper.
+// Keeper finds the secrets that checks need: in the environment, in files, or on the server, which grants them for a
+// limited time (lease). Many goroutines may use one Keeper.
 type Keeper struct {
 	o     Options
 	ready chan struct{}
@@ -234,7 +234,7 @@ func (k *Keeper) endRequestLocked(a *secretRequest, values []wire.SecretValue, e
 	close(a.done)
 }
 
-// Ready returns the channel that has a value after a request was added.
+// Ready returns the channel that receives a value when a request for secrets is waiting to be sent
 func (k *Keeper) Ready() <-chan struct{} { return k.ready }
 
 // Next returns the next request for secrets, for the link to send to the server.
@@ -313,7 +313,7 @@ func (k *Keeper) keepValueLocked(name, value string, lease time.Duration) {
 	k.leasedValues[name] = now
 }
 
-// Retain deletes cached secrets that no check of the present assignment uses.
+// Retain deletes cached secrets that no check of the current assignment uses
 func (k *Keeper) Retain(chunks []*model.CheckChunk) {
 	named := map[string]bool{}
 	for _, c := range chunks {

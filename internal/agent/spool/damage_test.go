@@ -23,8 +23,8 @@ func openOnDisk(t *testing.T, dir string, clock Clock, known bool) *Spool {
 	return s
 }
 
-// TestDeletedFolderIsMadeAgainFromMemory deletes the folder of an open spool and expects that no signal in memory is
-// lost.
+// TestDeletedFolderIsMadeAgainFromMemory deletes the folder of an open spool and expects that no result in memory is
+// lost
 func TestDeletedFolderIsMadeAgainFromMemory(t *testing.T) {
 	dir, clock, v := filepath.Join(t.TempDir(), "spool"), newManualClock(), newRecordingServer()
 	s := openOnDisk(t, dir, clock, false)
@@ -46,8 +46,8 @@ func TestDeletedFolderIsMadeAgainFromMemory(t *testing.T) {
 	}
 }
 
-// TestDeletedSpoolIsReported deletes the spool while the agent is stopped, and expects a gap that reports the loss to
-// the server.
+// TestDeletedSpoolIsReported deletes the spool while the agent is stopped, and expects the new spool to report the
+// loss to the server
 func TestDeletedSpoolIsReported(t *testing.T) {
 	for _, known := range []bool{false, true} {
 		clock, v := newManualClock(), newRecordingServer()
@@ -63,8 +63,8 @@ func TestDeletedSpoolIsReported(t *testing.T) {
 	}
 }
 
-// TestRestoredMachineStartsANewStream simulates a virtual machine restored from a snapshot: the spool starts a new
-// stream, because the server has newer numbers.
+// TestRestoredMachineStartsANewStream restores a virtual machine from an old snapshot and expects a new stream of
+// sequence numbers, because the server has higher ones
 func TestRestoredMachineStartsANewStream(t *testing.T) {
 	fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()
 	s := openSpool(t, fs, clock, 0)
@@ -85,7 +85,7 @@ func TestRestoredMachineStartsANewStream(t *testing.T) {
 }
 
 // TestRestoredSpoolAppliesNoSignalTwice restores the disk from a copy, restarts the agent several times, and expects
-// no signal twice at the server. A gap reports doubtful numbers, and all other signals arrive once.
+// no result twice at the server. A gap reports doubtful numbers, and all other signals arrive once.
 func TestRestoredSpoolAppliesNoSignalTwice(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -132,8 +132,8 @@ func TestRestoredSpoolAppliesNoSignalTwice(t *testing.T) {
 	}
 }
 
-// TestRestartsWithoutServerLoseNothing starts the agent several times without a server and expects all
-// signals and no gap.
+// TestRestartsWithoutServerLoseNothing starts the agent several times without a server and expects all results later,
+// without a report of loss
 func TestRestartsWithoutServerLoseNothing(t *testing.T) {
 	fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()
 	made := 0
@@ -162,8 +162,8 @@ func TestRestartsWithoutServerLoseNothing(t *testing.T) {
 	}
 }
 
-// TestDamageOfTheLogLosesOneCommit damages the middle of the log, while open and before a restart: only the signals
-// of one commit are lost.
+// TestDamageOfTheLogLosesOneCommit damages the middle of the log, while it is open and before a restart, and expects
+// only the results of one commit to be lost
 func TestDamageOfTheLogLosesOneCommit(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		t.Run(fmt.Sprint("restart ", restart), func(t *testing.T) {

@@ -12,14 +12,14 @@ import (
 // lanes is the number of lanes of a stream.
 const lanes = 2
 
-// laneNumber identifies a signal of the stream by its lane and number.
+// laneNumber identifies a signal (a result or keepalive) by its lane (live or backlog) and its sequence number
 type laneNumber struct {
 	lane   wire.Lane
 	number uint64
 }
 
-// indexEntries iterates over the index entries of both lanes, by ascending number. The loop must not add or drop
-// entries.
+// indexEntries iterates over the index entries of both lanes (live results and backlog), by ascending sequence
+// number. The loop must not add or drop entries.
 func (s *Spool) indexEntries() iter.Seq2[laneNumber, *indexEntry] {
 	return func(yield func(laneNumber, *indexEntry) bool) {
 		for l := range s.lanes {
@@ -33,7 +33,7 @@ func (s *Spool) indexEntries() iter.Seq2[laneNumber, *indexEntry] {
 	}
 }
 
-// lossReason is the reason why a signal was lost, such as too old.
+// lossReason is the reason why a result was lost before the server stored it, such as too old
 type lossReason uint8
 
 const (
@@ -56,6 +56,7 @@ const (
 // keepaliveChunk is the chunk of reports and of losses of unknown checks: both belong to the node's own event.
 var keepaliveChunk = model.BuiltinChunk(model.KeepaliveCheck)
 
+// String returns the reason in words, such as "the spool was full"
 func (r lossReason) String() string {
 	return [...]string{
 		notLost: "kept", spoolFull: "the spool was full", tooOld: "too old", diskLost: "lost on the agent's disk",
@@ -68,10 +69,10 @@ func (r lossReason) String() string {
 	}[r]
 }
 
-// budgetBytes returns the bytes that a signal counts for in the disk budget.
+// budgetBytes returns the bytes that a result counts for in the disk budget of the spool
 func (it *indexEntry) budgetBytes() int64 { return int64(it.size) + entryOverhead }
 
-// indexEntry is the entry of one signal number in the spool's in-memory index.
+// indexEntry is the entry of one sequence number in the spool's in-memory index
 type indexEntry struct {
 	commit     uint64 // number of its commit in the log; zero: not yet durable
 	at         uint32 // time of the signal in seconds, see Spool.nowMs
@@ -83,17 +84,19 @@ type indexEntry struct {
 	logged     bool // the log has the record; of a lost number: it has the loss and size
 }
 
-// olderMayBeUnlogged reports whether records of older signals may still be missing in the log.
+// olderMayBeUnlogged reports whether records of signals older than this one may still be missing in the log
 func (it *indexEntry) olderMayBeUnlogged() bool { return !it.logged || it.lossReason != notLost }
 
-// signalOrigin is the kind of a signal and the check that produced it; lost signals are counted per origin.
+// signalOrigin is the type of a signal (such as result) and the check that produced it; lost signals are counted by
+// origin
 type signalOrigin struct {
 	kind  wire.SignalKind
 	chunk model.ChunkID
 }
 
-// lane is one of the two sequences of signal numbers of the spool: live signals, or the backlog of old ones. Numbers
-// from firstUnacknowledged to first-1 are lost; frontReason is the cause, and counts has the lost signals.
+// lane is one of the spool's two sequences of numbered results: live ones, or the backlog from a time without a
+// session. Numbers from firstUnacknowledged to first-1 are lost; frontReason is the cause, and counts has the lost
+// signals.
 type lane struct {
 	firstUnacknowledged uint64
 	frontReason         lossReason
@@ -115,33 +118,34 @@ type lane struct {
 	recentBytes int
 }
 
-// lossGroup is the key by which lost signals are counted, so that one gap reports all signals of a group.
+// lossGroup is the key by which lost results are counted, so that one report to the server covers all results of a
+// group
 type lossGroup struct {
 	signalOrigin
 	reason lossReason
 }
 
-// newLane returns an empty lane, whose first number is 1.
+// newLane returns an empty lane (sequence of numbered results), whose first number is 1
 func newLane() lane {
 	return lane{firstUnacknowledged: 1, first: 1, cursor: 1, reportingNumbers: map[lossGroup]uint64{}}
 }
 
-// nextNumber returns the number of the next appended signal.
+// nextNumber returns the sequence number that the next appended signal gets
 func (l *lane) nextNumber() uint64 { return l.first + uint64(len(l.entries)) }
 
-// unacknowledged returns the count of numbers that the server has not acknowledged.
+// unacknowledged returns how many sequence numbers the server has not acknowledged
 func (l *lane) unacknowledged() uint64 { return l.nextNumber() - l.firstUnacknowledged }
 
-// entryOf returns the index entry of a number.
+// entryOf returns the index entry of a sequence number
 func (l *lane) entryOf(number uint64) *indexEntry { return &l.entries[number-l.first] }
 
-// containsNumber reports whether a number is in the lane.
+// containsNumber reports whether the lane has a signal with this sequence number
 func (l *lane) containsNumber(number uint64) bool {
 	return number >= l.first && number < l.nextNumber()
 }
 
-// hasDoubtfulNumbers reports whether the server has numbers that this spool never sent, as after the restore of an
-// old disk copy.
+// hasDoubtfulNumbers reports whether the server has sequence numbers that this spool never sent, as after the restore
+// of an old disk copy
 func (l *lane) hasDoubtfulNumbers(last uint64) bool {
 	for n := max(l.sent+1, l.first); n <= min(last, l.lastBeforeOpen) && n < l.nextNumber(); n++ {
 		if l.entryOf(n).lossReason == notLost {
@@ -151,7 +155,7 @@ func (l *lane) hasDoubtfulNumbers(last uint64) bool {
 	return false
 }
 
-// addNumber appends a signal to the lane under the next number.
+// addNumber appends a signal to the lane under the next sequence number
 func (l *lane) addNumber(it indexEntry, data []byte) {
 	l.entries = append(l.entries, it)
 	l.recent = append(l.recent, data)
@@ -161,7 +165,7 @@ func (l *lane) addNumber(it indexEntry, data []byte) {
 	}
 }
 
-// recentRecord returns the record of a number from memory; nil: it is only on disk.
+// recentRecord returns the log record of a sequence number from memory; nil: the record is only on disk
 func (l *lane) recentRecord(number uint64) []byte {
 	start := l.nextNumber() - uint64(len(l.recent))
 	if number < start || number >= l.nextNumber() {
@@ -170,7 +174,7 @@ func (l *lane) recentRecord(number uint64) []byte {
 	return l.recent[number-start]
 }
 
-// dropRecentRecords removes the oldest synced records from memory until at most limit bytes are left. Above hard
+// dropRecentRecords removes the oldest synced records from memory until at most `limit` bytes are left. Above hard
 // bytes it drops the oldest records that the log has not accepted, and returns their lost numbers.
 func (l *lane) dropRecentRecords(limit, hard int) (lost []uint64) {
 	for l.recentBytes > limit {
@@ -196,14 +200,15 @@ func (l *lane) dropRecentRecords(limit, hard int) (lost []uint64) {
 	return lost
 }
 
-// forgetOldestRecord removes the oldest record of the lane from memory, but not from the index.
+// forgetOldestRecord removes the oldest record of the lane (sequence of numbered results) from memory, but not from
+// the index
 func (l *lane) forgetOldestRecord() {
 	l.recentBytes -= len(l.recent[0])
 	l.recent[0] = nil
 	l.recent = l.recent[1:]
 }
 
-// dropThrough removes all numbers up to last and returns the budget bytes that this frees.
+// dropThrough removes all sequence numbers up to `last` and returns the bytes that this frees in the disk budget
 func (l *lane) dropThrough(last uint64) (bytes int64) {
 	if last < l.first {
 		l.firstUnacknowledged = max(l.firstUnacknowledged, min(last+1, l.first))
@@ -231,14 +236,15 @@ func (l *lane) dropThrough(last uint64) (bytes int64) {
 	return bytes
 }
 
-// endFrontGap removes the acknowledged gap at the start of the lane.
+// endFrontGap forgets the lost signals before the lane's first number, because the server has acknowledged the report
+// about them
 func (l *lane) endFrontGap() {
 	l.firstUnacknowledged, l.frontReason, l.counts = l.first, notLost, nil
 	l.cursor = max(l.cursor, l.first)
 }
 
-// collapseOldest removes the oldest n numbers, which are all lost, from the index and adds them to the counts of lost
-// signals.
+// collapseOldest removes the oldest n sequence numbers, whose signals are all lost, from the index and adds them to
+// the counts of losses
 func (l *lane) collapseOldest(n int) {
 	if l.counts == nil {
 		l.counts = map[signalOrigin]uint64{}
@@ -253,7 +259,7 @@ func (l *lane) collapseOldest(n int) {
 	l.firstUnacknowledged, l.cursor, l.counts, l.frontReason = front, cursor, counts, why
 }
 
-// frontGap returns the gap at the start of the lane: the lost signals before its first number.
+// frontGap returns the report (Gap) to the server about the signals that were lost before the lane's first number
 func (l *lane) frontGap() *wire.Gap {
 	gap := &wire.Gap{Last: l.first - 1, Reason: l.frontReason.String()}
 	for of, n := range l.counts {
@@ -268,7 +274,7 @@ func (l *lane) frontGap() *wire.Gap {
 	return gap
 }
 
-// moveCursorBehind sets the next number to send to the number after last.
+// moveCursorBehind makes the sequence number after `last` the next one to send
 func (l *lane) moveCursorBehind(last uint64) {
 	l.sent = max(l.sent, last)
 	for l.cursor = max(l.cursor, l.first); l.cursor <= last; l.cursor++ {
@@ -278,7 +284,7 @@ func (l *lane) moveCursorBehind(last uint64) {
 	}
 }
 
-// rewindCursor sets the cursor to the first unacknowledged number, so that all are sent again.
+// rewindCursor makes the first unacknowledged sequence number the next one to send, so that all are sent again
 func (l *lane) rewindCursor() {
 	l.cursor, l.urgent = l.firstUnacknowledged, 0
 	for i := range l.entries {
@@ -288,7 +294,8 @@ func (l *lane) rewindCursor() {
 	}
 }
 
-// gapAt returns the gap for the lost signals from a number on that have the same reason.
+// gapAt returns the report (Gap) to the server about consecutive lost signals with the same reason, from this
+// sequence number on
 func (l *lane) gapAt(number uint64) *wire.Gap {
 	why := l.entryOf(number).lossReason
 	gap := &wire.Gap{Reason: why.String()}
@@ -315,8 +322,8 @@ func (l *lane) gapAt(number uint64) *wire.Gap {
 	return gap
 }
 
-// reportedLosses returns the origin and count of the lost signals that the gap of this number reports. A signal of an
-// unknown chunk counts as a result of the node's keepalive.
+// reportedLosses returns the origin and number of lost signals that the report about this sequence number contains. A
+// signal of an unknown chunk counts as a result of the node's keepalive.
 func (it *indexEntry) reportedLosses() (of signalOrigin, n uint32) {
 	if it.chunk == 0 {
 		return signalOrigin{wire.SignalResult, keepaliveChunk}, it.size
@@ -324,8 +331,8 @@ func (it *indexEntry) reportedLosses() (of signalOrigin, n uint32) {
 	return signalOrigin{it.kind, it.chunk}, it.size
 }
 
-// markLost marks a number as lost, with the reason. The newest lost number of a check that is not sent yet reports
-// all its losses. A number that was sent may be acknowledged, and reports its own loss.
+// markLost marks the signal with this sequence number as lost, with the reason. The newest lost number of a check
+// that is not sent yet reports all its losses. A number that was sent may be acknowledged, and reports its own loss.
 func (l *lane) markLost(number uint64, why lossReason) {
 	it := l.entryOf(number)
 	it.lossReason, it.commit, it.size, it.logged = why, 0, 0, false

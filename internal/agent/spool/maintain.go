@@ -42,8 +42,8 @@ func (s *Spool) maintainLog() {
 // folderCheckEvery is the period in which the spool checks that its folder exists.
 const folderCheckEvery = 5 * time.Second
 
-// reopen makes a deleted spool folder again and stores the signals in memory. It writes the signals in memory, marks
-// the others as lost, and waits for the disk once.
+// reopen creates a deleted spool folder again and stores the results that are in memory. It writes the signals in
+// memory, marks the others as lost, and waits for the disk once.
 func (s *Spool) reopen() {
 	log, err := openLog(s.dir, &s.opts)
 	if err != nil {
@@ -114,7 +114,7 @@ const pageBytes = 128 << 10
 
 var errPageFull = errors.New("page is full")
 
-// loadRecord reads a signal's record from the log; nil: the record is missing or damaged.
+// loadRecord reads the log record of a signal; nil: the record is missing or damaged
 func (s *Spool) loadRecord(p laneNumber) []byte {
 	ln := &s.lanes[p.lane]
 	if data := ln.recentRecord(p.number); data != nil {
@@ -151,10 +151,11 @@ func (s *Spool) loadRecord(p laneNumber) []byte {
 	return s.readAhead[token]
 }
 
-// budget returns the number of bytes for signals: half of MaxBytes, because a rewrite of the log needs the other half.
+// budget returns the bytes of disk that signals may use: half of MaxBytes, because a rewrite of the log needs the
+// other half
 func (o *Options) budget() int64 { return o.MaxBytes / 2 }
 
-// evictExcess deletes signals that are too old or exceed the limits of disk or memory.
+// evictExcess deletes results that are too old or exceed the limits of disk or memory
 func (s *Spool) evictExcess() {
 	cut, hard := wholeSeconds(s.nowMs()-s.opts.MaxAge.Milliseconds()), memoryBytes/lanes
 	if s.unlimitedMemory {
@@ -182,7 +183,7 @@ func (s *Spool) evictExcess() {
 	s.logEvictions()
 }
 
-// evictSignal deletes one unsent signal and stores the reason of the loss.
+// evictSignal deletes one unsent result and stores the reason for its loss
 func (s *Spool) evictSignal(p laneNumber, why lossReason) {
 	if it := s.lanes[p.lane].entryOf(p.number); it.lossReason == notLost {
 		s.bytes -= it.budgetBytes()
@@ -191,8 +192,8 @@ func (s *Spool) evictSignal(p laneNumber, why lossReason) {
 	}
 }
 
-// evictFairly deletes the oldest signals of the checks with the most data, until at most target bytes are left. Every
-// check keeps at most the same number of bytes; a check with more loses its oldest results.
+// evictFairly deletes the oldest results of the checks with the most data, until at most `target` bytes are left.
+// Every check keeps at most the same number of bytes; a check with more loses its oldest results.
 func (s *Spool) evictFairly(target int64) {
 	shares := map[model.ChunkID]int64{}
 	for _, it := range s.indexEntries() {
@@ -226,7 +227,7 @@ func (s *Spool) evictFairly(target int64) {
 // maxGoneEntries is the largest number of items in one record.
 const maxGoneEntries = 4096
 
-// logEvictions writes to the log which signals were deleted, so that their counts survive a restart.
+// logEvictions writes to the log which results were deleted, so that their counts survive a restart
 func (s *Spool) logEvictions() {
 	if s.stats.Evicted == s.evictionsLogged {
 		return
@@ -235,7 +236,7 @@ func (s *Spool) logEvictions() {
 	s.logLosses(false)
 }
 
-// logLosses writes a log record for each range of lost signal numbers that the log does not have yet.
+// logLosses writes a log record for each range of lost sequence numbers that the log does not have yet
 func (s *Spool) logLosses(all bool) {
 	match := func(it *indexEntry) bool { return it.lossReason != notLost && (all || !it.logged) }
 	for l := range s.lanes {

@@ -19,7 +19,7 @@ const (
 	recordState  = 3 // epoch, stream, boot, boot id, first, next and unsent of both lanes
 )
 
-// spooledSignal is a signal with the boot and wall-clock time of its arrival in the spool.
+// spooledSignal is a result or other signal with the boot time and wall-clock time of its arrival in the spool
 type spooledSignal struct {
 	signal wire.Signal
 	boot   uint64 // number of the boot whose clock AtMs is
@@ -35,14 +35,14 @@ func appendRecord(dst []byte, kind byte, numbers ...uint64) []byte {
 	return dst
 }
 
-// appendSignalRecord encodes the log record of a signal with its lane, number and times.
+// appendSignalRecord encodes the log record of a signal with its lane (live or backlog), sequence number and times
 func appendSignalRecord(dst []byte, epoch uint64, l wire.Lane, number uint64, h *spooledSignal) []byte {
 	dst = appendRecord(dst, recordSignal, epoch, uint64(l), number, h.boot, h.signal.AtMs, uint64(h.wallMs),
 		uint64(h.signal.Kind), uint64(h.signal.Chunk), uint64(h.signal.Node))
 	return append(dst, h.signal.Body...)
 }
 
-// appendGoneRecord encodes a log record about a range of lost signals, one entry for each.
+// appendGoneRecord encodes a log record about a range of lost signals, with kind, check and size of each
 func appendGoneRecord(dst []byte, epoch uint64, l wire.Lane, number uint64, items []indexEntry) []byte {
 	dst = appendRecord(dst, recordGone, epoch, uint64(l), number, uint64(items[0].lossReason))
 	for i := range items {
@@ -53,7 +53,7 @@ func appendGoneRecord(dst []byte, epoch uint64, l wire.Lane, number uint64, item
 	return dst
 }
 
-// streamState has the id and the next numbers of the stream, as stored in the log.
+// streamState holds the id of the spool's stream and its next sequence numbers, as stored in the log
 type streamState struct {
 	epoch  uint64
 	stream wire.StreamID
@@ -73,7 +73,7 @@ func (st *streamState) append(dst []byte) []byte {
 	return append(dst, st.bootID...)
 }
 
-// logRecord is one decoded record of the spool's log; kind decides which fields are set.
+// logRecord is one decoded record of the spool's log; its type decides which fields are set
 type logRecord struct {
 	kind        byte
 	epoch       uint64
@@ -138,14 +138,14 @@ func (r *logRecord) decode(data []byte) error {
 	return nil
 }
 
-// recoveredNumber is one signal number that was found in the log when the spool was opened.
+// recoveredNumber is one sequence number that was found in the log when the spool was opened
 type recoveredNumber struct {
 	epoch, number uint64
 	boot, atMs    uint64 // of a signal
 	indexEntry
 }
 
-// recoverIndex rebuilds the in-memory index of signals from the log when the spool is opened. Missing numbers in
+// recoverIndex rebuilds the in-memory index of results from the log when the spool is opened. Missing numbers in
 // between are lost.
 func (s *Spool) recoverIndex() error {
 	var list [lanes][]recoveredNumber
@@ -215,7 +215,7 @@ func (s *Spool) recoverIndex() error {
 	return nil
 }
 
-// rebuildLane builds the index of a lane from the numbers in the log; holes become gaps.
+// rebuildLane builds the index of a lane from the sequence numbers in the log; missing numbers count as lost signals
 func (s *Spool) rebuildLane(l wire.Lane, list []recoveredNumber) {
 	ln := &s.lanes[l]
 	if s.streamState.epoch > 0 {

@@ -10,12 +10,12 @@ import (
 
 // The methods of link.Source, in the order of their use.
 
-// streamKey returns the key of one lane: the stream id and the lane.
+// streamKey returns the stream key of one lane (live or backlog), by which the server counts sequence numbers
 func (s *Spool) streamKey(l wire.Lane) wire.StreamKey {
 	return wire.StreamKey{Stream: s.streamState.stream, Lane: l}
 }
 
-// Streams returns the range of signal numbers in each lane, for Hello.
+// Streams returns the range of sequence numbers in each lane (live results and backlog), for the message Hello
 func (s *Spool) Streams() []wire.StreamRange {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -32,14 +32,14 @@ func (s *Spool) Streams() []wire.StreamRange {
 	return list
 }
 
-// Backlog returns the number of unacknowledged old signals, for the message Hello.
+// Backlog returns the number of unacknowledged results from earlier than the session, for the message Hello
 func (s *Spool) Backlog() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.lanes[wire.Backlog].unacknowledged()
 }
 
-// Resume records the start of a session and sends again all signals above the last numbers that the server has.
+// Resume starts a session and marks all results above the server's last sequence numbers to be sent again
 func (s *Spool) Resume(last []wire.StreamLast) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,11 +77,12 @@ func (s *Spool) Resume(last []wire.StreamLast) error {
 	return nil
 }
 
-// renumber gives all signals numbers of a new stream, because the server already has higher numbers, such as after a
-// restored disk. Sent signals that the server has are done; the others get numbers of the new stream. The new state
-// is written last, so that a crash leaves one stream or the other. Doubtful numbers were assigned before the last
-// start and not sent: after the rollback they may be assigned to other signals, or the original of this copy may have
-// sent them. No signal is applied twice: doubtful numbers count as acknowledged, and a gap reports them.
+// renumber moves all results to a new stream with new sequence numbers, because the server already has higher ones,
+// such as after a restored disk. Sent signals that the server has are done; the others get numbers of the new stream.
+// The new state is written last, so that a crash leaves one stream or the other. Doubtful numbers were assigned
+// before the last start and not sent: after the rollback they may be assigned to other signals, or the original of
+// this copy may have sent them. No signal is applied twice: doubtful numbers count as acknowledged, and a gap reports
+// them.
 func (s *Spool) renumber(at [lanes]uint64) error {
 	stream, err := newStreamID(s.opts.Rand)
 	if err != nil {
@@ -135,10 +136,10 @@ func (s *Spool) renumber(at [lanes]uint64) error {
 	return nil
 }
 
-// Notify returns the channel that has a value after a signal was appended.
+// Notify returns the channel that receives a value when a signal is appended
 func (s *Spool) Notify() <-chan struct{} { return s.notify }
 
-// Unsent returns the count of unsent signal numbers, and whether one of them is urgent.
+// Unsent returns the number of unsent signals, and whether one of them must be sent at once
 func (s *Spool) Unsent() (signals int, urgent bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,8 +150,8 @@ func (s *Spool) Unsent() (signals int, urgent bool) {
 	return signals, urgent
 }
 
-// Next fills the batch b with the next unsent signals, or with a gap for lost ones; false: all is sent, or no session
-// is open. maxBytes bounds the outputs and a little for each signal; one signal is always given.
+// Next fills the batch b with the next unsent results, or with a report of lost ones; false: all is sent, or no
+// session is open. maxBytes bounds the outputs and a little for each signal; one signal is always given.
 func (s *Spool) Next(b *wire.Batch, maxBytes, maxSignals int) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,7 +167,8 @@ func (s *Spool) Next(b *wire.Batch, maxBytes, maxSignals int) (bool, error) {
 	return false, nil
 }
 
-// fillBatch fills the batch b with the next unsent signals of one lane, or with a gap if signals before them are lost.
+// fillBatch fills the batch b with the next unsent results of one lane, or with a report (Gap) if results before them
+// are lost
 func (s *Spool) fillBatch(b *wire.Batch, l wire.Lane, maxBytes, maxSignals int) {
 	ln := &s.lanes[l]
 	*b = wire.Batch{StreamKey: s.streamKey(l), First: ln.cursor, NowMs: s.opts.Clock.BootMs(), Signals: b.Signals[:0]}
@@ -207,7 +209,7 @@ func (s *Spool) fillBatch(b *wire.Batch, l wire.Lane, maxBytes, maxSignals int) 
 	ln.moveCursorBehind(number - 1)
 }
 
-// ageOf returns a signal's age in ms: by the boot clock, or by the wall clock if the machine has rebooted since.
+// ageOf returns the age of a result in ms, by the boot clock, or by the wall clock if the machine has rebooted since
 func (s *Spool) ageOf(h *spooledSignal, nowMs uint64) uint64 {
 	if h.boot == s.streamState.boot {
 		return uint64(elapsedMs(nowMs, h.signal.AtMs))
@@ -215,7 +217,7 @@ func (s *Spool) ageOf(h *spooledSignal, nowMs uint64) uint64 {
 	return uint64(max(0, s.opts.Clock.WallMs()-h.wallMs))
 }
 
-// Acked removes the signals that the server has acknowledged or refused for good.
+// Acked removes the results that the server has acknowledged or permanently refused
 func (s *Spool) Acked(ack *wire.Ack) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -245,18 +247,18 @@ const (
 	maxRefusalCodes = 32
 )
 
-// refusalLog reports refusals of the server in the log, once per code and minute, with their count. It has
-// the last log line of each code.
+// refusalLog writes a log line about results that the server refused, at most once per error code and minute, with
+// their count. It has the last log line of each code.
 type refusalLog map[string]loggedRefusals
 
-// loggedRefusals has the time of the last log line about refused signals, in ms of the boot clock, and the count
-// since then.
+// loggedRefusals has the time of the last log line about refused results, in ms of the boot clock, and the number
+// since then
 type loggedRefusals struct {
 	at    uint64
 	since int
 }
 
-// report counts a signal that the server refused, and logs the count at most once per error code and minute.
+// report counts a result that the server refused, and logs the count at most once per error code and minute
 func (l refusalLog) report(log *slog.Logger, nowMs uint64, r *wire.RefusedSignal) {
 	c, logged := l[r.Code]
 	c.since++

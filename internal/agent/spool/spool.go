@@ -65,8 +65,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Spool is the agent's bounded log on disk of unacknowledged signals; it implements link.Source. It is safe for
-// concurrent use.
+// Spool is the agent's bounded log on disk of results and other signals that the server has not acknowledged. It is
+// safe for concurrent use.
 type Spool struct {
 	opts    Options
 	dir     string
@@ -151,7 +151,7 @@ func openLog(dir string, o *Options) (*journal.Log, error) {
 	return log, err
 }
 
-// Close syncs all signals and closes the log.
+// Close syncs all results to the disk and closes the log
 func (s *Spool) Close() error {
 	s.mu.Lock()
 	s.saveState()
@@ -162,8 +162,8 @@ func (s *Spool) Close() error {
 	return log.Close()
 }
 
-// reportEntry returns an index entry without a signal, whose gap tells the server that the spool was deleted or
-// restored.
+// reportEntry returns an index entry without a result, which makes the spool report its deletion or restore to the
+// server
 func reportEntry(nowMs int64, why lossReason) indexEntry {
 	return indexEntry{at: wholeSeconds(nowMs), chunk: keepaliveChunk, lossReason: why}
 }
@@ -177,8 +177,8 @@ func newStreamID(random io.Reader) (wire.StreamID, error) {
 	return wire.StreamID(binary.LittleEndian.Uint64(b[:]) | 1), nil
 }
 
-// Append adds a signal to the spool with the next sequence number. An urgent signal is sent at once. Append never
-// waits.
+// Append adds a result or other signal to the spool with the next sequence number. An urgent signal is sent at once.
+// Append never waits.
 func (s *Spool) Append(signal *wire.Signal, urgent bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -193,7 +193,7 @@ func (s *Spool) Append(signal *wire.Signal, urgent bool) error {
 	return nil
 }
 
-// Keepalive appends a keepalive signal if a session is open; without a session it does nothing.
+// Keepalive appends a keepalive message if a session is open; without a session it does nothing
 func (s *Spool) Keepalive() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -206,7 +206,7 @@ func (s *Spool) Keepalive() error {
 	return nil
 }
 
-// addSignal appends a signal to a lane under the next number.
+// addSignal appends a signal to a lane (live or backlog) under the next sequence number
 func (s *Spool) addSignal(l wire.Lane, signal *wire.Signal, urgent bool) {
 	now, boot := s.opts.Clock.WallMs(), s.opts.Clock.BootMs()
 	h := spooledSignal{signal: *signal, boot: s.streamState.boot, wallMs: now - elapsedMs(boot, signal.AtMs)}
@@ -276,12 +276,12 @@ const (
 	tokenNumber = 1<<56 - 1
 )
 
-// tokenOf returns a number that identifies a signal when the log reports that its record is on disk.
+// tokenOf returns the number by which the log identifies a signal when it reports that the signal's record is on disk
 func (s *Spool) tokenOf(p laneNumber) uint64 {
 	return uint64(p.lane)<<tokenLane | (s.streamState.epoch&0x3f)<<tokenEpoch | p.number
 }
 
-// logWaiter receives the log's reports on which records are on disk and which writes failed. Commits of an abandoned
+// logWaiter receives the log's reports about records that are on disk and writes that failed. Commits of an abandoned
 // log are ignored.
 type logWaiter struct{ s *Spool }
 
@@ -309,7 +309,7 @@ func (h *logWaiter) Committed(token uint64, at journal.Position, err error) {
 	}
 }
 
-// saveState writes the stream id and its first and next numbers to the log.
+// saveState writes the stream id and its first and next sequence numbers to the log
 func (s *Spool) saveState() {
 	for l := range s.lanes {
 		s.streamState.first[l], s.streamState.next[l] = s.lanes[l].firstUnacknowledged, s.lanes[l].nextNumber()
@@ -317,7 +317,7 @@ func (s *Spool) saveState() {
 	_ = s.writeRecord(s.streamState.append(nil), tokenState)
 }
 
-// Offline records that the session has ended.
+// Offline records that the session with the server has ended
 func (s *Spool) Offline() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

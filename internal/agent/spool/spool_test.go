@@ -41,12 +41,12 @@ func (h *manualClock) WallMs() int64 { return h.wall }
 // advance advances both clocks by ms milliseconds.
 func (h *manualClock) advance(ms uint64) { h.boot += ms; h.wall += int64(ms) }
 
-// newManualClock returns a clock in the middle of its first boot.
+// newManualClock returns a test clock of a machine that has been running for a while since its first boot
 func newManualClock() *manualClock {
 	return &manualClock{boot: 1_000_000, id: "boot-1", wall: 1_700_000_000_000}
 }
 
-// openSpool opens a spool in an in-memory file system, without linger.
+// openSpool opens a spool in an in-memory file system, which commits each write at once
 func openSpool(t *testing.T, fs disk.FS, clock Clock, maxBytes int64) *Spool {
 	t.Helper()
 	s, err := Open("/spool", Options{FS: fs, Clock: clock, MaxBytes: maxBytes, Linger: -1})
@@ -54,7 +54,8 @@ func openSpool(t *testing.T, fs disk.FS, clock Clock, maxBytes int64) *Spool {
 	return s
 }
 
-// resultSignal returns the signal of a result with this output.
+// resultSignal encodes a check result with this output as a signal (a message to the server that gets a sequence
+// number)
 func resultSignal(clock Clock, chunk int, output string) *wire.Signal {
 	signal := wire.ResultSignal(wire.Signal{Chunk: model.ChunkID(chunk), AtMs: clock.BootMs()},
 		wire.Result{Status: model.Status(chunk % 4), DurationMs: 7, Output: []byte(output)})
@@ -69,7 +70,7 @@ func appendResults(s *Spool, clock *manualClock, n int, ms uint64, text string) 
 	}
 }
 
-// awaitDurable waits until all appended signals are on disk.
+// awaitDurable waits until all appended results are on disk
 func awaitDurable(t *testing.T, s *Spool) {
 	t.Helper()
 	for behind := true; behind; {
@@ -88,7 +89,8 @@ func awaitDurable(t *testing.T, s *Spool) {
 	}
 }
 
-// recordingServer is a test server that receives batches of a spool and counts signals, gaps and losses.
+// recordingServer is a test server that receives batches of a spool and counts results, repetitions and reported
+// losses
 type recordingServer struct {
 	last            map[wire.StreamKey]uint64
 	deliveries      map[string]int // number of arrivals of each output
@@ -107,7 +109,7 @@ func newRecordingServer() *recordingServer {
 	}
 }
 
-// resumeSpool opens a session of the spool and tells it the last numbers that the test server has.
+// resumeSpool starts a session of the spool and tells it the last sequence numbers that the test server has
 func (v *recordingServer) resumeSpool(t *testing.T, s *Spool) {
 	t.Helper()
 	var last []wire.StreamLast
@@ -117,7 +119,7 @@ func (v *recordingServer) resumeSpool(t *testing.T, s *Spool) {
 	testenv.NoError(t, s.Resume(last))
 }
 
-// receiveBatch receives one batch of at most maxSignals; false: the spool has nothing to send.
+// receiveBatch receives one batch of at most maxSignals results; false: the spool has nothing to send
 func (v *recordingServer) receiveBatch(t *testing.T, s *Spool, maxSignals int, ack bool) bool {
 	t.Helper()
 	var b wire.Batch
@@ -170,7 +172,8 @@ func (v *recordingServer) drainSpool(t *testing.T, s *Spool) {
 	}
 }
 
-// expectSignals fails the test unless n signals arrived, each once and without an unexplained gap.
+// expectSignals fails the test unless n results arrived, each once and without an unexplained gap in the sequence
+// numbers
 func (v *recordingServer) expectSignals(t *testing.T, n int) {
 	t.Helper()
 	if v.unexplainedGaps != 0 {
@@ -186,8 +189,8 @@ func (v *recordingServer) expectSignals(t *testing.T, n int) {
 	}
 }
 
-// TestSpoolSendsInOrderAndDropsAcknowledgedSignals sends 250 signals and expects each once, in order, and an empty
-// spool after the acknowledgements.
+// TestSpoolSendsInOrderAndDropsAcknowledgedSignals sends 250 results and expects each once, in order, and an empty
+// spool after the acknowledgements
 func TestSpoolSendsInOrderAndDropsAcknowledgedSignals(t *testing.T) {
 	fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()
 	s := openSpool(t, fs, clock, 0)
@@ -210,8 +213,8 @@ func TestSpoolSendsInOrderAndDropsAcknowledgedSignals(t *testing.T) {
 	}
 }
 
-// TestSpooledBacklogSurvivesRestart restarts the agent with unacknowledged live signals and a backlog: both arrive
-// once.
+// TestSpooledBacklogSurvivesRestart restarts the agent with unacknowledged new and old results and expects each of
+// them once at the server
 func TestSpooledBacklogSurvivesRestart(t *testing.T) {
 	fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()
 	s := openSpool(t, fs, clock, 0)
@@ -238,8 +241,8 @@ func TestSpooledBacklogSurvivesRestart(t *testing.T) {
 	v.expectSignals(t, 20)
 }
 
-// TestEvictionLeavesEachCheckTheSameShare fills the spool with results of a chatty and a rare check: the rare one
-// loses none.
+// TestEvictionLeavesEachCheckTheSameShare fills the spool with results of a chatty and a rare check and expects that
+// the rare check loses none
 func TestEvictionLeavesEachCheckTheSameShare(t *testing.T) {
 	fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()
 	s := openSpool(t, fs, clock, 1<<20) // half of it holds signals
@@ -292,7 +295,8 @@ func TestEvictionLeavesEachCheckTheSameShare(t *testing.T) {
 	s.Close()
 }
 
-// TestOldSignalsAreEvicted keeps signals beyond the maximum age and expects gaps with the reason "too old".
+// TestOldSignalsAreEvicted keeps results beyond the maximum age and expects the spool to report them as lost with the
+// reason "too old"
 func TestOldSignalsAreEvicted(t *testing.T) {
 	fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()
 	s := openSpool(t, fs, clock, 0)
@@ -308,7 +312,8 @@ func TestOldSignalsAreEvicted(t *testing.T) {
 	}
 }
 
-// TestSignalAgesSurviveWallClockJumps sets the wall clock within one boot: ages of spooled signals stay right.
+// TestSignalAgesSurviveWallClockJumps sets the wall clock within one boot and expects the ages of spooled results to
+// stay right
 func TestSignalAgesSurviveWallClockJumps(t *testing.T) {
 	fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()
 	s := openSpool(t, fs, clock, 0)
@@ -329,8 +334,8 @@ func TestSignalAgesSurviveWallClockJumps(t *testing.T) {
 	v.expectSignals(t, 10)
 }
 
-// TestSignalAgesSurviveReboot reboots the machine, which resets the boot clock: ages of spooled signals continue by
-// the wall clock.
+// TestSignalAgesSurviveReboot reboots the machine, which resets the boot clock, and expects the ages of spooled
+// results to continue by the wall clock
 func TestSignalAgesSurviveReboot(t *testing.T) {
 	fs, clock := memfs.New(), newManualClock()
 	s := openSpool(t, fs, clock, 0)
@@ -353,7 +358,7 @@ func TestSignalAgesSurviveReboot(t *testing.T) {
 }
 
 // TestRolledBackDiskStartsANewStream restores the disk from an old copy and expects a new stream, because the server
-// already has higher signal numbers.
+// already has higher sequence numbers
 func TestRolledBackDiskStartsANewStream(t *testing.T) {
 	fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()
 	s := openSpool(t, fs, clock, 0)
@@ -400,8 +405,8 @@ func TestDeletedSpoolStartsANewStream(t *testing.T) {
 	}
 }
 
-// TestSignalsThatTheServerLostBecomeAGap restores the server from an old backup and expects a gap for the signals
-// that it lost.
+// TestSignalsThatTheServerLostBecomeAGap restores the server from an old backup and expects a report about the
+// acknowledged results that the server no longer has
 func TestSignalsThatTheServerLostBecomeAGap(t *testing.T) {
 	fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()
 	s := openSpool(t, fs, clock, 0)
@@ -421,8 +426,8 @@ func TestSignalsThatTheServerLostBecomeAGap(t *testing.T) {
 	}
 }
 
-// TestRefusedSignalIsDroppedAndCounted lets the server refuse one signal and expects that all other signals arrive
-// and the refusal is counted.
+// TestRefusedSignalIsDroppedAndCounted lets the server refuse one result and expects all others to arrive and the
+// refusal to be counted
 func TestRefusedSignalIsDroppedAndCounted(t *testing.T) {
 	fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()
 	s := openSpool(t, fs, clock, 0)
@@ -441,8 +446,8 @@ func TestRefusedSignalIsDroppedAndCounted(t *testing.T) {
 	}
 }
 
-// TestUnwritableDiskKeepsSignalsInMemory fills the disk and expects that new signals are stored in memory without
-// waiting, up to a limit.
+// TestUnwritableDiskKeepsSignalsInMemory fills the disk and expects new results to be kept in memory, without waiting
+// and up to a limit
 func TestUnwritableDiskKeepsSignalsInMemory(t *testing.T) {
 	fs, clock, v := faultfs.New(memfs.New()), newManualClock(), newRecordingServer()
 	s := openSpool(t, fs, clock, 0)
@@ -465,7 +470,7 @@ func TestUnwritableDiskKeepsSignalsInMemory(t *testing.T) {
 }
 
 // TestCrashAnywhereLosesNoSyncedSignal simulates a power failure at each disk operation and expects each synced
-// signal exactly once at the server.
+// result exactly once at the server
 func TestCrashAnywhereLosesNoSyncedSignal(t *testing.T) {
 	inner, clock := memfs.New(), newManualClock()
 	fs := faultfs.New(inner)
@@ -553,8 +558,8 @@ func TestCrashAnywhereLosesNoSyncedSignal(t *testing.T) {
 	}
 }
 
-// TestSpoolMatchesModel compares the spool with a simple model over random operations: each signal arrives once and
-// in order, or a gap reports its loss.
+// TestSpoolMatchesModel compares the spool with a simple model over random operations: each result arrives once and
+// in order, or its loss is reported
 func TestSpoolMatchesModel(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()
@@ -612,7 +617,8 @@ func TestSpoolMatchesModel(t *testing.T) {
 	})
 }
 
-// TestRefusalsAreLoggedOnceAMinute refuses many signals and expects one log line per code and minute, with a count.
+// TestRefusalsAreLoggedOnceAMinute refuses many results and expects one log line per error code and minute, with a
+// count
 func TestRefusalsAreLoggedOnceAMinute(t *testing.T) {
 	var log bytes.Buffer
 	clock := newManualClock()
@@ -647,7 +653,8 @@ func TestRefusalsAreLoggedOnceAMinute(t *testing.T) {
 	}
 }
 
-// FuzzRecord decodes random bytes as a log record, and encodes and decodes each accepted one again.
+// FuzzRecord decodes random bytes as a log record, encodes each accepted one and expects the same record after
+// another decoding
 func FuzzRecord(f *testing.F) {
 	clock := newManualClock()
 	f.Add(appendSignalRecord(nil, 1, wire.Live, 7, &spooledSignal{signal: *resultSignal(clock, 3, "output"), boot: 2, wallMs: 1}))

@@ -73,12 +73,12 @@ func LocalOnly(next http.Handler) http.Handler {
 	})
 }
 
-// admittedKey is the context key of the check whether a connection's client may read profiles.
+// admittedKey is the context key of the function that checks whether the client of a connection may read profiles
 type admittedKey struct{}
 
-// WithConn stores in the context of a connection the check whether its client runs as the server's user or root. The
-// check runs once per connection, at the first request that needs it: it reads the kernel's table of sockets, which
-// has a line for each agent that is connected.
+// WithConn stores in a connection's context a function that checks whether the client process runs as the server's
+// user or root. The check runs once per connection, at the first request that needs it: it reads the kernel's table
+// of sockets, which has a line for each agent that is connected.
 func WithConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, admittedKey{}, sync.OnceValue(func() bool {
 		return isOwnUserOrRoot(addrPort(c.RemoteAddr()), addrPort(c.LocalAddr()))

@@ -13,7 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// Profiles are only for processes of the server's user: the kernel knows the owner of each socket.
+// TestProfilesNeedTheServersUser requests profiles from processes of several users and expects only those of the
+// server's user to get them
 func TestProfilesNeedTheServersUser(t *testing.T) {
 	s := httptest.NewUnstartedServer(LocalOnly(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
 	s.Config.ConnContext = WithConn

@@ -54,7 +54,7 @@ import (
 // Password is the password of the test server's administrator.
 const Password = "correct horse"
 
-// Server is a test server of the API, with event view and stores but without agents and journal files.
+// Server is a test server of the API with in-memory event state and stores, but without agents and journal files
 type Server struct {
 	T         testing.TB
 	Intent    *intent.Service
@@ -171,7 +171,7 @@ func (r *Server) Advance(d time.Duration) {
 	r.now = r.now.Add(d)
 }
 
-// RunReactor starts the reactor, which from now on writes the changes of events to history.
+// RunReactor starts the reactor, which writes changes of events to history and notifies handlers
 func (r *Server) RunReactor() {
 	r.T.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -197,7 +197,7 @@ func (r *Server) AwaitHistory() {
 	testenv.NoError(r.T, r.Reactor.Recorded(ctx, at))
 }
 
-// emit gives changes of events to the reactor, if it runs.
+// emit passes changes of events to the reactor (which writes history and notifications) if the test runs one
 func (r *Server) emit(ts []event.Transition) {
 	if r.reacts.Load() {
 		r.Reactor.Emit(ts)
@@ -249,7 +249,7 @@ func (r *Server) SetSession(node string, a *v1.AgentSession) {
 	}
 }
 
-// previewChange returns the nodes that changed resources would affect.
+// previewChange returns the nodes that a change of resources would affect
 func (r *Server) previewChange(ctx context.Context, writes []intent.Write) ([]intent.Placement, int, error) {
 	if err := r.Planner.CatchUp(ctx); err != nil {
 		return nil, 0, err
@@ -257,7 +257,8 @@ func (r *Server) previewChange(ctx context.Context, writes []intent.Write) ([]in
 	return r.Planner.Preview(ctx, writes)
 }
 
-// assignedChunk returns the compiled check in a node's assignment; nil: the node does not run the check.
+// assignedChunk returns the compiled definition of a check in a node's assignment; nil: the node does not run the
+// check
 func (r *Server) assignedChunk(node model.NodeID, check model.CheckID) *model.CheckChunk {
 	for _, c := range r.Directory.For(node).Chunks {
 		if c.Unit == check {
@@ -273,7 +274,7 @@ func newJoinToken(keep pki.JoinToken) (pki.Token, pki.JoinToken, error) {
 	return pki.Token{Addresses: []string{"127.0.0.1:8443"}}, keep, nil
 }
 
-// DeclareNodes declares nodes with labels; their ids follow from their names.
+// DeclareNodes declares nodes with labels; each node id is computed from the node's name
 func (r *Server) DeclareNodes(namespace string, labels map[string]string, names ...string) {
 	r.T.Helper()
 	list := make([]intent.BulkNode, len(names))
@@ -284,13 +285,13 @@ func (r *Server) DeclareNodes(namespace string, labels map[string]string, names 
 	testenv.NoError(r.T, r.Planner.CatchUp(context.Background()))
 }
 
-// JoinNode declares a node that joined by a token, with facts.
+// JoinNode declares a node with facts, as if it had enrolled with a join token
 func (r *Server) JoinNode(name string, facts map[string]string) {
 	r.T.Helper()
 	r.JoinNodeWith(name, nil, model.NodeSpec{Facts: facts})
 }
 
-// JoinNodeWith declares a node that joined by a token, with labels and a spec, in which JoinNodeWith sets the id.
+// JoinNodeWith declares a node with labels and a spec, as if it had enrolled with a join token
 func (r *Server) JoinNodeWith(name string, labels map[string]string, spec model.NodeSpec) {
 	r.T.Helper()
 	spec.UID = uuid.NewSHA1(uuid.NameSpaceDNS, []byte(name)).String()
@@ -329,7 +330,7 @@ func (r *Server) ConnectNodes(namespace string, nodes ...string) {
 	}
 }
 
-// recordSession applies the start or end of a session to the event view.
+// recordSession applies the start or end of a node's session to the in-memory event state
 func (r *Server) recordSession(namespace, node string, begun, clean bool) {
 	r.T.Helper()
 	id := r.nodeID(namespace, node)
@@ -339,7 +340,7 @@ func (r *Server) recordSession(namespace, node string, begun, clean bool) {
 	}})
 }
 
-// RecordSilence applies the missed keepalive of a node in namespace default.
+// RecordSilence records a missed keepalive of a node in namespace default, so that the node counts as down
 func (r *Server) RecordSilence(node, output string) {
 	r.T.Helper()
 	id := r.nodeID(model.DefaultNamespaceName, node)
@@ -363,7 +364,7 @@ func (r *Server) Apply(text string) {
 	testenv.NoError(r.T, r.Planner.CatchUp(context.Background()))
 }
 
-// RecordResult applies one result of a check on a node to the event view.
+// RecordResult applies one result of a check on a node to the in-memory event state
 func (r *Server) RecordResult(namespace, node, check string, status model.Status, output string) {
 	r.T.Helper()
 	testenv.NoError(r.T, r.Planner.CatchUp(context.Background()))
@@ -394,7 +395,7 @@ func (r *Server) Act(_ context.Context, node model.NodeID, action wire.Action) e
 	return nil
 }
 
-// commitRecord applies one journal record about a node to the event view.
+// commitRecord applies one journal record about a node to the in-memory event state
 func (r *Server) commitRecord(node model.NodeID, record *wire.Record) {
 	r.T.Helper()
 	r.mu.Lock()
@@ -411,7 +412,7 @@ func (r *Server) commitRecord(node model.NodeID, record *wire.Record) {
 	testenv.NoError(r.T, r.View.WaitApplied(ctx, c.At))
 }
 
-// explainedDirectory is the directory together with the planner's explanations.
+// explainedDirectory combines the directory of nodes and checks with the planner's explanations of assignments
 type explainedDirectory struct {
 	*directory.Directory
 	*plan.Inspector

@@ -71,7 +71,7 @@ func registerBulk(at eventOperations) {
 	}
 }
 
-// bulkEvent is one of the events that a bulk action applies to: node, check, status.
+// bulkEvent is one event to which a bulk action applies: node, check and status
 type bulkEvent struct {
 	node     model.NodeID
 	source   model.Source
@@ -133,7 +133,7 @@ func (s *eventRequest) runBulkAction(ctx context.Context, v *bulkVerb, in *v1.Bu
 	return op.Answer(out), nil
 }
 
-// bulkOutcome formats the outcome of a bulk action for the audit.
+// bulkOutcome formats the numbers of changed and skipped events of a bulk action for the audit
 func bulkOutcome(out *v1.BulkDone) string {
 	text := fmt.Sprintf("%d of %d done", out.Done, out.Matched)
 	for i := range out.Left {
@@ -189,7 +189,7 @@ func openProblemID(st *event.State) string {
 	return st.Problem.ID
 }
 
-// showBulkEvent converts an event of a bulk action to the API's form.
+// showBulkEvent converts an event of a bulk action to the API type BulkEvent
 func (s *eventRequest) showBulkEvent(e bulkEvent) v1.BulkEvent {
 	named := NameEvent(s.View, &event.State{Node: e.node, Check: model.CheckID(e.source.ID), Instance: e.source.Instance})
 	return v1.BulkEvent{Namespace: named.Namespace, Node: named.Node, Check: named.Check, Status: e.status, StatusName: e.status.String()}
@@ -214,7 +214,8 @@ func (l *skippedEvents) addSkippedEvent(s *eventRequest, e bulkEvent, failed boo
 	}
 }
 
-// actOnEvents applies an action to events, a bounded number at a time, and returns those that it did not change.
+// actOnEvents applies an action to events, a limited number in parallel, and returns the events that it did not
+// change
 func (s *eventRequest) actOnEvents(ctx context.Context, v *bulkVerb, list []bulkEvent, action wire.Action) []v1.BulkSkipped {
 	ctx, cancel := context.WithTimeout(ctx, bulkTimeout)
 	defer cancel()

@@ -34,12 +34,12 @@ func (oneNodeDirectory) SourceName(model.Source) (string, string, bool) {
 	return "default", "disk", true
 }
 
-// newOneNodeView returns a view with one node and no events.
+// newOneNodeView returns the API's state with one node and no events
 func newOneNodeView() *view.View {
 	return view.New(view.Stores{Directory: oneNodeDirectory{}, Now: func() time.Time { return time.Unix(1_800_000_000, 0) }}, view.Live{})
 }
 
-// BenchmarkWhere measures conditions over one event.
+// BenchmarkWhere measures the evaluation of CEL conditions on one event
 func BenchmarkWhere(b *testing.B) {
 	for _, expr := range []string{
 		`event.status == CRITICAL && event.occurrences > 3`,
@@ -62,7 +62,8 @@ func BenchmarkWhere(b *testing.B) {
 	}
 }
 
-// TestEventConditionsHaveACostLimit compiles conditions with nested loops and expects them refused.
+// TestEventConditionsHaveACostLimit compiles CEL conditions with nested loops and expects an error because of their
+// cost
 func TestEventConditionsHaveACostLimit(t *testing.T) {
 	for _, expr := range []string{
 		`node.groups.exists(a, node.groups.exists(b, node.groups.exists(c, a + b == c)))`,

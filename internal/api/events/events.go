@@ -25,7 +25,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// registerEvents registers the operations on single events and the list.
+// registerEvents registers the API operations on single events and on the list of events
 func registerEvents(at eventOperations) {
 	const one = "/api/v1/events/{namespace}/{node}/{check}"
 	op.Handle(at, op.Get("listEvents", "/api/v1/events", "events", "List events, worst first", model.NotFound), access.NeedOn(access.Read, "event"), (*eventRequest).listEvents)
@@ -214,7 +214,7 @@ func Register(r *op.Routes, o Options) {
 	registerBulk(at)
 }
 
-// ShowEvents converts events of the view to the API's form.
+// ShowEvents converts in-memory events to the API type Event
 func ShowEvents(v *view.View, states []event.State) []v1.Event {
 	out := make([]v1.Event, len(states))
 	for i := range states {
@@ -223,7 +223,7 @@ func ShowEvents(v *view.View, states []event.State) []v1.Event {
 	return out
 }
 
-// ShowEvent converts an event of the view to the API's form, with names in place of ids.
+// ShowEvent converts an in-memory event to the API type Event, with names in place of ids
 func ShowEvent(v *view.View, st *event.State) v1.Event {
 	e := v1.Event{History: unpackStatusHistory(st), Names: v1.NamesOf(st.Status, st.Severity), Event: model.Event{
 		NodeID: st.Node, CheckID: st.Check, Status: st.Status, Severity: st.Severity, Output: st.Output,
@@ -266,7 +266,7 @@ func sensuStateWord(st *event.State) string {
 	return "passing"
 }
 
-// ShowProblem converts an open problem to the API's form. source is the name of the problem source.
+// ShowProblem converts an open problem to the API type OpenProblem. source is the name of the problem source.
 func ShowProblem(v *view.View, p model.Problem, source string) *v1.OpenProblem {
 	return &v1.OpenProblem{Problem: p, Names: v1.NamesOf(p.Status, p.Severity), Source: ShowSource(p.Source, source), Holds: notification.ActiveHolds(v, &p)}
 }
@@ -293,7 +293,7 @@ func listPipelineErrors(v *view.View, node model.NodeID, check model.CheckID) (n
 	return notes
 }
 
-// ShowSource converts a problem source to the API's form.
+// ShowSource converts the source of a problem (a check or trigger) to the API type Source
 func ShowSource(s model.Source, name string) v1.Source {
 	return v1.Source{Kind: s.Kind.String(), Name: name, ID: s.ID, Instance: s.Instance}
 }

@@ -56,7 +56,7 @@ type Filter struct {
 // maxShownNamespaces is the greatest number of further namespaces whose events an answer counts.
 const maxShownNamespaces = 5
 
-// CountNamespaces counts the events of all namespaces except one; namespaces with most failing events come first.
+// CountNamespaces counts the events of each namespace except one, sorted by the number of failing events
 func CountNamespaces(v *view.View, except string) (list []v1.NamespaceEvents) {
 	for id, c := range v.Events.CountsByNamespace() {
 		if name, ok := v.Directory.NamespaceName(id); ok && name != except && c.States > 0 {
@@ -201,8 +201,8 @@ func firstResultText(v *view.View, node model.NodeID, source model.Source) strin
 	return "the check runs on this node, its first result is due within " + model.Duration(chunk.Interval).String()
 }
 
-// FindSourceOn finds the source of an event path: the check or trigger of this name that the node has, else that in its
-// namespace.
+// FindSourceOn finds the check or trigger that an event path names: first among those on the node, else in the node's
+// namespace
 func FindSourceOn(ctx context.Context, v *view.View, node model.NodeID, in Path) (model.Source, error) {
 	sources := v.FindSourcesByName([]string{in.Namespace}, in.Check)
 	if len(sources) == 0 {
@@ -226,8 +226,8 @@ var eventConditions = where.Language{
 	Options: conditionVariables,
 }
 
-// eventVariable describes a variable that conditions over an event may read. value returns CEL's own values, which
-// need no conversion by reflection.
+// eventVariable describes a variable that CEL conditions over an event may read. value returns CEL's own values,
+// which need no conversion by reflection.
 type eventVariable struct {
 	kind  *cel.Type
 	value func(x *conditionActivation, s *event.State) celref.Val
@@ -236,7 +236,7 @@ type eventVariable struct {
 // celTimestamp converts nanoseconds since 1970 to a CEL timestamp.
 func celTimestamp(ns int64) celref.Val { return types.Timestamp{Time: time.Unix(0, ns).UTC()} }
 
-// eventVariables returns the variables that conditions over an event may read, by name.
+// eventVariables returns the variables that CEL conditions over an event may read, by name
 func eventVariables() map[string]eventVariable {
 	return map[string]eventVariable{
 		"event.status":   {cel.IntType, func(x *conditionActivation, s *event.State) celref.Val { return x.statuses[s.Status&3] }},
@@ -264,7 +264,7 @@ func eventVariables() map[string]eventVariable {
 	}
 }
 
-// conditionVariables declares the variables of conditions over an event, and the statuses as constants.
+// conditionVariables declares the variables of CEL conditions over an event, and the statuses as constants
 func conditionVariables() []cel.EnvOption {
 	options := list.StatusConstants()
 	for name, v := range eventVariables() {
@@ -273,7 +273,8 @@ func conditionVariables() []cel.EnvOption {
 	return options
 }
 
-// conditionActivation provides the variables of one event to a CEL condition. It is not safe for concurrent use.
+// conditionActivation provides the values of one event's variables to a CEL condition. It is not safe for concurrent
+// use.
 type conditionActivation struct {
 	where     *where.CompiledCondition
 	variables map[string]eventVariable
@@ -303,8 +304,8 @@ func newConditionActivation(w *where.CompiledCondition, v *view.View) *condition
 	return x
 }
 
-// matchEvent reports whether the condition is true for an event. An error of evaluation (an index out of range, say)
-// makes it false.
+// matchEvent reports whether the CEL condition is true for an event. An error of evaluation (an index out of range,
+// say) makes it false.
 func (x *conditionActivation) matchEvent(s *event.State) (bool, error) {
 	if x.state = s; x.readsNode {
 		x.node.Read(s.Node)
@@ -316,7 +317,7 @@ func (x *conditionActivation) matchEvent(s *event.State) (bool, error) {
 // Parent returns nil, because CEL variables of an event have no outer scope.
 func (x *conditionActivation) Parent() interpreter.Activation { return nil }
 
-// ResolveName returns the value of a variable of a CEL condition for the present event.
+// ResolveName returns the value of a variable for the event that the CEL condition is evaluated on
 func (x *conditionActivation) ResolveName(name string) (any, bool) {
 	if v, ok := x.variables[name]; ok {
 		return v.value(x, x.state), true

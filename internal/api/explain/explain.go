@@ -79,7 +79,8 @@ type traceBuilder struct {
 	noAgent, stopped bool // no agent is connected; the agent was stopped on purpose
 }
 
-// addTraceLink adds a step with a name and a text to the trace; holds is false if the step failed.
+// addTraceLink adds a step with a name and a text to the trace; `holds` is false if the check's path ends at this
+// step
 func (c *traceBuilder) addTraceLink(name string, holds bool, format string, args ...any) *v1.Link {
 	c.out.Links = append(c.out.Links, v1.Link{Name: name, Holds: holds, Text: fmt.Sprintf(format, args...)})
 	return &c.out.Links[len(c.out.Links)-1]
@@ -161,7 +162,7 @@ func (c *traceBuilder) addAgentLinks(st *event.State) {
 	}
 }
 
-// addMissingPropertyLinks adds a link for each property that the check reads and the node lacks.
+// addMissingPropertyLinks adds a trace step for each property that the check reads and the node lacks
 func (c *traceBuilder) addMissingPropertyLinks() {
 	for _, f := range c.Directory.NodeFaults(c.node) {
 		if f.Check == c.check || f.Check == 0 {
@@ -175,8 +176,8 @@ func (c *traceBuilder) addMissingPropertyLinks() {
 // reachedLimitAge is the age up to which a limit that was reached counts as a reason.
 const reachedLimitAge = time.Hour
 
-// addReachedLimitLinks adds a step for each namespace limit for which results of the node were refused in the last
-// hour.
+// addReachedLimitLinks adds a trace step for each namespace limit because of which the server refused results of the
+// node in the last hour
 func (c *traceBuilder) addReachedLimitLinks() {
 	for _, l := range c.Limits(c.out.Namespace) {
 		if l.Node == c.out.Node && c.Now().Sub(l.Last) < reachedLimitAge {
@@ -185,8 +186,8 @@ func (c *traceBuilder) addReachedLimitLinks() {
 	}
 }
 
-// addTargetLink adds a step that shows which of the check's targets selects the node. spec is nil for a built-in
-// check.
+// addTargetLink adds a trace step that shows which of the check's targets selects the node. spec is nil for a
+// built-in check.
 func (c *traceBuilder) addTargetLink() (*model.CheckSpec, error) {
 	if c.source.Kind == model.SourceTrigger {
 		return nil, c.addTemplateLink()
@@ -231,7 +232,8 @@ var quietChecks = map[model.CheckID]string{
 	model.MetricsCheck:  "no Sensu agent sent metrics of this node without a check",
 }
 
-// addTemplateLink adds the links about the Template of a trigger.
+// addTemplateLink adds a trace step about the Template that contains the trigger: whether it applies to the node, and
+// its last change
 func (c *traceBuilder) addTemplateLink() error {
 	namespace, name, _ := c.Directory.SourceName(c.source)
 	c.targeted = c.Directory.RunsUnit(c.node, c.check)
@@ -272,7 +274,7 @@ func explainMissingProblem(st *event.State, spec *model.CheckSpec) string {
 	return "none open: this status opens no problem"
 }
 
-// addDeliveryLinks adds a link for each delivery about the problem, and its state.
+// addDeliveryLinks adds a trace step for each notification (delivery) about the problem, with its state
 func (c *traceBuilder) addDeliveryLinks(problem *model.Problem) error {
 	list, err := c.History.Deliveries(c.ctx, problem.ID)
 	if err != nil {
@@ -425,7 +427,7 @@ func (c *traceBuilder) explainMissingDelivery(problem *model.Problem, deliveries
 	return nil
 }
 
-// addMissingHandlerLinks adds a step for each handler that a route names but that does not exist.
+// addMissingHandlerLinks adds a trace step for each handler that a route names but that does not exist
 func (c *traceBuilder) addMissingHandlerLinks(names []route.Name) {
 	for _, name := range names {
 		if _, ok := c.Directory.Handler(name.Namespace, name.Name); !ok {
@@ -439,7 +441,8 @@ func holdReason(h *route.Hold) string {
 	return notification.ShowHolds([]route.Hold{*h})[0].Text()
 }
 
-// endHoldHint returns the command that ends a hold on notifications, such as a silence or a maintenance window.
+// endHoldHint returns the command that ends the reason why notifications wait, such as a silence or a maintenance
+// window
 func (c *traceBuilder) endHoldHint(h *route.Hold) string {
 	flag := ""
 	if h.By.Namespace != model.DefaultNamespaceName {
@@ -469,7 +472,7 @@ func (c *traceBuilder) eventCommand(verb string) string {
 	return text
 }
 
-// handlerNames converts references of handlers in history to route names.
+// handlerNames converts the handler references that history stores to names with namespace
 func handlerNames(refs []history.HandlerRef) (names []route.Name) {
 	for _, ref := range refs {
 		names = append(names, route.Name(ref))
@@ -526,7 +529,7 @@ func Register(r *op.Routes) {
 		"The chain from the declaration of a check to its notifications, with the reason for each missing step"), access.NeedOn(access.Read, "event"), (*explainRequest).explainCheck)
 }
 
-// addPipelineLinks adds a step for each pipeline workflow with its last decision on the event.
+// addPipelineLinks adds a trace step for each pipeline workflow, with its last decision about the event
 func (c *traceBuilder) addPipelineLinks(names []string) {
 	if len(names) == 0 {
 		return
@@ -560,7 +563,7 @@ func (c *traceBuilder) addPipelineLinks(names []string) {
 	}
 }
 
-// addStreamLinks adds a step with the delay of each handler that receives every result.
+// addStreamLinks adds a trace step for each handler that receives every result, with its delay behind the journal
 func (c *traceBuilder) addStreamLinks(st *event.State) {
 	list := c.Directory.Streams()
 	names := slices.SortedFunc(maps.Keys(list), func(a, b route.Name) int {

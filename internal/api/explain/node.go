@@ -146,7 +146,7 @@ func restrictionText(what string) string {
 	return "it refuses " + what
 }
 
-// assignmentLink returns the link that shows whether the agent has the newest assignment.
+// assignmentLink returns the trace step that shows whether the agent has the newest assignment (list of checks)
 func (s *explainRequest) assignmentLink(node model.NodeID) v1.Link {
 	link := v1.Link{Name: "assignment"}
 	want, ok := s.Directory.Assignment(node)
@@ -177,7 +177,7 @@ func (s *explainRequest) assignmentLink(node model.NodeID) v1.Link {
 // lateResultDelay is the delay of a result above which it is late: agents batch results, and a busy machine is slow.
 const lateResultDelay = 10 * time.Second
 
-// addScheduleLinks adds a link about the check's schedule, with the last and the next run.
+// addScheduleLinks adds a trace step about the check's schedule, with the last and the next run
 func (c *traceBuilder) addScheduleLinks(spec *model.CheckSpec) {
 	if spec == nil {
 		return
@@ -231,8 +231,8 @@ func (c *traceBuilder) addScheduleLinks(spec *model.CheckSpec) {
 	link.Under = append(link.Under, v1.Link{Holds: true, Text: about, At: next.UTC()})
 }
 
-// lastExceptionEnd returns the end of the latest schedule exception since the last run of the check. For a present
-// exception it adds a step to the trace.
+// lastExceptionEnd returns the end of the latest exception in the check's schedule (schedule.except) since its last
+// run. For a present exception it adds a step to the trace.
 func (c *traceBuilder) lastExceptionEnd(st *event.State) (end time.Time) {
 	chunk := c.Judgement(st.Chunk, st.Instance)
 	if chunk == nil || len(chunk.Except) == 0 {

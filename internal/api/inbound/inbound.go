@@ -55,10 +55,11 @@ func Register(r *op.Routes, o Options) {
 	}
 }
 
-// limitInboundRequests is middleware that limits concurrent requests, body time and wrong credentials of other
-// systems. Valid credentials are never refused for guesses from the same address: a token or a signature is cheap to
-// check, and answer throttles expensive checks. A slow body takes no slot of API requests. answer handles one request;
-// if it returns nil, the response is an empty object. name is the reason of refusals in the metrics.
+// limitInboundRequests is middleware that limits the concurrent requests, the time to send a body and the wrong
+// credentials of other systems. Valid credentials are never refused for guesses from the same address: a token or a
+// signature is cheap to check, and answer throttles expensive checks. A slow body takes no slot of API requests.
+// answer handles one request; if it returns nil, the response is an empty object. name is the reason of refusals in
+// the metrics.
 func limitInboundRequests(r *op.Routes, name string, slots *queue.Slots, body time.Duration, answer func(r *http.Request, address string) error) http.Handler {
 	attempts := tries.New(r.View().Now)
 	answered := http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -130,9 +131,9 @@ func (c *callbackReceiver) answerCallback(r *http.Request, address string) error
 	return err
 }
 
-// applyCallback applies the acknowledgement or closing in a callback to the open problems of the incident, and
-// returns their number. A problem that is closed, or already has the state, is left alone, because services echo our
-// own notifications.
+// applyCallback applies the acknowledgement or closing of an incident (in a service such as PagerDuty) to its open
+// problems, and returns their number. A problem that is closed, or already has the state, is left alone, because
+// services echo our own notifications.
 func (c *callbackReceiver) applyCallback(ctx context.Context, by history.HandlerRef, call handler.Callback) (n int, err error) {
 	deliveries, err := c.History.Deliveries(ctx, call.Problem)
 	if err != nil {
@@ -166,8 +167,9 @@ func (c *callbackReceiver) applyCallback(ctx context.Context, by history.Handler
 	return n, nil
 }
 
-// isCurrentIncident reports whether an incident of the service is the newest one about a problem. When an
-// acknowledgement ends, the service gets a new incident, and actions on the old incident no longer count.
+// isCurrentIncident reports whether an incident (in a service such as PagerDuty) is the newest one that was created
+// for a problem. When an acknowledgement ends, the service gets a new incident, and actions on the old incident no
+// longer count.
 func (c *callbackReceiver) isCurrentIncident(ctx context.Context, by history.HandlerRef, problem, incident string) (bool, error) {
 	rows, err := c.History.EscalationsOf(ctx, problem)
 	knows := false

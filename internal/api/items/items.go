@@ -32,7 +32,7 @@ func Register(r *op.Routes, o Options) {
 	op.Handle(at, op.Get("listItems", "/api/v1/items", "items", "List items with their last values, by node and key", model.NotFound), access.NeedOn(access.Read, "item"), (*itemRequest).listItems)
 }
 
-// listItems returns a page of the items of the nodes that the parameters select.
+// listItems returns a page of items (metrics of Templates) on the nodes that the parameters select
 func (s *itemRequest) listItems(ctx context.Context, in *struct {
 	Namespace string `query:"namespace" maxLength:"253" doc:"Namespace of the nodes; empty: all."`
 	Node      string `query:"node" maxLength:"253" doc:"Of this node; needs namespace."`
@@ -82,7 +82,7 @@ func (s *itemRequest) listItems(ctx context.Context, in *struct {
 	return op.Answer(v1.ItemList{Items: items, Next: next}), err
 }
 
-// nodeItem is an item with its node.
+// nodeItem is the state of an item (a metric of a Template) together with its node
 type nodeItem struct {
 	node model.NodeID
 	v1.ItemState
@@ -91,7 +91,7 @@ type nodeItem struct {
 // sortKey returns the sort key of an item within its node: key, then Template.
 func (i *nodeItem) sortKey() string { return i.Key + "\x00" + i.Template }
 
-// itemsOf returns the items of a node by key: those with values, and those of its Templates for which none came yet.
+// itemsOf returns a node's items sorted by key: those with values, and those of its Templates that have no value yet
 func (s *itemRequest) itemsOf(node model.NodeID) (rows []v1.ItemState) {
 	type itemKey struct {
 		template model.UnitID
@@ -127,7 +127,7 @@ func (s *itemRequest) itemsOf(node model.NodeID) (rows []v1.ItemState) {
 	return rows
 }
 
-// showItem converts an item to the API's form.
+// showItem converts the state of an item to the API type ItemState
 func (s *itemRequest) showItem(namespace, node string, i *metric.ItemState) v1.ItemState {
 	out := v1.ItemState{
 		Namespace: namespace, Node: node, Key: i.Key, Type: cmp.Or(i.Type, "float"), Unit: i.Unit, Interval: i.Interval, From: i.From, Trapper: i.Trapper,

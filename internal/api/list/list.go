@@ -73,7 +73,7 @@ func ParseCursor(place string) (c Cursor, err error) {
 	return c, nil
 }
 
-// PagedRows describes one page of a list that a store reads in pages: limit, page token, filter and read function.
+// PagedRows describes how to read one page of a list from a store: limit, page token, filter and read function
 type PagedRows[R any] struct {
 	Limit  int     // rows of a page
 	After  string  // page token of the request
@@ -193,7 +193,8 @@ func (p Period) Validate() error {
 	return nil
 }
 
-// Complete sets a missing end of the period to now and a missing start by a default length, and checks the period.
+// Complete sets a missing end of the period to now and a missing start to a default duration before the end, and
+// validates the period
 func (p *Period) Complete(now time.Time, length time.Duration) error {
 	if p.Until.IsZero() || p.Until.After(now) {
 		p.Until = now
@@ -204,19 +205,20 @@ func (p *Period) Complete(now time.Time, length time.Duration) error {
 	return p.Validate()
 }
 
-// Where has the query parameter with a condition over rows. (Types that inputs embed are exported, because huma reads
-// exported fields only.).
+// Where has the query parameter where: a CEL condition that selects rows of a list. (Types that inputs embed are
+// exported, because huma reads exported fields only.).
 type Where struct {
 	Where string `query:"where" maxLength:"4096" doc:"CEL over row, an element of items: row.name == \"ann\""`
 }
 
-// Labelled has the query parameters selector and where, for lists whose rows have labels.
+// Labelled has the query parameters selector and where (a CEL condition), for lists whose rows have labels
 type Labelled struct {
 	Selector string `query:"selector" maxLength:"4096" doc:"Labels of the element: env=prod,tier!=db"`
 	Where
 }
 
-// OfNode has the query parameters selector (on node labels) and where, for lists whose rows belong to nodes.
+// OfNode has the query parameters selector (on node labels) and where (a CEL condition), for lists whose rows belong
+// to nodes
 type OfNode struct {
 	Selector string `query:"selector" maxLength:"4096" doc:"Current labels of the node: env=prod,tier!=db. Rows of deleted nodes do not match."`
 	Where    string `query:"where" maxLength:"4096" doc:"CEL over row, an element of items, and node.*: row.check == \"disk\" && node.labels.env == \"prod\""`
@@ -238,7 +240,7 @@ var nodeRowConditions = where.Language{
 	Example: `row.check == "disk" && node.labels.env == "prod"`, Options: declareRowVariables,
 }
 
-// declareRowVariables declares the CEL variables row and now.
+// declareRowVariables declares the variables row and now for CEL conditions on the rows of a list
 func declareRowVariables() []cel.EnvOption {
 	row := cel.MapType(cel.StringType, cel.DynType)
 	return append(StatusConstants(), cel.Variable("row", row), cel.Variable("now", cel.TimestampType))
@@ -332,7 +334,7 @@ func (f *Filter) Match(id model.NodeID, row func() any) bool {
 // Parent returns nil, because the CEL variables of a row have no outer scope.
 func (f *Filter) Parent() interpreter.Activation { return nil }
 
-// ResolveName returns the value of a variable of the CEL condition for the present row.
+// ResolveName returns the value of a variable for the row that the CEL condition is evaluated on
 func (f *Filter) ResolveName(name string) (any, bool) {
 	switch name {
 	case "row":
@@ -346,7 +348,7 @@ func (f *Filter) ResolveName(name string) (any, bool) {
 	return f.node.ResolveName(name)
 }
 
-// Nodes returns the nodes of a namespace whose labels match the selector; empty namespace: of all.
+// Nodes returns the nodes of a namespace whose labels match the selector; an empty namespace means all
 func (f *Filter) Nodes(v *view.View, namespace string) []model.NodeID {
 	if f == nil || !f.labels {
 		return v.Directory.Nodes(namespace)

@@ -108,7 +108,7 @@ func (s *nodeRequest) findNamedNode(ctx context.Context, namespace, name string)
 // spoolingAfter is the age of the oldest result in the spool above which an agent counts as spooling.
 const spoolingAfter = time.Minute
 
-// agentState is the state of one agent, computed for a list.
+// agentState is the state of one agent with its sort key, computed for the list of agents
 type agentState struct {
 	agentSortKey
 	summary      *event.Summary
@@ -147,10 +147,10 @@ func (s *nodeRequest) agentStateOf(id model.NodeID, sum *event.Summary) (a agent
 	return a, ok
 }
 
-// IsSpooling reports whether the spool of an agent holds results that are older than a minute.
+// IsSpooling reports whether the agent's spool (its queue on disk) holds results that are older than a minute
 func IsSpooling(st *v1.AgentStats) bool { return st.OldestSeconds >= spoolingAfter.Seconds() }
 
-// showAgent converts the state of an agent to the API's form, with texts about its troubles.
+// showAgent converts the state of an agent to the API type Agent, with texts about its troubles
 func (a *agentState) showAgent(s *nodeRequest) v1.Agent {
 	out := v1.Agent{ID: a.id, Version: a.version, Connected: a.connected, Stopped: a.summary.Stopped && !a.connected, Heard: view.TimeOfNanoseconds(a.summary.Heard)}
 	out.Namespace, out.Name, _ = s.Directory.NodeName(a.id)
@@ -336,7 +336,7 @@ func (s *nodeRequest) listNodeStates(ctx context.Context, in *v1.NodeFilter) (*o
 	return op.Answer(out), nil
 }
 
-// buildNodeState returns the state of a node in the API's form: events, session, groups, labels.
+// buildNodeState returns the API type NodeState of a node: its events, session, groups and labels
 func (s *nodeRequest) buildNodeState(id model.NodeID, sum *event.Summary, withChecks bool) v1.NodeState {
 	facts := s.Directory.NodeFacts(id)
 	out := v1.NodeState{
@@ -407,7 +407,7 @@ func (s *nodeRequest) explainNodeOrigins(ctx context.Context, id model.NodeID, n
 	return out, nil
 }
 
-// labelOrigins converts labels with their owners to the API's form.
+// labelOrigins converts labels with their owners to the API type LabelOrigin
 func labelOrigins(list []plan.LabelOrigin) []v1.LabelOrigin {
 	out := make([]v1.LabelOrigin, 0, len(list))
 	for _, l := range list {
@@ -420,7 +420,7 @@ func labelOrigins(list []plan.LabelOrigin) []v1.LabelOrigin {
 	return out
 }
 
-// nodeLimitUse returns the per-node limits of the namespace with this node's current use.
+// nodeLimitUse returns the namespace's limits per node, each with the current use by this node
 func nodeLimitUse(of []v1.LimitUse, n *v1.NodeState, states uint64) (out []v1.LimitUse) {
 	for _, l := range of {
 		use := v1.LimitUse{Name: l.Name, Limit: l.Limit}

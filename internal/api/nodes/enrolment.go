@@ -122,7 +122,7 @@ func (s *nodeRequest) listJoinTokens(ctx context.Context, in *list.Labelled) (*o
 	return op.Answer(v1.JoinTokenList{Items: items}), nil
 }
 
-// showJoinToken converts a join token to the API's form, without the secret.
+// showJoinToken converts a join token to the API type JoinToken, without the secret
 func showJoinToken(t pki.JoinToken) v1.JoinToken {
 	return v1.JoinToken{
 		ID: t.ID, Namespace: t.Namespace, Groups: t.Groups, Labels: t.Labels, Lifecycle: t.Lifecycle, Replace: t.Replace, Node: t.Node, Expires: t.Expires,
@@ -245,7 +245,7 @@ func (s *nodeRequest) retireNodes(ctx context.Context, in *struct{ Body v1.NodeR
 	return op.Answer(resources.Applied(s.View, applied, in.Body.DryRun, nil)), err
 }
 
-// listTombstones returns the tombstones of refused, retired and replaced machines.
+// listTombstones returns the tombstones (records) of refused, retired and replaced machines
 func (s *nodeRequest) listTombstones(_ context.Context, in *struct {
 	list.Where
 	Limit int `query:"limit" minimum:"1" maximum:"10000" default:"100"`

@@ -125,7 +125,7 @@ func (p *Pending) countNetworkMachines(network netip.Prefix) (n int) {
 	return n
 }
 
-// forgetSilentMachines removes pending machines that have stopped to repeat their request. The caller holds mu.
+// forgetSilentMachines removes pending machines that no longer repeat their request. The caller holds mu.
 func (p *Pending) forgetSilentMachines(now time.Time) {
 	if now.Sub(p.lastForgetting) < time.Second {
 		return
@@ -197,7 +197,7 @@ func (p *Pending) findMachine(which string) (pendingMachine, error) {
 		WithHint("compare the keys with the one on the machine, then type its beginning: muster node accept %s", found[0].key[:minFingerprint])
 }
 
-// countRequestBytes returns the bytes of all texts in an enrolment request.
+// countRequestBytes returns the total length in bytes of all texts in an enrolment request
 func countRequestBytes(r *pki.EnrolRequest) int {
 	n := len(r.Name) + len(r.MachineID)
 	for _, set := range []map[string]string{r.Labels, r.Facts} {
@@ -263,7 +263,8 @@ func (s *nodeRequest) acceptPending(ctx context.Context, in *struct{ Body v1.Pen
 	return op.Answer(member), err
 }
 
-// acceptMachine enrols a waiting machine as a node, with the namespace, labels and groups of the token.
+// acceptMachine enrols a waiting machine as a node, with the namespace, labels and groups that a join token would
+// give
 func (s *nodeRequest) acceptMachine(ctx context.Context, w *pendingMachine, token pki.JoinToken, named bool) (v1.Member, error) {
 	if err := s.RequireNamespace(ctx, token.Namespace); err != nil {
 		return v1.Member{}, err
@@ -279,8 +280,8 @@ func (s *nodeRequest) acceptMachine(ctx context.Context, w *pendingMachine, toke
 	return v1.Member{Name: member.Name, Namespace: member.Namespace, UID: member.UID.String(), Key: w.key}, nil
 }
 
-// acceptReturning accepts all pending machines that prove by certificate that they were nodes of this server. It
-// leaves the others waiting, with the reason.
+// acceptReturning accepts all pending machines whose certificate proves that they were nodes of this server before.
+// It leaves the others waiting, with the reason.
 func (s *nodeRequest) acceptReturning(ctx context.Context, in *struct{ Body v1.PendingReturning }) (*op.Body[v1.Returned], error) {
 	out := v1.Returned{Items: []v1.Member{}, Left: []v1.NotAccepted{}}
 	for _, w := range s.Waiting.listMachines() {

@@ -56,7 +56,8 @@ func TestPendingMachinesAreBounded(t *testing.T) {
 	}
 }
 
-// Former nodes whose certificate proves their identity may all wait to be accepted, without the limit per network.
+// TestFormerNodesHaveNoNetworkLimit expects all former nodes, which prove their identity by certificate, to wait for
+// acceptance without the limit per network
 func TestFormerNodesHaveNoNetworkLimit(t *testing.T) {
 	p, info, _ := newTestPending(t, "pending=100")
 	for n := range 100 {

@@ -38,12 +38,12 @@ func ActiveHolds(v *view.View, p *model.Problem) []v1.NotificationHold {
 	return ShowHolds(list)
 }
 
-// Routes returns the routes that notify of a problem, and the rule that selected them.
+// Routes returns the routes that a problem matches, and the rule by which they were selected
 func Routes(v *view.View, m *route.Problem, c *model.CheckChunk) ([]*route.Route, route.Choice) {
 	return route.Choose(v.Routing, v.Directory, m, c, m.Node.Namespace)
 }
 
-// ShowHolds converts reasons for waiting notifications, such as silences, to the API's form.
+// ShowHolds converts the reasons for which notifications wait, such as silences, to the API type NotificationHold
 func ShowHolds(list []route.Hold) (out []v1.NotificationHold) {
 	for _, h := range list {
 		one := v1.NotificationHold{Kind: string(h.Kind), During: h.During, Reason: h.Reason, Creator: h.Creator, Until: h.Until, Drop: h.Drop, UntilResolved: h.UntilResolved}
@@ -55,8 +55,8 @@ func ShowHolds(list []route.Hold) (out []v1.NotificationHold) {
 	return out
 }
 
-// HoldCounter counts the open problems for which each silence or maintenance window stops notifications. The first
-// call of Count reads all open problems.
+// HoldCounter counts the open problems whose notifications each silence or maintenance window stops. The first call
+// of Count reads all open problems.
 type HoldCounter struct {
 	*view.View
 	counted bool
@@ -79,7 +79,7 @@ func (h *HoldCounter) Count(name route.Name) int {
 	return h.by[name]
 }
 
-// EachProblem calls fn with every open problem of the view.
+// EachProblem calls fn with every open problem that the caller may see
 func EachProblem(ctx context.Context, v *view.View, fn func(*route.Problem)) error {
 	for st, err := range v.AllEvents(ctx, event.Query{Problems: true}) {
 		if err != nil {
@@ -127,8 +127,8 @@ func CoveredNodes(v *view.View, namespace string, selector *model.Selector) (cov
 	return covered, len(v.Directory.Nodes("")), first, nil
 }
 
-// Definition returns the definition whose handlers, route and pipelines decide about problems of a source on a node, as
-// declared now; nil: the source is unknown.
+// Definition returns the check definition whose handlers, route and pipelines apply now to problems of a source on a
+// node; nil: the source is unknown
 func Definition(v *view.View, node model.NodeID, source model.Source) *model.CheckChunk {
 	if source.Check() == model.KeepaliveCheck {
 		return v.Directory.Keepalive(node)
@@ -142,8 +142,8 @@ func Definition(v *view.View, node model.NodeID, source model.Source) *model.Che
 	return nil
 }
 
-// ShowRoutedProblems converts the open problems that a change of routes affects to the API's form. Those of
-// namespaces that the caller may not see are left out.
+// ShowRoutedProblems converts the open problems that a change of routes affects to the API type TakenProblems. Those
+// of namespaces that the caller may not see are left out.
 func ShowRoutedProblems(v *view.View, list []react.RoutedProblems) (out []v1.TakenProblems) {
 	for _, one := range list {
 		if _, ok := v.Directory.NamespaceByName(one.Handlers[0].Namespace); !ok {
@@ -158,7 +158,8 @@ func ShowRoutedProblems(v *view.View, list []react.RoutedProblems) (out []v1.Tak
 	return out
 }
 
-// DeclaringResource returns "the node" or "the check": the resource that declares the handlers of an event.
+// DeclaringResource returns the words "the node" or "the check", for the resource that declares the handlers of an
+// event
 func DeclaringResource(check model.CheckID) string {
 	if check == model.KeepaliveCheck {
 		return "the node"

@@ -62,10 +62,11 @@ func NewRoutes(o Options) *Routes {
 	}
 }
 
-// View returns the server's state of all namespaces, for alerts and callbacks from other systems.
+// View returns the server's state of all namespaces, without a caller's limits, for alerts and callbacks from other
+// systems
 func (r *Routes) View() *view.View { return r.unboundView }
 
-// Needs returns the role that each operation requires, by operation id.
+// Needs returns the permission that each API operation requires, by operation id
 func (r *Routes) Needs() map[string]access.Need { return r.needs }
 
 // Request is one API request, with the part of the server's state that its caller may see. The request type of every
@@ -75,14 +76,14 @@ type Request struct {
 	*Routes
 }
 
-// OperationSet registers operations whose functions are methods of one request type R.
+// OperationSet registers API operations that are methods of one request type R
 type OperationSet[R any] struct {
 	*Routes
 	make func(Request) R
 }
 
-// NewOperationSet returns an OperationSet, in which make creates the request value of each call. make creates the R
-// of one request.
+// NewOperationSet returns an OperationSet, in which the function `make` creates the request value of each call. make
+// creates the R of one request.
 func NewOperationSet[R any](r *Routes, make func(Request) R) OperationSet[R] {
 	return OperationSet[R]{r, make}
 }
@@ -100,8 +101,8 @@ const (
 	changeTimeout = 100 * time.Second
 )
 
-// Handle registers an operation with decoded parameters, and the role that its callers need. fn is a method of
-// request type R, which has the view of the caller; Handle converts the errors of fn to answers.
+// Handle registers an API operation with decoded parameters and the permission that its callers need. fn is a method
+// of request type R, which has the view of the caller; Handle converts the errors of fn to answers.
 func Handle[R, I, O any](s OperationSet[R], o huma.Operation, need access.Need, fn func(R, context.Context, *I) (*O, error)) {
 	s.declareNeed(o.OperationID, need)
 	o.Middlewares = append(huma.Middlewares{s.authorize(need)}, o.Middlewares...)
@@ -122,8 +123,8 @@ func Handle[R, I, O any](s OperationSet[R], o huma.Operation, need access.Need, 
 	})
 }
 
-// HandleRaw registers an operation that reads the request body itself, with the access that it needs. The OpenAPI
-// document describes the operation like those of Handle.
+// HandleRaw registers an API operation that reads the request body itself, with the permission that its callers need.
+// The OpenAPI document describes the operation like those of Handle.
 func HandleRaw[R any](s OperationSet[R], o huma.Operation, need access.Need, fn func(R, http.ResponseWriter, *http.Request) error) {
 	s.declareNeed(o.OperationID, need)
 	s.Huma.OpenAPI().AddOperation(&o)
@@ -141,7 +142,7 @@ func HandleRaw[R any](s OperationSet[R], o huma.Operation, need access.Need, fn 
 	})
 }
 
-// declareNeed stores the access that an operation needs, and panics if none is declared.
+// declareNeed stores the permission that an operation needs, and panics if the operation declares none
 func (r *Routes) declareNeed(operation string, need access.Need) {
 	if !need.Declared() {
 		panic("BUG: operation " + operation + " declares no access")
@@ -149,7 +150,7 @@ func (r *Routes) declareNeed(operation string, need access.Need) {
 	r.needs[operation] = need
 }
 
-// authorize returns middleware that refuses a request, before its body is read, if the caller lacks the role.
+// authorize returns middleware that refuses a request, before its body is read, if the caller lacks the permission
 func (r *Routes) authorize(need access.Need) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
 		if err := checkAccess(ctx, need); err != nil {
@@ -161,7 +162,7 @@ func (r *Routes) authorize(need access.Need) func(huma.Context, func(huma.Contex
 	}
 }
 
-// checkAccess returns an error unless the caller has the required role in the namespace of the request.
+// checkAccess returns an error unless the caller has the needed permission in the namespace of the request
 func checkAccess(ctx huma.Context, need access.Need) error {
 	c := access.CallerOf(ctx.Context())
 	err := c.Allow(need)
@@ -178,23 +179,23 @@ func checkAccess(ctx huma.Context, need access.Need) error {
 	return nil
 }
 
-// Get describes a GET operation for the OpenAPI document. classes are the classes of errors that the operation may
-// answer with, besides those that follow from its form (see errorClasses).
+// Get returns the description of a GET operation for the OpenAPI document. classes are the classes of errors that the
+// operation may answer with, besides those that follow from its form (see errorClasses).
 func Get(id, path, tag, summary string, classes ...model.Class) huma.Operation {
 	return newOperation(http.MethodGet, id, path, tag, summary, classes)
 }
 
-// Post describes a POST operation for the OpenAPI document.
+// Post returns the description of a POST operation for the OpenAPI document
 func Post(id, path, tag, summary string, classes ...model.Class) huma.Operation {
 	return newOperation(http.MethodPost, id, path, tag, summary, classes)
 }
 
-// Put describes a PUT operation for the OpenAPI document.
+// Put returns the description of a PUT operation for the OpenAPI document
 func Put(id, path, tag, summary string, classes ...model.Class) huma.Operation {
 	return newOperation(http.MethodPut, id, path, tag, summary, classes)
 }
 
-// Delete describes a DELETE operation for the OpenAPI document.
+// Delete returns the description of a DELETE operation for the OpenAPI document
 func Delete(id, path, tag, summary string, classes ...model.Class) huma.Operation {
 	return newOperation(http.MethodDelete, id, path, tag, summary, classes)
 }
@@ -219,7 +220,7 @@ func ChangesResources(o huma.Operation) huma.Operation {
 // Body is an answer with a JSON body and no special headers.
 type Body[T any] struct{ Body T }
 
-// Answer returns an answer with this body.
+// Answer wraps a value as an answer with this JSON body
 func Answer[T any](body T) *Body[T] { return &Body[T]{body} }
 
 // NoParameters is the input of an operation without parameters, or the output of one without body.
@@ -268,8 +269,8 @@ func NewShares(queues *queue.Registry, queueName string) *Quota[string] {
 	return NewQuota[string](max(1, int(capacity)/share), 0)
 }
 
-// Enter waits until the request may be processed; leave must be called after the processing. Enter refuses the
-// request if the queue is full or ctx ends.
+// Enter waits until the request may run; the caller calls `leave` afterwards. Enter refuses the request if the queue
+// is full or ctx ends.
 func (t *Turns) Enter(ctx context.Context) (leave func(), refusal *model.Error) {
 	leaveBody, refusal := t.AwaitBody(ctx)
 	if refusal != nil {
@@ -283,8 +284,8 @@ func (t *Turns) Enter(ctx context.Context) (leave func(), refusal *model.Error) 
 	return func() { ended(); leaveBody() }, nil
 }
 
-// AwaitBody waits until the server may read the request's body; leave must be called at the end of the request. The
-// request takes no turn yet, so that a slow body delays nobody.
+// AwaitBody waits until the server may read the request's body; the caller calls `leave` at the end of the request.
+// The request takes no turn yet, so that a slow body delays nobody.
 func (t *Turns) AwaitBody(ctx context.Context) (leave func(), refusal *model.Error) {
 	c := access.CallerOf(ctx)
 	user := c.Owner()
@@ -305,7 +306,7 @@ func (t *Turns) AwaitBody(ctx context.Context) (leave func(), refusal *model.Err
 	return func() { leaveBody(); t.waiting.Leave(); leaveShare() }, nil
 }
 
-// Run waits until a request whose body is already read may be processed; ended must be called after the processing.
+// Run waits until a request whose body has been read may run; the caller calls `ended` afterwards
 func (t *Turns) Run(ctx context.Context) (ended func(), refusal *model.Error) {
 	select {
 	case t.running <- struct{}{}:
@@ -332,19 +333,19 @@ type Quota[K comparable] struct {
 	left     chan struct{} // closed when a request leaves; nil: no caller waits
 }
 
-// NewQuota returns a Quota of at most limit concurrent requests per key and total requests in all; total 0: no
-// overall limit.
+// NewQuota returns a Quota that permits `limit` concurrent requests per key and `total` requests overall (0: no
+// overall limit)
 func NewQuota[K comparable](limit, total int) *Quota[K] {
 	return &Quota[K]{limit: limit, total: total, requests: map[K]int{}}
 }
 
-// Enter counts a running request of a key until leave is called; ok is false if the key has reached the limit.
+// Enter counts a running request of a key until `leave` is called; ok is false if the key has reached its limit
 func (q *Quota[K]) Enter(key K) (leave func(), ok bool) {
 	leave, _ = q.enter(key)
 	return leave, leave != nil
 }
 
-// Wait counts a request of a key until leave is called, and blocks while the key has too many. It returns the error
+// Wait counts a request of a key until `leave` is called, and blocks while the key has too many. It returns the error
 // of ctx.
 func (q *Quota[K]) Wait(ctx context.Context, key K) (leave func(), err error) {
 	for {
@@ -360,7 +361,7 @@ func (q *Quota[K]) Wait(ctx context.Context, key K) (leave func(), err error) {
 	}
 }
 
-// enter counts a request, or returns a channel that is closed when another request leaves.
+// enter counts a request if the limits permit it, else returns a channel that is closed when another request ends
 func (q *Quota[K]) enter(key K) (leave func(), left <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -398,8 +399,8 @@ func ServeInSlot(slots *queue.Slots, w http.ResponseWriter, r *http.Request, nex
 	next.ServeHTTP(w, r)
 }
 
-// RefuseUnread answers a request with an error although its body has not arrived. The connection ends, else the answer would
-// wait for the body.
+// RefuseUnread answers a request with an error before its body has arrived. The connection ends, else the answer
+// would wait for the body.
 func RefuseUnread(w http.ResponseWriter, r *http.Request, err *model.Error) {
 	if r.ContentLength != 0 && r.ProtoMajor == 1 {
 		w.Header().Set("Connection", "close")
@@ -466,7 +467,7 @@ func (q Request) RecordAction(ctx context.Context, action string) error {
 	return nil
 }
 
-// BeginAction writes the start of a longer action to the audit; ended writes its outcome.
+// BeginAction writes the start of a longer action to the audit; the returned function `ended` writes its result
 func (q Request) BeginAction(ctx context.Context, action, picked, note string) (ended func(outcome string), err error) {
 	end, err := q.Intent.BeginRun(ctx, access.AuthorOf(ctx, action), picked, note)
 	if err != nil {
@@ -487,14 +488,14 @@ func (q Request) recordFailedError(action string, err error) error {
 	return model.Errorf(model.Unavailable, "%s failed: the server cannot write the audit record now", action).WithHint("the server's log has the reason; try again")
 }
 
-// logAction logs an action of a person.
+// logAction logs an action that a person has requested, with user and address
 func (q Request) logAction(ctx context.Context, action string) {
 	c := access.CallerOf(ctx)
 	q.Logger.Info("action by hand", "user", c.User, "from", c.Address, "action", action)
 }
 
-// StillAllowed returns a function that reports whether the token of a long request still has the rights with which
-// the request began.
+// StillAllowed returns a function that reports whether a long request's token still has the rights that it had at the
+// beginning
 func (r *Routes) StillAllowed(request *http.Request) func() bool {
 	token := strings.TrimPrefix(request.Header.Get("Authorization"), "Bearer ")
 	c := access.CallerOf(request.Context())

@@ -21,13 +21,13 @@ type StatusRecorder struct {
 	Status int // 0: nothing is written
 }
 
-// WriteHeader implements http.ResponseWriter.
+// WriteHeader records the HTTP status and passes it to the wrapped writer
 func (r *StatusRecorder) WriteHeader(status int) {
 	r.Status = cmp.Or(r.Status, status)
 	r.ResponseWriter.WriteHeader(status)
 }
 
-// Write implements http.ResponseWriter.
+// Write writes the body and, if no status was set, records status 200
 func (r *StatusRecorder) Write(p []byte) (int, error) {
 	r.Status = cmp.Or(r.Status, http.StatusOK)
 	return r.ResponseWriter.Write(p)
@@ -74,7 +74,7 @@ var classTitles = [...]string{
 	model.Unsupported:     "Not supported",
 }
 
-// NewErrorAnswer returns an error in the JSON form of RFC 9457.
+// NewErrorAnswer converts an error to the API's JSON error format (RFC 9457)
 func NewErrorAnswer(class model.Class, detail, hint string) *v1.Error {
 	return &v1.Error{
 		Type: v1.ErrorType + class.Label(), Title: classTitles[class], Status: class.HTTP(), Detail: detail, Hint: hint,
@@ -117,7 +117,7 @@ func WriteError(w http.ResponseWriter, err *model.Error) {
 	WriteErrorAnswer(w, NewErrorAnswer(err.Class, err.Message, err.Hint))
 }
 
-// WriteErrorAnswer writes an error answer that is already in the JSON form.
+// WriteErrorAnswer writes an error that is already in the API's JSON error format as the answer
 func WriteErrorAnswer(w http.ResponseWriter, p *v1.Error) {
 	w.Header().Set("Content-Type", p.ContentType(""))
 	w.WriteHeader(p.Status)
@@ -140,7 +140,7 @@ func TokenRefusalError(err error) *model.Error {
 	return model.Errorf(model.Unauthenticated, "the server cannot check the API token").WithHint("muster login")
 }
 
-// convertHumaError converts huma's own errors, such as a parameter out of range, to the API's form of errors.
+// convertHumaError converts huma's own errors, such as a parameter out of range, to the API's JSON error format
 func convertHumaError(_ huma.Context, _ string, v any) (any, error) {
 	theirs, ok := v.(*huma.ErrorModel)
 	if !ok {

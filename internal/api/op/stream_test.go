@@ -22,13 +22,15 @@ func (p inMemoryListener) Accept() (net.Conn, error) {
 	}
 	return nil, net.ErrClosed
 }
+
+// Close closes the channel of connections
 func (p inMemoryListener) Close() error { return nil }
 
 // Addr returns an empty address.
 func (p inMemoryListener) Addr() net.Addr { return &net.UnixAddr{} }
 
-// A stream without messages stays open for longer than the deadline of one write, also over HTTP/2, where an expired
-// deadline ends a quiet stream.
+// TestQuietStreamStaysOpen expects a stream without messages to stay open beyond the deadline of one write, also over
+// HTTP/2, where an expired deadline would end it
 func TestQuietStreamStaysOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var h2 http.Protocols

@@ -88,7 +88,7 @@ func (s *accountRequest) listUsers(ctx context.Context, in *list.Where) (*op.Bod
 	return op.Answer(v1.UserList{Items: items}), err
 }
 
-// showUser converts a user to the API's form.
+// showUser converts a user to the API type User
 func showUser(u access.User) v1.User {
 	return v1.User{Name: u.Name, Role: u.Role, Run: u.Run, Bindings: u.Bindings, Namespaces: u.Namespaces, Created: u.Created, Sessions: u.Sessions, Tokens: u.Tokens}
 }
@@ -114,7 +114,7 @@ func (s *accountRequest) createUser(ctx context.Context, in *struct{ Body v1.Use
 	return op.Answer(out), nil
 }
 
-// convertGrants converts grants in the API's form to access.Grants.
+// convertGrants converts grants of the API type UserGrants to access.Grants
 func convertGrants(g v1.UserGrants) access.Grants {
 	return access.Grants{Role: g.Role, Run: g.Run, Bindings: g.Bindings, Namespaces: g.Namespaces}
 }
@@ -226,7 +226,7 @@ func (s *accountRequest) listTokens(ctx context.Context, in *list.Where) (*op.Bo
 	return op.Answer(v1.TokenList{Items: items}), err
 }
 
-// showToken converts a token to the API's form.
+// showToken converts a token to the API type Token
 func showToken(t access.AccessToken) v1.Token {
 	return v1.Token{ID: t.ID, User: t.User, Maker: t.Maker, Role: t.Role, Run: t.Run, Bindings: t.Bindings, Session: t.Session, Note: t.Note, Created: t.Created, Expires: t.Expires, Namespaces: t.Namespaces}
 }

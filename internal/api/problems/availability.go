@@ -94,8 +94,8 @@ func (s *problemRequest) readStatusAt(ctx context.Context, st *event.State, chec
 	return statusBefore(changes), changes, nil
 }
 
-// addFirstResults adds first results to the status changes of an event, because history does not record a first
-// result that is OK. changes are the changes after a time, oldest first.
+// addFirstResults adds entries for first results to an event's status changes, because history does not record a
+// first result that is OK. changes are the changes after a time, oldest first.
 func addFirstResults(changes []history.Entry, since time.Time) (all []history.Entry) {
 	for i := range changes {
 		if e := &changes[i]; e.Since.After(since) {
@@ -169,7 +169,7 @@ func (s *problemRequest) listPastEvents(ctx context.Context, in *struct {
 	return op.Answer(out), cmp.Or(err, unread)
 }
 
-// listAvailability returns a page of availabilities: the seconds per status of each event in a period.
+// listAvailability returns a page with the seconds that each event spent in each status during a period
 func (s *problemRequest) listAvailability(ctx context.Context, in *struct {
 	PastSelection
 	list.Period
@@ -193,8 +193,8 @@ func (s *problemRequest) listAvailability(ctx context.Context, in *struct {
 	return op.Answer(out), err
 }
 
-// listPast returns a page of events with their status at a past time, and the token of the next page. show returns
-// false for events that the list leaves out. Pages of deleted nodes come last.
+// listPast returns a page of events with the status that each had at a past time, and the token of the next page.
+// show returns false for events that the list leaves out. Pages of deleted nodes come last.
 func listPast[Row any](
 	ctx context.Context, s *problemRequest, in *PastSelection, at time.Time, limit int, after string, show func(*pastEvent) (Row, bool),
 ) (rows []Row, next string, err error) {
@@ -287,14 +287,15 @@ func addStatusSeconds(out *v1.Availability, spans []statusSpan) {
 // maxGroupEvents bounds the events of one answer: each one that changed costs a few milliseconds of history.
 const maxGroupEvents = 10_000
 
-// uptimeEdge is a time at which the number of events with a known status, or of down ones, changes by known and down.
+// uptimeEdge is a time at which the number of events with known status changes by `known`, and the number of down
+// events by `down`
 type uptimeEdge struct {
 	at          time.Time
 	known, down int
 }
 
-// eachUptimeInterval calls fn with each time interval and the number of events that were known and that were down in
-// it.
+// eachUptimeInterval calls fn with each time interval, the number of events with a known status in it, and the number
+// of down ones
 func eachUptimeInterval(edges []uptimeEdge, fn func(from, until time.Time, known, down int)) {
 	slices.SortStableFunc(edges, func(a, b uptimeEdge) int { return a.at.Compare(b.at) })
 	known, down := 0, 0
@@ -306,8 +307,8 @@ func eachUptimeInterval(edges []uptimeEdge, fn func(from, until time.Time, known
 	}
 }
 
-// addUptimeSpan adds the two edges of a span in which the status of one event is known; down is 1 if the event was
-// down.
+// addUptimeSpan adds the start and the end of a time span in which one event's status is known; down is 1 if the
+// event was down
 func addUptimeSpan(edges []uptimeEdge, from, until time.Time, down int) []uptimeEdge {
 	return append(edges, uptimeEdge{from, 1, down}, uptimeEdge{until, -1, -down})
 }

@@ -26,8 +26,8 @@ const deletedPagePrefix = "gone."
 // deletedNodesPerPage is the number of deleted nodes of one page.
 const deletedNodesPerPage = 50
 
-// newDeletedPageToken returns a token for the next page of deleted nodes. The cursor holds the revision and the part
-// of the change.
+// newDeletedPageToken returns the page token at which a list of deleted nodes continues. The cursor holds the
+// revision and the part of the change.
 func (s *problemRequest) newDeletedPageToken(behind list.Cursor) string {
 	return s.NewPageToken(deletedPagePrefix + behind.String())
 }
@@ -83,7 +83,7 @@ func (s *problemRequest) listDeletedNodes(ctx context.Context, in *events.Select
 	return nodes, next, nil
 }
 
-// eachDeletedEvent calls fn with each event of a page of nodes that were deleted.
+// eachDeletedEvent calls fn with each event of one page of deleted nodes
 func (s *problemRequest) eachDeletedEvent(ctx context.Context, in *events.Selection, at time.Time, behind list.Cursor, fn func(*pastEvent)) (next string, err error) {
 	nodes, next, err := s.listDeletedNodes(ctx, in, at, behind)
 	if err != nil {

@@ -59,8 +59,8 @@ func (s *problemRequest) getProblem(ctx context.Context, in *op.IDPath) (*op.Bod
 	return op.Answer(s.showProblem(p)), nil
 }
 
-// showProblem converts a problem to the API's form, with the present name of its node. For an open problem the event
-// view knows the worst status so far; history has the worst status of closed problems.
+// showProblem converts a problem to the API type Problem, with the current name of its node. For an open problem the
+// event view knows the worst status so far; history has the worst status of closed problems.
 func (s *problemRequest) showProblem(p history.Problem) v1.Problem {
 	if _, name, ok := s.Directory.NodeName(p.NodeID); ok {
 		p.Node = name
@@ -165,7 +165,7 @@ func (s *problemRequest) listEntries(ctx context.Context, q history.EntryQuery, 
 	return items, next, found, err
 }
 
-// showEntry converts a history entry to the API's form.
+// showEntry converts a history entry to the API type Entry
 func showEntry(e *history.Entry) v1.Entry {
 	out := v1.Entry{
 		At: e.At, Executed: e.Executed, Kind: string(e.Kind), Namespace: e.Namespace, Node: e.Node, Check: e.Source.Title(e.SourceName), Source: events.ShowSource(e.Source, e.SourceName),

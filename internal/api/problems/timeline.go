@@ -23,7 +23,7 @@ type timeline struct {
 	items   []v1.Moment
 }
 
-// add adds a moment with a time, a kind and a text to the timeline.
+// add adds an entry with a time, a kind and a text to a problem's timeline
 func (t *timeline) add(at time.Time, kind, format string, args ...any) {
 	t.items = append(t.items, v1.Moment{At: at.UTC(), Kind: kind, Text: fmt.Sprintf(format, args...)})
 }
@@ -82,7 +82,7 @@ func (t *timeline) addEntries(ctx context.Context) error {
 	return nil
 }
 
-// addDeliveries adds the sent notifications and the answers of the handlers to the timeline. A first message that
+// addDeliveries adds notifications and the answers of their handlers to a problem's timeline. A first message that
 // another one of the same route preceded is an escalation.
 func (t *timeline) addDeliveries(ctx context.Context) error {
 	list, err := t.History.Deliveries(ctx, t.problem.ID)

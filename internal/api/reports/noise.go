@@ -44,7 +44,7 @@ type checkNoise struct {
 	lengths []time.Duration
 }
 
-// acknowledgedSource identifies an acknowledged problem by its node and source.
+// acknowledgedSource is the key of an acknowledged problem: its node and its source (the check or trigger)
 type acknowledgedSource struct {
 	node   model.NodeID
 	source model.Source
@@ -125,8 +125,8 @@ func (n *noiseReport) countMessages() error {
 	}, n.countMessage)
 }
 
-// countMessage counts a notification if it pages people: openings, reminders and summaries do, endings and
-// acknowledgements do not.
+// countMessage counts a notification as a page to people unless it is about the end or the acknowledgement of a
+// problem
 func (n *noiseReport) countMessage(m *history.Message) {
 	again := m.Tells == handler.Reminder
 	if !again && m.Tells != handler.Opened && m.Tells != handler.Summary {
@@ -154,7 +154,8 @@ func (n *noiseReport) countMessage(m *history.Message) {
 	}
 }
 
-// countFlapsAndAcknowledgements counts when checks started to flap, and collects the times of acknowledgements.
+// countFlapsAndAcknowledgements counts how often events of each check started to flap, and collects the times of
+// acknowledgements
 func (n *noiseReport) countFlapsAndAcknowledgements() error {
 	q := history.EntryQuery{Namespace: n.in.Namespace, Since: n.in.Since, Before: n.in.Until, Limit: noisePage}
 	return eachReportRow(n, "acknowledgements and starts of flapping", func(e *history.Entry) time.Time { return e.At }, func(last *history.Entry) ([]history.Entry, error) {
@@ -276,7 +277,7 @@ func (n *noiseReport) missingChecksNote(namespace string, checks []string) strin
 	return "none of its checks exist"
 }
 
-// computeMediansAndSort computes the median times of each row of the report and sorts the rows.
+// computeMediansAndSort computes for each row of the report the median times of its problems, and sorts the rows
 func (n *noiseReport) computeMediansAndSort() {
 	for _, of := range n.checks {
 		of.Nodes = len(of.nodes)

@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// endlessHistory is a history store with infinitely many rows: each page is full.
+// endlessHistory is a test history store with infinitely many rows, in which each page is full
 type endlessHistory struct {
 	view.History
 	rows map[string]int

@@ -45,7 +45,7 @@ type ReportInput struct {
 	list.Period
 }
 
-// completePeriod checks that the namespace of a report exists, and fills in missing ends of the period.
+// completePeriod checks that the namespace of a report exists, and sets a missing start or end of the period
 func (s *reportRequest) completePeriod(ctx context.Context, in *ReportInput, length time.Duration) error {
 	if err := s.RequireNamespace(ctx, in.Namespace); err != nil {
 		return err
@@ -115,7 +115,7 @@ func (s *reportRequest) shadowNotes(ctx context.Context, namespace string, since
 	return notes, nil
 }
 
-// showShadowMessage converts a notification that was not sent to the API's form.
+// showShadowMessage converts a notification that a shadow namespace did not send to the API type ShadowMessage
 func (s *reportRequest) showShadowMessage(m *history.Message) v1.ShadowMessage {
 	out := v1.ShadowMessage{At: m.Ended, Handler: handlerName(m.Handler), Route: m.Route, Tells: m.Tells, Namespace: m.Namespace, Node: m.Node, Check: m.SourceKind.Label(m.SourceName), Problem: m.Problem, Count: m.Count}
 	if n, err := handler.Decode(m.Payload); err == nil && s.SeesNamespace(n.Space) { // node and check of the first problem in the message, which is the worst

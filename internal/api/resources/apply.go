@@ -26,10 +26,11 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 )
 
-// applyTurns limits concurrent applies: changes in one limiter, previews in another, so that previews delay no change.
+// applyTurns limits concurrent applies, with a separate limit for dry runs, so that dry runs delay no change
 type applyTurns struct{ applies, previews *op.Turns }
 
-// of returns the limiter for the caller: one for applies, another for callers with the right to preview only.
+// of returns the limiter of the caller: one for callers who may change resources, another for those who may only make
+// dry runs
 func (t applyTurns) of(ctx context.Context) *op.Turns {
 	if c := access.CallerOf(ctx); c.Allow(access.NeedOn(access.Change, "resource")) != nil {
 		return t.previews
@@ -209,7 +210,7 @@ func (s *resourceRequest) resolveRef(ref v1.Ref) (intent.Key, error) {
 	return key, nil
 }
 
-// setDefaultNamespace sets the namespace of the request and default values in a resource without them.
+// setDefaultNamespace sets the request's namespace and the default values in a resource that lacks them
 func (s *resourceRequest) setDefaultNamespace(r model.Resource, namespace string) model.Resource {
 	if k, ok := s.Kinds.Of(r.Kind); ok && k.Namespaced && r.Metadata.Namespace == "" && namespace != "" {
 		r.Metadata.Namespace = namespace
@@ -218,7 +219,7 @@ func (s *resourceRequest) setDefaultNamespace(r model.Resource, namespace string
 	return r
 }
 
-// putOutput is the answer to a PUT: the outcome, with the new ETag of the resource.
+// putOutput is the answer to a PUT: the result of the change and the new ETag of the resource
 type putOutput struct {
 	ETag string `header:"ETag" doc:"Value for If-Match of the next change; absent after a dry run."`
 	Body v1.Applied
@@ -297,7 +298,7 @@ func (s *resourceRequest) deleteResources(ctx context.Context, in *struct{ Body 
 	return op.Answer(applied), err
 }
 
-// Applied converts the outcome of an apply to the API's form, with the number of affected nodes per resource.
+// Applied converts the result of an apply to the API type Applied, with the number of affected nodes per resource
 func Applied(v *view.View, a intent.ApplyResult, dryRun bool, resources []model.Resource) v1.Applied {
 	byKey := map[intent.Key]*model.Resource{}
 	for i := range resources {
@@ -331,7 +332,8 @@ func Applied(v *view.View, a intent.ApplyResult, dryRun bool, resources []model.
 	return out
 }
 
-// mustRedact reports whether secrets in these resources must be hidden from the caller.
+// mustRedact reports whether the answer must hide the secrets in these resources, because the caller may not change
+// all of them
 func mustRedact(ctx context.Context, resources []model.Resource) bool {
 	return slices.ContainsFunc(resources, func(r model.Resource) bool { return !access.MayChange(ctx, intent.KeyOf(&r).Namespace) })
 }
@@ -344,8 +346,8 @@ const (
 	maxApplyFields   = 20        // of the request, without the resources
 )
 
-// readApplyBody decodes the body of an apply. It calls take with each resource; the result holds all other fields. An
-// error of take ends the decoding.
+// readApplyBody decodes the request body of an apply. It calls take with each resource; the result holds all other
+// fields. An error of take ends the decoding.
 func (s *resourceRequest) readApplyBody(data []byte, take func(i int, raw json.RawMessage) error) (v1.ApplyRequest, error) {
 	var r v1.ApplyRequest
 	dec := json.NewDecoder(bytes.NewReader(data))
@@ -398,7 +400,8 @@ func (s *resourceRequest) readApplyBody(data []byte, take func(i int, raw json.R
 	return r, nil
 }
 
-// readResourceList reads the list of resources without decoding them: a list that is too long costs little.
+// readResourceList reads the raw JSON of each listed resource without decoding it, so that a list that is too long is
+// refused early
 func readResourceList(dec *json.Decoder) (list []json.RawMessage, err error) {
 	if token, err := dec.Token(); err != nil || token != json.Delim('[') {
 		return nil, model.Errorf(model.Invalid, "field resources: expected a list")
@@ -453,7 +456,8 @@ func applyRequestBody(registry huma.Registry) *huma.RequestBody {
 	return &huma.RequestBody{Required: true, Content: jsonContent(registry.Schema(reflect.TypeFor[v1.ApplyRequest](), true, "ApplyRequest"))}
 }
 
-// resourceETag returns the strong ETag of a resource, made of its revision and the incarnation of the server's data.
+// resourceETag returns the strong ETag of a resource, made of its revision and the incarnation number of the server's
+// data
 func (s *resourceRequest) resourceETag(revision int64) string {
 	return fmt.Sprintf(`"%016x-%d"`, s.Incarnation, revision)
 }

@@ -44,12 +44,14 @@ func FuzzApplyBody(f *testing.F) {
 	})
 }
 
-// newRequestOfIncarnation returns a request to a server whose data have incarnation number n.
+// newRequestOfIncarnation returns a request to a server whose data have this incarnation number (it changes when data
+// are restored or created anew)
 func newRequestOfIncarnation(n uint64) *resourceRequest {
 	return &resourceRequest{Request: op.Request{View: view.New(view.Stores{Incarnation: n}, view.Live{})}}
 }
 
-// If-Match uses the strong and If-None-Match the weak comparison of RFC 9110, and both accept lists.
+// TestIfMatchAndIfNoneMatchCompareETags expects the strong comparison of RFC 9110 for If-Match, the weak one for
+// If-None-Match, and lists of ETags in both
 func TestIfMatchAndIfNoneMatchCompareETags(t *testing.T) {
 	const tag = `"0000000000000007-57"`
 	for _, c := range []struct {

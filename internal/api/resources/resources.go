@@ -77,7 +77,7 @@ func registerResources(at resourceOperations, turns applyTurns) {
 	}
 }
 
-// registerKind registers list, get, put and delete of one kind.
+// registerKind registers the API operations list, get, put and delete for one kind of resource
 func registerKind(at resourceOperations, k kind.Kind) {
 	read, change := access.NeedOn(access.Read, k.Name), access.NeedOn(access.Change, k.Name)
 	schema := resourceSchema(at.Huma.OpenAPI().Components.Schemas, k)
@@ -171,7 +171,7 @@ type ChangeInput struct {
 	IfNoneMatch string `header:"If-None-Match" doc:"*: the resource must not exist; ETags: the resource must have none of them."`
 }
 
-// changeOptions converts the parameters of a change to options of the intent service.
+// changeOptions converts the parameters of a change request to options for the store of declared resources (intent)
 func (s *resourceRequest) changeOptions(ctx context.Context, key intent.Key, in ChangeInput) (intent.ApplyOptions, error) {
 	o := intent.ApplyOptions{DryRun: in.DryRun, Yes: in.Yes, MaxAffected: in.MaxAffected}
 	revision, conditional, err := s.expectedRevision(ctx, key, in)
@@ -204,7 +204,7 @@ func (s *resourceRequest) getResource(ctx context.Context, key intent.Key, ifNon
 	return &resourceOutput{tag, data}, nil
 }
 
-// getResourceState returns the state of a resource: its nodes, events and limits.
+// getResourceState returns the nodes, events and limits that belong to a resource
 func (s *resourceRequest) getResourceState(ctx context.Context, key intent.Key) (*op.Body[v1.State], error) {
 	r, err := s.Intent.Get(ctx, key)
 	if err != nil {
@@ -295,7 +295,7 @@ func (s *resourceRequest) listKinds(context.Context, *op.NoParameters) (*op.Body
 	return op.Answer(out), nil
 }
 
-// Archives is the interface to the stored archives of Assets.
+// Archives is the interface to the stored archives of Assets (programs that checks and handlers use)
 type Archives interface {
 	// Put stores the bytes of r if sum is their SHA-512. They are durable when it returns.
 	Put(sum [64]byte, r io.Reader) (size int64, err error)
@@ -380,7 +380,8 @@ func (s *resourceRequest) conditionMatcher(ctx context.Context, k kind.Kind, exp
 	}, nil
 }
 
-// addRoutingState adds to a silence or maintenance window whether it is in force and how many problems it holds.
+// addRoutingState adds to a silence or maintenance window whether it is active and how many problems it keeps from
+// notifying
 func (s *resourceRequest) addRoutingState(out *v1.State, r *model.Resource, held *notification.HoldCounter) {
 	name, now := route.Name{Namespace: r.Metadata.Namespace, Name: r.Metadata.Name}, s.Now()
 	switch spec := r.Spec.(type) {
@@ -460,7 +461,7 @@ func (s *resourceRequest) listChanges(ctx context.Context, in *changesInput) (*o
 	return op.Answer(v1.ChangeList{Items: items, Next: next}), err
 }
 
-// ShowChange converts an audit record to the API's form.
+// ShowChange converts an audit record to the API type Change
 func ShowChange(e *intent.AuditEntry) v1.Change {
 	return v1.Change{
 		Revision: e.Revision, At: e.At, User: e.Who.User, Whence: e.Who.Whence, Message: e.Who.Why, Owner: e.Who.Owner,

@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 )
 
-// predictRoutes runs a route test: it predicts which handlers an assumed problem would notify, and when.
+// predictRoutes predicts which handlers an assumed problem would notify, and when, without sending anything
 func (s *routingRequest) predictRoutes(ctx context.Context, in *struct {
 	events.Path
 	At       time.Time `query:"at" doc:"When it would open; default now."`
@@ -123,7 +123,8 @@ func (c *assumedProblem) predictSteps(r *route.Route) v1.RouteTestRoute {
 // maxConsecutiveHolds is the greatest number of consecutive holds that a prediction follows.
 const maxConsecutiveHolds = 20
 
-// predictNotificationTime returns when a route's step would notify; zero: unknown or never.
+// predictNotificationTime returns the predicted time at which a step of a route notifies its handlers; zero: unknown
+// or never
 func (c *assumedProblem) predictNotificationTime(r *route.Route, due time.Time) (time.Time, []v1.NotificationHold) {
 	var holds []route.Hold
 	for range maxConsecutiveHolds {

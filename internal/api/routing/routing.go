@@ -146,8 +146,8 @@ func (s *routingRequest) endSilence(ctx context.Context, in *struct {
 	return op.Answer(out), nil
 }
 
-// Handlers is the interface that tests handlers, notifies them of open problems and replays their dead letters
-// (*react.Reactor).
+// Handlers is the interface that sends test notifications, notifies handlers of open problems and sends their dead
+// letters again (*react.Reactor)
 type Handlers interface {
 	Try(ctx context.Context, handler history.HandlerRef, spec *model.HandlerSpec, by string, node model.NodeID) (react.Trial, error)
 	NotifyOpen(ctx context.Context, problem, by string) (taken []react.RoutedProblems, late bool)
@@ -227,7 +227,7 @@ func (s *routingRequest) testHandler(ctx context.Context, in *struct {
 	return op.Answer(out), nil
 }
 
-// listDeadLetters returns a page of the dead letters of a handler.
+// listDeadLetters returns a page of a handler's dead letters (notifications that were given up)
 func (s *routingRequest) listDeadLetters(ctx context.Context, in *struct {
 	op.NamedPath
 	list.Where
@@ -260,7 +260,7 @@ func (s *routingRequest) listDeadLetters(ctx context.Context, in *struct {
 	return op.Answer(v1.DeliveryList{Items: items, Next: next}), err
 }
 
-// replayHandler sends the dead letters of a handler again.
+// replayHandler sends a handler's dead letters (notifications that were given up) again
 func (s *routingRequest) replayHandler(ctx context.Context, in *struct {
 	op.NamedPath
 	Body v1.HandlerReplay
@@ -280,7 +280,7 @@ func (s *routingRequest) replayHandler(ctx context.Context, in *struct {
 	return op.Answer(v1.HandlerReplayed{Sent: done.Revived, Over: done.Over, More: done.More}), err
 }
 
-// listDeliveries returns the deliveries about a problem.
+// listDeliveries returns the deliveries (notifications to single handlers) about a problem
 func (s *routingRequest) listDeliveries(ctx context.Context, in *struct {
 	ID string `path:"id" maxLength:"253"`
 	list.Where
@@ -299,7 +299,7 @@ func (s *routingRequest) listDeliveries(ctx context.Context, in *struct {
 	return op.Answer(v1.DeliveryList{Items: items}), nil
 }
 
-// showDelivery converts a delivery to the API's form.
+// showDelivery converts a delivery (one notification to one handler) to the API type Delivery
 func showDelivery(d *history.Delivery) v1.Delivery {
 	return v1.Delivery{
 		ID: d.ID, Problem: d.Problem, Namespace: d.Handler.Namespace, Handler: d.Handler.Name, Kind: d.Kind,
@@ -307,7 +307,7 @@ func showDelivery(d *history.Delivery) v1.Delivery {
 	}
 }
 
-// notifyEvent sends the notification for a problem that opened before its route existed.
+// notifyEvent sends the notification about an open problem that opened before its route existed
 func (s *routingRequest) notifyEvent(ctx context.Context, in *struct {
 	events.Path
 	Body v1.Action

@@ -139,7 +139,7 @@ func (s *runRequest) checkCommand(c *access.Caller, namespace string, command *m
 	return nil
 }
 
-// selectTaskNodes selects the nodes of a run, and refuses more than the request permits.
+// selectTaskNodes selects the nodes of a run, and returns an error if they are more than the request permits
 func (s *runRequest) selectTaskNodes(ctx context.Context, o *runTask, ns string, r *v1.RunRequest) error {
 	if r.Targets == nil {
 		for _, id := range s.Directory.UnitNodes(o.check) {
@@ -225,7 +225,8 @@ func targetsText(t *model.Targets) string {
 	return strings.Join(list, ", ")
 }
 
-// Runs is the interface that starts the runs of one request on agents. Close cancels the runs that have not ended.
+// Runs is the interface that starts the runs of one request on agents and receives their answers. Close cancels the
+// runs that have not ended.
 type Runs interface {
 	Ask(node model.NodeID, run wire.Run) error
 	Wake() <-chan struct{}
@@ -377,7 +378,7 @@ func (x *runExecution) giveUpOverdueNodes() error {
 	return nil
 }
 
-// endNodeRun records the outcome on one node and sends it to the client.
+// endNodeRun counts the result of the run on one node and sends it to the client
 func (x *runExecution) endNodeRun(node model.NodeID, l *v1.RunLine) error {
 	delete(x.deadlines, node)
 	x.counts.Count(l)
@@ -385,7 +386,7 @@ func (x *runExecution) endNodeRun(node model.NodeID, l *v1.RunLine) error {
 	return x.sendRunLine(node, l)
 }
 
-// sendRunLine sends one line of output or outcome of a node to the client.
+// sendRunLine sends one line about a node to the client: a piece of output or the final result
 func (x *runExecution) sendRunLine(node model.NodeID, l *v1.RunLine) error {
 	namespace, name, ok := x.request.Directory.NodeName(node)
 	switch {

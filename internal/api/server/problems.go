@@ -44,8 +44,8 @@ type checkProblems struct {
 // maxExamples is the most nodes or problems that a line of the status names.
 const maxExamples = 3
 
-// addProblems adds the open problems to the status. Silent nodes are counted apart, so that a dead machine does not hide
-// the problems of others.
+// addProblems adds the open problems to the answer of muster status. Silent nodes are counted apart, so that a dead
+// machine does not hide the problems of others.
 func (s *serverRequest) addProblems(ctx context.Context, namespace string, out *v1.Status) error {
 	sum := problemSummary{serverRequest: s, out: out, namespace: namespace, checks: map[problemGroup]*checkProblems{}, routed: map[string]bool{}}
 	q := event.Query{Problems: true}
@@ -71,7 +71,7 @@ func (s *serverRequest) addProblems(ctx context.Context, namespace string, out *
 	return nil
 }
 
-// add adds one open problem to the counts of the status.
+// add adds one open problem to the counts of muster status
 func (p *problemSummary) add(st *event.State) {
 	if p.countHandled(st) {
 		return
@@ -113,8 +113,8 @@ func (p *problemSummary) add(st *event.State) {
 	c.examples = c.examples[:min(len(c.examples), maxExamples)]
 }
 
-// countHandled counts a problem that is acknowledged, silenced, in maintenance or dependent on another; false: it is
-// none of these.
+// countHandled counts a problem that is acknowledged, silenced, in maintenance or caused by another one; false: it is
+// none of these
 func (p *problemSummary) countHandled(st *event.State) bool {
 	if st.Problem.Ack.Active(p.Now()) {
 		p.out.Handled.Acknowledged++

@@ -95,7 +95,7 @@ func (s *serverRequest) getStatus(ctx context.Context, in *struct {
 // storesTimeout is the time that the status waits for the stores.
 const storesTimeout = 2 * time.Second
 
-// addLastHour adds to the status the counts of problems and changes in the last hour.
+// addLastHour adds to the status the numbers of problems and resource changes in the last hour
 func (s *serverRequest) addLastHour(ctx context.Context, namespace string, out *v1.Status) error {
 	var err error
 	if out.Revision, err = s.Rows.Revision(ctx); err != nil {
@@ -143,7 +143,7 @@ func (s *serverRequest) addLastHour(ctx context.Context, namespace string, out *
 // recentDead is the age up to which the status counts dead letters.
 const recentDead = 24 * time.Hour
 
-// countBuiltinEvents counts the events of built-in checks.
+// countBuiltinEvents counts the events of built-in checks, such as the server's checks of itself
 func (s *serverRequest) countBuiltinEvents() (sum uint64) {
 	for check := model.KeepaliveCheck; model.BuiltinCheckName(check) != ""; check++ {
 		sum += s.Events.CountsOf(check).States
@@ -192,7 +192,7 @@ func (s *serverRequest) nodeNames(ids []model.NodeID, asked string) []string {
 	return names
 }
 
-// addStoppedNodes adds nodes to the status whose agent was stopped on purpose and has not connected again.
+// addStoppedNodes adds to the status the nodes whose agent was stopped intentionally and has not connected again
 func (s *serverRequest) addStoppedNodes(namespace string, out *v1.Status) {
 	away := slices.DeleteFunc(s.Directory.Nodes(namespace), s.Connected)
 	mayGo := map[model.NodeID]bool{}
@@ -211,7 +211,8 @@ func (s *serverRequest) addStoppedNodes(namespace string, out *v1.Status) {
 	out.StoppedNow = s.nodeNames(some, namespace)
 }
 
-// addAssignmentFaults adds errors of the planner, such as a missing property, with their nodes to the status.
+// addAssignmentFaults adds to the status the errors in compiled assignments, such as a missing property, with their
+// nodes
 func (s *serverRequest) addAssignmentFaults(namespace string, out *v1.Status) {
 	list, nodes := s.Directory.Faults(namespace)
 	out.Faulty = nodes
@@ -220,7 +221,7 @@ func (s *serverRequest) addAssignmentFaults(namespace string, out *v1.Status) {
 	}
 }
 
-// addSpoolingAgents adds to the status the connected agents whose spool holds old results.
+// addSpoolingAgents adds to the status the connected agents whose queue of unsent results (spool) contains old ones
 func (s *serverRequest) addSpoolingAgents(namespace string, out *v1.Status) {
 	var behind []v1.Agent
 	for _, id := range s.Directory.Nodes(namespace) {

@@ -21,7 +21,7 @@ type Session struct {
 	Expires time.Time `json:"expires"`
 }
 
-// Caller is the answer to whoami: name and rights of the subject that asks.
+// Caller is the answer to whoami: name and rights of the user or token that makes the request
 type Caller struct {
 	User  string `json:"user"`
 	Role  string `json:"role"`
@@ -78,7 +78,7 @@ type JoinTokenRequest struct {
 	Note      string            `json:"note,omitempty" maxLength:"1000"`
 }
 
-// JoinToken is a join token as the server keeps it. Token is shown once, at creation.
+// JoinToken is a join token (with which agents enrol) as the server stores it. Token is shown once, at creation.
 type JoinToken struct {
 	ID        string            `json:"id"`
 	Namespace string            `json:"namespace"`

@@ -10,18 +10,18 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Names has a status and a severity as words, in addition to their numbers
+// Names has the names of a status and a severity, which answers contain in addition to the numbers
 type Names struct {
 	StatusName   string `json:"statusName" enum:"OK,WARNING,CRITICAL,UNKNOWN" doc:"Names of status 0, 1, 2 and 3."`
 	SeverityName string `json:"severityName" enum:"not classified,information,warning,average,high,disaster" doc:"Names of severity 0 to 5."`
 }
 
-// NamesOf returns the names of a status and a severity in words.
+// NamesOf returns the names of a status and a severity, such as CRITICAL and high
 func NamesOf(status model.Status, severity model.Severity) Names {
 	return Names{status.String(), severity.String()}
 }
 
-// Event is the present state of one check on one node.
+// Event is the current state of one check on one node
 type Event struct {
 	model.Event
 	Names
@@ -31,7 +31,7 @@ type Event struct {
 	Notes []string `json:"notes,omitempty" doc:"Filter expressions kept from Sensu that failed on the last result, with the error; only in answers about one event."`
 }
 
-// OpenProblem is the open problem of an event, as the event shows it.
+// OpenProblem is the open problem of an event, as a part of the API type Event
 type OpenProblem struct {
 	model.Problem
 	Names
@@ -57,7 +57,7 @@ type NamespaceEvents struct {
 	Wrong     uint64 `json:"wrong" doc:"Number of events that are not OK."`
 }
 
-// EventFilter selects events; empty fields select everything.
+// EventFilter selects events by status, node, check and labels; empty fields select everything
 type EventFilter struct {
 	Namespace string
 	Node      string
@@ -85,7 +85,7 @@ type Problem struct {
 	Check     string `json:"check,omitempty" doc:"Name of the source if it is a check."`
 }
 
-// Source names the subject of a problem, such as a check.
+// Source names the check or trigger that a problem is about
 type Source struct {
 	Kind     string `json:"kind" doc:"check, or trigger"`
 	Name     string `json:"name"` // of the check, or of the trigger's Template
@@ -93,7 +93,8 @@ type Source struct {
 	Instance string `json:"instance,omitempty" doc:"The name of the trigger; checks have none."`
 }
 
-// String formats the source for people, so that it can be pasted: disk, or linux:load is high for a trigger.
+// String formats a problem's source as commands accept it, such as disk for a check, or linux:load is high for a
+// trigger
 func (s Source) String() string { return model.Source{Instance: s.Instance}.Title(s.Name) }
 
 // ProblemList is a page of problems, newest first.
@@ -125,7 +126,7 @@ type EntryList struct {
 	Next  string  `json:"next,omitempty"`
 }
 
-// HistoryQuery selects history entries; zero fields select every entry.
+// HistoryQuery selects history entries by node, check and time; zero fields select every entry
 type HistoryQuery struct {
 	Namespace, Node, Check string
 	Since, Until           time.Time
@@ -134,7 +135,7 @@ type HistoryQuery struct {
 	After string
 }
 
-// Availability has the seconds in a period for which an event had each status.
+// Availability has the number of seconds in a period that an event spent in each status
 type Availability struct {
 	Namespace string  `json:"namespace"`
 	Node      string  `json:"node"`
@@ -156,13 +157,13 @@ func (a Availability) Covered() float64 { return a.OK + a.Warning + a.Critical +
 // Available returns the seconds in which the event was OK or WARNING.
 func (a Availability) Available() float64 { return a.OK + a.Warning }
 
-// Add adds the seconds per status of another event to this one.
+// Add adds another event's seconds per status to this availability
 func (a *Availability) Add(b Availability) {
 	a.OK, a.Warning, a.Critical, a.Unknown = a.OK+b.OK, a.Warning+b.Warning, a.Critical+b.Critical, a.Unknown+b.Unknown
 	a.Nothing, a.Changes = a.Nothing+b.Nothing, a.Changes+b.Changes
 }
 
-// AvailabilityList is a page of event availabilities in one period.
+// AvailabilityList is a page with the availability of events in one period
 type AvailabilityList struct {
 	Since time.Time      `json:"since"`
 	Until time.Time      `json:"until"`
@@ -219,7 +220,7 @@ type DeliveryList struct {
 	Next  string     `json:"next,omitempty" doc:"Value for after to get the next page of dead letters; absent on the last page."`
 }
 
-// Acknowledgement is the request body of an acknowledgement: a person takes care of the problem.
+// Acknowledgement is the request body of an acknowledgement, by which a person takes responsibility for a problem
 type Acknowledgement struct {
 	Note  string    `json:"note,omitempty" maxLength:"1000"`
 	Until time.Time `json:"until,omitzero" doc:"When it ends; it ends with the problem in any case."`
@@ -230,7 +231,7 @@ type Action struct {
 	Note string `json:"note,omitempty" maxLength:"1000"`
 }
 
-// GroupAvailability is the share of a period in which the nodes of a group were up. A node is up while all its
+// GroupAvailability is the percentage of a period in which the nodes of a group were up. A node is up while all its
 // selected events are OK or WARNING. Time without a status counts for neither.
 type GroupAvailability struct {
 	Namespace string  `json:"namespace"`
@@ -269,7 +270,7 @@ type BulkRequest struct {
 	DryRun      bool      `json:"dryRun,omitempty" doc:"Report the selection without changing anything."`
 }
 
-// BulkDone is the outcome of an action on many events.
+// BulkDone is the result of an action on many events
 type BulkDone struct {
 	Matched int           `json:"matched" doc:"Number of selected events."`
 	First   []BulkEvent   `json:"first" doc:"The first ten selected events, worst first."`
@@ -278,7 +279,7 @@ type BulkDone struct {
 	DryRun  bool          `json:"dryRun,omitempty"`
 }
 
-// BulkEvent names one event of an action on many events.
+// BulkEvent names one event in the result of an action on many events
 type BulkEvent struct {
 	Namespace  string       `json:"namespace"`
 	Node       string       `json:"node"`
@@ -313,7 +314,7 @@ type Link struct {
 	Under []Link    `json:"under,omitempty" doc:"Steps that explain this one."`
 }
 
-// State is the state of a declared resource on the server: its nodes, events and problems.
+// State has the numbers of nodes, checks, events and problems that belong to a declared resource, and its limits
 type State struct {
 	Nodes    int       `json:"nodes" doc:"Number of nodes: they run the check, are members of the group, read the property, or belong to the namespace."`
 	Checks   int       `json:"checks" doc:"Number of checks that use the resource."`
@@ -332,7 +333,7 @@ type State struct {
 	Ends    time.Time `json:"ends,omitzero" doc:"For an active silence or window: its end; absent: unknown."`
 }
 
-// LimitUse is one limit of a namespace with its present use, and how often it was reached.
+// LimitUse is one limit of a namespace with its current use, and how often it was reached
 type LimitUse struct {
 	Name   string    `json:"name" doc:"Name as in limits of a Namespace."`
 	Limit  float64   `json:"limit"`
@@ -343,7 +344,7 @@ type LimitUse struct {
 	Reason string    `json:"reason,omitempty"`
 }
 
-// NodeState is the state of a node.
+// NodeState is the state of a node: its events, problems, agent, groups and labels
 type NodeState struct {
 	Namespace    string            `json:"namespace"`
 	Name         string            `json:"name"`
@@ -365,7 +366,7 @@ type NodeState struct {
 	Origins      *NodeOrigins      `json:"origins,omitempty" doc:"Only in answers about one node."`
 }
 
-// NodeOrigins explains why a node has its groups, labels and properties
+// NodeOrigins explains why a node has its groups, labels and property values
 type NodeOrigins struct {
 	Groups     []Link           `json:"groups" doc:"Each group of the node with the reason."`
 	Asked      []RequestedGroup `json:"asked,omitempty" doc:"Groups that the agent requests."`
@@ -381,7 +382,7 @@ type RequestedGroup struct {
 	Why      string `json:"why"`
 }
 
-// LabelOrigin is a label of a node with the owner that declared it.
+// LabelOrigin is a label of a node with the owner (program or person) that declared it
 type LabelOrigin struct {
 	Name  string        `json:"name"`
 	Value string        `json:"value"`
@@ -389,7 +390,7 @@ type LabelOrigin struct {
 	Hides []LabelOrigin `json:"hides,omitempty" doc:"Values of other owners."`
 }
 
-// PropertyValue is a property of a node, with all its declarations.
+// PropertyValue is a property of a node (a value that checks read), with all its declarations
 type PropertyValue struct {
 	Name     string           `json:"name"`
 	Value    json.RawMessage  `json:"value,omitempty"`
@@ -397,7 +398,7 @@ type PropertyValue struct {
 	From     []PropertyOrigin `json:"from" doc:"Sources of the value; later ones win."`
 }
 
-// PropertyOrigin is one declaration of a property, with its scope.
+// PropertyOrigin is one declaration of a property, with the scope to which it applies
 type PropertyOrigin struct {
 	Level  string          `json:"level" enum:"global,namespace,group,node"`
 	From   string          `json:"from"`
@@ -430,7 +431,7 @@ type NodeStateList struct {
 	Others int         `json:"others,omitempty" doc:"Number of nodes in other namespaces; only for a request that names a namespace and nothing else."`
 }
 
-// Timeline is everything that happened to a problem.
+// Timeline lists everything that happened to a problem, from notifications to silences
 type Timeline struct {
 	Problem Problem  `json:"problem"`
 	Items   []Moment `json:"items" doc:"Oldest first."`

@@ -6,7 +6,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// ItemState is the present state of one item of a Template on one node.
+// ItemState is the current state of one item (a metric of a Template) on one node
 type ItemState struct {
 	Namespace string         `json:"namespace"`
 	Node      string         `json:"node"`
@@ -25,7 +25,7 @@ type ItemState struct {
 	Triggers  []ItemTrigger  `json:"triggers,omitempty"`
 }
 
-// ItemTrigger is the present state of a trigger that reads an item.
+// ItemTrigger is the current state of a trigger (an alert condition of a Template) that reads an item
 type ItemTrigger struct {
 	Name       string `json:"name"`
 	Expression string `json:"expression"`
@@ -33,11 +33,11 @@ type ItemTrigger struct {
 	Unknown    string `json:"unknown,omitempty"` // why it cannot be evaluated
 }
 
-// ItemList is a list of items.
+// ItemList is a list of items (metrics of Templates) with their current state
 type ItemList struct {
 	Items []ItemState `json:"items"`
 	Next  string      `json:"next,omitempty"` // page token of the next page
 }
 
-// ItemFilter selects items. Empty fields select everything.
+// ItemFilter selects items (metrics of Templates) by node, Template and key. Empty fields select everything.
 type ItemFilter struct{ Namespace, Node, Template, Key, State string }

@@ -6,7 +6,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Agent is the agent of a node, with the data of its present or last session.
+// Agent is the agent of a node, with the data of its current or last session
 type Agent struct {
 	Namespace string        `json:"namespace"`
 	Name      string        `json:"name" doc:"Name of the node."`
@@ -33,7 +33,7 @@ type AgentSession struct {
 	Stats              *AgentStats `json:"stats,omitempty" doc:"Last statistics of the agent; the first arrive some seconds after the session's start."`
 }
 
-// IdleUnit is a unit, such as a check, that is assigned to a node but does not run on it.
+// IdleUnit is a check or Template that is assigned to a node but does not run on it
 type IdleUnit struct {
 	ID     model.UnitID `json:"id"`
 	Name   string       `json:"name"`
@@ -104,7 +104,7 @@ type Pending struct {
 	Returns   *Returning        `json:"returns,omitempty" doc:"Former node of the machine, from a certificate of this server."`
 }
 
-// Returning is the former node of a pending machine, which the server lost when an older backup was restored
+// Returning identifies a pending machine as a former node that the server lost when an older backup was restored
 type Returning struct {
 	UID       string    `json:"uid"`
 	Namespace string    `json:"namespace" doc:"Namespace that the machine reports."`
@@ -137,7 +137,7 @@ type Returned struct {
 	Left  []NotAccepted `json:"left" doc:"Machines that still wait."`
 }
 
-// NotAccepted is a waiting machine that was not accepted, with the reason.
+// NotAccepted is a machine that could not be accepted as a node, with the reason
 type NotAccepted struct {
 	Name string `json:"name"`
 	Key  string `json:"key"`
@@ -151,7 +151,7 @@ type PendingRefuse struct {
 	Reason string `json:"reason,omitempty" maxLength:"1000" doc:"Reason, which the machine gets too."`
 }
 
-// Member is a machine that a person accepted or refused. A refused machine has no UID.
+// Member is a machine that a person has accepted as a node or refused. A refused machine has no UID.
 type Member struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace,omitempty"`
@@ -196,7 +196,7 @@ type NodeRef struct {
 	Name      string `json:"name" maxLength:"253"`
 }
 
-// Tombstone is the record of a machine that was refused, retired or replaced.
+// Tombstone is the record of a machine that was refused, retired or replaced and so may not join again
 type Tombstone struct {
 	ID        string    `json:"id" doc:"Permanent id of the node, or key: and the fingerprint of a machine's key."`
 	Name      string    `json:"name"`

@@ -23,7 +23,7 @@ type ApplyRequest struct {
 	Expect      []Expected        `json:"expect,omitempty" maxItems:"10000" doc:"Refuse the whole change (412) if one of these resources has changed: If-Match for many."`
 }
 
-// Expected is the revision that a resource must have, else the server refuses the apply
+// Expected is the revision that a resource must have for an apply to succeed
 type Expected struct {
 	Ref
 	Revision int64 `json:"revision" minimum:"0" doc:"status.revision at the time of reading; 0: the resource must not exist."`
@@ -45,7 +45,7 @@ type Ref struct {
 	Name      string `json:"name" maxLength:"253"`
 }
 
-// Applied is the outcome of an apply, one entry for each resource.
+// Applied is the result of an apply, with one entry for each resource
 type Applied struct {
 	Revision int64     `json:"revision" doc:"Revision of the intent after the change; 0: nothing changed."`
 	DryRun   bool      `json:"dryRun,omitempty"`
@@ -55,7 +55,7 @@ type Applied struct {
 	RoutingEffect
 }
 
-// RoutingEffect lists the open problems that get another route or handler list by a change of resources
+// RoutingEffect lists the open problems that change to another route or handler list because of a change of resources
 type RoutingEffect struct {
 	Taken     []TakenProblems `json:"taken,omitempty" doc:"Open problems that the changed routes and handler lists concern, or would concern after a dry run."`
 	TakenLate bool            `json:"takenLate,omitempty" doc:"History is behind: open problems are notified when it has caught up, and their number is unknown."`
@@ -71,14 +71,14 @@ type TakenProblems struct {
 	At       time.Time `json:"at,omitzero" doc:"Time of the one message about the others; absent: there is none, or the change is a dry run."`
 }
 
-// Refused is the reason for which the server would refuse this apply without dry run
+// Refused is the reason for which the server would refuse an apply that was sent as a dry run
 type Refused struct {
 	Class  string `json:"class" doc:"Class as in type of an error: guarded, conflict."`
 	Detail string `json:"detail"`
 	Hint   string `json:"hint,omitempty"`
 }
 
-// Outcome is the outcome of an apply or a deletion for one resource.
+// Outcome is the result of an apply or a deletion for one resource
 type Outcome struct {
 	Kind      string   `json:"kind"`
 	Namespace string   `json:"namespace,omitempty"`
@@ -93,7 +93,7 @@ type Outcome struct {
 	Diff      string   `json:"diff,omitempty" doc:"Change as a unified difference of YAML."`
 }
 
-// Resource is a resource as the server keeps it; the spec depends on the kind.
+// Resource is a resource as the server stores it; the fields of its spec depend on the kind
 type Resource = model.Resource
 
 // ResourceList is a page of resources, by name.
@@ -177,7 +177,7 @@ const (
 	RunSummary = "summary" // the counts over all nodes; the last line
 )
 
-// RunLine is one line of the streamed answer to a RunRequest: output or outcome of one node.
+// RunLine is one line of the streamed answer to a RunRequest: a piece of output or the final result of one node
 type RunLine struct {
 	Type       string        `json:"type" enum:"started,output,done,refused,lost,summary"`
 	Node       string        `json:"node,omitempty"`
@@ -189,7 +189,7 @@ type RunLine struct {
 	Summary    *RunCounts    `json:"summary,omitempty"`
 }
 
-// RunCounts counts the nodes by the outcome of their run.
+// RunCounts counts the nodes by the result of their run
 type RunCounts struct {
 	Nodes    int `json:"nodes"`
 	OK       int `json:"ok"`
@@ -200,7 +200,7 @@ type RunCounts struct {
 	Lost     int `json:"lost"`
 }
 
-// Count counts the outcome of the run on one node.
+// Count counts the result of the run on one node
 func (c *RunCounts) Count(l *RunLine) {
 	switch {
 	case l.Type == RunRefused:

@@ -31,7 +31,7 @@ type SilenceRequest struct {
 	Yes         bool            `json:"yes,omitempty" doc:"Confirm the silence for any number of nodes."`
 }
 
-// Silenced is the answer to creating or ending a silence: the counts of its nodes and open problems.
+// Silenced is the answer to creating or ending a silence: the numbers of matching nodes and open problems
 type Silenced struct {
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`
@@ -42,7 +42,7 @@ type Silenced struct {
 	DryRun    bool      `json:"dryRun,omitempty"`
 }
 
-// RouteTest is a prediction: the routes and handlers that an assumed problem would reach.
+// RouteTest is a prediction: the routes and handlers that an assumed problem would notify
 type RouteTest struct {
 	Namespace    string           `json:"namespace"`
 	Node         string           `json:"node"`
@@ -56,7 +56,7 @@ type RouteTest struct {
 	Routes       []RouteTestRoute `json:"routes"`
 }
 
-// RouteTestRoute is one route in the answer to a route test, with the steps that it would take
+// RouteTestRoute is one route in a route test's answer, with the notification steps that it would take
 type RouteTestRoute struct {
 	Route     string          `json:"route,omitempty" doc:"NAMESPACE/NAME; absent: handlers without a route."`
 	GroupBy   string          `json:"groupBy,omitempty" doc:"Properties that put problems into one message."`
@@ -121,7 +121,7 @@ type HandlerTest struct {
 	Node string `json:"node,omitempty" maxLength:"253" doc:"Node whose properties fill the handler's variables, in the same namespace or NAMESPACE/NAME; default: no node."`
 }
 
-// HandlerTested is the outcome of a test notification. Secrets are hidden.
+// HandlerTested is the result of a test notification to one handler. Secrets are hidden.
 type HandlerTested struct {
 	Outcome string  `json:"outcome" enum:"taken,retried,final" doc:"taken; retried or final: a real message would be tried again or dropped."`
 	Sent    string  `json:"sent,omitempty" doc:"Request or input of the handler."`
@@ -130,7 +130,7 @@ type HandlerTested struct {
 	Seconds float64 `json:"seconds" doc:"Duration."`
 }
 
-// HandlerReplay is a request to send dead letters of a handler again.
+// HandlerReplay is a request to send dead letters (notifications given up) of a handler again
 type HandlerReplay struct {
 	IDs     []int64 `json:"ids,omitempty" maxItems:"1000" doc:"Only these messages; default all."`
 	Ended   bool    `json:"ended,omitempty" doc:"Also messages about ended problems, with the message of the end."`
@@ -138,7 +138,7 @@ type HandlerReplay struct {
 	Message string  `json:"message,omitempty" maxLength:"1000" doc:"Reason, for the record."`
 }
 
-// HandlerReplayed is the outcome of sending dead letters again
+// HandlerReplayed is the result of sending dead letters (notifications given up) again
 type HandlerReplayed struct {
 	Sent int `json:"sent" doc:"Number of messages that are being sent again."`
 	Over int `json:"over,omitempty" doc:"Number of dead letters skipped because their problem has ended."`

@@ -47,8 +47,8 @@ type Status struct {
 	Warnings    []string          `json:"warnings,omitempty"`
 }
 
-// Handled counts open problems that are acknowledged, silenced, in maintenance, or caused by another problem. They do
-// not make the fleet unwell.
+// Handled counts open problems that need no attention: acknowledged, silenced, in maintenance, or caused by another
+// problem. They do not make the fleet unwell.
 type Handled struct {
 	Acknowledged uint64 `json:"acknowledged,omitempty"`
 	Silenced     uint64 `json:"silenced,omitempty"`
@@ -59,7 +59,7 @@ type Handled struct {
 // Sum returns the number of acknowledged, silenced, maintained and dependent problems together
 func (h Handled) Sum() uint64 { return h.Acknowledged + h.Silenced + h.Maintenance + h.Dependent }
 
-// Unnotified counts open problems that no route and no handler takes.
+// Unnotified counts open problems about which no route and no handler notifies anybody
 type Unnotified struct {
 	Problems int      `json:"problems,omitempty"`
 	Examples []string `json:"examples,omitempty" doc:"Some of them: NODE/CHECK, or NAMESPACE/NODE/CHECK outside the requested namespace."`
@@ -87,7 +87,7 @@ type FailingCheck struct {
 	Output   string    `json:"output,omitempty" doc:"Output of the first example."`
 }
 
-// NodeFault is one error in compiled assignments, such as a missing property, with the affected nodes
+// NodeFault is one error in the nodes' compiled assignments, such as a missing property, with the affected nodes
 type NodeFault struct {
 	Text     string   `json:"text"`
 	Nodes    int      `json:"nodes"`
@@ -105,14 +105,14 @@ type Unsent struct {
 	LastError string    `json:"lastError,omitempty"`
 }
 
-// LastHour counts problems that opened or closed and resources that changed in the last hour.
+// LastHour counts the problems that opened or closed, and the changes of resources, in the last hour
 type LastHour struct {
 	Opened  int `json:"opened"` // problems
 	Closed  int `json:"closed"`
 	Changes int `json:"changes" doc:"Number of changes of resources by people."`
 }
 
-// ByStatus counts events by their status.
+// ByStatus counts events by status, such as OK and CRITICAL
 type ByStatus struct {
 	OK       uint64 `json:"ok"`
 	Warning  uint64 `json:"warning"`
@@ -136,7 +136,7 @@ type Journal struct {
 	Blocked       string `json:"blocked,omitempty"`
 }
 
-// Reactions is the delay of the reactor, which writes history and deliveries.
+// Reactions is the delay of the reactor (which writes history and notifications) behind the journal
 type Reactions struct {
 	Waiting       int64   `json:"waiting" doc:"Changes in memory that history has not recorded yet."`
 	BehindSeconds float64 `json:"behindSeconds,omitempty" doc:"Age of the oldest change that history has not recorded."`
@@ -173,7 +173,7 @@ func (b ByStatus) Failing() string {
 	return "-"
 }
 
-// ReportQuery selects a namespace (empty: all) and a period.
+// ReportQuery selects the namespace (empty: all) and the period of a report
 type ReportQuery struct {
 	Namespace    string
 	Since, Until time.Time
@@ -181,7 +181,7 @@ type ReportQuery struct {
 	Where        string // CEL condition over the variable row, for lists
 }
 
-// ShadowMessage is a notification that was not sent because the namespace is in shadow mode
+// ShadowMessage is a notification that was recorded but not sent, because its namespace is in shadow mode
 type ShadowMessage struct {
 	At        time.Time `json:"at" doc:"Time at which it would have been sent."`
 	Handler   string    `json:"handler" doc:"NAMESPACE/NAME of the handler."`
@@ -198,7 +198,7 @@ type ShadowMessage struct {
 	Summary   string    `json:"summary" doc:"Summary of the message."`
 }
 
-// ShadowList is a page of notifications that shadow namespaces would have sent, newest first
+// ShadowList is a page of notifications that namespaces in shadow mode would have sent, newest first
 type ShadowList struct {
 	Since time.Time       `json:"since"`
 	Until time.Time       `json:"until"`
@@ -224,7 +224,7 @@ type Noise struct {
 	Silences []StaleSilence `json:"silences" doc:"Silences older than 30 days or without a match."`
 }
 
-// NoisyCheck counts the problems of one check in a namespace of nodes.
+// NoisyCheck counts the problems of one check on the nodes of one namespace, for the noise report
 type NoisyCheck struct {
 	Namespace string  `json:"namespace" doc:"Namespace of the nodes."`
 	Check     string  `json:"check"`
@@ -239,7 +239,7 @@ type NoisyCheck struct {
 	Flaps     int     `json:"flaps" doc:"Number of times that an event started to flap."`
 }
 
-// NoisyRoute counts the pages of one route to one handler.
+// NoisyRoute counts the notifications that one route sent to one handler, for the noise report
 type NoisyRoute struct {
 	Route     string `json:"route,omitempty" doc:"NAMESPACE/NAME; absent: the check or namespace names the handler."`
 	Handler   string `json:"handler"`
@@ -256,7 +256,7 @@ type QuietCheck struct {
 	Made      time.Time `json:"made"`
 }
 
-// StaleSilence is a silence that is old or matches nothing any more.
+// StaleSilence is a silence that is older than 30 days or matches nothing any more
 type StaleSilence struct {
 	Namespace string     `json:"namespace"`
 	Name      string     `json:"name"`
@@ -271,7 +271,7 @@ type StaleSilence struct {
 // ErrorType is the beginning of the type URI of every error; the label of the error's class follows.
 const ErrorType = "https://muster-fleet.github.io/errors/"
 
-// Error is the JSON form of an error by RFC 9457, with a hint: the command to type.
+// Error is the JSON error format of the API (RFC 9457), with a hint that names the command to type
 type Error struct {
 	Type   string       `json:"type" doc:"URI that ends with the class: invalid, not_found, conflict, …"`
 	Title  string       `json:"title" doc:"The class in words."`
@@ -287,7 +287,7 @@ type FieldError struct {
 	Location string `json:"location,omitempty" doc:"For example query.limit or body.resources."`
 }
 
-// Error implements the interface error.
+// Error returns the text of the error
 func (e *Error) Error() string { return e.Detail }
 
 // GetStatus returns the HTTP status of the error.
@@ -296,7 +296,7 @@ func (e *Error) GetStatus() int { return e.Status }
 // ContentType returns the media type of errors.
 func (e *Error) ContentType(string) string { return "application/problem+json" }
 
-// AsModel converts an error of the API to one of package model with the same class.
+// AsModel converts an API error to an error of package model with the same class, such as NotFound
 func (e *Error) AsModel() *model.Error {
 	class := model.ClassOfHTTP(e.Status)
 	text := e.Detail

@@ -46,8 +46,8 @@ func (v *View) FindChecksByName(namespaces []string, name string) (ids []model.C
 	return ids
 }
 
-// FindSourcesByName returns the sources of events with this name, as events show it: checks by FindChecksByName, or the
-// trigger TEMPLATE:TRIGGER.
+// FindSourcesByName returns the checks with this name, or the trigger if the name has the form TEMPLATE:TRIGGER, that
+// may have events in the namespaces
 func (v *View) FindSourcesByName(namespaces []string, name string) (list []model.Source) {
 	template, trigger, ok := strings.Cut(name, ":")
 	if !ok {
@@ -66,7 +66,8 @@ func (v *View) FindSourcesByName(namespaces []string, name string) (list []model
 	return list
 }
 
-// SourceTitle returns the name of an event as people write it: CHECK, or TEMPLATE:TRIGGER; #ID for a deleted one.
+// SourceTitle returns the name of an event's source as people write it: CHECK, or TEMPLATE:TRIGGER, or #ID for a
+// deleted one
 func (v *View) SourceTitle(s model.Source) string {
 	_, name, ok := v.Directory.SourceName(s)
 	if !ok {
@@ -75,8 +76,8 @@ func (v *View) SourceTitle(s model.Source) string {
 	return s.Title(name)
 }
 
-// RelativeName returns a node's name, with the namespace if it differs from the given one; #ID for a node being
-// deleted.
+// RelativeName returns a node's name, with its namespace unless it is the given one, or #ID for a node that is being
+// deleted
 func (v *View) RelativeName(namespace string, id model.NodeID) string {
 	own, name, ok := v.Directory.NodeName(id)
 	switch {
@@ -205,7 +206,7 @@ func (v *View) NodeNotFoundError(ctx context.Context, namespace, name string) er
 	return e.WithHint("%s", v.nearestNameHint(ctx, intent.Key{Kind: "Node", Namespace: namespace, Name: name}))
 }
 
-// findRename returns the audit record of the change that renamed a node from this name.
+// findRename finds the audit record of the rename that replaced this old node name
 func (v *View) findRename(ctx context.Context, namespace, name string) (intent.AuditEntry, bool) {
 	last, err := v.Intent.Audit(ctx, intent.ChangeQuery{Kind: "Node", Namespace: namespace, Name: name, Limit: 1}, true)
 	if err != nil || len(last) == 0 || last[0].Was != name {
@@ -245,13 +246,13 @@ func (v *View) Namespaces(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// OpenProblem returns the open problem of a check on a node, with its present severity; nil: none.
+// OpenProblem returns the open problem of a check on a node, with its current severity; nil: none
 func (v *View) OpenProblem(node model.NodeID, check model.CheckID) *model.Problem {
 	st, _ := v.Events.Get(node, model.CheckSource(check))
 	return st.ProblemNow()
 }
 
-// KeepGroupMembers returns those of the given node ids that are members of a group, in the same slice.
+// KeepGroupMembers removes from the given node ids, in place, those that are not members of a group
 func (v *View) KeepGroupMembers(ctx context.Context, ids []model.NodeID, namespace, group string) ([]model.NodeID, error) {
 	key := intent.Key{Kind: "Group", Namespace: cmp.Or(namespace, model.DefaultNamespaceName), Name: group}
 	if ns, name, ok := strings.Cut(group, "/"); ok {

@@ -6,7 +6,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// A page token is refused after the server's data were restored or created anew (another incarnation).
+// TestPageTokensBelongToOneIncarnation expects a page token to be refused after the server's data were restored or
+// created anew (another incarnation)
 func TestPageTokensBelongToOneIncarnation(t *testing.T) {
 	before, after := New(Stores{Incarnation: 7}, Live{}), New(Stores{Incarnation: 8}, Live{})
 	token := before.NewPageToken("default/disk")

@@ -15,8 +15,8 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 )
 
-// namespaceScope is the set of namespaces that a caller with bound roles may see. View.For wraps every store with a
-// scope.
+// namespaceScope is the set of namespaces that a caller may see whose roles are bound to single namespaces. View.For
+// wraps every store with a scope.
 //
 // Resources of namespace shared reach all nodes, so definitions of its checks and members of its
 // groups are visible, as far as nodes of the scope have them; resources of namespace shared are not.
@@ -31,7 +31,8 @@ func (x *namespaceScope) includesNamespace(namespace string) bool {
 	return slices.Contains(x.namespaces, namespace)
 }
 
-// showsDefinitionsOf reports whether the caller may see checks and groups of a namespace: its own or namespace shared.
+// showsDefinitionsOf reports whether the caller may see the checks and groups of a namespace: a namespace of the
+// caller, or "shared"
 func (x *namespaceScope) showsDefinitionsOf(namespace string) bool {
 	return namespace == model.SharedNamespaceName || x.includesNamespace(namespace)
 }
@@ -93,7 +94,8 @@ func (d scopedDirectory) visibleNodes(ids []model.NodeID) []model.NodeID {
 	return slices.DeleteFunc(ids, func(id model.NodeID) bool { return d.visibleNode(id) == 0 })
 }
 
-// nodesInScope calls fn for a namespace, or for each visible one, and returns the sorted nodes.
+// nodesInScope calls fn with a namespace, or with each namespace that the caller may see, and returns the collected
+// nodes, sorted
 func (d scopedDirectory) nodesInScope(namespace string, fn func(string) []model.NodeID) (ids []model.NodeID) {
 	for _, one := range d.namespaces {
 		if namespace == "" || namespace == one {
@@ -104,12 +106,12 @@ func (d scopedDirectory) nodesInScope(namespace string, fn func(string) []model.
 	return ids
 }
 
-// NamespaceByName returns the id of a visible namespace.
+// NamespaceByName returns the id of a namespace that the caller may see
 func (d scopedDirectory) NamespaceByName(name string) (model.NamespaceID, bool) {
 	return d.all.NamespaceByName(d.visibleNamespace(name))
 }
 
-// NamespaceName returns the name of a visible namespace.
+// NamespaceName returns the name of a namespace that the caller may see
 func (d scopedDirectory) NamespaceName(id model.NamespaceID) (string, bool) {
 	name, ok := d.all.NamespaceName(id)
 	if !d.includesNamespace(name) {
@@ -118,45 +120,45 @@ func (d scopedDirectory) NamespaceName(id model.NamespaceID) (string, bool) {
 	return name, ok
 }
 
-// NamespaceHandlers returns the default handlers of a visible namespace.
+// NamespaceHandlers returns the default handlers of a namespace that the caller may see
 func (d scopedDirectory) NamespaceHandlers(name string) []string {
 	return d.all.NamespaceHandlers(d.visibleNamespace(name))
 }
 
-// NodeByName returns the id of a visible node.
+// NodeByName returns the id of a node that the caller may see
 func (d scopedDirectory) NodeByName(namespace, name string) (model.NodeID, bool) {
 	return d.all.NodeByName(d.visibleNamespace(namespace), name)
 }
 
-// NodeName returns the name of a visible node.
+// NodeName returns the name of a node that the caller may see
 func (d scopedDirectory) NodeName(id model.NodeID) (namespace, name string, ok bool) {
 	return d.all.NodeName(d.visibleNode(id))
 }
 
-// Node returns a visible node.
+// Node returns a node that the caller may see
 func (d scopedDirectory) Node(id model.NodeID) *directory.Node { return d.all.Node(d.visibleNode(id)) }
 
-// NodeLabels returns the labels of a visible node.
+// NodeLabels returns the labels of a node that the caller may see
 func (d scopedDirectory) NodeLabels(id model.NodeID) map[string]string {
 	return d.all.NodeLabels(d.visibleNode(id))
 }
 
-// NodeFacts returns the facts of a visible node.
+// NodeFacts returns the facts of a node that the caller may see
 func (d scopedDirectory) NodeFacts(id model.NodeID) map[string]string {
 	return d.all.NodeFacts(d.visibleNode(id))
 }
 
-// NodeGroups returns the groups of a visible node.
+// NodeGroups returns the groups of a node that the caller may see
 func (d scopedDirectory) NodeGroups(id model.NodeID) []string {
 	return d.all.NodeGroups(d.visibleNode(id))
 }
 
-// NodeUnits returns the units of a visible node.
+// NodeUnits returns the ids of the checks and Templates assigned to a node, if the caller may see the node
 func (d scopedDirectory) NodeUnits(id model.NodeID) []model.CheckID {
 	return d.all.NodeUnits(d.visibleNode(id))
 }
 
-// NodeFaults returns the assignment errors of a visible node.
+// NodeFaults returns the assignment errors of a node that the caller may see
 func (d scopedDirectory) NodeFaults(id model.NodeID) []plan.Fault {
 	return d.all.NodeFaults(d.visibleNode(id))
 }
@@ -166,27 +168,27 @@ func (d scopedDirectory) Assignment(id model.NodeID) (uint64, bool) {
 	return d.all.Assignment(d.visibleNode(id))
 }
 
-// RunsUnit reports whether a visible node runs a unit.
+// RunsUnit reports whether a node runs a check or Template, if the caller may see the node
 func (d scopedDirectory) RunsUnit(id model.NodeID, check model.CheckID) bool {
 	return d.all.RunsUnit(d.visibleNode(id), check)
 }
 
-// Nodes returns the visible nodes of a namespace.
+// Nodes returns the nodes of a namespace, limited to those that the caller may see
 func (d scopedDirectory) Nodes(namespace string) []model.NodeID {
 	return d.nodesInScope(namespace, d.all.Nodes)
 }
 
-// NodesMatching returns the visible nodes that a selector matches.
+// NodesMatching returns the nodes that a selector matches, limited to those that the caller may see
 func (d scopedDirectory) NodesMatching(namespace string, s directory.Selector) []model.NodeID {
 	return d.nodesInScope(namespace, func(namespace string) []model.NodeID { return d.all.NodesMatching(namespace, s) })
 }
 
-// GroupMembers returns the visible members of a group.
+// GroupMembers returns the members of a group, limited to those that the caller may see
 func (d scopedDirectory) GroupMembers(namespace, name string) []model.NodeID {
 	return d.visibleNodes(d.all.GroupMembers(d.definingNamespace(namespace), name))
 }
 
-// Select returns the visible nodes that targets select.
+// Select returns the nodes that targets select, limited to those that the caller may see
 func (d scopedDirectory) Select(namespace string, t *model.Targets) ([]model.NodeID, error) {
 	if !d.includesNamespace(namespace) {
 		return nil, d.refusalError(namespace)
@@ -195,7 +197,7 @@ func (d scopedDirectory) Select(namespace string, t *model.Targets) ([]model.Nod
 	return d.visibleNodes(ids), err
 }
 
-// CheckByName finds a visible check by name; built-in checks are hidden.
+// CheckByName finds a check that the caller may see by name, but no built-in check
 func (d scopedDirectory) CheckByName(namespace, name string) (model.CheckID, bool) {
 	if !d.showsDefinitionsOf(namespace) {
 		return 0, false
@@ -203,7 +205,7 @@ func (d scopedDirectory) CheckByName(namespace, name string) (model.CheckID, boo
 	return d.all.CheckByName(namespace, name)
 }
 
-// TemplateByName finds a visible Template by name.
+// TemplateByName finds a Template that the caller may see by name
 func (d scopedDirectory) TemplateByName(namespace, name string) (model.UnitID, bool) {
 	if !d.showsDefinitionsOf(namespace) {
 		return 0, false
@@ -211,7 +213,8 @@ func (d scopedDirectory) TemplateByName(namespace, name string) (model.UnitID, b
 	return d.all.TemplateByName(namespace, name)
 }
 
-// SourceUnit returns the record of a check or Template whose definition the caller may see.
+// SourceUnit returns the record of the check or Template that is the source of a problem, if the caller may see the
+// definition
 func (d scopedDirectory) SourceUnit(s model.Source) *directory.Unit {
 	if u := d.all.SourceUnit(s); u != nil && d.showsDefinitionsOf(u.Namespace) {
 		return u
@@ -219,7 +222,8 @@ func (d scopedDirectory) SourceUnit(s model.Source) *directory.Unit {
 	return nil
 }
 
-// SourceName returns the name of the source of a problem; whoever sees the problem sees its source.
+// SourceName returns the name of a problem's source (check or trigger), also one of another namespace, because the
+// caller sees it with the problem
 func (d scopedDirectory) SourceName(s model.Source) (namespace, name string, ok bool) {
 	if namespace, name, ok = d.all.SourceName(s); !d.showsDefinitionsOf(namespace) && model.BuiltinCheckName(s.Check()) == "" {
 		return "", "", false
@@ -227,27 +231,27 @@ func (d scopedDirectory) SourceName(s model.Source) (namespace, name string, ok 
 	return namespace, name, ok
 }
 
-// ExplainCheck explains why a check is or is not assigned to a visible node.
+// ExplainCheck explains why a check is or is not assigned to a node that the caller may see
 func (d scopedDirectory) ExplainCheck(id model.NodeID, check model.CheckID) (why plan.Explanation, ok bool) {
 	return d.all.ExplainCheck(d.visibleNode(id), check)
 }
 
-// ExplainGroups explains the group memberships of a visible node.
+// ExplainGroups explains the group memberships of a node that the caller may see
 func (d scopedDirectory) ExplainGroups(id model.NodeID) []plan.Explanation {
 	return d.all.ExplainGroups(d.visibleNode(id))
 }
 
-// JoinRequests returns the groups that the agent of a visible node requested.
+// JoinRequests returns the groups that a node's agent asked to join, if the caller may see the node
 func (d scopedDirectory) JoinRequests(id model.NodeID) []plan.JoinRequest {
 	return d.all.JoinRequests(d.visibleNode(id))
 }
 
-// PropertyOrigins returns the properties of a visible node with their declarations.
+// PropertyOrigins returns a node's properties with their declarations, if the caller may see the node
 func (d scopedDirectory) PropertyOrigins(id model.NodeID) []plan.PropertyOrigins {
 	return d.all.PropertyOrigins(d.visibleNode(id))
 }
 
-// Faults lists the assignment errors of visible nodes.
+// Faults lists the assignment errors of nodes that the caller may see
 func (d scopedDirectory) Faults(namespace string) (list []plan.Fault, nodes int) {
 	for _, one := range d.namespaces {
 		if namespace == "" || namespace == one {
@@ -259,7 +263,7 @@ func (d scopedDirectory) Faults(namespace string) (list []plan.Fault, nodes int)
 	return list, nodes
 }
 
-// Keepalive returns the keepalive check of a visible node; nil: none.
+// Keepalive returns the keepalive check of a node that the caller may see; nil: none
 func (d scopedDirectory) Keepalive(id model.NodeID) *model.CheckChunk {
 	if d.visibleNode(id) == 0 {
 		return nil
@@ -267,39 +271,39 @@ func (d scopedDirectory) Keepalive(id model.NodeID) *model.CheckChunk {
 	return d.all.Keepalive(id)
 }
 
-// UnitNodes returns the visible nodes of a unit.
+// UnitNodes returns the nodes of a check or Template, limited to those that the caller may see
 func (d scopedDirectory) UnitNodes(check model.CheckID) []model.NodeID {
 	return d.visibleNodes(d.all.UnitNodes(check))
 }
 
-// Handler returns a handler of a visible namespace.
+// Handler returns a handler of a namespace that the caller may see
 func (d scopedDirectory) Handler(namespace, name string) (*model.HandlerSpec, bool) {
 	return d.all.Handler(d.definingNamespace(namespace), name)
 }
 
-// Secret returns the declaration of a secret in a visible namespace.
+// Secret returns the declaration of a secret in a namespace that the caller may see
 func (d scopedDirectory) Secret(namespace, name string) (*model.SecretSpec, bool) {
 	return d.all.Secret(d.visibleNamespace(namespace), name)
 }
 
-// Dependencies returns the dependencies of a check on a visible node.
+// Dependencies returns the dependencies of a check on a node that the caller may see
 func (d scopedDirectory) Dependencies(id model.NodeID, check model.CheckID) []route.Dependency {
 	return d.all.Dependencies(d.visibleNode(id), check)
 }
 
-// Shadow reports whether a visible namespace is a shadow, which sends no notifications.
+// Shadow reports whether a namespace that the caller may see is in shadow mode, in which it sends no notifications
 func (d scopedDirectory) Shadow(namespace string) bool {
 	return d.all.Shadow(d.visibleNamespace(namespace))
 }
 
-// Streams returns the visible handlers that receive every result.
+// Streams returns the handlers that receive every result, limited to those that the caller may see
 func (d scopedDirectory) Streams() map[route.Name]*model.HandlerSpec {
 	out := d.all.Streams()
 	maps.DeleteFunc(out, func(name route.Name, _ *model.HandlerSpec) bool { return !d.showsDefinitionsOf(name.Namespace) })
 	return out
 }
 
-// Placement returns the number of nodes that a visible resource affects.
+// Placement returns the number of nodes that a resource affects, if the caller may see the resource
 func (d scopedDirectory) Placement(key intent.Key) intent.Placement {
 	if !d.includesResource(key) {
 		return intent.Placement{}
@@ -316,7 +320,7 @@ type scopedEvents struct {
 
 var _ event.Reader = scopedEvents{}
 
-// newScopedEvents returns the event view of a caller that is bound to namespaces.
+// newScopedEvents returns a reader of events for a caller with roles in single namespaces only
 func newScopedEvents(all event.Reader, directory Directory, x *namespaceScope) scopedEvents {
 	e := scopedEvents{all: all, directory: scopedDirectory{directory, x}}
 	for _, name := range x.namespaces {
@@ -343,7 +347,7 @@ func (e scopedEvents) boundQuery(q event.Query) event.Query {
 	return q
 }
 
-// Get returns a visible event.
+// Get returns an event that the caller may see
 func (e scopedEvents) Get(node model.NodeID, source model.Source) (event.State, bool) {
 	st, ok := e.all.Get(node, source)
 	if !ok || !e.includesNamespace(st.Namespace) {
@@ -352,17 +356,17 @@ func (e scopedEvents) Get(node model.NodeID, source model.Source) (event.State, 
 	return st, true
 }
 
-// List returns a page of visible events.
+// List returns a page of events that the caller may see
 func (e scopedEvents) List(ctx context.Context, q event.Query) (event.Page, error) {
 	return e.all.List(ctx, e.boundQuery(q))
 }
 
-// Watch streams changes of visible events.
+// Watch streams changes of events that the caller may see
 func (e scopedEvents) Watch(ctx context.Context, q event.Query) (<-chan event.State, error) {
 	return e.all.Watch(ctx, e.boundQuery(q))
 }
 
-// Counts counts the visible events of a namespace by status.
+// Counts counts the events of a namespace by status, limited to those that the caller may see
 func (e scopedEvents) Counts(namespace model.NamespaceID) (sum event.Counts) {
 	for _, id := range e.ids {
 		if namespace == 0 || namespace == id {
@@ -372,15 +376,15 @@ func (e scopedEvents) Counts(namespace model.NamespaceID) (sum event.Counts) {
 	return sum
 }
 
-// CountsByNamespace returns the event counts of the visible namespaces.
+// CountsByNamespace returns the event counts of the namespaces that the caller may see
 func (e scopedEvents) CountsByNamespace() map[model.NamespaceID]event.Counts {
 	out := e.all.CountsByNamespace()
 	maps.DeleteFunc(out, func(id model.NamespaceID, _ event.Counts) bool { return !e.includesNamespace(id) })
 	return out
 }
 
-// CountsOf counts the visible events of a check one by one, because shared and built-in checks have events in other
-// namespaces.
+// CountsOf counts a check's events that the caller may see, one by one, because shared and built-in checks have
+// events in other namespaces
 func (e scopedEvents) CountsOf(check model.CheckID) (sum event.Counts) {
 	if namespace, _, ok := e.directory.all.SourceName(model.CheckSource(check)); ok && e.directory.includesNamespace(namespace) && model.BuiltinCheckName(check) == "" {
 		return e.all.CountsOf(check)

@@ -24,20 +24,21 @@ type scopedIntent struct {
 
 var _ Intent = scopedIntent{}
 
-// boundOptions restricts a change to the namespaces that the caller may see, also for pruned resources.
+// boundOptions restricts a change of resources, including the pruning of resources, to the namespaces that the caller
+// may see
 func (i scopedIntent) boundOptions(o intent.ApplyOptions) intent.ApplyOptions {
 	o.Namespaces, o.MaxAffected = i.namespaces, cmp.Or(o.MaxAffected, max(50, i.nodes/5))
 	return o
 }
 
-// visibleOutcomes removes outcomes about resources that the caller may not see, such as shared ones that a rename
-// changes.
+// visibleOutcomes removes the results of an apply about resources that the caller may not see, such as shared ones
+// that a rename changes
 func (i scopedIntent) visibleOutcomes(a intent.ApplyResult, err error) (intent.ApplyResult, error) {
 	a.Outcomes = slices.DeleteFunc(a.Outcomes, func(o intent.Outcome) bool { return !i.includesNamespace(o.Key.Namespace) })
 	return a, err
 }
 
-// Apply declares resources, if all of them are in visible namespaces.
+// Apply declares resources, if the caller may see the namespaces of all of them
 func (i scopedIntent) Apply(ctx context.Context, by intent.Actor, resources []model.Resource, o intent.ApplyOptions) (intent.ApplyResult, error) {
 	for n := range resources {
 		if err := i.checkWritable(&resources[n]); err != nil {
@@ -97,7 +98,7 @@ func fieldReachingBeyondNamespace(r *model.Resource) string {
 	return ""
 }
 
-// Delete deletes resources of visible namespaces.
+// Delete deletes resources of namespaces that the caller may see
 func (i scopedIntent) Delete(ctx context.Context, by intent.Actor, keys []intent.Key, o intent.ApplyOptions) (intent.ApplyResult, error) {
 	if err := i.checkRemovable(keys); err != nil {
 		return intent.ApplyResult{}, err
@@ -105,7 +106,7 @@ func (i scopedIntent) Delete(ctx context.Context, by intent.Actor, keys []intent
 	return i.visibleOutcomes(i.all.Delete(ctx, by, keys, i.boundOptions(o)))
 }
 
-// Retire retires nodes of visible namespaces.
+// Retire retires nodes of namespaces that the caller may see
 func (i scopedIntent) Retire(ctx context.Context, by intent.Actor, keys []intent.Key, o intent.ApplyOptions) (intent.ApplyResult, error) {
 	if err := i.checkRemovable(keys); err != nil {
 		return intent.ApplyResult{}, err
@@ -126,7 +127,7 @@ func (i scopedIntent) checkRemovable(keys []intent.Key) error {
 	return nil
 }
 
-// Rename renames a node of a visible namespace.
+// Rename renames a node of a namespace that the caller may see
 func (i scopedIntent) Rename(ctx context.Context, by intent.Actor, namespace, name, to string, o intent.ApplyOptions) (intent.ApplyResult, error) {
 	if !i.includesNamespace(namespace) {
 		return intent.ApplyResult{}, i.refusalError(namespace)
@@ -134,12 +135,13 @@ func (i scopedIntent) Rename(ctx context.Context, by intent.Actor, namespace, na
 	return i.visibleOutcomes(i.all.Rename(ctx, by, namespace, name, to, i.boundOptions(o)))
 }
 
-// ListTombstones returns the tombstones of visible namespaces.
+// ListTombstones returns the tombstones (records of retired or refused machines) of namespaces that the caller may
+// see
 func (i scopedIntent) ListTombstones() []intent.TombstoneEntry {
 	return slices.DeleteFunc(i.all.ListTombstones(), func(g intent.TombstoneEntry) bool { return !i.includesNamespace(g.Namespace) })
 }
 
-// LiftTombstone deletes the record of a retired or refused machine of a visible namespace.
+// LiftTombstone deletes the record of a retired or refused machine of a namespace that the caller may see
 func (i scopedIntent) LiftTombstone(ctx context.Context, by intent.Actor, id string) error {
 	if !slices.ContainsFunc(i.ListTombstones(), func(g intent.TombstoneEntry) bool { return g.ID == id }) {
 		return intent.ErrNoTombstone(id)
@@ -147,12 +149,13 @@ func (i scopedIntent) LiftTombstone(ctx context.Context, by intent.Actor, id str
 	return i.all.LiftTombstone(ctx, by, id)
 }
 
-// EphemeralNodes returns the visible nodes that the server deletes when their agent disconnects.
+// EphemeralNodes returns the nodes that the server deletes when their agent disconnects, limited to those that the
+// caller may see
 func (i scopedIntent) EphemeralNodes() []intent.NodeInfo {
 	return slices.DeleteFunc(i.all.EphemeralNodes(), func(n intent.NodeInfo) bool { return !i.includesNamespace(n.Namespace) })
 }
 
-// Get returns a visible resource, also a shared check or group of visible nodes.
+// Get returns a resource that the caller may see, also a shared check or group that applies to the caller's nodes
 func (i scopedIntent) Get(ctx context.Context, key intent.Key) (*model.Resource, error) {
 	switch {
 	case key.Kind == "Namespace" && !i.includesNamespace(key.Name):
@@ -163,13 +166,13 @@ func (i scopedIntent) Get(ctx context.Context, key intent.Key) (*model.Resource,
 	return nil, i.refusalError(key.Namespace)
 }
 
-// List returns the visible resources that match a query.
+// List returns the resources that match a query, limited to those that the caller may see
 func (i scopedIntent) List(ctx context.Context, q intent.ListQuery, match func(*model.Resource) bool) ([]model.Resource, error) {
 	q, match = i.boundQuery(q, match)
 	return i.all.List(ctx, q, match)
 }
 
-// Page returns a page of the visible resources that match a query.
+// Page returns a page of the resources that match a query, limited to those that the caller may see
 func (i scopedIntent) Page(ctx context.Context, q intent.ListQuery, match func(*model.Resource) bool) ([]model.Resource, bool, error) {
 	q, match = i.boundQuery(q, match)
 	return i.all.Page(ctx, q, match)
@@ -186,7 +189,8 @@ func (i scopedIntent) boundQuery(q intent.ListQuery, match func(*model.Resource)
 	}
 }
 
-// Audit returns audit records of visible namespaces, also about shared checks that visible nodes run.
+// Audit returns audit records of namespaces that the caller may see, also about shared checks that run on the
+// caller's nodes
 func (i scopedIntent) Audit(ctx context.Context, q intent.ChangeQuery, redact bool) ([]intent.AuditEntry, error) {
 	if q.Kind == "Check" && q.Namespace == model.SharedNamespaceName && q.Name != "" {
 		return i.all.Audit(ctx, q, true)
@@ -195,17 +199,17 @@ func (i scopedIntent) Audit(ctx context.Context, q intent.ChangeQuery, redact bo
 	return i.all.Audit(ctx, q, redact)
 }
 
-// RecordRun records a run in the audit.
+// RecordRun records in the audit that a check or command was run on nodes
 func (i scopedIntent) RecordRun(ctx context.Context, by intent.Actor) error {
 	return i.all.RecordRun(ctx, by)
 }
 
-// BeginRun records the start of a run in the audit.
+// BeginRun records in the audit that a run of a check or command on nodes begins
 func (i scopedIntent) BeginRun(ctx context.Context, by intent.Actor, picked, note string) (ended func(came string) error, err error) {
 	return i.all.BeginRun(ctx, by, picked, note)
 }
 
-// TombstoneByName returns the tombstone with this name in a visible namespace.
+// TombstoneByName returns the tombstone with this name in a namespace that the caller may see
 func (i scopedIntent) TombstoneByName(namespace, name string) (intent.Tombstone, bool) {
 	if !i.includesNamespace(namespace) {
 		return intent.Tombstone{}, false
@@ -213,12 +217,12 @@ func (i scopedIntent) TombstoneByName(namespace, name string) (intent.Tombstone,
 	return i.all.TombstoneByName(namespace, name)
 }
 
-// HasMachine reports whether a visible node has an agent.
+// HasMachine reports whether a node that the caller may see has an agent
 func (i scopedIntent) HasMachine(namespace, name string) bool {
 	return i.includesNamespace(namespace) && i.all.HasMachine(namespace, name)
 }
 
-// CheckJoinGrant validates a join token of a visible namespace.
+// CheckJoinGrant validates a join token of a namespace that the caller may see
 func (i scopedIntent) CheckJoinGrant(ctx context.Context, token pki.JoinToken) error {
 	if !i.includesNamespace(token.Namespace) {
 		return i.refusalError(token.Namespace)
@@ -242,7 +246,7 @@ type scopedRows struct {
 	*namespaceScope
 }
 
-// List returns the stored rows of visible resources.
+// List returns the stored rows of resources that the caller may see
 func (r scopedRows) List(ctx context.Context, q intent.ListQuery) ([]intent.Row, error) {
 	if q.Kind == "Namespace" {
 		q.Limit = 0
@@ -253,7 +257,7 @@ func (r scopedRows) List(ctx context.Context, q intent.ListQuery) ([]intent.Row,
 	return r.all.List(ctx, q)
 }
 
-// ChangesBefore returns audit records of visible namespaces.
+// ChangesBefore returns audit records of namespaces that the caller may see
 func (r scopedRows) ChangesBefore(ctx context.Context, q intent.ChangeQuery) ([]intent.Change, error) {
 	q.Namespaces = r.namespaces
 	return r.all.ChangesBefore(ctx, q)
@@ -270,31 +274,31 @@ type scopedHistory struct {
 
 var _ History = scopedHistory{}
 
-// Problems returns the problems of visible namespaces.
+// Problems returns the problems of namespaces that the caller may see
 func (h scopedHistory) Problems(ctx context.Context, q history.ProblemQuery) ([]history.Problem, error) {
 	q.Namespaces = h.namespaces
 	return h.all.Problems(ctx, q)
 }
 
-// Entries returns history entries of visible namespaces.
+// Entries returns history entries of namespaces that the caller may see
 func (h scopedHistory) Entries(ctx context.Context, q history.EntryQuery) ([]history.Entry, error) {
 	q.Namespaces = h.namespaces
 	return h.all.Entries(ctx, q)
 }
 
-// Marks returns flapping and acknowledgement entries of the visible namespaces.
+// Marks returns the history entries about flapping and acknowledgements in the namespaces that the caller may see
 func (h scopedHistory) Marks(ctx context.Context, q history.EntryQuery) ([]history.Entry, error) {
 	q.Namespaces = h.namespaces
 	return h.all.Marks(ctx, q)
 }
 
-// Messages returns the notifications of visible namespaces.
+// Messages returns the notifications of namespaces that the caller may see
 func (h scopedHistory) Messages(ctx context.Context, q history.MessageQuery) ([]history.Message, error) {
 	q.Namespaces = h.namespaces
 	return h.all.Messages(ctx, q)
 }
 
-// Problem returns a visible problem; one of another namespace counts as missing.
+// Problem returns a problem that the caller may see; one of another namespace counts as missing
 func (h scopedHistory) Problem(ctx context.Context, id string) (history.Problem, error) {
 	p, err := h.all.Problem(ctx, id)
 	if err == nil && !h.includesNamespace(p.Namespace) {
@@ -312,7 +316,7 @@ func (h scopedHistory) isProblemInScope(ctx context.Context, problem string) (bo
 	return err == nil, err
 }
 
-// Deliveries returns the deliveries about a visible problem.
+// Deliveries returns the deliveries (notifications to single handlers) about a problem that the caller may see
 func (h scopedHistory) Deliveries(ctx context.Context, problem string) ([]history.Delivery, error) {
 	if ok, err := h.isProblemInScope(ctx, problem); !ok {
 		return nil, err
@@ -320,7 +324,7 @@ func (h scopedHistory) Deliveries(ctx context.Context, problem string) ([]histor
 	return h.all.Deliveries(ctx, problem)
 }
 
-// EscalationsOf returns the escalations of a visible problem.
+// EscalationsOf returns the escalations of a problem that the caller may see
 func (h scopedHistory) EscalationsOf(ctx context.Context, problem string) ([]history.Escalation, error) {
 	if ok, err := h.isProblemInScope(ctx, problem); !ok {
 		return nil, err
@@ -328,10 +332,11 @@ func (h scopedHistory) EscalationsOf(ctx context.Context, problem string) ([]his
 	return h.all.EscalationsOf(ctx, problem)
 }
 
-// AlsoProblems returns nothing: only callbacks use it, and callbacks are not limited to namespaces.
+// AlsoProblems returns nothing, because only callbacks of other systems use it, and these are not limited to
+// namespaces
 func (h scopedHistory) AlsoProblems(context.Context, string) ([]string, error) { return nil, nil }
 
-// CountProblems counts the problems of visible namespaces that opened and closed since a time.
+// CountProblems counts the problems that opened and closed since a time, in the namespaces that the caller may see
 func (h scopedHistory) CountProblems(ctx context.Context, namespace string, t time.Time) (opened, closed int, err error) {
 	for _, one := range h.namespaces {
 		if namespace != "" && namespace != one {
@@ -349,13 +354,13 @@ func (h scopedHistory) CountProblems(ctx context.Context, namespace string, t ti
 // Oldest returns the time of the oldest history entry.
 func (h scopedHistory) Oldest(ctx context.Context) (time.Time, error) { return h.all.Oldest(ctx) }
 
-// Unsent returns the numbers of unsent notifications of handlers in visible namespaces.
+// Unsent returns the number of unsent notifications of each handler in the namespaces that the caller may see
 func (h scopedHistory) Unsent(ctx context.Context, deadSince time.Time) ([]history.Unsent, error) {
 	list, err := h.all.Unsent(ctx, deadSince)
 	return slices.DeleteFunc(list, func(u history.Unsent) bool { return !h.includesNamespace(u.Handler.Namespace) }), err
 }
 
-// DeadLetters returns the dead letters of a handler in a visible namespace.
+// DeadLetters returns the dead letters (notifications given up) of a handler in a namespace that the caller may see
 func (h scopedHistory) DeadLetters(ctx context.Context, handler history.HandlerRef, before int64, limit int) ([]history.Delivery, error) {
 	if !h.includesNamespace(handler.Namespace) {
 		return nil, h.refusalError(handler.Namespace)

@@ -42,8 +42,8 @@ type View struct {
 	scope *namespaceScope // nil: all namespaces
 }
 
-// Stores has the stores and views that the API reads and changes. A nil Kinds means all of Muster's kinds, a nil
-// Routing an empty table, a nil Now the system's clock.
+// Stores has the stores and in-memory state that the API reads and changes. A nil Kinds means all of Muster's kinds,
+// a nil Routing an empty table, a nil Now the system's clock.
 type Stores struct {
 	Kinds       *kind.Registry
 	Intent      Intent
@@ -57,7 +57,8 @@ type Stores struct {
 	Now         func() time.Time
 }
 
-// Live has functions that return state of running components, such as sessions. Every function must be set.
+// Live has functions that return the current state of running components, such as sessions. Every function must be
+// set.
 type Live struct {
 	// Connected reports whether a node has a session.
 	Connected func(model.NodeID) bool
@@ -75,7 +76,7 @@ type Live struct {
 	Assigned func(model.NodeID, model.CheckID) *model.CheckChunk
 }
 
-// Intent is the part of the intent service that the API calls.
+// Intent is the part of the store of declared resources (intent) that the API calls
 type Intent interface {
 	Apply(ctx context.Context, by intent.Actor, resources []model.Resource, o intent.ApplyOptions) (intent.ApplyResult, error)
 	Delete(ctx context.Context, by intent.Actor, keys []intent.Key, o intent.ApplyOptions) (intent.ApplyResult, error)
@@ -97,7 +98,7 @@ type Intent interface {
 	BlockKey(ctx context.Context, by intent.Actor, key string, t intent.Tombstone) error
 }
 
-// Rows is the interface to stored resources and audit records in SQL.
+// Rows is the interface to declared resources and audit records in the SQL database
 type Rows interface {
 	List(ctx context.Context, q intent.ListQuery) ([]intent.Row, error)
 	ChangesBefore(ctx context.Context, q intent.ChangeQuery) ([]intent.Change, error)
@@ -120,7 +121,7 @@ type History interface {
 	DeadLetters(ctx context.Context, handler history.HandlerRef, before int64, limit int) ([]history.Delivery, error)
 }
 
-// Routing is the interface to the maintenance windows, routes and silences in force; *route.Table implements it.
+// Routing is the interface to the current maintenance windows, routes and silences; *route.Table implements it
 type Routing interface {
 	Route(name route.Name) (*route.Route, bool)
 	Routes(m *route.Problem, ref string) []*route.Route
@@ -131,7 +132,7 @@ type Routing interface {
 	Maintained(name route.Name) func(*route.Problem) bool
 }
 
-// New returns the view of the state of all namespaces.
+// New returns a View of the state of all namespaces
 func New(s Stores, l Live) *View {
 	if s.Now == nil {
 		s.Now = time.Now
@@ -204,13 +205,14 @@ func allEvents(ctx context.Context, r event.Reader, q event.Query) iter.Seq2[*ev
 	}
 }
 
-// Directory is the interface to the planner's directory: names, nodes, units, and explanations of assignments.
+// Directory is the interface to the planner's in-memory directory: names, nodes, checks, Templates, and explanations
+// of assignments
 type Directory interface {
 	directory.Reader
 	Explainer
 }
 
-// Explainer explains why the planner assigns units and groups to nodes; plan.Explainer implements it.
+// Explainer explains why the planner assigns checks, Templates and groups to nodes
 type Explainer interface {
 	// Select returns the nodes of targets that a namespace would declare; an error where a condition
 	// does not compile.
@@ -236,7 +238,7 @@ func (v *View) NewPageToken(place string) string {
 	return base64.RawURLEncoding.EncodeToString(append(b, place...))
 }
 
-// ParsePageToken parses a page token and returns its place in the list.
+// ParsePageToken parses a page token and returns the position in the list at which the next page starts
 func (v *View) ParsePageToken(token string) (place string, err error) {
 	b, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil || len(b) < 8 {

@@ -17,7 +17,7 @@ import (
 // jsonPathPrefix begins a format with a template: jsonpath={.items[*].metadata.name}.
 const jsonPathPrefix = "jsonpath="
 
-// newJSONPath compiles a template as kubectl does; one without braces is a path.
+// newJSONPath compiles a JSONPath template as kubectl does; a template without braces is a path
 func newJSONPath(template string) (*jsonpath.JSONPath, error) {
 	if !strings.Contains(template, "{") {
 		template = "{." + strings.TrimPrefix(template, ".") + "}"
@@ -29,7 +29,7 @@ func newJSONPath(template string) (*jsonpath.JSONPath, error) {
 	return path, nil
 }
 
-// plainValue encodes a value as JSON and decodes the JSON to maps, lists, texts and numbers.
+// plainValue converts a Go value to generic JSON types: maps, lists, texts and numbers
 func plainValue(v any) (plain any, err error) {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -64,7 +64,8 @@ func plainNumbers(v any) any {
 	return v
 }
 
-// writeJSONPath writes the parts of a value that a template selects. A bare list has its rows in items, as other lists do.
+// writeJSONPath writes the parts of a value that a JSONPath template selects. A bare list has its rows in items, as
+// other lists do.
 func writeJSONPath(w io.Writer, template string, v any) error {
 	path, err := newJSONPath(template)
 	if err != nil {
@@ -83,8 +84,8 @@ func writeJSONPath(w io.Writer, template string, v any) error {
 	return nil
 }
 
-// SortByPath returns the indexes of items in the order of the values that the items have at a path, such as
-// .metadata.name. Items without the value come first.
+// SortByPath returns the indexes of items sorted by the value at a JSON path, such as .metadata.name. Items without
+// the value come first.
 func SortByPath[T any](items []T, template string) ([]int, error) {
 	path, err := newJSONPath(template)
 	if err != nil {
@@ -109,7 +110,7 @@ func SortByPath[T any](items []T, template string) ([]int, error) {
 	return order, nil
 }
 
-// pathValue returns the value at the first place that a JSONPath found.
+// pathValue returns the first value that a JSONPath finds
 func pathValue(v reflect.Value) any {
 	for v.Kind() == reflect.Interface || v.Kind() == reflect.Pointer {
 		v = v.Elem()

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestJSONPath selects parts of values as kubectl does.
+// TestJSONPath evaluates JSONPath templates and expects the results of kubectl
 func TestJSONPath(t *testing.T) {
 	const list = `{"items": [{"name": "b", "n": 12345678901, "x": 2.5}, {"name": "a", "n": 3, "labels": {"env": "prod"}}]}`
 	for _, c := range []struct{ template, value, want string }{

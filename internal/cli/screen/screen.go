@@ -62,13 +62,13 @@ func (s *Screen) Paint(c Cell) string {
 	return string(c.Colour) + text + string(reset)
 }
 
-// PaintedText is text without control characters and with colours, which Printf writes unchanged.
+// PaintedText is cleaned text with colours, which Printf writes unchanged
 type PaintedText string
 
 // shownCommand matches the program's name before a command in a text.
 var shownCommand = regexp.MustCompile(`(^|[^\w/.-])muster ([a-z])`)
 
-// Commands returns a text with its commands as the user types them: by the name that the program was called by.
+// Commands replaces the word muster in the commands within a text by the name by which the user called the program
 func (s *Screen) Commands(text string) string {
 	if s.Program == "" || !strings.Contains(text, "muster ") {
 		return text
@@ -76,8 +76,9 @@ func (s *Screen) Commands(text string) string {
 	return shownCommand.ReplaceAllString(text, "${1}"+strings.ReplaceAll(s.Program, "$", "$$")+" ${2}")
 }
 
-// Sprintf formats text for people and cleans its arguments. It cleans strings and errors among args, and paints
-// cells. The format passes through Commands; a text among args that has commands needs it before.
+// Sprintf formats text for people, and removes control characters from its arguments. It cleans strings and errors
+// among args, and paints cells. The format passes through Commands; a text among args that has commands needs it
+// before.
 func (s *Screen) Sprintf(format string, args ...any) PaintedText {
 	for i, arg := range args {
 		switch v := arg.(type) {
@@ -129,8 +130,8 @@ func (s *Screen) Field(columns int, name, format string, args ...any) {
 	s.Wrapf(TextWidth(head), "%s%s", PaintedText(head), s.Sprintf(format, args...))
 }
 
-// findLineBreak returns the index of the last blank at which a line of this width may end; -1: none. With whole it
-// never breaks within a command to type.
+// findLineBreak returns the index of the last blank at which a line of this width may be wrapped; -1: none. With
+// whole it never breaks within a command to type.
 func findLineBreak(text string, indent, columns int, whole bool) int {
 	at := -1
 	for i := range text {
@@ -157,10 +158,10 @@ func visibleWidth(text string) int {
 // DateAndTime formats a date and time in the reader's zone.
 func (s *Screen) DateAndTime(t time.Time) string { return t.In(s.Zone).Format(time.DateTime) }
 
-// TimeOfDay returns a time of today or of the coming hours: 15:04:05.
+// TimeOfDay formats a time of today or the next hours, such as 15:04:05
 func (s *Screen) TimeOfDay(t time.Time) string { return t.In(s.Zone).Format(time.TimeOnly) }
 
-// DateTimeAndZone returns date, time and zone.
+// DateTimeAndZone formats a date and time with the name of the time zone
 func (s *Screen) DateTimeAndZone(t time.Time) string {
 	return t.In(s.Zone).Format(time.DateTime + " MST")
 }
@@ -179,8 +180,8 @@ func (s *Screen) TimeAndAge(t time.Time) string {
 	return s.DateTimeAndZone(t) + " (" + s.AgeText(t) + ")"
 }
 
-// TimeUntil formats the time until an end: in 3h, expired, never. A lifetime of a year that began just now ends in
-// 365d.
+// TimeUntil formats the time that is left until an end, such as "in 3h", "expired" or "never". A lifetime of a year
+// that began just now ends in 365d.
 func (s *Screen) TimeUntil(t time.Time) string {
 	switch {
 	case t.IsZero():
@@ -209,7 +210,7 @@ func (f Format) IsForPrograms() bool {
 	return f == JSON || f == YAML || f == Name || strings.HasPrefix(string(f), jsonPathPrefix)
 }
 
-// FormatFlag adds the flag -o to a command; more lists formats in addition to table, wide, json and yaml.
+// FormatFlag adds the flag -o to a command; `more` lists formats in addition to table, wide, json and yaml
 func FormatFlag(c *cobra.Command, f *Format, more ...string) {
 	*f = Narrow
 	v := &formatFlagValue{f, append([]string{"table", "wide", "json", "yaml", jsonPathPrefix + "TEMPLATE"}, more...)}
@@ -218,19 +219,19 @@ func FormatFlag(c *cobra.Command, f *Format, more ...string) {
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(v.allowed, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// formatFlagValue implements pflag.Value.
+// formatFlagValue is the value of the flag -o, as pflag.Value
 type formatFlagValue struct {
 	format  *Format
 	allowed []string
 }
 
-// String implements pflag.Value.
+// String returns the format's name
 func (v *formatFlagValue) String() string { return string(*v.format) }
 
-// Type implements pflag.Value.
+// Type returns the type name of the flag for the help text
 func (v *formatFlagValue) Type() string { return "format" }
 
-// Set implements pflag.Value.
+// Set sets the format, or returns an error for an unknown one
 func (v *formatFlagValue) Set(text string) error {
 	if template, isPath := strings.CutPrefix(text, jsonPathPrefix); isPath {
 		if _, err := newJSONPath(template); err != nil {

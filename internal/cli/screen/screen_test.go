@@ -11,7 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestTimeUntilRoundsToTheNearestUnit writes the end of a year that began a second ago as 365 days, not 364.
+// TestTimeUntilRoundsToTheNearestUnit expects an end that is one second less than a year away to be written as 365
+// days, not 364
 func TestTimeUntilRoundsToTheNearestUnit(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	s := &Screen{Now: func() time.Time { return now }}
@@ -28,7 +29,8 @@ func TestTimeUntilRoundsToTheNearestUnit(t *testing.T) {
 	}
 }
 
-// Printed texts lose their escape sequences, cells keep their colours, and a line never wraps within a command.
+// TestScreenCleansText prints hostile texts and expects no escape sequences, colours only in cells, and no line break
+// within a command
 func TestScreenCleansText(t *testing.T) {
 	var out bytes.Buffer
 	s := &Screen{Out: &out, Width: 30, Colours: true}
@@ -64,8 +66,8 @@ func TestDocumentsEscapeControls(t *testing.T) {
 	}
 }
 
-// A table that is too wide for the terminal loses characters of its last column first, then of its widest column, and
-// never of a name.
+// TestTableFitsTheTerminal writes a table that is too wide and expects its last column to be truncated first, then
+// the widest ones, but never a name
 func TestTableFitsTheTerminal(t *testing.T) {
 	type row struct{ node, note, output string }
 	rows := []row{{"web01.fra.example.org", strings.Repeat("n", 30), strings.Repeat("o", 40)}, {"db01", "", ""}}

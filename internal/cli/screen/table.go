@@ -10,13 +10,13 @@ import (
 	"unicode/utf8"
 )
 
-// Columns has the names of a table's columns; an empty name is a hidden column.
+// Columns has the names of a table's columns; a column with an empty name is hidden
 type Columns []string
 
-// SplitColumns splits the names of table columns at bars: NODE|CHECK|BY WEEK.
+// SplitColumns splits a text with the names of table columns at bars, such as NODE|CHECK|BY WEEK
 func SplitColumns(names string) Columns { return strings.Split(names, "|") }
 
-// HideUnless hides the columns with these names if show is false, and returns all columns.
+// HideUnless hides the columns with these names if `show` is false, and returns all columns
 func (c Columns) HideUnless(show bool, names ...string) Columns {
 	for i, name := range c {
 		if !show && slices.Contains(names, name) {
@@ -26,7 +26,7 @@ func (c Columns) HideUnless(show bool, names ...string) Columns {
 	return c
 }
 
-// ValueIf returns the value for a table cell if show is true, and nil if not.
+// ValueIf returns the value for a table cell if `show` is true, else nil
 func ValueIf(show bool, value any) any {
 	if show {
 		return value
@@ -34,7 +34,7 @@ func ValueIf(show bool, value any) any {
 	return nil
 }
 
-// Table is the header and rows of a table, aligned in columns. On a narrow terminal the last column is cut first,
+// Table holds the header and rows of a table with aligned columns. On a narrow terminal the last column is cut first,
 // then the widest ones.
 type Table struct {
 	head []string
@@ -44,7 +44,8 @@ type Table struct {
 // uncut are the columns with text that people type again: they are never cut.
 var uncut = [...]string{"NAMESPACE", "NODE", "CHECK", "NAME", "ID", "STATUS", "STATE", "WHAT"}
 
-// isNeverCutColumn reports whether cells of this column are never cut, because people type them again.
+// isNeverCutColumn reports whether a column's cells are never truncated, because people type them again, such as
+// names
 func isNeverCutColumn(name string) bool { return slices.Contains(uncut[:], name) }
 
 const (
@@ -126,7 +127,7 @@ func (t *Table) Write(s *Screen) error {
 	return w.Flush()
 }
 
-// narrowColumns narrows the columns until the table fits the terminal, or until no column may lose more.
+// narrowColumns narrows columns until the table fits the terminal, or until no column may be narrowed further
 func (t *Table) narrowColumns(widths []int, columns int) {
 	last := len(widths) - 1
 	excess := 2*last - columns
@@ -169,14 +170,14 @@ func writeRow(w io.Writer, s *Screen, widths []int, row []Cell) {
 	_, _ = io.WriteString(w, strings.TrimRight(b.String(), " ")+"\n")
 }
 
-// Clean returns text as one line that is safe for a terminal: it replaces control characters, and so
-// escape sequences, and characters that change the direction of writing.
+// Clean makes a text one safe terminal line: it replaces line ends, control characters and characters that change the
+// writing direction
 func Clean(text string) string { return cleanText(text, false) }
 
 // CleanLines makes a text of several lines safe for a terminal as Clean does, and keeps its line ends.
 func CleanLines(text string) string { return cleanText(text, true) }
 
-// cleanText replaces characters that are not safe for a terminal; lines keeps the line ends.
+// cleanText replaces characters that are not safe for a terminal; `lines` keeps the line ends
 func cleanText(text string, lines bool) string {
 	safe := func(r rune) bool {
 		return !unicode.IsControl(r) && r != utf8.RuneError && !unicode.Is(unicode.Bidi_Control, r) || lines && r == '\n'
@@ -201,13 +202,13 @@ func cleanText(text string, lines bool) string {
 	return b.String()
 }
 
-// FirstLine returns the first line of a text, cleaned.
+// FirstLine returns the first line of a text, without control characters
 func FirstLine(text string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
 	return Clean(line)
 }
 
-// Indent indents every line of a text by two columns and cleans it.
+// Indent indents every line of a text by two columns and removes control characters
 func Indent(text string) string {
 	return "  " + strings.ReplaceAll(CleanLines(strings.TrimRight(text, "\n")), "\n", "\n  ")
 }
@@ -228,7 +229,7 @@ func TextWidth(text string) int {
 	return n
 }
 
-// CutToWidth shortens a text to a number of columns; an ellipsis marks the cut.
+// CutToWidth truncates a text to a number of terminal columns, with an ellipsis at its end
 func CutToWidth(text string, columns int) string {
 	if TextWidth(text) <= columns {
 		return text
@@ -246,7 +247,7 @@ func CutToWidth(text string, columns int) string {
 	return b.String() + "…"
 }
 
-// PadToColumn returns the blanks that fill a text up to a column.
+// PadToColumn returns the blanks that pad a text to the width of a column
 func PadToColumn(text string, columns int) string {
 	return strings.Repeat(" ", max(columns-TextWidth(text), 0))
 }

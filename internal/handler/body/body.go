@@ -31,7 +31,7 @@ func Check(text string) error {
 	return err
 }
 
-// budget counts the bytes of text that the functions of a template make, and limits them.
+// budget counts and limits the bytes of text that the functions in a template produce
 type budget struct{ used int }
 
 // countText counts the bytes of values as text and returns an error when the template has used more than maxFormatted
@@ -48,8 +48,7 @@ func (b *budget) countText(values ...any) error {
 	return nil
 }
 
-// functions returns the functions that templates may call; each of them counts the text that it makes against the
-// size limit.
+// functions returns the functions that templates may call; each counts the text it produces against the size limit
 func (b *budget) functions() template.FuncMap {
 	charged := func(format func(values ...any) string) func(...any) (string, error) {
 		return func(values ...any) (string, error) {
@@ -84,8 +83,8 @@ func (b *budget) printf(format string, values ...any) (string, error) {
 	return text, b.countText(text)
 }
 
-// operand is an argument of printf in a template, which formats as nothing when the size limit is reached. It writes
-// nothing when the budget is used up.
+// operand is an argument of printf in a template; it prints nothing once the size limit is reached. It writes nothing
+// when the budget is used up.
 type operand struct {
 	value  any
 	budget *budget
@@ -197,6 +196,7 @@ type boundedBuffer struct {
 	limit int
 }
 
+// Write implements io.Writer: it fails if the output would exceed its size limit or takes too long
 func (b *boundedBuffer) Write(p []byte) (int, error) {
 	if b.ctx.Err() != nil {
 		return 0, fmt.Errorf("the rendering takes longer than %s", maxTime)

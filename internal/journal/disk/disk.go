@@ -64,7 +64,7 @@ type LockedError struct {
 
 func (e *LockedError) Error() string { return "lock " + e.Name + " is held by " + e.Holder() }
 
-// Holder returns a text about the process that holds the lock, such as its id.
+// Holder describes the process that holds the lock, such as "process 4711"
 func (e *LockedError) Holder() string {
 	if e.PID == 0 {
 		return "another process"
@@ -106,7 +106,8 @@ func WriteFile(fs FS, dir, name string, data []byte) error {
 	return fs.SyncDir(dir)
 }
 
-// WriteNew writes and syncs a new file; its name becomes durable by SyncDir. It removes the file after an error.
+// WriteNew writes and syncs a new file, whose name becomes durable only by SyncDir. It removes the file after an
+// error.
 func WriteNew(fs FS, path string, data []byte) error {
 	f, err := fs.Create(path)
 	if err != nil {
@@ -210,7 +211,7 @@ func (OS) Lock(name string) (io.Closer, error) {
 	return held, nil
 }
 
-// locks are held together.
+// locks has several file locks of one caller, which are released together
 type locks []*flock.Flock
 
 // Close releases the locks.
@@ -222,8 +223,8 @@ func (l locks) Close() error {
 	return errors.Join(errs...)
 }
 
-// lockAfterExit waits for the lock of a process that has ended: a child that it was starting when it was
-// killed shares the lock until exec, for milliseconds. It returns false at once for a process that lives.
+// lockAfterExit waits for a lock whose owner has ended, because a child process that was just being started may hold
+// it for some milliseconds. It returns false at once for a process that lives.
 func lockAfterExit(lock *flock.Flock, pid int) bool {
 	if !processEnded(pid) {
 		return false
@@ -237,7 +238,7 @@ func lockAfterExit(lock *flock.Flock, pid int) bool {
 // machineFile is an open file of the machine's file system.
 type machineFile struct{ *os.File }
 
-// Size returns the bytes of the file.
+// Size returns the size of the file in bytes
 func (f *machineFile) Size() (int64, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -252,7 +253,7 @@ func (f *machineFile) SyncData() error { return syncData(f.File) }
 // Allocate reserves disk space for the file.
 func (f *machineFile) Allocate(size int64) error { return allocate(f.File, size) }
 
-// fill writes zeros to a file to reserve disk space, where no system call does it.
+// fill reserves disk space for a file by writing zeros, on systems without a system call for it
 func fill(f *os.File, size int64) error {
 	zeros := make([]byte, 1<<20)
 	for at := int64(0); at < size; at += int64(len(zeros)) {

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Lock waits while a child process still shares the lock of a process that has ended. Lock fails at once while the
-// holder lives.
+// TestLockWaitsForEndedProcess expects Lock to wait while a child process still shares the lock of its killed parent.
+// Lock fails at once while the holder lives.
 func TestLockWaitsForEndedProcess(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "LOCK")
 	held, err := OS{}.Lock(name)
@@ -39,7 +39,7 @@ func TestLockWaitsForEndedProcess(t *testing.T) {
 	_ = again.Close()
 }
 
-// TestLockOutlivesItsFile checks that nobody else gets the lock of a folder whose lock file somebody deleted.
+// TestLockOutlivesItsFile deletes the lock file of a locked folder and expects that nobody else gets the lock
 func TestLockOutlivesItsFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "LOCK")
 	held, err := OS{}.Lock(name)

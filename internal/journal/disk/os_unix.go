@@ -24,7 +24,7 @@ func syncDir(dir string) error {
 	return err
 }
 
-// free returns the free bytes of the disk with a folder.
+// free returns the number of free bytes on the disk that has this folder
 func free(dir string) (int64, error) {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil {

@@ -57,7 +57,7 @@ type FS struct {
 
 var _ disk.FS = (*FS)(nil)
 
-// New returns a file system on inner without faults.
+// New returns a file system that passes all operations to inner, still without faults
 func New(inner disk.FS) *FS { return &FS{inner: inner, freeLimit: -1} }
 
 // OnOperation sets a function that runs before every operation and may make it fail. It may wait (a stall); its error
@@ -78,8 +78,8 @@ func (f *FS) Fail(kind Kind, err error) {
 	})
 }
 
-// SetFree sets the free bytes of the disk, beyond which writes fail with ENOSPC. A negative value ends the limit.
-// Removing a file frees nothing.
+// SetFree sets the number of free bytes on the simulated disk, after which writes fail with ENOSPC. A negative value
+// ends the limit. Removing a file frees nothing.
 func (f *FS) SetFree(bytes int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -151,7 +151,7 @@ func (f *FS) OpenWrite(name string) (disk.File, error) {
 	return f.openFile(OpenWrite, name, f.inner.OpenWrite)
 }
 
-// openFile records the opening of a file, then does it unless a fault is set.
+// openFile records the opening of a file and performs it, unless the test has set an error for it
 func (f *FS) openFile(kind Kind, name string, openFile func(string) (disk.File, error)) (disk.File, error) {
 	if err := f.traceOperation(Op{Kind: kind, Name: filepath.Base(name)}); err != nil {
 		return nil, err
@@ -177,7 +177,7 @@ func (f *FS) MkdirAll(dir string) error { return f.changeDisk(Mkdir, dir, f.inne
 // SyncDir implements disk.FS.
 func (f *FS) SyncDir(dir string) error { return f.changeDisk(SyncDir, dir, f.inner.SyncDir) }
 
-// changeDisk records an operation on a name, then does it unless a fault is set.
+// changeDisk records an operation on a file name and performs it, unless the test has set an error for it
 func (f *FS) changeDisk(kind Kind, name string, changeDisk func(string) error) error {
 	if err := f.traceOperation(Op{Kind: kind, Name: filepath.Base(name)}); err != nil {
 		return err
@@ -214,7 +214,7 @@ type faultyFile struct {
 	name string
 }
 
-// ReadAt records the read, then does it unless a fault is set.
+// ReadAt records the read and performs it, unless the test has set an error for it
 func (f *faultyFile) ReadAt(p []byte, offset int64) (int, error) {
 	if err := f.fs.traceOperation(Op{Kind: Read, Name: f.name, Offset: offset, Size: len(p)}); err != nil {
 		return 0, err
@@ -222,7 +222,7 @@ func (f *faultyFile) ReadAt(p []byte, offset int64) (int, error) {
 	return f.File.ReadAt(p, offset)
 }
 
-// WriteAt records the write, then does it unless a fault is set.
+// WriteAt records the write and performs it, unless the test has set an error for it
 func (f *faultyFile) WriteAt(p []byte, offset int64) (int, error) {
 	if err := f.fs.traceOperation(Op{Kind: Write, Name: f.name, Offset: offset, Size: len(p)}); err != nil {
 		return 0, err
@@ -230,7 +230,7 @@ func (f *faultyFile) WriteAt(p []byte, offset int64) (int, error) {
 	return f.File.WriteAt(p, offset)
 }
 
-// SyncData records the sync, then does it unless a fault is set.
+// SyncData records the sync and performs it, unless the test has set an error for it
 func (f *faultyFile) SyncData() error {
 	if err := f.fs.traceOperation(Op{Kind: Sync, Name: f.name}); err != nil {
 		return err
@@ -238,7 +238,7 @@ func (f *faultyFile) SyncData() error {
 	return f.File.SyncData()
 }
 
-// Allocate records the allocation, then does it unless a fault is set.
+// Allocate records the allocation and performs it, unless the test has set an error for it
 func (f *faultyFile) Allocate(size int64) error {
 	if err := f.fs.traceOperation(Op{Kind: Allocate, Name: f.name, Size: int(size)}); err != nil {
 		return err

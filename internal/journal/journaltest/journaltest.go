@@ -26,7 +26,7 @@ type Ack struct {
 	Err   error
 }
 
-// NewAcks returns a Waiter without acknowledgements.
+// NewAcks returns a Waiter that has recorded no acknowledgements yet
 func NewAcks() *Acks {
 	a := &Acks{}
 	a.cond = sync.NewCond(&a.mu)
@@ -106,7 +106,7 @@ func (c *Commit) Received() int64 { return c.Time }
 // Listening returns the field Listened.
 func (c *Commit) Listening() time.Duration { return c.Listened }
 
-// Sections returns the sections with entries.
+// Sections returns the sections (partitions) that have entries in the commit
 func (c *Commit) Sections() []journal.Section { return c.sections }
 
 // Retain does nothing.

@@ -22,8 +22,8 @@ var _ disk.FS = (*FS)(nil)
 // New returns an empty file system in memory.
 func New() *FS { return &FS{mem: vfs.NewCrashableMem()} }
 
-// Crash returns a copy of the file system after a power failure: synced content, and each unsynced block and name
-// with the probability keepPercent. Locks are released.
+// Crash returns the file system after a power failure: with all synced content, and each unsynced block and name with
+// the probability keepPercent. Locks are released.
 func (f *FS) Crash(keepPercent int, seed uint64) *FS {
 	return &FS{mem: f.mem.CrashClone(vfs.CrashCloneCfg{
 		UnsyncedDataPercent: keepPercent,
@@ -88,7 +88,7 @@ func (f *FS) Lock(name string) (io.Closer, error) {
 // memoryFile adapts a vfs.File to disk.File.
 type memoryFile struct{ vfs.File }
 
-// wrapFile adapts an opened vfs.File, or converts its error.
+// wrapFile returns an opened vfs.File as a disk.File, or converts the error of opening it
 func wrapFile(f vfs.File, err error) (disk.File, error) {
 	if err != nil {
 		return nil, asNotExist(err)
@@ -101,7 +101,7 @@ func (f memoryFile) WriteAt(p []byte, offset int64) (int, error) {
 	return f.File.WriteAt(slices.Clone(p), offset)
 }
 
-// Size returns the bytes of the file.
+// Size returns the size of the file in bytes
 func (f memoryFile) Size() (int64, error) {
 	info, err := f.Stat()
 	if err != nil {

@@ -63,14 +63,15 @@ func (w *eventApplier) applyResult(p *eventPartition, n uint32, signal *wire.Sig
 	return shard.Applied
 }
 
-// syncKeepalive copies the status of the event keepalive to the shard when a result changed it, not a heartbeat.
+// syncKeepalive copies the status of a node's keepalive event to the shard's state of the node, after a result (not a
+// heartbeat) changed it
 func (p *eventPartition) syncKeepalive(n uint32, s *stateSlot) {
 	if s.check == model.KeepaliveCheck {
 		p.OverrideKeepalive(n, s.status != model.OK)
 	}
 }
 
-// setRunner records the node that ran the check; node zero means the event's own node.
+// setRunner records which node ran the check of an event; zero means the event's own node
 func (p *eventPartition) setRunner(id uint32, s *stateSlot, by model.NodeID) {
 	switch {
 	case by != 0:
@@ -120,7 +121,7 @@ func (w *eventApplier) applyServerResult(p *eventPartition, node model.NodeID, r
 	return shard.Applied
 }
 
-// applyVerdict applies the changed state of a trigger, as a result of a check is applied.
+// applyVerdict applies the changed state of a trigger to the trigger's event, in the same way as a result of a check
 func (w *eventApplier) applyVerdict(p *eventPartition, node model.NodeID, v *wire.Verdict) shard.Outcome {
 	chunk := w.Chunk(v.Chunk)
 	rules := chunk.Judgement(v.Trigger)
@@ -151,8 +152,8 @@ func (w *eventApplier) applyVerdict(p *eventPartition, node model.NodeID, v *wir
 	return shard.Applied
 }
 
-// createState makes the event state of a check on a node. A node that never had a session (only the server
-// reports results about it) is in the namespace of its first check.
+// createState creates the event state of a check on a node. A node that never had a session (only the server reports
+// results about it) is in the namespace of its first check.
 func (w *eventApplier) createState(p *eventPartition, n uint32, c *model.CheckChunk) (uint32, *stateSlot) {
 	if p.Node(n).Namespace == 0 && c.Namespace != 0 {
 		p.MoveNode(n, c.Namespace)
@@ -161,7 +162,8 @@ func (w *eventApplier) createState(p *eventPartition, n uint32, c *model.CheckCh
 	return p.addState(n, c.Unit, "")
 }
 
-// emitLateResult emits a result that arrived after a newer one of the same check, for history only.
+// emitLateResult emits a result that arrived after a newer one of the same check; the result goes into the history
+// only
 func (w *eventApplier) emitLateResult(p *eventPartition, s *stateSlot, c *model.CheckChunk, r *wire.Result, executed int64) {
 	if t := w.emitTransition(p, LateResult, s); t != nil {
 		t.Chunk, t.Status, t.Previous = c.ID, r.Status, s.status
@@ -203,8 +205,8 @@ func (w *eventApplier) Gap(n uint32, g *wire.Gap) {
 	}
 }
 
-// emitTransition adds a transition of the state, or returns nil if reactions have recorded the transition already. It advances
-// the transition index in both cases, so that a replay gives equal indexes.
+// emitTransition adds a transition of an event state to the output of this commit; nil: the transition was already
+// recorded before a restart. It advances the transition index in both cases, so that a replay gives equal indexes.
 func (w *eventApplier) emitTransition(p *eventPartition, kind TransitionKind, s *stateSlot) *Transition {
 	next := &w.transitionIndex
 	if kind == Observed {
@@ -235,10 +237,10 @@ func ageAtSending(nowMs, atMs uint64) int64 {
 	return int64(min(nowMs-atMs, year)) * int64(time.Millisecond)
 }
 
-// Admit checks the limits for a new event state of a node, and returns an error code and the reason if a limit is
-// reached; an empty code admits the result. Sources ask before they append to the journal, and give the reason to the
-// agent. The view applies every result in the journal, whatever the limits are by now: it is a function of the
-// journal alone.
+// Admit checks whether a node may get one more event state, and returns an error code and the reason if a limit is
+// reached; an empty code admits it. Sources ask before they append to the journal, and give the reason to the agent.
+// The view applies every result in the journal, whatever the limits are by now: it is a function of the journal
+// alone.
 //
 // Admit reserves capacity for a new state until the state exists, or its
 // result turns out to make none, or the node's session ends. So many results under way
@@ -275,7 +277,7 @@ func (v *View) Admit(node model.NodeID, chunk *model.CheckChunk) (code, reason s
 	return "", ""
 }
 
-// releaseReservation frees the capacity that was reserved for an event state which exists now or will not be created.
+// releaseReservation frees the capacity that was reserved for a new event state, which now exists or will never exist
 func (p *eventPartition) releaseReservation(n uint32, check model.CheckID) {
 	if len(p.reserved) == 0 {
 		return
@@ -299,10 +301,10 @@ func (p *eventPartition) releaseReservations(n uint32) {
 	}
 }
 
-// stateTotals counts the event states of each namespace over all partitions, both existing and reserved states.
+// stateTotals counts the existing and the reserved event states of each namespace over all partitions
 type stateTotals struct{ byNamespace sync.Map }
 
-// counter returns the counter of a namespace and creates a missing one.
+// counter returns the counter of a namespace and creates it if it is missing
 func (t *stateTotals) counter(ns model.NamespaceID) *atomic.Int64 {
 	if c, ok := t.byNamespace.Load(ns); ok {
 		return c.(*atomic.Int64)

@@ -58,12 +58,12 @@ func newFleet(nodes int) *benchFleet {
 	return f
 }
 
-// viewOptions returns options of a view that knows the fleet's checks and drops all transitions.
+// viewOptions returns options of an event view that knows the fleet's checks and discards its output, the transitions
 func (f *benchFleet) viewOptions() viewOptions {
 	return viewOptions{Chunks: func(id model.ChunkID) *model.CheckChunk { return f.chunks[id] }, Emit: func([]Transition) {}}
 }
 
-// nextCommit returns the next empty commit of the benchmark, 5 ms of listening time after the last one.
+// nextCommit returns the next commit of the benchmark, still empty, 5 ms of listening time after the one before
 func (f *benchFleet) nextCommit() *testCommit {
 	f.number++
 	at := time.Duration(f.number) * 5 * time.Millisecond
@@ -80,7 +80,7 @@ func (f *benchFleet) beginSessions() *testCommit {
 	return c
 }
 
-// addBatch puts a batch of results of a node into the commit.
+// addBatch adds a batch of a node's results to the commit
 func (f *benchFleet) addBatch(c *testCommit, node, from, count int) {
 	f.signals, f.text, f.bodies = f.signals[:0], f.text[:0], f.bodies[:0]
 	for i := range count {
@@ -108,7 +108,7 @@ func (f *benchFleet) addBatch(c *testCommit, node, from, count int) {
 	c.AddEntry(testSection(model.NodeID(node)), append(wire.AppendBatchRecord(nil, model.NodeID(node)), body...))
 }
 
-// createStates delivers the first result of every check on every node.
+// createStates applies the first result of every check on every node to a view, so that all event states exist
 func (f *benchFleet) createStates(deliver func(*testCommit)) {
 	deliver(f.beginSessions())
 	for n := 1; n <= f.nodes; n += 100 {
@@ -120,7 +120,7 @@ func (f *benchFleet) createStates(deliver func(*testCommit)) {
 	}
 }
 
-// makeTraffic makes commits of about 4,000 results in batches of eight.
+// makeTraffic returns commits with about 4,000 results each, in batches of eight
 func (f *benchFleet) makeTraffic(commits int) (list []*testCommit, results int) {
 	for range commits {
 		c := f.nextCommit()
@@ -140,8 +140,8 @@ func (v *View) applyCommitInline(b *testing.B, c *testCommit) {
 	}
 }
 
-// BenchmarkApply measures the CPU time to apply one result on one core, with and without an observation for
-// pipelines.
+// BenchmarkApply measures the CPU time to apply one result on one core, with and without a copy of the event for
+// pipelines
 func BenchmarkApply(b *testing.B) {
 	for _, c := range []struct {
 		nodes     int
@@ -205,7 +205,8 @@ func residentBytes() uint64 {
 	return resident * uint64(os.Getpagesize())
 }
 
-// BenchmarkMemory measures the bytes of one event state with indexes: live on the heap, and resident at GOGC=100.
+// BenchmarkMemory measures the bytes that one event state and its indexes use: live on the heap, and resident at
+// GOGC=100
 func BenchmarkMemory(b *testing.B) {
 	for b.Loop() {
 		f := newFleet(fleetNodes)
@@ -235,7 +236,7 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// BenchmarkList measures a page of 100 states while another core applies results at full speed.
+// BenchmarkList measures listing a page of 100 event states while another core applies results at full speed
 func BenchmarkList(b *testing.B) {
 	f := newFleet(fleetNodes)
 	v := newView(f.viewOptions())
@@ -313,7 +314,7 @@ func BenchmarkList(b *testing.B) {
 	busy.Wait()
 }
 
-// BenchmarkSnapshot measures how long a snapshot of about 6,000 states holds the partition's mutex.
+// BenchmarkSnapshot measures how long a snapshot of about 6,000 event states locks the partition
 func BenchmarkSnapshot(b *testing.B) {
 	f := newFleet(156)
 	v := newView(f.viewOptions())
@@ -344,7 +345,7 @@ func BenchmarkSnapshot(b *testing.B) {
 	})
 }
 
-// BenchmarkRecovery measures the restore of 500,000 states from snapshots, as at a server's start.
+// BenchmarkRecovery measures restoring 500,000 event states from snapshots, as at a server's start
 func BenchmarkRecovery(b *testing.B) {
 	f := newFleet(500_000 / fleetChecks)
 	v := newView(f.viewOptions())

@@ -14,7 +14,7 @@ import (
 // that two views that got here by different ways write the same bytes.
 // docs/snapshot-format.md has the table of fields.
 
-// encode appends the snapshot section of events, node by node.
+// encode appends the partition's events to a snapshot as its section of events, node by node
 func (p *eventPartition) encode(b []byte) []byte {
 	count := 0
 	for _, n := range p.Order() {
@@ -38,7 +38,7 @@ func (p *eventPartition) encode(b []byte) []byte {
 	})
 }
 
-// compareState orders state keys by node, then by check.
+// compareState orders the keys of event states by node, then by check
 func compareState(x, y stateKey) int {
 	return cmp.Or(cmp.Compare(x.node, y.node), cmp.Compare(x.check, y.check))
 }
@@ -61,8 +61,8 @@ func (p *eventPartition) encodeStates(b []byte, n uint32) []byte {
 // flagTrigger.
 const encodedRuns = 1 << 7
 
-// encodeState appends one event state to a snapshot section; times are differences to a neighbouring time, a few
-// bytes each.
+// encodeState appends one event state to a snapshot section; each time is stored as a short difference to another
+// time of the state
 func (p *eventPartition) encodeState(b []byte, lastSeen int64, id uint32) []byte {
 	s, runs := p.slots.slot(id), p.runs[id]
 	flags := byte(s.flags &^ flagTrigger)
@@ -118,7 +118,7 @@ func (p *eventPartition) encodeState(b []byte, lastSeen int64, id uint32) []byte
 	return binary.AppendVarint(b, o.Ack.Until.UnixNano())
 }
 
-// decode reads the snapshot section of events into an empty partition, whose nodes the shard has decoded.
+// decode reads the partition's section of a snapshot; the partition is empty and the shard has decoded its nodes
 func (p *eventPartition) decode(d *shard.Decoder) {
 	var id model.NodeID
 	for i := range d.Count() {
@@ -228,7 +228,7 @@ func (p *eventPartition) decodeState(d *shard.Decoder, n uint32, check model.Che
 	p.setProblem(id, s, o)
 }
 
-// appendRuns appends the latest runs of a state to a snapshot section.
+// appendRuns appends the run history of an event state to a snapshot section
 func appendRuns(b []byte, h *runHistory) []byte {
 	b = append(b, h.count)
 	for _, run := range h.list[model.HistoryDepth-int(h.count):] {
@@ -238,7 +238,7 @@ func appendRuns(b []byte, h *runHistory) []byte {
 	return b
 }
 
-// decodeRuns reads the latest runs of a state from a snapshot section.
+// decodeRuns reads the run history of an event state from a snapshot section
 func decodeRuns(d *shard.Decoder) *runHistory {
 	h := &runHistory{count: d.Byte()}
 	if h.count == 0 || h.count > model.HistoryDepth {

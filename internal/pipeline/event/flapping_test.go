@@ -94,7 +94,8 @@ func TestFlappingFollowsSensuDocumentation(outer *testing.T) {
 	})
 }
 
-// TestOutputsThatDifferOnlyInNumbersAreEqual compares outputs that differ in numbers, words or both.
+// TestOutputsThatDifferOnlyInNumbersAreEqual compares outputs that differ in numbers, words or both, and expects only
+// different words to count as a difference
 func TestOutputsThatDifferOnlyInNumbersAreEqual(t *testing.T) {
 	for _, test := range []struct {
 		a, b string
@@ -109,8 +110,8 @@ func TestOutputsThatDifferOnlyInNumbersAreEqual(t *testing.T) {
 	}
 }
 
-// TestEventsWithPipelinesReachPipelines applies results, deadlines and actions of checks with pipelines: each gives
-// one observation, and a replay gives equal ones.
+// TestEventsWithPipelinesReachPipelines expects that each result, deadline and action of a check with pipelines emits
+// the event once, and that a replay emits equal events
 func TestEventsWithPipelinesReachPipelines(t *testing.T) {
 	chunks := map[model.ChunkID]*model.CheckChunk{
 		10: {Chunk: model.Chunk{ID: 10, Unit: 1000, Namespace: 1}, Pipelines: []string{"alerts"}, TTL: time.Minute},
@@ -176,8 +177,8 @@ func TestEventsWithPipelinesReachPipelines(t *testing.T) {
 	}
 }
 
-// TestValuesWithoutCheckReachPipelines applies values without a check: only those that name pipelines give an
-// observation.
+// TestValuesWithoutCheckReachPipelines applies measured values that belong to no check, and expects that only values
+// which name pipelines are emitted to them
 func TestValuesWithoutCheckReachPipelines(t *testing.T) {
 	values := wire.Extra{Values: []model.Value{{Name: "load", Value: 2}}}
 	alone := wire.AppendExtra(nil, &values)
@@ -251,7 +252,7 @@ func TestKeepaliveChangesReachPipelines(t *testing.T) {
 	}
 }
 
-// TestSlotSizeIsBounded bounds the bytes of one event state, because a server has millions.
+// TestSlotSizeIsBounded limits the size of the struct for one event state, because a server has millions of them
 func TestSlotSizeIsBounded(t *testing.T) {
 	if size := unsafe.Sizeof(stateSlot{}); size > 120 {
 		t.Errorf("%d bytes per state, at most 120", size)
@@ -302,7 +303,7 @@ func TestLateResultsCountInResultDigest(t *testing.T) {
 	}
 }
 
-// proxyResult returns the encoded result number 12 of node 1 about another node, for a test.
+// proxyResult returns the encoded result number 12 that node 1 sends about another node
 func proxyResult(number uint64, s wire.Signal) *wire.ProxyResult {
 	var r wire.BatchReader
 	_, body, _ := wire.FrameKind(wire.AppendBatch(nil, &wire.Batch{First: number, Signals: []wire.Signal{s}}))

@@ -20,7 +20,7 @@ import (
 // testCommit is a journal.Commit in memory.
 type testCommit struct{ journaltest.Commit }
 
-// addRecord adds a record to a journal section of the commit.
+// addRecord adds a record to one section (the entries of one partition) of the commit
 func (c *testCommit) addRecord(s journal.Section, r *wire.Record) {
 	c.AddEntry(s, wire.AppendRecord(nil, r))
 }
@@ -35,7 +35,7 @@ func (c *testCommit) addBatch(t testing.TB, node model.NodeID, b *wire.Batch) {
 	c.addRecord(testSection(node), &wire.Record{Kind: wire.RecordBatch, Node: node, Batch: body})
 }
 
-// testSection returns the journal section of a test's node: the partition is the node's number modulo the partitions.
+// testSection returns the journal section of a test node: the node's number modulo the number of partitions
 func testSection(node model.NodeID) journal.Section { return journal.Section(node % model.Partitions) }
 
 const (
@@ -43,7 +43,8 @@ const (
 	testLog = 7
 )
 
-// newCommit returns an empty test commit with a number, a listening time and the server's time down.
+// newCommit returns an empty test commit with this number and this listening time; down is the time for which the
+// server was down before
 func newCommit(number uint64, listening, down time.Duration) *testCommit {
 	return &testCommit{journaltest.Commit{
 		At: journal.Position{Log: testLog, Number: number}, Listened: listening, Time: epoch + int64(listening+down),
@@ -62,7 +63,7 @@ type viewOptions struct {
 	Registerer                           prometheus.Registerer
 }
 
-// newView returns an event view with a shard of its own, for a test.
+// newView returns an event view (the state of all events) on a shard of its own
 func newView(o viewOptions) *View {
 	return New(shard.New(shard.Options{
 		Chunks: sealedChunks(o.Chunks), Workers: o.Workers, QueueCommits: o.QueueCommits, Grace: o.Grace, BacklogWait: o.BacklogWait,
@@ -70,7 +71,7 @@ func newView(o viewOptions) *View {
 	}), Options{Emit: o.Emit, EmitAfter: o.EmitAfter, Limits: o.Limits, Registerer: o.Registerer, Queues: o.Queues})
 }
 
-// runningView is a view whose workers run until the test ends.
+// runningView is an event view whose workers run until the test ends
 type runningView struct {
 	*View
 	t       testing.TB
@@ -78,7 +79,7 @@ type runningView struct {
 	emitted []Transition
 }
 
-// startView starts a view whose workers run until the test ends and which collects the emitted transitions.
+// startView starts an event view whose workers run until the test ends, and collects the transitions that it emits
 func startView(t testing.TB, o viewOptions, restore func(*View)) *runningView {
 	t.Helper()
 	r := &runningView{t: t}
@@ -103,7 +104,7 @@ func startView(t testing.TB, o viewOptions, restore func(*View)) *runningView {
 	return r
 }
 
-// apply delivers the commits and waits until they are applied.
+// apply delivers commits to the view and waits until the view has applied them
 func (r *runningView) apply(commits ...*testCommit) {
 	r.t.Helper()
 	for _, c := range commits {
@@ -116,7 +117,7 @@ func (r *runningView) apply(commits ...*testCommit) {
 	}
 }
 
-// drainEmitted returns the transitions emitted since the last call.
+// drainEmitted returns the transitions (changes of events) that the view has emitted since the last call
 func (r *runningView) drainEmitted() []Transition {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -125,7 +126,7 @@ func (r *runningView) drainEmitted() []Transition {
 	return list
 }
 
-// checkIndexes fails the test if an index of the partition disagrees with the states in its slots.
+// checkIndexes fails the test if an index of the partition disagrees with the stored event states
 func (p *eventPartition) checkIndexes(t testing.TB) {
 	t.Helper()
 	states := 0
@@ -192,7 +193,7 @@ func (p *eventPartition) checkIndexes(t testing.TB) {
 	}
 }
 
-// sealedChunks returns a function that finds test checks by id and returns an own copy to each worker.
+// sealedChunks returns a function that finds a compiled test check by id and returns a new copy at each call
 func sealedChunks(checks func(model.ChunkID) *model.CheckChunk) func(model.ChunkID) *model.Chunk {
 	if checks == nil {
 		return nil

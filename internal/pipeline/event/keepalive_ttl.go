@@ -12,8 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Life implements shard.Applier: it turns a change of a node's keepalive into a result of the check keepalive, and
-// expires TTLs that waited for the node. Invariant: a node has that event exactly while Node.Keepalive is not
+// Life implements shard.Applier: it converts a change of a node's keepalive to a result of the check keepalive, and
+// handles TTLs that waited for the node. Invariant: a node has that event exactly while Node.Keepalive is not
 // KeepaliveNone.
 func (w *eventApplier) Life(n uint32, change shard.LifeChange) {
 	p := w.p
@@ -62,8 +62,8 @@ func (w *eventApplier) missedKeepaliveText(node *shard.Node, silence int64) []by
 	return w.text
 }
 
-// endHeartbeatWait expires the TTLs whose expiry waited for a heartbeat of the node, unless this commit has results
-// of their checks.
+// endHeartbeatWait lets the TTLs of a node expire at the end of this commit if they waited for its heartbeat, unless
+// the commit has results of their checks
 func (w *eventApplier) endHeartbeatWait(p *eventPartition, n uint32) {
 	for _, e := range p.nodes[n].states {
 		if s := p.slots.slot(e.slot); s.flags&flagAwaitsHeartbeat != 0 {
@@ -73,7 +73,8 @@ func (w *eventApplier) endHeartbeatWait(p *eventPartition, n uint32) {
 	}
 }
 
-// endBacklogWait expires the TTLs whose expiry waited until the node had sent its backlog.
+// endBacklogWait lets the TTLs of a node expire at the end of this commit if they waited until the node had sent its
+// backlog
 func (w *eventApplier) endBacklogWait(p *eventPartition, n uint32) {
 	until := p.Node(n).BacklogUntil
 	for _, e := range p.nodes[n].states {
@@ -83,7 +84,8 @@ func (w *eventApplier) endBacklogWait(p *eventPartition, n uint32) {
 	}
 }
 
-// restartTTLs restarts the TTLs of a node that is heard again, because its results could not arrive before.
+// restartTTLs restarts the TTLs of all events of a node that reports again, because results could not arrive during
+// its silence
 func (w *eventApplier) restartTTLs(p *eventPartition, n uint32) {
 	for _, e := range p.nodes[n].states {
 		s := p.slots.slot(e.slot)
@@ -96,7 +98,7 @@ func (w *eventApplier) restartTTLs(p *eventPartition, n uint32) {
 	}
 }
 
-// Expire implements shard.Applier: it handles the states whose TTL has run out.
+// Expire implements shard.Applier: it handles the event states whose TTL has expired
 func (w *eventApplier) Expire(ids []uint32) {
 	p := w.p
 	slices.SortFunc(ids, func(a, b uint32) int {
@@ -108,7 +110,7 @@ func (w *eventApplier) Expire(ids []uint32) {
 	}
 }
 
-// Period implements shard.Applier: it returns the TTL of a state.
+// Period implements shard.Applier: it returns the TTL of an event state
 func (w *eventApplier) Period(id uint32) int64 {
 	if c := w.checkOfChunk(w.p.slots.slot(id).chunk); c != nil {
 		return int64(c.TTL)
@@ -116,8 +118,8 @@ func (w *eventApplier) Period(id uint32) int64 {
 	return 0
 }
 
-// expireTTL sets an event whose TTL has run out to UNKNOWN, or to WARNING for a check kept from Sensu, unless the node is down or the check is not scheduled at
-// that time.
+// expireTTL sets an event with an expired TTL to UNKNOWN (WARNING for a check kept from Sensu), unless its node is
+// down or its check is not scheduled now
 func (w *eventApplier) expireTTL(p *eventPartition, id uint32, s *stateSlot) {
 	switch until, why := w.Postpone(p.Partition, s.node); why {
 	case shard.ForBacklog:
@@ -169,7 +171,7 @@ func (w *eventApplier) remainingTTL(c *model.CheckChunk, s *stateSlot) int64 {
 	return max(0, end.UnixNano()+int64(c.TTL)-w.Received)
 }
 
-// Forget implements shard.Applier: it removes event states that are no longer expected.
+// Forget implements shard.Applier: it removes the event states of nodes or checks that no longer exist
 func (w *eventApplier) Forget(id model.NodeID, n uint32, m *wire.ForgetMark) {
 	p := w.p
 	p.absent.Expire(w.Received - int64(shard.TombstoneAge))
@@ -219,8 +221,8 @@ type stateKey struct {
 	check model.CheckID
 }
 
-// suppressesState reports whether a tombstone of the node or check forbids creating a state for a run that ended at
-// this time.
+// suppressesState reports whether a tombstone (the record of a removal) of the node or check forbids an event state
+// for a run that ended at this time
 func (p *eventPartition) suppressesState(node model.NodeID, check model.CheckID, executed int64) bool {
 	if t, ok := p.Tombstone(node); ok && t.Suppresses(executed) {
 		return true
@@ -233,8 +235,8 @@ func (p *eventPartition) suppressesState(node model.NodeID, check model.CheckID,
 	return false
 }
 
-// deleteEvent removes a state, and closes its problem first, so that notified handlers hear of the
-// end. Callers go in the order of nodes and checks; transitions have the same order.
+// deleteEvent removes an event state, and first closes its problem, so that handlers which announced the problem
+// report its end. Callers go in the order of nodes and checks; transitions have the same order.
 func (w *eventApplier) deleteEvent(p *eventPartition, id uint32, why string) {
 	if s := p.slots.slot(id); s.flags&flagProblemOpen != 0 {
 		w.closeProblem(p, id, s, why)

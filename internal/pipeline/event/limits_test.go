@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestEverySignalHasOneOutcome applies a signal for each outcome and expects the sum of all outcomes to be the number
-// of signals.
+// TestEverySignalHasOneOutcome applies signals (results) that end differently, such as applied or duplicate, and
+// expects one counted outcome per signal
 func TestEverySignalHasOneOutcome(t *testing.T) {
 	chunks := map[model.ChunkID]*model.CheckChunk{
 		10: {Chunk: model.Chunk{ID: 10, Unit: 1000}}, 12: {Chunk: model.Chunk{ID: 12, Unit: 1002}},
@@ -64,8 +64,8 @@ func TestEverySignalHasOneOutcome(t *testing.T) {
 	}
 }
 
-// limitsOfNamespace returns test limits: namespace 1 allows three states per node, namespace 2 four states in all,
-// keepalives included.
+// limitsOfNamespace returns test limits: namespace 1 allows three event states per node, namespace 2 four in total,
+// with keepalives
 func limitsOfNamespace(ns model.NamespaceID) model.Limits {
 	if ns == 2 {
 		return model.Limits{States: 4}
@@ -80,7 +80,8 @@ func addSessionBegin(c *testCommit, node model.NodeID, session uint64, ns model.
 	})
 }
 
-// TestAdmitReservesCapacity admits results at a limit: each reserves capacity until the journal delivers it.
+// TestAdmitReservesCapacity asks to admit results near a limit: each admitted result reserves capacity for its event
+// state until the state exists
 func TestAdmitReservesCapacity(t *testing.T) {
 	r := startView(t, viewOptions{Chunks: plainCheckChunks, Limits: limitsOfNamespace}, nil)
 	c := newCommit(1, time.Second, 0)
@@ -136,8 +137,8 @@ func TestAdmitReservesCapacity(t *testing.T) {
 	}
 }
 
-// TestLimitsDoNotChangeReplay replays results above the limits and expects all of them, because limits apply only
-// before the append.
+// TestLimitsDoNotChangeReplay replays more results than the limits allow and expects all to be applied, because
+// limits apply only before results enter the journal
 func TestLimitsDoNotChangeReplay(t *testing.T) {
 	hash := func(limits func(model.NamespaceID) model.Limits) [32]byte {
 		r := startView(t, viewOptions{Chunks: plainCheckChunks, Limits: limits}, nil)

@@ -52,8 +52,8 @@ type listScan struct {
 	keys   []slotByKey
 }
 
-// listStates adds matching states to the page, partition by partition, until the page is full or the time limit is
-// reached.
+// listStates adds matching event states to the page, partition by partition, until the page is full or the time limit
+// is reached
 func (l *listScan) listStates(ctx context.Context) error {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -73,8 +73,8 @@ func (l *listScan) listStates(ctx context.Context) error {
 	}
 }
 
-// listPartition adds the matching states of one partition and severity to the page, batch by batch; ByNode lists all
-// severities together.
+// listPartition adds the matching event states of one partition and one severity to the page; a list ordered by node
+// takes all severities at once
 func (l *listScan) listPartition() (done bool, err error) {
 	q := l.query
 	if q.Nodes != nil && len(q.nodes[l.at.partition]) == 0 {
@@ -104,8 +104,8 @@ func (l *listScan) listPartition() (done bool, err error) {
 	}
 }
 
-// matchesCondition evaluates the query's CEL condition (Query.Match) on a state. It clones the output of a matching
-// state; the outputs of other states are valid until the next batch.
+// matchesCondition evaluates the query's CEL condition (Query.Match) on an event state. It clones the output of a
+// matching state; the outputs of other states are valid until the next batch.
 func (l *listScan) matchesCondition(s *State) (bool, error) {
 	if l.query.Match == nil {
 		return true, nil
@@ -120,8 +120,8 @@ func (l *listScan) matchesCondition(s *State) (bool, error) {
 // isOverTime reports whether the list request has used its time limit.
 func (l *listScan) isOverTime() bool { return !l.until.IsZero() && time.Now().After(l.until) }
 
-// setOutputs fills in the output texts of the states in the present batch. The outputs are copies if the page keeps
-// them, else parts of l.text that are valid until the next batch.
+// setOutputs fills in the output texts of the event states in the current batch. The outputs are copies if the page
+// keeps them, else parts of l.text that are valid until the next batch.
 func (l *listScan) setOutputs() {
 	text := unsafe.String(unsafe.SliceData(l.text), len(l.text))
 	if l.query.Match == nil {
@@ -134,7 +134,7 @@ func (l *listScan) setOutputs() {
 	}
 }
 
-// pageToken returns the token by which the next request continues behind the last listed state.
+// pageToken returns the token with which the next request continues after the last listed state
 func (l *listScan) pageToken() string { return encodePageToken(l.at, l.view.Log()) }
 
 // Get implements Reader.
@@ -199,8 +199,8 @@ const (
 	nodeCandidates = 3
 )
 
-// copyCandidates copies the next states that may match into l.batch and reports whether more may follow. It holds the
-// partition's lock; Match is asked without it.
+// copyCandidates copies the next event states that may match the query into l.batch, and reports whether more may
+// follow. It holds the partition's lock; Match is asked without it.
 func (l *listScan) copyCandidates() (more bool) {
 	q := l.query
 	p := l.view.partitions[l.at.partition]
@@ -236,8 +236,8 @@ func (l *listScan) copyCandidates() (more bool) {
 	return more
 }
 
-// intersectIndexes writes the states that lie in all indexes of the query into l.found, and returns false if none
-// does.
+// intersectIndexes sets l.found to the event states that are in every index the query uses, and returns false if none
+// is
 func (l *listScan) intersectIndexes(p *eventPartition) bool {
 	q := l.query
 	worst := &p.bySeverity[l.at.severity]
@@ -281,7 +281,7 @@ func (l *listScan) hasSelectedNamespace(p *eventPartition) bool {
 	return len(l.query.Namespaces) == 0
 }
 
-// candidateNodes returns the nodes that the query may select, by id, after the position of the page token.
+// candidateNodes returns the nodes that the query may select, sorted by id, from the position of the page token on
 func (l *listScan) candidateNodes(p *eventPartition) []uint32 {
 	q := l.query
 	list := p.Order()
@@ -323,7 +323,7 @@ func (l *listScan) selectsNode(p *eventPartition, n *shard.Node) bool {
 	return ok
 }
 
-// walkNodes calls fn for each state of the candidate nodes behind the page token, until fn returns false.
+// walkNodes calls fn for each event state of the candidate nodes after the page token, until fn returns false
 func (l *listScan) walkNodes(p *eventPartition, nodes []uint32, fn func(slot uint32) bool) bool {
 	for _, at := range nodes {
 		n := p.Node(at)
@@ -339,7 +339,8 @@ func (l *listScan) walkNodes(p *eventPartition, nodes []uint32, fn func(slot uin
 	return true
 }
 
-// walkSorted calls fn for each indexed state behind the page token, in the order of lists, until fn returns false.
+// walkSorted calls fn for each event state in l.found after the page token, in the order of lists, until fn returns
+// false
 func (l *listScan) walkSorted(p *eventPartition, fn func(slot uint32) bool) bool {
 	l.keys = l.keys[:0]
 	for w, word := range l.found.words {
@@ -365,12 +366,12 @@ func (l *listScan) walkSorted(p *eventPartition, fn func(slot uint32) bool) bool
 	return true
 }
 
-// instanceOf returns the instance of a state; empty: a check.
+// instanceOf returns the instance of an event state: the trigger's name, or an empty text for a check
 func (p *eventPartition) instanceOf(slot uint32) string {
 	return p.instance(p.slots.slot(slot))
 }
 
-// slotByKey maps a node and check to a slot.
+// slotByKey is the slot of an event state with its sort key: node and check
 type slotByKey struct {
 	key  uint64 // node, check
 	slot uint32

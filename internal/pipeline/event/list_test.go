@@ -20,7 +20,7 @@ type listedState struct {
 	text string
 }
 
-// scanAllStates returns all event states of a view in the order of lists, without the indexes.
+// scanAllStates returns all event states of a view in the order of lists, without use of the indexes
 func scanAllStates(t rapid.TB, v *View) (all []listedState) {
 	for _, p := range v.partitions {
 		for _, n := range p.Order() {
@@ -39,10 +39,10 @@ func scanAllStates(t rapid.TB, v *View) (all []listedState) {
 	return all
 }
 
-// maxIDs has the highest ids of nodes, namespaces and checks that a random query names; check ids begin at 1000.
+// maxIDs has the highest ids of nodes, namespaces and checks for random queries; check ids begin at 1000
 type maxIDs struct{ nodes, namespaces, checks int }
 
-// drawQuery draws a random query with ids up to these maxima.
+// drawQuery returns a random query with ids up to these maxima
 func (x maxIDs) drawQuery(t *rapid.T) Query {
 	number := func(low, high int, what string) int { return rapid.IntRange(low, high).Draw(t, what) }
 	q := Query{Problems: rapid.Bool().Draw(t, "problems"), ByNode: rapid.Bool().Draw(t, "byNodeAlone"), Limit: number(1+x.nodes/50, max(4, x.nodes/3), "limit")}
@@ -69,14 +69,14 @@ func (x maxIDs) drawQuery(t *rapid.T) Query {
 	return q
 }
 
-// selectsState reports whether a query matches an event state, without indexes.
+// selectsState reports whether a query matches an event state, computed without indexes for comparison
 func (q *Query) selectsState(s *State) bool {
 	return (!q.Problems || s.Problem != nil) && (len(q.Namespaces) == 0 || slices.Contains(q.Namespaces, s.Namespace)) &&
 		(len(q.Checks) == 0 || slices.Contains(q.Checks, s.Check)) && (len(q.Statuses) == 0 || slices.Contains(q.Statuses, s.Status)) &&
 		(q.Nodes == nil || slices.Contains(q.Nodes, s.Node)) && (q.Match == nil || len(s.Output)%2 == 0)
 }
 
-// compareLists fails the test if the pages of a random query differ from a scan of all states.
+// compareLists fails the test if the pages of a random query differ from the result of a scan of all event states
 func compareLists(t *rapid.T, v *View, all []listedState, most maxIDs) {
 	q := most.drawQuery(t)
 	v.sparseLimit = rapid.SampledFrom([]int{0, 2, sparseCandidates}).Draw(t, "sparse")

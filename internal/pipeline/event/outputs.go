@@ -7,8 +7,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// outputStore stores the outputs of a partition in extents inside large pages: a million texts are few objects for
-// the garbage collector, and a new text of equal size class is copied in place.
+// outputStore stores the outputs of a partition in extents (slices of fixed sizes) inside large pages, so that a
+// million texts are few objects for the garbage collector.
 //
 // Extents come in classes (steps of 16 bytes to 256, then four per doubling); a
 // freed extent waits on its class's list. Pages are never freed, only used again: memory
@@ -21,7 +21,7 @@ type outputStore struct {
 	bigNo uint32
 }
 
-// outputRef locates a stored text: page and offset in units, or the number of a text larger than an extent.
+// outputRef locates a stored text: by page and offset or, for a text larger than the largest extent, by its number
 type outputRef struct {
 	at   uint32
 	size uint32
@@ -36,7 +36,7 @@ const (
 	classes   = 40
 )
 
-// sizeClass returns the extent class for a text of this size, from 1 to maxExtent bytes.
+// sizeClass returns the size class of the extent (slice of a page) for a text of this size, from 1 to maxExtent bytes
 func sizeClass(size uint32) int {
 	if size <= 256 {
 		return int(size-1) / unit
@@ -46,7 +46,7 @@ func sizeClass(size uint32) int {
 	return 16 + (exp-8)*4 + int(quarter)
 }
 
-// sizeOfClass returns the bytes of an extent of this class, a multiple of unit.
+// sizeOfClass returns the number of bytes in an extent of this size class, a multiple of unit
 func sizeOfClass(class int) int {
 	if class < 16 {
 		return (class + 1) * unit
@@ -55,7 +55,7 @@ func sizeOfClass(class int) int {
 	return 1<<exp + ((class-16)%4+1)<<(exp-2)
 }
 
-// text returns the text of a reference; the text is valid until the next setText or dropText.
+// text returns the text that a reference locates; the text is valid until the next setText or dropText
 func (o *outputStore) text(r outputRef) []byte {
 	switch {
 	case r.size == 0:
@@ -66,13 +66,13 @@ func (o *outputStore) text(r outputRef) []byte {
 	return o.extentBytes(r)[:r.size]
 }
 
-// extentBytes returns the bytes of a page from the start of an extent on.
+// extentBytes returns the bytes of a page from the start of the referenced extent to the end of the page
 func (o *outputStore) extentBytes(r outputRef) []byte {
 	page := o.pages[r.at>>pageBits]
 	return page[int(r.at&(1<<pageBits-1))*unit:]
 }
 
-// setText stores a text in place of the text of r and returns the new reference.
+// setText stores a text in place of the text that r locates, and returns the new reference
 func (o *outputStore) setText(r outputRef, text []byte) outputRef {
 	size := uint32(len(text))
 	if r.size != 0 && size != 0 && r.size <= maxExtent && size <= maxExtent && sizeClass(r.size) == sizeClass(size) {
@@ -98,7 +98,7 @@ func (o *outputStore) setText(r outputRef, text []byte) outputRef {
 	return r
 }
 
-// dropText frees the extent of a text.
+// dropText frees the memory (extent) of a stored text
 func (o *outputStore) dropText(r outputRef) {
 	switch {
 	case r.size == 0:
@@ -141,7 +141,7 @@ func (o *outputStore) allocateExtent(class int) outputRef {
 // the length of the output, the output, and the extra fields as encoded by the agent. The flag
 // flagExtra marks such a text; without it the text is the output alone.
 
-// storeOutput stores the output of a state, and its encoded extra fields.
+// storeOutput stores the output of an event state and its encoded extra fields, such as values and labels
 func (p *eventPartition) storeOutput(s *stateSlot, output, extra []byte) {
 	if len(extra) == 0 {
 		s.flags &^= flagExtra
@@ -154,8 +154,8 @@ func (p *eventPartition) storeOutput(s *stateSlot, output, extra []byte) {
 	s.output = p.outputs.setText(s.output, p.textScratch)
 }
 
-// rawOutput returns the output of a state and its encoded extra fields, such as values and labels. Both are valid
-// until the next storeOutput.
+// rawOutput returns the output of an event state and its encoded extra fields, such as values and labels. Both are
+// valid until the next storeOutput.
 func (p *eventPartition) rawOutput(s *stateSlot) (output, extra []byte) {
 	all := p.outputs.text(s.output)
 	if s.flags&flagExtra == 0 {
@@ -168,7 +168,7 @@ func (p *eventPartition) rawOutput(s *stateSlot) (output, extra []byte) {
 	return all[n : n+int(size)], all[n+int(size):]
 }
 
-// outputText returns the output of a state, valid until the next change of an output.
+// outputText returns the output of an event state, valid until any output of the partition changes
 func (p *eventPartition) outputText(s *stateSlot) []byte {
 	output, _ := p.rawOutput(s)
 	return output
@@ -184,7 +184,7 @@ func isValidExtra(all []byte) bool {
 	return err == nil
 }
 
-// decodeExtra decodes the extra fields of a state.
+// decodeExtra decodes the extra fields of an event state, such as values and labels
 func (p *eventPartition) decodeExtra(s *stateSlot) (x wire.Extra) {
 	if _, encoded := p.rawOutput(s); len(encoded) > 0 {
 		x, _ = wire.DecodeExtra(encoded) // the session validated it; malformed bytes count as none
@@ -232,7 +232,7 @@ func (b *bitset) copyFrom(o *bitset) {
 	b.count = o.count
 }
 
-// intersect removes the slots that are not in the set o.
+// intersect removes the slots that are not in the set o from the set
 func (b *bitset) intersect(o *bitset) {
 	n := min(len(b.words), len(o.words))
 	clear(b.words[n:])

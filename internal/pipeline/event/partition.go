@@ -51,7 +51,7 @@ func (p *eventPartition) resetPartition(v *View, of *shard.Partition, deadlines 
 	}
 }
 
-// countsOf returns how many event states of a namespace lie in this partition, by status.
+// countsOf returns how many event states this partition has of a namespace, by status
 func (p *eventPartition) countsOf(ns model.NamespaceID) *Counts {
 	c := p.counts[ns]
 	if c == nil {
@@ -61,8 +61,8 @@ func (p *eventPartition) countsOf(ns model.NamespaceID) *Counts {
 	return c
 }
 
-// addState makes an empty state, OK and without history, of a source that the node does not have yet: a check, or with an
-// instance a trigger of a Template.
+// addState adds an event state to a node, OK and without history, for a check or (with an instance) for a trigger of
+// a Template
 func (p *eventPartition) addState(n uint32, check model.CheckID, instance string) (uint32, *stateSlot) {
 	id := p.slots.allocate()
 	s := p.slots.slot(id)
@@ -86,7 +86,7 @@ func (p *eventPartition) addState(n uint32, check model.CheckID, instance string
 	return id, s
 }
 
-// removeState removes an event state from the slots, indexes and counts.
+// removeState removes an event state from the storage, the indexes and the counts
 func (p *eventPartition) removeState(id uint32) {
 	s := p.slots.slot(id)
 	ns := p.Node(s.node).Namespace
@@ -123,7 +123,7 @@ func (p *eventPartition) removeState(id uint32) {
 	p.slots.release(id)
 }
 
-// setStatusAndSeverity sets status and severity of a state, in the indexes too.
+// setStatusAndSeverity sets the status and severity of an event state and updates the indexes
 func (p *eventPartition) setStatusAndSeverity(id uint32, s *stateSlot, status model.Status, severity model.Severity) {
 	if s.status != status {
 		c := p.counts[p.Node(s.node).Namespace]
@@ -140,7 +140,7 @@ func (p *eventPartition) setStatusAndSeverity(id uint32, s *stateSlot, status mo
 	}
 }
 
-// setProblem opens (or replaces) the problem of a state; nil closes it.
+// setProblem sets the open problem of an event state; nil closes the problem
 func (p *eventPartition) setProblem(id uint32, s *stateSlot, problem *model.Problem) {
 	c := p.counts[p.Node(s.node).Namespace]
 	switch was := s.flags&flagProblemOpen != 0; {
@@ -159,7 +159,7 @@ func (p *eventPartition) setProblem(id uint32, s *stateSlot, problem *model.Prob
 	}
 }
 
-// copyState copies a state into dst, without its output.
+// copyState copies an event state into dst, without its output
 func (p *eventPartition) copyState(id uint32, dst *State) {
 	s := p.slots.slot(id)
 	n := p.Node(s.node)
@@ -191,13 +191,13 @@ func (p *eventPartition) copyState(id uint32, dst *State) {
 // same index.
 type nodeStates struct{ states []nodeState }
 
-// nodeState maps a check of a node to the slot of its event state.
+// nodeState has a check of a node and the slot of its event state
 type nodeState struct {
 	check model.CheckID
 	slot  uint32
 }
 
-// find returns the slot of a check's state by binary search.
+// find returns the slot of a check's event state by binary search
 func (n *nodeStates) find(check model.CheckID) (slot uint32, ok bool) {
 	low, high := 0, len(n.states)
 	for low < high {
@@ -214,14 +214,14 @@ func (n *nodeStates) find(check model.CheckID) (slot uint32, ok bool) {
 	return 0, false
 }
 
-// search returns the index of a source's state in the sorted list of a node, and whether the state exists.
+// search returns the index of the state of a check or trigger in a node's sorted list, and whether the state exists
 func (p *eventPartition) search(n uint32, check model.CheckID, instance string) (int, bool) {
 	return slices.BinarySearchFunc(p.nodes[n].states, instance, func(e nodeState, instance string) int {
 		return cmp.Or(cmp.Compare(e.check, check), cmp.Compare(p.instance(p.slots.slot(e.slot)), instance))
 	})
 }
 
-// findSource returns the slot of a source's state.
+// findSource returns the slot of the event state of a problem source (a check or trigger) on a node
 func (p *eventPartition) findSource(n uint32, check model.CheckID, instance string) (slot uint32, ok bool) {
 	if instance == "" {
 		return p.nodes[n].find(check)
@@ -233,7 +233,7 @@ func (p *eventPartition) findSource(n uint32, check model.CheckID, instance stri
 	return p.nodes[n].states[at].slot, true
 }
 
-// source returns the problem source of a state: only triggers have an instance.
+// source returns the problem source of an event state: a check, or a trigger if the state has an instance
 func (p *eventPartition) source(s *stateSlot) model.Source {
 	if s.flags&flagTrigger == 0 {
 		return model.CheckSource(s.check)
@@ -241,7 +241,7 @@ func (p *eventPartition) source(s *stateSlot) model.Source {
 	return model.TriggerSource(s.check, p.instance(s))
 }
 
-// instance returns the instance of a state: the name of the trigger, empty for a check.
+// instance returns the instance of an event state: the name of the trigger, or an empty text for a check
 func (p *eventPartition) instance(s *stateSlot) string {
 	if s.flags&flagTrigger == 0 {
 		return ""
@@ -249,7 +249,7 @@ func (p *eventPartition) instance(s *stateSlot) string {
 	return p.instances.names[s.durationMs-1]
 }
 
-// duration returns the duration of the last run in milliseconds; zero for a trigger.
+// duration returns the duration of the last run in milliseconds, and zero for a trigger, which has no runs
 func (s *stateSlot) duration() uint32 {
 	if s.flags&flagTrigger != 0 {
 		return 0
@@ -257,7 +257,7 @@ func (s *stateSlot) duration() uint32 {
 	return s.durationMs
 }
 
-// instanceNames holds the instances of a partition's states, each text once; numbers begin at 1.
+// instanceNames stores each instance name (of a trigger) in a partition's event states once, under a number from 1
 type instanceNames struct {
 	names  []string // by number less one
 	users  []uint32 // states that have the name
@@ -265,7 +265,7 @@ type instanceNames struct {
 	free   []uint32
 }
 
-// intern returns the number of an instance for one more state.
+// intern returns the number of an instance name and counts one more event state that uses it
 func (x *instanceNames) intern(name string) uint32 {
 	number, ok := x.byName[name]
 	switch {
@@ -286,7 +286,7 @@ func (x *instanceNames) intern(name string) uint32 {
 	return number
 }
 
-// release gives up the instance of a removed state.
+// release counts one event state fewer that uses an instance name, and frees an unused name
 func (x *instanceNames) release(number uint32) {
 	if x.users[number-1]--; x.users[number-1] == 0 {
 		delete(x.byName, x.names[number-1])
@@ -295,7 +295,7 @@ func (x *instanceNames) release(number uint32) {
 	}
 }
 
-// insert inserts a state into the list of a node.
+// insert inserts an event state into the sorted list of a node
 func (n *nodeStates) insert(at int, state nodeState) {
 	if len(n.states) == cap(n.states) { // a quarter more: nodes stop growing soon
 		n.states = append(make([]nodeState, 0, len(n.states)+len(n.states)/4+8), n.states...)
@@ -319,7 +319,7 @@ func (p *eventPartition) removeNode(n uint32) {
 	p.nodes[n] = nodeStates{}
 }
 
-// moveNode moves the counts of a node's states to its new namespace.
+// moveNode moves a node's event states from the counts of its old namespace to the counts of its new namespace
 func (p *eventPartition) moveNode(n uint32, from model.NamespaceID) {
 	to := p.Node(n).Namespace
 	states := p.nodes[n].states
@@ -394,13 +394,13 @@ const flagProxied slotFlags = 1 << 6
 // flagTrigger means that the state is of a trigger of a Template.
 const flagTrigger slotFlags = 1 << 7
 
-// Run is one entry in the history of an event: when the check ran, and how its command ended.
+// Run is one run in the history of an event: its time and how its command ended
 type Run struct {
 	Executed uint32 // s since 1970
 	ExitCode uint32
 }
 
-// runHistory holds the runs of the statuses in an event's history that were judged while its check named pipelines.
+// runHistory has the latest runs of an event's check, recorded while the check names pipelines
 type runHistory struct {
 	list  [model.HistoryDepth]Run // newest last
 	count uint8                   // entries in use, at the end of list
@@ -427,7 +427,7 @@ func (p *eventPartition) recordRun(id uint32, s *stateSlot, every bool, extra []
 	h.count = min(h.count+1, model.HistoryDepth)
 }
 
-// latestRuns returns a copy of the recorded runs of a state, oldest first.
+// latestRuns returns a copy of an event's run history, oldest first
 func (p *eventPartition) latestRuns(id uint32) []Run {
 	h := p.runs[id]
 	if h == nil {
@@ -445,7 +445,7 @@ type slotPages struct {
 	takenSlots uint32 // slots ever taken
 }
 
-// slot returns the slot of an index.
+// slot returns the event state at an index
 func (s *slotPages) slot(i uint32) *stateSlot { return &s.pages[i/slotsPerPage][i%slotsPerPage] }
 
 // allocate returns the index of an unused slot, from the free list or on a new page.
@@ -468,7 +468,7 @@ func (s *slotPages) release(i uint32) {
 	s.free = append(s.free, i)
 }
 
-// countResult adds one result to the counters of the state.
+// countResult adds one result to the counters of the event state
 func (s *stateSlot) countResult(stream wire.StreamID, number uint64) {
 	s.order = s.order.Append(uint64(stream), number)
 	s.results++
@@ -476,7 +476,7 @@ func (s *stateSlot) countResult(stream wire.StreamID, number uint64) {
 
 const historyMask = 1<<(2*model.HistoryDepth) - 1
 
-// appendHistory appends a status to the history of the last statuses.
+// appendHistory appends a status to the event's history of its last statuses
 func (s *stateSlot) appendHistory(status model.Status) {
 	s.history = (s.history<<2 | uint64(status)) & historyMask
 	if s.historyLen < model.HistoryDepth {

@@ -48,7 +48,7 @@ func (s *State) Source() model.Source {
 	return model.TriggerSource(s.Check, s.Instance)
 }
 
-// StatusHistory is the record of an event's last statuses.
+// StatusHistory has the last statuses of an event
 type StatusHistory struct {
 	History      uint64 // two bits each, newest in the lowest
 	HistoryLen   uint8
@@ -67,7 +67,7 @@ func Statuses[T model.Status | int](h *StatusHistory) []T {
 	return out
 }
 
-// Counters has the numbers of results of an event, and the stream of the last one.
+// Counters has the numbers of applied and of lost results of an event, and the stream and number of its last result
 type Counters struct {
 	Results uint64
 	Lost    uint64
@@ -96,8 +96,8 @@ type Query struct {
 	After  string // token of the page before
 }
 
-// Page is one page of a list of states, in the order severity (worst first), partition, node, check. Query.ByNode
-// leaves the severity out.
+// Page is one page of a list of event states, sorted by severity (worst first), partition, node and check.
+// Query.ByNode leaves the severity out.
 type Page struct {
 	States  []State
 	Next    string // token, empty at the end
@@ -135,7 +135,7 @@ func (c *Counts) subtract(less *Counts) {
 	}
 }
 
-// Reader is the part of the view that the API reads.
+// Reader is the part of the View that the API uses
 type Reader interface {
 	Get(node model.NodeID, source model.Source) (State, bool)
 	List(ctx context.Context, q Query) (Page, error)
@@ -149,7 +149,7 @@ type Reader interface {
 	Watch(ctx context.Context, q Query) (<-chan State, error)
 }
 
-// Chunks returns the ids of the check definitions that open problems and present event states refer to.
+// Chunks returns the ids of the check definitions to which event states or open problems refer
 func (v *View) Chunks() map[model.ChunkID]bool {
 	named := map[model.ChunkID]bool{}
 	for _, p := range v.partitions {
@@ -191,7 +191,7 @@ type compiledQuery struct {
 	from  listPosition
 }
 
-// listPosition is the position of a state in the order of lists. The next page continues after it.
+// listPosition is the position of an event state in the order of lists. The next page continues after it.
 type listPosition struct {
 	severity  int // from Disaster down
 	partition int
@@ -241,7 +241,7 @@ func sortedCopy[T cmp.Ordered](list []T) []T {
 	return list
 }
 
-// containsID reports whether a sorted list of ids contains an id; an empty list stands for all ids.
+// containsID reports whether a sorted list contains an id; an empty list contains every id
 func containsID[T cmp.Ordered](wanted []T, id T) bool {
 	if len(wanted) == 0 {
 		return true
@@ -250,7 +250,7 @@ func containsID[T cmp.Ordered](wanted []T, id T) bool {
 	return ok
 }
 
-// selectsIDs reports whether the query selects a state by the ids of its node, namespace and check.
+// selectsIDs reports whether the query selects an event state by the ids of its node, namespace and check
 func (q *compiledQuery) selectsIDs(p *eventPartition, s *stateSlot) bool {
 	n := p.Node(s.node)
 	none := q.Nodes != nil && len(q.Nodes) == 0
@@ -258,7 +258,7 @@ func (q *compiledQuery) selectsIDs(p *eventPartition, s *stateSlot) bool {
 		(q.Instance == "" || p.instance(s) == q.Instance)
 }
 
-// selectsStatus reports whether the query selects a state by its status and by whether it has an open problem.
+// selectsStatus reports whether the query selects an event state by its status and by whether it has an open problem
 func (q *compiledQuery) selectsStatus(s *State) bool {
 	return (!q.Problems || s.Problem != nil) &&
 		(len(q.Statuses) == 0 || slices.Contains(q.Statuses, model.Status(s.Status)))
@@ -271,7 +271,7 @@ const (
 	tokenBytes   = 1 + 8 + 1 + 1 + 4 + 4 // without the instance
 )
 
-// encodePageToken returns the page token of a list position: version, journal incarnation and position in base64.
+// encodePageToken encodes a position in a list, with the id of the journal, as a page token in base64
 func encodePageToken(at listPosition, log uint64) string {
 	b := make([]byte, 0, tokenBytes)
 	b = append(b, tokenVersion)
@@ -282,7 +282,7 @@ func encodePageToken(at listPosition, log uint64) string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// parsePageToken decodes a page token of encodePageToken and refuses a token of another journal incarnation.
+// parsePageToken decodes a page token, and refuses one from before a restore or repair of the journal
 func parsePageToken(text string, log uint64) (listPosition, error) {
 	b, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || len(b) < tokenBytes || len(b) > tokenBytes+model.MaxName || b[0] != tokenVersion || b[9] > byte(model.Disaster) {
@@ -300,8 +300,8 @@ func parsePageToken(text string, log uint64) (listPosition, error) {
 	}, nil
 }
 
-// ProblemNow returns the open problem with the event's present status; the problem itself has the worst one so far.
-// Nil: none is open.
+// ProblemNow returns the open problem with the event's present status instead of the problem's worst. Nil: none is
+// open.
 func (s *State) ProblemNow() *model.Problem {
 	if s.Problem == nil {
 		return nil
@@ -311,7 +311,7 @@ func (s *State) ProblemNow() *model.Problem {
 	return &p
 }
 
-// Verdict is the part of an event's state after one result that event streams send.
+// Verdict is the part of an event's state after a result that handlers of every result get in their JSON line
 type Verdict struct {
 	Severity    model.Severity
 	Expired     bool
@@ -324,8 +324,8 @@ type Verdict struct {
 	Acked       bool
 }
 
-// VerdictOn returns the state of an event if a given result is the event's newest one; false: a newer result has
-// changed the state. It allocates nothing.
+// VerdictOn returns the state of an event after a result; false: a newer result has already changed the state. It
+// allocates nothing.
 func (v *View) VerdictOn(node model.NodeID, check model.CheckID, stream, number uint64, received int64) (at Verdict, ok bool) {
 	p := v.partitionOf(node)
 	if p == nil {

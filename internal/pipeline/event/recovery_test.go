@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// testServer is one run of a server on a file system: a journal, a view, snapshots.
+// testServer is one run of a test server with a journal, an event view and snapshots on a file system
 type testServer struct {
 	t     *testing.T
 	log   *journal.Log
@@ -27,7 +27,7 @@ type testServer struct {
 	acked chan error
 }
 
-// testCheckChunk returns a check with fail-after 2 and a TTL of one hour, for a test.
+// testCheckChunk returns a compiled check that opens a problem after two failures and has a TTL of one hour
 func testCheckChunk(id model.ChunkID) *model.CheckChunk {
 	c := &model.CheckChunk{Chunk: model.Chunk{ID: id, Unit: model.CheckID(1000 + id%8), Namespace: 1}, FailAfter: 2, TTL: time.Hour}
 	for s := range c.Severities {
@@ -100,7 +100,7 @@ func (l *testServer) stopServer() {
 	}
 }
 
-// Committed implements journal.Waiter: it passes the commit's error to sendResults.
+// Committed implements journal.Waiter: it passes the result of the commit to sendResults
 func (l *testServer) Committed(_ uint64, _ journal.Position, err error) { l.acked <- err }
 
 // sendResults appends results of a node to the journal and waits for the commit.

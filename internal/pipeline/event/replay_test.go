@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// drawCheckChunks makes two definitions for each of four checks.
+// drawCheckChunks returns two random definitions for each of four checks
 func drawCheckChunks(t *rapid.T) map[model.ChunkID]*model.CheckChunk {
 	chunks := map[model.ChunkID]*model.CheckChunk{}
 	for id := model.ChunkID(10); id < 18; id++ {
@@ -32,7 +32,7 @@ func drawCheckChunks(t *rapid.T) map[model.ChunkID]*model.CheckChunk {
 	return chunks
 }
 
-// drawJournal makes a random journal over six nodes in four partitions.
+// drawJournal returns random journal commits about six nodes in four partitions
 func drawJournal(t *rapid.T, tb testing.TB) []*testCommit {
 	var commits []*testCommit
 	var at, down time.Duration
@@ -108,14 +108,14 @@ func drawJournal(t *rapid.T, tb testing.TB) []*testCommit {
 	return commits
 }
 
-// replayedView is a view without goroutines of its own.
+// replayedView is an event view without goroutines of its own
 type replayedView struct {
 	*View
 	emitted map[model.Partition][]Transition
 }
 
-// replayCommits returns a view without goroutines that has restored a snapshot and applied the commits after a
-// position.
+// replayCommits returns an event view without goroutines, after it has restored snapshots and applied the commits
+// after a position
 func replayCommits(tb testing.TB, chunks map[model.ChunkID]*model.CheckChunk, workers int, after journal.Position, restore func(*View), commits []*testCommit) *replayedView {
 	r := &replayedView{emitted: map[model.Partition][]Transition{}}
 	r.View = newView(viewOptions{
@@ -146,7 +146,7 @@ func (r *replayedView) applyCommits(tb testing.TB, commits []*testCommit) {
 	}
 }
 
-// requireEqualViews fails the test if two views differ in the hash of a partition.
+// requireEqualViews fails the test if the states of two views differ, by the hash of each partition
 func requireEqualViews(t *rapid.T, what string, a, b *View) {
 	for p := range model.Partition(4) {
 		if a.Hash(p) != b.Hash(p) {
@@ -157,7 +157,7 @@ func requireEqualViews(t *rapid.T, what string, a, b *View) {
 	}
 }
 
-// transitionKey returns all fields of a transition as one comparable text.
+// transitionKey formats all fields of a transition as one text, for comparisons
 func transitionKey(t Transition) string {
 	id := ""
 	if t.Problem != nil {
@@ -166,7 +166,7 @@ func transitionKey(t Transition) string {
 	return fmt.Sprint(t.At, t.Index, t.Kind, t.Node, t.Namespace, t.Source, t.Chunk, t.Status, t.Previous, t.First, t.Severity, t.Received, t.Executed, t.Output, t.Count, t.Expired, id)
 }
 
-// transitionKeys returns transitionKey of every transition behind a journal position.
+// transitionKeys returns the transitionKey of every transition after a journal position
 func transitionKeys(list []Transition, after journal.Position) (out []string) {
 	for _, t := range list {
 		if order, _ := t.At.Compare(after); order > 0 {
@@ -176,8 +176,8 @@ func transitionKeys(list []Transition, after journal.Position) (out []string) {
 	return out
 }
 
-// TestReplayAndSnapshotsGiveEqualViews replays random journals with one and four workers and from snapshots at any
-// places: views and transitions are equal.
+// TestReplayAndSnapshotsGiveEqualViews replays random journals with one or four workers and from any snapshots, and
+// expects equal states and transitions
 func TestReplayAndSnapshotsGiveEqualViews(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		chunks := drawCheckChunks(rt)
@@ -244,7 +244,8 @@ func FuzzPageToken(f *testing.F) {
 	})
 }
 
-// FuzzDecodeSection decodes random bytes as a snapshot section: they are refused, or encoded to equal bytes again.
+// FuzzDecodeSection decodes random bytes as a section of a snapshot, and expects an error or a section that encodes
+// to the same bytes
 func FuzzDecodeSection(f *testing.F) {
 	golden := newGoldenView(f)
 	f.Add(eventReducer{golden}.Encode(golden.Partition(1), nil))

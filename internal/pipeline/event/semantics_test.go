@@ -16,8 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestScriptsGiveExpectedTransitions plays the journal records in testdata/*.txt and compares the emitted
-// transitions. A line is one step; testdata/README.md lists the words of a line.
+// TestScriptsGiveExpectedTransitions runs the scripts in testdata/*.txt, which send results to a view, and compares
+// the emitted transitions. A line is one step; testdata/README.md lists the words of a line.
 func TestScriptsGiveExpectedTransitions(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -57,7 +57,7 @@ type transitionScript struct {
 	streams map[string]uint64
 }
 
-// newScript returns an empty transition script with a running view.
+// newScript returns a transitionScript without steps, on a running event view
 func newScript(t *testing.T) *transitionScript {
 	s := &transitionScript{t: t, chunks: map[model.ChunkID]*model.CheckChunk{}, streams: map[string]uint64{}}
 	s.view = startView(t, viewOptions{Workers: 2, Chunks: func(id model.ChunkID) *model.CheckChunk { return s.chunks[id] }}, nil)
@@ -70,7 +70,7 @@ func (s *transitionScript) failLine(format string, args ...any) {
 	s.t.Fatalf("%s: %s", s.where, fmt.Sprintf(format, args...))
 }
 
-// flush applies the open commit to the view.
+// flush applies the commit that the script has filled so far to the view
 func (s *transitionScript) flush() {
 	if s.commit != nil {
 		s.view.apply(s.commit)
@@ -78,7 +78,8 @@ func (s *transitionScript) flush() {
 	}
 }
 
-// scriptArguments has the first word of a script's line, its plain arguments and its key=value arguments.
+// scriptArguments has the arguments of one script line: its first word, the words without a key, and the key=value
+// words
 type scriptArguments struct {
 	s     *transitionScript
 	verb  string
@@ -86,7 +87,7 @@ type scriptArguments struct {
 	named map[string]string
 }
 
-// parse splits a line of the script into its plain and key=value arguments, without comments.
+// parse splits a script line, without its comment, into words and key=value arguments
 func (s *transitionScript) parse(line string) (w scriptArguments) {
 	w.s, w.named = s, map[string]string{}
 	if i := strings.Index(line, "#"); i >= 0 {
@@ -118,7 +119,7 @@ func (s *transitionScript) parse(line string) (w scriptArguments) {
 	return w
 }
 
-// number returns the number of a key=value argument, or the preset without the key.
+// number returns the value of a key=value argument as a number, or the default if the key is missing
 func (w scriptArguments) number(key string, preset uint64) uint64 {
 	text, ok := w.named[key]
 	if !ok {
@@ -131,7 +132,7 @@ func (w scriptArguments) number(key string, preset uint64) uint64 {
 	return n
 }
 
-// duration returns the duration of a key=value argument, or the preset without the key.
+// duration returns the value of a key=value argument as a duration, or the default if the key is missing
 func (w scriptArguments) duration(key string, preset time.Duration) time.Duration {
 	text, ok := w.named[key]
 	if !ok {
@@ -144,7 +145,7 @@ func (w scriptArguments) duration(key string, preset time.Duration) time.Duratio
 	return d
 }
 
-// has reports whether a word is among the plain arguments.
+// has reports whether the line has this word among its arguments without a key
 func (w scriptArguments) has(word string) bool {
 	for _, p := range w.plain {
 		if p == word {
@@ -154,7 +155,7 @@ func (w scriptArguments) has(word string) bool {
 	return false
 }
 
-// event returns node and check of the argument NODE/CHECK; the check may be the word keepalive.
+// event returns the node and check in the argument NODE/CHECK; the check may be the word keepalive
 func (w scriptArguments) event() (model.NodeID, model.CheckID) {
 	node, check, _ := strings.Cut(w.plain[0], "/")
 	n, _ := strconv.ParseUint(node, 10, 32)
@@ -302,7 +303,7 @@ func describeTransition(t *Transition) string {
 	return "?"
 }
 
-// batch runs the script's line `batch`: it adds a batch of results to the commit.
+// batch executes the script command `batch`, which adds a batch of results to the commit
 func (s *transitionScript) batch(w scriptArguments, node model.NodeID) {
 	key := wire.StreamKey{Stream: wire.StreamID(w.number("stream", 1))}
 	if w.named["lane"] == "backlog" {
@@ -326,7 +327,7 @@ func (s *transitionScript) batch(w scriptArguments, node model.NodeID) {
 	s.commit.addBatch(s.t, node, b)
 }
 
-// expect runs the script's line `expect`: it compares a state with the arguments.
+// expect executes the script command `expect`, which compares an event state with the arguments
 func (s *transitionScript) expect(w scriptArguments, node model.NodeID, check model.CheckID) {
 	got, ok := s.view.Get(node, model.CheckSource(check))
 	if !ok {

@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// statusVerdict is a new status to apply to an event state, from a result, a deadline or an operator.
+// statusVerdict is a new status for an event, which comes from a result, an expired deadline or an operator
 type statusVerdict struct {
 	status     model.Status
 	executed   int64
@@ -22,8 +22,8 @@ type statusVerdict struct {
 	byOperator bool   // by an operator: likewise
 }
 
-// judgeStatus applies a new status to an event state, then reports the change to pipelines and watchers. c is nil
-// only where a chunk is no longer known (resolving by hand): then the state keeps the id of the last one.
+// judgeStatus applies a new status to an event state, then reports the changed event to pipelines and watchers. c is
+// nil only where a chunk is no longer known (resolving by hand): then the state keeps the id of the last one.
 func (w *eventApplier) judgeStatus(p *eventPartition, id uint32, s *stateSlot, c *model.CheckChunk, v statusVerdict) {
 	status, flags := s.status, s.flags
 	w.setStatus(p, id, s, c, v)
@@ -35,7 +35,7 @@ func (w *eventApplier) judgeStatus(p *eventPartition, id uint32, s *stateSlot, c
 	w.view.watchers.noteStateChange(p, id)
 }
 
-// setStatus applies a new status to an event state: counters, history, output, flapping and problem.
+// setStatus applies a new status to an event state: it updates counters, history, output, flapping and the problem
 func (w *eventApplier) setStatus(p *eventPartition, id uint32, s *stateSlot, c *model.CheckChunk, v statusVerdict) {
 	failAfter, recoverAfter, severity := uint32(1), uint32(1), model.DefaultSeverity(v.status)
 	if c != nil {
@@ -110,7 +110,7 @@ func (w *eventApplier) setStatus(p *eventPartition, id uint32, s *stateSlot, c *
 	}
 }
 
-// openProblem opens a problem for a failing state and emits the transition ProblemOpened.
+// openProblem opens a problem for a failing event state and emits the transition ProblemOpened
 func (w *eventApplier) openProblem(p *eventPartition, id uint32, s *stateSlot, output string) {
 	problem := &model.Problem{
 		ID:     problemID(w.Position.Number, w.Received, p.Node(s.node).ID, s.check, w.transitionIndex),
@@ -124,7 +124,7 @@ func (w *eventApplier) openProblem(p *eventPartition, id uint32, s *stateSlot, o
 	}
 }
 
-// closeProblem closes the problem of a state and emits the transition ProblemClosed.
+// closeProblem closes the problem of an event state and emits the transition ProblemClosed
 func (w *eventApplier) closeProblem(p *eventPartition, id uint32, s *stateSlot, output string) {
 	closed := *p.problems[id]
 	closed.Closed = unixNano(w.Received)
@@ -134,9 +134,9 @@ func (w *eventApplier) closeProblem(p *eventPartition, id uint32, s *stateSlot, 
 	}
 }
 
-// problemID derives the id of a problem from its place in the journal: replay gives the same id, and the receive time
-// keeps ids unique after a restore. Sixteen characters, easy to select and to say, in the order of time to the
-// second: tables by id grow at their end.
+// problemID computes the id of a problem from its position in the journal and its receive time, so that a replay
+// gives the same id. Sixteen characters, easy to select and to say, in the order of time to the second: tables by id
+// grow at their end.
 func problemID(commit uint64, received int64, node model.NodeID, check model.CheckID, index uint32) string {
 	var b [28]byte
 	binary.BigEndian.PutUint64(b[0:], commit)
@@ -150,7 +150,7 @@ func problemID(commit uint64, received int64, node model.NodeID, check model.Che
 	return base32.NewEncoding(alphabet).EncodeToString(sum[:10])
 }
 
-// unixNano returns the UTC time of a number of nanoseconds since 1970.
+// unixNano converts nanoseconds since 1970 to a UTC time
 func unixNano(ns int64) time.Time { return time.Unix(0, ns).UTC() }
 
 // flappingPercent returns the percentage of changes in a full status history. As in Nagios, the youngest
@@ -169,8 +169,8 @@ func (s *stateSlot) flappingPercent() uint32 {
 	return sum / (model.HistoryDepth - 1)
 }
 
-// updateFlapping starts or ends flapping of a state by the percentage of status changes. Between the two thresholds
-// it changes nothing.
+// updateFlapping starts or ends the flapping of an event, by the percentage of status changes in its history. Between
+// the two thresholds it changes nothing.
 func (w *eventApplier) updateFlapping(p *eventPartition, s *stateSlot, c *model.CheckChunk, output []byte) {
 	was, is := s.flags&flagFlapping != 0, false
 	if c != nil && c.FlapStart > 0 {
@@ -195,8 +195,8 @@ func (w *eventApplier) updateFlapping(p *eventPartition, s *stateSlot, c *model.
 	}
 }
 
-// emitTextChange emits the transition TextChanged for a new output of an open problem.
-// endHeartbeatWait lets TTLs pass that waited for a sign of life: at the end of this commit, unless.
+// emitTextChange emits the transition TextChanged when the output of an open problem has changed. endHeartbeatWait
+// lets TTLs pass that waited for a sign of life: at the end of this commit, unless.
 func (w *eventApplier) emitTextChange(p *eventPartition, id uint32, s *stateSlot, output []byte) {
 	next := *p.problems[id]
 	next.KeptOutputs++
@@ -227,8 +227,8 @@ func differOnlyInNumbers(a, b []byte) bool {
 	}
 }
 
-// Observation is an event after one result, deadline or operator's action, for pipelines. Pipelines kept from Sensu
-// evaluate each of them; docs/decisions/0012-every-event.md says why the view makes them.
+// Observation is a copy of an event after one result, expired deadline or operator's action, for the pipelines.
+// Pipelines kept from Sensu evaluate each of them; docs/decisions/0012-every-event.md says why the view makes them.
 type Observation struct {
 	State                // without Beside
 	Extra         []byte // further fields of the result, encoded: wire.DecodeExtra
@@ -249,13 +249,13 @@ func (w *eventApplier) emitObservation(p *eventPartition, id uint32, s *stateSlo
 	t.Observation.Output = string(p.outputText(s))
 }
 
-// valuesNamePipelines reports whether values without a check name pipelines.
+// valuesNamePipelines reports whether measured values that belong to no check name pipelines to send them to
 func valuesNamePipelines(extra []byte) bool {
 	x, _ := wire.DecodeExtra(extra) // the session validated it; malformed bytes name none
 	return len(x.Pipelines) > 0
 }
 
-// TransitionKind is the kind of a transition, such as a problem that opens or closes.
+// TransitionKind is the kind of a transition (change of an event), such as an opened or a closed problem
 type TransitionKind uint8
 
 const (
@@ -289,8 +289,8 @@ const (
 	Deregistered TransitionKind = 13
 )
 
-// Transition is one change that reactions handle, exactly once, in order per
-// partition. It owns its memory.
+// Transition is one change of an event, such as an opened problem, that reactions handle exactly once and in order
+// per partition. It owns its memory.
 type Transition struct {
 	At journal.Position // of the commit that caused it
 	// Index is the order within (commit, partition), from 0. Observed transitions are numbered

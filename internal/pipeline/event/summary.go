@@ -2,7 +2,7 @@ package event
 
 import "github.com/muster-fleet/muster/internal/model"
 
-// Summary sums up the event states of one node.
+// Summary counts the event states of one node by status, and has its last heartbeat
 type Summary struct {
 	ByStatus [4]uint64
 	Problems uint64
@@ -13,8 +13,8 @@ type Summary struct {
 	Heard    int64          // Unix ns of the last sign of life; zero: never
 }
 
-// CountedStates returns the number of event states that count for the limit statesPerNode: all but the event about
-// that limit.
+// CountedStates returns how many of the node's events count toward the limit statesPerNode: all but the event that
+// reports this limit
 func (s *Summary) CountedStates() uint64 {
 	n := s.ByStatus[0] + s.NotOK()
 	if s.Limited {
@@ -37,7 +37,8 @@ func (v *View) Summaries(nodes []model.NodeID) []Summary {
 	return out
 }
 
-// summarize fills the summary of a node: last heartbeat, planned stop, and its states by status.
+// summarize fills the summary of a node: its last heartbeat, its planned stop, and the number of its event states by
+// status
 func (p *eventPartition) summarize(id model.NodeID, out *Summary) {
 	p.Lock()
 	defer p.Unlock()

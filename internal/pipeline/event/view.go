@@ -31,7 +31,8 @@ type Options struct {
 	Queues     *queue.Registry
 }
 
-// View is the event view: a reducer and the shard that runs it. Any goroutine may call its methods and the shard's.
+// View computes the state of all events from the journal, on a shard. Any goroutine may call its methods and the
+// shard's.
 type View struct {
 	*shard.Shard
 	opts        Options
@@ -42,7 +43,7 @@ type View struct {
 	sparseLimit int // default sparseCandidates; tests lower the limit to test both ways of listing
 }
 
-// New returns an empty event view on a shard.
+// New returns an empty event view (the state of all events) on a shard
 func New(s *shard.Shard, o Options) *View {
 	if o.Limits == nil {
 		o.Limits = func(model.NamespaceID) model.Limits { return model.Limits{} }
@@ -54,18 +55,19 @@ func New(s *shard.Shard, o Options) *View {
 	return v
 }
 
-// eventReducer updates the events of a View from journal entries, as a shard.Reducer.
+// eventReducer applies journal entries to the events of a View; it implements shard.Reducer
 type eventReducer struct{ *View }
 
 // SectionVersion is the version of the event view's section in snapshots.
 const SectionVersion = 1
 
-// Section implements shard.Reducer: it returns the name and version of the snapshot section.
+// Section implements shard.Reducer: it returns the name and version of this reducer's part of a snapshot
 func (eventReducer) Section() shard.Section {
 	return shard.Section{Name: "events", Version: SectionVersion}
 }
 
-// Claims implements shard.Reducer: it claims results of agents, results of the server and actions of people.
+// Claims implements shard.Reducer: it lists the journal entries to apply: results of agents, results of the server
+// and actions of people
 func (eventReducer) Claims() shard.Claims {
 	return shard.Claims{
 		Signals: []wire.SignalKind{wire.SignalResult},
@@ -81,26 +83,26 @@ func (v eventReducer) Reset(p *shard.Partition, deadlines *expect.Engine) {
 	v.partitions[p.ID].resetPartition(v.View, p, deadlines)
 }
 
-// AddNode implements shard.Reducer: it makes room for the states of a new node.
+// AddNode implements shard.Reducer: it makes room for the event states of a new node
 func (v eventReducer) AddNode(p *shard.Partition, n uint32) { v.partitions[p.ID].addNode(n) }
 
 // RemoveNode implements shard.Reducer: it removes all event states of a node.
 func (v eventReducer) RemoveNode(p *shard.Partition, n uint32) { v.partitions[p.ID].removeNode(n) }
 
-// MoveNode implements shard.Reducer: it moves a node's counts to another namespace.
+// MoveNode implements shard.Reducer: it moves the counts of a node's event states to another namespace
 func (v eventReducer) MoveNode(p *shard.Partition, n uint32, from model.NamespaceID) {
 	v.partitions[p.ID].moveNode(n, from)
 }
 
-// Encode implements shard.Reducer: it appends a partition's snapshot section.
+// Encode implements shard.Reducer: it appends the events of a partition to a snapshot
 func (v eventReducer) Encode(p *shard.Partition, dst []byte) []byte {
 	return v.partitions[p.ID].encode(dst)
 }
 
-// Decode implements shard.Reducer: it reads a partition's snapshot section.
+// Decode implements shard.Reducer: it reads the events of a partition from a snapshot
 func (v eventReducer) Decode(p *shard.Partition, d *shard.Decoder) { v.partitions[p.ID].decode(d) }
 
-// NewApplier implements shard.Reducer: it returns the applier of one worker.
+// NewApplier implements shard.Reducer: it returns the eventApplier of one worker goroutine
 func (v eventReducer) NewApplier(w *shard.Worker) shard.Applier { return newEventApplier(v.View, w) }
 
 // partitionOf returns the partition of a node; nil: the node is unknown.
@@ -111,8 +113,8 @@ func (v *View) partitionOf(node model.NodeID) *eventPartition {
 	return nil
 }
 
-// eventApplier applies commits to the event view; each worker goroutine of the shard has one. The shard calls its
-// exported methods (shard.Applier), with the mutex of p held.
+// eventApplier applies journal commits to the event view; each worker goroutine of the shard has one. The shard calls
+// its exported methods (shard.Applier), with the mutex of p held.
 type eventApplier struct {
 	*shard.Worker
 	view      *View
@@ -128,7 +130,7 @@ type eventApplier struct {
 	text        []byte       // reused for every output that the view writes
 }
 
-// newEventApplier returns the event applier of one worker.
+// newEventApplier returns the eventApplier of one worker goroutine
 func newEventApplier(v *View, w *shard.Worker) *eventApplier {
 	return &eventApplier{Worker: w, view: v}
 }
@@ -145,7 +147,8 @@ func (w *eventApplier) Signal(n uint32, s *wire.Signal, from *shard.Arrival) sha
 	return w.applyResult(w.p, n, s, from)
 }
 
-// Record implements shard.Applier: it applies a result of the server or an action of a person.
+// Record implements shard.Applier: it applies a result of the server, a trigger's changed state or an action of a
+// person
 func (w *eventApplier) Record(r *wire.Record) {
 	switch r.Kind {
 	case wire.RecordServerResult:
@@ -157,7 +160,7 @@ func (w *eventApplier) Record(r *wire.Record) {
 	}
 }
 
-// EndCommit implements shard.Applier: it passes the transitions of the commit to the reactions.
+// EndCommit implements shard.Applier: it passes the transitions of the commit to the code that reacts to them
 func (w *eventApplier) EndCommit() {
 	if len(w.transitions) > 0 {
 		w.view.metrics.transitions.Add(float64(len(w.transitions)))
@@ -167,7 +170,8 @@ func (w *eventApplier) EndCommit() {
 	}
 }
 
-// checkOfChunk returns the check of a chunk id, or nil if the id is unknown or the chunk is no check.
+// checkOfChunk returns the compiled check with this id; nil: the id is unknown or belongs to another kind of
+// definition
 func (w *eventApplier) checkOfChunk(id model.ChunkID) *model.CheckChunk { return w.Chunk(id).AsCheck() }
 
 // metrics holds the metrics of the event view. Workers count in plain fields and add once per commit.

@@ -56,7 +56,8 @@ func newResultCommit(
 	return c
 }
 
-// TestFullQueueBlocksDeliver blocks the receiver of transitions and expects Deliver to wait.
+// TestFullQueueBlocksDeliver blocks the receiver of transitions and expects Deliver to wait until the receiver
+// continues
 func TestFullQueueBlocksDeliver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		emit := make(chan struct{})
@@ -122,7 +123,8 @@ func TestLastNumbersCoverEveryStream(t *testing.T) {
 	}
 }
 
-// TestSlowWatchGetsNewestState reads a watch slowly and expects the newest state, not every change.
+// TestSlowWatchGetsNewestState changes an event often while its watch is not read, and expects the watch to return
+// only the newest state
 func TestSlowWatchGetsNewestState(t *testing.T) {
 	r := startView(t, viewOptions{Chunks: plainCheckChunks}, nil)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -157,8 +159,8 @@ func TestSlowWatchGetsNewestState(t *testing.T) {
 	}
 }
 
-// TestWatchWithTooManyPendingEventsIsClosed lets a watch fall behind by more pending events than its limit and
-// expects its end.
+// TestWatchWithTooManyPendingEventsIsClosed lets a watch collect more unread events than its limit and expects the
+// view to close it
 func TestWatchWithTooManyPendingEventsIsClosed(t *testing.T) {
 	const pending = 100
 	settings, err := queue.ParseSettings([]string{fmt.Sprint("watch-events=", pending), "watches=1"})
@@ -234,8 +236,8 @@ func TestRestoredSnapshotsAreNotReplayed(t *testing.T) {
 	}
 }
 
-// TestActionOnClosedProblemChangesNothing applies actions on closed problems and expects neither a later problem nor
-// the event to change. An action that names no problem applies to the open one.
+// TestActionOnClosedProblemChangesNothing applies actions on closed problems and expects that neither the event nor a
+// later problem changes. An action that names no problem applies to the open one.
 func TestActionOnClosedProblemChangesNothing(t *testing.T) {
 	v := startView(t, viewOptions{Workers: 1, Chunks: func(model.ChunkID) *model.CheckChunk {
 		return &model.CheckChunk{Chunk: model.Chunk{ID: 10, Unit: 1000}}
@@ -282,7 +284,7 @@ func TestActionOnClosedProblemChangesNothing(t *testing.T) {
 	}
 }
 
-// newGoldenView returns a view that contains one of each element of a snapshot, for the golden file.
+// newGoldenView returns a view whose snapshot contains each kind of element once, for the golden file
 func newGoldenView(t testing.TB) *View {
 	r := replayCommits(t, map[model.ChunkID]*model.CheckChunk{
 		10: {Chunk: model.Chunk{ID: 10, Unit: 1000}, TTL: time.Hour, Severities: [4]model.Severity{0, 2, 4, 3}, Pipelines: []string{"alerts"}},
@@ -316,8 +318,8 @@ func TestSnapshotMatchesGoldenFile(t *testing.T) {
 	testenv.Golden(t, golden, got, "a new SectionVersion")
 }
 
-// TestSnapshotOfOtherVersionIsRefused restores snapshots and sections of unknown versions and names, and expects an
-// error. The partition stays empty.
+// TestSnapshotOfOtherVersionIsRefused restores snapshots with an unknown version, section name or section version,
+// and expects an error. The partition stays empty.
 func TestSnapshotOfOtherVersionIsRefused(t *testing.T) {
 	body, _ := newGoldenView(t).Snapshot(1, nil)
 	name := bytes.Index(body, []byte("events"))
@@ -363,8 +365,8 @@ func FuzzRestore(f *testing.F) {
 	})
 }
 
-// TestTombstonesExpireAfterSpoolAge expects the tombstone of a deleted check to exist as long as spools may hold its
-// results.
+// TestTombstonesExpireAfterSpoolAge expects the tombstone of a removed check to last as long as agents' spools may
+// still have results of it
 func TestTombstonesExpireAfterSpoolAge(t *testing.T) {
 	forget := func(number uint64, after time.Duration) *testCommit {
 		c := newCommit(number, time.Second, after)

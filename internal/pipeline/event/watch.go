@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
-// watcherSet has the open watches of a view.
+// watcherSet has the open watches (subscriptions to changed events) of a view
 type watcherSet struct {
 	maxWatchers int         // watches at the same time
 	maxPending  int         // events that may wait for one of them
@@ -23,14 +23,13 @@ type watcherSet struct {
 	list        []*watcher
 }
 
-// eventKey names one event.
+// eventKey identifies one event
 type eventKey struct {
 	node   model.NodeID
 	source model.Source
 }
 
-// configureLimits sets the limits for open watches and for queued events from the queue settings, and registers both
-// queues.
+// configureLimits sets the limits for open watches and for their pending events, and registers both as queues
 func (x *watcherSet) configureLimits(queues *queue.Registry) {
 	most, full := queues.Bounds("watches")
 	pending, slow := queues.Bounds("watch-events")
@@ -53,7 +52,7 @@ func (x *watcherSet) configureLimits(queues *queue.Registry) {
 	})
 }
 
-// addWatcher adds a watch, unless too many watches are open.
+// addWatcher adds a watch, or returns an error if too many watches are open
 func (x *watcherSet) addWatcher(w *watcher) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -83,7 +82,7 @@ type watcher struct {
 	overrun bool
 }
 
-// noteStateChange tells the watchers that a state changed. The caller holds the partition's lock.
+// noteStateChange reports a changed event state to all watchers. The caller holds the partition's lock.
 func (x *watcherSet) noteStateChange(p *eventPartition, id uint32) {
 	if !x.hasWatchers.Load() {
 		return
@@ -120,7 +119,7 @@ func (w *watcher) noteChange(p *eventPartition, id uint32) {
 	}
 }
 
-// takeChanges returns the pending events and begins an empty list.
+// takeChanges returns the pending events of the watcher and empties its list
 func (w *watcher) takeChanges(into []eventKey) (keys []eventKey, overrun bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -150,7 +149,7 @@ func (v *View) Watch(ctx context.Context, q Query) (<-chan State, error) {
 	return out, nil
 }
 
-// serveWatch sends the changed states of a watch to its channel until ctx ends.
+// serveWatch sends the changed event states that a watch collects to its channel until ctx ends
 func (v *View) serveWatch(ctx context.Context, w *watcher, out chan<- State) {
 	var keys []eventKey
 	for {

@@ -14,7 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// metricApplier applies commits to the metric view; each worker of the shard has one.
+// metricApplier applies journal commits to the metric view (the state of all items and triggers); each worker of the
+// shard has one
 type metricApplier struct {
 	*shard.Worker
 	view     *View
@@ -36,7 +37,7 @@ func (w *metricApplier) EnterPartition(p *shard.Partition) {
 	w.series.enter(&w.view.opts.Series)
 }
 
-// Signal implements shard.Applier: it applies the values of a block.
+// Signal implements shard.Applier: it applies the measured values in a value block of an agent
 func (w *metricApplier) Signal(n uint32, s *wire.Signal, from *shard.Arrival) shard.Outcome {
 	node, chunk := w.p.Node(n), w.Chunk(s.Chunk)
 	if chunk.AsTemplate() == nil {
@@ -82,14 +83,14 @@ func (w *metricApplier) Signal(n uint32, s *wire.Signal, from *shard.Arrival) sh
 	return shard.Applied
 }
 
-// refuse counts a block that cannot be decoded.
+// refuse logs a value block that cannot be decoded, and returns the outcome Malformed
 func (w *metricApplier) refuse(node *shard.Node, from *shard.Arrival, err error) shard.Outcome {
 	w.Logger().Error("value block in the journal cannot be read and is left out", "commit", w.Position.Number, "node", node.ID, "number", from.Number, "error", err)
 	return shard.Malformed
 }
 
-// unitOf returns the state of a Template on a node. Live values of another definition than the state's put that
-// definition in force; values from the backlog do not.
+// unitOf returns the state of a Template on a node, and creates it if it is missing. Live values of another
+// definition than the state's put that definition in force; values from the backlog do not.
 func (w *metricApplier) unitOf(n uint32, of *template, lane wire.Lane) *unitState {
 	node := &w.p.nodes[n]
 	at, u := node.unit(of.Unit)
@@ -116,7 +117,8 @@ func ageAtSending(nowMs, atMs uint64) int64 {
 	return int64(min(max(nowMs, atMs)-atMs, year)) * int64(time.Millisecond)
 }
 
-// applyValue preprocesses one raw value of an item and applies the outcome, also to the items that are made from it.
+// applyValue preprocesses one raw value of an item and applies the result, also to the items that are computed from
+// it
 func (w *metricApplier) applyValue(n uint32, u *unitState, position int, raw item.Sample) {
 	of, s := &u.items[position], &u.slots[position]
 	if of.chain == nil {
@@ -127,7 +129,7 @@ func (w *metricApplier) applyValue(n uint32, u *unitState, position int, raw ite
 	w.applyOutcome(n, u, position, raw.At, value, err)
 }
 
-// applyFailure applies a collection that failed.
+// applyFailure applies the error of an item's collection, which a preprocessing step may replace by a value
 func (w *metricApplier) applyFailure(n uint32, u *unitState, position int, at int64, reason string) {
 	of, s := &u.items[position], &u.slots[position]
 	if of.chain == nil {
@@ -138,8 +140,8 @@ func (w *metricApplier) applyFailure(n uint32, u *unitState, position int, at in
 	w.applyOutcome(n, u, position, at, value, err)
 }
 
-// applyOutcome applies a preprocessed value: the slot, the dependent items and the triggers. Kind None without error is a
-// value that a step discarded.
+// applyOutcome applies a preprocessed value (or its error) to the item, to the items computed from it, and to the
+// triggers. Kind None without error is a value that a step discarded.
 func (w *metricApplier) applyOutcome(n uint32, u *unitState, position int, at int64, value item.Value, err error) {
 	of, s := &u.items[position], &u.slots[position]
 	if err != nil {
@@ -217,8 +219,8 @@ func (w *metricApplier) judge(n uint32, u *unitState, i, position int, s item.Sa
 	}
 }
 
-// evaluate evaluates a trigger at a time, and makes a verdict if its state changes. A true problem expression always wins
-// over the recovery expression; an unknown one changes nothing.
+// evaluate evaluates a trigger at a time, and creates a verdict (a record of the trigger's changed state) if its
+// state changes. A true problem expression always wins over the recovery expression; an unknown one changes nothing.
 func (w *metricApplier) evaluate(n uint32, u *unitState, i int, now int64) {
 	of, state := &u.template.triggers[i], &u.triggers[i]
 	result, reason := of.problem.Eval(state.problem, now)
@@ -241,7 +243,7 @@ func (w *metricApplier) evaluate(n uint32, u *unitState, i int, now int64) {
 	w.addVerdict(n, wire.Verdict{Chunk: u.ID, Trigger: u.Triggers[i].Name, Problem: is, Executed: now, Output: []byte(u.verdictText(i))})
 }
 
-// verdictText returns the output of an event: the expression with the last values of its items.
+// verdictText returns the output of a trigger's event: the expression with the last values of its items
 func (u *unitState) verdictText(i int) string {
 	var b strings.Builder
 	b.WriteString(u.expressionText(i))
@@ -268,7 +270,7 @@ func (u *unitState) expressionText(i int) string {
 // maxVerdictText bounds the output of a verdict, in bytes.
 const maxVerdictText = 1024
 
-// addVerdict makes a verdict of this commit pending.
+// addVerdict adds the changed state of a trigger to the verdicts that are not yet in the journal
 func (w *metricApplier) addVerdict(n uint32, v wire.Verdict) {
 	v.Commit, v.Index = w.Position.Number, w.verdicts
 	w.verdicts++
@@ -277,7 +279,8 @@ func (w *metricApplier) addVerdict(n uint32, v wire.Verdict) {
 	w.made = true
 }
 
-// Record implements shard.Applier: a verdict that is found in the journal is pending no more, nor are those before it.
+// Record implements shard.Applier: it removes the verdict that this journal record contains, and all older ones, from
+// the pending verdicts
 func (w *metricApplier) Record(r *wire.Record) {
 	recorded := 0
 	for recorded < len(w.p.pending) {
@@ -293,7 +296,8 @@ func (w *metricApplier) Record(r *wire.Record) {
 // Gap implements shard.Applier and does nothing: the shard counts lost values.
 func (w *metricApplier) Gap(uint32, *wire.Gap) {}
 
-// Forget implements shard.Applier: it drops the Templates that a mark names.
+// Forget implements shard.Applier: it deletes the state of the Templates that a record says to forget, on one or all
+// nodes
 func (w *metricApplier) Forget(id model.NodeID, n uint32, m *wire.ForgetMark) {
 	nodes := w.p.Order()
 	if id != 0 {
@@ -316,10 +320,10 @@ func (w *metricApplier) Forget(id model.NodeID, n uint32, m *wire.ForgetMark) {
 // Life implements shard.Applier and does nothing.
 func (w *metricApplier) Life(uint32, shard.LifeChange) {}
 
-// Period implements shard.Applier: deadlines of triggers have no fixed period.
+// Period implements shard.Applier: it returns zero, because deadlines of triggers have no fixed period
 func (w *metricApplier) Period(uint32) int64 { return 0 }
 
-// setDeadline sets the deadline of a node: the next change of a time function of its triggers.
+// setDeadline sets a node's deadline to the next time at which a time function may change one of its triggers
 func (w *metricApplier) setDeadline(n uint32, node *nodeState) {
 	next := int64(0)
 	for _, u := range node.units {
@@ -345,7 +349,7 @@ func (w *metricApplier) setDeadline(n uint32, node *nodeState) {
 	w.p.deadlines.Set(n, w.Listening+max(next-w.Received, 1))
 }
 
-// recoveryDeadline returns the next change of a recovery expression without new values; zero: never.
+// recoveryDeadline returns the next time at which a recovery expression may change without new values; zero: never
 func recoveryDeadline(of *compiledTrigger, state *triggerState) int64 {
 	if of.recovery == nil {
 		return 0
@@ -353,7 +357,7 @@ func recoveryDeadline(of *compiledTrigger, state *triggerState) int64 {
 	return of.recovery.Deadline(state.recovery)
 }
 
-// Expire implements shard.Applier: it evaluates the triggers with time functions whose time has come.
+// Expire implements shard.Applier: it evaluates the triggers with time functions on nodes whose deadline has passed
 func (w *metricApplier) Expire(ids []uint32) {
 	slices.SortFunc(ids, func(a, b uint32) int { return int(int64(w.p.Node(a).ID) - int64(w.p.Node(b).ID)) })
 	for _, n := range ids {

@@ -15,7 +15,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// testChunk returns a template with a raw item, one with a step that remembers, and a trigger with recovery.
+// testChunk returns a compiled template with a raw item, an item whose preprocessing remembers values, and a trigger
+// with a recovery expression
 func testChunk(id model.ChunkID) *model.Chunk {
 	c := &model.TemplateChunk{
 		Chunk:     model.Chunk{ID: id, Unit: 1000, Namespace: 1, Name: "t"},
@@ -34,18 +35,31 @@ func testChunk(id model.ChunkID) *model.Chunk {
 	return c.Seal()
 }
 
-// testCommit is a commit with the entries of one partition.
+// testCommit is a journal commit with entries of one partition, for tests
 type testCommit struct {
 	number  uint64
 	entries [][]byte
 }
 
-func (c *testCommit) Position() journal.Position  { return journal.Position{Log: 1, Number: c.number} }
-func (c *testCommit) Received() int64             { return int64(1e18 + c.number*1e9) }
-func (c *testCommit) Listening() time.Duration    { return time.Duration(c.number) * time.Second }
+// Position implements journal.Commit: it returns the number that the test has set
+func (c *testCommit) Position() journal.Position { return journal.Position{Log: 1, Number: c.number} }
+
+// Received implements journal.Commit: it returns a time that grows by a second per commit
+func (c *testCommit) Received() int64 { return int64(1e18 + c.number*1e9) }
+
+// Listening implements journal.Commit: the listening time grows by a second per commit
+func (c *testCommit) Listening() time.Duration { return time.Duration(c.number) * time.Second }
+
+// Sections implements journal.Commit: the only section is partition 3
 func (c *testCommit) Sections() []journal.Section { return []journal.Section{3} }
-func (c *testCommit) Retain()                     {}
-func (c *testCommit) Release()                    {}
+
+// Retain implements journal.Commit and does nothing
+func (c *testCommit) Retain() {}
+
+// Release implements journal.Commit and does nothing
+func (c *testCommit) Release() {}
+
+// Entries implements journal.Commit: it calls fn for each entry, whatever the section
 func (c *testCommit) Entries(_ journal.Section, fn func([]byte) error) error {
 	for _, e := range c.entries {
 		if err := fn(e); err != nil {
@@ -55,7 +69,7 @@ func (c *testCommit) Entries(_ journal.Section, fn func([]byte) error) error {
 	return nil
 }
 
-// testView is a metric view on a shard, with the number of the last signal.
+// testView is a metric view on a shard of its own, with the number of the last signal sent to it
 type testView struct {
 	*View
 	shard  *shard.Shard
@@ -63,14 +77,14 @@ type testView struct {
 	macros string // of the next values
 }
 
-// newTestView returns an empty view.
+// newTestView returns an empty metric view for tests
 func newTestView() *testView {
 	chunks := func(id model.ChunkID) *model.Chunk { return testChunk(id) }
 	s := shard.New(shard.Options{Workers: 1, Chunks: chunks})
 	return &testView{View: New(s, Options{Chunks: chunks}), shard: s}
 }
 
-// values returns a batch of node 7 with one value per item.
+// values returns an encoded batch in which node 7 sends one value per item of a template
 func (v *testView) values(chunk model.ChunkID, values ...item.Value) []byte {
 	var list []wire.BlockValue
 	for i, value := range values {
@@ -93,7 +107,7 @@ func (v *testView) block(chunk model.ChunkID, times []int64, list []wire.BlockVa
 	return append(wire.AppendBatchRecord(nil, 7), body...)
 }
 
-// pendingTexts lists the pending verdicts of the partition.
+// pendingTexts formats the verdicts of the partition that are not yet in the journal
 func (v *testView) pendingTexts() (list []string) {
 	for _, p := range v.partitions[3].pending {
 		list = append(list, fmt.Sprintf("%d %s %v %v", p.Commit, p.Trigger, p.Problem, p.Removed))
@@ -101,8 +115,8 @@ func (v *testView) pendingTexts() (list []string) {
 	return list
 }
 
-// TestTriggerMakesOneVerdictPerChange checks values, hysteresis, verdicts that stay pending until the journal has them, and
-// that a restored snapshot continues equally.
+// TestTriggerMakesOneVerdictPerChange expects one verdict per change of a trigger, pending until the journal has it,
+// and the same from a restored snapshot
 func TestTriggerMakesOneVerdictPerChange(t *testing.T) {
 	v := newTestView()
 	number := uint64(0)

@@ -41,7 +41,7 @@ type TriggerState struct {
 	Unknown          string // why it has no result; empty: it has one
 }
 
-// Items returns the items of a node, by Template and key.
+// Items returns the states of a node's items, sorted by Template and key
 func (v *View) Items(node model.NodeID) (list []ItemState) {
 	of := v.shard.PartitionOf(node)
 	if of == nil {
@@ -79,8 +79,8 @@ func (u *unitState) itemState(i int) ItemState {
 	return out
 }
 
-// Chunks returns the chunks that present states of items stand on. It drops the compiled form of all others: their next
-// values compile them again.
+// Chunks returns the ids of the compiled templates that the stored item states use. It drops the compiled form of all
+// others: their next values compile them again.
 func (v *View) Chunks() map[model.ChunkID]bool {
 	named := map[model.ChunkID]bool{}
 	for i := range v.partitions {
@@ -105,7 +105,7 @@ func (v *View) Chunks() map[model.ChunkID]bool {
 	return named
 }
 
-// FormatValue formats a value with its unit for people: 1.5 GiB for bytes, else at most six digits.
+// FormatValue formats a value with its unit for people, such as 1.5 GiB, or with at most six digits
 func FormatValue(v item.Value, unit string) string {
 	if v.Kind() == item.None {
 		return "-"

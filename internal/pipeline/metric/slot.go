@@ -15,7 +15,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// metricPartition holds the state of one partition, guarded by the mutex of the shard's partition.
+// metricPartition has the items and triggers of the nodes in one partition, guarded by the mutex of the shard's
+// partition
 type metricPartition struct {
 	*shard.Partition
 	nodes     []nodeState    // by the shard's index of the node
@@ -24,24 +25,24 @@ type metricPartition struct {
 	sequence  uint64         // of the last pending verdict; not in snapshots
 }
 
-// Verdict is a verdict that is not found in the journal yet.
+// Verdict is the changed state of a trigger, which is not yet in the journal
 type Verdict struct {
 	Node model.NodeID
 	wire.Verdict
 	sequence uint64 // numbers the verdicts of a partition in this process, from 1
 }
 
-// nodeState holds the Templates of a node, by unit.
+// nodeState has the state of each Template on one node, sorted by id
 type nodeState struct{ units []*unitState }
 
-// unitState is the state of one Template on one node.
+// unitState has the items and triggers of one Template on one node
 type unitState struct {
 	*template
 	slots    []slot         // by position
 	triggers []triggerState // by index
 }
 
-// slot is the state of one item.
+// slot is the state of one item: its last value, its error and the memory of its preprocessing
 type slot struct {
 	at     int64         // time of the last value or failure, Unix ns; zero: none came yet
 	value  item.Value    // the last one
@@ -50,14 +51,14 @@ type slot struct {
 	series series.Series // not in snapshots
 }
 
-// triggerState is the state of one trigger.
+// triggerState is the state of one trigger: the windows of values in its expressions, and its last result
 type triggerState struct {
 	problem, recovery *trigger.Windows // nil: the trigger does not compile, or has no such expression
 	judged            bool             // a verdict was made
 	unknown           string           // why the last evaluation has no result; empty: it has one
 }
 
-// unit returns the state of a Template on a node, with the place for a missing one.
+// unit returns the state of a Template on the node and its index; nil: none, and the index is where to insert it
 func (n *nodeState) unit(id model.UnitID) (at int, u *unitState) {
 	at, ok := slices.BinarySearchFunc(n.units, id, func(u *unitState, id model.UnitID) int { return int(int64(u.Unit) - int64(id)) })
 	if ok {
@@ -66,7 +67,7 @@ func (n *nodeState) unit(id model.UnitID) (at int, u *unitState) {
 	return at, u
 }
 
-// newUnitState returns the empty state of a template at a time.
+// newUnitState returns the state of a template on a node before its first value, as of this time
 func newUnitState(t *template, now int64) *unitState {
 	u := &unitState{template: t, slots: make([]slot, len(t.items)), triggers: make([]triggerState, len(t.triggers))}
 	for i := range t.items {

@@ -14,7 +14,7 @@ import (
 // The section metrics has the nodes by id with their Templates by unit, then the pending verdicts.
 // docs/snapshot-format.md has the table of fields.
 
-// encode appends the snapshot section.
+// encode appends the partition's section of a snapshot: the state of all Templates
 func (p *metricPartition) encode(b []byte) []byte {
 	count := 0
 	for _, n := range p.Order() {
@@ -45,7 +45,7 @@ func (p *metricPartition) encode(b []byte) []byte {
 	return b
 }
 
-// encode appends the state of one Template on one node.
+// encode appends the state of one Template on one node to a snapshot
 func (u *unitState) encode(b []byte) []byte {
 	for i := range u.slots {
 		s := &u.slots[i]
@@ -84,8 +84,8 @@ func appendValue(b []byte, v item.Value) []byte {
 	return b
 }
 
-// decode reads the snapshot section into an empty partition, whose nodes the shard has decoded. The state of a Template
-// whose definition is no longer known is left out.
+// decode reads the partition's section of a snapshot; the partition is empty and the shard has decoded its nodes. The
+// state of a Template whose definition is no longer known is left out.
 func (p *metricPartition) decode(v *View, d *shard.Decoder) {
 	for range d.Count() {
 		n, known := p.Find(model.NodeID(d.Uint32()))
@@ -125,7 +125,7 @@ func (p *metricPartition) decode(v *View, d *shard.Decoder) {
 	}
 }
 
-// decodeUnit decodes the state of one Template on one node.
+// decodeUnit decodes the state of one Template on one node from a snapshot
 func decodeUnit(t *template, body []byte) (u *unitState, ok bool) {
 	u = newUnitState(t, 0)
 	d := shard.NewDecoder(body)

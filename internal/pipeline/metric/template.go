@@ -20,7 +20,7 @@ type template struct {
 	timed    bool              // a trigger has time functions
 }
 
-// compiledItem is the compiled form of one item.
+// compiledItem has an item's compiled preprocessing, and the items and triggers that use its values
 type compiledItem struct {
 	chain      *prep.Chain    // nil: fault says why
 	valueMap   *prep.ValueMap // nil: none
@@ -30,7 +30,7 @@ type compiledItem struct {
 	shown      []int // likewise, with those that do not compile
 }
 
-// compiledTrigger is the compiled form of one trigger.
+// compiledTrigger has the compiled problem and recovery expressions of one trigger
 type compiledTrigger struct {
 	problem  *trigger.Program // nil: fault says why the trigger stays unknown
 	fault    string
@@ -87,7 +87,7 @@ func compile(chunk *model.TemplateChunk, macros string) *template {
 	return t
 }
 
-// positions returns the positions of the items that the trigger reads.
+// positions returns the positions in the template of the items that the trigger reads
 func (t *compiledTrigger) positions() []int {
 	list := t.problem.Positions()
 	if t.recovery != nil {
@@ -100,7 +100,7 @@ func (t *compiledTrigger) positions() []int {
 	return list
 }
 
-// isTimed reports whether the trigger changes without new values.
+// isTimed reports whether the trigger's state may change with time, without new values
 func (t *compiledTrigger) isTimed() bool {
 	return t.problem.Timed() || t.recovery != nil && t.recovery.Timed()
 }

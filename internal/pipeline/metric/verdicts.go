@@ -16,9 +16,9 @@ const maxAppended = 1000
 // retryAppend is the pause before verdicts are written again that the journal refused.
 const retryAppend = time.Second
 
-// Run writes verdicts to the journal until ctx ends, in order per partition. record returns when its verdicts are durable;
-// after an error none of them is. Call Run when the replay of the journal has ended: from then on each pending verdict is
-// one that the journal lacks.
+// Run writes verdicts (changed states of triggers) to the journal until ctx ends, in order per partition. record
+// returns when its verdicts are durable; after an error none of them is. Call Run when the replay of the journal has
+// ended: from then on each pending verdict is one that the journal lacks.
 func (v *View) Run(ctx context.Context, record func(ctx context.Context, list []Verdict, sections []model.Partition) error, log *slog.Logger) error {
 	var written [model.Partitions]uint64 // sequence of the last verdict that is in the journal
 	for {
@@ -48,7 +48,7 @@ func (v *View) Run(ctx context.Context, record func(ctx context.Context, list []
 	}
 }
 
-// unwritten returns pending verdicts behind those that Run has written, with their partitions.
+// unwritten returns the pending verdicts that Run has not yet written to the journal, with their partitions
 func (v *View) unwritten(written *[model.Partitions]uint64) (list []Verdict, sections []model.Partition) {
 	for i := range v.partitions {
 		p := &v.partitions[i]

@@ -22,7 +22,7 @@ type Options struct {
 	Series     SeriesOptions
 }
 
-// View is the metric view. Any goroutine may call its methods.
+// View computes the state of all items and triggers from the journal. Any goroutine may call its methods.
 type View struct {
 	shard      *shard.Shard
 	opts       Options
@@ -35,7 +35,7 @@ type View struct {
 	values, unsupported, recorded atomic.Uint64
 }
 
-// New returns an empty metric view as a reducer of a shard.
+// New returns an empty metric view and registers it as a reducer of a shard
 func New(s *shard.Shard, o Options) *View {
 	o.Series.held = cmp.Or(o.Series.held, maxHeldSamples)
 	v := &View{shard: s, opts: o, wake: make(chan struct{}, 1)}
@@ -54,7 +54,7 @@ func New(s *shard.Shard, o Options) *View {
 	return v
 }
 
-// wakeRun tells Run that there are new verdicts.
+// wakeRun wakes Run because new verdicts are waiting
 func (v *View) wakeRun() { pause.Wake(v.wake) }
 
 // templateKey names the compiled form of a Template: its chunk and the macros that Properties set.
@@ -78,18 +78,19 @@ func (v *View) template(c *model.Chunk, macros string) *template {
 	return t.(*template)
 }
 
-// reducer implements shard.Reducer on a View.
+// reducer applies journal entries to a View; it implements shard.Reducer
 type reducer struct{ *View }
 
 // SectionVersion is the version of the metric view's section in snapshots.
 const SectionVersion = 1
 
-// Section implements shard.Reducer: it returns the name and version of the snapshot section.
+// Section implements shard.Reducer: it returns the name and version of this reducer's part of a snapshot
 func (reducer) Section() shard.Section {
 	return shard.Section{Name: "metrics", Version: SectionVersion}
 }
 
-// Claims implements shard.Reducer: it claims value blocks, and the verdicts that it finds recorded.
+// Claims implements shard.Reducer: it lists the journal entries to apply: blocks of measured values, and recorded
+// verdicts
 func (reducer) Claims() shard.Claims {
 	return shard.Claims{Signals: []wire.SignalKind{wire.SignalValueBlock}, Records: []wire.RecordKind{wire.RecordVerdict}}
 }
@@ -115,15 +116,15 @@ func (v reducer) RemoveNode(p *shard.Partition, n uint32) {
 // MoveNode implements shard.Reducer and does nothing.
 func (reducer) MoveNode(*shard.Partition, uint32, model.NamespaceID) {}
 
-// Encode implements shard.Reducer: it appends a partition's snapshot section.
+// Encode implements shard.Reducer: it appends the items and triggers of a partition to a snapshot
 func (v reducer) Encode(p *shard.Partition, dst []byte) []byte { return v.partitions[p.ID].encode(dst) }
 
-// Decode implements shard.Reducer: it reads a partition's snapshot section.
+// Decode implements shard.Reducer: it reads the items and triggers of a partition from a snapshot
 func (v reducer) Decode(p *shard.Partition, d *shard.Decoder) {
 	v.partitions[p.ID].decode(v.View, d)
 }
 
-// NewApplier implements shard.Reducer: it returns the applier of one worker.
+// NewApplier implements shard.Reducer: it returns the metricApplier of one worker goroutine
 func (v reducer) NewApplier(w *shard.Worker) shard.Applier {
 	a := &metricApplier{Worker: w, view: v.View}
 	if store := v.opts.Series.Store; store != nil {

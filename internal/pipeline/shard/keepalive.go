@@ -54,8 +54,9 @@ func (w *Worker) beginSession(p *Partition, n uint32, m *wire.SessionMark) {
 	}
 }
 
-// endSession applies the planned stop of a node's session. An unplanned end needs nothing: the keepalive's deadline
-// runs from the last sign of life. The end of a session that another has replaced means nothing either.
+// endSession records that a node stopped as planned, so that its silence raises no alarm. An unplanned end needs
+// nothing: the keepalive's deadline runs from the last sign of life. The end of a session that another has replaced
+// means nothing either.
 func (w *Worker) endSession(p *Partition, n uint32, m *wire.SessionMark) {
 	node := &p.nodes[n]
 	if node.session != m.Session {
@@ -108,8 +109,8 @@ func (w *Worker) repeatKeepalive(n uint32, node *Node) {
 	}
 }
 
-// countBacklog subtracts received signals from the number that a node still has to send from its spool. At zero,
-// deadlines that waited for the backlog may expire.
+// countBacklog subtracts received signals (results and so on) from the number that a node has announced to send from
+// its spool. At zero, deadlines that waited for the backlog may expire.
 func (w *Worker) countBacklog(p *Partition, n uint32, signals uint64) {
 	node := &p.nodes[n]
 	if node.BacklogUntil == 0 {
@@ -155,7 +156,8 @@ func (w *Worker) expireKeepalive(p *Partition, n uint32) {
 	w.announceLifeChange(n, change)
 }
 
-// announceLifeChange reports a change of a node, such as a missed keepalive or a new session, to all reducers.
+// announceLifeChange reports a change of a node's connection or keepalive, such as a missed keepalive, to all
+// reducers
 func (w *Worker) announceLifeChange(n uint32, announceLifeChange LifeChange) {
 	for _, a := range w.appliers {
 		a.Life(n, announceLifeChange)
@@ -168,8 +170,8 @@ func (p *Partition) EndKeepalive(n uint32) {
 	p.keepalives.Clear(n)
 }
 
-// OverrideKeepalive sets the status of a node's keepalive to one that an operator or a server result decided, not a
-// heartbeat. Its deadline is cleared: the next sign of life sets it again.
+// OverrideKeepalive sets the status of a node's keepalive because of an operator or a result of the server, instead
+// of a heartbeat. Its deadline is cleared: the next sign of life sets it again.
 func (p *Partition) OverrideKeepalive(n uint32, failing bool) {
 	p.nodes[n].Keepalive, p.nodes[n].silence = KeepaliveReceived, 0
 	if failing {
@@ -178,15 +180,15 @@ func (p *Partition) OverrideKeepalive(n uint32, failing bool) {
 	p.keepalives.Clear(n)
 }
 
-// RestartKeepalive restarts the keepalive's deadline of a node that is not stopped, with the whole time-out from now.
+// RestartKeepalive sets the deadline of a node's keepalive to one whole time-out from now, unless the node is stopped
 func (w *Worker) RestartKeepalive(p *Partition, n uint32) {
 	if node := &p.nodes[n]; node.Timeout > 0 && !node.Stopped {
 		p.keepalives.Set(n, w.Listening+node.keepaliveTimeout())
 	}
 }
 
-// nextDeadline returns a listening time up to which no deadline of the partition expires; zero: the partition has no
-// deadlines. It may be earlier than the earliest deadline.
+// nextDeadline returns the listening time before which no deadline in the partition expires; zero: no deadline is
+// set. It may be earlier than the earliest deadline.
 func (p *Partition) nextDeadline() int64 {
 	next := p.keepalives.Next()
 	for _, e := range p.deadlines {
@@ -197,8 +199,8 @@ func (p *Partition) nextDeadline() int64 {
 	return next
 }
 
-// expireDeadlines handles the deadlines that the commit's listening time has passed: keepalives first, because a
-// silent node explains silent checks.
+// expireDeadlines handles the deadlines that have expired by this commit: keepalives first, because a silent node
+// explains missing results
 func (w *Worker) expireDeadlines(p *Partition) {
 	if next := p.keepalives.Next(); next != 0 && next <= w.Listening {
 		ids := p.keepalives.Expired(w.Listening, w.expired[:0])
@@ -219,8 +221,9 @@ func (w *Worker) expireDeadlines(p *Partition) {
 	}
 }
 
-// extendDeadlines adds the reconnect grace to every deadline after a server start. The remaining time never exceeds
-// the whole time and the grace, so that restarts in a row do not add up for ever.
+// extendDeadlines extends every deadline after a server start by the reconnect grace, the time that agents get to
+// connect again. The remaining time never exceeds the whole time and the grace, so that restarts in a row do not add
+// up for ever.
 func (w *Worker) extendDeadlines(p *Partition) {
 	grace := int64(w.shard.opts.Grace)
 	for i := range p.nodes {
@@ -240,7 +243,8 @@ func (w *Worker) extendDeadlines(p *Partition) {
 	}
 }
 
-// Postponement is the reason why an expired deadline waits, such as results that a node still has to send.
+// Postponement is the reason why the handling of an expired deadline waits, such as results that a node still has to
+// send
 type Postponement uint8
 
 const (

@@ -10,9 +10,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Partition holds 1/256 of the fleet: its nodes and the indexes over them. Only its worker changes it; readers hold
-// the mutex for microseconds, and call nobody outside the shard and its reducers meanwhile. Every method but Lock
-// expects the mutex to be held.
+// Partition has the nodes of 1/256 of the fleet and the indexes of these nodes. Only its worker changes it; readers
+// hold the mutex for microseconds, and call nobody outside the shard and its reducers meanwhile. Every method but
+// Lock expects the mutex to be held.
 type Partition struct {
 	ID    model.Partition
 	shard *Shard
@@ -40,16 +40,16 @@ func newPartition(s *Shard, id model.Partition) *Partition {
 // Lock takes the partition's mutex.
 func (p *Partition) Lock() { p.mu.Lock() }
 
-// Unlock gives the mutex back.
+// Unlock releases the partition's mutex
 func (p *Partition) Unlock() { p.mu.Unlock() }
 
 // Node returns a node by its index. The pointer is valid until a node is added.
 func (p *Partition) Node(n uint32) *Node { return &p.nodes[n] }
 
-// Order lists the nodes by id. The slice belongs to the partition and must not be kept.
+// Order returns the indexes of all nodes, sorted by node id. The slice belongs to the partition and must not be kept.
 func (p *Partition) Order() []uint32 { return p.order }
 
-// Find returns the index of a node.
+// Find returns the index of the node with this id
 func (p *Partition) Find(id model.NodeID) (n uint32, ok bool) {
 	at, ok := p.Search(p.order, id)
 	if !ok {
@@ -58,7 +58,8 @@ func (p *Partition) Find(id model.NodeID) (n uint32, ok bool) {
 	return p.order[at], true
 }
 
-// Search returns the place of a node in a list of nodes by id, and whether the list contains the node.
+// Search returns the position of a node id in a list of node indexes sorted by id, and whether the list contains the
+// node
 func (p *Partition) Search(list []uint32, id model.NodeID) (at int, ok bool) {
 	low, high := 0, len(list)
 	for low < high {
@@ -96,7 +97,7 @@ func (p *Partition) AddNode(id model.NodeID, ns model.NamespaceID) (n uint32) {
 	return n
 }
 
-// RemoveNode removes a node and its state in every reducer.
+// RemoveNode removes a node and its state in all reducers
 func (p *Partition) RemoveNode(n uint32) {
 	for _, r := range p.shard.reducers {
 		r.RemoveNode(p, n)
@@ -110,8 +111,8 @@ func (p *Partition) RemoveNode(n uint32) {
 	p.free = append(p.free, n)
 }
 
-// Node is the state of a machine that all reducers share. Reducers read the exported
-// fields and never write them.
+// Node is the state of a node that all reducers share, such as its keepalive. Reducers read the exported fields and
+// never write them.
 type Node struct {
 	ID        model.NodeID
 	Namespace model.NamespaceID
@@ -132,7 +133,7 @@ type Node struct {
 	awaitsHeartbeat bool // a deadline may wait for a sign of life: see Worker.Postpone
 }
 
-// KeepaliveState is the state of a node's keepalive: none, received, overdue or missed.
+// KeepaliveState is the state of a node's keepalive, such as received or missed
 type KeepaliveState uint8
 
 const (
@@ -154,8 +155,8 @@ func (n *Node) keepaliveTimeout() int64 {
 // millisToNanos converts milliseconds to nanoseconds.
 func millisToNanos(ms uint32) int64 { return int64(ms) * int64(time.Millisecond) }
 
-// NodesOf returns the nodes of a namespace in this partition by id, or nil. The slice belongs to the partition and
-// must not be kept.
+// NodesOf returns the indexes of a namespace's nodes in this partition, sorted by node id; nil: none. The slice
+// belongs to the partition and must not be kept.
 func (p *Partition) NodesOf(ns model.NamespaceID) []uint32 { return p.namespaces[ns] }
 
 // MoveNode moves a node to another namespace.
@@ -169,7 +170,7 @@ func (p *Partition) MoveNode(n uint32, ns model.NamespaceID) {
 	}
 }
 
-// joinNamespace puts a node into the index of its namespace.
+// joinNamespace adds a node to the list of its namespace's nodes
 func (p *Partition) joinNamespace(n uint32) {
 	ns := p.nodes[n].Namespace
 	list := p.namespaces[ns]
@@ -177,7 +178,7 @@ func (p *Partition) joinNamespace(n uint32) {
 	p.namespaces[ns] = slices.Insert(list, at, n)
 }
 
-// leaveNamespace removes a node from the index of its namespace, and removes a namespace without nodes.
+// leaveNamespace removes a node from the list of its namespace's nodes, and removes an empty list
 func (p *Partition) leaveNamespace(n uint32) {
 	ns := p.nodes[n].Namespace
 	list := p.namespaces[ns]

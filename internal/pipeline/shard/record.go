@@ -11,7 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// applyEntry applies one journal entry: records about nodes itself, and others by the reducers that claim their kind.
+// applyEntry applies one journal entry: it handles records about nodes itself, and passes other entries to the
+// reducers that claim their kind
 func (w *Worker) applyEntry(p *Partition, data []byte) {
 	if err := w.record.Decode(data); err != nil {
 		w.shard.metrics.countRecord(0)
@@ -42,7 +43,7 @@ func (w *Worker) applyEntry(p *Partition, data []byte) {
 	w.shard.metrics.countRecord(r.Kind)
 }
 
-// applyBatch applies a batch of an agent and counts exactly one outcome per signal.
+// applyBatch applies a batch of an agent and counts one outcome, such as applied or duplicate, for each signal
 func (w *Worker) applyBatch(p *Partition, id model.NodeID, body []byte) {
 	b := &w.reader
 	if err := b.Reset(body); err != nil {
@@ -93,7 +94,7 @@ func (w *Worker) applyBatch(p *Partition, id model.NodeID, body []byte) {
 	}
 }
 
-// applyGap counts the signals that the agent's spool dropped, and calls Gap of the reducers.
+// applyGap counts the signals that an agent's spool had to drop, and reports the loss to the reducers
 func (w *Worker) applyGap(n uint32, first uint64) {
 	g := w.reader.Gap
 	covered := g.Last - w.reader.First + 1
@@ -107,9 +108,8 @@ func (w *Worker) applyGap(n uint32, first uint64) {
 	}
 }
 
-// applyProxyResult applies a signal about a proxy node. Its number is in the batch of the sender, in
-// the same commit: the source lets no number come twice, so that nothing is
-// counted twice here.
+// applyProxyResult applies a result that one node sent about a proxy node. Its number is in the batch of the sender,
+// in the same commit: the source lets no number come twice, so that nothing is counted twice here.
 func (w *Worker) applyProxyResult(p *Partition, id model.NodeID, r *wire.ProxyResult) Outcome {
 	s := &w.signal
 	err := s.Decode(r.Signal)
@@ -131,7 +131,7 @@ func (w *Worker) applyProxyResult(p *Partition, id model.NodeID, r *wire.ProxyRe
 	return w.signals[s.Kind].Signal(n, s, &w.arrival)
 }
 
-// lastOfStream holds the last applied sequence number of one stream of signals.
+// lastOfStream has the last applied sequence number of one stream, an agent's numbered sequence of signals
 type lastOfStream struct {
 	key  wire.StreamKey
 	last uint64
@@ -141,8 +141,8 @@ type lastOfStream struct {
 // and a node gets a new stream only when its spool was lost or rolled back.
 const MaxStreams = 16
 
-// findStream returns the last applied number of a stream and marks the stream as the most recently used; known is
-// false for a new stream.
+// findStream returns the last applied sequence number of an agent's stream, and marks the stream as last used; known
+// is false for a new one
 func (n *Node) findStream(key wire.StreamKey) (s *lastOfStream, known bool) {
 	last := len(n.streams) - 1
 	for i := last; i >= 0; i-- {
@@ -165,8 +165,8 @@ func (n *Node) findStream(key wire.StreamKey) (s *lastOfStream, known bool) {
 	return &n.streams[len(n.streams)-1], false
 }
 
-// advanceStream advances the stream to the end of the batch and returns the first new sequence number; signals with
-// lower numbers are duplicates.
+// advanceStream sets the last applied number of a stream to the end of the batch, and returns the first new number;
+// lower numbers are duplicates
 func (w *Worker) advanceStream(p *Partition, n uint32) (first uint64) {
 	b, node := &w.reader, &p.nodes[n]
 	if len(node.streams) == MaxStreams {
@@ -188,7 +188,7 @@ func (w *Worker) advanceStream(p *Partition, n uint32) (first uint64) {
 	return first
 }
 
-// Tombstone marks a removed node or check, so that results that arrive later do not create its state again.
+// Tombstone marks a removed node or check, so that results which arrive late do not create its state again
 type Tombstone struct {
 	At      int64 // receive time of the forget, Unix ns
 	Deleted bool  // the resource is deleted: its id is never used again
@@ -202,36 +202,35 @@ const (
 	TombstoneAge = model.MaxSpoolAge + 24*time.Hour
 )
 
-// Suppresses reports whether a run that ended at this time must not create a state, because the node was forgotten
-// later.
+// Suppresses reports whether a run that ended at this time must not create a state, because the removal was later
 func (t Tombstone) Suppresses(executed int64) bool {
 	return t.Deleted || executed <= t.At+int64(Settle)
 }
 
-// Deleted reports whether a tombstone marks the node as deleted for good.
+// Deleted reports whether a tombstone says that the node was deleted for good
 func (p *Partition) Deleted(node model.NodeID) bool {
 	t, _ := p.tombstones.Get(node)
 	return t.Deleted
 }
 
-// Tombstone returns the tombstone of a node.
+// Tombstone returns the tombstone of a node, which marks it as removed
 func (p *Partition) Tombstone(node model.NodeID) (t Tombstone, ok bool) {
 	return p.tombstones.Get(node)
 }
 
-// Tombstones holds the tombstones of forgotten nodes or checks by key. The zero value has none.
+// Tombstones has the tombstones of removed nodes or checks by key. The zero value has none.
 type Tombstones[K comparable] struct {
 	marks map[K]Tombstone
 	byAge []agedTombstone[K] // oldest first; an old entry of a renewed mark is skipped
 }
 
-// agedTombstone is the key and time of a tombstone, queued in the order of expiry.
+// agedTombstone has the key and the time of a tombstone, in a queue ordered by time
 type agedTombstone[K comparable] struct {
 	key K
 	at  int64
 }
 
-// Set sets the tombstone of a key. Tombstones come in the order of time.
+// Set adds or replaces the tombstone of a key. Tombstones come in the order of time.
 func (t *Tombstones[K]) Set(key K, mark Tombstone) {
 	if t.marks == nil {
 		t.marks = map[K]Tombstone{}
@@ -262,7 +261,7 @@ func (t *Tombstones[K]) Expire(before int64) {
 	}
 }
 
-// Encode appends the tombstones in the order of their keys.
+// Encode appends the tombstones to a snapshot, sorted by key
 func (t *Tombstones[K]) Encode(b []byte, compare func(x, y K) int, appendKey func([]byte, K) []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(len(t.marks)))
 	if len(t.marks) == 0 {
@@ -284,7 +283,7 @@ func (t *Tombstones[K]) Decode(d *Decoder, readKey func(*Decoder) K) {
 	slices.SortStableFunc(t.byAge, func(x, y agedTombstone[K]) int { return cmp.Compare(x.at, y.at) })
 }
 
-// applyForgetMark applies a journal record that says which nodes or checks to forget, and passes it to all reducers.
+// applyForgetMark applies a journal record that lists removed nodes or checks, and passes it to all reducers
 func (w *Worker) applyForgetMark(p *Partition, id model.NodeID, m *wire.ForgetMark) {
 	p.tombstones.Expire(w.Received - int64(TombstoneAge))
 	if id == 0 && m.Check == 0 {

@@ -6,8 +6,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Reducer computes one view of the journal on a shard. Its state is divided like the shard's: whatever belongs to
-// partition p is guarded by p's mutex, and only the worker that owns p changes it.
+// Reducer computes one view (a state) from the journal, divided into the partitions of a shard. Its state is divided
+// like the shard's: whatever belongs to partition p is guarded by p's mutex, and only the worker that owns p changes
+// it.
 //
 // Add calls Section, Claims and Reset, once the reducer is complete; NewApplier follows,
 // once per worker. The shard calls all other methods with p's mutex held.
@@ -42,7 +43,7 @@ type Reducer interface {
 	NewApplier(w *Worker) Applier
 }
 
-// Section is the name and version of a part of a snapshot.
+// Section is the name and version of one reducer's part of a snapshot
 type Section struct {
 	Name    string
 	Version uint8 // of its bytes, from 1
@@ -54,9 +55,9 @@ type Claims struct {
 	Records []wire.RecordKind
 }
 
-// Applier applies commits to the partitions of one worker. The worker calls every method but
-// EndCommit with the mutex of the partition that EnterPartition named. All byte slices and pointers
-// in arguments belong to the worker and are valid until the method returns.
+// Applier applies the entries of journal commits to a reducer's state, in the partitions of one worker. The worker
+// calls every method but EndCommit with the mutex of the partition that EnterPartition named. All byte slices and
+// pointers in arguments belong to the worker and are valid until the method returns.
 //
 // The order within a commit: for each partition that the commit touches EnterPartition, then its
 // records in journal order (Signal, Record, Gap, Forget, Life, Period as they cause them),
@@ -89,7 +90,7 @@ type Applier interface {
 	EndCommit()
 }
 
-// Arrival describes how a signal arrived: its stream, sequence number and sender.
+// Arrival describes how a signal (such as a result) arrived: its stream, sequence number and sender
 type Arrival struct {
 	Stream wire.StreamKey
 	Number uint64

@@ -13,15 +13,15 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// newCountShard returns a shard with the signal counter as its second reducer.
+// newCountShard returns a shard with signalCounter (an example reducer) as its second reducer
 func newCountShard() (*Shard, *signalCounter) {
 	s, c := New(Options{Grace: 10 * time.Second}), new(signalCounter)
 	s.Add(c)
 	return s, c
 }
 
-// newCountCommits returns test commits of three nodes: one keeps sending, one falls silent, one is stopped; a restart
-// and a deletion of a node follow.
+// newCountCommits returns test commits about three nodes: one keeps sending, one falls silent, one stops; a restart
+// and the removal of a node follow
 func newCountCommits(t testing.TB) []*testCommit {
 	const going, silent, stopped = 1, 1 + model.Partitions, 1 + 2*model.Partitions
 	var list []*testCommit
@@ -76,8 +76,8 @@ func applyCommits(t *testing.T, s *Shard, list []*testCommit) {
 	}
 }
 
-// A second reducer on the shard gets each signal once, has its own deadlines, and is restored from its own snapshot
-// section.
+// TestSecondReducerGetsSignalsAndDeadlines adds a second reducer, and expects that it gets each signal once, its own
+// deadlines and its own snapshot section
 func TestSecondReducerGetsSignalsAndDeadlines(t *testing.T) {
 	commits := newCountCommits(t)
 	whole, c := newCountShard()
@@ -161,8 +161,8 @@ func FuzzRestoreSections(f *testing.F) {
 	})
 }
 
-// TestTombstonesExpireAfterSpoolAge checks that tombstones of deleted nodes exist as long as a spool may hold results
-// of the node. Deleting a whole fleet at once takes linear time.
+// TestTombstonesExpireAfterSpoolAge expects the tombstone of a removed node to last as long as an agent's spool may
+// still have results of the node. Deleting a whole fleet at once takes linear time.
 func TestTombstonesExpireAfterSpoolAge(t *testing.T) {
 	const many = 50_000
 	first := newCommit(1, 0)
@@ -207,7 +207,7 @@ func newCommit(number uint64, listening time.Duration) *testCommit {
 	}}
 }
 
-// addRecord adds a record to a journal section of the commit.
+// addRecord adds a record to one section (the entries of one partition) of the commit
 func (c *testCommit) addRecord(s journal.Section, r *wire.Record) {
 	c.AddEntry(s, wire.AppendRecord(nil, r))
 }

@@ -56,7 +56,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Shard holds the 256 partitions of all views and the workers that apply commits to them. Add belongs to
+// Shard has 256 partitions of the fleet's nodes and the workers that apply journal commits to them. Add belongs to
 // construction, Restore before the first commit; any goroutine may call the other methods.
 type Shard struct {
 	opts       Options
@@ -143,8 +143,8 @@ func (s *Shard) Deliver(c journal.Commit) {
 	}
 }
 
-// Apply applies a commit on the caller's goroutine and returns after all reducers have finished the commit. It is for
-// a shard without Run, which has one caller; Snapshot may be called meanwhile. After an error the shard is of no use.
+// Apply applies a commit on the caller's goroutine and returns after all reducers have applied it. It is for a shard
+// without Run, which has one caller; Snapshot may be called meanwhile. After an error the shard is of no use.
 func (s *Shard) Apply(c journal.Commit) error {
 	s.noteDelivered(c)
 	for _, w := range s.workers {
@@ -155,7 +155,7 @@ func (s *Shard) Apply(c journal.Commit) error {
 	return nil
 }
 
-// noteDelivered records the position of the newest commit in the queues.
+// noteDelivered records the position of the last commit that Deliver or Apply received
 func (s *Shard) noteDelivered(c journal.Commit) {
 	pos := c.Position()
 	s.log.Store(pos.Log)
@@ -165,11 +165,11 @@ func (s *Shard) noteDelivered(c journal.Commit) {
 // Log returns the id of the journal that the last commit belongs to; a restored or repaired journal has a new id.
 func (s *Shard) Log() uint64 { return s.log.Load() }
 
-// Revision returns the last intent revision that the journal recorded.
+// Revision returns the last revision of the intent (the declared resources) that the journal recorded
 func (s *Shard) Revision() int64 { return s.revision.Load() }
 
-// advanceRevision records a newer intent revision from the journal. Workers are not in step, so that an older one may
-// come after a newer.
+// advanceRevision records a newer revision of the intent (the declared resources) from the journal. Workers are not
+// in step, so that an older one may come after a newer.
 func (s *Shard) advanceRevision(revision int64) {
 	for {
 		now := s.revision.Load()
@@ -179,8 +179,8 @@ func (s *Shard) advanceRevision(revision int64) {
 	}
 }
 
-// LastNumbers waits until the shard has applied a commit, and returns the last applied sequence number of each stream
-// of a node.
+// LastNumbers waits until the shard has applied a commit, and returns the last sequence number of each stream
+// (numbered sequence of signals) of a node
 func (s *Shard) LastNumbers(ctx context.Context, node model.NodeID, after journal.Position) ([]wire.StreamLast, error) {
 	if err := s.WaitApplied(ctx, after); err != nil {
 		return nil, err
@@ -211,8 +211,8 @@ type positionWaiter struct {
 	done   chan struct{}
 }
 
-// Applied returns the position up to which every partition has applied the journal and every reducer has returned
-// from EndCommit.
+// Applied returns the journal position up to which all partitions and reducers have applied all commits and passed on
+// their effects
 func (s *Shard) Applied() journal.Position {
 	number := s.workers[0].applied.Load()
 	for _, w := range s.workers[1:] {
@@ -221,7 +221,7 @@ func (s *Shard) Applied() journal.Position {
 	return journal.Position{Log: s.log.Load(), Number: number}
 }
 
-// WaitApplied waits until Applied reaches p, ctx ends or the shard stops.
+// WaitApplied waits until the shard has applied the journal up to position p, ctx ends or the shard stops
 func (s *Shard) WaitApplied(ctx context.Context, p journal.Position) error {
 	if s.Applied().Number >= p.Number {
 		return nil
@@ -248,7 +248,7 @@ func (s *Shard) WaitApplied(ctx context.Context, p journal.Position) error {
 	return ErrStopped
 }
 
-// wakeWaiters ends the WaitApplied calls whose position is applied.
+// wakeWaiters ends the calls of WaitApplied whose position is now applied
 func (s *Shard) wakeWaiters() {
 	if s.waits.Load() == 0 {
 		return
@@ -265,7 +265,7 @@ func (s *Shard) wakeWaiters() {
 	s.waits.Store(int32(len(s.waiting)))
 }
 
-// nodePartitions maps nodes to partitions, for callers that know only the node's number.
+// nodePartitions maps node ids to partitions, for callers that know only the node's id
 type nodePartitions struct {
 	mu sync.RWMutex
 	at map[model.NodeID]model.Partition
@@ -308,8 +308,8 @@ func (s *Shard) PartitionOf(node model.NodeID) *Partition {
 	return nil
 }
 
-// EachPlace calls fn with the id and the partition of each known node in a list, in the list's order. fn must not
-// call the shard.
+// EachPlace calls fn with the id and the partition of each node in a list, except unknown nodes. fn must not call the
+// shard.
 func (s *Shard) EachPlace(nodes []model.NodeID, fn func(model.NodeID, model.Partition)) {
 	s.places.mu.RLock()
 	defer s.places.mu.RUnlock()

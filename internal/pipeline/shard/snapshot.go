@@ -55,7 +55,8 @@ func (s *Shard) Snapshot(id model.Partition, dst []byte) (body []byte, at journa
 	return dst, at
 }
 
-// appendSection appends a snapshot section with name, version, length and the bytes that encode appends.
+// appendSection appends a section to a snapshot: name, version, length, and the content that the function encode
+// appends
 func appendSection(dst []byte, s Section, encode func([]byte) []byte) []byte {
 	dst = append(AppendText(dst, s.Name), s.Version)
 	dst = append(dst, 0, 0, 0, 0, 0, 0, 0, 0)
@@ -65,20 +66,19 @@ func appendSection(dst []byte, s Section, encode func([]byte) []byte) []byte {
 	return dst
 }
 
-// EmptySnapshot returns the snapshot body of an empty partition.
+// EmptySnapshot returns the encoded snapshot of an empty partition
 func EmptySnapshot() []byte { return []byte{SnapshotVersion, 0} }
 
-// Hash returns the hash of a partition's sections; equal states have equal hashes.
+// Hash returns a hash of a partition's state, over all snapshot sections; equal states have equal hashes
 func (s *Shard) Hash(id model.Partition) [32]byte {
 	body, _ := s.Snapshot(id, nil)
 	return sha256.Sum256(body)
 }
 
-// Restore fills an empty partition from a snapshot's body. Commits up to at are
-// passed over for it; replay must begin at the lowest position of all partitions.
-// A reducer that has no section starts empty at that position; a section without a reducer
-// is an error. After an error the partition is empty again. Restores of different partitions
-// may run at the same time; all must return before the first commit (Run may have begun).
+// Restore fills an empty partition from an encoded snapshot. Commits up to at are passed over for it; replay must
+// begin at the lowest position of all partitions. A reducer that has no section starts empty at that position; a
+// section without a reducer is an error. After an error the partition is empty again. Restores of different
+// partitions may run at the same time; all must return before the first commit (Run may have begun).
 func (s *Shard) Restore(id model.Partition, at journal.Position, body []byte) error {
 	p := s.partitions[id]
 	p.Lock()
@@ -143,7 +143,8 @@ func (p *Partition) findSection(name string) (Section, func(*Decoder)) {
 	return Section{}, nil
 }
 
-// noteRestored sets the applied position to the lowest position of the restored partitions.
+// noteRestored records the position of a restored partition, and sets its worker's applied position to the lowest of
+// the worker's partitions
 func (s *Shard) noteRestored(id model.Partition, at journal.Position) {
 	s.restoreMu.Lock()
 	defer s.restoreMu.Unlock()
@@ -169,9 +170,9 @@ func (p *Partition) resetPartition() {
 	}
 }
 
-// IntentMark returns the newest journal record of the intent revision and database ids; zero: the journal has none.
-// All partitions have the same one unless commits of the journal are lost: then that of the partition furthest ahead
-// counts.
+// IntentMark returns the newest journal record that states the revision and highest id of the declared resources;
+// zero: none. All partitions have the same one unless commits of the journal are lost: then that of the partition
+// furthest ahead counts.
 func (s *Shard) IntentMark() (last wire.IntentMark) {
 	furthest := uint64(0)
 	for _, p := range s.partitions {
@@ -184,8 +185,8 @@ func (s *Shard) IntentMark() (last wire.IntentMark) {
 	return last
 }
 
-// SnapshotMark returns the record of the intent revision and database ids in a snapshot's body; nil: the body has
-// none or is unreadable.
+// SnapshotMark returns the record in an encoded snapshot that states the revision and highest id of the declared
+// resources; nil: none, or unreadable
 func SnapshotMark(body []byte) *wire.IntentMark {
 	d := NewDecoder(body)
 	if version, sections := d.Byte(), d.Count(); version != SnapshotVersion || sections == 0 {
@@ -196,8 +197,8 @@ func SnapshotMark(body []byte) *wire.IntentMark {
 	return decodeMark(NewDecoder(d.nextBytes(d.Fixed64())).Bytes())
 }
 
-// decodeMark decodes a journal record of the intent revision and database ids; nil: the text is empty or another
-// record.
+// decodeMark decodes a journal record that states the revision and highest id of the declared resources; nil: the
+// input is empty or another record
 func decodeMark(encoded []byte) *wire.IntentMark {
 	var r wire.Record
 	if len(encoded) == 0 || r.Decode(encoded) != nil {
@@ -209,8 +210,8 @@ func decodeMark(encoded []byte) *wire.IntentMark {
 // ErrSnapshot reports bytes that are no snapshot of this program.
 var ErrSnapshot = errors.New("snapshot is malformed")
 
-// Decoder reads a section of a snapshot; after the first error it reads zeros. Slices
-// that it returns alias the section.
+// Decoder reads a section (one reducer's part) of a snapshot; after the first error it returns zeros. Slices that it
+// returns alias the section.
 type Decoder struct {
 	rest []byte
 	err  error
@@ -222,7 +223,7 @@ func NewDecoder(section []byte) *Decoder { return &Decoder{rest: section} }
 // Rest returns the bytes that are not read yet.
 func (d *Decoder) Rest() []byte { return d.rest }
 
-// Fail records a malformed element as the decoder's error, unless it has an error already.
+// Fail sets the decoder's error, which describes a malformed element, unless the decoder already has an error
 func (d *Decoder) Fail(element string) {
 	if d.err == nil {
 		d.err = fmt.Errorf("%w: %s", ErrSnapshot, element)
@@ -289,7 +290,7 @@ func (d *Decoder) Fixed32() uint32 {
 	return 0
 }
 
-// Bytes reads a length and as many bytes.
+// Bytes reads a length and then that number of bytes
 func (d *Decoder) Bytes() []byte { return d.nextBytes(d.Uint()) }
 
 // Count reads the number of elements that follow, each of at least one byte.
@@ -321,7 +322,7 @@ func AppendBool(b []byte, v bool) []byte {
 	return append(b, 0)
 }
 
-// AppendText appends a text with its length, which Decoder.Bytes reads.
+// AppendText appends the length of a text and the text, as Decoder.Bytes reads them
 func AppendText(b []byte, text string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }
@@ -333,7 +334,8 @@ const (
 	nodeEveryKeepalive
 )
 
-// encode writes the snapshot section "nodes": the last intent record, the nodes and the tombstones of deleted nodes.
+// encode appends the snapshot section "nodes": the newest record of the declared resources' revision, the nodes, and
+// the tombstones of removed nodes
 func (p *Partition) encode(b []byte) []byte {
 	b = AppendText(b, string(p.intentMark))
 	b = binary.AppendUvarint(b, uint64(len(p.order)))
@@ -380,7 +382,7 @@ func (p *Partition) encodeNode(b []byte, n uint32, node *Node) []byte {
 	return b
 }
 
-// decode reads the snapshot section of nodes and tombstones.
+// decode reads the snapshot section "nodes", with the nodes and the tombstones of removed nodes
 func (p *Partition) decode(d *Decoder) {
 	if p.intentMark = slices.Clone(d.Bytes()); len(p.intentMark) > 0 && decodeMark(p.intentMark) == nil {
 		d.Fail("the mark of the intent")

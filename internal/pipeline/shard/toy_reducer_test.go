@@ -11,14 +11,14 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// signalCounter is the example of a complete reducer; ARCHITECTURE.md ("Add a reducer") explains its parts. It counts
-// the signals of one kind per node, and reports a node that sent none for countTimeout.
+// signalCounter is a small complete reducer, which ARCHITECTURE.md ("Add a reducer") explains as an example. It
+// counts the signals of one kind per node, and reports a node that sent none for countTimeout.
 type signalCounter struct {
 	partitions [model.Partitions]countPartition
 	silent     []model.NodeID // in the order of the journal, with one worker
 }
 
-// countPartition holds the signal counts of a partition, guarded by the partition's mutex.
+// countPartition has the signal counts of the nodes in one partition, guarded by the partition's mutex
 type countPartition struct {
 	counts    []uint64       // by the shard's index of the node
 	deadlines *expect.Engine // by the same
@@ -29,10 +29,10 @@ const (
 	countTimeout = time.Minute
 )
 
-// Section implements Reducer: it returns the name and version of the snapshot section.
+// Section implements Reducer: it returns the name and version of this reducer's part of a snapshot
 func (c *signalCounter) Section() Section { return Section{Name: "counts", Version: 1} }
 
-// Claims implements Reducer: it claims one kind of signal.
+// Claims implements Reducer: it lists the one kind of signal that the reducer applies
 func (c *signalCounter) Claims() Claims { return Claims{Signals: []wire.SignalKind{countSignal}} }
 
 // Reset implements Reducer: it empties a partition.
@@ -40,14 +40,14 @@ func (c *signalCounter) Reset(p *Partition, deadlines *expect.Engine) {
 	c.partitions[p.ID] = countPartition{deadlines: deadlines}
 }
 
-// AddNode implements Reducer: it makes room for a node's count.
+// AddNode implements Reducer: it makes room for the signal count of a new node
 func (c *signalCounter) AddNode(p *Partition, n uint32) {
 	if of := &c.partitions[p.ID]; int(n) == len(of.counts) {
 		of.counts = append(of.counts, 0)
 	}
 }
 
-// RemoveNode implements Reducer: it clears a node's count and deadline.
+// RemoveNode implements Reducer: it clears the signal count and the deadline of a node
 func (c *signalCounter) RemoveNode(p *Partition, n uint32) {
 	c.partitions[p.ID].counts[n] = 0
 	c.partitions[p.ID].deadlines.Clear(n)
@@ -77,10 +77,10 @@ func (c *signalCounter) Decode(p *Partition, d *Decoder) {
 	}
 }
 
-// NewApplier implements Reducer: it returns the applier of one worker.
+// NewApplier implements Reducer: it returns the countWorker of one worker goroutine
 func (c *signalCounter) NewApplier(w *Worker) Applier { return &countWorker{Worker: w, counter: c} }
 
-// countWorker applies commits to the signal counter.
+// countWorker applies journal entries to the signal counts; it implements Applier
 type countWorker struct {
 	*Worker
 	counter *signalCounter
@@ -88,7 +88,7 @@ type countWorker struct {
 	of      *countPartition
 }
 
-// EnterPartition implements Applier: it selects the partition whose signals follow.
+// EnterPartition implements Applier: it selects the partition of the signals that follow
 func (w *countWorker) EnterPartition(p *Partition) { w.p, w.of = p, &w.counter.partitions[p.ID] }
 
 // Signal implements Applier: it counts a signal of a node and restarts the node's deadline.
@@ -116,7 +116,7 @@ func (w *countWorker) EndCommit() {}
 // Period implements Applier: it returns the deadline's period in nanoseconds.
 func (w *countWorker) Period(uint32) int64 { return int64(countTimeout) }
 
-// Expire implements Applier: it records the nodes whose deadline passed, or postpones them.
+// Expire implements Applier: it records the nodes whose deadline has passed as silent, or postpones their deadlines
 func (w *countWorker) Expire(ids []uint32) {
 	slices.SortFunc(ids, func(a, b uint32) int { return cmp.Compare(w.p.Node(a).ID, w.p.Node(b).ID) })
 	for _, n := range ids {

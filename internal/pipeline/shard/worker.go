@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Worker applies commits to the partitions it owns: those whose number modulo the
-// count of workers is its own. Appliers read the exported fields and never write them.
+// Worker applies commits to the partitions that it owns: every partition whose number modulo the number of workers is
+// the worker's number. Appliers read the exported fields and never write them.
 type Worker struct {
 	// Position, Received and Listening belong to the commit being applied.
 	Position  journal.Position
@@ -107,16 +107,16 @@ func (w *Worker) runQueue(ctx context.Context) error {
 	}
 }
 
-// takeRestored copies positions and next deadlines of restored partitions into the worker's tables.
+// takeRestored reads the positions and next deadlines of restored partitions, before the worker applies commits
 func (w *Worker) takeRestored() {
 	for i, p := range w.owned {
 		w.nextDeadlines[i], w.restoredNumbers[i] = p.nextDeadline(), p.at.Number
 	}
 }
 
-// applyCommit applies one commit to the worker's partitions: first the entries of their sections, then the entries
-// for all, then the expired deadlines. Every partition sees the time of every commit; one without entries and without
-// a deadline costs a look at two numbers.
+// applyCommit applies one commit to the worker's partitions: first the entries of each partition, then the entries
+// for all partitions, then expired deadlines. Every partition sees the time of every commit; one without entries and
+// without a deadline costs a look at two numbers.
 func (w *Worker) applyCommit(c journal.Commit) error {
 	w.Position, w.Received, w.Listening = c.Position(), c.Received(), int64(c.Listening())
 	if !w.started {
@@ -191,13 +191,13 @@ func (w *Worker) applyToPartition(i int, c journal.Commit, s journal.Section) er
 	return nil
 }
 
-// Count adds n signals to the counter of an outcome.
+// Count counts n signals that had this outcome, such as applied or duplicate
 func (w *Worker) Count(o Outcome, n uint64) {
 	w.countedSignals += n
 	w.tally[o] += n
 }
 
-// reportCounts adds the worker's counts to the metrics.
+// reportCounts adds the outcomes that the worker has counted to the metrics
 func (w *Worker) reportCounts() {
 	if w.countedSignals == 0 {
 		return
@@ -213,7 +213,7 @@ func (w *Worker) reportCounts() {
 	}
 }
 
-// Chunk returns the chunk of an id, or nil if neither the worker nor the resolver knows the id.
+// Chunk returns the compiled definition (such as a check) with this id; nil: the id is unknown
 func (w *Worker) Chunk(id model.ChunkID) *model.Chunk {
 	if c, ok := w.chunks[id]; ok {
 		return c
@@ -298,7 +298,7 @@ func (m *metrics) countRecord(kind wire.RecordKind) {
 	}
 }
 
-// Outcome is the result of applying one signal, such as applied or duplicate; each signal has exactly one.
+// Outcome is the result of applying one signal of an agent, such as applied or duplicate; each signal has exactly one
 type Outcome uint8
 
 const (

@@ -42,15 +42,15 @@ const LingerTime = 2 * time.Second
 // (Conn.Read): slow peers block nobody.
 type handshakeGate chan struct{}
 
-// acquireSlot waits for a slot.
+// acquireSlot waits until another TLS handshake may run.
 func (g handshakeGate) acquireSlot() { g <- struct{}{} }
 
-// releaseSlot releases a slot.
+// releaseSlot lets the next waiting TLS handshake run.
 func (g handshakeGate) releaseSlot() { <-g }
 
-// HandshakeLimits limits concurrent TLS handshakes of one listener, separately for agents and people. Agents
-// reconnect by the thousand at once: they get all processors but one, so that open sessions, pages and readyz go on.
-// People do not queue behind agents.
+// HandshakeLimits limits concurrent TLS handshakes of one listener, separately for agents and for users' clients.
+// Agents reconnect by the thousand at once: they get all processors but one, so that open sessions, pages and readyz
+// go on. People do not queue behind agents.
 type HandshakeLimits struct{ agents, people handshakeGate }
 
 // NewHandshakeLimits returns limits of concurrent TLS handshakes for the number of processors.
@@ -63,13 +63,13 @@ func NewHandshakeLimits() HandshakeLimits {
 // costs little.
 func (g HandshakeLimits) EnterAgent(c *Conn) { c.acquireSlot(g.agents) }
 
-// EnterPerson waits until another TLS handshake of a person's client may start.
+// EnterPerson waits until another TLS handshake of a user's client may start.
 func (g HandshakeLimits) EnterPerson(c *Conn) { c.acquireSlot(g.people) }
 
 // FreeAgentSlots returns how many more agent handshakes may start now.
 func (g HandshakeLimits) FreeAgentSlots() int { return cap(g.agents) - len(g.agents) }
 
-// acquireSlot waits for a slot of a handshake semaphore and records the semaphore, to release the slot later.
+// acquireSlot waits for a slot of a handshake semaphore, and remembers the semaphore for the release.
 func (c *Conn) acquireSlot(g handshakeGate) {
 	c.gate = g
 	g.acquireSlot()
@@ -83,10 +83,11 @@ func (c *Conn) ReleaseHandshakeSlot() {
 	}
 }
 
-// OncePerMinute returns a limiter that lets a log line pass once per minute.
+// OncePerMinute returns a rate limiter for log lines that passes one line per minute.
 func OncePerMinute() rate.Sometimes { return rate.Sometimes{Interval: time.Minute} }
 
-// Listener is a listener for peers of one or several protocols.
+// Listener configures one TCP listener: its TLS settings, limits of handshakes, and the function that serves a
+// connection.
 type Listener struct {
 	TCP       net.Listener
 	TLS       *tls.Config   // nil: without TLS
@@ -98,14 +99,14 @@ type Listener struct {
 	Serve func(ctx context.Context, nc net.Conn)
 }
 
-// Warning is a log line for refused connections with a cause that an operator can remove. ADDRESS in its text becomes
-// the peer's address.
+// Warning is a log line about connections that were refused for a cause which an operator can remove. ADDRESS in its
+// text becomes the peer's address.
 type Warning struct {
 	Causes []string // beginnings of metric labels
 	Text   string
 }
 
-// commonWarnings returns the warnings of refused connections that all listeners log.
+// commonWarnings returns the log lines about refused connections that all listeners have in common.
 func commonWarnings() []Warning {
 	return []Warning{
 		{[]string{"tls_certificate"}, "refused an agent's certificate"},
@@ -222,8 +223,8 @@ const plainHTTPAnswer = "HTTP/1.0 400 Bad Request\r\nConnection: close\r\nConten
 // ErrNoNode means that a client certificate of our CA names no node.
 var ErrNoNode = errors.New("certificate names no node")
 
-// handshakeFailureLabel returns the metric label of a failed TLS handshake on c. A health check of a load balancer has a
-// label of its own, because no agent failed.
+// handshakeFailureLabel returns the metric label for the cause of a failed TLS handshake on the connection. A health
+// check of a load balancer has a label of its own, because no agent failed.
 func (c *Conn) handshakeFailureLabel(err error) string {
 	cause := tlsFailureLabel(err)
 	if cause == "tls_gone" && c.healthCheck {
@@ -232,7 +233,7 @@ func (c *Conn) handshakeFailureLabel(err error) string {
 	return cause
 }
 
-// tlsFailureLabel returns the metric label of a failed TLS handshake.
+// tlsFailureLabel returns the metric label for an error of a TLS handshake.
 func tlsFailureLabel(err error) string {
 	var record tls.RecordHeaderError
 	var certificate *tls.CertificateVerificationError
@@ -269,7 +270,7 @@ func tlsFailureLabel(err error) string {
 	return "tls"
 }
 
-// isHTTPRequest reports whether a TLS record header is the start of a plain HTTP request.
+// isHTTPRequest reports whether the first bytes of a connection are a plain HTTP request instead of a TLS record.
 func isHTTPRequest(head [5]byte) bool {
 	switch string(head[:]) {
 	case "GET /", "HEAD ", "POST ", "PUT /", "OPTIO", "DELET", "PATCH", "CONNE", "PRI *":
@@ -278,7 +279,7 @@ func isHTTPRequest(head [5]byte) bool {
 	return false
 }
 
-// loadBalancers lists the networks of load balancers that send a PROXY header (version 1 or 2) with the client's
+// loadBalancers holds the networks of load balancers from which the server accepts a PROXY header with the client's
 // address. Only their headers are believed.
 type loadBalancers struct {
 	networks []netip.Prefix
@@ -360,7 +361,7 @@ func proxyFailureLabel(err error) string {
 	return "proxy_timeout"
 }
 
-// isProxyHeader reports whether a TLS record header is the start of a PROXY header.
+// isProxyHeader reports whether the first bytes of a connection begin a PROXY header instead of a TLS record.
 func isProxyHeader(head [5]byte) bool {
 	return string(head[:]) == string(proxyproto.SIGV1) || strings.HasPrefix(string(proxyproto.SIGV2), string(head[:]))
 }

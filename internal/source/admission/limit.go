@@ -16,8 +16,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Admission limits the connections of all listeners together, so that files and databases always find a free
-// descriptor. An authenticated peer keeps its connection. When the limit is reached, a new connection replaces the
+// Admission limits the open connections of all listeners together, so that file descriptors remain for files and
+// databases. An authenticated peer keeps its connection. When the limit is reached, a new connection replaces the
 // unauthenticated one that has been silent for longest: an attacker that opens connections and says nothing evicts
 // its own, and an agent still gets in.
 type Admission struct {
@@ -60,11 +60,11 @@ func New(maxConnections int, balancerNetworks []netip.Prefix, handshakes *promet
 	return a
 }
 
-// peoplePlaces returns the connections that agents leave to people: the sessions beyond the other places count as
-// unauthenticated, so that a new connection may evict the one that has been silent for longest.
+// peoplePlaces returns how many connections agents leave free for users; agent sessions above that may be evicted
+// while they are silent.
 func (a *Admission) peoplePlaces() int { return min(a.max/8, 64) }
 
-// admitConn counts a new connection; nil: the limit was reached and nc is closed.
+// admitConn counts a new connection and may evict a silent one for it; nil: the limit is reached and nc is closed.
 func (a *Admission) admitConn(nc net.Conn) *Conn {
 	a.mu.Lock()
 	var evicted *Conn
@@ -91,7 +91,7 @@ func (a *Admission) admitConn(nc net.Conn) *Conn {
 	return &Conn{Conn: nc, admission: a}
 }
 
-// logCrowded logs that all connections are in use, at most once a minute.
+// logCrowded logs that the connection limit is reached, at most once a minute.
 func (a *Admission) logCrowded() {
 	a.crowded.Do(func() {
 		a.log.Warn("all places for connections are in use: closed one that was silent, or the new one; at most one line a minute, see muster_connections_refused_total",
@@ -102,13 +102,13 @@ func (a *Admission) logCrowded() {
 // Limit wraps a listener so that its connections count towards the limit for all listeners.
 func (a *Admission) Limit(l net.Listener) net.Listener { return limited{l, a} }
 
-// limited is a net.Listener whose accepted connections the Admission counts and limits.
+// limited is a net.Listener whose accepted connections count towards the limit of an Admission.
 type limited struct {
 	net.Listener
 	admission *Admission
 }
 
-// Accept implements net.Listener.
+// Accept implements net.Listener: it returns the next connection that the limit admits.
 func (l limited) Accept() (net.Conn, error) {
 	for {
 		nc, err := l.Listener.Accept()
@@ -144,7 +144,7 @@ func (a *Admission) endSilenceLocked(c *Conn) {
 	}
 }
 
-// Conn is a counted connection, from accept to close.
+// Conn is an accepted connection that counts towards the limit of its Admission until it closes.
 type Conn struct {
 	net.Conn
 	admission *Admission
@@ -164,7 +164,7 @@ type Conn struct {
 	provenAgent     bool
 }
 
-// RemoteAddr implements net.Conn.
+// RemoteAddr implements net.Conn: it returns the client's address, from the PROXY header if there was one.
 func (c *Conn) RemoteAddr() net.Addr {
 	if c.peer != nil {
 		return c.peer
@@ -172,7 +172,8 @@ func (c *Conn) RemoteAddr() net.Addr {
 	return c.Conn.RemoteAddr()
 }
 
-// Read implements net.Conn. While an unauthenticated peer is read, its connection may be evicted.
+// Read implements net.Conn: it reads from the peer, and counts an unauthenticated peer as silent meanwhile. While an
+// unauthenticated peer is read, its connection may be evicted.
 func (c *Conn) Read(b []byte) (int, error) {
 	if len(c.unread) > 0 {
 		n := copy(b, c.unread)
@@ -202,7 +203,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// SyscallConn implements syscall.Conn for authenticated peers only, whose connections are never evicted.
+// SyscallConn implements syscall.Conn: it returns the raw connection of an authenticated peer, otherwise an error.
 func (c *Conn) SyscallConn() (syscall.RawConn, error) {
 	f, ok := c.Conn.(syscall.Conn)
 	if !ok || len(c.unread) > 0 || !c.proven.Load() {
@@ -219,7 +220,7 @@ func (c *Conn) CloseWrite() error {
 	return nil
 }
 
-// Close implements net.Conn.
+// Close implements net.Conn: it closes the connection and stops counting it.
 func (c *Conn) Close() error {
 	c.admission.mu.Lock()
 	c.admission.endSilenceLocked(c)
@@ -228,8 +229,8 @@ func (c *Conn) Close() error {
 	return c.Conn.Close()
 }
 
-// MarkAuthenticated records that the agent has authenticated. Its connection is never evicted, unless agents have taken
-// all places but those of people.
+// MarkAuthenticated records that the agent has authenticated, which protects its connection from eviction. Its
+// connection is never evicted, unless agents have taken all places but those of people.
 func (c *Conn) MarkAuthenticated() {
 	a := c.admission
 	a.mu.Lock()
@@ -242,7 +243,7 @@ func (c *Conn) MarkAuthenticated() {
 	c.proveLocked()
 }
 
-// proveLocked protects the connection from eviction.
+// proveLocked protects the connection of an authenticated peer from eviction; the caller holds the lock.
 func (c *Conn) proveLocked() {
 	c.proven.Store(true)
 	c.admission.endSilenceLocked(c)
@@ -256,7 +257,7 @@ func MarkAuthenticated(nc net.Conn) {
 	}
 }
 
-// countedConnOf returns the counted connection below a TLS connection, or nil.
+// countedConnOf returns the Conn below a TLS connection, or nil.
 func countedConnOf(nc net.Conn) *Conn {
 	for {
 		if c, ok := nc.(*Conn); ok {
@@ -278,8 +279,8 @@ func WithConn(ctx context.Context, nc net.Conn) context.Context {
 	return context.WithValue(ctx, connContextKey{}, countedConnOf(nc))
 }
 
-// ProtectRequest protects the connection of an authenticated HTTP request from being closed for a new connection.
-// People get at most a quarter of all connections in this way.
+// ProtectRequest protects the connection of an authenticated HTTP request from eviction. People get at most a quarter
+// of all connections in this way.
 func ProtectRequest(ctx context.Context) {
 	c, _ := ctx.Value(connContextKey{}).(*Conn)
 	if c == nil || c.proven.Load() {

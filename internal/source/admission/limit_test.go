@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// newTestAdmission returns an Admission for at most limit connections.
+// newTestAdmission returns an Admission that allows at most `limit` connections.
 func newTestAdmission(limit int) *Admission {
 	handshakes := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "handshakes", Help: "handshakes"}, []string{"outcome"})
 	return New(limit, nil, handshakes, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
@@ -80,8 +80,8 @@ func TestLongestSilentConnectionIsEvicted(t *testing.T) {
 	})
 }
 
-// TestAgentsLeavePlacesToPeople checks that agents leave an eighth of the connections to people: a session beyond the others
-// gives way when it is silent.
+// TestAgentsLeavePlacesToPeople checks that a silent agent session is evicted for a new connection once agents use
+// more than seven eighths of the limit.
 func TestAgentsLeavePlacesToPeople(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newTestAdmission(16)
@@ -114,6 +114,8 @@ func TestAgentsLeavePlacesToPeople(t *testing.T) {
 	})
 }
 
+// TestPeopleKeepAQuarterOfTheConnections checks that HTTP requests protect at most a quarter of all connections from
+// eviction.
 func TestPeopleKeepAQuarterOfTheConnections(t *testing.T) {
 	a := newTestAdmission(4)
 	first, second := admitPipe(t, a), admitPipe(t, a)

@@ -23,7 +23,8 @@ type firingAlert struct {
 	delay  clockDelay
 }
 
-// alertEvent holds the state of one event: the firing alerts of one name on one node. Times are of Server.clock.
+// alertEvent holds the alerts with one alert name that fire on one node, and the state of the event that they form.
+// Times are of Server.clock.
 type alertEvent struct {
 	node      model.NodeID
 	namespace string
@@ -47,7 +48,7 @@ type eventKey struct {
 	check model.CheckID
 }
 
-// presentResult returns the present status and output of the event.
+// presentResult returns the status and output that the event's firing alerts give now.
 func (p *alertEvent) presentResult() (status model.Status, text string) {
 	list := make([]*firingAlert, 0, len(p.alerts))
 	for _, f := range p.alerts {
@@ -77,7 +78,8 @@ func (p *alertEvent) presentResult() (status model.Status, text string) {
 	return model.OK, "resolved"
 }
 
-// isIdle reports whether no alert fires and the last written result says so, so that memory need not hold the event.
+// isIdle reports whether no alert fires and the journal has the OK result, so that the event can be dropped from
+// memory.
 func (p *alertEvent) isIdle() bool { return len(p.alerts) == 0 && p.restored == nil && p.known }
 
 // removeExpired removes the alerts that were not repeated in time and returns how many.
@@ -146,7 +148,7 @@ func hostOf(instance string) string {
 	return strings.Trim(instance, "[]")
 }
 
-// summaryLine returns the summary and labels of an alert, without labels that the event already shows.
+// summaryLine returns an alert's summary and its labels, without labels that the event shows elsewhere.
 func (a *Alert) summaryLine() string {
 	var b strings.Builder
 	b.WriteString(oneLine(cmp.Or(a.Annotations["summary"], a.Annotations["title"], a.Annotations["message"], a.Annotations["description"], a.Labels["alertname"])))
@@ -185,7 +187,7 @@ func (a *Alert) fullText() string {
 	return strings.Join(lines, "\n")
 }
 
-// alertListOutput returns the output of an event: the text of one alert, or a list of several.
+// alertListOutput formats the firing alerts as an event's output: the text of one alert, or a list of several.
 func alertListOutput(list []*firingAlert) string {
 	if len(list) == 1 {
 		return list[0].text
@@ -200,7 +202,7 @@ func alertListOutput(list []*firingAlert) string {
 	return strings.Join(lines, "\n")
 }
 
-// oneLine returns a text in one line.
+// oneLine replaces the line breaks of a text by spaces.
 func oneLine(text string) string { return strings.Join(strings.Fields(validText(text)), " ") }
 
 // validText replaces invalid UTF-8 and NUL characters.
@@ -208,7 +210,7 @@ func validText(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, string(utf8.RuneError)), "\x00", string(utf8.RuneError))
 }
 
-// truncate cuts an output to limit bytes and marks the cut.
+// truncate cuts an output to at most `limit` bytes, with a mark at the cut.
 func truncate(text string, limit int) string {
 	if len(text) <= limit {
 		return text

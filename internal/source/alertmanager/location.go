@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/source/core"
 )
 
-// alertLocation is the check and the node to which an alert belongs.
+// alertLocation is the check and the node whose event shows an alert.
 type alertLocation struct {
 	namespace string
 	check     directory.PassiveCheck
@@ -22,7 +22,7 @@ type alertLocation struct {
 // source is the value of model.SourceLabel of checks and nodes that are created for alerts.
 const source = model.SourceAlerts
 
-// locateAlerts finds the check and node of each valid alert, and creates the missing ones together.
+// locateAlerts finds the check and node of each valid alert, and creates all missing checks and nodes in one apply.
 func (s *Server) locateAlerts(ctx context.Context, by intent.Actor, namespace string, alerts []Alert) error {
 	look := func() (missing []model.Resource) {
 		named := map[string]bool{}
@@ -91,7 +91,7 @@ func (s *Server) locateAlert(a *Alert, namespace string) (missing []model.Resour
 	return missing
 }
 
-// newResource returns a resource that this source creates, with a display name.
+// newResource returns a Check or Node resource that this source creates for alerts, with a display name.
 func newResource(kind, namespace, name, display string, spec model.Spec) model.Resource {
 	if display = oneLine(display); display == name || len(display) > 200 {
 		display = ""
@@ -113,19 +113,19 @@ func (s *Server) createMissing(ctx context.Context, by intent.Actor, namespace s
 		}
 		switch exists, err := core.DeclareMissing(ctx, s.cfg.Intent, s.cfg.Plan.CatchUp, by, missing); {
 		case err != nil:
-			return fmt.Errorf("create the checks and nodes of alerts: %w", err)
+			return fmt.Errorf("create checks and nodes for alerts: %w", err)
 		case !exists:
 			look()
 			return nil
 		}
 	}
-	return model.Errorf(model.Conflict, "create the checks and nodes of alerts: somebody else is changing the same checks or nodes").WithHint("send the alerts again")
+	return model.Errorf(model.Conflict, "create checks and nodes for alerts: somebody else is changing the same checks or nodes").WithHint("send the alerts again")
 }
 
 // maxCreateTries bounds the retries when an operator applies one of the resources at the same time.
 const maxCreateTries = 3
 
-// withinLimits returns the missing resources that fit the namespace's limits.
+// withinLimits drops missing checks and nodes that would exceed the namespace's limits.
 func (s *Server) withinLimits(namespace string, missing []model.Resource) []model.Resource {
 	checks := s.cfg.Limits.Checks - s.countPassiveChecks(namespace)
 	nodes := s.cfg.Limits.Nodes - len(s.cfg.Plan.NodesMatching(namespace, alertSourceSelector()))
@@ -149,7 +149,7 @@ func (s *Server) countPassiveChecks(namespace string) (n int) {
 	return n
 }
 
-// alertSourceSelector returns the selector of nodes that this source created.
+// alertSourceSelector returns the label selector of the nodes that this source created.
 func alertSourceSelector() directory.Selector {
 	selector, err := directory.ParseSelector(model.SourceLabel + "=" + source)
 	if err != nil {

@@ -22,8 +22,8 @@ import (
 	"github.com/muster-fleet/muster/internal/tries"
 )
 
-// receive handles the alerts of a request, and returns when the results are stored in the journal. An error about
-// refused alerts does not affect the others.
+// receive handles the alerts of a request, and returns once the journal holds their results. An error about refused
+// alerts does not affect the others.
 func (s *Server) receive(ctx context.Context, by intent.Actor, namespace string, body []byte) error {
 	select {
 	case <-s.ready:
@@ -81,7 +81,7 @@ func refusalError(alerts []Alert) error {
 	return model.Errorf(class, "refused %d of %d alerts, accepted the others%s", n, len(alerts), text).WithHint("docs/alerts.md lists the limits")
 }
 
-// updateEvents applies the alerts to their events, writes the changed events and returns them.
+// updateEvents applies alerts to the events of their checks and nodes, writes the changed events and returns them.
 func (s *Server) updateEvents(ctx context.Context, by intent.Actor, alerts []Alert) (changed []*alertEvent, err error) {
 	s.mu.Lock()
 	now := s.readClockLocked()
@@ -106,7 +106,8 @@ func (s *Server) updateEvents(ctx context.Context, by intent.Actor, alerts []Ale
 	return changed, err
 }
 
-// updateEventLocked updates the event of one alert and returns it, or nil if the alert concerns none.
+// updateEventLocked applies one alert to its event and returns the event; nil: the alert is refused or ends an event
+// that was not open.
 func (s *Server) updateEventLocked(by intent.Actor, a *Alert, now time.Duration) *alertEvent {
 	chunk := a.at.check.Chunk
 	key := eventKey{a.at.node, chunk.Unit}
@@ -158,7 +159,7 @@ func (s *Server) updateEventLocked(by intent.Actor, a *Alert, now time.Duration)
 // Path is the prefix of the URL paths: PATH/api/v2/alerts for namespace default, and PATH/NAMESPACE/api/v2/alerts.
 const Path = "/alertmanager/"
 
-// Serve answers an HTTP request with alerts from an address. The error is for its sender.
+// Serve handles an HTTP request with alerts that arrived from an address. The error is for its sender.
 func (s *Server) Serve(r *http.Request, address string) error {
 	err := s.serve(r, address)
 	result := "ok"
@@ -275,7 +276,8 @@ type Alert struct {
 // isUndecided reports whether the alert is neither refused nor handled yet.
 func (a *Alert) isUndecided() bool { return a.out == outcomes }
 
-// refuse records the outcome and the reason of a refused alert. It returns nil, because such an alert has no event.
+// refuse marks the alert as refused, with an outcome for metrics and a reason for the sender. It returns nil, because
+// such an alert has no event.
 func (a *Alert) refuse(out alertOutcome, format string, args ...any) *alertEvent {
 	a.out, a.why = out, fmt.Sprintf(format, args...)
 	return nil

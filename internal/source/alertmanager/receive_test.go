@@ -26,7 +26,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// testServer is a Server with access, intent, plan, view and journal in memory.
+// testServer is a Server over in-memory fakes of access, intent, planner, event view and journal.
 type testServer struct {
 	declared  *directory.PassiveCheck // an operator declares it just before the next Apply
 	t         testing.TB
@@ -57,7 +57,8 @@ func newTestServer(t testing.TB, change func(*testServer, *Config)) *testServer 
 	return w
 }
 
-// passiveCheck returns a passive check whose id and chunk id are one number.
+// passiveCheck returns a test check that takes results from alerts; its check id and chunk id (compiled version) are
+// equal.
 func passiveCheck(id model.ChunkID, name string) directory.PassiveCheck {
 	return directory.PassiveCheck{Chunk: &model.CheckChunk{Chunk: model.Chunk{ID: id, Unit: model.CheckID(id), Name: name}, MaxOutput: 4096}}
 }
@@ -117,13 +118,13 @@ func (w *testServer) Apply(_ context.Context, _ intent.Actor, resources []model.
 // CatchUp implements Plan and does nothing.
 func (w *testServer) CatchUp(context.Context) error { return nil }
 
-// PassiveCheck implements Plan by the test's checks.
+// PassiveCheck implements Plan: it looks up a check by name in the test's checks.
 func (w *testServer) PassiveCheck(_, name string) (directory.PassiveCheck, bool) {
 	c, ok := w.checks[name]
 	return c, ok
 }
 
-// PassiveChecks implements Plan by the test's checks.
+// PassiveChecks implements Plan: it returns the ids of the test's checks.
 func (w *testServer) PassiveChecks(string, string) (ids []model.CheckID) {
 	for _, c := range w.checks {
 		ids = append(ids, c.Chunk.Unit)
@@ -131,7 +132,7 @@ func (w *testServer) PassiveChecks(string, string) (ids []model.CheckID) {
 	return ids
 }
 
-// SourceName implements Plan by the test's checks.
+// SourceName implements Plan: it returns the name of one of the test's checks.
 func (w *testServer) SourceName(s model.Source) (string, string, bool) {
 	for name, c := range w.checks {
 		if c.Chunk.Unit == s.Check() {
@@ -141,13 +142,13 @@ func (w *testServer) SourceName(s model.Source) (string, string, bool) {
 	return "", "", false
 }
 
-// NodeByName implements Plan by the test's nodes.
+// NodeByName implements Plan: it looks up a node by name in the test's nodes.
 func (w *testServer) NodeByName(_, name string) (model.NodeID, bool) {
 	id, ok := w.nodes[name]
 	return id, ok
 }
 
-// NodeName implements Plan and knows no id.
+// NodeName implements Plan and returns no name: it knows no node id.
 func (w *testServer) NodeName(model.NodeID) (string, string, bool) { return "", "", false }
 
 // NodesMatching implements Plan: it returns as many nodes as were created.
@@ -155,7 +156,7 @@ func (w *testServer) NodesMatching(string, directory.Selector) []model.NodeID {
 	return make([]model.NodeID, len(w.nodes)-1)
 }
 
-// Admit implements View: it refuses new events if the test says so.
+// Admit implements View: it refuses to create events if the test demands it.
 func (w *testServer) Admit(model.NodeID, *model.CheckChunk) (string, string) {
 	if w.full {
 		return "node_limit", "the node has its 3 event states"
@@ -163,7 +164,7 @@ func (w *testServer) Admit(model.NodeID, *model.CheckChunk) (string, string) {
 	return "", ""
 }
 
-// List implements View: it returns the open events of the test.
+// List implements View: it returns the events that the test declares as open.
 func (w *testServer) List(context.Context, event.Query) (event.Page, error) {
 	return event.Page{States: w.open}, nil
 }
@@ -197,7 +198,7 @@ func (w *testServer) mustPostAlerts(lines ...string) {
 	}
 }
 
-// expectResults compares the results written since the last call.
+// expectResults compares the results that the server wrote since the last call with expected ones.
 func (w *testServer) expectResults(what string, lines ...string) {
 	w.t.Helper()
 	synctest.Wait()
@@ -216,7 +217,7 @@ func (w *testServer) blockJournal(blocked bool) {
 	w.blocked = blocked
 }
 
-// count returns the number of alerts that were handled or refused.
+// count returns how many alerts ended with an outcome, from the metric.
 func (w *testServer) count(o alertOutcome) float64 {
 	return testutil.ToFloat64(w.server.metrics.alerts[o])
 }
@@ -299,8 +300,8 @@ func TestCheckDeclaredDuringCreationStays(t *testing.T) {
 	})
 }
 
-// TestOpenEventsStayOpenAfterAStart checks that an open event stays open after a start until senders could repeat its
-// alerts.
+// TestOpenEventsStayOpenAfterAStart checks that events which were open before a restart stay open until senders had
+// time to repeat their alerts.
 func TestOpenEventsStayOpenAfterAStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startServer(t, func(w *testServer, _ *Config) {
@@ -386,7 +387,7 @@ func TestSenderAboveItsBytesIsRefused(t *testing.T) {
 	})
 }
 
-// TestLabelsDecideNodeAndStatusOfAnAlert checks which node names and status follow from the labels of an alert.
+// TestLabelsDecideNodeAndStatusOfAnAlert checks which node and which status an alert gets from its labels.
 func TestLabelsDecideNodeAndStatusOfAnAlert(t *testing.T) {
 	for _, c := range []struct{ labels, names, status string }{
 		{"instance=web1.example.org:9100", "web1.example.org web1 web1.example.org", "WARNING"},
@@ -550,8 +551,8 @@ func TestRepeatedShortAlertsEnd(t *testing.T) {
 	})
 }
 
-// TestAlertLastsUntilItsNextRepeat checks that an alert with an end in a few seconds fires until its sender may have
-// repeated it.
+// TestAlertLastsUntilItsNextRepeat checks that an alert whose endsAt is seconds away still fires until its sender had
+// time to repeat it.
 func TestAlertLastsUntilItsNextRepeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startServer(t, nil)
@@ -564,8 +565,8 @@ func TestAlertLastsUntilItsNextRepeat(t *testing.T) {
 	})
 }
 
-// TestAlertsOfGrafanaFireForHours checks alerts of a Grafana contact point, which have no end and are repeated after
-// hours. The alert fires until then, also after a start of the server.
+// TestAlertsOfGrafanaFireForHours checks that alerts of a Grafana contact point, which have no end and repeat only
+// after hours, fire until then. The alert fires until then, also after a start of the server.
 func TestAlertsOfGrafanaFireForHours(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startServer(t, func(w *testServer, _ *Config) {

@@ -26,7 +26,7 @@ const (
 	grafanaLifetime = 4*time.Hour + 15*time.Minute
 )
 
-// senderAlert identifies an alert of one sender.
+// senderAlert is the key of one alert from one sender.
 type senderAlert struct {
 	sender string
 	id     [32]byte
@@ -39,8 +39,8 @@ type pastEnd struct {
 	advances int           // successive repetitions in which the endsAt advanced
 }
 
-// setLifetimes sets how long each alert of a request fires without a repetition, and detects a slow clock of the
-// sender.
+// setLifetimes sets how long each alert of a request fires if its sender does not repeat it, and detects a slow clock
+// of the sender.
 func (s *Server) setLifetimes(by intent.Actor, alerts []Alert) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,7 +102,7 @@ func (a *Alert) usualLifetime(wall time.Time) time.Duration {
 // grafanaLabel is a label of every alert of Grafana's own rules.
 const grafanaLabel = "grafana_folder"
 
-// repeatTime returns how long senders have to repeat their alerts after a start of the server.
+// repeatTime returns how long after a server start senders have time to repeat an alert before it ends.
 func repeatTime(output string) time.Duration {
 	if strings.Contains(output, grafanaLabel+"=") {
 		return grafanaLifetime
@@ -110,7 +110,7 @@ func repeatTime(output string) time.Duration {
 	return resolveAfter
 }
 
-// clockDelay describes by how much a sender's clock is behind the server's, for a note in the event's output.
+// clockDelay holds how far a sender's clock is behind the server's, and the note about it for the event's output.
 type clockDelay struct {
 	behind time.Duration // least time by which the clock is behind
 	note   string        // empty: none
@@ -133,7 +133,7 @@ func (a *Alert) clockDelay(before clockDelay, by intent.Actor, now time.Duration
 	return clockDelay{}
 }
 
-// clockNote returns the text that a sender's clock is slow, for an event's output.
+// clockNote returns a note for an event's output that the sender's clock is slow.
 func clockNote(by intent.Actor, behind time.Duration) string {
 	return fmt.Sprintf("the clock of %s at %s is at least %[3]s behind this server's: its alerts arrive late", by.User, by.Whence, model.Duration(max(behind.Truncate(time.Minute), time.Minute)))
 }

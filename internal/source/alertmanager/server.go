@@ -72,7 +72,7 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 }
 
-// loadOpenEvents loads the events that were open when the server stopped.
+// loadOpenEvents restores the events of alerts that were open when the server stopped.
 func (s *Server) loadOpenEvents(ctx context.Context) error {
 	checks := s.cfg.Plan.PassiveChecks("", "")
 	if len(checks) == 0 {
@@ -105,7 +105,8 @@ func (s *Server) loadOpenEvents(ctx context.Context) error {
 	}
 }
 
-// readClockLocked advances Server.clock by the time since its last reading and returns it.
+// readClockLocked advances Server.clock (the time alerts expire by) by the time since its last reading and returns
+// it.
 func (s *Server) readClockLocked() time.Duration {
 	at := s.cfg.Now()
 	s.clock += min(max(0, at.Sub(s.clockRead)), 2*expiryInterval)
@@ -166,7 +167,7 @@ func (s *Server) writeResultsLocked(ctx context.Context, list []*alertEvent, now
 	return s.cfg.Write(ctx, results)
 }
 
-// markUnknown marks events whose last results may be lost, so that the next tick writes them again.
+// markUnknown marks events whose last results may have been lost, so that the next tick writes their results again.
 func (s *Server) markUnknown(list []*alertEvent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,7 +176,7 @@ func (s *Server) markUnknown(list []*alertEvent) {
 	}
 }
 
-// Config holds the settings of a Server and the parts of the program that the Server calls.
+// Config holds the settings of a Server and the services that it calls.
 type Config struct {
 	Access Access
 	Intent Intent
@@ -218,7 +219,7 @@ type Plan interface {
 	CatchUp(ctx context.Context) error
 }
 
-// View is the part of the event view that alerts need.
+// View is the part of the event view that the alert source uses.
 type View interface {
 	Admit(node model.NodeID, chunk *model.CheckChunk) (code, reason string)
 	List(ctx context.Context, q event.Query) (event.Page, error)
@@ -283,7 +284,8 @@ func (c *Config) setDefaults() error {
 	return nil
 }
 
-// alertOutcome classifies how the server handled one alert, as a label for metrics. Every alert raises exactly one.
+// alertOutcome is the way in which the server handled one alert, such as fired or malformed, as a label for metrics.
+// Every alert raises exactly one.
 type alertOutcome uint8
 
 const (

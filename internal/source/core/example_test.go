@@ -20,8 +20,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// lineSource is a complete example of a source: each line is the output of a result, answered by "ok N" after its
-// commit.
+// lineSource is an example source of results: each line that it reads is a result's output, answered by "ok N" once
+// the journal has it.
 type lineSource struct {
 	journal  *memoryJournal
 	registry core.Registry[lineSession]
@@ -40,8 +40,8 @@ type lineSession struct {
 	last   uint64
 }
 
-// serve registers a session for a connection, journals the mark of its start, and reads lines until the connection
-// ends.
+// serve registers a session for a connection, writes a session-start record to the journal, and reads lines until the
+// connection ends.
 func (s *lineSource) serve(ctx context.Context, conn net.Conn, node core.Node, uid uuid.UUID) error {
 	x := &lineSession{source: s, conn: conn, node: node, uid: uid}
 	x.Window.Open()
@@ -111,7 +111,8 @@ func (j *memoryJournal) Append(_ context.Context, entries ...journal.Entry) erro
 	return nil
 }
 
-// The example source lineSource gets sessions, limits, journal and acknowledgements from package core.
+// TestSourceOfLinesUsesTheCore runs the example source lineSource, which gets sessions, limits, journal and
+// acknowledgements from package core.
 func TestSourceOfLinesUsesTheCore(t *testing.T) {
 	s := &lineSource{journal: &memoryJournal{}}
 	s.limiter.LimiterConfig = core.LimiterConfig{
@@ -145,7 +146,8 @@ func TestSourceOfLinesUsesTheCore(t *testing.T) {
 	}
 }
 
-// Displace wakes a reader that waits for space in a full window, and the session appends nothing afterwards.
+// TestDisplacedSessionAppendsNothing checks that Displace wakes a reader that waits for space in a full window, and
+// that its session appends nothing afterwards.
 func TestDisplacedSessionAppendsNothing(t *testing.T) {
 	var w core.Window
 	w.Open()

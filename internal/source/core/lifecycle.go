@@ -14,7 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// Goroutines starts and stops the goroutines of a source: a reader per connection, and the writers of its outboxes.
+// Goroutines starts and stops the goroutines of a source: one reader per connection, and the writers that send
+// outgoing messages.
 type Goroutines struct {
 	// Base is the context of all goroutines. Stop ends it, so that no append to the journal and no wait goes on.
 	Base     context.Context
@@ -38,7 +39,7 @@ func (l *Goroutines) Go(work func()) { l.writers.Go(work) }
 // Stopping reports whether Stop was called.
 func (l *Goroutines) Stopping() bool { return l.stopping.Load() }
 
-// Stop ends the goroutines in order: first the readers, which still fill the outboxes, then the outboxes and their
+// Stop ends the goroutines in order: first the readers, which still queue messages, then the message queues and their
 // writers. closeConnections closes all sessions' connections, so that their readers end.
 func (l *Goroutines) Stop(closeConnections func(), outboxes ...interface{ Close() }) {
 	l.stopping.Store(true)
@@ -62,7 +63,7 @@ func (l *Goroutines) AddReader() bool {
 	return true
 }
 
-// RemoveReader undoes AddReader if the reader is not started.
+// RemoveReader undoes AddReader for a reader that does not start.
 func (l *Goroutines) RemoveReader() { l.readers.Done() }
 
 // Handler is the interface by which the reader passes messages to a session.
@@ -91,11 +92,11 @@ func (l *Goroutines) Read(conn *wsconn.Conn, x Handler) {
 	x.End(cause)
 }
 
-// stackPool lends goroutine stacks to sessions while they handle a message, so that idle sessions stay small. A
-// session waits nearly always, and waiting needs only the stack with which every goroutine starts. Handling a message
-// needs more, and a goroutine keeps a stack that has grown. So messages are handled in coroutines that all sessions
-// of a source share: the switch there and back costs a fraction of a microsecond and wakes no thread, unlike a
-// channel.
+// stackPool lends goroutine stacks to sessions for the time of one message, so that idle sessions need little memory.
+// A session waits nearly always, and waiting needs only the stack with which every goroutine starts. Handling a
+// message needs more, and a goroutine keeps a stack that has grown. So messages are handled in coroutines that all
+// sessions of a source share: the switch there and back costs a fraction of a microsecond and wakes no thread, unlike
+// a channel.
 type stackPool struct {
 	mu   sync.Mutex
 	free []*pooledStack
@@ -104,8 +105,8 @@ type stackPool struct {
 // MaxFreeStacks bounds the stacks that no session uses.
 const MaxFreeStacks = 64
 
-// pooledStack is a coroutine with an already grown stack that sessions borrow one after the other. handler and cause
-// belong to the session that borrows it.
+// pooledStack is a coroutine with an already grown stack, which handles messages for one session after another.
+// handler and cause belong to the session that borrows it.
 type pooledStack struct {
 	handler Handler
 	cause   string
@@ -190,8 +191,8 @@ func ReadCause(err error) string {
 // maxClockStep bounds one step of the clock: while the process was stopped, it could not receive, so nobody was silent.
 const maxClockStep = 2 * time.Second
 
-// Clock counts listening time in nanoseconds and is read once a second. Run moves it once a second; sessions compare
-// it with the time of their last frame.
+// Clock is a cached clock of listening time (nanoseconds in which the server could hear its agents). Run moves it
+// once a second; sessions compare it with the time of their last frame.
 type Clock struct{ ns atomic.Int64 }
 
 // Start sets the first reading of the clock.

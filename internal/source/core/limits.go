@@ -16,7 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/pause"
 )
 
-// NamespaceLimits holds the limits of one namespace: rates and sizes of its nodes' signals.
+// NamespaceLimits holds the limits of one namespace: rates and sizes of the results and other data that its nodes
+// send.
 type NamespaceLimits struct {
 	Namespace         string  // name of the namespace
 	ResultsPerSec     float64 // results per second of all its nodes; zero: no limit
@@ -40,7 +41,7 @@ type LimiterConfig struct {
 	Met       *prometheus.CounterVec // by namespace and limit
 }
 
-// Limiter holds the limits of all namespaces, for all sources together.
+// Limiter holds the rate limits of all namespaces, shared by all sources.
 type Limiter struct {
 	LimiterConfig
 	mu         sync.Mutex
@@ -49,15 +50,15 @@ type Limiter struct {
 	pruned     int64 // time of the last removal of full buckets, ns of the monotonic clock
 }
 
-// sender identifies the owner of token buckets: a node, or a user whose programs send alerts to a namespace. Its
-// buckets outlive its sessions: a sender that connects again gets no new burst.
+// sender is the key of token buckets: a node, or a user whose programs send alerts to a namespace. Its buckets
+// outlive its sessions: a sender that connects again gets no new burst.
 type sender struct {
 	node      model.NodeID // zero: a user
 	namespace model.NamespaceID
 	user      string
 }
 
-// buckets returns the buckets of a node, or of a user for a node without an id.
+// buckets returns the token buckets of a node, or those of a user if the node has no id.
 func (l *Limiter) buckets(node *Node) *loadBuckets {
 	key := sender{node: node.ID}
 	if node.ID == 0 {
@@ -148,7 +149,7 @@ func (l *Limiter) Hits(since time.Time) (list []LimitHit) {
 	return list
 }
 
-// namespaceBudget returns the token buckets of a namespace and creates missing ones.
+// namespaceBudget returns the budget (limits and token buckets) of a namespace, and creates it at the first use.
 func (l *Limiter) namespaceBudget(id model.NamespaceID) *namespaceBudget {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -177,7 +178,8 @@ func (l *Limiter) readNamespaceLimits(id model.NamespaceID) *NamespaceLimits {
 	return &limits
 }
 
-// Refresh reloads the limits of all namespaces. Call it once a second: a change by an operator is in force at once.
+// Refresh reloads the limits of all namespaces from their declarations. Call it once a second: a change by an
+// operator is in force at once.
 func (l *Limiter) Refresh() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -196,7 +198,7 @@ func (l *Limiter) Hit(node *Node, limit, reason string) {
 	b.Hit(limit, reason)
 }
 
-// EventLimitName returns the metric name of the limit on events that a refusal code of the event view means.
+// EventLimitName converts a refusal code of the event view to the name of the reached limit in metrics.
 func EventLimitName(code string) string {
 	if code == "namespace_limit" {
 		return "namespace_states"
@@ -204,8 +206,8 @@ func EventLimitName(code string) string {
 	return "node_states"
 }
 
-// Budget holds the rate-limit buckets that one session takes tokens from: those of its node and of its namespace. Its
-// methods Spend and Wait belong to the session's reader.
+// Budget holds the token buckets by which the limits of its node and its namespace slow one session. Its methods
+// Spend and Wait belong to the session's reader.
 type Budget struct {
 	limiter   *Limiter
 	namespace *namespaceBudget
@@ -234,7 +236,7 @@ func (b *Budget) Spend(c *Charge) Debt {
 	return Debt{Wait: own, scope: "node", load: of, perSec: node[of]}
 }
 
-// SpendFrame takes one token of the node's bucket for a frame without signals.
+// SpendFrame takes one token from the node's bucket for a frame that carries no results, such as a ping.
 func (b *Budget) SpendFrame() Debt {
 	most := b.Limits().NodeResultsPerSec
 	wait := b.own[LoadResults].Spend(1, most, b.limiter.Burst, b.limiter.Monotonic())
@@ -295,7 +297,7 @@ var loadNames = [loads]struct{ unit, limit string }{
 	LoadResults: {"results", ""}, LoadValues: {"values", "values_"}, LoadReports: {"reports", "reports_"}, LoadBytes: {"bytes", "bytes_"},
 }
 
-// Charge is the cost of a batch against the rate limits of its node and namespace.
+// Charge is the number of tokens that a batch costs, for each kind of traffic.
 type Charge [loads]int
 
 // loadBuckets holds the token buckets of a node or of a namespace, one for each kind of traffic.
@@ -337,7 +339,7 @@ func (b *loadBuckets) lastSpend() (at int64) {
 	return at
 }
 
-// Debt holds how long a session must wait before it reads on, and the rate limit that demands the wait.
+// Debt holds how long a session must pause before it reads on, and the rate limit that was exceeded.
 type Debt struct {
 	Wait   time.Duration
 	scope  string // node or namespace
@@ -349,7 +351,7 @@ type Debt struct {
 // Limit returns the name of the reached rate limit, as in metrics.
 func (d *Debt) Limit() string { return d.scope + "_" + loadNames[d.load].limit + "rate" }
 
-// Reason returns a sentence for users that says which rate limit was reached.
+// Reason returns a sentence for users that names the exceeded rate limit.
 func (d *Debt) Reason() string {
 	subject := map[string]string{"namespace": "the namespace", "node": "this node"}[d.scope]
 	if d.sender {
@@ -358,9 +360,9 @@ func (d *Debt) Reason() string {
 	return fmt.Sprintf("%s is at its limit of %s %s per second", subject, strconv.FormatFloat(d.perSec, 'f', -1, 64), loadNames[d.load].unit)
 }
 
-// TokenBucket is a token bucket that may go into debt: it accepts a whole batch, and the session pauses until the
-// debt is paid. So a limit never loses a result that an agent has spooled, and a node over its limit delays only
-// itself.
+// TokenBucket is a token bucket whose level may become negative: it accepts a whole batch, and the session pauses
+// until the bucket has refilled. So a limit never loses a result that an agent has spooled, and a node over its limit
+// delays only itself.
 type TokenBucket struct {
 	mu     sync.Mutex
 	tokens float64
@@ -396,7 +398,7 @@ func (b *TokenBucket) Refund(n int) {
 	b.mu.Unlock()
 }
 
-// LastSpend returns the monotonic time of the last Spend, in nanoseconds.
+// LastSpend returns when Spend was last called, as a monotonic time in nanoseconds.
 func (b *TokenBucket) LastSpend() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()

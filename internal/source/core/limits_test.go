@@ -9,7 +9,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// newLimiter returns a limiter of 100 bytes per second for each node and 150 for the namespace, and its clock.
+// newLimiter returns a test limiter, with 100 bytes per second for each node and 150 for the namespace, and its
+// clock.
 func newLimiter() (l *Limiter, now *time.Duration) {
 	now = new(time.Duration)
 	*now = time.Hour
@@ -48,7 +49,7 @@ func TestByteBudgetOutlivesSession(t *testing.T) {
 	}
 }
 
-// Requests with alerts beyond the byte limit of their user or of their namespace are refused.
+// TestSenderInDebtIsRefused checks that alert requests beyond the byte limit of their user or namespace are refused.
 func TestSenderInDebtIsRefused(t *testing.T) {
 	l, now := newLimiter()
 	for i, c := range []struct {

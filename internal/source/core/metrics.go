@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Meter registers the metrics of one source: all names begin with its prefix.
+// Meter registers the metrics of one source under its name prefix.
 type Meter struct {
 	Registerer prometheus.Registerer
 	Prefix     string // muster_session_, muster_sensu_ …
@@ -19,7 +19,7 @@ func (m Meter) Counter(name, help string) prometheus.Counter {
 	return c
 }
 
-// Vector registers and returns a counter with labels.
+// Vector registers and returns a counter vector, a counter with labels.
 func (m Meter) Vector(name, help string, labels ...string) *prometheus.CounterVec {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: m.Prefix + name, Help: help}, labels)
 	m.Registerer.MustRegister(c)
@@ -40,7 +40,7 @@ func (m Meter) Outcomes(name, help string, list []prometheus.Counter, text func(
 	}
 }
 
-// SessionMetrics holds the metrics common to all sources with sessions.
+// SessionMetrics holds the metrics that all sources with agent sessions have.
 type SessionMetrics struct {
 	Received   prometheus.Counter     // received messages; the sum over all outcomes
 	Bytes      prometheus.Counter     // bytes of the received messages
@@ -50,7 +50,7 @@ type SessionMetrics struct {
 	Stuck      prometheus.Counter     // writers that were replaced, because their peer did not read
 }
 
-// SessionNames holds the metric names of a source without prefix and _total, and their help texts.
+// SessionNames holds the words from which the names and help texts of a source's session metrics are formed.
 type SessionNames struct {
 	Messages   string // plural: frames, messages
 	Handshakes string
@@ -58,7 +58,7 @@ type SessionNames struct {
 	Agents     string // agents, Sensu agents
 }
 
-// Sessions registers the session metrics of a source. sessions counts the connected nodes.
+// Sessions registers the metrics of a source's sessions. sessions counts the connected nodes.
 func (m Meter) Sessions(n SessionNames, sessions func() float64) SessionMetrics {
 	m.Gauge("sessions", fmt.Sprintf("Nodes with a session of %s now.", n.Agents), sessions)
 	return SessionMetrics{

@@ -8,8 +8,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// Lane is one of the two outboxes of a session: one for short messages such as acknowledgements, one for long
-// messages such as assignments. Two exist so that urgent short messages do not wait behind long ones.
+// Lane is one of a session's two send queues: one for short messages such as acknowledgements, one for long ones such
+// as assignments. Two exist so that urgent short messages do not wait behind long ones.
 type Lane uint8
 
 const (
@@ -18,21 +18,22 @@ const (
 	lanes
 )
 
-// MessageSet is a bit set of the kinds of messages that a session still has to send in one lane.
+// MessageSet is a bit set of message kinds that a session still has to send on one of its two lanes (send queues).
 type MessageSet uint16
 
-// Outgoing records the kinds of messages that one session still has to send. Window.Mu guards it.
+// Outgoing holds, for each lane (send queue) of a session, the kinds of messages that it still has to send. Window.Mu
+// guards it.
 type Outgoing struct {
 	duties [lanes]MessageSet
 	queued [lanes]bool // the session is in the lane's outbox, or a writer has it
 }
 
-// BlockWriters prevents writers from taking the session until Release, so that its first message is sent before all
+// BlockWriters keeps writers away from a new session until UnblockWriters, so that its first message precedes all
 // others.
 func (o *Outgoing) BlockWriters() { o.queued = [lanes]bool{true, true} }
 
-// Sender is a session whose pending messages the writers of an outbox can send. Only one writer per lane calls Flush,
-// so messages of one lane keep their order.
+// Sender is a session that can write its pending messages when a writer goroutine of an outbox calls it. Only one
+// writer per lane calls Flush, so messages of one lane keep their order.
 type Sender interface {
 	Base() *Session
 	// Flush writes the messages of duties. After an error the writer closes the connection and calls FlushFailed.
@@ -54,8 +55,9 @@ const (
 	maxScratchBytes = 256 << 10 // a longer Scratch.Frame is dropped after use
 )
 
-// Outbox is the queue of sessions with messages to write, and its writer goroutines. A session is in it at most once,
-// so the list is never longer than the number of sessions, and duties that are added meanwhile are written together.
+// Outbox is a queue of sessions that have messages to send, with the writer goroutines that send them. A session is
+// in it at most once, so the list is never longer than the number of sessions, and duties that are added meanwhile
+// are written together.
 type Outbox[S Sender] struct {
 	lane       Lane
 	life       *Goroutines
@@ -74,7 +76,8 @@ type Outbox[S Sender] struct {
 // sessionsPerWriter waiting sessions wake one more writer.
 const sessionsPerWriter = 64
 
-// NewOutbox returns an empty outbox, registered in r under a name. stuck counts replaced writers.
+// NewOutbox returns an empty outbox and registers it under a name with the queue metrics. stuck counts replaced
+// writers.
 func NewOutbox[S Sender](life *Goroutines, lane Lane, name string, sessions int, r *queue.Registry, stuck func()) *Outbox[S] {
 	o := &Outbox[S]{lane: lane, life: life, countStuck: stuck, ring: make([]S, 64)}
 	o.filled.L = &o.mu
@@ -86,7 +89,7 @@ func NewOutbox[S Sender](life *Goroutines, lane Lane, name string, sessions int,
 	return o
 }
 
-// Add adds pending writes to a session and queues the session for a writer.
+// Add adds kinds of messages that a session has to send, and queues the session for a writer.
 func (o *Outbox[S]) Add(x S, duties MessageSet) {
 	b := x.Base()
 	b.Mu.Lock()
@@ -94,7 +97,7 @@ func (o *Outbox[S]) Add(x S, duties MessageSet) {
 	o.AddLocked(x, duties)
 }
 
-// AddLocked adds pending writes like Add, for callers that hold the session's Mu.
+// AddLocked does the same as Add, for callers that hold the session's Mu.
 func (o *Outbox[S]) AddLocked(x S, duties MessageSet) {
 	out := &x.Base().Outgoing
 	out.duties[o.lane] |= duties
@@ -104,7 +107,7 @@ func (o *Outbox[S]) AddLocked(x S, duties MessageSet) {
 	}
 }
 
-// UnblockWriters lets writers take the session again after BlockWriters.
+// UnblockWriters lets writers send the session's messages after BlockWriters.
 func (o *Outbox[S]) UnblockWriters(x S) {
 	b := x.Base()
 	b.Mu.Lock()
@@ -136,8 +139,8 @@ func (o *Outbox[S]) queueSession(x S) {
 	}
 }
 
-// WakeIfStuck wakes another writer if no session was taken from the queue since the last call, because all others may
-// be blocked by peers that do not read. Call it once a second.
+// WakeIfStuck starts another writer if the queue has not moved since the last call, because peers that do not read
+// may block all writers. Call it once a second.
 func (o *Outbox[S]) WakeIfStuck() {
 	o.mu.Lock()
 	taken := o.passed - uint64(o.n)

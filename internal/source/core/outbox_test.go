@@ -7,7 +7,7 @@ import (
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
-// silentSender is a Sender that writes nothing.
+// silentSender is a fake Sender that writes nothing.
 type silentSender struct{ Session }
 
 // Flush implements Sender and writes nothing.

@@ -20,7 +20,8 @@ const (
 	RunOutputSlack = 4 << 10
 )
 
-// RunOutput limits the unfetched output of ad-hoc runs of all callers together (queue run-output).
+// RunOutput limits how many bytes of ad-hoc run output, for all callers together, wait to be fetched (queue
+// run-output).
 type RunOutput struct {
 	max       int64
 	heldBytes atomic.Int64
@@ -28,7 +29,7 @@ type RunOutput struct {
 	cut       atomic.Uint64
 }
 
-// NewRunOutput returns an empty buffer for the output of ad-hoc runs, registered in r.
+// NewRunOutput returns an empty RunOutput, registered in r.
 func NewRunOutput(r *queue.Registry) *RunOutput {
 	most, _ := r.Bounds("run-output")
 	o := &RunOutput{max: most}
@@ -52,9 +53,9 @@ func (o *RunOutput) reserveBytes(n int) int {
 // Bytes returns how many bytes of output wait to be fetched.
 func (o *RunOutput) Bytes() int64 { return o.heldBytes.Load() }
 
-// Runs holds the ad-hoc runs of one caller and their answers until the caller fetches them. A run belongs to the
-// session to which it was submitted; it ends with an answer, with that session, or when the caller cancels it. Output
-// is bounded per run by the request, and for all callers by RunOutput: beyond that it is cut, and counted.
+// Runs holds the ad-hoc command runs of one caller, with their output until the caller fetches it. A run belongs to
+// the session to which it was submitted; it ends with an answer, with that session, or when the caller cancels it.
+// Output is bounded per run by the request, and for all callers by RunOutput: beyond that it is cut, and counted.
 type Runs struct {
 	output *RunOutput
 	wake   chan struct{}
@@ -79,13 +80,13 @@ type PendingRun struct {
 	cancelled bool
 }
 
-// NewRuns returns the collection of ad-hoc runs of one caller. The caller closes them.
+// NewRuns returns a new collection for the ad-hoc runs of one caller. The caller closes them.
 func (o *RunOutput) NewRuns() *Runs {
 	return &Runs{output: o, wake: make(chan struct{}, 1), open: map[*PendingRun]struct{}{}}
 }
 
-// Start assigns an id to a run and passes the run to a node's session by submit, whose error it returns. cancel ends
-// the run in that session.
+// Start gives a run an id and passes it to a node's session by the function submit, whose error it returns. cancel
+// ends the run in that session.
 func (r *Runs) Start(node model.NodeID, run *wire.Run, cancel func(id uint64), submit func(*PendingRun) error) error {
 	run.ID = rand.Uint64() | 1
 	p := &PendingRun{ID: run.ID, runs: r, cancel: func() { cancel(run.ID) }, maxOutput: int(run.MaxOutput) + RunOutputSlack, answer: model.RunAnswer{Node: node}}
@@ -113,10 +114,10 @@ func ErrTooManyRuns() error {
 	return model.Errorf(model.Limited, "this agent already has %d pending ad-hoc runs, the maximum", MaxRuns)
 }
 
-// Wake returns a channel that receives a value when a run has an answer for Next.
+// Wake returns a channel that receives a value when Next has a new answer.
 func (r *Runs) Wake() <-chan struct{} { return r.wake }
 
-// Pending returns the number of runs whose end the caller has not fetched.
+// Pending returns how many runs have not ended yet for the caller, because it has not fetched their end.
 func (r *Runs) Pending() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -142,7 +143,7 @@ func (r *Runs) Next() (model.RunAnswer, bool) {
 	return out, true
 }
 
-// Forget cancels the caller's runs on one node. Next returns no more answers of these runs.
+// Forget cancels the caller's runs on one node and drops their answers. Next returns no more answers of these runs.
 func (r *Runs) Forget(node model.NodeID) {
 	r.cancelRunsIf(func(p *PendingRun) bool { return p.answer.Node == node })
 }
@@ -155,7 +156,7 @@ func (r *Runs) Close() {
 	r.cancelRunsIf(func(*PendingRun) bool { return true })
 }
 
-// cancelRunsIf cancels the runs for which a given function returns true.
+// cancelRunsIf cancels the runs for which the function `which` returns true.
 func (r *Runs) cancelRunsIf(which func(*PendingRun) bool) {
 	var list []*PendingRun
 	r.mu.Lock()
@@ -203,7 +204,7 @@ func (p *PendingRun) Abort(cause string) {
 	p.addToReadyLocked()
 }
 
-// addToReadyLocked adds the run to the list that Next returns from, and wakes the caller.
+// addToReadyLocked adds the run to the runs with unfetched answers, and wakes the caller.
 func (p *PendingRun) addToReadyLocked() {
 	if p.listed || p.cancelled {
 		return
@@ -216,7 +217,7 @@ func (p *PendingRun) addToReadyLocked() {
 	}
 }
 
-// Agent describes a connected agent by its session's data.
+// Agent describes a connected agent, from the data of its session.
 type Agent struct {
 	Version     string
 	Refuses     []string // kinds of runs that the agent always refuses
@@ -230,14 +231,14 @@ type Agent struct {
 	Report      *AgentReport  // last report of the agent; nil: the agent has sent none
 }
 
-// AgentReport is an agent's last report about itself, such as its memory and queue.
+// AgentReport holds the statistics that an agent last sent about itself, such as memory and queue length.
 type AgentReport struct {
 	Stats       wire.Stats
 	Age         time.Duration
 	ForksPerMin float64
 }
 
-// IdleUnit names an assigned unit, such as a check, that the agent does not run, with the reason.
+// IdleUnit names a check or other assigned task that the agent does not run, with the reason.
 type IdleUnit struct {
 	Unit   model.UnitID
 	Name   string

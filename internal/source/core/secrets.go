@@ -27,7 +27,8 @@ type SecretValue struct {
 // contains no value.
 type SecretFunc func(ctx context.Context, namespace, name string) (SecretValue, error)
 
-// Resolve resolves the values of secrets in parallel within SecretTimeout. values and errs have the order of names.
+// Resolve reads the values of several secrets in parallel, within SecretTimeout. values and errs have the order of
+// names.
 func (find SecretFunc) Resolve(ctx context.Context, names []string) (values []SecretValue, errs []error) {
 	ctx, cancel := context.WithTimeout(ctx, SecretTimeout)
 	defer cancel()
@@ -43,7 +44,7 @@ func (find SecretFunc) Resolve(ctx context.Context, names []string) (values []Se
 	return values, errs
 }
 
-// findAssignedCheck returns the first check in a node's assignment that satisfies the function has, or nil.
+// findAssignedCheck returns the first check in a node's assignment for which the function has returns true, or nil.
 func findAssignedCheck(assignments directory.Assignments, node model.NodeID, has func(*model.CheckChunk) bool) *model.CheckChunk {
 	a := assignments.For(node)
 	if a == nil {
@@ -57,7 +58,7 @@ func findAssignedCheck(assignments directory.Assignments, node model.NodeID, has
 	return nil
 }
 
-// NamesSecret reports whether a check in the node's assignment names a secret that exists on the server.
+// NamesSecret reports whether a check assigned to the node refers to a secret that exists on the server.
 func NamesSecret(assignments directory.Assignments, node model.NodeID, secret string) bool {
 	return findAssignedCheck(assignments, node, func(c *model.CheckChunk) bool {
 		for i := range c.Secrets {
@@ -87,8 +88,8 @@ func NewArchives(open func(sum [64]byte) (io.ReadSeekCloser, error), assignments
 	return &Archives{open: open, assignments: assignments, slots: queue.NewSlots(r, "asset-fetches"), log: log}
 }
 
-// Open waits for a free transfer slot and opens an asset archive that the node's assignment names. The caller calls
-// done after the transfer. outcome is a metric label.
+// Open waits for a free transfer slot and opens an asset archive, if a check of the node's assignment uses it. The
+// caller calls done after the transfer. outcome is a metric label.
 func (a *Archives) Open(ctx context.Context, node model.NodeID, sum [64]byte) (f io.ReadSeeker, done func(), outcome string, err error) {
 	if a.open == nil {
 		return nil, nil, "unknown", model.Errorf(model.NotFound, "this server does not serve asset archives")
@@ -118,8 +119,8 @@ func (a *Archives) Open(ctx context.Context, node model.NodeID, sum [64]byte) (f
 	return file, func() { _ = file.Close(); a.slots.Leave() }, "served", nil
 }
 
-// PublicError returns the error text for the agent, without the server's internals. An error of this server is
-// logged, and the agent is not sent its details.
+// PublicError returns the error text to send to the agent, without details about the server. An error of this server
+// is logged, and the agent is not sent its details.
 func (a *Archives) PublicError(err error, path string) *model.Error {
 	public := &model.Error{Class: model.Internal, Message: "the server cannot read the archive; its log has the reason"}
 	if !errors.As(err, &public) {

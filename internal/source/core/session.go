@@ -48,7 +48,7 @@ type Config struct {
 	Registerer prometheus.Registerer // default: metrics are kept but not exposed
 }
 
-// Complete fills zero values with defaults; it fails without journal or assignments.
+// Complete fills zero values with defaults, and fails if the journal or the assignments are missing.
 func (c *Config) Complete() error {
 	if c.Journal == nil || c.Assignments == nil {
 		return errors.New("BUG: source without journal or assignments")
@@ -61,7 +61,7 @@ func (c *Config) Complete() error {
 	return nil
 }
 
-// SessionLimits holds the limits common to all sources with sessions. Zero: the default.
+// SessionLimits holds the time-outs and sizes that all sources with sessions share. Zero: the default.
 type SessionLimits struct {
 	Sessions     int           // at the same time; default 60000
 	UnackedBytes int           // per session, not committed yet; default model.DefaultUnackedBytes
@@ -91,8 +91,8 @@ func (l *SessionLimits) SetDefaults(handshake, pingAfter, deadAfter time.Duratio
 	l.DeadAfter = cmp.Or(l.DeadAfter, deadAfter)
 }
 
-// Session holds the state of a session that all sources share; a source embeds it. Its fields are set before the
-// session is registered and do not change afterwards.
+// Session holds the state of an agent's session that all sources share; each source embeds it in its own type. Its
+// fields are set before the session is registered and do not change afterwards.
 type Session struct {
 	Window
 	Outgoing
@@ -107,7 +107,7 @@ type Session struct {
 	Since   int64 // start of the session, Unix ns
 }
 
-// Base returns the session itself, to implement Sender.
+// Base implements Sender: it returns the session itself.
 func (x *Session) Base() *Session { return x }
 
 // Open initializes a session with the present time of the source's clock; call it before any other method.
@@ -116,7 +116,7 @@ func (x *Session) Open(now int64) {
 	x.heardAt.Store(now)
 }
 
-// Mark returns the encoded journal record that marks the session's start or end.
+// Mark encodes the journal record of the session's start or end.
 func (x *Session) Mark(m wire.SessionMark) []byte {
 	m.Session = x.ID
 	return x.Node.Mark(m)
@@ -127,8 +127,8 @@ func (x *Session) Peer() Peer {
 	return Peer{Address: model.HostOf(x.Conn.NetConn().RemoteAddr().String()), Since: time.Unix(0, x.Since).Truncate(time.Second).UTC()}
 }
 
-// BeginEntries stops the node's previous session, if any, and returns the journal entries that mark its end and this
-// session's start, in this order. No append of the older session comes after them.
+// BeginEntries ends the node's older session, if any, and returns the journal entries for that end and this session's
+// start, in this order. No append of the older session comes after them.
 func (x *Session) BeginEntries(begin []byte, w journal.Waiter, older *Session, end func() []byte) []journal.Entry {
 	entries := make([]journal.Entry, 0, 2)
 	if older != nil {
@@ -138,7 +138,7 @@ func (x *Session) BeginEntries(begin []byte, w journal.Waiter, older *Session, e
 	return append(entries, journal.Entry{Section: x.Section, Data: begin, Waiter: w})
 }
 
-// Activity records when an agent last sent a frame, and distinguishes a silent agent from a busy reader. Times are
+// Activity records when an agent last sent a frame, and whether the session's reader was busy since. Times are
 // readings of the source's Clock.
 type Activity struct {
 	heardAt  atomic.Int64 // time of the last frame from the agent
@@ -146,7 +146,7 @@ type Activity struct {
 	busy     atomic.Bool  // the reader handles a message, or waits for the journal or a limit: it cannot hear
 }
 
-// Busy records a received frame and that the reader handles its message, until Idle is called.
+// Busy records that a frame arrived and the reader handles it, until Idle is called.
 func (a *Activity) Busy(now int64) {
 	a.heardAt.Store(now)
 	a.busy.Store(true)
@@ -158,13 +158,14 @@ func (a *Activity) Idle(now int64) {
 	a.heardAt.Store(now)
 }
 
-// Silence returns the time since the agent's last frame, and whether the reader was busy during that time. busy
-// reports that the reader was busy, so the silence is not the agent's.
+// Silence returns the time since the agent's last frame, and whether the reader was too busy to hear the agent
+// meanwhile. busy reports that the reader was busy, so the silence is not the agent's.
 func (a *Activity) Silence(now int64) (silence time.Duration, busy bool) {
 	return time.Duration(now - a.heardAt.Load()), a.busy.Load()
 }
 
-// PingDue reports whether the last ping was sent longer ago than the duration every, and if so records a new ping.
+// PingDue reports whether the last ping is older than the duration `every`; if so, it records that a new ping is
+// sent.
 func (a *Activity) PingDue(now int64, every time.Duration) bool {
 	if now-a.pingedAt.Load() <= int64(every) {
 		return false
@@ -173,8 +174,8 @@ func (a *Activity) PingDue(now int64, every time.Duration) bool {
 	return true
 }
 
-// Node holds the properties of a node that its session needs. All are looked up in memory: after a restart the whole
-// fleet comes within seconds.
+// Node holds the node data that a session needs, such as names and keepalive times. All are looked up in memory:
+// after a restart the whole fleet comes within seconds.
 type Node struct {
 	ID        model.NodeID
 	Name      string
@@ -189,15 +190,15 @@ type Node struct {
 	Visitor        bool // the agent connects only to send a result, so no keepalive is expected
 }
 
-// Mark returns the encoded journal record that marks the start or end of a node's session. m holds the session's id
-// and its other fields.
+// Mark encodes the journal record of the start or end of a session of the node. m holds the session's id and its
+// other fields.
 func (n *Node) Mark(m wire.SessionMark) []byte {
 	m.Namespace, m.NoKeepalive, m.EveryKeepalive = n.Namespace, n.Visitor, n.EveryKeepalive
 	m.KeepaliveMs, m.TimeoutMs, m.WarningMs = uint32(n.Keepalive.Milliseconds()), uint32(n.Timeout.Milliseconds()), uint32(n.Warning.Milliseconds())
 	return wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordSession, Node: n.ID, Session: &m})
 }
 
-// SectionOf returns the section of the journal for a node's entries: the node's partition.
+// SectionOf returns the journal section (one per partition of nodes) for a node's entries.
 func SectionOf(uid uuid.UUID) journal.Section { return journal.Section(model.PartitionOf(uid)) }
 
 // Registry maps each node to its session; a node has at most one. S is the session of a source.
@@ -225,7 +226,7 @@ func (r *Registry[S]) Swap(node model.NodeID, x *S, limit int, keep func(old *S)
 	return old, true
 }
 
-// Remove removes session x of a node; false: the node has a newer session.
+// Remove removes the node's session if it is x; false: the node has a newer session.
 func (r *Registry[S]) Remove(node model.NodeID, x *S) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -267,14 +268,15 @@ type Record struct {
 	more []journal.Entry
 }
 
-// ProxyResult is a result about a proxy node. Its number stays with the node that sent it, so that it never counts twice.
+// ProxyResult is a result that an agent sent about a proxy node, a node without an agent. Its number stays with the
+// node that sent it, so that it never counts twice.
 type ProxyResult struct {
 	directory.ProxyNode
 	Signal []byte // encoded
 	Number uint64
 }
 
-// Batch is a batch of signals for the journal.
+// Batch holds the results and other data of one agent message, to be written to the journal.
 type Batch struct {
 	Node    model.NodeID // node that sent the batch
 	Section journal.Section

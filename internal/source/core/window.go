@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// Window limits the bytes of a session that wait for their commit in the journal, and can forbid further appends of
-// the session
+// Window limits how many bytes of a session wait for their journal commit, and can forbid further appends.
 //
 // A source embeds it in its session. Lock order: the append lock (Acquire to Release), then Mu, which also guards the
 // fields that the source writes below it.
@@ -26,8 +25,8 @@ type Window struct {
 // Open initializes a window; call it before any other method.
 func (w *Window) Open() { w.Changed.L = &w.Mu }
 
-// Acquire locks the session's appends and waits until size more uncommitted bytes are allowed; a single entry is
-// always allowed. It returns false if the session has ended. Else the caller holds the append lock and Mu: it unlocks
+// Acquire takes the append lock and waits until `size` more uncommitted bytes are allowed; an entry is always allowed
+// if none waits. It returns false if the session has ended. Else the caller holds the append lock and Mu: it unlocks
 // Mu, appends, and calls Release.
 func (w *Window) Acquire(size, most int) bool {
 	w.appendLock.Lock()
@@ -44,7 +43,7 @@ func (w *Window) Acquire(size, most int) bool {
 	return true
 }
 
-// Release unlocks the session's appends after Acquire.
+// Release releases the append lock that Acquire took.
 func (w *Window) Release() { w.appendLock.Unlock() }
 
 // Commit subtracts bytes that the journal has committed from the session's uncommitted bytes. An error ends the
@@ -103,6 +102,7 @@ type Peer struct {
 	Since   time.Time // start of its session, or time of its refusal
 }
 
+// String returns the address and, if known, the machine id of the peer.
 func (p Peer) String() string {
 	if p.Machine == "" {
 		return p.Address
@@ -110,24 +110,24 @@ func (p Peer) String() string {
 	return p.Address + " (machine " + p.Machine + ")"
 }
 
-// Clone reports that a machine was refused because another one with the same identity is connected.
+// Clone describes a refused machine: it has the identity of another machine that is connected.
 type Clone struct {
 	Node    Node
 	Holder  Peer // the connected machine
 	Refused Peer
 }
 
-// Probe checks whether an agent is alive: only the pong to its numbered ping counts. Only the answer to that ping
-// counts: frames that a machine sent before it died may still arrive.
+// Probe tests whether an agent is alive by a numbered ping, which the agent must answer with the same number. Only
+// the answer to that ping counts: frames that a machine sent before it died may still arrive.
 type Probe struct{ pending atomic.Pointer[pendingProbe] }
 
-// pendingProbe is a probe that waits for its pong.
+// pendingProbe is a probe whose ping has no pong yet.
 type pendingProbe struct {
 	number uint64
 	alive  chan bool // receives the one answer; buffered
 }
 
-// Ask sends a ping by the function ping and reports whether the answer came within a time. ok is false if a probe is
+// Ask sends a ping by the function ping and reports whether the pong arrived within a time. ok is false if a probe is
 // pending already.
 func (p *Probe) Ask(ctx context.Context, within time.Duration, ping func()) (alive, ok bool) {
 	pending := &pendingProbe{number: rand.Uint64(), alive: make(chan bool, 1)}
@@ -170,7 +170,7 @@ func (p *Probe) Fail() {
 	}
 }
 
-// reportAlive passes the probe's answer to the goroutine that waits for it.
+// reportAlive passes the result of the probe to the goroutine that waits for it.
 func (p *pendingProbe) reportAlive(alive bool) {
 	select {
 	case p.alive <- alive:

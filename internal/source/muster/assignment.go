@@ -11,10 +11,10 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// chunkKinds is the bit set of chunk kinds (below 64) that an agent understands.
+// chunkKinds is the bit set of chunk kinds (kinds of compiled checks, below 64) that an agent understands.
 type chunkKinds uint64
 
-// chunkKindsOf returns the chunk kinds that an agent's features name.
+// chunkKindsOf returns the kinds of compiled checks (chunks) that an agent's feature list announces.
 func chunkKindsOf(features []string) (set chunkKinds) {
 	for kind := model.ChunkKind(1); kind < 64; kind++ {
 		if slices.Contains(features, wire.ChunkFeature(kind)) {
@@ -24,11 +24,11 @@ func chunkKindsOf(features []string) (set chunkKinds) {
 	return set
 }
 
-// lacksKindOf reports whether the agent does not understand the kind of a chunk.
+// lacksKindOf reports whether a chunk has a kind that the agent does not understand.
 func (s chunkKinds) lacksKindOf(c *model.Chunk) bool { return s>>c.Kind&1 == 0 }
 
-// reduceAssignment returns the part of an assignment that an agent understands, or the shared assignment if it
-// understands all. Properties and proxy nodes stay whole.
+// reduceAssignment returns a copy of the assignment without the definitions (chunks) whose kind the agent does not
+// know, or the assignment itself if the agent knows all. Properties and proxy nodes stay whole.
 func (s chunkKinds) reduceAssignment(a *directory.Assignment) *directory.Assignment {
 	if a == nil || !slices.ContainsFunc(a.Chunks, s.lacksKindOf) {
 		return a
@@ -39,7 +39,7 @@ func (s chunkKinds) reduceAssignment(a *directory.Assignment) *directory.Assignm
 	return &part
 }
 
-// proxyChecksOf returns the proxy nodes and proxy checks of an assignment; nil: it has none.
+// proxyChecksOf returns the proxy nodes of an assignment and their checks; nil: it has none.
 func proxyChecksOf(a *directory.Assignment) *wire.ProxyChecks {
 	if a == nil || a.Proxied == nil {
 		return nil
@@ -47,8 +47,8 @@ func proxyChecksOf(a *directory.Assignment) *wire.ProxyChecks {
 	return &a.Proxied.ProxyChecks
 }
 
-// understoodAssignment returns the part of the node's assignment that its agent supports, and the number of chunks
-// left out.
+// understoodAssignment returns the node's assignment without the chunks that its agent does not support, and how many
+// those are.
 func (x *session) understoodAssignment() (part *directory.Assignment, leftOut int) {
 	whole := x.srv.cfg.Assignments.For(x.Node.ID)
 	if part = x.hello.kinds.reduceAssignment(whole); part != whole {
@@ -57,8 +57,8 @@ func (x *session) understoodAssignment() (part *directory.Assignment, leftOut in
 	return part, leftOut
 }
 
-// idleUnits returns the assigned units that the agent does not run, because it does not support their kind or has
-// refused their chunk.
+// idleUnits returns the assigned checks and other tasks that the agent does not run, because it does not support or
+// has refused them.
 func (x *session) idleUnits() (list []core.IdleUnit) {
 	want := x.srv.cfg.Assignments.For(x.Node.ID)
 	if want == nil {
@@ -85,8 +85,8 @@ func (x *session) idleUnits() (list []core.IdleUnit) {
 // message has room for so many (wire.MaxPart).
 const maxRemoved = 1000
 
-// sendAssignment sends the agent its assignment: the whole one at first, then differences, and nothing if the hash is
-// equal.
+// sendAssignment sends the agent its assignment: first the whole one, later only differences, and nothing if its hash
+// is unchanged.
 func (x *session) sendAssignment(w *core.Scratch) error {
 	want, leftOut := x.understoodAssignment()
 	x.Mu.Lock()
@@ -112,8 +112,8 @@ func (x *session) sendAssignment(w *core.Scratch) error {
 	return nil
 }
 
-// assignmentDifference returns the message that turns the agent's assignment have (nil: unknown) into the assignment
-// want.
+// assignmentDifference returns the message that turns the agent's present assignment, have (nil: unknown), into the
+// new one, want.
 func assignmentDifference(have, want *directory.Assignment) *wire.Assignment {
 	m := &wire.Assignment{Generation: want.Generation, Hash: want.Hash}
 	var old []*model.Chunk
@@ -155,7 +155,7 @@ func assignmentDifference(have, want *directory.Assignment) *wire.Assignment {
 	return m
 }
 
-// equalProperties reports whether two lists of properties are equal.
+// equalProperties reports whether two lists of node properties are equal.
 func equalProperties(a, b []wire.Property) bool {
 	return slices.EqualFunc(a, b, func(p, q wire.Property) bool {
 		return p.Name == q.Name && p.Error == q.Error && string(p.Value) == string(q.Value)
@@ -166,8 +166,8 @@ func equalProperties(a, b []wire.Property) bool {
 // server's.
 const maxMismatches = 3
 
-// confirmAssignment compares the hash of the assignment that the agent confirms with the one that was sent. One
-// AssignmentStatus answers each Assignment, so the last one counts.
+// confirmAssignment compares the assignment hash that the agent confirms with the hash of the assignment that was
+// sent. One AssignmentStatus answers each Assignment, so the last one counts.
 func (x *session) confirmAssignment(m *wire.AssignmentStatus) {
 	x.srv.metrics.refusedUnits.Add(float64(len(m.Refused)))
 	x.Mu.Lock()

@@ -26,8 +26,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestChangedCheckIsSentToItsNodesOnly checks that a changed check of ten nodes among 2,000 sends ten assignments,
-// each as a difference of one chunk.
+// TestChangedCheckIsSentToItsNodesOnly changes a check of ten nodes among 2,000 and expects ten sent assignments,
+// each with only the changed check.
 func TestChangedCheckIsSentToItsNodesOnly(t *testing.T) {
 	n := 2000
 	if testing.Short() {
@@ -64,7 +64,8 @@ func TestChangedCheckIsSentToItsNodesOnly(t *testing.T) {
 	}
 }
 
-// The session of a deleted node ends with the reason; other sessions go on.
+// TestAgentOfADeletedNodeGetsTheReason deletes a node and expects its session to end with the reason, and other
+// sessions to go on.
 func TestAgentOfADeletedNodeGetsTheReason(t *testing.T) {
 	w := newTestServer(t, nil)
 	uid := w.addNode(1, 1)
@@ -91,7 +92,7 @@ func TestAgentOfADeletedNodeGetsTheReason(t *testing.T) {
 	}
 }
 
-// chunkIDs returns the ids of chunks as text.
+// chunkIDs formats the ids of chunks, to compare them in tests.
 func chunkIDs(list []*model.Chunk) string {
 	var ids []model.ChunkID
 	for _, c := range list {
@@ -100,8 +101,8 @@ func chunkIDs(list []*model.Chunk) string {
 	return fmt.Sprint(ids)
 }
 
-// An agent whose Hello names the present assignment is sent no assignment, and an agent with another one is sent the
-// whole present one.
+// TestHeldAssignmentIsNotSentAgain checks that an agent whose Hello names the current assignment gets none, and an
+// agent with another assignment gets the whole current one.
 func TestHeldAssignmentIsNotSentAgain(t *testing.T) {
 	w := newTestServer(t, nil)
 	uid := w.addNode(1, 1, 2)
@@ -134,7 +135,8 @@ func TestAgentWithAnotherHashGetsTheWholeAssignment(t *testing.T) {
 	}
 }
 
-// The difference between two random assignments, applied to the first, yields the second. It fits into one message.
+// TestAppliedDifferenceIsTheWantedAssignment applies the difference between two random assignments to the first and
+// expects the second. It fits into one message.
 func TestAppliedDifferenceIsTheWantedAssignment(t *testing.T) {
 	_, key, _ := ed25519.GenerateKey(nil)
 	uid := uuid.New()
@@ -187,7 +189,7 @@ func TestAppliedDifferenceIsTheWantedAssignment(t *testing.T) {
 	})
 }
 
-// addChunks adds chunks that assign can then name by id.
+// addChunks adds chunks (compiled checks), which assign can then put into assignments by their ids.
 func (m *memoryPlan) addChunks(chunks ...*model.Chunk) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -199,12 +201,13 @@ func (m *memoryPlan) addChunks(chunks ...*model.Chunk) {
 
 const futureKind model.ChunkKind = 9
 
-// futureChunk returns a chunk of a kind that no agent understands yet.
+// futureChunk returns a chunk (compiled check) of a kind that no agent understands yet.
 func futureChunk(id model.ChunkID) *model.Chunk {
 	return (&model.Chunk{ID: id, Unit: 77, Namespace: model.DefaultNamespace, Name: "future"}).Seal(futureKind, []byte{1, 2, 3})
 }
 
-// An agent gets its assignment without the chunks of kinds that it does not support.
+// TestUnsupportedChunksAreLeftOut expects an assignment to be sent without the chunks (compiled checks) whose kind
+// the agent does not support.
 func TestUnsupportedChunksAreLeftOut(t *testing.T) {
 	w := newTestServer(t, nil)
 	w.plan.addChunks(futureChunk(3))
@@ -243,8 +246,8 @@ func TestUnsupportedChunksAreLeftOut(t *testing.T) {
 	}
 }
 
-// If an agent cannot run one check of its assignment, only this check stops, and the server knows the reason. The
-// other units run, and the server knows the refused ones, also in later sessions.
+// TestRefusedChunkStopsOneUnit lets an agent refuse checks of its assignment and expects only these to stop, with the
+// reason known to the server. The other units run, and the server knows the refused ones, also in later sessions.
 func TestRefusedChunkStopsOneUnit(t *testing.T) {
 	w := newTestServer(t, nil)
 	long := &model.CheckChunk{Chunk: model.Chunk{ID: 4, Unit: 78, Namespace: model.DefaultNamespace, Name: "long"}, Command: &model.Command{Shell: strings.Repeat("x", wire.MaxBody+1)}}
@@ -314,8 +317,8 @@ func TestLargeAssignmentComesInParts(t *testing.T) {
 	b.wait("the whole", func() bool { return len(b.assignments) == 1 && len(b.assignments[0].Chunks) == len(ids) })
 }
 
-// TestPartsOfAnotherAssignmentAreDropped checks that received parts are dropped when a part of another assignment
-// arrives.
+// TestPartsOfAnotherAssignmentAreDropped checks that an agent drops the parts it received when a part of another
+// assignment arrives.
 func TestPartsOfAnotherAssignmentAreDropped(t *testing.T) {
 	body := make([]byte, 600<<10)
 	first := &wire.Assignment{Hash: [32]byte{1}, Add: []wire.AssignedChunk{{ID: 1, Body: body}, {ID: 2, Body: body}}, Signature: []byte{1}}
@@ -333,7 +336,7 @@ func TestPartsOfAnotherAssignmentAreDropped(t *testing.T) {
 	}
 }
 
-// valueBatch returns a batch of value blocks of chunk 1 with these row counts.
+// valueBatch returns a batch with one block of metric values for each row count.
 func valueBatch(first uint64, rows ...uint32) *wire.Batch {
 	b := &wire.Batch{StreamKey: liveStream, First: first}
 	for _, n := range rows {
@@ -343,8 +346,8 @@ func valueBatch(first uint64, rows ...uint32) *wire.Batch {
 	return b
 }
 
-// Signals of a kind that no reducer reads are refused by number, known and unknown kinds alike, and the session goes
-// on.
+// TestSignalsOfUnsupportedKindsAreRefused sends signals (such as results or values) of kinds that the server does not
+// read, and expects a refusal of each by its sequence number.
 func TestSignalsOfUnsupportedKindsAreRefused(t *testing.T) {
 	w := newTestServer(t, nil)
 	a := w.openAgent(w.addNode(1, 1))
@@ -416,7 +419,8 @@ func TestValueBlocksHaveTheirOwnRateLimit(t *testing.T) {
 	}
 }
 
-// Agents that send value blocks are slowed from a quarter of the fill level on, agents that send results from half on.
+// TestAgentsThatSendValueBlocksAreSlowedFirst expects agents that send value blocks to be slowed when a resource is a
+// quarter full, and agents that send results when it is half full.
 func TestAgentsThatSendValueBlocksAreSlowedFirst(t *testing.T) {
 	results, values := agentThrottle{threshold: slowResultsAt}, agentThrottle{threshold: slowValuesAt}
 	for i, step := range []struct {
@@ -431,10 +435,10 @@ func TestAgentsThatSendValueBlocksAreSlowedFirst(t *testing.T) {
 	}
 }
 
-// nopCloser is a bytes.Reader with a Close method.
+// nopCloser adds a Close method without effect to a bytes.Reader.
 type nopCloser struct{ *bytes.Reader }
 
-// Close does nothing.
+// Close implements io.Closer and does nothing.
 func (nopCloser) Close() error { return nil }
 
 // fetchArchive requests an archive with a client certificate, from a byte offset (empty: from the start).

@@ -9,8 +9,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Pressure is a function that returns the fill level (0 to 1) of a resource, and the reason to tell the agents that
-// fill it. It is called five times a second, also by several goroutines, and must not block.
+// Pressure is a function that returns the fill level (0 to 1) of a resource, and the reason to give to the agents
+// that fill it. It is called five times a second, also by several goroutines, and must not block.
 type Pressure func() (share float64, reason string)
 
 // Agents are slowed by class: agents that send value blocks from a quarter on, all agents that send results from half on.
@@ -38,7 +38,7 @@ const (
 // tenths, where people are warned.
 const usualBudgetShare = 0.8
 
-// highestPressure returns the fill level (0 to 1) of the fullest resource, and the reason to tell agents.
+// highestPressure returns the fill level (0 to 1) of the fullest resource, and the reason to give to slowed agents.
 func (s *Server) highestPressure() (share float64, reason string) {
 	st := s.cfg.Journal.Stats()
 	if st.Blocked != nil {
@@ -59,7 +59,7 @@ func (s *Server) highestPressure() (share float64, reason string) {
 	return share, reason
 }
 
-// agentThrottle decides when and how much the server slows one class of agents.
+// agentThrottle decides when the server asks one class of agents to send less often, and by how much.
 type agentThrottle struct {
 	threshold float64 // fill level from which on agents are slowed
 	active    bool
@@ -67,9 +67,9 @@ type agentThrottle struct {
 	linger    time.Duration // in the last BackPressure
 }
 
-// update adjusts the slowdown to a fill level at a given time, and reports whether agents must be told now. true:
-// agents get a BackPressure now. Agents that linger send their backlog afterwards, so the linger grows no more than
-// needed.
+// update adapts the requested delay to a fill level, and reports whether to send agents a BackPressure message now.
+// true: agents get a BackPressure now. Agents that linger send their backlog afterwards, so the linger grows no more
+// than needed.
 func (t *agentThrottle) update(now int64, level float64) (send bool) {
 	t.active = level > t.threshold || t.active && level >= t.threshold*recoveredShare
 	since := now - t.sentAt
@@ -86,7 +86,8 @@ func (t *agentThrottle) update(now int64, level float64) (send bool) {
 	return true
 }
 
-// slowAgents tells agents to send less often while a resource is too full, until ctx ends.
+// slowAgents asks agents to send less often while a resource, such as the journal's queue, is too full, until ctx
+// ends.
 func (s *Server) slowAgents(ctx context.Context) {
 	tick := time.NewTicker(pressureInterval)
 	defer tick.Stop()
@@ -121,15 +122,16 @@ func (s *Server) slowAgents(ctx context.Context) {
 	}
 }
 
-// queuedBackPressure holds the last request of a session to its agent to send less often. Its Mu guards it.
+// queuedBackPressure holds the last BackPressure message of a session, which asks its agent to send less often. Its
+// Mu guards it.
 type queuedBackPressure struct {
 	reason string
 	linger time.Duration
 	at     int64 // monotonic time at which it became due; zero: never
 }
 
-// queueBackPressure queues a message that asks the agent to wait longer before each batch, at most one per
-// slowInterval.
+// queueBackPressure queues a BackPressure message that asks the agent to wait longer before each batch, at most one
+// per slowInterval.
 func (x *session) queueBackPressure(now int64, linger time.Duration, reason string) {
 	x.Mu.Lock()
 	defer x.Mu.Unlock()
@@ -139,12 +141,12 @@ func (x *session) queueBackPressure(now int64, linger time.Duration, reason stri
 	}
 }
 
-// slowdownMs returns the randomized duration of a slowdown that starts now, in milliseconds.
+// slowdownMs returns how long a slowdown that starts now lasts, randomized, in milliseconds.
 func (s *Server) slowdownMs() uint32 {
 	return uint32(slowDuration.Milliseconds() - int64(s.cfg.Rand()*float64(slowInterval.Milliseconds()/2)))
 }
 
-// chargeBatch takes the cost of a batch from the rate limits and pauses the reader if a limit is exceeded.
+// chargeBatch takes the tokens for a batch from the rate-limit buckets, and pauses the reader if a limit is exceeded.
 func (x *session) chargeBatch(c *core.Charge) {
 	debt := x.Budget.Spend(c)
 	if debt.Wait == 0 {
@@ -154,14 +156,15 @@ func (x *session) chargeBatch(c *core.Charge) {
 	x.pauseReader(&debt)
 }
 
-// chargeFrame takes the cost of a frame without signals, such as a ping or a repeated batch, from the rate limit.
+// chargeFrame takes a token for a frame without new signals, such as a ping or a repeated batch, and pauses the
+// reader if a limit is exceeded.
 func (x *session) chargeFrame() {
 	if debt := x.Budget.SpendFrame(); debt.Wait > 0 {
 		x.pauseReader(&debt)
 	}
 }
 
-// pauseReader counts a reached limit and pauses the reader until the debt is paid.
+// pauseReader records the exceeded limit and pauses the session's reader until the token bucket has refilled.
 func (x *session) pauseReader(debt *core.Debt) {
 	x.srv.metrics.throttled.WithLabelValues(strings.TrimSuffix(debt.Limit(), "_rate")).Inc()
 	x.Budget.Hit(debt.Limit(), debt.Reason())

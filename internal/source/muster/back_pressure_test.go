@@ -24,7 +24,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// The throttle slows agents above a fill level and releases them only below half of that level.
+// TestThrottleSlowsAndRecovers checks that the throttle slows agents above a fill level and stops only below half of
+// that level.
 func TestThrottleSlowsAndRecovers(t *testing.T) {
 	const s = int64(time.Second)
 	of := agentThrottle{threshold: slowResultsAt}
@@ -96,12 +97,12 @@ type pacedAgent struct {
 	added       chan struct{}
 }
 
-// Streams implements link.Source with one live stream.
+// Streams implements link.Source: it returns one stream, of live results.
 func (m *pacedAgent) Streams() []wire.StreamRange {
 	return []wire.StreamRange{{StreamKey: liveStream, First: 1}}
 }
 
-// Backlog implements link.Source without a backlog.
+// Backlog implements link.Source: it returns zero, no backlog of unsent results.
 func (m *pacedAgent) Backlog() uint64 { return 0 }
 
 // Resume implements link.Source and does nothing.
@@ -169,7 +170,8 @@ const (
 	tooDear = 20 * time.Millisecond
 )
 
-// loadedServer is a test server with a real journal, a fixed cost per frame and a fleet of agents, in virtual time.
+// loadedServer is a test server in virtual time, with a real journal, a fixed processing time per frame and a fleet
+// of agents.
 type loadedServer struct {
 	*testServer
 	t        *testing.T
@@ -180,7 +182,7 @@ type loadedServer struct {
 	machines []*pacedAgent
 }
 
-// runLoaded runs a test with a loaded server and its fleet in a synctest bubble.
+// runLoaded runs a test function in virtual time with a loaded server and its agents.
 func runLoaded(t *testing.T, play func(*loadedServer)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &loadedServer{t: t, began: time.Now(), disk: faultfs.New(memfs.New()), testServer: &testServer{t: t, nodes: newMemoryNodes(), plan: newMemoryPlan()}}
@@ -266,12 +268,13 @@ func (s *loadedServer) frameRate(from, to time.Duration) float64 {
 	return float64(n) / (to - from).Seconds()
 }
 
-// countSlowdowns returns how many BackPressure messages the server has sent.
+// countSlowdowns returns how many BackPressure messages, requests to send less often, the server has sent.
 func (s *loadedServer) countSlowdowns() (n float64) {
 	return testutil.ToFloat64(s.server.metrics.sent.WithLabelValues("slow"))
 }
 
-// After a stall of the disk of one second, each agent is slowed once, for seconds, and then sends at its usual rate.
+// TestStallOfASecondSlowsEachAgentOnce stalls the disk for a second and expects each agent to be slowed once, for
+// seconds, and then to send at its usual rate.
 func TestStallOfASecondSlowsEachAgentOnce(t *testing.T) {
 	const stall, after = 30 * time.Second, 75 * time.Second
 	runLoaded(t, func(s *loadedServer) {
@@ -301,7 +304,7 @@ func TestStallOfASecondSlowsEachAgentOnce(t *testing.T) {
 	})
 }
 
-// Agents stay slowed until the fill level falls below a quarter.
+// TestSlowdownLastsUntilBelowAQuarter checks that agents stay slowed until the fill level falls below a quarter.
 func TestSlowdownLastsUntilBelowAQuarter(t *testing.T) {
 	const full, less, over = 30 * time.Second, 40 * time.Second, 80 * time.Second
 	runLoaded(t, func(s *loadedServer) {

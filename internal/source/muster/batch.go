@@ -14,7 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// handleBatch decodes a batch, decides on each signal, appends the batch to the journal and applies the rate limits.
+// handleBatch decodes a batch, keeps or refuses each signal in it, appends the batch to the journal and applies the
+// rate limits.
 func (x *session) handleBatch(body []byte) frameOutcome {
 	r := x.srv.batches.Get().(*wire.BatchReader)
 	defer x.srv.batches.Put(r)
@@ -60,8 +61,8 @@ func (x *session) handleBatch(body []byte) frameOutcome {
 	return batchKept
 }
 
-// streamIndex returns the index of a stream in the session, and adds the stream if it is new. Only the reader adds
-// streams.
+// streamIndex returns the index of a stream (a numbered sequence of results) in the session, and adds the stream if
+// it is new. Only the reader adds streams.
 func (x *session) streamIndex(key wire.StreamKey) (int, bool) {
 	for i := range x.streams {
 		if x.streams[i].StreamKey == key {
@@ -77,8 +78,8 @@ func (x *session) streamIndex(key wire.StreamKey) (int, bool) {
 	return len(x.streams) - 1, true
 }
 
-// acknowledgeAgain queues the acknowledgement of a stream's committed signals once more. The others are acknowledged
-// when they are committed.
+// acknowledgeAgain queues another acknowledgement of the results of a stream that are already in the journal. The
+// others are acknowledged when they are committed.
 func (x *session) acknowledgeAgain(slot int) {
 	x.Mu.Lock()
 	x.streams[slot].due = true
@@ -86,8 +87,8 @@ func (x *session) acknowledgeAgain(slot int) {
 	x.Mu.Unlock()
 }
 
-// replaceSignals encodes the batch again with a keepalive in place of each refused signal, so that the sequence
-// numbers have no hole.
+// replaceSignals encodes the batch again with a keepalive in place of each refused signal (result or value), so that
+// no sequence number is missing.
 func replaceSignals(body []byte, refused []wire.RefusedSignal, proxied []core.ProxyResult) []byte {
 	var r wire.BatchReader
 	if err := r.Reset(body); err != nil {
@@ -122,12 +123,14 @@ const (
 	maxNumber  = 1<<numberBits - 1
 )
 
-// encodeAckToken packs a stream slot, size in bytes and last sequence number into a commit token.
+// encodeAckToken packs the index of a stream, a batch's size in bytes and its last sequence number into the token of
+// a journal append.
 func encodeAckToken(slot, size int, last uint64) uint64 {
 	return uint64(slot)<<(numberBits+sizeBits) | uint64((size+63)/64)<<numberBits | last
 }
 
-// decodeAckToken returns the stream slot, size in bytes and last sequence number of a commit token.
+// decodeAckToken unpacks the index of a stream, a batch's size in bytes and its last sequence number from the token
+// of a journal append.
 func decodeAckToken(t uint64) (slot, size int, last uint64) {
 	return int(t >> (numberBits + sizeBits)), int(t>>numberBits&(1<<sizeBits-1)) * 64, t & maxNumber
 }
@@ -157,8 +160,8 @@ func (x *session) appendBatch(slot int, r *wire.BatchReader, size int, body []by
 	return batchKept
 }
 
-// Committed implements journal.Waiter: it records committed batches for the acknowledgement. It runs on the journal's
-// goroutine and only marks the acknowledgement as due: one message acknowledges many commits.
+// Committed implements journal.Waiter: it records which batches the journal has committed, to acknowledge them. It
+// runs on the journal's goroutine and only marks the acknowledgement as due: one message acknowledges many commits.
 func (x *session) Committed(t uint64, _ journal.Position, err error) {
 	slot, size, last := decodeAckToken(t)
 	x.Mu.Lock()
@@ -177,7 +180,8 @@ func (x *session) Committed(t uint64, _ journal.Position, err error) {
 	x.srv.acks.AddLocked(x, dueAck)
 }
 
-// batchJudge decides on each signal of a batch whether to keep or refuse it.
+// batchJudge decides for each signal (result, keepalive, values …) of a batch whether the server keeps or refuses
+// it.
 type batchJudge struct {
 	*session
 	agentAssignment *directory.Assignment // assignment that the agent holds; nil: unknown
@@ -189,9 +193,9 @@ type batchJudge struct {
 	rows       uint32              // values in the block; zero: the signal is none
 }
 
-// judgeSignals decides whether to keep or refuse each signal of a batch. A refusal is final: the agent is told, and a
-// keepalive takes the number in the journal. A result about a proxy node is kept with that node. A gap is charged,
-// too: it becomes a row of history for each chunk that it names.
+// judgeSignals keeps or refuses each signal of a batch, and adds up the tokens that the batch costs. A refusal is
+// final: the agent is told, and a keepalive takes the number in the journal. A result about a proxy node is kept with
+// that node. A gap is charged, too: it becomes a row of history for each chunk that it names.
 func (j *batchJudge) judgeSignals(r *wire.BatchReader) (refused []wire.RefusedSignal, proxied []core.ProxyResult, cost core.Charge) {
 	if r.Gap != nil {
 		cost[core.LoadResults] = 1 + len(r.Gap.Counts)
@@ -239,7 +243,8 @@ func (j *batchJudge) judgeSignals(r *wire.BatchReader) (refused []wire.RefusedSi
 	return refused, proxied, cost
 }
 
-// limitOfRefusal returns the name of the reached limit that made the server refuse a signal; empty: another reason.
+// limitOfRefusal returns the name of the limit because of which a signal was refused; empty: the refusal has another
+// reason.
 func limitOfRefusal(v signalDecision, code string) string {
 	switch v {
 	case refusedOutput:
@@ -259,7 +264,7 @@ func (j *batchJudge) logRefusal(v signalDecision, code, reason string) {
 	j.srv.cfg.Log.Warn("refused a signal for good; one line per session and code, see muster_session_signals_total", "node", j.Node.Name, "code", code, "reason", reason)
 }
 
-// logAgentReport logs, once per session, the text that an agent reports about itself.
+// logAgentReport logs, once per session, the message that an agent reports about its own state.
 func (x *session) logAgentReport(g *wire.Gap) {
 	report := []wire.GapCount{{Kind: wire.SignalKeepalive, Chunk: model.BuiltinChunk(model.KeepaliveCheck)}}
 	if !x.reportLogged && slices.Equal(g.Counts, report) {
@@ -268,8 +273,8 @@ func (x *session) logAgentReport(g *wire.Gap) {
 	}
 }
 
-// judgeSignal decides whether to keep or refuse one signal. It asks the event view for each result, because the event
-// may have been deleted since the last result.
+// judgeSignal decides whether to keep one signal or to refuse it with a code and reason. It asks the event view for
+// each result, because the event may have been deleted since the last result.
 func (j *batchJudge) judgeSignal(sig *wire.Signal) (v signalDecision, code, reason string) {
 	j.roundRobin, j.rows = 0, 0
 	switch sig.Kind {
@@ -311,8 +316,8 @@ func (j *batchJudge) judgeSignal(sig *wire.Signal) (v signalDecision, code, reas
 	return admitted, "", ""
 }
 
-// judgeEnvelope decides whether to keep or refuse a signal of another kind than keepalive or result, by its fields
-// outside the body.
+// judgeEnvelope keeps or refuses a signal that is no keepalive and no result, by its header fields without decoding
+// the body.
 func (j *batchJudge) judgeEnvelope(sig *wire.Signal) (v signalDecision, code, reason string) {
 	switch {
 	case !slices.Contains(j.srv.cfg.Kinds, sig.Kind):
@@ -331,11 +336,11 @@ func (j *batchJudge) judgeEnvelope(sig *wire.Signal) (v signalDecision, code, re
 	return admitted, "", ""
 }
 
-// unknownChunkText returns the refusal's text for a chunk that the node does not have.
+// unknownChunkText returns the reason for a refused signal whose chunk (compiled check) the node does not have.
 func unknownChunkText(id model.ChunkID) string { return fmt.Sprintf("the node has no chunk %d", id) }
 
-// authorizeProxy returns the reason why a result's proxy node is refused, or stores an allowed proxy node in
-// judge.proxy. A node reports only on proxy nodes that its assignment names, also by an older chunk.
+// authorizeProxy checks that the node may report on a result's proxy node, and returns the reason if not. A node
+// reports only on proxy nodes that its assignment names, also by an older chunk.
 func (j *batchJudge) authorizeProxy(sig *wire.Signal, c *model.CheckChunk) string {
 	switch {
 	case !c.Proxy:
@@ -351,9 +356,9 @@ func (j *batchJudge) authorizeProxy(sig *wire.Signal, c *model.CheckChunk) strin
 	return ""
 }
 
-// allowedChunk returns the chunk with an id if the node may send signals for it, otherwise nil. An older chunk that
-// the assignment no longer has must be of the node's namespace, whose handlers get the messages, and no check of the
-// server itself.
+// allowedChunk returns the chunk (compiled check) with an id if the node may send results for it, otherwise nil. An
+// older chunk that the assignment no longer has must be of the node's namespace, whose handlers get the messages, and
+// no check of the server itself.
 func (j *batchJudge) allowedChunk(id model.ChunkID) *model.Chunk {
 	if j.agentAssignment != nil {
 		if i, ok := chunkIndex(j.agentAssignment.Chunks, id); ok {
@@ -370,8 +375,8 @@ func (j *batchJudge) allowedChunk(id model.ChunkID) *model.Chunk {
 	return c
 }
 
-// chunkIndex returns the index at which a chunk id stands in a list that is sorted by id. It is a loop of its own,
-// because slices.BinarySearchFunc calls a function per step, once per result.
+// chunkIndex finds a chunk id by binary search in a list sorted by id, and returns its index. It is a loop of its
+// own, because slices.BinarySearchFunc calls a function per step, once per result.
 func chunkIndex(chunks []*model.Chunk, id model.ChunkID) (int, bool) {
 	low, high := 0, len(chunks)
 	for low < high {

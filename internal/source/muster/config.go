@@ -66,7 +66,7 @@ type Limits struct {
 	ShedLeast         int           // fewer lost sessions than this are no shedding; default 10
 }
 
-// setDefaults fills zero values with defaults and fails if a dependency is missing.
+// setDefaults sets defaults for zero fields and fails if a dependency is missing.
 func (c *Config) setDefaults() error {
 	if c.Nodes == nil || c.View == nil || len(c.SigningKey) == 0 {
 		return errors.New("BUG: session layer without nodes, view or signing key")
@@ -92,7 +92,7 @@ func (l *Limits) setDefaults() {
 	l.ShedLeast = cmp.Or(l.ShedLeast, 10)
 }
 
-// completeNode sets the default keepalive times of a node where intent sets none.
+// completeNode sets the default keepalive times of a node whose declaration sets none.
 func (l *Limits) completeNode(n *core.Node) {
 	n.Keepalive = cmp.Or(n.Keepalive, l.Keepalive)
 	n.Timeout = cmp.Or(n.Timeout, l.Timeout)
@@ -111,7 +111,7 @@ type Proof struct {
 	Key  string // pki.Fingerprint of the certificate's key
 }
 
-// Nodes finds the node of a machine by its permanent uid.
+// Nodes finds the node of a machine by the permanent uid in its certificate.
 type Nodes interface {
 	Lookup(uid uuid.UUID) (core.Node, bool)
 	// Retirement returns the end of a node that Lookup does not know, or of a machine by its key; the zero Retirement: unknown.
@@ -127,7 +127,7 @@ type Nodes interface {
 	RecordAgent(node core.Node, hello *wire.Hello) (limit, reason string)
 }
 
-// View is the part of the event view that sessions need: last sequence numbers and limits of events.
+// View is the part of the event view that sessions use: it knows the last sequence numbers and the limits on events.
 type View interface {
 	// LastNumbers waits until the view has applied commit after, and returns the last number of every stream of the node.
 	LastNumbers(ctx context.Context, node model.NodeID, after journal.Position) ([]wire.StreamLast, error)
@@ -136,7 +136,7 @@ type View interface {
 	Admit(node model.NodeID, chunk *model.CheckChunk) (code, reason string)
 }
 
-// SessionLoss reports a sudden loss of sessions.
+// SessionLoss describes a sudden loss of sessions: how many broke off within which time.
 type SessionLoss struct {
 	Lost   int           // sessions that ended without Bye
 	Before int           // sessions at the beginning of the window

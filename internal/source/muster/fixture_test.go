@@ -39,7 +39,7 @@ type testServer struct {
 	key     ed25519.PrivateKey
 }
 
-// newTestServer returns a running test server for agents without TLS.
+// newTestServer starts a test server that accepts agents without TLS.
 func newTestServer(t testing.TB, change func(*Config)) *testServer {
 	t.Helper()
 	_, key, _ := ed25519.GenerateKey(nil)
@@ -61,7 +61,7 @@ func newTestServer(t testing.TB, change func(*Config)) *testServer {
 	return w
 }
 
-// addNode adds node number n with these chunks in its assignment.
+// addNode adds test node number n, to which the chunks (compiled checks) with these ids are assigned.
 func (w *testServer) addNode(n int, chunks ...model.ChunkID) uuid.UUID {
 	uid := uuid.NewSHA1(uuid.Nil, fmt.Append(nil, n))
 	w.nodes.setNode(uid, core.Node{ID: model.NodeID(1000 + n), Name: fmt.Sprintf("node%d", n), Namespace: 1})
@@ -69,7 +69,7 @@ func (w *testServer) addNode(n int, chunks ...model.ChunkID) uuid.UUID {
 	return uid
 }
 
-// testAgent is the client's end of a session and keeps received messages.
+// testAgent is the agent's side of a test session, which records the received messages.
 type testAgent struct {
 	*link.Session
 	link.Handler // nil: tests of its other messages have their own
@@ -89,7 +89,7 @@ type testAgent struct {
 
 var liveStream = wire.StreamKey{Stream: 7, Lane: wire.Live}
 
-// openSession opens a session whose configuration and Hello the function change has modified.
+// openSession opens a test session after the function change has modified the agent's configuration and Hello.
 func (w *testServer) openSession(uid uuid.UUID, change func(*link.Config, *wire.Hello)) (*testAgent, error) {
 	return w.openSessionWith(uid, nil, change)
 }
@@ -129,7 +129,7 @@ func (w *testServer) openAgent(uid uuid.UUID) *testAgent {
 	return w.mustOpenSession(uid, nil, nil)
 }
 
-// update calls fn while it holds the lock and wakes the goroutines that wait for a change.
+// update calls fn under the agent's lock and wakes the goroutines that wait for a change.
 func (a *testAgent) update(fn func()) {
 	a.mu.Lock()
 	fn()
@@ -137,7 +137,7 @@ func (a *testAgent) update(fn func()) {
 	a.changed.Broadcast()
 }
 
-// wait waits until the function ok returns true; ok is called while the lock is held.
+// wait waits until ok, called under the agent's lock, returns true.
 func (a *testAgent) wait(what string, ok func() bool) {
 	a.t.Helper()
 	timer := time.AfterFunc(time.Minute, func() { a.update(func() { what = "too long: " + what }) })
@@ -165,7 +165,7 @@ func (w *testServer) requestRun(node model.NodeID, chunk model.ChunkID) error {
 	return w.server.Ask(w.server.NewRuns(), node, wire.Run{Chunk: chunk})
 }
 
-// Reply implements link.Handler: it records secrets.
+// Reply implements link.Handler: it records the received secret values.
 func (a *testAgent) Reply(_ *link.Session, x *wire.Exchange) {
 	a.update(func() {
 		for _, g := range x.SecretsReply.Values {
@@ -180,7 +180,7 @@ func (a *testAgent) RunNow(_ *link.Session, r *wire.Run) {
 	a.update(func() { a.runs = append(a.runs, *r) })
 }
 
-// BackPressure implements link.Handler: it records the reason.
+// BackPressure implements link.Handler: it records the reason of a request to send less often.
 func (a *testAgent) BackPressure(_ *link.Session, m *wire.BackPressure) {
 	a.update(func() { a.slowReasons = append(a.slowReasons, m.Reason) })
 }
@@ -198,7 +198,8 @@ func (a *testAgent) Acked(_ *link.Session, ack *wire.Ack) {
 	})
 }
 
-// expectRefused compares all refused signals so far, as sequence number and code.
+// expectRefused fails the test unless the server has refused exactly these signals so far, given as sequence number
+// and code.
 func (a *testAgent) expectRefused(want ...string) {
 	a.t.Helper()
 	var got []string
@@ -217,20 +218,20 @@ func (a *testAgent) waitAssignment(n int) *link.Assignment {
 	return a.assignments[n-1]
 }
 
-// waitAck waits until the live stream is acknowledged up to a sequence number.
+// waitAck waits until the server has acknowledged the live results up to a sequence number.
 func (a *testAgent) waitAck(last uint64) {
 	a.t.Helper()
 	a.wait(fmt.Sprintf("ack of %d", last), func() bool { return a.acks[liveStream] >= last })
 }
 
-// refusal waits for the end of the session and returns the server's Refuse.
+// refusal waits for the end of the session and returns the Refuse message by which the server ended it.
 func (a *testAgent) refusal() wire.Refuse {
 	a.t.Helper()
 	a.wait("refusal", func() bool { return a.hasEnded })
 	return refusalOf(a.t, a.ended)
 }
 
-// refusalOf returns the Refuse in an error, or fails the test.
+// refusalOf returns the Refuse message that an error contains, or fails the test.
 func refusalOf(t testing.TB, err error) wire.Refuse {
 	t.Helper()
 	var r *link.RefusedError
@@ -240,7 +241,7 @@ func refusalOf(t testing.TB, err error) wire.Refuse {
 	return r.Refuse
 }
 
-// resultBatch returns a batch of n results of a chunk with sequence numbers from first on.
+// resultBatch returns a batch of n results of one chunk (compiled check), with sequence numbers from first on.
 func resultBatch(first uint64, n int, chunk model.ChunkID) *wire.Batch {
 	b := &wire.Batch{StreamKey: liveStream, First: first}
 	for range n {
@@ -249,7 +250,7 @@ func resultBatch(first uint64, n int, chunk model.ChunkID) *wire.Batch {
 	return b
 }
 
-// send sends a batch.
+// send sends a batch to the server.
 func (a *testAgent) send(b *wire.Batch) {
 	a.t.Helper()
 	testenv.NoError(a.t, a.Send(b))
@@ -268,8 +269,8 @@ func (w *testServer) countMetric(name, label string) float64 {
 	return 0
 }
 
-// checkOutcomes fails the test unless every received message has exactly one outcome. A message may be counted before
-// its outcome.
+// checkOutcomes fails the test unless the metrics count exactly one outcome for every received message. A message may
+// be counted before its outcome.
 func (w *testServer) checkOutcomes() {
 	w.t.Helper()
 	testenv.Until(w.t, "every message received has one outcome", func() bool {
@@ -294,13 +295,13 @@ func newMemoryNodes() *memoryNodes {
 	return &memoryNodes{nodes: map[uuid.UUID]core.Node{}, limits: map[model.NamespaceID]core.NamespaceLimits{}, retired: map[uuid.UUID]Retirement{}}
 }
 
-// change calls fn while it holds the lock.
+// change calls fn under the lock, to change nodes.
 func (m *memoryNodes) change(fn func()) { m.mu.Lock(); defer m.mu.Unlock(); fn() }
 
 // setNode adds or replaces a node.
 func (m *memoryNodes) setNode(uid uuid.UUID, n core.Node) { m.change(func() { m.nodes[uid] = n }) }
 
-// retire removes a node and records the reason.
+// retire removes a node and records why its machine is refused from now on.
 func (m *memoryNodes) retire(uid uuid.UUID, r Retirement) {
 	m.change(func() { m.retired[uid] = r; delete(m.nodes, uid) })
 }
@@ -350,7 +351,7 @@ func (m *memoryNodes) Namespace(id model.NamespaceID) (l core.NamespaceLimits) {
 	return l
 }
 
-// memoryPlan implements directory.Assignments in memory.
+// memoryPlan implements directory.Assignments with assignments in memory.
 type memoryPlan struct {
 	mu          sync.Mutex
 	assignments map[model.NodeID]*directory.Assignment
@@ -364,7 +365,7 @@ func newMemoryPlan() *memoryPlan {
 	return &memoryPlan{assignments: map[model.NodeID]*directory.Assignment{}, chunks: map[model.ChunkID]*model.Chunk{}}
 }
 
-// assign sets the chunks in a node's assignment and notifies the server.
+// assign sets the chunks (compiled checks) of a node's assignment and notifies the server.
 func (m *memoryPlan) assign(node model.NodeID, uid uuid.UUID, ids ...model.ChunkID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -383,7 +384,7 @@ func (m *memoryPlan) assign(node model.NodeID, uid uuid.UUID, ids ...model.Chunk
 	m.assignments[node] = a
 }
 
-// setSecrets adds secrets to the first chunk of a node.
+// setSecrets adds secrets to the first chunk (compiled check) of a node.
 func (m *memoryPlan) setSecrets(node model.NodeID, list ...model.ChunkSecret) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -401,7 +402,7 @@ func (m *memoryPlan) For(node model.NodeID) *directory.Assignment {
 	return m.assignments[node]
 }
 
-// Chunk implements directory.Assignments: it returns the chunk with an id.
+// Chunk implements directory.Assignments: it returns the chunk (compiled check) with an id.
 func (m *memoryPlan) Chunk(id model.ChunkID) *model.Chunk {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -411,7 +412,8 @@ func (m *memoryPlan) Chunk(id model.ChunkID) *model.Chunk {
 // Subscribe implements directory.Assignments: it stores the function to call after changes.
 func (m *memoryPlan) Subscribe(fn func(directory.Change)) { m.notify = fn }
 
-// memoryJournal is a journal that commits in memory, and the view of its entries. pauseCommits holds commits back.
+// memoryJournal is a fake journal in memory, and at the same time the event view of its entries. pauseCommits holds
+// commits back.
 type memoryJournal struct {
 	journal.Journal // nil: sessions call no other methods
 	mu              sync.Mutex
@@ -469,7 +471,7 @@ func (j *memoryJournal) run() {
 	}
 }
 
-// apply updates last sequence numbers and session starts and ends by one journal entry.
+// apply reads a journal entry and updates the last sequence numbers and the session records.
 func (j *memoryJournal) apply(data []byte) {
 	j.entries = append(j.entries, data)
 	var r wire.Record
@@ -498,7 +500,7 @@ func (j *memoryJournal) apply(data []byte) {
 // update calls fn under the lock and wakes the commit goroutine.
 func (j *memoryJournal) update(fn func()) { j.mu.Lock(); fn(); j.mu.Unlock(); j.changed.Broadcast() }
 
-// pauseCommits pauses or resumes commits.
+// pauseCommits pauses commits, or resumes them.
 func (j *memoryJournal) pauseCommits(on bool) { j.update(func() { j.paused = on }) }
 
 // queued returns how many entries wait for a commit.
@@ -532,7 +534,7 @@ func (j *memoryJournal) LastNumbers(_ context.Context, node model.NodeID, _ jour
 	return list, nil
 }
 
-// Admit implements View: it decides on a new event with the test's function.
+// Admit implements View: it asks the test's function whether a new event is allowed.
 func (j *memoryJournal) Admit(node model.NodeID, c *model.CheckChunk) (string, string) {
 	if j.admit != nil {
 		return j.admit(node, c)
@@ -540,7 +542,7 @@ func (j *memoryJournal) Admit(node model.NodeID, c *model.CheckChunk) (string, s
 	return "", ""
 }
 
-// Incarnation returns a constant journal incarnation.
+// Incarnation returns a constant as the journal's incarnation (id of its uninterrupted history).
 func (j *memoryJournal) Incarnation() journal.Incarnation {
 	return journal.Incarnation{ID: 42, Epoch: 1}
 }

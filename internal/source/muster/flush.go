@@ -21,7 +21,7 @@ const (
 	dueClose  // close the connection
 )
 
-// Flush implements core.Sender: it writes the pending messages.
+// Flush implements core.Sender: a writer calls it to write the session's pending messages.
 func (x *session) Flush(w *core.Scratch, due core.MessageSet) error {
 	if due&dueAck != 0 {
 		if err := x.sendAck(w); err != nil {
@@ -44,7 +44,7 @@ func (x *session) Flush(w *core.Scratch, due core.MessageSet) error {
 	return nil
 }
 
-// reusedAck returns the Ack message that a writer reuses for all its sessions.
+// reusedAck returns the writer's Ack message, which it reuses for all sessions to avoid allocation.
 func reusedAck(w *core.Scratch) *wire.Ack {
 	a, ok := w.More.(*wire.Ack)
 	if !ok {
@@ -54,8 +54,9 @@ func reusedAck(w *core.Scratch) *wire.Ack {
 	return a
 }
 
-// sendAck sends the acknowledgement of committed signals. Refusals beyond the limit of one Ack go ahead of the
-// acknowledgement: an agent forgets acknowledged signals, and a refusal after that would name nothing.
+// sendAck sends an acknowledgement of the signals that the journal has committed. Refusals beyond the limit of one
+// Ack go ahead of the acknowledgement: an agent forgets acknowledged signals, and a refusal after that would name
+// nothing.
 func (x *session) sendAck(w *core.Scratch) error {
 	a := reusedAck(w)
 	last := a.Last[:0]
@@ -90,8 +91,8 @@ func (x *session) sendMessage(frame []byte, kind string) error {
 	return x.Conn.Write(frame)
 }
 
-// sendRareMessages writes pending messages other than acknowledgements, pings and assignments. The last message may
-// end the session.
+// sendRareMessages writes pending messages other than acknowledgements, pings and assignments, such as run requests
+// and refusals. The last message may end the session.
 func (x *session) sendRareMessages(w *core.Scratch, due core.MessageSet) error {
 	x.Mu.Lock()
 	runs, turns, answers := x.requests.takeUnsent()

@@ -35,8 +35,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// BenchmarkFootprint measures the resident memory per connected agent with 40 checks, at the server and at the agent,
-// and the time until all agents are connected
+// BenchmarkFootprint measures the resident memory per connected agent with 40 checks, at server and agent, and the
+// time until all are connected:.
 //
 //	MUSTER_AGENTS=9000 go test -run - -bench Footprint -benchtime 1x ./internal/source/muster
 //
@@ -128,7 +128,7 @@ func measureFootprint(b *testing.B, n int, secure bool) {
 	w.stop()
 }
 
-// ackReceiver is the handler of an agent's session that counts acknowledgements.
+// ackReceiver is a link.Handler of a benchmark agent that counts acknowledgements.
 type ackReceiver struct {
 	link.Handler // nil: the server sends no other messages
 	acked        chan struct{}

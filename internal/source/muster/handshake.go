@@ -15,16 +15,16 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// beginMarkCommit waits for the journal's commit of the record that marks a session's start.
+// beginMarkCommit is a channel for the commit result of the journal record that marks a session's start.
 type beginMarkCommit chan beginMarkOutcome
 
-// beginMarkOutcome holds the outcome of the commit that contains a session's start: the journal position or the error.
+// beginMarkOutcome holds the commit result of a session's start record: its journal position or the error.
 type beginMarkOutcome struct {
 	at  journal.Position
 	err error
 }
 
-// Committed implements journal.Waiter: it passes the commit's outcome to the handshake.
+// Committed implements journal.Waiter: it passes the commit result to the waiting handshake.
 func (c beginMarkCommit) Committed(_ uint64, at journal.Position, err error) {
 	c <- beginMarkOutcome{at, err}
 }
@@ -87,7 +87,7 @@ func (s *Server) handshake(ctx context.Context, conn *wsconn.Conn, proven Proof)
 	return x, nil
 }
 
-// refuseChangedNode refuses an agent whose node was changed while its session was being opened.
+// refuseChangedNode refuses an agent if its node was renamed, replaced or deleted while the session was being opened.
 func (s *Server) refuseChangedNode(x *session) *wire.Refuse {
 	now, ok := s.cfg.Nodes.Lookup(x.UID)
 	switch {
@@ -216,7 +216,7 @@ func (s *Server) refuseRetired(g Retirement) *wire.Refuse {
 	return withHint(s.newRefusal(g.Code, g.Sentence, unknownNodeRetry), g.Type)
 }
 
-// newRefusal returns a Refuse with code, sentence and a jittered retry time.
+// newRefusal returns a Refuse message with a code, a sentence for people and a randomized retry time.
 func (s *Server) newRefusal(code, sentence string, retry time.Duration) *wire.Refuse {
 	return &wire.Refuse{Code: code, Message: sentence, RetryMs: s.jitterMs(retry)}
 }
@@ -279,7 +279,8 @@ func joinStreams(held []wire.StreamRange, last []wire.StreamLast) []sessionStrea
 	return list
 }
 
-// isBehindAgent reports whether the server has older data than the agent, for example after a restored backup.
+// isBehindAgent reports whether the agent has acknowledgements that the server lost, for example by a restored
+// backup.
 func (s *Server) isBehindAgent(hello *wire.Hello, x *session) bool {
 	if now := s.cfg.Journal.Incarnation(); hello.Incarnation != now.ID {
 		// An agent of an earlier incarnation, or of another server, has an older assignment.

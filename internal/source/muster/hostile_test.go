@@ -51,7 +51,8 @@ func TestResultsOfForeignChunksAreRefused(t *testing.T) {
 	a.expectRefused("4 unknown_chunk", "5 unknown_chunk")
 }
 
-// A message about dropped signals costs one result of the rate limit for each check that it lists.
+// TestGapIsChargedPerChunk sends a message about dropped results (a gap) and expects it to cost one result of the
+// rate limit per listed check.
 func TestGapIsChargedPerChunk(t *testing.T) {
 	w := newTestServer(t, func(c *Config) { c.Limits.NodeResultsPerSec, c.Limits.RateBurst = 100, time.Second })
 	a := w.openAgent(w.addNode(1, 1))
@@ -59,7 +60,7 @@ func TestGapIsChargedPerChunk(t *testing.T) {
 	testenv.Until(w.t, "the node is throttled", func() bool { return w.countMetric("throttled_total", "node") > 0 })
 }
 
-// TestBytesOfResultsAndFactsAreCharged checks that results and facts are charged with their bytes.
+// TestBytesOfResultsAndFactsAreCharged checks that the bytes of results and facts count against the byte rate limit.
 func TestBytesOfResultsAndFactsAreCharged(t *testing.T) {
 	for name, frame := range map[string][]byte{
 		"results": wire.AppendBatch(nil, &wire.Batch{StreamKey: liveStream, First: 1, Signals: []wire.Signal{
@@ -79,7 +80,7 @@ type rawClient struct {
 	t testing.TB
 }
 
-// rawClient returns a client that writes arbitrary bytes to its connection.
+// rawClient connects a client that can write arbitrary bytes.
 func (w *testServer) rawClient(nc net.Conn) *rawClient {
 	w.t.Helper()
 	conn := testenv.Value(wsconn.Connect(nc, w.addr, Path, wire.Subprotocol, wsconn.Options{Timeout: time.Minute, Buffers: new(wsconn.Buffers)}))(w.t)
@@ -132,7 +133,7 @@ func (f *rawClient) readMessage() (wire.Kind, []byte) {
 	}
 }
 
-// refusal reads messages until the connection closes, and returns the Refuse and the code of the close frame.
+// refusal reads messages until the connection closes, and returns the Refuse message and the code of the close frame.
 func (f *rawClient) refusal() (r wire.Refuse, code uint16) {
 	f.t.Helper()
 	kind, body := f.readMessage()
@@ -148,7 +149,7 @@ func (f *rawClient) refusal() (r wire.Refuse, code uint16) {
 	return r, closed.Code
 }
 
-// encodeFrame returns a WebSocket frame with this header and payload, masked with zeroes.
+// encodeFrame returns a WebSocket frame with the given header and payload, masked with zeroes.
 func encodeFrame(h ws.Header, payload string) []byte {
 	var b bytes.Buffer
 	h.Length = max(h.Length, int64(len(payload)))
@@ -211,8 +212,8 @@ func TestProtocolErrorsGetAReason(t *testing.T) {
 	w.checkOutcomes()
 }
 
-// Peers that do not read block no acknowledgement or assignment of other sessions, even if they outnumber the writer
-// goroutines.
+// TestPeersThatDoNotReadDelayNoSession checks that peers that do not read delay no acknowledgement or assignment of
+// other sessions, even if they outnumber the writer goroutines.
 func TestPeersThatDoNotReadDelayNoSession(t *testing.T) {
 	w := newTestServer(t, nil)
 	large := &model.CheckChunk{Chunk: model.Chunk{ID: 5, Unit: model.FirstCheck, Namespace: 1}, Command: &model.Command{Shell: randomText(200 << 10)}}
@@ -253,7 +254,7 @@ func TestPeersThatDoNotReadDelayNoSession(t *testing.T) {
 	}
 }
 
-// randomText returns a random text, which compression does not shorten.
+// randomText returns a random text that compression cannot shorten.
 func randomText(n int) string {
 	b := make([]byte, n)
 	r := rand.New(rand.NewPCG(uint64(n), 1))
@@ -263,7 +264,7 @@ func randomText(n int) string {
 	return string(b)
 }
 
-// setSmallWindow sets the receive buffer of a socket to 2 KiB.
+// setSmallWindow sets the receive buffer of a socket to 2 KiB, so that writes to it block soon.
 func setSmallWindow(_, _ string, c syscall.RawConn) error {
 	return c.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 2048) })
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Listener accepts TLS connections on one TCP port, for agents as well as for people. A client that offers the ALPN
+// Listener accepts TLS connections of agents and of users' clients on one TCP port. A client that offers the ALPN
 // protocol muster.v1 must show a node's certificate and becomes a session. Clients that do not offer muster.v1 show
 // no certificate and go to an http.Server.
 type Listener struct {
@@ -33,17 +33,18 @@ type Listener struct {
 	peopleOnly bool      // the listener is for people only; agents have a listener of their own
 }
 
-// Listen returns the listener that agents and people share. Nothing is accepted before Run.
+// Listen returns the listener on which agents and users' clients connect. Nothing is accepted before Run.
 func Listen(l net.Listener, authority *pki.Authority, server *Server, log *slog.Logger) *Listener {
 	return newListener(l, authority, server, log, true)
 }
 
-// ListenPeople returns a listener for people: the handshake refuses clients that offer muster.v1 only.
+// ListenPeople returns a listener for browsers and commands only: its TLS handshake refuses clients that offer only
+// the agent protocol muster.v1.
 func ListenPeople(l net.Listener, authority *pki.Authority, server *Server, log *slog.Logger) *Listener {
 	return newListener(l, authority, server, log, false)
 }
 
-// newListener returns a listener with TLS for people and, with agents, also for agents.
+// newListener returns a TLS listener for browsers and commands and, if agents is set, also for agents.
 func newListener(l net.Listener, authority *pki.Authority, server *Server, log *slog.Logger, agents bool) *Listener {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -117,7 +118,7 @@ func (l *Listener) Run(ctx context.Context) error {
 	return l.server.admission.Serve(ctx, &listener)
 }
 
-// serve passes a connection to the server of its ALPN protocol.
+// serve passes a connection to the server that its ALPN protocol selects.
 func (l *Listener) serve(ctx context.Context, nc net.Conn) {
 	conn := nc.(*tls.Conn)
 	state := conn.ConnectionState()
@@ -133,8 +134,8 @@ func (l *Listener) serve(ctx context.Context, nc net.Conn) {
 	}
 }
 
-// proofOf returns the identity that a verified client certificate proves. It cannot fail, because VerifyConnection
-// has read the same certificate.
+// proofOf returns the node identity in a verified client certificate. It cannot fail, because VerifyConnection has
+// read the same certificate.
 func proofOf(chain []*x509.Certificate) Proof {
 	uid, err := pki.NodeOf(chain[0])
 	if err != nil {
@@ -143,7 +144,7 @@ func proofOf(chain []*x509.Certificate) Proof {
 	return Proof{Node: uid, Key: pki.FingerprintOf(chain[0])}
 }
 
-// connQueue is a net.Listener of connections that Listener.Run accepted for an http.Server.
+// connQueue is a net.Listener that hands connections accepted by Listener.Run to an http.Server.
 type connQueue struct {
 	addr  net.Addr
 	conns chan net.Conn
@@ -155,7 +156,7 @@ func newConnQueue(addr net.Addr) connQueue {
 	return connQueue{addr: addr, conns: make(chan net.Conn), done: make(chan struct{})}
 }
 
-// addConn adds a connection for Accept to return, or closes the connection if the queue has ended.
+// addConn queues a connection for Accept, or closes it if the server is stopping.
 func (q *connQueue) addConn(nc net.Conn) {
 	select {
 	case q.conns <- nc:
@@ -177,7 +178,7 @@ func (q *connQueue) Accept() (net.Conn, error) {
 // Close implements net.Listener and does nothing, because Listener.Run owns the listener.
 func (q *connQueue) Close() error { return nil }
 
-// Addr implements net.Listener.
+// Addr implements net.Listener: it returns the address of the TCP listener.
 func (q *connQueue) Addr() net.Addr { return q.addr }
 
 // ServePlain serves agents without TLS on a loopback listener and trusts the node id in Hello, for benchmarks only.
@@ -191,8 +192,8 @@ func ServePlain(ctx context.Context, l net.Listener, server *Server) error {
 		Serve: func(ctx context.Context, nc net.Conn) { server.ServeConn(ctx, nc, Proof{}) }})
 }
 
-// serverNameCheck counts and logs requested server names that the certificate lacks. Clients of people refuse the
-// certificate then; agents verify by the CA alone.
+// serverNameCheck counts and logs host names that TLS clients request but that the server's certificate lacks.
+// Clients of people refuse the certificate then; agents verify by the CA alone.
 type serverNameCheck struct {
 	authority      *pki.Authority
 	metrics        *metrics
@@ -200,12 +201,12 @@ type serverNameCheck struct {
 	people, agents rate.Sometimes
 }
 
-// newServerNameCheck returns a check of requested server names against the certificate.
+// newServerNameCheck returns a check of the host names that TLS clients request against the certificate.
 func newServerNameCheck(authority *pki.Authority, m *metrics, log *slog.Logger) *serverNameCheck {
 	return &serverNameCheck{authority: authority, metrics: m, log: log, people: admission.OncePerMinute(), agents: admission.OncePerMinute()}
 }
 
-// checkRequestedName counts and logs a server name that a client requests and that the certificate lacks.
+// checkRequestedName counts and logs a requested host name if the server's certificate lacks it.
 func (n *serverNameCheck) checkRequestedName(name string, agent bool) {
 	if name == "" {
 		return
@@ -229,14 +230,15 @@ func (n *serverNameCheck) checkRequestedName(name string, agent bool) {
 	})
 }
 
-// isHostName reports whether a text has only characters of host names, so that a suggested command may contain it.
+// isHostName reports whether a text consists of host-name characters only, so that it can safely stand in a suggested
+// command.
 func isHostName(text string) bool {
 	return len(text) <= 253 && strings.Trim(strings.ToLower(text), "abcdefghijklmnopqrstuvwxyz0123456789-._") == "" && !strings.HasPrefix(text, "-")
 }
 
-// ticketKeys gives TLS configurations keys for session tickets that survive a restart of the server. A fleet that
-// reconnects at once resumes its TLS sessions, which costs a fraction of a handshake with certificates. Hello checks the
-// node all the same.
+// ticketKeys derives TLS session-ticket keys that stay valid across a restart of the server. A fleet that reconnects
+// at once resumes its TLS sessions, which costs a fraction of a handshake with certificates. Hello checks the node
+// all the same.
 type ticketKeys struct {
 	authority *pki.Authority
 	now       func() time.Time

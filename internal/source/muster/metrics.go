@@ -6,7 +6,8 @@ import (
 	"github.com/muster-fleet/muster/internal/source/core"
 )
 
-// frameOutcome classifies how one frame was handled, as a label for metrics. Every frame raises exactly one.
+// frameOutcome is the way in which one frame was handled, such as kept or malformed, as a label for metrics. Every
+// frame raises exactly one.
 type frameOutcome uint8
 
 const (
@@ -35,7 +36,7 @@ var outcomeNames = [outcomes]string{
 	"kept", "repeated", "hole", "malformed", "oversized", "streams", "unkept", "displaced", "stalled", "holding", "bye", "stats", "hasty", "ran", "unasked", "facts", "secrets", "unknown_kind",
 }
 
-// signalDecision is the decision whether to keep one signal or to refuse it with a code.
+// signalDecision is the decision about one signal: admitted, or refused with a code, as a label for metrics.
 type signalDecision uint8
 
 const (
@@ -96,10 +97,10 @@ func newMetrics(r prometheus.Registerer, sessions, pressure func() float64) *met
 // many. The sums are computed at each scrape.
 type fleetMetrics struct{ server *Server }
 
-// Describe implements prometheus.Collector.
+// Describe implements prometheus.Collector: it sends the descriptions of all metrics.
 func (m fleetMetrics) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(m, ch) }
 
-// Collect implements prometheus.Collector.
+// Collect implements prometheus.Collector: it sums the agents' statistics and sends the metrics.
 func (m fleetMetrics) Collect(ch chan<- prometheus.Metric) {
 	const prefix = "muster_agents_"
 	spooled := prometheus.NewHistogram(prometheus.HistogramOpts{

@@ -15,8 +15,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// arrivalLimits limits the opening connections and Hello messages of each machine, because each Hello costs two
-// journal entries. A fleet that reconnects at once is not slowed, because each machine has limits of its own.
+// arrivalLimits limits each machine's connections in the opening phase and its Hello messages, because each Hello
+// costs two journal entries. A fleet that reconnects at once is not slowed, because each machine has limits of its
+// own.
 type arrivalLimits struct {
 	mu      sync.Mutex
 	opening map[uuid.UUID]int
@@ -30,8 +31,8 @@ const (
 	helloBurst      = 60 * time.Second
 )
 
-// enterOpening counts a connection on which a node opens a session, and refuses one above the limit. The zero id is
-// not limited.
+// enterOpening counts a connection whose session is being opened, and refuses it if the node has too many. The zero
+// id is not limited.
 func (a *arrivalLimits) enterOpening(node uuid.UUID) (leave func(), ok bool) {
 	if node == uuid.Nil {
 		return func() {}, true
@@ -111,7 +112,7 @@ func hashText(text string) uint64 {
 	return h.Sum64()
 }
 
-// peer returns the machine and address of the connection.
+// peer returns the peer's network address and the first digits of its machine id.
 func (x *session) peer() core.Peer {
 	p := x.Peer()
 	if machine := x.hello.origin.machine; machine != 0 {

@@ -47,14 +47,14 @@ type logBuffer struct {
 	text strings.Builder
 }
 
-// Write implements io.Writer.
+// Write implements io.Writer: it appends to the buffered log.
 func (l *logBuffer) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.Write(b)
 }
 
-// countText returns how often a text is in the log.
+// countText returns how many times a text occurs in the log.
 func (l *logBuffer) countText(text string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -110,7 +110,7 @@ func TestListedBalancersHeaderNamesTheClient(t *testing.T) {
 	}
 }
 
-// clientAddress returns the client's address as the server sees it behind a PROXY header.
+// clientAddress sends a request with a PROXY header and returns the client's address that the server saw.
 func clientAddress(t *testing.T, h *tlsServer, header string) (string, error) {
 	client := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
 		DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: h.authority.Pool()},
@@ -125,7 +125,7 @@ func clientAddress(t *testing.T, h *tlsServer, header string) (string, error) {
 	return string(body), err
 }
 
-// withProxyHeader returns a dial function that sends a PROXY header together with the first bytes.
+// withProxyHeader returns a dial function whose connections send a PROXY header before their first bytes.
 func withProxyHeader(header string) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		nc, err := new(net.Dialer).DialContext(ctx, network, address)
@@ -191,7 +191,7 @@ func TestAgentHasTheAddressOfItsProxyHeader(t *testing.T) {
 	}
 }
 
-// assignProxies adds proxy check 7 for proxy nodes to a node's assignment.
+// assignProxies adds a check with id 7 about the given proxy nodes to a node's assignment.
 func (m *memoryPlan) assignProxies(node model.NodeID, proxies ...model.NodeID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -220,7 +220,7 @@ func outputOf(s wire.Signal) string {
 	return string(r.Output)
 }
 
-// readJournal returns the results about proxy nodes and the batches' signals in the journal.
+// readJournal returns the journal's results about proxy nodes and the signals of its batches.
 func (w *testServer) readJournal(t *testing.T) (proxied []wire.Record, own []wire.Signal) {
 	t.Helper()
 	w.journal.mu.Lock()

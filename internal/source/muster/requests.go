@@ -16,8 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// sessionRequests holds the pending requests between server and agent: ad-hoc runs and secrets. The session's Mu
-// guards them.
+// sessionRequests holds a session's pending requests: ad-hoc runs for the agent, and secrets for which the agent
+// asked. The session's Mu guards them.
 type sessionRequests struct {
 	runs      []wire.Run     // not sent to the agent yet
 	turns     []wire.TurnRun // not sent to the agent yet
@@ -26,18 +26,18 @@ type sessionRequests struct {
 	exchanges int             // number of the agent's requests that are not answered
 }
 
-// takeUnsent returns and clears the unsent messages.
+// takeUnsent returns the messages not yet sent to the agent and clears their lists.
 func (r *sessionRequests) takeUnsent() (runs []wire.Run, turns []wire.TurnRun, answers []wire.Exchange) {
 	runs, turns, answers = r.runs, r.turns, r.answers
 	r.runs, r.turns, r.answers = nil, nil, nil
 	return runs, turns, answers
 }
 
-// NewRuns returns the collection of ad-hoc runs of one caller. The caller closes them.
+// NewRuns returns a new collection for the ad-hoc runs of one caller. The caller closes them.
 func (s *Server) NewRuns() *core.Runs { return s.runOutput.NewRuns() }
 
-// Ask sends an agent the request for an ad-hoc run of a check or command. It fails if the node has no session here,
-// or the agent announced that it refuses.
+// Ask sends a node's agent the request to run a check or command once (an ad-hoc run). It fails if the node has no
+// session here, or the agent announced that it refuses.
 func (s *Server) Ask(runs *core.Runs, node model.NodeID, run wire.Run) error {
 	x := s.registry.Get(node)
 	if x == nil || x.maxOutput.Load() == 0 { // none, or not welcomed yet
@@ -131,8 +131,8 @@ func (s *Server) GiveTurn(node model.NodeID, g wire.TurnRun) bool {
 // maxExchanges bounds the unanswered requests of one agent.
 const maxExchanges = 64
 
-// offeredFeatures returns the features that Welcome announces: the requests that the agent may send. Secrets are sent
-// over mutual TLS only.
+// offeredFeatures returns the optional requests, such as for secrets, that Welcome allows the agent to send. Secrets
+// are sent over mutual TLS only.
 func (x *session) offeredFeatures() (bits uint32) {
 	if x.srv.cfg.Secret != nil && x.proven.Load() {
 		bits |= wire.FeatureSecrets
@@ -140,7 +140,8 @@ func (x *session) offeredFeatures() (bits uint32) {
 	return bits
 }
 
-// acceptSecretRequest accepts the agent's request for secret values. A goroutine of its own answers it.
+// acceptSecretRequest checks the agent's request for secret values and starts the answer. A goroutine of its own
+// answers it.
 func (x *session) acceptSecretRequest(body []byte) frameOutcome {
 	var m wire.Exchange
 	if err := m.Decode(body); err != nil {
@@ -165,7 +166,7 @@ func (x *session) acceptSecretRequest(body []byte) frameOutcome {
 	return secretsRequested
 }
 
-// answerSecrets resolves the secrets that the assignment names and queues the answer.
+// answerSecrets reads the requested secrets that the node's assignment names, and queues the answer.
 func (x *session) answerSecrets(id uint64, names []string) {
 	given := make([]wire.SecretValue, len(names))
 	var named []string
@@ -213,7 +214,7 @@ func (c *assetConn) NetConn() net.Conn { return c.Conn.(*tls.Conn).NetConn() }
 // assetConnKey is the context key under which a request finds its connection for archives.
 type assetConnKey struct{}
 
-// assetServer returns the HTTP server for agents' requests for archives.
+// assetServer returns the HTTP server from which agents download asset archives.
 func (s *Server) assetServer() *http.Server {
 	return &http.Server{
 		Handler: http.HandlerFunc(s.serveAsset), ReadHeaderTimeout: 10 * time.Second, WriteTimeout: core.FetchTimeout, IdleTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10,
@@ -224,7 +225,7 @@ func (s *Server) assetServer() *http.Server {
 	}
 }
 
-// serveAsset sends an archive that the node's assignment names, from an offset on.
+// serveAsset answers an agent's HTTP request for an asset archive that its assignment names, from an offset on.
 func (s *Server) serveAsset(w http.ResponseWriter, r *http.Request) {
 	outcome, err := s.sendAsset(w, r)
 	s.metrics.Archives.WithLabelValues(outcome).Inc()
@@ -238,7 +239,7 @@ func (s *Server) serveAsset(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, public.Error(), public.Class.HTTP())
 }
 
-// sendAsset answers one request for an archive and returns its outcome.
+// sendAsset checks a request for an asset archive, sends the archive and returns the outcome for metrics.
 func (s *Server) sendAsset(w http.ResponseWriter, r *http.Request) (outcome string, err error) {
 	text, ok := strings.CutPrefix(r.URL.Path, wire.AssetPath)
 	sum, bad := model.ParseAssetSum(text)

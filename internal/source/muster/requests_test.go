@@ -187,7 +187,7 @@ func TestRunOutputIsBounded(t *testing.T) {
 	w.checkOutcomes()
 }
 
-// waitAnswers waits until the server has handled n answers of ad-hoc runs.
+// waitAnswers waits until the server has handled n messages with output or results of ad-hoc runs.
 func (a *testAgent) waitAnswers(w *testServer, n float64) {
 	a.t.Helper()
 	deadline := time.After(20 * time.Second)

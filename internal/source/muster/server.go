@@ -21,7 +21,7 @@ import (
 // Path is the URL path of agents' sessions.
 const Path = "/agent/v1/session"
 
-// Server serves the sessions of all agents.
+// Server serves the sessions of all agents that connect by the Muster protocol.
 type Server struct {
 	cfg       Config
 	metrics   *metrics
@@ -74,7 +74,7 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// monotonicNs returns the nanoseconds since New, never zero and independent of the wall clock.
+// monotonicNs returns the nanoseconds since the server's creation, never zero and independent of the wall clock.
 func (s *Server) monotonicNs() int64 { return 1 + int64(s.cfg.Now().Sub(s.started)) }
 
 // pushWriters write assignments: few, because encoding them takes a processor.
@@ -99,10 +99,10 @@ func (s *Server) Run(ctx context.Context) error {
 // changedRetry spreads the new sessions after a change of limits: a namespace does not reconnect within one second.
 const changedRetry = 6 * time.Second
 
-// watchSession pings the agent of a silent session and closes the session if the agent stays silent. A session whose
-// reader waits for the journal or a limit is not silent: it is pinged, so that the agent does not take the server for
-// dead, and stays. A session whose agent cuts outputs to another length than the present limit starts again, because
-// it would lose or cut results.
+// watchSession pings the agent of a silent session and closes the session if no answer comes. A session whose reader
+// waits for the journal or a limit is not silent: it is pinged, so that the agent does not take the server for dead,
+// and stays. A session whose agent cuts outputs to another length than the present limit starts again, because it
+// would lose or cut results.
 func (s *Server) watchSession(x *session, now int64) {
 	if agreed := x.maxOutput.Load(); agreed != 0 && agreed != int64(x.Budget.Limits().OutputBytes) {
 		x.refuse(s.newRefusal("changed", "the limit of output was changed: the session starts again", changedRetry))
@@ -152,13 +152,13 @@ func (s *Server) EndReplacedSession(node model.NodeID, gone Retirement) {
 	}
 }
 
-// Limiter returns the limits of namespaces, which all sources share.
+// Limiter returns the rate limits of namespaces, which all sources share.
 func (s *Server) Limiter() *core.Limiter { return &s.limiter }
 
 // Admission returns the limit of connections, which all listeners share.
 func (s *Server) Admission() *admission.Admission { return s.admission }
 
-// Archives returns the archives of Assets, which agents of all sources fetch.
+// Archives returns the opener of asset archives, which agents of all sources use.
 func (s *Server) Archives() *core.Archives { return s.archives }
 
 // Connected reports whether the node has a session on this server.
@@ -167,12 +167,12 @@ func (s *Server) Connected(node model.NodeID) bool { return s.registry.Get(node)
 // Sessions returns the number of sessions.
 func (s *Server) Sessions() int { return s.registry.Len() }
 
-// jitterMs returns a random duration between half and one and a half of d, in milliseconds.
+// jitterMs returns a random duration between 0.5 d and 1.5 d, in milliseconds.
 func (s *Server) jitterMs(d time.Duration) uint32 {
 	return uint32(float64(d.Milliseconds()) * (0.5 + s.cfg.Rand()))
 }
 
-// reassign wakes the writers of sessions whose assignment has changed, and ends the sessions of deleted nodes.
+// reassign wakes the writers of the sessions whose assignment has changed, and ends the sessions of deleted nodes.
 func (s *Server) reassign(changed directory.Change) {
 	for _, node := range changed.Assignments {
 		x := s.registry.Get(node)
@@ -193,7 +193,7 @@ func (s *Server) reassign(changed directory.Change) {
 	}
 }
 
-// lostSessions detects a sudden loss of many sessions, such as by a dead switch.
+// lostSessions detects a sudden loss of many sessions, for example when a network switch fails.
 type lostSessions struct {
 	window time.Duration
 	share  float64 // part of all sessions whose loss is reported
@@ -208,7 +208,7 @@ type lostSessions struct {
 	reported bool // the present loss of sessions was reported
 }
 
-// start sets the limits of the detection and the function that reports a sudden loss.
+// start sets how many lost sessions within which time are a sudden loss, and the function that reports it.
 func (w *lostSessions) start(l *Limits, report func(SessionLoss)) {
 	w.window, w.share, w.least, w.report = l.ShedWindow, l.ShedShare, l.ShedLeast, report
 }
@@ -238,7 +238,7 @@ func (w *lostSessions) addEndedSession(now int64, remaining int) {
 	}
 }
 
-// helloFields holds the parts of Hello that a session keeps. It does not change.
+// helloFields holds the fields of the agent's Hello that the session keeps. It does not change.
 type helloFields struct {
 	version unique.Handle[string]
 	refuses unique.Handle[string] // one per line; a handle, because a fleet has few kinds of agents
@@ -247,7 +247,7 @@ type helloFields struct {
 	skew    time.Duration // of the machine's clock; positive: ahead of the server's
 }
 
-// helloFieldsOf returns the part of Hello that the session keeps.
+// helloFieldsOf extracts the fields of a Hello that the session keeps.
 func helloFieldsOf(hello *wire.Hello, now time.Time) helloFields {
 	h := helloFields{version: unique.Make(hello.Version), refuses: unique.Make(strings.Join(hello.Restrictions, "\n")), kinds: chunkKindsOf(hello.Features), origin: originOf(hello)}
 	if hello.ClockUnixMs != 0 {
@@ -256,7 +256,7 @@ func helloFieldsOf(hello *wire.Hello, now time.Time) helloFields {
 	return h
 }
 
-// refusesRun returns the reason announced in Hello why the agent refuses an ad-hoc run; empty: it accepts.
+// refusesRun returns the reason why the agent refuses an ad-hoc run, as its Hello announced; empty: it accepts.
 func (h *helloFields) refusesRun(run *wire.Run) string {
 	refuses := strings.Split(h.refuses.Value(), "\n")
 	switch {
@@ -268,7 +268,7 @@ func (h *helloFields) refusesRun(run *wire.Run) string {
 	return ""
 }
 
-// agentReport is the last report of an agent about itself.
+// agentReport is the agent's last report about its own state, with its time.
 type agentReport struct {
 	wire.Stats
 	at          int64   // monotonic time of its arrival, ns

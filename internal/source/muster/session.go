@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// session is the session of one agent after Welcome.
+// session is the open session of one agent, from Welcome to its end.
 type session struct {
 	core.Session
 	srv        *Server
@@ -42,7 +42,8 @@ type session struct {
 	assignment sentAssignment
 }
 
-// sessionStream is the state of one numbered stream of signals. The reader owns last; Mu guards the rest.
+// sessionStream holds the last appended and the last acknowledged number of one stream (numbered sequence of
+// results). The reader owns last; Mu guards the rest.
 type sessionStream struct {
 	wire.StreamKey
 	last  uint64 // last number that was appended to the journal
@@ -52,14 +53,14 @@ type sessionStream struct {
 
 const maxStreams = 16 // streams of one session: two lanes of the present spool and of deleted spools
 
-// sessionClosing holds the refusal to send before a session closes, and whether the agent said Bye.
+// sessionClosing holds the Refuse message to send before a session closes, and whether the agent said Bye.
 type sessionClosing struct {
 	clean   bool         // the agent said Bye
 	refusal *wire.Refuse // the last message of the session; nil: none
 	written bool         // the refusal was sent, or could not be; signals Window.Changed
 }
 
-// sentAssignment records which assignment the agent has.
+// sentAssignment records which assignment the server has sent and which one the agent has confirmed.
 type sentAssignment struct {
 	sent        *directory.Assignment // named by Hello or sent; nil: unknown, so the next one is sent whole
 	unconfirmed int                   // sent and not answered by AssignmentStatus yet
@@ -67,8 +68,8 @@ type sentAssignment struct {
 	refused     []wire.RefusedChunk   // chunks that the agent refused in its last AssignmentStatus
 }
 
-// ServeConn serves the agent protocol on one connection. It returns when the session is open, whose reader goes on,
-// or refused.
+// ServeConn serves an agent's connection by the Muster protocol until it ends. It returns when the session is open,
+// whose reader goes on, or refused.
 func (s *Server) ServeConn(ctx context.Context, nc net.Conn, proven Proof) {
 	_ = nc.SetDeadline(time.Now().Add(s.cfg.Limits.Handshake)) // deadlines of connections use the real clock, not Config.Now
 	defer context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })()
@@ -138,7 +139,8 @@ func (x *session) Message() (cause string) {
 	return ""
 }
 
-// ReadFailed implements core.Handler: it handles a read error.
+// ReadFailed implements core.Handler: it returns the cause of a read error, and tells the agent if it broke the
+// protocol.
 func (x *session) ReadFailed(err error) string {
 	cause := core.ReadCause(err)
 	if cause == "too_large" || cause == "websocket" {
@@ -183,7 +185,7 @@ func (x *session) End(cause string) {
 	_ = x.srv.cfg.Journal.Append(x.srv.life.Base, journal.Entry{Section: x.Section, Data: x.Mark(wire.SessionMark{Clean: clean})})
 }
 
-// closeAfterRefusal closes the connection after a writer has sent the refusal or failed to.
+// closeAfterRefusal waits until a writer has sent the Refuse message or failed to, then closes the connection.
 func (x *session) closeAfterRefusal() {
 	defer context.AfterFunc(x.srv.life.Base, func() { x.Conn.Close() })()
 	x.Mu.Lock()
@@ -202,7 +204,7 @@ func (x *session) FlushFailed() {
 	x.Mu.Unlock()
 }
 
-// handleFrame handles one message. Each message has exactly one outcome.
+// handleFrame decodes and handles one message of the agent. Each message has exactly one outcome.
 func (x *session) handleFrame(frame []byte) frameOutcome {
 	kind, body, err := wire.FrameKind(frame)
 	if err != nil {
@@ -279,7 +281,7 @@ func (x *session) violation(out frameOutcome, sentence string) frameOutcome {
 	return out
 }
 
-// refuse ends the session with the refusal r: a writer sends it, then the reader ends.
+// refuse ends the session: a writer sends the Refuse message r, then the reader closes the connection.
 func (x *session) refuse(r *wire.Refuse) {
 	x.Mu.Lock()
 	defer x.Mu.Unlock()
@@ -293,13 +295,13 @@ func (x *session) refuseLocked(r *wire.Refuse) {
 	x.srv.pushes.AddLocked(x, dueRefuse)
 }
 
-// newStallRefusal returns the refusal that tells an agent to send its results again after the server's process was
-// paused.
+// newStallRefusal returns the Refuse message after a pause of the server's process, which makes the agent send its
+// results again.
 func (s *Server) newStallRefusal() *wire.Refuse {
 	return s.newRefusal(outcomeNames[serverStalled], "the server stood still: send the results again, with their present age", 2*time.Second)
 }
 
-// newUnreadableRefusal returns the refusal for a frame that violates WebSocket or is too long.
+// newUnreadableRefusal returns the Refuse message for a frame that violates WebSocket or is too long.
 func (s *Server) newUnreadableRefusal(err error) *wire.Refuse {
 	r := &wire.Refuse{Code: "websocket", Message: err.Error(), RetryMs: s.jitterMs(time.Minute),
 		Hint: "connect without a proxy that rewrites WebSocket frames; docs/protocol describes the frames"}

@@ -25,7 +25,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// TestMain runs the tests, or the clients of BenchmarkFootprint in a process of their own.
+// TestMain runs the tests and fails if a goroutine is left over.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // A session sends the assignment, acknowledges batches, and the next session knows the last sequence number.
@@ -122,7 +122,8 @@ func TestRepeatedBatchIsAcknowledgedAndStoredOnce(t *testing.T) {
 	}
 }
 
-// A message about signals that the agent's spool dropped acknowledges their sequence numbers.
+// TestGapReplacesMissingNumbers sends a message about results that the agent's spool dropped (a gap) and expects
+// their numbers to be acknowledged.
 func TestGapReplacesMissingNumbers(t *testing.T) {
 	w := newTestServer(t, nil)
 	a := w.openAgent(w.addNode(1, 1))
@@ -207,7 +208,8 @@ func TestNewerSessionReplacesTheOlder(t *testing.T) {
 	}
 }
 
-// The server refuses single signals of a batch, each by its sequence number with a code, and stores the others.
+// TestSignalsAreRefusedByNumber sends a batch with invalid signals and expects only these to be refused, each by
+// sequence number and code.
 func TestSignalsAreRefusedByNumber(t *testing.T) {
 	w := newTestServer(t, func(c *Config) { c.Limits.OutputBytes = 20 })
 	w.journal.admit = func(_ model.NodeID, c *model.CheckChunk) (string, string) {
@@ -265,8 +267,9 @@ func TestMalformedSignalIsRefusedAlone(t *testing.T) {
 	}
 }
 
-// TestRefusalsComeBeforeTheirAcknowledgement checks that refusals beyond one Ack are sent in Acks before the
-// acknowledgement of their batches. The agent gets each before its number is acknowledged, and the session goes on.
+// TestRefusalsComeBeforeTheirAcknowledgement checks that refusals which do not fit into one Ack are sent in further
+// Acks before their batches are acknowledged. The agent gets each before its number is acknowledged, and the session
+// goes on.
 func TestRefusalsComeBeforeTheirAcknowledgement(t *testing.T) {
 	for _, c := range []struct{ batches, each int }{{3, wire.MaxSignals}, {15, 100}} {
 		w := newTestServer(t, nil)
@@ -522,7 +525,7 @@ func TestWelcomeIsTheFirstMessage(t *testing.T) {
 	}
 }
 
-// halfOpenConn simulates a connection to a crashed machine: it receives nothing after cut is closed.
+// halfOpenConn simulates a connection to a crashed machine: after cut is closed, it receives nothing more.
 type halfOpenConn struct {
 	net.Conn
 	cut, closed chan struct{}
@@ -541,7 +544,7 @@ func (d *halfOpenConn) Read(b []byte) (int, error) {
 	}
 }
 
-// Close implements net.Conn.
+// Close implements net.Conn: it closes the connection and ends a waiting Read.
 func (d *halfOpenConn) Close() error {
 	d.once.Do(func() { close(d.closed) })
 	return d.Conn.Close()
@@ -565,14 +568,14 @@ const (
 	machineB = "77ab12cdbbbbbbbbbbbbbbbbbbbbbbbb"
 )
 
-// cloneServer is a test server that records the refused machines whose identity is already connected.
+// cloneServer is a test server that records refused clones: machines whose identity another connected machine has.
 type cloneServer struct {
 	*testServer
 	mu       sync.Mutex
 	reported []core.Clone
 }
 
-// newCloneServer returns a test server that waits this long for the answer to a probe.
+// newCloneServer returns a test server that waits the given time for the pong of an older connection.
 func newCloneServer(t *testing.T, probe time.Duration) *cloneServer {
 	w := &cloneServer{}
 	w.testServer = newTestServer(t, func(c *Config) {
@@ -582,7 +585,7 @@ func newCloneServer(t *testing.T, probe time.Duration) *cloneServer {
 	return w
 }
 
-// clones returns the reported clones.
+// clones returns the clones that the server has reported.
 func (w *cloneServer) clones() []core.Clone { w.mu.Lock(); defer w.mu.Unlock(); return w.reported }
 
 // TestCloneIsRefused checks that a second machine with the identity of a connected one is refused. A probe without an
@@ -675,8 +678,8 @@ func TestCrashedMachineReconnects(t *testing.T) {
 	}
 }
 
-// TestSecondConnectionDuringAProbeHasToRetry checks that a second new connection of a node has to retry while the
-// first waits for a probe.
+// TestSecondConnectionDuringAProbeHasToRetry checks that a second new connection of a node must retry later while the
+// first waits for the ping of the old session.
 func TestSecondConnectionDuringAProbeHasToRetry(t *testing.T) {
 	w := newCloneServer(t, time.Hour)
 	uid := w.addNode(1, 1)
@@ -726,7 +729,8 @@ func TestFleetReconnectsWithoutProbes(t *testing.T) {
 	wg.Wait()
 }
 
-// TestMachinesAndBootsHaveDifferentOrigins checks that machine and boot ids give equal origins only for equal ids.
+// TestMachinesAndBootsHaveDifferentOrigins checks that only equal machine and boot ids give equal machineOrigin
+// values.
 func TestMachinesAndBootsHaveDifferentOrigins(t *testing.T) {
 	o := func(machine, boot string) machineOrigin {
 		return originOf(&wire.Hello{MachineID: machine, BootID: boot})
@@ -749,7 +753,8 @@ func TestMachinesAndBootsHaveDifferentOrigins(t *testing.T) {
 	}
 }
 
-// The statistics of an agent are known while its session lasts, and summed over the fleet.
+// TestStatisticsOfAgentsAreSummed checks that an agent's statistics are known while its session lasts, and that the
+// metrics sum them over the fleet.
 func TestStatisticsOfAgentsAreSummed(t *testing.T) {
 	w := newTestServer(t, nil)
 	node := w.addNode(1, 1)

@@ -51,13 +51,13 @@ func (m *memoryTokens) Find(_ context.Context, id string) (pki.JoinToken, error)
 	return t, nil
 }
 
-// NodeOfKey implements pki.Registrar and knows no key.
+// NodeOfKey implements pki.Registrar: it returns false, because no key belongs to a node yet.
 func (h *tlsServer) NodeOfKey(string) (pki.Member, bool) { return pki.Member{}, false }
 
-// RefuseKey implements pki.Registrar and refuses no key.
+// RefuseKey implements pki.Registrar: it accepts every key.
 func (h *tlsServer) RefuseKey(string) error { return nil }
 
-// UnknownNode implements pki.Registrar and knows every node.
+// UnknownNode implements pki.Registrar: it returns false, because the test knows every node.
 func (h *tlsServer) UnknownNode(uuid.UUID) bool { return false }
 
 // Register implements pki.Registrar: it makes the machine a node with one check.
@@ -105,7 +105,7 @@ func newTLSServerWith(t *testing.T, change func(*Config), log *slog.Logger) *tls
 // enrol enrols a machine with a join token and returns its identity.
 func (h *tlsServer) enrol(name string) *pki.Identity { h.t.Helper(); return h.enrolBy(name, nil) }
 
-// enrolBy enrols a machine over connections that dial opens and returns its identity.
+// enrolBy enrols a machine over connections opened by the function dial, and returns its identity.
 func (h *tlsServer) enrolBy(name string, dial func(context.Context, string, string) (net.Conn, error)) *pki.Identity {
 	h.t.Helper()
 	token, keep, err := h.authority.NewToken([]string{h.tls}, pki.JoinToken{Namespace: "default"})
@@ -128,7 +128,8 @@ func (h *tlsServer) openWith(id *pki.Identity, node uuid.UUID, config *tls.Confi
 	return h.openSession(node, func(c *link.Config, _ *wire.Hello) { c.TLS, c.ServerKey = config, id.ServerKey })
 }
 
-// A request of a person is served while agents wait for slots of their TLS handshakes.
+// TestPeoplesHandshakesDoNotWaitForAgents checks that a user's request is served while agents wait for their turn to
+// do a TLS handshake.
 func TestPeoplesHandshakesDoNotWaitForAgents(t *testing.T) {
 	h := newTLSServer(t)
 	id := h.enrol("web01")

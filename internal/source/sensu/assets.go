@@ -23,7 +23,8 @@ import (
 // request, which is valid for this node and archive as long as the assignment names it and the server runs.
 const assetPath = "/assets/"
 
-// assetsOf returns a check's assets for a Sensu request, or why an asset does not fit this machine.
+// assetsOf returns a check's assets in the form of a Sensu request, or the reason why an asset does not fit the
+// agent's machine.
 func (x *session) assetsOf(c *model.CheckChunk) (list []sensuwire.Asset, problem string) {
 	if len(c.Assets) == 0 {
 		return nil, ""
@@ -54,14 +55,14 @@ func (s *Server) archiveToken(path string) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// handshakeConn is a connection during the HTTP handshake, whose size it limits. If the request is for an archive,
-// the library's answer is dropped: sendArchive writes another.
+// handshakeConn is an agent's connection during the HTTP handshake, with a limit on the handshake's size. If the
+// request is for an archive, the library's answer is dropped: sendArchive writes another.
 type handshakeConn struct {
 	wsconn.Handshake
 	*handshakeRequest
 }
 
-// Write drops the WebSocket library's answer to an archive request and writes all others.
+// Write writes the WebSocket library's answer, unless the request was for an asset archive.
 func (c *handshakeConn) Write(p []byte) (int, error) {
 	if c.isArchiveRequest() {
 		return len(p), nil
@@ -69,10 +70,10 @@ func (c *handshakeConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// isArchiveRequest reports whether the request is for an archive.
+// isArchiveRequest reports whether the HTTP request asks for an asset archive instead of a WebSocket.
 func (o *handshakeRequest) isArchiveRequest() bool { return strings.HasPrefix(o.path, assetPath) }
 
-// serveArchive answers an agent's HTTP request for an archive, and closes the connection.
+// serveArchive answers an agent's HTTP request for an asset archive, and closes the connection.
 func (s *Server) serveArchive(nc net.Conn, o *handshakeRequest) {
 	outcome, err := s.sendArchive(nc, o)
 	s.metrics.Archives.WithLabelValues(outcome).Inc()
@@ -89,7 +90,7 @@ func refuseHTTP(nc net.Conn, status int, err error) {
 	_, _ = fmt.Fprintf(nc, "HTTP/1.1 %d %s\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", status, http.StatusText(status), len(text), text)
 }
 
-// sendArchive answers a request for an archive and returns the outcome.
+// sendArchive sends the requested asset archive or an error, and returns the outcome for metrics.
 func (s *Server) sendArchive(nc net.Conn, o *handshakeRequest) (outcome string, err error) {
 	number, text, _ := strings.Cut(strings.TrimPrefix(o.path, assetPath), "/")
 	node, badNode := strconv.ParseUint(number, 10, 32)

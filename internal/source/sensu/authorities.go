@@ -15,15 +15,15 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Authorities holds the CAs of agents' certificates from a file that Refresh reloads. A file that cannot be read
-// leaves the former ones in force.
+// Authorities holds the CAs that may issue agents' certificates, from a file that Refresh reloads. A file that cannot
+// be read leaves the former ones in force.
 type Authorities struct {
 	log        *slog.Logger
 	file       reloadedFile[authorities]
 	revocation *revocationFile // revocation lists; nil: the server has none
 }
 
-// authorities holds the accepted authorities as loaded at one time.
+// authorities holds the accepted CA certificates of one loaded version of the file.
 type authorities struct {
 	certs []*x509.Certificate
 	pool  *x509.CertPool
@@ -77,7 +77,7 @@ func (a *Authorities) Refresh(at time.Time) {
 	a.revocation.warnExpired(at, a.log)
 }
 
-// countMissing returns how many authorities are not in other.
+// countMissing returns how many of these CAs are not in other.
 func (a *authorities) countMissing(other *authorities) (n int) {
 	for sum := range a.sums {
 		if _, ok := other.sums[sum]; !ok {
@@ -87,8 +87,9 @@ func (a *authorities) countMissing(other *authorities) (n int) {
 	return n
 }
 
-// Admit verifies a client certificate against the accepted authorities and revocation lists. An agent without one may
-// use a password, and fetch archives. TLS sessions are not resumed, so that each connection proves its certificate.
+// Admit configures TLS so that client certificates are verified against the accepted CAs and revocation lists. An
+// agent without one may use a password, and fetch archives. TLS sessions are not resumed, so that each connection
+// proves its certificate.
 func (a *Authorities) Admit(config *tls.Config) {
 	config.ClientAuth, config.SessionTicketsDisabled = tls.VerifyClientCertIfGiven, true
 	base := config.Clone()
@@ -99,7 +100,7 @@ func (a *Authorities) Admit(config *tls.Config) {
 	}
 }
 
-// trustsOneRoot reports whether at least one of the authorities that verified a connection is still accepted.
+// trustsOneRoot reports whether at least one of the CAs by which a connection was verified is still accepted.
 func (a *Authorities) trustsOneRoot(roots [][32]byte) bool {
 	if a == nil || len(roots) == 0 {
 		return true
@@ -113,7 +114,7 @@ func (a *Authorities) trustsOneRoot(roots [][32]byte) bool {
 	return false
 }
 
-// authorityKeysOf returns the key hashes of the authorities in verified certificate chains.
+// authorityKeysOf returns the hashes of the keys of the CAs in verified certificate chains.
 func authorityKeysOf(chains [][]*x509.Certificate) (roots [][32]byte) {
 	for _, chain := range chains {
 		roots = append(roots, sha256.Sum256(chain[len(chain)-1].Raw))
@@ -121,7 +122,7 @@ func authorityKeysOf(chains [][]*x509.Certificate) (roots [][32]byte) {
 	return roots
 }
 
-// reloadedFile is a file that the server reloads, with its last accepted content.
+// reloadedFile is a file that the server rereads periodically, with the parsed content that was last accepted.
 type reloadedFile[T any] struct {
 	path        string
 	contentName string // name of the content for people, such as "authorities"
@@ -177,8 +178,8 @@ func (f *reloadedFile[T]) reload(log *slog.Logger) (read *T) {
 	return read
 }
 
-// revocationFile holds the revocation lists from a file that the server reloads. An expired list stays in force and
-// is logged: a list that nobody renewed must not lock out a fleet.
+// revocationFile holds the revocation lists of a file that the server rereads periodically. An expired list stays in
+// force and is logged: a list that nobody renewed must not lock out a fleet.
 type revocationFile struct {
 	reloadedFile[revocationLists]
 	warned time.Time // time of the last log line on an expired list
@@ -201,7 +202,7 @@ func (a *Authorities) OpenRevoked(path string, now time.Time) error {
 	return nil
 }
 
-// logLists logs the loaded revocation lists and how many authorities have none.
+// logLists logs how many revocation lists are loaded and how many CAs have none.
 func (a *Authorities) logLists(read *revocationLists) {
 	without := 0
 	for _, cert := range a.file.current.Load().certs {
@@ -226,7 +227,7 @@ func (r *revocationFile) warnExpired(at time.Time, log *slog.Logger) {
 		"file", r.path, "authority", read.issuer, "since", read.expires)
 }
 
-// certificateSerial identifies a certificate by its authority and serial number.
+// certificateSerial is the key of a certificate: the CA that issued it and its serial number.
 type certificateSerial struct {
 	issuer [32]byte // key of the authority
 	number string
@@ -242,7 +243,7 @@ func serialsOf(chains [][]*x509.Certificate) (list []certificateSerial) {
 	return list
 }
 
-// authorityKey returns the hash of an authority's key, because names may repeat.
+// authorityKey returns the hash of a CA's key, which identifies the CA because CA names may repeat.
 func authorityKey(cert *x509.Certificate) [32]byte {
 	return sha256.Sum256(cert.RawSubjectPublicKeyInfo)
 }
@@ -269,7 +270,7 @@ func (a *Authorities) firstListExpiry() float64 {
 	return float64(a.revocation.current.Load().expires.Unix())
 }
 
-// revocationLists holds revoked serial numbers by authority as loaded at one time.
+// revocationLists holds the revoked serial numbers per CA of one loaded version of the file.
 type revocationLists struct {
 	entries map[certificateSerial]time.Time // time of the revocation
 	issuers map[[32]byte]bool               // authorities that have a list
@@ -278,9 +279,9 @@ type revocationLists struct {
 	ignored []string                        // issuers that are no authority
 }
 
-// parseLists parses revocation lists, in PEM or one in DER, each signed by one of the authorities. One invalid list
-// makes the whole file an error. Lists of other issuers, such as former authorities, are ignored if there is one of
-// an authority.
+// parseLists parses one or several revocation lists in PEM, or one in DER, and verifies that one of the CAs signed
+// each. One invalid list makes the whole file an error. Lists of other issuers, such as former authorities, are
+// ignored if there is one of an authority.
 func parseLists(text []byte, authorities []*x509.Certificate) (*revocationLists, error) {
 	out := &revocationLists{entries: map[certificateSerial]time.Time{}, issuers: map[[32]byte]bool{}}
 	n := 0
@@ -339,7 +340,7 @@ func (l *revocationLists) addList(der []byte, authorities []*x509.Certificate) e
 	return nil
 }
 
-// signerOf returns the authority that signed a list, or nil.
+// signerOf returns the CA that signed a revocation list, or nil.
 func signerOf(list *x509.RevocationList, authorities []*x509.Certificate) (*x509.Certificate, error) {
 	var wrong error
 	for _, cert := range authorities {

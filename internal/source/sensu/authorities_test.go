@@ -21,7 +21,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestReloadedAuthoritiesReplaceSessions checks that agents of an added authority connect while old sessions
+// TestReloadedAuthoritiesReplaceSessions checks that agents of a newly added CA can connect while old sessions
 // continue. Sessions of a removed authority end, and its agents are refused. An unreadable file changes nothing and
 // is logged once.
 func TestReloadedAuthoritiesReplaceSessions(t *testing.T) {
@@ -110,8 +110,8 @@ func TestReloadedAuthoritiesReplaceSessions(t *testing.T) {
 	}
 }
 
-// TestMissingOrEmptyAuthoritiesAreAnError checks that a server does not start with a missing or empty file of
-// authorities.
+// TestMissingOrEmptyAuthoritiesAreAnError checks that a server does not start if its file of CA certificates is
+// missing or empty.
 func TestMissingOrEmptyAuthoritiesAreAnError(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	file := filepath.Join(t.TempDir(), "ca.crt")
@@ -260,14 +260,14 @@ func TestListRevokesCertificatesOfItsAuthorityOnly(t *testing.T) {
 	}
 }
 
-// readFixture returns a test file that openssl wrote.
+// readFixture reads a test file that openssl generated.
 func readFixture(t testing.TB, name string) []byte {
 	t.Helper()
 	text := testenv.Value(os.ReadFile(filepath.Join("testdata", "revoked", name)))(t)
 	return text
 }
 
-// readCertificate reads a certificate written by openssl.
+// readCertificate reads a certificate that openssl generated.
 func readCertificate(t testing.TB, name string) *x509.Certificate {
 	t.Helper()
 	block, _ := pem.Decode(readFixture(t, name))

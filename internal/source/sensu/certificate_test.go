@@ -166,8 +166,8 @@ func TestSessionEndsWithItsCertificate(t *testing.T) {
 	}
 }
 
-// Of two agents with one name, the agent that proves its identity by a certificate keeps the session, whichever
-// connects first.
+// TestProvenAgentDisplacesAnUnprovenOne connects two agents with one name and expects the one with a certificate to
+// keep the session, whichever connects first.
 func TestProvenAgentDisplacesAnUnprovenOne(t *testing.T) {
 	ca := newAuthority(t)
 	w := newTestServerTLS(t, ca.newServerTLS(), nil)
@@ -205,7 +205,7 @@ func TestProvenAgentDisplacesAnUnprovenOne(t *testing.T) {
 	}
 }
 
-// testAuthority issues the certificates of a test.
+// testAuthority is a test CA that issues certificates.
 type testAuthority struct {
 	t    testing.TB
 	cert *x509.Certificate
@@ -222,7 +222,7 @@ func newAuthority(t testing.TB) *testAuthority {
 	return a
 }
 
-// issue signs a certificate of a template. A new authority signs its own.
+// issue returns a certificate made from a template and signed by the test CA. A new authority signs its own.
 func (a *testAuthority) issue(c *x509.Certificate) tls.Certificate {
 	a.t.Helper()
 	key := testenv.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(a.t)
@@ -240,7 +240,7 @@ func (a *testAuthority) issue(c *x509.Certificate) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
 }
 
-// issueAgent returns a certificate of an agent.
+// issueAgent returns a client certificate for an agent.
 func (a *testAuthority) issueAgent(common, organization string, names ...string) tls.Certificate {
 	a.t.Helper()
 	c := &x509.Certificate{Subject: pkix.Name{CommonName: common}, DNSNames: names, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
@@ -250,12 +250,12 @@ func (a *testAuthority) issueAgent(common, organization string, names ...string)
 	return a.issue(c)
 }
 
-// certificatePEM returns the certificate of the authority.
+// certificatePEM returns the CA's own certificate in PEM.
 func (a *testAuthority) certificatePEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})
 }
 
-// newServerTLS returns a server's TLS configuration that accepts agents of this authority.
+// newServerTLS returns a server's TLS configuration that accepts agents with certificates of this CA.
 func (a *testAuthority) newServerTLS() *tls.Config {
 	a.t.Helper()
 	file := filepath.Join(a.t.TempDir(), "ca.crt")
@@ -264,7 +264,7 @@ func (a *testAuthority) newServerTLS() *tls.Config {
 	return a.serverTLS(authorities)
 }
 
-// serverTLS returns a server's TLS configuration that accepts agents of given authorities.
+// serverTLS returns a server's TLS configuration that accepts agents with certificates of the given CAs.
 func (a *testAuthority) serverTLS(authorities *Authorities) *tls.Config {
 	a.t.Helper()
 	server := a.issue(&x509.Certificate{DNSNames: []string{"localhost"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
@@ -290,7 +290,7 @@ func (w *testServer) dialTLS(ca *testAuthority, show *tls.Certificate, change fu
 	return tls.Client(nc, config)
 }
 
-// connectProven connects an agent with a certificate that proves its identity.
+// connectProven connects an agent whose certificate proves its identity.
 func (w *testServer) connectProven(ca *testAuthority, name string, json bool) *testAgent {
 	w.t.Helper()
 	cert := ca.issueAgent(name, "default")

@@ -21,8 +21,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// preparedCheck is a check in the form of a Sensu check request, before its issue time is set. It is immutable;
-// without properties of a node, all nodes share it.
+// preparedCheck is a check converted to a Sensu check request, without the time of issue. It is immutable; without
+// properties of a node, all nodes share it.
 type preparedCheck struct {
 	chunk    *model.CheckChunk
 	request  sensuwire.Ask
@@ -34,7 +34,7 @@ type preparedCheck struct {
 	encoded [2]atomic.Pointer[[]byte] // the request without its time, by codec; nil: not used yet
 }
 
-// encode returns the encoded request without its issue time.
+// encode returns the encoded check request without its time of issue.
 func (r *preparedCheck) encode(codec sensuwire.Codec) []byte {
 	if encoded := r.encoded[codec].Load(); encoded != nil {
 		return *encoded
@@ -44,7 +44,8 @@ func (r *preparedCheck) encode(codec sensuwire.Codec) []byte {
 	return encoded
 }
 
-// sessionJobs holds the scheduled checks of a session and their requests. The session's Mu guards them.
+// sessionJobs holds the checks that a session's agent must run, and the requests that wait to be sent. The session's
+// Mu guards them.
 type sessionJobs struct {
 	list     []*checkJob // ascending by name and proxy node
 	revision uint64      // of the assignment
@@ -53,8 +54,8 @@ type sessionJobs struct {
 	runs     []requestedRun // runs that people requested and that are not answered yet
 }
 
-// checkJob is one check that a session's agent is asked to run again and again. The session's Mu guards it, except
-// for the timetable's fields.
+// checkJob schedules one check for one session: the server asks the agent to run it at each due time. The session's
+// Mu guards it, except for the timetable's fields.
 type checkJob struct {
 	x          *session
 	prepared   *preparedCheck
@@ -93,7 +94,7 @@ func selectJob(list []*checkJob, matches func(*checkJob) bool) *checkJob {
 	return nil
 }
 
-// preparedChecks caches the prepared checks that all sessions share, because they use no properties of a node.
+// preparedChecks caches the prepared checks that use no node properties, so that all sessions can share them.
 type preparedChecks struct {
 	mu      sync.Mutex
 	byChunk map[model.ChunkID]*preparedCheck
@@ -102,8 +103,8 @@ type preparedChecks struct {
 // maxPreparedChecks bounds the number of prepared checks that are kept; checks of deleted chunks go first.
 const maxPreparedChecks = 20_000
 
-// planJobs builds the list of checks that the session's agent must run from its node's assignment. The reader calls
-// it when the session starts, a writer when the assignment has changed.
+// planJobs builds the session's list of scheduled checks from the node's assignment. The reader calls it when the
+// session starts, a writer when the assignment has changed.
 func (x *session) planJobs() {
 	x.planning.Lock()
 	defer x.planning.Unlock()
@@ -168,7 +169,7 @@ func (x *session) planJobs() {
 	x.srv.setJobs(x, timed)
 }
 
-// prepareCheck builds the Sensu check request of a chunk for the session's node or a proxy node.
+// prepareCheck converts a compiled check to a Sensu check request for the session's node or a proxy node.
 func (x *session) prepareCheck(c *model.CheckChunk, of *runSubject) *preparedCheck {
 	template, err := c.Template()
 	verbatim := err == nil && c.Sensu && of.ID == 0 // the agent expands tokens over its own entity
@@ -238,7 +239,8 @@ func (x *session) prepareCheck(c *model.CheckChunk, of *runSubject) *preparedChe
 	return made
 }
 
-// setMetrics lets the agent parse metrics and compare thresholds, as for a check of Sensu's backend.
+// setMetrics adds metric format and thresholds to a check request, so that the agent parses and compares the metrics
+// itself.
 func setMetrics(request *sensuwire.Ask, m *model.Metrics, run *model.ExpandedCommand) {
 	if m == nil {
 		return
@@ -260,14 +262,14 @@ func setMetrics(request *sensuwire.Ask, m *model.Metrics, run *model.ExpandedCom
 	}
 }
 
-// redactedKeys returns the labels and annotations of the machine whose values the agent does not tell.
+// redactedKeys returns the labels and annotations whose values the agent keeps secret (redacts).
 func (x *session) redactedKeys() []string {
 	x.Mu.Lock()
 	defer x.Mu.Unlock()
 	return x.redacted
 }
 
-// redactedToken returns the error if a token of a check reads a redacted label or annotation.
+// redactedToken returns an error if a template token of a check reads a label or annotation that the agent redacts.
 func (x *session) redactedToken(template *model.CommandTemplate) error {
 	for _, key := range x.redactedKeys() {
 		if field, name, _ := strings.Cut(key, "."); template.Reads(name) {
@@ -277,8 +279,8 @@ func (x *session) redactedToken(template *model.CommandTemplate) error {
 	return nil
 }
 
-// stdinOf returns the fields of a check that its command reads on standard input, such as annotations with settings of a
-// plug-in; nil: it reads nothing.
+// stdinOf returns the check fields for a command that reads the event on standard input; nil: the command does not
+// read it.
 func (x *session) stdinOf(c *model.CheckChunk) *sensuwire.Stdin {
 	if !c.StdinEvent {
 		return nil
@@ -327,7 +329,7 @@ func shellLine(run *model.ExpandedCommand) string {
 // quoteShell quotes a word for a shell.
 func quoteShell(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
-// propertyValues returns a lookup of property values by name in a sorted list.
+// propertyValues returns a function that looks up a property's value by name in a sorted list.
 func propertyValues(list []wire.Property) model.PropertyValues {
 	return func(name string) ([]byte, string, bool) {
 		i, ok := slices.BinarySearchFunc(list, name, func(p wire.Property, name string) int { return strings.Compare(p.Name, name) })
@@ -338,11 +340,11 @@ func propertyValues(list []wire.Property) model.PropertyValues {
 	}
 }
 
-// checkedNode returns the node that the check's result is about: the agent's own node or a proxy node.
+// checkedNode returns the id of the node that the check is about: the agent's own node or a proxy node.
 func (j *checkJob) checkedNode() model.NodeID { return cmp.Or(j.proxy.ID, j.x.Node.ID) }
 
-// appendRequestOrFail appends the frame of a due request without secrets, or journals a failure if the agent cannot
-// run the check.
+// appendRequestOrFail appends a due check request without secrets to dst; if the agent cannot run the check, it
+// writes a failing result instead.
 func (j *checkJob) appendRequestOrFail(dst []byte) []byte {
 	if problem := j.obstacle(); problem != "" {
 		j.failRun(problem)
@@ -351,7 +353,7 @@ func (j *checkJob) appendRequestOrFail(dst []byte) []byte {
 	return j.appendRequest(dst, nil)
 }
 
-// appendRequest appends a request with encoded secrets.
+// appendRequest appends the check request, with the encoded secrets, to dst.
 func (j *checkJob) appendRequest(dst, secrets []byte) []byte {
 	x := j.x
 	now := x.srv.cfg.Now().Unix()

@@ -47,8 +47,8 @@ type Access interface {
 	Current(p *access.Program) bool
 }
 
-// Intent is the part of *intent.Service for declared resources and nodes. RegisterExternal, Get and Apply may wait for SQL; the
-// rest is in memory.
+// Intent is the part of *intent.Service by which the Sensu source reads and creates resources and nodes.
+// RegisterExternal, Get and Apply may wait for SQL; the rest is in memory.
 type Intent interface {
 	CheckNamespace(name string) error
 	LookupNode(uid uuid.UUID) (intent.NodeInfo, bool)
@@ -61,7 +61,8 @@ type Intent interface {
 	core.Declarer
 }
 
-// Checks finds the declarations of checks, and passive checks, to which unrequested events belong.
+// Checks looks up the declarations of checks, and the passive checks that take the events which agents send
+// unrequested.
 type Checks interface {
 	FilterContext(node, runner model.NodeID, check model.CheckID) directory.FilterContext
 	// Keepalive returns the keepalive check of a node with its handlers and pipelines.
@@ -72,7 +73,7 @@ type Checks interface {
 	CatchUp(ctx context.Context) error
 }
 
-// View is the part of the event view that sessions need.
+// View is the part of the event view that sessions of Sensu agents use.
 type View interface {
 	Admit(node model.NodeID, chunk *model.CheckChunk) (code, reason string)
 	// HasEvent reports whether a node has an event of a check.
@@ -103,7 +104,8 @@ func (c *Config) setDefaults() error {
 	return c.Config.Complete()
 }
 
-// messageOutcome classifies how one message was handled, as a label for metrics. Every message raises exactly one.
+// messageOutcome is the way in which one message of an agent was handled, as a label for metrics. Every message
+// raises exactly one.
 type messageOutcome uint8
 
 const (

@@ -37,13 +37,13 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// decodedSignal is a journaled signal with its decoded result.
+// decodedSignal is a signal (result or keepalive) from the journal with its decoded result.
 type decodedSignal struct {
 	wire.Signal
 	wire.Result
 }
 
-// decodeSignal decodes a signal of the journal with its result.
+// decodeSignal decodes a signal (result or keepalive) from the journal, with its result.
 func decodeSignal(t testing.TB, s wire.Signal) decodedSignal {
 	if s.Kind != wire.SignalResult {
 		return decodedSignal{Signal: s}
@@ -55,7 +55,7 @@ func decodeSignal(t testing.TB, s wire.Signal) decodedSignal {
 	return decodedSignal{s, r}
 }
 
-// testServer is a Server of Sensu agents whose journal, intent, assignments and event view are in memory.
+// testServer is a Server for Sensu agents with fakes in memory for journal, intent, assignments and event view.
 type testServer struct {
 	journal.Journal // nil: sessions only append
 
@@ -92,13 +92,13 @@ type testServer struct {
 	declared   *directory.PassiveCheck // an operator declares it just before the next Apply
 }
 
-// newTestServer returns a running test server for agents without TLS.
+// newTestServer starts a test server that accepts agents without TLS.
 func newTestServer(t testing.TB, change func(*Config)) *testServer {
 	t.Helper()
 	return newTestServerTLS(t, nil, change)
 }
 
-// newTestServerTLS returns a running test server for agents with TLS; nil config: without TLS.
+// newTestServerTLS starts a test server that accepts agents with a TLS configuration; nil: without TLS.
 func newTestServerTLS(t testing.TB, config *tls.Config, change func(*Config)) *testServer {
 	t.Helper()
 	w := &testServer{users: map[string][]string{"agent": {"default", "other"}, "only": {"default"}}, t: t, metrics: prometheus.NewRegistry(), nodes: map[uuid.UUID]intent.NodeInfo{}, reports: map[uuid.UUID]intent.AgentReport{},
@@ -129,14 +129,14 @@ func newTestServerTLS(t testing.TB, config *tls.Config, change func(*Config)) *t
 	return w
 }
 
-// update calls fn while it holds the lock.
+// update calls fn under the server's test lock.
 func (w *testServer) update(fn func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	fn()
 }
 
-// wait waits until the function ok returns true; ok is called while the lock is held.
+// wait waits until ok, called under the test lock, returns true.
 func (w *testServer) wait(what string, ok func() bool) {
 	w.t.Helper()
 	there := false
@@ -155,7 +155,7 @@ func (w *testServer) wait(what string, ok func() bool) {
 	})
 }
 
-// count returns the number of messages with an outcome.
+// count returns how many messages had an outcome, from the metric.
 func (w *testServer) count(out messageOutcome) int {
 	return int(testutil.ToFloat64(w.server.metrics.messages[out]))
 }
@@ -253,7 +253,7 @@ func (w *testServer) LookupNode(uid uuid.UUID) (intent.NodeInfo, bool) {
 	return n, ok
 }
 
-// Tombstone implements Intent: it returns the tombstone of a uid.
+// Tombstone implements Intent: it returns the tombstone (record of the deletion) of a node's uid.
 func (w *testServer) Tombstone(uid uuid.UUID) (intent.Tombstone, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -282,7 +282,7 @@ func (w *testServer) RecordReport(info intent.NodeInfo, said intent.AgentReport)
 	return "", ""
 }
 
-// handler returns the specification of one of two test handlers, cmdb and pager.
+// handler returns the spec of one of two test handlers, cmdb and pager.
 func (w *testServer) handler(namespace, name string) (*model.HandlerSpec, bool) {
 	spec, ok := map[string]*model.HandlerSpec{"default/cmdb": {}, "default/pager": {PagerDuty: &model.PagerDuty{}}}[namespace+"/"+name]
 	return spec, ok
@@ -360,7 +360,7 @@ func (w *testServer) PassiveCheck(_, name string) (directory.PassiveCheck, bool)
 	return p, ok
 }
 
-// FilterContext implements Checks: each check has the same labels, annotations and groups.
+// FilterContext implements Checks: it returns the same labels, annotations and groups for each check.
 func (w *testServer) FilterContext(_, _ model.NodeID, _ model.CheckID) directory.FilterContext {
 	return directory.FilterContext{Check: &directory.Unit{Labels: map[string]string{"owner": "ann"}, Annotations: map[string]string{"sensu.io/plugins/x": "z"}}, Groups: []string{"web"}}
 }
@@ -390,13 +390,13 @@ func (w *testServer) For(node model.NodeID) *directory.Assignment {
 	return nil
 }
 
-// Chunk implements directory.Assignments and knows no chunk.
+// Chunk implements directory.Assignments and returns nil: it knows no compiled check.
 func (w *testServer) Chunk(model.ChunkID) *model.Chunk { return nil }
 
 // Subscribe implements directory.Assignments: it stores the function to call after changes.
 func (w *testServer) Subscribe(fn func(directory.Change)) { w.notify = fn } // the server subscribes last
 
-// sealChunks encodes checks as the chunks of an assignment.
+// sealChunks encodes checks as chunks, the compiled parts of an assignment.
 func sealChunks(checks []*model.CheckChunk) (chunks []*model.Chunk) {
 	for _, c := range checks {
 		chunks = append(chunks, c.Seal())
@@ -404,7 +404,7 @@ func sealChunks(checks []*model.CheckChunk) (chunks []*model.Chunk) {
 	return chunks
 }
 
-// assign replaces the checks of all nodes.
+// assign assigns these checks to all nodes, in place of the former ones.
 func (w *testServer) assign(chunks ...*model.CheckChunk) {
 	w.mu.Lock()
 	w.chunks = chunks
@@ -429,17 +429,18 @@ func newCheck(id model.ChunkID, name, command string, change func(*model.CheckCh
 // archiveContent is the content of every archive.
 var archiveContent = bytes.Repeat([]byte("archive "), 1<<17)
 
-// openArchive is an open archive in memory.
+// openArchive is an asset archive in memory, open for reading.
 type openArchive struct{ *bytes.Reader }
 
+// Close implements io.Closer and does nothing.
 func (openArchive) Close() error { return nil }
 
-// openTestArchive opens an archive with archiveContent.
+// openTestArchive opens an asset archive with the content archiveContent.
 func openTestArchive([64]byte) (io.ReadSeekCloser, error) {
 	return openArchive{bytes.NewReader(archiveContent)}, nil
 }
 
-// testAgent is the client's end of a session.
+// testAgent is the agent's side of a test session.
 type testAgent struct {
 	t        testing.TB
 	conn     *wsconn.Conn
@@ -549,7 +550,7 @@ func (w *testServer) connectAgent(name string, json bool) *testAgent {
 	return w.openSession(w.mustDial(name, json))
 }
 
-// openSession sends the first keepalive and waits for the session.
+// openSession sends an agent's first keepalive and waits until the server has opened the session.
 func (w *testServer) openSession(a *testAgent) *testAgent {
 	w.t.Helper()
 	go a.read()
@@ -580,7 +581,7 @@ func (a *testAgent) sendKeepalive() {
 	a.send(sensuwire.TypeKeepalive, &sensuwire.Event{Timestamp: 1, Entity: &a.entity, Interval: 5, Warning: 30})
 }
 
-// send sends an event.
+// send sends an event to the server.
 func (a *testAgent) send(kind string, e *sensuwire.Event) {
 	a.t.Helper()
 	if err := a.conn.Write(a.codec.AppendEvent(sensuwire.NewMessage(kind), e)); err != nil {
@@ -588,7 +589,7 @@ func (a *testAgent) send(kind string, e *sensuwire.Event) {
 	}
 }
 
-// sendResult sends the event that answers a request.
+// sendResult sends the event that answers a check request.
 func (a *testAgent) sendResult(r *sensuwire.Request, status uint32, output string) {
 	a.send(sensuwire.TypeEvent, &sensuwire.Event{Timestamp: 1, Entity: &a.entity, Check: r.Check, Issued: r.Issued, Executed: r.Issued, Duration: 0.25, Status: status, Output: output})
 }
@@ -605,7 +606,7 @@ func (a *testAgent) waitEnd() error {
 	return nil
 }
 
-// nextRequest waits for the next request of a run.
+// nextRequest waits for the next check request of the server.
 func (a *testAgent) nextRequest() *sensuwire.Request {
 	a.t.Helper()
 	select {

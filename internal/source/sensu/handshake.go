@@ -24,7 +24,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// handshakeRequest is an agent's handshake request.
+// handshakeRequest is the HTTP request by which a Sensu agent opens its connection, with the result of its
+// authentication.
 type handshakeRequest struct {
 	path     string
 	host     string // by which the agent reaches the server
@@ -82,8 +83,8 @@ func (s *Server) serve(ctx context.Context, nc net.Conn) {
 	s.openSession(nc, &o)
 }
 
-// rejectHandshake answers a refused handshake with the HTTP status of Sensu's backend. Agents retry at growing
-// intervals.
+// rejectHandshake answers a refused handshake with the HTTP status that Sensu's backend would use. Agents retry at
+// growing intervals.
 func (s *Server) rejectHandshake(err error, o *handshakeRequest, nc net.Conn) error {
 	class := model.ClassOf(err)
 	s.metrics.Handshakes.WithLabelValues(class.Label()).Inc()
@@ -157,9 +158,8 @@ func (s *Server) login(ctx context.Context, nc net.Conn, o *handshakeRequest) (e
 	return err
 }
 
-// acquirePasswordTry reserves one password attempt for the sender's network, or returns an error if the network has
-// none left. A password that was right before is never limited, even if somebody at the same address guesses
-// passwords.
+// acquirePasswordTry reserves one password attempt for the sender's network, or returns an error if too many attempts
+// failed. A password that was right before is never limited, even if somebody at the same address guesses passwords.
 func (s *Server) acquirePasswordTry(ctx context.Context, from string) (release func(wrong bool), err error) {
 	release, first, err := s.passwords.Acquire(ctx, from)
 	if first {
@@ -186,7 +186,8 @@ func (s *Server) checkNodeEligible(m *intent.ExternalAgent) error {
 	return nil
 }
 
-// identityProof is the result of authentication: which user, and whether the machine's identity is proven.
+// identityProof is the result of an agent's authentication: whether its certificate proves the machine's identity,
+// and why not.
 type identityProof struct {
 	proven   bool                // the connection comes from the machine and namespace that it names
 	unproven string              // reason why the identity is not proven
@@ -271,7 +272,7 @@ func (s *Server) machineNames(leaf *x509.Certificate) (names []string) {
 // isMachineName reports whether a name in a certificate is of one machine, not a wildcard.
 func isMachineName(name string) bool { return name != "" && !strings.Contains(name, "*") }
 
-// lastExpiry returns the latest expiry of the verified certificate chains.
+// lastExpiry returns the expiry time of the verified certificate chain that expires last.
 func lastExpiry(chains [][]*x509.Certificate) (expiry time.Time) {
 	for _, chain := range chains {
 		end := chain[0].NotAfter

@@ -22,8 +22,8 @@ type eventKey struct {
 	check model.CheckID
 }
 
-// findPassiveChunk returns the passive check of an event that no assigned check produced, and creates a missing one
-// if the namespace allows. If the namespace allows it, a missing check is created. nil: the event is refused.
+// findPassiveChunk returns the passive check for an event that no assigned check produced. If the namespace allows
+// it, a missing check is created. nil: the event is refused.
 func (e *incomingEvent) findPassiveChunk() (c *model.CheckChunk, proxy directory.ProxyNode, out messageOutcome) {
 	if len(e.Proxy) > 0 {
 		var ok bool
@@ -78,8 +78,7 @@ func (e *incomingEvent) findPassiveChunk() (c *model.CheckChunk, proxy directory
 	return check.Chunk, proxy, resultKept
 }
 
-// checkPassiveLimit refuses the event if the node already has as many events of automatically created checks as its
-// limit allows.
+// checkPassiveLimit refuses the event if its node has reached the limit of events from automatically created checks.
 func (e *incomingEvent) checkPassiveLimit(at eventKey, name string) messageOutcome {
 	limit, n := e.srv.cfg.Intent.LimitsFor(e.namespace).PassivePerNode, 0
 	if limit <= 0 {
@@ -98,7 +97,7 @@ func (e *incomingEvent) checkPassiveLimit(at eventKey, name string) messageOutco
 	return e.refuseMessage(stateLimit, reason)
 }
 
-// findAssignedProxy returns a proxy node of any check in the node's assignment.
+// findAssignedProxy returns the proxy node of a name if any check in the node's assignment is about it.
 func (e *incomingEvent) findAssignedProxy(name string) (proxy directory.ProxyNode, ok bool) {
 	e.Mu.Lock()
 	j := selectJob(e.list, func(j *checkJob) bool {
@@ -116,7 +115,8 @@ func (e *incomingEvent) refuseProxy() messageOutcome {
 	return e.refuseMessage(otherEntity, "an event of check "+string(e.Check)+" for "+string(e.Proxy)+": an agent may report on its own entity and on the proxy nodes in its assignment")
 }
 
-// checkCreator creates passive checks one after the other, so that simultaneous events of one name create one check.
+// checkCreator creates passive checks one after the other, so that simultaneous events with one check name create one
+// check.
 type checkCreator struct {
 	mu     sync.Mutex
 	failed time.Time // time of the last failed change of intent
@@ -130,7 +130,7 @@ const (
 	missingAnnotation = "sensu-agent/not-carried"
 )
 
-// createCheck returns the passive check of an event and declares a missing one.
+// createCheck returns the passive check for an event, and creates it if it is missing.
 func (m *checkCreator) createCheck(e *incomingEvent, name string) (directory.PassiveCheck, error) {
 	s := e.srv
 	m.mu.Lock()
@@ -164,7 +164,7 @@ func requireUsable(check directory.PassiveCheck) (directory.PassiveCheck, error)
 	return check, nil
 }
 
-// declareCheck declares the check of an event and waits until the planner has applied it.
+// declareCheck creates the passive check for an event and waits until the planner has applied it.
 func (e *incomingEvent) declareCheck(ctx context.Context, name string) (check directory.PassiveCheck, err error) {
 	s := e.srv
 	rules, err := e.ReadRules()
@@ -196,8 +196,8 @@ func (e *incomingEvent) declareCheck(ctx context.Context, name string) (check di
 	return check, nil
 }
 
-// newCheckSpec returns the spec of a passive check from an event. missing lists the handlers and pipelines that it
-// names and that do not exist.
+// newCheckSpec returns the spec for a new passive check, from the fields of an event. missing lists the handlers and
+// pipelines that it names and that do not exist.
 func (s *Server) newCheckSpec(ctx context.Context, namespace string, received *sensuwire.ReceivedEvent, rules *sensuwire.CheckRules) (spec *model.CheckSpec, missing []string, err error) {
 	spec = &model.CheckSpec{Passive: true}
 	if received.TTL >= 1 && received.TTL <= int64(model.MaxInterval/time.Second) {
@@ -247,5 +247,5 @@ func (s *Server) newCheckSpec(ctx context.Context, namespace string, received *s
 	return spec, missing, err
 }
 
-// limitNames returns at most the first 16 names of an event's list, because each name is looked up.
+// limitNames returns at most 16 names of an event's list, to limit the look-ups that follow.
 func limitNames(list []string) []string { return list[:min(len(list), 16)] }

@@ -18,14 +18,15 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// sendUnrequested sends an unrequested event, as a program on the machine does.
+// sendUnrequested sends an event that answers no request, as a program on the agent's machine can.
 func (a *testAgent) sendUnrequested(name, proxy string, status uint32, output string) {
 	a.t.Helper()
 	r := testenv.Value(a.codec.ParseRequest(a.codec.AppendAsk(nil, &sensuwire.Ask{Name: name, Proxy: proxy, Namespace: "default", Interval: 1})))(a.t)
 	a.send(sensuwire.TypeEvent, &sensuwire.Event{Timestamp: 1, Entity: &a.entity, Check: r.Check, Executed: 1, Status: status, Output: output})
 }
 
-// resultLines returns the journaled results as lines: chunk, status, output. The caller holds the lock.
+// resultLines returns the results in the journal, one per line: id of the compiled check, status, output. The caller
+// holds the lock.
 func (w *testServer) resultLines() (lines []string) {
 	for _, s := range w.signals {
 		if s.Kind == wire.SignalResult && s.Node == 0 {

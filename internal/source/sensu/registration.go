@@ -18,8 +18,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// register starts the session of a node with the first message on its connection, which describes the machine. It
-// creates the node if the node does not exist.
+// register registers the session under its node, when the first message has described the agent's machine. It creates
+// the node if the node does not exist.
 func (x *session) register(received *sensuwire.ReceivedEvent, keepalive bool) error {
 	m, err := received.ReadMachine()
 	if err != nil {
@@ -153,12 +153,13 @@ func (s *Server) nodeWithKeepalive(info *intent.NodeInfo, received *sensuwire.Re
 	return n
 }
 
-// criticalTimeout returns the silence in seconds after which the agent's settings make its keepalive critical.
+// criticalTimeout returns after how many seconds of silence the agent's settings make its keepalive critical.
 func criticalTimeout(received *sensuwire.ReceivedEvent) time.Duration {
 	return boundedSeconds(cmp.Or(uint32(min(max(received.TTL, 0), 1<<31)), received.Timeout))
 }
 
-// boundedSeconds converts a number of seconds from an agent to between two seconds and a day; zero stays zero.
+// boundedSeconds converts a number of seconds from an agent to a duration between two seconds and a day; zero stays
+// zero.
 func boundedSeconds(seconds uint32) time.Duration {
 	if seconds == 0 {
 		return 0
@@ -203,8 +204,8 @@ func (x *session) updateKeepaliveTimes(received *sensuwire.ReceivedEvent) (begun
 	return begun
 }
 
-// shortenDeadAfter shortens the time after which a silent agent of an ephemeral node counts as dead, so that its
-// connection closes before its keepalive is overdue.
+// shortenDeadAfter shortens the silence after which an ephemeral node's connection is closed, so that it closes
+// before its keepalive is overdue.
 func (x *session) shortenDeadAfter() {
 	if x.departure.ephemeral {
 		x.deadAfter.Store(int64(min(x.srv.cfg.Limits.DeadAfter, x.keepalive.timeout/4*3)))
@@ -234,8 +235,8 @@ func agentReportOf(m *sensuwire.Machine) intent.AgentReport {
 	return received
 }
 
-// entityOf returns an entity in Sensu's JSON. It leaves out network interfaces without an address of their own: those
-// of containers come and go, and each change would be a write of the node.
+// entityOf encodes a machine as an entity in Sensu's JSON. It leaves out network interfaces without an address of
+// their own: those of containers come and go, and each change would be a write of the node.
 func entityOf(m *sensuwire.Machine) []byte {
 	kept := *m
 	kept.System.Network.Interfaces = slices.DeleteFunc(slices.Clone(m.System.Network.Interfaces), func(i sensuwire.Interface) bool {
@@ -254,7 +255,8 @@ func entityOf(m *sensuwire.Machine) []byte {
 	return encoded
 }
 
-// redactedKeysOf returns the labels and annotations of a machine that its agent redacts, as labels.KEY and annotations.KEY.
+// redactedKeysOf returns, as labels.KEY and annotations.KEY, the labels and annotations whose values the agent
+// redacts.
 func redactedKeysOf(m *sensuwire.Machine) (keys []string) {
 	for field, pairs := range map[string]map[string]string{"labels": m.Labels, "annotations": m.Annotations} {
 		for key, value := range pairs {
@@ -267,7 +269,7 @@ func redactedKeysOf(m *sensuwire.Machine) (keys []string) {
 	return keys
 }
 
-// validNames returns the valid names of an agent's list without duplicates.
+// validNames returns the valid names in a list from an agent, without duplicates.
 func validNames(list []string) (names []string) {
 	for _, received := range limitNames(list) {
 		if name := model.CleanName(received); name != "" && !slices.Contains(names, name) {
@@ -277,7 +279,7 @@ func validNames(list []string) (names []string) {
 	return names
 }
 
-// factsOf returns a machine's facts under muster-agent's names.
+// factsOf converts a machine's description to facts with the names that muster-agent uses.
 func factsOf(m *sensuwire.Machine) map[string]string {
 	y := &m.System
 	f := map[string]string{}
@@ -319,15 +321,15 @@ func reachableAddresses(networks []string) string {
 	return strings.Join(append(ipv4, ipv6...), ",")
 }
 
-// agentDeparture holds the effects of the end of a connection on its node: whether the agent asked for deregistration
-// and whether the node is deleted.
+// agentDeparture tells how the end of an agent's connection affects its node: whether the node is deregistered and
+// deleted.
 type agentDeparture struct {
 	requested bool // the agent has the setting deregister
 	ephemeral bool // the node is deleted when the agent stops
 }
 
-// ephemeralLifecycle returns the lifecycle of a node whose agent sets deregister: the node is deregistered when its
-// keepalive turns critical. The handler that the agent names is notified, if it is in the agent's namespace:
+// ephemeralLifecycle returns the lifecycle of a node whose agent has the setting deregister: the node is deleted when
+// its keepalive turns critical. The handler that the agent names is notified, if it is in the agent's namespace:
 // CleanName removes the slash that would name another one.
 func (s *Server) ephemeralLifecycle(m *sensuwire.Machine, received *sensuwire.ReceivedEvent, keepalive bool) *model.Lifecycle {
 	silence := s.cfg.Limits.Timeout

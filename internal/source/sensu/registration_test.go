@@ -253,7 +253,7 @@ type lockedBuffer struct {
 	b  bytes.Buffer
 }
 
-// Write implements io.Writer.
+// Write implements io.Writer: it appends to the buffered log.
 func (b *lockedBuffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

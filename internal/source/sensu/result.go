@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// incomingEvent holds the state while a session's reader handles one event.
+// incomingEvent is one event of an agent while the session's reader handles it.
 type incomingEvent struct {
 	*session
 	*sensuwire.ReceivedEvent
@@ -81,9 +81,9 @@ func (e *incomingEvent) handleEvent() (out messageOutcome, cause string) {
 // seconds.
 const maxTransit = 3 * time.Second
 
-// age returns how long ago the command of a result ended, if the result waited in the connection while the network or the
-// server stood still; else 0. The agent's times are compared with those of the requests that it answers, which are the
-// server's. A time before the session is none of a command that the session can have waited for.
+// age returns how long ago a result's command ended, if the result was delayed by the network or a paused server;
+// else 0. The agent's times are compared with those of the requests that it answers, which are the server's. A time
+// before the session is none of a command that the session can have waited for.
 func (e *incomingEvent) age() time.Duration {
 	if e.Executed == 0 {
 		return 0
@@ -102,8 +102,8 @@ func (e *incomingEvent) age() time.Duration {
 	return 0
 }
 
-// describeRun returns the fields of an agent's event that only handlers of Sensu's events read. The result's text has
-// lines of the server before and after the agent's output.
+// describeRun returns the event fields that Muster does not use but handlers of events in Sensu's format read. The
+// result's text has lines of the server before and after the agent's output.
 func (e *incomingEvent) describeRun(text []byte, above, below int) *wire.SensuRun {
 	run := &wire.SensuRun{ExitCode: e.Status, Sequence: uint64(max(e.Sequence, 0)), Issued: uint64(max(e.Issued, 0))}
 	trimmed := bytes.TrimRight(e.Output, trimmedSpace)
@@ -119,7 +119,7 @@ const (
 	maxTailBytes = 64
 )
 
-// findAssignedChunk finds the assigned check, the tags of its metrics and the proxy node that an event belongs to; nil: the
+// findAssignedChunk returns the assigned check of an event, the tags of its metrics and its proxy node; nil: the
 // check is not assigned.
 func (e *incomingEvent) findAssignedChunk() (c *model.CheckChunk, tags map[string]string, proxy directory.ProxyNode) {
 	e.Mu.Lock()
@@ -137,8 +137,8 @@ func (e *incomingEvent) findAssignedChunk() (c *model.CheckChunk, tags map[strin
 	return j.prepared.chunk, j.prepared.tags, j.proxy
 }
 
-// limitOutput joins a line of the server and the check's output to valid UTF-8 of at most limit bytes. marked adds
-// a mark to a cut text; Sensu has none.
+// limitOutput joins a line from the server with a check's output, as valid UTF-8 of at most `limit` bytes. marked
+// adds a mark to a cut text; Sensu has none.
 func limitOutput(line string, output []byte, limit int, marked bool) (text []byte, cut uint64) {
 	text = bytes.TrimRight(output, trimmedSpace)
 	if line != "" {
@@ -168,7 +168,7 @@ func limitOutput(line string, output []byte, limit int, marked bool) (text []byt
 	return text, cut
 }
 
-// secondsToMs converts seconds of an agent; anything but a positive number is zero.
+// secondsToMs converts seconds from an agent to milliseconds; a number that is not positive becomes zero.
 func secondsToMs(seconds float64) uint32 {
 	if !(seconds > 0) {
 		return 0
@@ -176,7 +176,7 @@ func secondsToMs(seconds float64) uint32 {
 	return uint32(min(seconds*1000, 1<<31))
 }
 
-// signalRecord collects the signals of one journal batch.
+// signalRecord collects the signals (results and keepalives) of one journal batch.
 type signalRecord struct {
 	core.Record
 	signals []byte // encoded signals
@@ -204,7 +204,7 @@ func (r *signalRecord) addSignal(atMs uint64, chunk model.ChunkID, result *wire.
 	r.bytes += len(signal.Body) + 64
 }
 
-// release returns the record to its pool.
+// release empties the record and returns it to its pool.
 func (r *signalRecord) release(s *Server) {
 	r.Reset()
 	clear(r.proxied)
@@ -218,8 +218,8 @@ const maxPendingBytes = 64 << 10
 // pendingOutcome is the outcome of a message whose signal waits for commitPending, which counts the final outcome.
 const pendingOutcome = outcomes
 
-// addSignal adds a signal to the batch that waits for the journal. Signals of messages that arrived together become
-// one commit. age is how long ago its command ended.
+// addSignal adds a result or keepalive to the batch that waits to be written to the journal. Signals of messages that
+// arrived together become one commit. age is how long ago its command ended.
 func (x *session) addSignal(age time.Duration, chunk model.ChunkID, result *wire.Result, proxy directory.ProxyNode) (out messageOutcome, cause string) {
 	if x.pending == nil {
 		x.pending = x.srv.records.Get().(*signalRecord)
@@ -231,7 +231,8 @@ func (x *session) addSignal(age time.Duration, chunk model.ChunkID, result *wire
 	return pendingOutcome, cause
 }
 
-// commitPending appends the collected signals to the journal and counts their outcomes. A cause ends the session.
+// commitPending appends the waiting batch of results and keepalives to the journal and counts their outcomes. A cause
+// ends the session.
 func (x *session) commitPending() (cause string) {
 	r := x.pending
 	if r == nil {
@@ -249,8 +250,8 @@ func (x *session) commitPending() (cause string) {
 	return outcomeNames[out]
 }
 
-// commitServerResult appends a result of the server itself to the journal. Such a result came with no message, so it
-// is not counted by an outcome.
+// commitServerResult appends a result that the server itself made to the journal. Such a result came with no message,
+// so it is not counted by an outcome.
 func (x *session) commitServerResult(chunk model.ChunkID, result *wire.Result, proxy directory.ProxyNode) {
 	r := x.srv.records.Get().(*signalRecord)
 	r.addSignal(uint64(x.srv.monotonicTime()/1e6), chunk, result, proxy)
@@ -258,9 +259,9 @@ func (x *session) commitServerResult(chunk model.ChunkID, result *wire.Result, p
 	_ = x.commitRecord(r, 1)
 }
 
-// commitRecord appends a batch of n signals to the journal. It waits while the session's window or the journal is
-// full: so the reader stops. The server numbers the signals, because the protocol has no numbers; so nothing is sent
-// twice.
+// commitRecord appends a batch of n results and keepalives to the journal. It waits while the session's window or the
+// journal is full: so the reader stops. The server numbers the signals, because the protocol has no numbers; so
+// nothing is sent twice.
 func (x *session) commitRecord(rec *signalRecord, n int) messageOutcome {
 	defer rec.release(x.srv)
 	size := rec.bytes
@@ -290,8 +291,8 @@ func (x *session) commitRecord(rec *signalRecord, n int) messageOutcome {
 	return resultKept
 }
 
-// Committed implements journal.Waiter: it handles the outcome of a journal commit. It runs on the journal's goroutine
-// and does not block.
+// Committed implements journal.Waiter: it subtracts the committed bytes, and ends the session if the commit failed.
+// It runs on the journal's goroutine and does not block.
 func (x *session) Committed(size uint64, _ journal.Position, err error) {
 	x.Mu.Lock()
 	x.Commit(int(size), err)

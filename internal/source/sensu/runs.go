@@ -19,7 +19,7 @@ type requestedRun struct {
 	pending *core.PendingRun
 }
 
-// Ask requests an ad-hoc run of a check in the node's assignment. The answer goes to the caller and, like any result,
+// Ask asks a node's agent for an ad-hoc run of an assigned check. The answer goes to the caller and, like any result,
 // to the journal.
 func (s *Server) Ask(runs *core.Runs, node model.NodeID, run wire.Run) error {
 	x := s.registry.Get(node)
@@ -32,7 +32,7 @@ func (s *Server) Ask(runs *core.Runs, node model.NodeID, run wire.Run) error {
 	return runs.Start(node, &run, x.cancelRun, func(p *core.PendingRun) error { return x.submitRun(run.Chunk, p) })
 }
 
-// submitRun queues an ad-hoc run of a chunk for the agent.
+// submitRun queues the request for an ad-hoc run of an assigned check.
 func (x *session) submitRun(chunk model.ChunkID, p *core.PendingRun) error {
 	j, err := x.addRequestedRun(chunk, p)
 	if err == nil {
@@ -41,7 +41,7 @@ func (x *session) submitRun(chunk model.ChunkID, p *core.PendingRun) error {
 	return err
 }
 
-// addRequestedRun adds an ad-hoc run that a person requested to the session, and returns the check to run.
+// addRequestedRun records an ad-hoc run that a user requested, and returns the scheduled check to run.
 func (x *session) addRequestedRun(chunk model.ChunkID, p *core.PendingRun) (*checkJob, error) {
 	x.Mu.Lock()
 	defer x.Mu.Unlock()
@@ -91,15 +91,15 @@ func (x *session) cancelRun(id uint64) {
 	x.runs = slices.DeleteFunc(x.runs, func(a requestedRun) bool { return a.pending.ID == id })
 }
 
-// runSubject is the node that a run checks: the agent's own node (zero) or a proxy node. For the agent a proxy node
-// is an entity, whose name its events repeat.
+// runSubject is the node on which a check reports: the agent's own node (zero) or a proxy node. For the agent a proxy
+// node is an entity, whose name its events repeat.
 type runSubject struct {
 	directory.ProxyNode
 	name       string
 	properties []wire.Property
 }
 
-// proxySubjectsOf returns the proxy nodes of each chunk in an assignment.
+// proxySubjectsOf returns, for each proxy check in an assignment, the proxy nodes on which it reports.
 func proxySubjectsOf(a *directory.Assignment) map[model.ChunkID][]runSubject {
 	if a.Proxied == nil {
 		return nil
@@ -132,7 +132,7 @@ func proxySubjectsOf(a *directory.Assignment) map[model.ChunkID][]runSubject {
 	return proxies
 }
 
-// runSubjectsOf returns the nodes that the runs of a chunk check: the agent's own node or proxy nodes.
+// runSubjectsOf returns the nodes on which a check reports: the agent's own node, or its proxy nodes.
 func runSubjectsOf(c *model.CheckChunk, a *directory.Assignment, proxies map[model.ChunkID][]runSubject) (list []runSubject) {
 	if !c.Proxy {
 		return []runSubject{{properties: a.Properties}}
@@ -152,8 +152,8 @@ func (x *session) mayReportOn(c *model.CheckChunk, proxy model.NodeID) bool {
 	return ok
 }
 
-// GiveTurn requests the run of a round-robin check from a node's agent; false: the node has no session or the check
-// is not assigned. Give does not block.
+// GiveTurn asks a node's agent to run a round-robin check now; false: the node has no session or the check is not
+// assigned. Give does not block.
 func (s *Server) GiveTurn(node model.NodeID, g wire.TurnRun) bool {
 	x := s.registry.Get(node)
 	if x == nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// resolvedJob is a due check together with the values of its secrets, for one request.
+// resolvedJob is a due check with the values of its secrets, ready to be requested.
 type resolvedJob struct {
 	*checkJob
 	values []string
@@ -55,8 +55,8 @@ func (j *checkJob) failRun(problem string) {
 	}
 }
 
-// resolveSecrets starts to read the check's secrets in the background before the run is requested. It returns false
-// if the run needs no secrets, or if the agent cannot run the check.
+// resolveSecrets starts a goroutine that reads the check's secrets before the run is requested. It returns false if
+// the run needs no secrets, or if the agent cannot run the check.
 func (j *checkJob) resolveSecrets() bool {
 	if len(j.prepared.chunk.Secrets) == 0 || j.obstacle() != "" {
 		return false
@@ -74,7 +74,7 @@ func (j *checkJob) resolveSecrets() bool {
 	return true
 }
 
-// queueWithSecrets resolves secrets and queues the request, or journals an UNKNOWN result with the reason.
+// queueWithSecrets reads the check's secrets and queues its request, or writes an UNKNOWN result with the reason.
 func (j *checkJob) queueWithSecrets() {
 	x := j.x
 	values, err := j.secretValues()
@@ -112,7 +112,7 @@ func (j *checkJob) secretValues() (values []string, err error) {
 	return values, nil
 }
 
-// appendRequest appends the check request with its secret values, unless the check has left the assignment.
+// appendRequest appends the check request with its secret values, unless the check is no longer assigned.
 func (r *resolvedJob) appendRequest(dst []byte) []byte {
 	x, c := r.x, r.prepared.chunk
 	a := x.srv.cfg.Assignments.For(x.Node.ID)
@@ -172,7 +172,7 @@ func (g *sentSecrets) remember(c *model.CheckChunk, values []string) {
 	g.hider = hide.New(slices.Concat(slices.Collect(maps.Values(g.values))...))
 }
 
-// redactionFor returns the redaction of a check's output; known is false if the agent may have secret values that
+// redactionFor returns the redactor for a check's output; known is false if the agent may have secret values that
 // this server does not know.
 func (g *sentSecrets) redactionFor(c *model.CheckChunk) (h *hide.Hider, known bool) {
 	g.mu.Lock()
@@ -185,7 +185,7 @@ func (g *sentSecrets) redactionFor(c *model.CheckChunk) (h *hide.Hider, known bo
 	return g.hider, true
 }
 
-// redact returns a check's output with secrets redacted.
+// redact returns a check's output in which secret values are replaced by a placeholder.
 func (x *session) redact(c *model.CheckChunk, output []byte) []byte {
 	if x.sent == nil {
 		return output

@@ -34,7 +34,7 @@ func newSecretCheck(id model.ChunkID, name string, secrets ...model.ChunkSecret)
 	})
 }
 
-// waitResult waits until a chunk's newest result fulfils ok and returns it.
+// waitResult waits until ok returns true for the newest result of a chunk (compiled check), and returns the result.
 func (w *testServer) waitResult(id model.ChunkID, ok func(*decodedSignal) bool) (s decodedSignal) {
 	w.t.Helper()
 	w.wait(fmt.Sprintf("a result of %d", id), func() bool {
@@ -280,7 +280,7 @@ func TestRememberedSecretsAreBounded(t *testing.T) {
 	}
 }
 
-// secretsWithoutLease returns a core.SecretFunc whose secrets have no lease.
+// secretsWithoutLease wraps a look-up of secrets as a core.SecretFunc whose values have no lease time.
 func secretsWithoutLease(find func(ctx context.Context, namespace, name string) (string, error)) core.SecretFunc {
 	return func(ctx context.Context, namespace, name string) (core.SecretValue, error) {
 		text, err := find(ctx, namespace, name)

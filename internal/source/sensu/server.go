@@ -27,7 +27,7 @@ import (
 // others of the same name.
 const agentSystem = "sensu"
 
-// Server serves the sessions of all Sensu agents.
+// Server serves the sessions of all Sensu agents by the protocol of Sensu's backend.
 type Server struct {
 	cfg                 Config
 	metrics             *metrics
@@ -116,7 +116,8 @@ func (s *Server) watchSession(x *session, now int64) {
 	}
 }
 
-// recheckSessions ends the sessions whose certificate or user is no longer accepted.
+// recheckSessions ends sessions whose certificate was revoked, expired or lost its CA, or whose user may no longer
+// connect.
 func (s *Server) recheckSessions(at time.Time) {
 	if s.cfg.Authorities != nil {
 		s.cfg.Authorities.Refresh(at)
@@ -128,7 +129,7 @@ func (s *Server) recheckSessions(at time.Time) {
 	})
 }
 
-// isAdmissible reports whether the server would still accept the credentials with which a session was opened.
+// isAdmissible reports whether the server would still accept the certificate or user with which a session was opened.
 func (s *Server) isAdmissible(x *session, at time.Time) bool {
 	_, revoked := s.cfg.Authorities.revokedSince(x.serials)
 	return !revoked && s.cfg.Access.Current(&x.user) && (x.expires.IsZero() || at.Before(x.expires)) && s.cfg.Authorities.trustsOneRoot(x.roots)
@@ -147,7 +148,8 @@ func (s *Server) Disconnect(node model.NodeID) {
 	}
 }
 
-// reassign wakes the sessions with a changed assignment and ends the sessions of deleted nodes.
+// reassign wakes the writers of sessions with a changed assignment, which plan the checks anew or end the session of
+// a deleted node.
 func (s *Server) reassign(changed directory.Change) {
 	for _, node := range changed.Assignments {
 		if x := s.registry.Get(node); x != nil {
@@ -174,8 +176,8 @@ func (s *Server) Agent(node model.NodeID) (a core.Agent, ok bool) {
 	}, true
 }
 
-// sessionRegistry holds the sessions by node, the connections without a message yet, and node data that outlives
-// sessions. Lock order: mu, then core.Registry.
+// sessionRegistry holds the sessions by node, the connections that have not sent a message yet, and node data that
+// outlives sessions. Lock order: mu, then core.Registry.
 type sessionRegistry struct {
 	core.Registry[session]
 
@@ -185,7 +187,7 @@ type sessionRegistry struct {
 	sent         map[model.NodeID]*sentSecrets // to agents that have proved their identity
 }
 
-// streamNumbers holds the stream and last sequence number that the server assigns to an agent's signals, because
+// streamNumbers holds the stream id and last sequence number that the server assigns to an agent's results, because
 // Sensu's protocol has none.
 type streamNumbers struct {
 	stream wire.StreamID
@@ -193,7 +195,7 @@ type streamNumbers struct {
 	broken atomic.Bool // a commit failed: the next session uses another stream
 }
 
-// addUnregistered adds a connection that has not sent its first message yet, so that its node is unknown.
+// addUnregistered adds a new connection whose node is unknown until its first message.
 func (r *sessionRegistry) addUnregistered(x *session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -203,8 +205,8 @@ func (r *sessionRegistry) addUnregistered(x *session) {
 	r.unregistered[x] = struct{}{}
 }
 
-// hasPriority reports whether this session keeps the node against another session of the same name: a proven identity
-// wins, otherwise the newer connection.
+// hasPriority reports whether this session wins against another of the same name: a proven identity wins, otherwise
+// the newer connection.
 func (x *session) hasPriority(y *session) bool {
 	if x.proven != y.proven {
 		return x.proven
@@ -257,8 +259,7 @@ func (r *sessionRegistry) ForEach(fn func(*session)) {
 	}
 }
 
-// sentSecretsOf returns the secrets that were sent to a node's agent; nil: none are sent, because its identity is
-// unproven.
+// sentSecretsOf returns the record of secrets sent to a node's agent; nil: its identity is unproven, so it gets none.
 func (r *sessionRegistry) sentSecretsOf(node model.NodeID, proven bool) *sentSecrets {
 	r.mu.Lock()
 	defer r.mu.Unlock()

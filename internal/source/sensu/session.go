@@ -52,7 +52,8 @@ type session struct {
 	redacted []string // labels.KEY and annotations.KEY whose values the agent does not tell, ascending
 }
 
-// agentIdentity is the identity that an agent states in its handshake.
+// agentIdentity is the identity that an agent stated in its handshake: its names, its user, and whether a certificate
+// proves them.
 type agentIdentity struct {
 	identityProof
 	user              access.Program
@@ -123,8 +124,8 @@ func (x *session) Message() (cause string) {
 	return cause
 }
 
-// handleMessage handles one message of the agent and counts its outcome. It returns exactly one outcome, or
-// pendingOutcome.
+// handleMessage handles one message of the agent and counts in the metrics how it was handled. It returns exactly one
+// outcome, or pendingOutcome.
 func (x *session) handleMessage(frame []byte) (out messageOutcome, cause string) {
 	kind, body, err := sensuwire.Parse(frame)
 	if err != nil {
@@ -160,7 +161,8 @@ func (x *session) handleMessage(frame []byte) (out messageOutcome, cause string)
 	return x.addSignal(0, 0, nil, directory.ProxyNode{})
 }
 
-// refuseMessage logs one refused message of each kind per session, and returns its outcome. The metrics count all.
+// refuseMessage logs a refused message, once per session for each reason, and returns its outcome. The metrics count
+// all.
 func (x *session) refuseMessage(out messageOutcome, reason string) messageOutcome {
 	if !x.logged[out] {
 		x.logged[out] = true
@@ -170,8 +172,7 @@ func (x *session) refuseMessage(out messageOutcome, reason string) messageOutcom
 	return out
 }
 
-// refuseRegistration ends a refused connection after a delay, because an agent reconnects at once after a successful
-// handshake.
+// refuseRegistration closes a refused connection only after a delay, because the agent reconnects at once.
 func (x *session) refuseRegistration(err error) (cause string) {
 	x.srv.logRefusal.Do(func() {
 		x.srv.cfg.Log.Warn("refused a Sensu agent; at most one line a minute, see muster_sensu_ended_total", "entity", x.entity, "namespace", x.namespace,
@@ -182,7 +183,7 @@ func (x *session) refuseRegistration(err error) (cause string) {
 	return "refused"
 }
 
-// ReadFailed implements core.Handler: it handles a read error.
+// ReadFailed implements core.Handler: it returns the cause of a read error, as a metric label.
 func (x *session) ReadFailed(err error) string {
 	cause := core.ReadCause(err)
 	switch cause {
@@ -229,7 +230,7 @@ func (x *session) End(cause string) {
 	_ = x.srv.cfg.Journal.Append(x.srv.life.Base, journal.Entry{Section: x.Section, Data: x.mark(wire.SessionMark{Clean: clean})})
 }
 
-// mark returns the journal record of the session's start or end. The record has the intervals of the agent's own
+// mark encodes the journal record of the session's start or end. The record has the intervals of the agent's own
 // keepalives, which may be known later than the node.
 func (x *session) mark(m wire.SessionMark) []byte {
 	n := x.Node
@@ -238,7 +239,8 @@ func (x *session) mark(m wire.SessionMark) []byte {
 	return n.Mark(m)
 }
 
-// chargeMessage takes the cost of a message from the rate limits and waits if a limit is exceeded.
+// chargeMessage takes the tokens for a message from the rate-limit buckets, and pauses the reader if a limit is
+// exceeded.
 func (x *session) chargeMessage(bytes int) (cause string) {
 	if !x.registered {
 		return ""
@@ -284,14 +286,14 @@ func (x *session) requestRuns(list []*checkJob) {
 // maxKeptFrames bounds the buffer for requests that a writer keeps, in bytes.
 const maxKeptFrames = 64 << 10
 
-// writerScratch holds the buffers that a writer reuses to encode requests.
+// writerScratch holds the buffers that a writer goroutine reuses to encode check requests.
 type writerScratch struct {
 	frames   []byte
 	jobs     []*checkJob
 	resolved []resolvedJob
 }
 
-// Flush implements core.Sender: it writes the due requests.
+// Flush implements core.Sender: a writer calls it to write the due check requests and other pending messages.
 func (x *session) Flush(w *core.Scratch, due core.MessageSet) error {
 	if due&dueClose != 0 {
 		_ = x.Conn.WriteClose(1001, "the session ends; connect again")
@@ -319,7 +321,7 @@ func (x *session) Flush(w *core.Scratch, due core.MessageSet) error {
 // FlushFailed implements core.Sender: it closes the connection after a failed write.
 func (x *session) FlushFailed() {}
 
-// sendRequests sends all due requests in one write.
+// sendRequests sends all due check requests in one write.
 func (x *session) sendRequests(w *core.Scratch) error {
 	m, ok := w.More.(*writerScratch)
 	if !ok {

@@ -22,8 +22,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// The results and keepalives of an agent are in the journal with consecutive sequence numbers. Its results are in the
-// journal, numbered without holes.
+// TestResultsAreJournaledWithoutHoles checks that the journal has an agent's results and keepalives with consecutive
+// sequence numbers. Its results are in the journal, numbered without holes.
 func TestResultsAreJournaledWithoutHoles(t *testing.T) {
 	inBothCodecs(t, func(t *testing.T, json bool) {
 		w := newTestServer(t, nil)
@@ -149,7 +149,8 @@ func TestEveryMessageHasOneOutcome(t *testing.T) {
 	}
 }
 
-// TestLongEventsAreChargedByBytes checks that an event is charged with its bytes, so that long outputs delay only their sender.
+// TestLongEventsAreChargedByBytes checks that the bytes of an event count against its sender's rate limit, so that
+// long outputs delay only their sender.
 func TestLongEventsAreChargedByBytes(t *testing.T) {
 	w := newTestServer(t, func(c *Config) {
 		c.Limiter.Namespace = func(model.NamespaceID) core.NamespaceLimits {
@@ -322,7 +323,8 @@ func TestRequestHasTheCommandAsAShellLine(t *testing.T) {
 	}
 }
 
-// A too long output is cut, and a mark in the text gives the number of bytes cut.
+// TestLongOutputIsCutWithAMark expects a too long output to be cut, with a mark in the text that tells how many bytes
+// are missing.
 func TestLongOutputIsCutWithAMark(t *testing.T) {
 	for _, c := range []struct {
 		cause, output string
@@ -344,8 +346,8 @@ func TestLongOutputIsCutWithAMark(t *testing.T) {
 	}
 }
 
-// TestResultsThatWaitedAreDatedBack lets the server stand still for 90 s: results that waited in the connection meanwhile have
-// the time of their command, although the agent's clock is wrong. A time that the session cannot have seen is ignored.
+// TestResultsThatWaitedAreDatedBack pauses the server for 90 s and expects results that waited meanwhile to be dated
+// by the end of their command, despite a wrong agent clock. A time that the session cannot have seen is ignored.
 func TestResultsThatWaitedAreDatedBack(t *testing.T) {
 	inBothCodecs(t, func(t *testing.T, json bool) {
 		var stoodStill atomic.Int64

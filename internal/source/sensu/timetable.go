@@ -13,8 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/when"
 )
 
-// timetable holds the next run times of a session's checks, with a timer for the earliest. Its timer requests due
-// jobs and never blocks on the session.
+// timetable holds the next run times of a session's checks, and a timer for the earliest. Its timer requests due jobs
+// and never blocks on the session.
 type timetable struct {
 	mu    sync.Mutex // guards the rest, and the timetable's fields of its jobs
 	jobs  []*checkJob
@@ -54,12 +54,12 @@ func (j *checkJob) interval() time.Duration {
 	return max(interval, time.Second)
 }
 
-// scheduleInterval sets the next time of a check with an interval.
+// scheduleInterval sets the next run time of a check with an interval.
 func (s *Server) scheduleInterval(j *checkJob, now int64) {
 	j.at = int64(when.NextAtPhase(time.Duration(now), j.interval(), j.slot))
 }
 
-// scheduleCron sets the next time of a check with a cron expression.
+// scheduleCron sets the next run time of a check with a cron expression.
 func (s *Server) scheduleCron(j *checkJob, now int64) {
 	c := j.prepared.chunk
 	wall := s.cfg.Now()
@@ -95,7 +95,7 @@ func (s *Server) setJobs(x *session, jobs []*checkJob) {
 	t.startTimer(now)
 }
 
-// findNextDue computes the time of the first due check.
+// findNextDue computes the earliest next run time of the checks.
 func (t *timetable) findNextDue() {
 	t.at = math.MaxInt64
 	for _, j := range t.jobs {
@@ -103,7 +103,7 @@ func (t *timetable) findNextDue() {
 	}
 }
 
-// startTimer starts the timer for the first due check. The caller holds mu.
+// startTimer starts the timer for the earliest next run time. The caller holds mu.
 func (t *timetable) startTimer(now int64) {
 	if len(t.jobs) > 0 {
 		t.timer.Reset(max(time.Duration(t.at-now), minSleep))
@@ -133,8 +133,8 @@ func (s *Server) requestDue(x *session) {
 	}
 }
 
-// takeDue appends the checks of a session that are due and sets their next times. A job that is due within its
-// check's exceptions does not run; its next time stays on its slot.
+// takeDue appends the session's checks that are due now to the list due, and sets their next run times. A job that is
+// due within its check's exceptions does not run; its next time stays on its slot.
 func (s *Server) takeDue(t *timetable, now int64, due []*checkJob) []*checkJob {
 	wall := s.cfg.Now()
 	for _, j := range t.jobs {
@@ -162,11 +162,11 @@ const (
 	maxParallel = 8
 )
 
-// runSlot is the offset of a check's runs within its interval.
+// runSlot is the offset within a check's interval at which its runs start.
 type runSlot struct{ interval, at time.Duration }
 
-// assignSlots sets the offset of each check within its interval, shared by checks whose intervals divide each other.
-// So both are requested together each time, and the time between two runs is the interval.
+// assignSlots sets each check's offset within its interval; checks whose intervals divide each other get the same
+// offset. So both are requested together each time, and the time between two runs is the interval.
 func assignSlots(node uuid.UUID, jobs []*checkJob) {
 	// The first job in this order leads the others to its slot. An offset per node keeps the leaders of a fleet from all
 	// being at the beginning of intervals.
@@ -220,8 +220,8 @@ func assignSlots(node uuid.UUID, jobs []*checkJob) {
 	}
 }
 
-// slotOffset returns the offset of the check's runs in their interval, computed as muster-agent does. Runs for proxy
-// nodes are spread over the interval, too.
+// slotOffset returns the offset within the interval at which the check's runs start, computed as muster-agent does.
+// Runs for proxy nodes are spread over the interval, too.
 func (j *checkJob) slotOffset(node uuid.UUID) time.Duration {
 	for i := range 4 {
 		node[i] ^= byte(j.proxy.ID >> (8 * i))

@@ -164,8 +164,8 @@ func TestResultsThatArriveTogetherAreOneCommit(t *testing.T) {
 	}
 }
 
-// The server requests no run of a check during the times in its schedule.except, and later runs keep the check's time
-// slot.
+// TestExceptedTimesRequestNoRuns checks that a check is not requested during its schedule.except times, and keeps its
+// offset within the interval afterwards.
 func TestExceptedTimesRequestNoRuns(t *testing.T) {
 	began := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
 	for _, cron := range []string{"", "*/5 * * * *"} {

@@ -10,8 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestRequestsKeepTokensOfSensu checks that an agent gets the tokens, metrics and thresholds of a check kept from Sensu as
-// they stand, and that the server takes the agent's verdict.
+// TestRequestsKeepTokensOfSensu checks that a check imported from Sensu is requested with unexpanded tokens, metrics
+// and thresholds, and that the agent's status is taken.
 func TestRequestsKeepTokensOfSensu(t *testing.T) {
 	w := newTestServer(t, nil)
 	w.chunks = []*model.CheckChunk{newCheck(1, "disk", "x {{ .labels.x }}", func(c *model.CheckChunk) {
@@ -43,7 +43,8 @@ func TestRequestsKeepTokensOfSensu(t *testing.T) {
 	}
 }
 
-// TestRedactedTokenIsRefused checks that a check whose token reads a redacted label does not run, and the reason.
+// TestRedactedTokenIsRefused expects a check whose token reads a redacted label not to run, and an UNKNOWN result
+// with the reason.
 func TestRedactedTokenIsRefused(t *testing.T) {
 	keys := redactedKeysOf(&sensuwire.Machine{Labels: map[string]string{"Password": model.RedactedValue, "plain": "y"}, Annotations: map[string]string{"api_key": model.RedactedValue}})
 	if got := strings.Join(keys, " "); got != "annotations.api_key labels.Password" {
@@ -67,7 +68,7 @@ func TestRedactedTokenIsRefused(t *testing.T) {
 	}
 }
 
-// TestMetricTagsAreExpanded checks that metric tags of one's own checks have the properties of their node.
+// TestMetricTagsAreExpanded checks that node properties in the metric tags of a Muster check are expanded.
 func TestMetricTagsAreExpanded(t *testing.T) {
 	w := newTestServer(t, nil)
 	w.connectAgent("web", true)

@@ -17,8 +17,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// readValues returns the values of a check's event with the tags of the check: its points, otherwise those parsed from
-// its output. A command that failed to run has none, and an agent parses the output of a check kept from Sensu itself.
+// readValues returns the metric values of a check's event, from its points or else parsed from its output, with the
+// check's tags. A command that failed to run has none, and an agent parses the output of a check kept from Sensu
+// itself.
 func (e *incomingEvent) readValues(c *model.CheckChunk, tags map[string]string) (values []model.Value, err error) {
 	if e.Metrics {
 		if values, err = e.readPointValues(tags); err != nil {
@@ -35,7 +36,7 @@ func (e *incomingEvent) readValues(c *model.CheckChunk, tags map[string]string) 
 	return values, nil
 }
 
-// readPointValues returns the event's metric points that are valid values and counts the others.
+// readPointValues returns the event's metric points that are valid, and counts the invalid ones.
 func (e *incomingEvent) readPointValues(tags map[string]string) (values []model.Value, err error) {
 	err = e.ReadPoints(func(p *sensuwire.Point) {
 		v, ok := measure.Value(p.Name, p.Value, p.At(), p.Tags, tags)
@@ -48,9 +49,9 @@ func (e *incomingEvent) readPointValues(tags map[string]string) (values []model.
 	return values, err
 }
 
-// applyThresholds compares values with a check's thresholds as muster-agent does: a value outside raises the status
-// and adds a line. Lines that raise it come above the output, because tables and messages show the first line. For a check
-// kept from Sensu the agent has compared them.
+// applyThresholds compares metric values with a check's thresholds as muster-agent does: a value out of range raises
+// the status and adds a line. Lines that raise it come above the output, because tables and messages show the first
+// line. For a check kept from Sensu the agent has compared them.
 func applyThresholds(c *model.CheckChunk, status model.Status, values []model.Value) (_ model.Status, above, below string) {
 	if len(c.Thresholds) == 0 || c.Metrics == nil || c.Sensu || status == model.Unknown {
 		return status, "", ""
@@ -66,8 +67,8 @@ func applyThresholds(c *model.CheckChunk, status model.Status, values []model.Va
 	}
 }
 
-// appendValues appends encoded values to a result's extra fields up to room bytes, and returns the values that do not
-// fit.
+// appendValues appends encoded metric values to a result's extra fields, up to `room` bytes in all, and returns the
+// values that do not fit.
 func appendValues(extra []byte, values []model.Value, room int) (_ []byte, dropped []model.Value) {
 	for i := range values {
 		longer := wire.AppendValue(extra, &values[i])
@@ -120,8 +121,8 @@ func (e *incomingEvent) handleMetrics() (out messageOutcome, cause string) {
 	}
 }
 
-// metricPipelines returns the pipelines for an event with metrics but without a check: those it names, and those
-// imported from its metric handlers.
+// metricPipelines returns the pipelines for an event that has metrics but no check: its own, and those imported from
+// its metric handlers.
 func (e *incomingEvent) metricPipelines() (names []string, err error) {
 	handlers, err := e.ReadMetricHandlers()
 	if err != nil {
@@ -169,7 +170,7 @@ const (
 // agentHookName is the form of hook names that agents accept.
 var agentHookName = regexp.MustCompile(`\A[\w.\-:]+\z`)
 
-// wireHookName returns the name of a check's i-th hook in the Sensu protocol.
+// wireHookName returns the name under which a check's i-th hook is sent to Sensu agents.
 func wireHookName(c *model.CheckChunk, i int) string {
 	if name := c.Hooks[i].Title(); agentHookName.MatchString(name) {
 		return name
@@ -177,8 +178,8 @@ func wireHookName(c *model.CheckChunk, i int) string {
 	return fmt.Sprintf("hook-%d", i)
 }
 
-// hooksOf returns a check's hooks for a request. The agent runs them by the command's exit code. text escapes the
-// tokens that the agent shall not expand.
+// hooksOf converts a check's hooks to the hooks of a check request. The agent runs them by the command's exit code.
+// text escapes the tokens that the agent shall not expand.
 func hooksOf(c *model.CheckChunk, run *model.ExpandedCommand, text func(string) string) (list []sensuwire.Hook) {
 	export := ""
 	if !c.Sensu { // agents of Sensu set the environment of a check for its command only
@@ -204,8 +205,8 @@ func hooksOf(c *model.CheckChunk, run *model.ExpandedCommand, text func(string) 
 	return list
 }
 
-// exportLines returns shell lines that give a check's environment variables to its hooks, because the agent sets them
-// for the check's command only.
+// exportLines returns shell lines that export a check's environment variables, because Sensu agents do not set them
+// for hooks.
 func exportLines(env map[string]string) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(env)) {
@@ -214,8 +215,8 @@ func exportLines(env map[string]string) string {
 	return b.String()
 }
 
-// encodeExtra encodes the hooks, values and output of a result within the limits of a result. If values do not fit,
-// the output says so.
+// encodeExtra encodes a result's hooks and metric values as extra fields, and its output, within the size limits. If
+// values do not fit, the output says so.
 func (e *incomingEvent) encodeExtra(c *model.CheckChunk, values []model.Value, text []byte, limit int) (_, extra []byte, err error) {
 	room := min(e.Budget.Limits().OutputBytes-len(text), maxExtraBytes)
 	if e.HasHooks() && len(c.Hooks) > 0 {
@@ -239,7 +240,7 @@ func (e *incomingEvent) encodeExtra(c *model.CheckChunk, values []model.Value, t
 	return text, extra, nil
 }
 
-// hookResults returns the results of the check's own hooks that fit into room bytes.
+// hookResults converts the results of the check's own hooks, as many as fit into `room` bytes.
 func hookResults(c *model.CheckChunk, hooks []sensuwire.HookResult, room int) (list []model.HookResult) {
 	for i := range c.Hooks {
 		at := slices.IndexFunc(hooks, func(h sensuwire.HookResult) bool { return h.Name == wireHookName(c, i) })

@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// waitSignal waits for the nth journaled signal and returns it with values and hooks.
+// waitSignal waits for the nth result or keepalive in the journal and returns it with values and hooks.
 func (w *testServer) waitSignal(n int) (decodedSignal, wire.Extra) {
 	w.t.Helper()
 	w.wait(fmt.Sprint(n, " signals"), func() bool { return len(w.signals) >= n })
@@ -30,8 +30,8 @@ func (w *testServer) waitSignal(n int) (decodedSignal, wire.Extra) {
 	return s, extra
 }
 
-// TestThresholdsRaiseTheStatus checks thresholds on values from an output and from an event's points. Thresholds
-// raise the status as with muster-agent.
+// TestThresholdsRaiseTheStatus checks that thresholds raise the status, for values from the output and from an
+// event's points. Thresholds raise the status as with muster-agent.
 func TestThresholdsRaiseTheStatus(t *testing.T) {
 	inBothCodecs(t, func(t *testing.T, json bool) {
 		w := newTestServer(t, nil)
@@ -123,7 +123,8 @@ func TestMetricsWithoutACheckReachTheirPipelines(t *testing.T) {
 	}
 }
 
-// For a check with discardOutput the journal gets values and lines about thresholds, but no output.
+// TestOutputsOfSensuAgentsAreDiscarded checks that for a check with discardOutput the journal gets values and
+// threshold lines, but not the rest of the output.
 func TestOutputsOfSensuAgentsAreDiscarded(t *testing.T) {
 	for _, json := range []bool{false, true} {
 		w := newTestServer(t, nil)
@@ -154,7 +155,7 @@ func TestOutputsOfSensuAgentsAreDiscarded(t *testing.T) {
 	}
 }
 
-// sendAnswer sends the event that answers a request, with changed fields.
+// sendAnswer sends the event that answers a check request, after a function has changed its fields.
 func (a *testAgent) sendAnswer(r *sensuwire.Request, change func(*sensuwire.Event)) {
 	e := &sensuwire.Event{Timestamp: 1, Entity: &a.entity, Check: r.Check, Issued: r.Issued, Executed: r.Issued}
 	change(e)
@@ -200,8 +201,8 @@ func TestHookResultsAreKeptWithTheResult(t *testing.T) {
 	})
 }
 
-// TestRequestsHaveTheFieldsThatCommandsReadOnStandardInput checks that the request of a check whose command reads the event
-// asks for it, with the check's labels, annotations, handlers and subscriptions. Requests of other checks lack them.
+// TestRequestsHaveTheFieldsThatCommandsReadOnStandardInput checks that a check whose command reads the event on stdin
+// is requested with its labels, handlers and other fields. Requests of other checks lack them.
 func TestRequestsHaveTheFieldsThatCommandsReadOnStandardInput(t *testing.T) {
 	inBothCodecs(t, func(t *testing.T, json bool) {
 		w := newTestServer(t, nil)

@@ -21,7 +21,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Sum is the SHA-512 of an archive.
+// Sum is the SHA-512 by which an asset archive is identified.
 type Sum = [64]byte
 
 // unfinishedSuffix ends the name of a temporary file, whose upload is not complete.
@@ -30,14 +30,14 @@ const unfinishedSuffix = ".new"
 // minFreeBytes is the disk space that an upload must leave free: the journal may use the same disk.
 const minFreeBytes = 512 << 20
 
-// Options holds the dependencies of a Store.
+// Options holds the folder, file system and clock of a Store.
 type Options struct {
 	FS  disk.FS // default disk.OS{}
 	Dir string
 	Now func() time.Time
 }
 
-// Store is the folder of asset archives.
+// Store keeps the archives of assets as files in a folder.
 type Store struct {
 	opts Options
 
@@ -46,7 +46,7 @@ type Store struct {
 	number   int // number of the next temporary file
 }
 
-// storedArchive holds the state of one stored archive: its size, the end of its grace period, and its damage if any.
+// storedArchive describes one stored archive: its size, when it was stored, and its damage if any.
 type storedArchive struct {
 	size     int64
 	storedAt time.Time // time of its storing; for an older archive the time of the start
@@ -201,7 +201,7 @@ func (s *Store) uploadError(err error) error {
 // Grace is how long the server keeps an uploaded archive that no Asset names yet.
 const Grace = time.Hour
 
-// RemoveUnused removes archives that no Asset names, after their grace period.
+// RemoveUnused removes archives to which no Asset refers, after their grace period.
 func (s *Store) RemoveUnused(named func(Sum) bool) (removed int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -229,8 +229,8 @@ func (s *Store) newFileName() string {
 	return strconv.Itoa(s.number) + unfinishedSuffix
 }
 
-// renewGrace restarts the time for which an unused archive is kept, and returns the archive's size; ok is false
-// without an undamaged archive.
+// renewGrace restarts the grace period of an archive, after which it is removed if unused; ok is false if it is
+// missing or damaged.
 func (s *Store) renewGrace(sum Sum) (size int64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -242,7 +242,7 @@ func (s *Store) renewGrace(sum Sum) (size int64, ok bool) {
 	return k.size, ok && k.damaged == ""
 }
 
-// Short returns the first digits of an archive's SHA-512, for messages.
+// Short returns the first 12 hexadecimal digits of an archive's SHA-512, for messages.
 func Short(sum Sum) string { return hex.EncodeToString(sum[:6]) + "…" }
 
 // Check reads an archive and records it as damaged if its content differs from its SHA-512. A damaged archive counts
@@ -270,8 +270,8 @@ func (s *Store) Check(sum Sum) error {
 	return nil
 }
 
-// recordDamage records that a file of an archive is damaged, and returns the error. If a newer upload has replaced the
-// file, the archive stays undamaged.
+// recordDamage marks an archive as damaged because of one of its files, and returns the error. If a newer upload has
+// replaced the file, the archive stays undamaged.
 func (s *Store) recordDamage(sum Sum, file int, what string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -282,12 +282,12 @@ func (s *Store) recordDamage(sum Sum, file int, what string) error {
 	return damagedError(sum, what)
 }
 
-// damagedError returns the error that says how an archive is damaged.
+// damagedError returns an error that tells how an archive is damaged.
 func damagedError(sum Sum, what string) error {
 	return model.Errorf(model.NotFound, "the server's copy of the archive %s is damaged: %s", Short(sum), what).WithHint("muster asset add NAME FILE")
 }
 
-// Damaged returns the error that says how an archive is damaged, or nil.
+// Damaged returns an error that tells how an archive is damaged, or nil.
 func (s *Store) Damaged(sum Sum) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -22,7 +22,7 @@ import (
 
 const folder = "/data/assets"
 
-// folderTest is a test of an asset store on a disk that can crash.
+// folderTest is the fixture of a test of the asset store, on a file system that can crash.
 type folderTest struct {
 	*Store
 	t    *testing.T
@@ -30,7 +30,7 @@ type folderTest struct {
 	hour int
 }
 
-// newFolderTest returns a test of an asset store on a file system.
+// newFolderTest opens an asset store in a new folder on a file system, for a test.
 func newFolderTest(t *testing.T, fs disk.FS) *folderTest {
 	t.Helper()
 	h := &folderTest{t: t, fs: fs}
@@ -39,7 +39,7 @@ func newFolderTest(t *testing.T, fs disk.FS) *folderTest {
 	return h
 }
 
-// open opens the store, which may have crashed before.
+// open opens the store again, for example after a simulated crash.
 func (h *folderTest) open() {
 	h.t.Helper()
 	var err error
@@ -48,7 +48,7 @@ func (h *folderTest) open() {
 	}
 }
 
-// put uploads an archive and returns its sum.
+// put uploads an archive and returns its SHA-512.
 func (h *folderTest) put(data []byte) Sum {
 	h.t.Helper()
 	sum := sha512.Sum512(data)
@@ -115,7 +115,7 @@ func TestAcknowledgedArchiveSurvivesCrash(t *testing.T) {
 	}
 }
 
-// interruptedReader returns its bytes and then an error, and counts the reads.
+// interruptedReader is a reader that returns its bytes and then an error, and counts the reads.
 type interruptedReader struct {
 	io.Reader
 	err   error
@@ -211,8 +211,8 @@ func TestConcurrentUploads(t *testing.T) {
 	h.expectFiles(sum)
 }
 
-// An archive that no Asset names is removed an hour after its last upload or the server's start. A reader that has
-// the archive open reads to its end.
+// TestUnusedArchivesAreRemoved checks that an archive to which no Asset refers is removed an hour after its last
+// upload or the server's start. A reader that has the archive open reads to its end.
 func TestUnusedArchivesAreRemoved(t *testing.T) {
 	fs := memfs.New()
 	h := newFolderTest(t, fs)
@@ -258,7 +258,7 @@ func TestUnusedArchivesAreRemoved(t *testing.T) {
 	}
 }
 
-// fullDisk is a disk that becomes full or fails.
+// fullDisk is a file system whose disk becomes full or fails.
 type fullDisk struct {
 	disk.FS
 	free   int64
@@ -326,7 +326,7 @@ func TestFullDiskLeavesNoFile(t *testing.T) {
 	h.expectFiles(h.put(testArchive('a')))
 }
 
-// endlessReader returns zeros without an end and counts them.
+// endlessReader is a reader that returns zeros without end and counts them.
 type endlessReader struct{ n int64 }
 
 // Read returns zero bytes without end.
@@ -336,7 +336,7 @@ func (e *endlessReader) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// discardingFS is a disk that discards all written content.
+// discardingFS is a file system that discards all written content.
 type discardingFS struct{ disk.FS }
 
 // discardingFile is a file on a discardingFS.

@@ -31,8 +31,8 @@ const (
 	maxKeys = 10_000
 )
 
-// Log counts the crashes of the server during each piece of work, such as a delivery, in a file. A nil Log counts
-// none.
+// Log counts in a file, per key, how often the server crashed while it did a piece of work, such as a delivery. A nil
+// Log counts none.
 type Log struct {
 	mu      sync.Mutex
 	path    string
@@ -42,8 +42,8 @@ type Log struct {
 	running map[string]int // attempts under way by key
 }
 
-// Open reads the file with the number of crashes by key; a missing file counts as empty. Keys that were under way
-// when the last process ended have one crash more. A damaged file counts as empty.
+// Open opens the file and reads how often the server crashed during the work with each key; a missing file counts as
+// empty. Keys that were under way when the last process ended have one crash more. A damaged file counts as empty.
 func Open(path string) (*Log, error) {
 	data, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -56,7 +56,8 @@ func Open(path string) (*Log, error) {
 	return l, l.rewrite()
 }
 
-// parseCrashes returns the number of crashes by key from the content of the file. The last line may be cut.
+// parseCrashes parses the file's content: for each key, how often the server crashed during the work with it. The
+// last line may be cut.
 func parseCrashes(data []byte) map[string]int {
 	crashes := map[string]int{}
 	lines, ok := bytes.CutPrefix(data, []byte(header))
@@ -79,7 +80,7 @@ func parseCrashes(data []byte) map[string]int {
 	return crashes
 }
 
-// Crashes returns how often the server has crashed during the work with a key since that work last ended normally.
+// Crashes returns how often the server has crashed while it worked on a key, since that work last ended normally.
 func (l *Log) Crashes(key string) int {
 	if l == nil {
 		return 0
@@ -89,8 +90,8 @@ func (l *Log) Crashes(key string) int {
 	return l.crashes[key]
 }
 
-// Start records that the work with a key begins, and returns the function that records its end. end notes its end:
-// the key has no crashes then.
+// Start records that work on a key, such as a delivery, begins, and returns the function that records its end. end
+// notes its end: the key has no crashes then.
 func (l *Log) Start(key string) (end func()) {
 	if l == nil {
 		return func() {}
@@ -109,7 +110,7 @@ func (l *Log) Start(key string) (end func()) {
 	}
 }
 
-// Forget resets the number of crashes of a key to zero.
+// Forget resets to zero how often the server crashed while it worked on a key.
 func (l *Log) Forget(key string) {
 	if l == nil {
 		return
@@ -119,14 +120,14 @@ func (l *Log) Forget(key string) {
 	l.forget(key)
 }
 
-// forget resets the number of crashes of a key to zero; the caller holds mu.
+// forget resets to zero how often the server crashed while it worked on a key; the caller holds mu.
 func (l *Log) forget(key string) {
 	delete(l.crashes, key)
 	l.write(0, key)
 }
 
-// write appends a line with the number of crashes of a key. A line that cannot be written is lost: its crash does not
-// count. The caller holds mu.
+// write appends a line with a key and how often the server crashed while it worked on it. A line that cannot be
+// written is lost: its crash does not count. The caller holds mu.
 func (l *Log) write(crashes int, key string) {
 	if l.size > maxFile && l.rewrite() == nil {
 		return // the new file has the line
@@ -135,7 +136,7 @@ func (l *Log) write(crashes int, key string) {
 	l.size += n
 }
 
-// rewrite replaces the file by a shorter one with one line for each key. The caller holds mu, or is Open.
+// rewrite replaces the file by a shorter one, with only the latest line of each key. The caller holds mu, or is Open.
 func (l *Log) rewrite() error {
 	var b bytes.Buffer
 	b.WriteString(header)

@@ -10,7 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// Only keys whose work was running at the time of a crash count this crash.
+// TestCrashesCountOnlyWorkUnderWay simulates a crash and expects it to count only for the keys whose work was running
+// then.
 func TestCrashesCountOnlyWorkUnderWay(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "attempts")
 	for life := range 5 {
@@ -49,7 +50,7 @@ func TestCrashesCountOnlyWorkUnderWay(t *testing.T) {
 	testenv.NoError(t, l.Close())
 }
 
-// FuzzParseLog parses arbitrary files: no key has a negative number of crashes.
+// FuzzParseLog parses arbitrary files and checks that no key has a negative count of crashes.
 func FuzzParseLog(f *testing.F) {
 	f.Add([]byte(header + "1 \"a\"\n0 \"a\"\n3 \"b\"\n1 \"c"))
 	f.Add([]byte(header[:5]))

@@ -25,8 +25,8 @@ const (
 	benchOpen   = 20_000                 // events that fail, of 400,000
 )
 
-// benchFleet generates batches of status changes for benchmarks. With problems, half of the changes open a problem
-// and half close one, once benchOpen events fail; each problem notifies one handler.
+// benchFleet simulates a fleet that generates batches of status changes for benchmarks. With problems, half of the
+// changes open a problem and half close one, once benchOpen events fail; each problem notifies one handler.
 type benchFleet struct {
 	rand     *rand.Rand
 	problems bool
@@ -37,14 +37,14 @@ type benchFleet struct {
 	often    int   // event to which one of a hundred changes belongs; 0: none
 }
 
-// newFleet returns a fleet in which no event fails yet.
+// newFleet returns a simulated fleet in which no event fails yet.
 func newFleet(problems bool) *benchFleet {
 	return &benchFleet{rand: rand.New(rand.NewPCG(1, 2)), problems: problems, now: noonOfBench, open: map[int]*Problem{}}
 }
 
 var noonOfBench = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// batch returns a batch of n status changes.
+// batch returns a batch of n status changes of the simulated fleet.
 func (f *benchFleet) batch(n int) Batch {
 	b := Batch{Places: map[model.Partition]Place{}}
 	f.now = f.now.Add(benchEvery)
@@ -66,7 +66,7 @@ func (f *benchFleet) batch(n int) Batch {
 	return b
 }
 
-// nextEvent returns the event of the fleet whose status changes next. With problems, every second one is a failing
+// nextEvent returns the number of the event whose status changes next. With problems, every second one is a failing
 // event, once there are enough of them.
 func (f *benchFleet) nextEvent() int {
 	if f.often > 0 && f.rand.IntN(100) == 0 {
@@ -79,7 +79,7 @@ func (f *benchFleet) nextEvent() int {
 	return f.failing[i]
 }
 
-// addProblem adds the opening or closing of a problem to a batch, as the router writes it.
+// addProblem adds to a batch that an event's problem opens, or closes if it is open, with a delivery.
 func (f *benchFleet) addProblem(b *Batch, which int, e *Entry) {
 	pager := HandlerRef{Namespace: "load", Name: "pager"}
 	p, kind := f.open[which], "closed"
@@ -130,7 +130,7 @@ func recordDeliveries(b *testing.B, s Store, now time.Time) {
 	}
 }
 
-// BenchmarkRecord measures Record: one status change per iteration, in batches of the reactor's size, over 400,000
+// BenchmarkRecord measures how fast Record writes status changes, in batches of the reactor's size, over 400,000
 // events in random order: go test -bench Record -benchtime 400000x.
 func BenchmarkRecord(b *testing.B) {
 	for _, kind := range []string{"changes", "problems"} {
@@ -168,8 +168,8 @@ func BenchmarkRecord(b *testing.B) {
 	}
 }
 
-// BenchmarkEntries measures a query of 100 entries among three million, which take a minute to write: go test -bench
-// Entries -benchtime 20x.
+// BenchmarkEntries measures a query of 100 history entries among three million, whose creation takes a minute: go
+// test -bench Entries -benchtime 20x.
 func BenchmarkEntries(b *testing.B) {
 	s, err := Open(b.Context(), filepath.Join(b.TempDir(), "history.db"), SizeLimit{})
 	if err != nil {

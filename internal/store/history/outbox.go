@@ -21,7 +21,7 @@ func scanDelivery(scan sqldb.Scan) (d Delivery, err error) {
 	return d, err
 }
 
-// deliveries returns the outbox deliveries that match the condition, order and limit in the SQL text tail.
+// deliveries returns the deliveries of the outbox selected by tail, the SQL text from WHERE on.
 func (s *sqlStore) deliveries(ctx context.Context, tail string, args ...any) ([]Delivery, error) {
 	return sqldb.List(ctx, s.db, "outbox", scanDelivery, `SELECT `+deliveryColumns+` FROM history_outbox o WHERE `+tail, args...)
 }
@@ -35,7 +35,8 @@ func (s *sqlStore) Deliveries(ctx context.Context, problem string) ([]Delivery, 
 const isFirst = `NOT EXISTS (SELECT 1 FROM history_outbox p WHERE p.problem = o.problem AND p.handler = o.handler
 	AND p.handler_ns = o.handler_ns AND p.state = 'pending' AND p.id < o.id)`
 
-// Due implements Store: it returns the pending deliveries due now and when the next is due.
+// Due implements Store: it returns the pending deliveries that are due now, and the time at which the next one is
+// due.
 func (s *sqlStore) Due(ctx context.Context, now time.Time, n int, except []HandlerRef) ([]Delivery, time.Time, error) {
 	w := &sqldb.Where{}
 	w.And(`state = 'pending' AND next_at <= ?`, sqldb.Nanos(now))
@@ -51,7 +52,7 @@ func (s *sqlStore) Due(ctx context.Context, now time.Time, n int, except []Handl
 	return due, sqldb.FromNanos(next), err
 }
 
-// ClampDue implements Store: it makes deliveries due now that would otherwise wait too long because the clock was set
+// ClampDue implements Store: it makes deliveries due now whose due time is too far ahead because the clock was set
 // back.
 func (s *sqlStore) ClampDue(ctx context.Context, now, latest time.Time) error {
 	waits, err := sqldb.QueryValue[int64](ctx, s.db, "outbox", `SELECT COALESCE(MAX(next_at), 0) FROM history_outbox WHERE state = 'pending' AND next_at > ?`, sqldb.Nanos(latest))
@@ -76,7 +77,7 @@ func (s *sqlStore) MakeDue(ctx context.Context, ids []int64, now time.Time) erro
 	return nil
 }
 
-// makeDue makes the pending deliveries of a condition due now.
+// makeDue makes the pending deliveries that match a condition due now.
 func (s *sqlStore) makeDue(ctx context.Context, now time.Time, w *sqldb.Where) error {
 	return s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		if _, err := tx.Exec(ctx, `UPDATE history_outbox SET next_at = ? WHERE state = 'pending' AND `+w.SQL(""), append([]any{sqldb.Nanos(now)}, w.Args...)...); err != nil {
@@ -86,8 +87,8 @@ func (s *sqlStore) makeDue(ctx context.Context, now time.Time, w *sqldb.Where) e
 	})
 }
 
-// Unsent implements Store: it returns for each handler the number of its pending deliveries and of its recent dead
-// letters.
+// Unsent implements Store: it counts, for each handler, its pending deliveries and its recent dead letters
+// (deliveries given up).
 func (s *sqlStore) Unsent(ctx context.Context, deadSince time.Time) ([]Unsent, error) {
 	return sqldb.List(ctx, s.db, "outbox", func(scan sqldb.Scan) (u Unsent, err error) {
 		var since int64
@@ -101,7 +102,7 @@ func (s *sqlStore) Unsent(ctx context.Context, deadSince time.Time) ([]Unsent, e
 		) AS unsent GROUP BY handler_ns, handler ORDER BY handler_ns, handler`, sqldb.Nanos(deadSince))
 }
 
-// Pending implements Store: it returns the number of pending deliveries by handler.
+// Pending implements Store: it counts the pending deliveries of each handler.
 func (s *sqlStore) Pending(ctx context.Context) (map[HandlerRef]int, error) {
 	out := map[HandlerRef]int{}
 	_, err := sqldb.List(ctx, s.db, "outbox", func(scan sqldb.Scan) (ref HandlerRef, err error) {
@@ -113,7 +114,7 @@ func (s *sqlStore) Pending(ctx context.Context) (map[HandlerRef]int, error) {
 	return out, err
 }
 
-// RecordAttempts implements Store: it stores the results of delivery attempts.
+// RecordAttempts implements Store: it stores the results of attempts to send deliveries.
 func (s *sqlStore) RecordAttempts(ctx context.Context, list ...DeliveryAttempt) error {
 	var recorded int64
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
@@ -149,7 +150,7 @@ func scanRef(scan sqldb.Scan) (ref HandlerRef, err error) {
 	return ref, err
 }
 
-// DeadLetters implements Store: it returns the dead letters of a handler, newest first.
+// DeadLetters implements Store: it returns a handler's dead letters (deliveries given up), newest first.
 func (s *sqlStore) DeadLetters(ctx context.Context, h HandlerRef, before int64, n int) ([]Delivery, error) {
 	w := deadLetterCondition(h)
 	if before > 0 {
@@ -158,7 +159,7 @@ func (s *sqlStore) DeadLetters(ctx context.Context, h HandlerRef, before int64, 
 	return s.deliveries(ctx, w.SQL("")+` ORDER BY id DESC`+limitClause(n), w.Args...)
 }
 
-// deadLetterCondition returns the SQL condition for a handler's dead letters.
+// deadLetterCondition returns the SQL condition that selects a handler's dead letters (deliveries given up).
 func deadLetterCondition(h HandlerRef) *sqldb.Where {
 	w := &sqldb.Where{}
 	w.And(`o.state = 'dead' AND o.handler_ns = ? AND o.handler = ?`, h.Namespace, h.Name)
@@ -170,7 +171,7 @@ const isUseful = `(EXISTS (SELECT 1 FROM history_problems p WHERE p.id = o.probl
 	OR o.kind = 'closed' AND EXISTS (SELECT 1 FROM history_outbox b WHERE b.problem = o.problem AND b.handler = o.handler
 		AND b.handler_ns = o.handler_ns AND b.kind = 'opened' AND b.state = 'delivered'))`
 
-// Revive implements Store: it makes dead letters of a handler pending again.
+// Revive implements Store: it makes dead letters of a handler pending again, so that they are sent once more.
 func (s *sqlStore) Revive(ctx context.Context, h HandlerRef, now time.Time, q ReplayQuery) (out ReplayCounts, err error) {
 	dead := deadLetterCondition(h)
 	if len(q.IDs) > 0 {
@@ -218,7 +219,7 @@ func (s *sqlStore) Revive(ctx context.Context, h HandlerRef, now time.Time, q Re
 // openDelivered selects the delivered openings of open problems.
 const openDelivered = `FROM history_problems p JOIN history_outbox o ON o.problem = p.id WHERE p.closed = 0 AND o.kind = 'opened' AND o.state = 'delivered'`
 
-// HandlersWithOpen implements Store: it returns the handlers that were notified of open problems.
+// HandlersWithOpen implements Store: it returns the handlers that were notified of problems which are still open.
 func (s *sqlStore) HandlersWithOpen(ctx context.Context) ([]HandlerRef, error) {
 	return sqldb.List(ctx, s.db, "outbox", scanRef, `SELECT DISTINCT o.handler_ns, o.handler `+openDelivered+` ORDER BY 1, 2`)
 }
@@ -228,7 +229,7 @@ func (s *sqlStore) OpenDeliveries(ctx context.Context, h HandlerRef, after int64
 	return s.deliveries(ctx, `id IN (SELECT o.id `+openDelivered+` AND o.handler_ns = ? AND o.handler = ? AND o.id > ?) ORDER BY id`+limitClause(n), h.Namespace, h.Name, after)
 }
 
-// Message is one delivery that was sent or recorded in shadow mode, with the names of its problem, for reports.
+// Message is one delivery that was sent or only simulated (shadow mode), with the names of its problem, for reports.
 type Message struct {
 	ID         int64
 	Ended      time.Time
@@ -246,7 +247,7 @@ type Message struct {
 	Payload    []byte // of shadow deliveries only
 }
 
-// MessageQuery selects messages that ended. Withheld deliveries and beats are none.
+// MessageQuery selects the sent or simulated deliveries to list in a report. Withheld deliveries and beats are none.
 type MessageQuery struct {
 	Namespace    string   // of the node; empty: all
 	Namespaces   []string // namespaces that the caller may read; nil: all

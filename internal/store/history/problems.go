@@ -42,7 +42,7 @@ func ErrNoProblem(id string) error {
 // idsPerQuery bounds the ids in one statement.
 const idsPerQuery = 500
 
-// KnownProblems implements Store: it returns which problem ids history has.
+// KnownProblems implements Store: it reports, for each of the given problem ids, whether history has the problem.
 func (s *sqlStore) KnownProblems(ctx context.Context, ids []string) (map[string]bool, error) {
 	known := map[string]bool{}
 	for some := range slices.Chunk(ids, idsPerQuery) {
@@ -59,7 +59,8 @@ func (s *sqlStore) KnownProblems(ctx context.Context, ids []string) (map[string]
 	return known, nil
 }
 
-// newProblemTable returns the table of problems, numbered in the order of their openings, in segments of size rows.
+// newProblemTable returns the segmentedTable of problems, numbered in the order in which they opened; each segment
+// has size rows.
 func newProblemTable(size int64) segmentedTable[Problem] {
 	return segmentedTable[Problem]{
 		table: "history_problems", id: "no", at: "opened", columns: problemColumns, size: size, scan: scanProblem,
@@ -78,7 +79,7 @@ func (s *sqlStore) Problems(ctx context.Context, q ProblemQuery) ([]Problem, err
 	return s.problems.list(ctx, s.db, w, effectiveLimit(q.Limit))
 }
 
-// recordProblems writes the opened and the closed problems of a batch.
+// recordProblems inserts the problems that a batch opens, and updates those that it closes.
 func (s *sqlStore) recordProblems(ctx context.Context, tx *sqldb.Tx, opened, closed []Problem) error {
 	if len(opened)+len(closed) == 0 {
 		return nil
@@ -112,7 +113,7 @@ func (s *sqlStore) CountProblems(ctx context.Context, namespace string, since ti
 	return opened, closed, err
 }
 
-// Oldest implements Store: it returns the time of the oldest row.
+// Oldest implements Store: it returns the time of the oldest row in history.
 func (s *sqlStore) Oldest(ctx context.Context) (time.Time, error) {
 	at, err := sqldb.QueryValue[int64](ctx, s.db, "the oldest change",
 		`SELECT COALESCE(MIN(oldest), 0) FROM (SELECT MIN(at) AS oldest FROM history_entries UNION ALL SELECT MIN(opened) FROM history_problems) AS both_tables`)
@@ -121,7 +122,7 @@ func (s *sqlStore) Oldest(ctx context.Context) (time.Time, error) {
 
 const entryColumns = `partition_no, log, number, idx, at, executed, kind, namespace, node, node_id, source_kind, source_id, source_instance, source_name, status, previous, since, output, count, expired`
 
-// newEntryTable returns the table of entries, in segments of size rows.
+// newEntryTable returns the segmentedTable of history entries (event changes); each segment has size rows.
 func newEntryTable(size int64) segmentedTable[Entry] {
 	return segmentedTable[Entry]{
 		table: "history_entries", id: "id", at: "at", columns: `id, ` + entryColumns, size: size, scan: scanEntry,
@@ -130,7 +131,7 @@ func newEntryTable(size int64) segmentedTable[Entry] {
 	}
 }
 
-// scanEntry reads the columns of an entry.
+// scanEntry reads the columns of a history entry.
 func scanEntry(scan sqldb.Scan) (Entry, error) {
 	var e Entry
 	var log, number, at, executed, previous, since, count int64
@@ -144,7 +145,7 @@ func scanEntry(scan sqldb.Scan) (Entry, error) {
 	return e, err
 }
 
-// Entries implements Store: it returns the selected entries, newest first.
+// Entries implements Store: it returns the selected history entries (event changes), newest first.
 func (s *sqlStore) Entries(ctx context.Context, q EntryQuery) ([]Entry, error) {
 	w := newSelection(q.Namespace, q.Namespaces, q.Node, q.Check, q.NodeID)
 	w.AndEqual(`e.kind`, string(q.Kind))
@@ -155,7 +156,7 @@ func (s *sqlStore) Entries(ctx context.Context, q EntryQuery) ([]Entry, error) {
 // markKinds is the condition of the index history_entries_marks; SQLite uses the index only if a query has the same text.
 const markKinds = `e.kind IN ('flapping', 'acknowledged')`
 
-// Marks implements Store: it returns acknowledgements and starts of flapping, newest first.
+// Marks implements Store: it returns the history entries about acknowledgements and starts of flapping, newest first.
 func (s *sqlStore) Marks(ctx context.Context, q EntryQuery) ([]Entry, error) {
 	w := newSelection(q.Namespace, q.Namespaces, "", "", 0)
 	w.And(markKinds)
@@ -163,8 +164,8 @@ func (s *sqlStore) Marks(ctx context.Context, q EntryQuery) ([]Entry, error) {
 	return s.entries.list(ctx, s.db, w, effectiveLimit(q.Limit))
 }
 
-// recordEntries writes the entries of a batch that history does not contain yet. An entry has no key, so the function
-// compares it with the recorded place of its partition.
+// recordEntries inserts the history entries of a batch that history does not contain yet. An entry has no key, so the
+// function compares it with the recorded place of its partition.
 func (s *sqlStore) recordEntries(ctx context.Context, tx *sqldb.Tx, list []Entry) error {
 	if len(list) == 0 {
 		return nil

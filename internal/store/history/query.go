@@ -8,8 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/sqldb"
 )
 
-// boundToPage adds the conditions to a query that select rows since a time and after the last row of the previous
-// page.
+// boundToPage adds conditions to a query that select rows since a time and after the previous page's last row.
 func boundToPage(w *sqldb.Where, at, id string, since, before time.Time, beforeID any) {
 	if !since.IsZero() {
 		w.And(at+` >= ?`, sqldb.Nanos(since))
@@ -23,7 +22,7 @@ func boundToPage(w *sqldb.Where, at, id string, since, before time.Time, beforeI
 // defaultLimit bounds lists whose query names no limit.
 const defaultLimit = 1000
 
-// effectiveLimit returns the requested maximum length of a list, or defaultLimit if none is requested.
+// effectiveLimit returns the requested number of rows, or defaultLimit if the request has none.
 func effectiveLimit(n int) int {
 	if n <= 0 {
 		return defaultLimit
@@ -31,7 +30,7 @@ func effectiveLimit(n int) int {
 	return n
 }
 
-// limitClause returns the LIMIT clause of a list.
+// limitClause returns the SQL LIMIT clause for a number of rows.
 func limitClause(n int) string { return fmt.Sprintf(` LIMIT %d`, effectiveLimit(n)) }
 
 // cleanText replaces bytes that PostgreSQL refuses: NUL and invalid UTF-8. SQLite gets the same text.

@@ -28,7 +28,7 @@ type segmentedTable[T any] struct {
 	ends    *sql.Stmt // prepared query of the last numbers, for every batch
 }
 
-// prepare prepares the SQL query that each recorded batch runs.
+// prepare prepares the SQL query for the last row numbers, which every recorded batch needs.
 func (f *segmentedTable[T]) prepare(ctx context.Context, db *sqldb.DB) (err error) {
 	f.ends, err = db.Prepare(ctx, f.sql(`SELECT (SELECT COALESCE(MAX(last), 0) FROM history_segments WHERE shelf = '{table}'), (SELECT COALESCE(MAX({id}), 0) FROM {table})`))
 	return err
@@ -58,7 +58,7 @@ func (f *segmentedTable[T]) sql(query string) string {
 	return strings.NewReplacer("{table}", f.table, "{id}", f.id, "{at}", f.at, "{columns}", f.columns).Replace(query)
 }
 
-// lastNumbers returns the number of the last row in a closed segment and the number of the next row to write.
+// lastNumbers returns the number of the last row in a complete segment, and the number of the next row to write.
 func (f *segmentedTable[T]) lastNumbers(ctx context.Context, tx *sqldb.Tx) (filed, next int64, err error) {
 	if err := tx.StmtContext(ctx, f.ends).QueryRowContext(ctx).Scan(&filed, &next); err != nil {
 		return 0, 0, err
@@ -69,7 +69,7 @@ func (f *segmentedTable[T]) lastNumbers(ctx context.Context, tx *sqldb.Tx) (file
 // nameDay is the resolution of the column of history_names with the time at which a name was last used.
 const nameDay = 24 * time.Hour
 
-// closeSegment completes a segment of the table if enough rows have been appended, and indexes the segment's rows.
+// closeSegment completes a segment once enough rows were appended, and indexes its rows by node and check.
 func (f *segmentedTable[T]) closeSegment(ctx context.Context, tx *sqldb.Tx) error {
 	filed, next, err := f.lastNumbers(ctx, tx)
 	if err != nil || next-1-filed < f.size {
@@ -92,13 +92,13 @@ func (f *segmentedTable[T]) closeSegment(ctx context.Context, tx *sqldb.Tx) erro
 			[]any{filed, last, int64(nameDay)}},
 	} {
 		if _, err := tx.Exec(ctx, f.sql(step.query), step.args...); err != nil {
-			return fmt.Errorf("close a segment of %s: %w", f.table, err)
+			return fmt.Errorf("complete a segment of table %s: %w", f.table, err)
 		}
 	}
 	return nil
 }
 
-// deleteEmptySegment removes the oldest segment without rows.
+// deleteEmptySegment removes the oldest segment if all its rows were deleted.
 func (f *segmentedTable[T]) deleteEmptySegment(ctx context.Context, tx *sqldb.Tx, before time.Time) error {
 	var segment int64
 	err := tx.QueryRow(ctx, f.sql(`SELECT COALESCE(MIN(s.last), 0) FROM history_segments s WHERE s.shelf = '{table}' AND s.ended < ?
@@ -111,13 +111,14 @@ func (f *segmentedTable[T]) deleteEmptySegment(ctx context.Context, tx *sqldb.Tx
 		`DELETE FROM history_segments WHERE shelf = '{table}' AND last = ?`,
 	} {
 		if _, err := tx.Exec(ctx, f.sql(query), segment); err != nil {
-			return fmt.Errorf("remove a segment of %s: %w", f.table, err)
+			return fmt.Errorf("remove a segment of table %s: %w", f.table, err)
 		}
 	}
 	return nil
 }
 
-// selection is the WHERE clause of a list of a segmentedTable, and the fields by which segments are chosen.
+// selection is the WHERE clause of a query over a segmentedTable, with the node, check and times that select
+// segments.
 type selection struct {
 	sqldb.Where
 	namespace, node, check string
@@ -144,13 +145,13 @@ func newSelection(namespace string, namespaces []string, node, check string, id 
 	return w
 }
 
-// boundToTime limits a selection to a time span and to one page of it (boundToPage).
+// boundToTime limits a selection to a time span and to one page of rows.
 func (w *selection) boundToTime(at string, since, before time.Time, beforeID any) {
 	w.since, w.until = sqldb.Nanos(since), sqldb.Nanos(before)
 	boundToPage(&w.Where, at, `e.id`, since, before, beforeID)
 }
 
-// nodeIDs returns the ids of all nodes that ever had the selected node name.
+// nodeIDs returns the ids of all nodes that ever had the selected name.
 func (w *selection) nodeIDs(ctx context.Context, db *sqldb.DB) ([]int64, error) {
 	if w.nodeID != 0 {
 		return []int64{int64(w.nodeID)}, nil
@@ -162,13 +163,13 @@ func (w *selection) nodeIDs(ctx context.Context, db *sqldb.DB) ([]int64, error) 
 	return sqldb.List(ctx, db, "names of nodes", sqldb.ScanColumn[int64], query, args...)
 }
 
-// rowRange is a range of rows that one query reads: a segment, or the rows behind the last segment.
+// rowRange is the range of rows that one query reads: a segment, or the rows after the last complete segment.
 type rowRange struct {
 	after, segment int64 // segment 0: the rows behind after
 	ended          int64
 }
 
-// selectRanges returns the row ranges that can contain rows of the selected time span, newest first.
+// selectRanges returns the row ranges (segments) that can contain rows of the selected time span, newest first.
 func (f *segmentedTable[T]) selectRanges(ctx context.Context, db *sqldb.DB, w *selection) ([]rowRange, error) {
 	out := []rowRange{{}}
 	type segment struct {
@@ -188,7 +189,7 @@ func (f *segmentedTable[T]) selectRanges(ctx context.Context, db *sqldb.DB, w *s
 	return out, err
 }
 
-// list reads the newest selected rows.
+// list reads the newest selected rows, from one segment after the other.
 func (f *segmentedTable[T]) list(ctx context.Context, db *sqldb.DB, w *selection, most int) ([]T, error) {
 	if w.node == "" && w.nodeID == 0 {
 		return f.read(ctx, db, `FROM {table} e WHERE `+w.SQL(""), w.Args, most, "")

@@ -13,9 +13,8 @@ import (
 // its opening.
 const MaxChangeOutput = 4 << 10
 
-// SizeLimit limits the size of history in a SQLite file: before a batch is recorded, the oldest rows are removed to
-// make room. Open problems stay, and messages that wait for their handler go last. Zero: no bound. PostgreSQL has
-// none.
+// SizeLimit limits the size of history in a SQLite file: the oldest rows are removed before a batch is written. Open
+// problems stay, and messages that wait for their handler go last. Zero: no bound. PostgreSQL has none.
 type SizeLimit struct {
 	Budget   int64                 // bytes of rows
 	KeepFree int64                 // bytes of free disk space below which the file does not grow
@@ -28,7 +27,7 @@ const (
 	headroom  = 8 << 20  // free pages that the file keeps for the next batches
 )
 
-// limit returns the bytes that the rows may use in a file of a given size, and whether a full disk is the reason.
+// limit returns how many bytes the rows may use in a file of a given size, and whether a full disk lowers that limit.
 func (l *SizeLimit) limit(file int64) (limit int64, full bool) {
 	if l.KeepFree > 0 {
 		if free, err := l.Free(); err == nil && free < l.KeepFree {
@@ -40,7 +39,7 @@ func (l *SizeLimit) limit(file int64) (limit int64, full bool) {
 	return l.Budget, false
 }
 
-// Usage is the size of history in bytes and its limit.
+// Usage is the size of history in bytes, its limit, and how many rows were removed early.
 type Usage struct {
 	Bytes, Budget int64     // of rows; zero budget: no bound
 	DiskFull      bool      // the bound is the file's present size
@@ -102,7 +101,7 @@ func (s *sqlStore) makeRoom(ctx context.Context) error {
 	}
 }
 
-// endOfOldest returns the time up to which history must be cleared to remove the oldest share of its changes.
+// endOfOldest returns the time before which to delete rows, so that the oldest fixed share of the entries goes.
 func endOfOldest(ctx context.Context, db *sqldb.DB) (end time.Time, found bool, err error) {
 	var at sql.NullInt64
 	err = db.QueryRow(ctx, `SELECT at FROM history_entries WHERE id >= (SELECT MIN(id) + (MAX(id) - MIN(id)) / ? FROM history_entries) ORDER BY id LIMIT 1`, evictionShare).Scan(&at)
@@ -115,9 +114,9 @@ func endOfOldest(ctx context.Context, db *sqldb.DB) (end time.Time, found bool, 
 	return sqldb.FromNanos(at.Int64 + 1), true, nil // changes of one commit have the same time
 }
 
-// dropPayloads removes the content of the oldest large messages that wait for their handler, and returns the number
-// of these messages. The deliverer gives up a message without a payload. It is the last resort: a handler that is
-// away for hours, while a node sends the longest outputs, would fill the disk.
+// dropPayloads deletes the content of the oldest large messages that wait for their handler, and returns how many.
+// The deliverer gives up a message without a payload. It is the last resort: a handler that is away for hours, while
+// a node sends the longest outputs, would fill the disk.
 func (s *sqlStore) dropPayloads(ctx context.Context) (dropped int, err error) {
 	err = s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		result, err := tx.Exec(ctx, `UPDATE history_outbox SET payload = '' WHERE id IN

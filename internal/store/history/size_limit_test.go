@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// fillHistory records changes of a node that opens and closes a problem with a long output each minute. The problem of the
+// fillHistory records, for a node, a problem with a long output that opens and closes each minute. The problem of the
 // first minute stays open.
 func fillHistory(t *testing.T, s Store, minutes int) {
 	t.Helper()
@@ -62,7 +62,8 @@ func TestHistoryStaysWithinItsBudget(t *testing.T) {
 	}
 }
 
-// Waiting messages lose their content only when removing all other rows does not free enough space.
+// TestWaitingMessagesMakeRoomLast checks that waiting messages lose their content only if removing all other rows
+// frees too little space.
 func TestWaitingMessagesMakeRoomLast(t *testing.T) {
 	const budget = 8 << 20
 	s := noError(open(t.Context(), filepath.Join(t.TempDir(), "history.db"), 16, SizeLimit{Budget: budget}))

@@ -18,7 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/sqldb"
 )
 
-// storeIdentity holds the random identity of a history store and the number of its transactions.
+// storeIdentity holds the random id of a history store and the number of its transactions that changed messages.
 type storeIdentity struct {
 	identity     uint64
 	transactions atomic.Uint64 // content of history_life.recorded
@@ -45,7 +45,7 @@ func Open(ctx context.Context, dsn string, size SizeLimit) (Store, error) {
 	return open(ctx, dsn, segmentRows, size)
 }
 
-// open opens the store with segments of the given number of rows.
+// open opens the history store with tables whose segments have a given number of rows.
 func open(ctx context.Context, dsn string, segment int64, size SizeLimit) (Store, error) {
 	db, err := sqldb.Open(ctx, dsn, "history")
 	if err != nil {
@@ -110,7 +110,7 @@ func (s *sqlStore) Close() error { return s.db.Close() }
 // Trouble implements Store: it returns why the database's last request failed, or nil if the request succeeded.
 func (s *sqlStore) Trouble() error { return s.db.Trouble() }
 
-// Record implements Store: one transaction writes the batch and its places.
+// Record implements Store: it writes a batch, and the journal places that it reaches, in one transaction.
 func (s *sqlStore) Record(ctx context.Context, b Batch) error {
 	s.recording.Lock()
 	defer s.recording.Unlock()
@@ -146,13 +146,13 @@ func (s *sqlStore) Record(ctx context.Context, b Batch) error {
 	return nil
 }
 
-// partitionPlace is a row of history_places: the place up to which the transitions of a partition are recorded.
+// partitionPlace is a row of history_places: the journal place up to which a partition's transitions are recorded.
 type partitionPlace struct {
 	partition model.Partition
 	place     Place
 }
 
-// sortedPlaces returns places as rows, sorted by partition.
+// sortedPlaces converts a map of journal places to rows, sorted by partition.
 func sortedPlaces(of map[model.Partition]Place) []partitionPlace {
 	list := make([]partitionPlace, 0, len(of))
 	for _, p := range slices.Sorted(maps.Keys(of)) {
@@ -177,7 +177,7 @@ func (s *sqlStore) PipelinePlaces(ctx context.Context) (map[model.Partition]Plac
 	return placeMap(list), err
 }
 
-// placeMap converts a list of place rows to a map by partition.
+// placeMap converts rows of journal places to a map by partition.
 func placeMap(list []partitionPlace) map[model.Partition]Place {
 	out := make(map[model.Partition]Place, len(list))
 	for _, p := range list {
@@ -186,7 +186,7 @@ func placeMap(list []partitionPlace) map[model.Partition]Place {
 	return out
 }
 
-// scanPlace reads the columns of a place.
+// scanPlace reads the columns of a journal place.
 func scanPlace(scan sqldb.Scan) (p partitionPlace, err error) {
 	var log, number int64
 	err = scan(&p.partition, &log, &number, &p.place.Index)
@@ -200,7 +200,7 @@ func (l *storeIdentity) Identity() uint64 { return l.identity }
 // Recorded implements Store: it returns the number of transactions that changed messages to handlers.
 func (l *storeIdentity) Recorded() uint64 { return l.transactions.Load() }
 
-// Incarnation implements Store: it returns the journal incarnation that the last BeginLife recorded; zero: none.
+// Incarnation implements Store: it returns the id of the journal that the last BeginLife recorded; zero: none.
 func (s *sqlStore) Incarnation(ctx context.Context) (incarnation uint64, err error) {
 	text, err := sqldb.QueryValue[string](ctx, s.db, "the incarnation", `SELECT incarnation FROM history_life WHERE one = 1`)
 	if err != nil || text == "" {
@@ -214,7 +214,7 @@ func (l *storeIdentity) countTransaction(ctx context.Context, tx *sqldb.Tx, reco
 	return tx.QueryRow(ctx, `UPDATE history_life SET recorded = recorded + 1 WHERE one = 1 RETURNING recorded`).Scan(recorded)
 }
 
-// noteTransaction keeps the highest number of any committed transaction in memory.
+// noteTransaction remembers the highest transaction number of all committed transactions.
 func (l *storeIdentity) noteTransaction(recorded int64) {
 	for last := l.transactions.Load(); last < uint64(recorded) && !l.transactions.CompareAndSwap(last, uint64(recorded)); {
 		last = l.transactions.Load()
@@ -224,8 +224,8 @@ func (l *storeIdentity) noteTransaction(recorded int64) {
 // ReasonUnknown is the reason of withheld deliveries in a history that is older than its journal.
 const ReasonUnknown = "history is older than the journal: it may have been sent before"
 
-// BeginLife implements Store: it records the present incarnation of the journal, and withholds waiting deliveries if
-// history is older than the journal.
+// BeginLife implements Store: it records the id of the present journal, and withholds waiting deliveries if history
+// is older than the journal.
 func (s *sqlStore) BeginLife(ctx context.Context, incarnation uint64, lost time.Time) (unknownUntil time.Time, err error) {
 	now, until := fmt.Sprintf("%016x", incarnation), int64(0)
 	err = s.db.Write(ctx, func(tx *sqldb.Tx) error {
@@ -249,7 +249,8 @@ func (s *sqlStore) BeginLife(ctx context.Context, incarnation uint64, lost time.
 	return sqldb.FromNanos(until), nil
 }
 
-// Rates implements Store: it returns how many messages each route has sent in the present span of its rate limit.
+// Rates implements Store: it returns how many messages each route has sent in the current time span of its rate
+// limit.
 func (s *sqlStore) Rates(ctx context.Context) ([]RouteRate, error) {
 	return sqldb.List(ctx, s.db, "the rates of routes", func(scan sqldb.Scan) (r RouteRate, err error) {
 		var ends int64
@@ -259,7 +260,7 @@ func (s *sqlStore) Rates(ctx context.Context) ([]RouteRate, error) {
 	}, `SELECT route, shadow, ends, sent FROM history_rates ORDER BY route, shadow`)
 }
 
-// inserters holds the prepared INSERT statements for the rows of one batch.
+// inserters holds the prepared INSERT statements of all tables that a batch fills.
 type inserters struct {
 	entry          *sqldb.Inserter[numberedRow[Entry]]
 	opened         *sqldb.Inserter[numberedRow[Problem]]
@@ -272,7 +273,7 @@ type inserters struct {
 	pipelinePlaces *sqldb.Inserter[partitionPlace]
 }
 
-// prepare prepares the insert statements of a batch.
+// prepare prepares the INSERT statements of all tables that a batch fills.
 func (in *inserters) prepare(ctx context.Context, db *sqldb.DB) (err error) {
 	const problems = `history_problems (no, ` + problemColumns + `)`
 	const place = ` (partition_no, log, number, idx)`
@@ -298,7 +299,7 @@ func (in *inserters) prepare(ctx context.Context, db *sqldb.DB) (err error) {
 	return err
 }
 
-// prepareInsert prepares one inserter, unless the preparation of an earlier one failed.
+// prepareInsert prepares the INSERT statement of one table, unless an earlier one failed.
 func prepareInsert[T any](ctx context.Context, db *sqldb.DB, failed *error, into, onConflict string, row func(args []any, item *T) []any) *sqldb.Inserter[T] {
 	if *failed != nil {
 		return nil
@@ -319,7 +320,7 @@ func boolColumn(b bool) int64 {
 // noStatus is the value of the column previous for the first status of an event.
 const noStatus = -1
 
-// appendEntryRow appends the column values of an entry to args.
+// appendEntryRow appends the column values of a history entry to args.
 func appendEntryRow(args []any, row *numberedRow[Entry]) []any {
 	e := row.item
 	previous := int64(e.Previous)
@@ -331,12 +332,12 @@ func appendEntryRow(args []any, row *numberedRow[Entry]) []any {
 		int64(e.Status), previous, sqldb.Nanos(e.Since), cleanText(e.Output), int64(e.Count), boolColumn(e.Expired))
 }
 
-// appendOpenedRow appends the column values of an opened problem to args.
+// appendOpenedRow appends the column values of a newly opened problem to args.
 func appendOpenedRow(args []any, row *numberedRow[Problem]) []any {
 	return appendProblemRow(args, row, 0)
 }
 
-// appendClosedRow appends the column values of a closed problem to args.
+// appendClosedRow appends the column values of a problem that has closed to args.
 func appendClosedRow(args []any, row *numberedRow[Problem]) []any {
 	return appendProblemRow(args, row, sqldb.Nanos(row.item.Closed))
 }
@@ -355,7 +356,7 @@ func appendDeliveryRow(args []any, d *Delivery) []any {
 		d.Route, d.Tells, int64(d.Count))
 }
 
-// appendPlaceRow appends the column values of a place to args.
+// appendPlaceRow appends the column values of a journal place to args.
 func appendPlaceRow(args []any, r *partitionPlace) []any {
 	return append(args, int64(r.partition), int64(r.place.At.Log), int64(r.place.At.Number), int64(r.place.Index))
 }
@@ -398,7 +399,7 @@ func (s *sqlStore) Clean(ctx context.Context, before time.Time, n int) (int, err
 	return removed, nil
 }
 
-// deliveryProblem is a row of history_delivery_problems: an additional problem of a delivery.
+// deliveryProblem is a row of history_delivery_problems: one more problem that a delivery reports.
 type deliveryProblem struct{ key, problem string }
 
 // encodedEscalation is a row of history_escalations, with the escalation as JSON.
@@ -430,7 +431,7 @@ func decodeEscalation(key EscalationKey, body []byte) (Escalation, error) {
 	return e, nil
 }
 
-// recordEscalations writes the escalations of a batch, and the additional problems that its deliveries report.
+// recordEscalations writes the escalations of a batch, and which further problems its deliveries report.
 func (s *sqlStore) recordEscalations(ctx context.Context, tx *sqldb.Tx, b *Batch) error {
 	rows, err := encodeEscalations(b.Escalations)
 	if err != nil {
@@ -478,12 +479,12 @@ func scanEscalation(scan sqldb.Scan) (Escalation, error) {
 	return decodeEscalation(key, body)
 }
 
-// Compare orders by handler, then by incident.
+// Compare orders notified handlers by handler, then by the incident id under which the handler knows the problem.
 func (t NotifiedHandler) Compare(other NotifiedHandler) int {
 	return cmp.Or(cmp.Compare(t.Namespace, other.Namespace), cmp.Compare(t.Name, other.Name), cmp.Compare(t.Incident, other.Incident))
 }
 
-// Compare orders keys by problem and route.
+// Compare orders escalation keys by problem and route.
 func (k EscalationKey) Compare(other EscalationKey) int {
 	return cmp.Or(cmp.Compare(k.Problem, other.Problem), cmp.Compare(k.Route, other.Route))
 }

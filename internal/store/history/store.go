@@ -11,7 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 )
 
-// Store stores the history of a server on SQLite or PostgreSQL. It is safe for concurrent use.
+// Store stores history (changes of events, problems and deliveries) on SQLite or PostgreSQL. It is safe for
+// concurrent use.
 type Store interface {
 	// Record writes a batch and its places in one transaction. Recording the same batch again changes nothing.
 	Record(ctx context.Context, b Batch) error
@@ -97,7 +98,7 @@ type Store interface {
 	Close() error
 }
 
-// Place is the position of one transition in the journal: a commit and an index within the commit.
+// Place is the place of one transition in the journal: a commit position and an index within the commit.
 type Place struct {
 	At    journal.Position
 	Index uint32
@@ -111,8 +112,8 @@ func (p Place) Reached(at journal.Position, index uint32) bool {
 	return at.Number < p.At.Number || at.Number == p.At.Number && index <= p.Index
 }
 
-// Translate converts the place to a position in the journal's present incarnation. shared maps a position of an
-// earlier incarnation to the last position that both incarnations have; nil: there was no earlier one.
+// Translate converts the place to a position in the present journal, which may continue an older one. shared maps a
+// position of an earlier incarnation to the last position that both incarnations have; nil: there was no earlier one.
 func (p Place) Translate(shared func(journal.Position) journal.Position) Place {
 	if shared == nil {
 		return p
@@ -138,7 +139,7 @@ type Batch struct {
 	Rates          []RouteRate               // to replace as a whole
 }
 
-// RouteRate is the number of messages that a route has sent in the present span of its rate limit.
+// RouteRate counts the messages that a route has sent in the current time span of its rate limit.
 type RouteRate struct {
 	Route  string    // NAMESPACE/NAME
 	Shadow bool      // of shadow deliveries
@@ -152,7 +153,8 @@ type EscalationKey struct {
 	Route   string // NAMESPACE/NAME; empty: handlers named without a route
 }
 
-// Escalation is the state of a problem on one route: handlers notified so far, and the next steps.
+// Escalation is the state of a problem on one route: the handlers notified so far, and the due times of the next
+// steps.
 type Escalation struct {
 	EscalationKey `json:"-"`
 
@@ -205,7 +207,7 @@ const (
 	NodeDeregistered EntryKind = "forgotten" // an ephemeral node was away for too long
 )
 
-// Entry is one change of an event, with the names that node and check had at that time.
+// Entry is a history entry: one change of an event, with the names that node and check had at that time.
 type Entry struct {
 	At         time.Time       `json:"at"` // received
 	Executed   time.Time       `json:"executed"`
@@ -241,7 +243,7 @@ type HandlerRef struct {
 	Name      string `json:"name"`
 }
 
-// DeliveryState is the state of a delivery: pending, delivered, dead, withheld or shadow.
+// DeliveryState is the state of a delivery: pending, delivered, dead (given up), withheld or shadow (simulated).
 type DeliveryState string
 
 // The states of deliveries.
@@ -253,7 +255,7 @@ const (
 	Shadow    DeliveryState = "shadow"   // recorded only, because its namespace has notifications: shadow
 )
 
-// Delivery is one notification to one handler, with its attempts.
+// Delivery is one notification to one handler, with its state and attempts.
 type Delivery struct {
 	ID      int64      `json:"id"`
 	Key     string     `json:"key"` // idempotency key: the same on every attempt
@@ -284,18 +286,18 @@ func (d *Delivery) Since() time.Time {
 	return d.Created
 }
 
-// ReplayQuery selects the dead letters of a handler to send again.
+// ReplayQuery selects dead letters of a handler (deliveries given up) to send again.
 type ReplayQuery struct {
 	IDs   []int64 // only these; none: all
 	Ended bool    // also of closed problems, with their closings
 	Limit int
 }
 
-// ReplayCounts counts replayed dead letters, those skipped because their problem is closed, and those beyond the
-// limit.
+// ReplayCounts counts dead letters that were sent again, were skipped because their problem is closed, or exceeded
+// the limit.
 type ReplayCounts struct{ Revived, Over, More int }
 
-// Unsent counts the deliveries of one handler that wait or are dead letters.
+// Unsent counts one handler's waiting deliveries and its dead letters (deliveries given up).
 type Unsent struct {
 	Handler   HandlerRef
 	Waiting   int       // number of pending deliveries
@@ -305,7 +307,7 @@ type Unsent struct {
 	LastError string    // error of one of them
 }
 
-// Attempt is the result of one attempt to deliver.
+// Attempt is the result of one attempt to send a delivery.
 type Attempt struct {
 	At     time.Time
 	State  DeliveryState // Pending: the next try is at NextAt
@@ -314,7 +316,7 @@ type Attempt struct {
 	Answer string // one line of the answer of a handler that accepted the message
 }
 
-// DeliveryAttempt is one attempt to deliver, with the id of its delivery.
+// DeliveryAttempt is one attempt to send a delivery, with the delivery's id.
 type DeliveryAttempt struct {
 	ID int64
 	Attempt
@@ -334,7 +336,7 @@ type ProblemQuery struct {
 	BeforeID   string    // … or at this time, with a smaller id
 }
 
-// EntryQuery selects entries by namespace, node, check, kind and time. Zero fields select everything.
+// EntryQuery selects history entries by namespace, node, check, kind and time. Zero fields select everything.
 type EntryQuery struct {
 	Namespace  string
 	Namespaces []string // bounds Namespace; nil: all

@@ -27,10 +27,10 @@ var (
 	mail  = HandlerRef{Namespace: "default", Name: "mail"}
 )
 
-// afterNoon returns a time some minutes after the noon at which the tests begin.
+// afterNoon returns the time a number of minutes after the noon at which the tests start.
 func afterNoon(minutes int) time.Time { return noon.Add(time.Duration(minutes) * time.Minute) }
 
-// place returns a test place by commit number and index.
+// place returns a test journal place with a commit number and an index.
 func place(number uint64, index uint32) Place {
 	return Place{At: journal.Position{Log: 1 << 63, Number: number}, Index: index}
 }
@@ -54,7 +54,7 @@ func delivery(problem, kind string, to HandlerRef, created int) Delivery {
 	}
 }
 
-// entry returns a test entry: a status change in the commit with a number.
+// entry returns a test history entry: a status change in a journal commit with the given number.
 func entry(number uint64, minute int) Entry {
 	return Entry{
 		At: afterNoon(minute), Executed: afterNoon(minute), Kind: StatusChanged, Namespace: "default", Node: "web01", NodeID: 7,
@@ -82,13 +82,13 @@ func (s *restartableStore) record(t *testing.T, b Batch) {
 	must(t, s.Record(t.Context(), b))
 }
 
-// attempt records an attempt of a delivery and ends the test on an error.
+// attempt records an attempt to send a delivery and ends the test on an error.
 func (s *restartableStore) attempt(t *testing.T, id int64, a Attempt) {
 	t.Helper()
 	must(t, s.RecordAttempts(t.Context(), DeliveryAttempt{ID: id, Attempt: a}))
 }
 
-// due returns the keys of deliveries due at a minute, and when the next delivery is due.
+// due returns the keys of the deliveries due at a minute after noon, and the time at which the next one is due.
 func (s *restartableStore) due(t *testing.T, minute int) ([]string, time.Time) {
 	t.Helper()
 	list, next, err := s.Due(t.Context(), afterNoon(minute), 10, nil)
@@ -96,8 +96,8 @@ func (s *restartableStore) due(t *testing.T, minute int) ([]string, time.Time) {
 	return deliveryKeys(list), next
 }
 
-// runSuite runs the store's conformance tests, once with small table segments and once without closed segments. dsn
-// creates an empty database.
+// runSuite runs the store's conformance tests twice: with segments of three rows, and with segments too large to be
+// completed. dsn creates an empty database.
 func runSuite(t *testing.T, dsn func(t *testing.T) string) {
 	for name, segment := range map[string]int64{"nothing is in a segment": 1 << 15, "segments of 3": 3} {
 		t.Run(name, func(t *testing.T) {
@@ -196,7 +196,7 @@ func testBatch(t *testing.T, s *restartableStore) {
 	equal(t, "known", noError(s.KnownProblems(t.Context(), ids)), map[string]bool{"p1": true})
 }
 
-// testRepeatedBatch checks that a repeated batch changes nothing.
+// testRepeatedBatch writes a batch twice and checks that the second time changes nothing.
 func testRepeatedBatch(t *testing.T, s *restartableStore) {
 	closed := problem("p1", "web01", 0)
 	closed.Closed, closed.Status = afterNoon(5), model.Unknown
@@ -308,7 +308,7 @@ func testEntries(t *testing.T, s *restartableStore) {
 	equal(t, "limited", list(EntryQuery{Limit: 1}), []Entry{other})
 }
 
-// testMany compares every query on many random rows with the same selection from a list in memory.
+// testMany writes many random rows and compares every query with the same selection from a list in memory.
 func testMany(t *testing.T, s *restartableStore) {
 	var all []Entry
 	var problems []Problem
@@ -376,7 +376,7 @@ func testMany(t *testing.T, s *restartableStore) {
 	check("after what came then")
 }
 
-// firstOf returns the first elements of a list that the function keep accepts, at most a given number (0: all).
+// firstOf returns the first elements for which keep returns true, at most n (0: all).
 func firstOf[T any](list []T, most int, keep func(*T) bool) (out []T) {
 	for i := range list {
 		if keep(&list[i]) && (most == 0 || len(out) < most) {
@@ -464,7 +464,7 @@ func testLife(t *testing.T, s *restartableStore) {
 	}
 }
 
-// testRates checks that Rates returns the rates that were recorded last.
+// testRates checks that Rates returns the message counts of routes that were recorded last.
 func testRates(t *testing.T, s *restartableStore) {
 	equal(t, "none", len(noError(s.Rates(t.Context()))), 0)
 	first := RouteRate{Route: "default/default", Ends: afterNoon(60), Sent: 1}
@@ -493,7 +493,7 @@ func testMakeDue(t *testing.T, s *restartableStore) {
 	must(t, s.MakeDue(t.Context(), nil, afterNoon(2)))
 }
 
-// testExcept checks that Due leaves out the deliveries of the handlers in the list except.
+// testExcept checks that Due omits the deliveries of the handlers listed in except.
 func testExcept(t *testing.T, s *restartableStore) {
 	s.record(t, Batch{Deliveries: []Delivery{
 		delivery("p1", "opened", pager, 0), delivery("p2", "opened", pager, 0), delivery("p3", "opened", mail, 1),
@@ -569,7 +569,7 @@ func testCleanSteps(t *testing.T, s *restartableStore) {
 	}
 }
 
-// testAllOrNothing checks that a batch with one refused row writes nothing.
+// testAllOrNothing writes a batch with one invalid row and checks that no row of it is stored.
 func testAllOrNothing(t *testing.T, s *restartableStore) {
 	broken := delivery("p1", "opened", pager, 0)
 	broken.Payload = nil // NOT NULL: the engine refuses it
@@ -586,7 +586,7 @@ func testAllOrNothing(t *testing.T, s *restartableStore) {
 	}
 }
 
-// testDead checks which dead letters a replay sends again, for open and for closed problems.
+// testDead checks which dead letters (deliveries given up) are sent again, for open and for closed problems.
 func testDead(t *testing.T, s *restartableStore) {
 	ended := problem("ended", "web02", 0)
 	ended.Closed = afterNoon(5)
@@ -670,8 +670,8 @@ func testEscalations(t *testing.T, s *restartableStore) {
 	equal(t, "of one that is over", len(noError(s.EscalationsOf(t.Context(), "p2"))), 0)
 }
 
-// testMessages checks lists of sent and shadow deliveries by time and page. Pending deliveries, withheld deliveries
-// and beats of the watchdog are no messages.
+// testMessages checks which sent and simulated (shadow) deliveries a report lists, by time and page. Pending
+// deliveries, withheld deliveries and beats of the watchdog are no messages.
 func testMessages(t *testing.T, s *restartableStore) {
 	b := Batch{Opened: []Problem{problem("one", "web01", 0), problem("two", "web02", 0)}}
 	b.Opened[1].Namespace = "beside"
@@ -721,7 +721,7 @@ func testMessages(t *testing.T, s *restartableStore) {
 	equal(t, "of a time", list(MessageQuery{Since: afterNoon(2), Until: afterNoon(4)}), sent[:1])
 }
 
-// testMarks checks that Marks lists acknowledgements and starts of flapping, and no other entries.
+// testMarks checks that Marks lists only the history entries about acknowledgements and starts of flapping.
 func testMarks(t *testing.T, s *restartableStore) {
 	equal(t, "nothing is kept", noError(s.Oldest(t.Context())), time.Time{})
 	var b Batch
@@ -754,7 +754,7 @@ func testMarks(t *testing.T, s *restartableStore) {
 	}
 }
 
-// opener returns a function that opens the store at dsn with segments of this size.
+// opener returns a function that opens the store at dsn with tables whose segments have this many rows.
 func opener(t *testing.T, dsn string, segment int64) func() Store {
 	return func() Store { return noError(open(t.Context(), dsn, segment, SizeLimit{})) }
 }
@@ -773,8 +773,8 @@ func TestStoreOnPostgreSQL(t *testing.T) {
 	runSuite(t, func(t *testing.T) string { return server.Database(t) })
 }
 
-// testNextVersion checks a schema upgrade: version 2 adds a step and keeps the rows of version 1. A program that
-// knows only version 1 then refuses the database.
+// testNextVersion simulates a schema upgrade to version 2 and checks that the rows of version 1 remain. A program
+// that knows only version 1 then refuses the database.
 func testNextVersion(t *testing.T, dsn string) {
 	s := opener(t, dsn, 3)()
 	identity := s.Identity()

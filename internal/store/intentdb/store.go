@@ -86,8 +86,8 @@ func (s *sqlStore) Close() error { return s.db.Close() }
 // Trouble implements intent.Store: it returns why the database's last request failed, or nil if the request succeeded.
 func (s *sqlStore) Trouble() error { return s.db.Trouble() }
 
-// sequenceOf returns the sequence that gives ids to the resources of a kind. All kinds of units share one: an id names
-// one unit.
+// sequenceOf returns the name of the sequence that numbers resources of a kind. All kinds of units share one: an id
+// names one unit.
 func sequenceOf(kind string) string {
 	if kind == "Template" {
 		return "Check"
@@ -123,8 +123,8 @@ func fixedID(key intent.Key) uint32 {
 // record of changes keeps bodies of resources only: rows of internal kinds may hold secrets.
 func isResource(kind string) bool { return kind != "" && kind[0] >= 'A' && kind[0] <= 'Z' }
 
-// Commit implements intent.Store: it applies all writes in one transaction as one revision, or none. It updates the
-// row of the revision first: the lock of that row orders writers.
+// Commit implements intent.Store: it applies all writes in one transaction and gives them one revision number, or
+// applies none. It updates the row of the revision first: the lock of that row orders writers.
 func (s *sqlStore) Commit(ctx context.Context, by intent.Actor, writes []intent.Write) (out intent.CommitResult, err error) {
 	at, last := s.now().UTC(), uint32(0)
 	err = s.db.Write(ctx, func(tx *sqldb.Tx) error {
@@ -167,7 +167,7 @@ type commitWriter struct {
 	ids                      map[string]uint32 // last given id of each sequence
 }
 
-// newWriter prepares the statements of a commit with a revision, time and author.
+// newWriter prepares the SQL statements of one commit, which has a revision, time and author.
 func newWriter(ctx context.Context, tx *sqldb.Tx, revision int64, at time.Time, by intent.Actor) (*commitWriter, error) {
 	w := &commitWriter{tx: tx, revision: revision, at: at, by: by, ids: map[string]uint32{}}
 	for _, p := range []struct {
@@ -200,7 +200,7 @@ func (w *commitWriter) close() {
 	}
 }
 
-// read returns the row of a key inside the transaction; exists is false without a row.
+// read returns the row of a resource key, inside the transaction; exists is false if no row has the key.
 func (w *commitWriter) read(ctx context.Context, key intent.Key) (row intent.Row, exists bool, err error) {
 	row.Key = key
 	var created int64
@@ -274,13 +274,13 @@ func (w *commitWriter) write(ctx context.Context, part int, write intent.Write) 
 	return row, nil
 }
 
-// execSummed executes a statement that writes a row of these values and their checksum.
+// execSummed executes an SQL statement that writes a row with these values, and adds their checksum.
 func execSummed(ctx context.Context, stmt *sql.Stmt, values ...any) error {
 	_, err := stmt.ExecContext(ctx, append(values, sqldb.RowSum(values...))...)
 	return err
 }
 
-// nextID returns a new id for the row of a key.
+// nextID returns a new id for the resource with a key.
 func (w *commitWriter) nextID(ctx context.Context, key intent.Key) (uint32, error) {
 	if id := fixedID(key); id != 0 {
 		return id, nil
@@ -322,7 +322,7 @@ func scanRow(scan sqldb.Scan) (row intent.Row, err error) {
 	return row, err
 }
 
-// Get implements intent.Store: it returns the row of a key.
+// Get implements intent.Store: it returns the stored row of a resource key.
 func (s *sqlStore) Get(ctx context.Context, key intent.Key) (intent.Row, error) {
 	rows, err := sqldb.List(ctx, s.db, key.String(), scanRow, `SELECT `+rowColumns+` FROM intent_rows WHERE kind = ? AND namespace = ? AND name = ?`,
 		key.Kind, key.Namespace, key.Name)
@@ -338,7 +338,7 @@ func (s *sqlStore) Get(ctx context.Context, key intent.Key) (intent.Row, error) 
 // keysPerQuery bounds the keys of one query: a database takes some ten thousand parameters.
 const keysPerQuery = 2000
 
-// GetAll implements intent.Store: it returns the rows of the keys that exist.
+// GetAll implements intent.Store: it returns the stored rows of those resource keys that exist.
 func (s *sqlStore) GetAll(ctx context.Context, keys []intent.Key) (out []intent.Row, err error) {
 	for chunk := range slices.Chunk(keys, keysPerQuery) {
 		args := make([]any, 0, 3*len(chunk))
@@ -355,7 +355,7 @@ func (s *sqlStore) GetAll(ctx context.Context, keys []intent.Key) (out []intent.
 	return out, nil
 }
 
-// List implements intent.Store: it returns the rows of a kind, by namespace and name.
+// List implements intent.Store: it returns all stored rows of a kind, sorted by namespace and name.
 func (s *sqlStore) List(ctx context.Context, q intent.ListQuery) ([]intent.Row, error) {
 	w := &sqldb.Where{}
 	w.And(`kind = ? AND (namespace > ? OR (namespace = ? AND name > ?))`, q.Kind, q.After.Namespace, q.After.Namespace, q.After.Name)
@@ -373,8 +373,8 @@ func limit(n int) string {
 	return fmt.Sprintf(` LIMIT %d`, n)
 }
 
-// changes returns the recorded changes of a query. tail is the SQL from WHERE on. With bodies it also reads the
-// bodies before and after the change.
+// changes returns the recorded changes that an SQL query selects. tail is the SQL from WHERE on. With bodies it also
+// reads the bodies before and after the change.
 func (s *sqlStore) changes(ctx context.Context, bodies bool, tail string, args ...any) ([]intent.Change, error) {
 	columns := `NULL, NULL`
 	if bodies {
@@ -389,7 +389,7 @@ func (s *sqlStore) changes(ctx context.Context, bodies bool, tail string, args .
 	}, `SELECT revision, part, at, who, whence, why, owner, kind, namespace, name, id, op, was, `+columns+` FROM intent_changes `+tail, args...)
 }
 
-// Changes implements intent.Store: it returns the changes after a revision, without splitting a revision.
+// Changes implements intent.Store: it returns the recorded changes after a revision, always whole revisions.
 func (s *sqlStore) Changes(ctx context.Context, after int64, most int) ([]intent.Change, error) {
 	w := &sqldb.Where{}
 	w.And(`revision > ?`, after)
@@ -430,7 +430,7 @@ func (s *sqlStore) ChangesBefore(ctx context.Context, q intent.ChangeQuery) ([]i
 	return s.changes(ctx, q.Bodies, `WHERE `+w.SQL("")+` ORDER BY revision DESC, part DESC`+limit(q.Limit), w.Args...)
 }
 
-// ForgetChanges implements intent.Store: it removes at most limit changes older than a time.
+// ForgetChanges implements intent.Store: it deletes recorded changes older than a time, at most `limit` per call.
 func (s *sqlStore) ForgetChanges(ctx context.Context, before time.Time, limit int) (int, error) {
 	removed := 0
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
@@ -450,7 +450,7 @@ func (s *sqlStore) ForgetChanges(ctx context.Context, before time.Time, limit in
 	return removed, nil
 }
 
-// Revision implements intent.Store: it returns the last revision.
+// Revision implements intent.Store: it returns the number of the last revision (committed change).
 func (s *sqlStore) Revision(ctx context.Context) (int64, error) {
 	return sqldb.QueryValue[int64](ctx, s.db, "the revision", `SELECT revision FROM intent_revision WHERE one = 1`)
 }
@@ -458,10 +458,10 @@ func (s *sqlStore) Revision(ctx context.Context) (int64, error) {
 // Identity implements intent.Store: it returns the random number that the store got at its creation.
 func (s *sqlStore) Identity() uint64 { return s.identity }
 
-// LastID implements intent.Store: it returns the highest id that the store has given to any kind.
+// LastID implements intent.Store: it returns the highest id that the store has given to a resource of any kind.
 func (s *sqlStore) LastID() uint32 { return s.lastID.Load() }
 
-// Life implements intent.Store: it returns the journal incarnation that the last BeginLife recorded; zero: none.
+// Life implements intent.Store: it returns the id of the journal that the last BeginLife recorded; zero: none.
 func (s *sqlStore) Life(ctx context.Context) (incarnation uint64, err error) {
 	text, err := sqldb.QueryValue[string](ctx, s.db, "the incarnation", `SELECT incarnation FROM intent_life WHERE one = 1`)
 	if err != nil || text == "" {
@@ -470,7 +470,7 @@ func (s *sqlStore) Life(ctx context.Context) (incarnation uint64, err error) {
 	return strconv.ParseUint(text, 16, 64)
 }
 
-// BeginLife implements intent.Store: it records the present incarnation of the journal, and skips ids if the store
+// BeginLife implements intent.Store: it records the id of the present journal, and skips resource ids if the store
 // may be an older copy.
 func (s *sqlStore) BeginLife(ctx context.Context, incarnation uint64, seen intent.KnownIntent) error {
 	now, seenID := fmt.Sprintf("%016x", incarnation), int64(seen.LastID)
@@ -502,7 +502,7 @@ func (s *sqlStore) BeginLife(ctx context.Context, incarnation uint64, seen inten
 	return nil
 }
 
-// readLastID reads the highest id that was assigned to any kind.
+// readLastID reads the highest id that was assigned to a resource of any kind.
 func (s *sqlStore) readLastID(ctx context.Context) error {
 	last, err := sqldb.QueryValue[int64](ctx, s.db, "the highest id", `SELECT COALESCE(MAX(last), 0) FROM intent_ids`)
 	s.lastID.Store(uint32(last))

@@ -45,8 +45,8 @@ func TestStoreOnPostgreSQL(t *testing.T) {
 	testStore(t, func(t *testing.T) func() intent.Store { return opener(t, server.Database(t)) })
 }
 
-// TestChangedRowsAreFound changes letters of rows in the file, as a disk may: Open refuses the file, and Repair leaves out these rows
-// alone and names them.
+// TestChangedRowsAreFound overwrites letters of rows in the file, as a faulty disk may, and expects Open to refuse
+// the file and Repair to omit and name just these rows.
 func TestChangedRowsAreFound(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "intent.db")
 	s := opener(t, path)()
@@ -80,8 +80,8 @@ func TestChangedRowsAreFound(t *testing.T) {
 	}
 }
 
-// TestPlannerAcrossRestarts checks that the planner on a real store keeps chunk ids over restarts and gives an edited
-// check a new one.
+// TestPlannerAcrossRestarts checks that the planner on a real store keeps the ids of compiled checks over restarts,
+// and gives an edited check a new id.
 func TestPlannerAcrossRestarts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "intent.db")
 	open := func() (intent.Store, *plan.Planner) {
@@ -149,7 +149,7 @@ func TestPlannerAcrossRestarts(t *testing.T) {
 
 var who = intent.Actor{User: "ada", Whence: "127.0.0.1", Why: "because", Owner: "team"}
 
-// put returns a write that stores a resource.
+// put returns a write that stores a resource with a key.
 func put(kind, ns, name, body string, expect int64) intent.Write {
 	return intent.Write{Key: intent.Key{Kind: kind, Namespace: ns, Name: name}, Body: []byte(body), Expect: expect}
 }
@@ -159,8 +159,8 @@ func deletion(kind, ns, name string, expect int64) intent.Write {
 	return intent.Write{Key: intent.Key{Kind: kind, Namespace: ns, Name: name}, Expect: expect}
 }
 
-// testStore checks every guarantee of intent.Store. newStore makes an empty store; the function that it returns opens
-// that store, again with each call.
+// testStore checks every guarantee that the interface intent.Store documents. newStore makes an empty store; the
+// function that it returns opens that store, again with each call.
 func testStore(t *testing.T, newStore func(t *testing.T) (open func() intent.Store)) {
 	ctx := t.Context()
 	commit := func(t *testing.T, s intent.Store, writes ...intent.Write) intent.CommitResult {

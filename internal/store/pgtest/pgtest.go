@@ -56,10 +56,10 @@ func Start(t testing.TB) *Server {
 	return s
 }
 
-// data returns the data folder of the server.
+// data returns the path of the server's data folder.
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
-// run runs a program of PostgreSQL and ends the test on an error.
+// run runs a PostgreSQL command such as initdb and ends the test on an error.
 func (s *Server) run(t testing.TB, name string, args ...string) {
 	t.Helper()
 	cmd := exec.Command(filepath.Join(s.bin, name), args...)
@@ -91,7 +91,7 @@ func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
 // Resume continues the processes that Pause suspended.
 func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
 
-// signal sends a signal to the postmaster before its children, so that no new child is missed.
+// signal sends a signal to PostgreSQL's main process first and then to its children, so that none is missed.
 func (s *Server) signal(sig syscall.Signal) {
 	text, _ := os.ReadFile(filepath.Join(s.data(), "postmaster.pid"))
 	first, _, _ := strings.Cut(string(text), "\n")

@@ -41,7 +41,8 @@ const (
 // exhaust the memory.
 const MaxBody = 4 << 30
 
-// Snapshot is the state of one partition at a journal position. Only the event view reads Body.
+// Snapshot is the saved state of one partition (a fixed share of the nodes) at a journal position. Only the event
+// view reads Body.
 type Snapshot struct {
 	Partition model.Partition
 	At        journal.Position
@@ -121,19 +122,19 @@ const (
 	aheadSuffix      = ".ahead"
 )
 
-// fileName returns the file name of a snapshot of a partition at a position.
+// fileName returns the file name for a snapshot of a partition at a journal position.
 func fileName(p model.Partition, at journal.Position) string {
 	return fmt.Sprintf("p%03d-%016x-%020d%s", p, at.Log, at.Number, snapshotSuffix)
 }
 
-// parseName returns the partition and the position in a file name.
+// parseName returns the partition and the journal position in a snapshot's file name.
 func parseName(name string) (p model.Partition, at journal.Position, ok bool) {
 	n, err := fmt.Sscanf(name, "p%03d-%016x-%020d"+snapshotSuffix, &p, &at.Log, &at.Number)
 	return p, at, n == 3 && err == nil && name == fileName(p, at)
 }
 
-// NewestTimes returns the latest received and listening times in the undamaged snapshots of a folder, for a journal
-// whose end is lost.
+// NewestTimes returns the latest clock times in a folder's undamaged snapshots, from which a journal with a lost end
+// continues.
 func NewestTimes(fsys disk.FS, dir string) (newest journal.Times, err error) {
 	names, err := fsys.List(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -154,7 +155,7 @@ func NewestTimes(fsys disk.FS, dir string) (newest journal.Times, err error) {
 	return newest, err
 }
 
-// FolderSummary summarizes the snapshot positions that the file names of a folder contain, before the journal is
+// FolderSummary holds the journal positions in the file names of a snapshot folder, read before the journal is
 // opened. It reads no file content, because that needs the journal.
 type FolderSummary struct {
 	// Seen has the highest position of each incarnation of the journal.

@@ -23,7 +23,7 @@ type View interface {
 	Revision() int64
 }
 
-// Cycle saves snapshots of all partitions one after the other, spread evenly over its period.
+// Cycle saves a snapshot of every partition, one after the other, evenly spread over a period.
 type Cycle struct {
 	Store *Store
 	View  View
@@ -44,7 +44,7 @@ type Cycle struct {
 	body, file []byte // buffers for one partition, reused
 }
 
-// Gate lets a snapshot get its final name only after all effects of one reducer up to the snapshot's position are
+// Gate makes a snapshot wait for its final name until the effects of one reducer, up to the snapshot's position, are
 // recorded.
 type Gate struct {
 	Reducer string
@@ -63,7 +63,7 @@ const (
 	shortestCycle = time.Second
 )
 
-// saveInterval returns the time between the snapshots of two partitions.
+// saveInterval returns the time between the snapshots of two successive partitions.
 func (c *Cycle) saveInterval() time.Duration {
 	period := c.Period
 	if period <= 0 {
@@ -145,8 +145,8 @@ func (c *Cycle) Save(ctx context.Context, p model.Partition) error {
 	return c.commitWhenRecorded(ctx, pending)
 }
 
-// write writes a partition's snapshot under a temporary name; nil: the partition has not changed since its last
-// snapshot.
+// write writes a partition's snapshot to a temporary file; it returns nil if the partition has not changed since its
+// last snapshot.
 func (c *Cycle) write(p model.Partition) (*Pending, error) {
 	begun := time.Now()
 	body, at := c.View.Snapshot(p, c.body[:0])
@@ -167,8 +167,8 @@ func (c *Cycle) write(p model.Partition) (*Pending, error) {
 	return pending, err
 }
 
-// commitWhenRecorded waits until all effects up to the snapshot's position are recorded, then gives the snapshot its
-// final name.
+// commitWhenRecorded waits until all effects of the journal up to the snapshot's position are recorded, then gives
+// the file its final name.
 func (c *Cycle) commitWhenRecorded(ctx context.Context, pending *Pending) error {
 	for _, gate := range c.Gates {
 		if err := gate.Wait(ctx, pending.at); err != nil {
@@ -186,7 +186,7 @@ func (c *Cycle) commitWhenRecorded(ctx context.Context, pending *Pending) error 
 	return nil
 }
 
-// reportError logs and counts the error of a snapshot, unless ctx has ended.
+// reportError logs and counts a failed snapshot, unless ctx has ended.
 func (c *Cycle) reportError(ctx context.Context, err error) {
 	if err == nil || ctx.Err() != nil {
 		return
@@ -197,7 +197,7 @@ func (c *Cycle) reportError(ctx context.Context, err error) {
 	}
 }
 
-// endCycle removes snapshot files that no start needs and calls the function Saved, after every partition was saved.
+// endCycle deletes snapshot files that no server start needs and calls Saved, after every partition was saved.
 func (c *Cycle) endCycle() {
 	if err := c.Store.RemoveUnneeded(); err != nil {
 		c.reportError(context.Background(), err)

@@ -34,7 +34,7 @@ type Options struct {
 	Registerer prometheus.Registerer
 }
 
-// Store is the folder of snapshots with an index of its files.
+// Store keeps snapshot files in a folder, with an index of them in memory.
 type Store struct {
 	opts    Options
 	metrics *metrics
@@ -99,7 +99,8 @@ func Open(o Options) (*Store, error) {
 	return s, nil
 }
 
-// indexFile adds a snapshot file to the index of files by partition. mine is false for a file of another journal.
+// indexFile adds a snapshot file to the in-memory index of its partition. mine is false for a file of another
+// journal.
 func (s *Store) indexFile(name string) (mine bool, err error) {
 	path := filepath.Join(s.opts.Dir, name)
 	if strings.HasSuffix(name, unfinishedSuffix) {
@@ -181,7 +182,7 @@ func (s *Store) Restore(parallel int, fn func(p model.Partition, at journal.Posi
 	return from, restored, nil
 }
 
-// newest returns the journal position of a partition's newest snapshot, or zero.
+// newest returns the journal position of a partition's newest snapshot; zero: it has none.
 func (s *Store) newest(p model.Partition) journal.Position {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -208,7 +209,7 @@ func (s *Store) readFile(p model.Partition, f snapshotFile) (Snapshot, error) {
 	return snap, nil
 }
 
-// removeFromIndex removes a file from the index, so that a later cleanup deletes the file.
+// removeFromIndex removes a file from the in-memory index, so that a later cleanup deletes it.
 func (s *Store) removeFromIndex(p model.Partition, f snapshotFile) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -286,8 +287,8 @@ func (s *Store) ReplayStart() journal.Position {
 	return floor
 }
 
-// Consumers returns the snapshots as a reader of the journal, so that the journal keeps the commits that a restart
-// replays.
+// Consumers returns the snapshots as a journal consumer, so that the journal keeps the commits that a restart has to
+// replay.
 func (s *Store) Consumers() []journal.Consumer {
 	return []journal.Consumer{{Name: "snapshots", At: s.ReplayStart()}}
 }
@@ -339,8 +340,8 @@ func (s *Store) Clear() error {
 	return s.opts.FS.SyncDir(s.opts.Dir)
 }
 
-// RemoveUnneeded removes snapshot files that no start of the server needs. If a partition has two good snapshots,
-// these are its damaged files, its snapshots that were ahead of the journal, and its snapshots of other incarnations.
+// RemoveUnneeded deletes snapshot files that no server start needs. If a partition has two good snapshots, these are
+// its damaged files, its snapshots that were ahead of the journal, and its snapshots of other incarnations.
 func (s *Store) RemoveUnneeded() error {
 	names, err := s.opts.FS.List(s.opts.Dir)
 	if err != nil {

@@ -26,7 +26,7 @@ const dir = "/snapshots"
 // testPosition returns the journal position of a commit number.
 func testPosition(number uint64) journal.Position { return journal.Position{Log: 7, Number: number} }
 
-// open opens a snapshot store for a journal whose last commit is head.
+// open opens a snapshot store for a journal whose last commit has number head.
 func open(t *testing.T, fs disk.FS, head uint64) *Store {
 	t.Helper()
 	s, err := Open(Options{FS: fs, Dir: dir, Head: testPosition(head)})
@@ -39,7 +39,7 @@ func testBody(p model.Partition, number uint64) []byte {
 	return bytes.Repeat(fmt.Appendf(nil, "partition %d at %d;", p, number), 10)
 }
 
-// saveSnapshot saves a snapshot of a partition at a commit number.
+// saveSnapshot saves a snapshot of a partition at the position of a commit number.
 func saveSnapshot(s *Store, p model.Partition, number uint64) error {
 	x, err := s.Write(p, testPosition(number), Append(nil, &Snapshot{Partition: p, At: testPosition(number), Revision: 3, Body: testBody(p, number)}))
 	if err != nil {
@@ -48,7 +48,7 @@ func saveSnapshot(s *Store, p model.Partition, number uint64) error {
 	return x.Commit()
 }
 
-// mustSave saves snapshots of a partition at commit numbers.
+// mustSave saves snapshots of a partition at the positions of commit numbers, and fails the test on an error.
 func mustSave(t *testing.T, s *Store, p model.Partition, numbers ...uint64) {
 	t.Helper()
 	for _, n := range numbers {
@@ -103,8 +103,8 @@ func TestLastTwoSnapshotsAreKept(t *testing.T) {
 	}
 }
 
-// The position from which the journal is kept is that of the oldest kept snapshot, and zero until every partition has
-// two.
+// TestFloorIsBelowEveryOlderSnapshot expects the journal to be kept from the oldest kept snapshot on, and wholly
+// until every partition has two snapshots.
 func TestFloorIsBelowEveryOlderSnapshot(t *testing.T) {
 	s := open(t, memfs.New(), 10_000)
 	for p := range model.Partitions {
@@ -233,8 +233,8 @@ func TestReadNames(t *testing.T) {
 	}
 }
 
-// TestSnapshotsOfAnotherIncarnation checks that a snapshot of another journal incarnation is used only up to the
-// position that both share.
+// TestSnapshotsOfAnotherIncarnation checks that a snapshot made with another journal is used only up to the position
+// that both journals share.
 func TestSnapshotsOfAnotherIncarnation(t *testing.T) {
 	fs := memfs.New()
 	mustSave(t, open(t, fs, 100), 4, 10, 20)
@@ -300,7 +300,7 @@ func TestCrashAtEveryOperation(t *testing.T) {
 	}
 }
 
-// fakeView is a view whose position grows with each snapshot.
+// fakeView is a fake event view whose journal position grows with each snapshot.
 type fakeView struct{ number uint64 }
 
 // Snapshot implements View: each call returns a new body and a higher position.
@@ -309,7 +309,7 @@ func (v *fakeView) Snapshot(p model.Partition, dst []byte) ([]byte, journal.Posi
 	return append(dst, testBody(p, v.number)...), testPosition(v.number)
 }
 
-// Revision implements View with revision 3.
+// Revision implements View: it always returns revision 3.
 func (v *fakeView) Revision() int64 { return 3 }
 
 // Snapshots are spread evenly over the period, and get their final name only after the effects of their journal

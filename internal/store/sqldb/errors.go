@@ -18,7 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Trouble returns the reason why the database does not answer; nil: the last query succeeded, and the last write.
+// Trouble returns the reason why the database fails at present; nil: its last query and its last write succeeded.
 func (db *DB) Trouble() error {
 	if err := db.trouble.Load(); err != nil {
 		return *err
@@ -29,9 +29,9 @@ func (db *DB) Trouble() error {
 // flagName returns the command-line flag that selects the database.
 func (db *DB) flagName() string { return db.component + "-db" }
 
-// recordTrouble records that the database does not answer and returns the error with a hint for users. It returns
-// errors of statements unchanged. A database that another program has locked answers reads: after a failed write only
-// a write ends the trouble.
+// recordTrouble remembers an error that means the database does not answer, and returns it with a hint for users. It
+// returns errors of statements unchanged. A database that another program has locked answers reads: after a failed
+// write only a write ends the trouble.
 func (db *DB) recordTrouble(err error, write bool) error {
 	var said *model.Error
 	if err == nil || errors.Is(err, sql.ErrNoRows) {
@@ -67,8 +67,8 @@ func (db *DB) recordTrouble(err error, write bool) error {
 	return err
 }
 
-// unavailableHint reports whether an error means that the database has failed, not the statement, and returns a hint
-// for users.
+// unavailableHint reports whether an error means that the database is unavailable, rather than that a statement is
+// wrong, and returns a hint for users.
 func (db *DB) unavailableHint(err error) (hint string, ok bool) {
 	if isDamage(err) {
 		return db.repairHint(), true
@@ -104,7 +104,7 @@ func (db *DB) unavailableHint(err error) (hint string, ok bool) {
 	return "", false
 }
 
-// repairHint returns the command to type for a damaged file.
+// repairHint returns the command that repairs a damaged database file.
 func (db *DB) repairHint() string {
 	command := "muster doctor repair --data " + filepath.Dir(db.name)
 	if filepath.Base(db.name) != db.component+".db" { // the flag names a file elsewhere
@@ -134,10 +134,10 @@ func (db *DB) postgresHint(pg *pgconn.PgError) (hint string, ok bool) {
 	return "", false
 }
 
-// oneLineError is an error whose text is printed in one line, because database drivers print one line per address.
+// oneLineError wraps a driver's error so that its text has one line, because drivers print one line per address.
 type oneLineError struct{ error }
 
-// Error returns the error's text in one line.
+// Error implements error: it returns the text in one line.
 func (e oneLineError) Error() string {
 	text := strings.Join(strings.Fields(e.error.Error()), " ")
 	return strings.ReplaceAll(text, ": failed to connect", ", failed to connect")

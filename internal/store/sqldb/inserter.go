@@ -10,7 +10,8 @@ import (
 // a network: a round trip). Preparation costs more with more rows, so the statements are prepared once and kept.
 var rowsPerInsert = [...]int{64, 16, 4, 1}
 
-// Inserter inserts rows of one table from values of type T. Create it after Migrate; it lives as long as its DB.
+// Inserter inserts values of type T as rows of one table, several rows per statement. Create it after Migrate; it
+// lives as long as its DB.
 type Inserter[T any] struct {
 	columns int
 	row     func(args []any, item *T) []any

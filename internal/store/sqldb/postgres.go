@@ -29,7 +29,7 @@ const (
 	claimWithin = 3 * time.Second
 )
 
-// openPostgres opens a PostgreSQL database for a component.
+// openPostgres opens the PostgreSQL database of a store, such as intent or history.
 func openPostgres(ctx context.Context, dsn, component string) (*DB, error) {
 	db := &DB{Dialect: PostgreSQL, component: component, name: "PostgreSQL"}
 	if u, err := url.Parse(dsn); err == nil {
@@ -78,8 +78,8 @@ func openPostgres(ctx context.Context, dsn, component string) (*DB, error) {
 	return db, nil
 }
 
-// applicationName returns the name by which operators recognize the database sessions of this process. PostgreSQL
-// keeps 63 bytes.
+// applicationName returns the PostgreSQL application_name by which operators recognize this process's database
+// sessions. PostgreSQL keeps 63 bytes.
 func applicationName(component string) (string, error) {
 	var own [4]byte
 	if _, err := rand.Read(own[:]); err != nil {
@@ -89,7 +89,7 @@ func applicationName(component string) (string, error) {
 	return fmt.Sprintf("muster %s: process %d on %.20s [%s]", component, os.Getpid(), host, hex.EncodeToString(own[:])), nil
 }
 
-// checkServer refuses a PostgreSQL whose settings or encoding do not suit Muster.
+// checkServer returns an error if PostgreSQL has a version, encoding or setting that does not suit Muster.
 func checkServer(_ context.Context, conn *pgx.Conn) error {
 	if err := checkServerVersion(conn.PgConn().ParameterStatus("server_version")); err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 // Scan is a function that copies the columns of a row into variables.
 type Scan func(dest ...any) error
 
-// Cursor iterates over the rows of a query, outside or inside a transaction.
+// Cursor iterates over the rows of a query; *sql.Rows implements it.
 type Cursor interface {
 	Next() bool
 	Scan(dest ...any) error
@@ -65,12 +65,12 @@ type Where struct {
 	Args  []any
 }
 
-// And adds a term to the condition. A term without arguments has no placeholder.
+// And adds one condition to the WHERE clause. A term without arguments has no placeholder.
 func (w *Where) And(term string, args ...any) {
 	w.Terms, w.Args = append(w.Terms, term), append(w.Args, args...)
 }
 
-// AndEqual adds the condition that a column equals a text; an empty text adds nothing.
+// AndEqual adds the condition that a column equals a text; it adds nothing for an empty text.
 func (w *Where) AndEqual(column, text string) {
 	if text != "" {
 		w.And(column+` = ?`, text)
@@ -96,7 +96,7 @@ func (w *Where) SQL(plus string) string {
 	return strings.ReplaceAll(strings.Join(w.Terms, ` AND `), "{+}", plus)
 }
 
-// placeholders returns n placeholders for a list; NULL for an empty list, so that nothing matches.
+// placeholders returns n SQL placeholders for a list, or NULL for n = 0, which matches nothing.
 func placeholders(n int) string {
 	if n == 0 {
 		return "NULL"

@@ -17,7 +17,7 @@ import (
 // ErrDamaged reports a SQLite file whose pages are damaged.
 var ErrDamaged = errors.New("SQLite finds damaged pages")
 
-// isDamage reports whether an error of SQLite means damaged pages.
+// isDamage reports whether an SQLite error means that pages of the file are damaged.
 func isDamage(err error) bool {
 	var lite *sqlite.Error
 	if !errors.As(err, &lite) {
@@ -27,7 +27,7 @@ func isDamage(err error) bool {
 	return code == sqlite3.SQLITE_CORRUPT || code == sqlite3.SQLITE_NOTADB
 }
 
-// quickCheck returns ErrDamaged with the first error that SQLite's quick_check finds in the file.
+// quickCheck runs SQLite's quick_check and returns ErrDamaged with the first fault that it finds in the file.
 func quickCheck(ctx context.Context, db *sql.DB) error {
 	var fault string
 	err := db.QueryRowContext(ctx, `PRAGMA quick_check(1)`).Scan(&fault)
@@ -157,8 +157,8 @@ func copyReadableRows(ctx context.Context, from, to, component string, schema []
 	})
 }
 
-// copyRows copies the readable rows of a table, from its start up to the damage and from its end back to the damage.
-// It returns the fault at which it stopped; nil: it copied all rows.
+// copyRows copies a table's readable rows forwards from its start to the damage, and backwards from its end to the
+// damage. It returns the fault at which it stopped; nil: it copied all rows.
 func copyRows(ctx context.Context, source *sql.DB, target *DB, table string) error {
 	key, err := List(ctx, target, "the key", ScanColumn[string], `SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk`, table)
 	if err != nil {
@@ -181,7 +181,7 @@ func copyRows(ctx context.Context, source *sql.DB, target *DB, table string) err
 // shownValues is how many values of a lost row a loss names: kind, namespace and name of intent's.
 const shownValues = 3
 
-// copyInOrder copies the rows of a table up to the first unreadable one, and returns the error of that row as fault.
+// copyInOrder copies a table's rows until one cannot be read, and returns that row's error as fault.
 func copyInOrder(ctx context.Context, source *sql.DB, target *DB, table, order string) (fault error) {
 	rows, err := source.QueryContext(ctx, `SELECT * FROM `+table+` NOT INDEXED ORDER BY `+order)
 	if err != nil {

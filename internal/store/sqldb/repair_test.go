@@ -25,7 +25,7 @@ const (
 	testRow  = `INSERT INTO history_life (one, identity) VALUES (1, 0) ON CONFLICT DO NOTHING`
 )
 
-// makeTestFile makes a closed database with rows, and returns its path and identity.
+// makeTestFile creates and closes a database file with rows, and returns its path and identity.
 func makeTestFile(t *testing.T) (path string, identity uint64) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "history.db")
@@ -84,8 +84,8 @@ func TestRepairKeepsReadableRows(t *testing.T) {
 	}
 }
 
-// TestImpossibleFormatIsDamage changes a format in the header, which SQLite takes for a file that it must not write: Check and Open
-// find the damage, and Repair keeps the rows.
+// TestImpossibleFormatIsDamage writes an unknown format into a file's header and expects Check and Open to report
+// damage, and Repair to keep the rows.
 func TestImpossibleFormatIsDamage(t *testing.T) {
 	path, _ := makeTestFile(t)
 	content := testenv.Value(os.ReadFile(path))(t)
@@ -109,7 +109,8 @@ func TestImpossibleFormatIsDamage(t *testing.T) {
 	}
 }
 
-// TestUncleanEndIsVerified opens a database whose last process was killed: damaged pages are found, with what to type.
+// TestUncleanEndIsVerified damages pages of a database whose process was killed and expects Open to report them, with
+// the repair command.
 func TestUncleanEndIsVerified(t *testing.T) {
 	path, _ := makeTestFile(t)
 	db := testenv.Value(Open(t.Context(), path, "history"))(t)

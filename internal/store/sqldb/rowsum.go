@@ -39,7 +39,7 @@ var registerRowSum = sync.OnceValue(func() error {
 		}})
 })
 
-// openFile opens connections to a SQLite file. options is the query of its URL.
+// openFile opens a SQLite file through database/sql. options is the query of its URL.
 func openFile(path, options string) (*sql.DB, error) {
 	if err := registerRowSum(); err != nil {
 		return nil, err

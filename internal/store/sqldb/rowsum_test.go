@@ -2,7 +2,8 @@ package sqldb
 
 import "testing"
 
-// TestRowSumStaysTheSame compares checksums with those that intent.db of earlier builds has.
+// TestRowSumStaysTheSame compares row checksums with those stored by earlier builds of Muster, because a changed sum
+// would make rows look damaged.
 func TestRowSumStaysTheSame(t *testing.T) {
 	for _, c := range []struct {
 		values []any

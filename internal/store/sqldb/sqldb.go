@@ -45,9 +45,9 @@ type DB struct {
 	writeFailed atomic.Bool // the trouble is of a write
 }
 
-// Open opens the database at dsn, postgres://… or the path of a SQLite file, which is created
-// (0600) if missing, and verified after an unclean end; intent always, because its rows have checksums (RowSum). component names the content (intent, history): one database may hold several,
-// each with one writing server.
+// Open opens the PostgreSQL database or SQLite file at dsn; it creates a missing file (0600), and verifies an intent
+// file always, others after an unclean end. component names the content (intent, history): one database may hold
+// several, each with one writing server.
 func Open(ctx context.Context, dsn, component string) (*DB, error) {
 	if strings.HasPrefix(dsn, "postgres://") || strings.HasPrefix(dsn, "postgresql://") {
 		return openPostgres(ctx, dsn, component)
@@ -55,7 +55,7 @@ func Open(ctx context.Context, dsn, component string) (*DB, error) {
 	return openSQLite(ctx, dsn, component)
 }
 
-// openSQLite opens or creates a SQLite file for a component.
+// openSQLite opens or creates the SQLite file of a store, such as intent or history.
 func openSQLite(ctx context.Context, path, component string) (*DB, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("open database %q: %w", path, err)
@@ -94,10 +94,10 @@ func openSQLite(ctx context.Context, path, component string) (*DB, error) {
 	return db, nil
 }
 
-// Name returns the database's name for error messages.
+// Name returns the database's path or URL for error messages.
 func (db *DB) Name() string { return db.name }
 
-// Close waits for running statements and closes.
+// Close waits for running statements and closes all connections.
 func (db *DB) Close() error {
 	if db.reader == db.writer {
 		return db.writer.Close()
@@ -105,7 +105,8 @@ func (db *DB) Close() error {
 	return errors.Join(db.reader.Close(), db.writer.Close())
 }
 
-// Rebind replaces each ? by the engine's placeholder. Muster's statements have no literal question mark.
+// Rebind replaces each ? in a statement by the database's own placeholder, such as $1. Muster's statements have no
+// literal question mark.
 func (db *DB) Rebind(query string) string {
 	if db.Dialect == SQLite {
 		return query
@@ -123,7 +124,7 @@ func (db *DB) Rebind(query string) string {
 	return b.String()
 }
 
-// FileSize returns the size of a SQLite file in bytes, and the size of those of its pages that have content.
+// FileSize returns the size of a SQLite file in bytes, and how many of these bytes are in pages that are in use.
 func (db *DB) FileSize(ctx context.Context) (file, used int64, err error) {
 	err = db.QueryRow(ctx, `SELECT page_count * page_size, (page_count - freelist_count) * page_size
 		FROM pragma_page_count(), pragma_freelist_count(), pragma_page_size()`).Scan(&file, &used)
@@ -139,14 +140,15 @@ const (
 	writeWithin = 2 * time.Minute
 )
 
-// Rows is the result of a Query. The caller closes it.
+// Rows iterates over the rows that Query found. The caller closes it.
 type Rows struct {
 	*sql.Rows
 	db     *DB
 	cancel context.CancelFunc
 }
 
-// Next advances to the next row. After the last row it does not call the database again.
+// Next advances to the next row; false: the previous row was the last. After the last row it does not call the
+// database again.
 func (r *Rows) Next() bool {
 	if r.Rows.Next() {
 		return true
@@ -155,16 +157,16 @@ func (r *Rows) Next() bool {
 	return false
 }
 
-// Close ends the reading and releases the rows.
+// Close ends the query and releases its connection.
 func (r *Rows) Close() error {
 	defer r.cancel()
 	return r.Rows.Close()
 }
 
-// Err returns the error that ended the rows early.
+// Err returns the error because of which Next stopped early, or nil.
 func (r *Rows) Err() error { return r.db.recordTrouble(r.Rows.Err(), false) }
 
-// Query runs a reading statement outside of transactions.
+// Query runs a query outside of transactions and returns its rows.
 func (db *DB) Query(ctx context.Context, query string, args ...any) (*Rows, error) {
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
 	rows, err := db.reader.QueryContext(ctx, db.Rebind(query), args...)
@@ -175,7 +177,7 @@ func (db *DB) Query(ctx context.Context, query string, args ...any) (*Rows, erro
 	return &Rows{rows, db, cancel}, nil
 }
 
-// Row is the result of a QueryRow. The caller scans it.
+// Row is the row that QueryRow found. The caller scans it.
 type Row struct {
 	row    *sql.Row
 	db     *DB
@@ -194,7 +196,7 @@ func (db *DB) QueryRow(ctx context.Context, query string, args ...any) *Row {
 	return &Row{db.reader.QueryRowContext(ctx, db.Rebind(query), args...), db, cancel}
 }
 
-// Tx is a writing transaction.
+// Tx is an open transaction that may write.
 type Tx struct {
 	*sql.Tx
 	db *DB
@@ -238,7 +240,7 @@ func (db *DB) Write(ctx context.Context, fn func(tx *Tx) error) error {
 	return db.recordTrouble(db.write(ctx, fn), true)
 }
 
-// write runs a transaction on behalf of Write, without a time limit.
+// write does the work of Write without its time limit: it runs fn in one transaction.
 func (db *DB) write(ctx context.Context, fn func(tx *Tx) error) error {
 	tx, err := db.writer.BeginTx(ctx, nil)
 	if err != nil {
@@ -261,10 +263,10 @@ func rollback(tx *sql.Tx) error {
 	return nil
 }
 
-// Migrate upgrades the component's schema to version len(steps), each step in a transaction. Steps are only ever
-// appended. Statements end with ; and use {blob}, {serial}, {id} (a key that the program assigns), {text} (compared
-// byte by byte), at the beginning of a line for SQLite alone {sqlite}, and, at the end of a table stored in key order, {clustered},
-// where the engines differ.
+// Migrate upgrades the store's schema to version len(steps), each step in a transaction of its own. Steps are only
+// ever appended. Statements end with ; and use {blob}, {serial}, {id} (a key that the program assigns), {text}
+// (compared byte by byte), at the beginning of a line for SQLite alone {sqlite}, and, at the end of a table stored in
+// key order, {clustered}, where the engines differ.
 func (db *DB) Migrate(ctx context.Context, steps []string) error {
 	if err := db.migrate(ctx, steps); err != nil {
 		return fmt.Errorf("upgrade the schema of %s in database %s: %w", db.component, db.name, db.recordTrouble(err, false))
@@ -272,8 +274,8 @@ func (db *DB) Migrate(ctx context.Context, steps []string) error {
 	return nil
 }
 
-// migrate upgrades the schema step by step on behalf of Migrate. It has no time limit, because an index over a large
-// table may take long.
+// migrate does the work of Migrate: it runs the missing schema steps one by one. It has no time limit, because an
+// index over a large table may take long.
 func (db *DB) migrate(ctx context.Context, steps []string) error {
 	err := db.write(ctx, func(tx *Tx) error {
 		_, err := tx.Exec(ctx, `CREATE TABLE IF NOT EXISTS schema_version (component TEXT PRIMARY KEY, version BIGINT NOT NULL)`)
@@ -342,7 +344,7 @@ func Identity(ctx context.Context, db *DB, table, rows string) (uint64, error) {
 	return uint64(identity), err
 }
 
-// translate replaces the words in braces of a schema step, such as {text}, by the SQL words of the engine.
+// translate replaces placeholders in a schema step, such as {text}, by the words of the database's SQL dialect.
 func (db *DB) translate(step string) string {
 	if db.Dialect == PostgreSQL {
 		return strings.NewReplacer("{blob}", "BYTEA", "{serial}", "BIGSERIAL PRIMARY KEY", "{sqlite}", "--", "{id}", "BIGINT PRIMARY KEY", "{text}", `TEXT COLLATE "C"`, "{clustered}", "").Replace(step)

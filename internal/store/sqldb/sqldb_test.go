@@ -19,7 +19,7 @@ func TestSQLiteTransactions(t *testing.T) {
 
 // testTransactions checks the guarantees of both engines; TestPostgreSQL calls it too.
 
-// testTransactions checks transactions, migrations and types on an engine.
+// testTransactions checks transactions, migrations and column types on one kind of database.
 func testTransactions(t *testing.T, dsn string) {
 	steps := []string{`CREATE TABLE t (id {serial}, k {text} NOT NULL, v {blob}); CREATE INDEX t_k ON t (k);`}
 	ctx := t.Context()
@@ -82,7 +82,7 @@ func TestPostgreSQL(t *testing.T) {
 	t.Run("PostgreSQL restarts", func(t *testing.T) { testWritesAfterRestart(t, server) })
 }
 
-// testRefusedDatabases checks the messages for a wrong address and for an unsuitable database.
+// testRefusedDatabases checks the error messages for a wrong address and for a database that does not suit Muster.
 func testRefusedDatabases(t *testing.T, server *pgtest.Server) {
 	server.RequirePasswords(t)
 	admin := server.DSN("postgres", "muster", "")
@@ -161,8 +161,8 @@ func testSecondServerIsRefused(t *testing.T, server *pgtest.Server) {
 	mustOpen(t, dsn, "history").Close()
 }
 
-// testWritesAfterRestart restarts PostgreSQL and checks that queries meanwhile return the reason, and that writes and
-// the lock work again afterwards.
+// testWritesAfterRestart restarts PostgreSQL: queries during the stop must fail with the reason, and writes and the
+// lock must work afterwards.
 func testWritesAfterRestart(t *testing.T, server *pgtest.Server) {
 	dsn := server.Database(t)
 	db := mustOpen(t, dsn, "history")
@@ -220,7 +220,7 @@ func testLostConnection(t *testing.T, server *pgtest.Server) {
 	}
 }
 
-// mustOpen opens a database for a component until the test ends.
+// mustOpen opens a database for a store and closes it at the end of the test.
 func mustOpen(t *testing.T, dsn, component string) *DB {
 	t.Helper()
 	db, err := Open(t.Context(), dsn, component)
@@ -229,8 +229,8 @@ func mustOpen(t *testing.T, dsn, component string) *DB {
 	return db
 }
 
-// TestReadsDoNotEndTroubleOfWrites checks that the trouble of a failed write lasts until a write succeeds: a locked database
-// still answers reads. The trouble of a read ends with the next success.
+// TestReadsDoNotEndTroubleOfWrites checks that after a failed write Trouble returns the error until a write succeeds,
+// because a locked database still answers reads. The trouble of a read ends with the next success.
 func TestReadsDoNotEndTroubleOfWrites(t *testing.T) {
 	db := &DB{component: "history", name: "history.db"}
 	for _, c := range []struct {

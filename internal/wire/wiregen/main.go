@@ -100,8 +100,8 @@ type goStruct struct {
 	inner  map[string]string // path, with a dot, to the fields of another struct by its name; empty: embedded
 }
 
-// readStructs returns the structs of packages, given as alternating names and folders, by name. The first package
-// wins where two have a struct of the same name.
+// readStructs returns the structs of several packages by name; the arguments alternate between package name and
+// folder. The first package wins where two have a struct of the same name.
 func readStructs(packages ...string) (map[string]*goStruct, error) {
 	all := map[string]*goStruct{}
 	for ; len(packages) > 0; packages = packages[2:] {
@@ -150,7 +150,7 @@ func readStruct(prefix, name string, s *ast.StructType) *goStruct {
 	return r
 }
 
-// typeText returns the source text of a Go type, as package wire writes it.
+// typeText returns a Go type as source text for package wire, with the package name if needed.
 func typeText(prefix string, e ast.Expr) string {
 	switch t := e.(type) {
 	case *ast.Ident:

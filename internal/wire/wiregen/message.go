@@ -69,7 +69,7 @@ type field struct {
 	others         []string // Go fields of the same oneof
 }
 
-// field pairs a field of the .proto definition with the Go struct field that holds it.
+// field finds the Go struct field for a field of the .proto definition and returns the pair.
 func (g *generator) field(to *goStruct, f protoreflect.FieldDescriptor) (*field, error) {
 	goName, goType := g.find(to, string(f.Name()))
 	if goName == "" {
@@ -87,8 +87,8 @@ func (g *generator) field(to *goStruct, f protoreflect.FieldDescriptor) (*field,
 	return r, nil
 }
 
-// find returns the name and type of the Go field for a field of the .proto definition, such as Timeout for
-// timeout_ns. Inner structs count.
+// find returns the name and type of the Go struct field for a .proto field, such as Timeout for timeout_ns. Inner
+// structs count.
 func (g *generator) find(to *goStruct, name string) (goName, goType string) {
 	for _, unit := range [...]string{"", "_ns", "_unix_ms", "_ms"} {
 		want, ok := strings.CutSuffix(name, unit)
@@ -141,7 +141,7 @@ func (f *field) write(encode, decode *bytes.Buffer) error {
 	return nil
 }
 
-// nested returns Go source text that reads a nested message field.
+// nested returns the Go expression that decodes a nested message field.
 func (f *field) nested() string {
 	m := f.Message().Name()
 	return fmt.Sprintf("nested(f, %q, %q, read%s)", f.Name(), m, m)
@@ -251,7 +251,7 @@ func (f *field) scalar(x string, enc, dec func(string, ...any)) error {
 	return nil
 }
 
-// convert returns Go source text that converts an expression from one type to another, if the types differ.
+// convert returns a Go expression that converts another expression to a type, if its type differs.
 func convert(to, from, expression string) string {
 	if to == from {
 		return expression
@@ -259,7 +259,7 @@ func convert(to, from, expression string) string {
 	return to + "(" + expression + ")"
 }
 
-// limit returns the number of an option of a .proto field, such as max; zero: not set.
+// limit returns the value of a numeric option of a .proto field, such as max; zero: not set.
 func limit(f protoreflect.FieldDescriptor, option protoreflect.Name) (value uint64) {
 	f.Options().ProtoReflect().Range(func(x protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		if x.IsExtension() && x.Name() == option {
