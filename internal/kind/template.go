@@ -99,6 +99,7 @@ func detailsOfTemplate(_ View, s *model.TemplateSpec) []Detail {
 
 // Bounds of a Template; the protocol has them, too.
 const (
+	maxItems         = 10_000
 	maxItemKey       = 2048
 	maxMappedValue   = 1024
 	maxMacroValue    = 2048
@@ -113,8 +114,8 @@ const (
 func validateTemplate(v *Validator, s *model.TemplateSpec) {
 	v.validateTargets("spec.targets", s.Targets, false)
 	v.MissingIf(len(s.Items) == 0, "spec.items", "write a list such as [{key: agent.ping, interval: 1m}]", "missing")
-	v.Bound("spec.items", len(s.Items))
-	v.Bound("spec.triggers", len(s.Triggers))
+	v.FlawIf(len(s.Items) > maxItems, "spec.items", "divide the template", "%d items, at most %d", len(s.Items), maxItems)
+	v.FlawIf(len(s.Triggers) > maxItems, "spec.triggers", "divide the template", "%d triggers, at most %d", len(s.Triggers), maxItems)
 	v.Bound("spec.valueMaps", len(s.ValueMaps))
 	mapNames := map[string]bool{}
 	for i := range s.ValueMaps {

@@ -206,7 +206,7 @@ func propertyText(raw []byte) string {
 // name is valid
 func PropertyNameError(name string) error {
 	if strings.HasPrefix(name, "{") {
-		if m, ok := parseWholeMacro(name); !ok {
+		if m, ok := parseWholeMacro(name); !ok || len(name) > MaxName {
 			return fmt.Errorf("property name %q is no macro: write {$NAME} or {$NAME:\"context\"} with capitals, digits, _ and .", name)
 		} else if name != m.String() {
 			return fmt.Errorf("property name %q: write %s", name, m)

@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/muster-fleet/muster/internal/kind"
@@ -52,7 +53,7 @@ func (r *Result) LostCount() (n int) {
 	return n
 }
 
-// Options has what an import needs.
+// Options are the kinds and the keys that an import knows.
 type Options struct {
 	Kinds *kind.Registry
 	// CheckKey returns the reason why an agent collects no item with a key; nil: it does.
@@ -79,9 +80,7 @@ func Import(files []File, o Options) (*Result, error) {
 		}
 		export.ignore("version", "date", "groups", "host_groups", "template_groups", "images")
 		for _, name := range export.unread() {
-			what := &note{entity: export, what: name}
-			what.lost("%s has no form here", name)
-			im.add(what)
+			im.lose(export, name, "%s has no form here", name)
 		}
 	}
 	for _, t := range im.templates {
@@ -114,26 +113,17 @@ type note struct {
 	isLost bool
 }
 
-func (n *note) lost(format string, args ...any) {
-	n.text, n.isLost = fmt.Sprintf(format, args...), true
-}
-func (n *note) change(format string, args ...any) { n.text = fmt.Sprintf(format, args...) }
-
 // add adds a note.
 func (im *importer) add(n *note) { im.notes = append(im.notes, n) }
 
 // lose notes that a part of an entity was not imported.
 func (im *importer) lose(e *entity, what, format string, args ...any) {
-	n := &note{entity: e, what: what}
-	n.lost(format, args...)
-	im.add(n)
+	im.add(&note{e, what, fmt.Sprintf(format, args...), true})
 }
 
 // change notes that a part of an entity was imported in another form.
 func (im *importer) change(e *entity, what, format string, args ...any) {
-	n := &note{entity: e, what: what}
-	n.change(format, args...)
-	im.add(n)
+	im.add(&note{e, what, fmt.Sprintf(format, args...), false})
 }
 
 // template is a template on its way to a resource.
@@ -149,21 +139,21 @@ type template struct {
 
 // omission counts entities with the same note.
 type omission struct {
-	first *entity
-	what  string
-	text  string
-	lost  bool
-	count int
+	first  *entity
+	what   string
+	text   string
+	isLost bool
+	count  int
 }
 
-// what returns the name of the template for notes.
-func (t *template) what() string { return "template " + t.name }
+// title returns the name of the template for notes.
+func (t *template) title() string { return "template " + t.name }
 
 // count counts an entity under a note that stands once per template.
-func count(list map[string]*omission, e *entity, what, text string, lost bool) {
+func count(list map[string]*omission, e *entity, what, text string, isLost bool) {
 	key := what + "\x00" + text
 	if list[key] == nil {
-		list[key] = &omission{first: e, what: what, text: text, lost: lost}
+		list[key] = &omission{first: e, what: what, text: text, isLost: isLost}
 	}
 	list[key].count++
 }
@@ -185,7 +175,7 @@ func (im *importer) addTemplate(e *entity) {
 		t.name = e.text("name")
 	}
 	if im.byName[t.name] != nil {
-		im.lose(e, t.what(), "another template of these files has the name %s", t.name)
+		im.lose(e, t.title(), "another template of these files has the name %s", t.name)
 		return
 	}
 	im.byName[t.name] = t
@@ -208,13 +198,13 @@ func (im *importer) addTemplate(e *entity) {
 			model.CountNoun(len(one.list("item_prototypes")), "item prototype"), model.CountNoun(countPrototypes(one), "trigger prototype"))
 	}
 	for _, one := range e.list("templates") {
-		im.lose(one, t.what(), "it includes template %s: link both to the same nodes", one.text("name"))
+		im.lose(one, t.title(), "it includes template %s: link both to the same nodes", one.text("name"))
 	}
 	for _, one := range e.list("httptests") {
 		im.lose(one, "web scenario "+one.text("name"), "web scenarios are not supported")
 	}
 	e.ignore("uuid", "name", "groups", "vendor")
-	t.omit(e, t.what())
+	t.omit(e, t.title())
 }
 
 // countPrototypes returns the number of trigger prototypes of a discovery rule.
@@ -225,6 +215,9 @@ func countPrototypes(rule *entity) int {
 	}
 	return n
 }
+
+// maxMacroValue bounds the value of a macro, in bytes.
+const maxMacroValue = 2048
 
 // importMacros imports the macros with their values.
 func (im *importer) importMacros(t *template) {
@@ -247,6 +240,10 @@ func (im *importer) importMacros(t *template) {
 			im.lose(one, what, "%v", err)
 			continue
 		}
+		if len(value) > maxMacroValue {
+			im.lose(one, what, "the value is longer than %d bytes", maxMacroValue)
+			continue
+		}
 		values[macro.String()] = value
 		for _, name := range one.unread() {
 			im.lose(one, what, "field %s has no form here", name)
@@ -266,7 +263,7 @@ var mappingTypes = map[string]string{
 // importValueMaps imports the value maps.
 func (im *importer) importValueMaps(t *template) {
 	for _, one := range t.entity.list("valuemaps") {
-		m := model.ValueMap{Name: one.text("name")}
+		m := model.ValueMap{Name: shorten(one.text("name"), model.MaxName)}
 		what := "value map " + m.Name
 		for _, mapping := range one.list("mappings") {
 			word := mapping.word("type", "EQUAL")
@@ -306,11 +303,40 @@ func shorten(text string, most int) string {
 	return text
 }
 
+// dropRefused leaves out the item, trigger, value map or macro with a flaw that no rule of the import foresees. It reports
+// whether there was one.
+func (im *importer) dropRefused(t *template, flaw *model.Flaw) bool {
+	list, rest, _ := strings.Cut(strings.TrimPrefix(flaw.Field, "spec."), "[")
+	digits, _, _ := strings.Cut(rest, "]")
+	i, err := strconv.Atoi(digits)
+	what := ""
+	switch {
+	case strings.HasPrefix(list, "macros.") && t.spec.Macros != nil:
+		what = "macros"
+		t.spec.Macros = nil
+	case err != nil:
+		return false
+	case list == "items" && i < len(t.spec.Items):
+		what = "item " + t.spec.Items[i].Key
+		t.spec.Items = slices.Delete(t.spec.Items, i, i+1)
+	case list == "triggers" && i < len(t.spec.Triggers):
+		what = "trigger " + t.spec.Triggers[i].Name
+		t.spec.Triggers = slices.Delete(t.spec.Triggers, i, i+1)
+	case list == "valueMaps" && i < len(t.spec.ValueMaps):
+		what = "value map " + t.spec.ValueMaps[i].Name
+		t.spec.ValueMaps = slices.Delete(t.spec.ValueMaps, i, i+1)
+	default:
+		return false
+	}
+	im.lose(t.entity, what, "left out: Muster refuses it: %s", oneLine(flaw.Error()))
+	return true
+}
+
 // finish adds the resource of a template, and the notes that count its parts.
 func (im *importer) finish(t *template) {
 	for _, list := range []map[string]*omission{t.omitted, t.idle} {
 		for _, o := range list {
-			n := &note{entity: o.first, what: o.what, text: o.text, isLost: o.lost}
+			n := &note{entity: o.first, what: o.what, text: o.text, isLost: o.isLost}
 			if o.count > 1 {
 				n.text = fmt.Sprintf("%s; the same for %s", o.text, model.CountNoun(o.count-1, "other"))
 			}
@@ -319,21 +345,23 @@ func (im *importer) finish(t *template) {
 	}
 	name := cmp.Or(model.CleanName(t.name), "unnamed")
 	if other, taken := im.names[name]; taken {
-		im.lose(t.entity, t.what(), "it has the same name here as template %s: %s", other, name)
+		im.lose(t.entity, t.title(), "it has the same name here as template %s: %s", other, name)
 		return
 	}
 	im.names[name] = t.name
 	if len(t.spec.Items) == 0 {
-		im.lose(t.entity, t.what(), "left out: no items remain, so nothing would be collected")
+		im.lose(t.entity, t.title(), "left out: no items remain, so nothing would be collected")
 		return
 	}
 	r := &model.Resource{APIVersion: model.APIVersion, Kind: "Template", Metadata: model.Metadata{Name: name, Namespace: model.DefaultNamespaceName}, Spec: t.spec}
 	if shown := oneLine(cmp.Or(t.entity.text("name"), t.name)); shown != name {
 		r.Metadata.DisplayName = shown
 	}
-	if err := im.Kinds.Validate(r); err != nil {
-		im.lose(t.entity, t.what(), "left out: Muster refuses it: %s", strings.Join(strings.Fields(err.Error()), " "))
-		return
+	for flaws := im.Kinds.Check(r); len(flaws) > 0; flaws = im.Kinds.Check(r) {
+		if !im.dropRefused(t, flaws[0]) {
+			im.lose(t.entity, t.title(), "left out: Muster refuses it: %s", oneLine(flaws[0].Error()))
+			return
+		}
 	}
 	im.result.Counts.ImportedItems += len(t.spec.Items)
 	im.result.Counts.ImportedTriggers += len(t.spec.Triggers)

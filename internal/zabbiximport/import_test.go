@@ -52,6 +52,20 @@ func TestImportRefusesOtherFiles(t *testing.T) {
 	}
 }
 
+// TestImportDropsRefusedParts imports an export whose parts exceed limits: all others come in.
+func TestImportDropsRefusedParts(t *testing.T) {
+	long := strings.Repeat("x", 3000)
+	data := fmt.Sprintf(`{"zabbix_export":{"templates":[{"template":"a","macros":[{"macro":"{$A}","value":%[1]q},{"macro":"{$B}","value":"1"}],
+		"valuemaps":[{"name":"m","mappings":[{"value":%[1]q,"newvalue":"x"}]}],
+		"items":[{"key":"agent.ping"},{"key":"mapped","type":"TRAP","valuemap":{"name":"m"}},{"key":"steps","type":"TRAP","preprocessing":[{"type":"STR_REPLACE","parameters":["a","%[2]s"]}]}],
+		"triggers":[]}]}}`, long, strings.Repeat("y", 70_000))
+	result, err := Import([]File{{"x", []byte(data)}}, options())
+	testenv.NoError(t, err)
+	if len(result.Resources) != 1 || result.Counts.ImportedItems != 1 || result.LostCount() != 4 {
+		t.Errorf("%+v %+v", result.Counts, result.Notes)
+	}
+}
+
 // TestImportFolder imports the exports in the folder that MUSTER_ZABBIX_TEMPLATES names: each resource is valid, and nearly
 // all items, steps and triggers come in.
 func TestImportFolder(t *testing.T) {

@@ -18,7 +18,7 @@ var valueTypes = map[string]string{"UNSIGNED": "unsigned", "FLOAT": "", "CHAR": 
 // idleType is a type of items that nobody collects here.
 type idleType struct {
 	text   string
-	detail string // the field that says what is collected
+	detail string // the field with the source of the values
 }
 
 // idleTypes has the types of items that nobody collects here, by their names in exports.
@@ -57,7 +57,7 @@ func (im *importer) importItem(t *template, e *entity) {
 	}
 	of.Type = valueType
 	if m := e.child("valuemap"); m != nil {
-		of.ValueMap = m.text("name")
+		of.ValueMap = shorten(m.text("name"), model.MaxName)
 		if !slices.ContainsFunc(t.spec.ValueMaps, func(one model.ValueMap) bool { return one.Name == of.ValueMap }) {
 			im.lose(e, what, "the template has no value map %q", of.ValueMap)
 			of.ValueMap = ""

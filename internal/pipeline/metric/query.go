@@ -82,13 +82,13 @@ func (u *unitState) itemState(i int) ItemState {
 // Chunks returns the ids of the compiled templates that the stored item states use. It drops the compiled form of all
 // others: their next values compile them again.
 func (v *View) Chunks() map[model.ChunkID]bool {
-	named := map[model.ChunkID]bool{}
+	named, used := map[model.ChunkID]bool{}, map[templateKey]bool{}
 	for i := range v.partitions {
 		p := &v.partitions[i]
 		p.Lock()
 		for _, n := range p.Order() {
 			for _, u := range p.nodes[n].units {
-				named[u.ID] = true
+				named[u.ID], used[templateKey{u.ID, u.macros}] = true, true
 			}
 		}
 		for k := range p.pending {
@@ -97,7 +97,7 @@ func (v *View) Chunks() map[model.ChunkID]bool {
 		p.Unlock()
 	}
 	v.templates.Range(func(key, _ any) bool {
-		if !named[key.(templateKey).chunk] {
+		if !used[key.(templateKey)] {
 			v.templates.Delete(key)
 		}
 		return true
