@@ -78,6 +78,7 @@ func Examine(ctx context.Context, p Target) []Finding {
 	out = append(out, examineSyncTimes(ctx, p)...)
 	out = append(out, examineClock(p, m)...)
 	out = append(out, examineCertificates(p)...)
+	out = append(out, examineSeries(p)...)
 	for _, examine := range []func(context.Context, Target) []Finding{examineDatabases, examineAddresses, examineHistoryLag, examineAssets} {
 		out = append(out, examine(ctx, p)...)
 	}

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // requireFinding returns the finding with this name, and fails the test if it is missing.
@@ -294,5 +296,27 @@ func TestFullDiskNamesTheLargestFiles(t *testing.T) {
 	want := fmt.Sprintf("Largest here: %[1]s/history.db 5.0 MiB, %[1]s/journal 3.0 MiB, %[1]s/intent.db 2.0 MiB. Free space on this disk: df -h %[1]s/journal; du -xah ", data)
 	if !strings.HasPrefix(text, want) || !strings.HasSuffix(text, " | sort -h | tail") {
 		t.Errorf("got %q, want %q", text, want)
+	}
+}
+
+// TestSeriesFolder finds a missing folder of the series store and a damaged block in it, with the path and the command.
+func TestSeriesFolder(t *testing.T) {
+	p := Target{Data: t.TempDir()}
+	if got := examineSeries(p); got != nil {
+		t.Errorf("no server has run here: %v", got)
+	}
+	testenv.NoError(t, os.Mkdir(p.journalFolder(), 0o700))
+	folder := filepath.Join(p.Data, "series")
+	if got := examineSeries(p); len(got) != 1 || got[0].Verdict != Warn || !strings.Contains(got[0].Measured, folder) || !strings.Contains(got[0].Mend, "restart") {
+		t.Errorf("missing: %v", got)
+	}
+	block := filepath.Join(folder, "01ARZ3NDEKTSV4RRFFQ69G5FAV.damaged")
+	testenv.NoError(t, os.MkdirAll(block, 0o700))
+	if got := examineSeries(p); len(got) != 2 || got[0].Verdict != Warn || !strings.Contains(got[0].Measured, block) || !strings.Contains(got[0].Mend, "rm -r "+block) || got[1].Verdict != Fine {
+		t.Errorf("damaged: %v", got)
+	}
+	testenv.NoError(t, os.Remove(block))
+	if got := examineSeries(p); len(got) != 1 || got[0].Verdict != Fine {
+		t.Errorf("whole: %v", got)
 	}
 }

@@ -4,10 +4,13 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -151,6 +154,28 @@ func readGauges(page io.Reader, names ...string) map[string]float64 {
 		}
 	}
 	return out
+}
+
+// examineSeries finds a missing folder of the series store, and damaged blocks that the server has set aside.
+func examineSeries(p Target) (out []Finding) {
+	folder := filepath.Join(p.Data, "series")
+	_, err := os.ReadDir(folder)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if _, err := os.Stat(p.journalFolder()); err != nil {
+			return nil // no server has run here
+		}
+		return []Finding{{Warn, "series store", folder + " is missing", "the values of items",
+			"restore it from a backup, or restart the server: it makes the folder anew and stores the values that the journal has"}}
+	case err != nil:
+		return []Finding{{Bad, "series store", err.Error(), "readable", "change the owner with chown to the user that runs Muster"}}
+	}
+	damaged, _ := filepath.Glob(filepath.Join(folder, "*.damaged")) // the pattern is valid
+	for _, path := range damaged {
+		out = append(out, Finding{Warn, "series store", "cannot read " + path + ": its values are missing in queries", "whole blocks",
+			"restore it from a backup, without .damaged in the name, while the server is stopped; or delete it: rm -r " + path})
+	}
+	return append(out, Finding{Fine, "series store", formatSize(folderSize(folder)) + " in " + folder, "", ""})
 }
 
 // AssetsPath is the page of the admin listener with the faults of Asset archives.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -331,4 +332,68 @@ func TestSyncIsSerial(t *testing.T) {
 	if p := s.Floor(0, 4, 7).Number; p != 20 {
 		t.Errorf("floor %d", p)
 	}
+}
+
+// TestDamagedBlockIsSetAside opens a store with a damaged block: the other values are there, and the block has another name.
+func TestDamagedBlockIsSetAside(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	a := s.Appender(0, 1)
+	var ref Series
+	for hour := range 8 {
+		add(t, a, &ref, load, int64(hour)*int64(time.Hour), float64(hour))
+		if err := a.Commit(journal.Position{Log: 7, Number: uint64(hour + 1)}, start+int64(hour)*3_600_000); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(s.Sync(), s.(*db).tsdb.Compact(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	blocks := s.(*db).tsdb.Blocks()
+	if len(blocks) < 2 {
+		t.Fatalf("%d blocks", len(blocks))
+	}
+	path := blocks[0].Dir()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(path, "index"), []byte("no index"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, dir)
+	defer s.Close()
+	got := read(t, s)[load.String()]
+	if len(got) == 0 || len(got) == 8 || got[len(got)-1].value != 7 {
+		t.Errorf("values %v", got)
+	}
+	if _, err := os.Stat(path + damagedSuffix); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestDeletedFolderFailsSync deletes the folder of an open store: no floor moves, and the error names the folder. Opening makes it
+// anew.
+func TestDeletedFolderFailsSync(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "series")
+	s := open(t, dir)
+	a := s.Appender(0, 1)
+	var ref Series
+	add(t, a, &ref, load, 0, 1)
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	commit(t, a, 1)
+	if err := s.Sync(); err == nil || !strings.Contains(err.Error(), dir) {
+		t.Errorf("sync: %v", err)
+	}
+	if p := s.Floor(0, 1, 7); p.Number != 0 {
+		t.Errorf("floor %v", p)
+	}
+	_ = s.Close() // its files are gone
+	s = open(t, dir)
+	defer s.Close()
+	a, ref = s.Appender(0, 1), Series{}
+	add(t, a, &ref, load, 0, 1)
+	commit(t, a, 1)
+	want(t, s, point{0, 1})
 }

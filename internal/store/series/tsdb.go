@@ -106,6 +106,9 @@ func Open(dir string, o Options) (Store, error) {
 	t.BlockReloadInterval = 5 * time.Second // else full chunks wait for a minute in memory
 	t.NoLockfile = true                     // the data folder is locked
 	t.SeriesLifecycleCallback = s.limit
+	if err := moveDamagedBlocks(dir, o.Logger); err != nil {
+		return nil, fmt.Errorf("open series store %q: %w", dir, err)
+	}
 	var err error
 	if s.tsdb, err = tsdb.Open(dir, o.Logger, s.shown, t, nil); err != nil {
 		return nil, fmt.Errorf("open series store %q: %w", dir, err)
@@ -260,6 +263,9 @@ func (s *db) sync() error {
 // syncLog syncs the segments of a log of the tsdb, from one on. Their names have leading zeros, so they come in order.
 func (s *db) syncLog(log, from string) error {
 	files, err := filepath.Glob(filepath.Join(s.dir, log, "[0-9]*"))
+	if log == "wal" && len(files) == 0 {
+		return fmt.Errorf("sync series store: %q was deleted while the server runs; the journal keeps the values: restart the server", filepath.Join(s.dir, log))
+	}
 	for _, name := range append(files, filepath.Join(s.dir, log)) {
 		if base := filepath.Base(name); base < from && base != log {
 			continue
