@@ -135,6 +135,9 @@ func (s *compiledState) removeDeclaration(kind string, name route.Name) {
 	}
 }
 
+// Has reports whether a pipeline exists.
+func (t *Table) Has(name route.Name) bool { return t.state.Load().pipelines[name] != nil }
+
 // Mutator returns the declared mutator of a name; ok is false for a missing and for a built-in mutator.
 func (t *Table) Mutator(name route.Name) (*Mutator, bool) {
 	m, ok := t.state.Load().mutators[name]

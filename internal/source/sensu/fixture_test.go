@@ -352,6 +352,13 @@ func (w *testServer) Keepalive(model.NodeID) *model.CheckChunk {
 	return &model.CheckChunk{Pipelines: w.pipelines}
 }
 
+// HasPipeline implements Checks: it reports whether the test has set the pipeline of every keepalive to this name.
+func (w *testServer) HasPipeline(_, name string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Contains(w.pipelines, name)
+}
+
 // PassiveCheck implements Checks: it returns the passive check of a name that the test has set.
 func (w *testServer) PassiveCheck(_, name string) (directory.PassiveCheck, bool) {
 	w.mu.Lock()
