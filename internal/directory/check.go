@@ -118,12 +118,6 @@ func (d *Directory) Keepalive(id model.NodeID) *model.CheckChunk {
 	return c
 }
 
-// HasPipeline reports whether a pipeline is declared.
-func (d *Directory) HasPipeline(namespace, name string) bool {
-	_, ok := d.now.Load().resources.Get(Resource{"Pipeline", route.Name{Namespace: namespace, Name: name}})
-	return ok
-}
-
 // These bounds limit a problem's dependencies, and the wait until the failure of a dependency is noticed.
 const (
 	maxDependencies = 32

@@ -66,7 +66,6 @@ type Checks interface {
 	FilterContext(node, runner model.NodeID, check model.CheckID) directory.FilterContext
 	// Keepalive returns the keepalive check of a node with its handlers and pipelines.
 	Keepalive(node model.NodeID) *model.CheckChunk
-	HasPipeline(namespace, name string) bool
 	PassiveCheck(namespace, name string) (directory.PassiveCheck, bool)
 	PassiveChecks(namespace, source string) []model.CheckID
 	// CatchUp returns when applied changes are in force.

@@ -284,7 +284,7 @@ func (w *testServer) RecordReport(info intent.NodeInfo, said intent.AgentReport)
 
 // handler returns the specification of one of two test handlers, cmdb and pager.
 func (w *testServer) handler(namespace, name string) (*model.HandlerSpec, bool) {
-	spec, ok := map[string]*model.HandlerSpec{"default/cmdb": {}, "default/pager": {PagerDuty: &model.PagerDuty{}}}[namespace+"/"+name]
+	spec, ok := map[string]*model.HandlerSpec{"default/cmdb": {}, "default/registration": {}, "default/pager": {PagerDuty: &model.PagerDuty{}}}[namespace+"/"+name]
 	return spec, ok
 }
 
@@ -350,13 +350,6 @@ func (w *testServer) Keepalive(model.NodeID) *model.CheckChunk {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return &model.CheckChunk{Pipelines: w.pipelines}
-}
-
-// HasPipeline implements Checks: it reports whether the test has set the pipeline of every keepalive to this name.
-func (w *testServer) HasPipeline(_, name string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.Contains(w.pipelines, name)
 }
 
 // PassiveCheck implements Checks: it returns the passive check of a name that the test has set.

@@ -43,8 +43,8 @@ func (x *session) register(received *sensuwire.ReceivedEvent, keepalive bool) er
 	if err := s.checkNodeEligible(stranger); err != nil {
 		return err
 	}
-	registered := !known && s.cfg.Checks.HasPipeline(x.namespace, model.SensuPipeline("registration"))
-	if registered { // its event has the node's name
+	_, registered := s.cfg.Handler(x.namespace, "registration")
+	if registered = registered && !known; registered { // its event has the node's name
 		if err := s.cfg.Checks.CatchUp(s.life.Base); err != nil {
 			return err
 		}

@@ -270,7 +270,6 @@ func (b *lockedBuffer) reset() { b.mu.Lock(); defer b.mu.Unlock(); b.b.Reset() }
 // gets that event, and that a further session is not.
 func TestNewAgentIsRegistered(t *testing.T) {
 	w := newTestServer(t, nil)
-	w.pipelines = []string{"sensu-registration"}
 	for i, want := range []bool{true, false} {
 		a := w.mustDial("web", true)
 		go a.read()
