@@ -248,6 +248,7 @@ func (s *Subject) subscriptionsOf(groups []string) (list []string) {
 func configShape(c *model.CheckChunk, groups []string) map[string]any {
 	var handlers, pipelines []string
 	for _, name := range c.Pipelines {
+		name = name[strings.IndexByte(name, '/')+1:]
 		switch handler, of := strings.CutPrefix(name, model.SensuPipeline("")); {
 		case !of:
 			pipelines = append(pipelines, name)

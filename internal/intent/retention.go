@@ -117,7 +117,7 @@ const (
 	absentTooLong = "away too long"
 	// forgottenTombstoneLife is how long the machine of a forgotten node learns the reason when it connects.
 	forgottenTombstoneLife = 7 * 24 * time.Hour
-	forgetInterval         = 15 * time.Second
+	forgetInterval         = 5 * time.Second
 	maxForgetBatch         = 500 // nodes of one commit
 )
 
@@ -179,6 +179,7 @@ type ForgottenNode struct {
 	Namespace, Node string
 	Tell            []string // handlers, NAMESPACE/NAME
 	Why             string
+	Entity          []byte // the entity that its Sensu agent reported, as JSON; nil: there is none
 }
 
 // ForgottenNode returns the ephemeral node that a change removed, with the handlers to notify; nil: no such change.
@@ -194,7 +195,7 @@ func (c *Change) ForgottenNode() *ForgottenNode {
 	if life == nil || len(life.Handlers) == 0 {
 		return nil
 	}
-	l := &ForgottenNode{Namespace: c.Key.Namespace, Node: c.Key.Name, Why: "no session for " + model.Duration(life.ForgetDelay()).String()}
+	l := &ForgottenNode{Namespace: c.Key.Namespace, Node: c.Key.Name, Why: "no session for " + model.Duration(life.ForgetDelay()).String(), Entity: spec.AgentEntity}
 	for _, ref := range life.Handlers {
 		ns, name := model.SplitRef(c.Key.Namespace, ref)
 		l.Tell = append(l.Tell, ns+"/"+name)

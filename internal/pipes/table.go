@@ -136,6 +136,9 @@ func (s *compiledState) removeDeclaration(kind string, name route.Name) {
 	}
 }
 
+// Has reports whether a pipeline exists.
+func (t *Table) Has(name route.Name) bool { return t.state.Load().pipelines[name] != nil }
+
 // Mutator returns the declared mutator with this name; ok is false if it does not exist or is built in
 func (t *Table) Mutator(name route.Name) (*Mutator, bool) {
 	m, ok := t.state.Load().mutators[name]

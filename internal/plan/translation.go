@@ -273,6 +273,7 @@ func (t *translation) removals(lost []placement, deleted map[model.NodeID]uuid.U
 		mark := wire.ForgetMark{Deleted: true}
 		if end := t.ends[n]; end != nil {
 			mark.Deregistered, mark.Handlers, mark.Reason = end.Namespace+"/"+end.Node, strings.Join(end.Tell, ","), end.Why
+			mark.Entity = string(end.Entity)
 		}
 		list = append(list, Removal{Node: n, UID: deleted[n], Mark: mark})
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 
@@ -149,6 +150,16 @@ func (s *eventPipeline) evaluate(ctx context.Context, t *event.Transition, now t
 		return nil
 	}
 	ns, ok := s.opts.Names.NamespaceName(chunk.Namespace)
+	switch {
+	case t.Registered:
+		chunk = lifecycleCheck("registration")
+		ns, _, ok = s.opts.Names.NodeName(t.Node)
+		chunk.Pipelines = s.pipelinesOf(ns + "/registration")
+	case t.Deregistered != nil:
+		chunk = lifecycleCheck("deregistration")
+		ns, _, ok = strings.Cut(t.Deregistered.Deregistered, "/")
+		chunk.Pipelines = s.pipelinesOf(strings.Split(t.Deregistered.Handlers, ",")...)
+	}
 	if t.Source == model.CheckSource(model.MetricsCheck) { // results without a check name their pipelines themselves
 		x, _ := wire.DecodeExtra(t.Observation.Extra)
 		of := *chunk
@@ -192,6 +203,22 @@ func (s *eventPipeline) evaluate(ctx context.Context, t *event.Transition, now t
 	of, at := eventRef{t.Node, t.Source.Check()}, time.Unix(0, t.Received).UTC()
 	if !at.Before(s.last[of].At) { // several evaluations of one event may run at the same time
 		s.last[of] = Verdicts{at, verdicts}
+	}
+	return list
+}
+
+// lifecycleCheck returns the check of the event that Sensu makes of a node's registration or deregistration.
+func lifecycleCheck(name string) *model.CheckChunk {
+	return &model.CheckChunk{Chunk: model.Chunk{Name: name}, Interval: time.Second}
+}
+
+// pipelinesOf returns the pipelines of those handlers (NAMESPACE/NAME) that read Sensu's events.
+func (s *eventPipeline) pipelinesOf(handlers ...string) (list []string) {
+	for _, ref := range handlers {
+		ns, name, _ := strings.Cut(ref, "/")
+		if s.opts.Pipelines.Table.Has(route.Name{Namespace: ns, Name: model.SensuPipeline(name)}) {
+			list = append(list, ns+"/"+model.SensuPipeline(name))
+		}
 	}
 	return list
 }
@@ -248,6 +275,13 @@ type pipelineEvent struct {
 func (s *eventPipeline) newEvent(t *event.Transition, chunk *model.CheckChunk, now time.Time) *pipelineEvent {
 	st := &t.Observation.State
 	namespace, node, check := namesOf(s.opts.Names, t)
+	of := t.Source.Check()
+	if t.Registered || t.Deregistered != nil {
+		check, of = chunk.Name, 0
+	}
+	if t.Deregistered != nil {
+		namespace, node, _ = strings.Cut(t.Deregistered.Deregistered, "/")
+	}
 	x, _ := wire.DecodeExtra(t.Observation.Extra) // the session validated the encoded bytes; malformed ones count as empty
 	output := st.Output
 	if x.Sensu != nil {
@@ -258,7 +292,7 @@ func (s *eventPipeline) newEvent(t *event.Transition, chunk *model.CheckChunk, n
 		labels: s.opts.Names.NodeLabels(t.Node), shadow: s.opts.Routing.Shadow != nil && s.opts.Routing.Shadow(namespace),
 	}
 	out.event = model.Event{
-		Namespace: namespace, Node: node, NodeID: t.Node, Check: check, CheckID: t.Source.Check(), Status: st.Status, Severity: st.Severity, Output: output,
+		Namespace: namespace, Node: node, NodeID: t.Node, Check: check, CheckID: of, Status: st.Status, Severity: st.Severity, Output: output,
 		Executed: time.Unix(0, st.Executed).UTC(), Received: time.Unix(0, st.Received).UTC(), Duration: model.Duration(st.Duration), History: event.Statuses[model.Status](&st.StatusHistory),
 		Occurrences: st.Occurrences, Watermark: st.Watermark, State: "passing", Change: st.Change, Expired: st.Expired, Problem: st.Problem,
 		Hooks: x.Hooks, Values: x.Values,
@@ -305,6 +339,9 @@ func (s *eventPipeline) newSubject(t *event.Transition, chunk *model.CheckChunk,
 		of.Entity = filter.Entity{
 			Reported: n.Entity, Name: n.ForeignName(), Labels: n.LabelsWithoutFacts(), Annotations: n.Annotations, Groups: of.Entity.Groups, Facts: n.Facts.Map(), Proxy: n.Proxy,
 		}
+	}
+	if t.Deregistered != nil {
+		of.Entity = filter.Entity{Labels: map[string]string{}, Reported: []byte(t.Deregistered.Entity)}
 	}
 	if u := kept.Check; u != nil {
 		of.Check.Labels, of.Check.Annotations, of.Check.Groups, of.Check.Passive = u.Labels, u.Annotations, kept.Groups, u.Passive

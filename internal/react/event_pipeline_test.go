@@ -323,3 +323,34 @@ func TestKeepalivesPassPipelinesOfTheirNode(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 }
+
+// TestDeregistrationHandlersGetSensusEvent checks that a handler with a pipeline of its own gets the event that Sensu makes
+// of a deregistration, with the entity that the agent reported, and not Muster's notification too.
+func TestDeregistrationHandlersGetSensusEvent(t *testing.T) {
+	n, got := newWebhookDirectory(t, "cmdb", nil)
+	store := openSQLite(t)
+	r := startReactor(t, Options{Store: store, Names: n, Pipelines: PipelineOptions{Table: pipelineTable(t, map[string]model.Spec{"sensu-cmdb": pipelineOf("cmdb", "", "is_incident"), "sensu-registration": pipelineOf("cmdb", "")})}})
+	left := event.Transition{
+		At: positionAt(1), Partition: 1, Kind: event.Deregistered, Node: 10, Source: model.CheckSource(model.KeepaliveCheck), Chunk: model.BuiltinChunk(model.KeepaliveCheck), Received: testTime.UnixNano(), Executed: testTime.UnixNano(),
+		Deregistered: &wire.ForgetMark{Deleted: true, Deregistered: "default/web01", Handlers: "default/cmdb", Reason: "no session for 1h", Entity: `{"entity_class":"agent","labels":{"rack":"a"}}`},
+	}
+	seen := left
+	seen.Kind, seen.Observation = event.Observed, &event.Observation{State: event.State{Status: model.Warning, Received: left.Received, Executed: left.Executed}}
+	r.Emit([]event.Transition{left, seen})
+	body := receiveFrom(t, "the deregistration", got).body
+	for _, want := range []string{`"name":"deregistration"`, `"entity_class":"agent"`, `"rack":"a"`, `"status":1`, `"handlers":["cmdb"]`, `"name":"web01"`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("%s is missing in %s", want, body)
+		}
+	}
+	joined := seen
+	joined.At, joined.Registered, joined.Deregistered = positionAt(2), true, nil
+	r.Emit([]event.Transition{joined})
+	if body := receiveFrom(t, "the registration", got).body; !strings.Contains(body, `"name":"registration"`) || !strings.Contains(body, `"handlers":["registration"]`) {
+		t.Error(body)
+	}
+	r.waitRecorded(positionAt(1))
+	if list, err := store.Deliveries(t.Context(), "left-10"); err != nil || len(list) != 0 {
+		t.Errorf("the handler gets a notification too: %+v, %v", list, err)
+	}
+}

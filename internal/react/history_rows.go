@@ -10,6 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/handler"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
@@ -186,6 +187,9 @@ func (r *Reactor) deregister(t *event.Transition, b *recordedBatch) error {
 	now := r.now()
 	for _, ref := range strings.Split(t.Deregistered.Handlers, ",") {
 		ns, name, _ := strings.Cut(ref, "/")
+		if table := r.opts.Pipelines.Table; table != nil && table.Has(route.Name{Namespace: ns, Name: model.SensuPipeline(name)}) {
+			continue // gets Sensu's event: see eventPipeline.evaluate
+		}
 		d := history.Delivery{Key: id + "/" + ref, Problem: id, Handler: history.HandlerRef{Namespace: ns, Name: name}, Kind: handler.Deregistered, Payload: payload, Created: now}
 		if r.opts.Routing.Shadow != nil && r.opts.Routing.Shadow(namespace) {
 			d.State, d.Ended = history.Shadow, now

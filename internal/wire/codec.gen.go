@@ -1596,6 +1596,7 @@ func appendSessionRecord(dst []byte, x *Record) []byte {
 	dst = appendUint(dst, 9, uint64(x.Session.WarningMs))
 	dst = appendBool(dst, 10, x.Session.NoKeepalive)
 	dst = appendBool(dst, 11, x.Session.EveryKeepalive)
+	dst = appendBool(dst, 12, x.Session.Registered)
 	return dst
 }
 
@@ -1625,6 +1626,8 @@ func readSessionRecord(f *fields, x *Record) {
 			x.Session.NoKeepalive = f.bool("no_keepalive")
 		case 11:
 			x.Session.EveryKeepalive = f.bool("every_keepalive")
+		case 12:
+			x.Session.Registered = f.bool("registered")
 		}
 	}
 }
@@ -1671,6 +1674,7 @@ func appendForgetRecord(dst []byte, x *Record) []byte {
 	dst = appendString(dst, 4, x.Forget.Deregistered)
 	dst = appendString(dst, 5, x.Forget.Handlers)
 	dst = appendString(dst, 6, x.Forget.Reason)
+	dst = appendString(dst, 7, x.Forget.Entity)
 	return dst
 }
 
@@ -1690,6 +1694,8 @@ func readForgetRecord(f *fields, x *Record) {
 			x.Forget.Handlers = f.string("handlers", 262144)
 		case 6:
 			x.Forget.Reason = f.string("reason", 262144)
+		case 7:
+			x.Forget.Entity = f.string("entity", 262144)
 		}
 	}
 }

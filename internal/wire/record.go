@@ -85,6 +85,7 @@ type SessionMark struct {
 	NoKeepalive bool   // the session only delivers results: the node owes no keepalive
 	// EveryKeepalive means that pipelines evaluate each keepalive of the node, and each repetition of a silence.
 	EveryKeepalive bool
+	Registered     bool // the node was created for this session of a Sensu agent
 }
 
 // ForgetMark is the journal record that makes the server drop the events of a check or node.
@@ -95,6 +96,7 @@ type ForgetMark struct {
 	Deregistered string // NAMESPACE/NODE
 	Handlers     string // handlers, NAMESPACE/NAME, with commas between
 	Reason       string
+	Entity       string // the entity that its Sensu agent reported, as JSON; empty: there is none
 }
 
 // Action is the journal record of a person's action on an event, such as an acknowledgement. It is journaled before

@@ -20,6 +20,8 @@ func (w *eventApplier) Life(n uint32, change shard.LifeChange) {
 	switch change {
 	case shard.SessionBegan, shard.SessionEnded:
 		p.releaseReservations(n)
+	case shard.Registered:
+		w.emitWithoutState(Transition{Node: p.Node(n).ID, Namespace: p.Node(n).Namespace, Registered: true})
 	case shard.Heartbeat:
 		w.endHeartbeatWait(p, n)
 	case shard.BacklogDone:
@@ -204,15 +206,28 @@ func (w *eventApplier) forgetNode(p *eventPartition, id model.NodeID, n uint32, 
 	if m.Deregistered == "" || !m.Deleted || p.Deleted(id) { // a start may write a mark once more
 		return
 	}
-	index := w.transitionIndex
-	w.transitionIndex++
-	if w.transitionsRecorded {
-		return
-	}
-	w.transitions = append(w.transitions, Transition{ // it has no state any more
-		At: w.Position, Index: index, Partition: p.ID, Kind: Deregistered, Node: id, Source: model.CheckSource(model.KeepaliveCheck), Chunk: model.BuiltinChunk(model.KeepaliveCheck),
+	left := Transition{ // it has no state any more
+		At: w.Position, Index: w.transitionIndex, Partition: p.ID, Kind: Deregistered, Node: id, Source: model.CheckSource(model.KeepaliveCheck), Chunk: model.BuiltinChunk(model.KeepaliveCheck),
 		Received: w.Received, Executed: w.Received, Output: m.Reason, Deregistered: m,
-	})
+	}
+	w.transitionIndex++
+	if !w.transitionsRecorded {
+		w.transitions = append(w.transitions, left)
+	}
+	w.emitWithoutState(Transition{Node: id, Deregistered: m})
+}
+
+// emitWithoutState emits the event that Sensu makes of a node's registration or deregistration, for handlers that read
+// Sensu's events. No state keeps it, as in Sensu.
+func (w *eventApplier) emitWithoutState(t Transition) {
+	t.At, t.Partition, t.Kind, t.Index = w.Position, w.p.ID, Observed, w.observationIndex
+	t.Source, t.Chunk = model.CheckSource(model.KeepaliveCheck), model.BuiltinChunk(model.KeepaliveCheck)
+	t.Received, t.Executed = w.Received, w.Received
+	t.Observation = &Observation{State: State{Node: t.Node, Status: model.Warning, Received: w.Received, Executed: w.Received, Occurrences: 1}}
+	w.observationIndex++
+	if !w.transitionsRecorded {
+		w.transitions = append(w.transitions, t)
+	}
 }
 
 // stateKey identifies an event state by node and check; node zero means all nodes.

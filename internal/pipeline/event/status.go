@@ -316,5 +316,6 @@ type Transition struct {
 	Expired   bool               // caused by a deadline
 
 	Observation  *Observation     // for Observed, which has no Output
-	Deregistered *wire.ForgetMark // for Deregistered
+	Registered   bool             // for Observed: the node is new
+	Deregistered *wire.ForgetMark // for Deregistered, and for the Observed transition beside it
 }

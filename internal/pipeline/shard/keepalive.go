@@ -48,6 +48,9 @@ func (w *Worker) beginSession(p *Partition, n uint32, m *wire.SessionMark) {
 	if !w.noteHeartbeat(p, n) {
 		w.repeatKeepalive(n, node)
 	}
+	if m.Registered {
+		w.announceLifeChange(n, Registered)
+	}
 	node.backlog, node.BacklogUntil = m.Backlog, 0
 	if m.Backlog > 0 {
 		node.BacklogUntil = w.Listening + int64(w.shard.opts.BacklogWait)

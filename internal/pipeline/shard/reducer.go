@@ -126,6 +126,8 @@ const (
 	// KeepaliveRepeated is a further keepalive of a node with EveryKeepalive. Such a node also reports
 	// KeepaliveLate and KeepaliveMissed again while it is silent.
 	KeepaliveRepeated
+	// Registered means that the session that began is the first one of a node that was created for it.
+	Registered
 )
 
 // NoNode is the index of no node.

@@ -284,7 +284,7 @@ func (w *testServer) RecordReport(info intent.NodeInfo, said intent.AgentReport)
 
 // handler returns the spec of one of two test handlers, cmdb and pager.
 func (w *testServer) handler(namespace, name string) (*model.HandlerSpec, bool) {
-	spec, ok := map[string]*model.HandlerSpec{"default/cmdb": {}, "default/pager": {PagerDuty: &model.PagerDuty{}}}[namespace+"/"+name]
+	spec, ok := map[string]*model.HandlerSpec{"default/cmdb": {}, "default/registration": {}, "default/pager": {PagerDuty: &model.PagerDuty{}}}[namespace+"/"+name]
 	return spec, ok
 }
 

@@ -28,9 +28,10 @@ func (x *session) register(received *sensuwire.ReceivedEvent, keepalive bool) er
 	s := x.srv
 	stranger := x.externalAgent()
 	stranger.AgentReport = agentReportOf(m)
+	_, known := s.cfg.Intent.LookupNode(x.UID)
 	if m.Deregister {
 		stranger.Lifecycle = s.ephemeralLifecycle(m, received, keepalive)
-		if _, known := s.cfg.Intent.LookupNode(x.UID); !known {
+		if !known {
 			x.warnUnusableHandlers(stranger.Lifecycle)
 		}
 	}
@@ -41,6 +42,12 @@ func (x *session) register(received *sensuwire.ReceivedEvent, keepalive bool) er
 	}
 	if err := s.checkNodeEligible(stranger); err != nil {
 		return err
+	}
+	_, registered := s.cfg.Handler(x.namespace, "registration")
+	if registered = registered && !known; registered { // its event has the node's name
+		if err := s.cfg.Checks.CatchUp(s.life.Base); err != nil {
+			return err
+		}
 	}
 	x.Node = s.nodeWithKeepalive(&info, received, keepalive)
 	x.ID, x.Section = s.cfg.Rand(), core.SectionOf(x.UID)
@@ -57,7 +64,7 @@ func (x *session) register(received *sensuwire.ReceivedEvent, keepalive bool) er
 	if older != nil {
 		base = &older.Session
 	}
-	entries := x.BeginEntries(x.mark(wire.SessionMark{Begun: true}), nil, base, func() []byte {
+	entries := x.BeginEntries(x.mark(wire.SessionMark{Begun: true, Registered: registered}), nil, base, func() []byte {
 		_ = older.Conn.Close()
 		return older.mark(wire.SessionMark{})
 	})

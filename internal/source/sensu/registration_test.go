@@ -265,3 +265,25 @@ func (b *lockedBuffer) text() string { b.mu.Lock(); defer b.mu.Unlock(); return 
 
 // reset empties the log.
 func (b *lockedBuffer) reset() { b.mu.Lock(); defer b.mu.Unlock(); b.b.Reset() }
+
+// TestNewAgentIsRegistered checks that the first session of an unknown agent is marked as its registration where a handler
+// gets that event, and that a further session is not.
+func TestNewAgentIsRegistered(t *testing.T) {
+	w := newTestServer(t, nil)
+	for i, want := range []bool{true, false} {
+		a := w.mustDial("web", true)
+		go a.read()
+		a.send(sensuwire.TypeKeepalive, &sensuwire.Event{Timestamp: 1, Entity: &a.entity, Interval: 5, Warning: 30})
+		w.wait(fmt.Sprintf("session %d", i), func() bool {
+			var begun []bool
+			for _, r := range w.records {
+				if r.Session != nil && r.Session.Begun {
+					begun = append(begun, r.Session.Registered)
+				}
+			}
+			return len(begun) == i+1 && begun[i] == want
+		})
+		_ = a.conn.Close()
+		<-a.ended
+	}
+}
