@@ -71,7 +71,7 @@ func Shape(s *Subject) map[string]any {
 		}
 	}
 	if len(e.Values) > 0 {
-		event["metrics"] = map[string]any{"handlers": orNil(metricHandlers(s.Check.Pipelines)), "points": pointsShape(e)}
+		event["metrics"] = map[string]any{"handlers": orNil(metricHandlers(s.Check.Pipelines)), "points": PointsShape(e)}
 	}
 	return event
 }
@@ -217,7 +217,7 @@ func checkShape(s *Subject) map[string]any {
 	setNonZero(out, "duration", time.Duration(e.Duration).Seconds())
 	setNonZero(out, "processed_by", s.ProcessedBy)
 	setNonEmpty(out, "silenced", s.Silenced)
-	setNonEmpty(out, "hooks", hooksShape(e, definition))
+	setNonEmpty(out, "hooks", HooksShape(e, definition))
 	switch {
 	case e.CheckID == model.KeepaliveCheck:
 		out["scheduler"], out["publish"] = "etcd", false
@@ -424,8 +424,8 @@ func metadataShape(name, namespace string) map[string]any {
 	return map[string]any{"name": name, "namespace": namespace}
 }
 
-// pointsShape converts the measured values of an event to Sensu's metric points.
-func pointsShape(e *model.Event) []any {
+// PointsShape converts the measured values of an event to Sensu's metric points.
+func PointsShape(e *model.Event) []any {
 	points := make([]any, len(e.Values))
 	for i, v := range e.Values {
 		at := v.At
@@ -437,9 +437,9 @@ func pointsShape(e *model.Event) []any {
 	return points
 }
 
-// hooksShape converts hook results to Sensu's JSON format, with the definitions of the hooks. An output ends with a
-// line end, as nearly all commands write one.
-func hooksShape(e *model.Event, c *model.CheckChunk) (list []any) {
+// HooksShape converts hook results to Sensu's form, with the definitions of the hooks. An output ends with a line end, as
+// nearly all commands write one.
+func HooksShape(e *model.Event, c *model.CheckChunk) (list []any) {
 	for _, h := range e.Hooks {
 		output, code := h.Output, h.ExitCode
 		if code == 0 {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/filter"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -92,10 +93,23 @@ func eventForm(r *request, e v1.Event) (object, error) {
 	if len(silencedBy) > 0 {
 		check["silenced"] = silencedBy
 	}
-	return object{
+	out := object{
 		"timestamp": unixTime(e.Received), "entity": entity, "check": check, "metadata": object{"namespace": e.Namespace},
 		"sequence": e.Results, "pipelines": []object{},
-	}, nil
+	}
+	if len(e.Hooks) > 0 { // of one event; lists have none
+		definition := &model.CheckChunk{}
+		if m, err := r.findResource("Check", e.Namespace, e.Check); err != nil {
+			return nil, err
+		} else if m != nil {
+			definition.Hooks = m.Spec.(*model.CheckSpec).Hooks
+		}
+		check["hooks"] = filter.HooksShape(&e.Event, definition)
+	}
+	if len(e.Values) > 0 {
+		out["metrics"] = object{"handlers": nil, "points": filter.PointsShape(&e.Event)}
+	}
+	return out, nil
 }
 
 // eventPartForm converts the entity or the check of an event to Sensu's JSON format. A resource that does not exist

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +16,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/muster-fleet/muster/internal/api/apitest"
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/testenv"
 )
@@ -245,7 +248,6 @@ func TestUnsupportedRequestsNameCommand(t *testing.T) {
 		"POST " + core + "/events":                        "muster run CHECK",
 		"DELETE /api/core/v2/namespaces/team":             "muster delete namespace team",
 		"GET /api/core/v2/tessen":                         "Muster sends no usage data",
-		"GET /health":                                     "muster status",
 		"GET /api/enterprise/licensing/v2/license":        "Muster has no licences",
 		"GET /api/enterprise/store/v1/provider":           "muster help",
 		"PUT /api/core/v3/namespaces/default/nothing/web": "muster help",
@@ -500,5 +502,27 @@ func TestSilenceCommandHasAllFields(t *testing.T) {
 		if got := silenceCommand("eu", &s); got != want {
 			t.Errorf("%s\nwant %s", got, want)
 		}
+	}
+}
+
+// TestEventInfoHasHooksAndMetrics checks that one event has its hook results and values in Sensu's form, and that the health
+// of the one member is answered without a login.
+func TestEventInfoHasHooksAndMetrics(t *testing.T) {
+	w := newTestServer(t)
+	w.Apply(string(testenv.Value(os.ReadFile("testdata/imported.yaml"))(t)))
+	w.JoinNode("web01", map[string]string{"os": "linux"})
+	r := &request{Request: httptest.NewRequest("GET", core+"/events", nil), server: w.server, muster: client.InProcess(w.Handler, "", w.token), resources: map[resourceKey]*model.Resource{}}
+	e := v1.Event{Event: model.Event{Namespace: "default", Node: "web01", Check: "check_cpu", Executed: time.Unix(100, 0),
+		Hooks: []model.HookResult{{Name: "ps", Output: "init"}}, Values: []model.Value{{Name: "load", Value: 2}}}}
+	o := testenv.Value(eventForm(r, e))(t)
+	data := string(testenv.Value(json.Marshal(o))(t))
+	for _, want := range []string{`"hooks":[{"command":"","duration":0,"executed":100`, `"output":"init\n"`, `"metrics":{"handlers":null,"points":[{"name":"load","tags":null,"timestamp":100,"value":2}]}`} {
+		if !strings.Contains(data, want) {
+			t.Errorf("%s is missing in %s", want, data)
+		}
+	}
+	w.token = ""
+	if text := w.expectStatus(200, "GET", "/health", ""); !strings.Contains(text, `"Healthy":true`) {
+		t.Error(text)
 	}
 }

@@ -145,7 +145,6 @@ var sensuTypes = map[string]resourceType{
 		commands: [3]string{"muster get secrets", "muster apply -f FILE, with kind: Secret", "muster delete secret %s"},
 	},
 	"cluster": {commands: sameCommands("muster status")},
-	"health":  {commands: sameCommands("muster status")},
 	"tessen":  {commands: sameCommands("Muster sends no usage data")},
 	"license": {commands: sameCommands("Muster has no licences")},
 }
