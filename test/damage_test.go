@@ -307,8 +307,8 @@ func TestLostSnapshotsStopStart(t *testing.T) {
 // repair says from when.
 func TestHistoryIsMadeAgainFromTheRestOfTheJournal(t *testing.T) {
 	t.Parallel()
-	fleet := harness.Fleet{Agents: 20, Checks: 5, Interval: 100 * time.Millisecond}
-	whole, before := killedAfterLoad(t, fleet, 6*time.Second, func(c *load.Config) { c.Output, c.Changes = 20_000, 0.3 }, "--snapshot-cycle", "3s", "--journal-budget", "64MiB")
+	fleet := harness.Fleet{Agents: 20, Checks: 5, Interval: 400 * time.Millisecond}
+	whole, before := killedAfterLoad(t, fleet, 8*time.Second, func(c *load.Config) { c.Output, c.Changes = 20_000, 0.3 }, "--snapshot-cycle", "3s", "--journal-budget", "64MiB")
 	paths, _ := segments(t, whole)
 	require(t, !strings.HasSuffix(paths[0], "/00000000000000000001.log"), "the journal was not cut: nothing is shown")
 	type change struct {
@@ -318,6 +318,7 @@ func TestHistoryIsMadeAgainFromTheRestOfTheJournal(t *testing.T) {
 	}
 	changes := func(s *harness.Server, since time.Time) map[change]bool {
 		s.Start()
+		s.API = s.Client()
 		compareStates(t, before, s.FleetStates())
 		awaitHistory(t, s.API)
 		list := map[change]bool{}
@@ -354,7 +355,7 @@ func TestHistoryIsMadeAgainFromTheRestOfTheJournal(t *testing.T) {
 			require(t, found != nil, "repair says:\n%s", said)
 			since := testenv.Value(time.Parse(time.RFC3339, found[1]))(t).Add(time.Second) // it is shown in whole seconds
 			was, is := changes(whole.Clone(t), since), changes(s, since)
-			require(t, len(was) > 100, "only %d changes since %s: the test shows nothing", len(was), since)
+			require(t, len(was) > 20, "only %d changes since %s: the test shows nothing", len(was), since)
 			assert(t, maps.Equal(was, is), "%d changes since %s, were %d", len(is), since, len(was))
 		})
 	}
