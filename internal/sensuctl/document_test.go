@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
@@ -270,15 +272,26 @@ func TestSelectorsMatchFieldsAndLabels(t *testing.T) {
 	}
 }
 
-// TestImportsApplyToEmptyServer checks that an empty server accepts all resources of an import.
+// TestImportsApplyToEmptyServer checks that an empty server plans and accepts all resources of an import. The plan changes
+// nothing.
 func TestImportsApplyToEmptyServer(t *testing.T) {
 	for _, name := range testenv.Value(filepath.Glob("../sensuimport/testdata/*.yaml"))(t) {
 		w := newTestServer(t)
 		data := testenv.Value(os.ReadFile(name))(t)
 		got := testenv.Value(sensuimport.Import([]sensuimport.File{{Name: name, Data: data}}, kind.All(), w.Now()))(t)
 		var text strings.Builder
+		plan := v1.ApplyRequest{DryRun: true, Yes: true}
 		for _, r := range got.Resources {
-			fmt.Fprintf(&text, "---\n%s\n", testenv.Value(json.Marshal(r))(t))
+			data := testenv.Value(json.Marshal(r))(t)
+			plan.Resources = append(plan.Resources, data)
+			fmt.Fprintf(&text, "---\n%s\n", data)
+		}
+		before := w.listRevisions()
+		if _, err := client.InProcess(w.Handler, "", w.token).Resources.Apply(t.Context(), plan); err != nil {
+			t.Errorf("plan of %s: %v", name, err)
+		}
+		if after := w.listRevisions(); after != before {
+			t.Errorf("the plan of %s changed resources:\n%s", name, after)
 		}
 		w.Apply(text.String())
 	}
