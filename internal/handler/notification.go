@@ -259,7 +259,7 @@ func (n *Notification) commands() []string {
 	if n.Space != model.DefaultNamespaceName {
 		flag = " -n " + n.Space
 	}
-	event := n.Node + "/" + n.Check + flag
+	event := model.ShellWord(n.Node+"/"+cmp.Or(n.Check, n.Subject())) + flag
 	if n.Kind == Closed || n.Kind == Acknowledged {
 		return []string{"muster why " + event}
 	}

@@ -207,7 +207,7 @@ const applyCommand = "muster import sensu FILE --out muster.yaml; muster plan -f
 
 // musterCommand returns the command line `muster VERB KIND NAME` for a resource.
 func musterCommand(verb string, ref v1.Ref, flags ...string) string {
-	words := []string{"muster", verb, strings.ToLower(ref.Kind), quoteShellWord(ref.Name)}
+	words := []string{"muster", verb, strings.ToLower(ref.Kind), model.ShellWord(ref.Name)}
 	return strings.Join(append(words, namespaceFlags(ref.Namespace, flags...)...), " ")
 }
 
@@ -216,14 +216,14 @@ func silenceCommand(namespace string, s *model.SilenceSpec) string {
 	words := []string{"muster silence"}
 	if s.Targets != nil {
 		for _, node := range s.Targets.Nodes {
-			words = append(words, quoteShellWord(node))
+			words = append(words, model.ShellWord(node))
 		}
 		for _, group := range s.Targets.Groups {
-			words = append(words, "--group", quoteShellWord(group))
+			words = append(words, "--group", model.ShellWord(group))
 		}
 	}
 	for _, check := range s.Checks {
-		words = append(words, "--check", quoteShellWord(check))
+		words = append(words, "--check", model.ShellWord(check))
 	}
 	if s.Targets == nil && len(s.Checks) == 0 {
 		words = append(words, "--all")
@@ -240,7 +240,7 @@ func silenceCommand(namespace string, s *model.SilenceSpec) string {
 	if s.Until.IsZero() && !s.UntilResolved {
 		words = append(words, "--forever")
 	}
-	words = append(words, "-m", quoteShellWord(s.Reason))
+	words = append(words, "-m", model.ShellWord(s.Reason))
 	return strings.Join(append(words, namespaceFlags(namespace, "--yes")...), " ")
 }
 
@@ -249,16 +249,5 @@ func namespaceFlags(namespace string, more ...string) []string {
 	if namespace == "" || namespace == model.DefaultNamespaceName {
 		return more
 	}
-	return append([]string{"-n", quoteShellWord(namespace)}, more...)
-}
-
-// quoteShellWord quotes an argument of a shell command if it has characters that need quotes.
-func quoteShellWord(text string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@", r)
-	}
-	if text != "" && text[0] != '-' && strings.TrimFunc(text, plain) == "" {
-		return text
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+	return append([]string{"-n", model.ShellWord(namespace)}, more...)
 }

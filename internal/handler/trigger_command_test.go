@@ -1,0 +1,17 @@
+package handler
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// TestCommandsNameTriggers checks that the commands of a message about a trigger can be pasted into a shell.
+func TestCommandsNameTriggers(t *testing.T) {
+	n := Notification{Kind: Opened, Node: "db1", Space: model.DefaultNamespaceName}
+	n.SetSource(model.TriggerSource(7, "it's up"), "linux")
+	if want := []string{`muster why 'db1/linux:it'\''s up'`, `muster event ack 'db1/linux:it'\''s up' -m "on it"`}; !slices.Equal(n.commands(), want) {
+		t.Errorf("%q, want %q", n.commands(), want)
+	}
+}
