@@ -89,6 +89,7 @@ func TestTemplateValuesOpenProblem(t *testing.T) {
 		harness.Run(t, s.Env(), "describe", "event", "db1/"+trigger).Expect(0, "silenced by")
 	}
 	harness.Run(t, s.Env(), "silence", "db1/nosuch:x", "--for", "1h", "-m", "x").Expect(3, "template/nosuch does not exist")
+	harness.Run(t, s.Env(), "silence", "db1/linux:nosuch", "--for", "1h", "-m", "x").Expect(3, `template linux has no trigger "nosuch"`)
 	harness.Run(t, s.Env(), "describe", "event", "db1/linux:nosuch").Expect(3, `template linux has no trigger "nosuch"`)
 	harness.Run(t, s.Env(), "describe", "event", "db1/nosuch:x").Expect(3, `template "nosuch" does not exist`)
 	for _, item := range []string{"db1/net.if.in[lo]", "default/db1/net.if.in[lo]"} {

@@ -89,7 +89,7 @@ func TestSensuAgentLogsInByCertificate(t *testing.T) {
   spec: {targets: {nodes: [web01, web02]}, interval: 1s, command: printf %%s "$DB" | sha256sum | cut -c 1-16; echo "the password is $DB"; printf %%s "x$DB" | base64, secrets: [{env: DB, secret: db}]}}
 `, file))
 	shown := s.AwaitOutput("describe event web01/db", digest(values["db"]), "the password is (hidden)")
-	shown += s.AwaitOutput("describe event web02/db", "given no secrets: its password is one that machines share")
+	shown += s.AwaitOutput("describe event web02/db", "gets no secrets: several machines share the agent's password")
 	s.AwaitLog("that of the machine web03")
 	start("web09", with("web09")...) // a revoked certificate
 	s.AwaitMetric(1, "muster_sensu_logins_total", `outcome="forbidden"`)

@@ -233,7 +233,7 @@ func TestSensuctlWorks(t *testing.T) {
 	does("router", "entity", "list", "--field-selector", `entity.entity_class == proxy`)
 	refuses("check.name", "check", "list", "--field-selector", `entity.name == web01`)
 	refuses("occurrences", "event", "list", "--field-selector", `event.check.state_of == failing`)
-	refuses(`namespace "nope" does not exist`, "--namespace", "nope", "check", "list")
+	refuses(`namespace/nope does not exist`, "--namespace", "nope", "check", "list")
 	does("cluster-admins", "user", "list")
 	for _, format := range []string{"tabular", "json", "yaml", "wrapped-json"} {
 		does("operator", "cluster-role", "list", "--format", format)

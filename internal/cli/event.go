@@ -163,15 +163,18 @@ func (f *eventFlags) untilTime(c *commandCall) (until time.Time) {
 
 // actOnEvents performs an action on each named event; it stops at the first failure.
 func actOnEvents(c *commandCall, names []string, done string, act func(eventName) error) error {
-	for _, name := range names {
-		n, err := c.findEvent(name)
-		if err != nil {
+	events := make([]eventName, len(names)) // all names are found before the first action
+	for i, name := range names {
+		var err error
+		if events[i], err = c.findEvent(name); err != nil {
 			return err
 		}
+	}
+	for i, n := range events {
 		if err := act(n); err != nil {
 			return err
 		}
-		c.Printf("event %s %s\n", name, done)
+		c.Printf("event %s %s\n", names[i], done)
 	}
 	return nil
 }

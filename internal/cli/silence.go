@@ -198,16 +198,43 @@ func (f *silenceFlags) requireObject(c *commandCall, k model.KindInfo, namespace
 	return model.Errorf(model.NotFound, "%s", missing.Message).WithHint("%s; a %s of the future: --future", missing.Hint, strings.ToLower(k.Name))
 }
 
+// requireTrigger returns an error if a Template of the namespace, or of namespace shared, has no trigger with this name.
+// A Template that does not exist is no error here.
+func requireTrigger(c *commandCall, namespace, template, trigger string) error {
+	for _, in := range []string{namespace, model.SharedNamespaceName} {
+		text, _, err := c.api.Resources.Get(c.ctx, kind.Template().KindInfo, in, template)
+		if err != nil {
+			continue
+		}
+		var of struct{ Spec model.TemplateSpec }
+		if err := json.Unmarshal(text, &of); err != nil {
+			return fmt.Errorf("read template %s: %w", template, err)
+		}
+		if !slices.ContainsFunc(of.Spec.Triggers, func(t model.Trigger) bool { return t.Name == trigger }) {
+			return model.Errorf(model.NotFound, "template %s has no trigger %q", template, trigger).
+				WithHint("list them: muster describe template %s/%s; a trigger of the future: --future", in, template)
+		}
+		return nil
+	}
+	return nil
+}
+
 // requireChecks returns an error if a check, or the Template of a trigger, that a silence names exists neither in the
 // namespace nor in namespace shared. A silence of namespace shared may name checks of all namespaces.
 func (f *silenceFlags) requireChecks(c *commandCall, namespace string, names []string) error {
 	for _, name := range names {
 		k := kind.Check().KindInfo
-		if template, _, ok := strings.Cut(name, ":"); ok {
+		template, trigger, isTrigger := strings.Cut(name, ":")
+		if isTrigger {
 			k, name = kind.Template().KindInfo, template
 		}
 		if model.BuiltinCheck(name) != 0 || strings.ContainsAny(name, "/*") {
 			continue
+		}
+		if isTrigger && !strings.ContainsAny(trigger, "*?[") && !f.future {
+			if err := requireTrigger(c, namespace, template, trigger); err != nil {
+				return err
+			}
 		}
 		if _, _, err := c.api.Resources.Get(c.ctx, k, model.SharedNamespaceName, name); err == nil {
 			continue

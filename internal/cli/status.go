@@ -265,7 +265,7 @@ func problemCountsText(s v1.Status) (parts []string) {
 	for _, part := range []struct {
 		n    uint64
 		text string
-	}{{s.Unhandled.NotOK(), "of checks"}, {s.Handled.Acknowledged, "acknowledged"}, {s.Handled.Silenced, "silenced"},
+	}{{s.Unhandled.NotOK(), "unhandled"}, {s.Handled.Acknowledged, "acknowledged"}, {s.Handled.Silenced, "silenced"},
 		{s.Handled.Maintenance, "in maintenance"}, {s.Handled.Dependent, "behind a failed dependency"}} {
 		if part.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.text))

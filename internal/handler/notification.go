@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -124,11 +125,13 @@ type ListedProblem struct {
 // Encode sets the field Summary and returns the notification as JSON.
 func (n *Notification) Encode() ([]byte, error) {
 	n.Version, n.Summary = NotificationVersion, n.title()
-	data, err := json.Marshal(n)
-	if err != nil {
+	var data bytes.Buffer
+	e := json.NewEncoder(&data)
+	e.SetEscapeHTML(false) // scripts that read the message see > and no \u003e
+	if err := e.Encode(n); err != nil {
 		return nil, fmt.Errorf("encode notification of problem %s: %w", n.Problem, err)
 	}
-	return data, nil
+	return bytes.TrimSpace(data.Bytes()), nil
 }
 
 // Decode decodes a notification, as Notification.Encode encodes it.

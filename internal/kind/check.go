@@ -114,7 +114,7 @@ func detailsOfCheck(view View, s *model.CheckSpec) []Detail {
 	if s.Alert != nil {
 		alert = *s.Alert
 	}
-	notifies := "notifies the handlers of the node's namespace"
+	notifies := "notifies by matching routes, else the handlers of the node's namespace"
 	switch {
 	case len(alert.Handlers) > 0:
 		notifies = "notifies " + strings.Join(alert.Handlers, ", ")

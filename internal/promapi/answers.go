@@ -15,6 +15,8 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/annotations"
+
+	"github.com/muster-fleet/muster/internal/store/series"
 )
 
 // prometheusVersion is the version of the Prometheus whose engine this is. Grafana chooses its requests by it.
@@ -199,9 +201,9 @@ type metricMetadata struct {
 // metadata lists the metrics. The store does not know their types and units.
 func (q *promRequest) metadata(ctx context.Context, _ *http.Request, x *parameters) ([]byte, annotations.Annotations, error) {
 	if x.metric != "" {
-		x.matchers = [][]*labels.Matcher{{labels.MustNewMatcher(labels.MatchEqual, labels.MetricName, x.metric)}}
+		x.matchers = [][]*labels.Matcher{{labels.MustNewMatcher(labels.MatchEqual, series.LabelMetric, x.metric)}}
 	}
-	names, warnings, err := q.valuesOf(ctx, labels.MetricName, x)
+	names, warnings, err := q.valuesOf(ctx, series.LabelMetric, x)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -24,9 +24,9 @@ type problemSummary struct {
 	routed map[string]bool // namespaces in which every problem has a recipient
 }
 
-// problemGroup is the check and status by which muster status groups problems into one line.
+// problemGroup is the check or trigger, and the status, by which muster status groups problems into one line.
 type problemGroup struct {
-	check  model.CheckID
+	source model.Source
 	status model.Status
 }
 
@@ -93,7 +93,7 @@ func (p *problemSummary) add(st *event.State) {
 	default:
 		p.out.Unhandled.Unknown++
 	}
-	group := problemGroup{st.Check, status}
+	group := problemGroup{st.Source(), status}
 	c := p.checks[group]
 	if c == nil {
 		c = &checkProblems{problemGroup: group, namespace: st.Namespace, first: st.Changed}
@@ -180,7 +180,7 @@ func (p *problemSummary) addChecks() {
 		list = append(list, c)
 	}
 	slices.SortFunc(list, func(a, b *checkProblems) int {
-		return cmp.Or(cmp.Compare(b.severity, a.severity), cmp.Compare(b.nodes, a.nodes), cmp.Compare(b.first, a.first), cmp.Compare(a.check, b.check), cmp.Compare(a.status, b.status))
+		return cmp.Or(cmp.Compare(b.severity, a.severity), cmp.Compare(b.nodes, a.nodes), cmp.Compare(b.first, a.first), cmp.Compare(a.source.ID, b.source.ID), cmp.Compare(a.source.Instance, b.source.Instance), cmp.Compare(a.status, b.status))
 	})
 	p.out.WrongMore = max(0, len(list)-wrongShown)
 	for _, c := range list[:min(len(list), wrongShown)] {
@@ -188,7 +188,7 @@ func (p *problemSummary) addChecks() {
 			Status: c.status, Severity: c.severity, Names: v1.NamesOf(c.status, c.severity), Nodes: c.nodes, Output: c.output,
 			Since: view.TimeOfNanoseconds(c.first), Last: view.TimeOfNanoseconds(c.last), Examples: p.nodeNames(c.examples, p.namespace),
 		}
-		_, one.Check, _ = p.Directory.SourceName(model.CheckSource(c.check))
+		_, one.Check, _ = p.Directory.SourceName(c.source)
 		one.Namespace, _ = p.Directory.NamespaceName(c.namespace)
 		p.out.Wrong = append(p.out.Wrong, one)
 	}

@@ -14,7 +14,7 @@ type valueQuerier struct{ storage.Querier }
 
 // noPositions returns the matchers with one more that leaves the series of positions out.
 func noPositions(matchers []*labels.Matcher) []*labels.Matcher {
-	return append(slices.Clip(matchers), labels.MustNewMatcher(labels.MatchNotEqual, labels.MetricName, positionName))
+	return append(slices.Clip(matchers), labels.MustNewMatcher(labels.MatchNotEqual, LabelMetric, positionName))
 }
 
 // Select implements storage.Querier.

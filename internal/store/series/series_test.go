@@ -66,7 +66,7 @@ func read(t *testing.T, s storage.Queryable) map[string][]point {
 	}
 	defer q.Close()
 	got := map[string][]point{}
-	set := q.Select(context.Background(), true, nil, labels.MustNewMatcher(labels.MatchRegexp, labels.MetricName, ".+"))
+	set := q.Select(context.Background(), true, nil, labels.MustNewMatcher(labels.MatchRegexp, LabelMetric, ".+"))
 	for set.Next() {
 		it := set.At().Iterator(nil)
 		for it.Next() == chunkenc.ValFloat {

@@ -10,9 +10,10 @@ import (
 	"github.com/muster-fleet/muster/internal/journal"
 )
 
-// Names of labels of a series besides its name.
+// Names of labels of a series.
 const (
-	LabelItem      = "item" // the whole key
+	LabelMetric    = "__name__" // the name of the metric
+	LabelItem      = "item"     // the whole key
 	LabelNode      = "node"
 	LabelNamespace = "namespace"
 	LabelTemplate  = "template"
@@ -89,7 +90,7 @@ func (s *Series) place(at int64) (ms int64, moved bool) {
 
 // Labels returns the labels of the series of an item.
 func Labels(key, node, namespace, template string) labels.Labels {
-	return labels.FromStrings(labels.MetricName, MetricName(key), LabelItem, key, LabelNode, node, LabelNamespace, namespace, LabelTemplate, template)
+	return labels.FromStrings(LabelMetric, MetricName(key), LabelItem, key, LabelNode, node, LabelNamespace, namespace, LabelTemplate, template)
 }
 
 // MetricName returns the name of the metric of an item key: the key without parameters, with `_` for each character that

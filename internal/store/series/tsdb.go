@@ -157,7 +157,7 @@ func (s *db) readPositions() error {
 		return err
 	}
 	defer q.Close()
-	set := q.Select(context.Background(), false, nil, labels.MustNewMatcher(labels.MatchEqual, labels.MetricName, positionName))
+	set := q.Select(context.Background(), false, nil, labels.MustNewMatcher(labels.MatchEqual, LabelMetric, positionName))
 	var it chunkenc.Iterator
 	for set.Next() {
 		l := set.At().Labels()
@@ -304,7 +304,7 @@ func (s *db) appendPosition(tx storage.Appender, key positionKey, number uint64,
 	s.lastMs = max(s.lastMs+1, ms, s.tsdb.Head().MaxTime())
 	ms = s.lastMs
 	s.mu.Unlock()
-	_, err := tx.Append(0, labels.FromStrings(labels.MetricName, positionName, "log", strconv.FormatUint(key.log, 16),
+	_, err := tx.Append(0, labels.FromStrings(LabelMetric, positionName, "log", strconv.FormatUint(key.log, 16),
 		"worker", strconv.Itoa(key.worker), "workers", strconv.Itoa(key.workers)), ms, float64(number))
 	return err
 }
