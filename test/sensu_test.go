@@ -114,7 +114,7 @@ func TestSensuAgentLogsInByCertificate(t *testing.T) {
 	}
 	ended := s.Metric("muster_sensu_ended_total")
 	write("sensu-ca.crt", both)
-	s.AwaitLog("the authorities of Sensu's agents were read again")
+	s.AwaitLog("reloaded the authorities of Sensu agents")
 	start("web04", "--cert-file", filepath.Join(other, "web04.crt"), "--key-file", filepath.Join(other, "web04.key"))
 	s.AwaitOutput("describe node web04", "certificate")
 	equal(t, "sessions ended", s.Metric("muster_sensu_ended_total"), ended)
