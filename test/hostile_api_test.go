@@ -76,7 +76,8 @@ func TestEveryOperationNeedsToken(t *testing.T) {
 					asked++
 				}
 			}
-			reads := strings.HasPrefix(path, "/prometheus/")                                            // also by POST
+			reads := strings.HasPrefix(path, "/prometheus/") // also by POST
+
 			if method != "GET" && !reads && path != "/api/v1/logout" && path != "/api/v1/me/password" { // users may do these two for themselves
 				want := 403
 				if path == "/api/v1/apply" {
