@@ -130,15 +130,17 @@ func TestSeriesAnswerQueries(t *testing.T) {
 		assert(t, status == x.status && strings.Contains(body, `"node":"db1"`) == x.values, "user %q with token %.9s: %d %s", x.user, x.token, status, body)
 	}
 
-	promtool, err := exec.LookPath("promtool")
-	if err != nil {
-		t.Skip("promtool is not installed (Debian: prometheus)")
-	}
-	server := "https://promtool:" + all + "@" + s.Listen + "/prometheus"
-	for _, args := range [][]string{{"instant", server, "system_uptime"}, {"range", server, "system_uptime"}, {"series", "--match={node=\"db1\"}", server}, {"labels", server, "node"}} {
-		c := exec.CommandContext(t.Context(), promtool, append([]string{"query"}, args...)...)
-		c.Env = append(os.Environ(), "SSL_CERT_FILE="+filepath.Join(s.Data, "pki", "ca.crt"))
-		out, err := c.CombinedOutput()
-		assert(t, err == nil && strings.Contains(string(out), "db1"), "promtool %v: %v\n%s", args, err, out)
-	}
+	t.Run("promtool", func(t *testing.T) {
+		promtool, err := exec.LookPath("promtool")
+		if err != nil {
+			t.Skip("promtool is not installed (Debian: prometheus)")
+		}
+		server := "https://promtool:" + all + "@" + s.Listen + "/prometheus"
+		for _, args := range [][]string{{"instant", server, "system_uptime"}, {"range", server, "system_uptime"}, {"series", "--match={node=\"db1\"}", server}, {"labels", server, "node"}} {
+			c := exec.CommandContext(t.Context(), promtool, append([]string{"query"}, args...)...)
+			c.Env = append(os.Environ(), "SSL_CERT_FILE="+filepath.Join(s.Data, "pki", "ca.crt"))
+			out, err := c.CombinedOutput()
+			assert(t, err == nil && strings.Contains(string(out), "db1"), "promtool %v: %v\n%s", args, err, out)
+		}
+	})
 }

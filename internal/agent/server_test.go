@@ -187,8 +187,7 @@ func (s *testServer) awaitCondition(what string, ok func() bool) {
 	}
 }
 
-// decodedResult is a result or keepalive that the test server received, with its decoded body, which is empty for a
-// keepalive
+// decodedResult is a received result or keepalive with its decoded body; a keepalive has an empty body
 type decodedResult struct {
 	wire.Signal
 	wire.Result

@@ -189,7 +189,7 @@ func (e *linkEvents) Assigned(_ *link.Session, assignment *link.Assignment) {
 	a.cfg.Log.Info("assignment in force", "checks", len(assignment.Chunks), "revision", assignment.Generation.Revision)
 }
 
-// Turn runs the round-robin checks for which the server has chosen this node in this interval
+// Turn runs the round-robin checks that the server has given to this node for this interval
 func (e *linkEvents) Turn(_ *link.Session, t *wire.Turn) { (*Agent)(e).checks.runRoundRobin(t) }
 
 // Reply passes the server's answer with secrets to the secrets.Keeper.

@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/version"
 )
 
-// agentPing collects the item agent.ping, which is always 1
+// agentPing collects the item agent.ping: its value is always 1
 func agentPing(context.Context, *machine, *Key) (item.Value, error) { return item.FromUnsigned(1), nil }
 
 // agentVersion collects the item agent.version

@@ -99,7 +99,7 @@ func (h *Assignment) refuse(chunk model.ChunkID, reason string) {
 	}
 }
 
-// Message returns the whole assignment as one signed message, which the agent also stores on disk
+// Message returns the whole assignment as one signed message, the content of the agent's assignment file
 func (h *Assignment) Message() *wire.Assignment {
 	a := &wire.Assignment{Generation: h.Generation, Hash: h.Hash, Properties: h.Properties, HasProperties: true, ProxyChecks: h.ProxyChecks, HasProxyChecks: !h.ProxyChecks.Empty(), Signature: h.Signature}
 	for _, c := range h.Chunks {

@@ -10,7 +10,7 @@ import (
 
 // The methods of link.Source, in the order of their use.
 
-// streamKey returns the stream key of one lane (live or backlog), by which the server counts sequence numbers
+// streamKey returns the name of one lane (live or backlog) of this spool's numbered stream
 func (s *Spool) streamKey(l wire.Lane) wire.StreamKey {
 	return wire.StreamKey{Stream: s.streamState.stream, Lane: l}
 }

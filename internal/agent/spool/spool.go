@@ -276,7 +276,7 @@ const (
 	tokenNumber = 1<<56 - 1
 )
 
-// tokenOf returns the number by which the log identifies a signal when it reports that the signal's record is on disk
+// tokenOf returns the number of a signal in the reports of the log about records on disk
 func (s *Spool) tokenOf(p laneNumber) uint64 {
 	return uint64(p.lane)<<tokenLane | (s.streamState.epoch&0x3f)<<tokenEpoch | p.number
 }

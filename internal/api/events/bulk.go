@@ -71,7 +71,7 @@ func registerBulk(at eventOperations) {
 	}
 }
 
-// bulkEvent is one event to which a bulk action applies: node, check and status
+// bulkEvent is the node, check and status of one event of a bulk action
 type bulkEvent struct {
 	node     model.NodeID
 	source   model.Source

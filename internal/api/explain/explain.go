@@ -176,8 +176,7 @@ func (c *traceBuilder) addMissingPropertyLinks() {
 // reachedLimitAge is the age up to which a limit that was reached counts as a reason.
 const reachedLimitAge = time.Hour
 
-// addReachedLimitLinks adds a trace step for each namespace limit because of which the server refused results of the
-// node in the last hour
+// addReachedLimitLinks adds a trace step for each namespace limit that refused results of the node in the last hour
 func (c *traceBuilder) addReachedLimitLinks() {
 	for _, l := range c.Limits(c.out.Namespace) {
 		if l.Node == c.out.Node && c.Now().Sub(l.Last) < reachedLimitAge {

@@ -38,7 +38,7 @@ func ActiveHolds(v *view.View, p *model.Problem) []v1.NotificationHold {
 	return ShowHolds(list)
 }
 
-// Routes returns the routes that a problem matches, and the rule by which they were selected
+// Routes returns the routes of a problem and the rule that selected them
 func Routes(v *view.View, m *route.Problem, c *model.CheckChunk) ([]*route.Route, route.Choice) {
 	return route.Choose(v.Routing, v.Directory, m, c, m.Node.Namespace)
 }
