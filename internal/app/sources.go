@@ -117,7 +117,7 @@ func (s *Server) openSessions(ctx context.Context) (err error) {
 		return err
 	}
 	s.task(back, "sessions", s.sessions.Run) // writers, before the front accepts connections
-	s.task(front, "turns", s.turns.Run) // ends before agents are sent away
+	s.task(front, "turns", s.turns.Run)      // ends before agents are sent away
 	return nil
 }
 

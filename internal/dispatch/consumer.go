@@ -119,7 +119,7 @@ func (l *consumer) retry(ctx context.Context, trouble string, transitions int, s
 // rederive replays the journal to compute dropped transitions again, until history is complete
 func (l *consumer) rederive(ctx context.Context) error {
 	if l.opts.Rederive == nil {
-		panic("BUG: react: dropped transitions cannot be derived again")
+		panic("BUG: dispatch: dropped transitions cannot be derived again")
 	}
 	began := time.Now()
 	l.opts.Logger.Warn("the queue of transitions is full; they are derived again from the journal", "lane", l.name, "behind", l.age(l.opts.Now()))

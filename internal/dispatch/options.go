@@ -180,14 +180,14 @@ type metrics struct {
 func newMetrics(registerer prometheus.Registerer, lag func() Lag, use func() history.Usage) *metrics {
 	factory := promauto.With(registerer)
 	counterOpts := func(name, help string) prometheus.CounterOpts {
-		return prometheus.CounterOpts{Namespace: "muster", Subsystem: "react", Name: name, Help: help}
+		return prometheus.CounterOpts{Namespace: "muster", Subsystem: "dispatch", Name: name, Help: help}
 	}
 	counter := func(name, help string) prometheus.Counter { return factory.NewCounter(counterOpts(name, help)) }
 	histogram := func(name, help string, buckets []float64) prometheus.Histogram {
-		return factory.NewHistogram(prometheus.HistogramOpts{Namespace: "muster", Subsystem: "react", Name: name, Help: help, Buckets: buckets})
+		return factory.NewHistogram(prometheus.HistogramOpts{Namespace: "muster", Subsystem: "dispatch", Name: name, Help: help, Buckets: buckets})
 	}
 	gauge := func(name, help string, value func(Lag) float64) {
-		factory.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "muster", Subsystem: "react", Name: name, Help: help},
+		factory.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "muster", Subsystem: "dispatch", Name: name, Help: help},
 			func() float64 { return value(lag()) })
 	}
 	gauge("behind_seconds", "Age of the oldest change that history has not recorded; zero: none.",

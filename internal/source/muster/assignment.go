@@ -27,7 +27,7 @@ func definitionKindsOf(features []string) (set definitionKinds) {
 // lacksKindOf reports whether a definition has a kind that the agent does not understand.
 func (s definitionKinds) lacksKindOf(c *model.Definition) bool { return s>>c.Kind&1 == 0 }
 
-// reduceAssignment returns a copy of the assignment without the definitions (definitions) whose kind the agent does not
+// reduceAssignment returns a copy of the assignment without the definitions whose kind the agent does not
 // know, or the assignment itself if the agent knows all. Properties and proxy nodes stay whole.
 func (s definitionKinds) reduceAssignment(a *directory.Assignment) *directory.Assignment {
 	if a == nil || !slices.ContainsFunc(a.Definitions, s.lacksKindOf) {
