@@ -55,7 +55,7 @@ func (s *Server) openAPI(context.Context) error {
 	}
 	inForce := func(ctx context.Context) {
 		if err := s.planner.CatchUp(ctx); err != nil {
-			s.log.Warn("the change is stored, and the planner compiles it a moment later", "err", err)
+			s.log.Warn("the server stored the change, but the planner has not compiled the change yet", "err", err)
 		}
 	}
 	options := api.Options{

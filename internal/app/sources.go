@@ -109,7 +109,7 @@ func (s *Server) openSessions(ctx context.Context) (err error) {
 			if s.history.Trouble() != nil { // the history store does not answer: slower agents would not help
 				return 0, ""
 			}
-			return s.reactor.Fullness(), "the server's history is behind"
+			return s.reactor.Fullness(), "the server's history lags behind the journal"
 		}},
 		OnSessionLoss: s.monitor.ReportSessionLoss, OnOlderData: s.monitor.ReportOlderData, Assets: s.archives.Open,
 	})
