@@ -173,7 +173,7 @@ func TestServerStartsOnFullDisk(t *testing.T) {
 	}
 	f.Close()
 	s.Launch()
-	s.AwaitLog("the disk is full: released the journal's reserve to open", filler, "sort -h | tail", "journal cannot commit")
+	s.AwaitLog("the disk is full: deleted the journal's reserve file to have space for the start", filler, "sort -h | tail", "journal cannot commit")
 	testenv.NoError(t, os.Remove(filler))
 	s.WaitReady(40 * time.Second)
 	s.CLI("get", "check", "kept")

@@ -93,7 +93,7 @@ func TestSilenceHoldsNotifications(t *testing.T) {
 	check.SetExitCode(0)
 	book.awaitKinds("disk", "opened", "closed") // notified handlers are notified of the end
 	awaitEqual(t, "the silence still exists", false, func() bool { return s.Try("get", "silence", "known").Code == 0 })
-	s.Try("audit", "silence/known").Expect(0, "the problem that it silenced has closed", "known")
+	s.Try("audit", "silence/known").Expect(0, "the silenced problem has closed", "known")
 }
 
 // Messages beyond the rate limit of a route wait and are sent later as one summary.
@@ -252,7 +252,7 @@ func TestBulkRequestAcknowledgesMatchingEvents(t *testing.T) {
 	s.AwaitOutput("get problems --open", "disk", "load")
 	s.Try("event", "ack", "--node", "web01", "--status", "critical,warning", "-m", "the switch").Expect(0, "2 events match:\n  CRITICAL web01/disk\n  WARNING  web01/load\n2 events acknowledged")
 	s.Try("get", "events", "--where", "event.acknowledged", "-o", "wide").Expect(0, "disk", "load")
-	s.Try("audit", "run").Expect(0, "ran a bulk acknowledge: 2 events picked (namespace default, node web01, status critical,warning): the switch", "begun in revision ", ": 2 of 2 done")
+	s.Try("audit", "run").Expect(0, "ran a bulk acknowledge: 2 events picked (namespace default, node web01, status critical,warning): the switch", "started in revision ", ": 2 of 2 done")
 	before := time.Now().UTC().Format(time.RFC3339Nano)
 	s.CLI("delete", "node", "web01", "--yes")
 	s.AwaitOutput("get events --at "+before+" "+"--check disk", "web01 (gone)  disk", "full")

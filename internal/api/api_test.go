@@ -183,7 +183,7 @@ func TestTokensEndWithTheirMaker(t *testing.T) {
 	join := testenv.Value(mallory.Enrolment.CreateToken(ctx, v1.JoinTokenRequest{}))(t)
 	changes := testenv.Value(admin.Resources.Changes(ctx, "", "", "", 20, ""))(t)
 	if !slices.ContainsFunc(changes.Items, func(c v1.Change) bool {
-		return c.Kind == "token" && c.User == "mallory" && c.Message == "token ci, made by mallory, role admin: builds"
+		return c.Kind == "token" && c.User == "mallory" && c.Message == "token ci, created by mallory, role admin: builds"
 	}) {
 		t.Errorf("the audit: %+v", changes.Items)
 	}

@@ -22,7 +22,6 @@ import (
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/api/view"
 	"github.com/muster-fleet/muster/internal/datadir"
-	"github.com/muster-fleet/muster/internal/dispatch"
 	"github.com/muster-fleet/muster/internal/doctor"
 	"github.com/muster-fleet/muster/internal/follow"
 	"github.com/muster-fleet/muster/internal/handler"
@@ -33,6 +32,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/dispatch"
 	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/selfcheck"
 	"github.com/muster-fleet/muster/internal/sensuctl"
@@ -55,7 +55,7 @@ func (s *Server) openAPI(context.Context) error {
 	}
 	inForce := func(ctx context.Context) {
 		if err := s.planner.CatchUp(ctx); err != nil {
-			s.log.Warn("the change is stored, and the planner compiles it a moment later", "err", err)
+			s.log.Warn("the server stored the change, but the planner has not compiled the change yet", "err", err)
 		}
 	}
 	options := api.Options{

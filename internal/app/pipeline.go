@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/datadir"
-	"github.com/muster-fleet/muster/internal/dispatch"
 	"github.com/muster-fleet/muster/internal/follow"
 	"github.com/muster-fleet/muster/internal/handler"
 	"github.com/muster-fleet/muster/internal/intent"
@@ -23,6 +22,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/metric"
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
 	"github.com/muster-fleet/muster/internal/plan"
+	"github.com/muster-fleet/muster/internal/dispatch"
 	"github.com/muster-fleet/muster/internal/recorder"
 	"github.com/muster-fleet/muster/internal/rederive"
 	"github.com/muster-fleet/muster/internal/route"
@@ -34,18 +34,18 @@ import (
 // pipeline has the components that process a journal commit: journal, in-memory event state, snapshots and dispatcher.
 // Snapshots of the view allow the journal to be cut.
 type pipeline struct {
-	journal    *journal.Log
-	beside     *datadir.Stores   // which the journal's marks name
-	consumers  journal.Consumers // the journal is cut below the lowest position of these consumers
-	recorder   *recorder.Recorder
-	dispatcher *dispatch.Dispatcher
-	view       *event.View
-	metrics    *metric.View
-	series     series.Store // numeric values of items
-	snapshots  *snapshot.Store
-	passes     *rederive.Source
-	streams    *follow.Set // handlers that get every result
-	replayed   replayGate
+	journal   *journal.Log
+	beside    *datadir.Stores   // which the journal's marks name
+	consumers journal.Consumers // the journal is cut below the lowest position of these consumers
+	recorder  *recorder.Recorder
+	dispatcher   *dispatch.Dispatcher
+	view      *event.View
+	metrics   *metric.View
+	series    series.Store // numeric values of items
+	snapshots *snapshot.Store
+	passes    *rederive.Source
+	streams   *follow.Set // handlers that get every result
+	replayed  replayGate
 }
 
 // replayGate delays new commits until the in-memory event state has replayed the journal. So the view gets each
@@ -149,7 +149,7 @@ func (s *Server) openReactions(ctx context.Context) error {
 				for i, e := range list {
 					ends[i] = intent.SilenceEnd{Key: intent.Key{Kind: "Silence", Namespace: e.Silence.Namespace, Name: e.Silence.Name}, At: e.At}
 				}
-				return s.intent.EndSilences(ctx, "the problem that it silenced has closed", ends)
+				return s.intent.EndSilences(ctx, "the silenced problem has closed", ends)
 			},
 		},
 		Pipelines: dispatch.PipelineOptions{Table: s.pipelines, Kept: s.directory.FilterContext},
@@ -209,7 +209,7 @@ func (s *Server) openView(ctx context.Context) (err error) {
 	var running sync.WaitGroup
 	running.Go(func() {
 		if err := s.view.Run(life); err != nil && !errors.Is(err, context.Canceled) {
-			s.log.Error("event view stopped", "err", err)
+			s.log.Error("the event view stopped", "err", err)
 		}
 	})
 	s.onClose(func() error { // closes before the journal, whose committer may wait for the view
@@ -224,9 +224,9 @@ func (s *Server) openView(ctx context.Context) (err error) {
 	}
 	if tail := s.journal.Tail(); from.Number+1 < tail.Number {
 		return model.Errorf(model.Internal,
-			"cannot rebuild the events: %d of %d partitions have no usable snapshot (the log has the reasons), and the journal starts only at commit %d",
+			"cannot rebuild the events: %d of %d partitions have no usable snapshot (see the log for reasons), and the journal starts at commit %d",
 			model.Partitions-restored, model.Partitions, tail.Number).
-			WithHint("restore the folder from a backup, or drop their event states, which return with the next results: %s", datadir.DoctorCommand(s.cfg, "repair"))
+			WithHint("restore the data folder from a backup, or start without the event states of these partitions, which the next results restore: %s", datadir.DoctorCommand(s.cfg, "repair"))
 	}
 	head := s.journal.Head()
 	if err := s.journal.Read(ctx, from, func(c journal.Commit) error { s.view.Deliver(c); return nil }); err != nil {
@@ -314,7 +314,7 @@ func (s *Server) runSnapshots(ctx context.Context) error {
 		Saved: func() {
 			if lowest, ok := s.consumers.Floor(); ok {
 				if err := s.journal.Cut(lowest.At); err != nil {
-					s.log.Error("cannot cut the journal", "below", lowest.At.Number, "consumer", lowest.Name, "err", err)
+					s.log.Error("cannot delete old journal segments", "below", lowest.At.Number, "consumer", lowest.Name, "err", err)
 				}
 			}
 		},
@@ -328,7 +328,7 @@ func (s *Server) runSnapshots(ctx context.Context) error {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
 	defer cancel()
 	if err := cycle.SaveAll(last); err != nil {
-		s.log.Warn("some last snapshots are not saved; the next start replays more", "err", err)
+		s.log.Warn("some snapshots were not saved at the stop; the next start replays more of the journal", "err", err)
 	}
 	return nil
 }

@@ -168,7 +168,7 @@ func (s *Server) openFolder(context.Context) error {
 	s.onClose(lock.Close)
 	s.files.add(s.path("LOCK"))
 	if folder := datadir.Journal(s.cfg); journal.ReleaseReserve(disk.OS{}, folder) {
-		s.log.Warn("the disk is full: released the journal's reserve to open", "advice", doctor.FullDiskText(s.cfg.Data, folder))
+		s.log.Warn("the disk is full: deleted the journal's reserve file to have space for the start", "advice", doctor.FullDiskText(s.cfg.Data, folder))
 	}
 	return nil
 }

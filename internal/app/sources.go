@@ -16,11 +16,11 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/recorder"
-	"github.com/muster-fleet/muster/internal/roundrobin"
 	"github.com/muster-fleet/muster/internal/source/alertmanager"
 	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/source/muster"
 	"github.com/muster-fleet/muster/internal/source/sensu"
+	"github.com/muster-fleet/muster/internal/roundrobin"
 	"github.com/muster-fleet/muster/internal/watchdog"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -109,7 +109,7 @@ func (s *Server) openSessions(ctx context.Context) (err error) {
 			if s.history.Trouble() != nil { // the history store does not answer: slower agents would not help
 				return 0, ""
 			}
-			return s.dispatcher.Fullness(), "the server's history is behind"
+			return s.dispatcher.Fullness(), "the server's history lags behind the journal"
 		}},
 		OnSessionLoss: s.monitor.ReportSessionLoss, OnOlderData: s.monitor.ReportOlderData, Assets: s.archives.Open,
 	})
