@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -62,5 +63,33 @@ func TestTimelineDatesADeletedSilence(t *testing.T) {
 	}
 	if times["silenced"] != time.Hour || times["silence ended"] != 2*time.Hour {
 		t.Errorf("silenced after %s, ended after %s: %+v", times["silenced"], times["silence ended"], timeline.Items)
+	}
+}
+
+// TestUnknownTriggerIsRefused asks muster why and muster route test about a trigger that its Template does not have,
+// and expects an error with the nearest name instead of an answer.
+func TestUnknownTriggerIsRefused(t *testing.T) {
+	r := apitest.NewServer(t)
+	r.DeclareNodes("default", nil, "web01")
+	r.Apply("kind: Template\nmetadata: {name: linux}\nspec:\n  targets: {groups: [all]}\n  items: [{key: agent.ping}]\n" +
+		"  triggers: [{name: AgentSilent, expression: 'nodata(//agent.ping,5m)=1'}]\n")
+	c := newTestClient(t, r, r.Token)
+	ask := map[string]func(check string) error{
+		"why": func(check string) error {
+			_, err := c.Events.Trace(t.Context(), "default", "web01", check)
+			return err
+		},
+		"route test": func(check string) error {
+			_, err := c.Notifications.TestRoute(t.Context(), "default", "web01", check, time.Time{}, "", "")
+			return err
+		},
+	}
+	for command, about := range ask {
+		testenv.NoError(t, about("linux:AgentSilent"))
+		err := about("linux:AgentSilnt")
+		var refused *model.Error
+		if !errors.As(err, &refused) || !strings.Contains(refused.Hint, "did you mean linux:AgentSilent?") {
+			t.Errorf("%s: %v; want the hint to name linux:AgentSilent", command, err)
+		}
 	}
 }
