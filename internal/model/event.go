@@ -77,7 +77,7 @@ type Problem struct {
 	ID          string    `json:"id"` // derived from journal position, node and source: the same after any replay
 	NodeID      NodeID    `json:"nodeId"`
 	Source      Source    `json:"-"`               // the API shows the source with its name
-	Chunk       ChunkID   `json:"chunk,omitempty"` // definition of the check by which its results were judged; empty for other sources
+	Definition       DefinitionID   `json:"definition,omitempty"` // definition of the check by which its results were judged; empty for other sources
 	Status      Status    `json:"status"`          // worst status so far
 	Severity    Severity  `json:"severity"`
 	Opened      time.Time `json:"opened"`

@@ -52,7 +52,7 @@ type Record struct {
 type Verdict struct {
 	Commit   uint64        // number of the commit of the values
 	Index    uint32        // among the verdicts of that commit and partition
-	Chunk    model.ChunkID // of the Template that judged
+	Definition    model.DefinitionID // of the Template that judged
 	Trigger  string        // its name: the instance of the event
 	Problem  bool          // the trigger is true; else false again
 	Removed  bool          // the Template has no such trigger any more: its event goes
@@ -113,10 +113,10 @@ type Action struct {
 	Instance string // trigger of the Template Check; empty: an event of a check
 }
 
-// ServerResult is the journal record of a result that the server itself made, about itself or about a node. The chunk
+// ServerResult is the journal record of a result that the server itself made, about itself or about a node. The definition
 // has its check.
 type ServerResult struct {
-	Chunk  model.ChunkID
+	Definition  model.DefinitionID
 	Status model.Status
 	Output []byte
 }
