@@ -46,6 +46,7 @@ type deliverer struct {
 	outcomes          attemptWriter
 	out               *handler.Sender
 	suspects          crashGuard
+	failing           failingHandlers
 }
 
 // newDeliverer returns the deliverer of a dispatcher's outbox.
@@ -147,6 +148,7 @@ func (d *deliverer) deliver(under shutdown, one *history.Delivery) attemptEnd {
 	now := d.opts.Now()
 	d.metrics.deliverSeconds.Observe(now.Sub(began).Seconds())
 	a, outcome := d.outcomeOf(one, receipt, err, now)
+	d.failing.log(d.opts.Logger, one, &a)
 	d.metrics.attempts.WithLabelValues(outcome).Inc()
 	for attempt := 0; ; attempt++ {
 		failed := d.outcomes.record(under.recording, one.ID, a)

@@ -2,11 +2,13 @@ package dispatch
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -67,6 +69,30 @@ func TestStatusCodeDecidesAboutTheNextAttempt(t *testing.T) {
 				s.expectAttempt(t, history.Delivered)
 			}
 		})
+	}
+}
+
+// TestFailingHandlerIsLoggedOnce lets a message fail three times, and expects one warning in the log when the handler
+// begins to fail and one line when it works again
+func TestFailingHandlerIsLoggedOnce(t *testing.T) {
+	s := openSQLite(t)
+	tries := 0
+	spec, _ := newWebhook(t, func(webhookRequest) int {
+		if tries++; tries > 3 {
+			return 200
+		}
+		return 500
+	})
+	var text bytes.Buffer
+	r := startDispatcher(t, Options{Store: s, Names: newTestDirectory(map[string]*model.HandlerSpec{"pager": spec}), Delivery: DeliveryOptions{Retry: fastRetry},
+		Logger: slog.New(slog.NewTextHandler(&text, nil))})
+	r.Emit([]event.Transition{openingTransition("p1", 1)})
+	for _, want := range []history.DeliveryState{history.Pending, history.Pending, history.Pending, history.Delivered} {
+		s.expectAttempt(t, want)
+	}
+	r.stop()
+	if log := text.String(); strings.Count(log, "level=WARN msg=\"handler fails") != 1 || strings.Count(log, "level=INFO msg=\"handler works again") != 1 {
+		t.Errorf("want one warning and one end of it:\n%s", log)
 	}
 }
 

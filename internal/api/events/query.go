@@ -163,7 +163,7 @@ func FindEvent(ctx context.Context, v *view.View, in Path) (event.State, error) 
 	}
 	e := model.Errorf(model.NotFound, "event %s/%s does not exist in namespace %s", in.Node, in.Check, in.Namespace)
 	for _, source := range sources {
-		if source.Kind == model.SourceTrigger && !hasTrigger(v, source) {
+		if !v.DeclaresSource(source) {
 			return event.State{}, v.CheckNotFoundError(ctx, in.Namespace, in.Check)
 		}
 		if v.Directory.RunsUnit(node, model.UnitID(source.ID)) {
@@ -175,16 +175,6 @@ func FindEvent(ctx context.Context, v *view.View, in Path) (event.State, error) 
 		return event.State{}, e.WithHint("the check does not run on this node: muster describe check %s", in.Check)
 	}
 	return event.State{}, e.WithHint("list them: muster get events -n %s --node %s", in.Namespace, in.Node)
-}
-
-// hasTrigger reports whether the Template of a trigger declares it.
-func hasTrigger(v *view.View, source model.Source) bool {
-	unit := v.Directory.SourceUnit(source)
-	if unit == nil {
-		return false
-	}
-	template := unit.Definition.AsTemplate()
-	return template != nil && template.Trigger(source.Instance) != nil
 }
 
 // firstResultText returns when the first result of a check on a node is due.
@@ -204,7 +194,10 @@ func firstResultText(v *view.View, node model.NodeID, source model.Source) strin
 // FindSourceOn finds the check or trigger that an event path names: first among those on the node, else in the node's
 // namespace
 func FindSourceOn(ctx context.Context, v *view.View, node model.NodeID, in Path) (model.Source, error) {
-	sources := v.FindSourcesByName([]string{in.Namespace}, in.Check)
+	sources := slices.DeleteFunc(v.FindSourcesByName([]string{in.Namespace}, in.Check), func(source model.Source) bool {
+		_, ok := v.Events.Get(node, source) // of a trigger that its Template no longer has
+		return !ok && !v.DeclaresSource(source)
+	})
 	if len(sources) == 0 {
 		return model.Source{}, v.CheckNotFoundError(ctx, in.Namespace, in.Check)
 	}

@@ -121,7 +121,7 @@ func (c *traceBuilder) addAllLinks() error {
 	}
 	if st.Problem == nil {
 		c.addTraceLink("problem", st.Status == model.OK, "%s", explainMissingProblem(&st, spec))
-		return nil
+		return c.addUnsentOfLastProblem()
 	}
 	c.addTraceLink("problem", true, "%s is open since", st.Problem.ID).At = st.Problem.Opened
 	if ack := st.Problem.Ack; ack.Active(c.Now()) {
@@ -279,25 +279,8 @@ func (c *traceBuilder) addDeliveryLinks(problem *model.Problem) error {
 	if err != nil {
 		return err
 	}
-	for _, d := range list {
-		link := c.addTraceLink("told", d.State != history.Dead, "%s (%s): %s", d.Handler.Name, d.Kind, d.State)
-		switch link.At = d.Ended; d.State {
-		case history.Pending:
-			if link.Text = fmt.Sprintf("%s (%s): waiting, due", d.Handler.Name, d.Kind); d.Attempts > 0 {
-				link.Text, link.Holds = fmt.Sprintf("%s (%s): failed %s, next attempt", d.Handler.Name, d.Kind, repetitionsText(d.Attempts)), false
-			}
-			link.At = d.NextAt
-		case history.Withheld:
-			link.Text, link.Holds = fmt.Sprintf("%s: not sent: %s", d.Handler.Name, d.LastError), false
-			continue
-		case history.Shadow:
-			link.Text = fmt.Sprintf("%s (%s): not sent, the namespace is a shadow (notifications: shadow)", d.Handler.Name, d.Kind)
-		case history.Dead:
-			link.Text = fmt.Sprintf("%s (%s): gave up after %d attempts", d.Handler.Name, d.Kind, d.Attempts)
-		}
-		if d.LastError != "" {
-			link.Under = []v1.Link{{Text: "last error: " + d.LastError}}
-		}
+	for i := range list {
+		c.addDeliveryLink(&list[i])
 	}
 	routes, err := c.History.EscalationsOf(c.ctx, problem.ID)
 	if err != nil {
@@ -307,6 +290,57 @@ func (c *traceBuilder) addDeliveryLinks(problem *model.Problem) error {
 		c.addEscalationLink(problem, &routes[i], list)
 	}
 	return c.explainMissingDelivery(problem, list, routes)
+}
+
+// addDeliveryLink adds a trace step for a notification (delivery): whether the handler accepted it, or since when it
+// fails, with the answer and the time of the next attempt
+func (c *traceBuilder) addDeliveryLink(d *history.Delivery) {
+	link := c.addTraceLink("told", d.State != history.Dead, "%s (%s): %s", d.Handler.Name, d.Kind, d.State)
+	switch link.At = d.Ended; d.State {
+	case history.Pending:
+		if link.Text = fmt.Sprintf("%s (%s): waiting, due", d.Handler.Name, d.Kind); d.Attempts > 0 {
+			link.Text, link.Holds = fmt.Sprintf("%s (%s): not told, failed %s, next attempt", d.Handler.Name, d.Kind, repetitionsText(d.Attempts)), false
+			link.Under = []v1.Link{{Text: "it fails since", At: d.Since()}}
+		}
+		link.At = d.NextAt
+	case history.Withheld:
+		link.Text, link.Holds = fmt.Sprintf("%s: not sent: %s", d.Handler.Name, d.LastError), false
+		return
+	case history.Shadow:
+		link.Text = fmt.Sprintf("%s (%s): not sent, the namespace is a shadow (notifications: shadow)", d.Handler.Name, d.Kind)
+	case history.Dead:
+		link.Text = fmt.Sprintf("%s (%s): not told, gave up after %s; send it again: muster handler replay %s", d.Handler.Name, d.Kind, model.CountNoun(d.Attempts, "attempt"), c.handlerArgument(d.Handler))
+	}
+	if d.LastError != "" {
+		link.Under = append(link.Under, v1.Link{Text: "it answered: " + d.LastError})
+	}
+}
+
+// handlerArgument returns the name of a handler as an argument of a command line, with -n outside namespace default.
+func (c *traceBuilder) handlerArgument(h history.HandlerRef) string {
+	if h.Namespace == model.DefaultNamespaceName {
+		return h.Name
+	}
+	return h.Name + " -n " + h.Namespace
+}
+
+// addUnsentOfLastProblem adds a trace step for each notification about the last, closed problem of the event that its
+// handler has not accepted, such as that of the recovery
+func (c *traceBuilder) addUnsentOfLastProblem() error {
+	last, err := c.History.Problems(c.ctx, history.ProblemQuery{Namespace: c.out.Namespace, NodeID: c.node, Check: c.out.Check, Limit: 1})
+	if err != nil || len(last) == 0 || last[0].Closed.IsZero() {
+		return err
+	}
+	list, err := c.History.Deliveries(c.ctx, last[0].ID)
+	list = slices.DeleteFunc(list, func(d history.Delivery) bool { return d.State != history.Pending && d.State != history.Dead })
+	if len(list) == 0 {
+		return err
+	}
+	c.addTraceLink("problem", true, "%s, the last one, has closed", last[0].ID).At = last[0].Closed
+	for i := range list {
+		c.addDeliveryLink(&list[i])
+	}
+	return nil
 }
 
 // addEscalationLink adds a step about the next notification of a route, or the reason why the route sends none.
@@ -336,7 +370,8 @@ func (c *traceBuilder) addEscalationLink(problem *model.Problem, e *history.Esca
 	case e.Held != nil:
 		c.addTraceLink("told", false, "%s: not told, because %s; %s, or by itself", who, holdReason(e.Held), c.endHoldHint(e.Held)).At = e.Held.Until
 	case !waits:
-		c.addTraceLink("told", true, "%s: %s, and no later step or repetition is due", who, c.notifiedText(e, deliveries))
+		told, holds := c.notifiedText(e, deliveries)
+		c.addTraceLink("told", holds, "%s: %s, and no later step or repetition is due", who, told)
 	case len(e.Notified) > 0:
 		c.addTraceLink("next", true, "%s: %s, if still open and not acknowledged,", who, c.handlerNamesText(to.Steps[step].To)).At = due
 	default:
@@ -364,14 +399,19 @@ func notifiedNames(list []history.NotifiedHandler) (names []route.Name) {
 }
 
 // notifiedText describes which handlers of a route were notified, and through which other route, if the problem came
-// from that one.
-func (c *traceBuilder) notifiedText(e *history.Escalation, deliveries []history.Delivery) string {
+// from that one. It returns false if a handler has accepted no message.
+func (c *traceBuilder) notifiedText(e *history.Escalation, deliveries []history.Delivery) (text string, all bool) {
 	if len(e.Notified) == 0 {
-		return "nobody is told"
+		return "nobody is told", true
 	}
+	all = true
 	parts := make([]string, len(e.Notified))
 	for i, k := range e.Notified {
 		parts[i] = c.shortName(route.Name(k.HandlerRef)) + " is told"
+		if unsent := unsentText(k.HandlerRef, deliveries); unsent != "" {
+			parts[i], all = c.shortName(route.Name(k.HandlerRef))+unsent, false
+			continue
+		}
 		own := func(d history.Delivery) bool { return d.Handler == k.HandlerRef && d.Route == e.Route }
 		other := slices.IndexFunc(deliveries, func(d history.Delivery) bool { return d.Handler == k.HandlerRef })
 		if other < 0 || slices.ContainsFunc(deliveries, own) {
@@ -382,7 +422,25 @@ func (c *traceBuilder) notifiedText(e *history.Escalation, deliveries []history.
 			parts[i] += " through route " + c.shortName(route.Name{Namespace: ns, Name: name})
 		}
 	}
-	return strings.Join(parts, ", ")
+	return strings.Join(parts, ", "), all
+}
+
+// unsentText describes why a handler has accepted none of the deliveries; empty: it accepted one, or has none
+func unsentText(handler history.HandlerRef, deliveries []history.Delivery) (text string) {
+	for _, d := range deliveries {
+		switch {
+		case d.Handler != handler:
+		case d.State == history.Pending && d.Attempts > 0:
+			text = " is not told, its message fails and is tried again"
+		case d.State == history.Pending:
+			text = " is not told yet, its message waits"
+		case d.State == history.Dead:
+			text = " is not told, its message was given up"
+		default:
+			return ""
+		}
+	}
+	return text
 }
 
 // explainMissingDelivery adds the reason why a problem notifies nobody, or not through a route that matches it now.

@@ -13,6 +13,7 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -210,7 +211,17 @@ func (s *resourceRequest) getResourceState(ctx context.Context, key intent.Key) 
 	if err != nil {
 		return nil, s.ExplainNotFound(ctx, err, key)
 	}
-	return op.Answer(s.resourceState(r, notification.NewHoldCounter(s.View))), nil
+	out := s.resourceState(r, notification.NewHoldCounter(s.View))
+	if key.Kind == "Handler" {
+		list, err := s.UnsentMessages(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if i := slices.IndexFunc(list, func(u v1.Unsent) bool { return u.Namespace == key.Namespace && u.Handler == key.Name }); i >= 0 {
+			out.Unsent = &list[i]
+		}
+	}
+	return op.Answer(out), nil
 }
 
 // listInput has the query parameters of a list of resources.

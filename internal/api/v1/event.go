@@ -326,6 +326,7 @@ type State struct {
 	Limits []LimitUse `json:"limits,omitempty" doc:"For a namespace: its limits and their use."`
 
 	Stream *HandlerStream `json:"stream,omitempty" doc:"For a handler that gets every result: its position."`
+	Unsent *Unsent        `json:"unsent,omitempty" doc:"For one handler: its messages that wait or were given up; not in lists."`
 
 	Holds   int       `json:"holds,omitempty" doc:"For an active silence or window: number of open problems that it holds."`
 	InForce bool      `json:"inForce,omitempty" doc:"For a silence or window: it is active now."`

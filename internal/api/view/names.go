@@ -66,6 +66,23 @@ func (v *View) FindSourcesByName(namespaces []string, name string) (list []model
 	return list
 }
 
+// triggerNames returns the names of the triggers that a Template declares.
+func (v *View) triggerNames(template model.UnitID) (names []string) {
+	unit := v.Directory.SourceUnit(model.TriggerSource(template, ""))
+	if unit == nil || unit.Definition.AsTemplate() == nil {
+		return nil
+	}
+	for i := range unit.Definition.AsTemplate().Triggers {
+		names = append(names, unit.Definition.AsTemplate().Triggers[i].Name)
+	}
+	return names
+}
+
+// DeclaresSource reports whether a source is declared: a check that exists, or a trigger that its Template has.
+func (v *View) DeclaresSource(s model.Source) bool {
+	return s.Kind != model.SourceTrigger || slices.Contains(v.triggerNames(model.UnitID(s.ID)), s.Instance)
+}
+
 // SourceTitle returns the name of an event's source as people write it: CHECK, or TEMPLATE:TRIGGER, or #ID for a
 // deleted one
 func (v *View) SourceTitle(s model.Source) string {
@@ -219,8 +236,12 @@ func (v *View) findRename(ctx context.Context, namespace, name string) (intent.A
 func (v *View) CheckNotFoundError(ctx context.Context, namespace, name string) error {
 	if template, trigger, ok := strings.Cut(name, ":"); ok {
 		for _, in := range [...]string{namespace, model.SharedNamespaceName} {
-			if _, found := v.Directory.TemplateByName(in, template); found {
-				return model.Errorf(model.NotFound, "template %s has no trigger %q", template, trigger).WithHint("list them: muster describe template %s/%s", in, template)
+			if id, found := v.Directory.TemplateByName(in, template); found {
+				e := model.Errorf(model.NotFound, "template %s has no trigger %q", template, trigger)
+				if near := model.Nearest(trigger, v.triggerNames(id)); near != "" {
+					return e.WithHint("did you mean %s:%s? List them: muster describe template %s/%s", template, near, in, template)
+				}
+				return e.WithHint("list them: muster describe template %s/%s", in, template)
 			}
 		}
 		return model.Errorf(model.NotFound, "template %q does not exist", template).WithHint("%s", v.nearestNameHint(ctx, intent.Key{Kind: "Template", Namespace: namespace, Name: template}))

@@ -121,6 +121,20 @@ type History interface {
 	DeadLetters(ctx context.Context, handler history.HandlerRef, before int64, limit int) ([]history.Delivery, error)
 }
 
+// recentDead is the age up to which dead letters count as unsent messages.
+const recentDead = 24 * time.Hour
+
+// UnsentMessages returns, for each handler, the messages that wait for it and those that were given up in the last day.
+func (v *View) UnsentMessages(ctx context.Context) (out []v1.Unsent, err error) {
+	list, err := v.History.Unsent(ctx, v.Now().Add(-recentDead))
+	for _, u := range list {
+		out = append(out, v1.Unsent{
+			Namespace: u.Handler.Namespace, Handler: u.Handler.Name, Waiting: u.Waiting, Failing: u.Failing, Dead: u.Dead, Since: u.Since, LastError: u.LastError,
+		})
+	}
+	return out, err
+}
+
 // Routing is the interface to the current maintenance windows, routes and silences; *route.Table implements it
 type Routing interface {
 	Route(name route.Name) (*route.Route, bool)
