@@ -67,18 +67,18 @@ type neighbour struct {
 	cancel  context.CancelFunc
 	done    chan struct{}
 
-	mu    sync.Mutex
+	mu         sync.Mutex
 	definition model.DefinitionID // of its results
-	items model.DefinitionID // of its first Template; zero: none
-	text  []byte
-	flips bool                            // each result of a batch has another status
-	block func(n uint64) *wire.ValueBlock // the next block of values, sent instead of results; nil: results
-	acked uint64
-	sent  time.Time
-	most  time.Duration
-	n     int
-	wake  chan struct{}
-	err   error
+	items      model.DefinitionID // of its first Template; zero: none
+	text       []byte
+	flips      bool                            // each result of a batch has another status
+	block      func(n uint64) *wire.ValueBlock // the next block of values, sent instead of results; nil: results
+	acked      uint64
+	sent       time.Time
+	most       time.Duration
+	n          int
+	wake       chan struct{}
+	err        error
 }
 
 var neighbourKey = wire.StreamKey{Stream: 4711}

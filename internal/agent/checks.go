@@ -38,14 +38,14 @@ type checks struct {
 	maxOutput   atomic.Int64  // bytes of one result that the server accepts; zero: not known yet
 	lostResults atomic.Uint64 // results that the spool refused
 
-	mu           sync.Mutex
-	byKey        map[schedule.Key]*check
+	mu                sync.Mutex
+	byKey             map[schedule.Key]*check
 	checkOfDefinition map[model.DefinitionID]model.CheckID // requests name definitions
 }
 
 // check is the definition of a check, expanded and ready to run on this node. It is immutable.
 type check struct {
-	definition         *model.CheckDefinition
+	definition    *model.CheckDefinition
 	proxyNode     model.NodeID // the proxy node of its results; zero: this node
 	command       model.ExpandedCommand
 	problem       string   // the reason why the check cannot run here; its result is UNKNOWN with this text

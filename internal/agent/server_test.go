@@ -40,7 +40,7 @@ type testServer struct {
 	retirement      muster.Retirement // with a code: the server refuses the node as retired
 	notify          func(directory.Change)
 	assigned        *directory.Assignment
-	definitions          map[model.DefinitionID]*model.Definition
+	definitions     map[model.DefinitionID]*model.Definition
 	revision        uint64
 	lastNumbers     map[wire.StreamKey]uint64
 	results         []decodedResult // results in the order of their commits

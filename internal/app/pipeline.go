@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/datadir"
+	"github.com/muster-fleet/muster/internal/dispatch"
 	"github.com/muster-fleet/muster/internal/follow"
 	"github.com/muster-fleet/muster/internal/handler"
 	"github.com/muster-fleet/muster/internal/intent"
@@ -22,7 +23,6 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/metric"
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
 	"github.com/muster-fleet/muster/internal/plan"
-	"github.com/muster-fleet/muster/internal/dispatch"
 	"github.com/muster-fleet/muster/internal/recorder"
 	"github.com/muster-fleet/muster/internal/rederive"
 	"github.com/muster-fleet/muster/internal/route"
@@ -34,18 +34,18 @@ import (
 // pipeline has the components that process a journal commit: journal, in-memory event state, snapshots and dispatcher.
 // Snapshots of the view allow the journal to be cut.
 type pipeline struct {
-	journal   *journal.Log
-	beside    *datadir.Stores   // which the journal's marks name
-	consumers journal.Consumers // the journal is cut below the lowest position of these consumers
-	recorder  *recorder.Recorder
-	dispatcher   *dispatch.Dispatcher
-	view      *event.View
-	metrics   *metric.View
-	series    series.Store // numeric values of items
-	snapshots *snapshot.Store
-	passes    *rederive.Source
-	streams   *follow.Set // handlers that get every result
-	replayed  replayGate
+	journal    *journal.Log
+	beside     *datadir.Stores   // which the journal's marks name
+	consumers  journal.Consumers // the journal is cut below the lowest position of these consumers
+	recorder   *recorder.Recorder
+	dispatcher *dispatch.Dispatcher
+	view       *event.View
+	metrics    *metric.View
+	series     series.Store // numeric values of items
+	snapshots  *snapshot.Store
+	passes     *rederive.Source
+	streams    *follow.Set // handlers that get every result
+	replayed   replayGate
 }
 
 // replayGate delays new commits until the in-memory event state has replayed the journal. So the view gets each

@@ -178,7 +178,7 @@ func notificationWarnings(c *commandCall, s v1.Status) (list []string) {
 		flag := textWhen(u.Namespace != model.DefaultNamespaceName, " -n "+u.Namespace)
 		text := fmt.Sprintf("handler %s fails: %s not delivered, the oldest of %s ago", nameWithNamespace(u.Namespace, u.Handler), model.CountNoun(u.Failing+u.Dead, "message"), model.Age(c.Now(), u.Since))
 		text += textWhen(u.Dead > 0, c.Commands(fmt.Sprintf(" (%d given up: muster handler dead %s%s)", u.Dead, u.Handler, flag)))
-		list = append(list, fmt.Sprintf("%s; it answered: %s; %s", text, screen.FirstLine(u.LastError), c.Commands(fmt.Sprintf("try it: muster handler test %s%s", u.Handler, flag))))
+		list = append(list, fmt.Sprintf("%s; last error: %s; %s", text, screen.FirstLine(u.LastError), c.Commands(fmt.Sprintf("try it: muster handler test %s%s", u.Handler, flag))))
 	}
 	if n := s.Unnotified.Problems; n > 0 {
 		list = append(list, fmt.Sprintf("nobody is told of %s (%s): no route takes them and their checks name no handler; %s",

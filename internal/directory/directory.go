@@ -346,16 +346,16 @@ type Reader interface {
 
 // PassiveCheck is a check that no agent runs, because its results come from outside, such as alerts of Prometheus
 type PassiveCheck struct {
-	Definition    *model.CheckDefinition // definition that judges results now; nil: agents run this check
-	Disabled bool              // the server refuses results of this check
-	Source   string            // the check's label source: the program that the check was made for; empty: any
+	Definition *model.CheckDefinition // definition that judges results now; nil: agents run this check
+	Disabled   bool                   // the server refuses results of this check
+	Source     string                 // the check's label source: the program that the check was made for; empty: any
 }
 
 // RoundRobin is a check that a group of nodes shares: in each interval one member runs it
 type RoundRobin struct {
-	Definition     *model.CheckDefinition
-	Namespace string
-	Members   *roaring.Bitmap // machines that may run the check, by node id
+	Definition *model.CheckDefinition
+	Namespace  string
+	Members    *roaring.Bitmap // machines that may run the check, by node id
 	// Subjects are the proxy nodes that the check reports about, ascending. Without proxy nodes the list holds the zero
 	// ProxyNode alone: each run is about the node that runs the check.
 	Subjects []ProxyNode

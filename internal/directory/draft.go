@@ -33,7 +33,7 @@ type snapshot struct {
 	groups         Map[route.Name, Group]
 	groupNames     []route.Name // names by GroupID; the list only grows
 	resources      Map[Resource, model.Spec]
-	definitions         Map[model.DefinitionID, *model.Definition]
+	definitions    Map[model.DefinitionID, *model.Definition]
 }
 
 // nodeSet is a set of node ids that several snapshots share. Only the draft that made the set may change it, and only

@@ -67,10 +67,10 @@ type (
 	// Content has the compiled checks and Templates (definitions) and property values of an assignment; nodes with equal
 	// assignments share one Content
 	Content struct {
-		Hash       [32]byte // computed by wire.AssignmentHash
-		Definitions     []*model.Definition
-		Properties []wire.Property
-		Proxied    *ProxyTargets
+		Hash        [32]byte // computed by wire.AssignmentHash
+		Definitions []*model.Definition
+		Properties  []wire.Property
+		Proxied     *ProxyTargets
 	}
 
 	// Unit has the declared fields of a check or Template, and its compiled definition that agents receive now
@@ -78,7 +78,7 @@ type (
 		route.Name
 		ID          model.UnitID
 		Kind        string // kind of the declared resource
-		Definition       *model.Definition
+		Definition  *model.Definition
 		DisplayName string // metadata.displayName
 		Runbook     string // link to the page with the steps to take when the check fails
 		Labels      map[string]string
@@ -149,13 +149,13 @@ func (n *Node) Receivers() *Keepalive {
 // Assignment has all compiled checks and Templates (definitions) and property values of one node. It is immutable; nodes
 // with the same units share the list Definitions.
 type Assignment struct {
-	Node       model.NodeID
-	UID        uuid.UUID
-	Generation wire.Generation
-	Hash       [32]byte        // wire.AssignmentHash(Definitions, Properties, Proxied)
-	Definitions     []*model.Definition  // ascending by ID
-	Properties []wire.Property // ascending by name; only the properties that a definition reads
-	Proxied    *ProxyTargets   // proxy nodes of its proxy checks; nil: the node runs no proxy check
+	Node        model.NodeID
+	UID         uuid.UUID
+	Generation  wire.Generation
+	Hash        [32]byte            // wire.AssignmentHash(Definitions, Properties, Proxied)
+	Definitions []*model.Definition // ascending by ID
+	Properties  []wire.Property     // ascending by name; only the properties that a definition reads
+	Proxied     *ProxyTargets       // proxy nodes of its proxy checks; nil: the node runs no proxy check
 }
 
 // Assignments is the interface through which agents' sessions read assignments from the Directory.

@@ -26,13 +26,13 @@ const maxWait = 30 * time.Second
 
 // testDirectory is a directory for tests with one node (10, web01) and one check (1001, disk)
 type testDirectory struct {
-	mu       sync.Mutex
-	definition    model.CheckDefinition
-	handlers map[string]*model.HandlerSpec
-	props    map[string]string // "NODE/NAME" to a JSON value
-	defaults []string          // handlers of the namespace
-	unit     *directory.Unit   // the check disk as it is declared now; nil: it is deleted
-	gone     bool              // the node web01 and disk are deleted
+	mu         sync.Mutex
+	definition model.CheckDefinition
+	handlers   map[string]*model.HandlerSpec
+	props      map[string]string // "NODE/NAME" to a JSON value
+	defaults   []string          // handlers of the namespace
+	unit       *directory.Unit   // the check disk as it is declared now; nil: it is deleted
+	gone       bool              // the node web01 and disk are deleted
 
 	keepalive func(*model.CheckDefinition) // sets the handlers and pipelines that nodes name for their keepalive
 }

@@ -138,8 +138,8 @@ const defaultLinger = 500 * time.Millisecond
 // same: a definition for each check.
 type checkSet struct {
 	definitions []*model.CheckDefinition
-	things [][]model.NodeID         // of each check, whom it is about; nil where no check is about others …
-	turns  map[wire.TurnRun]placing // … and which turn is whose
+	things      [][]model.NodeID         // of each check, whom it is about; nil where no check is about others …
+	turns       map[wire.TurnRun]placing // … and which turn is whose
 }
 
 // checkSet is nil while an assignment lacks a check of the class.

@@ -70,12 +70,12 @@ type Shown struct {
 // checks have numbers here: nobody else gives them any.
 type driving struct {
 	Driven
-	nodes  map[uuid.UUID]model.NodeID
-	names  map[string]model.NodeID
-	checks map[string]model.CheckID
+	nodes       map[uuid.UUID]model.NodeID
+	names       map[string]model.NodeID
+	checks      map[string]model.CheckID
 	definitions []string           // names of checks, by number
-	held   []*link.Assignment // by class
-	agents []*driven          // by number
+	held        []*link.Assignment // by class
+	agents      []*driven          // by number
 }
 
 // driven is an agent's line. mu guards it; the results belong to Take.

@@ -17,8 +17,8 @@ type place struct {
 type paired struct {
 	*pair
 	definition *model.CheckDefinition
-	seen  bool
-	open  uint64 // results without an answer: the view may have them or not
+	seen       bool
+	open       uint64 // results without an answer: the view may have them or not
 }
 
 // meet adds those of an agent's checks. Caller holds the agent's lock.

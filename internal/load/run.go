@@ -67,16 +67,16 @@ type run struct {
 	frames    sync.Pool // *frame
 	scratch   sync.Pool // *[]byte, for outputs and for frames as they are sent
 
-	mu       sync.Mutex
-	definitions   map[model.DefinitionID]*model.Definition
-	breaches breaches
-	renaming map[int]bool      // nodes that the API was asked to rename, by member: it has not answered yet
-	renamed  map[int]string    // nodes of other loaders that have another name now, by member
-	lines    *streamed.Peer    // nil: nobody is told of every result
-	alarms   *alarms           // nil: no fault brings about alerts, or nobody could hear them
-	failures map[string]uint64 // why connections could not be opened
-	losses   map[string]uint64 // why sessions ended
-	renames  renames
+	mu          sync.Mutex
+	definitions map[model.DefinitionID]*model.Definition
+	breaches    breaches
+	renaming    map[int]bool      // nodes that the API was asked to rename, by member: it has not answered yet
+	renamed     map[int]string    // nodes of other loaders that have another name now, by member
+	lines       *streamed.Peer    // nil: nobody is told of every result
+	alarms      *alarms           // nil: no fault brings about alerts, or nobody could hear them
+	failures    map[string]uint64 // why connections could not be opened
+	losses      map[string]uint64 // why sessions ended
+	renames     renames
 
 	// Of a run that several loaders play, see others.go.
 	lead     Lead         // nil: this one leads, or is alone

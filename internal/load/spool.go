@@ -195,7 +195,7 @@ func (a *agent) add(what item, intended, at int64) (leaves, began bool) {
 // What a fault of the kind `wrong` sends beside each result: it names a definition that
 // no server has.
 const (
-	wrongCheck               = -2
+	wrongCheck                         = -2
 	wrongDefinition model.DefinitionID = 0xfffe_ffff
 )
 

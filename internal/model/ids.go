@@ -117,7 +117,9 @@ func IsServerCheck(id CheckID) bool { return strings.HasPrefix(BuiltinCheckName(
 const firstBuiltinDefinition DefinitionID = 0xffff0000
 
 // BuiltinDefinition returns the id of the compiled definition of a built-in check
-func BuiltinDefinition(check CheckID) DefinitionID { return firstBuiltinDefinition + DefinitionID(check) }
+func BuiltinDefinition(check CheckID) DefinitionID {
+	return firstBuiltinDefinition + DefinitionID(check)
+}
 
 // BuiltinDefinitionOf returns the compiled definition of the built-in check with this definition id; nil: the id is not of a
 // built-in check. The caller owns the definition.
@@ -131,8 +133,8 @@ func BuiltinDefinitionOf(id DefinitionID) *CheckDefinition {
 		return nil
 	}
 	definition := &CheckDefinition{
-		Definition:    Definition{ID: id, Unit: check, Namespace: DefaultNamespace, Name: name},
-		Interval: time.Minute, FailAfter: 1, RecoverAfter: 1,
+		Definition: Definition{ID: id, Unit: check, Namespace: DefaultNamespace, Name: name},
+		Interval:   time.Minute, FailAfter: 1, RecoverAfter: 1,
 	}
 	definition.Seal()
 	for s := range definition.Severities {

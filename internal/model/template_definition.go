@@ -13,7 +13,7 @@ const DefinitionTemplate DefinitionKind = 2
 // server reads the steps and triggers.
 type TemplateDefinition struct {
 	Definition
-	Items    []Item         // ascending by key; a value block names an item by its index
+	Items    []Item              // ascending by key; a value block names an item by its index
 	Triggers []DefinitionTrigger // ascending by name
 	// ValueMaps are those of its items, in the order of the Template; the server alone reads them.
 	ValueMaps []ValueMap

@@ -76,8 +76,8 @@ func compileCheck(c *unitCompiler, d *declared) (*unit, error) {
 func checkDefinition(c *unitCompiler, d *declared, spec *model.CheckSpec) (*model.CheckDefinition, error) {
 	ns := d.key.Namespace
 	out := &model.CheckDefinition{
-		Definition:   model.Definition{Unit: model.UnitID(d.id), Name: d.key.Name, Namespace: c.namespace(ns).ID},
-		Command: spec.Command, Probe: spec.Probe,
+		Definition: model.Definition{Unit: model.UnitID(d.id), Name: d.key.Name, Namespace: c.namespace(ns).ID},
+		Command:    spec.Command, Probe: spec.Probe,
 		Interval: time.Duration(spec.Interval), Cron: spec.Cron, TimeZone: spec.TimeZone,
 		Timeout: time.Duration(spec.Timeout), TTL: time.Duration(spec.TTL),
 		Env: spec.Env, RunAs: spec.RunAs, MaxOutput: int(cmp.Or(spec.MaxOutput, model.DefaultOutputBytes)),
@@ -201,7 +201,7 @@ type unit struct {
 
 // body is one compiled version of a check; during a gradual rollout a check has two
 type body struct {
-	definition      *model.Definition
+	definition *model.Definition
 	size       int      // length of the encoded definition, in bytes
 	properties []string // names of the properties that the body reads, ascending
 	// try runs the body's templates with the properties of a node, as the agent will. Its error says why the

@@ -265,7 +265,7 @@ const collectEvery = time.Hour
 // more.
 type Collector struct {
 	Planner *Planner
-	Used    func() map[model.DefinitionID]bool                // returns the definitions that event states name
+	Used    func() map[model.DefinitionID]bool           // returns the definitions that event states name
 	Oldest  func(ctx context.Context) (time.Time, error) // returns the time of the oldest commit in the journal
 	Now     func() time.Time
 	Log     *slog.Logger

@@ -325,12 +325,12 @@ func (s *sets[T]) removeUnused() {
 // composition has the compiled checks of one set of checks, and the names of the properties that these checks read.
 // Only its contents change after its creation.
 type composition struct {
-	definitions   []*model.Definition // ascending by id
-	names    []string       // ascending
-	proxied  *directory.ProxyTargets
-	hash     [32]byte // wire.DefinitionsHash(definitions, proxied)
-	size     int      // bytes that the definitions take in an assignment
-	contents map[string]*content
+	definitions []*model.Definition // ascending by id
+	names       []string            // ascending
+	proxied     *directory.ProxyTargets
+	hash        [32]byte // wire.DefinitionsHash(definitions, proxied)
+	size        int      // bytes that the definitions take in an assignment
+	contents    map[string]*content
 }
 
 // content is the part of an assignment that nodes with the same checks and property values share.

@@ -41,9 +41,9 @@ type Planner struct {
 	directory *directory.Directory
 
 	// The lock compiling is always taken before the lock mu.
-	compiling sync.Mutex // one list of changes at a time; guards definitions and draft
-	definitions    *definitionStore
-	draft     *directory.Draft
+	compiling   sync.Mutex // one list of changes at a time; guards definitions and draft
+	definitions *definitionStore
+	draft       *directory.Draft
 
 	// mu guards the fleet: passes lock it, the Inspector read-locks it. Nobody does input or output while holding mu.
 	mu       sync.RWMutex

@@ -37,10 +37,10 @@ const maxMarks = 1000
 
 // Result is a result that the server itself records about a node. Definition tells by which rules it is judged.
 type Result struct {
-	Node   model.NodeID
-	Definition  model.DefinitionID
-	Status model.Status
-	Output string
+	Node       model.NodeID
+	Definition model.DefinitionID
+	Status     model.Status
+	Output     string
 }
 
 // commitWaiter is a channel on which the journal reports the position or error of one entry's commit

@@ -13,13 +13,13 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/dispatch"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/journal/memfs"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
 	"github.com/muster-fleet/muster/internal/queue"
-	"github.com/muster-fleet/muster/internal/dispatch"
 	"github.com/muster-fleet/muster/internal/store/history"
 	"github.com/muster-fleet/muster/internal/store/snapshot"
 	"github.com/muster-fleet/muster/internal/testenv"
@@ -62,7 +62,9 @@ func (testNames) NamespaceHandlers(string) []string { return nil }
 func (testNames) Handler(string, string) (*model.HandlerSpec, bool) { return nil, false }
 
 // Judgement implements dispatch.Names: it returns the compiled check of a definition id, from testDefinition.
-func (testNames) Judgement(id model.DefinitionID, _ string) *model.CheckDefinition { return testDefinition(id) }
+func (testNames) Judgement(id model.DefinitionID, _ string) *model.CheckDefinition {
+	return testDefinition(id)
+}
 
 // SourceUnit implements dispatch.Names and returns nil: no test check has a declaration.
 func (testNames) SourceUnit(model.Source) *directory.Unit { return nil }
@@ -88,9 +90,9 @@ func (s *failingStore) Record(ctx context.Context, b history.Batch) error {
 // falls behind.
 type testServer struct {
 	*journalLife
-	dispatcher  *dispatch.Dispatcher
-	history  *failingStore
-	expected []event.Transition // transitions of a view that never falls behind
+	dispatcher *dispatch.Dispatcher
+	history    *failingStore
+	expected   []event.Transition // transitions of a view that never falls behind
 }
 
 // newTestServer starts a test server; the parameter budget limits its journal, and queued its queue of transitions,

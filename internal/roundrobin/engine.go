@@ -41,9 +41,9 @@ type Options struct {
 
 // MissedRun describes a run of a round-robin check that did not happen because no member was connected in time.
 type MissedRun struct {
-	About model.NodeID
+	About      model.NodeID
 	Definition *model.CheckDefinition
-	Text  string
+	Text       string
 }
 
 // Engine distributes the runs of round-robin checks in rotation over the connected members (the nodes that share a

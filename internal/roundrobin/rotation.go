@@ -18,7 +18,7 @@ import (
 
 // rotation holds a round-robin check, its members (the nodes that share it), and the member that ran it last.
 type rotation struct {
-	definition         *model.CheckDefinition
+	definition    *model.CheckDefinition
 	namespace     string
 	members       *roaring.Bitmap
 	except        window.Set

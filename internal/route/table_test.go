@@ -161,7 +161,7 @@ func TestChooseKeepsTheOrderOfItsRules(t *testing.T) {
 	for _, c := range []struct {
 		what       string
 		of         *Problem
-		definition      *model.CheckDefinition
+		definition *model.CheckDefinition
 		namespaces namespaceHandlers
 		want       Choice
 		first      string // handler or route

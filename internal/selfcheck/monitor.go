@@ -9,11 +9,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/muster-fleet/muster/internal/dispatch"
 	"github.com/muster-fleet/muster/internal/follow"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
-	"github.com/muster-fleet/muster/internal/dispatch"
 	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/source/muster"
@@ -41,7 +41,7 @@ type Options struct {
 	Hits      func(since time.Time) []core.LimitHit // limits met
 	Journal   func() journal.Stats                  //
 	Holder    func() (name string, bytes int64)     // consumer that keeps most of the journal from being cut; "": none
-	Lag       func() dispatch.Lag                      // of history
+	Lag       func() dispatch.Lag                   // of history
 	Trouble   func() error                          // of the history store
 	History   func() history.Usage                  // size of history
 	FullDisk  func() string                         // largest files of the server, and commands that find others on the journal's disk

@@ -318,7 +318,7 @@ type ProxyNode struct {
 // ascend.
 type ProxySet struct {
 	Definitions []model.DefinitionID
-	Nodes  []model.NodeID
+	Nodes       []model.NodeID
 }
 
 // Empty reports whether the assignment has no proxy check; p may be nil.

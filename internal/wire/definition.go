@@ -106,17 +106,17 @@ func DecodeDefinition(id model.DefinitionID, data []byte) (*model.Definition, er
 // limits of docs/protocol/muster.proto. A longer field is malformed: no peer that follows
 // docs/protocol sends one.
 const (
-	maxName    = 255     // names of nodes, versions, codes
-	maxText    = 4096    // sentences for people
-	maxKey     = 255     // keys of labels, facts, environment
-	maxValue   = 32768   // values of those
-	maxPairs   = 1024    // entries of one map
-	maxStreams = 64      // streams in one Hello, Welcome or Ack
-	maxDefinitions  = 10000   // definitions in one Assignment, counts in one Gap
-	maxProps   = 10000   // properties in one Assignment
-	maxProxies = 10000   // proxy nodes in one Assignment
-	maxBody    = MaxBody // one encoded definition, a command, a property's value
-	maxNumber  = 1 << 62 // numbers of signals
+	maxName        = 255     // names of nodes, versions, codes
+	maxText        = 4096    // sentences for people
+	maxKey         = 255     // keys of labels, facts, environment
+	maxValue       = 32768   // values of those
+	maxPairs       = 1024    // entries of one map
+	maxStreams     = 64      // streams in one Hello, Welcome or Ack
+	maxDefinitions = 10000   // definitions in one Assignment, counts in one Gap
+	maxProps       = 10000   // properties in one Assignment
+	maxProxies     = 10000   // proxy nodes in one Assignment
+	maxBody        = MaxBody // one encoded definition, a command, a property's value
+	maxNumber      = 1 << 62 // numbers of signals
 )
 
 // Limits of one node's assignment. The planner refuses changes that would break them.

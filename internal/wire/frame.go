@@ -185,8 +185,8 @@ type AssignmentStatus struct {
 
 // RefusedDefinition names a compiled definition that the agent cannot run, with the reason.
 type RefusedDefinition struct {
-	Definition  model.DefinitionID
-	Reason string // for people
+	Definition model.DefinitionID
+	Reason     string // for people
 }
 
 // MaxRefused is how many refused definitions one AssignmentStatus names.
@@ -212,9 +212,9 @@ type Gap struct {
 // GapCount is the number of dropped signals of one kind and one check. News of the agent itself is a count of zero of
 // its keepalives.
 type GapCount struct {
-	Kind  SignalKind
+	Kind       SignalKind
 	Definition model.DefinitionID
-	Count uint64
+	Count      uint64
 }
 
 // Ack acknowledges the signals that are in the synced journal, and lists signals that the server refused for good.
@@ -233,12 +233,12 @@ type RefusedSignal struct {
 
 // Run requests an ad-hoc run, outside the schedule, of an assigned check or of a command.
 type Run struct {
-	Definition     model.DefinitionID
-	ID        uint64         // in the RunOutputs that answer; zero: no output is sent
-	Command   *model.Command // instead of Definition
-	TimeoutMs uint32         // of Command
-	MaxOutput uint32         // bytes
-	Cancel    bool           // ends the run with this ID
+	Definition model.DefinitionID
+	ID         uint64         // in the RunOutputs that answer; zero: no output is sent
+	Command    *model.Command // instead of Definition
+	TimeoutMs  uint32         // of Command
+	MaxOutput  uint32         // bytes
+	Cancel     bool           // ends the run with this ID
 }
 
 // BackPressureEasing is the number of lingers in which a linger shrinks to zero after BackPressure has
@@ -331,7 +331,7 @@ type Turn struct{ Runs []TurnRun }
 // TurnRun names one round-robin check to run, and the proxy node if it is a proxy check.
 type TurnRun struct {
 	Definition model.DefinitionID
-	Node  model.NodeID
+	Node       model.NodeID
 }
 
 // MaxTurnRuns is how many runs one Turn gives at most.

@@ -24,9 +24,9 @@ var goldenNode = uuid.MustParse("0192f0c4-7e2a-7b1d-9c55-3f6a1e0d4b21")
 // goldenDefinition returns the test check whose encoding is in the golden files.
 func goldenDefinition() *model.Definition {
 	return (&model.CheckDefinition{
-		Definition:    model.Definition{ID: 17, Unit: 5, Namespace: 2, Name: "disk"},
-		Command:  &model.Command{Shell: `check_disk -w {{ .props.disk_warn | default "20%" }} -c 10% -p /`},
-		Interval: time.Minute, Timeout: time.Minute, TTL: 3 * time.Minute,
+		Definition: model.Definition{ID: 17, Unit: 5, Namespace: 2, Name: "disk"},
+		Command:    &model.Command{Shell: `check_disk -w {{ .props.disk_warn | default "20%" }} -c 10% -p /`},
+		Interval:   time.Minute, Timeout: time.Minute, TTL: 3 * time.Minute,
 		Env: map[string]string{"LC_ALL": "C", "PATH": "/usr/lib/nagios/plugins:/usr/bin"}, MaxOutput: 65536,
 		FailAfter: 3, RecoverAfter: 1, Severities: [4]model.Severity{0, 2, 4, 3}, Handlers: []string{"on-call"},
 	}).Seal()

@@ -44,19 +44,19 @@ func (k SignalKind) String() string {
 // Signal is a numbered message, such as a result, that an agent keeps until the server acknowledges it. Sessions
 // decode only the envelope; reducers decode Body by Kind. Decoded, Body aliases the input.
 type Signal struct {
-	Kind  SignalKind
+	Kind       SignalKind
 	Definition model.DefinitionID // definition that the signal comes from; zero: the agent itself
-	Node  model.NodeID  // proxy node that the signal is about; zero: the node that sends it
-	AtMs  uint64        // end of the run, on the sender's clock (see Batch.NowMs)
-	Body  []byte        // encoded message of Kind
+	Node       model.NodeID       // proxy node that the signal is about; zero: the node that sends it
+	AtMs       uint64             // end of the run, on the sender's clock (see Batch.NowMs)
+	Body       []byte             // encoded message of Kind
 }
 
 // Ready tags of the hot path.
 const (
-	tagAt        = 1<<3 | typeVarint
-	tagDefinition     = 2<<3 | typeVarint
-	tagNode      = 3<<3 | typeVarint
-	tagFirstKind = byte(firstSignalKind)<<3 | typeBytes
+	tagAt         = 1<<3 | typeVarint
+	tagDefinition = 2<<3 | typeVarint
+	tagNode       = 3<<3 | typeVarint
+	tagFirstKind  = byte(firstSignalKind)<<3 | typeBytes
 )
 
 // AppendSignal appends a signal (numbered message, such as a result) as a field of a Batch.

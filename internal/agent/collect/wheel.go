@@ -43,13 +43,13 @@ type Wheel struct {
 
 // group holds the items of one Template with the same interval, which are collected together
 type group struct {
-	definition    model.DefinitionID
-	macros   string // those that Properties set, as the value blocks have them
-	unit     model.UnitID
-	interval time.Duration
-	items    []groupItem // ascending by position
-	due      time.Duration
-	busy     atomic.Bool // it is being collected: the next collection is left out
+	definition model.DefinitionID
+	macros     string // those that Properties set, as the value blocks have them
+	unit       model.UnitID
+	interval   time.Duration
+	items      []groupItem // ascending by position
+	due        time.Duration
+	busy       atomic.Bool // it is being collected: the next collection is left out
 }
 
 // groupItem is one item of a group, with its parsed key and its collector

@@ -22,7 +22,7 @@ type DecodeDefinition = func(id model.DefinitionID, data []byte) (*model.Definit
 type Assignment struct {
 	Generation  wire.Generation
 	Hash        [32]byte
-	Definitions      []*model.Definition // ascending by ID
+	Definitions []*model.Definition // ascending by ID
 	Properties  []wire.Property
 	ProxyChecks wire.ProxyChecks
 	Signature   []byte

@@ -76,7 +76,7 @@ func (it *indexEntry) budgetBytes() int64 { return int64(it.size) + entryOverhea
 type indexEntry struct {
 	commit     uint64 // number of its commit in the log; zero: not yet durable
 	at         uint32 // time of the signal in seconds, see Spool.nowMs
-	definition      model.DefinitionID
+	definition model.DefinitionID
 	size       uint32 // bytes of the record; of a lost number, the signals that its gap reports lost
 	lossReason lossReason
 	kind       wire.SignalKind
@@ -90,7 +90,7 @@ func (it *indexEntry) olderMayBeUnlogged() bool { return !it.logged || it.lossRe
 // signalOrigin is the type of a signal (such as result) and the check that produced it; lost signals are counted by
 // origin
 type signalOrigin struct {
-	kind  wire.SignalKind
+	kind       wire.SignalKind
 	definition model.DefinitionID
 }
 

@@ -31,6 +31,7 @@ import (
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/api/view"
 	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/dispatch"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/journal/journaltest"
@@ -42,7 +43,6 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/queue"
-	"github.com/muster-fleet/muster/internal/dispatch"
 	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/store/history"
 	"github.com/muster-fleet/muster/internal/store/intentdb"
@@ -56,19 +56,19 @@ const Password = "correct horse"
 
 // Server is a test server of the API with in-memory event state and stores, but without agents and journal files
 type Server struct {
-	T         testing.TB
-	Intent    *intent.Service
-	Access    *access.Service
-	Planner   *plan.Planner
-	Directory *directory.Directory // of the planner
-	Routes    *route.Table
-	View      *event.View
-	History   history.Store
-	Series    series.Store
-	Dispatcher   *dispatch.Dispatcher // tests handlers and replays dead letters; RunDispatcher runs it
-	Handler   http.Handler
-	URL       string
-	Token     string // of the administrator
+	T          testing.TB
+	Intent     *intent.Service
+	Access     *access.Service
+	Planner    *plan.Planner
+	Directory  *directory.Directory // of the planner
+	Routes     *route.Table
+	View       *event.View
+	History    history.Store
+	Series     series.Store
+	Dispatcher *dispatch.Dispatcher // tests handlers and replays dead letters; RunDispatcher runs it
+	Handler    http.Handler
+	URL        string
+	Token      string // of the administrator
 
 	mu           sync.Mutex
 	now          time.Time

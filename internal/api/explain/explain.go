@@ -300,7 +300,7 @@ func (c *traceBuilder) addDeliveryLink(d *history.Delivery) {
 	case history.Pending:
 		if link.Text = fmt.Sprintf("%s (%s): waiting, due", d.Handler.Name, d.Kind); d.Attempts > 0 {
 			link.Text, link.Holds = fmt.Sprintf("%s (%s): not told, failed %s, next attempt", d.Handler.Name, d.Kind, repetitionsText(d.Attempts)), false
-			link.Under = []v1.Link{{Text: "it fails since", At: d.Since()}}
+			link.Under = []v1.Link{{Text: "failing since", At: d.Since()}}
 		}
 		link.At = d.NextAt
 	case history.Withheld:
@@ -312,7 +312,7 @@ func (c *traceBuilder) addDeliveryLink(d *history.Delivery) {
 		link.Text = fmt.Sprintf("%s (%s): not told, gave up after %s; send it again: muster handler replay %s", d.Handler.Name, d.Kind, model.CountNoun(d.Attempts, "attempt"), c.handlerArgument(d.Handler))
 	}
 	if d.LastError != "" {
-		link.Under = append(link.Under, v1.Link{Text: "it answered: " + d.LastError})
+		link.Under = append(link.Under, v1.Link{Text: "last error: " + d.LastError})
 	}
 }
 

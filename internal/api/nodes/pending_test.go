@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/authlimit"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/queue"
 	"github.com/muster-fleet/muster/internal/testenv"
-	"github.com/muster-fleet/muster/internal/authlimit"
 )
 
 // newTestPending returns an empty Pending with its queue and a function that advances its clock.

@@ -18,17 +18,17 @@ import (
 	"github.com/muster-fleet/muster/internal/api/list"
 	"github.com/muster-fleet/muster/internal/api/op"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/authlimit"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
-	"github.com/muster-fleet/muster/internal/authlimit"
 )
 
 // accountRequest is one API request about users, logins and tokens.
 type accountRequest struct {
 	op.Request
 	passwordAttempts *authlimit.Limiter // throttles passwords by network
-	loginTurns       *op.Turns      // a password takes 19 MiB and some 20 ms to check
+	loginTurns       *op.Turns          // a password takes 19 MiB and some 20 ms to check
 	joinTokens       intent.JoinTokens
 }
 

@@ -64,10 +64,10 @@ func (s *routingRequest) predictRoutes(ctx context.Context, in *struct {
 // assumedProblem is the imagined new problem for which a route test predicts notifications.
 type assumedProblem struct {
 	*routingRequest
-	check   model.CheckID
-	definition   *model.CheckDefinition
-	problem *route.Problem
-	at      time.Time
+	check      model.CheckID
+	definition *model.CheckDefinition
+	problem    *route.Problem
+	at         time.Time
 
 	dependencies []route.Dependency // checks on which the problem's check depends
 }

@@ -42,7 +42,7 @@ type node struct {
 
 // state is a check of a node. A check is told by its definition: the journal names no other.
 type state struct {
-	node  model.NodeID
+	node       model.NodeID
 	definition model.DefinitionID
 }
 

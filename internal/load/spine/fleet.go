@@ -25,7 +25,7 @@ type Fleet struct {
 	mu          sync.RWMutex
 	list        []enlisted // by number
 	classes     []orders
-	definitions      []*model.Definition // of all classes, by number
+	definitions []*model.Definition // of all classes, by number
 }
 
 type enlisted struct {
@@ -37,7 +37,7 @@ type enlisted struct {
 // orders are what each node of a class runs.
 type orders struct {
 	definitions []*model.Definition
-	hash   [32]byte
+	hash        [32]byte
 }
 
 // Numbers begin where a server's do not.
@@ -192,7 +192,9 @@ func (f *Fleet) Definition(id model.DefinitionID) *model.Definition {
 }
 
 // CheckDefinition finds the definition of a check.
-func (f *Fleet) CheckDefinition(id model.DefinitionID) *model.CheckDefinition { return f.Definition(id).AsCheck() }
+func (f *Fleet) CheckDefinition(id model.DefinitionID) *model.CheckDefinition {
+	return f.Definition(id).AsCheck()
+}
 
 // Subscribe: nothing ever changes.
 func (f *Fleet) Subscribe(func(directory.Change)) {}

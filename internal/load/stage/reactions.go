@@ -14,6 +14,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/dispatch"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/simulated"
@@ -22,7 +23,6 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/queue"
-	"github.com/muster-fleet/muster/internal/dispatch"
 	"github.com/muster-fleet/muster/internal/store/history"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -76,12 +76,12 @@ func (d *Driven) webhook() (url string, err error) {
 // changes makes transitions of results. mu is held from a position to its Emit: positions
 // grow in each partition. Its answers are given in order, by one goroutine.
 type changes struct {
-	fleet   *spine.Fleet
-	store   history.Store
+	fleet      *spine.Fleet
+	store      history.Store
 	dispatcher *dispatch.Dispatcher
-	began   time.Time
-	readers sync.Pool
-	answers chan batch
+	began      time.Time
+	readers    sync.Pool
+	answers    chan batch
 
 	mu      sync.Mutex
 	firsts  []uint64 // number of the first signal of each position, from 1
@@ -91,7 +91,7 @@ type changes struct {
 }
 
 type state struct {
-	node  model.NodeID
+	node       model.NodeID
 	definition model.DefinitionID
 }
 
@@ -250,13 +250,15 @@ func (n names) SourceName(s model.Source) (namespace, name string, ok bool) {
 	return simulated.Namespace, c.Name, true
 }
 
-func (n names) Judgement(id model.DefinitionID, _ string) *model.CheckDefinition { return n.fleet.CheckDefinition(id) }
-func (n names) SourceUnit(model.Source) *directory.Unit                { return nil }
-func (n names) Keepalive(model.NodeID) *model.CheckDefinition               { return nil }
-func (n names) NodeLabels(model.NodeID) map[string]string              { return nil }
-func (n names) NodeFacts(model.NodeID) map[string]string               { return nil }
-func (n names) NodeGroups(model.NodeID) []string                       { return nil }
-func (n names) NodeProperties(model.NodeID) model.PropertyValues       { return nil }
+func (n names) Judgement(id model.DefinitionID, _ string) *model.CheckDefinition {
+	return n.fleet.CheckDefinition(id)
+}
+func (n names) SourceUnit(model.Source) *directory.Unit          { return nil }
+func (n names) Keepalive(model.NodeID) *model.CheckDefinition    { return nil }
+func (n names) NodeLabels(model.NodeID) map[string]string        { return nil }
+func (n names) NodeFacts(model.NodeID) map[string]string         { return nil }
+func (n names) NodeGroups(model.NodeID) []string                 { return nil }
+func (n names) NodeProperties(model.NodeID) model.PropertyValues { return nil }
 func (n names) NamespaceName(model.NamespaceID) (name string, ok bool) {
 	return simulated.Namespace, true
 }

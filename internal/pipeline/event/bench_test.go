@@ -34,15 +34,15 @@ const outputFiller = " MB (57% inode=98%);| /=2643MB;5948;5958;0;5968 and so on,
 
 // benchFleet generates sessions and results of a fleet for benchmarks.
 type benchFleet struct {
-	nodes   int
-	definitions  map[model.DefinitionID]*model.CheckDefinition
-	number  uint64
-	first   []uint64 // next number by node
-	rng     *rand.Rand
-	signals []wire.Signal
-	text    []byte
-	bodies  []byte // encoded results of the batch, so that the benchmark counts no allocation of its own
-	frame   []byte
+	nodes       int
+	definitions map[model.DefinitionID]*model.CheckDefinition
+	number      uint64
+	first       []uint64 // next number by node
+	rng         *rand.Rand
+	signals     []wire.Signal
+	text        []byte
+	bodies      []byte // encoded results of the batch, so that the benchmark counts no allocation of its own
+	frame       []byte
 }
 
 // newFleet returns a benchmark fleet with this number of nodes and the same checks on each.

@@ -53,7 +53,7 @@ func newCommit(number uint64, listening, down time.Duration) *testCommit {
 
 // viewOptions has the options of an event view and of its shard.
 type viewOptions struct {
-	Definitions                               func(model.DefinitionID) *model.CheckDefinition
+	Definitions                          func(model.DefinitionID) *model.CheckDefinition
 	Workers, QueueCommits                int
 	Grace, BacklogWait, KeepaliveTimeout time.Duration
 	Emit                                 func([]Transition)

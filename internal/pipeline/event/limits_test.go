@@ -41,10 +41,10 @@ func TestEverySignalHasOneOutcome(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.addRecord(testSection(1), &wire.Record{Kind: wire.RecordBatch, Node: 1, Batch: body})
-	c.addBatch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: 4, NowMs: 1000, Signals: []wire.Signal{result(10, 1000)}})                                                         // duplicate
-	c.addBatch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1, Lane: wire.Backlog}, First: 1, NowMs: 1000, Signals: []wire.Signal{result(10, 0)}})                                        // late
+	c.addBatch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: 4, NowMs: 1000, Signals: []wire.Signal{result(10, 1000)}})                                                              // duplicate
+	c.addBatch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1, Lane: wire.Backlog}, First: 1, NowMs: 1000, Signals: []wire.Signal{result(10, 0)}})                                             // late
 	c.addBatch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: 5, NowMs: 1000, Gap: &wire.Gap{Last: 7, Counts: []wire.GapCount{{Kind: wire.SignalResult, Definition: 10, Count: 3}}}}) // lost ×3
-	c.AddEntry(testSection(1), append(wire.AppendBatchRecord(nil, 1), 0xff))                                                                                                                     // malformed
+	c.AddEntry(testSection(1), append(wire.AppendBatchRecord(nil, 1), 0xff))                                                                                                                          // malformed
 	r.apply(c)
 
 	want := map[shard.Outcome]int{shard.Applied: 1, shard.UnknownDefinition: 1, shard.Forgotten: 1, shard.Keepalive: 1, shard.Duplicate: 1, shard.Late: 1, shard.Lost: 3, shard.Malformed: 1, shard.UnknownKind: 1}

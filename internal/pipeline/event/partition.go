@@ -360,7 +360,7 @@ type stateSlot struct {
 	changed  int64
 
 	check        model.CheckID // or the Template of a trigger
-	definition        model.DefinitionID
+	definition   model.DefinitionID
 	node         uint32 // the shard's index of it
 	streak       uint32 // in a row on this side of OK: passing where status is OK, else failing
 	occurrences  uint32

@@ -15,9 +15,9 @@ import (
 // State is a copy of one event state; it names node, check and namespace by their ids. It owns its memory.
 type State struct {
 	Node        model.NodeID
-	Check       model.CheckID // or the Template of a trigger
-	Instance    string        // the trigger; empty: a check
-	Definition       model.DefinitionID // that judged it last
+	Check       model.CheckID      // or the Template of a trigger
+	Instance    string             // the trigger; empty: a check
+	Definition  model.DefinitionID // that judged it last
 	Namespace   model.NamespaceID
 	Status      model.Status
 	Severity    model.Severity

@@ -20,8 +20,8 @@ func drawCheckDefinitions(t *rapid.T) map[model.DefinitionID]*model.CheckDefinit
 	definitions := map[model.DefinitionID]*model.CheckDefinition{}
 	for id := model.DefinitionID(10); id < 18; id++ {
 		c := &model.CheckDefinition{Pipelines: [][]string{nil, {"alerts"}}[id%2],
-			Definition:     model.Definition{ID: id, Unit: model.CheckID(1000 + id%4), Namespace: 1},
-			FailAfter: rapid.Uint32Range(0, 3).Draw(t, "failAfter"), RecoverAfter: rapid.Uint32Range(0, 2).Draw(t, "recoverAfter"), FlapStart: rapid.Uint32Range(0, 30).Draw(t, "flapStart"),
+			Definition: model.Definition{ID: id, Unit: model.CheckID(1000 + id%4), Namespace: 1},
+			FailAfter:  rapid.Uint32Range(0, 3).Draw(t, "failAfter"), RecoverAfter: rapid.Uint32Range(0, 2).Draw(t, "recoverAfter"), FlapStart: rapid.Uint32Range(0, 30).Draw(t, "flapStart"),
 			TTL: time.Duration(rapid.IntRange(0, 3).Draw(t, "ttl")) * time.Minute,
 		}
 		for s := range c.Severities {

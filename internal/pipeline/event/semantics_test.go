@@ -47,15 +47,15 @@ func TestScriptsGiveExpectedTransitions(t *testing.T) {
 
 // transitionScript runs a text script that sends results to a view and checks the transitions.
 type transitionScript struct {
-	t       *testing.T
-	where   string
-	view    *runningView
-	definitions  map[model.DefinitionID]*model.CheckDefinition
-	number  uint64
-	at      time.Duration
-	down    time.Duration
-	commit  *testCommit
-	streams map[string]uint64
+	t           *testing.T
+	where       string
+	view        *runningView
+	definitions map[model.DefinitionID]*model.CheckDefinition
+	number      uint64
+	at          time.Duration
+	down        time.Duration
+	commit      *testCommit
+	streams     map[string]uint64
 }
 
 // newScript returns a transitionScript without steps, on a running event view

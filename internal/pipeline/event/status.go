@@ -295,25 +295,25 @@ type Transition struct {
 	At journal.Position // of the commit that caused it
 	// Index is the order within (commit, partition), from 0. Observed transitions are numbered
 	// apart, so that pipelines change the number, and the problem id, of nothing else.
-	Index     uint32
-	Partition model.Partition
-	Kind      TransitionKind
-	Node      model.NodeID
-	Namespace model.NamespaceID
-	Source    model.Source
-	Definition     model.DefinitionID
-	Status    model.Status
-	Previous  model.Status
-	First     bool  // for StatusChanged: there was no status before, Previous means nothing
-	Since     int64 // for StatusChanged: start of the status Previous, Unix ns; 0: First
-	Severity  model.Severity
-	Received  int64 // Unix ns, journal time
-	Executed  int64 // Unix ns
-	Output    string
-	Problem   *model.Problem     // for ProblemOpened, ProblemClosed, Acknowledged, Unacknowledged and TextChanged
-	Hooks     []model.HookResult // for ProblemOpened and ProblemClosed
-	Count     uint64             // for ResultsLost
-	Expired   bool               // caused by a deadline
+	Index      uint32
+	Partition  model.Partition
+	Kind       TransitionKind
+	Node       model.NodeID
+	Namespace  model.NamespaceID
+	Source     model.Source
+	Definition model.DefinitionID
+	Status     model.Status
+	Previous   model.Status
+	First      bool  // for StatusChanged: there was no status before, Previous means nothing
+	Since      int64 // for StatusChanged: start of the status Previous, Unix ns; 0: First
+	Severity   model.Severity
+	Received   int64 // Unix ns, journal time
+	Executed   int64 // Unix ns
+	Output     string
+	Problem    *model.Problem     // for ProblemOpened, ProblemClosed, Acknowledged, Unacknowledged and TextChanged
+	Hooks      []model.HookResult // for ProblemOpened and ProblemClosed
+	Count      uint64             // for ResultsLost
+	Expired    bool               // caused by a deadline
 
 	Observation  *Observation     // for Observed, which has no Output
 	Registered   bool             // for Observed: the node is new

@@ -172,7 +172,9 @@ func (w *eventApplier) EndCommit() {
 
 // checkOfDefinition returns the compiled check with this id; nil: the id is unknown or belongs to another kind of
 // definition
-func (w *eventApplier) checkOfDefinition(id model.DefinitionID) *model.CheckDefinition { return w.Definition(id).AsCheck() }
+func (w *eventApplier) checkOfDefinition(id model.DefinitionID) *model.CheckDefinition {
+	return w.Definition(id).AsCheck()
+}
 
 // metrics holds the metrics of the event view. Workers count in plain fields and add once per commit.
 type metrics struct {

@@ -19,10 +19,10 @@ import (
 // with a recovery expression
 func testDefinition(id model.DefinitionID) *model.Definition {
 	c := &model.TemplateDefinition{
-		Definition:     model.Definition{ID: id, Unit: 1000, Namespace: 1, Name: "t"},
-		Items:     []model.Item{{Key: "load", ValueMap: "load"}, {Key: "rate", Steps: []model.Step{{Name: "simpleChange"}, {Name: "multiplier", Parameters: []string{"8"}}}}},
-		Triggers:  []model.DefinitionTrigger{{Name: "high", Expression: "last(//load)>4", Recovery: "last(//load)<2", Severity: model.High}},
-		ValueMaps: []model.ValueMap{{Name: "load", Mappings: []model.ValueMapping{{Type: "greaterOrEqual", Value: "4", Text: "busy"}}}},
+		Definition: model.Definition{ID: id, Unit: 1000, Namespace: 1, Name: "t"},
+		Items:      []model.Item{{Key: "load", ValueMap: "load"}, {Key: "rate", Steps: []model.Step{{Name: "simpleChange"}, {Name: "multiplier", Parameters: []string{"8"}}}}},
+		Triggers:   []model.DefinitionTrigger{{Name: "high", Expression: "last(//load)>4", Recovery: "last(//load)<2", Severity: model.High}},
+		ValueMaps:  []model.ValueMap{{Name: "load", Mappings: []model.ValueMapping{{Type: "greaterOrEqual", Value: "4", Text: "busy"}}}},
 	}
 	if id == 9 { // with macros
 		c.Items, c.Macros = c.Items[:1], map[string]string{"{$MAX}": "4"}

@@ -17,9 +17,9 @@ import (
 
 // Options are the settings of a View.
 type Options struct {
-	Definitions     func(model.DefinitionID) *model.Definition // returns a definition by its id; nil: unknown
-	Registerer prometheus.Registerer            // nil: no metrics
-	Series     SeriesOptions
+	Definitions func(model.DefinitionID) *model.Definition // returns a definition by its id; nil: unknown
+	Registerer  prometheus.Registerer                      // nil: no metrics
+	Series      SeriesOptions
 }
 
 // View computes the state of all items and triggers from the journal. Any goroutine may call its methods.
@@ -59,8 +59,8 @@ func (v *View) wakeRun() { pause.Wake(v.wake) }
 
 // templateKey names the compiled form of a Template: its definition and the macros that Properties set.
 type templateKey struct {
-	definition  model.DefinitionID
-	macros string
+	definition model.DefinitionID
+	macros     string
 }
 
 // template returns the compiled form of a Template's definition; nil: the definition is unknown or of another kind.

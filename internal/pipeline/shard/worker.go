@@ -39,7 +39,7 @@ type Worker struct {
 	all            [][]byte // entries of section All, of the commit being applied
 	tally          [outcomes]uint64
 	countedSignals uint64 // sum of tally
-	definitions         map[model.DefinitionID]*model.Definition
+	definitions    map[model.DefinitionID]*model.Definition
 
 	// Reused for every record.
 	record  wire.Record
@@ -59,10 +59,10 @@ const (
 // newWorker returns worker number n of a shard, with its queue and its partitions.
 func newWorker(s *Shard, number int) *Worker {
 	w := &Worker{
-		number: number,
-		shard:  s,
+		number:      number,
+		shard:       s,
 		definitions: map[model.DefinitionID]*model.Definition{},
-		queue:  queue.New[journal.Commit](s.opts.Queues, fmt.Sprintf("event-view-%d", number), s.opts.QueueCommits, queue.Block),
+		queue:       queue.New[journal.Commit](s.opts.Queues, fmt.Sprintf("event-view-%d", number), s.opts.QueueCommits, queue.Block),
 	}
 	for i := range w.index {
 		w.index[i] = -1
@@ -302,15 +302,15 @@ func (m *metrics) countRecord(kind wire.RecordKind) {
 type Outcome uint8
 
 const (
-	Applied      Outcome = iota // changed a reducer's state
-	Late                        // older than the present state: history only
-	Keepalive                   // a sign of life, nothing else
-	Duplicate                   // its number was applied before
-	Lost                        // dropped by the agent's spool, reported as a gap
+	Applied           Outcome = iota // changed a reducer's state
+	Late                             // older than the present state: history only
+	Keepalive                        // a sign of life, nothing else
+	Duplicate                        // its number was applied before
+	Lost                             // dropped by the agent's spool, reported as a gap
 	UnknownDefinition                // no definition says how to judge it
-	Forgotten                   // of a deleted node or check, or from before a forget
-	Malformed                   // cannot be decoded: never from our own sources
-	UnknownKind                 // of a kind that no reducer claims
+	Forgotten                        // of a deleted node or check, or from before a forget
+	Malformed                        // cannot be decoded: never from our own sources
+	UnknownKind                      // of a kind that no reducer claims
 	outcomes
 )
 

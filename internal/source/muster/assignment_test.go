@@ -213,7 +213,9 @@ func TestUnsupportedDefinitionsAreLeftOut(t *testing.T) {
 	w.plan.addDefinitions(futureDefinition(3))
 	uid := w.addNode(1, 1, 2, 3)
 	old := w.openAgent(uid)
-	old.wait("the rest", func() bool { return len(old.assignments) == 1 && definitionIDs(old.assignments[0].Definitions) == "[1 2]" })
+	old.wait("the rest", func() bool {
+		return len(old.assignments) == 1 && definitionIDs(old.assignments[0].Definitions) == "[1 2]"
+	})
 	idle := func() (list []core.IdleUnit) {
 		a, _ := w.server.Agent(1001)
 		return a.Idle
@@ -226,7 +228,9 @@ func TestUnsupportedDefinitionsAreLeftOut(t *testing.T) {
 	}
 	w.plan.assign(1001, uid, 2, 3, 4)
 	w.plan.notify(directory.Change{Assignments: []model.NodeID{1001}})
-	old.wait("a difference", func() bool { return len(old.assignments) == 2 && definitionIDs(old.assignments[1].Definitions) == "[2 4]" })
+	old.wait("a difference", func() bool {
+		return len(old.assignments) == 2 && definitionIDs(old.assignments[1].Definitions) == "[2 4]"
+	})
 	old.Close()
 
 	next, err := w.openSession(uid, func(cfg *link.Config, hello *wire.Hello) {
@@ -240,7 +244,9 @@ func TestUnsupportedDefinitionsAreLeftOut(t *testing.T) {
 		}
 	})
 	testenv.NoError(t, err)
-	next.wait("all", func() bool { return len(next.assignments) == 1 && definitionIDs(next.assignments[0].Definitions) == "[2 3 4]" })
+	next.wait("all", func() bool {
+		return len(next.assignments) == 1 && definitionIDs(next.assignments[0].Definitions) == "[2 3 4]"
+	})
 	if list := idle(); len(list) != 0 {
 		t.Fatalf("idle %+v", list)
 	}
@@ -273,7 +279,9 @@ func TestRefusedDefinitionStopsOneUnit(t *testing.T) {
 	}
 	w.plan.assign(1001, uid, 2, 3, 4)
 	w.plan.notify(directory.Change{Assignments: []model.NodeID{1001}})
-	a.wait("a difference", func() bool { return len(a.assignments) == 2 && definitionIDs(a.assignments[1].Definitions) == "[2 3 4]" })
+	a.wait("a difference", func() bool {
+		return len(a.assignments) == 2 && definitionIDs(a.assignments[1].Definitions) == "[2 3 4]"
+	})
 	refused(a)
 
 	// The agent reads the same assignment from its disk.

@@ -337,7 +337,9 @@ func (j *batchJudge) judgeEnvelope(sig *wire.Signal) (v signalDecision, code, re
 }
 
 // unknownDefinitionText returns the reason for a refused signal whose compiled definition the node does not have.
-func unknownDefinitionText(id model.DefinitionID) string { return fmt.Sprintf("the node has no definition %d", id) }
+func unknownDefinitionText(id model.DefinitionID) string {
+	return fmt.Sprintf("the node has no definition %d", id)
+}
 
 // authorizeProxy checks that the node may report on a result's proxy node, and returns the reason if not. A node
 // reports only on proxy nodes that its assignment names, also by an older definition.

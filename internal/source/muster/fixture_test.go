@@ -355,7 +355,7 @@ func (m *memoryNodes) Namespace(id model.NamespaceID) (l core.NamespaceLimits) {
 type memoryPlan struct {
 	mu          sync.Mutex
 	assignments map[model.NodeID]*directory.Assignment
-	definitions      map[model.DefinitionID]*model.Definition
+	definitions map[model.DefinitionID]*model.Definition
 	revision    uint64
 	notify      func(directory.Change)
 }

@@ -24,12 +24,12 @@ import (
 // preparedCheck is a check converted to a Sensu check request, without the time of issue. It is immutable; without
 // properties of a node, all nodes share it.
 type preparedCheck struct {
-	definition    *model.CheckDefinition
-	request  sensuwire.Ask
-	location *time.Location    // time zone of the cron expression
-	except   window.Set        // times at which the check does not run
-	tags     map[string]string // of the metrics that the server parses
-	problem  string            // reason why a Sensu agent cannot run it, the output of an UNKNOWN result; empty: it can
+	definition *model.CheckDefinition
+	request    sensuwire.Ask
+	location   *time.Location    // time zone of the cron expression
+	except     window.Set        // times at which the check does not run
+	tags       map[string]string // of the metrics that the server parses
+	problem    string            // reason why a Sensu agent cannot run it, the output of an UNKNOWN result; empty: it can
 
 	encoded [2]atomic.Pointer[[]byte] // the request without its time, by codec; nil: not used yet
 }
@@ -59,13 +59,13 @@ type sessionJobs struct {
 type checkJob struct {
 	x          *session
 	prepared   *preparedCheck
-	proxy      directory.ProxyNode // the proxy node that it checks; ID zero: the session's node
-	previous   *model.CheckDefinition   // the definition before, which judges runs that were requested before since
-	since      int64               // s since 1970: definition is in force from here on
-	issued     int64               // time of the last request, s since 1970
-	unanswered bool                // the last request has no result yet
-	resolving  bool                // the values of its secrets are being looked up
-	due        bool                // the job is in sessionJobs.due
+	proxy      directory.ProxyNode    // the proxy node that it checks; ID zero: the session's node
+	previous   *model.CheckDefinition // the definition before, which judges runs that were requested before since
+	since      int64                  // s since 1970: definition is in force from here on
+	issued     int64                  // time of the last request, s since 1970
+	unanswered bool                   // the last request has no result yet
+	resolving  bool                   // the values of its secrets are being looked up
+	due        bool                   // the job is in sessionJobs.due
 
 	// The fields below belong to the timetable and its lock.
 	at       int64         // time at which it is due, by Server.monotonicTime
@@ -96,7 +96,7 @@ func selectJob(list []*checkJob, matches func(*checkJob) bool) *checkJob {
 
 // preparedChecks caches the prepared checks that use no node properties, so that all sessions can share them.
 type preparedChecks struct {
-	mu      sync.Mutex
+	mu           sync.Mutex
 	byDefinition map[model.DefinitionID]*preparedCheck
 }
 

@@ -68,7 +68,7 @@ type testServer struct {
 	nodes        map[uuid.UUID]intent.NodeInfo
 	reports      map[uuid.UUID]intent.AgentReport
 	tombstones   map[uuid.UUID]intent.Tombstone
-	definitions       []*model.CheckDefinition
+	definitions  []*model.CheckDefinition
 	pipelines    []string // of every keepalive
 	deleted      map[uuid.UUID]bool
 	records      []wire.Record

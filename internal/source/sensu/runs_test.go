@@ -153,10 +153,10 @@ func TestProxyNodesHaveRequestsOfTheirOwn(t *testing.T) {
 		w.wait("the turn", func() bool { return len(turns) == 1 && len(w.proxyResults) >= 3 })
 		w.mu.Lock()
 		for i, want := range []struct {
-			node   model.NodeID
-			definition  model.DefinitionID
-			status model.Status
-			output string
+			node       model.NodeID
+			definition model.DefinitionID
+			status     model.Status
+			output     string
 		}{{60, 1, model.Critical, down}, {61, 1, model.OK, "up"}, {61, 2, model.Warning, "turned"}} {
 			r := w.proxyResults[i]
 			var s wire.Signal

@@ -134,7 +134,9 @@ func TestUnreadableSecretFailsItsRunOnly(t *testing.T) {
 			return now.Load().(string), nil
 		})
 	})
-	named := func(name string) model.DefinitionSecret { return model.DefinitionSecret{Env: "S", Name: "default/" + name} }
+	named := func(name string) model.DefinitionSecret {
+		return model.DefinitionSecret{Env: "S", Name: "default/" + name}
+	}
 	w.definitions = []*model.CheckDefinition{newSecretCheck(1, "db", named("db")), newSecretCheck(2, "sealed", named("sealed")), newSecretCheck(3, "bytes", named("bytes")), newSecretCheck(4, "slow", named("slow"))}
 	a := w.connectProven(ca, "web1", false)
 	<-hangs

@@ -11,13 +11,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/muster-fleet/muster/internal/authlimit"
 	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/sensuwire"
 	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/testenv"
-	"github.com/muster-fleet/muster/internal/authlimit"
 	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
@@ -307,8 +307,8 @@ func TestRequestHasTheCommandAsAShellLine(t *testing.T) {
 	x.Node.ID, x.Node.Namespace = 9, model.DefaultNamespace
 	a := &directory.Assignment{Properties: []wire.Property{{Name: "word", Value: []byte(`"it's {{ .x }}"`)}}}
 	for _, c := range []struct {
-		definition     *model.CheckDefinition
-		name, cmd string
+		definition *model.CheckDefinition
+		name, cmd  string
 	}{
 		{newCheck(1, "a", "echo hi", nil), "a", "echo hi"},
 		{newCheck(2, "a", "", func(c *model.CheckDefinition) { c.Command = &model.Command{Argv: []string{"a b", "it's", "$X"}} }), "a", `'a b' 'it'\''s' '$X'`},

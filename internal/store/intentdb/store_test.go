@@ -363,8 +363,8 @@ func testStore(t *testing.T, newStore func(t *testing.T) (open func() intent.Sto
 		s := newStore(t)()
 		defer s.Close()
 		commit(t, s, put("Check", "default", "a", `{"v":1}`, 0), put("user", "", "ada", `{}`, 0), put("definition", "", "1", `{}`, 0)) // 1
-		commit(t, s, put("Check", "other", "a", `{"v":1}`, 0), put("Group", "default", "a", `{}`, 0))                             // 2
-		commit(t, s, put("Check", "default", "a", `{"v":2}`, -1))                                                                 // 3
+		commit(t, s, put("Check", "other", "a", `{"v":1}`, 0), put("Group", "default", "a", `{}`, 0))                                  // 2
+		commit(t, s, put("Check", "default", "a", `{"v":2}`, -1))                                                                      // 3
 		testenv.Value(s.Commit(ctx, intent.Actor{User: "server"}, []intent.Write{put("Node", "default", "n", `{}`, 0)}))(t)
 		if _, err := s.Commit(ctx, intent.Actor{User: "token:t1"}, []intent.Write{put("Node", "default", "m", `{}`, 0)}); err != nil { // 5
 			t.Fatal(err)
