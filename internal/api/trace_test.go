@@ -128,7 +128,7 @@ func TestTraceTellsOfAFailedMessage(t *testing.T) {
 	failed(1)
 	text := trace()
 	for _, want := range []string{
-		"told false: pager (opened): not told, failed once, next attempt 12:00:0", "it fails since 12:00:00", "it answered: send webhook request",
+		"told false: pager (opened): not told, failed once, next attempt 12:00:0", "it fails since 12:00:00", "last error: send webhook request",
 		"told false: handlers pager: pager is not told, its message fails and is tried again",
 	} {
 		if !strings.Contains(text, want) {

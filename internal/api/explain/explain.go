@@ -312,7 +312,7 @@ func (c *traceBuilder) addDeliveryLink(d *history.Delivery) {
 		link.Text = fmt.Sprintf("%s (%s): not told, gave up after %s; send it again: muster handler replay %s", d.Handler.Name, d.Kind, model.CountNoun(d.Attempts, "attempt"), c.handlerArgument(d.Handler))
 	}
 	if d.LastError != "" {
-		link.Under = append(link.Under, v1.Link{Text: "it answered: " + d.LastError})
+		link.Under = append(link.Under, v1.Link{Text: "last error: " + d.LastError})
 	}
 }
 
