@@ -69,11 +69,11 @@ func (v *View) FindSourcesByName(namespaces []string, name string) (list []model
 // triggerNames returns the names of the triggers that a Template declares.
 func (v *View) triggerNames(template model.UnitID) (names []string) {
 	unit := v.Directory.SourceUnit(model.TriggerSource(template, ""))
-	if unit == nil || unit.Chunk.AsTemplate() == nil {
+	if unit == nil || unit.Definition.AsTemplate() == nil {
 		return nil
 	}
-	for i := range unit.Chunk.AsTemplate().Triggers {
-		names = append(names, unit.Chunk.AsTemplate().Triggers[i].Name)
+	for i := range unit.Definition.AsTemplate().Triggers {
+		names = append(names, unit.Definition.AsTemplate().Triggers[i].Name)
 	}
 	return names
 }
