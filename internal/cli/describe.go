@@ -351,7 +351,11 @@ func printDeliveries(c *commandCall, problem string) error {
 }
 
 // describeProblem prints a problem: its fields, the reasons why notifications wait, its timeline and its output.
-func describeProblem(c *commandCall, id string) error {
+func describeProblem(c *commandCall, name string) error {
+	id, err := c.findProblemID(name)
+	if err != nil {
+		return err
+	}
 	l, err := c.api.Problems.Timeline(c.ctx, id)
 	if err != nil {
 		return err

@@ -110,7 +110,7 @@ func unsentDetails(view View) (list []Detail) {
 	}
 	list = append(list, Detail{"oldest", model.Age(view.Now, u.Since) + " ago"})
 	if u.LastError != "" {
-		list = append(list, Detail{"answered", u.LastError})
+		list = append(list, Detail{"last error", u.LastError})
 	}
 	return list
 }
