@@ -220,7 +220,7 @@ func TestResourcesAreAppliedReadAndDeleted(t *testing.T) {
 		t.Fatalf("a dry run created the resource: %v", err)
 	}
 	done, err := c.Resources.Apply(ctx, v1.ApplyRequest{Resources: []json.RawMessage{check}, Message: "watch disks"})
-	if err != nil || done.Outcomes[0].Note != "runs on 3 nodes; first results within 60 s" {
+	if err != nil || done.Outcomes[0].Note != "runs on 3 nodes; first results within 60 s; timeout 60 s by default" {
 		t.Fatalf("apply: %+v %v", done, err)
 	}
 	again, err := c.Resources.Apply(ctx, v1.ApplyRequest{Resources: []json.RawMessage{check}})
