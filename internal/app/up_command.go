@@ -270,7 +270,7 @@ func (u *Up) showStart(s *Server, password string) {
 	fmt.Fprint(u.Out, "\nIn a second terminal:\n\n")
 	this := " describe node " + intent.NodeName(host)
 	wide := len(u.Program) + max(len(this), len(" get events")+len(all))
-	for _, n := range [][2]string{{" status", "all events, the worst first"}, {" get events" + all, "all events, the worst first"},
+	for _, n := range [][2]string{{" status", "open problems and silent machines, the worst first"}, {" get events" + all, "all events, the worst first"},
 		{this, "this machine"}, {" node token", "prints the command that adds another machine"}} {
 		fmt.Fprintf(u.Out, "  %-*s   %s\n", wide, u.Program+n[0], n[1])
 	}
