@@ -280,7 +280,7 @@ func (c *traceBuilder) addDeliveryLinks(problem *model.Problem) error {
 		return err
 	}
 	for _, d := range list {
-		link := c.addTraceLink("told", d.State != history.Dead, "%s (%s): %s", d.Handler.Name, d.Kind, d.State)
+		link := c.addTraceLink("notified", d.State != history.Dead, "%s (%s): %s", d.Handler.Name, d.Kind, d.State)
 		switch link.At = d.Ended; d.State {
 		case history.Pending:
 			if link.Text = fmt.Sprintf("%s (%s): waiting, due", d.Handler.Name, d.Kind); d.Attempts > 0 {
@@ -318,10 +318,10 @@ func (c *traceBuilder) addEscalationLink(problem *model.Problem, e *history.Esca
 	case e.Closing != nil:
 		return // the problem closes
 	case e.Route != "" && !ok && len(e.Notified) > 0:
-		c.addTraceLink("next", true, "route %s is deleted: %s, told through it, will be told of the closing", c.shortName(route.Name{Namespace: ns, Name: name}), c.handlerNamesText(notifiedNames(e.Notified)))
+		c.addTraceLink("next", true, "route %s is deleted: %s, notified through it, will be notified of the closing", c.shortName(route.Name{Namespace: ns, Name: name}), c.handlerNamesText(notifiedNames(e.Notified)))
 		return
 	case e.Route != "" && !ok:
-		c.addTraceLink("told", false, "route %s is deleted: the server moves the problem to its present routes in a moment", c.shortName(route.Name{Namespace: ns, Name: name}))
+		c.addTraceLink("notified", false, "route %s is deleted: the server moves the problem to its present routes in a moment", c.shortName(route.Name{Namespace: ns, Name: name}))
 		return
 	case ok:
 		who = "route " + c.shortName(to.Name)
@@ -332,11 +332,11 @@ func (c *traceBuilder) addEscalationLink(problem *model.Problem, e *history.Esca
 	step, due, waits := e.Next.Due()
 	switch {
 	case e.Held != nil && e.Held.Until.IsZero():
-		c.addTraceLink("told", false, "%s: not told, because %s; %s", who, holdReason(e.Held), c.endHoldHint(e.Held))
+		c.addTraceLink("notified", false, "%s: not notified, because %s; %s", who, holdReason(e.Held), c.endHoldHint(e.Held))
 	case e.Held != nil:
-		c.addTraceLink("told", false, "%s: not told, because %s; %s, or by itself", who, holdReason(e.Held), c.endHoldHint(e.Held)).At = e.Held.Until
+		c.addTraceLink("notified", false, "%s: not notified, because %s; %s, or wait for the end of the hold", who, holdReason(e.Held), c.endHoldHint(e.Held)).At = e.Held.Until
 	case !waits:
-		c.addTraceLink("told", true, "%s: %s, and no later step or repetition is due", who, c.notifiedText(e, deliveries))
+		c.addTraceLink("notified", true, "%s: %s, and no later step or repetition is due", who, c.notifiedText(e, deliveries))
 	case len(e.Notified) > 0:
 		c.addTraceLink("next", true, "%s: %s, if still open and not acknowledged,", who, c.handlerNamesText(to.Steps[step].To)).At = due
 	default:
@@ -344,11 +344,11 @@ func (c *traceBuilder) addEscalationLink(problem *model.Problem, e *history.Esca
 		if after := to.Steps[step].After; due.Sub(e.Opened) >= after && after > 0 {
 			pause = "after " + model.Duration(after).String()
 		}
-		text := fmt.Sprintf("%s tells %s: waits (%s) until", who, c.handlerNamesText(to.Steps[step].To), pause)
+		text := fmt.Sprintf("%s will notify %s: waits (%s) until", who, c.handlerNamesText(to.Steps[step].To), pause)
 		if !due.After(c.Now()) {
-			text = fmt.Sprintf("%s tells %s: due, and history is behind (muster status); due since", who, c.handlerNamesText(to.Steps[step].To))
+			text = fmt.Sprintf("%s must notify %s, but history lags behind (muster status); due since", who, c.handlerNamesText(to.Steps[step].To))
 		}
-		c.addTraceLink("told", false, "%s", text).At = due
+		c.addTraceLink("notified", false, "%s", text).At = due
 	}
 	if len(e.Notified) == 0 && waits {
 		c.addMissingHandlerLinks(to.Steps[step].To)
@@ -367,11 +367,11 @@ func notifiedNames(list []history.NotifiedHandler) (names []route.Name) {
 // from that one.
 func (c *traceBuilder) notifiedText(e *history.Escalation, deliveries []history.Delivery) string {
 	if len(e.Notified) == 0 {
-		return "nobody is told"
+		return "no handler is notified"
 	}
 	parts := make([]string, len(e.Notified))
 	for i, k := range e.Notified {
-		parts[i] = c.shortName(route.Name(k.HandlerRef)) + " is told"
+		parts[i] = c.shortName(route.Name(k.HandlerRef)) + " is notified"
 		own := func(d history.Delivery) bool { return d.Handler == k.HandlerRef && d.Route == e.Route }
 		other := slices.IndexFunc(deliveries, func(d history.Delivery) bool { return d.Handler == k.HandlerRef })
 		if other < 0 || slices.ContainsFunc(deliveries, own) {
@@ -400,11 +400,11 @@ func (c *traceBuilder) explainMissingDelivery(problem *model.Problem, deliveries
 	}
 	switch by {
 	case route.ByPipelines:
-		c.addTraceLink("told", true, "only the handlers of pipelines: %s names pipelines but no route and no handlers, and no route matches", notification.DeclaringResource(c.check))
+		c.addTraceLink("notified", true, "only the handlers of pipelines: %s names pipelines but no route and no handlers, and no route matches", notification.DeclaringResource(c.check))
 		return nil
 	case route.NoRecipient:
-		c.addTraceLink("told", false, "not told, because the check names no route (alert.route), no route matches, none is called default, and namespace %s names no handlers; "+
-			"to tell it now: apply a Route called default (muster explain route)", c.out.Namespace)
+		c.addTraceLink("notified", false, "not notified, because the check names no route (alert.route), no route matches, none is called default, and namespace %s names no handlers; "+
+			"to notify now: apply a Route called default (muster explain route)", c.out.Namespace)
 		return nil
 	}
 	for _, r := range to {
@@ -415,13 +415,13 @@ func (c *traceBuilder) explainMissingDelivery(problem *model.Problem, deliveries
 	_, err := c.History.Problem(c.ctx, problem.ID)
 	switch {
 	case model.ClassOf(err) == model.NotFound:
-		c.addTraceLink("told", false, "not told, because history has not recorded the problem; muster status shows the delay; then %s", c.firstStepsText(to))
+		c.addTraceLink("notified", false, "not notified, because history has not recorded the problem; muster status shows the delay; then %s", c.firstStepsText(to))
 		return nil
 	case err != nil:
 		return err
 	}
 	const never, not = "no route took the problem when it opened, and", "the problem did not match when it opened, and"
-	c.addTraceLink("told", false, "not told, because %s now %s; to tell it now: %s",
+	c.addTraceLink("notified", false, "not notified, because %s now %s; to notify now: %s",
 		map[bool]string{true: never, false: not}[len(deliveries)+len(escalations) == 0], c.firstStepsText(to), c.eventCommand("notify"))
 	return nil
 }
@@ -430,7 +430,7 @@ func (c *traceBuilder) explainMissingDelivery(problem *model.Problem, deliveries
 func (c *traceBuilder) addMissingHandlerLinks(names []route.Name) {
 	for _, name := range names {
 		if _, ok := c.Directory.Handler(name.Namespace, name.Name); !ok {
-			c.addTraceLink("told", false, "handler %s does not exist in namespace %s: apply it; those that exist: muster get handlers -n %s", name.Name, name.Namespace, name.Namespace)
+			c.addTraceLink("notified", false, "handler %s does not exist in namespace %s: apply it; those that exist: muster get handlers -n %s", name.Name, name.Namespace, name.Namespace)
 		}
 	}
 }
@@ -449,17 +449,17 @@ func (c *traceBuilder) endHoldHint(h *route.Hold) string {
 	}
 	switch h.Kind {
 	case route.Silenced:
-		return "to tell it now: muster silence end " + h.By.Name + flag
+		return "to notify now: muster silence end " + h.By.Name + flag
 	case route.Maintenance:
-		return "to tell it now: muster edit window " + h.By.Name + flag
+		return "to notify now: muster edit window " + h.By.Name + flag
 	case route.Muted, route.OverRate:
-		return "to tell it now: muster edit route " + h.By.Name + flag
+		return "to notify now: muster edit route " + h.By.Name + flag
 	case route.Acknowledged:
-		return "to tell it now: " + c.eventCommand("unack")
+		return "to notify now: " + c.eventCommand("unack")
 	case route.Earlier:
-		return "to tell it now: " + c.eventCommand("notify")
+		return "to notify now: " + c.eventCommand("notify")
 	}
-	return "it is told when that has ended"
+	return "handlers are notified when the hold has ended"
 }
 
 // eventCommand returns the command line "muster event VERB" for the traced event.
