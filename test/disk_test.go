@@ -266,9 +266,9 @@ func TestFullJournalSlowsAgents(t *testing.T) {
 				"there was always room: nothing is shown; slowed %d times", rep.Slowed)
 			s.WaitReady(30 * time.Second)
 			before := s.FleetStates()
-			harness.Until(t, 60*time.Second, "agents send at their usual rate again", func() (string, bool) {
-				_, after, asked := strings.Cut(s.Log(), "slowing all agents")
-				return s.Log(), asked && strings.Contains(after, "agents send at their usual rate again")
+			harness.Until(t, 60*time.Second, "back-pressure has ended: agents send at their usual rate", func() (string, bool) {
+				_, after, asked := strings.Cut(s.Log(), "back-pressure: all agents")
+				return s.Log(), asked && strings.Contains(after, "back-pressure has ended: agents send at their usual rate")
 			})
 			s.Kill()
 			s.Start()

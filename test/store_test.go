@@ -216,7 +216,7 @@ func TestHistoryCatchesUpAfterFullJournal(t *testing.T) {
 	ended, _ := playLoad(t, cfg)
 	harness.Until(t, 60*time.Second, "readyz names what keeps the journal from being cut", func() (string, bool) {
 		why, _ := s.Ready()
-		return why, strings.Contains(why, "size budget") && strings.Contains(why, "The journal cannot delete segments: history is ") && strings.Contains(why, "the server derives the changes again from the journal")
+		return why, strings.Contains(why, "size budget") && strings.Contains(why, "The journal cannot delete segments: history is ") && strings.Contains(why, "the server reads the changes from the journal again")
 	})
 	st, err := s.API.Status(t.Context(), "")
 	r := st.Reactions

@@ -128,8 +128,8 @@ func TestTraceTellsOfAFailedMessage(t *testing.T) {
 	failed(1)
 	text := trace()
 	for _, want := range []string{
-		"told false: pager (opened): not told, failed once, next attempt 12:00:0", "failing since 12:00:00", "last error: send webhook request",
-		"told false: handlers pager: pager is not told, its message fails and is tried again",
+		"notified false: pager (opened): not notified, failed once, next attempt 12:00:0", "failing since 12:00:00", "last error: send webhook request",
+		"notified false: handlers pager: pager is not notified, its message fails and is tried again",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
@@ -142,7 +142,7 @@ func TestTraceTellsOfAFailedMessage(t *testing.T) {
 	}
 	r.RecordResult("default", "web01", "disk", model.OK, "fine")
 	r.AwaitHistory()
-	if text = trace(); !strings.Contains(text, "told true: pager (closed): waiting") && !strings.Contains(text, "told false: pager (closed): not told") {
+	if text = trace(); !strings.Contains(text, "notified true: pager (closed): waiting") && !strings.Contains(text, "notified false: pager (closed): not notified") {
 		t.Errorf("no message of the recovery in\n%s", text)
 	}
 }

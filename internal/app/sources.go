@@ -280,7 +280,7 @@ func (s *Server) absenceLeft(node intent.NodeInfo) time.Duration {
 
 // remainingAbsence returns how much longer a node must be silent before another machine may take over its name. The
 // absence counts from the last of: the start of the server, the write of the node's row (a machine that just joined
-// connects soon), the node's last sign of life. A node that the listening clock does not call silent yet has at least
+// connects soon), the node's last heartbeat. A node that the listening clock does not call silent yet has at least
 // a second left, unless it stopped on purpose or never connected.
 func remainingAbsence(sum event.Summary, need time.Duration, started, written, now time.Time) time.Duration {
 	since := started

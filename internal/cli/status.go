@@ -72,7 +72,7 @@ func listServerAndAgentFaults(s v1.Status) (list []string) {
 		list = append(list, model.CountNoun(failing, "message")+" not delivered")
 	}
 	if s.Unnotified.Problems > 0 {
-		list = append(list, model.CountNoun(s.Unnotified.Problems, "problem")+" that nobody is told of")
+		list = append(list, model.CountNoun(s.Unnotified.Problems, "problem")+" that no handler is notified of")
 	}
 	if len(s.Warnings) > 0 {
 		list = append(list, "warnings of the server")
@@ -181,7 +181,7 @@ func notificationWarnings(c *commandCall, s v1.Status) (list []string) {
 		list = append(list, fmt.Sprintf("%s; last error: %s; %s", text, screen.FirstLine(u.LastError), c.Commands(fmt.Sprintf("try it: muster handler test %s%s", u.Handler, flag))))
 	}
 	if n := s.Unnotified.Problems; n > 0 {
-		list = append(list, fmt.Sprintf("nobody is told of %s (%s): no route takes them and their checks name no handler; %s",
+		list = append(list, fmt.Sprintf("no handler is notified of %s (%s): no route matches, and the checks name no handler; %s",
 			model.CountNoun(n, "open problem"), exampleNamesText(s.Unnotified.Examples, n), c.Commands("make a pager: muster handler create --help")))
 	}
 	return list
@@ -191,9 +191,9 @@ func notificationWarnings(c *commandCall, s v1.Status) (list []string) {
 // with the number of its failing nodes.
 func problemRows(c *commandCall, s v1.Status) (rows [][]any) {
 	for _, n := range s.SilentNow {
-		heard, age := "never heard", model.Age(c.Now(), n.Since)
+		heard, age := "no heartbeat yet", model.Age(c.Now(), n.Since)
 		if !n.Heard.IsZero() {
-			heard, age = "last heard "+c.DateTimeAndZone(n.Heard), model.Age(c.Now(), n.Heard)
+			heard, age = "last heartbeat "+c.DateTimeAndZone(n.Heard), model.Age(c.Now(), n.Heard)
 		}
 		rows = append(rows, []any{screen.Cell{Text: "SILENT", Colour: screen.Red}, nameWithNamespace(n.Namespace, n.Node), age, heard})
 	}

@@ -122,7 +122,7 @@ func (l *consumer) rederive(ctx context.Context) error {
 		panic("BUG: dispatch: dropped transitions cannot be derived again")
 	}
 	began := time.Now()
-	l.opts.Logger.Warn("the queue of transitions is full; they are derived again from the journal", "lane", l.name, "behind", l.age(l.opts.Now()))
+	l.opts.Logger.Warn("the queue of transitions is full; the server reads the lost transitions from the journal again", "lane", l.name, "behind", l.age(l.opts.Now()))
 	for attempt := 0; ; attempt++ {
 		l.metrics.rederived.Inc()
 		err := l.replay(ctx)
@@ -130,7 +130,7 @@ func (l *consumer) rederive(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err == nil:
-			l.opts.Logger.Info("transitions have caught up with the journal", "lane", l.name, "took", time.Since(began))
+			l.opts.Logger.Info("history has caught up with the journal", "lane", l.name, "took", time.Since(began))
 			return nil
 		case errors.Is(err, errYield):
 			attempt = -1
@@ -139,7 +139,7 @@ func (l *consumer) rederive(ctx context.Context) error {
 			}
 			continue
 		}
-		l.opts.Logger.Error("deriving transitions again from the journal failed; trying again", "lane", l.name, "err", err)
+		l.opts.Logger.Error("cannot read transitions from the journal again; the server retries", "lane", l.name, "err", err)
 		if err := pause.For(ctx, backoff(attempt, 10*l.opts.retryFirst, time.Minute)); err != nil {
 			return err
 		}

@@ -104,7 +104,7 @@ func (d *deliverer) startDueMessages(ctx context.Context, under shutdown) time.D
 		due, next, err := d.opts.Store.Due(ctx, now, n, full)
 		if err != nil {
 			if ctx.Err() == nil {
-				d.opts.Logger.Warn("cannot read the outbox; trying again", "err", err)
+				d.opts.Logger.Warn("cannot read the outbox; the server retries", "err", err)
 			}
 			return 2 * time.Second
 		}
@@ -160,7 +160,7 @@ func (d *deliverer) deliver(under shutdown, one *history.Delivery) attemptEnd {
 		case failed == nil || under.recording.Err() != nil:
 			return unsettled
 		}
-		d.opts.Logger.Warn("cannot record the outcome of a delivery; trying again", "err", failed)
+		d.opts.Logger.Warn("cannot record the outcome of a delivery; the server retries", "err", failed)
 		if pause.For(under.recording, backoff(attempt, d.opts.retryFirst, 10*time.Second)) != nil {
 			return unsettled
 		}
@@ -178,7 +178,7 @@ type crashGuard struct {
 func (s *crashGuard) start(key string) (end func(), err error) {
 	switch crashes := s.log.Crashes(key); {
 	case crashes >= attempt.MaxCrashes:
-		return func() { s.log.Forget(key) }, fmt.Errorf("this message was in progress at %d crashes of the server in a row and may cause them: check its handler, filters and mutator", crashes)
+		return func() { s.log.Forget(key) }, fmt.Errorf("gave up: the server crashed %d times in a row during this delivery; check the handler, filters and mutator", crashes)
 	case crashes == attempt.MaxCrashes-1:
 		s.mu.Lock()
 		end := s.log.Start(key)
@@ -206,7 +206,7 @@ func (d *deliverer) outcomeOf(one *history.Delivery, receipt handler.Receipt, er
 	a.State, a.NextAt = history.Pending, now.Add(wait)
 	if handler.IsFinal(err) || a.NextAt.Sub(one.Since()) > d.opts.Delivery.Retry.GiveUp {
 		a.State, a.NextAt = history.Dead, time.Time{}
-		d.opts.Logger.Error("gave up on a message", "handler", one.Handler.Name, "problem", one.Problem, "attempts", one.Attempts+1, "err", err)
+		d.opts.Logger.Error("gave up a delivery", "handler", one.Handler.Name, "problem", one.Problem, "attempts", one.Attempts+1, "err", err)
 		return a, "dead"
 	}
 	return a, "retried"
@@ -215,7 +215,7 @@ func (d *deliverer) outcomeOf(one *history.Delivery, receipt handler.Receipt, er
 // attemptDelivery makes one attempt to send a message.
 func (d *deliverer) attemptDelivery(ctx context.Context, one *history.Delivery) (handler.Receipt, error) {
 	if len(one.Payload) == 0 {
-		return handler.Receipt{}, handler.FinalError(errors.New("history was full while the message waited, and kept no text: raise --history-budget"))
+		return handler.Receipt{}, handler.FinalError(errors.New("history was full, so the server removed the text of this waiting message: raise --history-budget"))
 	}
 	note, err := handler.Decode(one.Payload)
 	if err != nil {
@@ -303,7 +303,7 @@ func (d *deliverer) removeOldHistory(ctx context.Context) {
 		for {
 			n, err := d.opts.Store.Clean(ctx, d.opts.Now().Add(-d.opts.Retention), cleanStep)
 			if err != nil && ctx.Err() == nil {
-				d.opts.Logger.Warn("cannot remove old history; trying again in a minute", "err", err)
+				d.opts.Logger.Warn("cannot delete old history; the server retries in a minute", "err", err)
 			}
 			if removed += n; n == 0 || err != nil {
 				break
@@ -311,10 +311,10 @@ func (d *deliverer) removeOldHistory(ctx context.Context) {
 		}
 		now := d.opts.Now()
 		if err := d.opts.Store.ClampDue(ctx, now, now.Add(2*d.opts.Delivery.Retry.Most)); err != nil && ctx.Err() == nil {
-			d.opts.Logger.Warn("cannot check the due times of the outbox; trying again in a minute", "err", err)
+			d.opts.Logger.Warn("cannot check the due times of the outbox; the server retries in a minute", "err", err)
 		}
 		if removed > 0 {
-			d.opts.Logger.Info("old history removed", "rows", removed)
+			d.opts.Logger.Info("deleted old history", "rows", removed)
 		}
 		if pause.For(ctx, cleanEvery) != nil {
 			return

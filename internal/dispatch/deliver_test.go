@@ -493,7 +493,7 @@ func TestHandlerTestReportsTheAnswer(t *testing.T) {
 			t.Errorf("%d: %+v %v", status, trial, err)
 		}
 		p := receiveFrom(t, "request", got)
-		if p.uri != "/ops" || !strings.Contains(p.body, `"kind":"test"`) || strings.Contains(trial.Sent, "/ops") || !strings.Contains(trial.Sent, "ann tests handler pager") {
+		if p.uri != "/ops" || !strings.Contains(p.body, `"kind":"test"`) || strings.Contains(trial.Sent, "/ops") || !strings.Contains(trial.Sent, "Test by ann of handler pager") {
 			t.Errorf("%+v\n%s", p, trial.Sent)
 		}
 	}
@@ -603,7 +603,7 @@ func TestDeregistrationNotifiesEachHandlerOnce(t *testing.T) {
 		}
 		for _, d := range list {
 			if d.Handler.Name == "pager" && d.State == history.Dead {
-				dead = strings.Contains(d.LastError, "open as an incident") && d.Kind == handler.Deregistered
+				dead = strings.Contains(d.LastError, "an incident open") && d.Kind == handler.Deregistered
 			}
 		}
 	}

@@ -98,7 +98,7 @@ func (r *Dispatcher) Emit(ts []event.Transition) {
 
 // ErrFarBehind reports that history is derived from the journal again, and that the pass is far from the awaited
 // position.
-var ErrFarBehind = errors.New("history is far behind: its transitions are derived again from the journal")
+var ErrFarBehind = errors.New("history lags far behind: the server reads its transitions from the journal again")
 
 // Recorded waits until history has all transitions up to and including this commit. Only then may the server keep a
 // snapshot at that commit, and cut the journal below it. It returns ErrFarBehind if the pass of rederive gives a
@@ -224,7 +224,7 @@ func (r *Dispatcher) afterBatch(ctx context.Context) error {
 		r.endSilences(ctx, nil)
 	}
 	if by := r.clockStep(); by > 0 {
-		r.opts.Logger.Warn("the clock was set back; due times of messages move back by as much", "by", by)
+		r.opts.Logger.Warn("the clock was set back; the server moves due times of messages back by the same time", "by", by)
 		r.router.shiftTimes(o, by)
 	}
 	select {
@@ -296,7 +296,7 @@ func (r *Dispatcher) routeAndRecord(ctx context.Context, all recordedBatch, tran
 				continue
 			}
 			r.metrics.unopened.Inc()
-			r.opts.Logger.Error("a problem closed, but its opening is missing in history: no handler was notified", "problem", t.problem.ID,
+			r.opts.Logger.Error("a problem closed without an opening in history: no handler was notified", "problem", t.problem.ID,
 				"namespace", t.problem.Namespace, "node", t.problem.Node, "source", t.problem.SourceName, "opened", t.problem.Opened)
 		}
 		if err := r.router.apply(o, t); err != nil {

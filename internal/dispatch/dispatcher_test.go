@@ -557,7 +557,7 @@ func TestMissingOpeningLeavesAWithheldDelivery(t *testing.T) {
 	r.Emit([]event.Transition{closingTransition("nobody", 7)})
 	r.waitRecorded(positionAt(7))
 	list, err := s.Deliveries(t.Context(), "lost")
-	if err != nil || len(list) != 1 || list[0].State != history.Withheld || list[0].Handler.Name != "pager" || list[0].LastError != "its opening was not recorded" {
+	if err != nil || len(list) != 1 || list[0].State != history.Withheld || list[0].Handler.Name != "pager" || list[0].LastError != "history does not have the opening of the problem" {
 		t.Errorf("%+v, %v", list, err)
 	}
 	if list, err := s.Deliveries(t.Context(), "nobody"); err != nil || len(list) != 0 {

@@ -187,7 +187,7 @@ func (s *eventPipeline) evaluate(ctx context.Context, t *event.Transition, now t
 		}
 		d, err := subject.delivery(v, now)
 		if err != nil {
-			s.opts.Logger.Error("cannot pass on an event", "pipeline", v.Name(), "err", err)
+			s.opts.Logger.Error("cannot pass an event to its pipelines", "pipeline", v.Name(), "err", err)
 			continue
 		}
 		if crashed != nil && d.State == "" {

@@ -69,7 +69,7 @@ func (r *Dispatcher) composeBatch(ctx context.Context, ts []event.Transition) (r
 			if missing, err := r.isOpeningMissing(ctx, &b, t, &p); err != nil {
 				return b, err
 			} else if missing {
-				change.unnotified = "its opening was not recorded"
+				change.unnotified = "history does not have the opening of the problem"
 			}
 			b.Closed = append(b.Closed, p)
 			b.changes = append(b.changes, change)

@@ -62,7 +62,7 @@ func (o *deliveryBatch) closeProblem(t *event.Transition, p *history.Problem) er
 
 // withholdMessages records, for the handlers of a closed problem, the reason why they got no message.
 func (o *deliveryBatch) withholdMessages(e *escalation) {
-	why := "it closed before the first step was due"
+	why := "the problem closed before the first step was due"
 	if h := e.Held; h != nil {
 		switch why = string(h.Kind); h.Kind {
 		case route.Acknowledged:

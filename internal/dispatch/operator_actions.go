@@ -29,7 +29,7 @@ func (r *Dispatcher) Try(ctx context.Context, ref history.HandlerRef, spec *mode
 	note := &handler.Notification{
 		Kind: handler.Test, Problem: "test-" + uuid.NewString(), Node: "no-node", Check: "test", Source: handler.Source{Name: "test"}, Space: ref.Namespace,
 		Status: model.OK.String(), Worst: model.OK.String(), Severity: model.Information.String(),
-		Output: fmt.Sprintf("%s tests handler %s of namespace %s; there is no problem", by, ref.Name, ref.Namespace),
+		Output: fmt.Sprintf("Test by %s of handler %s in namespace %s: this is not a real problem", by, ref.Name, ref.Namespace),
 		Opened: now, Executed: now, By: by,
 	}
 	values := model.PropertyValues(func(string) ([]byte, string, bool) { return nil, "", false })
@@ -46,7 +46,7 @@ func (r *Dispatcher) Try(ctx context.Context, ref history.HandlerRef, spec *mode
 	spec.QualifyReferences(ref.Namespace)
 	spec, err = expandVariables(spec, values)
 	if err != nil {
-		return Trial{}, model.Errorf(model.Invalid, "%w", err).WithHint("its variables need the properties of a node: muster handler test %s --node NODE", ref.Name)
+		return Trial{}, model.Errorf(model.Invalid, "%w", err).WithHint("the handler's variables need a node's properties: muster handler test %s --node NODE", ref.Name)
 	}
 	began := time.Now()
 	t := Trial{}
@@ -61,7 +61,7 @@ func (r *Dispatcher) Try(ctx context.Context, ref history.HandlerRef, spec *mode
 func (r *Dispatcher) Replay(ctx context.Context, ref history.HandlerRef, q history.ReplayQuery) (history.ReplayCounts, error) {
 	if room := r.deliver.outbox.limit - r.deliver.outbox.undelivered(ref); q.Limit > room/2 {
 		if q.Limit = room / 2; q.Limit < 1 {
-			return history.ReplayCounts{}, model.Errorf(model.Limited, "the queue of handler %s is full", ref.Name).WithHint("muster status has the reason; replay when the handler accepts messages again")
+			return history.ReplayCounts{}, model.Errorf(model.Limited, "the queue of handler %s is full", ref.Name).WithHint("see the reason: muster status; replay after the handler accepts messages again")
 		}
 	}
 	done, err := r.opts.Store.Revive(ctx, ref, r.opts.Now(), q)
@@ -82,11 +82,11 @@ func (d *deliverer) refreshAlertmanagers(ctx context.Context) {
 	for pause.For(ctx, handler.AlertEvery) == nil {
 		refs, err := d.opts.Store.HandlersWithOpen(ctx)
 		if err != nil && ctx.Err() == nil {
-			d.opts.Logger.Warn("cannot read the open problems for Alertmanagers; trying again in a minute", "err", err)
+			d.opts.Logger.Warn("cannot read the open problems for Alertmanagers; the server retries in a minute", "err", err)
 		}
 		for _, ref := range refs {
 			if err := d.refreshHandler(ctx, ref); err != nil && ctx.Err() == nil {
-				d.opts.Logger.Warn("cannot repeat open problems to an Alertmanager; trying again in a minute", "handler", ref.Name, "namespace", ref.Namespace, "err", err)
+				d.opts.Logger.Warn("cannot send open problems to an Alertmanager again; the server retries in a minute", "handler", ref.Name, "namespace", ref.Namespace, "err", err)
 			}
 		}
 	}

@@ -190,11 +190,11 @@ func newMetrics(registerer prometheus.Registerer, lag func() Lag, use func() his
 		factory.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "muster", Subsystem: "dispatch", Name: name, Help: help},
 			func() float64 { return value(lag()) })
 	}
-	gauge("behind_seconds", "Age of the oldest change that history has not recorded; zero: none.",
+	gauge("behind_seconds", "Age of the oldest change that history has not recorded. 0: history is complete.",
 		func(l Lag) float64 { return l.Age.Seconds() })
-	gauge("behind_bytes", "Bytes of journal from that change on, which cannot be cut.", func(l Lag) float64 { return float64(l.Bytes) })
-	gauge("behind_commits", "Commits of the journal from that change on.", func(l Lag) float64 { return float64(l.Commits) })
-	gauge("rederiving", "1 while changes are derived again from the journal because the queue overflowed.", func(l Lag) float64 {
+	gauge("behind_bytes", "Bytes of journal since that change, which the journal must keep.", func(l Lag) float64 { return float64(l.Bytes) })
+	gauge("behind_commits", "Commits of the journal since that change.", func(l Lag) float64 { return float64(l.Commits) })
+	gauge("rederiving", "1 while the server reads changes from the journal again, because the queue overflowed.", func(l Lag) float64 {
 		if l.Again {
 			return 1
 		}
@@ -204,7 +204,7 @@ func newMetrics(registerer prometheus.Registerer, lag func() Lag, use func() his
 		name, help string
 		value      func(history.Usage) float64
 	}{
-		{"bytes", "Bytes of rows in history.db; zero: on PostgreSQL.", func(u history.Usage) float64 { return float64(u.Bytes) }},
+		{"bytes", "Bytes of rows in history.db. 0: history is on PostgreSQL.", func(u history.Usage) float64 { return float64(u.Bytes) }},
 		{"budget_bytes", "Maximum of these bytes: --history-budget, or the present size of the file on a full disk.", func(u history.Usage) float64 { return float64(u.Budget) }},
 	} {
 		factory.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "muster", Subsystem: "history", Name: g.name, Help: g.help}, func() float64 { return g.value(use()) })
@@ -213,17 +213,17 @@ func newMetrics(registerer prometheus.Registerer, lag func() Lag, use func() his
 		Help: "Changes, closed problems and messages removed before their retention ended, to make room."}, func() float64 { return float64(use().Evicted) })
 	return &metrics{
 		recorded:     counter("transitions_total", "Changes recorded in history."),
-		repeated:     counter("repeated_total", "Changes that history already had (after a restart)."),
-		recordFailed: counter("record_failed_total", "Batches that the history store refused; tried again."),
+		repeated:     counter("repeated_total", "Duplicate changes, which history already had (after a restart)."),
+		recordFailed: counter("record_failed_total", "Failed writes of batches to the history store, which are retried."),
 		unopened: counter("unopened_total",
 			"Closed problems whose opening is missing in history although handlers should have received it."),
-		missed: factory.NewCounterVec(counterOpts("missed_total", "Problems that differed between history and events at the server's start, "+
-			"by repair: opened and closed are notified late, adopted are only recorded."), []string{"done"}),
-		rederived:       counter("rederived_total", "Overflows of the queue, after which changes are derived again from the journal."),
-		replayed:        counter("rederived_commits_total", "Commits of the journal read again for that."),
-		recordSeconds:   histogram("record_seconds", "Time of one history transaction.", prometheus.ExponentialBuckets(0.001, 2, 15)),
+		missed: factory.NewCounterVec(counterOpts("missed_total", "Differences between history and events at the server's start, "+
+			"by repair: opened and closed problems are notified late, adopted ones are only recorded."), []string{"done"}),
+		rederived:       counter("rederived_total", "Overflows of the queue, after which the server reads changes from the journal again."),
+		replayed:        counter("rederived_commits_total", "Commits of the journal read again after overflows."),
+		recordSeconds:   histogram("record_seconds", "Duration of one history transaction.", prometheus.ExponentialBuckets(0.001, 2, 15)),
 		attempts:        factory.NewCounterVec(counterOpts("delivery_attempts_total", "Delivery attempts, by outcome."), []string{"outcome"}),
-		deliverSeconds:  histogram("delivery_seconds", "Time of one attempt.", prometheus.ExponentialBuckets(0.001, 2, 16)),
+		deliverSeconds:  histogram("delivery_seconds", "Duration of one delivery attempt.", prometheus.ExponentialBuckets(0.001, 2, 16)),
 		pipelineEvents:  counter("pipeline_events_total", "Events passed to pipelines."),
 		pipelinePassed:  counter("pipeline_passed_total", "Messages to the handlers of pipelines."),
 		pipelineFailed:  counter("pipeline_failed_total", "Failed evaluations of filter expressions."),

@@ -230,7 +230,7 @@ func (d *deliverer) retryAssetWaits(ctx context.Context) {
 		o.mu.Lock()
 		o.due = append(o.due, due...)
 		o.mu.Unlock()
-		d.opts.Logger.Warn("cannot release messages that waited for an asset; trying again", "err", err)
+		d.opts.Logger.Warn("cannot release messages that waited for an asset; the server retries", "err", err)
 	}
 }
 

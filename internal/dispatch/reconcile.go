@@ -81,7 +81,7 @@ func (r *Dispatcher) openMissed(ctx context.Context, m *reconciliation) error {
 			change := problemChange{Transition: t, problem: problemOf(r.opts.Names, t), late: true}
 			if !r.router.mayHaveBeenSent(p.Opened) {
 				r.metrics.missed.WithLabelValues("opened").Inc()
-				r.opts.Logger.Error("the opening of a problem is missing in history; notifying it now", "problem", p.ID,
+				r.opts.Logger.Error("the opening of a problem is missing in history; the server sends its notification now", "problem", p.ID,
 					"namespace", change.problem.Namespace, "node", change.problem.Node, "source", change.problem.SourceName, "opened", p.Opened)
 			} else {
 				change.unnotified = history.ReasonUnknown
@@ -95,7 +95,7 @@ func (r *Dispatcher) openMissed(ctx context.Context, m *reconciliation) error {
 		}
 	}
 	if adopted > 0 {
-		r.opts.Logger.Warn("history is new or restored and lacks open problems: recording them without notification", "problems", adopted, "until", r.router.unknownUntil)
+		r.opts.Logger.Warn("history is new or restored and lacks open problems; the server records them without notifications", "problems", adopted, "until", r.router.unknownUntil)
 	}
 	return nil
 }
@@ -138,7 +138,7 @@ func (r *Dispatcher) closeMissed(ctx context.Context, m *reconciliation) error {
 		p := &b.changes[i].problem
 		b.Closed = append(b.Closed, *p)
 		r.metrics.missed.WithLabelValues("closed").Inc()
-		r.opts.Logger.Error("the end of a problem is missing in history; notifying it now", "problem", p.ID,
+		r.opts.Logger.Error("the end of a problem is missing in history; the server sends its notification now", "problem", p.ID,
 			"namespace", p.Namespace, "node", p.Node, "source", p.SourceName, "closed", p.Closed)
 	}
 	if len(b.changes) == 0 {
@@ -159,7 +159,7 @@ func (r *Dispatcher) lostClosing(p history.Problem, state *event.Transition) pro
 	} else if t.Output = state.Output; state.Received > p.Opened.UnixNano() {
 		t.Received = state.Received
 	}
-	t.Output += "\nlate: the server recovered its end at its start"
+	t.Output += "\nlate notification: the server found the end of the problem only at its start"
 	p.Closed = time.Unix(0, t.Received).UTC()
 	t.Problem = &p.Problem
 	return problemChange{Transition: t, problem: p}
@@ -186,15 +186,15 @@ func latenessNote(list []*escalation, ref history.HandlerRef) (note string) {
 	}
 	switch {
 	case late == 1 && len(list) == 1:
-		note = fmt.Sprintf("\nlate: it opened at %s; the server recovered it at its start", first.UTC().Format(time.RFC3339))
+		note = fmt.Sprintf("\nlate notification: the problem opened at %s, but the server found it only at its start", first.UTC().Format(time.RFC3339))
 	case late > 0:
-		note = fmt.Sprintf("\nlate: %d of them opened from %s on; the server recovered them at its start", late, first.UTC().Format(time.RFC3339))
+		note = fmt.Sprintf("\nlate notification: %d of these problems opened at %s or later, but the server found them only at its start", late, first.UTC().Format(time.RFC3339))
 	}
 	switch {
 	case earlier == 1 && len(list) == 1:
-		note += fmt.Sprintf("\nit has been open since %s, before this route applied to it", opened.UTC().Format(time.RFC3339))
+		note += fmt.Sprintf("\nthe problem opened at %s, before this route applied", opened.UTC().Format(time.RFC3339))
 	case earlier > 0:
-		note += fmt.Sprintf("\n%d of them have been open since %s or later, before this route applied to them", earlier, opened.UTC().Format(time.RFC3339))
+		note += fmt.Sprintf("\n%d of these problems opened before this route applied, the oldest at %s", earlier, opened.UTC().Format(time.RFC3339))
 	}
 	return note
 }

@@ -118,10 +118,10 @@ func TestStartNotifiesProblemsMissingInHistory(t *testing.T) {
 	if lost == nil || over == nil || as == nil {
 		t.Fatalf("%v", notified)
 	}
-	if lost.Output != "as it is\nlate: it opened at 2026-03-01T12:00:00Z; the server recovered it at its start" || !lost.Opened.Equal(testTime) || lost.Node != "web01" {
+	if lost.Output != "as it is\nlate notification: the problem opened at 2026-03-01T12:00:00Z, but the server found it only at its start" || !lost.Opened.Equal(testTime) || lost.Node != "web01" {
 		t.Errorf("%+v", lost)
 	}
-	if !over.Closed.Equal(testTime.Add(time.Hour)) || over.Status != "OK" || over.Output != "OK again\nlate: the server recovered its end at its start" {
+	if !over.Closed.Equal(testTime.Add(time.Hour)) || over.Status != "OK" || over.Output != "OK again\nlate notification: the server found the end of the problem only at its start" {
 		t.Errorf("%+v", over)
 	}
 	if strings.Contains(as.Output, "late") {
@@ -281,7 +281,7 @@ func TestLateProblemsOfAGroupAreCounted(t *testing.T) {
 	change.late = true
 	p.recordBatch(func(o *deliveryBatch) error { return p.r.apply(o, change) })
 	p.script(`restart; after 1m; expect pager summary p1+p2`)
-	if n, err := handler.Decode(sent[0].Payload); err != nil || !strings.HasSuffix(n.Output, "\nlate: 1 of them opened from 2026-03-01T11:00:00Z on; the server recovered them at its start") {
+	if n, err := handler.Decode(sent[0].Payload); err != nil || !strings.HasSuffix(n.Output, "\nlate notification: 1 of these problems opened at 2026-03-01T11:00:00Z or later, but the server found them only at its start") {
 		t.Errorf("%+v, %v", n, err)
 	}
 }

@@ -47,7 +47,7 @@ func TestNewRouteTakesOpenProblems(t *testing.T) {
 		t.Errorf("taken twice: %+v", again)
 	}
 	p.script(`restart; after 1m; expect pager summary p1+p2+p3`)
-	if n, err := handler.Decode(sent[0].Payload); err != nil || !strings.HasSuffix(n.Output, "\n3 of them have been open since 2026-03-01T12:00:00Z or later, before this route applied to them") {
+	if n, err := handler.Decode(sent[0].Payload); err != nil || !strings.HasSuffix(n.Output, "\n3 of these problems opened before this route applied, the oldest at 2026-03-01T12:00:00Z") {
 		t.Errorf("%+v, %v", n, err)
 	}
 

@@ -61,7 +61,7 @@ func (r *Dispatcher) endSilences(ctx context.Context, ends []SilenceEnd) {
 		return
 	}
 	if err := r.opts.Routing.EndSilences(ctx, ends); err != nil && ctx.Err() == nil {
-		r.opts.Logger.Warn("cannot end silences of closed problems; trying again in a minute", "silences", ends, "err", err)
+		r.opts.Logger.Warn("cannot end silences of closed problems; the server retries in a minute", "silences", ends, "err", err)
 		r.pendingEnds, r.endRetry = ends, r.now().Add(time.Minute)
 	}
 }
@@ -90,7 +90,7 @@ func (r *router) dependencyHold(e *escalation, p *model.Problem, now time.Time) 
 		}
 		if was.Until.IsZero() {
 			back := *was
-			back.Reason, back.Until = "the dependency is OK again; remaining problems are notified", now.Add(r.twoIntervals(p))
+			back.Reason, back.Until = "the dependency is OK again; handlers are notified of problems that remain", now.Add(r.twoIntervals(p))
 			return &back
 		}
 	}
@@ -104,7 +104,7 @@ func (r *router) dependencyHold(e *escalation, p *model.Problem, now time.Time) 
 			continue // the dependency has no event, or was OK since the problem opened
 		}
 		if until := e.Opened.Add(m.Settle); until.After(now) && (settling == nil || until.After(settling.Until)) {
-			settling = m.Hold("the dependency may also fail; its next result is due by then", until)
+			settling = m.Hold("the dependency may also fail: waiting for its next result, which is due by then", until)
 		}
 	}
 	return settling
@@ -216,7 +216,7 @@ func (o *deliveryBatch) notifyRateExcess(list []*escalation, step int) error {
 	slices.SortFunc(list, func(a, b *escalation) int {
 		return cmp.Or(compareBools(a.Closing != nil)-compareBools(b.Closing != nil), cmp.Compare(a.Problem, b.Problem))
 	})
-	first, why := list[0], "delayed until now by the rate of route "+list[0].Route
+	first, why := list[0], "delayed until now by the rate limit of route "+list[0].Route
 	for _, e := range list {
 		o.regroup(e, "\x00over\x00"+first.Problem, first.Problem)
 	}

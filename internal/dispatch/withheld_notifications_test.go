@@ -101,7 +101,7 @@ func TestRateExcessStatesItsReason(t *testing.T) {
 	}
 	var note handler.Notification
 	testenv.NoError(t, json.Unmarshal(o.deliveries[0].Payload, &note))
-	if !strings.HasSuffix(note.Output, "delayed until now by the rate of route default/default: no more than 2 messages in 1h") || note.Count != 2 {
+	if !strings.HasSuffix(note.Output, "delayed until now by the rate limit of route default/default: no more than 2 messages in 1h") || note.Count != 2 {
 		t.Errorf("%+v", note)
 	}
 	var b history.Batch

@@ -173,8 +173,8 @@ func exceptSpan(c *unitCompiler, ns string, e model.ScheduleException) model.Spa
 func definitionSize(c *model.Definition) (int, error) {
 	data := wire.AppendDefinition(nil, c)
 	if _, err := wire.DecodeDefinition(0, data); err != nil {
-		return 0, model.Errorf(model.Invalid, "agents cannot read this %s: %w", c.Name, err).
-			WithHint("make it shorter: move long commands to a script on the nodes")
+		return 0, model.Errorf(model.Invalid, "the compiled %s is too large for agents: %w", c.Name, err).
+			WithHint("shorten the definition: move long commands to a script on the nodes")
 	}
 	return len(data), nil
 }

@@ -338,7 +338,7 @@ func (c *compiler) group(name route.Name, spec *model.GroupSpec) (*groupDef, err
 	}
 	if t.where != nil && t.where.ReadsGroups() {
 		return nil, model.Errorf(model.Invalid, "the condition (where) of a group cannot read node.groups, because groups are computed from it").
-			WithHint("list the other groups under groups:")
+			WithHint("name the other groups in spec.groups")
 	}
 	if spec.Trusted && t.where != nil {
 		if err := t.where.CheckTrusted(); err != nil {

@@ -66,7 +66,7 @@ func (s *definitionStore) load(ctx context.Context, log *slog.Logger) (broken ui
 	}
 	for _, row := range rows {
 		if err := s.addStored(row); err != nil {
-			log.Error("ignoring a stored definition", "error", err)
+			log.Error("ignored an unreadable stored definition", "error", err)
 			broken++
 		}
 	}
@@ -132,7 +132,7 @@ func (s *definitionStore) assignIDs(ctx context.Context, units []*unit) error {
 		}
 		writes = append(writes, intent.Write{Key: key.row(), Body: row, Expect: -1})
 	}
-	done, err := s.store.Commit(ctx, intent.Actor{User: "server", Why: "new definition of a check"}, writes)
+	done, err := s.store.Commit(ctx, intent.Actor{User: "server", Why: "compiled a new definition of a check"}, writes)
 	if err != nil {
 		return fmt.Errorf("assign ids to new compiled checks: %w", err)
 	}
@@ -227,7 +227,7 @@ func (s *definitionStore) retire(ctx context.Context, definitions []*model.Defin
 			}
 			writes[i] = intent.Write{Key: key, Body: data, Expect: -1}
 		}
-		if _, err := s.store.Commit(ctx, intent.Actor{User: "server", Why: "definitions without a check"}, writes); err != nil {
+		if _, err := s.store.Commit(ctx, intent.Actor{User: "server", Why: "marked definitions of deleted checks as unused"}, writes); err != nil {
 			return fmt.Errorf("mark compiled checks as unused: %w", err)
 		}
 		for _, c := range batch {
@@ -247,7 +247,7 @@ func (s *definitionStore) remove(ctx context.Context, definitions []*model.Defin
 	for i, c := range definitions {
 		writes[i] = intent.Write{Key: definitionKeyOf(c).row(), Expect: -1}
 	}
-	if _, err := s.store.Commit(ctx, intent.Actor{User: "server", Why: "expired definitions"}, writes); err != nil {
+	if _, err := s.store.Commit(ctx, intent.Actor{User: "server", Why: "deleted expired definitions of checks"}, writes); err != nil {
 		return fmt.Errorf("remove unused compiled checks: %w", err)
 	}
 	for _, c := range definitions {
@@ -281,9 +281,9 @@ func (c *Collector) Run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			c.Log.Warn("cannot remove old definitions of checks; trying again in an hour", "err", err)
+			c.Log.Warn("cannot delete old definitions of checks; the server retries in an hour", "err", err)
 		case removed > 0:
-			c.Log.Info("old definitions of checks removed", "count", removed)
+			c.Log.Info("deleted old definitions of checks", "count", removed)
 		}
 		select {
 		case <-ctx.Done():

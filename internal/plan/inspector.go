@@ -113,7 +113,7 @@ type fault struct {
 }
 
 // tooLargeText describes the fault of a node that has no assignment, because it would be too large (see build.go).
-const tooLargeText = "the assignment is too large: the agent keeps its last one"
+const tooLargeText = "the assignment is too large: the agent keeps its last assignment"
 
 // faultExamples is the number of nodes that a Fault names as examples.
 const faultExamples = 3

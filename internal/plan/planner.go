@@ -117,7 +117,7 @@ func (p *Planner) Run(ctx context.Context, wake <-chan struct{}) error {
 		}
 		retry = nil
 		if err := p.CatchUp(ctx); err != nil && !errors.Is(err, context.Canceled) {
-			p.o.Logger.Error("cannot compile changes; trying again", "error", err)
+			p.o.Logger.Error("cannot compile changes; the server retries", "error", err)
 			retry = time.After(time.Second)
 		}
 	}
@@ -180,7 +180,7 @@ func (p *Planner) commit(t *translation, revision int64) []model.NodeID {
 	p.draft.Publish(change.Revision)
 
 	for _, text := range pass.oversized {
-		p.o.Logger.Error("assignment is too large: the agent keeps its last one", "reason", text)
+		p.o.Logger.Error("assignment is too large: the agent keeps its last assignment", "reason", text)
 	}
 	deleted := pass.deletedNodes()
 	changed = slices.AppendSeq(changed, maps.Keys(deleted))
@@ -202,11 +202,11 @@ func (p *Planner) Revision() int64 { return p.directory.Revision() }
 // (model.Unavailable).
 func (p *Planner) TrustedGroup(ctx context.Context, id model.NodeID) (string, error) {
 	if err := p.CatchUp(ctx); err != nil {
-		return "", model.Errorf(model.Unavailable, "cannot determine at the moment whether node %d is in a trusted group: %w", id, err).WithHint("the machine can try again in a moment")
+		return "", model.Errorf(model.Unavailable, "cannot determine now whether node %d is in a trusted group: %w", id, err).WithHint("the machine can try again in a moment")
 	}
 	group, ok := p.directory.TrustedGroup(id)
 	if !ok {
-		return "", model.Errorf(model.Unavailable, "cannot determine whether node %d is in a trusted group: its definition does not compile", id).WithHint("the machine can try again in a moment; muster status lists broken definitions")
+		return "", model.Errorf(model.Unavailable, "cannot determine whether node %d is in a trusted group: the group does not compile", id).WithHint("the machine can try again in a moment; list invalid resources: muster status")
 	}
 	return group, nil
 }
@@ -370,13 +370,13 @@ var (
 	passesDesc     = newDesc("passes_total", "Lists of changes compiled.")
 	nodesDesc      = newDesc("nodes_visited_total", "Nodes whose groups and checks were computed.")
 	groupsDesc     = newDesc("groups_evaluated_total", "Groups whose members were computed.")
-	checksDesc     = newDesc("checks_evaluated_total", "Checks whose holders were computed.")
-	conditionsDesc = newDesc("conditions_evaluated_total", "Conditions evaluated on a node.")
+	checksDesc     = newDesc("checks_evaluated_total", "Checks whose assigned nodes were computed.")
+	conditionsDesc = newDesc("conditions_evaluated_total", "Evaluations of a condition on a node.")
 	builtDesc      = newDesc("assignments_built_total", "Assignments composed, changed or not.")
 	changedDesc    = newDesc("assignments_changed_total", "Assignments that changed.")
 	brokenDesc     = newDesc("broken_definitions_total", "Stored resources that this version cannot compile.")
 	oversizedDesc  = newDesc("oversized_nodes", "Nodes whose new assignment is too large and that keep the last one.")
-	knownDesc      = prometheus.NewDesc("muster_plan_known", "Objects in the planner, by kind.", []string{"kind"}, nil)
+	knownDesc      = prometheus.NewDesc("muster_plan_known", "Objects in the planner's memory, by kind.", []string{"kind"}, nil)
 )
 
 // newDesc returns the descriptor of a planner metric.

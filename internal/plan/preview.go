@@ -91,7 +91,7 @@ func (f inspection) cycleError(t *translation) error {
 		} else if seen {
 			from := slices.Index(path, path[len(path)-1])
 			return model.Errorf(model.Invalid, "group %s contains itself: %s", path[from], strings.Join(path[from:], " → ")).
-				WithHint("remove one of them from the groups of the other")
+				WithHint("remove one of these groups from the spec.groups of the other")
 		}
 		done[g] = false
 		if def := f.groups[g].def; def != nil {

@@ -48,7 +48,7 @@ func newTranslation() *translation { return &translation{defs: map[intent.Key]an
 func (p *Planner) translate(ctx context.Context, changes []intent.Change) (*translation, error) {
 	t := newTranslation()
 	skip := func(key intent.Key, err error) {
-		p.o.Logger.Error("cannot compile a resource; its last valid definition stays",
+		p.o.Logger.Error("cannot compile a resource; the server keeps its last valid definition",
 			"kind", key.Kind, "namespace", key.Namespace, "name", key.Name, "error", err)
 		t.broken++
 	}

@@ -295,11 +295,11 @@ func (c *traceBuilder) addDeliveryLinks(problem *model.Problem) error {
 // addDeliveryLink adds a trace step for a notification (delivery): whether the handler accepted it, or since when it
 // fails, with the answer and the time of the next attempt
 func (c *traceBuilder) addDeliveryLink(d *history.Delivery) {
-	link := c.addTraceLink("told", d.State != history.Dead, "%s (%s): %s", d.Handler.Name, d.Kind, d.State)
+	link := c.addTraceLink("notified", d.State != history.Dead, "%s (%s): %s", d.Handler.Name, d.Kind, d.State)
 	switch link.At = d.Ended; d.State {
 	case history.Pending:
 		if link.Text = fmt.Sprintf("%s (%s): waiting, due", d.Handler.Name, d.Kind); d.Attempts > 0 {
-			link.Text, link.Holds = fmt.Sprintf("%s (%s): not told, failed %s, next attempt", d.Handler.Name, d.Kind, repetitionsText(d.Attempts)), false
+			link.Text, link.Holds = fmt.Sprintf("%s (%s): not notified, failed %s, next attempt", d.Handler.Name, d.Kind, repetitionsText(d.Attempts)), false
 			link.Under = []v1.Link{{Text: "failing since", At: d.Since()}}
 		}
 		link.At = d.NextAt
@@ -309,7 +309,7 @@ func (c *traceBuilder) addDeliveryLink(d *history.Delivery) {
 	case history.Shadow:
 		link.Text = fmt.Sprintf("%s (%s): not sent, the namespace is a shadow (notifications: shadow)", d.Handler.Name, d.Kind)
 	case history.Dead:
-		link.Text = fmt.Sprintf("%s (%s): not told, gave up after %s; send it again: muster handler replay %s", d.Handler.Name, d.Kind, model.CountNoun(d.Attempts, "attempt"), c.handlerArgument(d.Handler))
+		link.Text = fmt.Sprintf("%s (%s): not notified, gave up after %s; send it again: muster handler replay %s", d.Handler.Name, d.Kind, model.CountNoun(d.Attempts, "attempt"), c.handlerArgument(d.Handler))
 	}
 	if d.LastError != "" {
 		link.Under = append(link.Under, v1.Link{Text: "last error: " + d.LastError})
@@ -352,10 +352,10 @@ func (c *traceBuilder) addEscalationLink(problem *model.Problem, e *history.Esca
 	case e.Closing != nil:
 		return // the problem closes
 	case e.Route != "" && !ok && len(e.Notified) > 0:
-		c.addTraceLink("next", true, "route %s is deleted: %s, told through it, will be told of the closing", c.shortName(route.Name{Namespace: ns, Name: name}), c.handlerNamesText(notifiedNames(e.Notified)))
+		c.addTraceLink("next", true, "route %s is deleted: %s, notified through it, will be notified of the closing", c.shortName(route.Name{Namespace: ns, Name: name}), c.handlerNamesText(notifiedNames(e.Notified)))
 		return
 	case e.Route != "" && !ok:
-		c.addTraceLink("told", false, "route %s is deleted: the server moves the problem to its present routes in a moment", c.shortName(route.Name{Namespace: ns, Name: name}))
+		c.addTraceLink("notified", false, "route %s is deleted: the server moves the problem to its present routes in a moment", c.shortName(route.Name{Namespace: ns, Name: name}))
 		return
 	case ok:
 		who = "route " + c.shortName(to.Name)
@@ -366,12 +366,12 @@ func (c *traceBuilder) addEscalationLink(problem *model.Problem, e *history.Esca
 	step, due, waits := e.Next.Due()
 	switch {
 	case e.Held != nil && e.Held.Until.IsZero():
-		c.addTraceLink("told", false, "%s: not told, because %s; %s", who, holdReason(e.Held), c.endHoldHint(e.Held))
+		c.addTraceLink("notified", false, "%s: not notified, because %s; %s", who, holdReason(e.Held), c.endHoldHint(e.Held))
 	case e.Held != nil:
-		c.addTraceLink("told", false, "%s: not told, because %s; %s, or by itself", who, holdReason(e.Held), c.endHoldHint(e.Held)).At = e.Held.Until
+		c.addTraceLink("notified", false, "%s: not notified, because %s; %s, or wait for the end of the hold", who, holdReason(e.Held), c.endHoldHint(e.Held)).At = e.Held.Until
 	case !waits:
-		told, holds := c.notifiedText(e, deliveries)
-		c.addTraceLink("told", holds, "%s: %s, and no later step or repetition is due", who, told)
+		notified, holds := c.notifiedText(e, deliveries)
+		c.addTraceLink("notified", holds, "%s: %s, and no later step or repetition is due", who, notified)
 	case len(e.Notified) > 0:
 		c.addTraceLink("next", true, "%s: %s, if still open and not acknowledged,", who, c.handlerNamesText(to.Steps[step].To)).At = due
 	default:
@@ -379,11 +379,11 @@ func (c *traceBuilder) addEscalationLink(problem *model.Problem, e *history.Esca
 		if after := to.Steps[step].After; due.Sub(e.Opened) >= after && after > 0 {
 			pause = "after " + model.Duration(after).String()
 		}
-		text := fmt.Sprintf("%s tells %s: waits (%s) until", who, c.handlerNamesText(to.Steps[step].To), pause)
+		text := fmt.Sprintf("%s will notify %s: waits (%s) until", who, c.handlerNamesText(to.Steps[step].To), pause)
 		if !due.After(c.Now()) {
-			text = fmt.Sprintf("%s tells %s: due, and history is behind (muster status); due since", who, c.handlerNamesText(to.Steps[step].To))
+			text = fmt.Sprintf("%s must notify %s, but history lags behind (muster status); due since", who, c.handlerNamesText(to.Steps[step].To))
 		}
-		c.addTraceLink("told", false, "%s", text).At = due
+		c.addTraceLink("notified", false, "%s", text).At = due
 	}
 	if len(e.Notified) == 0 && waits {
 		c.addMissingHandlerLinks(to.Steps[step].To)
@@ -402,12 +402,12 @@ func notifiedNames(list []history.NotifiedHandler) (names []route.Name) {
 // from that one. It returns false if a handler has accepted no message.
 func (c *traceBuilder) notifiedText(e *history.Escalation, deliveries []history.Delivery) (text string, all bool) {
 	if len(e.Notified) == 0 {
-		return "nobody is told", true
+		return "nobody is notified", true
 	}
 	all = true
 	parts := make([]string, len(e.Notified))
 	for i, k := range e.Notified {
-		parts[i] = c.shortName(route.Name(k.HandlerRef)) + " is told"
+		parts[i] = c.shortName(route.Name(k.HandlerRef)) + " is notified"
 		if unsent := unsentText(k.HandlerRef, deliveries); unsent != "" {
 			parts[i], all = c.shortName(route.Name(k.HandlerRef))+unsent, false
 			continue
@@ -431,11 +431,11 @@ func unsentText(handler history.HandlerRef, deliveries []history.Delivery) (text
 		switch {
 		case d.Handler != handler:
 		case d.State == history.Pending && d.Attempts > 0:
-			text = " is not told, its message fails and is tried again"
+			text = " is not notified, its message fails and is tried again"
 		case d.State == history.Pending:
-			text = " is not told yet, its message waits"
+			text = " is not notified yet, its message waits"
 		case d.State == history.Dead:
-			text = " is not told, its message was given up"
+			text = " is not notified, its message was given up"
 		default:
 			return ""
 		}
@@ -458,11 +458,11 @@ func (c *traceBuilder) explainMissingDelivery(problem *model.Problem, deliveries
 	}
 	switch by {
 	case route.ByPipelines:
-		c.addTraceLink("told", true, "only the handlers of pipelines: %s names pipelines but no route and no handlers, and no route matches", notification.DeclaringResource(c.check))
+		c.addTraceLink("notified", true, "only the handlers of pipelines: %s names pipelines but no route and no handlers, and no route matches", notification.DeclaringResource(c.check))
 		return nil
 	case route.NoRecipient:
-		c.addTraceLink("told", false, "not told, because the check names no route (alert.route), no route matches, none is called default, and namespace %s names no handlers; "+
-			"to tell it now: apply a Route called default (muster explain route)", c.out.Namespace)
+		c.addTraceLink("notified", false, "not notified, because the check names no route (alert.route), no route matches, none is called default, and namespace %s names no handlers; "+
+			"to notify now: apply a Route called default (muster explain route)", c.out.Namespace)
 		return nil
 	}
 	for _, r := range to {
@@ -473,13 +473,13 @@ func (c *traceBuilder) explainMissingDelivery(problem *model.Problem, deliveries
 	_, err := c.History.Problem(c.ctx, problem.ID)
 	switch {
 	case model.ClassOf(err) == model.NotFound:
-		c.addTraceLink("told", false, "not told, because history has not recorded the problem; muster status shows the delay; then %s", c.firstStepsText(to))
+		c.addTraceLink("notified", false, "not notified, because history has not recorded the problem; muster status shows the delay; then %s", c.firstStepsText(to))
 		return nil
 	case err != nil:
 		return err
 	}
 	const never, not = "no route took the problem when it opened, and", "the problem did not match when it opened, and"
-	c.addTraceLink("told", false, "not told, because %s now %s; to tell it now: %s",
+	c.addTraceLink("notified", false, "not notified, because %s now %s; to notify now: %s",
 		map[bool]string{true: never, false: not}[len(deliveries)+len(escalations) == 0], c.firstStepsText(to), c.eventCommand("notify"))
 	return nil
 }
@@ -488,7 +488,7 @@ func (c *traceBuilder) explainMissingDelivery(problem *model.Problem, deliveries
 func (c *traceBuilder) addMissingHandlerLinks(names []route.Name) {
 	for _, name := range names {
 		if _, ok := c.Directory.Handler(name.Namespace, name.Name); !ok {
-			c.addTraceLink("told", false, "handler %s does not exist in namespace %s: apply it; those that exist: muster get handlers -n %s", name.Name, name.Namespace, name.Namespace)
+			c.addTraceLink("notified", false, "handler %s does not exist in namespace %s: apply it; those that exist: muster get handlers -n %s", name.Name, name.Namespace, name.Namespace)
 		}
 	}
 }
@@ -507,17 +507,17 @@ func (c *traceBuilder) endHoldHint(h *route.Hold) string {
 	}
 	switch h.Kind {
 	case route.Silenced:
-		return "to tell it now: muster silence end " + h.By.Name + flag
+		return "to notify now: muster silence end " + h.By.Name + flag
 	case route.Maintenance:
-		return "to tell it now: muster edit window " + h.By.Name + flag
+		return "to notify now: muster edit window " + h.By.Name + flag
 	case route.Muted, route.OverRate:
-		return "to tell it now: muster edit route " + h.By.Name + flag
+		return "to notify now: muster edit route " + h.By.Name + flag
 	case route.Acknowledged:
-		return "to tell it now: " + c.eventCommand("unack")
+		return "to notify now: " + c.eventCommand("unack")
 	case route.Earlier:
-		return "to tell it now: " + c.eventCommand("notify")
+		return "to notify now: " + c.eventCommand("notify")
 	}
-	return "it is told when that has ended"
+	return "handlers are notified when the hold has ended"
 }
 
 // eventCommand returns the command line "muster event VERB" for the traced event.

@@ -307,7 +307,7 @@ type Trace struct {
 // Link is one step of the trace that muster why shows, such as "the agent is connected". The first link with Holds
 // false explains why later steps did not happen.
 type Link struct {
-	Name  string    `json:"name,omitempty" enum:"wanted,declared,agent,assignment,property,schedule,result,late,limit,event,streamed,problem,told,group,checks,error" doc:"Step of the chain; empty for a step under another one."`
+	Name  string    `json:"name,omitempty" enum:"wanted,declared,agent,assignment,property,schedule,result,late,limit,event,streamed,problem,notified,group,checks,error" doc:"Step of the chain; empty for a step under another one."`
 	Holds bool      `json:"holds" doc:"The condition of this step is met; the chain continues."`
 	Text  string    `json:"text"`
 	At    time.Time `json:"at,omitzero" doc:"Time of the step; absent: now."`
@@ -361,9 +361,9 @@ type NodeState struct {
 	Severity     model.Severity    `json:"severity" doc:"Severity of its worst event."`
 	SeverityName string            `json:"severityName" enum:"not classified,information,warning,average,high,disaster"`
 	Connected    bool              `json:"connected" doc:"The agent has a session now."`
-	Silent       bool              `json:"silent,omitempty" doc:"The last sign of life is older than the keepalive allows."`
+	Silent       bool              `json:"silent,omitempty" doc:"The last heartbeat is older than the keepalive timeout."`
 	Stopped      bool              `json:"stopped,omitempty" doc:"Somebody stopped the agent; its silence raises no alarm."`
-	Heard        time.Time         `json:"heard,omitzero" doc:"Time of the last sign of life; absent: never."`
+	Heard        time.Time         `json:"heard,omitzero" doc:"Time of the last heartbeat; absent: never."`
 	Origins      *NodeOrigins      `json:"origins,omitempty" doc:"Only in answers about one node."`
 }
 
@@ -441,6 +441,6 @@ type Timeline struct {
 // Moment is one entry in the timeline of a problem, such as a notification
 type Moment struct {
 	At   time.Time `json:"at"`
-	Kind string    `json:"kind" doc:"In words: opened, told, escalated, reminded, not told, waits, silenced, silence ended, acknowledged, closed, …"`
+	Kind string    `json:"kind" doc:"In words: opened, notified, escalated, reminded, not notified, waits, silenced, silence ended, acknowledged, closed, …"`
 	Text string    `json:"text"`
 }

@@ -59,7 +59,7 @@ func (w *eventApplier) changeKeepalive(p *eventPartition, n uint32, change shard
 
 // missedKeepaliveText returns the output of a missed keepalive, valid until the next call.
 func (w *eventApplier) missedKeepaliveText(node *shard.Node, silence int64) []byte {
-	w.text = fmt.Appendf(w.text[:0], "no keepalive for %s (last heard %s)",
+	w.text = fmt.Appendf(w.text[:0], "no keepalive for %s (last heartbeat %s)",
 		model.Duration(silence), unixNano(node.LastSeen).Format(time.RFC3339))
 	return w.text
 }
@@ -284,7 +284,7 @@ func (w *eventApplier) applyAction(p *eventPartition, id model.NodeID, a *wire.A
 		if a.Note != "" {
 			w.text = append(append(w.text, ": "...), a.Note...)
 		}
-		p.deadlines.Clear(slot) // set again by the next result or sign of life …
+		p.deadlines.Clear(slot) // set again by the next result or heartbeat …
 		if a.Check == model.KeepaliveCheck {
 			p.OverrideKeepalive(n, false)
 			w.RestartKeepalive(p.Partition, n) // … which a dead node never gives: it is missed anew

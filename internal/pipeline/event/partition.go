@@ -182,7 +182,7 @@ func (p *eventPartition) copyState(id uint32, dst *State) {
 		dst.Failing = s.streak
 	}
 	if s.check == model.KeepaliveCheck && s.status == model.OK && !n.Stopped {
-		// A sign of life is a store in the node, not a result.
+		// A heartbeat is a store in the node, not a result.
 		dst.Received, dst.Executed, dst.LastOK = n.LastSeen, n.LastSeen, n.LastSeen
 	}
 }

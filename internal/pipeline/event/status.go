@@ -196,7 +196,7 @@ func (w *eventApplier) updateFlapping(p *eventPartition, s *stateSlot, c *model.
 }
 
 // emitTextChange emits the transition TextChanged when the output of an open problem has changed. endHeartbeatWait
-// lets TTLs pass that waited for a sign of life: at the end of this commit, unless.
+// lets TTLs pass that waited for a heartbeat: at the end of this commit, unless.
 func (w *eventApplier) emitTextChange(p *eventPartition, id uint32, s *stateSlot, output []byte) {
 	next := *p.problems[id]
 	next.KeptOutputs++

@@ -304,7 +304,7 @@ type Outcome uint8
 const (
 	Applied           Outcome = iota // changed a reducer's state
 	Late                             // older than the present state: history only
-	Keepalive                        // a sign of life, nothing else
+	Keepalive                        // a heartbeat, nothing else
 	Duplicate                        // its number was applied before
 	Lost                             // dropped by the agent's spool, reported as a gap
 	UnknownDefinition                // no definition says how to judge it

@@ -119,7 +119,7 @@ func (s *Server) createMissing(ctx context.Context, by intent.Actor, namespace s
 			return nil
 		}
 	}
-	return model.Errorf(model.Conflict, "create checks and nodes for alerts: somebody else is changing the same checks or nodes").WithHint("send the alerts again")
+	return model.Errorf(model.Conflict, "create checks and nodes for alerts: another user is changing the same checks or nodes").WithHint("send the alerts again")
 }
 
 // maxCreateTries bounds the retries when an operator applies one of the resources at the same time.

@@ -66,7 +66,7 @@ func (s *Server) Run(ctx context.Context) error {
 			return nil
 		case <-ticker.C:
 			if err := s.endExpiredAlerts(ctx); err != nil && ctx.Err() == nil {
-				s.cfg.Log.Warn("cannot record ended alerts; trying again", "err", err)
+				s.cfg.Log.Warn("cannot record ended alerts; the server retries", "err", err)
 			}
 		}
 	}
@@ -259,7 +259,7 @@ const (
 // setDefaults fills zero values with defaults and fails if a dependency is missing.
 func (c *Config) setDefaults() error {
 	if c.Intent == nil || c.Plan == nil || c.View == nil || c.Write == nil || c.Charge == nil {
-		return errors.New("BUG: source of alerts without intent, plan, view, journal or limits")
+		return errors.New("BUG: the source of alerts needs intent, plan, view, journal and limits")
 	}
 	if c.Now == nil {
 		c.Now = time.Now

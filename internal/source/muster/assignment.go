@@ -67,7 +67,7 @@ func (x *session) idleUnits() (list []core.IdleUnit) {
 	for _, c := range want.Definitions {
 		if x.hello.kinds.lacksKindOf(c) {
 			list = append(list, core.IdleUnit{Unit: c.Unit, Name: c.Name,
-				Reason: fmt.Sprintf("the agent (version %s) does not support definitions of kind %d: update it", x.hello.version.Value(), c.Kind)})
+				Reason: fmt.Sprintf("the agent (version %s) does not support units of kind %d: update the agent", x.hello.version.Value(), c.Kind)})
 		}
 	}
 	x.Mu.Lock()
@@ -191,6 +191,6 @@ func (x *session) confirmAssignment(m *wire.AssignmentStatus) {
 	if again {
 		x.srv.metrics.resent.Inc()
 	} else {
-		x.srv.cfg.Log.Warn("an agent has another assignment than the server sent", "node", x.Node.Name)
+		x.srv.cfg.Log.Warn("the hash of an agent's assignment differs from the hash of the assignment that the server sent", "node", x.Node.Name)
 	}
 }

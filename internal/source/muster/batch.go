@@ -26,7 +26,7 @@ func (x *session) handleBatch(body []byte) frameOutcome {
 		return x.violation(batchOversized, fmt.Sprintf("%d signals in one batch, at most %d", r.Signals, x.srv.cfg.Limits.BatchSignals))
 	}
 	if r.Last() > maxNumber {
-		return x.violation(frameMalformed, "a number above the largest possible one")
+		return x.violation(frameMalformed, "a sequence number is above the maximum")
 	}
 	slot, ok := x.streamIndex(r.StreamKey)
 	if !ok {
@@ -38,7 +38,7 @@ func (x *session) handleBatch(body []byte) frameOutcome {
 		x.acknowledgeAgain(slot)
 		return batchRepeated
 	case r.First > last+1:
-		return x.violation(numbersMissing, fmt.Sprintf("numbers %d to %d are missing and no gap explains them", last+1, r.First-1))
+		return x.violation(numbersMissing, fmt.Sprintf("sequence numbers %d to %d are missing, and no gap record explains the loss", last+1, r.First-1))
 	}
 	signals, size := r.Signals, len(body)
 	j := batchJudge{session: x}
@@ -261,7 +261,7 @@ func (j *batchJudge) logRefusal(v signalDecision, code, reason string) {
 		return
 	}
 	j.logged[v] = true
-	j.srv.cfg.Log.Warn("refused a signal for good; one line per session and code, see muster_session_signals_total", "node", j.Node.Name, "code", code, "reason", reason)
+	j.srv.cfg.Log.Warn("refused a signal permanently; one line per session and code, see muster_session_signals_total", "node", j.Node.Name, "code", code, "reason", reason)
 }
 
 // logAgentReport logs, once per session, the message that an agent reports about its own state.
@@ -269,7 +269,7 @@ func (x *session) logAgentReport(g *wire.Gap) {
 	report := []wire.GapCount{{Kind: wire.SignalKeepalive, Definition: model.BuiltinDefinition(model.KeepaliveCheck)}}
 	if !x.reportLogged && slices.Equal(g.Counts, report) {
 		x.reportLogged = true
-		x.srv.cfg.Log.Warn("an agent reports on itself", "node", x.Node.Name, "report", g.Reason)
+		x.srv.cfg.Log.Warn("an agent reports a failure of its own", "node", x.Node.Name, "report", g.Reason)
 	}
 }
 
@@ -338,7 +338,7 @@ func (j *batchJudge) judgeEnvelope(sig *wire.Signal) (v signalDecision, code, re
 
 // unknownDefinitionText returns the reason for a refused signal whose compiled definition the node does not have.
 func unknownDefinitionText(id model.DefinitionID) string {
-	return fmt.Sprintf("the node has no definition %d", id)
+	return fmt.Sprintf("the node's assignment has no definition %d", id)
 }
 
 // authorizeProxy checks that the node may report on a result's proxy node, and returns the reason if not. A node

@@ -69,7 +69,7 @@ type Limits struct {
 // setDefaults sets defaults for zero fields and fails if a dependency is missing.
 func (c *Config) setDefaults() error {
 	if c.Nodes == nil || c.View == nil || len(c.SigningKey) == 0 {
-		return errors.New("BUG: session layer without nodes, view or signing key")
+		return errors.New("BUG: the session layer needs nodes, view and signing key")
 	}
 	if c.Rand == nil {
 		c.Rand = rand.Float64

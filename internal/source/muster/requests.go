@@ -177,7 +177,7 @@ func (x *session) answerSecrets(id uint64, names []string) {
 			named, index = append(named, name), append(index, i)
 			continue
 		}
-		given[i].Error = "the node's assignment does not contain it"
+		given[i].Error = "the node's assignment does not contain the secret"
 		x.srv.metrics.secrets.WithLabelValues("refused").Inc()
 		x.srv.cfg.Log.Warn("refused a secret that is not in the node's assignment", "node", x.Node.Name, "secret", name)
 	}

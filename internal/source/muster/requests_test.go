@@ -234,9 +234,9 @@ func TestAgentGetsSecretsOfItsAssignmentOnly(t *testing.T) {
 	a.wait("the answer", func() bool { return len(a.secrets) == len(names) })
 	for i, want := range []wire.SecretValue{
 		{Name: "default/a", Value: []byte("the value of a"), LeaseMs: 60000},
-		{Name: "default/others", Error: "the node's assignment does not contain it"},
+		{Name: "default/others", Error: "the node's assignment does not contain the secret"},
 		{Name: "shared/broken", Error: "Vault is sealed"},
-		{Name: "default/own", Error: "the node's assignment does not contain it"}, // the value of this secret is on the node
+		{Name: "default/own", Error: "the node's assignment does not contain the secret"}, // the value of this secret is on the node
 	} {
 		if got := a.secrets[i]; got.Name != want.Name || string(got.Value) != string(want.Value) || got.Error != want.Error || got.LeaseMs != want.LeaseMs {
 			t.Errorf("got %+v, want %+v", got, want)

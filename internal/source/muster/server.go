@@ -105,7 +105,7 @@ const changedRetry = 6 * time.Second
 // would lose or cut results.
 func (s *Server) watchSession(x *session, now int64) {
 	if agreed := x.maxOutput.Load(); agreed != 0 && agreed != int64(x.Budget.Limits().OutputBytes) {
-		x.refuse(s.newRefusal("changed", "the limit of output was changed: the session starts again", changedRetry))
+		x.refuse(s.newRefusal("changed", "the limit of check output has changed: the agent connects again", changedRetry))
 		return
 	}
 	switch silence, busy := x.Silence(now); {

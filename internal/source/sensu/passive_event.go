@@ -144,7 +144,7 @@ func (m *checkCreator) createCheck(e *incomingEvent, name string) (directory.Pas
 		return directory.PassiveCheck{}, model.Errorf(model.Limited, "%s", reason)
 	}
 	if now := s.cfg.Now(); now.Sub(m.failed) < createInterval {
-		return directory.PassiveCheck{}, model.Errorf(model.Unavailable, "a passive check could not be created within the last %s, so no other is created yet", createInterval)
+		return directory.PassiveCheck{}, model.Errorf(model.Unavailable, "the creation of a passive check failed less than %s ago, so the server does not try again yet", createInterval)
 	}
 	ctx, cancel := context.WithTimeout(s.life.Base, createTimeout)
 	defer cancel()
@@ -190,7 +190,7 @@ func (e *incomingEvent) declareCheck(ctx context.Context, name string) (check di
 	case exists:
 		return requireUsable(check)
 	case check.Definition == nil:
-		return check, model.Errorf(model.Unavailable, "the passive check of the event was created, but somebody deleted it immediately")
+		return check, model.Errorf(model.Unavailable, "the server created the passive check of the event, but a user deleted the check immediately")
 	}
 	s.cfg.Log.Info("created a passive check for an event of a Sensu agent", "check", name, "namespace", e.namespace, "node", e.Node.Name, "missing", missing)
 	return check, nil

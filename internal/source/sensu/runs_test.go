@@ -90,7 +90,7 @@ func TestRequestedRunIsAnsweredAndJournaled(t *testing.T) {
 	}
 	x.Mu.Unlock()
 	_ = a.conn.Close()
-	if got := nextAnswer(t, runs); !got.Done || !strings.Contains(got.Lost, "its session ended") {
+	if got := nextAnswer(t, runs); !got.Done || !strings.Contains(got.Lost, "the agent's session ended") {
 		t.Errorf("answer %+v", got)
 	}
 }

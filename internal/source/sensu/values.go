@@ -84,7 +84,7 @@ func appendValues(extra []byte, values []model.Value, room int) (_ []byte, dropp
 // of the node's event sensu-metrics, which is always OK; as many results as they need.
 func (e *incomingEvent) handleMetrics() (out messageOutcome, cause string) {
 	if !e.Metrics {
-		return e.refuseMessage(emptyEvent, "an event with neither a check nor metrics"), ""
+		return e.refuseMessage(emptyEvent, "the event has neither a check nor metrics"), ""
 	}
 	values, err := e.readPointValues(nil)
 	if err != nil {
@@ -101,7 +101,7 @@ func (e *incomingEvent) handleMetrics() (out messageOutcome, cause string) {
 	}
 	trailer := wire.AppendExtra(nil, &wire.Extra{Pipelines: pipelines})
 	room := min(maxExtraBytes, e.Budget.Limits().OutputBytes) - 64 - len(trailer) // 64 bytes are for the output
-	text := fmt.Sprintf("%d values without a check", len(values))
+	text := fmt.Sprintf("the event has %d metric values but no check", len(values))
 	for {
 		part := values[:min(len(values), model.MaxValues)]
 		extra, rest := appendValues(nil, part, room)

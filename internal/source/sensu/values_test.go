@@ -94,7 +94,7 @@ func TestMetricsWithoutACheckBecomeValues(t *testing.T) {
 	found := map[string]float64{}
 	for n := 2; n <= 4; n++ {
 		s, extra := w.waitSignal(n)
-		if s.Definition != model.BuiltinDefinition(model.MetricsCheck) || s.Status != model.OK || string(s.Output) != "2498 values without a check" {
+		if s.Definition != model.BuiltinDefinition(model.MetricsCheck) || s.Status != model.OK || string(s.Output) != "the event has 2498 metric values but no check" {
 			t.Errorf("%+v %q", s, s.Output)
 		}
 		for _, v := range extra.Values {

@@ -36,7 +36,7 @@ func (s *sqlStore) Problem(ctx context.Context, id string) (Problem, error) {
 
 // ErrNoProblem returns the error for an unknown problem id.
 func ErrNoProblem(id string) error {
-	return model.Errorf(model.NotFound, "problem %s does not exist", id).WithHint("muster get problems")
+	return model.Errorf(model.NotFound, "problem %s does not exist", id).WithHint("list problems: muster get problems")
 }
 
 // idsPerQuery bounds the ids in one statement.

@@ -222,7 +222,7 @@ func (l *storeIdentity) noteTransaction(recorded int64) {
 }
 
 // ReasonUnknown is the reason of withheld deliveries in a history that is older than its journal.
-const ReasonUnknown = "history is older than the journal: it may have been sent before"
+const ReasonUnknown = "history is older than the journal: the message may have been sent already"
 
 // BeginLife implements Store: it records the id of the present journal, and withholds waiting deliveries if history
 // is older than the journal.

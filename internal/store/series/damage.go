@@ -39,7 +39,7 @@ func moveDamagedBlocks(dir string, log *slog.Logger) error {
 		}
 		err = errors.Join(err, os.Rename(path, path+damagedSuffix))
 		if log != nil {
-			log.Error("series store has a damaged block: its values are missing in queries", "block", path+damagedSuffix, "err", damage)
+			log.Error("the series store has a damaged block, whose values are missing in queries", "block", path+damagedSuffix, "err", damage)
 		}
 	}
 	return err

@@ -69,7 +69,7 @@ type Counts struct {
 }
 
 // ErrBehind is the error of an appender after a failed commit, until Restart.
-var ErrBehind = errors.New("series store is behind: a commit failed, and the journal keeps the values")
+var ErrBehind = errors.New("a commit of the series store failed; the journal keeps the values")
 
 // errTooManySeries refuses a new series.
 var errTooManySeries = errors.New("the namespace has too many series")

@@ -80,7 +80,7 @@ func (c *counters) register(r prometheus.Registerer) (err error) {
 		value              *atomic.Uint64
 	}{
 		{"values_total", "", "Values appended to the series store.", &c.values},
-		{"moved_total", "", "Values moved by 1 ms, because their series has a value at that time.", &c.moved},
+		{"moved_total", "", "Values stored 1 ms later, because their series already has a value at their time.", &c.moved},
 		{"refused_total", "late", "Values that the series store refused.", &c.late},
 		{"refused_total", "duplicate", "Values that the series store refused.", &c.duplicate},
 		{"refused_total", "series", "Values that the series store refused.", &c.unbounded},
@@ -241,7 +241,7 @@ func (s *db) sync() error {
 		return err
 	}
 	if lost, err := s.lostWrites(); err != nil || lost > 0 {
-		return errors.Join(errors.New("sync series store: values could not be written to its logs; the journal keeps them: free disk space, then restart the server"), err)
+		return errors.Join(errors.New("sync series store: cannot write values to its logs; the journal keeps the values: free disk space, then restart the server"), err)
 	}
 	if err := s.writeHeldPositions(reached); err != nil {
 		return err
