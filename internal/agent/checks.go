@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -93,7 +92,7 @@ func (c *checks) findCheck(chunk model.ChunkID) (check model.CheckID, own, assig
 func (c *checks) applyChunks(a *link.Assignment, chunks []*model.Chunk) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	self := resultTarget{values: propertyLookup(a.Properties)}
+	self := resultTarget{values: wire.PropertyLookup(a.Properties)}
 	proxies := proxyTargets(&a.ProxyChecks)
 	byKey := make(map[schedule.Key]*check, len(chunks))
 	units := make(map[model.ChunkID]model.CheckID, len(chunks))
@@ -190,17 +189,6 @@ func prepareCheck(chunk *model.CheckChunk, template *model.CommandTemplate, err 
 	return x
 }
 
-// propertyLookup returns a function that finds a property by name in a sorted list.
-func propertyLookup(list []wire.Property) model.PropertyValues {
-	return func(name string) ([]byte, string, bool) {
-		i, ok := slices.BinarySearchFunc(list, name, func(p wire.Property, name string) int { return strings.Compare(p.Name, name) })
-		if !ok {
-			return nil, "", false
-		}
-		return list[i].Value, list[i].Error, true
-	}
-}
-
 // proxyNodeVariable names the proxy node in the environment of a proxy check's command.
 const proxyNodeVariable = "MUSTER_NODE"
 
@@ -216,7 +204,7 @@ func proxyTargets(p *wire.ProxyChecks) map[model.ChunkID][]resultTarget {
 	nodes := make(map[model.NodeID]resultTarget, len(p.Nodes))
 	for i := range p.Nodes {
 		n := &p.Nodes[i]
-		nodes[n.Node] = resultTarget{n.Node, n.Name, propertyLookup(n.Properties)}
+		nodes[n.Node] = resultTarget{n.Node, n.Name, wire.PropertyLookup(n.Properties)}
 	}
 	targets := map[model.ChunkID][]resultTarget{}
 	for _, set := range p.Sets {

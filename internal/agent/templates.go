@@ -34,7 +34,7 @@ func (t *templates) applyChunks(a *link.Assignment, chunks []*model.Chunk) error
 	for i, c := range chunks {
 		list[i] = c.AsTemplate()
 	}
-	t.wheel.Set(list, propertyLookup(a.Properties))
+	t.wheel.Set(list, wire.PropertyLookup(a.Properties))
 	return nil
 }
 
