@@ -154,7 +154,7 @@ func (block *valueBlock) signal() []byte {
 	body := wire.AppendValueBlock(nil, &wire.ValueBlock{
 		Rows: uint32(len(block.values)), Columns: wire.AppendColumns(nil, block.times, block.values), Macros: block.place.macros, UnixNs: uint64(base),
 	})
-	return wire.AppendSignalMessage(nil, &wire.Signal{Kind: wire.SignalValueBlock, Chunk: block.place.chunk, Body: body})
+	return wire.AppendSignalMessage(nil, &wire.Signal{Kind: wire.SignalValueBlock, Definition: block.place.definition, Body: body})
 }
 
 // maxDelay bounds the delay of an answer by which a node at its limit slows its sender. A sender with more debt is refused.
@@ -203,7 +203,7 @@ func (b *valueBatch) write(ctx context.Context) error {
 		for _, block := range n.blocks {
 			list = append(list, block)
 		}
-		slices.SortStableFunc(list, func(x, y *valueBlock) int { return cmp.Compare(x.place.chunk, y.place.chunk) })
+		slices.SortStableFunc(list, func(x, y *valueBlock) int { return cmp.Compare(x.place.definition, y.place.definition) })
 		for _, block := range list {
 			entries = append(entries, journal.Entry{Section: core.SectionOf(n.uid), Signals: 1, Data: wire.AppendRecord(nil, &wire.Record{
 				Kind: wire.RecordProxyResult, Node: n.ID, ProxyResult: &wire.ProxyResult{Namespace: n.Namespace, Signal: block.signal()},
