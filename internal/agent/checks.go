@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -93,7 +92,7 @@ func (c *checks) findCheck(definition model.DefinitionID) (check model.CheckID, 
 func (c *checks) applyDefinitions(a *link.Assignment, definitions []*model.Definition) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	self := resultTarget{values: propertyLookup(a.Properties)}
+	self := resultTarget{values: wire.PropertyLookup(a.Properties)}
 	proxies := proxyTargets(&a.ProxyChecks)
 	byKey := make(map[schedule.Key]*check, len(definitions))
 	units := make(map[model.DefinitionID]model.CheckID, len(definitions))
@@ -190,17 +189,6 @@ func prepareCheck(definition *model.CheckDefinition, template *model.CommandTemp
 	return x
 }
 
-// propertyLookup returns a function that finds a property by name in a sorted list.
-func propertyLookup(list []wire.Property) model.PropertyValues {
-	return func(name string) ([]byte, string, bool) {
-		i, ok := slices.BinarySearchFunc(list, name, func(p wire.Property, name string) int { return strings.Compare(p.Name, name) })
-		if !ok {
-			return nil, "", false
-		}
-		return list[i].Value, list[i].Error, true
-	}
-}
-
 // proxyNodeVariable names the proxy node in the environment of a proxy check's command.
 const proxyNodeVariable = "MUSTER_NODE"
 
@@ -216,7 +204,7 @@ func proxyTargets(p *wire.ProxyChecks) map[model.DefinitionID][]resultTarget {
 	nodes := make(map[model.NodeID]resultTarget, len(p.Nodes))
 	for i := range p.Nodes {
 		n := &p.Nodes[i]
-		nodes[n.Node] = resultTarget{n.Node, n.Name, propertyLookup(n.Properties)}
+		nodes[n.Node] = resultTarget{n.Node, n.Name, wire.PropertyLookup(n.Properties)}
 	}
 	targets := map[model.DefinitionID][]resultTarget{}
 	for _, set := range p.Sets {

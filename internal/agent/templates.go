@@ -34,7 +34,7 @@ func (t *templates) applyDefinitions(a *link.Assignment, definitions []*model.De
 	for i, c := range definitions {
 		list[i] = c.AsTemplate()
 	}
-	t.wheel.Set(list, propertyLookup(a.Properties))
+	t.wheel.Set(list, wire.PropertyLookup(a.Properties))
 	return nil
 }
 

@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/source/muster"
 	"github.com/muster-fleet/muster/internal/source/sensu"
+	"github.com/muster-fleet/muster/internal/source/zabbix"
 	"github.com/muster-fleet/muster/internal/watchdog"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -34,6 +36,7 @@ type sources struct {
 	bridge    *sensu.Server      // of Sensu's agents; nil: there is no listener for them
 	sensuCA   *sensu.Authorities // of Sensu agents' certificates; nil: these are refused
 	alerts    *alertmanager.Server
+	trapper   *zabbix.Server     // of values of Zabbix senders and agents; nil: there is no listener for them
 	turns     *roundrobin.Engine // distributes runs of round-robin checks
 }
 
@@ -216,6 +219,24 @@ func (s *Server) openSensuReceiver(context.Context) (err error) {
 	s.task(back, "Sensu's sessions", s.bridge.Run)
 	s.task(front, "Sensu's agents", s.serveSensu)
 	return nil
+}
+
+// openZabbix returns a function that opens the receiver of values of Zabbix senders, if a listener is configured for them.
+func openZabbix(s *Server) func(context.Context) error {
+	return func(context.Context) (err error) {
+		if s.cfg.ZabbixListen == "" || s.cfg.ZabbixListen == "off" {
+			return nil
+		}
+		s.trapper, err = zabbix.New(zabbix.Config{
+			Journal: s.journal, Nodes: s.directory, Intent: s.intent, Limiter: s.sessions.Limiter(), Admission: s.sessions.Admission(),
+			Namespaces: func(from netip.Addr) []string { return directory.ZabbixNamespaces(s.directory, from) },
+			Now:        s.now, Log: s.log, Registerer: s.registry,
+		})
+		if err == nil {
+			s.task(front, "Zabbix senders", func(ctx context.Context) error { return s.trapper.Listen(ctx, s.zabbix) })
+		}
+		return err
+	}
 }
 
 // eventIndex tells the receiver of Sensu agent sessions whether an event exists

@@ -9,6 +9,8 @@ package directory
 
 import (
 	"iter"
+	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"unique"
@@ -82,6 +84,16 @@ func (d *Directory) NamespaceHandlers(name string) []string {
 
 // Shadow reports whether a namespace is in shadow mode, in which notifications are recorded but not sent
 func (d *Directory) Shadow(namespace string) bool { return d.now.Load().namespace(namespace).Shadow }
+
+// ZabbixNamespaces returns the namespaces that allow Zabbix senders and agents at an address to send values of their nodes.
+func ZabbixNamespaces(d *Directory, from netip.Addr) (names []string) {
+	for _, n := range d.now.Load().withZabbix {
+		if slices.ContainsFunc(n.ZabbixFrom, func(network netip.Prefix) bool { return network.Contains(from) }) {
+			names = append(names, n.Name)
+		}
+	}
+	return names
+}
 
 // NodeByName returns the id of a node.
 func (d *Directory) NodeByName(namespace, name string) (model.NodeID, bool) {

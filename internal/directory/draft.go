@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 	"iter"
 	"maps"
+	"slices"
 	"unique"
 
 	"github.com/RoaringBitmap/roaring/v2"
@@ -28,6 +29,7 @@ type snapshot struct {
 
 	namespaces     Map[string, *Namespace]
 	namespaceNames Map[model.NamespaceID, string]
+	withZabbix     []*Namespace // those with ZabbixFrom
 	units          Map[model.UnitID, PlacedUnit]
 	unitNames      Map[unitName, model.UnitID]
 	groups         Map[route.Name, Group]
@@ -189,14 +191,25 @@ func (d *Draft) SetGroupNames(names []route.Name) { d.groupNames = names }
 
 // SetNamespace adds or replaces the record of a namespace.
 func (d *Draft) SetNamespace(n *Namespace) {
+	d.setZabbix(n.ID, n)
 	d.namespaces.set(n.Name, n, d.number)
 	d.namespaceNames.set(n.ID, n.Name, d.number)
 }
 
 // DeleteNamespace removes a namespace.
 func (d *Draft) DeleteNamespace(n *Namespace) {
+	d.setZabbix(n.ID, nil)
 	d.namespaces.delete(n.Name, d.number)
 	d.namespaceNames.delete(n.ID, d.number)
+}
+
+// setZabbix replaces a namespace in the list of those with ZabbixFrom, which readers share; nil removes it.
+func (d *Draft) setZabbix(id model.NamespaceID, n *Namespace) {
+	list := slices.DeleteFunc(slices.Clone(d.withZabbix), func(x *Namespace) bool { return x.ID == id })
+	if n != nil && len(n.ZabbixFrom) > 0 {
+		list = append(list, n)
+	}
+	d.withZabbix = list
 }
 
 // SetResource adds or replaces a resource; a nil spec removes the resource.

@@ -3,6 +3,7 @@ package directory
 import (
 	"cmp"
 	"maps"
+	"net/netip"
 	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
@@ -28,6 +29,8 @@ type (
 		Handlers []string      // notified of problems whose check names no handler
 		Zone     string        // time zone of windows and mutes that name none
 		Shadow   bool          // notifications are only recorded, not sent
+
+		ZabbixFrom []netip.Prefix // networks from which Zabbix senders and agents may send values of its nodes
 	}
 
 	// Node has the declared fields of a node, its facts and its agent's data

@@ -89,6 +89,7 @@ func (c *compiler) define(d *declared) (def any, err error) {
 			ID: model.NamespaceID(d.id), Name: d.key.Name, Limits: spec.Limits, Handlers: spec.Handlers, Zone: spec.TimeZone,
 			Shadow: spec.Notifications == model.NotificationsShadow,
 		}
+		def.(*directory.Namespace).ZabbixFrom, err = model.ParseNetworks(spec.ZabbixFrom)
 	case *model.NodeSpec:
 		def = c.node(d, spec)
 	case *model.GroupSpec:

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"hash"
 	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 	"github.com/klauspost/compress/s2"
@@ -412,5 +413,16 @@ func hashProxyChecks(h hash.Hash, p *ProxyChecks) {
 		for _, id := range p.Sets[i].Nodes {
 			hashCount(h, int(id))
 		}
+	}
+}
+
+// PropertyLookup returns a function that finds a property by name in a list that is sorted by name.
+func PropertyLookup(list []Property) model.PropertyValues {
+	return func(name string) ([]byte, string, bool) {
+		i, ok := slices.BinarySearchFunc(list, name, func(p Property, name string) int { return strings.Compare(p.Name, name) })
+		if !ok {
+			return nil, "", false
+		}
+		return list[i].Value, list[i].Error, true
 	}
 }

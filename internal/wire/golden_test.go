@@ -162,6 +162,8 @@ func golden() []struct {
 			ResultSignal(Signal{Definition: model.BuiltinDefinition(model.MetricsCheck), AtMs: 7200790}, Result{Output: []byte("1 values"), Extra: AppendExtra(nil, &Extra{Values: []model.Value{{Name: "logins", Value: 3}}, Pipelines: []string{"sensu-influx", "graphs"}})})}})},
 		{"42-batch-values", "Frame", AppendBatch(nil, &Batch{StreamKey: live, First: 907, NowMs: 7200900, Signals: []Signal{
 			{Kind: SignalValueBlock, Definition: 19, AtMs: 7200890, Body: AppendValueBlock(nil, &ValueBlock{Rows: uint32(len(values)), Columns: AppendColumns(nil, times, values)})}}})},
+		{"45-batch-values-unix-ns", "Frame", AppendBatch(nil, &Batch{StreamKey: live, First: 908, NowMs: 7200950, Signals: []Signal{{Kind: SignalValueBlock, Definition: 19,
+			Body: AppendValueBlock(nil, &ValueBlock{Rows: uint32(len(values)), Columns: AppendColumns(nil, times, values), UnixNs: 1795233665123456789})}}})},
 		{"43-definition-template", "Definition", AppendDefinition(nil, templateDefinition())},
 		{"20-record-batch", "", append(AppendBatchRecord(nil, 214), batchBody...)},
 		{"21-record-session", "SessionRecord", record(Record{Kind: RecordSession, Node: 214, Session: &SessionMark{Session: 0xfeedface,

@@ -121,11 +121,12 @@ type ServerResult struct {
 	Output     []byte
 }
 
-// ProxyResult is the journal record of a result about a proxy node, with the node that ran the check.
+// ProxyResult is the journal record of a result about a proxy node, with the node that ran the check; or of values that
+// a Zabbix sender sent about any node.
 type ProxyResult struct {
 	StreamKey
 	Number    uint64            // in that node's stream
-	By        model.NodeID      // the node that ran it
+	By        model.NodeID      // the node that ran it; zero: the server took values from a Zabbix sender
 	Namespace model.NamespaceID // of the proxy node
 	NowMs     uint64            // of the batch it came in
 	Signal    []byte            // encoded, see Signal.Decode

@@ -392,13 +392,14 @@ type ValueBlock struct {
 	Rows    uint32 // values in Columns, which has at least a byte for each
 	Columns []byte
 	Macros  string // macros whose values Properties set on the node, as JSON; empty: none
+	UnixNs  uint64 // time from which Columns count, ns since 1970, of a sender with a clock of its own; zero: the signal's AtMs
 }
 
 // AppendValueBlock appends a value block in the encoding of a signal's body.
 func AppendValueBlock(dst []byte, b *ValueBlock) []byte {
 	dst = appendUint(dst, 1, uint64(b.Rows))
 	dst = appendBytes(dst, 2, b.Columns)
-	return appendString(dst, 3, b.Macros)
+	return appendUint(appendString(dst, 3, b.Macros), 4, b.UnixNs)
 }
 
 // Decode decodes a signal's body into a value block, whose Columns are parts of it. Rate limits charge Rows, so that
@@ -414,6 +415,8 @@ func (b *ValueBlock) Decode(body []byte) error {
 			b.Columns = f.raw("columns", MaxFrame)
 		case 3:
 			b.Macros = f.string("macros", MaxMacros)
+		case 4:
+			b.UnixNs = f.uint64("unix_ns")
 		}
 	}
 	if f.err == nil && (b.Rows == 0 || int64(b.Rows) > int64(len(b.Columns))) {

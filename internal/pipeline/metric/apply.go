@@ -55,6 +55,9 @@ func (w *metricApplier) Signal(n uint32, s *wire.Signal, from *shard.Arrival) sh
 	}
 	u := w.unitOf(n, of, from.Stream.Lane)
 	sent := w.Received - ageAtSending(from.NowMs, s.AtMs)
+	if w.block.UnixNs != 0 {
+		sent = int64(min(w.block.UnixNs, uint64(w.Received)))
+	}
 	values := uint64(0)
 	var v wire.BlockValue
 	for w.columns.Next(&v) {

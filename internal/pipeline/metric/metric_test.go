@@ -252,3 +252,20 @@ func TestFlippingTriggerIsBounded(t *testing.T) {
 		t.Errorf("the last verdict is %+v, want the recovery", last)
 	}
 }
+
+// TestValuesOfSenderKeepTheirTime applies values that name their time by a clock of their own, and expects this time, and no
+// later time than that of the commit
+func TestValuesOfSenderKeepTheirTime(t *testing.T) {
+	for _, c := range []struct{ unixNs, want int64 }{
+		{1e18 - 3600e9 + 7, 1e18 - 3600e9 + 12}, // an hour ago, to the nanosecond
+		{1e18 + 3600e9, 1e18 + 1e9},             // the commit's time
+	} {
+		v := newTestView()
+		body := wire.AppendValueBlock(nil, &wire.ValueBlock{Rows: 1, Columns: wire.AppendColumns(nil, []int64{5}, []wire.BlockValue{{Value: item.FromText("1")}}), UnixNs: uint64(c.unixNs)})
+		signal := wire.AppendSignalMessage(nil, &wire.Signal{Kind: wire.SignalValueBlock, Definition: 10, Body: body})
+		testenv.NoError(t, v.shard.Apply(&testCommit{1, [][]byte{wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordProxyResult, Node: 7, ProxyResult: &wire.ProxyResult{Namespace: 1, Signal: signal}})}}))
+		if list := v.Items(7); len(list) == 0 || list[0].At.UnixNano() != c.want {
+			t.Errorf("%d: %v", c.unixNs, list)
+		}
+	}
+}
