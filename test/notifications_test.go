@@ -349,7 +349,7 @@ func TestFirstPageAtNight(t *testing.T) {
 	s.AwaitOutput("status", "Not well: 1 problem (1 critical)", "web01/disk")
 	s.CLI("event", "ack", "web01/disk", "-m", "on it")
 	book.awaitKinds("disk", "opened", "acknowledged")
-	s.AwaitOutput("status", "no problem but 1 handled one", "1 acknowledged")
+	s.AwaitOutput("status", "Nothing is open that is not handled: 1 acknowledged.")
 	check.SetExitCode(0)
 	book.awaitKinds("disk", "opened", "acknowledged", "closed")
 	var list v1.ProblemList

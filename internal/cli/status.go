@@ -163,9 +163,10 @@ func statusSummary(c *commandCall, s v1.Status) screen.Cell {
 	if steps := adviseSetup(c, s); steps != nil {
 		return screen.Cell{Text: steps.text}
 	}
-	text = fmt.Sprintf("All is well: %s, no problem", model.CountNoun(s.Events, "event"))
-	text += textWhen(s.Handled.Sum() > 0, " but "+model.CountNoun(s.Handled.Sum(), "handled one"))
-	return screen.Cell{Text: text + ".", Colour: screen.Green}
+	if s.Handled.Sum() > 0 { // and no other problem: all counts are of handled ones
+		return screen.Cell{Text: "Nothing is open that is not handled: " + strings.Join(problemCountsText(s), ", ") + ".", Colour: screen.Green}
+	}
+	return screen.Cell{Text: fmt.Sprintf("All is well: %s, no problem.", model.CountNoun(s.Events, "event")), Colour: screen.Green}
 }
 
 // notificationWarnings returns warnings about notifications that do not reach people: failing handlers, and problems

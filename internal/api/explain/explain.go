@@ -37,7 +37,7 @@ func (s *explainRequest) explainCheck(ctx context.Context, in *events.Path) (*op
 	if err != nil {
 		return nil, err
 	}
-	c := traceBuilder{explainRequest: s, ctx: ctx, node: node, source: source, check: model.CheckID(source.ID), out: v1.Trace{Namespace: in.Namespace, Node: in.Node, Check: in.Check}}
+	c := traceBuilder{explainRequest: s, ctx: ctx, node: node, source: source, check: model.CheckID(source.ID), out: v1.Trace{Namespace: in.Namespace, Node: in.Node, Check: in.Check, Definition: s.View.Definition(source)}}
 	if err := c.addAllLinks(); err != nil {
 		return nil, err
 	}

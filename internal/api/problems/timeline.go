@@ -49,7 +49,7 @@ func (s *problemRequest) getTimeline(ctx context.Context, in *op.IDPath) (*op.Bo
 		t.add(p.Closed, "closed", "after %s", model.TimeSpan(p.Closed.Sub(p.Opened)))
 	}
 	slices.SortStableFunc(t.items, func(a, b v1.Moment) int { return a.At.Compare(b.At) })
-	return op.Answer(v1.Timeline{Problem: s.showProblem(p), Items: t.items}), nil
+	return op.Answer(v1.Timeline{Problem: s.showProblem(p), Items: t.items, Definition: s.View.Definition(p.Source)}), nil
 }
 
 // maxMoments is the most entries of history that a timeline has.

@@ -29,6 +29,16 @@ type Event struct {
 	History []int        `json:"history" doc:"Statuses, oldest first, at most 21."` // numbers: JSON would write bytes as base64
 	// Notes are errors in expressions of pipelines about the event.
 	Notes []string `json:"notes,omitempty" doc:"Filter expressions kept from Sensu that failed on the last result, with the error; only in answers about one event."`
+	// Definition has the texts that the check or trigger declares.
+	Definition *Definition `json:"definition,omitempty" doc:"Texts of the check or trigger for people; only in answers about one event."`
+}
+
+// Definition has the texts for people that the check or trigger of an event declares now.
+type Definition struct {
+	DisplayName string `json:"displayName,omitempty"`
+	Runbook     string `json:"runbook,omitempty" doc:"Link to the steps to take when it fails."`
+	Expression  string `json:"expression,omitempty" doc:"For a trigger: its problem opens when this is true."`
+	Recovery    string `json:"recovery,omitempty" doc:"For a trigger: its problem closes when this is true; absent: when expression is false."`
 }
 
 // OpenProblem is the open problem of an event, as a part of the API type Event
@@ -302,6 +312,8 @@ type Trace struct {
 	Node      string `json:"node"`
 	Check     string `json:"check,omitempty"`
 	Links     []Link `json:"links"`
+
+	Definition *Definition `json:"definition,omitempty" doc:"Texts of the check or trigger for people."`
 }
 
 // Link is one step of the trace that muster why shows, such as "the agent is connected". The first link with Holds
@@ -436,6 +448,8 @@ type NodeStateList struct {
 type Timeline struct {
 	Problem Problem  `json:"problem"`
 	Items   []Moment `json:"items" doc:"Oldest first."`
+
+	Definition *Definition `json:"definition,omitempty" doc:"Texts of the check or trigger for people, as declared now."`
 }
 
 // Moment is one entry in the timeline of a problem, such as a notification

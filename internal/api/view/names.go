@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/access"
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
@@ -81,6 +82,24 @@ func (v *View) triggerNames(template model.UnitID) (names []string) {
 // DeclaresSource reports whether a source is declared: a check that exists, or a trigger that its Template has.
 func (v *View) DeclaresSource(s model.Source) bool {
 	return s.Kind != model.SourceTrigger || slices.Contains(v.triggerNames(model.UnitID(s.ID)), s.Instance)
+}
+
+// Definition returns the texts for people that the check or trigger of an event declares now; nil: it has none.
+func (v *View) Definition(s model.Source) *v1.Definition {
+	unit := v.Directory.SourceUnit(s)
+	if unit == nil {
+		return nil
+	}
+	d := v1.Definition{DisplayName: unit.DisplayName, Runbook: unit.Runbook}
+	if template := unit.Definition.AsTemplate(); template != nil {
+		if t := template.Trigger(s.Instance); t != nil {
+			d.Runbook, d.Expression, d.Recovery = t.Runbook, t.Expression, t.Recovery
+		}
+	}
+	if d == (v1.Definition{}) {
+		return nil
+	}
+	return &d
 }
 
 // SourceTitle returns the name of an event's source as people write it: CHECK, or TEMPLATE:TRIGGER, or #ID for a
