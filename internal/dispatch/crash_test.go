@@ -38,7 +38,7 @@ func TestDeliveryUnderWayAtCrashesIsGivenUp(t *testing.T) {
 		if want == history.Delivered {
 			store.expectAttempt(t, want)
 		} else {
-			store.expectAttempt(t, want, "in progress at 3 crashes of the server in a row")
+			store.expectAttempt(t, want, "crashed 3 times in a row")
 			if done, err := r.Replay(t.Context(), history.HandlerRef{Namespace: "default", Name: "pager"}, history.ReplayQuery{Limit: 10}); err != nil || done.Revived != 1 {
 				t.Errorf("%+v, %v", done, err)
 			}
@@ -64,7 +64,7 @@ func TestEventUnderWayAtCrashesIsADeadLetter(t *testing.T) {
 	r.Emit([]event.Transition{subject, observedResult(2, 2, 2)})
 	r.waitRecorded(positionAt(2))
 	list, err := store.Deliveries(t.Context(), "event-10-1001")
-	if err != nil || len(list) != 1 || list[0].State != history.Dead || !strings.Contains(list[0].LastError, "3 crashes") || !strings.Contains(string(list[0].Payload), "result 1") {
+	if err != nil || len(list) != 1 || list[0].State != history.Dead || !strings.Contains(list[0].LastError, "crashed 3 times") || !strings.Contains(string(list[0].Payload), "result 1") {
 		t.Errorf("%+v, %v", list, err)
 	}
 	if v, ok := r.Verdicts(10, 1001); !ok || v.List[0].Pass || v.List[0].Filter != "never" {
