@@ -49,7 +49,7 @@ func (c *checks) runCheck(ctx context.Context, x *check) {
 	})
 	if err := c.agent.spool.Append(&signal, changed || x.definition.RoundRobin); err != nil {
 		c.lostResults.Add(1)
-		c.agent.cfg.Log.Error("lost a result: the spool refused it", "check", x.definition.Name, "err", err)
+		c.agent.cfg.Log.Error("lost a result: the spool cannot store it", "check", x.definition.Name, "err", err)
 	}
 	c.agent.logClockOffset()
 }

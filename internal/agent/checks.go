@@ -227,7 +227,7 @@ func (c *checks) runRoundRobin(t *wire.Turn) {
 	for _, r := range t.Runs {
 		check, _, assigned := c.findCheck(r.Definition)
 		if !assigned || !c.scheduler.RunNow(schedule.Key{Check: check, ProxyNode: r.Node}) {
-			c.agent.cfg.Log.Debug("round-robin run of a check that is not in the assignment", "definition", r.Definition, "proxyNode", r.Node)
+			c.agent.cfg.Log.Debug("ignored a round-robin run of a check that is not in the assignment", "definition", r.Definition, "proxyNode", r.Node)
 		}
 	}
 }

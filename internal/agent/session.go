@@ -58,7 +58,7 @@ func (a *Agent) logClockOffset() {
 	off := ok && offset.Abs() > probe.MaxClockOffset
 	switch warned := a.clock.warned.Swap(off); {
 	case off && !warned:
-		a.cfg.Log.Warn("this machine's clock differs from the server's", "ahead", offset.Round(time.Millisecond), "hint", "synchronise it here: timedatectl set-ntp true")
+		a.cfg.Log.Warn("this machine's clock differs from the server's", "ahead", offset.Round(time.Millisecond), "hint", "synchronize the clock of this machine: timedatectl set-ntp true")
 	case warned && !off:
 		a.cfg.Log.Info("this machine's clock agrees with the server's again", "ahead", offset)
 	}
@@ -139,7 +139,7 @@ func (e *linkEvents) Connected(server string, w *wire.Welcome) {
 	now := savedSession{Incarnation: w.Incarnation, Servers: slices.Clone(w.Servers), ConfiguredServers: a.cfg.Servers}
 	if now.Incarnation != a.lastSession.Incarnation || !slices.Equal(now.Servers, a.lastSession.Servers) || !slices.Equal(now.ConfiguredServers, a.lastSession.ConfiguredServers) {
 		if !slices.Equal(now.Servers, a.lastSession.Servers) {
-			a.cfg.Log.Info("the server has sent a list of servers; the agent tries them before those of its settings", "servers", now.Servers)
+			a.cfg.Log.Info("the server sent a list of servers; the agent tries these before the servers of its settings", "servers", now.Servers)
 		}
 		a.lastSession = now
 		if err := storeSavedSession(a.cfg.StateDir, now); err != nil {
@@ -186,7 +186,7 @@ func (e *linkEvents) Assigned(_ *link.Session, assignment *link.Assignment) {
 		a.cfg.Log.Error("apply the assignment", "err", err)
 		return
 	}
-	a.cfg.Log.Info("assignment in force", "checks", len(assignment.Definitions), "revision", assignment.Generation.Revision)
+	a.cfg.Log.Info("applied the assignment", "checks", len(assignment.Definitions), "revision", assignment.Generation.Revision)
 }
 
 // Turn runs the round-robin checks that the server has given to this node for this interval
@@ -274,7 +274,7 @@ func (u *assignedUnits) suspendChecks(code string) {
 		return
 	}
 	u.suspended = true
-	u.log.Warn("checks are suspended until the server accepts this machine again", "code", code)
+	u.log.Warn("the agent runs no checks until the server accepts this machine again", "code", code)
 	for _, part := range u.runners {
 		part.suspendDefinitions()
 	}

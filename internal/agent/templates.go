@@ -22,7 +22,7 @@ func (t *templates) openWheel(a *Agent, node uuid.UUID) {
 		Emit: func(signal *wire.Signal) {
 			if err := a.spool.Append(signal, false); err != nil {
 				a.checks.lostResults.Add(1)
-				a.cfg.Log.Error("lost values: the spool refused them", "definition", signal.Definition, "err", err)
+				a.cfg.Log.Error("lost values: the spool cannot store them", "definition", signal.Definition, "err", err)
 			}
 		},
 	})

@@ -99,7 +99,7 @@ func (w *Wheel) newGroups(c *model.TemplateDefinition, properties model.Property
 	values, macros := c.MacroValues(set), wire.EncodeMacros(set)
 	fault := ""
 	if len(macros) > wire.MaxMacros { // a block could not name them
-		fault, macros = fmt.Sprintf("the values of its macros have %d bytes, at most %d", len(macros), wire.MaxMacros), ""
+		fault, macros = fmt.Sprintf("the values of the key's macros have %d bytes, at most %d", len(macros), wire.MaxMacros), ""
 	}
 	for i := range c.Items {
 		of := &c.Items[i]

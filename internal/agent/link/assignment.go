@@ -31,11 +31,11 @@ type Assignment struct {
 
 var (
 	// ErrBaseMismatch reports a difference to another assignment than the present one.
-	ErrBaseMismatch = errors.New("assignment is a difference to one that the agent does not have")
+	ErrBaseMismatch = errors.New("the assignment is a difference to an assignment that the agent does not have")
 	// ErrBadSignature reports a signature that is not the server's, or not for this node.
-	ErrBadSignature = errors.New("assignment is not signed by the server for this node")
+	ErrBadSignature = errors.New("the assignment has no valid signature of the server for this node")
 	// ErrStaleGeneration reports a lower generation than the present one.
-	ErrStaleGeneration = errors.New("assignment is older than the present one")
+	ErrStaleGeneration = errors.New("the assignment is older than the present assignment")
 )
 
 // Apply verifies the server's assignment message and returns this assignment with the changes in the message. It
@@ -73,7 +73,7 @@ func (h *Assignment) Apply(a *wire.Assignment, node uuid.UUID, key ed25519.Publi
 			c = wire.OpaqueDefinition(a.Add[i].ID, a.Add[i].Body)
 			next.refuse(c.ID, err.Error())
 		} else if _, encoded := c.Body().([]byte); encoded {
-			next.refuse(c.ID, fmt.Sprintf("this agent does not support definitions of kind %d", c.Kind))
+			next.refuse(c.ID, fmt.Sprintf("this agent does not support compiled definition of kind %d: update the agent", c.Kind))
 		}
 		next.Definitions = append(next.Definitions, c)
 	}

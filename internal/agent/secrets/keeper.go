@@ -199,7 +199,7 @@ func (k *Keeper) requestFromServer(ctx context.Context, list []model.DefinitionS
 
 var (
 	errNoSession = errors.New("the value is on the server, and the agent has no session")
-	errOldServer = errors.New("the server does not support secrets: update it")
+	errOldServer = errors.New("the server does not support secrets: update the server")
 )
 
 // unavailableLocked returns an error if the server cannot deliver secrets now, such as without a session; nil: the

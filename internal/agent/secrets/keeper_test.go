@@ -122,7 +122,7 @@ func TestMissingAnswerOfTheServerIsAnError(t *testing.T) {
 		k.Connected(wire.FeatureSecrets)
 		fails("the server did not answer", answerTimeout)
 		k.Connected(0)
-		fails("the server does not support secrets: update it", 0)
+		fails("the server does not support secrets: update the server", 0)
 		k.Disconnected()
 		k.Connected(wire.FeatureSecrets)
 		<-k.Ready()

@@ -63,7 +63,7 @@ func (r lossReason) String() string {
 		lostByServer: "acknowledged, but lost by the server", refusedByServer: "refused by the server",
 		spoolMissing:   "the agent's spool was deleted: results without an acknowledgement are lost",
 		diskRolledBack: "the agent's spool is older than the server's numbers: it was restored from a copy, or its last second was not written",
-		folderDeleted:  "the agent's spool was deleted while it ran; the agent made a new one from memory",
+		folderDeleted:  "the agent's spool was deleted while the agent ran; the agent created a new spool from memory",
 		diskRolledBackTwice: "the agent's spool is older than the server's numbers: it was restored from a copy; " +
 			"some results from before its last start may be lost",
 	}[r]

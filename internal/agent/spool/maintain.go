@@ -47,10 +47,10 @@ const folderCheckEvery = 5 * time.Second
 func (s *Spool) reopen() {
 	log, err := openLog(s.dir, &s.opts)
 	if err != nil {
-		s.opts.Logger.Error("the spool was deleted; cannot make a new one; trying again", "folder", s.dir, "err", err)
+		s.opts.Logger.Error("the spool was deleted, and the agent cannot create a new one; the agent retries", "folder", s.dir, "err", err)
 		return
 	}
-	s.opts.Logger.Error("the spool was deleted while the agent runs; making a new one from memory", "folder", s.dir)
+	s.opts.Logger.Error("the spool was deleted while the agent runs; the agent creates a new spool from memory", "folder", s.dir)
 	old := s.log
 	s.closing.Go(func() { _ = old.Close() }) // the old log may still call logWaiter.Committed
 	s.log, s.logWaiter, s.readAhead, s.stateAt, s.cutSize = log, &logWaiter{s}, nil, 0, 0
@@ -82,7 +82,7 @@ func (s *Spool) cutLog() {
 	}
 	err := s.log.Cut(journal.Position{Log: s.log.Incarnation().ID, Number: needed - 1})
 	if err != nil && !errors.Is(err, journal.ErrClosed) {
-		s.opts.Logger.Warn("cannot cut the spool", "err", err)
+		s.opts.Logger.Warn("cannot delete acknowledged signals from the spool", "err", err)
 	}
 	s.cutSize = s.log.Stats().SizeBytes
 }

@@ -139,11 +139,11 @@ func openLog(dir string, o *Options) (*journal.Log, error) {
 		FS: o.FS, Rand: o.Rand, Budget: o.MaxBytes, Reserve: -1, Tick: -1, Linger: o.Linger,
 		MaxCommit: 64 << 10, QueueBytes: memoryBytes / 4, SegmentSize: o.MaxBytes / 32,
 		Logger: o.Logger, Name: "spool",
-		RepairCommand: "restart the agent, which repairs its spool by itself",
+		RepairCommand: "restart the agent, which repairs its spool",
 	}
 	log, err := journal.Open(dir, jo)
 	if damage := (*journal.DamageError)(nil); errors.As(err, &damage) {
-		o.Logger.Error("the spool is damaged; continuing without the lost signals", "err", damage)
+		o.Logger.Error("the spool is damaged; the agent continues without the lost signals", "err", damage)
 		if _, err = journal.Repair(dir, jo); err == nil {
 			log, err = journal.Open(dir, jo)
 		}
