@@ -132,7 +132,7 @@ spec:
     - {name: up, expression: "min(//system.uptime,#3)>0", severity: high, alert: {handlers: [hook]}}
 `
 
-// TestZabbixAgentSendsValues runs two unmodified zabbix_agentd: one for a declared node, one that nobody declared. Both get the items
+// TestZabbixAgentSendsValues runs an unmodified zabbix_agentd for a declared node, and a zabbix_agent2, if there is one, that nobody declared. Both get the items
 // of the Template, a trigger opens a problem that a handler gets, the server is killed while values come, and a killed agent
 // becomes a keepalive problem.
 func TestZabbixAgentSendsValues(t *testing.T) {
@@ -147,6 +147,9 @@ func TestZabbixAgentSendsValues(t *testing.T) {
 	hook := newWebhook(t, 0)
 	s.Apply(fmt.Sprintf(activeTemplate, hook.URL))
 	one := startZabbixAgent(t, program, address, "Zabbix One")
+	if newer, err := exec.LookPath("zabbix_agent2"); err == nil { // Debian: zabbix-agent2
+		program = newer
+	}
 	startZabbixAgent(t, program, address, "auto2")
 	s.AwaitOutput("get items", "zabbix-one", "auto2", "system.uptime", "vfs.fs.size[{$FS},pused]", "unsupported: Unsupported item key.")
 	s.AwaitOutput("get problems", "zabbix-one", "auto2", "active:up")
@@ -173,11 +176,16 @@ func TestZabbixAgentSendsValues(t *testing.T) {
 // zabbixAgent is a running zabbix_agentd.
 type zabbixAgent struct{ kill func() }
 
-// startZabbixAgent starts zabbix_agentd with a host name. The test's end kills it with its child processes.
+// startZabbixAgent starts zabbix_agentd or zabbix_agent2 with a host name. The test's end kills it with its child processes.
 func startZabbixAgent(t *testing.T, program, server, host string) zabbixAgent {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "zabbix_agentd.conf")
-	config := fmt.Sprintf("LogFile=%s/log\nPidFile=%s/pid\nStartAgents=0\nServerActive=%s\nHostname=%s\nHostMetadata=linux\nRefreshActiveChecks=60\nBufferSend=1\nBufferSize=5000\nAllowRoot=1\n", dir, dir, server, host)
+	config := fmt.Sprintf("LogFile=%s/log\nPidFile=%s/pid\nServerActive=%s\nHostname=%s\nHostMetadata=linux\nRefreshActiveChecks=60\nBufferSend=1\nBufferSize=5000\n", dir, dir, server, host)
+	if strings.HasSuffix(program, "2") {
+		config += fmt.Sprintf("LogType=file\nControlSocket=%s/socket\nListenIP=127.0.0.1\nListenPort=%s\n", dir, harness.Port(t)[len("127.0.0.1:"):])
+	} else {
+		config += "StartAgents=0\nAllowRoot=1\n"
+	}
 	assert(t, os.WriteFile(file, []byte(config), 0o600) == nil, "write %s", file)
 	c := exec.Command(program, "-f", "-c", file)
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
