@@ -27,8 +27,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// sources has the receivers of results: from Muster agents, Sensu agents, and alerts of Prometheus and Grafana. A
-// node has a session with a Muster agent or with a Sensu agent.
+// sources has the receivers of results: from Muster agents, Sensu agents, and alerts of Prometheus and Grafana, values of Zabbix. A
+// node has a session with one agent: Muster's, Sensu's or Zabbix'.
 type sources struct {
 	authority *pki.Authority
 	names     []string // of the server's certificate, in the order in which join tokens have them
@@ -40,9 +40,9 @@ type sources struct {
 	turns     *roundrobin.Engine // distributes runs of round-robin checks
 }
 
-// connected reports whether a node has a session, with a Muster or a Sensu agent
+// connected reports whether a node has a session with an agent
 func (so *sources) connected(node model.NodeID) bool {
-	return so.sessions != nil && so.sessions.Connected(node) || so.bridge != nil && so.bridge.Connected(node)
+	return so.sessions != nil && so.sessions.Connected(node) || so.bridge != nil && so.bridge.Connected(node) || so.trapper != nil && so.trapper.Connected(node)
 }
 
 // connectedNodes returns the number of nodes with a session.
@@ -51,14 +51,20 @@ func (so *sources) connectedNodes() int {
 	if so.bridge != nil {
 		n += so.bridge.Sessions()
 	}
+	if so.trapper != nil {
+		n += so.trapper.Agents()
+	}
 	return n
 }
 
-// agent returns the state of a node's session with a Muster or a Sensu agent; false: no session
+// agent returns the state of a node's session with an agent; false: no session
 func (so *sources) agent(node model.NodeID) (core.Agent, bool) {
 	a, ok := so.sessions.Agent(node)
 	if !ok && so.bridge != nil {
 		a, ok = so.bridge.Agent(node)
+	}
+	if !ok && so.trapper != nil {
+		a, ok = so.trapper.Agent(node)
 	}
 	return a, ok
 }
@@ -221,19 +227,19 @@ func (s *Server) openSensuReceiver(context.Context) (err error) {
 	return nil
 }
 
-// openZabbix returns a function that opens the receiver of values of Zabbix senders, if a listener is configured for them.
+// openZabbix returns a function that opens the receiver of values of Zabbix senders and agents, if a listener is configured for them.
 func openZabbix(s *Server) func(context.Context) error {
 	return func(context.Context) (err error) {
 		if s.cfg.ZabbixListen == "" || s.cfg.ZabbixListen == "off" {
 			return nil
 		}
 		s.trapper, err = zabbix.New(zabbix.Config{
-			Journal: s.journal, Nodes: s.directory, Intent: s.intent, Limiter: s.sessions.Limiter(), Admission: s.sessions.Admission(),
+			Journal: s.journal, Nodes: currentDirectory{s.directory, s.planner}, View: s.view, Intent: s.intent, Limiter: s.sessions.Limiter(), Admission: s.sessions.Admission(),
 			Namespaces: func(from netip.Addr) []string { return directory.ZabbixNamespaces(s.directory, from) },
 			Now:        s.now, Log: s.log, Registerer: s.registry,
 		})
 		if err == nil {
-			s.task(front, "Zabbix senders", func(ctx context.Context) error { return s.trapper.Listen(ctx, s.zabbix) })
+			s.task(front, "Zabbix senders and agents", func(ctx context.Context) error { return s.trapper.Listen(ctx, s.zabbix) })
 		}
 		return err
 	}

@@ -74,7 +74,7 @@ func readHeader(r io.Reader, most int) (h frameHeader, err error) {
 
 // readPayload reads the payload behind a header, and decompresses it to the length that the header states.
 func readPayload(r io.Reader, h frameHeader) ([]byte, error) {
-	var payload bytes.Buffer // it grows with what arrives, not with what the header claims
+	var payload bytes.Buffer // it grows with the bytes that arrive, not by the claim of the header
 	if _, err := io.CopyN(&payload, r, int64(h.size)); err != nil {
 		return nil, err
 	}

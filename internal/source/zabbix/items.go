@@ -2,19 +2,24 @@ package zabbix
 
 import (
 	"sync"
+	"time"
 
 	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// itemIndex finds the items of a node by key. Nodes with equal assignments share it.
-type itemIndex map[string]*nodeItem
+// itemIndex finds the items of a node by key and by number. Nodes with equal assignments share it.
+type itemIndex struct {
+	byKey    map[string]*nodeItem
+	byNumber map[uint64]*nodeItem // those that agents collect
+}
 
 // nodeItem has the items of one key: one per Template of the node that has the key.
 type nodeItem struct {
-	trapper bool // else agents collect it
-	places  []itemPlace
+	trapper  bool // else agents collect it
+	interval time.Duration
+	places   []itemPlace
 }
 
 // itemPlace is the place of an item in value blocks.
@@ -51,7 +56,7 @@ func (x *itemIndexes) of(a *directory.Assignment) itemIndex {
 // newItemIndex makes the index of an assignment. It leaves out items whose values come in no other way than from another item,
 // and keys with a macro that has no value.
 func newItemIndex(a *directory.Assignment) itemIndex {
-	index := itemIndex{}
+	index := itemIndex{map[string]*nodeItem{}, map[uint64]*nodeItem{}}
 	for _, definition := range a.Definitions {
 		c := definition.AsTemplate()
 		if c == nil {
@@ -68,10 +73,13 @@ func newItemIndex(a *directory.Assignment) itemIndex {
 			if err != nil || !of.Trapper && !of.Collected() {
 				continue
 			}
-			n := index[key]
+			n := index.byKey[key]
 			if n == nil {
-				n = &nodeItem{trapper: of.Trapper}
-				index[key] = n
+				n = &nodeItem{trapper: of.Trapper, interval: time.Duration(of.Interval)}
+				index.byKey[key] = n
+				if !n.trapper {
+					index.byNumber[itemNumber(key)] = n
+				}
 			}
 			if n.trapper == of.Trapper {
 				n.places = append(n.places, itemPlace{c.ID, macros, uint32(i)})

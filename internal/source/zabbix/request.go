@@ -11,15 +11,28 @@ import (
 type request struct {
 	Request string `json:"request"`
 	Data    []row  `json:"data"`
+
+	// Of agents.
+	Host          string `json:"host"`
+	HostMetadata  string `json:"host_metadata"`
+	Version       string `json:"version"`        // the C agent of Zabbix 6.0 states none
+	Variant       int    `json:"variant"`        // 2: Zabbix agent 2
+	Session       string `json:"session"`        // of this run of the program
+	HeartbeatFreq int    `json:"heartbeat_freq"` // s
 }
 
 // row is one value in a request.
 type row struct {
 	Host  string `json:"host"`
 	Key   string `json:"key"`
-	Value text   `json:"value"`
+	Value *text  `json:"value"` // nil: there is none
 	Clock int64  `json:"clock"` // s since 1970; zero: the sender states none
 	NS    int64  `json:"ns"`
+
+	// Of agents.
+	ID     uint64 `json:"id"`     // number of the value in this run of the program
+	ItemID uint64 `json:"itemid"` // in place of a key
+	State  int    `json:"state"`  // 1: the agent cannot collect the item, and the value is the reason
 }
 
 // text is a value: senders write it as a JSON string; Zabbix' server also accepts numbers.

@@ -9,8 +9,10 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
@@ -21,6 +23,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/source/admission"
 	"github.com/muster-fleet/muster/internal/source/core"
+	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
@@ -35,6 +38,7 @@ type Config struct {
 	Nodes Nodes
 	// Namespaces returns the namespaces that allow an address to send values of their nodes.
 	Namespaces func(from netip.Addr) []string
+	View       View
 	Intent     Intent
 	Limiter    *core.Limiter
 	Admission  *admission.Admission
@@ -51,11 +55,20 @@ type Nodes interface {
 	Node(id model.NodeID) *directory.Node
 	NamespaceByName(name string) (model.NamespaceID, bool)
 	For(node model.NodeID) *directory.Assignment
+	// CatchUp returns when applied changes are in force.
+	CatchUp(ctx context.Context) error
+}
+
+// View knows the last number of each stream: *shard.Shard.
+type View interface {
+	LastNumbers(ctx context.Context, node model.NodeID, after journal.Position) ([]wire.StreamLast, error)
 }
 
 // Intent finds and creates the nodes of Zabbix: *intent.Service.
 type Intent interface {
+	LookupNode(uid uuid.UUID) (intent.NodeInfo, bool)
 	RegisterExternal(ctx context.Context, by intent.Actor, m *intent.ExternalAgent) (intent.NodeInfo, error)
+	RecordReport(info intent.NodeInfo, received intent.AgentReport) (limit, reason string)
 }
 
 // Limits limits requests. Zero: the default.
@@ -68,8 +81,8 @@ type Limits struct {
 
 // setDefaults fills zero values with defaults and fails if a dependency is missing.
 func (c *Config) setDefaults() error {
-	if c.Journal == nil || c.Nodes == nil || c.Namespaces == nil || c.Intent == nil || c.Limiter == nil || c.Admission == nil {
-		return errors.New("BUG: source of Zabbix senders without journal, nodes, namespaces, intent, limiter or admission")
+	if c.Journal == nil || c.Nodes == nil || c.Namespaces == nil || c.View == nil || c.Intent == nil || c.Limiter == nil || c.Admission == nil {
+		return errors.New("BUG: source of Zabbix senders without journal, nodes, namespaces, view, intent, limiter or admission")
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -90,6 +103,7 @@ type Server struct {
 	metrics    *metrics
 	memory     *semaphore.Weighted // bytes of the requests that are handled
 	items      itemIndexes
+	agents     agents
 	logRefusal rate.Sometimes
 	logFailure [outcomes]rate.Sometimes
 }
@@ -135,6 +149,9 @@ func (s *Server) serve(ctx context.Context, nc net.Conn) {
 	} else {
 		s.metrics.requests.WithLabelValues(result).Inc()
 	}
+	if answer == nil {
+		return
+	}
 	body, err := json.Marshal(answer)
 	if err != nil {
 		panic("BUG: " + err.Error()) // texts and numbers have an encoding
@@ -147,8 +164,9 @@ func (s *Server) serve(ctx context.Context, nc net.Conn) {
 
 // reply is the answer to a request.
 type reply struct {
-	Response string `json:"response"` // success, failed
-	Info     string `json:"info,omitempty"`
+	Response string         `json:"response"` // success, failed
+	Info     string         `json:"info,omitempty"`
+	Data     *[]activeCheck `json:"data,omitempty"`
 }
 
 // refuse counts and logs a refused request.
@@ -159,7 +177,7 @@ func (s *Server) refuse(nc net.Conn, result string, err error) {
 	})
 }
 
-// handle reads the request behind a header and handles it. result is a metric label.
+// handle reads the request behind a header and handles it. result is a metric label. Without answer and error the peer gets none.
 func (s *Server) handle(ctx context.Context, nc net.Conn, h frameHeader, from netip.Addr) (answer *reply, result string, err error) {
 	namespaces := s.cfg.Namespaces(from)
 	if len(namespaces) == 0 {
@@ -183,10 +201,16 @@ func (s *Server) handle(ctx context.Context, nc net.Conn, h frameHeader, from ne
 	if err != nil {
 		return nil, "malformed", err
 	}
+	result = strings.ReplaceAll(r.Request, " ", "_")
 	switch r.Request {
 	case "sender data":
 		answer, err = s.takeSenderData(ctx, namespaces, r, len(payload))
-		result = "sender_data"
+	case "agent data":
+		answer, err = s.takeAgentData(ctx, namespaces, r, from, len(payload))
+	case "active checks":
+		answer, err = s.assignChecks(ctx, namespaces, r, from)
+	case "active check heartbeat":
+		answer, err = s.takeHeartbeat(ctx, namespaces, r, from)
 	default:
 		return nil, "unknown", model.Errorf(model.Invalid, "this server does not answer the request %q", model.Truncate(r.Request, 100)).
 			WithHint("docs/from-zabbix.md lists the senders and agents that may connect")
@@ -207,6 +231,10 @@ const (
 	proxyHost                    // the node is a proxy node
 	unknownKey                   // no Template of the node has this item
 	otherItem                    // the item is no trapper item
+	trapperItem                  // an agent sends it, but senders do
+	noValue                      // a sender's row without a value
+	notNumbered                  // a value of an agent without a number, or of another host
+	repeated                     // the journal has the value of this number already
 	wrongTime                    // the time lies in the future, or before 1970
 	tooLong                      // the value is too long
 	overLimit                    // a limit of the node or namespace
@@ -214,7 +242,7 @@ const (
 	outcomes
 )
 
-var outcomeNames = [outcomes]string{"kept", "unknown_host", "ambiguous_host", "proxy_node", "unknown_key", "other_item", "time", "too_long", "limited", "unkept"}
+var outcomeNames = [outcomes]string{"kept", "unknown_host", "ambiguous_host", "proxy_node", "unknown_key", "other_item", "trapper_item", "no_value", "not_numbered", "repeated", "time", "too_long", "limited", "unkept"}
 
 // reasons has a sentence for people for each outcome.
 var reasons = [outcomes]string{
@@ -223,6 +251,10 @@ var reasons = [outcomes]string{
 	proxyHost:     "the node is a proxy node, which no Template reaches",
 	unknownKey:    "no Template of the node has this item",
 	otherItem:     "the item has no trapper: true",
+	trapperItem:   "the item has trapper: true, which senders send",
+	noValue:       "it has no value",
+	notNumbered:   "the agent states no number of the value, or another host",
+	repeated:      "the agent sent this value before",
 	wrongTime:     "the time of the value is more than 10 minutes in the future, or before 1970",
 	tooLong:       "the value is too long",
 	overLimit:     "the node or its namespace is at a limit; muster describe namespace shows it",

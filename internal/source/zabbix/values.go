@@ -56,8 +56,7 @@ type valueBlock struct {
 
 // takeSenderData writes the values of trapper items to the journal, and answers how many. The answer leaves when they are durable.
 func (s *Server) takeSenderData(ctx context.Context, namespaces []string, r *request, size int) (*reply, error) {
-	began := s.cfg.Now()
-	b := &valueBatch{srv: s, namespaces: namespaces, now: began, nodes: map[string]*valueNode{}}
+	b := &valueBatch{srv: s, namespaces: namespaces, now: s.cfg.Now(), nodes: map[string]*valueNode{}}
 	for i := range r.Data {
 		if out := b.add(ctx, &r.Data[i], i); out != kept {
 			b.fail(out, 1, r.Data[i].Host, r.Data[i].Key)
@@ -68,11 +67,16 @@ func (s *Server) takeSenderData(ctx context.Context, namespaces []string, r *req
 		return nil, err
 	}
 	_ = pause.For(ctx, min(debt, maxDelay)) // a sender sends its next values when it has the answer
-	info := fmt.Sprintf("processed: %d; failed: %d; total: %d; seconds spent: %.6f", len(r.Data)-b.failed, b.failed, len(r.Data), s.cfg.Now().Sub(began).Seconds())
+	return b.answer(len(r.Data)), nil
+}
+
+// answer returns the answer to a request with values, whose form senders parse.
+func (b *valueBatch) answer(total int) *reply {
+	info := fmt.Sprintf("processed: %d; failed: %d; total: %d; seconds spent: %.6f", total-b.failed, b.failed, total, b.srv.cfg.Now().Sub(b.now).Seconds())
 	if b.first != "" {
 		info += "; first failed: " + b.first
 	}
-	return &reply{Response: "success", Info: info}, nil
+	return &reply{Response: "success", Info: info}
 }
 
 // fail counts refused values.
@@ -93,13 +97,15 @@ func (b *valueBatch) add(ctx context.Context, r *row, i int) outcome {
 	if n.out != kept {
 		return n.out
 	}
-	of := n.items[r.Key]
+	of := n.items.byKey[r.Key]
 	switch {
 	case of == nil:
 		return unknownKey
 	case !of.trapper:
 		return otherItem
-	case len(r.Value) > b.srv.cfg.Limits.ValueBytes:
+	case r.Value == nil:
+		return noValue
+	case len(*r.Value) > b.srv.cfg.Limits.ValueBytes:
 		return tooLong
 	}
 	at, ok := b.timeOf(r, i)
@@ -108,7 +114,7 @@ func (b *valueBatch) add(ctx context.Context, r *row, i int) outcome {
 	}
 	n.values++
 	for _, place := range of.places {
-		n.add(place, at, wire.BlockValue{Value: item.FromText(string(r.Value))})
+		n.add(place, at, wire.BlockValue{Value: item.FromText(string(*r.Value))})
 	}
 	return kept
 }
@@ -144,17 +150,16 @@ func (n *valueNode) add(place itemPlace, at int64, v wire.BlockValue) {
 	block.bytes += 16 + len(v.Value.String())
 }
 
-// signal encodes the block as the signal of a journal record.
-func (block *valueBlock) signal() []byte {
+// signal returns the block as a signal.
+func (block *valueBlock) signal() wire.Signal {
 	base := block.times[0]
 	for i := range block.times {
 		block.times[i] -= base
 	}
 	slices.SortStableFunc(block.values, func(x, y wire.BlockValue) int { return cmp.Compare(x.Position, y.Position) })
-	body := wire.AppendValueBlock(nil, &wire.ValueBlock{
+	return wire.Signal{Kind: wire.SignalValueBlock, Definition: block.place.definition, Body: wire.AppendValueBlock(nil, &wire.ValueBlock{
 		Rows: uint32(len(block.values)), Columns: wire.AppendColumns(nil, block.times, block.values), Macros: block.place.macros, UnixNs: uint64(base),
-	})
-	return wire.AppendSignalMessage(nil, &wire.Signal{Kind: wire.SignalValueBlock, Definition: block.place.definition, Body: body})
+	})}
 }
 
 // maxDelay bounds the delay of an answer by which a node at its limit slows its sender. A sender with more debt is refused.
@@ -187,11 +192,19 @@ func (b *valueBatch) charge(size int) (debt time.Duration) {
 	return debt
 }
 
-// commitWaiter gets the result of a commit.
-type commitWaiter chan error
+// commitWaiter gets the position of a commit, or its error.
+type commitWaiter chan commitOutcome
+
+// commitOutcome is the position of a commit in the journal, or its error.
+type commitOutcome struct {
+	at  journal.Position
+	err error
+}
 
 // Committed implements journal.Waiter.
-func (w commitWaiter) Committed(_ uint64, _ journal.Position, err error) { w <- err }
+func (w commitWaiter) Committed(_ uint64, at journal.Position, err error) {
+	w <- commitOutcome{at, err}
+}
 
 // write appends all values by one call of Journal.Append and returns when they are durable.
 func (b *valueBatch) write(ctx context.Context) error {
@@ -199,21 +212,33 @@ func (b *valueBatch) write(ctx context.Context) error {
 	values := 0
 	for _, n := range b.order {
 		values += n.values
-		list := n.full
-		for _, block := range n.blocks {
-			list = append(list, block)
-		}
-		slices.SortStableFunc(list, func(x, y *valueBlock) int { return cmp.Compare(x.place.definition, y.place.definition) })
-		for _, block := range list {
-			entries = append(entries, journal.Entry{Section: core.SectionOf(n.uid), Signals: 1, Data: wire.AppendRecord(nil, &wire.Record{
-				Kind: wire.RecordProxyResult, Node: n.ID, ProxyResult: &wire.ProxyResult{Namespace: n.Namespace, Signal: block.signal()},
-			})})
-		}
+		entries = append(entries, n.entries()...)
 	}
+	return b.append(ctx, entries, values)
+}
+
+// entries returns the node's blocks as entries for the journal.
+func (n *valueNode) entries() (entries []journal.Entry) {
+	list := n.full
+	for _, block := range n.blocks {
+		list = append(list, block)
+	}
+	slices.SortStableFunc(list, func(x, y *valueBlock) int { return cmp.Compare(x.place.definition, y.place.definition) })
+	for _, block := range list {
+		signal := block.signal()
+		entries = append(entries, journal.Entry{Section: core.SectionOf(n.uid), Signals: 1, Data: wire.AppendRecord(nil, &wire.Record{
+			Kind: wire.RecordProxyResult, Node: n.ID, ProxyResult: &wire.ProxyResult{Namespace: n.Namespace, Signal: wire.AppendSignalMessage(nil, &signal)},
+		})})
+	}
+	return entries
+}
+
+// append appends the entries of a request with this number of accepted values, and counts these.
+func (b *valueBatch) append(ctx context.Context, entries []journal.Entry, values int) error {
 	if len(entries) == 0 {
 		return nil
 	}
-	if err := b.srv.append(ctx, entries); err != nil {
+	if _, err := b.srv.append(ctx, entries); err != nil {
 		b.srv.metrics.values[notJournaled].Add(float64(values))
 		return model.Errorf(model.Unavailable, "cannot write the values to the journal: %w", err).WithHint("send them again; muster status has the reason")
 	}
@@ -221,18 +246,18 @@ func (b *valueBatch) write(ctx context.Context) error {
 	return nil
 }
 
-// append appends entries by one call of Journal.Append and returns when they are durable.
-func (s *Server) append(ctx context.Context, entries []journal.Entry) error {
+// append appends entries by one call of Journal.Append and returns their position when they are durable.
+func (s *Server) append(ctx context.Context, entries []journal.Entry) (journal.Position, error) {
 	w := make(commitWaiter, 1)
 	entries[len(entries)-1].Waiter = w
 	if err := s.cfg.Journal.Append(ctx, entries...); err != nil {
-		return err
+		return journal.Position{}, err
 	}
 	select {
-	case err := <-w:
-		return err
+	case o := <-w:
+		return o.at, o.err
 	case <-ctx.Done():
-		return ctx.Err()
+		return journal.Position{}, ctx.Err()
 	}
 }
 

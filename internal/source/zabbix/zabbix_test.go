@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -145,7 +146,7 @@ func newTestServer(t testing.TB) *testServer {
 		Met: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "met", Help: "met"}, []string{"namespace", "limit"}),
 	}}
 	var err error
-	x.Server, err = New(Config{Journal: x, Nodes: testNodes{}, Namespaces: allowLoopback, Intent: testIntent{}, Limiter: limiter, Admission: admission.New(0, nil, nil, prometheus.NewRegistry(), nil), Now: func() time.Time { return testNow }})
+	x.Server, err = New(Config{Journal: x, Nodes: testNodes{}, Namespaces: allowLoopback, View: x, Intent: testIntent{}, Limiter: limiter, Admission: admission.New(0, nil, nil, prometheus.NewRegistry(), nil), Now: func() time.Time { return testNow }})
 	testenv.NoError(t, err)
 	return x
 }
@@ -173,15 +174,38 @@ func allowLoopback(from netip.Addr) []string {
 	return nil
 }
 
-// testNodes is a directory with one node.
+// LastNumbers returns the last number of each stream in the journal.
+func (x *testServer) LastNumbers(context.Context, model.NodeID, journal.Position) (list []wire.StreamLast, err error) {
+	for _, r := range x.records {
+		var b wire.Batch
+		if r.Kind == wire.RecordBatch && b.Decode(r.Batch) == nil {
+			last := wire.StreamLast{StreamKey: b.StreamKey, Last: b.First + uint64(len(b.Signals)) - 1}
+			list = append(slices.DeleteFunc(list, func(l wire.StreamLast) bool { return l.StreamKey == b.StreamKey }), last)
+		}
+	}
+	return list, nil
+}
+
+// testNodes is a directory with the node web1, which an agent of Muster reports of, and the node zab1 of an agent of Zabbix.
 type testNodes struct{}
 
 func (testNodes) NodeByName(namespace, name string) (model.NodeID, bool) {
-	return 7, namespace == "default" && name == "web1"
+	switch {
+	case namespace == "default" && name == "web1":
+		return 7, true
+	case namespace == "default" && name == "zab1":
+		return 8, true
+	}
+	return 0, false
 }
+func (testNodes) CatchUp(context.Context) error                    { return nil }
 func (testNodes) NamespaceByName(string) (model.NamespaceID, bool) { return 1, true }
-func (testNodes) Node(model.NodeID) *directory.Node {
-	return &directory.Node{Name: route.Name{Namespace: "default", Name: "web1"}, ID: 7, UID: uuid.MustParse("00000000-0000-0000-0000-000000000007")}
+func (testNodes) Node(id model.NodeID) *directory.Node {
+	n := &directory.Node{Name: route.Name{Namespace: "default", Name: "zab1"}, ID: id, UID: testAgent.UID()}
+	if id == 7 {
+		n.Name.Name, n.UID = "web1", uuid.MustParse("00000000-0000-0000-0000-000000000007")
+	}
+	return n
 }
 func (testNodes) For(model.NodeID) *directory.Assignment {
 	definition := &model.TemplateDefinition{Definition: model.Definition{Unit: 5, Namespace: 1, Name: "t"}, Macros: map[string]string{"{$X}": "1"},
@@ -189,11 +213,26 @@ func (testNodes) For(model.NodeID) *directory.Assignment {
 	return &directory.Assignment{Node: 7, Definitions: []*model.Definition{definition.Seal()}, Properties: []wire.Property{{Name: "{$X}", Value: []byte(`"2"`)}}}
 }
 
-// testIntent has no nodes of Zabbix.
+// testAgent is the agent of Zabbix whose node exists.
+var testAgent = intent.ExternalAgent{System: system, Namespace: "default", Name: "Zab1"}
+
+// testIntent has the node of testAgent.
 type testIntent struct{}
 
-func (testIntent) RegisterExternal(context.Context, intent.Actor, *intent.ExternalAgent) (intent.NodeInfo, error) {
-	return intent.NodeInfo{}, errors.New("none")
+func (testIntent) LookupNode(uid uuid.UUID) (intent.NodeInfo, bool) {
+	return intent.NodeInfo{ID: 8, UID: uid, Name: "zab1", NamespaceID: 1}, uid == testAgent.UID()
+}
+
+func (i testIntent) RegisterExternal(_ context.Context, _ intent.Actor, m *intent.ExternalAgent) (intent.NodeInfo, error) {
+	info, ok := i.LookupNode(m.UID())
+	if !ok {
+		return info, model.Errorf(model.Limited, "the namespace is at its limit of nodes")
+	}
+	return info, nil
+}
+
+func (testIntent) RecordReport(intent.NodeInfo, intent.AgentReport) (limit, reason string) {
+	return "", ""
 }
 
 // ask sends a request over a connection of the loopback interface and returns the answer's text; empty: there is none.
@@ -288,7 +327,7 @@ func TestNodeAtItsLimitIsRefused(t *testing.T) {
 	x := newTestServer(t)
 	r := &request{Data: make([]row, 30_000)}
 	for i := range r.Data {
-		r.Data[i] = row{Host: "web1", Key: "n[2]", Value: "1"}
+		r.Data[i] = row{Host: "web1", Key: "n[2]", Value: new(text("1"))}
 	}
 	for _, want := range []string{"processed: 30000; failed: 0", "processed: 0; failed: 30000; total: 30000"} {
 		answer, err := x.takeSenderData(t.Context(), []string{"default"}, r, 100)
@@ -296,5 +335,66 @@ func TestNodeAtItsLimitIsRefused(t *testing.T) {
 		if !strings.HasPrefix(answer.Info, want) {
 			t.Errorf("%s, want %s", answer.Info, want)
 		}
+	}
+}
+
+// TestAgentGetsItsItems asks for active checks as agents of several versions do, and expects the items that agents collect; an agent
+// that has no node, or the name of a node with another agent, gets the reason.
+func TestAgentGetsItsItems(t *testing.T) {
+	for _, c := range []struct{ request, want string }{
+		{`{"request":"active checks","host":"Zab1","ip":"127.0.0.1","port":20050}`, `{"response":"success","data":[{"key":"agent.ping","delay":60,"lastlogsize":0,"mtime":0}]}`},
+		{`{"request":"active checks","host":"Zab1","version":"6.0","host_metadata":"linux"}`,
+			fmt.Sprintf(`{"response":"success","data":[{"key":"agent.ping","itemid":%d,"delay":"60s","lastlogsize":0,"mtime":0,"timeout":"3s"}]}`, itemNumber("agent.ping"))},
+		{`{"request":"active check heartbeat","host":"Zab1","heartbeat_freq":60,"version":"7.0.22","variant":1}`, ""},
+		{`{"request":"active checks","host":"web1"}`, `{"response":"failed","info":"node default/web1 has another agent, or is a proxy node Hostname=NAME in the agent's configuration, or muster node retire web1"}`},
+		{`{"request":"active checks","host":"other"}`, `{"response":"failed","info":"the namespace is at its limit of nodes"}`},
+	} {
+		x := newTestServer(t)
+		if answer := x.ask(t, appendFrame(nil, 1, []byte(c.request))); answer != c.want {
+			t.Errorf("%s:\n%s, want\n%s", c.request, answer, c.want)
+		}
+		_, connected := x.Agent(8)
+		begun := len(x.records) == 1 && x.records[0].Session != nil && x.records[0].Session.Begun
+		if own := strings.Contains(c.request, "Zab1"); begun != own || connected != own {
+			t.Errorf("%s: records %+v, connected %v", c.request, x.records, connected)
+		}
+	}
+}
+
+// TestAgentValuesHaveTheirNumbers sends values of an agent twice, to a server that restarts in between, with lost and refused values,
+// and expects each in the journal once, under the agent's number.
+func TestAgentValuesHaveTheirNumbers(t *testing.T) {
+	x := newTestServer(t)
+	send := func(data, want string) {
+		t.Helper()
+		request := fmt.Sprintf(`{"request":"agent data","session":"c909","host":"Zab1","version":"6.0","data":[%s]}`, data)
+		if answer := x.ask(t, appendFrame(nil, 3, []byte(request))); !strings.Contains(answer, want) {
+			t.Errorf("%s, want %s", answer, want)
+		}
+	}
+	ping := fmt.Sprintf(`"itemid":%d,"value":"1","clock":1795233665,"ns":7`, itemNumber("agent.ping"))
+	send(`{"id":3,`+ping+`},{"id":4,"key":"agent.ping","state":1,"value":"no","clock":1795233666,"ns":8},{"id":5,"key":"nosuch","value":"1"}`, "processed: 2; failed: 1")
+	send(`{"id":4,`+ping+`},{"id":6,`+ping+`}`, "processed: 1; failed: 1; total: 2; seconds spent: 0.000000; first failed: Zab1 : the agent sent this value before")
+	restarted := newTestServer(t)
+	restarted.records, x = x.records, restarted
+	send(`{"id":6,`+ping+`},{"id":9,`+ping+`}`, "processed: 1; failed: 1")
+	var got []string
+	for _, r := range x.records {
+		if r.Kind != wire.RecordBatch {
+			got = append(got, fmt.Sprint("record ", r.Kind))
+			continue
+		}
+		var b wire.Batch
+		testenv.NoError(t, b.Decode(r.Batch))
+		if b.Gap != nil {
+			got = append(got, fmt.Sprintf("%d lost to %d", b.First, b.Gap.Last))
+		}
+		for i, s := range b.Signals {
+			got = append(got, fmt.Sprintf("%d %s", b.First+uint64(i), s.Kind))
+		}
+	}
+	want := "[record 2 3 value block 4 value block 5 keepalive 6 value block record 2 7 lost to 8 9 value block]"
+	if fmt.Sprint(got) != want {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
