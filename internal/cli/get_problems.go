@@ -168,7 +168,7 @@ func getHistory(c *commandCall, names []string, g *getFlags) error {
 		}
 		q.Namespace, q.Node, q.Check = n.namespace, n.node, n.check
 	}
-	if q.Since, q.Until, err = g.period.parseTimes(c.Now()); err != nil {
+	if q.Since, q.Until, err = g.period.parseTimes(c.commandLine); err != nil {
 		return err
 	}
 	items, next, err := client.Pages(g.limit, func(size int, after string) ([]v1.Entry, string, error) {
