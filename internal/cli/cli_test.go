@@ -26,7 +26,7 @@ import (
 func runCommandLine(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	env := &Env{Args: args, Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &errs, Getenv: func(string) string { return "" }}
+	env := &Env{Args: args, Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &errs, Getenv: func(string) string { return "" }, Now: time.Now}
 	code = Main(t.Context(), env)
 	return code, out.String(), errs.String()
 }
