@@ -166,13 +166,14 @@ func examineSeries(p Target) (out []Finding) {
 			return nil // no server has run here
 		}
 		return []Finding{{Warn, "series store", folder + " is missing", "the values of items",
-			"restore it from a backup, or restart the server: it makes the folder anew and stores the values that the journal has"}}
+			"restore it from a backup while the server is stopped, or wait: the server makes the folder anew, with the values since"}}
 	case err != nil:
 		return []Finding{{Bad, "series store", err.Error(), "readable", "change the owner with chown to the user that runs Muster"}}
 	}
 	damaged, _ := filepath.Glob(filepath.Join(folder, "*.damaged")) // the pattern is valid
-	for _, path := range damaged {
-		out = append(out, Finding{Warn, "series store", "cannot read " + path + ": its values are missing in queries", "whole blocks",
+	heads, _ := filepath.Glob(filepath.Join(folder, "head", "*.damaged"))
+	for _, path := range append(damaged, heads...) {
+		out = append(out, Finding{Warn, "series store", "cannot read " + path + ": its values are missing in queries", "whole files",
 			"restore it from a backup, without .damaged in the name, while the server is stopped; or delete it: rm -r " + path})
 	}
 	return append(out, Finding{Fine, "series store", formatSize(folderSize(folder)) + " in " + folder, "", ""})
